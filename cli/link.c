@@ -1,0 +1,162 @@
+/* See link.h. One connection for each question: a daemon that restarts is not noticed. */
+#include "config.h"
+
+#include "cli/link.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/batch_host.h"
+#include "common/client.h"
+#include "common/session.h"
+
+enum { TIMEOUT_MS = 5000 };
+
+/* One question, however it travels. */
+struct question {
+    bool is_command;
+    enum dp_query what;
+    enum dp_verb verb;
+    uint32_t job_id;
+    const char *argument;
+    char **text;
+};
+
+const char *dp_link_node(void)
+{
+    static char name[64];
+    const char *node = getenv("SLURMD_NODENAME");
+
+    if (node && *node && strlen(node) < sizeof name)
+        return node;
+    if (gethostname(name, sizeof name - 1) < 0)
+        name[0] = '\0';
+    name[strcspn(name, ".")] = '\0';
+    return name;
+}
+
+struct dp_config *dp_link_config(const struct dp_cli *cli, const char **path, struct dp_err *err)
+{
+    const char *file = cli->config ? cli->config : getenv("DYNPIPE_CONF");
+
+    if (file && !*file)
+        file = NULL;
+    if (!file && access(DYNPIPE_CONF_PATH, F_OK) == 0)
+        file = DYNPIPE_CONF_PATH;
+    if (path)
+        *path = file;
+    return dp_config_load(file, dp_link_node(), err);
+}
+
+void dp_link_socket(const struct dp_cli *cli, const struct dp_config *config, char *out, size_t cap)
+{
+    const char *env = getenv("DYNPIPE_SOCKET");
+
+    snprintf(out, cap, "%s", cli->socket ? cli->socket : env && *env ? env : config->socket);
+}
+
+/* Only the daemon may open what we seal; a stranger on its port could else pass for us. It runs as
+ * run_user, or as whoever owns its configuration: root, or the user of a private cluster. */
+static uid_t daemon_uid(const struct dp_config *config, const char *config_path)
+{
+    struct passwd *pw = *config->run_user ? getpwnam(config->run_user) : NULL;
+    struct stat st;
+
+    if (pw)
+        return pw->pw_uid;
+    return config_path && stat(config_path, &st) == 0 ? st.st_uid : 0;
+}
+
+static struct dp_client *open_node(const struct dp_config *config, const char *config_path, const char *node,
+                                   struct dp_err *err)
+{
+    struct dp_node_entry entry;
+
+    dp_config_find_node(config, node, &entry);
+    return dp_client_open_tcp(entry.address, entry.port, node, *config->munge_socket ? config->munge_socket : NULL,
+                              daemon_uid(config, config_path), TIMEOUT_MS, err);
+}
+
+/* Put the question and close. A connection that could not be made is DP_EIO, so that DP_EGONE only
+ * says that the job is not known. */
+static int put(struct dp_client *client, const struct question *q, struct dp_err *err)
+{
+    int rc;
+
+    if (!client) {
+        if (err && err->code != DP_EAUTH)
+            err->code = DP_EIO;
+        return -1;
+    }
+    rc = q->is_command ? dp_client_command(client, q->verb, q->job_id, q->argument, err)
+                       : dp_client_query(client, q->what, q->job_id, q->text, err);
+    dp_client_destroy(client);
+    return rc;
+}
+
+int dp_link_query_node(const struct dp_config *config, const char *config_path, const char *node,
+                       enum dp_query what, uint32_t job_id, char **text, struct dp_err *err)
+{
+    struct question q = {.what = what, .job_id = job_id, .text = text};
+
+    return put(open_node(config, config_path, node, err), &q, err);
+}
+
+/* The local daemon did not help: ask the one of the job's batch host. */
+static int put_to_batch_host(const struct dp_config *config, const char *config_path, const struct question *q,
+                             struct dp_err *err)
+{
+    char node[64];
+    struct dp_err why;
+
+    if (dp_batch_host(q->job_id, node, sizeof node, &why) < 0)
+        return -1;
+    if (put(open_node(config, config_path, node, &why), q, &why) == 0)
+        return 0;
+    *err = why;
+    return -1;
+}
+
+static int put_anywhere(const struct dp_cli *cli, const struct question *q, struct dp_err *err)
+{
+    const char *path;
+    struct dp_config *config = dp_link_config(cli, &path, err);
+    char socket[256];
+    int rc;
+
+    if (!config)
+        return -1;
+    if (cli->node) {
+        rc = put(open_node(config, path, cli->node, err), q, err);
+    } else {
+        dp_link_socket(cli, config, socket, sizeof socket);
+        rc = put(dp_client_open_unix(socket, TIMEOUT_MS, err), q, err);
+        if (rc < 0 && (err->code == DP_EIO || err->code == DP_EGONE) && !cli->socket && q->job_id && config->slurm)
+            rc = put_to_batch_host(config, path, q, err);
+        if (rc < 0 && err->code == DP_EIO)
+            dp_err_prefix(err, "no answer from dynpiped");
+    }
+    dp_config_destroy(config);
+    return rc;
+}
+
+int dp_link_query(const struct dp_cli *cli, enum dp_query what, uint32_t job_id, char **text, struct dp_err *err)
+{
+    struct question q = {.what = what, .job_id = job_id, .text = text};
+    struct dp_err own;
+
+    return put_anywhere(cli, &q, err ? err : &own);
+}
+
+int dp_link_command(const struct dp_cli *cli, enum dp_verb verb, uint32_t job_id, const char *argument,
+                    struct dp_err *err)
+{
+    struct question q = {.is_command = true, .verb = verb, .job_id = job_id, .argument = argument};
+    struct dp_err own;
+
+    return put_anywhere(cli, &q, err ? err : &own);
+}

@@ -1,0 +1,88 @@
+/* dynpipe: look at and steer the runs that DynPipe trains. This file only dispatches; each subcommand
+ * has a file of its own, and cli/options.c reads the command line. */
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/options.h"
+#include "cli/text.h"
+
+#define RUN_OPTIONS (DP_TAKES_JOB | DP_TAKES_JSON | DP_TAKES_DAEMON)
+
+const struct dp_command dp_commands[] = {
+    {"status", "runs and how they do; one run in detail with -j", "[-j JOB | -a] [OPTION...]",
+     "One line for each run; with a job (-j, or $SLURM_JOB_ID) everything about it: workers with their\n"
+     "load, layout, loss, sparsity, devices held, the last decision.\n\n"
+     "Columns of -o: jobid name user state mode policy node step steps loss bpb sparsity devices speed\n"
+     "gain layout epoch, with the letters i j u T m p N s S l b P D t g L e.",
+     RUN_OPTIONS | DP_TAKES_TABLE | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_ALL, dp_cmd_status},
+    {"watch", "live view of one run", "[-j JOB] [OPTION...]",
+     "Loads as bars, layout, loss, sparsity, devices held over time, and what was decided and why.\n"
+     "Keys: q quits, the arrows scroll the workers. Where stdout is no terminal, one line for each\n"
+     "change. Ends by itself, with 0, when the run ends.",
+     RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_INTERVAL, dp_cmd_watch},
+    {"explain", "why layers moved, stayed, or a device was not given back", "[-j JOB] [-n N] [OPTION...]",
+     "The last decisions with the numbers that they rest on, the hand-overs and the state of each slot.",
+     RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_COUNT, dp_cmd_explain},
+    {"layout", "show the layout, or ask for one", "[-j JOB] [--set LAYOUT] [OPTION...]",
+     "A layout has one field for each worker, in order: \"0-3|4-9|-|x\" says that worker 0 owns the\n"
+     "layers 0 to 3, worker 1 the layers 4 to 9, worker 2 owns none and worker 3 left. With --set the\n"
+     "run hands layers over at the next boundary; the policy may move them again later (see pause).",
+     RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SET, dp_cmd_layout},
+    {"pause", "let a run keep its layout: no moves, no releases", "[-j JOB] [OPTION...]",
+     "Training goes on. What is under way is finished first.", RUN_OPTIONS, dp_cmd_control},
+    {"resume", "end a pause", "[-j JOB] [OPTION...]", "The policy decides again.", RUN_OPTIONS,
+     dp_cmd_control},
+    {"save", "write a checkpoint at the next step", "[-j JOB] [OPTION...]",
+     "The run writes a checkpoint into its own checkpoint folder and goes on.", RUN_OPTIONS,
+     dp_cmd_control},
+    {"report", "what a run gave back, and what that cost", "[-j JOB] [OPTION...]",
+     "GPU-seconds held against a run of fixed size, tokens/s before and after, the pause of every\n"
+     "hand-over and how long releases took.",
+     RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN, dp_cmd_report},
+    {"check", "is this cluster set up right?", "[OPTION...]",
+     "Looks at Slurm's configuration, the plugin, munge, PMIx, the daemons and dynpipe.conf. Every line\n"
+     "is ok, warn or FAIL, with what to do. Exit code 1 when a line is FAIL.",
+     DP_TAKES_JSON | DP_TAKES_DAEMON | DP_TAKES_TABLE | DP_TAKES_SCREEN | DP_TAKES_ALL, dp_cmd_check},
+    {0},
+};
+
+enum dp_exit dp_cmd_fail(const struct dp_cli *cli, const struct dp_err *err)
+{
+    char clean[1200];
+
+    if (cli->json) {
+        json_t *doc = dp_json_envelope(cli->command->name, "", NULL);
+
+        dp_json_add_error(doc, "errors", err->text);
+        dp_json_print(doc, false);
+        json_decref(doc);
+    }
+    fprintf(stderr, "dynpipe %s: %s\n", cli->command->name, dp_text_clean(clean, sizeof clean, err->text));
+    return err->code == DP_EAUTH ? DP_EXIT_REFUSED : DP_EXIT_ERROR;
+}
+
+int main(int argc, char **argv)
+{
+    struct dp_cli cli;
+    enum dp_exit code;
+
+    setlocale(LC_CTYPE, "");
+    dp_text_setup(false);
+    signal(SIGPIPE, SIG_DFL);
+    switch (dp_cli_parse(argc, argv, &cli)) {
+    case DP_PARSED_DONE: return DP_EXIT_OK;
+    case DP_PARSED_WRONG: return DP_EXIT_USAGE;
+    case DP_PARSED_RUN: break;
+    }
+    dp_text_setup(cli.ascii);
+    code = cli.command->run(&cli);
+    if (fflush(stdout) != 0 && code == DP_EXIT_OK) {
+        perror("dynpipe: stdout");
+        code = DP_EXIT_ERROR;
+    }
+    return code;
+}

@@ -1,0 +1,287 @@
+/* See options.h. One table holds every option with its help; a subcommand's mask says which of them
+ * it takes, so that an option which means nothing there is an error and not silence. */
+#include "config.h"
+
+#include "cli/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/text.h"
+
+enum {
+    OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
+    OPT_PLAIN, OPT_ASCII, OPT_COLOR,
+};
+
+struct option_entry {
+    unsigned takes; /* 0: every subcommand */
+    int value;      /* a letter, or OPT_ */
+    const char *name, *argument, *help;
+};
+
+static const struct option_entry entries[] = {
+    {DP_TAKES_JOB, 'j', "job", "JOB", "the run of this Slurm job (default: $SLURM_JOB_ID, else the only run)"},
+    {DP_TAKES_ALL, 'a', "all", NULL, "everything: runs that are over (status), every node (check)"},
+    {DP_TAKES_COUNT, 'n', "number", "N", "at most the last N decisions (default 5)"},
+    {DP_TAKES_SET, OPT_SET, "set", "LAYOUT", "ask for this layout, for example \"0-3|4-9|-|-\""},
+    {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
+    {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
+    {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
+    {DP_TAKES_TABLE, 'h', "noheader", NULL, "no header line"},
+    {DP_TAKES_TABLE, 'o', "format", "FORMAT", "columns: \"%.10i %8T\" or \"jobid,state:8\" (env DYNPIPE_FORMAT)"},
+    {DP_TAKES_JSON, OPT_JSON, "json", NULL, "print one JSON document"},
+    {DP_TAKES_SCREEN, OPT_ASCII, "ascii", NULL, "draw with ASCII, whatever the locale"},
+    {DP_TAKES_SCREEN, OPT_COLOR, "color", "WHEN", "auto, always or never (env NO_COLOR)"},
+    {DP_TAKES_FROM, OPT_FROM, "from", "FILE", "read a saved JSON document instead of asking (\"-\": stdin)"},
+    {DP_TAKES_DAEMON, OPT_NODE, "node", "NODE", "ask the daemon of this node, over TCP with munge"},
+    {DP_TAKES_DAEMON, OPT_SOCKET, "socket", "PATH", "socket of the local daemon (env DYNPIPE_SOCKET)"},
+    {DP_TAKES_DAEMON, OPT_CONFIG, "config", "FILE", "configuration to read (env DYNPIPE_CONF)"},
+    {0, OPT_HELP, "help", NULL, "print this text"},
+    {0, 'V', "version", NULL, "print the version"},
+};
+enum { N_ENTRIES = sizeof entries / sizeof *entries };
+
+static bool is_taken(const struct option_entry *e, unsigned takes)
+{
+    return e->takes == 0 || (e->takes & takes);
+}
+
+static void print_options(unsigned takes)
+{
+    for (size_t i = 0; i < N_ENTRIES; i++) {
+        const struct option_entry *e = &entries[i];
+        char left[64];
+
+        if (!is_taken(e, takes))
+            continue;
+        snprintf(left, sizeof left, "%s%c%s --%s%s%s", e->value < 256 ? "-" : " ",
+                 e->value < 256 ? e->value : ' ', e->value < 256 ? "," : " ", e->name, e->argument ? "=" : "",
+                 e->argument ? e->argument : "");
+        printf("  %-24s %s\n", left, e->help);
+    }
+}
+
+static void print_help(void)
+{
+    printf("Usage: dynpipe COMMAND [OPTION...]\n\n"
+           "Look at and steer runs that DynPipe trains: `sbatch --dynpipe ...`.\n\nCommands:\n");
+    for (const struct dp_command *c = dp_commands; c->name; c++)
+        printf("  %-10s %s\n", c->name, c->summary);
+    printf("\n`dynpipe COMMAND --help` tells more; so does dynpipe(1).\n"
+           "Exit codes: 0 ok, 1 error, 2 wrong usage, 3 refused.\n");
+}
+
+static void print_command_help(const struct dp_command *c)
+{
+    printf("Usage: dynpipe %s %s\n\n%s\n\nOptions:\n", c->name, c->synopsis, c->help);
+    print_options(c->takes);
+}
+
+static enum dp_parsed wrong(const char *command, const char *fmt, const char *a, const char *b)
+{
+    char clean[256];
+
+    fprintf(stderr, "dynpipe%s%s: ", command ? " " : "", command ? command : "");
+    fprintf(stderr, fmt, dp_text_clean(clean, sizeof clean, a), b);
+    fprintf(stderr, "\nTry `dynpipe%s%s --help`.\n", command ? " " : "", command ? command : "");
+    return DP_PARSED_WRONG;
+}
+
+static const struct dp_command *find_command(const char *name)
+{
+    for (const struct dp_command *c = dp_commands; c->name; c++) {
+        if (!strcmp(c->name, name))
+            return c;
+    }
+    return NULL;
+}
+
+static enum dp_parsed unknown_command(const char *name)
+{
+    const struct dp_command *best = dp_commands;
+
+    for (const struct dp_command *c = dp_commands; c->name; c++) {
+        if (dp_text_distance(name, c->name) < dp_text_distance(name, best->name))
+            best = c;
+    }
+    if (dp_text_distance(name, best->name) > 3)
+        return wrong(NULL, "there is no command \"%s\"%s", name, "");
+    return wrong(NULL, "there is no command \"%s\"; did you mean \"%s\"?", name, best->name);
+}
+
+static enum dp_parsed unknown_option(const struct dp_command *c, const char *given)
+{
+    char name[64];
+    const struct option_entry *best = NULL;
+
+    if (strncmp(given, "--", 2) != 0)
+        return wrong(c->name, "there is no option \"%s\"%s", given, "");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
+    for (size_t i = 0; i < N_ENTRIES; i++) {
+        if (!strcmp(name, entries[i].name))
+            return wrong(c->name, "--%s means nothing here%s", name, "");
+        if (is_taken(&entries[i], c->takes) &&
+            (!best || dp_text_distance(name, entries[i].name) < dp_text_distance(name, best->name)))
+            best = &entries[i];
+    }
+    if (!best || dp_text_distance(name, best->name) > 3)
+        return wrong(c->name, "there is no option \"--%s\"%s", name, "");
+    return wrong(c->name, "there is no option \"--%s\"; did you mean \"--%s\"?", name, best->name);
+}
+
+/* A number of the whole text within [low, high]. returns: 0, or -1. */
+static int parse_number(const char *text, double low, double high, double *out)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtod(text, &end);
+    return errno || end == text || *end || !(*out >= low && *out <= high) ? -1 : 0;
+}
+
+static enum dp_parsed take_number(int value, const char *arg, struct dp_cli *out)
+{
+    double v;
+
+    if (value == OPT_INTERVAL) {
+        if (parse_number(arg, 0.05, 3600, &out->interval_s) < 0)
+            return wrong(out->command->name, "--interval=%s: wanted are 0.05 to 3600 seconds%s", arg, "");
+        return DP_PARSED_RUN;
+    }
+    if (parse_number(arg, 1, value == 'j' ? 4294967294.0 : 100000, &v) < 0 || v != floor(v))
+        return wrong(out->command->name, value == 'j' ? "--job=%s: wanted is a Slurm job id%s"
+                                                      : "--number=%s: wanted is a number from 1%s", arg, "");
+    *(value == 'j' ? &out->job_id : &out->count) = (uint32_t)v;
+    return DP_PARSED_RUN;
+}
+
+static enum dp_parsed take_color(const char *arg, struct dp_cli *out)
+{
+    if (!strcmp(arg, "always"))
+        out->color = true;
+    else if (!strcmp(arg, "never"))
+        out->color = false;
+    else if (strcmp(arg, "auto") != 0)
+        return wrong(out->command->name, "--color=%s: wanted is auto, always or never%s", arg, "");
+    return DP_PARSED_RUN;
+}
+
+static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
+{
+    switch (value) {
+    case 'j': case 'n': case OPT_INTERVAL: return take_number(value, arg, out);
+    case OPT_COLOR: return take_color(arg, out);
+    case 'a': out->all = true; break;
+    case 'h': out->no_header = true; break;
+    case 'o': out->format = arg; break;
+    case OPT_JSON: out->json = true; break;
+    case OPT_SOCKET: out->socket = arg; break;
+    case OPT_NODE: out->node = arg; break;
+    case OPT_CONFIG: out->config = arg; break;
+    case OPT_FROM: out->from = arg; break;
+    case OPT_SET: out->set = arg; break;
+    case OPT_WAIT: out->wait = true; break;
+    case OPT_PLAIN: out->plain = true; break;
+    case OPT_ASCII: out->ascii = true; break;
+    case OPT_HELP: print_command_help(out->command); return DP_PARSED_DONE;
+    case 'V': printf("dynpipe %s\n", PACKAGE_VERSION); return DP_PARSED_DONE;
+    }
+    return DP_PARSED_RUN;
+}
+
+/* The options of one subcommand in the forms that getopt_long() wants. */
+static void make_getopt(unsigned takes, struct option *longs, char *shorts)
+{
+    size_t n = 0, s = 0;
+
+    shorts[s++] = ':';
+    for (size_t i = 0; i < N_ENTRIES; i++) {
+        const struct option_entry *e = &entries[i];
+
+        if (!is_taken(e, takes))
+            continue;
+        longs[n++] = (struct option){e->name, e->argument ? required_argument : no_argument, NULL, e->value};
+        if (e->value < 256) {
+            shorts[s++] = (char)e->value;
+            if (e->argument)
+                shorts[s++] = ':';
+        }
+    }
+    longs[n] = (struct option){0};
+    shorts[s] = '\0';
+}
+
+static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli *out)
+{
+    struct option longs[N_ENTRIES + 1];
+    char shorts[2 * N_ENTRIES + 2];
+    int value;
+
+    make_getopt(out->command->takes, longs, shorts);
+    opterr = 0;
+    while ((value = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+        enum dp_parsed p;
+        char letter[3] = {'-', (char)optopt, '\0'};
+
+        if (value == ':')
+            return wrong(out->command->name, "%s wants an argument%s", argv[optind - 1], "");
+        if (value == '?') /* an unknown letter may stand inside of a word like -jq */
+            return unknown_option(out->command, optopt > 0 && optopt < 256 ? letter : argv[optind - 1]);
+        p = take(value, optarg, out);
+        if (p != DP_PARSED_RUN)
+            return p;
+    }
+    if (optind < argc)
+        return wrong(out->command->name, "what is \"%s\"?%s", argv[optind], "");
+    return DP_PARSED_RUN;
+}
+
+static void set_defaults(struct dp_cli *out)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    memset(out, 0, sizeof *out);
+    out->interval_s = 1;
+    out->format = getenv("DYNPIPE_FORMAT");
+    if (out->format && !*out->format)
+        out->format = NULL;
+    out->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+}
+
+enum dp_parsed dp_cli_parse(int argc, char **argv, struct dp_cli *out)
+{
+    const char *first = argc > 1 ? argv[1] : "--help";
+
+    set_defaults(out);
+    if (argc < 2) {
+        print_help();
+        return DP_PARSED_WRONG;
+    }
+    if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
+        printf("dynpipe %s\n", PACKAGE_VERSION);
+        return DP_PARSED_DONE;
+    }
+    if (!strcmp(first, "--help") || (!strcmp(first, "help") && argc == 2)) {
+        print_help();
+        return DP_PARSED_DONE;
+    }
+    if (!strcmp(first, "help")) {
+        out->command = find_command(argv[2]);
+        if (!out->command)
+            return unknown_command(argv[2]);
+        print_command_help(out->command);
+        return DP_PARSED_DONE;
+    }
+    if (*first == '-')
+        return wrong(NULL, "\"%s\" before the command; the command comes first%s", first, "");
+    out->command = find_command(first);
+    if (!out->command)
+        return unknown_command(first);
+    return parse_command_options(argc - 1, argv + 1, out);
+}

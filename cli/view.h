@@ -1,0 +1,32 @@
+/* The parts of the picture of a run, shared by `dynpipe status -j` and `dynpipe watch`. Each appends
+ * whole lines to the canvas and shows nothing for keys that the document lacks. */
+#ifndef DP_CLI_VIEW_H
+#define DP_CLI_VIEW_H
+
+#include <jansson.h>
+
+#include "cli/canvas.h"
+#include "cli/history.h"
+
+/* Who, how far, loss, sparsity, speed, devices: 4 lines. */
+void dp_view_head(struct dp_canvas *c, const json_t *run);
+
+/* A heading and one line for each worker from `first` on, at most `rows` lines in all. */
+void dp_view_workers(struct dp_canvas *c, const json_t *run, size_t first, size_t rows);
+
+/* The layout as a row of segments, as wide as their number of layers: 1 line, or none. */
+void dp_view_layout(struct dp_canvas *c, const json_t *run);
+
+/* Loss over steps and devices held over time, side by side: rows + 1 lines. */
+void dp_view_curves(struct dp_canvas *c, const json_t *run, const struct dp_history *h, size_t rows);
+
+/* Slots of the job with their states: 1 line, or none. */
+void dp_view_slots(struct dp_canvas *c, const json_t *run);
+
+/* The last decision, in at most max_lines lines. */
+void dp_view_decision(struct dp_canvas *c, const json_t *run, size_t max_lines);
+
+/* The last checkpoint, and the state where it says more than a word; each in at most max_lines lines. */
+void dp_view_last(struct dp_canvas *c, const json_t *run, size_t max_lines);
+
+#endif

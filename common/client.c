@@ -1,0 +1,345 @@
+/* See client.h. The socket is non-blocking and every wait is a poll with what is left of the
+ * deadline, so a daemon that hangs costs the caller timeout_ms and no more. */
+#include "config.h"
+
+#include "common/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/session.h"
+
+#define JSON_MAX (64u << 20) /* an answer beyond this is no answer */
+
+struct dp_client {
+    int fd;
+    uint32_t timeout_ms, seq;
+    bool has_session;
+    struct dp_session session;
+    uint8_t frame[DP_HEADER_BYTES + DP_BODY_MAX + DP_TAG_BYTES];
+};
+
+static uint64_t deadline_of(const struct dp_client *c)
+{
+    return dp_now_ns() + (uint64_t)c->timeout_ms * 1000000u;
+}
+
+static int wait_for(int fd, short events, uint64_t deadline_ns, struct dp_err *err)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+
+    for (;;) {
+        uint64_t now = dp_now_ns();
+        int n;
+
+        if (now >= deadline_ns)
+            return dp_err_set(err, DP_ETIMEOUT, "the daemon does not answer");
+        n = poll(&p, 1, (int)((deadline_ns - now + 999999) / 1000000));
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return dp_err_set(err, DP_EIO, "poll: %s", strerror(errno));
+    }
+}
+
+static int send_all(struct dp_client *c, const uint8_t *p, size_t bytes, uint64_t deadline_ns,
+                    struct dp_err *err)
+{
+    while (bytes > 0) {
+        ssize_t n = send(c->fd, p, bytes, MSG_NOSIGNAL);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            if (wait_for(c->fd, POLLOUT, deadline_ns, err) < 0)
+                return -1;
+            continue;
+        }
+        if (n < 0)
+            return dp_err_set(err, DP_EGONE, "the daemon closed the connection: %s", strerror(errno));
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static int recv_all(struct dp_client *c, uint8_t *p, size_t bytes, uint64_t deadline_ns, struct dp_err *err)
+{
+    while (bytes > 0) {
+        ssize_t n = recv(c->fd, p, bytes, 0);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            if (wait_for(c->fd, POLLIN, deadline_ns, err) < 0)
+                return -1;
+            continue;
+        }
+        if (n <= 0)
+            return dp_err_set(err, DP_EGONE, "the daemon closed the connection");
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static struct dp_client *create(uint32_t timeout_ms, struct dp_err *err)
+{
+    struct dp_client *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        dp_err_set(err, DP_ENOMEM, "out of memory");
+        return NULL;
+    }
+    c->fd = -1;
+    c->timeout_ms = timeout_ms;
+    return c;
+}
+
+static int connect_to(struct dp_client *c, int family, const struct sockaddr *addr, socklen_t len,
+                      const char *name, uint64_t deadline_ns, struct dp_err *err)
+{
+    socklen_t optlen = sizeof(int);
+    int error = 0;
+
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->fd < 0)
+        return dp_err_set(err, DP_EIO, "socket: %s", strerror(errno));
+    if (connect(c->fd, addr, len) == 0)
+        return 0;
+    if (errno != EINPROGRESS)
+        return dp_err_set(err, DP_EGONE, "%s: %s", name, strerror(errno));
+    if (wait_for(c->fd, POLLOUT, deadline_ns, err) < 0)
+        return -1;
+    getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &optlen);
+    if (error)
+        return dp_err_set(err, DP_EGONE, "%s: %s", name, strerror(error));
+    return 0;
+}
+
+struct dp_client *dp_client_open_unix(const char *path, uint32_t timeout_ms, struct dp_err *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct dp_client *c;
+
+    if (strlen(path) >= sizeof addr.sun_path) {
+        dp_err_set(err, DP_EINVAL, "%s: longer than a socket's name may be", path);
+        return NULL;
+    }
+    c = create(timeout_ms, err);
+    if (!c)
+        return NULL;
+    memcpy(addr.sun_path, path, strlen(path) + 1);
+    if (connect_to(c, AF_UNIX, (struct sockaddr *)&addr, sizeof addr, path, deadline_of(c), err) < 0) {
+        dp_client_destroy(c);
+        return NULL;
+    }
+    return c;
+}
+
+/* The client's half of the handshake. */
+static int authenticate(struct dp_client *c, const char *node, const char *munge_socket, uid_t daemon_uid,
+                        struct dp_err *err)
+{
+    struct dp_msg_challenge challenge;
+    struct dp_msg_auth auth = {0};
+    struct dp_msg_auth_ok ok;
+    struct dp_handshake hs;
+    uint8_t body[8192];
+    const uint8_t *in;
+    struct dp_header h;
+    struct dp_reader r;
+    struct dp_writer w;
+    dp_digest_t proof;
+
+    if (dp_client_recv(c, &h, &in, err) < 0)
+        return -1;
+    dp_reader_init(&r, in, h.body_len);
+    if (h.type != DP_MSG_CHALLENGE || dp_msg_challenge_decode(&r, &challenge, err) < 0)
+        return dp_err_set(err, DP_EPROTO, "expected a challenge, got %s", dp_msg_name(h.type));
+    if (node && strcmp(node, challenge.node))
+        return dp_err_set(err, DP_EAUTH, "this is the daemon of node %s, not of %s", challenge.node, node);
+    if (dp_handshake_init(&hs, DP_PURPOSE_CLI, "", &challenge, err) < 0 ||
+        dp_handshake_seal(&hs, munge_socket, daemon_uid, auth.credential, sizeof auth.credential, err) < 0)
+        return -1;
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_auth_encode(&w, &auth);
+    if (dp_client_send(c, DP_MSG_AUTH, body, dp_writer_used(&w), err) < 0 ||
+        dp_client_recv(c, &h, &in, err) < 0)
+        return -1;
+    dp_reader_init(&r, in, h.body_len);
+    if (h.type != DP_MSG_AUTH_OK || dp_msg_auth_ok_decode(&r, &ok, err) < 0)
+        return dp_err_set(err, DP_EPROTO, "expected AUTH_OK, got %s", dp_msg_name(h.type));
+    dp_handshake_proof(&hs, proof);
+    if (!dp_digest_equal(proof, ok.proof))
+        return dp_err_set(err, DP_EAUTH, "the daemon could not open our credential");
+    dp_session_init(&c->session, &hs, false);
+    c->has_session = true;
+    return 0;
+}
+
+struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char *node,
+                                     const char *munge_socket, uid_t daemon_uid, uint32_t timeout_ms,
+                                     struct dp_err *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    struct dp_client *c = create(timeout_ms, err);
+    char service[16];
+    int rc;
+
+    if (!c)
+        return NULL;
+    snprintf(service, sizeof service, "%u", port);
+    rc = getaddrinfo(host, service, &hints, &list);
+    if (rc) {
+        dp_err_set(err, DP_EGONE, "%s: %s", host, gai_strerror(rc));
+        dp_client_destroy(c);
+        return NULL;
+    }
+    rc = -1;
+    for (struct addrinfo *a = list; a && rc < 0; a = a->ai_next)
+        rc = connect_to(c, a->ai_family, a->ai_addr, a->ai_addrlen, host, deadline_of(c), err);
+    freeaddrinfo(list);
+    if (rc < 0 || authenticate(c, node, munge_socket, daemon_uid, err) < 0) {
+        dp_err_prefix(err, "%s port %u", host, port);
+        dp_client_destroy(c);
+        return NULL;
+    }
+    return c;
+}
+
+void dp_client_destroy(struct dp_client *c)
+{
+    int saved = errno;
+
+    if (!c)
+        return;
+    if (c->fd >= 0)
+        close(c->fd);
+    free(c);
+    errno = saved;
+}
+
+int dp_client_send(struct dp_client *c, enum dp_msg_type type, const void *body, size_t bytes,
+                   struct dp_err *err)
+{
+    struct dp_header h = {DP_PROTO_VERSION, (uint16_t)type, (uint32_t)bytes, c->seq++};
+    size_t total = DP_HEADER_BYTES + bytes;
+
+    if (bytes > dp_msg_max_body((uint16_t)type))
+        return dp_err_set(err, DP_EINVAL, "%s: body of %zu bytes", dp_msg_name((uint16_t)type), bytes);
+    dp_header_encode(c->frame, &h);
+    if (bytes)
+        memcpy(c->frame + DP_HEADER_BYTES, body, bytes);
+    if (c->has_session) {
+        dp_session_sign(&c->session, c->frame, c->frame + DP_HEADER_BYTES, bytes, c->frame + total);
+        total += DP_TAG_BYTES;
+    }
+    return send_all(c, c->frame, total, deadline_of(c), err);
+}
+
+int dp_client_recv(struct dp_client *c, struct dp_header *h, const uint8_t **body, struct dp_err *err)
+{
+    uint64_t deadline_ns = deadline_of(c);
+    uint8_t *in = c->frame + DP_HEADER_BYTES;
+
+    if (recv_all(c, c->frame, DP_HEADER_BYTES, deadline_ns, err) < 0 ||
+        dp_header_decode(c->frame, h, err) < 0 ||
+        recv_all(c, in, h->body_len + (c->has_session ? DP_TAG_BYTES : 0), deadline_ns, err) < 0)
+        return -1;
+    if (c->has_session &&
+        dp_session_verify(&c->session, c->frame, in, h->body_len, in + h->body_len, err) < 0)
+        return -1;
+    *body = in;
+    return 0;
+}
+
+static int check_verdict(uint8_t verdict, const char *text, struct dp_err *err)
+{
+    switch (verdict) {
+    case DP_VERDICT_OK:
+        return 0;
+    case DP_VERDICT_UNKNOWN:
+        return dp_err_set(err, DP_EGONE, "%s", text);
+    default:
+        return dp_err_set(err, DP_EAUTH, "%s", text[0] ? text : "denied");
+    }
+}
+
+int dp_client_query(struct dp_client *c, enum dp_query what, uint32_t job_id, char **json, struct dp_err *err)
+{
+    struct dp_msg_query query = {.what = (uint8_t)what, .job_id = job_id};
+    struct dp_msg_answer answer = {0};
+    size_t used = 0;
+    char *text = NULL;
+    uint8_t body[64];
+    struct dp_writer w;
+
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_query_encode(&w, &query);
+    if (dp_client_send(c, DP_MSG_QUERY, body, dp_writer_used(&w), err) < 0)
+        return -1;
+    while (!answer.last) {
+        struct dp_header h;
+        struct dp_reader r;
+        const uint8_t *in;
+        char *grown;
+
+        if (dp_client_recv(c, &h, &in, err) < 0)
+            goto fail;
+        dp_reader_init(&r, in, h.body_len);
+        if (h.type != DP_MSG_ANSWER) {
+            dp_err_set(err, DP_EPROTO, "expected an answer, got %s", dp_msg_name(h.type));
+            goto fail;
+        }
+        if (dp_msg_answer_decode(&r, &answer, err) < 0 || check_verdict(answer.verdict, answer.text, err) < 0)
+            goto fail;
+        grown = used + answer.json_len < JSON_MAX ? realloc(text, used + answer.json_len + 1) : NULL;
+        if (!grown) {
+            dp_err_set(err, DP_ENOMEM, "answer of more than %zu bytes", used);
+            goto fail;
+        }
+        text = grown;
+        memcpy(text + used, answer.json, answer.json_len);
+        used += answer.json_len;
+        text[used] = '\0';
+    }
+    *json = text;
+    return 0;
+fail:
+    free(text);
+    return -1;
+}
+
+int dp_client_command(struct dp_client *c, enum dp_verb verb, uint32_t job_id, const char *argument,
+                      struct dp_err *err)
+{
+    struct dp_msg_command command = {.verb = (uint8_t)verb, .job_id = job_id};
+    struct dp_msg_answer answer;
+    uint8_t body[2048];
+    const uint8_t *in;
+    struct dp_header h;
+    struct dp_reader r;
+    struct dp_writer w;
+
+    snprintf(command.argument, sizeof command.argument, "%s", argument ? argument : "");
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_command_encode(&w, &command);
+    if (dp_client_send(c, DP_MSG_COMMAND, body, dp_writer_used(&w), err) < 0 ||
+        dp_client_recv(c, &h, &in, err) < 0)
+        return -1;
+    dp_reader_init(&r, in, h.body_len);
+    if (h.type != DP_MSG_ANSWER)
+        return dp_err_set(err, DP_EPROTO, "expected an answer, got %s", dp_msg_name(h.type));
+    if (dp_msg_answer_decode(&r, &answer, err) < 0)
+        return -1;
+    return check_verdict(answer.verdict, answer.text, err);
+}

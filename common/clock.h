@@ -1,0 +1,35 @@
+/* The three clocks of the project. Wall-clock time is for printing only. */
+#ifndef DP_COMMON_CLOCK_H
+#define DP_COMMON_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t dp_clock_read_ns(clockid_t id)
+{
+    struct timespec t;
+
+    clock_gettime(id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Monotonic time: deadlines, pauses, durations. */
+static inline uint64_t dp_now_ns(void)
+{
+    return dp_clock_read_ns(CLOCK_MONOTONIC);
+}
+
+/* CPU time of the calling thread: the cost of a layer on backend cpu, where workers may share
+ * cores (design.md section 3: cost is device time, not wall time). */
+static inline uint64_t dp_thread_cpu_ns(void)
+{
+    return dp_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* Seconds since 1970, for records that people read. */
+static inline uint64_t dp_wall_ns(void)
+{
+    return dp_clock_read_ns(CLOCK_REALTIME);
+}
+
+#endif

@@ -1,0 +1,260 @@
+/* Configuration files by table (conf.h). The text goes through conf_text.c, then libconfig, then each
+ * setting through conf_value.c. Nothing is read that the table or `extra` does not name, so a key that
+ * is spelled wrong can never be silently ignored.
+ */
+#include "common/conf.h"
+
+#include <libconfig.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/conf_text.h"
+#include "common/conf_value.h"
+
+const struct dp_conf_key *dp_conf_find(const struct dp_conf_key *keys, const char *section,
+                                       const char *name)
+{
+    for (const struct dp_conf_key *k = keys; k->name; k++)
+        if (!strcmp(k->section, section) && !strcmp(k->name, name))
+            return k;
+    return NULL;
+}
+
+/* Edit distance (Levenshtein) of two short names; long ones are cut, which is near enough for a hint. */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[65];
+    size_t n = strnlen(b, 64);
+
+    for (size_t j = 0; j <= n; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; a[i - 1] && i <= 64; i++) {
+        unsigned diagonal = row[0];
+
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= n; j++) {
+            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
+
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+/* An unknown key: name the nearest one, of the same section where that is as near. */
+static int unknown_key(const struct dp_conf_key *keys, const char *section, const char *name,
+                       struct dp_err *err)
+{
+    const struct dp_conf_key *best = NULL;
+    unsigned least = ~0u;
+
+    for (const struct dp_conf_key *k = keys; k->name; k++) {
+        unsigned d = 2 * distance(name, k->name) + (strcmp(section, k->section) ? 1 : 0);
+
+        if (d < least) {
+            least = d;
+            best = k;
+        }
+    }
+    if (!best)
+        return dp_err_set(err, DP_EINVAL, "unknown key %.64s.%.64s", section, name);
+    return dp_err_set(err, DP_EINVAL, "unknown key %.64s.%.64s; the nearest known one is %s.%s", section,
+                      name, best->section, best->name);
+}
+
+static int unknown_section(const struct dp_conf_key *keys, const char *const *extra, const char *name,
+                           struct dp_err *err)
+{
+    const char *best = NULL;
+    unsigned least = ~0u;
+
+    for (const struct dp_conf_key *k = keys; k->name; k++)
+        if (distance(name, k->section) < least) {
+            least = distance(name, k->section);
+            best = k->section;
+        }
+    for (; extra && *extra; extra++)
+        if (distance(name, *extra) < least) {
+            least = distance(name, *extra);
+            best = *extra;
+        }
+    return dp_err_set(err, DP_EINVAL, "unknown section \"%.64s\"; the nearest known one is \"%s\"", name,
+                      best ? best : "none");
+}
+
+static int put_setting(const struct dp_conf_key *key, const config_setting_t *s, void *out,
+                       struct dp_err *err)
+{
+    char wants[300];
+
+    switch (config_setting_type(s)) {
+    case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_INT64:
+        return dp_conf_put_int(key, config_setting_get_int64(s), out, err);
+    case CONFIG_TYPE_FLOAT:
+        return dp_conf_put_float(key, config_setting_get_float(s), out, err);
+    case CONFIG_TYPE_BOOL:
+        return dp_conf_put_bool(key, config_setting_get_bool(s) != 0, out, err);
+    case CONFIG_TYPE_STRING:
+        return dp_conf_put_string(key, config_setting_get_string(s), out, err);
+    default:
+        dp_conf_wants(key, wants, sizeof wants);
+        return dp_err_set(err, DP_EINVAL, "%s.%s: a group or list is not allowed; it takes %s", key->section,
+                          key->name, wants);
+    }
+}
+
+int dp_conf_read_group(const char *path, const struct config_setting_t *group, const char *section,
+                       const struct dp_conf_key *keys, void *out, struct dp_err *err)
+{
+    if (!config_setting_is_group(group))
+        return dp_err_set(err, DP_EINVAL, "%s:%u: %s is not a group; write %s: { ... };", path,
+                          (unsigned)config_setting_source_line(group), section, section);
+    for (int i = 0; i < config_setting_length(group); i++) {
+        const config_setting_t *s = config_setting_get_elem(group, (unsigned)i);
+        const struct dp_conf_key *key = dp_conf_find(keys, section, config_setting_name(s));
+        int rc = key ? put_setting(key, s, out, err)
+                     : unknown_key(keys, section, config_setting_name(s), err);
+
+        if (rc < 0)
+            return dp_err_prefix(err, "%s:%u", path, (unsigned)config_setting_source_line(s));
+    }
+    return 0;
+}
+
+int dp_conf_parse(const char *path, struct config_t *out, struct dp_err *err)
+{
+    char *text = dp_conf_text_read(path, err), *wide = NULL;
+    int rc = -1;
+
+    if (text)
+        wide = dp_conf_text_widen(path, text, err);
+    if (wide && !config_read_string(out, wide))
+        dp_err_set(err, DP_EINVAL, "%s:%d: %s", path, config_error_line(out), config_error_text(out));
+    else if (wide)
+        rc = 0;
+    free(wide);
+    free(text);
+    return rc;
+}
+
+static bool is_extra(const char *const *extra, const char *name)
+{
+    for (; extra && *extra; extra++)
+        if (!strcmp(*extra, name))
+            return true;
+    return false;
+}
+
+static bool is_section(const struct dp_conf_key *keys, const char *name)
+{
+    for (; keys->name; keys++)
+        if (!strcmp(keys->section, name))
+            return true;
+    return false;
+}
+
+static int read_root(const char *path, const config_setting_t *root, const struct dp_conf_key *keys,
+                     const char *const *extra, void *out, struct dp_err *err)
+{
+    for (int i = 0; i < config_setting_length(root); i++) {
+        const config_setting_t *s = config_setting_get_elem(root, (unsigned)i);
+        const char *name = config_setting_name(s);
+
+        if (is_section(keys, name)) {
+            if (dp_conf_read_group(path, s, name, keys, out, err) < 0)
+                return -1;
+        } else if (!is_extra(extra, name)) {
+            unknown_section(keys, extra, name, err);
+            return dp_err_prefix(err, "%s:%u", path, (unsigned)config_setting_source_line(s));
+        }
+    }
+    return 0;
+}
+
+/* Keys without a default must stand in the file. */
+static int check_required(const char *path, const config_setting_t *root, const struct dp_conf_key *keys,
+                          struct dp_err *err)
+{
+    for (const struct dp_conf_key *k = keys; k->name; k++) {
+        const config_setting_t *group = config_setting_get_member(root, k->section);
+
+        if (!k->fallback && (!group || !config_setting_get_member(group, k->name)))
+            return dp_err_set(err, DP_EINVAL, "%s: %s.%s is required (%s)", path, k->section, k->name,
+                              k->help);
+    }
+    return 0;
+}
+
+int dp_conf_load(const char *path, const struct dp_conf_key *keys, const char *const *extra, void *out,
+                 struct dp_err *err)
+{
+    config_t conf;
+    int rc = -1;
+
+    for (const struct dp_conf_key *k = keys; k->name; k++)
+        if (k->fallback && dp_conf_put_text(k, k->fallback, out, err) < 0)
+            return dp_err_prefix(err, "built-in default");
+    if (!path)
+        return 0;
+    config_init(&conf);
+    if (dp_conf_parse(path, &conf, err) == 0 &&
+        read_root(path, config_root_setting(&conf), keys, extra, out, err) == 0 &&
+        check_required(path, config_root_setting(&conf), keys, err) == 0)
+        rc = 0;
+    config_destroy(&conf);
+    return rc;
+}
+
+int dp_conf_set(const struct dp_conf_key *keys, const char *assignment, const char *where, void *out,
+                struct dp_err *err)
+{
+    const char *dot = strchr(assignment, '.'), *eq = strchr(assignment, '=');
+    char section[64], name[64];
+    const struct dp_conf_key *key;
+    int rc;
+
+    if (!dot || !eq || dot > eq || dot - assignment >= (long)sizeof section || eq - dot > (long)sizeof name)
+        return dp_err_set(err, DP_EINVAL, "%s: \"%.100s\" is not of the form section.key=value", where,
+                          assignment);
+    snprintf(section, sizeof section, "%.*s", (int)(dot - assignment), assignment);
+    snprintf(name, sizeof name, "%.*s", (int)(eq - dot - 1), dot + 1);
+    key = dp_conf_find(keys, section, name);
+    rc = key ? dp_conf_put_text(key, eq + 1, out, err) : unknown_key(keys, section, name, err);
+    return rc < 0 ? dp_err_prefix(err, "%s", where) : 0;
+}
+
+static void print_key(const struct dp_conf_key *k, FILE *out)
+{
+    char range[256];
+    const char *quote = k->type == DP_CONF_STRING ? "\"" : "";
+
+    dp_conf_range(k, range, sizeof range);
+    fprintf(out, "    # %s", k->help ? k->help : "");
+    if (range[0])
+        fprintf(out, " [%s]", range);
+    if (k->fallback)
+        fprintf(out, "\n    %s = %s%s%s;\n", k->name, quote, k->fallback, quote);
+    else
+        fprintf(out, " (required)\n    # %s = ;\n", k->name);
+}
+
+void dp_conf_print(const struct dp_conf_key *keys, FILE *out)
+{
+    const char *section = NULL;
+
+    for (const struct dp_conf_key *k = keys; k->name; k++) {
+        if (!section || strcmp(section, k->section)) {
+            fprintf(out, "%s%s: {\n", section ? "};\n\n" : "", k->section);
+            section = k->section;
+        }
+        print_key(k, out);
+    }
+    if (section)
+        fprintf(out, "};\n");
+}

@@ -1,0 +1,16 @@
+/* Inside of common/conf.c: the text of a configuration file before libconfig sees it. */
+#ifndef DP_COMMON_CONF_TEXT_H
+#define DP_COMMON_CONF_TEXT_H
+
+#include "common/err.h"
+
+/* The whole file as a NUL-terminated string that the caller frees; NULL and err ("path: ...") when it
+ * cannot be read, is no regular file, is larger than 1 MiB, or holds a NUL byte. */
+char *dp_conf_text_read(const char *path, struct dp_err *err);
+
+/* A copy of `text` in which every integer carries the suffix L, so that libconfig reads it as 64 bits;
+ * the caller frees it. NULL and err ("path:line: ...") for an integer beyond 64 bits, a number beyond
+ * a double, and @include. */
+char *dp_conf_text_widen(const char *path, const char *text, struct dp_err *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* A layout says which worker owns which layers: worker s owns layers [cut[s], cut[s+1]).
+ *
+ * cut has n_workers+1 entries, cut[0] = 0, cut[n_workers] = n_layers, never decreasing. A worker
+ * with cut[s] == cut[s+1] owns nothing. Layers never leave the order of the model: that is the
+ * whole point of describing a layout by cuts. Layouts are numbered by an epoch that only grows.
+ */
+#ifndef DP_COMMON_LAYOUT_H
+#define DP_COMMON_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define DP_MAX_WORKERS 512
+#define DP_MAX_LAYERS 1024
+
+struct dp_layout {
+    uint64_t epoch;
+    uint32_t n_workers, n_layers;
+    uint32_t cut[DP_MAX_WORKERS + 1]; /* n_workers + 1 used */
+    uint8_t gone[DP_MAX_WORKERS];     /* 1: this worker left the run and never comes back */
+};
+
+/* Is every layer owned exactly once, in order, by a worker that has not left?
+ * returns: 0, or -1 with the first offence in err. Changes nothing. */
+int dp_layout_check(const struct dp_layout *layout, struct dp_err *err);
+
+/* The worker that owns `layer`. The layout must be valid and layer < n_layers. */
+uint32_t dp_layout_owner(const struct dp_layout *layout, uint32_t layer);
+
+/* Next worker after `worker` that owns layers, or -1 when it is the last one. */
+int dp_layout_next(const struct dp_layout *layout, uint32_t worker);
+
+/* Previous worker before `worker` that owns layers, or -1 when it is the first one. */
+int dp_layout_prev(const struct dp_layout *layout, uint32_t worker);
+
+/* Number of workers that own at least one layer. */
+uint32_t dp_layout_active(const struct dp_layout *layout);
+
+/* Write "0-3|4-6|-|7-9" (a dash for a worker without layers, x for one that left) into out. */
+void dp_layout_format(const struct dp_layout *layout, char *out, size_t cap);
+
+/* Read what dp_layout_format wrote; gone and epoch are taken from `current`, which also gives the
+ * numbers of workers and layers that the text has to match. */
+int dp_layout_parse(const char *text, const struct dp_layout *current, struct dp_layout *out,
+                    struct dp_err *err);
+
+#endif

@@ -1,0 +1,37 @@
+noinst_LIBRARIES += common/libdpcommon.a
+common_libdpcommon_a_SOURCES = \
+	common/client.c common/client.h \
+	common/clock.h \
+	common/conf.c common/conf.h \
+	common/conf_text.c common/conf_text.h \
+	common/conf_value.c common/conf_value.h \
+	common/crc32c.c common/crc32c.h \
+	common/err.c common/err.h \
+	common/journal.c common/journal.h \
+	common/layout.c common/layout.h \
+	common/log.c common/log.h \
+	common/msg.c common/msg.h \
+	common/session.c common/session.h \
+	common/wire.c common/wire.h
+# The plugin links these objects into a shared object.
+common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC
+
+if HAVE_CMOCKA
+UNIT_LIBS = $(CMOCKA_LIBS)
+common_tests = tests/unit/test_wire tests/unit/test_msg tests/unit/test_layout tests/unit/test_crc32c \
+	tests/unit/test_conf tests/unit/test_journal
+check_PROGRAMS += $(common_tests)
+TESTS += $(common_tests)
+tests_unit_test_wire_SOURCES = tests/unit/test_wire.c tests/unit/unit.h
+tests_unit_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_msg_SOURCES = tests/unit/test_msg.c tests/unit/unit.h
+tests_unit_test_msg_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/unit.h
+tests_unit_test_layout_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_crc32c_SOURCES = tests/unit/test_crc32c.c tests/unit/unit.h
+tests_unit_test_crc32c_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_conf_SOURCES = tests/unit/test_conf.c tests/unit/unit.h
+tests_unit_test_conf_LDADD = common/libdpcommon.a $(LIBCONFIG_LIBS) $(UNIT_LIBS)
+tests_unit_test_journal_SOURCES = tests/unit/test_journal.c tests/unit/unit.h
+tests_unit_test_journal_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+endif

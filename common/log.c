@@ -1,0 +1,64 @@
+/* See log.h. A line is built in one buffer and written with one write(2), so lines of several
+ * processes that share a file do not mix. */
+#include "common/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *log_ident;
+static enum dp_log_level log_level = DP_LOG_INFO;
+
+static const char *const level_name[] = {
+    [DP_LOG_ERROR] = "error",
+    [DP_LOG_WARN] = "warning",
+    [DP_LOG_INFO] = "info",
+    [DP_LOG_DEBUG] = "debug",
+};
+
+void dp_log_setup(const char *ident, enum dp_log_level level)
+{
+    log_ident = ident;
+    log_level = level;
+}
+
+/* Copy text to out with control bytes as \xHH. returns: bytes written, at most cap. */
+static size_t escape(char *out, size_t cap, const char *text)
+{
+    size_t n = 0;
+
+    for (const unsigned char *p = (const unsigned char *)text; *p && n + 4 < cap; p++) {
+        if (*p < 0x20 || *p == 0x7f)
+            n += (size_t)snprintf(out + n, cap - n, "\\x%02x", *p);
+        else
+            out[n++] = (char)*p;
+    }
+    return n;
+}
+
+void dp_log(enum dp_log_level level, const char *fmt, ...)
+{
+    char text[2048], line[2560];
+    struct timeval tv;
+    struct tm tm;
+    size_t n;
+    va_list ap;
+
+    if (level > log_level)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    gettimeofday(&tv, NULL);
+    localtime_r(&tv.tv_sec, &tm);
+    n = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &tm);
+    n += (size_t)snprintf(line + n, sizeof line - n, ".%03d %s%s%s: ", (int)(tv.tv_usec / 1000),
+                          log_ident ? log_ident : "", log_ident ? " " : "", level_name[level]);
+    n += escape(line + n, sizeof line - n - 1, text);
+    line[n++] = '\n';
+    if (write(STDERR_FILENO, line, n) < 0)
+        return; /* nowhere left to say so */
+}

@@ -1,0 +1,23 @@
+/* One line per event, on stderr or in a file: "2026-11-21T08:00:00.123 info: text".
+ *
+ * Whatever a peer, a user or a file wrote may appear in a line, so every control byte is escaped as
+ * \xHH before it is written (slurm.md F10: Slurm's own logs can be forged with a newline), and a
+ * line is cut at 2 KiB. Log state changes, not repetitions.
+ */
+#ifndef DP_COMMON_LOG_H
+#define DP_COMMON_LOG_H
+
+enum dp_log_level { DP_LOG_ERROR = 0, DP_LOG_WARN, DP_LOG_INFO, DP_LOG_DEBUG };
+
+/* ident: printed after the time, NULL for none; borrowed for the life of the process.
+ * level: the most talkative level that is still written. */
+void dp_log_setup(const char *ident, enum dp_log_level level);
+
+void dp_log(enum dp_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define dp_error(...) dp_log(DP_LOG_ERROR, __VA_ARGS__)
+#define dp_warn(...) dp_log(DP_LOG_WARN, __VA_ARGS__)
+#define dp_info(...) dp_log(DP_LOG_INFO, __VA_ARGS__)
+#define dp_debug(...) dp_log(DP_LOG_DEBUG, __VA_ARGS__)
+
+#endif

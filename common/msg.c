@@ -1,0 +1,331 @@
+/* See msg.h: codecs made from the field lists, and the few messages that carry an array behind
+ * their fields. A count from the wire is checked against the array that it will index first. */
+#include "common/msg.h"
+
+#include <string.h>
+
+#define RD_u8(f) (f) = dp_rd_u8(r)
+#define RD_u16(f) (f) = dp_rd_u16(r)
+#define RD_u32(f) (f) = dp_rd_u32(r)
+#define RD_u64(f) (f) = dp_rd_u64(r)
+#define RD_f64(f) (f) = dp_rd_f64(r)
+#define RD_s64(f) dp_rd_str(r, (f), sizeof(f))
+#define RD_s256(f) dp_rd_str(r, (f), sizeof(f))
+#define RD_s1k(f) dp_rd_str(r, (f), sizeof(f))
+#define RD_s4k(f) dp_rd_str(r, (f), sizeof(f))
+#define RD_digest(f) dp_rd_bytes(r, (f), sizeof(f))
+#define WR_u8(f) dp_wr_u8(w, (f))
+#define WR_u16(f) dp_wr_u16(w, (f))
+#define WR_u32(f) dp_wr_u32(w, (f))
+#define WR_u64(f) dp_wr_u64(w, (f))
+#define WR_f64(f) dp_wr_f64(w, (f))
+#define WR_s64(f) dp_wr_str(w, (f))
+#define WR_s256(f) dp_wr_str(w, (f))
+#define WR_s1k(f) dp_wr_str(w, (f))
+#define WR_s4k(f) dp_wr_str(w, (f))
+#define WR_digest(f) dp_wr_bytes(w, (f), sizeof(f))
+
+#define FIELD_READ(kind, name, doc) RD_##kind(m->name);
+#define FIELD_WRITE(kind, name, doc) WR_##kind(m->name);
+
+static int finish(const struct dp_reader *r, const char *name, struct dp_err *err)
+{
+    if (!dp_reader_at_end(r))
+        return dp_err_set(err, DP_EPROTO, "%s: body length or text does not match", name);
+    return 0;
+}
+
+/* A message that is nothing but its fields. */
+#define PLAIN_CODEC(name, FIELDS)                                                                  \
+    int dp_msg_##name##_decode(struct dp_reader *r, struct dp_msg_##name *m, struct dp_err *err)   \
+    {                                                                                              \
+        memset(m, 0, sizeof *m);                                                                   \
+        FIELDS(FIELD_READ)                                                                         \
+        return finish(r, #name, err);                                                              \
+    }                                                                                              \
+    void dp_msg_##name##_encode(struct dp_writer *w, const struct dp_msg_##name *m)                \
+    {                                                                                              \
+        FIELDS(FIELD_WRITE)                                                                        \
+    }
+
+PLAIN_CODEC(step_start, DP_STEP_START_FIELDS)
+PLAIN_CODEC(step_end, DP_STEP_END_FIELDS)
+PLAIN_CODEC(ack, DP_ACK_FIELDS)
+PLAIN_CODEC(welcome, DP_WELCOME_FIELDS)
+PLAIN_CODEC(vote, DP_VOTE_FIELDS)
+PLAIN_CODEC(decision, DP_DECISION_FIELDS)
+PLAIN_CODEC(decision_ack, DP_DECISION_ACK_FIELDS)
+PLAIN_CODEC(finish, DP_FINISH_FIELDS)
+PLAIN_CODEC(ping, DP_PING_FIELDS)
+PLAIN_CODEC(pong, DP_PONG_FIELDS)
+PLAIN_CODEC(goodbye, DP_GOODBYE_FIELDS)
+PLAIN_CODEC(save, DP_SAVE_FIELDS)
+PLAIN_CODEC(event, DP_EVENT_FIELDS)
+PLAIN_CODEC(worker_lost, DP_WORKER_LOST_FIELDS)
+PLAIN_CODEC(stop_slot, DP_STOP_SLOT_FIELDS)
+PLAIN_CODEC(slot_gone, DP_SLOT_GONE_FIELDS)
+PLAIN_CODEC(join, DP_JOIN_FIELDS)
+PLAIN_CODEC(query, DP_QUERY_FIELDS)
+PLAIN_CODEC(command, DP_COMMAND_FIELDS)
+PLAIN_CODEC(challenge, DP_CHALLENGE_FIELDS)
+PLAIN_CODEC(auth, DP_AUTH_FIELDS)
+PLAIN_CODEC(auth_ok, DP_AUTH_OK_FIELDS)
+
+static int check_sizes(const char *name, bool bad, uint32_t n_workers, uint32_t n_layers,
+                       struct dp_err *err)
+{
+    if (bad || n_workers < 1 || n_workers > DP_MAX_WORKERS || n_layers < 1 || n_layers > DP_MAX_LAYERS)
+        return dp_err_set(err, DP_EPROTO, "%s: bad n_workers %u or n_layers %u", name, n_workers,
+                          n_layers);
+    return 0;
+}
+
+int dp_msg_hello_decode(struct dp_reader *r, struct dp_msg_hello *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_HELLO_FIELDS(FIELD_READ)
+    if (check_sizes("hello", r->bad, m->n_workers, m->n_layers, err) < 0)
+        return -1;
+    if (m->rank >= m->n_workers)
+        return dp_err_set(err, DP_EPROTO, "hello: rank %u of %u workers", m->rank, m->n_workers);
+    for (uint32_t i = 0; i <= m->n_workers; i++)
+        m->cut[i] = dp_rd_u32(r);
+    return finish(r, "hello", err);
+}
+
+void dp_msg_hello_encode(struct dp_writer *w, const struct dp_msg_hello *m)
+{
+    DP_HELLO_FIELDS(FIELD_WRITE)
+    for (uint32_t i = 0; i <= m->n_workers; i++)
+        dp_wr_u32(w, m->cut[i]);
+}
+
+#define LAYER_LOAD_FIELDS(F)                                                                       \
+    F(fwd_ns) F(bwd_input_ns) F(bwd_weight_ns) F(state_bytes) F(act_bytes) F(params) F(nnz)
+
+int dp_msg_report_decode(struct dp_reader *r, struct dp_msg_report *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_REPORT_FIELDS(FIELD_READ)
+    if (r->bad || m->n_layers > DP_MAX_LAYERS || m->first_layer > DP_MAX_LAYERS - m->n_layers)
+        return dp_err_set(err, DP_EPROTO, "report: bad layers, %u from %u", m->n_layers, m->first_layer);
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+#define LOAD_READ(f) m->layer[i].f = dp_rd_u64(r);
+        LAYER_LOAD_FIELDS(LOAD_READ)
+    }
+    return finish(r, "report", err);
+}
+
+void dp_msg_report_encode(struct dp_writer *w, const struct dp_msg_report *m)
+{
+    DP_REPORT_FIELDS(FIELD_WRITE)
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+#define LOAD_WRITE(f) dp_wr_u64(w, m->layer[i].f);
+        LAYER_LOAD_FIELDS(LOAD_WRITE)
+    }
+}
+
+int dp_msg_prepare_decode(struct dp_reader *r, struct dp_msg_prepare *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_PREPARE_FIELDS(FIELD_READ)
+    if (check_sizes("prepare", r->bad, m->n_workers, m->n_layers, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i <= m->n_workers; i++)
+        m->cut[i] = dp_rd_u32(r);
+    dp_rd_bytes(r, m->gone, m->n_workers);
+    return finish(r, "prepare", err);
+}
+
+void dp_msg_prepare_encode(struct dp_writer *w, const struct dp_msg_prepare *m)
+{
+    DP_PREPARE_FIELDS(FIELD_WRITE)
+    for (uint32_t i = 0; i <= m->n_workers; i++)
+        dp_wr_u32(w, m->cut[i]);
+    dp_wr_bytes(w, m->gone, m->n_workers);
+}
+
+int dp_msg_relay_decode(struct dp_reader *r, struct dp_msg_relay *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_RELAY_FIELDS(FIELD_READ)
+    if (r->bad || m->inner_len != (size_t)(r->end - r->p) ||
+        m->inner_len > dp_msg_max_body(m->inner_type))
+        return dp_err_set(err, DP_EPROTO, "relay: bad inner length %u of type %u", m->inner_len,
+                          m->inner_type);
+    m->inner = r->p;
+    r->p += m->inner_len;
+    return finish(r, "relay", err);
+}
+
+void dp_msg_relay_encode(struct dp_writer *w, const struct dp_msg_relay *m)
+{
+    DP_RELAY_FIELDS(FIELD_WRITE)
+    dp_wr_bytes(w, m->inner, m->inner_len);
+}
+
+int dp_msg_answer_decode(struct dp_reader *r, struct dp_msg_answer *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_ANSWER_FIELDS(FIELD_READ)
+    if (r->bad || m->json_len != (size_t)(r->end - r->p) || m->json_len > DP_ANSWER_CHUNK)
+        return dp_err_set(err, DP_EPROTO, "answer: bad length %u", m->json_len);
+    m->json = (const char *)r->p;
+    r->p += m->json_len;
+    return finish(r, "answer", err);
+}
+
+void dp_msg_answer_encode(struct dp_writer *w, const struct dp_msg_answer *m)
+{
+    DP_ANSWER_FIELDS(FIELD_WRITE)
+    dp_wr_bytes(w, m->json, m->json_len);
+}
+
+/* Sizes of the encoded kinds; a text costs its length field and at most cap - 1 bytes. */
+#define SIZE_u8 1
+#define SIZE_u16 2
+#define SIZE_u32 4
+#define SIZE_u64 8
+#define SIZE_f64 8
+#define SIZE_s64 (2 + 63)
+#define SIZE_s256 (2 + 255)
+#define SIZE_s1k (2 + 1023)
+#define SIZE_s4k (2 + 4095)
+#define SIZE_digest DP_DIGEST_BYTES
+#define FIELD_SIZE(kind, name, doc) +SIZE_##kind
+
+#define CUTS_BYTES ((DP_MAX_WORKERS + 1) * 4)
+
+static const struct {
+    const char *name;
+    uint32_t max_body;
+} type_table[] = {
+    [DP_MSG_STEP_START] = {"STEP_START", 0 DP_STEP_START_FIELDS(FIELD_SIZE)},
+    [DP_MSG_STEP_END] = {"STEP_END", 0 DP_STEP_END_FIELDS(FIELD_SIZE)},
+    [DP_MSG_ACK] = {"ACK", 0 DP_ACK_FIELDS(FIELD_SIZE)},
+    [DP_MSG_HELLO] = {"HELLO", CUTS_BYTES DP_HELLO_FIELDS(FIELD_SIZE)},
+    [DP_MSG_WELCOME] = {"WELCOME", 0 DP_WELCOME_FIELDS(FIELD_SIZE)},
+    [DP_MSG_REPORT] = {"REPORT",
+                       DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE)},
+    [DP_MSG_PREPARE] = {"PREPARE", CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_VOTE] = {"VOTE", 0 DP_VOTE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_DECISION] = {"DECISION", 0 DP_DECISION_FIELDS(FIELD_SIZE)},
+    [DP_MSG_DECISION_ACK] = {"DECISION_ACK", 0 DP_DECISION_ACK_FIELDS(FIELD_SIZE)},
+    [DP_MSG_FINISH] = {"FINISH", 0 DP_FINISH_FIELDS(FIELD_SIZE)},
+    [DP_MSG_GOODBYE] = {"GOODBYE", 0 DP_GOODBYE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_SAVE] = {"SAVE", 0 DP_SAVE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_EVENT] = {"EVENT", 0 DP_EVENT_FIELDS(FIELD_SIZE)},
+    [DP_MSG_PING] = {"PING", 0 DP_PING_FIELDS(FIELD_SIZE)},
+    [DP_MSG_PONG] = {"PONG", 0 DP_PONG_FIELDS(FIELD_SIZE)},
+    [DP_MSG_RELAY] = {"RELAY", DP_BODY_MAX},
+    [DP_MSG_WORKER_LOST] = {"WORKER_LOST", 0 DP_WORKER_LOST_FIELDS(FIELD_SIZE)},
+    [DP_MSG_STOP_SLOT] = {"STOP_SLOT", 0 DP_STOP_SLOT_FIELDS(FIELD_SIZE)},
+    [DP_MSG_SLOT_GONE] = {"SLOT_GONE", 0 DP_SLOT_GONE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_JOIN] = {"JOIN", 0 DP_JOIN_FIELDS(FIELD_SIZE)},
+    [DP_MSG_QUERY] = {"QUERY", 0 DP_QUERY_FIELDS(FIELD_SIZE)},
+    [DP_MSG_ANSWER] = {"ANSWER", DP_ANSWER_CHUNK DP_ANSWER_FIELDS(FIELD_SIZE)},
+    [DP_MSG_COMMAND] = {"COMMAND", 0 DP_COMMAND_FIELDS(FIELD_SIZE)},
+    [DP_MSG_CHALLENGE] = {"CHALLENGE", 0 DP_CHALLENGE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_AUTH] = {"AUTH", 0 DP_AUTH_FIELDS(FIELD_SIZE)},
+    [DP_MSG_AUTH_OK] = {"AUTH_OK", 0 DP_AUTH_OK_FIELDS(FIELD_SIZE)},
+};
+_Static_assert(DP_MAX_LAYERS * sizeof(struct dp_layer_load) + 256 <= DP_BODY_MAX,
+               "a full report fits one frame, inside a relay too");
+
+#define N_TYPES (sizeof type_table / sizeof type_table[0])
+
+uint32_t dp_msg_max_body(uint16_t type)
+{
+    return type < N_TYPES ? type_table[type].max_body : 0;
+}
+
+const char *dp_msg_name(uint16_t type)
+{
+    return type < N_TYPES && type_table[type].name ? type_table[type].name : "?";
+}
+
+int dp_header_decode(const uint8_t bytes[DP_HEADER_BYTES], struct dp_header *h, struct dp_err *err)
+{
+    struct dp_reader r;
+    uint32_t magic;
+
+    dp_reader_init(&r, bytes, DP_HEADER_BYTES);
+    magic = dp_rd_u32(&r);
+    h->version = dp_rd_u16(&r);
+    h->type = dp_rd_u16(&r);
+    h->body_len = dp_rd_u32(&r);
+    h->seq = dp_rd_u32(&r);
+    if (magic != DP_MAGIC)
+        return dp_err_set(err, DP_EPROTO, "not a DynPipe peer (magic 0x%08x)", magic);
+    if (h->version != DP_PROTO_VERSION)
+        return dp_err_set(err, DP_EPROTO, "peer speaks protocol version %u, this is version %d",
+                          h->version, DP_PROTO_VERSION);
+    if (dp_msg_max_body(h->type) == 0)
+        return dp_err_set(err, DP_EPROTO, "unknown message type %u", h->type);
+    if (h->body_len > dp_msg_max_body(h->type))
+        return dp_err_set(err, DP_EPROTO, "%s: body of %u bytes, allowed are %u", dp_msg_name(h->type),
+                          h->body_len, dp_msg_max_body(h->type));
+    return 0;
+}
+
+void dp_header_encode(uint8_t bytes[DP_HEADER_BYTES], const struct dp_header *h)
+{
+    struct dp_writer w;
+
+    dp_writer_init(&w, bytes, DP_HEADER_BYTES);
+    dp_wr_u32(&w, DP_MAGIC);
+    dp_wr_u16(&w, h->version);
+    dp_wr_u16(&w, h->type);
+    dp_wr_u32(&w, h->body_len);
+    dp_wr_u32(&w, h->seq);
+}
+
+static const char *const mode_names[] = {"off", "observe", "balance", "release", NULL};
+static const char *const reference_names[] = {"start", "best", NULL};
+static const char *const schedule_names[] = {"1f1b", "gpipe", NULL};
+
+static const char *name_of(const char *const *names, unsigned value)
+{
+    for (unsigned i = 0; names[i]; i++)
+        if (i == value)
+            return names[i];
+    return "?";
+}
+
+static int value_of(const char *const *names, const char *text)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], text))
+            return i;
+    return -1;
+}
+
+const char *dp_mode_name(unsigned mode)
+{
+    return name_of(mode_names, mode);
+}
+
+const char *dp_reference_name(unsigned reference)
+{
+    return name_of(reference_names, reference);
+}
+
+const char *dp_schedule_name(unsigned schedule)
+{
+    return name_of(schedule_names, schedule);
+}
+
+int dp_mode_parse(const char *text)
+{
+    return value_of(mode_names, text);
+}
+
+int dp_reference_parse(const char *text)
+{
+    return value_of(reference_names, text);
+}
+
+int dp_schedule_parse(const char *text)
+{
+    return value_of(schedule_names, text);
+}

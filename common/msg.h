@@ -1,0 +1,386 @@
+/* Every message that DynPipe's processes exchange, and its codec.
+ *
+ * A frame is a 16-byte header (magic u32 | version u16 | type u16 | body_len u32 | seq u32, all
+ * big-endian) and a body of at most DP_BODY_MAX bytes. There is one struct per message and
+ * direction; a reply never reuses the request's struct. Each field list is written once, below, and
+ * expands into the struct, the encoder and the decoder; doc/protocol.md tables the bytes.
+ *
+ * The order of checks on the receiving side: header, length against dp_msg_max_body() of that type,
+ * is this type allowed from this peer in this state (the caller's table), decode, meaning. Who is
+ * speaking comes from SO_PEERCRED or munge, never from a body.
+ */
+#ifndef DP_COMMON_MSG_H
+#define DP_COMMON_MSG_H
+
+#include "common/err.h"
+#include "common/layout.h"
+#include "common/wire.h"
+
+#define DP_MAGIC 0x44594e50u /* "DYNP" */
+#define DP_PROTO_VERSION 1
+#define DP_HEADER_BYTES 16
+#define DP_BODY_MAX 65520u /* with the header, a frame never passes 64 KiB */
+#define DP_DIGEST_BYTES 32 /* SHA-256 */
+#define DP_STEP_BATCH 0xfffffffbu /* step id of the batch script, as Slurm has it */
+
+enum dp_msg_type {
+    /* plugin -> daemon, and back */
+    DP_MSG_STEP_START = 1,
+    DP_MSG_STEP_END = 2,
+    DP_MSG_ACK = 3,
+    /* worker <-> daemon; between daemons inside RELAY */
+    DP_MSG_HELLO = 10,
+    DP_MSG_WELCOME = 11,
+    DP_MSG_REPORT = 12,
+    DP_MSG_PREPARE = 13,
+    DP_MSG_VOTE = 14,
+    DP_MSG_DECISION = 15,
+    DP_MSG_DECISION_ACK = 16,
+    DP_MSG_FINISH = 17,
+    DP_MSG_GOODBYE = 18,
+    DP_MSG_SAVE = 19,
+    DP_MSG_EVENT = 20,
+    DP_MSG_PING = 21,
+    DP_MSG_PONG = 22,
+    /* daemon <-> daemon */
+    DP_MSG_RELAY = 30,
+    DP_MSG_WORKER_LOST = 31,
+    DP_MSG_STOP_SLOT = 32,
+    DP_MSG_SLOT_GONE = 33,
+    DP_MSG_JOIN = 34,
+    /* command line <-> daemon */
+    DP_MSG_QUERY = 40,
+    DP_MSG_ANSWER = 41,
+    DP_MSG_COMMAND = 42,
+    /* opening of a TCP connection (doc/protocol.md, "Session") */
+    DP_MSG_CHALLENGE = 50,
+    DP_MSG_AUTH = 51,
+    DP_MSG_AUTH_OK = 52,
+};
+
+enum dp_mode { DP_MODE_OFF = 0, DP_MODE_OBSERVE = 1, DP_MODE_BALANCE = 2, DP_MODE_RELEASE = 3 };
+enum dp_reference { DP_REF_START = 0, DP_REF_BEST = 1 };
+enum dp_schedule_kind { DP_SCHED_1F1B = 0, DP_SCHED_GPIPE = 1 };
+enum dp_verdict { DP_VERDICT_OK = 0, DP_VERDICT_DENIED = 1, DP_VERDICT_FENCED = 2, DP_VERDICT_UNKNOWN = 3 };
+enum dp_goodbye { DP_BYE_COMPLETED = 0, DP_BYE_DRAINED = 1, DP_BYE_FAILED = 2, DP_BYE_SAVED = 3 };
+enum dp_event {
+    DP_EV_PRUNED = 0,   /* value: sparsity reached, 0..1 */
+    DP_EV_SAVED = 1,    /* text: path of the checkpoint */
+    DP_EV_EVAL = 2,     /* value: validation loss in nats per token; text: bits per byte where known */
+    DP_EV_RESUMED = 3,  /* text: path of the checkpoint */
+    DP_EV_FAILED = 4,   /* text: why the run ends */
+};
+enum dp_query { DP_QUERY_JOBS = 0, DP_QUERY_STATUS = 1, DP_QUERY_EXPLAIN = 2, DP_QUERY_REPORT = 3, DP_QUERY_NODE = 4 };
+enum dp_verb { DP_VERB_PAUSE = 0, DP_VERB_RESUME = 1, DP_VERB_LAYOUT = 2, DP_VERB_SAVE = 3 };
+
+/* Options that a user gave explicitly (bit set) as against defaults. */
+enum dp_option_bit {
+    DP_OPT_MODE = 1u << 0,
+    DP_OPT_POLICY = 1u << 1,
+    DP_OPT_MIN_GPUS = 1u << 2,
+    DP_OPT_MAX_SLOWDOWN = 1u << 3,
+    DP_OPT_REFERENCE = 1u << 4,
+};
+
+/* Field kinds: u8 u16 u32 u64 f64; s64, s256, s1k: text in a char array of that size, NUL included;
+ * digest: DP_DIGEST_BYTES raw bytes. */
+
+#define DP_STEP_START_FIELDS(F)                                                                    \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, step_id, "Slurm step id; 0xfffffffb is the batch script")                               \
+    F(u32, uid, "owner of the job, as slurmstepd knows it")                                        \
+    F(u32, gid, "group of the job")                                                                \
+    F(u32, options_set, "enum dp_option_bit: which of the next fields the user gave")              \
+    F(u8, mode, "enum dp_mode")                                                                    \
+    F(u8, reference, "enum dp_reference")                                                          \
+    F(u32, min_gpus, "never fewer devices than this, 0: no wish")                                  \
+    F(f64, max_slowdown, "percent of the reference that the user gives up, 0..100")                \
+    F(s64, policy, "name of a policy, empty: the administrator's")                                 \
+    F(s64, node, "name of this node in Slurm")
+
+/* The sender does not wait for an answer: an ACK may find the connection closed. A daemon that was
+ * silent for 500 ms at the start may hear of an end whose start it never answered. */
+#define DP_STEP_END_FIELDS(F)                                                                      \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, step_id, "Slurm step id")
+
+#define DP_ACK_FIELDS(F)                                                                           \
+    F(u8, verdict, "enum dp_verdict")                                                              \
+    F(s256, text, "one line for the user, may be empty")
+
+/* Followed by n_workers + 1 cuts: the layout that the worker has in force. */
+#define DP_HELLO_FIELDS(F)                                                                         \
+    F(u32, job_id, "Slurm job id, from the environment of the step; checked against the peer")     \
+    F(u32, step_id, "Slurm step id")                                                               \
+    F(u32, rank, "rank of the worker in the run, from 0")                                          \
+    F(u32, n_workers, "workers that the run started with, 1..DP_MAX_WORKERS")                      \
+    F(u32, n_layers, "1..DP_MAX_LAYERS, embedding and head included")                              \
+    F(u64, epoch, "layout epoch in force in this worker")                                          \
+    F(u64, doubt, "migration that this worker voted yes for and knows no decision of, 0: none")    \
+    F(u64, step, "optimizer steps completed")                                                      \
+    F(u64, steps_total, "optimizer steps of the whole run")                                        \
+    F(u64, prune_begin, "first step of gradual pruning, 0 with prune_end 0: no pruning")           \
+    F(u64, prune_end, "step at which the final sparsity is reached")                               \
+    F(f64, final_sparsity, "0..1")                                                                 \
+    F(u32, microbatches, "per step")                                                               \
+    F(u32, tokens_per_microbatch, "rows x context length")                                         \
+    F(u8, schedule, "enum dp_schedule_kind")                                                       \
+    F(u64, mem_limit_bytes, "memory that this worker may use, 0: unlimited")                       \
+    F(u64, boundary_bytes, "bytes of one activation message between two stages")                   \
+    F(s64, device, "cpu, or the UUID of a GPU")                                                    \
+    F(s1k, checkpoint_dir, "where checkpoints go, empty: none")
+
+#define DP_WELCOME_FIELDS(F)                                                                       \
+    F(u8, verdict, "enum dp_verdict; anything but OK: the worker must not run here")               \
+    F(u8, mode, "enum dp_mode in force")                                                           \
+    F(u32, report_ms, "least time between two reports")                                            \
+    F(s256, device_lock, "file that the worker locks (flock) while it uses the slot, empty: none") \
+    F(s256, text, "one line for the user, may be empty")
+
+/* Followed by n_layers entries of struct dp_layer_load. */
+#define DP_REPORT_FIELDS(F)                                                                        \
+    F(u32, rank, "worker")                                                                         \
+    F(u64, epoch, "layout epoch that the sample belongs to")                                       \
+    F(u64, step, "last optimizer step completed")                                                  \
+    F(u32, window_steps, "steps that the medians below cover")                                     \
+    F(f64, loss, "mean training loss of that step, nats per token; NaN where unknown")             \
+    F(f64, grad_norm, "global gradient norm before clipping; NaN where unknown")                   \
+    F(u64, step_ns, "median wall time of one optimizer step")                                      \
+    F(u64, busy_ns, "median device time of one step: all layers, optimizer included")              \
+    F(u64, wait_ns, "median time of one step spent waiting for other workers")                     \
+    F(u64, optimizer_ns, "median device time of the optimizer in one step")                        \
+    F(u64, overhead_ns, "median device time of measuring and reporting in one step")               \
+    F(u64, mem_bytes, "bytes held now: weights, gradients, optimizer, activations, indexes")       \
+    F(u64, rss_bytes, "resident set of the process")                                               \
+    F(u32, first_layer, "first layer of the stage")                                                \
+    F(u32, n_layers, "layers of the stage, 0..DP_MAX_LAYERS")
+
+struct dp_layer_load {
+    uint64_t fwd_ns;       /* device time, forward of one microbatch, median of the window */
+    uint64_t bwd_input_ns; /* device time, gradient of the input, one microbatch */
+    uint64_t bwd_weight_ns;/* device time, gradient of the weights, one microbatch */
+    uint64_t state_bytes;  /* weights, gradients, optimizer state, indexes */
+    uint64_t act_bytes;    /* activations kept from forward to backward, one microbatch */
+    uint64_t params;       /* parameters of the unpruned layer */
+    uint64_t nnz;          /* parameters that are left */
+};
+
+/* Followed by n_workers + 1 cuts and n_workers bytes `gone` of the new layout. A worker whose byte
+ * turns 1 leaves the run after FINISH. */
+#define DP_PREPARE_FIELDS(F)                                                                       \
+    F(u32, incarnation, "of the coordinator")                                                      \
+    F(u64, migration, "id, from 1, only grows within a job")                                       \
+    F(u64, epoch, "layout epoch that must be in force; a commit makes it epoch + 1")               \
+    F(u32, n_workers, "1..DP_MAX_WORKERS")                                                         \
+    F(u32, n_layers, "1..DP_MAX_LAYERS")
+
+#define DP_VOTE_FIELDS(F)                                                                          \
+    F(u32, incarnation, "of the PREPARE that is answered")                                         \
+    F(u64, migration, "id")                                                                        \
+    F(u32, rank, "worker")                                                                         \
+    F(u8, yes, "1: will do what is decided; 0: no")                                                \
+    F(u64, boundary, "optimizer steps completed at the boundary")                                  \
+    F(u64, sent_bytes, "layer bytes that this worker sent")                                        \
+    F(u64, received_bytes, "layer bytes that this worker received")                                \
+    F(digest, digest, "SHA-256 over the digests of all layers that move, in layer order")          \
+    F(s256, text, "reason of a no")
+
+#define DP_DECISION_FIELDS(F)                                                                      \
+    F(u32, incarnation, "of the coordinator that tells it")                                        \
+    F(u64, migration, "id")                                                                        \
+    F(u8, commit, "1: epoch + 1 is in force; 0: aborted, the old layout stays")                    \
+    F(u64, epoch, "layout epoch in force after this decision")                                     \
+    F(s256, text, "reason of an abort")
+
+#define DP_DECISION_ACK_FIELDS(F)                                                                  \
+    F(u64, migration, "id")                                                                        \
+    F(u32, rank, "worker")                                                                         \
+    F(u64, epoch, "layout epoch in force in this worker")                                          \
+    F(u64, pause_ns, "from the boundary until training went on")                                   \
+    F(u64, transfer_ns, "part of the pause in which layers were sent or received")
+
+#define DP_FINISH_FIELDS(F)                                                                        \
+    F(u64, migration, "all workers have acknowledged: sources free their copies, leavers leave")
+
+#define DP_GOODBYE_FIELDS(F)                                                                       \
+    F(u32, rank, "worker")                                                                         \
+    F(u8, how, "enum dp_goodbye")                                                                  \
+    F(u64, step, "optimizer steps completed")                                                      \
+    F(s256, text, "one line, may be empty")
+
+#define DP_SAVE_FIELDS(F) F(u32, reserved, "0; the worker of rank 0 saves a checkpoint at the next boundary")
+
+#define DP_PING_FIELDS(F) F(u64, number, "from 1, only grows: sent when nothing was heard of a run for long")
+
+#define DP_PONG_FIELDS(F)                                                                          \
+    F(u32, rank, "worker, that waits for others or is between two steps")                         \
+    F(u64, number, "of the PING that is answered")
+
+#define DP_EVENT_FIELDS(F)                                                                         \
+    F(u8, kind, "enum dp_event")                                                                   \
+    F(u64, step, "optimizer steps completed")                                                      \
+    F(f64, value, "see enum dp_event")                                                             \
+    F(s1k, text, "see enum dp_event")
+
+/* Followed by inner_len raw bytes: the body of a worker's message. Up: from the worker of `rank` on
+ * the sender's node. Down: to that worker. */
+#define DP_RELAY_FIELDS(F)                                                                         \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, rank, "worker")                                                                         \
+    F(u32, pid, "up: pid of the worker, as the kernel named it; down: 0")                          \
+    F(u16, inner_type, "enum dp_msg_type")                                                         \
+    F(u32, inner_len, "bytes that follow")
+
+#define DP_WORKER_LOST_FIELDS(F)                                                                   \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, rank, "worker")                                                                         \
+    F(u32, pid, "its process")                                                                     \
+    F(u8, exited, "1: the process is gone; 0: only its connection")
+
+#define DP_STOP_SLOT_FIELDS(F)                                                                     \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, uid, "owner of the job")                                                                \
+    F(u32, incarnation, "of the coordinator")                                                      \
+    F(u32, grace_ms, "time for the processes to leave by themselves")
+
+#define DP_SLOT_GONE_FIELDS(F)                                                                     \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, incarnation, "of the STOP_SLOT that is answered")                                       \
+    F(u8, gone, "1: proved gone and fenced; 0: held, text says why")                               \
+    F(u64, took_ns, "from STOP_SLOT to the proof")                                                 \
+    F(s1k, text, "the proof, or why there is none")
+
+#define DP_JOIN_FIELDS(F)                                                                          \
+    F(u32, job_id, "the sender's node belongs to this job and asks for its orders")
+
+#define DP_QUERY_FIELDS(F)                                                                         \
+    F(u8, what, "enum dp_query")                                                                   \
+    F(u32, job_id, "Slurm job id, 0 for DP_QUERY_JOBS and DP_QUERY_NODE")
+
+/* Followed by json_len bytes of UTF-8: a piece of one JSON document. */
+#define DP_ANSWER_FIELDS(F)                                                                        \
+    F(u8, verdict, "enum dp_verdict")                                                              \
+    F(u8, last, "1: the document is complete")                                                     \
+    F(s256, text, "why not, where verdict is not OK")                                              \
+    F(u32, json_len, "bytes that follow, at most DP_ANSWER_CHUNK")
+
+#define DP_COMMAND_FIELDS(F)                                                                       \
+    F(u8, verb, "enum dp_verb")                                                                    \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(s1k, argument, "DP_VERB_LAYOUT: a layout as dp_layout_format writes it; else empty")
+
+#define DP_CHALLENGE_FIELDS(F)                                                                     \
+    F(digest, nonce, "random, new for each connection")                                            \
+    F(s64, node, "the accepting daemon's node")
+
+#define DP_AUTH_FIELDS(F)                                                                          \
+    F(s64, node, "the connecting daemon's node, empty: a command line")                            \
+    F(s4k, credential, "munge credential; doc/protocol.md says what it seals")
+
+#define DP_AUTH_OK_FIELDS(F) F(digest, proof, "HMAC over the handshake with the session key")
+
+#define DP_ANSWER_CHUNK 32768u
+
+typedef char dp_s64_t[64];
+typedef char dp_s256_t[256];
+typedef char dp_s1k_t[1024];
+typedef char dp_s4k_t[4096];
+typedef uint8_t dp_digest_t[DP_DIGEST_BYTES];
+typedef uint8_t dp_u8_t;
+typedef uint16_t dp_u16_t;
+typedef uint32_t dp_u32_t;
+typedef uint64_t dp_u64_t;
+typedef double dp_f64_t;
+
+#define DP_FIELD_DECL(kind, name, doc) dp_##kind##_t name;
+
+struct dp_msg_step_start { DP_STEP_START_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_step_end { DP_STEP_END_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_ack { DP_ACK_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_hello {
+    DP_HELLO_FIELDS(DP_FIELD_DECL)
+    uint32_t cut[DP_MAX_WORKERS + 1];
+};
+struct dp_msg_welcome { DP_WELCOME_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_report {
+    DP_REPORT_FIELDS(DP_FIELD_DECL)
+    struct dp_layer_load layer[DP_MAX_LAYERS];
+};
+struct dp_msg_prepare {
+    DP_PREPARE_FIELDS(DP_FIELD_DECL)
+    uint32_t cut[DP_MAX_WORKERS + 1];
+    uint8_t gone[DP_MAX_WORKERS];
+};
+struct dp_msg_vote { DP_VOTE_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_decision { DP_DECISION_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_decision_ack { DP_DECISION_ACK_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_finish { DP_FINISH_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_goodbye { DP_GOODBYE_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_save { DP_SAVE_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_event { DP_EVENT_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_ping { DP_PING_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_pong { DP_PONG_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_relay {
+    DP_RELAY_FIELDS(DP_FIELD_DECL)
+    const uint8_t *inner; /* decode: borrowed from the frame; encode: borrowed from the caller */
+};
+struct dp_msg_worker_lost { DP_WORKER_LOST_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_stop_slot { DP_STOP_SLOT_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_slot_gone { DP_SLOT_GONE_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_join { DP_JOIN_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_query { DP_QUERY_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_answer {
+    DP_ANSWER_FIELDS(DP_FIELD_DECL)
+    const char *json; /* as dp_msg_relay.inner */
+};
+struct dp_msg_command { DP_COMMAND_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_challenge { DP_CHALLENGE_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_auth { DP_AUTH_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_auth_ok { DP_AUTH_OK_FIELDS(DP_FIELD_DECL) };
+
+/* name, type: every message once, for the codecs and for tests that walk them all. */
+#define DP_MESSAGES(M)                                                                             \
+    M(step_start, DP_MSG_STEP_START) M(step_end, DP_MSG_STEP_END) M(ack, DP_MSG_ACK)               \
+    M(hello, DP_MSG_HELLO) M(welcome, DP_MSG_WELCOME) M(report, DP_MSG_REPORT)                     \
+    M(prepare, DP_MSG_PREPARE) M(vote, DP_MSG_VOTE) M(decision, DP_MSG_DECISION)                   \
+    M(decision_ack, DP_MSG_DECISION_ACK) M(finish, DP_MSG_FINISH) M(goodbye, DP_MSG_GOODBYE)       \
+    M(save, DP_MSG_SAVE) M(event, DP_MSG_EVENT) M(ping, DP_MSG_PING) M(pong, DP_MSG_PONG)          \
+    M(relay, DP_MSG_RELAY)                                                                         \
+    M(worker_lost, DP_MSG_WORKER_LOST) M(stop_slot, DP_MSG_STOP_SLOT)                              \
+    M(slot_gone, DP_MSG_SLOT_GONE) M(join, DP_MSG_JOIN) M(query, DP_MSG_QUERY)                     \
+    M(answer, DP_MSG_ANSWER) M(command, DP_MSG_COMMAND) M(challenge, DP_MSG_CHALLENGE)             \
+    M(auth, DP_MSG_AUTH) M(auth_ok, DP_MSG_AUTH_OK)
+
+/* int dp_msg_X_decode(body reader, out, err): 0, or -1 and DP_EPROTO; out is overwritten.
+ * void dp_msg_X_encode(body writer, in): too little room sets w->bad. */
+#define DP_MSG_CODEC_DECL(name, type)                                                              \
+    int dp_msg_##name##_decode(struct dp_reader *r, struct dp_msg_##name *m, struct dp_err *err);  \
+    void dp_msg_##name##_encode(struct dp_writer *w, const struct dp_msg_##name *m);
+DP_MESSAGES(DP_MSG_CODEC_DECL)
+
+struct dp_header {
+    uint16_t version, type;
+    uint32_t body_len, seq;
+};
+
+/* Read and check a header: magic, version, known type, body_len <= dp_msg_max_body(type).
+ * returns: 0, or -1 with DP_EPROTO. */
+int dp_header_decode(const uint8_t bytes[DP_HEADER_BYTES], struct dp_header *h, struct dp_err *err);
+void dp_header_encode(uint8_t bytes[DP_HEADER_BYTES], const struct dp_header *h);
+
+/* Largest body of a type, 0 for a type that does not exist. */
+uint32_t dp_msg_max_body(uint16_t type);
+
+/* Name of a type ("HELLO"), "?" when there is none. */
+const char *dp_msg_name(uint16_t type);
+
+/* Names of the enums above for people ("release", "start", "1f1b"); "?" when out of range. The
+ * parsers return the value, or -1 when the text names none. */
+const char *dp_mode_name(unsigned mode);
+const char *dp_reference_name(unsigned reference);
+const char *dp_schedule_name(unsigned schedule);
+int dp_mode_parse(const char *text);
+int dp_reference_parse(const char *text);
+int dp_schedule_parse(const char *text);
+
+#endif

@@ -1,0 +1,308 @@
+/* See conn.h. The checks of a frame come in this order: header, length for its type, may this role
+ * say that (default: no), and only then is the body read. A read buffer never holds more than two
+ * frames; a peer that is not known yet may only send small types, so it costs little memory; output
+ * that is not taken within WRITE_TIMEOUT_S or grows past OUTPUT_MAX ends the connection.
+ *
+ * A connection is never freed inside its own callbacks: dp_conn_close() unhooks it and the event loop
+ * frees it on its next turn.
+ */
+#include "config.h"
+
+#include "daemon/conn.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/util.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+
+#define READ_MAX (2 * (DP_HEADER_BYTES + DP_BODY_MAX + DP_TAG_BYTES))
+#define OUTPUT_MAX (16u << 20)
+#define WRITE_TIMEOUT_S 15
+#define LOG_WINDOW_NS UINT64_C(1000000000)
+#define LOG_LINES 10u /* about refused peers, in one window */
+#define PARTIAL_S 10.0 /* a frame that has begun must end */
+
+#define BIT(type) (UINT64_C(1) << (type))
+
+static const struct {
+    const char *name;
+    uint64_t may_send;
+} roles[DP_N_ROLES] = {
+    [DP_ROLE_LOCAL] = {"local", BIT(DP_MSG_HELLO) | BIT(DP_MSG_QUERY) | BIT(DP_MSG_COMMAND)},
+    [DP_ROLE_PLUGIN] = {"plugin", BIT(DP_MSG_STEP_START) | BIT(DP_MSG_STEP_END) | BIT(DP_MSG_HELLO) |
+                                      BIT(DP_MSG_QUERY) | BIT(DP_MSG_COMMAND)},
+    [DP_ROLE_WORKER] = {"worker", BIT(DP_MSG_HELLO) | BIT(DP_MSG_REPORT) | BIT(DP_MSG_VOTE) |
+                                      BIT(DP_MSG_DECISION_ACK) | BIT(DP_MSG_GOODBYE) | BIT(DP_MSG_EVENT) |
+                                      BIT(DP_MSG_PONG)},
+    [DP_ROLE_TCP_IN] = {"newcomer", BIT(DP_MSG_AUTH)},
+    [DP_ROLE_TCP_OUT] = {"listener", BIT(DP_MSG_CHALLENGE) | BIT(DP_MSG_AUTH_OK)},
+    [DP_ROLE_PEER] = {"daemon", BIT(DP_MSG_RELAY) | BIT(DP_MSG_WORKER_LOST) | BIT(DP_MSG_STOP_SLOT) |
+                                    BIT(DP_MSG_SLOT_GONE) | BIT(DP_MSG_JOIN)},
+    [DP_ROLE_CLI] = {"command", BIT(DP_MSG_QUERY) | BIT(DP_MSG_COMMAND)},
+};
+
+bool dp_role_may_send(enum dp_role role, uint16_t type)
+{
+    return role < DP_N_ROLES && type < 64 && (roles[role].may_send & BIT(type)) != 0;
+}
+
+const char *dp_role_name(enum dp_role role)
+{
+    return role < DP_N_ROLES ? roles[role].name : "?";
+}
+
+static void free_later(evutil_socket_t fd, short what, void *arg)
+{
+    struct dp_conn *c = arg;
+
+    (void)fd;
+    (void)what;
+    bufferevent_free(c->bev);
+    event_free(c->deadline);
+    free(c);
+}
+
+void dp_conn_close(struct dp_conn *c, const char *why)
+{
+    static const struct timeval now = {0};
+
+    if (c->is_closed)
+        return;
+    c->is_closed = true;
+    bufferevent_disable(c->bev, EV_READ | EV_WRITE);
+    bufferevent_setcb(c->bev, NULL, NULL, NULL, NULL);
+    event_del(c->deadline);
+    if (c->next)
+        c->next->prev = c->prev;
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        c->set->first = c->next;
+    c->set->n--;
+    c->ops->closed(c, why);
+    event_base_once(c->set->base, -1, EV_TIMEOUT, free_later, c, &now);
+}
+
+void dp_conn_close_all(struct dp_conn_set *set, const char *why)
+{
+    while (set->first)
+        dp_conn_close(set->first, why);
+}
+
+void dp_conn_set_deadline(struct dp_conn *c, double seconds)
+{
+    struct timeval tv = {.tv_sec = (time_t)seconds, .tv_usec = (suseconds_t)((seconds - (time_t)seconds) * 1e6)};
+
+    if (seconds > 0)
+        event_add(c->deadline, &tv);
+    else
+        event_del(c->deadline);
+}
+
+void dp_conn_refuse(struct dp_conn *c, const char *why)
+{
+    struct dp_conn_set *set = c->set;
+    uint64_t now_ns = dp_now_ns();
+
+    set->n_refused++;
+    if (now_ns - set->log_from_ns > LOG_WINDOW_NS) {
+        if (set->n_logged > LOG_LINES)
+            dp_warn("%u more were closed in that time", set->n_logged - LOG_LINES);
+        set->log_from_ns = now_ns;
+        set->n_logged = 0;
+    }
+    if (set->n_logged++ < LOG_LINES)
+        dp_warn("closing %s uid=%d pid=%d: %s", dp_role_name(c->role), (int)c->uid, (int)c->pid, why);
+    dp_conn_close(c, why);
+}
+
+/* Handle one whole frame at the head of the buffer. returns false when there is none (yet). */
+static bool take_frame(struct dp_conn *c, struct evbuffer *in)
+{
+    uint8_t head[DP_HEADER_BYTES];
+    struct dp_err err = {0};
+    struct dp_header h;
+    uint8_t *frame;
+    size_t total;
+
+    if (evbuffer_copyout(in, head, sizeof head) < (ev_ssize_t)sizeof head)
+        return false;
+    if (dp_header_decode(head, &h, &err) < 0) {
+        dp_conn_refuse(c, err.text);
+        return false;
+    }
+    if (!dp_role_may_send(c->role, h.type)) {
+        dp_err_set(&err, DP_EAUTH, "%s may not send %s", dp_role_name(c->role), dp_msg_name(h.type));
+        dp_conn_refuse(c, err.text);
+        return false;
+    }
+    total = DP_HEADER_BYTES + h.body_len + (c->has_session ? DP_TAG_BYTES : 0);
+    if (evbuffer_get_length(in) < total)
+        return false;
+    frame = evbuffer_pullup(in, (ev_ssize_t)total);
+    if (!frame) {
+        dp_conn_refuse(c, "out of memory");
+        return false;
+    }
+    if (c->has_session && dp_session_verify(&c->session, frame, frame + DP_HEADER_BYTES, h.body_len,
+                                            frame + DP_HEADER_BYTES + h.body_len, &err) < 0) {
+        dp_conn_refuse(c, err.text);
+        return false;
+    }
+    event_del(c->deadline);
+    c->ops->frame(c, &h, frame + DP_HEADER_BYTES);
+    if (!c->is_closed)
+        evbuffer_drain(in, total);
+    return !c->is_closed;
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+    struct evbuffer *in = bufferevent_get_input(bev);
+    struct dp_conn *c = arg;
+
+    while (!c->is_closed && (bufferevent_get_enabled(bev) & EV_READ) && take_frame(c, in))
+        ;
+    if (!c->is_closed && evbuffer_get_length(in) > 0 && (bufferevent_get_enabled(bev) & EV_READ) &&
+        !event_pending(c->deadline, EV_TIMEOUT, NULL))
+        dp_conn_set_deadline(c, PARTIAL_S);
+}
+
+static void on_written(struct bufferevent *bev, void *arg)
+{
+    struct dp_conn *c = arg;
+
+    if (c->is_finishing && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
+        dp_conn_close(c, "done");
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+    struct dp_conn *c = arg;
+
+    (void)bev;
+    if (what & BEV_EVENT_CONNECTED) {
+        if (c->ops->connected)
+            c->ops->connected(c);
+    } else if (what & BEV_EVENT_TIMEOUT) {
+        dp_conn_refuse(c, "does not take what it is sent");
+    } else {
+        dp_conn_close(c, what & BEV_EVENT_EOF ? "closed by the peer"
+                                              : evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
+    }
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    dp_conn_refuse(arg, "deadline passed");
+}
+
+static uint32_t count_of_uid(const struct dp_conn_set *set, uid_t uid)
+{
+    uint32_t n = 0;
+
+    for (const struct dp_conn *c = set->first; c; c = c->next)
+        n += c->uid == uid;
+    return n;
+}
+
+struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role role, uid_t uid,
+                               const struct dp_conn_ops *ops, void *owner)
+{
+    static const struct timeval write_timeout = {.tv_sec = WRITE_TIMEOUT_S};
+    struct dp_conn *c = NULL;
+
+    /* Root and other daemons are not held to the cap of a user, or a user could shut them out. */
+    if ((set->n >= set->max && uid != 0) || (uid != 0 && count_of_uid(set, uid) >= set->max_per_uid)) {
+        if (set->n_refused++ % 100 == 0)
+            dp_warn("too many connections (%u, uid %d), refusing one", set->n, (int)uid);
+        goto fail;
+    }
+    c = calloc(1, sizeof *c);
+    if (!c)
+        goto fail;
+    c->set = set;
+    c->ops = ops;
+    c->owner = owner;
+    c->role = role;
+    c->uid = uid;
+    c->bev = bufferevent_socket_new(set->base, fd, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    c->deadline = event_new(set->base, -1, 0, on_deadline, c);
+    if (!c->bev || !c->deadline)
+        goto fail;
+    bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
+    bufferevent_setwatermark(c->bev, EV_READ, 0, READ_MAX);
+    bufferevent_set_timeouts(c->bev, NULL, &write_timeout);
+    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+    c->next = set->first;
+    if (c->next)
+        c->next->prev = c;
+    set->first = c;
+    set->n++;
+    return c;
+fail:
+    if (c && c->bev)
+        bufferevent_free(c->bev);
+    else
+        evutil_closesocket(fd);
+    free(c);
+    return NULL;
+}
+
+void dp_conn_finish(struct dp_conn *c)
+{
+    if (c->is_closed)
+        return;
+    c->is_finishing = true;
+    bufferevent_disable(c->bev, EV_READ);
+    if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
+        dp_conn_close(c, "done");
+}
+
+void dp_conn_hold(struct dp_conn *c)
+{
+    bufferevent_disable(c->bev, EV_READ);
+    event_del(c->deadline);
+}
+
+void dp_conn_resume(struct dp_conn *c)
+{
+    if (c->is_closed || c->is_finishing)
+        return;
+    bufferevent_enable(c->bev, EV_READ);
+    /* What is in the buffer already raises no event of its own. */
+    bufferevent_trigger(c->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+}
+
+void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, size_t bytes)
+{
+    struct dp_header h = {DP_PROTO_VERSION, (uint16_t)type, (uint32_t)bytes, c->seq_out++};
+    uint8_t head[DP_HEADER_BYTES], tag[DP_TAG_BYTES];
+    struct evbuffer *out = bufferevent_get_output(c->bev);
+
+    if (c->is_closed)
+        return;
+    dp_header_encode(head, &h);
+    if (evbuffer_get_length(out) + bytes > OUTPUT_MAX) {
+        dp_conn_refuse(c, "does not take what it is sent");
+        return;
+    }
+    evbuffer_add(out, head, sizeof head);
+    evbuffer_add(out, body, bytes);
+    if (c->has_session) {
+        dp_session_sign(&c->session, head, body, bytes, tag);
+        evbuffer_add(out, tag, sizeof tag);
+    }
+}
+
+void dp_conn_start_session(struct dp_conn *c, const struct dp_handshake *hs, bool is_acceptor)
+{
+    dp_session_init(&c->session, hs, is_acceptor);
+    c->has_session = true;
+}

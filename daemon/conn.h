@@ -1,0 +1,102 @@
+/* One connection of the daemon: frames in, frames out, limits and deadlines, and the table of what
+ * each kind of peer may say.
+ */
+#ifndef DP_DAEMON_CONN_H
+#define DP_DAEMON_CONN_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/msg.h"
+#include "common/session.h"
+
+/* What a peer has proved so far. */
+enum dp_role {
+    DP_ROLE_LOCAL,   /* unix socket, uid known: may become a worker, may ask */
+    DP_ROLE_PLUGIN,  /* unix socket, root or the daemon's own user */
+    DP_ROLE_WORKER,  /* unix socket, after HELLO */
+    DP_ROLE_TCP_IN,  /* TCP, has been sent a challenge */
+    DP_ROLE_TCP_OUT, /* TCP, we are the ones who must answer one */
+    DP_ROLE_PEER,    /* the daemon of another node */
+    DP_ROLE_CLI,     /* a command line on another machine, uid known */
+    DP_N_ROLES
+};
+
+struct dp_conn;
+struct dp_conn_set;
+
+struct dp_conn_ops {
+    /* A frame that this role may send. body is valid during the call only. */
+    void (*frame)(struct dp_conn *c, const struct dp_header *h, const uint8_t *body);
+    /* Called once, when the connection ends for whatever reason; c is freed a little later. */
+    void (*closed)(struct dp_conn *c, const char *why);
+    /* An outgoing connection is up. May be NULL. */
+    void (*connected)(struct dp_conn *c);
+};
+
+struct dp_conn {
+    struct dp_conn *next, *prev;
+    struct dp_conn_set *set;
+    const struct dp_conn_ops *ops;
+    void *owner;          /* of whoever made it */
+    void *data;           /* the worker or peer behind it */
+    enum dp_role role;
+    uid_t uid;
+    pid_t pid;
+    char node[64];        /* peers: name that their credential sealed */
+    bool is_closed, has_session, is_finishing;
+    uint32_t seq_out;
+    struct dp_session session;
+    struct bufferevent *bev;
+    struct event *deadline;
+};
+
+/* All connections, for the caps. */
+struct dp_conn_set {
+    struct event_base *base;
+    struct dp_conn *first;
+    uint32_t n, max, max_per_uid;
+    uint64_t n_refused;
+    uint64_t log_from_ns; /* refusals are logged at a limited rate: peers can cause them */
+    uint32_t n_logged;
+};
+
+bool dp_role_may_send(enum dp_role role, uint16_t type);
+const char *dp_role_name(enum dp_role role);
+
+/* Take over a connected (or connecting) socket. returns NULL, with the socket closed, when memory or
+ * the caps say so. */
+struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role role, uid_t uid,
+                               const struct dp_conn_ops *ops, void *owner);
+void dp_conn_close(struct dp_conn *c, const char *why);
+/* The same for a peer that did wrong: counted, and logged at a limited rate. */
+void dp_conn_refuse(struct dp_conn *c, const char *why);
+/* Close when everything queued has been sent, read nothing more. */
+void dp_conn_finish(struct dp_conn *c);
+void dp_conn_close_all(struct dp_conn_set *set, const char *why);
+
+/* The peer must send its next whole frame within so many seconds, 0: no deadline. */
+void dp_conn_set_deadline(struct dp_conn *c, double seconds);
+/* Stop and go on reading: what arrives meanwhile waits in the kernel. */
+void dp_conn_hold(struct dp_conn *c);
+void dp_conn_resume(struct dp_conn *c);
+
+/* Queue a frame. A peer that does not read is closed. */
+void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, size_t bytes);
+/* From the next frame on, in both directions, frames carry tags. */
+void dp_conn_start_session(struct dp_conn *c, const struct dp_handshake *hs, bool is_acceptor);
+
+/* Encode and queue: DP_CONN_SEND(conn, ack, DP_MSG_ACK, &ack). */
+#define DP_CONN_SEND(conn, name, type, msg)                                                        \
+    do {                                                                                           \
+        uint8_t dp_frame_body[DP_BODY_MAX];                                                        \
+        struct dp_writer dp_frame_writer;                                                          \
+        dp_writer_init(&dp_frame_writer, dp_frame_body, sizeof dp_frame_body);                     \
+        dp_msg_##name##_encode(&dp_frame_writer, (msg));                                           \
+        dp_conn_send((conn), (type), dp_frame_body, dp_writer_used(&dp_frame_writer));             \
+    } while (0)
+
+#endif

@@ -1,0 +1,281 @@
+/* What the files of the coordinator share. Nothing outside daemon/coord*.c includes this.
+ *
+ * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
+ * coord_member.c  who is in the run: HELLO, GOODBYE, lost workers, events
+ * coord_report.c  measured loads, checked
+ * coord_decide.c  snapshot, policy, packing, decision log
+ * coord_migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
+ * coord_release.c drained slots: proof of gone, RELINTENT, shrink, read back
+ * coord_stall.c   silence: who does not answer
+ * coord_journal.c records: what is written, and what a restart makes of them
+ * coord_json.c    what people see
+ */
+#ifndef DP_DAEMON_COORD_INTERNAL_H
+#define DP_DAEMON_COORD_INTERNAL_H
+
+#include "daemon/coordinator.h"
+#include "policies/decide.h"
+#include "policies/pack.h"
+#include "policies/pruning.h"
+#include "policies/release_when.h"
+#include "policies/simulate.h"
+
+#define COORD_DECISIONS 200
+#define COORD_HANDOVERS 256
+#define COORD_SAMPLES 512
+#define COORD_EVENTS 64
+#define COORD_MEDIAN 3 /* reports that a layer's load is the median of */
+#define COORD_STEADY 256 /* step times that the throughput before pruning is the median of */
+#define COORD_RECENT 16  /* and that of now */
+#define SECOND 1000000000ull
+
+#define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
+#define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
+#define STOP_RESEND_NS (2 * SECOND)  /* STOP_SLOT */
+#define HELD_RESEND_NS (30 * SECOND) /* STOP_SLOT to a slot that is held */
+#define ANSWER_NS (40 * SECOND)      /* a call to Slurm that never came back (slurm.md F5) */
+#define RECHECK_NS (30 * SECOND)     /* released slots: does one come back? */
+#define BACKOFF_MAX_S 30
+#define RETURN_NS (10 * SECOND)      /* after a restart: workers not heard of yet count as alive */
+
+enum coord_slot_state {
+    SLOT_ACTIVE,
+    SLOT_DRAINED,   /* DRAIN is journalled, its workers leave by themselves */
+    SLOT_STOPPING,  /* STOP_SLOT was sent, no proof yet */
+    SLOT_GONE,      /* proved */
+    SLOT_RELEASING, /* RELINTENT is journalled: dead for this run */
+    SLOT_RELEASED,
+    SLOT_HELD, /* no proof: never released, unless a proof comes after all */
+};
+
+struct coord_slot {
+    char name[64];
+    enum coord_slot_state state;
+    uint64_t drained_ns, stop_first_ns, stop_last_ns, gone_ns, intent_ns;
+    uint64_t freed_ns; /* first read of the job without it */
+    uint64_t released_ns;
+    uint64_t proof_took_ns;
+    char text[256]; /* the proof, or why it is held */
+};
+
+struct coord_worker {
+    bool is_known;     /* said HELLO to this incarnation */
+    bool is_connected; /* its daemon hears it */
+    bool has_left;     /* said GOODBYE, or ended after it was drained */
+    bool is_lost;      /* its process ended otherwise */
+    uint8_t bye;       /* enum dp_goodbye, when has_left */
+    bool is_fresh;     /* reported since the last decision */
+    uint32_t pid, slot;
+    uint64_t mem_limit_bytes;
+    double speed;
+    char device[64];
+    uint32_t n_reports; /* since the last change of layout */
+    uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, mem_bytes, rss_bytes;
+    uint64_t report_ns, finish_sent_ns;
+    uint64_t answered_ping; /* number of the newest */
+};
+
+struct coord_layer {
+    struct dp_layer_load sample[COORD_MEDIAN];
+    uint32_t n_samples, at;
+    struct dp_layer_load load; /* medians of times, newest of the rest */
+    uint64_t opt_ns;
+};
+
+enum coord_mig_state {
+    MIG_NONE,
+    MIG_PREPARING, /* INTENT is journalled */
+    MIG_ABORTING,  /* will abort as soon as ABORT can be journalled; nobody was told anything */
+    MIG_COMMITTED, /* COMMIT is journalled and told until all have acknowledged */
+    MIG_ABORTED,   /* ABORT is journalled and told until all have acknowledged */
+};
+
+struct coord_migration {
+    uint64_t id; /* of the newest INTENT, also after it ended */
+    enum coord_mig_state state;
+    struct dp_layout before, next;
+    uint8_t is_member[DP_MAX_WORKERS]; /* had not left when it began: these vote and acknowledge */
+    uint8_t has_vote[DP_MAX_WORKERS], has_ack[DP_MAX_WORKERS];
+    uint64_t pause_ns[DP_MAX_WORKERS], transfer_ns[DP_MAX_WORKERS];
+    bool has_boundary;
+    uint64_t boundary;
+    uint8_t digest[DP_DIGEST_BYTES];
+    uint64_t started_ns, sent_ns, decided_ns;
+    uint32_t moved_layers;
+    uint64_t moved_bytes, sent_bytes;
+    char reason[256], why[256]; /* of the move; of an abort */
+};
+
+struct coord_handover {
+    uint64_t id, epoch, boundary, started_ns, decided_ns, done_ns;
+    bool is_committed;
+    uint32_t moved_layers, n_leavers;
+    uint64_t moved_bytes, pause_max_ns, pause_median_ns, transfer_max_ns;
+    char layout[256], reason[256];
+};
+
+struct coord_times { /* the newest of some durations */
+    uint32_t n, at; /* n: ever added */
+    uint64_t ns[COORD_STEADY];
+};
+
+struct coord_decision {
+    uint64_t first_ns, last_ns, step;
+    uint32_t count; /* the same answer so many times in a row */
+    bool is_applied;
+    uint64_t current_ns, proposed_ns, limit_ns, fastest_ns, moved_bytes;
+    uint32_t slots_now, slots_after, devices_after, moved_layers;
+    double imbalance; /* (max - min) / mean busy time of the stages now */
+    struct dp_decide_out out;
+    char policy_reason[256], pack_reason[256], release_reason[256], layout[256];
+};
+
+struct coord_sample {
+    uint64_t step, t_ns;
+    double loss, sparsity, tokens_per_s;
+};
+
+struct coord_event {
+    uint64_t t_ns, step;
+    char text[256];
+};
+
+struct coord_stall {
+    bool is_asking, is_stalled, was_answerable; /* the newest PING was sent long enough ago */
+    uint64_t heard_ns, ping, sent_ns;           /* heard_ns: of any worker */
+    char text[160];
+};
+
+struct coord_release {
+    bool is_reading, is_shrinking; /* asked, no answer yet */
+    uint64_t deadline_ns, next_ns;
+    uint32_t backoff_s, attempts, lost_updates, shrinks_used;
+    bool is_clean; /* the newest read shows the job without the slots */
+    uint64_t clean_ns, clean_boot_s;
+    uint64_t last_read_ns;
+    char answer[256];
+};
+
+struct dp_coord {
+    struct dp_job_info job; /* node[]: as at the first start, index = slot */
+    struct dp_run_limits limits;
+    struct dp_coord_ops ops;
+    void *arg;
+    const struct dp_policy *policy;
+
+    uint32_t incarnation;
+    bool is_begun, is_over, is_paused, has_journalled_nodes;
+    uint64_t begin_ns; /* of this incarnation */
+    uint32_t n_journalled; /* replay: workers of the step that the next START names */
+    uint16_t journalled_slot[DP_MAX_WORKERS];
+    uint32_t journalled_pid[DP_MAX_WORKERS];
+    uint64_t t0_ns; /* first begin, for times that people read */
+    uint64_t over_ns;
+    char over_why[256], failed[256];
+
+    /* the step that trains */
+    bool has_step, has_shape, has_layout;
+    uint32_t step_id, n_workers, n_layers;
+    uint64_t steps_total, prune_begin, prune_end, boundary_bytes, step;
+    double final_sparsity, sparsity, loss, eval_loss;
+    uint32_t microbatches, tokens_per_microbatch;
+    uint8_t schedule;
+    bool is_completed;
+    char checkpoint_dir[1024], checkpoint[1024];
+    struct dp_layout layout, start_layout;
+    struct coord_worker worker[DP_MAX_WORKERS];
+    struct coord_layer layer[DP_MAX_LAYERS];
+    bool is_pruned;
+
+    uint64_t reference_ns, reference_step_ns; /* predicted and measured iteration before pruning */
+    bool is_reference_final;
+    uint32_t n_reference; /* snapshots that it was taken from */
+    uint64_t predicted_ns, step_ns; /* of the layout in force: last prediction, last measurement */
+    struct coord_times steady; /* steps of the start layout, warm and unpruned */
+    struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
+    struct coord_times recent; /* last steps of the layout in force */
+
+    uint32_t n_slots, batch_slot;
+    struct coord_slot slot[DP_MAX_SLOTS];
+    struct coord_migration mig;
+    uint64_t last_commit_id; /* migration of the layout in force, 0: none */
+    uint64_t last_change_ns, next_decision_ns;
+    struct coord_release rel;
+    struct coord_stall stall;
+
+    uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
+    char dropped_why[256], journal_error[256];
+
+    /* history, bounded */
+    uint32_t n_decisions, n_handovers, n_events; /* ever; rings */
+    uint32_t n_logged; /* of the events */
+    struct coord_decision decision[COORD_DECISIONS];
+    struct coord_handover handover[COORD_HANDOVERS];
+    struct coord_event event[COORD_EVENTS];
+    uint32_t n_samples, sample_every;
+    uint64_t next_sample_step;
+    struct coord_sample sample[COORD_SAMPLES];
+};
+
+/* --- coordinator.c --- */
+void coord_note(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void coord_fail(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int coord_slot_find(const struct dp_coord *c, const char *node);
+/* A worker that must vote, acknowledge and report: in the layout, and its process not known to be over. */
+bool coord_is_live(const struct dp_coord *c, uint32_t rank);
+double coord_seconds(const struct dp_coord *c, uint64_t t_ns);
+const char *coord_slot_state_name(enum coord_slot_state state);
+
+/* --- coord_member.c --- */
+void coord_step_reset(struct dp_coord *c);
+void coord_member_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_report.c --- */
+void coord_loads_reset(struct dp_coord *c); /* a new layout is in force */
+bool coord_loads_ready(const struct dp_coord *c);
+double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns);
+uint64_t coord_steady_step_ns(const struct dp_coord *c); /* before anything changed; 0: not known */
+uint64_t coord_recent_step_ns(const struct dp_coord *c); /* of the layout in force; 0: not known */
+/* seconds, but not less than five steps of this run */
+double coord_patience_s(const struct dp_coord *c, double seconds);
+
+/* --- coord_stall.c --- */
+void coord_stall_heard(struct dp_coord *c, uint64_t now_ns);
+void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_decide.c --- */
+void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
+uint32_t coord_shrinks_left(const struct dp_coord *c);
+
+/* --- coord_migrate.c --- */
+/* Start a hand-over to these cuts and gone[]; refused while another is under way. */
+int coord_migrate_begin(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason,
+                        struct dp_err *err);
+void coord_migrate_abort(struct dp_coord *c, uint64_t now_ns, const char *why);
+void coord_migrate_tick(struct dp_coord *c, uint64_t now_ns);
+/* Tell one worker the outcome of a migration that it asks about; says nothing while undecided. */
+void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id);
+void coord_migrate_finish(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
+/* A report or HELLO shows that the worker has the layout in force: as good as its acknowledgement. */
+void coord_migrate_seen(struct dp_coord *c, uint64_t now_ns, uint32_t rank, uint64_t epoch);
+bool coord_migrate_is_idle(const struct dp_coord *c);
+uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b);
+
+/* --- coord_release.c --- */
+void coord_release_tick(struct dp_coord *c, uint64_t now_ns);
+uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state);
+double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_journal.c: 0, or -1 with the error counted and kept for status --- */
+int coord_journal_start(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_intent(struct dp_coord *c, const struct coord_migration *m);
+int coord_journal_commit(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_abort(struct dp_coord *c, uint64_t now_ns, const char *why);
+int coord_journal_done(struct dp_coord *c, const struct coord_handover *h);
+int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, uint64_t a, uint64_t b,
+                       const char *text);
+int coord_journal_relintent(struct dp_coord *c, uint64_t now_ns, const uint8_t *is_set);
+int coord_journal_reference(struct dp_coord *c);
+int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);
+
+#endif

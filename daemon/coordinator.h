@@ -1,0 +1,133 @@
+/* The coordinator of one run: decides, journals, hands over, drains and releases.
+ *
+ * A state machine without sockets, files, clocks or threads of its own: the daemon feeds it events
+ * and carries out what it asks through struct dp_coord_ops, so every interleaving can be tested in
+ * one process. It implements doc/protocol.md (hand-over and release); the letters of the steps there
+ * are named in the sources. One coordinator per run, on the batch host's daemon.
+ *
+ * Slots are the nodes of the job, in the order of the job's node list; slot 0 is the batch host,
+ * which Slurm never takes back.
+ */
+#ifndef DP_DAEMON_COORDINATOR_H
+#define DP_DAEMON_COORDINATOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "common/msg.h"
+
+#define DP_MAX_SLOTS DP_MAX_WORKERS
+
+/* What Slurm says about a job; also what a release needs to know. */
+struct dp_job_info {
+    uint32_t job_id, uid, gid;
+    uint32_t restart_count;
+    bool is_running;             /* false: pending, completing or gone */
+    uint32_t n_nodes;
+    char node[DP_MAX_SLOTS][64]; /* names, in the job's order */
+    char batch_host[64];
+    char partition[64];
+    char name[64];               /* of the job, as squeue shows it; cut where longer */
+    uint32_t gpus_per_node;      /* 0: none asked for; then one slot counts as one device */
+    uint64_t start_s, end_s;     /* wall clock, seconds since 1970; end_s 0: unlimited */
+    uint64_t boot_s;             /* boot time of the controller: changes when it restarts */
+    uint32_t shrinks_allowed;    /* how many size changes this Slurm lets a job make (slurm.md F7) */
+};
+
+/* What the administrator allows (etc/dynpipe.conf, partition overrides applied) narrowed by what the
+ * user asked for (STEP_START). */
+struct dp_run_limits {
+    uint8_t mode;      /* enum dp_mode */
+    uint8_t reference; /* enum dp_reference */
+    uint32_t min_devices;
+    double max_slowdown; /* percent */
+    char policy[64];
+    double hysteresis;        /* percent of predicted iteration time that a move must gain */
+    double cooldown_s;        /* least time between two hand-overs */
+    uint32_t warmup_reports;  /* reports per worker before the first decision and after each change */
+    double vote_timeout_s;    /* PREPARE until all votes, 5 steps at least; then ABORT */
+    double stall_s;           /* nothing heard of the run, 5 steps at least; then it is stalled */
+    double gone_timeout_s;    /* STOP_SLOT until the proof; then HELD */
+    double grace_s;           /* time for a drained worker to leave by itself */
+    double confirm_s;         /* between the two reads that confirm a release */
+    double link_latency_s, link_bytes_per_s; /* cost of a boundary and of moving layers */
+};
+
+/* Journal records of the coordinator; payloads are written and read by coordinator code only. */
+enum dp_record {
+    DP_REC_START = 1,   /* incarnation, job, limits, first layout */
+    DP_REC_INTENT = 2,  /* migration, new layout */
+    DP_REC_COMMIT = 3,  /* migration, epoch: the decision point */
+    DP_REC_ABORT = 4,
+    DP_REC_DONE = 5,
+    DP_REC_DRAIN = 6,   /* slot */
+    DP_REC_GONE = 7,    /* slot, proof */
+    DP_REC_RELINTENT = 8, /* slots: from here on they are dead for this run */
+    DP_REC_RELEASED = 9,
+    DP_REC_HELD = 10,   /* slot, why */
+    DP_REC_END = 11,
+};
+
+/* What the coordinator asks of the daemon. None may block; `arg` is the daemon's. */
+struct dp_coord_ops {
+    /* Append and make durable (fdatasync) before returning. -1: the record may not be relied on. */
+    int (*journal)(void *arg, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err);
+    /* Send a worker its message, by whichever daemon it is connected to; silently lost when that
+     * connection is down: the coordinator repeats what matters. */
+    void (*to_worker)(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes);
+    /* Tell the daemon of a slot to end everything of this run there and prove it:
+     * answered by dp_coord_slot_gone(), repeated by the coordinator until it is. */
+    void (*stop_slot)(void *arg, uint32_t slot, uint32_t grace_ms);
+    /* Ask Slurm, as the job's owner, to shrink the job to the slots whose keep[] is 1:
+     * answered by dp_coord_release_answer(), whose text and rc prove nothing. */
+    void (*shrink)(void *arg, const uint8_t keep[DP_MAX_SLOTS]);
+    /* Read the job from Slurm: answered by dp_coord_job_read(). */
+    void (*read_job)(void *arg);
+};
+
+struct dp_coord;
+
+/* A new run (replayed records follow) or one that the journal knows: feed every record in order to
+ * dp_coord_replay(), then call dp_coord_begin() once, which journals START with incarnation + 1 and
+ * finishes or aborts what was under way. now_ns: monotonic. */
+struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_run_limits *limits,
+                                 const struct dp_coord_ops *ops, void *arg, struct dp_err *err);
+void dp_coord_destroy(struct dp_coord *c);
+int dp_coord_replay(struct dp_coord *c, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err);
+int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err);
+
+/* Events. node: where the worker's daemon sits; pid: as that daemon's kernel named it.
+ * hello fills *welcome (device_lock is the node daemon's business) - verdict FENCED for a slot that
+ * has been drained or released, DENIED for a hello that contradicts the run. */
+void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t pid,
+                    const struct dp_msg_hello *m, struct dp_msg_welcome *welcome);
+void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);
+void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote *m);
+void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_decision_ack *m);
+void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m);
+void dp_coord_pong(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_pong *m);
+void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_goodbye *m);
+void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_worker_lost *m);
+void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, const struct dp_msg_slot_gone *m);
+void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
+/* job NULL: Slurm could not be read (text says why). */
+void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text);
+/* Called about every 100 ms: timeouts, resends, the policy. */
+void dp_coord_tick(struct dp_coord *c, uint64_t now_ns);
+/* Slurm says that the job is over (or its last step ended): no more retries; journals END. */
+void dp_coord_end(struct dp_coord *c, uint64_t now_ns, const char *why);
+/* pause, resume, layout, save. returns 0, or -1 and why it is refused. */
+int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, const char *argument, struct dp_err *err);
+
+/* The next event that was not asked for yet, for the log; NULL: none. Valid until the next call. */
+const char *dp_coord_next_event(struct dp_coord *c);
+
+bool dp_coord_is_over(const struct dp_coord *c);
+bool dp_coord_all_left(const struct dp_coord *c); /* every worker that trained has left or is lost */
+uint32_t dp_coord_incarnation(const struct dp_coord *c);
+const struct dp_job_info *dp_coord_job(const struct dp_coord *c);
+
+/* JSON for the command line: DP_QUERY_STATUS, DP_QUERY_EXPLAIN, DP_QUERY_REPORT. New reference. */
+json_t *dp_coord_json(const struct dp_coord *c, uint64_t now_ns, enum dp_query what);
+
+#endif

@@ -1,0 +1,74 @@
+/* The daemon's configuration: etc/dynpipe.conf.
+ *
+ * Sections `daemon` and `run` are tables of keys; `partitions` overrides keys of `run` for one
+ * partition of Slurm; `nodes` says where the daemons of nodes listen, for sites where the node's name
+ * and the common port do not (several slurmd on one machine).
+ */
+#ifndef DP_DAEMON_CONFIG_H
+#define DP_DAEMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/msg.h"
+#include "daemon/coordinator.h"
+
+#define DP_MAX_PARTITIONS 64
+#define DP_MAX_NODE_ENTRIES 512
+
+/* What runs may do: section `run`, and its overrides per partition. */
+struct dp_run_conf {
+    char max_mode[16], default_mode[16], reference[16];
+    char policy[64], policies[256]; /* policies: names separated by commas */
+    int64_t min_devices, warmup_reports;
+    double max_slowdown, default_slowdown, hysteresis, cooldown_s;
+    double vote_timeout_s, stall_s, gone_timeout_s, grace_s, confirm_s;
+    double link_latency_us, link_gbytes_per_s;
+};
+
+struct dp_partition_conf {
+    char name[64];
+    struct dp_run_conf run;
+};
+
+struct dp_node_entry {
+    char name[64], address[64];
+    uint16_t port;
+};
+
+struct dp_config {
+    char socket[108], state_dir[256], listen[64], munge_socket[108];
+    char run_user[64], log_level[16], pidfile[256];
+    int64_t port, report_ms, max_connections, max_connections_per_uid;
+    bool slurm;
+    double history_hours, poll_s;
+    struct dp_run_conf run;
+    uint32_t n_partitions, n_nodes;
+    struct dp_partition_conf partition[DP_MAX_PARTITIONS];
+    struct dp_node_entry node[DP_MAX_NODE_ENTRIES];
+};
+
+/* Read path (NULL: defaults only) for the daemon of `node`: every %n in a path becomes its name.
+ * The file must belong to root or the caller and be writable by nobody else. returns a new
+ * configuration, or NULL with "file:line: ..." in err. */
+struct dp_config *dp_config_load(const char *path, const char *node, struct dp_err *err);
+void dp_config_destroy(struct dp_config *c);
+
+/* The commented file with every key: what etc/dynpipe.conf is made of. */
+void dp_config_print(FILE *out);
+
+/* Where the daemon of a node listens; an unlisted node: its own name and the common port. */
+void dp_config_find_node(const struct dp_config *c, const char *name, struct dp_node_entry *out);
+
+/* Do several nodes of Slurm share this machine (two entries with one address)? Then a process
+ * belongs to the node that SLURMD_NODENAME of its environment names. */
+bool dp_config_is_shared_host(const struct dp_config *c, const char *node);
+
+/* The limits of a run: the administrator's, with the partition's overrides, narrowed by what the user
+ * asked for. Users tighten, never loosen; note: one line about what was not granted, or empty. */
+void dp_config_limits(const struct dp_config *c, const char *partition, const struct dp_msg_step_start *asked,
+                      struct dp_run_limits *out, char note[256]);
+
+#endif

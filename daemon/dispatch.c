@@ -1,0 +1,89 @@
+/* From a frame to the function that means it. The role's table (conn.c) was asked before; what does
+ * not decode ends the connection. */
+#include "config.h"
+
+#include "daemon/peer.h"
+#include "daemon/run.h"
+
+/* Decode into m and go on, or close. */
+#define DECODE(name)                                                                               \
+    struct dp_msg_##name m;                                                                        \
+    if (dp_msg_##name##_decode(&r, &m, &err) < 0)                                                  \
+        break
+
+void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
+{
+    struct dp_err err = {0};
+    struct dp_reader r;
+
+    dp_reader_init(&r, body, h->body_len);
+    switch (h->type) {
+    case DP_MSG_STEP_START: {
+        DECODE(step_start);
+        dp_run_step_start(c, &m);
+        return;
+    }
+    case DP_MSG_STEP_END: {
+        DECODE(step_end);
+        dp_run_step_end(c, &m);
+        return;
+    }
+    case DP_MSG_HELLO: {
+        DECODE(hello);
+        dp_worker_hello(c, &m, body, h->body_len);
+        return;
+    }
+    case DP_MSG_REPORT:
+    case DP_MSG_VOTE:
+    case DP_MSG_DECISION_ACK:
+    case DP_MSG_GOODBYE:
+    case DP_MSG_EVENT:
+    case DP_MSG_PONG:
+        dp_worker_frame(c, (enum dp_msg_type)h->type, body, h->body_len);
+        return;
+    case DP_MSG_RELAY: {
+        DECODE(relay);
+        dp_run_relay(c, &m);
+        return;
+    }
+    case DP_MSG_WORKER_LOST: {
+        DECODE(worker_lost);
+        dp_run_worker_lost(c, &m);
+        return;
+    }
+    case DP_MSG_STOP_SLOT: {
+        DECODE(stop_slot);
+        dp_slot_stop(c->owner, c->node, &m);
+        return;
+    }
+    case DP_MSG_SLOT_GONE: {
+        DECODE(slot_gone);
+        dp_run_slot_gone(c, &m);
+        return;
+    }
+    case DP_MSG_JOIN: {
+        DECODE(join);
+        dp_run_join(c, &m);
+        return;
+    }
+    case DP_MSG_QUERY: {
+        DECODE(query);
+        dp_query_answer(c, &m);
+        return;
+    }
+    case DP_MSG_COMMAND: {
+        DECODE(command);
+        dp_query_command(c, &m);
+        return;
+    }
+    default:
+        dp_err_set(&err, DP_EPROTO, "%s is not expected here", dp_msg_name(h->type));
+    }
+    dp_conn_refuse(c, err.text);
+}
+
+void dp_dispatch_closed(struct dp_conn *c, const char *why)
+{
+    if (c->role == DP_ROLE_WORKER)
+        dp_worker_closed(c, why);
+}

@@ -1,0 +1,74 @@
+# parts of daemon/ (see Makefile.am)
+noinst_LIBRARIES += daemon/libdpdaemon.a
+daemon_libdpdaemon_a_SOURCES = \
+	daemon/daemon_config.c daemon/daemon_config.h \
+	daemon/conn.c daemon/conn.h \
+	daemon/daemon.h \
+	daemon/dispatch.c \
+	daemon/fence.c daemon/fence.h \
+	daemon/helper.c daemon/helper.h \
+	daemon/history.c \
+	daemon/local_server.c \
+	daemon/node_log.c daemon/node_log.h \
+	daemon/peer.h daemon/peer_link.c daemon/peer_server.c \
+	daemon/privileged.c daemon/privileged.h \
+	daemon/procscan.c daemon/procscan.h \
+	daemon/query.c \
+	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_relay.c \
+	daemon/shrink.c daemon/shrink.h \
+	daemon/slot.c \
+	daemon/slurm_job.c daemon/slurm_job.h \
+	daemon/worker.c
+
+sbin_PROGRAMS += daemon/dynpiped
+daemon_dynpiped_SOURCES = daemon/main.c
+daemon_dynpiped_CPPFLAGS = $(AM_CPPFLAGS) -DDP_SYSCONFDIR='"$(sysconfdir)"'
+daemon_dynpiped_LDADD = daemon/libdpdaemon.a daemon/libdpcoord.a policies/libdppolicy.a \
+	common/libdpcommon.a $(DAEMON_LIBS)
+DAEMON_LIBS = $(LIBEVENT_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -lm
+
+check_PROGRAMS += tests/lib/daemon_probe
+tests_lib_daemon_probe_SOURCES = tests/lib/daemon_probe.c
+tests_lib_daemon_probe_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
+dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/cluster/0100-daemon.t
+TESTS += tests/integration/0050-daemon.t tests/cluster/0100-daemon.t
+
+if HAVE_CMOCKA
+daemon_tests = tests/unit/test_session tests/unit/test_daemon_config \
+	tests/unit/test_fence
+check_PROGRAMS += $(daemon_tests)
+TESTS += $(daemon_tests)
+tests_unit_test_session_SOURCES = tests/unit/test_session.c tests/unit/unit.h
+tests_unit_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS) $(UNIT_LIBS)
+tests_unit_test_daemon_config_SOURCES = tests/unit/test_daemon_config.c tests/unit/unit.h
+tests_unit_test_daemon_config_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBCONFIG_LIBS) $(UNIT_LIBS)
+tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/unit.h
+tests_unit_test_fence_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+endif
+
+# --- coordinator (daemon/coord*): a state machine without sockets, files or clocks ---
+noinst_LIBRARIES += daemon/libdpcoord.a
+daemon_libdpcoord_a_SOURCES = \
+	daemon/coord_decide.c \
+	daemon/coord_internal.h \
+	daemon/coord_journal.c \
+	daemon/coord_json.c \
+	daemon/coord_member.c \
+	daemon/coord_migrate.c \
+	daemon/coord_release.c \
+	daemon/coord_report.c \
+	daemon/coord_stall.c \
+	daemon/coordinator.c daemon/coordinator.h
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_coordinator
+TESTS += tests/unit/test_coordinator
+tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c tests/unit/coord_world.c \
+	tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
+tests_unit_test_coordinator_LDADD = daemon/libdpcoord.a policies/libdppolicy.a common/libdpcommon.a \
+	$(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+endif
+# The same protocol as a model, checked by spin.
+dist_check_SCRIPTS += tests/model/handover_check.t
+TESTS += tests/model/handover_check.t
+EXTRA_DIST += tests/model/handover.pml doc/json.md
+# --- end of coordinator ---

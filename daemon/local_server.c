@@ -1,0 +1,127 @@
+/* The unix socket of the node: everybody may connect (mode 0666), the kernel says who it is
+ * (SO_PEERCRED), and the table in conn.c says what that lets them do. A lock file beside the socket,
+ * not the socket itself, tells whether another daemon is alive: a stale socket is replaced, a live
+ * daemon's is left alone.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "daemon/daemon.h"
+
+#define FIRST_FRAME_S 5.0
+#define BACKLOG 128
+
+static int lock_fd = -1;
+
+static const struct dp_conn_ops local_ops = {dp_dispatch_frame, dp_dispatch_closed, NULL};
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
+                      void *arg)
+{
+    struct dp_daemon *d = arg;
+    struct ucred cred = {0};
+    socklen_t cred_len = sizeof cred;
+    enum dp_role role;
+    struct dp_conn *c;
+
+    (void)listener;
+    (void)addr;
+    (void)len;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) < 0) {
+        close(fd);
+        return;
+    }
+    role = cred.uid == 0 || cred.uid == d->uid ? DP_ROLE_PLUGIN : DP_ROLE_LOCAL;
+    c = dp_conn_create(&d->conns, fd, role, cred.uid, &local_ops, d);
+    if (!c)
+        return;
+    c->pid = cred.pid;
+    dp_conn_set_deadline(c, FIRST_FRAME_S);
+}
+
+/* Whoever may write the folder can put another socket in the place of ours. */
+static int check_folder(const char *socket_path, struct dp_err *err)
+{
+    const char *slash = strrchr(socket_path, '/');
+    char folder[128] = ".";
+    struct stat st;
+
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", slash == socket_path ? 1 : (int)(slash - socket_path), socket_path);
+    if (stat(folder, &st) < 0)
+        return dp_err_set(err, DP_EIO, "%s: %s", folder, strerror(errno));
+    if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
+        ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
+        return dp_err_set(err, DP_EAUTH, "%s: the folder of the socket must belong to root or the daemon's user, and "
+                          "nobody else may write it (uid %u, mode %03o)", folder, st.st_uid, st.st_mode & 0777);
+    return 0;
+}
+
+static int take_lock(const char *socket_path, struct dp_err *err)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "%s.lock", socket_path);
+    lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock_fd < 0)
+        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    if (flock(lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        close(lock_fd);
+        lock_fd = -1;
+        return dp_err_set(err, DP_EIO, "%s: another dynpiped serves this socket", socket_path);
+    }
+    return 0;
+}
+
+int dp_local_open(struct dp_daemon *d, struct dp_err *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    const char *path = d->config->socket;
+    struct stat st;
+    mode_t old;
+    int fd, rc;
+
+    if (check_folder(path, err) < 0 || take_lock(path, err) < 0)
+        return -1;
+    if (lstat(path, &st) == 0) {
+        if (!S_ISSOCK(st.st_mode))
+            return dp_err_set(err, DP_EIO, "%s: exists and is no socket", path);
+        unlink(path);
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return dp_err_set(err, DP_EIO, "socket: %s", strerror(errno));
+    memcpy(addr.sun_path, path, strlen(path) + 1); /* both are 108 bytes */
+    old = umask(0111);
+    rc = bind(fd, (struct sockaddr *)&addr, sizeof addr);
+    umask(old);
+    if (rc < 0) {
+        close(fd);
+        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    }
+    d->local = evconnlistener_new(d->base, on_accept, d, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
+    if (!d->local) {
+        close(fd);
+        return dp_err_set(err, DP_EIO, "%s: cannot listen", path);
+    }
+    return 0;
+}
+
+void dp_local_close(struct dp_daemon *d)
+{
+    if (!d->local)
+        return;
+    evconnlistener_free(d->local);
+    d->local = NULL;
+    unlink(d->config->socket);
+}

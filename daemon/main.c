@@ -1,0 +1,399 @@
+/* dynpiped: argv, start-up, the event loop, and shut-down in the reverse order.
+ *
+ * Start-up: configuration; the small root process (before any socket exists); the node's journal; the
+ * runs in it; the sockets; then "ready" on stdout. SIGHUP reads the configuration again and keeps the
+ * old one when the new one is wrong; SIGTERM and SIGINT end the daemon, not the runs: their journals
+ * stay, and the next daemon goes on from them.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/daemon.h"
+#include "daemon/privileged.h"
+#include "daemon/run.h"
+
+#define TICK_MS 100
+#define PRUNE_EVERY_TICKS 6000
+
+struct options {
+    const char *config_path;
+    char node[64];
+    bool check_only, print_config, foreground;
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: dynpiped [-f FILE] [--node NAME] [--foreground] [--check-config] [--print-config]\n"
+          "\n"
+          "  -f, --config FILE   configuration (default " DP_SYSCONFDIR "/dynpipe/dynpipe.conf)\n"
+          "  -N, --node NAME     name of this node in Slurm (default: the host's short name)\n"
+          "  -D, --foreground    do not go to the background; \"ready\" on stdout when listening\n"
+          "      --check-config  read the configuration, say what is wrong with it, and end\n"
+          "      --print-config  print a configuration with every key, its meaning and default\n"
+          "  -h, --help          this text\n"
+          "  -V, --version       version\n",
+          out);
+}
+
+static void default_node(char out[64])
+{
+    if (gethostname(out, 64) < 0)
+        snprintf(out, 64, "localhost");
+    out[63] = '\0';
+    out[strcspn(out, ".")] = '\0';
+}
+
+/* Node names end up in paths and messages. */
+static bool is_node_name(const char *name)
+{
+    return name[0] && name[0] != '.' && name[0] != '-' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == strlen(name);
+}
+
+/* returns -1 to go on, else the exit status. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+    static const struct option known[] = {
+        {"config", required_argument, NULL, 'f'}, {"node", required_argument, NULL, 'N'},
+        {"foreground", no_argument, NULL, 'D'},   {"check-config", no_argument, NULL, 'c'},
+        {"print-config", no_argument, NULL, 'p'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
+    };
+    int c;
+
+    memset(o, 0, sizeof *o);
+    default_node(o->node);
+    while ((c = getopt_long(argc, argv, "f:N:DhV", known, NULL)) >= 0) {
+        switch (c) {
+        case 'f':
+            o->config_path = optarg;
+            break;
+        case 'N':
+            if (strlen(optarg) >= sizeof o->node) {
+                fprintf(stderr, "dynpiped: --node: name too long\n");
+                return 2;
+            }
+            snprintf(o->node, sizeof o->node, "%s", optarg);
+            break;
+        case 'D':
+            o->foreground = true;
+            break;
+        case 'c':
+            o->check_only = true;
+            break;
+        case 'p':
+            o->print_config = true;
+            break;
+        case 'h':
+            print_usage(stdout);
+            return 0;
+        case 'V':
+            puts("dynpiped " PACKAGE_VERSION);
+            return 0;
+        default:
+            print_usage(stderr);
+            return 2;
+        }
+    }
+    if (optind < argc || !is_node_name(o->node)) {
+        fprintf(stderr, "dynpiped: %s: %s\n", optind < argc ? argv[optind] : o->node,
+                optind < argc ? "unknown argument" : "not a node name");
+        return 2;
+    }
+    if (!o->config_path && access(DP_SYSCONFDIR "/dynpipe/dynpipe.conf", F_OK) == 0)
+        o->config_path = DP_SYSCONFDIR "/dynpipe/dynpipe.conf";
+    return -1;
+}
+
+static enum dp_log_level level_of(const struct dp_config *c)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(names[i], c->log_level))
+            return (enum dp_log_level)i;
+    return DP_LOG_INFO;
+}
+
+static void apply_config(struct dp_daemon *d)
+{
+    dp_log_setup("dynpiped", level_of(d->config));
+    d->conns.max = (uint32_t)d->config->max_connections;
+    d->conns.max_per_uid = (uint32_t)d->config->max_connections_per_uid;
+}
+
+/* ---- signals and time ---- */
+
+static void on_stop(evutil_socket_t sig, short what, void *arg)
+{
+    struct dp_daemon *d = arg;
+
+    (void)what;
+    dp_info("signal %d, ending", (int)sig);
+    event_base_loopbreak(d->base);
+}
+
+static void on_reload(evutil_socket_t sig, short what, void *arg)
+{
+    struct dp_daemon *d = arg;
+    struct dp_err err = {0};
+    struct dp_config *fresh = dp_config_load(d->config_path, d->node, &err);
+
+    (void)sig;
+    (void)what;
+    if (!fresh) {
+        dp_error("configuration not reloaded, the old one stays: %s", err.text);
+        return;
+    }
+    if (strcmp(fresh->socket, d->config->socket) || strcmp(fresh->state_dir, d->config->state_dir) ||
+        fresh->port != d->config->port || fresh->slurm != d->config->slurm)
+        dp_warn("socket, state_dir, port and slurm change only at a restart");
+    memcpy(fresh->socket, d->config->socket, sizeof fresh->socket);
+    memcpy(fresh->state_dir, d->config->state_dir, sizeof fresh->state_dir);
+    memcpy(fresh->pidfile, d->config->pidfile, sizeof fresh->pidfile);
+    fresh->port = d->config->port;
+    fresh->slurm = d->config->slurm;
+    dp_config_destroy(d->config);
+    d->config = fresh;
+    apply_config(d);
+    dp_info("configuration reloaded");
+}
+
+static void on_child(evutil_socket_t sig, short what, void *arg)
+{
+    (void)sig;
+    (void)what;
+    (void)arg;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    static unsigned n_ticks;
+    struct dp_daemon *d = arg;
+
+    (void)fd;
+    (void)what;
+    dp_runs_tick(d);
+    if (n_ticks++ % PRUNE_EVERY_TICKS == 0)
+        dp_history_prune(d);
+    /* A listener that ran out of descriptors was paused: see on_accept_error(). */
+    if (d->local)
+        evconnlistener_enable(d->local);
+    if (d->tcp)
+        evconnlistener_enable(d->tcp);
+}
+
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    (void)arg;
+    dp_warn("accept: %s", strerror(errno));
+    evconnlistener_disable(listener); /* until the next tick, instead of spinning */
+}
+
+struct signals {
+    struct event *term, *intr, *hup, *child;
+};
+
+static int watch_signals(struct dp_daemon *d, struct signals *s, struct dp_err *err)
+{
+    signal(SIGPIPE, SIG_IGN);
+    s->term = evsignal_new(d->base, SIGTERM, on_stop, d);
+    s->intr = evsignal_new(d->base, SIGINT, on_stop, d);
+    s->hup = evsignal_new(d->base, SIGHUP, on_reload, d);
+    s->child = evsignal_new(d->base, SIGCHLD, on_child, d);
+    if (!s->term || !s->intr || !s->hup || !s->child || event_add(s->term, NULL) < 0 || event_add(s->intr, NULL) < 0 ||
+        event_add(s->hup, NULL) < 0 || event_add(s->child, NULL) < 0)
+        return dp_err_set(err, DP_ENOMEM, "signals cannot be watched");
+    return 0;
+}
+
+static void unwatch(struct event *e)
+{
+    if (e)
+        event_free(e);
+}
+
+/* ---- start and end ---- */
+
+static void read_boot_id(char out[40])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, 36);
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+static int write_pidfile(const char *path, struct dp_err *err)
+{
+    int fd, rc;
+
+    if (!path[0])
+        return 0;
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    rc = fd < 0 ? -1 : dprintf(fd, "%d\n", (int)getpid());
+    if (rc < 0)
+        dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return rc < 0 ? -1 : 0;
+}
+
+/* Go to the background: the parent waits until the daemon is ready and takes its fate as its own exit
+ * status. returns the descriptor on which to say so. */
+static int go_to_background(struct dp_err *err)
+{
+    int fds[2];
+    char ready;
+    pid_t pid;
+
+    if (pipe2(fds, O_CLOEXEC) < 0 || (pid = fork()) < 0)
+        return dp_err_set(err, DP_EIO, "cannot go to the background: %s", strerror(errno));
+    if (pid > 0) {
+        close(fds[1]);
+        _exit(read(fds[0], &ready, 1) == 1 ? 0 : 1);
+    }
+    close(fds[0]);
+    setsid();
+    return fds[1];
+}
+
+static void say_ready(int fd)
+{
+    int null;
+
+    if (fd < 0) {
+        puts("ready");
+        fflush(stdout);
+        return;
+    }
+    if (write(fd, "r", 1) < 0)
+        dp_warn("nobody waits for ready");
+    close(fd);
+    null = open("/dev/null", O_RDWR);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        close(null);
+    }
+}
+
+static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
+{
+    static const struct timeval tick = {.tv_usec = TICK_MS * 1000};
+
+    d->priv = dp_priv_create(d->config->run_user, err);
+    if (!d->priv)
+        return -1;
+    prctl(PR_SET_DUMPABLE, 0); /* no core files with session keys in them */
+    d->uid = geteuid();
+    d->base = event_base_new();
+    if (!d->base)
+        return dp_err_set(err, DP_ENOMEM, "no event loop");
+    d->conns.base = d->base;
+    d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
+    if (!d->tick || event_add(d->tick, &tick) < 0)
+        return dp_err_set(err, DP_ENOMEM, "no event loop");
+    /* The socket's lock tells first and clearest that another daemon is here. */
+    if (watch_signals(d, s, err) < 0 || dp_local_open(d, err) < 0 || dp_runs_open(d, err) < 0 ||
+        dp_peer_open(d, err) < 0 || write_pidfile(d->config->pidfile, err) < 0)
+        return -1;
+    evconnlistener_set_error_cb(d->local, on_accept_error);
+    if (d->tcp)
+        evconnlistener_set_error_cb(d->tcp, on_accept_error);
+    return 0;
+}
+
+static void close_all(struct dp_daemon *d, struct signals *s)
+{
+    if (d->config->pidfile[0])
+        unlink(d->config->pidfile);
+    dp_local_close(d);
+    dp_runs_close(d);
+    dp_peer_close(d);
+    dp_conn_close_all(&d->conns, "the daemon ends");
+    if (d->base)
+        event_base_loop(d->base, EVLOOP_NONBLOCK); /* frees the connections */
+    unwatch(s->child);
+    unwatch(s->hup);
+    unwatch(s->intr);
+    unwatch(s->term);
+    unwatch(d->tick);
+    if (d->base)
+        event_base_free(d->base);
+    dp_priv_destroy(d->priv);
+}
+
+static int run_daemon(struct dp_daemon *d, bool foreground)
+{
+    struct dp_err err = {0};
+    struct signals s = {0};
+    int ready_fd = -1, rc = 1;
+
+    if (!foreground && (ready_fd = go_to_background(&err)) < 0) {
+        fprintf(stderr, "dynpiped: %s\n", err.text);
+        return 1;
+    }
+    if (open_all(d, &s, &err) < 0) {
+        dp_error("%s", err.text);
+        goto out;
+    }
+    dp_info("ready node=%s socket=%s slurm=%s uid=%d pid=%d", d->node, d->config->socket,
+            d->config->slurm ? "yes" : "no", (int)d->uid, (int)getpid());
+    say_ready(ready_fd);
+    event_base_dispatch(d->base);
+    rc = 0;
+out:
+    close_all(d, &s);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct dp_daemon d = {.start_ns = dp_now_ns()};
+    struct dp_err err = {0};
+    struct options o;
+    int rc = parse_options(argc, argv, &o);
+
+    if (rc >= 0)
+        return rc;
+    if (o.print_config) {
+        dp_config_print(stdout);
+        return 0;
+    }
+    d.config_path = o.config_path;
+    memcpy(d.node, o.node, sizeof d.node);
+    d.config = dp_config_load(o.config_path, d.node, &err);
+    if (!d.config) {
+        fprintf(stderr, "dynpiped: %s\n", err.text);
+        return 1;
+    }
+    if (o.check_only) {
+        printf("%s: ok\n", o.config_path ? o.config_path : "defaults");
+        dp_config_destroy(d.config);
+        return 0;
+    }
+    umask(022); /* whatever it was started with: files of ours are nobody else's to write */
+    read_boot_id(d.boot_id);
+    apply_config(&d);
+    rc = run_daemon(&d, o.foreground);
+    dp_config_destroy(d.config);
+    return rc;
+}

@@ -1,0 +1,37 @@
+/* The journal of a node: which jobs are registered here, and which must never run here again.
+ * It is what a daemon that was killed remembers its runs by.
+ */
+#ifndef DP_DAEMON_NODE_LOG_H
+#define DP_DAEMON_NODE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/msg.h"
+
+struct dp_node_log;
+
+/* What is known of one job. */
+struct dp_node_job {
+    struct dp_node_job *next;
+    uint32_t job_id;
+    struct dp_msg_step_start start;     /* as the plugin registered it last */
+    bool is_fenced;
+    uint32_t fence_restart;             /* restart count of the job that was fenced */
+    uint32_t fence_incarnation;         /* of the coordinator that asked for it */
+};
+
+struct dp_node_log *dp_node_log_open(const char *path, struct dp_err *err);
+void dp_node_log_destroy(struct dp_node_log *l);
+
+/* Each is durable when it returns 0. */
+int dp_node_log_adopt(struct dp_node_log *l, const struct dp_msg_step_start *start, struct dp_err *err);
+int dp_node_log_fence(struct dp_node_log *l, uint32_t job_id, uint32_t restart, uint32_t incarnation,
+                      struct dp_err *err);
+int dp_node_log_end(struct dp_node_log *l, uint32_t job_id, struct dp_err *err);
+
+const struct dp_node_job *dp_node_log_first(const struct dp_node_log *l);
+const struct dp_node_job *dp_node_log_find(const struct dp_node_log *l, uint32_t job_id);
+
+#endif

@@ -1,0 +1,34 @@
+/* Connections between the daemons of two nodes, whoever opened them: doc/protocol.md, "Session".
+ */
+#ifndef DP_DAEMON_PEER_H
+#define DP_DAEMON_PEER_H
+
+#include "daemon/daemon.h"
+
+/* See to it that there is a connection to a node's daemon, now and whenever it breaks, until
+ * dp_peer_forget(). dp_run_peer_up() and dp_run_peer_down() tell of it. */
+void dp_peer_want(struct dp_daemon *d, const char *node);
+void dp_peer_forget(struct dp_daemon *d, const char *node);
+bool dp_peer_is_wanted(const struct dp_daemon *d, const char *node);
+
+/* An authenticated connection to the node, whoever opened it; the newest. NULL: none now. */
+struct dp_conn *dp_peer_find(const struct dp_daemon *d, const char *node);
+
+/* Queue a frame to a node. returns false when there is no connection now. */
+bool dp_peer_send(struct dp_daemon *d, const char *node, enum dp_msg_type type, const void *body, size_t bytes);
+
+#define DP_PEER_SEND(d, node, name, type, msg)                                                     \
+    ({                                                                                             \
+        struct dp_conn *dp_peer_conn = dp_peer_find((d), (node));                                  \
+        if (dp_peer_conn)                                                                          \
+            DP_CONN_SEND(dp_peer_conn, name, type, msg);                                           \
+        dp_peer_conn != NULL;                                                                      \
+    })
+
+/* Name of some wanted node, NULL: none. */
+const char *dp_peer_first(const struct dp_daemon *d);
+
+/* Let the kernel find a dead host within 15 s. */
+void dp_peer_set_keepalive(int fd);
+
+#endif

@@ -1,0 +1,332 @@
+/* The connecting side of TCP: a link to the daemon of a node that some run needs, opened again with
+ * back-off (1, 2, 4 .. 30 s) for as long as it is wanted. Names are looked up and credentials are
+ * sealed in child processes.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <event2/bufferevent.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "daemon/helper.h"
+#include "daemon/peer.h"
+#include "daemon/run.h"
+
+#define CONNECT_DEADLINE_S 15.0
+#define LOOKUP_DEADLINE_S 20.0
+#define MUNGE_DEADLINE_S 8.0
+#define BACKOFF_MAX_S 30
+
+struct dp_link {
+    struct dp_link *next;
+    struct dp_daemon *daemon;
+    char node[64];
+    struct dp_conn *conn;
+    struct dp_handshake hs;
+    struct dp_helper *helper;
+    struct event *retry;
+    int backoff_s;
+    bool is_reported; /* the last failure was logged */
+};
+
+static void retry_later(struct dp_link *l, const char *why)
+{
+    struct timeval tv;
+
+    if (!l->is_reported)
+        dp_warn("daemon of node %s: %s; trying again", l->node, why);
+    l->is_reported = true;
+    tv.tv_sec = l->backoff_s;
+    tv.tv_usec = random() % 500000; /* so that many nodes do not knock at once */
+    l->backoff_s = l->backoff_s * 2 > BACKOFF_MAX_S ? BACKOFF_MAX_S : l->backoff_s * 2;
+    event_add(l->retry, &tv);
+}
+
+/* ---- look up the address ---- */
+
+struct lookup_result {
+    int rc;
+    socklen_t len;
+    struct sockaddr_storage addr;
+};
+
+static size_t lookup_work(const void *request, size_t bytes, uint8_t *result)
+{
+    const struct dp_node_entry *n = request;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *list = NULL;
+    struct lookup_result r;
+    char port[16];
+
+    (void)bytes;
+    memset(&r, 0, sizeof r);
+    snprintf(port, sizeof port, "%u", n->port);
+    r.rc = getaddrinfo(n->address, port, &hints, &list);
+    if (r.rc == 0 && list) {
+        r.len = list->ai_addrlen;
+        memcpy(&r.addr, list->ai_addr, list->ai_addrlen);
+    }
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
+/* ---- the handshake ---- */
+
+struct seal_request {
+    char munge_socket[108];
+    uid_t reader;
+    struct dp_handshake hs;
+};
+
+static size_t seal_work(const void *request, size_t bytes, uint8_t *result)
+{
+    const struct seal_request *q = request;
+    struct dp_err err = {0};
+    char credential[4096];
+    int rc;
+
+    (void)bytes;
+    rc = dp_handshake_seal(&q->hs, q->munge_socket, q->reader, credential, sizeof credential, &err);
+    result[0] = rc == 0;
+    snprintf((char *)result + 1, 4096, "%s", rc == 0 ? credential : err.text);
+    return 1 + strlen((char *)result + 1) + 1;
+}
+
+static void on_sealed(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_link *l = arg;
+    struct dp_msg_auth auth = {0};
+
+    l->helper = NULL;
+    if (!result || bytes < 2 || result[bytes - 1] != '\0' || !result[0]) {
+        dp_conn_close(l->conn, result && bytes > 1 ? (const char *)result + 1 : why);
+        return;
+    }
+    snprintf(auth.node, sizeof auth.node, "%s", l->daemon->node);
+    snprintf(auth.credential, sizeof auth.credential, "%s", (const char *)result + 1);
+    DP_CONN_SEND(l->conn, auth, DP_MSG_AUTH, &auth);
+}
+
+static void on_challenge(struct dp_link *l, const struct dp_msg_challenge *challenge)
+{
+    struct dp_daemon *d = l->daemon;
+    struct seal_request q = {0};
+    struct dp_err err = {0};
+
+    if (strcmp(challenge->node, l->node)) {
+        dp_err_set(&err, DP_EAUTH, "it says that it is %s", challenge->node);
+        dp_conn_close(l->conn, err.text);
+        return;
+    }
+    snprintf(q.munge_socket, sizeof q.munge_socket, "%s", d->config->munge_socket);
+    q.reader = d->uid;
+    if (l->helper || dp_handshake_init(&l->hs, DP_PURPOSE_PEER, d->node, challenge, &err) < 0) {
+        dp_conn_close(l->conn, "second challenge");
+        return;
+    }
+    q.hs = l->hs;
+    l->helper = dp_helper_start(d->base, seal_work, &q, sizeof q, MUNGE_DEADLINE_S, on_sealed, l, &err);
+    if (!l->helper)
+        dp_conn_close(l->conn, err.text);
+}
+
+static void on_auth_ok(struct dp_link *l, const struct dp_msg_auth_ok *ok)
+{
+    dp_digest_t proof;
+
+    dp_handshake_proof(&l->hs, proof);
+    if (l->helper || !dp_digest_equal(proof, ok->proof)) {
+        dp_conn_close(l->conn, "it could not open our credential");
+        return;
+    }
+    dp_conn_start_session(l->conn, &l->hs, false);
+    dp_conn_set_deadline(l->conn, 0);
+    l->conn->role = DP_ROLE_PEER;
+    l->conn->uid = l->daemon->uid;
+    snprintf(l->conn->node, sizeof l->conn->node, "%s", l->node);
+    l->backoff_s = 1;
+    l->is_reported = false;
+    dp_info("connected to the daemon of node %s", l->node);
+    dp_run_peer_up(l->daemon, l->node);
+}
+
+static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
+{
+    struct dp_link *l = c->data;
+    struct dp_msg_challenge challenge;
+    struct dp_msg_auth_ok ok;
+    struct dp_err err = {0};
+    struct dp_reader r;
+
+    if (c->role == DP_ROLE_PEER) {
+        dp_dispatch_frame(c, h, body);
+        return;
+    }
+    dp_conn_set_deadline(c, CONNECT_DEADLINE_S);
+    dp_reader_init(&r, body, h->body_len);
+    if (h->type == DP_MSG_CHALLENGE && dp_msg_challenge_decode(&r, &challenge, &err) == 0)
+        on_challenge(l, &challenge);
+    else if (h->type == DP_MSG_AUTH_OK && dp_msg_auth_ok_decode(&r, &ok, &err) == 0)
+        on_auth_ok(l, &ok);
+    else
+        dp_conn_close(c, err.text);
+}
+
+static void on_closed(struct dp_conn *c, const char *why)
+{
+    struct dp_link *l = c->data;
+
+    if (!l)
+        return; /* forgotten */
+    dp_helper_cancel(l->helper);
+    l->helper = NULL;
+    l->conn = NULL;
+    retry_later(l, why);
+    if (c->role == DP_ROLE_PEER && !dp_peer_find(l->daemon, l->node))
+        dp_run_peer_down(l->daemon, l->node);
+}
+
+static const struct dp_conn_ops link_ops = {on_frame, on_closed, NULL};
+
+void dp_peer_set_keepalive(int fd)
+{
+    const int on = 1, idle_s = 5, interval_s = 3, count = 3, user_timeout_ms = 15000;
+
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof user_timeout_ms);
+}
+
+static void on_looked_up(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_link *l = arg;
+    struct lookup_result r;
+    int fd;
+
+    l->helper = NULL;
+    if (!result || bytes != sizeof r) {
+        retry_later(l, why);
+        return;
+    }
+    memcpy(&r, result, sizeof r);
+    if (r.rc != 0 || r.len == 0) {
+        retry_later(l, gai_strerror(r.rc));
+        return;
+    }
+    fd = socket(r.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    l->conn = fd < 0 ? NULL : dp_conn_create(&l->daemon->conns, fd, DP_ROLE_TCP_OUT, 0, &link_ops, l->daemon);
+    if (!l->conn) {
+        retry_later(l, "no socket");
+        return;
+    }
+    l->conn->data = l;
+    dp_peer_set_keepalive(fd);
+    dp_conn_set_deadline(l->conn, CONNECT_DEADLINE_S);
+    if (bufferevent_socket_connect(l->conn->bev, (struct sockaddr *)&r.addr, (int)r.len) < 0 && l->conn)
+        dp_conn_close(l->conn, strerror(errno));
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    struct dp_link *l = arg;
+    struct dp_node_entry entry;
+    struct dp_err err = {0};
+
+    (void)fd;
+    (void)what;
+    if (l->conn || l->helper)
+        return;
+    memset(&entry, 0, sizeof entry);
+    dp_config_find_node(l->daemon->config, l->node, &entry);
+    l->helper = dp_helper_start(l->daemon->base, lookup_work, &entry, sizeof entry, LOOKUP_DEADLINE_S,
+                                on_looked_up, l, &err);
+    if (!l->helper)
+        retry_later(l, err.text);
+}
+
+static struct dp_link *find_link(const struct dp_daemon *d, const char *node)
+{
+    for (struct dp_link *l = d->links; l; l = l->next)
+        if (!strcmp(l->node, node))
+            return l;
+    return NULL;
+}
+
+bool dp_peer_is_wanted(const struct dp_daemon *d, const char *node)
+{
+    return find_link(d, node) != NULL;
+}
+
+const char *dp_peer_first(const struct dp_daemon *d)
+{
+    return d->links ? d->links->node : NULL;
+}
+
+void dp_peer_want(struct dp_daemon *d, const char *node)
+{
+    static const struct timeval now = {0};
+    struct dp_link *l;
+
+    if (find_link(d, node))
+        return;
+    l = calloc(1, sizeof *l);
+    if (!l)
+        return;
+    l->daemon = d;
+    l->backoff_s = 1;
+    snprintf(l->node, sizeof l->node, "%s", node);
+    l->retry = evtimer_new(d->base, on_retry, l);
+    if (!l->retry) {
+        free(l);
+        return;
+    }
+    l->next = d->links;
+    d->links = l;
+    event_add(l->retry, &now);
+}
+
+void dp_peer_forget(struct dp_daemon *d, const char *node)
+{
+    struct dp_link **at = &d->links, *l;
+
+    while (*at && strcmp((*at)->node, node))
+        at = &(*at)->next;
+    l = *at;
+    if (!l)
+        return;
+    *at = l->next;
+    if (l->conn) {
+        l->conn->data = NULL;
+        dp_conn_finish(l->conn);
+    }
+    dp_helper_cancel(l->helper);
+    event_free(l->retry);
+    free(l);
+}
+
+struct dp_conn *dp_peer_find(const struct dp_daemon *d, const char *node)
+{
+    for (struct dp_conn *c = d->conns.first; c; c = c->next)
+        if (c->role == DP_ROLE_PEER && !c->is_finishing && !strcmp(c->node, node))
+            return c;
+    return NULL;
+}
+
+bool dp_peer_send(struct dp_daemon *d, const char *node, enum dp_msg_type type, const void *body, size_t bytes)
+{
+    struct dp_conn *c = dp_peer_find(d, node);
+
+    if (c)
+        dp_conn_send(c, type, body, bytes);
+    return c != NULL;
+}

@@ -1,0 +1,242 @@
+/* The accepting side of TCP: a challenge, a credential that a child process opens with munge, and
+ * then a session. A daemon must run as our own user (or root); anybody else's credential makes a
+ * command line with that uid and no more. Nothing that a newcomer says before that is acted on.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "daemon/helper.h"
+#include "daemon/peer.h"
+#include "daemon/run.h"
+
+#define AUTH_DEADLINE_S 10.0
+#define MUNGE_DEADLINE_S 8.0
+#define MAX_NEWCOMERS 64
+#define CLI_IDLE_S 60.0
+
+/* A newcomer, from accept to AUTH_OK. */
+struct newcomer {
+    struct dp_conn *conn;
+    struct dp_msg_challenge challenge;
+    char node[64]; /* as AUTH names it */
+    struct dp_helper *helper;
+};
+
+/* What the child that opens a credential gets and gives. */
+struct open_request {
+    char munge_socket[108];
+    char credential[4096];
+};
+struct open_result {
+    int rc;
+    uid_t uid;
+    struct dp_handshake hs;
+    struct dp_err err;
+};
+
+static size_t open_work(const void *request, size_t bytes, uint8_t *result)
+{
+    const struct open_request *q = request;
+    struct open_result r;
+
+    (void)bytes;
+    memset(&r, 0, sizeof r);
+    r.rc = dp_handshake_open(q->credential, q->munge_socket, &r.hs, &r.uid, &r.err);
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
+static bool is_daemon_uid(const struct dp_daemon *d, uid_t uid)
+{
+    return uid == d->uid || uid == 0;
+}
+
+static int check_newcomer(const struct dp_daemon *d, const struct newcomer *n, const struct open_result *r,
+                          struct dp_err *err)
+{
+    if (r->rc < 0) {
+        *err = r->err;
+        return -1;
+    }
+    if (dp_handshake_check(&r->hs, &n->challenge, n->node, err) < 0)
+        return -1;
+    if (r->hs.purpose == DP_PURPOSE_PEER && !is_daemon_uid(d, r->uid))
+        return dp_err_set(err, DP_EAUTH, "uid %d is no daemon's", (int)r->uid);
+    return 0;
+}
+
+static void admit(struct dp_conn *c, const struct open_result *r)
+{
+    struct dp_daemon *d = c->owner;
+    struct dp_msg_auth_ok ok;
+
+    dp_handshake_proof(&r->hs, ok.proof);
+    DP_CONN_SEND(c, auth_ok, DP_MSG_AUTH_OK, &ok);
+    dp_conn_start_session(c, &r->hs, true);
+    c->uid = r->uid;
+    if (r->hs.purpose == DP_PURPOSE_CLI) {
+        c->role = DP_ROLE_CLI;
+        dp_conn_set_deadline(c, CLI_IDLE_S);
+        return;
+    }
+    c->role = DP_ROLE_PEER;
+    snprintf(c->node, sizeof c->node, "%s", r->hs.connector);
+    dp_info("daemon of node %s connected", c->node);
+    dp_run_peer_up(d, c->node);
+}
+
+static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct newcomer *n = arg;
+    struct dp_conn *c = n->conn;
+    struct open_result r;
+    struct dp_err err = {0};
+
+    n->helper = NULL;
+    if (!result || bytes != sizeof r) {
+        dp_warn("munge: %s", result ? "short answer" : why);
+        dp_conn_close(c, "munge does not answer");
+        return;
+    }
+    memcpy(&r, result, sizeof r);
+    if (check_newcomer(c->owner, n, &r, &err) < 0) {
+        dp_err_prefix(&err, "calls itself %s", n->node[0] ? n->node : "a command line");
+        dp_conn_refuse(c, err.text);
+        return;
+    }
+    c->data = NULL;
+    free(n);
+    dp_conn_resume(c);
+    admit(c, &r);
+}
+
+static void on_auth(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
+{
+    struct dp_daemon *d = c->owner;
+    struct newcomer *n = c->data;
+    struct open_request q = {0};
+    struct dp_err err = {0};
+    struct dp_msg_auth auth;
+    struct dp_reader r;
+
+    dp_reader_init(&r, body, h->body_len);
+    if (dp_msg_auth_decode(&r, &auth, &err) < 0) {
+        dp_conn_close(c, err.text);
+        return;
+    }
+    snprintf(n->node, sizeof n->node, "%s", auth.node);
+    snprintf(q.munge_socket, sizeof q.munge_socket, "%s", d->config->munge_socket);
+    snprintf(q.credential, sizeof q.credential, "%s", auth.credential);
+    dp_conn_hold(c);
+    n->helper = dp_helper_start(d->base, open_work, &q, sizeof q, MUNGE_DEADLINE_S, on_opened, n, &err);
+    if (!n->helper)
+        dp_conn_close(c, err.text);
+}
+
+static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
+{
+    if (c->role == DP_ROLE_TCP_IN)
+        on_auth(c, h, body);
+    else
+        dp_dispatch_frame(c, h, body);
+}
+
+static void on_closed(struct dp_conn *c, const char *why)
+{
+    struct newcomer *n = c->data;
+
+    if (c->role == DP_ROLE_TCP_IN && n) {
+        dp_helper_cancel(n->helper);
+        free(n);
+        return;
+    }
+    if (c->role != DP_ROLE_PEER)
+        return;
+    dp_info("daemon of node %s: %s", c->node, why);
+    if (!dp_peer_find(c->owner, c->node))
+        dp_run_peer_down(c->owner, c->node);
+}
+
+static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL};
+
+static uint32_t count_newcomers(const struct dp_daemon *d)
+{
+    uint32_t n = 0;
+
+    for (const struct dp_conn *c = d->conns.first; c; c = c->next)
+        n += c->role == DP_ROLE_TCP_IN;
+    return n;
+}
+
+static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
+                      void *arg)
+{
+    struct dp_daemon *d = arg;
+    struct newcomer *n;
+    struct dp_conn *c;
+
+    (void)listener;
+    (void)addr;
+    (void)len;
+    if (count_newcomers(d) >= MAX_NEWCOMERS) {
+        d->conns.n_refused++;
+        close(fd);
+        return;
+    }
+    n = calloc(1, sizeof *n);
+    c = dp_conn_create(&d->conns, fd, DP_ROLE_TCP_IN, DP_ANY_UID, &accepted_ops, d);
+    if (!n || !c) {
+        free(n);
+        if (c)
+            dp_conn_close(c, "out of memory");
+        return;
+    }
+    n->conn = c;
+    c->data = n;
+    dp_peer_set_keepalive(fd);
+    snprintf(n->challenge.node, sizeof n->challenge.node, "%s", d->node);
+    if (dp_random(n->challenge.nonce, sizeof n->challenge.nonce, NULL) < 0) {
+        dp_conn_close(c, "no random numbers");
+        return;
+    }
+    DP_CONN_SEND(c, challenge, DP_MSG_CHALLENGE, &n->challenge);
+    dp_conn_set_deadline(c, AUTH_DEADLINE_S);
+}
+
+int dp_peer_open(struct dp_daemon *d, struct dp_err *err)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    struct dp_node_entry self;
+
+    dp_config_find_node(d->config, d->node, &self);
+    if (self.port == 0)
+        return 0;
+    addr.sin_port = htons(self.port);
+    if (inet_pton(AF_INET, d->config->listen, &addr.sin_addr) != 1)
+        return dp_err_set(err, DP_EINVAL, "listen: %s is no IPv4 address", d->config->listen);
+    d->tcp = evconnlistener_new_bind(d->base, on_accept, d, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
+                                     128, (struct sockaddr *)&addr, sizeof addr);
+    if (!d->tcp)
+        return dp_err_set(err, DP_EIO, "cannot listen on %s port %u: %s", d->config->listen, self.port,
+                          strerror(errno));
+    return 0;
+}
+
+void dp_peer_close(struct dp_daemon *d)
+{
+    if (d->tcp)
+        evconnlistener_free(d->tcp);
+    d->tcp = NULL;
+    while (d->links)
+        dp_peer_forget(d, dp_peer_first(d));
+}

@@ -1,0 +1,32 @@
+/* The processes of this machine that belong to (job, node): fence.h says which those are. */
+#ifndef DP_DAEMON_PROCSCAN_H
+#define DP_DAEMON_PROCSCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/fence.h"
+
+#define DP_MAX_SCANNED 32768
+
+struct dp_proc {
+    uint32_t pid, ppid, session;
+    uint32_t uid;      /* of its files: effective */
+    uint64_t start_ticks;
+    char state, comm[64];
+    bool is_member;
+};
+
+struct dp_proc_list {
+    uint32_t n;         /* members only */
+    bool is_incomplete; /* more processes than we can look at, or /proc cannot be read */
+    struct dp_proc proc[DP_MAX_SCANNED];
+};
+
+/* Read /proc/pid/stat. returns false when there is no such process, or only a zombie of it. */
+bool dp_proc_read(uint32_t pid, struct dp_proc *out);
+
+/* Fill *out with the members. Zombies do not count: they hold nothing. */
+void dp_proc_scan(const struct dp_fence_request *q, struct dp_proc_list *out);
+
+#endif

@@ -1,0 +1,454 @@
+/* See run.h. A run begins when the plugin (root, or the daemon's own user) registers a step of a job;
+ * what the job is - owner, nodes, batch host, restart count - is then asked of Slurm, never taken
+ * from a message. It ends when Slurm says that the job is over, was requeued, or is not known.
+ *
+ * Without Slurm (`slurm = false`) a worker's HELLO registers the run: its owner is whoever the kernel
+ * says the worker is, and its only node is this one.
+ */
+#include "config.h"
+
+#include "daemon/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/node_log.h"
+#include "daemon/peer.h"
+
+#define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
+#define READ_BACKOFF_MAX_S 30u
+#define SECOND_NS UINT64_C(1000000000)
+#define BATCH_STEP 0xfffffffbu
+#define GOODBYE_WAIT_NS (2 * SECOND_NS) /* from STEP_END for what other nodes still have to say */
+
+struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id)
+{
+    for (struct dp_run *r = d->runs; r; r = r->next)
+        if (r->job_id == job_id)
+            return r;
+    return NULL;
+}
+
+static void set_standalone_job(struct dp_run *run)
+{
+    struct dp_job_info *job = &run->job;
+
+    memset(job, 0, sizeof *job);
+    job->job_id = run->job_id;
+    job->uid = run->uid;
+    job->gid = run->start.gid;
+    job->is_running = true;
+    job->n_nodes = 1;
+    snprintf(job->node[0], sizeof job->node[0], "%s", run->daemon->node);
+    snprintf(job->batch_host, sizeof job->batch_host, "%s", run->daemon->node);
+    job->start_s = dp_wall_ns() / SECOND_NS;
+    run->role = DP_RUN_COORD;
+}
+
+struct dp_run *dp_run_create(struct dp_daemon *d, const struct dp_msg_step_start *start)
+{
+    const struct dp_node_job *known = dp_node_log_find(d->log, start->job_id);
+    struct dp_run *run = calloc(1, sizeof *run);
+
+    if (!run)
+        return NULL;
+    run->daemon = d;
+    run->job_id = start->job_id;
+    run->uid = start->uid;
+    run->start = *start;
+    run->is_fenced = known && known->is_fenced;
+    run->next = d->runs;
+    d->runs = run;
+    if (!d->config->slurm)
+        set_standalone_job(run);
+    else
+        dp_run_read_soon(run);
+    return run;
+}
+
+static void unlink_run(struct dp_run *run)
+{
+    struct dp_run **at = &run->daemon->runs;
+
+    while (*at != run)
+        at = &(*at)->next;
+    *at = run->next;
+}
+
+/* Is the link to a node still needed by some run? */
+static void forget_peer(struct dp_daemon *d, const char *node)
+{
+    for (struct dp_run *r = d->runs; r; r = r->next)
+        if (r->role == DP_RUN_RELAY && !strcmp(r->job.batch_host, node))
+            return;
+    dp_peer_forget(d, node);
+}
+
+static void run_free(struct dp_run *run)
+{
+    struct dp_daemon *d = run->daemon;
+
+    unlink_run(run);
+    dp_workers_destroy(run);
+    dp_helper_cancel(run->reader);
+    dp_helper_cancel(run->shrinker);
+    dp_helper_cancel(run->fencer);
+    dp_coord_destroy(run->coord);
+    dp_journal_destroy(run->journal);
+    if (run->role == DP_RUN_RELAY)
+        forget_peer(d, run->job.batch_host);
+    free(run);
+}
+
+void dp_run_end(struct dp_run *run, const char *why)
+{
+    struct dp_err err = {0};
+    char lock[320];
+
+    dp_info("job=%u ends: %s", run->job_id, why);
+    if (run->coord) {
+        dp_coord_end(run->coord, dp_now_ns(), why);
+        dp_run_coord_close(run, true);
+        dp_run_coord_forget(run);
+    } else if (run->role == DP_RUN_COORD) {
+        dp_run_coord_forget(run);
+    }
+    if (dp_node_log_end(run->daemon->log, run->job_id, &err) < 0)
+        dp_error("job=%u %s", run->job_id, err.text);
+    dp_run_lock_path(run, lock, sizeof lock);
+    unlink(lock);
+    run_free(run);
+}
+
+/* ---- what Slurm says ---- */
+
+static bool has_node(const struct dp_job_info *job, const char *node)
+{
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (!strcmp(job->node[i], node))
+            return true;
+    return false;
+}
+
+/* First answer for this run: who coordinates it? */
+static void take_up(struct dp_run *run)
+{
+    struct dp_daemon *d = run->daemon;
+    struct dp_err err = {0};
+
+    run->role = strcmp(run->job.batch_host, d->node) ? DP_RUN_RELAY : DP_RUN_COORD;
+    dp_info("job=%u uid=%u partition=%s nodes=%u batch_host=%s: %s", run->job_id, run->uid, run->job.partition,
+            run->job.n_nodes, run->job.batch_host, run->role == DP_RUN_COORD ? "coordinating" : "passing on");
+    if (run->role == DP_RUN_RELAY)
+        dp_peer_want(d, run->job.batch_host);
+    else if (dp_run_coord_has_journal(run) && dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
+        dp_error("job=%u cannot go on from its journal: %s", run->job_id, err.text);
+    dp_slot_serve(run);
+    dp_workers_serve(run);
+}
+
+/* The job was requeued: what we had of it is over, what is registered now is new. */
+static void start_over(struct dp_run *run)
+{
+    struct dp_msg_step_start start = run->start;
+    struct dp_daemon *d = run->daemon;
+    struct dp_err err = {0};
+
+    dp_run_end(run, "the job was requeued");
+    if (dp_node_log_adopt(d->log, &start, &err) < 0)
+        dp_error("job=%u %s", start.job_id, err.text);
+    dp_run_create(d, &start);
+}
+
+static bool is_requeued(const struct dp_run *run, const struct dp_job_info *now)
+{
+    const struct dp_node_job *known = dp_node_log_find(run->daemon->log, run->job_id);
+
+    if (run->role != DP_RUN_LOOKUP)
+        return now->restart_count > run->job.restart_count;
+    return known && known->is_fenced && now->restart_count > known->fence_restart;
+}
+
+/* The job ended while this daemon was away: what its journal holds becomes its report. */
+static void end_from_journal(struct dp_run *run, const struct dp_job_info *job)
+{
+    struct dp_err err = {0};
+
+    run->job = *job;
+    if (!dp_run_coord_has_journal(run))
+        return;
+    if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
+        dp_error("job=%u cannot be reported from its journal: %s", run->job_id, err.text);
+    else if (!run->coord)
+        dp_run_coord_forget(run);
+}
+
+/* returns false when the run is gone. */
+static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
+{
+    bool is_first = run->role == DP_RUN_LOOKUP;
+
+    if (r->rc == 1 || (r->rc == 0 && !r->job.is_running)) {
+        if (is_first && r->rc == 0)
+            end_from_journal(run, &r->job);
+        dp_run_end(run, r->text[0] ? r->text : "Slurm knows no such job");
+        return false;
+    }
+    if (r->rc != 0)
+        return true;
+    if (r->job.uid != run->uid) {
+        dp_run_end(run, "Slurm names another owner");
+        return false;
+    }
+    if (is_requeued(run, &r->job)) {
+        start_over(run);
+        return false;
+    }
+    if (is_first && !has_node(&r->job, run->daemon->node) && !run->is_fenced && !run->must_stop) {
+        dp_run_end(run, "the job does not have this node");
+        return false;
+    }
+    run->job = r->job;
+    if (is_first)
+        take_up(run);
+    return true;
+}
+
+static void schedule_read(struct dp_run *run, bool has_failed)
+{
+    double delay_s = run->daemon->config->poll_s;
+
+    run->read_backoff_s = has_failed ? (run->read_backoff_s ? run->read_backoff_s * 2 : 1) : 0;
+    if (run->read_backoff_s > READ_BACKOFF_MAX_S)
+        run->read_backoff_s = READ_BACKOFF_MAX_S;
+    if (has_failed && run->role == DP_RUN_LOOKUP)
+        delay_s = run->read_backoff_s;
+    run->next_read_ns = dp_now_ns() + (uint64_t)(delay_s * 1e9);
+}
+
+static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_job_result r = {.rc = -1};
+    struct dp_run *run = arg;
+    bool is_wanted = run->coord_wants_read && !run->must_read;
+
+    run->reader = NULL;
+    if (result && bytes == sizeof r)
+        memcpy(&r, result, sizeof r);
+    else
+        snprintf(r.text, sizeof r.text, "slurm: %s", why);
+    if (r.rc < 0 && run->read_backoff_s == 0)
+        dp_warn("job=%u cannot be read: %s", run->job_id, r.text);
+    schedule_read(run, r.rc < 0);
+    if (!use_answer(run, &r))
+        return;
+    if (is_wanted && run->coord) {
+        run->coord_wants_read = false;
+        dp_coord_job_read(run->coord, dp_now_ns(), r.rc == 0 ? &r.job : NULL, r.text);
+    }
+}
+
+static void read_now(struct dp_run *run)
+{
+    struct dp_job_request q = {run->job_id};
+    struct dp_err err = {0};
+
+    run->must_read = false;
+    run->reader = dp_helper_start(run->daemon->base, dp_job_read_work, &q, sizeof q, READ_DEADLINE_S, on_read, run, &err);
+    if (!run->reader) {
+        dp_warn("job=%u %s", run->job_id, err.text);
+        schedule_read(run, true);
+    }
+}
+
+/* An answer that is under way now may be older than the question, so it does not count. */
+void dp_run_read_soon(struct dp_run *run)
+{
+    run->must_read = true;
+    if (!run->reader)
+        read_now(run);
+}
+
+static void read_tick(struct dp_run *run, uint64_t now_ns)
+{
+    if (run->daemon->config->slurm && !run->reader && (run->must_read || now_ns >= run->next_read_ns))
+        read_now(run);
+}
+
+/* ---- steps ---- */
+
+static void acknowledge(struct dp_conn *c, enum dp_verdict verdict, const char *text)
+{
+    struct dp_msg_ack ack = {.verdict = (uint8_t)verdict};
+
+    snprintf(ack.text, sizeof ack.text, "%s", text);
+    DP_CONN_SEND(c, ack, DP_MSG_ACK, &ack);
+}
+
+void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
+{
+    struct dp_daemon *d = c->owner;
+    struct dp_run *run = dp_run_find(d, m->job_id);
+    struct dp_run_limits limits;
+    struct dp_err err = {0};
+    char note[256];
+
+    if (m->node[0] && strcmp(m->node, d->node)) {
+        acknowledge(c, DP_VERDICT_DENIED, "this daemon serves another node");
+        return;
+    }
+    if (run && run->uid != m->uid) {
+        acknowledge(c, DP_VERDICT_DENIED, "the job was registered by another owner");
+        return;
+    }
+    if (dp_node_log_adopt(d->log, m, &err) < 0) {
+        acknowledge(c, DP_VERDICT_UNKNOWN, err.text);
+        return;
+    }
+    if (!run)
+        run = dp_run_create(d, m);
+    else {
+        run->start = *m;
+        if (d->config->slurm && (m->step_id == BATCH_STEP || run->is_fenced))
+            dp_run_read_soon(run); /* the same id again: requeued? */
+    }
+    if (!run || run->is_fenced) {
+        acknowledge(c, run ? DP_VERDICT_FENCED : DP_VERDICT_UNKNOWN,
+                    run ? "this node was given back by the job" : "out of memory");
+        return;
+    }
+    dp_config_limits(d->config, run->job.partition, m, &limits, note);
+    dp_info("job=%u step=%u uid=%u registered mode=%s policy=%s", m->job_id, m->step_id, m->uid,
+            dp_mode_name(limits.mode), limits.policy);
+    acknowledge(c, DP_VERDICT_OK, note);
+}
+
+void dp_run_step_end(struct dp_conn *c, const struct dp_msg_step_end *m)
+{
+    struct dp_daemon *d = c->owner;
+    struct dp_run *run = dp_run_find(d, m->job_id);
+
+    acknowledge(c, run ? DP_VERDICT_OK : DP_VERDICT_UNKNOWN, "");
+    if (!run)
+        return;
+    if (run->coord && run->step_id == m->step_id)
+        run->step_ended_ns = dp_now_ns();
+    if (d->config->slurm)
+        dp_run_read_soon(run);
+}
+
+/* ---- life ---- */
+
+static int make_folder(const char *path, mode_t mode, struct dp_err *err)
+{
+    struct stat st;
+
+    if (mkdir(path, mode) < 0 && errno != EEXIST)
+        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
+        return dp_err_set(err, DP_EAUTH, "%s: must be a folder of the daemon's user that nobody else may write", path);
+    return 0;
+}
+
+int dp_runs_open(struct dp_daemon *d, struct dp_err *err)
+{
+    char path[300];
+
+    if (make_folder(d->config->state_dir, 0755, err) < 0)
+        return -1;
+    snprintf(path, sizeof path, "%s.locks", d->config->socket);
+    if (make_folder(path, 0755, err) < 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/history", d->config->state_dir);
+    if (make_folder(path, 0700, err) < 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/node.journal", d->config->state_dir);
+    d->log = dp_node_log_open(path, err);
+    if (!d->log)
+        return -1;
+    for (const struct dp_node_job *j = dp_node_log_first(d->log); j; j = j->next) {
+        struct dp_run *run = j->start.job_id ? dp_run_create(d, &j->start) : NULL;
+
+        if (run && !d->config->slurm && dp_run_coord_has_journal(run) &&
+            dp_run_coord_open(run, DP_RUN_OPEN_REST, err) < 0)
+            dp_error("job=%u cannot go on from its journal: %s", run->job_id, err->text);
+        if (run)
+            dp_info("job=%u uid=%u taken up again%s", run->job_id, run->uid, run->is_fenced ? ", fenced" : "");
+    }
+    return 0;
+}
+
+void dp_runs_close(struct dp_daemon *d)
+{
+    while (d->runs)
+        run_free(d->runs);
+    dp_node_log_destroy(d->log);
+    d->log = NULL;
+}
+
+static void log_events(struct dp_run *run)
+{
+    const char *text;
+
+    while ((text = dp_coord_next_event(run->coord)))
+        dp_info("job=%u %s", run->job_id, text);
+}
+
+static void coord_tick(struct dp_run *run, uint64_t now_ns)
+{
+    dp_coord_tick(run->coord, now_ns);
+    if (run->step_ended_ns && now_ns - run->step_ended_ns > GOODBYE_WAIT_NS && !dp_coord_is_over(run->coord))
+        dp_coord_end(run->coord, now_ns, "the step ended");
+    if (!run->daemon->config->slurm && !run->workers && dp_coord_all_left(run->coord))
+        dp_coord_end(run->coord, now_ns, "all workers left"); /* nobody else says so */
+    log_events(run);
+    if (!dp_coord_is_over(run->coord))
+        return;
+    if (run->daemon->config->slurm)
+        dp_run_coord_close(run, true); /* the job may start another step, which opens the journal again */
+    else if (!run->workers)
+        dp_run_end(run, "all workers left");
+}
+
+void dp_runs_tick(struct dp_daemon *d)
+{
+    uint64_t now_ns = dp_now_ns();
+
+    for (struct dp_run *run = d->runs, *next; run; run = next) {
+        next = run->next;
+        read_tick(run, now_ns);
+        dp_workers_tick(run, now_ns);
+        if (run->coord)
+            coord_tick(run, now_ns);
+    }
+}
+
+static const char *const role_names[] = {"waiting for Slurm", "coordinator", "relay"};
+
+static json_t *run_json(const struct dp_run *run)
+{
+    json_int_t n_workers = 0;
+
+    for (const struct dp_worker *w = run->workers; w; w = w->next)
+        n_workers += w->conn && !w->is_waiting;
+    return json_pack("{s:I, s:I, s:s, s:s, s:s, s:i, s:I, s:b, s:b}", "job_id", (json_int_t)run->job_id, "uid",
+                     (json_int_t)run->uid, "state", "running", "role", role_names[run->role], "batch_host",
+                     run->job.batch_host, "nodes", (int)run->job.n_nodes, "workers_here", n_workers, "fenced",
+                     run->is_fenced, "has_coordinator", run->coord != NULL);
+}
+
+json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid)
+{
+    json_t *list = json_array();
+
+    for (const struct dp_run *run = d->runs; run; run = run->next)
+        if (uid == 0 || uid == run->uid)
+            json_array_append_new(list, run_json(run));
+    return list;
+}

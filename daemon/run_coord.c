@@ -1,0 +1,303 @@
+/* The coordinator's surroundings: its journal, and how what it asks for is carried out. Answers that
+ * a helper gives come back through the event loop, so the coordinator is never entered from within
+ * one of its own requests.
+ *
+ * The coordinator is made by the first HELLO, so that the options of the step that has the workers
+ * count, or at once when a journal of the job is found.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/peer.h"
+#include "daemon/privileged.h"
+#include "daemon/run.h"
+#include "daemon/shrink.h"
+
+#define SHRINK_DEADLINE_S 20.0
+
+static void journal_path(const struct dp_run *run, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s/job-%u.%u.journal", run->daemon->config->state_dir, run->job_id, run->job.restart_count);
+}
+
+bool dp_run_coord_has_journal(const struct dp_run *run)
+{
+    char path[320];
+
+    journal_path(run, path, sizeof path);
+    return access(path, F_OK) == 0;
+}
+
+/* ---- what it asks for ---- */
+
+static int on_journal(void *arg, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err)
+{
+    struct dp_run *run = arg;
+    struct dp_err local = {0};
+    int rc = dp_journal_append(run->journal, (uint8_t)type, payload, bytes, &local);
+
+    if (rc < 0) {
+        dp_error("job=%u journal: %s", run->job_id, local.text);
+        if (err)
+            *err = local;
+    }
+    return rc;
+}
+
+static void on_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes)
+{
+    struct dp_run *run = arg;
+    struct dp_msg_relay relay = {run->job_id, rank, 0, (uint16_t)type, (uint32_t)bytes, body};
+
+    if (rank >= DP_MAX_WORKERS || !run->rank_node[rank][0])
+        return;
+    if (!strcmp(run->rank_node[rank], run->daemon->node))
+        dp_worker_send(run, rank, type, body, bytes);
+    else
+        (void)DP_PEER_SEND(run->daemon, run->rank_node[rank], relay, DP_MSG_RELAY, &relay);
+}
+
+/* dp_slot_stop() answers through the event loop when it is this node's own slot. */
+static void on_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
+{
+    struct dp_run *run = arg;
+    const struct dp_job_info *job = dp_coord_job(run->coord);
+    struct dp_msg_stop_slot stop = {run->job_id, run->uid, dp_coord_incarnation(run->coord), grace_ms};
+    struct dp_daemon *d = run->daemon;
+
+    if (slot >= job->n_nodes)
+        return;
+    if (!strcmp(job->node[slot], d->node))
+        dp_slot_stop(d, d->node, &stop);
+    else if (!DP_PEER_SEND(d, job->node[slot], stop_slot, DP_MSG_STOP_SLOT, &stop))
+        dp_peer_want(d, job->node[slot]); /* the coordinator asks again */
+}
+
+static void on_shrunk(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_shrink_result r = {.rc = -1};
+    struct dp_run *run = arg;
+
+    run->shrinker = NULL;
+    if (result && bytes == sizeof r)
+        memcpy(&r, result, sizeof r);
+    else
+        snprintf(r.text, sizeof r.text, "%s", why);
+    r.text[sizeof r.text - 1] = '\0';
+    dp_info("job=%u shrink: rc=%d %s", run->job_id, r.rc, r.text);
+    if (run->coord)
+        dp_coord_release_answer(run->coord, dp_now_ns(), r.rc, r.text);
+}
+
+static void on_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
+{
+    static struct dp_shrink_request q;
+    struct dp_run *run = arg;
+    const struct dp_job_info *job = dp_coord_job(run->coord);
+    struct dp_err err = {0};
+    size_t n = 0;
+
+    if (run->shrinker)
+        return; /* its answer is under way */
+    memset(&q, 0, sizeof q);
+    q.job_id = run->job_id;
+    q.uid = run->uid;
+    q.restart_count = run->job.restart_count;
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (keep[i] && n < sizeof q.keep)
+            n += (size_t)snprintf(q.keep + n, sizeof q.keep - n, "%s%s", n ? "," : "", job->node[i]);
+    dp_info("job=%u asking Slurm to keep %s", run->job_id, q.keep);
+    run->shrinker = dp_priv_start(run->daemon->priv, run->daemon->base, DP_PRIV_SHRINK, &q, sizeof q,
+                                  SHRINK_DEADLINE_S, on_shrunk, run, &err);
+    if (!run->shrinker)
+        dp_error("job=%u shrink: %s", run->job_id, err.text); /* the coordinator's own timeout repeats it */
+}
+
+static void answer_standalone_read(evutil_socket_t fd, short what, void *arg)
+{
+    struct dp_daemon *d = arg;
+
+    (void)fd;
+    (void)what;
+    for (struct dp_run *run = d->runs; run; run = run->next)
+        if (run->coord && run->coord_wants_read) {
+            run->coord_wants_read = false;
+            dp_coord_job_read(run->coord, dp_now_ns(), &run->job, "");
+        }
+}
+
+static void on_read_job(void *arg)
+{
+    static const struct timeval now = {0};
+    struct dp_run *run = arg;
+
+    run->coord_wants_read = true;
+    if (run->daemon->config->slurm)
+        dp_run_read_soon(run);
+    else
+        event_base_once(run->daemon->base, -1, EV_TIMEOUT, answer_standalone_read, run->daemon, &now);
+}
+
+static const struct dp_coord_ops coord_ops = {on_journal, on_to_worker, on_stop_slot, on_shrink, on_read_job};
+
+/* ---- begin and end ---- */
+
+static int on_replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
+{
+    return dp_coord_replay(arg, (enum dp_record)type, payload, bytes, err);
+}
+
+int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *err)
+{
+    struct dp_daemon *d = run->daemon;
+    struct dp_run_limits limits;
+    char path[320], note[256];
+
+    dp_config_limits(d->config, run->job.partition, &run->start, &limits, note);
+    if (!d->config->slurm && limits.mode > DP_MODE_BALANCE)
+        limits.mode = DP_MODE_BALANCE; /* nothing to give back to */
+    journal_path(run, path, sizeof path);
+    run->coord = dp_coord_create(&run->job, &limits, &coord_ops, run, err);
+    if (!run->coord)
+        return -1;
+    run->journal = dp_journal_open(path, on_replay, run->coord, err);
+    if (run->journal && what == DP_RUN_OPEN_REST && dp_coord_is_over(run->coord)) {
+        dp_run_coord_close(run, false);
+        return 0;
+    }
+    if (!run->journal || dp_coord_begin(run->coord, dp_now_ns(), err) < 0) {
+        dp_run_coord_close(run, false);
+        return -1;
+    }
+    run->step_ended_ns = 0;
+    if (dp_journal_cut_bytes(run->journal) > 0)
+        dp_warn("job=%u journal: cut a torn tail of %llu bytes", run->job_id,
+                (unsigned long long)dp_journal_cut_bytes(run->journal));
+    dp_info("job=%u coordinator incarnation=%u mode=%s policy=%s", run->job_id, dp_coord_incarnation(run->coord),
+            dp_mode_name(limits.mode), limits.policy);
+    return 0;
+}
+
+void dp_run_coord_forget(const struct dp_run *run)
+{
+    char path[320];
+
+    journal_path(run, path, sizeof path);
+    unlink(path);
+}
+
+void dp_run_coord_close(struct dp_run *run, bool has_ended)
+{
+    if (has_ended && run->coord)
+        dp_history_save(run);
+    dp_helper_cancel(run->shrinker);
+    run->shrinker = NULL;
+    dp_coord_destroy(run->coord);
+    run->coord = NULL;
+    dp_journal_destroy(run->journal);
+    run->journal = NULL;
+    memset(run->rank_node, 0, sizeof run->rank_node);
+}
+
+/* ---- what workers say ---- */
+
+void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, const struct dp_msg_hello *m,
+                        struct dp_msg_welcome *welcome)
+{
+    struct dp_err err = {0};
+
+    memset(welcome, 0, sizeof *welcome);
+    if (run->coord && run->step_ended_ns && m->step_id != run->step_id) {
+        dp_coord_end(run->coord, dp_now_ns(), "the step ended"); /* the next one need not wait for goodbyes */
+        dp_run_coord_close(run, true);
+    }
+    if (!run->coord) {
+        if (dp_run_coord_open(run, DP_RUN_OPEN_STEP, &err) < 0) {
+            dp_error("job=%u: %s", run->job_id, err.text);
+            welcome->verdict = DP_VERDICT_UNKNOWN;
+            snprintf(welcome->text, sizeof welcome->text, "no coordinator: %.200s", err.text);
+            return;
+        }
+        run->step_id = m->step_id;
+    }
+    dp_coord_hello(run->coord, dp_now_ns(), from, pid, m, welcome);
+    if (welcome->verdict != DP_VERDICT_OK)
+        return;
+    run->step_id = m->step_id;
+    snprintf(run->rank_node[m->rank], sizeof run->rank_node[0], "%s", from);
+    run->rank_pid[m->rank] = pid;
+}
+
+/* A message that names a rank must name its sender's. */
+#define FEED(name, fn)                                                                             \
+    do {                                                                                           \
+        struct dp_msg_##name m;                                                                    \
+        if (dp_msg_##name##_decode(&r, &m, err) < 0)                                               \
+            return -1;                                                                             \
+        if (m.rank != rank)                                                                        \
+            return dp_err_set(err, DP_EAUTH, #name ": rank %u speaks for rank %u", rank, m.rank);  \
+        fn(run->coord, dp_now_ns(), &m);                                                           \
+        return 0;                                                                                  \
+    } while (0)
+
+static int feed_event(struct dp_run *run, struct dp_reader *r, struct dp_err *err)
+{
+    struct dp_msg_event m;
+
+    if (dp_msg_event_decode(r, &m, err) < 0)
+        return -1;
+    dp_coord_event(run->coord, dp_now_ns(), &m);
+    return 0;
+}
+
+int dp_run_coord_frame(struct dp_run *run, const char *from, uint32_t rank, enum dp_msg_type type,
+                       const uint8_t *body, size_t bytes, struct dp_err *err)
+{
+    struct dp_reader r;
+
+    if (rank >= DP_MAX_WORKERS || strcmp(run->rank_node[rank], from))
+        return dp_err_set(err, DP_EAUTH, "rank %u is not a worker of node %s", rank, from);
+    if (!run->coord)
+        return 0; /* over: nobody cares any more */
+    dp_reader_init(&r, body, bytes);
+    switch (type) {
+    case DP_MSG_REPORT:
+        FEED(report, dp_coord_report);
+    case DP_MSG_VOTE:
+        FEED(vote, dp_coord_vote);
+    case DP_MSG_DECISION_ACK:
+        FEED(decision_ack, dp_coord_decision_ack);
+    case DP_MSG_GOODBYE:
+        FEED(goodbye, dp_coord_goodbye);
+    case DP_MSG_PONG:
+        FEED(pong, dp_coord_pong);
+    case DP_MSG_EVENT:
+        return feed_event(run, &r, err);
+    default:
+        return dp_err_set(err, DP_EPROTO, "a worker may not send %s", dp_msg_name((uint16_t)type));
+    }
+}
+
+void dp_run_coord_lost(struct dp_run *run, const char *from, const struct dp_msg_worker_lost *m)
+{
+    if (run->coord && m->rank < DP_MAX_WORKERS && !strcmp(run->rank_node[m->rank], from) &&
+        run->rank_pid[m->rank] == m->pid)
+        dp_coord_worker_lost(run->coord, dp_now_ns(), m);
+}
+
+void dp_run_coord_node_lost(struct dp_run *run, const char *node)
+{
+    for (uint32_t rank = 0; run->coord && rank < DP_MAX_WORKERS; rank++)
+        if (!strcmp(run->rank_node[rank], node)) {
+            struct dp_msg_worker_lost lost = {run->job_id, rank, run->rank_pid[rank], 0};
+
+            dp_coord_worker_lost(run->coord, dp_now_ns(), &lost);
+        }
+}

@@ -1,0 +1,103 @@
+/* See shrink.h: doc/protocol.md, release, step e. The job is read first - RUNNING, the same restart
+ * count, the same owner, every kept node still in it - because Slurm applies the same update happily
+ * to a requeued job. The node list is absolute, so a repeat has no further effect. The
+ * owner is taken from Slurm's answer; with other rights than his the update is not sent.
+ */
+#include "config.h"
+
+#include "daemon/shrink.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/slurm_job.h"
+
+static int say(struct dp_shrink_result *r, const char *fmt, const char *what)
+{
+    snprintf(r->text, sizeof r->text, fmt, what);
+    return -1;
+}
+
+/* Everything that the process could do as root ends here. */
+static int become_owner(const struct dp_job_info *job, struct dp_shrink_result *r)
+{
+    struct passwd *pw;
+
+    if (geteuid() == job->uid)
+        return 0;
+    if (geteuid() != 0)
+        return say(r, "%s is neither root nor the job's owner", "the daemon");
+    pw = getpwuid(job->uid);
+    if ((pw ? initgroups(pw->pw_name, job->gid) : setgroups(0, NULL)) < 0 ||
+        setresgid(job->gid, job->gid, job->gid) < 0 || setresuid(job->uid, job->uid, job->uid) < 0)
+        return say(r, "cannot take the owner's rights: %s", strerror(errno));
+    if (geteuid() != job->uid || getuid() != job->uid || (job->uid != 0 && setuid(0) == 0))
+        return say(r, "%s", "the owner's rights do not hold");
+    return 0;
+}
+
+static bool has_node(const struct dp_job_info *job, const char *name, size_t len)
+{
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (strlen(job->node[i]) == len && !memcmp(job->node[i], name, len))
+            return true;
+    return false;
+}
+
+static int check_job(const struct dp_shrink_request *q, const struct dp_job_result *read, struct dp_shrink_result *r)
+{
+    const struct dp_job_info *job = &read->job;
+
+    if (read->rc != 0 || !job->is_running)
+        return say(r, "%s", read->text);
+    if (job->uid != q->uid || job->restart_count != q->restart_count)
+        return say(r, "%s", "the job belongs to somebody else or was requeued");
+    for (const char *p = q->keep; *p;) {
+        size_t len = strcspn(p, ",");
+
+        if (!has_node(job, p, len))
+            return say(r, "%s", "a node that should be kept is not in the job");
+        p += len + (p[len] == ',');
+    }
+    return 0;
+}
+
+static int shrink(const struct dp_shrink_request *q, struct dp_shrink_result *r)
+{
+    struct dp_job_result read;
+    job_desc_msg_t update;
+
+    dp_slurm_enter();
+    dp_job_read(q->job_id, &read);
+    if (check_job(q, &read, r) < 0 || become_owner(&read.job, r) < 0)
+        return -1;
+    slurm_init_job_desc_msg(&update);
+    update.job_id = q->job_id;
+    update.req_nodes = (char *)(uintptr_t)q->keep;
+    if (slurm_update_job(&update) != SLURM_SUCCESS)
+        return say(r, "slurm: %s", slurm_strerror(errno));
+    say(r, "kept %.200s", q->keep);
+    return 0;
+}
+
+size_t dp_shrink_work(const void *request, size_t bytes, uint8_t *result)
+{
+    struct dp_shrink_result r = {.rc = -1};
+    static struct dp_shrink_request q;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    q.keep[sizeof q.keep - 1] = '\0';
+    if (!q.keep[0])
+        say(&r, "%s", "nothing would be left of the job");
+    else
+        r.rc = shrink(&q, &r);
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}

@@ -1,0 +1,31 @@
+/* What Slurm knows about a job. Blocks (libslurm can take 10 to 60 s): for helper processes only. */
+#ifndef DP_DAEMON_SLURM_JOB_H
+#define DP_DAEMON_SLURM_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/coordinator.h"
+
+/* The answer of a helper that reads a job. */
+struct dp_job_result {
+    int rc;                /* 0: job is filled in; 1: Slurm knows no such job; -1: Slurm does not answer */
+    char text[256];        /* why not; or the state of a job that does not run */
+    struct dp_job_info job;
+};
+
+struct dp_job_request {
+    uint32_t job_id;
+};
+
+/* dp_helper_work_fn: struct dp_job_request in, struct dp_job_result out. */
+size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result);
+
+/* The same, in a child that has called dp_slurm_enter() already. */
+void dp_job_read(uint32_t job_id, struct dp_job_result *out);
+
+/* In a child: away from the user's folder and environment (scontrol's library writes files into the
+ * current folder when SLURM_JOBID is set), then open libslurm. Keeps SLURM_CONF. */
+void dp_slurm_enter(void);
+
+#endif

@@ -1,0 +1,8 @@
+# parts of doc/ (see Makefile.am)
+EXTRA_DIST += doc/design.md doc/messages.md doc/protocol.md doc/security.md
+check_PROGRAMS += doc/print_messages
+doc_print_messages_SOURCES = doc/print_messages.c
+doc_print_messages_LDADD = common/libdpcommon.a
+dist_check_SCRIPTS += tests/unit/messages-doc.t
+TESTS += tests/unit/messages-doc.t
+dist_man_MANS += doc/dynpipe.1 doc/dynpipe-worker.1 doc/dynpipe.conf.5 doc/dynpiped.8 doc/spank_dynpipe.8

@@ -1,0 +1,249 @@
+/* The file of the crossover table: JSON, written to a temporary name and renamed.
+ *
+ *   {"format": "dynpipe-tune", "version": 1,
+ *    "entries": [{"c_out": 3072, "c_in": 768, "n": 256, "crossover": 0.41}, ...]}
+ *
+ * It lies in the user's cache, so anything may be in it: every number is checked.
+ */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kernels/autotune.h"
+
+#define FORMAT "dynpipe-tune"
+#define FORMAT_VERSION 1
+#define MAX_FILE_BYTES 65536
+
+/* The whole file as text with its NUL; the caller frees. NULL: *missing, or err. */
+static char *read_text(const char *path, bool *missing, struct dp_err *err)
+{
+    FILE *f = fopen(path, "re");
+    char *text = NULL;
+    size_t n;
+
+    *missing = !f && errno == ENOENT;
+    if (!f) {
+        if (!*missing)
+            dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    text = malloc(MAX_FILE_BYTES + 1);
+    if (!text) {
+        dp_err_set(err, DP_ENOMEM, "%s: out of memory", path);
+        goto out;
+    }
+    n = fread(text, 1, MAX_FILE_BYTES, f);
+    text[n] = '\0';
+    if (ferror(f) || !feof(f)) {
+        dp_err_set(err, DP_ECORRUPT, "%s: cannot be read, or longer than %d bytes", path, MAX_FILE_BYTES);
+        free(text);
+        text = NULL;
+    }
+out:
+    fclose(f);
+    return text;
+}
+
+static int read_entry(json_t *item, struct dp_tune_entry *e, struct dp_err *err)
+{
+    json_int_t c_out, c_in, n;
+    json_error_t why;
+
+    if (json_unpack_ex(item, &why, JSON_STRICT, "{s:I, s:I, s:I, s:F}", "c_out", &c_out, "c_in", &c_in, "n",
+                       &n, "crossover", &e->crossover) < 0)
+        return dp_err_set(err, DP_ECORRUPT, "an entry is damaged: %s", why.text);
+    if (c_out < 1 || c_in < 1 || n < 1 || !(e->crossover >= 0.0 && e->crossover <= 1.0))
+        return dp_err_set(err, DP_ECORRUPT, "an entry is out of range: (%lld, %lld), n %lld, crossover %g",
+                          (long long)c_out, (long long)c_in, (long long)n, e->crossover);
+    e->c_out = c_out;
+    e->c_in = c_in;
+    e->n = n;
+    return 0;
+}
+
+static int read_table(json_t *root, struct dp_tune *out, struct dp_err *err)
+{
+    const char *format;
+    int version;
+    json_t *entries;
+    json_error_t why;
+
+    if (json_unpack_ex(root, &why, 0, "{s:s, s:i, s:o}", "format", &format, "version", &version, "entries",
+                       &entries) < 0)
+        return dp_err_set(err, DP_ECORRUPT, "%s", why.text);
+    if (strcmp(format, FORMAT) || version != FORMAT_VERSION)
+        return dp_err_set(err, DP_ECORRUPT, "format %s version %d, this program reads " FORMAT " version %d",
+                          format, version, FORMAT_VERSION);
+    if (!json_is_array(entries) || json_array_size(entries) > DP_TUNE_MAX)
+        return dp_err_set(err, DP_ECORRUPT, "entries is no list of at most %d", DP_TUNE_MAX);
+    out->n_entries = (uint32_t)json_array_size(entries);
+    for (uint32_t i = 0; i < out->n_entries; i++)
+        if (read_entry(json_array_get(entries, i), &out->entry[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+int dp_tune_load(const char *path, struct dp_tune *out, struct dp_err *err)
+{
+    struct dp_tune table = {0};
+    json_error_t why;
+    json_t *root;
+    bool missing;
+    char *text = read_text(path, &missing, err);
+    int rc = -1;
+
+    if (missing)
+        *out = table;
+    if (!text)
+        return missing ? 0 : -1;
+    root = json_loads(text, 0, &why);
+    free(text);
+    if (!root)
+        return dp_err_set(err, DP_ECORRUPT, "%s:%d: %s", path, why.line, why.text);
+    if (read_table(root, &table, err) < 0) {
+        dp_err_prefix(err, "%s", path);
+    } else {
+        *out = table;
+        rc = 0;
+    }
+    json_decref(root);
+    return rc;
+}
+
+/* Make the folders above path; one that exists is fine. */
+static int make_parents(const char *path, struct dp_err *err)
+{
+    char folder[4096];
+    size_t n = strlen(path);
+
+    if (n >= sizeof folder)
+        return dp_err_set(err, DP_EINVAL, "%s: path too long", path);
+    memcpy(folder, path, n + 1);
+    for (char *p = folder + 1; *p; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+            return dp_err_set(err, DP_EIO, "%s: %s", folder, strerror(errno));
+        *p = '/';
+    }
+    return 0;
+}
+
+static char *format_table(const struct dp_tune *tune)
+{
+    json_t *entries = json_array(), *root;
+    char *text;
+
+    for (uint32_t i = 0; i < tune->n_entries; i++) {
+        const struct dp_tune_entry *e = &tune->entry[i];
+
+        json_array_append_new(entries, json_pack("{s:I, s:I, s:I, s:f}", "c_out", (json_int_t)e->c_out, "c_in",
+                                                 (json_int_t)e->c_in, "n", (json_int_t)e->n, "crossover",
+                                                 e->crossover));
+    }
+    root = json_pack("{s:s, s:i, s:o}", "format", FORMAT, "version", FORMAT_VERSION, "entries", entries);
+    text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    json_decref(root);
+    return text;
+}
+
+/* Write text to the open file and make it durable. */
+static int write_all(int fd, const char *text)
+{
+    size_t left = strlen(text);
+
+    while (left > 0) {
+        ssize_t n = write(fd, text, left);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        text += n;
+        left -= (size_t)n;
+    }
+    return fsync(fd);
+}
+
+int dp_tune_save(const char *path, const struct dp_tune *tune, struct dp_err *err)
+{
+    char temporary[4096 + 16];
+    char *text = NULL;
+    int fd = -1, rc = -1;
+
+    if (make_parents(path, err) < 0)
+        return -1;
+    text = format_table(tune);
+    if (!text)
+        return dp_err_set(err, DP_ENOMEM, "%s: out of memory", path);
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        dp_err_set(err, DP_EIO, "%s: %s", temporary, strerror(errno));
+        goto out;
+    }
+    if (write_all(fd, text) < 0 || rename(temporary, path) < 0) {
+        dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+        unlink(temporary);
+        goto out;
+    }
+    rc = 0;
+out:
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    return rc;
+}
+
+/* "AMD EPYC 9B14" -> "amd-epyc-9b14"; "cpu" where the kernel names none. */
+static void read_cpu_model(char *out, size_t cap)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[256], *value = NULL;
+    size_t n = 0;
+
+    while (f && !value && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10))
+            value = strchr(line, ':');
+    for (; value && *value && n + 1 < cap; value++) {
+        if (isalnum((unsigned char)*value))
+            out[n++] = (char)tolower((unsigned char)*value);
+        else if (n > 0 && out[n - 1] != '-')
+            out[n++] = '-';
+    }
+    while (n > 0 && out[n - 1] == '-')
+        n--;
+    out[n] = '\0';
+    if (!n)
+        snprintf(out, cap, "cpu");
+    if (f)
+        fclose(f);
+}
+
+int dp_tune_default_path(char *out, size_t cap, struct dp_err *err)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char model[128];
+    int n;
+
+    read_cpu_model(model, sizeof model);
+    if (cache && cache[0] == '/')
+        n = snprintf(out, cap, "%s/dynpipe/tune-%s.json", cache, model);
+    else if (home && home[0] == '/')
+        n = snprintf(out, cap, "%s/.cache/dynpipe/tune-%s.json", home, model);
+    else
+        return dp_err_set(err, DP_EINVAL, "neither XDG_CACHE_HOME nor HOME names a folder");
+    if (n < 0 || (size_t)n >= cap)
+        return dp_err_set(err, DP_EINVAL, "the path of the tune file is longer than %zu bytes", cap);
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* Opening a backend by name.
+ *
+ * The CPU backend is linked in. Any other is a shared object libdynpipe-NAME.so, loaded when asked
+ * for, so that a build without CUDA and a machine without a GPU pay nothing for it. It exports the
+ * versioned symbol dp_backend_v1, a struct dp_backend_ops.
+ */
+#include "kernels/backend.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+
+#define OPS_SYMBOL "dp_backend_v1"
+
+/* A backend and the shared object that it came from, NULL for the CPU. */
+struct opened {
+    struct dp_backend be; /* first: a struct dp_backend * is a struct opened * */
+    void *library;
+};
+
+/* Load libdynpipe-NAME.so from where `make install` puts it, else from the loader's path. */
+static const struct dp_backend_ops *load_ops(const char *name, void **library, struct dp_err *err)
+{
+    const struct dp_backend_ops *ops;
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/libdynpipe-%s.so", DP_PLUGIN_DIR, name);
+    *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!*library) {
+        snprintf(path, sizeof path, "libdynpipe-%s.so", name);
+        *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!*library) {
+        dp_err_set(err, DP_ENOTSUP,
+                   "backend %s is not installed: no %s in " DP_PLUGIN_DIR " or on the library path (%s)", name,
+                   path, dlerror());
+        return NULL;
+    }
+    ops = dlsym(*library, OPS_SYMBOL);
+    if (!ops) {
+        dp_err_set(err, DP_ENOTSUP, "backend %s: %s has no symbol " OPS_SYMBOL, name, path);
+        return NULL;
+    }
+    if (ops->abi != DP_BACKEND_ABI) {
+        dp_err_set(err, DP_ENOTSUP, "backend %s: %s has interface %u, this program needs %u", name, path,
+                   ops->abi, DP_BACKEND_ABI);
+        return NULL;
+    }
+    return ops;
+}
+
+static const struct dp_backend_ops *find_ops(const char *name, void **library, struct dp_err *err)
+{
+    if (!strcmp(name, "cpu"))
+        return dp_cpu_ops(NULL, err);
+    if (!strncmp(name, "cpu:", 4))
+        return dp_cpu_ops(name + 4, err);
+    if (!strcmp(name, "cuda"))
+        return load_ops(name, library, err);
+    dp_err_set(err, DP_EINVAL, "no backend \"%s\": there are cpu and cuda", name);
+    return NULL;
+}
+
+struct dp_backend *dp_backend_create(const char *name, int device, int threads, struct dp_err *err)
+{
+    struct opened *o = calloc(1, sizeof *o);
+
+    if (!o) {
+        dp_err_set(err, DP_ENOMEM, "backend %s: out of memory", name);
+        return NULL;
+    }
+    o->be.ops = find_ops(name, &o->library, err);
+    if (!o->be.ops)
+        goto fail;
+    if (o->be.ops->open(&o->be, device, threads, err) < 0) {
+        dp_err_prefix(err, "backend %s", name);
+        goto fail;
+    }
+    return &o->be;
+fail:
+    if (o->library)
+        dlclose(o->library);
+    free(o);
+    return NULL;
+}
+
+void dp_backend_destroy(struct dp_backend *be)
+{
+    struct opened *o = (struct opened *)be;
+
+    if (!o)
+        return;
+    o->be.ops->close(&o->be);
+    if (o->library)
+        dlclose(o->library);
+    free(o);
+}

@@ -1,0 +1,214 @@
+/* The kernel backend: memory of one device and the operations of a GPT on it.
+ *
+ * The CPU backend is the specification; another backend (CUDA) is a shared object that is loaded on
+ * demand. Every operation takes one struct with named members, destination first. Shapes are
+ * row-major, written (rows, columns); float32 unless said. "=" overwrites, "+=" accumulates.
+ * Pointers are device memory of the backend unless they are marked [host].
+ *
+ * Determinism: with the same inputs, the same shapes and the same number of threads an operation
+ * gives the same bits in every process on the same kind of processor. Nothing depends on addresses.
+ *
+ * Symbols: n tokens of a microbatch (n = b * t), b rows, t context length, c channels, h heads,
+ * v vocabulary.
+ */
+#ifndef DP_KERNELS_BACKEND_H
+#define DP_KERNELS_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define DP_BACKEND_ABI 1
+
+/* Pattern of an unstructured sparse matrix w (rows, cols) in CSR order. Arrays that belong to the
+ * matrix element by element (values, gradient, both AdamW moments) are flat arrays of nnz floats in
+ * this order, so optimizer, clipping, pruning and hand-over need not know about sparsity. */
+struct dp_sparse {
+    int64_t rows, cols, nnz;
+    int64_t *row_ptr; /* [host] rows + 1 */
+    uint32_t *col;    /* [host] nnz, ascending within a row */
+    void *plan;       /* whatever the backend built from the pattern; made by sparse_prepare */
+};
+
+/* y (n, c_out) = x (n, c_in) w^T + bias.  w: (c_out, c_in), dense or the values of `sparse`. */
+struct dp_linear {
+    int64_t n, c_in, c_out;
+    float *y;
+    const float *x, *w;
+    const float *bias;              /* (c_out) or NULL */
+    const struct dp_sparse *sparse; /* NULL: w is dense */
+};
+
+/* dx (n, c_in) = dy (n, c_out) w */
+struct dp_linear_bwd_input {
+    int64_t n, c_in, c_out;
+    float *dx;
+    const float *dy, *w;
+    const struct dp_sparse *sparse;
+};
+
+/* dw += dy^T x, only at the nonzeros where sparse is given; dbias (c_out) += column sums of dy. */
+struct dp_linear_bwd_weight {
+    int64_t n, c_in, c_out;
+    float *dw;    /* (c_out, c_in), or nnz values in CSR order */
+    float *dbias; /* (c_out) or NULL */
+    const float *dy, *x;
+    const struct dp_sparse *sparse;
+};
+
+/* y (n, c) = wte[token] + wpe[position]; token i sits at position i % t. */
+struct dp_embedding {
+    int64_t n, t, c, v;
+    float *y;
+    const float *wte, *wpe; /* (v, c), (t, c) */
+    const uint32_t *tokens; /* [host] n, each < v */
+};
+
+/* dwte += , dwpe += ; in token order, so equal tokens add up in a fixed order. */
+struct dp_embedding_bwd {
+    int64_t n, t, c, v;
+    float *dwte, *dwpe;
+    const float *dy;
+    const uint32_t *tokens; /* [host] */
+};
+
+/* Layer norm, eps 1e-5 (GPT-2): y = (x - mean) * rstd * gamma + beta; mean, rstd: (n), kept. */
+struct dp_layernorm {
+    int64_t n, c;
+    float *y, *mean, *rstd;
+    const float *x, *gamma, *beta;
+};
+
+/* dx = (or += when add_to_dx, for the residual path); dgamma, dbeta +=. */
+struct dp_layernorm_bwd {
+    int64_t n, c;
+    float *dx, *dgamma, *dbeta;
+    const float *dy, *x, *gamma, *mean, *rstd;
+    bool add_to_dx;
+};
+
+/* Causal attention over heads of size c / h, scale 1 / sqrt(c / h).
+ * qkv: (b, t, 3c), q then k then v; y: (b, t, c); lse: (b, h, t), log-sum-exp of the scores, kept.
+ * No (t, t) matrix is kept from forward to backward. */
+struct dp_attention {
+    int64_t b, t, c, h;
+    float *y, *lse;
+    const float *qkv;
+};
+struct dp_attention_bwd {
+    int64_t b, t, c, h;
+    float *dqkv; /* = */
+    const float *dy, *y, *qkv, *lse;
+};
+
+/* GELU, tanh form of GPT-2: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
+struct dp_gelu {
+    int64_t n;
+    float *y;
+    const float *x;
+};
+struct dp_gelu_bwd {
+    int64_t n;
+    float *dx; /* = ; may be dy */
+    const float *dy, *x;
+};
+
+/* y = a + b; y may be a or b. */
+struct dp_add {
+    int64_t n;
+    float *y;
+    const float *a, *b;
+};
+
+/* loss[i] = logsumexp(logits[i]) - logits[i][target[i]], nats. dlogits, where not NULL:
+ * = (softmax - onehot) * scale; may be the same memory as logits. */
+struct dp_cross_entropy {
+    int64_t n, v;
+    float *dlogits;
+    double *loss; /* [host] n */
+    const float *logits;
+    const uint32_t *targets; /* [host] n, each < v */
+    float scale;
+};
+
+/* Decoupled weight decay AdamW on n elements (Loshchilov & Hutter 2019, algorithm 2):
+ * g' = g * grad_scale; m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
+ * w -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay w).  g is zeroed afterwards.
+ * keep: NULL, or one bit per element; an element whose bit is 0 is left at w = m = v = g = 0. */
+struct dp_adamw {
+    int64_t n;
+    float *w, *g, *m, *v;
+    const uint64_t *keep;
+    float lr, beta1, beta2, eps, decay, bias1, bias2, grad_scale;
+};
+
+/* An order-fixed sum of squares: blocks of 4096 elements in float lanes widened to double, blocks in
+ * order. *sum [host] = . */
+struct dp_sum_squares {
+    int64_t n;
+    const float *x;
+    double *sum;
+};
+
+/* x[i] = 0 where bit i of keep is 0. */
+struct dp_mask {
+    int64_t n;
+    float *x;
+    const uint64_t *keep;
+};
+
+struct dp_backend;
+
+struct dp_backend_ops {
+    uint32_t abi;
+    const char *name;    /* "cpu", "cuda" */
+    bool host_memory;    /* device pointers may be read and written by the host */
+    int (*open)(struct dp_backend *be, int device, int threads, struct dp_err *err);
+    void (*close)(struct dp_backend *be);
+    int (*alloc)(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err); /* zeroed, 64-byte aligned */
+    void (*free)(struct dp_backend *be, void *p); /* NULL is fine */
+    int (*put)(struct dp_backend *be, void *dst, const void *host, size_t bytes, struct dp_err *err);
+    int (*get)(struct dp_backend *be, void *host, const void *src, size_t bytes, struct dp_err *err); /* waits */
+    int (*copy)(struct dp_backend *be, void *dst, const void *src, size_t bytes, struct dp_err *err); /* within the device */
+    int (*sync)(struct dp_backend *be, struct dp_err *err);
+    uint64_t (*time_ns)(struct dp_backend *be); /* device time spent so far by this worker */
+
+    /* Build / drop sp->plan from row_ptr and col. Called at pruning events and after a hand-over. */
+    int (*sparse_prepare)(struct dp_backend *be, struct dp_sparse *sp, struct dp_err *err);
+    void (*sparse_release)(struct dp_backend *be, struct dp_sparse *sp);
+    /* The values changed (optimizer step, load): refresh copies that the plan keeps in other orders. */
+    int (*sparse_refresh)(struct dp_backend *be, struct dp_sparse *sp, const float *w, struct dp_err *err);
+    /* Bytes of the plan, 0 without one. */
+    size_t (*sparse_bytes)(struct dp_backend *be, const struct dp_sparse *sp);
+
+    int (*linear)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
+    int (*linear_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
+    int (*linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
+    int (*embedding)(struct dp_backend *be, const struct dp_embedding *a, struct dp_err *err);
+    int (*embedding_bwd)(struct dp_backend *be, const struct dp_embedding_bwd *a, struct dp_err *err);
+    int (*layernorm)(struct dp_backend *be, const struct dp_layernorm *a, struct dp_err *err);
+    int (*layernorm_bwd)(struct dp_backend *be, const struct dp_layernorm_bwd *a, struct dp_err *err);
+    int (*attention)(struct dp_backend *be, const struct dp_attention *a, struct dp_err *err);
+    int (*attention_bwd)(struct dp_backend *be, const struct dp_attention_bwd *a, struct dp_err *err);
+    int (*gelu)(struct dp_backend *be, const struct dp_gelu *a, struct dp_err *err);
+    int (*gelu_bwd)(struct dp_backend *be, const struct dp_gelu_bwd *a, struct dp_err *err);
+    int (*add)(struct dp_backend *be, const struct dp_add *a, struct dp_err *err);
+    int (*cross_entropy)(struct dp_backend *be, const struct dp_cross_entropy *a, struct dp_err *err);
+    int (*adamw)(struct dp_backend *be, const struct dp_adamw *a, struct dp_err *err);
+    int (*sum_squares)(struct dp_backend *be, const struct dp_sum_squares *a, struct dp_err *err);
+    int (*mask)(struct dp_backend *be, const struct dp_mask *a, struct dp_err *err);
+};
+
+struct dp_backend {
+    const struct dp_backend_ops *ops;
+    void *ctx; /* the backend's own */
+};
+
+/* Open backend `name` ("cpu"; "cuda" where its shared object is installed) on `device` with
+ * `threads` compute threads. The caller destroys it. NULL and err on failure. */
+struct dp_backend *dp_backend_create(const char *name, int device, int threads, struct dp_err *err);
+void dp_backend_destroy(struct dp_backend *be);
+
+#endif

@@ -1,0 +1,51 @@
+/* What the op files of the CPU backend share: the context, its workspace, the dense GEMM.
+ *
+ * Versions: the ops are compiled for avx512, avx2 and plain C (vec.h); each version is one
+ * struct dp_backend_ops. dp_backend_create("cpu") takes the best that the processor runs,
+ * "cpu:avx2" and the like name one, for tests and for clusters with nodes of several kinds.
+ */
+#ifndef DP_KERNELS_CPU_CPU_H
+#define DP_KERNELS_CPU_CPU_H
+
+#include "kernels/backend.h"
+
+struct dp_cpu {
+    int threads; /* of the dense GEMM; every other op runs on the caller's thread */
+    float *scratch;
+    size_t scratch_floats;
+};
+
+/* The ops of a version ("avx512", "avx2", "plain"); NULL: the best one of this processor.
+ * returns: NULL and err (DP_ENOTSUP) when the processor or the build lacks it. */
+const struct dp_backend_ops *dp_cpu_ops(const char *version, struct dp_err *err);
+
+/* The workspace of the backend, at least n floats, 64-byte aligned, contents undefined. Valid until
+ * the next call. NULL and err when memory is exhausted. */
+float *dp_cpu_scratch(struct dp_backend *be, int64_t n, struct dp_err *err);
+
+/* Row-major c (m, n) = alpha op(a) op(b) + beta c; op(a): (m, k), op(b): (k, n), 'N' or 'T' each.
+ * Sizes that are 0 are fine. */
+struct dp_gemm {
+    char trans_a, trans_b;
+    int64_t m, n, k;
+    float alpha, beta;
+    const float *a, *b;
+    float *c;
+    int64_t lda, ldb, ldc;
+};
+int dp_cpu_gemm(struct dp_backend *be, const struct dp_gemm *g, struct dp_err *err);
+
+/* Members of the vtable that are the same in every version (device.c, plan.c). */
+int dp_cpu_open(struct dp_backend *be, int device, int threads, struct dp_err *err);
+void dp_cpu_close(struct dp_backend *be);
+int dp_cpu_alloc(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err);
+void dp_cpu_free(struct dp_backend *be, void *p);
+int dp_cpu_copy(struct dp_backend *be, void *dst, const void *src, size_t bytes, struct dp_err *err);
+int dp_cpu_sync(struct dp_backend *be, struct dp_err *err);
+uint64_t dp_cpu_time_ns(struct dp_backend *be);
+int dp_cpu_sparse_prepare(struct dp_backend *be, struct dp_sparse *sp, struct dp_err *err);
+void dp_cpu_sparse_release(struct dp_backend *be, struct dp_sparse *sp);
+int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const float *w, struct dp_err *err);
+size_t dp_cpu_sparse_bytes(struct dp_backend *be, const struct dp_sparse *sp);
+
+#endif

@@ -1,0 +1,165 @@
+/* The CPU as a device: its memory, its clock, and which version of the ops it runs.
+ *
+ * Large blocks ask for huge pages: packing walks memory with large strides, and 4 KiB pages cost it
+ * a TLB miss per row.
+ */
+#include "kernels/cpu/cpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/clock.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+extern const struct dp_backend_ops dp_cpu_ops_plain;
+#ifdef HAVE_X86_VERSIONS
+extern const struct dp_backend_ops dp_cpu_ops_avx2, dp_cpu_ops_avx512;
+#endif
+
+struct version {
+    const char *name;
+    const struct dp_backend_ops *ops;
+    bool runs; /* on this processor */
+};
+
+#define N_VERSIONS 3
+
+/* Best first. */
+static void list_versions(struct version v[N_VERSIONS])
+{
+    v[0] = (struct version){.name = "avx512"};
+    v[1] = (struct version){.name = "avx2"};
+    v[2] = (struct version){.name = "plain", .ops = &dp_cpu_ops_plain, .runs = true};
+#ifdef HAVE_X86_VERSIONS
+    __builtin_cpu_init();
+    v[0].ops = &dp_cpu_ops_avx512;
+    v[1].ops = &dp_cpu_ops_avx2;
+    v[1].runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    v[0].runs = v[1].runs && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+#endif
+}
+
+const struct dp_backend_ops *dp_cpu_ops(const char *version, struct dp_err *err)
+{
+    struct version v[N_VERSIONS];
+
+    list_versions(v);
+    for (int i = 0; i < N_VERSIONS; i++) {
+        if (version && strcmp(version, v[i].name))
+            continue;
+        if (v[i].runs)
+            return v[i].ops;
+        if (version) {
+            dp_err_set(err, DP_ENOTSUP, "cpu:%s: this processor or this build does not have it", version);
+            return NULL;
+        }
+    }
+    dp_err_set(err, DP_EINVAL, "cpu:%s: there are avx512, avx2 and plain", version);
+    return NULL;
+}
+
+static void *alloc_aligned(size_t bytes)
+{
+    size_t align = bytes >= HUGE_PAGE / 2 ? HUGE_PAGE : 64;
+    void *p = NULL;
+
+    if (bytes > SIZE_MAX - align || posix_memalign(&p, align, bytes ? bytes : 1))
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    if (align == HUGE_PAGE) {
+        int saved = errno;
+
+        madvise(p, bytes, MADV_HUGEPAGE); /* a wish: a kernel without it is as right, only slower */
+        errno = saved;
+    }
+#endif
+    return p;
+}
+
+int dp_cpu_open(struct dp_backend *be, int device, int threads, struct dp_err *err)
+{
+    struct dp_cpu *cpu;
+
+    (void)device;
+    if (threads < 1)
+        return dp_err_set(err, DP_EINVAL, "cpu: %d threads, at least 1 is needed", threads);
+    cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return dp_err_set(err, DP_ENOMEM, "cpu: no memory for the context");
+    cpu->threads = threads;
+    be->ctx = cpu;
+    return 0;
+}
+
+void dp_cpu_close(struct dp_backend *be)
+{
+    struct dp_cpu *cpu = be->ctx;
+
+    if (!cpu)
+        return;
+    free(cpu->scratch);
+    free(cpu);
+    be->ctx = NULL;
+}
+
+int dp_cpu_alloc(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err)
+{
+    void *p = alloc_aligned(bytes);
+
+    (void)be;
+    if (!p)
+        return dp_err_set(err, DP_ENOMEM, "cpu: no memory for %zu bytes", bytes);
+    memset(p, 0, bytes);
+    *out = p;
+    return 0;
+}
+
+void dp_cpu_free(struct dp_backend *be, void *p)
+{
+    (void)be;
+    free(p);
+}
+
+int dp_cpu_copy(struct dp_backend *be, void *dst, const void *src, size_t bytes, struct dp_err *err)
+{
+    (void)be;
+    (void)err;
+    if (bytes)
+        memmove(dst, src, bytes);
+    return 0;
+}
+
+int dp_cpu_sync(struct dp_backend *be, struct dp_err *err)
+{
+    (void)be;
+    (void)err;
+    return 0;
+}
+
+uint64_t dp_cpu_time_ns(struct dp_backend *be)
+{
+    (void)be;
+    return dp_thread_cpu_ns();
+}
+
+float *dp_cpu_scratch(struct dp_backend *be, int64_t n, struct dp_err *err)
+{
+    struct dp_cpu *cpu = be->ctx;
+    size_t floats = n > 0 ? (size_t)n : 1;
+
+    if (floats <= cpu->scratch_floats)
+        return cpu->scratch;
+    free(cpu->scratch);
+    cpu->scratch_floats = 0;
+    cpu->scratch = floats <= SIZE_MAX / sizeof(float) ? alloc_aligned(floats * sizeof(float)) : NULL;
+    if (!cpu->scratch) {
+        dp_err_set(err, DP_ENOMEM, "cpu: no memory for a workspace of %zu floats", floats);
+        return NULL;
+    }
+    cpu->scratch_floats = floats;
+    return cpu->scratch;
+}

@@ -1,0 +1,163 @@
+/* One vector of floats, whatever the processor, and the names of the version being compiled.
+ *
+ * Every op file of this folder is compiled once per version (kernels/local.mk) with DP_VEC, the
+ * version's name, and DP_VEC_FLOATS, the floats of a register: avx512 16, avx2 8, plain 4. GCC's
+ * vector types give the arithmetic; a * b + c becomes one fused operation where the version has it.
+ * Tails are computed as a whole vector padded with zeros, so an element's bits never depend on
+ * whether it stands in a tail.
+ */
+#ifndef DP_KERNELS_CPU_VEC_H
+#define DP_KERNELS_CPU_VEC_H
+
+#include <stdint.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#else
+#include <math.h>
+#endif
+
+#ifndef DP_VEC
+#error "compile with -DDP_VEC=name -DDP_VEC_FLOATS=n, see kernels/local.mk"
+#endif
+
+#define DP_FN_JOIN(name, version) dp_cpu_##name##_##version
+#define DP_FN_EXPAND(name, version) DP_FN_JOIN(name, version)
+/* The function `name` of this version: dp_cpu_gelu_avx2. */
+#define DP_FN(name) DP_FN_EXPAND(name, DP_VEC)
+
+#if defined(__clang__)
+#define DP_UNROLL _Pragma("unroll")
+#else
+#define DP_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define VW DP_VEC_FLOATS
+
+typedef float vf __attribute__((vector_size(4 * VW)));
+typedef int32_t vi __attribute__((vector_size(4 * VW)));
+/* The same, anywhere in memory. */
+typedef float vf_any __attribute__((vector_size(4 * VW), aligned(4), may_alias));
+
+static inline vf vf_load(const float *p)
+{
+    return *(const vf_any *)p;
+}
+
+static inline void vf_store(float *p, vf v)
+{
+    *(vf_any *)p = v;
+}
+
+/* The first k (0 < k < VW) elements; the others are 0. */
+static inline vf vf_load_n(const float *p, int64_t k)
+{
+    vf v = {0};
+
+    memcpy(&v, p, (size_t)k * sizeof *p);
+    return v;
+}
+
+static inline void vf_store_n(float *p, vf v, int64_t k)
+{
+    memcpy(p, &v, (size_t)k * sizeof *p);
+}
+
+static inline vf vf_set1(float s)
+{
+    return s - (vf){0}; /* - keeps the sign of a zero */
+}
+
+static inline vi vi_set1(int32_t s)
+{
+    return s - (vi){0};
+}
+
+/* Lane by lane: mask (all ones or zero) ? a : b. */
+static inline vf vf_select(vi mask, vf a, vf b)
+{
+    return (vf)((mask & (vi)a) | (~mask & (vi)b));
+}
+
+/* All ones in the first k lanes. */
+static inline vi vi_first(int64_t k)
+{
+    vi lane;
+
+    for (int i = 0; i < VW; i++)
+        lane[i] = i;
+    return (vi)(lane < vi_set1(k < VW ? (int32_t)k : VW));
+}
+
+static inline vf vf_sqrt(vf x)
+{
+#if VW == 16
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif VW == 8
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+    return (vf)_mm_sqrt_ps((__m128)x);
+#else
+    for (int i = 0; i < VW; i++)
+        x[i] = sqrtf(x[i]);
+    return x;
+#endif
+}
+
+/* Sum of the lanes, as a tree of halves. */
+static inline float vf_sum(vf v)
+{
+    float lane[VW];
+
+    memcpy(lane, &v, sizeof lane);
+    for (int w = VW / 2; w > 0; w /= 2)
+        for (int i = 0; i < w; i++)
+            lane[i] += lane[i + w];
+    return lane[0];
+}
+
+/* Largest lane; NaN lanes never win, a caller that must see NaN sums as well. */
+static inline float vf_max(vf v)
+{
+    float lane[VW], best;
+
+    memcpy(lane, &v, sizeof lane);
+    best = lane[0];
+    for (int i = 1; i < VW; i++)
+        best = lane[i] > best ? lane[i] : best;
+    return best;
+}
+
+/* a0 b0 a1 b1 ... of the lower and of the upper halves. */
+#if VW == 16
+#define VF_ZIP_LO(a, b)                                                                            \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define VF_ZIP_HI(a, b)                                                                            \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#elif VW == 8
+#define VF_ZIP_LO(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VF_ZIP_HI(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define VF_ZIP_LO(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VF_ZIP_HI(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#endif
+
+/* Transpose a VW x VW square in registers: log2(VW) rounds that zip row i with row i + VW / 2. */
+static inline __attribute__((always_inline)) void vf_transpose(vf row[VW])
+{
+    vf other[VW];
+
+    DP_UNROLL
+    for (int w = 1; w < VW; w *= 2) {
+        DP_UNROLL
+        for (int i = 0; i < VW / 2; i++) {
+            other[2 * i] = VF_ZIP_LO(row[i], row[i + VW / 2]);
+            other[2 * i + 1] = VF_ZIP_HI(row[i], row[i + VW / 2]);
+        }
+        DP_UNROLL
+        for (int i = 0; i < VW; i++)
+            row[i] = other[i];
+    }
+}
+
+#endif

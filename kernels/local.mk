@@ -1,0 +1,76 @@
+# The kernel backends. The op files are compiled once per version of the processor (kernels/cpu/vec.h)
+# and all versions end up in one library; device.c chooses at run time.
+KERNELS_LIBS = $(GEMM_LIBS) -ldl -lm $(JANSSON_LIBS)
+KERNELS_CPPFLAGS = $(AM_CPPFLAGS) -DDP_PLUGIN_DIR='"$(libdir)/dynpipe"'
+
+cpu_ops = \
+	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/cross_entropy.c \
+	kernels/cpu/embedding.c kernels/cpu/gelu.c kernels/cpu/layernorm.c kernels/cpu/linear.c kernels/cpu/mask.c \
+	kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c kernels/cpu/small_gemm.c kernels/cpu/sparse.c \
+	kernels/cpu/sum_squares.c kernels/cpu/vec.h kernels/cpu/vmath.h
+
+noinst_LIBRARIES += kernels/libdpkernels.a
+EXTRA_LIBRARIES = kernels/libcpu_plain.a kernels/libcpu_avx2.a kernels/libcpu_avx512.a
+kernels_libdpkernels_a_SOURCES = \
+	kernels/autotune.c kernels/autotune.h \
+	kernels/autotune_file.c \
+	kernels/backend.c kernels/backend.h \
+	kernels/cpu/cpu.h \
+	kernels/cpu/device.c \
+	kernels/cpu/gemm.c \
+	kernels/cpu/plan.c kernels/cpu/plan.h \
+	kernels/probe.c kernels/probe.h \
+	kernels/reference.h
+kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS)
+kernels_libdpkernels_a_CPPFLAGS = $(KERNELS_CPPFLAGS)
+kernels_libdpkernels_a_LIBADD = $(kernels_libcpu_plain_a_OBJECTS)
+kernels_libdpkernels_a_DEPENDENCIES = $(kernels_libdpkernels_a_LIBADD)
+
+kernels_libcpu_plain_a_SOURCES = $(cpu_ops)
+kernels_libcpu_plain_a_CFLAGS = $(AM_CFLAGS)
+kernels_libcpu_plain_a_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=plain -DDP_VEC_FLOATS=4
+kernels_libcpu_avx2_a_SOURCES = $(cpu_ops)
+kernels_libcpu_avx2_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma
+kernels_libcpu_avx2_a_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=avx2 -DDP_VEC_FLOATS=8
+kernels_libcpu_avx512_a_SOURCES = $(cpu_ops)
+kernels_libcpu_avx512_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq
+kernels_libcpu_avx512_a_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=avx512 -DDP_VEC_FLOATS=16
+
+if HAVE_X86_VERSIONS
+kernels_libdpkernels_a_CPPFLAGS += -DHAVE_X86_VERSIONS
+kernels_libdpkernels_a_LIBADD += $(kernels_libcpu_avx2_a_OBJECTS) $(kernels_libcpu_avx512_a_OBJECTS)
+endif
+
+EXTRA_DIST += kernels/reference.inc doc/kernels.md
+
+# make bench: dense against sparse linear layers on this machine
+noinst_PROGRAMS += kernels/bench/bench_linear
+kernels_bench_bench_linear_SOURCES = kernels/bench/bench_linear.c
+kernels_bench_bench_linear_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
+.PHONY: bench
+bench: kernels/bench/bench_linear
+	kernels/bench/bench_linear $(BENCHFLAGS)
+
+if HAVE_CMOCKA
+kernels_tests = \
+	tests/unit/test_kernels_attention tests/unit/test_kernels_autotune tests/unit/test_kernels_backend \
+	tests/unit/test_kernels_gradients tests/unit/test_kernels_linear tests/unit/test_kernels_math tests/unit/test_kernels_ops
+check_PROGRAMS += $(kernels_tests)
+TESTS += $(kernels_tests)
+KERNELS_TEST_LIBS = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS) $(UNIT_LIBS)
+tests_unit_test_kernels_attention_SOURCES = tests/unit/test_kernels_attention.c tests/unit/kernels_util.h
+tests_unit_test_kernels_attention_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_test_kernels_autotune_SOURCES = tests/unit/test_kernels_autotune.c
+tests_unit_test_kernels_autotune_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_test_kernels_backend_SOURCES = tests/unit/test_kernels_backend.c tests/unit/kernels_util.h
+tests_unit_test_kernels_backend_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_test_kernels_gradients_SOURCES = tests/unit/test_kernels_gradients.c tests/unit/kernels_util.h
+tests_unit_test_kernels_gradients_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_test_kernels_linear_SOURCES = tests/unit/test_kernels_linear.c tests/unit/kernels_util.h
+tests_unit_test_kernels_linear_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_test_kernels_math_SOURCES = tests/unit/test_kernels_math.c
+tests_unit_test_kernels_math_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=plain -DDP_VEC_FLOATS=4
+tests_unit_test_kernels_math_LDADD = $(UNIT_LIBS) -lm
+tests_unit_test_kernels_ops_SOURCES = tests/unit/test_kernels_ops.c tests/unit/kernels_util.h
+tests_unit_test_kernels_ops_LDADD = $(KERNELS_TEST_LIBS)
+endif

@@ -1,0 +1,212 @@
+/* See probe.h. Values do not matter to time, but zeros and subnormals would: all are in +-[0.5, 1). */
+#include "kernels/probe.h"
+
+#include <stdlib.h>
+
+#define SHORTEST_NS 50000.0
+#define MAX_REPEATS 1000
+
+struct dp_probe {
+    struct dp_backend *be;
+    int64_t n, c_in, c_out;
+    float *x, *dy, *y, *dx, *w, *dw; /* device */
+    int n_patterns;
+    struct dp_sparse pattern[DP_PROBE_MAX_PATTERNS];
+    int repeats[DP_PROBE_MAX_PATTERNS + 1][DP_PROBE_N_OPS]; /* [0]: dense; 0: not known yet */
+};
+
+/* xorshift64*, Vigna 2016 */
+static uint64_t next_random(uint64_t *s)
+{
+    *s ^= *s >> 12;
+    *s ^= *s << 25;
+    *s ^= *s >> 27;
+    return *s * 0x2545f4914f6cdd1dull;
+}
+
+/* n floats of device memory, filled where `host` (n floats of room) is given. */
+static float *make_array(struct dp_backend *be, int64_t n, float *host, uint64_t *seed, struct dp_err *err)
+{
+    void *p = NULL;
+
+    if (be->ops->alloc(be, (size_t)n * sizeof(float), &p, err) < 0)
+        return NULL;
+    for (int64_t i = 0; host && i < n; i++) {
+        uint64_t r = next_random(seed);
+        float magnitude = 0.5f + 0.5f * (float)(r >> 41) / 8388608.0f;
+
+        host[i] = r & 1 ? magnitude : -magnitude;
+    }
+    if (host && be->ops->put(be, p, host, (size_t)n * sizeof(float), err) < 0) {
+        be->ops->free(be, p);
+        return NULL;
+    }
+    return p;
+}
+
+static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, double sparsity, uint64_t *seed,
+                        struct dp_err *err)
+{
+    int64_t all = p->c_out * p->c_in;
+    uint64_t limit = (uint64_t)((1.0 - sparsity) * 4294967296.0);
+
+    *sp = (struct dp_sparse){.rows = p->c_out, .cols = p->c_in};
+    sp->row_ptr = calloc((size_t)p->c_out + 1, sizeof *sp->row_ptr);
+    sp->col = calloc((size_t)all, sizeof *sp->col);
+    if (!sp->row_ptr || !sp->col)
+        return dp_err_set(err, DP_ENOMEM, "no memory for a pattern of (%lld, %lld)", (long long)p->c_out,
+                          (long long)p->c_in);
+    for (int64_t r = 0; r < p->c_out; r++) {
+        for (int64_t c = 0; c < p->c_in; c++)
+            if (next_random(seed) >> 32 < limit)
+                sp->col[sp->nnz++] = (uint32_t)c;
+        sp->row_ptr[r + 1] = sp->nnz;
+    }
+    if (p->be->ops->sparse_prepare(p->be, sp, err) < 0)
+        return -1;
+    return p->be->ops->sparse_refresh(p->be, sp, p->w, err);
+}
+
+static int64_t max3(int64_t a, int64_t b, int64_t c)
+{
+    int64_t ab = a > b ? a : b;
+
+    return ab > c ? ab : c;
+}
+
+static int make_arrays(struct dp_probe *p, uint64_t *seed, struct dp_err *err)
+{
+    int64_t nx = p->n * p->c_in, ny = p->n * p->c_out, nw = p->c_in * p->c_out;
+    float *host = malloc((size_t)max3(nx, ny, nw) * sizeof *host);
+    int rc = -1;
+
+    if (!host)
+        return dp_err_set(err, DP_ENOMEM, "no memory for a linear layer (%lld, %lld)", (long long)p->c_out,
+                          (long long)p->c_in);
+    p->x = make_array(p->be, nx, host, seed, err);
+    p->dy = p->x ? make_array(p->be, ny, host, seed, err) : NULL;
+    p->w = p->dy ? make_array(p->be, nw, host, seed, err) : NULL;
+    p->y = p->w ? make_array(p->be, ny, NULL, seed, err) : NULL;
+    p->dx = p->y ? make_array(p->be, nx, NULL, seed, err) : NULL;
+    p->dw = p->dx ? make_array(p->be, nw, NULL, seed, err) : NULL;
+    if (p->dw)
+        rc = 0;
+    free(host);
+    return rc;
+}
+
+struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
+                                 const double *sparsity, int n_patterns, struct dp_err *err)
+{
+    struct dp_probe *p;
+    uint64_t seed = 0x9e3779b97f4a7c15ull;
+
+    if (c_out < 1 || c_in < 1 || n < 1 || n_patterns > DP_PROBE_MAX_PATTERNS ||
+        c_out > INT64_MAX / 8 / c_in) {
+        dp_err_set(err, DP_EINVAL, "linear layer (%lld, %lld) with %lld tokens", (long long)c_out,
+                   (long long)c_in, (long long)n);
+        return NULL;
+    }
+    p = calloc(1, sizeof *p);
+    if (!p) {
+        dp_err_set(err, DP_ENOMEM, "no memory for a probe");
+        return NULL;
+    }
+    p->be = be;
+    p->c_out = c_out;
+    p->c_in = c_in;
+    p->n = n;
+    if (make_arrays(p, &seed, err) < 0)
+        goto fail;
+    for (; p->n_patterns < n_patterns; p->n_patterns++)
+        if (make_pattern(p, &p->pattern[p->n_patterns], sparsity[p->n_patterns], &seed, err) < 0)
+            goto fail;
+    return p;
+fail:
+    dp_probe_destroy(p);
+    return NULL;
+}
+
+void dp_probe_destroy(struct dp_probe *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < DP_PROBE_MAX_PATTERNS; i++) {
+        p->be->ops->sparse_release(p->be, &p->pattern[i]);
+        free(p->pattern[i].row_ptr);
+        free(p->pattern[i].col);
+    }
+    p->be->ops->free(p->be, p->x);
+    p->be->ops->free(p->be, p->dy);
+    p->be->ops->free(p->be, p->w);
+    p->be->ops->free(p->be, p->y);
+    p->be->ops->free(p->be, p->dx);
+    p->be->ops->free(p->be, p->dw);
+    free(p);
+}
+
+static int run_op(struct dp_probe *p, int op, const struct dp_sparse *sp, struct dp_err *err)
+{
+    const struct dp_backend_ops *ops = p->be->ops;
+
+    switch (op) {
+    case DP_PROBE_FORWARD:
+        return ops->linear(p->be, &(struct dp_linear){.n = p->n, .c_in = p->c_in, .c_out = p->c_out,
+                                                      .y = p->y, .x = p->x, .w = p->w, .sparse = sp}, err);
+    case DP_PROBE_INPUT:
+        return ops->linear_bwd_input(p->be, &(struct dp_linear_bwd_input){.n = p->n, .c_in = p->c_in,
+                                                                          .c_out = p->c_out, .dx = p->dx,
+                                                                          .dy = p->dy, .w = p->w,
+                                                                          .sparse = sp}, err);
+    default:
+        return ops->linear_bwd_weight(p->be, &(struct dp_linear_bwd_weight){.n = p->n, .c_in = p->c_in,
+                                                                            .c_out = p->c_out, .dw = p->dw,
+                                                                            .dy = p->dy, .x = p->x,
+                                                                            .sparse = sp}, err);
+    }
+}
+
+int dp_probe_time(struct dp_probe *p, int pattern, double ns[DP_PROBE_N_OPS], struct dp_err *err)
+{
+    const struct dp_sparse *sp = pattern < 0 ? NULL : &p->pattern[pattern];
+
+    for (int op = 0; op < DP_PROBE_N_OPS; op++) {
+        int *repeats = &p->repeats[pattern + 1][op], times = *repeats ? *repeats : 1;
+        uint64_t start = p->be->ops->time_ns(p->be);
+
+        for (int i = 0; i < times; i++)
+            if (run_op(p, op, sp, err) < 0)
+                return -1;
+        if (p->be->ops->sync(p->be, err) < 0)
+            return -1;
+        ns[op] = (double)(p->be->ops->time_ns(p->be) - start) / times;
+        if (!*repeats) {
+            *repeats = ns[op] > SHORTEST_NS / MAX_REPEATS ? (int)(SHORTEST_NS / ns[op]) : MAX_REPEATS;
+            *repeats = *repeats < 1 ? 1 : *repeats;
+        }
+    }
+    return 0;
+}
+
+int64_t dp_probe_nnz(const struct dp_probe *p, int pattern)
+{
+    return p->pattern[pattern].nnz;
+}
+
+size_t dp_probe_plan_bytes(const struct dp_probe *p, int pattern)
+{
+    return p->be->ops->sparse_bytes(p->be, &p->pattern[pattern]);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+double dp_probe_median(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof *x, compare_doubles);
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2.0;
+}

@@ -1,0 +1,86 @@
+dnl Options and library checks of configure.ac, one macro each.
+
+AC_ARG_ENABLE([sanitizer],
+  [AS_HELP_STRING([--enable-sanitizer=KIND], [build with the address, undefined or thread sanitizer, or for clang's libFuzzer (fuzzer)])],
+  [], [enable_sanitizer=no])
+AS_CASE([$enable_sanitizer],
+  [no], [],
+  [address|undefined|thread],
+    [SANITIZER_CFLAGS="-fsanitize=$enable_sanitizer -fno-omit-frame-pointer -fno-sanitize-recover=all"],
+  [fuzzer],
+    [SANITIZER_CFLAGS="-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all"],
+  [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: allowed are address, undefined, thread, fuzzer])])
+AM_CONDITIONAL([FUZZER], [test "$enable_sanitizer" = fuzzer])
+AC_SUBST([SANITIZER_CFLAGS])
+
+AC_ARG_ENABLE([werror],
+  [AS_HELP_STRING([--enable-werror], [make every warning an error])], [], [enable_werror=no])
+WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wwrite-strings"
+AS_IF([test "x$enable_werror" = xyes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
+AC_SUBST([WARN_CFLAGS])
+
+dnl PMIx: pkg-config where it knows it, else header and library.
+AC_DEFUN([DP_CHECK_PMIX], [
+  PKG_CHECK_MODULES([PMIX], [pmix >= 4.2], [dp_pmix_version=`$PKG_CONFIG --modversion pmix`], [
+    AC_CHECK_HEADER([pmix.h], [], [AC_MSG_ERROR([PMIx >= 4.2 is missing (Debian: libpmix-dev)])])
+    PMIX_LIBS=-lpmix
+    dp_pmix_version=found
+  ])
+])
+
+dnl Slurm: headers for the plugin, libslurm for the daemon and the command.
+AC_DEFUN([DP_CHECK_SLURM], [
+  AC_CHECK_HEADERS([slurm/spank.h slurm/slurm.h], [],
+    [AC_MSG_ERROR([Slurm's headers are missing (Debian: libslurm-dev)])])
+  AC_CHECK_LIB([slurm], [slurm_update_job], [SLURM_LIBS=-lslurm],
+    [AC_MSG_ERROR([libslurm is missing (Debian: libslurm-dev)])])
+  AC_SUBST([SLURM_LIBS])
+  AC_COMPUTE_INT([dp_slurm_major], [SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER)], [@%:@include <slurm/slurm.h>], [dp_slurm_major=0])
+  AC_COMPUTE_INT([dp_slurm_minor], [SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER)], [@%:@include <slurm/slurm.h>], [dp_slurm_minor=0])
+  dp_slurm_version="$dp_slurm_major.$dp_slurm_minor"
+])
+
+dnl Dense single-precision GEMM: oneDNN first, OpenBLAS where it is missing.
+AC_DEFUN([DP_CHECK_GEMM], [
+  dp_gemm=none
+  AC_CHECK_HEADER([dnnl.h], [AC_CHECK_LIB([dnnl], [dnnl_sgemm], [dp_gemm=oneDNN])])
+  AS_IF([test "$dp_gemm" = oneDNN], [
+    AC_DEFINE([HAVE_ONEDNN], [1], [oneDNN gives the dense GEMM])
+    GEMM_LIBS="-ldnnl"
+  ], [
+    PKG_CHECK_MODULES([OPENBLAS], [openblas], [dp_gemm=OpenBLAS],
+      [AC_MSG_ERROR([no GEMM library: install oneDNN (libdnnl-dev) or OpenBLAS (libopenblas-dev)])])
+    GEMM_CFLAGS="$OPENBLAS_CFLAGS"
+    GEMM_LIBS="$OPENBLAS_LIBS"
+  ])
+  AC_SUBST([GEMM_CFLAGS])
+  AC_SUBST([GEMM_LIBS])
+])
+
+dnl Versions of the CPU kernels for wider vectors (kernels/cpu/vec.h): x86-64 and a compiler that knows them.
+AC_DEFUN([DP_CHECK_X86_VERSIONS], [
+  dp_saved_cflags=$CFLAGS
+  CFLAGS="$CFLAGS -mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq"
+  AC_MSG_CHECKING([for AVX2 and AVX-512 versions of the kernels])
+  AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#ifndef __x86_64__
+#error not x86-64
+#endif
+#include <immintrin.h>]], [[return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");]])],
+    [dp_x86_versions=yes], [dp_x86_versions=no])
+  AC_MSG_RESULT([$dp_x86_versions])
+  CFLAGS=$dp_saved_cflags
+  AM_CONDITIONAL([HAVE_X86_VERSIONS], [test "$dp_x86_versions" = yes])
+])
+
+dnl Where systemd's units go; default: nowhere, they lie with the examples.
+AC_DEFUN([DP_WITH_SYSTEMD], [
+  AC_ARG_WITH([systemdsystemunitdir],
+    [AS_HELP_STRING([--with-systemdsystemunitdir=DIR], [install dynpiped.service there, and the sysusers.d and tmpfiles.d snippets under PREFIX/lib (default: no)])],
+    [], [with_systemdsystemunitdir=no])
+  AS_IF([test "x$with_systemdsystemunitdir" = xyes],
+    [with_systemdsystemunitdir=`$PKG_CONFIG --variable=systemdsystemunitdir systemd`
+     AS_IF([test -z "$with_systemdsystemunitdir"], [AC_MSG_ERROR([pkg-config does not know systemd: name the folder])])])
+  AS_IF([test "x$with_systemdsystemunitdir" != xno], [systemdsystemunitdir=$with_systemdsystemunitdir])
+  AC_SUBST([systemdsystemunitdir])
+  AM_CONDITIONAL([SYSTEMD], [test "x$with_systemdsystemunitdir" != xno])
+])

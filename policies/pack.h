@@ -1,0 +1,52 @@
+/* Packing: the fewest slots that still meet the reference (design.md section 3, "When to pack").
+ *
+ * For every number of devices, taken slot by slot from the batch host on, the policy's layout is
+ * predicted by the simulator (bubble, links, memory). Only whole slots free anything, and the batch
+ * host never leaves, so of all numbers that meet the reference the one with the fewest slots wins,
+ * and among those the fastest.
+ */
+#ifndef DP_POLICIES_PACK_H
+#define DP_POLICIES_PACK_H
+
+#include "policies/policy.h"
+
+#define DP_PACK_ALL 48  /* up to so many devices every number is tried */
+#define DP_PACK_GRID 24 /* numbers tried beyond that, before the search between two of them */
+
+struct dp_pack_rule {
+    enum dp_reference reference;
+    uint64_t reference_ns; /* DP_REF_START: the iteration of the run before pruning; 0: unknown yet */
+    double max_slowdown;   /* percent of the reference's throughput that may be lost, 0..100 */
+    uint32_t min_devices;  /* devices on the slots that are kept */
+};
+
+struct dp_pack_option {
+    uint32_t devices; /* that may own layers */
+    uint32_t slots;   /* that hold them */
+    uint32_t devices_kept; /* on those slots */
+    uint64_t iteration_ns; /* predicted; 0: no layout, see why */
+    bool meets;            /* the reference and min_devices */
+    char why[96];          /* why not, where it does not */
+};
+
+struct dp_pack {
+    struct dp_policy_out best; /* layout of the choice */
+    uint32_t devices, slots;   /* of the choice */
+    uint8_t keep_slot[DP_MAX_WORKERS];
+    uint64_t limit_ns;   /* longest iteration that meets the reference; 0: no reference, no packing */
+    uint64_t fastest_ns; /* best prediction of all */
+    uint32_t n_options;
+    struct dp_pack_option option[DP_PACK_ALL]; /* also fits DP_PACK_GRID and the search */
+    char reason[256];
+};
+
+/* in: devices with is_allowed are the ones that may be used at all. Fills *out (large: keep it on the
+ * heap). Without any option that meets the reference the fastest layout is chosen.
+ * returns 0, or -1 when no number of devices has a layout. */
+int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
+                   const struct dp_pack_rule *rule, struct dp_pack *out, struct dp_err *err);
+
+/* Longest iteration with at least (100 - max_slowdown) percent of the throughput of reference_ns. */
+uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown);
+
+#endif

@@ -1,0 +1,28 @@
+/* Exact contiguous min-max partition: n items in order over p bins in order, so that the fullest bin
+ * is as empty as possible. */
+#ifndef DP_POLICIES_PARTITION_H
+#define DP_POLICIES_PARTITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct dp_partition {
+    uint32_t n, p;
+    const uint64_t *weight;      /* [n] */
+    const double *speed;         /* [p] > 0, NULL: all 1. Load of a bin = the least integer b with
+                                    floor(b * speed) >= sum of its weights */
+    const uint64_t *fixed_bytes; /* [n] memory of an item; NULL: memory is no limit */
+    const uint64_t *multi_bytes; /* [n] memory of an item that counts copies[bin] times; NULL: 0 */
+    const uint32_t *copies;      /* [p]; NULL: 1 */
+    const uint64_t *cap_bytes;   /* [p], 0: unlimited */
+    const uint32_t *prefer;      /* [p+1] of all best cuts take the nearest to these; NULL: any */
+};
+
+/* cut: [p+1] =, bin b holds items [cut[b], cut[b+1]). largest: = load of the fullest bin.
+ * O(p log n) for each of at most log2(sum) probes. returns -1 when no cut fits into memory (DP_ENOMEM)
+ * or the arguments are impossible. */
+int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err);
+
+#endif

@@ -1,0 +1,91 @@
+/* The interface of a policy: measured loads in, layout out.
+ *
+ * A policy is a pure function: no clock, no sockets, no globals; the same snapshot and seed give the
+ * same answer. It proposes and nothing more: dp_policy_run() checks every answer (each layer owned
+ * once, order kept, only allowed devices, memory fits) and predicts its iteration time itself, so a
+ * wrong policy costs speed, never correctness.
+ *
+ * A device is what one worker drives; device d belongs to the worker of rank d. A slot is what Slurm
+ * can take back on its own and holds one or more devices.
+ */
+#ifndef DP_POLICIES_POLICY_H
+#define DP_POLICIES_POLICY_H
+
+#include <stdbool.h>
+
+#include "common/msg.h"
+
+#define DP_POLICY_ABI 1
+
+struct dp_device {
+    double speed;             /* relative; loads are given for a device of speed 1 */
+    uint64_t mem_limit_bytes; /* 0: unlimited */
+    uint32_t slot;
+    bool is_allowed;          /* may own layers in the answer */
+};
+
+/* Read-only snapshot of a run, borrowed for the call. */
+struct dp_policy_in {
+    uint32_t n_layers, n_devices, n_slots;
+    const struct dp_layer_load *layer; /* [n_layers] times of one microbatch on a device of speed 1 */
+    const uint64_t *layer_opt_ns;      /* [n_layers] optimizer, once per step; NULL: 0 */
+    const struct dp_layout *current;   /* n_workers = n_devices */
+    const struct dp_device *device;    /* [n_devices] */
+    uint32_t batch_slot;               /* can never be given back: work is packed towards it */
+    enum dp_schedule_kind schedule;
+    uint32_t microbatches;   /* per step, >= 1 */
+    uint64_t boundary_bytes; /* one activation (or gradient) message between two stages */
+    double link_latency_s, link_bytes_per_s; /* bytes_per_s 0: no cost of size */
+    uint64_t step, steps_total, seed;
+};
+
+struct dp_policy_out {
+    struct dp_layout layout; /* epoch: of `current` */
+    uint64_t bottleneck_ns;  /* largest time that one device computes per step; dp_policy_run() sets it */
+    uint64_t iteration_ns;   /* predicted wall time of one step; dp_policy_run() sets it */
+    char reason[256];        /* one line, with numbers */
+};
+
+struct dp_policy {
+    uint32_t abi; /* DP_POLICY_ABI */
+    const char *name, *help;
+    /* Optional: state for decide. returns 0 or -1. */
+    int (*open)(void **state, int argc, char *const argv[], struct dp_err *err);
+    /* Required. Fills out->layout and out->reason. returns 0, or -1 and why there is no layout. */
+    int (*decide)(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err);
+    void (*close)(void *state); /* optional */
+};
+
+extern const struct dp_policy dp_policy_keep, dp_policy_uniform, dp_policy_param, dp_policy_time;
+
+/* The i-th policy of the registry, NULL after the last. */
+const struct dp_policy *dp_policy_at(size_t i);
+/* By name; NULL and an error that lists the known names. */
+const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err);
+
+/* Ask a policy, check its answer, predict its time. On failure *out is undefined.
+ * in: must pass dp_policy_in_check(). */
+int dp_policy_run(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
+                  struct dp_policy_out *out, struct dp_err *err);
+
+/* Is the snapshot complete and sane (counts, speeds > 0, a valid current layout)? */
+int dp_policy_in_check(const struct dp_policy_in *in, struct dp_err *err);
+
+/* --- helpers for policies --- */
+
+/* Indexes of the allowed devices, in order. returns how many. */
+uint32_t dp_policy_allowed(const struct dp_policy_in *in, uint32_t index[DP_MAX_WORKERS]);
+/* Microbatches whose activations the i-th of n stages keeps at the same time. */
+uint32_t dp_policy_in_flight(const struct dp_policy_in *in, uint32_t i, uint32_t n);
+/* Layout over all devices from cuts over the n devices of index; the others own nothing. */
+void dp_policy_spread(const struct dp_policy_in *in, const uint32_t *index, uint32_t n, const uint32_t *cut,
+                      struct dp_layout *out);
+/* Work of one layer in one step on a device of speed 1: every microbatch, and the optimizer. */
+uint64_t dp_policy_layer_work_ns(const struct dp_policy_in *in, uint32_t layer);
+/* The exact contiguous min-max layout of these weights over the allowed devices, of all best ones the
+ * one nearest to the current layout. with_speed: a device's load is weight / speed.
+ * largest: = load of the fullest device. */
+int dp_policy_minmax(const struct dp_policy_in *in, const uint64_t *weight, bool with_speed,
+                     struct dp_layout *out, uint64_t *largest, struct dp_err *err);
+
+#endif

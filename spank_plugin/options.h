@@ -1,0 +1,78 @@
+/* The options that users give: names, texts, strict validation. No Slurm in here, so that the unit
+ * tests run the very objects that slurmstepd loads.
+ *
+ * A value is checked where it is given (sbatch, srun, salloc) and again, as if it came from the
+ * network, in slurmstepd: there it may have been forged (doc/design.md, "Plugin").
+ */
+#ifndef DP_SPANK_OPTIONS_H
+#define DP_SPANK_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/msg.h"
+
+#define DP_OPTION_COUNT 5
+#define DP_VALUE_MAX 4096 /* longer than this is refused before anybody looks at it */
+#define DP_SPEC_MAX 256   /* bytes of dp_options_format's text, NUL included */
+
+struct dp_options {
+    uint32_t set; /* enum dp_option_bit: which of the next were given */
+    uint8_t mode; /* enum dp_mode */
+    uint8_t reference; /* enum dp_reference */
+    uint32_t min_gpus; /* 1..DP_MAX_WORKERS */
+    double max_slowdown; /* percent, 0..100 */
+    char policy[64];
+};
+
+/* What the administrator wrote behind the plugin in plugstack.conf. */
+struct dp_plugin_args {
+    char socket[256];    /* path of the daemon's socket, %n stands for the node */
+    char policies[512];  /* names separated by commas, empty: any well-formed name */
+    uint8_t default_mode; /* of a plain --dynpipe */
+};
+
+struct dp_option_def {
+    uint32_t bit;     /* enum dp_option_bit */
+    const char *name; /* without the dashes */
+    const char *arginfo;
+    const char *key;  /* in the text form */
+    const char *env;
+    const char *help;
+    bool is_value_optional;
+};
+
+extern const struct dp_option_def dp_option_defs[DP_OPTION_COUNT];
+
+/* Read the arguments of the plugin. Unknown or bad ones leave the default in force.
+ * returns: 0, or -1 with the first complaint in *err; *args is complete in either case. */
+int dp_plugin_args_parse(int argc, char *const argv[], struct dp_plugin_args *args, struct dp_err *err);
+
+/* Set one option from text; text NULL means that no value was given.
+ * returns: 0, or -1 with DP_EINVAL and a text that names the allowed values; *o is then unchanged.
+ * The text is safe to print: of the user's value only printable ASCII is quoted, 40 bytes at most. */
+int dp_option_set(struct dp_options *o, const struct dp_option_def *def, const char *text,
+                  const struct dp_plugin_args *args, struct dp_err *err);
+
+/* The options as one line ("mode=release,min-gpus=2"), for the way to slurmstepd.
+ * returns: 0, or -1 when it does not fit into cap (DP_SPEC_MAX always suffices). */
+int dp_options_format(const struct dp_options *o, char *out, size_t cap);
+
+/* Inverse. Every key at most once, `mode` required, nothing else accepted; *o is overwritten. */
+int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct dp_options *o,
+                     struct dp_err *err);
+
+/* The value of one option that is set, as text.
+ * returns: 0, or -1 when it is not set or does not fit. */
+int dp_option_value(const struct dp_options *o, const struct dp_option_def *def, char *out, size_t cap);
+
+/* A node name that may become part of a path and of a log line: 1..63 of [A-Za-z0-9._-], no leading
+ * dot. */
+bool dp_node_name_ok(const char *name);
+
+/* The socket of one node: %n in the pattern becomes the node's name.
+ * returns: 0, or -1 when the path does not fit into a socket address. */
+int dp_socket_path(const char *pattern, const char *node, char *out, size_t cap, struct dp_err *err);
+
+#endif

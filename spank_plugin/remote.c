@@ -1,0 +1,270 @@
+/* In slurmstepd, as root: learn what the job asked for, tell the daemon of this node that a step
+ * starts and ends, set DYNPIPE_* for its tasks.
+ *
+ * Whatever arrives here may be forged: options and variables of a job are bytes that its owner
+ * chose. They are checked again, never printed, and at worst the step runs with a fixed layout. A
+ * step that did not ask for DynPipe costs one look at the environment. Nothing here allocates.
+ *
+ * The daemon is told from init_post_opt, where slurmstepd still is root, so that SO_PEERCRED shows
+ * it; the user is told from user_init on, where Slurm passes messages to srun or the job's output.
+ */
+#include "config.h" /* _GNU_SOURCE: sigabbrev_np */
+
+#include "spank_plugin/plugin.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "spank_plugin/daemon_link.h"
+
+/* Of the one step that this slurmstepd serves. */
+static struct {
+    bool is_active;    /* DynPipe was asked for */
+    bool is_connected; /* the daemon knows the step */
+    bool is_told;      /* the daemon got, or may have got, the start */
+    bool is_fenced;    /* the daemon says that this run must never again use this node */
+    struct dp_options options;
+    uint32_t job, step;
+    char node[64];
+    char socket[256];
+    char notice[1024]; /* one line for the user, empty: none */
+} self;
+
+void dp_remote_option(struct dp_given *given, const struct dp_option_def *def, const char *text,
+                      const struct dp_plugin_args *args)
+{
+    if (dp_option_set(&given->options, def, text, args, NULL) < 0)
+        given->is_bad = true;
+}
+
+/* Commands that never loaded this plugin (slurmrestd) leave only the DYNPIPE_* of the job.
+ * returns: 0, or -1 when one of them does not pass. */
+static int read_job_env(spank_t sp, const struct dp_plugin_args *args, struct dp_options *o)
+{
+    char value[DP_SPEC_MAX];
+
+    for (size_t i = 0; i < DP_OPTION_COUNT; i++) {
+        const struct dp_option_def *def = &dp_option_defs[i];
+        spank_err_t rc = spank_getenv(sp, def->env, value, sizeof value);
+        if ((o->set & def->bit) || (rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE))
+            continue;
+        if (rc == ESPANK_NOSPACE || dp_option_set(o, def, value, args, NULL) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* returns: 1 with *o filled when the step runs under DynPipe, 0 when not, -1 when what the job asked
+ * for is not readable. */
+static int read_request(spank_t sp, const struct dp_given *given, const struct dp_plugin_args *args,
+                        struct dp_options *o)
+{
+    char spec[DP_SPEC_MAX];
+    spank_err_t rc;
+
+    if (given->is_refused)
+        return 0;
+    rc = spank_getenv(sp, DP_ENV_SPEC, spec, sizeof spec);
+    if (rc == ESPANK_SUCCESS) {
+        if (dp_options_parse(spec, args, o, NULL) < 0)
+            return -1;
+    } else if (rc == ESPANK_NOSPACE || given->is_bad) {
+        return -1;
+    } else {
+        *o = given->options;
+        if (read_job_env(sp, args, o) < 0)
+            return -1;
+    }
+    return (o->set & DP_OPT_MODE) && o->mode != DP_MODE_OFF;
+}
+
+/* The node's name comes from slurmd, by slurmstepd's own environment: it becomes part of a path
+ * that root opens, so the job's environment has no say in it. */
+static int find_node(void)
+{
+    const char *name = getenv("SLURMD_NODENAME");
+    char host[64] = "";
+
+    if (!name) {
+        gethostname(host, sizeof host - 1);
+        host[strcspn(host, ".")] = 0;
+        name = host;
+    }
+    if (!dp_node_name_ok(name))
+        return -1;
+    snprintf(self.node, sizeof self.node, "%s", name);
+    return 0;
+}
+
+/* Steps that run no tasks of a user (the external step of PrologFlags=Contain) are none of ours. */
+static bool is_task_step(uint32_t step)
+{
+    return step != SLURM_EXTERN_CONT && step != SLURM_PENDING_STEP && step < NO_VAL;
+}
+
+static int read_items(spank_t sp, struct dp_msg_step_start *m)
+{
+    uid_t uid;
+    gid_t gid;
+
+    if (spank_get_item(sp, S_JOB_ID, &self.job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_STEPID, &self.step) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_UID, &uid) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_GID, &gid) != ESPANK_SUCCESS)
+        return -1;
+    m->job_id = self.job;
+    m->step_id = self.step;
+    m->uid = uid;
+    m->gid = gid;
+    return 0;
+}
+
+static void fill_options(struct dp_msg_step_start *m, const struct dp_options *o)
+{
+    m->options_set = o->set;
+    m->mode = o->mode;
+    m->reference = o->reference;
+    m->min_gpus = o->min_gpus;
+    m->max_slowdown = o->max_slowdown;
+    memcpy(m->policy, o->policy, sizeof m->policy);
+    memcpy(m->node, self.node, sizeof m->node);
+}
+
+#define FIXED "the run keeps a fixed layout"
+
+static void heed_answer(const struct dp_msg_ack *ack)
+{
+    switch (ack->verdict) {
+    case DP_VERDICT_OK:
+        self.is_connected = true;
+        if (*ack->text)
+            snprintf(self.notice, sizeof self.notice, "dynpipe: %s", ack->text);
+        break;
+    case DP_VERDICT_FENCED:
+        self.is_fenced = true;
+        snprintf(self.notice, sizeof self.notice,
+                 "dynpipe: node %s was given back by this run and takes no more of its tasks%s%s", self.node,
+                 *ack->text ? ": " : "", ack->text);
+        break;
+    default:
+        snprintf(self.notice, sizeof self.notice, "dynpipe: the daemon on node %s refuses (%s): " FIXED,
+                 self.node, *ack->text ? ack->text : "no reason given");
+    }
+}
+
+static void tell_start(const struct dp_msg_step_start *m)
+{
+    struct dp_msg_ack ack;
+    struct dp_err err = {0};
+
+    switch (dp_link_step_start(self.socket, m, &ack, &err)) {
+    case DP_LINK_OK:
+        self.is_told = true;
+        heed_answer(&ack);
+        return;
+    case DP_LINK_UNSURE:
+        self.is_told = true;
+        break;
+    case DP_LINK_UNSENT:
+        break;
+    }
+    snprintf(self.notice, sizeof self.notice, "dynpipe: no daemon on node %s (%s: %.160s): " FIXED, self.node,
+             self.socket, err.text);
+}
+
+void dp_remote_start(spank_t sp, const struct dp_given *given, const struct dp_plugin_args *args)
+{
+    struct dp_msg_step_start m = {0};
+    struct dp_err err;
+    int wanted = read_request(sp, given, args, &self.options);
+
+    if (wanted == 0 || read_items(sp, &m) < 0 || !is_task_step(self.step))
+        return;
+    self.is_active = true;
+    if (wanted < 0) {
+        snprintf(self.notice, sizeof self.notice, "dynpipe: the options of this job are not readable: " FIXED);
+    } else if (find_node() < 0) {
+        snprintf(self.notice, sizeof self.notice, "dynpipe: this node has no usable name: " FIXED);
+    } else if (dp_socket_path(args->socket, self.node, self.socket, sizeof self.socket, &err) < 0) {
+        snprintf(self.notice, sizeof self.notice, "dynpipe: %.200s: " FIXED, err.text);
+    } else {
+        fill_options(&m, &self.options);
+        tell_start(&m);
+    }
+}
+
+static void set_number(spank_t sp, const char *name, uint32_t value)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%u", value);
+    spank_setenv(sp, name, text, 1);
+}
+
+static void set_task_env(spank_t sp)
+{
+    char value[80];
+
+    spank_setenv(sp, DP_ENV_SOCKET, self.socket, 1);
+    set_number(sp, DP_ENV_JOB, self.job);
+    set_number(sp, DP_ENV_STEP, self.step);
+    spank_setenv(sp, DP_ENV_NODE, self.node, 1);
+    for (size_t i = 0; i < DP_OPTION_COUNT; i++)
+        if (dp_option_value(&self.options, &dp_option_defs[i], value, sizeof value) == 0)
+            spank_setenv(sp, dp_option_defs[i].env, value, 1);
+}
+
+/* Without a daemon the tasks must not find the socket of another step or node either. */
+static void clear_task_env(spank_t sp)
+{
+    for (size_t i = 0; dp_task_env[i]; i++)
+        spank_unsetenv(sp, dp_task_env[i]);
+    spank_setenv(sp, "DYNPIPE_MODE", dp_mode_name(DP_MODE_OFF), 1);
+}
+
+void dp_remote_user_init(spank_t sp)
+{
+    if (!self.is_active)
+        return;
+    if (*self.notice)
+        slurm_spank_log("%s", self.notice);
+    if (self.is_connected)
+        set_task_env(sp);
+    else
+        clear_task_env(sp);
+}
+
+void dp_remote_task_init(void)
+{
+    /* Slurm heeds a return value here only from a `required` plugin. This is the task's own process
+     * just before its program would start; Slurm itself ends it the same way. */
+    if (self.is_fenced)
+        _exit(EXIT_FAILURE);
+}
+
+void dp_remote_task_exit(spank_t sp)
+{
+    int status = 0;
+    uint32_t task = 0;
+    const char *name;
+
+    if (!self.is_active || self.step == SLURM_BATCH_SCRIPT ||
+        spank_get_item(sp, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || !WIFSIGNALED(status) ||
+        spank_get_item(sp, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
+        return;
+    name = sigabbrev_np(WTERMSIG(status));
+    slurm_spank_log("dynpipe: task %u on node %s was killed by signal %d (SIG%s)%s", task, self.node,
+                    WTERMSIG(status), name ? name : "?", WCOREDUMP(status) ? ", core dumped" : "");
+}
+
+void dp_remote_end(void)
+{
+    const struct dp_msg_step_end m = {.job_id = self.job, .step_id = self.step};
+
+    if (self.is_told)
+        dp_link_step_end(self.socket, &m, NULL);
+}

@@ -1,0 +1,35 @@
+#!/bin/bash
+# The bash completion knows every command, and every option that a command's --help names.
+# shellcheck source=tests/cli/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
+
+# shellcheck disable=SC2154 # tmp comes from lib.sh
+# shellcheck source=etc/bash-completion/dynpipe
+. "$DP_SRCDIR/etc/bash-completion/dynpipe"
+
+# What TAB offers behind these words, one a line.
+offers() {
+    COMP_WORDS=("$dynpipe" "$@")
+    COMP_CWORD=$#
+    _dynpipe
+    printf '%s\n' "${COMPREPLY[@]}"
+}
+
+is "$(offers sta)" status "a command"
+for c in status watch explain layout pause resume save report check; do
+    like " $(offers '' | tr '\n' ' ')" " $c " "offers $c"
+    missing=
+    for o in $("$dynpipe" $c --help | grep -o '^  [-, a-z]*--[a-z]*' | grep -o -e '--[a-z]*$'); do
+        offers $c "$o" | grep -qx -e "$o=\{0,1\}" || missing="$missing $o"
+    done
+    is "$missing" "" "$c: every option that its help names"
+done
+is "$(offers watch --inter)" "--interval=" "an option with a value ends with ="
+is "$(offers status --color = al)" always "--color=al"
+is "$(offers status --color n)" never "--color n"
+is "$(offers status -o jo)" jobid "a column"
+is "$(offers help exp)" explain "help COMMAND"
+is "$(offers frobnicate --j)" "" "nothing for a command that does not exist"
+touch "$tmp/some-run.json"
+is "$(offers status --from "$tmp/some")" "$tmp/some-run.json" "a file"
+done_testing

@@ -1,0 +1,67 @@
+#!/bin/bash
+# Wrong command lines: a clear error that names the nearest thing there is, and exit code 2.
+# shellcheck source=tests/cli/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
+# shellcheck disable=SC2154 # out, err, data, tmp come from lib.sh
+
+exit_is 2 "no command"
+like "$out" "Usage: dynpipe COMMAND" "tells how it is used"
+exit_is 0 "--help" --help
+for c in status watch explain layout pause resume save report check; do
+    like "$out" "  $c " "--help names $c"
+    "$dynpipe" $c --help >"$tmp/help"
+    is "$(head -n1 "$tmp/help" | cut -d' ' -f1-3)" "Usage: dynpipe $c" "$c --help"
+    is "$("$dynpipe" help $c | cksum)" "$(cksum <"$tmp/help")" "help $c is the same"
+done
+exit_is 0 "--version" --version
+like "$out" '^dynpipe [0-9]+\.[0-9]+' "prints a version"
+exit_is 0 "-V of a subcommand" status -V
+like "$out" '^dynpipe [0-9]+\.[0-9]+' "prints the same"
+
+exit_is 2 "unknown command" stauts
+like "$err" 'no command "stauts"; did you mean "status"' "names the nearest"
+exit_is 2 "unknown command that is near to nothing" frobnicate
+unlike "$err" 'did you mean' "guesses nothing"
+exit_is 2 "unknown option" status --jsno
+like "$err" 'no option "--jsno"; did you mean "--json"' "names the nearest"
+exit_is 2 "unknown letter" status -x
+like "$err" 'no option "-x"' "names it"
+exit_is 2 "an option of another command" status --interval 3
+like "$err" '--interval means nothing here' "says so"
+exit_is 2 "option before the command" --json status
+like "$err" 'the command comes first' "says so"
+exit_is 2 "an argument too many" status 12
+like "$err" 'what is "12"' "names it"
+exit_is 2 "no argument" status -j
+like "$err" '-j wants an argument' "says so"
+for j in 0 x -1 12x 4294967295 1.5; do exit_is 2 "--job=$j" status "--job=$j"; done
+for i in 0 -1 x 1e99 nan; do exit_is 2 "--interval=$i" watch "--interval=$i"; done
+exit_is 2 "--color=blue" status --color=blue
+exit_is 2 "unknown column" status -o jobid,laoyut --from "$data/runs.json"
+like "$err" 'no column "laoyut", did you mean "layout"' "names the nearest"
+exit_is 2 "unknown letter of a format" status -o %Q --from "$data/runs.json"
+exit_is 2 "--set with --from" layout --set '0-3|-' --from "$data/status.json"
+
+exit_is 1 "no such file" status --from "$tmp/none.json"
+like "$err" 'none.json: No such file' "names it"
+: >"$tmp/empty"
+exit_is 1 "an empty file" status --from "$tmp/empty"
+echo '{"a": 1' >"$tmp/torn"
+exit_is 1 "a torn document" status --from "$tmp/torn"
+like "$err" 'no JSON' "says so"
+exit_is 1 "watch of a torn document" watch --from "$tmp/torn"
+
+# No daemon: one line on stderr, and with --json a document with the error in it.
+echo 'daemon: { slurm = false; };' >"$tmp/dynpipe.conf"
+for c in status explain layout report pause resume save watch; do
+    exit_is 1 "$c without a daemon" "$c" --socket "$tmp/none.sock" --config "$tmp/dynpipe.conf"
+    like "$err" "no answer from dynpiped: $tmp/none.sock: No such file" "$c names the socket"
+done
+exit_is 1 "status --json without a daemon" status --json --socket "$tmp/none.sock" --config "$tmp/dynpipe.conf"
+like "$out" '"errors": \[' "has the error in its document"
+exit_is 1 "a wrong configuration" status --config "$tmp/none.conf"
+like "$err" 'none.conf' "names the file"
+echo 'daemon: { sokcet = "x"; };' >"$tmp/dynpipe.conf"
+exit_is 1 "an unknown key" status --config "$tmp/dynpipe.conf"
+like "$err" 'dynpipe.conf:1: .*sokcet.*socket' "names file, line and the nearest key"
+done_testing

@@ -1,0 +1,73 @@
+#!/bin/bash
+# Daemons, plugin and Slurm together: workers of two nodes meet at the batch host's coordinator, who
+# may ask what, kill -9 of either daemon, and what is left when the job is over. The workers are
+# tests/lib/daemon_probe, which says HELLO as a worker does and stays.
+# shellcheck disable=SC2016,SC2034,SC2154,SC2317 # jobs expand their own variables; the rest is tap.sh's
+# shellcheck source=tests/lib/cluster-test.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/cluster-test.sh"
+
+plugin=$DP_BUILDDIR/spank_plugin/spank_dynpipe.so
+probe=$DP_BUILDDIR/tests/lib/daemon_probe
+nm -D "$plugin" 2>/dev/null | grep -qE ' U __(asan|tsan|ubsan)_' &&
+    skip_all "the plugin is built with a sanitizer, which Slurm's programs do not carry"
+cluster_up --nodes 3 --cpus 4 --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock"
+
+ask() { "$probe" "$D/run/dynpiped-$1.sock" query "${@:2}"; }
+n1_port=$(sed -n 's/.*name = "n1".*port = \([0-9]*\).*/\1/p' "$D/etc/dynpipe.conf")
+
+cat >"$D/worker.sh" <<X
+#!/bin/bash
+until [ -e $D/stop ]; do
+    sleep 0.1
+done | $probe "\$DYNPIPE_SOCKET" hello "\$SLURM_JOB_ID" "\$SLURM_PROCID" 2
+X
+chmod 755 "$D/worker.sh"
+: >"$D/out"
+job=$(sbatch --parsable -N2 -n2 -w n1,n2 --dynpipe=balance --open-mode=append -o "$D/out" \
+    --wrap "srun -N2 -n2 $D/worker.sh; srun -N2 -n2 $D/worker.sh")
+welcomes() { [ "$(grep -c '^welcome 0' "$D/out")" -ge "$1" ]; }
+wait_for 30 welcomes 2
+ok $? "workers of both nodes are welcome"
+is "$(grep -c 'daemon of node n2 connected' "$D/log/dynpiped.n1.log")" 1 "n2's daemon found n1's"
+
+# ---- who may ask what
+workers_connected() { ask n1 status "$job" | grep -o '"connected":true' | grep -c .; }
+is "$(workers_connected)" 2 "the coordinator sees both"
+like "$(ask n2 status "$job")" "error ask the daemon of node n1" "another node of the job names the one to ask"
+like "$(ask n3 status "$job")" "error nothing is known" "a node outside the job knows nothing"
+like "$("$probe" - remote "$n1_port" n1 "$D/run/munge.socket" status "$job")" '"incarnation":1' "the same over TCP with munge"
+like "$("$probe" - remote "$n1_port" n2 "$D/run/munge.socket" status "$job")" "daemon of node n1, not of n2" \
+    "a daemon that gives another name is refused"
+like "$("$probe" - remote "$n1_port" n1 "$D/run/nothing" status "$job")" "^error .*munge" "nothing without munge"
+like "$("$probe" "$D/run/dynpiped-n1.sock" hello 999999 0 1 </dev/null)" "^welcome 3 .*not registered" \
+    "a worker of a job that did not ask for DynPipe is turned away"
+like "$("$probe" "$D/run/dynpiped-n1.sock" step 999998 "$(id -u)" n2)" "^ack 1 .*another node" "a step of another node too"
+
+# ---- kill -9
+closed() { [ "$(grep -c '^closed' "$D/out")" -ge "$1" ]; }
+cluster stop daemon:2 KILL
+cluster start daemon:2
+runs "the worker on n2 noticed the end of its daemon" wait_for 10 closed 1
+runs "n2's daemon is back and knows the job" wait_for 10 grep -q "job=$job uid=$(id -u) taken up again" "$D/log/dynpiped.n2.log"
+reconnected() { [ "$(grep -c 'daemon of node n2 connected' "$D/log/dynpiped.n1.log")" -ge 2 ]; }
+runs "and n1's daemon hears from it" wait_for 10 reconnected
+cluster stop daemon:1 KILL
+cluster start daemon:1
+incarnation() { ask n1 status "$job" | grep -q '"incarnation":2'; }
+runs "n1's coordinator goes on from its journal" wait_for 10 incarnation
+n2_again() { [ "$(grep -c 'connected to the daemon of node n1' "$D/log/dynpiped.n2.log")" -ge 3 ]; }
+runs "n2 finds it again by itself" wait_for 20 n2_again
+
+# ---- the end
+touch "$D/stop"
+scancel "$job"
+wait_for 30 job_ended "$job"
+gone() { ! ask "$1" jobs 0 | grep -q '"state":"running"'; }
+runs "the run is over on n1" wait_for 20 gone n1
+runs "and on n2" wait_for 20 gone n2
+like "$(ask n1 jobs 0)" "\"job_id\":$job.*finished" "its report is kept"
+like "$(ask n1 report "$job")" '^\{' "and can be asked for"
+is "$(find "$D"/dynpipe/*/ -name 'job-*.journal')$(find "$D"/run/*.locks -type f)" "" "no journal and no lock is left"
+is "$(sinfo -h -o %T | sort -u)" idle "no node is drained"
+is "$(grep -hE ' (error|warning): ' "$D"/log/dynpiped.*.log | grep -vcE 'daemon of node n[12]:')" 0 "no other trouble in the logs"
+done_testing

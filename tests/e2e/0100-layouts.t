@@ -1,0 +1,183 @@
+#!/bin/bash
+# What a run computes does not depend on how many workers compute it, on their schedule, or on how
+# often it was stopped, killed and resumed: loss and gradient norm of every step are the same text.
+# Then: what is wrong with a configuration, a text or a checkpoint is said clearly.
+# Needs mpirun for several workers; no Slurm, no network, no root.
+. "${DP_SRCDIR:?}/tests/lib/tap.sh"
+
+worker=$DP_BUILDDIR/worker/dynpipe-worker
+mpirun=$(command -v mpirun) || skip_all "mpirun is missing (Debian: openmpi-bin)"
+dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
+trap 'rm -rf "$dir"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$dir
+unset DYNPIPE_SOCKET
+# Under the address sanitizer: PMIx keeps 5 bytes.
+echo "leak:libpmix" >"$dir/lsan"
+export LSAN_OPTIONS=suppressions=$dir/lsan:print_suppressions=0
+
+# Under the thread sanitizer: UCX patches madvise(), which glibc calls when a thread ends, and its lock
+# then finds no thread of the sanitizer's (a crash inside libtsan).
+ldd "$worker" | grep -q libtsan && export UCX_MEM_EVENTS=n
+
+# The project's own sources: a text that is always there.
+cat "$DP_SRCDIR"/common/*.[ch] >"$dir/text.txt"
+cat >"$dir/gpt.conf" <<EOF
+model: { blocks = 6; channels = 64; heads = 4; context = 32; vocabulary = 256; };
+train: { steps = 40; batch = 2; microbatches = 6; warmup = 5; lr = 3e-3; };
+data: { path = "$dir/text.txt"; eval_every = 20; eval_batches = 3; };
+prune: { begin = 8; end = 24; every = 8; final = 0.8; };
+checkpoint: { resume = "none"; };
+output: { tune = "$dir/tune.json"; every = 1000; };
+EOF
+
+# train N LOG [section.key=value ...]: N workers; what they print goes to LOG.out
+train() {
+    local n=$1 log=$2
+    shift 2
+    if [ "$n" = 1 ]; then
+        timeout -k 1 60 "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
+    else
+        timeout -k 1 60 "$mpirun" --oversubscribe --bind-to none -n "$n" \
+            "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
+    fi
+}
+
+# Step, loss, gradient norm and sparsity of every step; of a step that was done twice the last one.
+losses() {
+    sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),.*"grad_norm":\([^,]*\),.*"sparsity":\([^,]*\),.*/\1 \2 \3 \4/p' \
+        "$dir/$1" 2>/dev/null | awk '{ line[$1] = $0 } END { for (s in line) print line[s] }' | sort -n
+}
+
+evals() { sed -n 's/^{"event":"eval","step":\([0-9]*\),"value":\([^,]*\),.*/\1 \2/p' "$dir/$1" | sort -n | uniq; }
+
+# same LOG WANT NAME [first step]
+same() {
+    if cmp -s <(losses "$1" | awk -v f="${4:-0}" '$1 >= f') <(losses "$2" | awk -v f="${4:-0}" '$1 >= f') &&
+        [ "$(losses "$1" | tail -n 1 | cut -d' ' -f1)" = 40 ]; then
+        ok 0 "$3"
+    else
+        diag "$(diff <(losses "$1") <(losses "$2") | head -n 6)"
+        diag "$(tail -n 5 "$dir/$1.out")"
+        ok 1 "$3"
+    fi
+}
+
+# ---- layouts and schedules -------------------------------------------------------------------------
+
+for head in false true; do
+    name=$([ $head = true ] && echo "tied head" || echo "own head")
+    train 1 "one-$head" model.tied_head=$head
+    is "$?" 0 "$name: one worker trains 40 steps"
+    is "$(losses "one-$head" | wc -l)" 40 "$name: every step is in the log"
+    is "$(losses "one-$head" | awk '$1 == 25 { print ($4 > 0.7999 && $4 < 0.8001) }')" 1 "$name: sparsity 0.8 is reached"
+    is "$(losses "one-$head" | awk 'NR == 1 { a = $2 } { b = $2 } END { print (b < a - 1) }')" 1 "$name: the loss falls"
+    for n in 2 $([ $head = true ] || echo 3) 4; do
+        train "$n" "n$n-$head" model.tied_head=$head
+        same "n$n-$head" "one-$head" "$name: $n workers, the same loss in every step"
+        is "$(evals "n$n-$head")" "$(evals "one-$head")" "$name: $n workers, the same validation loss"
+    done
+    train 3 "gpipe-$head" model.tied_head=$head pipeline.schedule=gpipe
+    same "gpipe-$head" "one-$head" "$name: GPipe on 3 workers, the same losses"
+done
+train 8 "n8" model.tied_head=true
+same n8 one-true "as many workers as layers, the same losses"
+UCX_TLS=tcp train 3 "tcp"
+same tcp one-false "over TCP, the same losses"
+
+# ---- checkpoints -----------------------------------------------------------------------------------
+
+ck="$dir/ck"
+train 4 saved checkpoint.dir="$ck" checkpoint.every=15 checkpoint.keep=10
+same saved one-false "writing checkpoints changes nothing"
+train 2 resumed checkpoint.resume="$ck/step-00000015"
+same resumed one-false "saved on 4 workers, resumed on 2: the same losses" 16
+like "$(cat "$dir/resumed.out")" "resumed: .*step-00000015" "the checkpoint is named"
+
+# start() runs timeout, which runs mpirun, which runs the workers.
+worker_pids() { pgrep -P "$(pgrep -P "$1" | head -n 1)" -x dynpipe-worker; }
+has_step() { [ "$(losses "$1" | tail -n 1 | cut -d' ' -f1)" -ge "$2" ] 2>/dev/null; }
+
+# start N LOG CHECKPOINTS: a run in the background, slowed down by many evaluations, so that a signal
+# meets it in the middle.
+start() {
+    timeout -k 1 60 "$mpirun" --oversubscribe --bind-to none -n "$1" "$worker" "$dir/gpt.conf" output.log="$dir/$2" \
+        data.eval_every=1 data.eval_batches=40 checkpoint.dir="$dir/$3" checkpoint.every=5 checkpoint.keep=100 \
+        checkpoint.resume=auto >"$dir/$2.out" 2>&1 &
+    run=$!
+}
+
+start 3 term ck-term
+wait_for 30 has_step term 7 || bail "the run does not get to step 7"
+kill -TERM "$(worker_pids $run | tail -n 1)"
+wait $run
+is "$?" 75 "SIGTERM to any worker: the run ends with 75"
+like "$(cat "$dir/term.out")" "stopped: by a signal, after saving" "and says why"
+train 4 term checkpoint.dir="$dir/ck-term" checkpoint.resume=auto
+same term one-false "resumed after SIGTERM: the same losses"
+
+start 2 usr1 ck-usr1
+wait_for 30 has_step usr1 7 || bail "the run does not get to step 7"
+kill -USR1 "$(worker_pids $run | tail -n 1)"
+wait $run
+is "$?" 0 "SIGUSR1: the run goes on to its end"
+isnt "$(sed -n 's/.*"event":"saved","step":\([0-9]*\).*/\1/p' "$dir/usr1" | awk '$1 % 5')" "" "and saved out of turn"
+
+start 3 killed ck-killed
+wait_for 30 has_step killed 12 || bail "the run does not get to step 12"
+kill -KILL "$(worker_pids $run | tail -n 1)"
+wait $run
+isnt "$?" 0 "SIGKILL of a worker ends the run with an error"
+like "$(cat "$dir/killed.out")" "left or died; the run ends here|mpirun noticed that process rank" "which is said"
+train 2 killed checkpoint.dir="$dir/ck-killed" checkpoint.resume=auto
+same killed one-false "resumed after SIGKILL: the same losses as if nothing had happened"
+
+# ---- what is wrong is said -------------------------------------------------------------------------
+
+# refuses NAME REGEX N [override ...]
+refuses() {
+    local name=$1 regex=$2 n=$3 rc
+    shift 3
+    train "$n" refused "$@"
+    rc=$?
+    if [ $rc -eq 0 ] || [ $rc -ge 124 ]; then
+        diag "ended with $rc"
+        ok 1 "$name"
+    else
+        like "$(cat "$dir/refused.out")" "$regex" "$name"
+    fi
+}
+
+refuses "more workers than layers" "9 workers for 8 layers" 9
+is "$(grep -c "9 workers for 8 layers" "$dir/refused.out")" 1 "which is said once"
+refuses "missing text" "$dir/none.txt" 2 data.path="$dir/none.txt"
+: >"$dir/empty.txt"
+refuses "empty text" "$dir/empty.txt" 1 data.path="$dir/empty.txt"
+refuses "unknown key" "learning_rate" 1 train.learning_rate=1
+refuses "number out of range" "train.beta1" 2 train.beta1=2
+printf 'model: {\n  blocks = 2;\n  layers = 3;\n};\n' >"$dir/bad.conf"
+like "$("$worker" "$dir/bad.conf" 2>&1)" "bad.conf:3: " "an unknown key in the file: file and line"
+refuses "a learning rate that blows up the loss" "lower train.lr; checkpoints are as they were" 2 \
+    train.lr=10 train.clip=0 train.warmup=0 train.min_lr=10 train.weight_decay=10
+refuses "a checkpoint that is not there" "ck-none" 2 checkpoint.resume="$dir/ck-none"
+
+head -c 30000 /dev/urandom >"$dir/bytes.txt"
+train 2 bytes data.path="$dir/bytes.txt" train.steps=2 prune.begin=0 prune.end=0
+is "$?" 0 "text that is no UTF-8 trains"
+
+file=$(find "$ck/step-00000030" -type f ! -name 'manifest*' | sort | sed -n 4p)
+python3 - "$file" <<'EOF' || bail "cannot flip a bit"
+import sys
+f = open(sys.argv[1], "r+b")
+f.seek(1000)
+b = f.read(1)[0]
+f.seek(1000)
+f.write(bytes([b ^ 1]))
+EOF
+refuses "a checkpoint with one flipped bit" "$(basename "$file")" 2 checkpoint.resume="$ck/step-00000030"
+
+runs "--help" "$worker" --help
+runs "--version" "$worker" --version
+runs "--check-config" "$worker" --check-config "$dir/gpt.conf"
+fails "no configuration" "$worker"
+
+done_testing

@@ -1,0 +1,133 @@
+#!/bin/bash
+# What one worker does where its surroundings are wrong: a cache that cannot be written, a text that is
+# cut short while it is read, tasks that do not know of each other, a checkpoint directory that another
+# run uses. No Slurm, no mpirun, no root.
+. "${DP_SRCDIR:?}/tests/lib/tap.sh"
+
+worker=$DP_BUILDDIR/worker/dynpipe-worker
+dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
+pids=
+cleanup() {
+    local p
+    for p in $pids; do kill -9 "$p" 2>/dev/null; done
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+unset DYNPIPE_SOCKET XDG_CACHE_HOME "${!SLURM_@}"
+
+cat "$DP_SRCDIR"/common/*.[ch] >"$dir/text.txt"
+cat >"$dir/gpt.conf" <<EOF
+model: { blocks = 1; channels = 32; heads = 4; context = 32; };
+train: { steps = 6; batch = 2; microbatches = 2; warmup = 1; };
+data: { path = "$dir/text.txt"; eval_every = 3; eval_batches = 2; };
+prune: { begin = 2; end = 5; every = 1; };
+checkpoint: { resume = "none"; };
+output: { tune = "$dir/tune.json"; every = 1; };
+EOF
+# A run that lasts until something happens to it.
+long="train.steps=1000000000 prune.begin=0 prune.end=0"
+
+# train LOG [override ...]
+train() {
+    local log=$dir/$1.out
+    shift
+    timeout -k 1 60 "$worker" "$dir/gpt.conf" "$@" >"$log" 2>&1
+}
+said() { cat "$dir/$1.out"; }
+losses() { said "$1" | sed -n 's/.*\(loss .* sparsity [0-9.]*\).*/\1/p'; }
+has_step() { grep -q "^step $2/" "$dir/$1.out"; }
+
+# start LOG [override ...]: in the background, as $run
+start() {
+    local log=$dir/$1.out
+    shift
+    "$worker" "$dir/gpt.conf" "$@" >"$log" 2>&1 &
+    run=$!
+    pids="$pids $run"
+}
+
+# ---- the table of dense or sparse ------------------------------------------------------------------
+
+for cache in "XDG_CACHE_HOME=/dev/null" "HOME=/proc" "HOME="; do
+    env "$cache" timeout -k 1 60 "$worker" "$dir/gpt.conf" output.tune= >"$dir/cache.out" 2>&1
+    is "$?" 0 "$cache: the run ends well"
+    like "$(said cache)" "warning: dense-or-sparse table not kept: .*losses may differ" "and says what is lost"
+done
+train kept
+is "$?" 0 "a file that can be written"
+unlike "$(said kept)" "warning" "is no reason to warn"
+runs "and it is there" test -s "$dir/tune.json"
+train again
+is "$(losses again)" "$(losses kept)" "with the table: the same losses again"
+before=$(stat -c %i "$dir/tune.json")
+train complete
+is "$(stat -c %i "$dir/tune.json")" "$before" "a table that has all shapes is not written again"
+echo "{" >"$dir/damaged.json"
+train damaged output.tune="$dir/damaged.json"
+is "$?" 1 "a damaged table is an error"
+like "$(said damaged)" "damaged.json" "that names it"
+
+start first output.tune="$dir/shared.json"
+one=$run
+start second output.tune="$dir/shared.json"
+wait "$one"
+is "$?" 0 "two first runs at the same time: one ends well"
+wait "$run"
+is "$?" 0 "and the other"
+is "$(echo "$dir"/shared.json*)" "$dir/shared.json" "no temporary file is left"
+train third output.tune="$dir/shared.json"
+is "$?" 0 "and the table can be read"
+
+# ---- the text ----------------------------------------------------------------------------------------
+
+cp "$dir/text.txt" "$dir/short.txt"
+# shellcheck disable=SC2086 # several overrides
+start short data.path="$dir/short.txt" $long
+wait_for 30 has_step short 3 || bail "the run does not get to step 3"
+truncate -s 5000 "$dir/short.txt"
+wait "$run"
+is "$?" 1 "a text that is cut short ends the run"
+like "$(said short)" "short.txt: cut short while the run used it" "which is said, with its name"
+
+# A small vocabulary makes the worker look at every byte first: time enough to cut the text meanwhile.
+truncate -s 2G "$dir/sparse.txt"
+start sparse data.path="$dir/sparse.txt" model.vocabulary=100
+is_mapped() { grep -q sparse.txt "/proc/$run/maps"; }
+wait_for 30 is_mapped || bail "the text is not mapped: $(said sparse)"
+truncate -s 4096 "$dir/sparse.txt"
+wait "$run"
+is "$?" 1 "cut short in the middle of a read"
+like "$(said sparse)" "sparse.txt: cut short while the run used it" "is no crash either"
+
+# ---- tasks that do not know of each other ------------------------------------------------------------
+
+SLURM_STEP_NUM_TASKS=2 train tasks
+is "$?" 1 "two tasks of a step without PMIx are refused"
+like "$(said tasks)" "srun --mpi=pmix" "with the right command"
+SLURM_NTASKS=2 train tasks
+is "$?" 1 "a worker without srun in a job of two tasks is refused"
+like "$(said tasks)" "srun --mpi=pmix" "with the right command"
+SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=1 train tasks
+is "$?" 0 "srun -n 1 in such a job is fine"
+
+# ---- one run per checkpoint directory ----------------------------------------------------------------
+
+# shellcheck disable=SC2086
+start holder checkpoint.dir="$dir/ck" $long
+wait_for 30 has_step holder 2 || bail "the run does not get to step 2"
+train intruder checkpoint.dir="$dir/ck"
+is "$?" 1 "a second run in the same directory is refused"
+like "$(said intruder)" "$dir/ck is in use by another run \(process $run on " "and told who is there"
+kill -TERM "$run"
+wait "$run"
+is "$?" 75 "the first one goes on, until it is stopped"
+like "$(said holder)" "saved: $dir/ck/step-" "and saves"
+last=$(said holder | sed -n 's/.*saved: .*step-0*\([1-9][0-9]*\)$/\1/p' | tail -n 1)
+train next checkpoint.dir="$dir/ck" checkpoint.resume=auto train.steps=$((last + 2)) prune.begin=0 prune.end=0
+is "$?" 0 "then the directory is free"
+like "$(said next)" "resumed: $dir/ck/step-" "and has the checkpoint"
+train nowhere checkpoint.dir=/proc/ck
+is "$?" 1 "a directory that cannot be made is an error at the start"
+like "$(said nowhere)" "checkpoint.dir /proc/ck: " "and named"
+
+done_testing

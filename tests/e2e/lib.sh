@@ -1,0 +1,77 @@
+# shellcheck shell=bash disable=SC2034
+# What the end-to-end tests share: real text, a small model, a private Slurm with plugin and daemons.
+# Source it first: . "${DP_SRCDIR:-...}/tests/e2e/lib.sh"
+
+: "${DP_SRCDIR:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/lib/cluster-test.sh
+. "$DP_SRCDIR/tests/lib/cluster-test.sh"
+
+worker=$DP_BUILDDIR/worker/dynpipe-worker
+plugin=$DP_BUILDDIR/spank_plugin/spank_dynpipe.so
+PATH=$DP_BUILDDIR/cli:$PATH
+for p in "$worker" "$DP_BUILDDIR/cli/dynpipe" "$DP_BUILDDIR/daemon/dynpiped" "$plugin"; do
+    [ -e "$p" ] || bail "$p is not built"
+done
+for p in bible jq; do
+    command -v $p >/dev/null || skip_all "$p is not installed (tests/lib/deps.sh lists the packages)"
+done
+
+bible -f Gen1:1-Rev22:21 >"$D/kjv.txt" || bail "cannot write the training text"
+tune=$D/tune.json # one table for all runs of a test: dense or sparse is part of the bits
+
+# Small enough for 2 cores, large enough that layers are worth moving.
+model="model.blocks=6 model.channels=96 model.heads=4 model.context=48 train.batch=4 train.microbatches=4"
+
+# run_cluster UP-OPTIONS: four nodes with plugin and daemons.
+run_cluster() {
+    cluster_up --nodes 4 --gpus 1 --cpus 2 \
+        --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" "$@"
+    export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
+}
+
+# worker_command LOG OVERRIDES...: the command line of one training run.
+worker_command() {
+    local log=$1
+    shift
+    echo "$worker $DP_SRCDIR/etc/gpt-prune.conf $model data.path=$D/kjv.txt output.tune=$tune output.log=$log checkpoint.dir= $*"
+}
+
+# The losses of a run, one "step loss" per line, every digit.
+losses() { jq -r 'select(.step != null and .loss != null) | "\(.step) \(.loss)"' "$1"; }
+
+# alone LOG OVERRIDES...: the same training with one worker and no Slurm: what every layout must equal.
+alone() {
+    # shellcheck disable=SC2046
+    (cd "$D" && env -u SLURM_CONF -u DYNPIPE_SOCKET timeout 300 $(worker_command "$@") >"$1.out" 2>&1)
+}
+
+# submit NAME SBATCH-OPTIONS -- LOG OVERRIDES...: a run of four workers; prints the job id.
+submit() {
+    local name=$1 options=()
+    shift
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    cat >"$D/$name.sh" <<X
+#!/bin/bash
+srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$@")
+X
+    sbatch --parsable -J "$name" -N4 --gpus-per-node=1 --exclusive -o "$D/$name.out" "${options[@]}" "$D/$name.sh"
+}
+
+# status JOB FILTER: one value of the run in `dynpipe status --json`.
+status() { timeout 10 dynpipe status -j "$1" --json 2>/dev/null | jq -r ".run | $2" 2>/dev/null; }
+steps_done() { [ -s "$1" ] && [ "$(tail -n 1 "$1" | jq -r .step 2>/dev/null || echo 0)" -ge "$2" ] 2>/dev/null; }
+job_nodes() { scontrol show job "$1" | sed -n 's/ *NumNodes=\([0-9]*\).*/\1/p'; }
+nodes_fewer() { [ "$(job_nodes "$1")" -lt "$2" ] 2>/dev/null; }
+
+# Pids of a run's workers on a node (its tasks carry job and node in their environment).
+workers_on() { # JOB NODE
+    local f
+    for f in /proc/[0-9]*/environ; do
+        { LC_ALL=C grep -qzxF "SLURM_JOB_ID=$1" "$f" && LC_ALL=C grep -qzxF "SLURMD_NODENAME=$2" "$f" &&
+            LC_ALL=C grep -qzxF "SLURM_CONF=$SLURM_CONF" "$f"; } 2>/dev/null || continue
+        case $(readlink "${f%environ}exe" 2>/dev/null) in
+            */dynpipe-worker) f=${f#/proc/}; echo "${f%/environ}" ;;
+        esac
+    done
+}

@@ -1,0 +1,45 @@
+# Fuzz targets: with any compiler tests that try a fixed series of mutations, with
+# --enable-sanitizer=fuzzer libFuzzer programs (tests/fuzz/run).
+fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
+	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_tune
+check_PROGRAMS += $(fuzz_targets)
+EXTRA_DIST += tests/fuzz/run
+FUZZ_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+if FUZZER
+FUZZ_MAIN = tests/fuzz/libfuzzer.c
+FUZZ_LINK += -fsanitize=fuzzer
+else
+FUZZ_MAIN = tests/fuzz/driver.c
+TESTS += $(fuzz_targets)
+endif
+EXTRA_DIST += tests/fuzz/libfuzzer.c tests/fuzz/driver.c
+fuzz_common = tests/fuzz/fuzz.h tests/fuzz/support.c $(FUZZ_MAIN)
+FUZZ_DAEMON_LIBS = daemon/libdpdaemon.a common/libdpcommon.a $(DAEMON_LIBS)
+
+tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
+tests_fuzz_fuzz_conf_LDADD = daemon/libdpdaemon.a $(ENGINE_LIBS)
+tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/unit/coord_world.c tests/unit/coord_world.h $(fuzz_common)
+tests_fuzz_fuzz_journal_LDADD = daemon/libdpcoord.a policies/libdppolicy.a $(FUZZ_DAEMON_LIBS)
+tests_fuzz_fuzz_journal_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_layer_SOURCES = tests/fuzz/fuzz_layer.c $(fuzz_common)
+tests_fuzz_fuzz_layer_LDADD = $(ENGINE_LIBS)
+tests_fuzz_fuzz_layer_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_layout_SOURCES = tests/fuzz/fuzz_layout.c $(fuzz_common)
+tests_fuzz_fuzz_layout_LDADD = common/libdpcommon.a
+tests_fuzz_fuzz_layout_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_manifest_SOURCES = tests/fuzz/fuzz_manifest.c $(fuzz_common)
+tests_fuzz_fuzz_manifest_LDADD = $(ENGINE_LIBS)
+tests_fuzz_fuzz_manifest_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_msg_SOURCES = tests/fuzz/fuzz_msg.c $(fuzz_common)
+tests_fuzz_fuzz_msg_LDADD = common/libdpcommon.a
+tests_fuzz_fuzz_msg_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_note_SOURCES = tests/fuzz/fuzz_note.c $(fuzz_common)
+tests_fuzz_fuzz_note_LDADD = worker/libdphandover.a worker/libdpruntime.a $(ENGINE_LIBS) $(RUNTIME_LIBS)
+tests_fuzz_fuzz_note_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz_options.c $(fuzz_common)
+tests_fuzz_fuzz_options_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a
+tests_fuzz_fuzz_options_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_tune_SOURCES = tests/fuzz/fuzz_tune.c $(fuzz_common)
+tests_fuzz_fuzz_tune_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
+tests_fuzz_fuzz_tune_LDFLAGS = $(FUZZ_LINK)

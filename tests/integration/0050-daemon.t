@@ -1,0 +1,172 @@
+#!/bin/bash
+# One dynpiped without Slurm: configuration, hostile bytes, who may say what, kill -9 and restart.
+# Needs nothing but the build; works as root and as an ordinary user.
+# shellcheck disable=SC2015,SC2317,SC2034 # cleanup is called by the trap
+# shellcheck source=tests/lib/tap.sh
+. "${DP_SRCDIR:-.}/tests/lib/tap.sh"
+bin=${DP_BUILDDIR:-.}/daemon/dynpiped
+probe=${DP_BUILDDIR:-.}/tests/lib/daemon_probe
+[ -x "$bin" ] && [ -x "$probe" ] || skip_all "dynpiped is not built"
+
+dir=$(mktemp -d /tmp/dp50-XXXXXX)
+sock=$dir/n1.sock
+pids=
+cleanup() {
+    local p
+    for p in $pids; do kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; done
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+on_failure="tail -n 25 $dir/log"
+
+write_conf() { # FILE EXTRA-LINES-OF-daemon
+    cat >"$1" <<X
+daemon: {
+  socket = "$dir/%n.sock";
+  state_dir = "$dir/state-%n";
+  port = 0;
+  slurm = false;
+  $2
+};
+X
+    chmod 644 "$1"
+}
+
+start() { # sets pid; returns when it listens
+    "$bin" -f "$dir/conf" --node n1 --foreground >"$dir/ready" 2>>"$dir/log" &
+    pid=$!
+    pids="$pids $pid"
+    wait_for 10 grep -q ready "$dir/ready"
+}
+
+# ---- configuration
+write_conf "$dir/conf" ""
+runs "a good configuration is accepted" "$bin" --check-config -f "$dir/conf"
+runs "the printed configuration is accepted" bash -c "'$bin' --print-config >'$dir/full' && chmod 644 '$dir/full' && '$bin' --check-config -f '$dir/full'"
+check_bad() { # NAME LINE REGEX
+    write_conf "$dir/bad" "$2"
+    like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "$3" "$1"
+}
+check_bad "an unknown key names file, line and the nearest key" 'reprot_ms = 5;' "$dir/bad:6:.*report_ms.*rc=1"
+check_bad "a number out of range names the range" 'report_ms = 5;' "$dir/bad:6:.*10.*600000.*rc=1"
+check_bad "a number that would wrap is refused" 'report_ms = 99999999999999999999;' "$dir/bad:6:.*rc=1"
+check_bad "a wrong type is refused" 'report_ms = "fast";' "$dir/bad:6:.*rc=1"
+write_conf "$dir/bad" ""
+chmod 666 "$dir/bad"
+like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "others may write.*rc=1" "a file that others may write is refused"
+fails "a missing file is refused" "$bin" --check-config -f "$dir/none"
+fails "a node name with a slash is refused" "$bin" --check-config -f "$dir/conf" --node ../x
+write_conf "$dir/bad" ""
+echo 'partitions = ( { name = "p"; nonsense = 1; } );' >>"$dir/bad"
+like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "bad:8:.*nonsense.*rc=1" "an unknown key of a partition is refused"
+write_conf "$dir/bad" ""
+echo 'nodes = ( { name = "n1"; port = 70000; } );' >>"$dir/bad"
+like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "bad:8:.*port.*rc=1" "a port of a node out of range is refused"
+
+# ---- start
+start
+ok $? "starts and says ready"
+like "$("$probe" "$sock" query node 0)" '"node":"n1"' "answers a query"
+is "$(stat -c %a "$sock")" 666 "everybody may connect"
+like "$(timeout 10 "$bin" -f "$dir/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "another dynpiped.*rc=1" \
+    "a second daemon on the socket says so and leaves"
+like "$("$probe" "$sock" query node 0)" '"node":"n1"' "the first one is unharmed"
+
+# ---- hostile bytes: header = magic, version, type, length, seq
+is "$("$probe" "$sock" raw 47455420)$("$probe" "$sock" raw 474554202f20485454502f312e310d0a0d0a)" closedclosed "what is no frame is refused"
+is "$("$probe" "$sock" raw 44594e500001000affffffff00000000)" closed "a huge length is refused before it is read"
+is "$("$probe" "$sock" raw 44594e500063000a0000001000000000)" closed "another protocol version is refused"
+is "$("$probe" "$sock" raw 44594e5000010063000000100000000000)" closed "an unknown type is refused"
+is "$("$probe" "$sock" raw 44594e50000100280000000500000000000000)" closed "a frame that never ends is hung up on"
+is "$("$probe" "$sock" raw 44594e500001002800000006000000000000000000ff)" closed "trailing bytes are refused"
+for type in 0b 0c 0d 0e 0f 10 11 12 13 14 1e 1f 20 21 22 29 32 33 34; do
+    wrong=$("$probe" "$sock" raw "44594e50000100${type}0000000000000000")
+    [ "$wrong" = closed ] || break
+done
+is "$wrong" closed "no type is taken from a peer whose role does not have it"
+is "$("$probe" "$sock" vote 7 0)" closed "a vote without a HELLO is refused"
+is "$("$probe" "$sock" idle 20)" 20 "silent connections are hung up on"
+like "$("$probe" "$sock" query node 0)" '"node":"n1"' "the daemon answers after all that"
+
+# ---- a run, kill -9, and the same run again
+hello() { # JOB RANK N OUT: a worker in the background; fd of its stdin in $worker_fd
+    mkfifo "$4.in"
+    "$probe" "$sock" hello "$1" "$2" "$3" <"$4.in" >"$4" &
+    pids="$pids $!"
+    exec {worker_fd}>"$4.in"
+    wait_for 10 grep -q welcome "$4"
+}
+hello 7 0 2 "$dir/w0"
+like "$(cat "$dir/w0")" '^welcome 0 ' "a worker is welcome"
+like "$("$probe" "$sock" query jobs 0)" '"job_id":7' "its run is listed"
+like "$("$probe" "$sock" query status 7)" '^\{' "its status can be asked for"
+like "$("$probe" "$sock" query status 8)" '^error ' "another run's cannot"
+hello 7 0 2 "$dir/w0b"
+like "$(cat "$dir/w0b")" '^welcome 1 ' "a second process with the same rank is turned away"
+if [ "$(id -u)" = 0 ] && chmod 755 "$dir" && setpriv --reuid 65534 --clear-groups test -x "$probe"; then
+    like "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" query status 7)" 'error .*somebody else' "another user may not see it"
+    is "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" query jobs 0)" '{"node":"n1","jobs":[]}' "nor find it in the list"
+    is "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" hello 7 1 2 </dev/null)" "welcome 1 the job belongs to somebody else" \
+        "nor join it"
+    is "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" step 9 65534 n1 | grep -c ack)" 0 "nor register a job"
+else
+    skip "another user may not see it" "needs root to become another user"
+fi
+hello 0 0 1 "$dir/w2" # as under mpirun
+like "$(cat "$dir/w2")" '^welcome 0 ' "a worker without a job is welcome"
+like "$("$probe" "$sock" query jobs 0)" "\"job_id\":$((1000000000 + $(id -u)))" "its run has a number of its own"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+start
+ok $? "starts again over the stale socket"
+like "$("$probe" "$sock" query jobs 0)" '"job_id":7' "the run is known after kill -9"
+like "$(cat "$dir/w0")" closed "the old connection ended with the old daemon"
+hello 7 0 2 "$dir/w0c"
+like "$(cat "$dir/w0c")" '^welcome 0 ' "the worker is welcome again"
+like "$(cat "$dir/log")" 'incarnation=2' "the coordinator has a new incarnation"
+hello 8 0 1 "$dir/w1" # a second record in the node's journal
+like "$(cat "$dir/w1")" '^welcome 0 ' "another run beside it"
+
+# ---- reload and end
+write_conf "$dir/conf" 'nonsense = 1;'
+kill -HUP "$pid"
+runs "a wrong configuration is not loaded" wait_for 5 grep -q "not reloaded.*nonsense" "$dir/log"
+write_conf "$dir/conf" 'report_ms = 77;'
+kill -HUP "$pid"
+runs "a right one is" wait_for 5 grep -q "configuration reloaded" "$dir/log"
+kill -TERM "$pid"
+wait "$pid"
+is "$?" 0 "ends with 0 on SIGTERM"
+is "$(find "$sock" 2>/dev/null)" "" "and takes its socket away"
+# ---- files and folders that others could put something into
+mkdir "$dir/open" && chmod 777 "$dir/open"
+sed "s|socket = .*|socket = \"$dir/open/%n.sock\";|" "$dir/conf" >"$dir/conf-open" && chmod 644 "$dir/conf-open"
+like "$(timeout 10 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "nobody else may write.*rc=1" "a socket in a folder that others may write is refused"
+write_conf "$dir/conf-pid" "pidfile = \"$dir/pid-%n\";"
+echo precious >"$dir/precious" && ln -s precious "$dir/pid-n3"
+like "$(timeout 10 "$bin" -f "$dir/conf-pid" --node n3 --foreground 2>&1; echo "rc=$?")" "pid-n3.*rc=1" "a pid file that is a link is refused"
+is "$(cat "$dir/precious")" precious "and what it leads to stays"
+ln -s /etc "$dir/state-n4"
+like "$(timeout 10 "$bin" -f "$dir/conf" --node n4 --foreground 2>&1; echo "rc=$?")" "state-n4.*rc=1" "a state_dir that is a link is refused"
+
+# ---- no core files: what cannot be dumped shows as root's in /proc, whoever it runs as
+mkdir "$dir/plain" && chmod 755 "$dir"
+as=
+[ "$(id -u)" -ne 0 ] || { chown 65534 "$dir/plain"; as="setpriv --reuid=65534 --regid=65534 --clear-groups"; }
+sed "s|\"$dir/|\"$dir/plain/|" "$dir/conf" >"$dir/conf-plain" && chmod 644 "$dir/conf-plain"
+if $as test -x "$bin"; then
+    $as "$bin" -f "$dir/conf-plain" --node n5 --foreground >"$dir/ready5" 2>>"$dir/log" &
+    plain=$!
+    pids="$pids $plain"
+    ok "$(wait_for 10 grep -q ready "$dir/ready5"; echo $?)" "starts as an ordinary user"
+    is "$(stat -c %u /proc/$plain/environ)" 0 "and cannot be dumped"
+    kill "$plain"
+    wait "$plain"
+else
+    skip "cannot be dumped" "another user does not reach the build"
+fi
+
+# ---- a damaged journal is refused, not guessed at
+printf 'x' | dd of="$dir/state-n1/node.journal" bs=1 seek=12 conv=notrunc 2>/dev/null
+like "$(timeout 10 "$bin" -f "$dir/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "node.journal.*rc=1" "a damaged journal is refused"
+done_testing

@@ -1,0 +1,81 @@
+#!/bin/bash
+# The one list of Debian packages, and their installation.
+#
+#   deps.sh [GROUP...]    as root: install what is missing; else: name what is missing and end with 1
+#   deps.sh --list GROUP...    print the packages
+#
+#   build   what configure and make need          slurm   what a private Slurm needs
+#   demo    build, slurm, and the text that the demo trains on
+#   test    all of that, and what only the tests use (the default)
+#
+# Debian starts a service when its package is installed. The machine's own slurmctld, slurmd, munged
+# or slurmdbd are none of our business, so a policy-rc.d says no to that while we install; one that
+# was there before is left as it is.
+set -u
+
+build="autoconf automake gcc libc6-dev make pkg-config libslurm-dev libmunge-dev libpmix-dev
+    libconfig-dev libjansson-dev libevent-dev libssl-dev libdnnl-dev libucx-dev"
+slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2 perl-base util-linux
+    procps hostname"
+demo="bible-kjv bible-kjv-text"
+test="libcmocka-dev jq openmpi-bin clang binutils shellcheck strace spin python3 python3-numpy python3-torch
+    slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
+
+packages_of() {
+    local g
+    for g; do
+        case $g in
+            build) echo "$build" ;;
+            slurm) echo "$slurm" ;;
+            demo) echo "$build $slurm $demo" ;;
+            test) echo "$build $slurm $demo $test" ;;
+            *) echo "deps.sh: no group '$g'; there are build, slurm, demo, test" >&2; return 2 ;;
+        esac
+    done | tr -s ' ' '\n' | sed '/^$/d' | sort -u
+}
+
+list=0
+[ "${1:-}" = --list ] && { list=1; shift; }
+[ $# -gt 0 ] || set -- test
+packages=$(packages_of "$@") || exit 2
+[ "$list" = 0 ] || { echo "$packages"; exit 0; }
+
+if ! command -v apt-get >/dev/null; then
+    echo "deps.sh: no Debian here; you need what these packages hold: ${packages//$'\n'/ }" >&2
+    exit 0
+fi
+
+missing=()
+for p in $packages; do
+    state=$(dpkg-query -W -f '${db:Status-Status}\n' "$p" 2>/dev/null | head -n 1)
+    [ "$state" = installed ] || missing+=("$p")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+if [ "$(id -u)" -ne 0 ]; then
+    echo "deps.sh: missing packages (root installs them with: apt-get install --no-install-recommends ${missing[*]})" >&2
+    exit 1
+fi
+
+guard=/usr/sbin/policy-rc.d
+made_guard=0
+# shellcheck disable=SC2317 # the trap calls it
+remove_guard() { [ "$made_guard" = 0 ] || rm -f "$guard"; }
+trap remove_guard EXIT
+trap 'exit 130' INT TERM
+if [ ! -e "$guard" ]; then
+    printf '#!/bin/sh\n# written by DynPipe for the time of one installation\nexit 101\n' >"$guard" &&
+        chmod 755 "$guard" && made_guard=1
+fi
+
+echo "deps.sh: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt() { apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -qq "$@" </dev/null; }
+# Lists that are there may do; when they are too old, fetch them and try once more. An installation
+# that was interrupted before (a ^C) is finished first.
+log=$(mktemp)
+apt install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1 ||
+    { dpkg --configure -a && apt update && apt install -y --no-install-recommends "${missing[@]}"; } >>"$log" 2>&1
+rc=$?
+[ $rc -eq 0 ] || { tail -n 30 "$log" >&2; echo "deps.sh: installation failed" >&2; }
+rm -f "$log"
+exit $rc

@@ -1,0 +1,29 @@
+# parts of tests/ (see Makefile.am)
+EXTRA_DIST += tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
+	tests/lib/build.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/run-cmocka
+
+check_PROGRAMS += tests/lib/pmix_probe
+tests_lib_pmix_probe_SOURCES = tests/lib/pmix_probe.c
+tests_lib_pmix_probe_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+tests_lib_pmix_probe_LDADD = $(PMIX_LIBS)
+
+check_PROGRAMS += tests/lib/step_listener
+tests_lib_step_listener_SOURCES = tests/lib/step_listener.c
+tests_lib_step_listener_LDADD = common/libdpcommon.a
+
+# Each starts a Slurm of its own, so they may run at the same time.
+cluster_tests = tests/cluster/0000-harness.t tests/cluster/0001-accounting.t tests/cluster/0010-plugin.t
+e2e_tests = tests/e2e/0200-release.t tests/e2e/0205-release-twice.t tests/e2e/0210-faults.t tests/e2e/0220-worker-killed.t \
+	tests/e2e/0230-worker-stopped.t
+EXTRA_DIST += tests/e2e/lib.sh tests/e2e/observe.sh
+dist_check_SCRIPTS += $(cluster_tests) $(e2e_tests)
+TESTS += $(cluster_tests) $(e2e_tests)
+
+dist_check_SCRIPTS += tests/unit/style.t
+TESTS += tests/unit/style.t
+
+# For ./check, which runs them in groups.
+print-tests:
+	@echo $(TESTS)
+
+include tests/fuzz/local.mk

@@ -1,0 +1,808 @@
+/* See coord_world.h. */
+#include "tests/unit/coord_world.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/random.h"
+#include "tests/unit/recorded_loads.h"
+
+#define SEC 1000000000ull
+#define TICK (SEC / 5)
+#define PRUNE_BEGIN 140u /* 7 s */
+#define PRUNE_END 500u   /* 25 s */
+
+static void broken(struct world *w, const char *what, unsigned a, unsigned b)
+{
+    if (!w->broken[0])
+        snprintf(w->broken, sizeof w->broken, "%s (%u, %u) at %.1f s", what, a, b, (double)w->now_ns / 1e9);
+}
+
+static bool chance(struct world *w, uint32_t percent)
+{
+    return percent && random_below(&w->seed, 100) < percent;
+}
+
+static uint64_t soon(struct world *w, uint32_t ms)
+{
+    return w->now_ns + 1 + (uint64_t)random_below(&w->seed, ms) * 1000000u;
+}
+
+/* --- what is in the journal --- */
+
+static uint64_t be(const uint8_t *p, int n)
+{
+    uint64_t v = 0;
+
+    while (n--)
+        v = v << 8 | *p++;
+    return v;
+}
+
+uint32_t world_count(const struct world *w, enum dp_record type)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < w->n_records; i++)
+        n += w->record[i].type == type;
+    return n;
+}
+
+bool world_slot_has(const struct world *w, uint32_t slot, enum dp_record type)
+{
+    for (uint32_t i = 0; i < w->n_records; i++) {
+        const struct world_record *r = &w->record[i];
+
+        if (r->type != type || r->is_unconfirmed)
+            continue;
+        if (type != DP_REC_RELINTENT) {
+            if (be(r->payload, 4) == slot)
+                return true;
+            continue;
+        }
+        for (uint32_t k = 0; k < be(r->payload + 8, 4); k++)
+            if (be(r->payload + 12 + 2 * k, 2) == slot)
+                return true;
+    }
+    return false;
+}
+
+/* 1: COMMIT stands, 2: ABORT stands, 0: undecided, as far as the coordinator may know. */
+static int journalled(const struct world *w, uint64_t id)
+{
+    int state = 0;
+
+    for (uint32_t i = 0; i < w->n_records; i++)
+        if (!w->record[i].is_unconfirmed && be(w->record[i].payload, 8) == id) {
+            state = w->record[i].type == DP_REC_COMMIT ? 1 : w->record[i].type == DP_REC_ABORT ? 2 : state;
+        }
+    return state;
+}
+
+/* --- the coordinator's operations --- */
+
+static int op_journal(void *arg, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err)
+{
+    struct world *w = arg;
+    bool is_crash = w->n_appends++ == w->crash_at || chance(w, w->crash_percent);
+    bool is_full = !is_crash && chance(w, w->full_percent);
+    bool is_lost = w->crash_at == w->n_appends - 1 ? w->crash_before : random_below(&w->seed, 2);
+
+    if (w->has_crashed || w->n_records == sizeof w->record / sizeof w->record[0] ||
+        bytes > sizeof w->record[0].payload)
+        return dp_err_set(err, DP_EIO, "the journal is gone");
+    if ((!is_crash && !is_full) || !is_lost) {
+        struct world_record *r = &w->record[w->n_records++];
+
+        r->is_unconfirmed = false;
+        r->type = type;
+        r->bytes = (uint32_t)bytes;
+        memcpy(r->payload, payload, bytes);
+    }
+    if (is_full) {
+        if (!is_lost)
+            w->record[w->n_records - 1].is_unconfirmed = true;
+        return dp_err_set(err, DP_EIO, "no space");
+    }
+    if (!is_crash)
+        return 0;
+    w->has_crashed = true;
+    return dp_err_set(err, DP_EIO, "crash");
+}
+
+static void post(struct world *w, bool to_worker, uint32_t rank, enum dp_msg_type type, const void *body,
+                 size_t bytes)
+{
+    uint32_t copies = chance(w, w->loss_percent) ? 0 : chance(w, w->loss_percent) ? 2 : 1;
+
+    for (size_t i = 0; copies && i < sizeof w->message / sizeof w->message[0]; i++) {
+        struct world_message *m = &w->message[i];
+
+        if (m->is_used || bytes > sizeof m->body)
+            continue;
+        *m = (struct world_message){true, to_worker, rank, type, soon(w, w->loss_percent ? 1500 : 50),
+                                    (uint32_t)bytes, {0}};
+        memcpy(m->body, body, bytes);
+        copies--;
+    }
+}
+
+/* A commit stands on equal votes of all that took part. */
+static void check_votes(struct world *w, uint64_t id)
+{
+    const struct dp_msg_vote *first = NULL;
+
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        const struct dp_msg_vote *v = &w->worker[r].vote;
+
+        if (v->migration != id)
+            continue;
+        if (!v->yes || (first && (v->boundary != first->boundary ||
+                                  memcmp(v->digest, first->digest, sizeof v->digest) != 0)))
+            broken(w, "commit on votes that disagree", (unsigned)id, r);
+        first = v;
+    }
+}
+
+static void op_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes)
+{
+    struct world *w = arg;
+    struct dp_msg_decision d;
+    struct dp_reader r;
+
+    if (w->has_crashed || !w->worker[rank].is_connected)
+        return;
+    if (type == DP_MSG_DECISION) {
+        dp_reader_init(&r, body, bytes);
+        if (dp_msg_decision_decode(&r, &d, NULL) < 0 || journalled(w, d.migration) != (d.commit ? 1 : 2))
+            broken(w, "decision told before it was durable", (unsigned)d.migration, d.commit);
+        else if (d.commit)
+            check_votes(w, d.migration);
+    }
+    post(w, true, rank, type, body, bytes);
+}
+
+static void op_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
+{
+    struct world *w = arg;
+
+    if (w->has_crashed)
+        return;
+    if (!world_slot_has(w, slot, DP_REC_DRAIN) || slot == 0)
+        broken(w, "stop of a slot that was not drained", slot, grace_ms);
+    if (!w->stop_at_ns[slot] && !chance(w, w->loss_percent)) {
+        w->stop_at_ns[slot] = soon(w, 1000);
+        w->stop_incarnation[slot] = dp_coord_incarnation(w->c);
+    }
+}
+
+static void op_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
+{
+    struct world *w = arg;
+
+    if (w->has_crashed)
+        return;
+    w->n_shrinks++;
+    for (uint32_t s = 0; s < W_MAX; s++) {
+        w->keep[s] = keep[s];
+        if (keep[s] || !w->held[s])
+            continue;
+        if (s == 0)
+            broken(w, "release of the batch host", s, 0);
+        if (!world_slot_has(w, s, DP_REC_GONE) || !world_slot_has(w, s, DP_REC_RELINTENT))
+            broken(w, "release without proof or intent", s, 0);
+        if (w->worker[s].is_alive || w->worker[s].is_stray || !w->is_fenced[s])
+            broken(w, "release of a slot with a live process", s, 0);
+    }
+    w->shrink_at_ns = soon(w, 500);
+}
+
+static void op_read_job(void *arg)
+{
+    struct world *w = arg;
+
+    if (!w->has_crashed)
+        w->read_at_ns = soon(w, 300);
+}
+
+/* --- workers --- */
+
+static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
+{
+    const struct world_worker *k = &w->worker[r];
+
+    memset(m, 0, sizeof *m);
+    m->job_id = 7;
+    m->rank = r;
+    m->n_workers = W_MAX;
+    m->n_layers = W_LAYERS;
+    m->epoch = k->layout.epoch;
+    m->doubt = k->doubt;
+    m->step = k->step;
+    m->steps_total = w->steps_total;
+    m->prune_begin = PRUNE_BEGIN;
+    m->prune_end = PRUNE_END;
+    m->final_sparsity = 0.9;
+    m->microbatches = 8;
+    m->tokens_per_microbatch = 64;
+    m->boundary_bytes = 1000;
+    m->mem_limit_bytes = w->mem_limit_bytes;
+    memcpy(m->cut, k->layout.cut, sizeof m->cut);
+}
+
+static void connect_worker(struct world *w, uint32_t r)
+{
+    struct world_worker *k = &w->worker[r];
+    struct dp_msg_welcome welcome;
+    struct dp_msg_hello m;
+
+    hello_of(w, r, &m);
+    k->is_connected = true;
+    dp_coord_hello(w->c, w->now_ns, w->job.node[r], k->pid, &m, &welcome);
+    if (w->has_crashed) {
+        k->is_connected = false;
+        return;
+    }
+    if (welcome.verdict == DP_VERDICT_OK)
+        return;
+    k->is_connected = false;
+    k->connect_at_ns = w->now_ns + SEC;
+    if (!k->layout.gone[r])
+        broken(w, welcome.text[0] ? "a good worker was refused" : "refused without a reason", r, welcome.verdict);
+}
+
+/* A new process of the run on a slot: must never be let in once the slot was drained, and never as
+ * the rank of a process that lives. */
+static void try_start(struct world *w, uint32_t r)
+{
+    struct dp_msg_welcome welcome;
+    struct dp_msg_hello m;
+
+    hello_of(w, r, &m);
+    m.epoch = 1;
+    m.doubt = 0;
+    m.step = 0;
+    memcpy(m.cut, ((uint32_t[W_MAX + 1]){0, 2, 4, 6, 8}), (W_MAX + 1) * sizeof(uint32_t));
+    dp_coord_hello(w->c, w->now_ns, w->job.node[r], w->worker[r].pid + 5000, &m, &welcome);
+    if (w->has_crashed)
+        return;
+    if (welcome.verdict == DP_VERDICT_OK)
+        broken(w, "a second process was let in", r, world_slot_has(w, r, DP_REC_RELINTENT));
+    else if (world_slot_has(w, r, DP_REC_GONE) && welcome.verdict != DP_VERDICT_FENCED)
+        broken(w, "a start on a dead slot was not fenced", r, welcome.verdict);
+    else
+        w->n_refused_starts++;
+}
+
+static void send_up(struct world *w, uint32_t r, enum dp_msg_type type, const uint8_t *body,
+                    const struct dp_writer *wr)
+{
+    if (w->worker[r].is_connected && !wr->bad)
+        post(w, false, r, type, body, dp_writer_used(wr));
+}
+
+static void send_ack(struct world *w, uint32_t r, uint64_t id)
+{
+    struct dp_msg_decision_ack m = {id, r, w->worker[r].layout.epoch, 5000000 + r, 3000000};
+    uint8_t body[128];
+    struct dp_writer wr;
+
+    w->worker[r].answered = id; /* it never says so again, even when this is lost */
+    dp_writer_init(&wr, body, sizeof body);
+    dp_msg_decision_ack_encode(&wr, &m);
+    send_up(w, r, DP_MSG_DECISION_ACK, body, &wr);
+}
+
+static void send_vote(struct world *w, uint32_t r)
+{
+    uint8_t body[512];
+    struct dp_writer wr;
+
+    dp_writer_init(&wr, body, sizeof body);
+    dp_msg_vote_encode(&wr, &w->worker[r].vote);
+    send_up(w, r, DP_MSG_VOTE, body, &wr);
+}
+
+static void worker_prepare(struct world *w, uint32_t r, const struct dp_msg_prepare *p)
+{
+    struct world_worker *k = &w->worker[r];
+
+    if (k->doubt == p->migration || (k->has_voted_no && k->seen == p->migration)) {
+        send_vote(w, r); /* heard again: say it again */
+        return;
+    }
+    if (k->doubt || p->migration <= k->seen || p->epoch != k->layout.epoch)
+        return;
+    k->seen = p->migration;
+    k->next = (struct dp_layout){.epoch = p->epoch + 1, .n_workers = p->n_workers, .n_layers = p->n_layers};
+    memcpy(k->next.cut, p->cut, sizeof k->next.cut);
+    memcpy(k->next.gone, p->gone, sizeof k->next.gone);
+    k->vote = (struct dp_msg_vote){.incarnation = p->incarnation, .migration = p->migration, .rank = r,
+                                   .yes = !chance(w, w->no_percent), .boundary = p->migration * 10 + p->incarnation};
+    if (chance(w, w->no_percent))
+        k->vote.digest[3] = (uint8_t)(r + 1);
+    k->has_voted_no = !k->vote.yes;
+    k->vote_at_ns = w->now_ns + 1 + (w->vote_ms / 2 + random_below(&w->seed, w->vote_ms / 2)) * 1000000ull;
+}
+
+static void worker_decision(struct world *w, uint32_t r, const struct dp_msg_decision *d)
+{
+    struct world_worker *k = &w->worker[r];
+    uint64_t id = d->migration % 64;
+
+    if (k->doubt != d->migration) {
+        if (d->commit && k->seen < d->migration)
+            broken(w, "commit of a migration that was never voted for", r, (unsigned)d->migration);
+        if (!d->commit && d->migration >= k->seen) {
+            k->seen = d->migration;
+            k->vote_at_ns = 0;
+            k->has_voted_no = false;
+        }
+        if (k->answered < d->migration)
+            send_ack(w, r, d->migration);
+        return;
+    }
+    k->doubt = 0;
+    w->outcome[id] |= d->commit ? 1 : 2;
+    if (w->outcome[id] == 3)
+        broken(w, "one worker commits, another aborts", r, (unsigned)d->migration);
+    if (d->commit) {
+        k->layout = k->next;
+        if (d->epoch != k->layout.epoch)
+            broken(w, "commit into another epoch", (unsigned)d->epoch, (unsigned)k->layout.epoch);
+    }
+    send_ack(w, r, d->migration);
+}
+
+static void worker_message(struct world *w, const struct world_message *m)
+{
+    struct world_worker *k = &w->worker[m->rank];
+    struct dp_reader r;
+
+    if (!k->is_alive || !k->is_connected || k->hangs)
+        return;
+    dp_reader_init(&r, m->body, m->bytes);
+    if (m->type == DP_MSG_PREPARE) {
+        struct dp_msg_prepare p;
+
+        if (dp_msg_prepare_decode(&r, &p, NULL) == 0)
+            worker_prepare(w, m->rank, &p);
+    } else if (m->type == DP_MSG_DECISION) {
+        struct dp_msg_decision d;
+
+        if (dp_msg_decision_decode(&r, &d, NULL) == 0)
+            worker_decision(w, m->rank, &d);
+    } else if (m->type == DP_MSG_PING) {
+        struct dp_msg_pong answer = {.rank = m->rank};
+        struct dp_msg_ping p;
+
+        if (w->c && !w->has_crashed && dp_msg_ping_decode(&r, &p, NULL) == 0) {
+            answer.number = p.number;
+            dp_coord_pong(w->c, w->now_ns, &answer);
+        }
+    } else if (m->type == DP_MSG_FINISH && k->layout.gone[m->rank] && !k->doubt && !k->exit_at_ns) {
+        k->exit_at_ns = soon(w, 400);
+    }
+}
+
+/* Block `layer` at a step, as tests/unit/recorded_loads.h has it. */
+static struct dp_layer_load recorded_load(uint64_t step, uint32_t layer)
+{
+    uint64_t at = step < PRUNE_BEGIN ? PRUNE_BEGIN : step > PRUNE_END ? PRUNE_END : step;
+    double left = 1.0 - (double)(at / 20 * 20 - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
+    double density = 1.0 - 0.9 * (1.0 - left * left * left);
+    uint64_t t = (uint64_t)(recorded_ms(density) * 1e6 / 24 * (1.0 + 0.01 * (layer % 3)));
+
+    return (struct dp_layer_load){t, t, t, 3173688, 2637824, 198272,
+                                  (uint64_t)(198272 * density * (density < 1.0 ? 1.0 + 0.02 * (layer % 3) : 1.0))};
+}
+
+static void send_report(struct world *w, uint32_t r, bool is_garbage)
+{
+    struct world_worker *k = &w->worker[r];
+    struct dp_msg_report *m = calloc(1, sizeof *m);
+    double done = k->step <= PRUNE_BEGIN ? 0.0
+                  : k->step >= PRUNE_END ? 1.0
+                                         : (double)(k->step - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
+    uint32_t a = k->layout.cut[r], n = k->layout.cut[r + 1] - a;
+    uint8_t body[1600];
+    struct dp_writer wr;
+
+    *m = (struct dp_msg_report){.rank = r, .epoch = k->layout.epoch, .step = k->step, .window_steps = 1,
+                                .loss = NAN, .grad_norm = NAN, .step_ns = w->step_ns, .busy_ns = SEC / 40,
+                                .optimizer_ns = 1000, .mem_bytes = 1000, .first_layer = a, .n_layers = n};
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t t = (uint64_t)(1e6 * (1.0 - 0.8 * done) * (1.0 + 0.1 * ((a + i) % 3)));
+
+        m->layer[i] = (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * (1.0 - 0.9 * done))};
+        if (w->is_recorded)
+            m->layer[i] = recorded_load(k->step, a + i);
+    }
+    switch (is_garbage ? random_below(&w->seed, 6) : 99) {
+    case 0: m->loss = -INFINITY; break;
+    case 1: m->epoch += 50 + random_below(&w->seed, 5); break; /* broken, but no liar about a decision */
+    case 2: m->step_ns = UINT64_MAX; break;
+    case 3: m->first_layer += 1; break;
+    case 4: m->step = W_STEPS + 5; break;
+    case 5: m->layer[0].nnz = 1ull << 60; m->n_layers = 1; break;
+    }
+    dp_writer_init(&wr, body, sizeof body);
+    dp_msg_report_encode(&wr, m);
+    send_up(w, r, DP_MSG_REPORT, body, &wr);
+    free(m);
+}
+
+static void worker_exits(struct world *w, uint32_t r)
+{
+    struct dp_msg_goodbye bye = {.rank = r, .how = DP_BYE_DRAINED, .step = w->worker[r].step};
+    uint8_t body[512];
+    struct dp_writer wr;
+
+    dp_writer_init(&wr, body, sizeof body);
+    dp_msg_goodbye_encode(&wr, &bye);
+    send_up(w, r, DP_MSG_GOODBYE, body, &wr);
+    w->worker[r].is_alive = false;
+    w->worker[r].is_stray = chance(w, 20);
+    if (w->c && !w->has_crashed) {
+        struct dp_msg_worker_lost m = {7, r, w->worker[r].pid, 1};
+
+        dp_coord_worker_lost(w->c, w->now_ns, &m);
+    }
+}
+
+static void worker_tick(struct world *w, uint32_t r)
+{
+    struct world_worker *k = &w->worker[r];
+
+    if (!k->is_alive)
+        return;
+    if (!k->is_connected && w->c && !w->has_crashed && w->now_ns >= k->connect_at_ns)
+        connect_worker(w, r);
+    if (w->has_crashed)
+        return;
+    if (k->exit_at_ns && w->now_ns >= k->exit_at_ns) {
+        worker_exits(w, r);
+        return;
+    }
+    if (k->vote_at_ns && w->now_ns >= k->vote_at_ns) {
+        k->vote_at_ns = 0;
+        k->doubt = k->vote.yes ? k->vote.migration : 0;
+        send_vote(w, r);
+    }
+    for (uint32_t i = 0; i < W_MAX; i++)
+        if (w->worker[i].hangs)
+            return; /* the others wait for it */
+    if (!k->doubt)
+        k->step += 4;
+    if (k->is_connected && w->now_ns - k->reported_ns >= SEC) {
+        k->reported_ns = w->now_ns;
+        send_report(w, r, false);
+    }
+}
+
+/* --- node daemons and slurmctld --- */
+
+static void node_tick(struct world *w, uint32_t s)
+{
+    struct dp_msg_slot_gone m = {.job_id = 7, .took_ns = 1000, .incarnation = w->stop_incarnation[s]};
+
+    if (!w->stop_at_ns[s] || w->now_ns < w->stop_at_ns[s])
+        return;
+    w->stop_at_ns[s] = 0;
+    if (!w->is_stuck[s]) {
+        w->worker[s].is_alive = w->worker[s].is_stray = false;
+        w->is_fenced[s] = true;
+    }
+    m.gone = w->is_fenced[s];
+    snprintf(m.text, sizeof m.text, "%s", m.gone ? "cgroup empty" : "a process cannot be killed");
+    w->last_gone[s] = m;
+    if (w->c && !w->has_crashed && !chance(w, w->loss_percent))
+        dp_coord_slot_gone(w->c, w->now_ns, w->job.node[s], &m);
+}
+
+static struct dp_job_info read_job(const struct world *w)
+{
+    struct dp_job_info job = w->job;
+
+    job.n_nodes = 0;
+    for (uint32_t s = 0; s < W_MAX; s++)
+        if (w->held[s])
+            memcpy(job.node[job.n_nodes++], w->job.node[s], sizeof job.node[0]);
+    job.boot_s = w->boot_s;
+    return job;
+}
+
+static void ctld_shrink(struct world *w)
+{
+    for (uint32_t s = 0; s < W_MAX; s++)
+        if (w->held[s] && !w->keep[s]) {
+            w->held[s] = false;
+            if (w->worker[s].is_alive || w->worker[s].is_stray)
+                broken(w, "Slurm gives away a slot with a live process", s, 0);
+        }
+    w->save_at_ns = w->now_ns + 5 * SEC;
+}
+
+static void ctld_tick(struct world *w)
+{
+    if (w->is_ctld_down && w->now_ns >= w->ctld_up_at_ns)
+        w->is_ctld_down = false;
+    if (w->save_at_ns && w->now_ns >= w->save_at_ns) {
+        memcpy(w->held_durable, w->held, sizeof w->held);
+        w->save_at_ns = 0;
+    }
+    if (w->shrink_at_ns && w->now_ns >= w->shrink_at_ns) {
+        bool is_timeout = chance(w, w->fault_percent);
+
+        w->shrink_at_ns = 0;
+        if (!w->is_ctld_down)
+            ctld_shrink(w);
+        if (w->c && !w->has_crashed && !chance(w, w->loss_percent / 4))
+            dp_coord_release_answer(w->c, w->now_ns, w->is_ctld_down || is_timeout ? 5004 : 0,
+                                    w->is_ctld_down || is_timeout ? "timed out" : "");
+    }
+    if (w->read_at_ns && w->now_ns >= w->read_at_ns && w->c && !w->has_crashed) {
+        struct dp_job_info job = read_job(w);
+
+        w->read_at_ns = 0;
+        dp_coord_job_read(w->c, w->now_ns, w->is_ctld_down ? NULL : &job, "no controller");
+    }
+}
+
+static void ctld_crash(struct world *w)
+{
+    if (memcmp(w->held, w->held_durable, sizeof w->held) != 0)
+        w->n_lost_updates++;
+    memcpy(w->held, w->held_durable, sizeof w->held);
+    w->save_at_ns = 0;
+    w->boot_s++;
+    w->is_ctld_down = true;
+    w->ctld_up_at_ns = soon(w, 4000);
+}
+
+/* --- the coordinator's life --- */
+
+static void start_coordinator(struct world *w)
+{
+    struct dp_job_info job = read_job(w);
+    struct dp_err err = {0};
+
+    w->has_crashed = false;
+    w->c = dp_coord_create(&job, &w->limits, &w->ops, w, &err);
+    for (uint32_t i = 0; i < w->n_records; i++)
+        w->record[i].is_unconfirmed = false; /* what a restart finds is on the disk */
+    for (uint32_t i = 0; w->c && i < w->n_records; i++)
+        if (dp_coord_replay(w->c, w->record[i].type, w->record[i].payload, w->record[i].bytes, &err) < 0)
+            snprintf(w->broken, sizeof w->broken, "replay: %.200s", err.text);
+    if (!w->c)
+        snprintf(w->broken, sizeof w->broken, "create: %.200s", err.text);
+    else if (dp_coord_begin(w->c, w->now_ns, &err) < 0)
+        w->has_crashed = true; /* the daemon tries again later */
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        w->worker[r].is_connected = false;
+        w->worker[r].connect_at_ns = soon(w, 2000);
+    }
+}
+
+static void bury_coordinator(struct world *w)
+{
+    dp_coord_destroy(w->c);
+    w->c = NULL;
+    w->has_crashed = true; /* until it is started again */
+    w->n_crashes++;
+    w->restart_at_ns = soon(w, 2000);
+    w->read_at_ns = 0;
+}
+
+/* One owner per layer, among those that may step (not in doubt). */
+static void check_owners(struct world *w)
+{
+    for (uint32_t l = 0; l < W_LAYERS; l++) {
+        int owner = -1;
+
+        for (uint32_t r = 0; r < W_MAX; r++) {
+            const struct world_worker *k = &w->worker[r];
+
+            if (!k->is_alive || k->doubt || l < k->layout.cut[r] || l >= k->layout.cut[r + 1])
+                continue;
+            if (owner >= 0)
+                broken(w, "two owners of a layer", l, r);
+            owner = (int)r;
+        }
+    }
+}
+
+/* A START that names the layout is longer than one that does not. */
+static bool knows_layout(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->n_records; i++)
+        if (w->record[i].type == DP_REC_START && w->record[i].bytes > 33)
+            return true;
+    return false;
+}
+
+static void faults(struct world *w)
+{
+    uint32_t r = random_below(&w->seed, W_MAX);
+
+    if (!chance(w, w->fault_percent))
+        return;
+    switch (random_below(&w->seed, 9)) {
+    case 0:
+        if (w->c)
+            bury_coordinator(w);
+        break;
+    case 1:
+        ctld_crash(w);
+        break;
+    case 2:
+        w->worker[r].is_connected = false;
+        w->worker[r].connect_at_ns = soon(w, 3000);
+        break;
+    case 3:
+    case 4:
+        if (w->c && !w->has_crashed && w->worker[r].is_connected)
+            send_report(w, r, true);
+        break;
+    case 5:
+        /* Before the layout is journalled whoever comes first has the rank. */
+        if (w->c && !w->has_crashed && knows_layout(w))
+            try_start(w, r);
+        break;
+    case 6:
+        w->is_stuck[r] = !w->is_stuck[r];
+        break;
+    case 8: /* the same proof again */
+        if (w->c && !w->has_crashed && w->last_gone[r].job_id)
+            dp_coord_slot_gone(w->c, w->now_ns, w->job.node[r], &w->last_gone[r]);
+        break;
+    case 7: /* a proof that nobody asked for, of a wrong incarnation */
+        if (w->c && !w->has_crashed) {
+            struct dp_msg_slot_gone m = {.job_id = 7, .incarnation = dp_coord_incarnation(w->c) - 1, .gone = 1};
+
+            dp_coord_slot_gone(w->c, w->now_ns, w->job.node[r], &m);
+        }
+        break;
+    }
+}
+
+static void deliver(struct world *w)
+{
+    for (size_t i = 0; i < sizeof w->message / sizeof w->message[0]; i++) {
+        struct world_message *m = &w->message[i];
+        struct dp_reader r;
+
+        if (!m->is_used || w->now_ns < m->due_ns)
+            continue;
+        m->is_used = false;
+        if (m->to_worker) {
+            worker_message(w, m);
+            continue;
+        }
+        if (!w->c || w->has_crashed)
+            continue;
+        dp_reader_init(&r, m->body, m->bytes);
+        if (m->type == DP_MSG_VOTE) {
+            struct dp_msg_vote v;
+
+            if (dp_msg_vote_decode(&r, &v, NULL) == 0)
+                dp_coord_vote(w->c, w->now_ns, &v);
+        } else if (m->type == DP_MSG_DECISION_ACK) {
+            struct dp_msg_decision_ack a;
+
+            if (dp_msg_decision_ack_decode(&r, &a, NULL) == 0)
+                dp_coord_decision_ack(w->c, w->now_ns, &a);
+        } else if (m->type == DP_MSG_GOODBYE) {
+            struct dp_msg_goodbye g;
+
+            if (dp_msg_goodbye_decode(&r, &g, NULL) == 0)
+                dp_coord_goodbye(w->c, w->now_ns, &g);
+        } else {
+            static struct dp_msg_report p;
+
+            if (dp_msg_report_decode(&r, &p, NULL) == 0)
+                dp_coord_report(w->c, w->now_ns, &p);
+        }
+    }
+}
+
+void world_run(struct world *w, double seconds, bool with_faults)
+{
+    uint64_t end = w->now_ns + (uint64_t)(seconds * 1e9);
+
+    while (w->now_ns < end && !w->broken[0]) {
+        w->now_ns += TICK;
+        if (!w->c && w->now_ns >= w->restart_at_ns)
+            start_coordinator(w);
+        deliver(w);
+        for (uint32_t r = 0; r < W_MAX; r++) {
+            worker_tick(w, r);
+            node_tick(w, r);
+        }
+        ctld_tick(w);
+        if (with_faults)
+            faults(w);
+        if (w->c && !w->has_crashed)
+            dp_coord_tick(w->c, w->now_ns);
+        check_owners(w);
+        if (w->c && w->has_crashed)
+            bury_coordinator(w);
+    }
+}
+
+static const char *text_of(json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "";
+}
+
+bool world_is_settled(struct world *w)
+{
+    bool is_settled = w->c && !w->has_crashed, is_used_up;
+    json_t *o, *slots;
+
+    if (!is_settled)
+        return false;
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    slots = json_object_get(o, "slots");
+    is_used_up = json_integer_value(json_object_get(json_object_get(o, "job"), "shrinks_used")) >=
+                 w->job.shrinks_allowed;
+    is_settled = strcmp(text_of(o, "state"), "training") == 0;
+    for (uint32_t s = 0; s < json_array_size(slots); s++) {
+        const char *state = text_of(json_array_get(slots, s), "state");
+
+        is_settled &= !strcmp(state, "active") || !strcmp(state, "released") || !strcmp(state, "held") ||
+                      (!strcmp(state, "gone") && is_used_up);
+        if (!strcmp(state, "released") && w->held[s])
+            broken(w, "a released slot is in the job", s, 0);
+        if (!strcmp(state, "held") && !w->held[s])
+            broken(w, "a held slot is free in Slurm", s, 0);
+    }
+    json_decref(o);
+    return is_settled;
+}
+
+void world_init(struct world *w, uint64_t seed)
+{
+    memset(w, 0, sizeof *w);
+    w->seed = seed * 7919 + 1;
+    w->now_ns = SEC;
+    w->crash_at = UINT32_MAX;
+    w->steps_total = W_STEPS;
+    w->step_ns = SEC / 20;
+    w->vote_ms = 700;
+    w->boot_s = 1000;
+    w->job = (struct dp_job_info){.job_id = 7, .uid = 1000, .gid = 1000, .is_running = true, .n_nodes = W_MAX,
+                                  .batch_host = "n0", .start_s = 1, .boot_s = 1000, .shrinks_allowed = 1};
+    w->limits = (struct dp_run_limits){.mode = DP_MODE_RELEASE, .min_devices = 1, .max_slowdown = 5.0,
+                                       .policy = "time", .hysteresis = 5.0, .cooldown_s = 1.0,
+                                       .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
+                                       .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
+    w->ops = (struct dp_coord_ops){op_journal, op_to_worker, op_stop_slot, op_shrink, op_read_job};
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        struct world_worker *k = &w->worker[r];
+
+        snprintf(w->job.node[r], sizeof w->job.node[r], "n%u", r);
+        k->is_alive = true;
+        k->pid = 100 + r;
+        k->layout = (struct dp_layout){.epoch = 1, .n_workers = W_MAX, .n_layers = W_LAYERS,
+                                       .cut = {0, 2, 4, 6, 8}};
+        w->held[r] = w->held_durable[r] = true;
+    }
+}
+
+void world_start(struct world *w)
+{
+    start_coordinator(w);
+}
+
+void world_release(struct world *w)
+{
+    dp_coord_destroy(w->c);
+    w->c = NULL;
+}

@@ -1,0 +1,94 @@
+/* A small world around one coordinator: workers, node daemons, a network that loses, repeats and
+ * reorders, a slurmctld that forgets, and a journal that can crash the coordinator at any append.
+ * Everything follows from the seed. Invariants of doc/protocol.md are checked at every event. */
+#ifndef DP_TESTS_COORD_WORLD_H
+#define DP_TESTS_COORD_WORLD_H
+
+#include <stdbool.h>
+
+#include "daemon/coordinator.h"
+
+#define W_MAX 4 /* workers, one per node */
+#define W_LAYERS 8
+#define W_STEPS 100000u
+
+struct world_worker {
+    bool hangs;
+    bool is_alive, is_connected, is_stray; /* stray: an escaped child that outlives the worker */
+    uint32_t pid;
+    struct dp_layout layout, next;
+    uint64_t step, doubt, seen; /* doubt: voted yes, knows no decision; seen: newest migration handled */
+    uint64_t answered;          /* newest decision acknowledged */
+    uint64_t reported_ns, vote_at_ns, connect_at_ns, exit_at_ns;
+    bool has_voted_no;
+    struct dp_msg_vote vote;
+};
+
+struct world_message {
+    bool is_used, to_worker;
+    uint32_t rank;
+    enum dp_msg_type type;
+    uint64_t due_ns;
+    uint32_t bytes;
+    uint8_t body[1600];
+};
+
+struct world_record {
+    bool is_unconfirmed; /* journal() failed, yet it is on the disk */
+    enum dp_record type;
+    uint32_t bytes;
+    uint8_t payload[600];
+};
+
+struct world {
+    uint64_t seed, now_ns;
+    struct dp_coord *c;
+    struct dp_job_info job;
+    struct dp_run_limits limits;
+    struct dp_coord_ops ops;
+    bool has_crashed;
+    uint64_t restart_at_ns;
+
+    uint32_t n_appends, crash_at; /* crash at this append (from 0), UINT32_MAX: never */
+    bool crash_before;            /* the record is lost */
+    uint32_t full_percent; /* an append fails, its record on the disk or not, and the coordinator lives */
+    uint64_t step_ns;             /* what the workers report of a step */
+    bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
+    uint32_t steps_total;
+    uint64_t mem_limit_bytes;     /* of every worker */
+    uint32_t vote_ms;             /* a vote comes within so long */
+    uint32_t crash_percent, loss_percent, fault_percent, no_percent;
+    uint32_t n_records;
+    struct world_record record[400];
+
+    struct world_worker worker[W_MAX];
+    struct world_message message[256];
+    bool is_fenced[W_MAX], is_stuck[W_MAX]; /* stuck: cannot be killed for now */
+    uint64_t stop_at_ns[W_MAX];
+    uint32_t stop_incarnation[W_MAX];
+    struct dp_msg_slot_gone last_gone[W_MAX];
+
+    bool held[W_MAX], held_durable[W_MAX]; /* slurmctld: our nodes, in memory and on disk */
+    bool is_ctld_down;
+    uint64_t save_at_ns, boot_s, read_at_ns, shrink_at_ns, ctld_up_at_ns;
+    uint8_t keep[W_MAX];
+    bool has_failed_run;
+
+    uint8_t outcome[64]; /* per migration: 1 commit seen, 2 abort seen */
+    uint32_t n_commits, n_aborts, n_crashes, n_shrinks, n_lost_updates, n_refused_starts;
+    char broken[256]; /* first broken invariant */
+};
+
+/* A run of 4 workers on 4 nodes, release mode, pruning from 7 s to 25 s. */
+void world_init(struct world *w, uint64_t seed);
+void world_release(struct world *w);
+/* Start the coordinator; the workers say HELLO as time goes on. */
+void world_start(struct world *w);
+/* Simulate this long. with_faults: coordinator and slurmctld crashes, lost connections, bad reports. */
+void world_run(struct world *w, double seconds, bool with_faults);
+/* True when nothing is under way: no migration, every drained slot released or held. */
+bool world_is_settled(struct world *w);
+uint32_t world_count(const struct world *w, enum dp_record type);
+bool world_slot_has(const struct world *w, uint32_t slot, enum dp_record type);
+
+#endif

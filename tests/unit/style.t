@@ -1,0 +1,64 @@
+#!/bin/bash
+# What a reviewer should not have to look for: calls that are banned, files without an introduction,
+# tabs, long lines, notes to oneself, and scripts that shellcheck complains about.
+# shellcheck source=tests/lib/tap.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+cd "$DP_SRCDIR" || exit 1
+folders='cli common daemon doc kernels policies spank_plugin tests worker'
+# shellcheck disable=SC2086 # several folders
+sources=$(find $folders -name '*.[ch]' | LC_ALL=C sort)
+[ -n "$sources" ] || bail "no sources under $DP_SRCDIR"
+MAX_COLUMNS=140
+
+# none NAME TEXT: TEXT lists the offences.
+none() { is "$(printf '%s\n' "$2" | head -n 20)" "" "$1"; }
+
+# Lines without comments and strings, as FILE:LINE:CODE.
+code() {
+    # shellcheck disable=SC2086
+    awk 'FNR == 1 { in_comment = 0 }
+        {
+            line = $0
+            gsub(/\\./, "", line)
+            gsub(/"[^"]*"/, "\"\"", line)
+            if (in_comment) {
+                if (!sub(/^.*\*\//, "", line)) next
+                in_comment = 0
+            }
+            gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", line)
+            sub(/\/\/.*/, "", line)
+            if (sub(/\/\*.*/, "", line)) in_comment = 1
+            print FILENAME ":" FNR ":" line
+        }' $sources
+}
+code=$(code)
+
+for call in strcpy strcat strncat sprintf vsprintf gets atoi atol atof strtok system popen mktemp tmpnam alloca; do
+    none "no $call()" "$(grep -E "[^[:alnum:]_>.]${call}[[:space:]]*\(" <<<"$code")"
+done
+# Not libraries: main.c, the benchmarks, what a worker shows on the terminal, and the plugin inside of
+# srun, where Slurm has no other way to refuse an option.
+none "libraries do not exit, abort or print" "$(grep -E '^(common|policies|kernels|daemon|worker|spank_plugin)/' <<<"$code" |
+    grep -vE '^[^:]*/(main|bench)[./]' | grep -vE '^(worker/steplog|spank_plugin/spank_dynpipe)\.c:' |
+    grep -E '[^[:alnum:]_](exit|abort|printf|puts|perror)[[:space:]]*\(' )"
+# shellcheck disable=SC2086
+none "every file begins with a comment" "$(for f in $sources; do
+    head -c 400 "$f" | grep -v '^$' | head -n 1 | grep -q '^/[*/]' || echo "$f"
+done)"
+# shellcheck disable=SC2086
+none "no tabs" "$(grep -nP '\t' $sources)"
+# shellcheck disable=SC2086
+none "no line is longer than $MAX_COLUMNS columns" "$(grep -nE "^.{$((MAX_COLUMNS + 1)),}" $sources)"
+# shellcheck disable=SC2086
+none "no blanks at the end of a line" "$(grep -nE ' +$' $sources)"
+# shellcheck disable=SC2086
+none "no notes to oneself" "$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $sources | grep -vE '"[^"]*XXX')"
+
+if command -v shellcheck >/dev/null; then
+    scripts=$(grep -rlE '^#!/bin/(ba)?sh' check demo bootstrap .ci etc tests 2>/dev/null | LC_ALL=C sort)
+    # shellcheck disable=SC2086
+    none "shellcheck has nothing to say" "$(shellcheck -x -S warning -e SC1007 -f gcc $scripts 2>&1)"
+else
+    skip "shellcheck has nothing to say" "shellcheck is not installed"
+fi
+done_testing

@@ -1,0 +1,823 @@
+/* The coordinator in a simulated world (coord_world.h): the plain course of a run, a crash before and
+ * after every single journal record, thousands of seeded campaigns with faults of every kind, and the
+ * rules that need no world. DP_CAMPAIGNS sets how many campaigns run, DP_SEED runs one and shows it. */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "tests/unit/coord_world.h"
+
+/* Sanitizers make each campaign ten times as long. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CAMPAIGNS 200
+#else
+#define CAMPAIGNS 2000
+#endif
+
+static struct world *begin(uint64_t seed)
+{
+    struct world *w = malloc(sizeof *w);
+
+    world_init(w, seed);
+    return w;
+}
+
+static void end(struct world *w)
+{
+    if (w->broken[0])
+        fail_msg("%s", w->broken);
+    world_release(w);
+    free(w);
+}
+
+static const char *text_of(json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "";
+}
+
+static json_int_t int_of(json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+/* --- the plain course --- */
+
+static void a_run_packs_and_gives_back(void **state)
+{
+    (void)state;
+    struct world *w = begin(1);
+    json_t *o, *list;
+
+    world_start(w);
+    world_run(w, 90.0, false);
+    assert_true(world_is_settled(w));
+    assert_true(!w->held[1] && !w->held[2] && !w->held[3] && w->held[0]);
+    assert_int_equal(w->n_shrinks, 1);
+    assert_int_equal(world_count(w, DP_REC_RELINTENT), 1); /* one shrink allowed: all at once */
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
+    assert_string_equal(text_of(o, "state"), "training");
+    assert_string_equal(text_of(json_object_get(o, "layout"), "text"), "0-7|x|x|x");
+    list = json_object_get(o, "handovers");
+    assert_true(json_array_size(list) >= 1);
+    assert_true(json_real_value(json_object_get(json_array_get(list, json_array_size(list) - 1),
+                                                "pause_max_ms")) > 4.9);
+    assert_int_equal(json_array_size(json_object_get(o, "releases")), 3);
+    assert_int_equal(json_array_size(json_object_get(o, "slots_held_over_time")), 2);
+    assert_true(json_real_value(json_object_get(o, "slot_seconds_held")) <
+                0.6 * json_real_value(json_object_get(o, "slot_seconds_fixed")));
+    if (getenv("DP_SHOW_JSON"))
+        json_dumpf(o, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(6));
+    json_decref(o);
+    end(w);
+}
+
+static void keys_are_documented(json_t *o, const char *text, uint32_t *n)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    json_array_foreach (o, i, value)
+        keys_are_documented(value, text, n);
+    json_object_foreach (o, key, value) {
+        char plain[80], list[80];
+
+        snprintf(plain, sizeof plain, "`%s`", key);
+        snprintf(list, sizeof list, "`%s[]`", key);
+        if (!strstr(text, plain) && !strstr(text, list))
+            fail_msg("doc/json.md does not name \"%s\"", key);
+        (*n)++;
+        keys_are_documented(value, text, n);
+    }
+}
+
+static void the_document_names_every_key(void **state)
+{
+    (void)state;
+    const char *dir = getenv("DP_SRCDIR");
+    char path[512], *text = calloc(1, 65536);
+    struct world *w = begin(23);
+    uint32_t n = 0;
+    json_t *o;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/doc/json.md", dir ? dir : ".");
+    f = fopen(path, "r");
+    if (!f) {
+        world_release(w);
+        free(w);
+        free(text);
+        skip(); /* run by hand, elsewhere */
+    }
+    assert_true(fread(text, 1, 65535, f) > 1000);
+    fclose(f);
+    world_start(w);
+    world_run(w, 90.0, false);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
+    json_object_del(o, "counters"); /* told in words */
+    keys_are_documented(o, text, &n);
+    assert_true(n > 150);
+    json_decref(o);
+    free(text);
+    end(w);
+}
+
+static void many_shrinks_release_step_by_step(void **state)
+{
+    (void)state;
+    struct world *w = begin(2);
+
+    w->job.shrinks_allowed = 1000;
+    world_start(w);
+    world_run(w, 120.0, false);
+    assert_true(world_is_settled(w));
+    assert_true(world_count(w, DP_REC_RELINTENT) >= 2);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
+    end(w);
+}
+
+static void modes_and_pause(void **state)
+{
+    (void)state;
+    for (uint8_t mode = DP_MODE_OFF; mode <= DP_MODE_RELEASE; mode++) {
+        struct world *w = begin(3 + mode);
+        struct dp_err err;
+        json_t *o;
+
+        w->limits.mode = mode;
+        world_start(w);
+        world_run(w, 3.0, false);
+        if (mode == DP_MODE_RELEASE)
+            assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_PAUSE, "", &err), 0);
+        world_run(w, 60.0, false);
+        o = dp_coord_json(w->c, w->now_ns, DP_QUERY_EXPLAIN);
+        assert_int_equal(json_array_size(json_object_get(o, "decisions")) > 0, mode != DP_MODE_OFF);
+        json_decref(o);
+        assert_int_equal(world_count(w, DP_REC_DRAIN), 0);
+        if (mode != DP_MODE_BALANCE)
+            assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+        if (mode == DP_MODE_RELEASE) {
+            assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_RESUME, "", &err), 0);
+            world_run(w, 40.0, false);
+            assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
+        }
+        end(w);
+    }
+}
+
+static void min_devices_is_kept(void **state)
+{
+    (void)state;
+    struct world *w = begin(9);
+
+    w->limits.min_devices = 3;
+    world_start(w);
+    world_run(w, 90.0, false);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 1);
+    assert_true(w->held[0] && w->held[1] && w->held[2] && !w->held[3]);
+    end(w);
+}
+
+/* One shrink, loads of a real run: one slot is free early, two soon after, and two it is. */
+static void the_only_shrink_takes_the_better_set(void **state)
+{
+    (void)state;
+    struct world *w = begin(35);
+    bool has_waited = false;
+    json_t *o, *list, *d;
+    size_t i;
+
+    w->is_recorded = true;
+    w->steps_total = 600;
+    world_start(w);
+    world_run(w, 28.0, false);
+    assert_true(w->held[0] && w->held[1] && !w->held[2] && !w->held[3]);
+    assert_int_equal(world_count(w, DP_REC_RELINTENT), 1);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
+    list = json_object_get(o, "decisions");
+    json_array_foreach(list, i, d) {
+        const char *why = text_of(d, "release_reason");
+
+        has_waited |= !strncmp(why, "wait: 1 slots now return ", 25) && strstr(why, ", 2 slots at step ");
+        if (!strcmp(text_of(d, "verdict"), "move") && int_of(d, "slots_after") == 2)
+            assert_in_range(int_of(d, "step"), 280, 400);
+    }
+    assert_true(has_waited);
+    json_decref(o);
+    end(w);
+}
+
+/* Three of eight layers fit on a worker: however cheap they get, three workers stay. */
+static void memory_is_kept(void **state)
+{
+    (void)state;
+    struct world *w = begin(34);
+    json_t *o;
+
+    w->mem_limit_bytes = 350000;
+    world_start(w);
+    world_run(w, 90.0, false);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_int_equal(int_of(json_object_get(o, "layout"), "stages"), 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(int_of(json_array_get(json_object_get(o, "workers"), i), "layers") <= 3);
+    json_decref(o);
+    assert_true(w->held[0] && w->held[1] && w->held[2] && !w->held[3]);
+    end(w);
+}
+
+static void layout_by_hand(void **state)
+{
+    (void)state;
+    struct world *w = begin(10);
+    struct dp_err err;
+
+    w->limits.mode = DP_MODE_BALANCE;
+    w->limits.hysteresis = 1000.0;
+    world_start(w);
+    world_run(w, 5.0, false);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-1|2-9|-|-", &err), -1);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-1|2-3|4-5|6-7", &err), -1);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-4|5|6|7", &err), 0);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-3|4|5-6|7", &err), -1);
+    assert_non_null(strstr(err.text, "under way"));
+    world_run(w, 5.0, false);
+    for (int r = 0; r < W_MAX; r++)
+        assert_int_equal(w->worker[r].layout.cut[1], 5);
+    end(w);
+}
+
+/* --- faults, one at a time --- */
+
+static void a_no_aborts_and_the_layout_stays(void **state)
+{
+    (void)state;
+    struct world *w = begin(11);
+
+    w->no_percent = 100;
+    world_start(w);
+    world_run(w, 60.0, false);
+    assert_true(world_count(w, DP_REC_ABORT) > 1);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 0);
+    assert_int_equal(w->worker[0].layout.epoch, 1);
+    w->no_percent = 0;
+    world_run(w, 60.0, false);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
+    end(w);
+}
+
+static void a_crash_at_every_record(void **state)
+{
+    (void)state;
+    uint32_t n = 0, k;
+
+    for (k = 0; k < 60; k++)
+        for (int before = 0; before < 2; before++) {
+            struct world *w = begin(12);
+
+            w->crash_at = k;
+            w->crash_before = before;
+            world_start(w);
+            world_run(w, 120.0, false);
+            n += w->n_crashes;
+            if (!world_is_settled(w) && !w->broken[0])
+                snprintf(w->broken, sizeof w->broken, "not settled after a crash %s record %u",
+                         before ? "before" : "after", k);
+            if (!w->broken[0] && world_count(w, DP_REC_RELEASED) < 3)
+                snprintf(w->broken, sizeof w->broken, "%u released after a crash at record %u",
+                         world_count(w, DP_REC_RELEASED), k);
+            end(w);
+        }
+    print_message("# %u crashes\n", n);
+    assert_true(n >= 30);
+}
+
+static void a_forgotten_release_is_repeated(void **state)
+{
+    (void)state;
+    struct world *w = begin(13);
+
+    world_start(w);
+    while (w->held[3] && w->now_ns < 200000000000u && !w->broken[0])
+        world_run(w, 0.2, false);
+    assert_false(w->held[3]);
+    memcpy(w->held, w->held_durable, sizeof w->held); /* killed before it saved */
+    w->boot_s++;
+    assert_true(w->held[3]);
+    world_run(w, 60.0, false);
+    assert_true(world_is_settled(w));
+    assert_true(!w->held[1] && !w->held[2] && !w->held[3]);
+    assert_true(w->n_shrinks >= 2);
+    end(w);
+}
+
+static void no_proof_no_release(void **state)
+{
+    (void)state;
+    struct world *w = begin(14);
+
+    w->is_stuck[2] = true;
+    world_start(w);
+    world_run(w, 120.0, false);
+    assert_true(world_is_settled(w));
+    assert_true(w->held[2] && !w->held[1] && !w->held[3]);
+    assert_true(world_slot_has(w, 2, DP_REC_HELD));
+    assert_false(world_slot_has(w, 2, DP_REC_RELINTENT));
+    end(w);
+}
+
+static void a_lost_worker_fails_the_run(void **state)
+{
+    (void)state;
+    struct world *w = begin(15);
+    struct dp_msg_worker_lost m = {7, 2, 102, 1};
+    json_t *o;
+
+    world_start(w);
+    world_run(w, 4.0, false);
+    dp_coord_worker_lost(w->c, w->now_ns, &m);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_string_equal(text_of(o, "state"), "failed");
+    assert_string_equal(text_of(o, "state_text"), "failed: worker 2 on n2 was lost (process 102)");
+    json_decref(o);
+    world_run(w, 60.0, false);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+    end(w);
+}
+
+static void a_voter_lost_before_the_decision_aborts(void **state)
+{
+    (void)state;
+    struct world *w = begin(24);
+    struct dp_msg_worker_lost m = {7, 1, 101, 1};
+
+    world_start(w);
+    while (!world_count(w, DP_REC_INTENT) && w->now_ns < 200000000000u)
+        world_run(w, 0.2, false);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 0);
+    w->worker[1].is_alive = w->worker[1].is_connected = false;
+    dp_coord_worker_lost(w->c, w->now_ns, &m);
+    assert_int_equal(world_count(w, DP_REC_ABORT), 1);
+    world_run(w, 60.0, false);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 0);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 1);
+    assert_int_equal(world_count(w, DP_REC_DRAIN), 0);
+    for (int r = 0; r < W_MAX; r++)
+        assert_true(w->worker[r].doubt == 0 && w->worker[r].layout.epoch == 1);
+    end(w);
+}
+
+static void a_requeued_job_ends_everything(void **state)
+{
+    (void)state;
+    struct world *w = begin(16);
+
+    world_start(w);
+    while (!world_count(w, DP_REC_RELINTENT) && w->now_ns < 200000000000u)
+        world_run(w, 0.2, false);
+    w->job.restart_count = 1;
+    w->n_shrinks = 0;
+    world_run(w, 20.0, false);
+    assert_int_equal(w->n_shrinks, 0);
+    assert_true(dp_coord_is_over(w->c));
+    assert_int_equal(world_count(w, DP_REC_END), 1);
+    end(w);
+}
+
+/* G13: garbage moves nothing and each piece is counted. */
+static void garbage_is_dropped_and_counted(void **state)
+{
+    (void)state;
+    struct world *w = begin(17);
+    struct dp_msg_report *m = calloc(1, sizeof *m), *bad = calloc(1, sizeof *bad);
+    json_t *o;
+    uint32_t n = 0;
+
+    w->limits.mode = DP_MODE_OBSERVE;
+    world_start(w);
+    world_run(w, 4.0, false);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    n = (uint32_t)int_of(json_object_get(o, "counters"), "reports_dropped"); /* from before all were there */
+    json_decref(o);
+    *m = (struct dp_msg_report){.rank = 1, .epoch = 1, .step = w->worker[1].step + 8, .loss = 2.0, .grad_norm = 1.0,
+                                .step_ns = 50000000, .busy_ns = 1000, .first_layer = 2, .n_layers = 2};
+    for (int i = 0; i < 2; i++)
+        m->layer[i] = (struct dp_layer_load){1000, 1000, 1000, 10, 10, 10000, 10000};
+    for (int how = 0; how < 14; how++) {
+        *bad = *m;
+        switch (how) {
+        case 0: bad->rank = 77; break;
+        case 1: bad->epoch = 0; break;
+        case 2: bad->epoch = 2; break;
+        case 3: bad->step = 1; break;
+        case 4: bad->step = UINT64_MAX; break;
+        case 5: bad->loss = INFINITY; break;
+        case 6: bad->loss = -1.0; break;
+        case 7: bad->grad_norm = -INFINITY; break;
+        case 8: bad->step_ns = 0; break;
+        case 9: bad->layer[1].fwd_ns = UINT64_MAX; break;
+        case 10: bad->layer[0].nnz = 10001; break;
+        case 11: bad->layer[0].params = 1ull << 60; break;
+        case 12: bad->n_layers = 1; break;
+        case 13: bad->step = 90000; break; /* from the future */
+        }
+        dp_coord_report(w->c, w->now_ns, bad);
+        n++;
+    }
+    dp_coord_report(w->c, w->now_ns, m);
+    dp_coord_report(w->c, w->now_ns, m); /* the same once more */
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_int_equal(int_of(json_object_get(o, "counters"), "reports_dropped"), n + 1);
+    json_decref(o);
+    free(m);
+    free(bad);
+    end(w);
+}
+
+static void hello_that_contradicts_is_denied(void **state)
+{
+    (void)state;
+    struct world *w = begin(18);
+    struct dp_msg_hello m = {.job_id = 7, .rank = 1, .n_workers = 4, .n_layers = 8, .epoch = 1,
+                             .steps_total = W_STEPS, .microbatches = 8, .tokens_per_microbatch = 64,
+                             .cut = {0, 2, 4, 6, 8}};
+    struct dp_msg_welcome v;
+
+    world_start(w);
+    world_run(w, 4.0, false);
+    dp_coord_hello(w->c, w->now_ns, "n1", 101, &m, &v); /* the same process again */
+    assert_int_equal(v.verdict, DP_VERDICT_OK);
+    dp_coord_hello(w->c, w->now_ns, "n1", 999, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_DENIED);
+    dp_coord_hello(w->c, w->now_ns, "elsewhere", 101, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_DENIED);
+    m.step_id = 5; /* a second srun while the first trains */
+    dp_coord_hello(w->c, w->now_ns, "n1", 999, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_DENIED);
+    m.step_id = 0;
+    m.n_layers = 9;
+    dp_coord_hello(w->c, w->now_ns, "n1", 101, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_DENIED);
+    m.n_layers = 8;
+    m.rank = 4;
+    dp_coord_hello(w->c, w->now_ns, "n1", 101, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_DENIED);
+    end(w);
+}
+
+/* A failed step can be resumed by the next one of the same job; what was given back stays so. */
+static void a_new_step_goes_on_without_the_dead_slots(void **state)
+{
+    (void)state;
+    struct world *w = begin(19);
+    struct dp_msg_hello m = {.job_id = 7, .step_id = 1, .n_workers = 1, .n_layers = 8, .epoch = 1,
+                             .steps_total = 100, .microbatches = 8, .tokens_per_microbatch = 64, .cut = {0, 8}};
+    struct dp_msg_worker_lost lost = {7, 0, 100, 1};
+    struct dp_msg_welcome v;
+    json_t *o;
+
+    world_start(w);
+    world_run(w, 90.0, false);
+    dp_coord_worker_lost(w->c, w->now_ns, &lost);
+    dp_coord_hello(w->c, w->now_ns, "n2", 500, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_FENCED);
+    dp_coord_hello(w->c, w->now_ns, "n0", 500, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_OK);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_string_equal(text_of(o, "state"), "training");
+    assert_string_equal(text_of(json_object_get(o, "layout"), "text"), "0-7");
+    json_decref(o);
+    end(w);
+}
+
+/* The next step of a job finds in the journal what the last one did to the job, and only that. */
+static void a_step_after_the_end_knows_the_job(void **state)
+{
+    (void)state;
+    struct world *w = begin(23);
+    struct dp_msg_hello m = {.job_id = 7, .step_id = 1, .n_workers = 1, .n_layers = 8, .epoch = 1,
+                             .steps_total = 100, .microbatches = 8, .tokens_per_microbatch = 64, .cut = {0, 8}};
+    struct dp_msg_welcome v;
+    struct dp_err err;
+    json_t *o;
+
+    world_start(w);
+    world_run(w, 90.0, false);
+    dp_coord_end(w->c, w->now_ns, "the step ended");
+    assert_int_equal(world_count(w, DP_REC_END), 1);
+    dp_coord_destroy(w->c);
+    w->job.n_nodes = 1; /* as Slurm shows it now */
+    w->c = dp_coord_create(&w->job, &w->limits, &w->ops, w, &err);
+    for (uint32_t i = 0; i < w->n_records; i++)
+        assert_int_equal(dp_coord_replay(w->c, w->record[i].type, w->record[i].payload, w->record[i].bytes, &err), 0);
+    assert_true(dp_coord_is_over(w->c));
+    assert_int_equal(dp_coord_begin(w->c, w->now_ns, &err), 0);
+    dp_coord_hello(w->c, w->now_ns, "n2", 500, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_FENCED);
+    dp_coord_hello(w->c, w->now_ns, "n0", 500, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_OK);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_string_equal(text_of(o, "state"), "training");
+    assert_int_equal(int_of(json_object_get(o, "job"), "shrinks_used"), 1);
+    assert_string_equal(text_of(json_array_get(json_object_get(o, "slots"), 3), "state"), "released");
+    json_decref(o);
+    end(w);
+}
+
+/* --- time --- */
+
+static json_t *report_of(struct world *w)
+{
+    return dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
+}
+
+/* Steps of 3 s with a vote timeout of 5 s: the votes of a boundary may take five steps. */
+static void votes_may_take_some_steps(void **state)
+{
+    (void)state;
+    struct world *w = begin(31);
+    struct dp_err err;
+    json_t *o;
+
+    w->limits.mode = DP_MODE_BALANCE;
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    w->vote_ms = 9000;
+    world_start(w);
+    world_run(w, 4.0, false);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-2|3|4-5|6-7", &err), 0);
+    world_run(w, 12.0, false);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 0);
+    o = report_of(w);
+    assert_non_null(strstr(text_of(json_array_get(json_object_get(o, "handovers"), 0), "reason"), "within 5 s"));
+    json_decref(o);
+    w->step_ns = 3000000000ull;
+    world_run(w, 6.0, false);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-2|3|4-5|6-7", &err), 0);
+    world_run(w, 12.0, false);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
+    end(w);
+}
+
+/* Before: the median of warm steps of the start layout. After: that of the last steps of the last. */
+static void throughput_is_that_of_steady_steps(void **state)
+{
+    (void)state;
+    struct world *w = begin(32);
+    json_t *o;
+
+    w->limits.mode = DP_MODE_OBSERVE;
+    w->step_ns = 900000000; /* cold */
+    world_start(w);
+    world_run(w, 2.0, false);
+    w->step_ns = 100000000;
+    world_run(w, 5.0, false);
+    w->step_ns = 40000000;
+    world_run(w, 30.0, false);
+    o = report_of(w);
+    assert_int_equal(json_number_value(json_object_get(json_object_get(o, "throughput_start"), "step_ms")), 100);
+    assert_int_equal(json_number_value(json_object_get(json_object_get(o, "throughput_now"), "step_ms")), 40);
+    json_decref(o);
+    end(w);
+}
+
+/* A stopped worker is named, no hand-over is started, nothing is ended; when it runs, so does the run. */
+static void a_worker_that_hangs_is_named(void **state)
+{
+    (void)state;
+    struct world *w = begin(36);
+    struct dp_err err;
+    json_t *o;
+
+    w->limits.stall_s = 30.0;
+    w->limits.mode = DP_MODE_BALANCE;
+    world_start(w);
+    world_run(w, 5.0, false);
+    w->worker[2].hangs = true;
+    world_run(w, 25.0, false);
+    o = report_of(w);
+    assert_string_equal(text_of(o, "state"), "training");
+    json_decref(o);
+    world_run(w, 15.0, false);
+    o = report_of(w);
+    assert_string_equal(text_of(o, "state"), "stalled");
+    assert_string_equal(text_of(o, "state_text"), "stalled: worker 2 on n2 does not answer");
+    json_decref(o);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-2|3|4-5|6-7", &err), -1);
+    assert_non_null(strstr(err.text, "worker 2 on n2"));
+    w->worker[2].hangs = false;
+    world_run(w, 3.0, false);
+    o = report_of(w);
+    assert_string_equal(text_of(o, "state"), "training");
+    json_decref(o);
+    w->step_ns = 20000000000ull; /* steps of 20 s may be silent for 100 */
+    world_run(w, 20.0, false);
+    w->worker[1].hangs = true;
+    world_run(w, 80.0, false);
+    o = report_of(w);
+    assert_string_equal(text_of(o, "state"), "training");
+    json_decref(o);
+    world_run(w, 30.0, false);
+    o = report_of(w);
+    assert_string_equal(text_of(o, "state_text"), "stalled: worker 1 on n1 does not answer");
+    json_decref(o);
+    end(w);
+}
+
+/* Whoever saved and left early leaves no run that "trains" behind. */
+static void a_run_without_workers_has_ended(void **state)
+{
+    (void)state;
+    struct world *w = begin(33);
+    json_t *o;
+
+    w->limits.mode = DP_MODE_OBSERVE;
+    world_start(w);
+    world_run(w, 5.0, false);
+    assert_false(dp_coord_all_left(w->c));
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        struct dp_msg_goodbye bye = {.rank = r, .how = DP_BYE_SAVED, .step = 20};
+
+        dp_coord_goodbye(w->c, w->now_ns, &bye);
+    }
+    assert_true(dp_coord_all_left(w->c));
+    o = report_of(w);
+    assert_string_equal(text_of(o, "state"), "ended");
+    json_decref(o);
+    end(w);
+}
+
+/* A proof counts once, however often it is said. */
+static void a_repeated_proof_changes_nothing(void **state)
+{
+    (void)state;
+    struct world *w = begin(21);
+    struct dp_msg_slot_gone m = {.job_id = 7, .gone = 1};
+    uint32_t n;
+
+    world_start(w);
+    world_run(w, 90.0, false);
+    assert_true(world_is_settled(w));
+    n = w->n_records;
+    m.incarnation = dp_coord_incarnation(w->c);
+    for (int i = 0; i < W_MAX; i++)
+        dp_coord_slot_gone(w->c, w->now_ns, w->job.node[i], &m);
+    m.gone = 0;
+    for (int i = 0; i < W_MAX; i++)
+        dp_coord_slot_gone(w->c, w->now_ns, w->job.node[i], &m);
+    assert_int_equal(w->n_records, n);
+    assert_true(world_is_settled(w));
+    end(w);
+}
+
+/* A journal that lost a commit: its workers are ahead of it. Nothing is guessed. */
+static void workers_newer_than_the_journal_are_refused(void **state)
+{
+    (void)state;
+    struct world *w = begin(22);
+    struct dp_msg_hello m = {.job_id = 7, .n_workers = 4, .n_layers = 8, .steps_total = W_STEPS,
+                             .microbatches = 8, .tokens_per_microbatch = 64};
+    struct dp_msg_welcome v;
+    struct dp_coord *c;
+    struct dp_err err;
+
+    world_start(w);
+    world_run(w, 90.0, false);
+    c = dp_coord_create(&w->job, &w->limits, &w->ops, w, &err);
+    for (uint32_t i = 0; i < w->n_records && w->record[i].type != DP_REC_COMMIT; i++)
+        assert_int_equal(dp_coord_replay(c, w->record[i].type, w->record[i].payload, w->record[i].bytes, &err), 0);
+    assert_int_equal(dp_coord_begin(c, w->now_ns, &err), 0);
+    m.epoch = w->worker[0].layout.epoch;
+    memcpy(m.cut, w->worker[0].layout.cut, sizeof m.cut);
+    dp_coord_hello(c, w->now_ns, "n0", 100, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_DENIED);
+    assert_non_null(strstr(v.text, "has layout epoch 2, the run is at 1"));
+    dp_coord_destroy(c);
+    end(w);
+}
+
+static void bad_records_are_refused(void **state)
+{
+    (void)state;
+    struct world *w = begin(20);
+    struct dp_job_info job;
+    struct dp_coord *c;
+    struct dp_err err;
+
+    world_start(w);
+    world_run(w, 90.0, false);
+    job = w->job;
+    for (uint32_t i = 0; i < w->n_records; i++)
+        for (uint32_t cutoff = 0; cutoff < w->record[i].bytes; cutoff += 3) {
+            int rc = 0;
+
+            c = dp_coord_create(&job, &w->limits, &w->ops, w, &err);
+            for (uint32_t k = 0; k < i && rc == 0; k++)
+                rc = dp_coord_replay(c, w->record[k].type, w->record[k].payload, w->record[k].bytes, &err);
+            assert_int_equal(rc, 0);
+            assert_int_equal(dp_coord_replay(c, w->record[i].type, w->record[i].payload, cutoff, &err), -1);
+            dp_coord_destroy(c);
+        }
+    job.job_id = 8;
+    c = dp_coord_create(&job, &w->limits, &w->ops, w, &err);
+    for (uint32_t i = 0; i < w->n_records; i++)
+        if (w->record[i].type == DP_REC_START) {
+            assert_int_equal(dp_coord_replay(c, DP_REC_START, w->record[i].payload, w->record[i].bytes, &err), -1);
+            assert_non_null(strstr(err.text, "this is job 8"));
+            break;
+        }
+    dp_coord_destroy(c);
+    end(w);
+}
+
+/* --- everything at once --- */
+
+static void campaign(uint64_t seed, uint64_t total[6])
+{
+    struct world *w = begin(seed);
+    uint32_t tries = 0;
+
+    w->loss_percent = seed % 3 ? 20 : 5;
+    w->fault_percent = 1 + seed % 5;
+    w->crash_percent = seed % 4 ? 8 : 0;
+    w->full_percent = seed % 5 ? 0 : 15;
+    w->no_percent = seed % 2 ? 5 : 0;
+    w->job.shrinks_allowed = seed % 2 ? 1 : 50;
+    w->limits.min_devices = 1 + seed % 3;
+    world_start(w);
+    world_run(w, 70.0, true);
+    w->loss_percent = w->fault_percent = w->crash_percent = w->full_percent = w->no_percent = 0; /* faults stop */
+    memset(w->is_stuck, 0, sizeof w->is_stuck);
+    do
+        world_run(w, 20.0, false);
+    while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
+    if (tries == 20 && !w->broken[0])
+        snprintf(w->broken, sizeof w->broken, "not settled after the faults stopped");
+    total[0] += w->n_crashes;
+    total[1] += world_count(w, DP_REC_COMMIT);
+    total[2] += world_count(w, DP_REC_ABORT);
+    total[3] += world_count(w, DP_REC_RELEASED);
+    total[4] += w->n_lost_updates;
+    total[5] += w->n_refused_starts;
+    if (w->broken[0]) {
+        json_t *o = w->c ? dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS) : NULL;
+
+        if (o && getenv("DP_SEED"))
+            json_dumpf(o, stderr, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+        json_decref(o);
+        fail_msg("seed %llu: %s", (unsigned long long)seed, w->broken);
+    }
+    end(w);
+}
+
+static void campaigns(void **state)
+{
+    (void)state;
+    const char *n = getenv("DP_CAMPAIGNS"), *one = getenv("DP_SEED");
+    uint64_t total[6] = {0}, last = n ? strtoull(n, NULL, 10) : CAMPAIGNS, first = 0;
+
+    if (one) {
+        first = strtoull(one, NULL, 10);
+        last = first + 1;
+    }
+    for (uint64_t seed = first; seed < last; seed++)
+        campaign(seed, total);
+    print_message("# %llu campaigns: %llu coordinator crashes, %llu commits, %llu aborts, %llu slots released, "
+                  "%llu updates lost by slurmctld, %llu starts refused\n",
+                  (unsigned long long)(last - first), (unsigned long long)total[0], (unsigned long long)total[1],
+                  (unsigned long long)total[2], (unsigned long long)total[3], (unsigned long long)total[4],
+                  (unsigned long long)total[5]);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_run_packs_and_gives_back),
+    cmocka_unit_test(the_document_names_every_key),
+    cmocka_unit_test(many_shrinks_release_step_by_step),
+    cmocka_unit_test(modes_and_pause),
+    cmocka_unit_test(min_devices_is_kept),
+    cmocka_unit_test(the_only_shrink_takes_the_better_set),
+    cmocka_unit_test(memory_is_kept),
+    cmocka_unit_test(layout_by_hand),
+    cmocka_unit_test(a_no_aborts_and_the_layout_stays),
+    cmocka_unit_test(a_crash_at_every_record),
+    cmocka_unit_test(a_forgotten_release_is_repeated),
+    cmocka_unit_test(no_proof_no_release),
+    cmocka_unit_test(a_lost_worker_fails_the_run),
+    cmocka_unit_test(a_voter_lost_before_the_decision_aborts),
+    cmocka_unit_test(a_requeued_job_ends_everything),
+    cmocka_unit_test(garbage_is_dropped_and_counted),
+    cmocka_unit_test(hello_that_contradicts_is_denied),
+    cmocka_unit_test(a_new_step_goes_on_without_the_dead_slots),
+    cmocka_unit_test(a_step_after_the_end_knows_the_job),
+    cmocka_unit_test(votes_may_take_some_steps),
+    cmocka_unit_test(throughput_is_that_of_steady_steps),
+    cmocka_unit_test(a_worker_that_hangs_is_named),
+    cmocka_unit_test(a_run_without_workers_has_ended),
+    cmocka_unit_test(a_repeated_proof_changes_nothing),
+    cmocka_unit_test(workers_newer_than_the_journal_are_refused),
+    cmocka_unit_test(bad_records_are_refused),
+    cmocka_unit_test(campaigns),
+};
+TEST_MAIN("coordinator", tests)

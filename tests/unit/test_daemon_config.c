@@ -1,0 +1,193 @@
+/* etc/dynpipe.conf is the table of keys; users tighten what it allows. */
+#include "config.h"
+
+#include "tests/unit/unit.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/daemon_config.h"
+
+static char path[] = "/tmp/dp-conf-XXXXXX";
+
+static struct dp_config *load_text(const char *text, struct dp_err *err)
+{
+    int fd = open(path, O_WRONLY | O_TRUNC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return dp_config_load(path, "n1", err);
+}
+
+static char *slurp(const char *name)
+{
+    FILE *f = fopen(name, "r");
+    char *text = calloc(1, 1 << 16);
+
+    assert_non_null(f);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (1 << 16) - 1, f) > 0);
+    fclose(f);
+    return text;
+}
+
+/* The file in etc/ says what the table says, and says all of it. */
+static void etc_agrees_with_the_table(void **state)
+{
+    const char *src = getenv("DP_SRCDIR");
+    struct dp_config *table = dp_config_load(NULL, "n1", NULL), *etc;
+    struct dp_err err = {0};
+    char *etc_text, *printed, name[512];
+    FILE *f = fopen(path, "w");
+
+    (void)state;
+    snprintf(name, sizeof name, "%s/etc/dynpipe.conf", src ? src : ".");
+    etc_text = slurp(name);
+    assert_non_null(f);
+    dp_config_print(f);
+    fclose(f);
+    printed = slurp(path);
+    assert_non_null(strstr(etc_text, printed));
+    etc = load_text(etc_text, &err);
+    assert_non_null(etc);
+    assert_non_null(table);
+    assert_memory_equal(table, etc, sizeof *table);
+    assert_string_equal(etc->socket, "/run/dynpipe/n1.sock");
+    dp_config_destroy(table);
+    dp_config_destroy(etc);
+    free(etc_text);
+    free(printed);
+}
+
+static void partitions_override_and_nodes_resolve(void **state)
+{
+    struct dp_msg_step_start asked = {0};
+    struct dp_node_entry node;
+    struct dp_run_limits limits;
+    struct dp_err err = {0};
+    char note[256];
+    struct dp_config *c = load_text("daemon: { port = 7000; };\n"
+                                    "run: { cooldown_s = 5.0; };\n"
+                                    "partitions = ( { name = \"debug\"; max_mode = \"observe\"; cooldown_s = 60.0; } );\n"
+                                    "nodes = ( { name = \"n1\"; address = \"127.0.0.1\"; port = 7001; },\n"
+                                    "          { name = \"n2\"; address = \"127.0.0.1\"; port = 7002; },\n"
+                                    "          { name = \"n3\"; } );\n",
+                                    &err);
+
+    (void)state;
+    assert_non_null(c);
+    dp_config_limits(c, "debug", &asked, &limits, note);
+    assert_int_equal(limits.mode, DP_MODE_OBSERVE);
+    assert_true(limits.cooldown_s == 60.0);
+    dp_config_limits(c, "main", &asked, &limits, note);
+    assert_int_equal(limits.mode, DP_MODE_RELEASE);
+    assert_true(limits.cooldown_s == 5.0);
+    assert_string_equal(note, "");
+    dp_config_find_node(c, "n2", &node);
+    assert_string_equal(node.address, "127.0.0.1");
+    assert_int_equal(node.port, 7002);
+    dp_config_find_node(c, "n3", &node);
+    assert_int_equal(node.port, 7000);
+    dp_config_find_node(c, "elsewhere", &node);
+    assert_string_equal(node.address, "elsewhere");
+    assert_true(dp_config_is_shared_host(c, "n1"));
+    assert_false(dp_config_is_shared_host(c, "n3"));
+    dp_config_destroy(c);
+}
+
+static void users_tighten_only(void **state)
+{
+    struct dp_msg_step_start asked = {.options_set = 0xff, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST,
+                                      .min_gpus = 1, .max_slowdown = 90, .policy = "mine"};
+    struct dp_run_limits limits;
+    struct dp_err err = {0};
+    char note[256];
+    struct dp_config *c = load_text("run: { max_mode = \"balance\"; default_mode = \"observe\"; min_devices = 2;\n"
+                                    "max_slowdown = 10.0; policies = \"keep,time\"; policy = \"time\"; };\n",
+                                    &err);
+
+    (void)state;
+    assert_non_null(c);
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_int_equal(limits.mode, DP_MODE_BALANCE);
+    assert_int_equal(limits.min_devices, 2);
+    assert_true(limits.max_slowdown == 10.0);
+    assert_string_equal(limits.policy, "time");
+    assert_int_equal(limits.reference, DP_REF_BEST);
+    assert_true(note[0] != '\0');
+    asked.mode = DP_MODE_OFF;
+    asked.min_gpus = 4;
+    asked.max_slowdown = 1;
+    snprintf(asked.policy, sizeof asked.policy, "keep");
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_int_equal(limits.mode, DP_MODE_OFF);
+    assert_int_equal(limits.min_devices, 4);
+    assert_true(limits.max_slowdown == 1);
+    assert_string_equal(limits.policy, "keep");
+    assert_string_equal(note, "");
+    snprintf(asked.policy, sizeof asked.policy, "ee"); /* part of a name is no name */
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_string_equal(limits.policy, "time");
+    asked.max_slowdown = strtod("nan", NULL);
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_true(limits.max_slowdown == 10.0);
+    dp_config_destroy(c);
+}
+
+static void refuses_with_file_and_line(void **state)
+{
+    static const char *const bad[] = {
+        "\nrun: { polcy = \"time\"; };\n",
+        "\nnodes = ( { name = \"a\"; colour = 1; } );\n",
+        "\nnodes = ( { address = \"a\"; } );\n",
+        "\npartitions = ( { name = \"a\"; max_mode = \"all\"; } );\n",
+        "\nnodes = 5;\n",
+    };
+    struct dp_err err;
+    char where[64];
+
+    (void)state;
+    snprintf(where, sizeof where, "%s:2: ", path);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memset(&err, 0, sizeof err);
+        assert_null(load_text(bad[i], &err));
+        assert_memory_equal(err.text, where, strlen(where));
+    }
+    assert_null(load_text("run: { policy = \"none\"; };\n", &err));
+    assert_null(load_text("run: { max_slowdown = 1.0; };\n", &err)); /* below the default_slowdown */
+    assert_int_equal(chmod(path, 0620), 0);
+    assert_null(load_text("", &err));
+    assert_int_equal(err.code, DP_EAUTH);
+    assert_int_equal(chmod(path, 0600), 0);
+}
+
+static int setup(void **state)
+{
+    int fd = mkstemp(path);
+
+    (void)state;
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(etc_agrees_with_the_table),
+        cmocka_unit_test(partitions_override_and_nodes_resolve),
+        cmocka_unit_test(users_tighten_only),
+        cmocka_unit_test(refuses_with_file_and_line),
+    };
+
+    return cmocka_run_group_tests_name("daemon_config", tests, setup, teardown);
+}

@@ -1,0 +1,335 @@
+/* Emptying a slot: what belongs to (job, node) is ended and nothing else is, and there is no proof
+ * while anything is left. Real processes, told apart by their environment as Slurm sets it. */
+#include "config.h"
+
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "daemon/helper.h"
+#include "daemon/fence.h"
+#include "daemon/procscan.h"
+
+/* A number that no other run of this test on the machine uses: the fence ends all of a job. */
+#define JOB (1000000000u + 4u * (uint32_t)getpid())
+
+static char lock_path[] = "/tmp/dp-fence-XXXXXX";
+static uint8_t result_bytes[DP_HELPER_RESULT_MAX];
+
+static const char *const socket_path = "/run/a.sock";
+static const char *task_socket = "/run/a.sock"; /* what the next process is given */
+
+/* The program runs itself as a process of a job: argv[1] says what it does about signals. */
+static void act(const char *how)
+{
+    if (!strcmp(how, "stubborn"))
+        signal(SIGTERM, SIG_IGN);
+    if (!strcmp(how, "detached") && fork() > 0)
+        _exit(0);
+    if (!strcmp(how, "detached"))
+        setsid();
+    if (!strcmp(how, "parent") && fork() == 0) {
+        char *const argv[] = {(char *)"test_fence", (char *)"child", NULL}, *const env[] = {NULL};
+
+        execve("/proc/self/exe", argv, env); /* a child that says nothing about the job */
+        _exit(1);
+    }
+    if (write(STDOUT_FILENO, "x", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+/* Start one with a job and node in its environment; returns when it (and its child) runs. */
+static pid_t start_process(const char *how, uint32_t job, const char *node)
+{
+    char job_env[64], node_env[64], socket_env[64];
+    char *env[] = {job_env, node_env, socket_env, NULL};
+    char *argv[] = {(char *)"test_fence", (char *)(uintptr_t)how, NULL};
+    int fds[2], n_ready = strcmp(how, "parent") ? 1 : 2;
+    pid_t pid;
+    char byte;
+
+    snprintf(job_env, sizeof job_env, "SLURM_JOB_ID=%u", job);
+    snprintf(node_env, sizeof node_env, "SLURMD_NODENAME=%s", node ? node : "");
+    snprintf(socket_env, sizeof socket_env, "DYNPIPE_SOCKET=%s", task_socket);
+    if (!node)
+        env[1] = NULL;
+    assert_int_equal(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0) {
+        dup2(fds[1], STDOUT_FILENO);
+        close(fds[0]);
+        close(fds[1]);
+        execve("/proc/self/exe", argv, env);
+        _exit(1);
+    }
+    close(fds[1]);
+    while (n_ready-- > 0)
+        assert_int_equal(read(fds[0], &byte, 1), 1);
+    close(fds[0]);
+    return pid;
+}
+
+static void run_fence(struct dp_fence_result *r, uint32_t grace_ms, uint32_t timeout_ms, bool is_shared)
+{
+    struct dp_fence_request q = {.job_id = JOB, .uid = geteuid(), .is_shared_host = is_shared, .grace_ms = grace_ms,
+                                 .timeout_ms = timeout_ms};
+
+    snprintf(q.node, sizeof q.node, "n1");
+    snprintf(q.socket, sizeof q.socket, "%s", socket_path);
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    assert_int_equal(dp_fence_work(&q, sizeof q, result_bytes), sizeof *r);
+    memcpy(r, result_bytes, sizeof *r);
+}
+
+/* A root-owned copy of sleep(1) under the name of Slurm's, run by another user as a process of the job. */
+static pid_t start_as_slurmstepd(const char *path, uid_t uid)
+{
+    char job_env[64], *const env[] = {job_env, NULL}, *const argv[] = {(char *)"slurmstepd", (char *)"1000", NULL};
+    int fds[2];
+    pid_t pid;
+    char byte;
+
+    snprintf(job_env, sizeof job_env, "SLURM_JOB_ID=%u", JOB);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        if (setresuid(uid, uid, uid) == 0)
+            execve(path, argv, env);
+        _exit(write(fds[1], "x", 1) == 1);
+    }
+    close(fds[1]);
+    assert_int_equal(read(fds[0], &byte, 1), 0); /* closed by exec */
+    close(fds[0]);
+    return pid;
+}
+
+static void copy_program(const char *from, const char *to)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    char buf[4096];
+    ssize_t n;
+
+    assert_true(in >= 0 && out >= 0);
+    while ((n = read(in, buf, sizeof buf)) > 0)
+        assert_int_equal(write(out, buf, (size_t)n), n);
+    close(in);
+    close(out);
+    assert_int_equal(chmod(to, 0755), 0);
+}
+
+static bool is_alive(pid_t pid)
+{
+    return waitpid(pid, NULL, WNOHANG) == 0;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* Slurm's slurmstepd is left alone; a user who runs it himself does not escape by that. */
+static void a_users_own_slurmstepd_is_ended(void **state)
+{
+    char folder[] = "/tmp/dp-stepd-XXXXXX", path[64];
+    struct dp_fence_request q = {.job_id = JOB, .uid = 65534, .timeout_ms = 5000};
+    struct dp_fence_result r;
+    pid_t pid;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chmod(folder, 0755), 0);
+    snprintf(path, sizeof path, "%s/slurmstepd", folder);
+    copy_program("/bin/sleep", path);
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    pid = start_as_slurmstepd(path, q.uid);
+    dp_fence_work(&q, sizeof q, result_bytes);
+    memcpy(&r, result_bytes, sizeof r);
+    assert_int_equal(r.n_polite, 1);
+    assert_true(r.gone);
+    assert_false(is_alive(pid));
+    unlink(path);
+    rmdir(folder);
+}
+
+static void empty_is_proved_at_once(void **state)
+{
+    struct dp_fence_result r;
+
+    (void)state;
+    run_fence(&r, 1000, 5000, true);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 0);
+    assert_true(r.took_ns >= 200000000u && r.took_ns < 2000000000u);
+    print_message("# proof of an empty slot: %.0f ms\n", (double)r.took_ns / 1e6);
+}
+
+static void ends_with_term(void **state)
+{
+    struct dp_fence_result r;
+    pid_t pid = start_process("plain", JOB, "n1");
+
+    (void)state;
+    run_fence(&r, 50, 10000, true);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 1);
+    assert_true(r.n_term >= 1);
+    assert_int_equal(r.n_kill, 0);
+    assert_false(is_alive(pid));
+}
+
+static void ends_the_stubborn_the_stopped_and_the_detached(void **state)
+{
+    struct dp_fence_result r;
+    pid_t stubborn = start_process("stubborn", JOB, "n1"), stopped = start_process("stubborn", JOB, "n1");
+    pid_t detached = start_process("detached", JOB, "n1"); /* its child lives on */
+
+    (void)state;
+    kill(stopped, SIGSTOP);
+    run_fence(&r, 50, 15000, true);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 3);
+    assert_true(r.n_kill >= 2);
+    assert_false(is_alive(stubborn));
+    assert_false(is_alive(stopped));
+    assert_false(is_alive(detached));
+    print_message("# two that ignore TERM, one detached: %.0f ms\n", (double)r.took_ns / 1e6);
+}
+
+static void ends_children_that_say_nothing(void **state)
+{
+    struct dp_fence_result r;
+    pid_t parent = start_process("parent", JOB, "n1");
+
+    (void)state;
+    run_fence(&r, 50, 10000, true);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 2);
+    assert_false(is_alive(parent));
+}
+
+static void leaves_others_alone(void **state)
+{
+    struct dp_fence_result r;
+    pid_t other_job = start_process("plain", JOB + 1, "n1"), other_node = start_process("plain", JOB, "n2");
+    pid_t client = start_process("plain", JOB, NULL); /* salloc's shell on the same machine */
+
+    (void)state;
+    run_fence(&r, 50, 5000, true);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 0);
+    assert_true(is_alive(other_job));
+    assert_true(is_alive(other_node));
+    assert_true(is_alive(client));
+    end(client);
+    /* Where one slurmd has the machine, the name of the node in the environment proves nothing. */
+    run_fence(&r, 50, 5000, false);
+    assert_true(r.gone);
+    assert_true(is_alive(other_job));
+    assert_false(is_alive(other_node));
+    end(other_job);
+}
+
+/* Two private Slurms of one user on one machine: the same job id, the same node name. */
+static void leaves_another_cluster_alone(void **state)
+{
+    struct dp_fence_result r;
+    pid_t pid;
+
+    (void)state;
+    task_socket = "/run/b.sock";
+    pid = start_process("plain", JOB, "n1");
+    task_socket = socket_path;
+    run_fence(&r, 0, 5000, true);
+    assert_true(r.gone);
+    assert_true(is_alive(pid));
+    run_fence(&r, 0, 5000, false); /* alone on its machine a daemon takes no such excuse */
+    assert_true(r.gone);
+    assert_false(is_alive(pid));
+}
+
+static void a_held_lock_is_no_proof(void **state)
+{
+    struct dp_fence_result r;
+    int fd = open(lock_path, O_RDWR);
+
+    (void)state;
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    run_fence(&r, 50, 400, true);
+    assert_false(r.gone);
+    assert_non_null(strstr(r.text, "device lock"));
+    close(fd);
+    run_fence(&r, 50, 400, true);
+    assert_true(r.gone);
+}
+
+static void a_pid_given_away_is_not_hit(void **state)
+{
+    struct dp_fence_request q = {.job_id = JOB, .uid = geteuid(), .grace_ms = 10, .timeout_ms = 3000, .n_pids = 1};
+    struct dp_fence_result r;
+    pid_t other = start_process("plain", JOB + 2, "n1");
+
+    (void)state;
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    q.pid[0].pid = (uint32_t)other;
+    q.pid[0].start_ticks = dp_process_start((uint32_t)other) + 1; /* another life of that number */
+    dp_fence_work(&q, sizeof q, result_bytes);
+    memcpy(&r, result_bytes, sizeof r);
+    assert_true(r.gone);
+    assert_true(is_alive(other));
+    q.pid[0].start_ticks--; /* a registered worker, whatever its environment says */
+    dp_fence_work(&q, sizeof q, result_bytes);
+    memcpy(&r, result_bytes, sizeof r);
+    assert_true(r.gone);
+    assert_false(is_alive(other));
+}
+
+static int setup(void **state)
+{
+    int fd = mkstemp(lock_path);
+
+    (void)state;
+    close(fd);
+    /* Orphans come to us, so that none is left over as a zombie of somebody else. */
+    return prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    return unlink(lock_path);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_is_proved_at_once),
+        cmocka_unit_test(a_users_own_slurmstepd_is_ended),
+        cmocka_unit_test(ends_with_term),
+        cmocka_unit_test(ends_the_stubborn_the_stopped_and_the_detached),
+        cmocka_unit_test(ends_children_that_say_nothing),
+        cmocka_unit_test(leaves_others_alone),
+        cmocka_unit_test(leaves_another_cluster_alone),
+        cmocka_unit_test(a_held_lock_is_no_proof),
+        cmocka_unit_test(a_pid_given_away_is_not_hit),
+    };
+
+    if (argc > 1)
+        act(argv[1]);
+    return cmocka_run_group_tests_name("fence", tests, setup, teardown);
+}

@@ -1,0 +1,351 @@
+/* The elementwise and row-wise ops of the CPU backend, every version, against the double reference:
+ * sizes around every vector width, noise in outputs, guards around buffers, and the same bits at
+ * another address. */
+#include "tests/unit/kernels_util.h"
+
+static const int64_t sizes[] = {1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 97, 127, 768};
+#define N_SIZES (sizeof sizes / sizeof sizes[0])
+
+/* Run the test of one version for all sizes. */
+static void each_size(void (*test)(struct dp_backend *be, int64_t n, const char *what))
+{
+    for (int v = 0; v < N_VERSIONS; v++) {
+        struct dp_backend *be = open_version(v);
+
+        for (size_t i = 0; be && i < N_SIZES; i++)
+            test(be, sizes[i], version_names[v]);
+        dp_backend_destroy(be);
+    }
+}
+
+static void gelu_case(struct dp_backend *be, int64_t n, const char *what)
+{
+    struct buf x = buf_noise(n, 1, 1), y = buf_noise(n, 2, 2), x2, y2 = buf_noise(n, 0, 3), dy, dx, dx2;
+    double *xd, *dyd, *want = malloc((size_t)n * sizeof *want);
+
+    for (int64_t i = 0; i < n; i++)
+        x.p[i] *= 5.0f;
+    x2 = buf_copy(x, 5);
+    dy = buf_noise(n, 3, 4);
+    dx = buf_noise(n, 1, 5);
+    dx2 = buf_copy(dy, 2);
+    xd = buf_double(x);
+    dyd = buf_double(dy);
+    CHECK_OP(be, gelu, .n = n, .y = y.p, .x = x.p);
+    CHECK_OP(be, gelu, .n = n, .y = y2.p, .x = x2.p);
+    dp_ref_gelu_f64(n, want, xd);
+    check_close(y.p, want, n, 5e-7, what);
+    check_same(y, y2, what);
+    CHECK_OP(be, gelu_bwd, .n = n, .dx = dx.p, .dy = dy.p, .x = x.p);
+    CHECK_OP(be, gelu_bwd, .n = n, .dx = dx2.p, .dy = dx2.p, .x = x2.p); /* in place */
+    dp_ref_gelu_bwd_f64(n, want, dyd, xd);
+    check_close(dx.p, want, n, 5e-7, what);
+    check_same(dx, dx2, what);
+    buf_free(x, what), buf_free(x2, what), buf_free(y, what), buf_free(y2, what);
+    buf_free(dy, what), buf_free(dx, what), buf_free(dx2, what);
+    free(xd), free(dyd), free(want);
+}
+
+static void gelu_sizes(void **state)
+{
+    (void)state;
+    each_size(gelu_case);
+}
+
+/* Over all magnitudes: accurate relative to the result, and far out exactly x or 0. */
+static void gelu_range(void **state)
+{
+    (void)state;
+    for (int v = 0; v < N_VERSIONS; v++) {
+        struct dp_backend *be = open_version(v);
+        const float odd[] = {0.0f, -0.0f, 1e30f, -1e30f, 1e-40f, -1e-40f, 88.0f, -88.0f, INFINITY, NAN};
+        float y[10], dx[10], one[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+        if (!be)
+            continue;
+        for (int step = -4000; step < 4000; step++) {
+            float x = (float)step / 400.0f, got, slope, dy = 1.0f;
+            double xd = (double)x, want;
+
+            CHECK_OP(be, gelu, .n = 1, .y = &got, .x = &x);
+            CHECK_OP(be, gelu_bwd, .n = 1, .dx = &slope, .dy = &dy, .x = &x);
+            dp_ref_gelu_f64(1, &want, &xd);
+            /* the exponent 2u reaches -88: an ulp of it is 8e-6 of the result */
+            if (!(fabs((double)got - want) <= 2e-5 * fabs(want) + 1e-37))
+                fail_msg("%s: gelu(%g) = %.9g, want %.9g", version_names[v], xd, (double)got, want);
+        }
+        CHECK_OP(be, gelu, .n = 10, .y = y, .x = odd);
+        CHECK_OP(be, gelu_bwd, .n = 10, .dx = dx, .dy = one, .x = odd);
+        assert_true(y[0] == 0 && y[1] == 0 && y[2] == 1e30f && y[3] == 0 && y[6] == 88.0f && y[7] == 0);
+        assert_true(isnan(y[9]) && isnan(dx[9]));
+        assert_true(dx[0] == 0.5f && dx[2] == 1.0f && dx[3] == 0.0f && dx[6] == 1.0f && dx[7] == 0.0f);
+        dp_backend_destroy(be);
+    }
+}
+
+static void add_case(struct dp_backend *be, int64_t n, const char *what)
+{
+    struct buf a = buf_noise(n, 1, 1), b = buf_noise(n, 3, 2), y = buf_noise(n, 2, 3), a2 = buf_copy(a, 0);
+
+    CHECK_OP(be, add, .n = n, .y = y.p, .a = a.p, .b = b.p);
+    CHECK_OP(be, add, .n = n, .y = a2.p, .a = a2.p, .b = b.p);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(y.p[i] == a.p[i] + b.p[i] && a2.p[i] == y.p[i]);
+    buf_free(a, what), buf_free(b, what), buf_free(y, what), buf_free(a2, what);
+}
+
+static void add_sizes(void **state)
+{
+    (void)state;
+    each_size(add_case);
+}
+
+static void layernorm_case(struct dp_backend *be, int64_t c, const char *what)
+{
+    const int64_t n = 5;
+    struct buf x = buf_noise(n * c, 1, 1), gamma = buf_noise(c, 1, 2), beta = buf_noise(c, 2, 3);
+    struct buf dy = buf_noise(n * c, 3, 4), y[2], mean[2], rstd[2], dx[2], dgamma[2], dbeta[2];
+    double *xd = buf_double(x), *gd = buf_double(gamma), *bd = buf_double(beta), *dyd = buf_double(dy);
+    double *yd = malloc((size_t)(n * c) * sizeof *yd), md[5], rd[5];
+
+    for (int64_t i = 0; i < c; i++)
+        xd[i] = 3.0 + 0.1 * xd[i]; /* a mean far from zero in row 0 */
+    for (int64_t i = 0; i < c; i++)
+        x.p[i] = (float)xd[i], xd[i] = (double)x.p[i];
+    for (int i = 0; i < 2; i++) {
+        y[i] = buf_noise(n * c, i, 5), mean[i] = buf_noise(n, i, 6), rstd[i] = buf_noise(n, i, 7);
+        CHECK_OP(be, layernorm, .n = n, .c = c, .y = y[i].p, .mean = mean[i].p, .rstd = rstd[i].p, .x = x.p,
+                 .gamma = gamma.p, .beta = beta.p);
+    }
+    dp_ref_layernorm_f64(n, c, yd, md, rd, xd, gd, bd);
+    /* rstd reaches 316 where a row has one channel: the error of the mean grows with it */
+    check_close(mean[0].p, md, n, 1e-6, what);
+    check_close(rstd[0].p, rd, n, 3e-5, what);
+    check_close(y[0].p, yd, n * c, 3e-5, what);
+    check_same(y[0], y[1], what);
+    for (int add = 0; add < 2; add++) {
+        double *dxd = NULL, *dgd = NULL, *dbd = NULL;
+
+        for (int i = 0; i < 2; i++) {
+            dx[i] = buf_noise(n * c, i, 8), dgamma[i] = buf_noise(c, i, 9), dbeta[i] = buf_noise(c, i, 10);
+            if (i == 0)
+                dxd = buf_double(dx[0]), dgd = buf_double(dgamma[0]), dbd = buf_double(dbeta[0]);
+            CHECK_OP(be, layernorm_bwd, .n = n, .c = c, .dx = dx[i].p, .dgamma = dgamma[i].p,
+                     .dbeta = dbeta[i].p, .dy = dy.p, .x = x.p, .gamma = gamma.p, .mean = mean[0].p,
+                     .rstd = rstd[0].p, .add_to_dx = add != 0);
+        }
+        dp_ref_layernorm_bwd_f64(n, c, dxd, dgd, dbd, dyd, xd, gd, md, rd, add != 0);
+        check_close(dx[0].p, dxd, n * c, 3e-5, what);
+        check_close(dgamma[0].p, dgd, c, 3e-5, what);
+        check_close(dbeta[0].p, dbd, c, 1e-6, what);
+        check_same(dx[0], dx[1], what), check_same(dgamma[0], dgamma[1], what);
+        for (int i = 0; i < 2; i++)
+            buf_free(dx[i], what), buf_free(dgamma[i], what), buf_free(dbeta[i], what);
+        free(dxd), free(dgd), free(dbd);
+    }
+    for (int i = 0; i < 2; i++)
+        buf_free(y[i], what), buf_free(mean[i], what), buf_free(rstd[i], what);
+    buf_free(x, what), buf_free(gamma, what), buf_free(beta, what), buf_free(dy, what);
+    free(xd), free(gd), free(bd), free(dyd), free(yd);
+}
+
+static void layernorm_sizes(void **state)
+{
+    (void)state;
+    each_size(layernorm_case);
+}
+
+static void embedding_case(struct dp_backend *be, int64_t c, const char *what)
+{
+    const int64_t n = 10, t = 5, v = 6;
+    const uint32_t tokens[10] = {0, 5, 5, 2, 1, 5, 0, 3, 3, 3};
+    struct buf wte = buf_noise(v * c, 1, 1), wpe = buf_noise(t * c, 2, 2), y = buf_noise(n * c, 3, 3);
+    struct buf dwte = buf_noise(v * c, 1, 4), dwpe = buf_noise(t * c, 2, 5);
+    double *yd = malloc((size_t)(n * c) * sizeof *yd), *ted = buf_double(wte), *ped = buf_double(wpe);
+    double *dted = buf_double(dwte), *dped = buf_double(dwpe), *dyd;
+    struct dp_err err;
+
+    CHECK_OP(be, embedding, .n = n, .t = t, .c = c, .v = v, .y = y.p, .wte = wte.p, .wpe = wpe.p,
+             .tokens = tokens);
+    dp_ref_embedding_f64(n, t, c, yd, ted, ped, tokens);
+    check_close(y.p, yd, n * c, 1e-7, what);
+    CHECK_OP(be, embedding_bwd, .n = n, .t = t, .c = c, .v = v, .dwte = dwte.p, .dwpe = dwpe.p, .dy = y.p,
+             .tokens = tokens);
+    dyd = buf_double(y);
+    dp_ref_embedding_bwd_f64(n, t, c, dted, dped, dyd, tokens);
+    check_close(dwte.p, dted, v * c, 5e-7, what);
+    check_close(dwpe.p, dped, t * c, 5e-7, what);
+    assert_int_equal(be->ops->embedding(be, &(struct dp_embedding){.n = n, .t = t, .c = c, .v = 5, .y = y.p,
+                                                                   .wte = wte.p, .wpe = wpe.p,
+                                                                   .tokens = tokens}, &err), -1);
+    assert_int_equal(err.code, DP_EINVAL);
+    buf_free(wte, what), buf_free(wpe, what), buf_free(y, what), buf_free(dwte, what), buf_free(dwpe, what);
+    free(yd), free(ted), free(ped), free(dted), free(dped), free(dyd);
+}
+
+static void embedding_sizes(void **state)
+{
+    (void)state;
+    each_size(embedding_case);
+}
+
+static void cross_entropy_case(struct dp_backend *be, int64_t v, const char *what)
+{
+    const int64_t n = 4;
+    struct buf x = buf_noise(n * v, 1, 1), dx = buf_noise(n * v, 2, 2), same;
+    double loss[4], alone[4], in_place[4], want[4], *xd, *dxd = malloc((size_t)(n * v) * sizeof *dxd);
+    uint32_t targets[4] = {0, (uint32_t)(v - 1), (uint32_t)(v / 2), (uint32_t)(v / 3)};
+
+    for (int64_t i = 0; i < n * v; i++)
+        x.p[i] *= i < v ? 200.0f : 8.0f; /* row 0: all but a few probabilities vanish */
+    same = buf_copy(x, 0);
+    xd = buf_double(x);
+    CHECK_OP(be, cross_entropy, .n = n, .v = v, .dlogits = dx.p, .loss = loss, .logits = x.p,
+             .targets = targets, .scale = 0.25f);
+    CHECK_OP(be, cross_entropy, .n = n, .v = v, .loss = alone, .logits = x.p, .targets = targets);
+    CHECK_OP(be, cross_entropy, .n = n, .v = v, .dlogits = same.p, .loss = in_place, .logits = same.p,
+             .targets = targets, .scale = 0.25f);
+    dp_ref_cross_entropy_f64(n, v, dxd, want, xd, targets, 0.25);
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabs(loss[i] - want[i]) <= 2e-6 * (1.0 + fabs(want[i]))))
+            fail_msg("%s: loss %.12g, want %.12g (v %lld)", what, loss[i], want[i], (long long)v);
+        assert_true(loss[i] == alone[i] && loss[i] == in_place[i]);
+    }
+    check_close(dx.p, dxd, n * v, 5e-7, what);
+    check_same(dx, same, what);
+    targets[3] = (uint32_t)v;
+    assert_int_equal(be->ops->cross_entropy(be, &(struct dp_cross_entropy){.n = n, .v = v, .loss = loss,
+                                                                           .logits = x.p,
+                                                                           .targets = targets}, NULL), -1);
+    buf_free(x, what), buf_free(dx, what), buf_free(same, what);
+    free(xd), free(dxd);
+}
+
+static void cross_entropy_sizes(void **state)
+{
+    (void)state;
+    each_size(cross_entropy_case);
+    for (int v = 0; v < N_VERSIONS; v++) {
+        struct dp_backend *be = open_version(v);
+
+        if (be)
+            cross_entropy_case(be, 5003, version_names[v]);
+        dp_backend_destroy(be);
+    }
+}
+
+/* NaN among the logits must be seen in the loss, wherever it stands. */
+static void cross_entropy_nan(void **state)
+{
+    (void)state;
+    for (int v = 0; v < N_VERSIONS; v++) {
+        struct dp_backend *be = open_version(v);
+
+        for (int at = 0; be && at < 37; at++) {
+            float x[37] = {0};
+            double loss = 0;
+            uint32_t target = 3;
+
+            x[at] = NAN;
+            CHECK_OP(be, cross_entropy, .n = 1, .v = 37, .loss = &loss, .logits = x, .targets = &target);
+            assert_true(isnan(loss));
+        }
+        dp_backend_destroy(be);
+    }
+}
+
+static void adamw_case(struct dp_backend *be, int64_t n, const char *what)
+{
+    for (int masked = 0; masked < 2; masked++) {
+        struct buf w = buf_noise(n, 1, 1), g = buf_noise(n, 2, 2), m = buf_noise(n, 3, 3);
+        struct buf v = buf_noise(n, 1, 4), w2, g2, m2, v2;
+        uint64_t keep[16], seed = 77;
+        double *wd, *gd, *md, *vd;
+        struct dp_ref_adamw_step_f64 s = {1e-2, 0.9, 0.95, 1e-8, 0.1, 0.3, 0.2, 0.5};
+
+        for (int64_t i = 0; i < n; i++)
+            v.p[i] = fabsf(v.p[i]);
+        for (int i = 0; i < 16; i++)
+            keep[i] = rnd(&seed) ^ rnd(&seed) << 32;
+        w2 = buf_copy(w, 0), g2 = buf_copy(g, 0), m2 = buf_copy(m, 0), v2 = buf_copy(v, 0);
+        wd = buf_double(w), gd = buf_double(g), md = buf_double(m), vd = buf_double(v);
+        CHECK_OP(be, adamw, n, w.p, g.p, m.p, v.p, masked ? keep : NULL, 1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f,
+                 0.2f, 0.5f);
+        CHECK_OP(be, adamw, n, w2.p, g2.p, m2.p, v2.p, masked ? keep : NULL, 1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f,
+                 0.3f, 0.2f, 0.5f);
+        dp_ref_adamw_f64(n, wd, gd, md, vd, masked ? keep : NULL, &s);
+        check_close(w.p, wd, n, 1e-6, what);
+        check_close(m.p, md, n, 3e-7, what);
+        check_close(v.p, vd, n, 3e-7, what);
+        check_same(w, w2, what);
+        for (int64_t i = 0; i < n; i++) {
+            assert_true(g.p[i] == 0.0f);
+            if (masked && !(keep[i / 64] >> (i % 64) & 1))
+                assert_true(w.p[i] == 0.0f && m.p[i] == 0.0f && v.p[i] == 0.0f);
+        }
+        buf_free(w, what), buf_free(g, what), buf_free(m, what), buf_free(v, what);
+        buf_free(w2, what), buf_free(g2, what), buf_free(m2, what), buf_free(v2, what);
+        free(wd), free(gd), free(md), free(vd);
+    }
+}
+
+static void adamw_sizes(void **state)
+{
+    (void)state;
+    each_size(adamw_case);
+}
+
+static void sum_squares_case(struct dp_backend *be, int64_t n, const char *what)
+{
+    struct buf x = buf_noise(n * 129, 1, 1), x2 = buf_copy(x, 3); /* up to 24 blocks */
+    double *xd = buf_double(x), got = NAN, again = NAN, want = dp_ref_sum_squares_f64(n * 129, xd);
+
+    CHECK_OP(be, sum_squares, .n = n * 129, .x = x.p, .sum = &got);
+    CHECK_OP(be, sum_squares, .n = n * 129, .x = x2.p, .sum = &again);
+    if (!(fabs(got - want) <= 1e-6 * want))
+        fail_msg("%s: sum of squares %.12g, want %.12g", what, got, want);
+    assert_true(got == again);
+    CHECK_OP(be, sum_squares, .n = 0, .x = x.p, .sum = &got);
+    assert_true(got == 0.0);
+    buf_free(x, what), buf_free(x2, what);
+    free(xd);
+}
+
+static void sum_squares_sizes(void **state)
+{
+    (void)state;
+    each_size(sum_squares_case);
+}
+
+static void mask_case(struct dp_backend *be, int64_t n, const char *what)
+{
+    struct buf x = buf_noise(n, 3, 1);
+    uint64_t keep[16], seed = 78;
+    double *want;
+
+    for (int i = 0; i < 16; i++)
+        keep[i] = rnd(&seed) ^ rnd(&seed) << 32;
+    keep[0] &= ~1ull;
+    want = buf_double(x);
+    x.p[0] = NAN; /* what is pruned is gone, whatever it was */
+    CHECK_OP(be, mask, .n = n, .x = x.p, .keep = keep);
+    dp_ref_mask_f64(n, want, keep);
+    check_close(x.p, want, n, 0.0, what);
+    buf_free(x, what);
+    free(want);
+}
+
+static void mask_sizes(void **state)
+{
+    (void)state;
+    each_size(mask_case);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gelu_sizes),          cmocka_unit_test(gelu_range),
+    cmocka_unit_test(add_sizes),           cmocka_unit_test(layernorm_sizes),
+    cmocka_unit_test(embedding_sizes),     cmocka_unit_test(cross_entropy_sizes),
+    cmocka_unit_test(cross_entropy_nan),   cmocka_unit_test(adamw_sizes),
+    cmocka_unit_test(sum_squares_sizes),   cmocka_unit_test(mask_sizes),
+};
+TEST_MAIN("kernel ops", tests)

@@ -1,0 +1,91 @@
+/* What cgroups allow, from a tree like the kernel's. */
+#include "worker/memory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/unit.h"
+
+static char root[64];
+
+static void put(const char *folder, const char *file, const char *text)
+{
+    char path[256];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s%s", root, folder);
+    mkdir(path, 0700);
+    if (!file)
+        return;
+    snprintf(path, sizeof path, "%s%s/%s", root, folder, file);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void the_smallest_on_the_way_up_counts(void **state)
+{
+    (void)state;
+    put("/job", "memory.max", "2000000\n");
+    put("/job/step", "memory.max", "max\n");
+    assert_int_equal(dp_memory_cgroup_limit(root, "0::/job/step\n"), 2000000);
+    put("/job/step", "memory.max", "1000000\n");
+    assert_int_equal(dp_memory_cgroup_limit(root, "0::/job/step\n"), 1000000);
+    assert_int_equal(dp_memory_cgroup_limit(root, "0::/other\n"), 0);
+}
+
+static void v1_counts_too(void **state)
+{
+    (void)state;
+    put("/memory", NULL, "");
+    put("/memory/slurm", "memory.limit_in_bytes", "9223372036854771712\n");
+    assert_int_equal(dp_memory_cgroup_limit(root, "4:cpu:/x\n5:memory:/slurm\n"), 0);
+    put("/memory/slurm", "memory.limit_in_bytes", "3000000\n");
+    assert_int_equal(dp_memory_cgroup_limit(root, "4:cpu:/x\n5:memory:/slurm\n0::/\n"), 3000000);
+}
+
+static void nonsense_is_no_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(dp_memory_cgroup_limit(root, ""), 0);
+    assert_int_equal(dp_memory_cgroup_limit(root, "\n:\nx\n0:\n::\n"), 0);
+    assert_int_equal(dp_memory_limit(3, 0), 3 << 20);
+}
+
+static void remove_tree(void)
+{
+    static const char *const gone[] = {"/job/step/memory.max", "/job/step", "/job/memory.max", "/job",
+                                       "/memory/slurm/memory.limit_in_bytes", "/memory/slurm", "/memory", ""};
+    char path[256];
+
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        snprintf(path, sizeof path, "%s%s", root, gone[i]);
+        remove(path);
+    }
+}
+
+static int make_root(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/dp-memory-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int drop_root(void **state)
+{
+    (void)state;
+    remove_tree();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_smallest_on_the_way_up_counts),
+        cmocka_unit_test(v1_counts_too),
+        cmocka_unit_test(nonsense_is_no_limit),
+    };
+
+    return cmocka_run_group_tests_name("memory", tests, make_root, drop_root);
+}

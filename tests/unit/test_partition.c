@@ -1,0 +1,168 @@
+/* The min-max partition against all cuts of small instances, and its speed on a large one. */
+#include "tests/unit/unit.h"
+
+#include "common/clock.h"
+#include "policies/partition.h"
+#include "tests/unit/random.h"
+
+#define MAX_N 9
+#define MAX_P 4
+
+struct instance {
+    uint32_t n, p;
+    uint64_t weight[MAX_N], fixed[MAX_N], multi[MAX_N], cap[MAX_P];
+    uint32_t copies[MAX_P], prefer[MAX_P + 1];
+    double speed[MAX_P];
+    struct dp_partition q;
+};
+
+static void make(struct instance *t, uint64_t *seed)
+{
+    memset(t, 0, sizeof *t);
+    t->n = 1 + random_below(seed, MAX_N);
+    t->p = 1 + random_below(seed, MAX_P);
+    for (uint32_t i = 0; i < t->n; i++) {
+        t->weight[i] = random_below(seed, random_below(seed, 2) ? 100 : 4);
+        t->fixed[i] = random_below(seed, 50);
+        t->multi[i] = random_below(seed, 10);
+    }
+    for (uint32_t b = 0; b < t->p; b++) {
+        t->speed[b] = 0.25 * (1 + random_below(seed, 8)) * (random_below(seed, 3) ? 1.0 : 0.7);
+        t->cap[b] = random_below(seed, 3) ? 50 + random_below(seed, 200) : 0;
+        t->copies[b] = 1 + random_below(seed, 4);
+        t->prefer[b + 1] = random_below(seed, t->n + 1);
+    }
+    t->q = (struct dp_partition){.n = t->n, .p = t->p, .weight = t->weight};
+    if (random_below(seed, 2))
+        t->q.speed = t->speed;
+    if (random_below(seed, 2)) {
+        t->q.fixed_bytes = t->fixed;
+        t->q.cap_bytes = t->cap;
+        if (random_below(seed, 2)) {
+            t->q.multi_bytes = t->multi;
+            t->q.copies = t->copies;
+        }
+    }
+    if (random_below(seed, 2))
+        t->q.prefer = t->prefer;
+}
+
+/* Load of one bin, UINT64_MAX when it does not fit; written apart from the code under test. */
+static uint64_t bin_cost(const struct instance *t, uint32_t bin, uint32_t from, uint32_t to)
+{
+    uint64_t w = 0, bytes = 0, load = 0;
+
+    for (uint32_t i = from; i < to; i++) {
+        w += t->weight[i];
+        bytes += t->q.fixed_bytes ? t->fixed[i] : 0;
+        bytes += t->q.multi_bytes ? t->multi[i] * t->copies[bin] : 0;
+    }
+    if (t->q.cap_bytes && t->cap[bin] && bytes > t->cap[bin])
+        return UINT64_MAX;
+    if (!t->q.speed)
+        return w;
+    while ((uint64_t)((double)load * t->speed[bin]) < w)
+        load++;
+    return load;
+}
+
+static uint64_t brute(const struct instance *t, uint32_t bin, uint32_t from)
+{
+    uint64_t best = UINT64_MAX;
+
+    if (bin + 1 == t->p)
+        return bin_cost(t, bin, from, t->n);
+    for (uint32_t to = from; to <= t->n; to++) {
+        uint64_t a = bin_cost(t, bin, from, to), b;
+
+        if (a == UINT64_MAX)
+            break;
+        b = brute(t, bin + 1, to);
+        a = a > b ? a : b;
+        best = a < best ? a : best;
+    }
+    return best;
+}
+
+static void equals_brute_force(void **state)
+{
+    (void)state;
+    uint32_t refused = 0, solved = 0;
+
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint64_t seed = i, want, got = 0, real = 0;
+        uint32_t cut[MAX_P + 1];
+        struct instance t;
+        struct dp_err err;
+
+        make(&t, &seed);
+        want = brute(&t, 0, 0);
+        if (dp_partition_minmax(&t.q, cut, &got, &err) < 0) {
+            assert_int_equal(err.code, DP_ENOMEM);
+            assert_true(want == UINT64_MAX);
+            refused++;
+            continue;
+        }
+        assert_int_equal(got, want);
+        assert_int_equal(cut[0], 0);
+        assert_int_equal(cut[t.p], t.n);
+        for (uint32_t b = 0; b < t.p; b++) {
+            uint64_t load;
+
+            assert_true(cut[b] <= cut[b + 1]);
+            load = bin_cost(&t, b, cut[b], cut[b + 1]);
+            real = load > real ? load : real;
+        }
+        assert_true(real <= want);
+        solved++;
+    }
+    assert_true(refused > 500 && solved > 10000);
+}
+
+static void keeps_a_layout_that_is_good_enough(void **state)
+{
+    (void)state;
+    uint64_t weight[6] = {5, 1, 1, 1, 1, 5}, largest;
+    uint32_t cut[4], prefer[4] = {0, 2, 4, 6};
+    struct dp_partition q = {.n = 6, .p = 3, .weight = weight, .prefer = prefer};
+
+    assert_int_equal(dp_partition_minmax(&q, cut, &largest, NULL), 0);
+    assert_int_equal(largest, 5);
+    assert_int_equal(cut[1], 1);
+    assert_int_equal(cut[2], 5);
+    weight[0] = weight[5] = 9;
+    weight[1] = weight[4] = 0;
+    assert_int_equal(dp_partition_minmax(&q, cut, &largest, NULL), 0);
+    assert_int_equal(largest, 9);
+    assert_memory_equal(cut, prefer, sizeof prefer);
+}
+
+static void is_fast(void **state)
+{
+    (void)state;
+    enum { N = 10000, P = 1000 };
+    uint64_t *weight = calloc(N, sizeof *weight), seed = 7, largest, best = UINT64_MAX;
+    uint32_t *cut = calloc(P + 1, sizeof *cut);
+    struct dp_partition q = {.n = N, .p = P, .weight = weight};
+
+    for (uint32_t i = 0; i < N; i++)
+        weight[i] = 1000000 + random_below(&seed, 9000000);
+    for (int i = 0; i < 20; i++) {
+        uint64_t t = dp_now_ns();
+
+        assert_int_equal(dp_partition_minmax(&q, cut, &largest, NULL), 0);
+        t = dp_now_ns() - t;
+        best = t < best ? t : best;
+    }
+    print_message("# 10000 layers on 1000 devices: %.3f ms (best of 20)\n", (double)best / 1e6);
+    assert_true(best < 20000000); /* generous: sanitizers and busy machines */
+    free(weight);
+    free(cut);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(equals_brute_force),
+    cmocka_unit_test(keeps_a_layout_that_is_good_enough),
+    cmocka_unit_test(is_fast),
+};
+TEST_MAIN("partition", tests)

@@ -1,0 +1,369 @@
+/* Policies through the registry, the check of their answers, packing, the decision, and when to use
+ * the only shrink. */
+#include "tests/unit/unit.h"
+
+#include "policies/decide.h"
+#include "policies/pack.h"
+#include "policies/release_when.h"
+#include "policies/simulate.h"
+#include "tests/unit/random.h"
+
+#define LAYERS 10
+#define DEVICES 4
+
+struct fixture {
+    struct dp_layer_load layer[LAYERS];
+    uint64_t opt[LAYERS];
+    struct dp_layout layout;
+    struct dp_device device[DEVICES];
+    struct dp_policy_in in;
+    struct dp_policy_out out;
+    struct dp_err err;
+};
+
+/* 10 equal layers of 1 + 2 ms on 4 slots of one device each, 3/3/2/2. */
+static void init(struct fixture *t)
+{
+    memset(t, 0, sizeof *t);
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        t->layer[i] = (struct dp_layer_load){1000000, 1000000, 1000000, 1000, 100, 500, 500};
+        t->opt[i] = 100000;
+    }
+    t->layout = (struct dp_layout){.n_workers = DEVICES, .n_layers = LAYERS, .cut = {0, 3, 6, 8, 10}};
+    for (uint32_t d = 0; d < DEVICES; d++)
+        t->device[d] = (struct dp_device){1.0, 0, d, true};
+    t->in = (struct dp_policy_in){.n_layers = LAYERS, .n_devices = DEVICES, .n_slots = DEVICES,
+                                  .layer = t->layer, .layer_opt_ns = t->opt, .current = &t->layout,
+                                  .device = t->device, .microbatches = 8, .steps_total = 1000};
+}
+
+static const char *run(struct fixture *t, const char *policy)
+{
+    static char text[512];
+    const struct dp_policy *p = dp_policy_find(policy, &t->err);
+
+    if (!p || dp_policy_run(p, NULL, &t->in, &t->out, &t->err) < 0)
+        return t->err.text;
+    dp_layout_format(&t->out.layout, text, sizeof text);
+    return text;
+}
+
+static void unknown_name_lists_the_known(void **state)
+{
+    (void)state;
+    struct dp_err err;
+
+    assert_null(dp_policy_find("tiem", &err));
+    assert_string_equal(err.text, "unknown policy \"tiem\": known are keep, uniform, param, time");
+}
+
+static void each_policy_on_a_known_load(void **state)
+{
+    (void)state;
+    struct fixture t;
+
+    init(&t);
+    assert_string_equal(run(&t, "keep"), "0-2|3-5|6-7|8-9");
+    assert_string_equal(run(&t, "uniform"), "0-2|3-5|6-7|8-9");
+    for (uint32_t i = 0; i < 6; i++)
+        t.layer[i].nnz = 50;
+    assert_string_equal(run(&t, "param"), "0-6|7|8|9");
+    for (uint32_t i = 6; i < LAYERS; i++)
+        t.layer[i].fwd_ns = t.layer[i].bwd_input_ns = t.layer[i].bwd_weight_ns = 3000000;
+    /* 3, 3, 6, 6 layers' worth: no cut is better, so nothing moves */
+    assert_string_equal(run(&t, "time"), "0-2|3-5|6-7|8-9");
+    assert_int_equal(t.out.bottleneck_ns, 8 * 18000000 + 200000);
+    t.device[2].is_allowed = t.device[3].is_allowed = false;
+    assert_string_equal(run(&t, "uniform"), "0-4|5-9|-|-");
+    assert_non_null(strstr(run(&t, "keep"), "worker 2 may not keep"));
+}
+
+static void speed_and_memory_count(void **state)
+{
+    (void)state;
+    struct fixture t;
+
+    init(&t);
+    t.device[0].speed = 4.0; /* 4 of 7 parts of the work */
+    assert_string_equal(run(&t, "time"), "0-6|7|8|9");
+    init(&t);
+    t.device[0].mem_limit_bytes = 1500; /* one layer, 4 microbatches in flight: 1400 */
+    assert_string_equal(run(&t, "time"), "0|1-3|4-6|7-9");
+    t.device[1].mem_limit_bytes = 1000;
+    t.device[2].mem_limit_bytes = t.device[3].mem_limit_bytes = 1000;
+    assert_non_null(strstr(run(&t, "time"), "do not fit into the memory of 4 devices"));
+    assert_non_null(strstr(run(&t, "uniform"), "worker 0 would need"));
+}
+
+/* The time policy is never slower on its bottleneck than any other cut of a random small model. */
+static void time_is_optimal(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 2000; i++) {
+        uint64_t seed = i, best;
+        struct fixture t;
+
+        init(&t);
+        for (uint32_t l = 0; l < LAYERS; l++) {
+            t.layer[l].fwd_ns = random_below(&seed, 1000);
+            t.opt[l] = random_below(&seed, 1000);
+        }
+        for (uint32_t d = 0; d < DEVICES; d++)
+            t.device[d].speed = 0.5 * (1 + random_below(&seed, 4));
+        assert_int_equal(dp_policy_run(&dp_policy_time, NULL, &t.in, &t.out, &t.err), 0);
+        best = t.out.bottleneck_ns;
+        for (uint32_t k = 0; k < 20; k++) {
+            struct dp_sim_stage_out stage[DEVICES];
+            struct dp_layout l = t.layout;
+            uint64_t ns, worst = 0;
+
+            l.cut[1] = random_below(&seed, LAYERS + 1);
+            l.cut[2] = l.cut[1] + random_below(&seed, LAYERS - l.cut[1] + 1);
+            l.cut[3] = l.cut[2] + random_below(&seed, LAYERS - l.cut[2] + 1);
+            assert_int_equal(dp_sim_layout(&t.in, &l, stage, &ns, &t.err), 0);
+            for (uint32_t s = 0; s < dp_layout_active(&l); s++)
+                worst = stage[s].busy_ns > worst ? stage[s].busy_ns : worst;
+            assert_true(best <= worst + 2 * 8); /* the simulator rounds each microbatch up */
+        }
+    }
+}
+
+static int bad_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
+                      struct dp_err *err)
+{
+    (void)err;
+    out->layout = *in->current;
+    switch (*(int *)state) {
+    case 0: out->layout.cut[2] = 1; break;         /* goes back */
+    case 1: out->layout.cut[4] = 9; break;         /* forgets a layer */
+    case 2: out->layout.n_layers = 9; out->layout.cut[4] = 9; break;
+    case 3: memset(out, 0xff, sizeof *out); break; /* rubbish */
+    case 4: return -1;
+    }
+    return 0;
+}
+
+static void wrong_answers_are_refused(void **state)
+{
+    (void)state;
+    struct dp_policy bad = {.abi = DP_POLICY_ABI, .name = "bad", .decide = bad_decide};
+    struct fixture t;
+
+    for (int how = 0; how < 5; how++) {
+        init(&t);
+        assert_int_equal(dp_policy_run(&bad, &how, &t.in, &t.out, &t.err), -1);
+    }
+    bad.abi = 99;
+    assert_int_equal(dp_policy_run(&bad, NULL, &t.in, &t.out, &t.err), -1);
+    assert_int_equal(t.err.code, DP_ENOTSUP);
+}
+
+static struct dp_pack *pack(struct fixture *t, struct dp_pack_rule rule)
+{
+    static struct dp_pack out;
+
+    if (dp_pack_choose(&dp_policy_time, NULL, &t->in, &rule, &out, &t->err) < 0)
+        fail_msg("%s", t->err.text);
+    return &out;
+}
+
+static void scale(struct fixture *t, uint32_t percent)
+{
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        t->layer[i].fwd_ns = t->layer[i].bwd_input_ns = t->layer[i].bwd_weight_ns = 10000 * percent;
+        t->opt[i] = 1000 * percent;
+        t->layer[i].nnz = t->layer[i].params * percent / 100;
+    }
+}
+
+static void packs_as_pruning_goes_on(void **state)
+{
+    (void)state;
+    struct dp_pack_rule rule = {.reference = DP_REF_START, .max_slowdown = 2.0, .min_devices = 1};
+    struct fixture t;
+    uint32_t slots[101];
+
+    init(&t);
+    assert_int_equal(pack(&t, rule)->slots, 4); /* no reference: the fastest */
+    assert_int_equal(dp_sim_layout(&t.in, &t.layout, NULL, &rule.reference_ns, &t.err), 0);
+    for (uint32_t p = 100; p >= 10; p -= 10) {
+        struct dp_pack *c;
+
+        scale(&t, p);
+        c = pack(&t, rule);
+        slots[p] = c->slots;
+        assert_true(c->best.iteration_ns <= c->limit_ns);
+        assert_true(c->keep_slot[0] && !c->keep_slot[c->slots % 4 ? c->slots : 3] == (c->slots < 4));
+        for (uint32_t i = 0; i + 1 < c->n_options && c->option[i].slots < c->slots; i++)
+            assert_false(c->option[i].meets);
+    }
+    assert_int_equal(slots[100], 4);
+    assert_int_equal(slots[10], 1);
+    assert_true(slots[50] == 2);
+    rule.min_devices = 3;
+    assert_int_equal(pack(&t, rule)->slots, 3);
+    rule = (struct dp_pack_rule){.reference = DP_REF_BEST, .max_slowdown = 0.0, .min_devices = 1};
+    assert_int_equal(pack(&t, rule)->slots, 4);
+    rule.max_slowdown = 100.0;
+    assert_int_equal(pack(&t, rule)->slots, 1);
+}
+
+/* Beyond DP_PACK_ALL devices: what is chosen meets the reference, one slot less does not. */
+static void packs_a_large_run(void **state)
+{
+    (void)state;
+    enum { N = 100, L = 200 };
+    struct dp_layer_load *layer = calloc(L, sizeof *layer);
+    struct dp_device *device = calloc(N, sizeof *device);
+    struct dp_layout layout = {.n_workers = N, .n_layers = L};
+    struct dp_policy_in in = {.n_layers = L, .n_devices = N, .n_slots = N, .layer = layer, .current = &layout,
+                              .device = device, .microbatches = 100};
+    struct dp_pack_rule rule = {.max_slowdown = 1.0, .min_devices = 1};
+    struct dp_policy_out one;
+    struct dp_pack *out = calloc(1, sizeof *out);
+
+    for (uint32_t i = 0; i < L; i++)
+        layer[i] = (struct dp_layer_load){100000 + i * 100, 100000, 100000, 10, 10, 10, 10};
+    for (uint32_t i = 0; i < N; i++) {
+        device[i] = (struct dp_device){1.0, 0, i, true};
+        layout.cut[i + 1] = 2 * (i + 1);
+    }
+    for (uint64_t ns = 40000000; ns < 3000000000; ns = ns * 3 / 2) {
+        rule.reference_ns = ns;
+        assert_int_equal(dp_pack_choose(&dp_policy_time, NULL, &in, &rule, out, NULL), 0);
+        if (out->best.iteration_ns > out->limit_ns || out->slots == 1)
+            continue;
+        for (uint32_t i = 0; i < N; i++)
+            device[i].is_allowed = i + 1 < out->slots;
+        assert_int_equal(dp_policy_run(&dp_policy_time, NULL, &in, &one, NULL), 0);
+        assert_true(one.iteration_ns > out->limit_ns);
+        for (uint32_t i = 0; i < N; i++)
+            device[i].is_allowed = true;
+    }
+    assert_true(out->slots > 1 && out->slots < 20);
+    free(out);
+    free(layer);
+    free(device);
+}
+
+static void packs_whole_slots_towards_the_batch_host(void **state)
+{
+    (void)state;
+    struct dp_pack_rule rule = {.reference = DP_REF_BEST, .max_slowdown = 70.0, .min_devices = 1};
+    struct dp_pack *c;
+    struct fixture t;
+
+    init(&t);
+    t.in.n_slots = 2;
+    for (uint32_t d = 0; d < DEVICES; d++)
+        t.device[d].slot = d / 2;
+    t.in.batch_slot = 1;
+    c = pack(&t, rule);
+    assert_int_equal(c->slots, 1);
+    assert_int_equal(c->devices, 2); /* both devices of the slot: the faster one of one slot */
+    assert_true(c->keep_slot[1] && !c->keep_slot[0]);
+    assert_int_equal(c->best.layout.cut[2], 0); /* workers 0 and 1 own nothing */
+    rule.min_devices = 2;
+    assert_int_equal(pack(&t, rule)->slots, 1);
+    t.device[2].mem_limit_bytes = t.device[3].mem_limit_bytes = 5000;
+    assert_int_equal(pack(&t, rule)->slots, 2); /* memory does not fit on one slot */
+}
+
+static void decision_reasons(void **state)
+{
+    (void)state;
+    struct dp_decide_in in = {.current_ns = 100000000, .proposed_ns = 98800000, .slots_now = 4,
+                              .slots_after = 4, .moved_layers = 2, .moved_bytes = 1000000,
+                              .link_bytes_per_s = 1e6, .fixed_ns = 500000000, .steps_left = 1000,
+                              .hysteresis = 5.0};
+    struct dp_decide_out out;
+
+    dp_decide(&in, &out);
+    assert_int_equal(out.verdict, DP_STAY);
+    assert_non_null(strstr(out.reason, "stay: predicted gain 1.2 % is below the hysteresis of 5.0 %"));
+    in.proposed_ns = 80000000;
+    dp_decide(&in, &out);
+    assert_int_equal(out.verdict, DP_MOVE);
+    assert_true(out.gain_s > 19.9 && out.gain_s < 20.1 && out.cost_s > 1.49 && out.cost_s < 1.51);
+    in.steps_left = 50;
+    dp_decide(&in, &out);
+    assert_int_equal(out.verdict, DP_STAY);
+    assert_non_null(strstr(out.reason, "do not pay"));
+    in.steps_left = 1000;
+    in.cooldown_left_ns = 3000000000u;
+    dp_decide(&in, &out);
+    assert_string_equal(out.reason, "stay: 3.0 s of the cooldown are left");
+    in.cooldown_left_ns = 0;
+    in.moved_layers = 0;
+    dp_decide(&in, &out);
+    assert_non_null(strstr(out.reason, "already the best"));
+    in.slots_after = 2;
+    in.proposed_ns = 104000000; /* slower, but frees two slots */
+    dp_decide(&in, &out);
+    assert_int_equal(out.verdict, DP_MOVE);
+    assert_true(out.saved_slot_s > 200.0);
+    in.steps_left = 1;
+    dp_decide(&in, &out);
+    assert_int_equal(out.verdict, DP_STAY);
+}
+
+static void one_shrink_waits_where_that_returns_more(void **state)
+{
+    (void)state;
+    struct dp_release_when_in in = {.shrinks_left = 1, .free_now = 1, .step_s = 0.1, .step = 100,
+                                    .steps_total = 1000, .n_later = 2, .later = {{400, 3}, {250, 2}}};
+    struct dp_release_when_out out;
+
+    dp_release_when(&in, &out); /* 1 x 90 s against 3 x 60 s and 2 x 75 s */
+    assert_false(out.now);
+    assert_int_equal(out.wait_step, 400);
+    assert_string_equal(out.reason, "wait: 1 slots now return 90 slot-s, 3 slots at step 400 would return 180 slot-s, "
+                                    "and the job can shrink only once");
+    in.later[0].step = 900; /* 1 x 90 s against 3 x 10 s and 2 x 75 s */
+    dp_release_when(&in, &out);
+    assert_false(out.now);
+    assert_int_equal(out.wait_step, 250);
+    in.later[1].step = 530; /* 2 x 47 s: 4 % more are not worth the risk */
+    dp_release_when(&in, &out);
+    assert_true(out.now);
+    in.later[1].step = 250;
+    in.shrinks_left = 5;
+    dp_release_when(&in, &out);
+    assert_true(out.now);
+    in.shrinks_left = 1;
+    in.n_later = 0;
+    dp_release_when(&in, &out);
+    assert_true(out.now);
+    in.shrinks_left = 0;
+    dp_release_when(&in, &out);
+    assert_false(out.now);
+    in.free_now = 0;
+    in.shrinks_left = 1;
+    dp_release_when(&in, &out);
+    assert_false(out.now);
+}
+
+static void registry_is_complete(void **state)
+{
+    (void)state;
+    size_t n = 0;
+
+    for (; dp_policy_at(n); n++)
+        assert_ptr_equal(dp_policy_find(dp_policy_at(n)->name, NULL), dp_policy_at(n));
+    assert_int_equal(n, 4);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(registry_is_complete),
+    cmocka_unit_test(unknown_name_lists_the_known),
+    cmocka_unit_test(each_policy_on_a_known_load),
+    cmocka_unit_test(speed_and_memory_count),
+    cmocka_unit_test(time_is_optimal),
+    cmocka_unit_test(wrong_answers_are_refused),
+    cmocka_unit_test(packs_as_pruning_goes_on),
+    cmocka_unit_test(packs_a_large_run),
+    cmocka_unit_test(packs_whole_slots_towards_the_batch_host),
+    cmocka_unit_test(decision_reasons),
+    cmocka_unit_test(one_shrink_waits_where_that_returns_more),
+};
+TEST_MAIN("policy", tests)

@@ -1,0 +1,225 @@
+/* Selection is exact: the union over any number of workers is what a full sort of all weights keeps,
+ * ties by global index; the last event reaches the final sparsity; what is gone stays gone. */
+#include "tests/unit/engine.h"
+
+#include <math.h>
+#include <pthread.h>
+
+#include "worker/bits.h"
+#include "worker/model.h"
+#include "worker/param.h"
+
+/* Sums over threads: everybody adds, everybody reads, then the first clears. */
+struct hub {
+    pthread_mutex_t lock;
+    pthread_barrier_t barrier;
+    uint64_t total[DP_PRUNE_BINS];
+};
+
+static int hub_sum(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err)
+{
+    struct hub *h = arg;
+
+    (void)err;
+    pthread_mutex_lock(&h->lock);
+    for (uint32_t i = 0; i < n; i++)
+        h->total[i] += counts[i];
+    pthread_mutex_unlock(&h->lock);
+    pthread_barrier_wait(&h->barrier);
+    memcpy(counts, h->total, n * sizeof *counts);
+    if (pthread_barrier_wait(&h->barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+        memset(h->total, 0, sizeof h->total);
+    pthread_barrier_wait(&h->barrier);
+    return 0;
+}
+
+struct worker {
+    const struct dp_train_config *config;
+    struct dp_backend *be;
+    struct dp_stage *stage;
+    struct hub *hub;
+    double target, reached;
+    int rc;
+    struct dp_err err;
+};
+
+static void *prune_worker(void *arg)
+{
+    struct worker *w = arg;
+
+    w->rc = dp_prune_run(w->stage, w->config, w->target, hub_sum, w->hub, &w->reached, &w->err);
+    return NULL;
+}
+
+/* Coarse weights, so that many are equal. */
+static void coarsen(struct dp_layer *l)
+{
+    shake(l, l->index * 77 + 1);
+    for (uint32_t i = 0; i < l->n_params; i++)
+        for (int64_t k = 0; k < l->param[i].n; k++)
+            l->param[i].w[k] = roundf(l->param[i].w[k] * 16.0f) / 16.0f;
+}
+
+/* What is left of the model, by global index. */
+static void collect(struct worker *w, uint32_t n, uint64_t *kept)
+{
+    for (uint32_t s = 0; s < n; s++)
+        for (uint32_t i = 0; i < dp_stage_n_layers(w[s].stage); i++) {
+            struct dp_layer *l = dp_stage_layer(w[s].stage, i);
+
+            for (uint32_t j = 0; j < l->n_params; j++) {
+                struct dp_param *p = &l->param[j];
+                uint64_t *bits;
+
+                if (!p->prunable)
+                    continue;
+                bits = dp_param_dup_kept(w[s].be, p, NULL);
+                for (int64_t e = 0; e < p->rows * p->cols; e++)
+                    if (dp_bits_get(bits, e))
+                        dp_bits_set(kept, (int64_t)p->first_global + e);
+                free(bits);
+            }
+        }
+}
+
+struct ranked {
+    float magnitude;
+    uint64_t global;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+
+    if (x->magnitude != y->magnitude)
+        return x->magnitude > y->magnitude ? -1 : 1;
+    return x->global < y->global ? -1 : 1;
+}
+
+/* All weights of the model before anything is pruned, best first. */
+static struct ranked *rank_all(const struct dp_train_config *c)
+{
+    struct ranked *r = calloc(dp_model_prunable(c), sizeof *r);
+    struct dp_backend *be = cpu();
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < dp_model_layers(c); i++) {
+        struct dp_layer *l = layer_at(c, i, be, NULL);
+
+        coarsen(l);
+        for (uint32_t j = 0; j < l->n_params; j++)
+            for (int64_t e = 0; l->param[j].prunable && e < l->param[j].n; e++) {
+                r[n].magnitude = fabsf(l->param[j].w[e]);
+                r[n].global = l->param[j].first_global + (uint64_t)e;
+                assert_true(r[n].global == n);
+                n++;
+            }
+        dp_layer_destroy(l);
+    }
+    assert_true(n == dp_model_prunable(c));
+    qsort(r, n, sizeof *r, by_rank);
+    dp_backend_destroy(be);
+    return r;
+}
+
+static void run_workers(const struct dp_train_config *c, uint32_t n, double crossover,
+                        const struct ranked *rank)
+{
+    static const double targets[] = {0.25, 0.25, 0.6, 0.1, 0.9, 0.999};
+    const uint64_t total = dp_model_prunable(c);
+    struct worker w[8] = {0};
+    struct hub hub = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct dp_tune tune = tune_at(c, crossover);
+    uint64_t left = total;
+
+    pthread_barrier_init(&hub.barrier, NULL, n);
+    for (uint32_t s = 0; s < n; s++) {
+        w[s].config = c;
+        w[s].hub = &hub;
+        w[s].be = cpu();
+        w[s].stage = stage_of(c, s * dp_model_layers(c) / n, (s + 1) * dp_model_layers(c) / n, w[s].be, &tune);
+        for (uint32_t i = 0; i < dp_stage_n_layers(w[s].stage); i++)
+            coarsen(dp_stage_layer(w[s].stage, i));
+    }
+    for (size_t t = 0; t < sizeof targets / sizeof targets[0]; t++) {
+        uint64_t want = (uint64_t)llround((1 - targets[t]) * (double)total);
+        uint64_t *kept = calloc(dp_bits_words((int64_t)total) + 1, sizeof *kept);
+        pthread_t thread[8];
+
+        left = want < left ? want : left;
+        for (uint32_t s = 0; s < n; s++) {
+            w[s].target = targets[t];
+            assert_int_equal(pthread_create(&thread[s], NULL, prune_worker, &w[s]), 0);
+        }
+        for (uint32_t s = 0; s < n; s++) {
+            pthread_join(thread[s], NULL);
+            if (w[s].rc < 0)
+                fail_msg("%s", w[s].err.text);
+            assert_true(w[s].reached == 1.0 - (double)left / (double)total);
+        }
+        collect(w, n, kept);
+        assert_int_equal(dp_bits_count(kept, (int64_t)total), left);
+        for (uint64_t i = 0; i < total; i++)
+            assert_int_equal(dp_bits_get(kept, (int64_t)rank[i].global), i < left);
+        free(kept);
+    }
+    for (uint32_t s = 0; s < n; s++) {
+        dp_stage_destroy(w[s].stage);
+        dp_backend_destroy(w[s].be);
+    }
+    pthread_barrier_destroy(&hub.barrier);
+}
+
+static void union_equals_a_full_sort(void **state)
+{
+    static const uint32_t workers[] = {1, 2, 3, 5};
+    struct dp_train_config c = tiny_config();
+    struct ranked *rank;
+
+    (void)state;
+    c.model.blocks = 3;
+    rank = rank_all(&c);
+    for (int i = 0; i < 4; i++) {
+        run_workers(&c, workers[i], 1.0, rank); /* bitmaps */
+        run_workers(&c, workers[i], 0.4, rank); /* bitmaps, then CSR */
+    }
+    free(rank);
+}
+
+static void schedule(void **state)
+{
+    struct dp_train_config c = tiny_config();
+    double s = -1, before = -1;
+    int events = 0;
+
+    (void)state;
+    assert_false(dp_prune_due(&c, 0, &s));
+    c.prune.begin = 10;
+    c.prune.end = 45;
+    c.prune.every = 10;
+    c.prune.initial = 0.1;
+    c.prune.final = 0.9;
+    for (uint64_t step = 0; step < 100; step++) {
+        if (!dp_prune_due(&c, step, &s))
+            continue;
+        assert_true(step == 10 || step == 20 || step == 30 || step == 40 || step == 45);
+        assert_true(s > before);
+        if (step == 10)
+            assert_true(s == 0.1);
+        if (step == 30)
+            assert_true(fabs(s - (0.9 - 0.8 * 0.125)) < 1e-12);
+        before = s;
+        events++;
+    }
+    assert_int_equal(events, 5);
+    assert_true(s == 0.9); /* exactly */
+    c.prune.begin = 45;
+    assert_true(dp_prune_due(&c, 45, &s));
+    assert_true(s == 0.9);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(union_equals_a_full_sort),
+    cmocka_unit_test(schedule),
+};
+TEST_MAIN("prune", tests)

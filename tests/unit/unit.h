@@ -1,0 +1,22 @@
+/* cmocka with the headers that it wants before it. Tests use checks that survive NDEBUG. */
+#ifndef DP_TESTS_UNIT_H
+#define DP_TESTS_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* main() of a test file: TEST_MAIN(name, tests) with a static array of struct CMUnitTest. */
+#define TEST_MAIN(name, tests)                                                                     \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return cmocka_run_group_tests_name(name, tests, NULL, NULL);                               \
+    }
+
+#endif

@@ -1,0 +1,137 @@
+/* See trainer_parts.h: what happens between two optimizer steps, the same on all workers: prune, hand over,
+ * evaluate, save, in this order. The order came with the sums of the step (orders.h). */
+#include "worker/trainer_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "common/log.h"
+#include "worker/prune.h"
+
+static int prune(struct dp_trainer *t, double target, struct dp_err *err)
+{
+    char text[64];
+
+    if (dp_prune_run(t->stage, t->config, target, dp_sums_counts, &t->sums, &t->sparsity, err) < 0)
+        return dp_err_prefix(err, "pruning at step %llu", (unsigned long long)t->step);
+    snprintf(text, sizeof text, "sparsity %.6f", t->sparsity);
+    dp_trainer_event(t, DP_EV_PRUNED, "pruned", t->sparsity, text);
+    return 0;
+}
+
+static void forget_leavers(struct dp_trainer *t, const struct dp_layout *before)
+{
+    for (uint32_t r = 0; r < t->layout.n_workers; r++)
+        if (t->layout.gone[r] && !before->gone[r] && r != t->rank && !t->is_leaving)
+            dp_transport_remove(t->args->transport, r);
+}
+
+static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct dp_handover_outcome *o)
+{
+    char layout[1024], text[1400];
+
+    if (t->rank != 0)
+        return;
+    dp_layout_format(&t->layout, layout, sizeof layout);
+    if (o->is_committed)
+        snprintf(text, sizeof text, "migration %llu, layout %s, pause %.1f ms", (unsigned long long)migration, layout,
+                 (double)o->pause_ns / 1e6);
+    else
+        snprintf(text, sizeof text, "migration %llu: %s; layout stays %s", (unsigned long long)migration, o->text,
+                 layout);
+    dp_steplog_event(t->log, o->is_committed ? "handover" : "aborted", t->step, (double)o->pause_ns / 1e6, text);
+}
+
+static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *err)
+{
+    struct dp_layout before = t->layout;
+    struct dp_handover_outcome outcome;
+    struct dp_handover_args args = {
+        .transport = t->args->transport,
+        .control = t->control,
+        .rank = t->rank,
+        .layout = &t->layout,
+        .stage = &t->stage,
+        .config = t->config,
+        .backend = t->be,
+        .tune = &t->start.tune,
+        .step = t->step,
+        .mem_limit_bytes = t->mem_limit_bytes,
+    };
+
+    if (dp_handover_run(t->handover, &args, migration, &outcome, err) < 0)
+        return dp_err_prefix(err, "hand-over %llu at step %llu", (unsigned long long)migration,
+                             (unsigned long long)t->step);
+    t->is_leaving = outcome.is_leaving;
+    if (outcome.is_committed)
+        forget_leavers(t, &before);
+    tell_handover(t, migration, &outcome);
+    return 0;
+}
+
+/* The head's owner has the sum; rank 0 tells. */
+static int evaluate(struct dp_trainer *t, struct dp_err *err)
+{
+    uint32_t n = (uint32_t)t->config->data.eval_batches, head = dp_layout_owner(&t->layout, t->layout.n_layers - 1);
+    double mine = 0, all[DP_MAX_WORKERS], loss, bits;
+    size_t offset[DP_MAX_WORKERS + 1];
+    char text[96], rate[32] = "";
+
+    if (n == 0)
+        return 0;
+    if (dp_pipeline_eval(t->pipeline, &t->layout, t->stage, t->step, n, &mine, &t->wait_ns, err) < 0)
+        return dp_err_prefix(err, "evaluation at step %llu", (unsigned long long)t->step);
+    for (uint32_t r = 0; r <= t->layout.n_workers; r++)
+        offset[r] = r * sizeof *all;
+    if (dp_sums_gather(&t->sums, &mine, sizeof mine, all, offset, err) < 0)
+        return -1;
+    if (t->rank != 0)
+        return 0;
+    loss = all[head] / ((double)n * (double)(t->config->train.batch * t->config->model.context));
+    bits = dp_steplog_bits(t->log, loss);
+    if (isfinite(bits))
+        snprintf(rate, sizeof rate, "%.4f bits/byte", bits);
+    snprintf(text, sizeof text, "validation loss %.4f%s%s", loss, rate[0] ? ", " : "", rate);
+    dp_trainer_tell(t, DP_EV_EVAL, loss, rate);
+    dp_steplog_event(t->log, "eval", t->step, loss, text);
+    return 0;
+}
+
+/* A checkpoint that fails at an interval is a warning; the last one must succeed. */
+static int save(struct dp_trainer *t, bool must, struct dp_err *err)
+{
+    char path[1100] = "";
+
+    if (dp_saving_run(&t->sums, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err) == 0) {
+        dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);
+        return 0;
+    }
+    dp_err_prefix(err, "checkpoint at step %llu", (unsigned long long)t->step);
+    if (must || err->code == DP_EGONE)
+        return -1;
+    if (t->rank == 0)
+        dp_warn("%s", err->text);
+    return 0;
+}
+
+int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct dp_err *err)
+{
+    uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
+
+    if (dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err) < 0)
+        return -1;
+    if (!work)
+        return 0;
+    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
+        return -1;
+    if (work & DP_ORDER_PRUNE && prune(t, o->target, err) < 0)
+        return -1;
+    if (work & DP_ORDER_HANDOVER && hand_over(t, o->migration, err) < 0)
+        return -1;
+    if (!t->is_leaving && work & DP_ORDER_EVAL && evaluate(t, err) < 0)
+        return -1;
+    if (!t->is_leaving && work & DP_ORDER_SAVE && save(t, o->flags & DP_ORDER_STOP, err) < 0)
+        return -1;
+    dp_metrics_reset(t->metrics, t->stage);
+    return 0;
+}

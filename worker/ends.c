@@ -1,0 +1,93 @@
+/* The two ends of the model (act.h): the embedding, and the final norm with the head and the loss.
+ *
+ * The gradient of the loss is formed in forward, over the logits: they are not needed afterwards and
+ * are by far the largest tensor of the model. Its scale makes it that of the mean over all tokens of
+ * the step.
+ */
+#include "worker/act.h"
+#include "worker/lap.h"
+#include "worker/model.h"
+#include "worker/op.h"
+
+int dp_embedding_forward(struct dp_layer *l, const uint32_t *tokens, float *y, bool keep, struct dp_err *err)
+{
+    const struct dp_train_config *c = l->config;
+    struct dp_lap lap = dp_lap_start(l->be);
+    const struct dp_embedding a = {.n = c->train.batch * c->model.context, .t = c->model.context,
+                                   .c = c->model.channels, .v = c->model.vocabulary, .y = y,
+                                   .wte = l->param[DP_WTE].w, .wpe = l->param[DP_WPE].w, .tokens = tokens};
+
+    if (l->be->ops->embedding(l->be, &a, err) < 0)
+        return dp_err_prefix(err, "layer %u, forward", l->index);
+    if (keep)
+        dp_lap_add(&lap, &l->fwd_ns);
+    return 0;
+}
+
+int dp_embedding_backward(struct dp_layer *l, struct dp_work *work, const uint32_t *tokens, struct dp_err *err)
+{
+    const struct dp_train_config *c = l->config;
+    struct dp_lap lap = dp_lap_start(l->be);
+    const struct dp_embedding_bwd a = {.n = c->train.batch * c->model.context, .t = c->model.context,
+                                       .c = c->model.channels, .v = c->model.vocabulary,
+                                       .dwte = l->param[DP_WTE].g, .dwpe = l->param[DP_WPE].g,
+                                       .dy = work->d, .tokens = tokens};
+
+    if (l->be->ops->embedding_bwd(l->be, &a, err) < 0)
+        return dp_err_prefix(err, "layer %u, backward", l->index);
+    dp_lap_add(&lap, &l->bwd_weight_ns);
+    l->timed_microbatches++;
+    return 0;
+}
+
+static int loss_of(struct dp_layer *l, struct dp_act *act, struct dp_work *work, const uint32_t *targets,
+                   double *loss, bool keep, struct dp_err *err)
+{
+    const struct dp_train_config *c = l->config;
+    const int64_t n = c->train.batch * c->model.context;
+    const struct dp_cross_entropy a = {.n = n, .v = c->model.vocabulary, .dlogits = keep ? act->logits : NULL,
+                                       .loss = work->loss, .logits = act->logits, .targets = targets,
+                                       .scale = (float)(1.0 / (double)(n * c->train.microbatches))};
+    double sum = 0.0;
+
+    if (l->be->ops->cross_entropy(l->be, &a, err) < 0)
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        sum += work->loss[i];
+    if (loss)
+        *loss = sum;
+    act->has_loss = keep;
+    return 0;
+}
+
+int dp_head_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *work, const uint32_t *targets,
+                    double *loss, bool keep, struct dp_err *err)
+{
+    struct dp_lap lap = dp_lap_start(l->be);
+
+    if (dp_op_norm(l, work->a, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
+        dp_op_linear(l, act->logits, work->a, DP_HEAD_W, DP_NO_BIAS, err) < 0 ||
+        (targets && loss_of(l, act, work, targets, loss, keep, err) < 0))
+        return dp_err_prefix(err, "layer %u, forward", l->index);
+    if (keep)
+        dp_lap_add(&lap, &l->fwd_ns);
+    return 0;
+}
+
+int dp_head_backward(struct dp_layer *l, struct dp_act *act, struct dp_work *work, struct dp_err *err)
+{
+    struct dp_lap lap = dp_lap_start(l->be);
+
+    if (!act->has_loss)
+        return dp_err_set(err, DP_EINVAL, "layer %u, backward: its forward had no targets", l->index);
+    if (dp_op_norm(l, work->a, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
+        dp_op_linear_weight(l, DP_HEAD_W, DP_NO_BIAS, act->logits, work->a, err) < 0)
+        return dp_err_prefix(err, "layer %u, backward", l->index);
+    dp_lap_add(&lap, &l->bwd_weight_ns);
+    if (dp_op_linear_input(l, work->b, act->logits, DP_HEAD_W, err) < 0 ||
+        dp_op_norm_back(l, work->d, work->b, act->x, act->mean1, act->rstd1, DP_LNF_W, false, err) < 0)
+        return dp_err_prefix(err, "layer %u, backward", l->index);
+    dp_lap_add(&lap, &l->bwd_input_ns);
+    l->timed_microbatches++;
+    return 0;
+}

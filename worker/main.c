@@ -1,0 +1,207 @@
+/* dynpipe-worker: arguments, start-up, shut-down. Everything between is in trainer.c.
+ *
+ * Errors that all workers share (configuration, data, checkpoint) are printed once; fail() has the
+ * rules for the others. */
+#include <config.h> /* of the build; worker/config.h is another one */
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/conf.h"
+#include "common/log.h"
+#include "worker/data.h"
+#include "worker/pin.h"
+#include "worker/trainer.h"
+#include "worker/wishes.h"
+
+enum { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_SAVED = 75 };
+
+static const char usage[] =
+    "usage: dynpipe-worker [options] CONFIG [section.key=value ...]\n"
+    "\n"
+    "Trains the model of CONFIG, alone or as one of the workers that srun --mpi=pmix (or mpirun) started.\n"
+    "\n"
+    "  --check-config   read CONFIG and the overrides, say what is wrong, train nothing\n"
+    "  --print-config   print every key with its meaning, range and default\n"
+    "  -q, --quiet      only warnings and errors\n"
+    "  -h, --help       this text\n"
+    "  -V, --version    version\n"
+    "\n"
+    "Environment: DYNPIPE_SOCKET names the socket of this node's dynpiped; without it (or without the\n"
+    "daemon) the layout stays as it is. UCX_* variables set up the data plane; with one worker a node\n"
+    "and plain TCP between nodes, UCX_RNDV_THRESH=inf UCX_TCP_SNDBUF=4m lets a worker compute while its\n"
+    "tensors travel.\n"
+    "\n"
+    "Signals, to any worker: SIGUSR1 saves a checkpoint and goes on; SIGTERM and SIGINT save and stop.\n"
+    "\n"
+    "Exit status: 0 completed, or this worker was released; 1 error; 2 usage or configuration;\n"
+    "75 stopped by a signal after saving: start it again to go on (checkpoint.resume = \"auto\").\n";
+
+struct options {
+    bool check_only, print, quiet;
+    const char *config;
+    int n_overrides;
+    char **overrides;
+};
+
+/* returns: -1 to go on, or an exit status. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+    static const struct option longs[] = {
+        {"check-config", no_argument, NULL, 'c'}, {"print-config", no_argument, NULL, 'p'},
+        {"quiet", no_argument, NULL, 'q'},        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0},
+    };
+    int opt;
+
+    while ((opt = getopt_long(argc, argv, "qhV", longs, NULL)) != -1) {
+        switch (opt) {
+        case 'c': o->check_only = true; break;
+        case 'p': o->print = true; break;
+        case 'q': o->quiet = true; break;
+        case 'h': fputs(usage, stdout); return EXIT_DONE;
+        case 'V': puts("dynpipe-worker " PACKAGE_VERSION); return EXIT_DONE;
+        default: fputs("Try dynpipe-worker --help.\n", stderr); return EXIT_USAGE;
+        }
+    }
+    if (o->print) {
+        dp_conf_print(dp_train_config_keys(), stdout);
+        return EXIT_DONE;
+    }
+    if (optind == argc) {
+        fputs("dynpipe-worker: no configuration file\nTry dynpipe-worker --help.\n", stderr);
+        return EXIT_USAGE;
+    }
+    o->config = argv[optind];
+    o->n_overrides = argc - optind - 1;
+    o->overrides = argv + optind + 1;
+    return -1;
+}
+
+/* Transport between several workers; none for one. */
+static int meet(struct dp_wireup *w, struct dp_transport **out, struct dp_err *err)
+{
+    *out = NULL;
+    if (w->n_workers == 1)
+        return 0;
+    *out = dp_transport_create(w->rank, w->n_workers, err);
+    return *out ? dp_wireup_exchange(w, *out, err) : -1;
+}
+
+/* What the others do not know is said by whom it happened to, and PMIx is not told: a process that
+ * ends without PMIx_Finalize makes the launcher end the others. What all know is said by worker 0
+ * alone, before any of them ends: a launcher may kill the rest when the first one fails. */
+static int fail(struct dp_wireup *w, enum dp_run_end end, const struct dp_err *err)
+{
+    bool is_common = end == DP_RUN_REFUSED || end == DP_RUN_DIVERGED;
+
+    if (w->n_workers == 1 || (is_common && w->rank == 0))
+        dp_error("%s", err->text);
+    else if (!is_common)
+        dp_error("worker %u of %u: %s%s", w->rank, w->n_workers, err->text,
+                 err->code == DP_EGONE ? "; the run ends here, start it again to go on from its last checkpoint" : "");
+    if (end == DP_RUN_REFUSED)
+        dp_wireup_barrier(w, NULL);
+    if (is_common)
+        dp_wireup_release(w);
+    return EXIT_ERROR;
+}
+
+static void put(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        return; /* nowhere left to say it */
+}
+
+/* The mapped text is cut short in the instant between the check of its length and its use. Anything else
+ * that raises SIGBUS is a fault of ours and dumps core. */
+static void die_of_lost_text(int number, siginfo_t *info, void *context)
+{
+    const char *path = dp_data_path_at(info->si_addr);
+
+    (void)context;
+    if (!path) {
+        signal(number, SIG_DFL); /* the instruction is tried again */
+        return;
+    }
+    put("dynpipe-worker error: ");
+    put(path);
+    put(": cut short while the run used it; put it back and start again from the last checkpoint\n");
+    _exit(EXIT_ERROR);
+}
+
+static void catch_lost_text(void)
+{
+    struct sigaction action = {.sa_sigaction = die_of_lost_text, .sa_flags = SA_SIGINFO};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}
+
+static int train(const struct dp_train_config *config, struct dp_wireup *w, struct dp_err *err)
+{
+    struct dp_transport *transport;
+    enum dp_run_end end = DP_RUN_FAILED;
+    uint32_t local_rank = 0, n_local = 1;
+    int rc = meet(w, &transport, err);
+
+    if (rc == 0 && transport)
+        local_rank = dp_transport_local_rank(transport, &n_local);
+    if (rc == 0 && config->pipeline.pin)
+        rc = dp_pin(local_rank, n_local, (uint32_t)config->pipeline.threads, err);
+    if (rc == 0) {
+        struct dp_trainer_args args = {.config = config, .wireup = w, .transport = transport, .socket = getenv("DYNPIPE_SOCKET")};
+
+        rc = dp_trainer_run(&args, &end, err);
+    }
+    dp_transport_destroy(transport);
+    if (rc < 0)
+        return fail(w, end, err);
+    dp_wireup_release(w);
+    return end == DP_RUN_STOPPED ? EXIT_SAVED : EXIT_DONE;
+}
+
+/* A wrong configuration, the same for all: they meet only to let one print it. */
+static int refuse(const struct dp_err *why)
+{
+    struct dp_wireup w = {0};
+    struct dp_err err = {0};
+
+    if (dp_wireup_init(&w, &err) < 0)
+        w.rank = 0;
+    if (w.rank == 0)
+        dp_error("%s", why->text);
+    dp_wireup_barrier(&w, &err);
+    dp_wireup_release(&w);
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {0};
+    static struct dp_train_config config;
+    struct dp_wireup w = {0};
+    struct dp_err err = {0};
+    int status = parse_options(argc, argv, &o), rc;
+
+    if (status >= 0)
+        return status;
+    dp_log_setup("dynpipe-worker", o.quiet ? DP_LOG_WARN : DP_LOG_INFO);
+    rc = dp_train_config_load(o.config, o.n_overrides, o.overrides, &config, &err);
+    if (o.check_only) {
+        puts(rc == 0 ? "configuration is fine" : err.text);
+        return rc == 0 ? EXIT_DONE : EXIT_USAGE;
+    }
+    if (rc < 0)
+        return refuse(&err);
+    catch_lost_text();
+    if (dp_wishes_catch(&err) < 0 || dp_wireup_init(&w, &err) < 0) {
+        dp_error("%s", err.text);
+        return EXIT_ERROR;
+    }
+    return train(&config, &w, &err);
+}

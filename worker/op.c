@@ -1,0 +1,62 @@
+/* See op.h. n is batch * context of one microbatch everywhere. */
+#include "worker/op.h"
+
+static int64_t tokens_of(const struct dp_layer *l)
+{
+    return l->config->train.batch * l->config->model.context;
+}
+
+int dp_op_linear(struct dp_layer *l, float *y, const float *x, int w, int bias, struct dp_err *err)
+{
+    const struct dp_param *p = &l->param[w];
+    const struct dp_linear a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .y = y, .x = x, .w = p->w,
+                                .bias = bias == DP_NO_BIAS ? NULL : l->param[bias].w, .sparse = p->sparse};
+
+    return l->be->ops->linear(l->be, &a, err);
+}
+
+int dp_op_linear_input(struct dp_layer *l, float *dx, const float *dy, int w, struct dp_err *err)
+{
+    const struct dp_param *p = &l->param[w];
+    const struct dp_linear_bwd_input a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dx = dx,
+                                          .dy = dy, .w = p->w, .sparse = p->sparse};
+
+    return l->be->ops->linear_bwd_input(l->be, &a, err);
+}
+
+int dp_op_linear_weight(struct dp_layer *l, int w, int bias, const float *dy, const float *x,
+                        struct dp_err *err)
+{
+    struct dp_param *p = &l->param[w];
+    const struct dp_linear_bwd_weight a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dw = p->g,
+                                           .dbias = bias == DP_NO_BIAS ? NULL : l->param[bias].g,
+                                           .dy = dy, .x = x, .sparse = p->sparse};
+
+    return l->be->ops->linear_bwd_weight(l->be, &a, err);
+}
+
+int dp_op_norm(struct dp_layer *l, float *y, float *mean, float *rstd, const float *x, int w,
+               struct dp_err *err)
+{
+    const struct dp_layernorm a = {.n = tokens_of(l), .c = l->config->model.channels, .y = y, .mean = mean,
+                                   .rstd = rstd, .x = x, .gamma = l->param[w].w, .beta = l->param[w + 1].w};
+
+    return l->be->ops->layernorm(l->be, &a, err);
+}
+
+int dp_op_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,
+                    const float *rstd, int w, bool add, struct dp_err *err)
+{
+    const struct dp_layernorm_bwd a = {.n = tokens_of(l), .c = l->config->model.channels, .dx = dx,
+                                       .dgamma = l->param[w].g, .dbeta = l->param[w + 1].g, .dy = dy, .x = x,
+                                       .gamma = l->param[w].w, .mean = mean, .rstd = rstd, .add_to_dx = add};
+
+    return l->be->ops->layernorm_bwd(l->be, &a, err);
+}
+
+int dp_op_add(struct dp_layer *l, float *y, const float *a, const float *b, struct dp_err *err)
+{
+    const struct dp_add args = {.n = tokens_of(l) * l->config->model.channels, .y = y, .a = a, .b = b};
+
+    return l->be->ops->add(l->be, &args, err);
+}

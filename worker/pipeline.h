@@ -1,0 +1,40 @@
+/* Runs a stage over the microbatches of one step, and passes boundary tensors to its neighbours.
+ *
+ * Receives are posted ahead; sends go out of pooled buffers and are waited for only when the buffer is
+ * needed again or the step ends, so a stage does not wait for a successor that is still computing.
+ * A worker without layers takes no part: its neighbours pass it over.
+ */
+#ifndef DP_WORKER_PIPELINE_H
+#define DP_WORKER_PIPELINE_H
+
+#include "common/layout.h"
+#include "worker/data.h"
+#include "worker/stage.h"
+#include "worker/transport.h"
+
+struct dp_pipeline;
+
+/* All borrowed for its life. transport NULL: the worker is alone. */
+struct dp_pipeline *dp_pipeline_create(const struct dp_train_config *config, struct dp_backend *be,
+                                       struct dp_transport *transport, uint32_t rank,
+                                       const struct dp_data *data, struct dp_err *err);
+void dp_pipeline_destroy(struct dp_pipeline *p);
+
+/* Forward and backward of all microbatches of optimizer step `step` (from 0).
+ * losses: [microbatches] sum over tokens, filled where the stage holds the head, else 0.
+ * *wait_ns += time spent waiting for neighbours. */
+int dp_pipeline_train(struct dp_pipeline *p, const struct dp_layout *layout, struct dp_stage *stage,
+                      uint64_t step, double *losses, uint64_t *wait_ns, struct dp_err *err);
+
+/* Forward of the first n validation microbatches. *loss: sum over all tokens in order, where the
+ * stage holds the head, else 0. step: optimizer steps completed, for the tags. */
+int dp_pipeline_eval(struct dp_pipeline *p, const struct dp_layout *layout, struct dp_stage *stage,
+                     uint64_t step, uint32_t n, double *loss, uint64_t *wait_ns, struct dp_err *err);
+
+/* Bytes of boundary tensors held. */
+size_t dp_pipeline_bytes(const struct dp_pipeline *p);
+
+/* Bytes of one boundary message. */
+size_t dp_boundary_bytes(const struct dp_train_config *config);
+
+#endif

@@ -1,0 +1,145 @@
+/* See trainer_parts.h: from nothing to the first step, and the end of it all.
+ *
+ * Whatever can fail is tried before anybody depends on it, and then all workers agree: either all
+ * train, or all have the same error and can leave in good order. Rank 0 alone decides what concerns
+ * all (which checkpoint, which table of crossovers) and tells the others. */
+#include "worker/trainer_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "worker/ckpt_lock.h"
+#include "worker/hello.h"
+#include "worker/initial.h"
+#include "worker/memory.h"
+
+#define FIRST_CONTACT_MS 3000
+#define REPORT_MS 1000
+
+/* What this worker can check alone, before anybody has to wait for it. */
+static int open_local(struct dp_trainer *t, struct dp_err *err)
+{
+    const struct dp_train_config *c = t->config;
+
+    if (dp_layout_initial(c, t->args->wireup->n_workers, &t->layout, err) < 0)
+        return -1;
+    t->data = dp_data_open(c, err);
+    if (!t->data || (t->rank == 0 && dp_ckpt_lock(c, &t->ckpt_lock, err) < 0))
+        return -1;
+    t->be = dp_backend_create(c->pipeline.backend, (int)t->args->wireup->local_rank, (int)c->pipeline.threads, err);
+    if (!t->be)
+        return -1;
+    t->losses = calloc((size_t)c->train.microbatches, sizeof *t->losses);
+    t->squares = calloc(t->layout.n_layers, sizeof *t->squares);
+    if (!t->losses || !t->squares)
+        return dp_err_set(err, DP_ENOMEM, "no memory for the sums of a step");
+    return 0;
+}
+
+static int open_control(struct dp_trainer *t, struct dp_err *err)
+{
+    const struct dp_msg_welcome *w;
+    struct dp_msg_hello *hello = calloc(1, sizeof *hello);
+
+    if (!hello)
+        return dp_err_set(err, DP_ENOMEM, "no memory for HELLO");
+    dp_hello_fill(hello, t->config, &t->layout, t->rank, t->step);
+    t->mem_limit_bytes = dp_memory_limit(t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+    hello->mem_limit_bytes = t->mem_limit_bytes;
+    t->control = dp_control_create(t->args->socket, hello, FIRST_CONTACT_MS, err);
+    free(hello);
+    if (!t->control)
+        return -1;
+    if (t->args->socket && !dp_control_is_connected(t->control) && t->rank == 0)
+        dp_warn("no daemon at %s: the layout stays as it is", t->args->socket);
+    w = dp_control_welcome(t->control);
+    if (dp_control_is_connected(t->control) && w && w->text[0] && t->rank == 0)
+        dp_info("%s", w->text);
+    return 0;
+}
+
+uint32_t dp_trainer_report_ms(const struct dp_trainer *t)
+{
+    const struct dp_msg_welcome *w = dp_control_is_connected(t->control) ? dp_control_welcome(t->control) : NULL;
+
+    return w && w->report_ms ? w->report_ms : REPORT_MS;
+}
+
+static int open_rest(struct dp_trainer *t, struct dp_err *err)
+{
+    t->stage = dp_saving_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
+    if (!t->stage || open_control(t, err) < 0)
+        return -1;
+    dp_tied_init(&t->tied, t->config, t->be, t->args->transport, t->rank);
+    t->pipeline = dp_pipeline_create(t->config, t->be, t->args->transport, t->rank, t->data, err);
+    t->handover = t->pipeline ? dp_handover_create(NULL, err) : NULL;
+    t->metrics = t->handover ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
+    if (!t->metrics)
+        return -1;
+    if (t->rank == 0)
+        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), t->start.path[0] != '\0', err);
+    return t->rank == 0 && !t->log ? -1 : 0;
+}
+
+/* Sparsity of the whole model now: after a resume it is not known from the schedule alone. */
+static int measure_sparsity(struct dp_trainer *t, struct dp_err *err)
+{
+    uint64_t prunable = dp_model_prunable(t->config), left = 0;
+
+    for (uint32_t i = 0; i < dp_stage_n_layers(t->stage); i++) {
+        const struct dp_layer *l = dp_stage_layer(t->stage, i);
+
+        for (uint32_t k = 0; k < l->n_params; k++)
+            if (l->param[k].prunable)
+                left += (uint64_t)l->param[k].nnz;
+    }
+    if (dp_sums_counts(&t->sums, &left, 1, err) < 0)
+        return -1;
+    t->sparsity = prunable ? 1.0 - (double)left / (double)prunable : 0;
+    return 0;
+}
+
+int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
+{
+    int rc;
+
+    /* The sums need only the number of workers, which is known even when open_local() fails. */
+    t->layout.n_workers = t->args->wireup->n_workers;
+    dp_sums_init(&t->sums, t->args->transport, &t->layout, t->rank);
+    rc = open_local(t, err);
+    t->layout.n_workers = t->args->wireup->n_workers;
+    *how = DP_RUN_REFUSED;
+    if (dp_sums_agree(&t->sums, rc, err) < 0 || dp_saving_start(&t->sums, t->config, t->be, &t->start, err) < 0)
+        return -1;
+    t->step = t->start.step;
+    rc = open_rest(t, err);
+    if (dp_sums_agree(&t->sums, rc, err) < 0)
+        return -1;
+    *how = DP_RUN_FAILED;
+    if (measure_sparsity(t, err) < 0)
+        return -1;
+    if (t->start.path[0])
+        dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);
+    return 0;
+}
+
+void dp_trainer_end(struct dp_trainer *t)
+{
+    if (t->args->transport)
+        dp_transport_watch(t->args->transport, -1, NULL, NULL);
+    dp_steplog_close(t->log);
+    dp_metrics_destroy(t->metrics);
+    dp_handover_destroy(t->handover);
+    dp_control_destroy(t->control);
+    dp_pipeline_destroy(t->pipeline);
+    dp_tied_release(&t->tied);
+    dp_stage_destroy(t->stage);
+    dp_backend_destroy(t->be);
+    dp_data_close(t->data);
+    free(t->losses);
+    free(t->squares);
+    if (t->ckpt_lock >= 0)
+        close(t->ckpt_lock);
+}

@@ -1,0 +1,197 @@
+/* See wireup.h. Runs once per process; everything here may block for as long as the slowest worker
+ * needs to start, which is Slurm's (or mpirun's) to limit. PMIx is not initialised unless the launcher
+ * announced it: PMIx_Init without a server waits or fails in ways that differ between versions. */
+#include "worker/wireup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <pmix.h>
+
+#include "common/layout.h"
+
+#define KEY_CARD "dynpipe.card"
+#define KEY_SECRET "dynpipe.key"
+
+static pmix_proc_t me; /* one PMIx client per process, as PMIx wants it */
+
+static int fail(struct dp_err *err, const char *what, pmix_status_t status)
+{
+    return dp_err_set(err, DP_EIO, "PMIx: %s: %s", what, PMIx_Error_string(status));
+}
+
+/* Several tasks that do not know of each other would train the same model over the same checkpoints. */
+static int check_alone(struct dp_err *err)
+{
+    const char *step = getenv("SLURM_STEP_NUM_TASKS"), *job = getenv("SLURM_NTASKS");
+
+    if (step && strtoul(step, NULL, 10) > 1)
+        return dp_err_set(err, DP_EINVAL,
+                          "srun started %s tasks without PMIx, so each would train alone; use: srun --mpi=pmix", step);
+    if (!step && job && strtoul(job, NULL, 10) > 1)
+        return dp_err_set(err, DP_EINVAL,
+                          "this job has %s tasks, but the worker was started without srun, so it would train alone; "
+                          "use: srun --mpi=pmix (or srun -n 1, to train alone)", job);
+    return 0;
+}
+
+static int get_size(uint32_t *out, struct dp_err *err)
+{
+    pmix_proc_t all = me;
+    pmix_value_t *v = NULL;
+    pmix_status_t status;
+
+    all.rank = PMIX_RANK_WILDCARD;
+    status = PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &v);
+    if (status != PMIX_SUCCESS)
+        return fail(err, "no job size", status);
+    *out = v->type == PMIX_UINT32 ? v->data.uint32 : 0;
+    PMIX_VALUE_RELEASE(v);
+    if (*out < 1 || *out > DP_MAX_WORKERS)
+        return dp_err_set(err, DP_EINVAL, "%u workers; allowed are 1 to %d", *out, DP_MAX_WORKERS);
+    return 0;
+}
+
+static uint32_t get_local_rank(void)
+{
+    pmix_value_t *v = NULL;
+    uint32_t rank = 0;
+
+    if (PMIx_Get(&me, PMIX_LOCAL_RANK, NULL, 0, &v) != PMIX_SUCCESS)
+        return 0;
+    if (v->type == PMIX_UINT16)
+        rank = v->data.uint16;
+    PMIX_VALUE_RELEASE(v);
+    return rank;
+}
+
+int dp_wireup_init(struct dp_wireup *w, struct dp_err *err)
+{
+    pmix_status_t status;
+
+    *w = (struct dp_wireup){.n_workers = 1};
+    if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK"))
+        return check_alone(err);
+    status = PMIx_Init(&me, NULL, 0);
+    if (status != PMIX_SUCCESS)
+        return fail(err, "cannot reach the launcher", status);
+    w->has_pmix = true;
+    w->rank = me.rank;
+    w->local_rank = get_local_rank();
+    return get_size(&w->n_workers, err);
+}
+
+void dp_wireup_release(struct dp_wireup *w)
+{
+    if (w->has_pmix)
+        PMIx_Finalize(NULL, 0);
+    w->has_pmix = false;
+}
+
+static int put(const char *name, const void *data, size_t bytes, struct dp_err *err)
+{
+    pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
+    pmix_status_t status;
+
+    v.data.bo.bytes = (char *)(uintptr_t)data; /* copied by PMIx_Put */
+    v.data.bo.size = bytes;
+    status = PMIx_Put(PMIX_GLOBAL, name, &v);
+    return status == PMIX_SUCCESS ? 0 : fail(err, name, status);
+}
+
+/* The bytes that worker `rank` put. The caller releases *out with PMIX_VALUE_RELEASE. */
+static int get(uint32_t rank, const char *name, pmix_value_t **out, struct dp_err *err)
+{
+    pmix_proc_t p = me;
+    pmix_status_t status;
+
+    p.rank = rank;
+    status = PMIx_Get(&p, name, NULL, 0, out);
+    if (status != PMIX_SUCCESS) {
+        fail(err, name, status);
+        return dp_err_prefix(err, "worker %u", rank);
+    }
+    if ((*out)->type == PMIX_BYTE_OBJECT)
+        return 0;
+    PMIX_VALUE_RELEASE(*out);
+    return dp_err_set(err, DP_EPROTO, "PMIx: %s of worker %u has the wrong type", name, rank);
+}
+
+static int fence(struct dp_err *err)
+{
+    pmix_proc_t all = me;
+    pmix_info_t collect;
+    bool yes = true;
+    pmix_status_t status;
+
+    all.rank = PMIX_RANK_WILDCARD;
+    PMIX_INFO_CONSTRUCT(&collect);
+    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    status = PMIx_Fence(&all, 1, &collect, 1);
+    PMIX_INFO_DESTRUCT(&collect);
+    return status == PMIX_SUCCESS ? 0 : fail(err, "first fence", status);
+}
+
+static int take_key(struct dp_transport *t, struct dp_err *err)
+{
+    pmix_value_t *v;
+    int rc = 0;
+
+    if (get(0, KEY_SECRET, &v, err) < 0)
+        return -1;
+    if (v->data.bo.size == 16)
+        dp_transport_set_key(t, (const uint8_t *)v->data.bo.bytes);
+    else
+        rc = dp_err_set(err, DP_EPROTO, "the run's key has %zu bytes, not 16", v->data.bo.size);
+    PMIX_VALUE_RELEASE(v);
+    return rc;
+}
+
+static int take_cards(struct dp_wireup *w, struct dp_transport *t, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < w->n_workers; i++) {
+        pmix_value_t *v;
+        int rc;
+
+        if (i == w->rank)
+            continue;
+        if (get(i, KEY_CARD, &v, err) < 0)
+            return -1;
+        rc = dp_transport_add(t, i, v->data.bo.bytes, v->data.bo.size, err);
+        PMIX_VALUE_RELEASE(v);
+        if (rc < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int dp_wireup_exchange(struct dp_wireup *w, struct dp_transport *t, struct dp_err *err)
+{
+    uint8_t key[16];
+    const void *card;
+    size_t bytes;
+    pmix_status_t status;
+
+    if (!w->has_pmix)
+        return 0;
+    if (w->rank == 0) {
+        if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key)
+            return dp_err_set(err, DP_EIO, "no random bytes for the run's key: %s", strerror(errno));
+        if (put(KEY_SECRET, key, sizeof key, err) < 0)
+            return -1;
+    }
+    dp_transport_card(t, &card, &bytes);
+    if (put(KEY_CARD, card, bytes, err) < 0)
+        return -1;
+    status = PMIx_Commit();
+    if (status != PMIX_SUCCESS)
+        return fail(err, "commit", status);
+    return fence(err) < 0 || take_key(t, err) < 0 || take_cards(w, t, err) < 0 ? -1 : 0;
+}
+
+int dp_wireup_barrier(const struct dp_wireup *w, struct dp_err *err)
+{
+    return w->has_pmix ? fence(err) : 0;
+}

@@ -1,0 +1,16 @@
+/* Signals as wishes: SIGTERM and SIGINT ask to save and stop, SIGUSR1 to save and go on. They take effect
+ * at the next boundary of an optimizer step, whichever worker got them. */
+#ifndef DP_WORKER_WISHES_H
+#define DP_WORKER_WISHES_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* Catch the signals, in this process's threads of now and later: call it before any other thread exists.
+ * A second SIGTERM or SIGINT ends the process at once. */
+int dp_wishes_catch(struct dp_err *err);
+/* enum dp_wish bits since the last call. */
+uint32_t dp_wishes_take(void);
+
+#endif
