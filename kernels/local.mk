@@ -22,7 +22,7 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/probe.c kernels/probe.h \
 	kernels/reference.h
 kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS)
-kernels_libdpkernels_a_CPPFLAGS = $(KERNELS_CPPFLAGS)
+kernels_libdpkernels_a_CPPFLAGS = $(KERNELS_CPPFLAGS) $(X86_VERSIONS_CPPFLAGS)
 kernels_libdpkernels_a_LIBADD = $(kernels_libcpu_plain_a_OBJECTS)
 kernels_libdpkernels_a_DEPENDENCIES = $(kernels_libdpkernels_a_LIBADD)
 
@@ -37,19 +37,27 @@ kernels_libcpu_avx512_a_CFLAGS = $(AM_CFLAGS) -mavx2 -mfma -mavx512f -mavx512vl 
 kernels_libcpu_avx512_a_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=avx512 -DDP_VEC_FLOATS=16
 
 if HAVE_X86_VERSIONS
-kernels_libdpkernels_a_CPPFLAGS += -DHAVE_X86_VERSIONS
+X86_VERSIONS_CPPFLAGS = -DHAVE_X86_VERSIONS
 kernels_libdpkernels_a_LIBADD += $(kernels_libcpu_avx2_a_OBJECTS) $(kernels_libcpu_avx512_a_OBJECTS)
 endif
 
-EXTRA_DIST += kernels/reference.inc doc/kernels.md
+EXTRA_DIST += kernels/reference.inc kernels/bench/limits.inc doc/kernels.md
 
-# make bench: dense against sparse linear layers on this machine
-noinst_PROGRAMS += kernels/bench/bench_linear
+# make bench: dense against sparse linear layers, and all other operations, on this machine
+noinst_PROGRAMS += kernels/bench/bench_linear kernels/bench/bench_ops
+noinst_LIBRARIES += kernels/bench/libbench.a
+kernels_bench_libbench_a_SOURCES = \
+	kernels/bench/bench.c kernels/bench/bench.h kernels/bench/limits.c kernels/bench/limits.h
+kernels_bench_libbench_a_CPPFLAGS = $(AM_CPPFLAGS) $(X86_VERSIONS_CPPFLAGS)
+BENCH_LIBS = kernels/bench/libbench.a kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
 kernels_bench_bench_linear_SOURCES = kernels/bench/bench_linear.c
-kernels_bench_bench_linear_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
+kernels_bench_bench_linear_LDADD = $(BENCH_LIBS)
+kernels_bench_bench_ops_SOURCES = kernels/bench/bench_ops.c
+kernels_bench_bench_ops_LDADD = $(BENCH_LIBS)
 .PHONY: bench
-bench: kernels/bench/bench_linear
+bench: kernels/bench/bench_linear kernels/bench/bench_ops
 	kernels/bench/bench_linear $(BENCHFLAGS)
+	kernels/bench/bench_ops $(BENCHFLAGS)
 
 if HAVE_CMOCKA
 kernels_tests = \

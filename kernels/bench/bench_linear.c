@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/bench/bench.h"
 #include "kernels/probe.h"
 
 #define N_SPARSITIES 6
@@ -20,7 +21,6 @@ static const double sparsities[N_SPARSITIES] = {0.0, 0.5, 0.7, 0.8, 0.9, 0.95};
 static const char *const op_names[DP_PROBE_N_OPS] = {"forward", "dx", "dw"};
 
 #define MAX_SHAPES 16
-#define MAX_ROUNDS 101
 
 struct shape {
     int64_t c_out, c_in, n;
@@ -42,39 +42,19 @@ struct result {
     double density[N_SPARSITIES], plan_bytes[N_SPARSITIES];
 };
 
-static void read_cpu_name(char *out, size_t cap)
+static double summarise(double *samples, int rounds, double *spread)
 {
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[256];
+    struct dp_bench_result r = dp_bench_summarise(samples, rounds);
 
-    snprintf(out, cap, "unknown");
-    while (f && fgets(line, sizeof line, f)) {
-        char *value = strstr(line, ": ");
-
-        if (strncmp(line, "model name", 10) || !value)
-            continue;
-        value[strcspn(value, "\n")] = '\0';
-        snprintf(out, cap, "%s", value + 2);
-        break;
-    }
-    if (f)
-        fclose(f);
-}
-
-static void summarise(double *samples, int rounds, double *median, double *spread)
-{
-    double s;
-
-    *median = dp_probe_median(samples, rounds);
-    s = (samples[rounds - 1] - samples[0]) / *median; /* the median sorted them */
-    if (s > *spread)
-        *spread = s;
+    if (r.spread > *spread)
+        *spread = r.spread;
+    return r.median;
 }
 
 static int measure(struct dp_backend *be, const struct shape *s, int rounds, struct result *r,
                    struct dp_err *err)
 {
-    static double samples[N_SPARSITIES + 1][DP_PROBE_N_OPS][MAX_ROUNDS];
+    static double samples[N_SPARSITIES + 1][DP_PROBE_N_OPS][DP_BENCH_MAX_ROUNDS];
     struct dp_probe *p = dp_probe_create(be, s->c_out, s->c_in, s->n, sparsities, N_SPARSITIES, err);
     int rc = -1;
 
@@ -92,7 +72,7 @@ static int measure(struct dp_backend *be, const struct shape *s, int rounds, str
     r->spread = 0.0;
     for (int row = 0; row <= N_SPARSITIES; row++)
         for (int op = 0; op < DP_PROBE_N_OPS; op++)
-            summarise(samples[row][op], rounds, &r->ns[row][op], &r->spread);
+            r->ns[row][op] = summarise(samples[row][op], rounds, &r->spread);
     for (int i = 0; i < N_SPARSITIES; i++) {
         r->density[i] = (double)dp_probe_nnz(p, i) / ((double)s->c_out * (double)s->c_in);
         r->plan_bytes[i] = (double)dp_probe_plan_bytes(p, i);
@@ -190,7 +170,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         else if (c != 's' || o->n_shapes == MAX_SHAPES || parse_shape(optarg, &o->shape[o->n_shapes++]) < 0)
             return -1;
     }
-    if (optind != argc || o->rounds < 1 || o->rounds > MAX_ROUNDS)
+    if (optind != argc || o->rounds < 1 || o->rounds > DP_BENCH_MAX_ROUNDS)
         return -1;
     if (o->n_shapes == 0) {
         o->n_shapes = sizeof default_shapes / sizeof default_shapes[0];
@@ -204,7 +184,7 @@ static int run(struct dp_backend *be, const struct options *o, struct dp_err *er
     json_t *shapes = json_array();
     char cpu[128];
 
-    read_cpu_name(cpu, sizeof cpu);
+    dp_bench_cpu_name(cpu, sizeof cpu);
     if (!o->json)
         printf("machine: %s; backend %s, 1 thread, device time\n", cpu, o->backend);
     for (int i = 0; i < o->n_shapes; i++) {
@@ -241,7 +221,7 @@ int main(int argc, char **argv)
 
     if (parse_options(argc, argv, &o) < 0) {
         fprintf(stderr, "usage: bench_linear [--json] [--backend NAME] [--rounds 1..%d] "
-                        "[--shape OUTxINxTOKENS]...\n", MAX_ROUNDS);
+                        "[--shape OUTxINxTOKENS]...\n", DP_BENCH_MAX_ROUNDS);
         return 2;
     }
     be = dp_backend_create(o.backend, 0, 1, &err);
