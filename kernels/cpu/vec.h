@@ -79,6 +79,56 @@ static inline vf vf_select(vi mask, vf a, vf b)
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
 
+/* Lane by lane a > b ? a : b; b where either is NaN. */
+static inline vf vf_larger(vf a, vf b)
+{
+#if VW == 16
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif VW == 8
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    return vf_select((vi)(a > b), a, b);
+#endif
+}
+
+/* Lane by lane a < b ? a : b; b where either is NaN. */
+static inline vf vf_smaller(vf a, vf b)
+{
+#if VW == 16
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif VW == 8
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__x86_64__)
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    return vf_select((vi)(a < b), a, b);
+#endif
+}
+
+/* Lane by lane x < limit ? 0 : v. GCC turns a comparison under AVX-512 into a vector before it uses it. */
+static inline vf vf_zero_below(vf v, vf x, vf limit)
+{
+#if VW == 16
+    return (vf)_mm512_maskz_mov_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)limit, _CMP_NLT_UQ), (__m512)v);
+#else
+    return (vf)(~(vi)(x < limit) & (vi)v);
+#endif
+}
+
+/* 1 / x to 1 ulp, for x whose reciprocal is normal. */
+static inline vf vf_reciprocal(vf x)
+{
+#if VW == 16
+    vf r = (vf)_mm512_rcp14_ps((__m512)x); /* to 14 bits; one step of Newton's method doubles them */
+
+    return r + r * (1.0f - x * r);
+#else
+    return 1.0f / x;
+#endif
+}
+
 /* All ones in the first k lanes. */
 static inline vi vi_first(int64_t k)
 {

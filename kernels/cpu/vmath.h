@@ -1,8 +1,9 @@
 /* exp and the logistic function on vectors.
  *
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2 (ln 2 split in two parts, Cody & Waite), a polynomial of
- * degree 6 for e^r (Cephes expf), times 2^k put together from bits. Largest error seen over all
- * floats in [-87.33, 88.37]: below 2 ulp (tests/unit/test_kernels_math). Below -87.33, where the
+ * degree 6 for e^r (1 + r + r^2 q(r), q by least maximum error: 4e-9 with coefficients in float), times
+ * 2^k put together from bits. Largest error seen over all floats in [-87.33, 88.37]: below 2 ulp
+ * (tests/unit/test_kernels_math). Below -87.33, where the
  * result would be subnormal, the answer is 0; above 88.37 it stays at e^88.37 (2.4e38), so that no
  * infinity enters a sum. NaN stays NaN.
  */
@@ -16,26 +17,21 @@
 
 static inline __attribute__((always_inline)) vf vf_exp(vf x)
 {
-    const vf magic = vf_set1(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
-    vi is_zero = (vi)(x < vf_set1(DP_EXP_MIN));
-    vf t, k, r, p;
-    vi scale;
+    /* 1.5 * 2^23 + 127: adding it rounds to an integer, whose lowest bits are the exponent of 2^k */
+    const vf magic = vf_set1(12582912.0f + 127.0f);
+    vf near = vf_smaller(vf_set1(DP_EXP_MAX), vf_larger(vf_set1(DP_EXP_MIN), x)); /* NaN passes both */
+    vf t = near * vf_set1(1.44269504088896341f) + magic;
+    vf k = t - magic;
+    vf r = near - k * vf_set1(0.693359375f), p;
 
-    x = vf_select(is_zero, vf_set1(DP_EXP_MIN), x);
-    x = vf_select((vi)(x > vf_set1(DP_EXP_MAX)), vf_set1(DP_EXP_MAX), x);
-    t = x * vf_set1(1.44269504088896341f) + magic;
-    k = t - magic;
-    r = x - k * vf_set1(0.693359375f);
     r = r - k * vf_set1(-2.12194440e-4f);
-    p = vf_set1(1.9875691500e-4f);
-    p = p * r + vf_set1(1.3981999507e-3f);
-    p = p * r + vf_set1(8.3334519073e-3f);
-    p = p * r + vf_set1(4.1665795894e-2f);
-    p = p * r + vf_set1(1.6666665459e-1f);
-    p = p * r + vf_set1(5.0000001201e-1f);
+    p = vf_set1(1.3814599e-3f);
+    p = p * r + vf_set1(8.368717e-3f);
+    p = p * r + vf_set1(4.166839e-2f);
+    p = p * r + vf_set1(1.6666521e-1f);
+    p = p * r + vf_set1(4.9999994e-1f);
     p = p * (r * r) + r + vf_set1(1.0f);
-    scale = ((vi)t - (vi)magic + vi_set1(127)) << 23;
-    return (vf)(~is_zero & (vi)(p * (vf)scale));
+    return vf_zero_below(p * (vf)((vi)t << 23), x, vf_set1(DP_EXP_MIN));
 }
 
 /* 1 / (1 + exp(-x)) = (1 + tanh(x / 2)) / 2, exactly 0 below -87.33; *rest = 1 minus that, without
@@ -43,10 +39,10 @@ static inline __attribute__((always_inline)) vf vf_exp(vf x)
 static inline __attribute__((always_inline)) vf vf_logistic(vf x, vf *rest)
 {
     vf e = vf_exp(-x);
-    vf s = vf_set1(1.0f) / (vf_set1(1.0f) + e);
+    vf s = vf_reciprocal(vf_set1(1.0f) + e);
 
     *rest = e * s;
-    return (vf)(~(vi)(x < vf_set1(DP_EXP_MIN)) & (vi)s);
+    return vf_zero_below(s, x, vf_set1(DP_EXP_MIN));
 }
 
 /* Largest of n >= 1 values. */
