@@ -5,8 +5,8 @@
  * row-major, written (rows, columns); float32 unless said. "=" overwrites, "+=" accumulates.
  * Pointers are device memory of the backend unless they are marked [host].
  *
- * Determinism: with the same inputs, the same shapes and the same number of threads an operation
- * gives the same bits in every process on the same kind of processor. Nothing depends on addresses.
+ * Determinism: with the same inputs and shapes an operation gives the same bits in every process on the
+ * same kind of processor, whatever the number of threads. Nothing depends on addresses.
  *
  * Symbols: n tokens of a microbatch (n = b * t), b rows, t context length, c channels, h heads,
  * v vocabulary.
@@ -32,20 +32,24 @@ struct dp_sparse {
     void *plan;       /* whatever the backend built from the pattern; made by sparse_prepare */
 };
 
-/* y (n, c_out) = x (n, c_in) w^T + bias.  w: (c_out, c_in), dense or the values of `sparse`. */
+/* y (n, c_out) = x (n, c_in) w^T + bias + residual.  w: (c_out, c_in), dense or the values of `sparse`. */
 struct dp_linear {
     int64_t n, c_in, c_out;
     float *y;
+    float *gelu;                    /* (n, c_out) = gelu(y), or NULL */
     const float *x, *w;
     const float *bias;              /* (c_out) or NULL */
+    const float *residual;          /* (n, c_out) or NULL; not y */
     const struct dp_sparse *sparse; /* NULL: w is dense */
 };
 
-/* dx (n, c_in) = dy (n, c_out) w */
+/* dx (n, c_in) = dy (n, c_out) w; where gelu_x is given, times gelu'(gelu_x) element by element. */
 struct dp_linear_bwd_input {
     int64_t n, c_in, c_out;
     float *dx;
+    float *gelu;         /* (n, c_in) = gelu(gelu_x), which costs little here; NULL without gelu_x */
     const float *dy, *w;
+    const float *gelu_x; /* (n, c_in), what went into the GELU in front of w; or NULL */
     const struct dp_sparse *sparse;
 };
 

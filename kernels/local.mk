@@ -1,10 +1,10 @@
 # The kernel backends. The op files are compiled once per version of the processor (kernels/cpu/vec.h)
 # and all versions end up in one library; device.c chooses at run time.
-KERNELS_LIBS = $(GEMM_LIBS) -ldl -lm $(JANSSON_LIBS)
+KERNELS_LIBS = $(GEMM_LIBS) $(OPENMP_CFLAGS) -ldl -lm $(JANSSON_LIBS)
 KERNELS_CPPFLAGS = $(AM_CPPFLAGS) -DDP_PLUGIN_DIR='"$(libdir)/dynpipe"'
 
 cpu_ops = \
-	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/cross_entropy.c \
+	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/cross_entropy.c kernels/cpu/dense.c \
 	kernels/cpu/embedding.c kernels/cpu/gelu.c kernels/cpu/layernorm.c kernels/cpu/linear.c kernels/cpu/mask.c \
 	kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c kernels/cpu/small_gemm.c kernels/cpu/sparse.c \
 	kernels/cpu/sum_squares.c kernels/cpu/vec.h kernels/cpu/vmath.h
@@ -18,10 +18,11 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/cpu/cpu.h \
 	kernels/cpu/device.c \
 	kernels/cpu/gemm.c \
+	kernels/cpu/parallel.c kernels/cpu/parallel.h \
 	kernels/cpu/plan.c kernels/cpu/plan.h \
 	kernels/probe.c kernels/probe.h \
 	kernels/reference.h
-kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS)
+kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS) $(OPENMP_CFLAGS)
 kernels_libdpkernels_a_CPPFLAGS = $(KERNELS_CPPFLAGS) $(X86_VERSIONS_CPPFLAGS)
 kernels_libdpkernels_a_LIBADD = $(kernels_libcpu_plain_a_OBJECTS)
 kernels_libdpkernels_a_DEPENDENCIES = $(kernels_libdpkernels_a_LIBADD)

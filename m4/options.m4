@@ -57,6 +57,14 @@ AC_DEFUN([DP_CHECK_GEMM], [
   AC_SUBST([GEMM_LIBS])
 ])
 
+dnl Threads of the CPU kernels. The thread sanitizer does not know OpenMP's barriers and sees races where none are.
+AC_DEFUN([DP_CHECK_OPENMP], [
+  dp_openmp="one a worker"
+  AS_IF([test "$enable_sanitizer" != thread], [AC_OPENMP
+    AS_IF([test -n "$OPENMP_CFLAGS"], [dp_openmp="OpenMP ($OPENMP_CFLAGS)"])])
+  AC_SUBST([OPENMP_CFLAGS])
+])
+
 dnl Versions of the CPU kernels for wider vectors (kernels/cpu/vec.h): x86-64 and a compiler that knows them.
 AC_DEFUN([DP_CHECK_X86_VERSIONS], [
   dp_saved_cflags=$CFLAGS

@@ -2,8 +2,8 @@
  *   x2 = x + proj(attention(qkv(ln1(x))))
  *   y  = x2 + mlp_proj(gelu(fc(ln2(x2))))
  * Backward walks back with one gradient buffer, work->d: the residual path stays in it and the branches
- * add to it. ln1(x), ln2(x2) and gelu(fc) are computed again, by the same operation on the same input,
- * so their bits are those of forward.
+ * add to it. ln1(x), ln2(x2) and gelu(fc) are computed again, by the same formula on the same input, so
+ * their bits are those of forward.
  */
 #include "worker/act.h"
 #include "worker/lap.h"
@@ -30,31 +30,19 @@ static int attention_back(struct dp_layer *l, struct dp_act *act, float *dqkv, c
     return l->be->ops->attention_bwd(l->be, &a, err);
 }
 
-static int64_t hidden(const struct dp_layer *l)
-{
-    return 4 * l->config->train.batch * l->config->model.context * l->config->model.channels;
-}
-
-static int gelu(struct dp_layer *l, float *y, const float *x, struct dp_err *err)
-{
-    const struct dp_gelu a = {.n = hidden(l), .y = y, .x = x};
-
-    return l->be->ops->gelu(l->be, &a, err);
-}
-
 int dp_block_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *work, float *y, bool keep,
                      struct dp_err *err)
 {
+    const struct dp_op_out x2 = {.y = act->x2, .residual = act->x}, fc = {.y = act->fc, .gelu = work->g},
+                           out = {.y = y, .residual = act->x2};
     struct dp_lap lap = dp_lap_start(l->be);
 
     if (dp_op_norm(l, work->a, act->mean1, act->rstd1, act->x, DP_LN1_W, err) < 0 ||
-        dp_op_linear(l, act->qkv, work->a, DP_QKV_W, DP_QKV_B, err) < 0 || attention(l, act, err) < 0 ||
-        dp_op_linear(l, work->b, act->att, DP_PROJ_W, DP_PROJ_B, err) < 0 ||
-        dp_op_add(l, act->x2, act->x, work->b, err) < 0 ||
+        dp_op_linear(l, (struct dp_op_out){.y = act->qkv}, work->a, DP_QKV_W, DP_QKV_B, err) < 0 ||
+        attention(l, act, err) < 0 || dp_op_linear(l, x2, act->att, DP_PROJ_W, DP_PROJ_B, err) < 0 ||
         dp_op_norm(l, work->a, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
-        dp_op_linear(l, act->fc, work->a, DP_FC_W, DP_FC_B, err) < 0 || gelu(l, work->g, act->fc, err) < 0 ||
-        dp_op_linear(l, work->b, work->g, DP_MLP_W, DP_MLP_B, err) < 0 ||
-        dp_op_add(l, y, act->x2, work->b, err) < 0)
+        dp_op_linear(l, fc, work->a, DP_FC_W, DP_FC_B, err) < 0 ||
+        dp_op_linear(l, out, work->g, DP_MLP_W, DP_MLP_B, err) < 0)
         return dp_err_prefix(err, "layer %u, forward", l->index);
     if (keep)
         dp_lap_add(&lap, &l->fwd_ns);
@@ -65,16 +53,11 @@ int dp_block_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *wor
 static int mlp_backward(struct dp_layer *l, struct dp_act *act, struct dp_work *work, struct dp_lap *lap,
                         struct dp_err *err)
 {
-    const struct dp_gelu_bwd back = {.n = hidden(l), .dx = work->h, .dy = work->h, .x = act->fc};
-
-    if (gelu(l, work->g, act->fc, err) < 0 ||
-        dp_op_linear_weight(l, DP_MLP_W, DP_MLP_B, work->d, work->g, err) < 0)
-        return -1;
-    dp_lap_add(lap, &l->bwd_weight_ns);
-    if (dp_op_linear_input(l, work->h, work->d, DP_MLP_W, err) < 0 ||
-        l->be->ops->gelu_bwd(l->be, &back, err) < 0)
+    if (dp_op_linear_gelu_input(l, work->h, work->g, work->d, act->fc, DP_MLP_W, err) < 0)
         return -1;
     dp_lap_add(lap, &l->bwd_input_ns);
+    if (dp_op_linear_weight(l, DP_MLP_W, DP_MLP_B, work->d, work->g, err) < 0)
+        return -1;
     if (dp_op_norm(l, work->a, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
         dp_op_linear_weight(l, DP_FC_W, DP_FC_B, work->h, work->a, err) < 0)
         return -1;

@@ -66,7 +66,7 @@ int dp_head_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *work
     struct dp_lap lap = dp_lap_start(l->be);
 
     if (dp_op_norm(l, work->a, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
-        dp_op_linear(l, act->logits, work->a, DP_HEAD_W, DP_NO_BIAS, err) < 0 ||
+        dp_op_linear(l, (struct dp_op_out){.y = act->logits}, work->a, DP_HEAD_W, DP_NO_BIAS, err) < 0 ||
         (targets && loss_of(l, act, work, targets, loss, keep, err) < 0))
         return dp_err_prefix(err, "layer %u, forward", l->index);
     if (keep)

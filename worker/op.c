@@ -6,20 +6,28 @@ static int64_t tokens_of(const struct dp_layer *l)
     return l->config->train.batch * l->config->model.context;
 }
 
-int dp_op_linear(struct dp_layer *l, float *y, const float *x, int w, int bias, struct dp_err *err)
+int dp_op_linear(struct dp_layer *l, struct dp_op_out out, const float *x, int w, int bias, struct dp_err *err)
 {
     const struct dp_param *p = &l->param[w];
-    const struct dp_linear a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .y = y, .x = x, .w = p->w,
-                                .bias = bias == DP_NO_BIAS ? NULL : l->param[bias].w, .sparse = p->sparse};
+    const struct dp_linear a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .y = out.y,
+                                .gelu = out.gelu, .x = x, .w = p->w,
+                                .bias = bias == DP_NO_BIAS ? NULL : l->param[bias].w,
+                                .residual = out.residual, .sparse = p->sparse};
 
     return l->be->ops->linear(l->be, &a, err);
 }
 
 int dp_op_linear_input(struct dp_layer *l, float *dx, const float *dy, int w, struct dp_err *err)
 {
+    return dp_op_linear_gelu_input(l, dx, NULL, dy, NULL, w, err);
+}
+
+int dp_op_linear_gelu_input(struct dp_layer *l, float *dx, float *gelu, const float *dy, const float *x, int w,
+                            struct dp_err *err)
+{
     const struct dp_param *p = &l->param[w];
     const struct dp_linear_bwd_input a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dx = dx,
-                                          .dy = dy, .w = p->w, .sparse = p->sparse};
+                                          .gelu = gelu, .dy = dy, .w = p->w, .gelu_x = x, .sparse = p->sparse};
 
     return l->be->ops->linear_bwd_input(l->be, &a, err);
 }
@@ -52,11 +60,4 @@ int dp_op_norm_back(struct dp_layer *l, float *dx, const float *dy, const float 
                                        .gamma = l->param[w].w, .mean = mean, .rstd = rstd, .add_to_dx = add};
 
     return l->be->ops->layernorm_bwd(l->be, &a, err);
-}
-
-int dp_op_add(struct dp_layer *l, float *y, const float *a, const float *b, struct dp_err *err)
-{
-    const struct dp_add args = {.n = tokens_of(l) * l->config->model.channels, .y = y, .a = a, .b = b};
-
-    return l->be->ops->add(l->be, &args, err);
 }

@@ -10,7 +10,7 @@
 #include "kernels/backend.h"
 
 struct dp_cpu {
-    int threads; /* of the dense GEMM; every other op runs on the caller's thread */
+    int threads; /* for dp_cpu_parallel (parallel.h) */
     float *scratch;
     size_t scratch_floats;
 };
@@ -24,7 +24,7 @@ const struct dp_backend_ops *dp_cpu_ops(const char *version, struct dp_err *err)
 float *dp_cpu_scratch(struct dp_backend *be, int64_t n, struct dp_err *err);
 
 /* Row-major c (m, n) = alpha op(a) op(b) + beta c; op(a): (m, k), op(b): (k, n), 'N' or 'T' each.
- * Sizes that are 0 are fine. */
+ * Sizes that are 0 are fine. On the calling thread, whatever the backend's number of threads. */
 struct dp_gemm {
     char trans_a, trans_b;
     int64_t m, n, k;
@@ -33,7 +33,7 @@ struct dp_gemm {
     float *c;
     int64_t lda, ldb, ldc;
 };
-int dp_cpu_gemm(struct dp_backend *be, const struct dp_gemm *g, struct dp_err *err);
+int dp_cpu_gemm(const struct dp_gemm *g, struct dp_err *err);
 
 /* Members of the vtable that are the same in every version (device.c, plan.c). */
 int dp_cpu_open(struct dp_backend *be, int device, int threads, struct dp_err *err);

@@ -1,5 +1,6 @@
-/* The three linear ops: dense through the GEMM, sparse through sparse.c. */
+/* The three linear ops: dense.c does those with a dense w, sparse.c those with a sparse one. */
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/parallel.h"
 
 static int check_sparse(const struct dp_sparse *sp, int64_t c_out, int64_t c_in, struct dp_err *err)
 {
@@ -11,51 +12,56 @@ static int check_sparse(const struct dp_sparse *sp, int64_t c_out, int64_t c_in,
     return 0;
 }
 
-static void add_bias(float *y, int64_t n, int64_t c, const float *bias)
+/* What the sparse product leaves to do. */
+static int finish(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err)
 {
-    for (int64_t i = 0; i < n; i++) {
-        float *row = y + i * c;
-        int64_t j = 0;
+    const struct dp_add add = {.n = a->n * a->c_out, .y = a->y, .a = a->y, .b = a->residual};
+    const struct dp_gelu gelu = {.n = a->n * a->c_out, .y = a->gelu, .x = a->y};
 
-        for (; j + VW <= c; j += VW)
-            vf_store(row + j, vf_load(row + j) + vf_load(bias + j));
-        if (j < c)
-            vf_store_n(row + j, vf_load_n(row + j, c - j) + vf_load_n(bias + j, c - j), c - j);
-    }
+    if (a->residual && DP_FN(add)(be, &add, err) < 0)
+        return -1;
+    return a->gelu ? DP_FN(gelu)(be, &gelu, err) : 0;
 }
 
 int DP_FN(linear)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err)
 {
-    struct dp_gemm g = {.trans_a = 'N', .trans_b = 'T', .m = a->n, .n = a->c_out, .k = a->c_in,
-                        .alpha = 1.0f, .a = a->x, .lda = a->c_in, .b = a->w, .ldb = a->c_in,
-                        .c = a->y, .ldc = a->c_out};
-
-    if (a->sparse)
-        return check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 ? -1 : DP_FN(spmm)(be, a, err);
-    if (dp_cpu_gemm(be, &g, err) < 0)
+    if (!a->sparse)
+        return DP_FN(dense)(be, a, err);
+    if (check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(spmm)(be, a, err) < 0)
         return -1;
-    if (a->bias)
-        add_bias(a->y, a->n, a->c_out, a->bias);
-    return 0;
+    return finish(be, a, err);
 }
 
 int DP_FN(linear_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err)
 {
-    struct dp_gemm g = {.trans_a = 'N', .trans_b = 'N', .m = a->n, .n = a->c_in, .k = a->c_out,
-                        .alpha = 1.0f, .a = a->dy, .lda = a->c_out, .b = a->w, .ldb = a->c_in,
-                        .c = a->dx, .ldc = a->c_in};
+    const struct dp_gelu_bwd slope = {.n = a->n * a->c_in, .dx = a->dx, .dy = a->dx, .x = a->gelu_x};
+    const struct dp_gelu gelu = {.n = a->n * a->c_in, .y = a->gelu, .x = a->gelu_x};
 
-    if (a->sparse)
-        return check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 ? -1 : DP_FN(spmm_bwd)(be, a, err);
-    return dp_cpu_gemm(be, &g, err);
+    if (!a->sparse)
+        return DP_FN(dense_bwd_input)(be, a, err);
+    if (check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(spmm_bwd)(be, a, err) < 0)
+        return -1;
+    if (!a->gelu_x)
+        return 0;
+    if (a->gelu && DP_FN(gelu)(be, &gelu, err) < 0)
+        return -1;
+    return DP_FN(gelu_bwd)(be, &slope, err);
 }
 
-/* dbias += column sums of dy, tokens in order: four registers of columns at a time. */
-static void add_column_sums(float *dbias, const float *dy, int64_t n, int64_t c)
-{
-    int64_t j = 0;
+#define SUM_COLUMNS 256 /* of dbias in a task */
 
-    for (; j + 4 * VW <= c; j += 4 * VW) {
+/* dbias += column sums of dy, tokens in order: four registers of columns at a time. */
+static int column_sums_task(void *arg, int64_t task, int thread, struct dp_err *err)
+{
+    const struct dp_linear_bwd_weight *a = arg;
+    int64_t j = task * SUM_COLUMNS, n = a->n, c = a->c_out;
+    int64_t end = j + SUM_COLUMNS < c ? j + SUM_COLUMNS : c;
+    const float *dy = a->dy;
+    float *dbias = a->dbias;
+
+    (void)thread;
+    (void)err;
+    for (; j + 4 * VW <= end; j += 4 * VW) {
         vf sum[4] = {{0}, {0}, {0}, {0}};
 
         for (int64_t i = 0; i < n; i++) {
@@ -67,28 +73,24 @@ static void add_column_sums(float *dbias, const float *dy, int64_t n, int64_t c)
         for (int u = 0; u < 4; u++)
             vf_store(dbias + j + u * VW, vf_load(dbias + j + u * VW) + sum[u]);
     }
-    for (; j < c; j++) {
+    for (; j < end; j++) {
         float sum = 0.0f;
 
         for (int64_t i = 0; i < n; i++)
             sum += dy[i * c + j];
         dbias[j] += sum;
     }
+    return 0;
 }
 
 int DP_FN(linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err)
 {
-    struct dp_gemm g = {.trans_a = 'T', .trans_b = 'N', .m = a->c_out, .n = a->c_in, .k = a->n,
-                        .alpha = 1.0f, .beta = 1.0f, .a = a->dy, .lda = a->c_out, .b = a->x,
-                        .ldb = a->c_in, .c = a->dw, .ldc = a->c_in};
+    struct dp_linear_bwd_weight sums = *a;
 
-    if (a->sparse) {
-        if (check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(sddmm)(be, a, err) < 0)
-            return -1;
-    } else if (a->n > 0 && dp_cpu_gemm(be, &g, err) < 0) {
+    if (a->sparse ? check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(sddmm)(be, a, err) < 0
+                  : DP_FN(dense_bwd_weight)(be, a, err) < 0)
         return -1;
-    }
-    if (a->dbias)
-        add_column_sums(a->dbias, a->dy, a->n, a->c_out);
-    return 0;
+    if (!a->dbias)
+        return 0;
+    return dp_cpu_parallel(be, (a->c_out + SUM_COLUMNS - 1) / SUM_COLUMNS, column_sums_task, &sums, err);
 }

@@ -13,8 +13,12 @@
 #define DP_OP_DECL(op) int DP_FN(op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);
 DP_CPU_OPS(DP_OP_DECL)
 
-/* The sparse side of the three linear ops (sparse.c); bias and dbias are handled by linear.c and by
- * the unpacking of y. */
+/* The dense side of the three linear ops (dense.c), without dbias. */
+int DP_FN(dense)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
+int DP_FN(dense_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
+int DP_FN(dense_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
+
+/* The sparse side (sparse.c): y with its bias, dx and dw; linear.c does the rest. */
 int DP_FN(spmm)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
 int DP_FN(spmm_bwd)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
 int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);

@@ -1,4 +1,4 @@
-/* exp and the logistic function on vectors.
+/* exp, the logistic function and GELU on vectors.
  *
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2 (ln 2 split in two parts, Cody & Waite), a polynomial of
  * degree 6 for e^r (1 + r + r^2 q(r), q by least maximum error: 4e-9 with coefficients in float), times
@@ -43,6 +43,41 @@ static inline __attribute__((always_inline)) vf vf_logistic(vf x, vf *rest)
 
     *rest = e * s;
     return vf_zero_below(s, x, vf_set1(DP_EXP_MIN));
+}
+
+/* GELU, tanh form, and its gradient.
+ *
+ * 0.5 (1 + tanh(u)) is the logistic function of 2u, so one exp and one division do, and the result
+ * stays accurate relative to itself where x is very negative.
+ * With s = logistic(2u), u = k0 (x + k1 x^3):  y = x s,  y' = s + 2 x s (1 - s) k0 (1 + 3 k1 x^2).
+ */
+#define DP_GELU_K0 0.7978845608028654f /* sqrt(2 / pi) */
+#define DP_GELU_K1 0.044715f
+
+static inline __attribute__((always_inline)) vf vf_gelu_gate(vf x, vf *rest)
+{
+    vf u2 = vf_set1(2.0f * DP_GELU_K0) * x * (vf_set1(1.0f) + vf_set1(DP_GELU_K1) * x * x);
+
+    return vf_logistic(u2, rest);
+}
+
+static inline __attribute__((always_inline)) vf vf_gelu(vf x)
+{
+    vf rest;
+
+    return x * vf_gelu_gate(x, &rest);
+}
+
+/* gelu'(x), and gelu(x) itself. */
+static inline __attribute__((always_inline)) vf vf_gelu_slope(vf x, vf *y)
+{
+    vf rest, s = vf_gelu_gate(x, &rest);
+    vf slope = vf_set1(2.0f * DP_GELU_K0) * (vf_set1(1.0f) + vf_set1(3.0f * DP_GELU_K1) * x * x);
+
+    /* far out s (1 - s) is 0, but slope may be infinite: 0 times it must stay 0 */
+    slope = vf_select((vi)(slope > vf_set1(1e30f)), vf_set1(1e30f), slope);
+    *y = x * s;
+    return s + x * (s * rest) * slope;
 }
 
 /* Largest of n >= 1 values. */

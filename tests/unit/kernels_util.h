@@ -135,7 +135,7 @@ static inline void check_same(struct buf a, struct buf b, const char *what)
 {
     for (int64_t i = 0; i < a.n; i++)
         if (memcmp(&a.p[i], &b.p[i], sizeof(float)))
-            fail_msg("%s: element %lld is %.9g at one address and %.9g at another", what, (long long)i,
+            fail_msg("%s: element %lld is %.9g, and %.9g at another address or with other threads", what, (long long)i,
                      (double)a.p[i], (double)b.p[i]);
 }
 

@@ -2,7 +2,8 @@
  *
  * Patterns: random at several densities, none, all, empty rows and columns, and rows whose number of
  * nonzeros is log-normal. Shapes: 1, primes, around the tile of 64 tokens, the vector widths, the
- * column blocks (96 to 384), the row chunk (512) and the group of packed tokens (256 or more). */
+ * column blocks (96 to 384), the row chunk (512) and the group of packed tokens (256 or more), and the
+ * blocks of dense.c (512 tokens, 512 columns). Another address and other threads: the same bits. */
 #include "tests/unit/kernels_util.h"
 
 struct shape {
@@ -11,7 +12,7 @@ struct shape {
 static const struct shape shapes[] = {{1, 1, 1},       {1, 7, 3},      {2, 16, 16},    {63, 15, 17},
                                       {64, 64, 16},    {65, 33, 31},   {128, 127, 129}, {3, 513, 511},
                                       {5, 1100, 1030}, {70, 400, 520}, {129, 256, 64},
-                                      {300, 530, 40},  {300, 40, 530}};
+                                      {300, 530, 40},  {300, 40, 530},  {600, 70, 790}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
 
 enum pattern { DENSE_0, HALF, NINETY, NINETYNINE, NONE, HOLES, LOGNORMAL, N_PATTERNS };
@@ -67,36 +68,47 @@ static struct dp_sparse make_pattern(enum pattern kind, struct buf w, int64_t ro
 /* Inputs and what the reference makes of them. */
 struct expected {
     struct shape s;
-    struct buf w, x, dy, bias;
+    struct buf w, x, dy, bias, residual, gelu_x;
     struct dp_sparse sp;
     float *values;
-    double *y, *dx, *dw, *dbias; /* dw, dbias: without what was there before */
+    double *y, *gelu, *gelu_back, *dx, *dw, *dbias; /* dw, dbias: without what was there before */
 };
 
 static struct expected expect(struct shape s, enum pattern kind)
 {
     struct expected e = {.s = s, .w = buf_noise(s.c_in * s.c_out, 1, 31), .x = buf_noise(s.n * s.c_in, 1, 32),
-                         .dy = buf_noise(s.n * s.c_out, 3, 33), .bias = buf_noise(s.c_out, 2, 34)};
+                         .dy = buf_noise(s.n * s.c_out, 3, 33), .bias = buf_noise(s.c_out, 2, 34),
+                         .residual = buf_noise(s.n * s.c_out, 1, 35), .gelu_x = buf_noise(s.n * s.c_in, 2, 36)};
     double *w, *x = buf_double(e.x), *dy = buf_double(e.dy), *bias = buf_double(e.bias);
+    double *residual = buf_double(e.residual), *gelu_x = buf_double(e.gelu_x), *dh;
 
     e.sp = make_pattern(kind, e.w, s.c_out, s.c_in, &e.values);
     w = buf_double(e.w);
     e.y = malloc((size_t)(s.n * s.c_out) * sizeof(double));
+    e.gelu = malloc((size_t)(s.n * s.c_out) * sizeof(double));
+    e.gelu_back = malloc((size_t)(s.n * s.c_in) * sizeof(double));
     e.dx = malloc((size_t)(s.n * s.c_in) * sizeof(double));
+    dh = malloc((size_t)(s.n * s.c_in) * sizeof(double));
     e.dw = calloc((size_t)(s.c_out * s.c_in), sizeof(double));
     e.dbias = calloc((size_t)s.c_out, sizeof(double));
     dp_ref_linear_f64(s.n, s.c_in, s.c_out, e.y, x, w, bias);
-    dp_ref_linear_bwd_input_f64(s.n, s.c_in, s.c_out, e.dx, dy, w);
+    for (int64_t i = 0; i < s.n * s.c_out; i++)
+        e.y[i] += residual[i];
+    dp_ref_gelu_f64(s.n * s.c_out, e.gelu, e.y);
+    dp_ref_linear_bwd_input_f64(s.n, s.c_in, s.c_out, dh, dy, w);
+    dp_ref_gelu_bwd_f64(s.n * s.c_in, e.dx, dh, gelu_x);
+    dp_ref_gelu_f64(s.n * s.c_in, e.gelu_back, gelu_x);
     dp_ref_linear_bwd_weight_f64(s.n, s.c_in, s.c_out, e.dw, e.dbias, dy, x);
-    free(w), free(x), free(dy), free(bias);
+    free(w), free(x), free(dy), free(bias), free(residual), free(gelu_x), free(dh);
     return e;
 }
 
 static void expected_free(struct expected *e)
 {
     buf_free(e->w, "w"), buf_free(e->x, "x"), buf_free(e->dy, "dy"), buf_free(e->bias, "bias");
+    buf_free(e->residual, "residual"), buf_free(e->gelu_x, "gelu_x");
     free(e->sp.row_ptr), free(e->sp.col), free(e->values);
-    free(e->y), free(e->dx), free(e->dw), free(e->dbias);
+    free(e->y), free(e->gelu), free(e->gelu_back), free(e->dx), free(e->dw), free(e->dbias);
 }
 
 /* dw and dbias start as noise: want = noise + gradient. gather: CSR positions of dw, or NULL. */
@@ -117,7 +129,7 @@ static void check_gradient(struct buf got, struct buf before, const double *grad
 
 /* All three ops once; `shift` moves every buffer. */
 struct result {
-    struct buf y, dx, dw, dbias, w;
+    struct buf y, gelu, gelu_back, dx, dw, dbias, w;
 };
 
 static struct result run_ops(struct dp_backend *be, const struct expected *e, bool sparse, int shift)
@@ -126,18 +138,21 @@ static struct result run_ops(struct dp_backend *be, const struct expected *e, bo
     int64_t nw = sparse ? e->sp.nnz : s.c_in * s.c_out;
     const struct dp_sparse *sp = sparse ? &e->sp : NULL;
     struct buf x = buf_copy(e->x, shift), dy = buf_copy(e->dy, shift), bias = buf_copy(e->bias, shift);
-    struct result r = {.y = buf_noise(s.n * s.c_out, shift, 41), .dx = buf_noise(s.n * s.c_in, shift, 42),
+    struct buf residual = buf_copy(e->residual, shift), gelu_x = buf_copy(e->gelu_x, shift);
+    struct result r = {.y = buf_noise(s.n * s.c_out, shift, 41), .gelu = buf_noise(s.n * s.c_out, shift, 46),
+                       .gelu_back = buf_noise(s.n * s.c_in, shift, 47), .dx = buf_noise(s.n * s.c_in, shift, 42),
                        .dw = buf_noise(nw, shift, 43), .dbias = buf_noise(s.c_out, shift, 44),
                        .w = buf_noise(nw, shift, 45)};
 
     memcpy(r.w.p, sparse ? e->values : e->w.p, (size_t)nw * sizeof(float));
     CHECK_OP(be, linear, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .y = r.y.p, .x = x.p, .w = r.w.p,
-             .bias = bias.p, .sparse = sp);
+             .bias = bias.p, .residual = residual.p, .gelu = r.gelu.p, .sparse = sp);
     CHECK_OP(be, linear_bwd_input, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .dx = r.dx.p, .dy = dy.p,
-             .w = r.w.p, .sparse = sp);
+             .w = r.w.p, .gelu_x = gelu_x.p, .gelu = r.gelu_back.p, .sparse = sp);
     CHECK_OP(be, linear_bwd_weight, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .dw = r.dw.p,
              .dbias = r.dbias.p, .dy = dy.p, .x = x.p, .sparse = sp);
     buf_free(x, "x"), buf_free(dy, "dy"), buf_free(bias, "bias");
+    buf_free(residual, "residual"), buf_free(gelu_x, "gelu_x");
     return r;
 }
 
@@ -147,6 +162,8 @@ static void check_result(const struct result *r, const struct expected *e, bool 
     struct buf dw = buf_noise(r->dw.n, 0, 43), dbias = buf_noise(s.c_out, 0, 44);
 
     check_close(r->y.p, e->y, s.n * s.c_out, tolerance(s.c_in), what);
+    check_close(r->gelu.p, e->gelu, s.n * s.c_out, tolerance(s.c_in), what);
+    check_close(r->gelu_back.p, e->gelu_back, s.n * s.c_in, tolerance(1), what);
     check_close(r->dx.p, e->dx, s.n * s.c_in, tolerance(s.c_out), what);
     check_gradient(r->dw, dw, e->dw, tolerance(s.n), sparse ? &e->sp : NULL, what);
     check_gradient(r->dbias, dbias, e->dbias, tolerance(s.n), NULL, what);
@@ -155,13 +172,17 @@ static void check_result(const struct result *r, const struct expected *e, bool 
 
 static void result_free(struct result *r, const char *what)
 {
-    buf_free(r->y, what), buf_free(r->dx, what), buf_free(r->dw, what), buf_free(r->dbias, what);
+    buf_free(r->y, what), buf_free(r->gelu, what), buf_free(r->gelu_back, what), buf_free(r->dx, what), buf_free(r->dw, what), buf_free(r->dbias, what);
     buf_free(r->w, what);
 }
 
-static void check_version(struct dp_backend *be, struct expected *e, bool sparse, const char *what)
+/* threads: the same version with N_THREADS threads. */
+#define N_THREADS 3
+
+static void check_version(struct dp_backend *be, struct dp_backend *threads, struct expected *e, bool sparse,
+                          const char *what)
 {
-    struct result r[2];
+    struct result r[3];
     struct dp_err err = {0};
 
     if (sparse) {
@@ -173,36 +194,46 @@ static void check_version(struct dp_backend *be, struct expected *e, bool sparse
     r[0] = run_ops(be, e, sparse, 0);
     check_result(&r[0], e, sparse, what);
     r[1] = run_ops(be, e, sparse, 5);
-    check_same(r[0].y, r[1].y, what), check_same(r[0].dx, r[1].dx, what);
-    check_same(r[0].dw, r[1].dw, what), check_same(r[0].dbias, r[1].dbias, what);
-    result_free(&r[0], what), result_free(&r[1], what);
+    r[2] = run_ops(threads, e, sparse, 0);
+    for (int i = 1; i < 3; i++) {
+        check_same(r[0].y, r[i].y, what), check_same(r[0].dx, r[i].dx, what);
+        check_same(r[0].gelu, r[i].gelu, what);
+        check_same(r[0].dw, r[i].dw, what), check_same(r[0].dbias, r[i].dbias, what);
+        result_free(&r[i], what);
+    }
+    result_free(&r[0], what);
     if (sparse)
         be->ops->sparse_release(be, &e->sp);
     assert_null(e->sp.plan);
 }
 
+static void check_versions(struct expected *e, bool sparse, int kind)
+{
+    for (int v = 0; v < N_VERSIONS; v++) {
+        struct dp_backend *be = open_version(v), *threads;
+        char what[96];
+
+        if (!be)
+            continue;
+        threads = dp_backend_create(version_names[v], 0, N_THREADS, NULL);
+        assert_non_null(threads);
+        snprintf(what, sizeof what, "%s linear n %d c_in %d c_out %d pattern %d", version_names[v], (int)e->s.n,
+                 (int)e->s.c_in, (int)e->s.c_out, sparse ? kind : -1);
+        check_version(be, threads, e, sparse, what);
+        dp_backend_destroy(be);
+        dp_backend_destroy(threads);
+    }
+}
+
 static void check_shapes(bool sparse)
 {
-    struct dp_backend *be[N_VERSIONS];
-
-    for (int v = 0; v < N_VERSIONS; v++)
-        be[v] = open_version(v);
     for (size_t i = 0; i < N_SHAPES; i++)
         for (int kind = 0; kind < (sparse ? N_PATTERNS : 1); kind++) {
             struct expected e = expect(shapes[i], (enum pattern)kind);
 
-            for (int v = 0; v < N_VERSIONS; v++) {
-                char what[96];
-
-                snprintf(what, sizeof what, "%s linear n %d c_in %d c_out %d pattern %d", version_names[v],
-                         (int)e.s.n, (int)e.s.c_in, (int)e.s.c_out, sparse ? kind : -1);
-                if (be[v])
-                    check_version(be[v], &e, sparse, what);
-            }
+            check_versions(&e, sparse, kind);
             expected_free(&e);
         }
-    for (int v = 0; v < N_VERSIONS; v++)
-        dp_backend_destroy(be[v]);
 }
 
 static void dense_ops(void **state)
@@ -223,15 +254,8 @@ static void real_shape(void **state)
     struct expected e = expect((struct shape){64, 768, 256}, NINETY);
 
     (void)state;
-    for (int v = 0; v < N_VERSIONS; v++) {
-        struct dp_backend *be = open_version(v);
-
-        if (be) {
-            check_version(be, &e, true, version_names[v]);
-            check_version(be, &e, false, version_names[v]);
-        }
-        dp_backend_destroy(be);
-    }
+    check_versions(&e, true, NINETY);
+    check_versions(&e, false, NINETY);
     expected_free(&e);
 }
 
@@ -246,7 +270,7 @@ static void optional_members(void **state)
     (void)state;
     assert_int_equal(be->ops->sparse_prepare(be, &e.sp, NULL), 0);
     for (int i = 0; i < 63; i++)
-        want[i] = e.y[i] - (double)e.bias.p[i % 9];
+        want[i] = e.y[i] - (double)e.bias.p[i % 9] - (double)e.residual.p[i];
     for (int sparse = 0; sparse < 2; sparse++) {
         CHECK_OP(be, linear, .n = 7, .c_in = 20, .c_out = 9, .y = y, .x = e.x.p,
                  .w = sparse ? e.values : e.w.p, .sparse = sparse ? &e.sp : NULL);
