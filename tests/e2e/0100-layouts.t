@@ -81,6 +81,8 @@ for head in false true; do
 done
 train 8 "n8" model.tied_head=true
 same n8 one-true "as many workers as layers, the same losses"
+train 2 "threads" pipeline.threads=3
+same threads one-false "two workers of three threads, the same losses"
 UCX_TLS=tcp train 3 "tcp"
 same tcp one-false "over TCP, the same losses"
 
