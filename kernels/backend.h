@@ -140,7 +140,7 @@ struct dp_cross_entropy {
 /* Decoupled weight decay AdamW on n elements (Loshchilov & Hutter 2019, algorithm 2):
  * g' = g * grad_scale; m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
  * w -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay w).  g is zeroed afterwards.
- * keep: NULL, or one bit per element; an element whose bit is 0 is left at w = m = v = g = 0. */
+ * keep: NULL, or one bit per element; an element whose bit is 0 gets w = m = v = g = 0. */
 struct dp_adamw {
     int64_t n;
     float *w, *g, *m, *v;
@@ -149,18 +149,12 @@ struct dp_adamw {
 };
 
 /* An order-fixed sum of squares: blocks of 4096 elements in float lanes widened to double, blocks in
- * order. *sum [host] = . */
+ * order. keep: NULL, or one bit per element; an element whose bit is 0 does not count. *sum [host] = . */
 struct dp_sum_squares {
     int64_t n;
     const float *x;
-    double *sum;
-};
-
-/* x[i] = 0 where bit i of keep is 0. */
-struct dp_mask {
-    int64_t n;
-    float *x;
     const uint64_t *keep;
+    double *sum;
 };
 
 struct dp_backend;
@@ -202,7 +196,6 @@ struct dp_backend_ops {
     int (*cross_entropy)(struct dp_backend *be, const struct dp_cross_entropy *a, struct dp_err *err);
     int (*adamw)(struct dp_backend *be, const struct dp_adamw *a, struct dp_err *err);
     int (*sum_squares)(struct dp_backend *be, const struct dp_sum_squares *a, struct dp_err *err);
-    int (*mask)(struct dp_backend *be, const struct dp_mask *a, struct dp_err *err);
 };
 
 struct dp_backend {

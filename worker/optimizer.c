@@ -30,11 +30,8 @@ static bool is_stepped(const struct dp_param *p)
  * norm does not depend on how a matrix is stored. */
 static int squares_of(struct dp_layer *l, struct dp_param *p, double *sum, struct dp_err *err)
 {
-    const struct dp_mask mask = {.n = p->n, .x = p->g, .keep = p->keep};
-    const struct dp_sum_squares squares = {.n = p->n, .x = p->g, .sum = sum};
+    const struct dp_sum_squares squares = {.n = p->n, .x = p->g, .keep = p->keep, .sum = sum};
 
-    if (p->keep && l->be->ops->mask(l->be, &mask, err) < 0)
-        return -1;
     return l->be->ops->sum_squares(l->be, &squares, err);
 }
 

@@ -107,7 +107,7 @@ static int run_adamw(struct dp_backend *be, const struct test *x, float *const a
 
 static int run_sum_squares(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
 {
-    return be->ops->sum_squares(be, &(struct dp_sum_squares){x->n, a[0], loss}, err);
+    return be->ops->sum_squares(be, &(struct dp_sum_squares){.n = x->n, .x = a[0], .sum = loss}, err);
 }
 
 /* Attention backward runs behind the forward pass, in the same arrays. Causal: half of the scores. */

@@ -15,22 +15,6 @@ static inline __attribute__((always_inline)) void step_vector(const struct step 
     *w -= s->lr * (*m * s->inverse1 / (vf_sqrt(*v * s->inverse2) + s->eps) + s->decay * *w);
 }
 
-/* All ones where the element's bit is set. i is a multiple of VW, so its bits lie in one word. */
-static inline vi kept_lanes(const uint64_t *keep, int64_t i)
-{
-    uint32_t bits = (uint32_t)(keep[i / 64] >> (i % 64));
-    vi bit;
-
-    for (int j = 0; j < VW; j++)
-        bit[j] = 1 << j;
-    return (vi)((vi_set1((int32_t)(bits & ((1u << VW) - 1))) & bit) != (vi){0});
-}
-
-static inline vf masked(vf x, vi mask)
-{
-    return (vf)((vi)x & mask);
-}
-
 static void step_block(const struct dp_adamw *a, const struct step *s, int64_t i)
 {
     int64_t left = a->n - i;
@@ -42,11 +26,11 @@ static void step_block(const struct dp_adamw *a, const struct step *s, int64_t i
 
     step_vector(s, &w, g, &m, &v);
     if (a->keep) {
-        vi mask = kept_lanes(a->keep, i);
+        vi mask = vf_kept(a->keep, i);
 
-        w = masked(w, mask);
-        m = masked(m, mask);
-        v = masked(v, mask);
+        w = vf_masked(w, mask);
+        m = vf_masked(m, mask);
+        v = vf_masked(v, mask);
     }
     if (whole) {
         vf_store(a->w + i, w);

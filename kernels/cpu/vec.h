@@ -139,6 +139,24 @@ static inline vi vi_first(int64_t k)
     return (vi)(lane < vi_set1(k < VW ? (int32_t)k : VW));
 }
 
+/* All ones where the element's bit is set: lanes i ... i + VW - 1 of a bitmap; i is a multiple of VW,
+ * so its bits lie in one word. */
+static inline vi vf_kept(const uint64_t *keep, int64_t i)
+{
+    uint32_t bits = (uint32_t)(keep[i / 64] >> (i % 64));
+    vi bit;
+
+    for (int j = 0; j < VW; j++)
+        bit[j] = 1 << j;
+    return (vi)((vi_set1((int32_t)(bits & ((1u << VW) - 1))) & bit) != (vi){0});
+}
+
+/* x, 0 where the mask is 0: a choice and no product, so NaN goes too. */
+static inline vf vf_masked(vf x, vi mask)
+{
+    return (vf)((vi)x & mask);
+}
+
 static inline vf vf_sqrt(vf x)
 {
 #if VW == 16
