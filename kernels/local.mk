@@ -48,7 +48,9 @@ EXTRA_DIST += kernels/reference.inc kernels/bench/limits.inc doc/kernels.md
 noinst_PROGRAMS += kernels/bench/bench_linear kernels/bench/bench_ops
 noinst_LIBRARIES += kernels/bench/libbench.a
 kernels_bench_libbench_a_SOURCES = \
-	kernels/bench/bench.c kernels/bench/bench.h kernels/bench/limits.c kernels/bench/limits.h
+	kernels/bench/bench.c kernels/bench/bench.h kernels/bench/limits.c kernels/bench/limits.h \
+	kernels/bench/machine.c kernels/bench/machine.h
+kernels_bench_libbench_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS)
 kernels_bench_libbench_a_CPPFLAGS = $(AM_CPPFLAGS) $(X86_VERSIONS_CPPFLAGS)
 BENCH_LIBS = kernels/bench/libbench.a kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
 kernels_bench_bench_linear_SOURCES = kernels/bench/bench_linear.c

@@ -49,6 +49,21 @@ tests_unit_test_stage_SOURCES = tests/unit/test_stage.c tests/unit/engine.h test
 tests_unit_test_stage_LDADD = $(ENGINE_LIBS) $(UNIT_LIBS)
 endif
 
+# make bench-train: training steps of the engine on this machine
+noinst_PROGRAMS += worker/bench/bench_train
+worker_bench_bench_train_SOURCES = worker/bench/bench_train.c \
+	worker/bench/group.c worker/bench/group.h \
+	worker/bench/masks.c worker/bench/masks.h \
+	worker/bench/subject.c worker/bench/subject.h \
+	worker/bench/table.c worker/bench/table.h \
+	worker/bench/trace.c worker/bench/trace.h
+worker_bench_bench_train_LDADD = kernels/bench/libbench.a $(ENGINE_LIBS)
+.PHONY: bench-train
+bench-train: worker/bench/bench_train
+	worker/bench/bench_train $(BENCHFLAGS)
+dist_check_SCRIPTS += tests/bench/bench_train.t
+TESTS += tests/bench/bench_train.t
+
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
 tests_torch_dump_gpt_LDADD = $(ENGINE_LIBS)

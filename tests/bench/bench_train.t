@@ -1,0 +1,86 @@
+#!/bin/bash
+# bench_train on tiny shapes: its JSON is complete, its figures agree with each other and with the shape, and
+# what it runs does train.
+# shellcheck source=tests/lib/tap.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+bench=$DP_BUILDDIR/worker/bench/bench_train
+command -v jq >/dev/null || skip_all "jq is not installed"
+[ -x "$bench" ] || bail "$bench is not built"
+
+dir=$(mktemp -d) || bail "no temporary directory"
+trap 'rm -rf "$dir"' EXIT
+
+# holds NAME JQ_EXPRESSION: it is true of $dir/out.json
+holds() {
+    jq -e "$2" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
+    ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err")"
+}
+
+# L 2, C 64, heads 4, V 101, B 2, T 20; every figure that is not a time follows from these.
+"$bench" --json --steps 12 --model 2x64x4x101x2x20 --stage 2x64x4x2x20 --sparsity 0,0.9 --ops >"$dir/out.json" 2>"$dir/err"
+ok $? "a model and a stage, dense and at 90 % zeros" || bail "$(cat "$dir/err")"
+holds "machine, versions and options are named" '
+    (.machine.cpu | length > 0) and .machine.cores > 0 and .machine.memory_bytes > 1e6 and .machine.load >= 0 and
+    (.dynpipe, .gemm, .compiler, .flops_formula | length > 0) and
+    .backend == "cpu" and .threads == 1 and .steps == 12 and .clip == true and .clock == "wall"'
+holds "two rows of two variants" '[.rows[] | .kind, (.variants | length)] == ["model", 2, "stage", 2]'
+# A NaN has no JSON: its key would be missing.
+holds "all times are there and positive" '[.rows[].variants[] |
+    .step_ns.min > 0 and .step_ns.median >= .step_ns.min and .step_ns.max >= .step_ns.median and .cpu_ns.median > 0 and
+    .parts_ns.forward > 0 and .parts_ns.backward > 0 and .parts_ns.optimizer > 0 and .parts_ns.clip > 0 and
+    .parts_ns.blocks > 0 and .tokens_per_s > 0 and .gflops > 0 and .setup_ns > 0 and
+    .page_faults >= 0] | all'
+holds "the parts are those of the step" '[.rows[].variants[] |
+    (.parts_ns | .forward + .backward + .tied + .clip + .optimizer) as $sum |
+    $sum > 0.5 * .step_ns.median and $sum < 1.5 * .step_ns.max] | all'
+holds "only a model has ends and a loss" '
+    [.rows[0].variants[] | .parts_ns.head > 0 and .parts_ns.embedding > 0 and (.loss | length) == 2] +
+    [.rows[1].variants[] | .parts_ns.head == 0 and .parts_ns.embedding == 0 and .loss == null] | all'
+holds "the loss begins near ln 101 and falls" '[.rows[0].variants[].loss | .[0] > 4.4 and .[0] < 4.9 and .[1] < .[0] - 0.1] | all'
+holds "parameters" '
+    [.rows[].variants[].parameters] == [2*(12*64*64 + 13*64) + 101*64 + 20*64 + 2*64 | ., .] +
+                                       [2*(12*64*64 + 13*64) | ., .]'
+holds "FLOPs of a token" '[.rows[] | (if .kind == "model" then 101*64 else 0 end) as $head | .variants[] |
+    .flops_per_token / (6 * (12*2*64*64 * (1 - .sparsity) + $head) + 6*2*64*20) - 1 | fabs < 1e-6] | all'
+holds "speed, FLOPs and time agree" '[.rows[] | .peak_gflops as $peak | .variants[] |
+    (.gflops * .step_ns.median / (.flops_per_token * 40) - 1 | fabs < 1e-6) and
+    (.tokens_per_s * .step_ns.median / 40e9 - 1 | fabs < 1e-6) and
+    (.peak_fraction * $peak / .gflops - 1 | fabs < 1e-6) and .peak_fraction < 1.5] | all'
+holds "sparsity is what was asked for" '[.rows[].variants | .[0].sparsity == 0 and .[0].masks == "none" and
+    .[1].sparsity > 0.88 and .[1].sparsity < 0.92 and .[1].masks == "random" and .[1].prunable_matrices == 8] | all'
+holds "memory of the dense model: 16 bytes a parameter, 8 for the copy of the tied matrix" '
+    .rows[0].variants[0] | .memory_bytes.weights == 4 * (.parameters + 101*64) and
+    .memory_bytes.gradients == .memory_bytes.weights and .memory_bytes.optimizer == 8 * .parameters and
+    .memory_bytes.activations > 0'
+holds "memory adds up, and a resident set holds it" '[.rows[] | .peak_rss_bytes as $rss | .variants[].memory_bytes |
+    (.weights + .gradients + .optimizer + .indexes - .state | fabs < 1) and .state < $rss] | all'
+holds "operations are listed with their shapes" '[.rows[].variants[0].ops |
+    (map(select(.op == "linear" and .shape == "256x64, 40" and .calls == 2 and .gflops > 0)) | length == 1) and
+    (map(select(.op == "adamw" and .shape == "" and .elements_per_ns > 0)) | length == 1)] | all'
+
+"$bench" --json --steps 2 --stage 1x32x2x1x7 --threads 2 --no-clip --ops >"$dir/out.json" 2>"$dir/err"
+ok $? "two threads, no clipping" || diag "$(cat "$dir/err")"
+holds "no clipping means no squares" '.clip == false and .threads == 2 and
+    ([.rows[0].variants[0].ops[].op] | index("adamw") != null and index("sum_squares") == null)'
+
+printf '3\n2\n' | "$bench" --follow --model 1x32x2x50x1x9 >"$dir/lines" 2>"$dir/err"
+ok $? "--follow ends with its input" || diag "$(cat "$dir/err")"
+jq -s . "$dir/lines" >"$dir/out.json"
+holds "--follow: what it is, then a line per order" 'length == 3 and .[0].parameters == 12*32*32 + 13*32 + 50*32 + 9*32 + 64 and
+    .[0].flops_per_token > 0 and [.[1:][] | (.ns | length), (.ns | all(. > 0)), .peak_gflops > 0] == [3, true, true, 2, true, true] and
+    .[2].loss < .[1].loss'
+"$bench" --follow --model 1x32x2x50x1x9 <<<0 >/dev/null 2>"$dir/err"
+is "$? $(cat "$dir/err")" "1 bench_train: cannot make 0 steps" "--follow refuses no steps"
+
+"$bench" --steps 1 --model 1x32x2x50x1x9 --sparsity 0,0.5 --ops >"$dir/text" 2>&1
+like "$(cat "$dir/text")" 'vocabulary 50.*zeros.*tok/s.*50.. %.*adamw' "the table for people"
+
+for bad in "--row nonsense" "--model 2x64x3x101x2x20" "--model 2x64" "--stage 1x32x2x1x7x9" "--sparsity 1" "--sparsity 0.5," \
+    "--threads 0" "--steps 0" "--steps 2x" "--clock moon" "--clock cpu --threads 2" "--follow" "extra"; do
+    # shellcheck disable=SC2086 # an option and its argument
+    "$bench" $bad >/dev/null 2>"$dir/err"
+    is "$? $(grep -c 'Try bench_train --help' "$dir/err")" "2 1" "refused: $bad"
+done
+fails "a backend that is not there" "$bench" --steps 1 --model 1x32x2x50x1x9 --backend cpu:vax
+fails "masks that are not there" "$bench" --steps 1 --stage 1x32x2x1x7 --masks "$dir/none"
+done_testing

@@ -1,0 +1,40 @@
+/* One row of bench_train: a model at one or several sparsities, stepped in alternation with the measurement
+ * of the processor's peak. */
+#ifndef DP_WORKER_BENCH_GROUP_H
+#define DP_WORKER_BENCH_GROUP_H
+
+#include <jansson.h>
+
+#include "worker/bench/subject.h"
+
+#define BENCH_MAX_VARIANTS 24
+#define BENCH_MAX_MASKS 8
+#define BENCH_MAX_STEPS 1001
+
+struct bench_options {
+    const char *backend;
+    int threads, steps;
+    clockid_t clock; /* see bench_subject_create() */
+    bool clip, trace;
+    int n_sparsities; /* 0: those of the row */
+    double sparsity[BENCH_MAX_VARIANTS];
+    int n_masks;
+    const char *masks[BENCH_MAX_MASKS]; /* folders of checkpoints */
+};
+
+struct bench_row {
+    struct bench_shape shape;
+    int n_sparsities;
+    double sparsity[BENCH_MAX_VARIANTS];
+};
+
+/* Build all variants, one step to warm up, then options->steps rounds of: peak, one step of each variant.
+ * The caller frees the result; doc/benchmarks.md has its members. NULL and err on failure. */
+json_t *bench_group_run(const struct bench_row *row, const struct bench_options *options, struct dp_err *err);
+
+/* For bench_peers, which runs programs in turns: build the row's one variant, say on stdout in one line of
+ * JSON what it is; then for each line "N" of stdin make N steps and print {"ns": [...], "loss": of the last,
+ * "peak_gflops"}. Ends with the input. */
+int bench_group_follow(const struct bench_row *row, const struct bench_options *options, struct dp_err *err);
+
+#endif

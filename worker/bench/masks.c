@@ -1,0 +1,220 @@
+/* See masks.h. Random masks come from Philox, keyed by layer and matrix: every run prunes alike. */
+#include "worker/bench/masks.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/bits.h"
+#include "worker/checkpoint.h"
+#include "worker/model.h"
+#include "worker/param.h"
+#include "worker/philox.h"
+
+#define SEED 2
+
+static const int matrix[BENCH_BLOCK_MATRICES] = {DP_QKV_W, DP_PROJ_W, DP_FC_W, DP_MLP_W};
+
+/* ---- where a mask's nonzeros lie ---- */
+
+static double coefficient_of_variation(const int64_t *count, int64_t n, int64_t *empty)
+{
+    double mean = 0.0, squares = 0.0;
+
+    *empty = 0;
+    for (int64_t i = 0; i < n; i++) {
+        mean += (double)count[i] / (double)n;
+        *empty += count[i] == 0;
+    }
+    for (int64_t i = 0; i < n; i++)
+        squares += ((double)count[i] - mean) * ((double)count[i] - mean) / (double)n;
+    return mean > 0.0 ? sqrt(squares) / mean : 0.0;
+}
+
+static int describe(struct bench_mask *m, struct dp_err *err)
+{
+    int64_t *in_row = calloc((size_t)(m->rows + m->cols), sizeof *in_row), *in_col = in_row + m->rows;
+
+    if (!in_row)
+        return dp_err_set(err, DP_ENOMEM, "no memory to count nonzeros");
+    m->nnz = 0;
+    for (int64_t r = 0; r < m->rows; r++)
+        for (int64_t c = 0; c < m->cols; c++)
+            if (dp_bits_get(m->keep, r * m->cols + c)) {
+                in_row[r]++;
+                in_col[c]++;
+                m->nnz++;
+            }
+    m->row_cv = coefficient_of_variation(in_row, m->rows, &m->empty_rows);
+    m->col_cv = coefficient_of_variation(in_col, m->cols, &m->empty_cols);
+    free(in_row);
+    return 0;
+}
+
+static void summarise(struct bench_masks *masks)
+{
+    const double n = (double)masks->n_blocks * BENCH_BLOCK_MATRICES;
+    double left = 0.0, all = 0.0;
+
+    for (int64_t b = 0; b < masks->n_blocks; b++)
+        for (int i = 0; i < BENCH_BLOCK_MATRICES; i++) {
+            const struct bench_mask *m = &masks->block[b][i];
+
+            left += (double)m->nnz;
+            all += (double)(m->rows * m->cols);
+            masks->row_cv += m->row_cv / n;
+            masks->col_cv += m->col_cv / n;
+            masks->empty_rows += (double)m->empty_rows / (double)m->rows / n;
+            masks->empty_cols += (double)m->empty_cols / (double)m->cols / n;
+        }
+    masks->sparsity = 1.0 - left / all;
+}
+
+/* ---- from a checkpoint ---- */
+
+/* The model that the checkpoint's manifest names; the rest of the configuration has its defaults. */
+static int read_model(const char *path, struct dp_train_config *c, struct dp_err *err)
+{
+    json_int_t blocks, channels, heads, context, vocabulary;
+    json_error_t why;
+    char file[1100];
+    json_t *root;
+    int tied, bad;
+
+    if (dp_train_config_load(NULL, 0, NULL, c, err) < 0)
+        return -1;
+    if (snprintf(file, sizeof file, "%s/manifest.json", path) >= (int)sizeof file)
+        return dp_err_set(err, DP_EINVAL, "%s: the name is too long", path);
+    root = json_load_file(file, 0, &why);
+    if (!root)
+        return dp_err_set(err, DP_EINVAL, "%s: %s", file, why.text);
+    bad =
+        json_unpack(root, "{s:{s:I,s:I,s:I,s:I,s:I,s:b}}", "model", "blocks", &blocks, "channels", &channels,
+                    "heads", &heads, "context", &context, "vocabulary", &vocabulary, "tied_head", &tied);
+    json_decref(root);
+    if (bad || blocks < 1 || blocks > DP_MAX_LAYERS - 2 || channels < 1 || channels > 65536 || heads < 1 ||
+        heads > 1024 || context < 1 || context > 65536 || vocabulary < 2 || vocabulary > 1048576)
+        return dp_err_set(err, DP_ECORRUPT, "%s: names no model", file);
+    c->model.blocks = blocks;
+    c->model.channels = channels;
+    c->model.heads = heads;
+    c->model.context = context;
+    c->model.vocabulary = vocabulary;
+    c->model.tied_head = tied;
+    return dp_train_config_check(c, err);
+}
+
+static int read_block(struct bench_masks *masks, int64_t b, const struct dp_train_config *c,
+                      struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err)
+{
+    struct dp_layer *l = dp_ckpt_read_layer(masks->path, c, (uint32_t)(b + 1), be, tune, err);
+    int rc = l ? 0 : -1;
+
+    for (int i = 0; i < BENCH_BLOCK_MATRICES && rc == 0; i++) {
+        const struct dp_param *p = &l->param[matrix[i]];
+        struct bench_mask *m = &masks->block[b][i];
+
+        m->rows = p->rows;
+        m->cols = p->cols;
+        m->keep = dp_param_dup_kept(be, p, err);
+        rc = m->keep ? describe(m, err) : -1;
+    }
+    dp_layer_destroy(l);
+    return rc;
+}
+
+struct bench_masks *bench_masks_load(const char *path, struct dp_backend *be, struct dp_err *err)
+{
+    struct bench_masks *masks = calloc(1, sizeof *masks);
+    struct dp_train_config config;
+    struct dp_tune tune;
+    uint64_t step;
+
+    if (!masks) {
+        dp_err_set(err, DP_ENOMEM, "no memory for masks");
+        return NULL;
+    }
+    if (read_model(path, &config, err) < 0 ||
+        dp_ckpt_find(&config, path, &step, masks->path, sizeof masks->path, &tune, err) < 0)
+        goto fail;
+    masks->n_blocks = config.model.blocks;
+    masks->channels = config.model.channels;
+    masks->block = calloc((size_t)masks->n_blocks, sizeof *masks->block);
+    if (!masks->block) {
+        dp_err_set(err, DP_ENOMEM, "no memory for masks");
+        goto fail;
+    }
+    for (int64_t b = 0; b < masks->n_blocks; b++)
+        if (read_block(masks, b, &config, be, &tune, err) < 0)
+            goto fail;
+    summarise(masks);
+    return masks;
+fail:
+    bench_masks_destroy(masks);
+    return NULL;
+}
+
+void bench_masks_destroy(struct bench_masks *masks)
+{
+    if (!masks)
+        return;
+    for (int64_t b = 0; masks->block && b < masks->n_blocks; b++)
+        for (int i = 0; i < BENCH_BLOCK_MATRICES; i++)
+            free(masks->block[b][i].keep);
+    free(masks->block);
+    free(masks);
+}
+
+/* ---- onto a layer ---- */
+
+/* Each element stays with the probability `density`. */
+static int prune_randomly(double density, struct dp_layer *l, int param, struct dp_err *err)
+{
+    struct dp_param *p = &l->param[param];
+    const int64_t n = p->rows * p->cols;
+    const uint64_t key = dp_philox_key(SEED, DP_PHILOX_LAYER, l->index);
+    uint64_t *keep = calloc(dp_bits_words(n), sizeof *keep);
+    int rc;
+
+    if (!keep)
+        return dp_err_set(err, DP_ENOMEM, "no memory for a mask of %s", p->name);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits[4];
+
+        if (i % 4 == 0)
+            dp_philox(key, (uint64_t)i, (uint64_t)param, bits);
+        if ((double)bits[i % 4] < density * 4294967296.0)
+            dp_bits_set(keep, i);
+    }
+    rc = dp_param_prune(l, p, keep, err);
+    free(keep);
+    return rc;
+}
+
+int bench_masks_random(double sparsity, struct dp_layer *layer, struct dp_err *err)
+{
+    for (int i = 0; i < BENCH_BLOCK_MATRICES; i++)
+        if (prune_randomly(1.0 - sparsity, layer, matrix[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+int bench_masks_apply(const struct bench_masks *masks, bool is_shuffled, struct dp_layer *layer,
+                      struct dp_err *err)
+{
+    const struct bench_mask *from = masks->block[(layer->index - 1) % masks->n_blocks];
+
+    if (masks->channels != layer->config->model.channels)
+        return dp_err_set(err, DP_EINVAL, "%s: has %lld channels, not %lld", masks->path,
+                          (long long)masks->channels, (long long)layer->config->model.channels);
+    for (int i = 0; i < BENCH_BLOCK_MATRICES; i++) {
+        double density = (double)from[i].nnz / ((double)from[i].rows * (double)from[i].cols);
+
+        if ((is_shuffled ? prune_randomly(density, layer, matrix[i], err)
+                         : dp_param_prune(layer, &layer->param[matrix[i]], from[i].keep, err)) < 0)
+            return -1;
+    }
+    return 0;
+}
