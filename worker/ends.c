@@ -5,6 +5,7 @@
  * the step.
  */
 #include "worker/act.h"
+#include "worker/bits.h"
 #include "worker/lap.h"
 #include "worker/model.h"
 #include "worker/op.h"
@@ -35,6 +36,8 @@ int dp_embedding_backward(struct dp_layer *l, struct dp_work *work, const uint32
 
     if (l->be->ops->embedding_bwd(l->be, &a, err) < 0)
         return dp_err_prefix(err, "layer %u, backward", l->index);
+    for (int64_t i = 0; l->touched && i < a.n; i++)
+        dp_bits_set(l->touched, tokens[i]);
     dp_lap_add(&lap, &l->bwd_weight_ns);
     l->timed_microbatches++;
     return 0;

@@ -104,6 +104,14 @@ struct dp_layer *dp_layer_blank(const struct dp_train_config *config, uint32_t i
     layer->tune = tune;
     layer->rng_key = dp_philox_key(config->train.seed, DP_PHILOX_LAYER, index);
     layer->n_params = dp_model_specs(config, index, spec);
+    if (layer->kind == DP_LAYER_EMBEDDING && config->model.tied_head) {
+        layer->touched = calloc(dp_bits_words(config->model.vocabulary), sizeof *layer->touched);
+        if (!layer->touched) {
+            dp_err_set(err, DP_ENOMEM, "layer %u: no memory", index);
+            free(layer);
+            return NULL;
+        }
+    }
     first = dp_model_first_prunable(config, index);
     for (uint32_t i = 0; i < layer->n_params; i++) {
         struct dp_param *p = &layer->param[i];
@@ -125,6 +133,7 @@ void dp_layer_destroy(struct dp_layer *layer)
         return;
     for (uint32_t i = 0; i < layer->n_params; i++)
         dp_param_release(layer->be, &layer->param[i]);
+    free(layer->touched);
     free(layer);
 }
 

@@ -47,6 +47,7 @@ struct dp_layer {
     const struct dp_tune *tune;           /* borrowed */
     uint32_t n_params;
     struct dp_param param[DP_LAYER_MAX_PARAMS];
+    uint64_t *touched; /* tied embedding: one bit per row of wte that has a gradient; else NULL */
     uint64_t rng_key, rng_counter; /* counter-based generator (Philox) of this layer */
     /* measured: sums of device time since the reader set them to zero, over so many microbatches that
      * went forward and backward */
@@ -84,15 +85,17 @@ int dp_param_prune(struct dp_layer *layer, struct dp_param *param, const uint64_
 
 /* The tied head. Its copy of wte has a gradient but no moments and is left out of grad squares and the
  * optimizer step; the embedding's wte stands for both. After the last backward of a step, in this order:
- *   dp_layer_tied_add(embedding, gradient that the head's owner sent)      wte.g += , head after embedding
+ *   dp_layer_tied_merge(embedding, gradient of the head)   embedding + head, becomes wte's gradient
  *   grad squares, dp_stage_step
- *   dp_layer_tied_set(head, weights that the embedding's owner sent)       head's w = , its g = 0
- * All pointers are [device], dp_layer_tied_count() floats. */
+ *   dp_layer_tied_set(head, weights of the embedding)      head's w =
+ * All arrays are [device], dp_layer_tied_count() floats. */
 int64_t dp_layer_tied_count(const struct dp_train_config *config);
 /* Borrowed; NULL where the model is not tied or the layer is neither embedding nor head. */
-float *dp_layer_tied_gradient(struct dp_layer *layer);
+float **dp_layer_tied_gradient(struct dp_layer *layer);
 float *dp_layer_tied_weight(struct dp_layer *layer);
-int dp_layer_tied_add(struct dp_layer *embedding, const float *head_gradient, struct dp_err *err);
+/* Only the rows of tokens that occurred are added; then the two arrays change places: *head_gradient is
+ * the embedding's afterwards, set to zero. Of the backend's memory, like wte's. */
+int dp_layer_tied_merge(struct dp_layer *embedding, float **head_gradient, struct dp_err *err);
 int dp_layer_tied_set(struct dp_layer *head, const float *wte, struct dp_err *err);
 
 /* The dense shapes that pruning may turn sparse, with n = batch * context: measure those that the table

@@ -1,8 +1,13 @@
 /* The tied head (layer.h): the head's copy of wte and the embedding's wte, which stands for both. The
  * runtime carries the two arrays between their owners; when one worker holds both it hands the pointers
- * over directly. The order of the sum, embedding + head, is the same everywhere.
+ * over directly. Tokens touch few rows of wte in a step, so the sum is formed in the head's gradient:
+ * whole passes over the largest matrix of the model would cost more than some layers do.
  */
 #include "worker/layer.h"
+
+#include <string.h>
+
+#include "worker/bits.h"
 #include "worker/model.h"
 #include "worker/param.h"
 
@@ -18,11 +23,11 @@ static struct dp_param *tied_param(struct dp_layer *layer)
     return &layer->param[layer->kind == DP_LAYER_HEAD ? DP_HEAD_W : DP_WTE];
 }
 
-float *dp_layer_tied_gradient(struct dp_layer *layer)
+float **dp_layer_tied_gradient(struct dp_layer *layer)
 {
     struct dp_param *p = tied_param(layer);
 
-    return p ? p->g : NULL;
+    return p ? &p->g : NULL;
 }
 
 float *dp_layer_tied_weight(struct dp_layer *layer)
@@ -32,26 +37,38 @@ float *dp_layer_tied_weight(struct dp_layer *layer)
     return p ? p->w : NULL;
 }
 
-int dp_layer_tied_add(struct dp_layer *embedding, const float *head_gradient, struct dp_err *err)
+/* Row r of the head's gradient += row r of wte's, which becomes zero. */
+static int merge_row(struct dp_layer *embedding, const struct dp_param *p, int64_t r, float *head, struct dp_err *err)
+{
+    float *row = p->g + r * p->cols;
+    const struct dp_add a = {.n = p->cols, .y = head + r * p->cols, .a = row, .b = head + r * p->cols};
+
+    if (embedding->be->ops->add(embedding->be, &a, err) < 0)
+        return -1;
+    return dp_device_zero(embedding->be, row, (size_t)p->cols * sizeof *row, err);
+}
+
+int dp_layer_tied_merge(struct dp_layer *embedding, float **head_gradient, struct dp_err *err)
 {
     struct dp_param *p = tied_param(embedding);
-    struct dp_add a;
+    float *sum = *head_gradient;
 
-    if (!p || embedding->kind != DP_LAYER_EMBEDDING)
+    if (!p || !embedding->touched)
         return dp_err_set(err, DP_EINVAL, "layer %u holds no tied embedding", embedding->index);
-    a = (struct dp_add){.n = p->n, .y = p->g, .a = p->g, .b = head_gradient};
-    return embedding->be->ops->add(embedding->be, &a, err);
+    for (int64_t r = 0; r < p->rows; r++)
+        if (dp_bits_get(embedding->touched, r) && merge_row(embedding, p, r, sum, err) < 0)
+            return dp_err_prefix(err, "layer %u, tied gradient", embedding->index);
+    memset(embedding->touched, 0, dp_bits_words(p->rows) * sizeof *embedding->touched);
+    *head_gradient = p->g;
+    p->g = sum;
+    return 0;
 }
 
 int dp_layer_tied_set(struct dp_layer *head, const float *wte, struct dp_err *err)
 {
     struct dp_param *p = tied_param(head);
-    size_t bytes;
 
     if (!p || head->kind != DP_LAYER_HEAD)
         return dp_err_set(err, DP_EINVAL, "layer %u holds no tied head", head->index);
-    bytes = (size_t)p->n * sizeof *p->w;
-    if (head->be->ops->copy(head->be, p->w, wte, bytes, err) < 0)
-        return -1;
-    return dp_device_zero(head->be, p->g, bytes, err);
+    return head->be->ops->copy(head->be, p->w, wte, (size_t)p->n * sizeof *p->w, err);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/param.h"
+
 enum { GRADIENT = 0, WEIGHTS = 1 }; /* index in the tag */
 
 void dp_tied_init(struct dp_tied *t, const struct dp_train_config *config, struct dp_backend *be,
@@ -107,14 +109,18 @@ int dp_tied_gradients(struct dp_tied *t, const struct dp_layout *l, struct dp_st
     embedding = first_layer(t, l, stage);
     head = last_layer(t, l, stage);
     if (embedding && head)
-        return dp_layer_tied_add(embedding, dp_layer_tied_gradient(head), err);
+        return dp_layer_tied_merge(embedding, dp_layer_tied_gradient(head), err);
     if (head)
-        return send_tensor(t, dp_layout_owner(l, 0), tag, dp_layer_tied_gradient(head), wait_ns, err);
+        return send_tensor(t, dp_layout_owner(l, 0), tag, *dp_layer_tied_gradient(head), wait_ns, err);
     if (!embedding)
         return 0;
     if (receive_tensor(t, dp_layout_owner(l, l->n_layers - 1), tag, wait_ns, err) < 0)
         return -1;
-    return dp_layer_tied_add(embedding, t->device, err);
+    if (dp_layer_tied_merge(embedding, &t->device, err) < 0)
+        return -1;
+    if (t->be->ops->host_memory) /* there both names are one array */
+        t->host = t->device;
+    return 0;
 }
 
 int dp_tied_weights(struct dp_tied *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
@@ -135,5 +141,7 @@ int dp_tied_weights(struct dp_tied *t, const struct dp_layout *l, struct dp_stag
         return 0;
     if (receive_tensor(t, dp_layout_owner(l, 0), tag, wait_ns, err) < 0)
         return -1;
-    return dp_layer_tied_set(head, t->device, err);
+    if (dp_layer_tied_set(head, t->device, err) < 0)
+        return -1;
+    return dp_device_zero(t->be, *dp_layer_tied_gradient(head), tensor_bytes(t), err); /* it has been sent */
 }

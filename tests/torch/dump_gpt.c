@@ -107,7 +107,7 @@ static int run_step(FILE *f, const struct dp_train_config *c, struct dp_stage *s
         sum += loss;
     }
     if (rc == 0 && c->model.tied_head)
-        rc = dp_layer_tied_add(dp_stage_layer(stage, 0),
+        rc = dp_layer_tied_merge(dp_stage_layer(stage, 0),
                                dp_layer_tied_gradient(dp_stage_layer(stage, dp_model_layers(c) - 1)), err);
     sum /= (double)all;
     if (rc == 0) {

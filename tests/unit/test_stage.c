@@ -122,7 +122,7 @@ static double model_gradients(struct model *m, uint64_t step)
         struct dp_layer *head = model_layer(m, dp_model_layers(c) - 1);
         struct dp_err err = {0};
 
-        check(dp_layer_tied_add(model_layer(m, 0), dp_layer_tied_gradient(head), &err), &err);
+        check(dp_layer_tied_merge(model_layer(m, 0), dp_layer_tied_gradient(head), &err), &err);
     }
     return sum / (double)(c->train.batch * c->model.context * c->train.microbatches);
 }

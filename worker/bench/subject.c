@@ -268,7 +268,7 @@ static int run_step(struct bench_subject *s, bool clip, struct bench_step *out, 
         return -1;
     lap(s, out, BENCH_BACKWARD, &mark);
     if (is_model &&
-        dp_layer_tied_add(dp_stage_layer(s->stage, 0), dp_layer_tied_gradient(last_layer(s)), err) < 0)
+        dp_layer_tied_merge(dp_stage_layer(s->stage, 0), dp_layer_tied_gradient(last_layer(s)), err) < 0)
         return -1;
     lap(s, out, BENCH_TIED, &mark);
     if (clip && clip_scale(s, &scale, err) < 0)
