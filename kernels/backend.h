@@ -53,13 +53,15 @@ struct dp_linear_bwd_input {
     const struct dp_sparse *sparse;
 };
 
-/* dw += dy^T x, only at the nonzeros where sparse is given; dbias (c_out) += column sums of dy. */
+/* dw += dy^T x, or = with overwrite; only at the nonzeros where sparse is given; dbias (c_out) += column
+ * sums of dy. */
 struct dp_linear_bwd_weight {
     int64_t n, c_in, c_out;
     float *dw;    /* (c_out, c_in), or nnz values in CSR order */
     float *dbias; /* (c_out) or NULL */
     const float *dy, *x;
     const struct dp_sparse *sparse;
+    bool overwrite; /* dw holds nothing yet */
 };
 
 /* y (n, c) = wte[token] + wpe[position]; token i sits at position i % t. */
@@ -139,13 +141,14 @@ struct dp_cross_entropy {
 
 /* Decoupled weight decay AdamW on n elements (Loshchilov & Hutter 2019, algorithm 2):
  * g' = g * grad_scale; m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
- * w -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay w).  g is zeroed afterwards.
- * keep: NULL, or one bit per element; an element whose bit is 0 gets w = m = v = g = 0. */
+ * w -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay w).  g is zeroed afterwards, unless leave_g.
+ * keep: NULL, or one bit per element; an element whose bit is 0 gets w = m = v = 0. */
 struct dp_adamw {
     int64_t n;
     float *w, *g, *m, *v;
     const uint64_t *keep;
     float lr, beta1, beta2, eps, decay, bias1, bias2, grad_scale;
+    bool leave_g; /* what comes next overwrites it */
 };
 
 /* An order-fixed sum of squares: blocks of 4096 elements in float lanes widened to double, blocks in

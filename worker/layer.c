@@ -117,7 +117,8 @@ struct dp_layer *dp_layer_blank(const struct dp_train_config *config, uint32_t i
         struct dp_param *p = &layer->param[i];
 
         *p = (struct dp_param){.name = spec[i].name, .rows = spec[i].rows, .cols = spec[i].cols,
-                               .decays = spec[i].decays, .prunable = spec[i].prunable};
+                               .decays = spec[i].decays, .prunable = spec[i].prunable,
+                               .is_linear = spec[i].cols > 1 && layer->kind != DP_LAYER_EMBEDDING};
         p->n = p->nnz = p->rows * p->cols;
         if (p->prunable) {
             p->first_global = first;

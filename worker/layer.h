@@ -29,6 +29,8 @@ struct dp_param {
     int64_t n;
     float *w, *g, *m, *v; /* [device]; m, v NULL for the head's copy of wte */
     bool decays;    /* weight decay applies (matrices and embeddings) */
+    bool is_linear; /* matrix of a linear layer: the first backward of a step overwrites g ... */
+    bool g_is_void; /* ... and until then what lies in g means nothing */
     bool prunable;  /* qkv, attention output, both MLP matrices */
     int64_t nnz;    /* elements that are left */
     uint64_t *keep; /* [device] one bit per element while pruned but stored dense; NULL: all are left */
@@ -87,6 +89,7 @@ int dp_param_prune(struct dp_layer *layer, struct dp_param *param, const uint64_
  * optimizer step; the embedding's wte stands for both. After the last backward of a step, in this order:
  *   dp_layer_tied_merge(embedding, gradient of the head)   embedding + head, becomes wte's gradient
  *   grad squares, dp_stage_step
+ *   dp_layer_tied_split(embedding, what merge left there)  each has its own gradient again
  *   dp_layer_tied_set(head, weights of the embedding)      head's w =
  * All arrays are [device], dp_layer_tied_count() floats. */
 int64_t dp_layer_tied_count(const struct dp_train_config *config);
@@ -94,8 +97,10 @@ int64_t dp_layer_tied_count(const struct dp_train_config *config);
 float **dp_layer_tied_gradient(struct dp_layer *layer);
 float *dp_layer_tied_weight(struct dp_layer *layer);
 /* Only the rows of tokens that occurred are added; then the two arrays change places: *head_gradient is
- * the embedding's afterwards, set to zero. Of the backend's memory, like wte's. */
+ * the embedding's afterwards, set to zero. Of the backend's memory, like wte's. split() changes places
+ * again, so that the embedding begins the next step with zeros and no pass over wte makes them. */
 int dp_layer_tied_merge(struct dp_layer *embedding, float **head_gradient, struct dp_err *err);
+void dp_layer_tied_split(struct dp_layer *embedding, float **head_gradient);
 int dp_layer_tied_set(struct dp_layer *head, const float *wte, struct dp_err *err);
 
 /* The dense shapes that pruning may turn sparse, with n = batch * context: measure those that the table

@@ -33,7 +33,6 @@ static int move_arrays(struct dp_backend *be, struct dp_param *to, const struct 
     if (!host)
         return dp_err_set(err, DP_ENOMEM, "%s: no memory to prune", p->name);
     if (move_array(be, to->w, to->n, p->w, p->n, from, host, err) == 0 &&
-        move_array(be, to->g, to->n, p->g, p->n, from, host, err) == 0 &&
         move_array(be, to->m, to->n, p->m, p->n, from, host, err) == 0 &&
         move_array(be, to->v, to->n, p->v, p->n, from, host, err) == 0)
         rc = 0;

@@ -64,11 +64,21 @@ int dp_layer_tied_merge(struct dp_layer *embedding, float **head_gradient, struc
     return 0;
 }
 
+void dp_layer_tied_split(struct dp_layer *embedding, float **head_gradient)
+{
+    struct dp_param *p = tied_param(embedding);
+    float *zeros = *head_gradient;
+
+    *head_gradient = p->g;
+    p->g = zeros;
+}
+
 int dp_layer_tied_set(struct dp_layer *head, const float *wte, struct dp_err *err)
 {
     struct dp_param *p = tied_param(head);
 
     if (!p || head->kind != DP_LAYER_HEAD)
         return dp_err_set(err, DP_EINVAL, "layer %u holds no tied head", head->index);
+    p->g_is_void = true;
     return head->be->ops->copy(head->be, p->w, wte, (size_t)p->n * sizeof *p->w, err);
 }

@@ -37,9 +37,11 @@ int dp_op_linear_weight(struct dp_layer *l, int w, int bias, const float *dy, co
 {
     struct dp_param *p = &l->param[w];
     const struct dp_linear_bwd_weight a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dw = p->g,
+                                           .overwrite = p->g_is_void,
                                            .dbias = bias == DP_NO_BIAS ? NULL : l->param[bias].g,
                                            .dy = dy, .x = x, .sparse = p->sparse};
 
+    p->g_is_void = false;
     return l->be->ops->linear_bwd_weight(l->be, &a, err);
 }
 

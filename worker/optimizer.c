@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "worker/model.h"
 #include "worker/stage.h"
 
 double dp_train_lr(const struct dp_train_config *c, uint64_t step)
@@ -64,6 +65,8 @@ static int step_param(struct dp_layer *l, struct dp_param *p, const struct dp_ad
     a.m = p->m;
     a.v = p->v;
     a.keep = p->keep;
+    a.leave_g = p->is_linear || (l->touched && p == &l->param[DP_WTE]); /* tied: see dp_layer_tied_split() */
+    p->g_is_void = p->is_linear;
     if (!p->decays)
         a.decay = 0.0f;
     if (l->be->ops->adamw(l->be, &a, err) < 0)

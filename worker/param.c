@@ -19,6 +19,7 @@ int dp_param_alloc(struct dp_backend *be, struct dp_param *p, bool has_moments, 
             return dp_err_prefix(err, "%s", p->name);
         *arrays[i] = mem;
     }
+    p->g_is_void = p->is_linear;
     return 0;
 }
 

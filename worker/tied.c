@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/param.h"
-
 enum { GRADIENT = 0, WEIGHTS = 1 }; /* index in the tag */
 
 void dp_tied_init(struct dp_tied *t, const struct dp_train_config *config, struct dp_backend *be,
@@ -47,6 +45,13 @@ static int need_buffer(struct dp_tied *t, struct dp_err *err)
     }
     t->device = p;
     return 0;
+}
+
+/* merge and split give t->device another array. */
+static void follow_swap(struct dp_tied *t)
+{
+    if (t->be->ops->host_memory)
+        t->host = t->device;
 }
 
 static struct dp_layer *first_layer(const struct dp_tied *t, const struct dp_layout *l, struct dp_stage *stage)
@@ -118,8 +123,7 @@ int dp_tied_gradients(struct dp_tied *t, const struct dp_layout *l, struct dp_st
         return -1;
     if (dp_layer_tied_merge(embedding, &t->device, err) < 0)
         return -1;
-    if (t->be->ops->host_memory) /* there both names are one array */
-        t->host = t->device;
+    follow_swap(t);
     return 0;
 }
 
@@ -133,6 +137,10 @@ int dp_tied_weights(struct dp_tied *t, const struct dp_layout *l, struct dp_stag
         return 0;
     embedding = first_layer(t, l, stage);
     head = last_layer(t, l, stage);
+    if (embedding) {
+        dp_layer_tied_split(embedding, head ? dp_layer_tied_gradient(head) : &t->device);
+        follow_swap(t);
+    }
     if (embedding && head)
         return dp_layer_tied_set(head, dp_layer_tied_weight(embedding), err);
     if (embedding)
@@ -141,7 +149,5 @@ int dp_tied_weights(struct dp_tied *t, const struct dp_layout *l, struct dp_stag
         return 0;
     if (receive_tensor(t, dp_layout_owner(l, 0), tag, wait_ns, err) < 0)
         return -1;
-    if (dp_layer_tied_set(head, t->device, err) < 0)
-        return -1;
-    return dp_device_zero(t->be, *dp_layer_tied_gradient(head), tensor_bytes(t), err); /* it has been sent */
+    return dp_layer_tied_set(head, t->device, err);
 }

@@ -36,12 +36,14 @@ static void step_block(const struct dp_adamw *a, const struct step *s, int64_t i
         vf_store(a->w + i, w);
         vf_store(a->m + i, m);
         vf_store(a->v + i, v);
-        vf_store(a->g + i, (vf){0});
+        if (!a->leave_g)
+            vf_store(a->g + i, (vf){0});
     } else {
         vf_store_n(a->w + i, w, left);
         vf_store_n(a->m + i, m, left);
         vf_store_n(a->v + i, v, left);
-        vf_store_n(a->g + i, (vf){0}, left);
+        if (!a->leave_g)
+            vf_store_n(a->g + i, (vf){0}, left);
     }
 }
 

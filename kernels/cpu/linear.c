@@ -87,6 +87,8 @@ int DP_FN(linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_w
 {
     struct dp_linear_bwd_weight sums = *a;
 
+    if (a->overwrite && (a->sparse || a->n == 0))
+        memset(a->dw, 0, (size_t)(a->sparse ? a->sparse->nnz : a->c_out * a->c_in) * sizeof *a->dw);
     if (a->sparse ? check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(sddmm)(be, a, err) < 0
                   : DP_FN(dense_bwd_weight)(be, a, err) < 0)
         return -1;

@@ -265,10 +265,13 @@ static void optional_members(void **state)
     struct dp_backend *be = dp_backend_create("cpu", 0, 1, NULL);
     struct expected e = expect((struct shape){7, 20, 9}, HALF);
     float y[63], dw[180] = {0};
-    double *want = malloc(63 * sizeof *want);
+    double *want = malloc(63 * sizeof *want), gathered[180];
 
     (void)state;
     assert_int_equal(be->ops->sparse_prepare(be, &e.sp, NULL), 0);
+    for (int64_t r = 0; r < 9; r++)
+        for (int64_t k = e.sp.row_ptr[r]; k < e.sp.row_ptr[r + 1]; k++)
+            gathered[k] = e.dw[r * 20 + e.sp.col[k]];
     for (int i = 0; i < 63; i++)
         want[i] = e.y[i] - (double)e.bias.p[i % 9] - (double)e.residual.p[i];
     for (int sparse = 0; sparse < 2; sparse++) {
@@ -281,6 +284,15 @@ static void optional_members(void **state)
         CHECK_OP(be, linear_bwd_weight, .n = 0, .c_in = 20, .c_out = 9, .dw = dw, .dy = e.dy.p, .x = e.x.p,
                  .sparse = sparse ? &e.sp : NULL);
         for (int i = 0; i < 180; i++)
+            assert_true(dw[i] == 0.0f);
+        for (int i = 0; i < 180; i++)
+            dw[i] = NAN;
+        CHECK_OP(be, linear_bwd_weight, .n = 7, .c_in = 20, .c_out = 9, .dw = dw, .dy = e.dy.p, .x = e.x.p,
+                 .sparse = sparse ? &e.sp : NULL, .overwrite = true);
+        check_close(dw, sparse ? gathered : e.dw, sparse ? e.sp.nnz : 180, tolerance(7), "overwrite");
+        CHECK_OP(be, linear_bwd_weight, .n = 0, .c_in = 20, .c_out = 9, .dw = dw, .dy = e.dy.p, .x = e.x.p,
+                 .sparse = sparse ? &e.sp : NULL, .overwrite = true);
+        for (int i = 0; i < (sparse ? e.sp.nnz : 180); i++)
             assert_true(dw[i] == 0.0f);
         CHECK_OP(be, linear, .n = 0, .c_in = 20, .c_out = 9, .y = y, .x = e.x.p,
                  .w = sparse ? e.values : e.w.p, .sparse = sparse ? &e.sp : NULL);

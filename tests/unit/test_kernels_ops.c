@@ -258,7 +258,7 @@ static void adamw_case(struct dp_backend *be, int64_t n, const char *what)
 {
     for (int masked = 0; masked < 2; masked++) {
         struct buf w = buf_noise(n, 1, 1), g = buf_noise(n, 2, 2), m = buf_noise(n, 3, 3);
-        struct buf v = buf_noise(n, 1, 4), w2, g2, m2, v2;
+        struct buf v = buf_noise(n, 1, 4), w2, g2, m2, v2, g_before;
         uint64_t keep[16], seed = 77;
         double *wd, *gd, *md, *vd;
         struct dp_ref_adamw_step_f64 s = {1e-2, 0.9, 0.95, 1e-8, 0.1, 0.3, 0.2, 0.5};
@@ -267,24 +267,26 @@ static void adamw_case(struct dp_backend *be, int64_t n, const char *what)
             v.p[i] = fabsf(v.p[i]);
         for (int i = 0; i < 16; i++)
             keep[i] = rnd(&seed) ^ rnd(&seed) << 32;
+        g_before = buf_copy(g, 0);
         w2 = buf_copy(w, 0), g2 = buf_copy(g, 0), m2 = buf_copy(m, 0), v2 = buf_copy(v, 0);
         wd = buf_double(w), gd = buf_double(g), md = buf_double(m), vd = buf_double(v);
         CHECK_OP(be, adamw, n, w.p, g.p, m.p, v.p, masked ? keep : NULL, 1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f,
-                 0.2f, 0.5f);
+                 0.2f, 0.5f, false);
         CHECK_OP(be, adamw, n, w2.p, g2.p, m2.p, v2.p, masked ? keep : NULL, 1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f,
-                 0.3f, 0.2f, 0.5f);
+                 0.3f, 0.2f, 0.5f, true);
         dp_ref_adamw_f64(n, wd, gd, md, vd, masked ? keep : NULL, &s);
         check_close(w.p, wd, n, 1e-6, what);
         check_close(m.p, md, n, 3e-7, what);
         check_close(v.p, vd, n, 3e-7, what);
         check_same(w, w2, what);
         for (int64_t i = 0; i < n; i++) {
-            assert_true(g.p[i] == 0.0f);
+            assert_true(g.p[i] == 0.0f && g2.p[i] == g_before.p[i]);
             if (masked && !(keep[i / 64] >> (i % 64) & 1))
                 assert_true(w.p[i] == 0.0f && m.p[i] == 0.0f && v.p[i] == 0.0f);
         }
         buf_free(w, what), buf_free(g, what), buf_free(m, what), buf_free(v, what);
         buf_free(w2, what), buf_free(g2, what), buf_free(m2, what), buf_free(v2, what);
+        buf_free(g_before, what);
         free(wd), free(gd), free(md), free(vd);
     }
 }

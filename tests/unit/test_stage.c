@@ -129,11 +129,12 @@ static double model_gradients(struct model *m, uint64_t step)
 
 static void tie_weights(struct model *m)
 {
+    struct dp_layer *head = model_layer(m, dp_model_layers(m->config) - 1);
     struct dp_err err = {0};
 
-    if (m->config->model.tied_head)
-        check(dp_layer_tied_set(model_layer(m, dp_model_layers(m->config) - 1),
-                                dp_layer_tied_weight(model_layer(m, 0)), &err), &err);
+    if (!m->config->model.tied_head)
+        return;
+    check(dp_layer_tied_set(head, dp_layer_tied_weight(model_layer(m, 0)), &err), &err);
 }
 
 static double model_step(struct model *m, uint64_t step)
@@ -148,6 +149,9 @@ static double model_step(struct model *m, uint64_t step)
     norm = sqrt(sum);
     for (uint32_t s = 0; s < m->n_stages; s++)
         check(dp_stage_step(m->stage[s], step, norm > 0.5 ? 0.5 / norm : 1.0, &err), &err);
+    if (m->config->model.tied_head)
+        dp_layer_tied_split(model_layer(m, 0),
+                            dp_layer_tied_gradient(model_layer(m, dp_model_layers(m->config) - 1)));
     tie_weights(m);
     return loss;
 }

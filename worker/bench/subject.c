@@ -277,9 +277,11 @@ static int run_step(struct bench_subject *s, bool clip, struct bench_step *out, 
     if (dp_stage_step(s->stage, s->step, scale, err) < 0)
         return -1;
     lap(s, out, BENCH_OPTIMIZER, &mark);
-    if (is_model &&
-        dp_layer_tied_set(last_layer(s), dp_layer_tied_weight(dp_stage_layer(s->stage, 0)), err) < 0)
-        return -1;
+    if (is_model) {
+        dp_layer_tied_split(dp_stage_layer(s->stage, 0), dp_layer_tied_gradient(last_layer(s)));
+        if (dp_layer_tied_set(last_layer(s), dp_layer_tied_weight(dp_stage_layer(s->stage, 0)), err) < 0)
+            return -1;
+    }
     lap(s, out, BENCH_TIED, &mark);
     out->loss = loss / (double)tokens_of(s);
     return 0;
