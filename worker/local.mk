@@ -61,8 +61,13 @@ worker_bench_bench_train_LDADD = kernels/bench/libbench.a $(ENGINE_LIBS)
 .PHONY: bench-train
 bench-train: worker/bench/bench_train
 	worker/bench/bench_train $(BENCHFLAGS)
-dist_check_SCRIPTS += tests/bench/bench_train.t
-TESTS += tests/bench/bench_train.t
+# make bench-peers: the same steps against those of PyTorch and llm.c
+.PHONY: bench-peers
+bench-peers: worker/bench/bench_train
+	$(srcdir)/worker/bench/bench_peers --bench worker/bench/bench_train $(BENCHFLAGS)
+EXTRA_DIST += tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py
+dist_check_SCRIPTS += tests/bench/bench_peers.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_peers.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c

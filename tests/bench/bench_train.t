@@ -12,7 +12,7 @@ trap 'rm -rf "$dir"' EXIT
 
 # holds NAME JQ_EXPRESSION: it is true of $dir/out.json
 holds() {
-    jq -e "$2" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
+    jq -n -e "input | ($2)" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
     ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err")"
 }
 

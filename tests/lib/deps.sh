@@ -6,6 +6,7 @@
 #
 #   build   what configure and make need          slurm   what a private Slurm needs
 #   demo    build, slurm, and the text that the demo trains on
+#   bench   build, and PyTorch with what it is fastest with, for make bench-peers
 #   test    all of that, and what only the tests use (the default)
 #
 # Debian starts a service when its package is installed. The machine's own slurmctld, slurmd, munged
@@ -18,6 +19,7 @@ build="autoconf automake gcc libc6-dev make pkg-config libslurm-dev libmunge-dev
 slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2 perl-base util-linux
     procps hostname"
 demo="bible-kjv bible-kjv-text"
+bench="python3 python3-torch libopenblas0-openmp libblis4-openmp"
 test="libcmocka-dev jq openmpi-bin clang binutils shellcheck strace spin python3 python3-numpy python3-torch
     slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
 
@@ -28,8 +30,9 @@ packages_of() {
             build) echo "$build" ;;
             slurm) echo "$slurm" ;;
             demo) echo "$build $slurm $demo" ;;
+            bench) echo "$build $bench" ;;
             test) echo "$build $slurm $demo $test" ;;
-            *) echo "deps.sh: no group '$g'; there are build, slurm, demo, test" >&2; return 2 ;;
+            *) echo "deps.sh: no group '$g'; there are build, slurm, demo, bench, test" >&2; return 2 ;;
         esac
     done | tr -s ' ' '\n' | sed '/^$/d' | sort -u
 }

@@ -341,10 +341,21 @@ static int run_all(const struct arguments *a)
     return rc;
 }
 
+static int follow(const struct arguments *a)
+{
+    json_t *head = head_json(&a->options);
+    struct dp_err err = {0};
+    int rc = bench_group_follow(head, &a->row[0], &a->options, &err);
+
+    if (rc < 0)
+        fprintf(stderr, "bench_train: %s\n", err.text);
+    json_decref(head);
+    return rc < 0;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a;
-    struct dp_err err = {0};
     int rc = parse(argc, argv, &a);
 
     if (rc >= 0) {
@@ -352,10 +363,5 @@ int main(int argc, char **argv)
             fputs("Try bench_train --help.\n", stderr);
         return rc;
     }
-    if (!a.follow)
-        return run_all(&a);
-    if (bench_group_follow(&a.row[0], &a.options, &err) == 0)
-        return 0;
-    fprintf(stderr, "bench_train: %s\n", err.text);
-    return 1;
+    return a.follow ? follow(&a) : run_all(&a);
 }

@@ -265,7 +265,8 @@ static int follow_line(struct group *g, long steps, struct dp_err *err)
     return 0;
 }
 
-int bench_group_follow(const struct bench_row *row, const struct bench_options *options, struct dp_err *err)
+int bench_group_follow(json_t *head, const struct bench_row *row, const struct bench_options *options,
+                       struct dp_err *err)
 {
     struct group g = {.row = row, .options = options};
     char line[32];
@@ -273,8 +274,10 @@ int bench_group_follow(const struct bench_row *row, const struct bench_options *
 
     if (rc == 0) {
         const struct bench_subject *s = g.variant[0].subject;
-        json_t *hello = shape_json(&row->shape);
+        json_t *hello = json_copy(head), *shape = shape_json(&row->shape);
 
+        json_object_update(hello, shape);
+        json_decref(shape);
         json_object_set_new(hello, "parameters", json_integer((json_int_t)bench_subject_parameters(s)));
         json_object_set_new(hello, "flops_per_token",
                             json_real(bench_flops_per_token(&s->shape, s->density)));

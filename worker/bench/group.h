@@ -33,8 +33,9 @@ struct bench_row {
 json_t *bench_group_run(const struct bench_row *row, const struct bench_options *options, struct dp_err *err);
 
 /* For bench_peers, which runs programs in turns: build the row's one variant, say on stdout in one line of
- * JSON what it is; then for each line "N" of stdin make N steps and print {"ns": [...], "loss": of the last,
- * "peak_gflops"}. Ends with the input. */
-int bench_group_follow(const struct bench_row *row, const struct bench_options *options, struct dp_err *err);
+ * JSON what it is, after the members of head; then for each line "N" of stdin make N steps and print {"ns":
+ * [...], "loss": of the last, "peak_gflops"}. Ends with the input. */
+int bench_group_follow(json_t *head, const struct bench_row *row, const struct bench_options *options,
+                       struct dp_err *err);
 
 #endif
