@@ -1,34 +1,43 @@
-/* Causal attention, a block of 32 queries at a time.
+/* Causal attention in blocks (Dao et al. 2022, arXiv:2205.14135): memory grows with the context, not with
+ * its square.
  *
- * For one head and one block of queries the scores against all keys up to the block's end are a
- * (32, keys) workspace: one product makes them, rows are turned into exp(score - max), one product
- * applies them. Keys (and in backward values) are packed once per head, so that 64 tokens of one
- * channel are neighbours. From forward to backward only the log-sum-exp of each row is kept; backward
- * forms the probabilities again as exp(score - lse) (Dao et al. 2022, arXiv:2205.14135, algorithm 4,
- * with rows whole). Only the block on the diagonal computes scores that the mask throws away.
- * Blocks run in order, so dk and dv add up in a fixed order.
+ * A head of a sequence is one task. Its rows lie 3c floats apart, which a cache takes badly, so what is
+ * read again and again is copied first: keys (backward: and values) into tiles, where 64 tokens of one
+ * channel are neighbours, for products over channels; rows side by side for products over tokens, padded
+ * with zeros to whole vectors.
+ *
+ * Forward goes through 64 queries and, for these, through blocks of 256 keys: scores, their running
+ * maximum and sum (what earlier blocks gave is scaled when the maximum grows), probabilities times values.
+ * Backward forms the probabilities again from the log-sum-exp that forward kept, for 64 queries and 64
+ * keys at a time; sums over queries and over keys run in index order.
+ * Scores are kept in units of ln 2, so that probabilities are powers of 2.
+ * Products stop at the diagonal (small_gemm.c), and what they read behind it is 0.
  */
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vmath.h"
 
 #include <math.h>
 
-#define BLOCK 32
+#define QUERIES DP_TILE
+#define LOG2_E 1.44269504088896341f
+#define LN_2 0.693147180559945309f
+#define KEYS 256 /* of a block of forward; a multiple of DP_TILE */
 
-/* One head of one sequence; strides in floats. */
+/* One head of one sequence. */
 struct head {
-    int64_t t, size, ld_qkv, ld_y;
-    const float *q, *k, *v;
+    int64_t t, size, width; /* width: size in whole vectors */
+    int64_t at_qkv, at_y, at_lse; /* where it begins in each tensor */
+    int64_t ld_qkv, ld_y;
 };
 
-static struct head head_at(const float *qkv, int64_t b, int64_t h, int64_t t, int64_t c, int64_t n_heads)
+static struct head head_at(int64_t task, int64_t t, int64_t c, int64_t n_heads)
 {
-    struct head s = {.t = t, .size = c / n_heads, .ld_qkv = 3 * c, .ld_y = c};
+    int64_t b = task / n_heads, h = task % n_heads, size = c / n_heads;
 
-    s.q = qkv + b * t * 3 * c + h * s.size;
-    s.k = s.q + c;
-    s.v = s.k + c;
-    return s;
+    return (struct head){.t = t, .size = size, .width = (size + VW - 1) / VW * VW,
+                         .at_qkv = b * t * 3 * c + h * size, .at_y = b * t * c + h * size, .at_lse = task * t,
+                         .ld_qkv = 3 * c, .ld_y = c};
 }
 
 static int check_shape(int64_t b, int64_t t, int64_t c, int64_t h, struct dp_err *err)
@@ -39,201 +48,339 @@ static int check_shape(int64_t b, int64_t t, int64_t c, int64_t h, struct dp_err
     return 0;
 }
 
-/* Floats between rows of scores: whole tiles. */
-static int64_t score_ld(int64_t t)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    return dp_tiles(t) * DP_TILE;
+    return a < b ? a : b;
 }
 
-/* out (rows, keys) = scale * a (rows, size) times packed keys or values transposed. Columns behind
- * `keys` up to the tile's end are overwritten too. */
-static void rows_times_tiles(float *out, int64_t rows, int64_t keys, float scale, const float *a, int64_t lda,
-                             const float *tiles, const struct head *s)
+/* A head's rows lie so far apart that no hardware fetches them in time: ask for the line of p AHEAD rows
+ * further on. Stores gain the most, because few of them wait for memory at a time. */
+#define AHEAD 16
+static inline void fetch_ahead(const float *p, int64_t ld)
 {
-    struct dp_small_gemm g = {.m = rows, .k = s->size, .alpha = scale, .a = a, .a_row = lda, .a_col = 1,
-                              .ldb = DP_TILE, .ldc = score_ld(s->t)};
+    __builtin_prefetch(p + AHEAD * ld, 0, 2);
+}
+
+/* out (rows, width) = scale * x (rows, size), zeros behind size. */
+static void gather(float *out, int64_t width, const float *x, int64_t ld, int64_t rows, int64_t size, float scale)
+{
+    for (int64_t i = 0; i < rows; i++, out += width, x += ld)
+        for (int64_t j = 0; j < width; j += VW) {
+            fetch_ahead(x + j, ld);
+            vf_store(out + j, vf_set1(scale) * (j + VW <= size ? vf_load(x + j) : vf_load_n(x + j, size - j)));
+        }
+}
+
+/* y (rows, size), rows ld apart, = x (rows, width) * factor. */
+static void scatter(float *y, int64_t ld, const float *x, int64_t width, int64_t rows, int64_t size, float factor)
+{
+    for (int64_t i = 0; i < rows; i++, y += ld, x += width)
+        for (int64_t j = 0; j < size; j += VW) {
+            vf v = vf_load(x + j) * vf_set1(factor);
+
+            fetch_ahead(y + j, ld);
+            if (j + VW <= size)
+                vf_store(y + j, v);
+            else
+                vf_store_n(y + j, v, size - j);
+        }
+}
+
+/* Columns that the products may read in a row of which `seen` are in front of the diagonal. */
+static int64_t columns_read(int64_t seen, int64_t columns)
+{
+    return smaller((seen + DP_GEMM_BAND + VW - 1) / VW * VW, columns);
+}
+
+/* Of a row of which `seen` >= 1 columns are in front of the diagonal: the whole vectors before the last
+ * one, and the lanes of that one. A last vector that is whole takes the same way, so that the number of
+ * steps, which branch prediction learns, changes once in VW rows. */
+struct span {
+    int64_t whole;
+    vi lanes;
+};
+
+static inline struct span span_of(int64_t seen)
+{
+    int64_t whole = (seen - 1) / VW * VW;
+
+    return (struct span){whole, vi_first(seen - whole)};
+}
+
+static inline void clear_columns(float *x, int64_t from, int64_t to)
+{
+    for (; from < to; from += VW)
+        vf_store(x + from, (vf){0});
+}
+
+/* ---- forward ------------------------------------------------------------------------------------- */
+
+/* Workspace of a thread, and the running state of 64 queries. */
+struct forward {
+    float *key_tiles, *values; /* (tiles, size, 64), (t, width) */
+    float *q, *scores, *y;     /* (64, width), (64, KEYS), (64, width) */
+    float *sum;                /* (64, VW): lanes of the sum of each row */
+    float largest[QUERIES];
+};
+
+static int64_t forward_floats(const struct head *s)
+{
+    return dp_tiles(s->t) * DP_TILE * (s->size + s->width) + QUERIES * (2 * s->width + KEYS + VW);
+}
+
+static void cut_forward(struct forward *f, float *p, const struct head *s)
+{
+    f->scores = p;
+    f->sum = f->scores + QUERIES * KEYS;
+    f->key_tiles = f->sum + QUERIES * VW;
+    f->values = f->key_tiles + dp_tiles(s->t) * DP_TILE * s->size;
+    f->y = f->values + dp_tiles(s->t) * DP_TILE * s->width;
+    f->q = f->y + QUERIES * s->width;
+}
+
+/* Scores of keys k0 ... to probabilities, up to a factor that the end knows. */
+static void exp_rows(struct forward *f, const struct head *s, int64_t q0, int64_t rows, int64_t k0)
+{
+    int64_t keys = smaller(q0 + rows - k0, KEYS), columns = (keys + DP_TILE - 1) / DP_TILE * DP_TILE;
+
+    for (int64_t i = 0; i < rows; i++) {
+        float *x = f->scores + i * KEYS, before = k0 ? f->largest[i] : -INFINITY;
+        int64_t seen = smaller(q0 + i + 1 - k0, KEYS);
+        struct span span = span_of(seen);
+        vf best = vf_set1(before), sum = {0}, shift, e;
+
+        for (int64_t j = 0; j < span.whole; j += VW)
+            best = vf_larger(vf_load(x + j), best);
+        e = vf_select(span.lanes, vf_load(x + span.whole), vf_set1(-INFINITY));
+        f->largest[i] = vf_max(vf_larger(e, best));
+        shift = vf_set1(f->largest[i]);
+        for (int64_t j = 0; j < span.whole; j += VW) {
+            vf p = vf_exp2(vf_load(x + j) - shift);
+
+            vf_store(x + j, p);
+            sum += p;
+        }
+        e = vf_exp2(e - shift);
+        vf_store(x + span.whole, e);
+        sum += e;
+        clear_columns(x, span.whole + VW, columns_read(seen, columns));
+        if (k0) {
+            vf factor = vf_exp2(vf_set1(before) - shift);
+
+            sum += factor * vf_load(f->sum + i * VW);
+            for (int64_t j = 0; j < s->width; j += VW)
+                vf_store(f->y + i * s->width + j, factor * vf_load(f->y + i * s->width + j));
+        }
+        vf_store(f->sum + i * VW, sum);
+    }
+}
+
+static void forward_block(struct forward *f, const struct head *s, int64_t q0, int64_t rows, int64_t k0)
+{
+    int64_t keys = smaller(q0 + rows - k0, KEYS);
+    struct dp_small_gemm score = {.m = rows, .n = DP_TILE, .k = s->size, .shape = DP_GEMM_C_LOWER, .a = f->q,
+                                  .a_row = s->width, .a_col = 1, .ldb = DP_TILE, .ldc = KEYS};
+    struct dp_small_gemm apply = {.m = rows, .n = s->width, .k = keys, .shape = DP_GEMM_A_LOWER,
+                                  .diagonal = q0 - k0, .accumulate = k0 > 0, .a = f->scores, .a_row = KEYS,
+                                  .a_col = 1, .b = f->values + k0 * s->width, .ldb = s->width, .c = f->y,
+                                  .ldc = s->width};
 
     for (int64_t k = 0; k < keys; k += DP_TILE) {
-        int64_t n = (keys - k + 2 * VW - 1) / (2 * VW) * (2 * VW);
-
-        g.n = n < DP_TILE ? n : DP_TILE;
-        g.b = tiles + k * s->size;
-        g.c = out + k;
-        DP_FN(small_gemm)(&g);
+        score.b = f->key_tiles + (k0 + k) * s->size;
+        score.c = f->scores + k;
+        score.diagonal = q0 - k0 - k;
+        DP_FN(small_gemm)(&score);
     }
+    exp_rows(f, s, q0, rows, k0);
+    DP_FN(small_gemm)(&apply);
 }
 
-/* out (rows, size) = scale * p (rows, keys) b (keys, size). */
-static void apply_rows(float *out, int64_t ld_out, int64_t rows, int64_t keys, float scale, const float *p,
-                       const float *b, const struct head *s)
+struct forward_call {
+    const struct dp_attention *a;
+    float *space;
+};
+
+static int forward_head(void *arg, int64_t task, int thread, struct dp_err *err)
 {
-    struct dp_small_gemm g = {.m = rows, .n = s->size, .k = keys, .alpha = scale, .a = p,
-                              .a_row = score_ld(s->t), .a_col = 1, .b = b, .ldb = s->ld_qkv, .c = out,
-                              .ldc = ld_out};
+    const struct forward_call *call = arg;
+    const struct dp_attention *a = call->a;
+    struct head s = head_at(task, a->t, a->c, a->h);
+    const float *q = a->qkv + s.at_qkv;
+    float *y = a->y + s.at_y, *lse = a->lse + s.at_lse;
+    struct forward f;
 
-    DP_FN(small_gemm)(&g);
-}
+    (void)err;
+    cut_forward(&f, call->space + thread * forward_floats(&s), &s);
+    DP_FN(pack)(f.key_tiles, q + a->c, s.ld_qkv, s.t, s.size);
+    gather(f.values, s.width, q + 2 * a->c, s.ld_qkv, s.t, s.size, 1.0f);
+    for (int64_t q0 = 0; q0 < s.t; q0 += QUERIES) {
+        int64_t rows = smaller(s.t - q0, QUERIES);
 
-/* out (keys, size) += scale * p (rows, keys)^T a (rows, size). */
-static void add_columns(float *out, int64_t rows, int64_t keys, float scale, const float *p, const float *a,
-                        int64_t lda, const struct head *s)
-{
-    struct dp_small_gemm g = {.m = keys, .n = s->size, .k = rows, .alpha = scale, .accumulate = true, .a = p,
-                              .a_row = 1, .a_col = score_ld(s->t), .b = a, .ldb = lda, .c = out,
-                              .ldc = s->ld_qkv};
+        gather(f.q, s.width, q + q0 * s.ld_qkv, s.ld_qkv, rows, s.size, LOG2_E / sqrtf((float)s.size));
+        for (int64_t k0 = 0; k0 < q0 + rows; k0 += KEYS)
+            forward_block(&f, &s, q0, rows, k0);
+        for (int64_t i = 0; i < rows; i++) {
+            float sum = vf_sum(vf_load(f.sum + i * VW));
 
-    DP_FN(small_gemm)(&g);
-}
-
-/* x[0..seen) = exp(x - shift), x[seen..keys) = 0; returns the sum. x has room for whole vectors. */
-static float exp_row(float *x, int64_t seen, int64_t keys, float shift)
-{
-    vf sum = {0};
-    int64_t j = 0;
-
-    for (; j + VW <= seen; j += VW) {
-        vf e = vf_exp(vf_load(x + j) - vf_set1(shift));
-
-        vf_store(x + j, e);
-        sum += e;
+            lse[q0 + i] = LN_2 * f.largest[i] + logf(sum);
+            scatter(y + (q0 + i) * s.ld_y, s.ld_y, f.y + i * s.width, s.width, 1, s.size, 1.0f / sum);
+        }
     }
-    for (; j < keys; j += VW) {
-        vf e = (vf){0};
-
-        if (j < seen)
-            e = (vf)((vi)vf_exp(vf_load(x + j) - vf_set1(shift)) & vi_first(seen - j));
-        vf_store(x + j, e);
-        sum += e;
-    }
-    return vf_sum(sum);
-}
-
-/* y *= factor */
-static void scale_row(float *y, int64_t n, float factor)
-{
-    for (int64_t j = 0; j < n; j++)
-        y[j] *= factor;
-}
-
-/* Queries [q0, q0 + rows) of one head; y, lse: of that head; p: (rows, score_ld). */
-static void forward_block(const struct head *s, int64_t q0, int64_t rows, float *y, float *lse,
-                          const float *key_tiles, float *p)
-{
-    int64_t keys = q0 + rows, ld = score_ld(s->t);
-    float inverse[BLOCK];
-
-    rows_times_tiles(p, rows, keys, 1.0f / sqrtf((float)s->size), s->q + q0 * s->ld_qkv, s->ld_qkv, key_tiles,
-                     s);
-    for (int64_t i = 0; i < rows; i++) {
-        float best = row_max(p + i * ld, q0 + i + 1);
-        float sum = exp_row(p + i * ld, q0 + i + 1, keys, best);
-
-        lse[q0 + i] = best + logf(sum);
-        inverse[i] = 1.0f / sum;
-    }
-    apply_rows(y + q0 * s->ld_y, s->ld_y, rows, keys, 1.0f, p, s->v, s);
-    for (int64_t i = 0; i < rows; i++)
-        scale_row(y + (q0 + i) * s->ld_y, s->size, inverse[i]);
+    return 0;
 }
 
 int DP_FN(attention)(struct dp_backend *be, const struct dp_attention *a, struct dp_err *err)
 {
-    float *p, *key_tiles;
+    struct forward_call call = {.a = a};
+    struct head s;
 
     if (check_shape(a->b, a->t, a->c, a->h, err) < 0)
         return -1;
-    p = dp_cpu_scratch(be, score_ld(a->t) * (BLOCK + a->c / a->h), err);
-    if (!p)
-        return -1;
-    key_tiles = p + BLOCK * score_ld(a->t);
-    for (int64_t b = 0; b < a->b; b++)
-        for (int64_t h = 0; h < a->h; h++) {
-            struct head s = head_at(a->qkv, b, h, a->t, a->c, a->h);
-            float *y = a->y + b * a->t * a->c + h * s.size, *lse = a->lse + (b * a->h + h) * a->t;
-
-            DP_FN(pack)(key_tiles, s.k, s.ld_qkv, s.t, s.size);
-            for (int64_t q0 = 0; q0 < a->t; q0 += BLOCK)
-                forward_block(&s, q0, a->t - q0 < BLOCK ? a->t - q0 : BLOCK, y, lse, key_tiles, p);
-        }
-    return 0;
+    s = head_at(0, a->t, a->c, a->h);
+    call.space = dp_cpu_scratch(be, dp_cpu_threads(be) * forward_floats(&s), err);
+    return call.space ? dp_cpu_parallel(be, a->b * a->h, forward_head, &call, err) : -1;
 }
 
-static float dot(const float *a, const float *b, int64_t n)
+/* ---- backward ------------------------------------------------------------------------------------ */
+
+/* Workspace of a thread: of the head, then of 64 queries, then of these with 64 keys. */
+struct backward {
+    float *key_tiles, *value_tiles, *keys, *dk, *dv; /* (tiles, size, 64) twice, (t, width) three times */
+    float *q, *dy, *dq;                              /* (64, width) */
+    float *p, *dp;                                   /* (64, 64) */
+    float shift[QUERIES], dot[QUERIES];              /* lse / ln 2, and dy y of each query */
+};
+
+static int64_t backward_floats(const struct head *s)
+{
+    return dp_tiles(s->t) * DP_TILE * (2 * s->size + 3 * s->width) + QUERIES * (3 * s->width + 2 * DP_TILE);
+}
+
+static void cut_backward(struct backward *f, float *p, const struct head *s)
+{
+    int64_t padded = dp_tiles(s->t) * DP_TILE;
+
+    f->p = p;
+    f->dp = f->p + QUERIES * DP_TILE;
+    f->q = f->dp + QUERIES * DP_TILE;
+    f->dy = f->q + QUERIES * s->width;
+    f->dq = f->dy + QUERIES * s->width;
+    f->keys = f->dq + QUERIES * s->width;
+    f->dk = f->keys + padded * s->width;
+    f->dv = f->dk + padded * s->width;
+    f->key_tiles = f->dv + padded * s->width;
+    f->value_tiles = f->key_tiles + padded * s->size;
+}
+
+/* p = 2^(scores - shift), 0 behind the diagonal; dp = p (dp - dot), the gradient of the scores. */
+static void score_gradients(struct backward *f, int64_t rows, int64_t diagonal)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        float *p = f->p + i * DP_TILE, *dp = f->dp + i * DP_TILE;
+        int64_t seen = smaller(diagonal + i + 1, DP_TILE), end = columns_read(seen, DP_TILE);
+        struct span span = span_of(seen);
+        vf shift = vf_set1(f->shift[i]), dot = vf_set1(f->dot[i]), e;
+
+        for (int64_t j = 0; j < span.whole; j += VW) {
+            e = vf_exp2(vf_load(p + j) - shift);
+            vf_store(p + j, e);
+            vf_store(dp + j, e * (vf_load(dp + j) - dot));
+        }
+        e = vf_select(span.lanes, vf_exp2(vf_load(p + span.whole) - shift), (vf){0});
+        vf_store(p + span.whole, e);
+        vf_store(dp + span.whole, vf_select(span.lanes, e * (vf_load(dp + span.whole) - dot), (vf){0}));
+        clear_columns(p, span.whole + VW, end);
+        clear_columns(dp, span.whole + VW, end);
+    }
+}
+
+/* Queries [q0, q0 + rows) with up to 64 keys from k0 on. */
+static void backward_block(struct backward *f, const struct head *s, int64_t q0, int64_t rows, int64_t k0)
+{
+    int64_t keys = smaller(s->t - k0, DP_TILE), diagonal = q0 - k0;
+    struct dp_small_gemm product = {.m = rows, .n = DP_TILE, .k = s->size, .shape = DP_GEMM_C_LOWER,
+                                    .diagonal = diagonal, .a = f->q, .a_row = s->width, .a_col = 1,
+                                    .b = f->key_tiles + k0 * s->size, .ldb = DP_TILE, .c = f->p, .ldc = DP_TILE};
+    struct dp_small_gemm over_keys = {.m = rows, .n = s->width, .k = keys, .shape = DP_GEMM_A_LOWER,
+                                      .diagonal = diagonal, .accumulate = k0 > 0, .a = f->dp, .a_row = DP_TILE,
+                                      .a_col = 1, .b = f->keys + k0 * s->width, .ldb = s->width, .c = f->dq,
+                                      .ldc = s->width};
+    struct dp_small_gemm over_queries = {.m = keys, .n = s->width, .k = rows, .shape = DP_GEMM_A_UPPER,
+                                         .diagonal = -diagonal, .accumulate = diagonal > 0, .a = f->p, .a_row = 1,
+                                         .a_col = DP_TILE, .b = f->dy, .ldb = s->width,
+                                         .c = f->dv + k0 * s->width, .ldc = s->width};
+
+    DP_FN(small_gemm)(&product);
+    product.a = f->dy;
+    product.b = f->value_tiles + k0 * s->size;
+    product.c = f->dp;
+    DP_FN(small_gemm)(&product);
+    score_gradients(f, rows, diagonal);
+    DP_FN(small_gemm)(&over_queries);
+    over_queries.a = f->dp;
+    over_queries.b = f->q;
+    over_queries.c = f->dk + k0 * s->width;
+    DP_FN(small_gemm)(&over_queries);
+    DP_FN(small_gemm)(&over_keys);
+}
+
+/* x: padded with zeros; y: a row of a tensor whose rows are ld apart. */
+static float dot_product(const float *x, const float *y, int64_t ld, int64_t n)
 {
     vf sum = {0};
-    int64_t j = 0;
 
-    for (; j + VW <= n; j += VW)
-        sum += vf_load(a + j) * vf_load(b + j);
-    if (j < n)
-        sum += vf_load_n(a + j, n - j) * vf_load_n(b + j, n - j);
+    for (int64_t j = 0; j < n; j += VW) {
+        fetch_ahead(y + j, ld);
+        sum += vf_load(x + j) * (j + VW <= n ? vf_load(y + j) : vf_load_n(y + j, n - j));
+    }
     return vf_sum(sum);
 }
 
-/* ds = p (dp - d), in place of dp; p is 0 behind the diagonal. */
-static void score_gradient(float *dp, const float *p, int64_t keys, float d)
-{
-    int64_t j = 0;
-
-    for (; j + VW <= keys; j += VW)
-        vf_store(dp + j, vf_load(p + j) * (vf_load(dp + j) - vf_set1(d)));
-    for (; j < keys; j++)
-        dp[j] = p[j] * (dp[j] - d);
-}
-
-/* Where one head's rows of backward lie, and its workspace. */
-struct head_bwd {
-    const float *y, *dy, *lse;
-    float *dq, *dk, *dv;
-    float *key_tiles, *value_tiles, *p, *dp;
+struct backward_call {
+    const struct dp_attention_bwd *a;
+    float *space;
 };
 
-static void backward_block(const struct head *s, const struct head_bwd *g, int64_t q0, int64_t rows)
+static int backward_head(void *arg, int64_t task, int thread, struct dp_err *err)
 {
-    int64_t keys = q0 + rows, ld = score_ld(s->t);
-    float scale = 1.0f / sqrtf((float)s->size);
-    const float *q = s->q + q0 * s->ld_qkv, *dy = g->dy + q0 * s->ld_y, *y = g->y + q0 * s->ld_y;
+    const struct backward_call *call = arg;
+    const struct dp_attention_bwd *a = call->a;
+    struct head s = head_at(task, a->t, a->c, a->h);
+    const float *q = a->qkv + s.at_qkv, *y = a->y + s.at_y, *dy = a->dy + s.at_y, *lse = a->lse + s.at_lse;
+    float *dq = a->dqkv + s.at_qkv, scale = 1.0f / sqrtf((float)s.size);
+    struct backward f;
 
-    rows_times_tiles(g->p, rows, keys, scale, q, s->ld_qkv, g->key_tiles, s);
-    rows_times_tiles(g->dp, rows, keys, 1.0f, dy, s->ld_y, g->value_tiles, s);
-    for (int64_t i = 0; i < rows; i++)
-        exp_row(g->p + i * ld, q0 + i + 1, keys, g->lse[q0 + i]);
-    add_columns(g->dv, rows, keys, 1.0f, g->p, dy, s->ld_y, s);
-    for (int64_t i = 0; i < rows; i++)
-        score_gradient(g->dp + i * ld, g->p + i * ld, keys, dot(dy + i * s->ld_y, y + i * s->ld_y, s->size));
-    apply_rows(g->dq + q0 * s->ld_qkv, s->ld_qkv, rows, keys, scale, g->dp, s->k, s);
-    add_columns(g->dk, rows, keys, scale, g->dp, q, s->ld_qkv, s);
+    (void)err;
+    cut_backward(&f, call->space + thread * backward_floats(&s), &s);
+    DP_FN(pack)(f.key_tiles, q + a->c, s.ld_qkv, s.t, s.size);
+    DP_FN(pack)(f.value_tiles, q + 2 * a->c, s.ld_qkv, s.t, s.size);
+    gather(f.keys, s.width, q + a->c, s.ld_qkv, s.t, s.size, 1.0f);
+    for (int64_t q0 = 0; q0 < s.t; q0 += QUERIES) {
+        int64_t rows = smaller(s.t - q0, QUERIES);
+
+        gather(f.q, s.width, q + q0 * s.ld_qkv, s.ld_qkv, rows, s.size, LOG2_E * scale);
+        gather(f.dy, s.width, dy + q0 * s.ld_y, s.ld_y, rows, s.size, 1.0f);
+        for (int64_t i = 0; i < rows; i++) {
+            f.shift[i] = LOG2_E * lse[q0 + i];
+            f.dot[i] = dot_product(f.dy + i * s.width, y + (q0 + i) * s.ld_y, s.ld_y, s.size);
+        }
+        for (int64_t k0 = 0; k0 < q0 + rows; k0 += DP_TILE)
+            backward_block(&f, &s, q0, rows, k0);
+        scatter(dq + q0 * s.ld_qkv, s.ld_qkv, f.dq, s.width, rows, s.size, scale);
+    }
+    scatter(dq + a->c, s.ld_qkv, f.dk, s.width, s.t, s.size, LN_2);
+    scatter(dq + 2 * a->c, s.ld_qkv, f.dv, s.width, s.t, s.size, 1.0f);
+    return 0;
 }
 
 int DP_FN(attention_bwd)(struct dp_backend *be, const struct dp_attention_bwd *a, struct dp_err *err)
 {
-    struct head_bwd g;
-    int64_t ld = score_ld(a->t);
+    struct backward_call call = {.a = a};
+    struct head s;
 
     if (check_shape(a->b, a->t, a->c, a->h, err) < 0)
         return -1;
-    g.p = dp_cpu_scratch(be, 2 * ld * (BLOCK + a->c / a->h), err);
-    if (!g.p)
-        return -1;
-    g.dp = g.p + BLOCK * ld;
-    g.key_tiles = g.dp + BLOCK * ld;
-    g.value_tiles = g.key_tiles + ld * (a->c / a->h);
-    memset(a->dqkv, 0, (size_t)(a->b * a->t * 3 * a->c) * sizeof *a->dqkv);
-    for (int64_t b = 0; b < a->b; b++)
-        for (int64_t h = 0; h < a->h; h++) {
-            struct head s = head_at(a->qkv, b, h, a->t, a->c, a->h);
-            int64_t at_y = b * a->t * a->c + h * s.size;
-
-            g.y = a->y + at_y;
-            g.dy = a->dy + at_y;
-            g.lse = a->lse + (b * a->h + h) * a->t;
-            g.dq = a->dqkv + (s.q - a->qkv);
-            g.dk = g.dq + a->c;
-            g.dv = g.dk + a->c;
-            DP_FN(pack)(g.key_tiles, s.k, s.ld_qkv, s.t, s.size);
-            DP_FN(pack)(g.value_tiles, s.v, s.ld_qkv, s.t, s.size);
-            for (int64_t q0 = 0; q0 < a->t; q0 += BLOCK)
-                backward_block(&s, &g, q0, a->t - q0 < BLOCK ? a->t - q0 : BLOCK);
-        }
-    return 0;
+    s = head_at(0, a->t, a->c, a->h);
+    call.space = dp_cpu_scratch(be, dp_cpu_threads(be) * backward_floats(&s), err);
+    return call.space ? dp_cpu_parallel(be, a->b * a->h, backward_head, &call, err) : -1;
 }

@@ -35,10 +35,17 @@ void DP_FN(pack)(float *tiles, const float *x, int64_t ld, int64_t n, int64_t c)
 void DP_FN(unpack)(float *y, int64_t ld, const float *tile, int64_t n, int64_t c, const float *bias);
 
 /* A product that is too small for the GEMM library (small_gemm.c), with any strides for a:
- * c (m, n) = or += alpha a b,  a(i, k) = a[i * a_row + k * a_col], b: (k, ldb), c: (m, ldc). */
+ * c (m, n) = or += a b,  a(i, k) = a[i * a_row + k * a_col], b: (k, ldb), c: (m, ldc); n is a multiple of
+ * VW. Row i meets the diagonal in column `diagonal` + i. A matrix with a shape is
+ *   C_LOWER: wanted up to the diagonal only; what lies behind it may be written or not
+ *   A_LOWER: zero behind the diagonal, and read up to DP_GEMM_BAND columns behind it
+ *   A_UPPER: zero in front of the diagonal, and not read there. */
+#define DP_GEMM_BAND 6
+enum dp_gemm_shape { DP_GEMM_FULL, DP_GEMM_C_LOWER, DP_GEMM_A_LOWER, DP_GEMM_A_UPPER };
 struct dp_small_gemm {
     int64_t m, n, k;
-    float alpha;
+    enum dp_gemm_shape shape;
+    int64_t diagonal;
     bool accumulate;
     const float *a, *b;
     float *c;

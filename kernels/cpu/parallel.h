@@ -16,6 +16,12 @@ typedef int dp_cpu_task(void *arg, int64_t i, int thread, struct dp_err *err);
  * the error of a task that failed (the others are run all the same). */
 int dp_cpu_parallel(struct dp_backend *be, int64_t n_tasks, dp_cpu_task *task, void *arg, struct dp_err *err);
 
+/* How many threads the tasks may run on: each needs its own workspace. */
+static inline int64_t dp_cpu_threads(const struct dp_backend *be)
+{
+    return ((const struct dp_cpu *)be->ctx)->threads;
+}
+
 /* Elements of a task when `total` are cut into parts of about `target`: an even number of parts where
  * there are two or more, whole multiples of 64 but for the last. */
 static inline int64_t dp_cpu_part(int64_t total, int64_t target)

@@ -172,28 +172,47 @@ static inline vf vf_sqrt(vf x)
 #endif
 }
 
+/* Lane i of v goes to lane i ^ w, for w a power of two below VW. */
+#if VW == 16
+#define VF_SWAP8(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+#define VF_SWAP4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
+#define VF_SWAP2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
+#define VF_SWAP1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#elif VW == 8
+#define VF_SWAP4(v) __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3)
+#define VF_SWAP2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5)
+#define VF_SWAP1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+#else
+#define VF_SWAP2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1)
+#define VF_SWAP1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2)
+#endif
+
 /* Sum of the lanes, as a tree of halves. */
 static inline float vf_sum(vf v)
 {
-    float lane[VW];
-
-    memcpy(lane, &v, sizeof lane);
-    for (int w = VW / 2; w > 0; w /= 2)
-        for (int i = 0; i < w; i++)
-            lane[i] += lane[i + w];
-    return lane[0];
+#if VW == 16
+    v += VF_SWAP8(v);
+#endif
+#if VW >= 8
+    v += VF_SWAP4(v);
+#endif
+    v += VF_SWAP2(v);
+    v += VF_SWAP1(v);
+    return v[0];
 }
 
-/* Largest lane; NaN lanes never win, a caller that must see NaN sums as well. */
+/* Largest lane; none may be NaN. */
 static inline float vf_max(vf v)
 {
-    float lane[VW], best;
-
-    memcpy(lane, &v, sizeof lane);
-    best = lane[0];
-    for (int i = 1; i < VW; i++)
-        best = lane[i] > best ? lane[i] : best;
-    return best;
+#if VW == 16
+    v = vf_larger(v, VF_SWAP8(v));
+#endif
+#if VW >= 8
+    v = vf_larger(v, VF_SWAP4(v));
+#endif
+    v = vf_larger(v, VF_SWAP2(v));
+    v = vf_larger(v, VF_SWAP1(v));
+    return v[0];
 }
 
 /* a0 b0 a1 b1 ... of the lower and of the upper halves. */

@@ -1,11 +1,10 @@
-/* exp, the logistic function and GELU on vectors.
+/* exp, 2^x, the logistic function and GELU on vectors.
  *
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2 (ln 2 split in two parts, Cody & Waite), a polynomial of
  * degree 6 for e^r (1 + r + r^2 q(r), q by least maximum error: 4e-9 with coefficients in float), times
  * 2^k put together from bits. Largest error seen over all floats in [-87.33, 88.37]: below 2 ulp
- * (tests/unit/test_kernels_math). Below -87.33, where the
- * result would be subnormal, the answer is 0; above 88.37 it stays at e^88.37 (2.4e38), so that no
- * infinity enters a sum. NaN stays NaN.
+ * (tests/unit/test_kernels_math). Below -87.33, where the result would be subnormal, the answer is 0;
+ * above 88.37 it stays at e^88.37 (2.4e38), so that no infinity enters a sum. NaN stays NaN.
  */
 #ifndef DP_KERNELS_CPU_VMATH_H
 #define DP_KERNELS_CPU_VMATH_H
@@ -32,6 +31,24 @@ static inline __attribute__((always_inline)) vf vf_exp(vf x)
     p = p * r + vf_set1(4.9999994e-1f);
     p = p * (r * r) + r + vf_set1(1.0f);
     return vf_zero_below(p * (vf)((vi)t << 23), x, vf_set1(DP_EXP_MIN));
+}
+
+/* 2^x for x <= 0 (and up to 127): for a softmax whose scores are in units of ln 2, three instructions
+ * less. x = k + r with |r| <= 1/2, a polynomial of degree 6. Below -126 the answer is 0; NaN stays NaN.
+ * Largest error seen over [-126, 0]: below 2 ulp (tests/unit/test_kernels_math). */
+static inline __attribute__((always_inline)) vf vf_exp2(vf x)
+{
+    const vf magic = vf_set1(12582912.0f + 127.0f); /* as in vf_exp */
+    vf near = vf_larger(vf_set1(-126.0f), x), t = near + magic, r = near - (t - magic), p;
+
+    p = vf_set1(1.5353342e-4f);
+    p = p * r + vf_set1(1.3398901e-3f);
+    p = p * r + vf_set1(9.618438e-3f);
+    p = p * r + vf_set1(5.5503324e-2f);
+    p = p * r + vf_set1(2.4022648e-1f);
+    p = p * r + vf_set1(6.931472e-1f);
+    p = p * r + vf_set1(1.0f);
+    return vf_zero_below(p * (vf)((vi)t << 23), x, vf_set1(-126.0f));
 }
 
 /* 1 / (1 + exp(-x)) = (1 + tanh(x / 2)) / 2, exactly 0 below -87.33; *rest = 1 minus that, without
@@ -80,22 +97,16 @@ static inline __attribute__((always_inline)) vf vf_gelu_slope(vf x, vf *y)
     return s + x * (s * rest) * slope;
 }
 
-/* Largest of n >= 1 values. */
+/* Largest of n >= 1 values; NaN never wins, a caller that must see it sums as well. */
 static inline float row_max(const float *x, int64_t n)
 {
-    float best = x[0];
+    vf m = vf_set1(-__builtin_inff());
+    float best;
     int64_t j = 0;
 
-    if (n >= VW) {
-        vf m = vf_load(x);
-
-        for (j = VW; j + VW <= n; j += VW) {
-            vf v = vf_load(x + j);
-
-            m = vf_select((vi)(v > m), v, m);
-        }
-        best = vf_max(m);
-    }
+    for (; j + VW <= n; j += VW)
+        m = vf_larger(vf_load(x + j), m);
+    best = vf_max(m);
     for (; j < n; j++)
         best = x[j] > best ? x[j] : best;
     return best;

@@ -13,16 +13,21 @@
 static const char *const version_names[N_VERSIONS] = {"cpu:avx512", "cpu:avx2", "cpu:plain"};
 
 /* Backend of version i, or NULL where this processor does not have it. */
-static inline struct dp_backend *open_version(int i)
+static inline struct dp_backend *open_threads(int i, int threads)
 {
     struct dp_err err = {0};
-    struct dp_backend *be = dp_backend_create(version_names[i], 0, 1, &err);
+    struct dp_backend *be = dp_backend_create(version_names[i], 0, threads, &err);
 
     if (!be) {
         assert_int_equal(err.code, DP_ENOTSUP);
         print_message("# %s is not tested: %s\n", version_names[i], err.text);
     }
     return be;
+}
+
+static inline struct dp_backend *open_version(int i)
+{
+    return open_threads(i, 1);
 }
 
 static inline uint64_t rnd(uint64_t *s)

@@ -1,5 +1,6 @@
-/* Attention forward and backward, every version, against the double reference: contexts around the
- * block of 64 queries, odd head sizes, several sequences, and the same bits at another address. */
+/* Attention forward and backward, every version, against the double reference: contexts around the blocks
+ * of 64 queries and of 256 keys, odd head sizes and GPT-2's, several sequences, and the same bits at
+ * another address with three threads. */
 #include "tests/unit/kernels_util.h"
 
 struct shape {
@@ -7,7 +8,8 @@ struct shape {
 };
 static const struct shape shapes[] = {{1, 1, 1, 1},   {2, 2, 6, 2},    {1, 17, 21, 3}, {1, 63, 16, 1},
                                       {1, 64, 32, 2}, {2, 65, 34, 2},  {1, 127, 5, 1}, {1, 129, 64, 2},
-                                      {1, 200, 48, 1}};
+                                      {1, 200, 48, 1}, {2, 64, 128, 2}, {1, 70, 130, 1}, {1, 255, 24, 2},
+                                      {1, 257, 16, 1}, {1, 523, 16, 1}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
 
 /* What the reference makes of a shape. */
@@ -34,7 +36,9 @@ static struct expected expect(struct shape s)
     return e;
 }
 
-static void check_shape(struct dp_backend *be, struct shape s, const struct expected *e, const char *what)
+/* be: with one thread and with several. */
+static void check_shape(struct dp_backend *const be[2], struct shape s, const struct expected *e,
+                        const char *what)
 {
     int64_t n = s.b * s.t;
     struct buf y[2], lse[2], dqkv[2], qkv[2] = {buf_copy(e->qkv, 0), buf_copy(e->qkv, 5)};
@@ -42,10 +46,10 @@ static void check_shape(struct dp_backend *be, struct shape s, const struct expe
     for (int i = 0; i < 2; i++) {
         y[i] = buf_noise(n * s.c, i, 1), lse[i] = buf_noise(n * s.h, i, 2);
         dqkv[i] = buf_noise(n * 3 * s.c, i, 3);
-        CHECK_OP(be, attention, .b = s.b, .t = s.t, .c = s.c, .h = s.h, .y = y[i].p, .lse = lse[i].p,
+        CHECK_OP(be[i], attention, .b = s.b, .t = s.t, .c = s.c, .h = s.h, .y = y[i].p, .lse = lse[i].p,
                  .qkv = qkv[i].p);
-        CHECK_OP(be, attention_bwd, .b = s.b, .t = s.t, .c = s.c, .h = s.h, .dqkv = dqkv[i].p, .dy = e->dy.p,
-                 .y = y[i].p, .qkv = qkv[i].p, .lse = lse[i].p);
+        CHECK_OP(be[i], attention_bwd, .b = s.b, .t = s.t, .c = s.c, .h = s.h, .dqkv = dqkv[i].p,
+                 .dy = e->dy.p, .y = y[i].p, .qkv = qkv[i].p, .lse = lse[i].p);
     }
     check_close(y[0].p, e->y, n * s.c, tolerance(s.t), what);
     check_close(lse[0].p, e->lse, n * s.h, tolerance(s.c / s.h), what);
@@ -57,11 +61,11 @@ static void check_shape(struct dp_backend *be, struct shape s, const struct expe
 
 static void all_shapes(void **state)
 {
-    struct dp_backend *be[N_VERSIONS];
+    struct dp_backend *be[N_VERSIONS][2];
 
     (void)state;
     for (int v = 0; v < N_VERSIONS; v++)
-        be[v] = open_version(v);
+        be[v][0] = open_version(v), be[v][1] = be[v][0] ? open_threads(v, 3) : NULL;
     for (size_t i = 0; i < N_SHAPES; i++) {
         struct expected e = expect(shapes[i]);
 
@@ -70,14 +74,14 @@ static void all_shapes(void **state)
 
             snprintf(what, sizeof what, "%s attention b %d t %d c %d h %d", version_names[v],
                      (int)shapes[i].b, (int)shapes[i].t, (int)shapes[i].c, (int)shapes[i].h);
-            if (be[v])
+            if (be[v][0])
                 check_shape(be[v], shapes[i], &e, what);
         }
         buf_free(e.qkv, "qkv"), buf_free(e.dy, "dy");
         free(e.y), free(e.lse), free(e.dqkv);
     }
     for (int v = 0; v < N_VERSIONS; v++)
-        dp_backend_destroy(be[v]);
+        dp_backend_destroy(be[v][0]), dp_backend_destroy(be[v][1]);
 }
 
 /* A later token must not reach an earlier one, not even as NaN. */

@@ -1,4 +1,5 @@
-/* vf_exp against the C library over every 64th float of its range: the error that vmath.h promises.
+/* vf_exp and vf_exp2 against the C library over every 512th float of their ranges: the error that vmath.h
+ * promises.
  * Compiled like the plain version; the fused versions go through the op tests. */
 #include "kernels/cpu/vmath.h"
 #include "tests/unit/unit.h"
@@ -39,6 +40,35 @@ static void exp_error(void **state)
     }
     print_message("# largest error of exp: %.3f ulp\n", worst);
     assert_true(worst < 2.0);
+}
+
+static float exp2_one(float x)
+{
+    return vf_exp2(vf_set1(x))[0];
+}
+
+static void exp2_error(void **state)
+{
+    double worst = 0.0;
+
+    (void)state;
+    for (uint32_t magnitude = 0; bits_float(magnitude) < 126.0f; magnitude += 64 * 8) {
+        float x = -bits_float(magnitude);
+
+        if (!(ulps(exp2_one(x), exp2((double)x)) <= worst))
+            worst = ulps(exp2_one(x), exp2((double)x));
+    }
+    print_message("# largest error of exp2: %.3f ulp\n", worst);
+    assert_true(worst < 2.0);
+}
+
+static void exp2_edges(void **state)
+{
+    (void)state;
+    assert_true(exp2_one(0.0f) == 1.0f && exp2_one(-0.0f) == 1.0f && exp2_one(1.0f) == 2.0f);
+    assert_true(exp2_one(-126.0f) == 0x1p-126f);
+    assert_true(exp2_one(-126.5f) == 0.0f && exp2_one(-1e30f) == 0.0f && exp2_one(-INFINITY) == 0.0f);
+    assert_true(isnan(exp2_one(NAN)));
 }
 
 static void exp_edges(void **state)
@@ -84,6 +114,8 @@ static void transpose(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(exp_error),
     cmocka_unit_test(exp_edges),
+    cmocka_unit_test(exp2_error),
+    cmocka_unit_test(exp2_edges),
     cmocka_unit_test(logistic_edges),
     cmocka_unit_test(transpose),
 };
