@@ -1,7 +1,7 @@
 /* From loads to a decision: snapshot, reference, policy and packing, verdict, log.
  *
  * Runs when every worker that holds layers has reported often enough since the last change, and again
- * with each new set of reports. All predictions come from one model (policies/simulate.h), so the
+ * with each new set of reports. All predictions come from one model (policies/sim/predict.h), so the
  * reference is a prediction, too: of the start layout with the loads before pruning. What it misses
  * (overheads, shared cores) it misses on both sides of the comparison.
  */

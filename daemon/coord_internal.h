@@ -18,7 +18,7 @@
 #include "policies/pack.h"
 #include "policies/pruning.h"
 #include "policies/release_when.h"
-#include "policies/simulate.h"
+#include "policies/sim/predict.h"
 
 #define COORD_DECISIONS 200
 #define COORD_HANDOVERS 256

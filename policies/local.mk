@@ -9,19 +9,23 @@ policies_libdppolicy_a_SOURCES = \
 	policies/policy.c policies/policy.h \
 	policies/pruning.c policies/pruning.h \
 	policies/release_when.c policies/release_when.h \
-	policies/simulate.c policies/simulate.h \
+	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \
+	policies/sim/order.c policies/sim/order.h policies/sim/order_1f1b.c policies/sim/order_gpipe.c \
+	policies/sim/order_interleaved.c policies/sim/order_zb_h1.c \
+	policies/sim/predict.c policies/sim/predict.h \
+	policies/sim/program.c policies/sim/program.h \
 	policies/time.c \
 	policies/uniform.c
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_partition tests/unit/test_simulate tests/unit/test_policy tests/unit/test_pruning
+policy_tests = tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_policy tests/unit/test_pruning
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_partition_LDADD = $(policy_libs)
-tests_unit_test_simulate_SOURCES = tests/unit/test_simulate.c tests/unit/unit.h tests/unit/random.h
-tests_unit_test_simulate_LDADD = $(policy_libs)
+tests_unit_test_sim_iteration_SOURCES = tests/unit/test_sim_iteration.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_sim_iteration_LDADD = $(policy_libs)
 tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c tests/unit/recorded_loads.h tests/unit/unit.h
 tests_unit_test_pruning_LDADD = $(policy_libs)
 tests_unit_test_policy_SOURCES = tests/unit/test_policy.c tests/unit/unit.h tests/unit/random.h

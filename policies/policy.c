@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "policies/partition.h"
-#include "policies/simulate.h"
+#include "policies/sim/predict.h"
 
 static const struct dp_policy *const known[] = {&dp_policy_keep, &dp_policy_uniform, &dp_policy_param,
                                                 &dp_policy_time};

@@ -5,7 +5,7 @@
 #include "policies/decide.h"
 #include "policies/pack.h"
 #include "policies/release_when.h"
-#include "policies/simulate.h"
+#include "policies/sim/predict.h"
 #include "tests/unit/random.h"
 
 #define LAYERS 10

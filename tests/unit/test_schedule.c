@@ -1,5 +1,7 @@
 /* Schedules: every operation once, dependencies can be met, 1F1B keeps its memory bound. */
 #include "tests/unit/unit.h"
+
+#include "policies/sim/order.h"
 #include "worker/schedule.h"
 
 #define MAX_S 9
@@ -84,8 +86,31 @@ static void one_f_one_b_of_two_stages(void **state)
     }
 }
 
+/* The simulator predicts what the worker does: both have the same lists. */
+static void the_simulator_has_the_same_lists(void **state)
+{
+    (void)state;
+    for (uint32_t s = 1; s <= MAX_S; s++)
+        for (uint32_t m = 1; m <= MAX_M; m++)
+            for (int gpipe = 0; gpipe < 2; gpipe++) {
+                struct dp_sim_order o;
+                struct dp_op mine[2 * MAX_M];
+
+                assert_int_equal(dp_sim_order_create(gpipe ? DP_SIM_GPIPE : DP_SIM_1F1B, s, 1, m, &o, NULL), 0);
+                for (uint32_t i = 0; i < s; i++) {
+                    dp_schedule_fill(gpipe ? DP_SCHED_GPIPE : DP_SCHED_1F1B, i, s, m, mine);
+                    for (uint32_t k = 0; k < 2 * m; k++) {
+                        assert_int_equal(o.op[i * 2 * m + k].mb, mine[k].mb);
+                        assert_int_equal(o.op[i * 2 * m + k].kind, mine[k].is_backward ? DP_SIM_BACKWARD : DP_SIM_FORWARD);
+                    }
+                }
+                dp_sim_order_release(&o);
+            }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_size),
+    cmocka_unit_test(the_simulator_has_the_same_lists),
     cmocka_unit_test(one_f_one_b_of_two_stages),
 };
 TEST_MAIN("schedule", tests)

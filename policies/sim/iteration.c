@@ -1,0 +1,197 @@
+/* See iteration.h. */
+#include "policies/sim/iteration.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KINDS 3
+
+struct work {
+    uint32_t d, v, n_stages; /* devices, chunks, V */
+    bool is_split;
+    uint64_t *cost;  /* [3][V] */
+    uint64_t *done;  /* [3][V] */
+    uint64_t *ready; /* [V][buckets] when every replica has this part of the gradient */
+};
+
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void fill_costs(const struct work *w, const struct dp_sim_stage *stage)
+{
+    uint64_t *fwd = w->cost, *bwd = fwd + w->n_stages, *weight = bwd + w->n_stages;
+
+    for (uint32_t k = 0; k < w->n_stages; k++) {
+        fwd[k] = stage[k].fwd_ns;
+        bwd[k] = stage[k].bwd_input_ns + (w->is_split ? 0 : stage[k].bwd_weight_ns);
+        weight[k] = stage[k].bwd_weight_ns;
+    }
+}
+
+/* The parts of a stage's gradient are ready in equal steps of its last backward. */
+static void note_ready(const struct work *w, uint32_t buckets)
+{
+    uint32_t kind = w->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+
+    for (uint32_t k = 0; k < w->n_stages; k++) {
+        uint64_t took = w->cost[kind * w->n_stages + k], end = w->done[kind * w->n_stages + k];
+
+        for (uint32_t b = 0; b < buckets; b++) {
+            uint64_t *ready = &w->ready[k * buckets + b];
+
+            *ready = later(*ready, end - took / buckets * (buckets - 1 - b));
+        }
+    }
+}
+
+/* Most bytes that the kept microbatches of a device take. */
+static uint64_t kept_bytes(const struct dp_sim_order *o, uint32_t device, const struct dp_sim_stage *stage)
+{
+    const struct dp_sim_op *op = o->op + (size_t)device * o->n_per_device;
+    uint64_t now = 0, most = 0;
+
+    for (uint32_t i = 0; i < o->n_per_device; i++) {
+        const struct dp_sim_stage *g = &stage[op[i].chunk * o->n_devices + device];
+
+        if (op[i].kind == DP_SIM_FORWARD)
+            now += g->act_bytes;
+        else if (op[i].kind == DP_SIM_BACKWARD)
+            now -= o->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes;
+        else
+            now -= g->wgrad_bytes;
+        most = later(most, now);
+    }
+    return most;
+}
+
+static void note_device(const struct dp_sim_in *in, const struct work *w, const struct dp_sim_stage *stage, uint32_t device,
+                        struct dp_sim_stage_out *out)
+{
+    const struct dp_sim_order *o = dp_sim_program_order(in->program);
+
+    memset(out, 0, sizeof *out);
+    out->in_flight = dp_sim_program_in_flight(in->program, device);
+    for (uint32_t k = device; k < w->n_stages; k += w->d) {
+        const struct dp_sim_stage *g = &stage[k];
+
+        out->busy_ns += o->microbatches * (g->fwd_ns + g->bwd_input_ns + g->bwd_weight_ns) + g->opt_ns;
+        out->mem_bytes += g->state_bytes;
+        for (uint32_t kind = 0; kind < KINDS; kind++)
+            out->end_ns = later(out->end_ns, w->done[kind * w->n_stages + k]);
+    }
+    if (w->v == 1 && !w->is_split)
+        out->mem_bytes += out->in_flight * stage[device].act_bytes;
+    else
+        out->mem_bytes += kept_bytes(o, device, stage);
+}
+
+/* An earlier replica with the same stages and links, or r itself. */
+static uint32_t same_as(const struct dp_sim_in *in, const struct work *w, uint32_t r)
+{
+    size_t stages = w->n_stages * sizeof *in->stage, links = w->n_stages * sizeof *in->link;
+
+    for (uint32_t q = 0; q < r; q++)
+        if (!memcmp(in->stage + (size_t)q * w->n_stages, in->stage + (size_t)r * w->n_stages, stages) &&
+            !memcmp(in->link + (size_t)q * w->n_stages, in->link + (size_t)r * w->n_stages, links))
+            return q;
+    return r;
+}
+
+static int run_replica(const struct dp_sim_in *in, const struct work *w, uint32_t r, struct dp_sim_out *out, struct dp_err *err)
+{
+    const struct dp_sim_stage *stage = in->stage + (size_t)r * w->n_stages;
+    uint32_t q = same_as(in, w, r);
+
+    if (q < r) {
+        if (out->device)
+            memcpy(out->device + (size_t)r * w->d, out->device + (size_t)q * w->d, w->d * sizeof *out->device);
+        return 0;
+    }
+    fill_costs(w, stage);
+    if (dp_sim_program_run(in->program, w->cost, in->link + (size_t)r * w->n_stages, w->done, r == 0 ? out->span : NULL, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i < KINDS * w->n_stages; i++)
+        out->backward_ns = later(out->backward_ns, w->done[i]);
+    if (in->reduce_ns)
+        note_ready(w, in->buckets);
+    for (uint32_t d = 0; out->device && d < w->d; d++)
+        note_device(in, w, stage, d, &out->device[(size_t)r * w->d + d]);
+    return 0;
+}
+
+/* The parts of one device, in the order in which they are ready. Backward runs through its chunks from
+ * the last to the first, so the last chunk's gradient is ready first; with ties that order stays. */
+static void reduce_device(const struct dp_sim_in *in, const struct work *w, uint32_t device, struct dp_sim_out *out)
+{
+    uint64_t free_at = 0;
+
+    for (uint32_t c = w->v; c > 0; c--) {
+        uint32_t k = (c - 1) * w->d + device;
+
+        for (uint32_t b = 0; b < in->buckets; b++) {
+            uint64_t start = later(free_at, w->ready[k * in->buckets + b]);
+
+            free_at = start + in->reduce_ns[k];
+            if (out->reduction)
+                out->reduction[k * in->buckets + b] = (struct dp_sim_reduction){start, free_at};
+        }
+    }
+    out->reduce_ns = later(out->reduce_ns, free_at);
+}
+
+/* The longest optimizer time of a device. */
+static uint64_t optimizer_ns(const struct dp_sim_in *in, const struct work *w)
+{
+    uint64_t most = 0;
+
+    for (uint32_t r = 0; r < in->replicas; r++)
+        for (uint32_t d = 0; d < w->d; d++) {
+            uint64_t sum = 0;
+
+            for (uint32_t k = d; k < w->n_stages; k += w->d)
+                sum += in->stage[(size_t)r * w->n_stages + k].opt_ns;
+            most = later(most, sum);
+        }
+    return most;
+}
+
+static void finish(const struct dp_sim_in *in, const struct work *w, struct dp_sim_out *out)
+{
+    out->reduce_ns = out->backward_ns;
+    for (uint32_t d = 0; in->reduce_ns && d < w->d; d++)
+        reduce_device(in, w, d, out);
+    out->norm_ns = out->reduce_ns + in->norm_ns;
+    out->iteration_ns = out->norm_ns + optimizer_ns(in, w);
+    for (size_t i = 0; out->device && i < (size_t)in->replicas * w->d; i++)
+        out->device[i].bubble =
+            out->iteration_ns ? 1.0 - (double)out->device[i].busy_ns / (double)out->iteration_ns : 0.0;
+}
+
+static struct work work_of(const struct dp_sim_in *in)
+{
+    const struct dp_sim_order *o = dp_sim_program_order(in->program);
+
+    return (struct work){.d = o->n_devices, .v = o->chunks, .n_stages = o->n_devices * o->chunks, .is_split = o->is_split};
+}
+
+int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp_err *err)
+{
+    struct work w = work_of(in);
+    size_t ready = in->reduce_ns ? (size_t)w.n_stages * in->buckets : 0;
+    int rc = 0;
+
+    w.cost = calloc(2 * KINDS * (size_t)w.n_stages + ready, sizeof *w.cost);
+    if (!w.cost)
+        return dp_err_set(err, DP_ENOMEM, "simulation of %u stages: out of memory", w.n_stages);
+    w.done = w.cost + KINDS * (size_t)w.n_stages;
+    w.ready = w.done + KINDS * (size_t)w.n_stages;
+    out->iteration_ns = out->backward_ns = out->reduce_ns = out->norm_ns = 0;
+    for (uint32_t r = 0; r < in->replicas && rc == 0; r++)
+        rc = run_replica(in, &w, r, out, err);
+    if (rc == 0)
+        finish(in, &w, out);
+    free(w.cost);
+    return rc;
+}

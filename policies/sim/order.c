@@ -1,0 +1,123 @@
+/* See order.h. */
+#include "policies/sim/order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct dp_sim_scheduler *const schedulers[DP_SIM_N_SCHEDULES] = {
+    [DP_SIM_1F1B] = &dp_sim_1f1b,
+    [DP_SIM_GPIPE] = &dp_sim_gpipe,
+    [DP_SIM_INTERLEAVED] = &dp_sim_interleaved,
+    [DP_SIM_ZB_H1] = &dp_sim_zb_h1,
+};
+
+static const char *const kind_names[] = {"forward", "backward", "weight gradient"};
+
+const struct dp_sim_scheduler *dp_sim_scheduler(enum dp_sim_schedule schedule)
+{
+    return schedulers[schedule];
+}
+
+int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_err *err)
+{
+    char known[128] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < DP_SIM_N_SCHEDULES; i++) {
+        if (!strcmp(name, schedulers[i]->name)) {
+            *out = (enum dp_sim_schedule)i;
+            return 0;
+        }
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", schedulers[i]->name);
+    }
+    return dp_err_set(err, DP_EINVAL, "there is no schedule \"%.40s\"; known: %s", name, known);
+}
+
+static int check_counts(const struct dp_sim_scheduler *s, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
+                        struct dp_err *err)
+{
+    uint64_t ops;
+
+    if (n_devices < 1 || n_devices > DP_SIM_MAX_DEVICES || microbatches < 1 || microbatches > DP_SIM_MAX_MICROBATCHES ||
+        chunks < 1 || chunks > DP_SIM_MAX_CHUNKS)
+        return dp_err_set(err, DP_EINVAL, "simulation of %u stages, %u chunks and %u microbatches", n_devices, chunks,
+                          microbatches);
+    ops = (uint64_t)n_devices * chunks * microbatches * (s->is_split ? 3 : 2);
+    if (ops > DP_SIM_MAX_OPS)
+        return dp_err_set(err, DP_EINVAL, "an iteration of %llu operations, at most %u can be simulated",
+                          (unsigned long long)ops, DP_SIM_MAX_OPS);
+    if (chunks > 1 && s != &dp_sim_interleaved)
+        return dp_err_set(err, DP_EINVAL, "schedule %s: has one chunk a device, not %u", s->name, chunks);
+    return s->check ? s->check(n_devices, chunks, microbatches, err) : 0;
+}
+
+int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
+                        struct dp_sim_order *out, struct dp_err *err)
+{
+    const struct dp_sim_scheduler *s = schedulers[schedule];
+
+    memset(out, 0, sizeof *out);
+    if (check_counts(s, n_devices, chunks, microbatches, err) < 0)
+        return -1;
+    out->n_devices = n_devices;
+    out->chunks = chunks;
+    out->microbatches = microbatches;
+    out->is_split = s->is_split;
+    out->n_per_device = (s->is_split ? 3 : 2) * chunks * microbatches;
+    out->op = calloc((size_t)n_devices * out->n_per_device, sizeof *out->op);
+    if (!out->op)
+        return dp_err_set(err, DP_ENOMEM, "simulation of %u stages and %u microbatches: out of memory", n_devices,
+                          microbatches);
+    for (uint32_t d = 0; d < n_devices; d++)
+        s->fill(out, d, out->op + (size_t)d * out->n_per_device);
+    return 0;
+}
+
+void dp_sim_order_release(struct dp_sim_order *order)
+{
+    free(order->op);
+    memset(order, 0, sizeof *order);
+}
+
+/* One device. next: [chunks * microbatches] of zeros, the kind that each microbatch of a chunk has next. */
+static int check_device(const struct dp_sim_order *o, uint32_t device, uint8_t *next, struct dp_err *err)
+{
+    const struct dp_sim_op *op = o->op + (size_t)device * o->n_per_device;
+    int last = o->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+
+    for (uint32_t i = 0; i < o->n_per_device; i++) {
+        uint8_t *is_next;
+
+        if (op[i].chunk >= o->chunks || op[i].mb >= o->microbatches || op[i].kind > last)
+            return dp_err_set(err, DP_EINVAL, "schedule: operation %u of device %u is of chunk %u, microbatch %u, kind %u",
+                              i, device, op[i].chunk, op[i].mb, op[i].kind);
+        is_next = &next[(size_t)op[i].chunk * o->microbatches + op[i].mb];
+        if (op[i].kind != *is_next)
+            return dp_err_set(err, DP_EINVAL, "schedule: operation %u of device %u is a %s of chunk %u, microbatch %u, %s",
+                              i, device, kind_names[op[i].kind], op[i].chunk, op[i].mb,
+                              op[i].kind < *is_next ? "for the second time" : "too early");
+        ++*is_next;
+    }
+    /* every operation is a different one and there are as many as there must be: none is missing */
+    return 0;
+}
+
+int dp_sim_order_check(const struct dp_sim_order *o, struct dp_err *err)
+{
+    size_t cells = (size_t)o->chunks * o->microbatches;
+    uint8_t *next = malloc(cells);
+    int rc = 0;
+
+    if (!next)
+        return dp_err_set(err, DP_ENOMEM, "schedule: out of memory");
+    if (o->n_per_device != (o->is_split ? 3 : 2) * cells)
+        rc = dp_err_set(err, DP_EINVAL, "schedule: %u operations a device for %zu microbatches of chunks", o->n_per_device,
+                        cells);
+    for (uint32_t d = 0; d < o->n_devices && rc == 0; d++) {
+        memset(next, 0, cells);
+        rc = check_device(o, d, next, err);
+    }
+    free(next);
+    return rc;
+}

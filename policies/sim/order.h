@@ -1,0 +1,68 @@
+/* Pipeline schedules as data: for each device the list of its operations, in the order in which it
+ * runs them. What a schedule is stands in one small file each (order_*.c); everything else works on
+ * the lists and knows no schedule.
+ *
+ * With v chunks a device the model is cut into V = v * D stages in order, and stage k lives on device
+ * k % D as its chunk k / D (v = 1: stage k on device k).
+ */
+#ifndef DP_POLICIES_SIM_ORDER_H
+#define DP_POLICIES_SIM_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define DP_SIM_MAX_DEVICES 65536u
+#define DP_SIM_MAX_CHUNKS 1024u
+#define DP_SIM_MAX_MICROBATCHES 65536u
+#define DP_SIM_MAX_OPS (1u << 26) /* of one pipeline in one iteration */
+
+enum dp_sim_schedule { DP_SIM_1F1B, DP_SIM_GPIPE, DP_SIM_INTERLEAVED, DP_SIM_ZB_H1, DP_SIM_N_SCHEDULES };
+
+enum dp_sim_kind {
+    DP_SIM_FORWARD,
+    DP_SIM_BACKWARD, /* all of it; where the schedule is split, only the gradient of the input */
+    DP_SIM_WEIGHT,   /* gradient of the weights, only where the schedule is split */
+};
+
+struct dp_sim_op {
+    uint32_t mb;
+    uint16_t chunk;
+    uint8_t kind; /* enum dp_sim_kind */
+};
+
+struct dp_sim_order {
+    uint32_t n_devices, chunks, microbatches;
+    bool is_split;
+    uint32_t n_per_device; /* operations of one device: (2 or 3) * chunks * microbatches */
+    struct dp_sim_op *op;  /* [n_devices][n_per_device] */
+};
+
+/* What one order_*.c provides. */
+struct dp_sim_scheduler {
+    const char *name, *help;
+    bool is_split;
+    /* Optional: what of the numbers this schedule cannot do. returns 0 or -1. */
+    int (*check)(uint32_t n_devices, uint32_t chunks, uint32_t microbatches, struct dp_err *err);
+    /* Write all operations of one device. */
+    void (*fill)(const struct dp_sim_order *order, uint32_t device, struct dp_sim_op *out);
+};
+extern const struct dp_sim_scheduler dp_sim_1f1b, dp_sim_gpipe, dp_sim_interleaved, dp_sim_zb_h1;
+
+const struct dp_sim_scheduler *dp_sim_scheduler(enum dp_sim_schedule schedule);
+/* returns 0, or -1 and an error that lists the known names. */
+int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_err *err);
+
+/* The lists of a schedule, complete. On failure *out is empty. */
+int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
+                        struct dp_sim_order *out, struct dp_err *err);
+void dp_sim_order_release(struct dp_sim_order *order);
+
+/* Does every device run each operation of each of its chunks and microbatches once, forward before
+ * backward before weight gradient? returns 0, or -1 and the first offence. Deadlocks show when the
+ * order is made a program (program.h). */
+int dp_sim_order_check(const struct dp_sim_order *order, struct dp_err *err);
+
+#endif

@@ -1,0 +1,293 @@
+/* See program.h. Making a program walks the devices' lists with a work list: a device goes on until a
+ * message is missing and is listed again when it is sent, so each operation is visited once. What is
+ * left over then is a deadlock. */
+#include "policies/sim/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KINDS 3
+
+/* Indexes into the arrays of a run, worked out once. Slot 0 is a message that is always there. */
+struct step {
+    uint32_t device, in, out; /* out 0: nobody waits for it */
+    uint32_t cost;            /* kind * V + stage */
+    uint32_t boundary, link;
+};
+
+struct dp_sim_program {
+    struct dp_sim_order order;
+    uint32_t n_stages, n_ops;
+    struct step *step;   /* [n_ops] */
+    uint32_t *mb;        /* [n_ops] */
+    uint32_t *in_flight; /* [n_devices] */
+};
+
+const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *p)
+{
+    return &p->order;
+}
+
+uint32_t dp_sim_program_stages(const struct dp_sim_program *p)
+{
+    return p->n_stages;
+}
+
+uint32_t dp_sim_program_ops(const struct dp_sim_program *p)
+{
+    return p->n_ops;
+}
+
+uint32_t dp_sim_program_in_flight(const struct dp_sim_program *p, uint32_t device)
+{
+    return p->in_flight[device];
+}
+
+/* Where the activation, or the gradient, for microbatch mb of a stage arrives. */
+static uint32_t slot_of(const struct dp_sim_program *p, enum dp_sim_kind kind, uint32_t stage, uint32_t mb)
+{
+    return 1 + ((kind == DP_SIM_FORWARD ? 0 : p->n_stages) + stage) * p->order.microbatches + mb;
+}
+
+static size_t n_slots(const struct dp_sim_program *p)
+{
+    return 1 + 2 * (size_t)p->n_stages * p->order.microbatches;
+}
+
+/* Links 0..D-1 lead from a device to the next, D..2D-1 to the one before; 2D is inside of a device. */
+static struct step step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_sim_op *op)
+{
+    uint32_t d = p->order.n_devices, stage = op->chunk * d + device, last = p->n_stages - 1;
+    struct step s = {.device = device, .cost = op->kind * p->n_stages + stage, .boundary = last, .link = 2 * d};
+
+    if (op->kind == DP_SIM_FORWARD) {
+        s.in = stage > 0 ? slot_of(p, DP_SIM_FORWARD, stage, op->mb) : 0;
+        if (stage == last)
+            return s;
+        s.out = slot_of(p, DP_SIM_FORWARD, stage + 1, op->mb);
+        s.boundary = d > 1 ? stage : last;
+        s.link = d > 1 ? device : 2 * d;
+    } else if (op->kind == DP_SIM_BACKWARD) {
+        s.in = stage < last ? slot_of(p, DP_SIM_BACKWARD, stage, op->mb) : 0;
+        if (stage == 0)
+            return s;
+        s.out = slot_of(p, DP_SIM_BACKWARD, stage - 1, op->mb);
+        s.boundary = d > 1 ? stage - 1 : last;
+        s.link = d > 1 ? d + device : 2 * d;
+    }
+    return s;
+}
+
+static uint32_t count_in_flight(const struct dp_sim_order *o, uint32_t device)
+{
+    const struct dp_sim_op *op = o->op + (size_t)device * o->n_per_device;
+    int last = o->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+    uint32_t now = 0, most = 0;
+
+    for (uint32_t i = 0; i < o->n_per_device; i++) {
+        now += op[i].kind == DP_SIM_FORWARD;
+        most = now > most ? now : most;
+        now -= op[i].kind == last;
+    }
+    return most;
+}
+
+/* The device that receives what a step sends. */
+static uint32_t receiver(const struct dp_sim_program *p, const struct step *s)
+{
+    uint32_t d = p->order.n_devices;
+
+    if (s->link == 2 * d)
+        return s->device;
+    return s->link < d ? (s->device + 1) % d : (s->device + d - 1) % d;
+}
+
+struct maker {
+    struct dp_sim_program *p;
+    uint32_t *next;     /* [D] operations of a device that are placed */
+    uint32_t *todo;     /* [D] work list */
+    uint8_t *is_listed; /* [D] */
+    uint8_t *is_there;  /* [slots] */
+    uint32_t n_todo;
+};
+
+static void list(struct maker *m, uint32_t device)
+{
+    if (!m->is_listed[device]) {
+        m->is_listed[device] = 1;
+        m->todo[m->n_todo++] = device;
+    }
+}
+
+/* Place the operations of a device until a message is missing. */
+static void advance(struct maker *m, uint32_t device)
+{
+    struct dp_sim_program *p = m->p;
+    const struct dp_sim_op *op = p->order.op + (size_t)device * p->order.n_per_device;
+
+    while (m->next[device] < p->order.n_per_device) {
+        struct step s = step_of(p, device, &op[m->next[device]]);
+
+        if (!m->is_there[s.in])
+            return;
+        p->mb[p->n_ops] = op[m->next[device]].mb;
+        p->step[p->n_ops++] = s;
+        m->next[device]++;
+        if (s.out) {
+            m->is_there[s.out] = 1;
+            list(m, receiver(p, &s));
+        }
+    }
+}
+
+static int deadlock(const struct maker *m, struct dp_err *err)
+{
+    static const char *const waits_for[] = {"activation", "gradient", "nothing"};
+    const struct dp_sim_order *o = &m->p->order;
+    uint32_t d = 0;
+    const struct dp_sim_op *op;
+
+    while (m->next[d] == o->n_per_device)
+        d++;
+    op = o->op + (size_t)d * o->n_per_device + m->next[d];
+    return dp_err_set(err, DP_EINVAL,
+                      "schedule: deadlock, device %u waits for ever at its operation %u for the %s of chunk %u, microbatch %u", d,
+                      m->next[d], waits_for[op->kind], op->chunk, op->mb);
+}
+
+static int place_all(struct dp_sim_program *p, struct dp_err *err)
+{
+    uint32_t d = p->order.n_devices, all = d * p->order.n_per_device;
+    struct maker m = {.p = p};
+    int rc = 0;
+
+    m.next = calloc(d, sizeof *m.next);
+    m.todo = calloc(d, sizeof *m.todo);
+    m.is_listed = calloc(d, 1);
+    m.is_there = calloc(n_slots(p), 1);
+    if (m.next && m.todo && m.is_listed && m.is_there) {
+        m.is_there[0] = 1;
+        for (uint32_t i = d; i > 0; i--)
+            list(&m, i - 1);
+        while (m.n_todo) {
+            uint32_t device = m.todo[--m.n_todo];
+
+            m.is_listed[device] = 0;
+            advance(&m, device);
+        }
+        if (p->n_ops < all)
+            rc = deadlock(&m, err);
+    } else {
+        rc = dp_err_set(err, DP_ENOMEM, "schedule of %u operations: out of memory", all);
+    }
+    free(m.next);
+    free(m.todo);
+    free(m.is_listed);
+    free(m.is_there);
+    return rc;
+}
+
+struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct dp_err *err)
+{
+    size_t all = (size_t)order->n_devices * order->n_per_device;
+    struct dp_sim_program *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        dp_sim_order_release(order);
+        dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
+        return NULL;
+    }
+    p->order = *order;
+    memset(order, 0, sizeof *order);
+    p->n_stages = p->order.chunks * p->order.n_devices;
+    p->step = calloc(all, sizeof *p->step);
+    p->mb = calloc(all, sizeof *p->mb);
+    p->in_flight = calloc(p->order.n_devices, sizeof *p->in_flight);
+    if (!p->step || !p->mb || !p->in_flight) {
+        dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
+        goto fail;
+    }
+    if (dp_sim_order_check(&p->order, err) < 0 || place_all(p, err) < 0)
+        goto fail;
+    for (uint32_t d = 0; d < p->order.n_devices; d++)
+        p->in_flight[d] = count_in_flight(&p->order, d);
+    return p;
+fail:
+    dp_sim_program_destroy(p);
+    return NULL;
+}
+
+void dp_sim_program_destroy(struct dp_sim_program *p)
+{
+    if (!p)
+        return;
+    dp_sim_order_release(&p->order);
+    free(p->step);
+    free(p->mb);
+    free(p->in_flight);
+    free(p);
+}
+
+/* What changes during a run. */
+struct state {
+    uint64_t *slot;         /* [slots] arrival */
+    uint64_t *now;          /* [D] end of the device's last operation */
+    uint64_t *link_free;    /* [2D+1] */
+    struct dp_sim_link *at; /* [V] boundaries; the last one costs nothing */
+};
+
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void run(const struct dp_sim_program *p, const uint64_t *cost, struct state *st, uint64_t *done, struct dp_sim_span *span)
+{
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const struct step *s = &p->step[i];
+        uint64_t start = later(st->slot[s->in], st->now[s->device]), end = start + cost[s->cost];
+
+        st->now[s->device] = done[s->cost] = end;
+        if (s->out) {
+            uint64_t sent = later(end, st->link_free[s->link]) + st->at[s->boundary].send_ns;
+
+            st->link_free[s->link] = sent;
+            st->slot[s->out] = sent + st->at[s->boundary].latency_ns;
+        }
+        if (span)
+            span[i] = (struct dp_sim_span){
+                .device = s->device,
+                .stage = s->cost % p->n_stages,
+                .mb = p->mb[i],
+                .kind = (enum dp_sim_kind)(s->cost / p->n_stages),
+                .start_ns = start,
+                .end_ns = end,
+            };
+    }
+}
+
+int dp_sim_program_run(const struct dp_sim_program *p, const uint64_t *cost, const struct dp_sim_link *link,
+                       uint64_t *done, struct dp_sim_span *span, struct dp_err *err)
+{
+    uint32_t d = p->order.n_devices;
+    struct state st;
+    uint64_t *block = malloc((n_slots(p) + 3 * (size_t)d + 1) * sizeof *block);
+
+    st.at = malloc(p->n_stages * sizeof *st.at);
+    if (!block || !st.at) {
+        free(block);
+        free(st.at);
+        return dp_err_set(err, DP_ENOMEM, "simulation of %u operations: out of memory", p->n_ops);
+    }
+    st.now = block;
+    st.link_free = st.now + d;
+    st.slot = st.link_free + 2 * (size_t)d + 1;
+    memset(block, 0, (3 * (size_t)d + 2) * sizeof *block); /* slot 0 too; every other is written before it is read */
+    memcpy(st.at, link, p->n_stages * sizeof *st.at);
+    st.at[p->n_stages - 1] = (struct dp_sim_link){0, 0};
+    memset(done, 0, KINDS * (size_t)p->n_stages * sizeof *done);
+    run(p, cost, &st, done, span);
+    free(block);
+    free(st.at);
+    return 0;
+}

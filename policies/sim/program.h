@@ -1,0 +1,50 @@
+/* A schedule made ready to run: the operations of one pipeline in an order in which each comes after
+ * everything that it waits for.
+ *
+ * Who waits for whom depends on the schedule alone. A device runs its list in order; a link (one per
+ * pair of neighbours and direction) sends in the order in which its one sender finishes. So no event
+ * can overtake another whatever the times are, the order of events is worked out once, and one
+ * iteration with other times is one pass over the operations: start = max(device free, message there).
+ */
+#ifndef DP_POLICIES_SIM_PROGRAM_H
+#define DP_POLICIES_SIM_PROGRAM_H
+
+#include "policies/sim/order.h"
+
+struct dp_sim_program;
+
+/* One message over a boundary: it leaves when its sender has finished and the link is free, occupies
+ * the link for send_ns and arrives latency_ns later. Devices compute meanwhile. */
+struct dp_sim_link {
+    uint64_t send_ns, latency_ns;
+};
+
+/* One operation as it ran. */
+struct dp_sim_span {
+    uint32_t device, stage, mb;
+    enum dp_sim_kind kind;
+    uint64_t start_ns, end_ns;
+};
+
+/* Takes the lists over (also on failure: *order is empty then). An order that is not complete, or in
+ * which devices wait for each other in a circle, is an error that says where. */
+struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct dp_err *err);
+void dp_sim_program_destroy(struct dp_sim_program *program);
+
+const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *program); /* borrowed */
+uint32_t dp_sim_program_stages(const struct dp_sim_program *program);                 /* V */
+uint32_t dp_sim_program_ops(const struct dp_sim_program *program);
+/* Most microbatches of chunks that device waits to finish at once: from forward to the last gradient. */
+uint32_t dp_sim_program_in_flight(const struct dp_sim_program *program, uint32_t device);
+
+/* Run one iteration from time 0.
+ * cost:     [3][V] ns of FORWARD, BACKWARD, WEIGHT of each stage.
+ * link:     [V] boundary behind stage k, both directions alike; the last one is ignored. A boundary
+ *           inside of a device (D = 1) costs nothing.
+ * done:     [3][V] = when the last operation of that kind and stage ended.
+ * span:     [dp_sim_program_ops()] = what ran when, or NULL.
+ * returns 0, or -1 (out of memory). */
+int dp_sim_program_run(const struct dp_sim_program *program, const uint64_t *cost, const struct dp_sim_link *link,
+                       uint64_t *done, struct dp_sim_span *span, struct dp_err *err);
+
+#endif
