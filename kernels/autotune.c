@@ -118,7 +118,8 @@ static int measure(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n
                    struct dp_err *err)
 {
     double rounds[N_POINTS][MAX_ROUNDS], ratio[N_POINTS];
-    struct dp_probe *p = dp_probe_create(be, c_out, c_in, choose_tokens(c_out, c_in, n), points, N_POINTS, err);
+    struct dp_probe *p = dp_probe_create(be, c_out, c_in, choose_tokens(c_out, c_in, n), points, N_POINTS,
+                                        DP_TILES, err);
     uint64_t start;
     int done = 0, rc = -1;
 

@@ -32,15 +32,31 @@ struct dp_sparse {
     void *plan;       /* whatever the backend built from the pattern; made by sparse_prepare */
 };
 
-/* y (n, c_out) = x (n, c_in) w^T + bias + residual.  w: (c_out, c_in), dense or the values of `sparse`. */
+/* How an activation (n, c) lies in memory. DP_ROWS: row-major. DP_TILES: (ceil(n / 64), c, 64), 64 tokens of
+ * one channel are neighbours, as the sparse kernels want them. Tokens that the last tile lacks ("padding")
+ * are there: finite and otherwise undefined in activations, 0 in gradients, so that they add nothing to a
+ * weight gradient. A dense w takes rows only; with a sparse w every combination gives the same
+ * bits (dbias apart). */
+enum dp_token_order { DP_ROWS, DP_TILES };
+#define DP_TILE 64
+
+/* Floats of an activation (n, c) in an order. */
+static inline int64_t dp_order_floats(enum dp_token_order order, int64_t n, int64_t c)
+{
+    return (order == DP_TILES ? (n + DP_TILE - 1) / DP_TILE * DP_TILE : n) * c;
+}
+
+/* y (n, c_out) = x (n, c_in) w^T + bias + residual.  w: (c_out, c_in), dense or the values of `sparse`, as
+ * sparse_refresh last saw them. */
 struct dp_linear {
     int64_t n, c_in, c_out;
     float *y;
-    float *gelu;                    /* (n, c_out) = gelu(y), or NULL */
+    float *gelu;                    /* (n, c_out) = gelu(y), in y's order, or NULL */
     const float *x, *w;
     const float *bias;              /* (c_out) or NULL */
-    const float *residual;          /* (n, c_out) or NULL; not y */
+    const float *residual;          /* (n, c_out), in y's order, or NULL; not y */
     const struct dp_sparse *sparse; /* NULL: w is dense */
+    enum dp_token_order x_order, y_order;
 };
 
 /* dx (n, c_in) = dy (n, c_out) w; where gelu_x is given, times gelu'(gelu_x) element by element. */
@@ -51,6 +67,7 @@ struct dp_linear_bwd_input {
     const float *dy, *w;
     const float *gelu_x; /* (n, c_in), what went into the GELU in front of w; or NULL */
     const struct dp_sparse *sparse;
+    enum dp_token_order dy_order, dx_order; /* gelu and gelu_x: like dx */
 };
 
 /* dw += dy^T x, or = with overwrite; only at the nonzeros where sparse is given; dbias (c_out) += column
@@ -61,7 +78,17 @@ struct dp_linear_bwd_weight {
     float *dbias; /* (c_out) or NULL */
     const float *dy, *x;
     const struct dp_sparse *sparse;
+    enum dp_token_order dy_order, x_order;
     bool overwrite; /* dw holds nothing yet */
+};
+
+/* y = x, (n, c) each, in other orders; the padding of tiles becomes 0. y may be x where the orders are the
+ * same. */
+struct dp_reorder {
+    int64_t n, c;
+    float *y;
+    const float *x;
+    enum dp_token_order y_order, x_order;
 };
 
 /* y (n, c) = wte[token] + wpe[position]; token i sits at position i % t. */
@@ -187,6 +214,7 @@ struct dp_backend_ops {
     int (*linear)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
     int (*linear_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
     int (*linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
+    int (*reorder)(struct dp_backend *be, const struct dp_reorder *a, struct dp_err *err);
     int (*embedding)(struct dp_backend *be, const struct dp_embedding *a, struct dp_err *err);
     int (*embedding_bwd)(struct dp_backend *be, const struct dp_embedding_bwd *a, struct dp_err *err);
     int (*layernorm)(struct dp_backend *be, const struct dp_layernorm *a, struct dp_err *err);

@@ -9,6 +9,7 @@
 struct dp_probe {
     struct dp_backend *be;
     int64_t n, c_in, c_out;
+    enum dp_token_order order; /* of the activations of sparse ops */
     float *x, *dy, *y, *dx, *w, *dw; /* device */
     int n_patterns;
     struct dp_sparse pattern[DP_PROBE_MAX_PATTERNS];
@@ -76,7 +77,8 @@ static int64_t max3(int64_t a, int64_t b, int64_t c)
 
 static int make_arrays(struct dp_probe *p, uint64_t *seed, struct dp_err *err)
 {
-    int64_t nx = p->n * p->c_in, ny = p->n * p->c_out, nw = p->c_in * p->c_out;
+    int64_t nx = dp_order_floats(DP_TILES, p->n, p->c_in), ny = dp_order_floats(DP_TILES, p->n, p->c_out);
+    int64_t nw = p->c_in * p->c_out;
     float *host = malloc((size_t)max3(nx, ny, nw) * sizeof *host);
     int rc = -1;
 
@@ -96,7 +98,8 @@ static int make_arrays(struct dp_probe *p, uint64_t *seed, struct dp_err *err)
 }
 
 struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
-                                 const double *sparsity, int n_patterns, struct dp_err *err)
+                                 const double *sparsity, int n_patterns, enum dp_token_order order,
+                                 struct dp_err *err)
 {
     struct dp_probe *p;
     uint64_t seed = 0x9e3779b97f4a7c15ull;
@@ -116,6 +119,7 @@ struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c
     p->c_out = c_out;
     p->c_in = c_in;
     p->n = n;
+    p->order = order;
     if (make_arrays(p, &seed, err) < 0)
         goto fail;
     for (; p->n_patterns < n_patterns; p->n_patterns++)
@@ -148,21 +152,23 @@ void dp_probe_destroy(struct dp_probe *p)
 static int run_op(struct dp_probe *p, int op, const struct dp_sparse *sp, struct dp_err *err)
 {
     const struct dp_backend_ops *ops = p->be->ops;
+    const enum dp_token_order order = sp ? p->order : DP_ROWS;
+    const struct dp_linear forward = {.n = p->n, .c_in = p->c_in, .c_out = p->c_out, .y = p->y, .x = p->x,
+                                      .w = p->w, .sparse = sp, .x_order = order, .y_order = order};
+    const struct dp_linear_bwd_input input = {.n = p->n, .c_in = p->c_in, .c_out = p->c_out, .dx = p->dx,
+                                              .dy = p->dy, .w = p->w, .sparse = sp, .dy_order = order,
+                                              .dx_order = order};
+    const struct dp_linear_bwd_weight weight = {.n = p->n, .c_in = p->c_in, .c_out = p->c_out, .dw = p->dw,
+                                                .dy = p->dy, .x = p->x, .sparse = sp, .dy_order = order,
+                                                .x_order = order};
 
     switch (op) {
     case DP_PROBE_FORWARD:
-        return ops->linear(p->be, &(struct dp_linear){.n = p->n, .c_in = p->c_in, .c_out = p->c_out,
-                                                      .y = p->y, .x = p->x, .w = p->w, .sparse = sp}, err);
+        return ops->linear(p->be, &forward, err);
     case DP_PROBE_INPUT:
-        return ops->linear_bwd_input(p->be, &(struct dp_linear_bwd_input){.n = p->n, .c_in = p->c_in,
-                                                                          .c_out = p->c_out, .dx = p->dx,
-                                                                          .dy = p->dy, .w = p->w,
-                                                                          .sparse = sp}, err);
+        return ops->linear_bwd_input(p->be, &input, err);
     default:
-        return ops->linear_bwd_weight(p->be, &(struct dp_linear_bwd_weight){.n = p->n, .c_in = p->c_in,
-                                                                            .c_out = p->c_out, .dw = p->dw,
-                                                                            .dy = p->dy, .x = p->x,
-                                                                            .sparse = sp}, err);
+        return ops->linear_bwd_weight(p->be, &weight, err);
     }
 }
 

@@ -13,9 +13,10 @@ enum dp_probe_op { DP_PROBE_FORWARD, DP_PROBE_INPUT, DP_PROBE_WEIGHT, DP_PROBE_N
 struct dp_probe;
 
 /* n tokens through (c_out, c_in); sparsity: [n_patterns] fractions of zeros, 0..1. The patterns come
- * from a fixed seed. NULL and err on failure. */
+ * from a fixed seed. order: how activations lie for the sparse ops. NULL and err on failure. */
 struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
-                                 const double *sparsity, int n_patterns, struct dp_err *err);
+                                 const double *sparsity, int n_patterns, enum dp_token_order order,
+                                 struct dp_err *err);
 void dp_probe_destroy(struct dp_probe *p);
 
 /* Device time of each op, dense (pattern -1) or with a pattern; ops below 50 us are repeated and

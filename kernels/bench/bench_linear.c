@@ -1,10 +1,12 @@
 /* make bench: dense against sparse linear layers on this machine.
  *
- *   bench_linear [--json] [--backend NAME] [--rounds N] [--shape OUTxINxTOKENS]...
+ *   bench_linear [--json] [--backend NAME] [--threads N] [--rounds N] [--order tiles|rows]
+ *                [--shape OUTxINxTOKENS]...
  *
  * For each shape: forward, input gradient and weight gradient, dense and at several sparsities, all in
- * alternation inside one process (dense, 0 %, 50 %, ..., dense, ...), one thread, device time. Sparse
- * times include packing the activations and unpacking the result, that is, they are what training pays.
+ * alternation inside one process (dense, 0 %, 50 %, ..., dense, ...), device time of the calling thread.
+ * Activations of the sparse ops lie in tiles, as between the operations of a block; with --order rows
+ * their times include packing and unpacking.
  * Printed: median of the rounds; speed-up over dense; spread = (max - min) / median of the worst row.
  */
 #include <getopt.h>
@@ -25,14 +27,15 @@ static const char *const op_names[DP_PROBE_N_OPS] = {"forward", "dx", "dw"};
 struct shape {
     int64_t c_out, c_in, n;
 };
-static const struct shape default_shapes[] = {{3072, 768, 256}, {768, 3072, 256}, {768, 768, 256},
-                                              {512, 128, 512},  {768, 256, 512},  {1024, 256, 512},
-                                              {256, 1024, 512}};
+static const struct shape default_shapes[] = {{768, 3072, 256}, {768, 3072, 1024}, {3072, 768, 256},
+                                              {3072, 768, 1024}, {768, 768, 256}, {1024, 256, 512},
+                                              {512, 128, 512}};
 
 struct options {
     bool json;
     const char *backend;
-    int rounds, n_shapes;
+    int rounds, threads, n_shapes;
+    enum dp_token_order order;
     struct shape shape[MAX_SHAPES];
 };
 
@@ -51,16 +54,16 @@ static double summarise(double *samples, int rounds, double *spread)
     return r.median;
 }
 
-static int measure(struct dp_backend *be, const struct shape *s, int rounds, struct result *r,
+static int measure(struct dp_backend *be, const struct shape *s, const struct options *o, struct result *r,
                    struct dp_err *err)
 {
     static double samples[N_SPARSITIES + 1][DP_PROBE_N_OPS][DP_BENCH_MAX_ROUNDS];
-    struct dp_probe *p = dp_probe_create(be, s->c_out, s->c_in, s->n, sparsities, N_SPARSITIES, err);
+    struct dp_probe *p = dp_probe_create(be, s->c_out, s->c_in, s->n, sparsities, N_SPARSITIES, o->order, err);
     int rc = -1;
 
     if (!p)
         return -1;
-    for (int round = -1; round < rounds; round++) /* round -1 warms up */
+    for (int round = -1; round < o->rounds; round++) /* round -1 warms up */
         for (int row = 0; row <= N_SPARSITIES; row++) {
             double ns[DP_PROBE_N_OPS];
 
@@ -72,7 +75,7 @@ static int measure(struct dp_backend *be, const struct shape *s, int rounds, str
     r->spread = 0.0;
     for (int row = 0; row <= N_SPARSITIES; row++)
         for (int op = 0; op < DP_PROBE_N_OPS; op++)
-            r->ns[row][op] = summarise(samples[row][op], rounds, &r->spread);
+            r->ns[row][op] = summarise(samples[row][op], o->rounds, &r->spread);
     for (int i = 0; i < N_SPARSITIES; i++) {
         r->density[i] = (double)dp_probe_nnz(p, i) / ((double)s->c_out * (double)s->c_in);
         r->plan_bytes[i] = (double)dp_probe_plan_bytes(p, i);
@@ -154,12 +157,14 @@ static int parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option known[] = {{"json", no_argument, NULL, 'j'},
                                           {"backend", required_argument, NULL, 'b'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"order", required_argument, NULL, 'o'},
                                           {"rounds", required_argument, NULL, 'r'},
                                           {"shape", required_argument, NULL, 's'},
                                           {0}};
     int c;
 
-    *o = (struct options){.backend = "cpu", .rounds = 7};
+    *o = (struct options){.backend = "cpu", .rounds = 7, .threads = 1, .order = DP_TILES};
     while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (c == 'j')
             o->json = true;
@@ -167,6 +172,10 @@ static int parse_options(int argc, char **argv, struct options *o)
             o->backend = optarg;
         else if (c == 'r')
             o->rounds = (int)strtol(optarg, NULL, 10);
+        else if (c == 't')
+            o->threads = (int)strtol(optarg, NULL, 10);
+        else if (c == 'o' && (!strcmp(optarg, "rows") || !strcmp(optarg, "tiles")))
+            o->order = strcmp(optarg, "rows") ? DP_TILES : DP_ROWS;
         else if (c != 's' || o->n_shapes == MAX_SHAPES || parse_shape(optarg, &o->shape[o->n_shapes++]) < 0)
             return -1;
     }
@@ -186,11 +195,12 @@ static int run(struct dp_backend *be, const struct options *o, struct dp_err *er
 
     dp_bench_cpu_name(cpu, sizeof cpu);
     if (!o->json)
-        printf("machine: %s; backend %s, 1 thread, device time\n", cpu, o->backend);
+        printf("machine: %s; backend %s, threads %d, device time of the calling one; activations of sparse ops in %s\n",
+               cpu, o->backend, o->threads, o->order == DP_TILES ? "tiles" : "rows");
     for (int i = 0; i < o->n_shapes; i++) {
         struct result r;
 
-        if (measure(be, &o->shape[i], o->rounds, &r, err) < 0) {
+        if (measure(be, &o->shape[i], o, &r, err) < 0) {
             json_decref(shapes);
             return -1;
         }
@@ -201,8 +211,9 @@ static int run(struct dp_backend *be, const struct options *o, struct dp_err *er
         fflush(stdout);
     }
     if (o->json) {
-        json_t *root = json_pack("{s:s, s:s, s:i, s:O}", "machine", cpu, "backend", o->backend, "rounds",
-                                 o->rounds, "shapes", shapes);
+        json_t *root = json_pack("{s:s, s:s, s:i, s:s, s:i, s:O}", "machine", cpu, "backend", o->backend, "threads",
+                                 o->threads, "order", o->order == DP_TILES ? "tiles" : "rows", "rounds", o->rounds,
+                                 "shapes", shapes);
 
         json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
         putchar('\n');
@@ -220,11 +231,11 @@ int main(int argc, char **argv)
     int rc;
 
     if (parse_options(argc, argv, &o) < 0) {
-        fprintf(stderr, "usage: bench_linear [--json] [--backend NAME] [--rounds 1..%d] "
-                        "[--shape OUTxINxTOKENS]...\n", DP_BENCH_MAX_ROUNDS);
+        fprintf(stderr, "usage: bench_linear [--json] [--backend NAME] [--threads N] [--rounds 1..%d] "
+                        "[--order tiles|rows] [--shape OUTxINxTOKENS]...\n", DP_BENCH_MAX_ROUNDS);
         return 2;
     }
-    be = dp_backend_create(o.backend, 0, 1, &err);
+    be = dp_backend_create(o.backend, 0, o.threads, &err);
     rc = be ? run(be, &o, &err) : -1;
     if (rc < 0)
         fprintf(stderr, "bench_linear: %s\n", err.text);

@@ -4,9 +4,9 @@
  * second-level cache, and large enough that packing its operands costs the GEMM some 2 % (measured:
  * blocks of 128 columns cost 8 %). The cut depends on the shapes only, so do the sums.
  */
+#include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/vmath.h"
 
 #define TOKENS 512      /* of a block */
 #define FEW_TOKENS 256  /* where the columns make one block only */
@@ -52,29 +52,6 @@ struct forward {
     struct cut cut;
 };
 
-/* y += bias + residual, gelu = gelu(y), for c columns of one token. */
-static void finish_row(float *y, const float *bias, const float *residual, float *gelu, int64_t c)
-{
-    for (int64_t j = 0; j < c; j += VW) {
-        int64_t k = c - j < VW ? c - j : VW;
-        vf v = k == VW ? vf_load(y + j) : vf_load_n(y + j, k);
-
-        if (bias)
-            v += k == VW ? vf_load(bias + j) : vf_load_n(bias + j, k);
-        if (residual)
-            v += k == VW ? vf_load(residual + j) : vf_load_n(residual + j, k);
-        if (k == VW) {
-            vf_store(y + j, v);
-            if (gelu)
-                vf_store(gelu + j, vf_gelu(v));
-        } else {
-            vf_store_n(y + j, v, k);
-            if (gelu)
-                vf_store_n(gelu + j, vf_gelu(v), k);
-        }
-    }
-}
-
 static int forward_task(void *arg, int64_t i, int thread, struct dp_err *err)
 {
     const struct forward *f = arg;
@@ -91,8 +68,8 @@ static int forward_task(void *arg, int64_t i, int thread, struct dp_err *err)
     if (!a->bias && !a->residual && !a->gelu)
         return 0;
     for (int64_t r = 0; r < b.rows; r++, at += a->c_out)
-        finish_row(a->y + at, a->bias ? a->bias + b.col : NULL, a->residual ? a->residual + at : NULL,
-                   a->gelu ? a->gelu + at : NULL, b.cols);
+        dp_finish_row(a->y + at, a->bias ? a->bias + b.col : NULL, a->residual ? a->residual + at : NULL,
+                      a->gelu ? a->gelu + at : NULL, b.cols);
     return 0;
 }
 
@@ -108,25 +85,6 @@ struct backward {
     struct cut cut;
 };
 
-/* dx *= gelu'(x), gelu = gelu(x), for c columns of one token. */
-static void times_gelu_slope(float *dx, float *gelu, const float *x, int64_t c)
-{
-    for (int64_t j = 0; j < c; j += VW) {
-        int64_t k = c - j < VW ? c - j : VW;
-        vf y, slope = vf_gelu_slope(k == VW ? vf_load(x + j) : vf_load_n(x + j, k), &y);
-
-        if (k == VW) {
-            vf_store(dx + j, vf_load(dx + j) * slope);
-            if (gelu)
-                vf_store(gelu + j, y);
-        } else {
-            vf_store_n(dx + j, vf_load_n(dx + j, k) * slope, k);
-            if (gelu)
-                vf_store_n(gelu + j, y, k);
-        }
-    }
-}
-
 static int backward_task(void *arg, int64_t i, int thread, struct dp_err *err)
 {
     const struct backward *f = arg;
@@ -141,7 +99,7 @@ static int backward_task(void *arg, int64_t i, int thread, struct dp_err *err)
     if (dp_cpu_gemm(&g, err) < 0)
         return -1;
     for (int64_t r = 0; a->gelu_x && r < b.rows; r++, at += a->c_in)
-        times_gelu_slope(a->dx + at, a->gelu ? a->gelu + at : NULL, a->gelu_x + at, b.cols);
+        dp_times_gelu_slope(a->dx + at, a->gelu ? a->gelu + at : NULL, a->gelu_x + at, b.cols);
     return 0;
 }
 

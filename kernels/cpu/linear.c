@@ -1,4 +1,5 @@
-/* The three linear ops: dense.c does those with a dense w, sparse.c those with a sparse one. */
+/* The three linear ops: dense.c does those with a dense w, spmm.c and sddmm.c those with a
+ * sparse one. */
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 
@@ -12,40 +13,30 @@ static int check_sparse(const struct dp_sparse *sp, int64_t c_out, int64_t c_in,
     return 0;
 }
 
-/* What the sparse product leaves to do. */
-static int finish(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err)
+/* A dense w takes rows; the plan of a sparse one fits the shapes. */
+static int check(const struct dp_sparse *sp, int64_t c_out, int64_t c_in, enum dp_token_order a, enum dp_token_order b,
+                 struct dp_err *err)
 {
-    const struct dp_add add = {.n = a->n * a->c_out, .y = a->y, .a = a->y, .b = a->residual};
-    const struct dp_gelu gelu = {.n = a->n * a->c_out, .y = a->gelu, .x = a->y};
-
-    if (a->residual && DP_FN(add)(be, &add, err) < 0)
-        return -1;
-    return a->gelu ? DP_FN(gelu)(be, &gelu, err) : 0;
+    if (sp)
+        return check_sparse(sp, c_out, c_in, err);
+    if (a != DP_ROWS || b != DP_ROWS)
+        return dp_err_set(err, DP_EINVAL, "linear (%lld, %lld): tiles need a sparse w", (long long)c_out,
+                          (long long)c_in);
+    return 0;
 }
 
 int DP_FN(linear)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err)
 {
-    if (!a->sparse)
-        return DP_FN(dense)(be, a, err);
-    if (check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(spmm)(be, a, err) < 0)
+    if (check(a->sparse, a->c_out, a->c_in, a->x_order, a->y_order, err) < 0)
         return -1;
-    return finish(be, a, err);
+    return a->sparse ? DP_FN(spmm)(be, a, err) : DP_FN(dense)(be, a, err);
 }
 
 int DP_FN(linear_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err)
 {
-    const struct dp_gelu_bwd slope = {.n = a->n * a->c_in, .dx = a->dx, .dy = a->dx, .x = a->gelu_x};
-    const struct dp_gelu gelu = {.n = a->n * a->c_in, .y = a->gelu, .x = a->gelu_x};
-
-    if (!a->sparse)
-        return DP_FN(dense_bwd_input)(be, a, err);
-    if (check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(spmm_bwd)(be, a, err) < 0)
+    if (check(a->sparse, a->c_out, a->c_in, a->dy_order, a->dx_order, err) < 0)
         return -1;
-    if (!a->gelu_x)
-        return 0;
-    if (a->gelu && DP_FN(gelu)(be, &gelu, err) < 0)
-        return -1;
-    return DP_FN(gelu_bwd)(be, &slope, err);
+    return a->sparse ? DP_FN(spmm_bwd)(be, a, err) : DP_FN(dense_bwd_input)(be, a, err);
 }
 
 #define SUM_COLUMNS 256 /* of dbias in a task */
@@ -87,12 +78,15 @@ int DP_FN(linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_w
 {
     struct dp_linear_bwd_weight sums = *a;
 
+    if (check(a->sparse, a->c_out, a->c_in, a->dy_order, a->x_order, err) < 0)
+        return -1;
     if (a->overwrite && (a->sparse || a->n == 0))
         memset(a->dw, 0, (size_t)(a->sparse ? a->sparse->nnz : a->c_out * a->c_in) * sizeof *a->dw);
-    if (a->sparse ? check_sparse(a->sparse, a->c_out, a->c_in, err) < 0 || DP_FN(sddmm)(be, a, err) < 0
-                  : DP_FN(dense_bwd_weight)(be, a, err) < 0)
+    if ((a->sparse ? DP_FN(sddmm)(be, a, err) : DP_FN(dense_bwd_weight)(be, a, err)) < 0)
         return -1;
     if (!a->dbias)
         return 0;
+    if (a->dy_order == DP_TILES)
+        return DP_FN(tile_sums)(be, a->dbias, a->dy, a->n, a->c_out, err);
     return dp_cpu_parallel(be, (a->c_out + SUM_COLUMNS - 1) / SUM_COLUMNS, column_sums_task, &sums, err);
 }

@@ -6,7 +6,7 @@
 #include "kernels/cpu/vec.h"
 
 #define DP_CPU_OPS(O)                                                                              \
-    O(linear) O(linear_bwd_input) O(linear_bwd_weight) O(embedding) O(embedding_bwd) O(layernorm)  \
+    O(linear) O(linear_bwd_input) O(linear_bwd_weight) O(reorder) O(embedding) O(embedding_bwd) O(layernorm)  \
     O(layernorm_bwd) O(attention) O(attention_bwd) O(gelu) O(gelu_bwd) O(add) O(cross_entropy)     \
     O(adamw) O(sum_squares)
 
@@ -18,21 +18,35 @@ int DP_FN(dense)(struct dp_backend *be, const struct dp_linear *a, struct dp_err
 int DP_FN(dense_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
 int DP_FN(dense_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
 
-/* The sparse side (sparse.c): y with its bias, dx and dw; linear.c does the rest. */
+/* The sparse side: y and dx with all that follows them (spmm.c), dw and dbias (sddmm.c). The plan fits. */
 int DP_FN(spmm)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
 int DP_FN(spmm_bwd)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
 int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
+/* dbias (c) += sums over the tokens of dy, tiles of n tokens, in the order of tiles. */
+int DP_FN(tile_sums)(struct dp_backend *be, float *dbias, const float *dy, int64_t n, int64_t c,
+                     struct dp_err *err);
 
-/* Token tiles (pack.c): 64 tokens of one channel are neighbours in memory. */
-#define DP_TILE 64
+/* Token tiles (pack.c). */
 static inline int64_t dp_tiles(int64_t n)
 {
     return (n + DP_TILE - 1) / DP_TILE;
 }
 /* tiles (dp_tiles(n), c, 64) = x (n, c), rows ld floats apart; missing tokens of the last tile are 0. */
 void DP_FN(pack)(float *tiles, const float *x, int64_t ld, int64_t n, int64_t c);
-/* y (n, ld)[0..n)[0..c) = tile (c, 64) transposed, + bias (c) where not NULL; n <= 64. */
-void DP_FN(unpack)(float *y, int64_t ld, const float *tile, int64_t n, int64_t c, const float *bias);
+/* y (n, ld)[0..n)[0..c) = tile (c, 64) transposed; n <= 64. */
+void DP_FN(unpack)(float *y, int64_t ld, const float *tile, int64_t n, int64_t c);
+/* pack with ld = c on the backend's threads. */
+int DP_FN(pack_all)(struct dp_backend *be, float *tiles, const float *x, int64_t n, int64_t c, struct dp_err *err);
+
+/* Tokens that a sparse op packs and uses before the next ones: as many tiles as keep `channels` of them in
+ * the second-level cache, but enough that the index is not read from memory for too few; an even number. */
+static inline int64_t dp_pack_group(int64_t n, int64_t channels)
+{
+    int64_t tiles = 512 * 1024 / (DP_TILE * (int64_t)sizeof(float) * channels) & ~(int64_t)1;
+
+    tiles = tiles < 4 ? 4 : tiles;
+    return tiles < dp_tiles(n) ? tiles * DP_TILE : dp_tiles(n) * DP_TILE;
+}
 
 /* A product that is too small for the GEMM library (small_gemm.c), with any strides for a:
  * c (m, n) = or += a b,  a(i, k) = a[i * a_row + k * a_col], b: (k, ldb), c: (m, ldc); n is a multiple of

@@ -1,9 +1,10 @@
-/* Activations (tokens, channels) to token tiles (tiles, channels, 64) and back.
+/* Activations (tokens, channels) to token tiles (tiles, channels, 64) and back: the op reorder.
  *
  * The sparse kernels multiply one weight with 64 tokens at a time, so these must be neighbours. Both
  * ways transpose VW x VW squares in registers; each square reads and writes whole cache lines.
  */
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/parallel.h"
 
 #define SPAN 64 /* channels that one group of rows is walked along before the next group */
 
@@ -49,7 +50,7 @@ void DP_FN(pack)(float *tiles, const float *x, int64_t ld, int64_t n, int64_t c)
 }
 
 static inline __attribute__((always_inline)) void unpack_square(float *y, int64_t ld, const float *tile,
-                                                                int64_t rows, int64_t width, vf bias)
+                                                                int64_t rows, int64_t width)
 {
     vf square[VW];
 
@@ -65,22 +66,63 @@ static inline __attribute__((always_inline)) void unpack_square(float *y, int64_
     if (width == VW && rows >= VW) {
         DP_UNROLL
         for (int i = 0; i < VW; i++)
-            vf_store(y + i * ld, square[i] + bias);
+            vf_store(y + i * ld, square[i]);
     } else {
         for (int64_t i = 0; i < VW && i < rows; i++)
-            vf_store_n(y + i * ld, square[i] + bias, width);
+            vf_store_n(y + i * ld, square[i], width);
     }
 }
 
-void DP_FN(unpack)(float *y, int64_t ld, const float *tile, int64_t n, int64_t c, const float *bias)
+void DP_FN(unpack)(float *y, int64_t ld, const float *tile, int64_t n, int64_t c)
 {
     for (int64_t g = 0; g < n; g += VW)
-        for (int64_t ch = 0; ch < c; ch += VW) {
-            int64_t width = c - ch < VW ? c - ch : VW;
-            vf b = {0};
+        for (int64_t ch = 0; ch < c; ch += VW)
+            unpack_square(y + g * ld + ch, ld, tile + ch * DP_TILE + g, n - g, c - ch < VW ? c - ch : VW);
+}
 
-            if (bias)
-                b = width == VW ? vf_load(bias + ch) : vf_load_n(bias + ch, width);
-            unpack_square(y + g * ld + ch, ld, tile + ch * DP_TILE + g, n - g, width, b);
-        }
+#define PART 512 /* channels of a tile in a task */
+
+struct reorder {
+    const struct dp_reorder *a;
+    int64_t parts; /* of a tile */
+};
+
+static int reorder_task(void *arg, int64_t i, int thread, struct dp_err *err)
+{
+    const struct reorder *f = arg;
+    const struct dp_reorder *a = f->a;
+    int64_t t = i / f->parts * DP_TILE, ch = i % f->parts * PART;
+    int64_t n = a->n - t < DP_TILE ? a->n - t : DP_TILE, c = a->c - ch < PART ? a->c - ch : PART;
+    int64_t in_rows = t * a->c + ch, in_tiles = t * a->c + ch * DP_TILE;
+
+    (void)thread;
+    (void)err;
+    if (a->x_order == DP_ROWS && a->y_order == DP_TILES) {
+        DP_FN(pack)(a->y + in_tiles, a->x + in_rows, a->c, n, c);
+    } else if (a->x_order == DP_TILES && a->y_order == DP_ROWS) {
+        DP_FN(unpack)(a->y + in_rows, a->c, a->x + in_tiles, n, c);
+    } else if (a->y_order == DP_ROWS) {
+        for (int64_t r = 0; a->y != a->x && r < n; r++)
+            memcpy(a->y + in_rows + r * a->c, a->x + in_rows + r * a->c, (size_t)c * sizeof *a->y);
+    } else {
+        if (a->y != a->x)
+            memcpy(a->y + in_tiles, a->x + in_tiles, (size_t)c * DP_TILE * sizeof *a->y);
+        for (int64_t r = 0; n < DP_TILE && r < c; r++)
+            memset(a->y + in_tiles + r * DP_TILE + n, 0, (size_t)(DP_TILE - n) * sizeof *a->y);
+    }
+    return 0;
+}
+
+int DP_FN(reorder)(struct dp_backend *be, const struct dp_reorder *a, struct dp_err *err)
+{
+    struct reorder f = {.a = a, .parts = (a->c + PART - 1) / PART};
+
+    return dp_cpu_parallel(be, dp_tiles(a->n) * f.parts, reorder_task, &f, err);
+}
+
+int DP_FN(pack_all)(struct dp_backend *be, float *tiles, const float *x, int64_t n, int64_t c, struct dp_err *err)
+{
+    const struct dp_reorder a = {.n = n, .c = c, .y = tiles, .x = x, .y_order = DP_TILES};
+
+    return DP_FN(reorder)(be, &a, err);
 }

@@ -6,20 +6,21 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* Columns per block for the mean density: a piece wants some 20 nonzeros, a block of a tile (256 bytes
- * per column) wants to stay in the first-level cache. Measured on Zen 4 with 64 to 384 columns, shapes
- * 3072x768 and 1024x256; neighbours of the best choice cost 1-3 %. */
+/* Columns per block for the mean density: a piece wants some ten nonzeros or more, a block of a tile (256
+ * bytes per column) wants to stay in the first-level cache, for the weight gradient one of two tiles.
+ * Measured on Zen 4 and Emerald Rapids with 48 to 384 columns, shapes 3072x768 and 768x3072; neighbours of
+ * the best choice cost 1-3 %. Never from the machine's caches: the cut decides the order of sums. */
 static int64_t choose_block(int64_t rows, int64_t cols, int64_t nnz)
 {
     double density = (double)nnz / ((double)rows * (double)cols + 1.0);
 
     if (density >= 0.35)
-        return 96;
+        return 64;
     if (density >= 0.15)
-        return 128;
+        return 96;
     if (density >= 0.075)
-        return 192;
-    return density >= 0.035 ? 256 : 384;
+        return 128;
+    return density >= 0.035 ? 192 : 384;
 }
 
 /* calloc that counts. */
@@ -37,6 +38,7 @@ static void dir_release(struct dp_plan_dir *d)
     free(d->first);
     free(d->first_offset);
     free(d->piece);
+    free(d->values);
     free(d->offset);
 }
 
@@ -47,7 +49,6 @@ static void plan_destroy(struct dp_plan *plan)
     dir_release(&plan->fwd);
     dir_release(&plan->bwd);
     free(plan->cursor);
-    free(plan->bwd_values);
     free(plan);
 }
 
@@ -55,7 +56,7 @@ static void plan_destroy(struct dp_plan *plan)
 struct build {
     const uint32_t *ptr;   /* [rows + 1] */
     const uint32_t *index; /* [nnz] */
-    bool copies_values;    /* the direction keeps its values in the order of the walk */
+    bool starts_in_walk;   /* pieces start in the order of the walk, not in that of index */
     uint32_t *next;        /* [rows] first nonzero not yet listed */
     uint32_t count[DP_PLAN_CHUNK];
     uint32_t slot[2048]; /* by count; a block has fewer columns than that */
@@ -110,7 +111,7 @@ static uint32_t write_offsets(struct dp_plan_dir *d, const struct build *b, uint
     for (uint32_t e = from; e < to; e++) {
         uint32_t start = d->piece[e].start;
 
-        if (b->copies_values)
+        if (b->starts_in_walk)
             d->piece[e].start = at;
         for (uint32_t j = 0; j < d->piece[e].count; j++)
             d->offset[at++] = (uint16_t)((b->index[start + j] - c0) * 32);
@@ -129,7 +130,7 @@ static size_t max_pieces(const struct dp_plan_dir *d, int64_t nnz)
 
 /* d: rows and cols are set. */
 static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t *ptr,
-                     const uint32_t *index, int64_t nnz, bool copies_values)
+                     const uint32_t *index, int64_t nnz, bool starts_in_walk)
 {
     struct build *b = calloc(1, sizeof *b);
     uint32_t n_pieces = 0, n_offsets = 0;
@@ -143,13 +144,14 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
     cap = max_pieces(d, nnz);
     d->first = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first);
     d->first_offset = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first_offset);
+    d->values = plan_alloc(plan, (size_t)nnz, sizeof *d->values);
     d->offset = plan_alloc(plan, (size_t)nnz, sizeof *d->offset);
     d->piece = calloc(cap + DP_PLAN_SPARE, sizeof *d->piece);
-    if (!b || !d->first || !d->first_offset || !d->offset || !d->piece)
+    if (!b || !d->first || !d->first_offset || !d->values || !d->offset || !d->piece)
         goto out;
     b->ptr = ptr;
     b->index = index;
-    b->copies_values = copies_values;
+    b->starts_in_walk = starts_in_walk;
     b->next = calloc((size_t)d->rows, sizeof *b->next);
     if (!b->next)
         goto out;
@@ -230,8 +232,7 @@ static struct dp_plan *plan_create(const struct dp_sparse *sp)
     plan->fwd.rows = plan->bwd.cols = sp->rows;
     plan->fwd.cols = plan->bwd.rows = sp->cols;
     plan->cursor = plan_alloc(plan, (size_t)sp->cols, sizeof *plan->cursor);
-    plan->bwd_values = plan_alloc(plan, (size_t)sp->nnz, sizeof *plan->bwd_values);
-    if (!plan->cursor || !plan->bwd_values)
+    if (!plan->cursor)
         goto out;
     row_of = transpose(plan, sp, col_ptr);
     for (int64_t r = 0; r <= sp->rows; r++)
@@ -283,6 +284,19 @@ static void set_cursors(struct dp_plan *plan, int64_t b)
     }
 }
 
+/* The pieces of w one after the other. */
+static void refresh_forward(const struct dp_plan_dir *d, const float *w)
+{
+    const struct dp_plan_piece *end = d->piece + d->first[d->n_chunks * d->n_blocks];
+    float *to = d->values;
+
+    for (const struct dp_plan_piece *e = d->piece; e < end; e++) {
+        __builtin_prefetch(w + e[DP_PLAN_SPARE].start);
+        for (uint32_t j = 0; j < e->count; j++)
+            *to++ = w[e->start + j];
+    }
+}
+
 int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const float *w, struct dp_err *err)
 {
     struct dp_plan *plan = sp->plan;
@@ -290,13 +304,14 @@ int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const flo
     (void)be;
     if (!plan)
         return dp_err_set(err, DP_EINVAL, "sparse_refresh before sparse_prepare");
+    refresh_forward(&plan->fwd, w);
     for (int64_t b = 0; b < plan->bwd.n_blocks; b++) {
         int64_t r0 = b * plan->bwd.block;
         int64_t r1 = r0 + plan->bwd.block < sp->rows ? r0 + plan->bwd.block : sp->rows;
 
         set_cursors(plan, b);
         for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
-            plan->bwd_values[plan->cursor[sp->col[p]]++] = w[p];
+            plan->bwd.values[plan->cursor[sp->col[p]]++] = w[p];
     }
     return 0;
 }

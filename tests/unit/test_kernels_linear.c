@@ -2,8 +2,9 @@
  *
  * Patterns: random at several densities, none, all, empty rows and columns, and rows whose number of
  * nonzeros is log-normal. Shapes: 1, primes, around the tile of 64 tokens, the vector widths, the
- * column blocks (96 to 384), the row chunk (512) and the group of packed tokens (256 or more), and the
- * blocks of dense.c (512 tokens, 512 columns). Another address and other threads: the same bits. */
+ * column blocks (64 to 384), the row chunk (1024) and the group of packed tokens (256 or more), and the
+ * blocks of dense.c (512 tokens, 512 columns). Another address, other threads, and with a sparse w other
+ * orders of the activations: the same bits. */
 #include "tests/unit/kernels_util.h"
 
 struct shape {
@@ -132,27 +133,77 @@ struct result {
     struct buf y, gelu, gelu_back, dx, dw, dbias, w;
 };
 
-static struct result run_ops(struct dp_backend *be, const struct expected *e, bool sparse, int shift)
+/* Which activations lie in tiles. */
+struct orders {
+    enum dp_token_order in, out; /* x and dx; y and dy */
+};
+
+/* An activation of (n, c) numbers in an order; the padding of tiles is noise, or 0 where it is a gradient. */
+static struct buf in_order(struct buf rows, enum dp_token_order order, int64_t n, int64_t c, int shift, bool is_gradient)
+{
+    struct buf b;
+
+    if (order == DP_ROWS)
+        return buf_copy(rows, shift);
+    b = buf_noise(dp_order_floats(order, n, c), shift, 77);
+    for (int64_t t = 0; t < b.n / c; t++)
+        for (int64_t j = 0; j < c; j++) {
+            float *at = &b.p[(t / DP_TILE * c + j) * DP_TILE + t % DP_TILE];
+
+            *at = t < n ? rows.p[t * c + j] : is_gradient ? 0.0f : *at;
+        }
+    return b;
+}
+
+/* The same in rows, which replaces it; the padding must be finite, of gradients 0. */
+static void to_rows(struct buf *b, enum dp_token_order order, int64_t n, int64_t c, bool is_gradient, const char *what)
+{
+    struct buf rows = buf_noise(n * c, 0, 1);
+
+    for (int64_t t = 0; order == DP_TILES && t < b->n / c; t++)
+        for (int64_t j = 0; j < c; j++) {
+            float v = b->p[(t / DP_TILE * c + j) * DP_TILE + t % DP_TILE];
+
+            if (t < n)
+                rows.p[t * c + j] = v;
+            else if (!(is_gradient ? v == 0.0f : isfinite(v)))
+                fail_msg("%s: padding is %g", what, (double)v);
+        }
+    if (order == DP_ROWS)
+        memcpy(rows.p, b->p, (size_t)(n * c) * sizeof(float));
+    buf_free(*b, what);
+    *b = rows;
+}
+
+static struct result run_ops(struct dp_backend *be, const struct expected *e, bool sparse, int shift,
+                             struct orders o)
 {
     struct shape s = e->s;
     int64_t nw = sparse ? e->sp.nnz : s.c_in * s.c_out;
+    int64_t n_in = dp_order_floats(o.in, s.n, s.c_in), n_out = dp_order_floats(o.out, s.n, s.c_out);
     const struct dp_sparse *sp = sparse ? &e->sp : NULL;
-    struct buf x = buf_copy(e->x, shift), dy = buf_copy(e->dy, shift), bias = buf_copy(e->bias, shift);
-    struct buf residual = buf_copy(e->residual, shift), gelu_x = buf_copy(e->gelu_x, shift);
-    struct result r = {.y = buf_noise(s.n * s.c_out, shift, 41), .gelu = buf_noise(s.n * s.c_out, shift, 46),
-                       .gelu_back = buf_noise(s.n * s.c_in, shift, 47), .dx = buf_noise(s.n * s.c_in, shift, 42),
+    struct buf x = in_order(e->x, o.in, s.n, s.c_in, shift, false), bias = buf_copy(e->bias, shift);
+    struct buf dy = in_order(e->dy, o.out, s.n, s.c_out, shift, true);
+    struct buf residual = in_order(e->residual, o.out, s.n, s.c_out, shift, false);
+    struct buf gelu_x = in_order(e->gelu_x, o.in, s.n, s.c_in, shift, false);
+    struct result r = {.y = buf_noise(n_out, shift, 41), .gelu = buf_noise(n_out, shift, 46),
+                       .gelu_back = buf_noise(n_in, shift, 47), .dx = buf_noise(n_in, shift, 42),
                        .dw = buf_noise(nw, shift, 43), .dbias = buf_noise(s.c_out, shift, 44),
                        .w = buf_noise(nw, shift, 45)};
 
     memcpy(r.w.p, sparse ? e->values : e->w.p, (size_t)nw * sizeof(float));
     CHECK_OP(be, linear, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .y = r.y.p, .x = x.p, .w = r.w.p,
-             .bias = bias.p, .residual = residual.p, .gelu = r.gelu.p, .sparse = sp);
+             .bias = bias.p, .residual = residual.p, .gelu = r.gelu.p, .sparse = sp, .x_order = o.in,
+             .y_order = o.out);
     CHECK_OP(be, linear_bwd_input, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .dx = r.dx.p, .dy = dy.p,
-             .w = r.w.p, .gelu_x = gelu_x.p, .gelu = r.gelu_back.p, .sparse = sp);
+             .w = r.w.p, .gelu_x = gelu_x.p, .gelu = r.gelu_back.p, .sparse = sp, .dy_order = o.out,
+             .dx_order = o.in);
     CHECK_OP(be, linear_bwd_weight, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .dw = r.dw.p,
-             .dbias = r.dbias.p, .dy = dy.p, .x = x.p, .sparse = sp);
+             .dbias = r.dbias.p, .dy = dy.p, .x = x.p, .sparse = sp, .dy_order = o.out, .x_order = o.in);
     buf_free(x, "x"), buf_free(dy, "dy"), buf_free(bias, "bias");
     buf_free(residual, "residual"), buf_free(gelu_x, "gelu_x");
+    to_rows(&r.y, o.out, s.n, s.c_out, false, "y"), to_rows(&r.gelu, o.out, s.n, s.c_out, false, "gelu");
+    to_rows(&r.dx, o.in, s.n, s.c_in, true, "dx"), to_rows(&r.gelu_back, o.in, s.n, s.c_in, false, "gelu back");
     return r;
 }
 
@@ -176,12 +227,36 @@ static void result_free(struct result *r, const char *what)
     buf_free(r->w, what);
 }
 
-/* threads: the same version with N_THREADS threads. */
 #define N_THREADS 3
 
+static void check_same_results(const struct result *a, const struct result *b, const char *what)
+{
+    check_same(a->y, b->y, what), check_same(a->gelu, b->gelu, what);
+    check_same(a->dx, b->dx, what), check_same(a->gelu_back, b->gelu_back, what);
+    check_same(a->dw, b->dw, what);
+}
+
+/* Tiles for one side or both: the bits of rows, but for dbias. */
+static void check_orders(struct dp_backend *be, struct dp_backend *threads, const struct expected *e,
+                         const struct result *rows, const char *what)
+{
+    for (int i = 1; i < 4; i++) {
+        struct orders o = {i & 1 ? DP_TILES : DP_ROWS, i & 2 ? DP_TILES : DP_ROWS};
+        struct result r[2] = {run_ops(be, e, true, 3, o), run_ops(threads, e, true, 0, o)};
+
+        check_result(&r[0], e, true, what);
+        check_same_results(rows, &r[0], what);
+        check_same_results(&r[0], &r[1], what);
+        check_same(r[0].dbias, r[1].dbias, what);
+        result_free(&r[0], what), result_free(&r[1], what);
+    }
+}
+
+/* threads: the same version with N_THREADS threads. */
 static void check_version(struct dp_backend *be, struct dp_backend *threads, struct expected *e, bool sparse,
                           const char *what)
 {
+    struct orders rows = {DP_ROWS, DP_ROWS};
     struct result r[3];
     struct dp_err err = {0};
 
@@ -191,19 +266,20 @@ static void check_version(struct dp_backend *be, struct dp_backend *threads, str
         assert_true(be->ops->sparse_bytes(be, &e->sp) > (size_t)e->sp.nnz * 8);
         assert_int_equal(be->ops->sparse_refresh(be, &e->sp, e->values, &err), 0);
     }
-    r[0] = run_ops(be, e, sparse, 0);
+    r[0] = run_ops(be, e, sparse, 0, rows);
     check_result(&r[0], e, sparse, what);
-    r[1] = run_ops(be, e, sparse, 5);
-    r[2] = run_ops(threads, e, sparse, 0);
+    r[1] = run_ops(be, e, sparse, 5, rows);
+    r[2] = run_ops(threads, e, sparse, 0, rows);
     for (int i = 1; i < 3; i++) {
-        check_same(r[0].y, r[i].y, what), check_same(r[0].dx, r[i].dx, what);
-        check_same(r[0].gelu, r[i].gelu, what);
-        check_same(r[0].dw, r[i].dw, what), check_same(r[0].dbias, r[i].dbias, what);
+        check_same_results(&r[0], &r[i], what);
+        check_same(r[0].dbias, r[i].dbias, what);
         result_free(&r[i], what);
     }
-    result_free(&r[0], what);
-    if (sparse)
+    if (sparse) {
+        check_orders(be, threads, e, &r[0], what);
         be->ops->sparse_release(be, &e->sp);
+    }
+    result_free(&r[0], what);
     assert_null(e->sp.plan);
 }
 
@@ -269,6 +345,7 @@ static void optional_members(void **state)
 
     (void)state;
     assert_int_equal(be->ops->sparse_prepare(be, &e.sp, NULL), 0);
+    assert_int_equal(be->ops->sparse_refresh(be, &e.sp, e.values, NULL), 0);
     for (int64_t r = 0; r < 9; r++)
         for (int64_t k = e.sp.row_ptr[r]; k < e.sp.row_ptr[r + 1]; k++)
             gathered[k] = e.dw[r * 20 + e.sp.col[k]];
@@ -342,8 +419,68 @@ static void bad_patterns(void **state)
     dp_backend_destroy(be);
 }
 
+/* A dense w says what it needs. */
+static void dense_takes_rows(void **state)
+{
+    struct dp_backend *be = dp_backend_create("cpu", 0, 1, NULL);
+    float f[64] = {0};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        enum dp_token_order tiles[2] = {i == 1 ? DP_ROWS : DP_TILES, i == 0 ? DP_ROWS : DP_TILES};
+        struct dp_err err[3] = {{0}};
+
+        assert_int_equal(be->ops->linear(be, &(struct dp_linear){.n = 1, .c_in = 1, .c_out = 1, .y = f, .x = f, .w = f,
+                                                                 .x_order = tiles[0], .y_order = tiles[1]}, &err[0]), -1);
+        assert_int_equal(be->ops->linear_bwd_input(be, &(struct dp_linear_bwd_input){.n = 1, .c_in = 1, .c_out = 1,
+                             .dx = f, .dy = f, .w = f, .dy_order = tiles[0], .dx_order = tiles[1]}, &err[1]), -1);
+        assert_int_equal(be->ops->linear_bwd_weight(be, &(struct dp_linear_bwd_weight){.n = 1, .c_in = 1, .c_out = 1,
+                             .dw = f, .dy = f, .x = f, .dy_order = tiles[0], .x_order = tiles[1]}, &err[2]), -1);
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(err[k].code, DP_EINVAL);
+            assert_non_null(strstr(err[k].text, "tiles need a sparse w"));
+        }
+    }
+    dp_backend_destroy(be);
+}
+
+/* The op reorder: every pair of orders, shapes around a tile and around its task of 512 channels. */
+static void reorder(void **state)
+{
+    const struct {
+        int64_t n, c;
+    } sizes[] = {{1, 1}, {63, 17}, {64, 16}, {65, 33}, {128, 512}, {130, 515}, {7, 1030}};
+
+    (void)state;
+    for (int v = 0; v < 2 * N_VERSIONS; v++) {
+        struct dp_backend *one = open_version(v / 2), *be;
+
+        if (!one)
+            continue;
+        be = dp_backend_create(version_names[v / 2], 0, v % 2 ? N_THREADS : 1, NULL);
+        for (int i = 0; i < 7 * 4; i++) {
+            int64_t n = sizes[i / 4].n, c = sizes[i / 4].c;
+            enum dp_token_order from = i & 1 ? DP_TILES : DP_ROWS, to = i & 2 ? DP_TILES : DP_ROWS;
+            struct buf rows = buf_noise(n * c, 0, 5), x = in_order(rows, from, n, c, 1, false);
+            struct buf y = buf_noise(dp_order_floats(to, n, c), 2, 6);
+
+            CHECK_OP(be, reorder, .n = n, .c = c, .y = y.p, .x = x.p, .y_order = to, .x_order = from);
+            to_rows(&y, to, n, c, true, "reorder");
+            check_same(rows, y, "reorder");
+            if (from == to) {
+                CHECK_OP(be, reorder, .n = n, .c = c, .y = x.p, .x = x.p, .y_order = to, .x_order = from);
+                to_rows(&x, to, n, c, true, "reorder in place");
+                check_same(rows, x, "reorder in place");
+            }
+            buf_free(rows, "rows"), buf_free(x, "x"), buf_free(y, "y");
+        }
+        dp_backend_destroy(be), dp_backend_destroy(one);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dense_ops),        cmocka_unit_test(sparse_ops),   cmocka_unit_test(real_shape),
     cmocka_unit_test(optional_members), cmocka_unit_test(bad_patterns),
+    cmocka_unit_test(dense_takes_rows), cmocka_unit_test(reorder),
 };
 TEST_MAIN("kernel linear", tests)
