@@ -65,7 +65,8 @@ bench-train: worker/bench/bench_train
 .PHONY: bench-peers
 bench-peers: worker/bench/bench_train
 	$(srcdir)/worker/bench/bench_peers --bench worker/bench/bench_train $(BENCHFLAGS)
-EXTRA_DIST += tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py
+EXTRA_DIST += tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
+	worker/bench/train_pruned
 dist_check_SCRIPTS += tests/bench/bench_peers.t tests/bench/bench_train.t
 TESTS += tests/bench/bench_peers.t tests/bench/bench_train.t
 

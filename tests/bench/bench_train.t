@@ -32,7 +32,7 @@ holds "all times are there and positive" '[.rows[].variants[] |
     .page_faults >= 0] | all'
 holds "the parts are those of the step" '[.rows[].variants[] |
     (.parts_ns | .forward + .backward + .tied + .clip + .optimizer) as $sum |
-    $sum > 0.5 * .step_ns.median and $sum < 1.5 * .step_ns.max] | all'
+    $sum > 0.5 * .step_ns.min and ([.parts_ns[]] | max) <= .step_ns.max] | all'
 holds "only a model has ends and a loss" '
     [.rows[0].variants[] | .parts_ns.head > 0 and .parts_ns.embedding > 0 and (.loss | length) == 2] +
     [.rows[1].variants[] | .parts_ns.head == 0 and .parts_ns.embedding == 0 and .loss == null] | all'
@@ -71,6 +71,29 @@ holds "--follow: what it is, then a line per order" 'length == 3 and .[0].parame
     .[2].loss < .[1].loss'
 "$bench" --follow --model 1x32x2x50x1x9 <<<0 >/dev/null 2>"$dir/err"
 is "$? $(cat "$dir/err")" "1 bench_train: cannot make 0 steps" "--follow refuses no steps"
+
+# A checkpoint of two blocks of 64 channels; the stage has three, so that the first one's masks come twice.
+worker=$DP_BUILDDIR/worker/dynpipe-worker
+text=$dir/text.txt
+for i in {1..400}; do echo "line $i of a text to train on"; done >"$text"
+"$DP_SRCDIR/worker/bench/train_pruned" "$dir/pruned" --worker "$worker" --text "$text" --parts 8 model.channels=64 \
+    model.heads=4 model.context=16 train.lr=5e-3 train.min_lr=5e-3 >"$dir/pruned.out" 2>"$dir/err"
+ok $? "a network is trained and pruned" || diag "$(cat "$dir/pruned.out" "$dir/err" "$dir"/pruned/*.out)"
+is "$(sed -E 's/^([0-9]+ % at step [0-9]+), validation loss [0-9.]+: .*\/pruned\/([^ ]*)$/\1 \2/' "$dir/pruned.out" | tr '\n' ';')" \
+    "50 % at step 72 50/step-00000072;70 % at step 104 70/step-00000104;80 % at step 136 80/step-00000136;$(:
+    )90 % at step 168 90/step-00000168;95 % at step 200 95/step-00000200;" "five checkpoints"
+masks=$dir/pruned/90/step-00000168
+"$bench" --json --steps 2 --stage 3x64x4x2x16 --masks "$masks" >"$dir/out.json" 2>"$dir/err"
+ok $? "a stage with the masks of a checkpoint" || diag "$(cat "$dir/err")"
+holds "trained masks, and random ones of the same density" '.rows[0].variants | length == 3 and
+    .[0].sparsity == 0 and (.[1].masks | endswith("/90/step-00000168")) and .[2].masks == "random, densities of " + .[1].masks and
+    (.[1].sparsity - 0.9 | fabs < 0.05) and (.[1].sparsity - .[2].sparsity | fabs < 0.01)'
+holds "trained masks are less even than random ones" '.rows[0].variants |
+    .[1].mask_spread.row_cv > .[2].mask_spread.row_cv and .[1].mask_spread.col_cv > .[2].mask_spread.col_cv and
+    .[2].mask_spread.row_cv > 0.1 and .[2].mask_spread.row_cv < 1'
+fails "masks of another width are refused" "$bench" --steps 1 --stage 1x32x2x1x7 --masks "$masks"
+echo >>"$masks/layer-0001.bin"
+fails "a damaged checkpoint is refused" "$bench" --steps 1 --stage 1x64x4x1x7 --masks "$masks"
 
 "$bench" --steps 1 --model 1x32x2x50x1x9 --sparsity 0,0.5 --ops >"$dir/text" 2>&1
 like "$(cat "$dir/text")" 'vocabulary 50.*zeros.*tok/s.*50.. %.*adamw' "the table for people"

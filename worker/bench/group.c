@@ -14,8 +14,7 @@
 #define PEAK_FLOATS 65536 /* a pass of 10 us */
 
 struct variant {
-    char masks[1100];                  /* "none", "random", a checkpoint, "random, densities of" it */
-    const struct bench_masks *trained; /* NULL: random, or none */
+    char masks[1100]; /* "none", "random", a checkpoint, "random, densities of" it */
     struct bench_subject *subject;
     json_t *ops;
     struct bench_step step[BENCH_MAX_STEPS];
@@ -45,7 +44,6 @@ static int add_variant(struct group *g, const struct bench_zeros *zeros, const c
                           g->row->shape.name);
     v = &g->variant[g->n_variants++];
     snprintf(v->masks, sizeof v->masks, "%s%s", prefix, masks);
-    v->trained = zeros->is_shuffled ? NULL : zeros->masks;
     v->subject = bench_subject_create(&g->row->shape, zeros, g->be, g->options->clock, err);
     v->setup_ns = (double)(dp_now_ns() - start_ns);
     return v->subject ? 0 : -1;
@@ -176,7 +174,6 @@ static json_t *variant_json(const struct group *g, int i, double peak)
 {
     const struct variant *v = &g->variant[i];
     const struct bench_subject *s = v->subject;
-    const struct bench_masks *masks = v->trained;
     const int steps = g->options->steps;
     const double tokens = (double)(s->shape.batch * s->shape.context);
     double ns = median_of(v, steps, offsetof(struct bench_step, ns));
@@ -198,11 +195,10 @@ static json_t *variant_json(const struct group *g, int i, double peak)
     json_object_set_new(o, "setup_ns", json_real(v->setup_ns));
     if (!s->shape.is_stage)
         json_object_set_new(o, "loss", json_pack("[f, f]", v->step[0].loss, v->step[steps - 1].loss));
-    if (masks)
-        json_object_set_new(o, "mask_spread",
-                            json_pack("{s:f, s:f, s:f, s:f}", "row_cv", masks->row_cv, "col_cv",
-                                      masks->col_cv, "empty_rows", masks->empty_rows, "empty_cols",
-                                      masks->empty_cols));
+    json_object_set_new(o, "mask_spread",
+                        json_pack("{s:f, s:f, s:f, s:f}", "row_cv", s->spread.row_cv, "col_cv",
+                                  s->spread.col_cv, "empty_rows", s->spread.empty_rows, "empty_cols",
+                                  s->spread.empty_cols));
     if (v->ops)
         json_object_set(o, "ops", v->ops);
     return o;

@@ -17,61 +17,6 @@
 
 static const int matrix[BENCH_BLOCK_MATRICES] = {DP_QKV_W, DP_PROJ_W, DP_FC_W, DP_MLP_W};
 
-/* ---- where a mask's nonzeros lie ---- */
-
-static double coefficient_of_variation(const int64_t *count, int64_t n, int64_t *empty)
-{
-    double mean = 0.0, squares = 0.0;
-
-    *empty = 0;
-    for (int64_t i = 0; i < n; i++) {
-        mean += (double)count[i] / (double)n;
-        *empty += count[i] == 0;
-    }
-    for (int64_t i = 0; i < n; i++)
-        squares += ((double)count[i] - mean) * ((double)count[i] - mean) / (double)n;
-    return mean > 0.0 ? sqrt(squares) / mean : 0.0;
-}
-
-static int describe(struct bench_mask *m, struct dp_err *err)
-{
-    int64_t *in_row = calloc((size_t)(m->rows + m->cols), sizeof *in_row), *in_col = in_row + m->rows;
-
-    if (!in_row)
-        return dp_err_set(err, DP_ENOMEM, "no memory to count nonzeros");
-    m->nnz = 0;
-    for (int64_t r = 0; r < m->rows; r++)
-        for (int64_t c = 0; c < m->cols; c++)
-            if (dp_bits_get(m->keep, r * m->cols + c)) {
-                in_row[r]++;
-                in_col[c]++;
-                m->nnz++;
-            }
-    m->row_cv = coefficient_of_variation(in_row, m->rows, &m->empty_rows);
-    m->col_cv = coefficient_of_variation(in_col, m->cols, &m->empty_cols);
-    free(in_row);
-    return 0;
-}
-
-static void summarise(struct bench_masks *masks)
-{
-    const double n = (double)masks->n_blocks * BENCH_BLOCK_MATRICES;
-    double left = 0.0, all = 0.0;
-
-    for (int64_t b = 0; b < masks->n_blocks; b++)
-        for (int i = 0; i < BENCH_BLOCK_MATRICES; i++) {
-            const struct bench_mask *m = &masks->block[b][i];
-
-            left += (double)m->nnz;
-            all += (double)(m->rows * m->cols);
-            masks->row_cv += m->row_cv / n;
-            masks->col_cv += m->col_cv / n;
-            masks->empty_rows += (double)m->empty_rows / (double)m->rows / n;
-            masks->empty_cols += (double)m->empty_cols / (double)m->cols / n;
-        }
-    masks->sparsity = 1.0 - left / all;
-}
-
 /* ---- from a checkpoint ---- */
 
 /* The model that the checkpoint's manifest names; the rest of the configuration has its defaults. */
@@ -116,10 +61,10 @@ static int read_block(struct bench_masks *masks, int64_t b, const struct dp_trai
         const struct dp_param *p = &l->param[matrix[i]];
         struct bench_mask *m = &masks->block[b][i];
 
-        m->rows = p->rows;
-        m->cols = p->cols;
+        m->n = p->rows * p->cols;
+        m->nnz = p->nnz;
         m->keep = dp_param_dup_kept(be, p, err);
-        rc = m->keep ? describe(m, err) : -1;
+        rc = m->keep ? 0 : -1;
     }
     dp_layer_destroy(l);
     return rc;
@@ -149,7 +94,6 @@ struct bench_masks *bench_masks_load(const char *path, struct dp_backend *be, st
     for (int64_t b = 0; b < masks->n_blocks; b++)
         if (read_block(masks, b, &config, be, &tune, err) < 0)
             goto fail;
-    summarise(masks);
     return masks;
 fail:
     bench_masks_destroy(masks);
@@ -210,11 +154,64 @@ int bench_masks_apply(const struct bench_masks *masks, bool is_shuffled, struct 
         return dp_err_set(err, DP_EINVAL, "%s: has %lld channels, not %lld", masks->path,
                           (long long)masks->channels, (long long)layer->config->model.channels);
     for (int i = 0; i < BENCH_BLOCK_MATRICES; i++) {
-        double density = (double)from[i].nnz / ((double)from[i].rows * (double)from[i].cols);
+        double density = (double)from[i].nnz / (double)from[i].n;
 
         if ((is_shuffled ? prune_randomly(density, layer, matrix[i], err)
                          : dp_param_prune(layer, &layer->param[matrix[i]], from[i].keep, err)) < 0)
             return -1;
+    }
+    return 0;
+}
+
+/* ---- how even it is ---- */
+
+static double coefficient_of_variation(const int64_t *count, int64_t n, double *empty)
+{
+    double mean = 0.0, squares = 0.0;
+
+    *empty = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        mean += (double)count[i] / (double)n;
+        *empty += count[i] == 0 ? 1.0 / (double)n : 0.0;
+    }
+    for (int64_t i = 0; i < n; i++)
+        squares += ((double)count[i] - mean) * ((double)count[i] - mean) / (double)n;
+    return mean > 0.0 ? sqrt(squares) / mean : 0.0;
+}
+
+static int spread_of(struct dp_backend *be, const struct dp_param *p, struct bench_spread *out,
+                     struct dp_err *err)
+{
+    int64_t *in_row = calloc((size_t)(p->rows + p->cols), sizeof *in_row), *in_col = in_row + p->rows;
+    uint64_t *keep = in_row ? dp_param_dup_kept(be, p, err) : NULL;
+
+    if (!in_row)
+        return dp_err_set(err, DP_ENOMEM, "no memory to count nonzeros");
+    for (int64_t i = 0; keep && i < p->rows * p->cols; i++)
+        if (dp_bits_get(keep, i)) {
+            in_row[i / p->cols]++;
+            in_col[i % p->cols]++;
+        }
+    out->row_cv = coefficient_of_variation(in_row, p->rows, &out->empty_rows);
+    out->col_cv = coefficient_of_variation(in_col, p->cols, &out->empty_cols);
+    free(in_row);
+    free(keep);
+    return keep ? 0 : -1;
+}
+
+int bench_spread_add(const struct dp_layer *layer, double n, struct bench_spread *out, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < layer->n_params; i++) {
+        struct bench_spread one = {0};
+
+        if (!layer->param[i].prunable)
+            continue;
+        if (spread_of(layer->be, &layer->param[i], &one, err) < 0)
+            return -1;
+        out->row_cv += one.row_cv / n;
+        out->col_cv += one.col_cv / n;
+        out->empty_rows += one.empty_rows / n;
+        out->empty_cols += one.empty_cols / n;
     }
     return 0;
 }

@@ -6,22 +6,15 @@
 
 #define BENCH_BLOCK_MATRICES 4
 
-struct bench_mask {
-    int64_t rows, cols, nnz;
-    uint64_t *keep; /* one bit per element, row-major */
-    /* Spread of the nonzeros: standard deviation over mean of the numbers in rows and in columns, and how
-     * many have none. Random masks of density d have sqrt((1 - d) / (d columns)) and none. */
-    double row_cv, col_cv;
-    int64_t empty_rows, empty_cols;
-};
-
 /* The prunable matrices of a checkpoint's blocks. */
+struct bench_mask {
+    int64_t n, nnz; /* elements, and those that are left */
+    uint64_t *keep; /* one bit per element, row-major */
+};
 struct bench_masks {
     char path[1024];
     int64_t n_blocks, channels;
     struct bench_mask (*block)[BENCH_BLOCK_MATRICES];
-    double sparsity;                               /* of all of them */
-    double row_cv, col_cv, empty_rows, empty_cols; /* means over the matrices; empty: fractions */
 };
 
 /* path: folder of a checkpoint (worker/checkpoint.h). The caller destroys the result. NULL and err on
@@ -35,5 +28,14 @@ int bench_masks_apply(const struct bench_masks *masks, bool is_shuffled, struct 
                       struct dp_err *err);
 /* Prune every prunable matrix to random elements, each of which goes with the probability `sparsity`. */
 int bench_masks_random(double sparsity, struct dp_layer *layer, struct dp_err *err);
+
+/* How even the nonzeros of a layer's prunable matrices lie: standard deviation over mean of the numbers in
+ * rows and in columns, fractions of rows and columns that have none; each the mean over the matrices. Random
+ * masks of density d have sqrt((1 - d) / (d * columns)) per row, and none that is empty. */
+struct bench_spread {
+    double row_cv, col_cv, empty_rows, empty_cols;
+};
+/* += the layer's part of a mean over n matrices. */
+int bench_spread_add(const struct dp_layer *layer, double n, struct bench_spread *out, struct dp_err *err);
 
 #endif

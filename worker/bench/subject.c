@@ -165,6 +165,14 @@ static void count_zeros(struct bench_subject *s)
     s->density = all ? (double)left / (double)all : 1.0;
 }
 
+static int measure_spread(struct bench_subject *s, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < dp_stage_n_layers(s->stage); i++)
+        if (bench_spread_add(dp_stage_layer(s->stage, i), s->n_prunable, &s->spread, err) < 0)
+            return -1;
+    return 0;
+}
+
 struct bench_subject *bench_subject_create(const struct bench_shape *shape, const struct bench_zeros *zeros,
                                            struct dp_backend *be, clockid_t clock, struct dp_err *err)
 {
@@ -188,6 +196,8 @@ struct bench_subject *bench_subject_create(const struct bench_shape *shape, cons
         goto fail;
     }
     count_zeros(s);
+    if (measure_spread(s, err) < 0)
+        goto fail;
     return s;
 fail:
     dp_err_prefix(err, "%s", shape->name);

@@ -60,6 +60,7 @@ struct bench_subject {
     double *squares;
     double density;                /* of all prunable weights together */
     uint32_t n_sparse, n_prunable; /* matrices: stored sparse, in all */
+    struct bench_spread spread;
 };
 
 /* Where the zeros are. */

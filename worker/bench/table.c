@@ -85,19 +85,22 @@ static void print_memory(json_t *variants)
     }
 }
 
+/* How even the zeros lie, where some come from a checkpoint. */
 static void print_masks(json_t *variants)
 {
     size_t i;
-    json_t *v, *m;
+    json_t *v;
 
     json_array_foreach(variants, i, v)
     {
-        m = json_object_get(v, "mask_spread");
-        if (m)
-            printf("  masks of %s: deviation of the nonzeros per row %.2f, per column %.2f of their mean; "
-                   "empty: %.2f %% of rows, %.2f %% of columns\n",
-                   text(v, "masks"), number(m, "row_cv"), number(m, "col_cv"),
-                   100.0 * number(m, "empty_rows"), 100.0 * number(m, "empty_cols"));
+        json_t *m = json_object_get(v, "mask_spread");
+
+        if (strchr(text(v, "masks"), '/'))
+            printf("  %5.1f %% nonzeros: deviation per row %.2f, per column %.2f of the mean; empty: %.2f %% "
+                   "of rows, "
+                   "%.2f %% of columns  (%s)\n",
+                   100.0 * number(v, "sparsity"), number(m, "row_cv"), number(m, "col_cv"),
+                   100.0 * number(m, "empty_rows"), 100.0 * number(m, "empty_cols"), text(v, "masks"));
     }
 }
 
