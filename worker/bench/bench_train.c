@@ -28,7 +28,7 @@ static const char usage[] =
     "  --stage SHAPE     blocks alone: BLOCKSxCHANNELSxHEADSxBATCHxCONTEXT\n"
     "  --sparsity LIST   fractions of zeros in the blocks' matrices, 0,0.5,0.9; default: the row's\n"
     "  --masks FOLDER    a checkpoint: its masks, and random ones with the same densities; may be repeated\n"
-    "  --threads N       compute threads, default 1\n"
+    "  --threads LIST    compute threads, default 1; 1,2: each of them, in alternation\n"
     "  --steps N         measured steps, default 7\n"
     "  --backend NAME    cpu, cpu:avx512, cpu:avx2, cpu:plain; default cpu\n"
     "  --clock CLOCK     wall (default), or cpu: with one thread, on a machine that is busy\n"
@@ -142,6 +142,28 @@ static int parse_count(const char *text, int most, int *out)
     return 0;
 }
 
+static int parse_threads(const char *text, struct bench_options *o)
+{
+    const char *at = text;
+
+    o->n_threads = 0;
+    for (;;) {
+        char *end;
+        long n = strtol(at, &end, 10);
+
+        if (end == at || n < 1 || n > DP_LIMIT_MAX_THREADS || (*end && *end != ',') ||
+            o->n_threads == BENCH_MAX_THREADS) {
+            fprintf(stderr, "bench_train: '%s' is no list of at most %d numbers from 1 to %d\n", text,
+                    BENCH_MAX_THREADS, DP_LIMIT_MAX_THREADS);
+            return -1;
+        }
+        o->threads[o->n_threads++] = (int)n;
+        if (!*end)
+            return 0;
+        at = end + 1;
+    }
+}
+
 static int parse_masks(const char *folder, struct bench_options *o)
 {
     if (o->n_masks == BENCH_MAX_MASKS) {
@@ -182,8 +204,12 @@ static int parse(int argc, char **argv, struct arguments *a)
     struct bench_options *o = &a->options;
     int c, rc = 0;
 
-    *a = (struct arguments){
-        .options = {.backend = "cpu", .threads = 1, .steps = 7, .clock = CLOCK_MONOTONIC, .clip = true}};
+    *a = (struct arguments){.options = {.backend = "cpu",
+                                        .n_threads = 1,
+                                        .threads = {1},
+                                        .steps = 7,
+                                        .clock = CLOCK_MONOTONIC,
+                                        .clip = true}};
     while (rc == 0 && (c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         switch (c) {
         case 'r':
@@ -202,7 +228,7 @@ static int parse(int argc, char **argv, struct arguments *a)
             rc = parse_masks(optarg, o);
             break;
         case 't':
-            rc = parse_count(optarg, DP_LIMIT_MAX_THREADS, &o->threads);
+            rc = parse_threads(optarg, o);
             break;
         case 'n':
             rc = parse_count(optarg, BENCH_MAX_STEPS, &o->steps);
@@ -240,9 +266,8 @@ static int parse(int argc, char **argv, struct arguments *a)
         fprintf(stderr, "bench_train: '%s' is no option\n", argv[optind]);
         rc = -1;
     }
-    if (rc == 0 && o->clock != CLOCK_MONOTONIC && o->threads > 1) {
-        fprintf(stderr, "bench_train: the CPU time of %d threads is no duration: --clock cpu takes one\n",
-                o->threads);
+    if (rc == 0 && o->clock != CLOCK_MONOTONIC && (o->n_threads > 1 || o->threads[0] > 1)) {
+        fputs("bench_train: the CPU time of several threads is no duration: --clock cpu takes one\n", stderr);
         rc = -1;
     }
     if (a->n_rows == 0) {
@@ -250,8 +275,9 @@ static int parse(int argc, char **argv, struct arguments *a)
         a->n_rows = N_ROWS;
     }
     if (rc == 0 && a->follow &&
-        (a->n_rows != 1 || (o->n_sparsities ? o->n_sparsities : a->row[0].n_sparsities) != 1 || o->n_masks)) {
-        fprintf(stderr, "bench_train: --follow takes one row and one sparsity\n");
+        (a->n_rows != 1 || o->n_threads != 1 ||
+         (o->n_sparsities ? o->n_sparsities : a->row[0].n_sparsities) != 1 || o->n_masks)) {
+        fprintf(stderr, "bench_train: --follow takes one row, one sparsity, one number of threads\n");
         rc = -1;
     }
     return rc < 0 ? 2 : -1;
@@ -308,10 +334,10 @@ static json_t *head_json(const struct bench_options *o)
     struct bench_machine m;
 
     bench_machine_read(&m);
-    return json_pack("{s:{s:s, s:i, s:f, s:f}, s:s, s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:s}", "machine",
-                     "cpu", m.cpu, "cores", m.cores, "load", m.load, "memory_bytes", (double)m.memory_bytes,
+    return json_pack("{s:{s:s, s:i, s:f, s:f}, s:s, s:s, s:s, s:s, s:i, s:b, s:s, s:s}", "machine", "cpu",
+                     m.cpu, "cores", m.cores, "load", m.load, "memory_bytes", (double)m.memory_bytes,
                      "dynpipe", PACKAGE_VERSION, "gemm", m.gemm, "compiler", __VERSION__, "backend",
-                     o->backend, "threads", o->threads, "steps", o->steps, "clip", (int)o->clip, "clock",
+                     o->backend, "steps", o->steps, "clip", (int)o->clip, "clock",
                      o->clock == CLOCK_MONOTONIC ? "wall" : "cpu", "flops_formula",
                      "per token 6 (12 L C^2 density + V C) + 6 L C T");
 }

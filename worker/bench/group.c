@@ -14,6 +14,7 @@
 #define PEAK_FLOATS 65536 /* a pass of 10 us */
 
 struct variant {
+    int threads;      /* index in the options */
     char masks[1100]; /* "none", "random", a checkpoint, "random, densities of" it */
     struct bench_subject *subject;
     json_t *ops;
@@ -24,16 +25,16 @@ struct variant {
 struct group {
     const struct bench_row *row;
     const struct bench_options *options;
-    struct dp_backend *be;
+    struct dp_backend *be[BENCH_MAX_THREADS];
     int n_masks, n_variants;
     struct bench_masks *masks[BENCH_MAX_MASKS];
     struct variant *variant; /* [BENCH_MAX_VARIANTS] */
-    double peak[BENCH_MAX_STEPS];
+    double peak[BENCH_MAX_THREADS][BENCH_MAX_STEPS];
 };
 
 /* ---- building ---- */
 
-static int add_variant(struct group *g, const struct bench_zeros *zeros, const char *prefix,
+static int add_variant(struct group *g, int threads, const struct bench_zeros *zeros, const char *prefix,
                        const char *masks, struct dp_err *err)
 {
     uint64_t start_ns = dp_now_ns();
@@ -43,38 +44,57 @@ static int add_variant(struct group *g, const struct bench_zeros *zeros, const c
         return dp_err_set(err, DP_EINVAL, "more than %d variants of %s", BENCH_MAX_VARIANTS,
                           g->row->shape.name);
     v = &g->variant[g->n_variants++];
+    v->threads = threads;
     snprintf(v->masks, sizeof v->masks, "%s%s", prefix, masks);
-    v->subject = bench_subject_create(&g->row->shape, zeros, g->be, g->options->clock, err);
+    v->subject = bench_subject_create(&g->row->shape, zeros, g->be[threads], g->options->clock, err);
     v->setup_ns = (double)(dp_now_ns() - start_ns);
     return v->subject ? 0 : -1;
 }
 
-static int open_group(struct group *g, struct dp_err *err)
+/* All variants that one backend computes. */
+static int add_variants(struct group *g, int threads, struct dp_err *err)
 {
     const struct bench_options *o = g->options;
     const double *sparsity = o->n_sparsities ? o->sparsity : g->row->sparsity;
     const int n = o->n_sparsities ? o->n_sparsities : g->row->n_sparsities;
 
-    g->variant = calloc(BENCH_MAX_VARIANTS, sizeof *g->variant);
-    if (!g->variant)
-        return dp_err_set(err, DP_ENOMEM, "no memory for the measured steps");
-    g->be = dp_backend_create(o->backend, 0, o->threads, err);
-    if (!g->be)
-        return -1;
     for (int i = 0; i < n; i++)
-        if (add_variant(g, &(struct bench_zeros){.sparsity = sparsity[i]},
+        if (add_variant(g, threads, &(struct bench_zeros){.sparsity = sparsity[i]},
                         sparsity[i] > 0.0 ? "random" : "none", "", err) < 0)
             return -1;
     for (int i = 0; i < o->n_masks; i++) {
-        struct bench_masks *m = g->masks[g->n_masks++] = bench_masks_load(o->masks[i], g->be, err);
+        const struct bench_zeros trained = {.masks = g->masks[i]},
+                                 shuffled = {.masks = g->masks[i], .is_shuffled = true};
 
-        if (!m || add_variant(g, &(struct bench_zeros){.masks = m}, "", o->masks[i], err) < 0 ||
-            add_variant(g, &(struct bench_zeros){.masks = m, .is_shuffled = true}, "random, densities of ",
-                        o->masks[i], err) < 0)
+        if (add_variant(g, threads, &trained, "", o->masks[i], err) < 0 ||
+            add_variant(g, threads, &shuffled, "random, densities of ", o->masks[i], err) < 0)
             return -1;
     }
+    return 0;
+}
+
+static int open_group(struct group *g, struct dp_err *err)
+{
+    const struct bench_options *o = g->options;
+
+    g->variant = calloc(BENCH_MAX_VARIANTS, sizeof *g->variant);
+    if (!g->variant)
+        return dp_err_set(err, DP_ENOMEM, "no memory for the measured steps");
+    for (int t = 0; t < o->n_threads; t++) {
+        g->be[t] = dp_backend_create(o->backend, 0, o->threads[t], err);
+        if (!g->be[t])
+            return -1;
+    }
+    for (; g->n_masks < o->n_masks; g->n_masks++) {
+        g->masks[g->n_masks] = bench_masks_load(o->masks[g->n_masks], g->be[0], err);
+        if (!g->masks[g->n_masks])
+            return -1;
+    }
+    for (int t = 0; t < o->n_threads; t++)
+        if (add_variants(g, t, err) < 0)
+            return -1;
     if (o->trace)
-        bench_trace_begin(g->be, o->clock);
+        bench_trace_begin(g->be, o->n_threads, o->clock);
     return 0;
 }
 
@@ -87,15 +107,16 @@ static void close_group(struct group *g)
     for (int i = 0; i < g->n_masks; i++)
         bench_masks_destroy(g->masks[i]);
     free(g->variant);
-    dp_backend_destroy(g->be);
+    for (int t = 0; t < BENCH_MAX_THREADS; t++)
+        dp_backend_destroy(g->be[t]);
 }
 
 /* ---- measuring ---- */
 
 /* 0 when a thread could not be started. */
-static double peak_gflops(const struct bench_options *o)
+static double peak_gflops(const struct bench_options *o, int threads)
 {
-    return dp_limit_measure(DP_LIMIT_FMA, o->backend, o->threads, PEAK_FLOATS);
+    return dp_limit_measure(DP_LIMIT_FMA, o->backend, o->threads[threads], PEAK_FLOATS);
 }
 
 /* With a trace, one variant after the other: the trace knows no variants. */
@@ -118,8 +139,8 @@ static int measure(struct group *g, struct dp_err *err)
     for (int round = -1; round < g->options->steps; round++) { /* round -1 warms up */
         if (round == 0)
             bench_peak_rss_restart();
-        if (round >= 0)
-            g->peak[round] = peak_gflops(g->options);
+        for (int t = 0; t < g->options->n_threads && round >= 0; t++)
+            g->peak[t][round] = peak_gflops(g->options, t);
         for (int i = 0; i < g->n_variants; i++)
             if (bench_subject_step(g->variant[i].subject, g->options->clip,
                                    &g->variant[i].step[round < 0 ? 0 : round], err) < 0)
@@ -170,7 +191,29 @@ static json_t *memory_json(const struct bench_subject *s)
                      m.weights + m.gradients + m.optimizer + m.indexes, "activations", m.activations);
 }
 
-static json_t *variant_json(const struct group *g, int i, double peak)
+/* Forward and backward time of the first variant with as many threads over this one's. */
+static double speedup(const struct group *g, int i)
+{
+    const int n = g->n_variants / g->options->n_threads, steps = g->options->steps;
+    const struct variant *v[] = {&g->variant[i / n * n], &g->variant[i]};
+    double ns[2];
+
+    for (int k = 0; k < 2; k++)
+        ns[k] = median_of(v[k], steps, offsetof(struct bench_step, part_ns[BENCH_FORWARD])) +
+                median_of(v[k], steps, offsetof(struct bench_step, part_ns[BENCH_BACKWARD]));
+    return ns[0] / ns[1];
+}
+
+/* A step's time with the first number of threads over this one's. */
+static double thread_speedup(const struct group *g, int i)
+{
+    const struct variant *first = &g->variant[i % (g->n_variants / g->options->n_threads)];
+    const size_t ns = offsetof(struct bench_step, ns);
+
+    return median_of(first, g->options->steps, ns) / median_of(&g->variant[i], g->options->steps, ns);
+}
+
+static json_t *variant_json(const struct group *g, int i, const double peak[BENCH_MAX_THREADS])
 {
     const struct variant *v = &g->variant[i];
     const struct bench_subject *s = v->subject;
@@ -186,8 +229,12 @@ static json_t *variant_json(const struct group *g, int i, double peak)
     json_object_set_new(o, "cpu_ns", spread_json(v, steps, offsetof(struct bench_step, cpu_ns)));
     json_object_set_new(o, "tokens_per_s", json_real(1e9 * tokens / ns));
     json_object_set_new(o, "flops_per_token", json_real(flops));
+    json_object_set_new(o, "threads", json_integer(g->options->threads[v->threads]));
     json_object_set_new(o, "gflops", json_real(gflops));
-    json_object_set_new(o, "peak_fraction", json_real(gflops / peak));
+    json_object_set_new(o, "peak_gflops", json_real(peak[v->threads]));
+    json_object_set_new(o, "speedup", json_real(speedup(g, i)));
+    json_object_set_new(o, "thread_speedup", json_real(thread_speedup(g, i)));
+    json_object_set_new(o, "peak_fraction", json_real(gflops / peak[v->threads]));
     json_object_set_new(o, "parts_ns", parts_json(v, steps));
     json_object_set_new(o, "page_faults",
                         json_real(median_of(v, steps, offsetof(struct bench_step, faults))));
@@ -217,12 +264,12 @@ json_t *bench_group_run(const struct bench_row *row, const struct bench_options 
 {
     struct group g = {.row = row, .options = options};
     json_t *result = NULL, *variants;
-    double peak;
+    double peak[BENCH_MAX_THREADS];
 
     if (open_group(&g, err) == 0 && measure(&g, err) == 0) {
         result = shape_json(&row->shape);
-        peak = dp_probe_median(g.peak, options->steps);
-        json_object_set_new(result, "peak_gflops", json_real(peak));
+        for (int t = 0; t < options->n_threads; t++)
+            peak[t] = dp_probe_median(g.peak[t], options->steps);
         json_object_set_new(result, "peak_rss_bytes", json_integer((json_int_t)bench_peak_rss_bytes()));
         variants = json_array();
         for (int i = 0; i < g.n_variants; i++)
@@ -246,7 +293,7 @@ static void say(json_t *o)
 static int follow_line(struct group *g, long steps, struct dp_err *err)
 {
     const struct bench_options *o = g->options;
-    double peak = peak_gflops(o);
+    double peak = peak_gflops(o, 0);
     struct bench_step step = {0};
     json_t *ns = json_array();
 

@@ -8,12 +8,14 @@
 #include "worker/bench/subject.h"
 
 #define BENCH_MAX_VARIANTS 24
+#define BENCH_MAX_THREADS 4
 #define BENCH_MAX_MASKS 8
 #define BENCH_MAX_STEPS 1001
 
 struct bench_options {
     const char *backend;
-    int threads, steps;
+    int n_threads, threads[BENCH_MAX_THREADS]; /* each of them with all variants */
+    int steps;
     clockid_t clock; /* see bench_subject_create() */
     bool clip, trace;
     int n_sparsities; /* 0: those of the row */
@@ -28,8 +30,9 @@ struct bench_row {
     double sparsity[BENCH_MAX_VARIANTS];
 };
 
-/* Build all variants, one step to warm up, then options->steps rounds of: peak, one step of each variant.
- * The caller frees the result; doc/benchmarks.md has its members. NULL and err on failure. */
+/* Build all variants with each number of threads, one step to warm up, then options->steps rounds of: peak,
+ * one step of each variant. The caller frees the result; doc/benchmarks.md has its members. NULL and err on
+ * failure. */
 json_t *bench_group_run(const struct bench_row *row, const struct bench_options *options, struct dp_err *err);
 
 /* For bench_peers, which runs programs in turns: build the row's one variant, say on stdout in one line of

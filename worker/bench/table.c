@@ -28,10 +28,10 @@ void bench_table_head(json_t *root)
 
     printf("machine: %s, %.0f cores, %.1f GB, load average %.1f\n", text(m, "cpu"), number(m, "cores"),
            number(m, "memory_bytes") * 1e-9, number(m, "load"));
-    printf("dynpipe %s, %s, compiler %s; backend %s, %.0f threads, median of %.0f steps by the %s clock, "
+    printf("dynpipe %s, %s, compiler %s; backend %s, median of %.0f steps by the %s clock, "
            "%s gradient clipping\n",
            text(root, "dynpipe"), text(root, "gemm"), text(root, "compiler"), text(root, "backend"),
-           number(root, "threads"), number(root, "steps"), text(root, "clock"),
+           number(root, "steps"), text(root, "clock"),
            json_is_true(json_object_get(root, "clip")) ? "with" : "no");
     printf("FLOPs of a token: 6 (12 L C^2 density + V C) + 6 L C T; peak: multiply-adds in registers, in "
            "alternation\n");
@@ -42,27 +42,31 @@ static void print_speed(json_t *variants, bool is_stage)
     size_t i;
     json_t *v;
 
-    printf("  zeros  step ms (min-max)            tok/s  GFLOP/s  of peak  ms: forward  backward   clip  "
-           "optimizer  %s\n",
-           is_stage ? "fwd+bwd x" : "  tied  embedding    blocks      head");
+    printf("  zeros  threads  step ms (min-max)            tok/s  GFLOP/s  of peak  x dense  x 1st threads  "
+           "ms: forward  backward   clip  optimizer%s\n",
+           is_stage ? "" : "    tied  embedding    blocks      head");
     json_array_foreach(variants, i, v)
     {
         json_t *ns = json_object_get(v, "step_ns"), *p = json_object_get(v, "parts_ns");
-        json_t *dense = json_object_get(json_array_get(variants, 0), "parts_ns");
 
-        printf("  %5.1f %% %8.1f (%8.1f-%8.1f) %8.1f %8.1f %7.1f %% %12.1f %9.1f %6.1f %10.1f",
-               100.0 * number(v, "sparsity"), number(ns, "median") * 1e-6, number(ns, "min") * 1e-6,
-               number(ns, "max") * 1e-6, number(v, "tokens_per_s"), number(v, "gflops"),
-               100.0 * number(v, "peak_fraction"), number(p, "forward") * 1e-6, number(p, "backward") * 1e-6,
+        printf("  %5.1f %% %6.0f %8.1f (%8.1f-%8.1f) %8.1f %8.1f %7.1f %% %8.2f %14.2f %12.1f %9.1f %6.1f "
+               "%10.1f",
+               100.0 * number(v, "sparsity"), number(v, "threads"), number(ns, "median") * 1e-6,
+               number(ns, "min") * 1e-6, number(ns, "max") * 1e-6, number(v, "tokens_per_s"),
+               number(v, "gflops"), 100.0 * number(v, "peak_fraction"), number(v, "speedup"),
+               number(v, "thread_speedup"), number(p, "forward") * 1e-6, number(p, "backward") * 1e-6,
                number(p, "clip") * 1e-6, number(p, "optimizer") * 1e-6);
-        if (is_stage)
-            printf("  %9.2f", (number(dense, "forward") + number(dense, "backward")) /
-                                  (number(p, "forward") + number(p, "backward")));
-        else
+        if (!is_stage)
             printf(" %7.1f %10.1f %9.1f %9.1f", number(p, "tied") * 1e-6, number(p, "embedding") * 1e-6,
                    number(p, "blocks") * 1e-6, number(p, "head") * 1e-6);
         printf("  %s\n", strchr(text(v, "masks"), '/') ? text(v, "masks") : ""); /* of a checkpoint */
     }
+}
+
+/* The same for every number of threads. */
+static bool is_repeated(json_t *variants, json_t *v)
+{
+    return number(v, "threads") != number(json_array_get(variants, 0), "threads");
 }
 
 static void print_memory(json_t *variants)
@@ -77,6 +81,8 @@ static void print_memory(json_t *variants)
     {
         json_t *m = json_object_get(v, "memory_bytes");
 
+        if (is_repeated(variants, v))
+            continue;
         printf("  %5.1f %% %10.1f %10.1f %10.1f %8.1f %7.1f %9.3f %12.1f %9.0f/%-4.0f %7.0f\n",
                100.0 * number(v, "sparsity"), number(m, "weights") * 1e-6, number(m, "gradients") * 1e-6,
                number(m, "optimizer") * 1e-6, number(m, "indexes") * 1e-6, number(m, "state") * 1e-6,
@@ -95,7 +101,7 @@ static void print_masks(json_t *variants)
     {
         json_t *m = json_object_get(v, "mask_spread");
 
-        if (strchr(text(v, "masks"), '/'))
+        if (strchr(text(v, "masks"), '/') && !is_repeated(variants, v))
             printf("  %5.1f %% nonzeros: deviation per row %.2f, per column %.2f of the mean; empty: %.2f %% "
                    "of rows, "
                    "%.2f %% of columns  (%s)\n",
@@ -138,8 +144,8 @@ void bench_table_row(json_t *row)
         printf(", vocabulary %.0f", number(row, "vocabulary"));
     printf(", batch %.0f x %.0f tokens, %.1f M parameters; peak %.1f GFLOP/s; largest resident set %.0f MB\n",
            number(row, "batch"), number(row, "context"),
-           number(json_array_get(variants, 0), "parameters") * 1e-6, number(row, "peak_gflops"),
-           number(row, "peak_rss_bytes") * 1e-6);
+           number(json_array_get(variants, 0), "parameters") * 1e-6,
+           number(json_array_get(variants, 0), "peak_gflops"), number(row, "peak_rss_bytes") * 1e-6);
     print_speed(variants, is_stage);
     print_memory(variants);
     print_masks(variants);

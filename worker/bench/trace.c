@@ -133,15 +133,16 @@ static int traced_refresh(struct dp_backend *be, struct dp_sparse *sp, const flo
 
 #define SET_TRACED(name, measure) traced.name = traced_##name;
 
-void bench_trace_begin(struct dp_backend *be, clockid_t clock)
+void bench_trace_begin(struct dp_backend *const *be, int n, clockid_t clock)
 {
     trace_clock = clock;
-    inner = be->ops;
+    inner = be[0]->ops;
     traced = *inner;
     OPS(SET_TRACED)
     traced.copy = traced_copy;
     traced.sparse_refresh = traced_refresh;
-    be->ops = &traced;
+    for (int i = 0; i < n; i++)
+        be[i]->ops = &traced;
 }
 
 void bench_trace_clear(void)

@@ -7,8 +7,8 @@
 
 #include "kernels/backend.h"
 
-/* From here on every operation of `be` is timed by that clock (one backend of the process at a time). */
-void bench_trace_begin(struct dp_backend *be, clockid_t clock);
+/* From here on every operation of these n backends, which have the same version, is timed by that clock. */
+void bench_trace_begin(struct dp_backend *const *be, int n, clockid_t clock);
 void bench_trace_clear(void);
 /* What ran since the last clear, most expensive first: a list of {op, shape, calls, ns} per step, for
  * products of matrices with their gflops, for the rest, whose shape is empty, with elements_per_ns. A shape
