@@ -1,0 +1,78 @@
+/* See bound.h. Work without loss: give the CPUs what they do best compared with an accelerator (least
+ * cpu_ns for each accel_ns taken off), as long as they have time, cutting the last unit. That is the
+ * fractional knapsack, and what remains must fit the accelerators' time; the least time for which it
+ * does is found by bisection. */
+#include "policies/graph/bound.h"
+
+#include <stdlib.h>
+
+struct work {
+    uint64_t accel_ns, cpu_ns; /* accel_ns UINT64_MAX: on a CPU only */
+};
+
+/* What gains most on a CPU comes first: cpu / accel ascending. */
+static int by_ratio(const void *a, const void *b)
+{
+    const struct work *x = a, *y = b;
+    unsigned __int128 l = (unsigned __int128)x->cpu_ns * y->accel_ns, r = (unsigned __int128)y->cpu_ns * x->accel_ns;
+
+    return l < r ? -1 : l > r;
+}
+
+static bool is_enough(const struct work *w, uint32_t n, uint32_t n_accel, uint32_t n_cpus, uint64_t t)
+{
+    long double cpu = (long double)t * n_cpus, accel = (long double)t * n_accel;
+
+    for (uint32_t i = 0; i < n; i++) {
+        long double share = 1.0L; /* on a CPU */
+
+        if (n_cpus == 0)
+            share = 0.0L;
+        else if ((long double)w[i].cpu_ns > cpu)
+            share = cpu / (long double)w[i].cpu_ns;
+        if (w[i].accel_ns == UINT64_MAX && share < 1.0L)
+            return false;
+        cpu -= share * (long double)w[i].cpu_ns;
+        if (share < 1.0L)
+            accel -= (1.0L - share) * (long double)w[i].accel_ns;
+    }
+    return accel >= -0.5L; /* rounding must not raise a lower bound */
+}
+
+int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus, uint64_t accel_bytes,
+                     uint64_t *bound_ns, struct dp_err *err)
+{
+    struct work *w = calloc((size_t)u->n + 1, sizeof *w);
+    uint64_t dearest = 0, low = 0, high = 0;
+    uint32_t n = 0;
+
+    if (!w)
+        return dp_err_set(err, DP_ENOMEM, "bound of %u units: out of memory", u->n);
+    *bound_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < u->n; i++) {
+        bool on_accel = n_accel && !u->only_on_cpu[i] && u->bytes[i] <= accel_bytes;
+        uint64_t least = on_accel ? u->accel_ns[i] : UINT64_MAX;
+
+        if (n_cpus && u->cpu_ns[i] < least)
+            least = u->cpu_ns[i];
+        if (least == UINT64_MAX)
+            goto out;
+        if (!on_accel || u->accel_ns[i]) /* what costs nothing has no ratio */
+            w[n++] = (struct work){on_accel ? u->accel_ns[i] : UINT64_MAX, u->cpu_ns[i]};
+        dearest = least > dearest ? least : dearest;
+        high += least;
+    }
+    qsort(w, n, sizeof *w, by_ratio);
+    while (low < high) {
+        uint64_t t = low + (high - low) / 2;
+
+        if (is_enough(w, n, n_accel, n_cpus, t))
+            high = t;
+        else
+            low = t + 1;
+    }
+    *bound_ns = low > dearest ? low : dearest;
+out:
+    free(w);
+    return 0;
+}

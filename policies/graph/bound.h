@@ -1,0 +1,15 @@
+/* Lower bounds that hold whatever the plan: what an answer is compared with when nobody knows the best. */
+#ifndef DP_POLICIES_GRAPH_BOUND_H
+#define DP_POLICIES_GRAPH_BOUND_H
+
+#include "policies/graph/units.h"
+
+/* No plan with at most n_accel accelerators and n_cpus CPUs, one stage a device, has a busiest device
+ * with less to do: the larger of
+ * - the dearest unit, on the kind of device where it is cheapest and may be;
+ * - all work spread without loss, as if units could be cut and sent for nothing, over both kinds.
+ * UINT64_MAX where a unit fits nowhere. O(n log n). returns 0, or -1 (DP_ENOMEM). */
+int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus, uint64_t accel_bytes,
+                     uint64_t *bound_ns, struct dp_err *err);
+
+#endif

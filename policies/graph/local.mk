@@ -1,0 +1,23 @@
+# Graphs of layers: readers, planners and their checks (pure functions but for the reading of a file).
+noinst_LIBRARIES += policies/libdpgraph.a
+policies_libdpgraph_a_SOURCES = \
+	policies/graph/bound.c policies/graph/bound.h \
+	policies/graph/check.c policies/graph/check.h \
+	policies/graph/graph.c policies/graph/graph.h \
+	policies/graph/ideals.c policies/graph/ideals.h \
+	policies/graph/line.c policies/graph/line.h \
+	policies/graph/maxload.c policies/graph/maxload.h \
+	policies/graph/plan.c policies/graph/plan.h policies/graph/plan_maxload.c \
+	policies/graph/read.c policies/graph/read.h policies/graph/read_costs.c policies/graph/read_profile.c \
+	policies/graph/units.c policies/graph/units.h
+
+if HAVE_CMOCKA
+graph_tests = tests/unit/test_graph_plan tests/unit/test_graph_read
+graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+check_PROGRAMS += $(graph_tests)
+TESTS += $(graph_tests)
+tests_unit_test_graph_plan_SOURCES = tests/unit/test_graph_plan.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
+tests_unit_test_graph_plan_LDADD = $(graph_libs)
+tests_unit_test_graph_read_SOURCES = tests/unit/test_graph_read.c tests/unit/unit.h
+tests_unit_test_graph_read_LDADD = $(graph_libs)
+endif

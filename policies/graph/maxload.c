@@ -1,0 +1,295 @@
+/* See maxload.h. For each ideal I, in the order of their size, a depth-first walk down the lattice
+ * visits every ideal J below I once and keeps the sums of I - J on the way: one unit more or less costs
+ * as much as the unit has nets. Compute, memory and "only on a CPU" never fall as J shrinks, so a walk
+ * turns round where neither kind of device could take I - J within the bound; with a bound near the
+ * optimum little is left of the square of the number of ideals. The table holds values only: the stages
+ * of the answer are found by walking once more from each ideal on the way back.
+ */
+#include "policies/graph/maxload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NEVER UINT64_MAX
+#define TABLE_MAX (UINT64_C(1) << 30) /* bytes */
+
+struct walk {
+    const struct dp_maxload *q;
+    uint32_t *seen;               /* [ideals] ideal whose walk came here last, + 1 */
+    uint32_t *held;               /* [nets] units of the net in I - J */
+    struct dp_ideal_step *path;   /* [units] the steps from I down to J */
+    uint32_t *next;               /* [units + 1] next step to try at each depth */
+    uint32_t depth;
+    uint64_t accel_ns, cpu_ns, bytes, traffic_ns; /* of I - J */
+    uint32_t n_only_on_cpu;
+    uint64_t steps;
+};
+
+struct table {
+    uint64_t *best;    /* [ideals][n_cpus + 1][n_accel + 1] */
+    uint32_t row, size; /* n_accel + 1, and of one ideal */
+};
+
+static void add_unit(struct walk *w, uint32_t v)
+{
+    const struct dp_units *u = w->q->units;
+
+    w->accel_ns += u->accel_ns[v];
+    w->cpu_ns += u->cpu_ns[v];
+    w->bytes += u->bytes[v];
+    w->n_only_on_cpu += u->only_on_cpu[v];
+    for (uint32_t i = u->net_of_at[v]; i < u->net_of_at[v + 1]; i++) {
+        uint32_t net = u->net_of[i], held = ++w->held[net];
+
+        if (held == 1)
+            w->traffic_ns += u->net_ns[net];
+        else if (held == u->net_size[net])
+            w->traffic_ns -= u->net_ns[net];
+    }
+}
+
+static void remove_unit(struct walk *w, uint32_t v)
+{
+    const struct dp_units *u = w->q->units;
+
+    w->accel_ns -= u->accel_ns[v];
+    w->cpu_ns -= u->cpu_ns[v];
+    w->bytes -= u->bytes[v];
+    w->n_only_on_cpu -= u->only_on_cpu[v];
+    for (uint32_t i = u->net_of_at[v]; i < u->net_of_at[v + 1]; i++) {
+        uint32_t net = u->net_of[i], held = w->held[net]--;
+
+        if (held == 1)
+            w->traffic_ns -= u->net_ns[net];
+        else if (held == u->net_size[net])
+            w->traffic_ns += u->net_ns[net];
+    }
+}
+
+/* Could an accelerator take this and more, if traffic were free? */
+static bool accel_may(const struct walk *w)
+{
+    return w->q->n_accel && w->accel_ns <= w->q->bound_ns && w->bytes <= w->q->accel_bytes && !w->n_only_on_cpu;
+}
+
+static bool cpu_may(const struct walk *w)
+{
+    return w->q->n_cpus && w->cpu_ns <= w->q->bound_ns;
+}
+
+static uint64_t accel_load(const struct walk *w)
+{
+    uint64_t load = w->accel_ns + w->traffic_ns;
+
+    return accel_may(w) && load <= w->q->bound_ns ? load : NEVER;
+}
+
+static uint64_t cpu_load(const struct walk *w)
+{
+    return cpu_may(w) ? w->cpu_ns : NEVER;
+}
+
+static void walk_begin(struct walk *w, uint32_t from)
+{
+    w->depth = 0;
+    w->next[0] = w->q->ideals->sub_at[from];
+    w->path[0].id = from; /* overwritten by the first step */
+    w->accel_ns = w->cpu_ns = w->bytes = w->traffic_ns = 0;
+    w->n_only_on_cpu = 0;
+}
+
+/* On to the next ideal below `from`. returns: its number, or UINT32_MAX at the end; then all sums are 0. */
+static uint32_t walk_next(struct walk *w, uint32_t from)
+{
+    const struct dp_ideals *d = w->q->ideals;
+
+    for (;;) {
+        uint32_t at = w->depth ? w->path[w->depth - 1].id : from;
+
+        while (w->next[w->depth] < d->sub_at[at + 1]) {
+            struct dp_ideal_step s = d->sub[w->next[w->depth]++];
+
+            if (w->seen[s.id] == from + 1)
+                continue;
+            w->seen[s.id] = from + 1;
+            w->steps++;
+            add_unit(w, s.unit);
+            if (!accel_may(w) && !cpu_may(w)) {
+                remove_unit(w, s.unit);
+                continue;
+            }
+            w->path[w->depth++] = s;
+            w->next[w->depth] = d->sub_at[s.id];
+            return s.id;
+        }
+        if (w->depth == 0)
+            return UINT32_MAX;
+        remove_unit(w, w->path[--w->depth].unit);
+    }
+}
+
+/* to = min(to, max(from, load)), place by place. */
+static void improve(uint64_t *to, const uint64_t *from, uint64_t load, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t v = from[i] > load ? from[i] : load;
+
+        to[i] = v < to[i] ? v : to[i];
+    }
+}
+
+static void least_of(uint64_t *to, const uint64_t *from, uint32_t n)
+{
+    improve(to, from, 0, n);
+}
+
+static uint64_t *row_of(const struct table *t, uint32_t ideal, uint32_t cpus)
+{
+    return t->best + (size_t)ideal * t->size + (size_t)cpus * t->row;
+}
+
+/* Fill the table for one ideal. */
+static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal)
+{
+    uint32_t below, n_cpus = w->q->n_cpus, n_accel = w->q->n_accel;
+
+    walk_begin(w, ideal);
+    while ((below = walk_next(w, ideal)) != UINT32_MAX) {
+        uint64_t accel = accel_load(w), cpu = cpu_load(w);
+
+        if (accel != NEVER)
+            for (uint32_t c = 0; c <= n_cpus; c++)
+                improve(row_of(t, ideal, c) + 1, row_of(t, below, c), accel, n_accel);
+        if (cpu != NEVER)
+            for (uint32_t c = 1; c <= n_cpus; c++)
+                improve(row_of(t, ideal, c), row_of(t, below, c - 1), cpu, n_accel + 1);
+    }
+    for (uint32_t c = 0; c <= n_cpus; c++) { /* a device may stay idle */
+        uint64_t *row = row_of(t, ideal, c);
+
+        if (c)
+            least_of(row, row_of(t, ideal, c - 1), t->row);
+        for (uint32_t k = 1; k <= n_accel; k++)
+            row[k] = row[k - 1] < row[k] ? row[k - 1] : row[k];
+    }
+}
+
+/* The last stage of the best answer for `ideal` with k accelerators and c CPUs: marks its units.
+ * returns: the ideal before it. */
+static uint32_t last_stage(struct walk *w, const struct table *t, uint32_t ideal, uint32_t k, uint32_t c,
+                           bool *is_cpu, uint32_t stage, uint32_t *stage_of)
+{
+    uint64_t best = row_of(t, ideal, c)[k], least_traffic = NEVER;
+    uint32_t below, choice = UINT32_MAX;
+
+    memset(w->seen, 0, w->q->ideals->n * sizeof *w->seen);
+    walk_begin(w, ideal);
+    while ((below = walk_next(w, ideal)) != UINT32_MAX) {
+        uint64_t accel = accel_load(w), cpu = cpu_load(w);
+        bool with_accel = k && accel <= best && row_of(t, below, c)[k - 1] <= best;
+        bool with_cpu = c && cpu <= best && row_of(t, below, c - 1)[k] <= best;
+
+        if ((!with_accel && !with_cpu) || w->traffic_ns >= least_traffic)
+            continue;
+        least_traffic = w->traffic_ns;
+        choice = below;
+        *is_cpu = !with_accel;
+        for (uint32_t v = 0; v < w->q->units->n; v++) {
+            if (stage_of[v] == stage)
+                stage_of[v] = UINT32_MAX;
+        }
+        for (uint32_t i = 0; i < w->depth; i++)
+            stage_of[w->path[i].unit] = stage;
+    }
+    return choice;
+}
+
+/* Stages from the last to the first, then numbered from the first. */
+static int trace_back(struct walk *w, const struct table *t, struct dp_maxload_answer *out)
+{
+    uint32_t n = w->q->units->n, ideal = w->q->ideals->n - 1, k = w->q->n_accel, c = w->q->n_cpus;
+    bool *is_cpu;
+
+    out->stage = malloc(((size_t)n + 1) * sizeof *out->stage);
+    out->is_cpu = is_cpu = calloc((size_t)k + c + 1, sizeof *is_cpu);
+    if (!out->stage || !is_cpu)
+        return -1;
+    memset(out->stage, 0xff, ((size_t)n + 1) * sizeof *out->stage);
+    while (k && row_of(t, ideal, c)[k - 1] == out->load_ns)
+        k--;
+    while (c && row_of(t, ideal, c - 1)[k] == out->load_ns)
+        c--;
+    while (ideal != 0) {
+        uint32_t s = out->n_stages++;
+
+        ideal = last_stage(w, t, ideal, k, c, &is_cpu[s], s, out->stage);
+        k -= !is_cpu[s];
+        c -= is_cpu[s];
+    }
+    for (uint32_t v = 0; v < n; v++)
+        out->stage[v] = out->n_stages - 1 - out->stage[v];
+    for (uint32_t s = 0; s < out->n_stages / 2; s++) {
+        bool swap = is_cpu[s];
+
+        is_cpu[s] = is_cpu[out->n_stages - 1 - s];
+        is_cpu[out->n_stages - 1 - s] = swap;
+    }
+    return 0;
+}
+
+static int solve(struct walk *w, struct table *t, struct dp_maxload_answer *out)
+{
+    uint32_t n = w->q->ideals->n;
+
+    memset(t->best, 0xff, (size_t)n * t->size * sizeof *t->best);
+    memset(t->best, 0, t->size * sizeof *t->best);
+    for (uint32_t i = 1; i < n; i++) {
+        solve_ideal(w, t, i);
+        if (w->q->max_steps && w->steps > w->q->max_steps)
+            return DP_MAXLOAD_TOO_MUCH;
+    }
+    out->steps = w->steps;
+    out->load_ns = row_of(t, n - 1, w->q->n_cpus)[w->q->n_accel];
+    if (out->load_ns == NEVER)
+        return DP_MAXLOAD_NONE;
+    return trace_back(w, t, out) < 0 ? -1 : DP_MAXLOAD_FOUND;
+}
+
+int dp_maxload_solve(const struct dp_maxload *asked, struct dp_maxload_answer *out, struct dp_err *err)
+{
+    struct dp_maxload q = *asked;
+    uint32_t n = q.units->n;
+    struct walk w = {.q = &q};
+    struct table t;
+    int rc = -1;
+
+    *out = (struct dp_maxload_answer){0};
+    q.n_accel = q.n_accel < n ? q.n_accel : n; /* more have nothing to do */
+    q.n_cpus = q.n_cpus < n ? q.n_cpus : n;
+    t.row = q.n_accel + 1;
+    if ((uint64_t)t.row * (q.n_cpus + 1) * q.ideals->n > TABLE_MAX / sizeof *t.best)
+        return DP_MAXLOAD_TOO_MUCH;
+    t.size = t.row * (q.n_cpus + 1);
+    t.best = malloc((size_t)q.ideals->n * t.size * sizeof *t.best);
+    w.seen = calloc(q.ideals->n, sizeof *w.seen);
+    w.held = calloc((size_t)q.units->n_nets + 1, sizeof *w.held);
+    w.path = calloc((size_t)n + 1, sizeof *w.path);
+    w.next = calloc((size_t)n + 1, sizeof *w.next);
+    if (t.best && w.seen && w.held && w.path && w.next)
+        rc = solve(&w, &t, out);
+    if (rc < 0)
+        dp_err_set(err, DP_ENOMEM, "a table of %u ideals: out of memory", q.ideals->n);
+    free(t.best);
+    free(w.seen);
+    free(w.held);
+    free(w.path);
+    free(w.next);
+    return rc;
+}
+
+void dp_maxload_release(struct dp_maxload_answer *a)
+{
+    free(a->stage);
+    free(a->is_cpu);
+    *a = (struct dp_maxload_answer){0};
+}

@@ -1,0 +1,61 @@
+/* A plan of a graph: which nodes on which stage, on how many devices, and what each device then does.
+ * Every plan that comes out of here passed dp_graph_check(), and its loads are those of
+ * dp_graph_loads(), not those that the planner believes in. */
+#ifndef DP_POLICIES_GRAPH_PLAN_H
+#define DP_POLICIES_GRAPH_PLAN_H
+
+#include "policies/graph/graph.h"
+
+enum dp_plan_algorithm {
+    DP_PLAN_AUTO,         /* a profile: hierarchical; else exact, or line where that is too much */
+    DP_PLAN_EXACT,        /* max-load over all ideals */
+    DP_PLAN_LINE,         /* max-load over the ideals of a few orders (line.h) */
+    DP_PLAN_HIERARCHICAL, /* PipeDream's: stages may have replicas, networks levels */
+    DP_PLAN_N
+};
+
+struct dp_graph_stage {
+    bool is_cpu;
+    uint32_t group;    /* hierarchical: stages of one group share machines */
+    uint32_t replicas; /* devices that hold the stage, each for its share of the microbatches */
+    uint64_t compute_ns; /* of one microbatch on one device */
+    uint64_t traffic_ns; /* activations and gradients to and from other stages */
+    uint64_t sync_ns;    /* gradients among replicas */
+    uint64_t load_ns;    /* time between two microbatches that this stage allows */
+    uint64_t bytes;
+};
+
+struct dp_graph_plan {
+    enum dp_plan_algorithm algorithm; /* never AUTO */
+    uint32_t n_stages, n_devices;     /* devices that have work */
+    struct dp_graph_stage *stage;     /* [n_stages] along the pipeline */
+    uint32_t *stage_of;               /* [n_nodes] */
+    uint64_t load_ns;                 /* of the slowest stage: time of a microbatch in steady state */
+    uint64_t bound_ns;                /* no plan of this kind is faster */
+    bool is_optimal;                  /* of all plans of this kind none is better */
+    uint64_t single_ns;               /* everything on one device, whatever its memory */
+    uint64_t data_parallel_ns;        /* every device holds everything; 0: cannot be said */
+    uint64_t line_ns;                 /* best answer over single orders; 0: not looked for, or none fits */
+    uint32_t n_units, n_ideals;       /* n_ideals 0: too many to list */
+    uint64_t steps;                   /* of the search */
+    char why[256];                    /* a line */
+};
+
+struct dp_plan_maxload {
+    enum dp_plan_algorithm algorithm; /* AUTO, EXACT or LINE */
+    uint32_t n_accel, n_cpus;
+    uint64_t accel_bytes; /* UINT64_MAX: no limit */
+    uint32_t max_ideals;  /* 0: DP_IDEALS_CAP */
+    uint64_t max_steps;   /* 0: a few minutes of one core; exact gives up beyond it */
+};
+
+/* g: finished, with its bandwidth set where it is a profile. *out is the caller's to release, whatever
+ * comes back. returns 0, or -1: DP_EINVAL (the question), DP_ENOMEM (nothing fits into the devices'
+ * memory, or EXACT was asked for and is too much). */
+int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
+                    struct dp_err *err);
+void dp_graph_plan_release(struct dp_graph_plan *p);
+
+const char *dp_plan_algorithm_name(enum dp_plan_algorithm a);
+
+#endif
