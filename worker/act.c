@@ -20,10 +20,11 @@ static size_t round_up(int64_t floats)
 static uint32_t parts_of(struct dp_act *act, const struct dp_train_config *config, struct part out[MAX_PARTS])
 {
     const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
+    const int64_t hidden = dp_order_floats(DP_TILES, n, 4 * c);
     const struct part block[] = {
         {&act->x, n * c},   {&act->mean1, n},   {&act->rstd1, n}, {&act->mean2, n}, {&act->rstd2, n},
         {&act->qkv, 3 * n * c}, {&act->att, n * c}, {&act->lse, n * config->model.heads},
-        {&act->x2, n * c},  {&act->fc, 4 * n * c},
+        {&act->x2, n * c},  {&act->fc, hidden},
     };
     const struct part head[] = {
         {&act->x, n * c}, {&act->mean1, n}, {&act->rstd1, n}, {&act->logits, n * config->model.vocabulary},
@@ -120,8 +121,9 @@ int dp_work_init(struct dp_work *work, const struct dp_train_config *config, str
                  struct dp_err *err)
 {
     const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
+    const int64_t one = dp_order_floats(DP_TILES, n, c), hidden = dp_order_floats(DP_TILES, n, 4 * c);
     const struct part parts[] = {
-        {&work->a, n * c}, {&work->b, n * c}, {&work->h, 4 * n * c}, {&work->g, 4 * n * c}, {&work->d, n * c},
+        {&work->a, one}, {&work->b, n * c}, {&work->h, hidden}, {&work->g, hidden}, {&work->d, n * c}, {&work->t, one},
     };
     const uint32_t n_parts = sizeof parts / sizeof parts[0];
 

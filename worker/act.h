@@ -16,16 +16,18 @@ struct dp_act {
     void *mem;           /* [device] all that follows, one allocation; NULL for the embedding */
     float *x;            /* (n, c) input of the layer */
     float *mean1, *rstd1, *mean2, *rstd2; /* (n); the head uses the first pair */
-    float *qkv, *att, *lse, *x2, *fc;     /* block: (n, 3c), (n, c), (b, h, t), (n, c), (n, 4c) */
+    float *qkv, *att, *lse, *x2, *fc;     /* block: (n, 3c), (n, c), (b, h, t), (n, c), (n, 4c) in any order */
     float *logits;                        /* head: (n, v), after the loss their gradient */
     bool has_loss;                        /* head: logits hold the gradient */
 };
 
 struct dp_work {
     void *mem;          /* [device] */
-    float *a, *b;       /* (n, c) */
-    float *h, *g;       /* (n, 4c) */
+    float *a;           /* (n, c) in any order */
+    float *b;           /* (n, c) */
+    float *h, *g;       /* (n, 4c) in any order */
     float *d;           /* (n, c) gradient on its way back */
+    float *t;           /* (n, c) the same in tiles */
     double *loss;       /* [host] n */
     size_t bytes;
 };

@@ -68,8 +68,8 @@ int dp_head_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *work
 {
     struct dp_lap lap = dp_lap_start(l->be);
 
-    if (dp_op_norm(l, work->a, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
-        dp_op_linear(l, (struct dp_op_out){.y = act->logits}, work->a, DP_HEAD_W, DP_NO_BIAS, err) < 0 ||
+    if (dp_op_norm(l, dp_rows(work->a), NULL, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
+        dp_op_linear(l, (struct dp_op_out){.y = act->logits}, dp_rows(work->a), DP_HEAD_W, DP_NO_BIAS, err) < 0 ||
         (targets && loss_of(l, act, work, targets, loss, keep, err) < 0))
         return dp_err_prefix(err, "layer %u, forward", l->index);
     if (keep)
@@ -83,11 +83,11 @@ int dp_head_backward(struct dp_layer *l, struct dp_act *act, struct dp_work *wor
 
     if (!act->has_loss)
         return dp_err_set(err, DP_EINVAL, "layer %u, backward: its forward had no targets", l->index);
-    if (dp_op_norm(l, work->a, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
-        dp_op_linear_weight(l, DP_HEAD_W, DP_NO_BIAS, act->logits, work->a, err) < 0)
+    if (dp_op_norm(l, dp_rows(work->a), NULL, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
+        dp_op_linear_weight(l, DP_HEAD_W, DP_NO_BIAS, dp_rows(act->logits), dp_rows(work->a), err) < 0)
         return dp_err_prefix(err, "layer %u, backward", l->index);
     dp_lap_add(&lap, &l->bwd_weight_ns);
-    if (dp_op_linear_input(l, work->b, act->logits, DP_HEAD_W, err) < 0 ||
+    if (dp_op_linear_input(l, dp_rows(work->b), dp_rows(act->logits), DP_HEAD_W, err) < 0 ||
         dp_op_norm_back(l, work->d, work->b, act->x, act->mean1, act->rstd1, DP_LNF_W, false, err) < 0)
         return dp_err_prefix(err, "layer %u, backward", l->index);
     dp_lap_add(&lap, &l->bwd_input_ns);
