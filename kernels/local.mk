@@ -65,7 +65,8 @@ bench: kernels/bench/bench_linear kernels/bench/bench_ops
 if HAVE_CMOCKA
 kernels_tests = \
 	tests/unit/test_kernels_attention tests/unit/test_kernels_autotune tests/unit/test_kernels_backend \
-	tests/unit/test_kernels_gradients tests/unit/test_kernels_linear tests/unit/test_kernels_math tests/unit/test_kernels_ops
+	tests/unit/test_kernels_gradients tests/unit/test_kernels_layernorm tests/unit/test_kernels_linear \
+	tests/unit/test_kernels_math tests/unit/test_kernels_ops
 check_PROGRAMS += $(kernels_tests)
 TESTS += $(kernels_tests)
 KERNELS_TEST_LIBS = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS) $(UNIT_LIBS)
@@ -77,6 +78,8 @@ tests_unit_test_kernels_backend_SOURCES = tests/unit/test_kernels_backend.c test
 tests_unit_test_kernels_backend_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_gradients_SOURCES = tests/unit/test_kernels_gradients.c tests/unit/kernels_util.h
 tests_unit_test_kernels_gradients_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_test_kernels_layernorm_SOURCES = tests/unit/test_kernels_layernorm.c tests/unit/kernels_util.h
+tests_unit_test_kernels_layernorm_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_linear_SOURCES = tests/unit/test_kernels_linear.c tests/unit/kernels_util.h
 tests_unit_test_kernels_linear_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_math_SOURCES = tests/unit/test_kernels_math.c

@@ -49,19 +49,43 @@ static int run_embedding_bwd(struct dp_backend *be, const struct test *x, float 
     return be->ops->embedding_bwd(be, &(struct dp_embedding_bwd){x->n, x->t, C, V, a[0], a[1], a[2], tokens}, err);
 }
 
-static int run_layernorm(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+static int layernorm(struct dp_backend *be, const struct test *x, float *const a[], enum dp_token_order order,
+                     struct dp_err *err)
 {
     return be->ops->layernorm(be, &(struct dp_layernorm){.n = x->n, .c = C, .y = a[0], .mean = a[2],
                                                          .rstd = a[2] + x->n, .x = a[1], .gamma = a[3],
-                                                         .beta = a[3] + C}, err);
+                                                         .beta = a[3] + C, .x_order = order, .y_order = order}, err);
 }
 
-static int run_layernorm_bwd(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+static int layernorm_bwd(struct dp_backend *be, const struct test *x, float *const a[], enum dp_token_order order,
+                         struct dp_err *err)
 {
     return be->ops->layernorm_bwd(be, &(struct dp_layernorm_bwd){.n = x->n, .c = C, .dx = a[0], .dgamma = a[3],
                                                                  .dbeta = a[3] + C, .dy = a[1], .x = a[2],
                                                                  .gamma = a[3] + 2 * C, .mean = a[4],
-                                                                 .rstd = a[4] + x->n, .add_to_dx = true}, err);
+                                                                 .rstd = a[4] + x->n, .dy_order = order,
+                                                                 .x_order = order, .dx_order = order,
+                                                                 .add_to_dx = true}, err);
+}
+
+static int run_layernorm(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+{
+    return layernorm(be, x, a, DP_ROWS, err);
+}
+
+static int run_layernorm_bwd(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+{
+    return layernorm_bwd(be, x, a, DP_ROWS, err);
+}
+
+static int run_layernorm_tiles(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+{
+    return layernorm(be, x, a, DP_TILES, err);
+}
+
+static int run_layernorm_bwd_tiles(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+{
+    return layernorm_bwd(be, x, a, DP_TILES, err);
 }
 
 static int run_attention(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
@@ -116,6 +140,8 @@ static int run_sum_squares(struct dp_backend *be, const struct test *x, float *c
     {"embedding_bwd", n, t, (int64_t)V * C, 3, DP_LIMIT_TRIAD, 20.0 * n * C, run_embedding_bwd},   \
     {"layernorm", n, t, n * C, 4, DP_LIMIT_TRIAD, 8.0 * n * C, run_layernorm},                     \
     {"layernorm_bwd", n, t, n * C, 5, DP_LIMIT_TRIAD, 16.0 * n * C, run_layernorm_bwd},            \
+    {"layernorm tiles", n, t, n * C, 4, DP_LIMIT_TRIAD, 8.0 * n * C, run_layernorm_tiles},         \
+    {"layernorm_bwd t", n, t, n * C, 5, DP_LIMIT_TRIAD, 16.0 * n * C, run_layernorm_bwd_tiles},    \
     {"attention", n, t, 3 * n * C, 3, DP_LIMIT_FMA, 2.0 * n * (t + 1) * C, run_attention},         \
     {"attention_bwd", n, t, 3 * n * C, 5, DP_LIMIT_FMA, 5.0 * n * (t + 1) * C, run_attention_bwd}, \
     {"gelu", n, t, 4 * n * C, 2, DP_LIMIT_TRIAD, 32.0 * n * C, run_gelu},                          \
@@ -212,7 +238,7 @@ static void print_result(const struct test *x, const struct result *r)
 {
     double rate = x->work / r->ns.median;
 
-    printf("%-14s %9lld %5lld  %9.3f  %7.1f %-7s  %7.1f  %5.1f %%  %4.0f %%\n", x->name, (long long)x->n,
+    printf("%-15s %9lld %5lld  %9.3f  %7.1f %-7s  %7.1f  %5.1f %%  %4.0f %%\n", x->name, (long long)x->n,
            (long long)x->t, r->ns.median * 1e-6, rate, x->limit == DP_LIMIT_FMA ? "GFLOP/s" : "GB/s", r->limit,
            100.0 * rate / r->limit, 100.0 * r->ns.spread);
     fflush(stdout);
@@ -236,7 +262,7 @@ static int run(struct dp_backend *be, const struct options *o, struct dp_err *er
     dp_bench_cpu_name(cpu, sizeof cpu);
     if (!o->json)
         printf("machine: %s; backend %s, threads %d, median of %d\n"
-               "operation              n     t         ms          rate             limit     of it  spread\n",
+               "operation               n     t         ms          rate             limit     of it  spread\n",
                cpu, o->backend, o->threads, o->rounds);
     for (int i = 0; i < N_TESTS; i++) {
         struct result r = {{0}, 0};
