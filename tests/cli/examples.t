@@ -60,9 +60,9 @@ is $rc 75 "not more often than MAX_RESTARTS"
 unset SLURM_RESTART_COUNT MAX_RESTARTS
 
 start resume.sh
-wait_for 10 has_call srun
+wait_for 60 has_call srun
 kill -TERM $pid
-ok "$(wait_for 10 has_call 'scancel --signal=TERM 77'; echo $?)" "a SIGTERM is passed on to the workers"
+ok "$(wait_for 60 has_call 'scancel --signal=TERM 77'; echo $?)" "a SIGTERM is passed on to the workers"
 ok "$(kill -0 $pid; echo $?)" "and the script waits for them"
 finish 75
 ok "$(has_call 'scontrol requeue 77'; echo $?)" "then the job goes back into the queue"

@@ -19,6 +19,7 @@ class Screen:
         self.alternate = self.hidden = self.was_alternate = False
         self.unknown = []
         self.overrun = False
+        self.marks = 0
 
     def resize(self, rows, columns):
         self.rows, self.columns, self.y, self.x = rows, columns, 0, 0
@@ -47,7 +48,8 @@ class Screen:
             self.unknown.append((argument, letter))
 
     def feed(self, data):
-        for m in TOKEN.finditer(data):
+        self.marks += data.count(b"\a")
+        for m in TOKEN.finditer(data.replace(b"\a", b"")):
             if m.group(3):
                 self.control(m.group(1), m.group(2), m.group(3))
             elif m.group(0) == b"\r":
@@ -79,7 +81,7 @@ class Watch:
     def size(self, rows, columns):
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    def read_until(self, done, seconds=20):
+    def read_until(self, done, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if done():
@@ -94,6 +96,12 @@ class Watch:
         while select.select([self.master], [], [], 0.01)[0]:
             data += os.read(self.master, 65536)
         return data
+
+    def settle(self):
+        """All that a process which has ended, or is stopped, has written: it lies before a mark of ours."""
+        marks = self.screen.marks
+        os.write(self.slave, b"\a")
+        return self.read_until(lambda: self.screen.marks > marks)
 
     def restored(self):
         return (not self.screen.alternate and not self.screen.hidden and
@@ -116,7 +124,7 @@ report("worker" in w.screen.text() and "load" in w.screen.text(), "it has the wo
 report(w.read_until(lambda: "devices held" in w.screen.text()), "it has the curves")
 report(w.read_until(lambda: "decision at step" in w.screen.text()), "it has the last decisions")
 report(w.read_until(w.ended), "it ends when the run does")
-w.read_until(lambda: False, 0.2)
+w.settle()
 report(w.process.returncode == 0, "with exit code 0")
 report(w.restored() and w.screen.was_alternate, "the terminal is as it was")
 report(not w.screen.unknown and not w.screen.overrun, "only the sequences that the test knows; nothing scrolls")
@@ -136,7 +144,7 @@ os.killpg(w.process.pid, signal.SIGWINCH)
 report(w.read_until(lambda: "DynPipe" in w.screen.text() and not w.screen.overrun), "3 x 20: still no mess")
 os.write(w.master, b"q")
 report(w.read_until(w.ended) and w.process.returncode == 0, "q quits with 0")
-w.read_until(lambda: False, 0.2)
+w.settle()
 report(w.restored(), "the terminal is as it was")
 w.finish()
 
@@ -145,7 +153,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     w.read_until(lambda: "job 4711" in w.screen.text())
     os.kill(w.process.pid, number)
     report(w.read_until(w.ended) and w.process.returncode == -number, "%s ends it as it should" % number.name)
-    w.read_until(lambda: False, 0.2)
+    w.settle()
     report(w.restored(), "the terminal is as it was after %s" % number.name)
     w.finish()
 
@@ -154,7 +162,7 @@ w.read_until(lambda: "job 4711" in w.screen.text())
 os.kill(w.process.pid, signal.SIGTSTP)
 stopped = lambda: open("/proc/%d/stat" % w.process.pid).read().rsplit(")", 1)[1].split()[0] == "T"
 report(w.read_until(stopped), "^Z stops it")
-w.read_until(lambda: False, 0.2)
+w.settle()
 report(w.restored(), "and gives the terminal back meanwhile")
 os.kill(w.process.pid, signal.SIGCONT)
 report(w.read_until(lambda: w.screen.alternate), "it comes back")

@@ -26,7 +26,7 @@ export DYNPIPE_CONF=$tmp/conf DYNPIPE_SOCKET=$tmp/n1.sock
 
 "$dynpiped" -f "$tmp/conf" --node n1 --foreground >"$tmp/ready" 2>"$tmp/log" &
 pids=$!
-wait_for 10 grep -q ready "$tmp/ready" || bail "dynpiped does not come up: $(cat "$tmp/log")"
+wait_for 60 grep -q ready "$tmp/ready" || bail "dynpiped does not come up: $(cat "$tmp/log")"
 
 exit_is 0 "status without a run" status
 is "$(echo "$out" | wc -l)" 1 "prints its heading alone"
@@ -57,7 +57,7 @@ exit_is 2 "a layout that leaves a layer out" layout --set 0-2
 exit_is 3 "a layout that is in force already, or is refused" layout --set 0-3
 exit_is 0 "save" save -j 77
 saved() { "$dynpipe" status -j 77 | grep -q "^saved .*ckpt"; }
-runs "the checkpoint is written and shown" wait_for 30 saved
+runs "the checkpoint is written and shown" wait_for 60 saved
 like "$("$dynpipe" explain)" "job 77.*(step [0-9]+|no decision yet)" "explain"
 like "$("$dynpipe" report)" "job 77.*GPU-seconds held.*tokens/s" "report"
 if command -v python3 >/dev/null; then
@@ -79,9 +79,9 @@ fi
 
 "$dynpipe" watch -j 77 --interval 0.1 >"$tmp/watch" 2>&1 &
 watcher=$!
-wait_for 20 grep -q "step .* loss" "$tmp/watch"
+wait_for 60 grep -q "step .* loss" "$tmp/watch"
 ok $? "watch prints lines"
-wait_for 20 saw_eval
+wait_for 60 saw_eval
 like "$(grep "validation loss" "$tmp/watch")" "validation loss [0-9.]+, [0-9.]+ bits/byte" "and evaluations"
 is "$(grep -c "validation loss.*validation loss" "$tmp/watch")" 0 "not twice in a line"
 kill -TERM "$trainer"

@@ -14,18 +14,18 @@ accounted() { sacct -n -X -j "$1" -o state | grep -q "$2"; }
 
 cluster_up --nodes 3 --no-daemon --dbd
 job=$(sbatch --parsable -N3 --exclusive --wrap 'sleep 300')
-wait_for 10 job_is "$job" RUNNING
+wait_for 60 job_is "$job" RUNNING
 ok $? "a job runs on three nodes"
 runs "it can be shrunk to two" scontrol update JobId="$job" NodeList=n1,n2
-wait_for 10 has_nodes "$job" 2
+wait_for 60 has_nodes "$job" 2
 ok $? "and holds two"
 runs "and to one" scontrol update JobId="$job" NodeList=n1
-wait_for 10 has_nodes "$job" 1
+wait_for 60 has_nodes "$job" 1
 ok $? "and holds one"
-wait_for 10 node_is n3 idle
+wait_for 60 node_is n3 idle
 ok $? "what it gave back is idle"
 scancel "$job"
-wait_for 15 accounted "$job" CANCELLED
+wait_for 60 accounted "$job" CANCELLED
 ok $? "its end is in the accounts"
 mapfile -t pids < <(cluster pids)
 cluster down

@@ -26,7 +26,7 @@ chmod 755 "$D/worker.sh"
 job=$(sbatch --parsable -N2 -n2 -w n1,n2 --dynpipe=balance --open-mode=append -o "$D/out" \
     --wrap "srun -N2 -n2 $D/worker.sh; srun -N2 -n2 $D/worker.sh")
 welcomes() { [ "$(grep -c '^welcome 0' "$D/out")" -ge "$1" ]; }
-wait_for 30 welcomes 2
+wait_for 60 welcomes 2
 ok $? "workers of both nodes are welcome"
 is "$(grep -c 'daemon of node n2 connected' "$D/log/dynpiped.n1.log")" 1 "n2's daemon found n1's"
 
@@ -47,27 +47,28 @@ like "$("$probe" "$D/run/dynpiped-n1.sock" step 999998 "$(id -u)" n2)" "^ack 1 .
 closed() { [ "$(grep -c '^closed' "$D/out")" -ge "$1" ]; }
 cluster stop daemon:2 KILL
 cluster start daemon:2
-runs "the worker on n2 noticed the end of its daemon" wait_for 10 closed 1
-runs "n2's daemon is back and knows the job" wait_for 10 grep -q "job=$job uid=$(id -u) taken up again" "$D/log/dynpiped.n2.log"
+runs "the worker on n2 noticed the end of its daemon" wait_for 60 closed 1
+runs "n2's daemon is back and knows the job" wait_for 60 grep -q "job=$job uid=$(id -u) taken up again" "$D/log/dynpiped.n2.log"
 reconnected() { [ "$(grep -c 'daemon of node n2 connected' "$D/log/dynpiped.n1.log")" -ge 2 ]; }
-runs "and n1's daemon hears from it" wait_for 10 reconnected
+runs "and n1's daemon hears from it" wait_for 60 reconnected
 cluster stop daemon:1 KILL
 cluster start daemon:1
 incarnation() { ask n1 status "$job" | grep -q '"incarnation":2'; }
-runs "n1's coordinator goes on from its journal" wait_for 10 incarnation
+runs "n1's coordinator goes on from its journal" wait_for 60 incarnation
 n2_again() { [ "$(grep -c 'connected to the daemon of node n1' "$D/log/dynpiped.n2.log")" -ge 3 ]; }
-runs "n2 finds it again by itself" wait_for 20 n2_again
+runs "n2 finds it again by itself" wait_for 60 n2_again
 
 # ---- the end
 touch "$D/stop"
 scancel "$job"
-wait_for 30 job_ended "$job"
+wait_for 60 job_ended "$job"
 gone() { ! ask "$1" jobs 0 | grep -q '"state":"running"'; }
-runs "the run is over on n1" wait_for 20 gone n1
-runs "and on n2" wait_for 20 gone n2
+runs "the run is over on n1" wait_for 60 gone n1
+runs "and on n2" wait_for 60 gone n2
 like "$(ask n1 jobs 0)" "\"job_id\":$job.*finished" "its report is kept"
 like "$(ask n1 report "$job")" '^\{' "and can be asked for"
 is "$(find "$D"/dynpipe/*/ -name 'job-*.journal')$(find "$D"/run/*.locks -type f)" "" "no journal and no lock is left"
-is "$(sinfo -h -o %T | sort -u)" idle "no node is drained"
+wait_for 60 all_nodes_idle
+ok $? "all nodes are idle"
 is "$(grep -hE ' (error|warning): ' "$D"/log/dynpiped.*.log | grep -vcE 'daemon of node n[12]:')" 0 "no other trouble in the logs"
 done_testing

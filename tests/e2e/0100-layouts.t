@@ -23,7 +23,7 @@ ldd "$worker" | grep -q libtsan && export UCX_MEM_EVENTS=n
 cat "$DP_SRCDIR"/common/*.[ch] >"$dir/text.txt"
 cat >"$dir/gpt.conf" <<EOF
 model: { blocks = 6; channels = 64; heads = 4; context = 32; vocabulary = 256; };
-train: { steps = 40; batch = 2; microbatches = 6; warmup = 5; lr = 3e-3; };
+train: { steps = 40; batch = 2; microbatches = 6; warmup = 5; lr = 3e-3; min_lr = 3e-3; };
 data: { path = "$dir/text.txt"; eval_every = 20; eval_batches = 3; };
 prune: { begin = 8; end = 24; every = 8; final = 0.8; };
 checkpoint: { resume = "none"; };
@@ -35,9 +35,9 @@ train() {
     local n=$1 log=$2
     shift 2
     if [ "$n" = 1 ]; then
-        timeout -k 1 60 "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
+        timeout -k 1 300 "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
     else
-        timeout -k 1 60 "$mpirun" --oversubscribe --bind-to none -n "$n" \
+        timeout -k 1 300 "$mpirun" --oversubscribe --bind-to none -n "$n" \
             "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
     fi
 }
@@ -50,10 +50,11 @@ losses() {
 
 evals() { sed -n 's/^{"event":"eval","step":\([0-9]*\),"value":\([^,]*\),.*/\1 \2/p' "$dir/$1" | sort -n | uniq; }
 
-# same LOG WANT NAME [first step]
+# same LOG WANT NAME [first step [last step]]
 same() {
-    if cmp -s <(losses "$1" | awk -v f="${4:-0}" '$1 >= f') <(losses "$2" | awk -v f="${4:-0}" '$1 >= f') &&
-        [ "$(losses "$1" | tail -n 1 | cut -d' ' -f1)" = 40 ]; then
+    local range="\$1 >= ${4:-0} && \$1 <= ${5:-40}"
+    if cmp -s <(losses "$1") <(losses "$2" | awk "$range") &&
+        [ "$(losses "$1" | tail -n 1 | cut -d' ' -f1)" = "${5:-40}" ]; then
         ok 0 "$3"
     else
         diag "$(diff <(losses "$1") <(losses "$2") | head -n 6)"
@@ -95,43 +96,58 @@ train 2 resumed checkpoint.resume="$ck/step-00000015"
 same resumed one-false "saved on 4 workers, resumed on 2: the same losses" 16
 like "$(cat "$dir/resumed.out")" "resumed: .*step-00000015" "the checkpoint is named"
 
-# start() runs timeout, which runs mpirun, which runs the workers.
-worker_pids() { pgrep -P "$(pgrep -P "$1" | head -n 1)" -x dynpipe-worker; }
-has_step() { [ "$(losses "$1" | tail -n 1 | cut -d' ' -f1)" -ge "$2" ] 2>/dev/null; }
-
-# start N LOG CHECKPOINTS: a run in the background, slowed down by many evaluations, so that a signal
-# meets it in the middle.
+# The losses do not depend on how long a run is: its learning rate is constant and its pruning has steps of
+# its own. So a run that waits for a signal lasts until it comes, on any machine.
+# start N LOG CHECKPOINTS EVERY: such a run in the background, with evaluations so that it goes step by step.
 start() {
-    timeout -k 1 60 "$mpirun" --oversubscribe --bind-to none -n "$1" "$worker" "$dir/gpt.conf" output.log="$dir/$2" \
-        data.eval_every=1 data.eval_batches=40 checkpoint.dir="$dir/$3" checkpoint.every=5 checkpoint.keep=100 \
-        checkpoint.resume=auto >"$dir/$2.out" 2>&1 &
+    timeout -k 1 300 "$mpirun" --oversubscribe --bind-to none -n "$1" "$worker" "$dir/gpt.conf" output.log="$dir/$2" \
+        data.eval_every=1 data.eval_batches=40 checkpoint.dir="$dir/$3" checkpoint.every="$4" checkpoint.keep=1000 \
+        checkpoint.resume=auto train.steps=1000000000 >"$dir/$2.out" 2>&1 &
     run=$!
 }
+# start() runs timeout, which runs mpirun, which runs the workers.
+worker_pids() { pgrep -P "$(pgrep -P "$1" | head -n 1)" -x dynpipe-worker; }
+last_step() { losses "$1" | tail -n 1 | cut -d' ' -f1; }
+has_step() { [ "$(last_step "$1")" -ge "$2" ] 2>/dev/null; }
+saved_at() { sed -n 's/.*"event":"saved","step":\([0-9]*\).*/\1/p' "$dir/$1"; }
+has_saved() { [ -n "$(saved_at "$1")" ]; }
 
-start 3 term ck-term
-wait_for 30 has_step term 7 || bail "the run does not get to step 7"
+# resume N LOG CHECKPOINTS NAME: go on to a later step; all losses are those of one worker that never stopped.
+resume() {
+    local last=$(($(last_step "$2") + 20))
+    train "$1" "$2" checkpoint.dir="$dir/$3" checkpoint.resume=auto train.steps=$last
+    train 1 "$2-alone" train.steps=$last
+    same "$2" "$2-alone" "$4" 1 $last
+}
+
+never=1000000000
+start 3 term ck-term $never
+wait_for 120 has_step term 7 || bail "the run does not get to step 7"
 kill -TERM "$(worker_pids $run | tail -n 1)"
 wait $run
 is "$?" 75 "SIGTERM to any worker: the run ends with 75"
 like "$(cat "$dir/term.out")" "stopped: by a signal, after saving" "and says why"
-train 4 term checkpoint.dir="$dir/ck-term" checkpoint.resume=auto
-same term one-false "resumed after SIGTERM: the same losses"
+resume 4 term ck-term "resumed after SIGTERM: the same losses"
 
-start 2 usr1 ck-usr1
-wait_for 30 has_step usr1 7 || bail "the run does not get to step 7"
+start 2 usr1 ck-usr1 $never
+wait_for 120 has_step usr1 7 || bail "the run does not get to step 7"
 kill -USR1 "$(worker_pids $run | tail -n 1)"
+wait_for 120 has_saved usr1
+ok $? "SIGUSR1: the run saves"
+wait_for 120 has_step usr1 $(($(saved_at usr1) + 3))
+ok $? "and goes on"
+kill -TERM "$(worker_pids $run | tail -n 1)"
 wait $run
-is "$?" 0 "SIGUSR1: the run goes on to its end"
-isnt "$(sed -n 's/.*"event":"saved","step":\([0-9]*\).*/\1/p' "$dir/usr1" | awk '$1 % 5')" "" "and saved out of turn"
+is "$?" 75 "until it is asked to stop"
+is "$(saved_at usr1 | wc -l)" 2 "both times it has saved out of turn"
 
-start 3 killed ck-killed
-wait_for 30 has_step killed 12 || bail "the run does not get to step 12"
+start 3 killed ck-killed 5
+wait_for 120 has_step killed 12 || bail "the run does not get to step 12"
 kill -KILL "$(worker_pids $run | tail -n 1)"
 wait $run
 isnt "$?" 0 "SIGKILL of a worker ends the run with an error"
 like "$(cat "$dir/killed.out")" "left or died; the run ends here|mpirun noticed that process rank" "which is said"
-train 2 killed checkpoint.dir="$dir/ck-killed" checkpoint.resume=auto
-same killed one-false "resumed after SIGKILL: the same losses as if nothing had happened"
+resume 2 killed ck-killed "resumed after SIGKILL: the same losses as if nothing had happened"
 
 # ---- what is wrong is said -------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ long="train.steps=1000000000 prune.begin=0 prune.end=0"
 train() {
     local log=$dir/$1.out
     shift
-    timeout -k 1 60 "$worker" "$dir/gpt.conf" "$@" >"$log" 2>&1
+    timeout -k 1 300 "$worker" "$dir/gpt.conf" "$@" >"$log" 2>&1
 }
 said() { cat "$dir/$1.out"; }
 losses() { said "$1" | sed -n 's/.*\(loss .* sparsity [0-9.]*\).*/\1/p'; }
@@ -49,7 +49,7 @@ start() {
 # ---- the table of dense or sparse ------------------------------------------------------------------
 
 for cache in "XDG_CACHE_HOME=/dev/null" "HOME=/proc" "HOME="; do
-    env "$cache" timeout -k 1 60 "$worker" "$dir/gpt.conf" output.tune= >"$dir/cache.out" 2>&1
+    env "$cache" timeout -k 1 300 "$worker" "$dir/gpt.conf" output.tune= >"$dir/cache.out" 2>&1
     is "$?" 0 "$cache: the run ends well"
     like "$(said cache)" "warning: dense-or-sparse table not kept: .*losses may differ" "and says what is lost"
 done
@@ -83,17 +83,19 @@ is "$?" 0 "and the table can be read"
 cp "$dir/text.txt" "$dir/short.txt"
 # shellcheck disable=SC2086 # several overrides
 start short data.path="$dir/short.txt" $long
-wait_for 30 has_step short 3 || bail "the run does not get to step 3"
+wait_for 120 has_step short 3 || bail "the run does not get to step 3"
 truncate -s 5000 "$dir/short.txt"
 wait "$run"
 is "$?" 1 "a text that is cut short ends the run"
 like "$(said short)" "short.txt: cut short while the run used it" "which is said, with its name"
 
-# A small vocabulary makes the worker look at every byte first: time enough to cut the text meanwhile.
+# A small vocabulary makes the worker look at every byte first: time enough to cut the text meanwhile. (Were
+# it not, the run would read there later.)
 truncate -s 2G "$dir/sparse.txt"
-start sparse data.path="$dir/sparse.txt" model.vocabulary=100
+# shellcheck disable=SC2086 # several overrides
+start sparse data.path="$dir/sparse.txt" model.vocabulary=100 $long
 is_mapped() { grep -q sparse.txt "/proc/$run/maps"; }
-wait_for 30 is_mapped || bail "the text is not mapped: $(said sparse)"
+wait_for 120 is_mapped || bail "the text is not mapped: $(said sparse)"
 truncate -s 4096 "$dir/sparse.txt"
 wait "$run"
 is "$?" 1 "cut short in the middle of a read"
@@ -114,7 +116,7 @@ is "$?" 0 "srun -n 1 in such a job is fine"
 
 # shellcheck disable=SC2086
 start holder checkpoint.dir="$dir/ck" $long
-wait_for 30 has_step holder 2 || bail "the run does not get to step 2"
+wait_for 120 has_step holder 2 || bail "the run does not get to step 2"
 train intruder checkpoint.dir="$dir/ck"
 is "$?" 1 "a second run in the same directory is refused"
 like "$(said intruder)" "$dir/ck is in use by another run \(process $run on " "and told who is there"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# With slurmdbd a job may shrink as often as it likes: a run gives its nodes back one after the other,
-# as pruning frees them, and keeps the losses of one worker alone.
+# With slurmdbd a job may shrink as often as it likes: a run gives nodes back, goes on, gives back more
+# when the site allows fewer devices, and keeps the losses of one worker alone.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
@@ -8,24 +8,28 @@ for p in slurmdbd mariadbd; do
     command -v $p >/dev/null || skip_all "$p is not installed (tests/lib/deps.sh lists the packages)"
 done
 
-run="train.steps=700 prune.begin=20 prune.end=320 prune.every=50 data.eval_every=0"
-run_cluster --dbd --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
-alone "$D/alone.jsonl" $run
-ok $? "one worker alone trains to the end"
+run="$endless prune.begin=20 prune.end=120 prune.every=20"
+limits="hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; min_devices"
+run_cluster --dbd --daemon-conf "run: { $limits = 3; };"
 
-job=$(submit train --dynpipe=release --dynpipe-min-gpus=1 -- "$D/train.jsonl" $run)
-wait_for 60 nodes_fewer "$job" 4
-ok $? "the run gives nodes back"
-first=$(job_nodes "$job")
-wait_for 120 nodes_fewer "$job" "$first"
-ok $? "and, smaller by then ($first nodes), gives back more"
-wait_for 240 job_ended "$job"
-is "$(job_state "$job")" COMPLETED "the run ends well"
-report=$(dynpipe report -j "$job" --json)
-[ "$(jq '.report.job.shrinks_used' <<<"$report")" -ge 2 ]
-ok $? "Slurm shrank it $(jq '.report.job.shrinks_used' <<<"$report") times"
-losses "$D/alone.jsonl" >"$D/alone.loss"
-losses "$D/train.jsonl" >"$D/train.loss"
-runs "every loss is bit for bit that of one worker alone" cmp "$D/alone.loss" "$D/train.loss"
+job=$(submit train $release -- "$D/train.jsonl" $run)
+wait_for 120 nodes_fewer "$job" 4
+ok $? "the run gives a node back"
+is "$(job_nodes "$job")" 3 "and keeps as many as the site wants"
+
+# A coordinator that is started again has the limits of its configuration.
+released() { [ "$(status "$job" '[.slots[] | select(.state == "released")] | length')" = "$1" ]; }
+wait_for 60 released 1
+ok $? "Slurm confirms it"
+cluster stop daemon:1
+sed -i 's/min_devices = 3/min_devices = 2/' "$D/etc/dynpipe.conf"
+cluster start daemon:1
+wait_for 120 nodes_fewer "$job" 3
+ok $? "when the site allows fewer, the run gives back more"
+wait_for 60 released 2
+ok $? "Slurm confirms that too"
+is "$(status "$job" .job.shrinks_used)" 2 "it shrank the job twice"
+end_run "$job" train
+same_as_alone $run -- train
 is "$(drained_nodes)" "" "no node is drained"
 done_testing

@@ -22,6 +22,13 @@ tune=$D/tune.json # one table for all runs of a test: dense or sparse is part of
 # Small enough for 2 cores, large enough that layers are worth moving.
 model="model.blocks=6 model.channels=96 model.heads=4 model.context=48 train.batch=4 train.microbatches=4"
 
+# No test may depend on how fast the machine is. So a run lasts until end_run ends it, and because its
+# learning rate is constant and its pruning has steps of its own, it is the beginning of every longer run.
+endless="train.steps=1000000000 train.lr=3e-3 train.min_lr=3e-3 data.eval_every=0"
+
+# Twice the time of a step at the start is allowed: then three workers of four always do, pruned or not.
+release="--dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=50"
+
 # run_cluster UP-OPTIONS: four nodes with plugin and daemons.
 run_cluster() {
     cluster_up --nodes 4 --gpus 1 --cpus 2 \
@@ -42,10 +49,33 @@ losses() { jq -r 'select(.step != null and .loss != null) | "\(.step) \(.loss)"'
 # alone LOG OVERRIDES...: the same training with one worker and no Slurm: what every layout must equal.
 alone() {
     # shellcheck disable=SC2046
-    (cd "$D" && env -u SLURM_CONF -u DYNPIPE_SOCKET timeout 300 $(worker_command "$@") >"$1.out" 2>&1)
+    (cd "$D" && env -u SLURM_CONF -u DYNPIPE_SOCKET timeout 900 $(worker_command "$@") >"$1.out" 2>&1)
 }
 
-# submit NAME SBATCH-OPTIONS -- LOG OVERRIDES...: a run of four workers; prints the job id.
+# same_as_alone OVERRIDES... -- NAME...: every loss of these runs ($D/NAME.jsonl) is that of one worker
+# alone, who trains as far as the longest of them went.
+same_as_alone() {
+    local options=() name most=0 n
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    for name; do
+        losses "$D/$name.jsonl" >"$D/$name.loss"
+        n=$(wc -l <"$D/$name.loss")
+        [ "$n" -gt 0 ]
+        ok $? "$name: $n steps have a loss"
+        [ "$n" -le "$most" ] || most=$n
+    done
+    alone "$D/alone.jsonl" "${options[@]}" train.steps="$most"
+    ok $? "one worker alone trains as far"
+    losses "$D/alone.jsonl" >"$D/alone.loss"
+    for name; do
+        runs "$name: every loss is bit for bit that of one worker alone" \
+            cmp <(head -n "$(wc -l <"$D/$name.loss")" "$D/alone.loss") "$D/$name.loss"
+    done
+}
+
+# submit NAME SBATCH-OPTIONS -- LOG OVERRIDES...: a run of four workers; prints the job id. The job has
+# completed when its last step is done (0), or when it was asked to stop (75).
 submit() {
     local name=$1 options=()
     shift
@@ -53,9 +83,17 @@ submit() {
     shift
     cat >"$D/$name.sh" <<X
 #!/bin/bash
-srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$@")
+srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$@") || [ \$? = 75 ]
 X
     sbatch --parsable -J "$name" -N4 --gpus-per-node=1 --exclusive -o "$D/$name.out" "${options[@]}" "$D/$name.sh"
+}
+
+# end_run JOB NAME: ask the workers to stop, as a user does.
+end_run() {
+    scancel --signal=TERM "$1"
+    wait_for 120 job_ended "$1"
+    is "$(job_state "$1")" COMPLETED "$2: the run ends well when it is asked to"
+    is "$(grep -i 'exit code' "$D/$2.out" | grep -v 'exit code 75')" "" "$2: no worker fails"
 }
 
 # status JOB FILTER: one value of the run in `dynpipe status --json`.

@@ -36,7 +36,7 @@ start() { # sets pid; returns when it listens
     "$bin" -f "$dir/conf" --node n1 --foreground >"$dir/ready" 2>>"$dir/log" &
     pid=$!
     pids="$pids $pid"
-    wait_for 10 grep -q ready "$dir/ready"
+    wait_for 60 grep -q ready "$dir/ready"
 }
 
 # ---- configuration
@@ -68,7 +68,7 @@ start
 ok $? "starts and says ready"
 like "$("$probe" "$sock" query node 0)" '"node":"n1"' "answers a query"
 is "$(stat -c %a "$sock")" 666 "everybody may connect"
-like "$(timeout 10 "$bin" -f "$dir/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "another dynpiped.*rc=1" \
+like "$(timeout 60 "$bin" -f "$dir/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "another dynpiped.*rc=1" \
     "a second daemon on the socket says so and leaves"
 like "$("$probe" "$sock" query node 0)" '"node":"n1"' "the first one is unharmed"
 
@@ -94,7 +94,7 @@ hello() { # JOB RANK N OUT: a worker in the background; fd of its stdin in $work
     "$probe" "$sock" hello "$1" "$2" "$3" <"$4.in" >"$4" &
     pids="$pids $!"
     exec {worker_fd}>"$4.in"
-    wait_for 10 grep -q welcome "$4"
+    wait_for 60 grep -q welcome "$4"
 }
 hello 7 0 2 "$dir/w0"
 like "$(cat "$dir/w0")" '^welcome 0 ' "a worker is welcome"
@@ -130,10 +130,10 @@ like "$(cat "$dir/w1")" '^welcome 0 ' "another run beside it"
 # ---- reload and end
 write_conf "$dir/conf" 'nonsense = 1;'
 kill -HUP "$pid"
-runs "a wrong configuration is not loaded" wait_for 5 grep -q "not reloaded.*nonsense" "$dir/log"
+runs "a wrong configuration is not loaded" wait_for 60 grep -q "not reloaded.*nonsense" "$dir/log"
 write_conf "$dir/conf" 'report_ms = 77;'
 kill -HUP "$pid"
-runs "a right one is" wait_for 5 grep -q "configuration reloaded" "$dir/log"
+runs "a right one is" wait_for 60 grep -q "configuration reloaded" "$dir/log"
 kill -TERM "$pid"
 wait "$pid"
 is "$?" 0 "ends with 0 on SIGTERM"
@@ -141,13 +141,13 @@ is "$(find "$sock" 2>/dev/null)" "" "and takes its socket away"
 # ---- files and folders that others could put something into
 mkdir "$dir/open" && chmod 777 "$dir/open"
 sed "s|socket = .*|socket = \"$dir/open/%n.sock\";|" "$dir/conf" >"$dir/conf-open" && chmod 644 "$dir/conf-open"
-like "$(timeout 10 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "nobody else may write.*rc=1" "a socket in a folder that others may write is refused"
+like "$(timeout 60 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "nobody else may write.*rc=1" "a socket in a folder that others may write is refused"
 write_conf "$dir/conf-pid" "pidfile = \"$dir/pid-%n\";"
 echo precious >"$dir/precious" && ln -s precious "$dir/pid-n3"
-like "$(timeout 10 "$bin" -f "$dir/conf-pid" --node n3 --foreground 2>&1; echo "rc=$?")" "pid-n3.*rc=1" "a pid file that is a link is refused"
+like "$(timeout 60 "$bin" -f "$dir/conf-pid" --node n3 --foreground 2>&1; echo "rc=$?")" "pid-n3.*rc=1" "a pid file that is a link is refused"
 is "$(cat "$dir/precious")" precious "and what it leads to stays"
 ln -s /etc "$dir/state-n4"
-like "$(timeout 10 "$bin" -f "$dir/conf" --node n4 --foreground 2>&1; echo "rc=$?")" "state-n4.*rc=1" "a state_dir that is a link is refused"
+like "$(timeout 60 "$bin" -f "$dir/conf" --node n4 --foreground 2>&1; echo "rc=$?")" "state-n4.*rc=1" "a state_dir that is a link is refused"
 
 # ---- no core files: what cannot be dumped shows as root's in /proc, whoever it runs as
 mkdir "$dir/plain" && chmod 755 "$dir"
@@ -158,7 +158,7 @@ if $as test -x "$bin"; then
     $as "$bin" -f "$dir/conf-plain" --node n5 --foreground >"$dir/ready5" 2>>"$dir/log" &
     plain=$!
     pids="$pids $plain"
-    ok "$(wait_for 10 grep -q ready "$dir/ready5"; echo $?)" "starts as an ordinary user"
+    ok "$(wait_for 60 grep -q ready "$dir/ready5"; echo $?)" "starts as an ordinary user"
     is "$(stat -c %u /proc/$plain/environ)" 0 "and cannot be dumped"
     kill "$plain"
     wait "$plain"
@@ -168,5 +168,5 @@ fi
 
 # ---- a damaged journal is refused, not guessed at
 printf 'x' | dd of="$dir/state-n1/node.journal" bs=1 seek=12 conv=notrunc 2>/dev/null
-like "$(timeout 10 "$bin" -f "$dir/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "node.journal.*rc=1" "a damaged journal is refused"
+like "$(timeout 60 "$bin" -f "$dir/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "node.journal.*rc=1" "a damaged journal is refused"
 done_testing

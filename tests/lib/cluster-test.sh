@@ -64,6 +64,13 @@ job_ended() {
     esac
     return 1
 }
+# slurmctld writes its state some seconds after it changed, and only then; what it has not written is
+# lost when it is killed. So the job is changed now, and with that everything before is written too.
+job_is_saved() { [ "$D/state/job_state" -nt "$D/saving.$1" ]; }
+wait_until_saved() { # JOB
+    touch "$D/saving.$1"
+    scontrol update JobId="$1" Comment=saved && wait_for 60 job_is_saved "$1"
+}
 node_state() { sinfo -h -n "$1" -o %T | head -n1; }
 node_is() { [ "$(node_state "$1")" = "$2" ]; }
 all_nodes_idle() { [ "$(sinfo -h -o %T | sort -u)" = idle ]; }

@@ -83,7 +83,7 @@ end_pids() {
     kill -CONT "$@" 2>/dev/null
     poll "$grace" gone "$@" && return 0
     kill -KILL "$@" 2>/dev/null
-    poll 20 gone "$@" || die "processes do not end: $*"
+    poll 60 gone "$@" || die "processes do not end: $*"
 }
 
 # ---- ports ---------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ start_part() {
     esac
     # shellcheck disable=SC2181
     [ $? -eq 0 ] || { echo "cluster.sh: $part does not start" >&2; return 1; }
-    poll 10 have_pid "$part" || { echo "cluster.sh: $part has no process" >&2; return 1; }
+    poll 60 have_pid "$part" || { echo "cluster.sh: $part has no process" >&2; return 1; }
 }
 
 daemon_binary() {
@@ -302,7 +302,7 @@ start_daemon() {
     DYNPIPE_CLUSTER=$dir setsid "$bin" -f "$dir/etc/dynpipe.conf" --node "n$n" --foreground \
         </dev/null >>"$dir/log/dynpiped.n$n.log" 2>&1 9>&- &
     echo $! >"$dir/run/dynpiped.n$n.pid"
-    poll 10 daemon_ready "$n" $!
+    poll 60 daemon_ready "$n" $!
 }
 daemon_ready() { gone "$2" || [ -S "$dir/run/dynpiped-n$1.sock" ]; }
 
@@ -315,16 +315,17 @@ start_mariadb() {
         --skip-grant-tables --innodb-buffer-pool-size=32M --innodb-log-file-size=16M \
         --innodb-flush-log-at-trx-commit=0 --user="$(id -un)" \
         </dev/null >>"$dir/log/mariadbd.log" 2>&1 9>&- &
-    poll 30 test -S "$dir/db/sock" && poll 10 test -s "$dir/run/mariadbd.pid"
+    poll 60 test -S "$dir/db/sock" && poll 60 test -s "$dir/run/mariadbd.pid"
 }
 
-# Signals other than TERM and KILL (STOP, CONT, HUP) are only sent.
+# Signals other than TERM and KILL (STOP, CONT, HUP) are only sent. TERM has a long grace: slurmctld
+# writes its state first.
 stop_part() {
     local part=$1 signal=${2:-} pid
     pid=$(part_pid "$part") || return 0
     case $signal in
-        "" | TERM) end_pids 3 "$pid" ;;
-        KILL | 9) kill -KILL "$pid" && poll 10 gone "$pid" ;;
+        "" | TERM) end_pids 30 "$pid" ;;
+        KILL | 9) kill -KILL "$pid" && poll 60 gone "$pid" ;;
         *) kill -"$signal" "$pid"; return ;;
     esac
     rm -f "$(pid_file "$part")"
@@ -379,7 +380,7 @@ start_all() {
     start_part munged || return 1
     if [ "$dbd" = 1 ]; then
         start_part mariadbd && start_part slurmdbd &&
-            poll 20 timeout 5 sacctmgr -in show cluster >/dev/null 2>&1 || return 1
+            poll 60 timeout 5 sacctmgr -in show cluster >/dev/null 2>&1 || return 1
         timeout 20 sacctmgr -i add cluster dynpipetest >/dev/null 2>&1
     fi
     fresh=1 start_part slurmctld || return 1
@@ -387,7 +388,7 @@ start_all() {
     if [ "$with_daemon" = 1 ]; then
         for ((i = 1; i <= nodes; i++)); do start_part daemon:$i || return 1; done
     fi
-    poll 30 all_idle || { echo "cluster.sh: the nodes are not idle" >&2; return 1; }
+    poll 60 all_idle || { echo "cluster.sh: the nodes are not idle" >&2; return 1; }
 }
 
 up() {

@@ -29,10 +29,11 @@ static int listen_on(const char *path)
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-    snprintf(addr.sun_path, sizeof addr.sun_path, "%s", path);
-    unlink(path);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || chmod(path, 0666) < 0 ||
-        listen(fd, 16) < 0) {
+    /* Under its name only when it listens: whoever sees it may connect. */
+    snprintf(addr.sun_path, sizeof addr.sun_path, "%s.new", path);
+    unlink(addr.sun_path);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || chmod(addr.sun_path, 0666) < 0 ||
+        listen(fd, 16) < 0 || rename(addr.sun_path, path) < 0) {
         perror(path);
         exit(1);
     }
@@ -104,6 +105,7 @@ static void serve(int fd)
             rc = print_start(&r, cred.uid, &err);
         else if (h.type == DP_MSG_STEP_END)
             rc = print_end(&r, cred.uid, &err);
+        fflush(stdout); /* whoever has the answer finds the line */
         if (rc == 0 && h.type == DP_MSG_STEP_START)
             send_answer(fd, h.seq);
     }
