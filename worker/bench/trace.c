@@ -93,6 +93,7 @@ static double of_elements(char *shape, int64_t n)
     O(attention_bwd, ATTENTION(a, 5.0)) /* with the scores computed again */                                 \
     O(gelu, ELEMENTS(a->n))                                                                                  \
     O(gelu_bwd, ELEMENTS(a->n))                                                                              \
+    O(reorder, ELEMENTS(a->n * a->c))                                                                        \
     O(add, ELEMENTS(a->n))                                                                                   \
     O(cross_entropy, ELEMENTS(a->n * a->v))                                                                  \
     O(adamw, ELEMENTS(a->n))                                                                                 \
