@@ -22,21 +22,27 @@ static const double points[N_POINTS] = {0.5, 0.7, 0.9, 0.98};
 #define MOST_FLOPS 4e9   /* of one dense forward + backward: 256 tokens of 3072x768; 64 mislead */
 #define LOWEST 0.2       /* no crossover below this is believed from a line through 0.5 and 0.7 */
 
+static int64_t block_of(int64_t block_rows)
+{
+    return block_rows > 1 ? block_rows : 1;
+}
+
 static const struct dp_tune_entry *find_entry(const struct dp_tune *tune, int64_t c_out, int64_t c_in,
-                                              int64_t n)
+                                              int64_t n, int64_t block_rows)
 {
     for (uint32_t i = 0; i < tune->n_entries; i++) {
         const struct dp_tune_entry *e = &tune->entry[i];
 
-        if (e->c_out == c_out && e->c_in == c_in && e->n == n)
+        if (e->c_out == c_out && e->c_in == c_in && e->n == n && block_of(e->block_rows) == block_of(block_rows))
             return e;
     }
     return NULL;
 }
 
-bool dp_tune_is_sparse(const struct dp_tune *tune, int64_t c_out, int64_t c_in, int64_t n, int64_t nnz)
+bool dp_tune_is_sparse(const struct dp_tune *tune, int64_t c_out, int64_t c_in, int64_t n, int64_t block_rows,
+                       int64_t nnz)
 {
-    const struct dp_tune_entry *e = find_entry(tune, c_out, c_in, n);
+    const struct dp_tune_entry *e = find_entry(tune, c_out, c_in, n, block_rows);
 
     if (!e || e->crossover >= 1.0)
         return false;
@@ -114,15 +120,18 @@ static int64_t choose_tokens(int64_t c_out, int64_t c_in, int64_t n)
     return n < most ? n : most;
 }
 
-static int measure(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n, double *crossover,
-                   struct dp_err *err)
+static int measure(struct dp_backend *be, const struct dp_tune_entry *e, double *crossover, struct dp_err *err)
 {
     double rounds[N_POINTS][MAX_ROUNDS], ratio[N_POINTS];
-    struct dp_probe *p = dp_probe_create(be, c_out, c_in, choose_tokens(c_out, c_in, n), points, N_POINTS,
-                                        DP_TILES, err);
+    struct dp_probe_pattern patterns[N_POINTS];
+    struct dp_probe *p;
     uint64_t start;
     int done = 0, rc = -1;
 
+    for (int i = 0; i < N_POINTS; i++)
+        patterns[i] = (struct dp_probe_pattern){.sparsity = points[i], .block_rows = e->block_rows};
+    p = dp_probe_create(be, e->c_out, e->c_in, choose_tokens(e->c_out, e->c_in, e->n), patterns, N_POINTS, DP_TILES,
+                        err);
     if (!p || measure_round(p, ratio, err) < 0) /* warms up */
         goto out;
     start = dp_now_ns();
@@ -149,14 +158,14 @@ static void remove_entry(struct dp_tune *tune, uint32_t i)
 }
 
 int dp_tune_add(struct dp_tune *tune, struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
-                struct dp_err *err)
+                int64_t block_rows, struct dp_err *err)
 {
-    struct dp_tune_entry e = {.c_out = c_out, .c_in = c_in, .n = n};
-    const struct dp_tune_entry *known = find_entry(tune, c_out, c_in, n);
+    struct dp_tune_entry e = {.c_out = c_out, .c_in = c_in, .n = n, .block_rows = block_of(block_rows)};
+    const struct dp_tune_entry *known = find_entry(tune, c_out, c_in, n, block_rows);
 
     if (known)
         e = *known;
-    else if (measure(be, c_out, c_in, n, &e.crossover, err) < 0)
+    else if (measure(be, &e, &e.crossover, err) < 0)
         return dp_err_prefix(err, "autotune (%lld, %lld)", (long long)c_out, (long long)c_in);
     if (known)
         remove_entry(tune, (uint32_t)(known - tune->entry));

@@ -1,8 +1,9 @@
 /* The file of the crossover table: JSON, written to a temporary name and renamed.
  *
- *   {"format": "dynpipe-tune", "version": 1,
- *    "entries": [{"c_out": 3072, "c_in": 768, "n": 256, "crossover": 0.41}, ...]}
+ *   {"format": "dynpipe-tune", "version": 2,
+ *    "entries": [{"c_out": 3072, "c_in": 768, "n": 256, "crossover": 0.41, "block_rows": 1}, ...]}
  *
+ * A file of version 1 was measured with kernels that are gone: as if it were missing.
  * It lies in the user's cache, so anything may be in it: every number is checked.
  */
 #include "config.h"
@@ -20,7 +21,7 @@
 #include "kernels/autotune.h"
 
 #define FORMAT "dynpipe-tune"
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 #define MAX_FILE_BYTES 65536
 
 /* The whole file as text with its NUL; the caller frees. NULL: *missing, or err. */
@@ -55,18 +56,21 @@ out:
 
 static int read_entry(json_t *item, struct dp_tune_entry *e, struct dp_err *err)
 {
-    json_int_t c_out, c_in, n;
+    json_int_t c_out, c_in, n, block_rows;
     json_error_t why;
 
-    if (json_unpack_ex(item, &why, JSON_STRICT, "{s:I, s:I, s:I, s:F}", "c_out", &c_out, "c_in", &c_in, "n",
-                       &n, "crossover", &e->crossover) < 0)
+    if (json_unpack_ex(item, &why, JSON_STRICT, "{s:I, s:I, s:I, s:F, s:I}", "c_out", &c_out, "c_in", &c_in,
+                       "n", &n, "crossover", &e->crossover, "block_rows", &block_rows) < 0)
         return dp_err_set(err, DP_ECORRUPT, "an entry is damaged: %s", why.text);
-    if (c_out < 1 || c_in < 1 || n < 1 || !(e->crossover >= 0.0 && e->crossover <= 1.0))
-        return dp_err_set(err, DP_ECORRUPT, "an entry is out of range: (%lld, %lld), n %lld, crossover %g",
-                          (long long)c_out, (long long)c_in, (long long)n, e->crossover);
+    if (c_out < 1 || c_in < 1 || n < 1 || !(e->crossover >= 0.0 && e->crossover <= 1.0) ||
+        (block_rows != 1 && block_rows != 4))
+        return dp_err_set(err, DP_ECORRUPT,
+                          "an entry is out of range: (%lld, %lld), n %lld, crossover %g, block_rows %lld",
+                          (long long)c_out, (long long)c_in, (long long)n, e->crossover, (long long)block_rows);
     e->c_out = c_out;
     e->c_in = c_in;
     e->n = n;
+    e->block_rows = block_rows;
     return 0;
 }
 
@@ -80,6 +84,8 @@ static int read_table(json_t *root, struct dp_tune *out, struct dp_err *err)
     if (json_unpack_ex(root, &why, 0, "{s:s, s:i, s:o}", "format", &format, "version", &version, "entries",
                        &entries) < 0)
         return dp_err_set(err, DP_ECORRUPT, "%s", why.text);
+    if (!strcmp(format, FORMAT) && version == 1)
+        return 0;
     if (strcmp(format, FORMAT) || version != FORMAT_VERSION)
         return dp_err_set(err, DP_ECORRUPT, "format %s version %d, this program reads " FORMAT " version %d",
                           format, version, FORMAT_VERSION);
@@ -147,9 +153,10 @@ static char *format_table(const struct dp_tune *tune)
     for (uint32_t i = 0; i < tune->n_entries; i++) {
         const struct dp_tune_entry *e = &tune->entry[i];
 
-        json_array_append_new(entries, json_pack("{s:I, s:I, s:I, s:f}", "c_out", (json_int_t)e->c_out, "c_in",
-                                                 (json_int_t)e->c_in, "n", (json_int_t)e->n, "crossover",
-                                                 e->crossover));
+        json_array_append_new(entries, json_pack("{s:I, s:I, s:I, s:f, s:I}", "c_out", (json_int_t)e->c_out,
+                                                 "c_in", (json_int_t)e->c_in, "n", (json_int_t)e->n, "crossover",
+                                                 e->crossover, "block_rows",
+                                                 (json_int_t)(e->block_rows > 1 ? e->block_rows : 1)));
     }
     root = json_pack("{s:s, s:i, s:o}", "format", FORMAT, "version", FORMAT_VERSION, "entries", entries);
     text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;

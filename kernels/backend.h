@@ -22,15 +22,23 @@
 
 #define DP_BACKEND_ABI 1
 
-/* Pattern of an unstructured sparse matrix w (rows, cols) in CSR order. Arrays that belong to the
- * matrix element by element (values, gradient, both AdamW moments) are flat arrays of nnz floats in
- * this order, so optimizer, clipping, pruning and hand-over need not know about sparsity. */
+/* Pattern of a sparse matrix w (rows, cols) in CSR order, weight by weight or, with block_rows 4, in blocks of
+ * 4 x 1: four rows 4g ... 4g + 3 of one column are there or not, together (rows is a multiple of 4). Then
+ * row_ptr and col count blocks, of the rows' groups g, and the four weights of a block follow each other.
+ * Arrays that belong to the matrix element by element (values, gradient, both AdamW moments) are flat arrays
+ * of nnz floats in this order, so optimizer and clipping need not know about sparsity. */
 struct dp_sparse {
-    int64_t rows, cols, nnz;
-    int64_t *row_ptr; /* [host] rows + 1 */
-    uint32_t *col;    /* [host] nnz, ascending within a row */
-    void *plan;       /* whatever the backend built from the pattern; made by sparse_prepare */
+    int64_t rows, cols, nnz; /* nnz: weights */
+    int64_t block_rows;      /* 1 (0 means that too) or 4 */
+    int64_t *row_ptr;        /* [host] rows / block_rows + 1 */
+    uint32_t *col;           /* [host] nnz / block_rows, ascending within a row */
+    void *plan;              /* whatever the backend built from the pattern; made by sparse_prepare */
 };
+
+static inline int64_t dp_sparse_block(const struct dp_sparse *sp)
+{
+    return sp->block_rows > 1 ? sp->block_rows : 1;
+}
 
 /* How an activation (n, c) lies in memory. DP_ROWS: row-major. DP_TILES: (ceil(n / 64), c, 64), 64 tokens of
  * one channel are neighbours, as the sparse kernels want them. Tokens that the last tile lacks ("padding")

@@ -45,24 +45,31 @@ static float *make_array(struct dp_backend *be, int64_t n, float *host, uint64_t
     return p;
 }
 
-static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, double sparsity, uint64_t *seed,
-                        struct dp_err *err)
+static bool is_kept(const struct dp_probe_pattern *pattern, uint64_t limit, int64_t weight, uint64_t *seed)
 {
-    int64_t all = p->c_out * p->c_in;
-    uint64_t limit = (uint64_t)((1.0 - sparsity) * 4294967296.0);
+    return pattern->keep ? pattern->keep[weight / 64] >> (weight % 64) & 1 : next_random(seed) >> 32 < limit;
+}
 
-    *sp = (struct dp_sparse){.rows = p->c_out, .cols = p->c_in};
-    sp->row_ptr = calloc((size_t)p->c_out + 1, sizeof *sp->row_ptr);
-    sp->col = calloc((size_t)all, sizeof *sp->col);
+static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, const struct dp_probe_pattern *pattern,
+                        uint64_t *seed, struct dp_err *err)
+{
+    const int64_t block = pattern->block_rows, groups = p->c_out / block;
+    uint64_t limit = (uint64_t)((1.0 - pattern->sparsity) * 4294967296.0);
+    int64_t n = 0;
+
+    *sp = (struct dp_sparse){.rows = p->c_out, .cols = p->c_in, .block_rows = block};
+    sp->row_ptr = calloc((size_t)groups + 1, sizeof *sp->row_ptr);
+    sp->col = calloc((size_t)(groups * p->c_in) + 1, sizeof *sp->col);
     if (!sp->row_ptr || !sp->col)
         return dp_err_set(err, DP_ENOMEM, "no memory for a pattern of (%lld, %lld)", (long long)p->c_out,
                           (long long)p->c_in);
-    for (int64_t r = 0; r < p->c_out; r++) {
+    for (int64_t g = 0; g < groups; g++) {
         for (int64_t c = 0; c < p->c_in; c++)
-            if (next_random(seed) >> 32 < limit)
-                sp->col[sp->nnz++] = (uint32_t)c;
-        sp->row_ptr[r + 1] = sp->nnz;
+            if (is_kept(pattern, limit, g * block * p->c_in + c, seed))
+                sp->col[n++] = (uint32_t)c;
+        sp->row_ptr[g + 1] = n;
     }
+    sp->nnz = n * block;
     if (p->be->ops->sparse_prepare(p->be, sp, err) < 0)
         return -1;
     return p->be->ops->sparse_refresh(p->be, sp, p->w, err);
@@ -98,18 +105,24 @@ static int make_arrays(struct dp_probe *p, uint64_t *seed, struct dp_err *err)
 }
 
 struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
-                                 const double *sparsity, int n_patterns, enum dp_token_order order,
-                                 struct dp_err *err)
+                                 const struct dp_probe_pattern *patterns, int n_patterns,
+                                 enum dp_token_order order, struct dp_err *err)
 {
     struct dp_probe *p;
     uint64_t seed = 0x9e3779b97f4a7c15ull;
 
     if (c_out < 1 || c_in < 1 || n < 1 || n_patterns > DP_PROBE_MAX_PATTERNS ||
-        c_out > INT64_MAX / 8 / c_in) {
+        c_out > INT64_MAX / 64 / c_in) {
         dp_err_set(err, DP_EINVAL, "linear layer (%lld, %lld) with %lld tokens", (long long)c_out,
                    (long long)c_in, (long long)n);
         return NULL;
     }
+    for (int i = 0; i < n_patterns; i++)
+        if (patterns[i].block_rows < 1 || c_out % patterns[i].block_rows) {
+            dp_err_set(err, DP_EINVAL, "linear layer (%lld, %lld) in blocks of %lld rows", (long long)c_out,
+                       (long long)c_in, (long long)patterns[i].block_rows);
+            return NULL;
+        }
     p = calloc(1, sizeof *p);
     if (!p) {
         dp_err_set(err, DP_ENOMEM, "no memory for a probe");
@@ -123,7 +136,7 @@ struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c
     if (make_arrays(p, &seed, err) < 0)
         goto fail;
     for (; p->n_patterns < n_patterns; p->n_patterns++)
-        if (make_pattern(p, &p->pattern[p->n_patterns], sparsity[p->n_patterns], &seed, err) < 0)
+        if (make_pattern(p, &p->pattern[p->n_patterns], &patterns[p->n_patterns], &seed, err) < 0)
             goto fail;
     return p;
 fail:

@@ -34,9 +34,10 @@ static json_t *tune_json(const struct dp_tune *tune)
     for (uint32_t i = 0; i < tune->n_entries; i++) {
         const struct dp_tune_entry *e = &tune->entry[i];
 
-        json_array_append_new(list, json_pack("{s:I,s:I,s:I,s:f}", "c_out", (json_int_t)e->c_out, "c_in",
+        json_array_append_new(list, json_pack("{s:I,s:I,s:I,s:f,s:I}", "c_out", (json_int_t)e->c_out, "c_in",
                                               (json_int_t)e->c_in, "n", (json_int_t)e->n, "crossover",
-                                              e->crossover));
+                                              e->crossover, "block_rows",
+                                              (json_int_t)(e->block_rows > 1 ? e->block_rows : 1)));
     }
     return list;
 }
@@ -140,15 +141,16 @@ static int read_tune(json_t *list, struct dp_tune *out)
     if (!json_is_array(list) || json_array_size(list) > DP_TUNE_MAX)
         return -1;
     json_array_foreach(list, i, e) {
-        json_int_t c_out, c_in, n;
+        json_int_t c_out, c_in, n, block_rows = 1; /* not in manifests from before blocks */
 
-        if (json_unpack(e, "{s:I,s:I,s:I,s:F}", "c_out", &c_out, "c_in", &c_in, "n", &n, "crossover",
-                        &out->entry[i].crossover) ||
-            c_out < 1 || c_in < 1 || n < 1 || !(out->entry[i].crossover >= 0 && out->entry[i].crossover <= 1))
+        if (json_unpack(e, "{s:I,s:I,s:I,s:F,s?I}", "c_out", &c_out, "c_in", &c_in, "n", &n, "crossover",
+                        &out->entry[i].crossover, "block_rows", &block_rows) ||
+            (block_rows != 1 && block_rows != 4) || c_out < 1 || c_in < 1 || n < 1 || !(out->entry[i].crossover >= 0 && out->entry[i].crossover <= 1))
             return -1;
         out->entry[i].c_out = c_out;
         out->entry[i].c_in = c_in;
         out->entry[i].n = n;
+        out->entry[i].block_rows = block_rows;
     }
     out->n_entries = (uint32_t)json_array_size(list);
     return 0;

@@ -55,6 +55,8 @@ static const struct dp_conf_key keys[] = {
     FLOAT(prune, initial, 0, 0.9999, "0.0", "sparsity of all prunable matrices together at `begin`"),
     FLOAT(prune, final, 0, 0.9999, "0.9", "sparsity at `end`"),
     TEXT(prune, pattern, "global", "global", "global: the smallest magnitudes of all matrices together"),
+    TEXT(prune, granularity, "weight", "weight|4x1",
+         "single weights, or blocks of 4 outputs of one input, by their L2 norm"),
 
     TEXT(pipeline, schedule, "1f1b", "1f1b|gpipe", "order of forwards and backwards"),
     TEXT(pipeline, backend, "cpu", "cpu|cuda", "where the layers are computed"),
@@ -93,8 +95,16 @@ static int check_model(const struct dp_train_config *c, struct dp_err *err)
     return 0;
 }
 
+int64_t dp_train_block_rows(const struct dp_train_config *c)
+{
+    return strcmp(c->prune.granularity, "4x1") ? 1 : 4;
+}
+
 static int check_prune(const struct dp_train_config *c, struct dp_err *err)
 {
+    if (c->model.channels % dp_train_block_rows(c))
+        return dp_err_set(err, DP_EINVAL, "prune.granularity: %s needs model.channels to be a multiple of 4, not %lld",
+                          c->prune.granularity, (long long)c->model.channels);
     if (c->prune.begin > c->prune.end)
         return dp_err_set(err, DP_EINVAL, "prune.begin: %lld is after prune.end %lld",
                           (long long)c->prune.begin, (long long)c->prune.end);

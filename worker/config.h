@@ -37,6 +37,7 @@ struct dp_train_config {
         int64_t begin, end, every; /* steps; begin = end = 0: no pruning */
         double initial, final;     /* sparsity of all prunable matrices together */
         char pattern[16];          /* "global" */
+        char granularity[16];      /* "weight", "4x1" */
     } prune;
     struct {
         char schedule[16]; /* "1f1b", "gpipe" */
@@ -61,6 +62,9 @@ struct dp_train_config {
 /* Defaults, then the file, then "section.key=value" overrides from the command line. */
 int dp_train_config_load(const char *path, int n_overrides, char *const overrides[],
                          struct dp_train_config *out, struct dp_err *err);
+
+/* Rows of what pruning takes or leaves together: 1, or 4 for blocks of 4 x 1. */
+int64_t dp_train_block_rows(const struct dp_train_config *config);
 
 /* The table of keys, for --help and tests; ends with an entry whose name is NULL. */
 struct dp_conf_key;

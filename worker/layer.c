@@ -145,8 +145,10 @@ static size_t param_bytes(struct dp_backend *be, const struct dp_param *p)
     if (p->keep)
         sum += dp_bits_words(p->rows * p->cols) * sizeof *p->keep;
     if (p->sparse)
-        sum += sizeof *p->sparse + ((size_t)p->rows + 1) * sizeof *p->sparse->row_ptr +
-               (size_t)p->sparse->nnz * sizeof *p->sparse->col + be->ops->sparse_bytes(be, p->sparse);
+        sum += sizeof *p->sparse +
+               ((size_t)(p->rows / dp_sparse_block(p->sparse)) + 1) * sizeof *p->sparse->row_ptr +
+               (size_t)(p->sparse->nnz / dp_sparse_block(p->sparse)) * sizeof *p->sparse->col +
+               be->ops->sparse_bytes(be, p->sparse);
     return sum;
 }
 

@@ -82,7 +82,8 @@ struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_b
 
 /* Keep exactly the elements of param whose bit in `keep` is set (indexes of the dense matrix, row-major);
  * choose dense or sparse storage by the tune table; moments shrink along. keep: borrowed, [host]. A bit
- * of an element that is already gone is DP_EINVAL; on failure the param is as it was. */
+ * of an element that is already gone, or a part of a block where the run prunes blocks and the storage is to
+ * be sparse, is DP_EINVAL; on failure the param is as it was. */
 int dp_param_prune(struct dp_layer *layer, struct dp_param *param, const uint64_t *keep, struct dp_err *err);
 
 /* The tied head. Its copy of wte has a gradient but no moments and is left out of grad squares and the

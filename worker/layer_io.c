@@ -5,6 +5,7 @@
  *   i64 blocks, channels, heads, context, vocabulary  u32 crc of all before
  *   per tensor: char name[32]  i64 rows, cols, n, nnz  u32 format, has_moments  u32 crc, zero
  *     format 0 dense: -  1 dense with bitmap: u64 words  2 CSR: i64 row_ptr[rows + 1], u32 col[nnz]
+ *            3 CSR of blocks of 4 x 1: i64 row_ptr[rows / 4 + 1], u32 col[nnz / 4]
  *     f32 w[n]  and, where has_moments, m[n], v[n]
  *   "DPLAYEND"
  * A tensor's crc (CRC-32C) covers its header up to the crc and all of its data. Lengths are checked
@@ -27,7 +28,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as
 static const char magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'R', 1};
 static const char end_magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'N', 'D'};
 
-enum format { FORMAT_DENSE, FORMAT_BITMAP, FORMAT_CSR };
+enum format { FORMAT_DENSE, FORMAT_BITMAP, FORMAT_CSR, FORMAT_BLOCKS };
 
 struct tensor_header {
     int64_t rows, cols, n, nnz;
@@ -36,7 +37,25 @@ struct tensor_header {
 
 static enum format format_of(const struct dp_param *p)
 {
-    return p->sparse ? FORMAT_CSR : p->keep ? FORMAT_BITMAP : FORMAT_DENSE;
+    if (p->sparse)
+        return dp_sparse_block(p->sparse) == 4 ? FORMAT_BLOCKS : FORMAT_CSR;
+    return p->keep ? FORMAT_BITMAP : FORMAT_DENSE;
+}
+
+/* Rows of a block where the format is sparse, else 0. */
+static int64_t block_rows_of(uint32_t format)
+{
+    return format == FORMAT_CSR ? 1 : format == FORMAT_BLOCKS ? 4 : 0;
+}
+
+static size_t row_ptr_bytes(int64_t rows, int64_t block)
+{
+    return ((size_t)(rows / block) + 1) * sizeof(int64_t);
+}
+
+static size_t col_bytes(int64_t nnz, int64_t block)
+{
+    return (size_t)(nnz / block) * sizeof(uint32_t);
 }
 
 static size_t payload_bytes(const struct tensor_header *h)
@@ -45,8 +64,8 @@ static size_t payload_bytes(const struct tensor_header *h)
 
     if (h->format == FORMAT_BITMAP)
         sum += dp_bits_words(h->n) * sizeof(uint64_t);
-    if (h->format == FORMAT_CSR)
-        sum += ((size_t)h->rows + 1) * sizeof(int64_t) + (size_t)h->nnz * sizeof(uint32_t);
+    if (block_rows_of(h->format))
+        sum += row_ptr_bytes(h->rows, block_rows_of(h->format)) + col_bytes(h->nnz, block_rows_of(h->format));
     return sum;
 }
 
@@ -81,8 +100,8 @@ static int write_payload(struct dp_backend *be, const struct dp_param *p, uint8_
     size_t bytes;
 
     if (p->sparse) {
-        at = put(at, p->sparse->row_ptr, ((size_t)p->rows + 1) * sizeof(int64_t));
-        at = put(at, p->sparse->col, (size_t)p->nnz * sizeof(uint32_t));
+        at = put(at, p->sparse->row_ptr, row_ptr_bytes(p->rows, dp_sparse_block(p->sparse)));
+        at = put(at, p->sparse->col, col_bytes(p->nnz, dp_sparse_block(p->sparse)));
     } else if (p->keep) {
         bytes = dp_bits_words(p->n) * sizeof(uint64_t);
         if (be->ops->get(be, at, p->keep, bytes, err) < 0)
@@ -200,25 +219,28 @@ static int check_tensor_header(const struct tensor_header *h, const char *name, 
 
     memcpy(wanted, p->name, strnlen(p->name, sizeof wanted - 1));
     if (memcmp(name, wanted, sizeof wanted) || h->rows != p->rows || h->cols != p->cols ||
-        h->format > FORMAT_CSR || h->has_moments != has_moments || h->nnz < 0 || h->nnz > all ||
-        h->n != (h->format == FORMAT_CSR ? h->nnz : all) || (h->format != FORMAT_DENSE && !p->prunable) ||
+        h->format > FORMAT_BLOCKS || h->has_moments != has_moments || h->nnz < 0 || h->nnz > all ||
+        h->n != (block_rows_of(h->format) ? h->nnz : all) ||
+        (h->format == FORMAT_BLOCKS && (p->rows % 4 || h->nnz % 4)) || (h->format != FORMAT_DENSE && !p->prunable) ||
         (h->format == FORMAT_DENSE && h->nnz != all))
         return dp_err_set(err, DP_ECORRUPT, "layer stream: shape of %s does not fit", p->name);
     return 0;
 }
 
-static int read_pattern(struct dp_param *p, const uint8_t *row_ptr, const uint8_t *col, struct dp_err *err)
+static int read_pattern(struct dp_param *p, int64_t block, const uint8_t *row_ptr, const uint8_t *col,
+                        struct dp_err *err)
 {
-    struct dp_sparse *sp = p->sparse = dp_param_sparse_alloc(p->rows, p->cols, p->nnz, err);
+    struct dp_sparse *sp = p->sparse = dp_param_sparse_alloc(p->rows, p->cols, p->nnz, block, err);
+    int64_t groups = p->rows / block, n = p->nnz / block;
 
     if (!sp)
         return -1;
-    memcpy(sp->row_ptr, row_ptr, ((size_t)p->rows + 1) * sizeof *sp->row_ptr);
-    memcpy(sp->col, col, (size_t)p->nnz * sizeof *sp->col);
-    if (sp->row_ptr[0] != 0 || sp->row_ptr[p->rows] != p->nnz)
+    memcpy(sp->row_ptr, row_ptr, row_ptr_bytes(p->rows, block));
+    memcpy(sp->col, col, col_bytes(p->nnz, block));
+    if (sp->row_ptr[0] != 0 || sp->row_ptr[groups] != n)
         return corrupt(err, "row pointers do not span the nonzeros");
-    for (int64_t r = 0; r < p->rows; r++) {
-        if (sp->row_ptr[r + 1] < sp->row_ptr[r] || sp->row_ptr[r + 1] > p->nnz)
+    for (int64_t r = 0; r < groups; r++) {
+        if (sp->row_ptr[r + 1] < sp->row_ptr[r] || sp->row_ptr[r + 1] > n)
             return corrupt(err, "row pointers go back");
         for (int64_t k = sp->row_ptr[r]; k < sp->row_ptr[r + 1]; k++)
             if (sp->col[k] >= p->cols || (k > sp->row_ptr[r] && sp->col[k] <= sp->col[k - 1]))
@@ -285,12 +307,13 @@ static int read_tensor(struct input *in, struct dp_layer *layer, struct dp_param
         return dp_err_set(err, DP_ECORRUPT, "layer stream: checksum of %s does not match", p->name);
     p->n = h.n;
     p->nnz = h.nnz;
-    if (h.format == FORMAT_CSR) {
-        const uint8_t *col = data + ((size_t)p->rows + 1) * sizeof(int64_t);
+    if (block_rows_of(h.format)) {
+        int64_t block = block_rows_of(h.format);
+        const uint8_t *col = data + row_ptr_bytes(p->rows, block);
 
-        if (read_pattern(p, data, col, err) < 0)
+        if (read_pattern(p, block, data, col, err) < 0)
             return -1;
-        data = col + (size_t)p->nnz * sizeof(uint32_t);
+        data = col + col_bytes(p->nnz, block);
     } else if (h.format == FORMAT_BITMAP) {
         if (read_bitmap(layer->be, p, data, err) < 0)
             return -1;

@@ -55,28 +55,40 @@ static int make_dense(struct dp_backend *be, struct dp_param *to, const uint64_t
     return be->ops->put(be, to->keep, keep, bytes, err);
 }
 
-/* The pattern of what is left; from[k]: where its k-th element lies in p's arrays. */
-static int make_sparse(struct dp_param *to, const struct dp_param *p, const uint64_t *keep, int64_t *from,
-                       struct dp_err *err)
+/* How many of the block's weights are kept. */
+static int64_t count_kept(const uint64_t *keep, int64_t row, int64_t cols, int64_t col, int64_t block)
 {
-    struct dp_sparse *sp = to->sparse = dp_param_sparse_alloc(p->rows, p->cols, to->nnz, err);
+    int64_t n = 0;
+
+    for (int64_t r = row; r < row + block; r++)
+        n += dp_bits_get(keep, r * cols + col);
+    return n;
+}
+
+/* The pattern of what is left; from[k]: where its k-th element lies in p's arrays. */
+static int make_sparse(struct dp_param *to, const struct dp_param *p, const uint64_t *keep, int64_t block,
+                       int64_t *from, struct dp_err *err)
+{
+    struct dp_sparse *sp = to->sparse = dp_param_sparse_alloc(p->rows, p->cols, to->nnz, block, err);
     int64_t at = 0;
 
     if (!sp)
         return -1;
     to->n = to->nnz;
-    for (int64_t r = 0; r < p->rows; r++) {
-        int64_t end = p->sparse ? p->sparse->row_ptr[r + 1] : (r + 1) * p->cols;
+    for (int64_t row = 0; row < p->rows; row += block) {
+        for (int64_t col = 0; col < p->cols; col++) {
+            int64_t n = count_kept(keep, row, p->cols, col, block);
 
-        for (int64_t k = p->sparse ? p->sparse->row_ptr[r] : r * p->cols; k < end; k++) {
-            int64_t col = p->sparse ? p->sparse->col[k] : k - r * p->cols;
-
-            if (!dp_bits_get(keep, r * p->cols + col))
+            if (n == 0)
                 continue;
-            sp->col[at] = (uint32_t)col;
-            from[at++] = k;
+            if (n != block)
+                return dp_err_set(err, DP_EINVAL, "%s: %lld of %lld weights of the block at (%lld, %lld) are to be kept",
+                                  p->name, (long long)n, (long long)block, (long long)row, (long long)col);
+            sp->col[at / block] = (uint32_t)col;
+            for (int64_t r = row; r < row + block; r++)
+                from[at++] = dp_param_find(p, r, col);
         }
-        sp->row_ptr[r + 1] = at;
+        sp->row_ptr[row / block + 1] = at / block;
     }
     return 0;
 }
@@ -104,13 +116,14 @@ static int build(struct dp_layer *layer, struct dp_param *to, const struct dp_pa
     struct dp_backend *be = layer->be;
     const struct dp_train_config *c = layer->config;
     int64_t *from = malloc((size_t)(p->n + 1) * sizeof *from);
+    int64_t block = dp_train_block_rows(c);
     bool sparse = p->sparse || dp_tune_is_sparse(layer->tune, p->rows, p->cols,
-                                                 c->train.batch * c->model.context, to->nnz);
+                                                 c->train.batch * c->model.context, block, to->nnz);
     int rc = -1;
 
     if (!from)
         return dp_err_set(err, DP_ENOMEM, "%s: no memory to prune", p->name);
-    if ((sparse ? make_sparse(to, p, keep, from, err) : make_dense(be, to, keep, from, err)) == 0 &&
+    if ((sparse ? make_sparse(to, p, keep, block, from, err) : make_dense(be, to, keep, from, err)) == 0 &&
         dp_param_alloc(be, to, true, err) == 0 && move_arrays(be, to, p, from, err) == 0)
         rc = 0;
     if (rc == 0 && sparse &&

@@ -11,7 +11,8 @@ int dp_model_tune(const struct dp_train_config *config, struct dp_backend *be, s
         return 0;
     for (uint32_t i = 0; i < n; i++)
         if (spec[i].prunable && dp_tune_add(tune, be, spec[i].rows, spec[i].cols,
-                                            config->train.batch * config->model.context, err) < 0)
+                                            config->train.batch * config->model.context,
+                                            dp_train_block_rows(config), err) < 0)
             return dp_err_prefix(err, "%s", spec[i].name);
     return 0;
 }

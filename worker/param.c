@@ -36,7 +36,8 @@ void dp_param_release(struct dp_backend *be, struct dp_param *p)
     p->sparse = NULL;
 }
 
-struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz, struct dp_err *err)
+struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz, int64_t block_rows,
+                                        struct dp_err *err)
 {
     struct dp_sparse *sp = calloc(1, sizeof *sp);
 
@@ -44,8 +45,9 @@ struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz,
         sp->rows = rows;
         sp->cols = cols;
         sp->nnz = nnz;
-        sp->row_ptr = calloc((size_t)rows + 1, sizeof *sp->row_ptr);
-        sp->col = calloc(nnz ? (size_t)nnz : 1, sizeof *sp->col);
+        sp->block_rows = block_rows;
+        sp->row_ptr = calloc((size_t)(rows / block_rows) + 1, sizeof *sp->row_ptr);
+        sp->col = calloc((size_t)(nnz / block_rows) + 1, sizeof *sp->col);
     }
     if (!sp || !sp->row_ptr || !sp->col) {
         dp_param_sparse_free(NULL, sp);
@@ -66,6 +68,27 @@ void dp_param_sparse_free(struct dp_backend *be, struct dp_sparse *sp)
     free(sp);
 }
 
+int64_t dp_param_find(const struct dp_param *p, int64_t row, int64_t col)
+{
+    const struct dp_sparse *sp = p->sparse;
+    int64_t block, low, high;
+
+    if (!sp)
+        return row * p->cols + col;
+    block = dp_sparse_block(sp);
+    low = sp->row_ptr[row / block];
+    high = sp->row_ptr[row / block + 1];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (sp->col[middle] < col)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < sp->row_ptr[row / block + 1] && sp->col[low] == col ? low * block + row % block : -1;
+}
+
 static void set_all(uint64_t *bits, int64_t n)
 {
     memset(bits, 0xff, dp_bits_words(n) * sizeof *bits);
@@ -83,9 +106,12 @@ uint64_t *dp_param_dup_kept(struct dp_backend *be, const struct dp_param *p, str
         return NULL;
     }
     if (p->sparse) {
-        for (int64_t r = 0; r < p->rows; r++)
-            for (int64_t k = p->sparse->row_ptr[r]; k < p->sparse->row_ptr[r + 1]; k++)
+        for (int64_t r = 0; r < p->rows; r++) {
+            int64_t g = r / dp_sparse_block(p->sparse);
+
+            for (int64_t k = p->sparse->row_ptr[g]; k < p->sparse->row_ptr[g + 1]; k++)
                 dp_bits_set(bits, r * p->cols + p->sparse->col[k]);
+        }
     } else if (!p->keep) {
         set_all(bits, n);
     } else if (be->ops->get(be, bits, p->keep, dp_bits_words(n) * sizeof *bits, err) < 0) {

@@ -14,9 +14,13 @@ int dp_param_alloc(struct dp_backend *be, struct dp_param *p, bool has_moments, 
 /* Free everything and forget it; shape and name stay. */
 void dp_param_release(struct dp_backend *be, struct dp_param *p);
 
-/* An unprepared CSR pattern with room for nnz columns. */
-struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz, struct dp_err *err);
+/* An unprepared CSR pattern with room for the columns of nnz weights in blocks of block_rows. */
+struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz, int64_t block_rows,
+                                        struct dp_err *err);
 void dp_param_sparse_free(struct dp_backend *be, struct dp_sparse *sp); /* with its plan; NULL is fine */
+
+/* Where weight (row, col) lies in p's arrays; -1: it is not stored. */
+int64_t dp_param_find(const struct dp_param *p, int64_t row, int64_t col);
 
 /* Elements kept, as a bitmap over the dense matrix that the caller frees. */
 uint64_t *dp_param_dup_kept(struct dp_backend *be, const struct dp_param *p, struct dp_err *err);

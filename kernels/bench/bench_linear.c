@@ -18,8 +18,11 @@
 #include "kernels/bench/bench.h"
 #include "kernels/probe.h"
 
-#define N_SPARSITIES 6
-static const double sparsities[N_SPARSITIES] = {0.0, 0.5, 0.7, 0.8, 0.9, 0.95};
+#define N_PATTERNS 9
+#define N_SINGLE 6 /* of them, single weights */
+static const struct dp_probe_pattern patterns[N_PATTERNS] = {{0.0, 1, NULL}, {0.5, 1, NULL},  {0.7, 1, NULL},
+                                                             {0.8, 1, NULL}, {0.9, 1, NULL},  {0.95, 1, NULL},
+                                                             {0.5, 4, NULL}, {0.9, 4, NULL},  {0.95, 4, NULL}};
 static const char *const op_names[DP_PROBE_N_OPS] = {"forward", "dx", "dw"};
 
 #define MAX_SHAPES 16
@@ -39,10 +42,11 @@ struct options {
     struct shape shape[MAX_SHAPES];
 };
 
-/* Medians and spreads of one shape; row 0 is dense, row 1 + i sparsities[i]. */
+/* Medians and spreads of one shape; row 0 is dense, row 1 + i patterns[i]. */
 struct result {
-    double ns[N_SPARSITIES + 1][DP_PROBE_N_OPS], spread;
-    double density[N_SPARSITIES], plan_bytes[N_SPARSITIES];
+    double ns[N_PATTERNS + 1][DP_PROBE_N_OPS], spread;
+    double density[N_PATTERNS], plan_bytes[N_PATTERNS];
+    int n_rows; /* blocks of four rows do not fit every shape */
 };
 
 static double summarise(double *samples, int rounds, double *spread)
@@ -57,14 +61,16 @@ static double summarise(double *samples, int rounds, double *spread)
 static int measure(struct dp_backend *be, const struct shape *s, const struct options *o, struct result *r,
                    struct dp_err *err)
 {
-    static double samples[N_SPARSITIES + 1][DP_PROBE_N_OPS][DP_BENCH_MAX_ROUNDS];
-    struct dp_probe *p = dp_probe_create(be, s->c_out, s->c_in, s->n, sparsities, N_SPARSITIES, o->order, err);
+    static double samples[N_PATTERNS + 1][DP_PROBE_N_OPS][DP_BENCH_MAX_ROUNDS];
+    struct dp_probe *p;
     int rc = -1;
 
+    r->n_rows = 1 + (s->c_out % 4 ? N_SINGLE : N_PATTERNS);
+    p = dp_probe_create(be, s->c_out, s->c_in, s->n, patterns, r->n_rows - 1, o->order, err);
     if (!p)
         return -1;
     for (int round = -1; round < o->rounds; round++) /* round -1 warms up */
-        for (int row = 0; row <= N_SPARSITIES; row++) {
+        for (int row = 0; row < r->n_rows; row++) {
             double ns[DP_PROBE_N_OPS];
 
             if (dp_probe_time(p, row - 1, ns, err) < 0)
@@ -73,10 +79,10 @@ static int measure(struct dp_backend *be, const struct shape *s, const struct op
                 samples[row][op][round] = ns[op];
         }
     r->spread = 0.0;
-    for (int row = 0; row <= N_SPARSITIES; row++)
+    for (int row = 0; row < r->n_rows; row++)
         for (int op = 0; op < DP_PROBE_N_OPS; op++)
             r->ns[row][op] = summarise(samples[row][op], o->rounds, &r->spread);
-    for (int i = 0; i < N_SPARSITIES; i++) {
+    for (int i = 0; i < r->n_rows - 1; i++) {
         r->density[i] = (double)dp_probe_nnz(p, i) / ((double)s->c_out * (double)s->c_in);
         r->plan_bytes[i] = (double)dp_probe_plan_bytes(p, i);
     }
@@ -98,11 +104,11 @@ static void print_table(const struct shape *s, const struct result *r, int round
     printf("\nw (%lld, %lld), %lld tokens; dense %.0f GFLOP/s; median of %d, spread up to %.0f %%\n",
            (long long)s->c_out, (long long)s->c_in, (long long)s->n, 3.0 * gflop / (total(r->ns[0]) * 1e-9),
            rounds, r->spread * 100.0);
-    printf("  zeros   forward ms (x)      dx ms (x)       dw ms (x)      all x   plan MB\n");
-    printf("  dense  %8.3f        %8.3f        %8.3f\n", r->ns[0][0] * 1e-6, r->ns[0][1] * 1e-6,
+    printf("    zeros   forward ms (x)      dx ms (x)       dw ms (x)      all x   plan MB\n");
+    printf("    dense  %8.3f        %8.3f        %8.3f\n", r->ns[0][0] * 1e-6, r->ns[0][1] * 1e-6,
            r->ns[0][2] * 1e-6);
-    for (int i = 0; i < N_SPARSITIES; i++) {
-        printf("  %3.0f %%", sparsities[i] * 100.0);
+    for (int i = 0; i < r->n_rows - 1; i++) {
+        printf("%s %3.0f %%", patterns[i].block_rows > 1 ? "4x1" : "   ", patterns[i].sparsity * 100.0);
         for (int op = 0; op < DP_PROBE_N_OPS; op++)
             printf("  %8.3f (%5.2f)", r->ns[i + 1][op] * 1e-6, r->ns[0][op] / r->ns[i + 1][op]);
         printf("  %6.2f  %7.2f\n", total(r->ns[0]) / total(r->ns[i + 1]), r->plan_bytes[i] * 1e-6);
@@ -113,7 +119,7 @@ static json_t *shape_json(const struct shape *s, const struct result *r)
 {
     json_t *rows = json_array();
 
-    for (int row = 0; row <= N_SPARSITIES; row++) {
+    for (int row = 0; row < r->n_rows; row++) {
         json_t *line = json_object();
 
         if (row == 0)
@@ -121,7 +127,8 @@ static json_t *shape_json(const struct shape *s, const struct result *r)
         else
             json_object_set_new(line, "kind", json_string("sparse"));
         if (row > 0) {
-            json_object_set_new(line, "sparsity", json_real(sparsities[row - 1]));
+            json_object_set_new(line, "sparsity", json_real(patterns[row - 1].sparsity));
+            json_object_set_new(line, "block_rows", json_integer(patterns[row - 1].block_rows));
             json_object_set_new(line, "density", json_real(r->density[row - 1]));
             json_object_set_new(line, "plan_bytes", json_real(r->plan_bytes[row - 1]));
             json_object_set_new(line, "speedup", json_real(total(r->ns[0]) / total(r->ns[row])));

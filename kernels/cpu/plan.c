@@ -23,6 +23,22 @@ static int64_t choose_block(int64_t rows, int64_t cols, int64_t nnz)
     return density >= 0.035 ? 192 : 384;
 }
 
+/* In units of pieces: rows of d, rows of a chunk; and weights of an entry. */
+static int64_t piece_rows(const struct dp_plan_dir *d)
+{
+    return d->rows / d->row_width;
+}
+
+static int64_t chunk_rows(const struct dp_plan_dir *d)
+{
+    return DP_PLAN_CHUNK / d->row_width;
+}
+
+static int64_t width(const struct dp_plan_dir *d)
+{
+    return d->row_width * d->col_width;
+}
+
 /* calloc that counts. */
 static void *plan_alloc(struct dp_plan *plan, size_t n, size_t size)
 {
@@ -80,15 +96,15 @@ static void count_rows(struct build *b, int64_t r0, int64_t n_rows, int64_t c1)
 static uint32_t list_pieces(struct dp_plan_dir *d, struct build *b, int64_t chunk, int64_t block,
                             uint32_t n_pieces)
 {
-    int64_t r0 = chunk * DP_PLAN_CHUNK;
-    int64_t n_rows = d->rows - r0 < DP_PLAN_CHUNK ? d->rows - r0 : DP_PLAN_CHUNK;
+    int64_t r0 = chunk * chunk_rows(d), entries = d->block / d->col_width;
+    int64_t n_rows = piece_rows(d) - r0 < chunk_rows(d) ? piece_rows(d) - r0 : chunk_rows(d);
     bool skip_empty = block > 0;
     uint32_t at = n_pieces;
 
-    count_rows(b, r0, n_rows, (block + 1) * d->block);
+    count_rows(b, r0, n_rows, (block + 1) * entries);
     if (skip_empty)
         b->slot[0] = 0;
-    for (int64_t k = 0; k <= d->block; k++) {
+    for (int64_t k = 0; k <= entries; k++) {
         uint32_t n = b->slot[k];
 
         b->slot[k] = at;
@@ -104,7 +120,7 @@ static uint32_t list_pieces(struct dp_plan_dir *d, struct build *b, int64_t chun
     return at;
 }
 
-/* Offsets of pieces [from, to), whose block starts at column c0, from nonzero `at` of the walk on. */
+/* Offsets of pieces [from, to), whose block starts at entry c0 of a row, from entry `at` of the walk on. */
 static uint32_t write_offsets(struct dp_plan_dir *d, const struct build *b, uint32_t from, uint32_t to,
                               int64_t c0, uint32_t at)
 {
@@ -114,23 +130,23 @@ static uint32_t write_offsets(struct dp_plan_dir *d, const struct build *b, uint
         if (b->starts_in_walk)
             d->piece[e].start = at;
         for (uint32_t j = 0; j < d->piece[e].count; j++)
-            d->offset[at++] = (uint16_t)((b->index[start + j] - c0) * 32);
+            d->offset[at++] = (uint16_t)((b->index[start + j] - c0) * d->col_width * 32);
     }
     return at;
 }
 
 /* An upper bound of the number of pieces. */
-static size_t max_pieces(const struct dp_plan_dir *d, int64_t nnz)
+static size_t max_pieces(const struct dp_plan_dir *d, int64_t entries)
 {
-    size_t all = (size_t)d->rows * (size_t)d->n_blocks;
-    size_t filled = (size_t)d->rows + (size_t)nnz;
+    size_t all = (size_t)piece_rows(d) * (size_t)d->n_blocks;
+    size_t filled = (size_t)piece_rows(d) + (size_t)entries;
 
     return all < filled ? all : filled;
 }
 
-/* d: rows and cols are set. */
+/* d: rows, cols and widths are set. */
 static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t *ptr,
-                     const uint32_t *index, int64_t nnz, bool starts_in_walk)
+                     const uint32_t *index, int64_t entries, bool starts_in_walk)
 {
     struct build *b = calloc(1, sizeof *b);
     uint32_t n_pieces = 0, n_offsets = 0;
@@ -138,24 +154,26 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
     size_t cap;
     int rc = -1;
 
-    d->block = choose_block(d->rows, d->cols, nnz);
+    d->block = choose_block(d->rows, d->cols, entries * width(d));
+    if (d->row_width > 1)
+        d->block = d->block * 3 / 2; /* a column of x is loaded once for four rows */
     d->n_blocks = (d->cols + d->block - 1) / d->block;
     d->n_chunks = (d->rows + DP_PLAN_CHUNK - 1) / DP_PLAN_CHUNK;
-    cap = max_pieces(d, nnz);
+    cap = max_pieces(d, entries);
     d->first = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first);
     d->first_offset = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first_offset);
-    d->values = plan_alloc(plan, (size_t)nnz, sizeof *d->values);
-    d->offset = plan_alloc(plan, (size_t)nnz, sizeof *d->offset);
+    d->values = plan_alloc(plan, (size_t)(entries * width(d)), sizeof *d->values);
+    d->offset = plan_alloc(plan, (size_t)entries, sizeof *d->offset);
     d->piece = calloc(cap + DP_PLAN_SPARE, sizeof *d->piece);
     if (!b || !d->first || !d->first_offset || !d->values || !d->offset || !d->piece)
         goto out;
     b->ptr = ptr;
     b->index = index;
     b->starts_in_walk = starts_in_walk;
-    b->next = calloc((size_t)d->rows, sizeof *b->next);
+    b->next = calloc((size_t)piece_rows(d), sizeof *b->next);
     if (!b->next)
         goto out;
-    memcpy(b->next, ptr, (size_t)d->rows * sizeof *b->next);
+    memcpy(b->next, ptr, (size_t)piece_rows(d) * sizeof *b->next);
     for (int64_t c = 0; c < d->n_chunks; c++)
         for (int64_t k = 0; k < d->n_blocks; k++) {
             uint32_t from = n_pieces;
@@ -163,7 +181,7 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
             d->first[c * d->n_blocks + k] = from;
             d->first_offset[c * d->n_blocks + k] = n_offsets;
             n_pieces = list_pieces(d, b, c, k, from);
-            n_offsets = write_offsets(d, b, from, n_pieces, k * d->block, n_offsets);
+            n_offsets = write_offsets(d, b, from, n_pieces, k * d->block / d->col_width, n_offsets);
         }
     d->first[d->n_chunks * d->n_blocks] = n_pieces;
     d->first_offset[d->n_chunks * d->n_blocks] = n_offsets;
@@ -179,20 +197,32 @@ out:
     return rc;
 }
 
+/* Rows of sp's CSR, and entries of it. */
+static int64_t groups(const struct dp_sparse *sp)
+{
+    return sp->rows / dp_sparse_block(sp);
+}
+
+static int64_t entries_of(const struct dp_sparse *sp)
+{
+    return sp->nnz / dp_sparse_block(sp);
+}
+
 /* The pattern of w^T in CSR: ptr [cols + 1], zeroed, is filled; returns the column indexes (the caller
  * frees), NULL when memory is exhausted. */
 static uint32_t *transpose(struct dp_plan *plan, const struct dp_sparse *sp, uint32_t *ptr)
 {
-    uint32_t *row_of = calloc(sp->nnz ? (size_t)sp->nnz : 1, sizeof *row_of);
+    int64_t n = entries_of(sp);
+    uint32_t *row_of = calloc(n ? (size_t)n : 1, sizeof *row_of);
 
     if (!row_of)
         return NULL;
-    for (int64_t p = 0; p < sp->nnz; p++)
+    for (int64_t p = 0; p < n; p++)
         ptr[sp->col[p] + 1]++;
     for (int64_t c = 0; c < sp->cols; c++)
         ptr[c + 1] += ptr[c];
     memcpy(plan->cursor, ptr, (size_t)sp->cols * sizeof *plan->cursor);
-    for (int64_t r = 0; r < sp->rows; r++)
+    for (int64_t r = 0; r < groups(sp); r++)
         for (int64_t p = sp->row_ptr[r]; p < sp->row_ptr[r + 1]; p++)
             row_of[plan->cursor[sp->col[p]]++] = (uint32_t)r;
     return row_of;
@@ -204,25 +234,31 @@ static int check_pattern(const struct dp_sparse *sp, struct dp_err *err)
         sp->nnz >= UINT32_MAX)
         return dp_err_set(err, DP_EINVAL, "sparse matrix (%lld, %lld) with %lld nonzeros: out of range",
                           (long long)sp->rows, (long long)sp->cols, (long long)sp->nnz);
-    if (sp->row_ptr[0] != 0 || sp->row_ptr[sp->rows] != sp->nnz)
+    if (sp->block_rows != 0 && sp->block_rows != 1 && sp->block_rows != 4)
+        return dp_err_set(err, DP_EINVAL, "sparse matrix: blocks of %lld rows, there are 1 and 4",
+                          (long long)sp->block_rows);
+    if (sp->rows % dp_sparse_block(sp) || sp->nnz % dp_sparse_block(sp))
+        return dp_err_set(err, DP_EINVAL, "sparse matrix: %lld rows, %lld nonzeros are no whole blocks of %lld",
+                          (long long)sp->rows, (long long)sp->nnz, (long long)sp->block_rows);
+    if (sp->row_ptr[0] != 0 || sp->row_ptr[groups(sp)] != entries_of(sp))
         return dp_err_set(err, DP_EINVAL, "sparse matrix: row pointers do not span the %lld nonzeros",
                           (long long)sp->nnz);
-    for (int64_t r = 0; r < sp->rows; r++)
-        if (sp->row_ptr[r + 1] < sp->row_ptr[r] || sp->row_ptr[r + 1] > sp->nnz)
+    for (int64_t r = 0; r < groups(sp); r++)
+        if (sp->row_ptr[r + 1] < sp->row_ptr[r] || sp->row_ptr[r + 1] > entries_of(sp))
             return dp_err_set(err, DP_EINVAL, "sparse matrix: row pointer %lld falls or leaves the matrix",
                               (long long)r + 1);
-    for (int64_t r = 0; r < sp->rows; r++)
+    for (int64_t r = 0; r < groups(sp); r++)
         for (int64_t p = sp->row_ptr[r]; p < sp->row_ptr[r + 1]; p++)
             if (sp->col[p] >= sp->cols || (p > sp->row_ptr[r] && sp->col[p] <= sp->col[p - 1]))
                 return dp_err_set(err, DP_EINVAL, "sparse matrix: column %u in row %lld is out of order",
-                                  sp->col[p], (long long)r);
+                                  sp->col[p], (long long)(r * dp_sparse_block(sp)));
     return 0;
 }
 
 static struct dp_plan *plan_create(const struct dp_sparse *sp)
 {
     struct dp_plan *plan = calloc(1, sizeof *plan);
-    uint32_t *ptr = calloc((size_t)sp->rows + 1, sizeof *ptr), *row_of = NULL;
+    uint32_t *ptr = calloc((size_t)groups(sp) + 1, sizeof *ptr), *row_of = NULL;
     uint32_t *col_ptr = calloc((size_t)sp->cols + 1, sizeof *col_ptr);
     bool built = false;
 
@@ -231,14 +267,16 @@ static struct dp_plan *plan_create(const struct dp_sparse *sp)
     plan->bytes = sizeof *plan;
     plan->fwd.rows = plan->bwd.cols = sp->rows;
     plan->fwd.cols = plan->bwd.rows = sp->cols;
+    plan->fwd.row_width = plan->bwd.col_width = dp_sparse_block(sp);
+    plan->fwd.col_width = plan->bwd.row_width = 1;
     plan->cursor = plan_alloc(plan, (size_t)sp->cols, sizeof *plan->cursor);
     if (!plan->cursor)
         goto out;
     row_of = transpose(plan, sp, col_ptr);
-    for (int64_t r = 0; r <= sp->rows; r++)
+    for (int64_t r = 0; r <= groups(sp); r++)
         ptr[r] = (uint32_t)sp->row_ptr[r];
-    built = row_of && dir_build(plan, &plan->fwd, ptr, sp->col, sp->nnz, false) == 0 &&
-            dir_build(plan, &plan->bwd, col_ptr, row_of, sp->nnz, true) == 0;
+    built = row_of && dir_build(plan, &plan->fwd, ptr, sp->col, entries_of(sp), false) == 0 &&
+            dir_build(plan, &plan->bwd, col_ptr, row_of, entries_of(sp), true) == 0;
 out:
     free(ptr);
     free(col_ptr);
@@ -280,7 +318,7 @@ static void set_cursors(struct dp_plan *plan, int64_t b)
         int64_t at = c * d->n_blocks + b;
 
         for (uint32_t e = d->first[at]; e < d->first[at + 1]; e++)
-            plan->cursor[c * DP_PLAN_CHUNK + d->piece[e].row] = d->piece[e].start;
+            plan->cursor[c * chunk_rows(d) + d->piece[e].row] = d->piece[e].start;
     }
 }
 
@@ -291,10 +329,31 @@ static void refresh_forward(const struct dp_plan_dir *d, const float *w)
     float *to = d->values;
 
     for (const struct dp_plan_piece *e = d->piece; e < end; e++) {
-        __builtin_prefetch(w + e[DP_PLAN_SPARE].start);
-        for (uint32_t j = 0; j < e->count; j++)
-            *to++ = w[e->start + j];
+        const float *from = w + e->start * width(d);
+        int64_t n = e->count * width(d);
+
+        __builtin_prefetch(w + e[DP_PLAN_SPARE].start * width(d));
+        for (int64_t j = 0; j < n; j++)
+            *to++ = from[j];
     }
+}
+
+/* The rows of w that block b of w^T holds, in CSR order. */
+static void refresh_backward(const struct dp_sparse *sp, const float *w, int64_t b)
+{
+    struct dp_plan *plan = sp->plan;
+    int64_t per_block = plan->bwd.block / plan->bwd.col_width, r0 = b * per_block;
+    int64_t r1 = r0 + per_block < groups(sp) ? r0 + per_block : groups(sp);
+    float *values = plan->bwd.values;
+
+    set_cursors(plan, b);
+    if (dp_sparse_block(sp) == 1) {
+        for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
+            values[plan->cursor[sp->col[p]]++] = w[p];
+        return;
+    }
+    for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
+        memcpy(values + 4 * (size_t)plan->cursor[sp->col[p]]++, w + 4 * p, 4 * sizeof *w);
 }
 
 int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const float *w, struct dp_err *err)
@@ -305,14 +364,8 @@ int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const flo
     if (!plan)
         return dp_err_set(err, DP_EINVAL, "sparse_refresh before sparse_prepare");
     refresh_forward(&plan->fwd, w);
-    for (int64_t b = 0; b < plan->bwd.n_blocks; b++) {
-        int64_t r0 = b * plan->bwd.block;
-        int64_t r1 = r0 + plan->bwd.block < sp->rows ? r0 + plan->bwd.block : sp->rows;
-
-        set_cursors(plan, b);
-        for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
-            plan->bwd.values[plan->cursor[sp->col[p]]++] = w[p];
-    }
+    for (int64_t b = 0; b < plan->bwd.n_blocks; b++)
+        refresh_backward(sp, w, b);
     return 0;
 }
 

@@ -1,9 +1,11 @@
-/* Weight gradient with an unstructured sparse w (SDDMM): dw += dy^T x at the nonzeros only.
+/* Weight gradient with a sparse w (SDDMM): dw += dy^T x at the nonzeros only.
  *
  * A piece of a row (plan.h) keeps the dy of its row in registers, 64 tokens, or with AVX-512 128 tokens of
  * two tiles; each nonzero is their product with one column of x, summed over the lanes. Summing lanes goes
  * to the ports that multiply, so two tiles are multiplied before it and eight nonzeros (AVX-512) are summed
  * together: 2.9 instructions beside 8 multiplies.
+ * Blocks of 4 x 1: two columns of x meet the dy of four rows, so that 8 multiplies take 6 loads, and dy needs
+ * no registers of its own.
  * Each element of dw adds up its tiles in order, by twos from token 0 on, whatever the orders and threads.
  */
 #include "kernels/cpu/ops.h"
@@ -138,7 +140,73 @@ static inline __attribute__((always_inline)) void add_piece(const struct step *s
     add_first(g + j, sum4(lanes), count - j);
 }
 
-static inline __attribute__((always_inline)) void run_step(const struct step *s, const int tiles)
+#define QUAD_TILES (VW == 16 ? 2 : 1) /* of a piece of four rows at once */
+
+/* s[4 c + r] = lanes of dy row r * column c of x, for n columns and four rows. */
+static inline __attribute__((always_inline)) void multiply_quads(vf *s, const float *dy, int64_t next_dy,
+                                                                 const float *const x[], int64_t next_x,
+                                                                 const int n, const int tiles)
+{
+    const int per_tile = DP_TILE / VW;
+
+    DP_UNROLL
+    for (int i = 0; i < tiles * per_tile; i++) {
+        const float *rows = dy + i / per_tile * next_dy + i % per_tile * VW;
+        vf in[2];
+
+        DP_UNROLL
+        for (int c = 0; c < n; c++)
+            in[c] = vf_load(x[c] + i / per_tile * next_x + i % per_tile * VW);
+        DP_UNROLL
+        for (int r = 0; r < 4; r++) {
+            vf d = vf_load(rows + r * DP_TILE);
+
+            DP_UNROLL
+            for (int c = 0; c < n; c++)
+                s[4 * c + r] = i == 0 ? d * in[c] : s[4 * c + r] + d * in[c];
+        }
+    }
+}
+
+/* A piece of four rows with `count` blocks: g += */
+static inline __attribute__((always_inline)) void add_quads(const struct step *s, float *g, int64_t channel,
+                                                            int64_t count, const uint16_t *offset, const int tiles)
+{
+    const float *dy = s->dy + channel * DP_TILE;
+    const float *x[2];
+    vf lanes[8];
+    int64_t j = 0;
+
+    for (; j + 2 <= count; j += 2) {
+        x[0] = (const float *)((const char *)s->x + (size_t)offset[j] * 8);
+        x[1] = (const float *)((const char *)s->x + (size_t)offset[j + 1] * 8);
+        multiply_quads(lanes, dy, s->next_dy, x, s->next_x, 2, tiles);
+#if VW == 16
+        add_sum8(g + 4 * j, lanes);
+#else
+        *(v4_any *)(g + 4 * j) += sum4(lanes);
+        *(v4_any *)(g + 4 * j + 4) += sum4(lanes + 4);
+#endif
+    }
+    if (j < count) {
+        x[0] = (const float *)((const char *)s->x + (size_t)offset[j] * 8);
+        multiply_quads(lanes, dy, s->next_dy, x, s->next_x, 1, tiles);
+        *(v4_any *)(g + 4 * j) += sum4(lanes);
+    }
+}
+
+static inline __attribute__((always_inline)) void run_quads(const struct step *s, const int tiles)
+{
+    const struct dp_plan_piece *e = s->d->piece + s->d->first[s->at], *end = s->d->piece + s->d->first[s->at + 1];
+    const uint16_t *offset = s->d->offset + s->d->first_offset[s->at];
+
+    for (; e < end; offset += e->count, e++) {
+        __builtin_prefetch(s->dw + e[AHEAD].start * (int64_t)4, 1);
+        add_quads(s, s->dw + e->start * (int64_t)4, e->row * (int64_t)4, e->count, offset, tiles);
+    }
+}
+
+static inline __attribute__((always_inline)) void run_rows(const struct step *s, const int tiles)
 {
     const struct dp_plan_piece *e = s->d->piece + s->d->first[s->at], *end = s->d->piece + s->d->first[s->at + 1];
     const uint16_t *offset = s->d->offset + s->d->first_offset[s->at];
@@ -166,21 +234,22 @@ static int gradient_task(void *arg, int64_t i, int thread, struct dp_err *err)
     const struct dp_plan_dir *d = f->d;
     int64_t c = i / d->n_blocks, b = i % d->n_blocks;
     struct step s = {.d = d, .at = i, .next_dy = d->rows * DP_TILE, .next_x = d->cols * DP_TILE, .dw = f->dw};
-    int64_t t = 0;
+    int64_t max_tiles = d->row_width == 4 ? QUAD_TILES : MAX_TILES, t = 0;
 
     (void)thread;
     (void)err;
     s.dy = f->dy + c * DP_PLAN_CHUNK * DP_TILE;
     s.x = f->x + b * d->block * DP_TILE;
-    for (; MAX_TILES == 2 && t + 2 <= f->tiles; t += 2) {
-        run_step(&s, MAX_TILES);
-        s.dy += 2 * s.next_dy;
-        s.x += 2 * s.next_x;
-    }
-    for (; t < f->tiles; t++) {
-        run_step(&s, 1);
-        s.dy += s.next_dy;
-        s.x += s.next_x;
+    while (t < f->tiles) {
+        int64_t tiles = f->tiles - t >= 2 ? max_tiles : 1;
+
+        if (d->row_width == 4)
+            tiles == 2 ? run_quads(&s, QUAD_TILES) : run_quads(&s, 1);
+        else
+            tiles == 2 ? run_rows(&s, MAX_TILES) : run_rows(&s, 1);
+        s.dy += tiles * s.next_dy;
+        s.x += tiles * s.next_x;
+        t += tiles;
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Forward and input gradient with an unstructured sparse w: only the nonzeros are touched.
+/* Forward and input gradient with a sparse w: only the nonzeros are touched.
  *
  * One piece of a row (plan.h) holds the 64 sums of a token tile in registers and adds one fused multiply
  * per nonzero and register; x comes straight from the tile. So a multiply needs a load of its own, and
@@ -9,6 +9,9 @@
  * With AVX-512 a tile is four registers, and four sums in flight are not enough where a multiply takes
  * four cycles and two begin in each: two pieces of equal count are done together. A sum adds up its row's
  * nonzeros from left to right whatever the version, the orders or the threads.
+ *
+ * Blocks of 4 x 1: forward, a column of x is loaded once for the sums of four rows, so the multiplies are the
+ * limit; backward, four columns of dy follow each other, and one offset serves them.
  * Measured numbers: `make bench`, doc/kernels.md.
  */
 #include "kernels/cpu/epilogue.h"
@@ -33,37 +36,48 @@ struct step {
     const float *bias, *start; /* (rows), and like y; NULL: 0 */
 };
 
-static inline __attribute__((always_inline)) void start_sums(vf acc[N_ACC], const struct step *s, int64_t row,
-                                                             int span)
+/* What n registers of sums of a channel begin with; at: of the first one in y. */
+static inline __attribute__((always_inline)) void start_sums(vf *acc, const int n, const struct step *s,
+                                                             int64_t channel, int64_t at)
 {
     const float *from = s->is_first ? s->start : s->y;
-    vf bias = s->is_first && s->bias ? vf_set1(s->bias[row]) : (vf){0};
+    vf bias = s->is_first && s->bias ? vf_set1(s->bias[channel]) : (vf){0};
 
     DP_UNROLL
-    for (int i = 0; i < N_ACC; i++)
-        acc[i] = from ? vf_load(from + row * DP_TILE + span + i * VW) : bias;
+    for (int i = 0; i < n; i++)
+        acc[i] = from ? vf_load(from + at + i * VW) : bias;
     if (!s->is_first || !from)
         return;
     DP_UNROLL
-    for (int i = 0; i < N_ACC; i++)
+    for (int i = 0; i < n; i++)
         acc[i] += bias;
 }
 
-static inline __attribute__((always_inline)) void add_column(vf acc[N_ACC], const float *x, uint16_t offset,
-                                                             float value)
+static inline const float *column(const float *x, uint16_t offset)
 {
-    const float *in = (const float *)((const char *)x + (size_t)offset * 8);
-    vf w = vf_set1(value);
+    return (const float *)((const char *)x + (size_t)offset * 8);
+}
+
+/* An entry of `width` neighbouring columns. */
+static inline __attribute__((always_inline)) void add_entry(vf acc[N_ACC], const float *x, uint16_t offset,
+                                                            const float *values, const int width)
+{
+    const float *in = column(x, offset);
 
     DP_UNROLL
-    for (int i = 0; i < N_ACC; i++)
-        acc[i] += w * vf_load(in + i * VW);
+    for (int c = 0; c < width; c++) {
+        vf w = vf_set1(values[c]);
+
+        DP_UNROLL
+        for (int i = 0; i < N_ACC; i++)
+            acc[i] += w * vf_load(in + c * DP_TILE + i * VW);
+    }
 }
 
 /* `rows` pieces of equal count, one behind the other. */
 static inline __attribute__((always_inline)) void add_pieces(const struct step *s, const struct dp_plan_piece *e,
                                                              const uint16_t *offset, const float *values,
-                                                             const int rows)
+                                                             const int rows, const int width)
 {
     const int64_t count = e->count;
 
@@ -74,8 +88,8 @@ static inline __attribute__((always_inline)) void add_pieces(const struct step *
 
         DP_UNROLL
         for (int r = 0; r < rows; r++)
-            start_sums(acc[r], s, e[r].row, span);
-        for (; j + 4 <= count; j += 4) {
+            start_sums(acc[r], N_ACC, s, e[r].row, (int64_t)e[r].row * DP_TILE + span);
+        for (; width == 1 && j + 4 <= count; j += 4) {
             uint64_t four[TOGETHER];
 
             DP_UNROLL
@@ -85,13 +99,13 @@ static inline __attribute__((always_inline)) void add_pieces(const struct step *
             for (int u = 0; u < 4; u++) {
                 DP_UNROLL
                 for (int r = 0; r < rows; r++)
-                    add_column(acc[r], x, (uint16_t)(four[r] >> 16 * u), values[r * count + j + u]);
+                    add_entry(acc[r], x, (uint16_t)(four[r] >> 16 * u), values + r * count + j + u, 1);
             }
         }
         for (; j < count; j++) {
             DP_UNROLL
             for (int r = 0; r < rows; r++)
-                add_column(acc[r], x, offset[r * count + j], values[r * count + j]);
+                add_entry(acc[r], x, offset[r * count + j], values + (r * count + j) * width, width);
         }
         DP_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -102,23 +116,82 @@ static inline __attribute__((always_inline)) void add_pieces(const struct step *
     }
 }
 
-static void run_step(const struct step *s)
+static inline __attribute__((always_inline)) void run_rows(const struct step *s, const int width)
 {
     const struct dp_plan_piece *e = s->d->piece + s->d->first[s->at], *end = s->d->piece + s->d->first[s->at + 1];
     const uint16_t *offset = s->d->offset + s->d->first_offset[s->at];
-    const float *values = s->d->values + s->d->first_offset[s->at];
+    const float *values = s->d->values + (int64_t)s->d->first_offset[s->at] * width;
     int64_t count;
 
-    for (; e < end; offset += count, values += count) {
+    for (; e < end; offset += count, values += count * width) {
         count = e->count;
         if (TOGETHER == 2 && e + 1 < end && e[1].count == count) {
-            add_pieces(s, e, offset, values, TOGETHER);
+            add_pieces(s, e, offset, values, TOGETHER, width);
             e += TOGETHER;
             count *= TOGETHER;
         } else {
-            add_pieces(s, e++, offset, values, 1);
+            add_pieces(s, e++, offset, values, 1, width);
         }
     }
+}
+
+#define QUAD_ACC (VW == 16 ? 4 : 2) /* registers of sums for each of four rows */
+#define QUAD_SPAN (QUAD_ACC * VW)
+
+/* A piece of four rows. */
+static inline __attribute__((always_inline)) void add_quad(const struct step *s, int64_t channel, int64_t count,
+                                                           const uint16_t *offset, const float *values)
+{
+    for (int span = 0; span < DP_TILE; span += QUAD_SPAN) {
+        int64_t at = channel * DP_TILE + span;
+        vf acc[4][QUAD_ACC];
+
+        DP_UNROLL
+        for (int r = 0; r < 4; r++)
+            start_sums(acc[r], QUAD_ACC, s, channel + r, at + r * DP_TILE);
+        for (int64_t j = 0; j < count; j++) {
+            const float *in = column(s->x + span, offset[j]);
+            vf x[QUAD_ACC];
+
+            DP_UNROLL
+            for (int i = 0; i < QUAD_ACC; i++)
+                x[i] = vf_load(in + i * VW);
+            DP_UNROLL
+            for (int r = 0; r < 4; r++) {
+                vf w = vf_set1(values[4 * j + r]);
+
+                DP_UNROLL
+                for (int i = 0; i < QUAD_ACC; i++)
+                    acc[r][i] += w * x[i];
+            }
+        }
+        DP_UNROLL
+        for (int r = 0; r < 4; r++) {
+            DP_UNROLL
+            for (int i = 0; i < QUAD_ACC; i++)
+                vf_store(s->y + at + r * DP_TILE + i * VW, acc[r][i]);
+        }
+    }
+}
+
+static void run_quads(const struct step *s)
+{
+    const struct dp_plan_piece *e = s->d->piece + s->d->first[s->at], *end = s->d->piece + s->d->first[s->at + 1];
+    const uint16_t *offset = s->d->offset + s->d->first_offset[s->at];
+    const float *values = s->d->values + (int64_t)s->d->first_offset[s->at] * 4;
+
+    for (; e < end; offset += e->count, values += e->count * (int64_t)4, e++)
+        add_quad(s, e->row * (int64_t)4, e->count, offset, values);
+}
+
+static void run_step(const struct step *s)
+{
+    if (s->d->row_width == 4)
+        run_quads(s);
+    else if (s->d->col_width == 4)
+        run_rows(s, 4);
+    else
+        run_rows(s, 1);
 }
 
 #define SUMS ((int64_t)DP_PLAN_CHUNK * DP_TILE) /* of a task */

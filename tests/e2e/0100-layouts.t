@@ -80,6 +80,22 @@ for head in false true; do
     train 3 "gpipe-$head" model.tied_head=$head pipeline.schedule=gpipe
     same "gpipe-$head" "one-$head" "$name: GPipe on 3 workers, the same losses"
 done
+# Blocks of 4 x 1, sparse from 50 % zeros on whatever this machine would measure.
+entries=$(for shape in "192 64" "64 64" "256 64" "64 256"; do
+    printf '%s{"c_out": %d, "c_in": %d, "n": 64, "crossover": 0.5, "block_rows": 4}' "$comma" $shape
+    comma=", "
+done)
+echo "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": [$entries]}" >"$dir/tune-4x1.json"
+blocks="prune.granularity=4x1 output.tune=$dir/tune-4x1.json"
+for n in 1 2 4; do
+    # shellcheck disable=SC2086 # two options
+    train "$n" "blocks-$n" $blocks
+    same "blocks-$n" blocks-1 "4x1 blocks: $n workers, the same loss in every step"
+done
+is "$(losses blocks-1 | awk '$1 == 25 { print ($4 > 0.7999 && $4 < 0.8001) }')" 1 "4x1 blocks: sparsity 0.8 is reached"
+train 2 blocks-threads prune.granularity=4x1 output.tune="$dir/tune-4x1.json" pipeline.threads=2
+same blocks-threads blocks-1 "4x1 blocks: two threads a worker, the same losses"
+
 train 8 "n8" model.tied_head=true
 same n8 one-true "as many workers as layers, the same losses"
 train 2 "threads" pipeline.threads=3
@@ -167,6 +183,7 @@ refuses() {
 
 refuses "more workers than layers" "9 workers for 8 layers" 9
 is "$(grep -c "9 workers for 8 layers" "$dir/refused.out")" 1 "which is said once"
+refuses "blocks that do not fit" "multiple of 4" 1 prune.granularity=4x1 model.channels=66 model.heads=3
 refuses "missing text" "$dir/none.txt" 2 data.path="$dir/none.txt"
 : >"$dir/empty.txt"
 refuses "empty text" "$dir/empty.txt" 1 data.path="$dir/empty.txt"

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         if (!(t.entry[i].crossover >= 0 && t.entry[i].crossover <= 1) || t.entry[i].c_out < 1 ||
             t.entry[i].c_in < 1 || t.entry[i].n < 1)
             fuzz_die("an entry is out of range");
-    (void)dp_tune_is_sparse(&t, 36, 12, 10, 7);
+    (void)dp_tune_is_sparse(&t, 36, 12, 10, 1, 7);
     return 0;
 }
 

@@ -37,15 +37,16 @@ static inline struct dp_backend *cpu(void)
     return be;
 }
 
-/* Every shape becomes sparse from this sparsity on. */
+/* Every shape becomes sparse from this sparsity on, at the run's granularity. */
 static inline struct dp_tune tune_at(const struct dp_train_config *c, double crossover)
 {
     const int64_t ch = c->model.channels, n = c->train.batch * c->model.context;
+    const int64_t block = dp_train_block_rows(c);
     const struct dp_tune t = {.n_entries = 4,
-                              .entry = {{3 * ch, ch, n, crossover},
-                                        {ch, ch, n, crossover},
-                                        {4 * ch, ch, n, crossover},
-                                        {ch, 4 * ch, n, crossover}}};
+                              .entry = {{3 * ch, ch, n, crossover, block},
+                                        {ch, ch, n, crossover, block},
+                                        {4 * ch, ch, n, crossover, block},
+                                        {ch, 4 * ch, n, crossover, block}}};
 
     return t;
 }

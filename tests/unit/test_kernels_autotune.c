@@ -36,16 +36,17 @@ static void lookup(void **state)
     struct dp_tune t = {.n_entries = 2, .entry = {{10, 10, 64, 0.4}, {20, 10, 64, 1.0}}};
 
     (void)state;
-    assert_true(dp_tune_is_sparse(&t, 10, 10, 64, 60));
-    assert_false(dp_tune_is_sparse(&t, 10, 10, 64, 61));
-    assert_true(dp_tune_is_sparse(&t, 10, 10, 64, 0));
-    assert_false(dp_tune_is_sparse(&t, 20, 10, 64, 0));  /* 1.0: never */
-    assert_false(dp_tune_is_sparse(&t, 10, 10, 128, 0)); /* not measured */
+    assert_true(dp_tune_is_sparse(&t, 10, 10, 64, 1, 60));
+    assert_false(dp_tune_is_sparse(&t, 10, 10, 64, 1, 61));
+    assert_true(dp_tune_is_sparse(&t, 10, 10, 64, 1, 0));
+    assert_false(dp_tune_is_sparse(&t, 20, 10, 64, 1, 0));  /* 1.0: never */
+    assert_false(dp_tune_is_sparse(&t, 10, 10, 128, 1, 0)); /* not measured */
+    assert_false(dp_tune_is_sparse(&t, 10, 10, 64, 4, 0));
 }
 
 static void round_trip(void **state)
 {
-    struct dp_tune t = {.n_entries = 2, .entry = {{3072, 768, 256, 0.4123456789}, {768, 3072, 256, 1.0}}};
+    struct dp_tune t = {.n_entries = 2, .entry = {{3072, 768, 256, 0.4123456789, 1}, {768, 3072, 256, 1.0, 4}}};
     struct dp_tune back;
     struct dp_err err = {0};
 
@@ -76,14 +77,16 @@ static void damaged_files(void **state)
         "",
         "{",
         "[]",
-        "{\"format\": \"other\", \"version\": 1, \"entries\": []}",
-        "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": []}",
-        "{\"format\": \"dynpipe-tune\", \"version\": 1, \"entries\": {}}",
-        "{\"format\": \"dynpipe-tune\", \"version\": 1, \"entries\": [{\"c_out\": 1}]}",
-        "{\"format\": \"dynpipe-tune\", \"version\": 1, \"entries\": "
-        "[{\"c_out\": 1, \"c_in\": 1, \"n\": 1, \"crossover\": 1.5}]}",
-        "{\"format\": \"dynpipe-tune\", \"version\": 1, \"entries\": "
-        "[{\"c_out\": 0, \"c_in\": 1, \"n\": 1, \"crossover\": 0.5}]}",
+        "{\"format\": \"other\", \"version\": 2, \"entries\": []}",
+        "{\"format\": \"dynpipe-tune\", \"version\": 3, \"entries\": []}",
+        "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": {}}",
+        "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": [{\"c_out\": 1}]}",
+        "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": "
+        "[{\"c_out\": 1, \"c_in\": 1, \"n\": 1, \"crossover\": 1.5, \"block_rows\": 1}]}",
+        "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": "
+        "[{\"c_out\": 0, \"c_in\": 1, \"n\": 1, \"crossover\": 0.5, \"block_rows\": 1}]}",
+        "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": "
+        "[{\"c_out\": 4, \"c_in\": 1, \"n\": 1, \"crossover\": 0.5, \"block_rows\": 2}]}",
     };
     struct dp_tune t = {.n_entries = 7};
     struct dp_err err;
@@ -96,6 +99,20 @@ static void damaged_files(void **state)
         assert_non_null(strstr(err.text, file));
         assert_int_equal(t.n_entries, 7); /* untouched */
     }
+}
+
+/* The kernels that version 1 was measured with are gone. */
+static void older_version(void **state)
+{
+    struct dp_tune t = {.n_entries = 7};
+    struct dp_err err = {0};
+
+    (void)state;
+    write_file("{\"format\": \"dynpipe-tune\", \"version\": 1, \"entries\": "
+               "[{\"c_out\": 1, \"c_in\": 1, \"n\": 1, \"crossover\": 0.5}]}");
+    if (dp_tune_load(file, &t, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(t.n_entries, 0);
 }
 
 static void default_path(void **state)
@@ -123,16 +140,16 @@ static void measures(void **state)
     double first;
 
     (void)state;
-    if (dp_tune_add(&t, be, 192, 256, 128, &err) < 0 || dp_tune_add(&t, be, 5, 3, 1, &err) < 0)
+    if (dp_tune_add(&t, be, 192, 256, 128, 1, &err) < 0 || dp_tune_add(&t, be, 5, 3, 1, 1, &err) < 0)
         fail_msg("%s", err.text);
     assert_int_equal(t.n_entries, 2);
     print_message("# crossover of (192, 256) at 128 tokens: %.3f\n", t.entry[0].crossover);
     for (int i = 0; i < 2; i++)
         assert_true(t.entry[i].crossover >= 0.2 && t.entry[i].crossover <= 1.0);
     first = t.entry[0].crossover;
-    assert_int_equal(dp_tune_add(&t, be, 192, 256, 128, &err), 0); /* known: not measured again */
+    assert_int_equal(dp_tune_add(&t, be, 192, 256, 128, 1, &err), 0); /* known: not measured again */
     assert_true(t.n_entries == 2 && t.entry[1].c_out == 192 && t.entry[1].crossover == first);
-    assert_int_equal(dp_tune_add(&t, be, 0, 3, 1, &err), -1);
+    assert_int_equal(dp_tune_add(&t, be, 0, 3, 1, 1, &err), -1);
     dp_backend_destroy(be);
 }
 
@@ -148,8 +165,8 @@ static void full_table(void **state)
     assert_non_null(be);
     for (int64_t i = 0; i < DP_TUNE_MAX; i++)
         t.entry[i] = (struct dp_tune_entry){.c_out = 1000 + i, .c_in = 8, .n = 64, .crossover = 0.5};
-    assert_int_equal(dp_tune_add(&t, be, 1000, 8, 64, &err), 0); /* known: becomes the newest */
-    assert_int_equal(dp_tune_add(&t, be, 16, 16, 64, &err), 0);  /* 1001 goes */
+    assert_int_equal(dp_tune_add(&t, be, 1000, 8, 64, 1, &err), 0); /* known: becomes the newest */
+    assert_int_equal(dp_tune_add(&t, be, 16, 16, 64, 1, &err), 0);  /* 1001 goes */
     assert_int_equal(t.n_entries, DP_TUNE_MAX);
     assert_int_equal(t.entry[0].c_out, 1002);
     assert_int_equal(t.entry[DP_TUNE_MAX - 2].c_out, 1000);
@@ -158,7 +175,7 @@ static void full_table(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(lookup),       cmocka_unit_test(round_trip), cmocka_unit_test(damaged_files),
+    cmocka_unit_test(lookup),       cmocka_unit_test(round_trip), cmocka_unit_test(damaged_files), cmocka_unit_test(older_version),
     cmocka_unit_test(default_path), cmocka_unit_test(measures), cmocka_unit_test(full_table),
 };
 

@@ -3,6 +3,7 @@
 #include "tests/unit/engine.h"
 #include "worker/bits.h"
 #include "worker/model.h"
+#include "worker/param.h"
 
 static struct dp_backend *be;
 
@@ -200,6 +201,64 @@ static void pruned_weights_are_gone(void **state)
     dp_layer_destroy(l);
 }
 
+/* Blocks of 4 x 1: four weights of a column follow each other; the stream reads back; half a block is refused. */
+static void blocks_of_rows(void **state)
+{
+    struct dp_train_config blocks = tiny_config();
+    struct dp_tune at = {0};
+    struct dp_layer *l, *back;
+    struct dp_param *p;
+    struct dp_err err = {0};
+    uint64_t *keep;
+    float *dense;
+    uint8_t *data;
+    size_t bytes;
+    int64_t n;
+
+    (void)state;
+    snprintf(blocks.prune.granularity, sizeof blocks.prune.granularity, "4x1");
+    at = tune_at(&blocks, 0.5);
+    l = layer_at(&blocks, 1, be, &at);
+    shake(l, 9);
+    p = &l->param[DP_FC_W];
+    n = p->rows * p->cols;
+    dense = malloc((size_t)n * sizeof *dense);
+    memcpy(dense, p->w, (size_t)n * sizeof *dense);
+    keep = calloc(dp_bits_words(n) + 1, sizeof *keep);
+    for (int64_t b = 0; b < n / 4; b += 3)
+        for (int64_t r = 0; r < 4; r++)
+            dp_bits_set(keep, (b / p->cols * 4 + r) * p->cols + b % p->cols);
+    if (dp_param_prune(l, p, keep, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_non_null(p->sparse);
+    assert_int_equal(p->sparse->block_rows, 4);
+    for (int64_t e = 0, left = 0; e < n; e++) {
+        int64_t k = dp_param_find(p, e / p->cols, e % p->cols);
+
+        assert_int_equal(k >= 0, dp_bits_get(keep, e));
+        if (k < 0)
+            continue;
+        assert_true(p->w[k] == dense[e] && p->m[k] == dense[e] * 0.25f);
+        assert_true(++left <= p->n);
+        if (e / p->cols % 4) /* below the weight of the row above */
+            assert_int_equal(k, dp_param_find(p, e / p->cols - 1, e % p->cols) + 1);
+    }
+    assert_int_equal(dp_layer_write(l, &data, &bytes, &err), 0);
+    back = dp_layer_read(&blocks, be, &at, data, bytes, &err);
+    if (!back)
+        fail_msg("%s", err.text);
+    assert_same_layer(l, back);
+    dp_layer_destroy(back);
+    free(data);
+    keep[0] &= ~(uint64_t)1; /* the first weight of the first block alone */
+    assert_int_equal(dp_param_prune(l, p, keep, &err), -1);
+    assert_int_equal(err.code, DP_EINVAL);
+    assert_non_null(strstr(err.text, "3 of 4 weights"));
+    assert_int_equal(p->nnz, (n / 4 + 2) / 3 * 4);
+    free(keep), free(dense);
+    dp_layer_destroy(l);
+}
+
 static void a_bitmap_holds_zeros(void **state)
 {
     struct dp_train_config c = tiny_config();
@@ -260,6 +319,7 @@ static void initial_weights(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_kind_reads_back), cmocka_unit_test(damage_is_refused),
     cmocka_unit_test(pruned_weights_are_gone), cmocka_unit_test(a_bitmap_holds_zeros),
+    cmocka_unit_test(blocks_of_rows),
     cmocka_unit_test(initial_weights),
 };
 

@@ -1,5 +1,6 @@
-/* Selection is exact: the union over any number of workers is what a full sort of all weights keeps,
- * ties by global index; the last event reaches the final sparsity; what is gone stays gone. */
+/* Selection is exact: the union over any number of workers is what a full sort of all weights, or of all
+ * blocks of 4 x 1, keeps, ties by global index; the last event reaches the final sparsity; what is gone stays
+ * gone. */
 #include "tests/unit/engine.h"
 
 #include <math.h>
@@ -82,9 +83,11 @@ static void collect(struct worker *w, uint32_t n, uint64_t *kept)
         }
 }
 
+/* A weight, or a block with the index of its first weight. */
 struct ranked {
     float magnitude;
-    uint64_t global;
+    uint64_t order, global;
+    int64_t next; /* to the next weight of the block */
 };
 
 static int by_rank(const void *a, const void *b)
@@ -93,12 +96,22 @@ static int by_rank(const void *a, const void *b)
 
     if (x->magnitude != y->magnitude)
         return x->magnitude > y->magnitude ? -1 : 1;
-    return x->global < y->global ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
 }
 
-/* All weights of the model before anything is pruned, best first. */
+static float magnitude(const float *w, int64_t block, int64_t next)
+{
+    double sum = 0.0;
+
+    for (int64_t r = 0; r < block; r++)
+        sum += (double)w[r * next] * (double)w[r * next];
+    return block == 1 ? fabsf(*w) : (float)sqrt(sum);
+}
+
+/* All weights or blocks of the model before anything is pruned, best first. */
 static struct ranked *rank_all(const struct dp_train_config *c)
 {
+    const int64_t block = dp_train_block_rows(c);
     struct ranked *r = calloc(dp_model_prunable(c), sizeof *r);
     struct dp_backend *be = cpu();
     uint64_t n = 0;
@@ -107,16 +120,20 @@ static struct ranked *rank_all(const struct dp_train_config *c)
         struct dp_layer *l = layer_at(c, i, be, NULL);
 
         coarsen(l);
-        for (uint32_t j = 0; j < l->n_params; j++)
-            for (int64_t e = 0; l->param[j].prunable && e < l->param[j].n; e++) {
-                r[n].magnitude = fabsf(l->param[j].w[e]);
-                r[n].global = l->param[j].first_global + (uint64_t)e;
-                assert_true(r[n].global == n);
+        for (uint32_t j = 0; j < l->n_params; j++) {
+            const struct dp_param *p = &l->param[j];
+
+            for (int64_t e = 0; p->prunable && e < p->n / block; e++) {
+                int64_t first = e / p->cols * block * p->cols + e % p->cols;
+
+                r[n] = (struct ranked){magnitude(p->w + first, block, p->cols), n, p->first_global + (uint64_t)first,
+                                       p->cols};
                 n++;
             }
+        }
         dp_layer_destroy(l);
     }
-    assert_true(n == dp_model_prunable(c));
+    assert_true(n == dp_model_prunable(c) / (uint64_t)block);
     qsort(r, n, sizeof *r, by_rank);
     dp_backend_destroy(be);
     return r;
@@ -126,7 +143,7 @@ static void run_workers(const struct dp_train_config *c, uint32_t n, double cros
                         const struct ranked *rank)
 {
     static const double targets[] = {0.25, 0.25, 0.6, 0.1, 0.9, 0.999};
-    const uint64_t total = dp_model_prunable(c);
+    const uint64_t block = (uint64_t)dp_train_block_rows(c), weights = dp_model_prunable(c), total = weights / block;
     struct worker w[8] = {0};
     struct hub hub = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct dp_tune tune = tune_at(c, crossover);
@@ -143,7 +160,7 @@ static void run_workers(const struct dp_train_config *c, uint32_t n, double cros
     }
     for (size_t t = 0; t < sizeof targets / sizeof targets[0]; t++) {
         uint64_t want = (uint64_t)llround((1 - targets[t]) * (double)total);
-        uint64_t *kept = calloc(dp_bits_words((int64_t)total) + 1, sizeof *kept);
+        uint64_t *kept = calloc(dp_bits_words((int64_t)weights) + 1, sizeof *kept);
         pthread_t thread[8];
 
         left = want < left ? want : left;
@@ -155,12 +172,13 @@ static void run_workers(const struct dp_train_config *c, uint32_t n, double cros
             pthread_join(thread[s], NULL);
             if (w[s].rc < 0)
                 fail_msg("%s", w[s].err.text);
-            assert_true(w[s].reached == 1.0 - (double)left / (double)total);
+            assert_true(w[s].reached == 1.0 - (double)(left * block) / (double)weights);
         }
         collect(w, n, kept);
-        assert_int_equal(dp_bits_count(kept, (int64_t)total), left);
+        assert_int_equal(dp_bits_count(kept, (int64_t)weights), left * block);
         for (uint64_t i = 0; i < total; i++)
-            assert_int_equal(dp_bits_get(kept, (int64_t)rank[i].global), i < left);
+            for (uint64_t r = 0; r < block; r++)
+                assert_int_equal(dp_bits_get(kept, (int64_t)(rank[i].global + r * (uint64_t)rank[i].next)), i < left);
         free(kept);
     }
     for (uint32_t s = 0; s < n; s++) {
@@ -178,12 +196,46 @@ static void union_equals_a_full_sort(void **state)
 
     (void)state;
     c.model.blocks = 3;
-    rank = rank_all(&c);
-    for (int i = 0; i < 4; i++) {
-        run_workers(&c, workers[i], 1.0, rank); /* bitmaps */
-        run_workers(&c, workers[i], 0.4, rank); /* bitmaps, then CSR */
+    for (int g = 0; g < 2; g++) {
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", g ? "4x1" : "weight");
+        rank = rank_all(&c);
+        for (int i = 0; i < 4; i++) {
+            run_workers(&c, workers[i], 1.0, rank); /* bitmaps */
+            run_workers(&c, workers[i], 0.4, rank); /* bitmaps, then CSR */
+        }
+        free(rank);
     }
-    free(rank);
+}
+
+/* A run that goes on with another granularity is told so, dense and sparse; nothing is pruned then. */
+static void other_granularity(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        bool weights_first = i % 2 == 0, is_sparse = i / 2;
+        struct dp_train_config c = tiny_config();
+        struct dp_backend *be = cpu();
+        struct dp_err err = {0};
+        struct dp_tune tune;
+        struct dp_stage *stage;
+        double reached;
+
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, weights_first ? "weight" : "4x1");
+        tune = tune_at(&c, is_sparse ? 0.4 : 1.0);
+        stage = stage_of(&c, 0, dp_model_layers(&c), be, &tune);
+        if (dp_prune_run(stage, &c, 0.5, NULL, NULL, &reached, &err) < 0)
+            fail_msg("%s", err.text);
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, weights_first ? "4x1" : "weight");
+        if (!weights_first && !is_sparse) { /* single weights of a dense matrix: whatever is left */
+            assert_int_equal(dp_prune_run(stage, &c, 0.7, NULL, NULL, &reached, &err), 0);
+        } else {
+            assert_int_equal(dp_prune_run(stage, &c, 0.7, NULL, NULL, &reached, &err), -1);
+            assert_int_equal(err.code, DP_EINVAL);
+            assert_non_null(strstr(err.text, "prune.granularity"));
+        }
+        dp_stage_destroy(stage);
+        dp_backend_destroy(be);
+    }
 }
 
 static void schedule(void **state)
@@ -220,6 +272,7 @@ static void schedule(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(union_equals_a_full_sort),
+    cmocka_unit_test(other_granularity),
     cmocka_unit_test(schedule),
 };
 TEST_MAIN("prune", tests)
