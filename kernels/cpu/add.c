@@ -1,15 +1,28 @@
-/* y = a + b, the residual path. */
+/* y = a + b */
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/parallel.h"
+
+#define PART (1 << 16) /* elements of a task */
+
+static int add_task(void *arg, int64_t task, int thread, struct dp_err *err)
+{
+    const struct dp_add *args = arg;
+    const float *a = args->a, *b = args->b;
+    float *y = args->y;
+    int64_t i = task * PART, end = i + PART < args->n ? i + PART : args->n;
+
+    (void)thread;
+    (void)err;
+    for (; i + VW <= end; i += VW)
+        vf_store(y + i, vf_load(a + i) + vf_load(b + i));
+    if (i < end)
+        vf_store_n(y + i, vf_load_n(a + i, end - i) + vf_load_n(b + i, end - i), end - i);
+    return 0;
+}
 
 int DP_FN(add)(struct dp_backend *be, const struct dp_add *a, struct dp_err *err)
 {
-    int64_t i = 0;
+    struct dp_add copy = *a;
 
-    (void)be;
-    (void)err;
-    for (; i + VW <= a->n; i += VW)
-        vf_store(a->y + i, vf_load(a->a + i) + vf_load(a->b + i));
-    if (i < a->n)
-        vf_store_n(a->y + i, vf_load_n(a->a + i, a->n - i) + vf_load_n(a->b + i, a->n - i), a->n - i);
-    return 0;
+    return dp_cpu_parallel(be, (a->n + PART - 1) / PART, add_task, &copy, err);
 }

@@ -1,5 +1,9 @@
-/* Token plus position embedding. The backward adds in token order. */
+/* Token plus position embedding. The backward adds in token order: its tasks share out the channels. */
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/parallel.h"
+
+#define TOKENS 64    /* of a task of forward */
+#define CHANNELS 384 /* of a task of backward */
 
 static int check_tokens(const uint32_t *tokens, int64_t n, int64_t t, int64_t v, struct dp_err *err)
 {
@@ -23,26 +27,49 @@ static void add_rows(float *y, const float *a, const float *b, int64_t c)
         vf_store_n(y + j, vf_load_n(a + j, c - j) + vf_load_n(b + j, c - j), c - j);
 }
 
+static int forward_task(void *arg, int64_t task, int thread, struct dp_err *err)
+{
+    const struct dp_embedding *a = arg;
+    int64_t end = (task + 1) * TOKENS < a->n ? (task + 1) * TOKENS : a->n;
+
+    (void)thread;
+    (void)err;
+    for (int64_t i = task * TOKENS; i < end; i++)
+        add_rows(a->y + i * a->c, a->wte + (int64_t)a->tokens[i] * a->c, a->wpe + i % a->t * a->c, a->c);
+    return 0;
+}
+
 int DP_FN(embedding)(struct dp_backend *be, const struct dp_embedding *a, struct dp_err *err)
 {
-    (void)be;
+    struct dp_embedding copy = *a;
+
     if (check_tokens(a->tokens, a->n, a->t, a->v, err) < 0)
         return -1;
-    for (int64_t i = 0; i < a->n; i++)
-        add_rows(a->y + i * a->c, a->wte + (int64_t)a->tokens[i] * a->c, a->wpe + i % a->t * a->c, a->c);
+    return dp_cpu_parallel(be, (a->n + TOKENS - 1) / TOKENS, forward_task, &copy, err);
+}
+
+static int backward_task(void *arg, int64_t task, int thread, struct dp_err *err)
+{
+    const struct dp_embedding_bwd *a = arg;
+    int64_t j = task * CHANNELS, c = a->c - j < CHANNELS ? a->c - j : CHANNELS;
+
+    (void)thread;
+    (void)err;
+    for (int64_t i = 0; i < a->n; i++) {
+        float *te = a->dwte + (int64_t)a->tokens[i] * a->c + j, *pe = a->dwpe + i % a->t * a->c + j;
+        const float *dy = a->dy + i * a->c + j;
+
+        add_rows(te, te, dy, c);
+        add_rows(pe, pe, dy, c);
+    }
     return 0;
 }
 
 int DP_FN(embedding_bwd)(struct dp_backend *be, const struct dp_embedding_bwd *a, struct dp_err *err)
 {
-    (void)be;
+    struct dp_embedding_bwd copy = *a;
+
     if (check_tokens(a->tokens, a->n, a->t, a->v, err) < 0)
         return -1;
-    for (int64_t i = 0; i < a->n; i++) {
-        float *te = a->dwte + (int64_t)a->tokens[i] * a->c, *pe = a->dwpe + i % a->t * a->c;
-
-        add_rows(te, te, a->dy + i * a->c, a->c);
-        add_rows(pe, pe, a->dy + i * a->c, a->c);
-    }
-    return 0;
+    return dp_cpu_parallel(be, (a->c + CHANNELS - 1) / CHANNELS, backward_task, &copy, err);
 }
