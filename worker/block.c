@@ -49,10 +49,10 @@ int dp_block_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *wor
                            out = {.y = y, .residual = act->x2};
     struct dp_lap lap = dp_lap_start(l->be);
 
-    if (dp_op_norm(l, ln1, work->t, act->mean1, act->rstd1, act->x, DP_LN1_W, err) < 0 ||
+    if (dp_op_norm(l, ln1, act->mean1, act->rstd1, act->x, DP_LN1_W, err) < 0 ||
         dp_op_linear(l, qkv, ln1, DP_QKV_W, DP_QKV_B, err) < 0 || attention(l, act, err) < 0 ||
         dp_op_linear(l, x2, dp_rows(act->att), DP_PROJ_W, DP_PROJ_B, err) < 0 ||
-        dp_op_norm(l, ln2, work->t, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
+        dp_op_norm(l, ln2, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
         dp_op_linear(l, fc, ln2, DP_FC_W, DP_FC_B, err) < 0 ||
         dp_op_linear(l, out, hidden, DP_MLP_W, DP_MLP_B, err) < 0)
         return dp_err_prefix(err, "layer %u, forward", l->index);
@@ -74,7 +74,7 @@ static int mlp_backward(struct dp_layer *l, struct dp_act *act, struct dp_work *
         return -1;
     dp_lap_add(lap, &l->bwd_input_ns);
     if (dp_op_linear_weight(l, DP_MLP_W, DP_MLP_B, d, hidden, err) < 0 ||
-        dp_op_norm(l, ln2, work->t, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
+        dp_op_norm(l, ln2, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
         dp_op_linear_weight(l, DP_FC_W, DP_FC_B, dhidden, ln2, err) < 0)
         return -1;
     dp_lap_add(lap, &l->bwd_weight_ns);
@@ -105,7 +105,7 @@ static int attention_backward(struct dp_layer *l, struct dp_act *act, struct dp_
         dp_op_linear_input(l, dp_rows(work->b), dqkv, DP_QKV_W, err) < 0)
         return -1;
     dp_lap_add(lap, &l->bwd_input_ns);
-    if (dp_op_norm(l, ln1, work->t, act->mean1, act->rstd1, act->x, DP_LN1_W, err) < 0 ||
+    if (dp_op_norm(l, ln1, act->mean1, act->rstd1, act->x, DP_LN1_W, err) < 0 ||
         dp_op_linear_weight(l, DP_QKV_W, DP_QKV_B, dqkv, ln1, err) < 0)
         return -1;
     dp_lap_add(lap, &l->bwd_weight_ns);

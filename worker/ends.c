@@ -68,7 +68,7 @@ int dp_head_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *work
 {
     struct dp_lap lap = dp_lap_start(l->be);
 
-    if (dp_op_norm(l, dp_rows(work->a), NULL, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
+    if (dp_op_norm(l, dp_rows(work->a), act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
         dp_op_linear(l, (struct dp_op_out){.y = act->logits}, dp_rows(work->a), DP_HEAD_W, DP_NO_BIAS, err) < 0 ||
         (targets && loss_of(l, act, work, targets, loss, keep, err) < 0))
         return dp_err_prefix(err, "layer %u, forward", l->index);
@@ -83,7 +83,7 @@ int dp_head_backward(struct dp_layer *l, struct dp_act *act, struct dp_work *wor
 
     if (!act->has_loss)
         return dp_err_set(err, DP_EINVAL, "layer %u, backward: its forward had no targets", l->index);
-    if (dp_op_norm(l, dp_rows(work->a), NULL, act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
+    if (dp_op_norm(l, dp_rows(work->a), act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
         dp_op_linear_weight(l, DP_HEAD_W, DP_NO_BIAS, dp_rows(act->logits), dp_rows(work->a), err) < 0)
         return dp_err_prefix(err, "layer %u, backward", l->index);
     dp_lap_add(&lap, &l->bwd_weight_ns);

@@ -57,18 +57,14 @@ int dp_op_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view dy, 
     return l->be->ops->linear_bwd_weight(l->be, &a, err);
 }
 
-int dp_op_norm(struct dp_layer *l, struct dp_view y, float *room, float *mean, float *rstd, const float *x, int w,
+int dp_op_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const float *x, int w,
                struct dp_err *err)
 {
-    const int64_t c = l->config->model.channels;
-    float *rows = y.order == DP_ROWS ? y.p : room;
-    const struct dp_layernorm a = {.n = tokens_of(l), .c = c, .y = rows, .mean = mean, .rstd = rstd, .x = x,
-                                   .gamma = l->param[w].w, .beta = l->param[w + 1].w};
-    const struct dp_reorder order = {.n = a.n, .c = c, .y = y.p, .y_order = y.order, .x = rows};
+    const struct dp_layernorm a = {.n = tokens_of(l), .c = l->config->model.channels, .y = y.p, .mean = mean,
+                                   .rstd = rstd, .x = x, .gamma = l->param[w].w, .beta = l->param[w + 1].w,
+                                   .y_order = y.order};
 
-    if (l->be->ops->layernorm(l->be, &a, err) < 0)
-        return -1;
-    return y.order == DP_ROWS ? 0 : l->be->ops->reorder(l->be, &order, err);
+    return l->be->ops->layernorm(l->be, &a, err);
 }
 
 int dp_op_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,

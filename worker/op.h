@@ -42,7 +42,7 @@ int dp_op_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, 
 /* dw += dy^T x; dbias += */
 int dp_op_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view dy, struct dp_view x, struct dp_err *err);
 /* Layer norm of rows x with the weights at w and w + 1. */
-int dp_op_norm(struct dp_layer *l, struct dp_view y, float *room, float *mean, float *rstd, const float *x, int w,
+int dp_op_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const float *x, int w,
                struct dp_err *err);
 /* dx = or, with add, +=; rows. */
 int dp_op_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,
