@@ -26,14 +26,19 @@ enum dp_takes {
     DP_TAKES_SET = 1u << 7,      /* --set */
     DP_TAKES_ALL = 1u << 8,      /* -a */
     DP_TAKES_COUNT = 1u << 9,    /* -n */
+    DP_TAKES_FILE = 1u << 10,    /* one argument that is no option */
+    DP_TAKES_PLAN = 1u << 11,    /* --devices, --bandwidth, --memory, --cpus, --algorithm, --straight */
+    DP_TAKES_DETAIL = 1u << 12,  /* -a, as DP_TAKES_ALL, of what is printed */
 };
 
 struct dp_cli {
     const struct dp_command *command;
     uint32_t job_id; /* 0: not given */
     bool json, no_header, all, ascii, wait, plain;
+    bool straight;
     bool color; /* decided: --color, NO_COLOR, and whether stdout is a terminal */
     const char *format, *socket, *node, *config, *from, *set; /* NULL: not given */
+    const char *file, *devices, *bandwidth, *memory, *cpus, *algorithm;       /* NULL: not given */
     double interval_s;
     uint32_t count; /* -n; 0: the subcommand's default */
 };
@@ -54,6 +59,7 @@ enum dp_exit dp_cmd_watch(const struct dp_cli *cli);
 enum dp_exit dp_cmd_explain(const struct dp_cli *cli);
 enum dp_exit dp_cmd_layout(const struct dp_cli *cli);
 enum dp_exit dp_cmd_control(const struct dp_cli *cli); /* pause, resume, save */
+enum dp_exit dp_cmd_plan(const struct dp_cli *cli);
 enum dp_exit dp_cmd_report(const struct dp_cli *cli);
 enum dp_exit dp_cmd_check(const struct dp_cli *cli);
 

@@ -17,6 +17,7 @@ cli_dynpipe_SOURCES = \
 	cli/link.c cli/link.h \
 	cli/main.c \
 	cli/options.c cli/options.h \
+	cli/plan.c cli/plan.h cli/plan_ask.c cli/plan_names.c cli/plan_show.c \
 	cli/probe.c cli/probe.h \
 	cli/report.c \
 	cli/run.c cli/run.h \
@@ -29,16 +30,17 @@ cli_dynpipe_SOURCES = \
 	cli/view.h cli/view_curves.c cli/view_head.c cli/view_workers.c \
 	cli/watch.c cli/watch.h cli/watch_plain.c cli/watch_screen.c
 cli_dynpipe_CPPFLAGS = $(AM_CPPFLAGS) -DDYNPIPE_CONF_PATH='"$(sysconfdir)/dynpipe/dynpipe.conf"'
-cli_dynpipe_LDADD = daemon/libdpdaemon.a spank_plugin/libdpspank.a common/libdpcommon.a \
+cli_dynpipe_LDADD = policies/libdpgraph.a daemon/libdpdaemon.a spank_plugin/libdpspank.a common/libdpcommon.a \
 	$(JANSSON_LIBS) $(LIBCONFIG_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -ldl -lm
 
 EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/explain.json tests/data/cli/report.json tests/data/cli/runs.json \
 	tests/data/cli/status.json tests/data/cli/watch.jsonl \
 	tests/data/cli/explain.out tests/data/cli/explain-one.out tests/data/cli/layout.out \
+	tests/data/cli/plan.out tests/data/cli/plan-costs.json tests/data/cli/plan-costs.out \
 	tests/data/cli/report.out tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out
-cli_tests = tests/cli/check.t tests/cli/commands.t tests/cli/completion.t tests/cli/examples.t tests/cli/manpages.t tests/cli/real.t tests/cli/remote.t tests/cli/usage.t tests/cli/watch.t
+cli_tests = tests/cli/check.t tests/cli/commands.t tests/cli/completion.t tests/cli/examples.t tests/cli/manpages.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)

@@ -43,6 +43,13 @@ const struct dp_command dp_commands[] = {
      "GPU-seconds held against a run of fixed size, tokens/s before and after, the pause of every\n"
      "hand-over and how long releases took.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN, dp_cmd_report},
+    {"plan", "where to cut a network that is a graph", "FILE [--devices=N] [OPTION...]",
+     "FILE is a layer graph: a PipeDream profile (graph.txt) or dnn-partitioning JSON; \"-\" is stdin. Prints\n"
+     "which nodes go to which device, the load of each, the throughput to expect, a lower bound, and why.\n\n"
+     "Algorithms: exact (max-load over all cuts of the graph), line (over cuts of single orders of it;\n"
+     "where there are too many), hierarchical (PipeDream: stages with replicas, networks with levels;\n"
+     "profiles only). auto takes the first that applies.",
+     DP_TAKES_FILE | DP_TAKES_PLAN | DP_TAKES_JSON | DP_TAKES_SCREEN | DP_TAKES_DETAIL, dp_cmd_plan},
     {"check", "is this cluster set up right?", "[OPTION...]",
      "Looks at Slurm's configuration, the plugin, munge, PMIx, the daemons and dynpipe.conf. Every line\n"
      "is ok, warn or FAIL, with what to do. Exit code 1 when a line is FAIL.",

@@ -16,7 +16,7 @@
 
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
-    OPT_PLAIN, OPT_ASCII, OPT_COLOR,
+    OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT,
 };
 
 struct option_entry {
@@ -28,11 +28,18 @@ struct option_entry {
 static const struct option_entry entries[] = {
     {DP_TAKES_JOB, 'j', "job", "JOB", "the run of this Slurm job (default: $SLURM_JOB_ID, else the only run)"},
     {DP_TAKES_ALL, 'a', "all", NULL, "everything: runs that are over (status), every node (check)"},
+    {DP_TAKES_DETAIL, 'a', "all", NULL, "every name, however many lines they take"},
     {DP_TAKES_COUNT, 'n', "number", "N", "at most the last N decisions (default 5)"},
     {DP_TAKES_SET, OPT_SET, "set", "LAYOUT", "ask for this layout, for example \"0-3|4-9|-|-\""},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
     {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
+    {DP_TAKES_PLAN, OPT_DEVICES, "devices", "N", "accelerators; 4x2: 2 machines of 4 (default: what the file says)"},
+    {DP_TAKES_PLAN, OPT_BANDWIDTH, "bandwidth", "GB/S", "of a profile's transfers; 12,1.25: inside of and between machines"},
+    {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, like 16GiB (default: what the file says, or no limit)"},
+    {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
+    {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "auto, exact, line or hierarchical"},
+    {DP_TAKES_PLAN, OPT_STRAIGHT, "straight", NULL, "one device a stage: no replicas (hierarchical)"},
     {DP_TAKES_TABLE, 'h', "noheader", NULL, "no header line"},
     {DP_TAKES_TABLE, 'o', "format", "FORMAT", "columns: \"%.10i %8T\" or \"jobid,state:8\" (env DYNPIPE_FORMAT)"},
     {DP_TAKES_JSON, OPT_JSON, "json", NULL, "print one JSON document"},
@@ -186,6 +193,12 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_CONFIG: out->config = arg; break;
     case OPT_FROM: out->from = arg; break;
     case OPT_SET: out->set = arg; break;
+    case OPT_DEVICES: out->devices = arg; break;
+    case OPT_BANDWIDTH: out->bandwidth = arg; break;
+    case OPT_MEMORY: out->memory = arg; break;
+    case OPT_CPUS: out->cpus = arg; break;
+    case OPT_ALGORITHM: out->algorithm = arg; break;
+    case OPT_STRAIGHT: out->straight = true; break;
     case OPT_WAIT: out->wait = true; break;
     case OPT_PLAIN: out->plain = true; break;
     case OPT_ASCII: out->ascii = true; break;
@@ -237,6 +250,8 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
         if (p != DP_PARSED_RUN)
             return p;
     }
+    if (optind < argc && out->command->takes & DP_TAKES_FILE)
+        out->file = argv[optind++];
     if (optind < argc)
         return wrong(out->command->name, "what is \"%s\"?%s", argv[optind], "");
     return DP_PARSED_RUN;

@@ -14,7 +14,8 @@ struct work {
 static int by_ratio(const void *a, const void *b)
 {
     const struct work *x = a, *y = b;
-    unsigned __int128 l = (unsigned __int128)x->cpu_ns * y->accel_ns, r = (unsigned __int128)y->cpu_ns * x->accel_ns;
+    unsigned __int128 l = (unsigned __int128)x->cpu_ns * y->accel_ns,
+                      r = (unsigned __int128)y->cpu_ns * x->accel_ns;
 
     return l < r ? -1 : l > r;
 }
@@ -73,6 +74,33 @@ int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus
     }
     *bound_ns = low > dearest ? low : dearest;
 out:
+    free(w);
+    return 0;
+}
+
+int dp_bound_cpus_take(const struct dp_units *u, uint64_t cpu_time_ns, uint64_t *accel_ns, struct dp_err *err)
+{
+    struct work *w = calloc((size_t)u->n + 1, sizeof *w);
+    long double taken = 0.0L, left = (long double)cpu_time_ns;
+    uint32_t n = 0;
+
+    if (!w)
+        return dp_err_set(err, DP_ENOMEM, "bound of %u units: out of memory", u->n);
+    for (uint32_t i = 0; i < u->n; i++) {
+        if (!u->only_on_cpu[i] && u->accel_ns[i])
+            w[n++] = (struct work){u->accel_ns[i], u->cpu_ns[i]};
+    }
+    qsort(w, n, sizeof *w, by_ratio);
+    for (uint32_t i = 0; cpu_time_ns && i < n; i++) {
+        bool is_whole = (long double)w[i].cpu_ns <= left;
+        long double share = is_whole ? 1.0L : left / (long double)w[i].cpu_ns;
+
+        taken += share * (long double)w[i].accel_ns;
+        left -= share * (long double)w[i].cpu_ns;
+        if (!is_whole)
+            break;
+    }
+    *accel_ns = (uint64_t)taken + 1; /* rounded up: it bounds from above */
     free(w);
     return 0;
 }

@@ -12,4 +12,9 @@
 int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus, uint64_t accel_bytes,
                      uint64_t *bound_ns, struct dp_err *err);
 
+/* At most so much work, as an accelerator's time, can CPUs do in cpu_time_ns; what must be theirs
+ * (only_on_cpu) counts as nothing and takes no time. returns 0, or -1 (DP_ENOMEM). */
+int dp_bound_cpus_take(const struct dp_units *u, uint64_t cpu_time_ns, uint64_t *accel_ns,
+                       struct dp_err *err);
+
 #endif

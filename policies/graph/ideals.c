@@ -10,9 +10,9 @@ struct growth {
     const struct dp_units *u;
     struct dp_ideals *out;
     uint32_t room, cap;
-    uint64_t *hash;  /* [room] */
-    uint32_t *table; /* [slots] ideal + 1 */
-    uint32_t slots;  /* a power of two, at least twice the ideals */
+    uint64_t *hash;             /* [room] */
+    uint32_t *table;            /* [slots] ideal + 1 */
+    uint32_t slots;             /* a power of two, at least twice the ideals */
     struct dp_ideal_step *step; /* [n_steps] (id: the smaller one), with `whole` */
     uint32_t *whole;            /* [n_steps] the larger one */
     uint32_t n_steps, room_steps;
@@ -32,8 +32,10 @@ static uint64_t *bits_of(const struct dp_ideals *d, uint32_t id)
     return d->bits + (size_t)id * d->words;
 }
 
-static bool has(const struct dp_ideals *d, uint32_t id, uint32_t unit)
+bool dp_ideal_has(const struct dp_ideals *d, uint32_t id, uint32_t unit)
 {
+    if (!d->bits)
+        return d->rank[unit] < id;
     return bits_of(d, id)[unit / 64] >> unit % 64 & 1;
 }
 
@@ -135,11 +137,11 @@ static int note_step(struct growth *w, uint32_t whole, uint32_t part, uint32_t u
 static int grow_from(struct growth *w, uint32_t id)
 {
     for (uint32_t v = 0; v < w->u->n; v++) {
-        bool is_ready = !has(w->out, id, v);
+        bool is_ready = !dp_ideal_has(w->out, id, v);
         int64_t whole;
 
         for (uint32_t p = w->u->pred_at[v]; is_ready && p < w->u->pred_at[v + 1]; p++)
-            is_ready = has(w->out, id, w->u->pred[p]);
+            is_ready = dp_ideal_has(w->out, id, w->u->pred[p]);
         if (!is_ready)
             continue;
         whole = find_or_add(w, id, v);
@@ -218,13 +220,15 @@ int dp_ideals_create_chain(struct dp_ideals *out, const struct dp_units *u, cons
     *out = (struct dp_ideals){.n = u->n + 1};
     out->sub_at = calloc((size_t)u->n + 2, sizeof *out->sub_at);
     out->sub = calloc((size_t)u->n + 1, sizeof *out->sub);
-    if (!out->sub_at || !out->sub) {
+    out->rank = calloc((size_t)u->n + 1, sizeof *out->rank);
+    if (!out->sub_at || !out->sub || !out->rank) {
         dp_ideals_release(out);
         return dp_err_set(err, DP_ENOMEM, "an order of %u units: out of memory", u->n);
     }
     for (uint32_t i = 0; i < u->n; i++) {
         out->sub[i] = (struct dp_ideal_step){i, order[i]};
         out->sub_at[i + 2] = i + 1;
+        out->rank[order[i]] = i;
     }
     return 0;
 }
@@ -232,6 +236,7 @@ int dp_ideals_create_chain(struct dp_ideals *out, const struct dp_units *u, cons
 void dp_ideals_release(struct dp_ideals *d)
 {
     free(d->bits);
+    free(d->rank);
     free(d->sub_at);
     free(d->sub);
     *d = (struct dp_ideals){0};

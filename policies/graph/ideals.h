@@ -18,10 +18,11 @@ struct dp_ideal_step {
 };
 
 struct dp_ideals {
-    uint32_t n;      /* the empty one is 0, the whole n - 1; a subset has a smaller number */
-    uint32_t words;  /* of a bit set over the units */
-    uint64_t *bits;  /* [n * words]; NULL: those of an order, where ideal i is its first i units */
-    uint32_t *sub_at; /* [n + 1] */
+    uint32_t n;                /* the empty one is 0, the whole n - 1; a subset has a smaller number */
+    uint32_t words;            /* of a bit set over the units */
+    uint64_t *bits;            /* [n * words]; NULL: those of an order, where ideal i is its first i units */
+    uint32_t *rank;            /* [units] of an order: place of the unit in it; else NULL */
+    uint32_t *sub_at;          /* [n + 1] */
     struct dp_ideal_step *sub; /* CSR: the ideals with one unit less; an entry of sub_at each */
 };
 
@@ -36,6 +37,8 @@ int dp_ideals_create_chain(struct dp_ideals *out, const struct dp_units *u, cons
 
 void dp_ideals_release(struct dp_ideals *ideals);
 
+/* Is the unit in it? For those of an order see `rank`. */
+bool dp_ideal_has(const struct dp_ideals *ideals, uint32_t id, uint32_t unit);
 /* Is ideal a a subset of b (or b itself)? */
 bool dp_ideal_is_within(const struct dp_ideals *ideals, uint32_t a, uint32_t b);
 

@@ -77,7 +77,9 @@ static uint32_t take_next(struct walk *w, enum dp_line_kind kind)
 int dp_line_make(const struct dp_units *u, enum dp_line_kind kind, uint32_t *order, struct dp_err *err)
 {
     size_t n = (size_t)u->n + 1;
-    struct walk w = {.u = u, .missing = calloc(n, sizeof *w.missing), .ready = calloc(n, sizeof *w.ready),
+    struct walk w = {.u = u,
+                     .missing = calloc(n, sizeof *w.missing),
+                     .ready = calloc(n, sizeof *w.ready),
                      .held = calloc((size_t)u->n_nets + 1, sizeof *w.held)};
     int rc = -1;
 

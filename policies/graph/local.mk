@@ -4,6 +4,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/bound.c policies/graph/bound.h \
 	policies/graph/check.c policies/graph/check.h \
 	policies/graph/graph.c policies/graph/graph.h \
+	policies/graph/hierarchical.c policies/graph/hierarchical.h policies/graph/weigh.c \
 	policies/graph/ideals.c policies/graph/ideals.h \
 	policies/graph/line.c policies/graph/line.h \
 	policies/graph/maxload.c policies/graph/maxload.h \
@@ -12,12 +13,18 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/units.c policies/graph/units.h
 
 if HAVE_CMOCKA
-graph_tests = tests/unit/test_graph_plan tests/unit/test_graph_read
+graph_tests = tests/unit/test_graph_hierarchical tests/unit/test_graph_plan tests/unit/test_graph_published \
+	tests/unit/test_graph_read
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
 TESTS += $(graph_tests)
+tests_unit_test_graph_hierarchical_SOURCES = tests/unit/test_graph_hierarchical.c tests/unit/graph_util.h tests/unit/unit.h \
+	tests/unit/random.h
+tests_unit_test_graph_hierarchical_LDADD = $(graph_libs)
 tests_unit_test_graph_plan_SOURCES = tests/unit/test_graph_plan.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
 tests_unit_test_graph_plan_LDADD = $(graph_libs)
+tests_unit_test_graph_published_SOURCES = tests/unit/test_graph_published.c tests/unit/unit.h
+tests_unit_test_graph_published_LDADD = $(graph_libs)
 tests_unit_test_graph_read_SOURCES = tests/unit/test_graph_read.c tests/unit/unit.h
 tests_unit_test_graph_read_LDADD = $(graph_libs)
 endif

@@ -2,23 +2,26 @@
  * visits every ideal J below I once and keeps the sums of I - J on the way: one unit more or less costs
  * as much as the unit has nets. Compute, memory and "only on a CPU" never fall as J shrinks, so a walk
  * turns round where neither kind of device could take I - J within the bound; with a bound near the
- * optimum little is left of the square of the number of ideals. The table holds values only: the stages
- * of the answer are found by walking once more from each ideal on the way back.
+ * optimum little is left of the square of the number of ideals. Nor is an ideal looked at with fewer devices
+ * than its own work needs within the bound, or with so many that too few are left for the rest. The table
+ * holds values only: the stages of the answer are found by walking once more from each ideal on the way back.
  */
 #include "policies/graph/maxload.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/graph/bound.h"
+
 #define NEVER UINT64_MAX
 #define TABLE_MAX (UINT64_C(1) << 30) /* bytes */
 
 struct walk {
     const struct dp_maxload *q;
-    uint32_t *seen;               /* [ideals] ideal whose walk came here last, + 1 */
-    uint32_t *held;               /* [nets] units of the net in I - J */
-    struct dp_ideal_step *path;   /* [units] the steps from I down to J */
-    uint32_t *next;               /* [units + 1] next step to try at each depth */
+    uint32_t *seen;             /* [ideals] ideal whose walk came here last, + 1 */
+    uint32_t *held;             /* [nets] units of the net in I - J */
+    struct dp_ideal_step *path; /* [units] the steps from I down to J */
+    uint32_t *next;             /* [units + 1] next step to try at each depth */
     uint32_t depth;
     uint64_t accel_ns, cpu_ns, bytes, traffic_ns; /* of I - J */
     uint32_t n_only_on_cpu;
@@ -26,8 +29,15 @@ struct walk {
 };
 
 struct table {
-    uint64_t *best;    /* [ideals][n_cpus + 1][n_accel + 1] */
-    uint32_t row, size; /* n_accel + 1, and of one ideal */
+    uint64_t *best;      /* [ideals][n_cpus + 1][n_accel + 1] */
+    uint32_t row, size;  /* n_accel + 1, and of one ideal */
+    uint64_t *work_ns;   /* [ideals] of what an accelerator can run, on one */
+    uint64_t *spared_ns; /* [n_cpus + 1] at most so much of it can so many CPUs take */
+};
+
+/* Numbers of accelerators that make sense for an ideal. */
+struct window {
+    uint32_t low, high; /* low > high: none */
 };
 
 static void add_unit(struct walk *w, uint32_t v)
@@ -69,7 +79,8 @@ static void remove_unit(struct walk *w, uint32_t v)
 /* Could an accelerator take this and more, if traffic were free? */
 static bool accel_may(const struct walk *w)
 {
-    return w->q->n_accel && w->accel_ns <= w->q->bound_ns && w->bytes <= w->q->accel_bytes && !w->n_only_on_cpu;
+    return w->q->n_accel && w->accel_ns <= w->q->bound_ns && w->bytes <= w->q->accel_bytes &&
+           !w->n_only_on_cpu;
 }
 
 static bool cpu_may(const struct walk *w)
@@ -148,28 +159,54 @@ static uint64_t *row_of(const struct table *t, uint32_t ideal, uint32_t cpus)
     return t->best + (size_t)ideal * t->size + (size_t)cpus * t->row;
 }
 
-/* Fill the table for one ideal. */
-static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal)
+/* Accelerators that so much work needs, when `cpus` CPUs help. */
+static uint32_t least_accel(const struct walk *w, const struct table *t, uint64_t work_ns, uint32_t cpus)
 {
-    uint32_t below, n_cpus = w->q->n_cpus, n_accel = w->q->n_accel;
+    uint64_t left = work_ns > t->spared_ns[cpus] ? work_ns - t->spared_ns[cpus] : 0, n;
+
+    if (left == 0)
+        return 0;
+    n = w->q->bound_ns ? (left - 1) / w->q->bound_ns + 1 : UINT32_MAX;
+    return n < w->q->n_accel + 1 ? (uint32_t)n : w->q->n_accel + 1;
+}
+
+static struct window window_of(const struct walk *w, const struct table *t, uint32_t ideal, uint32_t cpus)
+{
+    uint64_t all = t->work_ns[w->q->ideals->n - 1], own = t->work_ns[ideal];
+    uint32_t rest = least_accel(w, t, all - own, w->q->n_cpus - cpus);
+
+    if (rest > w->q->n_accel)
+        return (struct window){1, 0};
+    return (struct window){least_accel(w, t, own, cpus), w->q->n_accel - rest};
+}
+
+/* Fill the table for one ideal, whose windows, one for each number of CPUs, are not all empty. */
+static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal, const struct window *win)
+{
+    uint32_t below, n_cpus = w->q->n_cpus;
 
     walk_begin(w, ideal);
     while ((below = walk_next(w, ideal)) != UINT32_MAX) {
         uint64_t accel = accel_load(w), cpu = cpu_load(w);
 
-        if (accel != NEVER)
-            for (uint32_t c = 0; c <= n_cpus; c++)
-                improve(row_of(t, ideal, c) + 1, row_of(t, below, c), accel, n_accel);
-        if (cpu != NEVER)
-            for (uint32_t c = 1; c <= n_cpus; c++)
-                improve(row_of(t, ideal, c), row_of(t, below, c - 1), cpu, n_accel + 1);
+        for (uint32_t c = 0; c <= n_cpus; c++) {
+            uint32_t low = win[c].low, from = low ? low : 1;
+
+            if (win[c].high < low)
+                continue;
+            if (accel != NEVER && from <= win[c].high)
+                improve(row_of(t, ideal, c) + from, row_of(t, below, c) + from - 1, accel,
+                        win[c].high - from + 1);
+            if (c && cpu != NEVER)
+                improve(row_of(t, ideal, c) + low, row_of(t, below, c - 1) + low, cpu, win[c].high - low + 1);
+        }
     }
     for (uint32_t c = 0; c <= n_cpus; c++) { /* a device may stay idle */
         uint64_t *row = row_of(t, ideal, c);
 
-        if (c)
-            least_of(row, row_of(t, ideal, c - 1), t->row);
-        for (uint32_t k = 1; k <= n_accel; k++)
+        if (c && win[c].low <= win[c].high)
+            least_of(row + win[c].low, row_of(t, ideal, c - 1) + win[c].low, win[c].high - win[c].low + 1);
+        for (uint32_t k = win[c].low + 1; k <= win[c].high; k++)
             row[k] = row[k - 1] < row[k] ? row[k - 1] : row[k];
     }
 }
@@ -237,14 +274,39 @@ static int trace_back(struct walk *w, const struct table *t, struct dp_maxload_a
     return 0;
 }
 
-static int solve(struct walk *w, struct table *t, struct dp_maxload_answer *out)
+static int sum_work(const struct dp_maxload *q, struct table *t)
+{
+    for (uint32_t i = 1; i < q->ideals->n; i++) {
+        struct dp_ideal_step s = q->ideals->sub[q->ideals->sub_at[i]];
+
+        t->work_ns[i] = t->work_ns[s.id] + (q->units->only_on_cpu[s.unit] ? 0 : q->units->accel_ns[s.unit]);
+    }
+    for (uint32_t c = 0; c <= q->n_cpus; c++) {
+        uint64_t time;
+
+        if (__builtin_mul_overflow(q->bound_ns, (uint64_t)c, &time))
+            time = UINT64_MAX;
+        if (dp_bound_cpus_take(q->units, time, &t->spared_ns[c], NULL) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int solve(struct walk *w, struct table *t, struct window *win, struct dp_maxload_answer *out)
 {
     uint32_t n = w->q->ideals->n;
 
     memset(t->best, 0xff, (size_t)n * t->size * sizeof *t->best);
     memset(t->best, 0, t->size * sizeof *t->best);
     for (uint32_t i = 1; i < n; i++) {
-        solve_ideal(w, t, i);
+        bool is_of_use = false;
+
+        for (uint32_t c = 0; c <= w->q->n_cpus; c++) {
+            win[c] = window_of(w, t, i, c);
+            is_of_use |= win[c].low <= win[c].high;
+        }
+        if (is_of_use)
+            solve_ideal(w, t, i, win);
         if (w->q->max_steps && w->steps > w->q->max_steps)
             return DP_MAXLOAD_TOO_MUCH;
     }
@@ -260,6 +322,7 @@ int dp_maxload_solve(const struct dp_maxload *asked, struct dp_maxload_answer *o
     struct dp_maxload q = *asked;
     uint32_t n = q.units->n;
     struct walk w = {.q = &q};
+    struct window *win;
     struct table t;
     int rc = -1;
 
@@ -275,11 +338,18 @@ int dp_maxload_solve(const struct dp_maxload *asked, struct dp_maxload_answer *o
     w.held = calloc((size_t)q.units->n_nets + 1, sizeof *w.held);
     w.path = calloc((size_t)n + 1, sizeof *w.path);
     w.next = calloc((size_t)n + 1, sizeof *w.next);
-    if (t.best && w.seen && w.held && w.path && w.next)
-        rc = solve(&w, &t, out);
+    t.work_ns = calloc(q.ideals->n, sizeof *t.work_ns);
+    t.spared_ns = calloc((size_t)q.n_cpus + 1, sizeof *t.spared_ns);
+    win = calloc((size_t)q.n_cpus + 1, sizeof *win);
+    if (t.best && w.seen && w.held && w.path && w.next && t.work_ns && t.spared_ns && win &&
+        sum_work(&q, &t) == 0)
+        rc = solve(&w, &t, win, out);
     if (rc < 0)
         dp_err_set(err, DP_ENOMEM, "a table of %u ideals: out of memory", q.ideals->n);
     free(t.best);
+    free(t.work_ns);
+    free(t.spared_ns);
+    free(win);
     free(w.seen);
     free(w.held);
     free(w.path);

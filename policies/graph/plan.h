@@ -16,8 +16,10 @@ enum dp_plan_algorithm {
 
 struct dp_graph_stage {
     bool is_cpu;
-    uint32_t group;    /* hierarchical: stages of one group share machines */
-    uint32_t replicas; /* devices that hold the stage, each for its share of the microbatches */
+    uint32_t group;    /* hierarchical, two levels: stages of one group share machines */
+    uint32_t machines; /* hierarchical, two levels: how many; else 1 */
+    uint32_t
+        replicas; /* devices that hold the stage, on all machines, each for its share of the microbatches */
     uint64_t compute_ns; /* of one microbatch on one device */
     uint64_t traffic_ns; /* activations and gradients to and from other stages */
     uint64_t sync_ns;    /* gradients among replicas */

@@ -93,8 +93,8 @@ static int try_exact(struct search *s, struct dp_err *err)
     bool is_too_many;
     int rc;
 
-    if (dp_ideals_create(&ideals, &s->units, s->ask->max_ideals ? s->ask->max_ideals : DP_IDEALS_CAP, &is_too_many,
-                         err) < 0) {
+    if (dp_ideals_create(&ideals, &s->units, s->ask->max_ideals ? s->ask->max_ideals : DP_IDEALS_CAP,
+                         &is_too_many, err) < 0) {
         if (!is_too_many)
             return -1;
         snprintf(s->out->why, sizeof s->out->why, "the graph has more than %u ideals",
@@ -154,7 +154,8 @@ static int write_plan(struct search *s, struct dp_err *err)
     for (uint32_t i = 0; i < p->n_stages; i++) {
         struct dp_graph_stage *t = &p->stage[i];
 
-        *t = (struct dp_graph_stage){.is_cpu = s->best.is_cpu[i], .replicas = 1, .bytes = load[i].bytes};
+        *t = (struct dp_graph_stage){
+            .is_cpu = s->best.is_cpu[i], .machines = 1, .replicas = 1, .bytes = load[i].bytes};
         t->compute_ns = t->is_cpu ? load[i].cpu_ns : load[i].accel_ns;
         t->traffic_ns = t->is_cpu ? 0 : load[i].traffic_ns;
         t->load_ns = t->compute_ns + t->traffic_ns;
@@ -166,8 +167,8 @@ static int write_plan(struct search *s, struct dp_err *err)
         }
     }
     if (n_cpus > s->ask->n_cpus || p->n_stages - n_cpus > s->ask->n_accel || p->load_ns != s->best.load_ns) {
-        dp_err_set(err, DP_EINVAL, "the answer does not keep what it promises: %u stages, %llu ns", p->n_stages,
-                   (unsigned long long)p->load_ns);
+        dp_err_set(err, DP_EINVAL, "the answer does not keep what it promises: %u stages, %llu ns",
+                   p->n_stages, (unsigned long long)p->load_ns);
         goto out;
     }
     rc = 0;
@@ -185,33 +186,37 @@ static void say_why(struct search *s)
     if (p->is_optimal)
         snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
     else
-        snprintf(how, sizeof how, "%.100s: only %d orders of its %u units were cut, and a better plan may lie in the gap",
+        snprintf(how, sizeof how,
+                 "%.100s: only %d orders of its %u units were cut, and a better plan may lie in the gap",
                  *p->why ? p->why : "as asked", (int)DP_N_LINES, p->n_units);
     for (uint32_t i = 1; i < p->n_stages; i++)
         slowest = p->stage[i].load_ns > p->stage[slowest].load_ns ? i : slowest;
     if (p->n_stages == 1)
         snprintf(p->why, sizeof p->why, "%.180s; every cut costs more traffic than it saves compute", how);
     else
-        snprintf(p->why, sizeof p->why, "%.140s; stage %u sets the pace: %.4g ms of compute, %.4g ms of traffic", how,
-                 slowest, (double)p->stage[slowest].compute_ns / 1e6, (double)p->stage[slowest].traffic_ns / 1e6);
+        snprintf(p->why, sizeof p->why,
+                 "%.140s; stage %u sets the pace: %.4g ms of compute, %.4g ms of traffic", how, slowest,
+                 (double)p->stage[slowest].compute_ns / 1e6, (double)p->stage[slowest].traffic_ns / 1e6);
 }
 
 static int no_answer(const struct search *s, struct dp_err *err)
 {
     uint64_t total = 0, largest = 0;
+    bool needs_cpu = false;
 
     for (uint32_t i = 0; i < s->units.n; i++) {
         total += s->units.bytes[i];
         largest = s->units.bytes[i] > largest ? s->units.bytes[i] : largest;
+        needs_cpu |= s->units.only_on_cpu[i];
     }
-    if (s->ask->accel_bytes == UINT64_MAX)
-        return dp_err_set(err, DP_ENOMEM, "nodes that run on a CPU only need one: %u accelerators, %u CPUs",
-                          s->ask->n_accel, s->ask->n_cpus);
-    return dp_err_set(err, DP_ENOMEM,
-                      "found no plan that fits %u accelerators of %.4g GB and %u CPUs: all nodes need %.4g GB, the "
-                      "largest piece that cannot be parted %.4g GB",
-                      s->ask->n_accel, (double)s->ask->accel_bytes / 1e9, s->ask->n_cpus, (double)total / 1e9,
-                      (double)largest / 1e9);
+    if (needs_cpu && s->ask->n_cpus == 0)
+        return dp_err_set(err, DP_EINVAL, "some nodes need a CPU: they cannot run on an accelerator");
+    return dp_err_set(
+        err, DP_ENOMEM,
+        "found no plan that fits %u accelerators of %.4g GB and %u CPUs: all nodes need %.4g GB, the "
+        "largest piece that cannot be parted %.4g GB",
+        s->ask->n_accel, (double)s->ask->accel_bytes / 1e9, s->ask->n_cpus, (double)total / 1e9,
+        (double)largest / 1e9);
 }
 
 static int search(struct search *s, struct dp_err *err)
@@ -221,7 +226,8 @@ static int search(struct search *s, struct dp_err *err)
     p->n_units = s->units.n;
     for (uint32_t i = 0; i < s->units.n; i++)
         p->single_ns += s->units.accel_ns[i];
-    if (dp_bound_maxload(&s->units, s->ask->n_accel, s->ask->n_cpus, s->ask->accel_bytes, &p->bound_ns, err) < 0)
+    if (dp_bound_maxload(&s->units, s->ask->n_accel, s->ask->n_cpus, s->ask->accel_bytes, &p->bound_ns, err) <
+        0)
         return -1;
     if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)
         return -1;

@@ -19,7 +19,8 @@ int dp_graph_parse(const char *name, const char *text, size_t bytes, struct dp_g
 /* ---- of the two formats, for dp_graph_parse ---- */
 
 /* text ends with a NUL behind its `bytes`, and is cut into pieces here. */
-int dp_graph_parse_profile(const char *name, char *text, size_t bytes, struct dp_graph *g, struct dp_err *err);
+int dp_graph_parse_profile(const char *name, char *text, size_t bytes, struct dp_graph *g,
+                           struct dp_err *err);
 int dp_graph_parse_costs(const char *name, const char *text, size_t bytes, struct dp_graph *g,
                          struct dp_err *err);
 

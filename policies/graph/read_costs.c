@@ -24,11 +24,11 @@
 struct reader {
     const char *file;
     struct dp_graph *g;
-    int64_t *id;        /* [n_nodes] */
-    int64_t *colour;    /* [n_nodes] as in the file */
-    bool *has_colour;   /* [n_nodes] */
-    double *cost_ms;    /* [n_nodes] of its edges, NaN: none yet */
-    uint32_t *by_id;    /* [n_nodes] indices, sorted by id */
+    int64_t *id;      /* [n_nodes] */
+    int64_t *colour;  /* [n_nodes] as in the file */
+    bool *has_colour; /* [n_nodes] */
+    double *cost_ms;  /* [n_nodes] of its edges, NaN: none yet */
+    uint32_t *by_id;  /* [n_nodes] indices, sorted by id */
     struct dp_err *err;
 };
 
@@ -40,8 +40,8 @@ struct place {
 
 static int fail_at(struct reader *r, struct place at, const char *key, const char *text)
 {
-    return dp_err_set(r->err, DP_EINVAL, "%s: %s[%zu]%s%s: %s", r->file, at.list, at.index, *key ? "." : "", key,
-                      text);
+    return dp_err_set(r->err, DP_EINVAL, "%s: %s[%zu]%s%s: %s", r->file, at.list, at.index, *key ? "." : "",
+                      key, text);
 }
 
 static int prefix_at(struct reader *r, struct place at)
@@ -155,8 +155,8 @@ static int index_ids(struct reader *r)
     qsort_r(r->by_id, n, sizeof *r->by_id, by_id, r->id);
     for (uint32_t i = 1; i < n; i++) {
         if (r->id[r->by_id[i - 1]] == r->id[r->by_id[i]])
-            return dp_err_set(r->err, DP_EINVAL, "%s: nodes[%u].id: %" PRId64 " is the id of nodes[%u], too", r->file,
-                              r->by_id[i], r->id[r->by_id[i]], r->by_id[i - 1]);
+            return dp_err_set(r->err, DP_EINVAL, "%s: nodes[%u].id: %" PRId64 " is the id of nodes[%u], too",
+                              r->file, r->by_id[i], r->id[r->by_id[i]], r->by_id[i - 1]);
     }
     return 0;
 }
@@ -214,8 +214,8 @@ static int take_end(struct reader *r, struct place at, const json_t *object, con
         return -1;
     node = find_id(r, id);
     if (node < 0)
-        return dp_err_set(r->err, DP_EINVAL, "%s: %s[%zu].%s: there is no node with id %" PRId64, r->file, at.list,
-                          at.index, key, id);
+        return dp_err_set(r->err, DP_EINVAL, "%s: %s[%zu].%s: there is no node with id %" PRId64, r->file,
+                          at.list, at.index, key, id);
     *out = (uint32_t)node;
     return 0;
 }
@@ -235,8 +235,9 @@ static int take_edge(struct reader *r, size_t i, const json_t *object)
     if (node[from].is_backward && !node[to].is_backward)
         return fail_at(r, at, "", "leads from a backward node to a forward node");
     if (!isnan(r->cost_ms[from]) && fabs(r->cost_ms[from] - cost) > COST_TOLERANCE_MS)
-        return dp_err_set(r->err, DP_EINVAL, "%s: edges[%zu].cost: %g, but %g on another edge from node %" PRId64,
-                          r->file, i, cost, r->cost_ms[from], r->id[from]);
+        return dp_err_set(r->err, DP_EINVAL,
+                          "%s: edges[%zu].cost: %g, but %g on another edge from node %" PRId64, r->file, i,
+                          cost, r->cost_ms[from], r->id[from]);
     if (isnan(r->cost_ms[from])) {
         r->cost_ms[from] = cost;
         if (dp_graph_take_time(cost, 1e6, "cost", &node[from].send_ns, r->err) < 0)
@@ -294,13 +295,15 @@ static int take_document(struct reader *r, const json_t *doc)
     r->by_id = calloc(n, sizeof *r->by_id);
     if (!r->id || !r->colour || !r->has_colour || !r->cost_ms || !r->by_id)
         return dp_err_set(r->err, DP_ENOMEM, "%s: out of memory", r->file);
-    json_array_foreach(nodes, i, v) {
+    json_array_foreach(nodes, i, v)
+    {
         if (take_node(r, i, v) < 0)
             return -1;
     }
     if (index_ids(r) < 0 || number_colours(r) < 0)
         return -1;
-    json_array_foreach(edges, i, v) {
+    json_array_foreach(edges, i, v)
+    {
         if (take_edge(r, i, v) < 0)
             return -1;
     }

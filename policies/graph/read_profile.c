@@ -1,11 +1,11 @@
 /* PipeDream's graph.txt (msr-fiddle/pipedream, graph/graph.py, Node.from_str):
  *
- *   node4 -- Linear(8, 8) -- forward_compute_time=1.5, backward_compute_time=3, activation_size=64, parameter_size=256
- *   <TAB>node1 -- node4
+ *   node4 -- Linear(8, 8) -- forward_compute_time=1.5, backward_compute_time=3, activation_size=64,
+ * parameter_size=256 <TAB>node1 -- node4
  *
- * Times are ms, sizes bytes; activation_size may be a list "[64; 8; 8]" that counts in sum; " -- stage_id=2" of an
- * earlier plan may follow and is ignored. Nodes come in any order, edges anywhere behind or before them.
- * A node without predecessors whose description begins with "Input" carries the time of loading data
+ * Times are ms, sizes bytes; activation_size may be a list "[64; 8; 8]" that counts in sum; " -- stage_id=2"
+ * of an earlier plan may follow and is ignored. Nodes come in any order, edges anywhere behind or before
+ * them. A node without predecessors whose description begins with "Input" carries the time of loading data
  * (half a second in the published profiles); as PipeDream does, its numbers are taken for 0.
  */
 #include "config.h"
@@ -32,7 +32,7 @@ struct reader {
     uint32_t room_descriptions;
     struct edge_line *edge;
     uint32_t n_edges, room_edges;
-    uint32_t *by_name; /* [n_nodes] indices, sorted by name */
+    uint32_t *by_name;   /* [n_nodes] indices, sorted by name */
     uint32_t *node_line; /* [n_nodes] */
     struct dp_err *err;
 };
@@ -130,8 +130,8 @@ static int take_costs(struct reader *r, char *text, struct dp_graph_node *node)
         if (!value)
             return dp_err_set(r->err, DP_EINVAL, "%s:%u: \"%s=\" is missing", r->file, r->line, names[i]);
         if ((i == 2 ? parse_sum(value, &v) : parse_number(value, &v)) < 0)
-            return dp_err_set(r->err, DP_EINVAL, "%s:%u: %s=\"%.40s\" is no number", r->file, r->line, names[i],
-                              value);
+            return dp_err_set(r->err, DP_EINVAL, "%s:%u: %s=\"%.40s\" is no number", r->file, r->line,
+                              names[i], value);
         if ((i < 2 ? dp_graph_take_time(v, 1e6, names[i], out[i], r->err)
                    : dp_graph_take_bytes(v, names[i], out[i], r->err)) < 0)
             return fail(r, r->line);

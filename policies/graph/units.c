@@ -1,6 +1,7 @@
 /* See units.h. Nodes are merged in a union-find; every step looks at the graph of what is merged so
  * far: colours, then cycles (Tarjan, without recursion), then pieces without work, which can close no
- * cycle because they touch one unit only. What is left is numbered in a topological order and written down with its nets. */
+ * cycle because they touch one unit only. What is left is numbered in a topological order and written down
+ * with its nets. */
 #include "policies/graph/units.h"
 
 #include <stdlib.h>
@@ -213,7 +214,8 @@ static bool merge_idle(struct build *b)
  * number: [n] of the leading node of each unit. */
 static void number_units(struct build *b, struct dp_units *u, uint32_t *number)
 {
-    uint32_t *missing = b->scratch, *at = b->scratch + b->n + 1, *ready = at + b->n + 1, n_links = quotient(b);
+    uint32_t *missing = b->scratch, *at = b->scratch + b->n + 1, *ready = at + b->n + 1,
+             n_links = quotient(b);
     uint32_t n = 0, done = 0;
 
     memset(missing, 0, ((size_t)b->n + 1) * sizeof *missing);
@@ -259,7 +261,8 @@ static int sum_units(struct build *b, struct dp_units *u)
 }
 
 /* Pairs (a, b) into rows: at [n + 1] and list. is_by_b: row b holds the a's. */
-static int make_rows(const struct pair *p, uint32_t n_pairs, uint32_t n, bool is_by_b, uint32_t **at, uint32_t **list)
+static int make_rows(const struct pair *p, uint32_t n_pairs, uint32_t n, bool is_by_b, uint32_t **at,
+                     uint32_t **list)
 {
     uint32_t *a = calloc((size_t)n + 2, sizeof *a), *l = malloc(((size_t)n_pairs + 1) * sizeof *l);
 
@@ -307,7 +310,8 @@ static int write_nets(struct build *b, struct dp_units *u)
         goto out;
     memset(seen, 0, ((size_t)b->n + 1) * sizeof *seen);
     for (uint32_t e = 0; e < g->n_edges;) {
-        uint32_t from = g->edge[e].from, own = u->unit_of[from], size = 0, net = u->n_nets, first_pin = n_pins;
+        uint32_t from = g->edge[e].from, own = u->unit_of[from], size = 0, net = u->n_nets,
+                 first_pin = n_pins;
 
         for (; e < g->n_edges && g->edge[e].from == from; e++) {
             uint32_t to = u->unit_of[g->edge[e].to];

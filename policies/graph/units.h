@@ -6,9 +6,9 @@
  * profile are in no unit (DP_NO_UNIT): they cost nothing and belong to the first stage.
  *
  * Order: a forward edge u -> v means that u's unit is not on a later stage than v's; so does the edge
- * v' -> u' along which the gradient comes back. A plan in which this holds for a sequence of its stages is one
- * in which data visits every stage once on the way forward and once on the way back: its quotient has
- * no cycle.
+ * v' -> u' along which the gradient comes back. A plan in which this holds for a sequence of its stages is
+ * one in which data visits every stage once on the way forward and once on the way back: its quotient has no
+ * cycle.
  *
  * Traffic: every node that sends is a net, with the units of the node and of those that take its
  * output. A device that holds some, but not all of a net pays net_ns once: the sender for sending, each
@@ -23,18 +23,18 @@
 #define DP_NO_UNIT UINT32_MAX
 
 struct dp_units {
-    uint32_t n;              /* in an order that no edge contradicts */
-    uint64_t *accel_ns;      /* [n] forward and backward */
-    uint64_t *cpu_ns;        /* [n] */
-    uint64_t *bytes;         /* [n] */
-    bool *only_on_cpu;       /* [n] */
+    uint32_t n;               /* in an order that no edge contradicts */
+    uint64_t *accel_ns;       /* [n] forward and backward */
+    uint64_t *cpu_ns;         /* [n] */
+    uint64_t *bytes;          /* [n] */
+    bool *only_on_cpu;        /* [n] */
     uint32_t *pred_at, *pred; /* CSR: units that come no later, [n + 1] and their list */
     uint32_t *succ_at, *succ; /* the same edges the other way */
     uint32_t n_nets;
-    uint64_t *net_ns;         /* [n_nets] > 0 */
-    uint32_t *net_size;       /* [n_nets] units of it, >= 2 */
+    uint64_t *net_ns;             /* [n_nets] > 0 */
+    uint32_t *net_size;           /* [n_nets] units of it, >= 2 */
     uint32_t *net_of_at, *net_of; /* CSR: nets of a unit */
-    uint32_t *unit_of;        /* [n_nodes of the graph] or DP_NO_UNIT */
+    uint32_t *unit_of;            /* [n_nodes of the graph] or DP_NO_UNIT */
 };
 
 /* g: finished, outlives nothing here. returns 0, or -1 (DP_ENOMEM). */

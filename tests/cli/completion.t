@@ -16,7 +16,7 @@ offers() {
 }
 
 is "$(offers sta)" status "a command"
-for c in status watch explain layout pause resume save report check; do
+for c in status watch explain layout pause resume save report plan check; do
     like " $(offers '' | tr '\n' ' ')" " $c " "offers $c"
     missing=
     for o in $("$dynpipe" $c --help | grep -o '^  [-, a-z]*--[a-z]*' | grep -o -e '--[a-z]*$'); do
@@ -29,6 +29,9 @@ is "$(offers status --color = al)" always "--color=al"
 is "$(offers status --color n)" never "--color n"
 is "$(offers status -o jo)" jobid "a column"
 is "$(offers help exp)" explain "help COMMAND"
+is "$(offers plan --algorithm hi)" hierarchical "an algorithm"
+touch "$tmp/graph.txt"
+is "$(offers plan "$tmp/gra")" "$tmp/graph.txt" "a graph"
 is "$(offers frobnicate --j)" "" "nothing for a command that does not exist"
 touch "$tmp/some-run.json"
 is "$(offers status --from "$tmp/some")" "$tmp/some-run.json" "a file"

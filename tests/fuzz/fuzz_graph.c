@@ -13,8 +13,9 @@ static void check_graph(const struct dp_graph *g)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct dp_graph_node *n = &g->node[i];
 
-        if (n->forward_ns > DP_GRAPH_MAX_NS || n->backward_ns > DP_GRAPH_MAX_NS || n->cpu_ns > DP_GRAPH_MAX_NS ||
-            n->send_ns > DP_GRAPH_MAX_NS || n->output_bytes > DP_GRAPH_MAX_BYTES || n->param_bytes > DP_GRAPH_MAX_BYTES ||
+        if (n->forward_ns > DP_GRAPH_MAX_NS || n->backward_ns > DP_GRAPH_MAX_NS ||
+            n->cpu_ns > DP_GRAPH_MAX_NS || n->send_ns > DP_GRAPH_MAX_NS ||
+            n->output_bytes > DP_GRAPH_MAX_BYTES || n->param_bytes > DP_GRAPH_MAX_BYTES ||
             n->colour >= g->n_colours || !n->name)
             fuzz_die("a node that no reader should let pass");
     }
@@ -34,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         if (!err.text[0])
             fuzz_die("refused without a reason");
     } else {
-        struct dp_plan_maxload ask = {.n_accel = 3, .accel_bytes = g.accel_bytes, .max_ideals = 200, .max_steps = 20000};
+        struct dp_plan_maxload ask = {
+            .n_accel = 3, .accel_bytes = g.accel_bytes, .max_ideals = 200, .max_steps = 20000};
 
         check_graph(&g);
         ask.n_cpus = g.kind == DP_GRAPH_COSTS;
@@ -50,17 +52,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 void fuzz_make_seeds(void)
 {
-    fuzz_seed_text("node1 -- Input -- forward_compute_time=6, backward_compute_time=0, activation_size=10, parameter_size=0\n"
-                   "node2 -- A -- forward_compute_time=1.5, backward_compute_time=3, activation_size=[1.0; 2], "
-                   "parameter_size=40\n"
-                   "node3 -- B -- forward_compute_time=2, backward_compute_time=1, activation_size=3, parameter_size=4 -- "
-                   "stage_id=1\n"
-                   "node4 -- C -- forward_compute_time=2, backward_compute_time=1, activation_size=3, parameter_size=4\n"
-                   "\tnode1 -- node2\n\tnode2 -- node3\n\tnode2 -- node4\n\tnode3 -- node4\n");
+    fuzz_seed_text(
+        "node1 -- Input -- forward_compute_time=6, backward_compute_time=0, activation_size=10, "
+        "parameter_size=0\n"
+        "node2 -- A -- forward_compute_time=1.5, backward_compute_time=3, activation_size=[1.0; 2], "
+        "parameter_size=40\n"
+        "node3 -- B -- forward_compute_time=2, backward_compute_time=1, activation_size=3, parameter_size=4 "
+        "-- "
+        "stage_id=1\n"
+        "node4 -- C -- forward_compute_time=2, backward_compute_time=1, activation_size=3, parameter_size=4\n"
+        "\tnode1 -- node2\n\tnode2 -- node3\n\tnode2 -- node4\n\tnode3 -- node4\n");
     fuzz_seed_text("{\"maxSizePerFPGA\":90,\"maxFPGAs\":2,\"maxCPUs\":1,\"nodes\":["
-                   "{\"id\":1,\"fpgaLatency\":1,\"cpuLatency\":9,\"supportedOnFpga\":1,\"isBackwardNode\":0,\"colorClass\":1,"
+                   "{\"id\":1,\"fpgaLatency\":1,\"cpuLatency\":9,\"supportedOnFpga\":1,\"isBackwardNode\":0,"
+                   "\"colorClass\":1,"
                    "\"size\":30},"
-                   "{\"id\":2,\"fpgaLatency\":2,\"cpuLatency\":9,\"supportedOnFpga\":1,\"isBackwardNode\":0,\"size\":30},"
-                   "{\"id\":3,\"fpgaLatency\":3,\"cpuLatency\":9,\"supportedOnFpga\":0,\"isBackwardNode\":1,\"colorClass\":1}],"
-                   "\"edges\":[{\"sourceId\":1,\"destId\":2,\"cost\":0.5},{\"sourceId\":2,\"destId\":3,\"cost\":0.25}]}");
+                   "{\"id\":2,\"fpgaLatency\":2,\"cpuLatency\":9,\"supportedOnFpga\":1,\"isBackwardNode\":0,"
+                   "\"size\":30},"
+                   "{\"id\":3,\"fpgaLatency\":3,\"cpuLatency\":9,\"supportedOnFpga\":0,\"isBackwardNode\":1,"
+                   "\"colorClass\":1}],"
+                   "\"edges\":[{\"sourceId\":1,\"destId\":2,\"cost\":0.5},{\"sourceId\":2,\"destId\":3,"
+                   "\"cost\":0.25}]}");
 }

@@ -46,15 +46,16 @@ static void reads_a_profile(void **state)
 static void reads_costs(void **state)
 {
     (void)state;
-    static const char text[] = "{\"maxSizePerFPGA\": 1e30, \"maxFPGAs\": 2, \"maxCPUs\": 1, \"nodes\": ["
-                               "{\"id\": 7, \"fpgaLatency\": 1.5, \"cpuLatency\": 15, \"supportedOnFpga\": true, "
-                               "\"isBackwardNode\": 0, \"colorClass\": 9, \"size\": 12.0, \"name\": \"a\"},"
-                               "{\"id\": 5, \"fpgaLatency\": 2, \"cpuLatency\": 0, \"supportedOnFpga\": 0, "
-                               "\"isBackwardNode\": false},"
-                               "{\"id\": 6, \"fpgaLatency\": 3, \"cpuLatency\": 0, \"supportedOnFpga\": 1, "
-                               "\"isBackwardNode\": true, \"colorClass\": 9}],"
-                               "\"edges\": [{\"sourceId\": 7, \"destId\": 5, \"cost\": 0.25}, "
-                               "{\"sourceId\": 7, \"destId\": 6, \"cost\": 0.25}]}";
+    static const char text[] =
+        "{\"maxSizePerFPGA\": 1e30, \"maxFPGAs\": 2, \"maxCPUs\": 1, \"nodes\": ["
+        "{\"id\": 7, \"fpgaLatency\": 1.5, \"cpuLatency\": 15, \"supportedOnFpga\": true, "
+        "\"isBackwardNode\": 0, \"colorClass\": 9, \"size\": 12.0, \"name\": \"a\"},"
+        "{\"id\": 5, \"fpgaLatency\": 2, \"cpuLatency\": 0, \"supportedOnFpga\": 0, "
+        "\"isBackwardNode\": false},"
+        "{\"id\": 6, \"fpgaLatency\": 3, \"cpuLatency\": 0, \"supportedOnFpga\": 1, "
+        "\"isBackwardNode\": true, \"colorClass\": 9}],"
+        "\"edges\": [{\"sourceId\": 7, \"destId\": 5, \"cost\": 0.25}, "
+        "{\"sourceId\": 7, \"destId\": 6, \"cost\": 0.25}]}";
     struct dp_graph g;
     struct dp_err err = {.text = ""};
 
@@ -76,13 +77,16 @@ static void reads_costs(void **state)
     dp_graph_release(&g);
 }
 
-#define NODE(id) "{\"id\": " id ", \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 1, \"isBackwardNode\": 0}"
-#define BACK(id) "{\"id\": " id ", \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 1, \"isBackwardNode\": 1}"
+#define NODE(id)                                                                                             \
+    "{\"id\": " id ", \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 1, \"isBackwardNode\": 0}"
+#define BACK(id)                                                                                             \
+    "{\"id\": " id ", \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 1, \"isBackwardNode\": 1}"
 #define EDGE(a, b, cost) "{\"sourceId\": " a ", \"destId\": " b ", \"cost\": " cost "}"
-#define DOC(nodes, edges) \
+#define DOC(nodes, edges)                                                                                    \
     "{\"maxSizePerFPGA\": 1, \"maxFPGAs\": 2, \"maxCPUs\": 1, \"nodes\": [" nodes "], \"edges\": [" edges "]}"
-#define LINE(id, f, b, a, p) \
-    id " -- X -- forward_compute_time=" f ", backward_compute_time=" b ", activation_size=" a ", parameter_size=" p "\n"
+#define LINE(id, f, b, a, p)                                                                                 \
+    id " -- X -- forward_compute_time=" f ", backward_compute_time=" b ", activation_size=" a                \
+       ", parameter_size=" p "\n"
 
 static const struct {
     const char *text, *want; /* want: in the message */
@@ -91,7 +95,8 @@ static const struct {
     {" \n\t\n", "the file is empty"},
     {"hello", "file:1: neither a node"},
     {LINE("a", "1", "1", "1", "1") "b -- X\n", "file:2: a node without \" -- forward"},
-    {LINE("a", "1", "1", "1", "1") "b -- X -- forward_compute_time=1, backward_compute_time=1", "file:2: \"activation_size=\""},
+    {LINE("a", "1", "1", "1", "1") "b -- X -- forward_compute_time=1, backward_compute_time=1",
+     "file:2: \"activation_size=\""},
     {LINE("a", "nan", "1", "1", "1"), "file:1: forward_compute_time=\"nan\" is no number"},
     {LINE("a", "-1", "1", "1", "1"), "file:1: forward_compute_time = -1"},
     {LINE("a", "1", "1e30", "1", "1"), "file:1: backward_compute_time = 1e+30"},
@@ -110,8 +115,9 @@ static const struct {
     {LINE("a", "1", "1", "1", "1") "\ta\n", "file:2: an edge is"},
     {LINE("a", "1", "1", "1", "1") "\ta -- \n", "file:2: an edge is"},
     {LINE("a", "1", "1", "1", "1") "\ta -- a\n", "file:2: the edge from \"a\" to \"a\" closes a cycle"},
-    {LINE("a", "1", "1", "1", "1") LINE("b", "1", "1", "1", "1") LINE("c", "1", "1", "1", "1")
-         "\ta -- b\n\tb -- c\n\tc -- b\n", "closes a cycle"},
+    {LINE("a", "1", "1", "1", "1") LINE("b", "1", "1", "1", "1")
+         LINE("c", "1", "1", "1", "1") "\ta -- b\n\tb -- c\n\tc -- b\n",
+     "closes a cycle"},
     {"{", "file:1:"},
     {"{\"nodes\": [NaN]}", "no JSON"},
     {"{\"a\": 1, \"a\": 2}", "no JSON: duplicate"},
@@ -173,10 +179,12 @@ static void refuses_what_is_no_text(void **state)
 static void sees_the_way_back(void **state)
 {
     (void)state;
-#define COLOURED(id, c, back)                                                                                          \
-    "{\"id\": " id ", \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 1, \"colorClass\": " c              \
+#define COLOURED(id, c, back)                                                                                \
+    "{\"id\": " id ", \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 1, \"colorClass\": " c     \
     ", \"isBackwardNode\": " back "}"
-#define FOUR COLOURED("1", "1", "0") "," COLOURED("2", "2", "0") "," COLOURED("3", "1", "1") "," COLOURED("4", "2", "1")
+#define FOUR                                                                                                 \
+    COLOURED("1", "1", "0")                                                                                  \
+    "," COLOURED("2", "2", "0") "," COLOURED("3", "1", "1") "," COLOURED("4", "2", "1")
     struct dp_graph g;
     uint32_t before = 9, after = 9;
 
@@ -186,7 +194,8 @@ static void sees_the_way_back(void **state)
     assert_int_equal(before, 2); /* the node with id 3 */
     assert_int_equal(after, 3);
     dp_graph_release(&g);
-    assert_int_equal(parse(DOC(FOUR, EDGE("1", "2", "1") "," EDGE("3", "4", "1") "," EDGE("2", "4", "1")), &g, NULL), 0);
+    assert_int_equal(
+        parse(DOC(FOUR, EDGE("1", "2", "1") "," EDGE("3", "4", "1") "," EDGE("2", "4", "1")), &g, NULL), 0);
     assert_true(g.is_backward_along);
     assert_false(dp_graph_edge_order(&g, 1, &before, &after)); /* from 2 to 4 */
     assert_true(dp_graph_edge_order(&g, 2, &before, &after));
@@ -195,8 +204,8 @@ static void sees_the_way_back(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(reads_a_profile),         cmocka_unit_test(reads_costs),
-    cmocka_unit_test(names_what_is_wrong),     cmocka_unit_test(refuses_what_is_no_text),
+    cmocka_unit_test(reads_a_profile),     cmocka_unit_test(reads_costs),
+    cmocka_unit_test(names_what_is_wrong), cmocka_unit_test(refuses_what_is_no_text),
     cmocka_unit_test(sees_the_way_back),
 };
 TEST_MAIN("graph_read", tests)

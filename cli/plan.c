@@ -1,0 +1,158 @@
+/* dynpipe plan: which nodes of a graph to which devices, and what to expect of it. The work is done in
+ * policies/graph; this file asks, and puts the answer into a document. */
+#include "config.h"
+
+#include "cli/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/json.h"
+#include "policies/graph/read.h"
+
+static json_t *stage_names(const struct dp_graph *g, const struct dp_graph_plan *p, uint32_t stage)
+{
+    json_t *names = json_array();
+
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        if (p->stage_of[i] == stage) {
+            json_t *name = json_string(g->node[i].name); /* NULL where it is no UTF-8 */
+
+            json_array_append_new(names, name ? name : json_sprintf("#%u", i));
+        }
+    }
+    return names;
+}
+
+static void set_ns(json_t *o, const char *key, uint64_t ns)
+{
+    json_object_set_new(o, key, ns ? json_integer((json_int_t)ns) : json_null());
+}
+
+static json_t *stages(const struct dp_graph *g, const struct dp_graph_plan *p)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < p->n_stages; i++) {
+        const struct dp_graph_stage *s = &p->stage[i];
+        json_t *o = json_pack("{s:i, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "stage", (int)i, "device",
+                              s->is_cpu ? "cpu" : "accelerator", "replicas", (int)s->replicas, "machines",
+                              (int)s->machines, "compute_ns", (json_int_t)s->compute_ns, "traffic_ns",
+                              (json_int_t)s->traffic_ns, "sync_ns", (json_int_t)s->sync_ns, "load_ns",
+                              (json_int_t)s->load_ns, "memory_bytes", (json_int_t)s->bytes);
+
+        json_object_set_new(o, "load_percent",
+                            json_real(p->load_ns ? 100.0 * (double)s->load_ns / (double)p->load_ns : 0.0));
+        json_object_set_new(o, "nodes", stage_names(g, p, i));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *q)
+{
+    json_t *o = json_object(), *bandwidth = json_array();
+
+    json_object_set_new(
+        o, "accelerators",
+        json_integer(q->n_levels > 1 ? (json_int_t)q->devices[0] * q->devices[1] : q->devices[0]));
+    json_object_set_new(o, "machines", json_integer(q->n_levels > 1 ? q->devices[1] : 1));
+    json_object_set_new(o, "cpus", json_integer(q->n_cpus));
+    json_object_set_new(o, "memory_bytes",
+                        q->memory_bytes == UINT64_MAX ? json_null()
+                                                      : json_integer((json_int_t)q->memory_bytes));
+    for (uint32_t l = 0; g->kind == DP_GRAPH_PROFILE && l < q->n_levels; l++)
+        json_array_append_new(bandwidth, json_real(q->bytes_per_s[l]));
+    json_object_set_new(o, "bandwidth_bytes_per_s", bandwidth);
+    json_object_set_new(o, "bandwidth_is_default",
+                        json_boolean(g->kind == DP_GRAPH_PROFILE && !q->has_bandwidth));
+    return o;
+}
+
+json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
+                         const struct dp_graph_plan *p)
+{
+    json_t *o = json_object(), *file = json_string(cli->file);
+    double load = (double)p->load_ns;
+
+    json_object_set_new(o, "file", file ? file : json_null());
+    json_object_set_new(o, "format", json_string(g->kind == DP_GRAPH_PROFILE ? "profile" : "costs"));
+    json_object_set_new(o, "nodes", json_integer(g->n_nodes));
+    json_object_set_new(o, "edges", json_integer(g->n_edges));
+    json_object_set_new(o, "units", json_integer(p->n_units));
+    json_object_set_new(o, "ideals", p->n_ideals ? json_integer(p->n_ideals) : json_null());
+    json_object_set_new(o, "devices", devices(g, q));
+    json_object_set_new(o, "algorithm", json_string(dp_plan_algorithm_name(p->algorithm)));
+    json_object_set_new(o, "is_optimal", json_boolean(p->is_optimal));
+    set_ns(o, "load_ns", p->load_ns);
+    set_ns(o, "bound_ns", p->bound_ns);
+    json_object_set_new(o, "gap_percent",
+                        p->load_ns ? json_real(100.0 * (load - (double)p->bound_ns) / load) : json_null());
+    set_ns(o, "single_device_ns", p->single_ns);
+    set_ns(o, "data_parallel_ns", p->data_parallel_ns);
+    set_ns(o, "line_ns", p->line_ns);
+    json_object_set_new(o, "speedup", p->load_ns ? json_real((double)p->single_ns / load) : json_null());
+    json_object_set_new(o, "speedup_over_data_parallel",
+                        p->data_parallel_ns && p->load_ns ? json_real((double)p->data_parallel_ns / load)
+                                                          : json_null());
+    json_object_set_new(o, "devices_used", json_integer(p->n_devices));
+    json_object_set_new(o, "why", json_string(p->why));
+    json_object_set_new(o, "stages", stages(g, p));
+    return o;
+}
+
+static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p,
+                 struct dp_err *err)
+{
+    struct dp_plan_maxload ask = {.algorithm = q->algorithm,
+                                  .n_accel = q->devices[0],
+                                  .n_cpus = q->n_cpus,
+                                  .accel_bytes = q->memory_bytes};
+
+    if (q->algorithm == DP_PLAN_HIERARCHICAL) {
+        struct dp_plan_hierarchical h = {
+            .n_levels = q->n_levels, .accel_bytes = q->memory_bytes, .is_straight = q->is_straight};
+
+        memcpy(h.devices, q->devices, sizeof h.devices);
+        memcpy(h.bytes_per_s, q->bytes_per_s, sizeof h.bytes_per_s);
+        return dp_plan_hierarchical(g, &h, p, err);
+    }
+    if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)
+        return -1;
+    return dp_plan_maxload(g, &ask, p, err);
+}
+
+enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
+{
+    enum dp_exit code = DP_EXIT_OK;
+    struct dp_plan_question q;
+    struct dp_graph_plan p = {0};
+    struct dp_graph g;
+    struct dp_err err;
+    json_t *doc;
+
+    if (!cli->file) {
+        dp_err_set(&err, DP_EINVAL, "which graph? `dynpipe plan FILE --devices=N`");
+        dp_cmd_fail(cli, &err);
+        return DP_EXIT_USAGE;
+    }
+    if (dp_graph_read(cli->file, &g, &err) < 0)
+        code = dp_cmd_fail(cli, &err);
+    else if (dp_plan_ask(cli, &g, &q, &err) < 0) {
+        dp_cmd_fail(cli, &err);
+        code = DP_EXIT_USAGE;
+    } else if (solve(&q, &g, &p, &err) < 0)
+        code = dp_cmd_fail(cli, &err);
+    if (code == DP_EXIT_OK) {
+        doc = dp_json_envelope("plan", "plan", dp_plan_document(cli, &g, &q, &p));
+        if (cli->json)
+            dp_json_print(doc, false);
+        else
+            dp_plan_show(cli, json_object_get(doc, "plan"));
+        json_decref(doc);
+    }
+    dp_graph_plan_release(&p);
+    dp_graph_release(&g);
+    return code;
+}

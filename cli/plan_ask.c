@@ -1,0 +1,177 @@
+/* The question of `dynpipe plan` from its options. */
+#include "config.h"
+
+#include "cli/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What an unnamed network is taken for: PCIe 3.0 x16 inside of a machine, 10 Gbit/s Ethernet between. */
+static const double default_bytes_per_s[DP_PLAN_LEVELS] = {12e9, 1.25e9};
+
+/* A number with a unit of bytes behind it: 16e9, 16G, 16GB, 16GiB. */
+static int parse_bytes(const char *text, double *out)
+{
+    static const char letters[] = "KMGTP";
+    char *end;
+    const char *letter;
+    double base = 1000.0;
+
+    errno = 0;
+    *out = strtod(text, &end);
+    if (errno || end == text || !(*out > 0.0 && *out <= 1e18))
+        return -1;
+    if (!*end || !strcmp(end, "B"))
+        return 0;
+    letter = strchr(letters, *end == 'k' ? 'K' : *end);
+    if (!letter)
+        return -1;
+    end++;
+    if (*end == 'i') {
+        base = 1024.0;
+        end++;
+    }
+    for (const char *l = letters; l <= letter; l++)
+        *out *= base;
+    return (*end && strcmp(end, "B") != 0) || !(*out <= 1e18) ? -1 : 0;
+}
+
+/* "8", or "4x2": devices of a machine, machines. */
+static int parse_devices(const char *text, struct dp_plan_question *q)
+{
+    for (q->n_levels = 0; q->n_levels < DP_PLAN_LEVELS;) {
+        char *end;
+        unsigned long n;
+
+        if (*text < '0' || *text > '9')
+            return -1;
+        n = strtoul(text, &end, 10);
+        if (n < 1 || n > 65535)
+            return -1;
+        q->devices[q->n_levels++] = (uint32_t)n;
+        if (!*end)
+            return 0;
+        if (*end != 'x')
+            return -1;
+        text = end + 1;
+    }
+    return -1;
+}
+
+/* "12", or "12,1.25": GB/s inside of a machine, and between machines. */
+static int parse_bandwidth(const char *text, struct dp_plan_question *q)
+{
+    for (uint32_t level = 0; level < q->n_levels; level++) {
+        char *end;
+        double v = strtod(text, &end);
+
+        if (end == text || !(v >= 0.001 && v <= 1e6) || *end != (level + 1 < q->n_levels ? ',' : '\0'))
+            return -1;
+        q->bytes_per_s[level] = v * 1e9;
+        text = end + 1;
+    }
+    return 0;
+}
+
+static int parse_cpus(const char *text, uint32_t *out)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || n > 1000)
+        return -1;
+    *out = (uint32_t)n;
+    return 0;
+}
+
+static int parse_algorithm(const char *text, enum dp_plan_algorithm *out)
+{
+    for (int a = 0; a < DP_PLAN_N; a++) {
+        if (!strcmp(text, dp_plan_algorithm_name((enum dp_plan_algorithm)a))) {
+            *out = (enum dp_plan_algorithm)a;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+                 struct dp_err *err)
+{
+    double bytes;
+
+    if (cli->devices && parse_devices(cli->devices, q) < 0)
+        return dp_err_set(err, DP_EINVAL, "--devices=%s: wanted is a number, or 4x2 for 2 machines of 4",
+                          cli->devices);
+    if (!cli->devices) {
+        if (g->kind == DP_GRAPH_PROFILE)
+            return dp_err_set(err, DP_EINVAL,
+                              "a profile does not say how many devices there are: --devices=N");
+        q->n_levels = 1;
+        q->devices[0] = g->n_accel;
+    }
+    q->has_bandwidth = cli->bandwidth != NULL;
+    if (cli->bandwidth && parse_bandwidth(cli->bandwidth, q) < 0)
+        return dp_err_set(
+            err, DP_EINVAL, "--bandwidth=%s: wanted is %s GB/s, from 0.001 to 1000000", cli->bandwidth,
+            q->n_levels == 1 ? "one number of" : "12,1.25 (inside of a machine, between machines) in");
+    if (cli->memory) {
+        q->has_memory = true;
+        if (parse_bytes(cli->memory, &bytes) < 0)
+            return dp_err_set(err, DP_EINVAL, "--memory=%s: wanted is a size like 16GiB", cli->memory);
+        q->memory_bytes = (uint64_t)bytes;
+    }
+    if (cli->cpus) {
+        q->has_cpus = true;
+        if (parse_cpus(cli->cpus, &q->n_cpus) < 0)
+            return dp_err_set(err, DP_EINVAL, "--cpus=%s: wanted is a number from 0 to 1000", cli->cpus);
+    }
+    if (cli->algorithm && parse_algorithm(cli->algorithm, &q->algorithm) < 0)
+        return dp_err_set(err, DP_EINVAL, "--algorithm=%s: wanted is auto, exact, line or hierarchical",
+                          cli->algorithm);
+    return 0;
+}
+
+/* What does not go together. */
+static int check(const struct dp_graph *g, const struct dp_plan_question *q, struct dp_err *err)
+{
+    if (g->kind == DP_GRAPH_PROFILE) {
+        if (q->n_cpus)
+            return dp_err_set(err, DP_EINVAL, "--cpus: a profile has no times on a CPU");
+        if (q->algorithm != DP_PLAN_HIERARCHICAL && q->n_levels > 1)
+            return dp_err_set(err, DP_EINVAL, "--algorithm=%s knows one level of devices, not machines",
+                              dp_plan_algorithm_name(q->algorithm));
+        if (q->has_memory && q->n_levels > 1)
+            return dp_err_set(err, DP_EINVAL, "--memory: known for devices of one level, not for machines");
+    } else {
+        if (q->algorithm == DP_PLAN_HIERARCHICAL)
+            return dp_err_set(err, DP_EINVAL,
+                              "--algorithm=hierarchical: replicas need the sizes of parameters, which "
+                              "this file does not have");
+        if (q->n_levels > 1)
+            return dp_err_set(
+                err, DP_EINVAL,
+                "--devices: this file's transfers have one cost, so that devices have one level");
+        if (q->has_bandwidth)
+            return dp_err_set(err, DP_EINVAL, "--bandwidth: this file says itself what transfers cost");
+        if (q->devices[0] + q->n_cpus == 0)
+            return dp_err_set(err, DP_EINVAL, "the file has no devices: --devices=N");
+    }
+    if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL)
+        return dp_err_set(err, DP_EINVAL, "--straight: only the hierarchical algorithm makes replicas");
+    return 0;
+}
+
+int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+                struct dp_err *err)
+{
+    *q = (struct dp_plan_question){
+        .memory_bytes = g->accel_bytes, .n_cpus = g->n_cpus, .is_straight = cli->straight};
+    memcpy(q->bytes_per_s, default_bytes_per_s, sizeof q->bytes_per_s);
+    if (parse(cli, g, q, err) < 0)
+        return -1;
+    if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE)
+        q->algorithm = DP_PLAN_HIERARCHICAL;
+    return check(g, q, err);
+}

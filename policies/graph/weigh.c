@@ -1,0 +1,109 @@
+/* A hierarchical plan weighed from the graph: the formulas of hierarchical.h once more, over stages instead
+ * of ideals, so that the search can be held against them. */
+#include "policies/graph/hierarchical.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "policies/graph/check.h"
+
+struct scale {
+    const struct dp_plan_hierarchical *ask;
+    const struct dp_stage_load *load; /* [n_stages] */
+    struct dp_graph_plan *p;
+};
+
+static double sync_s(double param_bytes, double bytes_per_s, uint32_t m)
+{
+    return 4.0 * (m - 1) * param_bytes / (bytes_per_s * m);
+}
+
+/* Time that the transfers before and behind stages [first, last] take on m links, once for each direction. */
+static double transfer_s(const struct scale *w, uint32_t first, uint32_t last, double bytes_per_s, uint32_t m)
+{
+    double in = 2.0 * (double)w->load[first - 1].out_bytes / (bytes_per_s * m);
+    double out = last + 1 < w->p->n_stages ? 2.0 * (double)w->load[last].out_bytes / (bytes_per_s * m) : 0.0;
+
+    return fmax(in, out);
+}
+
+/* Stages [first, end) share machines, `machines` of them (1 where there is one level). */
+static double weigh_group(const struct scale *w, uint32_t first, uint32_t end, uint32_t machines)
+{
+    const struct dp_plan_hierarchical *ask = w->ask;
+    double params = 0.0, outer_sync = 0.0, outer_transfer = 0.0, worst = 0.0;
+
+    for (uint32_t s = first; s < end; s++)
+        params += (double)w->load[s].param_bytes;
+    if (ask->n_levels > 1) {
+        outer_sync = sync_s(params, ask->bytes_per_s[1], machines);
+        if (first == 0)
+            outer_sync /= ask->devices[0];
+        if (first > 0)
+            outer_transfer = transfer_s(w, first, end - 1, ask->bytes_per_s[1], machines);
+    }
+    for (uint32_t s = first; s < end; s++) {
+        struct dp_graph_stage *t = &w->p->stage[s];
+        uint32_t r = t->replicas / machines;
+        double compute = (double)w->load[s].accel_ns / 1e9;
+        double sync = sync_s((double)w->load[s].param_bytes, ask->bytes_per_s[0], r);
+        double transfer = s > first ? transfer_s(w, s, s, ask->bytes_per_s[0], r) : 0.0;
+        double load = (fmax((compute + sync) / r, transfer) + outer_sync) / machines;
+
+        load = fmax(load, outer_transfer);
+        t->compute_ns = w->load[s].accel_ns;
+        t->sync_ns = (uint64_t)((sync + outer_sync * r) * 1e9 + 0.5);
+        t->traffic_ns = (uint64_t)(fmax(transfer / machines, outer_transfer) * 1e9 + 0.5);
+        t->load_ns = (uint64_t)(load * 1e9 + 0.5);
+        worst = fmax(worst, load);
+    }
+    return worst;
+}
+
+/* Versions of weights and outputs that a stage of the only level keeps while microbatches are under way. */
+static void weigh_memory(const struct scale *w)
+{
+    uint32_t behind = 0;
+
+    for (uint32_t s = w->p->n_stages; s-- > 0;) {
+        struct dp_graph_stage *t = &w->p->stage[s];
+        uint64_t versions = (behind + t->replicas - 1) / t->replicas + 1;
+
+        if (__builtin_mul_overflow(w->load[s].bytes, versions, &t->bytes))
+            t->bytes = UINT64_MAX;
+        behind += t->replicas;
+    }
+}
+
+int dp_plan_hierarchical_weigh(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
+                               struct dp_graph_plan *p, struct dp_err *err)
+{
+    struct dp_stage_load *load = calloc((size_t)p->n_stages + 1, sizeof *load);
+    struct scale w = {.ask = ask, .load = load, .p = p};
+    double worst = 0.0;
+    int rc = -1;
+
+    if (!load) {
+        dp_err_set(err, DP_ENOMEM, "a plan of %u stages: out of memory", p->n_stages);
+        goto out;
+    }
+    if (dp_graph_loads(g, p->stage_of, p->n_stages, load, err) < 0)
+        goto out;
+    for (uint32_t s = 0, end; s < p->n_stages; s = end) {
+        uint32_t machines = 1;
+
+        for (end = s; end < p->n_stages && p->stage[end].group == p->stage[s].group;)
+            end++;
+        if (ask->n_levels > 1)
+            machines = p->stage[s].machines;
+        else
+            end = p->n_stages;
+        worst = fmax(worst, weigh_group(&w, s, end, machines));
+    }
+    weigh_memory(&w);
+    p->load_ns = (uint64_t)(worst * 1e9 + 0.5);
+    rc = 0;
+out:
+    free(load);
+    return rc;
+}

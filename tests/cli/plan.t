@@ -1,0 +1,111 @@
+#!/bin/bash
+# dynpipe plan: small graphs of both formats, what it says about bad files and bad questions, and that what it
+# prints adds up.
+# shellcheck source=tests/cli/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
+# shellcheck disable=SC2154 # out, err, data, tmp come from lib.sh
+cp "$DP_SRCDIR/etc/examples/two-towers.txt" "$data/plan-costs.json" "$tmp" && cd "$tmp" || exit 1
+
+golden plan plan two-towers.txt --devices=4 --bandwidth=1.25
+golden plan-costs plan plan-costs.json
+
+is "$(sed -n '/dynpipe plan two-towers.txt --devices=4 --bandwidth=1.25/,/^- /{/^    [^$]/s/^    //p;/^$/p}' "$DP_SRCDIR/doc/policies.md" |
+    sed '$d')" "$(cat "$data/plan.out")" "doc/policies.md shows what is printed"
+
+# Answers do not depend on where the file comes from or on the order of its lines.
+is "$("$dynpipe" plan - --devices=4 --bandwidth=1.25 <two-towers.txt | sed 1d)" \
+    "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 | sed 1d)" "stdin"
+{ grep -P '^\t' two-towers.txt; grep -vP '^\t' two-towers.txt; } >turned.txt
+is "$("$dynpipe" plan turned.txt --devices=4 --bandwidth=1.25 | sed 1d)" \
+    "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 | sed 1d)" "edges before nodes"
+
+for a in exact line hierarchical; do
+    exit_is 0 "--algorithm=$a" plan two-towers.txt --devices=3 --algorithm=$a
+    unlike "$out" "$(printf '\t')" "$a: no tab in the output"
+done
+exit_is 0 "two levels" plan two-towers.txt --devices=2x2
+like "$out" '2 machines of 2, 12 GB/s inside of a machine, 1.25 GB/s between machines' "tells the network"
+exit_is 0 "--straight" plan two-towers.txt --devices=4 --straight
+exit_is 0 "memory that is enough" plan plan-costs.json --memory=1.3GB
+exit_is 0 "--cpus" plan plan-costs.json --cpus=2 --devices=1
+COLUMNS=40 exit_is 0 "a narrow screen" plan two-towers.txt --devices=4
+is "$(awk 'length > 40' <<<"$out")" "" "nothing passes its edge"
+
+if command -v python3 >/dev/null; then
+    for args in 'two-towers.txt --devices=4' 'two-towers.txt --devices=2x2' 'two-towers.txt --devices=4 --algorithm=exact' \
+        plan-costs.json 'plan-costs.json --algorithm=line'; do
+        # shellcheck disable=SC2086 # several words
+        "$dynpipe" plan $args --json >plan.json
+        runs "$args: JSON with meta, errors and warnings" valid_json plan.json
+        runs "$args: adds up" python3 - <<'X'
+import json
+p = json.load(open("plan.json"))["plan"]
+names = [n for s in p["stages"] for n in s["nodes"]]
+assert len(names) == p["nodes"] == len(set(names)), "every node once"
+assert p["load_ns"] == max(s["load_ns"] for s in p["stages"])
+assert p["bound_ns"] <= p["load_ns"] and 0 <= p["gap_percent"] <= 100
+assert abs(p["speedup"] - p["single_device_ns"] / p["load_ns"]) < 1e-9
+assert p["devices_used"] == sum(s["replicas"] for s in p["stages"])
+assert p["devices_used"] <= p["devices"]["accelerators"] + p["devices"]["cpus"]
+assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical")
+X
+    done
+else
+    skip "--json" "python3 is not installed"
+fi
+
+exit_is 2 "no file" plan
+like "$err" 'which graph' "asks for one"
+exit_is 1 "no such file" plan none.txt --devices=2
+like "$err" 'none.txt: No such file' "names it"
+exit_is 2 "no devices" plan two-towers.txt
+like "$err" '--devices=N' "asks for them"
+for d in 0 x 4x 4x4x4 -1 65536 4.5 ''; do exit_is 2 "--devices=$d" plan two-towers.txt "--devices=$d"; done
+for b in 0 -1 nan x 1,2 1e9 ''; do exit_is 2 "--bandwidth=$b" plan two-towers.txt --devices=2 "--bandwidth=$b"; done
+exit_is 2 "--bandwidth=12 for two levels" plan two-towers.txt --devices=2x2 --bandwidth=12
+for m in 0 -1 x 16Q 16GBB nan 1e30; do exit_is 2 "--memory=$m" plan two-towers.txt --devices=2 "--memory=$m"; done
+for c in -1 x 1001 1.5; do exit_is 2 "--cpus=$c" plan plan-costs.json "--cpus=$c"; done
+exit_is 2 "unknown algorithm" plan two-towers.txt --devices=2 --algorithm=magic
+exit_is 2 "hierarchical without parameter sizes" plan plan-costs.json --algorithm=hierarchical
+exit_is 2 "CPUs of a profile" plan two-towers.txt --devices=2 --cpus=1
+exit_is 2 "machines for exact" plan two-towers.txt --devices=2x2 --algorithm=exact
+exit_is 2 "--straight for exact" plan two-towers.txt --devices=2 --algorithm=exact --straight
+exit_is 2 "two files" plan two-towers.txt plan-costs.json
+exit_is 1 "memory that nothing fits" plan two-towers.txt --devices=2 --algorithm=exact --memory=10MB
+like "$err" 'found no plan that fits 2 accelerators of 0.01 GB' "says so"
+exit_is 1 "nodes that need a CPU" plan plan-costs.json --cpus=0
+like "$err" 'need a CPU' "says so"
+exit_is 1 "memory that no replica fits" plan two-towers.txt --devices=2 --memory=1MB
+
+# Bad files: one line with file and line (or the place in the document), exit code 1.
+bad() { # NAME WANTED FILE
+    exit_is 1 "$1" plan "$3" --devices=2
+    like "$err" "$2" "$1: says where"
+    is "$(wc -l <<<"$err")" 1 "$1: in one line"
+}
+head -c 300 two-towers.txt >torn.txt
+bad "torn profile" 'torn.txt:3: ' torn.txt
+sed '$a\	head -- embed' two-towers.txt >cycle.txt
+bad "cycle" 'cycle.txt:[0-9]*: .* closes a cycle' cycle.txt
+sed 's/forward_compute_time=9,/forward_compute_time=nan,/' two-towers.txt >nan.txt
+bad "nan" 'nan.txt:3: forward_compute_time="nan"' nan.txt
+head -c 900 plan-costs.json >torn.json
+bad "torn JSON" 'torn.json:[0-9]*:[0-9]*: no JSON' torn.json
+sed 's/"fpgaLatency": 5/"fpgaLatency": -5/' plan-costs.json >negative.json
+bad "negative time" 'negative.json: nodes\[1\]: fpgaLatency = -5' negative.json
+printf '{"a": "%s"' "$(printf '\033[31m')" >escape.json
+bad "control bytes" 'escape.json:1' escape.json
+printf 'x\033[31m\n' >escape.txt
+exit_is 1 "an escape sequence in a file" plan escape.txt --devices=2
+unlike "$err" "$(printf '\033')" "does not reach the terminal"
+bad "a directory" 'tmp' "$tmp"
+head -c 100000 /dev/urandom >noise
+exit_is 1 "noise" plan noise --devices=2
+
+# Node names are foreign text, too.
+sed 's/^text1 --/te\x1b[31mxt1 --/; s/embed -- text1/embed -- te\x1b[31mxt1/; s/text1 -- text2/te\x1b[31mxt1 -- text2/' \
+    two-towers.txt >evil.txt
+exit_is 0 "an escape sequence in a name" plan evil.txt --devices=2
+unlike "$out" "$(printf '\033')" "does not reach the terminal"
+like "$out" 'te\\x1b\[31mxt1' "is spelled out"
+done_testing

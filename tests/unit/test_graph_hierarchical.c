@@ -1,0 +1,253 @@
+/* Hierarchical plans of small random graphs against all plans: every assignment of nodes to stages, every
+ * number of replicas, every way to put stages on machines. */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "policies/graph/check.h"
+#include "policies/graph/hierarchical.h"
+#include "tests/unit/graph_util.h"
+
+#define MAX_NODES 5
+#define MAX_STAGES 4
+
+struct instance {
+    struct dp_graph g;
+    struct dp_plan_hierarchical ask;
+    /* the plan that is looked at */
+    uint32_t stage_of[MAX_NODES];
+    struct dp_graph_stage stage[MAX_STAGES];
+    double best_s;
+    uint64_t n_plans;
+};
+
+static void make(struct instance *t, uint64_t *seed, uint32_t n_levels)
+{
+    uint32_t n = 1 + random_below(seed, MAX_NODES);
+
+    *t = (struct instance){.best_s = (double)INFINITY};
+    dp_graph_init(&t->g, DP_GRAPH_PROFILE);
+    graph_make_nodes(&t->g, seed, n, 20 + random_below(seed, 60));
+    for (uint32_t i = 0; i < n; i++) {
+        struct dp_graph_node *node = &t->g.node[i];
+
+        node->forward_ns = random_below(seed, 5) ? 1000 * (1 + random_below(seed, 20)) : 0;
+        node->cpu_ns = node->send_ns = 0;
+        node->output_bytes = random_below(seed, 4) ? random_below(seed, 6000) : 0;
+        node->param_bytes = random_below(seed, 3) ? random_below(seed, 9000) : 0;
+        if (node->forward_ns == 0) /* goes with its neighbour: without weight it does not matter */
+            node->param_bytes = node->output_bytes = 0;
+        node->bytes = node->output_bytes + node->param_bytes;
+    }
+    assert_int_equal(dp_graph_finish(&t->g, NULL, NULL), 0);
+    t->ask = (struct dp_plan_hierarchical){.n_levels = n_levels, .accel_bytes = UINT64_MAX};
+    t->ask.is_straight = random_below(seed, 6) == 0;
+    for (uint32_t l = 0; l < n_levels; l++) {
+        t->ask.devices[l] = 1 + random_below(seed, n_levels == 1 ? 4 : 2);
+        t->ask.bytes_per_s[l] = 1e9 * (1 + random_below(seed, 4)) / (l + 1);
+    }
+    if (n_levels == 1 && random_below(seed, 3) == 0)
+        t->ask.accel_bytes = 3000 + random_below(seed, 40000);
+}
+
+static bool fits(const struct instance *t, const struct dp_graph_plan *p)
+{
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        if (p->stage[s].bytes > t->ask.accel_bytes)
+            return false;
+    }
+    return true;
+}
+
+/* One level, by the formulas of hierarchical.h over nodes and edges alone. */
+static double weigh_one_level(const struct instance *t, uint32_t n_stages)
+{
+    double worst = 0.0;
+    uint64_t leaves[MAX_STAGES + 1] = {0}; /* behind stage s */
+
+    for (uint32_t i = 0; i < t->g.n_nodes; i++) {
+        for (uint32_t s = 0; s < n_stages; s++) {
+            bool crosses = false;
+
+            for (uint32_t e = 0; e < t->g.n_edges; e++)
+                crosses |= t->g.edge[e].from == i && t->stage_of[i] <= s && t->stage_of[t->g.edge[e].to] > s;
+            leaves[s] += crosses ? t->g.node[i].output_bytes : 0;
+        }
+    }
+    for (uint32_t s = 0; s < n_stages; s++) {
+        double m = t->stage[s].replicas, b = t->ask.bytes_per_s[0], compute = 0.0, params = 0.0;
+
+        for (uint32_t i = 0; i < t->g.n_nodes; i++) {
+            compute += t->stage_of[i] == s ? (double)t->g.node[i].forward_ns / 1e9 : 0.0;
+            params += t->stage_of[i] == s ? (double)t->g.node[i].param_bytes : 0.0;
+        }
+        worst = fmax(worst, (compute + 4 * (m - 1) * params / (b * m)) / m);
+        if (s > 0)
+            worst = fmax(worst, 2 * (double)leaves[s - 1] / (b * m));
+        if (s > 0 && s + 1 < n_stages)
+            worst = fmax(worst, 2 * (double)leaves[s] / (b * m));
+    }
+    return worst;
+}
+
+static void weigh(struct instance *t, uint32_t n_stages)
+{
+    struct dp_graph_plan p = {.n_stages = n_stages, .stage = t->stage, .stage_of = t->stage_of};
+
+    assert_int_equal(dp_plan_hierarchical_weigh(&t->g, &t->ask, &p, NULL), 0);
+    if (t->ask.n_levels == 1) {
+        double again = weigh_one_level(t, n_stages);
+
+        assert_true(fabs(again - (double)p.load_ns / 1e9) <= 1e-9);
+    }
+    t->n_plans++;
+    if (fits(t, &p))
+        t->best_s = fmin(t->best_s, (double)p.load_ns / 1e9);
+}
+
+/* Replicas and groups for stages s.. of n; free devices on the machines of the group, free machines. */
+static void try_stages(struct instance *t, uint32_t s, uint32_t n, uint32_t free_devices,
+                       uint32_t free_machines)
+{
+    uint32_t most = t->ask.is_straight ? 1 : t->ask.devices[0];
+
+    if (s == n) {
+        weigh(t, n);
+        return;
+    }
+    if (s > 0) { /* in the group of the stage before */
+        for (uint32_t r = 1; r <= most && r <= free_devices; r++) {
+            uint32_t machines = t->stage[s - 1].machines;
+
+            t->stage[s] = (struct dp_graph_stage){
+                .group = t->stage[s - 1].group, .machines = machines, .replicas = r * machines};
+            try_stages(t, s + 1, n, free_devices - r, free_machines);
+        }
+    }
+    if (s > 0 && t->ask.n_levels == 1)
+        return;
+    for (uint32_t m = 1; m <= free_machines && (m == 1 || !t->ask.is_straight); m++) {
+        for (uint32_t r = 1; r <= most; r++) {
+            t->stage[s] = (struct dp_graph_stage){.group = s, .machines = m, .replicas = r * m};
+            try_stages(t, s + 1, n, t->ask.devices[0] - r, free_machines - m);
+        }
+    }
+}
+
+static void brute_force(struct instance *t)
+{
+    uint32_t n_machines = t->ask.n_levels > 1 ? t->ask.devices[1] : 1,
+             n_devices = t->ask.devices[0] * n_machines;
+
+    for (uint32_t n = 1; n <= n_devices && n <= t->g.n_nodes && n <= MAX_STAGES; n++) {
+        memset(t->stage_of, 0, sizeof t->stage_of);
+        for (;;) {
+            uint32_t i = 0, used = 0;
+
+            for (uint32_t k = 0; k < t->g.n_nodes; k++)
+                used |= 1u << t->stage_of[k];
+            if (used == (1u << n) - 1 && dp_graph_check(&t->g, t->stage_of, n, NULL) == 0)
+                try_stages(t, 0, n, 0, n_machines);
+            while (i < t->g.n_nodes && ++t->stage_of[i] == n)
+                t->stage_of[i++] = 0;
+            if (i == t->g.n_nodes)
+                break;
+        }
+    }
+}
+
+static void compare(uint32_t n_levels, uint32_t n_cases, uint32_t least_refused)
+{
+    uint32_t refused = 0, replicas = 0;
+
+    for (uint64_t i = 0; i < n_cases; i++) {
+        uint64_t seed = i * 104729 + n_levels;
+        struct instance t;
+        struct dp_graph_plan p, line;
+        struct dp_err err = {.text = ""};
+        int rc;
+
+        make(&t, &seed, n_levels);
+        brute_force(&t);
+        rc = dp_plan_hierarchical(&t.g, &t.ask, &p, &err);
+        if (isinf(t.best_s)) {
+            assert_int_equal(rc, -1);
+            assert_int_equal(err.code, DP_ENOMEM);
+            refused++;
+        } else {
+            if (rc < 0 || fabs((double)p.load_ns / 1e9 - t.best_s) > 2e-9)
+                print_message("# case %lu: %lu ns, wanted %.0f of %lu plans %s\n", (unsigned long)i,
+                              (unsigned long)p.load_ns, t.best_s * 1e9, (unsigned long)t.n_plans, err.text);
+            assert_int_equal(rc, 0);
+            assert_true(fabs((double)p.load_ns / 1e9 - t.best_s) <= 2e-9);
+            assert_int_equal(dp_graph_check(&t.g, p.stage_of, p.n_stages, NULL), 0);
+            assert_true(fits(&t, &p));
+            assert_true(p.bound_ns <= p.load_ns + 1);
+            assert_true(t.ask.accel_bytes != UINT64_MAX || t.ask.is_straight ||
+                        p.load_ns <= p.data_parallel_ns + 1);
+            for (uint32_t s = 0; s < p.n_stages; s++)
+                replicas += p.stage[s].replicas > 1;
+            t.ask.max_ideals = 1; /* orders only */
+            if (dp_plan_hierarchical(&t.g, &t.ask, &line, &err) == 0) {
+                assert_false(line.is_optimal);
+                assert_true(line.load_ns + 2 >= p.load_ns);
+            }
+            dp_graph_plan_release(&line);
+        }
+        dp_graph_plan_release(&p);
+        dp_graph_release(&t.g);
+    }
+    print_message("# %u levels: %u refused, %u stages with replicas\n", n_levels, refused, replicas);
+    assert_true(refused >= least_refused && replicas > 100);
+}
+
+static void one_level_equals_brute_force(void **state)
+{
+    (void)state;
+    compare(1, 2000, 20);
+}
+
+static void two_levels_equal_brute_force(void **state)
+{
+    (void)state;
+    compare(2, 1000, 0);
+}
+
+static void refuses_wrong_questions(void **state)
+{
+    (void)state;
+    uint64_t seed = 3;
+    struct dp_graph g;
+    struct dp_graph_plan p;
+    struct dp_err err;
+    struct dp_plan_hierarchical ask = {
+        .n_levels = 1, .devices = {2, 2}, .bytes_per_s = {1e9, 1e9}, .accel_bytes = UINT64_MAX};
+
+    dp_graph_init(&g, DP_GRAPH_COSTS);
+    graph_make_nodes(&g, &seed, 3, 50);
+    assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    assert_int_equal(err.code, DP_EINVAL);
+    g.kind = DP_GRAPH_PROFILE;
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), 0);
+    dp_graph_plan_release(&p);
+    ask.n_levels = 3;
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    ask.n_levels = 2;
+    ask.accel_bytes = 5;
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    ask.accel_bytes = UINT64_MAX;
+    ask.bytes_per_s[1] = (double)NAN;
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    ask.bytes_per_s[1] = 1e9;
+    ask.devices[1] = 0;
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    dp_graph_release(&g);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(one_level_equals_brute_force),
+    cmocka_unit_test(two_levels_equal_brute_force),
+    cmocka_unit_test(refuses_wrong_questions),
+};
+TEST_MAIN("graph_hierarchical", tests)
