@@ -69,6 +69,12 @@ holds "each number of threads has all variants" '.rows[0].variants |
     [.[] | [.threads, .masks]] == [[1, "none"], [1, "random"], [2, "none"], [2, "random"]] and
     .[0].sparsity == .[2].sparsity and .[1].sparsity == .[3].sparsity and .[0].loss == .[2].loss and
     .[2].peak_gflops > 0 and .[2].speedup == 1 and (.[3].thread_speedup * .[3].step_ns.median / .[1].step_ns.median - 1 | fabs < 1e-6)'
+"$bench" --json --steps 2 --stage 2x64x4x2x20 --sparsity 0,0.9 --granularity both >"$dir/out.json" 2>"$dir/err"
+ok $? "single weights and blocks of 4 x 1" || diag "$(cat "$dir/err")"
+holds "blocks are as many zeros, and fewer indexes" '.rows[0].variants |
+    [.[] | .masks + " " + .granularity] == ["none weight", "random weight", "random 4x1"] and
+    (.[2].sparsity - 0.9 | fabs < 0.02) and .[2].memory_bytes.weights < 1.2 * .[1].memory_bytes.weights and
+    (.[2].sparse_matrices < 8 or .[1].sparse_matrices < 8 or .[2].memory_bytes.indexes < .[1].memory_bytes.indexes)'
 printf '3\n2\n' | "$bench" --follow --model 1x32x2x50x1x9 >"$dir/lines" 2>"$dir/err"
 ok $? "--follow ends with its input" || diag "$(cat "$dir/err")"
 jq -s . "$dir/lines" >"$dir/out.json"
@@ -97,6 +103,11 @@ holds "trained masks, and random ones of the same density" '.rows[0].variants | 
 holds "trained masks are less even than random ones" '.rows[0].variants |
     .[1].mask_spread.row_cv > .[2].mask_spread.row_cv and .[1].mask_spread.col_cv > .[2].mask_spread.col_cv and
     .[2].mask_spread.row_cv > 0.1 and .[2].mask_spread.row_cv < 1'
+"$DP_SRCDIR/worker/bench/train_pruned" "$dir/blocks" --worker "$worker" --text "$text" --parts 1 model.channels=64 \
+    model.heads=4 model.context=16 prune.granularity=4x1 >/dev/null 2>&1
+"$bench" --json --steps 1 --stage 2x64x4x2x16 --masks "$dir/blocks/90/step-00000021" >"$dir/out.json" 2>"$dir/err"
+ok $? "masks of blocks" || diag "$(cat "$dir/err")"
+holds "their granularity is found" '[.rows[0].variants[].granularity] == ["weight", "4x1", "4x1"]'
 fails "masks of another width are refused" "$bench" --steps 1 --stage 1x32x2x1x7 --masks "$masks"
 echo >>"$masks/layer-0001.bin"
 fails "a damaged checkpoint is refused" "$bench" --steps 1 --stage 1x64x4x1x7 --masks "$masks"
@@ -105,7 +116,7 @@ fails "a damaged checkpoint is refused" "$bench" --steps 1 --stage 1x64x4x1x7 --
 like "$(cat "$dir/text")" 'vocabulary 50.*zeros.*tok/s.*50.. %.*adamw' "the table for people"
 
 for bad in "--row nonsense" "--model 2x64x3x101x2x20" "--model 2x64" "--stage 1x32x2x1x7x9" "--sparsity 1" "--sparsity 0.5," \
-    "--threads 0" "--threads 1," "--threads 1,2,3,4,5" "--steps 0" "--steps 2x" "--clock moon" "--clock cpu --threads 2" "--follow" "extra"; do
+    "--threads 0" "--threads 1," "--threads 1,2,3,4,5" "--steps 0" "--steps 2x" "--clock moon" "--granularity 2x2" "--clock cpu --threads 2" "--follow" "extra"; do
     # shellcheck disable=SC2086 # an option and its argument
     "$bench" $bad >/dev/null 2>"$dir/err"
     is "$? $(grep -c 'Try bench_train --help' "$dir/err")" "2 1" "refused: $bad"

@@ -27,6 +27,7 @@ static const char usage[] =
     "  --model SHAPE     a GPT: BLOCKSxCHANNELSxHEADSxVOCABULARYxBATCHxCONTEXT, heads divide channels\n"
     "  --stage SHAPE     blocks alone: BLOCKSxCHANNELSxHEADSxBATCHxCONTEXT\n"
     "  --sparsity LIST   fractions of zeros in the blocks' matrices, 0,0.5,0.9; default: the row's\n"
+    "  --granularity G   of random zeros: weight (default), 4x1, both\n"
     "  --masks FOLDER    a checkpoint: its masks, and random ones with the same densities; may be repeated\n"
     "  --threads LIST    compute threads, default 1; 1,2: each of them, in alternation\n"
     "  --steps N         measured steps, default 7\n"
@@ -174,6 +175,18 @@ static int parse_masks(const char *folder, struct bench_options *o)
     return 0;
 }
 
+static int parse_granularity(const char *name, struct bench_options *o)
+{
+    bool both = !strcmp(name, "both");
+
+    o->weights = both || !strcmp(name, "weight");
+    o->blocks = both || !strcmp(name, "4x1");
+    if (o->weights || o->blocks)
+        return 0;
+    fprintf(stderr, "bench_train: --granularity takes weight, 4x1 and both, not '%s'\n", name);
+    return -1;
+}
+
 static int parse_clock(const char *name, struct bench_options *o)
 {
     o->clock = strcmp(name, "cpu") ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
@@ -193,14 +206,23 @@ static void print_names(FILE *f, const char *between)
 /* returns: -1 to go on, or an exit status. */
 static int parse(int argc, char **argv, struct arguments *a)
 {
-    static const struct option longs[] = {{"row", 1, NULL, 'r'},     {"model", 1, NULL, 'm'},
-                                          {"stage", 1, NULL, 's'},   {"sparsity", 1, NULL, 'z'},
-                                          {"masks", 1, NULL, 'k'},   {"threads", 1, NULL, 't'},
-                                          {"steps", 1, NULL, 'n'},   {"backend", 1, NULL, 'b'},
-                                          {"no-clip", 0, NULL, 'c'}, {"ops", 0, NULL, 'o'},
-                                          {"follow", 0, NULL, 'f'},  {"json", 0, NULL, 'j'},
-                                          {"list", 0, NULL, 'l'},    {"clock", 1, NULL, 'w'},
-                                          {"help", 0, NULL, 'h'},    {0}};
+    static const struct option longs[] = {{"row", 1, NULL, 'r'},
+                                          {"model", 1, NULL, 'm'},
+                                          {"stage", 1, NULL, 's'},
+                                          {"sparsity", 1, NULL, 'z'},
+                                          {"masks", 1, NULL, 'k'},
+                                          {"threads", 1, NULL, 't'},
+                                          {"steps", 1, NULL, 'n'},
+                                          {"backend", 1, NULL, 'b'},
+                                          {"no-clip", 0, NULL, 'c'},
+                                          {"ops", 0, NULL, 'o'},
+                                          {"follow", 0, NULL, 'f'},
+                                          {"json", 0, NULL, 'j'},
+                                          {"list", 0, NULL, 'l'},
+                                          {"clock", 1, NULL, 'w'},
+                                          {"granularity", 1, NULL, 'g'},
+                                          {"help", 0, NULL, 'h'},
+                                          {0}};
     struct bench_options *o = &a->options;
     int c, rc = 0;
 
@@ -209,7 +231,8 @@ static int parse(int argc, char **argv, struct arguments *a)
                                         .threads = {1},
                                         .steps = 7,
                                         .clock = CLOCK_MONOTONIC,
-                                        .clip = true}};
+                                        .clip = true,
+                                        .weights = true}};
     while (rc == 0 && (c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         switch (c) {
         case 'r':
@@ -238,6 +261,9 @@ static int parse(int argc, char **argv, struct arguments *a)
             break;
         case 'w':
             rc = parse_clock(optarg, o);
+            break;
+        case 'g':
+            rc = parse_granularity(optarg, o);
             break;
         case 'c':
             o->clip = false;

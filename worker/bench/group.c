@@ -58,10 +58,15 @@ static int add_variants(struct group *g, int threads, struct dp_err *err)
     const double *sparsity = o->n_sparsities ? o->sparsity : g->row->sparsity;
     const int n = o->n_sparsities ? o->n_sparsities : g->row->n_sparsities;
 
-    for (int i = 0; i < n; i++)
-        if (add_variant(g, threads, &(struct bench_zeros){.sparsity = sparsity[i]},
-                        sparsity[i] > 0.0 ? "random" : "none", "", err) < 0)
+    for (int i = 0; i < n; i++) {
+        const struct bench_zeros weights = {.sparsity = sparsity[i], .block_rows = 1},
+                                 blocks = {.sparsity = sparsity[i], .block_rows = 4};
+        const char *name = sparsity[i] > 0.0 ? "random" : "none";
+
+        if (((o->weights || sparsity[i] == 0.0) && add_variant(g, threads, &weights, name, "", err) < 0) ||
+            (o->blocks && sparsity[i] > 0.0 && add_variant(g, threads, &blocks, name, "", err) < 0))
             return -1;
+    }
     for (int i = 0; i < o->n_masks; i++) {
         const struct bench_zeros trained = {.masks = g->masks[i]},
                                  shuffled = {.masks = g->masks[i], .is_shuffled = true};
@@ -221,9 +226,10 @@ static json_t *variant_json(const struct group *g, int i, const double peak[BENC
     const double tokens = (double)(s->shape.batch * s->shape.context);
     double ns = median_of(v, steps, offsetof(struct bench_step, ns));
     double flops = bench_flops_per_token(&s->shape, s->density), gflops = flops * tokens / ns;
-    json_t *o = json_pack("{s:f, s:s, s:i, s:i, s:I}", "sparsity", 1.0 - s->density, "masks", v->masks,
-                          "sparse_matrices", (int)s->n_sparse, "prunable_matrices", (int)s->n_prunable,
-                          "parameters", (json_int_t)bench_subject_parameters(s));
+    json_t *o = json_pack("{s:f, s:s, s:s, s:i, s:i, s:I}", "sparsity", 1.0 - s->density, "masks", v->masks,
+                          "granularity", s->config.prune.granularity, "sparse_matrices", (int)s->n_sparse,
+                          "prunable_matrices", (int)s->n_prunable, "parameters",
+                          (json_int_t)bench_subject_parameters(s));
 
     json_object_set_new(o, "step_ns", spread_json(v, steps, offsetof(struct bench_step, ns)));
     json_object_set_new(o, "cpu_ns", spread_json(v, steps, offsetof(struct bench_step, cpu_ns)));

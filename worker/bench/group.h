@@ -20,6 +20,7 @@ struct bench_options {
     bool clip, trace;
     int n_sparsities; /* 0: those of the row */
     double sparsity[BENCH_MAX_VARIANTS];
+    bool weights, blocks; /* random zeros: of single weights, of blocks of 4 x 1 */
     int n_masks;
     const char *masks[BENCH_MAX_MASKS]; /* folders of checkpoints */
 };

@@ -70,6 +70,26 @@ static int read_block(struct bench_masks *masks, int64_t b, const struct dp_trai
     return rc;
 }
 
+/* Is every column of four rows there or not as a whole? */
+static bool has_whole_blocks(const struct bench_mask *m, int64_t cols)
+{
+    for (int64_t i = 0; i < m->n; i++)
+        if (dp_bits_get(m->keep, i) != dp_bits_get(m->keep, i / cols / 4 * 4 * cols + i % cols))
+            return false;
+    return true;
+}
+
+static void find_granularity(struct bench_masks *masks)
+{
+    const int64_t c = masks->channels, cols[BENCH_BLOCK_MATRICES] = {c, c, c, 4 * c};
+    bool whole = c % 4 == 0;
+
+    for (int64_t b = 0; b < masks->n_blocks; b++)
+        for (int i = 0; i < BENCH_BLOCK_MATRICES && whole; i++)
+            whole = has_whole_blocks(&masks->block[b][i], cols[i]);
+    masks->block_rows = whole ? 4 : 1;
+}
+
 struct bench_masks *bench_masks_load(const char *path, struct dp_backend *be, struct dp_err *err)
 {
     struct bench_masks *masks = calloc(1, sizeof *masks);
@@ -94,6 +114,7 @@ struct bench_masks *bench_masks_load(const char *path, struct dp_backend *be, st
     for (int64_t b = 0; b < masks->n_blocks; b++)
         if (read_block(masks, b, &config, be, &tune, err) < 0)
             goto fail;
+    find_granularity(masks);
     return masks;
 fail:
     bench_masks_destroy(masks);
@@ -113,11 +134,11 @@ void bench_masks_destroy(struct bench_masks *masks)
 
 /* ---- onto a layer ---- */
 
-/* Each element stays with the probability `density`. */
+/* Each weight, or block, stays with the probability `density`. */
 static int prune_randomly(double density, struct dp_layer *l, int param, struct dp_err *err)
 {
     struct dp_param *p = &l->param[param];
-    const int64_t n = p->rows * p->cols;
+    const int64_t n = p->rows * p->cols, block = dp_train_block_rows(l->config);
     const uint64_t key = dp_philox_key(SEED, DP_PHILOX_LAYER, l->index);
     uint64_t *keep = calloc(dp_bits_words(n), sizeof *keep);
     int rc;
@@ -127,9 +148,8 @@ static int prune_randomly(double density, struct dp_layer *l, int param, struct 
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits[4];
 
-        if (i % 4 == 0)
-            dp_philox(key, (uint64_t)i, (uint64_t)param, bits);
-        if ((double)bits[i % 4] < density * 4294967296.0)
+        dp_philox(key, (uint64_t)(i / p->cols / block * p->cols + i % p->cols), (uint64_t)param, bits);
+        if ((double)bits[0] < density * 4294967296.0)
             dp_bits_set(keep, i);
     }
     rc = dp_param_prune(l, p, keep, err);

@@ -14,6 +14,7 @@ struct bench_mask {
 struct bench_masks {
     char path[1024];
     int64_t n_blocks, channels;
+    int64_t block_rows; /* 1: single weights were pruned, 4: blocks of 4 x 1 */
     struct bench_mask (*block)[BENCH_BLOCK_MATRICES];
 };
 
@@ -23,10 +24,12 @@ struct bench_masks *bench_masks_load(const char *path, struct dp_backend *be, st
 void bench_masks_destroy(struct bench_masks *masks);
 
 /* Prune every prunable matrix of the layer, which is new, to what block (index - 1) mod n_blocks of the masks
- * kept, or, shuffled, to as many random elements. */
+ * kept, or, shuffled, to as many random elements. The layer's configuration has the granularity of the masks.
+ */
 int bench_masks_apply(const struct bench_masks *masks, bool is_shuffled, struct dp_layer *layer,
                       struct dp_err *err);
-/* Prune every prunable matrix to random elements, each of which goes with the probability `sparsity`. */
+/* Prune every prunable matrix to random weights, or blocks where its configuration prunes blocks, each of
+ * which goes with the probability `sparsity`. */
 int bench_masks_random(double sparsity, struct dp_layer *layer, struct dp_err *err);
 
 /* How even the nonzeros of a layer's prunable matrices lie: standard deviation over mean of the numbers in

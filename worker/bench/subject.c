@@ -2,6 +2,7 @@
 #include "worker/bench/subject.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -32,7 +33,8 @@ static int64_t tokens_of(const struct bench_subject *s)
     return s->shape.batch * s->shape.context;
 }
 
-static int make_config(const struct bench_shape *shape, struct dp_train_config *c, struct dp_err *err)
+static int make_config(const struct bench_shape *shape, const struct bench_zeros *zeros,
+                       struct dp_train_config *c, struct dp_err *err)
 {
     if (dp_train_config_load(NULL, 0, NULL, c, err) < 0)
         return -1;
@@ -49,6 +51,8 @@ static int make_config(const struct bench_shape *shape, struct dp_train_config *
     c->train.lr = c->train.min_lr = 3e-4;
     c->train.seed = SEED;
     c->prune.begin = c->prune.end = 1; /* so that the shapes are tuned */
+    snprintf(c->prune.granularity, sizeof c->prune.granularity, "%s",
+             (zeros->masks ? zeros->masks->block_rows : zeros->block_rows) == 4 ? "4x1" : "weight");
     return dp_train_config_check(c, err);
 }
 
@@ -186,7 +190,7 @@ struct bench_subject *bench_subject_create(const struct bench_shape *shape, cons
     s->shape = *shape;
     s->be = be;
     s->clock = clock;
-    if (make_config(shape, &s->config, err) < 0 ||
+    if (make_config(shape, zeros, &s->config, err) < 0 ||
         (is_pruned && dp_model_tune(&s->config, be, &s->tune, err) < 0) || make_tokens(s, err) < 0 ||
         make_borders(s, err) < 0 || make_stage(s, zeros, err) < 0)
         goto fail;
