@@ -29,6 +29,15 @@ enum dp_takes {
     DP_TAKES_FILE = 1u << 10,    /* one argument that is no option */
     DP_TAKES_PLAN = 1u << 11,    /* --devices, --bandwidth, --memory, --cpus, --algorithm, --straight */
     DP_TAKES_DETAIL = 1u << 12,  /* -a, as DP_TAKES_ALL, of what is printed */
+    DP_TAKES_FILES = 1u << 13,   /* one such argument or more */
+    DP_TAKES_SIMULATE = 1u << 14, /* what changes a simulated run, and its drawings */
+};
+
+/* Options of simulate; 0 and NULL: not given. */
+struct dp_cli_simulate {
+    const char *schedule, *balance, *chrome_trace, *svg;
+    uint32_t devices, chunks, microbatches, replicas;
+    uint64_t iterations, draw; /* draw: iteration of the drawings and of the table of stages */
 };
 
 struct dp_cli {
@@ -41,6 +50,9 @@ struct dp_cli {
     const char *file, *devices, *bandwidth, *memory, *cpus, *algorithm;       /* NULL: not given */
     double interval_s;
     uint32_t count; /* -n; 0: the subcommand's default */
+    char **files;     /* borrowed from argv */
+    uint32_t n_files;
+    struct dp_cli_simulate simulate;
 };
 
 struct dp_command {
@@ -62,6 +74,7 @@ enum dp_exit dp_cmd_control(const struct dp_cli *cli); /* pause, resume, save */
 enum dp_exit dp_cmd_plan(const struct dp_cli *cli);
 enum dp_exit dp_cmd_report(const struct dp_cli *cli);
 enum dp_exit dp_cmd_check(const struct dp_cli *cli);
+enum dp_exit dp_cmd_simulate(const struct dp_cli *cli);
 
 /* Print "dynpipe: text" on stderr or, with --json, a document with errors[] on stdout.
  * returns: DP_EXIT_REFUSED where err says that it is not allowed, else DP_EXIT_ERROR. */

@@ -22,6 +22,8 @@ cli_dynpipe_SOURCES = \
 	cli/report.c \
 	cli/run.c cli/run.h \
 	cli/screen.c cli/screen.h \
+	cli/simulate.c cli/simulate_chrome.c cli/simulate_document.c cli/simulate_svg.c cli/simulate_table.c \
+	cli/simulate.h cli/timeline.c cli/timeline.h \
 	cli/status.c \
 	cli/table.c cli/table.h \
 	cli/terminal.c cli/terminal.h \
@@ -30,7 +32,7 @@ cli_dynpipe_SOURCES = \
 	cli/view.h cli/view_curves.c cli/view_head.c cli/view_workers.c \
 	cli/watch.c cli/watch.h cli/watch_plain.c cli/watch_screen.c
 cli_dynpipe_CPPFLAGS = $(AM_CPPFLAGS) -DDYNPIPE_CONF_PATH='"$(sysconfdir)/dynpipe/dynpipe.conf"'
-cli_dynpipe_LDADD = policies/libdpgraph.a daemon/libdpdaemon.a spank_plugin/libdpspank.a common/libdpcommon.a \
+cli_dynpipe_LDADD = policies/libdpgraph.a policies/libdppolicy.a daemon/libdpdaemon.a spank_plugin/libdpspank.a common/libdpcommon.a \
 	$(JANSSON_LIBS) $(LIBCONFIG_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -ldl -lm
 
 EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
@@ -38,9 +40,10 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/status.json tests/data/cli/watch.jsonl \
 	tests/data/cli/explain.out tests/data/cli/explain-one.out tests/data/cli/layout.out \
 	tests/data/cli/plan.out tests/data/cli/plan-costs.json tests/data/cli/plan-costs.out \
-	tests/data/cli/report.out tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
+	tests/data/cli/report.out tests/data/cli/simulate.out tests/data/cli/simulate.svg \
+	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out
-cli_tests = tests/cli/check.t tests/cli/commands.t tests/cli/completion.t tests/cli/examples.t tests/cli/manpages.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/usage.t tests/cli/watch.t
+cli_tests = tests/cli/check.t tests/cli/commands.t tests/cli/completion.t tests/cli/examples.t tests/cli/manpages.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)

@@ -17,6 +17,8 @@
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT,
+    OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
+    OPT_CHROME_TRACE, OPT_SVG,
 };
 
 struct option_entry {
@@ -27,10 +29,20 @@ struct option_entry {
 
 static const struct option_entry entries[] = {
     {DP_TAKES_JOB, 'j', "job", "JOB", "the run of this Slurm job (default: $SLURM_JOB_ID, else the only run)"},
-    {DP_TAKES_ALL, 'a', "all", NULL, "everything: runs that are over (status), every node (check)"},
+    {DP_TAKES_ALL, 'a', "all", NULL, "everything: runs that are over (status), every node (check), every row (simulate)"},
     {DP_TAKES_DETAIL, 'a', "all", NULL, "every name, however many lines they take"},
     {DP_TAKES_COUNT, 'n', "number", "N", "at most the last N decisions (default 5)"},
     {DP_TAKES_SET, OPT_SET, "set", "LAYOUT", "ask for this layout, for example \"0-3|4-9|-|-\""},
+    {DP_TAKES_SIMULATE, OPT_STAGES, "devices", "N", "of one pipeline, instead of what the file says"},
+    {DP_TAKES_SIMULATE, OPT_SCHEDULE, "schedule", "NAME", "1f1b, gpipe, interleaved or zb-h1, instead of the file's"},
+    {DP_TAKES_SIMULATE, OPT_CHUNKS, "chunks", "N", "of the model on each device (interleaved)"},
+    {DP_TAKES_SIMULATE, OPT_MICROBATCHES, "microbatches", "N", "of one pipeline in one iteration"},
+    {DP_TAKES_SIMULATE, OPT_REPLICAS, "replicas", "N", "pipelines that train the model in parallel"},
+    {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy"},
+    {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after so many"},
+    {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
+    {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
+    {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration as a picture"},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
     {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
@@ -168,6 +180,28 @@ static enum dp_parsed take_number(int value, const char *arg, struct dp_cli *out
     return DP_PARSED_RUN;
 }
 
+/* A whole number from 1. */
+static enum dp_parsed take_whole(const char *option, const char *arg, double most, struct dp_cli *out, uint64_t *value)
+{
+    char wanted[96];
+    double v;
+
+    snprintf(wanted, sizeof wanted, "--%s=%%s: wanted is a number from 1 to %.0f%%s", option, most);
+    if (parse_number(arg, 1, most, &v) < 0 || v != floor(v))
+        return wrong(out->command->name, wanted, arg, "");
+    *value = (uint64_t)v;
+    return DP_PARSED_RUN;
+}
+
+static enum dp_parsed take_whole32(const char *option, const char *arg, struct dp_cli *out, uint32_t *value)
+{
+    uint64_t v = *value;
+    enum dp_parsed p = take_whole(option, arg, 65536, out, &v);
+
+    *value = (uint32_t)v;
+    return p;
+}
+
 static enum dp_parsed take_color(const char *arg, struct dp_cli *out)
 {
     if (!strcmp(arg, "always"))
@@ -184,6 +218,16 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     switch (value) {
     case 'j': case 'n': case OPT_INTERVAL: return take_number(value, arg, out);
     case OPT_COLOR: return take_color(arg, out);
+    case OPT_STAGES: return take_whole32("devices", arg, out, &out->simulate.devices);
+    case OPT_CHUNKS: return take_whole32("chunks", arg, out, &out->simulate.chunks);
+    case OPT_MICROBATCHES: return take_whole32("microbatches", arg, out, &out->simulate.microbatches);
+    case OPT_REPLICAS: return take_whole32("replicas", arg, out, &out->simulate.replicas);
+    case OPT_ITERATIONS: return take_whole("iterations", arg, 1e9, out, &out->simulate.iterations);
+    case OPT_DRAW: return take_whole("draw", arg, 1e9, out, &out->simulate.draw);
+    case OPT_SCHEDULE: out->simulate.schedule = arg; break;
+    case OPT_BALANCE: out->simulate.balance = arg; break;
+    case OPT_CHROME_TRACE: out->simulate.chrome_trace = arg; break;
+    case OPT_SVG: out->simulate.svg = arg; break;
     case 'a': out->all = true; break;
     case 'h': out->no_header = true; break;
     case 'o': out->format = arg; break;
@@ -252,6 +296,11 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
     }
     if (optind < argc && out->command->takes & DP_TAKES_FILE)
         out->file = argv[optind++];
+    if (out->command->takes & DP_TAKES_FILES) {
+        out->files = argv + optind;
+        out->n_files = (uint32_t)(argc - optind);
+        return out->n_files ? DP_PARSED_RUN : wrong(out->command->name, "%swhich file?%s", "", "");
+    }
     if (optind < argc)
         return wrong(out->command->name, "what is \"%s\"?%s", argv[optind], "");
     return DP_PARSED_RUN;

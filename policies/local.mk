@@ -9,16 +9,22 @@ policies_libdppolicy_a_SOURCES = \
 	policies/policy.c policies/policy.h \
 	policies/pruning.c policies/pruning.h \
 	policies/release_when.c policies/release_when.h \
+	policies/sim/balance.c policies/sim/balance.h \
+	policies/sim/case.c policies/sim/case.h \
+	policies/sim/fields.c policies/sim/fields.h \
 	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \
 	policies/sim/order.c policies/sim/order.h policies/sim/order_1f1b.c policies/sim/order_gpipe.c \
 	policies/sim/order_interleaved.c policies/sim/order_zb_h1.c \
 	policies/sim/predict.c policies/sim/predict.h \
 	policies/sim/program.c policies/sim/program.h \
+	policies/sim/read.c policies/sim/read.h policies/sim/read_model.c policies/sim/read_trace.c \
+	policies/sim/run.c policies/sim/run.h \
+	policies/sim/stages.c policies/sim/stages.h \
 	policies/time.c \
 	policies/uniform.c
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_policy tests/unit/test_pruning
+policy_tests = tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_policy tests/unit/test_pruning
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -26,6 +32,8 @@ tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/unit/unit.
 tests_unit_test_partition_LDADD = $(policy_libs)
 tests_unit_test_sim_iteration_SOURCES = tests/unit/test_sim_iteration.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_sim_iteration_LDADD = $(policy_libs)
+tests_unit_test_sim_run_SOURCES = tests/unit/test_sim_run.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_sim_run_LDADD = $(policy_libs) $(JANSSON_LIBS)
 tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c tests/unit/recorded_loads.h tests/unit/unit.h
 tests_unit_test_pruning_LDADD = $(policy_libs)
 tests_unit_test_policy_SOURCES = tests/unit/test_policy.c tests/unit/unit.h tests/unit/random.h

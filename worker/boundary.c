@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "worker/prune.h"
 
@@ -117,11 +118,13 @@ static int save(struct dp_trainer *t, bool must, struct dp_err *err)
 int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct dp_err *err)
 {
     uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
+    uint64_t start_ns = dp_now_ns();
 
     if (dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err) < 0)
         return -1;
     if (!work)
         return 0;
+    dp_trainer_trace(t);
     if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
     if (work & DP_ORDER_PRUNE && prune(t, o->target, err) < 0)
@@ -133,5 +136,6 @@ int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct d
     if (!t->is_leaving && work & DP_ORDER_SAVE && save(t, o->flags & DP_ORDER_STOP, err) < 0)
         return -1;
     dp_metrics_reset(t->metrics, t->stage);
+    t->boundary_ns += dp_now_ns() - start_ns;
     return 0;
 }

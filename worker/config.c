@@ -72,6 +72,7 @@ static const struct dp_conf_key keys[] = {
 
     TEXT(output, log, "", NULL, "file of JSON lines, one per step, empty: none"),
     INT(output, every, 1, 1e9, "10", "steps between two lines on the terminal"),
+    TEXT(output, trace, "", NULL, "JSON lines with the layers' costs over time, in FILE.RANK; empty: none"),
     TEXT(output, tune, "", NULL, "table of sparse crossovers, empty: in ~/.cache/dynpipe"),
     {0},
 };

@@ -55,6 +55,7 @@ struct dp_train_config {
     struct {
         char log[1024];  /* JSON lines, one per step, written by the worker with the head; empty: none */
         int64_t every;   /* steps between two lines on the terminal */
+        char trace[1024]; /* costs of the layers over time, in <trace>.<rank> (tracelog.h), empty: none */
         char tune[1024]; /* file of kernels/autotune.h, empty: the default */
     } output;
 };

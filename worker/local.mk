@@ -94,6 +94,7 @@ worker_libdpruntime_a_SOURCES = \
 	worker/steplog.c worker/steplog.h \
 	worker/sums.c worker/sums.h \
 	worker/tied.c worker/tied.h \
+	worker/tracelog.c worker/tracelog.h \
 	worker/trainer.c worker/trainer.h worker/trainer_parts.h worker/trainer_start.c \
 	worker/transport.c worker/transport.h worker/transport_ucx.h \
 	worker/wireup.c worker/wireup.h \

@@ -240,7 +240,7 @@ static void report_layers(struct dp_metrics *m, struct dp_stage *stage, uint32_t
     }
 }
 
-const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage)
+static void fill_report(struct dp_metrics *m, struct dp_stage *stage)
 {
     uint64_t begin = dp_thread_cpu_ns(), steps = m->n_steps ? m->n_steps : 1;
     uint32_t n = in_ring(m);
@@ -249,6 +249,19 @@ const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now
     report_layers(m, stage, n);
     m->report.rss_bytes = rss_bytes();
     m->report.overhead_ns = (m->overhead_ns + dp_thread_cpu_ns() - begin) / steps;
+}
+
+const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_stage *stage)
+{
+    if (!m->n_steps)
+        return NULL;
+    fill_report(m, stage);
+    return &m->report;
+}
+
+const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage)
+{
+    fill_report(m, stage);
     m->last_report_ns = now_ns;
     begin_window(m);
     return &m->report;

@@ -52,6 +52,10 @@ void dp_metrics_add_overhead(struct dp_metrics *m, uint64_t ns);
 /* Is it time to report? False while no step was taken in since the last report. */
 bool dp_metrics_is_due(const struct dp_metrics *m, uint64_t now_ns);
 
+/* The report of the window so far, which goes on; NULL while no step is in it. Borrowed until the next
+ * call with m. */
+const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_stage *stage);
+
 /* Build the report of the window and begin a new one. Borrowed until the next call with m. */
 const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage);
 

@@ -121,14 +121,32 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
     return 0;
 }
 
+static void trace(struct dp_trainer *t, const struct dp_msg_report *window)
+{
+    dp_tracelog_window(t->trace, window, &t->layout, t->boundary_ns);
+    t->boundary_ns = 0;
+}
+
+void dp_trainer_trace(struct dp_trainer *t)
+{
+    const struct dp_msg_report *window = dp_tracelog_is_on(t->trace) ? dp_metrics_window(t->metrics, t->stage) : NULL;
+
+    if (window)
+        trace(t, window);
+}
+
 static void report(struct dp_trainer *t)
 {
     uint64_t now = dp_now_ns();
+    const struct dp_msg_report *r;
 
     dp_control_state(t->control, t->step, 0, &t->layout);
     dp_metrics_set_interval(t->metrics, dp_trainer_report_ms(t));
-    if (dp_metrics_is_due(t->metrics, now))
-        dp_control_report(t->control, dp_metrics_report(t->metrics, now, t->stage));
+    if (!dp_metrics_is_due(t->metrics, now))
+        return;
+    r = dp_metrics_report(t->metrics, now, t->stage);
+    trace(t, r);
+    dp_control_report(t->control, r);
 }
 
 /* ---- end ---- */
@@ -175,6 +193,7 @@ static int finish(struct dp_trainer *t, const struct dp_order *o, enum dp_run_en
 {
     bool is_stopped = o->reason == DP_STOP_SIGNAL;
 
+    dp_trainer_trace(t);
     if (is_stopped && t->rank == 0)
         dp_steplog_event(t->log, "stopped", t->step, NAN,
                          t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");

@@ -10,6 +10,7 @@
 #include "worker/saving.h"
 #include "worker/steplog.h"
 #include "worker/tied.h"
+#include "worker/tracelog.h"
 #include "worker/trainer.h"
 
 struct dp_trainer {
@@ -28,6 +29,8 @@ struct dp_trainer {
     struct dp_handover *handover;
     struct dp_metrics *metrics;
     struct dp_steplog *log; /* rank 0 only */
+    struct dp_tracelog *trace;
+    uint64_t boundary_ns;   /* between steps, since the last line of the trace */
     int ckpt_lock;          /* rank 0 only; -1: none */
     double *losses, *squares;
     uint64_t step; /* completed */
@@ -44,6 +47,9 @@ void dp_trainer_end(struct dp_trainer *t);
 
 /* What the order says, after the optimizer step. Sets is_leaving. */
 int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *order, struct dp_err *err);
+
+/* Write what was measured since the last window into the trace, before something changes the costs. */
+void dp_trainer_trace(struct dp_trainer *t);
 
 /* An event, on rank 0: to the log, the terminal and the daemon. value NaN: none. */
 void dp_trainer_event(struct dp_trainer *t, enum dp_event kind, const char *name, double value, const char *text);

@@ -76,7 +76,8 @@ static int open_rest(struct dp_trainer *t, struct dp_err *err)
     t->pipeline = dp_pipeline_create(t->config, t->be, t->args->transport, t->rank, t->data, err);
     t->handover = t->pipeline ? dp_handover_create(NULL, err) : NULL;
     t->metrics = t->handover ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
-    if (!t->metrics)
+    t->trace = t->metrics ? dp_tracelog_open(t->config, t->rank, t->layout.n_workers, t->start.path[0] != '\0', err) : NULL;
+    if (!t->trace)
         return -1;
     if (t->rank == 0)
         t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), t->start.path[0] != '\0', err);
@@ -130,6 +131,7 @@ void dp_trainer_end(struct dp_trainer *t)
     if (t->args->transport)
         dp_transport_watch(t->args->transport, -1, NULL, NULL);
     dp_steplog_close(t->log);
+    dp_tracelog_close(t->trace);
     dp_metrics_destroy(t->metrics);
     dp_handover_destroy(t->handover);
     dp_control_destroy(t->control);

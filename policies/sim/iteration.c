@@ -99,7 +99,7 @@ static uint32_t same_as(const struct dp_sim_in *in, const struct work *w, uint32
     return r;
 }
 
-static int run_replica(const struct dp_sim_in *in, const struct work *w, uint32_t r, struct dp_sim_out *out, struct dp_err *err)
+static void run_replica(const struct dp_sim_in *in, const struct work *w, uint32_t r, struct dp_sim_out *out)
 {
     const struct dp_sim_stage *stage = in->stage + (size_t)r * w->n_stages;
     uint32_t q = same_as(in, w, r);
@@ -107,18 +107,16 @@ static int run_replica(const struct dp_sim_in *in, const struct work *w, uint32_
     if (q < r) {
         if (out->device)
             memcpy(out->device + (size_t)r * w->d, out->device + (size_t)q * w->d, w->d * sizeof *out->device);
-        return 0;
+        return;
     }
     fill_costs(w, stage);
-    if (dp_sim_program_run(in->program, w->cost, in->link + (size_t)r * w->n_stages, w->done, r == 0 ? out->span : NULL, err) < 0)
-        return -1;
+    dp_sim_program_run(in->program, w->cost, in->link + (size_t)r * w->n_stages, w->done, r == 0 ? out->span : NULL);
     for (uint32_t i = 0; i < KINDS * w->n_stages; i++)
         out->backward_ns = later(out->backward_ns, w->done[i]);
     if (in->reduce_ns)
         note_ready(w, in->buckets);
     for (uint32_t d = 0; out->device && d < w->d; d++)
         note_device(in, w, stage, d, &out->device[(size_t)r * w->d + d]);
-    return 0;
 }
 
 /* The parts of one device, in the order in which they are ready. Backward runs through its chunks from
@@ -180,7 +178,6 @@ int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp
 {
     struct work w = work_of(in);
     size_t ready = in->reduce_ns ? (size_t)w.n_stages * in->buckets : 0;
-    int rc = 0;
 
     w.cost = calloc(2 * KINDS * (size_t)w.n_stages + ready, sizeof *w.cost);
     if (!w.cost)
@@ -188,10 +185,9 @@ int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp
     w.done = w.cost + KINDS * (size_t)w.n_stages;
     w.ready = w.done + KINDS * (size_t)w.n_stages;
     out->iteration_ns = out->backward_ns = out->reduce_ns = out->norm_ns = 0;
-    for (uint32_t r = 0; r < in->replicas && rc == 0; r++)
-        rc = run_replica(in, &w, r, out, err);
-    if (rc == 0)
-        finish(in, &w, out);
+    for (uint32_t r = 0; r < in->replicas; r++)
+        run_replica(in, &w, r, out);
+    finish(in, &w, out);
     free(w.cost);
-    return rc;
+    return 0;
 }

@@ -24,7 +24,7 @@ struct dp_sim_stage {
 };
 
 struct dp_sim_in {
-    const struct dp_sim_program *program;
+    struct dp_sim_program *program;
     uint32_t replicas;                /* >= 1; those that are alike are computed once */
     const struct dp_sim_stage *stage; /* [replicas][V] on the stage's own device */
     const struct dp_sim_link *link;   /* [replicas][V] boundary behind a stage; the last one is ignored */

@@ -21,6 +21,11 @@ struct dp_sim_program {
     struct step *step;   /* [n_ops] */
     uint32_t *mb;        /* [n_ops] */
     uint32_t *in_flight; /* [n_devices] */
+    /* what changes during a run */
+    uint64_t *slot;         /* [slots] arrival */
+    uint64_t *now;          /* [D] end of the device's last operation */
+    uint64_t *link_free;    /* [2D+1] */
+    struct dp_sim_link *at; /* [V] boundaries; the last one costs nothing */
 };
 
 const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *p)
@@ -187,34 +192,41 @@ static int place_all(struct dp_sim_program *p, struct dp_err *err)
     return rc;
 }
 
+static int make_room(struct dp_sim_program *p, struct dp_err *err)
+{
+    size_t d = p->order.n_devices, all = d * p->order.n_per_device;
+
+    p->step = calloc(all, sizeof *p->step);
+    p->mb = calloc(all, sizeof *p->mb);
+    p->in_flight = calloc(d, sizeof *p->in_flight);
+    p->slot = calloc(n_slots(p), sizeof *p->slot);
+    p->now = calloc(d, sizeof *p->now);
+    p->link_free = calloc(2 * d + 1, sizeof *p->link_free);
+    p->at = calloc(p->n_stages, sizeof *p->at);
+    if (p->step && p->mb && p->in_flight && p->slot && p->now && p->link_free && p->at)
+        return 0;
+    return dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
+}
+
 struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct dp_err *err)
 {
-    size_t all = (size_t)order->n_devices * order->n_per_device;
     struct dp_sim_program *p = calloc(1, sizeof *p);
 
     if (!p) {
         dp_sim_order_release(order);
-        dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
+        dp_err_set(err, DP_ENOMEM, "schedule: out of memory");
         return NULL;
     }
     p->order = *order;
     memset(order, 0, sizeof *order);
     p->n_stages = p->order.chunks * p->order.n_devices;
-    p->step = calloc(all, sizeof *p->step);
-    p->mb = calloc(all, sizeof *p->mb);
-    p->in_flight = calloc(p->order.n_devices, sizeof *p->in_flight);
-    if (!p->step || !p->mb || !p->in_flight) {
-        dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
-        goto fail;
+    if (dp_sim_order_check(&p->order, err) < 0 || make_room(p, err) < 0 || place_all(p, err) < 0) {
+        dp_sim_program_destroy(p);
+        return NULL;
     }
-    if (dp_sim_order_check(&p->order, err) < 0 || place_all(p, err) < 0)
-        goto fail;
     for (uint32_t d = 0; d < p->order.n_devices; d++)
         p->in_flight[d] = count_in_flight(&p->order, d);
     return p;
-fail:
-    dp_sim_program_destroy(p);
-    return NULL;
 }
 
 void dp_sim_program_destroy(struct dp_sim_program *p)
@@ -225,34 +237,38 @@ void dp_sim_program_destroy(struct dp_sim_program *p)
     free(p->step);
     free(p->mb);
     free(p->in_flight);
+    free(p->slot);
+    free(p->now);
+    free(p->link_free);
+    free(p->at);
     free(p);
 }
-
-/* What changes during a run. */
-struct state {
-    uint64_t *slot;         /* [slots] arrival */
-    uint64_t *now;          /* [D] end of the device's last operation */
-    uint64_t *link_free;    /* [2D+1] */
-    struct dp_sim_link *at; /* [V] boundaries; the last one costs nothing */
-};
 
 static inline uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-static void run(const struct dp_sim_program *p, const uint64_t *cost, struct state *st, uint64_t *done, struct dp_sim_span *span)
+void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,
+                        struct dp_sim_span *span)
 {
+    size_t d = p->order.n_devices;
+
+    memset(p->now, 0, d * sizeof *p->now); /* slots are written before they are read; slot 0 stays 0 */
+    memset(p->link_free, 0, (2 * d + 1) * sizeof *p->link_free);
+    memset(done, 0, KINDS * (size_t)p->n_stages * sizeof *done);
+    memcpy(p->at, link, p->n_stages * sizeof *p->at);
+    p->at[p->n_stages - 1] = (struct dp_sim_link){0, 0};
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const struct step *s = &p->step[i];
-        uint64_t start = later(st->slot[s->in], st->now[s->device]), end = start + cost[s->cost];
+        uint64_t start = later(p->slot[s->in], p->now[s->device]), end = start + cost[s->cost];
 
-        st->now[s->device] = done[s->cost] = end;
+        p->now[s->device] = done[s->cost] = end;
         if (s->out) {
-            uint64_t sent = later(end, st->link_free[s->link]) + st->at[s->boundary].send_ns;
+            uint64_t sent = later(end, p->link_free[s->link]) + p->at[s->boundary].send_ns;
 
-            st->link_free[s->link] = sent;
-            st->slot[s->out] = sent + st->at[s->boundary].latency_ns;
+            p->link_free[s->link] = sent;
+            p->slot[s->out] = sent + p->at[s->boundary].latency_ns;
         }
         if (span)
             span[i] = (struct dp_sim_span){
@@ -264,30 +280,4 @@ static void run(const struct dp_sim_program *p, const uint64_t *cost, struct sta
                 .end_ns = end,
             };
     }
-}
-
-int dp_sim_program_run(const struct dp_sim_program *p, const uint64_t *cost, const struct dp_sim_link *link,
-                       uint64_t *done, struct dp_sim_span *span, struct dp_err *err)
-{
-    uint32_t d = p->order.n_devices;
-    struct state st;
-    uint64_t *block = malloc((n_slots(p) + 3 * (size_t)d + 1) * sizeof *block);
-
-    st.at = malloc(p->n_stages * sizeof *st.at);
-    if (!block || !st.at) {
-        free(block);
-        free(st.at);
-        return dp_err_set(err, DP_ENOMEM, "simulation of %u operations: out of memory", p->n_ops);
-    }
-    st.now = block;
-    st.link_free = st.now + d;
-    st.slot = st.link_free + 2 * (size_t)d + 1;
-    memset(block, 0, (3 * (size_t)d + 2) * sizeof *block); /* slot 0 too; every other is written before it is read */
-    memcpy(st.at, link, p->n_stages * sizeof *st.at);
-    st.at[p->n_stages - 1] = (struct dp_sim_link){0, 0};
-    memset(done, 0, KINDS * (size_t)p->n_stages * sizeof *done);
-    run(p, cost, &st, done, span);
-    free(block);
-    free(st.at);
-    return 0;
 }

@@ -37,14 +37,13 @@ uint32_t dp_sim_program_ops(const struct dp_sim_program *program);
 /* Most microbatches of chunks that device waits to finish at once: from forward to the last gradient. */
 uint32_t dp_sim_program_in_flight(const struct dp_sim_program *program, uint32_t device);
 
-/* Run one iteration from time 0.
+/* Run one iteration from time 0. The program keeps the memory for it: one run at a time.
  * cost:     [3][V] ns of FORWARD, BACKWARD, WEIGHT of each stage.
  * link:     [V] boundary behind stage k, both directions alike; the last one is ignored. A boundary
  *           inside of a device (D = 1) costs nothing.
  * done:     [3][V] = when the last operation of that kind and stage ended.
- * span:     [dp_sim_program_ops()] = what ran when, or NULL.
- * returns 0, or -1 (out of memory). */
-int dp_sim_program_run(const struct dp_sim_program *program, const uint64_t *cost, const struct dp_sim_link *link,
-                       uint64_t *done, struct dp_sim_span *span, struct dp_err *err);
+ * span:     [dp_sim_program_ops()] = what ran when, or NULL. */
+void dp_sim_program_run(struct dp_sim_program *program, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,
+                        struct dp_sim_span *span);
 
 #endif

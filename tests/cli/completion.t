@@ -16,10 +16,10 @@ offers() {
 }
 
 is "$(offers sta)" status "a command"
-for c in status watch explain layout pause resume save report plan check; do
+for c in status watch explain layout pause resume save report plan check simulate; do
     like " $(offers '' | tr '\n' ' ')" " $c " "offers $c"
     missing=
-    for o in $("$dynpipe" $c --help | grep -o '^  [-, a-z]*--[a-z]*' | grep -o -e '--[a-z]*$'); do
+    for o in $("$dynpipe" $c --help | grep -oE '^  [-, a-z]{4}--[a-z-]+' | grep -oE -e '--[a-z-]+$'); do
         offers $c "$o" | grep -qx -e "$o=\{0,1\}" || missing="$missing $o"
     done
     is "$missing" "" "$c: every option that its help names"
@@ -35,4 +35,6 @@ is "$(offers plan "$tmp/gra")" "$tmp/graph.txt" "a graph"
 is "$(offers frobnicate --j)" "" "nothing for a command that does not exist"
 touch "$tmp/some-run.json"
 is "$(offers status --from "$tmp/some")" "$tmp/some-run.json" "a file"
+is "$(offers simulate "$tmp/some")" "$tmp/some-run.json" "the file of simulate"
+is "$(offers simulate --schedule = zb)" zb-h1 "a schedule"
 done_testing

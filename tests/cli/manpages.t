@@ -10,11 +10,11 @@ page() { sed -e 's/\\-/-/g' -e 's/\\f.//g' "$DP_SRCDIR/doc/$1"; }
 page dynpipe.1 >"$tmp/dynpipe.1"
 for c in $("$dynpipe" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     runs "dynpipe.1 has $c" grep -qE "^\\.BR? .*\\b$c\\b" "$tmp/dynpipe.1"
-    for o in $("$dynpipe" "$c" --help | grep -oE '^  .{4}--[a-z]+' | grep -oE '[a-z]+$'); do echo "$o"; done
+    for o in $("$dynpipe" "$c" --help | grep -oE '^  .{4}--[a-z-]+' | grep -oE '[a-z][a-z-]*$'); do echo "$o"; done
 done >"$tmp/lines"
 grep -E '^(ok|not ok|#)' "$tmp/lines"
 tap_count=$(grep -cE '^(ok|not ok)' "$tmp/lines")
-for o in $(grep -E '^[a-z]+$' "$tmp/lines" | sort -u); do
+for o in $(grep -E '^[a-z-]+$' "$tmp/lines" | sort -u); do
     runs "dynpipe.1 has --$o" grep -qE -- "--$o\\b" "$tmp/dynpipe.1"
 done
 

@@ -100,6 +100,14 @@ train 8 "n8" model.tied_head=true
 same n8 one-true "as many workers as layers, the same losses"
 train 2 "threads" pipeline.threads=3
 same threads one-false "two workers of three threads, the same losses"
+train 2 "traced" output.trace="$dir/trace"
+same traced one-false "writing a trace of the costs changes nothing"
+for r in 0 1; do
+    missing=
+    for s in 16 20 24 40; do grep -q "^{\"step\":$s," "$dir/trace.$r" || missing="$missing $s"; done
+    is "$missing" "" "worker $r: no window goes on over a pruning, and none is lost"
+done
+runs "dynpipe simulate plays the traces again" "$DP_BUILDDIR/cli/dynpipe" simulate --json "$dir/trace.0" "$dir/trace.1"
 UCX_TLS=tcp train 3 "tcp"
 same tcp one-false "over TCP, the same losses"
 

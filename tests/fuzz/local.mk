@@ -1,7 +1,8 @@
 # Fuzz targets: with any compiler tests that try a fixed series of mutations, with
 # --enable-sanitizer=fuzzer libFuzzer programs (tests/fuzz/run).
 fuzz_targets = tests/fuzz/fuzz_conf tests/fuzz/fuzz_graph tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
-	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_tune
+	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
+	tests/fuzz/fuzz_tune
 check_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/run
 FUZZ_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
@@ -43,6 +44,9 @@ tests_fuzz_fuzz_note_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz_options.c $(fuzz_common)
 tests_fuzz_fuzz_options_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a
 tests_fuzz_fuzz_options_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_simulate_SOURCES = tests/fuzz/fuzz_simulate.c $(fuzz_common)
+tests_fuzz_fuzz_simulate_LDADD = policies/libdppolicy.a common/libdpcommon.a $(JANSSON_LIBS) -lm
+tests_fuzz_fuzz_simulate_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_tune_SOURCES = tests/fuzz/fuzz_tune.c $(fuzz_common)
 tests_fuzz_fuzz_tune_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
 tests_fuzz_fuzz_tune_LDFLAGS = $(FUZZ_LINK)

@@ -80,6 +80,31 @@ static struct dp_metrics *fresh(uint32_t report_ms)
     return m;
 }
 
+/* Looking at a window does not end it. */
+static void a_window_goes_on(void **state)
+{
+    struct dp_metrics *m = fresh(1000000);
+    const struct dp_msg_report *r;
+
+    (void)state;
+    set_stage(5, 2);
+    assert_null(dp_metrics_window(m, &stage));
+    step(m, 1, 9, 100, 10);
+    r = dp_metrics_window(m, &stage);
+    assert_non_null(r);
+    assert_int_equal(r->window_steps, 1);
+    step(m, 2, 9, 120, 12);
+    step(m, 3, 9, 130, 13);
+    r = dp_metrics_window(m, &stage);
+    assert_non_null(r);
+    assert_int_equal(r->window_steps, 3);
+    assert_int_equal(r->step_ns, 120);
+    assert_int_equal(r->layer[1].fwd_ns, 12);
+    assert_int_equal(dp_metrics_report(m, dp_now_ns(), &stage)->window_steps, 3);
+    assert_null(dp_metrics_window(m, &stage));
+    dp_metrics_destroy(m);
+}
+
 static void a_report_holds_medians(void **state)
 {
     struct dp_metrics *m = fresh(0);
@@ -216,6 +241,7 @@ static void overhead_is_counted(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_window_goes_on),
     cmocka_unit_test(a_report_holds_medians),
     cmocka_unit_test(a_window_ends_with_its_report),
     cmocka_unit_test(the_newest_steps_count),

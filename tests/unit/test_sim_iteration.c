@@ -94,7 +94,7 @@ static void slow_last_stage_1f1b(void **state)
     assert_true(w.device[2].bubble < 0.04 && w.device[0].bubble > 0.7);
     w.in.program = program_of(DP_SIM_1F1B, 3, 1, 16);
     assert_int_equal(dp_sim_lower_bound(&w.in), w.out.iteration_ns);
-    dp_sim_program_destroy((struct dp_sim_program *)w.in.program);
+    dp_sim_program_destroy(w.in.program);
 }
 
 /* GPipe is two flow shops: sum + (m-1) max, forward and backward each, exactly; all microbatches are kept. */
@@ -182,7 +182,7 @@ static void one_microbatch_pays_every_link(void **state)
     assert_int_equal(run(&w, DP_SIM_1F1B, 4, 1, 1), 36 + 6 * 1100 + 2 * (0 + 1 + 2) + 5 + 9);
     w.in.program = program_of(DP_SIM_1F1B, 4, 1, 1);
     assert_int_equal(dp_sim_lower_bound(&w.in), w.out.iteration_ns);
-    dp_sim_program_destroy((struct dp_sim_program *)w.in.program);
+    dp_sim_program_destroy(w.in.program);
 }
 
 /* A link slower than the stages sets the pace. */

@@ -1,0 +1,109 @@
+/* dynpipe simulate: a model description or a recorded run through the simulator (policies/sim/), as
+ * tables, JSON, a Chrome trace or a picture. */
+#include "cli/simulate.h"
+
+#include <stdio.h>
+
+#include "cli/json.h"
+#include "cli/text.h"
+#include "cli/timeline.h"
+#include "policies/sim/read.h"
+
+struct collector {
+    const struct dp_sim_case *c;
+    json_t *phases;
+    uint64_t draw; /* iteration */
+    bool wants_timeline;
+    struct dp_timeline timeline;
+};
+
+static int collect(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
+{
+    struct collector *k = arg;
+
+    if (json_array_append_new(k->phases, dp_simulate_phase(k->c, p)) < 0)
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
+    if (!k->wants_timeline || k->draw < p->first || k->draw >= p->first + p->n)
+        return 0;
+    return dp_timeline_take(k->c, p, k->draw, &k->timeline, err);
+}
+
+static int draw(const struct dp_cli *cli, const struct collector *k, struct dp_err *err)
+{
+    char title[256];
+
+    dp_text_clean(title, sizeof title, k->c->name[0] ? k->c->name : cli->files[0]);
+    if (cli->simulate.chrome_trace && dp_timeline_chrome(&k->timeline, title, cli->simulate.chrome_trace, err) < 0)
+        return -1;
+    return cli->simulate.svg ? dp_timeline_svg(&k->timeline, title, cli->simulate.svg, err) : 0;
+}
+
+/* Simulate a case that was read. document: = new reference. */
+static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struct collector *k, json_t **document,
+                    struct dp_err *err)
+{
+    struct dp_sim_totals totals;
+
+    k->c = c;
+    k->draw = cli->simulate.draw ? cli->simulate.draw : c->iterations;
+    k->wants_timeline = cli->simulate.chrome_trace || cli->simulate.svg;
+    if (k->draw > c->iterations)
+        return dp_err_set(err, DP_EINVAL, "--draw=%llu: the run has %llu iterations", (unsigned long long)k->draw,
+                          (unsigned long long)c->iterations);
+    if (dp_sim_run(c, collect, k, &totals, err) < 0)
+        return dp_err_prefix(err, "%s", cli->files[0]);
+    if (draw(cli, k, err) < 0)
+        return -1;
+    *document = dp_simulate_document(c, &totals, json_incref(k->phases));
+    return *document ? 0 : dp_err_set(err, DP_ENOMEM, "out of memory");
+}
+
+static enum dp_exit show(const struct dp_cli *cli, json_t *document, uint64_t iteration)
+{
+    struct dp_err err;
+
+    if (cli->json) {
+        json_t *whole = dp_json_envelope("simulate", "simulation", json_incref(document));
+
+        dp_json_print(whole, false);
+        json_decref(whole);
+        return DP_EXIT_OK;
+    }
+    if (dp_simulate_print(cli, document, iteration, &err) < 0) {
+        fprintf(stderr, "dynpipe simulate: %s\n", err.text);
+        return DP_EXIT_USAGE;
+    }
+    return DP_EXIT_OK;
+}
+
+enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
+{
+    const struct dp_sim_override with = {
+        .schedule = cli->simulate.schedule,
+        .policy = cli->simulate.balance,
+        .devices = cli->simulate.devices,
+        .chunks = cli->simulate.chunks,
+        .microbatches = cli->simulate.microbatches,
+        .replicas = cli->simulate.replicas,
+        .iterations = cli->simulate.iterations,
+    };
+    struct collector k = {.phases = json_array()};
+    struct dp_sim_case c;
+    json_t *document = NULL;
+    enum dp_exit code;
+    struct dp_err err;
+
+    if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0) {
+        json_decref(k.phases);
+        return dp_cmd_fail(cli, &err);
+    }
+    if (simulate(cli, &c, &k, &document, &err) == 0)
+        code = show(cli, document, k.draw);
+    else
+        code = dp_cmd_fail(cli, &err);
+    json_decref(document);
+    json_decref(k.phases);
+    dp_timeline_release(&k.timeline);
+    dp_sim_case_release(&c);
+    return code;
+}

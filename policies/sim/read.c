@@ -1,0 +1,162 @@
+/* See read.h. The first line tells the formats apart: a trace begins with {"trace": 1, ...}. */
+#include "policies/sim/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct text {
+    char *data; /* NUL behind the last byte */
+    size_t bytes;
+};
+
+static int read_all(int fd, struct text *out, struct dp_err *err)
+{
+    size_t cap = 65536;
+    ssize_t n;
+
+    out->bytes = 0;
+    out->data = malloc(cap + 1);
+    while (out->data) {
+        if (out->bytes == cap) {
+            char *more = cap < DP_SIM_MAX_FILE_BYTES ? realloc(out->data, 2 * cap + 1) : NULL;
+
+            if (!more)
+                return dp_err_set(err, DP_ENOMEM, "is too large; at most %u MiB are read", DP_SIM_MAX_FILE_BYTES >> 20);
+            out->data = more;
+            cap *= 2;
+        }
+        n = read(fd, out->data + out->bytes, cap - out->bytes);
+        if (n < 0)
+            return dp_err_set(err, DP_EIO, "%s", strerror(errno));
+        if (n == 0) {
+            out->data[out->bytes] = '\0';
+            return 0;
+        }
+        out->bytes += (size_t)n;
+    }
+    return dp_err_set(err, DP_ENOMEM, "out of memory");
+}
+
+/* "-" is stdin. */
+static int load(const char *path, struct text *out, struct dp_err *err)
+{
+    bool is_stdin = !strcmp(path, "-");
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), rc;
+
+    if (fd < 0)
+        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    rc = read_all(fd, out, err);
+    if (!is_stdin)
+        close(fd);
+    return rc < 0 ? dp_err_prefix(err, "%s", path) : 0;
+}
+
+static bool is_trace(const struct text *t)
+{
+    const char *end = memchr(t->data, '\n', t->bytes);
+    json_t *first = json_loadb(t->data, end ? (size_t)(end - t->data) : t->bytes, JSON_REJECT_DUPLICATES, NULL);
+    bool is = json_object_get(first, "trace") != NULL;
+
+    json_decref(first);
+    return is;
+}
+
+static int read_description(const char *path, const struct text *t, const struct dp_sim_override *with, struct dp_sim_case *out,
+                            struct dp_err *err)
+{
+    json_error_t at;
+    json_t *document = json_loadb(t->data, t->bytes, JSON_REJECT_DUPLICATES, &at);
+    int rc;
+
+    if (!document)
+        return dp_err_set(err, DP_EINVAL, "%s:%d: %s", path, at.line, at.text);
+    rc = dp_sim_read_model(document, with, out, err) < 0 ? dp_err_prefix(err, "%s", path) : 0;
+    json_decref(document);
+    return rc;
+}
+
+/* Every layout of the file gives way to what the policy finds, whenever costs or layout change. */
+static int use_policy(const char *policy, struct dp_sim_case *c, struct dp_err *err)
+{
+    if (strlen(policy) >= sizeof c->policy)
+        return dp_err_set(err, DP_EINVAL, "there is no policy \"%.64s\"", policy);
+    free(c->count);
+    c->count = NULL;
+    snprintf(c->policy, sizeof c->policy, "%s", policy);
+    for (uint32_t i = 0; i < c->n_events; i++) {
+        struct dp_sim_event *e = &c->event[i];
+
+        if (!e->has_density && !e->layer && !e->count && !e->policy[0])
+            continue;
+        free(e->count);
+        e->count = NULL;
+        e->n_count = 0;
+        snprintf(e->policy, sizeof e->policy, "%s", policy);
+        e->measured_ns = 0;
+    }
+    return 0;
+}
+
+static void shorten(uint64_t iterations, struct dp_sim_case *c)
+{
+    c->iterations = iterations;
+    while (c->n_events && c->event[c->n_events - 1].iteration > iterations) {
+        struct dp_sim_event *e = &c->event[--c->n_events];
+
+        free(e->densities);
+        free(e->layer);
+        free(e->count);
+    }
+}
+
+static int read_texts(uint32_t n, char *const path[], const struct text *text, const struct dp_sim_override *with,
+                      struct dp_sim_case *out, struct dp_err *err)
+{
+    struct dp_sim_trace_text *trace;
+    int rc;
+
+    if (!is_trace(&text[0])) {
+        if (n > 1)
+            return dp_err_set(err, DP_EINVAL, "%s: is no trace, and only traces can be given together", path[0]);
+        return read_description(path[0], &text[0], with, out, err);
+    }
+    trace = calloc(n, sizeof *trace);
+    if (!trace)
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < n; i++)
+        trace[i] = (struct dp_sim_trace_text){path[i], text[i].data, text[i].bytes};
+    rc = dp_sim_read_trace(n, trace, with, out, err);
+    free(trace);
+    return rc;
+}
+
+int dp_sim_read(uint32_t n, char *const path[], const struct dp_sim_override *with, struct dp_sim_case *out, struct dp_err *err)
+{
+    struct text *text = calloc(n ? n : 1, sizeof *text);
+    int rc = 0;
+
+    memset(out, 0, sizeof *out);
+    if (!text)
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        rc = load(path[i], &text[i], err);
+    if (rc == 0)
+        rc = n ? read_texts(n, path, text, with, out, err) : dp_err_set(err, DP_EINVAL, "no file");
+    if (rc == 0 && with && with->iterations)
+        shorten(with->iterations, out);
+    if (rc == 0 && with && with->policy)
+        rc = use_policy(with->policy, out, err);
+    if (rc == 0)
+        rc = dp_sim_case_check(out, err) < 0 ? dp_err_prefix(err, "%s", path[0]) : 0;
+    if (rc < 0)
+        dp_sim_case_release(out);
+    for (uint32_t i = 0; i < n; i++)
+        free(text[i].data);
+    free(text);
+    return rc;
+}

@@ -1,0 +1,238 @@
+/* See stages.h. */
+#include "policies/sim/stages.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int dp_sim_layout_create(const struct dp_sim_case *c, struct dp_sim_layout *out, struct dp_err *err)
+{
+    size_t stages = (size_t)c->devices * c->chunks;
+
+    out->n_used = 0;
+    out->used = calloc(c->devices, sizeof *out->used);
+    out->cut = calloc(stages + 1, sizeof *out->cut);
+    if (out->used && out->cut)
+        return 0;
+    dp_sim_layout_release(out);
+    return dp_err_set(err, DP_ENOMEM, "layout over %zu stages: out of memory", stages);
+}
+
+void dp_sim_layout_release(struct dp_sim_layout *l)
+{
+    free(l->used);
+    free(l->cut);
+    memset(l, 0, sizeof *l);
+}
+
+void dp_sim_layout_copy(const struct dp_sim_case *c, const struct dp_sim_layout *from, struct dp_sim_layout *to)
+{
+    to->n_used = from->n_used;
+    memcpy(to->used, from->used, c->devices * sizeof *to->used);
+    memcpy(to->cut, from->cut, ((size_t)c->devices * c->chunks + 1) * sizeof *to->cut);
+}
+
+int dp_sim_layout_set(const struct dp_sim_case *c, const uint32_t *count, uint32_t n_count, struct dp_sim_layout *l,
+                      struct dp_err *err)
+{
+    uint64_t sum = 0, most = (uint64_t)c->devices * c->chunks;
+    uint32_t v = 0;
+
+    if (n_count < 1 || n_count > most || n_count % c->chunks)
+        return dp_err_set(err, DP_EINVAL, "layout of %u stages; there are %u devices with %u chunks each", n_count, c->devices,
+                          c->chunks);
+    for (uint32_t i = 0; i < n_count; i++)
+        sum += count[i];
+    if (sum != c->n_layers)
+        return dp_err_set(err, DP_EINVAL, "layout of %llu layers; the model has %u", (unsigned long long)sum, c->n_layers);
+    l->n_used = 0;
+    for (uint32_t i = 0; i < n_count; i++) {
+        if (c->chunks == 1 && !count[i])
+            continue;
+        l->cut[v + 1] = l->cut[v] + count[i];
+        v++;
+        if (c->chunks == 1)
+            l->used[l->n_used++] = i;
+    }
+    for (uint32_t d = 0; c->chunks > 1 && d < n_count / c->chunks; d++)
+        l->used[l->n_used++] = d;
+    return 0;
+}
+
+uint32_t dp_sim_layout_owner(const struct dp_sim_case *c, const struct dp_sim_layout *l, uint32_t layer)
+{
+    uint32_t low = 0, high = l->n_used * c->chunks; /* the stage is in [low, high) */
+
+    while (high - low > 1) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (l->cut[mid] <= layer)
+            low = mid;
+        else
+            high = mid;
+    }
+    return l->used[low % l->n_used];
+}
+
+int dp_sim_stages_create(const struct dp_sim_case *c, struct dp_sim_stages *out, struct dp_err *err)
+{
+    size_t v = (size_t)c->devices * c->chunks;
+
+    memset(out, 0, sizeof *out);
+    out->stage = calloc(c->replicas * v, sizeof *out->stage);
+    out->link = calloc(c->replicas * v, sizeof *out->link);
+    out->reduce_ns = calloc(v, sizeof *out->reduce_ns);
+    if (out->stage && out->link && out->reduce_ns)
+        return 0;
+    dp_sim_stages_release(out);
+    return dp_err_set(err, DP_ENOMEM, "%u replicas of %zu stages: out of memory", c->replicas, v);
+}
+
+void dp_sim_stages_release(struct dp_sim_stages *s)
+{
+    dp_sim_program_destroy(s->program);
+    free(s->stage);
+    free(s->link);
+    free(s->reduce_ns);
+    memset(s, 0, sizeof *s);
+}
+
+static int make_program(const struct dp_sim_case *c, uint32_t n_used, struct dp_sim_stages *s, struct dp_err *err)
+{
+    struct dp_sim_order order;
+
+    if (s->program && s->made_for == n_used)
+        return 0;
+    dp_sim_program_destroy(s->program);
+    s->program = NULL;
+    if (dp_sim_order_create(c->schedule, n_used, c->chunks, c->microbatches, &order, err) < 0)
+        return -1;
+    s->program = dp_sim_program_create(&order, err);
+    s->made_for = n_used;
+    return s->program ? 0 : -1;
+}
+
+static uint64_t at_speed(uint64_t ns, double speed)
+{
+    return speed == 1.0 ? ns : (uint64_t)ceil((double)ns / speed);
+}
+
+/* The layers of one stage together, on a device of speed 1. */
+static struct dp_sim_layer sum_layers(const struct dp_sim_layer *layer, uint32_t first, uint32_t end)
+{
+    struct dp_sim_layer sum = {0};
+
+    for (uint32_t i = first; i < end; i++) {
+        sum.fwd_ns += layer[i].fwd_ns;
+        sum.bwd_input_ns += layer[i].bwd_input_ns;
+        sum.bwd_weight_ns += layer[i].bwd_weight_ns;
+        sum.opt_ns += layer[i].opt_ns;
+        sum.state_bytes += layer[i].state_bytes;
+        sum.act_bytes += layer[i].act_bytes;
+        sum.wgrad_bytes += layer[i].wgrad_bytes;
+        sum.grad_bytes += layer[i].grad_bytes;
+    }
+    return sum;
+}
+
+static struct dp_sim_stage on_device(const struct dp_sim_case *c, const struct dp_sim_layer *sum, uint32_t replica, uint32_t device)
+{
+    double speed = c->speed ? c->speed[(size_t)replica * c->devices + device] : 1.0;
+
+    return (struct dp_sim_stage){
+        .fwd_ns = at_speed(sum->fwd_ns, speed),
+        .bwd_input_ns = at_speed(sum->bwd_input_ns, speed),
+        .bwd_weight_ns = at_speed(sum->bwd_weight_ns, speed),
+        .opt_ns = at_speed(sum->opt_ns, speed),
+        .state_bytes = sum->state_bytes,
+        .act_bytes = sum->act_bytes,
+        .wgrad_bytes = sum->wgrad_bytes,
+    };
+}
+
+static uint64_t reduce_ns(const struct dp_sim_case *c, uint32_t device, uint64_t grad_bytes)
+{
+    const struct dp_sim_tier *tier = &c->inside;
+    double part = (double)grad_bytes / c->buckets / c->replicas;
+
+    if (!grad_bytes)
+        return 0;
+    for (uint32_t r = 1; r < c->replicas; r++)
+        if (dp_sim_node(c, r, device) != dp_sim_node(c, 0, device))
+            tier = &c->between;
+    return 2 * (c->replicas - 1) * (dp_sim_transfer_ns(tier, part) + tier->latency_ns);
+}
+
+static uint64_t norm_ns(const struct dp_sim_case *c, const struct dp_sim_layout *l)
+{
+    uint64_t n = (uint64_t)c->replicas * l->n_used, levels = 0;
+    bool is_one_node = dp_sim_node(c, c->replicas - 1, l->used[l->n_used - 1]) == dp_sim_node(c, 0, l->used[0]);
+
+    while ((1ull << levels) < n)
+        levels++;
+    return 2 * levels * (is_one_node ? c->inside.latency_ns : c->between.latency_ns);
+}
+
+/* Bytes over the boundary behind stage k: what the last layer before it puts out. */
+static uint64_t boundary_bytes(const struct dp_sim_layer *layer, const struct dp_sim_layout *l, uint32_t k)
+{
+    return l->cut[k + 1] ? layer[l->cut[k + 1] - 1].output_bytes : 0;
+}
+
+/* All operations and messages after each other are longer than any iteration: do they fit into 64 bits? */
+static int check_length(const struct dp_sim_case *c, const struct dp_sim_in *in, uint32_t v, struct dp_err *err)
+{
+    double m = c->microbatches, ns = (double)in->norm_ns, most = 0;
+
+    for (uint32_t k = 0; in->reduce_ns && k < v; k++)
+        ns += (double)in->reduce_ns[k] * c->buckets;
+    for (uint32_t r = 0; r < c->replicas; r++) {
+        double sum = 0;
+
+        for (size_t i = (size_t)r * v; i < (size_t)(r + 1) * v; i++) {
+            const struct dp_sim_stage *g = &in->stage[i];
+
+            sum += m * ((double)g->fwd_ns + (double)g->bwd_input_ns + (double)g->bwd_weight_ns) + (double)g->opt_ns;
+            sum += 2 * m * ((double)in->link[i].send_ns + (double)in->link[i].latency_ns);
+        }
+        most = sum > most ? sum : most;
+    }
+    if (ns + most > DP_SIM_LONGEST_NS)
+        return dp_err_set(err, DP_EINVAL, "an iteration could take %.3g s; at most %.3g s can be simulated", (ns + most) * 1e-9,
+                          DP_SIM_LONGEST_NS * 1e-9);
+    return 0;
+}
+
+int dp_sim_stages_fill(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l,
+                       struct dp_sim_stages *s, struct dp_err *err)
+{
+    uint32_t v = l->n_used * c->chunks;
+
+    if (make_program(c, l->n_used, s, err) < 0)
+        return -1;
+    for (uint32_t k = 0; k < v; k++) {
+        struct dp_sim_layer sum = sum_layers(layer, l->cut[k], l->cut[k + 1]);
+        uint32_t device = l->used[k % l->n_used], next = l->used[(k + 1) % l->n_used];
+
+        for (uint32_t r = 0; r < c->replicas; r++) {
+            const struct dp_sim_tier *tier = dp_sim_tier_between(c, r, device, next);
+
+            s->stage[(size_t)r * v + k] = on_device(c, &sum, r, device);
+            s->link[(size_t)r * v + k] = (struct dp_sim_link){
+                .send_ns = dp_sim_transfer_ns(tier, (double)boundary_bytes(layer, l, k)),
+                .latency_ns = tier->latency_ns,
+            };
+        }
+        s->reduce_ns[k] = c->replicas > 1 ? reduce_ns(c, device, sum.grad_bytes) : 0;
+    }
+    s->in = (struct dp_sim_in){
+        .program = s->program,
+        .replicas = c->replicas,
+        .stage = s->stage,
+        .link = s->link,
+        .reduce_ns = c->replicas > 1 ? s->reduce_ns : NULL,
+        .buckets = c->buckets,
+        .norm_ns = norm_ns(c, l),
+    };
+    return check_length(c, &s->in, v, err);
+}

@@ -1,0 +1,102 @@
+#!/bin/bash
+# dynpipe simulate: its tables, its document, its drawings, and what it says about wrong files.
+# shellcheck source=tests/cli/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
+# shellcheck disable=SC2154 # out, err, data, tmp come from lib.sh
+example=$DP_SRCDIR/etc/examples/simulate-gpt24.json
+
+cat >"$tmp/worked.json" <<'X'
+{"name": "worked example", "source": "made up", "devices": 3, "microbatches": 2,
+ "kinds": {"s": {"forward_ms": 1, "backward_input_ms": 1, "backward_weight_ms": 1},
+           "l": {"forward_ms": 2, "backward_input_ms": 2, "backward_weight_ms": 2}},
+ "layers": ["s", "s", "l"]}
+X
+golden simulate simulate "$example"
+exit_is 0 "the worked example of doc/simulator.md" simulate "$tmp/worked.json" -h -o ms,bound,bubbles
+is "$out" "18.000    18.000  67 67 33" "18 ms, the lower bound"
+exit_is 0 "columns as squeue takes them" simulate "$tmp/worked.json" -h -o '%2i|%t|%l'
+is "$out" "1 |18.000|1 1 1" "prints them"
+exit_is 0 "from stdin" simulate - -h -o ms <"$tmp/worked.json"
+is "$out" "18.000" "the same"
+exit_is 0 "another schedule" simulate "$tmp/worked.json" --schedule gpipe --microbatches 3 -h -o ms
+is "$out" "$((1 + 1 + 2 + 2 * 2 + 2 + 2 + 4 + 2 * 4)).000" "GPipe's closed form"
+
+"$dynpipe" simulate --json "$example" >"$tmp/doc.json"
+runs "--json is valid" valid_json "$tmp/doc.json"
+exit_is 0 "draws" simulate "$example" --draw 4000 --svg "$tmp/t.svg" --chrome-trace "$tmp/t.json"
+exit_is 0 "draws all-reduces and chunks, too" simulate "$example" --schedule interleaved --devices 4 --chunks 3 --replicas 2 \
+    --balance uniform --iterations 1 --svg "$tmp/i.svg" --chrome-trace "$tmp/i.json"
+exit_is 0 "draws weight gradients" simulate "$example" --schedule zb-h1 --draw 1 --svg "$tmp/z.svg" --chrome-trace "$tmp/z.json"
+
+# The Trace Event Format: X has ts and dur, M a name, C numbers; nothing overlaps in a row, and the
+# rows' times are those of the document.
+cat >"$tmp/check.py" <<'X'
+import json, sys
+from collections import defaultdict
+trace, n_ops = json.load(open(sys.argv[1])), int(sys.argv[2])
+rows, kinds, held = defaultdict(list), defaultdict(int), set()
+assert trace["displayTimeUnit"] in ("ms", "ns")
+for e in trace["traceEvents"]:
+    assert isinstance(e["pid"], int) and isinstance(e["name"], str), e
+    if e["ph"] == "X":
+        assert isinstance(e["tid"], int) and e["ts"] >= 0 and e["dur"] >= 0, e
+        rows[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
+        kinds[e["cat"]] += 1
+    elif e["ph"] == "M":
+        assert e["name"] in ("process_name", "thread_name") and e["args"]["name"], e
+    elif e["ph"] == "C":
+        assert e["args"]["bytes"] >= 0 and e["ts"] >= 0, e
+        held.add(e["name"])
+    else:
+        raise AssertionError(e)
+for row in rows.values():
+    row.sort()
+    for a, b in zip(row, row[1:]):
+        assert b[0] >= a[1] - 0.002, (a, b)
+assert kinds["forward"] + kinds["backward"] + kinds["weight gradient"] == n_ops, kinds
+assert len(held) == kinds["optimizer"] and kinds["forward"] == kinds["backward"], kinds
+if len(sys.argv) > 3:
+    phase = [p for p in json.load(open(sys.argv[3]))["simulation"]["phases"] if p["first"] == 4000][0]
+    for s in phase["stages"]:
+        busy = sum(b - a for a, b in rows[0, s["device"]]) / 1000
+        assert abs(busy - s["busy_ms"]) < 0.01, (busy, s)
+    assert abs(max(r[-1][1] for r in rows.values()) / 1000 - phase["iteration_ms"]) < 0.01
+X
+runs "the Chrome trace follows its format and agrees with the document" python3 "$tmp/check.py" "$tmp/t.json" $((2 * 8 * 16)) "$tmp/doc.json"
+runs "so does one with all-reduces" python3 "$tmp/check.py" "$tmp/i.json" $((2 * 4 * 3 * 16))
+like "$(cat "$tmp/i.json")" '"name":"all-reduce"' "which has them"
+runs "and one with weight gradients" python3 "$tmp/check.py" "$tmp/z.json" $((3 * 8 * 16))
+for f in t i z; do
+    runs "$f.svg is XML" python3 -c 'import sys, xml.dom.minidom as d; assert d.parse(sys.argv[1]).documentElement.tagName == "svg"' "$tmp/$f.svg"
+done
+"$dynpipe" simulate "$tmp/worked.json" --svg "$tmp/worked.svg" >/dev/null
+[ -z "${DP_UPDATE:-}" ] || cp "$tmp/worked.svg" "$data/simulate.svg"
+runs "the picture of the worked example: as recorded" diff "$data/simulate.svg" "$tmp/worked.svg"
+
+exit_is 1 "no such file" simulate "$tmp/none.json"
+like "$err" 'none.json: No such file' "names it"
+printf '{"source": "x",\n "devices": nan}\n' >"$tmp/bad.json"
+exit_is 1 "no JSON" simulate "$tmp/bad.json"
+like "$err" 'bad.json:2: ' "names file and line"
+sed 's/"forward_ms": 2/"forward_ms": -2/' "$tmp/worked.json" >"$tmp/bad.json"
+exit_is 1 "a negative time" simulate "$tmp/bad.json"
+like "$err" 'bad.json: kinds.l.forward_ms: wanted is a number from 0' "names the member"
+exit_is 1 "--json of a bad file" simulate --json "$tmp/bad.json"
+like "$out" '"errors": \[' "has the error in its document"
+head -c 100 "$tmp/worked.json" >"$tmp/bad.json"
+exit_is 1 "a truncated file" simulate "$tmp/bad.json"
+like "$err" 'bad.json:2: ' "says where it ends"
+exit_is 1 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
+like "$err" 'no schedule "zb"; known: 1f1b' "lists them"
+exit_is 1 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
+like "$err" 'unknown policy "tmie"' "says so"
+exit_is 1 "an iteration that is not there" simulate "$tmp/worked.json" --draw 2
+like "$err" 'the run has 1 iterations' "says so"
+exit_is 1 "a picture that cannot be written" simulate "$tmp/worked.json" --svg "$tmp/none/x.svg"
+like "$err" 'none/x.svg: No such file' "names it"
+exit_is 2 "no file at all" simulate
+like "$err" 'which file' "asks for it"
+exit_is 2 "a wrong number" simulate "$tmp/worked.json" --devices 0
+like "$err" '--devices=0: wanted is a number from 1' "says what is wanted"
+exit_is 2 "an unknown column" simulate "$tmp/worked.json" -o tokenz
+done_testing

@@ -1,0 +1,68 @@
+/* Model descriptions and traces of `dynpipe simulate`: files that a user brings along. What is read is
+ * simulated, where it is small. */
+#include "tests/fuzz/fuzz.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "policies/sim/read.h"
+#include "policies/sim/run.h"
+
+const char fuzz_name[] = "fuzz_simulate";
+
+static int look(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
+{
+    (void)arg;
+    (void)err;
+    if (p->out->iteration_ns < dp_sim_lower_bound(p->in))
+        fuzz_die("faster than the lower bound");
+    if (!(p->tokens_per_s >= 0) || !isfinite(p->device_s) || !(p->density >= 0 && p->density <= 1e15))
+        fuzz_die("a result is no number");
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    char *path[] = {(char *)(uintptr_t)fuzz_file(data, bytes)};
+    struct dp_sim_totals totals;
+    struct dp_sim_case c;
+    uint64_t work;
+
+    if (dp_sim_read(1, path, NULL, &c, NULL) < 0)
+        return 0;
+    work = (uint64_t)c.replicas * c.devices * c.chunks * (c.microbatches + c.buckets) + 10ull * c.n_layers;
+    if (work < 20000 && work * (c.n_events + 1) < 200000)
+        dp_sim_run(&c, look, NULL, &totals, NULL);
+    dp_sim_case_release(&c);
+    return 0;
+}
+
+void fuzz_make_seeds(void)
+{
+    fuzz_seed_text("{\"source\": \"a seed\", \"devices\": 2, \"chunks\": 2, \"replicas\": 2, \"microbatches\": 2,"
+                   " \"schedule\": \"interleaved\", \"tokens_per_microbatch\": 10, \"gradient_buckets\": 2, \"kinds\": {"
+                   "\"a\": [{\"density\": 1, \"forward_ms\": 1, \"backward_input_ms\": 1, \"backward_weight_ms\": 1e3,"
+                   " \"optimizer_ms\": 1, \"state_bytes\": 10, \"activation_bytes\": 10, \"kept_for_weights_bytes\": 3,"
+                   " \"gradient_bytes\": 4, \"output_bytes\": 4, \"parameters\": 7},"
+                   " {\"density\": 0.1, \"forward_ms\": 1, \"backward_input_ms\": 1, \"backward_weight_ms\": 1}]},"
+                   " \"layers\": [\"a\", {\"kind\": \"a\", \"count\": 3}], \"iterations\": 9, \"layout\": [1, 1, 1, 1],"
+                   " \"device\": {\"speed\": [1, 0.5], \"memory_bytes\": 1000}, \"network\": {\"devices_per_node\": 2,"
+                   " \"neighbours\": \"replicas\", \"inside\": {\"latency_us\": 1, \"gb_per_s\": 1}, \"between\": {\"gb_per_s\": 1}},"
+                   " \"events\": [{\"iteration\": 2, \"density\": 0.5, \"pause_ms\": 1}, {\"iteration\": 3, \"density\":"
+                   " [1, 1, 0.2, 0.3], \"balance\": \"time\"}]}");
+    fuzz_seed_text("{\"source\": \"a seed\", \"devices\": 3, \"microbatches\": 4, \"schedule\": \"zb-h1\", \"balance\": \"time\","
+                   " \"kinds\": {\"a\": {\"forward_ms\": 1, \"backward_input_ms\": 1, \"backward_weight_ms\": 1}},"
+                   " \"layers\": [{\"kind\": \"a\", \"count\": 6}], \"iterations\": 5, \"events\": [{\"iteration\": 2,"
+                   " \"layout\": [3, 0, 3], \"release\": \"nodes\"}, {\"iteration\": 3, \"balance\": \"uniform\", \"devices\": 1,"
+                   " \"release\": \"devices\"}]}");
+    fuzz_seed_text("{\"trace\": 1, \"source\": \"a seed\", \"rank\": 0, \"workers\": 2, \"layers\": 2, \"schedule\": \"gpipe\","
+                   " \"microbatches\": 2, \"tokens_per_microbatch\": 10, \"boundary_bytes\": 8}\n"
+                   "{\"step\": 4, \"steps\": 4, \"layout\": [1, 1], \"held\": 2, \"step_ns\": 10, \"optimizer_ns\": 7,"
+                   " \"boundary_ns\": 5, \"first_layer\": 0, \"layers\": [{\"forward_ns\": 1, \"backward_input_ns\": 1,"
+                   " \"backward_weight_ns\": 1, \"state_bytes\": 1, \"activation_bytes\": 1, \"parameters\": 5, \"nonzeros\": 5}]}\n"
+                   "{\"step\": 9, \"steps\": 5, \"layout\": [2, 0], \"held\": 1, \"step_ns\": 10, \"optimizer_ns\": 7,"
+                   " \"boundary_ns\": 5, \"first_layer\": 0, \"layers\": [{\"forward_ns\": 1, \"backward_input_ns\": 1,"
+                   " \"backward_weight_ns\": 1, \"state_bytes\": 1, \"activation_bytes\": 1, \"parameters\": 5, \"nonzeros\": 5},"
+                   " {\"forward_ns\": 1, \"backward_input_ns\": 1, \"backward_weight_ns\": 1, \"state_bytes\": 1,"
+                   " \"activation_bytes\": 1, \"parameters\": 5, \"nonzeros\": 5}]}\n");
+}

@@ -1,0 +1,547 @@
+/* Whole simulated runs, and the readers of model descriptions and traces: events, layouts, pauses,
+ * releases and totals against numbers worked out by hand; what is wrong in a file is named. */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "policies/sim/read.h"
+#include "policies/sim/run.h"
+#include "tests/unit/random.h"
+
+/* --- files --- */
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/dp-simXXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char path[128];
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+/* Read texts as files 0, 1, ... of the folder. */
+static int read_texts(int n, const char *const *text, const struct dp_sim_override *with, struct dp_sim_case *c, struct dp_err *err)
+{
+    char path[4][128], *list[4];
+
+    for (int i = 0; i < n; i++) {
+        FILE *f;
+
+        snprintf(path[i], sizeof path[i], "%s/%d", folder, i);
+        list[i] = path[i];
+        f = fopen(path[i], "we");
+        assert_non_null(f);
+        fputs(text[i], f);
+        fclose(f);
+    }
+    return dp_sim_read((uint32_t)n, list, with, c, err);
+}
+
+static struct dp_sim_case case_of(const char *text, const struct dp_sim_override *with)
+{
+    struct dp_sim_case c;
+    struct dp_err err;
+
+    if (read_texts(1, &text, with, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    return c;
+}
+
+/* --- phases --- */
+
+struct seen {
+    uint32_t n;
+    struct {
+        uint64_t first, n, iteration_ns, pause_ns, measured_ns, moved_bytes, mem_bytes;
+        uint32_t held, used, moved_layers, cut[16];
+        double density, tokens_per_s;
+    } phase[16];
+};
+
+static int see(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
+{
+    struct seen *s = arg;
+
+    (void)err;
+    assert_true(s->n < 16);
+    s->phase[s->n].first = p->first;
+    s->phase[s->n].n = p->n;
+    s->phase[s->n].iteration_ns = p->out->iteration_ns;
+    s->phase[s->n].pause_ns = p->pause_ns;
+    s->phase[s->n].measured_ns = p->measured_ns;
+    s->phase[s->n].held = p->held;
+    s->phase[s->n].used = p->layout->n_used;
+    s->phase[s->n].moved_layers = p->moved_layers;
+    s->phase[s->n].moved_bytes = p->moved_bytes;
+    s->phase[s->n].mem_bytes = p->out->device[0].mem_bytes;
+    s->phase[s->n].density = p->density;
+    s->phase[s->n].tokens_per_s = p->tokens_per_s;
+    memcpy(s->phase[s->n].cut, p->layout->cut, (p->layout->n_used + 1) * sizeof *p->layout->cut);
+    s->n++;
+    return 0;
+}
+
+static struct dp_sim_totals run(const struct dp_sim_case *c, struct seen *s)
+{
+    struct dp_sim_totals t;
+    struct dp_err err;
+
+    memset(s, 0, sizeof *s);
+    if (dp_sim_run(c, see, s, &t, &err) < 0)
+        fail_msg("%s", err.text);
+    return t;
+}
+
+#define MODEL(rest)                                                                                \
+    "{\"source\": \"made up\", \"devices\": 4, \"microbatches\": 4, \"tokens_per_microbatch\": 100,"   \
+    " \"kinds\": {\"a\": [{\"density\": 1, \"forward_ms\": 1, \"backward_input_ms\": 1,"               \
+    " \"backward_weight_ms\": 1, \"optimizer_ms\": 0.5, \"state_bytes\": 1000000, \"activation_bytes\": 10,"  \
+    " \"parameters\": 100}, {\"density\": 0, \"forward_ms\": 0, \"backward_input_ms\": 0,"             \
+    " \"backward_weight_ms\": 0, \"parameters\": 100}]}, \"layers\": [{\"kind\": \"a\", \"count\": 8}]" rest "}"
+
+/* 8 equal layers on 4 devices: (m + S - 1) (f + b) + optimizer, then half of it, then on two devices. */
+static void a_run_with_events(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = case_of(
+        MODEL(", \"iterations\": 100, \"network\": {\"inside\": {\"gb_per_s\": 1}},"
+              " \"events\": [{\"iteration\": 11, \"density\": 0.5, \"pause_ms\": 30},"
+              " {\"iteration\": 21, \"balance\": \"time\", \"devices\": 2, \"release\": \"devices\"}]"),
+        NULL);
+    struct seen s;
+    struct dp_sim_totals t = run(&c, &s);
+
+    assert_int_equal(s.n, 3);
+    assert_int_equal(s.phase[0].first, 1);
+    assert_int_equal(s.phase[0].n, 10);
+    assert_int_equal(s.phase[0].iteration_ns, 7 * 6000000 + 1000000);
+    assert_int_equal(s.phase[0].mem_bytes, 2 * (1000000 + 4 * 10));
+    assert_int_equal(s.phase[1].iteration_ns, 7 * 3000000 + 500000);
+    assert_int_equal(s.phase[1].pause_ns, 30000000);
+    assert_true(s.phase[1].density == 0.5 && s.phase[1].held == 4);
+    /* layers 2, 3 go to device 0, layers 4..7 to device 1: it receives 4 and gives 2, of 0.5 MB each at 1 GB/s */
+    assert_int_equal(s.phase[2].moved_layers, 6);
+    assert_int_equal(s.phase[2].moved_bytes, 6 * 500000);
+    assert_int_equal(s.phase[2].pause_ns, 4 * 500000);
+    assert_int_equal(s.phase[2].held, 2);
+    assert_int_equal(s.phase[2].used, 2);
+    assert_int_equal(s.phase[2].cut[1], 4);
+    assert_int_equal(s.phase[2].iteration_ns, 5 * 6000000 + 1000000);
+    assert_int_equal(s.phase[2].n, 80);
+    assert_true(fabs(s.phase[2].tokens_per_s - 400 / 0.031) < 1e-6);
+    assert_int_equal(t.iterations, 100);
+    assert_true(fabs(t.time_s - (10 * 0.043 + 0.030 + 10 * 0.0215 + 0.002 + 80 * 0.031)) < 1e-9);
+    assert_true(fabs(t.pause_s - 0.032) < 1e-12);
+    assert_true(fabs(t.device_s - (4 * (10 * 0.043 + 0.030 + 10 * 0.0215) + 2 * (0.002 + 80 * 0.031))) < 1e-9);
+    assert_true(t.tokens == 40000);
+    dp_sim_case_release(&c);
+}
+
+/* Costs that do not change are not simulated again. */
+static void equal_stretches_are_computed_once(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = case_of(MODEL(", \"iterations\": 9, \"events\": [{\"iteration\": 2, \"density\": 1},"
+                                         " {\"iteration\": 4, \"pause_ms\": 1}, {\"iteration\": 6, \"density\": 0.5}]"),
+                                   NULL);
+    struct seen s;
+    struct dp_sim_totals t = run(&c, &s);
+
+    assert_int_equal(s.n, 4);
+    assert_int_equal(t.simulated, 2);
+    dp_sim_case_release(&c);
+}
+
+/* 2 replicas of 4 devices on nodes of 4: stages beside each other put every all-reduce between nodes,
+ * replicas beside each other inside of one. 2 (R-1) steps of bytes / R. */
+static void reductions_use_the_right_tier(void **state)
+{
+    (void)state;
+    static const char *const neighbours[] = {"stages", "replicas"};
+    static const uint64_t reduce_ns[] = {2 * (2000000 / 2 * 10 + 7000), 2 * (2000000 / 2 + 5000)};
+
+    for (int i = 0; i < 2; i++) {
+        char text[2048];
+        struct dp_sim_case c;
+        struct seen s;
+
+        snprintf(text, sizeof text,
+                 "{\"source\": \"made up\", \"devices\": 4, \"replicas\": 2, \"microbatches\": 1, \"kinds\": {\"a\": {\"forward_ms\": 1,"
+                 " \"backward_input_ms\": 1, \"backward_weight_ms\": 1, \"gradient_bytes\": 1000000}}, \"layers\": [{\"kind\": \"a\","
+                 " \"count\": 8}], \"network\": {\"devices_per_node\": 4, \"neighbours\": \"%s\", \"inside\": {\"gb_per_s\": 1,"
+                 " \"latency_us\": 5}, \"between\": {\"gb_per_s\": 0.1, \"latency_us\": 7}}}",
+                 neighbours[i]);
+        c = case_of(text, NULL);
+        run(&c, &s);
+        /* one microbatch there and back: messages of no size, inside of a node but for the middle one of
+         * the second case; norm: 2 log2(8) messages */
+        assert_int_equal(s.phase[0].iteration_ns,
+                         4 * 6000000 + (i ? 4 * 5000 + 2 * 7000 : 6 * 5000) + reduce_ns[i] + 6 * 7000);
+        dp_sim_case_release(&c);
+    }
+}
+
+/* Devices of a node go back together. */
+static void nodes_are_released_whole(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = case_of(
+        MODEL(", \"iterations\": 3, \"network\": {\"devices_per_node\": 2}, \"events\": [{\"iteration\": 2, \"layout\": [4, 2, 2, 0],"
+              " \"release\": \"nodes\"}, {\"iteration\": 3, \"layout\": [4, 4, 0, 0], \"release\": \"nodes\"}]"),
+        NULL);
+    struct dp_sim_totals t;
+    struct dp_err err;
+    struct seen s;
+
+    run(&c, &s);
+    assert_int_equal(s.phase[0].held, 4);
+    assert_int_equal(s.phase[1].held, 4);
+    assert_int_equal(s.phase[2].held, 2);
+    c.event[0].release = DP_SIM_RELEASE_DEVICES;
+    run(&c, &s);
+    assert_int_equal(s.phase[1].held, 3);
+    c.event[1].count[1] = 3;
+    c.event[1].count[3] = 1;
+    assert_int_equal(dp_sim_run(&c, NULL, NULL, &t, &err), -1);
+    assert_non_null(strstr(err.text, "event 1: the layout uses device 3, which was given back"));
+    dp_sim_case_release(&c);
+}
+
+static void options_change_the_shape(void **state)
+{
+    (void)state;
+    struct dp_sim_override with = {.schedule = "interleaved", .devices = 2, .chunks = 2, .microbatches = 8, .replicas = 3,
+                                   .iterations = 5, .policy = "time"};
+    struct dp_sim_case c = case_of(MODEL(", \"iterations\": 100, \"layout\": [2, 2, 2, 2], \"events\": [{\"iteration\": 9,"
+                                         " \"density\": 0.5}]"),
+                                   &with);
+    struct seen s;
+    struct dp_sim_totals t = run(&c, &s);
+
+    assert_int_equal(s.n, 1);
+    assert_int_equal(s.phase[0].held, 6);
+    /* v m (f + b) + (D - 1) (f + b) of a chunk of 2 layers, 4 layers in the optimizer */
+    assert_int_equal(s.phase[0].iteration_ns, 2 * 8 * 6000000 + 6000000 + 4 * 500000);
+    assert_true(t.tokens == 5 * 3 * 8 * 100);
+    dp_sim_case_release(&c);
+}
+
+static void memory_is_a_limit(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = case_of(MODEL(", \"device\": {\"memory_bytes\": 2000050}"), NULL);
+    struct dp_sim_totals t;
+    struct dp_err err;
+
+    assert_int_equal(dp_sim_run(&c, NULL, NULL, &t, &err), -1);
+    assert_non_null(strstr(err.text, "iteration 1: device 0 would need"));
+    dp_sim_case_release(&c);
+}
+
+/* Layers that are twice as slow on a device of half the speed; two thirds of the layers go to the fast one. */
+static void speeds_count(void **state)
+{
+    (void)state;
+    struct dp_sim_override with = {.devices = 2};
+    struct dp_sim_case c = case_of(MODEL(", \"balance\": \"time\", \"device\": {\"speed\": [1, 0.6]}"), &with);
+    struct seen s;
+
+    run(&c, &s);
+    assert_int_equal(s.phase[0].cut[1], 5);
+    dp_sim_case_release(&c);
+}
+
+/* --- what is wrong is named --- */
+
+static void bad_models_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } table[] = {
+        {"", "/0:"},
+        {"{\"source\": \"x\",\n\"devices\": }", "/0:2: "},
+        {"[]", "/0: the document: wanted is an object"},
+        {"{\"a\": 1, \"a\": 2}", "duplicate"},
+        {MODEL(", \"iteratoins\": 3"), "/0: iteratoins: unknown; known are name source"},
+        {MODEL(", \"source\": \"\""), "/0:1: duplicate"},
+        {"{\"devices\": 1}", "/0: source: is missing"},
+        {"{\"source\": \"\", \"devices\": 1, \"microbatches\": 1}", "/0: source: is empty"},
+        {"{\"source\": \"x\", \"devices\": 0, \"microbatches\": 1}", "devices: wanted is a number from 1 to 65536"},
+        {"{\"source\": \"x\", \"devices\": -1, \"microbatches\": 1}", "devices: wanted"},
+        {"{\"source\": \"x\", \"devices\": 1.5, \"microbatches\": 1}", "devices: wanted is a whole number, not 1.5"},
+        {"{\"source\": \"x\", \"devices\": 1e300, \"microbatches\": 1}", "devices: wanted"},
+        {"{\"source\": \"x\", \"devices\": 1e999, \"microbatches\": 1}", "/0:1: "},
+        {"{\"source\": \"x\", \"devices\": NaN, \"microbatches\": 1}", "/0:1: "},
+        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"schedule\": \"zb\"}", "schedule: there is no schedule \"zb\""},
+        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1}", "kinds: wanted is an object"},
+        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"kinds\": {\"a\": {}}}", "kinds.a.forward_ms: is missing"},
+        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"kinds\": {\"a\": [{\"forward_ms\": -1}]}}",
+         "kinds.a[0].forward_ms: wanted is a number from 0"},
+        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"kinds\": {\"a\": []}}", "kinds.a: 0 points"},
+        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"kinds\": {\"a\": {\"forward_ms\": 1, \"backward_input_ms\": 1,"
+         " \"backward_weight_ms\": 1}}, \"layers\": []}",
+         "layers: there are none"},
+        {MODEL(", \"layout\": [4, 4]"), NULL},
+        {MODEL(", \"layout\": [4, 3]"), "layout of 7 layers; the model has 8"},
+        {MODEL(", \"layout\": [2, 2, 2, 1, 1]"), "layout: wanted is an array"},
+        {MODEL(", \"layout\": [8, 0.5]"), "layout[1]: wanted is a number of layers"},
+        {MODEL(", \"layout\": [8], \"balance\": \"time\""), "layout: stands beside balance"},
+        {MODEL(", \"balance\": \"tmie\""), "unknown policy \"tmie\""},
+        {"{\"source\": \"x\", \"devices\": 65536, \"replicas\": 65536, \"microbatches\": 1}", "65536 replicas of 65536 stages"},
+        {MODEL(", \"chunks\": 2"), "schedule 1f1b: has one chunk a device"},
+        {MODEL(", \"events\": [{\"iteration\": 2}]"), "events[0].iteration: wanted is a number from 1 to 1"},
+        {MODEL(", \"iterations\": 9, \"events\": [{\"iteration\": 5}, {\"iteration\": 4}]"), "events[1].iteration: 4 comes after 5"},
+        {MODEL(", \"events\": [{\"iteration\": 1, \"density\": [1, 1]}]"), "events[0].density: 2 numbers for 8 layers"},
+        {MODEL(", \"events\": [{\"iteration\": 1, \"density\": 1.1}]"), "events[0].density: wanted are numbers from 0 to 1"},
+        {MODEL(", \"events\": [{\"iteration\": 1, \"devices\": 2}]"), "events[0].devices: says how many"},
+        {MODEL(", \"events\": [{\"iteration\": 1, \"release\": \"all\"}]"), "events[0].release: wanted is"},
+        {MODEL(", \"events\": [{\"iteration\": 1, \"layout\": [1]}]"), "event 0: layout of 1 layers"},
+        {MODEL(", \"network\": {\"inside\": {\"gb_per_s\": 0}}"), "network.inside.gb_per_s: wanted is a number from"},
+        {MODEL(", \"network\": {\"neighbours\": \"replicas\"}"), "neighbours are replicas, but there is one replica"},
+        {MODEL(", \"device\": {\"speed\": [1, 2]}"), "device.speed: 2 numbers; wanted are 1, 4 (a pipeline's) or 4 (all)"},
+        {MODEL(", \"device\": {\"speed\": 0}"), "device.speed: wanted are numbers"},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct dp_sim_totals t;
+        struct dp_sim_case c;
+        struct dp_err err = {.text = ""};
+        int rc = read_texts(1, &table[i].text, NULL, &c, &err);
+
+        if (rc == 0) {
+            rc = dp_sim_run(&c, NULL, NULL, &t, &err);
+            dp_sim_case_release(&c);
+        }
+        if (table[i].want && (rc == 0 || !strstr(err.text, table[i].want)))
+            fail_msg("case %zu: \"%s\" is not in \"%s\"", i, table[i].want, err.text);
+        assert_int_equal(rc, table[i].want ? -1 : 0);
+    }
+}
+
+static void outside_of_the_table_is_an_error(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = case_of("{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"kinds\": {\"a\": [{\"density\": 0.5,"
+                                   " \"forward_ms\": 1, \"backward_input_ms\": 1, \"backward_weight_ms\": 1}, {\"density\": 0.2,"
+                                   " \"forward_ms\": 1, \"backward_input_ms\": 1, \"backward_weight_ms\": 1}]}, \"layers\": [\"a\"]}",
+                                   NULL);
+    struct dp_sim_totals t;
+    struct dp_err err;
+
+    assert_int_equal(dp_sim_run(&c, NULL, NULL, &t, &err), -1);
+    assert_non_null(strstr(err.text, "layer 0: layers \"a\": density 1 is outside of the table's 0.2 to 0.5"));
+    dp_sim_case_release(&c);
+}
+
+/* --- traces --- */
+
+#define HEADER(rank)                                                                               \
+    "{\"trace\": 1, \"source\": \"a test\", \"rank\": " rank ", \"workers\": 2, \"layers\": 3, \"schedule\": \"1f1b\","  \
+    " \"microbatches\": 2, \"tokens_per_microbatch\": 10, \"boundary_bytes\": 8}\n"
+#define LAYER(ns)                                                                                  \
+    "{\"forward_ns\": " ns ", \"backward_input_ns\": " ns ", \"backward_weight_ns\": " ns ", \"state_bytes\": 100,"      \
+    " \"activation_bytes\": 1, \"parameters\": 50, \"nonzeros\": 50}"
+#define RECORD(step, steps, layout, held, first, layers)                                           \
+    "{\"step\": " step ", \"steps\": " steps ", \"layout\": " layout ", \"held\": " held ", \"step_ns\": 1000, \"wait_ns\": 1,"  \
+    " \"busy_ns\": 1, \"optimizer_ns\": 7, \"overhead_ns\": 1, \"boundary_ns\": 5, \"mem_bytes\": 1, \"first_layer\": " first   \
+    ", \"layers\": [" layers "]}\n"
+
+static const char trace_0[] = HEADER("0") RECORD("10", "10", "[2, 1]", "2", "0", LAYER("10") ", " LAYER("20"))
+    RECORD("20", "5", "[2, 1]", "2", "0", LAYER("11") ", " LAYER("21"))
+    RECORD("30", "10", "[3, 0]", "1", "0", LAYER("12") ", " LAYER("22") ", " LAYER("32"));
+static const char trace_1[] = HEADER("1") RECORD("8", "8", "[2, 1]", "2", "2", LAYER("30"))
+    RECORD("19", "9", "[2, 1]", "2", "2", LAYER("31"));
+
+static void a_trace_is_played_again(void **state)
+{
+    (void)state;
+    const char *const texts[] = {trace_0, trace_1};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    if (read_texts(2, texts, NULL, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(s.n, 3);
+    /* stages of 90 and 90 ns, 2 microbatches, 7 ns optimizer, no network: (m + S - 1) * 90 */
+    assert_int_equal(s.phase[0].iteration_ns, 3 * 90 + 7);
+    assert_int_equal(s.phase[0].measured_ns, 1000);
+    assert_int_equal(s.phase[1].first, 11);
+    /* 96 and 93: forwards 32, 31; backwards 64, 62: the first stage is busy but for waiting for the first gradient */
+    assert_int_equal(s.phase[1].iteration_ns, 32 + 31 + 62 + 64 + 96 - 3 + 7);
+    assert_int_equal(s.phase[1].pause_ns, 5);
+    assert_int_equal(s.phase[2].first, 21);
+    assert_int_equal(s.phase[2].n, 10);
+    assert_int_equal(s.phase[2].iteration_ns, 2 * 3 * (12 + 22 + 32) + 6); /* 7 ns over three equal layers: 2 each */
+    assert_int_equal(s.phase[2].held, 1);
+    assert_int_equal(s.phase[2].used, 1);
+    assert_true(s.phase[0].density == 1.0);
+    dp_sim_case_release(&c);
+}
+
+static void a_trace_at_another_scale(void **state)
+{
+    (void)state;
+    const char *const texts[] = {trace_1, trace_0};
+    struct dp_sim_override with = {.devices = 3, .microbatches = 4};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    if (read_texts(2, texts, &with, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(s.n, 3);
+    assert_int_equal(s.phase[2].used, 3);
+    assert_int_equal(s.phase[2].measured_ns, 0);
+    dp_sim_case_release(&c);
+}
+
+/* Steps that were made again after a resume count as they were the last time. */
+static void a_resumed_trace(void **state)
+{
+    (void)state;
+    static const char text[] = HEADER("0") RECORD("10", "10", "[3, 0]", "2", "0", LAYER("1") ", " LAYER("1") ", " LAYER("1"))
+        RECORD("20", "10", "[3, 0]", "2", "0", LAYER("2") ", " LAYER("2") ", " LAYER("2")) HEADER("0")
+            RECORD("16", "6", "[3, 0]", "2", "0", LAYER("3") ", " LAYER("3") ", " LAYER("3"));
+    const char *const texts[] = {text};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    if (read_texts(1, texts, NULL, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(s.n, 2);
+    assert_int_equal(s.phase[1].first, 11);
+    assert_int_equal(s.phase[1].n, 6);
+    assert_int_equal(s.phase[1].iteration_ns, 2 * 27 + 6);
+    dp_sim_case_release(&c);
+}
+
+static void bad_traces_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int n;
+        const char *text[2], *want;
+    } table[] = {
+        {1, {trace_1}, "/0: the trace of worker 0 is missing"},
+        {1, {HEADER("0") RECORD("10", "10", "[2, 1]", "2", "0", LAYER("10") ", " LAYER("20"))}, "/0: no trace has costs of layer 2"},
+        {2, {trace_0, trace_0}, "/1:1: rank: worker 0 stands in another file, too"},
+        {1, {HEADER("0")}, "/0: worker 0 measured nothing"},
+        {1, {HEADER("2")}, "/0:1: rank: wanted is a number from 0 to 1"},
+        {1, {HEADER("0") "{\"step\": 1"}, "/0:2: "},
+        {1, {HEADER("0") "{\"step\": 1}\n"}, "/0:2: steps: is missing"},
+        {1, {HEADER("0") RECORD("1", "2", "[3, 0]", "2", "0", "")}, "/0:2: steps: wanted is a number from 1 to 1"},
+        {1, {HEADER("0") RECORD("1", "1", "[3]", "2", "0", "")}, "layout: wanted are the numbers of layers of 2 workers"},
+        {1, {HEADER("0") RECORD("1", "1", "[3, 1]", "2", "0", "")}, "layout: has 4 layers, the model 3"},
+        {1, {HEADER("0") RECORD("1", "1", "[3, 0]", "2", "2", LAYER("1") ", " LAYER("1"))}, "layers: wanted is an array"},
+        {1, {HEADER("0") RECORD("1", "1", "[3, 0]", "2", "0", LAYER("-1"))}, "/0:2: layers[0].forward_ns: wanted"},
+        {1, {HEADER("0") RECORD("1", "1", "[3, 0]", "2", "0", LAYER("1e30"))}, "/0:2: layers[0].forward_ns: wanted"},
+        {2, {trace_0, "{\"step\": 1}\n"}, "/1:1: is no trace"},
+        {2, {trace_0, "{\"trace\": 2}\n"}, "/1:1: trace: wanted is a number from 1 to 1"},
+        {2, {MODEL(""), trace_0}, "/0: is no trace, and only traces can be given together"},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct dp_sim_case c;
+        struct dp_err err = {.text = ""};
+
+        assert_int_equal(read_texts(table[i].n, table[i].text, NULL, &c, &err), -1);
+        if (!strstr(err.text, table[i].want))
+            fail_msg("case %zu: \"%s\" is not in \"%s\"", i, table[i].want, err.text);
+    }
+}
+
+static void missing_files_are_named(void **state)
+{
+    (void)state;
+    char path[] = "/nowhere/at/all", *list[] = {path};
+    struct dp_sim_case c;
+    struct dp_err err;
+
+    assert_int_equal(dp_sim_read(1, list, NULL, &c, &err), -1);
+    assert_string_equal(err.text, "/nowhere/at/all: No such file or directory");
+}
+
+/* 720 devices x 10,000 pruning steps, each with other costs, in under 10 s of CPU time: 90 replicas of 8
+ * stages on devices of 720 different speeds, so that no two replicas are alike, 64 microbatches. */
+static void a_large_run_is_fast(void **state)
+{
+    (void)state;
+    enum { STEPS = 10000, DEVICES = 8, REPLICAS = 90, LAYERS = 26 };
+    struct dp_sim_case c = case_of(MODEL(", \"network\": {\"devices_per_node\": 8, \"inside\": {\"gb_per_s\": 150},"
+                                         " \"between\": {\"gb_per_s\": 25, \"latency_us\": 10}}"),
+                                   &(struct dp_sim_override){.devices = DEVICES, .replicas = REPLICAS, .microbatches = 64});
+    struct dp_sim_totals t;
+    uint64_t begin, took, seed = 5;
+    struct dp_err err;
+
+    c.iterations = STEPS;
+    c.event = calloc(STEPS, sizeof *c.event);
+    c.speed = calloc(DEVICES * REPLICAS, sizeof *c.speed);
+    free(c.kind_of);
+    c.kind_of = calloc(LAYERS, sizeof *c.kind_of);
+    c.n_layers = LAYERS;
+    assert_true(c.event && c.speed && c.kind_of);
+    for (uint32_t i = 0; i < DEVICES * REPLICAS; i++)
+        c.speed[i] = 1.0 + random_below(&seed, 1000000) * 1e-7;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        c.event[i].iteration = i + 1;
+        c.event[i].has_density = true;
+        c.event[i].densities = calloc(LAYERS, sizeof *c.event[i].densities);
+        assert_non_null(c.event[i].densities);
+        for (uint32_t k = 0; k < LAYERS; k++)
+            c.event[i].densities[k] = 1.0 - 0.9 * (i + 1) / STEPS - 0.05 * random_below(&seed, 100) / 100;
+        c.n_events++;
+    }
+    begin = dp_thread_cpu_ns();
+    assert_int_equal(dp_sim_run(&c, NULL, NULL, &t, &err), 0);
+    took = dp_thread_cpu_ns() - begin;
+    print_message("# %d devices x %d pruning steps: %.2f s\n", DEVICES * REPLICAS, STEPS, (double)took * 1e-9);
+    assert_int_equal(t.simulated, STEPS);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* several times slower */
+    assert_true(took < 10000000000u);
+#endif
+    dp_sim_case_release(&c);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_run_with_events),
+    cmocka_unit_test(equal_stretches_are_computed_once),
+    cmocka_unit_test(reductions_use_the_right_tier),
+    cmocka_unit_test(nodes_are_released_whole),
+    cmocka_unit_test(options_change_the_shape),
+    cmocka_unit_test(memory_is_a_limit),
+    cmocka_unit_test(speeds_count),
+    cmocka_unit_test(bad_models_are_refused),
+    cmocka_unit_test(outside_of_the_table_is_an_error),
+    cmocka_unit_test(a_trace_is_played_again),
+    cmocka_unit_test(a_trace_at_another_scale),
+    cmocka_unit_test(a_resumed_trace),
+    cmocka_unit_test(bad_traces_are_refused),
+    cmocka_unit_test(missing_files_are_named),
+    cmocka_unit_test(a_large_run_is_fast),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests_name("sim_run", tests, make_folder, remove_folder);
+}
