@@ -13,17 +13,18 @@ struct collector {
     const struct dp_sim_case *c;
     json_t *phases;
     uint64_t draw; /* iteration */
-    bool wants_timeline;
+    bool wants_timeline, wants_stages;
     struct dp_timeline timeline;
 };
 
 static int collect(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
 {
     struct collector *k = arg;
+    bool is_drawn = k->draw >= p->first && k->draw < p->first + p->n;
 
-    if (json_array_append_new(k->phases, dp_simulate_phase(k->c, p)) < 0)
+    if (json_array_append_new(k->phases, dp_simulate_phase(k->c, p, k->wants_stages || is_drawn)) < 0)
         return dp_err_set(err, DP_ENOMEM, "out of memory");
-    if (!k->wants_timeline || k->draw < p->first || k->draw >= p->first + p->n)
+    if (!k->wants_timeline || !is_drawn)
         return 0;
     return dp_timeline_take(k->c, p, k->draw, &k->timeline, err);
 }
@@ -46,6 +47,7 @@ static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struc
 
     k->c = c;
     k->draw = cli->simulate.draw ? cli->simulate.draw : c->iterations;
+    k->wants_stages = cli->json || cli->format;
     k->wants_timeline = cli->simulate.chrome_trace || cli->simulate.svg;
     if (k->draw > c->iterations)
         return dp_err_set(err, DP_EINVAL, "--draw=%llu: the run has %llu iterations", (unsigned long long)k->draw,

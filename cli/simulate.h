@@ -7,8 +7,9 @@
 #include "cli/command.h"
 #include "policies/sim/run.h"
 
-/* One element of "phases" (doc/json.md). New reference; NULL: out of memory. */
-json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase *phase);
+/* One element of "phases" (doc/json.md), without "stages" where nobody looks at them: they are most of
+ * the work of a long run. New reference; NULL: out of memory. */
+json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase *phase, bool with_stages);
 /* The document around them. Takes the reference to phases. */
 json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_totals *totals, json_t *phases);
 

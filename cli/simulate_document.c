@@ -45,6 +45,15 @@ static json_t *stage_document(const struct dp_sim_case *c, const struct dp_sim_p
     return o;
 }
 
+static json_t *stages_document(const struct dp_sim_case *c, const struct dp_sim_phase *p)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < p->layout->n_used; i++)
+        json_array_append_new(list, stage_document(c, p, i));
+    return list;
+}
+
 static json_t *layout_document(const struct dp_sim_case *c, const struct dp_sim_phase *p)
 {
     json_t *list = json_array();
@@ -54,17 +63,16 @@ static json_t *layout_document(const struct dp_sim_case *c, const struct dp_sim_
     return list;
 }
 
-json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase *p)
+json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase *p, bool with_stages)
 {
-    double bubble = 0, bytes = 0, iteration_ms = ms(p->out->iteration_ns), measured_ms = p->measured_ns ? ms(p->measured_ns) : NAN;
-    json_t *o = json_object(), *stages = json_array();
+    double bubble = 0, iteration_ms = ms(p->out->iteration_ns), measured_ms = p->measured_ns ? ms(p->measured_ns) : NAN;
+    size_t all = (size_t)c->replicas * p->layout->n_used;
+    uint64_t bytes = 0;
+    json_t *o = json_object();
 
-    for (uint32_t i = 0; i < p->layout->n_used; i++) {
-        json_t *s = stage_document(c, p, i);
-
-        bubble += json_real_value(json_object_get(s, "bubble_percent")) / p->layout->n_used;
-        bytes = fmax(bytes, (double)json_integer_value(json_object_get(s, "mem_bytes")));
-        json_array_append_new(stages, s);
+    for (size_t i = 0; i < all; i++) {
+        bubble += p->out->device[i].bubble / (double)all;
+        bytes = p->out->device[i].mem_bytes > bytes ? p->out->device[i].mem_bytes : bytes;
     }
     put_count(o, "first", p->first);
     put_count(o, "iterations", p->n);
@@ -76,15 +84,16 @@ json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase
     put(o, "lower_bound_ms", ms(dp_sim_lower_bound(p->in)));
     put(o, "measured_ms", measured_ms);
     put(o, "error_percent", 100 * (iteration_ms / measured_ms - 1));
-    put(o, "bubble_percent", bubble);
+    put(o, "bubble_percent", 100 * bubble);
     put(o, "tokens_per_s", p->tokens_per_s);
     put(o, "tokens_per_s_per_device", p->tokens_per_s / p->held);
     put(o, "pause_ms", ms(p->pause_ns));
     put_count(o, "moved_layers", p->moved_layers);
     put_count(o, "moved_bytes", p->moved_bytes);
     put(o, "device_s", p->device_s);
-    put_count(o, "mem_bytes", (uint64_t)bytes);
-    json_object_set_new(o, "stages", stages);
+    put_count(o, "mem_bytes", bytes);
+    if (with_stages)
+        json_object_set_new(o, "stages", stages_document(c, p));
     return o;
 }
 

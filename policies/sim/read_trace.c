@@ -412,7 +412,8 @@ int dp_sim_read_trace(uint32_t n, const struct dp_sim_trace_text *file, const st
     if (rc == 0 && !r.has_rank_0)
         rc = dp_err_set(err, DP_EINVAL, "%s: the trace of worker 0 is missing", file[0].path);
     if (rc == 0) {
-        qsort(r.record, r.n, sizeof *r.record, by_time);
+        if (r.n)
+            qsort(r.record, r.n, sizeof *r.record, by_time);
         snprintf(c->name, sizeof c->name, "recorded run of %u workers", r.workers);
         c->devices = r.workers;
         c->n_layers = r.layers;
