@@ -37,34 +37,44 @@ static void label(struct dp_canvas *c, const char *text)
     dp_canvas_to(c, LABEL);
 }
 
+/* "4 machines of 4, 12 GB/s inside of a machine, ..." */
+static void say_devices(char *out, size_t cap, const json_t *d)
+{
+    char memory[64] = "", network[96] = "", cpus[32] = "", each[48] = "";
+    const json_t *bandwidth = dp_json_list(d, "bandwidth_bytes_per_s");
+    double accelerators = dp_json_number(d, "accelerators"), machines = dp_json_number(d, "machines");
+    double n_cpus = dp_json_number(d, "cpus"), bytes = dp_json_number(d, "memory_bytes");
+    double inside = json_number_value(json_array_get(bandwidth, 0)) / 1e9;
+    double between = json_number_value(json_array_get(bandwidth, 1)) / 1e9;
+
+    if (n_cpus > 0)
+        snprintf(cpus, sizeof cpus, " and %.0f CPU%s", n_cpus, n_cpus > 1 ? "s" : "");
+    if (isfinite(bytes))
+        snprintf(memory, sizeof memory, ", %s each", dp_text_bytes(each, sizeof each, bytes));
+    if (between > 0)
+        snprintf(network, sizeof network, ", %.4g GB/s inside of a machine, %.4g GB/s between machines",
+                 inside, between);
+    else if (inside > 0)
+        snprintf(network, sizeof network, ", %.4g GB/s", inside);
+    if (machines > 1)
+        snprintf(each, sizeof each, "%.0f machines of %.0f", machines, accelerators / machines);
+    else
+        snprintf(each, sizeof each, "%.0f accelerator%s", accelerators, accelerators > 1 ? "s" : "");
+    snprintf(out, cap, "%s%s%s%s%s", each, cpus, memory, network,
+             dp_json_flag(d, "bandwidth_is_default", false) ? " (assumed: no --bandwidth given)" : "");
+}
+
 static void show_question(struct dp_canvas *c, const json_t *plan)
 {
     char text[512], line[640];
-    const json_t *d = dp_json_get(plan, "devices"), *bandwidth = dp_json_list(d, "bandwidth_bytes_per_s");
-    double accelerators = dp_json_number(d, "accelerators"), machines = dp_json_number(d, "machines");
-    double cpus = dp_json_number(d, "cpus"), memory = dp_json_number(d, "memory_bytes");
 
     label(c, "graph");
     snprintf(line, sizeof line, "%.0f nodes, %.0f edges: %s", dp_json_number(plan, "nodes"),
              dp_json_number(plan, "edges"), dp_json_text(text, sizeof text, plan, "file", "?"));
     dp_canvas_wrap(c, LABEL, DP_PLAIN, 4, line);
     label(c, "devices");
-    if (machines > 1)
-        dp_canvas_put(c, DP_PLAIN, "%.0f machines of %.0f", machines, accelerators / machines);
-    else
-        dp_canvas_put(c, DP_PLAIN, "%.0f", accelerators);
-    if (cpus > 0)
-        dp_canvas_put(c, DP_PLAIN, " and %.0f CPU%s", cpus, cpus > 1 ? "s" : "");
-    if (isfinite(memory))
-        dp_canvas_put(c, DP_PLAIN, ", %s each", dp_text_bytes(text, sizeof text, memory));
-    if (json_array_size(bandwidth))
-        dp_canvas_put(c, DP_PLAIN, ", %.4g GB/s", json_number_value(json_array_get(bandwidth, 0)) / 1e9);
-    if (json_array_size(bandwidth) > 1)
-        dp_canvas_put(c, DP_PLAIN, " inside of a machine, %.4g GB/s between machines",
-                      json_number_value(json_array_get(bandwidth, 1)) / 1e9);
-    if (dp_json_flag(d, "bandwidth_is_default", false))
-        dp_canvas_put(c, DP_YELLOW, " (assumed: no --bandwidth given)");
-    dp_canvas_line(c);
+    say_devices(line, sizeof line, dp_json_get(plan, "devices"));
+    dp_canvas_wrap(c, LABEL, DP_PLAIN, 4, line);
 }
 
 /* "3.81 times one device (673 ms), ..." */

@@ -1,9 +1,12 @@
 /* See hierarchical.h. States are ideals; for a fixed base (the ideal before the range that is planned) one
  * table time[ideal][devices] holds the best of every range from it. The lower of two levels is solved once
  * from every base and leaves inner[base][ideal], its time with all devices of a machine; the upper one, and
- * an only level, are solved from the empty base. Tables hold times, no choices: those are found again, by the
+ * an only level, are solved from the empty base. Cuts are tried from the one that shares the compute best
+ * outwards, as far as compute alone allows. Tables hold times, no choices: those are found again, by the
  * same arithmetic, on the few ranges of the answer.
  */
+#include "config.h"
+
 #include "policies/graph/hierarchical.h"
 
 #include <math.h>
@@ -28,6 +31,7 @@ struct search {
     struct dp_ideals ideals;
     uint64_t *compute_ns, *params, *memory; /* [ideals] sums */
     uint64_t *leaves;                       /* [ideals] bytes of outputs that a later unit takes */
+    uint32_t *by_compute;                   /* [ideals] ascending in compute_ns */
     double *inner;                          /* [ideals * ideals], two levels */
     double *time;                           /* [ideals * (devices + 1)] */
 };
@@ -86,33 +90,67 @@ static double *times_of(const struct search *h, uint32_t n, uint32_t ideal)
     return h->time + (size_t)ideal * (n + 1);
 }
 
-/* Improve best[1..n] of range base..to with `from` as the last cut. */
-static void cut_at(struct search *h, const struct level *l, uint32_t from, uint32_t to, double *best)
+/* Least time of so much compute on one level-l thing: replicas below share it at best evenly. */
+static double least_s(const struct search *h, const struct level *l, uint64_t compute_ns)
 {
-    const double *before = times_of(h, l->n, from);
-    double piece = piece_s(h, l, from, to);
-    uint32_t most = h->ask->is_straight ? 1 : l->n - 1;
+    return (double)compute_ns / 1e9 / (l->index ? h->ask->devices[0] : 1);
+}
 
-    for (uint32_t r = most; r >= 1; r--) {
-        double stage;
+/* First place in by_compute whose ideal has at least so much compute. */
+static uint32_t find_compute(const struct search *h, double compute_ns)
+{
+    uint32_t low = 0, high = h->ideals.n;
 
-        if (!(piece / r < best[r + 1])) /* the largest that could be improved: best[] never rises */
-            continue;
-        stage = later_stage_s(h, l, from, to, r);
-        for (uint32_t m = r + 1; m <= l->n; m++) {
-            double t = fmax(before[m - r], stage);
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
 
-            if (!(t < best[m]) || !has_room(h, l, from, to, r, m))
-                t = best[m];
-            best[m] = fmin(t, best[m - 1]); /* a device may stay idle */
-        }
+        if ((double)h->compute_ns[h->by_compute[mid]] < compute_ns)
+            low = mid + 1;
+        else
+            high = mid;
     }
+    return low;
+}
+
+/* A plan of base..to with m devices, r of them for the last stage, which begins at `from`. */
+static double plan_s(const struct search *h, const struct level *l, uint32_t base, uint32_t from, uint32_t to,
+                     uint32_t m, uint32_t r)
+{
+    if (from == base || from == to || !dp_ideal_is_within(&h->ideals, base, from) ||
+        !dp_ideal_is_within(&h->ideals, from, to) || !has_room(h, l, from, to, r, m))
+        return INFINITY;
+    return fmax(times_of(h, l->n, from)[m - r], later_stage_s(h, l, from, to, r));
+}
+
+/* The best cut of base..to into m - r devices and r, if it beats `best`: from the one that shares the compute
+ * best outwards, as long as what lies on either side could be done in time. */
+static double cut_best(const struct search *h, const struct level *l, uint32_t base, uint32_t to, uint32_t m,
+                       uint32_t r, double best)
+{
+    uint64_t first = h->compute_ns[base], last = h->compute_ns[to];
+    uint32_t middle = find_compute(h, (double)first + (double)(last - first) * (m - r) / m);
+
+    for (uint32_t i = middle; i-- > 0;) {
+        uint32_t from = h->by_compute[i];
+
+        if (h->compute_ns[from] < first || !(least_s(h, l, last - h->compute_ns[from]) / r < best))
+            break;
+        best = fmin(best, plan_s(h, l, base, from, to, m, r));
+    }
+    for (uint32_t i = middle; i < h->ideals.n; i++) {
+        uint32_t from = h->by_compute[i];
+
+        if (h->compute_ns[from] > last || !(least_s(h, l, h->compute_ns[from] - first) / (m - r) < best))
+            break;
+        best = fmin(best, plan_s(h, l, base, from, to, m, r));
+    }
+    return best;
 }
 
 /* base..to as the first stage, with m devices of which the first may stay idle. replicas: = how many do
  * not; may be NULL. */
-static double first_stage_s(const struct search *h, const struct level *l, uint32_t base, uint32_t to, uint32_t m,
-                            uint32_t *replicas)
+static double first_stage_s(const struct search *h, const struct level *l, uint32_t base, uint32_t to,
+                            uint32_t m, uint32_t *replicas)
 {
     uint32_t most = h->ask->is_straight ? 1 : m;
     uint32_t least = h->ask->accel_bytes == UINT64_MAX ? most : 1; /* idle ones in front save memory */
@@ -140,11 +178,10 @@ static void solve_from(struct search *h, const struct level *l, uint32_t base)
             best[m] = INFINITY;
         if (!dp_ideal_is_within(&h->ideals, base, to))
             continue;
-        for (uint32_t m = 1; m <= l->n; m++)
+        for (uint32_t m = 1; m <= l->n; m++) {
             best[m] = fmin(best[m - 1], first_stage_s(h, l, base, to, m, NULL));
-        for (uint32_t from = to - 1; from > base; from--) {
-            if (dp_ideal_is_within(&h->ideals, from, to) && dp_ideal_is_within(&h->ideals, base, from))
-                cut_at(h, l, from, to, best);
+            for (uint32_t r = 1; r < m && (r == 1 || !h->ask->is_straight); r++)
+                best[m] = cut_best(h, l, base, to, m, r, best[m]);
         }
     }
 }
@@ -167,11 +204,8 @@ static struct choice last_stage(struct search *h, const struct level *l, uint32_
         return first;
     }
     for (uint32_t from = base + 1; from < to; from++) {
-        if (!dp_ideal_is_within(&h->ideals, from, to) || !dp_ideal_is_within(&h->ideals, base, from))
-            continue;
         for (uint32_t r = 1; r < *m && (r == 1 || !h->ask->is_straight); r++) {
-            if (has_room(h, l, from, to, r, *m) &&
-                fmax(times_of(h, l->n, from)[*m - r], later_stage_s(h, l, from, to, r)) == best) {
+            if (plan_s(h, l, base, from, to, *m, r) == best) {
                 *m -= r;
                 return (struct choice){from, r};
             }
@@ -181,6 +215,14 @@ static struct choice last_stage(struct search *h, const struct level *l, uint32_
 }
 
 /* ---- states ---- */
+
+static int by_compute(const void *a, const void *b, void *compute_ns)
+{
+    const uint64_t *c = compute_ns;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return c[x] != c[y] ? (c[x] < c[y] ? -1 : 1) : x < y ? -1 : x > y;
+}
 
 static void sum_ideals(struct search *h)
 {
@@ -213,9 +255,11 @@ static void release_states(struct search *h)
     free(h->params);
     free(h->memory);
     free(h->leaves);
+    free(h->by_compute);
     free(h->inner);
     free(h->time);
     h->compute_ns = h->params = h->memory = h->leaves = NULL;
+    h->by_compute = NULL;
     h->inner = h->time = NULL;
     dp_ideals_release(&h->ideals);
 }
@@ -230,23 +274,26 @@ static int make_states(struct search *h)
     h->params = calloc(n, sizeof *h->params);
     h->memory = calloc(n, sizeof *h->memory);
     h->leaves = calloc(n, sizeof *h->leaves);
+    h->by_compute = calloc(n, sizeof *h->by_compute);
     h->time = malloc(n * (most + 1) * sizeof *h->time);
     h->inner = h->ask->n_levels > 1 ? malloc(n * n * sizeof *h->inner) : NULL;
-    if (!h->compute_ns || !h->params || !h->memory || !h->leaves || !h->time ||
+    if (!h->compute_ns || !h->params || !h->memory || !h->leaves || !h->by_compute || !h->time ||
         (h->ask->n_levels > 1 && !h->inner))
         return -1;
     sum_ideals(h);
+    for (uint32_t i = 0; i < n; i++)
+        h->by_compute[i] = i;
+    qsort_r(h->by_compute, n, sizeof *h->by_compute, by_compute, h->compute_ns);
     return 0;
 }
 
-/* Steps of the innermost loop when nothing is cut off. */
+/* Steps of the innermost loop, as they were measured: a few cuts near the best, and a share of the rest. */
 static double work_of(const struct search *h, double n)
 {
     const uint32_t *m = h->ask->devices;
+    double cut = 16 + n / 16, inner = (double)m[0] * m[0] / 2, outer = (double)m[1] * m[1] / 2;
 
-    if (h->ask->n_levels == 1)
-        return n * n / 2 * m[0] * m[0] / 2;
-    return n * n * n / 6 * m[0] * m[0] / 2 + n * n / 2 * m[1] * m[1] / 2;
+    return h->ask->n_levels == 1 ? n * inner * cut : (n * n / 2 * inner + n * outer) * cut;
 }
 
 static bool is_too_much(const struct search *h, double n)
