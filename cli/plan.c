@@ -144,6 +144,10 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
         code = DP_EXIT_USAGE;
     } else if (solve(&q, &g, &p, &err) < 0)
         code = dp_cmd_fail(cli, &err);
+    else if (p.load_ns == 0) {
+        dp_err_set(&err, DP_EINVAL, "%s: no node takes any time: there is nothing to plan", cli->file);
+        code = dp_cmd_fail(cli, &err);
+    }
     if (code == DP_EXIT_OK) {
         doc = dp_json_envelope("plan", "plan", dp_plan_document(cli, &g, &q, &p));
         if (cli->json)

@@ -27,6 +27,7 @@ struct search {
     struct dp_units units;
     uint64_t *param_bytes; /* [units] */
     struct dp_graph_plan *out;
+    int n_lines; /* orders that were cut, where ideals were too many */
     /* of one set of ideals */
     struct dp_ideals ideals;
     uint64_t *compute_ns, *params, *memory; /* [ideals] sums */
@@ -409,7 +410,8 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
     uint32_t *order = calloc((size_t)h->units.n + 1, sizeof *order);
     int rc = order ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
-    for (int kind = 0; rc == 0 && kind < DP_N_LINES; kind++) {
+    h->n_lines = work_of(h, h->units.n + 1.0) > MAX_WORK / 8 ? 1 : DP_N_LINES;
+    for (int kind = 0; rc == 0 && kind < h->n_lines; kind++) {
         rc = dp_line_make(&h->units, (enum dp_line_kind)kind, order, err);
         if (rc == 0)
             rc = dp_ideals_create_chain(&h->ideals, &h->units, order, err);
@@ -528,11 +530,11 @@ static void say_why(struct search *h)
         snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
     else if (p->n_ideals)
         snprintf(how, sizeof how,
-                 "the search over its %u ideals is too long: %d orders of its units were cut", p->n_ideals,
-                 (int)DP_N_LINES);
+                 "the search over its %u ideals is too long: %d order(s) of its units were cut", p->n_ideals,
+                 h->n_lines);
     else
-        snprintf(how, sizeof how, "the graph has too many ideals: %d orders of its units were cut",
-                 (int)DP_N_LINES);
+        snprintf(how, sizeof how, "the graph has too many ideals: %d order(s) of its units were cut",
+                 h->n_lines);
     if (p->n_stages == 1 && p->stage[0].replicas == 1)
         snprintf(p->why, sizeof p->why,
                  "%s; sending activations or gradients costs more than other devices save", how);

@@ -98,6 +98,8 @@ bad "control bytes" 'escape.json:1' escape.json
 printf 'x\033[31m\n' >escape.txt
 exit_is 1 "an escape sequence in a file" plan escape.txt --devices=2
 unlike "$err" "$(printf '\033')" "does not reach the terminal"
+sed 's/compute_time=[0-9.]*/compute_time=0/g' two-towers.txt >idle.txt
+bad "no work" 'idle.txt: no node takes any time' idle.txt
 bad "a directory" 'tmp' "$tmp"
 head -c 100000 /dev/urandom >noise
 exit_is 1 "noise" plan noise --devices=2
