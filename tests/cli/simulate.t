@@ -94,6 +94,9 @@ exit_is 1 "an iteration that is not there" simulate "$tmp/worked.json" --draw 2
 like "$err" 'the run has 1 iterations' "says so"
 exit_is 1 "a picture that cannot be written" simulate "$tmp/worked.json" --svg "$tmp/none/x.svg"
 like "$err" 'none/x.svg: No such file' "names it"
+exit_is 1 "a picture with too much on it" simulate "$tmp/worked.json" --microbatches 60000 --svg "$tmp/x.svg"
+like "$err" '360000 operations on 3 devices; a picture holds at most' "says so"
+runs "and writes none" test ! -e "$tmp/x.svg"
 exit_is 2 "no file at all" simulate
 like "$err" 'which file' "asks for it"
 exit_is 2 "a wrong number" simulate "$tmp/worked.json" --devices 0
