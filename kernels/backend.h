@@ -27,11 +27,13 @@
  * row_ptr and col count blocks, of the rows' groups g, and the four weights of a block follow each other.
  * Arrays that belong to the matrix element by element (values, gradient, both AdamW moments) are flat arrays
  * of nnz floats in this order, so optimizer and clipping need not know about sparsity. */
+#define DP_SPARSE_MAX 65536 /* rows, and columns */
+
 struct dp_sparse {
     int64_t rows, cols, nnz; /* nnz: weights */
     int64_t block_rows;      /* 1 (0 means that too) or 4 */
     int64_t *row_ptr;        /* [host] rows / block_rows + 1 */
-    uint32_t *col;           /* [host] nnz / block_rows, ascending within a row */
+    uint16_t *col;           /* [host] nnz / block_rows, ascending within a row */
     void *plan;              /* whatever the backend built from the pattern; made by sparse_prepare */
 };
 

@@ -5,8 +5,9 @@ KERNELS_CPPFLAGS = $(AM_CPPFLAGS) -DDP_PLUGIN_DIR='"$(libdir)/dynpipe"'
 
 cpu_ops = \
 	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/cross_entropy.c kernels/cpu/dense.c \
-	kernels/cpu/embedding.c kernels/cpu/epilogue.h kernels/cpu/gelu.c kernels/cpu/layernorm.c kernels/cpu/linear.c \
-	kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c kernels/cpu/sddmm.c kernels/cpu/small_gemm.c kernels/cpu/spmm.c \
+	kernels/cpu/embedding.c kernels/cpu/epilogue.h kernels/cpu/fetch.h kernels/cpu/gelu.c kernels/cpu/layernorm.c kernels/cpu/linear.c \
+	kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c kernels/cpu/sddmm.c kernels/cpu/small_gemm.c kernels/cpu/spmm.c kernels/cpu/spmm.h \
+	kernels/cpu/spmm_blocks.c kernels/cpu/spmm_single.c \
 	kernels/cpu/sum_squares.c kernels/cpu/vec.h kernels/cpu/vmath.h
 
 noinst_LIBRARIES += kernels/libdpkernels.a

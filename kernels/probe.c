@@ -66,7 +66,7 @@ static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, const struct d
     for (int64_t g = 0; g < groups; g++) {
         for (int64_t c = 0; c < p->c_in; c++)
             if (is_kept(pattern, limit, g * block * p->c_in + c, seed))
-                sp->col[n++] = (uint32_t)c;
+                sp->col[n++] = (uint16_t)c;
         sp->row_ptr[g + 1] = n;
     }
     sp->nnz = n * block;
@@ -112,7 +112,7 @@ struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c
     uint64_t seed = 0x9e3779b97f4a7c15ull;
 
     if (c_out < 1 || c_in < 1 || n < 1 || n_patterns > DP_PROBE_MAX_PATTERNS ||
-        c_out > INT64_MAX / 64 / c_in) {
+        c_out > DP_SPARSE_MAX || c_in > DP_SPARSE_MAX) {
         dp_err_set(err, DP_EINVAL, "linear layer (%lld, %lld) with %lld tokens", (long long)c_out,
                    (long long)c_in, (long long)n);
         return NULL;

@@ -101,7 +101,11 @@ static int write_payload(struct dp_backend *be, const struct dp_param *p, uint8_
 
     if (p->sparse) {
         at = put(at, p->sparse->row_ptr, row_ptr_bytes(p->rows, dp_sparse_block(p->sparse)));
-        at = put(at, p->sparse->col, col_bytes(p->nnz, dp_sparse_block(p->sparse)));
+        for (int64_t k = 0; k < p->nnz / dp_sparse_block(p->sparse); k++) {
+            uint32_t col = p->sparse->col[k];
+
+            at = put(at, &col, sizeof col);
+        }
     } else if (p->keep) {
         bytes = dp_bits_words(p->n) * sizeof(uint64_t);
         if (be->ops->get(be, at, p->keep, bytes, err) < 0)
@@ -218,6 +222,8 @@ static int check_tensor_header(const struct tensor_header *h, const char *name, 
     char wanted[NAME_BYTES] = {0};
 
     memcpy(wanted, p->name, strnlen(p->name, sizeof wanted - 1));
+    if (block_rows_of(h->format) && (p->rows > DP_SPARSE_MAX || p->cols > DP_SPARSE_MAX))
+        return corrupt(err, "a matrix of this size is never sparse");
     if (memcmp(name, wanted, sizeof wanted) || h->rows != p->rows || h->cols != p->cols ||
         h->format > FORMAT_BLOCKS || h->has_moments != has_moments || h->nnz < 0 || h->nnz > all ||
         h->n != (block_rows_of(h->format) ? h->nnz : all) ||
@@ -236,14 +242,21 @@ static int read_pattern(struct dp_param *p, int64_t block, const uint8_t *row_pt
     if (!sp)
         return -1;
     memcpy(sp->row_ptr, row_ptr, row_ptr_bytes(p->rows, block));
-    memcpy(sp->col, col, col_bytes(p->nnz, block));
+    for (int64_t k = 0; k < n; k++) {
+        uint32_t column;
+
+        memcpy(&column, col + (size_t)k * sizeof column, sizeof column);
+        if (column >= p->cols)
+            return corrupt(err, "a column is outside of its matrix");
+        sp->col[k] = (uint16_t)column;
+    }
     if (sp->row_ptr[0] != 0 || sp->row_ptr[groups] != n)
         return corrupt(err, "row pointers do not span the nonzeros");
     for (int64_t r = 0; r < groups; r++) {
         if (sp->row_ptr[r + 1] < sp->row_ptr[r] || sp->row_ptr[r + 1] > n)
             return corrupt(err, "row pointers go back");
         for (int64_t k = sp->row_ptr[r]; k < sp->row_ptr[r + 1]; k++)
-            if (sp->col[k] >= p->cols || (k > sp->row_ptr[r] && sp->col[k] <= sp->col[k - 1]))
+            if (k > sp->row_ptr[r] && sp->col[k] <= sp->col[k - 1])
                 return corrupt(err, "columns of a row are not in order");
     }
     return 0;

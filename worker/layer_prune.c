@@ -84,7 +84,7 @@ static int make_sparse(struct dp_param *to, const struct dp_param *p, const uint
             if (n != block)
                 return dp_err_set(err, DP_EINVAL, "%s: %lld of %lld weights of the block at (%lld, %lld) are to be kept",
                                   p->name, (long long)n, (long long)block, (long long)row, (long long)col);
-            sp->col[at / block] = (uint32_t)col;
+            sp->col[at / block] = (uint16_t)col;
             for (int64_t r = row; r < row + block; r++)
                 from[at++] = dp_param_find(p, r, col);
         }
@@ -117,8 +117,9 @@ static int build(struct dp_layer *layer, struct dp_param *to, const struct dp_pa
     const struct dp_train_config *c = layer->config;
     int64_t *from = malloc((size_t)(p->n + 1) * sizeof *from);
     int64_t block = dp_train_block_rows(c);
-    bool sparse = p->sparse || dp_tune_is_sparse(layer->tune, p->rows, p->cols,
-                                                 c->train.batch * c->model.context, block, to->nnz);
+    bool fits = p->rows <= DP_SPARSE_MAX && p->cols <= DP_SPARSE_MAX;
+    bool sparse = p->sparse || (fits && dp_tune_is_sparse(layer->tune, p->rows, p->cols,
+                                                          c->train.batch * c->model.context, block, to->nnz));
     int rc = -1;
 
     if (!from)

@@ -10,7 +10,8 @@ int dp_model_tune(const struct dp_train_config *config, struct dp_backend *be, s
     if (config->prune.end == 0)
         return 0;
     for (uint32_t i = 0; i < n; i++)
-        if (spec[i].prunable && dp_tune_add(tune, be, spec[i].rows, spec[i].cols,
+        if (spec[i].prunable && spec[i].rows <= DP_SPARSE_MAX && spec[i].cols <= DP_SPARSE_MAX &&
+            dp_tune_add(tune, be, spec[i].rows, spec[i].cols,
                                             config->train.batch * config->model.context,
                                             dp_train_block_rows(config), err) < 0)
             return dp_err_prefix(err, "%s", spec[i].name);

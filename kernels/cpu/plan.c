@@ -23,7 +23,16 @@ static int64_t choose_block(int64_t rows, int64_t cols, int64_t nnz)
     return density >= 0.035 ? 192 : 384;
 }
 
-/* In units of pieces: rows of d, rows of a chunk; and weights of an entry. */
+/* With blocks of 4 x 1, forward: as few blocks as fit the second-level cache beside the sums, a quarter of a
+ * mebibyte of a tile each. */
+static int64_t choose_wide_block(int64_t cols)
+{
+    int64_t n = (cols + 1023) / 1024;
+
+    return (cols + n - 1) / n;
+}
+
+/* In units of pieces: rows of d, rows of a chunk. */
 static int64_t piece_rows(const struct dp_plan_dir *d)
 {
     return d->rows / d->row_width;
@@ -32,11 +41,6 @@ static int64_t piece_rows(const struct dp_plan_dir *d)
 static int64_t chunk_rows(const struct dp_plan_dir *d)
 {
     return DP_PLAN_CHUNK / d->row_width;
-}
-
-static int64_t width(const struct dp_plan_dir *d)
-{
-    return d->row_width * d->col_width;
 }
 
 /* calloc that counts. */
@@ -71,7 +75,7 @@ static void plan_destroy(struct dp_plan *plan)
 /* Working arrays of dir_build. */
 struct build {
     const uint32_t *ptr;   /* [rows + 1] */
-    const uint32_t *index; /* [nnz] */
+    const uint16_t *index; /* [entries] */
     bool starts_in_walk;   /* pieces start in the order of the walk, not in that of index */
     uint32_t *next;        /* [rows] first nonzero not yet listed */
     uint32_t count[DP_PLAN_CHUNK];
@@ -96,15 +100,15 @@ static void count_rows(struct build *b, int64_t r0, int64_t n_rows, int64_t c1)
 static uint32_t list_pieces(struct dp_plan_dir *d, struct build *b, int64_t chunk, int64_t block,
                             uint32_t n_pieces)
 {
-    int64_t r0 = chunk * chunk_rows(d), entries = d->block / d->col_width;
+    int64_t r0 = chunk * chunk_rows(d);
     int64_t n_rows = piece_rows(d) - r0 < chunk_rows(d) ? piece_rows(d) - r0 : chunk_rows(d);
     bool skip_empty = block > 0;
     uint32_t at = n_pieces;
 
-    count_rows(b, r0, n_rows, (block + 1) * entries);
+    count_rows(b, r0, n_rows, (block + 1) * d->block);
     if (skip_empty)
         b->slot[0] = 0;
-    for (int64_t k = 0; k <= entries; k++) {
+    for (int64_t k = 0; k <= d->block; k++) {
         uint32_t n = b->slot[k];
 
         b->slot[k] = at;
@@ -130,7 +134,7 @@ static uint32_t write_offsets(struct dp_plan_dir *d, const struct build *b, uint
         if (b->starts_in_walk)
             d->piece[e].start = at;
         for (uint32_t j = 0; j < d->piece[e].count; j++)
-            d->offset[at++] = (uint16_t)((b->index[start + j] - c0) * d->col_width * 32);
+            d->offset[at++] = (uint16_t)((b->index[start + j] - c0) * 32);
     }
     return at;
 }
@@ -144,9 +148,9 @@ static size_t max_pieces(const struct dp_plan_dir *d, int64_t entries)
     return all < filled ? all : filled;
 }
 
-/* d: rows, cols and widths are set. */
+/* d: rows, cols, row_width and block are set. */
 static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t *ptr,
-                     const uint32_t *index, int64_t entries, bool starts_in_walk)
+                     const uint16_t *index, int64_t entries, bool starts_in_walk)
 {
     struct build *b = calloc(1, sizeof *b);
     uint32_t n_pieces = 0, n_offsets = 0;
@@ -154,18 +158,16 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
     size_t cap;
     int rc = -1;
 
-    d->block = choose_block(d->rows, d->cols, entries * width(d));
-    if (d->row_width > 1)
-        d->block = d->block * 3 / 2; /* a column of x is loaded once for four rows */
     d->n_blocks = (d->cols + d->block - 1) / d->block;
     d->n_chunks = (d->rows + DP_PLAN_CHUNK - 1) / DP_PLAN_CHUNK;
     cap = max_pieces(d, entries);
     d->first = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first);
     d->first_offset = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first_offset);
-    d->values = plan_alloc(plan, (size_t)(entries * width(d)), sizeof *d->values);
+    if (d->row_width == 1)
+        d->values = plan_alloc(plan, (size_t)entries, sizeof *d->values);
     d->offset = plan_alloc(plan, (size_t)entries, sizeof *d->offset);
     d->piece = calloc(cap + DP_PLAN_SPARE, sizeof *d->piece);
-    if (!b || !d->first || !d->first_offset || !d->values || !d->offset || !d->piece)
+    if (!b || !d->first || !d->first_offset || (d->row_width == 1 && !d->values) || !d->offset || !d->piece)
         goto out;
     b->ptr = ptr;
     b->index = index;
@@ -181,7 +183,7 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
             d->first[c * d->n_blocks + k] = from;
             d->first_offset[c * d->n_blocks + k] = n_offsets;
             n_pieces = list_pieces(d, b, c, k, from);
-            n_offsets = write_offsets(d, b, from, n_pieces, k * d->block / d->col_width, n_offsets);
+            n_offsets = write_offsets(d, b, from, n_pieces, k * d->block, n_offsets);
         }
     d->first[d->n_chunks * d->n_blocks] = n_pieces;
     d->first_offset[d->n_chunks * d->n_blocks] = n_offsets;
@@ -210,10 +212,10 @@ static int64_t entries_of(const struct dp_sparse *sp)
 
 /* The pattern of w^T in CSR: ptr [cols + 1], zeroed, is filled; returns the column indexes (the caller
  * frees), NULL when memory is exhausted. */
-static uint32_t *transpose(struct dp_plan *plan, const struct dp_sparse *sp, uint32_t *ptr)
+static uint16_t *transpose(struct dp_plan *plan, const struct dp_sparse *sp, uint32_t *ptr)
 {
     int64_t n = entries_of(sp);
-    uint32_t *row_of = calloc(n ? (size_t)n : 1, sizeof *row_of);
+    uint16_t *row_of = calloc(n ? (size_t)n : 1, sizeof *row_of);
 
     if (!row_of)
         return NULL;
@@ -224,14 +226,14 @@ static uint32_t *transpose(struct dp_plan *plan, const struct dp_sparse *sp, uin
     memcpy(plan->cursor, ptr, (size_t)sp->cols * sizeof *plan->cursor);
     for (int64_t r = 0; r < groups(sp); r++)
         for (int64_t p = sp->row_ptr[r]; p < sp->row_ptr[r + 1]; p++)
-            row_of[plan->cursor[sp->col[p]]++] = (uint32_t)r;
+            row_of[plan->cursor[sp->col[p]]++] = (uint16_t)r;
     return row_of;
 }
 
 static int check_pattern(const struct dp_sparse *sp, struct dp_err *err)
 {
-    if (sp->rows < 1 || sp->cols < 1 || sp->nnz < 0 || sp->rows > UINT32_MAX || sp->cols > UINT32_MAX ||
-        sp->nnz >= UINT32_MAX)
+    if (sp->rows < 1 || sp->cols < 1 || sp->nnz < 0 || sp->rows > DP_SPARSE_MAX ||
+        sp->cols > DP_SPARSE_MAX || sp->nnz >= UINT32_MAX)
         return dp_err_set(err, DP_EINVAL, "sparse matrix (%lld, %lld) with %lld nonzeros: out of range",
                           (long long)sp->rows, (long long)sp->cols, (long long)sp->nnz);
     if (sp->block_rows != 0 && sp->block_rows != 1 && sp->block_rows != 4)
@@ -255,32 +257,48 @@ static int check_pattern(const struct dp_sparse *sp, struct dp_err *err)
     return 0;
 }
 
+/* fwd and bwd of single weights; ptr: sp's row pointers. */
+static int build_single(struct dp_plan *plan, const struct dp_sparse *sp, const uint32_t *ptr)
+{
+    uint32_t *col_ptr = calloc((size_t)sp->cols + 1, sizeof *col_ptr);
+    uint16_t *row_of = NULL;
+    int rc = -1;
+
+    plan->cursor = plan_alloc(plan, (size_t)sp->cols, sizeof *plan->cursor);
+    if (col_ptr && plan->cursor)
+        row_of = transpose(plan, sp, col_ptr);
+    if (row_of && dir_build(plan, &plan->fwd, ptr, sp->col, sp->nnz, false) == 0)
+        rc = dir_build(plan, &plan->bwd, col_ptr, row_of, sp->nnz, true);
+    free(col_ptr);
+    free(row_of);
+    return rc;
+}
+
 static struct dp_plan *plan_create(const struct dp_sparse *sp)
 {
     struct dp_plan *plan = calloc(1, sizeof *plan);
-    uint32_t *ptr = calloc((size_t)groups(sp) + 1, sizeof *ptr), *row_of = NULL;
-    uint32_t *col_ptr = calloc((size_t)sp->cols + 1, sizeof *col_ptr);
+    uint32_t *ptr = calloc((size_t)groups(sp) + 1, sizeof *ptr);
+    int64_t rows = sp->rows, cols = sp->cols, block = dp_sparse_block(sp);
     bool built = false;
 
-    if (!plan || !ptr || !col_ptr)
+    if (!plan || !ptr)
         goto out;
     plan->bytes = sizeof *plan;
-    plan->fwd.rows = plan->bwd.cols = sp->rows;
-    plan->fwd.cols = plan->bwd.rows = sp->cols;
-    plan->fwd.row_width = plan->bwd.col_width = dp_sparse_block(sp);
-    plan->fwd.col_width = plan->bwd.row_width = 1;
-    plan->cursor = plan_alloc(plan, (size_t)sp->cols, sizeof *plan->cursor);
-    if (!plan->cursor)
-        goto out;
-    row_of = transpose(plan, sp, col_ptr);
     for (int64_t r = 0; r <= groups(sp); r++)
         ptr[r] = (uint32_t)sp->row_ptr[r];
-    built = row_of && dir_build(plan, &plan->fwd, ptr, sp->col, entries_of(sp), false) == 0 &&
-            dir_build(plan, &plan->bwd, col_ptr, row_of, entries_of(sp), true) == 0;
+    plan->fwd = (struct dp_plan_dir){.rows = rows, .cols = cols, .row_width = block,
+                                     .block = choose_block(rows, cols, sp->nnz)};
+    if (block == 1) {
+        plan->bwd = (struct dp_plan_dir){.rows = cols, .cols = rows, .row_width = 1, .block = plan->fwd.block};
+        built = build_single(plan, sp, ptr) == 0;
+    } else {
+        plan->bwd = plan->fwd;
+        plan->fwd.block = choose_wide_block(cols);
+        built = dir_build(plan, &plan->fwd, ptr, sp->col, entries_of(sp), false) == 0 &&
+                dir_build(plan, &plan->bwd, ptr, sp->col, entries_of(sp), false) == 0;
+    }
 out:
     free(ptr);
-    free(col_ptr);
-    free(row_of);
     if (!built) {
         plan_destroy(plan);
         return NULL;
@@ -329,31 +347,10 @@ static void refresh_forward(const struct dp_plan_dir *d, const float *w)
     float *to = d->values;
 
     for (const struct dp_plan_piece *e = d->piece; e < end; e++) {
-        const float *from = w + e->start * width(d);
-        int64_t n = e->count * width(d);
-
-        __builtin_prefetch(w + e[DP_PLAN_SPARE].start * width(d));
-        for (int64_t j = 0; j < n; j++)
-            *to++ = from[j];
+        __builtin_prefetch(w + e[DP_PLAN_SPARE].start);
+        for (uint32_t j = 0; j < e->count; j++)
+            *to++ = w[e->start + j];
     }
-}
-
-/* The rows of w that block b of w^T holds, in CSR order. */
-static void refresh_backward(const struct dp_sparse *sp, const float *w, int64_t b)
-{
-    struct dp_plan *plan = sp->plan;
-    int64_t per_block = plan->bwd.block / plan->bwd.col_width, r0 = b * per_block;
-    int64_t r1 = r0 + per_block < groups(sp) ? r0 + per_block : groups(sp);
-    float *values = plan->bwd.values;
-
-    set_cursors(plan, b);
-    if (dp_sparse_block(sp) == 1) {
-        for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
-            values[plan->cursor[sp->col[p]]++] = w[p];
-        return;
-    }
-    for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
-        memcpy(values + 4 * (size_t)plan->cursor[sp->col[p]]++, w + 4 * p, 4 * sizeof *w);
 }
 
 int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const float *w, struct dp_err *err)
@@ -363,9 +360,17 @@ int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const flo
     (void)be;
     if (!plan)
         return dp_err_set(err, DP_EINVAL, "sparse_refresh before sparse_prepare");
+    if (dp_sparse_block(sp) > 1)
+        return 0;
     refresh_forward(&plan->fwd, w);
-    for (int64_t b = 0; b < plan->bwd.n_blocks; b++)
-        refresh_backward(sp, w, b);
+    for (int64_t b = 0; b < plan->bwd.n_blocks; b++) {
+        int64_t r0 = b * plan->bwd.block;
+        int64_t r1 = r0 + plan->bwd.block < sp->rows ? r0 + plan->bwd.block : sp->rows;
+
+        set_cursors(plan, b);
+        for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
+            plan->bwd.values[plan->cursor[sp->col[p]]++] = w[p];
+    }
     return 0;
 }
 

@@ -8,10 +8,12 @@
  *
  * Offsets lie in the order of the walk, and so do copies of the values, which sparse_refresh renews: the
  * optimizer's CSR order would be read in jumps (measured: 7 % at 90 % zeros, 20 % at 50 %). The backward
- * direction is the same index of w^T.
+ * direction is the same index of w^T. Memory: 6 bytes per nonzero and direction, 8 per piece.
  *
- * With blocks of 4 x 1 an entry of the index is a block: forward a piece belongs to four rows, backward an
- * entry to four columns of w^T. Memory: 6 bytes (4 x 1: 4.5) per nonzero and direction, 8 per piece.
+ * With blocks of 4 x 1 an entry of the index is a block, a piece belongs to four rows, values are read in CSR
+ * order (four times as much lies together), and both directions are indexes of w: forward with wide blocks
+ * of columns, backward with blocks of columns of dx that stay in the L1 cache (spmm_blocks.c). Memory: half a
+ * byte per nonzero and direction, 8 per piece.
  */
 #ifndef DP_KERNELS_CPU_PLAN_H
 #define DP_KERNELS_CPU_PLAN_H
@@ -22,25 +24,25 @@
 #define DP_PLAN_SPARE 6 /* zero pieces behind the last one, for kernels that look ahead */
 
 struct dp_plan_piece {
-    uint32_t start; /* its first entry in CSR order (forward; backward: in the order of the walk) */
+    uint32_t start; /* its first entry in CSR order of w; in an index of w^T: in the order of the walk */
     uint16_t row;   /* within the chunk, in units of row_width */
     uint16_t count; /* entries, may be 0 in block 0: the row's outputs start there */
 };
 
 struct dp_plan_dir {
-    int64_t rows, cols, block;    /* channels; block: a multiple of col_width */
-    int64_t row_width, col_width; /* channels of a piece and of an entry: 1, or 4 for one of them */
+    int64_t rows, cols, block; /* channels */
+    int64_t row_width;         /* channels of a piece: 1, or 4 with blocks of 4 x 1 */
     int64_t n_chunks, n_blocks;
     uint32_t *first; /* [n_chunks * n_blocks + 1] pieces of (chunk, block) */
     uint32_t *first_offset; /* [n_chunks * n_blocks + 1] entries before (chunk, block) */
     struct dp_plan_piece *piece;
-    float *values;    /* [entries, row_width * col_width] in the order of the walk */
+    float *values;    /* [entries] in the order of the walk; NULL with blocks of 4 x 1 */
     uint16_t *offset; /* [entries] (column - first column of its block) * 32: bytes / 8 into a token tile */
 };
 
 struct dp_plan {
-    struct dp_plan_dir fwd, bwd; /* of w, of w^T */
-    uint32_t *cursor;            /* [cols] room for sparse_refresh */
+    struct dp_plan_dir fwd, bwd; /* bwd: of w^T, with blocks of 4 x 1 of w */
+    uint32_t *cursor;            /* [cols] room for sparse_refresh; NULL with blocks of 4 x 1 */
     size_t bytes;
 };
 

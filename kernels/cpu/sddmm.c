@@ -8,6 +8,7 @@
  * no registers of its own.
  * Each element of dw adds up its tiles in order, by twos from token 0 on, whatever the orders and threads.
  */
+#include "kernels/cpu/fetch.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/plan.h"
@@ -78,6 +79,10 @@ static inline __attribute__((always_inline)) void add_first(float *g, v4 sum, in
 #endif
 }
 
+/* Keep the compiler from writing a pointer as another one plus a distance in yet another register: it would
+ * move half of the loop's pointers to the stack. */
+#define HIDE(pointer) __asm__("" : "+r"(pointer))
+
 /* One block of columns of one chunk of rows, for one tile or two. */
 struct step {
     const struct dp_plan_dir *d;
@@ -85,6 +90,7 @@ struct step {
     const float *dy, *x;          /* (rows of the chunk, 64), (columns of the block, 64) */
     int64_t next_dy, next_x;      /* from a tile to the next one */
     float *dw;
+    struct dp_fetch fetch[2];     /* at the start of the walk; used with blocks of 4 x 1 */
 };
 
 /* s[u] = lanes of (dy in registers) * (column of x at offset[u]), for n columns. */
@@ -101,8 +107,13 @@ static inline __attribute__((always_inline)) void multiply(vf *s, const vf *dy, 
     DP_UNROLL
     for (int i = 1; i < tiles * N_DY; i++) {
         DP_UNROLL
-        for (int u = 0; u < n; u++)
-            s[u] += dy[i] * vf_load(in[u] + i / N_DY * next_x + i % N_DY * VW);
+        for (int u = 0; u < n; u++) {
+            if (i == N_DY) {
+                in[u] += next_x;
+                HIDE(in[u]);
+            }
+            s[u] += dy[i] * vf_load(in[u] + i % N_DY * VW);
+        }
     }
 }
 
@@ -140,7 +151,7 @@ static inline __attribute__((always_inline)) void add_piece(const struct step *s
     add_first(g + j, sum4(lanes), count - j);
 }
 
-#define QUAD_TILES (VW == 16 ? 2 : 1) /* of a piece of four rows at once */
+#define BLOCK_TILES (VW == 16 ? 2 : 1) /* of a piece of four rows at once */
 
 /* s[4 c + r] = lanes of dy row r * column c of x, for n columns and four rows. */
 static inline __attribute__((always_inline)) void multiply_quads(vf *s, const float *dy, int64_t next_dy,
@@ -195,18 +206,21 @@ static inline __attribute__((always_inline)) void add_quads(const struct step *s
     }
 }
 
-static inline __attribute__((always_inline)) void run_quads(const struct step *s, const int tiles)
+static inline __attribute__((always_inline)) void walk_blocks(const struct step *s, const int tiles)
 {
     const struct dp_plan_piece *e = s->d->piece + s->d->first[s->at], *end = s->d->piece + s->d->first[s->at + 1];
     const uint16_t *offset = s->d->offset + s->d->first_offset[s->at];
+    struct dp_fetch soon[2] = {s->fetch[0], s->fetch[1]};
 
     for (; e < end; offset += e->count, e++) {
+        dp_fetch_some(&soon[0]);
+        dp_fetch_some(&soon[1]);
         __builtin_prefetch(s->dw + e[AHEAD].start * (int64_t)4, 1);
         add_quads(s, s->dw + e->start * (int64_t)4, e->row * (int64_t)4, e->count, offset, tiles);
     }
 }
 
-static inline __attribute__((always_inline)) void run_rows(const struct step *s, const int tiles)
+static inline __attribute__((always_inline)) void walk_single(const struct step *s, const int tiles)
 {
     const struct dp_plan_piece *e = s->d->piece + s->d->first[s->at], *end = s->d->piece + s->d->first[s->at + 1];
     const uint16_t *offset = s->d->offset + s->d->first_offset[s->at];
@@ -219,6 +233,29 @@ static inline __attribute__((always_inline)) void run_rows(const struct step *s,
     }
 }
 
+/* One function for each walk, so that each has the registers for itself. */
+typedef void walk_fn(const struct step *s);
+
+static __attribute__((noinline)) void walk_single_1(const struct step *s)
+{
+    walk_single(s, 1);
+}
+
+static __attribute__((noinline)) void walk_single_2(const struct step *s)
+{
+    walk_single(s, MAX_TILES);
+}
+
+static __attribute__((noinline)) void walk_blocks_1(const struct step *s)
+{
+    walk_blocks(s, 1);
+}
+
+static __attribute__((noinline)) void walk_blocks_2(const struct step *s)
+{
+    walk_blocks(s, BLOCK_TILES);
+}
+
 /* dw += for tokens that lie packed. */
 struct gradient {
     const struct dp_plan_dir *d;
@@ -227,6 +264,19 @@ struct gradient {
     float *dw;
 };
 
+/* What follows: x of tile t and the one behind it, or, behind the last tile, the first one's next block. */
+static void set_fetch(const struct gradient *f, struct step *s, int64_t b, int64_t t)
+{
+    const struct dp_plan_dir *d = f->d;
+    bool is_last = t >= f->tiles;
+    int64_t pieces = (int64_t)d->first[s->at + 1] - d->first[s->at], block = is_last ? b + 1 : b;
+    int64_t left = d->cols - block * d->block, channels = left < d->block ? left : d->block;
+    const float *x = f->x + (is_last ? 0 : t) * s->next_x + block * d->block * DP_TILE;
+
+    s->fetch[0] = dp_fetch_tile(x, channels, pieces);
+    s->fetch[1] = dp_fetch_tile((is_last ? 0 : t) + 1 < f->tiles ? x + s->next_x : NULL, channels, pieces);
+}
+
 /* Block i of the (chunk, block): elements of dw that no other task adds to. */
 static int gradient_task(void *arg, int64_t i, int thread, struct dp_err *err)
 {
@@ -234,29 +284,30 @@ static int gradient_task(void *arg, int64_t i, int thread, struct dp_err *err)
     const struct dp_plan_dir *d = f->d;
     int64_t c = i / d->n_blocks, b = i % d->n_blocks;
     struct step s = {.d = d, .at = i, .next_dy = d->rows * DP_TILE, .next_x = d->cols * DP_TILE, .dw = f->dw};
-    int64_t max_tiles = d->row_width == 4 ? QUAD_TILES : MAX_TILES, t = 0;
+    const bool is_single = d->row_width == 1;
+    walk_fn *const walk_1 = is_single ? walk_single_1 : walk_blocks_1;
+    walk_fn *const walk_2 = is_single ? walk_single_2 : walk_blocks_2;
+    const int64_t most = is_single ? MAX_TILES : BLOCK_TILES;
+    int64_t tiles;
 
     (void)thread;
     (void)err;
     s.dy = f->dy + c * DP_PLAN_CHUNK * DP_TILE;
     s.x = f->x + b * d->block * DP_TILE;
-    while (t < f->tiles) {
-        int64_t tiles = f->tiles - t >= 2 ? max_tiles : 1;
-
-        if (d->row_width == 4)
-            tiles == 2 ? run_quads(&s, QUAD_TILES) : run_quads(&s, 1);
-        else
-            tiles == 2 ? run_rows(&s, MAX_TILES) : run_rows(&s, 1);
+    for (int64_t t = 0; t < f->tiles; t += tiles) {
+        tiles = f->tiles - t >= most ? most : 1;
+        set_fetch(f, &s, b, t + tiles);
+        (tiles == 2 ? walk_2 : walk_1)(&s);
         s.dy += tiles * s.next_dy;
         s.x += tiles * s.next_x;
-        t += tiles;
     }
     return 0;
 }
 
 int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err)
 {
-    const struct dp_plan_dir *d = &((const struct dp_plan *)a->sparse->plan)->fwd;
+    const struct dp_plan *plan = a->sparse->plan;
+    const struct dp_plan_dir *d = dp_sparse_block(a->sparse) == 4 ? &plan->bwd : &plan->fwd; /* many tasks */
     int64_t x_packs = a->x_order == DP_ROWS ? d->cols : 0, dy_packs = a->dy_order == DP_ROWS ? d->rows : 0;
     int64_t group = x_packs + dy_packs ? dp_pack_group(a->n, x_packs + dy_packs) : dp_tiles(a->n) * DP_TILE;
     float *packed = dp_cpu_scratch(be, group * (x_packs + dy_packs), err);

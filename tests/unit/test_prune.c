@@ -238,6 +238,38 @@ static void other_granularity(void **state)
     }
 }
 
+/* What a pruned block still takes: weights, gradients, moments, pattern and plan. */
+static void memory_follows_density(void **state)
+{
+    static const double most[2] = {1.0 / 5.0, 1.0 / 6.5}; /* weight, 4x1 */
+
+    (void)state;
+    for (int g = 0; g < 2; g++) {
+        struct dp_train_config c = tiny_config();
+        struct dp_backend *be = cpu();
+        struct dp_err err = {0};
+        struct dp_tune tune;
+        struct dp_stage *stage;
+        size_t dense, left;
+
+        c.model.blocks = 1;
+        c.model.channels = 768;
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", g ? "4x1" : "weight");
+        tune = tune_at(&c, 0.4);
+        stage = stage_of(&c, 1, 2, be, &tune);
+        shake(dp_stage_layer(stage, 0), 5); /* equal shares for all matrices */
+        dense = dp_layer_state_bytes(dp_stage_layer(stage, 0));
+        if (dp_prune_run(stage, &c, 0.9, NULL, NULL, NULL, &err) < 0)
+            fail_msg("%s", err.text);
+        left = dp_layer_state_bytes(dp_stage_layer(stage, 0));
+        print_message("# %s: %.1f MB dense, 1/%.2f of that at 90 %% zeros\n", c.prune.granularity, (double)dense * 1e-6,
+                      (double)dense / (double)left);
+        assert_true((double)left <= most[g] * (double)dense);
+        dp_stage_destroy(stage);
+        dp_backend_destroy(be);
+    }
+}
+
 static void schedule(void **state)
 {
     struct dp_train_config c = tiny_config();
@@ -273,6 +305,7 @@ static void schedule(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(union_equals_a_full_sort),
     cmocka_unit_test(other_granularity),
+    cmocka_unit_test(memory_follows_density),
     cmocka_unit_test(schedule),
 };
 TEST_MAIN("prune", tests)
