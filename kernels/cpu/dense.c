@@ -126,7 +126,8 @@ static int weight_task(void *arg, int64_t i, int thread, struct dp_err *err)
     for (int64_t t = 0; t < a->n; t += TOKENS) {
         const struct dp_gemm g = {.trans_a = 'T', .trans_b = 'N', .m = rows, .n = a->c_in,
                                   .k = a->n - t < TOKENS ? a->n - t : TOKENS, .alpha = 1.0f,
-                                  .beta = a->overwrite && t == 0 ? 0.0f : 1.0f, .a = a->dy + t * a->c_out + row, .lda = a->c_out, .b = a->x + t * a->c_in,
+                                  .beta = a->overwrite && t == 0 ? 0.0f : 1.0f,
+                                  .a = a->dy + t * a->c_out + row, .lda = a->c_out, .b = a->x + t * a->c_in,
                                   .ldb = a->c_in, .c = a->dw + row * a->c_in, .ldc = a->c_in};
 
         if (dp_cpu_gemm(&g, err) < 0)

@@ -231,8 +231,8 @@ static void check_result(const struct result *r, const struct expected *e, bool 
 
 static void result_free(struct result *r, const char *what)
 {
-    buf_free(r->y, what), buf_free(r->gelu, what), buf_free(r->gelu_back, what), buf_free(r->dx, what), buf_free(r->dw, what), buf_free(r->dbias, what);
-    buf_free(r->w, what);
+    buf_free(r->y, what), buf_free(r->gelu, what), buf_free(r->gelu_back, what), buf_free(r->dx, what);
+    buf_free(r->dw, what), buf_free(r->dbias, what), buf_free(r->w, what);
 }
 
 #define N_THREADS 3
