@@ -167,15 +167,18 @@ struct dp_add {
     const float *a, *b;
 };
 
-/* loss[i] = logsumexp(logits[i]) - logits[i][target[i]], nats. dlogits, where not NULL:
- * = (softmax - onehot) * scale; may be the same memory as logits. */
-struct dp_cross_entropy {
-    int64_t n, v;
-    float *dlogits;
+/* The head and its loss: logits (n, v) = x w^T, of which no more than the backend wants at a time exist.
+ * loss[i] = logsumexp(logits[i]) - logits[i][target[i]], nats. With dlogits = (softmax - onehot) * scale:
+ * dx = dlogits w; dw += dlogits^T x, or = with overwrite. dx and dw NULL: only the loss. */
+struct dp_head {
+    int64_t n, c, v;
     double *loss; /* [host] n */
-    const float *logits;
+    float *dx;    /* (n, c) */
+    float *dw;    /* (v, c) */
+    const float *x, *w;      /* (n, c), (v, c) */
     const uint32_t *targets; /* [host] n, each < v */
     float scale;
+    bool overwrite; /* dw holds nothing yet */
 };
 
 /* Decoupled weight decay AdamW on n elements (Loshchilov & Hutter 2019, algorithm 2):
@@ -236,7 +239,9 @@ struct dp_backend_ops {
     int (*gelu)(struct dp_backend *be, const struct dp_gelu *a, struct dp_err *err);
     int (*gelu_bwd)(struct dp_backend *be, const struct dp_gelu_bwd *a, struct dp_err *err);
     int (*add)(struct dp_backend *be, const struct dp_add *a, struct dp_err *err);
-    int (*cross_entropy)(struct dp_backend *be, const struct dp_cross_entropy *a, struct dp_err *err);
+    int (*head)(struct dp_backend *be, const struct dp_head *a, struct dp_err *err);
+    /* Bytes of workspace that head with gradients needs, kept from its first call on. */
+    size_t (*head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
     int (*adamw)(struct dp_backend *be, const struct dp_adamw *a, struct dp_err *err);
     int (*sum_squares)(struct dp_backend *be, const struct dp_sum_squares *a, struct dp_err *err);
 };

@@ -4,8 +4,9 @@ KERNELS_LIBS = $(GEMM_LIBS) $(OPENMP_CFLAGS) -ldl -lm $(JANSSON_LIBS)
 KERNELS_CPPFLAGS = $(AM_CPPFLAGS) -DDP_PLUGIN_DIR='"$(libdir)/dynpipe"'
 
 cpu_ops = \
-	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/cross_entropy.c kernels/cpu/dense.c \
-	kernels/cpu/embedding.c kernels/cpu/epilogue.h kernels/cpu/fetch.h kernels/cpu/gelu.c kernels/cpu/layernorm.c kernels/cpu/linear.c \
+	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/dense.c \
+	kernels/cpu/embedding.c kernels/cpu/epilogue.h kernels/cpu/fetch.h kernels/cpu/gelu.c kernels/cpu/head.c \
+	kernels/cpu/layernorm.c kernels/cpu/linear.c \
 	kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c kernels/cpu/sddmm.c kernels/cpu/small_gemm.c kernels/cpu/spmm.c kernels/cpu/spmm.h \
 	kernels/cpu/spmm_blocks.c kernels/cpu/spmm_single.c \
 	kernels/cpu/sum_squares.c kernels/cpu/vec.h kernels/cpu/vmath.h
@@ -66,7 +67,7 @@ bench: kernels/bench/bench_linear kernels/bench/bench_ops
 if HAVE_CMOCKA
 kernels_tests = \
 	tests/unit/test_kernels_attention tests/unit/test_kernels_autotune tests/unit/test_kernels_backend \
-	tests/unit/test_kernels_gradients tests/unit/test_kernels_layernorm tests/unit/test_kernels_linear \
+	tests/unit/test_kernels_gradients tests/unit/test_kernels_head tests/unit/test_kernels_layernorm tests/unit/test_kernels_linear \
 	tests/unit/test_kernels_math tests/unit/test_kernels_ops
 check_PROGRAMS += $(kernels_tests)
 TESTS += $(kernels_tests)
@@ -79,6 +80,8 @@ tests_unit_test_kernels_backend_SOURCES = tests/unit/test_kernels_backend.c test
 tests_unit_test_kernels_backend_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_gradients_SOURCES = tests/unit/test_kernels_gradients.c tests/unit/kernels_util.h
 tests_unit_test_kernels_gradients_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_test_kernels_head_SOURCES = tests/unit/test_kernels_head.c tests/unit/kernels_util.h
+tests_unit_test_kernels_head_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_layernorm_SOURCES = tests/unit/test_kernels_layernorm.c tests/unit/kernels_util.h
 tests_unit_test_kernels_layernorm_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_linear_SOURCES = tests/unit/test_kernels_linear.c tests/unit/kernels_util.h

@@ -27,7 +27,7 @@ static uint32_t parts_of(struct dp_act *act, const struct dp_train_config *confi
         {&act->x2, n * c},  {&act->fc, hidden},
     };
     const struct part head[] = {
-        {&act->x, n * c}, {&act->mean1, n}, {&act->rstd1, n}, {&act->logits, n * config->model.vocabulary},
+        {&act->x, n * c}, {&act->mean1, n}, {&act->rstd1, n}, {&act->dx, n * c},
     };
 
     switch (act->kind) {

@@ -17,8 +17,8 @@ struct dp_act {
     float *x;            /* (n, c) input of the layer */
     float *mean1, *rstd1, *mean2, *rstd2; /* (n); the head uses the first pair */
     float *qkv, *att, *lse, *x2, *fc;     /* block: (n, 3c), (n, c), (b, h, t), (n, c), (n, 4c) in any order */
-    float *logits;                        /* head: (n, v), after the loss their gradient */
-    bool has_loss;                        /* head: logits hold the gradient */
+    float *dx;                            /* head: (n, c), gradient of the final norm's output */
+    bool has_loss;                        /* head: dx is there */
 };
 
 struct dp_work {
@@ -52,7 +52,7 @@ int dp_work_init(struct dp_work *work, const struct dp_train_config *config, str
                  struct dp_err *err);
 void dp_work_release(struct dp_work *work, struct dp_backend *be);
 
-/* One layer, one microbatch. forward: act->x -> y (n, c) (the head: -> act->logits). backward: work->d
+/* One layer, one microbatch. forward: act->x -> y (n, c) (the head: -> loss and act->dx). backward: work->d
  * is the gradient of y on entry and of x on return; += into the layer's gradients. They add to the
  * layer's times. targets NULL: no loss. keep: backward will follow. */
 int dp_embedding_forward(struct dp_layer *l, const uint32_t *tokens, float *y, bool keep, struct dp_err *err);

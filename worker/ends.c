@@ -1,8 +1,9 @@
 /* The two ends of the model (act.h): the embedding, and the final norm with the head and the loss.
  *
- * The gradient of the loss is formed in forward, over the logits: they are not needed afterwards and
- * are by far the largest tensor of the model. Its scale makes it that of the mean over all tokens of
- * the step.
+ * The head's gradients are formed in forward, while a block of logits is in the cache: all logits would
+ * be by far the largest tensor of the model. So the head's weight gradient adds up in the order of
+ * forwards, which is that of the microbatches in every schedule, and backward begins with the gradient of
+ * the final norm's output. The scale makes it that of the mean over all tokens of the step.
  */
 #include "worker/act.h"
 #include "worker/bits.h"
@@ -43,22 +44,27 @@ int dp_embedding_backward(struct dp_layer *l, struct dp_work *work, const uint32
     return 0;
 }
 
+/* The sum of the losses; with keep, the head's gradients too. */
 static int loss_of(struct dp_layer *l, struct dp_act *act, struct dp_work *work, const uint32_t *targets,
                    double *loss, bool keep, struct dp_err *err)
 {
     const struct dp_train_config *c = l->config;
     const int64_t n = c->train.batch * c->model.context;
-    const struct dp_cross_entropy a = {.n = n, .v = c->model.vocabulary, .dlogits = keep ? act->logits : NULL,
-                                       .loss = work->loss, .logits = act->logits, .targets = targets,
-                                       .scale = (float)(1.0 / (double)(n * c->train.microbatches))};
+    struct dp_param *p = &l->param[DP_HEAD_W];
+    const struct dp_head a = {.n = n, .c = c->model.channels, .v = c->model.vocabulary, .loss = work->loss,
+                              .dx = keep ? act->dx : NULL, .dw = keep ? p->g : NULL, .x = work->a, .w = p->w,
+                              .targets = targets, .overwrite = p->g_is_void,
+                              .scale = (float)(1.0 / (double)(n * c->train.microbatches))};
     double sum = 0.0;
 
-    if (l->be->ops->cross_entropy(l->be, &a, err) < 0)
+    if (l->be->ops->head(l->be, &a, err) < 0)
         return -1;
     for (int64_t i = 0; i < n; i++)
         sum += work->loss[i];
     if (loss)
         *loss = sum;
+    if (keep)
+        p->g_is_void = false;
     act->has_loss = keep;
     return 0;
 }
@@ -69,7 +75,6 @@ int dp_head_forward(struct dp_layer *l, struct dp_act *act, struct dp_work *work
     struct dp_lap lap = dp_lap_start(l->be);
 
     if (dp_op_norm(l, dp_rows(work->a), act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
-        dp_op_linear(l, (struct dp_op_out){.y = act->logits}, dp_rows(work->a), DP_HEAD_W, DP_NO_BIAS, err) < 0 ||
         (targets && loss_of(l, act, work, targets, loss, keep, err) < 0))
         return dp_err_prefix(err, "layer %u, forward", l->index);
     if (keep)
@@ -83,12 +88,7 @@ int dp_head_backward(struct dp_layer *l, struct dp_act *act, struct dp_work *wor
 
     if (!act->has_loss)
         return dp_err_set(err, DP_EINVAL, "layer %u, backward: its forward had no targets", l->index);
-    if (dp_op_norm(l, dp_rows(work->a), act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
-        dp_op_linear_weight(l, DP_HEAD_W, DP_NO_BIAS, dp_rows(act->logits), dp_rows(work->a), err) < 0)
-        return dp_err_prefix(err, "layer %u, backward", l->index);
-    dp_lap_add(&lap, &l->bwd_weight_ns);
-    if (dp_op_linear_input(l, dp_rows(work->b), dp_rows(act->logits), DP_HEAD_W, err) < 0 ||
-        dp_op_norm_back(l, work->d, work->b, act->x, act->mean1, act->rstd1, DP_LNF_W, false, err) < 0)
+    if (dp_op_norm_back(l, work->d, act->dx, act->x, act->mean1, act->rstd1, DP_LNF_W, false, err) < 0)
         return dp_err_prefix(err, "layer %u, backward", l->index);
     dp_lap_add(&lap, &l->bwd_input_ns);
     l->timed_microbatches++;

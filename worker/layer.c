@@ -154,9 +154,13 @@ static size_t param_bytes(struct dp_backend *be, const struct dp_param *p)
 
 size_t dp_layer_state_bytes(const struct dp_layer *layer)
 {
+    const struct dp_train_config *c = layer->config;
     size_t sum = sizeof *layer;
 
     for (uint32_t i = 0; i < layer->n_params; i++)
         sum += param_bytes(layer->be, &layer->param[i]);
+    if (layer->kind == DP_LAYER_HEAD)
+        sum += layer->be->ops->head_bytes(layer->be, c->train.batch * c->model.context, c->model.channels,
+                                          c->model.vocabulary);
     return sum;
 }

@@ -67,7 +67,7 @@ struct dp_layer *dp_layer_create(const struct dp_train_config *config, uint32_t 
                                  struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err);
 void dp_layer_destroy(struct dp_layer *layer);
 
-/* Bytes of parameters, gradients, moments, patterns and plans. */
+/* Bytes of parameters, gradients, moments, patterns and plans; with the head, of the logits' workspace. */
 size_t dp_layer_state_bytes(const struct dp_layer *layer);
 
 /* The layer as one byte stream (little-endian, versioned header, each tensor with name, shape, format

@@ -115,11 +115,17 @@ static int run_add(struct dp_backend *be, const struct test *x, float *const a[]
     return be->ops->add(be, &(struct dp_add){x->n * C, a[0], a[1], a[2]}, err);
 }
 
-static int run_cross_entropy(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+static int run_head(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
 {
-    return be->ops->cross_entropy(be, &(struct dp_cross_entropy){.n = x->n, .v = V, .dlogits = a[0], .loss = loss,
-                                                                 .logits = a[1], .targets = tokens,
-                                                                 .scale = 0.01f}, err);
+    return be->ops->head(be, &(struct dp_head){.n = x->n, .c = C, .v = V, .loss = loss, .dx = a[0], .dw = a[1],
+                                               .x = a[2], .w = a[3], .targets = tokens, .scale = 0.01f,
+                                               .overwrite = true}, err);
+}
+
+static int run_loss(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+{
+    return be->ops->head(be, &(struct dp_head){.n = x->n, .c = C, .v = V, .loss = loss, .x = a[0], .w = a[1],
+                                               .targets = tokens}, err);
 }
 
 static int run_adamw(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
@@ -147,7 +153,8 @@ static int run_sum_squares(struct dp_backend *be, const struct test *x, float *c
     {"gelu", n, t, 4 * n * C, 2, DP_LIMIT_TRIAD, 32.0 * n * C, run_gelu},                          \
     {"gelu_bwd", n, t, 4 * n * C, 3, DP_LIMIT_TRIAD, 48.0 * n * C, run_gelu_bwd},                  \
     {"add", n, t, n * C, 3, DP_LIMIT_TRIAD, 12.0 * n * C, run_add},                                \
-    {"cross_entropy", n, t, (int64_t)n * V, 2, DP_LIMIT_TRIAD, 8.0 * n * V, run_cross_entropy}
+    {"head", n, t, (int64_t)V * C, 4, DP_LIMIT_FMA, 6.0 * n * C * V, run_head},                    \
+    {"head, loss only", n, t, (int64_t)V * C, 2, DP_LIMIT_FMA, 2.0 * n * C * V, run_loss}
 #define OF_WEIGHTS(n)                                                                              \
     {"adamw", n, 1, n, 4, DP_LIMIT_UPDATE, 32.0 * n, run_adamw},                                   \
     {"sum_squares", n, 1, n, 1, DP_LIMIT_READ, 4.0 * n, run_sum_squares}

@@ -22,5 +22,6 @@ const struct dp_backend_ops DP_FN(ops) = {
     .sparse_release = dp_cpu_sparse_release,
     .sparse_refresh = dp_cpu_sparse_refresh,
     .sparse_bytes = dp_cpu_sparse_bytes,
+    .head_bytes = DP_FN(head_bytes),
     DP_CPU_OPS(DP_OP_MEMBER)
 };

@@ -7,11 +7,12 @@
 
 #define DP_CPU_OPS(O)                                                                              \
     O(linear) O(linear_bwd_input) O(linear_bwd_weight) O(reorder) O(embedding) O(embedding_bwd) O(layernorm)  \
-    O(layernorm_bwd) O(attention) O(attention_bwd) O(gelu) O(gelu_bwd) O(add) O(cross_entropy)     \
+    O(layernorm_bwd) O(attention) O(attention_bwd) O(gelu) O(gelu_bwd) O(add) O(head)     \
     O(adamw) O(sum_squares)
 
 #define DP_OP_DECL(op) int DP_FN(op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);
 DP_CPU_OPS(DP_OP_DECL)
+size_t DP_FN(head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
 
 /* The dense side of the three linear ops (dense.c), without dbias. */
 int DP_FN(dense)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);

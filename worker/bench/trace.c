@@ -69,6 +69,13 @@ static double of_attention(char *shape, size_t cap, int64_t b, int64_t t, int64_
     return products * (double)b * (double)t * (double)t * (double)c; /* the causal half of 2 b t t c each */
 }
 
+static double of_head(char *shape, size_t cap, const struct dp_head *a)
+{
+    snprintf(shape, cap, "%lldx%lld, %lld%s", (long long)a->v, (long long)a->c, (long long)a->n,
+             a->dx ? "" : ", loss alone");
+    return (a->dx ? 6.0 : 2.0) * (double)a->n * (double)a->c * (double)a->v;
+}
+
 /* All sizes together. */
 static double of_elements(char *shape, int64_t n)
 {
@@ -79,6 +86,7 @@ static double of_elements(char *shape, int64_t n)
 #define MATRIX(a) of_matrix(shape, sizeof shape, (a)->c_out, (a)->c_in, (a)->n, (a)->sparse)
 #define ATTENTION(a, products) of_attention(shape, sizeof shape, (a)->b, (a)->t, (a)->c, (a)->h, products)
 #define ELEMENTS(n) of_elements(shape, n)
+#define HEAD(a) of_head(shape, sizeof shape, a)
 
 /* Operations that take a struct of their name, and what a call of each computes. */
 #define OPS(O)                                                                                               \
@@ -95,7 +103,7 @@ static double of_elements(char *shape, int64_t n)
     O(gelu_bwd, ELEMENTS(a->n))                                                                              \
     O(reorder, ELEMENTS(a->n * a->c))                                                                        \
     O(add, ELEMENTS(a->n))                                                                                   \
-    O(cross_entropy, ELEMENTS(a->n * a->v))                                                                  \
+    O(head, HEAD(a))                                                                                         \
     O(adamw, ELEMENTS(a->n))                                                                                 \
     O(sum_squares, ELEMENTS(a->n))
 
