@@ -45,11 +45,6 @@ static float *make_array(struct dp_backend *be, int64_t n, float *host, uint64_t
     return p;
 }
 
-static bool is_kept(const struct dp_probe_pattern *pattern, uint64_t limit, int64_t weight, uint64_t *seed)
-{
-    return pattern->keep ? pattern->keep[weight / 64] >> (weight % 64) & 1 : next_random(seed) >> 32 < limit;
-}
-
 static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, const struct dp_probe_pattern *pattern,
                         uint64_t *seed, struct dp_err *err)
 {
@@ -65,7 +60,7 @@ static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, const struct d
                           (long long)p->c_in);
     for (int64_t g = 0; g < groups; g++) {
         for (int64_t c = 0; c < p->c_in; c++)
-            if (is_kept(pattern, limit, g * block * p->c_in + c, seed))
+            if (next_random(seed) >> 32 < limit)
                 sp->col[n++] = (uint16_t)c;
         sp->row_ptr[g + 1] = n;
     }

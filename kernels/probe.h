@@ -10,17 +10,15 @@
 
 enum dp_probe_op { DP_PROBE_FORWARD, DP_PROBE_INPUT, DP_PROBE_WEIGHT, DP_PROBE_N_OPS };
 
-/* A random pattern: fraction of zeros, 0..1, in blocks of 1 or 4 rows; or a given one. */
+/* A random pattern: fraction of zeros, 0..1, in blocks of 1 or 4 rows. */
 struct dp_probe_pattern {
     double sparsity;
     int64_t block_rows;
-    const uint64_t *keep; /* NULL, or one bit per weight (c_out, c_in) instead of sparsity; with block_rows 4
-                             the first row of four decides. Borrowed by dp_probe_create. */
 };
 
 struct dp_probe;
 
-/* n tokens through (c_out, c_in), with each of the patterns. Random ones come from a fixed seed. order: how
+/* n tokens through (c_out, c_in), with each of the patterns, which come from a fixed seed. order: how
  * activations lie for the sparse ops. NULL and err on failure. */
 struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
                                  const struct dp_probe_pattern *patterns, int n_patterns,

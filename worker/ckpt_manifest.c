@@ -145,7 +145,8 @@ static int read_tune(json_t *list, struct dp_tune *out)
 
         if (json_unpack(e, "{s:I,s:I,s:I,s:F,s?I}", "c_out", &c_out, "c_in", &c_in, "n", &n, "crossover",
                         &out->entry[i].crossover, "block_rows", &block_rows) ||
-            (block_rows != 1 && block_rows != 4) || c_out < 1 || c_in < 1 || n < 1 || !(out->entry[i].crossover >= 0 && out->entry[i].crossover <= 1))
+            (block_rows != 1 && block_rows != 4) || c_out < 1 || c_in < 1 || n < 1 ||
+            !(out->entry[i].crossover >= 0 && out->entry[i].crossover <= 1))
             return -1;
         out->entry[i].c_out = c_out;
         out->entry[i].c_in = c_in;

@@ -20,9 +20,9 @@
 
 #define N_PATTERNS 9
 #define N_SINGLE 6 /* of them, single weights */
-static const struct dp_probe_pattern patterns[N_PATTERNS] = {{0.0, 1, NULL}, {0.5, 1, NULL},  {0.7, 1, NULL},
-                                                             {0.8, 1, NULL}, {0.9, 1, NULL},  {0.95, 1, NULL},
-                                                             {0.5, 4, NULL}, {0.9, 4, NULL},  {0.95, 4, NULL}};
+static const struct dp_probe_pattern patterns[N_PATTERNS] = {{0.0, 1}, {0.5, 1},  {0.7, 1},
+                                                             {0.8, 1}, {0.9, 1},  {0.95, 1},
+                                                             {0.5, 4}, {0.9, 4},  {0.95, 4}};
 static const char *const op_names[DP_PROBE_N_OPS] = {"forward", "dx", "dw"};
 
 #define MAX_SHAPES 16

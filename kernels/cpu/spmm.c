@@ -75,7 +75,8 @@ static void gather(const struct product *p, struct dp_spmm_step *s, int64_t chun
         s->fetch[0] = is_last ? dp_fetch_tile(next_x, least(d->cols, d->block), pieces)
                               : dp_fetch_tile(s->x + d->block * DP_TILE, least(d->cols - (b + 1) * d->block, d->block),
                                               pieces);
-        s->fetch[1] = dp_fetch_tile(next_y ? next_y + b * share * DP_TILE : NULL, least(count - b * share, share), pieces);
+        s->fetch[1] = dp_fetch_tile(next_y ? next_y + b * share * DP_TILE : NULL, least(count - b * share, share),
+                                    pieces);
         if (d->row_width == 4)
             DP_FN(spmm_blocks)(s);
         else
@@ -151,7 +152,8 @@ int DP_FN(spmm)(struct dp_backend *be, const struct dp_linear *a, struct dp_err 
 {
     const struct dp_plan *plan = a->sparse->plan;
     struct product p = {.d = &plan->fwd, .n = a->n, .n_in = a->c_in, .n_out = a->c_out, .w = a->w,
-                        .x_order = a->x_order, .y_order = a->y_order, .x = a->x, .y = a->y, .bias = a->bias, .start = a->residual, .gelu = a->gelu};
+                        .x_order = a->x_order, .y_order = a->y_order, .x = a->x, .y = a->y, .bias = a->bias,
+                        .start = a->residual, .gelu = a->gelu};
 
     return run_product(be, &p, err);
 }
