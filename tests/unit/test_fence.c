@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -33,10 +34,15 @@ static void act(const char *how)
 {
     if (!strcmp(how, "stubborn"))
         signal(SIGTERM, SIG_IGN);
-    if (!strcmp(how, "detached") && fork() > 0)
-        _exit(0);
-    if (!strcmp(how, "detached"))
+    if (!strcmp(how, "detached")) {
+        pid_t parent = getpid();
+
+        if (fork() > 0)
+            _exit(0);
         setsid();
+        while (getppid() == parent)
+            sched_yield(); /* ready when the parent is gone */
+    }
     if (!strcmp(how, "parent") && fork() == 0) {
         char *const argv[] = {(char *)"test_fence", (char *)"child", NULL}, *const env[] = {NULL};
 
@@ -272,7 +278,7 @@ static void a_held_lock_is_no_proof(void **state)
     assert_false(r.gone);
     assert_non_null(strstr(r.text, "device lock"));
     close(fd);
-    run_fence(&r, 50, 400, true);
+    run_fence(&r, 50, 5000, true);
     assert_true(r.gone);
 }
 

@@ -148,14 +148,14 @@ static void is_fast(void **state)
     for (uint32_t i = 0; i < N; i++)
         weight[i] = 1000000 + random_below(&seed, 9000000);
     for (int i = 0; i < 20; i++) {
-        uint64_t t = dp_now_ns();
+        uint64_t t = dp_thread_cpu_ns();
 
         assert_int_equal(dp_partition_minmax(&q, cut, &largest, NULL), 0);
-        t = dp_now_ns() - t;
+        t = dp_thread_cpu_ns() - t;
         best = t < best ? t : best;
     }
     print_message("# 10000 layers on 1000 devices: %.3f ms (best of 20)\n", (double)best / 1e6);
-    assert_true(best < 20000000); /* generous: sanitizers and busy machines */
+    assert_true(best < 20000000); /* generous: sanitizers */
     free(weight);
     free(cut);
 }

@@ -186,13 +186,19 @@ static void a_killed_peer_is_gone(void **state)
     unsetenv("UCX_TLS");
 }
 
-/* A receiver that waits long sleeps: its CPU time stays far below the time that passes. */
+/* A receiver that waits long sleeps: its CPU time stays far below the time that passes. The sender is late on
+ * purpose: it begins to wait when the receiver has waited in vain. */
+enum { LATE_MS = 300 };
+
 static int late_sender(struct dp_transport *t, uint32_t rank)
 {
     int v = 5;
 
     (void)rank;
-    poll(NULL, 0, 300);
+    if (recv_all(t, 1, dp_tag(DP_CH_ORDER, 0, 1, 0), &v, sizeof v))
+        return 55;
+    poll(NULL, 0, LATE_MS);
+    v = 5;
     return send_all(t, 1, dp_tag(DP_CH_ORDER, 0, 0, 0), &v, sizeof v);
 }
 
@@ -208,7 +214,7 @@ static void on_watch(void *arg)
 
 static int sleeping_receiver(struct dp_transport *t, uint32_t rank)
 {
-    uint64_t cpu_ns = dp_thread_cpu_ns(), waited_ns = 0;
+    uint64_t start_ns = dp_now_ns(), waited_ns = 0, cpu_ns;
     struct dp_err err = {0};
     struct dp_xfer *x;
     int p[2], v = 0;
@@ -220,11 +226,13 @@ static int sleeping_receiver(struct dp_transport *t, uint32_t rank)
     x = dp_transport_recv(t, 0, dp_tag(DP_CH_ORDER, 0, 0, 0), &v, sizeof v, &err);
     if (!x || dp_transport_wait(t, x, 20000000, &waited_ns, &err) == 0 || err.code != DP_ETIMEOUT)
         return 51;
+    if (send_all(t, 0, dp_tag(DP_CH_ORDER, 0, 1, 0), &watched, sizeof watched))
+        return 54;
+    cpu_ns = dp_thread_cpu_ns();
     if (dp_transport_wait(t, x, 0, &waited_ns, &err) < 0 || v != 5 || watched != 1)
         return say(&err, 52);
-    if (waited_ns < 150000000 || dp_thread_cpu_ns() - cpu_ns > waited_ns / 4)
-        return 53;
-    return 0;
+    cpu_ns = dp_thread_cpu_ns() - cpu_ns;
+    return waited_ns >= 20000000 && waited_ns <= dp_now_ns() - start_ns && cpu_ns < LATE_MS * 1000000u / 4 ? 0 : 53;
 }
 
 static void waiting_sleeps(void **state)
