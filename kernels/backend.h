@@ -148,18 +148,6 @@ struct dp_attention_bwd {
     const float *dy, *y, *qkv, *lse;
 };
 
-/* GELU, tanh form of GPT-2: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
-struct dp_gelu {
-    int64_t n;
-    float *y;
-    const float *x;
-};
-struct dp_gelu_bwd {
-    int64_t n;
-    float *dx; /* = ; may be dy */
-    const float *dy, *x;
-};
-
 /* y = a + b; y may be a or b. */
 struct dp_add {
     int64_t n;
@@ -236,8 +224,6 @@ struct dp_backend_ops {
     int (*layernorm_bwd)(struct dp_backend *be, const struct dp_layernorm_bwd *a, struct dp_err *err);
     int (*attention)(struct dp_backend *be, const struct dp_attention *a, struct dp_err *err);
     int (*attention_bwd)(struct dp_backend *be, const struct dp_attention_bwd *a, struct dp_err *err);
-    int (*gelu)(struct dp_backend *be, const struct dp_gelu *a, struct dp_err *err);
-    int (*gelu_bwd)(struct dp_backend *be, const struct dp_gelu_bwd *a, struct dp_err *err);
     int (*add)(struct dp_backend *be, const struct dp_add *a, struct dp_err *err);
     int (*head)(struct dp_backend *be, const struct dp_head *a, struct dp_err *err);
     /* Bytes of workspace that head with gradients needs, kept from its first call on. */

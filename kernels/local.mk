@@ -5,11 +5,10 @@ KERNELS_CPPFLAGS = $(AM_CPPFLAGS) -DDP_PLUGIN_DIR='"$(libdir)/dynpipe"'
 
 cpu_ops = \
 	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/dense.c \
-	kernels/cpu/embedding.c kernels/cpu/epilogue.h kernels/cpu/fetch.h kernels/cpu/gelu.c kernels/cpu/head.c \
-	kernels/cpu/layernorm.c kernels/cpu/linear.c \
-	kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c kernels/cpu/sddmm.c kernels/cpu/small_gemm.c kernels/cpu/spmm.c kernels/cpu/spmm.h \
-	kernels/cpu/spmm_blocks.c kernels/cpu/spmm_single.c \
-	kernels/cpu/sum_squares.c kernels/cpu/vec.h kernels/cpu/vmath.h
+	kernels/cpu/embedding.c kernels/cpu/epilogue.h kernels/cpu/fetch.h kernels/cpu/head.c \
+	kernels/cpu/layernorm.c kernels/cpu/linear.c kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c \
+	kernels/cpu/sddmm.c kernels/cpu/small_gemm.c kernels/cpu/spmm.c kernels/cpu/spmm.h \
+	kernels/cpu/spmm_blocks.c kernels/cpu/spmm_single.c kernels/cpu/sum_squares.c kernels/cpu/vec.h kernels/cpu/vmath.h
 
 noinst_LIBRARIES += kernels/libdpkernels.a
 EXTRA_LIBRARIES = kernels/libcpu_plain.a kernels/libcpu_avx2.a kernels/libcpu_avx512.a
@@ -89,6 +88,19 @@ tests_unit_test_kernels_linear_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_math_SOURCES = tests/unit/test_kernels_math.c
 tests_unit_test_kernels_math_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=plain -DDP_VEC_FLOATS=4
 tests_unit_test_kernels_math_LDADD = $(UNIT_LIBS) -lm
+if HAVE_X86_VERSIONS
+kernels_math_versions = tests/unit/test_kernels_math_avx2 tests/unit/test_kernels_math_avx512
+check_PROGRAMS += $(kernels_math_versions)
+TESTS += $(kernels_math_versions)
+tests_unit_test_kernels_math_avx2_SOURCES = tests/unit/test_kernels_math.c
+tests_unit_test_kernels_math_avx2_CFLAGS = $(kernels_libcpu_avx2_a_CFLAGS)
+tests_unit_test_kernels_math_avx2_CPPFLAGS = $(kernels_libcpu_avx2_a_CPPFLAGS)
+tests_unit_test_kernels_math_avx2_LDADD = $(UNIT_LIBS) -lm
+tests_unit_test_kernels_math_avx512_SOURCES = tests/unit/test_kernels_math.c
+tests_unit_test_kernels_math_avx512_CFLAGS = $(kernels_libcpu_avx512_a_CFLAGS)
+tests_unit_test_kernels_math_avx512_CPPFLAGS = $(kernels_libcpu_avx512_a_CPPFLAGS)
+tests_unit_test_kernels_math_avx512_LDADD = $(UNIT_LIBS) -lm
+endif
 tests_unit_test_kernels_ops_SOURCES = tests/unit/test_kernels_ops.c tests/unit/kernels_util.h
 tests_unit_test_kernels_ops_LDADD = $(KERNELS_TEST_LIBS)
 endif

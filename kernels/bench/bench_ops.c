@@ -100,16 +100,6 @@ static int run_attention_bwd(struct dp_backend *be, const struct test *x, float 
                                                                  a[2], a[1]}, err);
 }
 
-static int run_gelu(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
-{
-    return be->ops->gelu(be, &(struct dp_gelu){x->n * 4 * C, a[0], a[1]}, err);
-}
-
-static int run_gelu_bwd(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
-{
-    return be->ops->gelu_bwd(be, &(struct dp_gelu_bwd){x->n * 4 * C, a[0], a[1], a[2]}, err);
-}
-
 static int run_add(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
 {
     return be->ops->add(be, &(struct dp_add){x->n * C, a[0], a[1], a[2]}, err);
@@ -150,8 +140,6 @@ static int run_sum_squares(struct dp_backend *be, const struct test *x, float *c
     {"layernorm_bwd t", n, t, n * C, 5, DP_LIMIT_TRIAD, 16.0 * n * C, run_layernorm_bwd_tiles},    \
     {"attention", n, t, 3 * n * C, 3, DP_LIMIT_FMA, 2.0 * n * (t + 1) * C, run_attention},         \
     {"attention_bwd", n, t, 3 * n * C, 5, DP_LIMIT_FMA, 5.0 * n * (t + 1) * C, run_attention_bwd}, \
-    {"gelu", n, t, 4 * n * C, 2, DP_LIMIT_TRIAD, 32.0 * n * C, run_gelu},                          \
-    {"gelu_bwd", n, t, 4 * n * C, 3, DP_LIMIT_TRIAD, 48.0 * n * C, run_gelu_bwd},                  \
     {"add", n, t, n * C, 3, DP_LIMIT_TRIAD, 12.0 * n * C, run_add},                                \
     {"head", n, t, (int64_t)V * C, 4, DP_LIMIT_FMA, 6.0 * n * C * V, run_head},                    \
     {"head, loss only", n, t, (int64_t)V * C, 2, DP_LIMIT_FMA, 2.0 * n * C * V, run_loss}

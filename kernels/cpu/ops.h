@@ -7,7 +7,7 @@
 
 #define DP_CPU_OPS(O)                                                                              \
     O(linear) O(linear_bwd_input) O(linear_bwd_weight) O(reorder) O(embedding) O(embedding_bwd) O(layernorm)  \
-    O(layernorm_bwd) O(attention) O(attention_bwd) O(gelu) O(gelu_bwd) O(add) O(head)     \
+    O(layernorm_bwd) O(attention) O(attention_bwd) O(add) O(head)     \
     O(adamw) O(sum_squares)
 
 #define DP_OP_DECL(op) int DP_FN(op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);

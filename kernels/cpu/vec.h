@@ -23,7 +23,7 @@
 
 #define DP_FN_JOIN(name, version) dp_cpu_##name##_##version
 #define DP_FN_EXPAND(name, version) DP_FN_JOIN(name, version)
-/* The function `name` of this version: dp_cpu_gelu_avx2. */
+/* The function `name` of this version: dp_cpu_adamw_avx2. */
 #define DP_FN(name) DP_FN_EXPAND(name, DP_VEC)
 
 #if defined(__clang__)

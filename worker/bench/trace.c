@@ -99,8 +99,6 @@ static double of_elements(char *shape, int64_t n)
     O(layernorm_bwd, ELEMENTS(a->n * a->c))                                                                  \
     O(attention, ATTENTION(a, 2.0))                                                                          \
     O(attention_bwd, ATTENTION(a, 5.0)) /* with the scores computed again */                                 \
-    O(gelu, ELEMENTS(a->n))                                                                                  \
-    O(gelu_bwd, ELEMENTS(a->n))                                                                              \
     O(reorder, ELEMENTS(a->n * a->c))                                                                        \
     O(add, ELEMENTS(a->n))                                                                                   \
     O(head, HEAD(a))                                                                                         \
