@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) vf vf_logistic(vf x, vf *rest)
 
 static inline __attribute__((always_inline)) vf vf_gelu_gate(vf x, vf *rest)
 {
-    vf u2 = vf_set1(2.0f * DP_GELU_K0) * x * (vf_set1(1.0f) + vf_set1(DP_GELU_K1) * x * x);
+    vf u2 = x * (vf_set1(2.0f * DP_GELU_K0) + vf_set1(2.0f * DP_GELU_K0 * DP_GELU_K1) * (x * x));
 
     return vf_logistic(u2, rest);
 }
@@ -89,10 +89,9 @@ static inline __attribute__((always_inline)) vf vf_gelu(vf x)
 static inline __attribute__((always_inline)) vf vf_gelu_slope(vf x, vf *y)
 {
     vf rest, s = vf_gelu_gate(x, &rest);
-    vf slope = vf_set1(2.0f * DP_GELU_K0) * (vf_set1(1.0f) + vf_set1(3.0f * DP_GELU_K1) * x * x);
+    vf slope = vf_set1(2.0f * DP_GELU_K0) + vf_set1(6.0f * DP_GELU_K0 * DP_GELU_K1) * (x * x);
 
-    /* far out s (1 - s) is 0, but slope may be infinite: 0 times it must stay 0 */
-    slope = vf_select((vi)(slope > vf_set1(1e30f)), vf_set1(1e30f), slope);
+    slope = vf_smaller(slope, vf_set1(1e30f)); /* far out s (1 - s) is 0: 0 times slope must stay 0 */
     *y = x * s;
     return s + x * (s * rest) * slope;
 }
