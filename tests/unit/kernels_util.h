@@ -30,6 +30,13 @@ static inline struct dp_backend *open_version(int i)
     return open_threads(i, 1);
 }
 
+/* valgrind (tests/lib/valgrind.sh sets DP_VALGRIND) makes a test some 50 times slower: it leaves out a case
+ * of more than so many multiply-adds. */
+static inline bool is_left_out(int64_t multiply_adds)
+{
+    return multiply_adds > 200000 && getenv("DP_VALGRIND");
+}
+
 static inline uint64_t rnd(uint64_t *s)
 {
     *s ^= *s << 13;

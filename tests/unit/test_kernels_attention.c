@@ -67,7 +67,11 @@ static void all_shapes(void **state)
     for (int v = 0; v < N_VERSIONS; v++)
         be[v][0] = open_version(v), be[v][1] = be[v][0] ? open_threads(v, 3) : NULL;
     for (size_t i = 0; i < N_SHAPES; i++) {
-        struct expected e = expect(shapes[i]);
+        struct expected e;
+
+        if (is_left_out(shapes[i].b * shapes[i].t * shapes[i].t / 16 * shapes[i].c))
+            continue;
+        e = expect(shapes[i]);
 
         for (int v = 0; v < N_VERSIONS; v++) {
             char what[96];

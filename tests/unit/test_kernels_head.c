@@ -98,7 +98,11 @@ static void all_shapes(void **state)
     for (int v = 0; v < N_VERSIONS; v++)
         be[v][0] = open_version(v), be[v][1] = be[v][0] ? open_threads(v, 3) : NULL;
     for (size_t i = 0; i < N_SHAPES; i++) {
-        struct expected e = expect(shapes[i]);
+        struct expected e;
+
+        if (is_left_out(shapes[i].n * shapes[i].c * shapes[i].v))
+            continue;
+        e = expect(shapes[i]);
 
         for (int v = 0; v < N_VERSIONS; v++) {
             char what[96];

@@ -307,10 +307,15 @@ static void check_versions(struct expected *e, bool sparse, int kind)
     }
 }
 
+static int64_t work_of(struct shape s)
+{
+    return s.n * s.c_in * s.c_out;
+}
+
 static void check_shapes(bool sparse)
 {
     for (size_t i = 0; i < N_SHAPES; i++)
-        for (int kind = 0; kind < (sparse ? N_PATTERNS : 1); kind++) {
+        for (int kind = 0; kind < (sparse ? N_PATTERNS : 1) && !is_left_out(work_of(shapes[i])); kind++) {
             struct expected e = expect(shapes[i], (enum pattern)kind, 1);
 
             check_versions(&e, sparse, kind);
@@ -339,7 +344,7 @@ static void block_ops(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (int kind = 0; kind < N_PATTERNS; kind++) {
+        for (int kind = 0; kind < N_PATTERNS && !is_left_out(work_of(sizes[i])); kind++) {
             struct expected e = expect(sizes[i], (enum pattern)kind, 4);
 
             check_versions(&e, true, kind + 100);
@@ -350,9 +355,13 @@ static void block_ops(void **state)
 /* A real layer: 768 channels, 90 % zeros, and dense. */
 static void real_shape(void **state)
 {
-    struct expected e = expect((struct shape){64, 768, 256}, NINETY, 1);
+    const struct shape real = {64, 768, 256};
+    struct expected e;
 
     (void)state;
+    if (is_left_out(work_of(real)))
+        skip();
+    e = expect(real, NINETY, 1);
     check_versions(&e, true, NINETY);
     check_versions(&e, false, NINETY);
     expected_free(&e);
