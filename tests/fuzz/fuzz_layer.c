@@ -36,7 +36,7 @@ static void set_up(void)
     ch = config.model.channels;
     n = config.train.batch * config.model.context;
     tune = (struct dp_tune){.n_entries = 4,
-                            .entry = {{3 * ch, ch, n, 0.5}, {ch, ch, n, 0.5}, {4 * ch, ch, n, 0.5}, {ch, 4 * ch, n, 0.5}}};
+                            .entry = {{3 * ch, ch, n, 0.5, 1}, {ch, ch, n, 0.5, 1}, {4 * ch, ch, n, 0.5, 1}, {ch, 4 * ch, n, 0.5, 1}}};
     be = dp_backend_create("cpu", 0, 1, NULL);
     if (!be)
         fuzz_die("no backend");

@@ -78,7 +78,7 @@ void fuzz_make_seeds(void)
     if (!m)
         fuzz_die("out of memory");
     m->step = 40;
-    m->tune = (struct dp_tune){.n_entries = 2, .entry = {{36, 12, 10, 0.5}, {12, 12, 10, 1.0}}};
+    m->tune = (struct dp_tune){.n_entries = 2, .entry = {{36, 12, 10, 0.5, 1}, {12, 12, 10, 1.0, 1}}};
     for (uint32_t i = 0; i < dp_model_layers(&config); i++) {
         m->entry[i].bytes = 1000 + i;
         memset(m->entry[i].digest, (int)i, DP_DIGEST_BYTES);

@@ -41,7 +41,7 @@ static void seed_table(const struct dp_tune *t)
 
 void fuzz_make_seeds(void)
 {
-    struct dp_tune t = {.n_entries = 2, .entry = {{36, 12, 10, 0.5}, {12, 12, 10, 1.0}}};
+    struct dp_tune t = {.n_entries = 2, .entry = {{36, 12, 10, 0.5, 1}, {12, 12, 10, 1.0, 1}}};
 
     seed_table(&t);
     for (t.n_entries = 0; t.n_entries < DP_TUNE_MAX; t.n_entries++)

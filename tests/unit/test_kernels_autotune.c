@@ -33,7 +33,7 @@ static int teardown(void **state)
 
 static void lookup(void **state)
 {
-    struct dp_tune t = {.n_entries = 2, .entry = {{10, 10, 64, 0.4}, {20, 10, 64, 1.0}}};
+    struct dp_tune t = {.n_entries = 2, .entry = {{10, 10, 64, 0.4, 1}, {20, 10, 64, 1.0, 1}}};
 
     (void)state;
     assert_true(dp_tune_is_sparse(&t, 10, 10, 64, 1, 60));
