@@ -11,12 +11,24 @@
 #define MR (VW == 4 ? 4 : 6)
 #define NR (VW == 16 ? 4 : 2)
 
+static inline __attribute__((always_inline)) void add_tile(vf acc[MR][NR], const float *c, int64_t ldc,
+                                                           const int rows, const int vectors)
+{
+    DP_UNROLL
+    for (int r = 0; r < rows; r++) {
+        DP_UNROLL
+        for (int v = 0; v < vectors; v++)
+            acc[r][v] += vf_load(c + r * ldc + v * VW);
+    }
+}
+
 /* rows x vectors of c at (i, j), from products k0 ... k1 - 1. */
 static inline __attribute__((always_inline)) void tile(const struct dp_small_gemm *g, int64_t i, int64_t j,
                                                        int64_t k0, int64_t k1, const int rows, const int vectors)
 {
     const float *a = g->a + i * g->a_row + k0 * g->a_col, *b = g->b + j + k0 * g->ldb;
-    float *c = g->c + i * g->ldc + j;
+    const int64_t ldc = g->ldc, a_row = g->a_row, a_col = g->a_col, ldb = g->ldb;
+    float *c = g->c + i * ldc + j;
     vf acc[MR][NR];
 
     DP_UNROLL
@@ -25,7 +37,7 @@ static inline __attribute__((always_inline)) void tile(const struct dp_small_gem
         for (int v = 0; v < vectors; v++)
             acc[r][v] = (vf){0};
     }
-    for (int64_t k = k0; k < k1; k++, a += g->a_col, b += g->ldb) {
+    for (int64_t k = k0; k < k1; k++, a += a_col, b += ldb) {
         vf x[NR];
 
         DP_UNROLL
@@ -33,21 +45,20 @@ static inline __attribute__((always_inline)) void tile(const struct dp_small_gem
             x[v] = vf_load(b + v * VW);
         DP_UNROLL
         for (int r = 0; r < rows; r++) {
-            vf one = vf_set1(a[r * g->a_row]);
+            vf one = vf_set1(a[r * a_row]);
 
             DP_UNROLL
             for (int v = 0; v < vectors; v++)
                 acc[r][v] += one * x[v];
         }
     }
+    if (g->accumulate)
+        add_tile(acc, c, ldc, rows, vectors);
     DP_UNROLL
     for (int r = 0; r < rows; r++) {
         DP_UNROLL
-        for (int v = 0; v < vectors; v++) {
-            float *at = c + r * g->ldc + v * VW;
-
-            vf_store(at, g->accumulate ? vf_load(at) + acc[r][v] : acc[r][v]);
-        }
+        for (int v = 0; v < vectors; v++)
+            vf_store(c + r * ldc + v * VW, acc[r][v]);
     }
 }
 

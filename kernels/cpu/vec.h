@@ -27,7 +27,7 @@
 #define DP_FN(name) DP_FN_EXPAND(name, DP_VEC)
 
 #if defined(__clang__)
-#define DP_UNROLL _Pragma("unroll")
+#define DP_UNROLL _Pragma("clang loop unroll(full)") /* "unroll" leaves accumulators in memory */
 #else
 #define DP_UNROLL _Pragma("GCC unroll 16")
 #endif
