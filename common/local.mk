@@ -9,6 +9,7 @@ common_libdpcommon_a_SOURCES = \
 	common/err.c common/err.h \
 	common/journal.c common/journal.h \
 	common/layout.c common/layout.h \
+	common/load.h \
 	common/log.c common/log.h \
 	common/msg.c common/msg.h \
 	common/session.c common/session.h \

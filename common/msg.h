@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/layout.h"
+#include "common/load.h"
 #include "common/wire.h"
 
 #define DP_MAGIC 0x44594e50u /* "DYNP" */
@@ -60,7 +61,6 @@ enum dp_msg_type {
 
 enum dp_mode { DP_MODE_OFF = 0, DP_MODE_OBSERVE = 1, DP_MODE_BALANCE = 2, DP_MODE_RELEASE = 3 };
 enum dp_reference { DP_REF_START = 0, DP_REF_BEST = 1 };
-enum dp_schedule_kind { DP_SCHED_1F1B = 0, DP_SCHED_GPIPE = 1 };
 enum dp_verdict { DP_VERDICT_OK = 0, DP_VERDICT_DENIED = 1, DP_VERDICT_FENCED = 2, DP_VERDICT_UNKNOWN = 3 };
 enum dp_goodbye { DP_BYE_COMPLETED = 0, DP_BYE_DRAINED = 1, DP_BYE_FAILED = 2, DP_BYE_SAVED = 3 };
 enum dp_event {
@@ -137,7 +137,7 @@ enum dp_option_bit {
     F(s256, device_lock, "file that the worker locks (flock) while it uses the slot, empty: none") \
     F(s256, text, "one line for the user, may be empty")
 
-/* Followed by n_layers entries of struct dp_layer_load. */
+/* Followed by n_layers entries of struct dp_layer_load (load.h). */
 #define DP_REPORT_FIELDS(F)                                                                        \
     F(u32, rank, "worker")                                                                         \
     F(u64, epoch, "layout epoch that the sample belongs to")                                       \
@@ -154,16 +154,6 @@ enum dp_option_bit {
     F(u64, rss_bytes, "resident set of the process")                                               \
     F(u32, first_layer, "first layer of the stage")                                                \
     F(u32, n_layers, "layers of the stage, 0..DP_MAX_LAYERS")
-
-struct dp_layer_load {
-    uint64_t fwd_ns;       /* device time, forward of one microbatch, median of the window */
-    uint64_t bwd_input_ns; /* device time, gradient of the input, one microbatch */
-    uint64_t bwd_weight_ns;/* device time, gradient of the weights, one microbatch */
-    uint64_t state_bytes;  /* weights, gradients, optimizer state, indexes */
-    uint64_t act_bytes;    /* activations kept from forward to backward, one microbatch */
-    uint64_t params;       /* parameters of the unpruned layer */
-    uint64_t nnz;          /* parameters that are left */
-};
 
 /* Followed by n_workers + 1 cuts and n_workers bytes `gone` of the new layout. A worker whose byte
  * turns 1 leaves the run after FINISH. */

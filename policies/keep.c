@@ -9,7 +9,7 @@ static int keep_decide(void *state, const struct dp_policy_in *in, struct dp_pol
     (void)state;
     for (uint32_t d = 0; d < in->n_devices; d++)
         if (!in->device[d].is_allowed && in->current->cut[d + 1] > in->current->cut[d])
-            return dp_err_set(err, DP_EINVAL, "keep: worker %u may not keep its layers", d);
+            return dp_err_set(err, DP_EINVAL, "worker %u may not keep its layers", d);
     out->layout = *in->current;
     snprintf(out->reason, sizeof out->reason, "keep: never moves a layer");
     return 0;

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \
 	policies/decide.c policies/decide.h \
+	policies/helpers.c \
 	policies/keep.c \
 	policies/pack.c policies/pack.h \
 	policies/param.c \

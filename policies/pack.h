@@ -8,6 +8,7 @@
 #ifndef DP_POLICIES_PACK_H
 #define DP_POLICIES_PACK_H
 
+#include "common/msg.h"
 #include "policies/policy.h"
 
 #define DP_PACK_ALL 48  /* up to so many devices every number is tried */

@@ -14,13 +14,13 @@ static int param_decide(void *state, const struct dp_policy_in *in, struct dp_po
 
     (void)state;
     if (!weight)
-        return dp_err_set(err, DP_ENOMEM, "param: out of memory");
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
     for (uint32_t l = 0; l < in->n_layers; l++)
         total += weight[l] = in->layer[l].nnz;
     rc = dp_policy_minmax(in, weight, false, &out->layout, &largest, err);
     free(weight);
     if (rc < 0)
-        return dp_err_prefix(err, "param");
+        return -1;
     snprintf(out->reason, sizeof out->reason,
              "param: fullest device holds %" PRIu64 " of %" PRIu64 " remaining parameters", largest, total);
     return 0;

@@ -5,6 +5,10 @@
  * once, order kept, only allowed devices, memory fits) and predicts its iteration time itself, so a
  * wrong policy costs speed, never correctness.
  *
+ * A site's own policy is a shared object that exports DP_POLICY_SYMBOL, a struct dp_policy; it includes
+ * this header and links the helpers at its end from libdynpipe-policy.a. doc/policies.md has an example.
+ * Any change of a struct in here, in load.h or in layout.h is a new DP_POLICY_ABI and a new symbol.
+ *
  * A device is what one worker drives; device d belongs to the worker of rank d. A slot is what Slurm
  * can take back on its own and holds one or more devices.
  */
@@ -12,10 +16,14 @@
 #define DP_POLICIES_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "common/msg.h"
+#include "common/err.h"
+#include "common/layout.h"
+#include "common/load.h"
 
 #define DP_POLICY_ABI 1
+#define DP_POLICY_SYMBOL "dp_policy_v1" /* const struct dp_policy dp_policy_v1 */
 
 struct dp_device {
     double speed;             /* relative; loads are given for a device of speed 1 */
@@ -40,16 +48,17 @@ struct dp_policy_in {
 };
 
 struct dp_policy_out {
-    struct dp_layout layout; /* epoch: of `current` */
+    struct dp_layout layout; /* epoch and gone[]: of `current` */
     uint64_t bottleneck_ns;  /* largest time that one device computes per step; dp_policy_run() sets it */
     uint64_t iteration_ns;   /* predicted wall time of one step; dp_policy_run() sets it */
-    char reason[256];        /* one line, with numbers */
+    char reason[256];        /* one line, with numbers; bytes that are no printable ASCII become '?' */
 };
 
 struct dp_policy {
-    uint32_t abi; /* DP_POLICY_ABI */
+    uint32_t abi; /* DP_POLICY_ABI; stays the first member in every version */
     const char *name, *help;
-    /* Optional: state for decide. returns 0 or -1. */
+    /* Optional: state for decide, from the arguments that the configuration gives a site policy (NULL
+     * after the last). returns 0 or -1. */
     int (*open)(void **state, int argc, char *const argv[], struct dp_err *err);
     /* Required. Fills out->layout and out->reason. returns 0, or -1 and why there is no layout. */
     int (*decide)(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err);
@@ -63,12 +72,20 @@ const struct dp_policy *dp_policy_at(size_t i);
 /* By name; NULL and an error that lists the known names. */
 const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err);
 
-/* Ask a policy, check its answer, predict its time. On failure *out is undefined.
+/* Ask a policy, check its answer, predict its time. On failure *out is undefined; err->code is DP_EINVAL
+ * or DP_ENOMEM where the policy knows no layout for these devices or the layout does not fit into their
+ * memory, and one for which dp_policy_is_broken() holds where it should not be asked again.
  * in: must pass dp_policy_in_check(). */
 int dp_policy_run(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
                   struct dp_policy_out *out, struct dp_err *err);
 
-/* Is the snapshot complete and sane (counts, speeds > 0, a valid current layout)? */
+/* Did it answer nonsense (DP_EPROTO), not in time (DP_ETIMEOUT), crash (DP_EGONE), or is it of another
+ * interface (DP_ENOTSUP)? */
+bool dp_policy_is_broken(const struct dp_err *err);
+/* Is this a policy that this program can ask? The message about a wrong ABI has both numbers. */
+int dp_policy_check(const struct dp_policy *policy, struct dp_err *err);
+
+/* Is the snapshot complete and sane (counts, slots, speeds > 0, no sum that overflows, a valid layout)? */
 int dp_policy_in_check(const struct dp_policy_in *in, struct dp_err *err);
 
 /* --- helpers for policies --- */

@@ -16,13 +16,13 @@ static int time_decide(void *state, const struct dp_policy_in *in, struct dp_pol
 
     (void)state;
     if (!weight)
-        return dp_err_set(err, DP_ENOMEM, "time: out of memory");
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
     for (uint32_t l = 0; l < in->n_layers; l++)
         total += weight[l] = dp_policy_layer_work_ns(in, l);
     rc = dp_policy_minmax(in, weight, true, &out->layout, &largest, err);
     free(weight);
     if (rc < 0)
-        return dp_err_prefix(err, "time");
+        return -1;
     for (uint32_t i = 0; i < p; i++)
         speed += in->device[index[i]].speed;
     snprintf(out->reason, sizeof out->reason,

@@ -11,7 +11,7 @@ static int uniform_decide(void *state, const struct dp_policy_in *in, struct dp_
 
     (void)state;
     if (!p)
-        return dp_err_set(err, DP_EINVAL, "uniform: no device is allowed");
+        return dp_err_set(err, DP_EINVAL, "no device is allowed");
     for (uint32_t i = 0; i < p; i++)
         cut[i + 1] = cut[i] + in->n_layers / p + (i < in->n_layers % p);
     dp_policy_spread(in, index, p, cut, &out->layout);

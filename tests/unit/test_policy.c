@@ -2,6 +2,8 @@
  * the only shrink. */
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
 #include "policies/decide.h"
 #include "policies/pack.h"
 #include "policies/release_when.h"
@@ -139,6 +141,17 @@ static int bad_decide(void *state, const struct dp_policy_in *in, struct dp_poli
     case 2: out->layout.n_layers = 9; out->layout.cut[4] = 9; break;
     case 3: memset(out, 0xff, sizeof *out); break; /* rubbish */
     case 4: return -1;
+    case 5: return 1;
+    case 6: out->layout.gone[3] = 1; out->layout.cut[3] = 10; break; /* sends a worker away */
+    case 7: out->layout.epoch++; break;
+    case 8: out->layout.n_workers = 3; out->layout.cut[3] = 10; break;
+    case 9: out->layout.cut[1] = 4; break; /* worker 1 may not own layers any more */
+    case 10: out->layout.n_layers = UINT32_MAX; break;
+    case 11: memset(out->reason, 0xfe, sizeof out->reason); break; /* no end, no UTF-8 */
+    case 12: snprintf(out->reason, sizeof out->reason, "a\nb\033[31m"); break;
+    case 13: return dp_err_set(err, DP_EINVAL, "no\nlayout\177");
+    case 14: memset(out->layout.cut, 0, sizeof out->layout.cut); break;
+    case 15: out->layout.n_workers = DP_MAX_WORKERS + 1; break;
     }
     return 0;
 }
@@ -146,16 +159,94 @@ static int bad_decide(void *state, const struct dp_policy_in *in, struct dp_poli
 static void wrong_answers_are_refused(void **state)
 {
     (void)state;
-    struct dp_policy bad = {.abi = DP_POLICY_ABI, .name = "bad", .decide = bad_decide};
+    struct dp_policy bad = {.abi = DP_POLICY_ABI, .name = "bad", .help = "", .decide = bad_decide};
+    static const bool is_answer[] = {true, true, true, true, false, false, true, true,
+                                     true, true, true, false, false, false, true, true};
     struct fixture t;
 
-    for (int how = 0; how < 5; how++) {
+    for (int how = 0; how < 16; how++) {
         init(&t);
+        t.device[1].is_allowed = how != 9;
+        if (how == 11 || how == 12) {
+            assert_int_equal(dp_policy_run(&bad, &how, &t.in, &t.out, &t.err), 0);
+            continue;
+        }
         assert_int_equal(dp_policy_run(&bad, &how, &t.in, &t.out, &t.err), -1);
+        assert_int_equal(dp_policy_is_broken(&t.err), is_answer[how]);
+        assert_int_equal(strncmp(t.err.text, "policy bad: ", 12), 0);
+        assert_true(t.err.text[12] != '\0');
+        assert_null(strchr(t.err.text, '\n'));
+        assert_int_equal(dp_policy_run(&bad, &how, &t.in, &t.out, NULL), -1);
     }
-    bad.abi = 99;
+}
+
+static void reasons_are_printable(void **state)
+{
+    (void)state;
+    struct dp_policy bad = {.abi = DP_POLICY_ABI, .name = "bad", .help = "", .decide = bad_decide};
+    struct fixture t;
+    int how = 12;
+
+    init(&t);
+    assert_int_equal(dp_policy_run(&bad, &how, &t.in, &t.out, &t.err), 0);
+    assert_string_equal(t.out.reason, "a?b?[31m");
+    how = 11;
+    assert_int_equal(dp_policy_run(&bad, &how, &t.in, &t.out, &t.err), 0);
+    assert_int_equal(strspn(t.out.reason, "?"), sizeof t.out.reason - 1);
+    how = 13;
+    assert_int_equal(dp_policy_run(&bad, &how, &t.in, &t.out, &t.err), -1);
+    assert_string_equal(t.err.text, "policy bad: no?layout?");
+}
+
+static void another_interface_is_refused_with_both_numbers(void **state)
+{
+    (void)state;
+    struct dp_policy bad = {.abi = 99, .name = "bad", .help = "", .decide = bad_decide};
+    struct fixture t;
+    char text[128];
+
+    init(&t);
     assert_int_equal(dp_policy_run(&bad, NULL, &t.in, &t.out, &t.err), -1);
     assert_int_equal(t.err.code, DP_ENOTSUP);
+    snprintf(text, sizeof text, "policy bad: it has policy interface 99, this program has %d", DP_POLICY_ABI);
+    assert_string_equal(t.err.text, text);
+    bad = (struct dp_policy){.abi = DP_POLICY_ABI, .name = "bad", .help = ""};
+    assert_int_equal(dp_policy_run(&bad, NULL, &t.in, &t.out, &t.err), -1);
+    assert_string_equal(t.err.text, "policy bad: it has no decide()");
+}
+
+/* Every way to spoil a snapshot that the rest relies on. */
+static void bad_snapshots_are_refused(void **state)
+{
+    (void)state;
+    static const double bad_speed[] = {0.0, -1.0, NAN, INFINITY};
+    struct fixture t;
+
+    init(&t);
+    assert_int_equal(dp_policy_in_check(&t.in, &t.err), 0);
+    for (size_t i = 0; i < sizeof bad_speed / sizeof bad_speed[0]; i++) {
+        init(&t);
+        t.device[2].speed = bad_speed[i];
+        assert_int_equal(dp_policy_in_check(&t.in, &t.err), -1);
+        init(&t);
+        t.in.link_latency_s = i ? bad_speed[i] : -2.0;
+        assert_int_equal(dp_policy_in_check(&t.in, &t.err), -1);
+    }
+    for (int how = 0; how < 9; how++) {
+        init(&t);
+        switch (how) {
+        case 0: t.layer[3].fwd_ns = UINT64_MAX; break;
+        case 1: t.opt[3] = UINT64_MAX; break;
+        case 2: t.layer[0].act_bytes = UINT64_MAX / 2; break;
+        case 3: t.in.microbatches = 0; break;
+        case 4: t.device[1].slot = 4; break;
+        case 5: t.in.batch_slot = 4; break;
+        case 6: t.in.link_bytes_per_s = NAN; break;
+        case 7: t.device[0].speed = 1e-18; break;
+        case 8: t.in.n_layers = 0; break;
+        }
+        assert_int_equal(dp_policy_in_check(&t.in, &t.err), -1);
+    }
 }
 
 static struct dp_pack *pack(struct fixture *t, struct dp_pack_rule rule)
@@ -360,6 +451,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(speed_and_memory_count),
     cmocka_unit_test(time_is_optimal),
     cmocka_unit_test(wrong_answers_are_refused),
+    cmocka_unit_test(reasons_are_printable),
+    cmocka_unit_test(another_interface_is_refused_with_both_numbers),
+    cmocka_unit_test(bad_snapshots_are_refused),
     cmocka_unit_test(packs_as_pruning_goes_on),
     cmocka_unit_test(packs_a_large_run),
     cmocka_unit_test(packs_whole_slots_towards_the_batch_host),
