@@ -21,6 +21,7 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/cpu/gemm.c \
 	kernels/cpu/parallel.c kernels/cpu/parallel.h \
 	kernels/cpu/plan.c kernels/cpu/plan.h \
+	kernels/cpu/refresh.c \
 	kernels/probe.c kernels/probe.h \
 	kernels/reference.h
 kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS) $(OPENMP_CFLAGS)

@@ -35,7 +35,7 @@ struct dp_gemm {
 };
 int dp_cpu_gemm(const struct dp_gemm *g, struct dp_err *err);
 
-/* Members of the vtable that are the same in every version (device.c, plan.c). */
+/* Members of the vtable that are the same in every version (device.c, plan.c, refresh.c). */
 int dp_cpu_open(struct dp_backend *be, int device, int threads, struct dp_err *err);
 void dp_cpu_close(struct dp_backend *be);
 int dp_cpu_alloc(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err);

@@ -68,7 +68,6 @@ static void plan_destroy(struct dp_plan *plan)
         return;
     dir_release(&plan->fwd);
     dir_release(&plan->bwd);
-    free(plan->cursor);
     free(plan);
 }
 
@@ -212,21 +211,26 @@ static int64_t entries_of(const struct dp_sparse *sp)
 
 /* The pattern of w^T in CSR: ptr [cols + 1], zeroed, is filled; returns the column indexes (the caller
  * frees), NULL when memory is exhausted. */
-static uint16_t *transpose(struct dp_plan *plan, const struct dp_sparse *sp, uint32_t *ptr)
+static uint16_t *transpose(const struct dp_sparse *sp, uint32_t *ptr)
 {
     int64_t n = entries_of(sp);
     uint16_t *row_of = calloc(n ? (size_t)n : 1, sizeof *row_of);
+    uint32_t *cursor = calloc((size_t)sp->cols, sizeof *cursor);
 
-    if (!row_of)
+    if (!row_of || !cursor) {
+        free(row_of);
+        free(cursor);
         return NULL;
+    }
     for (int64_t p = 0; p < n; p++)
         ptr[sp->col[p] + 1]++;
     for (int64_t c = 0; c < sp->cols; c++)
         ptr[c + 1] += ptr[c];
-    memcpy(plan->cursor, ptr, (size_t)sp->cols * sizeof *plan->cursor);
+    memcpy(cursor, ptr, (size_t)sp->cols * sizeof *cursor);
     for (int64_t r = 0; r < groups(sp); r++)
         for (int64_t p = sp->row_ptr[r]; p < sp->row_ptr[r + 1]; p++)
-            row_of[plan->cursor[sp->col[p]]++] = (uint16_t)r;
+            row_of[cursor[sp->col[p]]++] = (uint16_t)r;
+    free(cursor);
     return row_of;
 }
 
@@ -264,9 +268,8 @@ static int build_single(struct dp_plan *plan, const struct dp_sparse *sp, const 
     uint16_t *row_of = NULL;
     int rc = -1;
 
-    plan->cursor = plan_alloc(plan, (size_t)sp->cols, sizeof *plan->cursor);
-    if (col_ptr && plan->cursor)
-        row_of = transpose(plan, sp, col_ptr);
+    if (col_ptr)
+        row_of = transpose(sp, col_ptr);
     if (row_of && dir_build(plan, &plan->fwd, ptr, sp->col, sp->nnz, false) == 0)
         rc = dir_build(plan, &plan->bwd, col_ptr, row_of, sp->nnz, true);
     free(col_ptr);
@@ -325,53 +328,6 @@ void dp_cpu_sparse_release(struct dp_backend *be, struct dp_sparse *sp)
     (void)be;
     plan_destroy(sp->plan);
     sp->plan = NULL;
-}
-
-/* Where the next value of each column of w goes, for the rows of w that block b of w^T holds. */
-static void set_cursors(struct dp_plan *plan, int64_t b)
-{
-    const struct dp_plan_dir *d = &plan->bwd;
-
-    for (int64_t c = 0; c < d->n_chunks; c++) {
-        int64_t at = c * d->n_blocks + b;
-
-        for (uint32_t e = d->first[at]; e < d->first[at + 1]; e++)
-            plan->cursor[c * chunk_rows(d) + d->piece[e].row] = d->piece[e].start;
-    }
-}
-
-/* The pieces of w one after the other. */
-static void refresh_forward(const struct dp_plan_dir *d, const float *w)
-{
-    const struct dp_plan_piece *end = d->piece + d->first[d->n_chunks * d->n_blocks];
-    float *to = d->values;
-
-    for (const struct dp_plan_piece *e = d->piece; e < end; e++) {
-        __builtin_prefetch(w + e[DP_PLAN_SPARE].start);
-        for (uint32_t j = 0; j < e->count; j++)
-            *to++ = w[e->start + j];
-    }
-}
-
-int dp_cpu_sparse_refresh(struct dp_backend *be, struct dp_sparse *sp, const float *w, struct dp_err *err)
-{
-    struct dp_plan *plan = sp->plan;
-
-    (void)be;
-    if (!plan)
-        return dp_err_set(err, DP_EINVAL, "sparse_refresh before sparse_prepare");
-    if (dp_sparse_block(sp) > 1)
-        return 0;
-    refresh_forward(&plan->fwd, w);
-    for (int64_t b = 0; b < plan->bwd.n_blocks; b++) {
-        int64_t r0 = b * plan->bwd.block;
-        int64_t r1 = r0 + plan->bwd.block < sp->rows ? r0 + plan->bwd.block : sp->rows;
-
-        set_cursors(plan, b);
-        for (int64_t p = sp->row_ptr[r0]; p < sp->row_ptr[r1]; p++)
-            plan->bwd.values[plan->cursor[sp->col[p]]++] = w[p];
-    }
-    return 0;
 }
 
 size_t dp_cpu_sparse_bytes(struct dp_backend *be, const struct dp_sparse *sp)

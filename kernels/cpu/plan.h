@@ -6,7 +6,7 @@
  * trip counts in a row are what the branch predictor needs (twice as fast as unsorted at 90 %), and what
  * lets two pieces be done together. Larger chunks have longer runs of equal counts.
  *
- * Offsets lie in the order of the walk, and so do copies of the values, which sparse_refresh renews: the
+ * Offsets lie in the order of the walk, and so do copies of the values, which refresh.c renews: the
  * optimizer's CSR order would be read in jumps (measured: 7 % at 90 % zeros, 20 % at 50 %). The backward
  * direction is the same index of w^T. Memory: 6 bytes per nonzero and direction, 8 per piece.
  *
@@ -42,7 +42,6 @@ struct dp_plan_dir {
 
 struct dp_plan {
     struct dp_plan_dir fwd, bwd; /* bwd: of w^T, with blocks of 4 x 1 of w */
-    uint32_t *cursor;            /* [cols] room for sparse_refresh; NULL with blocks of 4 x 1 */
     size_t bytes;
 };
 

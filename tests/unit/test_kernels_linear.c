@@ -258,6 +258,17 @@ static void check_orders(struct dp_backend *be, struct dp_backend *threads, cons
     }
 }
 
+/* Other values and then the old ones again. */
+static void refresh_anew(struct dp_backend *be, struct expected *e)
+{
+    float *other = calloc((size_t)e->pattern.sp.nnz + 1, sizeof *other);
+
+    assert_non_null(other);
+    assert_int_equal(be->ops->sparse_refresh(be, &e->pattern.sp, other, NULL), 0);
+    assert_int_equal(be->ops->sparse_refresh(be, &e->pattern.sp, e->pattern.values, NULL), 0);
+    free(other);
+}
+
 /* threads: the same version with N_THREADS threads. */
 static void check_version(struct dp_backend *be, struct dp_backend *threads, struct expected *e, bool sparse,
                           const char *what)
@@ -275,6 +286,8 @@ static void check_version(struct dp_backend *be, struct dp_backend *threads, str
     r[0] = run_ops(be, e, sparse, 0, rows);
     check_result(&r[0], e, sparse, what);
     r[1] = run_ops(be, e, sparse, 5, rows);
+    if (sparse)
+        refresh_anew(threads, e);
     r[2] = run_ops(threads, e, sparse, 0, rows);
     for (int i = 1; i < 3; i++) {
         check_same_results(&r[0], &r[i], what);
