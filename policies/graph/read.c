@@ -2,11 +2,11 @@
  * whose first line then has to look like one. */
 #include "policies/graph/read.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/slurp.h"
 
 int dp_graph_take_time(double value, double unit_ns, const char *what, uint64_t *out, struct dp_err *err)
 {
@@ -59,43 +59,16 @@ int dp_graph_parse(const char *name, const char *text, size_t bytes, struct dp_g
     return rc;
 }
 
-/* The whole of a file. returns: 0, or -1 with *out to be freed all the same. */
-static int slurp(FILE *f, const char *path, char **out, size_t *bytes, struct dp_err *err)
-{
-    size_t room = 0;
-
-    *bytes = 0;
-    do {
-        char *more;
-
-        room = room ? 2 * room : 1u << 16;
-        more = realloc(*out, room);
-        if (!more)
-            return dp_err_set(err, DP_ENOMEM, "%s: out of memory", path);
-        *out = more;
-        *bytes += fread(*out + *bytes, 1, room - *bytes, f);
-    } while (*bytes == room && room <= DP_GRAPH_MAX_FILE);
-    if (ferror(f))
-        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    return 0;
-}
-
 int dp_graph_read(const char *path, struct dp_graph *g, struct dp_err *err)
 {
-    bool is_stdin = !strcmp(path, "-");
-    FILE *f = is_stdin ? stdin : fopen(path, "re");
-    const char *name = is_stdin ? "stdin" : path;
-    char *text = NULL;
+    char *text;
     size_t bytes;
-    int rc = -1;
+    int rc;
 
     dp_graph_init(g, DP_GRAPH_PROFILE);
-    if (!f)
-        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    if (slurp(f, name, &text, &bytes, err) == 0)
-        rc = dp_graph_parse(name, text, bytes, g, err);
+    if (dp_slurp(path, DP_GRAPH_MAX_FILE, &text, &bytes, err) < 0)
+        return -1;
+    rc = dp_graph_parse(strcmp(path, "-") ? path : "stdin", text, bytes, g, err);
     free(text);
-    if (!is_stdin)
-        fclose(f);
     return rc;
 }

@@ -1,60 +1,16 @@
 /* See read.h. The first line tells the formats apart: a trace begins with {"trace": 1, ...}. */
 #include "policies/sim/read.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "common/slurp.h"
 
 struct text {
     char *data; /* NUL behind the last byte */
     size_t bytes;
 };
-
-static int read_all(int fd, struct text *out, struct dp_err *err)
-{
-    size_t cap = 65536;
-    ssize_t n;
-
-    out->bytes = 0;
-    out->data = malloc(cap + 1);
-    while (out->data) {
-        if (out->bytes == cap) {
-            char *more = cap < DP_SIM_MAX_FILE_BYTES ? realloc(out->data, 2 * cap + 1) : NULL;
-
-            if (!more)
-                return dp_err_set(err, DP_ENOMEM, "is too large; at most %u MiB are read", DP_SIM_MAX_FILE_BYTES >> 20);
-            out->data = more;
-            cap *= 2;
-        }
-        n = read(fd, out->data + out->bytes, cap - out->bytes);
-        if (n < 0)
-            return dp_err_set(err, DP_EIO, "%s", strerror(errno));
-        if (n == 0) {
-            out->data[out->bytes] = '\0';
-            return 0;
-        }
-        out->bytes += (size_t)n;
-    }
-    return dp_err_set(err, DP_ENOMEM, "out of memory");
-}
-
-/* "-" is stdin. */
-static int load(const char *path, struct text *out, struct dp_err *err)
-{
-    bool is_stdin = !strcmp(path, "-");
-    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), rc;
-
-    if (fd < 0)
-        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    rc = read_all(fd, out, err);
-    if (!is_stdin)
-        close(fd);
-    return rc < 0 ? dp_err_prefix(err, "%s", path) : 0;
-}
 
 static bool is_trace(const struct text *t)
 {
@@ -144,7 +100,7 @@ int dp_sim_read(uint32_t n, char *const path[], const struct dp_sim_override *wi
     if (!text)
         return dp_err_set(err, DP_ENOMEM, "out of memory");
     for (uint32_t i = 0; i < n && rc == 0; i++)
-        rc = load(path[i], &text[i], err);
+        rc = dp_slurp(path[i], DP_SIM_MAX_FILE_BYTES, &text[i].data, &text[i].bytes, err);
     if (rc == 0)
         rc = n ? read_texts(n, path, text, with, out, err) : dp_err_set(err, DP_EINVAL, "no file");
     if (rc == 0 && with && with->iterations)
