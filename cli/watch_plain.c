@@ -83,14 +83,15 @@ static void sleep_s(double s)
     nanosleep(&t, NULL);
 }
 
-/* Say once that nothing is heard, and once that it is again. returns: true when to give up. */
+/* Say once that nothing is heard, and once that it is again; not where the run is only now known. returns: true when to give up. */
 static bool silence(const struct dp_watch *w, char *said, size_t cap)
 {
     if (strcmp(said, w->trouble) != 0) {
         char time[16];
 
         dp_watch_time(w, time, sizeof time);
-        fprintf(stderr, "%s %s\n", time, *w->trouble ? w->trouble : "dynpiped answers again");
+        if (*w->trouble || w->before)
+            fprintf(stderr, "%s %s\n", time, *w->trouble ? w->trouble : "dynpiped answers again");
         snprintf(said, cap, "%s", w->trouble);
     }
     return w->run && w->silent_since_ns && dp_now_ns() - w->silent_since_ns > (uint64_t)GIVE_UP_S * 1000000000u;
