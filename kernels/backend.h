@@ -121,16 +121,15 @@ struct dp_embedding_bwd {
 struct dp_layernorm {
     int64_t n, c;
     float *y, *mean, *rstd;
-    const float *x, *gamma, *beta;
-    enum dp_token_order x_order, y_order; /* any two */
+    const float *x, *gamma, *beta; /* x in rows */
+    enum dp_token_order y_order;
 };
 
-/* dx = (or += when add_to_dx, for the residual path); dgamma, dbeta +=. */
+/* dx = (or += when add_to_dx, for the residual path); dgamma, dbeta +=. dx, dy and x in rows. */
 struct dp_layernorm_bwd {
     int64_t n, c;
     float *dx, *dgamma, *dbeta;
     const float *dy, *x, *gamma, *mean, *rstd;
-    enum dp_token_order dy_order, x_order, dx_order; /* any three */
     bool add_to_dx;
 };
 

@@ -54,18 +54,7 @@ static int layernorm(struct dp_backend *be, const struct test *x, float *const a
 {
     return be->ops->layernorm(be, &(struct dp_layernorm){.n = x->n, .c = C, .y = a[0], .mean = a[2],
                                                          .rstd = a[2] + x->n, .x = a[1], .gamma = a[3],
-                                                         .beta = a[3] + C, .x_order = order, .y_order = order}, err);
-}
-
-static int layernorm_bwd(struct dp_backend *be, const struct test *x, float *const a[], enum dp_token_order order,
-                         struct dp_err *err)
-{
-    return be->ops->layernorm_bwd(be, &(struct dp_layernorm_bwd){.n = x->n, .c = C, .dx = a[0], .dgamma = a[3],
-                                                                 .dbeta = a[3] + C, .dy = a[1], .x = a[2],
-                                                                 .gamma = a[3] + 2 * C, .mean = a[4],
-                                                                 .rstd = a[4] + x->n, .dy_order = order,
-                                                                 .x_order = order, .dx_order = order,
-                                                                 .add_to_dx = true}, err);
+                                                         .beta = a[3] + C, .y_order = order}, err);
 }
 
 static int run_layernorm(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
@@ -73,19 +62,17 @@ static int run_layernorm(struct dp_backend *be, const struct test *x, float *con
     return layernorm(be, x, a, DP_ROWS, err);
 }
 
-static int run_layernorm_bwd(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
-{
-    return layernorm_bwd(be, x, a, DP_ROWS, err);
-}
-
 static int run_layernorm_tiles(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
 {
     return layernorm(be, x, a, DP_TILES, err);
 }
 
-static int run_layernorm_bwd_tiles(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
+static int run_layernorm_bwd(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
 {
-    return layernorm_bwd(be, x, a, DP_TILES, err);
+    return be->ops->layernorm_bwd(be, &(struct dp_layernorm_bwd){.n = x->n, .c = C, .dx = a[0], .dgamma = a[3],
+                                                                 .dbeta = a[3] + C, .dy = a[1], .x = a[2],
+                                                                 .gamma = a[3] + 2 * C, .mean = a[4],
+                                                                 .rstd = a[4] + x->n, .add_to_dx = true}, err);
 }
 
 static int run_attention(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
@@ -137,7 +124,6 @@ static int run_sum_squares(struct dp_backend *be, const struct test *x, float *c
     {"layernorm", n, t, n * C, 4, DP_LIMIT_TRIAD, 8.0 * n * C, run_layernorm},                     \
     {"layernorm_bwd", n, t, n * C, 5, DP_LIMIT_TRIAD, 16.0 * n * C, run_layernorm_bwd},            \
     {"layernorm tiles", n, t, n * C, 4, DP_LIMIT_TRIAD, 8.0 * n * C, run_layernorm_tiles},         \
-    {"layernorm_bwd t", n, t, n * C, 5, DP_LIMIT_TRIAD, 16.0 * n * C, run_layernorm_bwd_tiles},    \
     {"attention", n, t, 3 * n * C, 3, DP_LIMIT_FMA, 2.0 * n * (t + 1) * C, run_attention},         \
     {"attention_bwd", n, t, 3 * n * C, 5, DP_LIMIT_FMA, 5.0 * n * (t + 1) * C, run_attention_bwd}, \
     {"add", n, t, n * C, 3, DP_LIMIT_TRIAD, 12.0 * n * C, run_add},                                \

@@ -2,10 +2,9 @@
  *
  * With xhat = (x - mean) rstd and g = dy gamma:
  *   dx = rstd (g - mean(g) - xhat mean(g xhat)),  dgamma += dy xhat,  dbeta += dy.
- * 64 tokens are a task, which works in the order of its output; an input in the other order is turned
- * first, while it is in the cache. In rows, channels are lanes and a few rows go together; in tiles, tokens
- * are lanes, and only dgamma and dbeta sum over lanes. What a task adds to these lies in a workspace of its
- * own until all tasks are done; then tasks add up in their order.
+ * 64 tokens are a task. In rows, channels are lanes and a few rows go together. For an output in tiles the
+ * rows are put into a tile first, while they are in the cache, and tokens are lanes. What a task adds to
+ * dgamma and dbeta lies in a workspace of its own until all tasks are done; then tasks add up in their order.
  */
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
@@ -30,22 +29,6 @@ static inline void store_at(float *p, int64_t j, int64_t c, vf v)
         vf_store(p + j, v);
     else
         vf_store_n(p + j, v, c - j);
-}
-
-/* Tokens t0 ... of x in the order `want`: x itself, or `room` (64 c floats) where it is in the other one. */
-static const float *in_order(float *room, const float *x, enum dp_token_order have, enum dp_token_order want,
-                             int64_t t0, int64_t n, int64_t c)
-{
-    int64_t rows = n - t0 < TOKENS ? n - t0 : TOKENS;
-
-    x += t0 * c; /* in either order */
-    if (have == want)
-        return x;
-    if (want == DP_TILES)
-        DP_FN(pack)(room, x, c, rows, c);
-    else
-        DP_FN(unpack)(room, c, x, rows, c);
-    return room;
 }
 
 /* out[r] = sum of row r of x, or of the squares of its differences from mean[r] where mean is not NULL. */
@@ -146,12 +129,7 @@ static inline __attribute__((always_inline)) void sum_channels(vf sum[4], const 
         sum[v] += odd[v];
 }
 
-/* VW numbers of tokens t ...; those at n and behind are 0, and not stored. */
-static inline vf load_tokens(const float *p, int64_t t, int64_t n)
-{
-    return t >= n ? (vf){0} : load_at(p, t, n);
-}
-
+/* Numbers of VW tokens t ...; those at n and behind are not stored. */
 static inline void store_tokens(float *p, int64_t t, int64_t n, vf v)
 {
     if (t < n)
@@ -196,12 +174,15 @@ static int forward_task(void *arg, int64_t task, int thread, struct dp_err *err)
     const struct forward *f = arg;
     const struct dp_layernorm *a = f->a;
     int64_t i = task * TOKENS, end = i + TOKENS < a->n ? i + TOKENS : a->n;
-    const float *x = in_order(f->room + thread * TOKENS * a->c, a->x, a->x_order, a->y_order, i, a->n, a->c);
+    const float *x = a->x + i * a->c;
 
     (void)err;
     if (a->y_order == DP_TILES) {
+        float *tile = f->room + thread * TOKENS * a->c;
+
+        DP_FN(pack)(tile, x, a->c, end - i, a->c);
         for (int64_t t = 0; t < TOKENS; t += SPAN)
-            span_forward(a, i + t, x + t, a->y + i * a->c + t);
+            span_forward(a, i + t, tile + t, a->y + i * a->c + t);
         return 0;
     }
     for (; i + ROWS <= end; i += ROWS, x += ROWS * a->c)
@@ -292,63 +273,10 @@ static inline __attribute__((always_inline)) void rows_backward(const struct dp_
         row_gradient(a, i + r, dy + r * c, x + r * c, &sum[r]);
 }
 
-/* Tokens t, t + 1, ..., t + SPAN - 1; dy, x, dx: theirs in the first channel of their tile. Padding has
- * dy = 0 and rstd = 0, and so dx = 0. */
-static void span_backward(const struct dp_layernorm_bwd *a, int64_t t, const float *dy, const float *x, float *dx,
-                          float *dgamma, float *dbeta)
-{
-    const int64_t c = a->c;
-    const float *gamma = a->gamma;
-    const bool add = a->add_to_dx;
-    vf mean[4], rstd[4], sum_g[4], sum_gx[4];
-
-    DP_UNROLL
-    for (int v = 0; v < 4; v++) {
-        mean[v] = load_tokens(a->mean, t + v * VW, a->n);
-        rstd[v] = load_tokens(a->rstd, t + v * VW, a->n);
-        sum_g[v] = sum_gx[v] = (vf){0};
-    }
-    for (int64_t ch = 0; ch < c; ch++) {
-        vf scale = vf_set1(gamma[ch]), dg = {0}, db = {0};
-
-        DP_UNROLL
-        for (int v = 0; v < 4; v++) {
-            vf d = vf_load(dy + ch * DP_TILE + v * VW);
-            vf xhat = (vf_load(x + ch * DP_TILE + v * VW) - mean[v]) * rstd[v];
-
-            sum_g[v] += d * scale;
-            sum_gx[v] += d * scale * xhat;
-            dg += d * xhat;
-            db += d;
-        }
-        dgamma[ch] += vf_sum(dg);
-        dbeta[ch] += vf_sum(db);
-    }
-    DP_UNROLL
-    for (int v = 0; v < 4; v++) { /* now the shift and the slope of row_gradient() */
-        vf share = rstd[v] * vf_set1(1.0f / (float)c);
-
-        sum_g[v] = -share * sum_g[v];
-        sum_gx[v] = -rstd[v] * (share * sum_gx[v]);
-    }
-    for (int64_t ch = 0; ch < c; ch++, x += DP_TILE, dy += DP_TILE, dx += DP_TILE) {
-        vf scale = vf_set1(gamma[ch]);
-
-        DP_UNROLL
-        for (int v = 0; v < 4; v++) {
-            vf d = rstd[v] * (vf_load(dy + v * VW) * scale) +
-                   ((vf_load(x + v * VW) - mean[v]) * sum_gx[v] + sum_g[v]);
-
-            vf_store(dx + v * VW, add ? vf_load(dx + v * VW) + d : d);
-        }
-    }
-}
-
 struct backward {
     const struct dp_layernorm_bwd *a;
     int64_t width; /* c in whole vectors */
     float *parts;  /* (tasks, 2, width): what each task adds to dgamma and dbeta */
-    float *room;   /* (threads, 2, 64, c) */
 };
 
 static int backward_task(void *arg, int64_t task, int thread, struct dp_err *err)
@@ -357,17 +285,11 @@ static int backward_task(void *arg, int64_t task, int thread, struct dp_err *err
     const struct dp_layernorm_bwd *a = f->a;
     float *dgamma = f->parts + task * 2 * f->width, *dbeta = dgamma + f->width;
     int64_t i = task * TOKENS, end = i + TOKENS < a->n ? i + TOKENS : a->n;
-    float *room = f->room + thread * 2 * TOKENS * a->c;
-    const float *x = in_order(room, a->x, a->x_order, a->dx_order, i, a->n, a->c);
-    const float *dy = in_order(room + TOKENS * a->c, a->dy, a->dy_order, a->dx_order, i, a->n, a->c);
+    const float *x = a->x + i * a->c, *dy = a->dy + i * a->c;
 
+    (void)thread;
     (void)err;
     memset(dgamma, 0, (size_t)(2 * f->width) * sizeof *dgamma);
-    if (a->dx_order == DP_TILES) {
-        for (int64_t t = 0; t < TOKENS; t += SPAN)
-            span_backward(a, i + t, dy + t, x + t, a->dx + i * a->c + t, dgamma, dbeta);
-        return 0;
-    }
     for (; i + ROWS_BACK <= end; i += ROWS_BACK, dy += ROWS_BACK * a->c, x += ROWS_BACK * a->c)
         rows_backward(a, i, dy, x, ROWS_BACK, dgamma, dbeta);
     for (; i < end; i++, dy += a->c, x += a->c)
@@ -392,11 +314,8 @@ int DP_FN(layernorm_bwd)(struct dp_backend *be, const struct dp_layernorm_bwd *a
     struct backward f = {.a = a, .width = (a->c + VW - 1) / VW * VW};
     int64_t n_tasks = dp_tiles(a->n);
 
-    f.room = dp_cpu_scratch(be, dp_cpu_threads(be) * 2 * TOKENS * a->c + n_tasks * 2 * f.width, err);
-    if (!f.room)
-        return -1;
-    f.parts = f.room + dp_cpu_threads(be) * 2 * TOKENS * a->c;
-    if (dp_cpu_parallel(be, n_tasks, backward_task, &f, err) < 0)
+    f.parts = dp_cpu_scratch(be, n_tasks * 2 * f.width, err);
+    if (!f.parts || dp_cpu_parallel(be, n_tasks, backward_task, &f, err) < 0)
         return -1;
     add_parts(a->dgamma, f.parts, 2 * f.width, n_tasks, a->c);
     add_parts(a->dbeta, f.parts + f.width, 2 * f.width, n_tasks, a->c);
