@@ -1,7 +1,8 @@
-/* From loads to a decision: snapshot, reference, policy and packing, verdict, log.
+/* From loads to a decision: snapshot, reference, a question to coord_think.c, verdict on its answer, log.
  *
  * Runs when every worker that holds layers has reported often enough since the last change, and again
- * with each new set of reports. All predictions come from one model (policies/sim/predict.h), so the
+ * with each new set of reports. A policy that fails or does not answer leaves the layout in force and is
+ * asked again later and later. All predictions come from one model (policies/sim/predict.h), so the
  * reference is a prediction, too: of the start layout with the loads before pruning. What it misses
  * (overheads, shared cores) it misses on both sides of the comparison.
  */
@@ -14,28 +15,15 @@
 #define DECIDE_EVERY_NS (SECOND / 2)
 #define FIXED_PAUSE_NS (SECOND / 2) /* of a hand-over, before one was measured */
 #define REFERENCE_MAX 16             /* snapshots, in a run without pruning */
-#define MANY_WORKERS 32
+#define THINK_S 30.0                 /* for packing and its predictions, besides the policy's own time */
+#define RETRY_MAX_S 300u             /* longest wait after failures of the policy */
 #define SAME_SPEED 1.4               /* closer devices count as equal: noise must not look like hardware */
-
-struct snapshot {
-    struct dp_layer_load layer[DP_MAX_LAYERS];
-    uint64_t opt[DP_MAX_LAYERS];
-    struct dp_device device[DP_MAX_WORKERS];
-    struct dp_policy_in in;
-    struct dp_pack pack;
-    struct dp_policy_out out; /* the proposal */
-};
-
-uint32_t coord_shrinks_left(const struct dp_coord *c)
-{
-    return c->job.shrinks_allowed > c->rel.shrinks_used ? c->job.shrinks_allowed - c->rel.shrinks_used : 0;
-}
 
 static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
 {
     if (c->limits.mode == DP_MODE_OFF || !c->has_layout || c->failed[0] || c->is_completed || c->stall.is_stalled)
         return false;
-    if (now_ns < c->next_decision_ns || !coord_migrate_is_idle(c))
+    if (c->question || now_ns < c->next_decision_ns || !coord_migrate_is_idle(c))
         return false;
     for (uint32_t r = 0; r < c->n_workers; r++)
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_known))
@@ -43,7 +31,7 @@ static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
     return coord_loads_ready(c);
 }
 
-static void fill(const struct dp_coord *c, struct snapshot *s)
+static void fill(const struct dp_coord *c, struct coord_question *s)
 {
     for (uint32_t d = 0; d < c->n_workers; d++) {
         const struct coord_worker *w = &c->worker[d];
@@ -131,7 +119,7 @@ static void measure_speeds(struct dp_coord *c)
 }
 
 /* Follows the run until pruning begins (first reports are slow), then stays. */
-static void take_reference(struct dp_coord *c, struct snapshot *s)
+static void take_reference(struct dp_coord *c, struct coord_question *s)
 {
     bool is_early = !c->is_pruned && (c->prune_end ? c->step < c->prune_begin : c->n_reference < REFERENCE_MAX);
     uint64_t ns;
@@ -171,99 +159,6 @@ static uint32_t slots_in_use(const struct dp_coord *c)
     return n;
 }
 
-/* Slots that packing is predicted to free at a sparsity to come; none when it cannot be told. */
-static uint32_t free_at(const struct dp_coord *c, const struct snapshot *s, const struct dp_pack_rule *rule,
-                        uint32_t slots_now, double sparsity)
-{
-    struct snapshot *f = calloc(1, sizeof *f);
-    uint32_t n = 0;
-
-    if (!f)
-        return 0;
-    f->in = s->in;
-    dp_loads_at_sparsity(s->layer, s->opt, dp_prune_slope(&c->trend), c->n_layers, sparsity, f->layer, f->opt);
-    f->in.layer = f->layer;
-    f->in.layer_opt_ns = f->opt;
-    if (dp_pack_choose(c->policy, NULL, &f->in, rule, &f->pack, NULL) == 0 && f->pack.slots < slots_now)
-        n = slots_now - f->pack.slots;
-    free(f);
-    return n;
-}
-
-/* Steps at which more may be free, and how much: the end of pruning first, and when that is no more
- * than now, nothing else. A prediction for many workers takes long: those look at few steps. */
-static void look_ahead(const struct dp_coord *c, const struct snapshot *s, const struct dp_pack_rule *rule,
-                       uint32_t slots_now, struct dp_release_when_in *in)
-{
-    uint32_t n = c->n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER;
-    double sparsity = dp_prune_sparsity(s->layer, c->n_layers);
-
-    if (in->step >= c->prune_end || !(c->final_sparsity > 0.0))
-        return;
-    for (uint32_t i = n; i > 0; i--) {
-        struct dp_release_later *k = &in->later[in->n_later];
-
-        k->step = in->step + ((c->prune_end - in->step) * i + n - 1) / n;
-        k->free = free_at(c, s, rule, slots_now,
-                          dp_prune_sparsity_at(k->step, in->step, c->prune_begin, c->prune_end, sparsity,
-                                               c->final_sparsity));
-        if (k->free <= in->free_now)
-            return; /* nor does an earlier step free more */
-        in->n_later++;
-    }
-}
-
-/* May slots be freed now? Fills in the reason either way. */
-static bool may_release(const struct dp_coord *c, const struct snapshot *s, const struct dp_pack_rule *rule,
-                        struct coord_decision *d)
-{
-    struct dp_release_when_in in = {.shrinks_left = coord_shrinks_left(c), .step = c->step,
-                                    .step_s = (double)coord_recent_step_ns(c) / 1e9,
-                                    .steps_total = c->steps_total};
-    struct dp_release_when_out out;
-
-    in.free_now = s->pack.slots < d->slots_now ? d->slots_now - s->pack.slots : 0;
-    if (in.free_now && in.shrinks_left == 1)
-        look_ahead(c, s, rule, d->slots_now, &in);
-    dp_release_when(&in, &out);
-    snprintf(d->release_reason, sizeof d->release_reason, "%s", out.reason);
-    return out.now;
-}
-
-static void leave_slots(const struct dp_coord *c, struct snapshot *s)
-{
-    for (uint32_t r = 0; r < c->n_workers; r++)
-        if (!s->pack.keep_slot[c->worker[r].slot])
-            s->out.layout.gone[r] = 1;
-}
-
-/* The layout to move to, packed where slots may be given back, else the fastest one. */
-static int propose(struct dp_coord *c, struct snapshot *s, struct coord_decision *d, struct dp_err *err)
-{
-    struct dp_pack_rule rule = {(enum dp_reference)c->limits.reference, c->reference_ns,
-                                c->limits.max_slowdown, c->limits.min_devices};
-    struct dp_pack_rule fastest = {.reference = DP_REF_START};
-    bool may_free = c->limits.mode == DP_MODE_RELEASE || c->limits.mode == DP_MODE_OBSERVE;
-
-    d->slots_after = d->slots_now;
-    if (may_free && dp_pack_choose(c->policy, NULL, &s->in, &rule, &s->pack, err) == 0) {
-        d->limit_ns = s->pack.limit_ns;
-        d->fastest_ns = s->pack.fastest_ns;
-        snprintf(d->pack_reason, sizeof d->pack_reason, "%s", s->pack.reason);
-        if (may_release(c, s, &rule, d)) {
-            s->out = s->pack.best;
-            d->slots_after = s->pack.slots;
-            leave_slots(c, s);
-            return 0;
-        }
-    }
-    if (dp_pack_choose(c->policy, NULL, &s->in, &fastest, &s->pack, err) < 0)
-        return -1;
-    d->fastest_ns = s->pack.fastest_ns;
-    s->out = s->pack.best;
-    return 0;
-}
-
 static double imbalance_now(const struct dp_coord *c)
 {
     double min = 0.0, max = 0.0, sum = 0.0;
@@ -300,9 +195,10 @@ static uint64_t cooldown_left_ns(const struct dp_coord *c, uint64_t now_ns)
     return c->n_handovers && since < cooldown ? cooldown - since : 0;
 }
 
-static void weigh(struct dp_coord *c, uint64_t now_ns, struct snapshot *s, struct coord_decision *d)
+static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_question *q, const struct dp_policy_out *out,
+                  struct coord_decision *d)
 {
-    struct dp_decide_in in = {.current_ns = d->current_ns, .proposed_ns = s->out.iteration_ns,
+    struct dp_decide_in in = {.current_ns = d->current_ns, .proposed_ns = out->iteration_ns,
                               .limit_ns = d->limit_ns, .slots_now = d->slots_now,
                               .slots_after = d->slots_after,
                               .link_bytes_per_s = c->limits.link_bytes_per_s,
@@ -311,14 +207,14 @@ static void weigh(struct dp_coord *c, uint64_t now_ns, struct snapshot *s, struc
                               .hysteresis = c->limits.hysteresis,
                               .cooldown_left_ns = cooldown_left_ns(c, now_ns)};
 
-    in.moved_layers = dp_moved_layers(&s->in, &s->out.layout, &in.moved_bytes);
+    in.moved_layers = dp_moved_layers(&q->in, &out->layout, &in.moved_bytes);
     dp_decide(&in, &d->out);
     d->proposed_ns = in.proposed_ns;
     d->moved_layers = in.moved_layers;
     d->moved_bytes = in.moved_bytes;
-    d->devices_after = dp_layout_active(&s->out.layout);
-    snprintf(d->policy_reason, sizeof d->policy_reason, "%s", s->out.reason);
-    dp_layout_format(&s->out.layout, d->layout, sizeof d->layout);
+    d->devices_after = dp_layout_active(&out->layout);
+    snprintf(d->policy_reason, sizeof d->policy_reason, "%s", out->reason);
+    dp_layout_format(&out->layout, d->layout, sizeof d->layout);
 }
 
 /* Two answers "stay" for the same reason are one line in the log, with the newest numbers. */
@@ -346,7 +242,7 @@ static void log_decision(struct dp_coord *c, const struct coord_decision *d)
     c->decision[c->n_decisions++ % COORD_DECISIONS] = *d;
 }
 
-static void apply(struct dp_coord *c, uint64_t now_ns, const struct snapshot *s, struct coord_decision *d)
+static void apply(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, struct coord_decision *d)
 {
     struct dp_err err;
     size_t n = strlen(d->out.reason);
@@ -357,50 +253,135 @@ static void apply(struct dp_coord *c, uint64_t now_ns, const struct snapshot *s,
         snprintf(d->out.reason + n, sizeof d->out.reason - n, " [observed only]");
     else if (c->is_paused)
         snprintf(d->out.reason + n, sizeof d->out.reason - n, " [paused]");
-    else if (coord_migrate_begin(c, now_ns, &s->out.layout, d->out.reason, &err) < 0)
+    else if (coord_migrate_begin(c, now_ns, next, d->out.reason, &err) < 0)
         snprintf(d->out.reason + n, sizeof d->out.reason - n, " [not done: %.100s]", err.text);
     else
         d->is_applied = true;
 }
 
-static void decide(struct dp_coord *c, uint64_t now_ns, struct snapshot *s)
+static void stay(struct dp_coord *c, struct coord_decision *d, const char *why)
 {
-    struct coord_decision d = {.first_ns = now_ns, .last_ns = now_ns, .step = c->step, .count = 1};
+    snprintf(d->out.reason, sizeof d->out.reason, "stay: %.240s", why);
+    log_decision(c, d);
+}
+
+/* Asked again after 1, 2, 4 ... s, so that a policy that hangs does not keep a core busy. */
+static void policy_failed(struct dp_coord *c, uint64_t now_ns, struct coord_decision *d, const char *why)
+{
+    uint64_t wait_s = c->n_policy_failures < 9 ? 1ull << c->n_policy_failures : RETRY_MAX_S;
+
+    c->next_decision_ns = now_ns + (wait_s < RETRY_MAX_S ? wait_s : RETRY_MAX_S) * SECOND;
+    if (!c->n_policy_failures++)
+        coord_note(c, now_ns, "the layout stays, no decision: %.200s", why);
+    stay(c, d, why);
+}
+
+/* Is what was asked about still so? */
+static bool still_holds(const struct dp_coord *c, const struct coord_question *q)
+{
+    if (c->is_over || !c->has_layout || c->failed[0] || c->is_completed || c->stall.is_stalled)
+        return false;
+    if (c->step_id != q->step_id || c->layout.epoch != q->epoch || !coord_migrate_is_idle(c))
+        return false;
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (!c->layout.gone[r] && !coord_is_live(c, r))
+            return false;
+    return true;
+}
+
+/* A proposal: it passed dp_policy_run() in the child, and is looked at again before anybody moves. */
+static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question *q, struct coord_thought *t)
+{
+    struct coord_decision *d = &q->d;
     struct dp_err err;
 
-    fill(c, s);
-    if (dp_policy_in_check(&s->in, &err) < 0) {
-        snprintf(d.out.reason, sizeof d.out.reason, "stay: %.240s", err.text);
-        log_decision(c, &d);
+    if (dp_layout_check(&t->out.layout, &err) < 0 || t->out.layout.epoch != q->epoch ||
+        t->out.layout.n_workers != c->n_workers || t->out.layout.n_layers != c->n_layers) {
+        policy_failed(c, now_ns, d, "the proposal is no layout of this run");
         return;
     }
-    take_reference(c, s);
-    dp_prune_learn(&c->trend, s->layer, c->n_layers);
-    d.slots_now = slots_in_use(c);
-    d.imbalance = imbalance_now(c);
-    if (dp_sim_layout(&s->in, &c->layout, NULL, &d.current_ns, &err) < 0 || propose(c, s, &d, &err) < 0) {
-        snprintf(d.out.reason, sizeof d.out.reason, "stay: %.240s", err.text);
-        log_decision(c, &d);
-        return;
+    if (c->n_policy_failures)
+        coord_note(c, now_ns, "policy %s answers again", c->policy->name);
+    c->n_policy_failures = 0;
+    d->limit_ns = t->limit_ns;
+    d->fastest_ns = t->fastest_ns;
+    d->slots_after = t->slots_after;
+    memcpy(d->pack_reason, t->pack_reason, sizeof d->pack_reason);
+    memcpy(d->release_reason, t->release_reason, sizeof d->release_reason);
+    weigh(c, now_ns, q, &t->out, d);
+    apply(c, now_ns, &t->out.layout, d);
+    log_decision(c, d);
+}
+
+void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct coord_question *q = c->question;
+    struct coord_thought t;
+    char text[256];
+
+    c->question = NULL;
+    if (q && still_holds(c, q)) {
+        q->d.last_ns = now_ns;
+        if (!result || bytes != sizeof t) {
+            snprintf(text, sizeof text, "policy %s: %.160s", c->policy->name, result ? "answer of a wrong size" : why);
+            policy_failed(c, now_ns, &q->d, text);
+        } else {
+            memcpy(&t, result, sizeof t);
+            if (t.rc == 0)
+                conclude(c, now_ns, q, &t);
+            else if (dp_policy_is_broken(&(struct dp_err){.code = t.code}))
+                policy_failed(c, now_ns, &q->d, t.why);
+            else
+                stay(c, &q->d, t.why);
+        }
     }
-    c->predicted_ns = d.current_ns;
-    weigh(c, now_ns, s, &d);
-    apply(c, now_ns, s, &d);
-    log_decision(c, &d);
+    free(q);
+}
+
+/* Takes the snapshot and asks. returns -1 when the question is answered already. */
+static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
+{
+    struct coord_decision *d = &q->d;
+    struct dp_err err;
+
+    *d = (struct coord_decision){.first_ns = now_ns, .last_ns = now_ns, .step = c->step, .count = 1};
+    fill(c, q);
+    if (dp_policy_in_check(&q->in, &err) < 0) {
+        stay(c, d, err.text);
+        return -1;
+    }
+    take_reference(c, q);
+    dp_prune_learn(&c->trend, q->layer, c->n_layers);
+    d->slots_now = slots_in_use(c);
+    d->imbalance = imbalance_now(c);
+    if (dp_sim_layout(&q->in, &c->layout, NULL, &d->current_ns, &err) < 0) {
+        stay(c, d, err.text);
+        return -1;
+    }
+    c->predicted_ns = d->current_ns;
+    q->epoch = c->layout.epoch;
+    q->step_id = c->step_id;
+    c->question = q;
+    if (c->ops.think(c->arg, THINK_S + (c->site ? c->site->timeout_s : 0.0), &err) < 0) {
+        c->question = NULL;
+        stay(c, d, err.text);
+        return -1;
+    }
+    return 0;
 }
 
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns)
 {
-    struct snapshot *s;
+    struct coord_question *q;
 
     if (!is_wanted(c, now_ns))
         return;
-    s = calloc(1, sizeof *s);
-    if (!s)
+    q = calloc(1, sizeof *q);
+    if (!q)
         return; /* no decision is a decision to stay */
     c->next_decision_ns = now_ns + DECIDE_EVERY_NS * (1 + c->n_workers / 64); /* large runs: a second of CPU */
     for (uint32_t r = 0; r < c->n_workers; r++)
         c->worker[r].is_fresh = false;
-    decide(c, now_ns, s);
-    free(s);
+    if (ask(c, now_ns, q) < 0)
+        free(q);
 }

@@ -3,7 +3,8 @@
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
  * coord_member.c  who is in the run: HELLO, GOODBYE, lost workers, events
  * coord_report.c  measured loads, checked
- * coord_decide.c  snapshot, policy, packing, decision log
+ * coord_decide.c  snapshot, reference, verdict, decision log
+ * coord_think.c   policy and packing, in a child process
  * coord_migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
  * coord_release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * coord_stall.c   silence: who does not answer
@@ -14,6 +15,7 @@
 #define DP_DAEMON_COORD_INTERNAL_H
 
 #include "daemon/coordinator.h"
+#include "daemon/site_policy.h"
 #include "policies/decide.h"
 #include "policies/pack.h"
 #include "policies/pruning.h"
@@ -130,6 +132,29 @@ struct coord_decision {
     char policy_reason[256], pack_reason[256], release_reason[256], layout[256];
 };
 
+/* A snapshot of the run, and the decision that it is for: from coord_decide_tick() until the answer. */
+struct coord_question {
+    struct dp_layer_load layer[DP_MAX_LAYERS];
+    uint64_t opt[DP_MAX_LAYERS];
+    struct dp_device device[DP_MAX_WORKERS];
+    struct dp_policy_in in;
+    struct coord_decision d;
+    uint64_t epoch; /* of the layout then */
+    uint32_t step_id;
+};
+
+/* The answer: a child's bytes. */
+struct coord_thought {
+    int32_t rc; /* -1: no proposal, err says why */
+    enum dp_errcode code;
+    char why[256];
+    uint32_t slots_after;
+    uint64_t limit_ns, fastest_ns;
+    char pack_reason[256], release_reason[256];
+    struct dp_policy_out out; /* the proposal; gone[] of its layout: who leaves */
+};
+_Static_assert(sizeof(struct coord_thought) <= DP_THOUGHT_MAX, "a thought fits into its buffer");
+
 struct coord_sample {
     uint64_t step, t_ns;
     double loss, sparsity, tokens_per_s;
@@ -162,6 +187,9 @@ struct dp_coord {
     struct dp_coord_ops ops;
     void *arg;
     const struct dp_policy *policy;
+    struct dp_site_policy *site;      /* NULL: the policy is built in */
+    struct coord_question *question;  /* being thought about, NULL: none */
+    uint32_t n_policy_failures;       /* in a row */
 
     uint32_t incarnation;
     bool is_begun, is_over, is_paused, has_journalled_nodes;
@@ -245,6 +273,8 @@ void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- coord_decide.c --- */
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_think.c --- */
 uint32_t coord_shrinks_left(const struct dp_coord *c);
 
 /* --- coord_migrate.c --- */

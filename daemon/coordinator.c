@@ -35,13 +35,18 @@ static void set_slots(struct dp_coord *c)
 struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_run_limits *limits,
                                  const struct dp_coord_ops *ops, void *arg, struct dp_err *err)
 {
-    const struct dp_policy *policy = dp_policy_find(limits->policy, err);
+    const struct dp_policy *policy = NULL;
     struct dp_coord *c;
 
-    if (!policy || check_job(job, err) < 0)
+    if (!limits->policy_file[0])
+        policy = dp_policy_find(limits->policy, err);
+    if ((!policy && !limits->policy_file[0]) || check_job(job, err) < 0)
         return NULL;
     c = calloc(1, sizeof *c);
-    if (!c) {
+    if (c && !policy)
+        c->site = calloc(1, sizeof *c->site);
+    if (!c || (!policy && !c->site)) {
+        free(c);
         dp_err_set(err, DP_ENOMEM, "coordinator of job %u: out of memory", job->job_id);
         return NULL;
     }
@@ -49,7 +54,10 @@ struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_
     c->limits = *limits;
     c->ops = *ops;
     c->arg = arg;
-    c->policy = policy;
+    if (c->site)
+        dp_site_policy_init(c->site, limits->policy, limits->policy_file, limits->policy_arguments,
+                            limits->policy_timeout_s);
+    c->policy = c->site ? &c->site->policy : policy;
     c->loss = c->eval_loss = NAN;
     c->sample_every = 1;
     set_slots(c);
@@ -58,6 +66,10 @@ struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_
 
 void dp_coord_destroy(struct dp_coord *c)
 {
+    if (!c)
+        return;
+    free(c->question);
+    free(c->site);
     free(c);
 }
 

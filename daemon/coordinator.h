@@ -42,6 +42,9 @@ struct dp_run_limits {
     uint32_t min_devices;
     double max_slowdown; /* percent */
     char policy[64];
+    char policy_file[256];      /* of a site policy, empty: built in */
+    char policy_arguments[256]; /* of a site policy */
+    double policy_timeout_s;    /* for all answers of a site policy to one decision */
     double hysteresis;        /* percent of predicted iteration time that a move must gain */
     double cooldown_s;        /* least time between two hand-overs */
     uint32_t warmup_reports;  /* reports per worker before the first decision and after each change */
@@ -83,6 +86,10 @@ struct dp_coord_ops {
     void (*shrink)(void *arg, const uint8_t keep[DP_MAX_SLOTS]);
     /* Read the job from Slurm: answered by dp_coord_job_read(). */
     void (*read_job)(void *arg);
+    /* Work out a decision without blocking: dp_coord_think() in a child process that is killed after
+     * deadline_s. Answered exactly once by dp_coord_thought(), not from within this call; not asked again
+     * before. returns -1 when no child could be made. */
+    int (*think)(void *arg, double deadline_s, struct dp_err *err);
 };
 
 struct dp_coord;
@@ -112,6 +119,12 @@ void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, c
 void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
 /* job NULL: Slurm could not be read (text says why). */
 void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text);
+/* In the child: ask the policy, pack, predict. May block, changes nothing in *c.
+ * result: room for DP_THOUGHT_MAX bytes. returns how many were written. */
+#define DP_THOUGHT_MAX 8192u
+size_t dp_coord_think(const struct dp_coord *c, uint8_t *result);
+/* What the child left; result NULL: it died or ran past its deadline, why says which. */
+void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why);
 /* Called about every 100 ms: timeouts, resends, the policy. */
 void dp_coord_tick(struct dp_coord *c, uint64_t now_ns);
 /* Slurm says that the job is over (or its last step ended): no more retries; journals END. */

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "common/conf.h"
+#include "daemon/trusted_file.h"
+#include "policies/policy.h"
 
 #define AT(member) offsetof(struct dp_config, member), sizeof ((struct dp_config *)0)->member
 #define RUN_AT(member) offsetof(struct dp_config, run.member), sizeof ((struct dp_config *)0)->run.member
@@ -84,16 +86,20 @@ static const struct dp_conf_key keys[] = {
      "latency of a message between two workers, microseconds"},
     {"run", "link_gbytes_per_s", DP_CONF_FLOAT, RUN_AT(link_gbytes_per_s), 0.001, 10000, "1", NULL,
      "bandwidth between two workers, 1e9 bytes per second"},
+    {"run", "policy_timeout_s", DP_CONF_FLOAT, RUN_AT(policy_timeout_s), 0.01, 600, "10", NULL,
+     "time for a site policy to answer all questions of one decision, seconds"},
     {NULL, NULL, DP_CONF_INT, 0, 0, 0, 0, NULL, NULL, NULL},
 };
 
-static const char *const extra_sections[] = {"partitions", "nodes", NULL};
+static const char *const extra_sections[] = {"partitions", "nodes", "site_policies", NULL};
 
 void dp_config_print(FILE *out)
 {
     dp_conf_print(keys, out);
     fputs("\n# Other values of section run for some partitions, each key as above:\n"
           "# partitions = ( { name = \"debug\"; max_mode = \"observe\"; }, { name = \"gpu\"; cooldown_s = 60.0; } );\n"
+          "\n# Policies of this site, shared objects (doc/policies.md); policies above says who of them may be asked for:\n"
+          "# site_policies = ( { name = \"headroom\"; file = \"/usr/lib/dynpipe/headroom.so\"; arguments = \"free=10\"; } );\n"
           "\n# Where the daemons of nodes listen, where not at <name>:<port>:\n"
           "# nodes = ( { name = \"n1\"; address = \"127.0.0.1\"; port = 6831; } );\n",
           out);
@@ -184,6 +190,48 @@ static int read_partition(struct dp_config *c, const char *path, config_setting_
     return rc;
 }
 
+static bool is_policy_name(const char *name)
+{
+    return name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-")] == '\0';
+}
+
+static const struct dp_site_policy_conf *find_site_policy(const struct dp_config *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_site_policies; i++)
+        if (!strcmp(c->site_policy[i].name, name))
+            return &c->site_policy[i];
+    return NULL;
+}
+
+static int read_site_policy(struct dp_config *c, const char *path, config_setting_t *group, struct dp_err *err)
+{
+    struct dp_site_policy_conf *p = &c->site_policy[c->n_site_policies];
+    struct dp_err why;
+
+    if (c->n_site_policies == DP_MAX_SITE_POLICIES)
+        return bad_entry(path, group, err, "more than %d site policies", DP_MAX_SITE_POLICIES);
+    if (!config_setting_is_group(group))
+        return bad_entry(path, group, err, "site_policies: expected { name = ...; file = ...; }");
+    if (take_text(path, group, "name", p->name, sizeof p->name, err) < 0 ||
+        take_text(path, group, "file", p->file, sizeof p->file, err) < 0)
+        return -1;
+    if (config_setting_get_member(group, "arguments") &&
+        take_text(path, group, "arguments", p->arguments, sizeof p->arguments, err) < 0)
+        return -1;
+    if (config_setting_length(group) > 0)
+        return bad_entry(path, config_setting_get_elem(group, 0), err,
+                         "unknown key %s in site_policies, known are name, file, arguments",
+                         config_setting_name(config_setting_get_elem(group, 0)));
+    if (!is_policy_name(p->name))
+        return bad_entry(path, group, err, "'%s' is no name of a policy, allowed are 1 to 63 of a-z 0-9 _ -", p->name);
+    if (dp_policy_find(p->name, NULL) || find_site_policy(c, p->name))
+        return bad_entry(path, group, err, "there is a policy %s already", p->name);
+    if (dp_trusted_file_check(p->file, &why) < 0)
+        return bad_entry(path, group, err, "policy %s: %.200s", p->name, why.text);
+    c->n_site_policies++;
+    return 0;
+}
+
 static int read_node(struct dp_config *c, const char *path, config_setting_t *group, struct dp_err *err)
 {
     struct dp_node_entry *n = &c->node[c->n_nodes];
@@ -240,14 +288,46 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
-static int check_run(const char *path, const char *where, const struct dp_run_conf *r, struct dp_err *err)
+/* Every name of the list is a policy that there is. */
+static int check_policies(const struct dp_config *c, const char *path, const char *where, const char *list,
+                          struct dp_err *err)
 {
+    char name[64];
+
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, ",");
+        struct dp_err why;
+
+        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 0, p);
+        if (!find_site_policy(c, name) && !dp_policy_find(name, &why))
+            return dp_err_set(err, DP_EINVAL, "%s:0: %s: policies \"%s\": %s, or what site_policies names", path,
+                              where, list, why.text);
+        p += n + (p[n] == ',');
+    }
+    return 0;
+}
+
+static int check_run(const struct dp_config *c, const char *path, const char *where, const struct dp_run_conf *r,
+                     struct dp_err *err)
+{
+    if (check_policies(c, path, where, r->policies, err) < 0)
+        return -1;
     if (!is_listed(r->policies, r->policy))
         return dp_err_set(err, DP_EINVAL, "%s:0: %s: policy \"%s\" is not one of policies \"%s\"", path, where,
                           r->policy, r->policies);
     if (r->default_slowdown > r->max_slowdown)
         return dp_err_set(err, DP_EINVAL, "%s:0: %s: default_slowdown %g is above max_slowdown %g", path, where,
                           r->default_slowdown, r->max_slowdown);
+    return 0;
+}
+
+static int check_runs(const struct dp_config *c, const char *path, struct dp_err *err)
+{
+    if (check_run(c, path, "run", &c->run, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i < c->n_partitions; i++)
+        if (check_run(c, path, c->partition[i].name, &c->partition[i].run, err) < 0)
+            return -1;
     return 0;
 }
 
@@ -259,12 +339,12 @@ static int read_lists(struct dp_config *c, const char *path, struct dp_err *err)
     config_init(&file);
     rc = dp_conf_parse(path, (struct config_t *)&file, err);
     if (rc == 0)
+        rc = read_list(c, path, &file, "site_policies", read_site_policy, err);
+    if (rc == 0)
         rc = read_list(c, path, &file, "partitions", read_partition, err);
     if (rc == 0)
         rc = read_list(c, path, &file, "nodes", read_node, err);
     config_destroy(&file);
-    for (uint32_t i = 0; rc == 0 && i < c->n_partitions; i++)
-        rc = check_run(path, c->partition[i].name, &c->partition[i].run, err);
     return rc;
 }
 
@@ -277,8 +357,7 @@ struct dp_config *dp_config_load(const char *path, const char *node, struct dp_e
         return NULL;
     }
     if ((path && check_owner(path, err) < 0) || dp_conf_load(path, keys, extra_sections, c, err) < 0 ||
-        check_run(path ? path : "default", "run", &c->run, err) < 0 ||
-        (path && read_lists(c, path, err) < 0) ||
+        (path && read_lists(c, path, err) < 0) || check_runs(c, path ? path : "default", err) < 0 ||
         expand(c->socket, sizeof c->socket, node, "socket", err) < 0 ||
         expand(c->state_dir, sizeof c->state_dir, node, "state_dir", err) < 0 ||
         expand(c->pidfile, sizeof c->pidfile, node, "pidfile", err) < 0) {
@@ -350,12 +429,14 @@ static void limits_of(const struct dp_run_conf *r, struct dp_run_limits *out)
     out->confirm_s = r->confirm_s;
     out->link_latency_s = r->link_latency_us * 1e-6;
     out->link_bytes_per_s = r->link_gbytes_per_s * 1e9;
+    out->policy_timeout_s = r->policy_timeout_s;
 }
 
 void dp_config_limits(const struct dp_config *c, const char *partition, const struct dp_msg_step_start *asked,
                       struct dp_run_limits *out, char note[256])
 {
     const struct dp_run_conf *r = run_of(c, partition);
+    const struct dp_site_policy_conf *site;
     uint32_t set = asked->options_set;
 
     note[0] = '\0';
@@ -373,6 +454,11 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
     else if (set & DP_OPT_POLICY)
         snprintf(note, 256, "policy %.40s is not allowed here (%.80s), using %.40s", asked->policy,
                  r->policies, r->policy);
+    site = find_site_policy(c, out->policy);
+    if (site) {
+        memcpy(out->policy_file, site->file, sizeof out->policy_file);
+        memcpy(out->policy_arguments, site->arguments, sizeof out->policy_arguments);
+    }
     if (set & DP_OPT_MIN_GPUS && asked->min_gpus > out->min_devices)
         out->min_devices = asked->min_gpus;
     if (set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown >= 0 && asked->max_slowdown <= r->max_slowdown)

@@ -1,8 +1,9 @@
 /* The daemon's configuration: etc/dynpipe.conf.
  *
  * Sections `daemon` and `run` are tables of keys; `partitions` overrides keys of `run` for one
- * partition of Slurm; `nodes` says where the daemons of nodes listen, for sites where the node's name
- * and the common port do not (several slurmd on one machine).
+ * partition of Slurm; `site_policies` names shared objects with policies; `nodes` says where the
+ * daemons of nodes listen, for sites where the node's name and the common port do not (several slurmd
+ * on one machine).
  */
 #ifndef DP_DAEMON_CONFIG_H
 #define DP_DAEMON_CONFIG_H
@@ -17,6 +18,7 @@
 
 #define DP_MAX_PARTITIONS 64
 #define DP_MAX_NODE_ENTRIES 512
+#define DP_MAX_SITE_POLICIES 16
 
 /* What runs may do: section `run`, and its overrides per partition. */
 struct dp_run_conf {
@@ -25,12 +27,16 @@ struct dp_run_conf {
     int64_t min_devices, warmup_reports;
     double max_slowdown, default_slowdown, hysteresis, cooldown_s;
     double vote_timeout_s, stall_s, gone_timeout_s, grace_s, confirm_s;
-    double link_latency_us, link_gbytes_per_s;
+    double link_latency_us, link_gbytes_per_s, policy_timeout_s;
 };
 
 struct dp_partition_conf {
     char name[64];
     struct dp_run_conf run;
+};
+
+struct dp_site_policy_conf {
+    char name[64], file[256], arguments[256];
 };
 
 struct dp_node_entry {
@@ -45,13 +51,15 @@ struct dp_config {
     bool slurm;
     double history_hours, poll_s;
     struct dp_run_conf run;
-    uint32_t n_partitions, n_nodes;
+    uint32_t n_partitions, n_nodes, n_site_policies;
+    struct dp_site_policy_conf site_policy[DP_MAX_SITE_POLICIES];
     struct dp_partition_conf partition[DP_MAX_PARTITIONS];
     struct dp_node_entry node[DP_MAX_NODE_ENTRIES];
 };
 
 /* Read path (NULL: defaults only) for the daemon of `node`: every %n in a path becomes its name.
- * The file must belong to root or the caller and be writable by nobody else. returns a new
+ * The file must belong to root or the caller and be writable by nobody else, and so must the shared
+ * objects that it names (trusted_file.h; they are not loaded here). returns a new
  * configuration, or NULL with "file:line: ..." in err. */
 struct dp_config *dp_config_load(const char *path, const char *node, struct dp_err *err);
 void dp_config_destroy(struct dp_config *c);

@@ -16,32 +16,56 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/query.c \
 	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_relay.c \
 	daemon/shrink.c daemon/shrink.h \
+	daemon/site_policy.c daemon/site_policy.h \
 	daemon/slot.c \
 	daemon/slurm_job.c daemon/slurm_job.h \
+	daemon/trusted_file.c daemon/trusted_file.h \
 	daemon/worker.c
 
 sbin_PROGRAMS += daemon/dynpiped
 daemon_dynpiped_SOURCES = daemon/main.c
 daemon_dynpiped_CPPFLAGS = $(AM_CPPFLAGS) -DDP_SYSCONFDIR='"$(sysconfdir)"'
-daemon_dynpiped_LDADD = daemon/libdpdaemon.a daemon/libdpcoord.a policies/libdppolicy.a \
+daemon_dynpiped_LDADD = daemon/libdpdaemon.a daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
 	common/libdpcommon.a $(DAEMON_LIBS)
 DAEMON_LIBS = $(LIBEVENT_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -lm
 
 check_PROGRAMS += tests/lib/daemon_probe
 tests_lib_daemon_probe_SOURCES = tests/lib/daemon_probe.c
 tests_lib_daemon_probe_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
-dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/cluster/0100-daemon.t
-TESTS += tests/integration/0050-daemon.t tests/cluster/0100-daemon.t
+dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/cluster/0100-daemon.t
+TESTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/cluster/0100-daemon.t
+
+# Site policies for the tests: the example, one that misbehaves, one of another interface.
+site_policies = tests/lib/headroom.so tests/lib/bad_policy.so tests/lib/old_policy.so
+check_PROGRAMS += $(site_policies)
+site_policy_cflags = $(AM_CFLAGS) -fPIC
+site_policy_ldflags = $(AM_LDFLAGS) -shared
+tests_lib_headroom_so_SOURCES = etc/examples/headroom.c
+tests_lib_headroom_so_CFLAGS = $(site_policy_cflags)
+tests_lib_headroom_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_headroom_so_LDADD = policies/libdynpipe-policy.a
+tests_lib_bad_policy_so_SOURCES = tests/lib/bad_policy.c
+tests_lib_bad_policy_so_CFLAGS = $(site_policy_cflags)
+tests_lib_bad_policy_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_bad_policy_so_LDADD = policies/libdynpipe-policy.a
+tests_lib_old_policy_so_SOURCES = tests/lib/bad_policy.c
+tests_lib_old_policy_so_CPPFLAGS = $(AM_CPPFLAGS) -DBAD_ABI=4711
+tests_lib_old_policy_so_CFLAGS = $(site_policy_cflags)
+tests_lib_old_policy_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_old_policy_so_LDADD = policies/libdynpipe-policy.a
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/test_session tests/unit/test_daemon_config \
-	tests/unit/test_fence
+	tests/unit/test_fence tests/unit/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_test_session_SOURCES = tests/unit/test_session.c tests/unit/unit.h
 tests_unit_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS) $(UNIT_LIBS)
 tests_unit_test_daemon_config_SOURCES = tests/unit/test_daemon_config.c tests/unit/unit.h
-tests_unit_test_daemon_config_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBCONFIG_LIBS) $(UNIT_LIBS)
+tests_unit_test_daemon_config_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
+	$(LIBCONFIG_LIBS) $(UNIT_LIBS) -lm
+tests_unit_test_site_policy_SOURCES = tests/unit/test_site_policy.c tests/unit/unit.h
+tests_unit_test_site_policy_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
 tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/unit.h
 tests_unit_test_fence_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
@@ -58,14 +82,15 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_release.c \
 	daemon/coord_report.c \
 	daemon/coord_stall.c \
+	daemon/coord_think.c \
 	daemon/coordinator.c daemon/coordinator.h
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/test_coordinator
 TESTS += tests/unit/test_coordinator
 tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c tests/unit/coord_world.c \
 	tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
-tests_unit_test_coordinator_LDADD = daemon/libdpcoord.a policies/libdppolicy.a common/libdpcommon.a \
-	$(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+tests_unit_test_coordinator_LDADD = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
+	common/libdpcommon.a $(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 endif
 # The same protocol as a model, checked by spin.
 dist_check_SCRIPTS += tests/model/handover_check.t

@@ -25,6 +25,7 @@
 #include "daemon/daemon.h"
 #include "daemon/privileged.h"
 #include "daemon/run.h"
+#include "daemon/site_policy.h"
 
 #define TICK_MS 100
 #define PRUNE_EVERY_TICKS 6000
@@ -275,6 +276,21 @@ static int go_to_background(struct dp_err *err)
     return fds[1];
 }
 
+/* Can every site policy be loaded and asked? Only before the daemon serves anybody: it may take time. A
+ * policy that fails later leaves the layouts of its runs as they are. */
+static int probe_policies(const struct dp_config *c, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < c->n_site_policies; i++) {
+        const struct dp_site_policy_conf *p = &c->site_policy[i];
+        struct dp_site_policy policy;
+
+        dp_site_policy_init(&policy, p->name, p->file, p->arguments, c->run.policy_timeout_s);
+        if (dp_site_policy_probe(&policy, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static void say_ready(int fd)
 {
     int null;
@@ -381,8 +397,9 @@ int main(int argc, char **argv)
     d.config_path = o.config_path;
     memcpy(d.node, o.node, sizeof d.node);
     d.config = dp_config_load(o.config_path, d.node, &err);
-    if (!d.config) {
+    if (!d.config || probe_policies(d.config, &err) < 0) {
         fprintf(stderr, "dynpiped: %s\n", err.text);
+        dp_config_destroy(d.config);
         return 1;
     }
     if (o.check_only) {

@@ -145,7 +145,36 @@ static void on_read_job(void *arg)
         event_base_once(run->daemon->base, -1, EV_TIMEOUT, answer_standalone_read, run->daemon, &now);
 }
 
-static const struct dp_coord_ops coord_ops = {on_journal, on_to_worker, on_stop_slot, on_shrink, on_read_job};
+/* The child has the coordinator as it was when it was forked: a pointer is all it needs. */
+static size_t think_work(const void *request, size_t bytes, uint8_t *result)
+{
+    const struct dp_coord *c;
+
+    (void)bytes;
+    memcpy(&c, request, sizeof c);
+    return dp_coord_think(c, result);
+}
+
+static void on_thought(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_run *run = arg;
+
+    run->thinker = NULL;
+    if (run->coord)
+        dp_coord_thought(run->coord, dp_now_ns(), result, bytes, why);
+}
+
+static int on_think(void *arg, double deadline_s, struct dp_err *err)
+{
+    struct dp_run *run = arg;
+
+    run->thinker = dp_helper_start(run->daemon->base, think_work, &run->coord, sizeof run->coord, deadline_s,
+                                   on_thought, run, err);
+    return run->thinker ? 0 : -1;
+}
+
+static const struct dp_coord_ops coord_ops = {on_journal, on_to_worker, on_stop_slot,
+                                              on_shrink, on_read_job, on_think};
 
 /* ---- begin and end ---- */
 
@@ -198,7 +227,8 @@ void dp_run_coord_close(struct dp_run *run, bool has_ended)
     if (has_ended && run->coord)
         dp_history_save(run);
     dp_helper_cancel(run->shrinker);
-    run->shrinker = NULL;
+    dp_helper_cancel(run->thinker);
+    run->shrinker = run->thinker = NULL;
     dp_coord_destroy(run->coord);
     run->coord = NULL;
     dp_journal_destroy(run->journal);

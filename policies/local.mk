@@ -24,6 +24,16 @@ policies_libdppolicy_a_SOURCES = \
 	policies/time.c \
 	policies/uniform.c
 
+# What a site compiles its own policies against: etc/examples/headroom.c shows how. Each policy brings its
+# own copy of the helpers, so that nothing but struct dp_policy lies between it and the daemon.
+policyincludedir = $(includedir)/dynpipe
+nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h policies/policy.h
+lib_LIBRARIES = policies/libdynpipe-policy.a
+policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c policies/helpers.c policies/partition.c policies/partition.h
+policies_libdynpipe_policy_a_CFLAGS = $(AM_CFLAGS) -fPIC
+pkgconfigdir = $(libdir)/pkgconfig
+pkgconfig_DATA = etc/dynpipe-policy.pc
+
 if HAVE_CMOCKA
 policy_tests = tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_policy tests/unit/test_pruning
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm

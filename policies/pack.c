@@ -60,6 +60,7 @@ struct search {
     struct dp_device *device;
     uint32_t *order, n;
     struct dp_pack *out;
+    struct dp_err broken; /* of the policy: then nothing it says counts; code DP_OK: it works */
 };
 
 static void allow_first(struct search *t, uint32_t k)
@@ -79,8 +80,12 @@ static struct dp_pack_option *try_option(struct search *t, uint32_t k)
 
     count_slots(t->in, t->order, t->n, k, o);
     allow_first(t, k);
+    if (t->broken.code != DP_OK)
+        return o; /* not asked again */
     if (dp_policy_run(t->policy, t->state, &t->part, layout, &err) < 0) {
         o->iteration_ns = 0;
+        if (dp_policy_is_broken(&err))
+            t->broken = err;
         snprintf(o->why, sizeof o->why, "%.*s", (int)sizeof o->why - 1, err.text);
         return o;
     }
@@ -181,6 +186,11 @@ static int search(struct search *t, const struct dp_pack_rule *rule, struct dp_e
     for (uint32_t i = 0; i < out->n_options; i++)
         judge(rule, out->limit_ns, &out->option[i]);
     refine(t, rule);
+    if (t->broken.code != DP_OK) {
+        if (err)
+            *err = t->broken;
+        return -1;
+    }
     for (uint32_t i = 0; i < out->n_options; i++)
         if (out->option[i].iteration_ns && is_better(&out->option[i], chosen, out->limit_ns != 0))
             chosen = &out->option[i];

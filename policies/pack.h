@@ -43,7 +43,8 @@ struct dp_pack {
 
 /* in: devices with is_allowed are the ones that may be used at all. Fills *out (large: keep it on the
  * heap). Without any option that meets the reference the fastest layout is chosen.
- * returns 0, or -1 when no number of devices has a layout. */
+ * returns 0, or -1 when no number of devices has a layout, or when the policy is broken
+ * (dp_policy_is_broken(): then it is not asked again). */
 int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
                    const struct dp_pack_rule *rule, struct dp_pack *out, struct dp_err *err);
 

@@ -58,7 +58,7 @@ struct dp_policy {
     uint32_t abi; /* DP_POLICY_ABI; stays the first member in every version */
     const char *name, *help;
     /* Optional: state for decide, from the arguments that the configuration gives a site policy (NULL
-     * after the last). returns 0 or -1. */
+     * after the last), which stay where they are until close. returns 0 or -1. */
     int (*open)(void **state, int argc, char *const argv[], struct dp_err *err);
     /* Required. Fills out->layout and out->reason. returns 0, or -1 and why there is no layout. */
     int (*decide)(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err);

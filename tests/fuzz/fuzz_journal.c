@@ -51,6 +51,13 @@ static void no_read(void *arg)
     (void)arg;
 }
 
+static int no_child(void *arg, double deadline_s, struct dp_err *err)
+{
+    (void)arg;
+    (void)deadline_s;
+    return dp_err_set(err, DP_ENOMEM, "no child");
+}
+
 static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {
     return dp_coord_replay(arg, (enum dp_record)type, payload, bytes, err);
@@ -70,7 +77,7 @@ static void go_on(struct dp_coord *c)
 
 static void read_journal(const uint8_t *data, size_t bytes)
 {
-    static const struct dp_coord_ops ops = {swallow, no_worker, no_slot, no_shrink, no_read};
+    static const struct dp_coord_ops ops = {swallow, no_worker, no_slot, no_shrink, no_read, no_child};
     struct dp_coord *c = dp_coord_create(&world.job, &world.limits, &ops, NULL, NULL);
     struct dp_journal *j = dp_journal_open(fuzz_file(data, bytes), replay, c, NULL);
 

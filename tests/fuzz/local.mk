@@ -18,7 +18,7 @@ fuzz_common = tests/fuzz/fuzz.h tests/fuzz/support.c $(FUZZ_MAIN)
 FUZZ_DAEMON_LIBS = daemon/libdpdaemon.a common/libdpcommon.a $(DAEMON_LIBS)
 
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
-tests_fuzz_fuzz_conf_LDADD = daemon/libdpdaemon.a $(ENGINE_LIBS)
+tests_fuzz_fuzz_conf_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a $(ENGINE_LIBS)
 tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_graph_SOURCES = tests/fuzz/fuzz_graph.c $(fuzz_common)
 tests_fuzz_fuzz_graph_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm

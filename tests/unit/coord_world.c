@@ -209,6 +209,32 @@ static void op_read_job(void *arg)
         w->read_at_ns = soon(w, 300);
 }
 
+/* Worked out at once, told later; with faults some children die. */
+static int op_think(void *arg, double deadline_s, struct dp_err *err)
+{
+    struct world *w = arg;
+
+    if (w->is_thinking)
+        broken(w, "two questions at once", 0, 0);
+    if (!(deadline_s > 0.0))
+        broken(w, "a question without a deadline", 0, 0);
+    if (chance(w, w->loss_percent))
+        return dp_err_set(err, DP_ENOMEM, "no child");
+    w->is_thinking = true;
+    w->thought_at_ns = soon(w, w->think_ms);
+    w->thought_bytes = w->thinker_dies || chance(w, w->loss_percent) ? 0 : (uint32_t)dp_coord_think(w->c, w->thought);
+    return 0;
+}
+
+static void thought_tick(struct world *w)
+{
+    if (!w->is_thinking || w->now_ns < w->thought_at_ns || !w->c || w->has_crashed)
+        return;
+    w->is_thinking = false;
+    dp_coord_thought(w->c, w->now_ns, w->thought_bytes ? w->thought : NULL, w->thought_bytes,
+                     w->thought_bytes ? "" : "the helper process died");
+}
+
 /* --- workers --- */
 
 static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
@@ -596,6 +622,7 @@ static void bury_coordinator(struct world *w)
     w->n_crashes++;
     w->restart_at_ns = soon(w, 2000);
     w->read_at_ns = 0;
+    w->is_thinking = false; /* the daemon cancels its helpers */
 }
 
 /* One owner per layer, among those that may step (not in doubt). */
@@ -724,6 +751,7 @@ void world_run(struct world *w, double seconds, bool with_faults)
             node_tick(w, r);
         }
         ctld_tick(w);
+        thought_tick(w);
         if (with_faults)
             faults(w);
         if (w->c && !w->has_crashed)
@@ -776,6 +804,7 @@ void world_init(struct world *w, uint64_t seed)
     w->steps_total = W_STEPS;
     w->step_ns = SEC / 20;
     w->vote_ms = 700;
+    w->think_ms = 20;
     w->boot_s = 1000;
     w->job = (struct dp_job_info){.job_id = 7, .uid = 1000, .gid = 1000, .is_running = true, .n_nodes = W_MAX,
                                   .batch_host = "n0", .start_s = 1, .boot_s = 1000, .shrinks_allowed = 1};
@@ -783,7 +812,7 @@ void world_init(struct world *w, uint64_t seed)
                                        .policy = "time", .hysteresis = 5.0, .cooldown_s = 1.0,
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
-    w->ops = (struct dp_coord_ops){op_journal, op_to_worker, op_stop_slot, op_shrink, op_read_job};
+    w->ops = (struct dp_coord_ops){op_journal, op_to_worker, op_stop_slot, op_shrink, op_read_job, op_think};
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 

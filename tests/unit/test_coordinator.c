@@ -181,6 +181,67 @@ static void min_devices_is_kept(void **state)
     end(w);
 }
 
+/* Decisions that nobody answers: the layout stays, people are told once and why, the waits get longer, and
+ * everything goes on when answers come again. */
+static void a_failing_policy_leaves_the_layout(void **state)
+{
+    (void)state;
+    struct world *w = begin(36);
+    json_t *o, *d, *list;
+    uint32_t notes = 0;
+    const char *text;
+
+    w->thinker_dies = true;
+    world_start(w);
+    world_run(w, 60.0, false);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_EXPLAIN);
+    list = json_object_get(o, "decisions");
+    assert_int_equal(json_array_size(list), 1); /* one line */
+    d = json_array_get(list, 0);
+    assert_string_equal(text_of(d, "reason"), "stay: policy time: the helper process died");
+    assert_in_range(int_of(d, "count"), 4, 8); /* after 1, 2, 4, 8, 16 and 32 s */
+    json_decref(o);
+    while ((text = dp_coord_next_event(w->c)))
+        notes += strstr(text, "no decision: policy time: the helper process died") != NULL;
+    assert_int_equal(notes, 1);
+    w->thinker_dies = false;
+    world_run(w, 150.0, false);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
+    while ((text = dp_coord_next_event(w->c)))
+        notes += strstr(text, "policy time answers again") != NULL;
+    assert_int_equal(notes, 2);
+    end(w);
+}
+
+/* A layout asked for by hand while a decision is under way: its answer is about what is no more. */
+static void a_late_answer_is_dropped(void **state)
+{
+    (void)state;
+    struct world *w = begin(37);
+    struct dp_err err;
+
+    w->think_ms = 20000;
+    world_start(w);
+    for (int i = 0; i < 200 && !w->is_thinking; i++)
+        world_run(w, 0.2, false);
+    assert_true(w->is_thinking);
+    w->thought_at_ns = w->now_ns + 15000000000u;
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-4|5|6|7", &err), 0);
+    world_run(w, 14.0, false);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
+    assert_true(w->is_thinking); /* nothing else was asked */
+    assert_int_equal(world_count(w, DP_REC_INTENT), 1);
+    for (uint64_t due = w->thought_at_ns; w->now_ns < due;)
+        world_run(w, 0.2, false);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 1); /* that of the command */
+    w->think_ms = 1;
+    w->thought_at_ns = w->now_ns;
+    world_run(w, 120.0, false);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
+    end(w);
+}
+
 /* One shrink, loads of a real run: one slot is free early, two soon after, and two it is. */
 static void the_only_shrink_takes_the_better_set(void **state)
 {
@@ -797,6 +858,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(many_shrinks_release_step_by_step),
     cmocka_unit_test(modes_and_pause),
     cmocka_unit_test(min_devices_is_kept),
+    cmocka_unit_test(a_failing_policy_leaves_the_layout),
+    cmocka_unit_test(a_late_answer_is_dropped),
     cmocka_unit_test(the_only_shrink_takes_the_better_set),
     cmocka_unit_test(memory_is_kept),
     cmocka_unit_test(layout_by_hand),

@@ -97,6 +97,69 @@ static void partitions_override_and_nodes_resolve(void **state)
     dp_config_destroy(c);
 }
 
+/* site_policies: the file is looked at, names are unique, users get only what `policies` lists. */
+static void site_policies_are_checked(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"run: { policies = \"time,tiem\"; };", "run: policies \"time,tiem\": unknown policy \"tiem\": known are keep,"},
+        {"run: { policies = \"time,,keep\"; };", "unknown policy \"\""},
+        {"site_policies = ( { name = \"a\"; file = \"/no/where.so\"; } );", "1: policy a: /no: No such file"},
+        {"site_policies = ( { name = \"a\"; file = \"a.so\"; } );", "must be an absolute path"},
+        {"site_policies = ( { name = \"a\"; } );", "file is missing"},
+        {"site_policies = ( { file = \"/a\"; } );", "name is missing"},
+        {"site_policies = ( { name = \"a\"; file = \"/a\"; abi = 1; } );", "unknown key abi in site_policies"},
+        {"site_policies = ( \"a\" );", "expected {"},
+        {"site_policies = \"a\";", "expected a list"},
+        {"site_policies = ( { name = \"A b\"; file = \"/a\"; } );", "'A b' is no name of a policy"},
+        {"site_policies = ( { name = \"time\"; file = \"/a\"; } );", "there is a policy time already"},
+        {"site_policies = ( { name = \"a\"; file = \"%s\"; }, { name = \"a\"; file = \"%s\"; } );", "policy a already"},
+        {"run: { policy = \"a\"; };\nsite_policies = ( { name = \"a\"; file = \"%s\"; } );", "is not one of policies"},
+        {"partitions = ( { name = \"p\"; policies = \"time,b\"; } );\n"
+         "site_policies = ( { name = \"a\"; file = \"%s\"; } );", "p: policies \"time,b\": unknown policy \"b\""},
+    };
+    struct dp_msg_step_start asked = {.options_set = DP_OPT_POLICY, .policy = "a"};
+    struct dp_run_limits limits;
+    struct dp_err err = {0};
+    char text[1024], note[256];
+    struct dp_config *c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *hole = bad[i].text;
+        size_t n = 0;
+
+        for (; *hole; hole++) /* every %s is a file that may be loaded: this one */
+            if (hole[0] == '%')
+                n += (size_t)snprintf(text + n, sizeof text - n, "%s", path), hole++;
+            else
+                text[n++] = *hole;
+        text[n] = '\0';
+        assert_null(load_text(text, &err));
+        if (!strstr(err.text, bad[i].says))
+            fail_msg("%s: \"%s\", expected \"%s\"", text, err.text, bad[i].says);
+    }
+    snprintf(text, sizeof text,
+             "run: { policies = \"time,a\"; policy_timeout_s = 2.5; };\n"
+             "site_policies = ( { name = \"a\"; file = \"%s\"; arguments = \"x y\"; }, { name = \"b\"; file = \"%s\"; } );\n",
+             path, path);
+    c = load_text(text, &err);
+    if (!c)
+        fail_msg("%s", err.text);
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_string_equal(limits.policy, "a");
+    assert_string_equal(limits.policy_file, path);
+    assert_string_equal(limits.policy_arguments, "x y");
+    assert_true(limits.policy_timeout_s == 2.5);
+    asked.policy[0] = 'b'; /* there, but not allowed */
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_string_equal(limits.policy, "time");
+    assert_string_equal(limits.policy_file, "");
+    assert_true(note[0] != '\0');
+    dp_config_destroy(c);
+}
+
 static void users_tighten_only(void **state)
 {
     struct dp_msg_step_start asked = {.options_set = 0xff, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST,
@@ -185,7 +248,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(etc_agrees_with_the_table),
         cmocka_unit_test(partitions_override_and_nodes_resolve),
-        cmocka_unit_test(users_tighten_only),
+        cmocka_unit_test(site_policies_are_checked),
+    cmocka_unit_test(users_tighten_only),
         cmocka_unit_test(refuses_with_file_and_line),
     };
 

@@ -1,0 +1,149 @@
+/* The part of a decision that takes time: what the policy proposes for every number of devices, what the
+ * simulator predicts for it, and when to use the only shrink. Runs in a child process (dp_coord_ops.think)
+ * on a copy of the coordinator, so that neither 512 workers nor a policy that never answers can hold up
+ * the daemon. Changes nothing but its own result.
+ */
+#include "daemon/coord_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MANY_WORKERS 32
+
+/* Room to work in. */
+struct thinking {
+    const struct dp_coord *c;
+    const struct coord_question *q;
+    struct dp_site_policy site; /* its own budget of time */
+    const struct dp_policy *policy;
+    void *state; /* of the policy */
+    struct dp_pack_rule rule;
+    struct dp_pack pack, later_pack;
+    struct dp_layer_load later_layer[DP_MAX_LAYERS];
+    uint64_t later_opt[DP_MAX_LAYERS];
+    struct coord_thought t;
+};
+
+uint32_t coord_shrinks_left(const struct dp_coord *c)
+{
+    return c->job.shrinks_allowed > c->rel.shrinks_used ? c->job.shrinks_allowed - c->rel.shrinks_used : 0;
+}
+
+/* Slots that packing is predicted to free at a sparsity to come; none when it cannot be told. */
+static uint32_t free_at(struct thinking *k, double sparsity)
+{
+    struct dp_policy_in in = k->q->in;
+
+    dp_loads_at_sparsity(k->q->layer, k->q->opt, dp_prune_slope(&k->c->trend), k->c->n_layers, sparsity,
+                         k->later_layer, k->later_opt);
+    in.layer = k->later_layer;
+    in.layer_opt_ns = k->later_opt;
+    if (dp_pack_choose(k->policy, k->state, &in, &k->rule, &k->later_pack, NULL) < 0 ||
+        k->later_pack.slots >= k->q->d.slots_now)
+        return 0;
+    return k->q->d.slots_now - k->later_pack.slots;
+}
+
+/* Steps at which more may be free, and how much: the end of pruning first, and when that is no more
+ * than now, nothing else. A prediction for many workers takes long: those look at few steps. */
+static void look_ahead(struct thinking *k, struct dp_release_when_in *in)
+{
+    const struct dp_coord *c = k->c;
+    uint32_t n = c->n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER;
+    double sparsity = dp_prune_sparsity(k->q->layer, c->n_layers);
+
+    if (in->step >= c->prune_end || !(c->final_sparsity > 0.0))
+        return;
+    for (uint32_t i = n; i > 0; i--) {
+        struct dp_release_later *later = &in->later[in->n_later];
+
+        later->step = in->step + ((c->prune_end - in->step) * i + n - 1) / n;
+        later->free = free_at(k, dp_prune_sparsity_at(later->step, in->step, c->prune_begin, c->prune_end, sparsity,
+                                                      c->final_sparsity));
+        if (later->free <= in->free_now)
+            return; /* nor does an earlier step free more */
+        in->n_later++;
+    }
+}
+
+/* May slots be freed now? Fills in the reason either way. */
+static bool may_release(struct thinking *k)
+{
+    const struct dp_coord *c = k->c;
+    struct dp_release_when_in in = {.shrinks_left = coord_shrinks_left(c), .step = c->step,
+                                    .step_s = (double)coord_recent_step_ns(c) / 1e9,
+                                    .steps_total = c->steps_total};
+    struct dp_release_when_out out;
+
+    in.free_now = k->pack.slots < k->q->d.slots_now ? k->q->d.slots_now - k->pack.slots : 0;
+    if (in.free_now && in.shrinks_left == 1)
+        look_ahead(k, &in);
+    dp_release_when(&in, &out);
+    snprintf(k->t.release_reason, sizeof k->t.release_reason, "%s", out.reason);
+    return out.now;
+}
+
+static void leave_slots(struct thinking *k)
+{
+    for (uint32_t r = 0; r < k->c->n_workers; r++)
+        if (!k->pack.keep_slot[k->c->worker[r].slot])
+            k->t.out.layout.gone[r] = 1;
+}
+
+/* The layout to move to, packed where slots may be given back, else the fastest one. */
+static int propose(struct thinking *k, struct dp_err *err)
+{
+    static const struct dp_pack_rule fastest = {.reference = DP_REF_START};
+    uint8_t mode = k->c->limits.mode;
+
+    k->t.slots_after = k->q->d.slots_now;
+    if (mode == DP_MODE_RELEASE || mode == DP_MODE_OBSERVE) {
+        if (dp_pack_choose(k->policy, k->state, &k->q->in, &k->rule, &k->pack, err) == 0) {
+            k->t.limit_ns = k->pack.limit_ns;
+            k->t.fastest_ns = k->pack.fastest_ns;
+            snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "%s", k->pack.reason);
+            if (may_release(k)) {
+                k->t.out = k->pack.best;
+                k->t.slots_after = k->pack.slots;
+                leave_slots(k);
+                return 0;
+            }
+        } else if (dp_policy_is_broken(err)) {
+            return -1;
+        }
+    }
+    if (dp_pack_choose(k->policy, k->state, &k->q->in, &fastest, &k->pack, err) < 0)
+        return -1;
+    k->t.fastest_ns = k->pack.fastest_ns;
+    k->t.out = k->pack.best;
+    return 0;
+}
+
+size_t dp_coord_think(const struct dp_coord *c, uint8_t *result)
+{
+    struct thinking *k = calloc(1, sizeof *k);
+    struct dp_err err = {.code = DP_EINVAL};
+
+    if (!k || !c->question) {
+        free(k);
+        return 0;
+    }
+    k->c = c;
+    k->q = c->question;
+    k->policy = c->policy;
+    if (c->site) {
+        k->site = *c->site;
+        k->state = &k->site;
+    }
+    k->rule = (struct dp_pack_rule){(enum dp_reference)c->limits.reference, c->reference_ns, c->limits.max_slowdown,
+                                    c->limits.min_devices};
+    k->t.rc = propose(k, &err);
+    if (k->t.rc < 0) {
+        k->t.code = err.code;
+        snprintf(k->t.why, sizeof k->t.why, "%.*s", (int)sizeof k->t.why - 1, err.text);
+    }
+    memcpy(result, &k->t, sizeof k->t);
+    free(k);
+    return sizeof(struct coord_thought);
+}
