@@ -84,6 +84,7 @@ json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase
     put(o, "lower_bound_ms", ms(dp_sim_lower_bound(p->in)));
     put(o, "measured_ms", measured_ms);
     put(o, "error_percent", 100 * (iteration_ms / measured_ms - 1));
+    put(o, "lost_percent", p->measured_ns ? 100 * p->lost : NAN);
     put(o, "bubble_percent", 100 * bubble);
     put(o, "tokens_per_s", p->tokens_per_s);
     put(o, "tokens_per_s_per_device", p->tokens_per_s / p->held);

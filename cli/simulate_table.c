@@ -11,7 +11,7 @@
 enum { MOST_ROWS = 40, MOST_STAGES = 64, MOST_LISTED = 16 };
 
 static const char plain_format[] = "iterations,density,held,ms,bubble,tokens,perdevice,gpus,memory,layout";
-static const char measured_format[] = "iterations,density,held,ms,measured,error,bubble,tokens,memory,layout";
+static const char measured_format[] = "iterations,density,held,ms,measured,error,lost,bubble,tokens,memory,layout";
 
 static void iterations(const json_t *row, char *out, size_t cap)
 {
@@ -45,6 +45,7 @@ NUMBER(ms, "iteration_ms", "%.3f")
 NUMBER(bound, "lower_bound_ms", "%.3f")
 NUMBER(measured, "measured_ms", "%.3f")
 NUMBER(error, "error_percent", "%+.1f %%")
+NUMBER(lost, "lost_percent", "%.1f %%")
 NUMBER(bubble, "bubble_percent", "%.1f %%")
 NUMBER(moved, "moved_layers", "%.0f")
 NUMBER(device, "device", "%.0f")
@@ -131,6 +132,7 @@ static const struct dp_column phase_columns[] = {
     {"bound", 'b', true, "BOUND MS", bound},
     {"measured", 'm', true, "MEASURED", measured},
     {"error", 'e', true, "ERROR", error},
+    {"lost", 'L', true, "LOST", lost},
     {"bubble", 'u', true, "BUBBLE", bubble},
     {"bubbles", 'U', false, "BUBBLES %", bubbles},
     {"tokens", 'T', true, "TOKENS/S", tokens},

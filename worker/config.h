@@ -44,6 +44,7 @@ struct dp_train_config {
         char backend[16];  /* "cpu", "cuda" */
         int64_t threads;
         int64_t memory_mb; /* MiB for a worker's layers, 0: see worker/memory.h */
+        char layout[4096]; /* to begin with, as dp_layout_format() writes it; empty: see worker/initial.h */
         bool pin; /* bind the worker to cores */
     } pipeline;
     struct {

@@ -53,6 +53,16 @@ int dp_layout_min_max(const uint64_t *weight, uint32_t n_layers, uint32_t n_work
     return dp_layout_check(out, err);
 }
 
+/* *layout: any layout of the same workers and layers. */
+static int as_configured(const struct dp_train_config *config, struct dp_layout *layout, struct dp_err *err)
+{
+    struct dp_layout any = *layout;
+
+    if (dp_layout_parse(config->pipeline.layout, &any, layout, err) < 0)
+        return dp_err_prefix(err, "pipeline.layout");
+    return 0;
+}
+
 int dp_layout_initial(const struct dp_train_config *config, uint32_t n_workers, struct dp_layout *out,
                       struct dp_err *err)
 {
@@ -66,5 +76,7 @@ int dp_layout_initial(const struct dp_train_config *config, uint32_t n_workers, 
         for (uint32_t k = 0; k < n; k++)
             weight[i] += (uint64_t)(spec[k].rows * spec[k].cols);
     }
-    return dp_layout_min_max(weight, n_layers, n_workers, out, err);
+    if (dp_layout_min_max(weight, n_layers, n_workers, out, err) < 0)
+        return -1;
+    return config->pipeline.layout[0] ? as_configured(config, out, err) : 0;
 }

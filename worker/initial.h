@@ -1,12 +1,12 @@
-/* The layout that a run begins with: contiguous layers, the largest share of parameters as small as
- * possible, at least one layer for every worker. The same on all workers. */
+/* The layout that a run begins with: that of pipeline.layout, else contiguous layers, the largest share of
+ * parameters as small as possible, at least one layer for every worker. The same on all workers. */
 #ifndef DP_WORKER_INITIAL_H
 #define DP_WORKER_INITIAL_H
 
 #include "common/layout.h"
 #include "worker/config.h"
 
-/* DP_EINVAL when there are more workers than layers. */
+/* DP_EINVAL when there are more workers than layers, or pipeline.layout does not fit. */
 int dp_layout_initial(const struct dp_train_config *config, uint32_t n_workers, struct dp_layout *out,
                       struct dp_err *err);
 

@@ -65,10 +65,14 @@ bench-train: worker/bench/bench_train
 .PHONY: bench-peers
 bench-peers: worker/bench/bench_train
 	$(srcdir)/worker/bench/bench_peers --bench worker/bench/bench_train $(BENCHFLAGS)
-EXTRA_DIST += tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
+# make bench-simulator: what dynpipe simulate predicts beside what runs of two workers measure
+.PHONY: bench-simulator
+bench-simulator: worker/dynpipe-worker cli/dynpipe
+	$(srcdir)/worker/bench/bench_simulator --worker worker/dynpipe-worker --dynpipe cli/dynpipe $(BENCHFLAGS)
+EXTRA_DIST += worker/bench/bench_simulator tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_peers.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_peers.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
@@ -83,6 +87,7 @@ noinst_LIBRARIES += worker/libdpruntime.a
 worker_libdpruntime_a_SOURCES = \
 	worker/boundary.c \
 	worker/hello.c worker/hello.h \
+	worker/linkprobe.c worker/linkprobe.h \
 	worker/initial.c worker/initial.h \
 	worker/memory.c worker/memory.h \
 	worker/orders.c worker/orders.h \

@@ -17,6 +17,7 @@
 
 struct step_times {
     uint64_t wall_ns, wait_ns, optimizer_ns, busy_ns;
+    struct dp_metrics_rest rest;
 };
 
 struct dp_metrics {
@@ -30,6 +31,7 @@ struct dp_metrics {
     uint64_t *layer_ns; /* [n_layers][PARTS][DP_METRICS_WINDOW]; NULL for an empty stage */
     uint64_t act_bytes[DP_MAX_LAYERS];
     struct dp_msg_report report;
+    struct dp_metrics_rest rest;
 };
 
 /* What one read of the thread's CPU clock costs: a system call on most machines. */
@@ -131,6 +133,23 @@ static uint64_t take_layers(struct dp_metrics *m, struct dp_stage *stage, uint32
     return busy;
 }
 
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+static struct dp_metrics_rest rest_of(const struct dp_step_sample *s, uint64_t layers_ns)
+{
+    const struct dp_pipeline_times *p = &s->pipeline;
+    uint64_t ops_ns = p->forward_ns + p->backward_ns;
+
+    return (struct dp_metrics_rest){
+        .message_ns = less(ops_ns, layers_ns) / (s->microbatches ? s->microbatches : 1),
+        .rest_ns = less(s->device_ns, ops_ns + s->optimizer_ns),
+        .lost_ns = less(s->wall_ns, s->wait_ns + less(s->device_ns, p->receive_ns)),
+    };
+}
+
 void dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struct dp_stage *stage)
 {
     uint64_t begin = dp_thread_cpu_ns();
@@ -143,7 +162,9 @@ void dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struc
     t->wall_ns = s->wall_ns;
     t->wait_ns = s->wait_ns;
     t->optimizer_ns = s->optimizer_ns;
-    t->busy_ns = take_layers(m, stage, at) + s->optimizer_ns;
+    t->busy_ns = take_layers(m, stage, at);
+    t->rest = rest_of(s, t->busy_ns);
+    t->busy_ns += s->optimizer_ns;
     m->newest = *s;
     m->overhead_ns += (uint64_t)CLOCK_READS_PER_LAYER * m->n_layers * s->microbatches * m->clock_read_ns;
     m->overhead_ns += dp_thread_cpu_ns() - begin + m->clock_read_ns;
@@ -211,6 +232,9 @@ static void report_steps(struct dp_metrics *m, uint32_t n)
     r->wait_ns = n ? median(&m->step[0].wait_ns, stride, n) : 0;
     r->optimizer_ns = n ? median(&m->step[0].optimizer_ns, stride, n) : 0;
     r->busy_ns = n ? median(&m->step[0].busy_ns, stride, n) : 0;
+    m->rest.message_ns = n ? median(&m->step[0].rest.message_ns, stride, n) : 0;
+    m->rest.rest_ns = n ? median(&m->step[0].rest.rest_ns, stride, n) : 0;
+    m->rest.lost_ns = n ? median(&m->step[0].rest.lost_ns, stride, n) : 0;
 }
 
 static void report_layers(struct dp_metrics *m, struct dp_stage *stage, uint32_t n)
@@ -257,6 +281,11 @@ const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_st
         return NULL;
     fill_report(m, stage);
     return &m->report;
+}
+
+const struct dp_metrics_rest *dp_metrics_rest(const struct dp_metrics *m)
+{
+    return &m->rest;
 }
 
 const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage)

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "common/msg.h"
-#include "worker/stage.h"
+#include "worker/pipeline.h"
 
 #define DP_METRICS_WINDOW 64
 
@@ -29,9 +29,18 @@ struct dp_step_sample {
     uint64_t wall_ns;      /* from boundary to boundary */
     uint64_t wait_ns;      /* part of it spent waiting for other workers */
     uint64_t optimizer_ns; /* device time of clipping and AdamW */
+    uint64_t device_ns;    /* device time of all of it */
+    struct dp_pipeline_times pipeline;
     uint32_t microbatches; /* of the step */
     double loss;           /* nats per token; NaN where this worker does not know it */
     double grad_norm;      /* before clipping; NaN where unknown */
+};
+
+/* What is no layer and no optimizer: medians of the window, for the trace. */
+struct dp_metrics_rest {
+    uint64_t message_ns; /* device time at the stage's borders, one microbatch forward and back: messages, copies */
+    uint64_t rest_ns;    /* device time of a step beside operations and optimizer: data, sums */
+    uint64_t lost_ns;    /* wall time of a step in which this worker neither computed nor waited: others had its core */
 };
 
 /* report_ms: least time between two reports; dp_metrics_set_interval() changes it (WELCOME). */
@@ -58,5 +67,8 @@ const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_st
 
 /* Build the report of the window and begin a new one. Borrowed until the next call with m. */
 const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage);
+
+/* The rest of the window of the last report or window. Borrowed likewise. */
+const struct dp_metrics_rest *dp_metrics_rest(const struct dp_metrics *m);
 
 #endif

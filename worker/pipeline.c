@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "worker/schedule.h"
 
 #define AHEAD 2
@@ -41,6 +42,7 @@ struct dp_pipeline {
     struct dp_op *ops;
     struct buffer *spare, *sending; /* sending: oldest last */
     uint32_t n_buffers;
+    struct dp_pipeline_times times; /* of training */
 };
 
 /* One pass over the microbatches: what stays the same during it. */
@@ -220,6 +222,7 @@ static int take_next(struct pass *s, struct lane *l, struct buffer **out, struct
 {
     struct dp_pipeline *p = s->p;
     struct buffer *b;
+    uint64_t begin_ns;
     int rc;
 
     *out = NULL;
@@ -229,7 +232,9 @@ static int take_next(struct pass *s, struct lane *l, struct buffer **out, struct
         return -1;
     b = l->posted[l->n_taken % AHEAD];
     l->posted[l->n_taken++ % AHEAD] = NULL;
+    begin_ns = dp_thread_cpu_ns();
     rc = dp_transport_wait(p->transport, b->xfer, 0, s->wait_ns, err);
+    p->times.receive_ns += dp_thread_cpu_ns() - begin_ns;
     b->xfer = NULL;
     if (rc == 0 && b->host != b->device)
         rc = p->be->ops->put(p->be, b->device, b->host, p->boundary_bytes, err);
@@ -383,6 +388,27 @@ static int read_step(struct dp_pipeline *p, uint64_t step, struct dp_err *err)
     return dp_data_check(p->data, err);
 }
 
+/* One operation of the schedule, and its device time. The processor handles the messages whatever the
+ * backend: their time is its own. */
+static int run_op(struct pass *s, const struct dp_op *op, double *losses, struct dp_err *err)
+{
+    struct dp_pipeline *p = s->p;
+    const uint32_t *tokens = p->inputs + op->mb * p->tokens, *targets = p->targets + op->mb * p->tokens;
+    uint64_t begin_ns = p->be->ops->time_ns(p->be), *sum = op->is_backward ? &p->times.backward_ns : &p->times.forward_ns;
+    int rc = op->is_backward ? backward(s, op->mb, tokens, err) : forward(s, op->mb, tokens, targets, true, &losses[op->mb], err);
+
+    *sum += p->be->ops->time_ns(p->be) - begin_ns;
+    return rc;
+}
+
+struct dp_pipeline_times dp_pipeline_take_times(struct dp_pipeline *p)
+{
+    struct dp_pipeline_times times = p->times;
+
+    p->times = (struct dp_pipeline_times){0};
+    return times;
+}
+
 int dp_pipeline_train(struct dp_pipeline *p, const struct dp_layout *layout, struct dp_stage *stage,
                       uint64_t step, double *losses, uint64_t *wait_ns, struct dp_err *err)
 {
@@ -400,13 +426,8 @@ int dp_pipeline_train(struct dp_pipeline *p, const struct dp_layout *layout, str
     dp_schedule_fill(dp_schedule_parse(p->config->pipeline.schedule) == DP_SCHED_GPIPE ? DP_SCHED_GPIPE : DP_SCHED_1F1B,
                      stage_index(p, layout), dp_layout_active(layout), m, p->ops);
     rc = post_ahead(&s, &s.in, err) < 0 || post_ahead(&s, &s.back, err) < 0 ? -1 : 0;
-    for (uint32_t i = 0; i < 2 * m && rc == 0; i++) {
-        uint32_t mb = p->ops[i].mb;
-        const uint32_t *tokens = p->inputs + mb * p->tokens, *targets = p->targets + mb * p->tokens;
-
-        rc = p->ops[i].is_backward ? backward(&s, mb, tokens, err)
-                                   : forward(&s, mb, tokens, targets, true, &losses[mb], err);
-    }
+    for (uint32_t i = 0; i < 2 * m && rc == 0; i++)
+        rc = run_op(&s, &p->ops[i], losses, err);
     return end_pass(&s, rc, err);
 }
 

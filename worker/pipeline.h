@@ -14,6 +14,12 @@
 
 struct dp_pipeline;
 
+/* Device time of the operations of a step. */
+struct dp_pipeline_times {
+    uint64_t forward_ns, backward_ns; /* all microbatches; layers, messages and copies at the stage's borders */
+    uint64_t receive_ns;              /* part of it: spent while waiting for messages */
+};
+
 /* All borrowed for its life. transport NULL: the worker is alone. */
 struct dp_pipeline *dp_pipeline_create(const struct dp_train_config *config, struct dp_backend *be,
                                        struct dp_transport *transport, uint32_t rank,
@@ -30,6 +36,9 @@ int dp_pipeline_train(struct dp_pipeline *p, const struct dp_layout *layout, str
  * stage holds the head, else 0. step: optimizer steps completed, for the tags. */
 int dp_pipeline_eval(struct dp_pipeline *p, const struct dp_layout *layout, struct dp_stage *stage,
                      uint64_t step, uint32_t n, double *loss, uint64_t *wait_ns, struct dp_err *err);
+
+/* What the training steps since the last call took; begins again at 0. */
+struct dp_pipeline_times dp_pipeline_take_times(struct dp_pipeline *p);
 
 /* Bytes of boundary tensors held. */
 size_t dp_pipeline_bytes(const struct dp_pipeline *p);

@@ -30,7 +30,8 @@ static void write_line(struct dp_tracelog *log, json_t *o)
     json_decref(o);
 }
 
-static void write_header(struct dp_tracelog *log, const struct dp_train_config *c, uint32_t rank, uint32_t n_workers)
+void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *c, uint32_t rank, uint32_t n_workers,
+                        const struct dp_link_times *link)
 {
     char host[256] = "", source[512];
     json_t *o = json_object();
@@ -47,11 +48,12 @@ static void write_header(struct dp_tracelog *log, const struct dp_train_config *
     put(o, "microbatches", (uint64_t)c->train.microbatches);
     put(o, "tokens_per_microbatch", (uint64_t)(c->train.batch * c->model.context));
     put(o, "boundary_bytes", dp_boundary_bytes(c));
+    put(o, "link_latency_ns", link->latency_ns);
+    put(o, "link_transfer_ns", link->transfer_ns);
     write_line(log, o);
 }
 
-struct dp_tracelog *dp_tracelog_open(const struct dp_train_config *c, uint32_t rank, uint32_t n_workers, bool append,
-                                     struct dp_err *err)
+struct dp_tracelog *dp_tracelog_open(const struct dp_train_config *c, uint32_t rank, bool append, struct dp_err *err)
 {
     struct dp_tracelog *log = calloc(1, sizeof *log);
     char path[sizeof c->output.trace + 16];
@@ -69,7 +71,6 @@ struct dp_tracelog *dp_tracelog_open(const struct dp_train_config *c, uint32_t r
         free(log);
         return NULL;
     }
-    write_header(log, c, rank, n_workers);
     return log;
 }
 
@@ -101,8 +102,8 @@ static json_t *layer_costs(const struct dp_layer_load *l)
     return o;
 }
 
-void dp_tracelog_window(struct dp_tracelog *log, const struct dp_msg_report *w, const struct dp_layout *layout,
-                        uint64_t boundary_ns)
+void dp_tracelog_window(struct dp_tracelog *log, const struct dp_msg_report *w, const struct dp_metrics_rest *rest,
+                        const struct dp_layout *layout, uint64_t boundary_ns)
 {
     json_t *o, *counts, *layers;
     uint32_t held = 0;
@@ -127,6 +128,9 @@ void dp_tracelog_window(struct dp_tracelog *log, const struct dp_msg_report *w, 
     put(o, "busy_ns", w->busy_ns);
     put(o, "optimizer_ns", w->optimizer_ns);
     put(o, "overhead_ns", w->overhead_ns);
+    put(o, "message_ns", rest->message_ns);
+    put(o, "rest_ns", rest->rest_ns);
+    put(o, "lost_ns", rest->lost_ns);
     put(o, "boundary_ns", boundary_ns);
     put(o, "mem_bytes", w->mem_bytes);
     put(o, "first_layer", w->n_layers ? w->first_layer : 0);

@@ -81,7 +81,7 @@ static void on_control(void *arg)
 static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_err *err)
 {
     struct dp_step_sample sample = {.epoch = t->layout.epoch};
-    uint64_t start_ns = dp_now_ns(), mark;
+    uint64_t start_ns = dp_now_ns(), start_device_ns = t->be->ops->time_ns(t->be), mark;
     struct dp_step_part part = {.squares = t->squares, .losses = t->losses};
 
     t->wait_ns = t->sums.wait_ns = 0;
@@ -104,6 +104,8 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
     sample.optimizer_ns += t->be->ops->time_ns(t->be) - mark;
     sample.step = ++t->step;
     sample.wall_ns = dp_now_ns() - start_ns;
+    sample.device_ns = t->be->ops->time_ns(t->be) - start_device_ns;
+    sample.pipeline = dp_pipeline_take_times(t->pipeline);
     sample.wait_ns = t->wait_ns + t->sums.wait_ns;
     sample.microbatches = (uint32_t)t->config->train.microbatches;
     sample.loss = order->loss;
@@ -123,7 +125,7 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
 
 static void trace(struct dp_trainer *t, const struct dp_msg_report *window)
 {
-    dp_tracelog_window(t->trace, window, &t->layout, t->boundary_ns);
+    dp_tracelog_window(t->trace, window, dp_metrics_rest(t->metrics), &t->layout, t->boundary_ns);
     t->boundary_ns = 0;
 }
 

@@ -13,6 +13,7 @@
 #include "worker/ckpt_lock.h"
 #include "worker/hello.h"
 #include "worker/initial.h"
+#include "worker/linkprobe.h"
 #include "worker/memory.h"
 
 #define FIRST_CONTACT_MS 3000
@@ -76,7 +77,7 @@ static int open_rest(struct dp_trainer *t, struct dp_err *err)
     t->pipeline = dp_pipeline_create(t->config, t->be, t->args->transport, t->rank, t->data, err);
     t->handover = t->pipeline ? dp_handover_create(NULL, err) : NULL;
     t->metrics = t->handover ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
-    t->trace = t->metrics ? dp_tracelog_open(t->config, t->rank, t->layout.n_workers, t->start.path[0] != '\0', err) : NULL;
+    t->trace = t->metrics ? dp_tracelog_open(t->config, t->rank, t->start.path[0] != '\0', err) : NULL;
     if (!t->trace)
         return -1;
     if (t->rank == 0)
@@ -102,6 +103,20 @@ static int measure_sparsity(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
+/* A trace begins with the link to the next worker, which all measure together. */
+static int begin_trace(struct dp_trainer *t, struct dp_err *err)
+{
+    uint32_t n = t->layout.n_workers;
+    struct dp_link_times link = {0};
+
+    if (!dp_tracelog_is_on(t->trace))
+        return 0;
+    if (t->args->transport && dp_link_probe(t->args->transport, t->rank, n, dp_boundary_bytes(t->config), &link, err) < 0)
+        return -1;
+    dp_tracelog_header(t->trace, t->config, t->rank, n, &link);
+    return 0;
+}
+
 int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
 {
     int rc;
@@ -119,7 +134,7 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *
     if (dp_sums_agree(&t->sums, rc, err) < 0)
         return -1;
     *how = DP_RUN_FAILED;
-    if (measure_sparsity(t, err) < 0)
+    if (measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)
         return -1;
     if (t->start.path[0])
         dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);

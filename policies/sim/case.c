@@ -82,6 +82,7 @@ int dp_sim_cost_at(const struct dp_sim_layer_kind *k, double density, struct dp_
         .wgrad_bytes = between(p->cost.wgrad_bytes, q->cost.wgrad_bytes, share),
         .grad_bytes = between(p->cost.grad_bytes, q->cost.grad_bytes, share),
         .output_bytes = between(p->cost.output_bytes, q->cost.output_bytes, share),
+        .message_ns = between(p->cost.message_ns, q->cost.message_ns, share),
         .params = q->cost.params,
         .nnz = (uint64_t)llround((double)q->cost.params * density),
     };

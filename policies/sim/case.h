@@ -20,6 +20,7 @@ struct dp_sim_layer {
     uint64_t state_bytes, act_bytes, wgrad_bytes;
     uint64_t grad_bytes;   /* what the all-reduce carries */
     uint64_t output_bytes; /* message to the next layer, and of the gradient back */
+    uint64_t message_ns;   /* what sending or receiving one such message takes of a device's own time */
     uint64_t params, nnz;
 };
 
@@ -56,6 +57,7 @@ struct dp_sim_event {
     bool has_pause;
     uint64_t pause_ns;    /* nothing is computed; else what moving the layers takes */
     uint64_t measured_ns; /* iteration time of the real run, 0: unknown */
+    double lost;          /* share of it in which a worker neither computed nor waited, the most of all workers */
 };
 
 struct dp_sim_case {

@@ -19,7 +19,7 @@ static const char document_names[] =
     "iterations layout balance events";
 static const char point_names[] =
     "density forward_ms backward_input_ms backward_weight_ms optimizer_ms state_bytes activation_bytes kept_for_weights_bytes "
-    "gradient_bytes output_bytes parameters";
+    "gradient_bytes output_bytes message_ms parameters";
 static const char event_names[] = "iteration density layout balance devices pause_ms release";
 
 static int no_memory(struct dp_err *err)
@@ -45,6 +45,7 @@ static int read_point(const json_t *value, const char *path, struct dp_sim_point
     c->wgrad_bytes = dp_fields_count(&f, "kept_for_weights_bytes", 0, (double)c->act_bytes, (double)c->act_bytes);
     c->grad_bytes = dp_fields_count(&f, "gradient_bytes", 0, MAX_BYTES, 0);
     c->output_bytes = dp_fields_count(&f, "output_bytes", 0, MAX_BYTES, 0);
+    c->message_ns = dp_fields_time(&f, "message_ms", MS, 0);
     c->params = dp_fields_count(&f, "parameters", 0, MAX_BYTES, 0);
     c->nnz = (uint64_t)llround((double)c->params * out->density);
     return f.is_bad ? -1 : 0;

@@ -16,9 +16,9 @@
 #define MAX_COSTS (1u << 23) /* layers x windows of worker 0: each of them takes memory */
 
 static const char header_names[] =
-    "trace source rank workers layers schedule microbatches tokens_per_microbatch boundary_bytes";
-static const char record_names[] = "step steps layout held step_ns wait_ns busy_ns optimizer_ns overhead_ns boundary_ns mem_bytes "
-                                   "first_layer layers";
+    "trace source rank workers layers schedule microbatches tokens_per_microbatch boundary_bytes link_latency_ns link_transfer_ns";
+static const char record_names[] = "step steps layout held step_ns wait_ns busy_ns optimizer_ns overhead_ns message_ns "
+                                   "rest_ns lost_ns boundary_ns mem_bytes first_layer layers";
 static const char layer_names[] =
     "forward_ns backward_input_ns backward_weight_ns state_bytes activation_bytes parameters nonzeros";
 
@@ -26,7 +26,7 @@ static const char layer_names[] =
 struct record {
     uint32_t rank, first_layer, n_layers, n_count, held;
     uint64_t first, last; /* steps */
-    uint64_t step_ns, boundary_ns;
+    uint64_t step_ns, boundary_ns, message_ns, lost_ns;
     uint32_t *count;            /* [n_count] layers of each worker */
     struct dp_sim_layer *layer; /* [n_layers] */
 };
@@ -37,6 +37,7 @@ struct recording {
     size_t file_begin; /* first record of the file that is read */
     uint32_t workers, layers, rank; /* of the headers; rank of this file */
     uint64_t boundary_bytes, longest; /* longest: steps of the longest window */
+    uint64_t latency_ns, transfer_ns; /* of the slowest link between neighbours */
     bool has_header, has_rank_0;
     bool *is_read; /* [workers] */
 };
@@ -90,7 +91,7 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
     struct dp_fields f;
     struct dp_sim_case fresh = {0};
     uint32_t workers, layers, rank;
-    uint64_t boundary_bytes;
+    uint64_t boundary_bytes, latency_ns, transfer_ns;
 
     dp_fields_open(&f, line, "", header_names, err);
     dp_fields_count(&f, "trace", 1, 1, NAN);
@@ -100,6 +101,8 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
     boundary_bytes = dp_fields_count(&f, "boundary_bytes", 0, MAX_BYTES, NAN);
     fresh.microbatches = (uint32_t)dp_fields_count(&f, "microbatches", 1, DP_SIM_MAX_MICROBATCHES, NAN);
     fresh.tokens = dp_fields_count(&f, "tokens_per_microbatch", 1, 1e12, NAN);
+    latency_ns = dp_fields_count(&f, "link_latency_ns", 0, MAX_NS, 0);
+    transfer_ns = dp_fields_count(&f, "link_transfer_ns", 0, MAX_NS, 0);
     dp_fields_text(&f, "schedule", schedule, sizeof schedule, NULL);
     dp_fields_text(&f, "source", fresh.source, sizeof fresh.source, NULL);
     if (f.is_bad || dp_sim_schedule_find(schedule, &fresh.schedule, err) < 0)
@@ -118,6 +121,8 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
     }
     if (is_first_of_file ? r->is_read[rank] : rank != r->rank)
         return dp_err_set(err, DP_EINVAL, "rank: worker %u stands in another file, too", rank);
+    r->latency_ns = latency_ns > r->latency_ns ? latency_ns : r->latency_ns;
+    r->transfer_ns = transfer_ns > r->transfer_ns ? transfer_ns : r->transfer_ns;
     r->rank = rank;
     r->is_read[rank] = true;
     r->has_rank_0 |= rank == 0;
@@ -214,7 +219,9 @@ static int read_record(const json_t *line, struct recording *r, struct dp_err *e
     rec->held = (uint32_t)dp_fields_count(&f, "held", 1, r->workers, NAN);
     rec->step_ns = dp_fields_count(&f, "step_ns", 0, MAX_NS, NAN);
     rec->boundary_ns = dp_fields_count(&f, "boundary_ns", 0, MAX_NS, NAN);
-    optimizer_ns = dp_fields_count(&f, "optimizer_ns", 0, MAX_NS, NAN);
+    optimizer_ns = dp_fields_count(&f, "optimizer_ns", 0, MAX_NS, NAN) + dp_fields_count(&f, "rest_ns", 0, MAX_NS, 0);
+    rec->message_ns = dp_fields_count(&f, "message_ns", 0, MAX_NS, 0);
+    rec->lost_ns = dp_fields_count(&f, "lost_ns", 0, MAX_NS, 0);
     rec->first_layer = (uint32_t)dp_fields_count(&f, "first_layer", 0, r->layers - 1.0, NAN);
     for (const char *const *name = (const char *const[]){"wait_ns", "busy_ns", "overhead_ns", "mem_bytes", NULL}; *name; name++)
         dp_fields_count(&f, *name, 0, MAX_NS, 0);
@@ -306,9 +313,54 @@ static void choose(const struct recording *r, uint64_t first, uint64_t last, siz
     }
 }
 
+/* Neighbours of a worker under a layout: messages come from them and go to them. */
+static uint32_t neighbours(const uint32_t *count, uint32_t n, uint32_t rank)
+{
+    bool has_before = false, has_after = false;
+
+    for (uint32_t i = 0; i < rank; i++)
+        has_before |= count[i] > 0;
+    for (uint32_t i = rank + 1; i < n; i++)
+        has_after |= count[i] > 0;
+    return count[rank] ? has_before + has_after : 0;
+}
+
+/* What one end of a message takes, in the mean over the workers: with each neighbour a microbatch exchanges
+ * two messages, and each has one end here. */
+static uint64_t message_ns(const struct recording *r, const struct record **newest)
+{
+    uint64_t sum = 0, ends = 0;
+    const struct record *last = NULL;
+
+    for (uint32_t i = 0; i < r->layers; i++) {
+        const struct record *rec = newest[i];
+        uint32_t n = rec == last ? 0 : neighbours(rec->count, rec->n_count, rec->rank);
+
+        sum += n ? rec->message_ns : 0;
+        ends += 2 * n;
+        last = rec;
+    }
+    return ends ? sum / ends : 0;
+}
+
+/* The most that a worker lost to other processes, as a share of its step. */
+static double lost(const struct recording *r, const struct record **newest)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < r->layers; i++) {
+        double share = newest[i]->step_ns ? (double)newest[i]->lost_ns / (double)newest[i]->step_ns : 0;
+
+        most = share > most ? share : most;
+    }
+    return most;
+}
+
 static int fill_event(const struct recording *r, const struct record *rec, const struct record *before,
                       const struct record **newest, struct dp_sim_event *e, struct dp_err *err)
 {
+    uint64_t message;
+
     e->iteration = before ? before->last + 1 : 1;
     e->layer = calloc(r->layers, sizeof *e->layer);
     e->count = calloc(r->workers, sizeof *e->count);
@@ -319,11 +371,15 @@ static int fill_event(const struct recording *r, const struct record *rec, const
             return dp_err_set(err, DP_EINVAL, "no trace has costs of layer %u; the traces of all workers are needed", i);
         e->layer[i] = newest[i]->layer[i - newest[i]->first_layer];
     }
+    message = message_ns(r, newest);
+    for (uint32_t i = 0; i < r->layers; i++)
+        e->layer[i].message_ns = message;
     memcpy(e->count, rec->count, r->workers * sizeof *e->count);
     e->n_count = r->workers;
     e->has_pause = true;
     e->pause_ns = rec->boundary_ns;
     e->measured_ns = rec->step_ns;
+    e->lost = lost(r, newest);
     if (before && rec->held < before->held)
         e->release = DP_SIM_RELEASE_DEVICES;
     return 0;
@@ -417,6 +473,8 @@ int dp_sim_read_trace(uint32_t n, const struct dp_sim_trace_text *file, const st
         snprintf(c->name, sizeof c->name, "recorded run of %u workers", r.workers);
         c->devices = r.workers;
         c->n_layers = r.layers;
+        c->inside.latency_ns = r.latency_ns;
+        c->inside.bytes_per_s = r.transfer_ns ? (double)r.boundary_bytes * 1e9 / (double)r.transfer_ns : 0;
         c->chunks = c->replicas = c->buckets = 1;
         rc = fill_events(&r, c, err) < 0 ? dp_err_prefix(err, "%s", file[0].path) : 0;
     }

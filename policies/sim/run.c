@@ -196,8 +196,10 @@ static int apply(struct run *r, const struct dp_sim_event *e, struct dp_err *err
         return -1;
     if (e->release != DP_SIM_RELEASE_NONE && release(r, e->release, err) < 0)
         return -1;
-    if (e->measured_ns)
+    if (e->measured_ns) {
         r->phase.measured_ns = e->measured_ns;
+        r->phase.lost = e->lost;
+    }
     return 0;
 }
 

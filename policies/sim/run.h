@@ -16,6 +16,7 @@ struct dp_sim_phase {
     uint64_t pause_ns;            /* before the first iteration */
     double density;               /* weights that are left, over all layers that have a number of them; else 1 */
     uint64_t measured_ns;         /* of an iteration of the real run, 0: unknown */
+    double lost;                  /* of the real run, see struct dp_sim_event */
     double tokens_per_s;
     double device_s;              /* held devices x time, pause included */
 };

@@ -179,6 +179,24 @@ static uint64_t boundary_bytes(const struct dp_sim_layer *layer, const struct dp
     return l->cut[k + 1] ? layer[l->cut[k + 1] - 1].output_bytes : 0;
 }
 
+/* A device handles a message at each of its ends: the sender before it leaves, the receiver before it
+ * computes on it (the overhead of the LogP models, Culler et al. 1993). Forward and backward alike. */
+static void add_messages(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l,
+                         struct dp_sim_layer *sum, uint32_t k)
+{
+    uint32_t v = l->n_used * c->chunks;
+    uint64_t ns = 0;
+
+    if (l->n_used < 2)
+        return;
+    if (k > 0 && l->cut[k])
+        ns += layer[l->cut[k] - 1].message_ns;
+    if (k + 1 < v && l->cut[k + 1])
+        ns += layer[l->cut[k + 1] - 1].message_ns;
+    sum->fwd_ns += ns;
+    sum->bwd_input_ns += ns;
+}
+
 /* All operations and messages after each other are longer than any iteration: do they fit into 64 bits? */
 static int check_length(const struct dp_sim_case *c, const struct dp_sim_in *in, uint32_t v, struct dp_err *err)
 {
@@ -214,6 +232,7 @@ int dp_sim_stages_fill(const struct dp_sim_case *c, const struct dp_sim_layer *l
         struct dp_sim_layer sum = sum_layers(layer, l->cut[k], l->cut[k + 1]);
         uint32_t device = l->used[k % l->n_used], next = l->used[(k + 1) % l->n_used];
 
+        add_messages(c, layer, l, &sum, k);
         for (uint32_t r = 0; r < c->replicas; r++) {
             const struct dp_sim_tier *tier = dp_sim_tier_between(c, r, device, next);
 

@@ -100,6 +100,9 @@ train 8 "n8" model.tied_head=true
 same n8 one-true "as many workers as layers, the same losses"
 train 2 "threads" pipeline.threads=3
 same threads one-false "two workers of three threads, the same losses"
+train 2 "heavy" pipeline.layout="0-5|6-7"
+same heavy one-false "a layout to begin with, the same losses"
+like "$(cat "$dir/heavy")" '"layout":"0-5\|6-7"' "and the layout is in force"
 train 2 "traced" output.trace="$dir/trace"
 same traced one-false "writing a trace of the costs changes nothing"
 for r in 0 1; do
@@ -191,6 +194,7 @@ refuses() {
 
 refuses "more workers than layers" "9 workers for 8 layers" 9
 is "$(grep -c "9 workers for 8 layers" "$dir/refused.out")" 1 "which is said once"
+refuses "a layout for other workers" "pipeline.layout: layout \"0-7\"" 2 pipeline.layout=0-7
 refuses "blocks that do not fit" "multiple of 4" 1 prune.granularity=4x1 model.channels=66 model.heads=3
 refuses "missing text" "$dir/none.txt" 2 data.path="$dir/none.txt"
 : >"$dir/empty.txt"

@@ -56,7 +56,8 @@ void fuzz_make_seeds(void)
                    " \"layout\": [3, 0, 3], \"release\": \"nodes\"}, {\"iteration\": 3, \"balance\": \"uniform\", \"devices\": 1,"
                    " \"release\": \"devices\"}]}");
     fuzz_seed_text("{\"trace\": 1, \"source\": \"a seed\", \"rank\": 0, \"workers\": 2, \"layers\": 2, \"schedule\": \"gpipe\","
-                   " \"microbatches\": 2, \"tokens_per_microbatch\": 10, \"boundary_bytes\": 8}\n"
+                   " \"microbatches\": 2, \"tokens_per_microbatch\": 10, \"boundary_bytes\": 8,"
+                   " \"link_latency_ns\": 3, \"link_transfer_ns\": 2}\n"
                    "{\"step\": 4, \"steps\": 4, \"layout\": [1, 1], \"held\": 2, \"step_ns\": 10, \"optimizer_ns\": 7,"
                    " \"boundary_ns\": 5, \"first_layer\": 0, \"layers\": [{\"forward_ns\": 1, \"backward_input_ns\": 1,"
                    " \"backward_weight_ns\": 1, \"state_bytes\": 1, \"activation_bytes\": 1, \"parameters\": 5, \"nonzeros\": 5}]}\n"

@@ -70,7 +70,30 @@ static void too_many_workers(void **state)
     assert_non_null(strstr(err.text, "4 workers for 3 layers"));
 }
 
+static void a_configured_layout(void **state)
+{
+    char blocks[] = "model.blocks=6";
+    struct dp_train_config config;
+    struct dp_err err = {0};
+    struct dp_layout l;
+
+    (void)state;
+    assert_int_equal(dp_train_config_load(NULL, 1, (char *[]){blocks}, &config, &err), 0);
+    snprintf(config.pipeline.layout, sizeof config.pipeline.layout, "0|-|1-7");
+    assert_int_equal(dp_layout_initial(&config, 3, &l, &err), 0);
+    assert_int_equal(l.cut[1], 1);
+    assert_int_equal(l.cut[2], 1);
+    assert_int_equal(l.cut[3], 8);
+    for (const char *const *bad = (const char *const[]){"0|1-7", "0|2|3-7", "0|1|2-6", "0|1|2-8", "0|1|2-7|-", "all", NULL}; *bad; bad++) {
+        snprintf(config.pipeline.layout, sizeof config.pipeline.layout, "%s", *bad);
+        assert_int_equal(dp_layout_initial(&config, 3, &l, &err), -1);
+        assert_int_equal(err.code, DP_EINVAL);
+        assert_non_null(strstr(err.text, "pipeline.layout: layout"));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_configured_layout),
     cmocka_unit_test(every_size_is_optimal),
     cmocka_unit_test(too_many_workers),
 };

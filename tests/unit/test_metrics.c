@@ -80,6 +80,30 @@ static struct dp_metrics *fresh(uint32_t report_ms)
     return m;
 }
 
+/* What is left of a step when layers and optimizer are taken away. */
+static void the_rest_of_a_step(void **state)
+{
+    struct dp_metrics *m = fresh(1000000);
+    const struct dp_metrics_rest *rest = dp_metrics_rest(m);
+
+    (void)state;
+    set_stage(0, 1);
+    for (uint64_t n = 1; n <= 3; n++) {
+        struct dp_step_sample s = sample_of(n, 1, 10000);
+
+        stage.layer[0] = (struct dp_layer){.fwd_ns = 400, .bwd_input_ns = 300, .bwd_weight_ns = 300, .timed_microbatches = 4};
+        s.pipeline = (struct dp_pipeline_times){.forward_ns = 480, .backward_ns = 840, .receive_ns = 100};
+        s.device_ns = 480 + 840 + s.optimizer_ns + 7;
+        s.wait_ns = 8000;
+        dp_metrics_step(m, &s, &stage);
+    }
+    assert_non_null(dp_metrics_window(m, &stage));
+    assert_int_equal(rest->message_ns, (480 + 840 - 1000) / 4);
+    assert_int_equal(rest->rest_ns, 7);
+    assert_int_equal(rest->lost_ns, 10000 - 8000 - (480 + 840 + 50 + 7 - 100)); /* receiving is part of waiting */
+    dp_metrics_destroy(m);
+}
+
 /* Looking at a window does not end it. */
 static void a_window_goes_on(void **state)
 {
@@ -242,6 +266,7 @@ static void overhead_is_counted(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_window_goes_on),
+    cmocka_unit_test(the_rest_of_a_step),
     cmocka_unit_test(a_report_holds_medians),
     cmocka_unit_test(a_window_ends_with_its_report),
     cmocka_unit_test(the_newest_steps_count),

@@ -70,7 +70,7 @@ struct seen {
     struct {
         uint64_t first, n, iteration_ns, pause_ns, measured_ns, moved_bytes, mem_bytes;
         uint32_t held, used, moved_layers, cut[16];
-        double density, tokens_per_s;
+        double density, tokens_per_s, lost;
     } phase[16];
 };
 
@@ -91,6 +91,7 @@ static int see(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
     s->phase[s->n].moved_bytes = p->moved_bytes;
     s->phase[s->n].mem_bytes = p->out->device[0].mem_bytes;
     s->phase[s->n].density = p->density;
+    s->phase[s->n].lost = p->lost;
     s->phase[s->n].tokens_per_s = p->tokens_per_s;
     memcpy(s->phase[s->n].cut, p->layout->cut, (p->layout->n_used + 1) * sizeof *p->layout->cut);
     s->n++;
@@ -397,6 +398,35 @@ static void a_trace_is_played_again(void **state)
     dp_sim_case_release(&c);
 }
 
+/* Messages: 2 ns for the device at each end, 5 ns of latency, 4 ns for 8 bytes. Worker 0 measured 6 ns and
+ * worker 1 2 ns for the two ends that each has of a microbatch's messages forward and back. */
+static void messages_of_a_trace(void **state)
+{
+    (void)state;
+    static const char header[] = "{\"trace\": 1, \"source\": \"a test\", \"rank\": %d, \"workers\": 2, \"layers\": 2,"
+                                 " \"schedule\": \"gpipe\", \"microbatches\": 2, \"tokens_per_microbatch\": 10,"
+                                 " \"boundary_bytes\": 8, \"link_latency_ns\": %d, \"link_transfer_ns\": %d}\n"
+                                 "{\"step\": 9, \"steps\": 9, \"layout\": [1, 1], \"held\": 2, \"step_ns\": 500, \"optimizer_ns\": 7,"
+                                 " \"rest_ns\": 11, \"message_ns\": %d, \"lost_ns\": %d, \"boundary_ns\": 0, \"first_layer\": %d,"
+                                 " \"layers\": [" LAYER("30") "]}\n";
+    char text[2][1024];
+    const char *const texts[] = {text[0], text[1]};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    snprintf(text[0], sizeof text[0], header, 0, 5, 4, 6, 5, 0);
+    snprintf(text[1], sizeof text[1], header, 1, 0, 0, 2, 10, 1);
+    if (read_texts(2, texts, NULL, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(s.n, 1);
+    /* GPipe: forwards of 32, backwards of 62, two messages of 9 in a row; the norm there and back; optimizer and rest */
+    assert_int_equal(s.phase[0].iteration_ns, 3 * 32 + 3 * 62 + 2 * 9 + 2 * 5 + 18);
+    assert_true(s.phase[0].lost == 0.02); /* 10 of 500 */
+    dp_sim_case_release(&c);
+}
+
 static void a_trace_at_another_scale(void **state)
 {
     (void)state;
@@ -536,6 +566,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bad_models_are_refused),
     cmocka_unit_test(outside_of_the_table_is_an_error),
     cmocka_unit_test(a_trace_is_played_again),
+    cmocka_unit_test(messages_of_a_trace),
     cmocka_unit_test(a_trace_at_another_scale),
     cmocka_unit_test(a_resumed_trace),
     cmocka_unit_test(bad_traces_are_refused),

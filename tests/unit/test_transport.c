@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "tests/unit/procs.h"
+#include "worker/linkprobe.h"
 #include "worker/siphash.h"
 
 static int say(const struct dp_err *err, int rc)
@@ -328,6 +329,67 @@ static void a_wrong_length_is_refused(void **state)
     procs_run(2, (procs_body_fn *[]){wrong_size, refuses}, (int[]){0, 0}, false);
 }
 
+#define BOUNDARY 100000
+
+static int probe(struct dp_transport *t, uint32_t rank)
+{
+    struct dp_err err = {0};
+    struct dp_link_times link = {7, 7};
+
+    (void)rank;
+    if (dp_link_probe(t, rank, 4, BOUNDARY, &link, &err) < 0)
+        return say(&err, 90);
+    return rank == 3 && (link.latency_ns || link.transfer_ns) ? 91 : 0;
+}
+
+/* Every worker but the first and the last has two neighbours to measure with, one after the other. */
+static void links_of_a_chain(void **state)
+{
+    (void)state;
+    procs_run(4, (procs_body_fn *[]){probe, probe, probe, probe}, (int[]){0, 0, 0, 0}, false);
+}
+
+static int measures_a_slow_one(struct dp_transport *t, uint32_t rank)
+{
+    struct dp_err err = {0};
+    struct dp_link_times link;
+
+    if (dp_link_probe(t, rank, 2, BOUNDARY, &link, &err) < 0)
+        return say(&err, 92);
+    /* 2 ms in a round trip of two messages; what this worker computes is taken off. */
+    if (!(link.latency_ns > 800000 && link.latency_ns < 1000000000))
+        return 93;
+    return link.transfer_ns > 4000000 && link.transfer_ns < 1000000000 ? 0 : 94;
+}
+
+/* As the probe answers, but 2 ms late, and 14 ms with the large message. */
+static int answers_late(struct dp_transport *t, uint32_t rank)
+{
+    static char data[BOUNDARY];
+    struct dp_err err = {0};
+
+    (void)rank;
+    for (uint32_t i = 0; i < 2 * 21; i++) {
+        uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, 0xffffff, i);
+        size_t bytes = i < 21 ? 8 : sizeof data;
+        struct dp_xfer *x = dp_transport_recv(t, 0, tag, data, bytes, &err);
+
+        if (!x || dp_transport_wait(t, x, 0, NULL, &err) < 0)
+            return say(&err, 95);
+        nanosleep(&(struct timespec){.tv_nsec = i < 21 ? 2000000 : 14000000}, NULL);
+        x = dp_transport_send(t, 0, tag, data, bytes, &err);
+        if (!x || dp_transport_wait(t, x, 0, NULL, &err) < 0)
+            return say(&err, 96);
+    }
+    return 0;
+}
+
+static void latency_and_transfer_are_told_apart(void **state)
+{
+    (void)state;
+    procs_run(2, (procs_body_fn *[]){measures_a_slow_one, answers_late}, (int[]){0, 0}, false);
+}
+
 static void siphash_of_the_paper(void **state)
 {
     uint8_t k[16], in[15];
@@ -348,5 +410,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(waiting_sleeps),
     cmocka_unit_test(injected_messages_are_dropped),
     cmocka_unit_test(a_wrong_length_is_refused),
+    cmocka_unit_test(links_of_a_chain),
+    cmocka_unit_test(latency_and_transfer_are_told_apart),
 };
 TEST_MAIN("transport", tests)

@@ -1,0 +1,31 @@
+#!/bin/bash
+# bench_simulator: one short round of its runs, its figures, and what it says about bad options. How far the
+# simulator is from the truth is no test: other processes have the cores, too.
+# shellcheck source=tests/lib/tap.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+for p in jq mpirun; do
+    command -v $p >/dev/null || skip_all "$p is not installed"
+done
+[ "$(nproc)" -ge 2 ] || skip_all "two workers need two cores"
+bench=$DP_SRCDIR/worker/bench/bench_simulator
+programs=(--worker "$DP_BUILDDIR/worker/dynpipe-worker" --dynpipe "$DP_BUILDDIR/cli/dynpipe")
+
+dir=$(mktemp -d) || bail "no temporary directory"
+trap 'rm -rf "$dir"' EXIT
+
+# Steps of a few milliseconds: a window of a second is full of them, and with these limits every run counts.
+"$bench" "${programs[@]}" --steps 200 --tries 1 --lost 100 --others 100 --keep "$dir/kept" model.blocks=8 model.channels=32 \
+    model.context=16 train.batch=1 train.microbatches=2 >"$dir/out" 2>"$dir/err"
+rc=$?
+is "$((rc < 2))" 1 "all runs" || diag "$(cat "$dir/err" "$dir/out")"
+is "$(grep -cE '^ *(0|50|80|90) % (1f1b|gpipe) +0-[246]\|[357]-9 +[0-9.]+ +[0-9.]+ +[-+][0-9.]+ % +[0-9]+ ' "$dir/out")" 24 \
+    "four sparsities, two schedules, three layouts"
+like "$(cat "$dir/out")" "runs +24: error [0-9.]+ % in the median, [0-9.]+ % at worst" "median and worst"
+is "$(awk '/^ *[0-9]+ % / { e = 100 * ($6 / $5 - 1) - $7; if (e < -0.2 || e > 0.2) print }' FS='[ %]+' OFS=' ' "$dir/out" | head -n 3)" "" \
+    "every error is that of its line"
+is "$(find "$dir/kept" -name '*.trace.*' | wc -l)" 48 "--keep keeps the traces"
+like "$(head -n 1 "$dir/kept/90-gpipe-0-2_3-9.trace.0")" '"link_latency_ns":[0-9]+,"link_transfer_ns":[0-9]+' "a trace knows its link"
+like "$("$bench" "${programs[@]}" --steps 3 2>&1)" "'3' is no number from 12 on" "too few steps are refused"
+like "$("$bench" --worker "$dir/none" 2>&1)" "no program" "a missing program is named"
+like "$("$bench" --what 2>&1)" "unknown option '--what'" "an unknown option is named"
+done_testing
