@@ -38,7 +38,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_CHUNKS, "chunks", "N", "of the model on each device (interleaved)"},
     {DP_TAKES_SIMULATE, OPT_MICROBATCHES, "microbatches", "N", "of one pipeline in one iteration"},
     {DP_TAKES_SIMULATE, OPT_REPLICAS, "replicas", "N", "pipelines that train the model in parallel"},
-    {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy"},
+    {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy; help: list them"},
     {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after so many"},
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
@@ -100,6 +100,12 @@ static void print_command_help(const struct dp_command *c)
 {
     printf("Usage: dynpipe %s %s\n\n%s\n\nOptions:\n", c->name, c->synopsis, c->help);
     print_options(c->takes);
+}
+
+/* simulate --balance=help needs no file. */
+static bool lists_policies(const struct dp_cli *cli)
+{
+    return cli->simulate.balance && !strcmp(cli->simulate.balance, "help");
 }
 
 static enum dp_parsed wrong(const char *command, const char *fmt, const char *a, const char *b)
@@ -299,7 +305,7 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
     if (out->command->takes & DP_TAKES_FILES) {
         out->files = argv + optind;
         out->n_files = (uint32_t)(argc - optind);
-        return out->n_files ? DP_PARSED_RUN : wrong(out->command->name, "%swhich file?%s", "", "");
+        return out->n_files || lists_policies(out) ? DP_PARSED_RUN : wrong(out->command->name, "%swhich file?%s", "", "");
     }
     if (optind < argc)
         return wrong(out->command->name, "what is \"%s\"?%s", argv[optind], "");

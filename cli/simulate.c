@@ -3,10 +3,12 @@
 #include "cli/simulate.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/json.h"
 #include "cli/text.h"
 #include "cli/timeline.h"
+#include "policies/policy.h"
 #include "policies/sim/read.h"
 
 struct collector {
@@ -78,6 +80,16 @@ static enum dp_exit show(const struct dp_cli *cli, json_t *document, uint64_t it
     return DP_EXIT_OK;
 }
 
+/* Names first, without blanks: for shell completion, too. */
+static enum dp_exit list_policies(void)
+{
+    const struct dp_policy *p;
+
+    for (size_t i = 0; (p = dp_policy_at(i)); i++)
+        printf("%-12s %s\n", p->name, p->help);
+    return DP_EXIT_OK;
+}
+
 enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
 {
     const struct dp_sim_override with = {
@@ -95,6 +107,10 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
     enum dp_exit code;
     struct dp_err err;
 
+    if (cli->simulate.balance && !strcmp(cli->simulate.balance, "help")) {
+        json_decref(k.phases);
+        return list_policies();
+    }
     if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0) {
         json_decref(k.phases);
         return dp_cmd_fail(cli, &err);

@@ -56,6 +56,7 @@ struct dp_sim_event {
     enum dp_sim_release release; /* give back what owns no layers */
     bool has_pause;
     uint64_t pause_ns;    /* nothing is computed; else what moving the layers takes */
+    uint64_t overhead_ns; /* pause besides: profiling, deciding, agreeing */
     uint64_t measured_ns; /* iteration time of the real run, 0: unknown */
     double lost;          /* share of it in which a worker neither computed nor waited, the most of all workers */
 };

@@ -20,7 +20,7 @@ static const char document_names[] =
 static const char point_names[] =
     "density forward_ms backward_input_ms backward_weight_ms optimizer_ms state_bytes activation_bytes kept_for_weights_bytes "
     "gradient_bytes output_bytes message_ms parameters";
-static const char event_names[] = "iteration density layout balance devices pause_ms release";
+static const char event_names[] = "iteration density layout balance devices pause_ms overhead_ms release";
 
 static int no_memory(struct dp_err *err)
 {
@@ -299,6 +299,7 @@ static int read_event(const json_t *value, const char *path, const struct dp_sim
     e->devices = (uint32_t)dp_fields_count(&f, "devices", 1, c->devices, 0);
     e->has_pause = dp_fields_get(&f, "pause_ms") != NULL;
     e->pause_ns = dp_fields_time(&f, "pause_ms", MS, 0);
+    e->overhead_ns = dp_fields_time(&f, "overhead_ms", MS, 0);
     dp_fields_text(&f, "balance", e->policy, sizeof e->policy, "");
     read_release(&f, &e->release);
     density = dp_fields_get(&f, "density");

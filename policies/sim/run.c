@@ -120,6 +120,7 @@ static int move(struct run *r, const struct dp_sim_event *e, struct dp_err *err)
     double *busy_ns;
 
     dp_sim_layout_copy(c, &r->layout, &r->before);
+    r->phase.pause_ns += e->overhead_ns;
     if (e->devices)
         r->allowed = e->devices;
     if (e->count) {

@@ -88,6 +88,8 @@ exit_is 1 "a truncated file" simulate "$tmp/bad.json"
 like "$err" 'bad.json:2: ' "says where it ends"
 exit_is 1 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
 like "$err" 'no schedule "zb"; known: 1f1b' "lists them"
+exit_is 0 "the policies are listed" simulate --balance=help
+is "$(cut -d' ' -f1 <<<"$out" | head -n 4 | tr '\n' ' ')" "keep uniform param time " "by their names"
 exit_is 1 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
 like "$err" 'unknown policy "tmie"' "says so"
 exit_is 1 "an iteration that is not there" simulate "$tmp/worked.json" --draw 2

@@ -48,7 +48,8 @@ void fuzz_make_seeds(void)
                    " \"layers\": [\"a\", {\"kind\": \"a\", \"count\": 3}], \"iterations\": 9, \"layout\": [1, 1, 1, 1],"
                    " \"device\": {\"speed\": [1, 0.5], \"memory_bytes\": 1000}, \"network\": {\"devices_per_node\": 2,"
                    " \"neighbours\": \"replicas\", \"inside\": {\"latency_us\": 1, \"gb_per_s\": 1}, \"between\": {\"gb_per_s\": 1}},"
-                   " \"events\": [{\"iteration\": 2, \"density\": 0.5, \"pause_ms\": 1}, {\"iteration\": 3, \"density\":"
+                   " \"events\": [{\"iteration\": 2, \"density\": 0.5, \"pause_ms\": 1, \"overhead_ms\": 2},"
+                   " {\"iteration\": 3, \"density\":"
                    " [1, 1, 0.2, 0.3], \"balance\": \"time\"}]}");
     fuzz_seed_text("{\"source\": \"a seed\", \"devices\": 3, \"microbatches\": 4, \"schedule\": \"zb-h1\", \"balance\": \"time\","
                    " \"kinds\": {\"a\": {\"forward_ms\": 1, \"backward_input_ms\": 1, \"backward_weight_ms\": 1}},"

@@ -123,7 +123,7 @@ static void a_run_with_events(void **state)
     struct dp_sim_case c = case_of(
         MODEL(", \"iterations\": 100, \"network\": {\"inside\": {\"gb_per_s\": 1}},"
               " \"events\": [{\"iteration\": 11, \"density\": 0.5, \"pause_ms\": 30},"
-              " {\"iteration\": 21, \"balance\": \"time\", \"devices\": 2, \"release\": \"devices\"}]"),
+              " {\"iteration\": 21, \"balance\": \"time\", \"devices\": 2, \"release\": \"devices\", \"overhead_ms\": 3}]"),
         NULL);
     struct seen s;
     struct dp_sim_totals t = run(&c, &s);
@@ -139,7 +139,7 @@ static void a_run_with_events(void **state)
     /* layers 2, 3 go to device 0, layers 4..7 to device 1: it receives 4 and gives 2, of 0.5 MB each at 1 GB/s */
     assert_int_equal(s.phase[2].moved_layers, 6);
     assert_int_equal(s.phase[2].moved_bytes, 6 * 500000);
-    assert_int_equal(s.phase[2].pause_ns, 4 * 500000);
+    assert_int_equal(s.phase[2].pause_ns, 4 * 500000 + 3000000);
     assert_int_equal(s.phase[2].held, 2);
     assert_int_equal(s.phase[2].used, 2);
     assert_int_equal(s.phase[2].cut[1], 4);
@@ -147,9 +147,9 @@ static void a_run_with_events(void **state)
     assert_int_equal(s.phase[2].n, 80);
     assert_true(fabs(s.phase[2].tokens_per_s - 400 / 0.031) < 1e-6);
     assert_int_equal(t.iterations, 100);
-    assert_true(fabs(t.time_s - (10 * 0.043 + 0.030 + 10 * 0.0215 + 0.002 + 80 * 0.031)) < 1e-9);
-    assert_true(fabs(t.pause_s - 0.032) < 1e-12);
-    assert_true(fabs(t.device_s - (4 * (10 * 0.043 + 0.030 + 10 * 0.0215) + 2 * (0.002 + 80 * 0.031))) < 1e-9);
+    assert_true(fabs(t.time_s - (10 * 0.043 + 0.030 + 10 * 0.0215 + 0.005 + 80 * 0.031)) < 1e-9);
+    assert_true(fabs(t.pause_s - 0.035) < 1e-12);
+    assert_true(fabs(t.device_s - (4 * (10 * 0.043 + 0.030 + 10 * 0.0215) + 2 * (0.005 + 80 * 0.031))) < 1e-9);
     assert_true(t.tokens == 40000);
     dp_sim_case_release(&c);
 }
