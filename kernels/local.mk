@@ -23,7 +23,8 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/cpu/plan.c kernels/cpu/plan.h \
 	kernels/cpu/refresh.c \
 	kernels/probe.c kernels/probe.h \
-	kernels/reference.h
+	kernels/reference.h \
+	kernels/waiting.c kernels/waiting.h
 kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS) $(OPENMP_CFLAGS)
 kernels_libdpkernels_a_CPPFLAGS = $(KERNELS_CPPFLAGS) $(X86_VERSIONS_CPPFLAGS)
 kernels_libdpkernels_a_LIBADD = $(kernels_libcpu_plain_a_OBJECTS)

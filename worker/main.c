@@ -13,6 +13,7 @@
 
 #include "common/conf.h"
 #include "common/log.h"
+#include "kernels/waiting.h"
 #include "worker/data.h"
 #include "worker/pin.h"
 #include "worker/trainer.h"
@@ -198,6 +199,7 @@ int main(int argc, char **argv)
     }
     if (rc < 0)
         return refuse(&err);
+    dp_wait_briefly((long)config.pipeline.threads, argv);
     catch_lost_text();
     if (dp_wishes_catch(&err) < 0 || dp_wireup_init(&w, &err) < 0) {
         dp_error("%s", err.text);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What one worker does where its surroundings are wrong: a cache that cannot be written, a text that is
-# cut short while it is read, tasks that do not know of each other, a checkpoint directory that another
-# run uses. No Slurm, no mpirun, no root.
+# cut short while it is read, tasks that do not know of each other, cores that others want, a checkpoint
+# directory that another run uses. No Slurm, no mpirun, no root.
 . "${DP_SRCDIR:?}/tests/lib/tap.sh"
 
 worker=$DP_BUILDDIR/worker/dynpipe-worker
@@ -111,6 +111,26 @@ is "$?" 1 "a worker without srun in a job of two tasks is refused"
 like "$(said tasks)" "srun --mpi=pmix" "with the right command"
 SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=1 train tasks
 is "$?" 0 "srun -n 1 in such a job is fine"
+
+# ---- threads that wait do not keep their cores ---------------------------------------------------------
+
+# spins NAME: GOMP_SPINCOUNT of a run of two threads, into NAME.spins
+spins() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2086
+    start "$name" pipeline.threads=2 checkpoint.dir= $long
+    wait_for 120 has_step "$name" 2 || bail "the run of two threads does not get to step 2"
+    tr '\0' '\n' <"/proc/$run/environ" | sed -n 's/^GOMP_SPINCOUNT=//p' >"$dir/$name.spins"
+    kill -9 "$run"
+    wait "$run" 2>/dev/null
+}
+spins brief
+is "$(cat "$dir/brief.spins")" 2000 "OpenMP's threads are told to sleep soon"
+GOMP_SPINCOUNT=77 spins own
+is "$(cat "$dir/own.spins")" 77 "unless the user has said how long"
+OMP_WAIT_POLICY=active spins policy
+is "$(cat "$dir/policy.spins")" "" "in either way"
 
 # ---- one run per checkpoint directory ----------------------------------------------------------------
 

@@ -17,6 +17,7 @@
 
 #include "kernels/bench/limits.h"
 #include "kernels/bench/machine.h"
+#include "kernels/waiting.h"
 #include "worker/bench/group.h"
 #include "worker/bench/table.h"
 
@@ -408,12 +409,15 @@ static int follow(const struct arguments *a)
 int main(int argc, char **argv)
 {
     struct arguments a;
-    int rc = parse(argc, argv, &a);
+    int rc = parse(argc, argv, &a), threads = 1;
 
     if (rc >= 0) {
         if (rc == 2)
             fputs("Try bench_train --help.\n", stderr);
         return rc;
     }
+    for (int i = 0; i < a.options.n_threads; i++)
+        threads = a.options.threads[i] > threads ? a.options.threads[i] : threads;
+    dp_wait_briefly(threads, argv);
     return a.follow ? follow(&a) : run_all(&a);
 }
