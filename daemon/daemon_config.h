@@ -23,7 +23,7 @@
 /* What runs may do: section `run`, and its overrides per partition. */
 struct dp_run_conf {
     char max_mode[16], default_mode[16], reference[16];
-    char policy[64], policies[256]; /* policies: names separated by commas */
+    char policy[64], policies[512]; /* policies: names separated by commas */
     int64_t min_devices, warmup_reports;
     double max_slowdown, default_slowdown, hysteresis, cooldown_s;
     double vote_timeout_s, stall_s, gone_timeout_s, grace_s, confirm_s;

@@ -1,14 +1,24 @@
 # Policies and their models: pure functions, no clock, no sockets.
 noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \
+	policies/balancer.c policies/balancer.h \
+	policies/chain.c policies/chain.h \
 	policies/decide.c policies/decide.h \
+	policies/deepspeed.c \
+	policies/deepspeed_range.c \
+	policies/diffuse.c policies/diffuse.h \
+	policies/diffusion.c \
+	policies/dynmo.c \
+	policies/dynmo_diffusion.c \
 	policies/helpers.c \
 	policies/keep.c \
+	policies/nicol.c policies/nicol.h \
 	policies/pack.c policies/pack.h \
 	policies/param.c \
 	policies/partition.c policies/partition.h \
 	policies/policy.c policies/policy.h \
 	policies/pruning.c policies/pruning.h \
+	policies/question.c policies/question.h \
 	policies/release_when.c policies/release_when.h \
 	policies/sim/balance.c policies/sim/balance.h \
 	policies/sim/case.c policies/sim/case.h \
@@ -22,6 +32,8 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/run.c policies/sim/run.h \
 	policies/sim/stages.c policies/sim/stages.h \
 	policies/time.c \
+	policies/time_comm.c \
+	policies/torchgpipe.c \
 	policies/uniform.c
 
 # What a site compiles its own policies against: etc/examples/headroom.c shows how. Each policy brings its
@@ -29,16 +41,21 @@ policies_libdppolicy_a_SOURCES = \
 policyincludedir = $(includedir)/dynpipe
 nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h policies/policy.h
 lib_LIBRARIES = policies/libdynpipe-policy.a
-policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c policies/helpers.c policies/partition.c policies/partition.h
+policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c policies/helpers.c \
+	policies/partition.c policies/partition.h policies/question.c policies/question.h
 policies_libdynpipe_policy_a_CFLAGS = $(AM_CFLAGS) -fPIC
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = etc/dynpipe-policy.pc
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_policy tests/unit/test_pruning
+policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_policy tests/unit/test_pruning
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
+tests_unit_test_balancers_SOURCES = tests/unit/test_balancers.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_balancers_LDADD = $(policy_libs)
+tests_unit_test_diffusion_SOURCES = tests/unit/test_diffusion.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_diffusion_LDADD = $(policy_libs)
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_partition_LDADD = $(policy_libs)
 tests_unit_test_sim_iteration_SOURCES = tests/unit/test_sim_iteration.c tests/unit/unit.h tests/unit/random.h

@@ -3,7 +3,8 @@
  * A bound b is feasible when filling the bins from the left, each as far as b and its memory allow,
  * reaches the end. Filling greedily is exact because every part of a run that fits into a bin fits
  * too, so a longer prefix never hurts what follows; this holds for bins of different speed and memory
- * as long as their order is fixed. The bisection is on integers and jumps: a feasible probe lowers the
+ * as long as their order is fixed, and for bins that cost something once they hold anything: with the
+ * bound given, a bin that can afford its cost may as well be filled. The bisection is on integers and jumps: a feasible probe lowers the
  * bound to the load it really had, an infeasible one raises it to the least bound that would change
  * any decision of that probe. So it ends with the exact optimum (papers.md 1.2: the usual eps is not
  * needed) after a few probes.
@@ -28,32 +29,70 @@ static double bin_speed(const struct probe *t, uint32_t bin)
     return t->q->speed ? t->q->speed[bin] : 1.0;
 }
 
-/* Weight that a bin takes within bound b. */
-static uint64_t bin_room(const struct probe *t, uint32_t bin, uint64_t b)
+/* Weight that a bin of this speed computes in time b. */
+static uint64_t room_at(double speed, uint64_t b)
 {
     double room;
 
-    if (!t->q->speed || t->q->speed[bin] == 1.0)
+    if (speed == 1.0)
         return b;
-    room = (double)b * t->q->speed[bin];
+    room = (double)b * speed;
     return room >= 1.8e19 ? UINT64_MAX : (uint64_t)room;
+}
+
+/* The quotient of doubles is off by a few of its last bits: bisection over what they can hide. */
+uint64_t dp_partition_time(double speed, uint64_t weight)
+{
+    uint64_t guess, span, low, high;
+    double time;
+
+    if (speed == 1.0)
+        return weight;
+    time = (double)weight / speed;
+    if (time >= 1.8e19)
+        return UINT64_MAX;
+    guess = (uint64_t)time;
+    span = (guess >> 50) + 2;
+    low = guess > span ? guess - span : 0;
+    high = guess < UINT64_MAX - span ? guess + span : UINT64_MAX;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (room_at(speed, middle) >= weight)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+uint64_t dp_partition_load(const struct dp_partition *q, uint32_t bin, uint64_t weight)
+{
+    uint64_t time = dp_partition_time(q->speed ? q->speed[bin] : 1.0, weight), cost = q->cost ? q->cost[bin] : 0;
+
+    return time < UINT64_MAX - cost ? time + cost : UINT64_MAX;
+}
+
+static uint64_t bin_cost(const struct probe *t, uint32_t bin)
+{
+    return t->q->cost ? t->q->cost[bin] : 0;
+}
+
+/* One more than the weight that a bin takes within bound b; 0: it cannot hold anything. */
+static uint64_t bin_room(const struct probe *t, uint32_t bin, uint64_t b)
+{
+    uint64_t cost = bin_cost(t, bin), room;
+
+    if (b < cost)
+        return 0;
+    room = room_at(bin_speed(t, bin), b - cost);
+    return room == UINT64_MAX ? room : room + 1;
 }
 
 /* Least bound that lets a bin take this weight. */
 static uint64_t bin_load(const struct probe *t, uint32_t bin, uint64_t weight)
 {
-    double b;
-    uint64_t load;
-
-    if (!t->q->speed || t->q->speed[bin] == 1.0)
-        return weight;
-    b = (double)weight / t->q->speed[bin];
-    load = b >= 1.8e19 ? UINT64_MAX : (uint64_t)b;
-    while (load && bin_room(t, bin, load - 1) >= weight)
-        load--;
-    while (load < UINT64_MAX && bin_room(t, bin, load) < weight)
-        load++;
-    return load;
+    return dp_partition_load(t->q, bin, weight);
 }
 
 static bool memory_fits(const struct probe *t, uint32_t bin, uint32_t from, uint32_t to)
@@ -74,7 +113,7 @@ static bool memory_fits(const struct probe *t, uint32_t bin, uint32_t from, uint
 
 static bool run_fits(const struct probe *t, uint32_t bin, uint32_t from, uint32_t to, uint64_t room)
 {
-    return t->sum[to] - t->sum[from] <= room && memory_fits(t, bin, from, to);
+    return t->sum[to] - t->sum[from] < room && memory_fits(t, bin, from, to);
 }
 
 /* Largest end of a run that starts at `from` and fits: gallop from a guess, then halve. */

@@ -13,6 +13,8 @@ struct dp_partition {
     const uint64_t *weight;      /* [n] */
     const double *speed;         /* [p] > 0, NULL: all 1. Load of a bin = the least integer b with
                                     floor(b * speed) >= sum of its weights */
+    const uint64_t *cost;        /* [p] added to the load of a bin that holds anything (its communication);
+                                    NULL: 0 */
     const uint64_t *fixed_bytes; /* [n] memory of an item; NULL: memory is no limit */
     const uint64_t *multi_bytes; /* [n] memory of an item that counts copies[bin] times; NULL: 0 */
     const uint32_t *copies;      /* [p]; NULL: 1 */
@@ -24,5 +26,11 @@ struct dp_partition {
  * O(p log n) for each of at most log2(sum) probes. returns -1 when no cut fits into memory (DP_ENOMEM)
  * or the arguments are impossible. */
 int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err);
+
+/* Load of a bin that holds so much, its cost included. */
+uint64_t dp_partition_load(const struct dp_partition *q, uint32_t bin, uint64_t weight);
+
+/* Least integer time in which a bin of this speed does so much: floor(time * speed) >= weight. UINT64_MAX: none. */
+uint64_t dp_partition_time(double speed, uint64_t weight);
 
 #endif

@@ -9,8 +9,27 @@
 
 #include "policies/sim/predict.h"
 
-static const struct dp_policy *const known[] = {&dp_policy_keep, &dp_policy_uniform, &dp_policy_param,
-                                                &dp_policy_time};
+static const struct dp_policy *const known[] = {
+    &dp_policy_keep,
+    &dp_policy_uniform,
+    &dp_policy_param,
+    &dp_policy_time,
+    &dp_policy_time_comm,
+    &dp_policy_nicol,
+    &dp_policy_diffusion_param,
+    &dp_policy_diffusion_time,
+    /* baselines */
+    &dp_policy_deepspeed_param,
+    &dp_policy_deepspeed_time,
+    &dp_policy_deepspeed_range_param,
+    &dp_policy_deepspeed_range_time,
+    &dp_policy_dynmo_param,
+    &dp_policy_dynmo_time,
+    &dp_policy_dynmo_diffusion_param,
+    &dp_policy_dynmo_diffusion_time,
+    &dp_policy_torchgpipe_param,
+    &dp_policy_torchgpipe_time,
+};
 #define SUM_MAX 4e18 /* below 2^62: a few such sums may be added */
 #define N_KNOWN (sizeof known / sizeof known[0])
 
@@ -21,7 +40,7 @@ const struct dp_policy *dp_policy_at(size_t i)
 
 const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err)
 {
-    char names[256] = "";
+    char names[512] = "";
     size_t n = 0;
 
     for (size_t i = 0; i < N_KNOWN; i++) {
@@ -52,7 +71,7 @@ int dp_policy_check(const struct dp_policy *policy, struct dp_err *err)
  * memory of everything at once. */
 static int sums_check(const struct dp_policy_in *in, struct dp_err *err)
 {
-    double ns = 0.0, bytes = 0.0, slowest = 1.0;
+    double ns = 0.0, bytes = 0.0, nonzeros = 0.0, slowest = 1.0;
 
     for (uint32_t d = 0; d < in->n_devices; d++)
         if (in->device[d].speed < slowest)
@@ -63,9 +82,11 @@ static int sums_check(const struct dp_policy_in *in, struct dp_err *err)
         ns += in->microbatches * ((double)k->fwd_ns + (double)k->bwd_input_ns + (double)k->bwd_weight_ns) +
               (in->layer_opt_ns ? (double)in->layer_opt_ns[l] : 0.0);
         bytes += (double)k->state_bytes + in->microbatches * (double)k->act_bytes;
+        nonzeros += (double)k->nnz;
     }
-    if (!(ns / slowest < SUM_MAX) || !(bytes < SUM_MAX))
-        return dp_err_set(err, DP_EINVAL, "snapshot: a step of %g s in %g bytes", ns / slowest / 1e9, bytes);
+    if (!(ns / slowest < SUM_MAX) || !(bytes < SUM_MAX) || !(nonzeros < SUM_MAX))
+        return dp_err_set(err, DP_EINVAL, "snapshot: a step of %g s in %g bytes with %g parameters", ns / slowest / 1e9,
+                          bytes, nonzeros);
     return 0;
 }
 

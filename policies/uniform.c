@@ -1,4 +1,4 @@
-/* Policy uniform: the same number of layers on every device, the first devices one more. */
+/* Policy uniform: Megatron-LM's, the same number of layers on every device, the first devices one more. */
 #include <stdio.h>
 
 #include "policies/policy.h"

@@ -2,7 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include "common/clock.h"
-#include "policies/partition.h"
+#include "policies/nicol.h"
 #include "tests/unit/random.h"
 
 #define MAX_N 9
@@ -10,7 +10,7 @@
 
 struct instance {
     uint32_t n, p;
-    uint64_t weight[MAX_N], fixed[MAX_N], multi[MAX_N], cap[MAX_P];
+    uint64_t weight[MAX_N], fixed[MAX_N], multi[MAX_N], cap[MAX_P], cost[MAX_P];
     uint32_t copies[MAX_P], prefer[MAX_P + 1];
     double speed[MAX_P];
     struct dp_partition q;
@@ -29,12 +29,15 @@ static void make(struct instance *t, uint64_t *seed)
     for (uint32_t b = 0; b < t->p; b++) {
         t->speed[b] = 0.25 * (1 + random_below(seed, 8)) * (random_below(seed, 3) ? 1.0 : 0.7);
         t->cap[b] = random_below(seed, 3) ? 50 + random_below(seed, 200) : 0;
+        t->cost[b] = random_below(seed, random_below(seed, 2) ? 60 : 8);
         t->copies[b] = 1 + random_below(seed, 4);
         t->prefer[b + 1] = random_below(seed, t->n + 1);
     }
     t->q = (struct dp_partition){.n = t->n, .p = t->p, .weight = t->weight};
     if (random_below(seed, 2))
         t->q.speed = t->speed;
+    if (random_below(seed, 2))
+        t->q.cost = t->cost;
     if (random_below(seed, 2)) {
         t->q.fixed_bytes = t->fixed;
         t->q.cap_bytes = t->cap;
@@ -59,11 +62,13 @@ static uint64_t bin_cost(const struct instance *t, uint32_t bin, uint32_t from, 
     }
     if (t->q.cap_bytes && t->cap[bin] && bytes > t->cap[bin])
         return UINT64_MAX;
+    if (to == from)
+        return 0;
     if (!t->q.speed)
-        return w;
-    while ((uint64_t)((double)load * t->speed[bin]) < w)
+        load = w;
+    while (t->q.speed && (uint64_t)((double)load * t->speed[bin]) < w)
         load++;
-    return load;
+    return load + (t->q.cost ? t->cost[bin] : 0);
 }
 
 static uint64_t brute(const struct instance *t, uint32_t bin, uint32_t from)
@@ -94,9 +99,13 @@ static void equals_brute_force(void **state)
         uint32_t cut[MAX_P + 1];
         struct instance t;
         struct dp_err err;
+        int rc;
 
         make(&t, &seed);
         want = brute(&t, 0, 0);
+        rc = dp_partition_nicol(&t.q, cut, &got, &err);
+        assert_int_equal(rc, want == UINT64_MAX ? -1 : 0);
+        assert_true(rc < 0 || got == want);
         if (dp_partition_minmax(&t.q, cut, &got, &err) < 0) {
             assert_int_equal(err.code, DP_ENOMEM);
             assert_true(want == UINT64_MAX);

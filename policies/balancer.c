@@ -1,0 +1,78 @@
+/* See balancer.h. A snapshot becomes a dp_partition over its allowed devices; the cuts of the answer
+ * are weighed here, with speeds and all, whatever the balancer knew. */
+#include "policies/balancer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "policies/chain.h"
+#include "policies/question.h"
+
+static uint64_t weigh(const struct dp_policy_in *in, uint32_t l, enum dp_weigh by)
+{
+    if (by == DP_BY_PARAM)
+        return in->layer[l].nnz;
+    return by == DP_BY_FORWARD ? in->layer[l].fwd_ns : dp_policy_layer_work_ns(in, l);
+}
+
+/* Both ends of a boundary pay for an activation and a gradient of every microbatch: nothing overlaps. */
+static void set_cost(const struct dp_policy_in *in, struct dp_question *t)
+{
+    double message = in->link_latency_s, ns;
+
+    if (in->link_bytes_per_s > 0.0)
+        message += (double)in->boundary_bytes / in->link_bytes_per_s;
+    ns = message * 2e9 * in->microbatches;
+    for (uint32_t i = 0; i < t->q.p; i++) {
+        double both = ns * ((i > 0) + (i + 1 < t->q.p));
+
+        t->cost[i] = both > 0.0 ? both < 1e18 ? (uint64_t)both : (uint64_t)1e18 : 0;
+    }
+    t->q.cost = t->cost;
+}
+
+static int explain(const struct dp_question *t, const char *name, enum dp_weigh by,
+                   const struct dp_balancer_note *note, struct dp_policy_out *out, struct dp_err *err)
+{
+    const char *unit = by == DP_BY_PARAM ? "remaining parameters" : by == DP_BY_FORWARD ? "ms forward" : "ms a step";
+    double scale = by == DP_BY_PARAM ? 1.0 : 1e-6, even = 0.0;
+    uint64_t largest = 0;
+    struct dp_chain c;
+
+    if (dp_chain_init(&c, &t->q, err) < 0)
+        return -1;
+    for (uint32_t b = 0; b < t->q.p; b++) {
+        uint64_t load = dp_chain_load(&c, b, t->cut[b], t->cut[b + 1]);
+
+        largest = load > largest ? load : largest;
+        even += t->q.speed ? t->q.speed[b] : 1.0;
+    }
+    even = (double)dp_chain_weight(&c, 0, t->q.n) / even;
+    dp_chain_release(&c);
+    snprintf(out->reason, sizeof out->reason, "%s: fullest device has %.*f %s, perfectly even would be %.*f%s%s", name,
+             by == DP_BY_PARAM ? 0 : 3, (double)largest * scale, unit, by == DP_BY_PARAM ? 0 : 3, even * scale,
+             *note->text ? "; " : "", note->text);
+    return 0;
+}
+
+int dp_balancer_decide(const struct dp_policy_in *in, const char *name, enum dp_weigh by, dp_balancer_fn *fn,
+                       struct dp_policy_out *out, struct dp_err *err)
+{
+    struct dp_question *t = dp_question_create(in, by != DP_BY_PARAM);
+    struct dp_balancer_note note = {""};
+    int rc;
+
+    if (!t)
+        return dp_err_set(err, DP_ENOMEM, "%s: out of memory", name);
+    for (uint32_t l = 0; l < in->n_layers; l++)
+        t->weight[l] = weigh(in, l, by);
+    if (by == DP_BY_TIME_COMM)
+        set_cost(in, t);
+    rc = t->q.p ? fn(&t->q, t->cut, &note, err) : dp_err_set(err, DP_EINVAL, "no device is allowed");
+    if (rc == 0)
+        rc = explain(t, name, by, &note, out, err);
+    if (rc == 0)
+        dp_policy_spread(in, t->index, t->q.p, t->cut, &out->layout);
+    free(t);
+    return rc < 0 ? dp_err_prefix(err, "%s", name) : 0;
+}

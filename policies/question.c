@@ -1,0 +1,35 @@
+/* See question.h. Site policies get this, too: nothing here may need the rest of the library. */
+#include "policies/question.h"
+
+#include <stdlib.h>
+
+/* The current cuts seen from the allowed devices alone: where the new cuts would like to stay. */
+static void prefer_current(const struct dp_policy_in *in, struct dp_question *t)
+{
+    for (uint32_t i = 0; i < t->q.p; i++)
+        t->prefer[i + 1] = in->current->cut[t->index[i] + 1];
+    t->prefer[t->q.p] = in->n_layers;
+}
+
+struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_speed)
+{
+    struct dp_question *t = calloc(1, sizeof *t);
+
+    if (!t)
+        return NULL;
+    t->q = (struct dp_partition){.n = in->n_layers, .p = dp_policy_allowed(in, t->index), .weight = t->weight,
+                                 .speed = with_speed ? t->speed : NULL, .fixed_bytes = t->fixed,
+                                 .multi_bytes = t->multi, .copies = t->copies, .cap_bytes = t->cap,
+                                 .prefer = t->prefer};
+    for (uint32_t i = 0; i < t->q.p; i++) {
+        t->speed[i] = in->device[t->index[i]].speed;
+        t->cap[i] = in->device[t->index[i]].mem_limit_bytes;
+        t->copies[i] = dp_policy_in_flight(in, i, t->q.p);
+    }
+    for (uint32_t l = 0; l < in->n_layers; l++) {
+        t->fixed[l] = in->layer[l].state_bytes;
+        t->multi[l] = in->layer[l].act_bytes;
+    }
+    prefer_current(in, t);
+    return t;
+}
