@@ -111,6 +111,8 @@ static json_t *limits_json(const struct dp_coord *c)
     json_t *o = json_object();
 
     set_text(o, "reference", dp_reference_name(c->limits.reference));
+    set_text(o, "objective", c->limits.objective == DP_OBJ_EFFICIENCY ? "efficiency" : "devices");
+    set_text(o, "packing", c->limits.packing == DP_PACKING_FIRST_FIT ? "first-fit" : "best");
     set(o, "min_devices", u64(c->limits.min_devices));
     set(o, "max_slowdown_percent", num(c->limits.max_slowdown));
     set(o, "hysteresis_percent", num(c->limits.hysteresis));

@@ -137,7 +137,8 @@ size_t dp_coord_think(const struct dp_coord *c, uint8_t *result)
         k->state = &k->site;
     }
     k->rule = (struct dp_pack_rule){(enum dp_reference)c->limits.reference, c->reference_ns, c->limits.max_slowdown,
-                                    c->limits.min_devices};
+                                    c->limits.min_devices, (enum dp_objective)c->limits.objective,
+                                    (enum dp_packing)c->limits.packing};
     k->t.rc = propose(k, &err);
     if (k->t.rc < 0) {
         k->t.code = err.code;

@@ -16,7 +16,7 @@
 
 #include "common/conf.h"
 #include "daemon/trusted_file.h"
-#include "policies/policy.h"
+#include "policies/pack.h"
 
 #define AT(member) offsetof(struct dp_config, member), sizeof ((struct dp_config *)0)->member
 #define RUN_AT(member) offsetof(struct dp_config, run.member), sizeof ((struct dp_config *)0)->run.member
@@ -56,10 +56,14 @@ static const struct dp_conf_key keys[] = {
     {"run", "default_mode", DP_CONF_STRING, RUN_AT(default_mode), 0, 0, "release", "off|observe|balance|release",
      "mode of a user who names none"},
     {"run", "policy", DP_CONF_STRING, RUN_AT(policy), 0, 0, "time", NULL, "policy of a user who names none"},
-    {"run", "policies", DP_CONF_STRING, RUN_AT(policies), 0, 0, "keep,uniform,param,time", NULL,
+    {"run", "policies", DP_CONF_STRING, RUN_AT(policies), 0, 0, "keep,uniform,param,time,iteration", NULL,
      "policies that a user may ask for, separated by commas"},
     {"run", "reference", DP_CONF_STRING, RUN_AT(reference), 0, 0, "start", "start|best",
      "what a run is held to: its speed at the start, or the best on all devices held"},
+    {"run", "objective", DP_CONF_STRING, RUN_AT(objective), 0, 0, "devices", "devices|efficiency",
+     "of what meets the reference: the fewest devices, or the most throughput for each of them"},
+    {"run", "packing", DP_CONF_STRING, RUN_AT(packing), 0, 0, "best", "best|first-fit",
+     "first-fit: DynMo's merging of whole stages onto min_devices, for comparison"},
     {"run", "max_slowdown", DP_CONF_FLOAT, RUN_AT(max_slowdown), 0, 100, "50", NULL,
      "most that a user may give up of the reference, percent"},
     {"run", "default_slowdown", DP_CONF_FLOAT, RUN_AT(default_slowdown), 0, 100, "5", NULL,
@@ -416,6 +420,8 @@ static void limits_of(const struct dp_run_conf *r, struct dp_run_limits *out)
     memset(out, 0, sizeof *out);
     out->mode = mode_of(r->default_mode);
     out->reference = dp_reference_parse(r->reference) == DP_REF_BEST ? DP_REF_BEST : DP_REF_START;
+    out->objective = !strcmp(r->objective, "efficiency") ? DP_OBJ_EFFICIENCY : DP_OBJ_DEVICES;
+    out->packing = !strcmp(r->packing, "first-fit") ? DP_PACKING_FIRST_FIT : DP_PACKING_BEST;
     out->min_devices = (uint32_t)r->min_devices;
     out->max_slowdown = r->default_slowdown;
     snprintf(out->policy, sizeof out->policy, "%s", r->policy);

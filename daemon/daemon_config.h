@@ -22,7 +22,7 @@
 
 /* What runs may do: section `run`, and its overrides per partition. */
 struct dp_run_conf {
-    char max_mode[16], default_mode[16], reference[16];
+    char max_mode[16], default_mode[16], reference[16], objective[16], packing[16];
     char policy[64], policies[512]; /* policies: names separated by commas */
     int64_t min_devices, warmup_reports;
     double max_slowdown, default_slowdown, hysteresis, cooldown_s;

@@ -10,7 +10,9 @@ policies_libdppolicy_a_SOURCES = \
 	policies/diffusion.c \
 	policies/dynmo.c \
 	policies/dynmo_diffusion.c \
+	policies/first_fit.c policies/first_fit.h \
 	policies/helpers.c \
+	policies/iteration.c \
 	policies/keep.c \
 	policies/nicol.c policies/nicol.h \
 	policies/pack.c policies/pack.h \
@@ -48,7 +50,7 @@ pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = etc/dynpipe-policy.pc
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_policy tests/unit/test_pruning
+policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -64,6 +66,8 @@ tests_unit_test_sim_run_SOURCES = tests/unit/test_sim_run.c tests/unit/unit.h te
 tests_unit_test_sim_run_LDADD = $(policy_libs) $(JANSSON_LIBS)
 tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c tests/unit/recorded_loads.h tests/unit/unit.h
 tests_unit_test_pruning_LDADD = $(policy_libs)
+tests_unit_test_pack_SOURCES = tests/unit/test_pack.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_pack_LDADD = $(policy_libs)
 tests_unit_test_policy_SOURCES = tests/unit/test_policy.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_policy_LDADD = $(policy_libs)
 endif

@@ -1,8 +1,10 @@
 /* See pack.h.
  *
- * Up to DP_PACK_ALL devices every number is tried. Beyond that a prediction takes milliseconds, so an
- * even grid is tried, and between the smallest number on it that meets the reference and the one
- * below, the smallest is found by halving: more devices of the same kind rarely make it slower.
+ * A set of devices is tried by allowing only them. Beyond DP_PACK_ALL devices a prediction takes
+ * milliseconds, so an even grid is tried, and between the smallest number on it that meets the reference
+ * and the one below, the smallest is found by halving: more devices of the same kind rarely make it
+ * slower. Where all slots are alike, so are all sets of as many of them but for what moves, and the order
+ * of the slots is as good as any other; where they differ, the strongest first is tried as well.
  */
 #include "policies/pack.h"
 
@@ -10,19 +12,99 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Allowed devices in the order in which they are taken: the batch host's first, then slot by slot. */
-static uint32_t device_order(const struct dp_policy_in *in, uint32_t *order)
+#include "policies/first_fit.h"
+
+/* Allowed devices in an order: the batch host's first, then slot by slot. */
+struct order {
+    uint32_t n;
+    uint32_t device[DP_MAX_WORKERS];
+};
+
+enum set_kind { SET_FIRST, SET_DEVICES, SET_SLOTS };
+
+/* A set of devices: the first n of an order, those of the order with a bit, or all of the batch host and of
+ * the other slots with a bit. */
+struct set {
+    enum set_kind kind;
+    const struct order *order;
+    uint32_t n, bits;
+};
+
+struct search {
+    const struct dp_policy *policy;
+    void *state;
+    const struct dp_policy_in *in;
+    const struct dp_pack_rule *rule;
+    struct dp_policy_in part; /* in, with the devices of one option allowed */
+    struct dp_device device[DP_MAX_WORKERS];
+    struct order by_index, by_strength;
+    uint32_t slot_bit[DP_MAX_WORKERS]; /* of the slots with allowed devices; the batch host's has none */
+    uint32_t n_slot_bits;
+    struct set set[DP_PACK_OPTIONS]; /* of the options */
+    struct dp_pack *out;
+    struct dp_err broken; /* of the policy: then nothing it says counts; code DP_OK: it works */
+};
+
+struct strength {
+    uint32_t slot;
+    double speed;  /* of its allowed devices together */
+    double memory; /* infinite where one has no limit */
+};
+
+static bool is_usable(const struct dp_policy_in *in, uint32_t device)
 {
-    uint32_t n = 0;
+    return in->device[device].is_allowed && !in->current->gone[device];
+}
 
-    for (uint32_t i = 0; i < in->n_slots; i++) {
-        uint32_t slot = i == 0 ? in->batch_slot : i <= in->batch_slot ? i - 1 : i;
+static int by_strength(const void *a, const void *b)
+{
+    const struct strength *x = a, *y = b;
 
-        for (uint32_t d = 0; d < in->n_devices; d++)
-            if (in->device[d].is_allowed && !in->current->gone[d] && in->device[d].slot == slot)
-                order[n++] = d;
+    if (x->speed != y->speed)
+        return x->speed < y->speed ? 1 : -1;
+    if (x->memory != y->memory)
+        return x->memory < y->memory ? 1 : -1;
+    return (x->slot > y->slot) - (x->slot < y->slot);
+}
+
+static void add_slot(const struct dp_policy_in *in, uint32_t slot, struct order *o)
+{
+    for (uint32_t d = 0; d < in->n_devices; d++)
+        if (is_usable(in, d) && in->device[d].slot == slot)
+            o->device[o->n++] = d;
+}
+
+static int make_orders(struct search *t, struct dp_err *err)
+{
+    const struct dp_policy_in *in = t->in;
+    struct strength *slot = calloc(in->n_slots, sizeof *slot);
+
+    if (!slot)
+        return dp_err_set(err, DP_ENOMEM, "packing: out of memory");
+    for (uint32_t s = 0; s < in->n_slots; s++)
+        slot[s].slot = s;
+    for (uint32_t d = 0; d < in->n_devices; d++)
+        if (is_usable(in, d)) {
+            slot[in->device[d].slot].speed += in->device[d].speed;
+            slot[in->device[d].slot].memory +=
+                in->device[d].mem_limit_bytes ? (double)in->device[d].mem_limit_bytes : 1e30;
+        }
+    qsort(slot, in->n_slots, sizeof *slot, by_strength);
+    add_slot(in, in->batch_slot, &t->by_index);
+    add_slot(in, in->batch_slot, &t->by_strength);
+    for (uint32_t s = 0; s < in->n_slots; s++) {
+        if (s != in->batch_slot) {
+            uint32_t before = t->by_index.n;
+
+            add_slot(in, s, &t->by_index);
+            if (t->by_index.n > before && t->n_slot_bits++ < DP_PACK_SETS)
+                t->slot_bit[s] = 1u << (t->n_slot_bits - 1);
+        }
+        if (slot[s].slot != in->batch_slot)
+            add_slot(in, slot[s].slot, &t->by_strength);
     }
-    return n;
+    free(slot);
+    return 0;
 }
 
 uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown)
@@ -37,53 +119,58 @@ uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown)
     return limit >= 1.8e19 ? UINT64_MAX : (uint64_t)limit;
 }
 
-/* Slots of the first k devices, and the devices on them. */
-static void count_slots(const struct dp_policy_in *in, const uint32_t *order, uint32_t n, uint32_t k,
-                        struct dp_pack_option *o)
-{
-    uint32_t last = in->device[order[k - 1]].slot;
-
-    o->devices = k;
-    o->slots = 1;
-    for (uint32_t i = 1; i < k; i++)
-        o->slots += in->device[order[i]].slot != in->device[order[i - 1]].slot;
-    for (o->devices_kept = k; o->devices_kept < n; o->devices_kept++)
-        if (in->device[order[o->devices_kept]].slot != last)
-            break;
-}
-
-struct search {
-    const struct dp_policy *policy;
-    void *state;
-    const struct dp_policy_in *in;
-    struct dp_policy_in part; /* in, with the devices of one option allowed */
-    struct dp_device *device;
-    uint32_t *order, n;
-    struct dp_pack *out;
-    struct dp_err broken; /* of the policy: then nothing it says counts; code DP_OK: it works */
-};
-
-static void allow_first(struct search *t, uint32_t k)
+static void allow(struct search *t, const struct set *set)
 {
     for (uint32_t d = 0; d < t->in->n_devices; d++)
         t->device[d].is_allowed = false;
-    for (uint32_t i = 0; i < k; i++)
-        t->device[t->order[i]].is_allowed = true;
+    for (uint32_t i = 0; i < set->order->n; i++) {
+        uint32_t d = set->order->device[i], slot = t->in->device[d].slot;
+
+        if (set->kind == SET_FIRST)
+            t->device[d].is_allowed = i < set->n;
+        else if (set->kind == SET_DEVICES)
+            t->device[d].is_allowed = set->bits >> i & 1;
+        else
+            t->device[d].is_allowed = slot == t->in->batch_slot || set->bits & t->slot_bit[slot];
+    }
 }
 
-/* Predict the layout on the first k devices. */
-static struct dp_pack_option *try_option(struct search *t, uint32_t k)
+/* keep: = [DP_MAX_WORKERS] the slots of the devices that are allowed now, and the batch host's. */
+static void slots_of_allowed(const struct search *t, uint8_t *keep)
 {
-    struct dp_pack_option *o = &t->out->option[t->out->n_options++];
+    memset(keep, 0, DP_MAX_WORKERS);
+    keep[t->in->batch_slot] = 1;
+    for (uint32_t d = 0; d < t->in->n_devices; d++)
+        if (t->device[d].is_allowed)
+            keep[t->device[d].slot] = 1;
+}
+
+static void count(const struct search *t, struct dp_pack_option *o)
+{
+    uint8_t keep[DP_MAX_WORKERS];
+
+    slots_of_allowed(t, keep);
+    for (uint32_t s = 0; s < t->in->n_slots; s++)
+        o->slots += keep[s];
+    for (uint32_t d = 0; d < t->in->n_devices; d++) {
+        o->devices += t->device[d].is_allowed;
+        o->devices_kept += is_usable(t->in, d) && keep[t->device[d].slot];
+    }
+}
+
+/* Predict the policy's layout on a set of devices. */
+static struct dp_pack_option *try_set(struct search *t, struct set s)
+{
+    struct dp_pack_option *o = &t->out->option[t->out->n_options];
     struct dp_policy_out *layout = &t->out->best;
     struct dp_err err;
 
-    count_slots(t->in, t->order, t->n, k, o);
-    allow_first(t, k);
+    t->set[t->out->n_options++] = s;
+    allow(t, &s);
+    count(t, o);
     if (t->broken.code != DP_OK)
         return o; /* not asked again */
     if (dp_policy_run(t->policy, t->state, &t->part, layout, &err) < 0) {
-        o->iteration_ns = 0;
         if (dp_policy_is_broken(&err))
             t->broken = err;
         snprintf(o->why, sizeof o->why, "%.*s", (int)sizeof o->why - 1, err.text);
@@ -95,12 +182,14 @@ static struct dp_pack_option *try_option(struct search *t, uint32_t k)
     return o;
 }
 
-static void judge(const struct dp_pack_rule *rule, uint64_t limit_ns, struct dp_pack_option *o)
+static void judge(const struct search *t, struct dp_pack_option *o)
 {
+    uint64_t limit_ns = t->out->limit_ns;
+
     if (!o->iteration_ns)
         return;
-    if (o->devices_kept < rule->min_devices)
-        snprintf(o->why, sizeof o->why, "fewer than %u devices", rule->min_devices);
+    if (o->devices_kept < t->rule->min_devices)
+        snprintf(o->why, sizeof o->why, "fewer than %u devices", t->rule->min_devices);
     else if (limit_ns && o->iteration_ns > limit_ns)
         snprintf(o->why, sizeof o->why, "%.3f ms is slower than %.3f ms", (double)o->iteration_ns / 1e6,
                  (double)limit_ns / 1e6);
@@ -108,64 +197,40 @@ static void judge(const struct dp_pack_rule *rule, uint64_t limit_ns, struct dp_
         o->meets = true;
 }
 
-/* Does a beat b? Fewer slots where both meet the reference, else the faster one; on a tie the one with
- * more devices, which needs less memory on each. */
-static bool is_better(const struct dp_pack_option *a, const struct dp_pack_option *b, bool has_limit)
+static void try_sets(struct search *t, enum set_kind kind, uint32_t n_bits)
 {
-    if (!b)
-        return true;
-    if (has_limit && a->meets != b->meets)
-        return a->meets;
-    if (has_limit && a->meets && a->slots != b->slots)
-        return a->slots < b->slots;
-    if (a->iteration_ns != b->iteration_ns)
-        return a->iteration_ns < b->iteration_ns;
-    return a->devices > b->devices;
+    for (uint32_t bits = kind == SET_DEVICES; bits < 1u << n_bits; bits++)
+        try_set(t, (struct set){.kind = kind, .order = &t->by_index, .bits = bits});
 }
 
-static void explain(const struct dp_pack_option *o, uint32_t n_slots, struct dp_pack *out)
+static void try_grid(struct search *t, const struct order *order)
 {
-    if (!out->limit_ns)
-        snprintf(out->reason, sizeof out->reason,
-                 "no reference yet: fastest of %u options, %.3f ms on %u devices", out->n_options,
-                 (double)o->iteration_ns / 1e6, o->devices);
-    else if (o->meets)
-        snprintf(out->reason, sizeof out->reason,
-                 "%u of %u slots are enough: %.3f ms predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
-                 o->slots, n_slots, (double)o->iteration_ns / 1e6, o->devices, (double)out->limit_ns / 1e6,
-                 (double)out->fastest_ns / 1e6);
-    else
-        snprintf(out->reason, sizeof out->reason,
-                 "nothing meets %.3f ms: fastest is %.3f ms on %u devices", (double)out->limit_ns / 1e6,
-                 (double)o->iteration_ns / 1e6, o->devices);
-}
-
-static void try_grid(struct search *t)
-{
-    uint32_t steps = t->n <= DP_PACK_ALL ? t->n : DP_PACK_GRID;
+    uint32_t steps = order->n <= DP_PACK_ALL ? order->n : DP_PACK_GRID;
 
     for (uint32_t i = 1; i <= steps; i++)
-        try_option(t, (uint32_t)((uint64_t)t->n * i / steps));
+        try_set(t, (struct set){.order = order, .n = (uint32_t)((uint64_t)order->n * i / steps)});
 }
 
-/* The smallest number that meets the reference, between two neighbours of the grid. */
-static void refine(struct search *t, const struct dp_pack_rule *rule)
+/* The smallest number that meets the reference, between two neighbours of an order's grid. */
+static void refine(struct search *t, const struct order *order)
 {
     uint32_t low = 0, high = 0;
 
-    if (t->n <= DP_PACK_ALL || !t->out->limit_ns)
+    if (order->n <= DP_PACK_ALL || !t->out->limit_ns)
         return;
     for (uint32_t i = 0; i < t->out->n_options && !high; i++) {
+        if (t->set[i].order != order || t->set[i].kind != SET_FIRST)
+            continue;
         if (t->out->option[i].meets)
-            high = t->out->option[i].devices;
+            high = t->set[i].n;
         else
-            low = t->out->option[i].devices;
+            low = t->set[i].n;
     }
     while (high > low + 1) {
         uint32_t k = low + (high - low) / 2;
-        struct dp_pack_option *o = try_option(t, k);
+        struct dp_pack_option *o = try_set(t, (struct set){.order = order, .n = k});
 
-        judge(rule, t->out->limit_ns, o);
+        judge(t, o);
         if (o->meets)
             high = k;
         else
@@ -173,60 +238,160 @@ static void refine(struct search *t, const struct dp_pack_rule *rule)
     }
 }
 
-static int search(struct search *t, const struct dp_pack_rule *rule, struct dp_err *err)
+/* Time of all kept devices for one step: what throughput for each of them is the reciprocal of. */
+static double device_time(const struct dp_pack_option *o)
+{
+    return (double)o->iteration_ns * o->devices_kept;
+}
+
+/* Does a beat b? What meets the reference before what does not; then the objective, else the faster one;
+ * on a tie the one with more devices, which needs less memory on each. */
+static bool is_better(const struct search *t, const struct dp_pack_option *a, const struct dp_pack_option *b)
+{
+    if (!b)
+        return true;
+    if (t->out->limit_ns && a->meets != b->meets)
+        return a->meets;
+    if (t->out->limit_ns && a->meets) {
+        if (t->rule->objective == DP_OBJ_EFFICIENCY && device_time(a) != device_time(b))
+            return device_time(a) < device_time(b);
+        if (a->slots != b->slots)
+            return a->slots < b->slots;
+    }
+    if (a->iteration_ns != b->iteration_ns)
+        return a->iteration_ns < b->iteration_ns;
+    return a->devices > b->devices;
+}
+
+static void explain(const struct search *t, const struct dp_pack_option *o)
 {
     struct dp_pack *out = t->out;
-    const struct dp_pack_option *chosen = NULL;
 
-    try_grid(t);
-    if (rule->reference == DP_REF_BEST)
-        out->limit_ns = dp_pack_limit_ns(out->fastest_ns, rule->max_slowdown);
-    else if (rule->reference_ns)
-        out->limit_ns = dp_pack_limit_ns(rule->reference_ns, rule->max_slowdown);
+    if (!out->limit_ns)
+        snprintf(out->reason, sizeof out->reason,
+                 "no reference yet: fastest of %u options, %.3f ms on %u devices", out->n_options,
+                 (double)o->iteration_ns / 1e6, o->devices);
+    else if (o->meets && t->rule->objective == DP_OBJ_EFFICIENCY)
+        snprintf(out->reason, sizeof out->reason,
+                 "%u of %u slots are the most efficient: %.3f ms predicted on %u devices, %.3f device-ms a step, %.3f ms allowed, "
+                 "fastest %.3f ms", o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, device_time(o) / 1e6,
+                 (double)out->limit_ns / 1e6, (double)out->fastest_ns / 1e6);
+    else if (o->meets)
+        snprintf(out->reason, sizeof out->reason,
+                 "%u of %u slots are enough: %.3f ms predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
+                 o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, (double)out->limit_ns / 1e6,
+                 (double)out->fastest_ns / 1e6);
+    else
+        snprintf(out->reason, sizeof out->reason,
+                 "nothing meets %.3f ms: fastest is %.3f ms on %u devices", (double)out->limit_ns / 1e6,
+                 (double)o->iteration_ns / 1e6, o->devices);
+}
+
+/* The policy's layout on the chosen set, and the slots that stay. */
+static int settle(struct search *t, const struct dp_pack_option *o, struct dp_err *err)
+{
+    allow(t, &t->set[o - t->out->option]);
+    if (dp_policy_run(t->policy, t->state, &t->part, &t->out->best, err) < 0)
+        return -1;
+    t->out->devices = o->devices;
+    t->out->slots = o->slots;
+    slots_of_allowed(t, t->out->keep_slot);
+    return 0;
+}
+
+static int choose_set(struct search *t, struct dp_err *err)
+{
+    bool has_two = memcmp(&t->by_index, &t->by_strength, sizeof t->by_index) != 0;
+    const struct dp_pack_option *chosen = NULL;
+    struct dp_pack *out = t->out;
+
+    if (t->by_index.n <= DP_PACK_SETS) {
+        try_sets(t, SET_DEVICES, t->by_index.n);
+    } else {
+        if (t->n_slot_bits <= DP_PACK_SETS)
+            try_sets(t, SET_SLOTS, t->n_slot_bits);
+        try_grid(t, &t->by_index);
+        if (has_two)
+            try_grid(t, &t->by_strength);
+    }
+    if (t->rule->reference == DP_REF_BEST)
+        out->limit_ns = dp_pack_limit_ns(out->fastest_ns, t->rule->max_slowdown);
+    else if (t->rule->reference_ns)
+        out->limit_ns = dp_pack_limit_ns(t->rule->reference_ns, t->rule->max_slowdown);
     for (uint32_t i = 0; i < out->n_options; i++)
-        judge(rule, out->limit_ns, &out->option[i]);
-    refine(t, rule);
+        judge(t, &out->option[i]);
+    refine(t, &t->by_index);
+    if (has_two)
+        refine(t, &t->by_strength);
     if (t->broken.code != DP_OK) {
         if (err)
             *err = t->broken;
         return -1;
     }
     for (uint32_t i = 0; i < out->n_options; i++)
-        if (out->option[i].iteration_ns && is_better(&out->option[i], chosen, out->limit_ns != 0))
+        if (out->option[i].iteration_ns && is_better(t, &out->option[i], chosen))
             chosen = &out->option[i];
     if (!chosen)
         return dp_err_set(err, DP_EINVAL, "no number of devices has a layout: %s",
                           out->n_options ? out->option[out->n_options - 1].why : "no device is allowed");
-    allow_first(t, chosen->devices);
-    if (dp_policy_run(t->policy, t->state, &t->part, &out->best, err) < 0)
-        return -1;
-    out->devices = chosen->devices;
-    out->slots = chosen->slots;
-    for (uint32_t i = 0; i < chosen->devices; i++)
-        out->keep_slot[t->in->device[t->order[i]].slot] = 1;
-    out->keep_slot[t->in->batch_slot] = 1;
-    explain(chosen, t->in->n_slots, out);
-    return 0;
+    explain(t, chosen);
+    return settle(t, chosen, err);
+}
+
+/* DynMo's merges as they are, where they can be carried out; else all devices, and why. */
+static int choose_first_fit(struct search *t, struct dp_err *err)
+{
+    struct dp_first_fit *f = malloc(sizeof *f);
+    struct dp_pack *out = t->out;
+    int rc = 0;
+
+    if (!f)
+        return dp_err_set(err, DP_ENOMEM, "packing: out of memory");
+    try_set(t, (struct set){.order = &t->by_index, .n = t->by_index.n});
+    if (t->broken.code != DP_OK) {
+        if (err)
+            *err = t->broken;
+        rc = -1;
+    } else if (dp_first_fit(t->in, t->rule->min_devices, f, err) < 0) {
+        rc = -1;
+    } else if (f->is_possible) {
+        memcpy(&out->best, &f->out, sizeof out->best);
+        out->devices = f->devices;
+        for (uint32_t d = 0; d < t->in->n_devices; d++)
+            t->device[d].is_allowed = f->out.layout.cut[d + 1] > f->out.layout.cut[d];
+        slots_of_allowed(t, out->keep_slot);
+        for (uint32_t s = 0; s < t->in->n_slots; s++)
+            out->slots += out->keep_slot[s];
+        out->limit_ns = UINT64_MAX; /* it knows no reference */
+    } else if (out->option[0].iteration_ns) {
+        rc = settle(t, &out->option[0], err);
+    } else {
+        rc = dp_err_set(err, DP_EINVAL, "%s", out->option[0].why);
+    }
+    snprintf(out->reason, sizeof out->reason, "%s", f->reason);
+    free(f);
+    return rc;
 }
 
 int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
                    const struct dp_pack_rule *rule, struct dp_pack *out, struct dp_err *err)
 {
-    struct search t = {.policy = policy, .state = state, .in = in, .part = *in, .out = out};
+    struct search *t = calloc(1, sizeof *t);
     int rc = -1;
 
     memset(out, 0, sizeof *out);
-    t.device = calloc(in->n_devices, sizeof *t.device);
-    t.order = calloc(in->n_devices, sizeof *t.order);
-    if (!t.device || !t.order) {
-        dp_err_set(err, DP_ENOMEM, "packing: out of memory");
-    } else {
-        memcpy(t.device, in->device, in->n_devices * sizeof *t.device);
-        t.part.device = t.device;
-        t.n = device_order(in, t.order);
-        rc = search(&t, rule, err);
-    }
-    free(t.device);
-    free(t.order);
+    if (!t)
+        return dp_err_set(err, DP_ENOMEM, "packing: out of memory");
+    t->policy = policy;
+    t->state = state;
+    t->in = in;
+    t->rule = rule;
+    t->part = *in;
+    t->out = out;
+    memcpy(t->device, in->device, in->n_devices * sizeof *t->device);
+    t->part.device = t->device;
+    if (make_orders(t, err) == 0)
+        rc = rule->packing == DP_PACKING_FIRST_FIT ? choose_first_fit(t, err) : choose_set(t, err);
+    free(t);
     return rc;
 }

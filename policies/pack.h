@@ -1,9 +1,11 @@
 /* Packing: the fewest slots that still meet the reference (design.md section 3, "When to pack").
  *
- * For every number of devices, taken slot by slot from the batch host on, the policy's layout is
- * predicted by the simulator (bubble, links, memory). Only whole slots free anything, and the batch
- * host never leaves, so of all numbers that meet the reference the one with the fewest slots wins,
- * and among those the fastest.
+ * For sets of devices, the policy's layout is predicted by the simulator (bubble, links, memory). Only
+ * whole slots free anything, and the batch host's never leaves, so of all sets that meet the reference
+ * the one on the fewest slots wins, and among those the fastest. Up to DP_PACK_SETS devices every set of
+ * them is tried. For more, every set of whole slots where those are few, and sets that grow device by
+ * device and slot by slot from the batch host on, in the order of the slots and, where slots differ, from
+ * the strongest to the weakest.
  */
 #ifndef DP_POLICIES_PACK_H
 #define DP_POLICIES_PACK_H
@@ -11,19 +13,34 @@
 #include "common/msg.h"
 #include "policies/policy.h"
 
-#define DP_PACK_ALL 48  /* up to so many devices every number is tried */
+#define DP_PACK_SETS 6  /* up to so many devices, or slots besides the batch host's, every set of them is tried */
+#define DP_PACK_ALL 48  /* up to so many, every number of them */
 #define DP_PACK_GRID 24 /* numbers tried beyond that, before the search between two of them */
+#define DP_PACK_OPTIONS ((1 << DP_PACK_SETS) + 2 * DP_PACK_ALL) /* twice the grid and its search are fewer */
+
+/* What counts among the options that meet the reference. */
+enum dp_objective {
+    DP_OBJ_DEVICES = 0,    /* fewest slots, then the fastest */
+    DP_OBJ_EFFICIENCY = 1, /* most throughput for each device that is kept, then fewest slots */
+};
+
+enum dp_packing {
+    DP_PACKING_BEST = 0,
+    DP_PACKING_FIRST_FIT = 1, /* DynMo's, for comparison: first_fit.h */
+};
 
 struct dp_pack_rule {
     enum dp_reference reference;
     uint64_t reference_ns; /* DP_REF_START: the iteration of the run before pruning; 0: unknown yet */
     double max_slowdown;   /* percent of the reference's throughput that may be lost, 0..100 */
-    uint32_t min_devices;  /* devices on the slots that are kept */
+    uint32_t min_devices;  /* devices on the slots that are kept; FIRST_FIT: the number to reach */
+    enum dp_objective objective;
+    enum dp_packing packing;
 };
 
 struct dp_pack_option {
     uint32_t devices; /* that may own layers */
-    uint32_t slots;   /* that hold them */
+    uint32_t slots;   /* that hold them, and the batch host's */
     uint32_t devices_kept; /* on those slots */
     uint64_t iteration_ns; /* predicted; 0: no layout, see why */
     bool meets;            /* the reference and min_devices */
@@ -37,7 +54,7 @@ struct dp_pack {
     uint64_t limit_ns;   /* longest iteration that meets the reference; 0: no reference, no packing */
     uint64_t fastest_ns; /* best prediction of all */
     uint32_t n_options;
-    struct dp_pack_option option[DP_PACK_ALL]; /* also fits DP_PACK_GRID and the search */
+    struct dp_pack_option option[DP_PACK_OPTIONS];
     char reason[256];
 };
 

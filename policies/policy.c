@@ -14,6 +14,7 @@ static const struct dp_policy *const known[] = {
     &dp_policy_uniform,
     &dp_policy_param,
     &dp_policy_time,
+    &dp_policy_iteration,
     &dp_policy_time_comm,
     &dp_policy_nicol,
     &dp_policy_diffusion_param,
@@ -162,8 +163,7 @@ static void make_printable(char *text, size_t cap)
             *text = '?';
 }
 
-/* Predict the checked layout, and does it fit into memory? */
-static int weigh_answer(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+int dp_policy_weigh(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
 {
     struct dp_sim_stage_out *stage = calloc(DP_MAX_WORKERS, sizeof *stage);
     int rc = -1;
@@ -198,7 +198,7 @@ int dp_policy_run(const struct dp_policy *policy, void *state, const struct dp_p
             local.code = DP_EPROTO;
             rc = -1;
         } else if (rc == 0)
-            rc = weigh_answer(in, out, &local);
+            rc = dp_policy_weigh(in, out, &local);
         else if (!local.text[0])
             dp_err_set(&local, local.code, "it gave no layout and no reason");
     }

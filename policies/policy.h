@@ -65,7 +65,7 @@ struct dp_policy {
     void (*close)(void *state); /* optional */
 };
 
-extern const struct dp_policy dp_policy_keep, dp_policy_uniform, dp_policy_param, dp_policy_time;
+extern const struct dp_policy dp_policy_keep, dp_policy_uniform, dp_policy_param, dp_policy_time, dp_policy_iteration;
 extern const struct dp_policy dp_policy_time_comm, dp_policy_nicol, dp_policy_diffusion_param, dp_policy_diffusion_time;
 extern const struct dp_policy dp_policy_deepspeed_param, dp_policy_deepspeed_time, dp_policy_deepspeed_range_param;
 extern const struct dp_policy dp_policy_deepspeed_range_time, dp_policy_dynmo_param, dp_policy_dynmo_time;
@@ -84,6 +84,9 @@ const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err);
 int dp_policy_run(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
                   struct dp_policy_out *out, struct dp_err *err);
 
+/* Predict a layout that passes dp_layout_check() for this snapshot: sets both times of *out. returns 0, or -1
+ * where it does not fit into memory (DP_ENOMEM). Not for site policies: it needs the simulator. */
+int dp_policy_weigh(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err);
 /* Did it answer nonsense (DP_EPROTO), not in time (DP_ETIMEOUT), crash (DP_EGONE), or is it of another
  * interface (DP_ENOTSUP)? */
 bool dp_policy_is_broken(const struct dp_err *err);

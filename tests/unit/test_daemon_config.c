@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/daemon_config.h"
+#include "policies/pack.h"
 
 static char path[] = "/tmp/dp-conf-XXXXXX";
 
@@ -69,8 +70,9 @@ static void partitions_override_and_nodes_resolve(void **state)
     struct dp_err err = {0};
     char note[256];
     struct dp_config *c = load_text("daemon: { port = 7000; };\n"
-                                    "run: { cooldown_s = 5.0; };\n"
-                                    "partitions = ( { name = \"debug\"; max_mode = \"observe\"; cooldown_s = 60.0; } );\n"
+                                    "run: { cooldown_s = 5.0; objective = \"efficiency\"; };\n"
+                                    "partitions = ( { name = \"debug\"; max_mode = \"observe\"; cooldown_s = 60.0;\n"
+                                    "packing = \"first-fit\"; } );\n"
                                     "nodes = ( { name = \"n1\"; address = \"127.0.0.1\"; port = 7001; },\n"
                                     "          { name = \"n2\"; address = \"127.0.0.1\"; port = 7002; },\n"
                                     "          { name = \"n3\"; } );\n",
@@ -81,9 +83,12 @@ static void partitions_override_and_nodes_resolve(void **state)
     dp_config_limits(c, "debug", &asked, &limits, note);
     assert_int_equal(limits.mode, DP_MODE_OBSERVE);
     assert_true(limits.cooldown_s == 60.0);
+    assert_int_equal(limits.objective, DP_OBJ_EFFICIENCY);
+    assert_int_equal(limits.packing, DP_PACKING_FIRST_FIT);
     dp_config_limits(c, "main", &asked, &limits, note);
     assert_int_equal(limits.mode, DP_MODE_RELEASE);
     assert_true(limits.cooldown_s == 5.0);
+    assert_int_equal(limits.packing, DP_PACKING_BEST);
     assert_string_equal(note, "");
     dp_config_find_node(c, "n2", &node);
     assert_string_equal(node.address, "127.0.0.1");

@@ -1,0 +1,157 @@
+/* Policy iteration: the least predicted time of a whole iteration, bubble, links, unequal devices and the
+ * optimizer included. Where a network is slow or devices differ, the layout whose slowest device is
+ * fastest (policy time) need not be the one whose iteration is: each device more adds its own time once.
+ *
+ * Where there are at most ALL layouts of these layers on these devices, every one of them is simulated,
+ * so the answer is exact, devices that better stay empty included. Otherwise the exact min-max layout is
+ * improved by moving one cut by one layer as long as that helps; beyond CLIMB_DEVICES it stays as it is,
+ * for a simulation takes milliseconds there.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policies/policy.h"
+
+#define ALL 400u
+#define CLIMB_DEVICES 64u
+#define CLIMB_ROUNDS 256u
+
+struct climb {
+    const struct dp_policy_in *in;
+    uint32_t index[DP_MAX_WORKERS], p;
+    uint32_t cut[DP_MAX_WORKERS + 1]; /* over the devices of index */
+    struct dp_policy_out trial, *best;
+    bool has_best;
+    uint64_t distance;
+    uint32_t n_tried;
+};
+
+/* How far the cuts are from those in force: of equally fast layouts the nearest is taken. */
+static uint64_t distance(const struct climb *t)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t d = 1; d < t->in->n_devices; d++) {
+        uint32_t a = t->trial.layout.cut[d], b = t->in->current->cut[d];
+
+        sum += a > b ? a - b : b - a;
+    }
+    return sum;
+}
+
+static bool try_cuts(struct climb *t)
+{
+    uint64_t far;
+
+    dp_policy_spread(t->in, t->index, t->p, t->cut, &t->trial.layout);
+    t->n_tried++;
+    if (dp_policy_weigh(t->in, &t->trial, NULL) < 0)
+        return false;
+    far = distance(t);
+    if (t->has_best && (t->trial.iteration_ns > t->best->iteration_ns ||
+                        (t->trial.iteration_ns == t->best->iteration_ns && far >= t->distance)))
+        return false;
+    *t->best = t->trial;
+    t->has_best = true;
+    t->distance = far;
+    return true;
+}
+
+/* Layouts of n layers on p devices, empty ones allowed: (n + p - 1) over (p - 1), or more than ALL. */
+static bool are_few(uint32_t n, uint32_t p)
+{
+    uint64_t count = 1;
+
+    for (uint32_t k = 1; k < p; k++) {
+        count = count * (n + k) / k; /* a binomial coefficient after each step */
+        if (count > ALL)
+            return false;
+    }
+    return true;
+}
+
+static void try_all(struct climb *t, uint32_t device)
+{
+    if (device == t->p) {
+        t->cut[device] = t->in->n_layers;
+        (void)try_cuts(t);
+        return;
+    }
+    for (t->cut[device] = t->cut[device - 1]; t->cut[device] <= t->in->n_layers; t->cut[device]++)
+        try_all(t, device + 1);
+}
+
+/* The one step that helps most, of all cuts by one layer either way. */
+static bool climb_once(struct climb *t)
+{
+    uint32_t from[DP_MAX_WORKERS + 1];
+    bool is_better = false;
+
+    for (uint32_t i = 0; i < t->p; i++)
+        from[i + 1] = t->best->layout.cut[t->index[i] + 1];
+    from[0] = 0;
+    for (uint32_t i = 1; i < t->p; i++)
+        for (int step = -1; step <= 1; step += 2) {
+            memcpy(t->cut, from, (t->p + 1) * sizeof *from);
+            t->cut[i] += (uint32_t)step;
+            if (t->cut[i] < from[i - 1] || t->cut[i] > from[i + 1] || (step < 0 && !from[i]))
+                continue;
+            is_better |= try_cuts(t);
+        }
+    return is_better;
+}
+
+static int climb(struct climb *t, struct dp_err *err)
+{
+    uint64_t *weight = calloc(t->in->n_layers, sizeof *weight), largest;
+    int rc;
+
+    if (!weight)
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
+    for (uint32_t l = 0; l < t->in->n_layers; l++)
+        weight[l] = dp_policy_layer_work_ns(t->in, l);
+    rc = dp_policy_minmax(t->in, weight, true, &t->best->layout, &largest, err);
+    free(weight);
+    if (rc < 0 || dp_policy_weigh(t->in, t->best, err) < 0)
+        return -1;
+    t->has_best = true;
+    t->trial = *t->best;
+    t->distance = distance(t);
+    for (uint32_t i = 0; t->p <= CLIMB_DEVICES && i < CLIMB_ROUNDS && climb_once(t); i++)
+        ;
+    return 0;
+}
+
+static int iteration_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+{
+    struct climb *t = calloc(1, sizeof *t);
+    bool is_exact;
+    int rc = 0;
+
+    (void)state;
+    if (!t)
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
+    t->in = in;
+    t->best = out;
+    t->p = dp_policy_allowed(in, t->index);
+    is_exact = t->p && are_few(in->n_layers, t->p);
+    if (is_exact)
+        try_all(t, 1);
+    else
+        rc = climb(t, err);
+    if (rc == 0 && !t->has_best)
+        rc = dp_err_set(err, DP_ENOMEM, "the layers do not fit into the memory of %u devices", t->p);
+    if (rc == 0)
+        snprintf(out->reason, sizeof out->reason, "iteration: %.3f ms predicted, %s of %u layouts on %u devices",
+                 (double)out->iteration_ns / 1e6, is_exact ? "the best" : "the best found", t->n_tried, t->p);
+    free(t);
+    return rc;
+}
+
+const struct dp_policy dp_policy_iteration = {
+    .abi = DP_POLICY_ABI,
+    .name = "iteration",
+    .help = "least predicted iteration time, bubble and links included",
+    .decide = iteration_decide,
+};
