@@ -6,14 +6,17 @@
 
 #include "kernels/cpu/cpu.h"
 
+static double density_of(int64_t rows, int64_t cols, int64_t nnz)
+{
+    return (double)nnz / ((double)rows * (double)cols + 1.0);
+}
+
 /* Columns per block for the mean density: a piece wants some ten nonzeros or more, a block of a tile (256
  * bytes per column) wants to stay in the first-level cache, for the weight gradient one of two tiles.
  * Measured on Zen 4 and Emerald Rapids with 48 to 384 columns, shapes 3072x768 and 768x3072; neighbours of
  * the best choice cost 1-3 %. Never from the machine's caches: the cut decides the order of sums. */
-static int64_t choose_block(int64_t rows, int64_t cols, int64_t nnz)
+static int64_t choose_block(double density)
 {
-    double density = (double)nnz / ((double)rows * (double)cols + 1.0);
-
     if (density >= 0.35)
         return 64;
     if (density >= 0.15)
@@ -21,6 +24,14 @@ static int64_t choose_block(int64_t rows, int64_t cols, int64_t nnz)
     if (density >= 0.075)
         return 128;
     return density >= 0.035 ? 192 : 384;
+}
+
+/* The same for w^T, which only the input gradient walks, one tile at a time: 3-5 % faster than with the above. */
+static int64_t choose_bwd_block(double density)
+{
+    if (density >= 0.15)
+        return 128;
+    return density >= 0.075 ? 160 : choose_block(density);
 }
 
 /* With blocks of 4 x 1, forward: as few blocks as fit the second-level cache beside the sums, a quarter of a
@@ -282,6 +293,7 @@ static struct dp_plan *plan_create(const struct dp_sparse *sp)
     struct dp_plan *plan = calloc(1, sizeof *plan);
     uint32_t *ptr = calloc((size_t)groups(sp) + 1, sizeof *ptr);
     int64_t rows = sp->rows, cols = sp->cols, block = dp_sparse_block(sp);
+    double density = density_of(rows, cols, sp->nnz);
     bool built = false;
 
     if (!plan || !ptr)
@@ -290,9 +302,9 @@ static struct dp_plan *plan_create(const struct dp_sparse *sp)
     for (int64_t r = 0; r <= groups(sp); r++)
         ptr[r] = (uint32_t)sp->row_ptr[r];
     plan->fwd = (struct dp_plan_dir){.rows = rows, .cols = cols, .row_width = block,
-                                     .block = choose_block(rows, cols, sp->nnz)};
+                                     .block = choose_block(density)};
     if (block == 1) {
-        plan->bwd = (struct dp_plan_dir){.rows = cols, .cols = rows, .row_width = 1, .block = plan->fwd.block};
+        plan->bwd = (struct dp_plan_dir){.rows = cols, .cols = rows, .row_width = 1, .block = choose_bwd_block(density)};
         built = build_single(plan, sp, ptr) == 0;
     } else {
         plan->bwd = plan->fwd;
