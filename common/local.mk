@@ -1,5 +1,6 @@
 noinst_LIBRARIES += common/libdpcommon.a
 common_libdpcommon_a_SOURCES = \
+	common/bits.h \
 	common/client.c common/client.h \
 	common/clock.h \
 	common/conf.c common/conf.h \

@@ -54,10 +54,10 @@ static int measure_round(struct dp_probe *p, double ratio[N_POINTS], struct dp_e
 {
     double dense[DP_PROBE_N_OPS], sparse[DP_PROBE_N_OPS];
 
-    if (dp_probe_time(p, -1, dense, err) < 0)
+    if (dp_probe_time(p, -1, NULL, dense, err) < 0)
         return -1;
     for (int i = 0; i < N_POINTS; i++) {
-        if (dp_probe_time(p, i, sparse, err) < 0)
+        if (dp_probe_time(p, i, NULL, sparse, err) < 0)
             return -1;
         ratio[i] = (sparse[0] + sparse[1] + sparse[2]) / (dense[0] + dense[1] + dense[2] + 1.0);
     }

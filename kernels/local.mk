@@ -47,32 +47,38 @@ endif
 
 EXTRA_DIST += kernels/reference.inc kernels/bench/limits.inc doc/kernels.md
 
-# make bench: dense against sparse linear layers, and all other operations, on this machine
+# make bench: dense against sparse linear layers; make bench-ops: all other operations; on this machine
 noinst_PROGRAMS += kernels/bench/bench_linear kernels/bench/bench_ops
 noinst_LIBRARIES += kernels/bench/libbench.a
 kernels_bench_libbench_a_SOURCES = \
 	kernels/bench/bench.c kernels/bench/bench.h kernels/bench/limits.c kernels/bench/limits.h \
-	kernels/bench/machine.c kernels/bench/machine.h
+	kernels/bench/machine.c kernels/bench/machine.h kernels/bench/mask.c kernels/bench/mask.h \
+	kernels/bench/mask_file.c kernels/bench/options.c kernels/bench/options.h
 kernels_bench_libbench_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS)
 kernels_bench_libbench_a_CPPFLAGS = $(AM_CPPFLAGS) $(X86_VERSIONS_CPPFLAGS)
 BENCH_LIBS = kernels/bench/libbench.a kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
-kernels_bench_bench_linear_SOURCES = kernels/bench/bench_linear.c
+kernels_bench_bench_linear_SOURCES = kernels/bench/bench_linear.c \
+	kernels/bench/linear.c kernels/bench/linear.h kernels/bench/linear_arguments.c kernels/bench/linear_arguments.h \
+	kernels/bench/linear_table.c
 kernels_bench_bench_linear_LDADD = $(BENCH_LIBS)
 kernels_bench_bench_ops_SOURCES = kernels/bench/bench_ops.c
 kernels_bench_bench_ops_LDADD = $(BENCH_LIBS)
-.PHONY: bench
-bench: kernels/bench/bench_linear kernels/bench/bench_ops
+.PHONY: bench bench-ops
+bench: kernels/bench/bench_linear
 	kernels/bench/bench_linear $(BENCHFLAGS)
+bench-ops: kernels/bench/bench_ops
 	kernels/bench/bench_ops $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-kernels_tests = \
+kernels_tests = tests/unit/test_bench_mask \
 	tests/unit/test_kernels_attention tests/unit/test_kernels_autotune tests/unit/test_kernels_backend \
 	tests/unit/test_kernels_gradients tests/unit/test_kernels_head tests/unit/test_kernels_layernorm tests/unit/test_kernels_linear \
 	tests/unit/test_kernels_math tests/unit/test_kernels_ops
 check_PROGRAMS += $(kernels_tests)
 TESTS += $(kernels_tests)
 KERNELS_TEST_LIBS = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS) $(UNIT_LIBS)
+tests_unit_test_bench_mask_SOURCES = tests/unit/test_bench_mask.c tests/unit/unit.h
+tests_unit_test_bench_mask_LDADD = $(BENCH_LIBS) $(UNIT_LIBS)
 tests_unit_test_kernels_attention_SOURCES = tests/unit/test_kernels_attention.c tests/unit/kernels_util.h
 tests_unit_test_kernels_attention_LDADD = $(KERNELS_TEST_LIBS)
 tests_unit_test_kernels_autotune_SOURCES = tests/unit/test_kernels_autotune.c

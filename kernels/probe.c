@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "common/bits.h"
+
 #define SHORTEST_NS 50000.0
 #define MAX_REPEATS 1000
 
@@ -45,6 +47,16 @@ static float *make_array(struct dp_backend *be, int64_t n, float *host, uint64_t
     return p;
 }
 
+/* Are `block` rows from `row` on of column c kept? -1: some of them. */
+static int is_kept(const struct dp_probe *p, const uint64_t *keep, int64_t row, int64_t c, int64_t block)
+{
+    int64_t n = 0;
+
+    for (int64_t i = row; i < row + block; i++)
+        n += dp_bits_get(keep, i * p->c_in + c);
+    return n == 0 ? 0 : n == block ? 1 : -1;
+}
+
 static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, const struct dp_probe_pattern *pattern,
                         uint64_t *seed, struct dp_err *err)
 {
@@ -59,9 +71,16 @@ static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, const struct d
         return dp_err_set(err, DP_ENOMEM, "no memory for a pattern of (%lld, %lld)", (long long)p->c_out,
                           (long long)p->c_in);
     for (int64_t g = 0; g < groups; g++) {
-        for (int64_t c = 0; c < p->c_in; c++)
-            if (next_random(seed) >> 32 < limit)
+        for (int64_t c = 0; c < p->c_in; c++) {
+            int kept = pattern->keep ? is_kept(p, pattern->keep, g * block, c, block)
+                                     : next_random(seed) >> 32 < limit;
+
+            if (kept < 0)
+                return dp_err_set(err, DP_EINVAL, "column %lld has a part of rows %lld to %lld", (long long)c,
+                                  (long long)(g * block), (long long)(g * block + block - 1));
+            if (kept)
                 sp->col[n++] = (uint16_t)c;
+        }
         sp->row_ptr[g + 1] = n;
     }
     sp->nnz = n * block;
@@ -180,20 +199,22 @@ static int run_op(struct dp_probe *p, int op, const struct dp_sparse *sp, struct
     }
 }
 
-int dp_probe_time(struct dp_probe *p, int pattern, double ns[DP_PROBE_N_OPS], struct dp_err *err)
+int dp_probe_time(struct dp_probe *p, int pattern, dp_probe_clock_fn *now, double ns[DP_PROBE_N_OPS],
+                  struct dp_err *err)
 {
     const struct dp_sparse *sp = pattern < 0 ? NULL : &p->pattern[pattern];
 
+    now = now ? now : p->be->ops->time_ns;
     for (int op = 0; op < DP_PROBE_N_OPS; op++) {
         int *repeats = &p->repeats[pattern + 1][op], times = *repeats ? *repeats : 1;
-        uint64_t start = p->be->ops->time_ns(p->be);
+        uint64_t start = now(p->be);
 
         for (int i = 0; i < times; i++)
             if (run_op(p, op, sp, err) < 0)
                 return -1;
         if (p->be->ops->sync(p->be, err) < 0)
             return -1;
-        ns[op] = (double)(p->be->ops->time_ns(p->be) - start) / times;
+        ns[op] = (double)(now(p->be) - start) / times;
         if (!*repeats) {
             *repeats = ns[op] > SHORTEST_NS / MAX_REPEATS ? (int)(SHORTEST_NS / ns[op]) : MAX_REPEATS;
             *repeats = *repeats < 1 ? 1 : *repeats;
@@ -202,9 +223,9 @@ int dp_probe_time(struct dp_probe *p, int pattern, double ns[DP_PROBE_N_OPS], st
     return 0;
 }
 
-int64_t dp_probe_nnz(const struct dp_probe *p, int pattern)
+const struct dp_sparse *dp_probe_sparse(const struct dp_probe *p, int pattern)
 {
-    return p->pattern[pattern].nnz;
+    return &p->pattern[pattern];
 }
 
 size_t dp_probe_plan_bytes(const struct dp_probe *p, int pattern)

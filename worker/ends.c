@@ -5,8 +5,8 @@
  * forwards, which is that of the microbatches in every schedule, and backward begins with the gradient of
  * the final norm's output. The scale makes it that of the mean over all tokens of the step.
  */
+#include "common/bits.h"
 #include "worker/act.h"
-#include "worker/bits.h"
 #include "worker/lap.h"
 #include "worker/model.h"
 #include "worker/op.h"

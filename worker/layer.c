@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 #include "worker/model.h"
 #include "worker/param.h"
 #include "worker/philox.h"

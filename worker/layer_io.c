@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/bits.h"
 #include "common/crc32c.h"
-#include "worker/bits.h"
 #include "worker/layer.h"
 #include "worker/model.h"
 #include "worker/param.h"

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 #include "worker/layer.h"
 #include "worker/param.h"
 

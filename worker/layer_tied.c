@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 #include "worker/model.h"
 #include "worker/param.h"
 

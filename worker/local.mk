@@ -4,7 +4,6 @@
 noinst_LIBRARIES += worker/libdpengine.a
 worker_libdpengine_a_SOURCES = \
 	worker/act.c worker/act.h \
-	worker/bits.h \
 	worker/block.c \
 	worker/checkpoint.c worker/checkpoint.h \
 	worker/ckpt_file.c worker/ckpt_file.h \
@@ -71,8 +70,8 @@ bench-simulator: worker/dynpipe-worker cli/dynpipe
 	$(srcdir)/worker/bench/bench_simulator --worker worker/dynpipe-worker --dynpipe cli/dynpipe $(BENCHFLAGS)
 EXTRA_DIST += worker/bench/bench_simulator tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_linear.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_linear.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c

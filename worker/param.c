@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 
 int dp_param_alloc(struct dp_backend *be, struct dp_param *p, bool has_moments, struct dp_err *err)
 {

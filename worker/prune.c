@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 #include "worker/param.h"
 #include "worker/prune_select.h"
 

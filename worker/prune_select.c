@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 
 struct level {
     unsigned shift, bits; /* of the key that this level counts by */

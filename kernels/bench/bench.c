@@ -1,29 +1,7 @@
 /* See bench.h. */
 #include "kernels/bench/bench.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "kernels/probe.h"
-
-void dp_bench_cpu_name(char *out, size_t cap)
-{
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    char line[256];
-
-    snprintf(out, cap, "unknown");
-    while (f && fgets(line, sizeof line, f)) {
-        char *value = strstr(line, ": ");
-
-        if (strncmp(line, "model name", 10) || !value)
-            continue;
-        value[strcspn(value, "\n")] = '\0';
-        snprintf(out, cap, "%s", value + 2);
-        break;
-    }
-    if (f)
-        fclose(f);
-}
 
 struct dp_bench_result dp_bench_summarise(double *samples, int n)
 {
@@ -31,4 +9,17 @@ struct dp_bench_result dp_bench_summarise(double *samples, int n)
 
     r.spread = (samples[n - 1] - samples[0]) / r.median;
     return r;
+}
+
+json_t *bench_times_json(double *samples, int n)
+{
+    double median = dp_probe_median(samples, n); /* sorts them */
+
+    return json_pack("{s:f, s:f, s:f}", "median", median, "min", samples[0], "max", samples[n - 1]);
+}
+
+json_t *bench_spread_json(const struct bench_spread *s)
+{
+    return json_pack("{s:f, s:f, s:f, s:f}", "row_cv", s->row_cv, "col_cv", s->col_cv, "empty_rows", s->empty_rows,
+                     "empty_cols", s->empty_cols);
 }

@@ -1,6 +1,6 @@
-/* make bench: every operation but the linear layers, at the sizes of GPT-2 124M.
+/* make bench-ops: every operation but the linear layers, at the sizes of GPT-2 124M.
  *
- *   bench_ops [--json] [--backend NAME] [--threads N] [--rounds N] [--op PREFIX]
+ *   bench_ops [options]      (--help lists them)
  *
  * An operation is compared with what limits it (limits.h, measured on as many threads, by vectors of the
  * same width): its floating-point operations with the peak of fused multiply-adds, or the bytes that it
@@ -19,6 +19,17 @@
 #include "kernels/backend.h"
 #include "kernels/bench/bench.h"
 #include "kernels/bench/limits.h"
+#include "kernels/bench/machine.h"
+#include "kernels/bench/options.h"
+#include "kernels/waiting.h"
+
+static const char usage[] = "usage: bench_ops [options]\n"
+                            "\n"
+                            "  --op PREFIX      operations whose names begin so; default: all\n"
+                            "  --threads N      default 1\n"
+                            "  --rounds N       measured rounds, default 7\n"
+                            "  --backend NAME   cpu, cpu:avx512, cpu:avx2, cpu:plain; default cpu\n"
+                            "  --json           for machines\n";
 
 #define C 768
 #define HEADS 12
@@ -235,71 +246,94 @@ static json_t *result_json(const struct test *x, const struct result *r)
                      limits[x->limit], "limit_value", r->limit);
 }
 
-static int run(struct dp_backend *be, const struct options *o, struct dp_err *err)
+static json_t *head_json(const struct options *o)
+{
+    json_t *root = bench_machine_json();
+
+    json_object_set_new(root, "backend", json_string(o->backend));
+    json_object_set_new(root, "threads", json_integer(o->threads));
+    json_object_set_new(root, "rounds", json_integer(o->rounds));
+    json_object_set_new(root, "clock", json_string(o->threads == 1 ? "cpu" : "wall"));
+    return root;
+}
+
+static int run(struct dp_backend *be, const struct options *o, json_t *root, struct dp_err *err)
 {
     json_t *rows = json_array();
-    char cpu[128];
 
-    dp_bench_cpu_name(cpu, sizeof cpu);
-    if (!o->json)
-        printf("machine: %s; backend %s, threads %d, median of %d\n"
+    json_object_set_new(root, "ops", rows);
+    if (!o->json) {
+        bench_machine_print(root);
+        printf("backend %s, threads %d, median of %d; %s\n"
                "operation               n     t         ms          rate             limit     of it  spread\n",
-               cpu, o->backend, o->threads, o->rounds);
+               o->backend, o->threads, o->rounds, o->threads == 1 ? "CPU time of the thread" : "wall time");
+    }
     for (int i = 0; i < N_TESTS; i++) {
         struct result r = {{0}, 0};
 
         if (o->op && strncmp(tests[i].name, o->op, strlen(o->op)))
             continue;
-        if (measure(be, &tests[i], o, &r, err) < 0) {
-            json_decref(rows);
+        if (measure(be, &tests[i], o, &r, err) < 0)
             return -1;
-        }
         if (o->json)
             json_array_append_new(rows, result_json(&tests[i], &r));
         else
             print_result(&tests[i], &r);
     }
     if (o->json) {
-        json_t *root = json_pack("{s:s, s:s, s:i, s:i, s:O}", "machine", cpu, "backend", o->backend, "threads",
-                                 o->threads, "rounds", o->rounds, "ops", rows);
-
         json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
         putchar('\n');
-        json_decref(root);
     }
-    json_decref(rows);
     return 0;
 }
 
-static int parse_options(int argc, char **argv, struct options *o)
+static int parse_option(int c, struct options *o, struct dp_err *err)
+{
+    switch (c) {
+    case 't':
+        return bench_parse_count(optarg, DP_LIMIT_MAX_THREADS, &o->threads, err);
+    case 'r':
+        return bench_parse_count(optarg, DP_BENCH_MAX_ROUNDS, &o->rounds, err);
+    case 'b':
+        o->backend = optarg;
+        return 0;
+    case 'o':
+        o->op = optarg;
+        return 0;
+    default: /* 'j' */
+        o->json = true;
+        return 0;
+    }
+}
+
+/* returns: -1 to go on, or an exit status. */
+static int parse(int argc, char **argv, struct options *o)
 {
     static const struct option known[] = {{"json", no_argument, NULL, 'j'},
                                           {"backend", required_argument, NULL, 'b'},
                                           {"threads", required_argument, NULL, 't'},
                                           {"rounds", required_argument, NULL, 'r'},
                                           {"op", required_argument, NULL, 'o'},
+                                          {"help", no_argument, NULL, 'h'},
                                           {0}};
-    int c;
+    struct dp_err err = {0};
+    int c, rc = 0;
 
     *o = (struct options){.backend = "cpu", .threads = 1, .rounds = 7};
-    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (c == 'j')
-            o->json = true;
-        else if (c == 'b')
-            o->backend = optarg;
-        else if (c == 't')
-            o->threads = (int)strtol(optarg, NULL, 10);
-        else if (c == 'r')
-            o->rounds = (int)strtol(optarg, NULL, 10);
-        else if (c == 'o')
-            o->op = optarg;
-        else
-            return -1;
+    while (rc == 0 && (c = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+        if (c == 'h') {
+            fputs(usage, stdout);
+            return 0;
+        }
+        if (c == '?') /* getopt_long has said why */
+            return 2;
+        rc = parse_option(c, o, &err);
     }
-    if (optind != argc || o->rounds < 1 || o->rounds > DP_BENCH_MAX_ROUNDS || o->threads < 1 ||
-        o->threads > DP_LIMIT_MAX_THREADS)
-        return -1;
-    return 0;
+    if (rc == 0 && optind < argc)
+        rc = dp_err_set(&err, DP_EINVAL, "'%.60s' is no option", argv[optind]);
+    if (rc < 0)
+        fprintf(stderr, "bench_ops: %s\n", err.text);
+    return rc < 0 ? 2 : -1;
 }
 
 int main(int argc, char **argv)
@@ -307,19 +341,23 @@ int main(int argc, char **argv)
     struct dp_err err = {0};
     struct options o;
     struct dp_backend *be;
-    int rc;
+    json_t *root;
+    int rc = parse(argc, argv, &o);
 
-    if (parse_options(argc, argv, &o) < 0) {
-        fprintf(stderr, "usage: bench_ops [--json] [--backend NAME] [--threads 1..%d] [--rounds 1..%d] [--op PREFIX]\n",
-                DP_LIMIT_MAX_THREADS, DP_BENCH_MAX_ROUNDS);
-        return 2;
+    if (rc >= 0) {
+        if (rc == 2)
+            fputs("Try bench_ops --help.\n", stderr);
+        return rc;
     }
+    dp_wait_briefly(o.threads, argv);
     for (int i = 0; i < 1024; i++)
         tokens[i] = (uint32_t)(i * 7919 % V);
     be = dp_backend_create(o.backend, 0, o.threads, &err);
-    rc = be ? run(be, &o, &err) : -1;
+    root = head_json(&o);
+    rc = be ? run(be, &o, root, &err) : -1;
     if (rc < 0)
         fprintf(stderr, "bench_ops: %s\n", err.text);
+    json_decref(root);
     dp_backend_destroy(be);
     return rc < 0;
 }

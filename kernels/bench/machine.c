@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/bench/bench.h"
-
 #ifdef HAVE_ONEDNN
 #include <dnnl.h>
 #else
 #include <cblas.h>
 #endif
+
+#define NAME_BYTES 128
 
 /* The value of the line of `path` that begins with `key`, after its colon. */
 static void read_value(const char *path, const char *key, char *out, size_t cap)
@@ -49,17 +49,30 @@ static void read_gemm(char *out, size_t cap)
 #endif
 }
 
-void bench_machine_read(struct bench_machine *out)
+json_t *bench_machine_json(void)
 {
+    char cpu[NAME_BYTES] = "unknown", gemm[NAME_BYTES];
+    double load, memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     cpu_set_t allowed;
+    int cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
 
-    memset(out, 0, sizeof *out);
-    dp_bench_cpu_name(out->cpu, sizeof out->cpu);
-    read_gemm(out->gemm, sizeof out->gemm);
-    out->cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
-    if (getloadavg(&out->load, 1) != 1)
-        out->load = 0.0;
-    out->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    read_value("/proc/cpuinfo", "model name", cpu, sizeof cpu);
+    read_gemm(gemm, sizeof gemm);
+    if (getloadavg(&load, 1) != 1)
+        load = 0.0;
+    return json_pack("{s:{s:s, s:i, s:f, s:f}, s:s, s:s, s:s}", "machine", "cpu", cpu, "cores", cores, "load", load,
+                     "memory_bytes", memory_bytes, "dynpipe", PACKAGE_VERSION, "gemm", gemm, "compiler", __VERSION__);
+}
+
+void bench_machine_print(json_t *root)
+{
+    json_t *m = json_object_get(root, "machine");
+
+    printf("machine: %s, %.0f cores, %.1f GB, load average %.1f\n", json_string_value(json_object_get(m, "cpu")),
+           json_number_value(json_object_get(m, "cores")),
+           json_number_value(json_object_get(m, "memory_bytes")) * 1e-9, json_number_value(json_object_get(m, "load")));
+    printf("dynpipe %s, %s, compiler %s\n", json_string_value(json_object_get(root, "dynpipe")),
+           json_string_value(json_object_get(root, "gemm")), json_string_value(json_object_get(root, "compiler")));
 }
 
 uint64_t bench_peak_rss_bytes(void)

@@ -2,20 +2,14 @@
 #ifndef DP_KERNELS_BENCH_MACHINE_H
 #define DP_KERNELS_BENCH_MACHINE_H
 
-#include <stddef.h>
+#include <jansson.h>
 #include <stdint.h>
 
-#define BENCH_NAME_BYTES 128
-
-struct bench_machine {
-    char cpu[BENCH_NAME_BYTES];
-    char gemm[BENCH_NAME_BYTES]; /* library of the dense products, with its version */
-    int cores;                   /* that this process may use */
-    double load;                 /* average of the last minute */
-    uint64_t memory_bytes;
-};
-
-void bench_machine_read(struct bench_machine *out);
+/* {"machine": {cpu, cores that this process may use, load: average of the last minute, memory_bytes}, "dynpipe" and
+ * "gemm": version, and library of the dense products with its version, "compiler"}. The caller frees it. */
+json_t *bench_machine_json(void);
+/* The same for people, two lines. */
+void bench_machine_print(json_t *root);
 
 /* Largest resident set of this process so far, 0: unknown. */
 uint64_t bench_peak_rss_bytes(void);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/bits.h"
 #include "common/crc32c.h"
-#include "worker/bits.h"
 #include "worker/layer.h"
 
 const char fuzz_name[] = "fuzz_layer";

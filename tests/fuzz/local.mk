@@ -1,7 +1,7 @@
 # Fuzz targets: with any compiler tests that try a fixed series of mutations, with
 # --enable-sanitizer=fuzzer libFuzzer programs (tests/fuzz/run).
 fuzz_targets = tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_graph tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
-	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
+	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_mask tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
 	tests/fuzz/fuzz_tune
 check_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/run
@@ -38,6 +38,9 @@ tests_fuzz_fuzz_layout_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_manifest_SOURCES = tests/fuzz/fuzz_manifest.c $(fuzz_common)
 tests_fuzz_fuzz_manifest_LDADD = $(ENGINE_LIBS)
 tests_fuzz_fuzz_manifest_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_mask_SOURCES = tests/fuzz/fuzz_mask.c $(fuzz_common)
+tests_fuzz_fuzz_mask_LDADD = $(BENCH_LIBS)
+tests_fuzz_fuzz_mask_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_msg_SOURCES = tests/fuzz/fuzz_msg.c $(fuzz_common)
 tests_fuzz_fuzz_msg_LDADD = common/libdpcommon.a
 tests_fuzz_fuzz_msg_LDFLAGS = $(FUZZ_LINK)

@@ -1,7 +1,7 @@
 /* A layer is its byte stream: what is written reads back bit for bit, in every storage format, and what
  * is damaged, cut or of another model is refused. */
 #include "tests/unit/engine.h"
-#include "worker/bits.h"
+#include "common/bits.h"
 #include "worker/model.h"
 #include "worker/param.h"
 

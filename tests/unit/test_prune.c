@@ -6,7 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 #include "worker/model.h"
 #include "worker/param.h"
 

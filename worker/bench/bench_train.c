@@ -6,8 +6,6 @@
  * sparsities take turns, and with them the measurement of the processor's peak: a machine that is slow
  * for a while is slow for all.
  */
-#include <config.h>
-
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 
 #include "kernels/bench/limits.h"
 #include "kernels/bench/machine.h"
+#include "kernels/bench/options.h"
 #include "kernels/waiting.h"
 #include "worker/bench/group.h"
 #include "worker/bench/table.h"
@@ -30,6 +29,7 @@ static const char usage[] =
     "  --sparsity LIST   fractions of zeros in the blocks' matrices, 0,0.5,0.9; default: the row's\n"
     "  --granularity G   of random zeros: weight (default), 4x1, both\n"
     "  --masks FOLDER    a checkpoint: its masks, and random ones with the same densities; may be repeated\n"
+    "  --pictures FOLDER write the masks of --masks as portable bitmaps, and end: for bench_linear --mask\n"
     "  --threads LIST    compute threads, default 1; 1,2: each of them, in alternation\n"
     "  --steps N         measured steps, default 7\n"
     "  --backend NAME    cpu, cpu:avx512, cpu:avx2, cpu:plain; default cpu\n"
@@ -58,41 +58,33 @@ static const struct bench_row rows[] = {
 struct arguments {
     struct bench_options options;
     bool json, follow;
+    const char *pictures; /* folder, or NULL */
     int n_rows;
     struct bench_row row[MAX_ROWS];
 };
 
 /* ---- arguments ---- */
 
-static int parse_row(const char *name, struct arguments *a)
+static int parse_row(const char *name, struct arguments *a, struct dp_err *err)
 {
     for (int i = 0; i < N_ROWS; i++)
         if (!strcmp(name, rows[i].shape.name) && a->n_rows < MAX_ROWS) {
             a->row[a->n_rows++] = rows[i];
             return 0;
         }
-    fprintf(stderr, "bench_train: no row '%s'\n", name);
-    return -1;
+    return dp_err_set(err, DP_EINVAL, "no row '%.60s', or more than %d", name, MAX_ROWS);
 }
 
-static int parse_shape(const char *text, bool is_stage, struct arguments *a)
+static int parse_shape(const char *text, bool is_stage, struct arguments *a, struct dp_err *err)
 {
     const int n = is_stage ? 5 : 6;
-    long v[6];
-    const char *at = text;
+    int64_t v[6];
     struct bench_row *r = &a->row[a->n_rows];
 
-    for (int i = 0; i < n; i++) {
-        char *end;
-
-        v[i] = strtol(at, &end, 10);
-        if (end == at || v[i] < 1 || v[i] > 1 << 20 || *end != (i < n - 1 ? 'x' : '\0') ||
-            a->n_rows == MAX_ROWS) {
-            fprintf(stderr, "bench_train: '%s' is no shape\n", text);
-            return -1;
-        }
-        at = end + 1;
-    }
+    if (a->n_rows == MAX_ROWS)
+        return dp_err_set(err, DP_EINVAL, "more than %d rows", MAX_ROWS);
+    if (bench_parse_shape(text, n, v, err) < 0)
+        return -1;
     *r = (struct bench_row){.shape = {.is_stage = is_stage,
                                       .blocks = v[0],
                                       .channels = v[1],
@@ -102,99 +94,19 @@ static int parse_shape(const char *text, bool is_stage, struct arguments *a)
                                       .context = v[n - 1]},
                             .n_sparsities = 1};
     snprintf(r->shape.name, sizeof r->shape.name, "%.60s", text);
-    if (v[1] % v[2] || v[0] > 1000 || (!is_stage && v[3] < 2)) {
-        fprintf(stderr, "bench_train: '%s': heads divide channels, at most 1000 blocks, 2 tokens at least\n",
-                text);
-        return -1;
-    }
+    if (v[1] % v[2] || v[0] > 1000 || (!is_stage && v[3] < 2))
+        return dp_err_set(err, DP_EINVAL,
+                          "'%.60s': heads divide channels, at most 1000 blocks, 2 tokens at least", text);
     a->n_rows++;
     return 0;
 }
 
-static int parse_sparsities(const char *text, struct bench_options *o)
+static int parse_masks(const char *folder, struct bench_options *o, struct dp_err *err)
 {
-    const char *at = text;
-
-    for (;;) {
-        char *end;
-        double x = strtod(at, &end);
-
-        if (end == at || !(x >= 0.0 && x < 1.0) || (*end && *end != ',') ||
-            o->n_sparsities == BENCH_MAX_VARIANTS) {
-            fprintf(stderr, "bench_train: '%s' is no list of fractions below 1\n", text);
-            return -1;
-        }
-        o->sparsity[o->n_sparsities++] = x;
-        if (!*end)
-            return 0;
-        at = end + 1;
-    }
-}
-
-static int parse_count(const char *text, int most, int *out)
-{
-    char *end;
-    long n = strtol(text, &end, 10);
-
-    if (end == text || *end || n < 1 || n > most) {
-        fprintf(stderr, "bench_train: '%s' is not from 1 to %d\n", text, most);
-        return -1;
-    }
-    *out = (int)n;
-    return 0;
-}
-
-static int parse_threads(const char *text, struct bench_options *o)
-{
-    const char *at = text;
-
-    o->n_threads = 0;
-    for (;;) {
-        char *end;
-        long n = strtol(at, &end, 10);
-
-        if (end == at || n < 1 || n > DP_LIMIT_MAX_THREADS || (*end && *end != ',') ||
-            o->n_threads == BENCH_MAX_THREADS) {
-            fprintf(stderr, "bench_train: '%s' is no list of at most %d numbers from 1 to %d\n", text,
-                    BENCH_MAX_THREADS, DP_LIMIT_MAX_THREADS);
-            return -1;
-        }
-        o->threads[o->n_threads++] = (int)n;
-        if (!*end)
-            return 0;
-        at = end + 1;
-    }
-}
-
-static int parse_masks(const char *folder, struct bench_options *o)
-{
-    if (o->n_masks == BENCH_MAX_MASKS) {
-        fprintf(stderr, "bench_train: more than %d checkpoints\n", BENCH_MAX_MASKS);
-        return -1;
-    }
+    if (o->n_masks == BENCH_MAX_MASKS)
+        return dp_err_set(err, DP_EINVAL, "more than %d checkpoints", BENCH_MAX_MASKS);
     o->masks[o->n_masks++] = folder;
     return 0;
-}
-
-static int parse_granularity(const char *name, struct bench_options *o)
-{
-    bool both = !strcmp(name, "both");
-
-    o->weights = both || !strcmp(name, "weight");
-    o->blocks = both || !strcmp(name, "4x1");
-    if (o->weights || o->blocks)
-        return 0;
-    fprintf(stderr, "bench_train: --granularity takes weight, 4x1 and both, not '%s'\n", name);
-    return -1;
-}
-
-static int parse_clock(const char *name, struct bench_options *o)
-{
-    o->clock = strcmp(name, "cpu") ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
-    if (!strcmp(name, "cpu") || !strcmp(name, "wall"))
-        return 0;
-    fprintf(stderr, "bench_train: --clock takes wall and cpu, not '%s'\n", name);
-    return -1;
 }
 
 static void print_names(FILE *f, const char *between)
@@ -204,27 +116,81 @@ static void print_names(FILE *f, const char *between)
     fputc('\n', f);
 }
 
+static int parse_option(int c, struct arguments *a, struct dp_err *err)
+{
+    struct bench_options *o = &a->options;
+
+    switch (c) {
+    case 'r':
+        return parse_row(optarg, a, err);
+    case 'm':
+        return parse_shape(optarg, false, a, err);
+    case 's':
+        return parse_shape(optarg, true, a, err);
+    case 'z':
+        return bench_parse_fractions(optarg, BENCH_MAX_VARIANTS, o->sparsity, &o->n_sparsities, err);
+    case 'k':
+        return parse_masks(optarg, o, err);
+    case 't':
+        return bench_parse_counts(optarg, DP_LIMIT_MAX_THREADS, BENCH_MAX_THREADS, o->threads, &o->n_threads,
+                                  err);
+    case 'n':
+        return bench_parse_count(optarg, BENCH_MAX_STEPS, &o->steps, err);
+    case 'w':
+        return bench_parse_clock(optarg, &o->clock, err);
+    case 'g':
+        return bench_parse_granularity(optarg, &o->weights, &o->blocks, err);
+    case 'b':
+        o->backend = optarg;
+        return 0;
+    case 'p':
+        a->pictures = optarg;
+        return 0;
+    case 'c':
+        o->clip = false;
+        return 0;
+    case 'o':
+        o->trace = true;
+        return 0;
+    case 'f':
+        a->follow = true;
+        return 0;
+    default: /* 'j' */
+        a->json = true;
+        return 0;
+    }
+}
+
+/* Options that do not go together. Without rows, all of them. */
+static int check(struct arguments *a, struct dp_err *err)
+{
+    const struct bench_options *o = &a->options;
+
+    if (a->n_rows == 0) {
+        memcpy(a->row, rows, sizeof rows);
+        a->n_rows = N_ROWS;
+    }
+    if (bench_check_clock(o->clock, o->threads, o->n_threads, err) < 0)
+        return -1;
+    if (a->pictures && o->n_masks != 1)
+        return dp_err_set(err, DP_EINVAL, "--pictures takes one checkpoint: --masks");
+    if (a->follow && (a->n_rows != 1 || o->n_threads != 1 || o->n_masks ||
+                      (o->n_sparsities ? o->n_sparsities : a->row[0].n_sparsities) != 1))
+        return dp_err_set(err, DP_EINVAL, "--follow takes one row, one sparsity, one number of threads");
+    return 0;
+}
+
 /* returns: -1 to go on, or an exit status. */
 static int parse(int argc, char **argv, struct arguments *a)
 {
-    static const struct option longs[] = {{"row", 1, NULL, 'r'},
-                                          {"model", 1, NULL, 'm'},
-                                          {"stage", 1, NULL, 's'},
-                                          {"sparsity", 1, NULL, 'z'},
-                                          {"masks", 1, NULL, 'k'},
-                                          {"threads", 1, NULL, 't'},
-                                          {"steps", 1, NULL, 'n'},
-                                          {"backend", 1, NULL, 'b'},
-                                          {"no-clip", 0, NULL, 'c'},
-                                          {"ops", 0, NULL, 'o'},
-                                          {"follow", 0, NULL, 'f'},
-                                          {"json", 0, NULL, 'j'},
-                                          {"list", 0, NULL, 'l'},
-                                          {"clock", 1, NULL, 'w'},
-                                          {"granularity", 1, NULL, 'g'},
-                                          {"help", 0, NULL, 'h'},
-                                          {0}};
-    struct bench_options *o = &a->options;
+    static const struct option longs[] = {
+        {"row", 1, NULL, 'r'},      {"model", 1, NULL, 'm'},   {"stage", 1, NULL, 's'},
+        {"sparsity", 1, NULL, 'z'}, {"masks", 1, NULL, 'k'},   {"threads", 1, NULL, 't'},
+        {"steps", 1, NULL, 'n'},    {"backend", 1, NULL, 'b'}, {"no-clip", 0, NULL, 'c'},
+        {"ops", 0, NULL, 'o'},      {"follow", 0, NULL, 'f'},  {"json", 0, NULL, 'j'},
+        {"list", 0, NULL, 'l'},     {"clock", 1, NULL, 'w'},   {"granularity", 1, NULL, 'g'},
+        {"pictures", 1, NULL, 'p'}, {"help", 0, NULL, 'h'},    {0}};
+    struct dp_err err = {0};
     int c, rc = 0;
 
     *a = (struct arguments){.options = {.backend = "cpu",
@@ -235,78 +201,21 @@ static int parse(int argc, char **argv, struct arguments *a)
                                         .clip = true,
                                         .weights = true}};
     while (rc == 0 && (c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
-        switch (c) {
-        case 'r':
-            rc = parse_row(optarg, a);
-            break;
-        case 'm':
-            rc = parse_shape(optarg, false, a);
-            break;
-        case 's':
-            rc = parse_shape(optarg, true, a);
-            break;
-        case 'z':
-            rc = parse_sparsities(optarg, o);
-            break;
-        case 'k':
-            rc = parse_masks(optarg, o);
-            break;
-        case 't':
-            rc = parse_threads(optarg, o);
-            break;
-        case 'n':
-            rc = parse_count(optarg, BENCH_MAX_STEPS, &o->steps);
-            break;
-        case 'b':
-            o->backend = optarg;
-            break;
-        case 'w':
-            rc = parse_clock(optarg, o);
-            break;
-        case 'g':
-            rc = parse_granularity(optarg, o);
-            break;
-        case 'c':
-            o->clip = false;
-            break;
-        case 'o':
-            o->trace = true;
-            break;
-        case 'f':
-            a->follow = true;
-            break;
-        case 'j':
-            a->json = true;
-            break;
-        case 'l':
-            print_names(stdout, "\n");
+        if (c == 'l' || c == 'h') {
+            fputs(c == 'h' ? usage : "", stdout);
+            print_names(stdout, c == 'h' ? ", " : "\n");
             return 0;
-        case 'h':
-            fputs(usage, stdout);
-            print_names(stdout, ", ");
-            return 0;
-        default:
-            rc = -1;
         }
+        if (c == '?') /* getopt_long has said why */
+            return 2;
+        rc = parse_option(c, a, &err);
     }
-    if (rc == 0 && optind < argc) {
-        fprintf(stderr, "bench_train: '%s' is no option\n", argv[optind]);
-        rc = -1;
-    }
-    if (rc == 0 && o->clock != CLOCK_MONOTONIC && (o->n_threads > 1 || o->threads[0] > 1)) {
-        fputs("bench_train: the CPU time of several threads is no duration: --clock cpu takes one\n", stderr);
-        rc = -1;
-    }
-    if (a->n_rows == 0) {
-        memcpy(a->row, rows, sizeof rows);
-        a->n_rows = N_ROWS;
-    }
-    if (rc == 0 && a->follow &&
-        (a->n_rows != 1 || o->n_threads != 1 ||
-         (o->n_sparsities ? o->n_sparsities : a->row[0].n_sparsities) != 1 || o->n_masks)) {
-        fprintf(stderr, "bench_train: --follow takes one row, one sparsity, one number of threads\n");
-        rc = -1;
-    }
+    if (rc == 0 && optind < argc)
+        rc = dp_err_set(&err, DP_EINVAL, "'%.60s' is no option", argv[optind]);
+    if (rc == 0)
+        rc = check(a, &err);
+    if (rc < 0)
+        fprintf(stderr, "bench_train: %s\n", err.text);
     return rc < 0 ? 2 : -1;
 }
 
@@ -358,15 +267,14 @@ static json_t *run_row(const struct bench_row *row, const struct bench_options *
 
 static json_t *head_json(const struct bench_options *o)
 {
-    struct bench_machine m;
+    json_t *root = bench_machine_json();
 
-    bench_machine_read(&m);
-    return json_pack("{s:{s:s, s:i, s:f, s:f}, s:s, s:s, s:s, s:s, s:i, s:b, s:s, s:s}", "machine", "cpu",
-                     m.cpu, "cores", m.cores, "load", m.load, "memory_bytes", (double)m.memory_bytes,
-                     "dynpipe", PACKAGE_VERSION, "gemm", m.gemm, "compiler", __VERSION__, "backend",
-                     o->backend, "steps", o->steps, "clip", (int)o->clip, "clock",
-                     o->clock == CLOCK_MONOTONIC ? "wall" : "cpu", "flops_formula",
-                     "per token 6 (12 L C^2 density + V C) + 6 L C T");
+    json_object_set_new(root, "backend", json_string(o->backend));
+    json_object_set_new(root, "steps", json_integer(o->steps));
+    json_object_set_new(root, "clip", json_boolean(o->clip));
+    json_object_set_new(root, "clock", json_string(o->clock == CLOCK_MONOTONIC ? "wall" : "cpu"));
+    json_object_set_new(root, "flops_formula", json_string("per token 6 (12 L C^2 density + V C) + 6 L C T"));
+    return root;
 }
 
 static int run_all(const struct arguments *a)
@@ -406,6 +314,20 @@ static int follow(const struct arguments *a)
     return rc < 0;
 }
 
+static int draw(const struct arguments *a)
+{
+    struct dp_err err = {0};
+    struct dp_backend *be = dp_backend_create(a->options.backend, 0, 1, &err);
+    struct bench_masks *masks = be ? bench_masks_load(a->options.masks[0], be, &err) : NULL;
+    int rc = masks ? bench_masks_draw(masks, a->pictures, &err) : -1;
+
+    if (rc < 0)
+        fprintf(stderr, "bench_train: %s\n", err.text);
+    bench_masks_destroy(masks);
+    dp_backend_destroy(be);
+    return rc < 0;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a;
@@ -416,6 +338,8 @@ int main(int argc, char **argv)
             fputs("Try bench_train --help.\n", stderr);
         return rc;
     }
+    if (a.pictures)
+        return draw(&a);
     for (int i = 0; i < a.options.n_threads; i++)
         threads = a.options.threads[i] > threads ? a.options.threads[i] : threads;
     dp_wait_briefly(threads, argv);

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "kernels/bench/machine.h"
+#include "kernels/bench/bench.h"
 #include "kernels/bench/limits.h"
+#include "kernels/bench/machine.h"
 #include "kernels/probe.h"
 #include "worker/bench/trace.h"
 
@@ -159,12 +160,11 @@ static int measure(struct group *g, struct dp_err *err)
 /* Median, least and most of one member of all steps. */
 static json_t *spread_json(const struct variant *v, int steps, size_t member)
 {
-    double x[BENCH_MAX_STEPS], median;
+    double x[BENCH_MAX_STEPS];
 
     for (int i = 0; i < steps; i++)
         memcpy(&x[i], (const char *)&v->step[i] + member, sizeof x[i]);
-    median = dp_probe_median(x, steps);
-    return json_pack("{s:f, s:f, s:f}", "median", median, "min", x[0], "max", x[steps - 1]);
+    return bench_times_json(x, steps);
 }
 
 static double median_of(const struct variant *v, int steps, size_t member)
@@ -248,10 +248,7 @@ static json_t *variant_json(const struct group *g, int i, const double peak[BENC
     json_object_set_new(o, "setup_ns", json_real(v->setup_ns));
     if (!s->shape.is_stage)
         json_object_set_new(o, "loss", json_pack("[f, f]", v->step[0].loss, v->step[steps - 1].loss));
-    json_object_set_new(o, "mask_spread",
-                        json_pack("{s:f, s:f, s:f, s:f}", "row_cv", s->spread.row_cv, "col_cv",
-                                  s->spread.col_cv, "empty_rows", s->spread.empty_rows, "empty_cols",
-                                  s->spread.empty_cols));
+    json_object_set_new(o, "mask_spread", bench_spread_json(&s->spread));
     if (v->ops)
         json_object_set(o, "ops", v->ops);
     return o;

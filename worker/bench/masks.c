@@ -1,13 +1,15 @@
 /* See masks.h. Random masks come from Philox, keyed by layer and matrix: every run prunes alike. */
 #include "worker/bench/masks.h"
 
+#include <errno.h>
 #include <jansson.h>
-#include <math.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "worker/bits.h"
+#include "common/bits.h"
 #include "worker/checkpoint.h"
 #include "worker/model.h"
 #include "worker/param.h"
@@ -61,7 +63,9 @@ static int read_block(struct bench_masks *masks, int64_t b, const struct dp_trai
         const struct dp_param *p = &l->param[matrix[i]];
         struct bench_mask *m = &masks->block[b][i];
 
-        m->n = p->rows * p->cols;
+        masks->name[i] = p->name;
+        m->rows = p->rows;
+        m->cols = p->cols;
         m->nnz = p->nnz;
         m->keep = dp_param_dup_kept(be, p, err);
         rc = m->keep ? 0 : -1;
@@ -70,23 +74,13 @@ static int read_block(struct bench_masks *masks, int64_t b, const struct dp_trai
     return rc;
 }
 
-/* Is every column of four rows there or not as a whole? */
-static bool has_whole_blocks(const struct bench_mask *m, int64_t cols)
-{
-    for (int64_t i = 0; i < m->n; i++)
-        if (dp_bits_get(m->keep, i) != dp_bits_get(m->keep, i / cols / 4 * 4 * cols + i % cols))
-            return false;
-    return true;
-}
-
 static void find_granularity(struct bench_masks *masks)
 {
-    const int64_t c = masks->channels, cols[BENCH_BLOCK_MATRICES] = {c, c, c, 4 * c};
-    bool whole = c % 4 == 0;
+    bool whole = true;
 
     for (int64_t b = 0; b < masks->n_blocks; b++)
         for (int i = 0; i < BENCH_BLOCK_MATRICES && whole; i++)
-            whole = has_whole_blocks(&masks->block[b][i], cols[i]);
+            whole = bench_mask_has_blocks(&masks->block[b][i]);
     masks->block_rows = whole ? 4 : 1;
 }
 
@@ -127,9 +121,37 @@ void bench_masks_destroy(struct bench_masks *masks)
         return;
     for (int64_t b = 0; masks->block && b < masks->n_blocks; b++)
         for (int i = 0; i < BENCH_BLOCK_MATRICES; i++)
-            free(masks->block[b][i].keep);
+            bench_mask_release(&masks->block[b][i]);
     free(masks->block);
     free(masks);
+}
+
+/* ---- as pictures ---- */
+
+static double density_of(const struct bench_mask *m)
+{
+    return (double)m->nnz / (double)(m->rows * m->cols);
+}
+
+int bench_masks_draw(const struct bench_masks *masks, const char *folder, struct dp_err *err)
+{
+    if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+        return dp_err_set(err, DP_EIO, "%s: %s", folder, strerror(errno));
+    for (int64_t b = 0; b < masks->n_blocks; b++)
+        for (int i = 0; i < BENCH_BLOCK_MATRICES; i++) {
+            const struct bench_mask *m = &masks->block[b][i];
+            const int name = (int)strlen(masks->name[i]) - (int)strlen(".weight");
+            char path[PATH_MAX];
+
+            if (snprintf(path, sizeof path, "%s/block%lld-%.*s.pbm", folder, (long long)b + 1, name,
+                         masks->name[i]) >= (int)sizeof path)
+                return dp_err_set(err, DP_EINVAL, "%s: the name is too long", folder);
+            if (bench_mask_write(m, path, err) < 0)
+                return -1;
+            printf("%s: %lld x %lld, %.1f %% zeros\n", path, (long long)m->rows, (long long)m->cols,
+                   100.0 - 100.0 * density_of(m));
+        }
+    return 0;
 }
 
 /* ---- onto a layer ---- */
@@ -174,7 +196,7 @@ int bench_masks_apply(const struct bench_masks *masks, bool is_shuffled, struct 
         return dp_err_set(err, DP_EINVAL, "%s: has %lld channels, not %lld", masks->path,
                           (long long)masks->channels, (long long)layer->config->model.channels);
     for (int i = 0; i < BENCH_BLOCK_MATRICES; i++) {
-        double density = (double)from[i].nnz / (double)from[i].n;
+        double density = density_of(&from[i]);
 
         if ((is_shuffled ? prune_randomly(density, layer, matrix[i], err)
                          : dp_param_prune(layer, &layer->param[matrix[i]], from[i].keep, err)) < 0)
@@ -184,20 +206,6 @@ int bench_masks_apply(const struct bench_masks *masks, bool is_shuffled, struct 
 }
 
 /* ---- how even it is ---- */
-
-static double coefficient_of_variation(const int64_t *count, int64_t n, double *empty)
-{
-    double mean = 0.0, squares = 0.0;
-
-    *empty = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        mean += (double)count[i] / (double)n;
-        *empty += count[i] == 0 ? 1.0 / (double)n : 0.0;
-    }
-    for (int64_t i = 0; i < n; i++)
-        squares += ((double)count[i] - mean) * ((double)count[i] - mean) / (double)n;
-    return mean > 0.0 ? sqrt(squares) / mean : 0.0;
-}
 
 static int spread_of(struct dp_backend *be, const struct dp_param *p, struct bench_spread *out,
                      struct dp_err *err)
@@ -212,8 +220,7 @@ static int spread_of(struct dp_backend *be, const struct dp_param *p, struct ben
             in_row[i / p->cols]++;
             in_col[i % p->cols]++;
         }
-    out->row_cv = coefficient_of_variation(in_row, p->rows, &out->empty_rows);
-    out->col_cv = coefficient_of_variation(in_col, p->cols, &out->empty_cols);
+    bench_spread_get(in_row, p->rows, in_col, p->cols, out);
     free(in_row);
     free(keep);
     return keep ? 0 : -1;

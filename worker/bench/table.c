@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/bench/machine.h"
+
 static double number(json_t *o, const char *key)
 {
     return json_number_value(json_object_get(o, key));
@@ -24,13 +26,8 @@ static double inner(json_t *o, const char *key, const char *member)
 
 void bench_table_head(json_t *root)
 {
-    json_t *m = json_object_get(root, "machine");
-
-    printf("machine: %s, %.0f cores, %.1f GB, load average %.1f\n", text(m, "cpu"), number(m, "cores"),
-           number(m, "memory_bytes") * 1e-9, number(m, "load"));
-    printf("dynpipe %s, %s, compiler %s; backend %s, median of %.0f steps by the %s clock, "
-           "%s gradient clipping\n",
-           text(root, "dynpipe"), text(root, "gemm"), text(root, "compiler"), text(root, "backend"),
+    bench_machine_print(root);
+    printf("backend %s, median of %.0f steps by the %s clock, %s gradient clipping\n", text(root, "backend"),
            number(root, "steps"), text(root, "clock"),
            json_is_true(json_object_get(root, "clip")) ? "with" : "no");
     printf("FLOPs of a token: 6 (12 L C^2 density + V C) + 6 L C T; peak: multiply-adds in registers, in "

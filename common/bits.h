@@ -1,6 +1,6 @@
 /* Sets of elements as bitmaps of 64-bit words. */
-#ifndef DP_WORKER_BITS_H
-#define DP_WORKER_BITS_H
+#ifndef DP_COMMON_BITS_H
+#define DP_COMMON_BITS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,41 @@
+/* One table of bench_linear: a matrix, dense and with several patterns of zeros, with each number of threads,
+ * all in alternation: the three operations of a linear layer in as many tokens. */
+#ifndef DP_KERNELS_BENCH_LINEAR_H
+#define DP_KERNELS_BENCH_LINEAR_H
+
+#include <jansson.h>
+#include <time.h>
+
+#include "kernels/bench/mask.h"
+#include "kernels/probe.h"
+
+#define BENCH_MAX_PATTERNS DP_PROBE_MAX_PATTERNS
+#define BENCH_MAX_THREADS 4
+
+struct linear_options {
+    const char *backend;
+    int rounds;
+    int n_threads, threads[BENCH_MAX_THREADS];
+    clockid_t clock;           /* CLOCK_MONOTONIC, or else the device time of the calling thread */
+    enum dp_token_order order; /* of the activations of sparse operations */
+    int n_sparsities;
+    double sparsity[BENCH_MAX_PATTERNS / 2]; /* of the random patterns */
+    bool weights, blocks;                    /* they have single weights, blocks of 4 x 1 */
+};
+
+struct linear_case {
+    int64_t c_out, c_in, tokens;
+    const struct bench_mask
+        *mask;        /* (c_out, c_in): it and a random one of its density; NULL: as the options say */
+    const char *path; /* of the mask */
+};
+
+/* be: one per number of threads. The caller frees the result, whose members doc/benchmarks.md has. NULL and
+ * err on failure. */
+json_t *linear_case_run(const struct linear_case *c, const struct linear_options *o,
+                        struct dp_backend *const be[BENCH_MAX_THREADS], struct dp_err *err);
+
+/* What it says, for people. */
+void linear_table_print(json_t *result);
+
+#endif
