@@ -55,11 +55,11 @@ const struct dp_command dp_commands[] = {
      "is ok, warn or FAIL, with what to do. Exit code 1 when a line is FAIL.",
      DP_TAKES_JSON | DP_TAKES_DAEMON | DP_TAKES_TABLE | DP_TAKES_SCREEN | DP_TAKES_ALL, dp_cmd_check},
     {"simulate", "predict a training run: time, bubbles, memory", "[OPTION...] FILE...",
-     "FILE is a model description with a cost table, or the traces of all workers of a recorded run\n"
-     "(output.trace of dynpipe-worker); doc/simulator.md describes both. One line for the iterations\n"
-     "between two events, then the stages of one iteration, then the whole run.\n\n"
-     "Columns of -o: iterations density devices held layout ms bound measured error bubble bubbles tokens\n"
-     "perdevice gpus memory pause moved, with the letters i d D H l t b m e u U T g G M p v.",
+     "FILE is a model description with a cost table, a graph as `dynpipe plan` reads it, or the traces of\n"
+     "all workers of a recorded run (output.trace of dynpipe-worker); doc/simulator.md describes them. One\n"
+     "line for the iterations between two events, then the stages of one iteration, then the whole run.\n\n"
+     "Columns of -o: iterations density devices held layout ms bound measured error lost bubble bubbles\n"
+     "tokens perdevice gpus memory pause moved, with the letters i d D H l t b m e L u U T g G M p v.",
      DP_TAKES_FILES | DP_TAKES_SIMULATE | DP_TAKES_TABLE | DP_TAKES_JSON | DP_TAKES_ALL, dp_cmd_simulate},
     {0},
 };

@@ -18,7 +18,7 @@ enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
-    OPT_CHROME_TRACE, OPT_SVG,
+    OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH,
 };
 
 struct option_entry {
@@ -48,6 +48,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
     {DP_TAKES_PLAN, OPT_DEVICES, "devices", "N", "accelerators; 4x2: 2 machines of 4 (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_BANDWIDTH, "bandwidth", "GB/S", "of a profile's transfers; 12,1.25: inside of and between machines"},
+    {DP_TAKES_SIMULATE, OPT_GRAPH_BANDWIDTH, "bandwidth", "GB/S", "of the transfers of a graph that is a profile (default 12)"},
     {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, like 16GiB (default: what the file says, or no limit)"},
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "auto, exact, line or hierarchical"},
@@ -208,6 +209,13 @@ static enum dp_parsed take_whole32(const char *option, const char *arg, struct d
     return p;
 }
 
+static enum dp_parsed take_bandwidth(const char *arg, struct dp_cli *out)
+{
+    if (parse_number(arg, 0.001, 1e6, &out->simulate.gb_per_s) < 0)
+        return wrong(out->command->name, "--bandwidth=%s: wanted is a number of GB/s from 0.001 to 1000000%s", arg, "");
+    return DP_PARSED_RUN;
+}
+
 static enum dp_parsed take_color(const char *arg, struct dp_cli *out)
 {
     if (!strcmp(arg, "always"))
@@ -230,6 +238,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_REPLICAS: return take_whole32("replicas", arg, out, &out->simulate.replicas);
     case OPT_ITERATIONS: return take_whole("iterations", arg, 1e9, out, &out->simulate.iterations);
     case OPT_DRAW: return take_whole("draw", arg, 1e9, out, &out->simulate.draw);
+    case OPT_GRAPH_BANDWIDTH: return take_bandwidth(arg, out);
     case OPT_SCHEDULE: out->simulate.schedule = arg; break;
     case OPT_BALANCE: out->simulate.balance = arg; break;
     case OPT_CHROME_TRACE: out->simulate.chrome_trace = arg; break;

@@ -10,6 +10,8 @@
 
 #include "cli/json.h"
 #include "policies/graph/read.h"
+#include "policies/sim/read_graph.h"
+#include "policies/sim/run.h"
 
 static json_t *stage_names(const struct dp_graph *g, const struct dp_graph_plan *p, uint32_t stage)
 {
@@ -70,6 +72,42 @@ static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *
     return o;
 }
 
+static int take_iteration(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
+{
+    json_t *o = arg;
+    double bubble = 0;
+
+    (void)err;
+    for (uint32_t i = 0; i < p->layout->n_used; i++)
+        bubble += p->out->device[i].bubble / p->layout->n_used;
+    json_object_set_new(o, "iteration_ns", json_integer((json_int_t)p->out->iteration_ns));
+    json_object_set_new(o, "lower_bound_ns", json_integer((json_int_t)dp_sim_lower_bound(p->in)));
+    json_object_set_new(o, "bubble_percent", json_real(100 * bubble));
+    return 0;
+}
+
+/* One iteration of 1F1B, as the simulator sees it: filling and draining the pipeline, transfers on links. null where
+ * stages have replicas: it knows none. */
+static json_t *prediction(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
+{
+    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = p->n_stages, .chunks = 1, .replicas = 1, .buckets = 1,
+                            .microbatches = DP_SIM_MICROBATCHES_OF_A_STAGE * p->n_stages, .iterations = 1};
+    struct dp_sim_totals totals;
+    json_t *o = json_object();
+    struct dp_err err;
+
+    if (dp_sim_from_plan(g, p, q->bytes_per_s[0], &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 ||
+        dp_sim_run(&c, take_iteration, o, &totals, &err) < 0) {
+        json_decref(o);
+        o = json_null();
+    } else {
+        json_object_set_new(o, "schedule", json_string("1f1b"));
+        json_object_set_new(o, "microbatches", json_integer(c.microbatches));
+    }
+    dp_sim_case_release(&c);
+    return o;
+}
+
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
                          const struct dp_graph_plan *p)
 {
@@ -97,6 +135,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
                         p->data_parallel_ns && p->load_ns ? json_real((double)p->data_parallel_ns / load)
                                                           : json_null());
     json_object_set_new(o, "devices_used", json_integer(p->n_devices));
+    json_object_set_new(o, "prediction", prediction(g, q, p));
     json_object_set_new(o, "why", json_string(p->why));
     json_object_set_new(o, "stages", stages(g, p));
     return o;

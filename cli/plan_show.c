@@ -93,6 +93,21 @@ static void show_gains(struct dp_canvas *c, const json_t *plan)
     dp_canvas_line(c);
 }
 
+/* "160.3 ms for 16 microbatches of 1F1B, ..." */
+static void show_prediction(struct dp_canvas *c, const json_t *plan)
+{
+    const json_t *p = dp_json_get(plan, "prediction");
+    char text[32];
+
+    if (!json_is_object(p))
+        return;
+    label(c, "iteration");
+    dp_canvas_put(c, DP_PLAIN, "%s for %.0f microbatches of 1F1B, simulated: %.1f %% waiting",
+                  seconds(text, sizeof text, p, "iteration_ns"), dp_json_number(p, "microbatches"),
+                  dp_json_number(p, "bubble_percent"));
+    dp_canvas_line(c);
+}
+
 static void show_answer(struct dp_canvas *c, const json_t *plan)
 {
     char text[512];
@@ -103,6 +118,7 @@ static void show_answer(struct dp_canvas *c, const json_t *plan)
     dp_canvas_put(c, DP_PLAIN, " on the busiest device");
     dp_canvas_line(c);
     show_gains(c, plan);
+    show_prediction(c, plan);
     label(c, "lower bound");
     dp_canvas_put(c, DP_PLAIN, "%s, %.1f %% below", seconds(text, sizeof text, plan, "bound_ns"),
                   gap > 0 ? gap : 0.0);

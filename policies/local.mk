@@ -30,7 +30,8 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/order_interleaved.c policies/sim/order_zb_h1.c \
 	policies/sim/predict.c policies/sim/predict.h \
 	policies/sim/program.c policies/sim/program.h \
-	policies/sim/read.c policies/sim/read.h policies/sim/read_model.c policies/sim/read_trace.c \
+	policies/sim/read.c policies/sim/read.h policies/sim/read_graph.c policies/sim/read_graph.h \
+	policies/sim/read_model.c policies/sim/read_trace.c \
 	policies/sim/run.c policies/sim/run.h \
 	policies/sim/stages.c policies/sim/stages.h \
 	policies/time.c \
@@ -63,7 +64,7 @@ tests_unit_test_partition_LDADD = $(policy_libs)
 tests_unit_test_sim_iteration_SOURCES = tests/unit/test_sim_iteration.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_sim_iteration_LDADD = $(policy_libs)
 tests_unit_test_sim_run_SOURCES = tests/unit/test_sim_run.c tests/unit/unit.h tests/unit/random.h
-tests_unit_test_sim_run_LDADD = $(policy_libs) $(JANSSON_LIBS)
+tests_unit_test_sim_run_LDADD = policies/libdppolicy.a policies/libdpgraph.a $(policy_libs) $(JANSSON_LIBS)
 tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c tests/unit/recorded_loads.h tests/unit/unit.h
 tests_unit_test_pruning_LDADD = $(policy_libs)
 tests_unit_test_pack_SOURCES = tests/unit/test_pack.c tests/unit/unit.h tests/unit/random.h

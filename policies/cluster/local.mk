@@ -15,7 +15,7 @@ policies_libdpcluster_a_SOURCES = \
 
 if HAVE_CMOCKA
 cluster_unit_tests = tests/unit/test_cluster_read tests/unit/test_cluster_run
-cluster_libs = policies/libdpcluster.a policies/libdppolicy.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+cluster_libs = policies/libdpcluster.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(cluster_unit_tests)
 TESTS += $(cluster_unit_tests)
 tests_unit_test_cluster_read_SOURCES = tests/unit/test_cluster_read.c tests/unit/unit.h tests/unit/random.h

@@ -1,4 +1,5 @@
-/* See read.h. The first line tells the formats apart: a trace begins with {"trace": 1, ...}. */
+/* See read.h. A trace begins with {"trace": 1, ...} in its first line; a graph of costs is a JSON object with
+ * "nodes", a profile is no JSON and has " -- " in it; all else is taken for a description. */
 #include "policies/sim/read.h"
 
 #include <stdio.h>
@@ -6,6 +7,7 @@
 #include <string.h>
 
 #include "common/slurp.h"
+#include "policies/sim/read_graph.h"
 
 struct text {
     char *data; /* NUL behind the last byte */
@@ -29,8 +31,14 @@ static int read_description(const char *path, const struct text *t, const struct
     json_t *document = json_loadb(t->data, t->bytes, JSON_REJECT_DUPLICATES, &at);
     int rc;
 
+    if (!document && strchr("{[", t->data[strspn(t->data, " \t\r\n")]) == NULL && strstr(t->data, " -- "))
+        return dp_sim_read_graph(path, t->data, t->bytes, with, out, err);
     if (!document)
         return dp_err_set(err, DP_EINVAL, "%s:%d: %s", path, at.line, at.text);
+    if (json_object_get(document, "nodes")) {
+        json_decref(document);
+        return dp_sim_read_graph(path, t->data, t->bytes, with, out, err);
+    }
     rc = dp_sim_read_model(document, with, out, err) < 0 ? dp_err_prefix(err, "%s", path) : 0;
     json_decref(document);
     return rc;

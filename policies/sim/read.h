@@ -1,5 +1,5 @@
-/* Files into cases: a model description with a cost table, or the traces of a recorded run
- * (doc/simulator.md describes both). */
+/* Files into cases: a model description with a cost table, the traces of a recorded run, or a graph
+ * (doc/simulator.md describes them). */
 #ifndef DP_POLICIES_SIM_READ_H
 #define DP_POLICIES_SIM_READ_H
 
@@ -15,9 +15,10 @@ struct dp_sim_override {
     const char *policy;   /* NULL: the file's layouts; else find every layout with it, at each event too */
     uint32_t devices, chunks, microbatches, replicas, buckets; /* 0: the file's */
     uint64_t iterations;                                        /* 0: the file's; later events are left out */
+    double bytes_per_s; /* of a profile's transfers, 0: a default */
 };
 
-/* Read one model description, or the traces of all workers of a run. with: NULL: nothing is changed.
+/* Read one model description or graph, or the traces of all workers of a run. with: NULL: nothing is changed.
  * out: passes dp_sim_case_check(); release it. On failure the text names file and line, or file and member. */
 int dp_sim_read(uint32_t n_files, char *const path[], const struct dp_sim_override *with, struct dp_sim_case *out,
                 struct dp_err *err);

@@ -88,6 +88,16 @@ exit_is 1 "a truncated file" simulate "$tmp/bad.json"
 like "$err" 'bad.json:2: ' "says where it ends"
 exit_is 1 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
 like "$err" 'no schedule "zb"; known: 1f1b' "lists them"
+two_towers=$DP_SRCDIR/etc/examples/two-towers.txt
+exit_is 0 "a graph" simulate "$two_towers" --devices 3 --bandwidth 1.25 -h -o ms
+is "$out ms" "$("$dynpipe" plan "$two_towers" --devices=3 --bandwidth=1.25 --straight --json | jq -r '.plan.prediction.iteration_ns / 1000 |
+    tostring | "\(.[:-3]).\(.[-3:]) ms"')" "takes as long as dynpipe plan says"
+exit_is 1 "a graph without devices" simulate "$two_towers"
+like "$err" "two-towers.txt: the graph does not say how many devices there are: --devices=N" "is told what is missing"
+head -c 500 "$two_towers" >"$tmp/torn.txt"
+exit_is 1 "a torn graph" simulate "$tmp/torn.txt" --devices 2
+like "$err" "torn.txt:[0-9]+: " "names file and line"
+exit_is 2 "a bandwidth that is none" simulate "$two_towers" --devices 2 --bandwidth=fast
 exit_is 0 "the policies are listed" simulate --balance=help
 is "$(cut -d' ' -f1 <<<"$out" | head -n 4 | tr '\n' ' ')" "keep uniform param time " "by their names"
 exit_is 1 "an unknown policy" simulate "$tmp/worked.json" --balance tmie

@@ -21,19 +21,27 @@ static int look(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
     return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+/* with: for a graph that does not say how many devices there are. */
+static void read_and_run(char *path, const struct dp_sim_override *with)
 {
-    char *path[] = {(char *)(uintptr_t)fuzz_file(data, bytes)};
     struct dp_sim_totals totals;
     struct dp_sim_case c;
     uint64_t work;
 
-    if (dp_sim_read(1, path, NULL, &c, NULL) < 0)
-        return 0;
+    if (dp_sim_read(1, &path, with, &c, NULL) < 0)
+        return;
     work = (uint64_t)c.replicas * c.devices * c.chunks * (c.microbatches + c.buckets) + 10ull * c.n_layers;
     if (work < 20000 && work * (c.n_events + 1) < 200000)
         dp_sim_run(&c, look, NULL, &totals, NULL);
     dp_sim_case_release(&c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    char *path = (char *)(uintptr_t)fuzz_file(data, bytes);
+
+    read_and_run(path, NULL);
+    read_and_run(path, &(struct dp_sim_override){.devices = 2, .microbatches = 3});
     return 0;
 }
 
@@ -56,6 +64,13 @@ void fuzz_make_seeds(void)
                    " \"layers\": [{\"kind\": \"a\", \"count\": 6}], \"iterations\": 5, \"events\": [{\"iteration\": 2,"
                    " \"layout\": [3, 0, 3], \"release\": \"nodes\"}, {\"iteration\": 3, \"balance\": \"uniform\", \"devices\": 1,"
                    " \"release\": \"devices\"}]}");
+    fuzz_seed_text("node1 -- in -- forward_compute_time=1, backward_compute_time=2, activation_size=3, parameter_size=4\n"
+                   "node2 -- out -- forward_compute_time=5, backward_compute_time=6, activation_size=[7; 8], parameter_size=9\n"
+                   "\tnode1 -- node2\n");
+    fuzz_seed_text("{\"maxSizePerFPGA\": 100, \"maxFPGAs\": 2, \"maxCPUs\": 0, \"nodes\": [{\"id\": 0, \"supportedOnFpga\": 1,"
+                   " \"cpuLatency\": 10, \"fpgaLatency\": 1, \"isBackwardNode\": 0, \"colorClass\": 0, \"size\": 5}, {\"id\": 1,"
+                   " \"supportedOnFpga\": 1, \"cpuLatency\": 10, \"fpgaLatency\": 2, \"isBackwardNode\": 1, \"colorClass\": 0,"
+                   " \"size\": 5}], \"edges\": [{\"sourceId\": 0, \"destId\": 1, \"cost\": 3, \"size\": 1}]}");
     fuzz_seed_text("{\"trace\": 1, \"source\": \"a seed\", \"rank\": 0, \"workers\": 2, \"layers\": 2, \"schedule\": \"gpipe\","
                    " \"microbatches\": 2, \"tokens_per_microbatch\": 10, \"boundary_bytes\": 8,"
                    " \"link_latency_ns\": 3, \"link_transfer_ns\": 2}\n"

@@ -18,7 +18,7 @@ fuzz_common = tests/fuzz/fuzz.h tests/fuzz/support.c $(FUZZ_MAIN)
 FUZZ_DAEMON_LIBS = daemon/libdpdaemon.a common/libdpcommon.a $(DAEMON_LIBS)
 
 tests_fuzz_fuzz_cluster_SOURCES = tests/fuzz/fuzz_cluster.c $(fuzz_common)
-tests_fuzz_fuzz_cluster_LDADD = policies/libdpcluster.a policies/libdppolicy.a common/libdpcommon.a $(JANSSON_LIBS) -lm
+tests_fuzz_fuzz_cluster_LDADD = policies/libdpcluster.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_cluster_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
 tests_fuzz_fuzz_conf_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a $(ENGINE_LIBS)
@@ -51,7 +51,7 @@ tests_fuzz_fuzz_options_SOURCES = tests/fuzz/fuzz_options.c $(fuzz_common)
 tests_fuzz_fuzz_options_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a
 tests_fuzz_fuzz_options_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_simulate_SOURCES = tests/fuzz/fuzz_simulate.c $(fuzz_common)
-tests_fuzz_fuzz_simulate_LDADD = policies/libdppolicy.a common/libdpcommon.a $(JANSSON_LIBS) -lm
+tests_fuzz_fuzz_simulate_LDADD = policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_simulate_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_tune_SOURCES = tests/fuzz/fuzz_tune.c $(fuzz_common)
 tests_fuzz_fuzz_tune_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)

@@ -351,6 +351,96 @@ static void outside_of_the_table_is_an_error(void **state)
     dp_sim_case_release(&c);
 }
 
+/* --- graphs --- */
+
+/* A chain a - b - c with a skip from a to c, in ms and bytes: on two devices [a, b | c], whatever is cut passes 300 bytes
+ * of a and 200 of b. */
+#define CHAIN                                                                                      \
+    "node1 -- a -- forward_compute_time=1, backward_compute_time=2, activation_size=300, parameter_size=40\n"           \
+    "node2 -- b -- forward_compute_time=2, backward_compute_time=4, activation_size=200, parameter_size=80\n"           \
+    "node3 -- c -- forward_compute_time=3, backward_compute_time=6, activation_size=100, parameter_size=120\n"          \
+    "\tnode1 -- node2\n\tnode2 -- node3\n\tnode1 -- node3\n"
+
+static void a_profile_is_planned(void **state)
+{
+    (void)state;
+    const char *const texts[] = {CHAIN};
+    struct dp_sim_override with = {.devices = 2, .microbatches = 1, .bytes_per_s = 1e6};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    if (read_texts(1, texts, &with, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(c.n_layers, 3);
+    assert_int_equal(s.phase[0].used, 2);
+    assert_int_equal(s.phase[0].cut[1], 2); /* a and b: 9 ms, c: 9 ms */
+    /* one microbatch forward and back, and 500 bytes at 1 MB/s each way */
+    assert_int_equal(s.phase[0].iteration_ns, 18000000 + 2 * 500000);
+    assert_int_equal(s.phase[0].mem_bytes, 4 * 120 + 500); /* of device 0: parameters of a and b, their outputs */
+    dp_sim_case_release(&c);
+}
+
+/* Two layers with a forward and a backward node each; a transfer takes 3 ms of both devices forward, 5 ms back. */
+#define COST_NODE(id, ns, back, colour)                                                            \
+    "{\"id\": " id ", \"supportedOnFpga\": 1, \"cpuLatency\": 99, \"fpgaLatency\": " ns ", \"isBackwardNode\": " back          \
+    ", \"colorClass\": " colour ", \"size\": 10}"
+static const char costs[] =
+    "{\"maxSizePerFPGA\": 100, \"maxFPGAs\": 2, \"maxCPUs\": 0, \"nodes\": [" COST_NODE("0", "100", "0", "0") ", "
+    COST_NODE("1", "110", "0", "1") ", " COST_NODE("2", "200", "1", "1") ", " COST_NODE("3", "220", "1", "0") "], \"edges\": ["
+    "{\"sourceId\": 0, \"destId\": 1, \"cost\": 3, \"size\": 1}, {\"sourceId\": 1, \"destId\": 2, \"cost\": 0, \"size\": 1},"
+    " {\"sourceId\": 2, \"destId\": 3, \"cost\": 5, \"size\": 1}]}";
+
+static void a_file_of_costs_is_planned(void **state)
+{
+    (void)state;
+    const char *const texts[] = {costs};
+    struct dp_sim_override with = {.microbatches = 1, .iterations = 7};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    if (read_texts(1, texts, &with, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(run(&c, &s).iterations, 7);
+    assert_int_equal(s.phase[0].used, 2);
+    /* 630 ms in a row, and both ends of both transfers: 2 (3 + 5) */
+    assert_int_equal(s.phase[0].iteration_ns, UINT64_C(646000000));
+    dp_sim_case_release(&c);
+}
+
+#define NODE(time) "node1 -- a -- forward_compute_time=" time ", backward_compute_time=2, activation_size=3, parameter_size=4\n"
+
+static void bad_graphs_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want;
+        struct dp_sim_override with;
+    } table[] = {
+        {CHAIN, "/0: the graph does not say how many devices there are", {0}},
+        {CHAIN, "/0: ", {.devices = 65536, .replicas = 65536}},
+        {CHAIN, "/0: there is no schedule \"pipe\"", {.devices = 2, .schedule = "pipe"}},
+        {CHAIN "\tnode3 -- node1\n", "/0:4: ", {.devices = 2}}, /* a cycle */
+        {CHAIN "\tnode3 -- node9\n", "/0:7: ", {.devices = 2}},
+        {NODE("nan"), "/0:1: ", {.devices = 1}},
+        {NODE("-1"), "/0:1: ", {.devices = 1}},
+        {NODE("1e300"), "/0:1: ", {.devices = 1}},
+        {"{\"nodes\": []}", "/0: ", {.devices = 1}},
+        {CHAIN, "the plan has 2 stages for 4 devices of 2 chunks", {.devices = 4, .chunks = 2, .schedule = "interleaved"}},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct dp_sim_case c;
+        struct dp_err err = {.text = ""};
+
+        assert_int_equal(read_texts(1, &table[i].text, &table[i].with, &c, &err), -1);
+        if (!strstr(err.text, table[i].want))
+            fail_msg("case %zu: \"%s\" is not in \"%s\"", i, table[i].want, err.text);
+    }
+}
+
 /* --- traces --- */
 
 #define HEADER(rank)                                                                               \
@@ -565,6 +655,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(speeds_count),
     cmocka_unit_test(bad_models_are_refused),
     cmocka_unit_test(outside_of_the_table_is_an_error),
+    cmocka_unit_test(a_profile_is_planned),
+    cmocka_unit_test(a_file_of_costs_is_planned),
+    cmocka_unit_test(bad_graphs_are_refused),
     cmocka_unit_test(a_trace_is_played_again),
     cmocka_unit_test(messages_of_a_trace),
     cmocka_unit_test(a_trace_at_another_scale),

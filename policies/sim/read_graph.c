@@ -1,0 +1,219 @@
+/* A graph file (policies/graph) as a case: it is planned as a pipeline without replicas, and the plan's
+ * stages become the layout. A layer is a unit of the graph, what no plan parts; layers are ordered by
+ * stage, and within a stage as no edge contradicts, so that policies can cut them anew.
+ *
+ * A boundary passes on whatever some unit before it puts out and some unit behind it takes, once,
+ * however far it goes. A profile knows bytes: they go over the links. A file of costs knows the time that
+ * each end of a transfer takes of its device, forward and backward together: half of it is booked on each way.
+ */
+#include "policies/sim/read_graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policies/graph/hierarchical.h"
+#include "policies/graph/read.h"
+#include "policies/graph/units.h"
+
+#define DEFAULT_BYTES_PER_S 12e9 /* as dynpipe plan has it: PCIe 3.0 x16 */
+#define STATE_OF_PARAMETERS 4    /* weights, gradients and two moments of an optimizer */
+#define MOST_BYTES 1e18 /* of all state together: below 2^62, so that no sum overflows */
+
+static int no_memory(const struct dp_graph *g, struct dp_err *err)
+{
+    return dp_err_set(err, DP_ENOMEM, "graph of %u nodes: out of memory", g->n_nodes);
+}
+
+/* place[unit] = its layer; count[stage] = layers. The stage of a unit is that of any of its nodes. */
+static int place_units(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_units *u, uint32_t *place,
+                       uint32_t *count, struct dp_err *err)
+{
+    uint32_t *stage = calloc((size_t)u->n + 1, sizeof *stage), next = 0;
+
+    if (!stage)
+        return no_memory(g, err);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (u->unit_of[i] != DP_NO_UNIT)
+            stage[u->unit_of[i]] = p->stage_of[i];
+    for (uint32_t s = 0; s < p->n_stages; s++)
+        for (uint32_t i = 0; i < u->n; i++)
+            if (stage[i] == s) {
+                place[i] = next++;
+                count[s]++;
+            }
+    free(stage);
+    return 0;
+}
+
+static void add_node(const struct dp_graph *g, const struct dp_graph_plan *p, uint32_t i, struct dp_sim_layer *l)
+{
+    const struct dp_graph_node *n = &g->node[i];
+    bool is_on_cpu = p->stage[p->stage_of[i]].is_cpu;
+
+    l->fwd_ns += !is_on_cpu ? n->forward_ns : n->is_backward ? 0 : n->cpu_ns;
+    l->bwd_input_ns += !is_on_cpu ? n->backward_ns : n->is_backward ? n->cpu_ns : 0;
+    if (g->kind == DP_GRAPH_COSTS) {
+        l->state_bytes += n->bytes;
+        return;
+    }
+    l->params += n->param_bytes / sizeof(float);
+    l->grad_bytes += n->param_bytes;
+    l->state_bytes += n->param_bytes; /* times STATE_OF_PARAMETERS in the end: the sum could overflow */
+    l->act_bytes += n->output_bytes;
+}
+
+/* What a node puts out passes the boundaries from its layer to the farthest one that takes it. passing[k]: change at
+ * the boundary behind layer k. */
+static void pass_on(const struct dp_graph *g, const struct dp_units *u, const uint32_t *place, int64_t *passing)
+{
+    for (uint32_t e = 0; e < g->n_edges;) {
+        uint32_t from = g->edge[e].from, first, last;
+        const struct dp_graph_node *n = &g->node[from];
+        uint64_t cost = g->kind == DP_GRAPH_PROFILE ? n->output_bytes : n->send_ns;
+
+        first = last = u->unit_of[from] == DP_NO_UNIT ? 0 : place[u->unit_of[from]];
+        for (; e < g->n_edges && g->edge[e].from == from; e++) { /* edges are sorted */
+            uint32_t unit = u->unit_of[g->edge[e].to], at = unit == DP_NO_UNIT ? first : place[unit];
+
+            first = at < first ? at : first;
+            last = at > last ? at : last;
+        }
+        if (u->unit_of[from] == DP_NO_UNIT)
+            continue;
+        passing[first] += (int64_t)cost;
+        passing[last] -= (int64_t)cost;
+    }
+}
+
+static int fill_layers(const struct dp_graph *g, const struct dp_graph_plan *p, struct dp_sim_case *c, struct dp_err *err)
+{
+    struct dp_sim_event *e = c->event;
+    struct dp_units u;
+    uint32_t *place = NULL;
+    int64_t *passing = NULL, now = 0;
+    double state = 0;
+    int rc = -1;
+
+    if (dp_units_create(&u, g, err) < 0)
+        return -1;
+    c->n_layers = u.n;
+    e->layer = calloc((size_t)u.n + 1, sizeof *e->layer);
+    place = calloc((size_t)u.n + 1, sizeof *place);
+    passing = calloc((size_t)u.n + 1, sizeof *passing);
+    if (!e->layer || !place || !passing) {
+        no_memory(g, err);
+        goto out;
+    }
+    if (place_units(g, p, &u, place, e->count, err) < 0)
+        goto out;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (u.unit_of[i] != DP_NO_UNIT)
+            add_node(g, p, i, &e->layer[place[u.unit_of[i]]]);
+    pass_on(g, &u, place, passing);
+    for (uint32_t k = 0; k < u.n; k++) {
+        struct dp_sim_layer *l = &e->layer[k];
+
+        state += (double)l->state_bytes * (g->kind == DP_GRAPH_PROFILE ? STATE_OF_PARAMETERS : 1);
+        l->state_bytes *= g->kind == DP_GRAPH_PROFILE ? STATE_OF_PARAMETERS : 1;
+        now += passing[k];
+        if (g->kind == DP_GRAPH_PROFILE)
+            l->output_bytes = (uint64_t)now;
+        else
+            l->message_ns = (uint64_t)now / 2;
+        l->bwd_weight_ns = l->bwd_input_ns / 2;
+        l->bwd_input_ns -= l->bwd_weight_ns;
+        l->wgrad_bytes = l->act_bytes;
+        l->nnz = l->params;
+    }
+    rc = state <= MOST_BYTES ? 0 : dp_err_set(err, DP_EINVAL, "%.3g bytes of state; at most %.3g can be simulated", state, MOST_BYTES);
+out:
+    free(place);
+    free(passing);
+    dp_units_release(&u);
+    return rc;
+}
+
+int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, double bytes_per_s, struct dp_sim_case *c,
+                     struct dp_err *err)
+{
+    uint32_t most = c->devices * c->chunks;
+    struct dp_sim_event *e = calloc(1, sizeof *e);
+
+    if (!e)
+        return no_memory(g, err);
+    c->event = e;
+    c->n_events = 1;
+    e->iteration = 1;
+    e->has_pause = true;
+    for (uint32_t s = 0; s < p->n_stages; s++)
+        if (p->stage[s].replicas != 1)
+            return dp_err_set(err, DP_ENOTSUP, "stage %u has %u replicas; simulated are pipelines of single devices", s,
+                              p->stage[s].replicas);
+    if (p->n_stages > most || (c->chunks > 1 && p->n_stages != most))
+        return dp_err_set(err, DP_EINVAL, "the plan has %u stages for %u devices of %u chunks", p->n_stages, c->devices, c->chunks);
+    e->n_count = most;
+    e->count = calloc(most, sizeof *e->count);
+    c->count = calloc(most, sizeof *c->count);
+    if (!e->count || !c->count)
+        return no_memory(g, err);
+    c->inside.bytes_per_s = c->between.bytes_per_s = g->kind == DP_GRAPH_PROFILE ? bytes_per_s : 0;
+    if (fill_layers(g, p, c, err) < 0)
+        return -1;
+    c->n_count = most;
+    memcpy(c->count, e->count, most * sizeof *c->count);
+    snprintf(c->name, sizeof c->name, "graph of %u nodes in %u stages", g->n_nodes, p->n_stages);
+    snprintf(c->source, sizeof c->source, "%s; %s",
+             g->kind == DP_GRAPH_PROFILE ? "a profile: half of a backward is the gradient of the weights, state is 4 times the parameters"
+                                         : "a file of costs: half of each transfer is forward, half backward",
+             p->why);
+    return 0;
+}
+
+static int plan(struct dp_graph *g, uint32_t stages, double bytes_per_s, struct dp_graph_plan *p, struct dp_err *err)
+{
+    if (g->kind == DP_GRAPH_PROFILE) {
+        const struct dp_plan_hierarchical ask = {.n_levels = 1, .devices = {stages}, .bytes_per_s = {bytes_per_s},
+                                                 .accel_bytes = UINT64_MAX, .is_straight = true};
+
+        return dp_plan_hierarchical(g, &ask, p, err);
+    }
+    return dp_plan_maxload(g, &(struct dp_plan_maxload){.n_accel = stages, .accel_bytes = g->accel_bytes}, p, err);
+}
+
+static int take_shape(const struct dp_graph *g, const struct dp_sim_override *with, struct dp_sim_case *c, struct dp_err *err)
+{
+    c->devices = with && with->devices ? with->devices : g->n_accel;
+    c->chunks = with && with->chunks ? with->chunks : 1;
+    c->replicas = with && with->replicas ? with->replicas : 1;
+    c->buckets = with && with->buckets ? with->buckets : 1;
+    if (!c->devices)
+        return dp_err_set(err, DP_EINVAL, "the graph does not say how many devices there are: --devices=N");
+    if (dp_sim_case_check_shape(c, err) < 0)
+        return -1;
+    c->iterations = 1;
+    c->microbatches = with && with->microbatches ? with->microbatches : DP_SIM_MICROBATCHES_OF_A_STAGE * c->devices;
+    return with && with->schedule ? dp_sim_schedule_find(with->schedule, &c->schedule, err) : 0;
+}
+
+int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const struct dp_sim_override *with, struct dp_sim_case *c,
+                      struct dp_err *err)
+{
+    double bytes_per_s = with && with->bytes_per_s > 0 ? with->bytes_per_s : DEFAULT_BYTES_PER_S;
+    struct dp_graph_plan p = {0};
+    struct dp_graph g;
+    int rc = dp_graph_parse(name, text, bytes, &g, err);
+
+    if (rc == 0) {
+        rc = take_shape(&g, with, c, err);
+        if (rc == 0)
+            rc = plan(&g, c->devices * c->chunks, bytes_per_s, &p, err);
+        if (rc == 0)
+            rc = dp_sim_from_plan(&g, &p, bytes_per_s, c, err);
+        if (rc < 0)
+            dp_err_prefix(err, "%s", name);
+    }
+    dp_graph_plan_release(&p);
+    dp_graph_release(&g);
+    return rc;
+}
