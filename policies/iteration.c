@@ -4,8 +4,8 @@
  *
  * Where there are at most ALL layouts of these layers on these devices, every one of them is simulated,
  * so the answer is exact, devices that better stay empty included. Otherwise the exact min-max layout is
- * improved by moving one cut by one layer as long as that helps; beyond CLIMB_DEVICES it stays as it is,
- * for a simulation takes milliseconds there.
+ * improved by moving one cut by one layer, as long as that helps and OPERATIONS are not used up: packing
+ * asks dozens of times, and the simulation of a wide pipeline takes milliseconds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@
 #include "policies/policy.h"
 
 #define ALL 400u
-#define CLIMB_DEVICES 64u
-#define CLIMB_ROUNDS 256u
+#define OPERATIONS 1000000u /* simulated for one answer, beyond ALL: about 40 ms */
 
 struct climb {
     const struct dp_policy_in *in;
@@ -24,7 +23,7 @@ struct climb {
     struct dp_policy_out trial, *best;
     bool has_best;
     uint64_t distance;
-    uint32_t n_tried;
+    uint32_t n_tried, may_try;
 };
 
 /* How far the cuts are from those in force: of equally fast layouts the nearest is taken. */
@@ -92,7 +91,7 @@ static bool climb_once(struct climb *t)
         from[i + 1] = t->best->layout.cut[t->index[i] + 1];
     from[0] = 0;
     for (uint32_t i = 1; i < t->p; i++)
-        for (int step = -1; step <= 1; step += 2) {
+        for (int step = -1; step <= 1 && t->n_tried < t->may_try; step += 2) {
             memcpy(t->cut, from, (t->p + 1) * sizeof *from);
             t->cut[i] += (uint32_t)step;
             if (t->cut[i] < from[i - 1] || t->cut[i] > from[i + 1] || (step < 0 && !from[i]))
@@ -118,7 +117,9 @@ static int climb(struct climb *t, struct dp_err *err)
     t->has_best = true;
     t->trial = *t->best;
     t->distance = distance(t);
-    for (uint32_t i = 0; t->p <= CLIMB_DEVICES && i < CLIMB_ROUNDS && climb_once(t); i++)
+    t->n_tried = 1;
+    t->may_try = (uint32_t)(OPERATIONS / (2 * (uint64_t)t->p * t->in->microbatches));
+    while (t->n_tried < t->may_try && climb_once(t))
         ;
     return 0;
 }
