@@ -23,7 +23,7 @@ enum dp_takes {
     DP_TAKES_FROM = 1u << 4,     /* --from */
     DP_TAKES_SCREEN = 1u << 5,   /* --ascii, --color */
     DP_TAKES_INTERVAL = 1u << 6, /* --interval, --wait, --plain */
-    DP_TAKES_SET = 1u << 7,      /* --set */
+    DP_TAKES_SET = 1u << 7,      /* --set, --megatron */
     DP_TAKES_ALL = 1u << 8,      /* -a */
     DP_TAKES_COUNT = 1u << 9,    /* -n */
     DP_TAKES_FILE = 1u << 10,    /* one argument that is no option */
@@ -46,6 +46,7 @@ struct dp_cli {
     uint32_t job_id; /* 0: not given */
     bool json, no_header, all, ascii, wait, plain;
     bool straight;
+    bool megatron;
     bool color; /* decided: --color, NO_COLOR, and whether stdout is a terminal */
     const char *format, *socket, *node, *config, *from, *set; /* NULL: not given */
     const char *file, *devices, *bandwidth, *memory, *cpus, *algorithm;       /* NULL: not given */

@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/run.h"
 #include "common/layout.h"
+#include "common/megatron.h"
 
 /* The layout in force as the daemon tells it. returns: 0, or -1 where the document lacks it. */
 static int layout_of(const json_t *run, struct dp_layout *out)
@@ -47,6 +48,18 @@ static enum dp_exit ask(const struct dp_cli *cli, uint32_t job, const json_t *ru
     return DP_EXIT_OK;
 }
 
+/* As Megatron writes it; null where the document does not have the cuts. */
+static json_t *megatron_text(const json_t *run)
+{
+    char text[8 * DP_MAX_WORKERS];
+    struct dp_layout l;
+
+    if (layout_of(run, &l) < 0)
+        return json_null();
+    dp_megatron_format(&l, text, sizeof text);
+    return json_string(text);
+}
+
 static void show(const struct dp_cli *cli, const json_t *run)
 {
     char text[8 * DP_MAX_WORKERS], epoch[32];
@@ -55,6 +68,7 @@ static void show(const struct dp_cli *cli, const json_t *run)
         json_t *value = json_object(), *doc = dp_json_envelope("layout", "layout", value);
 
         json_object_set_new(value, "text", json_string(dp_run_layout(text, sizeof text, run)));
+        json_object_set_new(value, "megatron", megatron_text(run));
         json_object_set(value, "cuts", dp_json_list(run, "cuts|layout.cuts"));
         json_object_set(value, "epoch", dp_json_get(run, "epoch|layout.epoch"));
         json_object_set(value, "job_id", dp_json_get(run, "job_id|job.id"));
@@ -62,6 +76,11 @@ static void show(const struct dp_cli *cli, const json_t *run)
             json_object_set_new(value, "asked", json_string(cli->set));
         dp_json_print(doc, false);
         json_decref(doc);
+    } else if (cli->megatron) {
+        json_t *m = megatron_text(run);
+
+        printf("%s\n", json_is_string(m) ? json_string_value(m) : "?");
+        json_decref(m);
     } else if (!cli->set) {
         printf("%s  epoch %s\n", dp_run_layout(text, sizeof text, run),
                dp_json_text(epoch, sizeof epoch, run, "epoch|layout.epoch", "?"));
@@ -75,8 +94,8 @@ enum dp_exit dp_cmd_layout(const struct dp_cli *cli)
     struct dp_err err;
     json_t *run;
 
-    if (cli->set && cli->from) {
-        dp_err_set(&err, DP_EINVAL, "--set and --from contradict each other");
+    if (cli->set && (cli->from || cli->megatron)) {
+        dp_err_set(&err, DP_EINVAL, "--set and %s contradict each other", cli->from ? "--from" : "--megatron");
         dp_cmd_fail(cli, &err);
         return DP_EXIT_USAGE;
     }

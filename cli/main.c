@@ -27,10 +27,11 @@ const struct dp_command dp_commands[] = {
     {"explain", "why layers moved, stayed, or a device was not given back", "[-j JOB] [-n N] [OPTION...]",
      "The last decisions with the numbers that they rest on, the hand-overs and the state of each slot.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_COUNT, dp_cmd_explain},
-    {"layout", "show the layout, or ask for one", "[-j JOB] [--set LAYOUT] [OPTION...]",
+    {"layout", "show the layout, or ask for one", "[-j JOB] [--megatron | --set LAYOUT] [OPTION...]",
      "A layout has one field for each worker, in order: \"0-3|4-9|-|x\" says that worker 0 owns the\n"
      "layers 0 to 3, worker 1 the layers 4 to 9, worker 2 owns none and worker 3 left. With --set the\n"
-     "run hands layers over at the next boundary; the policy may move them again later (see pause).",
+     "run hands layers over at the next boundary; the policy may move them again later (see pause).\n"
+     "LAYOUT may also be a layout of Megatron-Core: \"Et*3|t*5L||\" has as many layers on as many workers.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SET, dp_cmd_layout},
     {"pause", "let a run keep its layout: no moves, no releases", "[-j JOB] [OPTION...]",
      "Training goes on. What is under way is finished first.", RUN_OPTIONS, dp_cmd_control},

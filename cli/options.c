@@ -18,7 +18,7 @@ enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
-    OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH,
+    OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON,
 };
 
 struct option_entry {
@@ -32,7 +32,8 @@ static const struct option_entry entries[] = {
     {DP_TAKES_ALL, 'a', "all", NULL, "everything: runs that are over (status), every node (check), every row (simulate)"},
     {DP_TAKES_DETAIL, 'a', "all", NULL, "every name, however many lines they take"},
     {DP_TAKES_COUNT, 'n', "number", "N", "at most the last N decisions (default 5)"},
-    {DP_TAKES_SET, OPT_SET, "set", "LAYOUT", "ask for this layout, for example \"0-3|4-9|-|-\""},
+    {DP_TAKES_SET, OPT_SET, "set", "LAYOUT", "ask for this layout, for example \"0-3|4-9|-|-\" or \"Et*3|t*5L||\""},
+    {DP_TAKES_SET, OPT_MEGATRON, "megatron", NULL, "print the layout as Megatron's --pipeline-model-parallel-layout has it"},
     {DP_TAKES_SIMULATE, OPT_STAGES, "devices", "N", "of one pipeline, instead of what the file says"},
     {DP_TAKES_SIMULATE, OPT_SCHEDULE, "schedule", "NAME", "1f1b, gpipe, interleaved or zb-h1, instead of the file's"},
     {DP_TAKES_SIMULATE, OPT_CHUNKS, "chunks", "N", "of the model on each device (interleaved)"},
@@ -252,6 +253,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_CONFIG: out->config = arg; break;
     case OPT_FROM: out->from = arg; break;
     case OPT_SET: out->set = arg; break;
+    case OPT_MEGATRON: out->megatron = true; break;
     case OPT_DEVICES: out->devices = arg; break;
     case OPT_BANDWIDTH: out->bandwidth = arg; break;
     case OPT_MEMORY: out->memory = arg; break;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/megatron.h"
+
 int dp_layout_check(const struct dp_layout *l, struct dp_err *err)
 {
     if (l->n_workers < 1 || l->n_workers > DP_MAX_WORKERS)
@@ -107,32 +109,57 @@ static int parse_field(const char *field, uint32_t start, uint32_t *end)
     return 0;
 }
 
-int dp_layout_parse(const char *text, const struct dp_layout *current, struct dp_layout *out,
-                    struct dp_err *err)
+static int parse_megatron(const char *text, struct dp_layout *l, struct dp_err *err)
 {
-    struct dp_layout l = *current;
+    struct dp_megatron m;
+
+    if (dp_megatron_parse(text, &m, err) < 0)
+        return -1;
+    if (m.first_mtp)
+        return dp_err_set(err, DP_EINVAL, "Megatron layout, position %u: the model has no layer m", m.first_mtp);
+    if (m.n_stages != l->n_workers || m.n_layers != l->n_layers)
+        return dp_err_set(err, DP_EINVAL, "Megatron layout: %u layers in %u stages, the run has %u on %u workers%s",
+                          m.n_layers, m.n_stages, l->n_layers, l->n_workers,
+                          m.n_stages > l->n_workers ? " (a worker cannot have several stages)" : "");
+    for (uint32_t s = 0; s < l->n_workers; s++)
+        l->cut[s + 1] = l->cut[s] + m.layers[s];
+    return 0;
+}
+
+static int parse_fields(const char *text, struct dp_layout *l, struct dp_err *err)
+{
     const char *p = text;
 
-    for (uint32_t s = 0; s < l.n_workers; s++) {
+    for (uint32_t s = 0; s < l->n_workers; s++) {
         char field[32];
         size_t n = strcspn(p, "|");
 
         if (n == 0 || n >= sizeof field)
             return dp_err_set(err, DP_EINVAL, "layout \"%s\": no field for worker %u of %u", text, s,
-                              l.n_workers);
+                              l->n_workers);
         memcpy(field, p, n);
         field[n] = '\0';
-        if (parse_field(field, l.cut[s], &l.cut[s + 1]) < 0)
+        if (parse_field(field, l->cut[s], &l->cut[s + 1]) < 0)
             return dp_err_set(err, DP_EINVAL,
                               "layout \"%s\": field \"%s\" of worker %u does not go on at layer %u", text,
-                              field, s, l.cut[s]);
+                              field, s, l->cut[s]);
         p += n;
-        if (*p == '|' && s + 1 < l.n_workers)
+        if (*p == '|' && s + 1 < l->n_workers)
             p++;
     }
     if (*p)
         return dp_err_set(err, DP_EINVAL, "layout \"%s\": more fields than the %u workers", text,
-                          l.n_workers);
+                          l->n_workers);
+    return 0;
+}
+
+int dp_layout_parse(const char *text, const struct dp_layout *current, struct dp_layout *out,
+                    struct dp_err *err)
+{
+    struct dp_layout l = *current;
+
+    if ((dp_megatron_looks_like(text) ? parse_megatron : parse_fields)(text, &l, err) < 0)
+        return -1;
     if (dp_layout_check(&l, err) < 0)
         return -1;
     *out = l;

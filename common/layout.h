@@ -42,7 +42,8 @@ uint32_t dp_layout_active(const struct dp_layout *layout);
 /* Write "0-3|4-6|-|7-9" (a dash for a worker without layers, x for one that left) into out. */
 void dp_layout_format(const struct dp_layout *layout, char *out, size_t cap);
 
-/* Read what dp_layout_format wrote; gone and epoch are taken from `current`, which also gives the
+/* Read what dp_layout_format wrote, or a layout of Megatron (megatron.h) with a stage for each worker, where
+ * an empty stage is a worker without layers; gone and epoch are taken from `current`, which also gives the
  * numbers of workers and layers that the text has to match. */
 int dp_layout_parse(const char *text, const struct dp_layout *current, struct dp_layout *out,
                     struct dp_err *err);

@@ -12,6 +12,7 @@ common_libdpcommon_a_SOURCES = \
 	common/layout.c common/layout.h \
 	common/load.h \
 	common/log.c common/log.h \
+	common/megatron.c common/megatron.h \
 	common/msg.c common/msg.h \
 	common/session.c common/session.h \
 	common/slurp.c common/slurp.h \
@@ -21,7 +22,7 @@ common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)
-common_tests = tests/unit/test_wire tests/unit/test_msg tests/unit/test_layout tests/unit/test_crc32c \
+common_tests = tests/unit/test_wire tests/unit/test_msg tests/unit/test_layout tests/unit/test_megatron tests/unit/test_crc32c \
 	tests/unit/test_conf tests/unit/test_journal
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
@@ -30,6 +31,8 @@ tests_unit_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_msg_SOURCES = tests/unit/test_msg.c tests/unit/unit.h
 tests_unit_test_msg_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/unit.h
+tests_unit_test_megatron_SOURCES = tests/unit/test_megatron.c tests/unit/random.h tests/unit/unit.h
+tests_unit_test_megatron_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_layout_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_crc32c_SOURCES = tests/unit/test_crc32c.c tests/unit/unit.h
 tests_unit_test_crc32c_LDADD = common/libdpcommon.a $(UNIT_LIBS)

@@ -44,7 +44,7 @@ policies_libdppolicy_a_SOURCES = \
 policyincludedir = $(includedir)/dynpipe
 nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h policies/policy.h
 lib_LIBRARIES = policies/libdynpipe-policy.a
-policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c policies/helpers.c \
+policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c common/megatron.c policies/helpers.c \
 	policies/partition.c policies/partition.h policies/question.c policies/question.h
 policies_libdynpipe_policy_a_CFLAGS = $(AM_CFLAGS) -fPIC
 pkgconfigdir = $(libdir)/pkgconfig

@@ -63,7 +63,7 @@ static const struct dp_conf_key keys[] = {
     INT(pipeline, threads, 1, 1024, "1", "compute threads of a worker (cpu)"),
     INT(pipeline, memory_mb, 0, 1e9, "0",
         "MiB that a worker's layers may take, 0: what its cgroup and rlimits leave"),
-    TEXT(pipeline, layout, "", NULL, "layers of each worker to begin with, 0-4|5-9; empty: parameters evenly"),
+    TEXT(pipeline, layout, "", NULL, "layers of each worker to begin with, 0-4|5-9 or Megatron's Et*4|t*4L; empty: parameters evenly"),
     BOOL(pipeline, pin, "true", "bind a worker to its cores"),
 
     TEXT(checkpoint, dir, "", NULL, "directory of the checkpoints, empty: none are written"),

@@ -15,6 +15,7 @@ golden explain explain --from "$data/explain.json"
 golden explain-one explain -n 1 --from "$data/explain.json"
 golden report report --from "$data/report.json"
 golden layout layout --from "$data/status.json"
+is "$("$dynpipe" layout --megatron --from "$data/status.json")" "Et*3|t*3|t*3|t*3L" "the same as Megatron writes it"
 
 DYNPIPE_FORMAT=jobid exit_is 0 "DYNPIPE_FORMAT chooses columns" status -h --from "$data/runs.json"
 is "$(echo "$out" | head -n1 | tr -d ' ')" 4711 "and only those"

@@ -53,7 +53,10 @@ exit_is 0 "pause" pause
 like "$("$dynpipe" status -h)" " paused " "is seen"
 exit_is 0 "resume" resume
 like "$("$dynpipe" status -h)" " training " "is seen"
+is "$("$dynpipe" layout --megatron)" "Et*2L" "layout, as Megatron writes it"
 exit_is 2 "a layout that leaves a layer out" layout --set 0-2
+exit_is 2 "a layout of Megatron with more stages than workers" layout --set 'Et|tL'
+exit_is 3 "a layout of Megatron that is in force already" layout --set 'EttL'
 exit_is 3 "a layout that is in force already, or is refused" layout --set 0-3
 exit_is 0 "save" save -j 77
 saved() { "$dynpipe" status -j 77 | grep -q "^saved .*ckpt"; }

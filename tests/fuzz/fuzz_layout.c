@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/megatron.h"
 
 const char fuzz_name[] = "fuzz_layout";
 
@@ -17,12 +17,15 @@ static struct dp_layout current(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct dp_layout now = current(), l, again;
+    struct dp_megatron m;
     char text[1024], printed[1024];
 
     if (bytes >= sizeof text)
         return 0;
     memcpy(text, data, bytes);
     text[bytes] = '\0';
+    if (dp_megatron_parse(text, &m, NULL) == 0 && (m.n_stages < 1 || m.n_stages > DP_MAX_WORKERS))
+        fuzz_die("stages out of range");
     if (dp_layout_parse(text, &now, &l, NULL) < 0)
         return 0;
     if (dp_layout_check(&l, NULL) < 0)
@@ -30,12 +33,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     dp_layout_format(&l, printed, sizeof printed);
     if (dp_layout_parse(printed, &now, &again, NULL) < 0 || memcmp(&again, &l, sizeof l))
         fuzz_die("a layout does not read back from its own text");
+    dp_megatron_format(&l, printed, sizeof printed);
+    if (dp_layout_parse(printed, &now, &again, NULL) < 0 || memcmp(&again, &l, sizeof l))
+        fuzz_die("a layout does not read back from Megatron's text");
     return 0;
 }
 
 void fuzz_make_seeds(void)
 {
-    static const char *const more[] = {"0-11|-|-|-", "0|1-10|11|-", "-|-|0-5|6-11", "x|0-3|4-8|9-11"};
+    static const char *const more[] = {"0-11|-|-|-", "0|1-10|11|-", "-|-|0-5|6-11", "x|0-3|4-8|9-11",
+                                       "Et*3|(t,t|)*2t*3L", "E(t|)*3t*7,L", "Et||t*9|L"};
     struct dp_layout now = current();
     char text[1024];
 
