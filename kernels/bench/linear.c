@@ -102,7 +102,7 @@ static json_t *spread_json(const struct dp_sparse *sp, struct dp_err *err)
     return bench_spread_json(&s);
 }
 
-/* a's medians over b's, for each operation and for all three. */
+/* a's times over b's, for each operation and for all three. */
 static json_t *ratio_json(const double a[DP_PROBE_N_OPS], const double b[DP_PROBE_N_OPS])
 {
     json_t *o = json_object();
@@ -117,30 +117,34 @@ static json_t *ratio_json(const double a[DP_PROBE_N_OPS], const double b[DP_PROB
     return o;
 }
 
-/* Row i; medians: of all rows. */
-static json_t *row_json(struct run *r, int i, double (*median)[DP_PROBE_N_OPS], struct dp_err *err)
+static const char *granularity_of(const struct dp_sparse *sp)
+{
+    if (!sp)
+        return "dense";
+    return dp_sparse_block(sp) > 1 ? "4x1" : "weight";
+}
+
+/* Row i; ns: the times that count, of all rows. */
+static json_t *row_json(struct run *r, int i, double (*ns)[DP_PROBE_N_OPS], struct dp_err *err)
 {
     const int row = i % r->n_rows;
     const struct dp_probe *probe = r->probe[i / r->n_rows];
     const struct dp_sparse *sp = row ? dp_probe_sparse(probe, row - 1) : NULL;
     const double size = (double)r->c->c_out * (double)r->c->c_in, nnz = sp ? (double)sp->nnz : size;
     json_t *o = json_pack("{s:i, s:f, s:s, s:s}", "threads", r->o->threads[i / r->n_rows], "sparsity",
-                          1.0 - nnz / size, "granularity",
-                          !sp                       ? "dense"
-                          : dp_sparse_block(sp) > 1 ? "4x1"
-                                                    : "weight",
-                          "masks", sp ? r->name[row - 1] : "none"),
+                          1.0 - nnz / size, "granularity", granularity_of(sp), "masks",
+                          sp ? r->name[row - 1] : "none"),
            *times = json_object();
     double all_ns = 0.0;
 
     for (int op = 0; op < DP_PROBE_N_OPS; op++) {
         json_object_set_new(times, op_names[op], bench_times_json(r->ns[i][op], r->o->rounds));
-        all_ns += median[i][op];
+        all_ns += ns[i][op];
     }
     json_object_set_new(o, "ns", times);
     json_object_set_new(o, "gflops", json_real(6.0 * nnz * (double)r->c->tokens / all_ns));
-    json_object_set_new(o, "speedup", ratio_json(median[i - row], median[i]));
-    json_object_set_new(o, "thread_speedup", ratio_json(median[row], median[i]));
+    json_object_set_new(o, "speedup", ratio_json(ns[i - row], ns[i]));
+    json_object_set_new(o, "thread_speedup", ratio_json(ns[row], ns[i]));
     if (sp) {
         json_t *spread = spread_json(sp, err);
 
@@ -157,18 +161,18 @@ static json_t *row_json(struct run *r, int i, double (*median)[DP_PROBE_N_OPS], 
 static json_t *case_json(struct run *r, struct dp_err *err)
 {
     const int n = r->o->n_threads * r->n_rows;
-    double median[BENCH_MAX_THREADS * (BENCH_MAX_PATTERNS + 1)][DP_PROBE_N_OPS], spread = 0.0;
+    double ns[BENCH_MAX_THREADS * (BENCH_MAX_PATTERNS + 1)][DP_PROBE_N_OPS], spread = 0.0;
     json_t *rows = json_array();
 
     for (int i = 0; i < n; i++)
         for (int op = 0; op < DP_PROBE_N_OPS; op++) {
             struct dp_bench_result s = dp_bench_summarise(r->ns[i][op], r->o->rounds);
 
-            median[i][op] = s.median;
+            ns[i][op] = r->o->is_best ? r->ns[i][op][0] : s.median; /* they are sorted now */
             spread = s.spread > spread ? s.spread : spread;
         }
     for (int i = 0; i < n; i++) {
-        json_t *row = row_json(r, i, median, err);
+        json_t *row = row_json(r, i, ns, err);
 
         if (!row) {
             json_decref(rows);
@@ -176,9 +180,10 @@ static json_t *case_json(struct run *r, struct dp_err *err)
         }
         json_array_append_new(rows, row);
     }
-    return json_pack("{s:I, s:I, s:I, s:s?, s:f, s:i, s:o}", "c_out", (json_int_t)r->c->c_out, "c_in",
+    return json_pack("{s:I, s:I, s:I, s:s?, s:f, s:i, s:s, s:o}", "c_out", (json_int_t)r->c->c_out, "c_in",
                      (json_int_t)r->c->c_in, "tokens", (json_int_t)r->c->tokens, "mask", r->c->path, "spread",
-                     spread, "rounds", r->o->rounds, "rows", rows);
+                     spread, "rounds", r->o->rounds, "figure", r->o->is_best ? "min" : "median", "rows",
+                     rows);
 }
 
 json_t *linear_case_run(const struct linear_case *c, const struct linear_options *o,

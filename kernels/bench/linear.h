@@ -17,6 +17,7 @@ struct linear_options {
     int rounds;
     int n_threads, threads[BENCH_MAX_THREADS];
     clockid_t clock;           /* CLOCK_MONOTONIC, or else the device time of the calling thread */
+    bool is_best;              /* compare the fastest rounds, not the medians */
     enum dp_token_order order; /* of the activations of sparse operations */
     int n_sparsities;
     double sparsity[BENCH_MAX_PATTERNS / 2]; /* of the random patterns */

@@ -49,7 +49,8 @@ static void print_name(json_t *row)
     printf("%s%s\n", *name_of(row) ? "  " : "", name_of(row));
 }
 
-static void print_times(json_t *rows)
+/* figure: what is printed of the rounds, "median" or "min" */
+static void print_times(json_t *rows, const char *figure)
 {
     size_t i;
     json_t *row;
@@ -61,7 +62,7 @@ static void print_times(json_t *rows)
 
         print_zeros(row);
         for (int c = 0; c < N_COLUMNS - 1; c++)
-            printf("  %8.3f (%5.2f)", inner(ns, columns[c], "median") * 1e-6,
+            printf("  %8.3f (%5.2f)", inner(ns, columns[c], figure) * 1e-6,
                    inner(row, "speedup", columns[c]));
         printf("  %6.2f  %7.2f", inner(row, "speedup", "all"), number(row, "plan_bytes") * 1e-6);
         print_name(row);
@@ -114,11 +115,11 @@ void linear_table_print(json_t *result)
 {
     json_t *rows = json_object_get(result, "rows");
 
-    printf("\nw (%.0f, %.0f), %.0f tokens; dense %.0f GFLOP/s; median of %.0f, spread up to %.0f %%\n",
+    printf("\nw (%.0f, %.0f), %.0f tokens; dense %.0f GFLOP/s; %s of %.0f, spread up to %.0f %%\n",
            number(result, "c_out"), number(result, "c_in"), number(result, "tokens"),
-           number(json_array_get(rows, 0), "gflops"), number(result, "rounds"),
+           number(json_array_get(rows, 0), "gflops"), text(result, "figure"), number(result, "rounds"),
            100.0 * number(result, "spread"));
-    print_times(rows);
+    print_times(rows, text(result, "figure"));
     print_thread_speedup(rows);
     print_spread(rows);
     fflush(stdout);

@@ -47,6 +47,11 @@ holds "zeros are as many as asked for, the same for each number of threads" '.ca
     .[0].sparsity == 0 and .[1].sparsity == 0 and (.[2].sparsity, .[4].sparsity | . - 0.75 | fabs < 0.05) and
     [.[0:5][].sparsity] == [.[5:10][].sparsity] and .[0].masks == "none" and .[1].masks == "random"'
 holds "figures agree" "$consistent"
+"$bench" --json --rounds 3 --shape 8x8x8 --best --threads 1,2 >"$dir/out.json" 2>"$dir/err"
+ok $? "the fastest rounds" || diag "$(cat "$dir/err")"
+holds "are what is compared" '.cases[0] | .figure == "min" and (.rows[2] as $r |
+    ($r.speedup.dx * $r.ns.dx.min / .rows[0].ns.dx.min - 1 | fabs < 1e-6)) and (.rows[13 + 2] as $r |
+    ($r.thread_speedup.dw * $r.ns.dw.min / .rows[2].ns.dw.min - 1 | fabs < 1e-6))'
 "$bench" --rounds 1 --shape 64x96x70 --shape 33x20x5 --sparsity 0,0.75 --threads 1,2 >"$dir/text" 2>&1
 is "$(grep -c '^ .*(' "$dir/text") $(grep -c '^w (' "$dir/text") $(grep -c 'x 1 thread:' "$dir/text") $(grep -c '^      2 ' "$dir/text")" \
     "16 2 2 16" "the tables have as many rows; those of two threads twice"
