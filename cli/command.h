@@ -36,6 +36,7 @@ enum dp_takes {
 /* Options of simulate; 0 and NULL: not given. */
 struct dp_cli_simulate {
     const char *schedule, *balance, *chrome_trace, *svg;
+    const char *cluster, *scheduler, *save_swf;
     uint32_t devices, chunks, microbatches, replicas;
     double gb_per_s; /* of a profile's transfers */
     uint64_t iterations, draw; /* draw: iteration of the drawings and of the table of stages */

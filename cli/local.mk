@@ -7,6 +7,7 @@ cli_dynpipe_SOURCES = \
 	cli/changes.c cli/changes.h \
 	cli/check.c cli/check.h cli/check_daemons.c cli/check_munge.c cli/check_plugin.c \
 	cli/check_pmix.c cli/check_slurm.c \
+	cli/cluster.c cli/cluster.h cli/cluster_document.c cli/cluster_svg.c cli/cluster_table.c \
 	cli/command.h \
 	cli/control.c \
 	cli/explain.c \
@@ -32,18 +33,18 @@ cli_dynpipe_SOURCES = \
 	cli/view.h cli/view_curves.c cli/view_head.c cli/view_workers.c \
 	cli/watch.c cli/watch.h cli/watch_plain.c cli/watch_screen.c
 cli_dynpipe_CPPFLAGS = $(AM_CPPFLAGS) -DDYNPIPE_CONF_PATH='"$(sysconfdir)/dynpipe/dynpipe.conf"'
-cli_dynpipe_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a policies/libdpgraph.a spank_plugin/libdpspank.a common/libdpcommon.a \
+cli_dynpipe_LDADD = policies/libdpcluster.a daemon/libdpdaemon.a policies/libdppolicy.a policies/libdpgraph.a spank_plugin/libdpspank.a common/libdpcommon.a \
 	$(JANSSON_LIBS) $(LIBCONFIG_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -ldl -lm
 
 EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/explain.json tests/data/cli/report.json tests/data/cli/runs.json \
 	tests/data/cli/status.json tests/data/cli/watch.jsonl \
-	tests/data/cli/explain.out tests/data/cli/explain-one.out tests/data/cli/layout.out \
+	tests/data/cli/cluster.out tests/data/cli/cluster.svg tests/data/cli/explain.out tests/data/cli/explain-one.out tests/data/cli/layout.out \
 	tests/data/cli/plan.out tests/data/cli/plan-costs.json tests/data/cli/plan-costs.out \
 	tests/data/cli/report.out tests/data/cli/simulate.out tests/data/cli/simulate.svg \
 	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out
-cli_tests = tests/cli/check.t tests/cli/commands.t tests/cli/completion.t tests/cli/examples.t tests/cli/manpages.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
+cli_tests = tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/examples.t tests/cli/manpages.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)

@@ -55,12 +55,16 @@ const struct dp_command dp_commands[] = {
      "Looks at Slurm's configuration, the plugin, munge, PMIx, the daemons and dynpipe.conf. Every line\n"
      "is ok, warn or FAIL, with what to do. Exit code 1 when a line is FAIL.",
      DP_TAKES_JSON | DP_TAKES_DAEMON | DP_TAKES_TABLE | DP_TAKES_SCREEN | DP_TAKES_ALL, dp_cmd_check},
-    {"simulate", "predict a training run: time, bubbles, memory", "[OPTION...] FILE...",
+    {"simulate", "predict a training run, or what a cluster gains", "[--cluster=FILE] [OPTION...] FILE...",
      "FILE is a model description with a cost table, a graph as `dynpipe plan` reads it, or the traces of\n"
      "all workers of a recorded run (output.trace of dynpipe-worker); doc/simulator.md describes them. One\n"
      "line for the iterations between two events, then the stages of one iteration, then the whole run.\n\n"
+     "With --cluster: what a cluster gains when training jobs give nodes back. Its file describes nodes, jobs\n"
+     "and how the need of DynPipe jobs falls; FILE may be a workload file (SWF) to take the jobs from instead.\n"
+     "Waiting times, utilisation and makespan, without and with DynPipe; doc/cluster.md describes the file.\n\n"
      "Columns of -o: iterations density devices held layout ms bound measured error lost bubble bubbles\n"
-     "tokens perdevice gpus memory pause moved, with the letters i d D H l t b m e L u U T g G M p v.",
+     "tokens perdevice gpus memory pause moved, with the letters i d D H l t b m e L u U T g G M p v.\n"
+     "With --cluster: scheduler metric without with difference change, with the letters s m w W d c.",
      DP_TAKES_FILES | DP_TAKES_SIMULATE | DP_TAKES_TABLE | DP_TAKES_JSON | DP_TAKES_ALL, dp_cmd_simulate},
     {0},
 };

@@ -18,7 +18,7 @@ enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
-    OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON,
+    OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
 };
 
 struct option_entry {
@@ -43,7 +43,10 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after so many"},
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
-    {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration as a picture"},
+    {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration, or the cluster, as a picture"},
+    {DP_TAKES_SIMULATE, OPT_CLUSTER, "cluster", "FILE", "a job mix on a cluster instead of a run: its description"},
+    {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "fifo, easy or slurm, instead of what that description says"},
+    {DP_TAKES_SIMULATE, OPT_SAVE_SWF, "save-swf", "FILE", "write the jobs of the cluster as a workload file"},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
     {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
@@ -244,6 +247,9 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_BALANCE: out->simulate.balance = arg; break;
     case OPT_CHROME_TRACE: out->simulate.chrome_trace = arg; break;
     case OPT_SVG: out->simulate.svg = arg; break;
+    case OPT_CLUSTER: out->simulate.cluster = arg; break;
+    case OPT_SCHEDULER: out->simulate.scheduler = arg; break;
+    case OPT_SAVE_SWF: out->simulate.save_swf = arg; break;
     case 'a': out->all = true; break;
     case 'h': out->no_header = true; break;
     case 'o': out->format = arg; break;
@@ -316,7 +322,9 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
     if (out->command->takes & DP_TAKES_FILES) {
         out->files = argv + optind;
         out->n_files = (uint32_t)(argc - optind);
-        return out->n_files || lists_policies(out) ? DP_PARSED_RUN : wrong(out->command->name, "%swhich file?%s", "", "");
+        if (out->n_files || out->simulate.cluster || lists_policies(out))
+            return DP_PARSED_RUN;
+        return wrong(out->command->name, "%swhich file?%s", "", "");
     }
     if (optind < argc)
         return wrong(out->command->name, "what is \"%s\"?%s", argv[optind], "");

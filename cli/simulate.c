@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/cluster.h"
 #include "cli/json.h"
 #include "cli/text.h"
 #include "cli/timeline.h"
@@ -111,6 +112,15 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
     if (cli->simulate.balance && !strcmp(cli->simulate.balance, "help")) {
         json_decref(k.phases);
         return list_policies();
+    }
+    if (cli->simulate.cluster) {
+        json_decref(k.phases);
+        return dp_simulate_cluster(cli);
+    }
+    if (cli->simulate.scheduler || cli->simulate.save_swf) {
+        json_decref(k.phases);
+        fprintf(stderr, "dynpipe simulate: --%s means nothing without --cluster\n", cli->simulate.scheduler ? "scheduler" : "save-swf");
+        return DP_EXIT_USAGE;
     }
     if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0) {
         json_decref(k.phases);

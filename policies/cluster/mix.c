@@ -136,11 +136,11 @@ static uint32_t keep_best(struct dp_cluster_hold *hold, uint32_t n, uint64_t run
     return 2;
 }
 
-uint32_t dp_cluster_job_needs(const struct dp_cluster_mix *mix, const struct dp_cluster_job *job, bool is_shrinking,
+uint32_t dp_cluster_job_needs(const struct dp_cluster_mix *mix, const struct dp_cluster_job *job,
                               struct dp_cluster_hold out[DP_CLUSTER_MAX_STEPS + 1])
 {
     const struct dp_cluster_curve *c = curve_of(mix, job);
-    uint64_t run_ns = dp_cluster_job_run_ns(mix, job, is_shrinking);
+    uint64_t run_ns = dp_cluster_job_run_ns(mix, job, true);
     uint32_t n = 1;
 
     out[0] = (struct dp_cluster_hold){0, job->nodes};
@@ -157,7 +157,7 @@ uint32_t dp_cluster_job_holds(const struct dp_cluster_mix *mix, const struct dp_
                               struct dp_cluster_hold out[DP_CLUSTER_MAX_STEPS + 1])
 {
     const struct dp_cluster_curve *c = curve_of(mix, job);
-    uint32_t n = dp_cluster_job_needs(mix, job, is_shrinking, out);
+    uint32_t n = dp_cluster_job_needs(mix, job, out);
 
     if (!is_shrinking)
         return 1;

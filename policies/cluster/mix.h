@@ -70,11 +70,11 @@ struct dp_cluster_hold {
     uint32_t nodes;
 };
 
-/* What a job needs over its time, in falling numbers of whole nodes; the first entry is all of them at 0.
- * returns: entries written, 1 .. DP_CLUSTER_MAX_STEPS + 1. */
-uint32_t dp_cluster_job_needs(const struct dp_cluster_mix *mix, const struct dp_cluster_job *job, bool is_shrinking,
+/* What a job needs over its time with DynPipe, in falling numbers of whole nodes; the first entry is all of them
+ * at 0. returns: entries written, 1 .. DP_CLUSTER_MAX_STEPS + 1. */
+uint32_t dp_cluster_job_needs(const struct dp_cluster_mix *mix, const struct dp_cluster_job *job,
                               struct dp_cluster_hold out[DP_CLUSTER_MAX_STEPS + 1]);
-/* What it holds. Shrinking: what it needs, but where curve->is_single, of several releases the one that returns
+/* What it holds. Shrinking: what it needs; but where curve->is_single, of several releases the one that returns
  * the most node-seconds. Else all its nodes. */
 uint32_t dp_cluster_job_holds(const struct dp_cluster_mix *mix, const struct dp_cluster_job *job, bool is_shrinking,
                               struct dp_cluster_hold out[DP_CLUSTER_MAX_STEPS + 1]);

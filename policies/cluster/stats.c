@@ -68,7 +68,7 @@ static void add_up(const struct dp_cluster_mix *mix, bool is_shrinking, const st
 
         out->n_shrinking += j->curve != 0;
         out->turnaround_shrinking_s += j->curve ? (double)(times[i].end_ns - j->submit_ns) * 1e-9 : 0;
-        out->needed_node_s += dp_cluster_node_s(hold, dp_cluster_job_needs(mix, j, is_shrinking, hold), run_ns);
+        out->needed_node_s += dp_cluster_node_s(hold, dp_cluster_job_needs(mix, j, hold), dp_cluster_job_run_ns(mix, j, true));
         out->held_node_s += dp_cluster_node_s(hold, dp_cluster_job_holds(mix, j, is_shrinking, hold), run_ns);
         last_ns = times[i].end_ns > last_ns ? times[i].end_ns : last_ns;
     }

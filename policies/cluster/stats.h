@@ -2,8 +2,8 @@
  *
  * Waiting time: start - submit. Bounded slowdown: max(1, (end - submit) / max(run, 10 s)) with the run time
  * without DynPipe in both cases (Feitelson and Rudolph 1998, JSSPP, LNCS 1459). Makespan: from the first
- * submit to the last end. Held: node-seconds of jobs, as Slurm allocates them; needed: what the jobs need
- * of these. Percentiles are by nearest rank.
+ * submit to the last end. Held: node-seconds of jobs, as Slurm allocates them; needed: what the same jobs
+ * would hold if DynPipe gave back whatever they do not need. Percentiles are by nearest rank.
  */
 #ifndef DP_POLICIES_CLUSTER_STATS_H
 #define DP_POLICIES_CLUSTER_STATS_H

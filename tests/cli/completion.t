@@ -37,4 +37,6 @@ touch "$tmp/some-run.json"
 is "$(offers status --from "$tmp/some")" "$tmp/some-run.json" "a file"
 is "$(offers simulate "$tmp/some")" "$tmp/some-run.json" "the file of simulate"
 is "$(offers simulate --schedule = zb)" zb-h1 "a schedule"
+is "$(offers simulate --scheduler = ea)" easy "a scheduler"
+is "$(offers simulate --cluster "$tmp/some")" "$tmp/some-run.json" "the description of a cluster"
 done_testing
