@@ -23,6 +23,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "daemon/daemon.h"
+#include "daemon/helper.h"
 #include "daemon/privileged.h"
 #include "daemon/run.h"
 #include "daemon/site_policy.h"
@@ -137,6 +138,54 @@ static void apply_config(struct dp_daemon *d)
     d->conns.max_per_uid = (uint32_t)d->config->max_connections_per_uid;
 }
 
+/* Can every site policy be loaded and asked? Takes time: before the daemon serves anybody, or in a child. A
+ * policy that fails later leaves the layouts of its runs as they are. */
+static int probe_policies(const struct dp_config *c, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < c->n_site_policies; i++) {
+        const struct dp_site_policy_conf *p = &c->site_policy[i];
+        struct dp_site_policy policy;
+
+        dp_site_policy_init(&policy, p->name, p->file, p->arguments, c->run.policy_timeout_s);
+        if (dp_site_policy_probe(&policy, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static size_t probe_work(const void *request, size_t bytes, uint8_t *result)
+{
+    const struct dp_config *c;
+    struct dp_err err = {0};
+
+    (void)bytes;
+    memcpy(&c, request, sizeof c); /* the child has it, too */
+    if (probe_policies(c, &err) == 0)
+        snprintf(err.text, sizeof err.text, "ok");
+    memcpy(result, err.text, sizeof err.text);
+    return sizeof err.text;
+}
+
+static void on_probed(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    (void)arg;
+    (void)bytes;
+    if (!result)
+        dp_error("site policies after the reload: %s", why);
+    else if (strcmp((const char *)result, "ok"))
+        dp_error("the layouts of its runs will stay as they are: %s", (const char *)result);
+}
+
+static void probe_later(struct dp_daemon *d)
+{
+    struct dp_err err = {0};
+
+    if (d->config->n_site_policies &&
+        !dp_helper_start(d->base, probe_work, &d->config, sizeof d->config,
+                         d->config->run.policy_timeout_s * d->config->n_site_policies + 1.0, on_probed, NULL, &err))
+        dp_error("site policies after the reload: %s", err.text);
+}
+
 /* ---- signals and time ---- */
 
 static void on_stop(evutil_socket_t sig, short what, void *arg)
@@ -172,6 +221,7 @@ static void on_reload(evutil_socket_t sig, short what, void *arg)
     d->config = fresh;
     apply_config(d);
     dp_info("configuration reloaded");
+    probe_later(d);
 }
 
 static void on_child(evutil_socket_t sig, short what, void *arg)
@@ -274,21 +324,6 @@ static int go_to_background(struct dp_err *err)
     close(fds[0]);
     setsid();
     return fds[1];
-}
-
-/* Can every site policy be loaded and asked? Only before the daemon serves anybody: it may take time. A
- * policy that fails later leaves the layouts of its runs as they are. */
-static int probe_policies(const struct dp_config *c, struct dp_err *err)
-{
-    for (uint32_t i = 0; i < c->n_site_policies; i++) {
-        const struct dp_site_policy_conf *p = &c->site_policy[i];
-        struct dp_site_policy policy;
-
-        dp_site_policy_init(&policy, p->name, p->file, p->arguments, c->run.policy_timeout_s);
-        if (dp_site_policy_probe(&policy, err) < 0)
-            return -1;
-    }
-    return 0;
 }
 
 static void say_ready(int fd)

@@ -3,7 +3,8 @@
  *
  * The child is a fork, so that the snapshot need not be written out; its answer comes back through a
  * pipe as bytes that nobody believes: lengths and texts are bounded here, the layout is checked by
- * dp_policy_run(). Nothing of the shared object ever runs in the process that checks.
+ * dp_policy_run(). Nothing of the shared object ever runs in the process that checks, nor with root's
+ * rights: the file is opened as root, then the child becomes NOBODY, then it is loaded.
  */
 #include "config.h"
 
@@ -12,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@
 
 #define MEMORY_MAX (1ull << 30) /* of a policy's own data */
 #define ARGUMENTS_MAX 32
+#define NOBODY 65534u /* the kernel's own number for who owns nothing */
 
 enum answer { ANSWER_LAYOUT = 1, ANSWER_NONE, ANSWER_UNUSABLE };
 
@@ -39,18 +42,49 @@ struct reply {
 
 /* ---- in the child ---- */
 
+/* Root's rights end here, before the first line of the policy runs. */
+static int drop_rights(struct dp_err *err)
+{
+    if (geteuid() != 0)
+        return 0;
+    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
+        setuid(0) == 0)
+        return dp_err_set(err, DP_ENOTSUP, "cannot give up root's rights: %s", strerror(errno));
+    return 0;
+}
+
+/* Loaded through the descriptor that was opened with our rights: what was looked at is what runs, and the
+ * folder need not be open to everybody. */
+static void *load_library(const char *file, struct dp_err *err)
+{
+    void *library = NULL;
+    char path[64];
+    int fd;
+
+    if (dp_trusted_file_check(file, err) < 0)
+        return NULL;
+    fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        dp_err_set(err, DP_EIO, "%s: %s", file, strerror(errno));
+    else if (drop_rights(err) == 0) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten with root's rights */
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!library)
+            dp_err_set(err, DP_ENOTSUP, "%s cannot be loaded: %s", file, dlerror());
+    }
+    if (fd >= 0)
+        close(fd);
+    return library;
+}
+
 static const struct dp_policy *load(const struct dp_site_policy *s, struct dp_err *err)
 {
+    void *library = load_library(s->file, err);
     const struct dp_policy *policy;
-    void *library;
 
-    if (dp_trusted_file_check(s->file, err) < 0)
+    if (!library)
         return NULL;
-    library = dlopen(s->file, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        dp_err_set(err, DP_ENOTSUP, "cannot be loaded: %s", dlerror());
-        return NULL;
-    }
     policy = dlsym(library, DP_POLICY_SYMBOL);
     if (!policy) {
         dp_err_set(err, DP_ENOTSUP, "%s has no symbol " DP_POLICY_SYMBOL, s->file);

@@ -362,7 +362,7 @@ static int choose_first_fit(struct search *t, struct dp_err *err)
         slots_of_allowed(t, out->keep_slot);
         for (uint32_t s = 0; s < t->in->n_slots; s++)
             out->slots += out->keep_slot[s];
-        out->limit_ns = UINT64_MAX; /* it knows no reference */
+        out->limit_ns = f->out.iteration_ns; /* it knows no reference: what it takes is allowed */
     } else if (out->option[0].iteration_ns) {
         rc = settle(t, &out->option[0], err);
     } else {

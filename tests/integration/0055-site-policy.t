@@ -70,7 +70,7 @@ checks "a wrong interface is refused with both numbers" "policy old: .*/old_poli
 like "$(timeout 60 "$dynpiped" -f "$tmp/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "interface 4711.*rc=1" "nor does the daemon start with it"
 install -m 644 "$DP_BUILDDIR/spank_plugin/spank_dynpipe.so" "$tmp/other.so"
 conf other "$tmp/other.so" "" 10.0
-checks "a library that is no policy is refused" "policy other: (cannot be loaded|.*has no symbol dp_policy_v1).*rc=1"
+checks "a library that is no policy is refused" "policy other: .*/other.so (cannot be loaded|has no symbol dp_policy_v1).*rc=1"
 conf bad "$tmp/bad_policy.so" open 10.0
 checks "a policy that does not open is refused" "policy bad: does not want to.*rc=1"
 conf gone "$tmp/none.so" "" 10.0
@@ -113,6 +113,9 @@ else
 fi
 runs "the example decides for a run" wait_for 120 explains 'headroom: slowest device computes [0-9.]+ ms a step, 25 % of the memory stay free'
 like "$("$dynpipe" status -h -o policy)" headroom "status names it"
+conf old "$tmp/old_policy.so" x 10.0
+kill -HUP "${pids%% *}"
+runs "a reload with a wrong interface is told" wait_for 60 grep -q "policy old: .*interface 4711, this program has $abi" "$tmp/log"
 stop
 
 survives() { # HOW TIMEOUT REGEX

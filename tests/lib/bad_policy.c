@@ -41,6 +41,8 @@ static int bad_decide(void *state, const struct dp_policy_in *in, struct dp_poli
     snprintf(out->reason, sizeof out->reason, "bad: asked %u times by this process", ++n_asked);
     if (!strcmp(how, "crash"))
         raise(SIGSEGV);
+    if (!strcmp(how, "rights"))
+        return dp_err_set(err, DP_EINVAL, "uid %u %u, root again %d", getuid(), geteuid(), setuid(0) == 0);
     if (!strcmp(how, "exit"))
         _exit(3);
     if (!strcmp(how, "hang"))

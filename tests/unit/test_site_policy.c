@@ -277,6 +277,19 @@ static void a_policy_that_eats_memory_ends_itself(void **state)
 }
 #endif
 
+static void it_never_has_roots_rights(void **state)
+{
+    (void)state;
+    struct fixture t;
+    char want[128];
+    unsigned uid = geteuid() ? geteuid() : 65534;
+
+    init(&t, "bad_policy.so", "rights", 10.0);
+    assert_int_equal(run(&t), -1);
+    snprintf(want, sizeof want, "policy mine: uid %u %u, root again 0", uid, uid);
+    assert_string_equal(t.err.text, want);
+}
+
 /* The time is one for all questions: after it has passed nothing more is asked. */
 static void the_time_is_shared_by_all_questions(void **state)
 {
@@ -335,6 +348,7 @@ static const struct CMUnitTest tests[] = {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     cmocka_unit_test(a_policy_that_eats_memory_ends_itself),
 #endif
+    cmocka_unit_test(it_never_has_roots_rights),
     cmocka_unit_test(the_time_is_shared_by_all_questions),
     cmocka_unit_test(the_price_of_a_process),
 };
