@@ -50,6 +50,14 @@ policies_libdynpipe_policy_a_CFLAGS = $(AM_CFLAGS) -fPIC
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = etc/dynpipe-policy.pc
 
+# make bench-balance: what the balancers take, on chains of any size
+noinst_PROGRAMS += policies/bench/bench_balance
+policies_bench_bench_balance_SOURCES = policies/bench/bench_balance.c
+policies_bench_bench_balance_LDADD = policies/libdppolicy.a common/libdpcommon.a -lm
+.PHONY: bench-balance
+bench-balance: policies/bench/bench_balance
+	policies/bench/bench_balance
+
 if HAVE_CMOCKA
 policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm

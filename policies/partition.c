@@ -19,9 +19,10 @@ struct probe {
     uint64_t *sum;   /* [n+1] prefix sums of weight */
     uint64_t *fixed; /* [n+1] of fixed_bytes, NULL: no memory limits */
     uint64_t *multi; /* [n+1] of multi_bytes, NULL: none */
-    uint32_t stride; /* first guess of a bin's length */
+    uint32_t *length; /* [p] of each bin in the last probe: the first guess of the next */
     uint64_t worst;  /* last feasible probe: load of the fullest bin */
     uint64_t next;   /* last infeasible probe: least bound that changes it, UINT64_MAX: none does */
+    uint64_t left;   /* and the weight that found no place */
 };
 
 static double bin_speed(const struct probe *t, uint32_t bin)
@@ -119,9 +120,11 @@ static bool run_fits(const struct probe *t, uint32_t bin, uint32_t from, uint32_
 /* Largest end of a run that starts at `from` and fits: gallop from a guess, then halve. */
 static uint32_t reach_right(const struct probe *t, uint32_t bin, uint32_t from, uint64_t room)
 {
-    uint32_t n = t->q->n, good = from, bad = n + 1, at = t->stride, jump = 1;
+    uint32_t n = t->q->n, good = from, bad = n + 1, at = t->length[bin], jump = 1;
 
-    at = at < n - from ? from + at : n;
+    if (from == n)
+        return n;
+    at = at < 1 ? from + 1 : at < n - from ? from + at : n;
     if (run_fits(t, bin, from, at, room)) {
         for (good = at; good < n; jump *= 2) {
             at = jump < n - good ? good + jump : n;
@@ -177,18 +180,20 @@ static bool probe_bound(struct probe *t, uint64_t b)
     t->next = UINT64_MAX;
     for (uint32_t bin = 0; bin < t->q->p && at < n; bin++) {
         uint32_t end = reach_right(t, bin, at, bin_room(t, bin, b));
-        uint64_t load;
+        uint64_t weight = t->sum[end] - t->sum[at];
 
-        if (end > at) {
-            load = bin_load(t, bin, t->sum[end] - t->sum[at]);
-            t->worst = load > t->worst ? load : t->worst;
-        }
+        /* is it a new extreme? Asked with what a bound has room for: loads cost more */
+        if (end > at && weight >= bin_room(t, bin, t->worst))
+            t->worst = bin_load(t, bin, weight);
         if (end < n && memory_fits(t, bin, at, end + 1)) {
-            load = bin_load(t, bin, t->sum[end + 1] - t->sum[at]);
-            t->next = load < t->next ? load : t->next;
+            weight = t->sum[end + 1] - t->sum[at];
+            if (weight < bin_room(t, bin, t->next - 1))
+                t->next = bin_load(t, bin, weight);
         }
+        t->length[bin] = end - at;
         at = end;
     }
+    t->left = t->sum[n] - t->sum[at];
     return at == n;
 }
 
@@ -232,23 +237,37 @@ static uint64_t lower_bound(const struct probe *t)
     return heaviest > 2 ? heaviest - heaviest / 1000000 - 2 : 0; /* room for rounding of the doubles */
 }
 
+static void expect_equal_lengths(struct probe *t)
+{
+    for (uint32_t bin = 0; bin < t->q->p; bin++)
+        t->length[bin] = t->q->n / t->q->p + 1;
+}
+
 static int bisect(struct probe *t, uint64_t *best, struct dp_err *err)
 {
     uint64_t low = lower_bound(t), high, guess;
+    bool is_enough, by_rest = false;
+    double speed = 0.0;
 
+    for (uint32_t bin = 0; bin < t->q->p; bin++)
+        speed += bin_speed(t, bin);
     if (!probe_bound(t, UINT64_MAX >> 1))
         return dp_err_set(err, DP_ENOMEM, "%u layers do not fit into the memory of %u devices", t->q->n,
                           t->q->p);
     high = t->worst;
+    expect_equal_lengths(t); /* that probe was no usual one */
     guess = low + t->sum[t->q->n] / t->q->p / 16 + 1; /* close to even is the usual answer */
     while (low < high) {
         if (guess >= high)
             guess = low + (high - low) / 2;
-        if (probe_bound(t, guess))
+        is_enough = probe_bound(t, guess);
+        if (is_enough)
             high = t->worst;
         else
             low = t->next < high ? t->next : high;
-        guess = low + (high - low) / 2;
+        /* what is left, spread over all bins, is what the bound lacked, about: but not twice running */
+        by_rest = !is_enough && !by_rest;
+        guess = by_rest ? low + (uint64_t)((double)t->left / speed) : low + (high - low) / 2;
     }
     *best = high;
     return 0;
@@ -273,14 +292,14 @@ int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *l
 
     if (q->n < 1 || q->p < 1)
         return dp_err_set(err, DP_EINVAL, "partition of %u layers over %u devices", q->n, q->p);
-    t.stride = (q->n + q->p - 1) / q->p;
+    t.length = calloc(q->p, sizeof *t.length);
     t.sum = prefix_sums(q->weight, q->n);
     least = calloc((size_t)q->p + 1, sizeof *least);
     if (q->fixed_bytes)
         t.fixed = prefix_sums(q->fixed_bytes, q->n);
     if (q->multi_bytes)
         t.multi = prefix_sums(q->multi_bytes, q->n);
-    if (!t.sum || !least || (q->fixed_bytes && !t.fixed) || (q->multi_bytes && !t.multi)) {
+    if (!t.sum || !t.length || !least || (q->fixed_bytes && !t.fixed) || (q->multi_bytes && !t.multi)) {
         dp_err_set(err, DP_ENOMEM, "partition: out of memory");
         goto out;
     }
@@ -291,6 +310,7 @@ int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *l
     rc = 0;
 out:
     free(t.sum);
+    free(t.length);
     free(t.fixed);
     free(t.multi);
     free(least);

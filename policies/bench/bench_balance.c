@@ -1,0 +1,169 @@
+/* make bench-balance: how long the balancers take, and how many rounds the decentralised one, on random
+ * layers of this seed. What is timed is the library's function as the policies call it. Medians of CPU
+ * time, after one run that is not counted. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "policies/balancer.h"
+#include "policies/chain.h"
+#include "policies/nicol.h"
+
+#define MOST_REPEATS 101
+#define BUDGET_NS UINT64_C(1000000000) /* of one row */
+
+struct chain {
+    struct dp_partition q;
+    uint64_t *weight, *bytes, *cap, *cost;
+    uint32_t *start, *cut;
+    double *speed;
+};
+
+static uint64_t random_u64(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static void chain_release(struct chain *c)
+{
+    free(c->weight);
+    free(c->bytes);
+    free(c->cap);
+    free(c->cost);
+    free(c->start);
+    free(c->cut);
+    free(c->speed);
+}
+
+static int chain_init(struct chain *c, uint32_t n, uint32_t p)
+{
+    uint64_t seed = 1;
+
+    *c = (struct chain){.weight = calloc(n, sizeof *c->weight), .bytes = calloc(n, sizeof *c->bytes),
+                        .cap = calloc(p, sizeof *c->cap), .cost = calloc(p, sizeof *c->cost),
+                        .start = calloc((size_t)p + 1, sizeof *c->start), .cut = calloc((size_t)p + 1, sizeof *c->cut),
+                        .speed = calloc(p, sizeof *c->speed)};
+    if (!c->weight || !c->bytes || !c->cap || !c->cost || !c->start || !c->cut || !c->speed)
+        return -1;
+    for (uint32_t i = 0; i < n; i++) {
+        c->weight[i] = 1000000 + random_u64(&seed) % 9000000;
+        c->bytes[i] = 1000 + random_u64(&seed) % 1000;
+    }
+    for (uint32_t b = 0; b < p; b++) {
+        c->speed[b] = 0.5 + (double)(random_u64(&seed) % 100) / 100.0;
+        c->cap[b] = UINT64_C(3000) * (n / p + 1);
+        c->cost[b] = random_u64(&seed) % 1000000;
+    }
+    dp_chain_uniform(n, p, c->start);
+    c->q = (struct dp_partition){.n = n, .p = p, .weight = c->weight, .prefer = c->start};
+    return 0;
+}
+
+static void make_unequal(struct chain *c)
+{
+    c->q.speed = c->speed;
+    c->q.cost = c->cost;
+    c->q.fixed_bytes = c->bytes;
+    c->q.cap_bytes = c->cap;
+}
+
+static int minmax(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
+{
+    uint64_t largest;
+
+    (void)note;
+    return dp_partition_minmax(q, cut, &largest, err);
+}
+
+static int nicol(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
+{
+    uint64_t largest;
+
+    (void)note;
+    return dp_partition_nicol(q, cut, &largest, err);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+struct row {
+    const char *name;
+    dp_balancer_fn *fn;
+    uint32_t n, p;
+    bool is_unequal;
+};
+
+static const struct row rows[] = {
+    {"time", minmax, 10000, 1000, false},
+    {"time", minmax, 10000, 1000, true},
+    {"time", minmax, 100000, 1000, false},
+    {"time", minmax, 100000, 1000, true},
+    {"nicol", nicol, 1000, 100, false},
+    {"deepspeed", dp_balancer_deepspeed, 10000, 1000, false},
+    {"deepspeed-range", dp_balancer_deepspeed_range, 1000, 100, false},
+    {"torchgpipe", dp_balancer_torchgpipe, 1000, 100, false},
+    {"dynmo", dp_balancer_dynmo, 10000, 1000, false},
+    {"dynmo-diffusion", dp_balancer_dynmo_diffusion, 1000, 100, false},
+    {"diffusion", dp_balancer_diffusion, 26, 8, false},
+    {"diffusion", dp_balancer_diffusion, 50, 16, false},
+    {"diffusion", dp_balancer_diffusion, 98, 32, false},
+    {"diffusion", dp_balancer_diffusion, 194, 64, false},
+};
+
+static int run_row(const struct row *r)
+{
+    struct dp_balancer_note note = {""};
+    struct dp_err err = {.text = "out of memory"};
+    uint64_t ns[MOST_REPEATS], spent = 0;
+    uint32_t repeats = 0;
+    struct chain c;
+    int rc = -1;
+
+    if (chain_init(&c, r->n, r->p) < 0)
+        goto out;
+    if (r->is_unequal)
+        make_unequal(&c);
+    if (r->fn(&c.q, c.cut, &note, &err) < 0)
+        goto out;
+    while (repeats < MOST_REPEATS && (spent < BUDGET_NS || !repeats)) {
+        uint64_t t = dp_thread_cpu_ns();
+
+        r->fn(&c.q, c.cut, &note, NULL);
+        ns[repeats] = dp_thread_cpu_ns() - t;
+        spent += ns[repeats++];
+    }
+    qsort(ns, repeats, sizeof *ns, by_value);
+    printf("%-16s %7" PRIu32 " %7" PRIu32 "  %-7s %10.3f %10.3f  %s\n", r->name, r->n, r->p,
+           r->is_unequal ? "unequal" : "equal", (double)ns[repeats / 2] / 1e6, (double)ns[repeats - 1] / 1e6, note.text);
+    rc = 0;
+out:
+    chain_release(&c);
+    if (rc < 0)
+        fprintf(stderr, "bench_balance: %s: %s\n", r->name, err.text);
+    return rc;
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc > 1) {
+        bool is_help = !strcmp(argv[1], "--help");
+
+        fprintf(is_help ? stdout : stderr, "Usage: bench_balance\nTimes the balancers of doc/policies.md on random layers.\n");
+        return is_help ? 0 : 2;
+    }
+    printf("%-16s %7s %7s  %-7s %10s %10s\n", "BALANCER", "LAYERS", "DEVICES", "ARE", "MEDIAN MS", "MOST MS");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (run_row(&rows[i]) < 0)
+            return 1;
+    return 0;
+}
