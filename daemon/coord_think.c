@@ -59,8 +59,8 @@ static void look_ahead(struct thinking *k, struct dp_release_when_in *in)
         struct dp_release_later *later = &in->later[in->n_later];
 
         later->step = in->step + ((c->prune_end - in->step) * i + n - 1) / n;
-        later->free = free_at(k, dp_prune_sparsity_at(later->step, in->step, c->prune_begin, c->prune_end, sparsity,
-                                                      c->final_sparsity));
+        later->free = free_at(k, dp_prune_sparsity_at(later->step, in->step, c->prune_begin, c->prune_end,
+                                                      sparsity, c->final_sparsity));
         if (later->free <= in->free_now)
             return; /* nor does an earlier step free more */
         in->n_later++;
@@ -71,7 +71,8 @@ static void look_ahead(struct thinking *k, struct dp_release_when_in *in)
 static bool may_release(struct thinking *k)
 {
     const struct dp_coord *c = k->c;
-    struct dp_release_when_in in = {.shrinks_left = coord_shrinks_left(c), .step = c->step,
+    struct dp_release_when_in in = {.shrinks_left = coord_shrinks_left(c),
+                                    .step = c->step,
                                     .step_s = (double)coord_recent_step_ns(c) / 1e9,
                                     .steps_total = c->steps_total};
     struct dp_release_when_out out;
@@ -136,8 +137,11 @@ size_t dp_coord_think(const struct dp_coord *c, uint8_t *result)
         k->site = *c->site;
         k->state = &k->site;
     }
-    k->rule = (struct dp_pack_rule){(enum dp_reference)c->limits.reference, c->reference_ns, c->limits.max_slowdown,
-                                    c->limits.min_devices, (enum dp_objective)c->limits.objective,
+    k->rule = (struct dp_pack_rule){(enum dp_reference)c->limits.reference,
+                                    c->reference_ns,
+                                    c->limits.max_slowdown,
+                                    c->limits.min_devices,
+                                    (enum dp_objective)c->limits.objective,
                                     (enum dp_packing)c->limits.packing};
     k->t.rc = propose(k, &err);
     if (k->t.rc < 0) {

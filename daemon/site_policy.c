@@ -35,7 +35,7 @@
 enum answer { ANSWER_LAYOUT = 1, ANSWER_NONE, ANSWER_UNUSABLE };
 
 struct reply {
-    uint32_t what; /* enum answer */
+    uint32_t what;  /* enum answer */
     char text[256]; /* why not */
     struct dp_policy_out out;
 };
@@ -47,8 +47,8 @@ static int drop_rights(struct dp_err *err)
 {
     if (geteuid() != 0)
         return 0;
-    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 || setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
-        setuid(0) == 0)
+    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+        setresuid(NOBODY, NOBODY, NOBODY) < 0 || setuid(0) == 0)
         return dp_err_set(err, DP_ENOTSUP, "cannot give up root's rights: %s", strerror(errno));
     return 0;
 }
@@ -100,7 +100,8 @@ static const struct dp_policy *load(const struct dp_site_policy *s, struct dp_er
 static int open_policy(const struct dp_site_policy *s, const struct dp_policy *policy, void **state,
                        struct dp_err *err)
 {
-    static char text[sizeof s->arguments], *argv[ARGUMENTS_MAX + 1]; /* the policy may keep pointers to them */
+    static char text[sizeof s->arguments]; /* both stay: the policy may keep pointers to them */
+    static char *argv[ARGUMENTS_MAX + 1];
     char *rest = text;
     int argc = 0;
 
@@ -197,7 +198,8 @@ static int say_death(int status, struct dp_err *err)
     if (WIFSIGNALED(status))
         return dp_err_set(err, DP_EGONE, "it crashed: signal %d (%s)", WTERMSIG(status),
                           strsignal(WTERMSIG(status)));
-    return dp_err_set(err, DP_EGONE, "it ended its process (status %d) instead of answering", WEXITSTATUS(status));
+    return dp_err_set(err, DP_EGONE, "it ended its process (status %d) instead of answering",
+                      WEXITSTATUS(status));
 }
 
 static int take_reply(struct reply *r, struct dp_policy_out *out, struct dp_err *err)
@@ -216,7 +218,8 @@ static int take_reply(struct reply *r, struct dp_policy_out *out, struct dp_err 
     return dp_err_set(err, DP_EPROTO, "answer %u", r->what);
 }
 
-static int ask(struct dp_site_policy *s, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+static int ask(struct dp_site_policy *s, const struct dp_policy_in *in, struct dp_policy_out *out,
+               struct dp_err *err)
 {
     uint64_t start = dp_now_ns(), budget = (uint64_t)(s->timeout_s * 1e9);
     uint64_t left = budget > s->spent_ns ? budget - s->spent_ns : 0;
@@ -258,7 +261,8 @@ static int ask(struct dp_site_policy *s, const struct dp_policy_in *in, struct d
     return say_death(status, err);
 }
 
-static int site_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+static int site_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
+                       struct dp_err *err)
 {
     return ask(state, in, out, err);
 }
@@ -271,8 +275,8 @@ void dp_site_policy_init(struct dp_site_policy *s, const char *name, const char 
     snprintf(s->file, sizeof s->file, "%s", file);
     snprintf(s->arguments, sizeof s->arguments, "%s", arguments);
     s->timeout_s = timeout_s;
-    s->policy = (struct dp_policy){.abi = DP_POLICY_ABI, .name = s->name, .help = "a policy of this site",
-                                   .decide = site_decide};
+    s->policy = (struct dp_policy){
+        .abi = DP_POLICY_ABI, .name = s->name, .help = "a policy of this site", .decide = site_decide};
 }
 
 int dp_site_policy_probe(struct dp_site_policy *s, struct dp_err *err)

@@ -21,8 +21,8 @@ static int check_one(const char *path, bool is_file, struct dp_err *err)
     if (!is_file && !S_ISDIR(st.st_mode))
         return dp_err_set(err, DP_EAUTH, "%s is no folder", path);
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return dp_err_set(err, DP_EAUTH, "%s belongs to uid %u, must belong to root or the daemon's user", path,
-                          st.st_uid);
+        return dp_err_set(err, DP_EAUTH, "%s belongs to uid %u, must belong to root or the daemon's user",
+                          path, st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH) && (is_file || !(st.st_mode & S_ISVTX)))
         return dp_err_set(err, DP_EAUTH, "%s: others may write it (mode %04o)", path, st.st_mode & 07777);
     return 0;

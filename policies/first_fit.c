@@ -81,24 +81,28 @@ static int repeat(void *state, const struct dp_policy_in *in, struct dp_policy_o
     return 0;
 }
 
-static void say(const struct dp_policy_in *in, uint32_t target, const struct dp_err *why, struct dp_first_fit *f)
+static void say(const struct dp_policy_in *in, uint32_t target, const struct dp_err *why,
+                struct dp_first_fit *f)
 {
     if (!f->is_reached)
-        snprintf(f->reason, sizeof f->reason, "first-fit: cannot pack onto %u devices, %u are left of %u", target,
-                 f->devices, dp_layout_active(in->current));
+        snprintf(f->reason, sizeof f->reason, "first-fit: cannot pack onto %u devices, %u are left of %u",
+                 target, f->devices, dp_layout_active(in->current));
     else if (!f->is_contiguous)
-        snprintf(f->reason, sizeof f->reason, "first-fit: on %u devices the layers would not be in order", f->devices);
+        snprintf(f->reason, sizeof f->reason, "first-fit: on %u devices the layers would not be in order",
+                 f->devices);
     else if (!f->is_possible)
         snprintf(f->reason, sizeof f->reason, "first-fit: on %u devices: %.200s", f->devices, why->text);
     else
-        snprintf(f->reason, sizeof f->reason, "first-fit: %u devices, %.3f ms predicted, %.1f MiB sent to move %.1f MiB",
-                 f->devices, (double)f->out.iteration_ns / 1e6, (double)f->sent_bytes / 1048576.0,
+        snprintf(f->reason, sizeof f->reason,
+                 "first-fit: %u devices, %.3f ms predicted, %.1f MiB sent to move %.1f MiB", f->devices,
+                 (double)f->out.iteration_ns / 1e6, (double)f->sent_bytes / 1048576.0,
                  (double)f->moved_bytes / 1048576.0);
 }
 
 int dp_first_fit(const struct dp_policy_in *in, uint32_t target, struct dp_first_fit *f, struct dp_err *err)
 {
-    static const struct dp_policy asked = {.abi = DP_POLICY_ABI, .name = "first-fit", .help = "", .decide = repeat};
+    static const struct dp_policy asked = {
+        .abi = DP_POLICY_ABI, .name = "first-fit", .help = "", .decide = repeat};
     uint64_t *mem = calloc(in->n_devices, sizeof *mem);
     struct dp_policy_out merged;
     struct dp_err why = {.code = DP_OK};

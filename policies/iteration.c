@@ -124,7 +124,8 @@ static int climb(struct climb *t, struct dp_err *err)
     return 0;
 }
 
-static int iteration_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+static int iteration_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
+                            struct dp_err *err)
 {
     struct climb *t = calloc(1, sizeof *t);
     bool is_exact;
@@ -144,7 +145,8 @@ static int iteration_decide(void *state, const struct dp_policy_in *in, struct d
     if (rc == 0 && !t->has_best)
         rc = dp_err_set(err, DP_ENOMEM, "the layers do not fit into the memory of %u devices", t->p);
     if (rc == 0)
-        snprintf(out->reason, sizeof out->reason, "iteration: %.3f ms predicted, %s of %u layouts on %u devices",
+        snprintf(out->reason, sizeof out->reason,
+                 "iteration: %.3f ms predicted, %s of %u layouts on %u devices",
                  (double)out->iteration_ns / 1e6, is_exact ? "the best" : "the best found", t->n_tried, t->p);
     free(t);
     return rc;

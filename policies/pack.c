@@ -273,18 +273,19 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
                  (double)o->iteration_ns / 1e6, o->devices);
     else if (o->meets && t->rule->objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u slots are the most efficient: %.3f ms predicted on %u devices, %.3f device-ms a step, %.3f ms allowed, "
-                 "fastest %.3f ms", o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, device_time(o) / 1e6,
+                 "%u of %u slots are the most efficient: %.3f ms predicted on %u devices, %.3f device-ms a step, "
+                 "%.3f ms allowed, fastest %.3f ms",
+                 o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, device_time(o) / 1e6,
                  (double)out->limit_ns / 1e6, (double)out->fastest_ns / 1e6);
     else if (o->meets)
-        snprintf(out->reason, sizeof out->reason,
-                 "%u of %u slots are enough: %.3f ms predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, (double)out->limit_ns / 1e6,
-                 (double)out->fastest_ns / 1e6);
+        snprintf(
+            out->reason, sizeof out->reason,
+            "%u of %u slots are enough: %.3f ms predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
+            o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, (double)out->limit_ns / 1e6,
+            (double)out->fastest_ns / 1e6);
     else
-        snprintf(out->reason, sizeof out->reason,
-                 "nothing meets %.3f ms: fastest is %.3f ms on %u devices", (double)out->limit_ns / 1e6,
-                 (double)o->iteration_ns / 1e6, o->devices);
+        snprintf(out->reason, sizeof out->reason, "nothing meets %.3f ms: fastest is %.3f ms on %u devices",
+                 (double)out->limit_ns / 1e6, (double)o->iteration_ns / 1e6, o->devices);
 }
 
 /* The policy's layout on the chosen set, and the slots that stay. */

@@ -6,7 +6,8 @@
  * and in dynpipe.conf:
  *
  *     run: { policies = "time,headroom"; };
- *     site_policies = ( { name = "headroom"; file = "/usr/lib/dynpipe/headroom.so"; arguments = "free=20"; } );
+ *     site_policies = ( { name = "headroom"; file = "/usr/lib/dynpipe/headroom.so"; arguments = "free=20"; }
+ * );
  *
  * The daemon loads it in a child process for each question, checks the answer, and predicts its time.
  */
@@ -47,7 +48,8 @@ static void headroom_close(void *state)
     free(state);
 }
 
-static int headroom_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+static int headroom_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
+                           struct dp_err *err)
 {
     const struct headroom *h = state;
     struct dp_policy_in less = *in;
@@ -68,7 +70,8 @@ static int headroom_decide(void *state, const struct dp_policy_in *in, struct dp
     less.device = device;
     rc = dp_policy_minmax(&less, work, true, &out->layout, &slowest, err);
     if (rc == 0)
-        snprintf(out->reason, sizeof out->reason, "headroom: slowest device computes %.3f ms a step, %g %% of the memory stay free",
+        snprintf(out->reason, sizeof out->reason,
+                 "headroom: slowest device computes %.3f ms a step, %g %% of the memory stay free",
                  (double)slowest / 1e6, h->free_percent);
 out:
     free(device);

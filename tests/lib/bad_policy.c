@@ -32,7 +32,8 @@ static void eat_memory(void)
     }
 }
 
-static int bad_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+static int bad_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
+                      struct dp_err *err)
 {
     static unsigned n_asked;
     const char *how = state;

@@ -45,21 +45,28 @@ static void init(struct run *t, uint64_t *seed, enum kind kind, uint32_t layers,
     bool has_limits = random_below(seed, 2);
 
     memset(t, 0, sizeof *t);
-    t->in = (struct dp_policy_in){.n_layers = layers, .n_devices = devices, .layer = t->layer,
-                                  .layer_opt_ns = t->opt, .current = &t->current, .device = t->device,
-                                  .microbatches = 1 + random_below(seed, 9), .steps_total = 100};
+    t->in = (struct dp_policy_in){.n_layers = layers,
+                                  .n_devices = devices,
+                                  .layer = t->layer,
+                                  .layer_opt_ns = t->opt,
+                                  .current = &t->current,
+                                  .device = t->device,
+                                  .microbatches = 1 + random_below(seed, 9),
+                                  .steps_total = 100};
     t->in.schedule = random_below(seed, 3) ? DP_SCHED_1F1B : DP_SCHED_GPIPE;
     for (uint32_t l = 0; l < layers; l++) {
         uint64_t ns = 1000 + random_below(seed, 9000);
 
-        t->layer[l] = (struct dp_layer_load){ns, ns, ns, 100 + random_below(seed, 900), random_below(seed, 200), 1, 1};
+        t->layer[l] =
+            (struct dp_layer_load){ns, ns, ns, 100 + random_below(seed, 900), random_below(seed, 200), 1, 1};
         if (kind == ANY) {
             t->layer[l].bwd_weight_ns = random_below(seed, 10000);
             t->opt[l] = random_below(seed, 5000);
         }
     }
     for (uint32_t d = 0; d < devices; d++) {
-        t->device[d] = (struct dp_device){1.0, has_limits ? 1500 + random_below(seed, 4000) : 0, d / per_slot, true};
+        t->device[d] =
+            (struct dp_device){1.0, has_limits ? 1500 + random_below(seed, 4000) : 0, d / per_slot, true};
         if (kind == ANY) {
             t->device[d].speed = 0.5 * (1 + random_below(seed, 4));
             t->device[d].slot = random_below(seed, 3) ? t->device[d].slot : (d ? t->device[d - 1].slot : 0);
@@ -199,7 +206,8 @@ static struct dp_pack_rule random_rule(uint64_t *seed, const struct run *t)
     return rule;
 }
 
-static uint32_t n_none, n_missed, n_slots_freed; /* for people to see that the instances are worth something */
+static uint32_t n_none, n_missed,
+    n_slots_freed; /* for people to see that the instances are worth something */
 
 /* policy: answers with the layout of least predicted time. */
 static void compare(const struct dp_policy *policy, struct run *t, uint64_t *seed, uint64_t instance)
@@ -218,7 +226,9 @@ static void compare(const struct dp_policy *policy, struct run *t, uint64_t *see
         free(p);
         return;
     }
-    search(&b, t, &rule, dp_pack_limit_ns(rule.reference == DP_REF_BEST ? b.fastest_ns : rule.reference_ns, rule.max_slowdown));
+    search(&b, t, &rule,
+           dp_pack_limit_ns(rule.reference == DP_REF_BEST ? b.fastest_ns : rule.reference_ns,
+                            rule.max_slowdown));
     if (dp_pack_choose(policy, NULL, &t->in, &rule, p, &t->err) < 0)
         fail_msg("instance %u: %s", (unsigned)instance, t->err.text);
     check_plan(t, p);
@@ -227,8 +237,8 @@ static void compare(const struct dp_policy *policy, struct run *t, uint64_t *see
         assert_int_equal(p->best.iteration_ns, b.fastest_ns);
         n_missed++;
     } else if (p->slots != b.slots || p->best.iteration_ns != b.iteration_ns) {
-        fail_msg("instance %u: %u slots at %u ns, brute force finds %u at %u ns", (unsigned)instance, p->slots,
-                 (unsigned)p->best.iteration_ns, b.slots, (unsigned)b.iteration_ns);
+        fail_msg("instance %u: %u slots at %u ns, brute force finds %u at %u ns", (unsigned)instance,
+                 p->slots, (unsigned)p->best.iteration_ns, b.slots, (unsigned)b.iteration_ns);
     }
     n_slots_freed += t->in.n_slots - p->slots;
     if (b.is_found) {
@@ -241,8 +251,8 @@ static void compare(const struct dp_policy *policy, struct run *t, uint64_t *see
         for (uint32_t d = 0; d < t->in.n_devices; d++)
             kept += p->keep_slot[t->device[d].slot] && t->device[d].is_allowed && !t->current.gone[d];
         if ((double)p->best.iteration_ns * kept != b.device_time)
-            fail_msg("instance %u: %g device-ns, brute force finds %g", (unsigned)instance, (double)p->best.iteration_ns * kept,
-                     b.device_time);
+            fail_msg("instance %u: %g device-ns, brute force finds %g", (unsigned)instance,
+                     (double)p->best.iteration_ns * kept, b.device_time);
     }
     free(p);
 }
@@ -258,8 +268,8 @@ static void equals_brute_force(void **state)
         init(&t, &seed, ANY, 1 + random_below(&seed, 7), devices);
         compare(&dp_policy_iteration, &t, &seed, i);
     }
-    printf("# 4000 instances: nothing fits in %u, nothing meets the reference in %u, %u slots freed\n", n_none, n_missed,
-           n_slots_freed);
+    printf("# 4000 instances: nothing fits in %u, nothing meets the reference in %u, %u slots freed\n",
+           n_none, n_missed, n_slots_freed);
     assert_true(n_none > 20 && n_missed > 100 && n_slots_freed > 500);
 }
 
@@ -308,7 +318,8 @@ static void other_policies_are_never_better(void **state)
         }
         free(p);
     }
-    printf("# policy time, which balances only, needs no more slots than brute force in %u of %u instances\n", same, all);
+    printf("# policy time, which balances only, needs no more slots than brute force in %u of %u instances\n",
+           same, all);
     assert_true(all > 500 && same * 10 > all * 8);
 }
 
@@ -320,8 +331,14 @@ static void climbing_never_makes_it_slower(void **state)
     struct dp_layer_load layer[L];
     struct dp_layout current = {.n_workers = D, .n_layers = L};
     struct dp_device device[D];
-    struct dp_policy_in in = {.n_layers = L, .n_devices = D, .n_slots = D, .layer = layer, .current = &current,
-                              .device = device, .link_latency_s = 1e-5, .link_bytes_per_s = 1e9};
+    struct dp_policy_in in = {.n_layers = L,
+                              .n_devices = D,
+                              .n_slots = D,
+                              .layer = layer,
+                              .current = &current,
+                              .device = device,
+                              .link_latency_s = 1e-5,
+                              .link_bytes_per_s = 1e9};
     struct dp_policy_out a, b;
     struct dp_err err;
     uint32_t faster = 0;
@@ -332,18 +349,25 @@ static void climbing_never_makes_it_slower(void **state)
         in.microbatches = 1 + random_below(&seed, 30);
         in.boundary_bytes = random_below(&seed, 100000);
         for (uint32_t l = 0; l < L; l++)
-            layer[l] = (struct dp_layer_load){random_below(&seed, 100000), random_below(&seed, 100000),
-                                              random_below(&seed, 100000), 100, 10, 1, 1};
+            layer[l] = (struct dp_layer_load){random_below(&seed, 100000),
+                                              random_below(&seed, 100000),
+                                              random_below(&seed, 100000),
+                                              100,
+                                              10,
+                                              1,
+                                              1};
         for (uint32_t d = 0; d < D; d++) {
             device[d] = (struct dp_device){0.5 * (1 + random_below(&seed, 4)), 0, d, true};
             current.cut[d + 1] = L * (d + 1) / D;
         }
-        if (dp_policy_run(&dp_policy_time, NULL, &in, &a, &err) < 0 || dp_policy_run(&dp_policy_iteration, NULL, &in, &b, &err) < 0)
+        if (dp_policy_run(&dp_policy_time, NULL, &in, &a, &err) < 0 ||
+            dp_policy_run(&dp_policy_iteration, NULL, &in, &b, &err) < 0)
             fail_msg("%s", err.text);
         assert_true(b.iteration_ns <= a.iteration_ns);
         faster += b.iteration_ns < a.iteration_ns;
     }
-    printf("# 12 unequal devices, 40 layers, links: policy iteration is faster than time in %u of 100\n", faster);
+    printf("# 12 unequal devices, 40 layers, links: policy iteration is faster than time in %u of 100\n",
+           faster);
     assert_true(faster > 30);
 }
 
@@ -355,8 +379,13 @@ static void first_fit_as_published(void **state)
     struct dp_layer_load layer[8];
     struct dp_layout current = {.n_workers = 4, .n_layers = 8, .cut = {0, 2, 4, 6, 8}};
     struct dp_device device[4];
-    struct dp_policy_in in = {.n_layers = 8, .n_devices = 4, .n_slots = 4, .layer = layer, .current = &current,
-                              .device = device, .microbatches = 4};
+    struct dp_policy_in in = {.n_layers = 8,
+                              .n_devices = 4,
+                              .n_slots = 4,
+                              .layer = layer,
+                              .current = &current,
+                              .device = device,
+                              .microbatches = 4};
     struct dp_first_fit *f = calloc(1, sizeof *f);
     char text[128];
 
@@ -393,12 +422,31 @@ static void first_fit_as_published(void **state)
     free(f);
 }
 
+/* Slots of the devices that own layers, and the batch host's. */
+static uint32_t slots_of(const struct run *t, const struct dp_first_fit *f)
+{
+    uint8_t is_kept[MAX_D] = {0};
+    uint32_t n = 0;
+
+    is_kept[t->in.batch_slot] = 1;
+    for (uint32_t l = 0; l < t->in.n_layers; l++)
+        is_kept[t->device[f->owner[l]].slot] = 1;
+    for (uint32_t s = 0; s < t->in.n_slots; s++)
+        n += is_kept[s];
+    return n;
+}
+
+static uint32_t fewest_slots(const struct run *t, const struct dp_pack_rule *rule, struct dp_pack *p)
+{
+    return dp_pack_choose(&dp_policy_iteration, NULL, &t->in, rule, p, NULL) < 0 ? UINT32_MAX : p->slots;
+}
+
 /* Onto as few devices as first-fit reaches in any way that can be carried out, we always come, too: memory
  * only, no limit of time. Whole slots, of which first-fit knows nothing, are what is counted. */
 static void never_worse_than_first_fit(void **state)
 {
     (void)state;
-    uint32_t possible = 0, out_of_order = 0, does_not_fit = 0, better = 0, batch_left = 0;
+    uint32_t possible = 0, out_of_order = 0, does_not_fit = 0, better = 0, batch_left = 0, unreal = 0;
     uint64_t sent = 0, moved = 0;
     struct dp_first_fit *f = calloc(1, sizeof *f);
 
@@ -412,26 +460,26 @@ static void never_worse_than_first_fit(void **state)
         assert_int_equal(dp_sim_layout(&t.in, &t.current, NULL, &start_ns, NULL), 0);
         rule.reference_ns = start_ns;
         for (uint32_t target = 1; target < t.in.n_devices; target++) {
-            uint8_t is_kept[MAX_D] = {0};
-            uint32_t slots = 0;
+            uint32_t slots;
+            bool is_batch_used = false;
 
             assert_int_equal(dp_first_fit(&t.in, target, f, NULL), 0);
             if (!f->is_reached)
                 continue;
             out_of_order += !f->is_contiguous;
+            if (!f->is_contiguous) /* merges that no network of layers in order can run, and yet rarely fewer
+                                      slots */
+                unreal += slots_of(&t, f) < fewest_slots(&t, &rule, p);
             does_not_fit += f->is_contiguous && !f->is_possible;
             if (!f->is_possible)
                 continue;
             possible++;
             sent += f->sent_bytes;
             moved += f->moved_bytes;
-            for (uint32_t d = 0; d < t.in.n_devices; d++)
-                if (f->out.layout.cut[d + 1] > f->out.layout.cut[d])
-                    is_kept[t.device[d].slot] = 1;
-            batch_left += !is_kept[t.in.batch_slot];
-            is_kept[t.in.batch_slot] = 1;
-            for (uint32_t s = 0; s < t.in.n_slots; s++)
-                slots += is_kept[s];
+            for (uint32_t l = 0; l < t.in.n_layers; l++)
+                is_batch_used |= t.device[f->owner[l]].slot == t.in.batch_slot;
+            batch_left += !is_batch_used;
+            slots = slots_of(&t, f);
             assert_int_equal(dp_pack_choose(&dp_policy_iteration, NULL, &t.in, &rule, p, &t.err), 0);
             assert_true(p->slots <= slots);
             if (p->slots == slots) /* then we are as fast at least */
@@ -442,9 +490,12 @@ static void never_worse_than_first_fit(void **state)
         }
         free(p);
     }
-    printf("# first-fit reached its target: %u can be carried out (we need fewer slots in %u, it empties the batch host in %u, "
-           "sends %.2f times what moves); layers out of order in %u, memory does not fit in %u\n",
-           possible, better, batch_left, (double)sent / (double)moved, out_of_order, does_not_fit);
+    printf("# first-fit reached its target: %u can be carried out (we need fewer slots in %u, it empties the "
+           "batch host in %u, "
+           "sends %.2f times what moves); layers out of order in %u (in %u on fewer slots than any layout in "
+           "order), "
+           "memory does not fit in %u\n",
+           possible, better, batch_left, (double)sent / (double)moved, out_of_order, unreal, does_not_fit);
     assert_true(possible > 1000 && better > 100 && out_of_order > 20);
     free(f);
 }

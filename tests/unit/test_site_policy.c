@@ -33,11 +33,17 @@ static void init(struct fixture *t, const char *file, const char *arguments, dou
     for (uint32_t i = 0; i < LAYERS; i++)
         t->layer[i] = (struct dp_layer_load){1000000, 1000000, 1000000, 1000, 0, 500, 500};
     t->layer[0].fwd_ns = 19000000; /* 21 ms, the others 3 */
-    t->layout = (struct dp_layout){.epoch = 5, .n_workers = DEVICES, .n_layers = LAYERS, .cut = {0, 2, 4, 6, 8}};
+    t->layout =
+        (struct dp_layout){.epoch = 5, .n_workers = DEVICES, .n_layers = LAYERS, .cut = {0, 2, 4, 6, 8}};
     for (uint32_t d = 0; d < DEVICES; d++)
         t->device[d] = (struct dp_device){1.0, 0, d, true};
-    t->in = (struct dp_policy_in){.n_layers = LAYERS, .n_devices = DEVICES, .n_slots = DEVICES, .layer = t->layer,
-                                  .current = &t->layout, .device = t->device, .microbatches = 8};
+    t->in = (struct dp_policy_in){.n_layers = LAYERS,
+                                  .n_devices = DEVICES,
+                                  .n_slots = DEVICES,
+                                  .layer = t->layer,
+                                  .current = &t->layout,
+                                  .device = t->device,
+                                  .microbatches = 8};
     snprintf(path, sizeof path, "%s/%s", dir, file);
     dp_site_policy_init(&t->site, "mine", path, arguments, timeout_s);
 }
@@ -104,7 +110,8 @@ static void the_example_decides(void **state)
     assert_int_equal(run(&t), 0);
     dp_layout_format(&t.out.layout, text, sizeof text);
     assert_string_equal(text, "0|1-3|4-5|6-7");
-    assert_string_equal(t.out.reason, "headroom: slowest device computes 168.000 ms a step, 10 % of the memory stay free");
+    assert_string_equal(t.out.reason,
+                        "headroom: slowest device computes 168.000 ms a step, 10 % of the memory stay free");
     assert_int_equal(t.out.bottleneck_ns, 168000000); /* by our own simulator */
     /* 3000 bytes hold three layers, 10 % less only two */
     for (uint32_t d = 0; d < DEVICES; d++)
@@ -137,7 +144,8 @@ static void another_interface_is_refused_with_both_numbers(void **state)
     char want[512];
 
     init(&t, "old_policy.so", "x", 10.0);
-    snprintf(want, sizeof want, "policy mine: %s/old_policy.so: it has policy interface 4711, this program has %d", dir,
+    snprintf(want, sizeof want,
+             "policy mine: %s/old_policy.so: it has policy interface 4711, this program has %d", dir,
              DP_POLICY_ABI);
     assert_int_equal(dp_site_policy_probe(&t.site, &t.err), -1);
     assert_string_equal(t.err.text, want);
@@ -264,7 +272,8 @@ static void no_state_survives(void **state)
     assert_memory_equal(before.cut, t.out.layout.cut, sizeof before.cut);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they need more than the limit for themselves */
+#if !defined(__SANITIZE_ADDRESS__) &&                                                                        \
+    !defined(__SANITIZE_THREAD__) /* they need more than the limit for themselves */
 static void a_policy_that_eats_memory_ends_itself(void **state)
 {
     (void)state;
@@ -334,8 +343,9 @@ static void the_price_of_a_process(void **state)
     }
     qsort(apart, N, sizeof apart[0], by_value);
     qsort(within, N, sizeof within[0], by_value);
-    printf("# a question to a site policy: %.0f us (90th percentile %.0f us); policy time, built in: %.1f us\n",
-           (double)apart[N / 2] / 1e3, (double)apart[N * 9 / 10] / 1e3, (double)within[N / 2] / 1e3);
+    printf(
+        "# a question to a site policy: %.0f us (90th percentile %.0f us); policy time, built in: %.1f us\n",
+        (double)apart[N / 2] / 1e3, (double)apart[N * 9 / 10] / 1e3, (double)within[N / 2] / 1e3);
 }
 
 static const struct CMUnitTest tests[] = {
