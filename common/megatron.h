@@ -2,8 +2,9 @@
  *
  * One letter a layer, in the order of the model: E embedding, t transformer block, m multi-token
  * prediction, L loss (our final norm and head). "|" ends a stage, and stages may be empty; x*n is x n
- * times, (...)*n what is in the brackets n times; commas mean nothing. Brackets lie in no others and have a
- * number behind them, as in Megatron. Source: Megatron Core developer guide, Custom Pipeline Model Parallel Layout.
+ * times, (...)*n what is in the brackets n times; commas mean nothing. Brackets lie in no others and have
+ * a number behind them, as in Megatron. Source: Megatron Core developer guide, Custom Pipeline Model
+ * Parallel Layout.
  */
 #ifndef DP_COMMON_MEGATRON_H
 #define DP_COMMON_MEGATRON_H

@@ -1,47 +1,52 @@
 /* Decentralised diffusion: the rule by which one worker of a pipeline talks to its two neighbours and
  * takes layers from them, until no cut of the pipeline has a lower highest load.
  *
- * A worker knows its own layers and what its neighbours tell it, nothing else: no collective, nobody
- * who sees all loads. A round has three steps, the same for all workers:
+ * A worker knows its own layers and what its neighbours tell it, nothing else: no collective, nobody who
+ * sees all loads. A round has three steps, the same for all workers:
  *   1. everyone sends each neighbour a note (dp_diffuse_tell);
  *   2. everyone reads both notes and asks at most one neighbour for a layer (dp_diffuse_ask);
  *   3. who is asked gives the layer that lies at that boundary (dp_diffuse_grant; not to one whom it asks
  *      itself, and of two who ask for an only layer the left one gets it). Layers never pass each other.
- * What goes round while they settle is the layer's description; its bytes need to travel only once, at the end.
+ * What goes round while they settle is a layer's description; its bytes need to travel only once, at the end.
  *
  * A note relays one number, which travels one worker a round: the highest load of the sender and of all
  * beyond it, as far as it has heard. What is heard may be old.
  *
  * The rule. Let M be the higher of the two highest loads that a worker has heard of, from the left where
- * both are equal. It asks the neighbour on that side for its layer when its own load with that layer
- * (a) stays below M and (b) fits into its memory.
+ * both are equal. It asks the neighbour on that side for its layer when its own load with that layer (a)
+ * stays below M and (b) fits into its memory.
  *
- * It ends. Let H be the highest of all loads and of all that anybody has heard of, K the number of
- * workers with load H, D the sum over layers of the distance (in workers) from the leftmost of these.
- * Within as many rounds as there are workers, (H, K, -D) falls lexicographically, or nothing moves any more:
+ * It ends. Let H be the highest of all loads and of all that anybody has heard of, K the number of workers
+ * with load H, D the sum over layers of the distance (in workers) from the leftmost of these. Within as
+ * many rounds as there are workers, (H, K, -D) falls lexicographically, or nothing moves any more:
  * - By (a) a load that grows ends below an M <= H: H never rises, and while it stays, K never does.
  * - Once K is 0, all that is heard is renewed within so many rounds: H falls. Loads are sums of runs of
  *   layers, so H falls only finitely often.
  * - While H and K > 0 stay, so many rounds later everyone knows on which side the leftmost worker with
- *   load H is; then all ask in its direction, nobody's ask is in vain for ever, and D grows with every move and is bounded.
+ *   load H is; then all ask in its direction, nobody's ask is in vain for ever, and D grows with every
+ *   move and is bounded.
  * - If nothing moves for so many rounds, what everyone has heard is exact, and nothing ever will.
  *
  * Where it ends, equal speeds and no limits of memory:
- * - highest - lowest <= the heaviest layer. Let p be the leftmost worker with the highest load H, and q right of
- *   it (left: the same mirrored). q does not ask its left neighbour, so q would reach H with that one's last
- *   layer w: H - load(q) <= w; or that neighbour has no layer. It, or the one before it, then does not ask for some
- *   w although it has nothing: H <= w, and so H - load(q) <= w (and H is the heaviest layer).
- *   That there are such partitions, and that moving end items finds them: Barany and Grinberg, Block
- *   partitions of sequences, Israel J. Math. 206 (2015), arXiv:1308.2452, who choose each move from all loads.
+ * - highest - lowest <= the heaviest layer. Let p be the leftmost worker with the highest load H, and q
+ *   right of it (left: the same mirrored). q does not ask its left neighbour, so q would reach H with that
+ *   one's last layer w: H - load(q) <= w; or that neighbour has no layer. It, or the one before it, then
+ *   does not ask for some w although it has nothing: H <= w, and so H - load(q) <= w (and H is the
+ *   heaviest layer). That there are such partitions, and that moving end items finds them: Barany and
+ *   Grinberg, Block partitions of sequences, Israel J. Math. 206 (2015), arXiv:1308.2452, who choose each
+ *   move from all loads.
  * - H is the least possible: no contiguous partition has a lower highest load. In one that had, take the
- *   last worker: with one layer more than here it would reach H, so it begins here or later. So does
- *   each worker before it, up to the one behind p; those left of p end here or earlier. So p has at
- *   least the layers that it has here, whose load is H.
- * Unequal speeds: it ends; highest - lowest <= the heaviest layer's time on the slowest device (rounded up to 1 ns); H is
- * the least possible, unless a worker is left without layers that could not even take the one next to it:
- * what lies behind it is cut off. Limits of memory: it ends and breaks none that it did not find broken (a worker whose layers
- * do not fit counts as loaded beyond all that do, so it gives first); H is the least possible with the same
- * exception; the difference is not bounded. The highest load never rises on the way, so one may stop after any round.
+ *   last worker: with one layer more than here it would reach H, so it begins here or later. So does each
+ *   worker before it, up to the one behind p; those left of p end here or earlier. So p has at least the
+ *   layers that it has here, whose load is H. (With an empty worker H is the heaviest layer, as above.)
+ *
+ * Unequal speeds: it ends; highest - lowest <= the heaviest layer's time on the slowest device (rounded up
+ * to 1 ns); H is the least possible, unless a worker is left without layers that could not even take the
+ * one next to it: what lies behind it is cut off.
+ * Limits of memory: it ends and breaks none that it did not find broken (a worker whose layers do not fit
+ * counts as loaded beyond all that do, so it gives first); H is the least possible with the same exception;
+ * the difference is not bounded.
+ * The highest load never rises on the way, so one may stop after any round.
  */
 #ifndef DP_POLICIES_DIFFUSE_H
 #define DP_POLICIES_DIFFUSE_H

@@ -1,14 +1,13 @@
-/* DynMo's "diffusion" (balancer/diffusion.py of the released code; written anew from its description).
- * It is no diffusion: one process sees all loads. At most five times over, every stage with more than
- * the average gives one layer to the stage with the least load of all; the move stays if the variance
- * of the loads is less than any before (the first one always stays), and if it has room there, with
- * the average of a layer of the source.
+/* DynMo's "diffusion" (balancer/diffusion.py of the released code; written anew from its description). It
+ * is no diffusion: one process sees all loads. At most five times over, every stage with more than the
+ * average gives one layer to the stage with the least load of all; the move stays if the variance of the
+ * loads is less than any before (the first one always stays), and if it has room there, with the average
+ * of a layer of the source.
  *
- * The released code takes the lightest layer of the source and appends it to the destination's, so
- * that the order of the layers is lost (papers: in 899 of 900 cases), and the loads that it then reports
- * belong to no network that could be trained. With the order kept, a stage that gives a layer to one
- * further along can only shift every cut between the two by one layer; that is what is done here, and
- * the variance is that of the real loads. It knows no speeds.
+ * The released code takes the lightest layer of the source and appends it to the destination's, so that
+ * the order of the layers is lost, and the loads that it then reports belong to another network. With the
+ * order kept, a stage that gives a layer to one further along can only shift every cut between the two by
+ * one layer; that is what is done here, and the variance is that of the real loads. It knows no speeds.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* Exact contiguous min-max partition by bisection on the answer.
  *
  * A bound b is feasible when filling the bins from the left, each as far as b and its memory allow,
- * reaches the end. Filling greedily is exact because every part of a run that fits into a bin fits
- * too, so a longer prefix never hurts what follows; this holds for bins of different speed and memory
- * as long as their order is fixed, and for bins that cost something once they hold anything: with the
- * bound given, a bin that can afford its cost may as well be filled. The bisection is on integers and jumps: a feasible probe lowers the
- * bound to the load it really had, an infeasible one raises it to the least bound that would change
- * any decision of that probe. So it ends with the exact optimum (papers.md 1.2: the usual eps is not
+ * reaches the end. Filling greedily is exact because every part of a run that fits into a bin fits too, so
+ * a longer prefix never hurts what follows; this holds for bins of different speed and memory as long as
+ * their order is fixed, and for bins that cost something once they hold anything: with the bound given, a
+ * bin that can afford its cost may as well be filled. The bisection is on integers and jumps: a feasible
+ * probe lowers the bound to the load it really had, an infeasible one raises it to the least bound that
+ * would change any decision of that probe. So it ends with the exact optimum (the usual eps is not
  * needed) after a few probes.
  */
 #include "policies/partition.h"

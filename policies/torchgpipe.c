@@ -4,10 +4,10 @@
  *
  * Its defect is kept: items are first made (w - min) / (max - min). Blocks have different numbers of
  * items, so taking the same amount from every item changes which block is large: light items count as
- * nothing, and the bound that it ends with says nothing about the real sums (papers measure 1.2 to 1.4
- * times the optimum, worse than equal numbers). One thing is different: of blocks that are equally
- * small the first one is taken, and where its neighbour is empty the original moves a cut past the
- * next one; here the item comes from the nearest block that has one. It knows neither speeds nor memory.
+ * nothing, and the bound that it ends with says nothing about the real sums. One thing is different:
+ * of blocks that are equally small the first one is taken, and where its neighbour is empty the original
+ * moves a cut past the next one; here the item comes from the nearest block that has one. It knows
+ * neither speeds nor memory.
  */
 #include <stdlib.h>
 

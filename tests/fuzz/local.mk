@@ -1,6 +1,6 @@
 # Fuzz targets: with any compiler tests that try a fixed series of mutations, with
 # --enable-sanitizer=fuzzer libFuzzer programs (tests/fuzz/run).
-fuzz_targets = tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_graph tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
+fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_graph tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
 	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_mask tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
 	tests/fuzz/fuzz_tune
 check_PROGRAMS += $(fuzz_targets)
@@ -20,6 +20,9 @@ FUZZ_DAEMON_LIBS = daemon/libdpdaemon.a common/libdpcommon.a $(DAEMON_LIBS)
 tests_fuzz_fuzz_cluster_SOURCES = tests/fuzz/fuzz_cluster.c $(fuzz_common)
 tests_fuzz_fuzz_cluster_LDADD = policies/libdpcluster.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_cluster_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_balance_SOURCES = tests/fuzz/fuzz_balance.c $(fuzz_common)
+tests_fuzz_fuzz_balance_LDADD = policies/libdppolicy.a common/libdpcommon.a -lm
+tests_fuzz_fuzz_balance_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
 tests_fuzz_fuzz_conf_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a $(ENGINE_LIBS)
 tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)

@@ -266,6 +266,7 @@ static void any_snapshot(void **state)
                 answers++;
             } else {
                 assert_true(*err.text);
+                assert_false(dp_policy_is_broken(&err));
                 errors++;
             }
         }

@@ -102,6 +102,22 @@ static void partitions_override_and_nodes_resolve(void **state)
     dp_config_destroy(c);
 }
 
+/* Users may be given every built-in policy at once. */
+static void all_policies_fit(void **state)
+{
+    struct dp_config *c;
+    char text[1024];
+    size_t n = (size_t)snprintf(text, sizeof text, "run: { policy = \"diffusion-time\"; policies = \"");
+
+    (void)state;
+    for (size_t i = 0; dp_policy_at(i); i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? "," : "", dp_policy_at(i)->name);
+    snprintf(text + n, sizeof text - n, "\"; };\n");
+    c = load_text(text, NULL);
+    assert_non_null(c);
+    dp_config_destroy(c);
+}
+
 /* site_policies: the file is looked at, names are unique, users get only what `policies` lists. */
 static void site_policies_are_checked(void **state)
 {
@@ -253,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(etc_agrees_with_the_table),
         cmocka_unit_test(partitions_override_and_nodes_resolve),
+        cmocka_unit_test(all_policies_fit),
         cmocka_unit_test(site_policies_are_checked),
     cmocka_unit_test(users_tighten_only),
         cmocka_unit_test(refuses_with_file_and_line),
