@@ -57,6 +57,12 @@ policies_bench_bench_balance_LDADD = policies/libdppolicy.a common/libdpcommon.a
 .PHONY: bench-balance
 bench-balance: policies/bench/bench_balance
 	policies/bench/bench_balance
+# make paper: the papers' setting, simulated
+.PHONY: paper
+paper: cli/dynpipe
+	$(srcdir)/policies/sim/paper/paper --dynpipe cli/dynpipe $(PAPERFLAGS)
+EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json policies/sim/paper/model.jq policies/sim/paper/paper \
+	policies/sim/paper/paper.gp policies/sim/paper/published.txt
 
 if HAVE_CMOCKA
 policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning

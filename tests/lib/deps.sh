@@ -6,7 +6,8 @@
 #
 #   build   what configure and make need          slurm   what a private Slurm needs
 #   demo    build, slurm, and the text that the demo trains on
-#   bench   build, and PyTorch with what it is fastest with, for make bench-peers
+#   bench   build, and PyTorch with what it is fastest with, for make bench-peers; what make paper and
+#           make bench-simulator want
 #   test    all of that, and what only the tests use (the default)
 #
 # Debian starts a service when its package is installed. The machine's own slurmctld, slurmd, munged
@@ -19,7 +20,7 @@ build="autoconf automake gcc libc6-dev make pkg-config libslurm-dev libmunge-dev
 slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2 perl-base util-linux
     procps hostname"
 demo="bible-kjv bible-kjv-text"
-bench="python3 python3-torch libopenblas0-openmp libblis4-openmp"
+bench="gnuplot-nox jq openmpi-bin python3 python3-torch libopenblas0-openmp libblis4-openmp"
 test="libcmocka-dev jq openmpi-bin clang binutils shellcheck strace spin valgrind python3 python3-numpy python3-torch
     slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
 

@@ -1,0 +1,46 @@
+# The picture of `paper`: above, whole-run throughput of every policy over that of the static layout, with what was
+# published as lines; below, tokens/s per device over bandwidth. Variables: layers, bandwidth (files of tab-separated
+# columns, one block for 8 and one for 720 devices), out, numbers (columns of layers besides the first), blocks.
+set terminal svg size 1500,1150 font "DejaVu Sans,13" background "white"
+set output out
+set datafile separator "\t"
+set datafile missing "NaN"
+set multiplot layout 2,2 title "GPT, hidden 1024, pruned to 52, 79, 89 and 90 %, simulated with published rates of an A100 (doc/paper.md)" font ",15"
+set border 3
+set tics nomirror
+set pointsize 0.9
+
+array title[2] = ["8 devices", "720 devices: 90 pipelines of 8"]
+array first[2] = [1.29, 2.54]
+array second[2] = [1.4, 5.6]
+set grid xtics ytics lc rgb "#dddddd"
+set logscale y 2
+set yrange [0.25:20]
+set ytics (0.25, 0.5, 1, 2, 4, 8)
+set xtics rotate by 40 right font ",11"
+set ylabel "whole run, times the static layout"
+set key top left horizontal samplen 2 maxrows 2
+do for [i = 0:1] {
+    set title title[i + 1]
+    set xrange [-0.7:policies - 0.3]
+    plot for [k = 2:numbers + 1] layers index i using 0:k:xtic(1) with points pt (k - 2) * 2 + 5 title columnheader(k) . " layers", \
+        first[i + 1] with lines dt 2 lw 2 lc rgb "#444444" title sprintf("published, abstract 2024: %.4g", first[i + 1]), \
+        second[i + 1] with lines dt 4 lw 2 lc rgb "#444444" title sprintf("published, rebuttal 2024: %.4g", second[i + 1])
+}
+
+unset logscale y
+set ytics autofreq
+set xtics norotate autofreq font ",13"
+set grid ytics lc rgb "#dddddd"
+set style data linespoints
+set logscale x
+set xrange [0.9:440]
+set yrange [0:*]
+set xlabel "GB/s"
+set ylabel "tokens/s of a held device, whole run"
+set key bottom right vertical samplen 3 maxrows 9
+do for [i = 0:1] {
+    set title title[i + 1] . (i ? ", bandwidth between nodes" : ", bandwidth of all links") . sprintf(", %d layers", blocks)
+    plot for [k = 2:4] bandwidth index i using 1:k lw 2 title columnheader(k)
+}
+unset multiplot

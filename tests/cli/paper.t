@@ -1,0 +1,51 @@
+#!/bin/bash
+# policies/sim/paper/paper: the papers' setting, small enough for a test: its tables agree with its results, the results
+# with arithmetic, and what is wrong is said.
+# shellcheck source=tests/cli/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
+# shellcheck disable=SC2154 # tmp, dynpipe come from lib.sh
+command -v jq >/dev/null || skip_all "jq is not installed"
+paper() { "$DP_SRCDIR/policies/sim/paper/paper" --dynpipe "$dynpipe" --out "$tmp/out" "$@"; }
+holds() { # NAME JQ_EXPRESSION
+    jq -e "$2" "$tmp/out/results.json" >/dev/null 2>"$tmp/jq.err"
+    ok $? "$1" || diag "not true: $2 $(cat "$tmp/jq.err")"
+}
+
+paper --layers 8 --policies keep,time >"$tmp/text" 2>"$tmp/err"
+ok $? "8 layers, two policies" || diag "$(cat "$tmp/err")"
+like "$(cat "$tmp/text")" "720 devices, 8 layers" "8 and 720 devices"
+like "$(cat "$tmp/text")" "up to 3.18x +pruning +DynMo, SC'25" "published numbers have their versions"
+holds "every run is there: two scales, two policies beside static, and nine bandwidths of two" \
+    '(.results | map(select(.kind == "layers") | "\(.devices) \(.policy)")) == ["8 static", "8 keep", "8 time", "720 static", "720 keep", "720 time"]
+     and (.results | map(select(.kind == "bandwidth")) | length) == 36'
+holds "the levels are the papers'" '.sparsity | . == [0, 0.5203, 0.7875, 0.8859, 0.9]'
+holds "tokens per second are those of an iteration" \
+    '[.results[] | .devices as $d | .balanced | .iteration_ms as $ms | .tokens_per_s | to_entries[]
+      | .value * $ms[.key] / (2 * 1024 * 32 * $d / 8 * 1000) - 1 | fabs < 1e-9] | all'
+holds "a run has every overhead inside" \
+    '[.results[] | select(.policy == "time") | .balanced
+      | (([.iteration_ms, [3999, 1000, 1000, 1000, 3001]] | transpose | map(.[0] * .[1]) | add) + (.pause_ms | add)) / 1e3 / .time_s - 1
+      | fabs < 1e-9] | all'
+holds "decisions and hand-overs cost" '[.results[] | select(.policy == "time") | .balanced.pause_ms[1:][] > 200] | all'
+holds "what is never moved never pauses" '[.results[] | select(.policy == "static") | .balanced.pause_s == 0] | all'
+holds "time is not slower than static, at any level" \
+    '[.results | group_by([.kind, .devices, .between_gb_per_s])[] | (map(select(.policy == "static"))[0].balanced.iteration_ms) as $s
+      | .[] | select(.policy == "time") | [.balanced.iteration_ms, $s] | transpose[] | .[0] <= .[1] * 1.001] | all'
+holds "packed runs are no slower than their start, and give devices back" \
+    '[.results[] | select(.policy == "time") | .packed | (.iteration_ms[0] as $start | .iteration_ms[1:] | all(. <= $start * 1.000002))
+      and .held[-1] < .held[0] and (.held | . == (sort | reverse))] | all'
+holds "more bandwidth is never slower" \
+    '[.results[] | select(.kind == "bandwidth")] | group_by([.devices, .policy])
+     | map(sort_by(.between_gb_per_s) | map(.balanced.iteration_ms[4]) | . == (sort | reverse)) | all'
+if command -v gnuplot >/dev/null; then
+    runs "the picture is XML" python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$tmp/out/paper.svg"
+else
+    like "$(cat "$tmp/text")" "no picture: gnuplot is not installed" "without gnuplot that is said"
+fi
+cp "$tmp/out/results.json" "$tmp/first.json"
+paper --layers 8 --policies keep,time --json >"$tmp/again.json" 2>"$tmp/err"
+is "$(cmp "$tmp/first.json" "$tmp/again.json" 2>&1)" "" "twice the same, and --json prints it"
+like "$(paper --layers 12 2>&1)" "12 blocks are no equal share for 8 devices" "12 layers are refused"
+like "$(paper --policies tmie 2>&1)" "there is no 'tmie'; known are keep, uniform" "an unknown policy is named"
+like "$(paper --what 2>&1)" "unknown option '--what'" "an unknown option is named"
+done_testing
