@@ -3,8 +3,8 @@
  * A set of devices is tried by allowing only them. Beyond DP_PACK_ALL devices a prediction takes
  * milliseconds, so an even grid is tried, and between the smallest number on it that meets the reference
  * and the one below, the smallest is found by halving: more devices of the same kind rarely make it
- * slower. Where all slots are alike, so are all sets of as many of them but for what moves, and the order
- * of the slots is as good as any other; where they differ, the strongest first is tried as well.
+ * slower. Where all slots are alike, so are all sets of as many of them but for what moves, and their
+ * order is as good as any other; where they differ, the strongest first is tried as well.
  */
 #include "policies/pack.h"
 
@@ -300,21 +300,50 @@ static int settle(struct search *t, const struct dp_pack_option *o, struct dp_er
     return 0;
 }
 
+/* Devices of one speed and memory, as many on each slot: then it counts how many are taken, not which. */
+static bool are_alike(const struct search *t)
+{
+    const struct order *o = &t->by_index;
+    uint32_t on_slot[DP_MAX_WORKERS] = {0};
+
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct dp_device *first = &t->in->device[o->device[0]], *d = &t->in->device[o->device[i]];
+
+        if (d->speed != first->speed || d->mem_limit_bytes != first->mem_limit_bytes)
+            return false;
+        on_slot[d->slot]++;
+    }
+    for (uint32_t s = 0; s < t->in->n_slots; s++)
+        if (on_slot[s] != on_slot[t->in->batch_slot] && (on_slot[s] || s == t->in->batch_slot))
+            return false;
+    return o->n && on_slot[t->in->batch_slot];
+}
+
+static void try_options(struct search *t, bool has_two)
+{
+    bool is_small = t->by_index.n <= DP_PACK_SETS;
+
+    if (are_alike(t)) {
+        try_grid(t, &t->by_index);
+        return;
+    }
+    if (is_small)
+        try_sets(t, SET_DEVICES, t->by_index.n);
+    else if (t->n_slot_bits <= DP_PACK_SETS)
+        try_sets(t, SET_SLOTS, t->n_slot_bits);
+    if (!is_small)
+        try_grid(t, &t->by_index);
+    if (!is_small && has_two)
+        try_grid(t, &t->by_strength);
+}
+
 static int choose_set(struct search *t, struct dp_err *err)
 {
     bool has_two = memcmp(&t->by_index, &t->by_strength, sizeof t->by_index) != 0;
     const struct dp_pack_option *chosen = NULL;
     struct dp_pack *out = t->out;
 
-    if (t->by_index.n <= DP_PACK_SETS) {
-        try_sets(t, SET_DEVICES, t->by_index.n);
-    } else {
-        if (t->n_slot_bits <= DP_PACK_SETS)
-            try_sets(t, SET_SLOTS, t->n_slot_bits);
-        try_grid(t, &t->by_index);
-        if (has_two)
-            try_grid(t, &t->by_strength);
-    }
+    try_options(t, has_two);
     if (t->rule->reference == DP_REF_BEST)
         out->limit_ns = dp_pack_limit_ns(out->fastest_ns, t->rule->max_slowdown);
     else if (t->rule->reference_ns)

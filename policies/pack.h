@@ -2,10 +2,10 @@
  *
  * For sets of devices, the policy's layout is predicted by the simulator (bubble, links, memory). Only
  * whole slots free anything, and the batch host's never leaves, so of all sets that meet the reference
- * the one on the fewest slots wins, and among those the fastest. Up to DP_PACK_SETS devices every set of
- * them is tried. For more, every set of whole slots where those are few, and sets that grow device by
- * device and slot by slot from the batch host on, in the order of the slots and, where slots differ, from
- * the strongest to the weakest.
+ * the one on the fewest slots wins, and among those the fastest. Where all devices and slots are alike
+ * only their number counts. Else, up to DP_PACK_SETS devices every set of them is tried; for more, every
+ * set of whole slots where those are few, and sets that grow device by device and slot by slot from the
+ * batch host on, in the order of the slots and, where slots differ, from the strongest to the weakest.
  */
 #ifndef DP_POLICIES_PACK_H
 #define DP_POLICIES_PACK_H

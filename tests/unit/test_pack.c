@@ -265,7 +265,9 @@ static void equals_brute_force(void **state)
         uint32_t devices = 1 + random_below(&seed, 4);
         struct run t;
 
-        init(&t, &seed, ANY, 1 + random_below(&seed, 7), devices);
+        init(&t, &seed, i % 4 ? ANY : ALIKE, 1 + random_below(&seed, 7), devices);
+        for (uint32_t d = 1; i % 8 == 0 && d < devices; d++)
+            t.device[d].mem_limit_bytes = t.device[0].mem_limit_bytes;
         compare(&dp_policy_iteration, &t, &seed, i);
     }
     printf("# 4000 instances: nothing fits in %u, nothing meets the reference in %u, %u slots freed\n",
