@@ -2,8 +2,8 @@
  * program over (items, parts) that wants the fullest and the emptiest part close together. It keeps one
  * answer per state, the one with the least max - min, and takes the last of equal ones; that is not
  * exact, because a wider beginning may suit the rest better, and the fullest part, which is what an
- * iteration waits for, is not what it looks at. O(n^2 p) time, O(n p) memory. It knows neither speeds nor
- * memory.
+ * iteration waits for, is not what it looks at. O(n^2 p) time at worst, which the original always takes;
+ * O(n p) memory. It knows neither speeds nor memory.
  */
 #include <stdlib.h>
 
@@ -11,32 +11,38 @@
 #include "policies/chain.h"
 
 struct state {
-    uint64_t most, least; /* least > most: no parts yet */
-    bool is_possible;
+    uint64_t most, least; /* of the parts; least is UINT64_MAX without any */
 };
+
+/* Can no answer whose last part has weight w or more, and leaves `rest` or less to the parts before it, have
+ * a smaller range? The least of those parts is at most their mean. */
+static bool is_hopeless(uint64_t w, uint64_t rest, uint32_t parts_before, uint64_t range)
+{
+    return w > range && (unsigned __int128)(w - range) * parts_before > rest;
+}
 
 /* One part more: the best way to hold the first i items in `parts` parts, `last` being those before. */
 static void extend(const struct dp_chain *c, uint32_t parts, const struct state *last, struct state *next,
                    uint32_t *from)
 {
-    uint64_t range = 0;
+    for (uint32_t i = parts; i <= c->q->n; i++) {
+        uint64_t range = UINT64_MAX;
 
-    for (uint32_t i = 0; i <= c->q->n; i++)
-        next[i].is_possible = false;
-    for (uint32_t i = parts; i <= c->q->n; i++)
-        for (uint32_t k = parts - 1; k < i; k++) {
-            uint64_t w = dp_chain_weight(c, k, i), most, least;
+        for (uint32_t k = parts == 1 ? 0 : i - 1;; k--) {
+            uint64_t w = dp_chain_weight(c, k, i);
+            uint64_t most = w > last[k].most ? w : last[k].most, least = w < last[k].least ? w : last[k].least;
 
-            if (!last[k].is_possible)
-                continue;
-            most = w > last[k].most ? w : last[k].most;
-            least = w < last[k].least ? w : last[k].least;
-            if (next[i].is_possible && range < most - least)
-                continue;
-            range = most - least;
-            next[i] = (struct state){most, least, true};
-            from[i] = k;
+            if (is_hopeless(w, dp_chain_weight(c, 0, k), parts - 1, range))
+                break;
+            if (most - least < range) {
+                range = most - least;
+                next[i] = (struct state){most, least};
+                from[i] = k;
+            }
+            if (k < parts)
+                break;
         }
+    }
 }
 
 static void solve(const struct dp_chain *c, struct state *state, uint32_t *from, uint32_t *cut)
@@ -44,7 +50,7 @@ static void solve(const struct dp_chain *c, struct state *state, uint32_t *from,
     size_t row = (size_t)c->q->n + 1;
     uint32_t p = c->q->p;
 
-    state[0] = (struct state){0, UINT64_MAX, true};
+    state[0] = (struct state){0, UINT64_MAX};
     for (uint32_t j = 1; j <= p; j++)
         extend(c, j, state + (j - 1) % 2 * row, state + j % 2 * row, from + j * row);
     cut[p] = c->q->n;
