@@ -15,6 +15,15 @@ static void put_count(json_t *o, const char *key, uint64_t value)
     json_object_set_new(o, key, json_integer((json_int_t)value));
 }
 
+/* Names of files and of a workload file's computer need not be UTF-8; JSON is. */
+static void put_text(json_t *o, const char *key, const char *text)
+{
+    json_t *value = json_string(text);
+    char clean[1200];
+
+    json_object_set_new(o, key, value ? value : json_string(dp_text_clean(clean, sizeof clean, text)));
+}
+
 static json_t *counts_document(const struct dp_cluster_counts *n)
 {
     json_t *o = json_object();
@@ -59,9 +68,9 @@ json_t *dp_cluster_document(const struct dp_cluster_case *c)
         json_array_append_new(groups, group_document(c, i));
         shrinking += c->group[i].n_jobs;
     }
-    json_object_set_new(o, "name", json_string(c->name));
-    json_object_set_new(o, "source", json_string(c->source));
-    json_object_set_new(o, "workload", json_string(c->workload));
+    put_text(o, "name", c->name);
+    put_text(o, "source", c->source);
+    put_text(o, "workload", c->workload);
     put_count(o, "nodes", c->machine.nodes);
     put_count(o, "devices_per_node", c->devices_per_node);
     put(o, "release_latency_s", (double)c->machine.latency_ns * 1e-9);

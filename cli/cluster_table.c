@@ -159,8 +159,9 @@ static void print_head(const json_t *document)
     const json_t *group;
     size_t i;
 
+    dp_json_text(name, sizeof name, document, "name", "");
     printf("%s%s%s jobs on %.0f nodes, %s of them DynPipe jobs; load %.2f\n",
-           dp_json_text(name, sizeof name, document, "name", ""), *name ? ": " : "",
+           name, *name ? ": " : "",
            dp_text_count(jobs, sizeof jobs, dp_json_number(document, "jobs")), dp_json_number(document, "nodes"),
            dp_text_count(shrinking, sizeof shrinking, dp_json_number(document, "dynpipe_jobs")), dp_json_number(document, "load"));
     printf("jobs: %s\n", dp_json_text(text, sizeof text, document, "workload", "-"));

@@ -12,10 +12,14 @@ int dp_cluster_queue_create(struct dp_cluster_queue *q, uint32_t n_jobs, struct 
     for (q->n_leaves = 1; q->n_leaves < n_jobs;)
         q->n_leaves *= 2;
     all = 2 * (size_t)q->n_leaves;
+    q->n_jobs = n_jobs;
+    q->next = calloc((size_t)n_jobs + 1, sizeof *q->next);
+    q->before = calloc((size_t)n_jobs + 1, sizeof *q->before);
     q->nodes = malloc(all * sizeof *q->nodes);
     q->limit_ns = malloc(all * sizeof *q->limit_ns);
-    if (!q->nodes || !q->limit_ns)
+    if (!q->nodes || !q->limit_ns || !q->next || !q->before)
         return dp_err_set(err, DP_ENOMEM, "queue of %u jobs: out of memory", n_jobs);
+    q->next[n_jobs] = q->before[n_jobs] = n_jobs;
     for (size_t i = 0; i < all; i++) {
         q->nodes[i] = UINT32_MAX;
         q->limit_ns[i] = UINT64_MAX;
@@ -27,6 +31,8 @@ void dp_cluster_queue_release(struct dp_cluster_queue *q)
 {
     free(q->nodes);
     free(q->limit_ns);
+    free(q->next);
+    free(q->before);
     memset(q, 0, sizeof *q);
 }
 
@@ -46,13 +52,20 @@ static void put(struct dp_cluster_queue *q, uint32_t job, uint32_t nodes, uint64
 
 void dp_cluster_queue_add(struct dp_cluster_queue *q, uint32_t job, uint32_t nodes, uint64_t limit_ns)
 {
+    uint32_t last = q->before[q->n_jobs];
+
     put(q, job, nodes, limit_ns);
+    q->next[last] = q->before[q->n_jobs] = job;
+    q->before[job] = last;
+    q->next[job] = q->n_jobs;
     q->n_waiting++;
 }
 
 void dp_cluster_queue_remove(struct dp_cluster_queue *q, uint32_t job)
 {
     put(q, job, UINT32_MAX, UINT64_MAX);
+    q->next[q->before[job]] = q->next[job];
+    q->before[q->next[job]] = q->before[job];
     q->n_waiting--;
 }
 
@@ -84,7 +97,12 @@ uint32_t dp_cluster_queue_find(const struct dp_cluster_queue *q, uint32_t from, 
     return find(q, &w, 1, 0, q->n_leaves);
 }
 
-uint32_t dp_cluster_queue_next(const struct dp_cluster_queue *q, uint32_t from)
+uint32_t dp_cluster_queue_after(const struct dp_cluster_queue *q, uint32_t job)
 {
-    return dp_cluster_queue_find(q, from, UINT32_MAX - 1, 0, 0);
+    return q->next[job] == q->n_jobs ? DP_CLUSTER_NONE : q->next[job];
+}
+
+uint32_t dp_cluster_queue_first(const struct dp_cluster_queue *q)
+{
+    return dp_cluster_queue_after(q, q->n_jobs);
 }

@@ -141,11 +141,11 @@ static void give_back(struct dp_cluster_state *s, uint32_t job, uint32_t step)
 
 uint32_t dp_cluster_start_in_order(struct dp_cluster_state *s)
 {
-    uint32_t head = dp_cluster_queue_next(&s->queue, 0);
+    uint32_t head = dp_cluster_queue_first(&s->queue);
 
     while (head != DP_CLUSTER_NONE && s->mix->job[head].nodes <= s->free) {
         dp_cluster_start(s, head);
-        head = dp_cluster_queue_next(&s->queue, head);
+        head = dp_cluster_queue_first(&s->queue);
     }
     return head;
 }

@@ -24,7 +24,7 @@ static void plan_running(struct dp_cluster_state *s)
     }
 }
 
-/* The entry with which so many nodes are free for so long. */
+/* The entry with which so many nodes are free for so long; DP_CLUSTER_NONE: none that begins within the window. */
 static uint32_t earliest(const struct dp_cluster_state *s, uint32_t nodes, uint64_t for_ns)
 {
     uint32_t from = 0;
@@ -32,6 +32,8 @@ static uint32_t earliest(const struct dp_cluster_state *s, uint32_t nodes, uint6
     for (uint32_t i = 0; i < s->n_plan; i++) {
         if (s->plan[i].nodes < nodes)
             from = i + 1;
+        else if (s->plan[from].from_ns - s->now_ns > s->machine->window_ns)
+            return DP_CLUSTER_NONE;
         else if (i + 1 == s->n_plan || s->plan[i + 1].from_ns - s->plan[from].from_ns >= for_ns)
             break;
     }
@@ -59,29 +61,41 @@ static void take(struct dp_cluster_state *s, uint32_t from, uint32_t nodes, uint
         s->plan[i].nodes -= nodes;
 }
 
+/* How many of the jobs that a round may test it has to: those behind the last one that could start now would
+ * only be given starts in the future, which change nothing. */
+static uint32_t count_jobs(const struct dp_cluster_state *s)
+{
+    uint32_t job = dp_cluster_queue_first(&s->queue), n = 0;
+
+    if (dp_cluster_queue_find(&s->queue, 0, s->free, 0, 0) == DP_CLUSTER_NONE)
+        return 0;
+    for (uint32_t i = 1; i <= s->machine->depth && job != DP_CLUSTER_NONE; i++) {
+        if (s->mix->job[job].nodes <= s->free)
+            n = i;
+        job = dp_cluster_queue_after(&s->queue, job);
+    }
+    return n;
+}
+
 bool dp_cluster_round_slurm(struct dp_cluster_state *s)
 {
-    uint32_t job = dp_cluster_queue_next(&s->queue, 0);
-    bool is_planned = false, has_started = false;
+    uint32_t job = dp_cluster_queue_first(&s->queue), n = count_jobs(s);
+    bool has_started = false;
 
-    for (uint32_t n = 0; n < s->machine->depth && job != DP_CLUSTER_NONE; n++) {
+    if (n)
+        plan_running(s);
+    for (; n && s->free; n--) {
         const struct dp_cluster_job *j = &s->mix->job[job];
         uint64_t limit_ns = dp_cluster_job_limit_ns(s->mix, j, s->is_shrinking);
-        uint32_t at;
+        uint32_t at = earliest(s, j->nodes, limit_ns), next = dp_cluster_queue_after(&s->queue, job);
 
-        /* nobody from here on can start now, so what is reserved for them changes nothing */
-        if (dp_cluster_queue_find(&s->queue, job, s->free, 0, 0) == DP_CLUSTER_NONE)
-            break;
-        if (!is_planned)
-            plan_running(s);
-        is_planned = true;
-        at = earliest(s, j->nodes, limit_ns);
-        if (at == 0 && j->nodes <= s->free) /* a job without any length is in no plan */
+        if (at == 0 && j->nodes <= s->free) { /* a job without any length is in no plan */
             dp_cluster_start(s, job);
-        has_started |= s->times[job].start_ns == s->now_ns;
-        if (s->plan[at].from_ns - s->now_ns <= s->machine->window_ns && limit_ns)
+            has_started = true;
+        }
+        if (at != DP_CLUSTER_NONE && limit_ns)
             take(s, at, j->nodes, limit_ns);
-        job = dp_cluster_queue_next(&s->queue, job + 1);
+        job = next;
     }
     return has_started;
 }

@@ -218,6 +218,8 @@ static void parse_comment(struct reader *r, const char *p, const char *end)
     if (!colon || colon < p)
         return;
     n = (size_t)(colon - p);
+    while (end > colon + 1 && is_blank(end[-1]))
+        end--;
     for (value = colon + 1; value < end && is_blank(*value);)
         value++;
     if (n == 8 && !memcmp(p, "MaxNodes", n) && !r->max_nodes)

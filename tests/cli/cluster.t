@@ -49,6 +49,10 @@ runs "and agrees with itself" python3 "$tmp/check.py" "$tmp/doc.json"
 "$dynpipe" simulate --cluster "$example" --json >"$tmp/again.json"
 runs "and is the same again" cmp "$tmp/doc.json" "$tmp/again.json"
 
+exit_is 0 "the example of doc/cluster.md" simulate --cluster "$example" --scheduler easy
+missing=$(sed -n '/^METRIC/,$p' <<<"$out" | sed 's/^/    /' | grep -vxFf "$DP_SRCDIR/doc/cluster.md")
+is "$missing" "" "is what the document shows"
+
 sed 's/"nodes": 16/"nodes": 100/' "$example" >"$tmp/large.json"
 cp "$DP_SRCDIR/etc/examples/simulate-gpt24.json" "$tmp"
 exit_is 0 "an empty cluster" simulate --cluster "$tmp/large.json" --scheduler easy --svg "$tmp/areas.svg"
@@ -85,6 +89,9 @@ cat "$tmp/worked.swf" >"$tmp/large.swf"
 printf '3 5 -1 9 5 -1 -1 5 9 -1 1 7 -1 -1 -1 -1 -1 -1\n4 5 -1 9 5 -1 -1 5 9 -1 3 7 -1 -1 -1 -1 -1 -1\n' >>"$tmp/large.swf"
 exit_is 0 "a job that is larger than the cluster" simulate --cluster "$tmp/worked.json" "$tmp/large.swf"
 like "$out" 'left out: parts of jobs \(1\), larger than the cluster \(1\)' "is counted"
+printf '; Computer: caf\351 \033[2J\n' | cat - "$tmp/worked.swf" >"$tmp/latin.swf"
+"$dynpipe" simulate --cluster "$tmp/worked.json" "$tmp/latin.swf" --scheduler fifo --json >"$tmp/latin.json"
+runs "text that is not UTF-8" python3 -c 'import json, sys; assert "caf" in json.load(open(sys.argv[1]))["cluster"]["workload"]' "$tmp/latin.json"
 exit_is 1 "no such file" simulate --cluster "$tmp/none.swf"
 like "$err" 'none.swf: No such file' "names it"
 sed 's/"share": 0.5/"share": 1.5/' "$tmp/worked.json" >"$tmp/bad.json"

@@ -49,7 +49,7 @@ static void a_workload_file(void **state)
         fail_msg("%s", err.text);
     assert_int_equal(swf.nodes, 4);
     assert_int_equal(swf.processors_per_node, 8); /* 30 on 4 nodes */
-    assert_string_equal(swf.computer, "a machine of ours ");
+    assert_string_equal(swf.computer, "a machine of ours");
     assert_int_equal(mix.n_jobs, 5);
     assert_int_equal(n.records, 5);
     assert_int_equal(n.out_of_order, 1);
