@@ -87,7 +87,7 @@ static enum dp_exit list_policies(void)
     const struct dp_policy *p;
 
     for (size_t i = 0; (p = dp_policy_at(i)); i++)
-        printf("%-12s %s\n", p->name, p->help);
+        printf("%-21s %s\n", p->name, p->help);
     return DP_EXIT_OK;
 }
 
