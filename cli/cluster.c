@@ -132,7 +132,7 @@ enum dp_exit dp_simulate_cluster(const struct dp_cli *cli)
         dp_err_set(&err, DP_ENOMEM, "out of memory");
         return dp_cmd_fail(cli, &err);
     }
-    if (dp_cluster_read(cli->simulate.cluster, cli->n_files ? cli->files[0] : NULL, c, &err) < 0) {
+    if (dp_cluster_read(cli->simulate.cluster, cli->n_files ? cli->files[0] : NULL, cli->simulate.seed, c, &err) < 0) {
         free(c);
         return dp_cmd_fail(cli, &err);
     }

@@ -37,6 +37,7 @@ enum dp_takes {
 struct dp_cli_simulate {
     const char *schedule, *balance, *chrome_trace, *svg;
     const char *cluster, *scheduler, *save_swf;
+    uint64_t seed;
     uint32_t devices, chunks, microbatches, replicas;
     double gb_per_s; /* of a profile's transfers */
     uint64_t iterations, draw; /* draw: iteration of the drawings and of the table of stages */

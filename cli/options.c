@@ -19,6 +19,7 @@ enum {
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
+    OPT_SEED,
 };
 
 struct option_entry {
@@ -46,6 +47,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration, or the cluster, as a picture"},
     {DP_TAKES_SIMULATE, OPT_CLUSTER, "cluster", "FILE", "a job mix on a cluster instead of a run: its description"},
     {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "fifo, easy or slurm, instead of what that description says"},
+    {DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the model that makes the jobs, instead of what that description says"},
     {DP_TAKES_SIMULATE, OPT_SAVE_SWF, "save-swf", "FILE", "write the jobs of the cluster as a workload file"},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
@@ -249,6 +251,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_SVG: out->simulate.svg = arg; break;
     case OPT_CLUSTER: out->simulate.cluster = arg; break;
     case OPT_SCHEDULER: out->simulate.scheduler = arg; break;
+    case OPT_SEED: return take_whole("seed", arg, 9e15, out, &out->simulate.seed);
     case OPT_SAVE_SWF: out->simulate.save_swf = arg; break;
     case 'a': out->all = true; break;
     case 'h': out->no_header = true; break;

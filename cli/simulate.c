@@ -117,9 +117,10 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         json_decref(k.phases);
         return dp_simulate_cluster(cli);
     }
-    if (cli->simulate.scheduler || cli->simulate.save_swf) {
+    if (cli->simulate.scheduler || cli->simulate.save_swf || cli->simulate.seed) {
         json_decref(k.phases);
-        fprintf(stderr, "dynpipe simulate: --%s means nothing without --cluster\n", cli->simulate.scheduler ? "scheduler" : "save-swf");
+        fprintf(stderr, "dynpipe simulate: --%s means nothing without --cluster\n",
+                cli->simulate.scheduler ? "scheduler" : cli->simulate.seed ? "seed" : "save-swf");
         return DP_EXIT_USAGE;
     }
     if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0) {

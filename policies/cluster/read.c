@@ -216,18 +216,19 @@ static int read_groups(struct dp_fields *f, const char *path, struct dp_cluster_
     return 0;
 }
 
-static int read_document(const json_t *document, const char *path, const char *swf, struct dp_cluster_case *c, struct dp_err *err)
+static int read_document(const json_t *document, const char *path, const char *swf, uint64_t seed, struct dp_cluster_case *c,
+                         struct dp_err *err)
 {
     struct dp_fields f;
 
     dp_fields_open(&f, document, "", document_names, err);
-    if (read_machine(&f, c) < 0 || read_schedulers(&f, c, err) < 0 || dp_cluster_read_workload(&f, path, swf, c, err) < 0 ||
+    if (read_machine(&f, c) < 0 || read_schedulers(&f, c, err) < 0 || dp_cluster_read_workload(&f, path, swf, seed, c, err) < 0 ||
         read_groups(&f, path, c, err) < 0 || dp_cluster_mix_check(&c->mix, c->machine.nodes, err) < 0)
         return dp_err_prefix(err, "%s", path);
     return 0;
 }
 
-int dp_cluster_read(const char *path, const char *swf, struct dp_cluster_case *out, struct dp_err *err)
+int dp_cluster_read(const char *path, const char *swf, uint64_t seed, struct dp_cluster_case *out, struct dp_err *err)
 {
     json_error_t at;
     json_t *document;
@@ -242,7 +243,7 @@ int dp_cluster_read(const char *path, const char *swf, struct dp_cluster_case *o
     free(text);
     if (!document)
         return dp_err_set(err, DP_EINVAL, "%s:%d: %s", path, at.line, at.text);
-    rc = read_document(document, path, swf, out, err);
+    rc = read_document(document, path, swf, seed, out, err);
     json_decref(document);
     if (rc < 0)
         dp_cluster_case_release(out);

@@ -35,10 +35,11 @@ struct dp_cluster_case {
     struct dp_cluster_group group[DP_CLUSTER_MAX_GROUPS];
 };
 
-/* path: the description. swf: a workload file instead of that of the description, or NULL. Files that a
+/* path: the description. swf: a workload file instead of that of the description, or NULL. seed: instead of
+ * that of its model, which there must be; 0: do not. Files that a
  * description names lie beside it. out: passes dp_cluster_mix_check(); release it. On failure the text names
  * file and line, or file and member. */
-int dp_cluster_read(const char *path, const char *swf, struct dp_cluster_case *out, struct dp_err *err);
+int dp_cluster_read(const char *path, const char *swf, uint64_t seed, struct dp_cluster_case *out, struct dp_err *err);
 void dp_cluster_case_release(struct dp_cluster_case *c);
 
 /* ---- of read.c, for its parts ---- */
@@ -50,8 +51,8 @@ struct dp_fields;
 void dp_cluster_read_distribution(struct dp_fields *f, const char *name, double low, double high, double fallback,
                                   struct dp_cluster_distribution *out);
 /* The member "workload"; path: of the description. Sets nodes where the description does not. */
-int dp_cluster_read_workload(struct dp_fields *document, const char *path, const char *swf, struct dp_cluster_case *out,
-                             struct dp_err *err);
+int dp_cluster_read_workload(struct dp_fields *document, const char *path, const char *swf, uint64_t seed,
+                             struct dp_cluster_case *out, struct dp_err *err);
 /* name, beside the description. */
 void dp_cluster_beside(const char *path, const char *name, char out[4096]);
 

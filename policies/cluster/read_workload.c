@@ -133,7 +133,7 @@ static int read_classes(struct dp_fields *f, struct dp_cluster_case *c, struct d
     return 0;
 }
 
-static int read_model(struct dp_fields *f, struct dp_cluster_case *c, struct dp_err *err)
+static int read_model(struct dp_fields *f, uint64_t seed, struct dp_cluster_case *c, struct dp_err *err)
 {
     struct dp_cluster_model *m = calloc(1, sizeof *m);
     char model[32];
@@ -143,6 +143,7 @@ static int read_model(struct dp_fields *f, struct dp_cluster_case *c, struct dp_
         return dp_err_set(err, DP_ENOMEM, "out of memory");
     dp_fields_text(f, "model", model, sizeof model, NULL);
     m->seed = dp_fields_count(f, "seed", 0, 9e15, 1);
+    m->seed = seed ? seed : m->seed;
     m->n_jobs = (uint32_t)dp_fields_count(f, "jobs", 1, DP_CLUSTER_MAX_JOBS, NAN);
     if (!f->is_bad && !strcmp(model, "classes")) {
         dp_cluster_read_distribution(f, "between_arrivals_s", 0, LONGEST_S, NAN, &m->between_arrivals_s);
@@ -216,26 +217,29 @@ static int read_swf_member(struct dp_fields *f, const char *path, const char *sw
 }
 
 /* returns: the load that is asked for, 0: none, -1: failed. */
-static double read_jobs(struct dp_fields *document, const char *path, const char *swf, struct dp_cluster_case *c, struct dp_err *err)
+static double read_jobs(struct dp_fields *document, const char *path, const char *swf, uint64_t seed, struct dp_cluster_case *c,
+                        struct dp_err *err)
 {
     const json_t *v = dp_fields_get(document, "workload");
     bool is_swf = swf || json_object_get(v, "swf");
     struct dp_fields f;
     double load;
 
+    if (seed && is_swf)
+        return dp_err_set(err, DP_EINVAL, "workload: the jobs come from a file; there is no model that a seed would change");
     if (swf && (!v || json_object_get(v, "model"))) /* the model gives way to the file */
         return read_swf(swf, 0, c, err);
     if (!v)
         return dp_err_set(err, DP_EINVAL, "workload: is missing, and no workload file is given");
     dp_fields_open(&f, v, "workload", is_swf ? swf_names : model_names, err);
     load = dp_fields_number(&f, "load", 0.001, 1000, 0);
-    return f.is_bad || (is_swf ? read_swf_member(&f, path, swf, c, err) : read_model(&f, c, err)) < 0 ? -1 : load;
+    return f.is_bad || (is_swf ? read_swf_member(&f, path, swf, c, err) : read_model(&f, seed, c, err)) < 0 ? -1 : load;
 }
 
-int dp_cluster_read_workload(struct dp_fields *document, const char *path, const char *swf, struct dp_cluster_case *c,
-                             struct dp_err *err)
+int dp_cluster_read_workload(struct dp_fields *document, const char *path, const char *swf, uint64_t seed,
+                             struct dp_cluster_case *c, struct dp_err *err)
 {
-    double load = read_jobs(document, path, swf, c, err);
+    double load = read_jobs(document, path, swf, seed, c, err);
 
     if (load < 0)
         return -1;

@@ -71,6 +71,13 @@ exit_is 0 "a picture of the worked example" simulate --cluster "$tmp/worked.json
 [ -z "${DP_UPDATE:-}" ] || cp "$tmp/worked.svg" "$data/cluster.svg"
 runs "is as recorded" diff "$data/cluster.svg" "$tmp/worked.svg"
 
+exit_is 0 "another seed" simulate --cluster "$example" --seed 2 --scheduler easy -h -o without
+second=$out
+exit_is 0 "and that of the file" simulate --cluster "$example" --seed 1 --scheduler easy -h -o without
+runs "give different mixes" test "$out" != "$second"
+exit_is 1 "a seed for a workload file" simulate --cluster "$tmp/worked.json" --seed 2
+like "$err" 'no model that a seed would change' "is refused"
+
 # What is written as a workload file is the same mix.
 exit_is 0 "writes the jobs" simulate --cluster "$example" --save-swf "$tmp/jobs.swf" --scheduler easy -o metric,without
 first=$out

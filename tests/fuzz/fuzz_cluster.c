@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct dp_cluster_case c;
 
     try_swf(data, bytes);
-    if (!bytes || data[0] != '{' || !is_modest(data, bytes) || dp_cluster_read(fuzz_file(data, bytes), NULL, &c, NULL) < 0)
+    if (!bytes || data[0] != '{' || !is_modest(data, bytes) || dp_cluster_read(fuzz_file(data, bytes), NULL, 0, &c, NULL) < 0)
         return 0;
     simulate(&c.mix, &c.machine);
     dp_cluster_case_release(&c);

@@ -327,7 +327,7 @@ static int read_text(const char *text, const char *swf, struct dp_cluster_case *
     put_file("mix.json", text);
     snprintf(path, sizeof path, "%s/mix.json", folder);
     snprintf(swf_path, sizeof swf_path, "%s/%s", folder, swf ? swf : "");
-    return dp_cluster_read(path, swf ? swf_path : NULL, c, err);
+    return dp_cluster_read(path, swf ? swf_path : NULL, 0, c, err);
 }
 
 static void must_read(const char *text, const char *swf, struct dp_cluster_case *c)
