@@ -43,6 +43,14 @@ static int64_t choose_wide_block(int64_t cols)
     return (cols + n - 1) / n;
 }
 
+/* Rows of a chunk. In small ones a tile of the input serves few rows; in large ones dy of two tiles, 512 bytes a
+ * row, leaves the weight gradient no room in the second-level cache. Measured with 256, 384, 512 and 1024 of 768
+ * and 3072 rows. */
+static int64_t choose_chunk(int64_t rows)
+{
+    return rows <= DP_PLAN_MAX_CHUNK ? DP_PLAN_MAX_CHUNK : 512;
+}
+
 /* In units of pieces: rows of d, rows of a chunk. */
 static int64_t piece_rows(const struct dp_plan_dir *d)
 {
@@ -51,7 +59,7 @@ static int64_t piece_rows(const struct dp_plan_dir *d)
 
 static int64_t chunk_rows(const struct dp_plan_dir *d)
 {
-    return DP_PLAN_CHUNK / d->row_width;
+    return d->chunk / d->row_width;
 }
 
 /* calloc that counts. */
@@ -88,7 +96,7 @@ struct build {
     const uint16_t *index; /* [entries] */
     bool starts_in_walk;   /* pieces start in the order of the walk, not in that of index */
     uint32_t *next;        /* [rows] first nonzero not yet listed */
-    uint32_t count[DP_PLAN_CHUNK];
+    uint32_t count[DP_PLAN_MAX_CHUNK];
     uint32_t slot[2048]; /* by count; a block has fewer columns than that */
 };
 
@@ -168,8 +176,9 @@ static int dir_build(struct dp_plan *plan, struct dp_plan_dir *d, const uint32_t
     size_t cap;
     int rc = -1;
 
+    d->chunk = choose_chunk(d->rows);
     d->n_blocks = (d->cols + d->block - 1) / d->block;
-    d->n_chunks = (d->rows + DP_PLAN_CHUNK - 1) / DP_PLAN_CHUNK;
+    d->n_chunks = (d->rows + d->chunk - 1) / d->chunk;
     cap = max_pieces(d, entries);
     d->first = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first);
     d->first_offset = plan_alloc(plan, (size_t)(d->n_chunks * d->n_blocks + 1), sizeof *d->first_offset);

@@ -1,10 +1,11 @@
 /* The index that the sparse kernels walk.
  *
- * A direction is the pattern of a matrix (rows, cols) cut into chunks of 1024 rows and blocks of 64-384
- * columns: the block of a token tile that a chunk reads stays in the L1 cache, the chunk's sums in the L2
- * cache. Of every (chunk, block) the index lists the row pieces, sorted by their number of nonzeros: equal
- * trip counts in a row are what the branch predictor needs (twice as fast as unsorted at 90 %), and what
- * lets two pieces be done together. Larger chunks have longer runs of equal counts.
+ * A direction is the pattern of a matrix (rows, cols) cut into chunks of 512 rows, one where there are no more
+ * than 1024, and blocks of 64-384 columns: the block of a token tile that a chunk reads stays in the L1 cache,
+ * the chunk's sums and its dy of two tiles in the L2 cache. Of every (chunk, block) the index lists the row
+ * pieces, sorted by their number of nonzeros: equal trip counts in a row are what the branch predictor needs
+ * (twice as fast as unsorted at 90 %), and what lets two pieces be done together. Larger chunks have longer runs
+ * of equal counts.
  *
  * Offsets lie in the order of the walk, and so do copies of the values, which refresh.c renews: the
  * optimizer's CSR order would be read in jumps (measured: 7 % at 90 % zeros, 20 % at 50 %). The backward
@@ -20,7 +21,7 @@
 
 #include "kernels/backend.h"
 
-#define DP_PLAN_CHUNK 1024
+#define DP_PLAN_MAX_CHUNK 1024
 #define DP_PLAN_SPARE 6 /* zero pieces behind the last one, for kernels that look ahead */
 
 struct dp_plan_piece {
@@ -30,8 +31,8 @@ struct dp_plan_piece {
 };
 
 struct dp_plan_dir {
-    int64_t rows, cols, block; /* channels */
-    int64_t row_width;         /* channels of a piece: 1, or 4 with blocks of 4 x 1 */
+    int64_t rows, cols, chunk, block; /* channels; chunk: at most DP_PLAN_MAX_CHUNK */
+    int64_t row_width;                /* channels of a piece: 1, or 4 with blocks of 4 x 1 */
     int64_t n_chunks, n_blocks;
     uint32_t *first; /* [n_chunks * n_blocks + 1] pieces of (chunk, block) */
     uint32_t *first_offset; /* [n_chunks * n_blocks + 1] entries before (chunk, block) */

@@ -58,7 +58,7 @@ static void refresh_backward(const struct refresh *f, int64_t b, uint32_t *curso
         int64_t at = c * d->n_blocks + b;
 
         for (uint32_t e = d->first[at]; e < d->first[at + 1]; e++)
-            cursor[c * DP_PLAN_CHUNK + d->piece[e].row] = d->piece[e].start;
+            cursor[c * d->chunk + d->piece[e].row] = d->piece[e].start;
     }
     for (int64_t i = 0; i < n; i++)
         next[i] = (uint32_t)sp->row_ptr[r0 + i];

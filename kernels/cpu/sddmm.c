@@ -14,6 +14,7 @@
 #include "kernels/cpu/plan.h"
 
 #define AHEAD DP_PLAN_SPARE
+#define GROUP_COLUMNS 384 /* of a task: with dy and x of two tiles and dw less than a mebibyte */
 
 #define N_DY (DP_TILE / VW < 8 ? DP_TILE / VW : 8) /* registers of dy from a tile */
 #define SPAN (N_DY * VW)                           /* tokens in them */
@@ -260,30 +261,32 @@ static __attribute__((noinline)) void walk_blocks_2(const struct step *s)
 struct gradient {
     const struct dp_plan_dir *d;
     int64_t tiles;
-    const float *dy, *x; /* (tiles, d->rows, 64), (tiles, d->cols, 64) */
+    int64_t group, n_groups; /* blocks of columns in a task, groups of them */
+    const float *dy, *x;     /* (tiles, d->rows, 64), (tiles, d->cols, 64) */
     float *dw;
 };
 
-/* What follows: x of tile t and the one behind it, or, behind the last tile, the first one's next block. */
+/* What the next step reads: x of block b, tile t and the one behind it. */
 static void set_fetch(const struct gradient *f, struct step *s, int64_t b, int64_t t)
 {
     const struct dp_plan_dir *d = f->d;
-    bool is_last = t >= f->tiles;
-    int64_t pieces = (int64_t)d->first[s->at + 1] - d->first[s->at], block = is_last ? b + 1 : b;
-    int64_t left = d->cols - block * d->block, channels = left < d->block ? left : d->block;
-    const float *x = f->x + (is_last ? 0 : t) * s->next_x + block * d->block * DP_TILE;
+    int64_t pieces = (int64_t)d->first[s->at + 1] - d->first[s->at];
+    int64_t left = d->cols - b * d->block, channels = left < d->block ? left : d->block;
+    const float *x = f->x + t * s->next_x + b * d->block * DP_TILE;
 
-    s->fetch[0] = dp_fetch_tile(x, channels, pieces);
-    s->fetch[1] = dp_fetch_tile((is_last ? 0 : t) + 1 < f->tiles ? x + s->next_x : NULL, channels, pieces);
+    s->fetch[0] = dp_fetch_tile(t < f->tiles ? x : NULL, channels, pieces);
+    s->fetch[1] = dp_fetch_tile(t + 1 < f->tiles ? x + s->next_x : NULL, channels, pieces);
 }
 
-/* Block i of the (chunk, block): elements of dw that no other task adds to. */
+/* A group of blocks of a chunk: elements of dw that no other task adds to. Its blocks take turns with the same
+ * tiles, so that dy of the chunk is fetched once for all of them. */
 static int gradient_task(void *arg, int64_t i, int thread, struct dp_err *err)
 {
     const struct gradient *f = arg;
     const struct dp_plan_dir *d = f->d;
-    int64_t c = i / d->n_blocks, b = i % d->n_blocks;
-    struct step s = {.d = d, .at = i, .next_dy = d->rows * DP_TILE, .next_x = d->cols * DP_TILE, .dw = f->dw};
+    int64_t c = i / f->n_groups, b0 = i % f->n_groups * f->group;
+    int64_t b1 = b0 + f->group < d->n_blocks ? b0 + f->group : d->n_blocks;
+    struct step s = {.d = d, .next_dy = d->rows * DP_TILE, .next_x = d->cols * DP_TILE, .dw = f->dw};
     const bool is_single = d->row_width == 1;
     walk_fn *const walk_1 = is_single ? walk_single_1 : walk_blocks_1;
     walk_fn *const walk_2 = is_single ? walk_single_2 : walk_blocks_2;
@@ -292,14 +295,18 @@ static int gradient_task(void *arg, int64_t i, int thread, struct dp_err *err)
 
     (void)thread;
     (void)err;
-    s.dy = f->dy + c * DP_PLAN_CHUNK * DP_TILE;
-    s.x = f->x + b * d->block * DP_TILE;
     for (int64_t t = 0; t < f->tiles; t += tiles) {
         tiles = f->tiles - t >= most ? most : 1;
-        set_fetch(f, &s, b, t + tiles);
-        (tiles == 2 ? walk_2 : walk_1)(&s);
-        s.dy += tiles * s.next_dy;
-        s.x += tiles * s.next_x;
+        s.dy = f->dy + t * s.next_dy + c * d->chunk * DP_TILE;
+        for (int64_t b = b0; b < b1; b++) {
+            s.at = c * d->n_blocks + b;
+            s.x = f->x + t * s.next_x + b * d->block * DP_TILE;
+            if (b + 1 < b1)
+                set_fetch(f, &s, b + 1, t);
+            else
+                set_fetch(f, &s, b0, t + tiles);
+            (tiles == 2 ? walk_2 : walk_1)(&s);
+        }
     }
     return 0;
 }
@@ -310,14 +317,16 @@ int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, st
     const struct dp_plan_dir *d = dp_sparse_block(a->sparse) == 4 ? &plan->bwd : &plan->fwd; /* many tasks */
     int64_t x_packs = a->x_order == DP_ROWS ? d->cols : 0, dy_packs = a->dy_order == DP_ROWS ? d->rows : 0;
     int64_t group = x_packs + dy_packs ? dp_pack_group(a->n, x_packs + dy_packs) : dp_tiles(a->n) * DP_TILE;
+    const int64_t group_blocks = d->block < GROUP_COLUMNS ? GROUP_COLUMNS / d->block : 1;
     float *packed = dp_cpu_scratch(be, group * (x_packs + dy_packs), err);
 
     if (!packed)
         return -1;
     for (int64_t g = 0; g < a->n; g += group) {
         int64_t tokens = a->n - g < group ? a->n - g : group;
-        struct gradient f = {.d = d, .tiles = dp_tiles(tokens), .dw = a->dw, .x = a->x + g * d->cols,
-                             .dy = a->dy + g * d->rows};
+        struct gradient f = {.d = d, .tiles = dp_tiles(tokens), .group = group_blocks, .dw = a->dw,
+                             .n_groups = (d->n_blocks + group_blocks - 1) / group_blocks,
+                             .x = a->x + g * d->cols, .dy = a->dy + g * d->rows};
 
         if (x_packs) {
             if (DP_FN(pack_all)(be, packed, f.x, tokens, d->cols, err) < 0)
@@ -329,7 +338,7 @@ int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, st
                 return -1;
             f.dy = packed + group * x_packs;
         }
-        if (dp_cpu_parallel(be, d->n_chunks * d->n_blocks, gradient_task, &f, err) < 0)
+        if (dp_cpu_parallel(be, d->n_chunks * f.n_groups, gradient_task, &f, err) < 0)
             return -1;
     }
     return 0;

@@ -8,7 +8,7 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/spmm.h"
 
-#define SUMS ((int64_t)DP_PLAN_CHUNK * DP_TILE) /* of a task */
+#define SUMS ((int64_t)DP_PLAN_MAX_CHUNK * DP_TILE) /* of a task */
 
 /* y (n, n_out) = x (n, n_in) times w or its transpose, and what comes before and after. */
 struct product {
@@ -90,16 +90,18 @@ static void spread(const struct product *p, struct dp_spmm_step *s, int64_t bloc
     memset(s->y, 0, (size_t)(count * DP_TILE) * sizeof *s->y);
     for (int64_t c = 0; c < p->d->n_chunks; c++) {
         s->at = c * p->d->n_blocks + block;
-        s->x = x + c * DP_PLAN_CHUNK * DP_TILE;
+        s->x = x + c * p->d->chunk * DP_TILE;
         DP_FN(spmm_blocks_bwd)(s);
     }
 }
 
-/* Part i / tiles of the channels, tile i % tiles. */
+/* Task i: a part of the channels, a tile. A part's pieces and, where they gather, sums serve all tiles in turn; where
+ * they spread, each part reads all of the tile, which is larger, so all parts follow each other. */
 static int product_task(void *arg, int64_t i, int thread, struct dp_err *err)
 {
     const struct product *p = arg;
-    int64_t tiles = dp_tiles(p->tokens), part = i / tiles, t = i % tiles * DP_TILE, token = p->first + t;
+    int64_t tiles = dp_tiles(p->tokens), part = p->is_spread ? i % p->n_parts : i / tiles;
+    int64_t t = (p->is_spread ? i / p->n_parts : i % tiles) * DP_TILE, token = p->first + t;
     int64_t channel = part * p->part, count = p->n_out - channel < p->part ? p->n_out - channel : p->part;
     int64_t n = p->tokens - t < DP_TILE ? p->tokens - t : DP_TILE, at = token * p->n_out + channel * DP_TILE;
     bool is_tile = p->y_order == DP_TILES, has_next = t + DP_TILE < p->tokens;
@@ -135,7 +137,7 @@ static int run_product(struct dp_backend *be, struct product *p, struct dp_err *
         return -1;
     p->sums = packed;
     packed += sums;
-    p->part = p->is_spread ? p->d->block : DP_PLAN_CHUNK;
+    p->part = p->is_spread ? p->d->block : p->d->chunk;
     p->n_parts = p->is_spread ? p->d->n_blocks : p->d->n_chunks;
     for (p->first = 0; p->first < p->n; p->first += group) {
         p->tokens = p->n - p->first < group ? p->n - p->first : group;

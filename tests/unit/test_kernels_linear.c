@@ -2,7 +2,7 @@
  *
  * Patterns: random at several densities, none, all, empty rows and columns, and rows whose number of
  * nonzeros is log-normal. Shapes: 1, primes, around the tile of 64 tokens, the vector widths, the
- * column blocks (64 to 384), the row chunk (1024) and the group of packed tokens (256 or more), and the
+ * column blocks (64 to 384), the row chunk (512, 1024) and the group of packed tokens (256 or more), and the
  * blocks of dense.c (512 tokens, 512 columns). Another address, other threads, and with a sparse w other
  * orders of the activations: the same bits. */
 #include "tests/unit/kernels_util.h"
