@@ -68,11 +68,11 @@ int dp_policy_check(const struct dp_policy *policy, struct dp_err *err)
     return 0;
 }
 
-/* The longest sums that anybody forms, in floating point: a step's work on the slowest device, and the
- * memory of everything at once. */
+/* The longest sums that anybody forms, in floating point: a step's work on the slowest device and all its messages
+ * one after the other, and the memory of everything at once. */
 static int sums_check(const struct dp_policy_in *in, struct dp_err *err)
 {
-    double ns = 0.0, bytes = 0.0, nonzeros = 0.0, slowest = 1.0;
+    double ns = 0.0, bytes = 0.0, nonzeros = 0.0, slowest = 1.0, message_s = in->link_latency_s;
 
     for (uint32_t d = 0; d < in->n_devices; d++)
         if (in->device[d].speed < slowest)
@@ -85,8 +85,12 @@ static int sums_check(const struct dp_policy_in *in, struct dp_err *err)
         bytes += (double)k->state_bytes + in->microbatches * (double)k->act_bytes;
         nonzeros += (double)k->nnz;
     }
-    if (!(ns / slowest < SUM_MAX) || !(bytes < SUM_MAX) || !(nonzeros < SUM_MAX))
-        return dp_err_set(err, DP_EINVAL, "snapshot: a step of %g s in %g bytes with %g parameters", ns / slowest / 1e9,
+    ns /= slowest;
+    if (in->link_bytes_per_s > 0.0)
+        message_s += (double)in->boundary_bytes / in->link_bytes_per_s;
+    ns += 2e9 * in->microbatches * in->n_devices * message_s;
+    if (!(ns < SUM_MAX) || !(bytes < SUM_MAX) || !(nonzeros < SUM_MAX))
+        return dp_err_set(err, DP_EINVAL, "snapshot: a step of %g s in %g bytes with %g parameters", ns / 1e9,
                           bytes, nonzeros);
     return 0;
 }

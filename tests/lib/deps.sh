@@ -21,7 +21,7 @@ slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2 perl
     procps hostname"
 demo="bible-kjv bible-kjv-text"
 bench="gnuplot-nox jq openmpi-bin python3 python3-torch libopenblas0-openmp libblis4-openmp"
-test="libcmocka-dev jq openmpi-bin clang binutils shellcheck strace spin valgrind python3 python3-numpy python3-torch
+test="libcmocka-dev jq openmpi-bin clang libclang-rt-dev binutils shellcheck strace spin valgrind python3 python3-numpy python3-torch
     slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
 
 packages_of() {

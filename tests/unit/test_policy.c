@@ -235,7 +235,7 @@ static void bad_snapshots_are_refused(void **state)
         t.in.link_latency_s = i ? bad_speed[i] : -2.0;
         assert_int_equal(dp_policy_in_check(&t.in, &t.err), -1);
     }
-    for (int how = 0; how < 9; how++) {
+    for (int how = 0; how < 10; how++) {
         init(&t);
         switch (how) {
         case 0: t.layer[3].fwd_ns = UINT64_MAX; break;
@@ -247,6 +247,7 @@ static void bad_snapshots_are_refused(void **state)
         case 6: t.in.link_bytes_per_s = NAN; break;
         case 7: t.device[0].speed = 1e-18; break;
         case 8: t.in.n_layers = 0; break;
+        case 9: t.in.boundary_bytes = UINT64_MAX, t.in.link_bytes_per_s = 1e-300; break;
         }
         assert_int_equal(dp_policy_in_check(&t.in, &t.err), -1);
     }
