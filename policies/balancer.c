@@ -15,14 +15,11 @@ static uint64_t weigh(const struct dp_policy_in *in, uint32_t l, enum dp_weigh b
     return by == DP_BY_FORWARD ? in->layer[l].fwd_ns : dp_policy_layer_work_ns(in, l);
 }
 
-/* Both ends of a boundary pay for an activation and a gradient of every microbatch: nothing overlaps. */
+/* Both ends of a boundary pay for its messages: nothing overlaps. */
 static void set_cost(const struct dp_policy_in *in, struct dp_question *t)
 {
-    double message = in->link_latency_s, ns;
+    double ns = dp_policy_boundary_ns(in);
 
-    if (in->link_bytes_per_s > 0.0)
-        message += (double)in->boundary_bytes / in->link_bytes_per_s;
-    ns = message * 2e9 * in->microbatches;
     for (uint32_t i = 0; i < t->q.p; i++) {
         double both = ns * ((i > 0) + (i + 1 < t->q.p));
 

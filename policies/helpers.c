@@ -45,6 +45,15 @@ uint64_t dp_policy_layer_work_ns(const struct dp_policy_in *in, uint32_t layer)
            (in->layer_opt_ns ? in->layer_opt_ns[layer] : 0);
 }
 
+double dp_policy_boundary_ns(const struct dp_policy_in *in)
+{
+    double message_s = in->link_latency_s;
+
+    if (in->link_bytes_per_s > 0.0)
+        message_s += (double)in->boundary_bytes / in->link_bytes_per_s;
+    return 2e9 * in->microbatches * message_s;
+}
+
 int dp_policy_minmax(const struct dp_policy_in *in, const uint64_t *weight, bool with_speed,
                      struct dp_layout *out, uint64_t *largest, struct dp_err *err)
 {

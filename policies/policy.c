@@ -72,7 +72,7 @@ int dp_policy_check(const struct dp_policy *policy, struct dp_err *err)
  * one after the other, and the memory of everything at once. */
 static int sums_check(const struct dp_policy_in *in, struct dp_err *err)
 {
-    double ns = 0.0, bytes = 0.0, nonzeros = 0.0, slowest = 1.0, message_s = in->link_latency_s;
+    double ns = 0.0, bytes = 0.0, nonzeros = 0.0, slowest = 1.0;
 
     for (uint32_t d = 0; d < in->n_devices; d++)
         if (in->device[d].speed < slowest)
@@ -85,10 +85,7 @@ static int sums_check(const struct dp_policy_in *in, struct dp_err *err)
         bytes += (double)k->state_bytes + in->microbatches * (double)k->act_bytes;
         nonzeros += (double)k->nnz;
     }
-    ns /= slowest;
-    if (in->link_bytes_per_s > 0.0)
-        message_s += (double)in->boundary_bytes / in->link_bytes_per_s;
-    ns += 2e9 * in->microbatches * in->n_devices * message_s;
+    ns = ns / slowest + in->n_devices * dp_policy_boundary_ns(in);
     if (!(ns < SUM_MAX) || !(bytes < SUM_MAX) || !(nonzeros < SUM_MAX))
         return dp_err_set(err, DP_EINVAL, "snapshot: a step of %g s in %g bytes with %g parameters", ns / 1e9,
                           bytes, nonzeros);

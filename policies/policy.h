@@ -107,6 +107,9 @@ void dp_policy_spread(const struct dp_policy_in *in, const uint32_t *index, uint
                       struct dp_layout *out);
 /* Work of one layer in one step on a device of speed 1: every microbatch, and the optimizer. */
 uint64_t dp_policy_layer_work_ns(const struct dp_policy_in *in, uint32_t layer);
+/* Time that a step's messages take over one boundary between two stages, one after the other: an activation and a
+ * gradient of every microbatch. */
+double dp_policy_boundary_ns(const struct dp_policy_in *in);
 /* The exact contiguous min-max layout of these weights over the allowed devices, of all best ones the
  * one nearest to the current layout. with_speed: a device's load is weight / speed.
  * largest: = load of the fullest device. */
