@@ -85,18 +85,6 @@ static void fill_columns(struct picture *p, const struct dp_cluster_pair *pair)
     }
 }
 
-static void escape(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c == '<' || c == '>' || c == '&' || c == '"')
-            fprintf(out, "&#%u;", c);
-        else if (c >= ' ' && c != 0x7f)
-            fputc(c, out);
-    }
-}
-
 /* An area between two sums of columns; scale: pixels per node. */
 static void write_area(const struct picture *p, const char *class, const double *low, const double *high, double base, double scale)
 {
@@ -316,7 +304,7 @@ static void write_head(const struct picture *p, const struct dp_cluster_pair *pa
           ".o,.o0{fill:#8a8f98}.o1{fill:#757b85}.o2{fill:#9da2aa}.u{fill:#d98e32}.w{fill:#b5544f}.g{stroke:#bbb;stroke-width:.5}</style>\n",
           p->out);
     fprintf(p->out, "<rect fill=\"#fff\" width=\"%d\" height=\"%d\"/><text class=\"h\" x=\"%d\" y=\"20\">", width, height, LEFT);
-    escape(p->out, title);
+    dp_text_xml(p->out, title);
     fprintf(p->out, ", %s</text>\n", dp_cluster_schedulers[pair->scheduler].name);
     for (size_t i = 0; i < sizeof legend / sizeof *legend; i++) {
         if (legend[i].class[0] == 'u' && has_rows(p))

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/text.h"
 #include "cli/timeline.h"
 
 #define MOST_SPANS 100000u
@@ -43,18 +44,6 @@ static double x_of(const struct picture *p, uint64_t ns)
 static double y_of(uint32_t device)
 {
     return TOP + (double)device * PITCH;
-}
-
-static void escape(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c == '<' || c == '>' || c == '&' || c == '"')
-            fprintf(out, "&#%u;", c);
-        else if (c >= ' ' && c != 0x7f)
-            fputc(c, out);
-    }
 }
 
 static void write_style(FILE *out)
@@ -193,7 +182,7 @@ static void write_picture(struct picture *p, const char *title)
             width, height);
     write_style(p->out);
     fprintf(p->out, "<rect fill=\"#fff\" width=\"%d\" height=\"%d\"/><text class=\"h\" x=\"%d\" y=\"20\">", width, height, LEFT);
-    escape(p->out, title);
+    dp_text_xml(p->out, title);
     fprintf(p->out, ", iteration %" PRIu64 ": %.6g ms</text>\n", t->iteration, (double)t->iteration_ns * 1e-6);
     write_legend(p);
     for (uint32_t d = 0; d < t->n_devices; d++)

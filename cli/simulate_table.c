@@ -85,10 +85,9 @@ static void append(char *out, size_t cap, const char *text)
     snprintf(out + n, cap - n, "%s", text);
 }
 
-/* Layers per stage: "3 3 2", or "3 3 ... 2" of many. */
-static void layout(const json_t *row, char *out, size_t cap)
+/* Elements of a list: "3 3 2", or "3 3 ... 2" of many. */
+static void listed(const json_t *list, void (*element)(const json_t *, char *, size_t), char *out, size_t cap)
 {
-    const json_t *list = dp_json_list(row, "layout");
     size_t n = json_array_size(list);
 
     out[0] = '\0';
@@ -99,27 +98,32 @@ static void layout(const json_t *row, char *out, size_t cap)
             append(out, cap, " ...");
             i = n - 1;
         }
-        snprintf(text, sizeof text, "%s%lld", i ? " " : "", (long long)json_integer_value(json_array_get(list, i)));
+        if (i)
+            append(out, cap, " ");
+        element(json_array_get(list, i), text, sizeof text);
         append(out, cap, text);
     }
 }
 
+static void whole(const json_t *number, char *out, size_t cap)
+{
+    snprintf(out, cap, "%lld", (long long)json_integer_value(number));
+}
+
+static void bubble_of(const json_t *stage, char *out, size_t cap)
+{
+    snprintf(out, cap, "%.0f", dp_json_number(stage, "bubble_percent"));
+}
+
+/* Layers per stage. */
+static void layout(const json_t *row, char *out, size_t cap)
+{
+    listed(dp_json_list(row, "layout"), whole, out, cap);
+}
+
 static void bubbles(const json_t *row, char *out, size_t cap)
 {
-    const json_t *list = dp_json_list(row, "stages");
-    size_t n = json_array_size(list);
-
-    out[0] = '\0';
-    for (size_t i = 0; i < n; i++) {
-        char text[32];
-
-        if (n > MOST_LISTED && i == MOST_LISTED - 1) {
-            append(out, cap, " ...");
-            i = n - 1;
-        }
-        snprintf(text, sizeof text, "%s%.0f", i ? " " : "", dp_json_number(json_array_get(list, i), "bubble_percent"));
-        append(out, cap, text);
-    }
+    listed(dp_json_list(row, "stages"), bubble_of, out, cap);
 }
 
 static const struct dp_column phase_columns[] = {

@@ -87,6 +87,18 @@ static size_t columns_of(uint32_t c)
     return w < 0 ? 1 : (size_t)w;
 }
 
+void dp_text_xml(FILE *out, const char *in)
+{
+    for (; *in; in++) {
+        unsigned char c = (unsigned char)*in;
+
+        if (c == '<' || c == '>' || c == '&' || c == '"')
+            fprintf(out, "&#%u;", c);
+        else if (c >= ' ' && c != 0x7f)
+            fputc(c, out);
+    }
+}
+
 size_t dp_text_width(const char *text)
 {
     size_t columns = 0;

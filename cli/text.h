@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Call once after setlocale(): may UTF-8 be written? `ascii` (option --ascii) says no whatever the locale. */
 void dp_text_setup(bool ascii);
@@ -15,6 +16,9 @@ bool dp_text_is_utf8(void);
  * terminal takes no UTF-8 every byte above 0x7e is written so. Always ends with a NUL; cuts between
  * characters. returns: out. */
 char *dp_text_clean(char *out, size_t cap, const char *in);
+
+/* Write `in` as character data of XML; control bytes, which XML cannot hold, are left out. */
+void dp_text_xml(FILE *out, const char *in);
 
 /* Columns that a clean string takes on the screen; escape sequences are not expected in it. */
 size_t dp_text_width(const char *text);
