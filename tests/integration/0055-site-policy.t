@@ -118,6 +118,7 @@ kill -HUP "${pids%% *}"
 runs "a reload with a wrong interface is told" wait_for 60 grep -q "policy old: .*interface 4711, this program has $abi" "$tmp/log"
 stop
 
+logged_once() { [ "$(grep -c "no decision: policy bad: $1" "$tmp/log")" = 1 ]; }
 survives() { # HOW TIMEOUT REGEX
     conf bad "$tmp/bad_policy.so" "$1" "$2"
     start
@@ -127,7 +128,6 @@ survives() { # HOW TIMEOUT REGEX
     at=$(step 78)
     runs "$1: training goes on" wait_for 120 beyond 78 "$((at + 10))"
     is "$("$dynpipe" layout -j 78)" "0-5  epoch 0" "$1: with the layout in force"
-    logged_once() { [ "$(grep -c "no decision: policy bad: $1" "$tmp/log")" = 1 ]; }
     runs "$1: the log says it once" wait_for 60 logged_once "$3"
     stop
 }
