@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "spank_plugin/daemon_link.h"
@@ -27,6 +28,7 @@ static struct {
     bool is_connected; /* the daemon knows the step */
     bool is_told;      /* the daemon got, or may have got, the start */
     bool is_fenced;    /* the daemon says that this run must never again use this node */
+    bool has_paused;   /* after the first line about a killed task */
     struct dp_options options;
     uint32_t job, step;
     char node[64];
@@ -246,6 +248,20 @@ void dp_remote_task_init(void)
         _exit(EXIT_FAILURE);
 }
 
+/* Give the line about a killed task time to reach srun. Nagle's algorithm keeps it in this node while
+ * srun's machine has not acknowledged what was sent just before (the end of the task's output), which
+ * it may delay by up to 200 ms, and an srun whose task was killed does not read to the end: it leaves
+ * as soon as it knows that every task has ended. It learns this of the killed one after the pause.
+ * Once per step: what dies later on this node dies of the first death, or in a cancelled job. */
+static void pause_for_srun(void)
+{
+    const struct timespec pause = {.tv_nsec = 250 * 1000000L};
+
+    if (!self.has_paused)
+        nanosleep(&pause, NULL);
+    self.has_paused = true;
+}
+
 void dp_remote_task_exit(spank_t sp)
 {
     int status = 0;
@@ -259,6 +275,7 @@ void dp_remote_task_exit(spank_t sp)
     name = sigabbrev_np(WTERMSIG(status));
     slurm_spank_log("dynpipe: task %u on node %s was killed by signal %d (SIG%s)%s", task, self.node,
                     WTERMSIG(status), name ? name : "?", WCOREDUMP(status) ? ", core dumped" : "");
+    pause_for_srun();
 }
 
 void dp_remote_end(void)
