@@ -70,8 +70,8 @@ bench-simulator: worker/dynpipe-worker cli/dynpipe
 	$(srcdir)/worker/bench/bench_simulator --worker worker/dynpipe-worker --dynpipe cli/dynpipe $(BENCHFLAGS)
 EXTRA_DIST += worker/bench/bench_simulator tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_linear.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_linear.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
@@ -110,11 +110,13 @@ bin_PROGRAMS += worker/dynpipe-worker
 worker_dynpipe_worker_SOURCES = worker/main.c
 worker_dynpipe_worker_LDADD = worker/libdpruntime.a worker/libdphandover.a worker/libdpruntime.a \
 	worker/libdpengine.a $(ENGINE_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) -lm
-noinst_PROGRAMS += worker/bench/orders worker/bench/transport
-worker_bench_orders_SOURCES = worker/bench/orders.c
-worker_bench_orders_LDADD = worker/libdpruntime.a $(ENGINE_LIBS) $(UCX_LIBS)
-worker_bench_transport_SOURCES = worker/bench/transport.c
-worker_bench_transport_LDADD = $(RUNTIME_LIBS)
+# make bench-messages: what workers of one node pay for messages
+noinst_PROGRAMS += worker/bench/bench_messages
+worker_bench_bench_messages_SOURCES = worker/bench/bench_messages.c worker/bench/messages.c worker/bench/messages.h
+worker_bench_bench_messages_LDADD = kernels/bench/libbench.a $(RUNTIME_LIBS) $(ENGINE_LIBS)
+.PHONY: bench-messages
+bench-messages: worker/bench/bench_messages
+	worker/bench/bench_messages $(BENCHFLAGS)
 
 if HAVE_CMOCKA
 runtime_tests = tests/unit/test_initial tests/unit/test_memory tests/unit/test_orders tests/unit/test_schedule tests/unit/test_sums tests/unit/test_transport \

@@ -1,0 +1,42 @@
+#!/bin/bash
+# bench_messages between real processes: its JSON is complete and its figures agree, its table says the same,
+# and what is no option is refused.
+# shellcheck source=tests/lib/tap.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+bench=$DP_BUILDDIR/worker/bench/bench_messages
+command -v jq >/dev/null || skip_all "jq is not installed"
+[ -x "$bench" ] || bail "$bench is not built"
+
+dir=$(mktemp -d) || bail "no temporary directory"
+trap 'rm -rf "$dir"' EXIT
+
+# holds NAME JQ_EXPRESSION: it is true of $dir/out.json
+holds() {
+    jq -n -e "input | ($2)" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
+    ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err")"
+}
+
+"$bench" --json --workers 3 --rounds 5 >"$dir/out.json" 2>"$dir/err"
+ok $? "three workers" || bail "$(cat "$dir/err")"
+is "$(cat "$dir/err")" "" "nothing to complain about"
+holds "machine and versions are named" '(.machine.cpu, .dynpipe, .compiler | length > 0) and .rounds == 5'
+holds "four sizes one way, there and back, the exchange after a step" '
+    [.rows[] | .what] == ["one way", "one way", "one way", "one way", "and back", "orders"] and
+    [.rows[].bytes] == [8, 200000, 1048576, 4194304, 8, null]'
+# A NaN has no JSON: its key would be missing.
+holds "all times are there and in order" '[.rows[].ns | .min > 0 and .median >= .min and .max >= .median] | all'
+holds "4 MB take longer than 8 bytes, and all have a checksum" '
+    .rows[3].ns.min > .rows[0].ns.min and ([.rows[:4][].checksum_ns > 0] | all)'
+holds "each of the three says what a step costs it" '.rows[5] | .workers == 3 and (.cpu_ns | length == 3 and all(. > 0))'
+
+"$bench" --workers 2 --rounds 3 >"$dir/table" 2>&1
+ok $? "as a table"
+is "$(grep -cE '^(machine:|one way|and back|orders) ' "$dir/table")" 7 "the machine and a line for each" || diag "$(cat "$dir/table")"
+
+for bad in "--workers 1" "--workers 17" "--rounds 0" "--rounds many" "--nonsense" "more"; do
+    # shellcheck disable=SC2086
+    "$bench" $bad >"$dir/out" 2>"$dir/err"
+    is $? 2 "$bad is refused"
+    isnt "$(cat "$dir/err")" "" "$bad: with a reason"
+done
+done_testing
