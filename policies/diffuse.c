@@ -28,7 +28,7 @@ uint64_t dp_diffuse_load(const struct dp_diffuse_worker *w)
 }
 
 void dp_diffuse_tell(const struct dp_diffuse_worker *w, enum dp_diffuse_side to, const struct dp_diffuse_layer *end,
-                     struct dp_diffuse_note *out)
+                     const struct dp_diffuse_note *passed, struct dp_diffuse_note *out)
 {
     enum dp_diffuse_side from = to == DP_DIFFUSE_LEFT ? DP_DIFFUSE_RIGHT : DP_DIFFUSE_LEFT;
     uint64_t load = dp_diffuse_load(w), beyond = w->highest[from];
@@ -37,6 +37,9 @@ void dp_diffuse_tell(const struct dp_diffuse_worker *w, enum dp_diffuse_side to,
     if (end) {
         out->has_layer = true;
         out->layer = *end;
+    } else if (passed) {
+        out->has_layer = passed->has_layer;
+        out->layer = passed->layer;
     }
 }
 
@@ -61,6 +64,11 @@ enum dp_diffuse_side dp_diffuse_ask(struct dp_diffuse_worker *w, const struct dp
         fits(w, w->fixed_bytes + giver->layer.fixed_bytes, w->multi_bytes + giver->layer.multi_bytes))
         w->asks = giver == left ? DP_DIFFUSE_LEFT : DP_DIFFUSE_RIGHT;
     return w->asks;
+}
+
+bool dp_diffuse_wants(const struct dp_diffuse_worker *w, enum dp_diffuse_side side, bool is_asked)
+{
+    return w->asks == side || (is_asked && w->asks == DP_DIFFUSE_NONE && w->layers == 0);
 }
 
 bool dp_diffuse_grant(const struct dp_diffuse_worker *w, enum dp_diffuse_side to, bool left_asks, bool right_asks)

@@ -7,6 +7,9 @@
  *   2. everyone reads both notes and asks at most one neighbour for a layer (dp_diffuse_ask);
  *   3. who is asked gives the layer that lies at that boundary (dp_diffuse_grant; not to one whom it asks
  *      itself, and of two who ask for an only layer the left one gets it). Layers never pass each other.
+ * A worker without layers cuts nobody off: it waits for one neighbour's note and tells the other one of the layer
+ * in it, passes on an ask unless it asks itself (dp_diffuse_wants), and then the layer that comes. So what counts
+ * below as the next layer, or its giver, lies beyond all workers without layers.
  * What goes round while they settle is a layer's description; its bytes need to travel only once, at the end.
  *
  * A note relays one number, which travels one worker a round: the highest load of the sender and of all
@@ -27,25 +30,20 @@
  *   move and is bounded.
  * - If nothing moves for so many rounds, what everyone has heard is exact, and nothing ever will.
  *
- * Where it ends, equal speeds and no limits of memory:
- * - highest - lowest <= the heaviest layer. Let p be the leftmost worker with the highest load H, and q
- *   right of it (left: the same mirrored). q does not ask its left neighbour, so q would reach H with that
- *   one's last layer w: H - load(q) <= w; or that neighbour has no layer. It, or the one before it, then
- *   does not ask for some w although it has nothing: H <= w, and so H - load(q) <= w (and H is the
- *   heaviest layer). That there are such partitions, and that moving end items finds them: Barany and
- *   Grinberg, Block partitions of sequences, Israel J. Math. 206 (2015), arXiv:1308.2452, who choose each
- *   move from all loads.
- * - H is the least possible: no contiguous partition has a lower highest load. In one that had, take the
- *   last worker: with one layer more than here it would reach H, so it begins here or later. So does each
- *   worker before it, up to the one behind p; those left of p end here or earlier. So p has at least the
- *   layers that it has here, whose load is H. (With an empty worker H is the heaviest layer, as above.)
- *
- * Unequal speeds: it ends; highest - lowest <= the heaviest layer's time on the slowest device (rounded up
- * to 1 ns); H is the least possible, unless a worker is left without layers that could not even take the
- * one next to it: what lies behind it is cut off.
- * Limits of memory: it ends and breaks none that it did not find broken (a worker whose layers do not fit
- * counts as loaded beyond all that do, so it gives first); H is the least possible with the same exception;
- * the difference is not bounded.
+ * Where it ends, whatever the speeds and limits of memory:
+ * - H is the least possible: no contiguous partition has a lower highest load. Let p be the leftmost worker with
+ *   load H. A worker right of p does not ask to its left, so with one layer more there it would reach H, or not
+ *   fit. Now take a better partition, and in it the last worker: did it begin before where it does here, it would
+ *   hold that layer and all that it has here, so it begins here or later. So does, after it, each worker
+ *   before it, up to the one behind p; mirrored, those left of p end here or earlier. So p has at least the
+ *   layers that it has here, whose load is H: that partition is no better.
+ * - Without limits of memory, highest - lowest <= the time of the heaviest layer on the slowest device (and 1 ns
+ *   where speeds differ, for rounding): a worker q that does not ask for layer w reaches H with it, H - load(q)
+ *   <= time of w on q. That there are such partitions, and that moving end items finds them: Barany and
+ *   Grinberg, Block partitions of sequences, Israel J. Math. 206 (2015), arXiv:1308.2452, who choose each move
+ *   from all loads.
+ * - With limits of memory no worker whose layers fitted ends with more than fits; one whose layers did not counts
+ *   as loaded beyond all that do, so it gives first. By the first point all fit in the end, if that is possible.
  * The highest load never rises on the way, so one may stop after any round.
  */
 #ifndef DP_POLICIES_DIFFUSE_H
@@ -87,14 +85,17 @@ struct dp_diffuse_note {
 /* Time that the worker's layers take; beyond any such time where they do not fit into its memory. */
 uint64_t dp_diffuse_load(const struct dp_diffuse_worker *w);
 
-/* Step 1: the note over one boundary. end: the worker's layer there, NULL when it has none. */
+/* Step 1: the note over one boundary. end: the worker's layer there. NULL when it has none: then passed is this
+ * round's note over its other boundary, NULL where there is no neighbour. */
 void dp_diffuse_tell(const struct dp_diffuse_worker *w, enum dp_diffuse_side to, const struct dp_diffuse_layer *end,
-                     struct dp_diffuse_note *out);
+                     const struct dp_diffuse_note *passed, struct dp_diffuse_note *out);
 /* Step 2: left and right are the neighbours' notes, NULL where there is no neighbour. returns: whom it asks. */
 enum dp_diffuse_side dp_diffuse_ask(struct dp_diffuse_worker *w, const struct dp_diffuse_note *left,
                                     const struct dp_diffuse_note *right);
-/* Step 3: does it give its layer at the boundary `to`, the one that its note told of? Call it for both sides
- * before anything moves. */
+/* Does it ask over the boundary `side`: for itself, or for one beyond it who asks over the other boundary? */
+bool dp_diffuse_wants(const struct dp_diffuse_worker *w, enum dp_diffuse_side side, bool is_asked);
+/* Step 3: does it give its layer at the boundary `to`, the one that its note told of? It goes to the
+ * nearest worker there that asks for itself. Call it for both sides before anything moves. */
 bool dp_diffuse_grant(const struct dp_diffuse_worker *w, enum dp_diffuse_side to, bool left_asks, bool right_asks);
 /* A layer came (is_mine), or went. */
 void dp_diffuse_moved(struct dp_diffuse_worker *w, const struct dp_diffuse_layer *layer, bool is_mine);

@@ -18,7 +18,7 @@ struct pipeline {
     uint32_t *cut;
     struct dp_diffuse_worker *worker; /* [p] */
     struct dp_diffuse_note *note;     /* [p][2] over its left and its right boundary */
-    bool *gives;                      /* [p][2] a layer over its left, its right boundary */
+    bool *asked, *gives;              /* [p][2] over its left, its right boundary: for a layer, a layer */
     uint32_t rounds, last_move, moves;
 };
 
@@ -47,29 +47,61 @@ static void begin(struct pipeline *t)
     }
 }
 
-static void tell_all(struct pipeline *t)
+/* Over one boundary of worker b. */
+static void tell(struct pipeline *t, uint32_t b, enum dp_diffuse_side to)
 {
-    for (uint32_t b = 0; b < t->q->p; b++) {
-        bool has = t->cut[b] < t->cut[b + 1];
-        struct dp_diffuse_layer first = {0}, last = {0};
+    bool is_left = to == DP_DIFFUSE_LEFT, has = t->cut[b] < t->cut[b + 1];
+    bool is_outermost = is_left ? b + 1 == t->q->p : b == 0;
+    const struct dp_diffuse_note *passed = is_outermost ? NULL : &t->note[2 * (is_left ? b + 1 : b - 1) + to];
+    struct dp_diffuse_layer end = {0};
 
-        if (has) {
-            first = layer_of(t->q, t->cut[b]);
-            last = layer_of(t->q, t->cut[b + 1] - 1);
-        }
-        dp_diffuse_tell(&t->worker[b], DP_DIFFUSE_LEFT, has ? &first : NULL, &t->note[2 * b]);
-        dp_diffuse_tell(&t->worker[b], DP_DIFFUSE_RIGHT, has ? &last : NULL, &t->note[2 * b + 1]);
-    }
+    if (has)
+        end = layer_of(t->q, is_left ? t->cut[b] : t->cut[b + 1] - 1);
+    dp_diffuse_tell(&t->worker[b], to, has ? &end : NULL, passed, &t->note[2 * b + to]);
 }
 
-/* Worker b hands the layer at a boundary to its neighbour. */
+/* Against the direction of the notes, since a worker without layers waits for the one that it passes on. */
+static void tell_all(struct pipeline *t)
+{
+    for (uint32_t b = 0; b < t->q->p; b++)
+        tell(t, b, DP_DIFFUSE_RIGHT);
+    for (uint32_t b = t->q->p; b-- > 0;)
+        tell(t, b, DP_DIFFUSE_LEFT);
+}
+
+/* asked: = [p][2] is the worker asked over its left, its right boundary? */
+static void ask_all(struct pipeline *t)
+{
+    uint32_t p = t->q->p;
+
+    for (uint32_t b = 0; b < p; b++)
+        dp_diffuse_ask(&t->worker[b], b ? &t->note[2 * b - 1] : NULL, b + 1 < p ? &t->note[2 * b + 2] : NULL);
+    for (uint32_t b = 0; b < p; b++)
+        t->asked[2 * b] = b && dp_diffuse_wants(&t->worker[b - 1], DP_DIFFUSE_RIGHT, t->asked[2 * b - 2]);
+    for (uint32_t b = p; b-- > 0;)
+        t->asked[2 * b + 1] =
+            b + 1 < p && dp_diffuse_wants(&t->worker[b + 1], DP_DIFFUSE_LEFT, t->asked[2 * b + 3]);
+}
+
+/* Worker b hands the layer at a boundary to the nearest one there that asked for itself. */
 static void hand_over(struct pipeline *t, uint32_t b, enum dp_diffuse_side to)
 {
-    bool is_left = to == DP_DIFFUSE_LEFT;
-    struct dp_diffuse_layer layer = layer_of(t->q, is_left ? t->cut[b]++ : --t->cut[b + 1]);
+    uint32_t taker = b;
+    struct dp_diffuse_layer layer;
 
+    if (to == DP_DIFFUSE_LEFT) {
+        layer = layer_of(t->q, t->cut[b]);
+        do
+            t->cut[taker--]++;
+        while (t->worker[taker].asks != DP_DIFFUSE_RIGHT);
+    } else {
+        layer = layer_of(t->q, t->cut[b + 1] - 1);
+        do
+            t->cut[++taker]--;
+        while (t->worker[taker].asks != DP_DIFFUSE_LEFT);
+    }
     dp_diffuse_moved(&t->worker[b], &layer, false);
-    dp_diffuse_moved(&t->worker[is_left ? b - 1 : b + 1], &layer, true);
+    dp_diffuse_moved(&t->worker[taker], &layer, true);
     t->last_move = t->rounds + 1;
     t->moves++;
 }
@@ -81,15 +113,10 @@ static bool one_round(struct pipeline *t)
     bool is_over = true;
 
     tell_all(t);
-    for (uint32_t b = 0; b < p; b++)
-        dp_diffuse_ask(&t->worker[b], b ? &t->note[2 * b - 1] : NULL, b + 1 < p ? &t->note[2 * b + 2] : NULL);
-    for (uint32_t b = 0; b < p; b++) {
-        bool left = b && t->worker[b - 1].asks == DP_DIFFUSE_RIGHT;
-        bool right = b + 1 < p && t->worker[b + 1].asks == DP_DIFFUSE_LEFT;
-
-        for (uint32_t side = 0; side < 2; side++)
-            t->gives[2 * b + side] = dp_diffuse_grant(&t->worker[b], (enum dp_diffuse_side)side, left, right);
-    }
+    ask_all(t);
+    for (uint32_t i = 0; i < 2 * p; i++)
+        t->gives[i] = dp_diffuse_grant(&t->worker[i / 2], (enum dp_diffuse_side)(i % 2), t->asked[i - i % 2],
+                                       t->asked[i - i % 2 + 1]);
     for (uint32_t i = 0; i < 2 * p; i++)
         if (t->gives[i])
             hand_over(t, i / 2, (enum dp_diffuse_side)(i % 2));
@@ -124,8 +151,9 @@ int dp_balancer_diffusion(const struct dp_partition *q, uint32_t *cut, struct dp
         return dp_err_set(err, DP_EINVAL, "partition of %u layers over %u devices", q->n, q->p);
     t.worker = calloc(q->p, sizeof *t.worker);
     t.note = calloc(2 * (size_t)q->p, sizeof *t.note);
+    t.asked = calloc(2 * (size_t)q->p, sizeof *t.asked);
     t.gives = calloc(2 * (size_t)q->p, sizeof *t.gives);
-    if (!t.worker || !t.note || !t.gives) {
+    if (!t.worker || !t.note || !t.asked || !t.gives) {
         dp_err_set(err, DP_ENOMEM, "out of memory");
         goto out;
     }
@@ -138,6 +166,7 @@ int dp_balancer_diffusion(const struct dp_partition *q, uint32_t *cut, struct dp
 out:
     free(t.worker);
     free(t.note);
+    free(t.asked);
     free(t.gives);
     return rc;
 }
