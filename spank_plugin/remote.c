@@ -30,7 +30,7 @@ static struct {
     bool is_fenced;    /* the daemon says that this run must never again use this node */
     bool has_paused;   /* after the first line about a killed task */
     struct dp_options options;
-    uint32_t job, step;
+    uint32_t job, step, node_index; /* of this node among those of the step */
     char node[64];
     char socket[256];
     char notice[1024]; /* one line for the user, empty: none */
@@ -115,6 +115,7 @@ static int read_items(spank_t sp, struct dp_msg_step_start *m)
 
     if (spank_get_item(sp, S_JOB_ID, &self.job) != ESPANK_SUCCESS ||
         spank_get_item(sp, S_JOB_STEPID, &self.step) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_NODEID, &self.node_index) != ESPANK_SUCCESS ||
         spank_get_item(sp, S_JOB_UID, &uid) != ESPANK_SUCCESS ||
         spank_get_item(sp, S_JOB_GID, &gid) != ESPANK_SUCCESS)
         return -1;
@@ -143,7 +144,7 @@ static void heed_answer(const struct dp_msg_ack *ack)
     switch (ack->verdict) {
     case DP_VERDICT_OK:
         self.is_connected = true;
-        if (*ack->text)
+        if (*ack->text && self.node_index == 0) /* the same on every node: what the site allows */
             snprintf(self.notice, sizeof self.notice, "dynpipe: %s", ack->text);
         break;
     case DP_VERDICT_FENCED:

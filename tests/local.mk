@@ -1,6 +1,6 @@
 # parts of tests/ (see Makefile.am)
 EXTRA_DIST += tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
-	tests/lib/build.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/run-cmocka tests/lib/valgrind.sh
+	tests/lib/build.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/run-cmocka tests/lib/site-policy.sh tests/lib/valgrind.sh
 
 check_PROGRAMS += tests/lib/pmix_probe
 tests_lib_pmix_probe_SOURCES = tests/lib/pmix_probe.c
@@ -14,7 +14,7 @@ tests_lib_step_listener_LDADD = common/libdpcommon.a
 # Each starts a Slurm of its own, so they may run at the same time.
 cluster_tests = tests/cluster/0000-harness.t tests/cluster/0001-accounting.t tests/cluster/0010-plugin.t
 e2e_tests = tests/e2e/0200-release.t tests/e2e/0205-release-twice.t tests/e2e/0210-faults.t tests/e2e/0220-worker-killed.t \
-	tests/e2e/0230-worker-stopped.t
+	tests/e2e/0230-worker-stopped.t tests/e2e/0240-site-policy.t
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/observe.sh
 dist_check_SCRIPTS += $(cluster_tests) $(e2e_tests)
 TESTS += $(cluster_tests) $(e2e_tests)

@@ -5,6 +5,8 @@
 # shellcheck disable=SC2317,SC2034,SC2086,SC2154 # cleanup is called by the trap; lists of pids
 # shellcheck source=tests/cli/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
+# shellcheck source=tests/lib/site-policy.sh
+. "$DP_SRCDIR/tests/lib/site-policy.sh"
 dynpiped=$DP_BUILDDIR/daemon/dynpiped
 worker=$DP_BUILDDIR/worker/dynpipe-worker
 [ -x "$dynpiped" ] && [ -x "$worker" ] || skip_all "dynpiped or dynpipe-worker is not built"
@@ -28,24 +30,7 @@ for p in bad_policy old_policy; do
 done
 
 # ---- the example against what is installed
-cc=$(sed -n 's/^CC = //p' "$DP_BUILDDIR/Makefile")
-cflags=$(sed -n 's/^SANITIZER_CFLAGS = //p' "$DP_BUILDDIR/Makefile")
-env -u MAKEFLAGS -u MFLAGS make -s -C "$DP_BUILDDIR" DESTDIR="$tmp/root" prefix=/usr libdir=/usr/lib includedir=/usr/include \
-    install-nobase_policyincludeHEADERS install-libLIBRARIES install-pkgconfigDATA >"$tmp/install" 2>&1
-ok $? "headers, library and pkg-config file are installed"
-if pkg-config --version >/dev/null 2>&1; then
-    sed -i 's|^prefix=.*|prefix=/usr|;s|^libdir=.*|libdir=/usr/lib|;s|^includedir=.*|includedir=/usr/include|' \
-        "$tmp/root/usr/lib/pkgconfig/dynpipe-policy.pc"
-    flags=$(PKG_CONFIG_SYSROOT_DIR=$tmp/root PKG_CONFIG_PATH=$tmp/root/usr/lib/pkgconfig pkg-config --cflags --libs dynpipe-policy)
-    like "$flags" "-I$tmp/root/usr/include/dynpipe .*-ldynpipe-policy" "pkg-config knows where they are"
-else
-    flags="-I$tmp/root/usr/include/dynpipe -L$tmp/root/usr/lib -ldynpipe-policy"
-    skip "pkg-config knows where they are" "pkg-config is not installed"
-fi
-(cd "$tmp" && $cc $cflags -std=gnu11 -Wall -Wextra -Werror -shared -fPIC -o headroom.so \
-    "$DP_SRCDIR/etc/examples/headroom.c" $flags) >"$tmp/cc" 2>&1
-ok $? "the example compiles with nothing else: $(head -n 3 "$tmp/cc")"
-chmod 644 "$tmp/headroom.so"
+site_policy "$tmp"
 
 # ---- what the daemon takes
 conf() { # NAME FILE ARGUMENTS TIMEOUT

@@ -1,0 +1,40 @@
+#!/bin/bash
+# A site's own policy on a real Slurm: a user asks for it with --dynpipe-policy, it moves layers while the run
+# trains, and every loss stays that of one worker alone. A name that the site does not have moves nothing.
+# shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's
+# shellcheck source=tests/e2e/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
+# shellcheck source=tests/lib/site-policy.sh
+. "$DP_SRCDIR/tests/lib/site-policy.sh"
+
+run="$endless prune.begin=20 prune.end=80 prune.every=20"
+site_policy "$D"
+run_cluster \
+    --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; policies = "time,headroom"; };' \
+    --daemon-conf "site_policies = ( { name = \"headroom\"; file = \"$D/headroom.so\"; arguments = \"free=20\"; } );"
+
+explains() { timeout 10 dynpipe explain -j "$1" 2>/dev/null | grep -qE "$2"; }
+has_moved() { [ "$(status "$job" .layout.epoch)" -ge 1 ] 2>/dev/null; }
+
+# The first layout is as uneven as it can be, so there is something to do.
+job=$(submit own --dynpipe=balance --dynpipe-policy=headroom -- "$D/own.jsonl" $run "'pipeline.layout=0-4|5|6|7'")
+wait_for 120 steps_done "$D/own.jsonl" 10
+ok $? "a run with the site's policy trains"
+is "$(status "$job" .policy)" headroom "status names it"
+wait_for 120 explains "$job" 'headroom: slowest device computes [0-9.]+ ms a step, 20 % of the memory stay free'
+ok $? "explain gives the policy's own reason"
+wait_for 120 has_moved
+ok $? "layers move to where it wants them"
+like "$(timeout 10 dynpipe layout -j "$job")" "^0-[0-3]\|.* epoch [1-9]" "the first worker gives some away"
+wait_for 120 steps_done "$D/own.jsonl" 90 # beyond the last pruning
+ok $? "and the run trains on"
+end_run "$job" own
+
+job=$(submit other --dynpipe=balance --dynpipe-policy=nobody -- "$D/other.jsonl" $run)
+wait_for 120 steps_done "$D/other.jsonl" 30
+ok $? "a run that asks for a policy that the site does not have trains"
+is "$(grep -c 'dynpipe: policy nobody is not allowed here (time,headroom), using time' "$D/other.out")" 2 \
+    "and its user reads what it uses instead, once for the batch script and once for its step"
+end_run "$job" other
+same_as_alone $run -- own other
+done_testing
