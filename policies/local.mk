@@ -16,6 +16,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/keep.c \
 	policies/nicol.c policies/nicol.h \
 	policies/pack.c policies/pack.h \
+	policies/pack_sets.c policies/pack_sets.h \
 	policies/param.c \
 	policies/partition.c policies/partition.h \
 	policies/policy.c policies/policy.h \

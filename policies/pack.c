@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "policies/first_fit.h"
+#include "policies/pack_sets.h"
 
 /* Allowed devices in an order: the batch host's first, then slot by slot. */
 struct order {
@@ -22,12 +23,11 @@ struct order {
 
 enum set_kind { SET_FIRST, SET_DEVICES, SET_SLOTS };
 
-/* A set of devices: the first n of an order, those of the order with a bit, or all of the batch host and of
- * the other slots with a bit. */
+/* A set of devices: the first n of an order, those of the order with a bit, or all on a set of slots. */
 struct set {
     enum set_kind kind;
     const struct order *order;
-    uint32_t n, bits;
+    uint32_t n, bits; /* SET_FIRST; SET_DEVICES, SET_SLOTS (dp_slot_sets) */
 };
 
 struct search {
@@ -38,8 +38,7 @@ struct search {
     struct dp_policy_in part; /* in, with the devices of one option allowed */
     struct dp_device device[DP_MAX_WORKERS];
     struct order by_index, by_strength;
-    uint32_t slot_bit[DP_MAX_WORKERS]; /* of the slots with allowed devices; the batch host's has none */
-    uint32_t n_slot_bits;
+    struct dp_slot_sets sets;
     struct set set[DP_PACK_OPTIONS]; /* of the options */
     struct dp_pack *out;
     struct dp_err broken; /* of the policy: then nothing it says counts; code DP_OK: it works */
@@ -93,13 +92,8 @@ static int make_orders(struct search *t, struct dp_err *err)
     add_slot(in, in->batch_slot, &t->by_index);
     add_slot(in, in->batch_slot, &t->by_strength);
     for (uint32_t s = 0; s < in->n_slots; s++) {
-        if (s != in->batch_slot) {
-            uint32_t before = t->by_index.n;
-
+        if (s != in->batch_slot)
             add_slot(in, s, &t->by_index);
-            if (t->by_index.n > before && t->n_slot_bits++ < DP_PACK_SETS)
-                t->slot_bit[s] = 1u << (t->n_slot_bits - 1);
-        }
         if (slot[s].slot != in->batch_slot)
             add_slot(in, slot[s].slot, &t->by_strength);
     }
@@ -121,17 +115,21 @@ uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown)
 
 static void allow(struct search *t, const struct set *set)
 {
+    bool has[DP_MAX_WORKERS] = {false};
+
+    if (set->kind == SET_SLOTS)
+        dp_slot_sets_expand(&t->sets, set->bits, has);
     for (uint32_t d = 0; d < t->in->n_devices; d++)
         t->device[d].is_allowed = false;
     for (uint32_t i = 0; i < set->order->n; i++) {
-        uint32_t d = set->order->device[i], slot = t->in->device[d].slot;
+        uint32_t d = set->order->device[i];
 
         if (set->kind == SET_FIRST)
             t->device[d].is_allowed = i < set->n;
         else if (set->kind == SET_DEVICES)
             t->device[d].is_allowed = set->bits >> i & 1;
         else
-            t->device[d].is_allowed = slot == t->in->batch_slot || set->bits & t->slot_bit[slot];
+            t->device[d].is_allowed = has[t->in->device[d].slot];
     }
 }
 
@@ -197,9 +195,9 @@ static void judge(const struct search *t, struct dp_pack_option *o)
         o->meets = true;
 }
 
-static void try_sets(struct search *t, enum set_kind kind, uint32_t n_bits)
+static void try_sets(struct search *t, enum set_kind kind, uint32_t n)
 {
-    for (uint32_t bits = kind == SET_DEVICES; bits < 1u << n_bits; bits++)
+    for (uint32_t bits = kind == SET_DEVICES; bits < n; bits++)
         try_set(t, (struct set){.kind = kind, .order = &t->by_index, .bits = bits});
 }
 
@@ -263,29 +261,94 @@ static bool is_better(const struct search *t, const struct dp_pack_option *a, co
     return a->devices > b->devices;
 }
 
+static const struct dp_pack_option *best_option(const struct search *t)
+{
+    const struct dp_pack_option *best = NULL;
+
+    for (uint32_t i = 0; i < t->out->n_options; i++)
+        if (t->out->option[i].iteration_ns && is_better(t, &t->out->option[i], best))
+            best = &t->out->option[i];
+    return best;
+}
+
+/* Could a set of slots, as good as its bound, beat the best answer so far? */
+static bool can_beat(const struct search *t, const struct dp_slot_set *s, const struct dp_pack_option *best)
+{
+    if (!best || !best->meets)
+        return true;
+    if (t->rule->objective == DP_OBJ_EFFICIENCY)
+        return (double)s->bound_ns * s->devices < device_time(best);
+    return s->slots < best->slots || (s->slots == best->slots && s->bound_ns < best->iteration_ns);
+}
+
+/* Ask about sets of slots in the order of what they could be at best, until none can beat the best answer or
+ * the questions are used up; where fewer slots are what counts, half of those left for each number of slots. */
+static void ask_about(struct search *t, const struct dp_slot_set *list, uint32_t n)
+{
+    const struct dp_pack_option *best = best_option(t);
+    uint32_t devices = t->by_index.n, left = devices > 16 ? DP_PACK_ASKS * 16 / devices : DP_PACK_ASKS;
+    uint32_t share = left / 2;
+
+    for (uint32_t i = 0; i < n && left && can_beat(t, &list[i], best); i++) {
+        struct dp_pack_option *o;
+
+        if (t->rule->objective == DP_OBJ_DEVICES && i && list[i].slots != list[i - 1].slots)
+            share = left / 2;
+        else if (t->rule->objective == DP_OBJ_DEVICES && !share)
+            continue;
+        o = try_set(t, (struct set){.kind = SET_SLOTS, .order = &t->by_index, .bits = list[i].set});
+        judge(t, o);
+        if (o->iteration_ns && is_better(t, o, best))
+            best = o;
+        left--;
+        share -= share > 0;
+    }
+}
+
+/* The bound on the number of slots; and the sets of slots that the orders do not come to, if there are any. */
+static int search_sets(struct search *t, bool is_all, struct dp_err *err)
+{
+    struct dp_pack *out = t->out;
+    struct dp_slot_set *list;
+    uint32_t n;
+
+    if (!out->limit_ns || !t->sets.n)
+        return 0;
+    if (dp_slot_sets_rank(&t->sets, t->in, t->rule->min_devices, out->limit_ns,
+                          t->rule->objective == DP_OBJ_EFFICIENCY, &list, &n, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i < n; i++)
+        if (!i || list[i].slots < out->least_slots)
+            out->least_slots = list[i].slots;
+    if (!is_all)
+        ask_about(t, list, n);
+    free(list);
+    return 0;
+}
+
 static void explain(const struct search *t, const struct dp_pack_option *o)
 {
     struct dp_pack *out = t->out;
+    double ms = (double)o->iteration_ns / 1e6, allowed = (double)out->limit_ns / 1e6, fastest = (double)out->fastest_ns / 1e6;
+    char bound[32] = "";
 
+    if (out->least_slots)
+        snprintf(bound, sizeof bound, " (bound: %u)", out->least_slots);
     if (!out->limit_ns)
-        snprintf(out->reason, sizeof out->reason,
-                 "no reference yet: fastest of %u options, %.3f ms on %u devices", out->n_options,
-                 (double)o->iteration_ns / 1e6, o->devices);
+        snprintf(out->reason, sizeof out->reason, "no reference yet: fastest of %u options, %.3f ms on %u devices",
+                 out->n_options, ms, o->devices);
     else if (o->meets && t->rule->objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
                  "%u of %u slots are the most efficient: %.3f ms predicted on %u devices, %.3f device-ms a step, "
                  "%.3f ms allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, device_time(o) / 1e6,
-                 (double)out->limit_ns / 1e6, (double)out->fastest_ns / 1e6);
+                 o->slots, t->in->n_slots, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
     else if (o->meets)
-        snprintf(
-            out->reason, sizeof out->reason,
-            "%u of %u slots are enough: %.3f ms predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
-            o->slots, t->in->n_slots, (double)o->iteration_ns / 1e6, o->devices, (double)out->limit_ns / 1e6,
-            (double)out->fastest_ns / 1e6);
+        snprintf(out->reason, sizeof out->reason,
+                 "%u of %u slots are enough%s: %.3f ms predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
+                 o->slots, t->in->n_slots, bound, ms, o->devices, allowed, fastest);
     else
-        snprintf(out->reason, sizeof out->reason, "nothing meets %.3f ms: fastest is %.3f ms on %u devices",
-                 (double)out->limit_ns / 1e6, (double)o->iteration_ns / 1e6, o->devices);
+        snprintf(out->reason, sizeof out->reason, "nothing meets %.3f ms: fastest is %.3f ms on %u devices", allowed, ms,
+                 o->devices);
 }
 
 /* The policy's layout on the chosen set, and the slots that stay. */
@@ -319,31 +382,35 @@ static bool are_alike(const struct search *t)
     return o->n && on_slot[t->in->batch_slot];
 }
 
-static void try_options(struct search *t, bool has_two)
+/* returns: are these all sets of slots, or all but for what makes no difference? */
+static bool try_options(struct search *t, bool has_two)
 {
-    bool is_small = t->by_index.n <= DP_PACK_SETS;
+    bool is_all = true;
 
     if (are_alike(t)) {
         try_grid(t, &t->by_index);
-        return;
+        return true;
     }
-    if (is_small)
-        try_sets(t, SET_DEVICES, t->by_index.n);
-    else if (t->n_slot_bits <= DP_PACK_SETS)
-        try_sets(t, SET_SLOTS, t->n_slot_bits);
-    if (!is_small)
-        try_grid(t, &t->by_index);
-    if (!is_small && has_two)
+    if (t->by_index.n <= DP_PACK_SETS) {
+        try_sets(t, SET_DEVICES, 1u << t->by_index.n);
+        return true;
+    }
+    is_all = t->sets.n && t->sets.n <= 1u << DP_PACK_SETS;
+    if (is_all)
+        try_sets(t, SET_SLOTS, t->sets.n);
+    try_grid(t, &t->by_index);
+    if (has_two)
         try_grid(t, &t->by_strength);
+    return is_all;
 }
 
 static int choose_set(struct search *t, struct dp_err *err)
 {
-    bool has_two = memcmp(&t->by_index, &t->by_strength, sizeof t->by_index) != 0;
-    const struct dp_pack_option *chosen = NULL;
+    bool has_two = memcmp(&t->by_index, &t->by_strength, sizeof t->by_index) != 0, is_all;
+    const struct dp_pack_option *chosen;
     struct dp_pack *out = t->out;
 
-    try_options(t, has_two);
+    is_all = try_options(t, has_two);
     if (t->rule->reference == DP_REF_BEST)
         out->limit_ns = dp_pack_limit_ns(out->fastest_ns, t->rule->max_slowdown);
     else if (t->rule->reference_ns)
@@ -353,14 +420,14 @@ static int choose_set(struct search *t, struct dp_err *err)
     refine(t, &t->by_index);
     if (has_two)
         refine(t, &t->by_strength);
+    if (search_sets(t, is_all, err) < 0)
+        return -1;
     if (t->broken.code != DP_OK) {
         if (err)
             *err = t->broken;
         return -1;
     }
-    for (uint32_t i = 0; i < out->n_options; i++)
-        if (out->option[i].iteration_ns && is_better(t, &out->option[i], chosen))
-            chosen = &out->option[i];
+    chosen = best_option(t);
     if (!chosen)
         return dp_err_set(err, DP_EINVAL, "no number of devices has a layout: %s",
                           out->n_options ? out->option[out->n_options - 1].why : "no device is allowed");
@@ -420,6 +487,7 @@ int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_
     t->out = out;
     memcpy(t->device, in->device, in->n_devices * sizeof *t->device);
     t->part.device = t->device;
+    dp_slot_sets_init(&t->sets, in);
     if (make_orders(t, err) == 0)
         rc = rule->packing == DP_PACKING_FIRST_FIT ? choose_first_fit(t, err) : choose_set(t, err);
     free(t);

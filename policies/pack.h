@@ -5,7 +5,9 @@
  * the one on the fewest slots wins, and among those the fastest. Where all devices and slots are alike
  * only their number counts. Else, up to DP_PACK_SETS devices every set of them is tried; for more, every
  * set of whole slots where those are few, and sets that grow device by device and slot by slot from the
- * batch host on, in the order of the slots and, where slots differ, from the strongest to the weakest.
+ * batch host on, in the order of the slots and, where slots differ, from the strongest to the weakest. Where sets
+ * of slots are many, a lower bound for each (pack_sets.h) says which to ask about next, and when none can be
+ * better than the best one known.
  */
 #ifndef DP_POLICIES_PACK_H
 #define DP_POLICIES_PACK_H
@@ -16,7 +18,10 @@
 #define DP_PACK_SETS 6  /* up to so many devices, or slots besides the batch host's, every set of them is tried */
 #define DP_PACK_ALL 48  /* up to so many, every number of them */
 #define DP_PACK_GRID 24 /* numbers tried beyond that, before the search between two of them */
-#define DP_PACK_OPTIONS ((1 << DP_PACK_SETS) + 2 * DP_PACK_ALL) /* twice the grid and its search are fewer */
+#define DP_PACK_ASKS 128 /* sets of slots asked about beyond those, the ones that could be best first; of more than
+                            16 devices fewer, since each takes longer */
+/* twice the grid and its search are fewer than DP_PACK_ALL */
+#define DP_PACK_OPTIONS ((1 << DP_PACK_SETS) + 2 * DP_PACK_ALL + DP_PACK_ASKS)
 
 /* What counts among the options that meet the reference. */
 enum dp_objective {
@@ -50,6 +55,7 @@ struct dp_pack_option {
 struct dp_pack {
     struct dp_policy_out best; /* layout of the choice */
     uint32_t devices, slots;   /* of the choice */
+    uint32_t least_slots; /* no layout on fewer meets the reference, whatever the policy; 0: unknown */
     uint8_t keep_slot[DP_MAX_WORKERS];
     uint64_t limit_ns;   /* longest iteration that meets the reference; 0: no reference, no packing */
     uint64_t fastest_ns; /* best prediction of all */

@@ -5,6 +5,7 @@
 
 #include "policies/first_fit.h"
 #include "policies/pack.h"
+#include "policies/pack_sets.h"
 #include "policies/sim/predict.h"
 #include "tests/unit/random.h"
 
@@ -233,6 +234,8 @@ static void compare(const struct dp_policy *policy, struct run *t, uint64_t *see
         fail_msg("instance %u: %s", (unsigned)instance, t->err.text);
     check_plan(t, p);
     assert_int_equal(p->limit_ns, b.limit_ns);
+    assert_true(dp_pack_bound_ns(&t->in) <= b.fastest_ns);
+    assert_true(!b.is_found || p->least_slots <= b.slots);
     if (!b.is_found) {
         assert_int_equal(p->best.iteration_ns, b.fastest_ns);
         n_missed++;
@@ -287,6 +290,168 @@ static void whole_slots_of_many_devices(void **state)
         init(&t, &seed, i % 2 ? ANY : ALIKE, 2 + random_below(&seed, 3), 7);
         compare(&dp_policy_iteration, &t, &seed, i);
     }
+}
+
+/* --- more slots than those of which every set is asked about --- */
+
+#define WIDE_S 10
+#define WIDE_D 24
+#define WIDE_L 32
+
+struct wide {
+    struct dp_layer_load layer[WIDE_L];
+    struct dp_layout current;
+    struct dp_device device[WIDE_D];
+    struct dp_policy_in in;
+    struct dp_err err;
+};
+
+static void init_wide(struct wide *t, uint64_t *seed)
+{
+    uint32_t kind = random_below(seed, 4), n = 0;
+
+    memset(t, 0, sizeof *t);
+    t->in = (struct dp_policy_in){.n_slots = 8 + random_below(seed, WIDE_S - 7), .layer = t->layer, .current = &t->current,
+                                  .device = t->device, .microbatches = 4 + random_below(seed, 20), .steps_total = 100,
+                                  .boundary_bytes = random_below(seed, 2) * 100000, .link_latency_s = 1e-6,
+                                  .link_bytes_per_s = 1e9};
+    for (uint32_t s = 0; s < t->in.n_slots; s++) {
+        uint32_t devices = kind == 1 ? 1 : 1 + random_below(seed, 3);
+        struct dp_device d = {0.5 * (1 + random_below(seed, 4)), 0, s, true};
+
+        if (kind == 2)
+            d.mem_limit_bytes = 4000 + random_below(seed, 12000);
+        else if (kind == 3) /* what is fast has little memory */
+            d.mem_limit_bytes = d.speed > 1.0 ? 3000 + random_below(seed, 3000) : 20000;
+        while (devices-- && n + t->in.n_slots - s - 1 < WIDE_D)
+            t->device[n++] = d;
+    }
+    t->in.n_devices = n;
+    t->in.n_layers = n + random_below(seed, WIDE_L - n + 1);
+    t->in.batch_slot = random_below(seed, t->in.n_slots);
+    for (uint32_t l = 0; l < t->in.n_layers; l++) {
+        uint64_t ns = 100000 + random_below(seed, 900000);
+
+        t->layer[l] = (struct dp_layer_load){ns, ns, ns, 100 + random_below(seed, 900), random_below(seed, 200), 1, 1};
+    }
+    t->current = (struct dp_layout){.n_workers = n, .n_layers = t->in.n_layers};
+    for (uint32_t d = 1; d <= n; d++)
+        t->current.cut[d] = t->in.n_layers * d / n;
+}
+
+/* The policy's prediction on each set of slots, 0: none. */
+static void ask_all_sets(struct wide *t, uint64_t *ns)
+{
+    for (uint32_t set = 0; set < 1u << t->in.n_slots; set++) {
+        struct dp_policy_out out;
+
+        ns[set] = 0;
+        if (!(set >> t->in.batch_slot & 1))
+            continue;
+        for (uint32_t d = 0; d < t->in.n_devices; d++)
+            t->device[d].is_allowed = set >> t->device[d].slot & 1;
+        if (dp_policy_run(&dp_policy_time, NULL, &t->in, &out, NULL) == 0) {
+            ns[set] = out.iteration_ns;
+            assert_true(dp_pack_bound_ns(&t->in) <= ns[set]);
+        }
+    }
+    for (uint32_t d = 0; d < t->in.n_devices; d++)
+        t->device[d].is_allowed = true;
+}
+
+static uint32_t devices_on(const struct wide *t, uint32_t set)
+{
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < t->in.n_devices; d++)
+        n += set >> t->device[d].slot & 1;
+    return n;
+}
+
+static double device_time_of(const struct wide *t, const struct dp_pack *p)
+{
+    uint32_t set = 0;
+
+    for (uint32_t s = 0; s < t->in.n_slots; s++)
+        set |= (uint32_t)p->keep_slot[s] << s;
+    return (double)p->best.iteration_ns * devices_on(t, set);
+}
+
+/* Not all sets are asked about, and yet the best one is nearly always found. */
+static void many_unequal_slots(void **state)
+{
+    (void)state;
+    enum { RUNS = 120 };
+    static uint64_t ns[1u << WIDE_S];
+    uint32_t n = 0, more_slots = 0, slower = 0, less_efficient = 0, asked = 0;
+    struct dp_pack *p = new_pack();
+
+    for (uint64_t i = 0; i < RUNS; i++) {
+        uint64_t seed = i * 257 + 3, fastest = 0, best_ns = 0;
+        struct dp_pack_rule rule = {.max_slowdown = 5.0, .min_devices = 1 + random_below(&seed, 3)};
+        uint32_t best_slots = UINT32_MAX;
+        double best_time = 0.0;
+        struct wide t;
+
+        init_wide(&t, &seed);
+        ask_all_sets(&t, ns);
+        for (uint32_t set = 0; set < 1u << t.in.n_slots; set++)
+            fastest = ns[set] && (!fastest || ns[set] < fastest) ? ns[set] : fastest;
+        if (!fastest)
+            continue;
+        rule.reference_ns = fastest * (105 + random_below(&seed, 150)) / 100;
+        for (uint32_t set = 0; set < 1u << t.in.n_slots; set++) {
+            uint32_t slots = (uint32_t)__builtin_popcount(set), devices = devices_on(&t, set);
+            double time = (double)ns[set] * devices;
+
+            if (!ns[set] || ns[set] > dp_pack_limit_ns(rule.reference_ns, 5.0) || devices < rule.min_devices)
+                continue;
+            best_time = best_time == 0.0 || time < best_time ? time : best_time;
+            if (slots < best_slots || (slots == best_slots && ns[set] < best_ns)) {
+                best_slots = slots;
+                best_ns = ns[set];
+            }
+        }
+        n++;
+        assert_int_equal(dp_pack_choose(&dp_policy_time, NULL, &t.in, &rule, p, &t.err), 0);
+        assert_true(p->best.iteration_ns <= p->limit_ns && p->least_slots >= 1 && p->least_slots <= best_slots);
+        asked += p->n_options;
+        more_slots += p->slots > best_slots;
+        slower += p->slots == best_slots && p->best.iteration_ns > best_ns;
+        rule.objective = DP_OBJ_EFFICIENCY;
+        assert_int_equal(dp_pack_choose(&dp_policy_time, NULL, &t.in, &rule, p, &t.err), 0);
+        less_efficient += device_time_of(&t, p) > best_time * (1.0 + 1e-9);
+    }
+    printf("# 8 to %d unequal slots, all sets of them against %u asked about in the mean: of %u runs %u need more slots, %u "
+           "are slower, %u less efficient\n", WIDE_S, asked / n, n, more_slots, slower, less_efficient);
+    assert_true(n > RUNS * 3 / 4 && more_slots <= n / 100 && slower <= n / 50 && less_efficient <= n / 50);
+    free(p);
+}
+
+/* Slots of two kinds, too many of them for all sets: as many of each kind is what counts. */
+static void slots_of_two_kinds(void **state)
+{
+    (void)state;
+    enum { S = 40 };
+    struct dp_layer_load layer[S];
+    struct dp_device device[S];
+    struct dp_layout current = {.n_workers = S, .n_layers = S};
+    struct dp_policy_in in = {.n_layers = S, .n_devices = S, .n_slots = S, .layer = layer, .current = &current,
+                              .device = device, .microbatches = 80, .steps_total = 1};
+    struct dp_pack_rule rule = {.reference_ns = 80 * 10 * 3000 * 11 / 10, .min_devices = 1};
+    struct dp_pack *p = new_pack();
+
+    /* every fourth one is four times as fast; ten layers in each stage are about what is allowed */
+    for (uint32_t i = 0; i < S; i++) {
+        layer[i] = (struct dp_layer_load){1000, 1000, 1000, 1, 1, 1, 1};
+        device[i] = (struct dp_device){i % 4 == 3 ? 4.0 : 1.0, 0, i, true};
+        current.cut[i + 1] = i + 1;
+    }
+    assert_int_equal(dp_pack_choose(&dp_policy_time, NULL, &in, &rule, p, NULL), 0);
+    assert_int_equal(p->slots, p->least_slots);
+    assert_int_equal(p->slots, 2); /* the batch host, and one of the fast ones with nearly all layers */
+    assert_int_equal(p->keep_slot[0], 1);
+    free(p);
 }
 
 /* A policy that only balances may need more than brute force, never less, and what it says is true. */
@@ -537,6 +702,8 @@ static void first_fit_as_a_rule(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(equals_brute_force),
     cmocka_unit_test(whole_slots_of_many_devices),
+    cmocka_unit_test(many_unequal_slots),
+    cmocka_unit_test(slots_of_two_kinds),
     cmocka_unit_test(other_policies_are_never_better),
     cmocka_unit_test(climbing_never_makes_it_slower),
     cmocka_unit_test(first_fit_as_published),
