@@ -5,107 +5,29 @@
  * from 50 ms to 2 s. Messages that matter are kept here, not in the line's buffer, and are queued
  * again on the next line: a vote until its decision is known, an acknowledgement until FINISH, an
  * event until the socket took it, a goodbye always. Receivers drop what they have seen (migration
- * ids), so repeating is safe.
- *
- * Stale messages: the highest coordinator incarnation and migration seen win, lower ones are dropped
- * (doc/protocol.md, identities).
+ * ids), so repeating is safe. What comes in is control_in.c's.
  */
-#include "worker/control.h"
+#include "worker/control_parts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/line.h"
 
 #define MS UINT64_C(1000000)
 #define BACKOFF_MIN_NS (50 * MS)
 #define BACKOFF_MAX_NS (2000 * MS)
 #define WELCOME_TIMEOUT_NS (5000 * MS)
-#define LOCK_RETRY_NS (1000 * MS)
 #define STEADY_NS (5000 * MS)
-#define MAX_EVENTS 32
-#define MAX_ROUNDS 16
 
-enum line_state { LINE_DOWN, LINE_GREETING, LINE_UP };
-
-struct kept_event {
-    struct dp_msg_event m;
-    bool is_queued;
-    uint64_t end; /* of its frame, in bytes queued on this line */
-};
-
-struct dp_control {
-    char *socket; /* NULL: there is no daemon */
-    struct dp_line line;
-    enum line_state state;
-    uint64_t backoff_ns, next_try_ns, hello_ns;
-    bool was_up;  /* since the last refusal */
-    bool is_lost; /* "lost" was logged, "back" was not */
-
-    struct dp_msg_hello hello;
-    struct dp_msg_welcome welcome;
-    bool has_welcome;
-    int lock_fd; /* -1: not held */
-    uint64_t lock_try_ns;
-    bool lock_warned;
-
-    uint32_t incarnation;    /* highest seen */
-    uint64_t prepare_closed; /* migrations up to this one are done with: PREPARE is not shown again */
-    bool has_prepare, has_decision, wants_save;
-    struct dp_msg_prepare prepare;
-    struct dp_msg_decision decision;
-    uint64_t finished; /* highest migration of a FINISH */
-
-    bool has_vote, vote_queued, has_ack, ack_queued, has_goodbye, goodbye_queued;
-    struct dp_msg_vote vote;
-    struct dp_msg_decision_ack ack;
-    struct dp_msg_goodbye goodbye;
-    struct kept_event event[MAX_EVENTS]; /* oldest first */
-    uint32_t n_events;
-};
-
-/* "job=7 step=0 rank=2" for every line that is logged here. */
-#define WHO_FMT "job=%u step=%u rank=%u"
-#define WHO(c) (c)->hello.job_id, (c)->hello.step_id, (c)->hello.rank
-
-/* ---- device lock ---- */
-
-/* Hold WELCOME.device_lock for the life of the process: the node's proof that a worker is gone tests
- * it with an exclusive lock. Shared here, because all workers of a node hold the same file. A lock
- * that is taken (just then a test is made) is tried again once a second. */
-static void take_device_lock(struct dp_control *c)
+void dp_control_take_lock(struct dp_control *c)
 {
-    const char *path = c->welcome.device_lock;
-    uint64_t now = dp_now_ns();
-    struct stat st;
-    int fd;
-
-    if (c->lock_fd >= 0 || !path[0] || (c->lock_try_ns && now - c->lock_try_ns < LOCK_RETRY_NS))
-        return;
-    c->lock_try_ns = now;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-        close(fd);
-        fd = -1;
-        errno = EINVAL;
-    }
-    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0) {
-        c->lock_fd = fd;
-        return;
-    }
-    if (!c->lock_warned)
-        dp_warn(WHO_FMT ": device lock %s not taken yet: %s", WHO(c), path, strerror(errno));
-    c->lock_warned = true;
-    if (fd >= 0)
-        close(fd);
+    if (dp_device_lock_take(&c->lock, c->welcome.device_lock) < 0)
+        dp_warn(WHO_FMT ": device lock %s not taken yet: %s", WHO(c), c->welcome.device_lock,
+                strerror(errno));
 }
 
 /* ---- sending ---- */
@@ -205,179 +127,13 @@ static void try_connect(struct dp_control *c)
     queue_hello(c);
 }
 
-/* ---- receiving ---- */
-
-static bool may_send(void *arg, uint16_t type)
-{
-    const struct dp_control *c = arg;
-
-    if (c->state == LINE_GREETING)
-        return type == DP_MSG_WELCOME;
-    return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH ||
-           type == DP_MSG_SAVE || type == DP_MSG_PING;
-}
-
-static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
-{
-    if (dp_msg_welcome_decode(r, &c->welcome, err) < 0)
-        return -1;
-    if (c->welcome.verdict > DP_VERDICT_UNKNOWN)
-        return dp_err_set(err, DP_EPROTO, "WELCOME: verdict %u", c->welcome.verdict);
-    c->has_welcome = true;
-    if (c->welcome.verdict != DP_VERDICT_OK && c->was_up)
-        dp_warn(WHO_FMT ": the daemon that came back refuses this worker: %s", WHO(c), c->welcome.text);
-    c->was_up = c->was_up && c->welcome.verdict == DP_VERDICT_OK;
-    if (c->welcome.verdict != DP_VERDICT_OK)
-        return dp_err_set(err, DP_EAUTH, "refused: %s",
-                          c->welcome.text[0] ? c->welcome.text : "no reason given");
-    if (c->is_lost)
-        dp_info(WHO_FMT ": daemon is back", WHO(c));
-    c->is_lost = false;
-    c->was_up = true;
-    c->state = LINE_UP;
-    take_device_lock(c);
-    return 0;
-}
-
-/* False: from a coordinator that has been replaced since. */
-static bool is_current(struct dp_control *c, uint32_t incarnation)
-{
-    if (incarnation < c->incarnation)
-        return false;
-    c->incarnation = incarnation;
-    return true;
-}
-
-static int on_prepare(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
-{
-    struct dp_msg_prepare m;
-
-    if (dp_msg_prepare_decode(r, &m, err) < 0)
-        return -1;
-    if (!is_current(c, m.incarnation))
-        return 0;
-    if (c->has_vote && m.migration == c->vote.migration) {
-        c->vote_queued = false; /* it missed the vote: say it again */
-        return 0;
-    }
-    if (m.migration <= c->prepare_closed || (c->has_prepare && m.migration < c->prepare.migration))
-        return 0;
-    c->prepare = m;
-    c->has_prepare = true;
-    return 0;
-}
-
-static int on_decision(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
-{
-    struct dp_msg_decision m;
-
-    if (dp_msg_decision_decode(r, &m, err) < 0)
-        return -1;
-    if (m.commit > 1)
-        return dp_err_set(err, DP_EPROTO, "DECISION: commit %u", m.commit);
-    if (!is_current(c, m.incarnation))
-        return 0;
-    if (c->has_ack && m.migration == c->ack.migration)
-        c->ack_queued = false; /* it missed the acknowledgement */
-    if (c->has_decision && m.migration <= c->decision.migration)
-        return 0; /* decided is decided */
-    c->decision = m;
-    c->has_decision = true;
-    if (c->has_vote && c->vote.migration <= m.migration)
-        c->has_vote = false;
-    if (c->has_prepare && c->prepare.migration <= m.migration)
-        c->has_prepare = false;
-    if (c->prepare_closed < m.migration)
-        c->prepare_closed = m.migration;
-    return 0;
-}
-
-static int on_finish(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
-{
-    struct dp_msg_finish m;
-
-    if (dp_msg_finish_decode(r, &m, err) < 0)
-        return -1;
-    if (m.migration > c->finished)
-        c->finished = m.migration;
-    if (c->has_ack && c->ack.migration <= c->finished)
-        c->has_ack = false;
-    return 0;
-}
-
-/* Answered wherever this line is served: in a wait for another worker, too. */
-static int on_ping(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
-{
-    struct dp_msg_pong answer = {.rank = c->hello.rank};
-    struct dp_msg_ping m;
-    struct dp_writer w;
-
-    if (dp_msg_ping_decode(r, &m, err) < 0)
-        return -1;
-    answer.number = m.number;
-    dp_line_begin(&c->line, &w);
-    dp_msg_pong_encode(&w, &answer);
-    dp_line_end(&c->line, &w, DP_MSG_PONG); /* no room: it is asked again */
-    return 0;
-}
-
-static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8_t *body,
-                    struct dp_err *err)
-{
-    struct dp_msg_save save;
-    struct dp_reader r;
-
-    dp_reader_init(&r, body, h->body_len);
-    switch (h->type) {
-    case DP_MSG_WELCOME:
-        return on_welcome(c, &r, err);
-    case DP_MSG_PREPARE:
-        return on_prepare(c, &r, err);
-    case DP_MSG_DECISION:
-        return on_decision(c, &r, err);
-    case DP_MSG_FINISH:
-        return on_finish(c, &r, err);
-    case DP_MSG_PING:
-        return on_ping(c, &r, err);
-    default: /* SAVE: may_send() lets nothing else through */
-        if (dp_msg_save_decode(&r, &save, err) < 0)
-            return -1;
-        c->wants_save = true;
-        return 0;
-    }
-}
-
-/* Read and handle all whole frames; what was read before the peer closed still counts. Rounds are
- * bounded: a daemon that never stops talking does not hold up training. */
-static int receive(struct dp_control *c, struct dp_err *err)
-{
-    struct dp_err later = {0};
-    struct dp_header h;
-    const uint8_t *body;
-    bool was_full;
-    int rc, read_rc, rounds = 0;
-
-    do {
-        read_rc = dp_line_read(&c->line, &later);
-        was_full = c->line.rx_used == sizeof c->line.rx;
-        while ((rc = dp_line_next(&c->line, may_send, c, &h, &body, err)) > 0)
-            if (on_frame(c, &h, body, err) < 0)
-                return -1;
-        if (rc < 0)
-            return -1;
-    } while (read_rc == 0 && was_full && ++rounds < MAX_ROUNDS);
-    if (read_rc < 0 && err)
-        *err = later;
-    return read_rc;
-}
-
-/* ---- public ---- */
+/* ---- service ---- */
 
 static void service(struct dp_control *c)
 {
     struct dp_err err = {0};
 
-    if (receive(c, &err) < 0) {
+    if (dp_control_receive(c, &err) < 0) {
         line_down(c, err.text);
         if (err.code == DP_EAUTH)
             c->next_try_ns = dp_now_ns() + BACKOFF_MAX_NS;
@@ -389,7 +145,7 @@ static void service(struct dp_control *c)
     }
     if (c->state == LINE_UP) {
         queue_kept(c);
-        take_device_lock(c);
+        dp_control_take_lock(c);
     }
     if (dp_line_flush(&c->line, &err) < 0) {
         line_down(c, err.text);
@@ -458,7 +214,7 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
         return NULL;
     }
     c->hello = *hello;
-    c->lock_fd = -1;
+    dp_device_lock_init(&c->lock);
     dp_line_init(&c->line);
     if (!socket)
         return c;
@@ -492,8 +248,7 @@ void dp_control_destroy(struct dp_control *c)
         service(c);
     }
     dp_line_close(&c->line);
-    if (c->lock_fd >= 0)
-        close(c->lock_fd);
+    dp_device_lock_release(&c->lock);
     free(c->socket);
     free(c);
     errno = saved;

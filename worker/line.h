@@ -1,6 +1,6 @@
 /* One connection to the daemon: a non-blocking unix stream that carries frames (common/msg.h).
  *
- * Knows framing and buffers, nothing of what the messages mean; worker/control.c does. Both buffers
+ * Knows framing and buffers, nothing of what the messages mean; worker/control_in.c does. Both buffers
  * are bounded: a frame that finds no room is not queued, and the caller decides what that means.
  */
 #ifndef DP_WORKER_LINE_H

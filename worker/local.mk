@@ -145,7 +145,8 @@ TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 # control line, metrics, hand-over
 noinst_LIBRARIES += worker/libdphandover.a
 worker_libdphandover_a_SOURCES = \
-	worker/control.c worker/control.h \
+	worker/control.c worker/control.h worker/control_in.c worker/control_parts.h \
+	worker/device_lock.c worker/device_lock.h \
 	worker/handover.c worker/handover.h \
 	worker/line.c worker/line.h \
 	worker/metrics.c worker/metrics.h \

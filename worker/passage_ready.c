@@ -131,6 +131,18 @@ static void collect(struct dp_passage *p, struct dp_gather *g, struct dp_note *m
     }
 }
 
+/* x NULL: it could not be started, and err says why. */
+static int wait_or_cancel(struct dp_transport *t, struct dp_xfer *x, uint64_t timeout_ns, struct dp_err *err)
+{
+    if (!x)
+        return -1;
+    if (dp_transport_wait(t, x, timeout_ns, NULL, err) == 0)
+        return 0;
+    if (err->code == DP_ETIMEOUT)
+        dp_transport_cancel(t, x);
+    return -1;
+}
+
 /* The others' half: tell the leader, wait for its word. */
 static int ask_leader(struct dp_passage *p, struct dp_note *n, struct dp_err *err)
 {
@@ -141,21 +153,11 @@ static int ask_leader(struct dp_passage *p, struct dp_note *n, struct dp_err *er
 
     dp_note_encode(out, p->migration, n);
     x = dp_transport_send(t, p->round.leader, dp_round_tag(&p->round, DP_ROUND_READY), out, sizeof out, err);
-    if (!x)
+    if (wait_or_cancel(t, x, left, err) < 0)
         return -1;
-    if (dp_transport_wait(t, x, left, NULL, err) < 0) {
-        if (err->code == DP_ETIMEOUT)
-            dp_transport_cancel(t, x);
-        return -1;
-    }
     x = dp_transport_recv(t, p->round.leader, dp_round_tag(&p->round, DP_ROUND_GO), in, sizeof in, err);
-    if (!x)
+    if (wait_or_cancel(t, x, left, err) < 0)
         return -1;
-    if (dp_transport_wait(t, x, left, NULL, err) < 0) {
-        if (err->code == DP_ETIMEOUT)
-            dp_transport_cancel(t, x);
-        return -1;
-    }
     return dp_note_decode(in, p->migration, n, err);
 }
 
