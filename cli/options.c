@@ -58,7 +58,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, like 16GiB (default: what the file says, or no limit)"},
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "auto, exact, line or hierarchical"},
-    {DP_TAKES_PLAN, OPT_STRAIGHT, "straight", NULL, "one device a stage: no replicas (hierarchical)"},
+    {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_STRAIGHT, "straight", NULL, "of a profile: one device a stage, no replicas"},
     {DP_TAKES_TABLE, 'h', "noheader", NULL, "no header line"},
     {DP_TAKES_TABLE, 'o', "format", "FORMAT", "columns: \"%.10i %8T\" or \"jobid,state:8\" (env DYNPIPE_FORMAT)"},
     {DP_TAKES_JSON, OPT_JSON, "json", NULL, "print one JSON document"},

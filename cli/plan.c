@@ -86,17 +86,28 @@ static int take_iteration(void *arg, const struct dp_sim_phase *p, struct dp_err
     return 0;
 }
 
-/* One iteration of 1F1B, as the simulator sees it: filling and draining the pipeline, transfers on links. null where
- * stages have replicas: it knows none. */
+/* What a hierarchical plan is asked for. */
+static struct dp_plan_hierarchical hierarchical(const struct dp_plan_question *q)
+{
+    struct dp_plan_hierarchical h = {.n_levels = q->n_levels, .accel_bytes = q->memory_bytes, .is_straight = q->is_straight};
+
+    memcpy(h.devices, q->devices, sizeof h.devices);
+    memcpy(h.bytes_per_s, q->bytes_per_s, sizeof h.bytes_per_s);
+    return h;
+}
+
+/* One iteration of 1F1B, as the simulator sees it: filling and draining the pipeline, transfers on links, gradients
+ * of replicas once. null: too large to simulate. */
 static json_t *prediction(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
 {
-    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = p->n_stages, .chunks = 1, .replicas = 1, .buckets = 1,
-                            .microbatches = DP_SIM_MICROBATCHES_OF_A_STAGE * p->n_stages, .iterations = 1};
+    const struct dp_plan_hierarchical net = hierarchical(q);
+    uint32_t devices = p->algorithm != DP_PLAN_HIERARCHICAL ? p->n_stages : q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
+    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = devices, .chunks = 1, .replicas = 1, .buckets = 1, .iterations = 1};
     struct dp_sim_totals totals;
     json_t *o = json_object();
     struct dp_err err;
 
-    if (dp_sim_from_plan(g, p, q->bytes_per_s[0], &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 ||
+    if (dp_sim_from_plan(g, p, &net, &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 ||
         dp_sim_run(&c, take_iteration, o, &totals, &err) < 0) {
         json_decref(o);
         o = json_null();
@@ -150,11 +161,8 @@ static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp
                                   .accel_bytes = q->memory_bytes};
 
     if (q->algorithm == DP_PLAN_HIERARCHICAL) {
-        struct dp_plan_hierarchical h = {
-            .n_levels = q->n_levels, .accel_bytes = q->memory_bytes, .is_straight = q->is_straight};
+        struct dp_plan_hierarchical h = hierarchical(q);
 
-        memcpy(h.devices, q->devices, sizeof h.devices);
-        memcpy(h.bytes_per_s, q->bytes_per_s, sizeof h.bytes_per_s);
         return dp_plan_hierarchical(g, &h, p, err);
     }
     if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)

@@ -26,6 +26,8 @@ static char *seconds(char *out, size_t cap, const json_t *o, const char *key)
     if (s > 0 && s < 0.9995) /* plans are compared by their digits */
         snprintf(out, cap, "%.*f %s", s < 1e-4 || s >= 0.0995 ? 1 : 2, s < 1e-4 ? s * 1e6 : s * 1e3,
                  s < 1e-4 ? "us" : "ms");
+    else if (s > 0 && s < 9.9995)
+        snprintf(out, cap, "%.3f s", s);
     else
         dp_text_seconds(out, cap, s);
     return out;

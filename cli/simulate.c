@@ -102,6 +102,7 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         .replicas = cli->simulate.replicas,
         .iterations = cli->simulate.iterations,
         .bytes_per_s = cli->simulate.gb_per_s * 1e9,
+        .is_straight = cli->straight,
     };
     struct collector k = {.phases = json_array()};
     struct dp_sim_case c;

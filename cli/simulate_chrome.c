@@ -60,7 +60,7 @@ static void write_spans(const struct writer *w)
 
         snprintf(name, sizeof name, "%s %u", names[s->kind], s->mb);
         complete(w->out, name, names[s->kind], 0, t->number[s->device], s->start_ns, s->end_ns);
-        fprintf(w->out, ",\"args\":{\"microbatch\":%u,\"stage\":%u}},\n", s->mb, s->stage);
+        fprintf(w->out, ",\"args\":{\"microbatch\":%u,\"stage\":%u}},\n", s->mb, t->stage_of[s->place]);
     }
 }
 
@@ -68,12 +68,14 @@ static void write_reductions(const struct writer *w)
 {
     const struct dp_timeline *t = w->t;
 
-    for (uint32_t i = 0; t->has_reductions && i < t->n_stages * t->buckets; i++) {
+    for (uint32_t i = 0; t->has_reductions && i < t->n_places * t->buckets; i++) {
         uint32_t k = i / t->buckets;
 
+        if (t->reduction[i].end_ns == t->reduction[i].start_ns) /* a stage that is on one device */
+            continue;
         complete(w->out, "all-reduce", "all-reduce", 1, t->number[k % t->n_devices], t->reduction[i].start_ns,
                  t->reduction[i].end_ns);
-        fprintf(w->out, ",\"args\":{\"stage\":%u,\"bucket\":%u}},\n", k, i % t->buckets);
+        fprintf(w->out, ",\"args\":{\"stage\":%u,\"bucket\":%u}},\n", t->stage_of[k], i % t->buckets);
     }
 }
 

@@ -34,8 +34,11 @@ static json_t *stage_document(const struct dp_sim_case *c, const struct dp_sim_p
         bubble += d->bubble / c->replicas;
         bytes = d->mem_bytes > bytes ? d->mem_bytes : bytes;
     }
-    for (uint32_t k = i; k < n * c->chunks; k += n)
-        layers += p->layout->cut[k + 1] - p->layout->cut[k];
+    for (uint32_t k = i; k < n * c->chunks; k += n) {
+        const uint32_t *cut = &p->layout->cut[p->layout->stage_of[k]];
+
+        layers += cut[1] - cut[0];
+    }
     put_count(o, "device", p->layout->used[i]);
     put_count(o, "layers", layers);
     put(o, "busy_ms", busy_ns * 1e-6);
@@ -54,12 +57,22 @@ static json_t *stages_document(const struct dp_sim_case *c, const struct dp_sim_
     return list;
 }
 
-static json_t *layout_document(const struct dp_sim_case *c, const struct dp_sim_phase *p)
+static json_t *layout_document(const struct dp_sim_phase *p)
 {
     json_t *list = json_array();
 
-    for (uint32_t k = 0; k < p->layout->n_used * c->chunks; k++)
-        json_array_append_new(list, json_integer(p->layout->cut[k + 1] - p->layout->cut[k]));
+    for (uint32_t s = 0; s < p->layout->n_stages; s++)
+        json_array_append_new(list, json_integer(p->layout->cut[s + 1] - p->layout->cut[s]));
+    return list;
+}
+
+/* Devices of each stage; NULL: one each. */
+static json_t *widths_document(const struct dp_sim_case *c)
+{
+    json_t *list = c->width ? json_array() : NULL;
+
+    for (uint32_t s = 0; list && s < c->n_count; s++)
+        json_array_append_new(list, json_integer(c->width[s]));
     return list;
 }
 
@@ -77,7 +90,9 @@ json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase
     put_count(o, "first", p->first);
     put_count(o, "iterations", p->n);
     put(o, "density", p->density);
-    json_object_set_new(o, "layout", layout_document(c, p));
+    json_object_set_new(o, "layout", layout_document(p));
+    if (c->width)
+        json_object_set_new(o, "stage_devices", widths_document(c));
     put_count(o, "devices_used", (uint64_t)p->layout->n_used * c->replicas);
     put_count(o, "devices_held", p->held);
     put(o, "iteration_ms", iteration_ms);
@@ -86,8 +101,8 @@ json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase
     put(o, "error_percent", 100 * (iteration_ms / measured_ms - 1));
     put(o, "lost_percent", p->measured_ns ? 100 * p->lost : NAN);
     put(o, "bubble_percent", 100 * bubble);
-    put(o, "tokens_per_s", p->tokens_per_s);
-    put(o, "tokens_per_s_per_device", p->tokens_per_s / p->held);
+    put(o, "tokens_per_s", c->tokens ? p->tokens_per_s : NAN);
+    put(o, "tokens_per_s_per_device", c->tokens ? p->tokens_per_s / p->held : NAN);
     put(o, "pause_ms", ms(p->pause_ns));
     put_count(o, "moved_layers", p->moved_layers);
     put_count(o, "moved_bytes", p->moved_bytes);
@@ -145,8 +160,8 @@ json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_to
     put(totals, "time_s", t->time_s);
     put(totals, "pause_s", t->pause_s);
     put(totals, "tokens", t->tokens);
-    put(totals, "tokens_per_s", t->time_s > 0 ? t->tokens / t->time_s : NAN);
-    put(totals, "tokens_per_device_s", t->device_s > 0 ? t->tokens / t->device_s : NAN);
+    put(totals, "tokens_per_s", c->tokens && t->time_s > 0 ? t->tokens / t->time_s : NAN);
+    put(totals, "tokens_per_device_s", c->tokens && t->device_s > 0 ? t->tokens / t->device_s : NAN);
     put(totals, "device_s", t->device_s);
     put(totals, "device_s_fixed", t->time_s * c->devices * c->replicas);
     put_errors(totals, phases);

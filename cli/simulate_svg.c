@@ -124,7 +124,7 @@ static void write_spans(const struct picture *p)
 
 static void write_reductions(const struct picture *p)
 {
-    for (uint32_t i = 0; p->t->has_reductions && i < p->t->n_stages * p->t->buckets; i++) {
+    for (uint32_t i = 0; p->t->has_reductions && i < p->t->n_places * p->t->buckets; i++) {
         const struct dp_sim_reduction *r = &p->t->reduction[i];
 
         if (r->end_ns == r->start_ns)

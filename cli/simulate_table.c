@@ -107,7 +107,10 @@ static void listed(const json_t *list, void (*element)(const json_t *, char *, s
 
 static void whole(const json_t *number, char *out, size_t cap)
 {
-    snprintf(out, cap, "%lld", (long long)json_integer_value(number));
+    if (json_is_string(number))
+        snprintf(out, cap, "%s", json_string_value(number));
+    else
+        snprintf(out, cap, "%lld", (long long)json_integer_value(number));
 }
 
 static void bubble_of(const json_t *stage, char *out, size_t cap)
@@ -115,10 +118,22 @@ static void bubble_of(const json_t *stage, char *out, size_t cap)
     snprintf(out, cap, "%.0f", dp_json_number(stage, "bubble_percent"));
 }
 
-/* Layers per stage. */
+/* Layers per stage, with the number of devices of those that have several: "2 4x3". */
 static void layout(const json_t *row, char *out, size_t cap)
 {
-    listed(dp_json_list(row, "layout"), whole, out, cap);
+    const json_t *layers = dp_json_list(row, "layout"), *devices = dp_json_get(row, "stage_devices");
+    json_t *both = json_array();
+    size_t i;
+    json_t *n;
+
+    json_array_foreach((json_t *)layers, i, n)
+    {
+        json_int_t d = json_integer_value(json_array_get(devices, i)), l = json_integer_value(n);
+
+        json_array_append_new(both, d > 1 ? json_sprintf("%lldx%lld", (long long)l, (long long)d) : json_incref(n));
+    }
+    listed(both, whole, out, cap);
+    json_decref(both);
 }
 
 static void bubbles(const json_t *row, char *out, size_t cap)
@@ -210,13 +225,15 @@ static void print_totals(const json_t *document)
 {
     char time[32], pause[32], rate[32], each[32], device_s[32], fixed[32], source[1100];
     const json_t *t = dp_json_get(document, "totals");
+    double iterations = dp_json_number(t, "iterations"), tokens = dp_json_number(t, "tokens_per_s");
 
-    printf("\n%.0f iterations in %s, %s of them pauses; %s tokens/s, %s per device; %s GPU-s, %s if none were given back\n",
-           dp_json_number(t, "iterations"), dp_text_seconds(time, sizeof time, dp_json_number(t, "time_s")),
-           dp_text_seconds(pause, sizeof pause, dp_json_number(t, "pause_s")),
-           dp_text_count(rate, sizeof rate, dp_json_number(t, "tokens_per_s")),
-           dp_text_count(each, sizeof each, dp_json_number(t, "tokens_per_device_s")),
-           dp_text_count(device_s, sizeof device_s, dp_json_number(t, "device_s")),
+    printf("\n%.0f iteration%s in %s, %s of %s pauses; ", iterations, iterations > 1 ? "s" : "",
+           dp_text_seconds(time, sizeof time, dp_json_number(t, "time_s")),
+           dp_text_seconds(pause, sizeof pause, dp_json_number(t, "pause_s")), iterations > 1 ? "them" : "it");
+    if (isfinite(tokens))
+        printf("%s tokens/s, %s per device; ", dp_text_count(rate, sizeof rate, tokens),
+               dp_text_count(each, sizeof each, dp_json_number(t, "tokens_per_device_s")));
+    printf("%s GPU-s, %s if none were given back\n", dp_text_count(device_s, sizeof device_s, dp_json_number(t, "device_s")),
            dp_text_count(fixed, sizeof fixed, dp_json_number(t, "device_s_fixed")));
     if (dp_json_number(t, "measured_phases") > 0)
         printf("predicted against measured, %.0f windows: %.1f %% off in the median, %.1f %% at worst\n",

@@ -10,6 +10,7 @@
 void dp_timeline_release(struct dp_timeline *t)
 {
     free(t->number);
+    free(t->stage_of);
     free(t->stage);
     free(t->device);
     free(t->span);
@@ -20,12 +21,13 @@ void dp_timeline_release(struct dp_timeline *t)
 static int make_room(const struct dp_sim_phase *p, struct dp_timeline *t, struct dp_sim_out *out, struct dp_err *err)
 {
     t->number = calloc(t->n_devices, sizeof *t->number);
-    t->stage = calloc(t->n_stages, sizeof *t->stage);
+    t->stage_of = calloc(t->n_places, sizeof *t->stage_of);
+    t->stage = calloc(t->n_places, sizeof *t->stage);
     t->device = calloc(t->n_devices, sizeof *t->device);
     t->span = calloc(t->n_spans, sizeof *t->span);
-    t->reduction = calloc((size_t)t->n_stages * t->buckets, sizeof *t->reduction);
+    t->reduction = calloc((size_t)t->n_places * t->buckets, sizeof *t->reduction);
     out->device = calloc((size_t)p->in->replicas * t->n_devices, sizeof *out->device);
-    if (t->number && t->stage && t->device && t->span && t->reduction && out->device)
+    if (t->number && t->stage_of && t->stage && t->device && t->span && t->reduction && out->device)
         return 0;
     return dp_err_set(err, DP_ENOMEM, "timeline of %u operations: out of memory", t->n_spans);
 }
@@ -42,7 +44,7 @@ int dp_timeline_take(const struct dp_sim_case *c, const struct dp_sim_phase *p, 
         .n_devices = p->layout->n_used,
         .chunks = c->chunks,
         .buckets = p->in->reduce_ns ? p->in->buckets : 1,
-        .n_stages = p->layout->n_used * c->chunks,
+        .n_places = p->layout->n_used * c->chunks,
         .n_spans = dp_sim_program_ops(p->in->program),
         .is_split = o->is_split,
         .has_reductions = p->in->reduce_ns != NULL,
@@ -52,7 +54,8 @@ int dp_timeline_take(const struct dp_sim_case *c, const struct dp_sim_phase *p, 
         out.span = t->span;
         out.reduction = t->reduction;
         memcpy(t->number, p->layout->used, t->n_devices * sizeof *t->number);
-        memcpy(t->stage, p->in->stage, t->n_stages * sizeof *t->stage);
+        memcpy(t->stage_of, p->layout->stage_of, t->n_places * sizeof *t->stage_of);
+        memcpy(t->stage, p->in->stage, t->n_places * sizeof *t->stage);
         rc = dp_sim_iterate(p->in, &out, err);
     }
     if (rc == 0) {
@@ -72,7 +75,7 @@ uint64_t dp_timeline_optimizer_ns(const struct dp_timeline *t, uint32_t device)
 {
     uint64_t ns = 0;
 
-    for (uint32_t k = device; k < t->n_stages; k += t->n_devices)
+    for (uint32_t k = device; k < t->n_places; k += t->n_devices)
         ns += t->stage[k].opt_ns;
     return ns;
 }
@@ -81,12 +84,12 @@ void dp_timeline_bytes(const struct dp_timeline *t, uint32_t device, dp_timeline
 {
     uint64_t bytes = 0;
 
-    for (uint32_t k = device; k < t->n_stages; k += t->n_devices)
+    for (uint32_t k = device; k < t->n_places; k += t->n_devices)
         bytes += t->stage[k].state_bytes;
     fn(arg, 0, bytes);
     for (uint32_t i = 0; i < t->n_spans; i++) {
         const struct dp_sim_span *s = &t->span[i];
-        const struct dp_sim_stage *g = &t->stage[s->stage];
+        const struct dp_sim_stage *g = &t->stage[s->place];
 
         if (s->device != device)
             continue;

@@ -7,13 +7,14 @@
 
 struct dp_timeline {
     uint64_t iteration;
-    uint32_t n_devices, chunks, buckets, n_stages, n_spans;
+    uint32_t n_devices, chunks, buckets, n_places, n_spans;
     bool is_split, has_reductions;
     uint32_t *number;                     /* [n_devices] the devices' numbers in the pipeline */
-    struct dp_sim_stage *stage;           /* [n_stages] */
+    uint32_t *stage_of;                   /* [n_places] */
+    struct dp_sim_stage *stage;           /* [n_places] */
     struct dp_sim_stage_out *device;      /* [n_devices] */
     struct dp_sim_span *span;             /* [n_spans] a device's are in order */
-    struct dp_sim_reduction *reduction;   /* [n_stages][buckets] */
+    struct dp_sim_reduction *reduction;   /* [n_places][buckets] */
     uint64_t backward_ns, reduce_ns, norm_ns, iteration_ns; /* as in struct dp_sim_out */
 };
 

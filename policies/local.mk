@@ -66,7 +66,7 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning
+policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -80,6 +80,8 @@ tests_unit_test_sim_iteration_SOURCES = tests/unit/test_sim_iteration.c tests/un
 tests_unit_test_sim_iteration_LDADD = $(policy_libs)
 tests_unit_test_sim_run_SOURCES = tests/unit/test_sim_run.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_sim_run_LDADD = policies/libdppolicy.a policies/libdpgraph.a $(policy_libs) $(JANSSON_LIBS)
+tests_unit_test_sim_wide_SOURCES = tests/unit/test_sim_wide.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_sim_wide_LDADD = $(policy_libs)
 tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c tests/unit/recorded_loads.h tests/unit/unit.h
 tests_unit_test_pruning_LDADD = $(policy_libs)
 tests_unit_test_pack_SOURCES = tests/unit/test_pack.c tests/unit/unit.h tests/unit/random.h

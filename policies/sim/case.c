@@ -17,6 +17,8 @@ void dp_sim_case_release(struct dp_sim_case *c)
     free(c->kind);
     free(c->kind_of);
     free(c->count);
+    free(c->width);
+    free(c->place);
     free(c->event);
     free(c->speed);
     memset(c, 0, sizeof *c);
@@ -40,6 +42,9 @@ int dp_sim_case_check(const struct dp_sim_case *c, struct dp_err *err)
         return -1;
     if (c->is_data_inside && c->replicas < 2)
         return dp_err_set(err, DP_EINVAL, "neighbours are replicas, but there is one replica");
+    if (c->width && (c->chunks > 1 || c->replicas > 1 || c->n_events > 1))
+        return dp_err_set(err, DP_EINVAL, "stages of several devices: with %u chunks, %u replicas and %u events", c->chunks, c->replicas,
+                          c->n_events);
     for (uint32_t i = 0; i < c->n_events; i++) {
         if (c->event[i].iteration < 1 || c->event[i].iteration > c->iterations)
             return dp_err_set(err, DP_EINVAL, "event %u: iteration %llu of %llu", i, (unsigned long long)c->event[i].iteration,

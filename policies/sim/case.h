@@ -78,6 +78,9 @@ struct dp_sim_case {
     uint32_t *kind_of; /* [n_layers], NULL in a recorded run */
     char policy[32]; /* of the layout to begin with, where it has none */
     uint32_t *count, n_count; /* layout to begin with, or NULL */
+    /* Stages of several devices (order.h), or NULL: one chunk, one replica and one layout, which is `count`. */
+    uint32_t *width; /* [n_count] devices of each stage */
+    uint32_t *place; /* [sum of width] which they are, stage by stage */
 
     uint64_t iterations;
     uint32_t n_events;

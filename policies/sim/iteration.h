@@ -2,9 +2,9 @@
  * did, and how much memory it took.
  *
  *   forward and backward     as the schedule says (program.h), each replica for itself
- *   all-reduce of gradients  per stage, over its replicas, in `buckets` equal parts: a part starts when
- *                            its share of the stage's last backward has ended in every replica; a
- *                            device sends one part at a time while it computes on
+ *   all-reduce of gradients  per stage, over its replicas and its devices, in `buckets` equal parts: a part
+ *                            starts when its share of the stage's last backward has ended in all of them;
+ *                            a device sends one part at a time while it computes on
  *   global norm              when everything before has ended everywhere (clipping needs it)
  *   optimizer                after it, on all devices at once
  */
@@ -26,8 +26,8 @@ struct dp_sim_stage {
 struct dp_sim_in {
     struct dp_sim_program *program;
     uint32_t replicas;                /* >= 1; those that are alike are computed once */
-    const struct dp_sim_stage *stage; /* [replicas][V] on the stage's own device */
-    const struct dp_sim_link *link;   /* [replicas][V] boundary behind a stage; the last one is ignored */
+    const struct dp_sim_stage *stage; /* [replicas][V] by place (program.h), on its own device */
+    const struct dp_sim_link *link;   /* [replicas][L] as dp_sim_program_run() takes them */
     const uint64_t *reduce_ns;        /* [V] all-reduce of one bucket; NULL: none */
     uint32_t buckets;                 /* 1..DP_SIM_MAX_BUCKETS where reduce_ns is given */
     uint64_t norm_ns;
@@ -42,7 +42,7 @@ struct dp_sim_stage_out {
     uint64_t mem_bytes; /* state + the most that its kept microbatches take together */
 };
 
-/* One part of an all-reduce; bucket b of stage k. */
+/* One part of an all-reduce; bucket b of place k. */
 struct dp_sim_reduction {
     uint64_t start_ns, end_ns;
 };

@@ -4,6 +4,9 @@
  *
  * With v chunks a device the model is cut into V = v * D stages in order, and stage k lives on device
  * k % D as its chunk k / D (v = 1: stage k on device k).
+ *
+ * With v = 1 a stage may instead have several devices, which take the microbatches in turn (PipeDream's
+ * replicated stages, 1F1B-RR; Narayanan et al. 2019, SOSP, section 3.2).
  */
 #ifndef DP_POLICIES_SIM_ORDER_H
 #define DP_POLICIES_SIM_ORDER_H
@@ -17,6 +20,7 @@
 #define DP_SIM_MAX_DEVICES 65536u
 #define DP_SIM_MAX_CHUNKS 1024u
 #define DP_SIM_MAX_MICROBATCHES 65536u
+#define DP_SIM_MAX_LINKS (1u << 22)
 #define DP_SIM_MAX_OPS (1u << 26) /* of one pipeline in one iteration */
 
 enum dp_sim_schedule { DP_SIM_1F1B, DP_SIM_GPIPE, DP_SIM_INTERLEAVED, DP_SIM_ZB_H1, DP_SIM_N_SCHEDULES };
@@ -37,7 +41,17 @@ struct dp_sim_order {
     uint32_t n_devices, chunks, microbatches;
     bool is_split;
     uint32_t n_per_device; /* operations of one device: (2 or 3) * chunks * microbatches */
-    struct dp_sim_op *op;  /* [n_devices][n_per_device] */
+    struct dp_sim_op *op;  /* [n_devices][n_per_device]; where stages have several devices see dp_sim_order_list() */
+    /* Only where stages have several devices; else n_wide is 0 and the others NULL. */
+    uint32_t n_wide;    /* stages */
+    uint32_t *begin;    /* [n_wide + 1] stage s is on devices begin[s] .. begin[s+1] - 1 */
+    uint32_t *stage_of; /* [n_devices] */
+    uint32_t *list;     /* [n_devices] where the operations of a device begin in op */
+};
+
+/* Microbatches of a device: first, first + step, ..., `count` of them. */
+struct dp_sim_share {
+    uint32_t first, step, count;
 };
 
 /* What one order_*.c provides. */
@@ -58,7 +72,16 @@ int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_
 /* The lists of a schedule, complete. On failure *out is empty. */
 int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
                         struct dp_sim_order *out, struct dp_err *err);
+/* Stage s of n_stages has width[s] >= 1 devices; microbatch j is on the (j mod width[s])-th of them. 1f1b or gpipe. */
+int dp_sim_order_create_wide(enum dp_sim_schedule schedule, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
+                             struct dp_sim_order *out, struct dp_err *err);
 void dp_sim_order_release(struct dp_sim_order *order);
+
+struct dp_sim_share dp_sim_order_share(const struct dp_sim_order *order, uint32_t device);
+/* The operations of a device, and how many there are. */
+struct dp_sim_op *dp_sim_order_list(const struct dp_sim_order *order, uint32_t device);
+uint32_t dp_sim_order_ops(const struct dp_sim_order *order, uint32_t device);
+uint32_t dp_sim_order_behind(const struct dp_sim_order *order, uint32_t device); /* devices of all later stages */
 
 /* Does every device run each operation of each of its chunks and microbatches once, forward before
  * backward before weight gradient? returns 0, or -1 and the first offence. Deadlocks show when the

@@ -5,10 +5,13 @@
 
 static void fill(const struct dp_sim_order *o, uint32_t device, struct dp_sim_op *out)
 {
-    (void)device;
-    for (uint32_t j = 0; j < o->microbatches; j++) {
-        out[j] = (struct dp_sim_op){.mb = j, .kind = DP_SIM_FORWARD};
-        out[o->microbatches + j] = (struct dp_sim_op){.mb = j, .kind = DP_SIM_BACKWARD};
+    const struct dp_sim_share own = dp_sim_order_share(o, device);
+
+    for (uint32_t i = 0; i < own.count; i++) {
+        uint32_t mb = own.first + own.step * i;
+
+        out[i] = (struct dp_sim_op){.mb = mb, .kind = DP_SIM_FORWARD};
+        out[own.count + i] = (struct dp_sim_op){.mb = mb, .kind = DP_SIM_BACKWARD};
     }
 }
 

@@ -5,6 +5,10 @@
  * pair of neighbours and direction) sends in the order in which its one sender finishes. So no event
  * can overtake another whatever the times are, the order of events is worked out once, and one
  * iteration with other times is one pass over the operations: start = max(device free, message there).
+ *
+ * A place is what has costs of its own: a stage, or one of the devices of a stage that has several. Such devices send
+ * to several others and hear from several: then every device has one way out and one way in for each direction, messages
+ * go out in the order of the sender's operations and come in, buffered by the network, in that of the receiver's.
  */
 #ifndef DP_POLICIES_SIM_PROGRAM_H
 #define DP_POLICIES_SIM_PROGRAM_H
@@ -21,7 +25,7 @@ struct dp_sim_link {
 
 /* One operation as it ran. */
 struct dp_sim_span {
-    uint32_t device, stage, mb;
+    uint32_t device, place, mb;
     enum dp_sim_kind kind;
     uint64_t start_ns, end_ns;
 };
@@ -32,16 +36,20 @@ struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct 
 void dp_sim_program_destroy(struct dp_sim_program *program);
 
 const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *program); /* borrowed */
-uint32_t dp_sim_program_stages(const struct dp_sim_program *program);                 /* V */
+uint32_t dp_sim_program_places(const struct dp_sim_program *program);                 /* V; with several devices a stage D */
+uint32_t dp_sim_program_links(const struct dp_sim_program *program);                  /* L, see dp_sim_program_run() */
+/* Where stages have several devices: the link between a device and one of the next stage. */
+uint32_t dp_sim_program_link(const struct dp_sim_program *program, uint32_t device, uint32_t next);
 uint32_t dp_sim_program_ops(const struct dp_sim_program *program);
 /* Most microbatches of chunks that device waits to finish at once: from forward to the last gradient. */
 uint32_t dp_sim_program_in_flight(const struct dp_sim_program *program, uint32_t device);
 
 /* Run one iteration from time 0. The program keeps the memory for it: one run at a time.
- * cost:     [3][V] ns of FORWARD, BACKWARD, WEIGHT of each stage.
- * link:     [V] boundary behind stage k, both directions alike; the last one is ignored. A boundary
- *           inside of a device (D = 1) costs nothing.
- * done:     [3][V] = when the last operation of that kind and stage ended.
+ * cost:     [3][V] ns of FORWARD, BACKWARD, WEIGHT of each place.
+ * link:     [L] both directions alike, and the last one is ignored. L = V, link k is behind stage k; one inside of a
+ *           device (D = 1) costs nothing. Where stages have several devices: one for each pair of devices of
+ *           neighbouring stages, by dp_sim_program_link(), and one.
+ * done:     [3][V] = when the last operation of that kind and place ended.
  * span:     [dp_sim_program_ops()] = what ran when, or NULL. */
 void dp_sim_program_run(struct dp_sim_program *program, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,
                         struct dp_sim_span *span);

@@ -16,6 +16,7 @@ struct dp_sim_override {
     uint32_t devices, chunks, microbatches, replicas, buckets; /* 0: the file's */
     uint64_t iterations;                                        /* 0: the file's; later events are left out */
     double bytes_per_s; /* of a profile's transfers, 0: a default */
+    bool is_straight;   /* plan a profile without replicas of stages */
 };
 
 /* Read one model description or graph, or the traces of all workers of a run. with: NULL: nothing is changed.

@@ -1,6 +1,6 @@
-/* A graph file (policies/graph) as a case: it is planned as a pipeline without replicas, and the plan's
- * stages become the layout. A layer is a unit of the graph, what no plan parts; layers are ordered by
- * stage, and within a stage as no edge contradicts, so that policies can cut them anew.
+/* A graph file (policies/graph) as a case: it is planned, and the plan's stages become the layout. A layer
+ * is a unit of the graph, what no plan parts; layers are ordered by stage, and within a stage as no edge
+ * contradicts, so that policies can cut them anew.
  *
  * A boundary passes on whatever some unit before it puts out and some unit behind it takes, once,
  * however far it goes. A profile knows bytes: they go over the links. A file of costs knows the time that
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/graph/hierarchical.h"
 #include "policies/graph/read.h"
 #include "policies/graph/units.h"
 
@@ -134,10 +133,69 @@ out:
     return rc;
 }
 
-int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, double bytes_per_s, struct dp_sim_case *c,
-                     struct dp_err *err)
+static bool is_wide(const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net)
 {
-    uint32_t most = c->devices * c->chunks;
+    for (uint32_t s = 0; s < p->n_stages; s++)
+        if (p->stage[s].replicas > 1)
+            return true;
+    return p->algorithm == DP_PLAN_HIERARCHICAL && net->n_levels > 1; /* whose devices are not in a row */
+}
+
+/* Devices of each stage. Two levels: a group of stages has machines of its own, and on each of them every stage of it
+ * as many devices; microbatches go round the machines first. */
+static int place_replicas(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net,
+                          struct dp_sim_case *c, struct dp_err *err)
+{
+    uint32_t machine = 0, slot = 0, n = 0;
+
+    c->width = calloc(p->n_stages, sizeof *c->width);
+    c->place = calloc(p->n_devices, sizeof *c->place);
+    if (!c->width || !c->place)
+        return no_memory(g, err);
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        const struct dp_graph_stage *t = &p->stage[s];
+        uint32_t machines = net->n_levels > 1 ? t->machines : 1;
+
+        if (s && t->group != t[-1].group) {
+            machine += t[-1].machines;
+            slot = 0;
+        }
+        c->width[s] = t->replicas;
+        for (uint32_t i = 0; i < t->replicas; i++)
+            c->place[n++] = (machine + i % machines) * net->devices[0] + slot + i / machines;
+        slot += t->replicas / machines;
+    }
+    if (net->n_levels > 1) {
+        c->devices_per_node = net->devices[0];
+        c->between.bytes_per_s = net->bytes_per_s[1];
+    }
+    return 0;
+}
+
+/* Some for each device, and the same number for every replica of a stage where that is not many more. */
+static uint32_t choose_microbatches(const struct dp_graph_plan *p, uint32_t devices)
+{
+    uint64_t least = (uint64_t)DP_SIM_MICROBATCHES_OF_A_STAGE * devices, n = 1;
+
+    for (uint32_t s = 0; s < p->n_stages && n <= 4 * least; s++) {
+        uint64_t a = n, b = p->stage[s].replicas;
+
+        while (b) {
+            uint64_t rest = a % b;
+
+            a = b;
+            b = rest;
+        }
+        n *= p->stage[s].replicas / a;
+    }
+    return (uint32_t)(n <= 4 * least ? (least + n - 1) / n * n : least);
+}
+
+int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net,
+                     struct dp_sim_case *c, struct dp_err *err)
+{
+    bool wide = is_wide(p, net);
+    uint32_t most = wide ? p->n_stages : c->devices * c->chunks;
     struct dp_sim_event *e = calloc(1, sizeof *e);
 
     if (!e)
@@ -146,10 +204,6 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, do
     c->n_events = 1;
     e->iteration = 1;
     e->has_pause = true;
-    for (uint32_t s = 0; s < p->n_stages; s++)
-        if (p->stage[s].replicas != 1)
-            return dp_err_set(err, DP_ENOTSUP, "stage %u has %u replicas; simulated are pipelines of single devices", s,
-                              p->stage[s].replicas);
     if (p->n_stages > most || (c->chunks > 1 && p->n_stages != most))
         return dp_err_set(err, DP_EINVAL, "the plan has %u stages for %u devices of %u chunks", p->n_stages, c->devices, c->chunks);
     e->n_count = most;
@@ -157,8 +211,10 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, do
     c->count = calloc(most, sizeof *c->count);
     if (!e->count || !c->count)
         return no_memory(g, err);
-    c->inside.bytes_per_s = c->between.bytes_per_s = g->kind == DP_GRAPH_PROFILE ? bytes_per_s : 0;
-    if (fill_layers(g, p, c, err) < 0)
+    if (!c->microbatches)
+        c->microbatches = choose_microbatches(p, wide ? p->n_devices : c->devices);
+    c->inside.bytes_per_s = c->between.bytes_per_s = g->kind == DP_GRAPH_PROFILE ? net->bytes_per_s[0] : 0;
+    if ((wide && place_replicas(g, p, net, c, err) < 0) || fill_layers(g, p, c, err) < 0)
         return -1;
     c->n_count = most;
     memcpy(c->count, e->count, most * sizeof *c->count);
@@ -170,15 +226,11 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, do
     return 0;
 }
 
-static int plan(struct dp_graph *g, uint32_t stages, double bytes_per_s, struct dp_graph_plan *p, struct dp_err *err)
+static int plan(struct dp_graph *g, const struct dp_plan_hierarchical *net, struct dp_graph_plan *p, struct dp_err *err)
 {
-    if (g->kind == DP_GRAPH_PROFILE) {
-        const struct dp_plan_hierarchical ask = {.n_levels = 1, .devices = {stages}, .bytes_per_s = {bytes_per_s},
-                                                 .accel_bytes = UINT64_MAX, .is_straight = true};
-
-        return dp_plan_hierarchical(g, &ask, p, err);
-    }
-    return dp_plan_maxload(g, &(struct dp_plan_maxload){.n_accel = stages, .accel_bytes = g->accel_bytes}, p, err);
+    if (g->kind == DP_GRAPH_PROFILE)
+        return dp_plan_hierarchical(g, net, p, err);
+    return dp_plan_maxload(g, &(struct dp_plan_maxload){.n_accel = net->devices[0], .accel_bytes = g->accel_bytes}, p, err);
 }
 
 static int take_shape(const struct dp_graph *g, const struct dp_sim_override *with, struct dp_sim_case *c, struct dp_err *err)
@@ -192,24 +244,35 @@ static int take_shape(const struct dp_graph *g, const struct dp_sim_override *wi
     if (dp_sim_case_check_shape(c, err) < 0)
         return -1;
     c->iterations = 1;
-    c->microbatches = with && with->microbatches ? with->microbatches : DP_SIM_MICROBATCHES_OF_A_STAGE * c->devices;
+    c->microbatches = with ? with->microbatches : 0;
     return with && with->schedule ? dp_sim_schedule_find(with->schedule, &c->schedule, err) : 0;
+}
+
+/* May stages have replicas? Not where something is asked for that only pipelines of single devices know. */
+static bool may_replicate(const struct dp_sim_override *with, const struct dp_sim_case *c)
+{
+    bool wants_single = with && (with->is_straight || with->policy);
+
+    return !wants_single && c->chunks == 1 && c->replicas == 1 && (c->schedule == DP_SIM_1F1B || c->schedule == DP_SIM_GPIPE);
 }
 
 int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const struct dp_sim_override *with, struct dp_sim_case *c,
                       struct dp_err *err)
 {
-    double bytes_per_s = with && with->bytes_per_s > 0 ? with->bytes_per_s : DEFAULT_BYTES_PER_S;
+    struct dp_plan_hierarchical net = {.n_levels = 1, .accel_bytes = UINT64_MAX};
     struct dp_graph_plan p = {0};
     struct dp_graph g;
     int rc = dp_graph_parse(name, text, bytes, &g, err);
 
     if (rc == 0) {
         rc = take_shape(&g, with, c, err);
+        net.devices[0] = c->devices * c->chunks;
+        net.bytes_per_s[0] = with && with->bytes_per_s > 0 ? with->bytes_per_s : DEFAULT_BYTES_PER_S;
+        net.is_straight = !may_replicate(with, c);
         if (rc == 0)
-            rc = plan(&g, c->devices * c->chunks, bytes_per_s, &p, err);
+            rc = plan(&g, &net, &p, err);
         if (rc == 0)
-            rc = dp_sim_from_plan(&g, &p, bytes_per_s, c, err);
+            rc = dp_sim_from_plan(&g, &p, &net, c, err);
         if (rc < 0)
             dp_err_prefix(err, "%s", name);
     }

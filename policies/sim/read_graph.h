@@ -2,7 +2,7 @@
 #ifndef DP_POLICIES_SIM_READ_GRAPH_H
 #define DP_POLICIES_SIM_READ_GRAPH_H
 
-#include "policies/graph/plan.h"
+#include "policies/graph/hierarchical.h"
 #include "policies/sim/read.h"
 
 #define DP_SIM_MICROBATCHES_OF_A_STAGE 4 /* where nobody says how many there are */
@@ -12,9 +12,10 @@
 int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const struct dp_sim_override *with,
                       struct dp_sim_case *out, struct dp_err *err);
 
-/* A plan without replicas. *out: devices, chunks, replicas, microbatches, schedule and iterations are set, the rest is
- * filled in here. bytes_per_s: of a profile's transfers. DP_ENOTSUP: a stage has replicas. */
-int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, double bytes_per_s, struct dp_sim_case *out,
-                     struct dp_err *err);
+/* A plan as a case. *out: devices, chunks, replicas, schedule and iterations are set, the rest is filled in here;
+ * microbatches, where they are 0, become a number that all replicas of a stage share evenly, unless that is many.
+ * net: levels, devices and bandwidths that a profile was planned for; not used for a file of costs. */
+int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net,
+                     struct dp_sim_case *out, struct dp_err *err);
 
 #endif

@@ -89,7 +89,7 @@ static void price_the_move(struct run *r, double *busy_ns /* [2][devices] of zer
     double longest = 0;
 
     for (uint32_t i = 0; i < c->n_layers; i++) {
-        uint32_t from = dp_sim_layout_owner(c, &r->before, i), to = dp_sim_layout_owner(c, &r->layout, i);
+        uint32_t from = dp_sim_layout_owner(&r->before, i), to = dp_sim_layout_owner(&r->layout, i);
 
         if (from == to)
             continue;
@@ -99,7 +99,7 @@ static void price_the_move(struct run *r, double *busy_ns /* [2][devices] of zer
     for (uint32_t q = 0; q < c->replicas && r->phase.moved_layers; q++) {
         memset(busy_ns, 0, 2 * (size_t)c->devices * sizeof *busy_ns);
         for (uint32_t i = 0; i < c->n_layers; i++) {
-            uint32_t from = dp_sim_layout_owner(c, &r->before, i), to = dp_sim_layout_owner(c, &r->layout, i);
+            uint32_t from = dp_sim_layout_owner(&r->before, i), to = dp_sim_layout_owner(&r->layout, i);
             const struct dp_sim_tier *tier = dp_sim_tier_between(c, q, from, to);
             double ns = (double)(dp_sim_transfer_ns(tier, (double)r->layer[i].state_bytes) + tier->latency_ns);
 
@@ -242,8 +242,9 @@ static int simulate(struct run *r, struct dp_sim_totals *t, struct dp_err *err)
         return 0;
     if (dp_sim_iterate(&r->stages.in, &r->out, err) < 0 || check_memory(r, err) < 0)
         return -1;
-    remember(r->c, &r->stages, &r->last);
-    r->has_out = true;
+    r->has_out = !r->c->width; /* which has one stretch */
+    if (r->has_out)
+        remember(r->c, &r->stages, &r->last);
     t->simulated++;
     return 0;
 }

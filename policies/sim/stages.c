@@ -9,10 +9,11 @@ int dp_sim_layout_create(const struct dp_sim_case *c, struct dp_sim_layout *out,
 {
     size_t stages = (size_t)c->devices * c->chunks;
 
-    out->n_used = 0;
+    out->n_used = out->n_stages = 0;
     out->used = calloc(c->devices, sizeof *out->used);
     out->cut = calloc(stages + 1, sizeof *out->cut);
-    if (out->used && out->cut)
+    out->stage_of = calloc(stages, sizeof *out->stage_of);
+    if (out->used && out->cut && out->stage_of)
         return 0;
     dp_sim_layout_release(out);
     return dp_err_set(err, DP_ENOMEM, "layout over %zu stages: out of memory", stages);
@@ -22,14 +23,36 @@ void dp_sim_layout_release(struct dp_sim_layout *l)
 {
     free(l->used);
     free(l->cut);
+    free(l->stage_of);
     memset(l, 0, sizeof *l);
 }
 
 void dp_sim_layout_copy(const struct dp_sim_case *c, const struct dp_sim_layout *from, struct dp_sim_layout *to)
 {
+    size_t stages = (size_t)c->devices * c->chunks;
+
     to->n_used = from->n_used;
+    to->n_stages = from->n_stages;
     memcpy(to->used, from->used, c->devices * sizeof *to->used);
-    memcpy(to->cut, from->cut, ((size_t)c->devices * c->chunks + 1) * sizeof *to->cut);
+    memcpy(to->cut, from->cut, (stages + 1) * sizeof *to->cut);
+    memcpy(to->stage_of, from->stage_of, stages * sizeof *to->stage_of);
+}
+
+/* Stages of several devices: what the case says of them. */
+static int set_wide(const struct dp_sim_case *c, struct dp_sim_layout *l, struct dp_err *err)
+{
+    l->n_used = 0;
+    l->n_stages = c->n_count;
+    for (uint32_t s = 0; s < c->n_count; s++) {
+        l->cut[s + 1] = l->cut[s] + c->count[s];
+        for (uint32_t i = 0; i < c->width[s]; i++) {
+            if (l->n_used == c->devices)
+                return dp_err_set(err, DP_EINVAL, "layout of more than %u devices", c->devices);
+            l->used[l->n_used] = c->place[l->n_used];
+            l->stage_of[l->n_used++] = s;
+        }
+    }
+    return 0;
 }
 
 int dp_sim_layout_set(const struct dp_sim_case *c, const uint32_t *count, uint32_t n_count, struct dp_sim_layout *l,
@@ -45,23 +68,27 @@ int dp_sim_layout_set(const struct dp_sim_case *c, const uint32_t *count, uint32
         sum += count[i];
     if (sum != c->n_layers)
         return dp_err_set(err, DP_EINVAL, "layout of %llu layers; the model has %u", (unsigned long long)sum, c->n_layers);
+    if (c->width)
+        return set_wide(c, l, err);
     l->n_used = 0;
     for (uint32_t i = 0; i < n_count; i++) {
         if (c->chunks == 1 && !count[i])
             continue;
         l->cut[v + 1] = l->cut[v] + count[i];
+        l->stage_of[v] = v;
         v++;
         if (c->chunks == 1)
             l->used[l->n_used++] = i;
     }
     for (uint32_t d = 0; c->chunks > 1 && d < n_count / c->chunks; d++)
         l->used[l->n_used++] = d;
+    l->n_stages = v;
     return 0;
 }
 
-uint32_t dp_sim_layout_owner(const struct dp_sim_case *c, const struct dp_sim_layout *l, uint32_t layer)
+uint32_t dp_sim_layout_owner(const struct dp_sim_layout *l, uint32_t layer)
 {
-    uint32_t low = 0, high = l->n_used * c->chunks; /* the stage is in [low, high) */
+    uint32_t low = 0, high = l->n_stages; /* the stage is in [low, high) */
 
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
@@ -79,6 +106,7 @@ int dp_sim_stages_create(const struct dp_sim_case *c, struct dp_sim_stages *out,
     size_t v = (size_t)c->devices * c->chunks;
 
     memset(out, 0, sizeof *out);
+    out->room = (uint32_t)v;
     out->stage = calloc(c->replicas * v, sizeof *out->stage);
     out->link = calloc(c->replicas * v, sizeof *out->link);
     out->reduce_ns = calloc(v, sizeof *out->reduce_ns);
@@ -97,19 +125,37 @@ void dp_sim_stages_release(struct dp_sim_stages *s)
     memset(s, 0, sizeof *s);
 }
 
+/* Pairs of devices of neighbouring stages may be more than stages. */
+static int make_links(const struct dp_sim_case *c, struct dp_sim_stages *s, struct dp_err *err)
+{
+    uint32_t n = dp_sim_program_links(s->program);
+
+    if (n <= s->room)
+        return 0;
+    free(s->link);
+    s->link = calloc((size_t)c->replicas * n, sizeof *s->link);
+    s->room = s->link ? n : 0;
+    return s->link ? 0 : dp_err_set(err, DP_ENOMEM, "%u links: out of memory", n);
+}
+
 static int make_program(const struct dp_sim_case *c, uint32_t n_used, struct dp_sim_stages *s, struct dp_err *err)
 {
     struct dp_sim_order order;
+    int rc;
 
     if (s->program && s->made_for == n_used)
         return 0;
     dp_sim_program_destroy(s->program);
     s->program = NULL;
-    if (dp_sim_order_create(c->schedule, n_used, c->chunks, c->microbatches, &order, err) < 0)
+    if (c->width)
+        rc = dp_sim_order_create_wide(c->schedule, c->n_count, c->width, c->microbatches, &order, err);
+    else
+        rc = dp_sim_order_create(c->schedule, n_used, c->chunks, c->microbatches, &order, err);
+    if (rc < 0)
         return -1;
     s->program = dp_sim_program_create(&order, err);
     s->made_for = n_used;
-    return s->program ? 0 : -1;
+    return s->program ? make_links(c, s, err) : -1;
 }
 
 static uint64_t at_speed(uint64_t ns, double speed)
@@ -150,17 +196,22 @@ static struct dp_sim_stage on_device(const struct dp_sim_case *c, const struct d
     };
 }
 
+/* A ring over n devices at the pace of its slowest tier. */
+static uint64_t ring_ns(const struct dp_sim_case *c, const struct dp_sim_tier *tier, uint32_t n, uint64_t grad_bytes)
+{
+    double part = (double)grad_bytes / c->buckets / n;
+
+    return grad_bytes && n > 1 ? 2 * (uint64_t)(n - 1) * (dp_sim_transfer_ns(tier, part) + tier->latency_ns) : 0;
+}
+
 static uint64_t reduce_ns(const struct dp_sim_case *c, uint32_t device, uint64_t grad_bytes)
 {
     const struct dp_sim_tier *tier = &c->inside;
-    double part = (double)grad_bytes / c->buckets / c->replicas;
 
-    if (!grad_bytes)
-        return 0;
     for (uint32_t r = 1; r < c->replicas; r++)
         if (dp_sim_node(c, r, device) != dp_sim_node(c, 0, device))
             tier = &c->between;
-    return 2 * (c->replicas - 1) * (dp_sim_transfer_ns(tier, part) + tier->latency_ns);
+    return ring_ns(c, tier, c->replicas, grad_bytes);
 }
 
 static uint64_t norm_ns(const struct dp_sim_case *c, const struct dp_sim_layout *l)
@@ -168,31 +219,34 @@ static uint64_t norm_ns(const struct dp_sim_case *c, const struct dp_sim_layout 
     uint64_t n = (uint64_t)c->replicas * l->n_used, levels = 0;
     bool is_one_node = dp_sim_node(c, c->replicas - 1, l->used[l->n_used - 1]) == dp_sim_node(c, 0, l->used[0]);
 
+    for (uint32_t i = 1; c->width && i < l->n_used; i++) /* in no order */
+        is_one_node = is_one_node && dp_sim_node(c, 0, l->used[i]) == dp_sim_node(c, 0, l->used[0]);
     while ((1ull << levels) < n)
         levels++;
     return 2 * levels * (is_one_node ? c->inside.latency_ns : c->between.latency_ns);
 }
 
-/* Bytes over the boundary behind stage k: what the last layer before it puts out. */
-static uint64_t boundary_bytes(const struct dp_sim_layer *layer, const struct dp_sim_layout *l, uint32_t k)
+/* A message over the boundary behind stage s, whose bytes are what the last layer before it puts out. */
+static struct dp_sim_link link_behind(const struct dp_sim_layer *layer, const struct dp_sim_layout *l, uint32_t s,
+                                      const struct dp_sim_tier *tier)
 {
-    return l->cut[k + 1] ? layer[l->cut[k + 1] - 1].output_bytes : 0;
+    uint64_t bytes = l->cut[s + 1] ? layer[l->cut[s + 1] - 1].output_bytes : 0;
+
+    return (struct dp_sim_link){.send_ns = dp_sim_transfer_ns(tier, (double)bytes), .latency_ns = tier->latency_ns};
 }
 
 /* A device handles a message at each of its ends: the sender before it leaves, the receiver before it
  * computes on it (the overhead of the LogP models, Culler et al. 1993). Forward and backward alike. */
-static void add_messages(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l,
-                         struct dp_sim_layer *sum, uint32_t k)
+static void add_messages(const struct dp_sim_layer *layer, const struct dp_sim_layout *l, struct dp_sim_layer *sum, uint32_t s)
 {
-    uint32_t v = l->n_used * c->chunks;
     uint64_t ns = 0;
 
     if (l->n_used < 2)
         return;
-    if (k > 0 && l->cut[k])
-        ns += layer[l->cut[k] - 1].message_ns;
-    if (k + 1 < v && l->cut[k + 1])
-        ns += layer[l->cut[k + 1] - 1].message_ns;
+    if (s > 0 && l->cut[s])
+        ns += layer[l->cut[s] - 1].message_ns;
+    if (s + 1 < l->n_stages && l->cut[s + 1])
+        ns += layer[l->cut[s + 1] - 1].message_ns;
     sum->fwd_ns += ns;
     sum->bwd_input_ns += ns;
 }
@@ -200,6 +254,7 @@ static void add_messages(const struct dp_sim_case *c, const struct dp_sim_layer 
 /* All operations and messages after each other are longer than any iteration: do they fit into 64 bits? */
 static int check_length(const struct dp_sim_case *c, const struct dp_sim_in *in, uint32_t v, struct dp_err *err)
 {
+    uint32_t n_links = dp_sim_program_links(in->program);
     double m = c->microbatches, ns = (double)in->norm_ns, most = 0;
 
     for (uint32_t k = 0; in->reduce_ns && k < v; k++)
@@ -211,14 +266,35 @@ static int check_length(const struct dp_sim_case *c, const struct dp_sim_in *in,
             const struct dp_sim_stage *g = &in->stage[i];
 
             sum += m * ((double)g->fwd_ns + (double)g->bwd_input_ns + (double)g->bwd_weight_ns) + (double)g->opt_ns;
-            sum += 2 * m * ((double)in->link[i].send_ns + (double)in->link[i].latency_ns);
         }
+        for (size_t i = (size_t)r * n_links; i < (size_t)(r + 1) * n_links; i++)
+            sum += 2 * m * ((double)in->link[i].send_ns + (double)in->link[i].latency_ns);
         most = sum > most ? sum : most;
     }
     if (ns + most > DP_SIM_LONGEST_NS)
         return dp_err_set(err, DP_EINVAL, "an iteration could take %.3g s; at most %.3g s can be simulated", (ns + most) * 1e-9,
                           DP_SIM_LONGEST_NS * 1e-9);
     return 0;
+}
+
+/* Links behind the devices of stage s, and their all-reduce, where stages have several devices. */
+static void join_devices(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l, uint32_t s,
+                         struct dp_sim_stages *out)
+{
+    const struct dp_sim_order *o = dp_sim_program_order(out->program);
+    const struct dp_sim_tier *ring = &c->inside;
+    struct dp_sim_layer sum = sum_layers(layer, l->cut[s], l->cut[s + 1]);
+    uint32_t first = o->begin[s], end = o->begin[s + 1];
+
+    for (uint32_t d = first; d < end; d++) {
+        for (uint32_t next = end; s + 1 < l->n_stages && next < o->begin[s + 2]; next++)
+            out->link[dp_sim_program_link(out->program, d, next)] =
+                link_behind(layer, l, s, dp_sim_tier_between(c, 0, l->used[d], l->used[next]));
+        if (dp_sim_node(c, 0, l->used[d]) != dp_sim_node(c, 0, l->used[first]))
+            ring = &c->between;
+    }
+    for (uint32_t d = first; d < end; d++)
+        out->reduce_ns[d] = ring_ns(c, ring, end - first, sum.grad_bytes);
 }
 
 int dp_sim_stages_fill(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l,
@@ -229,27 +305,25 @@ int dp_sim_stages_fill(const struct dp_sim_case *c, const struct dp_sim_layer *l
     if (make_program(c, l->n_used, s, err) < 0)
         return -1;
     for (uint32_t k = 0; k < v; k++) {
-        struct dp_sim_layer sum = sum_layers(layer, l->cut[k], l->cut[k + 1]);
-        uint32_t device = l->used[k % l->n_used], next = l->used[(k + 1) % l->n_used];
+        uint32_t stage = l->stage_of[k], device = l->used[k % l->n_used], next = l->used[(k + 1) % l->n_used];
+        struct dp_sim_layer sum = sum_layers(layer, l->cut[stage], l->cut[stage + 1]);
 
-        add_messages(c, layer, l, &sum, k);
+        add_messages(layer, l, &sum, stage);
         for (uint32_t r = 0; r < c->replicas; r++) {
-            const struct dp_sim_tier *tier = dp_sim_tier_between(c, r, device, next);
-
             s->stage[(size_t)r * v + k] = on_device(c, &sum, r, device);
-            s->link[(size_t)r * v + k] = (struct dp_sim_link){
-                .send_ns = dp_sim_transfer_ns(tier, (double)boundary_bytes(layer, l, k)),
-                .latency_ns = tier->latency_ns,
-            };
+            if (!c->width)
+                s->link[(size_t)r * v + k] = link_behind(layer, l, k, dp_sim_tier_between(c, r, device, next));
         }
-        s->reduce_ns[k] = c->replicas > 1 ? reduce_ns(c, device, sum.grad_bytes) : 0;
+        s->reduce_ns[k] = reduce_ns(c, device, sum.grad_bytes);
     }
+    for (uint32_t stage = 0; c->width && stage < l->n_stages; stage++)
+        join_devices(c, layer, l, stage, s);
     s->in = (struct dp_sim_in){
         .program = s->program,
         .replicas = c->replicas,
         .stage = s->stage,
         .link = s->link,
-        .reduce_ns = c->replicas > 1 ? s->reduce_ns : NULL,
+        .reduce_ns = c->replicas > 1 || c->width ? s->reduce_ns : NULL,
         .buckets = c->buckets,
         .norm_ns = norm_ns(c, l),
     };

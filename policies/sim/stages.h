@@ -4,11 +4,12 @@
 
 #include "policies/sim/case.h"
 
-/* Stage k runs on device used[k % n_used]; V = n_used * chunks. */
+/* Place k (program.h) is on device used[k % n_used]; there are n_used * chunks of them. */
 struct dp_sim_layout {
-    uint32_t n_used;
-    uint32_t *used; /* [devices], n_used of them, rising */
-    uint32_t *cut;  /* [devices * chunks + 1], V + 1 of them: stage k owns layers [cut[k], cut[k+1]) */
+    uint32_t n_used, n_stages;
+    uint32_t *used;     /* [devices], n_used of them, rising where stages have one device each */
+    uint32_t *cut;      /* [devices * chunks + 1], n_stages + 1 of them: stage s owns layers [cut[s], cut[s+1]) */
+    uint32_t *stage_of; /* [devices * chunks] stage of each place */
 };
 
 int dp_sim_layout_create(const struct dp_sim_case *c, struct dp_sim_layout *out, struct dp_err *err);
@@ -19,15 +20,16 @@ void dp_sim_layout_copy(const struct dp_sim_case *c, const struct dp_sim_layout 
  * with more there are n * chunks numbers for the first n devices. returns -1: does not fit the case. */
 int dp_sim_layout_set(const struct dp_sim_case *c, const uint32_t *count, uint32_t n_count, struct dp_sim_layout *layout,
                       struct dp_err *err);
-/* The device that owns a layer. */
-uint32_t dp_sim_layout_owner(const struct dp_sim_case *c, const struct dp_sim_layout *layout, uint32_t layer);
+/* The device that owns a layer, where stages have one each. */
+uint32_t dp_sim_layout_owner(const struct dp_sim_layout *layout, uint32_t layer);
 
 struct dp_sim_stages {
     struct dp_sim_program *program; /* of `made_for` devices */
     uint32_t made_for;
-    struct dp_sim_stage *stage; /* [replicas][V] */
-    struct dp_sim_link *link;   /* [replicas][V] */
-    uint64_t *reduce_ns;        /* [V] */
+    struct dp_sim_stage *stage; /* [replicas][places] */
+    struct dp_sim_link *link;   /* [replicas][links of the program] */
+    uint32_t room;              /* links of a replica that there is room for */
+    uint64_t *reduce_ns;        /* [places] */
     struct dp_sim_in in;        /* refers to the above */
 };
 
@@ -36,7 +38,7 @@ void dp_sim_stages_release(struct dp_sim_stages *s);
 
 /* Fill in everything for layers[n_layers] under a layout.
  *
- * Ring all-reduce of n bytes over R replicas: 2 (R-1) steps that carry n / R bytes each (Patarasuk and
+ * Ring all-reduce of n bytes over R replicas, or the R devices of a stage: 2 (R-1) steps that carry n / R bytes each (Patarasuk and
  * Yuan 2009, J. Parallel Distrib. Comput. 69, section 3); its slowest link sets the pace.
  * The global norm is a sum over all devices by a binary tree, to the root and back: 2 ceil(log2 n)
  * messages of no size. */

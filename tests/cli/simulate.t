@@ -89,9 +89,27 @@ like "$err" 'bad.json:2: ' "says where it ends"
 exit_is 1 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
 like "$err" 'no schedule "zb"; known: 1f1b' "lists them"
 two_towers=$DP_SRCDIR/etc/examples/two-towers.txt
-exit_is 0 "a graph" simulate "$two_towers" --devices 3 --bandwidth 1.25 -h -o ms
-is "$out ms" "$("$dynpipe" plan "$two_towers" --devices=3 --bandwidth=1.25 --straight --json | jq -r '.plan.prediction.iteration_ns / 1000 |
-    tostring | "\(.[:-3]).\(.[-3:]) ms"')" "takes as long as dynpipe plan says"
+for options in "--devices=3 --straight" "--devices=4"; do
+    # shellcheck disable=SC2086
+    is "$("$dynpipe" simulate "$two_towers" $options --bandwidth 1.25 --json | jq '.simulation.phases[0].iteration_ms * 1e6 | round')" \
+        "$("$dynpipe" plan "$two_towers" $options --bandwidth 1.25 --json | jq .plan.prediction.iteration_ns)" \
+        "a graph, $options: takes as long as dynpipe plan says"
+done
+exit_is 0 "stages with replicas" simulate "$two_towers" --devices 4 --bandwidth 1.25 --svg "$tmp/wide.svg" --chrome-trace "$tmp/wide.json"
+like "$out" $' 3 4x2 3\n' "shows how many layers on how many devices"
+like "$out" '[0-9] s, 0 s of it pauses; [0-9.]+ GPU-s' "knows no tokens"
+is "$(jq '[.traceEvents[] | select(.name == "all-reduce") | .args.stage] | tostring' "$tmp/wide.json")" '"[1,1]"' \
+    "only they exchange gradients"
+is "$(jq '[.traceEvents[] | select(.name == "forward 3") | .tid] | tostring' "$tmp/wide.json")" '"[0,2,3]"' \
+    "microbatch 3 is on the second replica"
+is "$(jq -r '[.traceEvents[] | select(.ph == "X") | .ts + .dur] | max' "$tmp/wide.json")" \
+    "$("$dynpipe" simulate "$two_towers" --devices 4 --bandwidth 1.25 --json | jq '.simulation.phases[0].iteration_ms * 1000')" \
+    "the trace ends with the iteration"
+for options in "--balance time" "--replicas 2" "--schedule zb-h1"; do
+    # shellcheck disable=SC2086
+    is "$("$dynpipe" simulate "$two_towers" --devices 4 $options --json | jq '.simulation.phases[0].stage_devices')" null \
+        "$options: one device a stage"
+done
 exit_is 1 "a graph without devices" simulate "$two_towers"
 like "$err" "two-towers.txt: the graph does not say how many devices there are: --devices=N" "is told what is missing"
 head -c 500 "$two_towers" >"$tmp/torn.txt"
