@@ -12,7 +12,7 @@
 /* Memory that will be needed soon. */
 struct dp_fetch {
     const char *at, *end;
-    int64_t per_piece; /* bytes */
+    int64_t lines; /* of 64 bytes, for a piece */
 };
 
 /* `channels` of a tile from p (NULL: nothing) on, during a step of `pieces`. */
@@ -20,15 +20,15 @@ static inline struct dp_fetch dp_fetch_tile(const float *p, int64_t channels, in
 {
     int64_t bytes = p && channels > 0 ? channels * DP_TILE * (int64_t)sizeof *p : 0;
 
-    return (struct dp_fetch){(const char *)p, (const char *)p + bytes, (bytes / (pieces + 1) + 127) / 64 * 64};
+    return (struct dp_fetch){(const char *)p, (const char *)p + bytes, bytes / 64 / (pieces + 1) + 1};
 }
 
-/* A piece's share of it, into the second-level cache. */
+/* A piece's share of it, into the second-level cache; the end may be passed by less than that. */
 static inline void dp_fetch_some(struct dp_fetch *f)
 {
-    const char *end = f->end - f->at > f->per_piece ? f->at + f->per_piece : f->end;
-
-    for (; f->at < end; f->at += 64)
+    if (f->at >= f->end)
+        return;
+    for (int64_t i = 0; i < f->lines; i++, f->at += 64)
         __builtin_prefetch(f->at, 0, 2);
 }
 

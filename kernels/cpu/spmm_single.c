@@ -72,8 +72,9 @@ static inline __attribute__((always_inline)) void add_pieces(const struct dp_spm
     }
 }
 
-void DP_FN(spmm_single)(const struct dp_spmm_step *s)
+void DP_FN(spmm_single)(const struct dp_spmm_step *step)
 {
+    const struct dp_spmm_step local = *step, *s = &local; /* a store to y might change *step, for the compiler */
     const struct dp_plan_piece *e = s->d->piece + s->d->first[s->at], *end = s->d->piece + s->d->first[s->at + 1];
     const uint16_t *offset = s->d->offset + s->d->first_offset[s->at];
     const float *values = s->d->values + s->d->first_offset[s->at];
