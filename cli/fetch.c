@@ -12,16 +12,16 @@ static json_t *last_of_file(const char *path, enum dp_query what, struct dp_err 
 {
     FILE *file = dp_replay_open(path, err);
     json_t *doc = NULL, *next;
-    struct dp_err why = {.code = DP_OK};
+    struct dp_err why;
 
     if (!file)
         return NULL;
-    while ((next = dp_replay_next(file, what, &why))) {
+    while ((next = dp_replay_next(file, path, !doc, what, &why))) {
         json_decref(doc);
         doc = next;
     }
-    if (why.code != DP_OK || !doc) {
-        dp_err_set(err, DP_EPROTO, "%s: %s", path, why.code != DP_OK ? why.text : "no document in it");
+    if (why.code != DP_OK) {
+        dp_err_set(err, why.code, "%s", why.text);
         json_decref(doc);
         doc = NULL;
     }

@@ -27,9 +27,9 @@ json_t *dp_fetch_runs(const json_t *document);
 int dp_fetch_command(const struct dp_cli *cli, enum dp_verb verb, uint32_t job_id, const char *argument,
                      struct dp_err *err);
 
-/* Documents of a file one after the other. returns: new reference, NULL at the end (err->code DP_OK)
- * or on an error. */
-json_t *dp_replay_next(FILE *file, enum dp_query what, struct dp_err *err);
+/* Documents of a file one after the other. path: for messages. is_first: none was read before; then a file
+ * with nothing in it is an error. returns: new reference, NULL at the end (err->code DP_OK) or on an error. */
+json_t *dp_replay_next(FILE *file, const char *path, bool is_first, enum dp_query what, struct dp_err *err);
 /* "-": stdin. */
 FILE *dp_replay_open(const char *path, struct dp_err *err);
 

@@ -29,22 +29,28 @@ FILE *dp_replay_open(const char *path, struct dp_err *err)
     return file;
 }
 
-json_t *dp_replay_next(FILE *file, enum dp_query what, struct dp_err *err)
+json_t *dp_replay_next(FILE *file, const char *path, bool is_first, enum dp_query what, struct dp_err *err)
 {
     json_error_t bad;
     json_t *doc, *inner;
     int byte;
 
-    if (err)
-        *err = (struct dp_err){.code = DP_OK};
+    *err = (struct dp_err){.code = DP_OK};
+    if (!strcmp(path, "-"))
+        path = "stdin";
     while ((byte = getc(file)) == ' ' || byte == '\n' || byte == '\r' || byte == '\t')
         ;
-    if (byte == EOF)
+    if (byte == EOF) {
+        if (ferror(file))
+            dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+        else if (is_first)
+            dp_err_set(err, DP_EINVAL, "%s: the file is empty", path);
         return NULL;
+    }
     ungetc(byte, file);
     doc = json_loadf(file, JSON_DISABLE_EOF_CHECK, &bad);
     if (!doc) {
-        dp_err_set(err, DP_EPROTO, "line %d: no JSON: %s", bad.line, bad.text);
+        dp_err_set(err, DP_EPROTO, "%s: line %d: no JSON: %s", path, bad.line, bad.text);
         return NULL;
     }
     inner = json_object_get(doc, "meta") ? json_object_get(doc, wrapper_of(what)) : NULL;

@@ -70,7 +70,7 @@ static void log_line(void *arg, double at_s, enum dp_style style, const char *te
 
 static json_t *next_document(struct dp_watch *w, struct dp_err *err)
 {
-    return w->replay ? dp_replay_next(w->replay, DP_QUERY_STATUS, err)
+    return w->replay ? dp_replay_next(w->replay, w->cli->from, !w->run, DP_QUERY_STATUS, err)
                      : dp_fetch(w->cli, DP_QUERY_STATUS, w->job_id, err);
 }
 

@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/slurp.h"
+
 #define MAX_FILE_BYTES (1 << 20)
 
 static int read_all(int fd, char *buf, size_t bytes)
@@ -65,8 +67,7 @@ char *dp_conf_text_read(const char *path, struct dp_err *err)
         dp_err_set(err, text ? DP_EIO : DP_ENOMEM, "%s: %s", path, strerror(errno));
         free(text);
         text = NULL;
-    } else if (strlen(text) != (size_t)st.st_size) {
-        dp_err_set(err, DP_EINVAL, "%s: holds a NUL byte, no configuration file", path);
+    } else if (dp_text_check(path, text, (size_t)st.st_size, err) < 0) {
         free(text);
         text = NULL;
     }

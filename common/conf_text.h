@@ -5,7 +5,7 @@
 #include "common/err.h"
 
 /* The whole file as a NUL-terminated string that the caller frees; NULL and err ("path: ...") when it
- * cannot be read, is no regular file, is larger than 1 MiB, or holds a NUL byte. */
+ * cannot be read, is no regular file, is larger than 1 MiB, is empty, or holds a NUL byte. */
 char *dp_conf_text_read(const char *path, struct dp_err *err);
 
 /* A copy of `text` in which every integer carries the suffix L, so that libconfig reads it as 64 bits;

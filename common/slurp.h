@@ -7,7 +7,14 @@
 #include "common/err.h"
 
 /* path "-" is stdin. text: = the bytes and a NUL behind them; the caller frees it.
- * returns 0, or -1 with DP_EIO (cannot be read) or DP_EINVAL (more than most_bytes). */
+ * returns 0, or -1 with DP_EIO (cannot be read) or DP_EINVAL (more than most_bytes, or nothing but blanks). */
 int dp_slurp(const char *path, size_t most_bytes, char **text, size_t *bytes, struct dp_err *err);
+
+/* The same for a file of text: one with a NUL byte is refused too. */
+int dp_slurp_text(const char *path, size_t most_bytes, char **text, size_t *bytes, struct dp_err *err);
+
+/* What dp_slurp_text refuses, for bytes that came in another way. name: for the message.
+ * returns 0, or -1 with DP_EINVAL. */
+int dp_text_check(const char *name, const char *text, size_t bytes, struct dp_err *err);
 
 #endif

@@ -114,12 +114,12 @@ static int check_owner(const char *path, struct dp_err *err)
     struct stat st;
 
     if (stat(path, &st) < 0)
-        return dp_err_set(err, DP_EIO, "%s:0: %s", path, strerror(errno));
+        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return dp_err_set(err, DP_EAUTH, "%s:0: belongs to uid %u, must belong to root or the daemon's user",
+        return dp_err_set(err, DP_EAUTH, "%s: belongs to uid %u, must belong to root or the daemon's user",
                           path, st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return dp_err_set(err, DP_EAUTH, "%s:0: others may write it (mode %03o)", path, st.st_mode & 0777);
+        return dp_err_set(err, DP_EAUTH, "%s: others may write it (mode %03o)", path, st.st_mode & 0777);
     return 0;
 }
 
@@ -304,7 +304,7 @@ static int check_policies(const struct dp_config *c, const char *path, const cha
 
         snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 0, p);
         if (!find_site_policy(c, name) && !dp_policy_find(name, &why))
-            return dp_err_set(err, DP_EINVAL, "%s:0: %s: policies \"%s\": %s, or what site_policies names", path,
+            return dp_err_set(err, DP_EINVAL, "%s: %s: policies \"%s\": %s, or what site_policies names", path,
                               where, list, why.text);
         p += n + (p[n] == ',');
     }
@@ -317,10 +317,10 @@ static int check_run(const struct dp_config *c, const char *path, const char *wh
     if (check_policies(c, path, where, r->policies, err) < 0)
         return -1;
     if (!is_listed(r->policies, r->policy))
-        return dp_err_set(err, DP_EINVAL, "%s:0: %s: policy \"%s\" is not one of policies \"%s\"", path, where,
+        return dp_err_set(err, DP_EINVAL, "%s: %s: policy \"%s\" is not one of policies \"%s\"", path, where,
                           r->policy, r->policies);
     if (r->default_slowdown > r->max_slowdown)
-        return dp_err_set(err, DP_EINVAL, "%s:0: %s: default_slowdown %g is above max_slowdown %g", path, where,
+        return dp_err_set(err, DP_EINVAL, "%s: %s: default_slowdown %g is above max_slowdown %g", path, where,
                           r->default_slowdown, r->max_slowdown);
     return 0;
 }

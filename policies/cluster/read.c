@@ -237,7 +237,7 @@ int dp_cluster_read(const char *path, const char *swf, uint64_t seed, struct dp_
     int rc;
 
     memset(out, 0, sizeof *out);
-    if (dp_slurp(path, DP_SIM_MAX_FILE_BYTES, &text, &bytes, err) < 0)
+    if (dp_slurp_text(path, DP_SIM_MAX_FILE_BYTES, &text, &bytes, err) < 0)
         return -1;
     document = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &at);
     free(text);

@@ -191,7 +191,7 @@ static int read_swf(const char *path, uint32_t processors_per_node, struct dp_cl
     size_t bytes;
     int rc;
 
-    if (dp_slurp(path, DP_CLUSTER_MAX_FILE_BYTES, &text, &bytes, err) < 0)
+    if (dp_slurp_text(path, DP_CLUSTER_MAX_FILE_BYTES, &text, &bytes, err) < 0)
         return -1;
     rc = dp_cluster_swf_parse(path, text, bytes, &swf, &c->mix, &c->counts, err);
     free(text);

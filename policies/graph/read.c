@@ -28,15 +28,9 @@ int dp_graph_take_bytes(double value, const char *what, uint64_t *out, struct dp
 
 static int parse(const char *name, char *text, size_t bytes, struct dp_graph *g, struct dp_err *err)
 {
-    size_t at = 0;
-
-    while (at < bytes && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n'))
-        at++;
-    if (at == bytes)
-        return dp_err_set(err, DP_EINVAL, "%s: the file is empty", name);
-    if (memchr(text, '\0', bytes))
-        return dp_err_set(err, DP_EINVAL, "%s: a NUL byte: this is no text file", name);
-    if (text[at] == '{')
+    if (dp_text_check(name, text, bytes, err) < 0)
+        return -1;
+    if (text[strspn(text, " \t\r\n")] == '{')
         return dp_graph_parse_costs(name, text, bytes, g, err);
     return dp_graph_parse_profile(name, text, bytes, g, err);
 }

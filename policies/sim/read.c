@@ -108,7 +108,7 @@ int dp_sim_read(uint32_t n, char *const path[], const struct dp_sim_override *wi
     if (!text)
         return dp_err_set(err, DP_ENOMEM, "out of memory");
     for (uint32_t i = 0; i < n && rc == 0; i++)
-        rc = dp_slurp(path[i], DP_SIM_MAX_FILE_BYTES, &text[i].data, &text[i].bytes, err);
+        rc = dp_slurp_text(path[i], DP_SIM_MAX_FILE_BYTES, &text[i].data, &text[i].bytes, err);
     if (rc == 0)
         rc = n ? read_texts(n, path, text, with, out, err) : dp_err_set(err, DP_EINVAL, "no file");
     if (rc == 0 && with && with->iterations)

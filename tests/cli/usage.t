@@ -44,12 +44,44 @@ exit_is 2 "--set with --from" layout --set '0-3|-' --from "$data/status.json"
 
 exit_is 1 "no such file" status --from "$tmp/none.json"
 like "$err" 'none.json: No such file' "names it"
-: >"$tmp/empty"
-exit_is 1 "an empty file" status --from "$tmp/empty"
 echo '{"a": 1' >"$tmp/torn"
 exit_is 1 "a torn document" status --from "$tmp/torn"
-like "$err" 'no JSON' "says so"
+like "$err" 'torn: line 2: no JSON' "says so"
 exit_is 1 "watch of a torn document" watch --from "$tmp/torn"
+like "$err" 'torn: line 2: no JSON' "says so"
+
+# Whatever reads a file says the same of one that is none, in one line.
+: >"$tmp/empty"
+printf ' \t\r\n\n' >"$tmp/blank"
+printf '\0\0\0' >"$tmp/nul"
+mkdir "$tmp/folder"
+reads_files() { # NAME ARGUMENTS...: the file comes last
+    local name=$1 file rc said
+    shift
+    for file in empty blank nul folder none; do
+        case $file in
+            empty | blank) said="the file is empty" ;;
+            nul) said="a NUL byte: this is no text file|no JSON" ;;
+            folder) said="Is a directory|not a regular file" ;;
+            none) said="No such file or directory" ;;
+        esac
+        err=$("$@" "$tmp/$file" 2>&1 >/dev/null)
+        rc=$?
+        like "$rc $(wc -l <<<"$err") $err" "^$code 1 .*$tmp/$file: (line 1: )?($said)" "$name: $file"
+    done
+}
+code=1
+for c in status watch explain report layout; do reads_files "$c --from" "$dynpipe" $c --from; done
+reads_files "status --config" "$dynpipe" status --config
+reads_files "plan" "$dynpipe" plan --devices=2
+reads_files "simulate" "$dynpipe" simulate
+reads_files "simulate --cluster" "$dynpipe" simulate --cluster
+reads_files "a workload file" "$dynpipe" simulate --cluster "$DP_SRCDIR/etc/examples/simulate-cluster.json"
+dynpiped=$DP_BUILDDIR/daemon/dynpiped worker=$DP_BUILDDIR/worker/dynpipe-worker
+[ ! -x "$dynpiped" ] || reads_files "dynpiped" "$dynpiped" --check-config -f
+[ ! -x "$worker" ] || code=2 reads_files "dynpipe-worker" "$worker" --check-config
+exit_is 1 "nothing on stdin" watch --from - </dev/null
+like "$err" 'stdin: the file is empty' "says so"
 
 # No daemon: one line on stderr, and with --json a document with the error in it.
 echo 'daemon: { slurm = false; };' >"$tmp/dynpipe.conf"

@@ -101,7 +101,7 @@ static void refused(void **state)
     static const struct {
         const char *bytes, *why;
     } bad[] = {
-        {"", "line 1, byte 0: begins with neither P1 nor P4"},
+        {"", "the file is empty"},
         {"P5 1 1\n1", "line 1, byte 2: begins with neither P1 nor P4"},
         {"Q4 1 1\n1", "line 1, byte 1: begins with neither P1 nor P4"},
         {"P4\n# 1 1\n", "line 3, byte 9: no number of columns"},

@@ -472,7 +472,7 @@ static void wrong_descriptions_are_refused(void **state)
 #define CLASS(x) CLASSES("\"between_arrivals_s\": 1, \"classes\": [{\"name\": \"a\", " x "}]")
 #define GROUP(x) "{" SOURCE ", " MODEL ", \"dynpipe\": [{" x "}]}"
     static const char *const wrong[][2] = {
-        {"", "mix.json:1: "},
+        {"", "mix.json: the file is empty"},
         {"{\"source\": \"x\",\n \"nodes\": nan}", "mix.json:2: "},
         {"[]", "the document: wanted is an object"},
         {"{" MODEL ", " DYNPIPE "}", "mix.json: source: is missing"},

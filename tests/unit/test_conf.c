@@ -79,7 +79,7 @@ static void good_files_are_read(void **state)
     assert_int_equal(load_bytes(keys, "alpha: { wide = -5000000000L; rate = 2.5e-1; };", 47, &s, &err), 0);
     assert_true(s.wide == -5000000000);
     assert_true(s.rate == 0.25);
-    assert_int_equal(load_bytes(keys, "", 0, &s, &err), 0);
+    assert_int_equal(load_bytes(keys, "#\n", 2, &s, &err), 0);
     assert_int_equal(s.count, 3);
     assert_string_equal(s.mode, "slow");
     assert_true(s.on);
@@ -146,7 +146,12 @@ static void files_that_are_none(void **state)
     assert_non_null(strstr(err.text, "not a regular file"));
     assert_int_equal(load_bytes(keys, "alpha: {\0};", 11, &s, &err), -1);
     assert_non_null(strstr(err.text, "NUL"));
-    assert_int_equal(load_bytes(required, "", 0, &s, &err), -1);
+    assert_int_equal(load_bytes(keys, "", 0, &s, &err), -1);
+    assert_non_null(strstr(err.text, ": the file is empty"));
+    assert_int_equal(load_bytes(keys, " \n\t\r\n", 5, &s, &err), -1);
+    assert_non_null(strstr(err.text, ": the file is empty"));
+    assert_int_equal(load_bytes(keys, "# all as it is\n", 15, &s, &err), 0);
+    assert_int_equal(load_bytes(required, "#\n", 2, &s, &err), -1);
     assert_non_null(strstr(err.text, "alpha.count is required"));
     assert_int_equal(dp_conf_load(NULL, keys, NULL, &s, NULL), 0);
 }
