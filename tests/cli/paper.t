@@ -45,7 +45,13 @@ fi
 cp "$tmp/out/results.json" "$tmp/first.json"
 paper --layers 8 --policies keep,time --json >"$tmp/again.json" 2>"$tmp/err"
 is "$(cmp "$tmp/first.json" "$tmp/again.json" 2>&1)" "" "twice the same, and --json prints it"
-like "$(paper --layers 12 2>&1)" "12 blocks are no equal share for 8 devices" "12 layers are refused"
-like "$(paper --policies tmie 2>&1)" "there is no 'tmie'; known are keep, uniform" "an unknown policy is named"
-like "$(paper --what 2>&1)" "unknown option '--what'" "an unknown option is named"
+refused() { # CODE NAME REGEX ARGUMENTS...
+    like "$(paper "${@:4}" 2>&1; echo "rc=$?")" "$3.*rc=$1" "$2"
+}
+refused 2 "12 layers are refused" "12 blocks are no equal share for 8 devices" --layers 12
+refused 2 "an unknown policy is named" "there is no 'tmie'; known are keep, uniform" --policies tmie
+refused 2 "an unknown option is named" "unknown option '--what'" --what
+refused 2 "so is one without its value" "--layers needs a value" --layers
+refused 2 "and an argument too many" "unknown option 'extra'" extra
+refused 1 "a file that is not there" "$tmp/none" --densities "$tmp/none"
 done_testing
