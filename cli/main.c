@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/text.h"
+#include "common/stdout.h"
 
 #define RUN_OPTIONS (DP_TAKES_JOB | DP_TAKES_JSON | DP_TAKES_DAEMON)
 
@@ -84,24 +85,29 @@ enum dp_exit dp_cmd_fail(const struct dp_cli *cli, const struct dp_err *err)
     return err->code == DP_EAUTH ? DP_EXIT_REFUSED : DP_EXIT_ERROR;
 }
 
+/* What could not be printed is an error; one is told already where the command failed. */
+static enum dp_exit end(enum dp_exit code)
+{
+    struct dp_err err;
+
+    if (dp_stdout_flush(&err) == 0 || code != DP_EXIT_OK)
+        return code;
+    fprintf(stderr, "dynpipe: %s\n", err.text);
+    return DP_EXIT_ERROR;
+}
+
 int main(int argc, char **argv)
 {
     struct dp_cli cli;
-    enum dp_exit code;
 
     setlocale(LC_CTYPE, "");
     dp_text_setup(false);
     signal(SIGPIPE, SIG_DFL);
     switch (dp_cli_parse(argc, argv, &cli)) {
-    case DP_PARSED_DONE: return DP_EXIT_OK;
+    case DP_PARSED_DONE: return end(DP_EXIT_OK);
     case DP_PARSED_WRONG: return DP_EXIT_USAGE;
     case DP_PARSED_RUN: break;
     }
     dp_text_setup(cli.ascii);
-    code = cli.command->run(&cli);
-    if (fflush(stdout) != 0 && code == DP_EXIT_OK) {
-        perror("dynpipe: stdout");
-        code = DP_EXIT_ERROR;
-    }
-    return code;
+    return end(cli.command->run(&cli));
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void dp_timeline_release(struct dp_timeline *t)
@@ -103,6 +104,15 @@ void dp_timeline_bytes(const struct dp_timeline *t, uint32_t device, dp_timeline
     }
 }
 
+/* Half a picture is none. But a device, or a link to one, is nobody's to remove. */
+static void remove_half(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
+        unlink(path);
+}
+
 int dp_timeline_save(const char *path, char *text, size_t bytes, struct dp_err *err)
 {
     FILE *f = text ? fopen(path, "we") : NULL;
@@ -115,7 +125,7 @@ int dp_timeline_save(const char *path, char *text, size_t bytes, struct dp_err *
     if (f && fclose(f) != 0 && rc == 0)
         rc = dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     if (f && rc < 0)
-        unlink(path);
+        remove_half(path);
     free(text);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "cli/watch.h"
 #include "common/clock.h"
+#include "common/stdout.h"
 
 enum { GIVE_UP_S = 60 }; /* of silence: nobody may be looking */
 
@@ -110,8 +111,8 @@ enum dp_exit dp_watch_plain(struct dp_watch *w)
             return dp_cmd_fail(w->cli, &err);
         if (state == DP_WATCH_NEW || (state == DP_WATCH_OVER && w->unknown == 0 && !w->replay))
             print_run(w, &logged);
-        if (fflush(stdout) != 0)
-            return DP_EXIT_ERROR;
+        if (dp_stdout_flush(&err) < 0)
+            return dp_cmd_fail(w->cli, &err);
         if (state == DP_WATCH_OVER)
             return DP_EXIT_OK;
         if (silence(w, said, sizeof said))

@@ -16,6 +16,7 @@ common_libdpcommon_a_SOURCES = \
 	common/msg.c common/msg.h \
 	common/session.c common/session.h \
 	common/slurp.c common/slurp.h \
+	common/stdout.c common/stdout.h \
 	common/wire.c common/wire.h
 # The plugin links these objects into a shared object.
 common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC

@@ -22,6 +22,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/stdout.h"
 #include "daemon/daemon.h"
 #include "daemon/helper.h"
 #include "daemon/privileged.h"
@@ -66,6 +67,17 @@ static bool is_node_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == strlen(name);
 }
 
+/* returns: the exit status of a daemon that was only asked to print something. */
+static int end_of_print(void)
+{
+    struct dp_err err;
+
+    if (dp_stdout_flush(&err) == 0)
+        return 0;
+    fprintf(stderr, "dynpiped: %s\n", err.text);
+    return 1;
+}
+
 /* returns -1 to go on, else the exit status. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
@@ -102,10 +114,10 @@ static int parse_options(int argc, char **argv, struct options *o)
             break;
         case 'h':
             print_usage(stdout);
-            return 0;
+            return end_of_print();
         case 'V':
             puts("dynpiped " PACKAGE_VERSION);
-            return 0;
+            return end_of_print();
         default:
             print_usage(stderr);
             return 2;
@@ -427,7 +439,7 @@ int main(int argc, char **argv)
         return rc;
     if (o.print_config) {
         dp_config_print(stdout);
-        return 0;
+        return end_of_print();
     }
     d.config_path = o.config_path;
     memcpy(d.node, o.node, sizeof d.node);

@@ -13,6 +13,7 @@
 
 #include "common/conf.h"
 #include "common/log.h"
+#include "common/stdout.h"
 #include "kernels/waiting.h"
 #include "worker/data.h"
 #include "worker/pin.h"
@@ -49,6 +50,17 @@ struct options {
     char **overrides;
 };
 
+/* returns: the exit status of a worker that was only asked to print something. */
+static int end_of_print(void)
+{
+    struct dp_err err;
+
+    if (dp_stdout_flush(&err) == 0)
+        return EXIT_DONE;
+    fprintf(stderr, "dynpipe-worker: %s\n", err.text);
+    return EXIT_ERROR;
+}
+
 /* returns: -1 to go on, or an exit status. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
@@ -64,14 +76,14 @@ static int parse_options(int argc, char **argv, struct options *o)
         case 'c': o->check_only = true; break;
         case 'p': o->print = true; break;
         case 'q': o->quiet = true; break;
-        case 'h': fputs(usage, stdout); return EXIT_DONE;
-        case 'V': puts("dynpipe-worker " PACKAGE_VERSION); return EXIT_DONE;
+        case 'h': fputs(usage, stdout); return end_of_print();
+        case 'V': puts("dynpipe-worker " PACKAGE_VERSION); return end_of_print();
         default: fputs("Try dynpipe-worker --help.\n", stderr); return EXIT_USAGE;
         }
     }
     if (o->print) {
         dp_conf_print(dp_train_config_keys(), stdout);
-        return EXIT_DONE;
+        return end_of_print();
     }
     if (optind == argc) {
         fputs("dynpipe-worker: no configuration file\nTry dynpipe-worker --help.\n", stderr);
@@ -194,8 +206,11 @@ int main(int argc, char **argv)
     dp_log_setup("dynpipe-worker", o.quiet ? DP_LOG_WARN : DP_LOG_INFO);
     rc = dp_train_config_load(o.config, o.n_overrides, o.overrides, &config, &err);
     if (o.check_only) {
-        puts(rc == 0 ? "configuration is fine" : err.text);
-        return rc == 0 ? EXIT_DONE : EXIT_USAGE;
+        if (rc < 0)
+            fprintf(stderr, "dynpipe-worker: %s\n", err.text);
+        else
+            puts("configuration is fine");
+        return rc < 0 ? EXIT_USAGE : end_of_print();
     }
     if (rc < 0)
         return refuse(&err);

@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 
+#include "common/stdout.h"
 #include "kernels/bench/linear_arguments.h"
 #include "kernels/bench/machine.h"
 #include "kernels/waiting.h"
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
         threads = a.options.threads[t] > threads ? a.options.threads[t] : threads;
     dp_wait_briefly(threads, argv);
     root = head_json(&a.options);
-    rc = linear_arguments_load(&a, &err) < 0 || run(&a, root, &err) < 0;
+    rc = linear_arguments_load(&a, &err) < 0 || run(&a, root, &err) < 0 || dp_stdout_flush(&err) < 0;
     if (rc)
         fprintf(stderr, "bench_linear: %s\n", err.text);
     json_decref(root);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/stdout.h"
 #include "kernels/backend.h"
 #include "kernels/bench/bench.h"
 #include "kernels/bench/limits.h"
@@ -355,6 +356,8 @@ int main(int argc, char **argv)
     be = dp_backend_create(o.backend, 0, o.threads, &err);
     root = head_json(&o);
     rc = be ? run(be, &o, root, &err) : -1;
+    if (rc == 0)
+        rc = dp_stdout_flush(&err);
     if (rc < 0)
         fprintf(stderr, "bench_ops: %s\n", err.text);
     json_decref(root);

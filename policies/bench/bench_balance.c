@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/stdout.h"
 #include "policies/balancer.h"
 #include "policies/chain.h"
 #include "policies/nicol.h"
@@ -155,9 +156,13 @@ out:
 
 int main(int argc, char *argv[])
 {
+    struct dp_err err;
+
     if (argc > 1) {
         bool is_help = !strcmp(argv[1], "--help");
 
+        if (!is_help)
+            fprintf(stderr, "bench_balance: '%s' is no option\n", argv[1]);
         fprintf(is_help ? stdout : stderr, "Usage: bench_balance\nTimes the balancers of doc/policies.md on random layers.\n");
         return is_help ? 0 : 2;
     }
@@ -165,5 +170,8 @@ int main(int argc, char *argv[])
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (run_row(&rows[i]) < 0)
             return 1;
-    return 0;
+    if (dp_stdout_flush(&err) == 0)
+        return 0;
+    fprintf(stderr, "bench_balance: %s\n", err.text);
+    return 1;
 }

@@ -121,6 +121,11 @@ for bad in "--row nonsense" "--model 2x64x3x101x2x20" "--model 2x64" "--stage 1x
     "$bench" $bad >/dev/null 2>"$dir/err"
     is "$? $(grep -c 'Try bench_train --help' "$dir/err")" "2 1" "refused: $bad"
 done
+for bad in "" "--what" "a b" "a --parts x" "a --text"; do
+    # shellcheck disable=SC2086 # several words
+    "$DP_SRCDIR/worker/bench/train_pruned" $bad >/dev/null 2>&1
+    is "$?" 2 "train_pruned refuses '$bad'"
+done
 fails "a backend that is not there" "$bench" --steps 1 --model 1x32x2x50x1x9 --backend cpu:vax
 fails "masks that are not there" "$bench" --steps 1 --stage 1x32x2x1x7 --masks "$dir/none"
 done_testing

@@ -83,6 +83,29 @@ dynpiped=$DP_BUILDDIR/daemon/dynpiped worker=$DP_BUILDDIR/worker/dynpipe-worker
 exit_is 1 "nothing on stdin" watch --from - </dev/null
 like "$err" 'stdin: the file is empty' "says so"
 
+# What cannot be written is an error: a full disk must not look like a result.
+if [ -c /dev/full ]; then
+    full() { # COMMAND...
+        is "$("$@" 2>&1 >/dev/full; echo "rc=$?")" "$(basename "$1"): stdout: No space left on device
+rc=1" "${1##*/} ${*:2:2} on a full disk"
+    }
+    for args in --help "plan --help" --version "status --from $data/status.json" "status --json --from $data/status.json"; do
+        # shellcheck disable=SC2086 # several words
+        full "$dynpipe" $args
+    done
+    "$dynpipe" watch --from "$data/watch.jsonl" 2>"$tmp/err" >/dev/full
+    is "$? $(cat "$tmp/err")" "1 dynpipe watch: stdout: No space left on device" "watch on a full disk"
+    for p in "$dynpiped" "$worker"; do
+        [ ! -x "$p" ] || { full "$p" --help; full "$p" --print-config; }
+    done
+    ln -s /dev/full "$tmp/link"
+    exit_is 1 "a picture on a full disk" simulate "$DP_SRCDIR/etc/examples/simulate-gpt24.json" --svg "$tmp/link"
+    like "$err" "link: No space left on device" "is told"
+    runs "and removes no device, nor a link to one" test -L "$tmp/link" -a -c /dev/full
+else
+    skip "a full disk" "no /dev/full"
+fi
+
 # No daemon: one line on stderr, and with --json a document with the error in it.
 echo 'daemon: { slurm = false; };' >"$tmp/dynpipe.conf"
 for c in status explain layout report pause resume save watch; do

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/stdout.h"
 #include "kernels/bench/limits.h"
 #include "kernels/bench/machine.h"
 #include "kernels/bench/options.h"
@@ -280,6 +281,7 @@ static json_t *head_json(const struct bench_options *o)
 static int run_all(const struct arguments *a)
 {
     json_t *root = head_json(&a->options), *list = json_array();
+    struct dp_err err;
     int rc = 0;
 
     if (!a->json)
@@ -299,6 +301,10 @@ static int run_all(const struct arguments *a)
         putchar('\n');
     }
     json_decref(root);
+    if (rc == 0 && dp_stdout_flush(&err) < 0) {
+        fprintf(stderr, "bench_train: %s\n", err.text);
+        rc = 1;
+    }
     return rc;
 }
 
