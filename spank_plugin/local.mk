@@ -29,4 +29,5 @@ tests_unit_test_options_SOURCES = tests/unit/test_options.c tests/unit/unit.h
 tests_unit_test_options_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_daemon_link_SOURCES = tests/unit/test_daemon_link.c tests/unit/unit.h
 tests_unit_test_daemon_link_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_daemon_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime,--wrap=nanosleep,--wrap=poll
 endif
