@@ -53,9 +53,9 @@ alone() {
 }
 
 # same_as_alone OVERRIDES... -- NAME...: every loss of these runs ($D/NAME.jsonl) is that of one worker
-# alone, who trains as far as the longest of them went.
+# alone, who trains at least as far as the longest of them went.
 same_as_alone() {
-    local options=() name most=0 n
+    local options=() name most=0 n last
     while [ "$1" != -- ]; do options+=("$1"); shift; done
     shift
     for name; do
@@ -65,6 +65,9 @@ same_as_alone() {
         ok $? "$name: $n steps have a loss"
         [ "$n" -le "$most" ] || most=$n
     done
+    # A slow machine's run may have been ended before its last pruning; no configuration ends there.
+    last=$(printf '%s\n' "${options[@]}" | sed -n 's/^prune\.end=//p' | tail -n 1)
+    [ "$most" -ge "${last:-0}" ] || most=$last
     alone "$D/alone.jsonl" "${options[@]}" train.steps="$most"
     ok $? "one worker alone trains as far"
     losses "$D/alone.jsonl" >"$D/alone.loss"
