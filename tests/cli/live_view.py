@@ -19,7 +19,7 @@ class Screen:
         self.alternate = self.hidden = self.was_alternate = False
         self.unknown = []
         self.overrun = False
-        self.marks = 0
+        self.marks = self.pictures = 0
 
     def resize(self, rows, columns):
         self.rows, self.columns, self.y, self.x = rows, columns, 0, 0
@@ -44,6 +44,7 @@ class Screen:
                 self.cell[self.y][self.x:] = [" "] * (self.columns - self.x)
             for y in range(0 if argument == b"2" else self.y + 1, self.rows):
                 self.cell[y] = [" "] * self.columns
+            self.pictures += argument != b"2"  # whatever was below is erased: the end of a picture
         elif letter != b"m":
             self.unknown.append((argument, letter))
 
@@ -80,6 +81,17 @@ class Watch:
 
     def size(self, rows, columns):
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def resize(self, rows, columns):
+        self.size(rows, columns)
+        self.screen.resize(rows, columns)
+        os.killpg(self.process.pid, signal.SIGWINCH)
+
+    def shows(self, text):
+        """A whole picture with this in it, the next after those seen. (The rest of one on a screen that has
+        another size by then would be a mess.)"""
+        seen = self.screen.pictures
+        return self.read_until(lambda: self.screen.pictures > seen and text in self.screen.text())
 
     def read_until(self, done, seconds=60):
         end = time.monotonic() + seconds
@@ -131,17 +143,13 @@ report(not w.screen.unknown and not w.screen.overrun, "only the sequences that t
 w.finish()
 
 w = Watch(24, 80, "--from", recorded, "--interval", "600")
-report(w.read_until(lambda: "job 4711" in w.screen.text()), "24 x 80: a picture")
+report(w.shows("job 4711"), "24 x 80: a picture")
 width = max(len(l) for l in w.screen.text().split("\n"))
 report(width <= 80 and not w.screen.overrun, "it fits")
-w.size(12, 50)
-w.screen.resize(12, 50)
-os.killpg(w.process.pid, signal.SIGWINCH)
-report(w.read_until(lambda: "job 4711" in w.screen.text() and not w.screen.overrun), "12 x 50 after a resize")
-w.size(3, 20)
-w.screen.resize(3, 20)
-os.killpg(w.process.pid, signal.SIGWINCH)
-report(w.read_until(lambda: "DynPipe" in w.screen.text() and not w.screen.overrun), "3 x 20: still no mess")
+w.resize(12, 50)
+report(w.shows("job 4711") and not w.screen.overrun, "12 x 50 after a resize")
+w.resize(3, 20)
+report(w.shows("DynPipe") and not w.screen.overrun, "3 x 20: still no mess")
 os.write(w.master, b"q")
 report(w.read_until(w.ended) and w.process.returncode == 0, "q quits with 0")
 w.settle()
@@ -150,7 +158,7 @@ w.finish()
 
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     w = Watch(24, 80, "--from", recorded, "--interval", "600")
-    w.read_until(lambda: "job 4711" in w.screen.text())
+    w.shows("job 4711")
     os.kill(w.process.pid, number)
     report(w.read_until(w.ended) and w.process.returncode == -number, "%s ends it as it should" % number.name)
     w.settle()
@@ -158,7 +166,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     w.finish()
 
 w = Watch(24, 80, "--from", recorded, "--interval", "600")
-w.read_until(lambda: "job 4711" in w.screen.text())
+w.shows("job 4711")
 os.kill(w.process.pid, signal.SIGTSTP)
 stopped = lambda: open("/proc/%d/stat" % w.process.pid).read().rsplit(")", 1)[1].split()[0] == "T"
 report(w.read_until(stopped), "^Z stops it")

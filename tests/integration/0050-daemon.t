@@ -37,7 +37,7 @@ start() { # sets pid; returns when it listens
     "$bin" -f "$dir/conf" --node n1 --foreground >"$dir/ready" 2>>"$dir/log" &
     pid=$!
     pids="$pids $pid"
-    wait_for 60 grep -q ready "$dir/ready"
+    wait_for 60 grep -qs ready "$dir/ready"
 }
 
 # ---- configuration
@@ -95,7 +95,7 @@ hello() { # JOB RANK N OUT: a worker in the background; fd of its stdin in $work
     "$probe" "$sock" hello "$1" "$2" "$3" <"$4.in" >"$4" &
     pids="$pids $!"
     exec {worker_fd}>"$4.in"
-    wait_for 60 grep -q welcome "$4"
+    wait_for 60 grep -qs welcome "$4"
 }
 hello 7 0 2 "$dir/w0"
 like "$(cat "$dir/w0")" '^welcome 0 ' "a worker is welcome"
@@ -159,7 +159,7 @@ if $as test -x "$bin"; then
     $as "$bin" -f "$dir/conf-plain" --node n5 --foreground >"$dir/ready5" 2>>"$dir/log" &
     plain=$!
     pids="$pids $plain"
-    ok "$(wait_for 60 grep -q ready "$dir/ready5"; echo $?)" "starts as an ordinary user"
+    ok "$(wait_for 60 grep -qs ready "$dir/ready5"; echo $?)" "starts as an ordinary user"
     is "$(stat -c %u /proc/$plain/environ)" 0 "and cannot be dumped"
     kill "$plain"
     wait "$plain"
