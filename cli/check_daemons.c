@@ -22,28 +22,34 @@ void dp_check_config(struct dp_check *c)
         dp_check_note(c, DP_FIND_OK, "config", NULL, "%s", c->config_path);
 }
 
-/* Version and node of a daemon's answer to DP_QUERY_NODE, for one line. */
-static void describe(const char *text, char *out, size_t cap)
+/* A daemon's answer to DP_QUERY_NODE: note what was wrong with its last reload. */
+static void note_trouble(struct dp_check *c, const json_t *doc)
 {
-    json_t *doc = json_loads(text, 0, NULL);
-    char version[64], node[96];
+    char node[96], trouble[1024];
 
-    snprintf(out, cap, "dynpiped %s on %s answers", dp_json_text(version, sizeof version, doc, "version", ""),
-             dp_json_text(node, sizeof node, doc, "node", "this node"));
-    json_decref(doc);
+    if (*dp_json_text(trouble, sizeof trouble, doc, "trouble", ""))
+        dp_check_note(c, DP_FIND_FAIL, "reload", "correct it, until `dynpiped --check-config` says ok, and reload again",
+                      "%s: %s", dp_json_text(node, sizeof node, doc, "node", "this node"), trouble);
 }
 
-static void check_local(struct dp_check *c)
+/* node: = who answers, "" for nobody. */
+static void check_local(struct dp_check *c, char *node, size_t cap)
 {
     struct dp_err err;
     struct dp_client *client;
-    char socket[256], *text = NULL, line[256];
+    char socket[256], version[64], *text = NULL;
+    json_t *doc;
 
+    node[0] = '\0';
     dp_link_socket(c->cli, c->config, socket, sizeof socket);
     client = dp_client_open_unix(socket, 3000, &err);
     if (client && dp_client_query(client, DP_QUERY_NODE, 0, &text, &err) == 0) {
-        describe(text, line, sizeof line);
-        dp_check_note(c, DP_FIND_OK, "daemon", NULL, "%s", line);
+        doc = json_loads(text, 0, NULL);
+        dp_check_note(c, DP_FIND_OK, "daemon", NULL, "dynpiped %s on %s answers",
+                      dp_json_text(version, sizeof version, doc, "version", ""),
+                      dp_json_text(node, cap, doc, "node", "this node"));
+        note_trouble(c, doc);
+        json_decref(doc);
     } else {
         dp_check_note(c, DP_FIND_WARN, "daemon",
                       "on a compute node: `systemctl start dynpiped`; a login node needs none", "none on this node: %s",
@@ -69,7 +75,8 @@ static json_t *nodes_to_ask(const struct dp_check *c)
 /* So many silent nodes are named; without --all so many are asked, and for no longer than this. */
 enum { MAX_NAMED = 5, MAX_ASKED = 16, MAX_SECONDS = 20 };
 
-static void check_nodes(struct dp_check *c)
+/* local: this node, whose trouble is known. */
+static void check_nodes(struct dp_check *c, const char *local)
 {
     json_t *names = nodes_to_ask(c), *name;
     size_t i, asked = 0, fine = 0;
@@ -84,7 +91,12 @@ static void check_nodes(struct dp_check *c)
             break;
         asked++;
         if (dp_link_query_node(c->config, c->config_path, json_string_value(name), DP_QUERY_NODE, 0, &text, &err) == 0) {
+            json_t *doc = json_loads(text, 0, NULL);
+
             fine++;
+            if (strcmp(json_string_value(name), local) != 0)
+                note_trouble(c, doc);
+            json_decref(doc);
         } else {
             if (asked - fine <= MAX_NAMED)
                 snprintf(silent + strlen(silent), sizeof silent - strlen(silent), "%s%s", *silent ? ", " : "",
@@ -106,9 +118,11 @@ static void check_nodes(struct dp_check *c)
 
 void dp_check_daemons(struct dp_check *c)
 {
+    char local[96];
+
     if (!c->config)
         return;
-    check_local(c);
+    check_local(c, local, sizeof local);
     if (c->config->port > 0)
-        check_nodes(c);
+        check_nodes(c, local);
 }

@@ -16,6 +16,7 @@ struct dp_priv;
 struct dp_run;
 struct dp_link;
 struct dp_node_log;
+struct dp_helper;
 
 struct dp_daemon {
     struct event_base *base;
@@ -32,6 +33,8 @@ struct dp_daemon {
     struct dp_run *runs;
     struct dp_link *links;
     struct event *tick;
+    struct dp_helper *probe; /* of the site policies after a reload, NULL: none under way */
+    char trouble[1100];      /* what was wrong with the last reload; "": nothing */
 };
 
 /* local_server.c: the unix socket. returns -1 with one clear line when another daemon holds it. */

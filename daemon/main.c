@@ -178,24 +178,37 @@ static size_t probe_work(const void *request, size_t bytes, uint8_t *result)
     return sizeof err.text;
 }
 
+/* Who asks for a reload gets no answer: it is logged, and told to who asks this node later. */
+static void note_trouble(struct dp_daemon *d, const char *what, const char *why)
+{
+    snprintf(d->trouble, sizeof d->trouble, "%s: %s", what, why);
+    dp_error("%s", d->trouble);
+}
+
 static void on_probed(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
-    (void)arg;
+    struct dp_daemon *d = arg;
+
     (void)bytes;
+    d->probe = NULL;
     if (!result)
-        dp_error("site policies after the reload: %s", why);
+        note_trouble(d, "site policies after the reload", why);
     else if (strcmp((const char *)result, "ok"))
-        dp_error("the layouts of its runs will stay as they are: %s", (const char *)result);
+        note_trouble(d, "the layouts of its runs will stay as they are", (const char *)result);
 }
 
 static void probe_later(struct dp_daemon *d)
 {
     struct dp_err err = {0};
 
-    if (d->config->n_site_policies &&
-        !dp_helper_start(d->base, probe_work, &d->config, sizeof d->config,
-                         d->config->run.policy_timeout_s * d->config->n_site_policies + 1.0, on_probed, NULL, &err))
-        dp_error("site policies after the reload: %s", err.text);
+    dp_helper_cancel(d->probe);
+    d->probe = NULL;
+    if (!d->config->n_site_policies)
+        return;
+    d->probe = dp_helper_start(d->base, probe_work, &d->config, sizeof d->config,
+                               d->config->run.policy_timeout_s * d->config->n_site_policies + 1.0, on_probed, d, &err);
+    if (!d->probe)
+        note_trouble(d, "site policies after the reload", err.text);
 }
 
 /* ---- signals and time ---- */
@@ -218,9 +231,10 @@ static void on_reload(evutil_socket_t sig, short what, void *arg)
     (void)sig;
     (void)what;
     if (!fresh) {
-        dp_error("configuration not reloaded, the old one stays: %s", err.text);
+        note_trouble(d, "configuration not reloaded, the old one stays", err.text);
         return;
     }
+    d->trouble[0] = '\0';
     if (strcmp(fresh->socket, d->config->socket) || strcmp(fresh->state_dir, d->config->state_dir) ||
         fresh->port != d->config->port || fresh->slurm != d->config->slurm)
         dp_warn("socket, state_dir, port and slurm change only at a restart");

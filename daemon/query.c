@@ -56,14 +56,21 @@ static json_t *jobs_json(const struct dp_daemon *d, uid_t uid)
 static json_t *node_json(const struct dp_daemon *d)
 {
     json_int_t n_runs = 0;
+    json_t *doc;
 
     for (const struct dp_run *r = d->runs; r; r = r->next)
         n_runs++;
-    return json_pack("{s:s, s:s, s:I, s:s, s:f, s:b, s:s, s:I, s:I, s:I, s:I}", "node", d->node, "version",
-                     PACKAGE_VERSION, "pid", (json_int_t)getpid(), "boot_id", d->boot_id, "uptime_s",
-                     (double)(dp_now_ns() - d->start_ns) / 1e9, "slurm", d->config->slurm, "socket",
-                     d->config->socket, "runs", n_runs, "connections", (json_int_t)d->conns.n, "refused",
-                     (json_int_t)d->conns.n_refused, "protocol", (json_int_t)DP_PROTO_VERSION);
+    doc = json_pack("{s:s, s:s, s:I, s:s, s:f, s:b, s:s, s:I, s:I, s:I, s:I}", "node", d->node, "version",
+                    PACKAGE_VERSION, "pid", (json_int_t)getpid(), "boot_id", d->boot_id, "uptime_s",
+                    (double)(dp_now_ns() - d->start_ns) / 1e9, "slurm", d->config->slurm, "socket",
+                    d->config->socket, "runs", n_runs, "connections", (json_int_t)d->conns.n, "refused",
+                    (json_int_t)d->conns.n_refused, "protocol", (json_int_t)DP_PROTO_VERSION);
+    if (d->trouble[0]) {
+        json_t *text = json_string(d->trouble); /* NULL: quotes bytes that are no UTF-8 */
+
+        json_object_set_new(doc, "trouble", text ? text : json_string("its log says what is wrong"));
+    }
+    return doc;
 }
 
 static bool may_see(const struct dp_conn *c, json_int_t owner)

@@ -132,9 +132,11 @@ like "$(cat "$dir/w1")" '^welcome 0 ' "another run beside it"
 write_conf "$dir/conf" 'nonsense = 1;'
 kill -HUP "$pid"
 runs "a wrong configuration is not loaded" wait_for 60 grep -q "not reloaded.*nonsense" "$dir/log"
+like "$("$probe" "$sock" query node 0)" '"trouble":"configuration not reloaded, the old one stays: [^"]*conf:6: [^"]*nonsense' "which is told to who asks"
 write_conf "$dir/conf" 'report_ms = 77;'
 kill -HUP "$pid"
 runs "a right one is" wait_for 60 grep -q "configuration reloaded" "$dir/log"
+unlike "$("$probe" "$sock" query node 0)" '"trouble"' "and all is well again"
 kill -TERM "$pid"
 wait "$pid"
 is "$?" 0 "ends with 0 on SIGTERM"

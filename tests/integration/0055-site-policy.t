@@ -101,6 +101,14 @@ like "$("$dynpipe" status -h -o policy)" headroom "status names it"
 conf old "$tmp/old_policy.so" x 10.0
 kill -HUP "${pids%% *}"
 runs "a reload with a wrong interface is told" wait_for 60 grep -q "policy old: .*interface 4711, this program has $abi" "$tmp/log"
+check() { "$dynpipe" check 2>/dev/null | tr -s ' \n' ' '; }
+checked() { [[ $(check) =~ $1 ]]; }
+runs "and dynpipe check says it, for who did not see the log" checked \
+    "FAIL reload n1: the layouts of its runs will stay as they are: policy old: .*interface 4711, this program has $abi"
+conf headroom "$tmp/headroom.so" free=25 10.0
+kill -HUP "${pids%% *}"
+well() { local said; said=$(check); [[ $said == *"on n1 answers"* && $said != *"FAIL reload"* ]]; }
+runs "until a reload is right" wait_for 60 well
 stop
 
 logged_once() { [ "$(grep -c "no decision: policy bad: $1" "$tmp/log")" = 1 ]; }
