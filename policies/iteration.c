@@ -3,9 +3,10 @@
  * fastest (policy time) need not be the one whose iteration is: each device more adds its own time once.
  *
  * Where there are at most ALL layouts of these layers on these devices, every one of them is simulated,
- * so the answer is exact, devices that better stay empty included. Otherwise the exact min-max layout is
- * improved by moving one cut by one layer, as long as that helps and OPERATIONS are not used up: packing
- * asks dozens of times, and the simulation of a wide pipeline takes milliseconds.
+ * so the answer is exact, devices that better stay empty included. Otherwise the answers of all other policies
+ * are simulated, so that none is better, and the best is improved by moving one cut by one layer, as long as that
+ * helps and OPERATIONS are not used up: packing asks dozens of times, and the simulation of a wide pipeline takes
+ * milliseconds. For the same reason policies that take more than linear time are asked about SMALL questions only.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #define ALL 400u
 #define OPERATIONS 1000000u /* simulated for one answer, beyond ALL: about 40 ms */
+#define SMALL (1u << 21)    /* layers^2 devices */
 
 struct climb {
     const struct dp_policy_in *in;
@@ -39,15 +41,11 @@ static uint64_t distance(const struct climb *t)
     return sum;
 }
 
-static bool try_cuts(struct climb *t)
+/* The trial with its prediction: is it the best so far? */
+static bool keep_better(struct climb *t)
 {
-    uint64_t far;
+    uint64_t far = distance(t);
 
-    dp_policy_spread(t->in, t->index, t->p, t->cut, &t->trial.layout);
-    t->n_tried++;
-    if (dp_policy_weigh(t->in, &t->trial, NULL) < 0)
-        return false;
-    far = distance(t);
     if (t->has_best && (t->trial.iteration_ns > t->best->iteration_ns ||
                         (t->trial.iteration_ns == t->best->iteration_ns && far >= t->distance)))
         return false;
@@ -55,6 +53,20 @@ static bool try_cuts(struct climb *t)
     t->has_best = true;
     t->distance = far;
     return true;
+}
+
+static bool try_cuts(struct climb *t)
+{
+    dp_policy_spread(t->in, t->index, t->p, t->cut, &t->trial.layout);
+    t->n_tried++;
+    return dp_policy_weigh(t->in, &t->trial, NULL) == 0 && keep_better(t);
+}
+
+static void try_policy(struct climb *t, const struct dp_policy *policy)
+{
+    t->n_tried++;
+    if (dp_policy_run(policy, NULL, t->in, &t->trial, NULL) == 0)
+        keep_better(t);
 }
 
 /* Layouts of n layers on p devices, empty ones allowed: (n + p - 1) over (p - 1), or more than ALL. */
@@ -101,27 +113,28 @@ static bool climb_once(struct climb *t)
     return is_better;
 }
 
-static int climb(struct climb *t, struct dp_err *err)
+static void try_policies(struct climb *t)
 {
-    uint64_t *weight = calloc(t->in->n_layers, sizeof *weight), largest;
-    int rc;
+    static const struct dp_policy *const linear[] = {&dp_policy_time, &dp_policy_uniform, &dp_policy_keep, NULL};
+    bool is_small = (uint64_t)t->in->n_layers * t->in->n_layers * t->p <= SMALL;
+    const struct dp_policy *policy;
 
-    if (!weight)
-        return dp_err_set(err, DP_ENOMEM, "out of memory");
-    for (uint32_t l = 0; l < t->in->n_layers; l++)
-        weight[l] = dp_policy_layer_work_ns(t->in, l);
-    rc = dp_policy_minmax(t->in, weight, true, &t->best->layout, &largest, err);
-    free(weight);
-    if (rc < 0 || dp_policy_weigh(t->in, t->best, err) < 0)
-        return -1;
-    t->has_best = true;
+    for (size_t i = 0; (policy = is_small ? dp_policy_at(i) : linear[i]); i++)
+        if (policy != &dp_policy_iteration)
+            try_policy(t, policy);
+}
+
+static void climb(struct climb *t)
+{
+    uint32_t may_try = (uint32_t)(OPERATIONS / (2 * (uint64_t)t->p * t->in->microbatches));
+
+    try_policies(t);
+    if (!t->has_best)
+        return;
     t->trial = *t->best;
-    t->distance = distance(t);
-    t->n_tried = 1;
-    t->may_try = (uint32_t)(OPERATIONS / (2 * (uint64_t)t->p * t->in->microbatches));
+    t->may_try = t->n_tried + may_try;
     while (t->n_tried < t->may_try && climb_once(t))
         ;
-    return 0;
 }
 
 static int iteration_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
@@ -129,7 +142,7 @@ static int iteration_decide(void *state, const struct dp_policy_in *in, struct d
 {
     struct climb *t = calloc(1, sizeof *t);
     bool is_exact;
-    int rc = 0;
+    int rc;
 
     (void)state;
     if (!t)
@@ -140,10 +153,11 @@ static int iteration_decide(void *state, const struct dp_policy_in *in, struct d
     is_exact = t->p && are_few(in->n_layers, t->p);
     if (is_exact)
         try_all(t, 1);
-    else
-        rc = climb(t, err);
-    if (rc == 0 && !t->has_best)
-        rc = dp_err_set(err, DP_ENOMEM, "the layers do not fit into the memory of %u devices", t->p);
+    else if (t->p)
+        climb(t);
+    rc = t->has_best ? 0
+         : t->p      ? dp_err_set(err, DP_ENOMEM, "the layers do not fit into the memory of %u devices", t->p)
+                     : dp_err_set(err, DP_EINVAL, "no device is allowed");
     if (rc == 0)
         snprintf(out->reason, sizeof out->reason,
                  "iteration: %.3f ms predicted, %s of %u layouts on %u devices",

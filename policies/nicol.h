@@ -12,7 +12,7 @@
 
 #include "policies/partition.h"
 
-/* Arguments, answer and errors are those of dp_partition_minmax(); `prefer` is not looked at.
+/* Arguments, answer and errors are those of dp_partition_minmax(); `prefer` and `depth` are not looked at.
  * O(p^2 log^2 n). */
 int dp_partition_nicol(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err);
 

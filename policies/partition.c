@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/partition_depth.h"
+
 struct probe {
     const struct dp_partition *q;
     uint64_t *sum;   /* [n+1] prefix sums of weight */
@@ -283,7 +285,7 @@ static uint64_t *prefix_sums(const uint64_t *value, uint32_t n)
     return sum;
 }
 
-int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err)
+static int search(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err)
 {
     struct probe t = {.q = q};
     uint32_t *least = NULL;
@@ -315,4 +317,13 @@ out:
     free(t.multi);
     free(least);
     return rc;
+}
+
+int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err)
+{
+    int rc = search(q, cut, largest, err);
+
+    if (!q->depth || !q->fixed_bytes || !q->multi_bytes || !q->cap_bytes || q->p > DP_PARTITION_DEPTH_BINS || q->n < 1 || q->p < 1)
+        return rc;
+    return dp_partition_depth(q, rc == 0, cut, largest, err);
 }

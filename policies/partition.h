@@ -18,13 +18,17 @@ struct dp_partition {
     const uint64_t *fixed_bytes; /* [n] memory of an item; NULL: memory is no limit */
     const uint64_t *multi_bytes; /* [n] memory of an item that counts copies[bin] times; NULL: 0 */
     const uint32_t *copies;      /* [p]; NULL: 1 */
+    uint32_t depth;              /* not 0: a bin has one copy for itself and each bin after it that holds
+                                    anything, but no more than `depth`; copies[] is that where no bin is
+                                    empty. Of more than 64 bins, and for whatever else reads this struct,
+                                    copies[] counts. */
     const uint64_t *cap_bytes;   /* [p], 0: unlimited */
     const uint32_t *prefer;      /* [p+1] of all best cuts take the nearest to these; NULL: any */
 };
 
 /* cut: [p+1] =, bin b holds items [cut[b], cut[b+1]). largest: = load of the fullest bin.
- * O(p log n) for each of at most log2(sum) probes. returns -1 when no cut fits into memory (DP_ENOMEM)
- * or the arguments are impossible. */
+ * O(p log n) for each of at most log2(sum) probes, more where `depth` counts (partition_depth.h).
+ * returns -1 when no cut fits into memory (DP_ENOMEM) or the arguments are impossible. */
 int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err);
 
 /* Load of a bin that holds so much, its cost included. */

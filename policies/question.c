@@ -20,6 +20,7 @@ struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_
     t->q = (struct dp_partition){.n = in->n_layers, .p = dp_policy_allowed(in, t->index), .weight = t->weight,
                                  .speed = with_speed ? t->speed : NULL, .fixed_bytes = t->fixed,
                                  .multi_bytes = t->multi, .copies = t->copies, .cap_bytes = t->cap,
+                                 .depth = in->schedule == DP_SCHED_GPIPE ? 0 : in->microbatches,
                                  .prefer = t->prefer};
     for (uint32_t i = 0; i < t->q.p; i++) {
         t->speed[i] = in->device[t->index[i]].speed;

@@ -150,6 +150,159 @@ static void never_worse_than_a_baseline(void **state)
         print_message("# %-22s mean %.3f, at most %.3f\n", dp_policy_at(k)->name, ratio[k] / INSTANCES, worst[k]);
 }
 
+/* --- models and devices of every shape, each objective on its own --- */
+
+enum { SHAPES = 9, OF_SHAPE = 100 };
+
+static uint64_t shaped(uint64_t *seed, uint32_t shape, uint32_t i, uint32_t n, uint32_t big)
+{
+    uint64_t any = 1000000 + random_below(seed, 9000000);
+
+    switch (shape) {
+    case 0: return 5000000;                            /* all alike */
+    case 1: return i == big ? 400000000 : any;         /* one outweighs all */
+    case 2: return UINT64_C(1000) << (i % 20);         /* doubling */
+    case 3: return 100000 * (i + 1);                   /* rising */
+    case 4: return 100000 * (n - i);                   /* falling */
+    case 5: return i % 2 ? 9000000 : 1000;             /* every second one light */
+    case 6: return random_below(seed, 4) ? 0 : any;    /* mostly nothing */
+    case 7: return i < n / 2 ? any : any / 10;         /* half pruned */
+    }
+    return any;
+}
+
+/* is_unequal: speeds from 1/4 to 2; has_limits: of memory, some of them too small for anything. */
+static void make_shape(struct snapshot *t, uint64_t *seed, uint32_t shape, bool is_unequal, bool has_limits)
+{
+    uint32_t n = 1 + random_below(seed, MAX_N), p = 1 + random_below(seed, MAX_P), big = random_below(seed, n);
+
+    make(t, seed);
+    for (uint32_t l = 0; l < n; l++) {
+        uint64_t ns = shaped(seed, shape, l, n, big);
+
+        t->layer[l] = (struct dp_layer_load){ns, ns, ns / 2, 1000 + random_below(seed, 1000),
+                                             100 + random_below(seed, 100), ns / 1000, ns / 1000};
+        t->opt[l] = ns / 20;
+    }
+    for (uint32_t d = 0; d < p; d++) {
+        t->device[d].slot = d;
+        t->device[d].is_allowed = true;
+        t->device[d].speed = is_unequal ? 0.25 * (1 + random_below(seed, 8)) : 1.0;
+        t->device[d].mem_limit_bytes = has_limits && random_below(seed, 2) ? 3000ull * n / p + random_below(seed, 20000) : 0;
+    }
+    t->layout.n_workers = t->in.n_devices = t->in.n_slots = p;
+    t->layout.n_layers = t->in.n_layers = n;
+    dp_chain_uniform(n, p, t->layout.cut);
+    t->in.microbatches = 1 + random_below(seed, 32);
+    t->in.schedule = random_below(seed, 3) ? DP_SCHED_1F1B : DP_SCHED_GPIPE;
+    t->in.link_bytes_per_s = random_below(seed, 2) ? 1e8 * (1 + random_below(seed, 100)) : 0.0;
+}
+
+/* What a policy is after: the objective in which nobody may beat it. */
+enum aim { AIM_SLOWEST, AIM_ITERATION, AIM_PARAMETERS, N_AIMS };
+
+static uint64_t fullest(const struct snapshot *t, const struct dp_layout *l)
+{
+    uint64_t most = 0;
+
+    for (uint32_t d = 0; d < t->in.n_devices; d++) {
+        uint64_t sum = 0;
+
+        for (uint32_t i = l->cut[d]; i < l->cut[d + 1]; i++)
+            sum += t->layer[i].nnz;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* value: = [N_AIMS]. returns: is there a layout at all? */
+static bool ask(const struct dp_policy *policy, const struct snapshot *t, uint64_t *value)
+{
+    static struct dp_policy_out out;
+
+    if (dp_policy_run(policy, NULL, &t->in, &out, NULL) < 0)
+        return false;
+    value[AIM_SLOWEST] = out.bottleneck_ns;
+    value[AIM_ITERATION] = out.iteration_ns;
+    value[AIM_PARAMETERS] = fullest(t, &out.layout);
+    return true;
+}
+
+static double bound_of(const struct snapshot *t)
+{
+    double sum = 0.0, heaviest = 0.0, speed = 0.0, fastest = 0.0;
+
+    for (uint32_t l = 0; l < t->in.n_layers; l++) {
+        double w = (double)dp_policy_layer_work_ns(&t->in, l);
+
+        sum += w;
+        heaviest = w > heaviest ? w : heaviest;
+    }
+    for (uint32_t d = 0; d < t->in.n_devices; d++) {
+        speed += t->device[d].speed;
+        fastest = t->device[d].speed > fastest ? t->device[d].speed : fastest;
+    }
+    return sum / speed > heaviest / fastest ? sum / speed : heaviest / fastest;
+}
+
+/* how: 1 unequal speeds, 2 limits of memory, 3 both */
+static void compare_shapes(uint32_t how)
+{
+    static const struct {
+        const struct dp_policy *policy;
+        enum aim aim;
+        bool knows_depth; /* that empty devices keep fewer activations before them */
+    } ours[] = {{&dp_policy_time, AIM_SLOWEST, true},
+                {&dp_policy_param, AIM_PARAMETERS, true},
+                {&dp_policy_iteration, AIM_ITERATION, true},
+                {&dp_policy_nicol, AIM_SLOWEST, false},
+                {&dp_policy_diffusion_time, AIM_SLOWEST, false},
+                {&dp_policy_diffusion_param, AIM_PARAMETERS, false}};
+    uint32_t n = 0, compared = 0;
+    double ratio = 0.0;
+
+    for (uint32_t i = 0; i < SHAPES * OF_SHAPE; i++) {
+        uint64_t seed = i * 4 + how, best[N_AIMS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX}, value[N_AIMS], slack;
+        struct snapshot t;
+        bool is_possible = false;
+
+        make_shape(&t, &seed, i % SHAPES, how & 1, how & 2);
+        /* the simulator rounds forward and backward up to whole ns on a device of another speed */
+        slack = how & 1 ? 2 * t.in.microbatches + 1 : 0;
+        for (size_t k = 0; dp_policy_at(k); k++) {
+            if (!ask(dp_policy_at(k), &t, value))
+                continue;
+            is_possible = true;
+            compared++;
+            for (int a = 0; a < N_AIMS; a++)
+                best[a] = value[a] < best[a] ? value[a] : best[a];
+        }
+        for (size_t k = 0; is_possible && k < sizeof ours / sizeof *ours; k++) {
+            if ((how & 2) && !ours[k].knows_depth)
+                continue;
+            if (!ask(ours[k].policy, &t, value))
+                fail_msg("instance %u of %u: %s finds no layout", i, how, ours[k].policy->name);
+            if (value[ours[k].aim] > best[ours[k].aim] + (ours[k].aim == AIM_SLOWEST ? slack : 0))
+                fail_msg("instance %u of %u: %s is beaten: %llu, %llu", i, how, ours[k].policy->name,
+                         (unsigned long long)value[ours[k].aim], (unsigned long long)best[ours[k].aim]);
+            if (ours[k].policy == &dp_policy_time && bound_of(&t) > 0.0) {
+                ratio += (double)value[AIM_SLOWEST] / bound_of(&t);
+                n++;
+            }
+        }
+    }
+    print_message("# %s devices%s: slowest device of policy time over the lower bound: mean %.3f of %u models of %d shapes\n",
+                  how & 1 ? "unequal" : "equal", how & 2 ? ", limits of memory" : "", ratio / n, n, SHAPES);
+    assert_true(n > SHAPES * OF_SHAPE / 2 && compared > 5 * n);
+}
+
+static void never_worse_on_any_shape(void **state)
+{
+    (void)state;
+    for (uint32_t how = 0; how < 4; how++)
+        compare_shapes(how);
+}
+
 static uint64_t largest(const struct dp_chain *c, const uint32_t *cut, bool *fits)
 {
     uint64_t most = 0;
@@ -205,6 +358,18 @@ static void never_worse_on_unequal_devices(void **state)
             assert_int_equal(fn[k](&q, cut, &note, NULL), 0);
             assert_true(largest(&c, cut, &fits) >= best || !fits);
             compared += fits;
+            if (fn[k] == dp_balancer_diffusion) { /* it knows no costs; without them it is exact */
+                struct dp_partition free_of_cost = q;
+                struct dp_chain f;
+                uint32_t other[MAX_P + 1];
+                uint64_t least;
+
+                free_of_cost.cost = NULL;
+                assert_int_equal(dp_partition_minmax(&free_of_cost, other, &least, NULL), 0);
+                assert_int_equal(dp_chain_init(&f, &free_of_cost, NULL), 0);
+                assert_int_equal(largest(&f, cut, &fits), least);
+                dp_chain_release(&f);
+            }
         }
         dp_chain_release(&c);
     }
@@ -278,6 +443,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(baselines_answer_as_the_originals),
     cmocka_unit_test(dynmo_keeps_the_order),
     cmocka_unit_test(never_worse_than_a_baseline),
+    cmocka_unit_test(never_worse_on_any_shape),
     cmocka_unit_test(never_worse_on_unequal_devices),
     cmocka_unit_test(messages_count),
     cmocka_unit_test(any_snapshot),

@@ -128,6 +128,78 @@ static void equals_brute_force(void **state)
     assert_true(refused > 500 && solved > 10000);
 }
 
+/* --- copies that depend on which bins hold anything --- */
+
+/* Items [0, to) over the first `bins` bins, where `after` of those behind them hold anything. */
+static uint64_t brute_depth(struct instance *t, uint32_t bins, uint32_t to, uint32_t after)
+{
+    uint64_t best = UINT64_MAX;
+
+    if (bins == 0)
+        return to ? UINT64_MAX : 0;
+    for (uint32_t from = to + 1; from-- > 0;) {
+        uint64_t a, b;
+
+        t->copies[bins - 1] = after + 1 < t->q.depth ? after + 1 : t->q.depth;
+        a = bin_cost(t, bins - 1, from, to);
+        if (a == UINT64_MAX)
+            break;
+        b = brute_depth(t, bins - 1, from, after + (from < to));
+        a = a > b ? a : b;
+        best = a < best ? a : best;
+    }
+    return best;
+}
+
+static void empty_bins_need_fewer_copies_before_them(void **state)
+{
+    (void)state;
+    uint32_t refused = 0, better = 0;
+
+    for (uint64_t i = 0; i < 10000; i++) {
+        uint64_t seed = i + 77777, want, got, plain;
+        uint32_t cut[MAX_P + 1], after = 0;
+        struct instance t;
+        struct dp_partition all;
+        struct dp_err err;
+        bool has_plain;
+
+        make(&t, &seed);
+        t.q.fixed_bytes = t.fixed;
+        t.q.cap_bytes = t.cap;
+        t.q.multi_bytes = t.multi;
+        t.q.copies = t.copies;
+        t.q.depth = 1 + random_below(&seed, 5);
+        for (uint32_t b = 0; b < t.p; b++) {
+            t.multi[b] *= 4;
+            t.copies[b] = t.p - b < t.q.depth ? t.p - b : t.q.depth;
+        }
+        all = t.q;
+        all.depth = 0;
+        has_plain = dp_partition_minmax(&all, cut, &plain, NULL) == 0;
+        if (dp_partition_minmax(&t.q, cut, &got, &err) < 0) {
+            assert_int_equal(err.code, DP_ENOMEM);
+            assert_true(brute_depth(&t, t.p, t.n, 0) == UINT64_MAX);
+            refused++;
+            continue;
+        }
+        want = brute_depth(&t, t.p, t.n, 0);
+        assert_int_equal(got, want);
+        better += !has_plain || got < plain;
+        assert_true(!has_plain || got <= plain);
+        assert_int_equal(cut[0], 0);
+        assert_int_equal(cut[t.p], t.n);
+        for (uint32_t b = t.p; b-- > 0;) {
+            assert_true(cut[b] <= cut[b + 1]);
+            t.copies[b] = after + 1 < t.q.depth ? after + 1 : t.q.depth;
+            assert_true(bin_cost(&t, b, cut[b], cut[b + 1]) <= want);
+            after += cut[b] < cut[b + 1];
+        }
+    }
+    print_message("# 10000 instances: %u do not fit, %u are better with a bin left empty\n", refused, better);
+    assert_true(refused > 300 && better > 100);
+}
+
 static void keeps_a_layout_that_is_good_enough(void **state)
 {
     (void)state;
@@ -171,6 +243,7 @@ static void is_fast(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(equals_brute_force),
+    cmocka_unit_test(empty_bins_need_fewer_copies_before_them),
     cmocka_unit_test(keeps_a_layout_that_is_good_enough),
     cmocka_unit_test(is_fast),
 };
