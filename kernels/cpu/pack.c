@@ -8,9 +8,10 @@
 
 #define SPAN 64 /* channels that one group of rows is walked along before the next group */
 
-/* Rows of x from token t on, channels [ch, ch + VW), zeros where x ends, transposed into tile. */
-static inline __attribute__((always_inline)) void pack_square(float *tile, const float *x, int64_t ld,
-                                                              int64_t rows, int64_t c, int64_t ch)
+/* Rows of x from token t on, channels [ch, ch + VW), zeros where x ends, transposed into tile. x and tile are
+ * asked for `ahead` and SPAN channels before. */
+static inline __attribute__((always_inline)) void pack_square(float *tile, const float *x, int64_t ld, int64_t rows,
+                                                              int64_t c, int64_t ch, int64_t ahead)
 {
     vf square[VW];
     int64_t width = c - ch < VW ? c - ch : VW;
@@ -18,7 +19,8 @@ static inline __attribute__((always_inline)) void pack_square(float *tile, const
     if (rows >= VW && width == VW) {
         DP_UNROLL
         for (int i = 0; i < VW; i++) {
-            __builtin_prefetch(x + i * ld + ch + SPAN); /* rows are too many for the hardware's streams */
+            __builtin_prefetch(x + i * ld + ch + ahead); /* rows are too many for the hardware's streams */
+            __builtin_prefetch(tile + (SPAN + i) * DP_TILE, 1);
             square[i] = vf_load(x + i * ld + ch);
         }
     } else {
@@ -42,10 +44,11 @@ void DP_FN(pack)(float *tiles, const float *x, int64_t ld, int64_t n, int64_t c)
         for (int64_t ch0 = 0; ch0 < c; ch0 += SPAN)
             for (int64_t g = 0; g < DP_TILE; g += VW) {
                 int64_t rows = n - t - g, end = c - ch0 < SPAN ? c : ch0 + SPAN;
+                int64_t ahead = end < c ? SPAN : DP_TILE * ld - ch0; /* along the rows, then the next tile's rows */
                 const float *from = rows > 0 ? x + (t + g) * ld : x; /* never past the last token */
 
                 for (int64_t ch = ch0; ch < end; ch += VW)
-                    pack_square(tiles + (t * c + ch * DP_TILE) + g, from, ld, rows, c, ch);
+                    pack_square(tiles + (t * c + ch * DP_TILE) + g, from, ld, rows, c, ch, ahead);
             }
 }
 
@@ -56,8 +59,11 @@ static inline __attribute__((always_inline)) void unpack_square(float *y, int64_
 
     if (width == VW) {
         DP_UNROLL
-        for (int i = 0; i < VW; i++)
+        for (int i = 0; i < VW; i++) {
+            __builtin_prefetch(tile + (SPAN + i) * DP_TILE);
+            __builtin_prefetch(y + i * ld + SPAN, 1);
             square[i] = vf_load(tile + i * DP_TILE);
+        }
     } else {
         for (int i = 0; i < VW; i++)
             square[i] = i < width ? vf_load(tile + i * DP_TILE) : (vf){0};
@@ -75,9 +81,10 @@ static inline __attribute__((always_inline)) void unpack_square(float *y, int64_
 
 void DP_FN(unpack)(float *y, int64_t ld, const float *tile, int64_t n, int64_t c)
 {
-    for (int64_t g = 0; g < n; g += VW)
-        for (int64_t ch = 0; ch < c; ch += VW)
-            unpack_square(y + g * ld + ch, ld, tile + ch * DP_TILE + g, n - g, c - ch < VW ? c - ch : VW);
+    for (int64_t ch0 = 0; ch0 < c; ch0 += SPAN)
+        for (int64_t g = 0; g < n; g += VW)
+            for (int64_t ch = ch0; ch < c && ch < ch0 + SPAN; ch += VW)
+                unpack_square(y + g * ld + ch, ld, tile + ch * DP_TILE + g, n - g, c - ch < VW ? c - ch : VW);
 }
 
 #define PART 512 /* channels of a tile in a task */
