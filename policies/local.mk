@@ -64,7 +64,7 @@ bench-balance: policies/bench/bench_balance
 paper: cli/dynpipe
 	$(srcdir)/policies/sim/paper/paper --dynpipe cli/dynpipe $(PAPERFLAGS)
 EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json policies/sim/paper/model.jq policies/sim/paper/paper \
-	policies/sim/paper/paper.gp policies/sim/paper/published.txt
+	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
 policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning
