@@ -13,6 +13,12 @@ policies_libdpcluster_a_SOURCES = \
 	policies/cluster/stats.c policies/cluster/stats.h \
 	policies/cluster/swf.c policies/cluster/swf.h
 
+# make bench-cluster: a mix of real jobs on a private Slurm beside the simulated one
+.PHONY: bench-cluster
+bench-cluster: cli/dynpipe
+	$(srcdir)/policies/cluster/bench/bench_slurm --dynpipe cli/dynpipe
+EXTRA_DIST += policies/cluster/bench/bench_slurm
+
 if HAVE_CMOCKA
 cluster_unit_tests = tests/unit/test_cluster_read tests/unit/test_cluster_run
 cluster_libs = policies/libdpcluster.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm

@@ -203,10 +203,10 @@ static int read_groups(struct dp_fields *f, const char *path, struct dp_cluster_
 {
     const json_t *list = dp_fields_get(f, "dynpipe");
 
-    if (json_array_size(list) < 1 || json_array_size(list) > DP_CLUSTER_MAX_GROUPS)
-        return dp_err_set(err, DP_EINVAL, "dynpipe: wanted is an array of 1 to %u groups of jobs", DP_CLUSTER_MAX_GROUPS);
+    if (!json_is_array(list) || json_array_size(list) > DP_CLUSTER_MAX_GROUPS)
+        return dp_err_set(err, DP_EINVAL, "dynpipe: wanted is an array of at most %u groups of jobs", DP_CLUSTER_MAX_GROUPS);
     c->n_groups = c->mix.n_curves = (uint32_t)json_array_size(list);
-    c->mix.curve = calloc(c->n_groups, sizeof *c->mix.curve);
+    c->mix.curve = calloc((size_t)c->n_groups + 1, sizeof *c->mix.curve);
     if (!c->mix.curve)
         return dp_err_set(err, DP_ENOMEM, "out of memory");
     for (uint32_t i = 0; i < c->n_groups; i++)

@@ -174,7 +174,7 @@ static void carry_out(struct dp_cluster_state *s, uint32_t *n_arrived)
 static int play(struct dp_cluster_state *s, enum dp_cluster_scheduler scheduler, struct dp_err *err)
 {
     uint32_t n_arrived = 0;
-    uint64_t round_ns = UINT64_MAX; /* next round of backfill */
+    uint64_t round_ns = UINT64_MAX, soonest_ns = 0; /* next round of backfill, and when it may be at the soonest */
 
     while (n_arrived < s->mix->n_jobs || s->n_heap) {
         uint64_t arrival_ns = n_arrived < s->mix->n_jobs ? s->mix->job[n_arrived].submit_ns : UINT64_MAX;
@@ -185,20 +185,17 @@ static int play(struct dp_cluster_state *s, enum dp_cluster_scheduler scheduler,
         if (s->now_ns > DP_CLUSTER_END_NS)
             return dp_err_set(err, DP_EINVAL, "after 126 years %u jobs still wait", s->queue.n_waiting);
         if (event_ns == s->now_ns) {
-            uint64_t interval = s->machine->interval_ns;
-
             carry_out(s, &n_arrived);
             if (scheduler == DP_CLUSTER_EASY)
                 dp_cluster_pass_easy(s);
             else
                 dp_cluster_start_in_order(s);
             if (scheduler == DP_CLUSTER_SLURM)
-                round_ns = s->queue.n_waiting ? (s->now_ns + interval - 1) / interval * interval : UINT64_MAX;
+                round_ns = s->now_ns > soonest_ns ? s->now_ns : soonest_ns;
         }
         if (round_ns == s->now_ns) {
-            bool has_started = dp_cluster_round_slurm(s);
-
-            round_ns = has_started && s->queue.n_waiting ? s->now_ns + s->machine->interval_ns : UINT64_MAX;
+            soonest_ns = s->now_ns + s->machine->interval_ns;
+            round_ns = dp_cluster_round_slurm(s) ? soonest_ns : UINT64_MAX;
         }
     }
     return 0;

@@ -26,7 +26,7 @@ struct dp_cluster_machine {
     uint32_t nodes;
     uint64_t latency_ns; /* from the release of a node to the first job that can start on it; at most DP_CLUSTER_MAX_NS */
     /* of DP_CLUSTER_SLURM, as SchedulerParameters in slurm.conf */
-    uint64_t interval_ns; /* bf_interval, at least 1 s: time between two rounds of backfill */
+    uint64_t interval_ns; /* bf_interval, at least 1 s: no two rounds of backfill are nearer */
     uint64_t window_ns;   /* bf_window, at most DP_CLUSTER_MAX_NS: nothing is reserved that would start later than so long from now */
     uint32_t depth;       /* bf_max_job_test: at most so many jobs in a round */
 };

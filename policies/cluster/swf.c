@@ -330,7 +330,8 @@ static void write_time(FILE *out, uint64_t ns)
         fprintf(out, ".%09" PRIu64, ns % 1000000000u);
 }
 
-void dp_cluster_swf_write(const struct dp_cluster_mix *mix, uint32_t nodes, const char *title, FILE *out)
+void dp_cluster_swf_write(const struct dp_cluster_mix *mix, const struct dp_cluster_times *times, uint32_t nodes, const char *title,
+                          FILE *out)
 {
     fprintf(out, "; Version: 2.2\n; Computer: %s\n; MaxJobs: %u\n; MaxRecords: %u\n; MaxNodes: %u\n; MaxProcs: %u\n", title, mix->n_jobs,
             mix->n_jobs, nodes, nodes);
@@ -340,7 +341,10 @@ void dp_cluster_swf_write(const struct dp_cluster_mix *mix, uint32_t nodes, cons
 
         fprintf(out, "%u", j->number);
         write_time(out, j->submit_ns);
-        fputs(" -1", out);
+        if (times)
+            write_time(out, times[i].start_ns - j->submit_ns);
+        else
+            fputs(" -1", out);
         write_time(out, j->run_ns);
         fprintf(out, " %u -1 -1 %u", j->nodes, j->nodes);
         write_time(out, j->limit_ns);

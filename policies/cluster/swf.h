@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "policies/cluster/mix.h"
+#include "policies/cluster/run.h"
 
 /* Records of a file, and what became of them. */
 struct dp_cluster_counts {
@@ -34,7 +34,9 @@ int dp_cluster_swf_parse(const char *name, const char *text, size_t bytes, struc
                          struct dp_cluster_counts *counts, struct dp_err *err);
 
 /* Write a mix so that parse() gives it back (but for classes and curves): a node counts as one processor.
- * title: one line, of printable characters. The caller looks at ferror(). */
-void dp_cluster_swf_write(const struct dp_cluster_mix *mix, uint32_t nodes, const char *title, FILE *out);
+ * times: [n_jobs] of a run, for the waiting times, or NULL: they are unknown. title: one line, of printable characters.
+ * The caller looks at ferror(). */
+void dp_cluster_swf_write(const struct dp_cluster_mix *mix, const struct dp_cluster_times *times, uint32_t nodes, const char *title,
+                          FILE *out);
 
 #endif

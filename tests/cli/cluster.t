@@ -82,6 +82,8 @@ like "$err" 'no model that a seed would change' "is refused"
 exit_is 0 "writes the jobs" simulate --cluster "$example" --save-swf "$tmp/jobs.swf" --scheduler easy -o metric,without
 first=$out
 is "$(grep -vc '^;' "$tmp/jobs.swf")" 600 "each in a line"
+like "$first" "waiting time, mean +$(awk '!/^;/ { s += $3; n++ } END { s = s / n; printf "%d:%02d:%02d", s / 3600, s % 3600 / 60, s % 60 }' \
+    "$tmp/jobs.swf")" "with the time that it waited"
 sed 's/{"class": "train", "run": [^}]*}/{"needs": [{"at": 0.5, "share": 0.5}]}/' "$example" >"$tmp/any.json"
 exit_is 0 "and reads them" simulate --cluster "$tmp/any.json" "$tmp/jobs.swf" --scheduler easy -o metric,without
 is "$(grep -v -e needed -e DynPipe -e other <<<"$out")" "$(grep -v -e needed -e DynPipe -e other <<<"$first")" "with the same waiting times"

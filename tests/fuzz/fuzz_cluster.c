@@ -53,7 +53,7 @@ static void write_and_read(const struct dp_cluster_mix *mix, uint32_t nodes)
 
     if (!f)
         fuzz_die("out of memory");
-    dp_cluster_swf_write(mix, nodes, "x", f);
+    dp_cluster_swf_write(mix, NULL, nodes, "x", f);
     fclose(f);
     if (dp_cluster_swf_parse("x", text, bytes, &swf, &again, &counts, NULL) < 0)
         fuzz_die("what was written cannot be read");

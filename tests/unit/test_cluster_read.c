@@ -176,7 +176,7 @@ static void what_is_written_is_read_back(void **state)
             j->limit_ns = j->run_ns + random_u64(&seed) % (DP_CLUSTER_MAX_NS - j->run_ns + 1);
             j->owner = (struct dp_cluster_owner){(int32_t)random_below(&seed, 9) - 1, -1, INT32_MAX, 0, 7};
         }
-        dp_cluster_swf_write(&mix, nodes, "a test", f);
+        dp_cluster_swf_write(&mix, NULL, nodes, "a test", f);
         fclose(f);
         if (dp_cluster_swf_parse("log", text, bytes, &swf, &again, &counts, &err) < 0)
             fail_msg("%s", err.text);
@@ -185,7 +185,7 @@ static void what_is_written_is_read_back(void **state)
         assert_string_equal(swf.computer, "a test");
         assert_memory_equal(again.job, mix.job, n * sizeof *mix.job);
         f = open_memstream(&text2, &bytes2);
-        dp_cluster_swf_write(&again, nodes, "a test", f);
+        dp_cluster_swf_write(&again, NULL, nodes, "a test", f);
         fclose(f);
         assert_int_equal(bytes, bytes2);
         assert_memory_equal(text, text2, bytes);

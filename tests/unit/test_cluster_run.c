@@ -98,6 +98,7 @@ static void slurm_reserves_for_every_job(void **state)
     starts_are(job, N(job), &m, DP_CLUSTER_SLURM, easy);
 }
 
+/* A round at 0, when the first job has come; then none before 30. */
 static void slurm_fills_in_rounds(void **state)
 {
     struct dp_cluster_job job[] = {job_of(0, 100, 100, 8), job_of(1, 5, 5, 9), job_of(2, 20, 20, 2), job_of(40, 20, 20, 2)};
@@ -109,6 +110,16 @@ static void slurm_fills_in_rounds(void **state)
     starts_are(job, N(job), &plain, DP_CLUSTER_SLURM, slurm);
     m.depth = 1; /* the head only */
     starts_are(job, N(job), &m, DP_CLUSTER_SLURM, deep);
+}
+
+/* After a quiet time a round follows at once; the next one an interval later. */
+static void slurm_does_not_wait_without_need(void **state)
+{
+    struct dp_cluster_job job[] = {job_of(0, 200, 200, 8), job_of(1, 5, 5, 9), job_of(61, 20, 20, 1), job_of(64, 20, 20, 1)};
+    const uint64_t slurm[] = {0, 200, 61, 91};
+
+    (void)state;
+    starts_are(job, N(job), &plain, DP_CLUSTER_SLURM, slurm);
 }
 
 /* ---- nodes that come back ---- */
@@ -266,7 +277,7 @@ struct slow {
     bool is_shrinking, has_changed;
     int64_t start[MOST_JOBS], end[MOST_JOBS], limit[MOST_JOBS], submit[MOST_JOBS]; /* s; start -1: not yet */
     uint32_t held[MOST_JOBS][HORIZON];                                            /* by seconds after the start, for the scheduler */
-    int64_t now;
+    int64_t now, next_round;
 };
 
 static void slow_prepare(struct slow *w)
@@ -385,7 +396,7 @@ static bool slow_round(struct slow *w)
     return has_started;
 }
 
-static void slow_second(struct slow *w, bool is_round_only_after_changes)
+static void slow_second(struct slow *w)
 {
     for (uint32_t i = 0; i < w->mix->n_jobs; i++) {
         int64_t age = w->now - w->start[i];
@@ -397,8 +408,9 @@ static void slow_second(struct slow *w, bool is_round_only_after_changes)
         slow_easy(w);
     else
         slow_in_order(w);
-    if (w->scheduler == DP_CLUSTER_SLURM && w->now % (int64_t)(w->m->interval_ns / S) == 0) {
-        w->has_changed = (w->has_changed || !is_round_only_after_changes) && slow_round(w);
+    if (w->scheduler == DP_CLUSTER_SLURM && w->has_changed && w->now >= w->next_round) {
+        w->has_changed = slow_round(w);
+        w->next_round = w->now + (int64_t)(w->m->interval_ns / S);
     }
 }
 
@@ -445,7 +457,7 @@ static void equals_the_second_simulation(void **state)
         slow_prepare(&w);
         run_mix(&mix, &m, w.scheduler, w.is_shrinking, t);
         for (bool is_over = false; !is_over; w.now++) {
-            slow_second(&w, m.window_ns != DP_CLUSTER_MAX_NS);
+            slow_second(&w);
             is_over = true;
             for (uint32_t i = 0; i < mix.n_jobs; i++)
                 is_over &= w.start[i] >= 0;
@@ -642,7 +654,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(backfill_does_not_delay_the_head),
     cmocka_unit_test(an_early_end_is_used),
     cmocka_unit_test(slurm_reserves_for_every_job),
-    cmocka_unit_test(slurm_fills_in_rounds),
+    cmocka_unit_test(slurm_fills_in_rounds), cmocka_unit_test(slurm_does_not_wait_without_need),
     cmocka_unit_test(the_next_job_starts_on_nodes_given_back),
     cmocka_unit_test(whole_nodes_are_given_back),
     cmocka_unit_test(a_release_may_be_too_late),
