@@ -122,9 +122,12 @@ static void show_answer(struct dp_canvas *c, const json_t *plan)
     show_gains(c, plan);
     show_prediction(c, plan);
     label(c, "lower bound");
-    dp_canvas_put(c, DP_PLAIN, "%s, %.1f %% below", seconds(text, sizeof text, plan, "bound_ns"),
-                  gap > 0 ? gap : 0.0);
-    if (dp_json_flag(plan, "is_optimal", false))
+    dp_canvas_put(c, DP_PLAIN, "%s, ", seconds(text, sizeof text, plan, "bound_ns"));
+    if (gap <= 0.0)
+        dp_canvas_put(c, DP_GREEN, "which this plan reaches");
+    else
+        dp_canvas_put(c, DP_PLAIN, "%.1f %% below", gap);
+    if (gap > 0.0 && dp_json_flag(plan, "is_optimal", false))
         dp_canvas_put(c, DP_GREEN, "; yet no plan of this kind is better");
     dp_canvas_line(c);
     if (isfinite(dp_json_number(plan, "line_ns"))) {

@@ -535,7 +535,9 @@ static void say_why(struct search *h)
     else
         snprintf(how, sizeof how, "the graph has too many ideals: %d order(s) of its units were cut",
                  h->n_lines);
-    if (p->n_stages == 1 && p->stage[0].replicas == 1)
+    if (h->ask->devices[0] == 1 && (h->ask->n_levels == 1 || h->ask->devices[1] == 1))
+        snprintf(p->why, sizeof p->why, "there is one device only");
+    else if (p->n_stages == 1 && p->stage[0].replicas == 1)
         snprintf(p->why, sizeof p->why,
                  "%s; sending activations or gradients costs more than other devices save", how);
     else if (p->n_stages == 1)

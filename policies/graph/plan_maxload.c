@@ -191,7 +191,11 @@ static void say_why(struct search *s)
                  *p->why ? p->why : "as asked", (int)DP_N_LINES, p->n_units);
     for (uint32_t i = 1; i < p->n_stages; i++)
         slowest = p->stage[i].load_ns > p->stage[slowest].load_ns ? i : slowest;
-    if (p->n_stages == 1)
+    if (s->ask->n_accel + s->ask->n_cpus == 1)
+        snprintf(p->why, sizeof p->why, "there is one device only");
+    else if (p->n_units == 1)
+        snprintf(p->why, sizeof p->why, "nothing in this graph can be parted");
+    else if (p->n_stages == 1)
         snprintf(p->why, sizeof p->why, "%.180s; every cut costs more traffic than it saves compute", how);
     else
         snprintf(p->why, sizeof p->why,

@@ -23,6 +23,11 @@ for a in exact line hierarchical; do
     exit_is 0 "--algorithm=$a" plan two-towers.txt --devices=3 --algorithm=$a
     unlike "$out" "$(printf '\t')" "$a: no tab in the output"
 done
+for a in exact hierarchical; do
+    exit_is 0 "--devices=1, $a" plan two-towers.txt --devices=1 --algorithm=$a
+    like "$out" 'lower bound *201.0 ms, which this plan reaches' "reaches its bound"
+    like "$out" 'why *there is one device only' "and says no more than is known"
+done
 exit_is 0 "two levels" plan two-towers.txt --devices=2x2
 like "$out" '2 machines of 2, 12 GB/s inside of a machine, 1.25 GB/s between machines' "tells the network"
 exit_is 0 "--straight" plan two-towers.txt --devices=4 --straight
