@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/log.h"
+
 struct dp_steplog {
     FILE *file; /* NULL: none */
     const struct dp_train_config *config;
     double bytes_per_token;
+    bool has_lost; /* a line; the user was told */
 };
 
 struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, bool append,
@@ -59,9 +62,12 @@ static void put_number(json_t *o, const char *name, double value)
 
 static void write_line(struct dp_steplog *log, json_t *o)
 {
-    if (o && log->file && json_dumpf(o, log->file, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) == 0) {
-        fputc('\n', log->file);
-        fflush(log->file);
+    const size_t flags = JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17);
+
+    if (log->file && (!o || json_dumpf(o, log->file, flags) < 0 || fputc('\n', log->file) == EOF || fflush(log->file) != 0) &&
+        !log->has_lost) {
+        log->has_lost = true; /* training is worth more than its log */
+        dp_warn("output.log: %s: %s; steps are missing there", log->config->output.log, strerror(errno));
     }
     json_decref(o);
 }

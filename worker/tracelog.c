@@ -10,10 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "worker/pipeline.h"
 
 struct dp_tracelog {
     FILE *file; /* NULL: none */
+    bool has_lost; /* a line; the user was told */
 };
 
 static void put(json_t *o, const char *name, uint64_t value)
@@ -23,9 +25,11 @@ static void put(json_t *o, const char *name, uint64_t value)
 
 static void write_line(struct dp_tracelog *log, json_t *o)
 {
-    if (o && json_dumpf(o, log->file, JSON_COMPACT | JSON_PRESERVE_ORDER) == 0) {
-        fputc('\n', log->file);
-        fflush(log->file);
+    if ((!o || json_dumpf(o, log->file, JSON_COMPACT | JSON_PRESERVE_ORDER) < 0 || fputc('\n', log->file) == EOF ||
+         fflush(log->file) != 0) &&
+        !log->has_lost) {
+        log->has_lost = true;
+        dp_warn("output.trace: %s; windows are missing there", strerror(errno));
     }
     json_decref(o);
 }

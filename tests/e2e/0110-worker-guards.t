@@ -78,6 +78,20 @@ is "$(echo "$dir"/shared.json*)" "$dir/shared.json" "no temporary file is left"
 train third output.tune="$dir/shared.json"
 is "$?" 0 "and the table can be read"
 
+# ---- a full disk ----------------------------------------------------------------------------------------
+
+if [ -c /dev/full ]; then
+    ln -s /dev/full "$dir/trace.0"
+    train full output.log=/dev/full output.trace="$dir/trace"
+    is "$?" 0 "a full disk behind the log does not end a run"
+    is "$(grep -c "warning: output.log: /dev/full: No space left on device; steps are missing there" "$dir/full.out")" 1 \
+        "and is told once"
+    is "$(grep -c "warning: output.trace: No space left on device; windows are missing there" "$dir/full.out")" 1 "so for the trace"
+    is "$(losses full)" "$(losses kept)" "the losses are the same"
+else
+    skip "a full disk" "no /dev/full"
+fi
+
 # ---- the text ----------------------------------------------------------------------------------------
 
 cp "$dir/text.txt" "$dir/short.txt"
