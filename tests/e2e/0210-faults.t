@@ -6,6 +6,8 @@
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 command -v strace >/dev/null || skip_all "strace is not installed (tests/lib/deps.sh lists the packages)"
+# Daemons cannot be dumped, so the kernel lets nobody else trace them.
+[ "$(id -u)" -eq 0 ] || skip_all "only root can stop a daemon at its records"
 
 run="$endless prune.begin=10 prune.end=40 prune.every=10"
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 0.5; warmup_reports = 1; confirm_s = 3.0; };'
