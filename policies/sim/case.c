@@ -21,6 +21,7 @@ void dp_sim_case_release(struct dp_sim_case *c)
     free(c->place);
     free(c->event);
     free(c->speed);
+    free(c->next);
     memset(c, 0, sizeof *c);
 }
 
@@ -106,6 +107,8 @@ uint32_t dp_sim_node(const struct dp_sim_case *c, uint32_t replica, uint32_t dev
 
 const struct dp_sim_tier *dp_sim_tier_between(const struct dp_sim_case *c, uint32_t replica, uint32_t a, uint32_t b)
 {
+    if (c->next && (a + 1 == b || b + 1 == a))
+        return &c->next[a < b ? a : b];
     return dp_sim_node(c, replica, a) == dp_sim_node(c, replica, b) ? &c->inside : &c->between;
 }
 

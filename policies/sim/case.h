@@ -70,6 +70,7 @@ struct dp_sim_case {
     uint32_t devices_per_node; /* 0: one node */
     bool is_data_inside; /* device d of replica r is number d * replicas + r, else r * devices + d */
     struct dp_sim_tier inside, between;
+    struct dp_sim_tier *next; /* [devices] of a recorded run: from each device to the next one; NULL: as its tier */
     double *speed; /* [replicas * devices] by replica, then device; NULL: 1 */
     uint64_t memory_bytes; /* of a device, 0: unlimited */
 

@@ -40,6 +40,7 @@ struct recording {
     uint64_t latency_ns, transfer_ns; /* of the slowest link between neighbours */
     bool has_header, has_rank_0;
     bool *is_read; /* [workers] */
+    struct dp_sim_tier *next; /* [workers] link from each to the next; all 0: not measured */
 };
 
 static void recording_release(struct recording *r)
@@ -50,6 +51,7 @@ static void recording_release(struct recording *r)
     }
     free(r->record);
     free(r->is_read);
+    free(r->next);
 }
 
 static struct record *add_record(struct recording *r)
@@ -85,6 +87,11 @@ static int same_run(const struct dp_sim_case *a, const struct dp_sim_case *b, co
     return 0;
 }
 
+static struct dp_sim_tier link_of(uint64_t latency_ns, uint64_t transfer_ns, uint64_t bytes)
+{
+    return (struct dp_sim_tier){latency_ns, transfer_ns ? (double)bytes * 1e9 / (double)transfer_ns : 0};
+}
+
 static int read_header(const json_t *line, bool is_first_of_file, struct recording *r, struct dp_sim_case *c, struct dp_err *err)
 {
     char schedule[32];
@@ -116,13 +123,15 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
         r->has_header = true;
         *c = fresh;
         r->is_read = calloc(workers, sizeof *r->is_read);
-        if (!r->is_read)
+        r->next = calloc(workers, sizeof *r->next);
+        if (!r->is_read || !r->next)
             return dp_err_set(err, DP_ENOMEM, "trace of %u workers: out of memory", workers);
     }
     if (is_first_of_file ? r->is_read[rank] : rank != r->rank)
         return dp_err_set(err, DP_EINVAL, "rank: worker %u stands in another file, too", rank);
     r->latency_ns = latency_ns > r->latency_ns ? latency_ns : r->latency_ns;
     r->transfer_ns = transfer_ns > r->transfer_ns ? transfer_ns : r->transfer_ns;
+    r->next[rank] = link_of(latency_ns, transfer_ns, boundary_bytes);
     r->rank = rank;
     r->is_read[rank] = true;
     r->has_rank_0 |= rank == 0;
@@ -427,6 +436,10 @@ static void reshape(const struct dp_sim_override *with, struct dp_sim_case *c)
     c->microbatches = with->microbatches ? with->microbatches : c->microbatches;
     c->replicas = with->replicas ? with->replicas : c->replicas;
     c->buckets = with->buckets ? with->buckets : c->buckets;
+    if (has_other_stages || c->replicas > 1) { /* other devices than those that were measured */
+        free(c->next);
+        c->next = NULL;
+    }
     for (uint32_t i = 0; i < c->n_events; i++) {
         struct dp_sim_event *e = &c->event[i];
 
@@ -473,8 +486,12 @@ int dp_sim_read_trace(uint32_t n, const struct dp_sim_trace_text *file, const st
         snprintf(c->name, sizeof c->name, "recorded run of %u workers", r.workers);
         c->devices = r.workers;
         c->n_layers = r.layers;
-        c->inside.latency_ns = r.latency_ns;
-        c->inside.bytes_per_s = r.transfer_ns ? (double)r.boundary_bytes * 1e9 / (double)r.transfer_ns : 0;
+        c->inside = link_of(r.latency_ns, r.transfer_ns, r.boundary_bytes);
+        for (uint32_t i = 0; i < r.workers; i++) /* of what nobody measured: the slowest */
+            if (!r.next[i].latency_ns && !(r.next[i].bytes_per_s > 0))
+                r.next[i] = c->inside;
+        c->next = r.next;
+        r.next = NULL;
         c->chunks = c->replicas = c->buckets = 1;
         rc = fill_events(&r, c, err) < 0 ? dp_err_prefix(err, "%s", file[0].path) : 0;
     }

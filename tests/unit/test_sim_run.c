@@ -517,6 +517,46 @@ static void messages_of_a_trace(void **state)
     dp_sim_case_release(&c);
 }
 
+/* Three workers, whose links differ: 5 ns and 4 ns for 8 bytes, then 50 and 40. The norm goes at the pace of the slower. */
+static void links_of_a_trace_differ(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"trace\": 1, \"source\": \"a test\", \"rank\": %d, \"workers\": 3, \"layers\": 3,"
+                               " \"schedule\": \"1f1b\", \"microbatches\": 1, \"tokens_per_microbatch\": 10,"
+                               " \"boundary_bytes\": 8, \"link_latency_ns\": %d, \"link_transfer_ns\": %d}\n"
+                               "{\"step\": 9, \"steps\": 9, \"layout\": [%s], \"held\": 3, \"step_ns\": 500, \"optimizer_ns\": 7,"
+                               " \"boundary_ns\": 0, \"first_layer\": %d, \"layers\": [%s]}\n";
+    struct dp_sim_override with = {.devices = 2};
+    char text[3][2048];
+    const char *const texts[] = {text[0], text[1], text[2]};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    for (int i = 0; i < 3; i++)
+        snprintf(text[i], sizeof text[i], line, i, i ? i == 1 ? 50 : 0 : 5, i ? i == 1 ? 40 : 0 : 4, "1, 1, 1", i, LAYER("30"));
+    if (read_texts(3, texts, NULL, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(s.phase[0].iteration_ns, 3 * 90 + 2 * (5 + 4) + 2 * (50 + 40) + 4 * 50 + 7);
+    dp_sim_case_release(&c);
+    /* at another scale: all as the slowest */
+    if (read_texts(3, texts, &with, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(s.phase[0].iteration_ns, 3 * 90 + 2 * (50 + 40) + 2 * 50 + 14);
+    dp_sim_case_release(&c);
+    /* worker 1 owns nothing: between 0 and 2 nothing was measured */
+    snprintf(text[0], sizeof text[0], line, 0, 5, 4, "2, 0, 1", 0, LAYER("30") ", " LAYER("30"));
+    snprintf(text[2], sizeof text[2], line, 2, 0, 0, "2, 0, 1", 2, LAYER("30"));
+    *strchr(text[1], '\n') = '\0';
+    if (read_texts(3, texts, NULL, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    assert_int_equal(s.phase[0].iteration_ns, 3 * 90 + 2 * (50 + 40) + 2 * 50 + 7);
+    dp_sim_case_release(&c);
+}
+
 static void a_trace_at_another_scale(void **state)
 {
     (void)state;
@@ -660,6 +700,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bad_graphs_are_refused),
     cmocka_unit_test(a_trace_is_played_again),
     cmocka_unit_test(messages_of_a_trace),
+    cmocka_unit_test(links_of_a_trace_differ),
     cmocka_unit_test(a_trace_at_another_scale),
     cmocka_unit_test(a_resumed_trace),
     cmocka_unit_test(bad_traces_are_refused),
