@@ -16,7 +16,7 @@ policies_libdpcluster_a_SOURCES = \
 # make bench-cluster: a mix of real jobs on a private Slurm beside the simulated one
 .PHONY: bench-cluster
 bench-cluster: cli/dynpipe
-	$(srcdir)/policies/cluster/bench/bench_slurm --dynpipe cli/dynpipe
+	$(srcdir)/policies/cluster/bench/bench_slurm --dynpipe cli/dynpipe $(BENCHFLAGS)
 EXTRA_DIST += policies/cluster/bench/bench_slurm
 
 if HAVE_CMOCKA

@@ -1,12 +1,6 @@
-/* See hierarchical.h. States are ideals; for a fixed base (the ideal before the range that is planned) one
- * table time[ideal][devices] holds the best of every range from it. The lower of two levels is solved once
- * from every base and leaves inner[base][ideal], its time with all devices of a machine; the upper one, and
- * an only level, are solved from the empty base. Cuts are tried from the one that shares the compute best
- * outwards, as far as compute alone allows. Tables hold times, no choices: those are found again, by the
- * same arithmetic, on the few ranges of the answer.
+/* See hierarchical.h. The search is ranges.c's, over the ideals of the network, or where they are too many
+ * over those of a few linear orders of it. Here it is asked, and its answer becomes a plan.
  */
-#include "config.h"
-
 #include "policies/graph/hierarchical.h"
 
 #include <math.h>
@@ -15,297 +9,14 @@
 #include <string.h>
 
 #include "policies/graph/check.h"
-#include "policies/graph/ideals.h"
 #include "policies/graph/line.h"
-
-#define MAX_WORK 3e10        /* of the innermost loop, before anything is cut off: minutes */
-#define MAX_TABLE (1u << 27) /* doubles */
+#include "policies/graph/ranges.h"
 
 struct search {
-    const struct dp_graph *g;
-    const struct dp_plan_hierarchical *ask;
-    struct dp_units units;
-    uint64_t *param_bytes; /* [units] */
+    struct dp_ranges ranges;
     struct dp_graph_plan *out;
     int n_lines; /* orders that were cut, where ideals were too many */
-    /* of one set of ideals */
-    struct dp_ideals ideals;
-    uint64_t *compute_ns, *params, *memory; /* [ideals] sums */
-    uint64_t *leaves;                       /* [ideals] bytes of outputs that a later unit takes */
-    uint32_t *by_compute;                   /* [ideals] ascending in compute_ns */
-    double *inner;                          /* [ideals * ideals], two levels */
-    double *time;                           /* [ideals * (devices + 1)] */
 };
-
-/* One level, and the range from `base` on. */
-struct level {
-    uint32_t index, n; /* n: devices, or machines */
-    double bytes_per_s;
-};
-
-static struct level level_of(const struct search *h, uint32_t index)
-{
-    return (struct level){index, h->ask->devices[index], h->ask->bytes_per_s[index]};
-}
-
-/* A range on one device, or one machine. */
-static double piece_s(const struct search *h, const struct level *l, uint32_t from, uint32_t to)
-{
-    return l->index ? h->inner[(size_t)from * h->ideals.n + to]
-                    : (double)(h->compute_ns[to] - h->compute_ns[from]) / 1e9;
-}
-
-static double stage_s(const struct search *h, const struct level *l, uint32_t from, uint32_t to, uint32_t m,
-                      bool is_first)
-{
-    double sync = 4.0 * (m - 1) * (double)(h->params[to] - h->params[from]) / (l->bytes_per_s * m);
-
-    if (is_first && l->index)
-        sync /= h->ask->devices[0];
-    return (piece_s(h, l, from, to) + sync) / m;
-}
-
-/* A stage that is not the first, with the transfers on both sides. */
-static double later_stage_s(const struct search *h, const struct level *l, uint32_t from, uint32_t to,
-                            uint32_t m)
-{
-    double t = stage_s(h, l, from, to, m, false);
-
-    t = fmax(t, 2.0 * (double)h->leaves[from] / (l->bytes_per_s * m));
-    return to + 1 < h->ideals.n ? fmax(t, 2.0 * (double)h->leaves[to] / (l->bytes_per_s * m)) : t;
-}
-
-/* Do m replicas of a stage keep what is under way, with `end` devices used up to its end? */
-static bool has_room(const struct search *h, const struct level *l, uint32_t from, uint32_t to, uint32_t m,
-                     uint32_t end)
-{
-    uint32_t versions = (l->n - end + m - 1) / m + 1;
-
-    if (h->ask->accel_bytes == UINT64_MAX)
-        return true;
-    return h->memory[to] - h->memory[from] <= h->ask->accel_bytes / versions;
-}
-
-static double *times_of(const struct search *h, uint32_t n, uint32_t ideal)
-{
-    return h->time + (size_t)ideal * (n + 1);
-}
-
-/* Least time of so much compute on one level-l thing: replicas below share it at best evenly. */
-static double least_s(const struct search *h, const struct level *l, uint64_t compute_ns)
-{
-    return (double)compute_ns / 1e9 / (l->index ? h->ask->devices[0] : 1);
-}
-
-/* First place in by_compute whose ideal has at least so much compute. */
-static uint32_t find_compute(const struct search *h, double compute_ns)
-{
-    uint32_t low = 0, high = h->ideals.n;
-
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if ((double)h->compute_ns[h->by_compute[mid]] < compute_ns)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* A plan of base..to with m devices, r of them for the last stage, which begins at `from`. */
-static double plan_s(const struct search *h, const struct level *l, uint32_t base, uint32_t from, uint32_t to,
-                     uint32_t m, uint32_t r)
-{
-    if (from == base || from == to || !dp_ideal_is_within(&h->ideals, base, from) ||
-        !dp_ideal_is_within(&h->ideals, from, to) || !has_room(h, l, from, to, r, m))
-        return INFINITY;
-    return fmax(times_of(h, l->n, from)[m - r], later_stage_s(h, l, from, to, r));
-}
-
-/* The best cut of base..to into m - r devices and r, if it beats `best`: from the one that shares the compute
- * best outwards, as long as what lies on either side could be done in time. */
-static double cut_best(const struct search *h, const struct level *l, uint32_t base, uint32_t to, uint32_t m,
-                       uint32_t r, double best)
-{
-    uint64_t first = h->compute_ns[base], last = h->compute_ns[to];
-    uint32_t middle = find_compute(h, (double)first + (double)(last - first) * (m - r) / m);
-
-    for (uint32_t i = middle; i-- > 0;) {
-        uint32_t from = h->by_compute[i];
-
-        if (h->compute_ns[from] < first || !(least_s(h, l, last - h->compute_ns[from]) / r < best))
-            break;
-        best = fmin(best, plan_s(h, l, base, from, to, m, r));
-    }
-    for (uint32_t i = middle; i < h->ideals.n; i++) {
-        uint32_t from = h->by_compute[i];
-
-        if (h->compute_ns[from] > last || !(least_s(h, l, h->compute_ns[from] - first) / (m - r) < best))
-            break;
-        best = fmin(best, plan_s(h, l, base, from, to, m, r));
-    }
-    return best;
-}
-
-/* base..to as the first stage, with m devices of which the first may stay idle. replicas: = how many do
- * not; may be NULL. */
-static double first_stage_s(const struct search *h, const struct level *l, uint32_t base, uint32_t to,
-                            uint32_t m, uint32_t *replicas)
-{
-    uint32_t most = h->ask->is_straight ? 1 : m;
-    uint32_t least = h->ask->accel_bytes == UINT64_MAX ? most : 1; /* idle ones in front save memory */
-    double best = INFINITY;
-
-    for (uint32_t r = most; r >= least; r--) {
-        double t = has_room(h, l, base, to, r, m) ? stage_s(h, l, base, to, r, true) : INFINITY;
-
-        if (t < best) {
-            best = t;
-            if (replicas)
-                *replicas = r;
-        }
-    }
-    return best;
-}
-
-/* All ranges from `base`: h->time[ideal][0..n], INFINITY where there is no plan. */
-static void solve_from(struct search *h, const struct level *l, uint32_t base)
-{
-    for (uint32_t to = base + 1; to < h->ideals.n; to++) {
-        double *best = times_of(h, l->n, to);
-
-        for (uint32_t m = 0; m <= l->n; m++)
-            best[m] = INFINITY;
-        if (!dp_ideal_is_within(&h->ideals, base, to))
-            continue;
-        for (uint32_t m = 1; m <= l->n; m++) {
-            best[m] = fmin(best[m - 1], first_stage_s(h, l, base, to, m, NULL));
-            for (uint32_t r = 1; r < m && (r == 1 || !h->ask->is_straight); r++)
-                best[m] = cut_best(h, l, base, to, m, r, best[m]);
-        }
-    }
-}
-
-struct choice {
-    uint32_t from, replicas;
-};
-
-/* The last stage of the best plan of base..to with m devices; *m = what is left for those before it. */
-static struct choice last_stage(struct search *h, const struct level *l, uint32_t base, uint32_t to,
-                                uint32_t *m)
-{
-    double best = times_of(h, l->n, to)[*m];
-    struct choice first = {base, 0};
-
-    while (*m > 1 && times_of(h, l->n, to)[*m - 1] == best)
-        (*m)--;
-    if (first_stage_s(h, l, base, to, *m, &first.replicas) == best) {
-        *m = 0;
-        return first;
-    }
-    for (uint32_t from = base + 1; from < to; from++) {
-        for (uint32_t r = 1; r < *m && (r == 1 || !h->ask->is_straight); r++) {
-            if (plan_s(h, l, base, from, to, *m, r) == best) {
-                *m -= r;
-                return (struct choice){from, r};
-            }
-        }
-    }
-    return (struct choice){UINT32_MAX, 0}; /* cannot be */
-}
-
-/* ---- states ---- */
-
-static int by_compute(const void *a, const void *b, void *compute_ns)
-{
-    const uint64_t *c = compute_ns;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-    return c[x] != c[y] ? (c[x] < c[y] ? -1 : 1) : x < y ? -1 : x > y;
-}
-
-static void sum_ideals(struct search *h)
-{
-    const struct dp_ideals *d = &h->ideals;
-    const struct dp_graph *g = h->g;
-
-    for (uint32_t i = 1; i < d->n; i++) {
-        struct dp_ideal_step s = d->sub[d->sub_at[i]];
-
-        h->compute_ns[i] = h->compute_ns[s.id] + h->units.accel_ns[s.unit];
-        h->params[i] = h->params[s.id] + h->param_bytes[s.unit];
-        h->memory[i] = h->memory[s.id] + h->units.bytes[s.unit];
-        for (uint32_t e = 0; e < g->n_edges;) {
-            uint32_t from = g->edge[e].from;
-            bool is_inside =
-                h->units.unit_of[from] != DP_NO_UNIT && dp_ideal_has(d, i, h->units.unit_of[from]);
-            bool leaves = false;
-
-            for (; e < g->n_edges && g->edge[e].from == from; e++)
-                leaves |= is_inside && !dp_ideal_has(d, i, h->units.unit_of[g->edge[e].to]);
-            if (leaves)
-                h->leaves[i] += g->node[from].output_bytes;
-        }
-    }
-}
-
-static void release_states(struct search *h)
-{
-    free(h->compute_ns);
-    free(h->params);
-    free(h->memory);
-    free(h->leaves);
-    free(h->by_compute);
-    free(h->inner);
-    free(h->time);
-    h->compute_ns = h->params = h->memory = h->leaves = NULL;
-    h->by_compute = NULL;
-    h->inner = h->time = NULL;
-    dp_ideals_release(&h->ideals);
-}
-
-static int make_states(struct search *h)
-{
-    size_t n = h->ideals.n, most = h->ask->devices[0];
-
-    if (h->ask->n_levels > 1 && h->ask->devices[1] > most)
-        most = h->ask->devices[1];
-    h->compute_ns = calloc(n, sizeof *h->compute_ns);
-    h->params = calloc(n, sizeof *h->params);
-    h->memory = calloc(n, sizeof *h->memory);
-    h->leaves = calloc(n, sizeof *h->leaves);
-    h->by_compute = calloc(n, sizeof *h->by_compute);
-    h->time = malloc(n * (most + 1) * sizeof *h->time);
-    h->inner = h->ask->n_levels > 1 ? malloc(n * n * sizeof *h->inner) : NULL;
-    if (!h->compute_ns || !h->params || !h->memory || !h->leaves || !h->by_compute || !h->time ||
-        (h->ask->n_levels > 1 && !h->inner))
-        return -1;
-    sum_ideals(h);
-    for (uint32_t i = 0; i < n; i++)
-        h->by_compute[i] = i;
-    qsort_r(h->by_compute, n, sizeof *h->by_compute, by_compute, h->compute_ns);
-    return 0;
-}
-
-/* Steps of the innermost loop, as they were measured: a few cuts near the best, and a share of the rest. */
-static double work_of(const struct search *h, double n)
-{
-    const uint32_t *m = h->ask->devices;
-    double cut = 16 + n / 16, inner = (double)m[0] * m[0] / 2, outer = (double)m[1] * m[1] / 2;
-
-    return h->ask->n_levels == 1 ? n * inner * cut : (n * n / 2 * inner + n * outer) * cut;
-}
-
-static bool is_too_much(const struct search *h, double n)
-{
-    double most = h->ask->devices[0];
-
-    if (h->ask->n_levels > 1 && h->ask->devices[1] > most)
-        most = h->ask->devices[1];
-    return work_of(h, n) > MAX_WORK || n * (most + 1) > MAX_TABLE ||
-           (h->ask->n_levels > 1 && n * n > MAX_TABLE);
-}
 
 /* ---- the answer ---- */
 
@@ -317,7 +28,7 @@ struct answer {
     uint32_t room;
 };
 
-static int add_stage(const struct search *h, struct answer *a, uint32_t from, uint32_t to,
+static int add_stage(const struct dp_ranges *h, struct answer *a, uint32_t from, uint32_t to,
                      struct dp_graph_stage stage)
 {
     if (a->n_stages == a->room)
@@ -331,16 +42,16 @@ static int add_stage(const struct search *h, struct answer *a, uint32_t from, ui
 }
 
 /* The stages of one machine's range, each on `machines` of them. */
-static int trace_inner(struct search *h, struct answer *a, uint32_t base, uint32_t to, uint32_t group,
+static int trace_inner(struct dp_ranges *h, struct answer *a, uint32_t base, uint32_t to, uint32_t group,
                        uint32_t machines)
 {
-    struct level l = level_of(h, 0);
+    struct dp_ranges_level l = dp_ranges_level(h, 0);
     uint32_t m = l.n;
 
     if (h->ask->n_levels > 1)
-        solve_from(h, &l, base);
+        dp_ranges_solve(h, &l, base);
     while (to != base) {
-        struct choice c = last_stage(h, &l, base, to, &m);
+        struct dp_ranges_choice c = dp_ranges_last_stage(h, &l, base, to, &m);
         struct dp_graph_stage s = {.group = group, .machines = machines, .replicas = c.replicas * machines};
 
         if (c.replicas == 0 || add_stage(h, a, c.from, to, s) < 0)
@@ -350,16 +61,16 @@ static int trace_inner(struct search *h, struct answer *a, uint32_t base, uint32
     return 0;
 }
 
-static int trace_outer(struct search *h, struct answer *a)
+static int trace_outer(struct dp_ranges *h, struct answer *a)
 {
-    struct level l = level_of(h, 1);
-    struct choice *range =
+    struct dp_ranges_level l = dp_ranges_level(h, 1);
+    struct dp_ranges_choice *range =
         calloc((size_t)l.n + 1, sizeof *range); /* from, replicas; ends where the last began */
     uint32_t n = 0, m = l.n, to = h->ideals.n - 1;
     int rc = range ? 0 : -1;
 
     while (rc == 0 && to != 0) { /* before trace_inner() overwrites the table */
-        range[n] = last_stage(h, &l, 0, to, &m);
+        range[n] = dp_ranges_last_stage(h, &l, 0, to, &m);
         rc = range[n].replicas == 0 ? -1 : 0;
         to = range[n++].from;
     }
@@ -372,32 +83,20 @@ static int trace_outer(struct search *h, struct answer *a)
     return rc;
 }
 
-static void solve_inner(struct search *h)
-{
-    struct level l = level_of(h, 0);
-    uint32_t n = h->ideals.n;
-
-    for (uint32_t base = 0; base < n; base++) {
-        solve_from(h, &l, base);
-        for (uint32_t to = 0; to < n; to++)
-            h->inner[(size_t)base * n + to] = to > base ? times_of(h, l.n, to)[l.n] : INFINITY;
-    }
-}
-
 /* The best plan over h->ideals, into *a where it is better than that. returns 0 or -1 (memory). */
-static int solve_states(struct search *h, struct answer *a)
+static int solve_states(struct dp_ranges *h, struct answer *a)
 {
-    struct level top = level_of(h, h->ask->n_levels - 1);
+    struct dp_ranges_level top = dp_ranges_level(h, h->ask->n_levels - 1);
     double time;
 
-    if (make_states(h) < 0)
+    if (dp_ranges_create(h) < 0)
         return -1;
     if (h->ask->n_levels > 1)
-        solve_inner(h);
+        dp_ranges_solve_inner(h);
     for (uint32_t m = 0; m <= top.n; m++)
-        times_of(h, top.n, 0)[m] = 0.0;
-    solve_from(h, &top, 0);
-    time = times_of(h, top.n, h->ideals.n - 1)[top.n];
+        dp_ranges_times(h, top.n, 0)[m] = 0.0;
+    dp_ranges_solve(h, &top, 0);
+    time = dp_ranges_times(h, top.n, h->ideals.n - 1)[top.n];
     if (!(time < a->time_s))
         return 0;
     a->time_s = time;
@@ -407,17 +106,18 @@ static int solve_states(struct search *h, struct answer *a)
 
 static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
 {
-    uint32_t *order = calloc((size_t)h->units.n + 1, sizeof *order);
+    uint32_t *order = calloc((size_t)h->ranges.units.n + 1, sizeof *order);
     int rc = order ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
-    h->n_lines = work_of(h, h->units.n + 1.0) > MAX_WORK / 8 ? 1 : DP_N_LINES;
+    h->n_lines =
+        dp_ranges_work(&h->ranges, h->ranges.units.n + 1.0) > DP_RANGES_MAX_WORK / 8 ? 1 : DP_N_LINES;
     for (int kind = 0; rc == 0 && kind < h->n_lines; kind++) {
-        rc = dp_line_make(&h->units, (enum dp_line_kind)kind, order, err);
+        rc = dp_line_make(&h->ranges.units, (enum dp_line_kind)kind, order, err);
         if (rc == 0)
-            rc = dp_ideals_create_chain(&h->ideals, &h->units, order, err);
-        if (rc == 0 && solve_states(h, a) < 0)
-            rc = dp_err_set(err, DP_ENOMEM, "a plan of %u units: out of memory", h->units.n);
-        release_states(h);
+            rc = dp_ideals_create_chain(&h->ranges.ideals, &h->ranges.units, order, err);
+        if (rc == 0 && solve_states(&h->ranges, a) < 0)
+            rc = dp_err_set(err, DP_ENOMEM, "a plan of %u units: out of memory", h->ranges.units.n);
+        dp_ranges_release(&h->ranges);
     }
     free(order);
     return rc;
@@ -425,25 +125,25 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
 
 static int solve(struct search *h, struct answer *a, struct dp_err *err)
 {
-    uint32_t cap = h->ask->max_ideals ? h->ask->max_ideals : DP_IDEALS_CAP;
+    uint32_t cap = h->ranges.ask->max_ideals ? h->ranges.ask->max_ideals : DP_IDEALS_CAP;
     bool is_too_many = true;
     int rc = 0;
 
-    if (is_too_much(h, h->units.n + 1.0))
+    if (dp_ranges_are_too_many(&h->ranges, h->ranges.units.n + 1.0))
         return dp_err_set(err, DP_ENOMEM,
                           "%u units on so many devices are too much for the hierarchical algorithm; "
                           "--algorithm=line is not",
-                          h->units.n);
-    if (dp_ideals_create(&h->ideals, &h->units, cap, &is_too_many, err) < 0 && !is_too_many)
+                          h->ranges.units.n);
+    if (dp_ideals_create(&h->ranges.ideals, &h->ranges.units, cap, &is_too_many, err) < 0 && !is_too_many)
         return -1;
-    h->out->n_ideals = is_too_many ? 0 : h->ideals.n;
-    if (!is_too_many && !is_too_much(h, h->ideals.n)) {
+    h->out->n_ideals = is_too_many ? 0 : h->ranges.ideals.n;
+    if (!is_too_many && !dp_ranges_are_too_many(&h->ranges, h->ranges.ideals.n)) {
         h->out->is_optimal = true;
-        rc = solve_states(h, a) < 0
-                 ? dp_err_set(err, DP_ENOMEM, "a plan of %u ideals: out of memory", h->ideals.n)
+        rc = solve_states(&h->ranges, a) < 0
+                 ? dp_err_set(err, DP_ENOMEM, "a plan of %u ideals: out of memory", h->ranges.ideals.n)
                  : 0;
     }
-    release_states(h);
+    dp_ranges_release(&h->ranges);
     return h->out->is_optimal ? rc : solve_lines(h, a, err);
 }
 
@@ -455,7 +155,7 @@ static int write_plan(struct search *h, const struct answer *a, struct dp_err *e
 
     p->n_stages = a->n_stages;
     p->stage = calloc((size_t)a->n_stages + 1, sizeof *p->stage);
-    p->stage_of = calloc(h->g->n_nodes, sizeof *p->stage_of);
+    p->stage_of = calloc(h->ranges.g->n_nodes, sizeof *p->stage_of);
     if (!p->stage || !p->stage_of)
         return dp_err_set(err, DP_ENOMEM, "plan: out of memory");
     for (uint32_t s = 0; s < a->n_stages; s++) {
@@ -463,13 +163,13 @@ static int write_plan(struct search *h, const struct answer *a, struct dp_err *e
         p->stage[s].group = a->stage[a->n_stages - 1].group - p->stage[s].group;
         p->n_devices += p->stage[s].replicas;
     }
-    for (uint32_t i = 0; i < h->g->n_nodes; i++) {
-        uint32_t unit = h->units.unit_of[i];
+    for (uint32_t i = 0; i < h->ranges.g->n_nodes; i++) {
+        uint32_t unit = h->ranges.units.unit_of[i];
 
         p->stage_of[i] = unit == DP_NO_UNIT ? 0 : a->n_stages - 1 - a->stage_of_unit[unit];
     }
-    if (dp_graph_check(h->g, p->stage_of, p->n_stages, err) < 0 ||
-        dp_plan_hierarchical_weigh(h->g, h->ask, p, err) < 0)
+    if (dp_graph_check(h->ranges.g, p->stage_of, p->n_stages, err) < 0 ||
+        dp_plan_hierarchical_weigh(h->ranges.g, h->ranges.ask, p, err) < 0)
         return -1;
     weighed = (double)p->load_ns / 1e9;
     if (!(fabs(weighed - a->time_s) <= 1e-9 + 1e-9 * a->time_s))
@@ -487,27 +187,28 @@ static void set_baselines(struct search *h)
     double params = 0.0, t;
     uint64_t n = 1, dearest = 0;
 
-    for (uint32_t i = 0; i < h->units.n; i++) {
-        p->single_ns += h->units.accel_ns[i];
-        params += (double)h->param_bytes[i];
+    for (uint32_t i = 0; i < h->ranges.units.n; i++) {
+        p->single_ns += h->ranges.units.accel_ns[i];
+        params += (double)h->ranges.param_bytes[i];
     }
     t = (double)p->single_ns / 1e9;
-    for (uint32_t l = 0; l < h->ask->n_levels; l++) {
-        uint32_t m = h->ask->devices[l];
-        double sync = 4.0 * (m - 1) * params / (h->ask->bytes_per_s[l] * m);
+    for (uint32_t l = 0; l < h->ranges.ask->n_levels; l++) {
+        uint32_t m = h->ranges.ask->devices[l];
+        double sync = 4.0 * (m - 1) * params / (h->ranges.ask->bytes_per_s[l] * m);
 
-        t = (t + (l ? sync / h->ask->devices[0] : sync)) / m;
+        t = (t + (l ? sync / h->ranges.ask->devices[0] : sync)) / m;
         n *= m;
     }
     p->data_parallel_ns = (uint64_t)(t * 1e9 + 0.5);
-    for (uint32_t i = 0; i < h->units.n && h->ask->n_levels == 1;
+    for (uint32_t i = 0; i < h->ranges.units.n && h->ranges.ask->n_levels == 1;
          i++) { /* some number of replicas serves it */
         double least = INFINITY;
 
-        for (uint32_t m = 1; m <= (h->ask->is_straight ? 1 : h->ask->devices[0]); m++) {
-            double sync = 4.0 * (m - 1) * (double)h->param_bytes[i] / (h->ask->bytes_per_s[0] * m);
+        for (uint32_t m = 1; m <= (h->ranges.ask->is_straight ? 1 : h->ranges.ask->devices[0]); m++) {
+            double sync =
+                4.0 * (m - 1) * (double)h->ranges.param_bytes[i] / (h->ranges.ask->bytes_per_s[0] * m);
 
-            least = fmin(least, ((double)h->units.accel_ns[i] / 1e9 + sync) / m);
+            least = fmin(least, ((double)h->ranges.units.accel_ns[i] / 1e9 + sync) / m);
         }
         dearest = (uint64_t)(least * 1e9) > dearest ? (uint64_t)(least * 1e9) : dearest;
     }
@@ -535,7 +236,7 @@ static void say_why(struct search *h)
     else
         snprintf(how, sizeof how, "the graph has too many ideals: %d order(s) of its units were cut",
                  h->n_lines);
-    if (h->ask->devices[0] == 1 && (h->ask->n_levels == 1 || h->ask->devices[1] == 1))
+    if (h->ranges.ask->devices[0] == 1 && (h->ranges.ask->n_levels == 1 || h->ranges.ask->devices[1] == 1))
         snprintf(p->why, sizeof p->why, "there is one device only");
     else if (p->n_stages == 1 && p->stage[0].replicas == 1)
         snprintf(p->why, sizeof p->why,
@@ -555,28 +256,28 @@ static int plan_units(struct search *h, struct dp_err *err)
     struct answer a = {.time_s = INFINITY};
     int rc = -1;
 
-    for (uint32_t l = 0; l < h->ask->n_levels; l++)
-        n_devices *= h->ask->devices[l];
-    a.room = n_devices < h->units.n ? (uint32_t)n_devices : h->units.n;
+    for (uint32_t l = 0; l < h->ranges.ask->n_levels; l++)
+        n_devices *= h->ranges.ask->devices[l];
+    a.room = n_devices < h->ranges.units.n ? (uint32_t)n_devices : h->ranges.units.n;
     a.stage = calloc((size_t)a.room + 1, sizeof *a.stage);
-    a.stage_of_unit = calloc((size_t)h->units.n + 1, sizeof *a.stage_of_unit);
-    h->param_bytes = calloc((size_t)h->units.n + 1, sizeof *h->param_bytes);
-    if (!a.stage || !a.stage_of_unit || !h->param_bytes) {
+    a.stage_of_unit = calloc((size_t)h->ranges.units.n + 1, sizeof *a.stage_of_unit);
+    h->ranges.param_bytes = calloc((size_t)h->ranges.units.n + 1, sizeof *h->ranges.param_bytes);
+    if (!a.stage || !a.stage_of_unit || !h->ranges.param_bytes) {
         dp_err_set(err, DP_ENOMEM, "plan: out of memory");
         goto out;
     }
-    for (uint32_t i = 0; i < h->g->n_nodes; i++) {
-        if (h->units.unit_of[i] != DP_NO_UNIT)
-            h->param_bytes[h->units.unit_of[i]] += h->g->node[i].param_bytes;
+    for (uint32_t i = 0; i < h->ranges.g->n_nodes; i++) {
+        if (h->ranges.units.unit_of[i] != DP_NO_UNIT)
+            h->ranges.param_bytes[h->ranges.units.unit_of[i]] += h->ranges.g->node[i].param_bytes;
     }
-    h->out->n_units = h->units.n;
+    h->out->n_units = h->ranges.units.n;
     h->out->algorithm = DP_PLAN_HIERARCHICAL;
     set_baselines(h);
     if (solve(h, &a, err) < 0)
         goto out;
     if (a.n_stages == 0)
-        dp_err_set(err, DP_ENOMEM, "found no plan that fits %u devices of %.4g GB", h->ask->devices[0],
-                   (double)h->ask->accel_bytes / 1e9);
+        dp_err_set(err, DP_ENOMEM, "found no plan that fits %u devices of %.4g GB", h->ranges.ask->devices[0],
+                   (double)h->ranges.ask->accel_bytes / 1e9);
     else
         rc = write_plan(h, &a, err);
     if (rc == 0)
@@ -584,7 +285,7 @@ static int plan_units(struct search *h, struct dp_err *err)
 out:
     free(a.stage);
     free(a.stage_of_unit);
-    free(h->param_bytes);
+    free(h->ranges.param_bytes);
     return rc;
 }
 
@@ -610,16 +311,16 @@ static int check_question(const struct dp_graph *g, const struct dp_plan_hierarc
 int dp_plan_hierarchical(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
                          struct dp_graph_plan *out, struct dp_err *err)
 {
-    struct search h = {.g = g, .ask = ask, .out = out};
+    struct search h = {.ranges = {.g = g, .ask = ask}, .out = out};
     int rc = -1;
 
     *out = (struct dp_graph_plan){0};
-    if (check_question(g, ask, err) < 0 || dp_units_create(&h.units, g, err) < 0)
+    if (check_question(g, ask, err) < 0 || dp_units_create(&h.ranges.units, g, err) < 0)
         return -1;
-    if (h.units.n == 0)
+    if (h.ranges.units.n == 0)
         dp_err_set(err, DP_EINVAL, "the graph has nothing but inputs");
     else
         rc = plan_units(&h, err);
-    dp_units_release(&h.units);
+    dp_units_release(&h.ranges.units);
     return rc;
 }

@@ -4,7 +4,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/bound.c policies/graph/bound.h \
 	policies/graph/check.c policies/graph/check.h \
 	policies/graph/graph.c policies/graph/graph.h \
-	policies/graph/hierarchical.c policies/graph/hierarchical.h policies/graph/weigh.c \
+	policies/graph/hierarchical.c policies/graph/hierarchical.h policies/graph/ranges.c policies/graph/ranges.h policies/graph/weigh.c \
 	policies/graph/ideals.c policies/graph/ideals.h \
 	policies/graph/line.c policies/graph/line.h \
 	policies/graph/maxload.c policies/graph/maxload.h \

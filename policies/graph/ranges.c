@@ -1,0 +1,289 @@
+/* See ranges.h. For a fixed base (the ideal before the range that is planned) one table time[ideal][devices]
+ * holds the best of every range from it. The lower of two levels is solved once from every base and leaves
+ * inner[base][ideal], its time with all devices of a machine; the upper one, and an only level, are solved
+ * from the empty base. Cuts are tried from the one that shares the compute best outwards, as far as compute
+ * alone allows. Tables hold times, no choices: those are found again, by the same arithmetic, on the few
+ * ranges of the answer.
+ */
+#include "config.h"
+
+#include "policies/graph/ranges.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define MAX_TABLE (1u << 27) /* doubles */
+
+struct dp_ranges_level dp_ranges_level(const struct dp_ranges *h, uint32_t index)
+{
+    return (struct dp_ranges_level){index, h->ask->devices[index], h->ask->bytes_per_s[index]};
+}
+
+/* ---- times ---- */
+
+/* A range on one device, or one machine. */
+static double piece_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to)
+{
+    return l->index ? h->inner[(size_t)from * h->ideals.n + to]
+                    : (double)(h->compute_ns[to] - h->compute_ns[from]) / 1e9;
+}
+
+static double stage_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to,
+                      uint32_t m, bool is_first)
+{
+    double sync = 4.0 * (m - 1) * (double)(h->params[to] - h->params[from]) / (l->bytes_per_s * m);
+
+    if (is_first && l->index)
+        sync /= h->ask->devices[0];
+    return (piece_s(h, l, from, to) + sync) / m;
+}
+
+/* A stage that is not the first, with the transfers on both sides. */
+static double later_stage_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from,
+                            uint32_t to, uint32_t m)
+{
+    double t = stage_s(h, l, from, to, m, false);
+
+    t = fmax(t, 2.0 * (double)h->leaves[from] / (l->bytes_per_s * m));
+    return to + 1 < h->ideals.n ? fmax(t, 2.0 * (double)h->leaves[to] / (l->bytes_per_s * m)) : t;
+}
+
+/* Do m replicas of a stage keep what is under way, with `end` devices used up to its end? */
+static bool has_room(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to,
+                     uint32_t m, uint32_t end)
+{
+    uint32_t versions = (l->n - end + m - 1) / m + 1;
+
+    if (h->ask->accel_bytes == UINT64_MAX)
+        return true;
+    return h->memory[to] - h->memory[from] <= h->ask->accel_bytes / versions;
+}
+
+double *dp_ranges_times(const struct dp_ranges *h, uint32_t n, uint32_t ideal)
+{
+    return h->time + (size_t)ideal * (n + 1);
+}
+
+/* Least time of so much compute on one level-l thing: replicas below share it at best evenly. */
+static double least_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint64_t compute_ns)
+{
+    return (double)compute_ns / 1e9 / (l->index ? h->ask->devices[0] : 1);
+}
+
+/* First place in by_compute whose ideal has at least so much compute. */
+static uint32_t find_compute(const struct dp_ranges *h, double compute_ns)
+{
+    uint32_t low = 0, high = h->ideals.n;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if ((double)h->compute_ns[h->by_compute[mid]] < compute_ns)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* A plan of base..to with m devices, r of them for the last stage, which begins at `from`. */
+static double plan_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base, uint32_t from,
+                     uint32_t to, uint32_t m, uint32_t r)
+{
+    if (from == base || from == to || !dp_ideal_is_within(&h->ideals, base, from) ||
+        !dp_ideal_is_within(&h->ideals, from, to) || !has_room(h, l, from, to, r, m))
+        return INFINITY;
+    return fmax(dp_ranges_times(h, l->n, from)[m - r], later_stage_s(h, l, from, to, r));
+}
+
+/* The best cut of base..to into m - r devices and r, if it beats `best`: from the one that shares the compute
+ * best outwards, as long as what lies on either side could be done in time. */
+static double cut_best(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base, uint32_t to,
+                       uint32_t m, uint32_t r, double best)
+{
+    uint64_t first = h->compute_ns[base], last = h->compute_ns[to];
+    uint32_t middle = find_compute(h, (double)first + (double)(last - first) * (m - r) / m);
+
+    for (uint32_t i = middle; i-- > 0;) {
+        uint32_t from = h->by_compute[i];
+
+        if (h->compute_ns[from] < first || !(least_s(h, l, last - h->compute_ns[from]) / r < best))
+            break;
+        best = fmin(best, plan_s(h, l, base, from, to, m, r));
+    }
+    for (uint32_t i = middle; i < h->ideals.n; i++) {
+        uint32_t from = h->by_compute[i];
+
+        if (h->compute_ns[from] > last || !(least_s(h, l, h->compute_ns[from] - first) / (m - r) < best))
+            break;
+        best = fmin(best, plan_s(h, l, base, from, to, m, r));
+    }
+    return best;
+}
+
+/* base..to as the first stage, with m devices of which the first may stay idle. replicas: = how many do
+ * not; may be NULL. */
+static double first_stage_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base,
+                            uint32_t to, uint32_t m, uint32_t *replicas)
+{
+    uint32_t most = h->ask->is_straight ? 1 : m;
+    uint32_t least = h->ask->accel_bytes == UINT64_MAX ? most : 1; /* idle ones in front save memory */
+    double best = INFINITY;
+
+    for (uint32_t r = most; r >= least; r--) {
+        double t = has_room(h, l, base, to, r, m) ? stage_s(h, l, base, to, r, true) : INFINITY;
+
+        if (t < best) {
+            best = t;
+            if (replicas)
+                *replicas = r;
+        }
+    }
+    return best;
+}
+
+/* All ranges from `base`: h->time[ideal][0..n], INFINITY where there is no plan. */
+void dp_ranges_solve(struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base)
+{
+    for (uint32_t to = base + 1; to < h->ideals.n; to++) {
+        double *best = dp_ranges_times(h, l->n, to);
+
+        for (uint32_t m = 0; m <= l->n; m++)
+            best[m] = INFINITY;
+        if (!dp_ideal_is_within(&h->ideals, base, to))
+            continue;
+        for (uint32_t m = 1; m <= l->n; m++) {
+            best[m] = fmin(best[m - 1], first_stage_s(h, l, base, to, m, NULL));
+            for (uint32_t r = 1; r < m && (r == 1 || !h->ask->is_straight); r++)
+                best[m] = cut_best(h, l, base, to, m, r, best[m]);
+        }
+    }
+}
+
+/* The last stage of the best plan of base..to with m devices; *m = what is left for those before it. */
+struct dp_ranges_choice dp_ranges_last_stage(struct dp_ranges *h, const struct dp_ranges_level *l,
+                                             uint32_t base, uint32_t to, uint32_t *m)
+{
+    double best = dp_ranges_times(h, l->n, to)[*m];
+    struct dp_ranges_choice first = {base, 0};
+
+    while (*m > 1 && dp_ranges_times(h, l->n, to)[*m - 1] == best)
+        (*m)--;
+    if (first_stage_s(h, l, base, to, *m, &first.replicas) == best) {
+        *m = 0;
+        return first;
+    }
+    for (uint32_t from = base + 1; from < to; from++) {
+        for (uint32_t r = 1; r < *m && (r == 1 || !h->ask->is_straight); r++) {
+            if (plan_s(h, l, base, from, to, *m, r) == best) {
+                *m -= r;
+                return (struct dp_ranges_choice){from, r};
+            }
+        }
+    }
+    return (struct dp_ranges_choice){UINT32_MAX, 0}; /* cannot be */
+}
+
+/* ---- states ---- */
+
+static int by_compute(const void *a, const void *b, void *compute_ns)
+{
+    const uint64_t *c = compute_ns;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return c[x] != c[y] ? (c[x] < c[y] ? -1 : 1) : x < y ? -1 : x > y;
+}
+
+static void sum_ideals(struct dp_ranges *h)
+{
+    const struct dp_ideals *d = &h->ideals;
+    const struct dp_graph *g = h->g;
+
+    for (uint32_t i = 1; i < d->n; i++) {
+        struct dp_ideal_step s = d->sub[d->sub_at[i]];
+
+        h->compute_ns[i] = h->compute_ns[s.id] + h->units.accel_ns[s.unit];
+        h->params[i] = h->params[s.id] + h->param_bytes[s.unit];
+        h->memory[i] = h->memory[s.id] + h->units.bytes[s.unit];
+        for (uint32_t e = 0; e < g->n_edges;) {
+            uint32_t from = g->edge[e].from;
+            bool is_inside =
+                h->units.unit_of[from] != DP_NO_UNIT && dp_ideal_has(d, i, h->units.unit_of[from]);
+            bool leaves = false;
+
+            for (; e < g->n_edges && g->edge[e].from == from; e++)
+                leaves |= is_inside && !dp_ideal_has(d, i, h->units.unit_of[g->edge[e].to]);
+            if (leaves)
+                h->leaves[i] += g->node[from].output_bytes;
+        }
+    }
+}
+
+void dp_ranges_release(struct dp_ranges *h)
+{
+    free(h->compute_ns);
+    free(h->params);
+    free(h->memory);
+    free(h->leaves);
+    free(h->by_compute);
+    free(h->inner);
+    free(h->time);
+    h->compute_ns = h->params = h->memory = h->leaves = NULL;
+    h->by_compute = NULL;
+    h->inner = h->time = NULL;
+    dp_ideals_release(&h->ideals);
+}
+
+int dp_ranges_create(struct dp_ranges *h)
+{
+    size_t n = h->ideals.n, most = h->ask->devices[0];
+
+    if (h->ask->n_levels > 1 && h->ask->devices[1] > most)
+        most = h->ask->devices[1];
+    h->compute_ns = calloc(n, sizeof *h->compute_ns);
+    h->params = calloc(n, sizeof *h->params);
+    h->memory = calloc(n, sizeof *h->memory);
+    h->leaves = calloc(n, sizeof *h->leaves);
+    h->by_compute = calloc(n, sizeof *h->by_compute);
+    h->time = malloc(n * (most + 1) * sizeof *h->time);
+    h->inner = h->ask->n_levels > 1 ? malloc(n * n * sizeof *h->inner) : NULL;
+    if (!h->compute_ns || !h->params || !h->memory || !h->leaves || !h->by_compute || !h->time ||
+        (h->ask->n_levels > 1 && !h->inner))
+        return -1;
+    sum_ideals(h);
+    for (uint32_t i = 0; i < n; i++)
+        h->by_compute[i] = i;
+    qsort_r(h->by_compute, n, sizeof *h->by_compute, by_compute, h->compute_ns);
+    return 0;
+}
+
+/* Steps of the innermost loop, as they were measured: a few cuts near the best, and a share of the rest. */
+double dp_ranges_work(const struct dp_ranges *h, double n)
+{
+    const uint32_t *m = h->ask->devices;
+    double cut = 16 + n / 16, inner = (double)m[0] * m[0] / 2, outer = (double)m[1] * m[1] / 2;
+
+    return h->ask->n_levels == 1 ? n * inner * cut : (n * n / 2 * inner + n * outer) * cut;
+}
+
+bool dp_ranges_are_too_many(const struct dp_ranges *h, double n)
+{
+    double most = h->ask->devices[0];
+
+    if (h->ask->n_levels > 1 && h->ask->devices[1] > most)
+        most = h->ask->devices[1];
+    return dp_ranges_work(h, n) > DP_RANGES_MAX_WORK || n * (most + 1) > MAX_TABLE ||
+           (h->ask->n_levels > 1 && n * n > MAX_TABLE);
+}
+
+void dp_ranges_solve_inner(struct dp_ranges *h)
+{
+    struct dp_ranges_level l = dp_ranges_level(h, 0);
+    uint32_t n = h->ideals.n;
+
+    for (uint32_t base = 0; base < n; base++) {
+        dp_ranges_solve(h, &l, base);
+        for (uint32_t to = 0; to < n; to++)
+            h->inner[(size_t)base * n + to] = to > base ? dp_ranges_times(h, l.n, to)[l.n] : INFINITY;
+    }
+}

@@ -1,0 +1,63 @@
+/* The dynamic program behind hierarchical.c: the least time of every range of a network, on every number of
+ * devices of a level. A range lies between two ideals (ideals.h); its time is that of its slowest stage, as
+ * hierarchical.h defines it. */
+#ifndef DP_POLICIES_GRAPH_RANGES_H
+#define DP_POLICIES_GRAPH_RANGES_H
+
+#include "policies/graph/hierarchical.h"
+#include "policies/graph/ideals.h"
+
+#define DP_RANGES_MAX_WORK 3e10 /* of the innermost loop, before anything is cut off: minutes */
+
+struct dp_ranges {
+    /* The question: the caller's. */
+    const struct dp_graph *g;
+    const struct dp_plan_hierarchical *ask;
+    struct dp_units units;
+    uint64_t *param_bytes; /* [units] */
+    struct dp_ideals ideals;
+    /* What dp_ranges_create() makes. */
+    uint64_t *compute_ns, *params, *memory; /* [ideals] sums */
+    uint64_t *leaves;                       /* [ideals] bytes of outputs that a later unit takes */
+    uint32_t *by_compute;                   /* [ideals] ascending in compute_ns */
+    double *inner;                          /* [ideals * ideals], two levels */
+    double *time;                           /* [ideals * (devices + 1)] */
+};
+
+/* A level of the network: 0 has devices, 1 machines. */
+struct dp_ranges_level {
+    uint32_t index, n; /* n: how many */
+    double bytes_per_s;
+};
+
+/* A stage: the ideal before it, and its replicas. */
+struct dp_ranges_choice {
+    uint32_t from, replicas;
+};
+
+struct dp_ranges_level dp_ranges_level(const struct dp_ranges *h, uint32_t index);
+
+/* Steps of the innermost loop for n ideals, as they were measured: a few cuts near the best, and a share of
+ * the rest. */
+double dp_ranges_work(const struct dp_ranges *h, double n);
+/* More than minutes, or more than fits in memory? */
+bool dp_ranges_are_too_many(const struct dp_ranges *h, double n);
+
+/* Sums and tables for h->ideals. returns: 0, or -1 without memory; either way release it, and the ideals with
+ * it. */
+int dp_ranges_create(struct dp_ranges *h);
+void dp_ranges_release(struct dp_ranges *h);
+
+/* Of a range that ends at `ideal`, from the base that was solved last: [0..n] seconds by devices, INFINITY
+ * where there is no plan. n: devices of the level. */
+double *dp_ranges_times(const struct dp_ranges *h, uint32_t n, uint32_t ideal);
+/* All ranges from `base`. */
+void dp_ranges_solve(struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base);
+/* h->inner: every range on all devices of one machine. */
+void dp_ranges_solve_inner(struct dp_ranges *h);
+/* The last stage of the best plan of base..to with m devices, after dp_ranges_solve() from that base; *m =
+ * what is left for those before it. replicas 0: there is no plan. */
+struct dp_ranges_choice dp_ranges_last_stage(struct dp_ranges *h, const struct dp_ranges_level *l,
+                                             uint32_t base, uint32_t to, uint32_t *m);
+
+#endif
