@@ -10,6 +10,7 @@
 #include "cli/text.h"
 #include "cli/timeline.h"
 #include "policies/policy.h"
+#include "policies/sim/order.h"
 #include "policies/sim/read.h"
 
 struct collector {
@@ -91,6 +92,29 @@ static enum dp_exit list_policies(void)
     return DP_EXIT_OK;
 }
 
+/* Options that are wrong whatever the files say. */
+static bool options_fit(const struct dp_cli *cli)
+{
+    const char *balance = cli->simulate.balance, *schedule = cli->simulate.schedule;
+    enum dp_sim_schedule found;
+    struct dp_err err;
+
+    if (cli->simulate.scheduler || cli->simulate.save_swf || cli->simulate.seed) {
+        fprintf(stderr, "dynpipe simulate: --%s means nothing without --cluster\n",
+                cli->simulate.scheduler ? "scheduler" : cli->simulate.seed ? "seed" : "save-swf");
+        return false;
+    }
+    if (schedule && dp_sim_schedule_find(schedule, &found, &err) < 0) {
+        fprintf(stderr, "dynpipe simulate: --schedule=%s: %s\n", schedule, err.text);
+        return false;
+    }
+    if (balance && !dp_policy_find(balance, &err)) {
+        fprintf(stderr, "dynpipe simulate: --balance=%s: %s\n", balance, err.text);
+        return false;
+    }
+    return true;
+}
+
 enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
 {
     const struct dp_sim_override with = {
@@ -104,30 +128,21 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         .bytes_per_s = cli->simulate.gb_per_s * 1e9,
         .is_straight = cli->straight,
     };
-    struct collector k = {.phases = json_array()};
+    struct collector k = {0};
     struct dp_sim_case c;
     json_t *document = NULL;
     enum dp_exit code;
     struct dp_err err;
 
-    if (cli->simulate.balance && !strcmp(cli->simulate.balance, "help")) {
-        json_decref(k.phases);
+    if (cli->simulate.balance && !strcmp(cli->simulate.balance, "help"))
         return list_policies();
-    }
-    if (cli->simulate.cluster) {
-        json_decref(k.phases);
+    if (cli->simulate.cluster)
         return dp_simulate_cluster(cli);
-    }
-    if (cli->simulate.scheduler || cli->simulate.save_swf || cli->simulate.seed) {
-        json_decref(k.phases);
-        fprintf(stderr, "dynpipe simulate: --%s means nothing without --cluster\n",
-                cli->simulate.scheduler ? "scheduler" : cli->simulate.seed ? "seed" : "save-swf");
+    if (!options_fit(cli))
         return DP_EXIT_USAGE;
-    }
-    if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0) {
-        json_decref(k.phases);
+    if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0)
         return dp_cmd_fail(cli, &err);
-    }
+    k.phases = json_array();
     if (simulate(cli, &c, &k, &document, &err) == 0)
         code = show(cli, document, k.draw);
     else

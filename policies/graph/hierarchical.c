@@ -132,7 +132,7 @@ static int solve(struct search *h, struct answer *a, struct dp_err *err)
     if (dp_ranges_are_too_many(&h->ranges, h->ranges.units.n + 1.0))
         return dp_err_set(err, DP_ENOMEM,
                           "%u units on so many devices are too much for the hierarchical algorithm; "
-                          "--algorithm=line is not",
+                          "`dynpipe plan --algorithm=line` takes them",
                           h->ranges.units.n);
     if (dp_ideals_create(&h->ranges.ideals, &h->ranges.units, cap, &is_too_many, err) < 0 && !is_too_many)
         return -1;

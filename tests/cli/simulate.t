@@ -86,8 +86,8 @@ like "$out" '"errors": \[' "has the error in its document"
 head -c 100 "$tmp/worked.json" >"$tmp/bad.json"
 exit_is 1 "a truncated file" simulate "$tmp/bad.json"
 like "$err" 'bad.json:2: ' "says where it ends"
-exit_is 1 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
-like "$err" 'no schedule "zb"; known: 1f1b' "lists them"
+exit_is 2 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
+like "$err" 'simulate: --schedule=zb: there is no schedule "zb"; known: 1f1b' "lists them, and blames no file"
 two_towers=$DP_SRCDIR/etc/examples/two-towers.txt
 for options in "--devices=3 --straight" "--devices=4"; do
     # shellcheck disable=SC2086
@@ -118,8 +118,8 @@ like "$err" "torn.txt:[0-9]+: " "names file and line"
 exit_is 2 "a bandwidth that is none" simulate "$two_towers" --devices 2 --bandwidth=fast
 exit_is 0 "the policies are listed" simulate --balance=help
 is "$(cut -d' ' -f1 <<<"$out" | head -n 4 | tr '\n' ' ')" "keep uniform param time " "by their names"
-exit_is 1 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
-like "$err" 'unknown policy "tmie"' "says so"
+exit_is 2 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
+like "$err" 'simulate: --balance=tmie: unknown policy "tmie": known are keep' "says so, and blames no file"
 exit_is 1 "an iteration that is not there" simulate "$tmp/worked.json" --draw 2
 like "$err" 'the run has 1 iterations' "says so"
 exit_is 1 "a picture that cannot be written" simulate "$tmp/worked.json" --svg "$tmp/none/x.svg"
