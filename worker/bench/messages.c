@@ -88,7 +88,9 @@ int bench_orders(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int 
                  double *cpu_ns, struct dp_err *err)
 {
     const struct dp_train_config config = {
-        .train = {.steps = INT64_MAX, .microbatches = BENCH_MICROBATCHES, .batch = 1}, .model.context = 1};
+        .train = {.steps = INT64_MAX, .microbatches = BENCH_MICROBATCHES, .batch = 1},
+        .model.context = 1,
+        .prune.every = 1};
     const double squares[BENCH_LAYERS] = {1}, losses[BENCH_MICROBATCHES] = {1};
     const struct dp_step_part part = {.squares = squares, .losses = losses};
     struct dp_layout layout = {.n_workers = n_workers, .n_layers = BENCH_LAYERS};
