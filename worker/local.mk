@@ -68,7 +68,7 @@ bench-peers: worker/bench/bench_train
 .PHONY: bench-simulator
 bench-simulator: worker/dynpipe-worker cli/dynpipe
 	$(srcdir)/worker/bench/bench_simulator --worker worker/dynpipe-worker --dynpipe cli/dynpipe $(BENCHFLAGS)
-EXTRA_DIST += worker/bench/bench_simulator tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
+EXTRA_DIST += worker/bench/bench_simulator tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
 dist_check_SCRIPTS += tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t
 TESTS += tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_simulator.t tests/bench/bench_train.t

@@ -2,22 +2,12 @@
 # bench_linear on tiny shapes: its JSON is complete and agrees with itself and with its tables; the masks of a network
 # that was trained and pruned go from a checkpoint through pictures to it; what is no mask and no option is refused.
 # bench_ops: its JSON and its options.
-# shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+# shellcheck source=tests/bench/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/bench/lib.sh"
 bench=$DP_BUILDDIR/kernels/bench/bench_linear
 ops=$DP_BUILDDIR/kernels/bench/bench_ops
 train=$DP_BUILDDIR/worker/bench/bench_train
-command -v jq >/dev/null || skip_all "jq is not installed"
 [ -x "$bench" ] && [ -x "$ops" ] && [ -x "$train" ] || bail "the benchmarks are not built"
-
-dir=$(mktemp -d) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
-
-# holds NAME JQ_EXPRESSION: it is true of $dir/out.json
-holds() {
-    jq -n -e "input | ($2)" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
-    ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err")"
-}
 # What is true of every result: medians lie between, ratios are those of the times. (jq has no NaN: its key would be gone.)
 # shellcheck disable=SC2016 # jq's variables
 consistent='def all3: .forward.median + .dx.median + .dw.median;

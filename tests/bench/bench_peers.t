@@ -1,23 +1,15 @@
 #!/bin/bash
 # bench_peers: programs take turns, its figures agree with each other, and it says what is missing or not the same
 # model. llm.c is a stand-in here (fake_llmc.c); PyTorch is the real one where it is installed.
-# shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
-command -v jq >/dev/null || skip_all "jq is not installed"
+# shellcheck source=tests/bench/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/bench/lib.sh"
 [ -x /usr/bin/python3 ] || skip_all "no /usr/bin/python3"
 bench=$DP_BUILDDIR/worker/bench/bench_train
 [ -x "$bench" ] || bail "$bench is not built"
-
-dir=$(mktemp -d) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/llm.c" && cp "$DP_SRCDIR/tests/bench/fake_llmc.c" "$dir/llm.c/train_gpt2.c" || bail "no folder"
 shape=2x32x2x200x2x16
 
 peers() { "$DP_SRCDIR/worker/bench/bench_peers" --bench "$bench" --model $shape "$@"; }
-holds() { # NAME JQ_EXPRESSION
-    jq -n -e "input | ($2)" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
-    ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err") $(cat "$dir/out.json")"
-}
 consistent='[.rows[0] | .flops_per_token as $flops | .peak_gflops as $peak | (.batch * .context) as $tokens |
     .programs[0].step_ns.median as $ours | .programs[] |
     .step_ns.min > 0 and .step_ns.median >= .step_ns.min and .step_ns.max >= .step_ns.median and

@@ -1,20 +1,10 @@
 #!/bin/bash
 # bench_train on tiny shapes: its JSON is complete, its figures agree with each other and with the shape, and
 # what it runs does train.
-# shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+# shellcheck source=tests/bench/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/bench/lib.sh"
 bench=$DP_BUILDDIR/worker/bench/bench_train
-command -v jq >/dev/null || skip_all "jq is not installed"
 [ -x "$bench" ] || bail "$bench is not built"
-
-dir=$(mktemp -d) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
-
-# holds NAME JQ_EXPRESSION: it is true of $dir/out.json
-holds() {
-    jq -n -e "input | ($2)" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
-    ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err")"
-}
 
 # L 2, C 64, heads 4, V 101, B 2, T 20; every figure that is not a time follows from these.
 "$bench" --json --steps 12 --model 2x64x4x101x2x20 --stage 2x64x4x2x20 --sparsity 0,0.9 --ops >"$dir/out.json" 2>"$dir/err"

@@ -1,0 +1,16 @@
+# shellcheck shell=bash
+# What the tests of the benchmarks share: source it after nothing else. Gives $dir, a folder that goes at the end,
+# and holds.
+: "${DP_SRCDIR:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
+# shellcheck source=tests/lib/tap.sh
+. "$DP_SRCDIR/tests/lib/tap.sh"
+command -v jq >/dev/null || skip_all "jq is not installed"
+
+dir=$(mktemp -d) || bail "no temporary directory"
+trap 'rm -rf "$dir"' EXIT
+
+# holds NAME JQ_EXPRESSION: it is true of $dir/out.json
+holds() {
+    jq -n -e "input | ($2)" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
+    ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err") $(head -c 10000 "$dir/out.json")"
+}
