@@ -334,7 +334,8 @@ static int gradient_task(void *arg, int64_t i, int thread, struct dp_err *err)
 }
 
 /* Blocks of a task. 768 columns, with dy and x of two tiles and dw somewhat more than a mebibyte, fetch dy half as
- * often as 384 (3 to 8 % less time with 1024 tokens), but may be too few tasks to share. */
+ * often as 384 (3 to 8 % less time with 1024 tokens), but may be too few tasks to share, or an odd number of them, which
+ * two threads share badly. No block of plan.c that this walks is wider than 384. */
 static int64_t choose_group(const struct dp_plan_dir *d)
 {
     int64_t most = 768 / d->block, tasks = d->n_chunks * ((d->n_blocks + most - 1) / most);

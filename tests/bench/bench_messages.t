@@ -1,20 +1,10 @@
 #!/bin/bash
 # bench_messages between real processes: its JSON is complete and its figures agree, its table says the same,
 # and what is no option is refused.
-# shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+# shellcheck source=tests/bench/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/bench/lib.sh"
 bench=$DP_BUILDDIR/worker/bench/bench_messages
-command -v jq >/dev/null || skip_all "jq is not installed"
 [ -x "$bench" ] || bail "$bench is not built"
-
-dir=$(mktemp -d) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
-
-# holds NAME JQ_EXPRESSION: it is true of $dir/out.json
-holds() {
-    jq -n -e "input | ($2)" "$dir/out.json" >/dev/null 2>"$dir/jq.err"
-    ok $? "$1" || diag "not true: $2 $(cat "$dir/jq.err")"
-}
 
 "$bench" --json --workers 3 --rounds 5 >"$dir/out.json" 2>"$dir/err"
 ok $? "three workers" || bail "$(cat "$dir/err")"
@@ -37,6 +27,12 @@ for bad in "--workers 1" "--workers 17" "--rounds 0" "--rounds many" "--nonsense
     # shellcheck disable=SC2086
     "$bench" $bad >"$dir/out" 2>"$dir/err"
     is $? 2 "$bad is refused"
-    isnt "$(cat "$dir/err")" "" "$bad: with a reason"
+    is "$(wc -l <"$dir/err") $(tail -n 1 "$dir/err")" "2 Try bench_messages --help." "$bad: with a reason"
 done
+if [ -c /dev/full ]; then
+    "$bench" --workers 2 --rounds 3 >/dev/full 2>"$dir/err"
+    is "$? $(cat "$dir/err")" "1 bench_messages: stdout: No space left on device" "a full disk is told"
+else
+    skip "a full disk is told" "no /dev/full"
+fi
 done_testing

@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/crc32c.h"
+#include "common/stdout.h"
 #include "kernels/bench/bench.h"
 #include "kernels/bench/machine.h"
 #include "kernels/bench/options.h"
@@ -252,8 +253,11 @@ int main(int argc, char **argv)
     json_t *root, *rows;
     double *cpu_ns;
 
-    if ((rc = parse(argc, argv, &a)) >= 0)
+    if ((rc = parse(argc, argv, &a)) >= 0) {
+        if (rc == 2)
+            fputs("Try bench_messages --help.\n", stderr);
         return rc;
+    }
     cpu_ns =
         mmap(NULL, MAX_WORKERS * sizeof *cpu_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (cpu_ns == MAP_FAILED)
@@ -276,6 +280,9 @@ int main(int argc, char **argv)
     if (rc == 0 && rank == 0) {
         add_cpu(rows, cpu_ns, a.workers);
         print(root, a.is_json);
+        rc = dp_stdout_flush(&err);
+        if (rc < 0)
+            fail(err.text);
     }
     json_decref(root);
     return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
