@@ -16,16 +16,11 @@ static uint64_t weigh(const struct dp_policy_in *in, uint32_t l, enum dp_weigh b
 }
 
 /* Both ends of a boundary pay for its messages: nothing overlaps. */
-static void set_cost(const struct dp_policy_in *in, struct dp_question *t)
+static uint64_t between(const struct dp_policy_in *in)
 {
     double ns = dp_policy_boundary_ns(in);
 
-    for (uint32_t i = 0; i < t->q.p; i++) {
-        double both = ns * ((i > 0) + (i + 1 < t->q.p));
-
-        t->cost[i] = both > 0.0 ? both < 1e18 ? (uint64_t)both : (uint64_t)1e18 : 0;
-    }
-    t->q.cost = t->cost;
+    return ns > 0.0 ? ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18 : 0;
 }
 
 static int explain(const struct dp_question *t, const char *name, enum dp_weigh by,
@@ -64,7 +59,7 @@ int dp_balancer_decide(const struct dp_policy_in *in, const char *name, enum dp_
     for (uint32_t l = 0; l < in->n_layers; l++)
         t->weight[l] = weigh(in, l, by);
     if (by == DP_BY_TIME_COMM)
-        set_cost(in, t);
+        t->q.between = between(in);
     rc = t->q.p ? fn(&t->q, t->cut, &note, err) : dp_err_set(err, DP_EINVAL, "no device is allowed");
     if (rc == 0)
         rc = explain(t, name, by, &note, out, err);

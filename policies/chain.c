@@ -41,7 +41,14 @@ uint64_t dp_chain_weight(const struct dp_chain *c, uint32_t from, uint32_t to)
 
 uint64_t dp_chain_load(const struct dp_chain *c, uint32_t bin, uint32_t from, uint32_t to)
 {
-    return from == to ? 0 : dp_partition_load(c->q, bin, dp_chain_weight(c, from, to));
+    uint32_t neighbours = (from > 0) + (to < c->q->n);
+    uint64_t load, between;
+
+    if (from == to)
+        return 0;
+    load = dp_partition_load(c->q, bin, dp_chain_weight(c, from, to));
+    return __builtin_mul_overflow(c->q->between, neighbours, &between) || __builtin_add_overflow(load, between, &load) ? UINT64_MAX
+                                                                                                                       : load;
 }
 
 uint64_t dp_chain_bytes(const struct dp_chain *c, uint32_t bin, uint32_t from, uint32_t to)
@@ -72,7 +79,9 @@ void dp_chain_start(const struct dp_partition *q, uint32_t *cut)
 {
     dp_chain_uniform(q->n, q->p, cut);
     for (uint32_t b = 1; q->prefer && b < q->p; b++) {
-        cut[b] = q->prefer[b] < cut[b - 1] ? cut[b - 1] : q->prefer[b];
+        uint32_t now = q->prefer[q->device ? q->device[b - 1] + 1 : b];
+
+        cut[b] = now < cut[b - 1] ? cut[b - 1] : now;
         if (cut[b] > q->n)
             cut[b] = q->n;
     }

@@ -16,7 +16,7 @@ void dp_chain_release(struct dp_chain *c);
 
 /* Of items [from, to) in bin: */
 uint64_t dp_chain_weight(const struct dp_chain *c, uint32_t from, uint32_t to);
-/* as dp_partition_minmax() has it: time at the bin's speed, and its cost where it holds anything */
+/* as dp_partition_minmax() has it: time at the bin's speed, and its costs where it holds anything */
 uint64_t dp_chain_load(const struct dp_chain *c, uint32_t bin, uint32_t from, uint32_t to);
 /* UINT64_MAX where it does not fit into 64 bits */
 uint64_t dp_chain_bytes(const struct dp_chain *c, uint32_t bin, uint32_t from, uint32_t to);

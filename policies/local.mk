@@ -19,6 +19,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/pack_sets.c policies/pack_sets.h \
 	policies/param.c \
 	policies/partition.c policies/partition.h policies/partition_depth.c policies/partition_depth.h \
+	policies/partition_links.c policies/partition_links.h policies/partition_near.c policies/partition_near.h \
 	policies/policy.c policies/policy.h \
 	policies/pruning.c policies/pruning.h \
 	policies/question.c policies/question.h \
@@ -47,7 +48,8 @@ nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h polici
 lib_LIBRARIES = policies/libdynpipe-policy.a
 policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c common/megatron.c policies/chain.c \
 	policies/chain.h policies/helpers.c policies/partition.c policies/partition.h policies/partition_depth.c \
-	policies/partition_depth.h policies/question.c policies/question.h
+	policies/partition_depth.h policies/partition_links.c policies/partition_links.h policies/partition_near.c \
+	policies/partition_near.h policies/question.c policies/question.h
 policies_libdynpipe_policy_a_CFLAGS = $(AM_CFLAGS) -fPIC
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = etc/dynpipe-policy.pc

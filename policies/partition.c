@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "policies/partition_depth.h"
+#include "policies/partition_links.h"
+#include "policies/partition_near.h"
 
 struct probe {
     const struct dp_partition *q;
@@ -76,20 +78,19 @@ uint64_t dp_partition_load(const struct dp_partition *q, uint32_t bin, uint64_t 
     return time < UINT64_MAX - cost ? time + cost : UINT64_MAX;
 }
 
-static uint64_t bin_cost(const struct probe *t, uint32_t bin)
+uint64_t dp_partition_room(const struct dp_partition *q, uint32_t bin, uint64_t bound)
 {
-    return t->q->cost ? t->q->cost[bin] : 0;
+    uint64_t cost = q->cost ? q->cost[bin] : 0, room;
+
+    if (bound < cost)
+        return 0;
+    room = room_at(q->speed ? q->speed[bin] : 1.0, bound - cost);
+    return room == UINT64_MAX ? room : room + 1;
 }
 
-/* One more than the weight that a bin takes within bound b; 0: it cannot hold anything. */
 static uint64_t bin_room(const struct probe *t, uint32_t bin, uint64_t b)
 {
-    uint64_t cost = bin_cost(t, bin), room;
-
-    if (b < cost)
-        return 0;
-    room = room_at(bin_speed(t, bin), b - cost);
-    return room == UINT64_MAX ? room : room + 1;
+    return dp_partition_room(t->q, bin, b);
 }
 
 /* Least bound that lets a bin take this weight. */
@@ -158,22 +159,6 @@ static uint32_t reach_right(const struct probe *t, uint32_t bin, uint32_t from, 
     return good;
 }
 
-/* Smallest start of a run that ends at `to` and fits. */
-static uint32_t reach_left(const struct probe *t, uint32_t bin, uint32_t to, uint64_t room)
-{
-    uint32_t good = to, low = 0;
-
-    while (low < good) {
-        uint32_t at = low + (good - low) / 2;
-
-        if (run_fits(t, bin, at, to, room))
-            good = at;
-        else
-            low = at + 1;
-    }
-    return good;
-}
-
 static bool probe_bound(struct probe *t, uint64_t b)
 {
     uint32_t at = 0, n = t->q->n;
@@ -199,25 +184,12 @@ static bool probe_bound(struct probe *t, uint64_t b)
     return at == n;
 }
 
-/* Of all cuts with bound b, the one nearest to `prefer`: every cut has a range, from what the bins to
- * its right can still take to what the bin to its left can reach. */
-static void place(const struct probe *t, uint64_t b, uint32_t *cut, uint32_t *least)
+/* Every bin as full as the bound and what is left allow. */
+static void place(const struct probe *t, uint64_t b, uint32_t *cut)
 {
-    const struct dp_partition *q = t->q;
-
-    least[q->p] = q->n;
-    for (uint32_t bin = q->p; bin-- > 0;)
-        least[bin] = reach_left(t, bin, least[bin + 1], bin_room(t, bin, b));
     cut[0] = 0;
-    for (uint32_t bin = 0; bin + 1 < q->p; bin++) {
-        uint32_t most = reach_right(t, bin, cut[bin], bin_room(t, bin, b)), at = most;
-        uint32_t low = least[bin + 1] > cut[bin] ? least[bin + 1] : cut[bin];
-
-        if (q->prefer)
-            at = q->prefer[bin + 1];
-        cut[bin + 1] = at < low ? low : at > most ? most : at;
-    }
-    cut[q->p] = q->n;
+    for (uint32_t bin = 0; bin < t->q->p; bin++)
+        cut[bin + 1] = reach_right(t, bin, cut[bin], bin_room(t, bin, b));
 }
 
 /* No answer can be below the heaviest item on the fastest bin or the average. */
@@ -288,7 +260,6 @@ static uint64_t *prefix_sums(const uint64_t *value, uint32_t n)
 static int search(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err)
 {
     struct probe t = {.q = q};
-    uint32_t *least = NULL;
     uint64_t best = 0;
     int rc = -1;
 
@@ -296,18 +267,17 @@ static int search(const struct dp_partition *q, uint32_t *cut, uint64_t *largest
         return dp_err_set(err, DP_EINVAL, "partition of %u layers over %u devices", q->n, q->p);
     t.length = calloc(q->p, sizeof *t.length);
     t.sum = prefix_sums(q->weight, q->n);
-    least = calloc((size_t)q->p + 1, sizeof *least);
     if (q->fixed_bytes)
         t.fixed = prefix_sums(q->fixed_bytes, q->n);
     if (q->multi_bytes)
         t.multi = prefix_sums(q->multi_bytes, q->n);
-    if (!t.sum || !t.length || !least || (q->fixed_bytes && !t.fixed) || (q->multi_bytes && !t.multi)) {
+    if (!t.sum || !t.length || (q->fixed_bytes && !t.fixed) || (q->multi_bytes && !t.multi)) {
         dp_err_set(err, DP_ENOMEM, "partition: out of memory");
         goto out;
     }
     if (bisect(&t, &best, err) < 0)
         goto out;
-    place(&t, best, cut, least);
+    place(&t, best, cut);
     *largest = best;
     rc = 0;
 out:
@@ -315,7 +285,6 @@ out:
     free(t.length);
     free(t.fixed);
     free(t.multi);
-    free(least);
     return rc;
 }
 
@@ -323,7 +292,9 @@ int dp_partition_minmax(const struct dp_partition *q, uint32_t *cut, uint64_t *l
 {
     int rc = search(q, cut, largest, err);
 
-    if (!q->depth || !q->fixed_bytes || !q->multi_bytes || !q->cap_bytes || q->p > DP_PARTITION_DEPTH_BINS || q->n < 1 || q->p < 1)
-        return rc;
-    return dp_partition_depth(q, rc == 0, cut, largest, err);
+    if (rc == 0 && q->between)
+        rc = dp_partition_links(q, cut, largest, err);
+    if (dp_partition_has_depth(q))
+        rc = dp_partition_depth(q, rc == 0, cut, largest, err);
+    return rc == 0 && q->prefer ? dp_partition_near(q, *largest, cut, err) : rc;
 }

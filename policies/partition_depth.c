@@ -5,7 +5,9 @@
  *                 and     the least i: [i, start(d + 1, k - 1)) fits into bin d within b with k copies
  *                 and     start(d, k - 1)
  *
- * Less in a bin always fits, so the least start is the best one. b is enough when start(0, p) is 0.
+ * Less in a bin always fits, so the least start is the best one. b is enough when start(0, p) is 0. With `between`
+ * a bin that begins with the first item has one neighbour less: where it may hold more than one that begins with the
+ * second, it is asked apart.
  */
 #include "policies/partition_depth.h"
 
@@ -34,9 +36,11 @@ static bool fits(const struct depths *t, uint32_t bin, uint32_t from, uint32_t t
 
 static uint32_t least_from(struct depths *t, uint32_t bin, uint32_t k, uint32_t to, uint64_t bound)
 {
-    uint32_t low = 0, good = to;
+    uint32_t low = 1, good = to;
 
     t->copies[bin] = k < t->depth ? k : t->depth;
+    if (to == 0 || fits(t, bin, 0, to, bound))
+        return 0;
     while (low < good) {
         uint32_t at = low + (good - low) / 2;
 
@@ -95,6 +99,11 @@ static uint64_t bisect(struct depths *t, uint64_t low, uint64_t high)
     return high;
 }
 
+bool dp_partition_has_depth(const struct dp_partition *q)
+{
+    return q->depth && q->fixed_bytes && q->multi_bytes && q->cap_bytes && q->p <= DP_PARTITION_DEPTH_BINS && q->n >= 1 && q->p >= 1;
+}
+
 int dp_partition_depth(const struct dp_partition *q, bool has_answer, uint32_t *cut, uint64_t *largest,
                        struct dp_err *err)
 {
@@ -104,6 +113,7 @@ int dp_partition_depth(const struct dp_partition *q, bool has_answer, uint32_t *
     int rc = -1;
 
     t.q.depth = 0;
+    t.q.prefer = NULL; /* the caller looks for the nearest */
     t.q.copies = NULL; /* no bin has less than one */
     t.copies = calloc(q->p, sizeof *t.copies);
     t.start = calloc(((size_t)q->p + 1) * ((size_t)q->p + 1), sizeof *t.start);

@@ -8,6 +8,9 @@
 
 #define DP_PARTITION_DEPTH_BINS 64 /* for more it would take too long */
 
+/* Does `depth` count for this question? */
+bool dp_partition_has_depth(const struct dp_partition *q);
+
 /* cut, largest: =, where has_answer the best with copies[], which stays where nothing is better.
  * Exact, in O(p^2 log n) for each of at most log2(sum) probes; none where memory is not what limits the answer.
  * returns 0, or -1: no cut fits (DP_ENOMEM), or out of memory. */

@@ -3,14 +3,6 @@
 
 #include <stdlib.h>
 
-/* The current cuts seen from the allowed devices alone: where the new cuts would like to stay. */
-static void prefer_current(const struct dp_policy_in *in, struct dp_question *t)
-{
-    for (uint32_t i = 0; i < t->q.p; i++)
-        t->prefer[i + 1] = in->current->cut[t->index[i] + 1];
-    t->prefer[t->q.p] = in->n_layers;
-}
-
 struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_speed)
 {
     struct dp_question *t = calloc(1, sizeof *t);
@@ -21,7 +13,7 @@ struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_
                                  .speed = with_speed ? t->speed : NULL, .fixed_bytes = t->fixed,
                                  .multi_bytes = t->multi, .copies = t->copies, .cap_bytes = t->cap,
                                  .depth = in->schedule == DP_SCHED_GPIPE ? 0 : in->microbatches,
-                                 .prefer = t->prefer};
+                                 .prefer = in->current->cut, .device = t->index};
     for (uint32_t i = 0; i < t->q.p; i++) {
         t->speed[i] = in->device[t->index[i]].speed;
         t->cap[i] = in->device[t->index[i]].mem_limit_bytes;
@@ -31,6 +23,5 @@ struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_
         t->fixed[l] = in->layer[l].state_bytes;
         t->multi[l] = in->layer[l].act_bytes;
     }
-    prefer_current(in, t);
     return t;
 }

@@ -6,15 +6,15 @@
 #include "policies/policy.h"
 
 struct dp_question {
-    struct dp_partition q; /* refers to the arrays below; no cost */
+    struct dp_partition q; /* refers to the arrays below and to the layout in force; no costs */
     uint32_t index[DP_MAX_WORKERS]; /* [q.p] device of each bin */
-    uint32_t prefer[DP_MAX_WORKERS + 1], cut[DP_MAX_WORKERS + 1], copies[DP_MAX_WORKERS];
+    uint32_t cut[DP_MAX_WORKERS + 1], copies[DP_MAX_WORKERS];
     double speed[DP_MAX_WORKERS];
-    uint64_t cap[DP_MAX_WORKERS], cost[DP_MAX_WORKERS];
+    uint64_t cap[DP_MAX_WORKERS];
     uint64_t weight[DP_MAX_LAYERS], fixed[DP_MAX_LAYERS], multi[DP_MAX_LAYERS];
 };
 
-/* All but weight[] and cost[], which are 0. The caller frees it. returns NULL: out of memory. */
+/* All but weight[], which is 0. The caller frees it. returns NULL: out of memory. */
 struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_speed);
 
 #endif

@@ -11,7 +11,7 @@
 struct instance {
     uint32_t n, p;
     uint64_t weight[MAX_N], fixed[MAX_N], multi[MAX_N], cap[MAX_P], cost[MAX_P];
-    uint32_t copies[MAX_P], prefer[MAX_P + 1];
+    uint32_t copies[MAX_P], device[MAX_P], prefer[2 * MAX_P + 1];
     double speed[MAX_P];
     struct dp_partition q;
 };
@@ -31,13 +31,17 @@ static void make(struct instance *t, uint64_t *seed)
         t->cap[b] = random_below(seed, 3) ? 50 + random_below(seed, 200) : 0;
         t->cost[b] = random_below(seed, random_below(seed, 2) ? 60 : 8);
         t->copies[b] = 1 + random_below(seed, 4);
-        t->prefer[b + 1] = random_below(seed, t->n + 1);
+        t->device[b] = (b ? t->device[b - 1] + 1 : 0) + random_below(seed, 2);
     }
+    for (uint32_t d = 1; d <= 2 * MAX_P; d++) /* they rise */
+        t->prefer[d] = t->prefer[d - 1] + random_below(seed, random_below(seed, 2) ? t->n - t->prefer[d - 1] + 1 : 1);
     t->q = (struct dp_partition){.n = t->n, .p = t->p, .weight = t->weight};
     if (random_below(seed, 2))
         t->q.speed = t->speed;
     if (random_below(seed, 2))
         t->q.cost = t->cost;
+    if (!random_below(seed, 3))
+        t->q.between = random_below(seed, 40);
     if (random_below(seed, 2)) {
         t->q.fixed_bytes = t->fixed;
         t->q.cap_bytes = t->cap;
@@ -48,6 +52,8 @@ static void make(struct instance *t, uint64_t *seed)
     }
     if (random_below(seed, 2))
         t->q.prefer = t->prefer;
+    if (random_below(seed, 2))
+        t->q.device = t->device;
 }
 
 /* Load of one bin, UINT64_MAX when it does not fit; written apart from the code under test. */
@@ -68,7 +74,7 @@ static uint64_t bin_cost(const struct instance *t, uint32_t bin, uint32_t from, 
         load = w;
     while (t->q.speed && (uint64_t)((double)load * t->speed[bin]) < w)
         load++;
-    return load + (t->q.cost ? t->cost[bin] : 0);
+    return load + (t->q.cost ? t->cost[bin] : 0) + t->q.between * ((from > 0) + (to < t->n));
 }
 
 static uint64_t brute(const struct instance *t, uint32_t bin, uint32_t from)
@@ -89,6 +95,53 @@ static uint64_t brute(const struct instance *t, uint32_t bin, uint32_t from)
     return best;
 }
 
+/* How far these cuts are from those in force, device by device. */
+static uint64_t distance(const struct instance *t, const uint32_t *cut)
+{
+    uint32_t n_devices = t->q.device ? t->device[t->p - 1] + 1 : t->p;
+    uint64_t sum = 0;
+
+    for (uint32_t d = 1, b = 0; d < n_devices; d++) { /* the boundary before device d */
+        while (b < t->p && (t->q.device ? t->device[b] : b) < d)
+            b++;
+        sum += cut[b] > t->prefer[d] ? cut[b] - t->prefer[d] : t->prefer[d] - cut[b];
+    }
+    if (t->q.device && t->device[0] > 0) /* nothing can be before the first bin */
+        for (uint32_t d = 1; d <= t->device[0]; d++)
+            sum -= t->prefer[d];
+    return sum;
+}
+
+/* The least distance of all cuts within a bound; bins are filled from the last one. */
+static uint64_t nearest(struct instance *t, uint32_t bins, uint32_t *cut, uint32_t after, uint64_t bound)
+{
+    uint64_t best = UINT64_MAX;
+
+    if (bins == 0)
+        return cut[0] ? UINT64_MAX : distance(t, cut);
+    for (uint32_t from = cut[bins] + 1; from-- > 0;) {
+        uint64_t d;
+
+        if (t->q.depth)
+            t->copies[bins - 1] = after + 1 < t->q.depth ? after + 1 : t->q.depth;
+        if (bin_cost(t, bins - 1, from, cut[bins]) > bound)
+            continue;
+        cut[bins - 1] = from;
+        d = nearest(t, bins - 1, cut, after + (from < cut[bins]), bound);
+        best = d < best ? d : best;
+    }
+    return best;
+}
+
+static void is_nearest(struct instance *t, const uint32_t *cut, uint64_t bound)
+{
+    uint32_t other[MAX_P + 1] = {0};
+
+    other[t->p] = t->n;
+    if (t->q.prefer)
+        assert_int_equal(distance(t, cut), nearest(t, t->p, other, 0, bound));
+}
+
 static void equals_brute_force(void **state)
 {
     (void)state;
@@ -103,8 +156,8 @@ static void equals_brute_force(void **state)
 
         make(&t, &seed);
         want = brute(&t, 0, 0);
-        rc = dp_partition_nicol(&t.q, cut, &got, &err);
-        assert_int_equal(rc, want == UINT64_MAX ? -1 : 0);
+        rc = t.q.between ? -1 : dp_partition_nicol(&t.q, cut, &got, &err);
+        assert_true(t.q.between || rc == (want == UINT64_MAX ? -1 : 0));
         assert_true(rc < 0 || got == want);
         if (dp_partition_minmax(&t.q, cut, &got, &err) < 0) {
             assert_int_equal(err.code, DP_ENOMEM);
@@ -123,6 +176,7 @@ static void equals_brute_force(void **state)
             real = load > real ? load : real;
         }
         assert_true(real <= want);
+        is_nearest(&t, cut, want);
         solved++;
     }
     assert_true(refused > 500 && solved > 10000);
@@ -143,7 +197,7 @@ static uint64_t brute_depth(struct instance *t, uint32_t bins, uint32_t to, uint
         t->copies[bins - 1] = after + 1 < t->q.depth ? after + 1 : t->q.depth;
         a = bin_cost(t, bins - 1, from, to);
         if (a == UINT64_MAX)
-            break;
+            continue;
         b = brute_depth(t, bins - 1, from, after + (from < to));
         a = a > b ? a : b;
         best = a < best ? a : best;
@@ -195,6 +249,7 @@ static void empty_bins_need_fewer_copies_before_them(void **state)
             assert_true(bin_cost(&t, b, cut[b], cut[b + 1]) <= want);
             after += cut[b] < cut[b + 1];
         }
+        is_nearest(&t, cut, want);
     }
     print_message("# 10000 instances: %u do not fit, %u are better with a bin left empty\n", refused, better);
     assert_true(refused > 300 && better > 100);
