@@ -22,6 +22,7 @@ cli_dynpipe_SOURCES = \
 	cli/probe.c cli/probe.h \
 	cli/report.c \
 	cli/run.c cli/run.h \
+	cli/saving.c cli/saving.h \
 	cli/screen.c cli/screen.h \
 	cli/simulate.c cli/simulate_chrome.c cli/simulate_document.c cli/simulate_svg.c cli/simulate_table.c \
 	cli/simulate.h cli/timeline.c cli/timeline.h \

@@ -48,6 +48,8 @@ static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struc
                     struct dp_err *err)
 {
     struct dp_sim_totals totals;
+    struct dp_saving saving;
+    bool has_saving;
 
     k->c = c;
     k->draw = cli->simulate.draw ? cli->simulate.draw : c->iterations;
@@ -60,7 +62,10 @@ static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struc
         return dp_err_prefix(err, "%s", cli->files[0]);
     if (draw(cli, k, err) < 0)
         return -1;
-    *document = dp_simulate_document(c, &totals, json_incref(k->phases));
+    has_saving = dp_sim_has_ways(c);
+    if (has_saving && dp_sim_saving(c, &saving, err) < 0)
+        return dp_err_prefix(err, "%s", cli->files[0]);
+    *document = dp_simulate_document(c, &totals, has_saving ? &saving : NULL, json_incref(k->phases));
     return *document ? 0 : dp_err_set(err, DP_ENOMEM, "out of memory");
 }
 

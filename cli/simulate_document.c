@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/simulate.h"
+#include "policies/saving_json.h"
 
 static void put(json_t *o, const char *key, double value)
 {
@@ -142,7 +143,8 @@ static void put_errors(json_t *o, const json_t *phases)
     free(error);
 }
 
-json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_totals *t, json_t *phases)
+json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_totals *t, const struct dp_saving *saving,
+                             json_t *phases)
 {
     json_t *o = json_object(), *totals = json_object();
 
@@ -163,9 +165,10 @@ json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_to
     put(totals, "tokens_per_s", c->tokens && t->time_s > 0 ? t->tokens / t->time_s : NAN);
     put(totals, "tokens_per_device_s", c->tokens && t->device_s > 0 ? t->tokens / t->device_s : NAN);
     put(totals, "device_s", t->device_s);
-    put(totals, "device_s_fixed", t->time_s * c->devices * c->replicas);
+    put(totals, "device_s_fixed", saving ? saving->device_s[DP_WAY_FIXED] : NAN);
     put_errors(totals, phases);
     json_object_set_new(o, "totals", totals);
+    json_object_set_new(o, "saving", saving ? dp_saving_json(saving, t->iterations, t->tokens) : json_null());
     json_object_set_new(o, "phases", phases);
     return o;
 }

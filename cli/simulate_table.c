@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "cli/saving.h"
+#include "cli/screen.h"
 #include "cli/simulate.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -221,9 +223,22 @@ static int print_stages(const json_t *document, uint64_t iteration, bool all, st
     return 0;
 }
 
+/* A run of one stretch is its own fixed run: nothing to compare but with a better layout. */
+static void print_saving(const json_t *document)
+{
+    struct dp_canvas c;
+
+    dp_canvas_init(&c, dp_screen_columns(), false, false);
+    dp_canvas_line(&c);
+    dp_saving_show(&c, dp_json_get(document, "saving"));
+    if (c.lines > 1)
+        printf("%s\n", c.text);
+    dp_canvas_release(&c);
+}
+
 static void print_totals(const json_t *document)
 {
-    char time[32], pause[32], rate[32], each[32], device_s[32], fixed[32], source[1100];
+    char time[32], pause[32], rate[32], each[32], device_s[32], source[1100];
     const json_t *t = dp_json_get(document, "totals");
     double iterations = dp_json_number(t, "iterations"), tokens = dp_json_number(t, "tokens_per_s");
 
@@ -233,12 +248,12 @@ static void print_totals(const json_t *document)
     if (isfinite(tokens))
         printf("%s tokens/s, %s per device; ", dp_text_count(rate, sizeof rate, tokens),
                dp_text_count(each, sizeof each, dp_json_number(t, "tokens_per_device_s")));
-    printf("%s GPU-s, %s if none were given back\n", dp_text_count(device_s, sizeof device_s, dp_json_number(t, "device_s")),
-           dp_text_count(fixed, sizeof fixed, dp_json_number(t, "device_s_fixed")));
+    printf("%s GPU-s\n", dp_text_count(device_s, sizeof device_s, dp_json_number(t, "device_s")));
     if (dp_json_number(t, "measured_phases") > 0)
         printf("predicted against measured, %.0f windows: %.1f %% off in the median, %.1f %% at worst\n",
                dp_json_number(t, "measured_phases"), dp_json_number(t, "median_error_percent"),
                dp_json_number(t, "worst_error_percent"));
+    print_saving(document);
     printf("costs: %s\n", dp_json_text(source, sizeof source, document, "source", "-"));
 }
 

@@ -24,6 +24,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/pruning.c policies/pruning.h \
 	policies/question.c policies/question.h \
 	policies/release_when.c policies/release_when.h \
+	policies/saving.c policies/saving.h policies/saving_json.c policies/saving_json.h \
 	policies/sim/balance.c policies/sim/balance.h \
 	policies/sim/case.c policies/sim/case.h \
 	policies/sim/fields.c policies/sim/fields.h \
@@ -36,6 +37,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/read_model.c policies/sim/read_trace.c \
 	policies/sim/run.c policies/sim/run.h \
 	policies/sim/stages.c policies/sim/stages.h \
+	policies/sim/ways.c policies/sim/ways.h \
 	policies/time.c \
 	policies/time_comm.c \
 	policies/torchgpipe.c \
@@ -69,7 +71,7 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning
+policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning tests/unit/test_saving
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -87,6 +89,8 @@ tests_unit_test_sim_wide_SOURCES = tests/unit/test_sim_wide.c tests/unit/unit.h 
 tests_unit_test_sim_wide_LDADD = $(policy_libs)
 tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c tests/unit/recorded_loads.h tests/unit/unit.h
 tests_unit_test_pruning_LDADD = $(policy_libs)
+tests_unit_test_saving_SOURCES = tests/unit/test_saving.c tests/unit/unit.h
+tests_unit_test_saving_LDADD = $(policy_libs)
 tests_unit_test_pack_SOURCES = tests/unit/test_pack.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_pack_LDADD = $(policy_libs)
 tests_unit_test_policy_SOURCES = tests/unit/test_policy.c tests/unit/unit.h tests/unit/random.h

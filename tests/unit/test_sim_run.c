@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "policies/sim/read.h"
 #include "policies/sim/run.h"
+#include "policies/sim/ways.h"
 #include "tests/unit/random.h"
 
 /* --- files --- */
@@ -152,6 +153,74 @@ static void a_run_with_events(void **state)
     assert_true(fabs(t.device_s - (4 * (10 * 0.043 + 0.030 + 10 * 0.0215) + 2 * (0.005 + 80 * 0.031))) < 1e-9);
     assert_true(t.tokens == 40000);
     dp_sim_case_release(&c);
+}
+
+static struct dp_saving saving_of(const struct dp_sim_case *c)
+{
+    struct dp_saving s;
+    struct dp_err err;
+
+    if (dp_sim_saving(c, &s, &err) < 0)
+        fail_msg("%s", err.text);
+    return s;
+}
+
+/* The same run: its fixed way is as fast as the weights that are left, pauses for the costs and none for the move;
+ * others can use two devices from the move to the fixed end. */
+static void a_run_beside_its_fixed_way(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = case_of(
+        MODEL(", \"iterations\": 100, \"network\": {\"inside\": {\"gb_per_s\": 1}},"
+              " \"events\": [{\"iteration\": 11, \"density\": 0.5, \"pause_ms\": 30},"
+              " {\"iteration\": 21, \"balance\": \"time\", \"devices\": 2, \"release\": \"devices\", \"overhead_ms\": 3}]"),
+        NULL);
+    struct dp_saving s = saving_of(&c);
+    double moved_s = 10 * 0.043 + 0.030 + 10 * 0.0215, run_s = moved_s + 0.005 + 80 * 0.031;
+    double fixed_s = 10 * 0.043 + 0.030 + 90 * 0.0215;
+
+    assert_int_equal(s.devices, 4);
+    assert_true(fabs(s.time_s[DP_WAY_RUN] - run_s) < 1e-9);
+    assert_true(fabs(s.device_s[DP_WAY_RUN] - (4 * moved_s + 2 * (run_s - moved_s))) < 1e-9);
+    assert_true(fabs(s.time_s[DP_WAY_FIXED] - fixed_s) < 1e-9 && fabs(s.device_s[DP_WAY_FIXED] - 4 * fixed_s) < 1e-9);
+    assert_true(fabs(s.time_s[DP_WAY_BALANCED] - fixed_s) < 1e-9); /* equal layers: nothing to balance */
+    assert_true(fabs(s.lent_device_s - 2 * (fixed_s - moved_s)) < 1e-9);
+    assert_true(fabs(s.later - (run_s / fixed_s - 1)) < 1e-12);
+    assert_true(fabs(s.packing - (4 * fixed_s / (4 * moved_s + 2 * (run_s - moved_s)) - 1)) < 1e-12);
+    assert_true(fabs(s.pruning - (100 * 0.043 / (10 * 0.043 + 90 * 0.0215) - 1)) < 1e-12);
+    dp_sim_case_release(&c);
+}
+
+/* Most layers become cheap: the fixed way waits for the others, the balanced one is what a run that balances
+ * at that event and pays nothing for it would be. */
+static void a_run_beside_its_balanced_way(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = case_of(MODEL(", \"iterations\": 50, \"events\": [{\"iteration\": 11, \"density\":"
+                                         " [0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 1, 1]}]"), NULL);
+    struct dp_sim_case moving = case_of(MODEL(", \"iterations\": 50, \"events\": [{\"iteration\": 11, \"balance\": \"time\","
+                                              " \"pause_ms\": 0, \"density\": [0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 1, 1]}]"), NULL);
+    struct dp_saving s = saving_of(&c), m = saving_of(&moving);
+    struct dp_sim_totals t;
+    struct dp_err err;
+    struct seen seen;
+    uint64_t last;
+
+    assert_true(s.later == 0 && s.packing == 0 && s.lent_device_s == 0);
+    assert_true(s.time_s[DP_WAY_BALANCED] < 0.9 * s.time_s[DP_WAY_FIXED]);
+    assert_true(fabs(s.time_s[DP_WAY_BALANCED] - m.time_s[DP_WAY_RUN]) < 1e-9);
+    assert_true(fabs(s.time_s[DP_WAY_FIXED] - m.time_s[DP_WAY_FIXED]) < 1e-9);
+    assert_true(fabs(m.time_s[DP_WAY_BALANCED] - m.time_s[DP_WAY_RUN]) < 1e-9 && m.later < -0.1);
+    t = run(&moving, &seen);
+    assert_true(fabs(m.time_s[DP_WAY_RUN] - t.time_s) < 1e-9);
+    /* on all devices the balanced way; on one device work does not wait */
+    assert_int_equal(dp_sim_run_on(&c, 4, &t, &last, &err), 0);
+    assert_true(fabs(t.time_s - s.time_s[DP_WAY_BALANCED]) < 1e-9);
+    assert_int_equal(last, seen.phase[1].iteration_ns);
+    assert_int_equal(dp_sim_run_on(&c, 1, &t, &last, &err), 0);
+    assert_true(fabs(t.time_s - (10 * (8 * 0.012 + 0.004) + 40 * (3.5 * 0.012 + 0.00175))) < 1e-9 && t.device_s == t.time_s);
+    dp_sim_case_release(&c);
+    dp_sim_case_release(&moving);
 }
 
 /* Costs that do not change are not simulated again. */
@@ -687,6 +756,8 @@ static void a_large_run_is_fast(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_with_events),
+    cmocka_unit_test(a_run_beside_its_fixed_way),
+    cmocka_unit_test(a_run_beside_its_balanced_way),
     cmocka_unit_test(equal_stretches_are_computed_once),
     cmocka_unit_test(reductions_use_the_right_tier),
     cmocka_unit_test(nodes_are_released_whole),
