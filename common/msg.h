@@ -18,7 +18,7 @@
 #include "common/wire.h"
 
 #define DP_MAGIC 0x44594e50u /* "DYNP" */
-#define DP_PROTO_VERSION 1
+#define DP_PROTO_VERSION 2
 #define DP_HEADER_BYTES 16
 #define DP_BODY_MAX 65520u /* with the header, a frame never passes 64 KiB */
 #define DP_DIGEST_BYTES 32 /* SHA-256 */
@@ -150,6 +150,7 @@ enum dp_option_bit {
     F(u64, wait_ns, "median time of one step spent waiting for other workers")                     \
     F(u64, optimizer_ns, "median device time of the optimizer in one step")                        \
     F(u64, overhead_ns, "median device time of measuring and reporting in one step")               \
+    F(u64, lost_ns, "median time of one step in which others had the worker's core")               \
     F(u64, mem_bytes, "bytes held now: weights, gradients, optimizer, activations, indexes")       \
     F(u64, rss_bytes, "resident set of the process")                                               \
     F(u32, first_layer, "first layer of the stage")                                                \
@@ -196,6 +197,7 @@ enum dp_option_bit {
     F(u32, rank, "worker")                                                                         \
     F(u8, how, "enum dp_goodbye")                                                                  \
     F(u64, step, "optimizer steps completed")                                                      \
+    F(f64, loss, "mean training loss of the last of them, nats per token; NaN where unknown")      \
     F(s256, text, "one line, may be empty")
 
 #define DP_SAVE_FIELDS(F) F(u32, reserved, "0; the worker of rank 0 saves a checkpoint at the next boundary")

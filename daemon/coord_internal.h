@@ -206,6 +206,7 @@ struct dp_coord {
     uint32_t step_id, n_workers, n_layers;
     uint64_t steps_total, prune_begin, prune_end, boundary_bytes, step;
     double final_sparsity, sparsity, loss, eval_loss;
+    uint64_t loss_step; /* that the loss belongs to */
     uint32_t microbatches, tokens_per_microbatch;
     uint8_t schedule;
     bool is_completed;
@@ -259,6 +260,7 @@ void coord_step_reset(struct dp_coord *c);
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- coord_report.c --- */
+void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss); /* after `step` steps; NaN: unknown */
 void coord_loads_reset(struct dp_coord *c); /* a new layout is in force */
 bool coord_loads_ready(const struct dp_coord *c);
 double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns);

@@ -470,6 +470,7 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "step", u64(c->step));
     set(o, "steps_total", u64(c->steps_total));
     set(o, "loss", num(c->loss));
+    set(o, "loss_step", isfinite(c->loss) ? u64(c->loss_step) : json_null());
     set(o, "eval_loss", num(c->eval_loss));
     set(o, "sparsity", num(c->sparsity));
     set_text(o, "schedule", dp_schedule_name(c->schedule));

@@ -35,6 +35,7 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->trend, 0, sizeof c->trend);
     c->sparsity = 0.0;
     c->loss = c->eval_loss = NAN;
+    c->loss_step = 0;
     c->failed[0] = '\0';
     c->next_sample_step = 0;
 }
@@ -284,6 +285,7 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
     w->bye = m->how;
     if (m->step > c->step && m->step <= c->steps_total)
         c->step = m->step;
+    coord_loss_take(c, now_ns, m->step, m->loss); /* steps after the last report */
     if (c->layout.gone[m->rank])
         return; /* a leaver, as agreed */
     if (c->mig.state == MIG_PREPARING)

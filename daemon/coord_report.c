@@ -106,6 +106,12 @@ double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns)
     return step_ns ? (double)c->microbatches * c->tokens_per_microbatch / ((double)step_ns / 1e9) : 0.0;
 }
 
+/* NaN: unknown */
+static bool is_loss(double v)
+{
+    return isnan(v) || (v >= 0.0 && v <= 1e6);
+}
+
 static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
     const struct coord_worker *w;
@@ -125,10 +131,11 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
     if (m->n_layers != c->layout.cut[m->rank + 1] - c->layout.cut[m->rank] ||
         (m->n_layers && m->first_layer != c->layout.cut[m->rank]))
         return "not the layers of this worker";
-    if (isinf(m->loss) || m->loss < 0.0 || m->loss > 1e6 || isinf(m->grad_norm) || m->grad_norm < 0.0)
+    if (!is_loss(m->loss) || isinf(m->grad_norm) || m->grad_norm < 0.0)
         return "loss or gradient norm is no number of a training";
     if (!m->step_ns || m->step_ns > MAX_STEP_NS || m->busy_ns > MAX_STEP_NS || m->wait_ns > MAX_STEP_NS ||
-        m->optimizer_ns > MAX_STEP_NS || m->overhead_ns > MAX_STEP_NS || m->mem_bytes > MAX_BYTES)
+        m->optimizer_ns > MAX_STEP_NS || m->overhead_ns > MAX_STEP_NS || m->lost_ns > MAX_STEP_NS ||
+        m->mem_bytes > MAX_BYTES)
         return "time or size out of range";
     if (w->n_reports && m->step - w->step > 64 + 16 * ((now_ns - w->report_ns) / m->step_ns))
         return "more steps than time";
@@ -193,7 +200,7 @@ static void take_sample(struct dp_coord *c, uint64_t now_ns, double loss)
 {
     struct coord_sample *s;
 
-    if (c->step < c->next_sample_step)
+    if (c->loss_step < c->next_sample_step)
         return;
     if (c->n_samples == COORD_SAMPLES) {
         for (uint32_t i = 0; i < COORD_SAMPLES / 2; i++)
@@ -202,8 +209,18 @@ static void take_sample(struct dp_coord *c, uint64_t now_ns, double loss)
         c->sample_every *= 2;
     }
     s = &c->sample[c->n_samples++];
-    *s = (struct coord_sample){c->step, now_ns, loss, c->sparsity, coord_tokens_per_s(c, c->step_ns)};
-    c->next_sample_step = c->step + c->sample_every;
+    *s = (struct coord_sample){c->loss_step, now_ns, loss, c->sparsity, coord_tokens_per_s(c, c->step_ns)};
+    c->next_sample_step = c->loss_step + c->sample_every;
+}
+
+/* Workers report at moments of their own: what a later one says of an earlier step is no news. */
+void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss)
+{
+    if (isnan(loss) || !is_loss(loss) || step < c->loss_step || step > c->steps_total)
+        return;
+    c->loss_step = step;
+    c->loss = loss;
+    take_sample(c, now_ns, loss);
 }
 
 static void take_worker(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
@@ -255,8 +272,5 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
         take_step_time(c, m);
     if (m->step > c->step)
         c->step = m->step;
-    if (!isnan(m->loss)) {
-        c->loss = m->loss;
-        take_sample(c, now_ns, m->loss);
-    }
+    coord_loss_take(c, now_ns, m->step, m->loss);
 }

@@ -232,9 +232,9 @@ static void report_steps(struct dp_metrics *m, uint32_t n)
     r->wait_ns = n ? median(&m->step[0].wait_ns, stride, n) : 0;
     r->optimizer_ns = n ? median(&m->step[0].optimizer_ns, stride, n) : 0;
     r->busy_ns = n ? median(&m->step[0].busy_ns, stride, n) : 0;
+    r->lost_ns = m->rest.lost_ns = n ? median(&m->step[0].rest.lost_ns, stride, n) : 0;
     m->rest.message_ns = n ? median(&m->step[0].rest.message_ns, stride, n) : 0;
     m->rest.rest_ns = n ? median(&m->step[0].rest.rest_ns, stride, n) : 0;
-    m->rest.lost_ns = n ? median(&m->step[0].rest.lost_ns, stride, n) : 0;
 }
 
 static void report_layers(struct dp_metrics *m, struct dp_stage *stage, uint32_t n)

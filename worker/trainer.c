@@ -103,6 +103,7 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
         return -1;
     sample.optimizer_ns += t->be->ops->time_ns(t->be) - mark;
     sample.step = ++t->step;
+    t->loss = order->loss;
     sample.wall_ns = dp_now_ns() - start_ns;
     sample.device_ns = t->be->ops->time_ns(t->be) - start_device_ns;
     sample.pipeline = dp_pipeline_take_times(t->pipeline);
@@ -155,7 +156,7 @@ static void report(struct dp_trainer *t)
 
 static void note_end(struct dp_trainer *t, enum dp_goodbye how, const char *text)
 {
-    struct dp_msg_goodbye m = {.rank = t->rank, .how = (uint8_t)how, .step = t->step};
+    struct dp_msg_goodbye m = {.rank = t->rank, .how = (uint8_t)how, .step = t->step, .loss = t->loss};
 
     if (!t->control)
         return;
@@ -240,7 +241,7 @@ static void note_failure(struct dp_trainer *t, const struct dp_err *err)
 
 int dp_trainer_run(const struct dp_trainer_args *args, enum dp_run_end *how, struct dp_err *err)
 {
-    struct dp_trainer t = {.args = args, .config = args->config, .rank = args->wireup->rank, .ckpt_lock = -1};
+    struct dp_trainer t = {.args = args, .config = args->config, .rank = args->wireup->rank, .loss = NAN, .ckpt_lock = -1};
     int rc = dp_trainer_begin(&t, how, err);
 
     if (rc == 0)

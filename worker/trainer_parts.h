@@ -34,6 +34,7 @@ struct dp_trainer {
     int ckpt_lock;          /* rank 0 only; -1: none */
     double *losses, *squares;
     uint64_t step; /* completed */
+    double loss;   /* of the last of them, NaN: none was made here */
     uint64_t mem_limit_bytes; /* for layers, 0: unlimited */
     double sparsity;
     uint64_t wait_ns; /* of the running step */

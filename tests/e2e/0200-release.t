@@ -56,5 +56,7 @@ report=$(dynpipe report -j "$job" --json)
 ok $? "the report tells at least one hand-over"
 [ "$(jq '.report.releases | length' <<<"$report")" -ge 1 ]
 ok $? "and the release"
+is "$(jq -c '[.report.step, .report.loss_step, .report.loss]' <<<"$report")" \
+    "$(jq -c 'select(.loss != null) | [.step, .step, .loss]' "$D/train.jsonl" | tail -n 1)" "its loss is that of the last step"
 is "$(drained_nodes)" "" "no node is drained"
 done_testing

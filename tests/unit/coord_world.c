@@ -427,6 +427,11 @@ static struct dp_layer_load recorded_load(uint64_t step, uint32_t layer)
                                   (uint64_t)(198272 * density * (density < 1.0 ? 1.0 + 0.02 * (layer % 3) : 1.0))};
 }
 
+double world_loss(uint64_t step)
+{
+    return 1000.0 / (double)(100 + step);
+}
+
 static void send_report(struct world *w, uint32_t r, bool is_garbage)
 {
     struct world_worker *k = &w->worker[r];
@@ -439,7 +444,7 @@ static void send_report(struct world *w, uint32_t r, bool is_garbage)
     struct dp_writer wr;
 
     *m = (struct dp_msg_report){.rank = r, .epoch = k->layout.epoch, .step = k->step, .window_steps = 1,
-                                .loss = NAN, .grad_norm = NAN, .step_ns = w->step_ns, .busy_ns = SEC / 40,
+                                .loss = world_loss(k->step), .grad_norm = NAN, .step_ns = w->step_ns, .busy_ns = SEC / 40,
                                 .optimizer_ns = 1000, .mem_bytes = 1000, .first_layer = a, .n_layers = n};
     for (uint32_t i = 0; i < n; i++) {
         uint64_t t = (uint64_t)(1e6 * (1.0 - 0.8 * done) * (1.0 + 0.1 * ((a + i) % 3)));
@@ -464,7 +469,7 @@ static void send_report(struct world *w, uint32_t r, bool is_garbage)
 
 static void worker_exits(struct world *w, uint32_t r)
 {
-    struct dp_msg_goodbye bye = {.rank = r, .how = DP_BYE_DRAINED, .step = w->worker[r].step};
+    struct dp_msg_goodbye bye = {.rank = r, .how = DP_BYE_DRAINED, .step = w->worker[r].step, .loss = NAN};
     uint8_t body[512];
     struct dp_writer wr;
 

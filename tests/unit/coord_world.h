@@ -92,6 +92,8 @@ void world_release(struct world *w);
 void world_start(struct world *w);
 /* Simulate this long. with_faults: coordinator and slurmctld crashes, lost connections, bad reports. */
 void world_run(struct world *w, double seconds, bool with_faults);
+/* The loss that its workers report after a step. */
+double world_loss(uint64_t step);
 /* True when nothing is under way: no migration, every drained slot released or held. */
 bool world_is_settled(struct world *w);
 uint32_t world_count(const struct world *w, enum dp_record type);

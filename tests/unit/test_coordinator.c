@@ -852,6 +852,38 @@ static void campaigns(void **state)
                   (unsigned long long)total[5]);
 }
 
+/* Workers report at moments of their own, and the last steps end between two reports. */
+static void the_loss_is_that_of_the_last_step(void **state)
+{
+    (void)state;
+    struct world *w = begin(38);
+    uint64_t last;
+    json_t *o;
+
+    world_start(w);
+    for (int i = 0; i < 30; i++) {
+        world_run(w, 0.4, false);
+        o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+        if (json_is_integer(json_object_get(o, "loss_step"))) {
+            assert_int_equal(int_of(o, "loss_step"), int_of(o, "step"));
+            assert_true(json_real_value(json_object_get(o, "loss")) == world_loss((uint64_t)int_of(o, "step")));
+        }
+        json_decref(o);
+    }
+    last = w->worker[0].step + 1000;
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        struct dp_msg_goodbye bye = {.rank = r, .how = DP_BYE_COMPLETED, .step = last - r % 2, .loss = world_loss(last - r % 2)};
+
+        dp_coord_goodbye(w->c, w->now_ns, &bye);
+    }
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
+    assert_int_equal(int_of(o, "step"), (json_int_t)last);
+    assert_int_equal(int_of(o, "loss_step"), (json_int_t)last);
+    assert_true(json_real_value(json_object_get(o, "loss")) == world_loss(last));
+    json_decref(o);
+    end(w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_packs_and_gives_back),
     cmocka_unit_test(the_document_names_every_key),
@@ -881,6 +913,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_repeated_proof_changes_nothing),
     cmocka_unit_test(workers_newer_than_the_journal_are_refused),
     cmocka_unit_test(bad_records_are_refused),
+    cmocka_unit_test(the_loss_is_that_of_the_last_step),
     cmocka_unit_test(campaigns),
 };
 TEST_MAIN("coordinator", tests)
