@@ -1,10 +1,12 @@
-/* From loads to a decision: snapshot, reference, a question to coord_think.c, verdict on its answer, log.
+/* From loads to a decision: a question to coord_think.c, reference, verdict on its answer, log.
  *
  * Runs when every worker that holds layers has reported often enough since the last change, and again
- * with each new set of reports. A policy that fails or does not answer leaves the layout in force and is
- * asked again later and later. All predictions come from one model (policies/sim/predict.h), so the
- * reference is a prediction, too: of the start layout with the loads before pruning. What it misses
- * (overheads, shared cores) it misses on both sides of the comparison.
+ * with each new set of reports. Whatever takes longer the more workers, layers or microbatches a run says
+ * that it has is worked out in the child: here are counters and one pass over the workers. A policy that
+ * fails or does not answer leaves the layout in force and is asked again later and later. All predictions
+ * come from one model (policies/sim/predict.h), so the reference is a prediction, too: of the start layout
+ * with the loads before pruning. What it misses (overheads, shared cores) it misses on both sides of the
+ * comparison.
  */
 #include "daemon/coord_internal.h"
 
@@ -17,7 +19,7 @@
 #define REFERENCE_MAX 16             /* snapshots, in a run without pruning */
 #define THINK_S 30.0                 /* for packing and its predictions, besides the policy's own time */
 #define RETRY_MAX_S 300u             /* longest wait after failures of the policy */
-#define SAME_SPEED 1.4               /* closer devices count as equal: noise must not look like hardware */
+#define REST_FACTOR 3                /* so many times as long as the last thought took, before the next one */
 
 static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
 {
@@ -31,98 +33,23 @@ static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
     return coord_loads_ready(c);
 }
 
-static void fill(const struct dp_coord *c, struct coord_question *s)
-{
-    for (uint32_t d = 0; d < c->n_workers; d++) {
-        const struct coord_worker *w = &c->worker[d];
-
-        s->device[d] = (struct dp_device){w->speed > 0.0 ? w->speed : 1.0, w->mem_limit_bytes, w->slot,
-                                          !c->layout.gone[d] && c->slot[w->slot].state == SLOT_ACTIVE};
-        for (uint32_t l = c->layout.cut[d]; l < c->layout.cut[d + 1]; l++) {
-            double v = s->device[d].speed;
-
-            s->layer[l] = c->layer[l].load;
-            s->layer[l].fwd_ns = (uint64_t)((double)s->layer[l].fwd_ns * v);
-            s->layer[l].bwd_input_ns = (uint64_t)((double)s->layer[l].bwd_input_ns * v);
-            s->layer[l].bwd_weight_ns = (uint64_t)((double)s->layer[l].bwd_weight_ns * v);
-            s->opt[l] = (uint64_t)((double)c->layer[l].opt_ns * v);
-        }
-    }
-    s->in = (struct dp_policy_in){.n_layers = c->n_layers, .n_devices = c->n_workers, .n_slots = c->n_slots,
-                                  .layer = s->layer, .layer_opt_ns = s->opt, .current = &c->layout,
-                                  .device = s->device, .batch_slot = c->batch_slot,
-                                  .schedule = (enum dp_schedule_kind)c->schedule,
-                                  .microbatches = c->microbatches, .boundary_bytes = c->boundary_bytes,
-                                  .link_latency_s = c->limits.link_latency_s,
-                                  .link_bytes_per_s = c->limits.link_bytes_per_s, .step = c->step,
-                                  .steps_total = c->steps_total, .seed = c->job.job_id};
-}
-
 /* --- the reference: iteration and device speeds before anything was pruned --- */
 
-static uint64_t most_common_params(const struct dp_coord *c)
+static void keep_early(struct dp_coord *c)
 {
-    uint64_t best = 0;
-    uint32_t most = 0;
-
-    for (uint32_t i = 0; i < c->n_layers; i++) {
-        uint32_t n = 0;
-
-        for (uint32_t k = 0; k < c->n_layers; k++)
-            n += c->layer[k].load.params == c->layer[i].load.params;
-        if (n > most) {
-            most = n;
-            best = c->layer[i].load.params;
-        }
-    }
-    return best;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Before pruning all blocks cost the same on the same device, so a device's speed is the usual time
- * of a block over its own. Only used while nothing has been pruned. */
-static void measure_speeds(struct dp_coord *c)
-{
-    double block[DP_MAX_WORKERS], sorted[DP_MAX_WORKERS];
-    uint64_t params = most_common_params(c);
-    uint32_t n = 0;
-
-    for (uint32_t d = 0; d < c->n_workers; d++) {
-        uint32_t blocks = 0;
-
-        block[d] = 0.0;
-        for (uint32_t l = c->layout.cut[d]; l < c->layout.cut[d + 1]; l++) {
-            const struct dp_layer_load *k = &c->layer[l].load;
-
-            if (k->params != params)
-                continue;
-            block[d] += (double)(k->fwd_ns + k->bwd_input_ns + k->bwd_weight_ns);
-            blocks++;
-        }
-        if (blocks)
-            sorted[n++] = block[d] /= blocks;
-    }
-    if (n < 2)
-        return;
-    qsort(sorted, n, sizeof sorted[0], by_value);
-    for (uint32_t d = 0; d < c->n_workers; d++) {
-        double v = block[d] > 0.0 ? sorted[n / 2] / block[d] : 1.0;
-
-        c->worker[d].speed = v > 1.0 / SAME_SPEED && v < SAME_SPEED ? 1.0 : v;
+    c->early.is_set = true;
+    c->early.is_unmoved = !c->last_commit_id;
+    c->early.layout = c->layout;
+    for (uint32_t l = 0; l < c->n_layers; l++) {
+        c->early.load[l] = c->layer[l].load;
+        c->early.opt_ns[l] = c->layer[l].opt_ns;
     }
 }
 
 /* Follows the run until pruning begins (first reports are slow), then stays. */
-static void take_reference(struct dp_coord *c, struct coord_question *s)
+static void plan_reference(struct dp_coord *c, struct coord_question *q)
 {
     bool is_early = !c->is_pruned && (c->prune_end ? c->step < c->prune_begin : c->n_reference < REFERENCE_MAX);
-    uint64_t ns;
 
     if (c->is_reference_final)
         return;
@@ -131,17 +58,33 @@ static void take_reference(struct dp_coord *c, struct coord_question *s)
         c->is_reference_final = coord_journal_reference(c) == 0;
         return;
     }
-    if (is_early && !c->last_commit_id) {
-        measure_speeds(c);
-        fill(c, s);
-    }
-    if (dp_sim_layout(&s->in, &c->start_layout, NULL, &ns, NULL) < 0)
-        return;
-    c->reference_ns = ns;
+    q->wants_reference = true;
+    if (is_early)
+        keep_early(c);
+}
+
+static void take_reference(struct dp_coord *c, const struct coord_thought *t)
+{
+    c->reference_ns = t->reference_ns;
     if (!c->last_commit_id || !c->n_reference)
         c->reference_step_ns = coord_steady_step_ns(c) ? coord_steady_step_ns(c) : c->step_ns;
     if (!c->n_reference++)
         (void)coord_journal_reference(c); /* again, with better numbers, when pruning begins */
+}
+
+/* What the child worked out whatever came of the proposal. */
+static void take_predictions(struct dp_coord *c, struct coord_question *q, const struct coord_thought *t)
+{
+    for (uint32_t r = 0; r < c->n_workers; r++) {
+        c->worker[r].speed = t->speed[r];
+        c->worker[r].predicted_busy_ns = t->stage_ns[r];
+    }
+    if (q->wants_reference && t->reference_ns)
+        take_reference(c, t);
+    c->trend = t->trend;
+    c->predicted_ns = t->current_ns;
+    c->predicted_start_ns = t->start_ns;
+    q->d.current_ns = t->current_ns;
 }
 
 /* --- the proposal --- */
@@ -195,19 +138,20 @@ static uint64_t cooldown_left_ns(const struct dp_coord *c, uint64_t now_ns)
     return c->n_handovers && since < cooldown ? cooldown - since : 0;
 }
 
-static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_question *q, const struct dp_policy_out *out,
-                  struct coord_decision *d)
+static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
 {
+    const struct dp_policy_out *out = &t->out;
     struct dp_decide_in in = {.current_ns = d->current_ns, .proposed_ns = out->iteration_ns,
                               .limit_ns = d->limit_ns, .slots_now = d->slots_now,
                               .slots_after = d->slots_after,
+                              .moved_layers = t->moved_layers,
+                              .moved_bytes = t->moved_bytes,
                               .link_bytes_per_s = c->limits.link_bytes_per_s,
                               .fixed_ns = fixed_cost_ns(c),
                               .steps_left = c->steps_total > c->step ? c->steps_total - c->step : 0,
                               .hysteresis = c->limits.hysteresis,
                               .cooldown_left_ns = cooldown_left_ns(c, now_ns)};
 
-    in.moved_layers = dp_moved_layers(&q->in, &out->layout, &in.moved_bytes);
     dp_decide(&in, &d->out);
     d->proposed_ns = in.proposed_ns;
     d->moved_layers = in.moved_layers;
@@ -290,7 +234,7 @@ static bool still_holds(const struct dp_coord *c, const struct coord_question *q
 }
 
 /* A proposal: it passed dp_policy_run() in the child, and is looked at again before anybody moves. */
-static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question *q, struct coord_thought *t)
+static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question *q, const struct coord_thought *t)
 {
     struct coord_decision *d = &q->d;
     struct dp_err err;
@@ -308,9 +252,18 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question 
     d->slots_after = t->slots_after;
     memcpy(d->pack_reason, t->pack_reason, sizeof d->pack_reason);
     memcpy(d->release_reason, t->release_reason, sizeof d->release_reason);
-    weigh(c, now_ns, q, &t->out, d);
+    weigh(c, now_ns, t, d);
     apply(c, now_ns, &t->out.layout, d);
     log_decision(c, d);
+}
+
+/* A run that needs long thoughts gets them seldom: no user keeps a core of this node busy with his numbers. */
+static void rest(struct dp_coord *c, uint64_t now_ns, const struct coord_question *q)
+{
+    uint64_t earliest_ns = now_ns + REST_FACTOR * (now_ns - q->d.first_ns);
+
+    if (earliest_ns > c->next_decision_ns)
+        c->next_decision_ns = earliest_ns;
 }
 
 void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why)
@@ -320,13 +273,17 @@ void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result
     char text[256];
 
     c->question = NULL;
+    if (q)
+        rest(c, now_ns, q);
     if (q && still_holds(c, q)) {
         q->d.last_ns = now_ns;
+        q->d.current_ns = c->predicted_ns; /* until the answer knows better */
         if (!result || bytes != sizeof t) {
             snprintf(text, sizeof text, "policy %s: %.160s", c->policy->name, result ? "answer of a wrong size" : why);
             policy_failed(c, now_ns, &q->d, text);
         } else {
             memcpy(&t, result, sizeof t);
+            take_predictions(c, q, &t);
             if (t.rc == 0)
                 conclude(c, now_ns, q, &t);
             else if (dp_policy_is_broken(&(struct dp_err){.code = t.code}))
@@ -338,36 +295,27 @@ void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result
     free(q);
 }
 
-/* Takes the snapshot and asks. returns -1 when the question is answered already. */
+/* returns -1 when nobody can be asked. */
 static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
 {
     struct coord_decision *d = &q->d;
     struct dp_err err;
+    int rc;
 
     *d = (struct coord_decision){.first_ns = now_ns, .last_ns = now_ns, .step = c->step, .count = 1};
-    fill(c, q);
-    if (dp_policy_in_check(&q->in, &err) < 0) {
-        stay(c, d, err.text);
-        return -1;
-    }
-    take_reference(c, q);
-    dp_prune_learn(&c->trend, q->layer, c->n_layers);
+    plan_reference(c, q);
     d->slots_now = slots_in_use(c);
     d->imbalance = imbalance_now(c);
-    if (dp_sim_layout(&q->in, &c->layout, NULL, &d->current_ns, &err) < 0) {
-        stay(c, d, err.text);
-        return -1;
-    }
-    c->predicted_ns = d->current_ns;
     q->epoch = c->layout.epoch;
     q->step_id = c->step_id;
     c->question = q;
-    if (c->ops.think(c->arg, THINK_S + (c->site ? c->site->timeout_s : 0.0), &err) < 0) {
-        c->question = NULL;
+    rc = c->ops.think(c->arg, THINK_S + (c->site ? c->site->timeout_s : 0.0), &err);
+    if (rc == 0)
+        return 0;
+    c->question = NULL;
+    if (rc < 0)
         stay(c, d, err.text);
-        return -1;
-    }
-    return 0;
+    return -1;
 }
 
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns)

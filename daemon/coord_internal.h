@@ -3,8 +3,9 @@
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
  * coord_member.c  who is in the run: HELLO, GOODBYE, lost workers, events
  * coord_report.c  measured loads, checked
- * coord_decide.c  snapshot, reference, verdict, decision log
- * coord_think.c   policy and packing, in a child process
+ * coord_decide.c  question, reference, verdict, decision log
+ * coord_snapshot.c loads and devices as a policy wants them; speeds of devices
+ * coord_think.c   predictions, policy and packing, in a child process
  * coord_migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
  * coord_release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * coord_stall.c   silence: who does not answer
@@ -70,6 +71,7 @@ struct coord_worker {
     uint32_t pid, slot;
     uint64_t mem_limit_bytes;
     double speed;
+    uint64_t predicted_busy_ns; /* in one iteration of the layout in force */
     char device[64];
     uint32_t n_reports; /* since the last change of layout */
     uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, mem_bytes, rss_bytes;
@@ -132,15 +134,29 @@ struct coord_decision {
     char policy_reason[256], pack_reason[256], release_reason[256], layout[256];
 };
 
-/* A snapshot of the run, and the decision that it is for: from coord_decide_tick() until the answer. */
+/* What is being thought about, and the decision that it is for: from coord_decide_tick() until the answer. */
 struct coord_question {
+    struct coord_decision d;
+    bool wants_reference;
+    uint64_t epoch; /* of the layout then */
+    uint32_t step_id;
+};
+
+/* The newest loads from before anything was pruned, what the reference is predicted from: kept, because the child
+ * that does so may fail until there are no such loads any more. */
+struct coord_early {
+    bool is_set, is_unmoved; /* is_unmoved: nor was a layer moved, so they tell the speeds of the devices */
+    struct dp_layout layout;
+    struct dp_layer_load load[DP_MAX_LAYERS];
+    uint64_t opt_ns[DP_MAX_LAYERS];
+};
+
+/* The run as a policy wants to see it; `in` points into the rest. */
+struct coord_snapshot {
     struct dp_layer_load layer[DP_MAX_LAYERS];
     uint64_t opt[DP_MAX_LAYERS];
     struct dp_device device[DP_MAX_WORKERS];
     struct dp_policy_in in;
-    struct coord_decision d;
-    uint64_t epoch; /* of the layout then */
-    uint32_t step_id;
 };
 
 /* The answer: a child's bytes. */
@@ -152,6 +168,14 @@ struct coord_thought {
     uint64_t limit_ns, fastest_ns;
     char pack_reason[256], release_reason[256];
     struct dp_policy_out out; /* the proposal; gone[] of its layout: who leaves */
+    uint32_t moved_layers;
+    uint64_t moved_bytes;
+    /* Whatever rc is; 0: could not be told. */
+    uint64_t current_ns, start_ns;     /* iteration of the layout in force, of the start layout, with the loads of now */
+    uint64_t reference_ns;             /* start layout with the loads of c->early, where the question wants it */
+    uint64_t stage_ns[DP_MAX_WORKERS]; /* of the layout in force: what each worker computes in one iteration */
+    double speed[DP_MAX_WORKERS];      /* of the devices, measured where the question wants the reference */
+    struct dp_prune_trend trend;
 };
 _Static_assert(sizeof(struct coord_thought) <= DP_THOUGHT_MAX, "a thought fits into its buffer");
 
@@ -218,8 +242,10 @@ struct dp_coord {
 
     uint64_t reference_ns, reference_step_ns; /* predicted and measured iteration before pruning */
     bool is_reference_final;
+    struct coord_early early;
     uint32_t n_reference; /* snapshots that it was taken from */
     uint64_t predicted_ns, step_ns; /* of the layout in force: last prediction, last measurement */
+    uint64_t predicted_start_ns;    /* of the start layout with the loads of then */
     struct coord_times steady; /* steps of the start layout, warm and unpruned */
     struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
     struct coord_times recent; /* last steps of the layout in force */
@@ -275,6 +301,14 @@ void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- coord_decide.c --- */
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_snapshot.c: both take time with the layers and workers, for the child of coord_think.c --- */
+/* The loads of now; speed: [n_workers] of the devices. */
+void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
+/* The loads from before anything was pruned: c->early. */
+void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
+/* speed: [n_workers] = relative to the usual device, by c->early; unchanged where it cannot be told. */
+void coord_snapshot_speeds(const struct dp_coord *c, double *speed);
 
 /* --- coord_think.c --- */
 uint32_t coord_shrinks_left(const struct dp_coord *c);

@@ -26,8 +26,8 @@ void coord_step_reset(struct dp_coord *c)
     c->mig.id = id;
     c->last_commit_id = 0;
     c->has_step = c->has_shape = c->has_layout = c->is_pruned = c->is_completed = false;
-    c->reference_ns = c->reference_step_ns = c->predicted_ns = c->step_ns = c->step = 0;
-    c->is_reference_final = false;
+    c->reference_ns = c->reference_step_ns = c->predicted_ns = c->predicted_start_ns = c->step_ns = c->step = 0;
+    c->is_reference_final = c->early.is_set = false;
     c->n_reference = 0;
     memset(&c->steady, 0, sizeof c->steady);
     memset(&c->recent, 0, sizeof c->recent);
@@ -115,6 +115,23 @@ static bool is_sane(const struct dp_msg_hello *m)
            m->n_layers <= DP_MAX_LAYERS && m->microbatches >= 1 && m->microbatches <= 65535 &&
            m->tokens_per_microbatch >= 1 && m->schedule <= DP_SCHED_GPIPE && m->final_sparsity >= 0.0 &&
            m->final_sparsity < 1.0 && m->prune_begin <= m->prune_end;
+}
+
+/* What a decision costs grows with all three, and the first two are the user's word. Such a run trains on without us.
+ * A run that is known already keeps its place: its job may have become smaller. */
+static bool is_too_big(const struct dp_coord *c, const struct dp_msg_hello *m, struct dp_err *err)
+{
+    if (c->has_shape || c->has_layout)
+        return false;
+    if (c->job.n_tasks && m->n_workers > c->job.n_tasks)
+        dp_err_set(err, DP_EINVAL, "%u workers, but Slurm gave the job %u tasks or processors: ask for the tasks with "
+                   "sbatch --ntasks", m->n_workers, c->job.n_tasks);
+    else if ((uint64_t)m->n_workers * m->microbatches * m->n_layers > DP_RUN_SIZE_MAX)
+        dp_err_set(err, DP_EINVAL, "%u workers x %u microbatches x %u layers are more than the daemon decides about "
+                   "(%u in all): use fewer microbatches", m->n_workers, m->microbatches, m->n_layers, DP_RUN_SIZE_MAX);
+    else
+        return false;
+    return true;
 }
 
 static bool has_cuts(const struct dp_layout *l, const struct dp_msg_hello *m)
@@ -248,6 +265,11 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     if (c->has_layout && m->rank < c->n_workers && c->layout.gone[m->rank] &&
         !is_leaver(c, m, pid, (uint32_t)slot)) {
         refuse(w, DP_VERDICT_FENCED, "this worker left the run");
+        return;
+    }
+    if (is_too_big(c, m, &err)) {
+        refuse(w, DP_VERDICT_UNKNOWN, err.text);
+        coord_note(c, now_ns, "its layout stays as it is: %.220s", err.text);
         return;
     }
     if (admit(c, pid, (uint32_t)slot, m, &err) < 0) {

@@ -1,7 +1,7 @@
-/* The part of a decision that takes time: what the policy proposes for every number of devices, what the
- * simulator predicts for it, and when to use the only shrink. Runs in a child process (dp_coord_ops.think)
- * on a copy of the coordinator, so that neither 512 workers nor a policy that never answers can hold up
- * the daemon. Changes nothing but its own result.
+/* The part of a decision that takes time: what the simulator predicts for the layouts that there are, what
+ * the policy proposes for every number of devices, what is predicted for it, and when to use the only
+ * shrink. Runs in a child process (dp_coord_ops.think) on a copy of the coordinator, so that neither 512
+ * workers nor a policy that never answers can hold up the daemon. Changes nothing but its own result.
  */
 #include "daemon/coord_internal.h"
 
@@ -15,6 +15,8 @@
 struct thinking {
     const struct dp_coord *c;
     const struct coord_question *q;
+    struct coord_snapshot now, early;
+    struct dp_sim_stage_out stage[DP_MAX_WORKERS];
     struct dp_site_policy site; /* its own budget of time */
     const struct dp_policy *policy;
     void *state; /* of the policy */
@@ -25,6 +27,55 @@ struct thinking {
     struct coord_thought t;
 };
 
+/* Loads, speeds and what is learnt from them. */
+static int look(struct thinking *k, struct dp_err *err)
+{
+    const struct dp_coord *c = k->c;
+
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        k->t.speed[r] = c->worker[r].speed;
+    if (k->q->wants_reference && c->early.is_set && c->early.is_unmoved)
+        coord_snapshot_speeds(c, k->t.speed);
+    coord_snapshot_fill(c, k->t.speed, &k->now);
+    k->t.trend = c->trend;
+    if (dp_policy_in_check(&k->now.in, err) < 0)
+        return -1;
+    dp_prune_learn(&k->t.trend, k->now.layer, c->n_layers);
+    return 0;
+}
+
+static void predict_reference(struct thinking *k)
+{
+    struct dp_err err;
+
+    coord_snapshot_fill_early(k->c, k->t.speed, &k->early);
+    if (dp_policy_in_check(&k->early.in, &err) < 0 ||
+        dp_sim_layout(&k->early.in, &k->c->start_layout, NULL, &k->t.reference_ns, &err) < 0)
+        k->t.reference_ns = 0;
+}
+
+/* Iterations of the layouts that there are, and what each worker computes in one. */
+static int predict(struct thinking *k, struct dp_err *err)
+{
+    const struct dp_coord *c = k->c;
+    uint32_t n = 0;
+
+    if (dp_sim_layout(&k->now.in, &c->start_layout, NULL, &k->t.start_ns, err) < 0)
+        k->t.start_ns = 0;
+    if (k->q->wants_reference && c->early.is_set)
+        predict_reference(k);
+    else if (k->q->wants_reference)
+        k->t.reference_ns = k->t.start_ns; /* the run was taken up later than that */
+    if (dp_sim_layout(&k->now.in, &c->layout, k->stage, &k->t.current_ns, err) < 0) {
+        k->t.current_ns = 0;
+        return -1;
+    }
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (c->layout.cut[r + 1] > c->layout.cut[r])
+            k->t.stage_ns[r] = k->stage[n++].busy_ns;
+    return 0;
+}
+
 uint32_t coord_shrinks_left(const struct dp_coord *c)
 {
     return c->job.shrinks_allowed > c->rel.shrinks_used ? c->job.shrinks_allowed - c->rel.shrinks_used : 0;
@@ -33,9 +84,9 @@ uint32_t coord_shrinks_left(const struct dp_coord *c)
 /* Slots that packing is predicted to free at a sparsity to come; none when it cannot be told. */
 static uint32_t free_at(struct thinking *k, double sparsity)
 {
-    struct dp_policy_in in = k->q->in;
+    struct dp_policy_in in = k->now.in;
 
-    dp_loads_at_sparsity(k->q->layer, k->q->opt, dp_prune_slope(&k->c->trend), k->c->n_layers, sparsity,
+    dp_loads_at_sparsity(k->now.layer, k->now.opt, dp_prune_slope(&k->t.trend), k->c->n_layers, sparsity,
                          k->later_layer, k->later_opt);
     in.layer = k->later_layer;
     in.layer_opt_ns = k->later_opt;
@@ -51,7 +102,7 @@ static void look_ahead(struct thinking *k, struct dp_release_when_in *in)
 {
     const struct dp_coord *c = k->c;
     uint32_t n = c->n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER;
-    double sparsity = dp_prune_sparsity(k->q->layer, c->n_layers);
+    double sparsity = dp_prune_sparsity(k->now.layer, c->n_layers);
 
     if (in->step >= c->prune_end || !(c->final_sparsity > 0.0))
         return;
@@ -100,7 +151,7 @@ static int propose(struct thinking *k, struct dp_err *err)
 
     k->t.slots_after = k->q->d.slots_now;
     if (mode == DP_MODE_RELEASE || mode == DP_MODE_OBSERVE) {
-        if (dp_pack_choose(k->policy, k->state, &k->q->in, &k->rule, &k->pack, err) == 0) {
+        if (dp_pack_choose(k->policy, k->state, &k->now.in, &k->rule, &k->pack, err) == 0) {
             k->t.limit_ns = k->pack.limit_ns;
             k->t.fastest_ns = k->pack.fastest_ns;
             snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "%s", k->pack.reason);
@@ -114,10 +165,33 @@ static int propose(struct thinking *k, struct dp_err *err)
             return -1;
         }
     }
-    if (dp_pack_choose(k->policy, k->state, &k->q->in, &fastest, &k->pack, err) < 0)
+    if (dp_pack_choose(k->policy, k->state, &k->now.in, &fastest, &k->pack, err) < 0)
         return -1;
     k->t.fastest_ns = k->pack.fastest_ns;
     k->t.out = k->pack.best;
+    return 0;
+}
+
+static void set_rule(struct thinking *k)
+{
+    const struct dp_run_limits *l = &k->c->limits;
+
+    k->rule = (struct dp_pack_rule){(enum dp_reference)l->reference,
+                                    k->t.reference_ns ? k->t.reference_ns : k->c->reference_ns,
+                                    l->max_slowdown,
+                                    l->min_devices,
+                                    (enum dp_objective)l->objective,
+                                    (enum dp_packing)l->packing};
+}
+
+static int think(struct thinking *k, struct dp_err *err)
+{
+    if (look(k, err) < 0 || predict(k, err) < 0)
+        return -1;
+    set_rule(k);
+    if (propose(k, err) < 0)
+        return -1;
+    k->t.moved_layers = dp_moved_layers(&k->now.in, &k->t.out.layout, &k->t.moved_bytes);
     return 0;
 }
 
@@ -137,13 +211,7 @@ size_t dp_coord_think(const struct dp_coord *c, uint8_t *result)
         k->site = *c->site;
         k->state = &k->site;
     }
-    k->rule = (struct dp_pack_rule){(enum dp_reference)c->limits.reference,
-                                    c->reference_ns,
-                                    c->limits.max_slowdown,
-                                    c->limits.min_devices,
-                                    (enum dp_objective)c->limits.objective,
-                                    (enum dp_packing)c->limits.packing};
-    k->t.rc = propose(k, &err);
+    k->t.rc = think(k, &err);
     if (k->t.rc < 0) {
         k->t.code = err.code;
         snprintf(k->t.why, sizeof k->t.why, "%.*s", (int)sizeof k->t.why - 1, err.text);

@@ -17,6 +17,8 @@
 #include "common/msg.h"
 
 #define DP_MAX_SLOTS DP_MAX_WORKERS
+/* Most workers x microbatches x layers of a run that a daemon decides about: some 100 MB and seconds for its child. */
+#define DP_RUN_SIZE_MAX (1u << 27)
 
 /* What Slurm says about a job; also what a release needs to know. */
 struct dp_job_info {
@@ -28,6 +30,7 @@ struct dp_job_info {
     char batch_host[64];
     char partition[64];
     char name[64];               /* of the job, as squeue shows it; cut where longer */
+    uint32_t n_tasks;            /* most workers that a new run may have: tasks or processors, the more; 0: not known */
     uint32_t gpus_per_node;      /* 0: none asked for; then one slot counts as one device */
     uint64_t start_s, end_s;     /* wall clock, seconds since 1970; end_s 0: unlimited */
     uint64_t boot_s;             /* boot time of the controller: changes when it restarts */
@@ -90,7 +93,7 @@ struct dp_coord_ops {
     void (*read_job)(void *arg);
     /* Work out a decision without blocking: dp_coord_think() in a child process that is killed after
      * deadline_s. Answered exactly once by dp_coord_thought(), not from within this call; not asked again
-     * before. returns -1 when no child could be made. */
+     * before. returns -1 when no child could be made; 1: too many others think now, ask again. */
     int (*think)(void *arg, double deadline_s, struct dp_err *err);
 };
 
@@ -123,7 +126,7 @@ void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const 
 void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text);
 /* In the child: ask the policy, pack, predict. May block, changes nothing in *c.
  * result: room for DP_THOUGHT_MAX bytes. returns how many were written. */
-#define DP_THOUGHT_MAX 8192u
+#define DP_THOUGHT_MAX 16384u
 size_t dp_coord_think(const struct dp_coord *c, uint8_t *result);
 /* What the child left; result NULL: it died or ran past its deadline, why says which. */
 void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why);

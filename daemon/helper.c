@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,20 @@ void dp_helper_become_child(int keep_fd, double deadline_s)
         close_range(3, (unsigned)keep_fd - 1, 0);
     close_range((unsigned)keep_fd + 1, UINT_MAX, 0);
     alarm((unsigned)ceil(deadline_s) + 1);
+}
+
+void dp_helper_limit(uint64_t address_bytes, double cpu_s)
+{
+    struct rlimit core = {0, 0}, cpu = {(rlim_t)ceil(cpu_s), (rlim_t)ceil(cpu_s) + 1};
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    struct rlimit space = {address_bytes, address_bytes};
+
+    setrlimit(RLIMIT_AS, &space);
+#else
+    (void)address_bytes; /* their shadow memory is larger */
+#endif
+    setrlimit(RLIMIT_CPU, &cpu);
+    setrlimit(RLIMIT_CORE, &core);
 }
 
 void dp_helper_write(int fd, const uint8_t *result, size_t bytes)

@@ -42,6 +42,9 @@ void dp_helper_cancel(struct dp_helper *h);
  * die at the deadline by SIGALRM even when nobody is left to kill us. */
 void dp_helper_become_child(int keep_fd, double deadline_s);
 
+/* In the child: no more address space and processor time than this, and no core file. */
+void dp_helper_limit(uint64_t address_bytes, double cpu_s);
+
 /* Write a result to a pipe; for children. */
 void dp_helper_write(int fd, const uint8_t *result, size_t bytes);
 

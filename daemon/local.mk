@@ -29,11 +29,14 @@ daemon_dynpiped_LDADD = daemon/libdpdaemon.a daemon/libdpcoord.a daemon/libdpdae
 	common/libdpcommon.a $(DAEMON_LIBS)
 DAEMON_LIBS = $(LIBEVENT_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -lm
 
-check_PROGRAMS += tests/lib/daemon_probe
+check_PROGRAMS += tests/lib/daemon_probe tests/lib/daemon_hostile
+tests_lib_daemon_hostile_SOURCES = tests/lib/daemon_hostile.c
+tests_lib_daemon_hostile_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
 tests_lib_daemon_probe_SOURCES = tests/lib/daemon_probe.c
 tests_lib_daemon_probe_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
-dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/cluster/0100-daemon.t
-TESTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/cluster/0100-daemon.t
+dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t \
+	tests/integration/0060-hostile.t tests/cluster/0100-daemon.t
+TESTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/integration/0060-hostile.t tests/cluster/0100-daemon.t
 
 # Site policies for the tests: the example, one that misbehaves, one of another interface.
 site_policies = tests/lib/headroom.so tests/lib/bad_policy.so tests/lib/old_policy.so
@@ -81,6 +84,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_migrate.c \
 	daemon/coord_release.c \
 	daemon/coord_report.c \
+	daemon/coord_snapshot.c \
 	daemon/coord_stall.c \
 	daemon/coord_think.c \
 	daemon/coordinator.c daemon/coordinator.h

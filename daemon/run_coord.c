@@ -21,6 +21,10 @@
 #include "daemon/shrink.h"
 
 #define SHRINK_DEADLINE_S 20.0
+#define THINK_SPACE (UINT64_C(2) << 30) /* of a decision: its site policy may have half of it */
+#define THINK_CPU_S 30.0
+#define THINKERS 8u /* at a time */
+#define THINKERS_OF_USER 2u
 
 static void journal_path(const struct dp_run *run, char *out, size_t cap)
 {
@@ -152,6 +156,7 @@ static size_t think_work(const void *request, size_t bytes, uint8_t *result)
 
     (void)bytes;
     memcpy(&c, request, sizeof c);
+    dp_helper_limit(THINK_SPACE, THINK_CPU_S);
     return dp_coord_think(c, result);
 }
 
@@ -164,10 +169,23 @@ static void on_thought(void *arg, const uint8_t *result, size_t bytes, const cha
         dp_coord_thought(run->coord, dp_now_ns(), result, bytes, why);
 }
 
+static bool may_think(const struct dp_run *run)
+{
+    uint32_t all = 0, own = 0;
+
+    for (const struct dp_run *r = run->daemon->runs; r; r = r->next) {
+        all += r->thinker != NULL;
+        own += r->thinker && r->uid == run->uid;
+    }
+    return all < THINKERS && own < THINKERS_OF_USER;
+}
+
 static int on_think(void *arg, double deadline_s, struct dp_err *err)
 {
     struct dp_run *run = arg;
 
+    if (!may_think(run))
+        return 1;
     run->thinker = dp_helper_start(run->daemon->base, think_work, &run->coord, sizeof run->coord, deadline_s,
                                    on_thought, run, err);
     return run->thinker ? 0 : -1;

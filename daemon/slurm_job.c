@@ -104,6 +104,7 @@ static void fill_job(struct dp_job_result *out, const job_info_t *j)
     job->start_s = (uint64_t)j->start_time;
     job->end_s = j->time_limit == INFINITE ? 0 : (uint64_t)j->end_time;
     fill_nodes(job, j);
+    job->n_tasks = j->num_tasks > j->num_cpus ? j->num_tasks : j->num_cpus;
     job->gpus_per_node = gpus_in(j->tres_per_node);
     if (job->gpus_per_node == 0 && job->n_nodes > 0)
         job->gpus_per_node = gpus_in(j->gres_total) / job->n_nodes;

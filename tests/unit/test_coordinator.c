@@ -710,6 +710,55 @@ static void a_run_without_workers_has_ended(void **state)
     end(w);
 }
 
+/* What a run says of its size is not believed, and no decision may cost what it likes. Such a run trains on without a
+ * coordinator: it is not ended. */
+static void a_run_too_big_is_left_alone(void **state)
+{
+    (void)state;
+    struct world *w = begin(34);
+    struct dp_msg_hello m = {.job_id = 7, .step_id = 0, .n_workers = 4, .n_layers = 8, .epoch = 1, .steps_total = 100,
+                             .microbatches = 8, .tokens_per_microbatch = 64, .cut = {0, 2, 4, 6, 8}};
+    struct dp_msg_welcome v;
+    struct dp_err err = {0};
+
+    w->job.n_tasks = 3;
+    w->c = dp_coord_create(&w->job, &w->limits, &w->ops, w, &err);
+    assert_non_null(w->c);
+    assert_int_equal(dp_coord_begin(w->c, w->now_ns, &err), 0);
+    dp_coord_hello(w->c, w->now_ns, "n0", 100, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_UNKNOWN);
+    assert_non_null(strstr(v.text, "4 workers, but Slurm gave the job 3 tasks"));
+    m.n_workers = 3;
+    m.cut[3] = m.n_layers = DP_MAX_LAYERS;
+    m.microbatches = DP_RUN_SIZE_MAX / 3 / DP_MAX_LAYERS + 1;
+    dp_coord_hello(w->c, w->now_ns, "n0", 100, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_UNKNOWN);
+    assert_non_null(strstr(v.text, "x 1024 layers are more than"));
+    m.microbatches--;
+    dp_coord_hello(w->c, w->now_ns, "n0", 100, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_OK);
+    end(w);
+}
+
+/* Slurm takes tasks away with the nodes: the run that is known already stays known. */
+static void a_known_run_outgrows_its_job(void **state)
+{
+    (void)state;
+    struct world *w = begin(40);
+    json_t *o;
+
+    world_start(w);
+    world_run(w, 4.0, false);
+    w->job.n_tasks = 1;
+    w->crash_at = w->n_appends;
+    world_run(w, 60.0, false);
+    assert_true(w->n_crashes >= 1);
+    o = report_of(w);
+    assert_true(int_of(json_object_get(o, "counters"), "reports") > 0);
+    json_decref(o);
+    end(w);
+}
+
 /* A proof counts once, however often it is said. */
 static void a_repeated_proof_changes_nothing(void **state)
 {
@@ -910,6 +959,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(throughput_is_that_of_steady_steps),
     cmocka_unit_test(a_worker_that_hangs_is_named),
     cmocka_unit_test(a_run_without_workers_has_ended),
+    cmocka_unit_test(a_run_too_big_is_left_alone),
+    cmocka_unit_test(a_known_run_outgrows_its_job),
     cmocka_unit_test(a_repeated_proof_changes_nothing),
     cmocka_unit_test(workers_newer_than_the_journal_are_refused),
     cmocka_unit_test(bad_records_are_refused),
