@@ -212,6 +212,7 @@ static int loop(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
 {
     struct dp_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
 
+    dp_wishes_begin();
     while (t->step < (uint64_t)t->config->train.steps) {
         if (train_step(t, &order, err) < 0)
             return -1;

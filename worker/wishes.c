@@ -18,6 +18,7 @@
 #define STACK_BYTES (256 * 1024) /* thread-local storage of all libraries comes out of it */
 
 static _Atomic uint32_t wishes;
+static _Atomic bool has_begun;
 
 static void fill_set(sigset_t *set)
 {
@@ -39,9 +40,12 @@ static void end_by(int signal_number)
     raise(signal_number);
 }
 
+/* A second SIGTERM says no more than the first: at the end of its time Slurm sends a job two within 0.1 s,
+ * and to a preempted one others when its GraceTime is over; after KillWait comes SIGKILL, which needs no help.
+ * Two SIGINTs are a person at a terminal who does not want to wait. */
 static void *wait_for_signals(void *arg)
 {
-    bool wants_stop = false;
+    bool was_interrupted = false;
     sigset_t set;
     int n;
 
@@ -54,9 +58,9 @@ static void *wait_for_signals(void *arg)
             atomic_fetch_or(&wishes, DP_WISH_SAVE);
             continue;
         }
-        if (wants_stop)
+        if (!atomic_load(&has_begun) || (n == SIGINT && was_interrupted))
             end_by(n);
-        wants_stop = true;
+        was_interrupted |= n == SIGINT;
         atomic_fetch_or(&wishes, DP_WISH_STOP);
     }
     return NULL;
@@ -81,6 +85,11 @@ int dp_wishes_catch(struct dp_err *err)
         pthread_attr_destroy(&attr);
     }
     return rc ? dp_err_set(err, DP_EIO, "signals: %s", strerror(rc)) : 0;
+}
+
+void dp_wishes_begin(void)
+{
+    atomic_store(&has_begun, true);
 }
 
 uint32_t dp_wishes_take(void)

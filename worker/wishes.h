@@ -8,8 +8,12 @@
 #include "common/err.h"
 
 /* Catch the signals, in this process's threads of now and later: call it before any other thread exists.
- * A second SIGTERM or SIGINT ends the process at once. */
+ * SIGTERM and SIGINT end the process at once until dp_wishes_begin(): there is nothing to save, and
+ * whoever waits for others at the start may wait for ever. */
 int dp_wishes_catch(struct dp_err *err);
+/* The first step begins: from here on both are wishes, however often they come; only a second SIGINT
+ * ends the process at once. */
+void dp_wishes_begin(void);
 /* enum dp_wish bits since the last call. */
 uint32_t dp_wishes_take(void);
 

@@ -39,29 +39,61 @@ static void usr1_saves(void **state)
     assert_int_equal(dp_wishes_take(), 0);
 }
 
-static void first_term_stops(void)
+/* In a child: a stop is wished for, and wished for again, and again by SIGINT. Then what ends it. */
+static void wish_again_and_again(int last)
 {
-    if (dp_wishes_catch(NULL) < 0 || kill(getpid(), SIGTERM) < 0)
+    static const int wishes[] = {SIGTERM, SIGTERM, SIGINT, SIGTERM};
+
+    if (dp_wishes_catch(NULL) < 0)
         _exit(1);
-    if (wait_for_wish() != DP_WISH_STOP)
-        _exit(2);
-    kill(getpid(), SIGTERM);
+    dp_wishes_begin();
+    for (unsigned i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
+        if (kill(getpid(), wishes[i]) < 0 || wait_for_wish() != DP_WISH_STOP)
+            _exit(2 + (int)i);
+    kill(getpid(), last);
     for (;;)
         pause();
 }
 
-static void second_term_ends(void **state)
+/* returns: the signal that ended a child; its exit status is no signal. */
+static int end_of(pid_t pid)
 {
     int status;
+
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFSIGNALED(status))
+        fail_msg("the child ended with status %d", WEXITSTATUS(status));
+    return WTERMSIG(status);
+}
+
+static void only_a_second_int_ends(void **state)
+{
     pid_t pid = fork();
 
     (void)state;
     if (pid == 0)
-        first_term_stops();
-    assert_true(pid > 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGTERM);
+        wish_again_and_again(SIGINT);
+    assert_int_equal(end_of(pid), SIGINT);
+}
+
+static void a_worker_that_has_not_begun_ends(void **state)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            if (dp_wishes_catch(NULL) < 0 || kill(getpid(), SIGUSR1) < 0 || wait_for_wish() != DP_WISH_SAVE)
+                _exit(1);
+            kill(getpid(), signals[i]);
+            for (;;)
+                pause();
+        }
+        assert_int_equal(end_of(pid), signals[i]);
+    }
 }
 
 /* SIGUSR1 to the parent, again and again, until it is told to end. */
@@ -145,7 +177,8 @@ static void heap_survives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(second_term_ends), /* first: it forks, and TSan wants no threads then */
+        cmocka_unit_test(only_a_second_int_ends), /* first: these fork, and TSan wants no threads then */
+        cmocka_unit_test(a_worker_that_has_not_begun_ends),
         cmocka_unit_test(usr1_saves),
         cmocka_unit_test(heap_survives),
     };
