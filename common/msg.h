@@ -43,6 +43,7 @@ enum dp_msg_type {
     DP_MSG_EVENT = 20,
     DP_MSG_PING = 21,
     DP_MSG_PONG = 22,
+    DP_MSG_LIMIT = 23,
     /* daemon <-> daemon */
     DP_MSG_RELAY = 30,
     DP_MSG_WORKER_LOST = 31,
@@ -208,6 +209,10 @@ enum dp_option_bit {
     F(u32, rank, "worker, that waits for others or is between two steps")                         \
     F(u64, number, "of the PING that is answered")
 
+#define DP_NO_TIME_LIMIT UINT64_MAX
+#define DP_LIMIT_FIELDS(F)                                                                         \
+    F(u64, left_ms, "milliseconds until Slurm ends the job for its time limit; all bits set: never")
+
 #define DP_EVENT_FIELDS(F)                                                                         \
     F(u8, kind, "enum dp_event")                                                                   \
     F(u64, step, "optimizer steps completed")                                                      \
@@ -312,6 +317,7 @@ struct dp_msg_save { DP_SAVE_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_event { DP_EVENT_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_ping { DP_PING_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_pong { DP_PONG_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_limit { DP_LIMIT_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_relay {
     DP_RELAY_FIELDS(DP_FIELD_DECL)
     const uint8_t *inner; /* decode: borrowed from the frame; encode: borrowed from the caller */
@@ -337,7 +343,7 @@ struct dp_msg_auth_ok { DP_AUTH_OK_FIELDS(DP_FIELD_DECL) };
     M(prepare, DP_MSG_PREPARE) M(vote, DP_MSG_VOTE) M(decision, DP_MSG_DECISION)                   \
     M(decision_ack, DP_MSG_DECISION_ACK) M(finish, DP_MSG_FINISH) M(goodbye, DP_MSG_GOODBYE)       \
     M(save, DP_MSG_SAVE) M(event, DP_MSG_EVENT) M(ping, DP_MSG_PING) M(pong, DP_MSG_PONG)          \
-    M(relay, DP_MSG_RELAY)                                                                         \
+    M(limit, DP_MSG_LIMIT) M(relay, DP_MSG_RELAY)                                                                         \
     M(worker_lost, DP_MSG_WORKER_LOST) M(stop_slot, DP_MSG_STOP_SLOT)                              \
     M(slot_gone, DP_MSG_SLOT_GONE) M(join, DP_MSG_JOIN) M(query, DP_MSG_QUERY)                     \
     M(answer, DP_MSG_ANSWER) M(command, DP_MSG_COMMAND) M(challenge, DP_MSG_CHALLENGE)             \

@@ -9,6 +9,7 @@
  * coord_migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
  * coord_release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * coord_stall.c   silence: who does not answer
+ * coord_limit.c   time that the job has left
  * coord_journal.c records: what is written, and what a restart makes of them
  * coord_json.c    what people see
  */
@@ -195,6 +196,11 @@ struct coord_stall {
     char text[160];
 };
 
+struct coord_limit {
+    bool is_known, is_told; /* told to worker 0 as it is now */
+    uint64_t end_ns;        /* UINT64_MAX: the job has no time limit */
+};
+
 struct coord_release {
     bool is_reading, is_shrinking; /* asked, no answer yet */
     uint64_t deadline_ns, next_ns;
@@ -257,6 +263,7 @@ struct dp_coord {
     uint64_t last_change_ns, next_decision_ns;
     struct coord_release rel;
     struct coord_stall stall;
+    struct coord_limit limit;
 
     uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
     char dropped_why[256], journal_error[256];
@@ -298,6 +305,9 @@ double coord_patience_s(const struct dp_coord *c, double seconds);
 /* --- coord_stall.c --- */
 void coord_stall_heard(struct dp_coord *c, uint64_t now_ns);
 void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_limit.c --- */
+void coord_limit_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- coord_decide.c --- */
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);

@@ -203,6 +203,8 @@ static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid
     if (!(w->speed > 0.0))
         w->speed = 1.0;
     snprintf(w->device, sizeof w->device, "%s", m->device);
+    if (m->rank == 0)
+        c->limit.is_told = false;
     if (m->step > c->step && m->step <= c->steps_total)
         c->step = m->step;
 }

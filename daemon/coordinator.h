@@ -108,6 +108,9 @@ void dp_coord_destroy(struct dp_coord *c);
 int dp_coord_replay(struct dp_coord *c, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err);
 int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err);
 
+/* What Slurm says about the job's time: left_ms until its limit, DP_NO_TIME_LIMIT: it has none. */
+void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t left_ms);
+
 /* Events. node: where the worker's daemon sits; pid: as that daemon's kernel named it.
  * hello fills *welcome (device_lock is the node daemon's business) - verdict FENCED for a slot that
  * has been drained or released, DENIED for a hello that contradicts the run. */

@@ -218,6 +218,7 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
     run->job = r->job;
     if (is_first)
         take_up(run);
+    dp_run_coord_time(run);
     return true;
 }
 

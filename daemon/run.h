@@ -107,6 +107,7 @@ bool dp_run_coord_has_journal(const struct dp_run *run);
 /* has_ended: the step, whose report is kept. The journal stays for the job's next step, which must know
  * the slots that are gone and the shrinks that are used. */
 void dp_run_coord_close(struct dp_run *run, bool has_ended);
+void dp_run_coord_time(struct dp_run *run); /* Slurm said anew how long the job may run */
 void dp_run_coord_forget(const struct dp_run *run); /* the job is over: its journal goes */
 void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, const struct dp_msg_hello *m,
                         struct dp_msg_welcome *welcome);

@@ -229,7 +229,19 @@ int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *
                 (unsigned long long)dp_journal_cut_bytes(run->journal));
     dp_info("job=%u coordinator incarnation=%u mode=%s policy=%s", run->job_id, dp_coord_incarnation(run->coord),
             dp_mode_name(limits.mode), limits.policy);
+    dp_run_coord_time(run);
     return 0;
+}
+
+void dp_run_coord_time(struct dp_run *run)
+{
+    uint64_t end_s = run->job.end_s, wall_ms = dp_wall_ns() / 1000000, left_ms = DP_NO_TIME_LIMIT;
+
+    if (!run->coord || !run->daemon->config->slurm)
+        return;
+    if (end_s)
+        left_ms = end_s * 1000 > wall_ms ? end_s * 1000 - wall_ms : 0;
+    dp_coord_time_left(run->coord, dp_now_ns(), left_ms);
 }
 
 void dp_run_coord_forget(const struct dp_run *run)

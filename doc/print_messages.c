@@ -59,6 +59,7 @@ int main(void)
     TABLE(DP_MSG_EVENT, DP_EVENT_FIELDS)
     TABLE(DP_MSG_PING, DP_PING_FIELDS)
     TABLE(DP_MSG_PONG, DP_PONG_FIELDS)
+    TABLE(DP_MSG_LIMIT, DP_LIMIT_FIELDS)
     TABLE(DP_MSG_RELAY, DP_RELAY_FIELDS)
     printf("\nThen inner_len bytes: the body of the relayed message.\n");
     TABLE(DP_MSG_WORKER_LOST, DP_WORKER_LOST_FIELDS)

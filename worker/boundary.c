@@ -99,11 +99,14 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
 }
 
 /* A checkpoint that fails at an interval is a warning; the last one must succeed. */
-static int save(struct dp_trainer *t, bool must, struct dp_err *err)
+static int save(struct dp_trainer *t, bool must, uint64_t *took_ns, struct dp_err *err)
 {
+    uint64_t start_ns = dp_now_ns();
     char path[1100] = "";
+    int rc = dp_saving_run(&t->sums, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
 
-    if (dp_saving_run(&t->sums, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err) == 0) {
+    *took_ns = dp_now_ns() - start_ns;
+    if (rc == 0) {
         dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);
         return 0;
     }
@@ -115,15 +118,8 @@ static int save(struct dp_trainer *t, bool must, struct dp_err *err)
     return 0;
 }
 
-int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct dp_err *err)
+static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work, uint64_t *save_ns, struct dp_err *err)
 {
-    uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
-    uint64_t start_ns = dp_now_ns();
-
-    if (dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err) < 0)
-        return -1;
-    if (!work)
-        return 0;
     dp_trainer_trace(t);
     if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
@@ -133,9 +129,22 @@ int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct d
         return -1;
     if (!t->is_leaving && work & DP_ORDER_EVAL && evaluate(t, err) < 0)
         return -1;
-    if (!t->is_leaving && work & DP_ORDER_SAVE && save(t, o->flags & DP_ORDER_STOP, err) < 0)
+    if (!t->is_leaving && work & DP_ORDER_SAVE && save(t, o->flags & DP_ORDER_STOP, save_ns, err) < 0)
         return -1;
     dp_metrics_reset(t->metrics, t->stage);
-    t->boundary_ns += dp_now_ns() - start_ns;
+    return 0;
+}
+
+int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct dp_err *err)
+{
+    uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
+    uint64_t start_ns = dp_now_ns(), save_ns = 0;
+
+    if (dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err) < 0 ||
+        (work && do_work(t, o, work, &save_ns, err) < 0))
+        return -1;
+    if (work)
+        t->boundary_ns += dp_now_ns() - start_ns;
+    dp_save_clock_boundary(&t->save_clock, dp_now_ns(), save_ns);
     return 0;
 }

@@ -49,7 +49,9 @@ struct dp_train_config {
     } pipeline;
     struct {
         char dir[1024]; /* empty: no checkpoints */
-        int64_t every;  /* steps, 0: only on request and at the end */
+        int64_t every;  /* steps, 0: none by their number */
+        double every_s; /* seconds, 0: none by the clock */
+        double before_limit_s; /* reserve before the job's time is over; 0: only Slurm's signal counts */
         int64_t keep;   /* newest ones that stay */
         char resume[1024]; /* "auto" (newest valid one in dir), "none", or a path */
     } checkpoint;

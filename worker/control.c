@@ -301,6 +301,16 @@ bool dp_control_take_save(struct dp_control *c)
     return wanted;
 }
 
+bool dp_control_has_limit(const struct dp_control *c)
+{
+    return c->has_limit;
+}
+
+uint64_t dp_control_end_ns(const struct dp_control *c)
+{
+    return c->end_ns;
+}
+
 void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const struct dp_layout *layout)
 {
     c->hello.step = step;

@@ -36,6 +36,9 @@ void dp_control_prepare_done(struct dp_control *c); /* voted no or decided: forg
 const struct dp_msg_decision *dp_control_decision(const struct dp_control *c, uint64_t migration);
 bool dp_control_is_finished(const struct dp_control *c, uint64_t migration);
 bool dp_control_take_save(struct dp_control *c); /* a checkpoint was asked for; resets the request */
+/* Has the daemon said how much time the job has left? Then: when that is over, monotonic; 0: never. */
+bool dp_control_has_limit(const struct dp_control *c);
+uint64_t dp_control_end_ns(const struct dp_control *c);
 
 /* What this worker is at, for the next HELLO. */
 void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const struct dp_layout *layout);

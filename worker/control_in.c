@@ -5,9 +5,11 @@
  */
 #include "worker/control_parts.h"
 
+#include "common/clock.h"
 #include "common/log.h"
 
 #define MAX_ROUNDS 16
+#define MS UINT64_C(1000000)
 
 static bool may_send(void *arg, uint16_t type)
 {
@@ -16,7 +18,7 @@ static bool may_send(void *arg, uint16_t type)
     if (c->state == LINE_GREETING)
         return type == DP_MSG_WELCOME;
     return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH ||
-           type == DP_MSG_SAVE || type == DP_MSG_PING;
+           type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT;
 }
 
 static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
@@ -123,6 +125,18 @@ static int on_ping(struct dp_control *c, struct dp_reader *r, struct dp_err *err
     return 0;
 }
 
+static int on_limit(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
+{
+    uint64_t now_ns = dp_now_ns();
+    struct dp_msg_limit m;
+
+    if (dp_msg_limit_decode(r, &m, err) < 0)
+        return -1;
+    c->has_limit = true;
+    c->end_ns = m.left_ms < (UINT64_MAX - now_ns) / MS ? now_ns + m.left_ms * MS : 0;
+    return 0;
+}
+
 static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8_t *body, struct dp_err *err)
 {
     struct dp_msg_save save;
@@ -140,6 +154,8 @@ static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8
         return on_finish(c, &r, err);
     case DP_MSG_PING:
         return on_ping(c, &r, err);
+    case DP_MSG_LIMIT:
+        return on_limit(c, &r, err);
     default: /* SAVE: may_send() lets nothing else through */
         if (dp_msg_save_decode(&r, &save, err) < 0)
             return -1;

@@ -35,6 +35,8 @@ struct dp_control {
     struct dp_msg_prepare prepare;
     struct dp_msg_decision decision;
     uint64_t finished; /* highest migration of a FINISH */
+    bool has_limit;
+    uint64_t end_ns; /* of the job, from the newest LIMIT; 0: without end */
 
     bool has_vote, vote_queued, has_ack, ack_queued, has_goodbye, goodbye_queued;
     struct dp_msg_vote vote;

@@ -92,6 +92,7 @@ worker_libdpruntime_a_SOURCES = \
 	worker/orders.c worker/orders.h \
 	worker/pin.c worker/pin.h \
 	worker/pipeline.c worker/pipeline.h \
+	worker/save_clock.c worker/save_clock.h \
 	worker/saving.c worker/saving.h \
 	worker/schedule.c worker/schedule.h \
 	worker/siphash.c worker/siphash.h \
@@ -119,7 +120,7 @@ bench-messages: worker/bench/bench_messages
 	worker/bench/bench_messages $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-runtime_tests = tests/unit/test_initial tests/unit/test_memory tests/unit/test_orders tests/unit/test_schedule tests/unit/test_sums tests/unit/test_transport \
+runtime_tests = tests/unit/test_initial tests/unit/test_memory tests/unit/test_orders tests/unit/test_save_clock tests/unit/test_schedule tests/unit/test_sums tests/unit/test_transport \
 	tests/unit/test_wishes
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
@@ -127,6 +128,8 @@ tests_unit_test_initial_SOURCES = tests/unit/test_initial.c tests/unit/unit.h
 tests_unit_test_initial_LDADD = worker/libdpruntime.a $(ENGINE_LIBS) $(UNIT_LIBS)
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c tests/unit/unit.h
 tests_unit_test_memory_LDADD = worker/libdpruntime.a $(UNIT_LIBS)
+tests_unit_test_save_clock_SOURCES = tests/unit/test_save_clock.c tests/unit/unit.h
+tests_unit_test_save_clock_LDADD = worker/libdpruntime.a $(UNIT_LIBS)
 tests_unit_test_orders_SOURCES = tests/unit/test_orders.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
 tests_unit_test_orders_LDADD = worker/libdpruntime.a $(ENGINE_LIBS) $(UCX_LIBS) $(UNIT_LIBS)
 tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c tests/unit/unit.h

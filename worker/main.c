@@ -38,10 +38,12 @@ static const char usage[] =
     "and plain TCP between nodes, UCX_RNDV_THRESH=inf UCX_TCP_SNDBUF=4m lets a worker compute while its\n"
     "tensors travel.\n"
     "\n"
-    "Signals, to any worker: SIGUSR1 saves a checkpoint and goes on; SIGTERM and SIGINT save and stop.\n"
+    "Signals, to any worker: SIGUSR1 saves a checkpoint and goes on; SIGTERM and SIGINT save and stop; a\n"
+    "second SIGINT ends it at once. Before its job's time limit a run saves and stops by itself.\n"
     "\n"
     "Exit status: 0 completed, or this worker was released; 1 error; 2 usage or configuration;\n"
-    "75 stopped by a signal after saving: start it again to go on (checkpoint.resume = \"auto\").\n";
+    "75 stopped after saving, by a signal or at the end of the job's time: start it again to go on\n"
+    "(checkpoint.resume = \"auto\").\n";
 
 struct options {
     bool check_only, print, quiet;

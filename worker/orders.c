@@ -28,7 +28,7 @@ static bool is_every(int64_t every, uint64_t step)
 void dp_order_decide(const struct dp_train_config *c, uint64_t step, const struct dp_order_input *in,
                      struct dp_order *o)
 {
-    bool is_last = step >= (uint64_t)c->train.steps;
+    bool is_last = step >= (uint64_t)c->train.steps, must_stop = in->wishes & (DP_WISH_STOP | DP_WISH_END);
 
     if (!isfinite(o->loss) || !isfinite(o->grad_norm)) {
         /* Nothing worth keeping: the last checkpoint stays as it is. */
@@ -38,7 +38,7 @@ void dp_order_decide(const struct dp_train_config *c, uint64_t step, const struc
     }
     if (dp_prune_due(c, step, &o->target) && o->target > 0)
         o->flags |= DP_ORDER_PRUNE;
-    if (in->migration && !is_last && !(in->wishes & DP_WISH_STOP)) {
+    if (in->migration && !is_last && !must_stop) {
         o->flags |= DP_ORDER_HANDOVER;
         o->migration = in->migration;
     }
@@ -46,9 +46,9 @@ void dp_order_decide(const struct dp_train_config *c, uint64_t step, const struc
         o->flags |= DP_ORDER_EVAL;
     if (c->checkpoint.dir[0] && (is_every(c->checkpoint.every, step) || in->wishes || is_last))
         o->flags |= DP_ORDER_SAVE;
-    if (is_last || in->wishes & DP_WISH_STOP) {
+    if (is_last || must_stop) {
         o->flags |= DP_ORDER_STOP;
-        o->reason = is_last ? DP_STOP_COMPLETED : DP_STOP_SIGNAL;
+        o->reason = is_last ? DP_STOP_COMPLETED : in->wishes & DP_WISH_STOP ? DP_STOP_SIGNAL : DP_STOP_TIME;
     }
 }
 

@@ -18,6 +18,7 @@
 enum dp_wish {
     DP_WISH_SAVE = 1u << 0, /* SIGUSR1, or the daemon asked */
     DP_WISH_STOP = 1u << 1, /* SIGTERM: save and stop */
+    DP_WISH_END = 1u << 2,  /* the job's time is nearly over: save and stop */
 };
 
 enum dp_order_flag {
@@ -28,7 +29,7 @@ enum dp_order_flag {
     DP_ORDER_STOP = 1u << 4,
 };
 
-enum dp_stop_reason { DP_STOP_NOT = 0, DP_STOP_COMPLETED = 1, DP_STOP_SIGNAL = 2, DP_STOP_DIVERGED = 3 };
+enum dp_stop_reason { DP_STOP_NOT = 0, DP_STOP_COMPLETED = 1, DP_STOP_SIGNAL = 2, DP_STOP_DIVERGED = 3, DP_STOP_TIME = 4 };
 
 struct dp_order {
     uint64_t step; /* optimizer steps completed at the boundary */

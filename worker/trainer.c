@@ -47,7 +47,11 @@ static uint32_t wishes(struct dp_trainer *t)
 
     if (dp_control_take_save(t->control))
         w |= DP_WISH_SAVE;
-    return w;
+    if (t->rank != 0)
+        return w;
+    if (dp_control_has_limit(t->control))
+        dp_save_clock_end_at(&t->save_clock, dp_control_end_ns(t->control));
+    return w | dp_save_clock_wishes(&t->save_clock, dp_now_ns());
 }
 
 static double grad_scale(const struct dp_trainer *t, double norm)
@@ -194,12 +198,13 @@ static int diverged(struct dp_trainer *t, const struct dp_order *o, enum dp_run_
 
 static int finish(struct dp_trainer *t, const struct dp_order *o, enum dp_run_end *how, struct dp_err *err)
 {
-    bool is_stopped = o->reason == DP_STOP_SIGNAL;
+    bool is_stopped = o->reason != DP_STOP_COMPLETED;
 
     dp_trainer_trace(t);
     if (is_stopped && t->rank == 0)
         dp_steplog_event(t->log, "stopped", t->step, NAN,
-                         t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
+                         o->reason == DP_STOP_TIME ? "before the job's time is over, after saving"
+                         : t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
     /* Whoever leaves first must not take the others' last messages along. */
     if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0 || dp_sums_barrier(&t->sums, err) < 0)
         return -1;
@@ -213,6 +218,8 @@ static int loop(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
     struct dp_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
 
     dp_wishes_begin();
+    dp_save_clock_start(&t->save_clock, t->config, dp_now_ns());
+    dp_save_clock_end_at(&t->save_clock, dp_save_clock_env_end(dp_now_ns(), dp_wall_ns()));
     while (t->step < (uint64_t)t->config->train.steps) {
         if (train_step(t, &order, err) < 0)
             return -1;

@@ -14,7 +14,7 @@
 enum dp_run_end {
     DP_RUN_COMPLETED, /* all steps are done */
     DP_RUN_DRAINED,   /* this worker left; the others go on */
-    DP_RUN_STOPPED,   /* by a signal, after a checkpoint where one is configured */
+    DP_RUN_STOPPED,   /* by a signal or the job's time limit, after a checkpoint where one is configured */
     /* with -1: */
     DP_RUN_REFUSED,  /* before the first step; all workers agree and have the same error */
     DP_RUN_DIVERGED, /* the loss is no number; all know it, rank 0 said it */

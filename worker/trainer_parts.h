@@ -7,6 +7,7 @@
 #include "worker/metrics.h"
 #include "worker/orders.h"
 #include "worker/pipeline.h"
+#include "worker/save_clock.h"
 #include "worker/saving.h"
 #include "worker/steplog.h"
 #include "worker/tied.h"
@@ -32,6 +33,7 @@ struct dp_trainer {
     struct dp_tracelog *trace;
     uint64_t boundary_ns;   /* between steps, since the last line of the trace */
     int ckpt_lock;          /* rank 0 only; -1: none */
+    struct dp_save_clock save_clock; /* rank 0 only */
     double *losses, *squares;
     uint64_t step; /* completed */
     double loss;   /* of the last of them, NaN: none was made here */

@@ -17,6 +17,7 @@
 #   --plugstack LINE   a line of plugstack.conf, may be repeated
 #   --conf LINE        a line of slurm.conf, may be repeated
 #   --daemon-conf LINE a line of the daemon's configuration, may be repeated
+#   --daemon-key LINE  a line in its section daemon, may be repeated
 #   --no-daemon        do not start a dynpiped per node
 #   --dbd              with slurmdbd on a private mariadb
 #
@@ -228,6 +229,7 @@ write_daemon_conf() {
         echo "  socket = \"$dir/run/dynpiped-%n.sock\";"
         echo "  state_dir = \"$dir/dynpipe/%n\";"
         echo "  munge_socket = \"$dir/run/munge.socket\";"
+        [ ${#key_lines[@]} -eq 0 ] || printf '  %s\n' "${key_lines[@]}"
         echo "};"
         echo "nodes = ("
         for ((i = 1; i <= nodes; i++)); do
@@ -342,7 +344,7 @@ normal_part() { # "slurmd:n2" and "slurmd:2" are the same part
 
 parse_up() {
     nodes=4 gpus=1 cpus=2 mem=1000 dbd=0 with_daemon=1
-    conf_lines=() plug_lines=() daemon_lines=()
+    conf_lines=() plug_lines=() daemon_lines=() key_lines=()
     while [ $# -gt 0 ]; do
         case $1 in
             --nodes) nodes=$2; shift ;;
@@ -352,6 +354,7 @@ parse_up() {
             --plugstack) plug_lines+=("$2"); shift ;;
             --conf) conf_lines+=("$2"); shift ;;
             --daemon-conf) daemon_lines+=("$2"); shift ;;
+            --daemon-key) key_lines+=("$2"); shift ;;
             --no-daemon) with_daemon=0 ;;
             --dbd) dbd=1 ;;
             *) die "unknown option $1" ;;

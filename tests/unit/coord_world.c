@@ -410,6 +410,13 @@ static void worker_message(struct world *w, const struct world_message *m)
             answer.number = p.number;
             dp_coord_pong(w->c, w->now_ns, &answer);
         }
+    } else if (m->type == DP_MSG_LIMIT) {
+        struct dp_msg_limit l;
+
+        if (dp_msg_limit_decode(&r, &l, NULL) == 0) {
+            k->left_ms = l.left_ms;
+            k->n_limits++;
+        }
     } else if (m->type == DP_MSG_FINISH && k->layout.gone[m->rank] && !k->doubt && !k->exit_at_ns) {
         k->exit_at_ns = soon(w, 400);
     }

@@ -19,6 +19,8 @@ struct world_worker {
     struct dp_layout layout, next;
     uint64_t step, doubt, seen; /* doubt: voted yes, knows no decision; seen: newest migration handled */
     uint64_t answered;          /* newest decision acknowledged */
+    uint32_t n_limits;          /* LIMIT came so often */
+    uint64_t left_ms;           /* the newest */
     uint64_t reported_ns, vote_at_ns, connect_at_ns, exit_at_ns;
     bool has_voted_no;
     struct dp_msg_vote vote;

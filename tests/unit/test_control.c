@@ -318,6 +318,27 @@ static void a_ping_is_answered(void **state)
     finish(c);
 }
 
+static void the_end_of_the_job_is_heard(void **state)
+{
+    struct dp_msg_limit left = {.left_ms = 50000}, none = {.left_ms = DP_NO_TIME_LIMIT}, far = {.left_ms = UINT64_MAX - 1};
+    struct dp_control *c = connected();
+    uint64_t now = dp_now_ns();
+
+    (void)state;
+    assert_false(dp_control_has_limit(c));
+    FAKE_SEND(&peer, limit, DP_MSG_LIMIT, &left);
+    UNTIL(c, dp_control_has_limit(c));
+    assert_in_range(dp_control_end_ns(c), now + 50000 * UINT64_C(1000000), dp_now_ns() + 50000 * UINT64_C(1000000));
+    FAKE_SEND(&peer, limit, DP_MSG_LIMIT, &none);
+    UNTIL(c, dp_control_end_ns(c) == 0);
+    assert_true(dp_control_has_limit(c));
+    FAKE_SEND(&peer, limit, DP_MSG_LIMIT, &left);
+    UNTIL(c, dp_control_end_ns(c) != 0);
+    FAKE_SEND(&peer, limit, DP_MSG_LIMIT, &far); /* no wrap around */
+    UNTIL(c, dp_control_end_ns(c) == 0);
+    finish(c);
+}
+
 static void old_incarnations_and_migrations_are_dropped(void **state)
 {
     struct dp_msg_prepare p = prepare_of(3, 8), stale = prepare_of(2, 9), repeat = prepare_of(4, 8);
@@ -559,6 +580,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_vote_is_repeated_until_decided),
     cmocka_unit_test(acknowledged_and_finished_is_over),
     cmocka_unit_test(a_ping_is_answered),
+    cmocka_unit_test(the_end_of_the_job_is_heard),
     cmocka_unit_test(old_incarnations_and_migrations_are_dropped),
     cmocka_unit_test(events_are_kept_and_reports_are_not),
     cmocka_unit_test(a_daemon_that_does_not_read_costs_nothing),

@@ -644,6 +644,42 @@ static void throughput_is_that_of_steady_steps(void **state)
     end(w);
 }
 
+/* Worker 0 hears how long the job may run: at first, when that changes, and when it comes back. */
+static void worker_0_knows_the_time_left(void **state)
+{
+    (void)state;
+    struct world *w = begin(41);
+
+    world_start(w);
+    dp_coord_time_left(w->c, w->now_ns, 600000);
+    world_run(w, 5.0, false);
+    assert_int_equal(w->worker[0].n_limits, 1);
+    assert_in_range(w->worker[0].left_ms, 594000, 600000);
+    dp_coord_time_left(w->c, w->now_ns, 595500); /* the same end, in whole seconds */
+    world_run(w, 2.0, false);
+    assert_int_equal(w->worker[0].n_limits, 1);
+    dp_coord_time_left(w->c, w->now_ns, 60000); /* scontrol update TimeLimit */
+    world_run(w, 2.0, false);
+    assert_int_equal(w->worker[0].n_limits, 2);
+    assert_in_range(w->worker[0].left_ms, 58000, 60000);
+    w->worker[0].is_connected = false;
+    w->worker[0].connect_at_ns = w->now_ns + 1000000000ull;
+    world_run(w, 3.0, false);
+    assert_int_equal(w->worker[0].n_limits, 3);
+    assert_in_range(w->worker[0].left_ms, 53000, 57000);
+    dp_coord_time_left(w->c, w->now_ns, DP_NO_TIME_LIMIT);
+    world_run(w, 2.0, false);
+    assert_int_equal(w->worker[0].n_limits, 4);
+    assert_true(w->worker[0].left_ms == DP_NO_TIME_LIMIT);
+    dp_coord_time_left(w->c, w->now_ns, 0); /* it is over, and the job still runs */
+    world_run(w, 60.0, false);
+    assert_int_equal(w->worker[0].n_limits, 5);
+    assert_int_equal(w->worker[0].left_ms, 0);
+    for (uint32_t r = 1; r < W_MAX; r++)
+        assert_int_equal(w->worker[r].n_limits, 0);
+    end(w);
+}
+
 /* A stopped worker is named, no hand-over is started, nothing is ended; when it runs, so does the run. */
 static void a_worker_that_hangs_is_named(void **state)
 {
@@ -958,6 +994,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(votes_may_take_some_steps),
     cmocka_unit_test(throughput_is_that_of_steady_steps),
     cmocka_unit_test(a_worker_that_hangs_is_named),
+    cmocka_unit_test(worker_0_knows_the_time_left),
     cmocka_unit_test(a_run_without_workers_has_ended),
     cmocka_unit_test(a_run_too_big_is_left_alone),
     cmocka_unit_test(a_known_run_outgrows_its_job),

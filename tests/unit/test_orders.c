@@ -57,6 +57,11 @@ static void wishes_are_granted(void **state)
     o = decide(&c, 7, DP_WISH_STOP, 42);
     assert_int_equal(o.flags, DP_ORDER_SAVE | DP_ORDER_STOP);
     assert_int_equal(o.reason, DP_STOP_SIGNAL);
+    o = decide(&c, 7, DP_WISH_END, 42);
+    assert_int_equal(o.flags, DP_ORDER_SAVE | DP_ORDER_STOP);
+    assert_int_equal(o.reason, DP_STOP_TIME);
+    assert_int_equal(decide(&c, 7, DP_WISH_END | DP_WISH_STOP, 0).reason, DP_STOP_SIGNAL);
+    assert_int_equal(decide(&c, 100, DP_WISH_END, 0).reason, DP_STOP_COMPLETED);
     c.checkpoint.dir[0] = '\0';
     assert_int_equal(decide(&c, 7, DP_WISH_SAVE, 0).flags, 0);
     assert_int_equal(decide(&c, 7, DP_WISH_STOP, 0).flags, DP_ORDER_STOP);
