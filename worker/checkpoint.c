@@ -111,6 +111,14 @@ int dp_ckpt_write_layer(const struct dp_train_config *config, uint64_t step, con
     return rc;
 }
 
+void dp_ckpt_abandon(const struct dp_train_config *config, uint64_t step)
+{
+    char path[PATH_BYTES];
+
+    step_path(config, step, ".tmp", path);
+    dp_ckpt_dir_remove(path, NULL); /* else the next save does it */
+}
+
 /* Checkpoints beyond `keep`, oldest first. That one cannot be removed is no reason to fail. */
 static void drop_old(const struct dp_train_config *config)
 {

@@ -22,6 +22,9 @@ int dp_ckpt_begin(const struct dp_train_config *config, uint64_t step, struct dp
 /* Write and sync one layer. *out: for the manifest. */
 int dp_ckpt_write_layer(const struct dp_train_config *config, uint64_t step, const struct dp_layer *layer,
                         struct dp_ckpt_entry *out, struct dp_err *err);
+/* Rank 0: what was written of a checkpoint that cannot be finished goes; on a full disk it would keep
+ * everybody else from writing. */
+void dp_ckpt_abandon(const struct dp_train_config *config, uint64_t step);
 /* Rank 0: entries of all layers in order; path of the finished checkpoint to out_path. Removes
  * checkpoints beyond config->checkpoint.keep, oldest first, never the newest complete one. */
 int dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,

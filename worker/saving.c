@@ -28,8 +28,8 @@ static int gather_entries(struct dp_sums *s, const struct dp_ckpt_entry *mine, u
     return dp_sums_gather(s, mine, n * sizeof *mine, all, offset, err);
 }
 
-int dp_saving_run(struct dp_sums *s, const struct dp_train_config *config, const struct dp_tune *tune,
-                  struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+static int save(struct dp_sums *s, const struct dp_train_config *config, const struct dp_tune *tune,
+                struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
 {
     struct dp_ckpt_entry mine[DP_MAX_LAYERS], all[DP_MAX_LAYERS];
     int rc = s->rank == 0 ? dp_ckpt_begin(config, step, err) : 0;
@@ -42,6 +42,16 @@ int dp_saving_run(struct dp_sums *s, const struct dp_train_config *config, const
         return -1;
     rc = s->rank == 0 ? dp_ckpt_commit(config, step, tune, all, path, cap, err) : 0;
     return dp_sums_agree(s, rc, err);
+}
+
+int dp_saving_run(struct dp_sums *s, const struct dp_train_config *config, const struct dp_tune *tune,
+                  struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+{
+    int rc = save(s, config, tune, stage, step, path, cap, err);
+
+    if (rc < 0 && s->rank == 0 && err->code != DP_EGONE) /* all have agreed: nobody writes any more */
+        dp_ckpt_abandon(config, step);
+    return rc;
 }
 
 /* The table lives in this run (and its checkpoints) only: the next one measures anew and may choose

@@ -92,6 +92,32 @@ else
     skip "a full disk" "no /dev/full"
 fi
 
+# The disk of the checkpoints is full when the run is told to stop: a limit on the size of files does the same.
+if command -v prlimit >/dev/null; then
+    trap '' XFSZ # inherited: writing beyond the limit is an error then, no signal
+    # shellcheck disable=SC2086
+    start nospace checkpoint.dir="$dir/nospace" output.every=1000000 $long
+    trap - XFSZ
+    wait_for 120 has_step nospace 1 || bail "the run does not get to step 1"
+    kill -USR1 "$run"
+    has_saved() { grep -q "saved: $dir/nospace/step-" "$dir/nospace.out"; }
+    wait_for 120 has_saved || bail "the run does not save"
+    saved=$(echo "$dir"/nospace/step-*)
+    prlimit --fsize=40000 --pid "$run"
+    kill -USR1 "$run"
+    has_warned() { grep -q "warning: checkpoint at step" "$dir/nospace.out"; }
+    wait_for 120 has_warned
+    ok $? "a checkpoint that cannot be written is a warning while the run goes on"
+    is "$(echo "$dir"/nospace/step-*)" "$saved" "and leaves what was there, and nothing else"
+    kill -TERM "$run"
+    wait "$run"
+    is "$?" 1 "as the last one it is an error"
+    like "$(said nospace)" "error: checkpoint at step [0-9]*: $dir/nospace/step-.*: File too large" "that names the file and the reason"
+    is "$(echo "$dir"/nospace/step-*)" "$saved" "and the older checkpoint is whole"
+else
+    skip "checkpoints on a full disk" "no prlimit"
+fi
+
 # ---- the text ----------------------------------------------------------------------------------------
 
 cp "$dir/text.txt" "$dir/short.txt"
