@@ -13,9 +13,11 @@ void dp_check_config(struct dp_check *c)
     struct dp_err err;
 
     c->config = dp_link_config(c->cli, &c->config_path, &err);
-    if (!c->config)
+    if (!c->config) {
         dp_check_note(c, DP_FIND_FAIL, "config", "correct the file; `man dynpipe.conf` lists every key", "%s", err.text);
-    else if (!c->config_path)
+        if (err.code == DP_EINVAL && c->config_path) /* the daemons can be asked all the same */
+            c->config = dp_config_salvage(c->config_path, dp_link_node(), NULL);
+    } else if (!c->config_path)
         dp_check_note(c, DP_FIND_WARN, "config", "install etc/dynpipe.conf there, the same on every node",
                       "no %s: the defaults are used", DYNPIPE_CONF_PATH);
     else

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/batch_host.h"
+#include "cli/text.h"
 #include "common/client.h"
 #include "common/session.h"
 
@@ -50,6 +51,23 @@ struct dp_config *dp_link_config(const struct dp_cli *cli, const char **path, st
     if (path)
         *path = file;
     return dp_config_load(file, dp_link_node(), err);
+}
+
+/* A mistake in the file stops no daemon that runs, so it stops no command either. */
+static struct dp_config *usable_config(const struct dp_cli *cli, const char **path, struct dp_err *err)
+{
+    static bool is_told;
+    struct dp_config *config = dp_link_config(cli, path, err);
+    char clean[1100];
+
+    if (config || err->code != DP_EINVAL || !*path)
+        return config;
+    config = dp_config_salvage(*path, dp_link_node(), NULL);
+    if (config && !is_told)
+        fprintf(stderr, "dynpipe: warning: %s (only where the daemons listen is taken from this file)\n",
+                dp_text_clean(clean, sizeof clean, err->text));
+    is_told = is_told || config;
+    return config;
 }
 
 void dp_link_socket(const struct dp_cli *cli, const struct dp_config *config, char *out, size_t cap)
@@ -124,7 +142,7 @@ static int put_to_batch_host(const struct dp_config *config, const char *config_
 static int put_anywhere(const struct dp_cli *cli, const struct question *q, struct dp_err *err)
 {
     const char *path;
-    struct dp_config *config = dp_link_config(cli, &path, err);
+    struct dp_config *config = usable_config(cli, &path, err);
     char socket[256];
     int rc;
 

@@ -4,6 +4,7 @@
  */
 #include "common/conf.h"
 
+#include <ctype.h>
 #include <libconfig.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,69 @@ int dp_conf_read_group(const char *path, const struct config_setting_t *group, c
     return 0;
 }
 
+/* Does libconfig find its mistake in the first `bytes` of the text already? What it says of a text that just
+ * ends too early is said of a line behind it. */
+static bool is_wrong_within(const char *text, size_t bytes, int line)
+{
+    char *part = malloc(bytes + 3);
+    config_t conf;
+    bool is_wrong;
+
+    if (!part)
+        return false;
+    memcpy(part, text, bytes);
+    memcpy(part + bytes, "\n\n", 3);
+    config_init(&conf);
+    is_wrong = !config_read_string(&conf, part) && config_error_line(&conf) <= line;
+    config_destroy(&conf);
+    free(part);
+    return is_wrong;
+}
+
+enum { MAX_TRIES = 200 }; /* tokens of the line that are looked at */
+
+/* libconfig names the line of a mistake only. The token is the last one of the shortest beginning of the text
+ * that it refuses there. *name: the last name up to it. NULL: the mistake is behind the last token, or the line is
+ * too long to be searched. */
+static const char *find_token(const char *text, int line, size_t *bytes, const char **name)
+{
+    const char *token, *from = text;
+    int at = 1, tries = 0;
+
+    *name = NULL;
+    for (const char *p = text; (token = dp_conf_text_token(p, bytes)); p = token + *bytes) {
+        for (; from < token; from++)
+            at += *from == '\n';
+        if (isalpha((unsigned char)*token) || *token == '*')
+            *name = token;
+        if (at >= line && (++tries > MAX_TRIES || is_wrong_within(text, (size_t)(token + *bytes - text), line)))
+            break;
+    }
+    return tries > MAX_TRIES ? NULL : token;
+}
+
+static int mistake(const char *path, const char *text, int line, const char *what, struct dp_err *err)
+{
+    const char *name, *token;
+    char shown[41] = "";
+    size_t n = 0;
+
+    token = find_token(text, line, &n, &name);
+    if (token && name && strstr(what, "duplicate")) { /* it is seen at the sign behind the name */
+        token = name;
+        dp_conf_text_token(name, &n);
+    }
+    if (!token)
+        return dp_err_set(err, DP_EINVAL, "%s:%d: %s%s", path, line, what,
+                          n ? "" : " at the end of the file: is a } or a ) missing?");
+    if (isdigit((unsigned char)*token) && token[n - 1] == 'L')
+        n--; /* ours: dp_conf_text_widen() */
+    for (size_t i = 0; i < n && i < sizeof shown - 1; i++)
+        shown[i] = token[i] >= ' ' && token[i] < 0x7f ? token[i] : '?';
+    return dp_err_set(err, DP_EINVAL, "%s:%d: %s at %s%s%s", path, line, what, *token == '"' ? "" : "\"", shown,
+                      *token == '"' ? "" : "\"");
+}
+
 int dp_conf_parse(const char *path, struct config_t *out, struct dp_err *err)
 {
     char *text = dp_conf_text_read(path, err), *wide = NULL;
@@ -135,7 +199,7 @@ int dp_conf_parse(const char *path, struct config_t *out, struct dp_err *err)
     if (text)
         wide = dp_conf_text_widen(path, text, err);
     if (wide && !config_read_string(out, wide))
-        dp_err_set(err, DP_EINVAL, "%s:%d: %s", path, config_error_line(out), config_error_text(out));
+        mistake(path, wide, config_error_line(out), config_error_text(out), err);
     else if (wide)
         rc = 0;
     free(wide);

@@ -67,9 +67,13 @@ char *dp_conf_text_read(const char *path, struct dp_err *err)
         dp_err_set(err, text ? DP_EIO : DP_ENOMEM, "%s: %s", path, strerror(errno));
         free(text);
         text = NULL;
-    } else if (dp_text_check(path, text, (size_t)st.st_size, err) < 0) {
-        free(text);
-        text = NULL;
+    } else {
+        size_t bytes = dp_text_skip_mark(text, (size_t)st.st_size);
+
+        if (dp_text_check(path, text, bytes, err) < 0) {
+            free(text);
+            text = NULL;
+        }
     }
 out:
     if (fd >= 0)
@@ -152,6 +156,31 @@ static int check_number(const char *p, size_t *used, bool *integer, struct dp_er
                           (int)(end - p > 60 ? 60 : end - p), p);
     *used = (size_t)(end - p);
     return 0;
+}
+
+/* Length of the token at p, blanks and comments being tokens, too. */
+static size_t token_length(const char *p)
+{
+    struct dp_err ignored;
+    bool integer;
+    size_t n;
+
+    if (!starts_number(p))
+        return plain_length(p);
+    return check_number(p, &n, &integer, &ignored) == 0 ? n + strspn(p + n, "L") : 1;
+}
+
+static bool is_blank_or_comment(const char *p)
+{
+    return *p == '#' || (p[0] == '/' && (p[1] == '/' || p[1] == '*')) || isspace((unsigned char)*p);
+}
+
+const char *dp_conf_text_token(const char *p, size_t *bytes)
+{
+    while (*p && is_blank_or_comment(p))
+        p += plain_length(p);
+    *bytes = *p ? token_length(p) : 0;
+    return *p ? p : NULL;
 }
 
 char *dp_conf_text_widen(const char *path, const char *text, struct dp_err *err)

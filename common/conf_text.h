@@ -2,6 +2,8 @@
 #ifndef DP_COMMON_CONF_TEXT_H
 #define DP_COMMON_CONF_TEXT_H
 
+#include <stddef.h>
+
 #include "common/err.h"
 
 /* The whole file as a NUL-terminated string that the caller frees; NULL and err ("path: ...") when it
@@ -12,5 +14,9 @@ char *dp_conf_text_read(const char *path, struct dp_err *err);
  * the caller frees it. NULL and err ("path:line: ...") for an integer beyond 64 bits, a number beyond
  * a double, and @include. */
 char *dp_conf_text_widen(const char *path, const char *text, struct dp_err *err);
+
+/* The first token at p or behind it, over blanks and comments: a name, a number, a string with its
+ * quotes, or one byte. *bytes: its length. NULL: none is left. */
+const char *dp_conf_text_token(const char *p, size_t *bytes);
 
 #endif

@@ -48,12 +48,26 @@ int dp_text_check(const char *name, const char *text, size_t bytes, struct dp_er
 {
     if (check_blank(name, text, bytes, err) < 0)
         return -1;
+    if (bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)) && memchr(text, '\0', bytes))
+        return dp_err_set(err, DP_EINVAL, "%s: this is UTF-16 text: save it as UTF-8", name);
     return memchr(text, '\0', bytes) ? dp_err_set(err, DP_EINVAL, "%s: a NUL byte: this is no text file", name) : 0;
+}
+
+size_t dp_text_skip_mark(char *text, size_t bytes)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    if (bytes < 3 || memcmp(text, mark, 3) != 0)
+        return bytes;
+    memmove(text, text + 3, bytes - 3 + 1); /* and the NUL behind it */
+    return bytes - 3;
 }
 
 typedef int check_fn(const char *name, const char *text, size_t bytes, struct dp_err *err);
 
-static int slurp(const char *path, size_t most_bytes, check_fn *check, char **text, size_t *bytes, struct dp_err *err)
+/* has_mark: a byte order mark at the beginning is no part of the text. */
+static int slurp(const char *path, size_t most_bytes, bool has_mark, check_fn *check, char **text, size_t *bytes,
+                 struct dp_err *err)
 {
     bool is_stdin = !strcmp(path, "-");
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), rc;
@@ -64,6 +78,8 @@ static int slurp(const char *path, size_t most_bytes, check_fn *check, char **te
     if (is_stdin)
         path = "stdin";
     rc = read_all(fd, path, most_bytes, text, bytes, err);
+    if (rc == 0 && has_mark)
+        *bytes = dp_text_skip_mark(*text, *bytes);
     if (rc == 0)
         rc = check(path, *text, *bytes, err);
     if (!is_stdin)
@@ -77,10 +93,10 @@ static int slurp(const char *path, size_t most_bytes, check_fn *check, char **te
 
 int dp_slurp(const char *path, size_t most_bytes, char **text, size_t *bytes, struct dp_err *err)
 {
-    return slurp(path, most_bytes, check_blank, text, bytes, err);
+    return slurp(path, most_bytes, false, check_blank, text, bytes, err);
 }
 
 int dp_slurp_text(const char *path, size_t most_bytes, char **text, size_t *bytes, struct dp_err *err)
 {
-    return slurp(path, most_bytes, dp_text_check, text, bytes, err);
+    return slurp(path, most_bytes, true, dp_text_check, text, bytes, err);
 }

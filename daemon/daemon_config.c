@@ -352,6 +352,20 @@ static int read_lists(struct dp_config *c, const char *path, struct dp_err *err)
     return rc;
 }
 
+int dp_config_set(struct dp_config *c, const char *assignment, struct dp_err *err)
+{
+    return dp_conf_set(keys, assignment, "dynpipe.conf", c, err);
+}
+
+int dp_config_expand(struct dp_config *c, const char *node, struct dp_err *err)
+{
+    return expand(c->socket, sizeof c->socket, node, "socket", err) < 0 ||
+                   expand(c->state_dir, sizeof c->state_dir, node, "state_dir", err) < 0 ||
+                   expand(c->pidfile, sizeof c->pidfile, node, "pidfile", err) < 0
+               ? -1
+               : 0;
+}
+
 struct dp_config *dp_config_load(const char *path, const char *node, struct dp_err *err)
 {
     struct dp_config *c = calloc(1, sizeof *c);
@@ -362,9 +376,7 @@ struct dp_config *dp_config_load(const char *path, const char *node, struct dp_e
     }
     if ((path && check_owner(path, err) < 0) || dp_conf_load(path, keys, extra_sections, c, err) < 0 ||
         (path && read_lists(c, path, err) < 0) || check_runs(c, path ? path : "default", err) < 0 ||
-        expand(c->socket, sizeof c->socket, node, "socket", err) < 0 ||
-        expand(c->state_dir, sizeof c->state_dir, node, "state_dir", err) < 0 ||
-        expand(c->pidfile, sizeof c->pidfile, node, "pidfile", err) < 0) {
+        dp_config_expand(c, node, err) < 0) {
         dp_config_destroy(c);
         return NULL;
     }

@@ -64,6 +64,15 @@ struct dp_config {
 struct dp_config *dp_config_load(const char *path, const char *node, struct dp_err *err);
 void dp_config_destroy(struct dp_config *c);
 
+/* For the command, where dp_config_load() refuses the file with DP_EINVAL (config_salvage.c): the defaults, with
+ * what can be made out of daemon.socket, port, munge_socket, run_user, slurm and nodes. NULL and err: the file
+ * cannot be read at all. */
+struct dp_config *dp_config_salvage(const char *path, const char *node, struct dp_err *err);
+
+/* Parts of the two: one key from "section.key=value"; %n in paths becomes the name of the node. */
+int dp_config_set(struct dp_config *c, const char *assignment, struct dp_err *err);
+int dp_config_expand(struct dp_config *c, const char *node, struct dp_err *err);
+
 /* The commented file with every key: what etc/dynpipe.conf is made of. */
 void dp_config_print(FILE *out);
 

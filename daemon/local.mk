@@ -2,6 +2,7 @@
 noinst_LIBRARIES += daemon/libdpdaemon.a
 daemon_libdpdaemon_a_SOURCES = \
 	daemon/daemon_config.c daemon/daemon_config.h \
+	daemon/config_salvage.c \
 	daemon/conn.c daemon/conn.h \
 	daemon/daemon.h \
 	daemon/dispatch.c \

@@ -30,6 +30,17 @@ wait_for 60 grep -q ready "$tmp/ready" || bail "dynpiped does not come up: $(cat
 
 exit_is 0 "status without a run" status
 is "$(echo "$out" | wc -l)" 1 "prints its heading alone"
+sed 's/report_ms = 50/reprot_ms = 50/' "$tmp/conf" >"$tmp/typo.conf"
+unset DYNPIPE_SOCKET
+export SLURMD_NODENAME=n1 # which the path of the socket names
+exit_is 0 "a typo in dynpipe.conf: the daemon is found" status --config "$tmp/typo.conf"
+is "$(grep -c . <<<"$err")" 1 "with one line of warning"
+like "$err" "warning: .*typo.conf:1: unknown key daemon.reprot_ms; the nearest known one is daemon.report_ms" "that names it"
+sed 's/slurm = false;/slurm == false;/' "$tmp/conf" >"$tmp/typo.conf"
+exit_is 0 "a syntax error: the daemon is found" status --config "$tmp/typo.conf"
+like "$err" 'typo.conf:1: syntax error at "="' "and the token is named"
+export DYNPIPE_SOCKET=$tmp/n1.sock
+unset SLURMD_NODENAME
 exit_is 1 "explain without a run" explain
 like "$err" "no run here" "says so"
 exit_is 1 "a job that nobody knows" status -j 4242

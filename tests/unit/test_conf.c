@@ -79,6 +79,8 @@ static void good_files_are_read(void **state)
     assert_int_equal(load_bytes(keys, "alpha: { wide = -5000000000L; rate = 2.5e-1; };", 47, &s, &err), 0);
     assert_true(s.wide == -5000000000);
     assert_true(s.rate == 0.25);
+    assert_int_equal(load_bytes(keys, "\xef\xbb\xbf" "alpha: { count = 7; };", 24, &s, &err), 0);
+    assert_int_equal(s.count, 7);
     assert_int_equal(load_bytes(keys, "#\n", 2, &s, &err), 0);
     assert_int_equal(s.count, 3);
     assert_string_equal(s.mode, "slow");
@@ -105,14 +107,20 @@ static void bad_files_are_refused(void **state)
         {"alpha: { count = [1, 2]; };", ":1: ", "a group or list"},
         {"alpha: { rate = 1e9999; };", ":1: ", "too large"},
         {"alpha: { rate = -0.001; };", ":1: ", "0 to 1"},
-        {"alpha: { rate = nan; };", ":1: ", "syntax error"},
+        {"alpha: { rate = nan; };", ":1: ", "syntax error at \"nan\""},
         {"beta: { on = 1; };", ":1: ", "true or false"},
         {"beta: { text = \"12345678\"; };", ":1: ", "too long"},
         {"beta: { text = \"a\\x01\"; };", ":1: ", "control bytes"},
         {"beta: { mode = \"fas\"; };", ":1: ", "slow|fast"},
         {"beta: { mode = \"\"; };", ":1: ", "slow|fast"},
-        {"alpha: { count = 3; count = 4; };", ":1: ", "duplicate"},
-        {"alpha: { count = 3 ", ":1: ", "syntax error"},
+        {"alpha: { count = 3; count = 4; };", ":1: ", "duplicate setting name at \"count\""},
+        {"alpha: {\n count = 3;\n rate = 1;\n count = 4; };", ":4: ", "at \"count\""},
+        {"alpha: { };\nalpha: { };", ":2: ", "at \"alpha\""},
+        {"alpha: { count = 3 ", ":1: ", "syntax error at the end of the file"},
+        {"alpha: {\n count = 3;\n # so many\n rate == 1;\n};", ":4: ", "syntax error at \"=\""},
+        {"alpha: {\n count 3;\n};", ":2: ", "syntax error at \"3\""},
+        {"alpha: {\n count = ;\n};", ":2: ", "syntax error at \";\""},
+        {"beta: {\n text = \"a\" \"b\";\n mode fast;\n};", ":3: ", "syntax error at \"fast\""},
         {"\n@include \"/etc/passwd\"\n", ":2: ", "@include"},
         {"alpha: {\n\xff\xfe\n};", ":2: ", "syntax error"},
     };
@@ -146,6 +154,8 @@ static void files_that_are_none(void **state)
     assert_non_null(strstr(err.text, "not a regular file"));
     assert_int_equal(load_bytes(keys, "alpha: {\0};", 11, &s, &err), -1);
     assert_non_null(strstr(err.text, "NUL"));
+    assert_int_equal(load_bytes(keys, "\xff\xfe" "a\0:\0", 6, &s, &err), -1);
+    assert_non_null(strstr(err.text, "UTF-16 text: save it as UTF-8"));
     assert_int_equal(load_bytes(keys, "", 0, &s, &err), -1);
     assert_non_null(strstr(err.text, ": the file is empty"));
     assert_int_equal(load_bytes(keys, " \n\t\r\n", 5, &s, &err), -1);

@@ -247,6 +247,53 @@ static void refuses_with_file_and_line(void **state)
     assert_int_equal(chmod(path, 0600), 0);
 }
 
+/* What is wrong around them does not hide where the daemons are. */
+static void a_wrong_file_still_says_where_the_daemons_are(void **state)
+{
+    static const char *const wrong[] = {
+        "daemon: { socket = \"/s/%n\"; port = 7000; munge_socket = \"/m\"; slurm = false; logs = 3; };\n"
+        "nodes = ( { name = \"n2\"; port = 7002; }, { name = \"n3\"; address = \"a3\"; } );\n",
+        "deamon: { socket = \"/s/%n\"; port = 7000; munge_socket = \"/m\"; slurm = false; };\n"
+        "nodes = ( { name = \"n2\"; port = 7002; colour = 1; }, { name = \"n3\"; address = \"a3\"; } );\n",
+        "daemon: { socket = \"/s/%n\"; port = 7000 munge_socket = \"/m\"; slurm = false;\n" /* no bracket */
+        "run: { policy = \"time\"; port = 1; };\n"
+        "nodes = ( { name = \"n2\"; port = 7002; }, { name = \"n3\"; address = \"a3\"; \n",
+        "daemon: { socket = \"/s/%n\"; port = 7000; log_level = \"info; \n" /* no quote */
+        " munge_socket = \"/m\"; slurm = false; }; @include \"x\"\n"
+        "nodes = ( { name = \"n2\"; port = 7002; } { name = \"n3\"; address = \"a3\"; } );\n",
+    };
+    struct dp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct dp_node_entry n;
+        struct dp_config *c;
+
+        assert_null(load_text(wrong[i], &err));
+        assert_int_equal(err.code, DP_EINVAL);
+        c = dp_config_salvage(path, "n1", &err);
+        assert_non_null(c);
+        assert_string_equal(c->socket, "/s/n1");
+        assert_string_equal(c->state_dir, "/var/lib/dynpipe/n1");
+        assert_string_equal(c->munge_socket, "/m");
+        assert_int_equal(c->port, 7000);
+        assert_false(c->slurm);
+        dp_config_find_node(c, "n2", &n);
+        assert_int_equal(n.port, 7002);
+        assert_string_equal(n.address, "n2");
+        dp_config_find_node(c, "n3", &n);
+        assert_int_equal(n.port, 7000);
+        assert_string_equal(n.address, "a3");
+        dp_config_destroy(c);
+    }
+    assert_null(load_text("daemon: { socket = \"a\\\"b\"; port = 70000; };\n", &err)); /* worse: defaults */
+    struct dp_config *c = dp_config_salvage(path, "n1", &err);
+    assert_non_null(c);
+    assert_string_equal(c->socket, "/run/dynpipe/n1.sock");
+    assert_int_equal(c->port, 6830);
+    dp_config_destroy(c);
+}
+
 static int setup(void **state)
 {
     int fd = mkstemp(path);
@@ -273,6 +320,7 @@ int main(void)
         cmocka_unit_test(site_policies_are_checked),
     cmocka_unit_test(users_tighten_only),
         cmocka_unit_test(refuses_with_file_and_line),
+        cmocka_unit_test(a_wrong_file_still_says_where_the_daemons_are),
     };
 
     return cmocka_run_group_tests_name("daemon_config", tests, setup, teardown);
