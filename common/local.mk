@@ -4,6 +4,7 @@ common_libdpcommon_a_SOURCES = \
 	common/client.c common/client.h \
 	common/clock.h \
 	common/conf.c common/conf.h \
+	common/conf_scan.c common/conf_scan.h \
 	common/conf_text.c common/conf_text.h \
 	common/conf_value.c common/conf_value.h \
 	common/crc32c.c common/crc32c.h \
@@ -15,6 +16,7 @@ common_libdpcommon_a_SOURCES = \
 	common/megatron.c common/megatron.h \
 	common/msg.c common/msg.h \
 	common/session.c common/session.h \
+	common/site_defaults.h \
 	common/slurp.c common/slurp.h \
 	common/stdout.c common/stdout.h \
 	common/wire.c common/wire.h

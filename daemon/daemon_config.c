@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/conf.h"
+#include "common/site_defaults.h"
 #include "daemon/trusted_file.h"
 #include "policies/pack.h"
 
@@ -56,7 +57,7 @@ static const struct dp_conf_key keys[] = {
     {"run", "default_mode", DP_CONF_STRING, RUN_AT(default_mode), 0, 0, "release", "off|observe|balance|release",
      "mode of a user who names none"},
     {"run", "policy", DP_CONF_STRING, RUN_AT(policy), 0, 0, "time", NULL, "policy of a user who names none"},
-    {"run", "policies", DP_CONF_STRING, RUN_AT(policies), 0, 0, "keep,uniform,param,time,iteration", NULL,
+    {"run", "policies", DP_CONF_STRING, RUN_AT(policies), 0, 0, DP_DEFAULT_POLICIES, NULL,
      "policies that a user may ask for, separated by commas"},
     {"run", "reference", DP_CONF_STRING, RUN_AT(reference), 0, 0, "start", "start|best",
      "what a run is held to: its speed at the start, or the best on all devices held"},
@@ -64,7 +65,7 @@ static const struct dp_conf_key keys[] = {
      "of what meets the reference: the fewest devices, or the most throughput for each of them"},
     {"run", "packing", DP_CONF_STRING, RUN_AT(packing), 0, 0, "best", "best|first-fit",
      "first-fit: DynMo's merging of whole stages onto min_devices, for comparison"},
-    {"run", "max_slowdown", DP_CONF_FLOAT, RUN_AT(max_slowdown), 0, 100, "50", NULL,
+    {"run", "max_slowdown", DP_CONF_FLOAT, RUN_AT(max_slowdown), 0, 100, DP_DEFAULT_MAX_SLOWDOWN, NULL,
      "most that a user may give up of the reference, percent"},
     {"run", "default_slowdown", DP_CONF_FLOAT, RUN_AT(default_slowdown), 0, 100, "5", NULL,
      "what a user who names nothing gives up of the reference, percent"},

@@ -3,11 +3,19 @@
  *
  * Precedence: command line (and #SBATCH lines, and what a batch job hands to the srun inside it),
  * then DYNPIPE_* variables, then what the site configured. --no-dynpipe beats all. */
+#include "config.h" /* _GNU_SOURCE: RTLD_DEFAULT */
+
 #include "spank_plugin/plugin.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "common/conf_text.h"
+#include "spank_plugin/site.h"
 
 int dp_allocator_option(struct dp_given *given, const struct dp_option_def *def, const char *text,
                         const struct dp_plugin_args *args)
@@ -93,6 +101,83 @@ static int pass_on(const struct dp_options *o)
     return 0;
 }
 
+/* What the user gave to Slurm itself, on the command line, in #SBATCH lines or variables, as Slurm's own
+ * cli_filter plugins are told it. SPANK has no word for it; where the command does not show it, nothing is
+ * known. The text is never freed: the command ends soon. */
+static const char *slurm_option(const char *name)
+{
+    char *(*get)(void *opt, const char *name);
+    void *opt = dlsym(RTLD_DEFAULT, "opt");
+
+    *(void **)&get = dlsym(RTLD_DEFAULT, "slurm_option_get");
+    return get && opt ? get(opt, name) : NULL;
+}
+
+/* Of a job of several components each has options of its own, and none says what the whole has. */
+static bool is_het_job(void)
+{
+    char line[65536];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line);
+
+    if (fd >= 0)
+        close(fd);
+    return n <= 0 || n == sizeof line || memmem(line, (size_t)n, "\0:\0", 3);
+}
+
+/* ntasks is what srun starts, unless tasks were given for each node or GPU ("-2": not given). */
+static bool ntasks_is_all(void)
+{
+    const char *per_node = slurm_option("ntasks-per-node"), *per_gpu = slurm_option("ntasks-per-gpu");
+
+    return (!per_node || *per_node == '-') && (!per_gpu || *per_gpu == '-');
+}
+
+static int check_size(const struct dp_options *o)
+{
+    struct dp_asked_size size = {
+        .nodes = slurm_option("nodes"), .ntasks = slurm_option("ntasks"), .gpus = slurm_option("gpus"),
+        .gpus_per_node = slurm_option("gpus-per-node"), .gpus_per_task = slurm_option("gpus-per-task"),
+        .gres = slurm_option("gres"), .nodelist = slurm_option("nodelist"), .exclusive = slurm_option("exclusive"),
+        .is_step = spank_context() == S_CTX_LOCAL && ntasks_is_all(),
+    };
+    uint32_t most = dp_asked_devices(&size);
+
+    if (!most || o->min_gpus <= most)
+        return 0;
+    slurm_error("dynpipe: --dynpipe-min-gpus=%u: this job asks for %u at most", o->min_gpus, most);
+    return -1;
+}
+
+/* The file is the same on every node. Where it is not here, or cannot be read, the daemon decides. */
+static int check_site(const struct dp_options *o, const struct dp_plugin_args *args)
+{
+    char *text = access(args->config, R_OK) == 0 ? dp_conf_text_read(args->config, NULL) : NULL;
+    struct dp_site site;
+    struct dp_err err;
+    int rc = 0;
+
+    if (text) {
+        dp_site_scan(text, slurm_option("partition"), &site);
+        rc = dp_site_check(&site, o, args->config, &err);
+    }
+    free(text);
+    if (rc < 0)
+        slurm_error("dynpipe: %s", err.text);
+    return rc;
+}
+
+/* Would a daemon change what is asked for? An srun inside of a job has its options from there, and may be
+ * only a part of it. */
+static int check_request(const struct dp_options *o, const struct dp_plugin_args *args)
+{
+    if (o->set & (DP_OPT_POLICY | DP_OPT_MAX_SLOWDOWN) && check_site(o, args) < 0)
+        return -1;
+    if (!(o->set & DP_OPT_MIN_GPUS) || (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID")) || is_het_job())
+        return 0;
+    return check_size(o);
+}
+
 int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_args *args)
 {
     struct dp_options o = given->options;
@@ -111,5 +196,7 @@ int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_arg
         unsetenv(DP_ENV_SPEC);
         return 0;
     }
+    if (check_request(&o, args) < 0)
+        return -1;
     return pass_on(&o);
 }

@@ -3,7 +3,9 @@
 noinst_LIBRARIES += spank_plugin/libdpspank.a
 spank_plugin_libdpspank_a_SOURCES = \
 	spank_plugin/daemon_link.c spank_plugin/daemon_link.h \
-	spank_plugin/options.c spank_plugin/options.h
+	spank_plugin/options.c spank_plugin/options.h \
+	spank_plugin/site.c spank_plugin/site.h
+spank_plugin_libdpspank_a_CPPFLAGS = $(AM_CPPFLAGS) -DDYNPIPE_CONF_PATH='"$(sysconfdir)/dynpipe/dynpipe.conf"'
 spank_plugin_libdpspank_a_CFLAGS = $(AM_CFLAGS) -fPIC
 
 # A "program" that is linked as a shared object: no libtool needed. Slurm gives it its symbols when

@@ -299,6 +299,10 @@ static int parse_arg(const char *arg, struct dp_plugin_args *args, struct dp_err
         snprintf(args->socket, sizeof args->socket, "%s", arg + 7);
         return 0;
     }
+    if (!strncmp(arg, "config=/", 8) && strlen(arg + 7) < sizeof args->config) {
+        snprintf(args->config, sizeof args->config, "%s", arg + 7);
+        return 0;
+    }
     if (!strncmp(arg, "policies=", 9) && strlen(arg + 9) < sizeof args->policies &&
         !arg[9 + strspn(arg + 9, "abcdefghijklmnopqrstuvwxyz0123456789_-,")]) {
         snprintf(args->policies, sizeof args->policies, "%s", arg + 9);
@@ -312,7 +316,7 @@ static int parse_arg(const char *arg, struct dp_plugin_args *args, struct dp_err
         }
     }
     return dp_err_set(err, DP_EINVAL,
-                      "plugstack.conf: '%s' is not understood; allowed are socket=/PATH, "
+                      "plugstack.conf: '%s' is not understood; allowed are socket=/PATH, config=/PATH, "
                       "policies=NAME,NAME and default_mode=observe|balance|release",
                       quoted(arg, q));
 }
@@ -323,6 +327,7 @@ int dp_plugin_args_parse(int argc, char *const argv[], struct dp_plugin_args *ar
 
     memset(args, 0, sizeof *args);
     snprintf(args->socket, sizeof args->socket, "%s", DEFAULT_SOCKET);
+    snprintf(args->config, sizeof args->config, "%s", DYNPIPE_CONF_PATH);
     args->default_mode = DP_MODE_RELEASE;
     for (int i = 0; i < argc; i++)
         if (argv[i] && parse_arg(argv[i], args, rc ? NULL : err) < 0)

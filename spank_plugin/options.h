@@ -30,6 +30,7 @@ struct dp_options {
 struct dp_plugin_args {
     char socket[256];    /* path of the daemon's socket, %n stands for the node */
     char policies[512];  /* names separated by commas, empty: any well-formed name */
+    char config[256];    /* path of dynpipe.conf, for a look at what the site allows */
     uint8_t default_mode; /* of a plain --dynpipe */
 };
 

@@ -19,7 +19,9 @@ if nm -D "$plugin" | grep -q ' U __asan_'; then
 fi
 
 cluster_up --nodes 2 --no-daemon --cpus 4 \
-    --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock policies=keep,uniform,param,time"
+    --daemon-conf 'run: { policies = "keep,time"; max_slowdown = 20.0; };' \
+    --daemon-conf 'partitions = ( { name = "wide"; policies = "keep,time,param"; max_slowdown = 40.0; } );' \
+    --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock policies=keep,uniform,param,time config=$D/etc/dynpipe.conf"
 me=$(id -u)
 
 # No command may hang the whole file.
@@ -96,6 +98,17 @@ refused 'no percentage, allowed are 0 to 100' --dynpipe --dynpipe-max-slowdown=1
 refused 'no reference, allowed are start, best' --dynpipe --dynpipe-reference=worst
 refused "no policy 'magic', allowed are keep,uniform,param,time" --dynpipe --dynpipe-policy=magic
 refused 'do nothing without --dynpipe' --dynpipe-min-gpus=2
+# What dynpipe.conf does not allow, in this partition or in any that Slurm may choose.
+refused "policy=uniform: no such policy at this site, allowed are keep,time,param \($D/etc/dynpipe.conf\)" \
+    --dynpipe --dynpipe-policy=uniform
+refused "policy=param: no such policy at this site, allowed are keep,time " --dynpipe --dynpipe-policy=param -p main
+refused "max-slowdown=30: this site allows at most 20 percent" --dynpipe --dynpipe-max-slowdown=30 -p main
+# More devices than the job can have.
+refused 'min-gpus=9: this job asks for 2 at most' --dynpipe --dynpipe-min-gpus=9 -N2 --gpus-per-node=1
+refused 'min-gpus=3: this job asks for 2 at most' --dynpipe --dynpipe-min-gpus=3 -N2 --gres=gpu:1
+refused 'min-gpus=2: this job asks for 1 at most' --dynpipe --dynpipe-min-gpus=2 --gpus=1
+refused 'min-gpus=2: this job asks for 1 at most' --dynpipe --dynpipe-min-gpus=2 --gpus-per-node=1
+like "$(timeout 60 srun -N2 --dynpipe --dynpipe-min-gpus=3 true 2>&1)" 'asks for 2 at most' "srun: no more workers than tasks"
 printf '#!/bin/sh\n#SBATCH --dynpipe=often\ntrue\n' >"$D/bad.sh"
 fails "sbatch refuses a bad #SBATCH line" sbatch "$D/bad.sh"
 fails "sbatch refuses a bad DYNPIPE_MODE" env DYNPIPE_MODE=x sbatch --wrap true
@@ -126,6 +139,20 @@ done
 ended() { [ "$(grep -cE "^STEP_END job=$1 step=$2 " "$D/listen")" = "$3" ]; }
 wait_for 60 ended "$(last_job)" 0 2
 ok $? "and of its end on both nodes"
+
+# Nothing is refused that may come true.
+for o in "-N2 -n4 --overcommit --dynpipe-min-gpus=4" "-N1-2 -n2 --gpus-per-node=1 --dynpipe-min-gpus=2"; do
+    # shellcheck disable=SC2086
+    runs "srun $o" timeout 60 srun --dynpipe $o true
+done
+runs "sbatch may start more tasks" sbatch -o /dev/null -N2 --dynpipe --dynpipe-min-gpus=9 --wrap true
+runs "whole nodes have what they have" sbatch -o /dev/null -N2 --exclusive --gpus-per-node=1 --dynpipe --dynpipe-min-gpus=9 --wrap true
+runs "named nodes" sbatch -o /dev/null -w 'n[1-2]' --gpus-per-node=1 --dynpipe --dynpipe-min-gpus=2 --wrap true
+printf '#!/bin/bash\n#SBATCH -N2 --gpus-per-node=1\n#SBATCH --dynpipe --dynpipe-min-gpus=2\nsrun -n1 -N1 echo part; srun -N2 echo whole\n' >"$D/part.sh"
+like "$(batch_file "$D/part.sh" 2>&1)" 'part.*whole' "a step that is only a part of the job runs"
+mv "$D/etc/dynpipe.conf" "$D/etc/away.conf"
+like "$(timeout 60 srun --dynpipe --dynpipe-policy=param echo ran 2>&1)" 'ran' "without a dynpipe.conf here the daemon decides"
+mv "$D/etc/away.conf" "$D/etc/dynpipe.conf"
 
 # ---- sbatch, salloc, environment -----------------------------------------------------------------
 printf '#!/bin/bash\n#SBATCH --dynpipe=observe\n#SBATCH --dynpipe-min-gpus=3\nsrun env\n' >"$D/good.sh"

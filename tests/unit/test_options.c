@@ -1,6 +1,7 @@
 /* The plugin's options: what passes, what is refused and how the refusal reads, the text form on the
  * way to slurmstepd, the plugin's own arguments, and 10,000 random hostile values. */
 #include "spank_plugin/options.h"
+#include "spank_plugin/site.h"
 #include "tests/unit/unit.h"
 
 static struct dp_plugin_args args;
@@ -298,11 +299,72 @@ static void test_socket_path(void **state)
                  dp_node_name_ok("n 1"));
 }
 
+/* What the site allows is a matter of the partition; what is not known is allowed. */
+static void test_the_site_is_read(void **state)
+{
+    static const char text[] = "# policies = \"none\"\nrun: { policies = \"keep,time\"; max_slowdown = 20.5; };\n"
+                               "partitions = ( { name = \"a\"; policies = \"keep\"; }, { name = \"b\"; max_slowdown = 5; },\n"
+                               "  { name = \"c\"; policies = \"param\"; max_slowdown = 60.0; } );\n";
+    static const struct { const char *partitions, *policies; double slowdown; } want[] = {
+        {"main", "keep,time", 20.5}, {"a", "keep", 20.5}, {"b", "keep,time", 5}, {"c", "param", 60},
+        {"a,c", "keep,param", 60}, {"b,main", "keep,time", 20.5}, {NULL, "keep,time,param", 60}, {"", "keep,time,param", 60},
+    };
+    struct dp_options o = {.set = DP_OPT_MODE | DP_OPT_POLICY | DP_OPT_MAX_SLOWDOWN, .policy = "time", .max_slowdown = 20.5};
+    struct dp_site site;
+    struct dp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        dp_site_scan(text, want[i].partitions, &site);
+        assert_string_equal(site.policies, want[i].policies);
+        assert_true(site.max_slowdown == want[i].slowdown);
+    }
+    dp_site_scan(text, "main", &site);
+    assert_int_equal(dp_site_check(&site, &o, "/etc/x", &err), 0);
+    o.max_slowdown = 20.6;
+    assert_int_equal(dp_site_check(&site, &o, "/etc/x", &err), -1);
+    assert_string_equal(err.text, "--dynpipe-max-slowdown=20.6: this site allows at most 20.5 percent (/etc/x)");
+    dp_site_scan(text, "a", &site);
+    assert_int_equal(dp_site_check(&site, &o, "/etc/x", &err), -1);
+    assert_string_equal(err.text, "--dynpipe-policy=time: no such policy at this site, allowed are keep (/etc/x)");
+    dp_site_scan("run: { policy = 7 } } nodes", "main", &site); /* nothing of use: the defaults */
+    assert_true(site.max_slowdown == 50);
+    assert_non_null(strstr(site.policies, "iteration"));
+}
+
+static void test_devices_are_counted_for_sure_only(void **state)
+{
+    static const struct { struct dp_asked_size size; uint32_t want; } cases[] = {
+        {{.nodes = "1-0", .ntasks = "1"}, 0},
+        {{.nodes = "3", .ntasks = "3", .gpus_per_node = "1"}, 3},
+        {{.nodes = "2-4", .ntasks = "1", .gpus_per_node = "a100:2"}, 8},
+        {{.nodes = "2-4", .ntasks = "1", .gpus = "3", .gpus_per_node = "2"}, 3},
+        {{.nodes = "1-0", .ntasks = "1", .gpus_per_node = "4"}, 4},
+        {{.nodes = "1-0", .ntasks = "6", .gpus_per_node = "4"}, 24},
+        {{.nodes = "2", .ntasks = "6", .gpus_per_task = "gpu:1"}, 6},
+        {{.nodes = "2", .ntasks = "2", .gres = "gres:gpu:a100:2,gres:nvme:8"}, 4},
+        {{.nodes = "2", .ntasks = "2", .gres = "gres:nvme:8"}, 0},
+        {{.nodes = "2", .ntasks = "2", .gpus = "a100:2,v100:1"}, 3},
+        {{.nodes = "2", .ntasks = "2", .gpus_per_node = "1", .nodelist = "n[1-9]"}, 0},
+        {{.nodes = "2", .ntasks = "2", .gpus_per_node = "1", .exclusive = "exclusive"}, 0},
+        {{.nodes = "2", .ntasks = "2", .gpus_per_node = "1", .exclusive = "unset"}, 2},
+        {{.nodes = "2", .ntasks = "2", .is_step = true}, 2},
+        {{.nodes = "2", .ntasks = "x", .gpus = "0", .gres = "gpu:0", .is_step = true}, 0},
+        {{.nodes = "99999999999999999999", .gpus_per_node = "9"}, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (dp_asked_devices(&cases[i].size) != cases[i].want)
+            fail_msg("case %zu: %u devices, wanted %u", i, dp_asked_devices(&cases[i].size), cases[i].want);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_table),       cmocka_unit_test(test_refusals_name_what_is_allowed),
     cmocka_unit_test(test_length_limit), cmocka_unit_test(test_hostile_values),
     cmocka_unit_test(test_text_form),   cmocka_unit_test(test_plugin_args),
-    cmocka_unit_test(test_socket_path),
+    cmocka_unit_test(test_socket_path), cmocka_unit_test(test_the_site_is_read),
+    cmocka_unit_test(test_devices_are_counted_for_sure_only),
 };
 
 TEST_MAIN("options", tests)
