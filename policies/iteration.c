@@ -3,20 +3,31 @@
  * fastest (policy time) need not be the one whose iteration is: each device more adds its own time once.
  *
  * Where there are at most ALL layouts of these layers on these devices, every one of them is simulated,
- * so the answer is exact, devices that better stay empty included. Otherwise the answers of all other policies
- * are simulated, so that none is better, and the best is improved by moving one cut by one layer, as long as that
- * helps and OPERATIONS are not used up: packing asks dozens of times, and the simulation of a wide pipeline takes
- * milliseconds. For the same reason policies that take more than linear time are asked about SMALL questions only.
+ * so the answer is exact, devices that better stay empty included. Otherwise the starts are simulated: the answers of all
+ * other policies, so that none is better (of the quick ones beyond SMALL), and layouts from the fastest slowest stage to
+ * the shortest way through all (front.h). The best few are improved by moving a cut, a run of cuts, or all layers of a
+ * device, as long as that helps and OPERATIONS are not used up: packing asks dozens of times, and the simulation
+ * of a wide pipeline takes milliseconds. How far the answer may be from the best is said by a lower bound.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/policy.h"
+#include "policies/front.h"
+#include "policies/question.h"
 
 #define ALL 400u
-#define OPERATIONS 1000000u /* simulated for one answer, beyond ALL: about 40 ms */
-#define SMALL (1u << 21)    /* layers^2 devices */
+#define OPERATIONS 1000000u  /* simulated for one answer, beyond ALL: about 40 ms */
+#define SMALL (1u << 26)     /* layers^2 devices: policies that take more than linear time are asked up to it */
+#define FRONT_CELLS (1u << 22) /* layers * devices * layouts of the front: about 20 ms */
+#define FRONT_MOST 48u
+#define CLIMBS 3u /* starts that are improved */
+
+struct start {
+    uint64_t iteration_ns;
+    uint32_t cut[DP_MAX_WORKERS + 1]; /* over the devices of index */
+};
 
 struct climb {
     const struct dp_policy_in *in;
@@ -26,6 +37,13 @@ struct climb {
     bool has_best;
     uint64_t distance;
     uint32_t n_tried, may_try;
+    struct start start[CLIMBS]; /* the best ones, all different */
+    uint32_t n_starts;
+    struct start here; /* where a climb has come to */
+    struct dp_question *question;
+    struct dp_front front;
+    uint64_t *pass; /* [n_layers] of the front */
+    uint64_t bound_ns;
 };
 
 /* How far the cuts are from those in force: of equally fast layouts the nearest is taken. */
@@ -41,32 +59,28 @@ static uint64_t distance(const struct climb *t)
     return sum;
 }
 
-/* The trial with its prediction: is it the best so far? */
-static bool keep_better(struct climb *t)
+/* The trial with its prediction may be the best so far. */
+static void keep_better(struct climb *t)
 {
     uint64_t far = distance(t);
 
     if (t->has_best && (t->trial.iteration_ns > t->best->iteration_ns ||
                         (t->trial.iteration_ns == t->best->iteration_ns && far >= t->distance)))
-        return false;
+        return;
     *t->best = t->trial;
     t->has_best = true;
     t->distance = far;
-    return true;
 }
 
-static bool try_cuts(struct climb *t)
+/* returns: the predicted time, 0 where the cuts do not fit into memory. */
+static uint64_t try_cuts(struct climb *t)
 {
     dp_policy_spread(t->in, t->index, t->p, t->cut, &t->trial.layout);
     t->n_tried++;
-    return dp_policy_weigh(t->in, &t->trial, NULL) == 0 && keep_better(t);
-}
-
-static void try_policy(struct climb *t, const struct dp_policy *policy)
-{
-    t->n_tried++;
-    if (dp_policy_run(policy, NULL, t->in, &t->trial, NULL) == 0)
-        keep_better(t);
+    if (dp_policy_weigh(t->in, &t->trial, NULL) < 0)
+        return 0;
+    keep_better(t);
+    return t->trial.iteration_ns;
 }
 
 /* Layouts of n layers on p devices, empty ones allowed: (n + p - 1) over (p - 1), or more than ALL. */
@@ -93,35 +107,137 @@ static void try_all(struct climb *t, uint32_t device)
         try_all(t, device + 1);
 }
 
-/* The one step that helps most, of all cuts by one layer either way. */
-static bool climb_once(struct climb *t)
+/* ---- starts ---- */
+
+static void note_start(struct climb *t)
 {
-    uint32_t from[DP_MAX_WORKERS + 1];
-    bool is_better = false;
+    struct start s = {.iteration_ns = t->trial.iteration_ns}, swap;
 
     for (uint32_t i = 0; i < t->p; i++)
-        from[i + 1] = t->best->layout.cut[t->index[i] + 1];
-    from[0] = 0;
-    for (uint32_t i = 1; i < t->p; i++)
-        for (int step = -1; step <= 1 && t->n_tried < t->may_try; step += 2) {
-            memcpy(t->cut, from, (t->p + 1) * sizeof *from);
-            t->cut[i] += (uint32_t)step;
-            if (t->cut[i] < from[i - 1] || t->cut[i] > from[i + 1] || (step < 0 && !from[i]))
-                continue;
-            is_better |= try_cuts(t);
+        s.cut[i + 1] = t->trial.layout.cut[t->index[i] + 1];
+    for (uint32_t i = 0; i < t->n_starts; i++)
+        if (!memcmp(s.cut, t->start[i].cut, (t->p + 1) * sizeof *s.cut))
+            return;
+    for (uint32_t i = 0; i < t->n_starts; i++)
+        if (s.iteration_ns < t->start[i].iteration_ns) {
+            swap = t->start[i];
+            t->start[i] = s;
+            s = swap;
         }
-    return is_better;
+    if (t->n_starts < CLIMBS)
+        t->start[t->n_starts++] = s;
+}
+
+static void try_policy(struct climb *t, const struct dp_policy *policy)
+{
+    t->n_tried++;
+    if (dp_policy_run(policy, NULL, t->in, &t->trial, NULL) < 0)
+        return;
+    keep_better(t);
+    note_start(t);
+}
+
+static bool is_quick(const struct dp_policy *policy)
+{
+    static const struct dp_policy *const slow[] = {&dp_policy_nicol, &dp_policy_diffusion_param, &dp_policy_diffusion_time,
+                                                   &dp_policy_deepspeed_range_param, &dp_policy_deepspeed_range_time};
+
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
+        if (policy == slow[i])
+            return false;
+    return true;
 }
 
 static void try_policies(struct climb *t)
 {
-    static const struct dp_policy *const linear[] = {&dp_policy_time, &dp_policy_uniform, &dp_policy_keep, NULL};
     bool is_small = (uint64_t)t->in->n_layers * t->in->n_layers * t->p <= SMALL;
     const struct dp_policy *policy;
 
-    for (size_t i = 0; (policy = is_small ? dp_policy_at(i) : linear[i]); i++)
-        if (policy != &dp_policy_iteration)
+    for (size_t i = 0; (policy = dp_policy_at(i)); i++)
+        if (policy != &dp_policy_iteration && (is_small || is_quick(policy)))
             try_policy(t, policy);
+}
+
+/* The shortest way within a bound. fullest: = the largest load of it. returns its time, UINT64_MAX: there is none. */
+static uint64_t try_front(struct climb *t, uint64_t bound, uint64_t *fullest)
+{
+    uint64_t ns;
+
+    *fullest = 0;
+    if (dp_front_shortest(&t->front, bound, t->cut, fullest, NULL) < 0)
+        return UINT64_MAX;
+    ns = try_cuts(t);
+    if (!ns)
+        return UINT64_MAX;
+    note_start(t);
+    return ns;
+}
+
+/* Bounds from the fastest slowest stage up to where the way gets no shorter: evenly by ratio, then between the best one
+ * and its neighbours. */
+static void try_fronts(struct climb *t)
+{
+    uint64_t cells = (uint64_t)t->in->n_layers * t->p, least, most, full, bound[FRONT_MOST + 1], ns[FRONT_MOST];
+    uint32_t may = (uint32_t)(FRONT_CELLS / cells < FRONT_MOST ? FRONT_CELLS / cells : FRONT_MOST), grid = may * 2 / 3, best = 0;
+
+    if (may < 4 || dp_partition_minmax(&t->question->q, t->cut, &least, NULL) < 0)
+        return;
+    (void)try_front(t, UINT64_MAX >> 2, &most);
+    if (!most)
+        return;
+    for (uint32_t i = 0; i < grid; i++) {
+        bound[i] = (uint64_t)((double)least * pow((double)most / (double)(least ? least : 1), (double)i / grid)) + 1;
+        ns[i] = try_front(t, bound[i], &full);
+        best = ns[i] < ns[best] ? i : best;
+    }
+    bound[grid] = most;
+    for (uint32_t i = grid, low = best ? best - 1 : 0; i < may; i++) {
+        uint64_t span = bound[best + 1] - bound[low];
+
+        (void)try_front(t, bound[low] + span / (may - grid + 1) * (i - grid + 1), &full);
+    }
+}
+
+/* ---- climbing ---- */
+
+/* The cuts of the climb with those from `first` to `last` moved, if they may be: next takes the best. */
+static void try_shift(struct climb *t, uint32_t first, uint32_t last, int64_t by, struct start *next)
+{
+    const uint32_t *from = t->here.cut;
+    uint64_t ns;
+
+    if (t->n_tried >= t->may_try || (int64_t)from[first] + by < from[first - 1] || (int64_t)from[last] + by > from[last + 1])
+        return;
+    memcpy(t->cut, from, (t->p + 1) * sizeof *from);
+    for (uint32_t i = first; i <= last; i++)
+        t->cut[i] = (uint32_t)(from[i] + by);
+    ns = try_cuts(t);
+    if (ns && ns < next->iteration_ns) {
+        next->iteration_ns = ns;
+        memcpy(next->cut, t->cut, (t->p + 1) * sizeof *from);
+    }
+}
+
+/* The one step that helps most. */
+static bool climb_once(struct climb *t)
+{
+    struct start next = t->here;
+
+    for (uint32_t i = 1; i < t->p; i++) {
+        int64_t left = t->here.cut[i] - t->here.cut[i - 1], right = t->here.cut[i + 1] - t->here.cut[i];
+
+        for (int64_t by = 1; by <= right; by = by < right && 2 * by > right ? right : 2 * by)
+            try_shift(t, i, i, by, &next);
+        for (int64_t by = 1; by <= left; by = by < left && 2 * by > left ? left : 2 * by)
+            try_shift(t, i, i, -by, &next);
+        for (uint32_t last = i + 1; last < t->p && last < i + 8; last++)
+            for (int64_t by = -1; by <= 1; by += 2)
+                try_shift(t, i, last, by, &next);
+    }
+    if (next.iteration_ns >= t->here.iteration_ns)
+        return false;
+    t->here = next;
+    return true;
 }
 
 static void climb(struct climb *t)
@@ -129,12 +245,42 @@ static void climb(struct climb *t)
     uint32_t may_try = (uint32_t)(OPERATIONS / (2 * (uint64_t)t->p * t->in->microbatches));
 
     try_policies(t);
-    if (!t->has_best)
-        return;
-    t->trial = *t->best;
-    t->may_try = t->n_tried + may_try;
-    while (t->n_tried < t->may_try && climb_once(t))
-        ;
+    try_fronts(t);
+    for (uint32_t i = 0; i < t->n_starts; i++) {
+        t->here = t->start[i];
+        t->may_try = t->n_tried + may_try / t->n_starts;
+        while (t->n_tried < t->may_try && climb_once(t))
+            ;
+    }
+}
+
+/* What the front is made of: a step's work, and of it one microbatch's. */
+static int prepare(struct climb *t, struct dp_err *err)
+{
+    const struct dp_policy_in *in = t->in;
+
+    t->question = dp_question_create(in, true);
+    t->pass = calloc(in->n_layers, sizeof *t->pass);
+    if (!t->question || !t->pass)
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
+    for (uint32_t l = 0; l < in->n_layers; l++) {
+        t->question->weight[l] = dp_policy_layer_work_ns(in, l);
+        t->pass[l] = in->layer[l].fwd_ns + in->layer[l].bwd_input_ns + in->layer[l].bwd_weight_ns;
+    }
+    t->question->q.prefer = NULL;
+    t->front = (struct dp_front){&t->question->q, t->pass, floor(dp_policy_boundary_ns(in) / in->microbatches)};
+    t->front.hop_ns = fmax(t->front.hop_ns - 4.0, 0.0); /* the simulator rounds its four parts down */
+    return 0;
+}
+
+static void say_why(const struct climb *t, bool is_exact, struct dp_policy_out *out)
+{
+    double ms = (double)out->iteration_ns / 1e6, bound = (double)(t->bound_ns / 1000) / 1e3;
+    char gap[80];
+
+    snprintf(gap, sizeof gap, "; none is below %.3f ms, %.1f %% less", bound, ms > 0.0 ? 100.0 * (ms - bound) / ms : 0.0);
+    snprintf(out->reason, sizeof out->reason, "iteration: %.3f ms predicted, %s of %u layouts on %u devices%s", ms,
+             is_exact ? "the best" : "the best found", t->n_tried, t->p, is_exact ? "" : gap);
 }
 
 static int iteration_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
@@ -150,6 +296,10 @@ static int iteration_decide(void *state, const struct dp_policy_in *in, struct d
     t->in = in;
     t->best = out;
     t->p = dp_policy_allowed(in, t->index);
+    if (prepare(t, err) < 0) {
+        rc = -1;
+        goto out;
+    }
     is_exact = t->p && are_few(in->n_layers, t->p);
     if (is_exact)
         try_all(t, 1);
@@ -158,10 +308,13 @@ static int iteration_decide(void *state, const struct dp_policy_in *in, struct d
     rc = t->has_best ? 0
          : t->p      ? dp_err_set(err, DP_ENOMEM, "the layers do not fit into the memory of %u devices", t->p)
                      : dp_err_set(err, DP_EINVAL, "no device is allowed");
-    if (rc == 0)
-        snprintf(out->reason, sizeof out->reason,
-                 "iteration: %.3f ms predicted, %s of %u layouts on %u devices",
-                 (double)out->iteration_ns / 1e6, is_exact ? "the best" : "the best found", t->n_tried, t->p);
+    if (rc == 0) {
+        t->bound_ns = is_exact ? out->iteration_ns : dp_front_bound(&t->front, out->iteration_ns);
+        say_why(t, is_exact, out);
+    }
+out:
+    free(t->question);
+    free(t->pass);
     free(t);
     return rc;
 }

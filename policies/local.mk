@@ -11,6 +11,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/dynmo.c \
 	policies/dynmo_diffusion.c \
 	policies/first_fit.c policies/first_fit.h \
+	policies/front.c policies/front.h \
 	policies/helpers.c \
 	policies/iteration.c \
 	policies/keep.c \
@@ -71,12 +72,14 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_balancers tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning tests/unit/test_saving
+policy_tests = tests/unit/test_balancers tests/unit/test_best_layout tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning tests/unit/test_saving
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
-tests_unit_test_balancers_SOURCES = tests/unit/test_balancers.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_balancers_SOURCES = tests/unit/test_balancers.c tests/unit/snapshots.h tests/unit/unit.h tests/unit/random.h
 tests_unit_test_balancers_LDADD = $(policy_libs)
+tests_unit_test_best_layout_SOURCES = tests/unit/test_best_layout.c tests/unit/snapshots.h tests/unit/unit.h tests/unit/random.h
+tests_unit_test_best_layout_LDADD = $(policy_libs)
 tests_unit_test_diffusion_SOURCES = tests/unit/test_diffusion.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_diffusion_LDADD = $(policy_libs)
 tests_unit_test_partition_SOURCES = tests/unit/test_partition.c tests/unit/unit.h tests/unit/random.h

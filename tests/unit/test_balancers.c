@@ -5,10 +5,7 @@
 #include "policies/balancer.h"
 #include "policies/chain.h"
 #include "policies/nicol.h"
-#include "tests/unit/random.h"
-
-#define MAX_N 56
-#define MAX_P 16
+#include "tests/unit/snapshots.h"
 
 /* What DeepSpeed's, and torchgpipe's, own functions answer to these weights. */
 static void baselines_answer_as_the_originals(void **state)
@@ -61,37 +58,6 @@ static void dynmo_keeps_the_order(void **state)
     assert_int_equal(dp_balancer_dynmo_diffusion(&q, cut, &note, NULL), 0);
     assert_memory_equal(cut, ((uint32_t[]){0, 1, 2, 8}), sizeof cut);
     assert_string_equal(note.text, "6 moves");
-}
-
-struct snapshot {
-    struct dp_layer_load layer[MAX_N];
-    uint64_t opt[MAX_N];
-    struct dp_layout layout;
-    struct dp_device device[MAX_P];
-    struct dp_policy_in in;
-};
-
-/* A pruned model on equal devices, cut evenly: blocks between full and a tenth of the work. */
-static void make(struct snapshot *t, uint64_t *seed)
-{
-    uint32_t n = 24 + random_below(seed, MAX_N - 24 + 1), p = 4 + random_below(seed, MAX_P - 4 + 1);
-
-    memset(t, 0, sizeof *t);
-    for (uint32_t l = 0; l < n; l++) {
-        uint64_t ns = 1000000 + random_below(seed, 9000000);
-
-        t->layer[l] = (struct dp_layer_load){ns, ns, ns / 2 + random_below(seed, 1000000), 1000, 100, 1000, ns / 10000};
-        t->opt[l] = ns / 20;
-    }
-    t->layout.n_workers = p;
-    t->layout.n_layers = n;
-    dp_chain_uniform(n, p, t->layout.cut);
-    for (uint32_t d = 0; d < p; d++)
-        t->device[d] = (struct dp_device){1.0, 0, d, true};
-    t->in = (struct dp_policy_in){.n_layers = n, .n_devices = p, .n_slots = p, .layer = t->layer,
-                                  .layer_opt_ns = t->opt, .current = &t->layout, .device = t->device,
-                                  .microbatches = 16, .boundary_bytes = 1000000, .link_latency_s = 1e-5,
-                                  .link_bytes_per_s = 1e9, .steps_total = 1000};
 }
 
 /* No pipeline is faster than its heaviest layer, or than all work spread evenly. */
@@ -151,52 +117,6 @@ static void never_worse_than_a_baseline(void **state)
 }
 
 /* --- models and devices of every shape, each objective on its own --- */
-
-enum { SHAPES = 9, OF_SHAPE = 100 };
-
-static uint64_t shaped(uint64_t *seed, uint32_t shape, uint32_t i, uint32_t n, uint32_t big)
-{
-    uint64_t any = 1000000 + random_below(seed, 9000000);
-
-    switch (shape) {
-    case 0: return 5000000;                            /* all alike */
-    case 1: return i == big ? 400000000 : any;         /* one outweighs all */
-    case 2: return UINT64_C(1000) << (i % 20);         /* doubling */
-    case 3: return 100000 * (i + 1);                   /* rising */
-    case 4: return 100000 * (n - i);                   /* falling */
-    case 5: return i % 2 ? 9000000 : 1000;             /* every second one light */
-    case 6: return random_below(seed, 4) ? 0 : any;    /* mostly nothing */
-    case 7: return i < n / 2 ? any : any / 10;         /* half pruned */
-    }
-    return any;
-}
-
-/* is_unequal: speeds from 1/4 to 2; has_limits: of memory, some of them too small for anything. */
-static void make_shape(struct snapshot *t, uint64_t *seed, uint32_t shape, bool is_unequal, bool has_limits)
-{
-    uint32_t n = 1 + random_below(seed, MAX_N), p = 1 + random_below(seed, MAX_P), big = random_below(seed, n);
-
-    make(t, seed);
-    for (uint32_t l = 0; l < n; l++) {
-        uint64_t ns = shaped(seed, shape, l, n, big);
-
-        t->layer[l] = (struct dp_layer_load){ns, ns, ns / 2, 1000 + random_below(seed, 1000),
-                                             100 + random_below(seed, 100), ns / 1000, ns / 1000};
-        t->opt[l] = ns / 20;
-    }
-    for (uint32_t d = 0; d < p; d++) {
-        t->device[d].slot = d;
-        t->device[d].is_allowed = true;
-        t->device[d].speed = is_unequal ? 0.25 * (1 + random_below(seed, 8)) : 1.0;
-        t->device[d].mem_limit_bytes = has_limits && random_below(seed, 2) ? 3000ull * n / p + random_below(seed, 20000) : 0;
-    }
-    t->layout.n_workers = t->in.n_devices = t->in.n_slots = p;
-    t->layout.n_layers = t->in.n_layers = n;
-    dp_chain_uniform(n, p, t->layout.cut);
-    t->in.microbatches = 1 + random_below(seed, 32);
-    t->in.schedule = random_below(seed, 3) ? DP_SCHED_1F1B : DP_SCHED_GPIPE;
-    t->in.link_bytes_per_s = random_below(seed, 2) ? 1e8 * (1 + random_below(seed, 100)) : 0.0;
-}
 
 /* What a policy is after: the objective in which nobody may beat it. */
 enum aim { AIM_SLOWEST, AIM_ITERATION, AIM_PARAMETERS, N_AIMS };
@@ -392,118 +312,6 @@ static void messages_count(void **state)
     assert_int_equal(dp_layout_active(&out.layout), 1); /* any boundary costs more than all work */
 }
 
-/* --- what time and time-comm promise, against every layout --- */
-
-/* The slowest device of a layout: its work and, where messages stop computing, both ends of each boundary. */
-static uint64_t slowest_of(const struct snapshot *t, const struct dp_layout *l, bool pays_messages)
-{
-    uint64_t slowest = 0, boundary = pays_messages ? (uint64_t)dp_policy_boundary_ns(&t->in) : 0;
-
-    for (uint32_t d = 0; d < t->in.n_devices; d++) {
-        uint64_t work = 0, ns = 0;
-
-        if (l->cut[d + 1] == l->cut[d])
-            continue;
-        for (uint32_t i = l->cut[d]; i < l->cut[d + 1]; i++)
-            work += dp_policy_layer_work_ns(&t->in, i);
-        ns = dp_partition_time(t->device[d].speed, work);
-        ns += boundary * ((dp_layout_prev(l, d) >= 0) + (dp_layout_next(l, d) >= 0));
-        slowest = ns > slowest ? ns : slowest;
-    }
-    return slowest;
-}
-
-static uint64_t moved_cuts(const struct snapshot *t, const struct dp_layout *l)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t d = 1; d < t->in.n_devices; d++)
-        sum += l->cut[d] > t->layout.cut[d] ? l->cut[d] - t->layout.cut[d] : t->layout.cut[d] - l->cut[d];
-    return sum;
-}
-
-struct every {
-    const struct snapshot *t;
-    bool pays_messages;
-    uint64_t slowest, moved; /* the best so far, and of those the nearest */
-};
-
-/* Every layout on the allowed devices from d on that the simulator finds room for. */
-static void try_every(struct every *e, struct dp_policy_out *out, uint32_t d)
-{
-    uint32_t n = e->t->in.n_layers;
-    uint64_t ns, moved;
-
-    if (d < e->t->in.n_devices) {
-        uint32_t least = d + 1 == e->t->in.n_devices ? n : out->layout.cut[d];
-
-        for (uint32_t to = least; to <= (e->t->device[d].is_allowed ? n : out->layout.cut[d]); to++) {
-            out->layout.cut[d + 1] = to;
-            try_every(e, out, d + 1);
-        }
-        return;
-    }
-    if (dp_policy_weigh(&e->t->in, out, NULL) < 0)
-        return;
-    ns = slowest_of(e->t, &out->layout, e->pays_messages);
-    moved = moved_cuts(e->t, &out->layout);
-    if (ns < e->slowest || (ns == e->slowest && moved < e->moved)) {
-        e->slowest = ns;
-        e->moved = moved;
-    }
-}
-
-/* A small run in any state: devices of several speeds and sizes, some of them not allowed, cuts anywhere. */
-static void make_small(struct snapshot *t, uint64_t *seed)
-{
-    uint32_t n = 2 + random_below(seed, 7), p = 2 + random_below(seed, 3);
-
-    make_shape(t, seed, random_below(seed, SHAPES), random_below(seed, 2), false);
-    t->in.n_layers = t->layout.n_layers = n;
-    t->in.n_devices = t->layout.n_workers = t->in.n_slots = p;
-    for (uint32_t d = 0; d < p; d++) {
-        t->device[d] = (struct dp_device){.speed = random_below(seed, 2) ? 1.0 : 0.25 * (1 + random_below(seed, 8)),
-                                          .slot = d, .is_allowed = random_below(seed, 4) > 0};
-        t->device[d].mem_limit_bytes = random_below(seed, 2) ? 0 : 1000 + random_below(seed, 16000);
-        t->layout.cut[d + 1] = t->layout.cut[d] + random_below(seed, n - t->layout.cut[d] + 1);
-    }
-    t->layout.cut[p] = n;
-    t->in.link_bytes_per_s = random_below(seed, 3) ? 1e8 * (1 + random_below(seed, 100)) : 0.0;
-}
-
-static void best_and_nearest_of_all_layouts(void **state)
-{
-    (void)state;
-    static const struct dp_policy *const ours[] = {&dp_policy_time, &dp_policy_time_comm};
-    uint32_t answers = 0, none = 0;
-
-    for (uint64_t i = 0; i < 6000; i++) {
-        struct every e = {.pays_messages = i % 2, .slowest = UINT64_MAX};
-        static struct dp_policy_out out;
-        struct snapshot t;
-        uint64_t seed = i;
-        int rc;
-
-        make_small(&t, &seed);
-        e.t = &t;
-        out.layout = t.layout;
-        out.layout.cut[0] = 0;
-        try_every(&e, &out, 0);
-        rc = dp_policy_run(ours[i % 2], NULL, &t.in, &out, NULL);
-        if ((rc < 0) != (e.slowest == UINT64_MAX) ||
-            (rc == 0 && (slowest_of(&t, &out.layout, i % 2) != e.slowest || moved_cuts(&t, &out.layout) != e.moved)))
-            fail_msg("instance %llu: %s has %llu ns and moves cuts by %llu, possible are %llu and %llu",
-                     (unsigned long long)i, ours[i % 2]->name,
-                     rc < 0 ? 0ULL : (unsigned long long)slowest_of(&t, &out.layout, i % 2),
-                     (unsigned long long)moved_cuts(&t, &out.layout), (unsigned long long)e.slowest,
-                     (unsigned long long)e.moved);
-        answers += rc == 0;
-        none += rc < 0;
-    }
-    print_message("# %u answers are the best and of those the nearest; %u times there is no layout\n", answers, none);
-    assert_true(answers > 4000 && none > 100);
-}
-
 /* Anything that passes dp_policy_in_check(): each policy answers or says why not. */
 static void any_snapshot(void **state)
 {
@@ -558,7 +366,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(never_worse_on_any_shape),
     cmocka_unit_test(never_worse_on_unequal_devices),
     cmocka_unit_test(messages_count),
-    cmocka_unit_test(best_and_nearest_of_all_layouts),
     cmocka_unit_test(any_snapshot),
 };
 TEST_MAIN("balancers", tests)
