@@ -42,8 +42,8 @@ const struct dp_command dp_commands[] = {
      "The run writes a checkpoint into its own checkpoint folder and goes on.", RUN_OPTIONS,
      dp_cmd_control},
     {"report", "what a run gave back, and what that cost", "[-j JOB] [OPTION...]",
-     "GPU-seconds held against a run of fixed size, tokens/s before and after, the pause of every\n"
-     "hand-over and how long releases took.",
+     "Time and GPU-seconds beside those of a fixed layout and of all devices balanced, at equal sparsity; what\n"
+     "packing gains, and what pruning gains by itself; the pause of every hand-over and how long releases took.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN, dp_cmd_report},
     {"plan", "where to cut a network that is a graph", "FILE [--devices=N] [OPTION...]",
      "FILE is a layer graph: a PipeDream profile (graph.txt) or dnn-partitioning JSON; \"-\" is stdin. Prints\n"

@@ -1,4 +1,4 @@
-/* dynpipe report: what a run gave back, and what that cost. */
+/* dynpipe report: what a run gave back, and what that cost, beside the runs that it could have been. */
 #include <math.h>
 #include <stdio.h>
 
@@ -7,6 +7,7 @@
 #include "cli/fetch.h"
 #include "cli/json.h"
 #include "cli/run.h"
+#include "cli/saving.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -102,23 +103,31 @@ static void model(struct dp_canvas *c, const json_t *doc)
     dp_canvas_line(c);
 }
 
+/* Speeds of now, of the run and of the layout that it started with: with the same weights left. */
+static void speeds(struct dp_canvas *c, const json_t *doc)
+{
+    double now = dp_json_number(doc, "throughput_now.tokens_per_s"), gain = dp_run_gain(doc);
+    double held = dp_json_number(doc, "throughput_now.devices"), start = dp_json_number(doc, "throughput_start.devices");
+    char text[32], label[64];
+
+    if (!isfinite(now))
+        return;
+    snprintf(label, sizeof label, "tokens/s, sparsity %s", dp_text_percent(text, sizeof text, dp_json_number(doc, "sparsity")));
+    heading(c, "fixed layout", "this run");
+    count_row(c, label, now / gain, now, false);
+    count_row(c, "tokens/s per device", now / gain / start, now / held, false);
+    count_row(c, "devices", start, held, true);
+}
+
 static void summary(const struct dp_cli *cli, const json_t *doc)
 {
     struct dp_canvas c;
-    const json_t *start = dp_json_get(doc, "throughput_start"), *now = dp_json_get(doc, "throughput_now");
 
     dp_canvas_init(&c, dp_screen_columns(), cli->color, false);
     title(&c, doc);
-    heading(&c, "fixed size", "this run");
-    count_row(&c, "GPU-seconds held", dp_json_number(doc, "device_seconds_fixed"),
-              dp_json_number(doc, "device_seconds_held"), true);
-    count_row(&c, "node-seconds held", dp_json_number(doc, "slot_seconds_fixed"),
-              dp_json_number(doc, "slot_seconds_held"), true);
-    heading(&c, "before", "after");
-    count_row(&c, "tokens/s", dp_json_number(start, "tokens_per_s"), dp_json_number(now, "tokens_per_s"), false);
-    count_row(&c, "tokens/s per device", dp_json_number(start, "tokens_per_s_per_device"),
-              dp_json_number(now, "tokens_per_s_per_device"), false);
-    count_row(&c, "devices", dp_json_number(start, "devices"), dp_json_number(now, "devices"), true);
+    dp_canvas_line(&c);
+    dp_saving_show(&c, dp_json_get(doc, "saving"));
+    speeds(&c, doc);
     model(&c, doc);
     fputs(c.text ? c.text : "", stdout);
     dp_canvas_release(&c);

@@ -94,7 +94,7 @@ double dp_run_devices_at_start(const json_t *run)
 
 double dp_run_gain(const json_t *run)
 {
-    return dp_json_number(run, "tokens_per_s") / dp_json_number(run, "tokens_per_s_start|throughput_start.tokens_per_s");
+    return dp_json_number(run, "saving.fixed.step_ms") / dp_json_number(run, "saving.run.step_ms");
 }
 
 double dp_run_bits_per_byte(const json_t *run)
@@ -238,7 +238,7 @@ const struct dp_column dp_run_columns[] = {
     {"sparsity", 'P', true, "SPARSITY", cell_sparsity},
     {"devices", 'D', true, "DEVICES", cell_devices},
     {"speed", 't', true, "TOKENS/S", cell_speed},
-    {"gain", 'g', true, "OF START", cell_gain},
+    {"gain", 'g', true, "OF FIXED", cell_gain},
     {"layout", 'L', false, "LAYOUT", cell_layout},
     {"epoch", 'e', true, "EPOCH", cell_epoch},
     {0},

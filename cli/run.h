@@ -21,7 +21,7 @@ void dp_run_held(const json_t *run, size_t i, double *t_s, double *held);
 /* Devices held now and at the start; NaN when unknown. */
 double dp_run_devices(const json_t *run);
 double dp_run_devices_at_start(const json_t *run);
-/* tokens/s now over those at the start; NaN when unknown. */
+/* tokens/s now over those of the layout that the run started with, at the same sparsity; NaN when unknown. */
 double dp_run_gain(const json_t *run);
 /* Bits per byte: what the run says, else NaN. */
 double dp_run_bits_per_byte(const json_t *run);

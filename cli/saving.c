@@ -8,7 +8,7 @@
 #include "cli/json.h"
 #include "cli/text.h"
 
-enum { TIME = 32, DEVICE_S = 44, EACH = 64 };
+enum { STEP = 32, TIME = 43, DEVICE_S = 55, EACH = 74 };
 
 static void way(struct dp_canvas *c, const char *label, const json_t *saving, const char *key, enum dp_style style)
 {
@@ -16,6 +16,7 @@ static void way(struct dp_canvas *c, const char *label, const json_t *saving, co
     char text[32];
 
     dp_canvas_put(c, DP_PLAIN, "%s", label);
+    dp_canvas_right(c, STEP, style, dp_text_seconds(text, sizeof text, dp_json_number(of, "step_ms") / 1e3));
     dp_canvas_right(c, TIME, style, dp_text_seconds(text, sizeof text, dp_json_number(of, "time_s")));
     dp_canvas_right(c, DEVICE_S, style, dp_text_count(text, sizeof text, dp_json_number(of, "device_s")));
     dp_canvas_right(c, EACH, style, dp_text_count(text, sizeof text, dp_json_number(of, "tokens_per_device_s")));
@@ -44,19 +45,20 @@ static void verdict(struct dp_canvas *c, const json_t *saving)
     dp_canvas_wrap(c, 0, DP_PLAIN, 4, text);
 }
 
-/* A run that did nothing, and could have done nothing, is its own fixed run. */
-static bool is_news(const json_t *saving)
+bool dp_saving_is_news(const json_t *saving)
 {
     double fixed = dp_json_number(saving, "fixed.time_s"), balanced = dp_json_number(saving, "balanced.time_s");
 
-    return isfinite(fixed) && (dp_json_number(saving, "run.time_s") != fixed || balanced != fixed ||
+    return isfinite(fixed) && dp_json_number(saving, "steps") > 1 && (dp_json_number(saving, "run.time_s") != fixed || balanced != fixed ||
                                dp_json_number(saving, "lent_device_s") > 0);
 }
 
 void dp_saving_show(struct dp_canvas *c, const json_t *saving)
 {
-    if (!is_news(saving))
+    if (!isfinite(dp_json_number(saving, "fixed.time_s")))
         return;
+    dp_canvas_put(c, DP_DIM, "%s", dp_json_flag(saving, "is_forecast", false) ? "to the end, as it goes" : "");
+    dp_canvas_right(c, STEP, DP_DIM, "STEP");
     dp_canvas_right(c, TIME, DP_DIM, "TIME");
     dp_canvas_right(c, DEVICE_S, DP_DIM, "GPU-S");
     dp_canvas_right(c, EACH, DP_DIM, "TOKENS PER GPU-S");
@@ -64,5 +66,6 @@ void dp_saving_show(struct dp_canvas *c, const json_t *saving)
     way(c, "this run", saving, "run", DP_BOLD);
     way(c, "fixed layout", saving, "fixed", DP_PLAIN);
     way(c, "all devices balanced", saving, "balanced", DP_PLAIN);
-    verdict(c, saving);
+    if (dp_saving_is_news(saving))
+        verdict(c, saving);
 }

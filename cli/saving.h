@@ -6,7 +6,10 @@
 
 #include "cli/canvas.h"
 
-/* saving: as policies/saving_json.h makes it; nothing is printed of NULL, or where all three are the same. */
+/* saving: as policies/saving_json.h makes it; NULL, or without numbers: nothing is printed. */
 void dp_saving_show(struct dp_canvas *c, const json_t *saving);
+
+/* A run that did nothing, and could have done nothing, is its own fixed run. */
+bool dp_saving_is_news(const json_t *saving);
 
 #endif

@@ -223,16 +223,16 @@ static int print_stages(const json_t *document, uint64_t iteration, bool all, st
     return 0;
 }
 
-/* A run of one stretch is its own fixed run: nothing to compare but with a better layout. */
 static void print_saving(const json_t *document)
 {
     struct dp_canvas c;
 
+    if (!dp_saving_is_news(dp_json_get(document, "saving")))
+        return;
     dp_canvas_init(&c, dp_screen_columns(), false, false);
     dp_canvas_line(&c);
     dp_saving_show(&c, dp_json_get(document, "saving"));
-    if (c.lines > 1)
-        printf("%s\n", c.text);
+    printf("%s\n", c.text ? c.text : "");
     dp_canvas_release(&c);
 }
 

@@ -113,7 +113,7 @@ static void speed(struct dp_canvas *c, const json_t *run)
 
     field(c, "tokens/s", dp_text_count(a, sizeof a, now));
     if (isfinite(gain))
-        dp_canvas_put(c, DP_DIM, "(%.0f %% of the start)   ", 100 * gain);
+        dp_canvas_put(c, DP_DIM, "(%.0f %% of a fixed layout)   ", 100 * gain);
     field(c, "per device", dp_text_count(a, sizeof a, now / held));
     if (isfinite(gain * start / held))
         dp_canvas_put(c, DP_DIM, "(%.0f %%)   ", 100 * gain * start / held);
@@ -123,10 +123,31 @@ static void speed(struct dp_canvas *c, const json_t *run)
     dp_canvas_line(c);
 }
 
+/* When the run ends and what it holds until then, beside a fixed layout and all devices balanced. */
+static void saving(struct dp_canvas *c, const json_t *run)
+{
+    static const char *const way[][2] = {{"run", ""}, {"fixed", "fixed layout "}, {"balanced", "all balanced "}};
+    char time[32], gpus[32];
+
+    if (!isfinite(dp_json_number(run, "saving.fixed.time_s")))
+        return;
+    dp_canvas_put(c, DP_DIM, "%s", dp_json_flag(run, "saving.is_forecast", false) ? "will take " : "took      ");
+    for (size_t i = 0; i < 3; i++) {
+        json_t *of = dp_json_get(dp_json_get(run, "saving"), way[i][0]);
+
+        dp_canvas_put(c, DP_DIM, "%s", way[i][1]);
+        dp_canvas_put(c, i ? DP_PLAIN : DP_BOLD, "%s, %s GPU-s", dp_text_seconds(time, sizeof time, dp_json_number(of, "time_s")),
+                      dp_text_count(gpus, sizeof gpus, dp_json_number(of, "device_s")));
+        dp_canvas_put(c, DP_PLAIN, "%s", i < 2 ? "   " : "");
+    }
+    dp_canvas_line(c);
+}
+
 void dp_view_head(struct dp_canvas *c, const json_t *run)
 {
     title(c, run);
     progress(c, run);
     model(c, run);
     speed(c, run);
+    saving(c, run);
 }

@@ -19,7 +19,7 @@ struct screen {
     bool has_ended;
 };
 
-enum { HEAD_ROWS = 5, MIN_LOG_ROWS = 3, MAX_CURVE_ROWS = 8 };
+enum { HEAD_ROWS = 6, MIN_LOG_ROWS = 3, MAX_CURVE_ROWS = 8 };
 
 /* Rows for the table of workers (heading included) and for the curves (heading excluded). */
 static void share_rows(size_t rows, size_t n_workers, size_t *workers, size_t *curves)

@@ -84,6 +84,8 @@ static void take_predictions(struct dp_coord *c, struct coord_question *q, const
     c->trend = t->trend;
     c->predicted_ns = t->current_ns;
     c->predicted_start_ns = t->start_ns;
+    c->predicted_balanced_ns = t->balanced_ns;
+    c->predicted_epoch = q->epoch;
     q->d.current_ns = t->current_ns;
 }
 

@@ -8,6 +8,7 @@
  * coord_think.c   predictions, policy and packing, in a child process
  * coord_migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
  * coord_release.c drained slots: proof of gone, RELINTENT, shrink, read back
+ * coord_saving.c  what the run saved against a fixed layout
  * coord_stall.c   silence: who does not answer
  * coord_limit.c   time that the job has left
  * coord_journal.c records: what is written, and what a restart makes of them
@@ -22,6 +23,7 @@
 #include "policies/pack.h"
 #include "policies/pruning.h"
 #include "policies/release_when.h"
+#include "policies/saving.h"
 #include "policies/sim/predict.h"
 
 #define COORD_DECISIONS 200
@@ -173,12 +175,23 @@ struct coord_thought {
     uint64_t moved_bytes;
     /* Whatever rc is; 0: could not be told. */
     uint64_t current_ns, start_ns;     /* iteration of the layout in force, of the start layout, with the loads of now */
+    uint64_t balanced_ns;              /* of the best layout on the devices that the run began with, likewise */
     uint64_t reference_ns;             /* start layout with the loads of c->early, where the question wants it */
     uint64_t stage_ns[DP_MAX_WORKERS]; /* of the layout in force: what each worker computes in one iteration */
     double speed[DP_MAX_WORKERS];      /* of the devices, measured where the question wants the reference */
     struct dp_prune_trend trend;
 };
 _Static_assert(sizeof(struct coord_thought) <= DP_THOUGHT_MAX, "a thought fits into its buffer");
+
+/* The sums of the windows that are closed, and the one that is open. */
+struct coord_saving {
+    struct dp_saving_sums sums;
+    uint64_t step, since_ns; /* of the newest report in them; step 0: none of this step's workers yet */
+    uint64_t epoch, steps;
+    double steps_s, besides_s, pause_s;
+    bool is_whole;
+    uint64_t journalled_ns;
+};
 
 struct coord_sample {
     uint64_t step, t_ns;
@@ -252,6 +265,9 @@ struct dp_coord {
     uint32_t n_reference; /* snapshots that it was taken from */
     uint64_t predicted_ns, step_ns; /* of the layout in force: last prediction, last measurement */
     uint64_t predicted_start_ns;    /* of the start layout with the loads of then */
+    uint64_t predicted_balanced_ns; /* of the best layout on the devices that the run began with, likewise */
+    uint64_t predicted_epoch;       /* of the layout in force then */
+    struct coord_saving saving;
     struct coord_times steady; /* steps of the start layout, warm and unpruned */
     struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
     struct coord_times recent; /* last steps of the layout in force */
@@ -302,6 +318,15 @@ uint64_t coord_recent_step_ns(const struct dp_coord *c); /* of the layout in for
 /* seconds, but not less than five steps of this run */
 double coord_patience_s(const struct dp_coord *c, double seconds);
 
+/* --- coord_saving.c --- */
+void coord_saving_begin(struct dp_coord *c, uint64_t now_ns);
+void coord_saving_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);
+void coord_saving_moved(struct dp_coord *c); /* a new layout is in force */
+void coord_saving_paused(struct dp_coord *c, uint64_t pause_ns);
+/* Until now; and to the last step at the speed of now: "saving" of doc/json.md. */
+void coord_saving_so_far(const struct dp_coord *c, uint64_t now_ns, struct dp_saving *out);
+json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns);
+
 /* --- coord_stall.c --- */
 void coord_stall_heard(struct dp_coord *c, uint64_t now_ns);
 void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
@@ -340,6 +365,7 @@ uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b
 /* --- coord_release.c --- */
 void coord_release_tick(struct dp_coord *c, uint64_t now_ns);
 uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state);
+uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot); /* Slurm has it back since; 0: it has not */
 double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns);
 
 /* --- coord_journal.c: 0, or -1 with the error counted and kept for status --- */
@@ -352,6 +378,7 @@ int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, u
                        const char *text);
 int coord_journal_relintent(struct dp_coord *c, uint64_t now_ns, const uint8_t *is_set);
 int coord_journal_reference(struct dp_coord *c);
+int coord_journal_saving(struct dp_coord *c);
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);
 
 #endif

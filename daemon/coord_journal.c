@@ -8,6 +8,7 @@
  */
 #include "daemon/coord_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #define NODES_PER_RECORD 48
 #define DP_REC_NODES 12     /* names of the slots, in parts */
 #define DP_REC_WORKERS 14   /* slot and process of every worker; before the START with their layout */
+#define DP_REC_SAVING 15    /* sums of coord_saving.c */
 #define DP_REC_REFERENCE 13 /* iteration before pruning, speeds of the devices */
 
 struct record {
@@ -215,6 +217,24 @@ int coord_journal_reference(struct dp_coord *c)
     for (uint32_t s = 0; s < c->n_workers; s++)
         dp_wr_u32(w, (uint32_t)(c->worker[s].speed * 1000.0));
     return append(c, DP_REC_REFERENCE, &r);
+}
+
+int coord_journal_saving(struct dp_coord *c)
+{
+    const struct coord_saving *s = &c->saving;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, s->step);
+    dp_wr_u64(w, s->since_ns);
+    dp_wr_u64(w, s->sums.steps);
+    dp_wr_u64(w, s->sums.unknown_steps);
+    for (int way = 0; way < DP_N_WAYS; way++)
+        dp_wr_f64(w, s->sums.time_s[way]);
+    dp_wr_f64(w, s->sums.dense_s);
+    dp_wr_f64(w, s->sums.pruned_s);
+    dp_wr_f64(w, s->sums.miss);
+    return append(c, DP_REC_SAVING, &r);
 }
 
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why)
@@ -450,6 +470,25 @@ static int replay_reference(struct dp_coord *c, struct dp_reader *r, struct dp_e
     return 0;
 }
 
+static int replay_saving(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct coord_saving *s = &c->saving;
+    double *number[] = {&s->sums.time_s[DP_WAY_RUN], &s->sums.time_s[DP_WAY_FIXED], &s->sums.time_s[DP_WAY_BALANCED],
+                        &s->sums.dense_s, &s->sums.pruned_s, &s->sums.miss};
+
+    memset(s, 0, sizeof *s);
+    s->step = dp_rd_u64(r);
+    s->since_ns = dp_rd_u64(r);
+    s->sums.steps = dp_rd_u64(r);
+    s->sums.unknown_steps = dp_rd_u64(r);
+    for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
+        *number[i] = dp_rd_f64(r);
+        if (!isfinite(*number[i]))
+            return dp_err_set(err, DP_ECORRUPT, "a saving that is no number");
+    }
+    return 0;
+}
+
 static int replay_end(struct dp_coord *c, struct dp_reader *r)
 {
     dp_rd_u64(r);
@@ -486,6 +525,8 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_relintent(c, r, err);
     case DP_REC_REFERENCE:
         return replay_reference(c, r, err);
+    case DP_REC_SAVING:
+        return replay_saving(c, r, err);
     case DP_REC_END:
         return replay_end(c, r);
     }

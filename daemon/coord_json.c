@@ -245,11 +245,6 @@ static json_t *slots_json(const struct dp_coord *c)
     return a;
 }
 
-static uint64_t slot_end_ns(const struct dp_coord *c, const struct coord_slot *s)
-{
-    return s->state == SLOT_RELEASED || (s->freed_ns && c->rel.is_clean) ? s->freed_ns : 0;
-}
-
 /* [[t_s, slots]]: how many slots the job held from that time on. */
 static json_t *held_json(const struct dp_coord *c)
 {
@@ -263,7 +258,7 @@ static json_t *held_json(const struct dp_coord *c)
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < c->n_slots; i++) {
-            uint64_t t = slot_end_ns(c, &c->slot[i]);
+            uint64_t t = coord_slot_freed_ns(c, i);
 
             if (t > last && (!next || t < next)) {
                 next = t;
@@ -485,6 +480,7 @@ static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "step_ms", ms(c->step_ns));
     set(o, "predicted_ms", ms(c->predicted_ns));
     set(o, "reference_ms", ms(c->reference_ns));
+    set(o, "saving", coord_saving_json(c, now_ns));
     set(o, "throughput_start", speed_json(c, coord_steady_step_ns(c), c->n_workers));
     set(o, "workers", workers_json(c, now_ns));
     set(o, "slots", slots_json(c));
@@ -498,9 +494,12 @@ static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 
 static void set_report(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 {
-    double held = coord_slot_seconds_held(c, now_ns), fixed = coord_seconds(c, now_ns) * c->n_slots;
     uint32_t per_slot = c->job.gpus_per_node ? c->job.gpus_per_node : 1;
+    double held = coord_slot_seconds_held(c, now_ns), fixed;
+    struct dp_saving saving;
 
+    coord_saving_so_far(c, now_ns, &saving);
+    fixed = saving.time_s[DP_WAY_FIXED] * c->n_slots;
     set(o, "slot_seconds_held", num(held));
     set(o, "slot_seconds_fixed", num(fixed));
     set(o, "device_seconds_held", num(held * per_slot));

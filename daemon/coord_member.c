@@ -26,9 +26,10 @@ void coord_step_reset(struct dp_coord *c)
     c->mig.id = id;
     c->last_commit_id = 0;
     c->has_step = c->has_shape = c->has_layout = c->is_pruned = c->is_completed = false;
-    c->reference_ns = c->reference_step_ns = c->predicted_ns = c->predicted_start_ns = c->step_ns = c->step = 0;
+    c->reference_ns = c->reference_step_ns = c->predicted_ns = c->predicted_start_ns = c->predicted_balanced_ns = c->step_ns = c->step = 0;
     c->is_reference_final = c->early.is_set = false;
     c->n_reference = 0;
+    c->saving.step = 0; /* what was saved is the job's, and stays */
     memset(&c->steady, 0, sizeof c->steady);
     memset(&c->recent, 0, sizeof c->recent);
     memset(&c->stall, 0, sizeof c->stall);

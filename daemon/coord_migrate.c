@@ -198,6 +198,7 @@ static void commit(struct dp_coord *c, uint64_t now_ns)
     m->decided_ns = now_ns;
     m->sent_ns = 0;
     c->layout = m->next;
+    coord_saving_moved(c);
     c->last_commit_id = m->id;
     c->last_change_ns = now_ns;
     record_outcome(c, now_ns, true);
@@ -335,6 +336,7 @@ static void end_if_all_know(struct dp_coord *c, uint64_t now_ns)
         h->done_ns = now_ns;
         if (coord_journal_done(c, h) < 0)
             return; /* next tick */
+        coord_saving_paused(c, h->pause_max_ns);
         for (uint32_t r = 0; r < c->n_workers; r++)
             if (c->mig.is_member[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
                 coord_migrate_finish(c, now_ns, r);

@@ -19,14 +19,21 @@ uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state)
     return n;
 }
 
+uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot)
+{
+    const struct coord_slot *s = &c->slot[slot];
+
+    return s->state == SLOT_RELEASED || (s->freed_ns && c->rel.is_clean) ? s->freed_ns : 0;
+}
+
 double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns)
 {
     double held = 0.0;
 
     for (uint32_t s = 0; s < c->n_slots; s++) {
-        bool is_free = c->slot[s].state == SLOT_RELEASED || (c->slot[s].freed_ns && c->rel.is_clean);
+        uint64_t freed_ns = coord_slot_freed_ns(c, s);
 
-        held += coord_seconds(c, is_free ? c->slot[s].freed_ns : now_ns);
+        held += coord_seconds(c, freed_ns ? freed_ns : now_ns);
     }
     return held;
 }

@@ -89,11 +89,12 @@ double coord_patience_s(const struct dp_coord *c, double seconds)
 
 /* One report per interval speaks for all: that of the worker with the first layer. The first reports
  * of a layout cover memory that is touched for the first time, so they do not count. */
-static void take_step_time(struct dp_coord *c, const struct dp_msg_report *m)
+static void take_step_time(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
     bool is_early = !c->is_pruned && !c->last_commit_id && (!c->prune_end || m->step <= c->prune_begin);
 
     c->step_ns = m->step_ns;
+    coord_saving_report(c, now_ns, m);
     if (m->first_layer || c->worker[m->rank].n_reports <= c->limits.warmup_reports)
         return;
     add_time(&c->recent, COORD_RECENT, m->step_ns);
@@ -269,7 +270,7 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
     }
     share_optimizer(c, m);
     if (m->n_layers)
-        take_step_time(c, m);
+        take_step_time(c, now_ns, m);
     if (m->step > c->step)
         c->step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss);

@@ -16,6 +16,7 @@ struct thinking {
     const struct dp_coord *c;
     const struct coord_question *q;
     struct coord_snapshot now, early;
+    struct dp_device all[DP_MAX_WORKERS];
     struct dp_sim_stage_out stage[DP_MAX_WORKERS];
     struct dp_site_policy site; /* its own budget of time */
     const struct dp_policy *policy;
@@ -54,6 +55,36 @@ static void predict_reference(struct thinking *k)
         k->t.reference_ns = 0;
 }
 
+static void keep_faster(uint64_t *best, uint64_t ns)
+{
+    if (ns && (!*best || ns < *best))
+        *best = ns;
+}
+
+/* The best layout on all devices that the run began with, also on those that left: the fastest of the start layout,
+ * that of policy `time`, that of the run's own policy, and the one in force while nobody has left. */
+static uint64_t predict_balanced(struct thinking *k)
+{
+    const struct dp_policy *policy[] = {&dp_policy_time, k->state ? NULL : k->policy};
+    struct dp_policy_in in = k->now.in;
+    uint64_t best = k->t.start_ns;
+    bool has_all = true;
+
+    for (uint32_t r = 0; r < k->c->n_workers; r++) {
+        has_all = has_all && k->now.device[r].is_allowed;
+        k->all[r] = k->now.device[r];
+        k->all[r].is_allowed = true;
+    }
+    in.current = &k->c->start_layout;
+    in.device = k->all;
+    for (size_t i = 0; i < sizeof policy / sizeof policy[0]; i++)
+        if (policy[i] && dp_policy_run(policy[i], NULL, &in, &k->later_pack.best, NULL) == 0)
+            keep_faster(&best, k->later_pack.best.iteration_ns);
+    if (has_all)
+        keep_faster(&best, k->t.current_ns);
+    return best;
+}
+
 /* Iterations of the layouts that there are, and what each worker computes in one. */
 static int predict(struct thinking *k, struct dp_err *err)
 {
@@ -70,6 +101,7 @@ static int predict(struct thinking *k, struct dp_err *err)
         k->t.current_ns = 0;
         return -1;
     }
+    k->t.balanced_ns = predict_balanced(k);
     for (uint32_t r = 0; r < c->n_workers; r++)
         if (c->layout.cut[r + 1] > c->layout.cut[r])
             k->t.stage_ns[r] = k->stage[n++].busy_ns;

@@ -83,6 +83,7 @@ int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
     if (coord_journal_start(c, now_ns) < 0)
         return dp_err_set(err, DP_EIO, "job %u: journal: %s", c->job.job_id, c->journal_error);
     c->is_begun = true;
+    coord_saving_begin(c, now_ns);
     c->begin_ns = c->stall.heard_ns = now_ns;
     c->last_change_ns = c->rel.next_ns = now_ns;
     if (c->incarnation > 1)

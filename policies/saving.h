@@ -53,6 +53,7 @@ struct dp_saving {
     uint32_t devices;            /* that it began with */
     double time_s[DP_N_WAYS];    /* to the last step */
     double device_s[DP_N_WAYS];  /* held meanwhile */
+    double step_s[DP_N_WAYS];    /* of the last step; 0: unknown. The caller's, dp_saving_close() leaves it 0 */
     double lent_device_s;        /* given back by the run before the fixed one would have ended: others can use them */
     double later;                /* of the run: its time over that of fixed, less 1; negative: earlier */
     double packing;              /* tokens a device-second at equal sparsity: over those of fixed, less 1 */

@@ -14,6 +14,7 @@ static json_t *way_json(const struct dp_saving *s, enum dp_way way, double token
 
     put(o, "time_s", s->time_s[way]);
     put(o, "device_s", s->device_s[way]);
+    put(o, "step_ms", s->step_s[way] > 0.0 ? 1e3 * s->step_s[way] : NAN);
     put(o, "tokens_per_device_s", tokens > 0.0 ? tokens / s->device_s[way] : NAN);
     return o;
 }

@@ -166,6 +166,8 @@ static int add_up(const struct stretches *s /* [DP_N_WAYS] */, struct dp_saving 
     }
     held[0].devices = s[DP_WAY_FIXED].at[0].held; /* what is given back before the first step was held, too */
     dp_saving_close(&sums, held, n, out);
+    for (int way = 0; way < DP_N_WAYS; way++)
+        out->step_s[way] = dp_saving_step_s(&sums, &w, (enum dp_way)way);
     free(held);
     return 0;
 }

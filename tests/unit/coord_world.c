@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/sim/predict.h"
 #include "tests/unit/random.h"
 #include "tests/unit/recorded_loads.h"
 
@@ -15,6 +16,8 @@
 #define TICK (SEC / 5)
 #define PRUNE_BEGIN 140u /* 7 s */
 #define PRUNE_END 500u   /* 25 s */
+#define MICROBATCHES 8
+#define BOUNDARY_BYTES 1000
 
 static void broken(struct world *w, const char *what, unsigned a, unsigned b)
 {
@@ -253,9 +256,9 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->prune_begin = PRUNE_BEGIN;
     m->prune_end = PRUNE_END;
     m->final_sparsity = 0.9;
-    m->microbatches = 8;
+    m->microbatches = MICROBATCHES;
     m->tokens_per_microbatch = 64;
-    m->boundary_bytes = 1000;
+    m->boundary_bytes = BOUNDARY_BYTES;
     m->mem_limit_bytes = w->mem_limit_bytes;
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
 }
@@ -457,9 +460,11 @@ static void send_report(struct world *w, uint32_t r, bool is_garbage)
         uint64_t t = (uint64_t)(1e6 * (1.0 - 0.8 * done) * (1.0 + 0.1 * ((a + i) % 3)));
 
         m->layer[i] = (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * (1.0 - 0.9 * done))};
-        if (w->is_recorded)
+        if (w->is_recorded || w->is_timed)
             m->layer[i] = recorded_load(k->step, a + i);
     }
+    if (w->is_timed)
+        m->step_ns = world_step_ns(&k->layout, k->step);
     switch (is_garbage ? random_below(&w->seed, 6) : 99) {
     case 0: m->loss = -INFINITY; break;
     case 1: m->epoch += 50 + random_below(&w->seed, 5); break; /* broken, but no liar about a decision */
@@ -492,6 +497,38 @@ static void worker_exits(struct world *w, uint32_t r)
     }
 }
 
+uint64_t world_step_ns(const struct dp_layout *layout, uint64_t step)
+{
+    struct dp_layer_load load[W_LAYERS];
+    struct dp_device device[W_MAX] = {{.speed = 1.0}, {.speed = 1.0}, {.speed = 1.0}, {.speed = 1.0}};
+    struct dp_policy_in in = {.n_layers = W_LAYERS, .n_devices = W_MAX, .n_slots = W_MAX, .layer = load,
+                              .current = layout, .device = device, .microbatches = MICROBATCHES,
+                              .boundary_bytes = BOUNDARY_BYTES, .link_bytes_per_s = 1e9};
+    uint64_t ns = 0;
+
+    for (uint32_t l = 0; l < W_LAYERS; l++)
+        load[l] = recorded_load(step, l);
+    if (dp_sim_layout(&in, layout, NULL, &ns, NULL) < 0)
+        abort();
+    return ns + ns / 2;
+}
+
+/* Four steps in the time of one tick, or as many as fit. */
+static void train(const struct world *w, struct world_worker *k)
+{
+    uint64_t ns;
+
+    if (!w->is_timed) {
+        k->step += 4;
+        return;
+    }
+    k->credit_ns += TICK;
+    while (k->step < w->steps_total && (ns = world_step_ns(&k->layout, k->step)) <= k->credit_ns) {
+        k->credit_ns -= ns;
+        k->step++;
+    }
+}
+
 static void worker_tick(struct world *w, uint32_t r)
 {
     struct world_worker *k = &w->worker[r];
@@ -515,7 +552,7 @@ static void worker_tick(struct world *w, uint32_t r)
         if (w->worker[i].hangs)
             return; /* the others wait for it */
     if (!k->doubt)
-        k->step += 4;
+        train(w, k);
     if (k->is_connected && w->now_ns - k->reported_ns >= SEC) {
         k->reported_ns = w->now_ns;
         send_report(w, r, false);

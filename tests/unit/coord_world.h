@@ -21,6 +21,7 @@ struct world_worker {
     uint64_t answered;          /* newest decision acknowledged */
     uint32_t n_limits;          /* LIMIT came so often */
     uint64_t left_ms;           /* the newest */
+    uint64_t credit_ns;         /* is_timed: of the next step, spent already */
     uint64_t reported_ns, vote_at_ns, connect_at_ns, exit_at_ns;
     bool has_voted_no;
     struct dp_msg_vote vote;
@@ -55,6 +56,7 @@ struct world {
     bool crash_before;            /* the record is lost */
     uint32_t full_percent; /* an append fails, its record on the disk or not, and the coordinator lives */
     uint64_t step_ns;             /* what the workers report of a step */
+    bool is_timed;                /* is_recorded, and a step takes what it takes in the layout in force: world_step_ns() */
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
     uint32_t steps_total;
     uint64_t mem_limit_bytes;     /* of every worker */
@@ -98,6 +100,8 @@ void world_run(struct world *w, double seconds, bool with_faults);
 double world_loss(uint64_t step);
 /* True when nothing is under way: no migration, every drained slot released or held. */
 bool world_is_settled(struct world *w);
+/* What a step takes with recorded loads: half as long again as the simulator says. */
+uint64_t world_step_ns(const struct dp_layout *layout, uint64_t step);
 uint32_t world_count(const struct world *w, enum dp_record type);
 bool world_slot_has(const struct world *w, uint32_t slot, enum dp_record type);
 
