@@ -93,6 +93,7 @@ static struct dp_plan_hierarchical hierarchical(const struct dp_plan_question *q
 
     memcpy(h.devices, q->devices, sizeof h.devices);
     memcpy(h.bytes_per_s, q->bytes_per_s, sizeof h.bytes_per_s);
+    h.microbatches = DP_PLAN_MICROBATCHES * q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
     return h;
 }
 

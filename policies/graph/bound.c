@@ -51,7 +51,7 @@ int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus
         return dp_err_set(err, DP_ENOMEM, "bound of %u units: out of memory", u->n);
     *bound_ns = UINT64_MAX;
     for (uint32_t i = 0; i < u->n; i++) {
-        bool on_accel = n_accel && !u->only_on_cpu[i] && u->bytes[i] <= accel_bytes;
+        bool on_accel = n_accel && !u->only_on_cpu[i] && u->bytes[i] + u->kept_bytes[i] <= accel_bytes;
         uint64_t least = on_accel ? u->accel_ns[i] : UINT64_MAX;
 
         if (n_cpus && u->cpu_ns[i] < least)

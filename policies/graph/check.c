@@ -77,6 +77,7 @@ int dp_graph_loads(const struct dp_graph *g, const uint32_t *stage_of, uint32_t 
         s->accel_ns += dp_graph_accel_ns(node);
         s->cpu_ns += node->cpu_ns;
         s->bytes += node->bytes;
+        s->kept_bytes += node->kept_bytes;
         s->param_bytes += node->param_bytes;
         s->only_on_cpu |= node->only_on_cpu;
     }

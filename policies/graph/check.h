@@ -9,7 +9,7 @@ struct dp_stage_load {
     uint64_t accel_ns, cpu_ns; /* compute on either kind of device */
     uint64_t
         traffic_ns; /* each of its nodes that sends elsewhere once, each elsewhere that sends to it once */
-    uint64_t bytes;
+    uint64_t bytes, kept_bytes;
     uint64_t param_bytes;
     uint64_t out_bytes; /* outputs of this stage and of those before it that a later stage takes, once each */
     bool only_on_cpu;

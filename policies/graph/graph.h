@@ -25,6 +25,7 @@
 #define DP_GRAPH_MAX_EDGES (1u << 20)
 #define DP_GRAPH_MAX_NS UINT64_C(10000000000000) /* 10 000 s in one node or transfer */
 #define DP_GRAPH_MAX_BYTES (UINT64_C(1) << 46)   /* 64 TiB in one node */
+#define DP_GRAPH_STATE_OF_PARAMETERS 4           /* weights, gradients and two moments of an optimizer */
 
 enum dp_graph_kind { DP_GRAPH_PROFILE, DP_GRAPH_COSTS };
 
@@ -39,7 +40,8 @@ struct dp_graph_node {
     uint64_t cpu_ns;  /* both, on a CPU; DP_GRAPH_COSTS only */
     uint64_t send_ns; /* moving its output, which its own device and every device that takes it pay once */
     uint64_t output_bytes, param_bytes; /* DP_GRAPH_PROFILE only */
-    uint64_t bytes;                     /* memory on the device that holds it */
+    uint64_t bytes;      /* memory on the device that holds it: DP_GRAPH_PROFILE the state of its parameters */
+    uint64_t kept_bytes; /* besides, of each microbatch under way: DP_GRAPH_PROFILE its output */
 };
 
 struct dp_graph_edge {

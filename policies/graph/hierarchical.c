@@ -194,9 +194,8 @@ static void set_baselines(struct search *h)
     t = (double)p->single_ns / 1e9;
     for (uint32_t l = 0; l < h->ranges.ask->n_levels; l++) {
         uint32_t m = h->ranges.ask->devices[l];
-        double sync = 4.0 * (m - 1) * params / (h->ranges.ask->bytes_per_s[l] * m);
 
-        t = (t + (l ? sync / h->ranges.ask->devices[0] : sync)) / m;
+        t = (t + dp_plan_sync_s(h->ranges.ask, l, params, m, true)) / m;
         n *= m;
     }
     p->data_parallel_ns = (uint64_t)(t * 1e9 + 0.5);
@@ -205,8 +204,7 @@ static void set_baselines(struct search *h)
         double least = INFINITY;
 
         for (uint32_t m = 1; m <= (h->ranges.ask->is_straight ? 1 : h->ranges.ask->devices[0]); m++) {
-            double sync =
-                4.0 * (m - 1) * (double)h->ranges.param_bytes[i] / (h->ranges.ask->bytes_per_s[0] * m);
+            double sync = dp_plan_sync_s(h->ranges.ask, 0, (double)h->ranges.param_bytes[i], m, true);
 
             least = fmin(least, ((double)h->ranges.units.accel_ns[i] / 1e9 + sync) / m);
         }

@@ -3,18 +3,23 @@
  * machines). What one level plans for a range of the graph on one machine is what the next level has a range
  * cost on one of its machines.
  *
- *   time(I, m)      = min of  stage(nothing, I, m)
+ *   time(I, m)      = min of  max(stage(nothing, I, m), out(I) / (B m))
  *                     and, over ideals J within I and m' < m replicas of the last stage,
- *                     max(time(J, m - m'), stage(J, I, m'), 2 out(J) / (B m'), 2 out(I) / (B m'))
- *   stage(J, I, m') = (compute of I - J  +  4 (m' - 1) / m' * parameters of I - J / B) / m'
+ *                     max(time(J, m - m'), stage(J, I, m'), out(J) / (B m'), out(I) / (B m'))
+ *   stage(J, I, m') = compute of I - J / m'  +  2 (m' - 1) / m' * parameters of I - J / B / microbatches
  *
- * out(I): bytes that leave I, each output once; the last term falls away at the end. Activations count once
- * forward, their gradients once back (the "2"): the released program leaves both out unless it is given an
- * --activation_compression_ratio, and then its plans look better than they are (papers' ratio 1 is this).
- * Differences, all of them in the open: out(I) counts what crosses the cut, where the release also counts a
- * branch point that both of its branches have passed; ranges are differences of ideals only, where its inner
- * level subtracts sets that are none; devices may stay idle. As in the release, the gradients
- * of the first stage between machines take 1 / (devices of a machine) of the time.
+ * out(I): bytes that leave I, each output once; it falls away at the end. That is what the simulator makes of a plan
+ * (policies/sim/): a link has both directions at the same time, compute goes on beside, and the gradients of
+ * replicas go once round a ring when all microbatches of an iteration are through. With machines each level's
+ * exchange counts apart, that of the lower one as if the stage were on all machines.
+ *
+ * Without `microbatches` the costs are those of the released program: both directions after each other (2 out(I)), an
+ * exchange of gradients for every microbatch (4 (m' - 1) / m' * parameters / (B m')), nothing for what leaves the
+ * first stage, and 1 / (devices of a machine) of the time for its gradients between machines. It leaves activations out
+ * unless it is given an --activation_compression_ratio, and then its plans look better than they are (papers'
+ * ratio 1 is this). Differences from it, all of them in the open: out(I) counts what crosses the cut, where the
+ * release also counts a branch point that both of its branches have passed; ranges are differences of ideals only,
+ * where its inner level subtracts sets that are none; devices may stay idle.
  */
 #ifndef DP_POLICIES_GRAPH_HIERARCHICAL_H
 #define DP_POLICIES_GRAPH_HIERARCHICAL_H
@@ -27,12 +32,21 @@ struct dp_plan_hierarchical {
     uint32_t n_levels;                  /* 1 or 2 */
     uint32_t devices[DP_PLAN_LEVELS];   /* devices (of a machine), machines */
     double bytes_per_s[DP_PLAN_LEVELS]; /* between devices (of a machine), between machines */
-    uint64_t accel_bytes; /* UINT64_MAX: no limit; one level only. A stage holds parameters and outputs once
-                             for each microbatch that is under way in it: ceil(devices from it to the end /
-                             replicas) */
-    bool is_straight;     /* no replicas */
-    uint32_t max_ideals;  /* 0: DP_IDEALS_CAP */
+    uint64_t accel_bytes; /* UINT64_MAX: no limit; one level only. A device holds the state of its parameters, and
+                             outputs once for each microbatch that is under way in it: ceil(devices from it to the
+                             end / replicas) */
+    uint32_t microbatches; /* of an iteration, at whose end replicas exchange gradients; 0: costs as the released
+                              program has them */
+    bool is_straight;      /* no replicas */
+    uint32_t max_ideals;   /* 0: DP_IDEALS_CAP */
 };
+
+#define DP_PLAN_MICROBATCHES 4 /* for each device, where nobody says how many an iteration has */
+
+/* What the exchange of gradients among m replicas on a level adds to (compute + it) / m, the time of a microbatch. */
+double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, double param_bytes, uint32_t m, bool is_first);
+/* So many bytes of a microbatch on the links of m replicas. */
+double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m);
 
 /* g: a profile. As dp_plan_maxload(); bound_ns is all compute spread without loss, or one unit with as many
  * replicas as serve it. Where there are too many ideals the best of several orders comes out (line.h). */

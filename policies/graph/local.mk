@@ -14,7 +14,7 @@ policies_libdpgraph_a_SOURCES = \
 
 if HAVE_CMOCKA
 graph_tests = tests/unit/test_graph_hierarchical tests/unit/test_graph_plan tests/unit/test_graph_published \
-	tests/unit/test_graph_read
+	tests/unit/test_graph_read tests/unit/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
 TESTS += $(graph_tests)
@@ -27,4 +27,6 @@ tests_unit_test_graph_published_SOURCES = tests/unit/test_graph_published.c test
 tests_unit_test_graph_published_LDADD = $(graph_libs)
 tests_unit_test_graph_read_SOURCES = tests/unit/test_graph_read.c tests/unit/unit.h
 tests_unit_test_graph_read_LDADD = $(graph_libs)
+tests_unit_test_plan_simulated_SOURCES = tests/unit/test_plan_simulated.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
+tests_unit_test_plan_simulated_LDADD = policies/libdppolicy.a $(graph_libs)
 endif

@@ -23,7 +23,7 @@ struct walk {
     struct dp_ideal_step *path; /* [units] the steps from I down to J */
     uint32_t *next;             /* [units + 1] next step to try at each depth */
     uint32_t depth;
-    uint64_t accel_ns, cpu_ns, bytes, traffic_ns; /* of I - J */
+    uint64_t accel_ns, cpu_ns, bytes, kept_bytes, traffic_ns; /* of I - J */
     uint32_t n_only_on_cpu;
     uint64_t steps;
 };
@@ -47,6 +47,7 @@ static void add_unit(struct walk *w, uint32_t v)
     w->accel_ns += u->accel_ns[v];
     w->cpu_ns += u->cpu_ns[v];
     w->bytes += u->bytes[v];
+    w->kept_bytes += u->kept_bytes[v];
     w->n_only_on_cpu += u->only_on_cpu[v];
     for (uint32_t i = u->net_of_at[v]; i < u->net_of_at[v + 1]; i++) {
         uint32_t net = u->net_of[i], held = ++w->held[net];
@@ -65,6 +66,7 @@ static void remove_unit(struct walk *w, uint32_t v)
     w->accel_ns -= u->accel_ns[v];
     w->cpu_ns -= u->cpu_ns[v];
     w->bytes -= u->bytes[v];
+    w->kept_bytes -= u->kept_bytes[v];
     w->n_only_on_cpu -= u->only_on_cpu[v];
     for (uint32_t i = u->net_of_at[v]; i < u->net_of_at[v + 1]; i++) {
         uint32_t net = u->net_of[i], held = w->held[net]--;
@@ -80,7 +82,18 @@ static void remove_unit(struct walk *w, uint32_t v)
 static bool accel_may(const struct walk *w)
 {
     return w->q->n_accel && w->accel_ns <= w->q->bound_ns && w->bytes <= w->q->accel_bytes &&
-           !w->n_only_on_cpu;
+           w->kept_bytes <= w->q->accel_bytes - w->bytes && !w->n_only_on_cpu;
+}
+
+/* The first accelerator with few enough behind it for what it would keep; n_accel + 1: none. What accel_may() take. */
+static uint32_t first_with_room(const struct walk *w)
+{
+    uint64_t may_keep = w->q->accel_bytes - w->bytes;
+    uint32_t n = w->q->n_accel;
+
+    if (!w->kept_bytes || may_keep / w->kept_bytes >= n)
+        return 1;
+    return n + 1 - (uint32_t)(may_keep / w->kept_bytes);
 }
 
 static bool cpu_may(const struct walk *w)
@@ -105,7 +118,7 @@ static void walk_begin(struct walk *w, uint32_t from)
     w->depth = 0;
     w->next[0] = w->q->ideals->sub_at[from];
     w->path[0].id = from; /* overwritten by the first step */
-    w->accel_ns = w->cpu_ns = w->bytes = w->traffic_ns = 0;
+    w->accel_ns = w->cpu_ns = w->bytes = w->kept_bytes = w->traffic_ns = 0;
     w->n_only_on_cpu = 0;
 }
 
@@ -188,9 +201,10 @@ static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal, c
     walk_begin(w, ideal);
     while ((below = walk_next(w, ideal)) != UINT32_MAX) {
         uint64_t accel = accel_load(w), cpu = cpu_load(w);
+        uint32_t first = accel != NEVER ? first_with_room(w) : 1;
 
         for (uint32_t c = 0; c <= n_cpus; c++) {
-            uint32_t low = win[c].low, from = low ? low : 1;
+            uint32_t low = win[c].low, from = low > first ? low : first;
 
             if (win[c].high < low)
                 continue;
@@ -223,7 +237,7 @@ static uint32_t last_stage(struct walk *w, const struct table *t, uint32_t ideal
     walk_begin(w, ideal);
     while ((below = walk_next(w, ideal)) != UINT32_MAX) {
         uint64_t accel = accel_load(w), cpu = cpu_load(w);
-        bool with_accel = k && accel <= best && row_of(t, below, c)[k - 1] <= best;
+        bool with_accel = accel <= best && k && k >= first_with_room(w) && row_of(t, below, c)[k - 1] <= best;
         bool with_cpu = c && cpu <= best && row_of(t, below, c - 1)[k] <= best;
 
         if ((!with_accel && !with_cpu) || w->traffic_ns >= least_traffic)

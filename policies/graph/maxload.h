@@ -1,7 +1,8 @@
 /* Exact max-load dynamic program over ideals (Tarnawski et al., NeurIPS'20, section 5): the units of a
  * graph over k accelerators and c CPUs, every device a stage, so that the busiest one has least to do.
  * An accelerator's load is its compute and its traffic (units.h), a CPU's its compute alone; what lies
- * on one accelerator must fit into its memory and be able to run there.
+ * on one accelerator must fit into its memory and be able to run there: the k-th of them keeps what its nodes
+ * keep of a microbatch as often as there are accelerators from it to the end.
  *
  *   best(I, k, c) = min over ideals J within I of  max(best(J, k - 1, c), load of I - J on an accelerator)
  *                                             and  max(best(J, k, c - 1), load of I - J on a CPU)

@@ -24,7 +24,7 @@ struct dp_graph_stage {
     uint64_t traffic_ns; /* activations and gradients to and from other stages */
     uint64_t sync_ns;    /* gradients among replicas */
     uint64_t load_ns;    /* time between two microbatches that this stage allows */
-    uint64_t bytes;
+    uint64_t bytes; /* state, and what is kept of the microbatches under way */
 };
 
 struct dp_graph_plan {

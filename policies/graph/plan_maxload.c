@@ -133,6 +133,15 @@ static void place_nodes(const struct search *s, uint32_t *stage_of)
 }
 
 /* The answer as a plan, measured anew. */
+static uint64_t memory_of(const struct dp_stage_load *load, uint64_t under_way)
+{
+    uint64_t bytes;
+
+    return __builtin_mul_overflow(load->kept_bytes, under_way, &bytes) || __builtin_add_overflow(load->bytes, bytes, &bytes)
+               ? UINT64_MAX
+               : bytes;
+}
+
 static int write_plan(struct search *s, struct dp_err *err)
 {
     struct dp_graph_plan *p = s->out;
@@ -155,13 +164,13 @@ static int write_plan(struct search *s, struct dp_err *err)
         struct dp_graph_stage *t = &p->stage[i];
 
         *t = (struct dp_graph_stage){
-            .is_cpu = s->best.is_cpu[i], .machines = 1, .replicas = 1, .bytes = load[i].bytes};
+            .is_cpu = s->best.is_cpu[i], .machines = 1, .replicas = 1, .bytes = memory_of(&load[i], p->n_stages - i)};
         t->compute_ns = t->is_cpu ? load[i].cpu_ns : load[i].accel_ns;
         t->traffic_ns = t->is_cpu ? 0 : load[i].traffic_ns;
         t->load_ns = t->compute_ns + t->traffic_ns;
         p->load_ns = t->load_ns > p->load_ns ? t->load_ns : p->load_ns;
         n_cpus += t->is_cpu;
-        if (!t->is_cpu && (load[i].only_on_cpu || load[i].bytes > s->ask->accel_bytes)) {
+        if (!t->is_cpu && (load[i].only_on_cpu || t->bytes > s->ask->accel_bytes)) {
             dp_err_set(err, DP_EINVAL, "stage %u of the answer cannot be on an accelerator", i);
             goto out;
         }
@@ -209,8 +218,10 @@ static int no_answer(const struct search *s, struct dp_err *err)
     bool needs_cpu = false;
 
     for (uint32_t i = 0; i < s->units.n; i++) {
-        total += s->units.bytes[i];
-        largest = s->units.bytes[i] > largest ? s->units.bytes[i] : largest;
+        uint64_t bytes = s->units.bytes[i] + s->units.kept_bytes[i];
+
+        total += bytes;
+        largest = bytes > largest ? bytes : largest;
         needs_cpu |= s->units.only_on_cpu[i];
     }
     if (needs_cpu && s->ask->n_cpus == 0)

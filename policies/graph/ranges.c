@@ -31,11 +31,19 @@ static double piece_s(const struct dp_ranges *h, const struct dp_ranges_level *l
 static double stage_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to,
                       uint32_t m, bool is_first)
 {
-    double sync = 4.0 * (m - 1) * (double)(h->params[to] - h->params[from]) / (l->bytes_per_s * m);
+    double sync = dp_plan_sync_s(h->ask, l->index, (double)(h->params[to] - h->params[from]), m, is_first);
 
-    if (is_first && l->index)
-        sync /= h->ask->devices[0];
     return (piece_s(h, l, from, to) + sync) / m;
+}
+
+/* With what leaves it. */
+static double front_stage_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to, uint32_t m)
+{
+    double t = stage_s(h, l, from, to, m, true);
+
+    if (to + 1 == h->ideals.n || !h->ask->microbatches)
+        return t;
+    return fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[to], m));
 }
 
 /* A stage that is not the first, with the transfers on both sides. */
@@ -44,19 +52,20 @@ static double later_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
 {
     double t = stage_s(h, l, from, to, m, false);
 
-    t = fmax(t, 2.0 * (double)h->leaves[from] / (l->bytes_per_s * m));
-    return to + 1 < h->ideals.n ? fmax(t, 2.0 * (double)h->leaves[to] / (l->bytes_per_s * m)) : t;
+    t = fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[from], m));
+    return to + 1 < h->ideals.n ? fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[to], m)) : t;
 }
 
 /* Do m replicas of a stage keep what is under way, with `end` devices used up to its end? */
 static bool has_room(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to,
                      uint32_t m, uint32_t end)
 {
-    uint32_t versions = (l->n - end + m - 1) / m + 1;
+    uint32_t under_way = (l->n - end + m - 1) / m + 1;
+    uint64_t state = h->state[to] - h->state[from], kept = h->kept[to] - h->kept[from];
 
     if (h->ask->accel_bytes == UINT64_MAX)
         return true;
-    return h->memory[to] - h->memory[from] <= h->ask->accel_bytes / versions;
+    return state <= h->ask->accel_bytes && kept <= (h->ask->accel_bytes - state) / under_way;
 }
 
 double *dp_ranges_times(const struct dp_ranges *h, uint32_t n, uint32_t ideal)
@@ -131,7 +140,7 @@ static double first_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
     double best = INFINITY;
 
     for (uint32_t r = most; r >= least; r--) {
-        double t = has_room(h, l, base, to, r, m) ? stage_s(h, l, base, to, r, true) : INFINITY;
+        double t = has_room(h, l, base, to, r, m) ? front_stage_s(h, l, base, to, r) : INFINITY;
 
         if (t < best) {
             best = t;
@@ -204,7 +213,8 @@ static void sum_ideals(struct dp_ranges *h)
 
         h->compute_ns[i] = h->compute_ns[s.id] + h->units.accel_ns[s.unit];
         h->params[i] = h->params[s.id] + h->param_bytes[s.unit];
-        h->memory[i] = h->memory[s.id] + h->units.bytes[s.unit];
+        h->state[i] = h->state[s.id] + h->units.bytes[s.unit];
+        h->kept[i] = h->kept[s.id] + h->units.kept_bytes[s.unit];
         for (uint32_t e = 0; e < g->n_edges;) {
             uint32_t from = g->edge[e].from;
             bool is_inside =
@@ -223,12 +233,13 @@ void dp_ranges_release(struct dp_ranges *h)
 {
     free(h->compute_ns);
     free(h->params);
-    free(h->memory);
+    free(h->state);
+    free(h->kept);
     free(h->leaves);
     free(h->by_compute);
     free(h->inner);
     free(h->time);
-    h->compute_ns = h->params = h->memory = h->leaves = NULL;
+    h->compute_ns = h->params = h->state = h->kept = h->leaves = NULL;
     h->by_compute = NULL;
     h->inner = h->time = NULL;
     dp_ideals_release(&h->ideals);
@@ -242,12 +253,13 @@ int dp_ranges_create(struct dp_ranges *h)
         most = h->ask->devices[1];
     h->compute_ns = calloc(n, sizeof *h->compute_ns);
     h->params = calloc(n, sizeof *h->params);
-    h->memory = calloc(n, sizeof *h->memory);
+    h->state = calloc(n, sizeof *h->state);
+    h->kept = calloc(n, sizeof *h->kept);
     h->leaves = calloc(n, sizeof *h->leaves);
     h->by_compute = calloc(n, sizeof *h->by_compute);
     h->time = malloc(n * (most + 1) * sizeof *h->time);
     h->inner = h->ask->n_levels > 1 ? malloc(n * n * sizeof *h->inner) : NULL;
-    if (!h->compute_ns || !h->params || !h->memory || !h->leaves || !h->by_compute || !h->time ||
+    if (!h->compute_ns || !h->params || !h->state || !h->kept || !h->leaves || !h->by_compute || !h->time ||
         (h->ask->n_levels > 1 && !h->inner))
         return -1;
     sum_ideals(h);

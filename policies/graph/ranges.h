@@ -17,7 +17,7 @@ struct dp_ranges {
     uint64_t *param_bytes; /* [units] */
     struct dp_ideals ideals;
     /* What dp_ranges_create() makes. */
-    uint64_t *compute_ns, *params, *memory; /* [ideals] sums */
+    uint64_t *compute_ns, *params, *state, *kept; /* [ideals] sums; memory: see has_room() */
     uint64_t *leaves;                       /* [ideals] bytes of outputs that a later unit takes */
     uint32_t *by_compute;                   /* [ideals] ascending in compute_ns */
     double *inner;                          /* [ideals * ideals], two levels */

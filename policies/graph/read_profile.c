@@ -138,7 +138,12 @@ static int take_costs(struct reader *r, char *text, struct dp_graph_node *node)
     }
     if (text)
         return fail_text(r, "something follows the parameter_size");
-    node->bytes = node->output_bytes + node->param_bytes;
+    if (node->param_bytes > DP_GRAPH_MAX_BYTES / DP_GRAPH_STATE_OF_PARAMETERS)
+        return dp_err_set(r->err, DP_EINVAL, "%s:%u: parameter_size=%llu: at most %llu bytes, since their state is %d times that", r->file,
+                          r->line, (unsigned long long)node->param_bytes,
+                          (unsigned long long)(DP_GRAPH_MAX_BYTES / DP_GRAPH_STATE_OF_PARAMETERS), DP_GRAPH_STATE_OF_PARAMETERS);
+    node->bytes = DP_GRAPH_STATE_OF_PARAMETERS * node->param_bytes;
+    node->kept_bytes = node->output_bytes;
     return 0;
 }
 
@@ -312,7 +317,8 @@ static int mark_inputs(struct reader *r)
         if (has_source[i] || strncmp(r->description[i], "Input", 5) != 0)
             continue;
         node->is_input = true;
-        node->forward_ns = node->backward_ns = node->output_bytes = node->param_bytes = node->bytes = 0;
+        node->forward_ns = node->backward_ns = node->output_bytes = node->param_bytes = node->bytes =
+            node->kept_bytes = 0;
     }
     free(has_source);
     return 0;

@@ -243,8 +243,9 @@ static int sum_units(struct build *b, struct dp_units *u)
     u->accel_ns = calloc((size_t)u->n + 1, sizeof *u->accel_ns);
     u->cpu_ns = calloc((size_t)u->n + 1, sizeof *u->cpu_ns);
     u->bytes = calloc((size_t)u->n + 1, sizeof *u->bytes);
+    u->kept_bytes = calloc((size_t)u->n + 1, sizeof *u->kept_bytes);
     u->only_on_cpu = calloc((size_t)u->n + 1, sizeof *u->only_on_cpu);
-    if (!u->accel_ns || !u->cpu_ns || !u->bytes || !u->only_on_cpu)
+    if (!u->accel_ns || !u->cpu_ns || !u->bytes || !u->kept_bytes || !u->only_on_cpu)
         return -1;
     for (uint32_t i = 0; i < b->n; i++) {
         const struct dp_graph_node *node = &b->g->node[i];
@@ -255,6 +256,7 @@ static int sum_units(struct build *b, struct dp_units *u)
         u->accel_ns[unit] += dp_graph_accel_ns(node);
         u->cpu_ns[unit] += node->cpu_ns;
         u->bytes[unit] += node->bytes;
+        u->kept_bytes[unit] += node->kept_bytes;
         u->only_on_cpu[unit] |= node->only_on_cpu;
     }
     return 0;
@@ -390,6 +392,7 @@ void dp_units_release(struct dp_units *u)
     free(u->accel_ns);
     free(u->cpu_ns);
     free(u->bytes);
+    free(u->kept_bytes);
     free(u->only_on_cpu);
     free(u->pred_at);
     free(u->pred);

@@ -27,6 +27,7 @@ struct dp_units {
     uint64_t *accel_ns;       /* [n] forward and backward */
     uint64_t *cpu_ns;         /* [n] */
     uint64_t *bytes;          /* [n] */
+    uint64_t *kept_bytes;     /* [n] besides, of each microbatch under way */
     bool *only_on_cpu;        /* [n] */
     uint32_t *pred_at, *pred; /* CSR: units that come no later, [n + 1] and their list */
     uint32_t *succ_at, *succ; /* the same edges the other way */

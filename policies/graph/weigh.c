@@ -13,18 +13,35 @@ struct scale {
     struct dp_graph_plan *p;
 };
 
-static double sync_s(double param_bytes, double bytes_per_s, uint32_t m)
+double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, double param_bytes, uint32_t m, bool is_first)
 {
-    return 4.0 * (m - 1) * param_bytes / (bytes_per_s * m);
+    double once = (m - 1) * param_bytes / (ask->bytes_per_s[level] * m);
+
+    if (!ask->microbatches)
+        return level && is_first ? 4.0 * once / ask->devices[0] : 4.0 * once;
+    return 2.0 * once * m * (level + 1 < ask->n_levels ? ask->devices[1] : 1) / ask->microbatches;
 }
 
-/* Time that the transfers before and behind stages [first, last] take on m links, once for each direction. */
-static double transfer_s(const struct scale *w, uint32_t first, uint32_t last, double bytes_per_s, uint32_t m)
+double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m)
 {
-    double in = 2.0 * (double)w->load[first - 1].out_bytes / (bytes_per_s * m);
-    double out = last + 1 < w->p->n_stages ? 2.0 * (double)w->load[last].out_bytes / (bytes_per_s * m) : 0.0;
+    return (ask->microbatches ? 1.0 : 2.0) * bytes / (ask->bytes_per_s[level] * m);
+}
+
+/* Time that the transfers before and behind stages [first, last] take on m links of a level. */
+static double transfer_s(const struct scale *w, uint32_t level, uint32_t first, uint32_t last, uint32_t m)
+{
+    double in = first ? dp_plan_transfer_s(w->ask, level, (double)w->load[first - 1].out_bytes, m) : 0.0;
+    double out = last + 1 < w->p->n_stages ? dp_plan_transfer_s(w->ask, level, (double)w->load[last].out_bytes, m) : 0.0;
 
     return fmax(in, out);
+}
+
+/* Behind a first stage: the released program forgets it. */
+static double front_transfer_s(const struct scale *w, uint32_t level, uint32_t last, uint32_t m)
+{
+    return w->ask->microbatches && last + 1 < w->p->n_stages
+               ? dp_plan_transfer_s(w->ask, level, (double)w->load[last].out_bytes, m)
+               : 0.0;
 }
 
 /* Stages [first, end) share machines, `machines` of them (1 where there is one level). */
@@ -36,18 +53,15 @@ static double weigh_group(const struct scale *w, uint32_t first, uint32_t end, u
     for (uint32_t s = first; s < end; s++)
         params += (double)w->load[s].param_bytes;
     if (ask->n_levels > 1) {
-        outer_sync = sync_s(params, ask->bytes_per_s[1], machines);
-        if (first == 0)
-            outer_sync /= ask->devices[0];
-        if (first > 0)
-            outer_transfer = transfer_s(w, first, end - 1, ask->bytes_per_s[1], machines);
+        outer_sync = dp_plan_sync_s(ask, 1, params, machines, first == 0);
+        outer_transfer = first > 0 ? transfer_s(w, 1, first, end - 1, machines) : front_transfer_s(w, 1, end - 1, machines);
     }
     for (uint32_t s = first; s < end; s++) {
         struct dp_graph_stage *t = &w->p->stage[s];
         uint32_t r = t->replicas / machines;
         double compute = (double)w->load[s].accel_ns / 1e9;
-        double sync = sync_s((double)w->load[s].param_bytes, ask->bytes_per_s[0], r);
-        double transfer = s > first ? transfer_s(w, s, s, ask->bytes_per_s[0], r) : 0.0;
+        double sync = dp_plan_sync_s(ask, 0, (double)w->load[s].param_bytes, r, s == first);
+        double transfer = s > first ? transfer_s(w, 0, s, s, r) : front_transfer_s(w, 0, s, r);
         double load = (fmax((compute + sync) / r, transfer) + outer_sync) / machines;
 
         load = fmax(load, outer_transfer);
@@ -60,16 +74,17 @@ static double weigh_group(const struct scale *w, uint32_t first, uint32_t end, u
     return worst;
 }
 
-/* Versions of weights and outputs that a stage of the only level keeps while microbatches are under way. */
+/* A device has the state of its parameters, and on the only level the outputs of all microbatches that are under way. */
 static void weigh_memory(const struct scale *w)
 {
     uint32_t behind = 0;
 
     for (uint32_t s = w->p->n_stages; s-- > 0;) {
         struct dp_graph_stage *t = &w->p->stage[s];
-        uint64_t versions = (behind + t->replicas - 1) / t->replicas + 1;
+        uint64_t under_way = (behind + t->replicas - 1) / t->replicas + 1, kept;
 
-        if (__builtin_mul_overflow(w->load[s].bytes, versions, &t->bytes))
+        if (__builtin_mul_overflow(w->load[s].kept_bytes, under_way, &kept) ||
+            __builtin_add_overflow(w->load[s].bytes, kept, &t->bytes))
             t->bytes = UINT64_MAX;
         behind += t->replicas;
     }

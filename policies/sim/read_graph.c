@@ -16,7 +16,6 @@
 #include "policies/graph/units.h"
 
 #define DEFAULT_BYTES_PER_S 12e9 /* as dynpipe plan has it: PCIe 3.0 x16 */
-#define STATE_OF_PARAMETERS 4    /* weights, gradients and two moments of an optimizer */
 #define MOST_BYTES 1e18 /* of all state together: below 2^62, so that no sum overflows */
 
 static int no_memory(const struct dp_graph *g, struct dp_err *err)
@@ -45,6 +44,12 @@ static int place_units(const struct dp_graph *g, const struct dp_graph_plan *p, 
     return 0;
 }
 
+/* Does the plan count transfers as time of its devices? Else they go over links. */
+static bool is_busy_sending(const struct dp_graph_plan *p)
+{
+    return p->algorithm != DP_PLAN_HIERARCHICAL;
+}
+
 static void add_node(const struct dp_graph *g, const struct dp_graph_plan *p, uint32_t i, struct dp_sim_layer *l)
 {
     const struct dp_graph_node *n = &g->node[i];
@@ -52,24 +57,20 @@ static void add_node(const struct dp_graph *g, const struct dp_graph_plan *p, ui
 
     l->fwd_ns += !is_on_cpu ? n->forward_ns : n->is_backward ? 0 : n->cpu_ns;
     l->bwd_input_ns += !is_on_cpu ? n->backward_ns : n->is_backward ? n->cpu_ns : 0;
-    if (g->kind == DP_GRAPH_COSTS) {
-        l->state_bytes += n->bytes;
-        return;
-    }
+    l->state_bytes += n->bytes;
+    l->act_bytes += n->kept_bytes;
     l->params += n->param_bytes / sizeof(float);
     l->grad_bytes += n->param_bytes;
-    l->state_bytes += n->param_bytes; /* times STATE_OF_PARAMETERS in the end: the sum could overflow */
-    l->act_bytes += n->output_bytes;
 }
 
 /* What a node puts out passes the boundaries from its layer to the farthest one that takes it. passing[k]: change at
  * the boundary behind layer k. */
-static void pass_on(const struct dp_graph *g, const struct dp_units *u, const uint32_t *place, int64_t *passing)
+static void pass_on(const struct dp_graph *g, bool as_time, const struct dp_units *u, const uint32_t *place, int64_t *passing)
 {
     for (uint32_t e = 0; e < g->n_edges;) {
         uint32_t from = g->edge[e].from, first, last;
         const struct dp_graph_node *n = &g->node[from];
-        uint64_t cost = g->kind == DP_GRAPH_PROFILE ? n->output_bytes : n->send_ns;
+        uint64_t cost = as_time ? n->send_ns : n->output_bytes;
 
         first = last = u->unit_of[from] == DP_NO_UNIT ? 0 : place[u->unit_of[from]];
         for (; e < g->n_edges && g->edge[e].from == from; e++) { /* edges are sorted */
@@ -109,17 +110,16 @@ static int fill_layers(const struct dp_graph *g, const struct dp_graph_plan *p, 
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (u.unit_of[i] != DP_NO_UNIT)
             add_node(g, p, i, &e->layer[place[u.unit_of[i]]]);
-    pass_on(g, &u, place, passing);
+    pass_on(g, is_busy_sending(p), &u, place, passing);
     for (uint32_t k = 0; k < u.n; k++) {
         struct dp_sim_layer *l = &e->layer[k];
 
-        state += (double)l->state_bytes * (g->kind == DP_GRAPH_PROFILE ? STATE_OF_PARAMETERS : 1);
-        l->state_bytes *= g->kind == DP_GRAPH_PROFILE ? STATE_OF_PARAMETERS : 1;
+        state += (double)l->state_bytes;
         now += passing[k];
-        if (g->kind == DP_GRAPH_PROFILE)
-            l->output_bytes = (uint64_t)now;
-        else
+        if (is_busy_sending(p))
             l->message_ns = (uint64_t)now / 2;
+        else
+            l->output_bytes = (uint64_t)now;
         l->bwd_weight_ns = l->bwd_input_ns / 2;
         l->bwd_input_ns -= l->bwd_weight_ns;
         l->wgrad_bytes = l->act_bytes;
@@ -175,7 +175,7 @@ static int place_replicas(const struct dp_graph *g, const struct dp_graph_plan *
 /* Some for each device, and the same number for every replica of a stage where that is not many more. */
 static uint32_t choose_microbatches(const struct dp_graph_plan *p, uint32_t devices)
 {
-    uint64_t least = (uint64_t)DP_SIM_MICROBATCHES_OF_A_STAGE * devices, n = 1;
+    uint64_t least = (uint64_t)DP_PLAN_MICROBATCHES * devices, n = 1;
 
     for (uint32_t s = 0; s < p->n_stages && n <= 4 * least; s++) {
         uint64_t a = n, b = p->stage[s].replicas;
@@ -213,7 +213,7 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, co
         return no_memory(g, err);
     if (!c->microbatches)
         c->microbatches = choose_microbatches(p, wide ? p->n_devices : c->devices);
-    c->inside.bytes_per_s = c->between.bytes_per_s = g->kind == DP_GRAPH_PROFILE ? net->bytes_per_s[0] : 0;
+    c->inside.bytes_per_s = c->between.bytes_per_s = is_busy_sending(p) ? 0 : net->bytes_per_s[0];
     if ((wide && place_replicas(g, p, net, c, err) < 0) || fill_layers(g, p, c, err) < 0)
         return -1;
     c->n_count = most;
@@ -269,6 +269,7 @@ int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const st
         net.devices[0] = c->devices * c->chunks;
         net.bytes_per_s[0] = with && with->bytes_per_s > 0 ? with->bytes_per_s : DEFAULT_BYTES_PER_S;
         net.is_straight = !may_replicate(with, c);
+        net.microbatches = c->microbatches ? c->microbatches : DP_PLAN_MICROBATCHES * net.devices[0];
         if (rc == 0)
             rc = plan(&g, &net, &p, err);
         if (rc == 0)

@@ -5,8 +5,6 @@
 #include "policies/graph/hierarchical.h"
 #include "policies/sim/read.h"
 
-#define DP_SIM_MICROBATCHES_OF_A_STAGE 4 /* where nobody says how many there are */
-
 /* The text of a graph file (policies/graph/read.h), planned for with->devices (a file of costs may say how many
  * itself) and with->bytes_per_s. name: in messages. *out: empty before; on failure the caller releases it. */
 int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const struct dp_sim_override *with,

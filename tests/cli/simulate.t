@@ -96,12 +96,12 @@ for options in "--devices=3 --straight" "--devices=4"; do
         "a graph, $options: takes as long as dynpipe plan says"
 done
 exit_is 0 "stages with replicas" simulate "$two_towers" --devices 4 --bandwidth 1.25 --svg "$tmp/wide.svg" --chrome-trace "$tmp/wide.json"
-like "$out" $' 3 4x2 3\n' "shows how many layers on how many devices"
+like "$out" $' 5x2 5x2\n' "shows how many layers on how many devices"
 like "$out" '[0-9] s, 0 s of it pauses; [0-9.]+ GPU-s' "knows no tokens"
-is "$(jq '[.traceEvents[] | select(.name == "all-reduce") | .args.stage] | tostring' "$tmp/wide.json")" '"[1,1]"' \
-    "only they exchange gradients"
-is "$(jq '[.traceEvents[] | select(.name == "forward 3") | .tid] | tostring' "$tmp/wide.json")" '"[0,2,3]"' \
-    "microbatch 3 is on the second replica"
+is "$(jq '[.traceEvents[] | select(.name == "all-reduce") | .args.stage] | tostring' "$tmp/wide.json")" '"[0,0,1,1]"' \
+    "they exchange gradients"
+is "$(jq '[.traceEvents[] | select(.name == "forward 3") | .tid] | tostring' "$tmp/wide.json")" '"[1,3]"' \
+    "microbatch 3 is on the second replica of each"
 is "$(jq -r '[.traceEvents[] | select(.ph == "X") | .ts + .dur] | max' "$tmp/wide.json")" \
     "$("$dynpipe" simulate "$two_towers" --devices 4 --bandwidth 1.25 --json | jq '.simulation.phases[0].iteration_ms * 1000')" \
     "the trace ends with the iteration"

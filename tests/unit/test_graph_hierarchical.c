@@ -37,17 +37,19 @@ static void make(struct instance *t, uint64_t *seed, uint32_t n_levels)
         node->param_bytes = random_below(seed, 3) ? random_below(seed, 9000) : 0;
         if (node->forward_ns == 0) /* goes with its neighbour: without weight it does not matter */
             node->param_bytes = node->output_bytes = 0;
-        node->bytes = node->output_bytes + node->param_bytes;
+        node->bytes = 4 * node->param_bytes;
+        node->kept_bytes = node->output_bytes;
     }
     assert_int_equal(dp_graph_finish(&t->g, NULL, NULL), 0);
     t->ask = (struct dp_plan_hierarchical){.n_levels = n_levels, .accel_bytes = UINT64_MAX};
     t->ask.is_straight = random_below(seed, 6) == 0;
+    t->ask.microbatches = random_below(seed, 3) ? 1 + random_below(seed, 40) : 0;
     for (uint32_t l = 0; l < n_levels; l++) {
         t->ask.devices[l] = 1 + random_below(seed, n_levels == 1 ? 4 : 2);
         t->ask.bytes_per_s[l] = 1e9 * (1 + random_below(seed, 4)) / (l + 1);
     }
     if (n_levels == 1 && random_below(seed, 3) == 0)
-        t->ask.accel_bytes = 3000 + random_below(seed, 40000);
+        t->ask.accel_bytes = 3000 + random_below(seed, 90000);
 }
 
 static bool fits(const struct instance *t, const struct dp_graph_plan *p)
@@ -80,6 +82,14 @@ static double weigh_one_level(const struct instance *t, uint32_t n_stages)
         for (uint32_t i = 0; i < t->g.n_nodes; i++) {
             compute += t->stage_of[i] == s ? (double)t->g.node[i].forward_ns / 1e9 : 0.0;
             params += t->stage_of[i] == s ? (double)t->g.node[i].param_bytes : 0.0;
+        }
+        if (t->ask.microbatches) { /* as the simulator has it */
+            worst = fmax(worst, compute / m + 2 * (m - 1) * params / (b * m) / t->ask.microbatches);
+            if (s > 0)
+                worst = fmax(worst, (double)leaves[s - 1] / (b * m));
+            if (s + 1 < n_stages)
+                worst = fmax(worst, (double)leaves[s] / (b * m));
+            continue;
         }
         worst = fmax(worst, (compute + 4 * (m - 1) * params / (b * m)) / m);
         if (s > 0)
