@@ -83,14 +83,17 @@ bool dp_changes_same_but_numbers(const char *a, const char *b)
 static void decision(const struct differ *d)
 {
     json_t *new = dp_json_get(d->now, "last_decision"), *old = dp_json_get(d->before, "last_decision");
+    double at_s = dp_json_number(new, "first_at_s");
     char text[1024], said[1024], step[32], line[1200];
 
+    if (d->before) /* for who looks on it is news now; for who comes late it has its place in the past */
+        at_s = NAN;
     dp_json_text(text, sizeof text, new, "reason|text", "");
     dp_json_text(said, sizeof said, old, "reason|text", "");
     if (!*text || dp_json_flag(new, "applied", false) || dp_changes_same_but_numbers(text, said))
         return;
     snprintf(line, sizeof line, "decision at step %s: %s", dp_json_text(step, sizeof step, new, "step", "?"), text);
-    d->fn(d->arg, NAN, dp_json_is(new, "verdict", "move") ? DP_CYAN : DP_PLAIN, line);
+    d->fn(d->arg, at_s, dp_json_is(new, "verdict", "move") ? DP_CYAN : DP_PLAIN, line);
 }
 
 /* Pruning goes on all the time and its sparsity is in every picture: no event worth a line. */
@@ -110,9 +113,12 @@ static enum dp_style event_style(const char *text)
     return strstr(text, "committed") ? DP_CYAN : DP_PLAIN;
 }
 
-/* Lines of the run's own log that came after the last one of before; the log forgets old ones. */
+/* Lines of the run's own log that came after the last one of before, and the last decision in its place between
+ * them; the log forgets old ones. */
 static void events(const struct differ *d)
 {
+    double decided_s = dp_json_number(dp_json_get(d->now, "last_decision"), d->before ? "at_s" : "first_at_s");
+    bool is_told = false;
     json_t *now = dp_json_list(d->now, "events"), *before = dp_json_list(d->before, "events");
     size_t n = json_array_size(now), first = n;
     const json_t *last = json_array_get(before, json_array_size(before) - (json_array_size(before) > 0));
@@ -120,12 +126,20 @@ static void events(const struct differ *d)
     while (first > 0 && !(last && json_equal(json_array_get(now, first - 1), last)))
         first--;
     for (size_t i = first; i < n; i++) {
+        double at_s = dp_json_number(json_array_get(now, i), "at_s");
         char text[512];
+
+        if (!is_told && decided_s < at_s) {
+            decision(d);
+            is_told = true;
+        }
 
         dp_json_text(text, sizeof text, json_array_get(now, i), "text", "");
         if (is_worth_a_line(text))
-            d->fn(d->arg, dp_json_number(json_array_get(now, i), "at_s"), event_style(text), text);
+            d->fn(d->arg, at_s, event_style(text), text);
     }
+    if (!is_told)
+        decision(d);
 }
 
 /* For documents without events[]. */
@@ -142,7 +156,6 @@ void dp_changes(const json_t *before, const json_t *now, dp_change_fn fn, void *
 {
     struct differ d = {before, now, fn, arg};
 
-    decision(&d);
     events(&d);
     if (!before)
         return;

@@ -12,6 +12,7 @@
 #include "cli/screen.h"
 #include "cli/text.h"
 #include "cli/units.h"
+#include "cli/view.h"
 
 enum { INDENT = 4, NUMBER_WIDTH = 30 };
 
@@ -138,9 +139,12 @@ static void nodes(struct dp_canvas *c, const json_t *doc)
         if (isfinite(drained))
             dp_canvas_put(c, DP_DIM, "empty since %s%s", dp_text_seconds(when, sizeof when, drained),
                           *text ? ", " : "");
-        dp_canvas_put(c, DP_PLAIN, "%s", text);
-        dp_canvas_line(c);
+        if (*text)
+            dp_canvas_wrap(c, 23, DP_PLAIN, 8, text);
+        else
+            dp_canvas_line(c);
     }
+    dp_view_missing(c, doc, (size_t)-1);
 }
 
 /* What the decisions are held to. */

@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/run.h"
 #include "cli/screen.h"
+#include "cli/text.h"
 #include "cli/view.h"
 
 static enum dp_exit show_detail(const struct dp_cli *cli, const json_t *run)
@@ -19,11 +20,26 @@ static enum dp_exit show_detail(const struct dp_cli *cli, const json_t *run)
     dp_view_workers(&c, run, 0, (size_t)-1);
     dp_view_layout(&c, run);
     dp_view_slots(&c, run);
+    dp_view_missing(&c, run, 16);
     dp_view_decision(&c, run, 4);
     dp_view_last(&c, run, 4);
     fputs(c.text ? c.text : "", stdout);
     dp_canvas_release(&c);
     return DP_EXIT_OK;
+}
+
+/* What no column has room for. */
+static void show_missing(const json_t *runs)
+{
+    const json_t *run;
+    char job[32], text[600], clean[600];
+    size_t i;
+
+    json_array_foreach(runs, i, run) {
+        if (json_array_size(dp_json_list(run, "missing")) > 0)
+            printf("job %s: %s\n", dp_json_text(job, sizeof job, run, "job_id|job.id", "?"),
+                   dp_text_clean(clean, sizeof clean, dp_json_text(text, sizeof text, run, "state_text", "")));
+    }
 }
 
 static enum dp_exit show_table(const struct dp_cli *cli, const json_t *runs)
@@ -34,6 +50,8 @@ static enum dp_exit show_table(const struct dp_cli *cli, const json_t *runs)
         fprintf(stderr, "dynpipe status: %s\n", err.text);
         return DP_EXIT_USAGE;
     }
+    if (!cli->format && !cli->no_header)
+        show_missing(runs);
     return DP_EXIT_OK;
 }
 

@@ -23,6 +23,9 @@ void dp_view_curves(struct dp_canvas *c, const json_t *run, const struct dp_hist
 /* Slots of the job with their states: 1 line, or none. */
 void dp_view_slots(struct dp_canvas *c, const json_t *run);
 
+/* Nodes of which nothing is heard, since when and why: at most max_lines lines, none where all are there. */
+void dp_view_missing(struct dp_canvas *c, const json_t *run, size_t max_lines);
+
 /* The last decision, in at most max_lines lines. */
 void dp_view_decision(struct dp_canvas *c, const json_t *run, size_t max_lines);
 

@@ -135,7 +135,9 @@ static void worker(struct dp_canvas *c, const struct columns *k, const json_t *r
     else
         dp_canvas_put(c, DP_DIM, "none");
     dp_canvas_to(c, k->bar);
-    if (gone || !(n > 0)) {
+    if (!gone && (dp_json_is(w, "state", "unknown") || dp_json_is(w, "state", "disconnected"))) {
+        dp_canvas_put(c, DP_RED, "%s", dp_json_is(w, "state", "unknown") ? "not heard of yet" : "not heard of now");
+    } else if (gone || !(n > 0)) {
         slot_state(run, w, slot, sizeof slot);
         dp_canvas_put(c, DP_DIM, "%s%s%s", dp_json_text(text, sizeof text, w, "state", "idle"),
                       *slot ? ", node " : "", slot);
@@ -248,4 +250,25 @@ void dp_view_slots(struct dp_canvas *c, const json_t *run)
         dp_canvas_put(c, DP_PLAIN, "   ");
     }
     dp_canvas_line(c);
+}
+
+void dp_view_missing(struct dp_canvas *c, const json_t *run, size_t max_lines)
+{
+    json_t *list = dp_json_list(run, "missing");
+    size_t n = json_array_size(list), shown = n <= max_lines ? n : max_lines ? max_lines - 1 : 0;
+
+    for (size_t i = 0; i < shown; i++) {
+        const json_t *m = json_array_get(list, i);
+        char node[96], text[512], since[32];
+
+        dp_canvas_put(c, DP_RED, "missing");
+        dp_canvas_to(c, 8);
+        dp_canvas_put(c, DP_RED, "%s", dp_json_text(node, sizeof node, m, "node", "?"));
+        dp_canvas_put(c, DP_PLAIN, " for %s: ", dp_text_seconds(since, sizeof since, dp_json_number(m, "for_s")));
+        dp_canvas_wrap(c, 10, DP_PLAIN, 3, dp_json_text(text, sizeof text, m, "text", ""));
+    }
+    if (n > shown && max_lines) {
+        dp_canvas_put(c, DP_RED, "missing %zu %snodes", n - shown, shown ? "more " : "");
+        dp_canvas_line(c);
+    }
 }

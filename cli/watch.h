@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/history.h"
 
-enum { DP_WATCH_LINES = 64, DP_WATCH_TEXT = 600 };
+enum { DP_WATCH_LINES = 64, DP_WATCH_TEXT = 1200 };
 
 /* Lines of what happened, the newest last; the oldest fall off. */
 struct dp_watch_log {

@@ -10,6 +10,7 @@
  * coord_release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * coord_saving.c  what the run saved against a fixed layout
  * coord_stall.c   silence: who does not answer
+ * coord_missing.c nodes of which nothing is heard
  * coord_limit.c   time that the job has left
  * coord_journal.c records: what is written, and what a restart makes of them
  * coord_json.c    what people see
@@ -62,6 +63,9 @@ struct coord_slot {
     uint64_t released_ns;
     uint64_t proof_took_ns;
     char text[256]; /* the proof, or why it is held */
+    uint64_t missing_ns;    /* since when nothing is heard of its workers, 0: something is */
+    bool is_missing_noted;
+    char trouble[200];      /* why, as the daemon knows; "": not known */
 };
 
 struct coord_worker {
@@ -333,6 +337,13 @@ void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- coord_limit.c --- */
 void coord_limit_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_missing.c --- */
+bool coord_is_missing(const struct dp_coord *c, uint32_t slot); /* its workers should be here and are not */
+void coord_missing_tick(struct dp_coord *c, uint64_t now_ns);
+/* "nothing from n3 for 12 s: ...", "" where nothing is missing. */
+void coord_missing_text(const struct dp_coord *c, uint64_t now_ns, char *out, size_t cap);
+json_t *coord_missing_json(const struct dp_coord *c, uint64_t now_ns); /* new reference */
 
 /* --- coord_decide.c --- */
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);

@@ -61,10 +61,12 @@ static const char *state_name(const struct dp_coord *c)
     return c->is_paused ? "paused" : "training";
 }
 
-static void state_text(const struct dp_coord *c, char *out, size_t cap)
+static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, size_t cap)
 {
+    char missing[400];
     uint32_t n = 0;
 
+    coord_missing_text(c, now_ns, missing, sizeof missing);
     for (uint32_t r = 0; r < c->n_workers; r++)
         n += c->worker[r].is_known;
     if (c->failed[0])
@@ -76,11 +78,14 @@ static void state_text(const struct dp_coord *c, char *out, size_t cap)
     else if (dp_coord_all_left(c))
         snprintf(out, cap, "ended: all workers have left at step %llu", (unsigned long long)c->step);
     else if (!c->has_layout)
-        snprintf(out, cap, "waiting for workers (%u of %u are there)", n, c->n_workers);
+        snprintf(out, cap, "waiting for workers (%u of %u are there)%s%s", n, c->n_workers, missing[0] ? ": " : "",
+                 missing);
     else if (c->stall.is_stalled)
         snprintf(out, cap, "%s", c->stall.text);
     else if (!coord_migrate_is_idle(c))
         snprintf(out, cap, "hand-over %llu: %s", (unsigned long long)c->mig.id, c->mig.reason);
+    else if (missing[0])
+        snprintf(out, cap, "%s with the layout in force; %s", state_name(c), missing);
     else
         snprintf(out, cap, "%s", state_name(c));
 }
@@ -154,6 +159,7 @@ static const char *worker_state(const struct dp_coord *c, uint32_t r)
 static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r, uint64_t busiest)
 {
     const struct coord_worker *w = &c->worker[r];
+    bool has_place = w->is_known || c->has_layout; /* said by its HELLO, or by the journal */
     uint32_t a = c->layout.cut[r], b = c->layout.cut[r + 1];
     uint64_t nnz = 0, params = 0;
     json_t *o = json_object();
@@ -163,9 +169,9 @@ static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r
         params += c->layer[l].load.params;
     }
     set(o, "rank", u64(r));
-    set_text(o, "node", c->slot[w->slot].name);
-    set(o, "slot", u64(w->slot));
-    set(o, "pid", u64(w->pid));
+    set(o, "node", has_place ? json_string(c->slot[w->slot].name) : json_null());
+    set(o, "slot", has_place ? u64(w->slot) : json_null());
+    set(o, "pid", has_place ? u64(w->pid) : json_null());
     set_text(o, "device", w->device);
     set_text(o, "state", worker_state(c, r));
     set(o, "connected", json_boolean(w->is_connected && !w->has_left && !w->is_lost));
@@ -451,14 +457,15 @@ static uint32_t members(const struct dp_coord *c)
 
 static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 {
-    char text[512];
+    char text[600];
 
     set(o, "job", job_json(c));
     set_text(o, "mode", dp_mode_name(c->limits.mode));
     set_text(o, "policy", c->policy->name);
     set_text(o, "state", state_name(c));
-    state_text(c, text, sizeof text);
+    state_text(c, now_ns, text, sizeof text);
     set_text(o, "state_text", text);
+    set(o, "missing", coord_missing_json(c, now_ns));
     set(o, "paused", json_boolean(c->is_paused));
     set(o, "now_s", num(coord_seconds(c, now_ns)));
     set(o, "incarnation", u64(c->incarnation));

@@ -250,10 +250,28 @@ static bool shows_layout(const struct dp_coord *c, const struct dp_msg_report *m
            (!m->n_layers || m->first_layer == c->layout.cut[m->rank]);
 }
 
+/* While workers are missing the layout is not known, so loads mean nothing yet; but the others train. */
+static void take_progress(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
+{
+    struct coord_worker *w = &c->worker[m->rank];
+
+    if (m->step <= w->step || m->step > c->steps_total || !m->step_ns || m->step_ns > MAX_STEP_NS)
+        return;
+    w->step = m->step;
+    w->report_ns = now_ns;
+    if (m->step > c->step)
+        c->step = m->step;
+    coord_loss_take(c, now_ns, m->step, m->loss);
+}
+
 void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
     const char *wrong = what_is_wrong(c, now_ns, m);
 
+    if (c->has_shape && !c->has_layout && m->rank < c->n_workers && c->worker[m->rank].is_known) {
+        take_progress(c, now_ns, m);
+        return;
+    }
     if (shows_layout(c, m))
         coord_migrate_seen(c, now_ns, m->rank, m->epoch);
     if (wrong) {

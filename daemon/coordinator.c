@@ -103,6 +103,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     coord_migrate_tick(c, now_ns);
     coord_release_tick(c, now_ns);
     coord_stall_tick(c, now_ns);
+    coord_missing_tick(c, now_ns);
     coord_limit_tick(c, now_ns);
     coord_decide_tick(c, now_ns);
 }

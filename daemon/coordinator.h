@@ -123,6 +123,9 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_eve
 void dp_coord_pong(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_pong *m);
 void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_goodbye *m);
 void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_worker_lost *m);
+/* What the daemon knows of the way to a node of which nothing is heard; "" where it knows nothing. */
+void dp_coord_node_trouble(struct dp_coord *c, const char *node, const char *text);
+bool dp_coord_is_node_missing(const struct dp_coord *c, const char *node);
 void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, const struct dp_msg_slot_gone *m);
 void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
 /* job NULL: Slurm could not be read (text says why). */

@@ -85,6 +85,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_limit.c \
 	daemon/coord_member.c \
 	daemon/coord_migrate.c \
+	daemon/coord_missing.c \
 	daemon/coord_release.c \
 	daemon/coord_report.c \
 	daemon/coord_snapshot.c \

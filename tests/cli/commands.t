@@ -45,6 +45,26 @@ else
     skip "--json" "python3 is not installed"
 fi
 
+# A node that is not there is named, in the table of runs, too; and a proof is not cut off.
+cat >"$tmp/missing.json" <<X
+{"job_id": 7, "state": "waiting", "state_text": "waiting for workers (1 of 2 are there): nothing from n2 for 12 s: Connection refused",
+ "step": 30, "steps_total": 100, "missing": [{"node": "n2", "ranks": [], "for_s": 12.0, "text": "Connection refused"}],
+ "workers": [{"rank": 0, "node": "n1", "state": "connected", "first_layer": 0, "layers": 4, "load": null, "step": 30},
+  {"rank": 1, "node": null, "state": "unknown", "first_layer": 4, "layers": 4, "load": null}],
+ "slots": [{"node": "n1", "state": "active"}, {"node": "n2", "state": "held", "drained_at_s": 5.0,
+  "text": "node=n2 job=7 empty twice 200 ms apart: processes=0 (first seen 0, TERM 0, KILL 0) device_lock=free boot_id=e82d8493-26b1-44cc-9f4c-0123456789ab"}]}
+X
+out=$("$dynpipe" status --from "$tmp/missing.json")
+like "$out" "missing n2 for 12.* s: Connection refused" "status names the missing node and why"
+like "$out" "1  - +4-7 +not heard of yet" "and puts its worker on no other node"
+like "$out" "step 30 of 100" "and shows how far the others are"
+is "$("$dynpipe" status -a --from "$tmp/missing.json" -h -o jobid | grep -c .)" 1 "a table for programs has no such line"
+echo "{\"runs\": [$(cat "$tmp/missing.json")]}" >"$tmp/runs.json"
+like "$("$dynpipe" status --from "$tmp/runs.json")" "job 7: waiting for workers \(1 of 2 are there\): nothing from n2" "status of all runs says so below its table"
+out=$("$dynpipe" explain --from "$tmp/missing.json")
+like "$out" "0123456789ab" "explain shows a proof to its end"
+like "$out" "missing n2 for 12.* s: Connection refused" "and the missing node"
+
 # Documents with nothing in them, and documents with the wrong things in them.
 echo '{}' >"$tmp/empty.json"
 echo '{"job_id":"x","workers":7,"cuts":[null,"a"],"slots":[1],"devices_held":[[]],"last_decision":5,"loss":true,"decisions":[3],"handovers":{}}' >"$tmp/odd.json"

@@ -772,6 +772,72 @@ static void a_worker_that_hangs_is_named(void **state)
     end(w);
 }
 
+static void expect_state(struct world *w, const char *state, const char *says, const char *missing)
+{
+    json_t *o = report_of(w), *list = json_object_get(o, "missing");
+
+    assert_string_equal(text_of(o, "state"), state);
+    if (!strstr(text_of(o, "state_text"), says))
+        fail_msg("\"%s\" does not say \"%s\"", text_of(o, "state_text"), says);
+    assert_int_equal(json_array_size(list), missing ? 1 : 0);
+    if (missing)
+        assert_string_equal(text_of(json_array_get(list, 0), "node"), missing);
+    json_decref(o);
+}
+
+/* A worker that never came: its node is named, nobody else's; the steps of the others count. */
+static void a_missing_node_is_named(void **state)
+{
+    (void)state;
+    struct dp_msg_report r = {.epoch = 1, .step_ns = 5000000, .loss = 2.5};
+    struct world *w = begin(37);
+    json_t *o;
+
+    w->worker[2].connect_at_ns = UINT64_MAX;
+    world_start(w);
+    w->worker[2].connect_at_ns = UINT64_MAX;
+    world_run(w, 4.0, false);
+    for (r.step = 10; r.step <= 30; r.step += 10)
+        dp_coord_report(w->c, w->now_ns, &r);
+    r.step = w->steps_total + 1ull; /* nonsense */
+    dp_coord_report(w->c, w->now_ns, &r);
+    dp_coord_node_trouble(w->c, "n2", "Connection refused");
+    expect_state(w, "waiting", "waiting for workers (3 of 4 are there): nothing from n2 for ", "n2");
+    expect_state(w, "waiting", " s: Connection refused", "n2");
+    o = report_of(w);
+    assert_true(json_is_null(json_object_get(json_array_get(json_object_get(o, "workers"), 2), "node")));
+    assert_string_equal(text_of(json_array_get(json_object_get(o, "workers"), 3), "node"), "n3");
+    assert_true(int_of(o, "step") >= 30 && int_of(o, "step") <= w->steps_total);
+    json_decref(o);
+    w->worker[2].connect_at_ns = w->now_ns;
+    world_run(w, 2.0, false);
+    expect_state(w, "training", "training", NULL);
+    end(w);
+}
+
+static void a_daemon_that_is_away_is_named(void **state)
+{
+    (void)state;
+    struct world *w = begin(38);
+    struct dp_msg_worker_lost lost = {.rank = 1};
+
+    w->limits.mode = DP_MODE_OBSERVE;
+    world_start(w);
+    world_run(w, 5.0, false);
+    lost.pid = w->worker[1].pid;
+    w->worker[1].is_connected = false;
+    w->worker[1].connect_at_ns = UINT64_MAX;
+    dp_coord_worker_lost(w->c, w->now_ns, &lost);
+    world_run(w, 4.0, false);
+    expect_state(w, "training", "training with the layout in force; nothing from n1 for ", "n1");
+    assert_true(dp_coord_is_node_missing(w->c, "n1"));
+    assert_false(dp_coord_is_node_missing(w->c, "n0"));
+    w->worker[1].connect_at_ns = w->now_ns;
+    world_run(w, 2.0, false);
+    expect_state(w, "training", "training", NULL);
+    end(w);
+}
+
 /* Whoever saved and left early leaves no run that "trains" behind. */
 static void a_run_without_workers_has_ended(void **state)
 {
@@ -1044,6 +1110,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(throughput_is_that_of_steady_steps),
     cmocka_unit_test(a_saving_is_that_of_a_real_fixed_run),
     cmocka_unit_test(a_worker_that_hangs_is_named),
+    cmocka_unit_test(a_missing_node_is_named),
+    cmocka_unit_test(a_daemon_that_is_away_is_named),
     cmocka_unit_test(worker_0_knows_the_time_left),
     cmocka_unit_test(a_run_without_workers_has_ended),
     cmocka_unit_test(a_run_too_big_is_left_alone),
