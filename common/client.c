@@ -152,6 +152,7 @@ static int authenticate(struct dp_client *c, const char *node, const char *munge
     struct dp_msg_challenge challenge;
     struct dp_msg_auth auth = {0};
     struct dp_msg_auth_ok ok;
+    struct dp_msg_ack refusal;
     struct dp_handshake hs;
     uint8_t body[8192];
     const uint8_t *in;
@@ -176,6 +177,8 @@ static int authenticate(struct dp_client *c, const char *node, const char *munge
         dp_client_recv(c, &h, &in, err) < 0)
         return -1;
     dp_reader_init(&r, in, h.body_len);
+    if (h.type == DP_MSG_ACK && dp_msg_ack_decode(&r, &refusal, err) == 0)
+        return dp_err_set(err, DP_EAUTH, "the daemon refuses our credential: %s", refusal.text);
     if (h.type != DP_MSG_AUTH_OK || dp_msg_auth_ok_decode(&r, &ok, err) < 0)
         return dp_err_set(err, DP_EPROTO, "expected AUTH_OK, got %s", dp_msg_name(h.type));
     dp_handshake_proof(&hs, proof);

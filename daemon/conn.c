@@ -13,6 +13,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/util.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +40,7 @@ static const struct {
                                       BIT(DP_MSG_DECISION_ACK) | BIT(DP_MSG_GOODBYE) | BIT(DP_MSG_EVENT) |
                                       BIT(DP_MSG_PONG)},
     [DP_ROLE_TCP_IN] = {"newcomer", BIT(DP_MSG_AUTH)},
-    [DP_ROLE_TCP_OUT] = {"listener", BIT(DP_MSG_CHALLENGE) | BIT(DP_MSG_AUTH_OK)},
+    [DP_ROLE_TCP_OUT] = {"listener", BIT(DP_MSG_CHALLENGE) | BIT(DP_MSG_AUTH_OK) | BIT(DP_MSG_ACK)},
     [DP_ROLE_PEER] = {"daemon", BIT(DP_MSG_RELAY) | BIT(DP_MSG_WORKER_LOST) | BIT(DP_MSG_STOP_SLOT) |
                                     BIT(DP_MSG_SLOT_GONE) | BIT(DP_MSG_JOIN)},
     [DP_ROLE_CLI] = {"command", BIT(DP_MSG_QUERY) | BIT(DP_MSG_COMMAND)},
@@ -103,7 +104,7 @@ void dp_conn_set_deadline(struct dp_conn *c, double seconds)
         event_del(c->deadline);
 }
 
-void dp_conn_refuse(struct dp_conn *c, const char *why)
+static void note_refusal(struct dp_conn *c, const char *why)
 {
     struct dp_conn_set *set = c->set;
     uint64_t now_ns = dp_now_ns();
@@ -117,7 +118,22 @@ void dp_conn_refuse(struct dp_conn *c, const char *why)
     }
     if (set->n_logged++ < LOG_LINES)
         dp_warn("closing %s uid=%d pid=%d: %s", dp_role_name(c->role), (int)c->uid, (int)c->pid, why);
+}
+
+void dp_conn_refuse(struct dp_conn *c, const char *why)
+{
+    note_refusal(c, why);
     dp_conn_close(c, why);
+}
+
+void dp_conn_refuse_telling(struct dp_conn *c, const char *why)
+{
+    struct dp_msg_ack ack = {.verdict = DP_VERDICT_DENIED};
+
+    note_refusal(c, why);
+    snprintf(ack.text, sizeof ack.text, "%.255s", why);
+    DP_CONN_SEND(c, ack, DP_MSG_ACK, &ack);
+    dp_conn_finish(c);
 }
 
 /* Handle one whole frame at the head of the buffer. returns false when there is none (yet). */
@@ -200,7 +216,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    dp_conn_refuse(arg, "deadline passed");
+    dp_conn_refuse(arg, DP_CONN_DEADLINE);
 }
 
 static uint32_t count_of_uid(const struct dp_conn_set *set, uid_t uid)

@@ -74,12 +74,15 @@ struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role rol
 void dp_conn_close(struct dp_conn *c, const char *why);
 /* The same for a peer that did wrong: counted, and logged at a limited rate. */
 void dp_conn_refuse(struct dp_conn *c, const char *why);
+/* The same, and tell the peer why in an ACK before. */
+void dp_conn_refuse_telling(struct dp_conn *c, const char *why);
 /* Close when everything queued has been sent, read nothing more. */
 void dp_conn_finish(struct dp_conn *c);
 void dp_conn_close_all(struct dp_conn_set *set, const char *why);
 
 /* The peer must send its next whole frame within so many seconds, 0: no deadline. */
 void dp_conn_set_deadline(struct dp_conn *c, double seconds);
+#define DP_CONN_DEADLINE "deadline passed" /* why a connection is closed that missed it */
 /* Stop and go on reading: what arrives meanwhile waits in the kernel. */
 void dp_conn_hold(struct dp_conn *c);
 void dp_conn_resume(struct dp_conn *c);

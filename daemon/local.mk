@@ -15,7 +15,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/privileged.c daemon/privileged.h \
 	daemon/procscan.c daemon/procscan.h \
 	daemon/query.c \
-	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_relay.c \
+	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_missing.c daemon/run_relay.c \
 	daemon/shrink.c daemon/shrink.h \
 	daemon/site_policy.c daemon/site_policy.h \
 	daemon/slot.c \

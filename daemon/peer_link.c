@@ -1,5 +1,5 @@
 /* The connecting side of TCP: a link to the daemon of a node that some run needs, opened again with
- * back-off (1, 2, 4 .. 30 s) for as long as it is wanted. Names are looked up and credentials are
+ * back-off (1, 2, 2 .. s) for as long as it is wanted: a daemon that comes back is found soon. Names are looked up and credentials are
  * sealed in child processes.
  */
 #include "config.h"
@@ -20,10 +20,11 @@
 #include "daemon/peer.h"
 #include "daemon/run.h"
 
-#define CONNECT_DEADLINE_S 15.0
+#define CONNECT_DEADLINE_S 5.0 /* until its challenge; packets may be dropped on the way */
+#define AUTH_DEADLINE_S 15.0
 #define LOOKUP_DEADLINE_S 20.0
 #define MUNGE_DEADLINE_S 8.0
-#define BACKOFF_MAX_S 30
+#define BACKOFF_MAX_S 2
 
 struct dp_link {
     struct dp_link *next;
@@ -35,15 +36,20 @@ struct dp_link {
     struct event *retry;
     int backoff_s;
     bool is_reported; /* the last failure was logged */
+    char where[96];    /* its address and port, as they are configured */
+    char trouble[256]; /* of the last try, "": none */
 };
 
 static void retry_later(struct dp_link *l, const char *why)
 {
+    char text[256];
     struct timeval tv;
 
-    if (!l->is_reported)
-        dp_warn("daemon of node %s: %s; trying again", l->node, why);
+    snprintf(text, sizeof text, "%s: %.150s", l->where, why);
+    if (!l->is_reported || strcmp(l->trouble, text) != 0)
+        dp_warn("daemon of node %s: %s; trying again", l->node, text);
     l->is_reported = true;
+    memcpy(l->trouble, text, sizeof l->trouble);
     tv.tv_sec = l->backoff_s;
     tv.tv_usec = random() % 500000; /* so that many nodes do not knock at once */
     l->backoff_s = l->backoff_s * 2 > BACKOFF_MAX_S ? BACKOFF_MAX_S : l->backoff_s * 2;
@@ -153,8 +159,18 @@ static void on_auth_ok(struct dp_link *l, const struct dp_msg_auth_ok *ok)
     snprintf(l->conn->node, sizeof l->conn->node, "%s", l->node);
     l->backoff_s = 1;
     l->is_reported = false;
+    l->trouble[0] = '\0';
     dp_info("connected to the daemon of node %s", l->node);
     dp_run_peer_up(l->daemon, l->node);
+}
+
+/* The acceptor refuses us, and says why. */
+static void on_refused(struct dp_link *l, const struct dp_msg_ack *ack)
+{
+    struct dp_err err;
+
+    dp_err_set(&err, DP_EAUTH, "it refuses our credential: %s", ack->text);
+    dp_conn_close(l->conn, err.text);
 }
 
 static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
@@ -162,6 +178,7 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
     struct dp_link *l = c->data;
     struct dp_msg_challenge challenge;
     struct dp_msg_auth_ok ok;
+    struct dp_msg_ack ack;
     struct dp_err err = {0};
     struct dp_reader r;
 
@@ -169,12 +186,14 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
         dp_dispatch_frame(c, h, body);
         return;
     }
-    dp_conn_set_deadline(c, CONNECT_DEADLINE_S);
+    dp_conn_set_deadline(c, AUTH_DEADLINE_S);
     dp_reader_init(&r, body, h->body_len);
     if (h->type == DP_MSG_CHALLENGE && dp_msg_challenge_decode(&r, &challenge, &err) == 0)
         on_challenge(l, &challenge);
     else if (h->type == DP_MSG_AUTH_OK && dp_msg_auth_ok_decode(&r, &ok, &err) == 0)
         on_auth_ok(l, &ok);
+    else if (h->type == DP_MSG_ACK && dp_msg_ack_decode(&r, &ack, &err) == 0)
+        on_refused(l, &ack);
     else
         dp_conn_close(c, err.text);
 }
@@ -188,7 +207,8 @@ static void on_closed(struct dp_conn *c, const char *why)
     dp_helper_cancel(l->helper);
     l->helper = NULL;
     l->conn = NULL;
-    retry_later(l, why);
+    retry_later(l, c->role == DP_ROLE_TCP_OUT && !strcmp(why, DP_CONN_DEADLINE)
+                       ? "no answer: stopped, or a firewall drops what is sent" : why);
     if (c->role == DP_ROLE_PEER && !dp_peer_find(l->daemon, l->node))
         dp_run_peer_down(l->daemon, l->node);
 }
@@ -248,6 +268,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
         return;
     memset(&entry, 0, sizeof entry);
     dp_config_find_node(l->daemon->config, l->node, &entry);
+    snprintf(l->where, sizeof l->where, "%s port %u", entry.address, entry.port);
     l->helper = dp_helper_start(l->daemon->base, lookup_work, &entry, sizeof entry, LOOKUP_DEADLINE_S,
                                 on_looked_up, l, &err);
     if (!l->helper)
@@ -265,6 +286,13 @@ static struct dp_link *find_link(const struct dp_daemon *d, const char *node)
 bool dp_peer_is_wanted(const struct dp_daemon *d, const char *node)
 {
     return find_link(d, node) != NULL;
+}
+
+const char *dp_peer_trouble(const struct dp_daemon *d, const char *node)
+{
+    const struct dp_link *l = find_link(d, node);
+
+    return l ? l->trouble : "";
 }
 
 const char *dp_peer_first(const struct dp_daemon *d)

@@ -105,13 +105,13 @@ static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char
     n->helper = NULL;
     if (!result || bytes != sizeof r) {
         dp_warn("munge: %s", result ? "short answer" : why);
-        dp_conn_close(c, "munge does not answer");
+        dp_conn_refuse_telling(c, "munge does not answer");
         return;
     }
     memcpy(&r, result, sizeof r);
     if (check_newcomer(c->owner, n, &r, &err) < 0) {
         dp_err_prefix(&err, "calls itself %s", n->node[0] ? n->node : "a command line");
-        dp_conn_refuse(c, err.text);
+        dp_conn_refuse_telling(c, err.text); /* the cause is on this side, where its user cannot look */
         return;
     }
     c->data = NULL;

@@ -81,20 +81,29 @@ static void unlink_run(struct dp_run *run)
     *at = run->next;
 }
 
+static bool has_node(const struct dp_job_info *job, const char *node)
+{
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (!strcmp(job->node[i], node))
+            return true;
+    return false;
+}
+
 /* Is the link to a node still needed by some run? */
-static void forget_peer(struct dp_daemon *d, const char *node)
+void dp_run_forget_peer(struct dp_daemon *d, const char *node)
 {
     for (struct dp_run *r = d->runs; r; r = r->next)
-        if (r->role == DP_RUN_RELAY && !strcmp(r->job.batch_host, node))
+        if ((r->role == DP_RUN_RELAY && !strcmp(r->job.batch_host, node)) ||
+            (r->role == DP_RUN_COORD && r->coord && has_node(dp_coord_job(r->coord), node)))
             return;
     dp_peer_forget(d, node);
 }
 
 static void run_free(struct dp_run *run)
 {
-    struct dp_daemon *d = run->daemon;
-
     unlink_run(run);
+    if (run->role == DP_RUN_RELAY)
+        dp_run_forget_peer(run->daemon, run->job.batch_host);
     dp_workers_destroy(run);
     dp_helper_cancel(run->reader);
     dp_helper_cancel(run->shrinker);
@@ -102,8 +111,6 @@ static void run_free(struct dp_run *run)
     dp_helper_cancel(run->fencer);
     dp_coord_destroy(run->coord);
     dp_journal_destroy(run->journal);
-    if (run->role == DP_RUN_RELAY)
-        forget_peer(d, run->job.batch_host);
     free(run);
 }
 
@@ -128,14 +135,6 @@ void dp_run_end(struct dp_run *run, const char *why)
 }
 
 /* ---- what Slurm says ---- */
-
-static bool has_node(const struct dp_job_info *job, const char *node)
-{
-    for (uint32_t i = 0; i < job->n_nodes; i++)
-        if (!strcmp(job->node[i], node))
-            return true;
-    return false;
-}
 
 /* First answer for this run: who coordinates it? */
 static void take_up(struct dp_run *run)
@@ -245,6 +244,7 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
         memcpy(&r, result, sizeof r);
     else
         snprintf(r.text, sizeof r.text, "slurm: %s", why);
+    snprintf(run->read_why, sizeof run->read_why, "%.150s", r.rc < 0 ? r.text : "");
     if (r.rc < 0 && run->read_backoff_s == 0)
         dp_warn("job=%u cannot be read: %s", run->job_id, r.text);
     schedule_read(run, r.rc < 0);
@@ -426,6 +426,8 @@ void dp_runs_tick(struct dp_daemon *d)
         next = run->next;
         read_tick(run, now_ns);
         dp_workers_tick(run, now_ns);
+        dp_workers_explain(run, now_ns);
+        dp_run_missing_tick(run, now_ns);
         if (run->coord)
             coord_tick(run, now_ns);
     }

@@ -33,6 +33,7 @@ struct dp_worker {
     bool is_waiting;       /* its HELLO waits for the job to be known or for the batch host */
     bool has_exited;
     uint64_t exited_ns;
+    uint64_t hello_ns;
     size_t hello_bytes;
     uint8_t *hello;        /* body of its last HELLO */
 };
@@ -51,6 +52,7 @@ struct dp_run {
     bool must_read, coord_wants_read;
     uint64_t next_read_ns;
     uint32_t read_backoff_s;
+    char read_why[160];     /* why the last read failed, "": it did not */
 
     /* Coordinator. */
     struct dp_coord *coord;
@@ -60,6 +62,9 @@ struct dp_run {
     uint64_t step_ended_ns; /* 0: it has not */
     char rank_node[DP_MAX_WORKERS][64];
     uint32_t rank_pid[DP_MAX_WORKERS];
+    char joined[DP_MAX_SLOTS][64]; /* nodes whose daemons know the job */
+    uint32_t n_joined;
+    uint64_t looked_ns;     /* for what is missing */
 
     /* Slot. */
     bool is_fenced;
@@ -76,6 +81,7 @@ void dp_runs_tick(struct dp_daemon *d); /* every 100 ms */
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id);
 struct dp_run *dp_run_create(struct dp_daemon *d, const struct dp_msg_step_start *start);
 void dp_run_read_soon(struct dp_run *run);
+void dp_run_forget_peer(struct dp_daemon *d, const char *node); /* no link to it, unless a run needs one */
 void dp_run_end(struct dp_run *run, const char *why); /* frees it */
 /* The whole table for `dynpipe` (query.c): new reference. */
 json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid);
@@ -115,6 +121,11 @@ int dp_run_coord_frame(struct dp_run *run, const char *from, uint32_t rank, enum
                        const uint8_t *body, size_t bytes, struct dp_err *err);
 void dp_run_coord_lost(struct dp_run *run, const char *from, const struct dp_msg_worker_lost *m);
 void dp_run_coord_node_lost(struct dp_run *run, const char *node);
+
+/* run_missing.c */
+void dp_run_joined(struct dp_run *run, const char *node);
+void dp_run_missing_tick(struct dp_run *run, uint64_t now_ns);
+void dp_workers_explain(struct dp_run *run, uint64_t now_ns); /* HELLOs that have waited for long: tell why */
 
 /* run_relay.c: frames from other daemons, and what happens to their connections. */
 void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m);

@@ -252,6 +252,20 @@ void dp_run_coord_forget(const struct dp_run *run)
     unlink(path);
 }
 
+/* End the coordinator, and the links to nodes that it called (STOP_SLOT, or they were missed). */
+static void forget_nodes(struct dp_run *run)
+{
+    static struct dp_job_info job;
+    bool has_nodes = run->coord != NULL;
+
+    if (has_nodes)
+        job = *dp_coord_job(run->coord);
+    dp_coord_destroy(run->coord);
+    run->coord = NULL;
+    for (uint32_t i = 0; has_nodes && i < job.n_nodes; i++)
+        dp_run_forget_peer(run->daemon, job.node[i]);
+}
+
 void dp_run_coord_close(struct dp_run *run, bool has_ended)
 {
     if (has_ended && run->coord)
@@ -259,8 +273,7 @@ void dp_run_coord_close(struct dp_run *run, bool has_ended)
     dp_helper_cancel(run->shrinker);
     dp_helper_cancel(run->thinker);
     run->shrinker = run->thinker = NULL;
-    dp_coord_destroy(run->coord);
-    run->coord = NULL;
+    forget_nodes(run);
     dp_journal_destroy(run->journal);
     run->journal = NULL;
     memset(run->rank_node, 0, sizeof run->rank_node);

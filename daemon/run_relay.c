@@ -117,9 +117,11 @@ void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m)
 
 void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m)
 {
-    const struct dp_run *run = dp_run_find(c->owner, m->job_id);
+    struct dp_run *run = dp_run_find(c->owner, m->job_id);
 
     dp_debug("job=%u joined by node %s%s", m->job_id, c->node, run ? "" : ", not known here");
+    if (run)
+        dp_run_joined(run, c->node);
 }
 
 void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m)

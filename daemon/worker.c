@@ -281,6 +281,7 @@ void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint
     if (w->hello)
         memcpy(w->hello, body, bytes);
     w->is_waiting = true;
+    w->hello_ns = dp_now_ns();
     dp_conn_hold(c);
     serve(w);
 }

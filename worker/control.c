@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,8 @@
 #define BACKOFF_MAX_NS (2000 * MS)
 #define WELCOME_TIMEOUT_NS (5000 * MS)
 #define STEADY_NS (5000 * MS)
+#define REFUSED_NS (1000 * MS) /* until the next HELLO after one that was answered with a no */
+#define TELL_EVERY_NS (10000 * MS)
 
 void dp_control_take_lock(struct dp_control *c)
 {
@@ -94,11 +97,28 @@ static void queue_kept(struct dp_control *c)
 
 /* ---- the state of the line ---- */
 
+/* What is broken, once for each cause: a daemon that is away may come back to find the batch host away. */
+static void note_trouble(struct dp_control *c, const char *why)
+{
+    uint64_t now = dp_now_ns();
+
+    if (!c->down_ns)
+        c->down_ns = now;
+    snprintf(c->trouble, sizeof c->trouble, "%s", why);
+    if (!c->is_lost || now - c->told_ns < TELL_EVERY_NS || !strcmp(c->told, c->trouble))
+        return;
+    memcpy(c->told, c->trouble, sizeof c->told);
+    c->told_ns = now;
+    dp_warn(WHO_FMT ": still no coordinator, for %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
+}
+
 static void line_down(struct dp_control *c, const char *why)
 {
+    note_trouble(c, why);
     if (c->state == LINE_UP) {
         dp_warn(WHO_FMT ": daemon lost (%s); training goes on with the layout in force", WHO(c), why);
         c->is_lost = true;
+        c->told_ns = dp_now_ns();
         if (dp_now_ns() - c->hello_ns > STEADY_NS) /* a line that flaps keeps its long pauses */
             c->backoff_ns = 0;
     }
@@ -135,12 +155,15 @@ static void service(struct dp_control *c)
 
     if (dp_control_receive(c, &err) < 0) {
         line_down(c, err.text);
-        if (err.code == DP_EAUTH)
-            c->next_try_ns = dp_now_ns() + BACKOFF_MAX_NS;
+        if (err.code == DP_EAUTH) {
+            bool may_change = c->has_welcome && c->welcome.verdict == DP_VERDICT_UNKNOWN;
+
+            c->next_try_ns = dp_now_ns() + (may_change ? REFUSED_NS : BACKOFF_MAX_NS);
+        }
         return;
     }
     if (c->state == LINE_GREETING && dp_now_ns() - c->hello_ns > WELCOME_TIMEOUT_NS) {
-        line_down(c, "no WELCOME");
+        line_down(c, "dynpiped took HELLO and does not answer it");
         return;
     }
     if (c->state == LINE_UP) {
@@ -227,8 +250,11 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
         dp_control_destroy(c);
         return NULL;
     }
-    dp_warn(WHO_FMT ": no daemon at %s; training goes on with a fixed layout", WHO(c), socket);
+    dp_warn(WHO_FMT ": no coordinator: %s; training goes on with a fixed layout", WHO(c),
+            c->trouble[0] ? c->trouble : "dynpiped took HELLO and does not answer it");
     c->is_lost = true;
+    c->told_ns = dp_now_ns();
+    memcpy(c->told, c->trouble, sizeof c->told);
     return c;
 }
 

@@ -28,15 +28,17 @@ static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *
     if (c->welcome.verdict > DP_VERDICT_UNKNOWN)
         return dp_err_set(err, DP_EPROTO, "WELCOME: verdict %u", c->welcome.verdict);
     c->has_welcome = true;
-    if (c->welcome.verdict != DP_VERDICT_OK && c->was_up)
+    if (c->welcome.verdict != DP_VERDICT_OK && c->welcome.verdict != DP_VERDICT_UNKNOWN && c->was_up)
         dp_warn(WHO_FMT ": the daemon that came back refuses this worker: %s", WHO(c), c->welcome.text);
-    c->was_up = c->was_up && c->welcome.verdict == DP_VERDICT_OK;
+    c->was_up = c->was_up && (c->welcome.verdict == DP_VERDICT_OK || c->welcome.verdict == DP_VERDICT_UNKNOWN);
     if (c->welcome.verdict != DP_VERDICT_OK)
-        return dp_err_set(err, DP_EAUTH, "refused: %s",
+        return dp_err_set(err, DP_EAUTH, "%s%s", c->welcome.verdict == DP_VERDICT_UNKNOWN ? "" : "refused: ",
                           c->welcome.text[0] ? c->welcome.text : "no reason given");
     if (c->is_lost)
         dp_info(WHO_FMT ": daemon is back", WHO(c));
     c->is_lost = false;
+    c->trouble[0] = c->told[0] = '\0';
+    c->down_ns = 0;
     c->was_up = true;
     c->state = LINE_UP;
     dp_control_take_lock(c);

@@ -23,6 +23,8 @@ struct dp_control {
     uint64_t backoff_ns, next_try_ns, hello_ns;
     bool was_up;  /* since the last refusal */
     bool is_lost; /* "lost" was logged, "back" was not */
+    char trouble[300], told[300]; /* what is broken while the line is down, "": nothing was; as logged last */
+    uint64_t down_ns, told_ns;    /* since when; when something of it was logged last */
 
     struct dp_msg_hello hello;
     struct dp_msg_welcome welcome;

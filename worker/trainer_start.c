@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -39,6 +40,17 @@ static int open_local(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
+/* The options of the job came along, and nobody took them: where the plugin ran, it set DYNPIPE_MODE at least. */
+static void tell_without_plugin(const struct dp_trainer *t)
+{
+    const char *mode = getenv("DYNPIPE_MODE"), *node = getenv("SLURMD_NODENAME");
+
+    if (t->args->socket || !getenv("SLURM_DYNPIPE") || (mode && !strcmp(mode, "off")) || t->args->wireup->local_rank)
+        return;
+    dp_warn("rank=%u: the job asks for DynPipe, but Slurm's step on node %s did not load spank_dynpipe.so (plugstack.conf "
+            "there); training goes on with a fixed layout", t->rank, node ? node : "?");
+}
+
 static int open_control(struct dp_trainer *t, struct dp_err *err)
 {
     const struct dp_msg_welcome *w;
@@ -49,12 +61,11 @@ static int open_control(struct dp_trainer *t, struct dp_err *err)
     dp_hello_fill(hello, t->config, &t->layout, t->rank, t->step);
     t->mem_limit_bytes = dp_memory_limit(t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
     hello->mem_limit_bytes = t->mem_limit_bytes;
+    tell_without_plugin(t);
     t->control = dp_control_create(t->args->socket, hello, FIRST_CONTACT_MS, err);
     free(hello);
     if (!t->control)
         return -1;
-    if (t->args->socket && !dp_control_is_connected(t->control) && t->rank == 0)
-        dp_warn("no daemon at %s: the layout stays as it is", t->args->socket);
     w = dp_control_welcome(t->control);
     if (dp_control_is_connected(t->control) && w && w->text[0] && t->rank == 0)
         dp_info("%s", w->text);
