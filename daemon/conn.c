@@ -1,10 +1,12 @@
-/* See conn.h. The checks of a frame come in this order: header, length for its type, may this role
- * say that (default: no), and only then is the body read. A read buffer never holds more than two
- * frames; a peer that is not known yet may only send small types, so it costs little memory; output
- * that is not taken within WRITE_TIMEOUT_S or grows past OUTPUT_MAX ends the connection.
+/* See conn.h. Nobody's frames keep the loop from the others: a few are taken in one turn, and what they cost is
+ * taken from the share of their user (share.h), who is not read from while it is used up. The checks of a frame
+ * come in this order: header, length for its type, may this role say that (default: no), and only then is the body
+ * read. A read buffer never holds more than two frames; a peer that is not known yet may only send small types, so
+ * it costs little memory; output that is not taken within WRITE_TIMEOUT_S or grows past OUTPUT_MAX ends the
+ * connection.
  *
- * A connection is never freed inside its own callbacks: dp_conn_close() unhooks it and the event loop
- * frees it on its next turn.
+ * A connection is never freed inside its own callbacks: dp_conn_close() unhooks it and the event loop frees it on
+ * its next turn.
  */
 #include "config.h"
 
@@ -26,6 +28,12 @@
 #define LOG_WINDOW_NS UINT64_C(1000000000)
 #define LOG_LINES 10u /* about refused peers, in one window */
 #define PARTIAL_S 10.0 /* a frame that has begun must end */
+#define FRAMES_PER_TURN 8
+
+/* What things cost of a user's share; any other frame is one, and one more for every 4 KiB; conn_place.c. */
+#define UNITS_HELLO 20.0
+#define UNITS_QUERY 50.0
+#define UNITS_COMMAND 100.0
 
 #define BIT(type) (UINT64_C(1) << (type))
 
@@ -84,6 +92,9 @@ void dp_conn_close(struct dp_conn *c, const char *why)
     else
         c->set->first = c->next;
     c->set->n--;
+    if (c->share)
+        c->share->n_conns--;
+    c->share = NULL;
     c->ops->closed(c, why);
     event_base_once(c->set->base, -1, EV_TIMEOUT, free_later, c, &now);
 }
@@ -92,6 +103,7 @@ void dp_conn_close_all(struct dp_conn_set *set, const char *why)
 {
     while (set->first)
         dp_conn_close(set->first, why);
+    dp_share_destroy(&set->shares);
 }
 
 void dp_conn_set_deadline(struct dp_conn *c, double seconds)
@@ -104,9 +116,8 @@ void dp_conn_set_deadline(struct dp_conn *c, double seconds)
         event_del(c->deadline);
 }
 
-static void note_refusal(struct dp_conn *c, const char *why)
+bool dp_conn_may_warn(struct dp_conn_set *set)
 {
-    struct dp_conn_set *set = c->set;
     uint64_t now_ns = dp_now_ns();
 
     set->n_refused++;
@@ -116,7 +127,12 @@ static void note_refusal(struct dp_conn *c, const char *why)
         set->log_from_ns = now_ns;
         set->n_logged = 0;
     }
-    if (set->n_logged++ < LOG_LINES)
+    return set->n_logged++ < LOG_LINES;
+}
+
+static void note_refusal(const struct dp_conn *c, const char *why)
+{
+    if (dp_conn_may_warn(c->set))
         dp_warn("closing %s uid=%d pid=%d: %s", dp_role_name(c->role), (int)c->uid, (int)c->pid, why);
 }
 
@@ -134,6 +150,70 @@ void dp_conn_refuse_telling(struct dp_conn *c, const char *why)
     snprintf(ack.text, sizeof ack.text, "%.255s", why);
     DP_CONN_SEND(c, ack, DP_MSG_ACK, &ack);
     dp_conn_finish(c);
+}
+
+/* ---- who is read from ---- */
+
+static void read_or_not(struct dp_conn *c)
+{
+    if (c->is_closed || c->is_finishing)
+        return;
+    if (c->is_held || c->is_throttled) {
+        bufferevent_disable(c->bev, EV_READ);
+        return;
+    }
+    bufferevent_enable(c->bev, EV_READ);
+    /* What is in the buffer already raises no event of its own. */
+    bufferevent_trigger(c->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+}
+
+void dp_conn_hold(struct dp_conn *c)
+{
+    c->is_held = true;
+    event_del(c->deadline);
+    read_or_not(c);
+}
+
+void dp_conn_resume(struct dp_conn *c)
+{
+    c->is_held = false;
+    read_or_not(c);
+}
+
+void dp_conn_tick(struct dp_conn_set *set)
+{
+    uint64_t now_ns = dp_now_ns();
+
+    for (struct dp_conn *c = set->first; c; c = c->next)
+        if (c->is_throttled && (!c->share || dp_share_has_units(c->share, now_ns))) {
+            c->is_throttled = false;
+            read_or_not(c);
+        }
+    dp_share_tidy(&set->shares, now_ns);
+}
+
+static double units_of(const struct dp_header *h)
+{
+    switch (h->type) {
+    case DP_MSG_HELLO:
+        return UNITS_HELLO;
+    case DP_MSG_QUERY:
+        return UNITS_QUERY;
+    case DP_MSG_COMMAND:
+        return UNITS_COMMAND;
+    default:
+        return 1.0 + h->body_len / 4096.0;
+    }
+}
+
+/* May its next frame be looked at? */
+static bool has_units(struct dp_conn *c)
+{
+    if (!c->share || dp_share_has_units(c->share, dp_now_ns()))
+        return true;
+    c->is_throttled = true;
+    read_or_not(c);
+    return false;
 }
 
 /* Handle one whole frame at the head of the buffer. returns false when there is none (yet). */
@@ -170,6 +250,9 @@ static bool take_frame(struct dp_conn *c, struct evbuffer *in)
         return false;
     }
     event_del(c->deadline);
+    c->heard_ns = dp_now_ns();
+    if (c->share)
+        c->share->units.level -= units_of(&h);
     c->ops->frame(c, &h, frame + DP_HEADER_BYTES);
     if (!c->is_closed)
         evbuffer_drain(in, total);
@@ -180,9 +263,14 @@ static void on_read(struct bufferevent *bev, void *arg)
 {
     struct evbuffer *in = bufferevent_get_input(bev);
     struct dp_conn *c = arg;
+    int n = 0;
 
-    while (!c->is_closed && (bufferevent_get_enabled(bev) & EV_READ) && take_frame(c, in))
-        ;
+    while (!c->is_closed && (bufferevent_get_enabled(bev) & EV_READ) && n < FRAMES_PER_TURN && has_units(c) && take_frame(c, in))
+        n++;
+    if (n == FRAMES_PER_TURN) {
+        read_or_not(c); /* the others first */
+        return;
+    }
     if (!c->is_closed && evbuffer_get_length(in) > 0 && (bufferevent_get_enabled(bev) & EV_READ) &&
         !event_pending(c->deadline, EV_TIMEOUT, NULL))
         dp_conn_set_deadline(c, PARTIAL_S);
@@ -192,8 +280,12 @@ static void on_written(struct bufferevent *bev, void *arg)
 {
     struct dp_conn *c = arg;
 
-    if (c->is_finishing && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
+    if (evbuffer_get_length(bufferevent_get_output(bev)) > 0)
+        return;
+    if (c->is_finishing)
         dp_conn_close(c, "done");
+    else if (c->ops->drained)
+        c->ops->drained(c);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
@@ -219,13 +311,13 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
     dp_conn_refuse(arg, DP_CONN_DEADLINE);
 }
 
-static uint32_t count_of_uid(const struct dp_conn_set *set, uid_t uid)
+static void put_in_list(struct dp_conn_set *set, struct dp_conn *c)
 {
-    uint32_t n = 0;
-
-    for (const struct dp_conn *c = set->first; c; c = c->next)
-        n += c->uid == uid;
-    return n;
+    c->next = set->first;
+    if (c->next)
+        c->next->prev = c;
+    set->first = c;
+    set->n++;
 }
 
 struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role role, uid_t uid,
@@ -234,12 +326,6 @@ struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role rol
     static const struct timeval write_timeout = {.tv_sec = WRITE_TIMEOUT_S};
     struct dp_conn *c = NULL;
 
-    /* Root and other daemons are not held to the cap of a user, or a user could shut them out. */
-    if ((set->n >= set->max && uid != 0) || (uid != 0 && count_of_uid(set, uid) >= set->max_per_uid)) {
-        if (set->n_refused++ % 100 == 0)
-            dp_warn("too many connections (%u, uid %d), refusing one", set->n, (int)uid);
-        goto fail;
-    }
     c = calloc(1, sizeof *c);
     if (!c)
         goto fail;
@@ -250,19 +336,18 @@ struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role rol
     c->uid = uid;
     c->bev = bufferevent_socket_new(set->base, fd, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
     c->deadline = event_new(set->base, -1, 0, on_deadline, c);
-    if (!c->bev || !c->deadline)
+    c->heard_ns = dp_now_ns();
+    if (!c->bev || !c->deadline || !dp_conn_set_uid(c, uid))
         goto fail;
     bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
     bufferevent_setwatermark(c->bev, EV_READ, 0, READ_MAX);
     bufferevent_set_timeouts(c->bev, NULL, &write_timeout);
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
-    c->next = set->first;
-    if (c->next)
-        c->next->prev = c;
-    set->first = c;
-    set->n++;
+    put_in_list(set, c);
     return c;
 fail:
+    if (c && c->deadline)
+        event_free(c->deadline);
     if (c && c->bev)
         bufferevent_free(c->bev);
     else
@@ -279,21 +364,6 @@ void dp_conn_finish(struct dp_conn *c)
     bufferevent_disable(c->bev, EV_READ);
     if (evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
         dp_conn_close(c, "done");
-}
-
-void dp_conn_hold(struct dp_conn *c)
-{
-    bufferevent_disable(c->bev, EV_READ);
-    event_del(c->deadline);
-}
-
-void dp_conn_resume(struct dp_conn *c)
-{
-    if (c->is_closed || c->is_finishing)
-        return;
-    bufferevent_enable(c->bev, EV_READ);
-    /* What is in the buffer already raises no event of its own. */
-    bufferevent_trigger(c->bev, EV_READ, BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
 }
 
 void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, size_t bytes)

@@ -12,6 +12,7 @@
 
 #include "common/msg.h"
 #include "common/session.h"
+#include "daemon/share.h"
 
 /* What a peer has proved so far. */
 enum dp_role {
@@ -35,6 +36,8 @@ struct dp_conn_ops {
     void (*closed)(struct dp_conn *c, const char *why);
     /* An outgoing connection is up. May be NULL. */
     void (*connected)(struct dp_conn *c);
+    /* All that was queued has been sent. May be NULL. */
+    void (*drained)(struct dp_conn *c);
 };
 
 struct dp_conn {
@@ -48,17 +51,25 @@ struct dp_conn {
     pid_t pid;
     char node[64];        /* peers: name that their credential sealed */
     bool is_closed, has_session, is_finishing;
+    bool is_held, is_throttled; /* not read from: until whoever made it says so; until its user's share is refilled */
+    struct dp_share *share;     /* of its user; NULL: not held to one */
+    uint64_t heard_ns;          /* last whole frame, or accepted */
     uint32_t seq_out;
     struct dp_session session;
     struct bufferevent *bev;
     struct event *deadline;
 };
 
-/* All connections, for the caps. */
+/* All connections, for the caps. Daemons and root have places of their own; a quarter of what is for users is kept for
+ * those who own a run here. Where there is no place left the oldest connection goes that nobody uses. */
 struct dp_conn_set {
     struct event_base *base;
     struct dp_conn *first;
-    uint32_t n, max, max_per_uid;
+    uint32_t n, max, max_per_uid; /* max: of users */
+    uid_t daemon_uid;
+    bool (*owns_run)(void *arg, uid_t uid); /* NULL: nobody does */
+    void *arg;                              /* of owns_run */
+    struct dp_share *shares;
     uint64_t n_refused;
     uint64_t log_from_ns; /* refusals are logged at a limited rate: peers can cause them */
     uint32_t n_logged;
@@ -72,6 +83,12 @@ const char *dp_role_name(enum dp_role role);
 struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role role, uid_t uid,
                                const struct dp_conn_ops *ops, void *owner);
 void dp_conn_close(struct dp_conn *c, const char *why);
+/* Now it is known who it is. returns false when he has no place; the caller refuses it then. */
+bool dp_conn_set_uid(struct dp_conn *c, uid_t uid);
+/* Called about every 100 ms: who waited for his share goes on. */
+void dp_conn_tick(struct dp_conn_set *set);
+/* Is this the warning about peers that may still be logged this second? The caller logs it then. */
+bool dp_conn_may_warn(struct dp_conn_set *set);
 /* The same for a peer that did wrong: counted, and logged at a limited rate. */
 void dp_conn_refuse(struct dp_conn *c, const char *why);
 /* The same, and tell the peer why in an ACK before. */

@@ -17,6 +17,8 @@ struct dp_run;
 struct dp_link;
 struct dp_node_log;
 struct dp_helper;
+struct dp_ask;
+struct dp_past_list;
 
 struct dp_daemon {
     struct event_base *base;
@@ -32,6 +34,8 @@ struct dp_daemon {
     struct dp_node_log *log; /* journal of the node */
     struct dp_run *runs;
     struct dp_link *links;
+    struct dp_past_list *history;
+    struct dp_ask *asks;     /* questions, the oldest first */
     struct event *tick;
     struct dp_helper *probe; /* of the site policies after a reload, NULL: none under way */
     char trouble[1100];      /* what was wrong with the last reload; "": nothing */
@@ -49,8 +53,19 @@ void dp_peer_close(struct dp_daemon *d);
 void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body);
 void dp_dispatch_closed(struct dp_conn *c, const char *why);
 
+/* ask.c: questions wait here for a child that answers them; one of a connection, which is not read from until it has
+ * its answer. */
+void dp_ask(struct dp_conn *c, const struct dp_msg_query *q);
+void dp_ask_drained(struct dp_conn *c);                         /* room for more of its answer */
+void dp_ask_forget(struct dp_daemon *d, const struct dp_conn *c); /* it is closed */
+void dp_ask_pump(struct dp_daemon *d);                          /* something has ended that others waited for */
+
 /* query.c */
-void dp_query_answer(struct dp_conn *c, const struct dp_msg_query *q);
+void dp_query_refuse(struct dp_conn *c, enum dp_verdict verdict, const char *text);
+void dp_query_answer_node(struct dp_conn *c);
 void dp_query_command(struct dp_conn *c, const struct dp_msg_command *m);
+/* In a child: the answer to a question of this connection. returns the document, a new reference, or NULL with the
+ * verdict and one line. */
+json_t *dp_query_document(const struct dp_conn *c, const struct dp_msg_query *q, enum dp_verdict *verdict, char text[256]);
 
 #endif

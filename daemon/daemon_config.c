@@ -44,11 +44,11 @@ static const struct dp_conf_key keys[] = {
     {"daemon", "poll_s", DP_CONF_FLOAT, AT(poll_s), 1, 3600, "30", NULL,
      "time between two looks at whether a job still runs, seconds"},
     {"daemon", "history_hours", DP_CONF_FLOAT, AT(history_hours), 0, 8760, "72", NULL,
-     "how long the report of a finished run is kept, hours"},
+     "how long the report of a finished run is kept, hours; of one user the newest 1000"},
     {"daemon", "log_level", DP_CONF_STRING, AT(log_level), 0, 0, "info", "error|warning|info|debug",
      "most talkative level that is written"},
     {"daemon", "max_connections", DP_CONF_INT, AT(max_connections), 8, 65536, "512", NULL,
-     "connections at a time, all users"},
+     "connections at a time, all users; a quarter is kept for who has a run on this node"},
     {"daemon", "max_connections_per_uid", DP_CONF_INT, AT(max_connections_per_uid), 4, 65536, "128", NULL,
      "connections at a time of one user"},
 

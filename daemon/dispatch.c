@@ -68,7 +68,7 @@ void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8
     }
     case DP_MSG_QUERY: {
         DECODE(query);
-        dp_query_answer(c, &m);
+        dp_ask(c, &m);
         return;
     }
     case DP_MSG_COMMAND: {
@@ -84,6 +84,7 @@ void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8
 
 void dp_dispatch_closed(struct dp_conn *c, const char *why)
 {
+    dp_ask_forget(c->owner, c);
     if (c->role == DP_ROLE_WORKER)
         dp_worker_closed(c, why);
 }

@@ -31,12 +31,23 @@ struct dp_helper *dp_helper_start(struct event_base *base, dp_helper_work_fn wor
                                   size_t bytes, double deadline_s, dp_helper_done_fn done, void *arg,
                                   struct dp_err *err);
 
+/* Runs in the child and writes its answer itself (dp_helper_write). */
+typedef void (*dp_helper_writer_fn)(const void *request, int fd);
+
+/* As dp_helper_start(), for an answer of up to max_bytes. */
+struct dp_helper *dp_helper_start_writer(struct event_base *base, dp_helper_writer_fn work, const void *request,
+                                         size_t max_bytes, double deadline_s, dp_helper_done_fn done, void *arg,
+                                         struct dp_err *err);
+
 /* Wait for the answer of somebody else's child on a pipe, which is taken over. */
 struct dp_helper *dp_helper_watch(struct event_base *base, int pipe_fd, double deadline_s,
                                   dp_helper_done_fn done, void *arg, struct dp_err *err);
 
 /* Kill it, done is not called. NULL is fine. Not to be called after done was. */
 void dp_helper_cancel(struct dp_helper *h);
+
+/* Let it finish without us, done is not called. NULL is fine. */
+void dp_helper_leave(struct dp_helper *h);
 
 /* In the child of a fork: close all but keep_fd and stderr, give signals their default meaning and
  * die at the deadline by SIGALRM even when nobody is left to kill us. */

@@ -3,12 +3,13 @@ noinst_LIBRARIES += daemon/libdpdaemon.a
 daemon_libdpdaemon_a_SOURCES = \
 	daemon/daemon_config.c daemon/daemon_config.h \
 	daemon/config_salvage.c \
-	daemon/conn.c daemon/conn.h \
+	daemon/ask.c \
+	daemon/conn.c daemon/conn.h daemon/conn_place.c \
 	daemon/daemon.h \
 	daemon/dispatch.c \
 	daemon/fence.c daemon/fence.h \
 	daemon/helper.c daemon/helper.h \
-	daemon/history.c \
+	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
 	daemon/node_log.c daemon/node_log.h \
 	daemon/peer.h daemon/peer_link.c daemon/peer_server.c \
@@ -16,6 +17,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/procscan.c daemon/procscan.h \
 	daemon/query.c \
 	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_missing.c daemon/run_relay.c \
+	daemon/share.c daemon/share.h \
 	daemon/shrink.c daemon/shrink.h \
 	daemon/site_policy.c daemon/site_policy.h \
 	daemon/slot.c \

@@ -23,7 +23,7 @@
 
 static int lock_fd = -1;
 
-static const struct dp_conn_ops local_ops = {dp_dispatch_frame, dp_dispatch_closed, NULL};
+static const struct dp_conn_ops local_ops = {dp_dispatch_frame, dp_dispatch_closed, NULL, dp_ask_drained};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)

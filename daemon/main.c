@@ -267,8 +267,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     dp_runs_tick(d);
+    dp_conn_tick(&d->conns);
+    dp_ask_pump(d);
     if (n_ticks++ % PRUNE_EVERY_TICKS == 0)
-        dp_history_prune(d);
+        dp_history_prune_journals(d);
+    dp_history_tick(d);
     /* A listener that ran out of descriptors was paused: see on_accept_error(). */
     if (d->local)
         evconnlistener_enable(d->local);
@@ -372,6 +375,11 @@ static void say_ready(int fd)
     }
 }
 
+static bool owns_run(void *arg, uid_t uid)
+{
+    return dp_runs_has_owner(arg, uid);
+}
+
 static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
 {
     static const struct timeval tick = {.tv_usec = TICK_MS * 1000};
@@ -385,6 +393,9 @@ static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
     if (!d->base)
         return dp_err_set(err, DP_ENOMEM, "no event loop");
     d->conns.base = d->base;
+    d->conns.daemon_uid = d->uid;
+    d->conns.owns_run = owns_run;
+    d->conns.arg = d;
     d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
     if (!d->tick || event_add(d->tick, &tick) < 0)
         return dp_err_set(err, DP_ENOMEM, "no event loop");

@@ -80,10 +80,13 @@ static void admit(struct dp_conn *c, const struct open_result *r)
     struct dp_daemon *d = c->owner;
     struct dp_msg_auth_ok ok;
 
+    if (!dp_conn_set_uid(c, r->uid)) {
+        dp_conn_close(c, "too many connections");
+        return;
+    }
     dp_handshake_proof(&r->hs, ok.proof);
     DP_CONN_SEND(c, auth_ok, DP_MSG_AUTH_OK, &ok);
     dp_conn_start_session(c, &r->hs, true);
-    c->uid = r->uid;
     if (r->hs.purpose == DP_PURPOSE_CLI) {
         c->role = DP_ROLE_CLI;
         dp_conn_set_deadline(c, CLI_IDLE_S);
@@ -160,6 +163,7 @@ static void on_closed(struct dp_conn *c, const char *why)
         free(n);
         return;
     }
+    dp_ask_forget(c->owner, c);
     if (c->role != DP_ROLE_PEER)
         return;
     dp_info("daemon of node %s: %s", c->node, why);
@@ -167,7 +171,7 @@ static void on_closed(struct dp_conn *c, const char *why)
         dp_run_peer_down(c->owner, c->node);
 }
 
-static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL};
+static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_ask_drained};
 
 static uint32_t count_newcomers(const struct dp_daemon *d)
 {

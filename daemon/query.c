@@ -1,6 +1,6 @@
 /* What `dynpipe` asks: jobs, one job's status, decisions and report, this node; and its commands.
  * Everybody may ask; answers are about the asker's own jobs, root's about all. A node that is not a
- * job's batch host names the one that is.
+ * job's batch host names the one that is. All but what this node says of itself is worked out in a child (ask.c).
  */
 #include "config.h"
 
@@ -12,36 +12,12 @@
 #include "common/clock.h"
 #include "daemon/run.h"
 
-static void send_verdict(struct dp_conn *c, enum dp_verdict verdict, const char *text)
+void dp_query_refuse(struct dp_conn *c, enum dp_verdict verdict, const char *text)
 {
     struct dp_msg_answer a = {.verdict = (uint8_t)verdict, .last = 1, .json = ""};
 
     snprintf(a.text, sizeof a.text, "%s", text);
     DP_CONN_SEND(c, answer, DP_MSG_ANSWER, &a);
-}
-
-/* In pieces of DP_ANSWER_CHUNK. Takes the reference. */
-static void send_json(struct dp_conn *c, json_t *doc)
-{
-    char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
-    size_t left = text ? strlen(text) : 0;
-    const char *p = text;
-
-    json_decref(doc);
-    if (!text) {
-        send_verdict(c, DP_VERDICT_UNKNOWN, "no answer could be made");
-        return;
-    }
-    do {
-        struct dp_msg_answer a = {.verdict = DP_VERDICT_OK, .json = p};
-
-        a.json_len = left > DP_ANSWER_CHUNK ? DP_ANSWER_CHUNK : (uint32_t)left;
-        left -= a.json_len;
-        p += a.json_len;
-        a.last = left == 0;
-        DP_CONN_SEND(c, answer, DP_MSG_ANSWER, &a);
-    } while (left > 0);
-    free(text);
 }
 
 static json_t *jobs_json(const struct dp_daemon *d, uid_t uid)
@@ -78,75 +54,83 @@ static bool may_see(const struct dp_conn *c, json_int_t owner)
     return c->uid == 0 || (json_int_t)c->uid == owner;
 }
 
-static void answer_from_history(struct dp_conn *c, const struct dp_msg_query *q)
+/* No coordinator here: say where, or why there is none yet. */
+static json_t *absence(const struct dp_run *run, enum dp_verdict *verdict, char text[256])
+{
+    *verdict = DP_VERDICT_UNKNOWN;
+    if (run->role == DP_RUN_RELAY)
+        snprintf(text, 256, "ask the daemon of node %s, the job's batch host", run->job.batch_host);
+    else
+        snprintf(text, 256, "%s", run->role == DP_RUN_LOOKUP ? "waiting for Slurm to tell about this job"
+                                                             : "no worker has connected yet");
+    return NULL;
+}
+
+static json_t *refused(enum dp_verdict *verdict, enum dp_verdict what, char text[256], const char *why)
+{
+    *verdict = what;
+    snprintf(text, 256, "%s", why);
+    return NULL;
+}
+
+static json_t *past_document(const struct dp_daemon *d, const struct dp_past *past, enum dp_query what,
+                             enum dp_verdict *verdict, char text[256])
 {
     static const char *const member[] = {[DP_QUERY_STATUS] = "status", [DP_QUERY_EXPLAIN] = "explain",
                                          [DP_QUERY_REPORT] = "report"};
-    json_t *doc = dp_history_load(c->owner, q->job_id);
+    json_t *doc = dp_history_load(d, past), *part = json_incref(json_object_get(doc, member[what]));
 
-    if (!doc)
-        send_verdict(c, DP_VERDICT_UNKNOWN, "nothing is known of this job here");
-    else if (!may_see(c, json_integer_value(json_object_get(doc, "uid"))))
-        send_verdict(c, DP_VERDICT_DENIED, "the job belongs to somebody else");
-    else
-        send_json(c, json_incref(json_object_get(doc, member[q->what])));
     json_decref(doc);
+    return part ? part : refused(verdict, DP_VERDICT_UNKNOWN, text, "the report of this run cannot be read");
 }
 
-/* No coordinator here: say where, or why there is none yet. */
-static void explain_absence(struct dp_conn *c, const struct dp_run *run)
-{
-    char text[256];
-
-    if (run->role == DP_RUN_RELAY)
-        snprintf(text, sizeof text, "ask the daemon of node %s, the job's batch host", run->job.batch_host);
-    else
-        snprintf(text, sizeof text, "%s", run->role == DP_RUN_LOOKUP ? "waiting for Slurm to tell about this job"
-                                                                     : "no worker has connected yet");
-    send_verdict(c, DP_VERDICT_UNKNOWN, text);
-}
-
-static void answer_job(struct dp_conn *c, const struct dp_msg_query *q)
-{
-    const struct dp_run *run = dp_run_find(c->owner, q->job_id);
-
-    if (run && !may_see(c, run->uid))
-        send_verdict(c, DP_VERDICT_DENIED, "the job belongs to somebody else");
-    else if (run && run->coord)
-        send_json(c, dp_coord_json(run->coord, dp_now_ns(), (enum dp_query)q->what));
-    else if (run && run->role != DP_RUN_COORD)
-        explain_absence(c, run);
-    else {
-        json_t *doc = run ? dp_history_load(c->owner, q->job_id) : NULL;
-
-        if (run && !doc)
-            explain_absence(c, run);
-        else
-            answer_from_history(c, q);
-        json_decref(doc);
-    }
-}
-
-void dp_query_answer(struct dp_conn *c, const struct dp_msg_query *q)
+static json_t *job_document(const struct dp_conn *c, const struct dp_msg_query *q, enum dp_verdict *verdict, char text[256])
 {
     const struct dp_daemon *d = c->owner;
+    const struct dp_run *run = dp_run_find(d, q->job_id);
+    const struct dp_past *past = !run || (!run->coord && run->role == DP_RUN_COORD) ? dp_history_find(d, q->job_id) : NULL;
 
+    if (run && !may_see(c, run->uid))
+        return refused(verdict, DP_VERDICT_DENIED, text, "the job belongs to somebody else");
+    if (run && run->coord)
+        return dp_coord_json(run->coord, dp_now_ns(), (enum dp_query)q->what);
+    if (run && !past)
+        return absence(run, verdict, text);
+    if (!past)
+        return refused(verdict, DP_VERDICT_UNKNOWN, text, "nothing is known of this job here");
+    if (!may_see(c, past->uid))
+        return refused(verdict, DP_VERDICT_DENIED, text, "the job belongs to somebody else");
+    return past_document(d, past, (enum dp_query)q->what, verdict, text);
+}
+
+json_t *dp_query_document(const struct dp_conn *c, const struct dp_msg_query *q, enum dp_verdict *verdict, char text[256])
+{
+    *verdict = DP_VERDICT_OK;
+    text[0] = '\0';
     switch (q->what) {
     case DP_QUERY_JOBS:
-        send_json(c, jobs_json(d, c->uid));
-        break;
-    case DP_QUERY_NODE:
-        send_json(c, node_json(d));
-        break;
+        return jobs_json(c->owner, c->uid);
     case DP_QUERY_STATUS:
     case DP_QUERY_EXPLAIN:
     case DP_QUERY_REPORT:
-        answer_job(c, q);
-        break;
+        return job_document(c, q, verdict, text);
     default:
-        send_verdict(c, DP_VERDICT_UNKNOWN, "unknown question");
+        return refused(verdict, DP_VERDICT_UNKNOWN, text, "unknown question");
     }
-    dp_conn_set_deadline(c, 60);
+}
+
+void dp_query_answer_node(struct dp_conn *c)
+{
+    json_t *doc = node_json(c->owner);
+    char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+    struct dp_msg_answer a = {.verdict = DP_VERDICT_OK, .last = 1, .json = text};
+
+    json_decref(doc);
+    if (text && (a.json_len = (uint32_t)strlen(text)) <= DP_ANSWER_CHUNK)
+        DP_CONN_SEND(c, answer, DP_MSG_ANSWER, &a);
+    else
+        dp_query_refuse(c, DP_VERDICT_UNKNOWN, "no answer could be made");
+    free(text);
 }
 
 void dp_query_command(struct dp_conn *c, const struct dp_msg_command *m)
@@ -154,15 +138,19 @@ void dp_query_command(struct dp_conn *c, const struct dp_msg_command *m)
     struct dp_run *run = dp_run_find(c->owner, m->job_id);
     struct dp_err err = {0};
 
+    char text[256];
+    enum dp_verdict verdict;
+
     if (!run)
-        send_verdict(c, DP_VERDICT_UNKNOWN, "nothing is known of this job here");
+        dp_query_refuse(c, DP_VERDICT_UNKNOWN, "nothing is known of this job here");
     else if (!may_see(c, run->uid))
-        send_verdict(c, DP_VERDICT_DENIED, "the job belongs to somebody else");
-    else if (!run->coord)
-        explain_absence(c, run);
-    else if (dp_coord_command(run->coord, dp_now_ns(), (enum dp_verb)m->verb, m->argument, &err) < 0)
-        send_verdict(c, DP_VERDICT_DENIED, err.text);
+        dp_query_refuse(c, DP_VERDICT_DENIED, "the job belongs to somebody else");
+    else if (!run->coord) {
+        (void)absence(run, &verdict, text);
+        dp_query_refuse(c, verdict, text);
+    } else if (dp_coord_command(run->coord, dp_now_ns(), (enum dp_verb)m->verb, m->argument, &err) < 0)
+        dp_query_refuse(c, DP_VERDICT_DENIED, err.text);
     else
-        send_verdict(c, DP_VERDICT_OK, "");
+        dp_query_refuse(c, DP_VERDICT_OK, "");
     dp_conn_set_deadline(c, 60);
 }

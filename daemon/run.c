@@ -35,6 +35,14 @@ struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id)
     return NULL;
 }
 
+bool dp_runs_has_owner(const struct dp_daemon *d, uid_t uid)
+{
+    for (const struct dp_run *r = d->runs; r; r = r->next)
+        if (r->uid == uid)
+            return true;
+    return false;
+}
+
 static void set_standalone_job(struct dp_run *run)
 {
     struct dp_job_info *job = &run->job;
@@ -372,7 +380,7 @@ int dp_runs_open(struct dp_daemon *d, struct dp_err *err)
         return -1;
     snprintf(path, sizeof path, "%s/node.journal", d->config->state_dir);
     d->log = dp_node_log_open(path, err);
-    if (!d->log)
+    if (!d->log || dp_history_open(d, err) < 0)
         return -1;
     for (const struct dp_node_job *j = dp_node_log_first(d->log); j; j = j->next) {
         struct dp_run *run = j->start.job_id ? dp_run_create(d, &j->start) : NULL;
@@ -390,6 +398,7 @@ void dp_runs_close(struct dp_daemon *d)
 {
     while (d->runs)
         run_free(d->runs);
+    dp_history_close(d);
     dp_node_log_destroy(d->log);
     d->log = NULL;
 }

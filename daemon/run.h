@@ -4,7 +4,7 @@
  *
  * run.c: the table of runs, registration, what Slurm says, the end.  worker.c: local workers.
  * run_coord.c: what the coordinator asks for, and its journal.  run_relay.c: to and from other nodes.
- * slot.c: STOP_SLOT and the proof.  history.c: reports of finished runs.
+ * slot.c: STOP_SLOT and the proof.  history.h: reports of finished runs.
  */
 #ifndef DP_DAEMON_RUN_H
 #define DP_DAEMON_RUN_H
@@ -13,6 +13,7 @@
 #include "daemon/daemon.h"
 #include "daemon/fence.h"
 #include "daemon/helper.h"
+#include "daemon/history.h"
 #include "daemon/slurm_job.h"
 
 enum dp_run_role {
@@ -78,6 +79,7 @@ struct dp_run {
 int dp_runs_open(struct dp_daemon *d, struct dp_err *err);
 void dp_runs_close(struct dp_daemon *d);
 void dp_runs_tick(struct dp_daemon *d); /* every 100 ms */
+bool dp_runs_has_owner(const struct dp_daemon *d, uid_t uid);
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id);
 struct dp_run *dp_run_create(struct dp_daemon *d, const struct dp_msg_step_start *start);
 void dp_run_read_soon(struct dp_run *run);
@@ -140,11 +142,5 @@ void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_
 /* slot.c. from: node of the daemon that asks. */
 void dp_slot_stop(struct dp_daemon *d, const char *from, const struct dp_msg_stop_slot *m);
 void dp_slot_serve(struct dp_run *run); /* start what waits, once the job is known */
-
-/* history.c */
-void dp_history_save(const struct dp_run *run);
-json_t *dp_history_load(const struct dp_daemon *d, uint32_t job_id); /* newest of that job; new reference or NULL */
-json_t *dp_history_list(const struct dp_daemon *d, uid_t uid);
-void dp_history_prune(const struct dp_daemon *d);
 
 #endif

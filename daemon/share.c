@@ -1,0 +1,78 @@
+/* See share.h. */
+#include "daemon/share.h"
+
+#include <stdlib.h>
+
+#define SECOND 1e9
+#define LINES_PER_S 10.0
+#define LINES_BURST 300.0
+
+bool dp_bucket_has(struct dp_bucket *b, double per_s, double burst, uint64_t now_ns)
+{
+    b->level = b->at_ns ? b->level + (double)(now_ns - b->at_ns) / SECOND * per_s : burst;
+    b->at_ns = now_ns;
+    if (b->level > burst)
+        b->level = burst;
+    return b->level > 0.0;
+}
+
+struct dp_share *dp_share_of(struct dp_share **list, uid_t uid)
+{
+    struct dp_share *s;
+
+    for (s = *list; s; s = s->next)
+        if (s->uid == uid)
+            return s;
+    s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->uid = uid;
+    s->next = *list;
+    *list = s;
+    return s;
+}
+
+bool dp_share_has_units(struct dp_share *s, uint64_t now_ns)
+{
+    return dp_bucket_has(&s->units, DP_UNITS_PER_S, DP_UNITS_BURST, now_ns);
+}
+
+bool dp_share_may_log(struct dp_share *s, uint64_t now_ns)
+{
+    if (!dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns)) {
+        s->n_unsaid++;
+        return false;
+    }
+    s->lines.level -= 1.0;
+    return true;
+}
+
+static bool is_full(struct dp_share *s, uint64_t now_ns)
+{
+    return s->n_conns == 0 && s->n_unsaid == 0 && dp_share_has_units(s, now_ns) && s->units.level >= DP_UNITS_BURST &&
+           dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) && s->lines.level >= LINES_BURST;
+}
+
+void dp_share_tidy(struct dp_share **list, uint64_t now_ns)
+{
+    while (*list) {
+        struct dp_share *s = *list;
+
+        if (is_full(s, now_ns)) {
+            *list = s->next;
+            free(s);
+        } else {
+            list = &s->next;
+        }
+    }
+}
+
+void dp_share_destroy(struct dp_share **list)
+{
+    while (*list) {
+        struct dp_share *s = *list;
+
+        *list = s->next;
+        free(s);
+    }
+}
