@@ -1,8 +1,13 @@
-/* See journal.h. What a crash can leave behind decides every step here: a new file appears under its
- * name only when its contents are durable; an append counts only after fdatasync; a failed write is
- * undone by truncation; a failed fdatasync is final, since the kernel marks pages clean that it could
- * not write and a second fdatasync would lie (ext4, xfs). A record may be followed by rubbish only at
- * the very end, so a later good record turns "torn" into "damaged".
+/* See journal.h. What a crash can leave behind decides every step here:
+ *
+ * - A new file appears under its name only when its contents are durable.
+ * - An append counts only after fdatasync. One whose write stopped in the middle is no record and never
+ *   becomes one: ABSENT. One whose fdatasync failed may have reached the disk all the same: DOUBTFUL, and
+ *   a second fdatasync would lie about it, since the kernel marks pages clean that it could not write
+ *   (ext4, xfs). Only a new file ends the doubt, whose folder has been synced too: until then a loss of
+ *   power may bring the old one back.
+ * - For the same reason the bytes that opening found are written over themselves before anybody hears of
+ *   them: the process before may have died between a write and its fdatasync, or after one that failed.
  */
 #include "config.h"
 
@@ -18,51 +23,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/crc32c.h"
-#include "common/wire.h"
+#include "common/clock.h"
 
-#define MAGIC "DPJRNL1\n"
-#define MAGIC_BYTES 8u
-#define RECORD_HEAD 17u /* len, crc, seq, type */
+#define RETRY_NS UINT64_C(1000000000) /* between two attempts to write the file anew */
 
 struct dp_journal {
     int fd;
-    bool is_broken, is_deferred; /* deferred: durable only when compaction ends */
+    bool is_deferred;  /* durable only when compaction ends */
+    bool must_renew;   /* a torn or doubtful record, or a name that may be lost: nothing is appended before */
     uint64_t seq, size, cut_bytes;
+    uint64_t reserved_end;  /* room is kept up to this offset */
+    uint64_t compact_bytes; /* size right after the newest compaction */
+    uint64_t retry_ns;
+    dp_journal_fill_fn fill;
+    void *arg;
     char path[PATH_MAX];
+    char trouble[256]; /* of the newest record; "": none */
 };
-
-static uint32_t record_crc(const uint8_t *record, size_t bytes)
-{
-    uint8_t head[13];
-    uint32_t crc;
-
-    memcpy(head, record, 4);
-    memcpy(head + 4, record + 8, 9);
-    crc = dp_crc32c(0, head, sizeof head);
-    return dp_crc32c(crc, record + RECORD_HEAD, bytes);
-}
-
-/* A whole, correct record at p with this seq or, when any_later, any seq from there on?
- * returns its payload length, or -1. */
-static int record_check(const uint8_t *p, size_t left, uint64_t seq, bool any_later)
-{
-    struct dp_reader r;
-    uint32_t len, crc;
-    uint64_t got;
-
-    if (left < RECORD_HEAD)
-        return -1;
-    dp_reader_init(&r, p, RECORD_HEAD);
-    len = dp_rd_u32(&r);
-    crc = dp_rd_u32(&r);
-    got = dp_rd_u64(&r);
-    if (len > DP_JOURNAL_PAYLOAD_MAX || len > left - RECORD_HEAD)
-        return -1;
-    if (any_later ? got < seq || got > seq + left : got != seq)
-        return -1;
-    return record_crc(p, len) == crc ? (int)len : -1;
-}
 
 static int write_all(int fd, const uint8_t *p, size_t bytes, uint64_t at)
 {
@@ -117,50 +94,61 @@ static int lock_file(int fd, const char *path, struct dp_err *err)
                           errno == EAGAIN || errno == EACCES ? "another process holds this journal"
                                                              : strerror(errno));
     /* Whoever held it may have put a new file under the name between our open and our lock. */
-    if (fstat(fd, &open_file) < 0 || stat(path, &named_file) < 0 || open_file.st_ino != named_file.st_ino ||
+    if (fstat(fd, &open_file) < 0 || lstat(path, &named_file) < 0 || open_file.st_ino != named_file.st_ino ||
         open_file.st_dev != named_file.st_dev)
         return dp_err_set(err, DP_EIO, "%s: replaced while it was opened", path);
     return 0;
 }
 
-/* An empty journal under a temporary name, locked. returns its descriptor or -1. */
+/* An empty journal under a temporary name, locked. It is always a file of our own making: what lies there,
+ * left by a crash or put there by somebody, is removed and never opened. returns its descriptor or -1. */
 static int open_fresh(const char *tmp, struct dp_err *err)
 {
-    int fd = open(tmp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd;
 
+    if (unlink(tmp) < 0 && errno != ENOENT)
+        return dp_err_set(err, DP_EIO, "%s: %s", tmp, strerror(errno));
+    fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return dp_err_set(err, DP_EIO, "%s: %s", tmp, strerror(errno));
-    if (lock_file(fd, tmp, err) < 0 || write_all(fd, (const uint8_t *)MAGIC, MAGIC_BYTES, 0) < 0) {
-        if (err && err->code == DP_OK)
-            dp_err_set(err, DP_EIO, "%s: %s", tmp, strerror(errno));
-        close(fd);
-        unlink(tmp);
-        return -1;
+    if (lock_file(fd, tmp, err) < 0)
+        goto fail;
+    if (write_all(fd, (const uint8_t *)DP_JOURNAL_MAGIC, DP_JOURNAL_MAGIC_BYTES, 0) < 0) {
+        dp_err_set(err, DP_EIO, "%s: %s", tmp, strerror(errno));
+        goto fail;
     }
     return fd;
+fail:
+    close(fd);
+    unlink(tmp);
+    return -1;
 }
 
-/* Make the file of tmp durable and give it its name. */
-static int publish(int fd, const char *tmp, const char *path, struct dp_err *err)
+/* Make the file of tmp durable and give it its name. *is_named: the name is its own, though -1 says that
+ * a loss of power may take it away again. */
+static int publish(int fd, const char *tmp, const char *path, bool *is_named, struct dp_err *err)
 {
+    *is_named = false;
     if (fsync(fd) < 0 || rename(tmp, path) < 0) {
         dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
         unlink(tmp);
         return -1;
     }
+    *is_named = true;
     return sync_folder(path, err);
 }
 
 static int create_file(const char *path, struct dp_err *err)
 {
     char tmp[PATH_MAX + 8];
+    bool is_named;
     int fd;
 
     snprintf(tmp, sizeof tmp, "%s.tmp", path);
     fd = open_fresh(tmp, err);
     if (fd < 0)
         return -1;
-    if (publish(fd, tmp, path, err) < 0) {
+    if (publish(fd, tmp, path, &is_named, err) < 0) {
         close(fd);
         return -1;
     }
@@ -174,12 +162,17 @@ static uint8_t *read_whole(struct dp_journal *j, size_t *bytes, struct dp_err *e
     size_t got = 0;
 
     if (fstat(j->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        dp_err_set(err, DP_EIO, "%s: not a plain file", j->path);
+        dp_err_set(err, DP_EIO, "not a plain file");
+        return NULL;
+    }
+    if (st.st_size > (off_t)DP_JOURNAL_MAX_BYTES) {
+        dp_err_set(err, DP_ECORRUPT, "%lld bytes, no journal is larger than %u: move it away if nothing in it is needed",
+                   (long long)st.st_size, DP_JOURNAL_MAX_BYTES);
         return NULL;
     }
     data = malloc((size_t)st.st_size + 1);
     if (!data) {
-        dp_err_set(err, DP_ENOMEM, "%s: %lld bytes", j->path, (long long)st.st_size);
+        dp_err_set(err, DP_ENOMEM, "%lld bytes", (long long)st.st_size);
         return NULL;
     }
     while (got < (size_t)st.st_size) {
@@ -188,7 +181,7 @@ static uint8_t *read_whole(struct dp_journal *j, size_t *bytes, struct dp_err *e
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            dp_err_set(err, DP_EIO, "%s: %s", j->path, n < 0 ? strerror(errno) : "shorter than it says");
+            dp_err_set(err, DP_EIO, "%s", n < 0 ? strerror(errno) : "shorter than it says");
             free(data);
             return NULL;
         }
@@ -198,85 +191,38 @@ static uint8_t *read_whole(struct dp_journal *j, size_t *bytes, struct dp_err *e
     return data;
 }
 
-/* Is there a good record anywhere from `at` on? Then what stands before it is damage. */
-static bool has_good_record(const uint8_t *data, size_t bytes, size_t at, uint64_t seq)
+static int load(struct dp_journal *j, dp_journal_fn replay, struct dp_err *err)
 {
-    for (; at + RECORD_HEAD <= bytes; at++)
-        if (record_check(data + at, bytes - at, seq, true) >= 0)
-            return true;
-    return false;
-}
-
-/* Find where the good records end. returns the offset, or -1 for damage. */
-static int64_t scan(struct dp_journal *j, const uint8_t *data, size_t bytes, struct dp_err *err)
-{
-    size_t at = MAGIC_BYTES;
-
-    if (bytes < MAGIC_BYTES || memcmp(data, MAGIC, MAGIC_BYTES))
-        return dp_err_set(err, DP_ECORRUPT, "%s: not a journal", j->path);
-    while (at < bytes) {
-        int len = record_check(data + at, bytes - at, j->seq + 1, false);
-
-        if (len < 0)
-            break;
-        j->seq++;
-        at += RECORD_HEAD + (size_t)len;
-    }
-    if (at < bytes && has_good_record(data, bytes, at + 1, j->seq + 1))
-        return dp_err_set(err, DP_ECORRUPT, "%s: record %llu at byte %zu is damaged, with good ones behind it",
-                          j->path, (unsigned long long)(j->seq + 1), at);
-    return (int64_t)at;
-}
-
-static int replay_records(const uint8_t *data, size_t end, dp_journal_fn replay, void *arg, struct dp_err *err)
-{
-    size_t at = MAGIC_BYTES;
-
-    while (replay && at < end) {
-        struct dp_reader r;
-        uint32_t len;
-
-        dp_reader_init(&r, data + at, 4);
-        len = dp_rd_u32(&r);
-        if (replay(arg, data[at + 16], data + at + RECORD_HEAD, len, err))
-            return -1;
-        at += RECORD_HEAD + len;
-    }
-    return 0;
-}
-
-static int load(struct dp_journal *j, dp_journal_fn replay, void *arg, struct dp_err *err)
-{
+    struct dp_journal_extent good;
     size_t bytes = 0;
     uint8_t *data = read_whole(j, &bytes, err);
-    int64_t end;
     int rc = -1;
 
-    if (!data)
-        return -1;
-    end = scan(j, data, bytes, err);
-    if (end < 0)
-        goto out;
-    if ((size_t)end < bytes && (ftruncate(j->fd, (off_t)end) < 0 || fdatasync(j->fd) < 0)) {
-        dp_err_set(err, DP_EIO, "%s: cutting a torn tail: %s", j->path, strerror(errno));
+    if (!data || dp_journal_scan(data, bytes, &good, err) < 0) {
+        free(data);
+        return dp_err_prefix(err, "%s", j->path);
+    }
+    if ((good.end < bytes && ftruncate(j->fd, (off_t)good.end) < 0) ||
+        (bytes > DP_JOURNAL_MAGIC_BYTES && (write_all(j->fd, data, good.end, 0) < 0 || fdatasync(j->fd) < 0))) {
+        dp_err_set(err, DP_EIO, "%s: what it holds cannot be made durable: %s", j->path, strerror(errno));
         goto out;
     }
-    j->size = (uint64_t)end;
-    j->cut_bytes = bytes - (size_t)end;
-    rc = replay_records(data, (size_t)end, replay, arg, err);
+    if (sync_folder(j->path, err) < 0)
+        goto out;
+    j->size = j->reserved_end = good.end;
+    j->seq = good.seq;
+    j->cut_bytes = bytes - good.end;
+    rc = replay ? dp_journal_replay(data, good.end, replay, j->arg, err) : 0;
 out:
     free(data);
     return rc;
 }
 
-struct dp_journal *dp_journal_open(const char *path, dp_journal_fn replay, void *arg, struct dp_err *err)
+struct dp_journal *dp_journal_open(const char *path, dp_journal_fn replay, dp_journal_fill_fn fill, void *arg,
+                                   struct dp_err *err)
 {
     struct dp_journal *j = NULL;
-    struct dp_err local;
 
-    if (!err)
-        err = &local;
-    err->code = DP_OK;
     if (strlen(path) + 8 > sizeof j->path) {
         dp_err_set(err, DP_EINVAL, "path of the journal is too long");
         return NULL;
@@ -286,21 +232,22 @@ struct dp_journal *dp_journal_open(const char *path, dp_journal_fn replay, void 
         dp_err_set(err, DP_ENOMEM, "%s: out of memory", path);
         return NULL;
     }
+    j->fill = fill;
+    j->arg = arg;
     snprintf(j->path, sizeof j->path, "%s", path);
     j->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (j->fd < 0 && errno == ENOENT)
         j->fd = create_file(path, err);
     else if (j->fd < 0)
         dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    else if (lock_file(j->fd, path, err) < 0) {
-        dp_journal_destroy(j);
-        return NULL;
-    }
-    if (j->fd < 0 || load(j, replay, arg, err) < 0) {
-        dp_journal_destroy(j);
-        return NULL;
-    }
+    else if (lock_file(j->fd, path, err) < 0)
+        goto fail;
+    if (j->fd < 0 || load(j, replay, err) < 0)
+        goto fail;
     return j;
+fail:
+    dp_journal_destroy(j);
+    return NULL;
 }
 
 void dp_journal_destroy(struct dp_journal *j)
@@ -315,66 +262,170 @@ void dp_journal_destroy(struct dp_journal *j)
     errno = saved;
 }
 
-int dp_journal_append(struct dp_journal *j, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
+/* returns 0 also where the file system does not know how to. */
+static int reserve(int fd, uint64_t at, uint64_t bytes)
 {
-    uint8_t record[RECORD_HEAD + DP_JOURNAL_PAYLOAD_MAX];
-    struct dp_writer w;
-    size_t total = RECORD_HEAD + bytes;
+    int rc;
 
-    if (j->is_broken)
-        return dp_err_set(err, DP_EIO, "%s: an earlier write could not be made durable", j->path);
-    if (bytes > DP_JOURNAL_PAYLOAD_MAX)
-        return dp_err_set(err, DP_EINVAL, "%s: record of %zu bytes", j->path, bytes);
-    dp_writer_init(&w, record, sizeof record);
-    dp_wr_u32(&w, (uint32_t)bytes);
-    dp_wr_u32(&w, 0);
-    dp_wr_u64(&w, j->seq + 1);
-    dp_wr_u8(&w, type);
-    dp_wr_bytes(&w, payload, bytes);
-    w.p = record + 4;
-    dp_wr_u32(&w, record_crc(record, bytes));
-    if (write_all(j->fd, record, total, j->size) < 0) {
-        dp_err_set(err, DP_EIO, "%s: %s", j->path, strerror(errno));
-        if (ftruncate(j->fd, (off_t)j->size) < 0)
-            j->is_broken = true; /* a torn record would stand before the next one */
-        return -1;
-    }
-    if (!j->is_deferred && fdatasync(j->fd) < 0) {
-        j->is_broken = true;
-        return dp_err_set(err, DP_EIO, "%s: fdatasync: %s", j->path, strerror(errno));
-    }
-    j->seq++;
-    j->size += total;
+    do
+        rc = fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes);
+    while (rc < 0 && errno == EINTR);
+    return rc < 0 && errno != EOPNOTSUPP && errno != ENOSYS ? -1 : 0;
+}
+
+/* The old file's reserve goes with it, so the new one gets as much, or it is not worth having: unless the
+ * old one cannot be used any more. */
+static int keep_reserve(const struct dp_journal *old, struct dp_journal *fresh, struct dp_err *err)
+{
+    uint64_t bytes = old->reserved_end > old->size ? old->reserved_end - old->size : 0;
+
+    if (bytes > 0 && reserve(fresh->fd, fresh->size, bytes) == 0)
+        fresh->reserved_end = fresh->size + bytes;
+    else if (bytes > 0 && !old->must_renew)
+        return dp_err_set(err, DP_EIO, "%s: %s", old->path, strerror(errno));
     return 0;
 }
 
-int dp_journal_compact(struct dp_journal *j, dp_journal_fill_fn fill, void *arg, struct dp_err *err)
+int dp_journal_compact(struct dp_journal *j, struct dp_err *err)
 {
-    struct dp_journal fresh = {.is_deferred = true, .size = MAGIC_BYTES};
-    struct dp_err local = {0};
+    struct dp_journal fresh = {.is_deferred = true, .size = DP_JOURNAL_MAGIC_BYTES};
     char tmp[PATH_MAX + 8];
+    bool is_named;
 
+    if (!j->fill)
+        return dp_err_set(err, DP_ENOTSUP, "%s: cannot be written anew", j->path);
     snprintf(tmp, sizeof tmp, "%s.tmp", j->path);
     snprintf(fresh.path, sizeof fresh.path, "%s", j->path);
-    fresh.fd = open_fresh(tmp, &local);
+    fresh.fd = open_fresh(tmp, err);
     if (fresh.fd < 0)
-        goto fail;
-    if (fill(arg, &fresh, &local)) {
-        unlink(tmp);
-        goto fail;
-    }
-    if (publish(fresh.fd, tmp, j->path, &local) < 0)
-        goto fail;
-    close(j->fd);
-    fresh.is_deferred = false;
-    *j = fresh;
-    return 0;
-fail:
-    if (fresh.fd >= 0)
+        return -1;
+    if (j->fill(j->arg, &fresh, err) || keep_reserve(j, &fresh, err) < 0) {
         close(fresh.fd);
-    if (err)
-        *err = local;
-    return -1;
+        unlink(tmp);
+        return -1;
+    }
+    j->must_renew = publish(fresh.fd, tmp, j->path, &is_named, err) < 0 && (is_named || j->must_renew);
+    if (!is_named) {
+        close(fresh.fd);
+        return -1;
+    }
+    close(j->fd);
+    j->fd = fresh.fd;
+    j->seq = fresh.seq;
+    j->size = j->compact_bytes = fresh.size;
+    j->reserved_end = fresh.reserved_end;
+    return j->must_renew ? -1 : 0;
+}
+
+/* A disk that fails is not asked ten times a second. */
+static int renew(struct dp_journal *j, struct dp_err *err)
+{
+    if (j->retry_ns && dp_now_ns() < j->retry_ns)
+        return dp_err_set(err, DP_EIO, "%s: an earlier write could not be made durable", j->path);
+    j->retry_ns = dp_journal_compact(j, err) < 0 ? dp_now_ns() + RETRY_NS : 0;
+    return j->retry_ns ? -1 : 0;
+}
+
+/* Remember how the newest request went. returns rc. */
+static int keep_trouble(struct dp_journal *j, int rc, const struct dp_err *local, struct dp_err *err)
+{
+    snprintf(j->trouble, sizeof j->trouble, "%.255s", rc < 0 ? local->text : "");
+    if (rc < 0 && err)
+        *err = *local;
+    return rc;
+}
+
+int dp_journal_settle(struct dp_journal *j, struct dp_err *err)
+{
+    struct dp_err local = {0};
+
+    return j->must_renew ? keep_trouble(j, renew(j, &local), &local, err) : 0;
+}
+
+int dp_journal_reserve(struct dp_journal *j, size_t bytes, struct dp_err *err)
+{
+    if (dp_journal_settle(j, err) < 0)
+        return -1;
+    if (j->reserved_end >= j->size + bytes)
+        return 0;
+    if (reserve(j->fd, j->size, bytes) < 0) {
+        struct dp_err local;
+
+        dp_err_set(&local, DP_EIO, "%s: no room for %zu more bytes: %s", j->path, bytes, strerror(errno));
+        return keep_trouble(j, -1, &local, err);
+    }
+    j->reserved_end = j->size + bytes;
+    return 0;
+}
+
+static void cut_torn_record(struct dp_journal *j)
+{
+    uint64_t bytes = j->reserved_end > j->size ? j->reserved_end - j->size : 0;
+
+    if (ftruncate(j->fd, (off_t)j->size) < 0)
+        j->must_renew = true; /* it would stand before the next one */
+    else if (bytes > 0 && reserve(j->fd, j->size, bytes) < 0)
+        j->reserved_end = j->size; /* truncation gave the room back */
+}
+
+static enum dp_journal_fate write_record(struct dp_journal *j, const uint8_t *record, size_t total, struct dp_err *err)
+{
+    if (write_all(j->fd, record, total, j->size) < 0) {
+        dp_err_set(err, DP_EIO, "%s: %s", j->path, strerror(errno));
+        cut_torn_record(j);
+        return DP_JOURNAL_ABSENT;
+    }
+    if (!j->is_deferred && fdatasync(j->fd) < 0) {
+        j->must_renew = true;
+        dp_err_set(err, DP_EIO, "%s: fdatasync: %s", j->path, strerror(errno));
+        return DP_JOURNAL_DOUBTFUL;
+    }
+    j->seq++;
+    j->size += total;
+    if (j->reserved_end < j->size)
+        j->reserved_end = j->size;
+    return DP_JOURNAL_DURABLE;
+}
+
+static bool has_grown(const struct dp_journal *j)
+{
+    return j->fill && !j->is_deferred && j->size > DP_JOURNAL_COMPACT_BYTES && j->size > 2 * j->compact_bytes;
+}
+
+static enum dp_journal_fate append(struct dp_journal *j, uint8_t type, const void *payload, size_t bytes,
+                                   struct dp_err *err)
+{
+    uint8_t record[DP_JOURNAL_HEAD_BYTES + DP_JOURNAL_PAYLOAD_MAX];
+    enum dp_journal_fate fate;
+    size_t total;
+
+    if (dp_journal_settle(j, err) < 0)
+        return DP_JOURNAL_ABSENT;
+    if (has_grown(j) && renew(j, err) < 0 && j->must_renew)
+        return DP_JOURNAL_ABSENT;
+    total = dp_journal_record_encode(record, j->seq + 1, type, payload, bytes);
+    if (j->size + total > DP_JOURNAL_MAX_BYTES) {
+        dp_err_set(err, DP_EIO, "%s: larger than %u bytes, and cannot be written anew", j->path, DP_JOURNAL_MAX_BYTES);
+        return DP_JOURNAL_ABSENT;
+    }
+    fate = write_record(j, record, total, err);
+    if (fate == DP_JOURNAL_DURABLE || !j->fill || j->is_deferred || renew(j, NULL) < 0)
+        return fate;
+    total = dp_journal_record_encode(record, j->seq + 1, type, payload, bytes);
+    return write_record(j, record, total, err);
+}
+
+enum dp_journal_fate dp_journal_append(struct dp_journal *j, uint8_t type, const void *payload, size_t bytes,
+                                       struct dp_err *err)
+{
+    enum dp_journal_fate fate = DP_JOURNAL_ABSENT;
+    struct dp_err local = {0};
+
+    if (bytes > DP_JOURNAL_PAYLOAD_MAX)
+        dp_err_set(&local, DP_EINVAL, "%s: record of %zu bytes", j->path, bytes);
+    else
+        fate = append(j, type, payload, bytes, &local);
+    return (enum dp_journal_fate)keep_trouble(j, fate, &local, err);
 }
 
 uint64_t dp_journal_bytes(const struct dp_journal *j)
@@ -385,4 +436,9 @@ uint64_t dp_journal_bytes(const struct dp_journal *j)
 uint64_t dp_journal_cut_bytes(const struct dp_journal *j)
 {
     return j->cut_bytes;
+}
+
+const char *dp_journal_trouble(const struct dp_journal *j)
+{
+    return j->trouble[0] ? j->trouble : NULL;
 }

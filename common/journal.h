@@ -1,43 +1,60 @@
-/* An append-only file of records that are durable before the append returns.
+/* An append-only file of records that are durable before the append returns (journal_record.h has the
+ * bytes). One process holds a journal at a time (an OFD lock, so a forked child that wants to outlive
+ * its parent must close its descriptors first).
  *
- * Layout: 8 bytes "DPJRNL1\n", then records: len u32 | crc32c u32 | seq u64 | type u8 | payload, all
- * big-endian; len counts the payload, the checksum covers everything of the record but itself, seq
- * is 1, 2, 3 ... One process holds a journal at a time (an OFD lock, so a forked child that wants to
- * outlive its parent must close its descriptors first).
+ * What an append leaves behind when it fails decides what its caller may say, so there are three
+ * answers, not two. A journal mends itself: it is written anew from what its owner knows (a new file,
+ * then its name) when a write failed, and when it has grown.
  */
 #ifndef DP_COMMON_JOURNAL_H
 #define DP_COMMON_JOURNAL_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "common/journal_record.h"
 
-#include "common/err.h"
-
-#define DP_JOURNAL_PAYLOAD_MAX 4096u
+/* No journal is larger. Reading one of this size takes some 20 ms, and the daemon does it in its event loop. */
+#define DP_JOURNAL_MAX_BYTES (16u << 20)
+#define DP_JOURNAL_COMPACT_BYTES (256u << 10) /* written anew from here on, when it has doubled since the last time */
 
 struct dp_journal;
 
-/* Called for each record in order. Anything but 0 ends the opening with the error that it set. */
-typedef int (*dp_journal_fn)(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err);
+/* Append what counts now, as records, to the journal that is given. */
+typedef int (*dp_journal_fill_fn)(void *arg, struct dp_journal *fresh, struct dp_err *err);
 
-/* Open, or create (temporary name, fsync, rename, fsync of the folder), lock, and replay.
- * A torn tail - the end of an append that a crash cut short - is cut off. A record that is wrong with
- * a good one behind it is damage, not a crash: DP_ECORRUPT, nothing is changed.
- * replay may be NULL. returns NULL on failure (DP_EIO, DP_ECORRUPT, or what replay set). */
-struct dp_journal *dp_journal_open(const char *path, dp_journal_fn replay, void *arg, struct dp_err *err);
+enum dp_journal_fate {
+    DP_JOURNAL_DURABLE = 0,
+    DP_JOURNAL_ABSENT = -1,   /* the record is not in the journal, whatever happens */
+    DP_JOURNAL_DOUBTFUL = -2, /* it may be there or not, until dp_journal_settle() returns 0: then it is not */
+};
+
+/* Open, or create (temporary name, fsync, rename, fsync of the folder), lock, and replay. What is found
+ * is durable before it is replayed. A torn tail - the end of an append that a crash cut short - is cut
+ * off; damage (journal_record.h) changes nothing: DP_ECORRUPT.
+ * replay, fill: either may be NULL; both get arg. fill is called during later appends, never at once.
+ * returns NULL on failure (DP_EIO, DP_ECORRUPT, or what replay set). */
+struct dp_journal *dp_journal_open(const char *path, dp_journal_fn replay, dp_journal_fill_fn fill, void *arg,
+                                   struct dp_err *err);
 void dp_journal_destroy(struct dp_journal *j);
 
-/* Append one record and fdatasync it. returns 0, or -1 and the record is not to be relied on. A full
- * disk is no end: the next append may work again. After a failed fdatasync every later append fails,
- * because what the kernel has dropped cannot be known. */
-int dp_journal_append(struct dp_journal *j, uint8_t type, const void *payload, size_t bytes, struct dp_err *err);
+/* Append one record and fdatasync it. A write that fails is tried once more in a new file. After
+ * DOUBTFUL every append first writes the journal anew, without that record. */
+enum dp_journal_fate dp_journal_append(struct dp_journal *j, uint8_t type, const void *payload, size_t bytes,
+                                       struct dp_err *err);
 
-/* Replace the contents by the records that `fill` appends (to the journal it is given), in one step:
- * after a crash either all old or all new records are there. On failure the old ones stay. */
-typedef int (*dp_journal_fill_fn)(void *arg, struct dp_journal *fresh, struct dp_err *err);
-int dp_journal_compact(struct dp_journal *j, dp_journal_fill_fn fill, void *arg, struct dp_err *err);
+/* Make the file hold the records that were confirmed and nothing else. returns 0; or -1, to be tried again
+ * (a second later at the earliest; until then it fails at once). */
+int dp_journal_settle(struct dp_journal *j, struct dp_err *err);
+
+/* Keep room for so many bytes of records, with their heads, behind what is there: a full disk does not
+ * fail them then. A file system that cannot promise this is not an error. returns 0, or -1: no room. */
+int dp_journal_reserve(struct dp_journal *j, size_t bytes, struct dp_err *err);
+
+/* Replace the contents by what fill appends, in one step: after a crash either all old or all new records
+ * are there. On failure the old ones stay. */
+int dp_journal_compact(struct dp_journal *j, struct dp_err *err);
 
 uint64_t dp_journal_bytes(const struct dp_journal *j);     /* size of the file */
 uint64_t dp_journal_cut_bytes(const struct dp_journal *j); /* torn tail that opening removed */
+/* Why the newest record, or the settling since, failed; NULL when it did not. Valid until the next append. */
+const char *dp_journal_trouble(const struct dp_journal *j);
 
 #endif

@@ -9,7 +9,7 @@ common_libdpcommon_a_SOURCES = \
 	common/conf_value.c common/conf_value.h \
 	common/crc32c.c common/crc32c.h \
 	common/err.c common/err.h \
-	common/journal.c common/journal.h \
+	common/journal.c common/journal.h common/journal_record.c common/journal_record.h \
 	common/layout.c common/layout.h \
 	common/load.h \
 	common/log.c common/log.h \
@@ -26,7 +26,7 @@ common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)
 common_tests = tests/unit/test_wire tests/unit/test_msg tests/unit/test_layout tests/unit/test_megatron tests/unit/test_crc32c \
-	tests/unit/test_conf tests/unit/test_journal
+	tests/unit/test_conf tests/unit/test_journal tests/unit/test_journal_faults
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c tests/unit/unit.h
@@ -43,4 +43,8 @@ tests_unit_test_conf_SOURCES = tests/unit/test_conf.c tests/unit/unit.h
 tests_unit_test_conf_LDADD = common/libdpcommon.a $(LIBCONFIG_LIBS) $(UNIT_LIBS)
 tests_unit_test_journal_SOURCES = tests/unit/test_journal.c tests/unit/unit.h
 tests_unit_test_journal_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_journal_faults_SOURCES = tests/unit/test_journal_faults.c tests/unit/random.h tests/unit/unit.h
+tests_unit_test_journal_faults_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_journal_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=fdatasync,--wrap=fsync,--wrap=rename,--wrap=ftruncate \
+	-Wl,--wrap=fallocate,--wrap=clock_gettime
 endif

@@ -12,7 +12,9 @@
  * coord_stall.c   silence: who does not answer
  * coord_missing.c nodes of which nothing is heard
  * coord_limit.c   time that the job has left
- * coord_journal.c records: what is written, and what a restart makes of them
+ * coord_journal.c records: what is written
+ * coord_replay.c  what a restart makes of them
+ * coord_rewrite.c all that counts as records: a journal written anew
  * coord_json.c    what people see
  */
 #ifndef DP_DAEMON_COORD_INTERNAL_H
@@ -35,6 +37,14 @@
 #define COORD_STEADY 256 /* step times that the throughput before pruning is the median of */
 #define COORD_RECENT 16  /* and that of now */
 #define SECOND 1000000000ull
+
+/* Records besides those of coordinator.h. */
+#define DP_REC_NODES 12     /* names of the slots, in parts */
+#define DP_REC_REFERENCE 13 /* iteration before pruning, speeds of the devices */
+#define DP_REC_WORKERS 14   /* slot and process of every worker; before the START with their layout */
+#define DP_REC_SAVING 15    /* sums of coord_saving.c */
+#define DP_REC_HANDOVER 16  /* of a journal that was written anew: one that is over, for reports */
+#define DP_REC_COUNTS 17    /* of such a journal, its end: newest commit, shrinks that were used */
 
 #define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
 #define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
@@ -96,14 +106,15 @@ struct coord_layer {
 enum coord_mig_state {
     MIG_NONE,
     MIG_PREPARING, /* INTENT is journalled */
-    MIG_ABORTING,  /* will abort as soon as ABORT can be journalled; nobody was told anything */
+    MIG_ABORTING,  /* will abort as soon as the disk is known to hold no COMMIT; nobody was told anything */
     MIG_COMMITTED, /* COMMIT is journalled and told until all have acknowledged */
-    MIG_ABORTED,   /* ABORT is journalled and told until all have acknowledged */
+    MIG_ABORTED,   /* told until all have acknowledged; ABORT is journalled unless that failed */
 };
 
 struct coord_migration {
     uint64_t id; /* of the newest INTENT, also after it ended */
     enum coord_mig_state state;
+    bool is_doubtful; /* its COMMIT may be on the disk, and may not */
     struct dp_layout before, next;
     uint8_t is_member[DP_MAX_WORKERS]; /* had not left when it began: these vote and acknowledge */
     uint8_t has_vote[DP_MAX_WORKERS], has_ack[DP_MAX_WORKERS];
@@ -286,6 +297,7 @@ struct dp_coord {
     struct coord_limit limit;
 
     uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
+    bool is_journal_failing, was_journal_failing; /* the newest record could not be written; as was told last */
     char dropped_why[256], journal_error[256];
 
     /* history, bounded */
@@ -379,10 +391,12 @@ uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state)
 uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot); /* Slurm has it back since; 0: it has not */
 double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns);
 
-/* --- coord_journal.c: 0, or -1 with the error counted and kept for status --- */
+/* --- coord_journal.c: DP_JOURNAL_DURABLE (0), or negative with the error counted and kept for status --- */
 int coord_journal_start(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_room(struct dp_coord *c); /* for the decision and the end of a hand-over: before its INTENT */
 int coord_journal_intent(struct dp_coord *c, const struct coord_migration *m);
-int coord_journal_commit(struct dp_coord *c, uint64_t now_ns);
+enum dp_journal_fate coord_journal_commit(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_settle(struct dp_coord *c); /* 0: no doubtful record is left */
 int coord_journal_abort(struct dp_coord *c, uint64_t now_ns, const char *why);
 int coord_journal_done(struct dp_coord *c, const struct coord_handover *h);
 int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, uint64_t a, uint64_t b,
@@ -390,6 +404,8 @@ int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, u
 int coord_journal_relintent(struct dp_coord *c, uint64_t now_ns, const uint8_t *is_set);
 int coord_journal_reference(struct dp_coord *c);
 int coord_journal_saving(struct dp_coord *c);
+int coord_journal_handover(struct dp_coord *c, uint32_t number);
+int coord_journal_counts(struct dp_coord *c);
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);
 
 #endif

@@ -82,6 +82,8 @@ static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, siz
                  missing);
     else if (c->stall.is_stalled)
         snprintf(out, cap, "%s", c->stall.text);
+    else if (c->mig.state == MIG_ABORTING)
+        snprintf(out, cap, "the workers wait for a decision that the journal does not take: %s", c->journal_error);
     else if (!coord_migrate_is_idle(c))
         snprintf(out, cap, "hand-over %llu: %s", (unsigned long long)c->mig.id, c->mig.reason);
     else if (missing[0])
@@ -466,6 +468,10 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     state_text(c, now_ns, text, sizeof text);
     set_text(o, "state_text", text);
     set(o, "missing", coord_missing_json(c, now_ns));
+    if (c->is_journal_failing)
+        set_text(o, "journal_error", c->journal_error);
+    else
+        set(o, "journal_error", json_null());
     set(o, "paused", json_boolean(c->is_paused));
     set(o, "now_s", num(coord_seconds(c, now_ns)));
     set(o, "incarnation", u64(c->incarnation));

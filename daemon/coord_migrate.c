@@ -1,9 +1,10 @@
 /* The hand-over (doc/protocol.md, "Hand-over"): two phases, decided by one durable record.
  *
- * INTENT is journalled, then PREPARE goes to every worker until all have voted. All yes, with the same
- * boundary and digest: COMMIT is journalled, and only then told. Anything else, a timeout, a lost
- * voter or a restart without COMMIT: ABORT, journalled before it is told, too, because a COMMIT whose
- * write could not be confirmed may lie before it. Decisions are repeated until every worker that lives
+ * INTENT is journalled, with room kept for what follows, then PREPARE goes to every worker until all have
+ * voted. All yes, with the same boundary and digest: COMMIT is journalled, and only then told. Anything
+ * else, a timeout, a lost voter or a restart without COMMIT: ABORT. It may be told as soon as the disk is
+ * known to hold no COMMIT of this migration, since that is what a restart would make of it; its record is for
+ * reports, and does not hold workers up that stand still. Decisions are repeated until every worker that lives
  * has acknowledged (or shows by HELLO or a report that it has the layout in force). Then DONE, and
  * FINISH: only now sources free their copies and leavers leave.
  */
@@ -135,6 +136,8 @@ int coord_migrate_begin(struct dp_coord *c, uint64_t now_ns, const struct dp_lay
 {
     if (check_next(c, next, err) < 0)
         return -1;
+    if (coord_journal_room(c) < 0)
+        return dp_err_set(err, DP_EIO, "journal: %s", c->journal_error);
     reset(c, now_ns, next, reason);
     if (coord_journal_intent(c, &c->mig) < 0)
         return dp_err_set(err, DP_EIO, "journal: %s", c->journal_error);
@@ -174,8 +177,10 @@ void coord_migrate_abort(struct dp_coord *c, uint64_t now_ns, const char *why)
     if (m->state == MIG_PREPARING)
         snprintf(m->why, sizeof m->why, "%.255s", why);
     m->state = MIG_ABORTING;
-    if (coord_journal_abort(c, now_ns, m->why) < 0)
+    if (m->is_doubtful && coord_journal_settle(c) < 0)
         return; /* tried again at the next tick; until then nobody is told anything */
+    m->is_doubtful = false;
+    (void)coord_journal_abort(c, now_ns, m->why);
     m->state = MIG_ABORTED;
     m->decided_ns = now_ns;
     m->sent_ns = 0;
@@ -189,9 +194,13 @@ void coord_migrate_abort(struct dp_coord *c, uint64_t now_ns, const char *why)
 static void commit(struct dp_coord *c, uint64_t now_ns)
 {
     struct coord_migration *m = &c->mig;
+    enum dp_journal_fate fate = coord_journal_commit(c, now_ns);
+    char why[256];
 
-    if (coord_journal_commit(c, now_ns) < 0) {
-        coord_migrate_abort(c, now_ns, "the journal could not be written");
+    if (fate != DP_JOURNAL_DURABLE) {
+        m->is_doubtful = fate == DP_JOURNAL_DOUBTFUL;
+        snprintf(why, sizeof why, "the journal could not be written: %.200s", c->journal_error);
+        coord_migrate_abort(c, now_ns, why);
         return;
     }
     m->state = MIG_COMMITTED;

@@ -95,10 +95,20 @@ int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
     return 0;
 }
 
+static void note_journal(struct dp_coord *c, uint64_t now_ns)
+{
+    if (c->is_journal_failing && !c->was_journal_failing)
+        coord_note(c, now_ns, "the journal cannot be written: %.200s", c->journal_error);
+    else if (!c->is_journal_failing && c->was_journal_failing)
+        coord_note(c, now_ns, "the journal is written again");
+    c->was_journal_failing = c->is_journal_failing;
+}
+
 void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
 {
     if (!c->is_begun || c->is_over)
         return;
+    note_journal(c, now_ns);
     coord_member_tick(c, now_ns);
     coord_migrate_tick(c, now_ns);
     coord_release_tick(c, now_ns);

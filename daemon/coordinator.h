@@ -14,6 +14,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "common/journal.h"
 #include "common/msg.h"
 
 #define DP_MAX_SLOTS DP_MAX_WORKERS
@@ -78,8 +79,12 @@ enum dp_record {
 
 /* What the coordinator asks of the daemon. None may block; `arg` is the daemon's. */
 struct dp_coord_ops {
-    /* Append and make durable (fdatasync) before returning. -1: the record may not be relied on. */
-    int (*journal)(void *arg, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err);
+    /* As dp_journal_append(), dp_journal_settle() and dp_journal_reserve() of common/journal.h. The journal may
+     * ask for dp_coord_snapshot() meanwhile, to write itself anew. */
+    enum dp_journal_fate (*journal)(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                    struct dp_err *err);
+    int (*settle)(void *arg, struct dp_err *err);
+    int (*reserve)(void *arg, size_t bytes, struct dp_err *err);
     /* Send a worker its message, by whichever daemon it is connected to; silently lost when that
      * connection is down: the coordinator repeats what matters. */
     void (*to_worker)(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes);
@@ -107,6 +112,11 @@ struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_
 void dp_coord_destroy(struct dp_coord *c);
 int dp_coord_replay(struct dp_coord *c, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err);
 int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err);
+/* Records that a replay makes the same of as of all that were written (confirmed) so far; histories no
+ * longer than they are kept. Changes nothing in *c. returns 0, or -1: put failed, or memory did. */
+typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                                struct dp_err *err);
+int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
 
 /* What Slurm says about the job's time: left_ms until its limit, DP_NO_TIME_LIMIT: it has none. */
 void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t left_ms);

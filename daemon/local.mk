@@ -89,7 +89,9 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_migrate.c \
 	daemon/coord_missing.c \
 	daemon/coord_release.c \
+	daemon/coord_replay.c \
 	daemon/coord_report.c \
+	daemon/coord_rewrite.c \
 	daemon/coord_snapshot.c \
 	daemon/coord_stall.c \
 	daemon/coord_think.c \

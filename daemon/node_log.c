@@ -1,5 +1,6 @@
 /* See node_log.h. Records: ADOPT (body of STEP_START), FENCE (job, restart count, incarnation), END
- * (job). Opening a log that has grown writes it anew with what still counts. */
+ * (job). A log that has grown, or a write of which failed, is written anew with what still counts. Each
+ * ADOPT keeps room for what must be written later, so that a full disk does not hold up a release. */
 #include "config.h"
 
 #include "daemon/node_log.h"
@@ -10,7 +11,7 @@
 #include "common/journal.h"
 #include "common/wire.h"
 
-#define COMPACT_BYTES (256u << 10)
+#define LATER_BYTES 128u /* FENCE and END of a job, with their heads */
 
 enum { REC_ADOPT = 1, REC_FENCE = 2, REC_END = 3 };
 
@@ -88,6 +89,11 @@ static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, st
     return apply(arg, type, payload, bytes, err);
 }
 
+int dp_node_log_replay(struct dp_node_log *l, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
+{
+    return apply(l, type, payload, bytes, err);
+}
+
 static int append(struct dp_node_log *l, uint8_t type, const struct dp_writer *w, struct dp_err *err)
 {
     if (dp_journal_append(l->journal, type, w->start, dp_writer_used(w), err) < 0)
@@ -130,16 +136,23 @@ static int fill(void *arg, struct dp_journal *fresh, struct dp_err *err)
     return 0;
 }
 
-struct dp_node_log *dp_node_log_open(const char *path, struct dp_err *err)
+struct dp_node_log *dp_node_log_create(struct dp_err *err)
 {
     struct dp_node_log *l = calloc(1, sizeof *l);
 
-    if (!l) {
+    if (!l)
         dp_err_set(err, DP_ENOMEM, "out of memory");
+    return l;
+}
+
+struct dp_node_log *dp_node_log_open(const char *path, struct dp_err *err)
+{
+    struct dp_node_log *l = dp_node_log_create(err);
+
+    if (!l)
         return NULL;
-    }
-    l->journal = dp_journal_open(path, replay, l, err);
-    if (!l->journal || (dp_journal_bytes(l->journal) > COMPACT_BYTES && dp_journal_compact(l->journal, fill, l, err) < 0)) {
+    l->journal = dp_journal_open(path, replay, fill, l, err);
+    if (!l->journal) {
         dp_node_log_destroy(l);
         return NULL;
     }
@@ -156,6 +169,16 @@ void dp_node_log_destroy(struct dp_node_log *l)
     free(l);
 }
 
+/* With the one that comes. */
+static size_t n_jobs(const struct dp_node_log *l)
+{
+    size_t n = 1;
+
+    for (const struct dp_node_job *j = l->jobs; j; j = j->next)
+        n++;
+    return n;
+}
+
 int dp_node_log_adopt(struct dp_node_log *l, const struct dp_msg_step_start *start, struct dp_err *err)
 {
     const struct dp_node_job *known = dp_node_log_find(l, start->job_id);
@@ -166,6 +189,8 @@ int dp_node_log_adopt(struct dp_node_log *l, const struct dp_msg_step_start *sta
         return 0;
     dp_writer_init(&w, body, sizeof body);
     dp_msg_step_start_encode(&w, start);
+    if (dp_journal_reserve(l->journal, DP_JOURNAL_HEAD_BYTES + dp_writer_used(&w) + n_jobs(l) * LATER_BYTES, err) < 0)
+        return -1;
     return append(l, REC_ADOPT, &w, err);
 }
 
@@ -184,12 +209,20 @@ int dp_node_log_end(struct dp_node_log *l, uint32_t job_id, struct dp_err *err)
 {
     struct dp_writer w;
     uint8_t body[8];
+    int rc;
 
     if (!dp_node_log_find(l, job_id))
         return 0;
     dp_writer_init(&w, body, sizeof body);
     dp_wr_u32(&w, job_id);
-    return append(l, REC_END, &w, err);
+    rc = append(l, REC_END, &w, err);
+    drop(l, job_id);
+    return rc;
+}
+
+const char *dp_node_log_trouble(const struct dp_node_log *l)
+{
+    return dp_journal_trouble(l->journal);
 }
 
 const struct dp_node_job *dp_node_log_first(const struct dp_node_log *l)

@@ -25,11 +25,19 @@ struct dp_node_job {
 struct dp_node_log *dp_node_log_open(const char *path, struct dp_err *err);
 void dp_node_log_destroy(struct dp_node_log *l);
 
-/* Each is durable when it returns 0. */
+/* Without a file, to be fed records: what opening makes of them (tests). */
+struct dp_node_log *dp_node_log_create(struct dp_err *err);
+int dp_node_log_replay(struct dp_node_log *l, uint8_t type, const void *payload, size_t bytes, struct dp_err *err);
+
+/* Each is durable when it returns 0. When adopt or fence returns -1, nothing is known of it here, though a
+ * restart may know it. end forgets the job in any case: a restart that finds it asks Slurm again. */
 int dp_node_log_adopt(struct dp_node_log *l, const struct dp_msg_step_start *start, struct dp_err *err);
 int dp_node_log_fence(struct dp_node_log *l, uint32_t job_id, uint32_t restart, uint32_t incarnation,
                       struct dp_err *err);
 int dp_node_log_end(struct dp_node_log *l, uint32_t job_id, struct dp_err *err);
+
+/* Why its newest record could not be written; NULL when it could. Valid until the next record. */
+const char *dp_node_log_trouble(const struct dp_node_log *l);
 
 const struct dp_node_job *dp_node_log_first(const struct dp_node_log *l);
 const struct dp_node_job *dp_node_log_find(const struct dp_node_log *l, uint32_t job_id);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "daemon/node_log.h"
 #include "daemon/run.h"
 
 void dp_query_refuse(struct dp_conn *c, enum dp_verdict verdict, const char *text)
@@ -29,6 +30,23 @@ static json_t *jobs_json(const struct dp_daemon *d, uid_t uid)
     return json_pack("{s:s, s:o}", "node", d->node, "jobs", jobs);
 }
 
+/* The first journal of this daemon that cannot be written. NULL: none. */
+static const char *journal_trouble(const struct dp_daemon *d)
+{
+    const char *text = dp_node_log_trouble(d->log);
+
+    for (const struct dp_run *r = d->runs; r && !text; r = r->next)
+        text = r->journal ? dp_journal_trouble(r->journal) : NULL;
+    return text;
+}
+
+static void set_text(json_t *doc, const char *key, const char *text)
+{
+    json_t *value = json_string(text); /* NULL: quotes bytes that are no UTF-8 */
+
+    json_object_set_new(doc, key, value ? value : json_string("its log says what is wrong"));
+}
+
 static json_t *node_json(const struct dp_daemon *d)
 {
     json_int_t n_runs = 0;
@@ -41,11 +59,10 @@ static json_t *node_json(const struct dp_daemon *d)
                     (double)(dp_now_ns() - d->start_ns) / 1e9, "slurm", d->config->slurm, "socket",
                     d->config->socket, "runs", n_runs, "connections", (json_int_t)d->conns.n, "refused",
                     (json_int_t)d->conns.n_refused, "protocol", (json_int_t)DP_PROTO_VERSION);
-    if (d->trouble[0]) {
-        json_t *text = json_string(d->trouble); /* NULL: quotes bytes that are no UTF-8 */
-
-        json_object_set_new(doc, "trouble", text ? text : json_string("its log says what is wrong"));
-    }
+    if (d->trouble[0])
+        set_text(doc, "trouble", d->trouble);
+    if (journal_trouble(d))
+        set_text(doc, "journal_error", journal_trouble(d));
     return doc;
 }
 

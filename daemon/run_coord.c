@@ -41,18 +41,33 @@ bool dp_run_coord_has_journal(const struct dp_run *run)
 
 /* ---- what it asks for ---- */
 
-static int on_journal(void *arg, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err)
+static enum dp_journal_fate on_journal(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                       struct dp_err *err)
 {
     struct dp_run *run = arg;
+    bool was_failing = dp_journal_trouble(run->journal) != NULL;
     struct dp_err local = {0};
-    int rc = dp_journal_append(run->journal, (uint8_t)type, payload, bytes, &local);
+    enum dp_journal_fate fate = dp_journal_append(run->journal, (uint8_t)type, payload, bytes, &local);
 
-    if (rc < 0) {
+    if (fate != DP_JOURNAL_DURABLE && !was_failing) /* it is tried again, ten times a second */
         dp_error("job=%u journal: %s", run->job_id, local.text);
-        if (err)
-            *err = local;
-    }
-    return rc;
+    if (fate != DP_JOURNAL_DURABLE && err)
+        *err = local;
+    return fate;
+}
+
+static int on_settle(void *arg, struct dp_err *err)
+{
+    struct dp_run *run = arg;
+
+    return dp_journal_settle(run->journal, err);
+}
+
+static int on_reserve(void *arg, size_t bytes, struct dp_err *err)
+{
+    struct dp_run *run = arg;
+
+    return dp_journal_reserve(run->journal, bytes, err);
 }
 
 static void on_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes)
@@ -191,14 +206,30 @@ static int on_think(void *arg, double deadline_s, struct dp_err *err)
     return run->thinker ? 0 : -1;
 }
 
-static const struct dp_coord_ops coord_ops = {on_journal, on_to_worker, on_stop_slot,
-                                              on_shrink, on_read_job, on_think};
+static const struct dp_coord_ops coord_ops = {on_journal,   on_settle, on_reserve,  on_to_worker,
+                                              on_stop_slot, on_shrink, on_read_job, on_think};
 
 /* ---- begin and end ---- */
 
 static int on_replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {
-    return dp_coord_replay(arg, (enum dp_record)type, payload, bytes, err);
+    const struct dp_run *run = arg;
+
+    return dp_coord_replay(run->coord, (enum dp_record)type, payload, bytes, err);
+}
+
+static enum dp_journal_fate put_record(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                       struct dp_err *err)
+{
+    return dp_journal_append(arg, (uint8_t)type, payload, bytes, err);
+}
+
+/* The journal is written anew. */
+static int on_fill(void *arg, struct dp_journal *fresh, struct dp_err *err)
+{
+    const struct dp_run *run = arg;
+
+    return dp_coord_snapshot(run->coord, put_record, fresh, err);
 }
 
 int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *err)
@@ -214,7 +245,7 @@ int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *
     run->coord = dp_coord_create(&run->job, &limits, &coord_ops, run, err);
     if (!run->coord)
         return -1;
-    run->journal = dp_journal_open(path, on_replay, run->coord, err);
+    run->journal = dp_journal_open(path, on_replay, on_fill, run, err);
     if (run->journal && what == DP_RUN_OPEN_REST && dp_coord_is_over(run->coord)) {
         dp_run_coord_close(run, false);
         return 0;

@@ -5,13 +5,15 @@
  * Network: the set of messages ever sent. Receiving does not take a message away and may happen at any
  * time, so loss until repeated, duplication and reordering are all covered. Variables that begin with
  * j are records of C's journal and survive its crashes, as does the node daemon's fence; slurmctld
- * saves late and forgets what it had not saved. An append may fail although its record is on the disk
- * (cOk 0): then C acts as if it were not there, and ABORT wins over a COMMIT before it.
+ * saves late and forgets what it had not saved. Those with c are C's memory. An append of COMMIT may leave
+ * the record absent, which is an abort, or in doubt: on the disk or not. Then C tells nobody anything until
+ * it has written the journal anew without it, or a restart has found out. ABORT needs no record: a restart
+ * makes the same of an INTENT without a COMMIT.
  *
  * A worker that crashes ends the step (PMIx), so the ownership of layers is not claimed after that;
  * that nothing runs on a slot given away is. Foreign starts on S's node may come at any time.
  *
- * Bounds: CC crashes of C, CM of slurmctld, CW of workers. -DM1 ... -DM12 are wrong protocols, each of
+ * Bounds: CC crashes of C, CM of slurmctld, CW of workers. -DM1 ... -DM14 are wrong protocols, each of
  * which breaks at least one property; without them none breaks.
  */
 #ifndef CC
@@ -25,8 +27,11 @@
 #endif
 mtype = { OWN, DOUBT, RETIRED, EMPTY, SHADOW, OLD, NEW };
 
-bool jI, jC, jA, jD, jDr, jG, jRI, jRel;  /* INTENT COMMIT ABORT DONE DRAIN GONE RELINTENT RELEASED */
+bool jI, jC, jD, jDr, jG, jRI, jRel;      /* INTENT COMMIT DONE DRAIN GONE RELINTENT RELEASED */
+bool cMine;                               /* undecided, and INTENT is of this life of C */
 bool cOk;                                 /* the append of COMMIT was confirmed, or found by a restart */
+bool cDoubt;                              /* the append of COMMIT failed, and nobody knows how */
+bool cAb;                                 /* aborted */
 bool fence;                               /* node daemon's journal: nothing of the run starts here again */
 bool aD = 1, a = 1, oD = 0, o = 0;        /* slurmctld: node is ours, another job is on it; D: saved */
 bool mPrep, mYesS, mYesD, mYesW, mNo, mCom, mAb, mAckS, mAckD, mAckW, mFin, mStop, mGone, mUpd, mUpdOk;
@@ -39,7 +44,6 @@ byte nC, nM, nW;
 
 #define sUse (sProc && sSt == OWN)
 #define dUse (dSt == OWN)
-#define committed (jC && !jA)
 #ifdef M12 /* W's vote is not waited for */
 #define votes (mYesS && mYesD)
 #else
@@ -48,31 +52,39 @@ byte nC, nM, nW;
 
 active proctype Coord()
 {
-recover:                                  /* volatile: cOk. A COMMIT that a restart finds is durable. */
+recover:                                  /* a COMMIT that a restart finds is durable and stands */
   if
-  :: atomic { jC && !jA -> cOk = 1 }
+  :: atomic { jC -> cOk = 1 }
+#ifdef M14 /* a restart goes on with a hand-over that it finds undecided */
+  :: atomic { jI && !jC -> cMine = 1 }
+#else
+  :: atomic { jI && !jC -> cAb = 1 }
+#endif
   :: else -> skip
   fi;
   do
-  :: atomic { !jI -> jI = 1 }
-  :: atomic { jI && !jC && !jA && !mPrep -> mPrep = 1 }
+  :: atomic { !jI -> jI = 1; cMine = 1 }
+  :: atomic { cMine && !mPrep -> mPrep = 1 }
 #ifdef M1 /* COMMIT is told before it is durable */
-  :: atomic { jI && !jC && !jA && votes && !mCom -> mCom = 1 }
-  :: atomic { jI && !jC && !jA && mCom -> jC = 1; cOk = 1 }
+  :: atomic { cMine && votes && !mCom -> mCom = 1 }
+  :: atomic { cMine && mCom -> cMine = 0; jC = 1; cOk = 1 }
 #else
-  :: atomic { jI && !jC && !jA && votes -> jC = 1; cOk = 1 }
+  :: atomic { cMine && votes -> cMine = 0; jC = 1; cOk = 1 }
 #endif
-  :: atomic { jI && !jC && !jA && votes -> jC = 1; cOk = 0 } /* on the disk, but not confirmed */
-  :: atomic { jI && !jC && !jA -> jA = 1 }                   /* NO, timeout, lost voter, restart */
+  :: atomic { cMine && votes -> cMine = 0; cDoubt = 1; jC = 1 } /* not confirmed, on the disk */
+  :: atomic { cMine && votes -> cMine = 0; cDoubt = 1 }         /* not confirmed, not on the disk */
+  :: atomic { cMine -> cMine = 0; cAb = 1 }                     /* NO, timeout, lost voter, COMMIT absent */
+#ifdef M13 /* a COMMIT in doubt is taken for absent */
+  :: atomic { cDoubt -> cDoubt = 0; cAb = 1 }
+#else
+  :: atomic { cDoubt -> cDoubt = 0; jC = 0; cAb = 1 }           /* the journal is written anew, durably */
+#endif
 #ifdef M9 /* an append that failed is taken for done */
-  :: atomic { committed && !mCom -> mCom = 1 }
-  :: atomic { jC && !cOk && !jA -> jA = 1 }
-#else
-  :: atomic { jC && !cOk && !jA -> jA = 1 }
-  :: atomic { committed && cOk && !mCom -> mCom = 1 }
+  :: atomic { cDoubt && !mCom -> mCom = 1 }
 #endif
-  :: atomic { jA && !mAb -> mAb = 1 }
-  :: atomic { committed && cOk && !jD && mAckS && mAckD && mAckW -> jD = 1 }
+  :: atomic { cOk && !mCom -> mCom = 1 }
+  :: atomic { cAb && !mAb -> mAb = 1 }
+  :: atomic { cOk && !jD && mAckS && mAckD && mAckW -> jD = 1 }
   :: atomic { jD && !mFin -> mFin = 1 }
   :: atomic { jD && !jDr -> jDr = 1 }
   :: atomic { jDr && !mStop -> mStop = 1 }
@@ -92,8 +104,8 @@ recover:                                  /* volatile: cOk. A COMMIT that a rest
 #else
   :: atomic { jRI && !a && !aD && !jRel -> jRel = 1 } /* two reads, further apart than Slurm saves */
 #endif
-  :: atomic { nC < CC -> nC++; cOk = 0; goto recover }
-  :: jRel || (jA && mAckS && mAckD && mAckW) -> break
+  :: atomic { nC < CC -> nC++; cMine = 0; cOk = 0; cDoubt = 0; cAb = 0; goto recover }
+  :: jRel || (mAb && mAckS && mAckD && mAckW) -> break
   od
 }
 
@@ -176,7 +188,7 @@ active proctype Slurm()
   :: atomic { !a && !o -> o = 1 }                          /* the next job starts there */
   :: atomic { nM < CM -> nM++; a = aD; o = oD }            /* crash: back to what was saved */
   :: jRel && o && oD && !aD && nM == CM -> break
-  :: jA && mAckS -> break
+  :: mAb && mAckS -> break
   od
 }
 
@@ -187,5 +199,5 @@ ltl fenced { [] (!a -> (!sProc && !sKid)) }                                     
 ltl other  { [] !(o && (sProc || sKid)) }                                         /* not beside the next job */
 ltl nouse  { [] !badstart }                                                       /* no start after the intent */
 ltl relst  { [] (jRel -> [] !a) }                                                 /* released stays released */
-ltl wal    { [] ((mCom -> (jC && !jA)) && (mAb -> jA)) }                          /* durable before told */
-ltl live   { <> ((jA && mAckS && mAckD && mAckW) || jRel || wcrash) }             /* everything ends */
+ltl wal    { [] ((mCom -> jC) && (mAb -> !jC)) }                                  /* the disk agrees with what was told */
+ltl live   { <> ((mAb && mAckS && mAckD && mAckW) || jRel || wcrash) }            /* everything ends */

@@ -31,7 +31,7 @@ for p in $properties; do
     is "$(check "$p")" 0 "$p holds ($(sed -n 's/ *\([0-9]*\) states, stored.*/\1/p' pan.log) states)"
 done
 
-for mutant in 1 2 3 4 5 6 7 8 9 10 11 12; do
+for mutant in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do
     build -DM$mutant || bail "spin -DM$mutant: $(cat spin.log)"
     caught=
     for p in $properties; do

@@ -74,47 +74,125 @@ bool world_slot_has(const struct world *w, uint32_t slot, enum dp_record type)
     return false;
 }
 
-/* 1: COMMIT stands, 2: ABORT stands, 0: undecided, as far as the coordinator may know. */
-static int journalled(const struct world *w, uint64_t id)
+/* May this outcome be told? COMMIT when it is durable, ABORT when the disk cannot hold COMMIT. */
+static bool may_tell(struct world *w, uint64_t id, bool is_commit)
 {
-    int state = 0;
+    bool has_commit = false, has_abort = false;
 
     for (uint32_t i = 0; i < w->n_records; i++)
-        if (!w->record[i].is_unconfirmed && be(w->record[i].payload, 8) == id) {
-            state = w->record[i].type == DP_REC_COMMIT ? 1 : w->record[i].type == DP_REC_ABORT ? 2 : state;
+        if (be(w->record[i].payload, 8) == id) {
+            has_commit |= w->record[i].type == DP_REC_COMMIT;
+            has_abort |= w->record[i].type == DP_REC_ABORT;
         }
-    return state;
+    if (is_commit)
+        return w->decided[id % 64] == 1;
+    w->n_told_without += !has_abort;
+    return !has_commit && w->decided[id % 64] != 1;
 }
 
 /* --- the coordinator's operations --- */
 
-static int op_journal(void *arg, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err)
+struct fresh {
+    uint32_t n;
+    struct world_record record[W_RECORDS];
+};
+
+static enum dp_journal_fate put_fresh(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                      struct dp_err *err)
+{
+    struct fresh *f = arg;
+    struct world_record *r = &f->record[f->n];
+
+    if (f->n == W_RECORDS || bytes > sizeof r->payload) {
+        dp_err_set(err, DP_EIO, "the world is too small");
+        return DP_JOURNAL_ABSENT;
+    }
+    f->n++;
+    *r = (struct world_record){.type = type, .bytes = (uint32_t)bytes};
+    memcpy(r->payload, payload, bytes);
+    return DP_JOURNAL_DURABLE;
+}
+
+/* All or nothing, also when the coordinator's daemon dies meanwhile. */
+static int renew(struct world *w, struct dp_err *err)
+{
+    struct fresh *f = calloc(1, sizeof *f);
+    bool is_crash = chance(w, w->crash_percent), is_done;
+
+    if (!f || dp_coord_snapshot(w->c, put_fresh, f, err) < 0)
+        broken(w, "no snapshot", 0, 0);
+    is_done = f && !w->is_disk_full && !w->is_disk_dead && (is_crash ? chance(w, 50) : !chance(w, w->full_percent));
+    if (is_done) {
+        memcpy(w->record, f->record, sizeof w->record);
+        w->n_records = f->n;
+        w->must_renew = false;
+        w->n_renewals++;
+    }
+    w->has_crashed |= is_crash;
+    free(f);
+    return is_done && !is_crash ? 0 : dp_err_set(err, DP_EIO, "the journal cannot be written anew");
+}
+
+static int op_settle(void *arg, struct dp_err *err)
 {
     struct world *w = arg;
-    bool is_crash = w->n_appends++ == w->crash_at || chance(w, w->crash_percent);
-    bool is_full = !is_crash && chance(w, w->full_percent);
-    bool is_lost = w->crash_at == w->n_appends - 1 ? w->crash_before : random_below(&w->seed, 2);
 
-    if (w->has_crashed || w->n_records == sizeof w->record / sizeof w->record[0] ||
-        bytes > sizeof w->record[0].payload)
+    if (w->has_crashed)
         return dp_err_set(err, DP_EIO, "the journal is gone");
-    if ((!is_crash && !is_full) || !is_lost) {
-        struct world_record *r = &w->record[w->n_records++];
+    return w->must_renew ? renew(w, err) : 0;
+}
 
-        r->is_unconfirmed = false;
-        r->type = type;
-        r->bytes = (uint32_t)bytes;
-        memcpy(r->payload, payload, bytes);
-    }
-    if (is_full) {
-        if (!is_lost)
-            w->record[w->n_records - 1].is_unconfirmed = true;
-        return dp_err_set(err, DP_EIO, "no space");
-    }
-    if (!is_crash)
-        return 0;
-    w->has_crashed = true;
-    return dp_err_set(err, DP_EIO, "crash");
+static int op_reserve(void *arg, size_t bytes, struct dp_err *err)
+{
+    struct world *w = arg;
+
+    (void)bytes;
+    return w->has_crashed || w->is_disk_full || chance(w, w->full_percent) ? dp_err_set(err, DP_EIO, "no room") : 0;
+}
+
+static void put_record(struct world *w, enum dp_record type, const void *payload, size_t bytes, bool is_unconfirmed)
+{
+    struct world_record *r = &w->record[w->n_records++];
+
+    *r = (struct world_record){.is_unconfirmed = is_unconfirmed, .type = type, .bytes = (uint32_t)bytes};
+    memcpy(r->payload, payload, bytes);
+}
+
+/* It fails and its coordinator lives on. */
+static enum dp_journal_fate fail_append(struct world *w, enum dp_record type, const void *payload, size_t bytes)
+{
+    if (w->is_disk_full || (!w->is_disk_dead && chance(w, 40)))
+        return DP_JOURNAL_ABSENT;
+    w->must_renew = true;
+    w->n_doubts++;
+    if (chance(w, 50))
+        put_record(w, type, payload, bytes, true);
+    return DP_JOURNAL_DOUBTFUL;
+}
+
+static enum dp_journal_fate op_journal(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                       struct dp_err *err)
+{
+    struct world *w = arg;
+    bool is_at = w->n_appends++ == w->crash_at;
+    bool is_lost = is_at ? w->crash_before : random_below(&w->seed, 2);
+
+    dp_err_set(err, DP_EIO, "the journal is gone");
+    if (w->has_crashed || ((w->must_renew || chance(w, w->renew_percent)) && renew(w, err) < 0 &&
+                           (w->must_renew || w->has_crashed)))
+        return DP_JOURNAL_ABSENT;
+    if (w->n_records == W_RECORDS || bytes > sizeof w->record[0].payload)
+        return DP_JOURNAL_ABSENT;
+    w->has_crashed = is_at || chance(w, w->crash_percent);
+    if (!w->has_crashed && (w->is_disk_full || w->is_disk_dead || chance(w, w->full_percent)))
+        return fail_append(w, type, payload, bytes);
+    if (!w->has_crashed || !is_lost)
+        put_record(w, type, payload, bytes, false);
+    if (w->has_crashed)
+        return DP_JOURNAL_DOUBTFUL;
+    if (type == DP_REC_COMMIT)
+        w->decided[be(payload, 8) % 64] = 1;
+    return DP_JOURNAL_DURABLE;
 }
 
 static void post(struct world *w, bool to_worker, uint32_t rank, enum dp_msg_type type, const void *body,
@@ -161,8 +239,8 @@ static void op_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const 
         return;
     if (type == DP_MSG_DECISION) {
         dp_reader_init(&r, body, bytes);
-        if (dp_msg_decision_decode(&r, &d, NULL) < 0 || journalled(w, d.migration) != (d.commit ? 1 : 2))
-            broken(w, "decision told before it was durable", (unsigned)d.migration, d.commit);
+        if (dp_msg_decision_decode(&r, &d, NULL) < 0 || !may_tell(w, d.migration, d.commit))
+            broken(w, "decision told that the disk may contradict", (unsigned)d.migration, d.commit);
         else if (d.commit)
             check_votes(w, d.migration);
     }
@@ -543,7 +621,7 @@ static void worker_tick(struct world *w, uint32_t r)
         worker_exits(w, r);
         return;
     }
-    if (k->vote_at_ns && w->now_ns >= k->vote_at_ns) {
+    if (k->vote_at_ns && w->now_ns >= k->vote_at_ns && !k->is_slow) {
         k->vote_at_ns = 0;
         k->doubt = k->vote.yes ? k->vote.migration : 0;
         send_vote(w, r);
@@ -648,8 +726,12 @@ static void start_coordinator(struct world *w)
 
     w->has_crashed = false;
     w->c = dp_coord_create(&job, &w->limits, &w->ops, w, &err);
-    for (uint32_t i = 0; i < w->n_records; i++)
-        w->record[i].is_unconfirmed = false; /* what a restart finds is on the disk */
+    w->must_renew = false;
+    for (uint32_t i = 0; i < w->n_records; i++) {
+        w->record[i].is_unconfirmed = false; /* what a restart finds is made durable first */
+        if (w->record[i].type == DP_REC_COMMIT)
+            w->decided[be(w->record[i].payload, 8) % 64] = 1;
+    }
     for (uint32_t i = 0; w->c && i < w->n_records; i++)
         if (dp_coord_replay(w->c, w->record[i].type, w->record[i].payload, w->record[i].bytes, &err) < 0)
             snprintf(w->broken, sizeof w->broken, "replay: %.200s", err.text);
@@ -861,7 +943,8 @@ void world_init(struct world *w, uint64_t seed)
                                        .policy = "time", .hysteresis = 5.0, .cooldown_s = 1.0,
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
-    w->ops = (struct dp_coord_ops){op_journal, op_to_worker, op_stop_slot, op_shrink, op_read_job, op_think};
+    w->ops = (struct dp_coord_ops){op_journal,   op_settle, op_reserve,  op_to_worker,
+                                   op_stop_slot, op_shrink, op_read_job, op_think};
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 
@@ -877,6 +960,24 @@ void world_init(struct world *w, uint64_t seed)
 void world_start(struct world *w)
 {
     start_coordinator(w);
+}
+
+void world_crash(struct world *w)
+{
+    bury_coordinator(w);
+}
+
+struct world_record *world_snapshot(const struct dp_coord *c, uint32_t *n)
+{
+    struct fresh *f = calloc(1, sizeof *f);
+    struct world_record *record = NULL;
+
+    if (f && dp_coord_snapshot(c, put_fresh, f, NULL) == 0 && (record = malloc(sizeof f->record))) {
+        memcpy(record, f->record, sizeof f->record);
+        *n = f->n;
+    }
+    free(f);
+    return record;
 }
 
 void world_release(struct world *w)

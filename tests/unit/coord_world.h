@@ -11,9 +11,10 @@
 #define W_MAX 4 /* workers, one per node */
 #define W_LAYERS 8
 #define W_STEPS 100000u
+#define W_RECORDS 400
 
 struct world_worker {
-    bool hangs;
+    bool hangs, is_slow; /* slow: does not vote as long as this holds */
     bool is_alive, is_connected, is_stray; /* stray: an escaped child that outlives the worker */
     uint32_t pid;
     struct dp_layout layout, next;
@@ -40,7 +41,7 @@ struct world_record {
     bool is_unconfirmed; /* journal() failed, yet it is on the disk */
     enum dp_record type;
     uint32_t bytes;
-    uint8_t payload[600];
+    uint8_t payload[640];
 };
 
 struct world {
@@ -54,7 +55,13 @@ struct world {
 
     uint32_t n_appends, crash_at; /* crash at this append (from 0), UINT32_MAX: never */
     bool crash_before;            /* the record is lost */
-    uint32_t full_percent; /* an append fails, its record on the disk or not, and the coordinator lives */
+    uint32_t full_percent;  /* an append fails, its record absent or in doubt, and the coordinator lives */
+    uint32_t renew_percent; /* the journal is written anew before an append */
+    bool is_disk_full;      /* nothing can be written: absent; what was kept room for can */
+    bool is_disk_dead;      /* nothing can be made durable: in doubt */
+    bool must_renew;        /* the newest record is in doubt: the journal takes nothing before it is written anew */
+    uint8_t decided[64];    /* per migration: 1 COMMIT is confirmed, or was found by a restart */
+    uint32_t n_doubts, n_renewals, n_told_without; /* aborts that were told though their record is not there */
     uint64_t step_ns;             /* what the workers report of a step */
     bool is_timed;                /* is_recorded, and a step takes what it takes in the layout in force: world_step_ns() */
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
@@ -63,7 +70,7 @@ struct world {
     uint32_t vote_ms;             /* a vote comes within so long */
     uint32_t crash_percent, loss_percent, fault_percent, no_percent;
     uint32_t n_records;
-    struct world_record record[400];
+    struct world_record record[W_RECORDS];
 
     struct world_worker worker[W_MAX];
     struct world_message message[256];
@@ -98,6 +105,10 @@ void world_start(struct world *w);
 void world_run(struct world *w, double seconds, bool with_faults);
 /* The loss that its workers report after a step. */
 double world_loss(uint64_t step);
+/* The coordinator's daemon dies; world_run() starts it again. */
+void world_crash(struct world *w);
+/* What the coordinator would write anew. The caller frees it. */
+struct world_record *world_snapshot(const struct dp_coord *c, uint32_t *n);
 /* True when nothing is under way: no migration, every drained slot released or held. */
 bool world_is_settled(struct world *w);
 /* What a step takes with recorded loads: half as long again as the simulator says. */
