@@ -49,7 +49,7 @@
 #define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
 #define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
 #define STOP_RESEND_NS (2 * SECOND)  /* STOP_SLOT */
-#define HELD_RESEND_NS (30 * SECOND) /* STOP_SLOT to a slot that is held */
+#define HELD_RESEND_NS (5 * SECOND)  /* STOP_SLOT to a slot that is held */
 #define ANSWER_NS (40 * SECOND)      /* a call to Slurm that never came back (slurm.md F5) */
 #define RECHECK_NS (30 * SECOND)     /* released slots: does one come back? */
 #define BACKOFF_MAX_S 30

@@ -19,7 +19,8 @@
 #include "common/clock.h"
 #include "daemon/procscan.h"
 
-#define POLL_MS 20
+#define POLL_MS 20      /* at first; later a hundredth of the time that has passed, since a look reads all of /proc */
+#define POLL_MAX_MS 250 /* of a slot that is held, one attempt follows the other */
 #define CONFIRM_MS 200
 #define TERM_MS 2000 /* from TERM to KILL */
 
@@ -86,6 +87,13 @@ static uint64_t elapsed_ms(const struct fence *f)
     return (dp_now_ns() - f->start_ns) / 1000000u;
 }
 
+static unsigned pause_ms(const struct fence *f)
+{
+    uint64_t ms = elapsed_ms(f) / 100;
+
+    return ms < POLL_MS ? POLL_MS : ms > POLL_MAX_MS ? POLL_MAX_MS : (unsigned)ms;
+}
+
 /* Look; until nothing is left or the time since the start has reached end_ms. */
 static bool wait_until_empty(struct fence *f, uint64_t end_ms, int sig, uint32_t *n_signalled)
 {
@@ -97,7 +105,7 @@ static bool wait_until_empty(struct fence *f, uint64_t end_ms, int sig, uint32_t
             *n_signalled += signal_all(&f->list, sig);
         if (elapsed_ms(f) >= end_ms)
             return false;
-        wait_ms(POLL_MS);
+        wait_ms(pause_ms(f));
     }
 }
 

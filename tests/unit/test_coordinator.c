@@ -392,6 +392,25 @@ static void no_proof_no_release(void **state)
     end(w);
 }
 
+/* A process that could not be killed dies at last: its node is not held for long. */
+static void a_held_slot_is_asked_again_soon(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 14; seed < 24; seed++) {
+        struct world *w = begin(seed);
+
+        w->job.shrinks_allowed = 50;
+        w->is_stuck[2] = true;
+        world_start(w);
+        world_run(w, 100.0 + (double)seed, false); /* at any time between two questions */
+        assert_true(world_slot_has(w, 2, DP_REC_HELD));
+        w->is_stuck[2] = false;
+        world_run(w, 7.0, false); /* a node's daemon of this world takes 1 s */
+        assert_true(world_slot_has(w, 2, DP_REC_GONE));
+        end(w);
+    }
+}
+
 static void a_lost_worker_fails_the_run(void **state)
 {
     (void)state;
@@ -1259,6 +1278,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_crash_at_every_record),
     cmocka_unit_test(a_forgotten_release_is_repeated),
     cmocka_unit_test(no_proof_no_release),
+    cmocka_unit_test(a_held_slot_is_asked_again_soon),
     cmocka_unit_test(a_lost_worker_fails_the_run),
     cmocka_unit_test(a_voter_lost_before_the_decision_aborts),
     cmocka_unit_test(a_requeued_job_ends_everything),
