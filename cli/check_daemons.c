@@ -24,11 +24,15 @@ void dp_check_config(struct dp_check *c)
         dp_check_note(c, DP_FIND_OK, "config", NULL, "%s", c->config_path);
 }
 
-/* A daemon's answer to DP_QUERY_NODE: note what was wrong with its last reload. */
+/* A daemon's answer to DP_QUERY_NODE: note what was wrong with its last reload, and with its newest record. */
 static void note_trouble(struct dp_check *c, const json_t *doc)
 {
     char node[96], trouble[1024];
 
+    if (*dp_json_text(trouble, sizeof trouble, doc, "journal_error", ""))
+        dp_check_note(c, DP_FIND_FAIL, "journal",
+                      "look after the file system of state_dir there; until then no layer moves and no node is given back",
+                      "%s cannot write its journal: %s", dp_json_text(node, sizeof node, doc, "node", "this node"), trouble);
     if (*dp_json_text(trouble, sizeof trouble, doc, "trouble", ""))
         dp_check_note(c, DP_FIND_FAIL, "reload", "correct it, until `dynpiped --check-config` says ok, and reload again",
                       "%s: %s", dp_json_text(node, sizeof node, doc, "node", "this node"), trouble);

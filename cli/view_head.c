@@ -143,10 +143,22 @@ static void saving(struct dp_canvas *c, const json_t *run)
     dp_canvas_line(c);
 }
 
+/* Without its journal a run trains on as it is: whoever waits for a release has to know. */
+static void journal(struct dp_canvas *c, const json_t *run)
+{
+    char why[TEXT * 2];
+
+    if (!*dp_json_text(why, sizeof why, run, "journal_error", ""))
+        return;
+    dp_canvas_wrap(c, 0, DP_RED, 2, "the daemon cannot write the run's journal, so no layer moves and no node is given back:");
+    dp_canvas_wrap(c, 2, DP_RED, 2, why);
+}
+
 void dp_view_head(struct dp_canvas *c, const json_t *run)
 {
     title(c, run);
     progress(c, run);
+    journal(c, run);
     model(c, run);
     speed(c, run);
     saving(c, run);
