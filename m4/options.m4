@@ -21,6 +21,39 @@ WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wv
 AS_IF([test "x$enable_werror" = xyes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
 AC_SUBST([WARN_CFLAGS])
 
+dnl Compiler and linker flags that make a fault of ours harder to use; each only where a program builds with it
+dnl and without a warning: FORTIFY needs -O, and some compilers set it themselves. Sanitizers look closer than
+dnl FORTIFY and bring a memory layout of their own: none of it with them.
+AC_DEFUN([DP_TRY_FLAG], [
+  dp_saved_cflags=$CFLAGS; dp_saved_ldflags=$LDFLAGS
+  AC_MSG_CHECKING([whether $CC takes $2 $3])
+  CFLAGS="$CFLAGS $2 -Werror"; LDFLAGS="$LDFLAGS $3"
+  AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <stdio.h>
+#include <string.h>]], [[char text[16]; memset(text, 'x', sizeof text - 1); text[15] = 0; return puts(text) < 0;]])],
+    [dp_takes=yes; $1_CFLAGS="$$1_CFLAGS $2"; $1_LDFLAGS="$$1_LDFLAGS $3"], [dp_takes=no])
+  AC_MSG_RESULT([$dp_takes])
+  CFLAGS=$dp_saved_cflags; LDFLAGS=$dp_saved_ldflags
+])
+AC_DEFUN([DP_HARDEN], [
+  AC_ARG_ENABLE([hardening],
+    [AS_HELP_STRING([--disable-hardening], [no stack protector, FORTIFY, RELRO and PIE])], [], [enable_hardening=yes])
+  AS_IF([test "$enable_sanitizer" != no], [enable_hardening=no])
+  AS_IF([test "$enable_hardening" = yes], [
+    DP_TRY_FLAG([HARDEN], [-fstack-protector-strong], [])
+    DP_TRY_FLAG([HARDEN], [-fstack-clash-protection], [])
+    DP_TRY_FLAG([HARDEN], [-fcf-protection], [])
+    DP_TRY_FLAG([HARDEN], [-D_FORTIFY_SOURCE=3], [])
+    AS_IF([test "$dp_takes" = no], [DP_TRY_FLAG([HARDEN], [-D_FORTIFY_SOURCE=2], [])])
+    DP_TRY_FLAG([HARDEN], [], [-Wl,-z,relro,-z,now])
+    DP_TRY_FLAG([HARDEN], [], [-Wl,-z,noexecstack])
+    DP_TRY_FLAG([PIE], [-fPIE], [-pie])
+  ])
+  AC_SUBST([HARDEN_CFLAGS])
+  AC_SUBST([HARDEN_LDFLAGS])
+  AC_SUBST([PIE_CFLAGS])
+  AC_SUBST([PIE_LDFLAGS])
+])
+
 dnl PMIx: pkg-config where it knows it, else header and library.
 AC_DEFUN([DP_CHECK_PMIX], [
   PKG_CHECK_MODULES([PMIX], [pmix >= 4.2], [dp_pmix_version=`$PKG_CONFIG --modversion pmix`], [

@@ -19,8 +19,8 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/observe.sh
 dist_check_SCRIPTS += $(cluster_tests) $(e2e_tests)
 TESTS += $(cluster_tests) $(e2e_tests)
 
-dist_check_SCRIPTS += tests/unit/style.t
-TESTS += tests/unit/style.t
+dist_check_SCRIPTS += tests/unit/style.t tests/unit/hardening.t
+TESTS += tests/unit/style.t tests/unit/hardening.t
 
 # For ./check, which runs them in groups.
 print-tests:
