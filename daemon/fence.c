@@ -6,18 +6,16 @@
 
 #include "daemon/fence.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "daemon/procscan.h"
+#include "daemon/slot_lock.h"
 
 #define POLL_MS 20      /* at first; later a hundredth of the time that has passed, since a look reads all of /proc */
 #define POLL_MAX_MS 250 /* of a slot that is held, one attempt follows the other */
@@ -58,25 +56,12 @@ static uint32_t signal_all(const struct dp_proc_list *list, int sig)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < list->n; i++)
-        n += signal_process(&list->proc[i], sig);
+        n += list->proc[i].is_member && signal_process(&list->proc[i], sig);
     return n;
 }
 
-/* Nobody holds the slot's device: on a build without GPUs the lock stands for its memory. */
-static bool is_lock_free(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    bool is_free;
-
-    if (fd < 0)
-        return errno == ENOENT;
-    is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    close(fd);
-    return is_free;
-}
-
 struct fence {
-    const struct dp_fence_request *q;
+    const struct dp_fence_job *q;
     struct dp_fence_result *r;
     struct dp_proc_list list;
     uint64_t start_ns;
@@ -99,7 +84,7 @@ static bool wait_until_empty(struct fence *f, uint64_t end_ms, int sig, uint32_t
 {
     for (;;) {
         dp_proc_scan(f->q, &f->list);
-        if (f->list.n == 0 && !f->list.is_incomplete && is_lock_free(f->q->lock_path))
+        if (f->list.n == 0 && !f->list.is_incomplete && dp_slot_lock_is_free(f->q->lock_path))
             return true;
         if (sig)
             *n_signalled += signal_all(&f->list, sig);
@@ -113,7 +98,7 @@ static bool is_confirmed(struct fence *f)
 {
     wait_ms(CONFIRM_MS);
     dp_proc_scan(f->q, &f->list);
-    return f->list.n == 0 && !f->list.is_incomplete && is_lock_free(f->q->lock_path);
+    return f->list.n == 0 && !f->list.is_incomplete && dp_slot_lock_is_free(f->q->lock_path);
 }
 
 static void describe_failure(const struct fence *f, struct dp_fence_result *r)
@@ -122,17 +107,18 @@ static void describe_failure(const struct fence *f, struct dp_fence_result *r)
                                 f->q->timeout_ms, f->list.n);
 
     for (uint32_t i = 0; i < f->list.n && i < 8 && n < sizeof r->text - 64; i++)
-        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", pid %u (%s, state %c)", f->list.proc[i].pid,
-                              f->list.proc[i].comm, f->list.proc[i].state);
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", pid %u (%s, state %c%s)", f->list.proc[i].pid,
+                              f->list.proc[i].comm, f->list.proc[i].state,
+                              f->list.proc[i].is_member ? "" : ", registered, but nothing shows that it is the job's");
     if (f->list.is_incomplete)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", /proc could not be read in full");
-    if (!is_lock_free(f->q->lock_path) && n < sizeof r->text)
+    if (!dp_slot_lock_is_free(f->q->lock_path) && n < sizeof r->text)
         snprintf(r->text + n, sizeof r->text - n, ", device lock still held");
 }
 
 static void run_fence(struct fence *f)
 {
-    const struct dp_fence_request *q = f->q;
+    const struct dp_fence_job *q = f->q;
     struct dp_fence_result *r = f->r;
     uint64_t grace = q->grace_ms < q->timeout_ms ? q->grace_ms : q->timeout_ms;
     uint64_t term = grace + TERM_MS < q->timeout_ms ? grace + TERM_MS : q->timeout_ms;
@@ -149,31 +135,22 @@ static void run_fence(struct fence *f)
     } while (!r->gone && elapsed_ms(f) < q->timeout_ms);
 }
 
-size_t dp_fence_work(const void *request, size_t bytes, uint8_t *result)
+void dp_fence_run(const struct dp_fence_job *job, struct dp_fence_result *out)
 {
-    static struct dp_fence_request q;
     static struct fence f;
-    struct dp_fence_result r;
 
-    (void)bytes;
-    memset(&r, 0, sizeof r);
-    memcpy(&q, request, sizeof q);
-    q.node[sizeof q.node - 1] = q.lock_path[sizeof q.lock_path - 1] = q.boot_id[sizeof q.boot_id - 1] = '\0';
-    if (q.n_pids > DP_FENCE_MAX_PIDS)
-        q.n_pids = DP_FENCE_MAX_PIDS;
-    f.q = &q;
-    f.r = &r;
+    memset(out, 0, sizeof *out);
+    f.q = job;
+    f.r = out;
     f.start_ns = dp_now_ns();
     run_fence(&f);
-    r.took_ns = dp_now_ns() - f.start_ns;
-    if (r.gone)
-        snprintf(r.text, sizeof r.text,
+    out->took_ns = dp_now_ns() - f.start_ns;
+    if (out->gone)
+        snprintf(out->text, sizeof out->text,
                  "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u) "
                  "device_lock=free took_ms=%llu boot_id=%s",
-                 q.node, q.job_id, CONFIRM_MS, r.n_polite, r.n_term, r.n_kill,
-                 (unsigned long long)(r.took_ns / 1000000), q.boot_id);
+                 job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill,
+                 (unsigned long long)(out->took_ns / 1000000), job->boot_id);
     else
-        describe_failure(&f, &r);
-    memcpy(result, &r, sizeof r);
-    return sizeof r;
+        describe_failure(&f, out);
 }

@@ -2,10 +2,12 @@
  *
  * What belongs to (job, node) is found out here, never taken from a message: members of Slurm's
  * cgroup of the job; processes of the job's owner whose environment names the job (and, where several
- * slurmd share the machine, this node); and whatever descends from them, leads a session with them or
- * registered as a worker. Processes of other users are never touched. A process that clears its
- * environment, detaches twice and lives on a system without Slurm's cgroups cannot be found: sites
- * that expect hostile jobs need proctrack/cgroup (doc/protocol.md says so).
+ * slurmd share the machine, this node); whatever descends from them or leads a session with them; and a
+ * registered worker that holds the slot's lock. One that shows no such sign is not ended, and as long as
+ * it lives there is no proof. Processes of other users are never touched: the owner comes from Slurm, and
+ * signals are sent with his rights. A process that clears its environment, detaches twice and lives on a
+ * system without Slurm's cgroups cannot be found: sites that expect hostile jobs need proctrack/cgroup
+ * (doc/protocol.md says so).
  */
 #ifndef DP_DAEMON_FENCE_H
 #define DP_DAEMON_FENCE_H
@@ -16,19 +18,32 @@
 
 #define DP_FENCE_MAX_PIDS 64
 
+/* A process that said HELLO for the job. A pid alone may have been given away. */
+struct dp_fence_worker {
+    uint32_t pid;
+    uint64_t start_ticks; /* field 22 of /proc/pid/stat; 0: the daemon may not look (ProtectProc) */
+};
+
+/* What the daemon asks for: which job, and nothing that says whose it is. */
 struct dp_fence_request {
+    uint32_t job_id, restart_count;
+    uint32_t grace_ms, timeout_ms;
+    uint32_t n_workers;
+    struct dp_fence_worker worker[DP_FENCE_MAX_PIDS];
+};
+
+/* The same with what was found out about it. */
+struct dp_fence_job {
     uint32_t job_id, uid;
     char node[64];
-    bool is_shared_host;     /* SLURMD_NODENAME decides whose a process is */
+    bool is_shared_host; /* SLURMD_NODENAME decides whose a process is */
+    bool is_users_slurm; /* slurmd is no root's, but runs as the owner himself */
     uint32_t grace_ms, timeout_ms;
-    char socket[108];        /* of this daemon; empty: not looked at */
-    char lock_path[320];     /* device lock of the slot */
+    char socket[108];    /* of this daemon; empty: not looked at */
+    char lock_path[320]; /* of the slot */
     char boot_id[40];
-    uint32_t n_pids;         /* registered workers */
-    struct {
-        uint32_t pid;
-        uint64_t start_ticks; /* field 22 of /proc/pid/stat: a pid alone may have been given away */
-    } pid[DP_FENCE_MAX_PIDS];
+    uint32_t n_workers;
+    struct dp_fence_worker worker[DP_FENCE_MAX_PIDS];
 };
 
 struct dp_fence_result {
@@ -38,7 +53,11 @@ struct dp_fence_result {
     char text[1024];                   /* the proof, or why there is none */
 };
 
-/* dp_helper_work_fn. Blocks up to timeout_ms; for dp_priv_start(). */
+/* Empty the slot, with the rights that this process has. Blocks up to timeout_ms. */
+void dp_fence_run(const struct dp_fence_job *job, struct dp_fence_result *out);
+
+/* fence_job.c: dp_helper_work_fn for dp_priv_start(): struct dp_fence_request in, struct dp_fence_result
+ * out. Asks Slurm whose job it is, takes that user's rights, and runs the above. */
 size_t dp_fence_work(const void *request, size_t bytes, uint8_t *result);
 
 /* Start time of a process in clock ticks since boot, 0: there is none. */

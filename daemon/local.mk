@@ -7,20 +7,23 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/conn.c daemon/conn.h daemon/conn_place.c \
 	daemon/daemon.h \
 	daemon/dispatch.c \
-	daemon/fence.c daemon/fence.h \
+	daemon/fence.c daemon/fence.h daemon/fence_job.c \
 	daemon/helper.c daemon/helper.h \
 	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
 	daemon/node_log.c daemon/node_log.h \
 	daemon/peer.h daemon/peer_link.c daemon/peer_server.c \
 	daemon/privileged.c daemon/privileged.h \
+	daemon/procfd.c daemon/procfd.h \
 	daemon/procscan.c daemon/procscan.h \
 	daemon/query.c \
+	daemon/rights.c daemon/rights.h \
 	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_missing.c daemon/run_relay.c \
 	daemon/share.c daemon/share.h \
 	daemon/shrink.c daemon/shrink.h \
 	daemon/site_policy.c daemon/site_policy.h \
 	daemon/slot.c \
+	daemon/slot_lock.c daemon/slot_lock.h \
 	daemon/slurm_job.c daemon/slurm_job.h \
 	daemon/trusted_file.c daemon/trusted_file.h \
 	daemon/worker.c
@@ -37,6 +40,8 @@ tests_lib_daemon_hostile_SOURCES = tests/lib/daemon_hostile.c
 tests_lib_daemon_hostile_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
 tests_lib_daemon_probe_SOURCES = tests/lib/daemon_probe.c
 tests_lib_daemon_probe_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
+check_PROGRAMS += tests/lib/priv_probe
+tests_lib_priv_probe_SOURCES = tests/lib/priv_probe.c
 dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t \
 	tests/integration/0060-hostile.t tests/cluster/0100-daemon.t
 TESTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/integration/0060-hostile.t tests/cluster/0100-daemon.t

@@ -380,15 +380,40 @@ static bool owns_run(void *arg, uid_t uid)
     return dp_runs_has_owner(arg, uid);
 }
 
-static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
+/* Root reads every file; whoever it became must be able to read it again. */
+static void check_reload(struct dp_daemon *d)
 {
-    static const struct timeval tick = {.tv_usec = TICK_MS * 1000};
+    char why[300];
 
-    d->priv = dp_priv_create(d->config->run_user, err);
+    if (!d->config_path || faccessat(AT_FDCWD, d->config_path, R_OK, AT_EACCESS) == 0)
+        return;
+    snprintf(why, sizeof why, "%.200s cannot be read by uid %d: give it that right", d->config_path, (int)geteuid());
+    note_trouble(d, "a reload of the configuration will fail", why);
+}
+
+/* Before any socket is there, the rights are parted. */
+static int part_rights(struct dp_daemon *d, struct dp_err *err)
+{
+    struct dp_priv_scope scope = {.is_shared_host = dp_config_is_shared_host(d->config, d->node)};
+
+    memcpy(scope.node, d->node, sizeof scope.node);
+    memcpy(scope.socket, d->config->socket, sizeof scope.socket);
+    memcpy(scope.boot_id, d->boot_id, sizeof scope.boot_id);
+    d->priv = dp_priv_create(d->config->run_user, &scope, err);
     if (!d->priv)
         return -1;
     prctl(PR_SET_DUMPABLE, 0); /* no core files with session keys in them */
     d->uid = geteuid();
+    check_reload(d);
+    return 0;
+}
+
+static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
+{
+    static const struct timeval tick = {.tv_usec = TICK_MS * 1000};
+
+    if (part_rights(d, err) < 0)
+        return -1;
     d->base = event_base_new();
     if (!d->base)
         return dp_err_set(err, DP_ENOMEM, "no event loop");

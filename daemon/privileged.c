@@ -1,6 +1,6 @@
-/* See privileged.h. The root process has no network, no configuration and no memory between requests.
- * It checks the size of what it gets and nothing else is parsed; the work itself distrusts its
- * request: a fence never touches another user's processes, a shrink takes the owner from Slurm.
+/* See privileged.h. The process with the rights has no network and no memory between requests. It checks
+ * the size of what it gets and nothing else is parsed; the work itself distrusts its request: a fence
+ * touches processes of the job's owner alone, a shrink is sent with his rights, and who he is Slurm says.
  */
 #include "config.h"
 
@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,18 +18,18 @@
 #include <unistd.h>
 
 #include "daemon/fence.h"
+#include "daemon/rights.h"
 #include "daemon/shrink.h"
 
 #define REQUEST_MAX (sizeof(struct dp_shrink_request) + sizeof(struct dp_fence_request))
+
+#define FDS_MAX 8 /* more than a request carries: what comes beyond one is closed */
 
 struct dp_priv {
     int fd; /* -1: no process, work runs with our own rights */
 };
 
-struct envelope {
-    uint32_t op;
-    double deadline_s;
-};
+static struct dp_priv_scope fixed_scope;
 
 static const struct {
     dp_helper_work_fn work;
@@ -45,35 +44,56 @@ static bool is_op(uint32_t op, size_t bytes)
     return op < sizeof ops / sizeof ops[0] && ops[op].work && ops[op].bytes == bytes;
 }
 
-/* One request: bytes after the envelope, and the write end of a pipe. returns -1 when the daemon is
- * gone. */
-static ssize_t receive(int fd, struct envelope *e, void *request, int *pipe_fd)
+const struct dp_priv_scope *dp_priv_scope(void)
+{
+    return &fixed_scope;
+}
+
+/* The descriptors that came along: the one that belongs to a request, or -1 with all of them closed. */
+static int take_fd(struct msghdr *msg)
+{
+    int fds[FDS_MAX];
+    size_t n = 0;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+            size_t more = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+            if (more > FDS_MAX - n)
+                more = FDS_MAX - n;
+            memcpy(fds + n, CMSG_DATA(c), more * sizeof(int));
+            n += more;
+        }
+    if (n == 1 && !(msg->msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
+        return fds[0];
+    while (n > 0)
+        close(fds[--n]);
+    return -1;
+}
+
+/* One request: bytes after the envelope, and the write end of a pipe; -1 there: not one to serve. returns
+ * -1 when the daemon is gone. The kernel itself drops the descriptors that control has no room for. */
+static ssize_t receive(int fd, struct dp_priv_envelope *e, void *request, int *pipe_fd)
 {
     union {
-        char buf[CMSG_SPACE(sizeof(int))];
+        char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec iov[2] = {{e, sizeof *e}, {request, REQUEST_MAX}};
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
-    struct cmsghdr *c;
     ssize_t n;
 
     do
         n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    *pipe_fd = -1;
-    if (n <= 0)
-        return -1;
-    c = CMSG_FIRSTHDR(&msg);
-    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(pipe_fd, CMSG_DATA(c), sizeof(int));
-    return n;
+    *pipe_fd = n < 0 ? -1 : take_fd(&msg);
+    return n > 0 ? n : -1;
 }
 
-static void serve(int fd)
+void dp_priv_serve(int fd)
 {
     static uint8_t request[REQUEST_MAX], result[DP_HELPER_RESULT_MAX];
-    struct envelope e = {0};
+    struct dp_priv_envelope e = {0};
     int pipe_fd;
     ssize_t n;
 
@@ -91,56 +111,80 @@ static void serve(int fd)
     _exit(0);
 }
 
-static int become(const char *user, struct dp_err *err)
+static _Noreturn void begin_serving(int fd)
 {
-    struct passwd *pw = getpwnam(user);
+    signal(SIGCHLD, SIG_IGN); /* children reap themselves */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN); /* ends with the socket, after the last request */
+    signal(SIGHUP, SIG_IGN);
+    prctl(PR_SET_NAME, "dynpiped-priv");
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    dp_priv_serve(fd);
+}
 
+/* Who listens to the network: run_user, or who we are already where systemd made us that. */
+static int find_listener(const char *run_user, struct dp_rights *who, struct dp_err *err)
+{
+    const struct passwd *pw;
+
+    *who = (struct dp_rights){geteuid(), geteuid(), getegid(), NULL};
+    if (who->uid != 0)
+        return 0;
+    pw = getpwnam(run_user);
     if (!pw)
-        return dp_err_set(err, DP_EINVAL, "run_user: no user %s", user);
-    if (setgroups(0, NULL) < 0 || setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
-        setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0)
-        return dp_err_set(err, DP_EAUTH, "cannot become %s: %s", user, strerror(errno));
-    if (pw->pw_uid != 0 && setuid(0) == 0)
-        return dp_err_set(err, DP_EAUTH, "became %s, but root can be regained", user);
+        return dp_err_set(err, DP_EINVAL, "run_user: there is no user \"%s\"; make one (systemd-sysusers, or useradd "
+                          "--system --shell /usr/sbin/nologin %s), name another in section daemon of dynpipe.conf, or "
+                          "let root listen to the network: run_user = \"\"", run_user, run_user);
+    if (pw->pw_uid == 0)
+        return dp_err_set(err, DP_EINVAL, "run_user: %s is root; to let root listen write run_user = \"\"", run_user);
+    *who = (struct dp_rights){pw->pw_uid, pw->pw_uid, pw->pw_gid, NULL};
     return 0;
 }
 
-struct dp_priv *dp_priv_create(const char *run_user, struct dp_err *err)
+/* The process with the rights; returns our end of its socket, -1: none could be made. */
+static int fork_helper(struct dp_err *err)
 {
-    struct dp_priv *p = calloc(1, sizeof *p);
     int fds[2];
     pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 || (pid = fork()) < 0)
+        return dp_err_set(err, DP_EIO, "privileged helper: %s", strerror(errno));
+    if (pid == 0) {
+        close(fds[0]);
+        begin_serving(fds[1]);
+    }
+    close(fds[1]);
+    return fds[0];
+}
+
+struct dp_priv *dp_priv_create(const char *run_user, const struct dp_priv_scope *scope, struct dp_err *err)
+{
+    struct dp_priv *p = calloc(1, sizeof *p);
+    struct dp_rights listener;
 
     if (!p) {
         dp_err_set(err, DP_ENOMEM, "out of memory");
         return NULL;
     }
     p->fd = -1;
-    if (!run_user[0] || geteuid() != 0)
+    fixed_scope = *scope;
+    fixed_scope.is_split = dp_rights_can_change() && (geteuid() != 0 || run_user[0]);
+    if (!fixed_scope.is_split)
         return p;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0 || (pid = fork()) < 0) {
-        dp_err_set(err, DP_EIO, "privileged helper: %s", strerror(errno));
-        free(p);
-        return NULL;
-    }
-    if (pid == 0) {
-        signal(SIGCHLD, SIG_IGN); /* children reap themselves */
-        signal(SIGPIPE, SIG_IGN);
-        signal(SIGINT, SIG_IGN);
-        signal(SIGTERM, SIG_IGN); /* ends with the socket, after the last request */
-        prctl(PR_SET_NAME, "dynpiped-priv");
-        prctl(PR_SET_DUMPABLE, 0);
-        close(fds[0]);
-        serve(fds[1]);
-    }
-    close(fds[1]);
-    p->fd = fds[0];
-    if (become(run_user, err) < 0) {
-        dp_priv_destroy(p);
-        return NULL;
-    }
+    if (find_listener(run_user, &listener, err) < 0)
+        goto fail;
+    fixed_scope.listener = listener.uid;
+    p->fd = fork_helper(err);
+    if (p->fd < 0 || dp_rights_become(&listener, err) < 0)
+        goto fail;
     prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     return p;
+fail:
+    dp_priv_destroy(p);
+    return NULL;
 }
 
 void dp_priv_destroy(struct dp_priv *p)
@@ -152,7 +196,7 @@ void dp_priv_destroy(struct dp_priv *p)
     free(p);
 }
 
-static int send_request(int fd, const struct envelope *e, const void *request, size_t bytes, int pipe_fd,
+static int send_request(int fd, const struct dp_priv_envelope *e, const void *request, size_t bytes, int pipe_fd,
                         struct dp_err *err)
 {
     union {
@@ -178,7 +222,7 @@ struct dp_helper *dp_priv_start(struct dp_priv *p, struct event_base *base, enum
                                 const void *request, size_t bytes, double deadline_s,
                                 dp_helper_done_fn done, void *arg, struct dp_err *err)
 {
-    struct envelope e = {(uint32_t)op, deadline_s};
+    struct dp_priv_envelope e = {(uint32_t)op, deadline_s};
     int fds[2], rc;
 
     if (!is_op(e.op, bytes)) {

@@ -1,12 +1,17 @@
-/* The two things that need root, behind one narrow interface: empty a slot and prove it, and ask
- * Slurm for a shrink as the job's owner.
+/* The two things that need another user's rights, behind one narrow interface: empty a slot and prove it,
+ * and ask Slurm for a shrink, both as the job's owner.
  *
- * With `run_user` set and started as root, a small process with root's rights is forked before any
- * socket is opened; it takes fixed requests from a socketpair and answers each from a child of its
- * own. Without it the same work runs in an ordinary helper with the daemon's own rights.
+ * Started as root with `run_user` set, or with capabilities by systemd, a small process that keeps these
+ * rights is forked before any socket is opened; it takes fixed requests from a socketpair and answers
+ * each from a child of its own. Without it the same work runs in an ordinary helper with the daemon's
+ * own rights. What a request names is a job and no user: whose it is, the child asks of Slurm.
  */
 #ifndef DP_DAEMON_PRIVILEGED_H
 #define DP_DAEMON_PRIVILEGED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/helper.h"
 
@@ -14,13 +19,34 @@ enum dp_priv_op { DP_PRIV_FENCE = 1, DP_PRIV_SHRINK = 2 };
 
 struct dp_priv;
 
-/* run_user empty or not root: no process is made. Else: fork it and become run_user for good. */
-struct dp_priv *dp_priv_create(const char *run_user, struct dp_err *err);
+/* What the work knows of its own daemon: fixed at the start, never part of a request. */
+struct dp_priv_scope {
+    char node[64], socket[108], boot_id[40];
+    bool is_shared_host; /* fence.h */
+    /* = by dp_priv_create(): */
+    bool is_split;       /* the process that asks has fewer rights */
+    uid_t listener;      /* whose it is */
+};
+
+/* run_user empty and root, or no right to change users: no process is made. Else: fork it; this process
+ * becomes run_user (with capabilities: stays who it is) and loses every other right for good. */
+struct dp_priv *dp_priv_create(const char *run_user, const struct dp_priv_scope *scope, struct dp_err *err);
+const struct dp_priv_scope *dp_priv_scope(void);
 void dp_priv_destroy(struct dp_priv *p); /* the process ends when its socket closes */
 
 /* As dp_helper_start(); request: the op's own struct (fence.h, shrink.h). */
 struct dp_helper *dp_priv_start(struct dp_priv *p, struct event_base *base, enum dp_priv_op op,
                                 const void *request, size_t bytes, double deadline_s,
                                 dp_helper_done_fn done, void *arg, struct dp_err *err);
+
+/* On the socket: this, the op's own struct, and one descriptor, the write end of a pipe for the answer.
+ * Anything else is dropped. */
+struct dp_priv_envelope {
+    uint32_t op; /* enum dp_priv_op */
+    double deadline_s;
+};
+
+/* The process with the rights, until its socket closes. Here for the tests. */
+_Noreturn void dp_priv_serve(int fd);
 
 #endif

@@ -8,13 +8,18 @@
 #include "daemon/procscan.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include "daemon/procfd.h"
+#include "daemon/rights.h"
 
 /* Read a small file of /proc/pid into out, NUL-terminated. returns bytes, -1 when it cannot be. */
 static ssize_t read_proc(uint32_t pid, const char *name, char *out, size_t cap)
@@ -26,6 +31,11 @@ static ssize_t read_proc(uint32_t pid, const char *name, char *out, size_t cap)
 
     snprintf(path, sizeof path, "/proc/%u/%s", pid, name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES) {
+        dp_rights_see_as_root(true);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        dp_rights_see_as_root(false);
+    }
     if (fd < 0)
         return -1;
     while (used + 1 < cap && (n = read(fd, out + used, cap - 1 - used)) > 0)
@@ -88,16 +98,15 @@ static bool read_uids(uint32_t pid, unsigned *real, unsigned *effective)
 }
 
 /* real: its real uid. Slurm's own stays root's, whatever rights it takes for a while; a user who runs
- * slurmstepd himself, with a library of his own before it, must not hide in it. Where we are not
- * root, neither is Slurm. */
-static bool is_slurmstepd(uint32_t pid, unsigned real)
+ * slurmstepd himself, with a library of his own before it, must not hide in it. */
+static bool is_slurmstepd(const struct dp_fence_job *q, uint32_t pid, unsigned real)
 {
     char path[64], target[PATH_MAX];
     const char *base;
     struct stat st;
     ssize_t n;
 
-    if (real != 0 && geteuid() == 0)
+    if (real != 0 && !q->is_users_slurm)
         return false;
     snprintf(path, sizeof path, "/proc/%u/exe", pid);
     n = readlink(path, target, sizeof target - 1);
@@ -122,7 +131,7 @@ static const char *env_value(const char *env, size_t bytes, const char *name)
 enum claim { CLAIM_NONE, CLAIM_OURS, CLAIM_OTHER };
 
 /* Whose does the environment say that it is? */
-static enum claim claim_of_environment(const struct dp_fence_request *q, uint32_t pid)
+static enum claim claim_of_environment(const struct dp_fence_job *q, uint32_t pid)
 {
     static char env[1 << 20]; /* larger environments are rare; ARG_MAX leaves the front readable */
     ssize_t n = read_proc(pid, "environ", env, sizeof env);
@@ -147,7 +156,7 @@ static enum claim claim_of_environment(const struct dp_fence_request *q, uint32_
 /* Is it in Slurm's cgroup of the job - and on a shared machine of this node? Paths end in
  * /slurm/uid_U/job_J/step_S (v1, "slurm_NODE" with several slurmd) or
  * .../NODE_slurmstepd.scope/job_J/step_S/user/... (v2). */
-static bool is_in_cgroup(const struct dp_fence_request *q, uint32_t pid)
+static bool is_in_cgroup(const struct dp_fence_job *q, uint32_t pid)
 {
     char text[8192], job[32];
     const char *p;
@@ -170,16 +179,31 @@ static bool is_in_cgroup(const struct dp_fence_request *q, uint32_t pid)
     return false;
 }
 
-static bool is_registered(const struct dp_fence_request *q, const struct dp_proc *p)
+static bool is_registered(const struct dp_fence_job *q, const struct dp_proc *p)
 {
-    for (uint32_t i = 0; i < q->n_pids; i++)
-        if (q->pid[i].pid == p->pid && q->pid[i].start_ticks == p->start_ticks)
+    for (uint32_t i = 0; i < q->n_workers; i++)
+        if (q->worker[i].pid == p->pid && (!q->worker[i].start_ticks || q->worker[i].start_ticks == p->start_ticks))
             return true;
     return false;
 }
 
+static bool is_lock(void *arg, const struct dp_open_file *f)
+{
+    const struct stat *lock = arg;
+
+    return f->inode == lock->st_ino && f->device[0] == major(lock->st_dev) && f->device[1] == minor(lock->st_dev);
+}
+
+/* Does it have the slot's lock open? Nobody can but the job's owner, and he has no other use for it. */
+static bool has_lock(const struct dp_fence_job *q, uint32_t pid)
+{
+    struct stat lock;
+
+    return stat(q->lock_path, &lock) == 0 && dp_procfd_find(pid, is_lock, &lock) == 1;
+}
+
 /* Read all processes of the user into out (is_member: by themselves). */
-static uint32_t read_all(const struct dp_fence_request *q, struct dp_proc_list *out)
+static uint32_t read_all(const struct dp_fence_job *q, struct dp_proc_list *out)
 {
     DIR *dir = opendir("/proc");
     struct dirent *e;
@@ -195,9 +219,10 @@ static uint32_t read_all(const struct dp_fence_request *q, struct dp_proc_list *
         if (*end || pid < 2 || pid == (unsigned long)getpid() || !dp_proc_read((uint32_t)pid, p))
             continue;
         if (!read_uids(p->pid, &real, &effective) || (real != q->uid && effective != q->uid) ||
-            is_slurmstepd(p->pid, real))
+            is_slurmstepd(q, p->pid, real))
             continue;
-        if (is_registered(q, p) || is_in_cgroup(q, p->pid))
+        p->is_claimed = is_registered(q, p);
+        if (is_in_cgroup(q, p->pid) || (p->is_claimed && has_lock(q, p->pid)))
             p->is_member = true;
         else
             switch (claim_of_environment(q, p->pid)) {
@@ -205,6 +230,8 @@ static uint32_t read_all(const struct dp_fence_request *q, struct dp_proc_list *
                 p->is_member = true;
                 break;
             case CLAIM_OTHER:
+                if (p->is_claimed)
+                    break;
                 continue; /* the same job on another node: not even as somebody's child */
             case CLAIM_NONE:
                 break;
@@ -227,7 +254,7 @@ static const struct dp_proc *find_proc(const struct dp_proc_list *list, uint32_t
     return NULL;
 }
 
-void dp_proc_scan(const struct dp_fence_request *q, struct dp_proc_list *out)
+void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out)
 {
     uint32_t n = read_all(q, out), kept = 0;
     bool has_changed = true;
@@ -249,7 +276,7 @@ void dp_proc_scan(const struct dp_fence_request *q, struct dp_proc_list *out)
         }
     }
     for (uint32_t i = 0; i < n; i++)
-        if (out->proc[i].is_member)
+        if (out->proc[i].is_member || out->proc[i].is_claimed)
             out->proc[kept++] = out->proc[i];
     out->n = kept;
 }

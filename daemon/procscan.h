@@ -14,11 +14,12 @@ struct dp_proc {
     uint32_t uid;      /* of its files: effective */
     uint64_t start_ticks;
     char state, comm[64];
-    bool is_member;
+    bool is_member;    /* shown to be the job's */
+    bool is_claimed;   /* registered as its worker: said, not shown */
 };
 
 struct dp_proc_list {
-    uint32_t n;         /* members only */
+    uint32_t n;         /* members, and workers that are only claimed */
     bool is_incomplete; /* more processes than we can look at, or /proc cannot be read */
     struct dp_proc proc[DP_MAX_SCANNED];
 };
@@ -26,7 +27,7 @@ struct dp_proc_list {
 /* Read /proc/pid/stat. returns false when there is no such process, or only a zombie of it. */
 bool dp_proc_read(uint32_t pid, struct dp_proc *out);
 
-/* Fill *out with the members. Zombies do not count: they hold nothing. */
-void dp_proc_scan(const struct dp_fence_request *q, struct dp_proc_list *out);
+/* Fill *out with the members and the claimed. Zombies do not count: they hold nothing. */
+void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out);
 
 #endif

@@ -127,7 +127,6 @@ static void on_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
         return; /* its answer is under way */
     memset(&q, 0, sizeof q);
     q.job_id = run->job_id;
-    q.uid = run->uid;
     q.restart_count = run->job.restart_count;
     for (uint32_t i = 0; i < job->n_nodes; i++)
         if (keep[i] && n < sizeof q.keep)

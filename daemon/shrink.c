@@ -1,5 +1,5 @@
 /* See shrink.h: doc/protocol.md, release, step e. The job is read first - RUNNING, the same restart
- * count, the same owner, every kept node still in it - because Slurm applies the same update happily
+ * count, this node its batch host, every kept node still in it - because Slurm applies the same update happily
  * to a requeued job. The node list is absolute, so a repeat has no further effect. The
  * owner is taken from Slurm's answer; with other rights than his the update is not sent.
  */
@@ -8,7 +8,6 @@
 #include "daemon/shrink.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <pwd.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
@@ -16,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/privileged.h"
+#include "daemon/rights.h"
 #include "daemon/slurm_job.h"
 
 static int say(struct dp_shrink_result *r, const char *fmt, const char *what)
@@ -24,21 +25,22 @@ static int say(struct dp_shrink_result *r, const char *fmt, const char *what)
     return -1;
 }
 
-/* Everything that the process could do as root ends here. */
+/* Everything that the process could do besides ends here. */
 static int become_owner(const struct dp_job_info *job, struct dp_shrink_result *r)
 {
-    struct passwd *pw;
+    const struct dp_priv_scope *scope = dp_priv_scope();
+    struct dp_rights owner = {job->uid, scope->is_split ? scope->listener : job->uid, job->gid, NULL};
+    const struct passwd *pw;
+    struct dp_err err = {0};
 
-    if (geteuid() == job->uid)
-        return 0;
-    if (geteuid() != 0)
-        return say(r, "%s is neither root nor the job's owner", "the daemon");
+    if (job->uid == 0 && scope->is_split)
+        return say(r, "%s", "the job is root's: with run_user nothing is asked in root's name");
+    if (!dp_rights_can_change())
+        return geteuid() == job->uid ? 0 : say(r, "%s is neither root nor the job's owner", "the daemon");
     pw = getpwuid(job->uid);
-    if ((pw ? initgroups(pw->pw_name, job->gid) : setgroups(0, NULL)) < 0 ||
-        setresgid(job->gid, job->gid, job->gid) < 0 || setresuid(job->uid, job->uid, job->uid) < 0)
-        return say(r, "cannot take the owner's rights: %s", strerror(errno));
-    if (geteuid() != job->uid || getuid() != job->uid || (job->uid != 0 && setuid(0) == 0))
-        return say(r, "%s", "the owner's rights do not hold");
+    owner.name = pw ? pw->pw_name : NULL;
+    if (dp_rights_become(&owner, &err) < 0)
+        return say(r, "the owner's rights: %.200s", err.text);
     return 0;
 }
 
@@ -56,8 +58,10 @@ static int check_job(const struct dp_shrink_request *q, const struct dp_job_resu
 
     if (read->rc != 0 || !job->is_running)
         return say(r, "%s", read->text);
-    if (job->uid != q->uid || job->restart_count != q->restart_count)
-        return say(r, "%s", "the job belongs to somebody else or was requeued");
+    if (job->restart_count != q->restart_count)
+        return say(r, "%s", "the job was requeued");
+    if (strcmp(job->batch_host, dp_priv_scope()->node) != 0)
+        return say(r, "this node does not decide for the job, %s does", job->batch_host);
     for (const char *p = q->keep; *p;) {
         size_t len = strcspn(p, ",");
 

@@ -8,7 +8,7 @@
 #include "daemon/coordinator.h"
 
 struct dp_shrink_request {
-    uint32_t job_id, uid, restart_count;
+    uint32_t job_id, restart_count;
     char keep[DP_MAX_SLOTS * 64]; /* names separated by commas */
 };
 

@@ -15,7 +15,7 @@
 #include "daemon/privileged.h"
 #include "daemon/run.h"
 
-#define MARGIN_S 5.0
+#define MARGIN_S 15.0 /* for Slurm to say whose job it is */
 
 static void answer(struct dp_run *run, bool gone, uint64_t took_ns, const char *text)
 {
@@ -48,26 +48,17 @@ static void on_fenced(void *arg, const uint8_t *result, size_t bytes, const char
 
 static void fill_request(const struct dp_run *run, struct dp_fence_request *q)
 {
-    struct dp_daemon *d = run->daemon;
     struct dp_run_limits limits;
     char note[256];
 
     memset(q, 0, sizeof *q);
-    dp_config_limits(d->config, run->job.partition, &run->start, &limits, note);
+    dp_config_limits(run->daemon->config, run->job.partition, &run->start, &limits, note);
     q->job_id = run->job_id;
-    q->uid = run->uid;
-    snprintf(q->node, sizeof q->node, "%s", d->node);
-    q->is_shared_host = dp_config_is_shared_host(d->config, d->node);
-    snprintf(q->socket, sizeof q->socket, "%s", d->config->socket);
+    q->restart_count = run->job.restart_count;
     q->grace_ms = run->stop.grace_ms;
     q->timeout_ms = (uint32_t)(limits.gone_timeout_s * 1000);
-    dp_run_lock_path(run, q->lock_path, sizeof q->lock_path);
-    snprintf(q->boot_id, sizeof q->boot_id, "%s", d->boot_id);
-    for (const struct dp_worker *w = run->workers; w && q->n_pids < DP_FENCE_MAX_PIDS; w = w->next) {
-        q->pid[q->n_pids].pid = w->pid;
-        q->pid[q->n_pids].start_ticks = w->start_ticks;
-        q->n_pids++;
-    }
+    for (const struct dp_worker *w = run->workers; w && q->n_workers < DP_FENCE_MAX_PIDS; w = w->next)
+        q->worker[q->n_workers++] = (struct dp_fence_worker){w->pid, w->start_ticks};
 }
 
 static int fence_now(struct dp_run *run, struct dp_err *err)

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,32 +22,29 @@
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
+#include "daemon/slot_lock.h"
 
 #define USER_RUN 1000000000u /* Slurm's job ids end at 67 million */
 #define EXITED_WAIT_NS UINT64_C(1000000000) /* from the exit until what it had sent is read */
 
 void dp_run_lock_path(const struct dp_run *run, char *out, size_t cap)
 {
-    snprintf(out, cap, "%s.locks/job-%u.lock", run->daemon->config->socket, run->job_id);
+    dp_slot_lock_path(run->daemon->config->socket, run->job_id, out, cap);
 }
 
-/* The file that workers lock while they use the slot: beside the socket, since every user gets there,
- * as he need not to the journals. Only the owner may open it where we can give it
- * to him; otherwise another user could hold it, which holds up a release but frees nothing falsely. */
+/* Without the lock the proof of an empty slot rests on the processes alone. */
 static int make_lock(const struct dp_run *run, char *path, size_t cap)
 {
-    int fd;
+    static bool has_warned;
+    struct dp_err err = {0};
 
     dp_run_lock_path(run, path, cap);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return -1;
-    if (run->uid != geteuid() && fchown(fd, run->uid, (gid_t)-1) < 0 && fchmod(fd, 0666) < 0) {
-        close(fd);
-        return -1;
-    }
-    close(fd);
-    return 0;
+    if (dp_slot_lock_make(path, run->uid, &err) == 0)
+        return 0;
+    if (!has_warned)
+        dp_warn("job=%u runs without a device lock: %s", run->job_id, err.text);
+    has_warned = true;
+    return -1;
 }
 
 void dp_worker_welcome(struct dp_worker *w, struct dp_msg_welcome *welcome)

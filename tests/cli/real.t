@@ -9,7 +9,7 @@ worker=$DP_BUILDDIR/worker/dynpipe-worker
 [ -x "$dynpiped" ] && [ -x "$worker" ] || skip_all "dynpiped or dynpipe-worker is not built"
 
 cat >"$tmp/conf" <<X
-daemon: { socket = "$tmp/%n.sock"; state_dir = "$tmp/state-%n"; port = 0; slurm = false; report_ms = 50; };
+daemon: { socket = "$tmp/%n.sock"; state_dir = "$tmp/state-%n"; port = 0; slurm = false; run_user = ""; report_ms = 50; };
 run: { cooldown_s = 1.0; warmup_reports = 1; };
 X
 chmod 644 "$tmp/conf"

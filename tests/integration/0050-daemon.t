@@ -26,6 +26,7 @@ daemon: {
   state_dir = "$dir/state-%n";
   port = 0;
   slurm = false;
+  run_user = "";
   $2
 };
 X
@@ -48,10 +49,10 @@ check_bad() { # NAME LINE REGEX
     write_conf "$dir/bad" "$2"
     like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "$3" "$1"
 }
-check_bad "an unknown key names file, line and the nearest key" 'reprot_ms = 5;' "$dir/bad:6:.*report_ms.*rc=1"
-check_bad "a number out of range names the range" 'report_ms = 5;' "$dir/bad:6:.*10.*600000.*rc=1"
-check_bad "a number that would wrap is refused" 'report_ms = 99999999999999999999;' "$dir/bad:6:.*rc=1"
-check_bad "a wrong type is refused" 'report_ms = "fast";' "$dir/bad:6:.*rc=1"
+check_bad "an unknown key names file, line and the nearest key" 'reprot_ms = 5;' "$dir/bad:7:.*report_ms.*rc=1"
+check_bad "a number out of range names the range" 'report_ms = 5;' "$dir/bad:7:.*10.*600000.*rc=1"
+check_bad "a number that would wrap is refused" 'report_ms = 99999999999999999999;' "$dir/bad:7:.*rc=1"
+check_bad "a wrong type is refused" 'report_ms = "fast";' "$dir/bad:7:.*rc=1"
 write_conf "$dir/bad" ""
 chmod 666 "$dir/bad"
 like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "others may write.*rc=1" "a file that others may write is refused"
@@ -59,10 +60,10 @@ fails "a missing file is refused" "$bin" --check-config -f "$dir/none"
 fails "a node name with a slash is refused" "$bin" --check-config -f "$dir/conf" --node ../x
 write_conf "$dir/bad" ""
 echo 'partitions = ( { name = "p"; nonsense = 1; } );' >>"$dir/bad"
-like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "bad:8:.*nonsense.*rc=1" "an unknown key of a partition is refused"
+like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "bad:9:.*nonsense.*rc=1" "an unknown key of a partition is refused"
 write_conf "$dir/bad" ""
 echo 'nodes = ( { name = "n1"; port = 70000; } );' >>"$dir/bad"
-like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "bad:8:.*port.*rc=1" "a port of a node out of range is refused"
+like "$("$bin" --check-config -f "$dir/bad" 2>&1; echo "rc=$?")" "bad:9:.*port.*rc=1" "a port of a node out of range is refused"
 
 # ---- start
 start
@@ -132,7 +133,7 @@ like "$(cat "$dir/w1")" '^welcome 0 ' "another run beside it"
 write_conf "$dir/conf" 'nonsense = 1;'
 kill -HUP "$pid"
 runs "a wrong configuration is not loaded" wait_for 60 grep -q "not reloaded.*nonsense" "$dir/log"
-like "$("$probe" "$sock" query node 0)" '"trouble":"configuration not reloaded, the old one stays: [^"]*conf:6: [^"]*nonsense' "which is told to who asks"
+like "$("$probe" "$sock" query node 0)" '"trouble":"configuration not reloaded, the old one stays: [^"]*conf:7: [^"]*nonsense' "which is told to who asks"
 write_conf "$dir/conf" 'report_ms = 77;'
 kill -HUP "$pid"
 runs "a right one is" wait_for 60 grep -q "configuration reloaded" "$dir/log"

@@ -35,7 +35,7 @@ site_policy "$tmp"
 # ---- what the daemon takes
 conf() { # NAME FILE ARGUMENTS TIMEOUT
     cat >"$tmp/conf" <<X
-daemon: { socket = "$tmp/%n.sock"; state_dir = "$tmp/state-%n"; port = 0; slurm = false; report_ms = 50; };
+daemon: { socket = "$tmp/%n.sock"; state_dir = "$tmp/state-%n"; port = 0; slurm = false; run_user = ""; report_ms = 50; };
 run: { cooldown_s = 1.0; warmup_reports = 1; policy = "$1"; policies = "time,$1"; policy_timeout_s = $4; };
 site_policies = ( { name = "$1"; file = "$2"; arguments = "$3"; } );
 X

@@ -26,6 +26,7 @@ daemon: {
   state_dir = "$dir/state-%n";
   port = 0;
   slurm = false;
+  run_user = "";
 };
 X
 chmod 644 "$dir/conf"

@@ -20,6 +20,9 @@
 #   --daemon-key LINE  a line in its section daemon, may be repeated
 #   --no-daemon        do not start a dynpiped per node
 #   --dbd              with slurmdbd on a private mariadb
+#   --split            the daemons' rights parted as shipped: daemons of odd nodes are started by root and
+#                      become user dynpipe, those of even nodes as dynpiped.service starts them. Their sockets
+#                      are DIR/sock/NODE.sock then. Needs root and that user.
 #
 # Works as root and as an ordinary user, who then owns every daemon and every job. Nothing of the
 # machine's own Slurm is touched: munge key, state, spool, sockets and ports are the cluster's own.
@@ -117,12 +120,14 @@ make_dirs() {
     local i g
     mkdir -p "$dir"/{etc,run,log,state,spool,tmp,dynpipe} || die "cannot make $dir"
     chmod 755 "$dir" "$dir"/{etc,run,log,tmp}
+    [ "$split" = 0 ] || { mkdir -p "$dir/sock" && chown dynpipe "$dir/sock" && chmod 755 "$dir/sock"; }
     mkdir -p "$dir/key" && chmod 700 "$dir/key"
     [ -s "$dir/key/munge.key" ] ||
         (umask 077 && head -c 1024 /dev/urandom >"$dir/key/munge.key" && chmod 400 "$dir/key/munge.key")
     for ((i = 1; i <= nodes; i++)); do
         mkdir -p "$dir/spool/n$i" "$dir/dynpipe/n$i" "$dir/tmp/n$i"
         chmod 700 "$dir/dynpipe/n$i"
+        [ "$split" = 0 ] || chown dynpipe "$dir/dynpipe/n$i" || die "there is no user dynpipe"
         # PMIx keeps its rendezvous files under TmpFS: each "node" needs its own.
         chmod 1777 "$dir/tmp/n$i"
         for ((g = 0; g < gpus; g++)); do ln -sfn /dev/null "$dir/run/n$i-gpu$g"; done
@@ -220,16 +225,20 @@ X
     )
 }
 
+daemon_socket() { if [ "$split" = 1 ]; then echo "$dir/sock/$1.sock"; else echo "$dir/run/dynpiped-$1.sock"; fi; }
+
 daemon_port() { echo $((base + 2 + nodes + $1)); }
 
 write_daemon_conf() {
     local i
     {
         echo "daemon: {"
-        echo "  socket = \"$dir/run/dynpiped-%n.sock\";"
+        echo "  socket = \"$(daemon_socket %n)\";"
         echo "  state_dir = \"$dir/dynpipe/%n\";"
         echo "  munge_socket = \"$dir/run/munge.socket\";"
         [ ${#key_lines[@]} -eq 0 ] || printf '  %s\n' "${key_lines[@]}"
+        # Whoever starts a cluster owns all of it, unless the rights are to be parted.
+        [ "$split" = 1 ] || echo "  run_user = \"\";"
         echo "};"
         echo "nodes = ("
         for ((i = 1; i <= nodes; i++)); do
@@ -298,15 +307,26 @@ daemon_binary() {
     return 1
 }
 
+# The rights that dynpiped.service gives, as words of setpriv.
+as_unit() {
+    local caps
+    caps=$(sed -n 's/^AmbientCapabilities=//p' "${DP_SRCDIR:-.}/etc/dynpiped.service.in" | tr 'A-Z ' 'a-z,')
+    caps=${caps//cap_/+}
+    echo "setpriv --reuid dynpipe --regid dynpipe --clear-groups --no-new-privs" \
+        "--bounding-set -all,$caps --inh-caps -all,$caps --ambient-caps -all,$caps"
+}
+
 start_daemon() {
-    local bin n=$1
+    local bin n=$1 as=
     bin=$(daemon_binary) || return 1
-    DYNPIPE_CLUSTER=$dir setsid "$bin" -f "$dir/etc/dynpipe.conf" --node "n$n" --foreground \
+    [ "$split" = 0 ] || [ $((n % 2)) = 1 ] || as=$(as_unit)
+    # shellcheck disable=SC2086
+    DYNPIPE_CLUSTER=$dir setsid $as "$bin" -f "$dir/etc/dynpipe.conf" --node "n$n" --foreground \
         </dev/null >>"$dir/log/dynpiped.n$n.log" 2>&1 9>&- &
     echo $! >"$dir/run/dynpiped.n$n.pid"
     poll 60 daemon_ready "$n" $!
 }
-daemon_ready() { gone "$2" || [ -S "$dir/run/dynpiped-n$1.sock" ]; }
+daemon_ready() { gone "$2" || [ -S "$(daemon_socket "n$1")" ]; }
 
 # An empty data directory without the server's own tables is all that it takes: no plug-ins, no
 # users. No network and no passwords: the socket lies in a directory that only its owner enters.
@@ -343,7 +363,7 @@ normal_part() { # "slurmd:n2" and "slurmd:2" are the same part
 # ---- up ------------------------------------------------------------------------------------------
 
 parse_up() {
-    nodes=4 gpus=1 cpus=2 mem=1000 dbd=0 with_daemon=1
+    nodes=4 gpus=1 cpus=2 mem=1000 dbd=0 with_daemon=1 split=0
     conf_lines=() plug_lines=() daemon_lines=() key_lines=()
     while [ $# -gt 0 ]; do
         case $1 in
@@ -357,6 +377,7 @@ parse_up() {
             --daemon-key) key_lines+=("$2"); shift ;;
             --no-daemon) with_daemon=0 ;;
             --dbd) dbd=1 ;;
+            --split) split=1 ;;
             *) die "unknown option $1" ;;
         esac
         shift
@@ -406,7 +427,7 @@ up() {
         write_slurm_conf
         [ "$dbd" = 1 ] && write_dbd_conf
         write_daemon_conf
-        echo "base=$base nodes=$nodes gpus=$gpus dbd=$dbd with_daemon=$with_daemon" >"$dir/etc/cluster.vars"
+        echo "base=$base nodes=$nodes gpus=$gpus dbd=$dbd with_daemon=$with_daemon split=$split" >"$dir/etc/cluster.vars"
         start_all && return 0
         # Someone may have taken a port between the probe and the start: try elsewhere.
         [ "$try" -lt 3 ] || break
@@ -494,7 +515,7 @@ down() {
     stop_part munged
     # shellcheck disable=SC2046
     end_pids 1 $(cluster_pids)
-    rm -f "$dir"/run/*.pid "$dir"/run/*.sock "$dir"/run/munge.socket*
+    rm -f "$dir"/run/*.pid "$dir"/{run,sock}/*.sock "$dir"/run/munge.socket*
 }
 
 logs() {

@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "daemon/helper.h"
 #include "daemon/fence.h"
 #include "daemon/procscan.h"
 
@@ -24,7 +23,6 @@
 #define JOB (1000000000u + 4u * (uint32_t)getpid())
 
 static char lock_path[] = "/tmp/dp-fence-XXXXXX";
-static uint8_t result_bytes[DP_HELPER_RESULT_MAX];
 
 static const char *const socket_path = "/run/a.sock";
 static const char *task_socket = "/run/a.sock"; /* what the next process is given */
@@ -88,14 +86,13 @@ static pid_t start_process(const char *how, uint32_t job, const char *node)
 
 static void run_fence(struct dp_fence_result *r, uint32_t grace_ms, uint32_t timeout_ms, bool is_shared)
 {
-    struct dp_fence_request q = {.job_id = JOB, .uid = geteuid(), .is_shared_host = is_shared, .grace_ms = grace_ms,
-                                 .timeout_ms = timeout_ms};
+    struct dp_fence_job q = {.job_id = JOB, .uid = geteuid(), .is_shared_host = is_shared, .grace_ms = grace_ms,
+                             .timeout_ms = timeout_ms};
 
     snprintf(q.node, sizeof q.node, "n1");
     snprintf(q.socket, sizeof q.socket, "%s", socket_path);
     snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
-    assert_int_equal(dp_fence_work(&q, sizeof q, result_bytes), sizeof *r);
-    memcpy(r, result_bytes, sizeof *r);
+    dp_fence_run(&q, r);
 }
 
 /* A root-owned copy of sleep(1) under the name of Slurm's, run by another user as a process of the job. */
@@ -149,7 +146,7 @@ static void end(pid_t pid)
 static void a_users_own_slurmstepd_is_ended(void **state)
 {
     char folder[] = "/tmp/dp-stepd-XXXXXX", path[64];
-    struct dp_fence_request q = {.job_id = JOB, .uid = 65534, .timeout_ms = 5000};
+    struct dp_fence_job q = {.job_id = JOB, .uid = 65534, .timeout_ms = 5000};
     struct dp_fence_result r;
     pid_t pid;
 
@@ -162,8 +159,7 @@ static void a_users_own_slurmstepd_is_ended(void **state)
     copy_program("/bin/sleep", path);
     snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
     pid = start_as_slurmstepd(path, q.uid);
-    dp_fence_work(&q, sizeof q, result_bytes);
-    memcpy(&r, result_bytes, sizeof r);
+    dp_fence_run(&q, &r);
     assert_int_equal(r.n_polite, 1);
     assert_true(r.gone);
     assert_false(is_alive(pid));
@@ -282,25 +278,46 @@ static void a_held_lock_is_no_proof(void **state)
     assert_true(r.gone);
 }
 
-static void a_pid_given_away_is_not_hit(void **state)
+/* What the process that listens says of a pid ends nobody; it only stands in the way of a proof. */
+static void a_pid_that_is_only_named_is_not_hit(void **state)
 {
-    struct dp_fence_request q = {.job_id = JOB, .uid = geteuid(), .grace_ms = 10, .timeout_ms = 3000, .n_pids = 1};
+    struct dp_fence_job q = {.job_id = JOB, .uid = geteuid(), .grace_ms = 10, .timeout_ms = 300, .n_workers = 1};
     struct dp_fence_result r;
     pid_t other = start_process("plain", JOB + 2, "n1");
 
     (void)state;
     snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
-    q.pid[0].pid = (uint32_t)other;
-    q.pid[0].start_ticks = dp_process_start((uint32_t)other) + 1; /* another life of that number */
-    dp_fence_work(&q, sizeof q, result_bytes);
-    memcpy(&r, result_bytes, sizeof r);
+    q.worker[0].pid = (uint32_t)other;
+    q.worker[0].start_ticks = dp_process_start((uint32_t)other) + 1; /* another life of that number */
+    dp_fence_run(&q, &r);
     assert_true(r.gone);
+    q.worker[0].start_ticks--;
+    dp_fence_run(&q, &r);
+    assert_false(r.gone);
+    assert_int_equal(r.n_term + r.n_kill, 0);
+    assert_non_null(strstr(r.text, "registered, but nothing shows"));
     assert_true(is_alive(other));
-    q.pid[0].start_ticks--; /* a registered worker, whatever its environment says */
-    dp_fence_work(&q, sizeof q, result_bytes);
-    memcpy(&r, result_bytes, sizeof r);
+    end(other);
+    dp_fence_run(&q, &r);
     assert_true(r.gone);
-    assert_false(is_alive(other));
+}
+
+/* A worker that says nothing of its job, but holds the lock that its owner alone can open. */
+static void a_registered_worker_with_the_lock_is_ended(void **state)
+{
+    struct dp_fence_job q = {.job_id = JOB, .uid = geteuid(), .timeout_ms = 5000, .n_workers = 1};
+    struct dp_fence_result r;
+    int fd = open(lock_path, O_RDONLY); /* not closed by exec */
+    pid_t worker = start_process("plain", JOB + 2, "n1");
+
+    (void)state;
+    close(fd);
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    q.worker[0].pid = (uint32_t)worker;
+    q.worker[0].start_ticks = dp_process_start((uint32_t)worker);
+    dp_fence_run(&q, &r);
+    assert_true(r.gone);
+    assert_false(is_alive(worker));
 }
 
 static int setup(void **state)
@@ -332,7 +349,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(leaves_others_alone),
         cmocka_unit_test(leaves_another_cluster_alone),
         cmocka_unit_test(a_held_lock_is_no_proof),
-        cmocka_unit_test(a_pid_given_away_is_not_hit),
+        cmocka_unit_test(a_pid_that_is_only_named_is_not_hit),
+        cmocka_unit_test(a_registered_worker_with_the_lock_is_ended),
     };
 
     if (argc > 1)

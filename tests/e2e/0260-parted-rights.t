@@ -1,0 +1,117 @@
+#!/bin/bash
+# The daemon as it is shipped: the process that listens is user dynpipe, without a capability; a helper keeps
+# the rights to end what is left of a job and to ask Slurm as its owner. Both ways to start it: by root, and as
+# the systemd unit does. A run of an ordinary user gives nodes back, and nothing of it gets in the way.
+# shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
+: "${DP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
+export DP_SRCDIR
+if [ "${DP_OWN_USERS:-}" != yes ]; then
+    # A name space of our own, in which the users are there that this needs.
+    # shellcheck source=tests/lib/tap.sh
+    . "$DP_SRCDIR/tests/lib/tap.sh"
+    [ "$(id -u)" = 0 ] || skip_all "only root can start daemons of several users"
+    unshare -m true 2>/dev/null || skip_all "no mount name spaces here"
+    command -v setpriv >/dev/null || skip_all "setpriv is not installed"
+    DP_OWN_USERS=yes exec unshare -m "$0"
+fi
+users=$(mktemp -d /tmp/dpusersXXXXXX)
+for f in passwd group; do cp /etc/$f "$users/$f"; chmod 644 "$users/$f"; done
+for u in dynpipe:64990 dpowner:64991 dpother:64992; do
+    sed -i "/^${u%:*}:/d" "$users/passwd" "$users/group"
+    echo "${u%:*}:x:${u#*:}:${u#*:}::/:/bin/sh" >>"$users/passwd"
+    echo "${u%:*}:x:${u#*:}:" >>"$users/group"
+done
+mount --bind "$users/passwd" /etc/passwd && mount --bind "$users/group" /etc/group || exit 1
+# shellcheck source=tests/e2e/lib.sh
+. "$DP_SRCDIR/tests/e2e/lib.sh"
+remove_users() { umount /etc/passwd /etc/group; rm -rf "$users"; }
+at_end+=(remove_users)
+
+as() { local user=$1; shift; setpriv --reuid "$user" --regid "$user" --clear-groups "$@"; }
+as dpowner test -x "$worker" || skip_all "another user does not reach the build"
+cluster_up --nodes 4 --gpus 1 --cpus 2 --split --plugstack "optional $plugin socket=$D/sock/%n.sock" \
+    --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
+export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/sock/n1.sock
+mkdir "$D/out" && chown dpowner "$D/out"
+tune=$D/out/tune.json
+
+# ---- who is who
+rights() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"; }
+helper_of() { cat "/proc/$1/task/$1/children"; }
+for n in 1 2; do
+    how=$([ $n = 1 ] && echo "started by root" || echo "as the unit starts it")
+    pid=$(cat "$D/run/dynpiped.n$n.pid")
+    helper=$(helper_of "$pid") helper=${helper% }
+    is "$(rights "$pid" Uid | cut -f1-3)" "64990	64990	64990" "$how: the process that listens is dynpipe"
+    is "$(rights "$pid" CapPrm)$(rights "$pid" CapEff)" 00000000000000000000000000000000 "and has no capability"
+    is "$(rights "$pid" NoNewPrivs)" 1 "nor gets one by running something"
+    is "$(rights "$helper" Name)" dynpiped-priv "its helper is there"
+    is "$(find "/proc/$helper/fd" -lname 'socket:*' | wc -l)" 1 "which has one socket, and that is to it"
+done
+is "$(rights "$helper" Uid | cut -f1)" 64990 "started by the unit, the helper is not root either"
+
+# ---- a run of an ordinary user gives a node back
+cat >"$D/train.sh" <<X
+#!/bin/bash
+srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$D/out/train.jsonl" $endless prune.begin=20 prune.end=120 prune.every=20) || [ \$? = 75 ]
+X
+job=$(cd "$D/out" && as dpowner sbatch --parsable -N4 --gpus-per-node=1 --exclusive -o "$D/out/train.out" $release "$D/train.sh")
+wait_for 120 steps_done "$D/out/train.jsonl" 1
+ok $? "a run of another user starts"
+for n in n1 n2; do
+    lock=$D/sock/$n.sock.locks/job-$job.lock
+    wait_for 60 test -e "$lock"
+    runs "$n: its owner can take the device lock" as dpowner flock -s -n "$lock" true
+    fails "$n: another user cannot" as dpother flock -s -w 1 "$lock" true
+done
+wait_for 300 nodes_fewer "$job" 4
+ok $? "it becomes smaller"
+like "$(grep -h "slot is empty" "$D"/log/dynpiped.n[2-4].log)" "job=$job slot is empty" "after a proof"
+like "$(grep -h "shrink: rc" "$D/log/dynpiped.n1.log")" "job=$job shrink: rc=0" "and Slurm was asked"
+unlike "$(cat "$D"/log/dynpiped.n*.log)" "device lock:|cannot|capabilit" "no right was missing"
+
+# ---- what somebody could do who took over the process that listens: he has its socket to the helper
+probe=$DP_BUILDDIR/tests/lib/priv_probe
+for n in 1 2; do
+    pid=$(cat "$D/run/dynpiped.n$n.pid")
+    helper=$(helper_of "$pid") helper=${helper% }
+    before=$(find "/proc/$helper/fd" | wc -l)
+    "$probe" "$pid" flood 20
+    like "$("$probe" "$pid" fence 4000000 0)" "^gone=0 whose job it is cannot be asked" "n$n: a job that nobody has is nobody's to end"
+    is "$(find "/proc/$helper/fd" | wc -l)" "$before" "descriptors that came along too many are not kept"
+done
+like "$("$probe" "$pid" fence "$job" 7)" "^gone=0 the job was requeued" "an order for another life of the job is refused"
+like "$("$probe" "$pid" shrink "$job" 0 n1)" "^rc=-1 this node does not decide for the job, n1 does" "nor may another node shrink it"
+find_free() { free=$(sinfo -h -N -t idle -o %N | tail -n 1); [ -n "$free" ]; }
+wait_for 60 find_free
+pid=$(cat "$D/run/dynpiped.$free.pid")
+rootjob=$(sbatch --parsable -N1 -n1 -w "$free" -o "$D/root.out" --wrap 'exec sleep 600')
+wait_for 60 job_is "$rootjob" RUNNING
+like "$("$probe" "$pid" fence "$rootjob" 0)" "^gone=0 the job is root's" "root's job is not ended"
+job_is "$rootjob" RUNNING
+ok $? "and goes on"
+# Bystanders: of root, of another user, and of the job's owner himself, who is not his job.
+bystanders=
+for user in root dpother dpowner; do
+    (exec setpriv --reuid $user --regid $user --clear-groups sleep 600) >/dev/null 2>&1 &
+    bystanders="$bystanders $!"
+    wait_for 60 grep -qx sleep "/proc/$!/comm"
+done
+at_end+=("kill $bystanders")
+text=$("$probe" "$pid" fence "$job" 0 $bystanders)
+like "$text" "^gone=0 .*: 1 processes left, pid ${bystanders##* } .sleep, state [SR], registered, but nothing shows" \
+    "a process that is only named is not ended, and is no proof either"
+for p in $bystanders; do
+    is "$(cat "/proc/$p/comm" 2>/dev/null)" sleep "the bystander of $(stat -c %U "/proc/$p") lives"
+done
+
+as dpowner scancel "$job"
+wait_for 60 job_ended "$job"
+scancel "$rootjob"
+wait_for 60 all_nodes_idle
+chmod 600 "$D/etc/dynpipe.conf"
+cluster restart daemon:3
+like "$(cat "$D/log/dynpiped.n3.log")" "a reload of the configuration will fail: $D/etc/dynpipe.conf cannot be read by uid 64990" \
+    "that its user cannot read the configuration again is said at once"
+is "$(drained_nodes)" "" "no node is drained"
+done_testing
