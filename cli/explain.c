@@ -11,6 +11,7 @@
 #include "cli/run.h"
 #include "cli/screen.h"
 #include "cli/text.h"
+#include "cli/trade.h"
 #include "cli/units.h"
 #include "cli/view.h"
 
@@ -174,6 +175,10 @@ static void print(const struct dp_cli *cli, const json_t *doc)
     dp_canvas_line(&c);
     dp_canvas_wrap(&c, 0, dp_run_state_style(doc), 3, dp_json_text(state, sizeof state, doc, "state_text|state", ""));
     limits(&c, doc);
+    if (json_array_size(dp_json_list(doc, "trade")) > 1) {
+        dp_canvas_line(&c);
+        dp_trade_show(&c, dp_json_list(doc, "trade"), "from here to the end, with the loads of now; against the layout of the start");
+    }
     dp_canvas_line(&c);
     decisions(&c, doc, most);
     nodes(&c, doc);

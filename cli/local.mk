@@ -30,6 +30,7 @@ cli_dynpipe_SOURCES = \
 	cli/table.c cli/table.h \
 	cli/terminal.c cli/terminal.h \
 	cli/text.c cli/text.h \
+	cli/trade.c cli/trade.h \
 	cli/units.c cli/units.h \
 	cli/view.h cli/view_curves.c cli/view_head.c cli/view_workers.c \
 	cli/watch.c cli/watch.h cli/watch_plain.c cli/watch_screen.c

@@ -13,6 +13,8 @@
 #include "policies/sim/order.h"
 #include "policies/sim/read.h"
 
+#define MOST_TRADED 3e6 /* operations of the run */
+
 struct collector {
     const struct dp_sim_case *c;
     json_t *phases;
@@ -43,13 +45,20 @@ static int draw(const struct dp_cli *cli, const struct collector *k, struct dp_e
     return cli->simulate.svg ? dp_timeline_svg(&k->timeline, title, cli->simulate.svg, err) : 0;
 }
 
+/* The trade plays the run again for each number of devices: not where that takes more than a moment. */
+static bool is_small(const struct dp_sim_case *c, const struct dp_sim_totals *t)
+{
+    return (double)t->simulated * c->devices * c->chunks * c->microbatches * c->replicas < MOST_TRADED;
+}
+
 /* Simulate a case that was read. document: = new reference. */
 static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struct collector *k, json_t **document,
                     struct dp_err *err)
 {
     struct dp_sim_totals totals;
     struct dp_saving saving;
-    bool has_saving;
+    struct dp_trade trade;
+    bool has_saving, has_trade;
 
     k->c = c;
     k->draw = cli->simulate.draw ? cli->simulate.draw : c->iterations;
@@ -65,7 +74,10 @@ static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struc
     has_saving = dp_sim_has_ways(c);
     if (has_saving && dp_sim_saving(c, &saving, err) < 0)
         return dp_err_prefix(err, "%s", cli->files[0]);
-    *document = dp_simulate_document(c, &totals, has_saving ? &saving : NULL, json_incref(k->phases));
+    has_trade = has_saving && is_small(c, &totals);
+    if (has_trade)
+        dp_sim_trade(c, &saving, &trade);
+    *document = dp_simulate_document(c, &totals, has_saving ? &saving : NULL, has_trade ? &trade : NULL, json_incref(k->phases));
     return *document ? 0 : dp_err_set(err, DP_ENOMEM, "out of memory");
 }
 

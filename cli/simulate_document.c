@@ -144,7 +144,7 @@ static void put_errors(json_t *o, const json_t *phases)
 }
 
 json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_totals *t, const struct dp_saving *saving,
-                             json_t *phases)
+                             const struct dp_trade *trade, json_t *phases)
 {
     json_t *o = json_object(), *totals = json_object();
 
@@ -168,6 +168,7 @@ json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_to
     put(totals, "device_s_fixed", saving ? saving->device_s[DP_WAY_FIXED] : NAN);
     put_errors(totals, phases);
     json_object_set_new(o, "totals", totals);
+    json_object_set_new(o, "trade", trade ? dp_trade_json(trade) : json_null());
     json_object_set_new(o, "saving", saving ? dp_saving_json(saving, t->iterations, t->tokens) : json_null());
     json_object_set_new(o, "phases", phases);
     return o;

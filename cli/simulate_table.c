@@ -9,6 +9,7 @@
 #include "cli/simulate.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "cli/trade.h"
 
 enum { MOST_ROWS = 40, MOST_STAGES = 64, MOST_LISTED = 16 };
 
@@ -227,11 +228,15 @@ static void print_saving(const json_t *document)
 {
     struct dp_canvas c;
 
-    if (!dp_saving_is_news(dp_json_get(document, "saving")))
-        return;
     dp_canvas_init(&c, dp_screen_columns(), false, false);
-    dp_canvas_line(&c);
-    dp_saving_show(&c, dp_json_get(document, "saving"));
+    if (dp_saving_is_news(dp_json_get(document, "saving"))) {
+        dp_canvas_line(&c);
+        dp_saving_show(&c, dp_json_get(document, "saving"));
+    }
+    if (dp_json_number(document, "totals.iterations") > 1 && json_array_size(dp_json_list(document, "trade")) > 1) {
+        dp_canvas_line(&c);
+        dp_trade_show(&c, dp_json_list(document, "trade"), "the whole run on so many devices, balanced; against the fixed layout");
+    }
     printf("%s\n", c.text ? c.text : "");
     dp_canvas_release(&c);
 }

@@ -283,7 +283,7 @@ void dp_header_encode(uint8_t bytes[DP_HEADER_BYTES], const struct dp_header *h)
 }
 
 static const char *const mode_names[] = {"off", "observe", "balance", "release", NULL};
-static const char *const reference_names[] = {"start", "best", NULL};
+static const char *const reference_names[] = {"start", "best", "fixed", NULL};
 static const char *const schedule_names[] = {"1f1b", "gpipe", NULL};
 
 static const char *name_of(const char *const *names, unsigned value)

@@ -61,7 +61,7 @@ enum dp_msg_type {
 };
 
 enum dp_mode { DP_MODE_OFF = 0, DP_MODE_OBSERVE = 1, DP_MODE_BALANCE = 2, DP_MODE_RELEASE = 3 };
-enum dp_reference { DP_REF_START = 0, DP_REF_BEST = 1 };
+enum dp_reference { DP_REF_START = 0, DP_REF_BEST = 1, DP_REF_FIXED = 2 };
 enum dp_verdict { DP_VERDICT_OK = 0, DP_VERDICT_DENIED = 1, DP_VERDICT_FENCED = 2, DP_VERDICT_UNKNOWN = 3 };
 enum dp_goodbye { DP_BYE_COMPLETED = 0, DP_BYE_DRAINED = 1, DP_BYE_FAILED = 2, DP_BYE_SAVED = 3 };
 enum dp_event {

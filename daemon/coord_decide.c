@@ -86,6 +86,7 @@ static void take_predictions(struct dp_coord *c, struct coord_question *q, const
     c->predicted_start_ns = t->start_ns;
     c->predicted_balanced_ns = t->balanced_ns;
     c->predicted_epoch = q->epoch;
+    c->trade = t->trade;
     q->d.current_ns = t->current_ns;
 }
 

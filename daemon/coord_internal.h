@@ -5,6 +5,8 @@
  * coord_report.c  measured loads, checked
  * coord_decide.c  question, reference, verdict, decision log
  * coord_snapshot.c loads and devices as a policy wants them; speeds of devices
+ * coord_ahead.c   loads to come, and what the reference allows then
+ * coord_trade.c   what every number of slots would give and cost
  * coord_think.c   predictions, policy and packing, in a child process
  * coord_migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
  * coord_release.c drained slots: proof of gone, RELINTENT, shrink, read back
@@ -27,6 +29,7 @@
 #include "policies/pruning.h"
 #include "policies/release_when.h"
 #include "policies/saving.h"
+#include "policies/trade.h"
 #include "policies/sim/predict.h"
 
 #define COORD_DECISIONS 200
@@ -177,6 +180,15 @@ struct coord_snapshot {
     struct dp_policy_in in;
 };
 
+#define COORD_LOOKS 3
+
+struct coord_ahead {
+    uint32_t n;
+    struct dp_pack_later later[COORD_LOOKS];
+    struct dp_layer_load layer[COORD_LOOKS][DP_MAX_LAYERS];
+    uint64_t opt[COORD_LOOKS][DP_MAX_LAYERS];
+};
+
 /* The answer: a child's bytes. */
 struct coord_thought {
     int32_t rc; /* -1: no proposal, err says why */
@@ -195,6 +207,7 @@ struct coord_thought {
     uint64_t stage_ns[DP_MAX_WORKERS]; /* of the layout in force: what each worker computes in one iteration */
     double speed[DP_MAX_WORKERS];      /* of the devices, measured where the question wants the reference */
     struct dp_prune_trend trend;
+    struct dp_trade trade;
 };
 _Static_assert(sizeof(struct coord_thought) <= DP_THOUGHT_MAX, "a thought fits into its buffer");
 
@@ -283,6 +296,7 @@ struct dp_coord {
     uint64_t predicted_balanced_ns; /* of the best layout on the devices that the run began with, likewise */
     uint64_t predicted_epoch;       /* of the layout in force then */
     struct coord_saving saving;
+    struct dp_trade trade; /* of the newest decision */
     struct coord_times steady; /* steps of the start layout, warm and unpruned */
     struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
     struct coord_times recent; /* last steps of the layout in force */
@@ -335,6 +349,7 @@ uint64_t coord_recent_step_ns(const struct dp_coord *c); /* of the layout in for
 double coord_patience_s(const struct dp_coord *c, double seconds);
 
 /* --- coord_saving.c --- */
+uint32_t coord_per_slot(const struct dp_coord *c); /* devices, as people count them: GPUs of a node, at least 1 */
 void coord_saving_begin(struct dp_coord *c, uint64_t now_ns);
 void coord_saving_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);
 void coord_saving_moved(struct dp_coord *c); /* a new layout is in force */
@@ -367,6 +382,18 @@ void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct c
 void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
 /* speed: [n_workers] = relative to the usual device, by c->early; unchanged where it cannot be told. */
 void coord_snapshot_speeds(const struct dp_coord *c, double *speed);
+
+/* --- coord_ahead.c: in the child --- */
+/* Iteration of the layout that the run started with, with these loads; 0: cannot be told. */
+uint64_t coord_fixed_ns(const struct dp_coord *c, const struct dp_policy_in *in);
+/* now: the loads; in: the devices. */
+void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_policy_in *in,
+                      double slope, struct coord_ahead *out);
+
+/* --- coord_trade.c: in the child --- */
+void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, const struct dp_pack *p, uint32_t slots_now,
+                      struct dp_trade *out);
+void coord_trade_choose(struct dp_trade *t, uint32_t slots, const char *why);
 
 /* --- coord_think.c --- */
 uint32_t coord_shrinks_left(const struct dp_coord *c);

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "policies/saving_json.h"
+
 /* json_real() refuses NaN and infinity. */
 static json_t *num(double v)
 {
@@ -525,6 +527,12 @@ static void set_report(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "samples", samples_json(c));
 }
 
+static void set_decisions(const struct dp_coord *c, json_t *o)
+{
+    set(o, "trade", dp_trade_json(&c->trade));
+    set(o, "decisions", decisions_json(c));
+}
+
 json_t *dp_coord_json(const struct dp_coord *c, uint64_t now_ns, enum dp_query what)
 {
     json_t *o = json_object(), *meta = json_object();
@@ -538,7 +546,7 @@ json_t *dp_coord_json(const struct dp_coord *c, uint64_t now_ns, enum dp_query w
     if (what == DP_QUERY_STATUS || what == DP_QUERY_REPORT)
         set_status(c, now_ns, o);
     if (what == DP_QUERY_EXPLAIN || what == DP_QUERY_REPORT)
-        set(o, "decisions", decisions_json(c));
+        set_decisions(c, o);
     if (what == DP_QUERY_REPORT)
         set_report(c, now_ns, o);
     return o;

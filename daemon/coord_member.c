@@ -29,6 +29,7 @@ void coord_step_reset(struct dp_coord *c)
     c->reference_ns = c->reference_step_ns = c->predicted_ns = c->predicted_start_ns = c->predicted_balanced_ns = c->step_ns = c->step = 0;
     c->is_reference_final = c->early.is_set = false;
     c->n_reference = 0;
+    memset(&c->trade, 0, sizeof c->trade);
     c->saving.step = 0; /* what was saved is the job's, and stays */
     memset(&c->steady, 0, sizeof c->steady);
     memset(&c->recent, 0, sizeof c->recent);

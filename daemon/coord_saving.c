@@ -103,7 +103,7 @@ void coord_saving_paused(struct dp_coord *c, uint64_t pause_ns)
 
 /* --- the saving so far, and to the last step --- */
 
-static uint32_t per_slot(const struct dp_coord *c)
+uint32_t coord_per_slot(const struct dp_coord *c)
 {
     return c->job.gpus_per_node ? c->job.gpus_per_node : 1;
 }
@@ -125,9 +125,9 @@ static uint32_t held_by_time(const struct dp_coord *c, struct dp_saving_held *he
         if (coord_slot_freed_ns(c, i))
             freed[n++] = coord_seconds(c, coord_slot_freed_ns(c, i));
     qsort(freed, n, sizeof freed[0], by_time);
-    held[0] = (struct dp_saving_held){0.0, c->n_slots * per_slot(c)};
+    held[0] = (struct dp_saving_held){0.0, c->n_slots * coord_per_slot(c)};
     for (uint32_t i = 0; i < n; i++)
-        held[i + 1] = (struct dp_saving_held){freed[i], (c->n_slots - i - 1) * per_slot(c)};
+        held[i + 1] = (struct dp_saving_held){freed[i], (c->n_slots - i - 1) * coord_per_slot(c)};
     return n + 1;
 }
 

@@ -23,6 +23,7 @@ struct thinking {
     void *state; /* of the policy */
     struct dp_pack_rule rule;
     struct dp_pack pack, later_pack;
+    struct coord_ahead ahead;
     struct dp_layer_load later_layer[DP_MAX_LAYERS];
     uint64_t later_opt[DP_MAX_LAYERS];
     struct coord_thought t;
@@ -117,12 +118,15 @@ uint32_t coord_shrinks_left(const struct dp_coord *c)
 static uint32_t free_at(struct thinking *k, double sparsity)
 {
     struct dp_policy_in in = k->now.in;
+    struct dp_pack_rule rule = k->rule;
 
     dp_loads_at_sparsity(k->now.layer, k->now.opt, dp_prune_slope(&k->t.trend), k->c->n_layers, sparsity,
                          k->later_layer, k->later_opt);
     in.layer = k->later_layer;
     in.layer_opt_ns = k->later_opt;
-    if (dp_pack_choose(k->policy, k->state, &in, &k->rule, &k->later_pack, NULL) < 0 ||
+    if (rule.reference == DP_REF_FIXED)
+        rule.reference_ns = coord_fixed_ns(k->c, &in);
+    if (dp_pack_choose(k->policy, k->state, &in, &rule, &k->later_pack, NULL) < 0 ||
         k->later_pack.slots >= k->q->d.slots_now)
         return 0;
     return k->q->d.slots_now - k->later_pack.slots;
@@ -175,6 +179,16 @@ static void leave_slots(struct thinking *k)
             k->t.out.layout.gone[r] = 1;
 }
 
+/* The fewest slots, or GPU-seconds, that meet the reference now and for good; and the trade that this is. */
+static int pack(struct thinking *k, struct dp_err *err)
+{
+    coord_look_ahead(k->c, &k->now, &k->now.in, dp_prune_slope(&k->t.trend), &k->ahead);
+    if (dp_pack_choose_lasting(k->policy, k->state, &k->now.in, &k->rule, k->ahead.later, k->ahead.n, &k->pack, err) < 0)
+        return -1;
+    coord_trade_fill(k->c, &k->t, &k->pack, k->q->d.slots_now, &k->t.trade);
+    return 0;
+}
+
 /* The layout to move to, packed where slots may be given back, else the fastest one. */
 static int propose(struct thinking *k, struct dp_err *err)
 {
@@ -183,7 +197,7 @@ static int propose(struct thinking *k, struct dp_err *err)
 
     k->t.slots_after = k->q->d.slots_now;
     if (mode == DP_MODE_RELEASE || mode == DP_MODE_OBSERVE) {
-        if (dp_pack_choose(k->policy, k->state, &k->now.in, &k->rule, &k->pack, err) == 0) {
+        if (pack(k, err) == 0) {
             k->t.limit_ns = k->pack.limit_ns;
             k->t.fastest_ns = k->pack.fastest_ns;
             snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "%s", k->pack.reason);
@@ -199,6 +213,8 @@ static int propose(struct thinking *k, struct dp_err *err)
     }
     if (dp_pack_choose(k->policy, k->state, &k->now.in, &fastest, &k->pack, err) < 0)
         return -1;
+    if (!k->t.trade.n)
+        coord_trade_fill(k->c, &k->t, &k->pack, k->q->d.slots_now, &k->t.trade);
     k->t.fastest_ns = k->pack.fastest_ns;
     k->t.out = k->pack.best;
     return 0;
@@ -209,7 +225,9 @@ static void set_rule(struct thinking *k)
     const struct dp_run_limits *l = &k->c->limits;
 
     k->rule = (struct dp_pack_rule){(enum dp_reference)l->reference,
-                                    k->t.reference_ns ? k->t.reference_ns : k->c->reference_ns,
+                                    l->reference == DP_REF_FIXED ? k->t.start_ns
+                                    : k->t.reference_ns          ? k->t.reference_ns
+                                                                 : k->c->reference_ns,
                                     l->max_slowdown,
                                     l->min_devices,
                                     (enum dp_objective)l->objective,
@@ -223,6 +241,7 @@ static int think(struct thinking *k, struct dp_err *err)
     set_rule(k);
     if (propose(k, err) < 0)
         return -1;
+    coord_trade_choose(&k->t.trade, k->t.slots_after, k->t.slots_after < k->q->d.slots_now ? "chosen: gives slots back" : "chosen");
     k->t.moved_layers = dp_moved_layers(&k->now.in, &k->t.out.layout, &k->t.moved_bytes);
     return 0;
 }

@@ -59,16 +59,17 @@ static const struct dp_conf_key keys[] = {
     {"run", "policy", DP_CONF_STRING, RUN_AT(policy), 0, 0, "time", NULL, "policy of a user who names none"},
     {"run", "policies", DP_CONF_STRING, RUN_AT(policies), 0, 0, DP_DEFAULT_POLICIES, NULL,
      "policies that a user may ask for, separated by commas"},
-    {"run", "reference", DP_CONF_STRING, RUN_AT(reference), 0, 0, "start", "start|best",
-     "what a run is held to: its speed at the start, or the best on all devices held"},
-    {"run", "objective", DP_CONF_STRING, RUN_AT(objective), 0, 0, "devices", "devices|efficiency",
-     "of what meets the reference: the fewest devices, or the most throughput for each of them"},
+    {"run", "reference", DP_CONF_STRING, RUN_AT(reference), 0, 0, "fixed", "fixed|start|best",
+     "what a run is held to: the time that it would take without DynPipe, its speed at the start, or the best on all "
+     "devices held"},
+    {"run", "objective", DP_CONF_STRING, RUN_AT(objective), 0, 0, "auto", "auto|devices|efficiency",
+     "of what meets the reference: the fewest devices, or the fewest GPU-seconds; auto: these with fixed, else those"},
     {"run", "packing", DP_CONF_STRING, RUN_AT(packing), 0, 0, "best", "best|first-fit",
      "first-fit: DynMo's merging of whole stages onto min_devices, for comparison"},
     {"run", "max_slowdown", DP_CONF_FLOAT, RUN_AT(max_slowdown), 0, 100, DP_DEFAULT_MAX_SLOWDOWN, NULL,
-     "most that a user may give up of the reference, percent"},
+     "most that a user may give up: percent of the time of fixed, of the throughput of start and best"},
     {"run", "default_slowdown", DP_CONF_FLOAT, RUN_AT(default_slowdown), 0, 100, "5", NULL,
-     "what a user who names nothing gives up of the reference, percent"},
+     "what a user who names nothing gives up, likewise"},
     {"run", "min_devices", DP_CONF_INT, RUN_AT(min_devices), 1, 512, "1", NULL,
      "no run is packed onto fewer devices; users may ask for more"},
     {"run", "hysteresis", DP_CONF_FLOAT, RUN_AT(hysteresis), 0, 100, "3", NULL,
@@ -428,12 +429,21 @@ static uint8_t mode_of(const char *text)
     return mode < 0 ? DP_MODE_OFF : (uint8_t)mode;
 }
 
+/* auto: a run that is held to the time without DynPipe gives back what saves GPU-seconds, and no more. */
+static uint8_t objective_of(const struct dp_run_conf *r, uint8_t reference)
+{
+    if (!strcmp(r->objective, "auto"))
+        return reference == DP_REF_FIXED ? DP_OBJ_EFFICIENCY : DP_OBJ_DEVICES;
+    return !strcmp(r->objective, "efficiency") ? DP_OBJ_EFFICIENCY : DP_OBJ_DEVICES;
+}
+
 static void limits_of(const struct dp_run_conf *r, struct dp_run_limits *out)
 {
+    int reference = dp_reference_parse(r->reference);
+
     memset(out, 0, sizeof *out);
     out->mode = mode_of(r->default_mode);
-    out->reference = dp_reference_parse(r->reference) == DP_REF_BEST ? DP_REF_BEST : DP_REF_START;
-    out->objective = !strcmp(r->objective, "efficiency") ? DP_OBJ_EFFICIENCY : DP_OBJ_DEVICES;
+    out->reference = reference < 0 ? DP_REF_FIXED : (uint8_t)reference;
     out->packing = !strcmp(r->packing, "first-fit") ? DP_PACKING_FIRST_FIT : DP_PACKING_BEST;
     out->min_devices = (uint32_t)r->min_devices;
     out->max_slowdown = r->default_slowdown;
@@ -466,8 +476,9 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
         out->mode = mode_of(r->max_mode);
         snprintf(note, 256, "the site allows mode %s here", r->max_mode);
     }
-    if (set & DP_OPT_REFERENCE && asked->reference <= DP_REF_BEST)
+    if (set & DP_OPT_REFERENCE && asked->reference <= DP_REF_FIXED)
         out->reference = asked->reference;
+    out->objective = objective_of(r, out->reference);
     if (set & DP_OPT_POLICY && is_listed(r->policies, asked->policy))
         snprintf(out->policy, sizeof out->policy, "%s", asked->policy);
     else if (set & DP_OPT_POLICY)

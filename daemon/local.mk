@@ -88,6 +88,8 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_internal.h \
 	daemon/coord_journal.c \
 	daemon/coord_saving.c \
+	daemon/coord_ahead.c \
+	daemon/coord_trade.c \
 	daemon/coord_json.c \
 	daemon/coord_limit.c \
 	daemon/coord_member.c \

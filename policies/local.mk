@@ -16,7 +16,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/iteration.c \
 	policies/keep.c \
 	policies/nicol.c policies/nicol.h \
-	policies/pack.c policies/pack.h \
+	policies/pack.c policies/pack.h policies/pack_lasting.c \
 	policies/pack_sets.c policies/pack_sets.h \
 	policies/param.c \
 	policies/partition.c policies/partition.h policies/partition_depth.c policies/partition_depth.h \
@@ -42,6 +42,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/time.c \
 	policies/time_comm.c \
 	policies/torchgpipe.c \
+	policies/trade.c policies/trade.h \
 	policies/uniform.c
 
 # What a site compiles its own policies against: etc/examples/headroom.c shows how. Each policy brings its
@@ -64,6 +65,15 @@ policies_bench_bench_balance_LDADD = policies/libdppolicy.a common/libdpcommon.a
 .PHONY: bench-balance
 bench-balance: policies/bench/bench_balance
 	policies/bench/bench_balance
+# make bench-reference: what each reference makes of pruned runs
+noinst_PROGRAMS += policies/bench/bench_reference
+policies_bench_bench_reference_SOURCES = policies/bench/bench_reference.c tests/unit/recorded_loads.h
+policies_bench_bench_reference_LDADD = policies/libdppolicy.a common/libdpcommon.a -lm
+.PHONY: bench-reference
+bench-reference: policies/bench/bench_reference
+	policies/bench/bench_reference
+dist_check_SCRIPTS += tests/bench/bench_reference.t
+TESTS += tests/bench/bench_reference.t
 # make paper: the papers' setting, simulated
 .PHONY: paper
 paper: cli/dynpipe

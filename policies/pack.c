@@ -113,6 +113,25 @@ uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown)
     return limit >= 1.8e19 ? UINT64_MAX : (uint64_t)limit;
 }
 
+uint64_t dp_pack_later_ns(uint64_t reference_ns, double percent)
+{
+    double limit = (double)reference_ns * (1.0 + percent / 100.0);
+
+    return limit >= 1.8e19 ? UINT64_MAX : (uint64_t)limit;
+}
+
+static uint64_t limit_of(const struct search *t)
+{
+    const struct dp_pack_rule *r = t->rule;
+
+    if (r->reference == DP_REF_BEST)
+        return dp_pack_limit_ns(t->out->fastest_ns, r->max_slowdown);
+    if (!r->reference_ns)
+        return 0;
+    return r->reference == DP_REF_FIXED ? dp_pack_later_ns(r->reference_ns, r->max_slowdown)
+                                        : dp_pack_limit_ns(r->reference_ns, r->max_slowdown);
+}
+
 static void allow(struct search *t, const struct set *set)
 {
     bool has[DP_MAX_WORKERS] = {false};
@@ -411,10 +430,7 @@ static int choose_set(struct search *t, struct dp_err *err)
     struct dp_pack *out = t->out;
 
     is_all = try_options(t, has_two);
-    if (t->rule->reference == DP_REF_BEST)
-        out->limit_ns = dp_pack_limit_ns(out->fastest_ns, t->rule->max_slowdown);
-    else if (t->rule->reference_ns)
-        out->limit_ns = dp_pack_limit_ns(t->rule->reference_ns, t->rule->max_slowdown);
+    out->limit_ns = limit_of(t);
     for (uint32_t i = 0; i < out->n_options; i++)
         judge(t, &out->option[i]);
     refine(t, &t->by_index);

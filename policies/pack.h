@@ -36,8 +36,10 @@ enum dp_packing {
 
 struct dp_pack_rule {
     enum dp_reference reference;
-    uint64_t reference_ns; /* DP_REF_START: the iteration of the run before pruning; 0: unknown yet */
-    double max_slowdown;   /* percent of the reference's throughput that may be lost, 0..100 */
+    /* START: the iteration of the run before pruning; FIXED: that of the layout that it started with, on all devices that
+     * it began with, with the loads of now. 0: unknown yet. */
+    uint64_t reference_ns;
+    double max_slowdown; /* percent, 0..100: of START and BEST throughput that may be lost, of FIXED time that may be added */
     uint32_t min_devices;  /* devices on the slots that are kept; FIRST_FIT: the number to reach */
     enum dp_objective objective;
     enum dp_packing packing;
@@ -71,7 +73,22 @@ struct dp_pack {
 int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
                    const struct dp_pack_rule *rule, struct dp_pack *out, struct dp_err *err);
 
+/* Loads that are expected later in the run. */
+struct dp_pack_later {
+    const struct dp_layer_load *layer;
+    const uint64_t *layer_opt_ns;
+    uint64_t limit_ns; /* longest iteration that meets the reference then */
+};
+
+/* As dp_pack_choose(), but a set of slots is only given up when those that are kept meet the reference with each of
+ * the later loads, too: what was given back does not come again. */
+int dp_pack_choose_lasting(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
+                           const struct dp_pack_rule *rule, const struct dp_pack_later *later, uint32_t n_later,
+                           struct dp_pack *out, struct dp_err *err);
+
 /* Longest iteration with at least (100 - max_slowdown) percent of the throughput of reference_ns. */
 uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown);
+/* Longest iteration that takes at most so many percent more time. */
+uint64_t dp_pack_later_ns(uint64_t reference_ns, double percent);
 
 #endif

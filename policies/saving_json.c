@@ -35,3 +35,30 @@ json_t *dp_saving_json(const struct dp_saving *s, uint64_t steps, double tokens)
     put(o, "lent_device_s", s->lent_device_s);
     return o;
 }
+
+static json_t *row_json(const struct dp_trade *t, const struct dp_trade_row *r)
+{
+    double none = r->step_s > 0.0 ? 0.0 : NAN;
+    json_t *o = json_object(), *why = json_string(r->why);
+
+    json_object_set_new(o, "devices", json_integer(r->devices));
+    if (r->slots)
+        json_object_set_new(o, "slots", json_integer(r->slots));
+    put(o, "step_ms", none + 1e3 * r->step_s);
+    put(o, "time_s", none + r->time_s);
+    put(o, "device_s", none + r->device_s);
+    put(o, "later_percent", none + 100.0 * (r->time_s / t->fixed_s - 1.0));
+    put(o, "device_s_percent", none + 100.0 * (r->device_s / t->fixed_device_s - 1.0));
+    json_object_set_new(o, "chosen", json_boolean(r->is_chosen));
+    json_object_set_new(o, "why", why ? why : json_string("?"));
+    return o;
+}
+
+json_t *dp_trade_json(const struct dp_trade *t)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < t->n; i++)
+        json_array_append_new(list, row_json(t, &t->row[i]));
+    return list;
+}

@@ -20,9 +20,9 @@ const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
     {DP_OPT_MIN_GPUS, "dynpipe-min-gpus", "N", "min-gpus", "DYNPIPE_MIN_GPUS",
      "[dynpipe] never keep fewer GPUs than N", false},
     {DP_OPT_MAX_SLOWDOWN, "dynpipe-max-slowdown", "PERCENT", "max-slowdown", "DYNPIPE_MAX_SLOWDOWN",
-     "[dynpipe] throughput to give up for freeing GPUs, in percent of the reference", false},
-    {DP_OPT_REFERENCE, "dynpipe-reference", "start|best", "reference", "DYNPIPE_REFERENCE",
-     "[dynpipe] measure the slowdown against the start of the run or against the best layout", false},
+     "[dynpipe] how much later the run may end than without DynPipe, in percent", false},
+    {DP_OPT_REFERENCE, "dynpipe-reference", "fixed|start|best", "reference", "DYNPIPE_REFERENCE",
+     "[dynpipe] hold the time without DynPipe, the speed of the start, or the best layout on all devices", false},
 };
 
 /* A user's value in an error text: short, and nothing that moves a cursor or starts a line. */
@@ -152,7 +152,7 @@ static int set_reference(struct dp_options *o, const char *text, struct dp_err *
     int reference = dp_reference_parse(text);
 
     if (reference < 0)
-        return dp_err_set(err, DP_EINVAL, "'%s' is no reference, allowed are start, best", quoted(text, q));
+        return dp_err_set(err, DP_EINVAL, "'%s' is no reference, allowed are fixed, start, best", quoted(text, q));
     o->reference = (uint8_t)reference;
     return 0;
 }

@@ -231,3 +231,32 @@ int dp_sim_run_on(const struct dp_sim_case *c, uint32_t n, struct dp_sim_totals 
     free(way.event);
     return rc;
 }
+
+static void fill_row(const struct dp_sim_case *c, uint32_t n, struct dp_trade_row *row)
+{
+    struct dp_sim_totals totals;
+    uint64_t last_ns = 0;
+    struct dp_err err;
+
+    row->devices = n * c->replicas;
+    if (dp_sim_run_on(c, n, &totals, &last_ns, &err) < 0) {
+        snprintf(row->why, sizeof row->why, "%.*s", (int)sizeof row->why - 1, err.text);
+        return;
+    }
+    row->step_s = (double)last_ns * 1e-9;
+    row->time_s = totals.time_s;
+    row->device_s = totals.device_s;
+}
+
+void dp_sim_trade(const struct dp_sim_case *c, const struct dp_saving *saving, struct dp_trade *out)
+{
+    uint32_t devices[DP_TRADE_ROWS];
+
+    memset(out, 0, sizeof *out);
+    out->fixed_s = saving->time_s[DP_WAY_FIXED];
+    out->fixed_device_s = saving->device_s[DP_WAY_FIXED];
+    out->n = dp_trade_numbers(c->devices, devices);
+    for (uint32_t i = 0; i < out->n; i++)
+        fill_row(c, devices[i], &out->row[i]);
+    dp_trade_mark(out);
+}

@@ -5,6 +5,7 @@
 
 #include "policies/saving.h"
 #include "policies/sim/run.h"
+#include "policies/trade.h"
 
 /* Can it be compared? Not where stages have several devices: such a run has one layout, and no policy finds another. */
 bool dp_sim_has_ways(const struct dp_sim_case *c);
@@ -18,5 +19,9 @@ int dp_sim_saving(const struct dp_sim_case *c, struct dp_saving *out, struct dp_
 /* The whole run on the first n devices of each pipeline, by policy `time`, moves for nothing; the others are given
  * back before the first step. last_ns: = the last iteration. returns 0, or -1 when there is no such run. */
 int dp_sim_run_on(const struct dp_sim_case *c, uint32_t n, struct dp_sim_totals *out, uint64_t *last_ns, struct dp_err *err);
+
+/* The whole run on every number of devices, or on some evenly, beside the fixed way of *saving; with marks. A number of
+ * devices that has no run says why. */
+void dp_sim_trade(const struct dp_sim_case *c, const struct dp_saving *saving, struct dp_trade *out);
 
 #endif

@@ -95,7 +95,7 @@ refused() { # WANT OPTION...
 refused 'no mode, allowed are off, observe, balance, release' --dynpipe=fast
 refused 'no number of GPUs, allowed are 1 to 512' --dynpipe --dynpipe-min-gpus=0
 refused 'no percentage, allowed are 0 to 100' --dynpipe --dynpipe-max-slowdown=101
-refused 'no reference, allowed are start, best' --dynpipe --dynpipe-reference=worst
+refused 'no reference, allowed are fixed, start, best' --dynpipe --dynpipe-reference=worst
 refused "no policy 'magic', allowed are keep,uniform,param,time" --dynpipe --dynpipe-policy=magic
 refused 'do nothing without --dynpipe' --dynpipe-min-gpus=2
 # What dynpipe.conf does not allow, in this partition or in any that Slurm may choose.

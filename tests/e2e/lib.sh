@@ -27,7 +27,7 @@ model="model.blocks=6 model.channels=96 model.heads=4 model.context=48 train.bat
 endless="train.steps=1000000000 train.lr=3e-3 train.min_lr=3e-3 data.eval_every=0"
 
 # Twice the time of a step at the start is allowed: then three workers of four always do, pruned or not.
-release="--dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=50"
+release="--dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=50 --dynpipe-reference=start"
 
 # run_cluster UP-OPTIONS: four nodes with plugin and daemons.
 run_cluster() {

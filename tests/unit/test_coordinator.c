@@ -748,6 +748,48 @@ static void a_saving_is_that_of_a_real_fixed_run(void **state)
     }
 }
 
+/* Held to the time of the fixed layout a run ends at most so much later, whatever it gives back, and takes no more
+ * GPU-seconds; what every number of slots would take stands in `explain`. */
+static void no_later_than_promised(void **state)
+{
+    (void)state;
+    static const double percent[] = {5.0, 40.0, 70.0};
+
+    for (uint32_t k = 0; k < 3; k++) {
+        struct world *w = begin(300 + k);
+        const double overhead_s = 3.0; /* hand-overs stop this world for up to a second each */
+        double fixed_s;
+        uint32_t released;
+        json_t *o, *trade, *last;
+
+        w->is_timed = true;
+        w->steps_total = 1500;
+        w->job.shrinks_allowed = 100;
+        w->limits.reference = DP_REF_FIXED;
+        w->limits.objective = 1;
+        w->limits.max_slowdown = percent[k];
+        world_start(w);
+        for (int i = 0; i < 600 && w->worker[0].step < w->steps_total; i++)
+            world_run(w, 1.0, false);
+        o = dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
+        fixed_s = saving_of(o, "fixed", "time_s");
+        released = world_count(w, DP_REC_RELEASED);
+        print_message("# at most %g %% later: %.1f s for %.1f s, %.0f GPU-s for %.0f, %u slots given back\n", percent[k],
+                      saving_of(o, "run", "time_s"), fixed_s, saving_of(o, "run", "device_s"), saving_of(o, "fixed", "device_s"),
+                      released);
+        assert_true(saving_of(o, "run", "time_s") <= fixed_s * (1.0 + percent[k] / 100.0) + overhead_s);
+        assert_true(saving_of(o, "run", "device_s") <= saving_of(o, "fixed", "device_s") + 4 * overhead_s);
+        assert_int_equal(released, k); /* of four, eight equal blocks: 36 % for the first, 64 % for the second */
+        trade = json_object_get(o, "trade");
+        assert_int_equal(json_array_size(trade), W_MAX - released);
+        last = json_array_get(trade, json_array_size(trade) - 1);
+        assert_int_equal(int_of(last, "slots"), W_MAX - released);
+        assert_true(json_is_true(json_object_get(last, "chosen")) && strstr(text_of(last, "why"), "held now"));
+        json_decref(o);
+        end(w);
+    }
+}
+
 /* A stopped worker is named, no hand-over is started, nothing is ended; when it runs, so does the run. */
 static void a_worker_that_hangs_is_named(void **state)
 {
@@ -1289,6 +1331,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(votes_may_take_some_steps),
     cmocka_unit_test(throughput_is_that_of_steady_steps),
     cmocka_unit_test(a_saving_is_that_of_a_real_fixed_run),
+    cmocka_unit_test(no_later_than_promised),
     cmocka_unit_test(a_worker_that_hangs_is_named),
     cmocka_unit_test(a_missing_node_is_named),
     cmocka_unit_test(a_daemon_that_is_away_is_named),

@@ -9,6 +9,7 @@
 
 #include "daemon/daemon_config.h"
 #include "policies/pack.h"
+#include "policies/trade.h"
 
 static char path[] = "/tmp/dp-conf-XXXXXX";
 
@@ -214,6 +215,18 @@ static void users_tighten_only(void **state)
     snprintf(asked.policy, sizeof asked.policy, "ee"); /* part of a name is no name */
     dp_config_limits(c, "", &asked, &limits, note);
     assert_string_equal(limits.policy, "time");
+    assert_int_equal(limits.objective, DP_OBJ_DEVICES); /* of start and best, where nobody says anything else */
+    asked.reference = DP_REF_FIXED;
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_int_equal(limits.reference, DP_REF_FIXED);
+    assert_int_equal(limits.objective, DP_OBJ_EFFICIENCY);
+    asked.reference = DP_REF_FIXED + 1; /* a newer plugin's: the site's counts */
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_int_equal(limits.reference, DP_REF_FIXED);
+    asked.options_set = 0;
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_true(limits.reference == DP_REF_FIXED && limits.max_slowdown == DP_TRADE_LATER); /* as a trade has it */
+    asked.options_set = 0xff;
     asked.max_slowdown = strtod("nan", NULL);
     dp_config_limits(c, "", &asked, &limits, note);
     assert_true(limits.max_slowdown == 10.0);

@@ -86,6 +86,7 @@ static const struct {
     {DP_OPT_MAX_SLOWDOWN, "", NULL},
     {DP_OPT_REFERENCE, "start", "start"},
     {DP_OPT_REFERENCE, "best", "best"},
+    {DP_OPT_REFERENCE, "fixed", "fixed"},
     {DP_OPT_REFERENCE, "", NULL},
     {DP_OPT_REFERENCE, "worst", NULL},
 };
@@ -130,7 +131,7 @@ static void test_refusals_name_what_is_allowed(void **state)
     dp_option_set(&o, def_of(DP_OPT_MIN_GPUS), "many", &args, &err);
     assert_string_equal(err.text, "'many' is no number of GPUs, allowed are 1 to 512");
     dp_option_set(&o, def_of(DP_OPT_REFERENCE), "\033[2Jx\n", &args, &err);
-    assert_string_equal(err.text, "'?[2Jx?' is no reference, allowed are start, best");
+    assert_string_equal(err.text, "'?[2Jx?' is no reference, allowed are fixed, start, best");
     snprintf(args.policies, sizeof args.policies, "keep,time");
     dp_option_set(&o, def_of(DP_OPT_POLICY), "tim", &args, &err);
     assert_string_equal(err.text, "no policy 'tim', allowed are keep,time");
@@ -188,7 +189,7 @@ static void assert_sane(const struct dp_options *o)
     char text[DP_SPEC_MAX];
     struct dp_options again;
 
-    assert_true(o->mode <= DP_MODE_RELEASE && o->reference <= DP_REF_BEST);
+    assert_true(o->mode <= DP_MODE_RELEASE && o->reference <= DP_REF_FIXED);
     assert_true(!(o->set & DP_OPT_MIN_GPUS) || (o->min_gpus >= 1 && o->min_gpus <= DP_MAX_WORKERS));
     assert_true(o->max_slowdown >= 0 && o->max_slowdown <= 100);
     assert_non_null(memchr(o->policy, 0, sizeof o->policy));

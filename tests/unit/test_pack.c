@@ -203,8 +203,15 @@ static struct dp_pack_rule random_rule(uint64_t *seed, const struct run *t)
 
     if (random_below(seed, 4) == 0)
         rule.min_devices = 1 + random_below(seed, t->in.n_devices);
-    rule.reference = random_below(seed, 2) ? DP_REF_START : DP_REF_BEST;
+    rule.reference = (enum dp_reference)random_below(seed, 3);
     return rule;
+}
+
+static uint64_t limit_of(const struct dp_pack_rule *rule, uint64_t fastest_ns)
+{
+    if (rule->reference == DP_REF_FIXED)
+        return dp_pack_later_ns(rule->reference_ns, rule->max_slowdown);
+    return dp_pack_limit_ns(rule->reference == DP_REF_BEST ? fastest_ns : rule->reference_ns, rule->max_slowdown);
 }
 
 static uint32_t n_none, n_missed,
@@ -227,9 +234,7 @@ static void compare(const struct dp_policy *policy, struct run *t, uint64_t *see
         free(p);
         return;
     }
-    search(&b, t, &rule,
-           dp_pack_limit_ns(rule.reference == DP_REF_BEST ? b.fastest_ns : rule.reference_ns,
-                            rule.max_slowdown));
+    search(&b, t, &rule, limit_of(&rule, b.fastest_ns));
     if (dp_pack_choose(policy, NULL, &t->in, &rule, p, &t->err) < 0)
         fail_msg("instance %u: %s", (unsigned)instance, t->err.text);
     check_plan(t, p);
@@ -608,6 +613,88 @@ static uint32_t fewest_slots(const struct run *t, const struct dp_pack_rule *rul
     return dp_pack_choose(&dp_policy_iteration, NULL, &t->in, rule, p, NULL) < 0 ? UINT32_MAX : p->slots;
 }
 
+static bool meets_with(struct run *t, const struct dp_pack *p, const struct dp_pack_later *later)
+{
+    struct dp_device device[DP_MAX_WORKERS];
+    struct dp_policy_in in = t->in;
+    struct dp_policy_out *out = malloc(sizeof *out);
+    bool meets;
+
+    assert_non_null(out);
+    memcpy(device, t->device, t->in.n_devices * sizeof device[0]);
+    for (uint32_t d = 0; d < t->in.n_devices; d++)
+        device[d].is_allowed &= p->keep_slot[device[d].slot] && !t->current.gone[d];
+    in.device = device;
+    in.layer = later->layer;
+    in.layer_opt_ns = later->layer_opt_ns;
+    meets = dp_policy_run(&dp_policy_time, NULL, &in, out, &t->err) == 0 && out->iteration_ns <= later->limit_ns;
+    free(out);
+    return meets;
+}
+
+static uint32_t slots_allowed(const struct run *t)
+{
+    uint8_t has[DP_MAX_WORKERS] = {0};
+    uint32_t n = 0;
+
+    has[t->in.batch_slot] = 1;
+    for (uint32_t d = 0; d < t->in.n_devices; d++)
+        has[t->device[d].slot] |= t->device[d].is_allowed && !t->current.gone[d];
+    for (uint32_t s = 0; s < t->in.n_slots; s++)
+        n += has[s];
+    return n;
+}
+
+/* What is given up is not missed later: the slots that stay meet the reference with the later loads, or all stay.
+ * Without later loads it is the plain choice. */
+static void what_is_given_up_is_not_missed_later(void **state)
+{
+    (void)state;
+    uint32_t n_kept = 0, n_less = 0;
+
+    for (uint64_t i = 0; i < 1500; i++) {
+        uint64_t seed = i * 97 + 5, ns;
+        struct dp_pack_rule rule = {.reference = DP_REF_FIXED, .max_slowdown = random_below(&seed, 80), .min_devices = 1,
+                                    .objective = DP_OBJ_EFFICIENCY};
+        struct dp_pack *plain = new_pack(), *lasting = new_pack();
+        struct dp_layer_load layer[DP_MAX_LAYERS];
+        struct dp_pack_later later = {.layer = layer};
+        struct run t;
+
+        init(&t, &seed, ANY, 3 + random_below(&seed, 6), 2 + random_below(&seed, 4));
+        assert_int_equal(dp_sim_layout(&t.in, &t.current, NULL, &rule.reference_ns, NULL), 0);
+        for (uint32_t l = 0; l < t.in.n_layers; l++) { /* some stay as they are, others become cheap */
+            uint64_t less = random_below(&seed, 2) ? 1 : 30;
+
+            layer[l] = t.in.layer[l];
+            layer[l].fwd_ns /= less;
+            layer[l].bwd_input_ns /= less;
+            layer[l].bwd_weight_ns /= less;
+        }
+        later.layer_opt_ns = t.in.layer_opt_ns;
+        t.in.layer = layer;
+        assert_int_equal(dp_sim_layout(&t.in, &t.current, NULL, &ns, NULL), 0);
+        t.in.layer = t.layer;
+        later.limit_ns = dp_pack_later_ns(ns, rule.max_slowdown);
+        if (dp_pack_choose(&dp_policy_time, NULL, &t.in, &rule, plain, &t.err) == 0) {
+            assert_int_equal(dp_pack_choose_lasting(&dp_policy_time, NULL, &t.in, &rule, NULL, 0, lasting, &t.err), 0);
+            assert_int_equal(lasting->slots, plain->slots);
+            assert_int_equal(lasting->best.iteration_ns, plain->best.iteration_ns);
+            assert_int_equal(dp_pack_choose_lasting(&dp_policy_time, NULL, &t.in, &rule, &later, 1, lasting, &t.err), 0);
+            assert_true(lasting->slots == slots_allowed(&t) || meets_with(&t, lasting, &later));
+            for (uint32_t d = 0; d < t.in.n_devices; d++)
+                if (lasting->best.layout.cut[d + 1] > lasting->best.layout.cut[d])
+                    assert_true(lasting->keep_slot[t.device[d].slot]);
+            n_kept += lasting->slots > plain->slots;
+            n_less += lasting->slots < slots_allowed(&t);
+        }
+        free(plain);
+        free(lasting);
+    }
+    printf("# packed for good in %u runs, less than now in %u\n", n_less, n_kept);
+    assert_true(n_kept > 10 && n_less > 100);
+}
+
 /* Onto as few devices as first-fit reaches in any way that can be carried out, we always come, too: memory
  * only, no limit of time. Whole slots, of which first-fit knows nothing, are what is counted. */
 static void never_worse_than_first_fit(void **state)
@@ -708,6 +795,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(climbing_never_makes_it_slower),
     cmocka_unit_test(first_fit_as_published),
     cmocka_unit_test(never_worse_than_first_fit),
+    cmocka_unit_test(what_is_given_up_is_not_missed_later),
     cmocka_unit_test(first_fit_as_a_rule),
 };
 TEST_MAIN("pack", tests)

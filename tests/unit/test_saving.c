@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "policies/saving.h"
+#include "policies/trade.h"
 
 static bool is_near(double a, double b)
 {
@@ -107,11 +108,46 @@ static void what_is_missed(void **state)
     assert_true(is_near(dp_saving_step_s(&s, &w, DP_WAY_RUN), 10));
 }
 
+static void numbers_of_devices(void **state)
+{
+    (void)state;
+    uint32_t n[DP_TRADE_ROWS];
+
+    assert_int_equal(dp_trade_numbers(3, n), 3);
+    assert_true(n[0] == 1 && n[1] == 2 && n[2] == 3);
+    assert_int_equal(dp_trade_numbers(512, n), DP_TRADE_ROWS);
+    assert_true(n[0] == 32 && n[DP_TRADE_ROWS - 1] == 512);
+}
+
+/* Fixed: 10 s on 4 devices. Within 5 % the fewest GPU-seconds are those of 3 devices; 1 has fewer, and no layout for 2. */
+static void a_trade_has_its_marks(void **state)
+{
+    (void)state;
+    struct dp_trade t = {.fixed_s = 10, .fixed_device_s = 40, .n = 4,
+                         .row = {{.devices = 1, .step_s = 1, .time_s = 30, .device_s = 30},
+                                 {.devices = 2, .why = "no memory"},
+                                 {.devices = 3, .step_s = 1, .time_s = 10.5, .device_s = 31.5},
+                                 {.devices = 4, .step_s = 1, .time_s = 9, .device_s = 36}}};
+
+    dp_trade_mark(&t);
+    assert_string_equal(t.row[0].why, "fewest GPU-s");
+    assert_string_equal(t.row[1].why, "no memory");
+    assert_string_equal(t.row[2].why, "fewest at most 5 % later");
+    assert_string_equal(t.row[3].why, "fastest");
+    assert_true(t.row[2].is_chosen && !t.row[0].is_chosen && !t.row[1].is_chosen && !t.row[3].is_chosen);
+    assert_ptr_equal(dp_trade_within(&t, 200), &t.row[0]);
+    assert_ptr_equal(dp_trade_within(&t, 0), &t.row[3]);
+    t.row[3].time_s = 10.1;
+    assert_null(dp_trade_within(&t, 0));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(windows_add_up),
     cmocka_unit_test(the_saving_of_a_run),
     cmocka_unit_test(late_and_unknown),
     cmocka_unit_test(what_is_missed),
+    cmocka_unit_test(numbers_of_devices),
+    cmocka_unit_test(a_trade_has_its_marks),
 };
 
 TEST_MAIN("saving", tests)

@@ -202,6 +202,7 @@ static void a_run_beside_its_balanced_way(void **state)
                                               " \"pause_ms\": 0, \"density\": [0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 1, 1]}]"), NULL);
     struct dp_saving s = saving_of(&c), m = saving_of(&moving);
     struct dp_sim_totals t;
+    struct dp_trade trade;
     struct dp_err err;
     struct seen seen;
     uint64_t last;
@@ -219,6 +220,10 @@ static void a_run_beside_its_balanced_way(void **state)
     assert_int_equal(last, seen.phase[1].iteration_ns);
     assert_int_equal(dp_sim_run_on(&c, 1, &t, &last, &err), 0);
     assert_true(fabs(t.time_s - (10 * (8 * 0.012 + 0.004) + 40 * (3.5 * 0.012 + 0.00175))) < 1e-9 && t.device_s == t.time_s);
+    dp_sim_trade(&c, &s, &trade);
+    assert_int_equal(trade.n, 4);
+    assert_true(fabs(trade.row[0].time_s - t.time_s) < 1e-9 && fabs(trade.row[3].time_s - s.time_s[DP_WAY_BALANCED]) < 1e-9);
+    assert_string_equal(trade.row[0].why, "fewest GPU-s");
     dp_sim_case_release(&c);
     dp_sim_case_release(&moving);
 }

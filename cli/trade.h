@@ -1,0 +1,12 @@
+/* The trade for every number of devices, as a table. */
+#ifndef DP_CLI_TRADE_H
+#define DP_CLI_TRADE_H
+
+#include <jansson.h>
+
+#include "cli/canvas.h"
+
+/* trade: as policies/trade.h makes it; nothing is printed of NULL, or of fewer than two rows. title: of the table. */
+void dp_trade_show(struct dp_canvas *c, const json_t *trade, const char *title);
+
+#endif
