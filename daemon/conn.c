@@ -12,6 +12,7 @@
 
 #include "daemon/conn.h"
 
+#include <arpa/inet.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/util.h>
@@ -32,6 +33,7 @@
 
 /* What things cost of a user's share; any other frame is one, and one more for every 4 KiB; conn_place.c. */
 #define UNITS_HELLO 20.0
+#define UNITS_AUTH 50.0
 #define UNITS_QUERY 50.0
 #define UNITS_COMMAND 100.0
 
@@ -104,6 +106,7 @@ void dp_conn_close_all(struct dp_conn_set *set, const char *why)
     while (set->first)
         dp_conn_close(set->first, why);
     dp_share_destroy(&set->shares);
+    dp_share_destroy(&set->sources);
 }
 
 void dp_conn_set_deadline(struct dp_conn *c, double seconds)
@@ -132,7 +135,13 @@ bool dp_conn_may_warn(struct dp_conn_set *set)
 
 static void note_refusal(const struct dp_conn *c, const char *why)
 {
-    if (dp_conn_may_warn(c->set))
+    char from[INET_ADDRSTRLEN];
+
+    if (!dp_conn_may_warn(c->set))
+        return;
+    if (c->address && inet_ntop(AF_INET, &c->address, from, sizeof from))
+        dp_warn("closing %s uid=%d from %s: %s", dp_role_name(c->role), (int)c->uid, from, why);
+    else
         dp_warn("closing %s uid=%d pid=%d: %s", dp_role_name(c->role), (int)c->uid, (int)c->pid, why);
 }
 
@@ -190,6 +199,7 @@ void dp_conn_tick(struct dp_conn_set *set)
             read_or_not(c);
         }
     dp_share_tidy(&set->shares, now_ns);
+    dp_share_tidy(&set->sources, now_ns);
 }
 
 static double units_of(const struct dp_header *h)
@@ -197,6 +207,8 @@ static double units_of(const struct dp_header *h)
     switch (h->type) {
     case DP_MSG_HELLO:
         return UNITS_HELLO;
+    case DP_MSG_AUTH:
+        return UNITS_AUTH;
     case DP_MSG_QUERY:
         return UNITS_QUERY;
     case DP_MSG_COMMAND:

@@ -52,8 +52,9 @@ struct dp_conn {
     char node[64];        /* peers: name that their credential sealed */
     bool is_closed, has_session, is_finishing;
     bool is_held, is_throttled; /* not read from: until whoever made it says so; until its user's share is refilled */
-    struct dp_share *share;     /* of its user; NULL: not held to one */
+    struct dp_share *share;     /* of its user, or of the address that a newcomer is from; NULL: not held to one */
     uint64_t heard_ns;          /* last whole frame, or accepted */
+    uint32_t address;           /* IPv4 of a TCP connection that was accepted, network order; else 0 */
     uint32_t seq_out;
     struct dp_session session;
     struct bufferevent *bev;
@@ -69,7 +70,7 @@ struct dp_conn_set {
     uid_t daemon_uid;
     bool (*owns_run)(void *arg, uid_t uid); /* NULL: nobody does */
     void *arg;                              /* of owns_run */
-    struct dp_share *shares;
+    struct dp_share *shares, *sources; /* of users; of IPv4 addresses */
     uint64_t n_refused;
     uint64_t log_from_ns; /* refusals are logged at a limited rate: peers can cause them */
     uint32_t n_logged;
@@ -85,6 +86,11 @@ struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role rol
 void dp_conn_close(struct dp_conn *c, const char *why);
 /* Now it is known who it is. returns false when he has no place; the caller refuses it then. */
 bool dp_conn_set_uid(struct dp_conn *c, uid_t uid);
+/* May somebody at this address connect who has not said yet who he is? Addresses where daemons have come from go
+ * first, a silent connection goes for a new one. */
+bool dp_conn_has_place_for(struct dp_conn_set *set, uint32_t address);
+void dp_conn_set_address(struct dp_conn *c, uint32_t address);
+void dp_conn_know_address(struct dp_conn_set *set, uint32_t address); /* a daemon has been heard from there */
 /* Called about every 100 ms: who waited for his share goes on. */
 void dp_conn_tick(struct dp_conn_set *set);
 /* Is this the warning about peers that may still be logged this second? The caller logs it then. */

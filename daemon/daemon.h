@@ -30,6 +30,8 @@ struct dp_daemon {
     uint64_t start_ns;
     struct dp_conn_set conns;
     struct evconnlistener *local, *tcp;
+    struct event *again; /* a listener that was paused goes on */
+    uint32_t n_accepted; /* since then, or since the last tick */
     struct dp_priv *priv;
     struct dp_node_log *log; /* journal of the node */
     struct dp_run *runs;
@@ -52,6 +54,8 @@ void dp_peer_close(struct dp_daemon *d);
 /* dispatch.c: one frame from a local peer, a daemon or a command line, whose role allows it. */
 void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body);
 void dp_dispatch_closed(struct dp_conn *c, const char *why);
+/* A listener has accepted: it goes on to, for as long as there is somebody, so after some the others have their turn. */
+void dp_dispatch_accepted(struct dp_daemon *d, struct evconnlistener *listener);
 
 /* ask.c: questions wait here for a child that answers them; one of a connection, which is not read from until it has
  * its answer. */

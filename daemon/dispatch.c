@@ -5,6 +5,8 @@
 #include "daemon/peer.h"
 #include "daemon/run.h"
 
+#define ACCEPTS_PER_TURN 32
+
 /* Decode into m and go on, or close. */
 #define DECODE(name)                                                                               \
     struct dp_msg_##name m;                                                                        \
@@ -87,4 +89,14 @@ void dp_dispatch_closed(struct dp_conn *c, const char *why)
     dp_ask_forget(c->owner, c);
     if (c->role == DP_ROLE_WORKER)
         dp_worker_closed(c, why);
+}
+
+void dp_dispatch_accepted(struct dp_daemon *d, struct evconnlistener *listener)
+{
+    static const struct timeval now = {0};
+
+    if (++d->n_accepted < ACCEPTS_PER_TURN)
+        return;
+    evconnlistener_disable(listener);
+    event_add(d->again, &now);
 }

@@ -34,9 +34,9 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     enum dp_role role;
     struct dp_conn *c;
 
-    (void)listener;
     (void)addr;
     (void)len;
+    dp_dispatch_accepted(d, listener);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) < 0) {
         close(fd);
         return;

@@ -259,6 +259,22 @@ static void on_child(evutil_socket_t sig, short what, void *arg)
         ;
 }
 
+static void listen_again(struct dp_daemon *d)
+{
+    d->n_accepted = 0;
+    if (d->local)
+        evconnlistener_enable(d->local);
+    if (d->tcp)
+        evconnlistener_enable(d->tcp);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    listen_again(arg);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     static unsigned n_ticks;
@@ -273,10 +289,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
         dp_history_prune_journals(d);
     dp_history_tick(d);
     /* A listener that ran out of descriptors was paused: see on_accept_error(). */
-    if (d->local)
-        evconnlistener_enable(d->local);
-    if (d->tcp)
-        evconnlistener_enable(d->tcp);
+    listen_again(d);
 }
 
 static void on_accept_error(struct evconnlistener *listener, void *arg)
@@ -422,7 +435,8 @@ static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
     d->conns.owns_run = owns_run;
     d->conns.arg = d;
     d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
-    if (!d->tick || event_add(d->tick, &tick) < 0)
+    d->again = event_new(d->base, -1, 0, on_again, d);
+    if (!d->again || !d->tick || event_add(d->tick, &tick) < 0)
         return dp_err_set(err, DP_ENOMEM, "no event loop");
     /* The socket's lock tells first and clearest that another daemon is here. */
     if (watch_signals(d, s, err) < 0 || dp_local_open(d, err) < 0 || dp_runs_open(d, err) < 0 ||
@@ -449,6 +463,7 @@ static void close_all(struct dp_daemon *d, struct signals *s)
     unwatch(s->intr);
     unwatch(s->term);
     unwatch(d->tick);
+    unwatch(d->again);
     if (d->base)
         event_base_free(d->base);
     dp_priv_destroy(d->priv);

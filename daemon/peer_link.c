@@ -32,6 +32,7 @@ struct dp_link {
     char node[64];
     struct dp_conn *conn;
     struct dp_handshake hs;
+    uint32_t address; /* IPv4, network order */
     struct dp_helper *helper;
     struct event *retry;
     int backoff_s;
@@ -156,6 +157,7 @@ static void on_auth_ok(struct dp_link *l, const struct dp_msg_auth_ok *ok)
     dp_conn_set_deadline(l->conn, 0);
     l->conn->role = DP_ROLE_PEER;
     l->conn->uid = l->daemon->uid;
+    dp_conn_know_address(&l->daemon->conns, l->address);
     snprintf(l->conn->node, sizeof l->conn->node, "%s", l->node);
     l->backoff_s = 1;
     l->is_reported = false;
@@ -250,6 +252,7 @@ static void on_looked_up(void *arg, const uint8_t *result, size_t bytes, const c
         return;
     }
     l->conn->data = l;
+    l->address = ((struct sockaddr_in *)&r.addr)->sin_addr.s_addr; /* no other kind was asked for */
     dp_peer_set_keepalive(fd);
     dp_conn_set_deadline(l->conn, CONNECT_DEADLINE_S);
     if (bufferevent_socket_connect(l->conn->bev, (struct sockaddr *)&r.addr, (int)r.len) < 0 && l->conn)

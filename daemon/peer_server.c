@@ -21,7 +21,6 @@
 
 #define AUTH_DEADLINE_S 10.0
 #define MUNGE_DEADLINE_S 8.0
-#define MAX_NEWCOMERS 64
 #define CLI_IDLE_S 60.0
 
 /* A newcomer, from accept to AUTH_OK. */
@@ -93,6 +92,7 @@ static void admit(struct dp_conn *c, const struct open_result *r)
         return;
     }
     c->role = DP_ROLE_PEER;
+    dp_conn_know_address(&d->conns, c->address);
     snprintf(c->node, sizeof c->node, "%s", r->hs.connector);
     dp_info("daemon of node %s connected", c->node);
     dp_run_peer_up(d, c->node);
@@ -173,15 +173,6 @@ static void on_closed(struct dp_conn *c, const char *why)
 
 static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_ask_drained};
 
-static uint32_t count_newcomers(const struct dp_daemon *d)
-{
-    uint32_t n = 0;
-
-    for (const struct dp_conn *c = d->conns.first; c; c = c->next)
-        n += c->role == DP_ROLE_TCP_IN;
-    return n;
-}
-
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)
 {
@@ -189,11 +180,9 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     struct newcomer *n;
     struct dp_conn *c;
 
-    (void)listener;
-    (void)addr;
     (void)len;
-    if (count_newcomers(d) >= MAX_NEWCOMERS) {
-        d->conns.n_refused++;
+    dp_dispatch_accepted(d, listener);
+    if (!dp_conn_has_place_for(&d->conns, ((struct sockaddr_in *)addr)->sin_addr.s_addr)) { /* it listens on IPv4 alone */
         close(fd);
         return;
     }
@@ -207,6 +196,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     }
     n->conn = c;
     c->data = n;
+    dp_conn_set_address(c, ((struct sockaddr_in *)addr)->sin_addr.s_addr);
     dp_peer_set_keepalive(fd);
     snprintf(n->challenge.node, sizeof n->challenge.node, "%s", d->node);
     if (dp_random(n->challenge.nonce, sizeof n->challenge.nonce, NULL) < 0) {

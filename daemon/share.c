@@ -16,17 +16,17 @@ bool dp_bucket_has(struct dp_bucket *b, double per_s, double burst, uint64_t now
     return b->level > 0.0;
 }
 
-struct dp_share *dp_share_of(struct dp_share **list, uid_t uid)
+struct dp_share *dp_share_of(struct dp_share **list, uint32_t id)
 {
     struct dp_share *s;
 
     for (s = *list; s; s = s->next)
-        if (s->uid == uid)
+        if (s->id == id)
             return s;
     s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->uid = uid;
+    s->id = id;
     s->next = *list;
     *list = s;
     return s;
@@ -49,7 +49,7 @@ bool dp_share_may_log(struct dp_share *s, uint64_t now_ns)
 
 static bool is_full(struct dp_share *s, uint64_t now_ns)
 {
-    return s->n_conns == 0 && s->n_unsaid == 0 && dp_share_has_units(s, now_ns) && s->units.level >= DP_UNITS_BURST &&
+    return s->n_conns == 0 && s->n_unsaid == 0 && !s->is_known && dp_share_has_units(s, now_ns) && s->units.level >= DP_UNITS_BURST &&
            dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) && s->lines.level >= LINES_BURST;
 }
 

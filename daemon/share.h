@@ -1,13 +1,12 @@
 /* What a user has of the daemon's time: a bucket that fills steadily and that everything he sends empties a little.
  * Who is below zero is not refused: what he sends next waits in the kernel. Root and the daemon's own user are not
- * held to it.
+ * held to it. A TCP connection has part in the share of its address until its user is known.
  */
 #ifndef DP_DAEMON_SHARE_H
 #define DP_DAEMON_SHARE_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct dp_bucket {
     double level; /* may be below 0: the last one that fitted in was larger */
@@ -23,14 +22,15 @@ bool dp_bucket_has(struct dp_bucket *b, double per_s, double burst, uint64_t now
 
 struct dp_share {
     struct dp_share *next;
-    uid_t uid;
+    uint32_t id; /* uid, or IPv4 address in network order */
+    bool is_known; /* address: a daemon has come from there; stays */
     uint32_t n_conns;
     struct dp_bucket units, lines; /* lines: of the log */
     uint32_t n_unsaid;             /* lines that were left out since the last one */
 };
 
-/* The share of a user, made when there is none. NULL: out of memory. */
-struct dp_share *dp_share_of(struct dp_share **list, uid_t uid);
+/* The share of a user or an address, made when there is none. NULL: out of memory. */
+struct dp_share *dp_share_of(struct dp_share **list, uint32_t id);
 bool dp_share_has_units(struct dp_share *s, uint64_t now_ns);
 /* May another line about this user go to the log? Counts it, or that it was left out. */
 bool dp_share_may_log(struct dp_share *s, uint64_t now_ns);

@@ -20,13 +20,32 @@ cleanup() {
 trap cleanup EXIT
 on_failure="tail -n 25 $dir/log"
 
+# A munge of its own, for the port.
+port=0
+if command -v munged perl >/dev/null; then
+    port=$(perl -MSocket -e 'for (1 .. 200) { my $p = 12000 + int rand 20000; socket(my $s, PF_INET, SOCK_STREAM, 0);
+        bind($s, sockaddr_in($p, INADDR_ANY)) and print($p), exit }')
+    mkdir -m 700 "$dir/key"
+    (umask 077 && head -c 1024 /dev/urandom >"$dir/key/munge.key")
+    mkdir -m 755 "$dir/run"
+    chmod 755 "$dir"
+    munged --key-file="$dir/key/munge.key" --socket="$dir/run/munge.socket" --pid-file="$dir/run/munged.pid" \
+        --log-file="$dir/key/munged.log" --seed-file="$dir/key/munged.seed" --num-threads=2 --foreground 2>"$dir/munged.log" &
+    pids="$pids $!"
+    wait_for 60 test -S "$dir/run/munge.socket" || port=0
+fi
+
 cat >"$dir/conf" <<X
 daemon: {
   socket = "$dir/%n.sock";
   state_dir = "$dir/state-%n";
-  port = 0;
+  listen = "127.0.0.1";
+  port = $port;
+  munge_socket = "$dir/run/munge.socket";
   slurm = false;
   run_user = "";
+  max_connections = 64;
+  max_connections_per_uid = 16;
 };
 X
 chmod 644 "$dir/conf"
@@ -55,9 +74,9 @@ gap() { # SECONDS: the longest that an honest question waits meanwhile, ms
     "$hostile" gap "$sock" "$1" | sed -n 's/^answers.* gap //p'
 }
 log_lines() { wc -l <"$dir/log"; }
-as=
+as=()
 [ "$(id -u)" = 0 ] && chmod 755 "$dir" && setpriv --reuid 65534 --clear-groups test -x "$hostile" &&
-    as="setpriv --reuid 65534 --clear-groups"
+    as=(setpriv --reuid 65534 --clear-groups)
 
 # Reports of finished runs, as they lie there after a restart.
 end_ms=$(($(date +%s) * 1000 - 3600000))
@@ -78,12 +97,12 @@ is "$("$probe" "$sock" query jobs 0 | grep -o '"job_id":1[0-9]*' | wc -l)" "$([ 
     "lists the runs that its files tell of"
 like "$("$probe" "$sock" query status 1234)" "$([ "$(id -u)" = 0 ] && echo '"job 1234"' || echo 'error .*somebody else')" \
     "and answers from the file of one"
-if [ -n "$as" ]; then
-    $as "$hostile" flood "$sock" 0 0 4 >"$dir/flood" &
+if [ ${#as[@]} -gt 0 ]; then
+    "${as[@]}" "$hostile" flood "$sock" 0 0 4 >"$dir/flood" &
     pids="$pids $!"
     longest=$(gap 5)
     ok $((${longest:-99999} > 3000)) "a flood of questions keeps nobody waiting" || diag "waited ${longest:-for ever} ms"
-    like "$($as "$probe" "$sock" query status 1234)" 'error .*somebody else' "a finished run is its owner's to see"
+    like "$("${as[@]}" "$probe" "$sock" query status 1234)" 'error .*somebody else' "a finished run is its owner's to see"
 else
     skip "a flood of questions keeps nobody waiting" "needs root to become another user"
 fi
@@ -103,5 +122,49 @@ exec {run_fd}>&-
 is_finished() { "$probe" "$sock" query jobs 0 | grep -q '"job_id":8,[^}]*"finished"'; }
 runs "a run that ended is listed as finished" wait_for 60 is_finished
 like "$("$probe" "$sock" query report 8)" '"slot_seconds_held"' "and its report can be asked for at once"
+
+# ---- TCP: who says nothing, and who holds on to what he has
+remote() { "$probe" - remote "$port" n1 "$dir/run/munge.socket" node 0; }
+silent_fd='' still_fd='' # in_background sets the variable that it is given
+in_background() { # NAME FD-VARIABLE COMMAND...: until that descriptor is closed; returns when it has said a line
+    mkfifo "$dir/$1.in"
+    "${@:3}" <"$dir/$1.in" >"$dir/$1" &
+    pids="$pids $!"
+    exec {fd}>"$dir/$1.in"
+    eval "$2=\$fd"
+    wait_for 100 test -s "$dir/$1"
+}
+if [ "$port" != 0 ]; then
+    like "$(remote)" '"node":"n1"' "answers over TCP"
+    in_background silent silent_fd "$hostile" silent "$port" 64 127.0.0.2
+    answers=0
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        remote | grep -q '"node":"n1"' && answers=$((answers + 1))
+        sleep 0.2 # ten looks over two seconds, not one lucky one
+    done
+    ok $((answers < 5)) "and while 64 connections from elsewhere say nothing" || diag "$answers of 10 answered"
+    like "$(cat "$dir/log")" "too many TCP connections that do not say who they are, the newest from 127.0.0.2" "which the log tells"
+    exec {silent_fd}>&-
+    in_background still still_fd bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; for i in \$(seq 70); do
+        eval \"exec \$((i + 10))<>/dev/tcp/127.0.0.1/$port\"; done; echo ready; read -r"
+    sees_answer() { remote | grep -q '"node":"n1"'; }
+    runs "those from the same address go for one that speaks" wait_for 8 sees_answer # they would have 10 s
+    exec {still_fd}>&-
+else
+    skip "answers over TCP" "no munged"
+fi
+if [ "$port" != 0 ] && [ ${#as[@]} -gt 0 ]; then
+    in_background one one_fd "${as[@]}" "$hostile" sessions "$port" n1 "$dir/run/munge.socket" 24
+    is "$(cat "$dir/one")" "open 16" "a user has no more TCP sessions than connections"
+    "${as[@]}" "$hostile" run "$sock" 9 1 8 4 </dev/null >"$dir/owner" # has a run, and is gone
+    for uid in 60001 60002 60003 60004; do
+        in_background "many$uid" many_fd setpriv --reuid $uid --clear-groups "$hostile" sessions "$port" n1 "$dir/run/munge.socket" 16
+    done
+    total=$("$probe" "$sock" query node 0 | sed -n 's/.*"connections":\([0-9]*\).*/\1/p')
+    ok $((total > 52)) "those without a run here leave places" || diag "$total connections"
+    like "$(setpriv --reuid 60005 --clear-groups "$probe" "$sock" query node 0)" '"node":"n1"' "and one more user finds one"
+else
+    skip "a user has no more TCP sessions than connections" "needs root to become another user, and munged"
+fi
 
 done_testing

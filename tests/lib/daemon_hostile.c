@@ -11,7 +11,8 @@
  *   daemon_hostile events SOCKET JOB SECONDS a worker that says HELLO and then only events; prints "sent N"
  *   daemon_hostile reports SOCKET JOB SECONDS                  and one that says only reports
  *   daemon_hostile hellos SOCKET JOB SECONDS connects and says HELLO, and again; prints "sent N"
- *   daemon_hostile silent PORT N             N TCP connections that say nothing, until stdin closes; prints "ready"
+ *   daemon_hostile silent PORT N FROM        N TCP connections from that address that say nothing, opened again
+ *                                            when they are closed, until stdin closes; prints "ready"
  *   daemon_hostile sessions PORT NODE MUNGE_SOCKET N
  *                                            N authenticated TCP sessions that ask nothing, until stdin closes;
  *                                            prints "open N", how many there are when the last one was made
@@ -22,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,20 +284,48 @@ static int flood_hellos(char **argv)
 
 /* ---- over TCP ---- */
 
-static int be_silent(char **argv)
+static int connect_silently(const char *from, uint16_t port)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)number(argv[0]))};
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)}, own = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     inet_pton(AF_INET, "127.0.0.1", &addr.sin_addr);
-    for (uint32_t i = 0; i < number(argv[1]); i++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    inet_pton(AF_INET, from, &own.sin_addr);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&own, sizeof own) == 0 &&
+        connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
 
-        if (connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
-            return 1;
-    }
+static bool is_closed(int fd)
+{
+    char drop[4096];
+    ssize_t n = recv(fd, drop, sizeof drop, MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* What is closed is opened again. */
+static int be_silent(char **argv)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    uint16_t port = (uint16_t)number(argv[0]);
+    uint32_t n = number(argv[1]);
+    int *fd = calloc(n, sizeof *fd);
+
+    for (uint32_t i = 0; fd && i < n; i++)
+        fd[i] = connect_silently(argv[2], port);
     puts("ready");
     fflush(stdout);
-    wait_for_stdin();
+    while (fd && poll(&in, 1, 50) == 0)
+        for (uint32_t i = 0; i < n; i++)
+            if (fd[i] < 0 || is_closed(fd[i])) {
+                if (fd[i] >= 0)
+                    close(fd[i]);
+                fd[i] = connect_silently(argv[2], port);
+            }
     return 0;
 }
 
@@ -333,7 +363,7 @@ int main(int argc, char **argv)
         return flood_as_worker(argv + 2, !strcmp(what, "reports"));
     if (!strcmp(what, "hellos") && argc == 5)
         return flood_hellos(argv + 2);
-    if (!strcmp(what, "silent") && argc == 4)
+    if (!strcmp(what, "silent") && argc == 5)
         return be_silent(argv + 2);
     if (!strcmp(what, "sessions") && argc == 6)
         return hold_sessions(argv + 2);
