@@ -123,7 +123,7 @@ int dp_handshake_seal(const struct dp_handshake *hs, const char *munge_socket, u
 }
 
 int dp_handshake_open(const char *credential, const char *munge_socket, struct dp_handshake *hs, uid_t *uid,
-                      struct dp_err *err)
+                      struct in_addr *sealed_at, struct dp_err *err)
 {
     munge_ctx_t ctx = make_context(munge_socket, err);
     void *payload = NULL;
@@ -137,6 +137,8 @@ int dp_handshake_open(const char *credential, const char *munge_socket, struct d
         dp_err_set(err, DP_EAUTH, "munge: %s", munge_ctx_strerror(ctx));
     else
         rc = seal_decode(payload, bytes > 0 ? (size_t)bytes : 0, hs, err);
+    if (rc == 0 && sealed_at && munge_ctx_get(ctx, MUNGE_OPT_ADDR4, sealed_at) != EMUNGE_SUCCESS)
+        sealed_at->s_addr = 0;
     if (payload && bytes > 0)
         OPENSSL_cleanse(payload, (size_t)bytes);
     free(payload);

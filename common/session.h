@@ -13,6 +13,7 @@
 #ifndef DP_COMMON_SESSION_H
 #define DP_COMMON_SESSION_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,9 +54,10 @@ int dp_handshake_init(struct dp_handshake *hs, enum dp_purpose purpose, const ch
 int dp_handshake_seal(const struct dp_handshake *hs, const char *munge_socket, uid_t reader, char *out,
                       size_t cap, struct dp_err *err);
 
-/* Blocks. Open a credential: *hs as it was sealed and the uid that munge vouches for. */
+/* Blocks. Open a credential: *hs as it was sealed, the uid that munge vouches for, and (NULL: not asked) the
+ * address of the host where it was made, as munged there knows it; 0 where it does not. */
 int dp_handshake_open(const char *credential, const char *munge_socket, struct dp_handshake *hs, uid_t *uid,
-                      struct dp_err *err);
+                      struct in_addr *sealed_at, struct dp_err *err);
 
 /* Is it an answer to this very challenge, and does it name its sender as AUTH did? DP_EAUTH if not. */
 int dp_handshake_check(const struct dp_handshake *hs, const struct dp_msg_challenge *challenge,

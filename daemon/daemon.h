@@ -17,6 +17,7 @@ struct dp_run;
 struct dp_link;
 struct dp_node_log;
 struct dp_helper;
+struct dp_origin_cache;
 struct dp_ask;
 struct dp_past_list;
 
@@ -36,6 +37,7 @@ struct dp_daemon {
     struct dp_node_log *log; /* journal of the node */
     struct dp_run *runs;
     struct dp_link *links;
+    struct dp_origin_cache *origins; /* of daemons that came; NULL: none are kept */
     struct dp_past_list *history;
     struct dp_ask *asks;     /* questions, the oldest first */
     struct event *tick;

@@ -106,8 +106,8 @@ void dp_config_print(FILE *out)
           "# partitions = ( { name = \"debug\"; max_mode = \"observe\"; }, { name = \"gpu\"; cooldown_s = 60.0; } );\n"
           "\n# Policies of this site, shared objects (doc/policies.md); policies above says who of them may be asked for:\n"
           "# site_policies = ( { name = \"headroom\"; file = \"/usr/lib/dynpipe/headroom.so\"; arguments = \"free=10\"; } );\n"
-          "\n# Where the daemons of nodes listen, where not at <name>:<port>:\n"
-          "# nodes = ( { name = \"n1\"; address = \"127.0.0.1\"; port = 6831; } );\n",
+          "\n# Where the daemons of nodes listen, where not at <name>:<port>; from: more addresses that they come from:\n"
+          "# nodes = ( { name = \"n1\"; address = \"10.0.0.1\"; port = 6831; from = \"10.1.0.1\"; } );\n",
           out);
 }
 
@@ -250,8 +250,11 @@ static int read_node(struct dp_config *c, const char *path, config_setting_t *gr
     if (take_text(path, group, "name", n->name, sizeof n->name, err) < 0)
         return -1;
     memcpy(n->address, n->name, sizeof n->address);
-    if (config_setting_get_member(group, "address") &&
-        take_text(path, group, "address", n->address, sizeof n->address, err) < 0)
+    n->is_listed = true;
+    n->has_address = config_setting_get_member(group, "address") != NULL;
+    if (n->has_address && take_text(path, group, "address", n->address, sizeof n->address, err) < 0)
+        return -1;
+    if (config_setting_get_member(group, "from") && take_text(path, group, "from", n->from, sizeof n->from, err) < 0)
         return -1;
     if (config_setting_get_member(group, "port")) {
         if (config_setting_lookup_int64(group, "port", &port) != CONFIG_TRUE || port < 1 || port > 65535)
@@ -260,7 +263,7 @@ static int read_node(struct dp_config *c, const char *path, config_setting_t *gr
     }
     if (config_setting_length(group) > 0)
         return bad_entry(path, config_setting_get_elem(group, 0), err,
-                         "unknown key %s in nodes, known are name, address, port",
+                         "unknown key %s in nodes, known are name, address, from, port",
                          config_setting_name(config_setting_get_elem(group, 0)));
     n->port = (uint16_t)port;
     c->n_nodes++;
@@ -397,9 +400,15 @@ void dp_config_find_node(const struct dp_config *c, const char *name, struct dp_
             *out = c->node[i];
             return;
         }
+    memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "%.63s", name);
     snprintf(out->address, sizeof out->address, "%.63s", name);
     out->port = (uint16_t)c->port;
+}
+
+static bool is_loopback(const char *address)
+{
+    return !strncmp(address, "127.", 4);
 }
 
 bool dp_config_is_shared_host(const struct dp_config *c, const char *node)
@@ -408,7 +417,8 @@ bool dp_config_is_shared_host(const struct dp_config *c, const char *node)
 
     dp_config_find_node(c, node, &self);
     for (uint32_t i = 0; i < c->n_nodes; i++)
-        if (strcmp(c->node[i].name, node) && !strcmp(c->node[i].address, self.address))
+        if (strcmp(c->node[i].name, node) && (!strcmp(c->node[i].address, self.address) ||
+                                              (is_loopback(c->node[i].address) && is_loopback(self.address))))
             return true;
     return false;
 }

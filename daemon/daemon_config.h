@@ -41,7 +41,9 @@ struct dp_site_policy_conf {
 
 struct dp_node_entry {
     char name[64], address[64];
+    char from[256]; /* more addresses or names that its daemon may come from, separated by commas */
     uint16_t port;
+    bool is_listed, has_address; /* in dynpipe.conf; with an address of its own */
 };
 
 struct dp_config {
@@ -79,7 +81,8 @@ void dp_config_print(FILE *out);
 /* Where the daemon of a node listens; an unlisted node: its own name and the common port. */
 void dp_config_find_node(const struct dp_config *c, const char *name, struct dp_node_entry *out);
 
-/* Do several nodes of Slurm share this machine (two entries with one address)? Then a process
+/* Do several nodes of Slurm share this machine (two entries with one address, or with loopback addresses, by which
+ * no other machine is reached)? Then a process
  * belongs to the node that SLURMD_NODENAME of its environment names. */
 bool dp_config_is_shared_host(const struct dp_config *c, const char *node);
 

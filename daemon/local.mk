@@ -12,6 +12,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
 	daemon/node_log.c daemon/node_log.h \
+	daemon/node_origin.c daemon/node_origin.h \
 	daemon/peer.h daemon/peer_link.c daemon/peer_server.c \
 	daemon/privileged.c daemon/privileged.h \
 	daemon/procfd.c daemon/procfd.h \

@@ -59,27 +59,41 @@ static void retry_later(struct dp_link *l, const char *why)
 
 /* ---- look up the address ---- */
 
-struct lookup_result {
-    int rc;
-    socklen_t len;
-    struct sockaddr_storage addr;
+struct lookup_request {
+    struct dp_node_entry node, self;
 };
 
+struct lookup_result {
+    int rc;
+    struct sockaddr_in addr;
+    struct sockaddr_in self; /* family 0: any of ours */
+};
+
+static int resolve(const struct dp_node_entry *n, struct sockaddr_in *out)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *list = NULL;
+    int rc = getaddrinfo(n->address, NULL, &hints, &list);
+
+    if (rc == 0 && list)
+        memcpy(out, list->ai_addr, sizeof *out);
+    if (list)
+        freeaddrinfo(list);
+    return rc;
+}
+
+/* Where dynpipe.conf gives this node an address we come from there: the others know us by it. */
 static size_t lookup_work(const void *request, size_t bytes, uint8_t *result)
 {
-    const struct dp_node_entry *n = request;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *list = NULL;
+    const struct lookup_request *q = request;
     struct lookup_result r;
-    char port[16];
 
     (void)bytes;
     memset(&r, 0, sizeof r);
-    snprintf(port, sizeof port, "%u", n->port);
-    r.rc = getaddrinfo(n->address, port, &hints, &list);
-    if (r.rc == 0 && list) {
-        r.len = list->ai_addrlen;
-        memcpy(&r.addr, list->ai_addr, list->ai_addrlen);
-    }
+    r.rc = resolve(&q->node, &r.addr);
+    r.addr.sin_port = htons(q->node.port);
+    if (q->self.has_address && resolve(&q->self, &r.self) != 0)
+        memset(&r.self, 0, sizeof r.self);
+    r.self.sin_port = 0;
     memcpy(result, &r, sizeof r);
     return sizeof r;
 }
@@ -229,6 +243,19 @@ void dp_peer_set_keepalive(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof user_timeout_ms);
 }
 
+static int open_socket(const struct dp_link *l, const struct sockaddr_in *self)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
+
+    if (fd < 0 || self->sin_family != AF_INET)
+        return fd;
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (bind(fd, (const struct sockaddr *)self, sizeof *self) < 0) /* behind a translation of addresses, say */
+        dp_debug("daemon of node %s: not from our address in dynpipe.conf: %s", l->node, strerror(errno));
+    return fd;
+}
+
 static void on_looked_up(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
     struct dp_link *l = arg;
@@ -241,11 +268,11 @@ static void on_looked_up(void *arg, const uint8_t *result, size_t bytes, const c
         return;
     }
     memcpy(&r, result, sizeof r);
-    if (r.rc != 0 || r.len == 0) {
+    if (r.rc != 0 || r.addr.sin_family != AF_INET) {
         retry_later(l, gai_strerror(r.rc));
         return;
     }
-    fd = socket(r.addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd = open_socket(l, &r.self);
     l->conn = fd < 0 ? NULL : dp_conn_create(&l->daemon->conns, fd, DP_ROLE_TCP_OUT, 0, &link_ops, l->daemon);
     if (!l->conn) {
         retry_later(l, "no socket");
@@ -255,24 +282,24 @@ static void on_looked_up(void *arg, const uint8_t *result, size_t bytes, const c
     l->address = ((struct sockaddr_in *)&r.addr)->sin_addr.s_addr; /* no other kind was asked for */
     dp_peer_set_keepalive(fd);
     dp_conn_set_deadline(l->conn, CONNECT_DEADLINE_S);
-    if (bufferevent_socket_connect(l->conn->bev, (struct sockaddr *)&r.addr, (int)r.len) < 0 && l->conn)
+    if (bufferevent_socket_connect(l->conn->bev, (struct sockaddr *)&r.addr, sizeof r.addr) < 0 && l->conn)
         dp_conn_close(l->conn, strerror(errno));
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
     struct dp_link *l = arg;
-    struct dp_node_entry entry;
+    struct lookup_request q;
     struct dp_err err = {0};
 
     (void)fd;
     (void)what;
     if (l->conn || l->helper)
         return;
-    memset(&entry, 0, sizeof entry);
-    dp_config_find_node(l->daemon->config, l->node, &entry);
-    snprintf(l->where, sizeof l->where, "%s port %u", entry.address, entry.port);
-    l->helper = dp_helper_start(l->daemon->base, lookup_work, &entry, sizeof entry, LOOKUP_DEADLINE_S,
+    dp_config_find_node(l->daemon->config, l->node, &q.node);
+    dp_config_find_node(l->daemon->config, l->daemon->node, &q.self);
+    snprintf(l->where, sizeof l->where, "%s port %u", q.node.address, q.node.port);
+    l->helper = dp_helper_start(l->daemon->base, lookup_work, &q, sizeof q, LOOKUP_DEADLINE_S,
                                 on_looked_up, l, &err);
     if (!l->helper)
         retry_later(l, err.text);

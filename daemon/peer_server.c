@@ -1,6 +1,7 @@
 /* The accepting side of TCP: a challenge, a credential that a child process opens with munge, and
  * then a session. A daemon must run as our own user (or root); anybody else's credential makes a
- * command line with that uid and no more. Nothing that a newcomer says before that is acted on.
+ * command line with that uid and no more. A daemon must come from an address of the node that it says it
+ * serves (node_origin.h). Nothing that a newcomer says before that is acted on.
  */
 #include "config.h"
 
@@ -14,14 +15,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <event2/bufferevent.h>
+
+#include "common/clock.h"
 #include "common/log.h"
 #include "daemon/helper.h"
+#include "daemon/node_origin.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
 
 #define AUTH_DEADLINE_S 10.0
 #define MUNGE_DEADLINE_S 8.0
 #define CLI_IDLE_S 60.0
+#define ORIGIN_DEADLINE_S 5.0 /* for Slurm and the resolver, twice; the daemon that knocks waits 15 s */
 
 /* A newcomer, from accept to AUTH_OK. */
 struct newcomer {
@@ -29,6 +35,8 @@ struct newcomer {
     struct dp_msg_challenge challenge;
     char node[64]; /* as AUTH names it */
     struct dp_helper *helper;
+    struct open_result *opened; /* a daemon's, while it is found out whether it may call itself that */
+    bool is_asked_again;        /* without Slurm, which did not answer */
 };
 
 /* What the child that opens a credential gets and gives. */
@@ -39,6 +47,7 @@ struct open_request {
 struct open_result {
     int rc;
     uid_t uid;
+    struct in_addr sealed_at;
     struct dp_handshake hs;
     struct dp_err err;
 };
@@ -50,7 +59,7 @@ static size_t open_work(const void *request, size_t bytes, uint8_t *result)
 
     (void)bytes;
     memset(&r, 0, sizeof r);
-    r.rc = dp_handshake_open(q->credential, q->munge_socket, &r.hs, &r.uid, &r.err);
+    r.rc = dp_handshake_open(q->credential, q->munge_socket, &r.hs, &r.uid, &r.sealed_at, &r.err);
     memcpy(result, &r, sizeof r);
     return sizeof r;
 }
@@ -71,6 +80,8 @@ static int check_newcomer(const struct dp_daemon *d, const struct newcomer *n, c
         return -1;
     if (r->hs.purpose == DP_PURPOSE_PEER && !is_daemon_uid(d, r->uid))
         return dp_err_set(err, DP_EAUTH, "uid %d is no daemon's", (int)r->uid);
+    if (r->hs.purpose == DP_PURPOSE_PEER && !strcmp(n->node, d->node))
+        return dp_err_set(err, DP_EAUTH, "that is this node itself");
     return 0;
 }
 
@@ -98,6 +109,111 @@ static void admit(struct dp_conn *c, const struct open_result *r)
     dp_run_peer_up(d, c->node);
 }
 
+static void newcomer_free(struct newcomer *n)
+{
+    dp_helper_cancel(n->helper);
+    free(n->opened);
+    free(n);
+}
+
+static void turn_away(struct newcomer *n, struct dp_err *err)
+{
+    dp_err_prefix(err, "calls itself %s", n->node[0] ? n->node : "a command line");
+    dp_conn_refuse_telling(n->conn, err->text); /* the cause is on this side, where its user cannot look */
+}
+
+static void let_in(struct newcomer *n, const struct open_result *opened)
+{
+    const struct open_result r = *opened;
+    struct dp_conn *c = n->conn;
+
+    c->data = NULL;
+    newcomer_free(n);
+    dp_conn_resume(c);
+    admit(c, &r);
+}
+
+/* ---- may it call itself that node? ---- */
+
+static int find_origin(const struct newcomer *n, struct dp_origin *out, struct dp_err *err)
+{
+    struct sockaddr_in from;
+    socklen_t len = sizeof from;
+
+    memset(out, 0, sizeof *out);
+    if (getpeername(bufferevent_getfd(n->conn->bev), (struct sockaddr *)&from, &len) < 0 || from.sin_family != AF_INET)
+        return dp_err_set(err, DP_EAUTH, "where it comes from is not known");
+    snprintf(out->node, sizeof out->node, "%s", n->node);
+    out->source = from.sin_addr;
+    out->sealed = n->opened->sealed_at;
+    return 0;
+}
+
+static void ask_origin(struct newcomer *n, bool ask_slurm);
+
+static void on_origin(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct newcomer *n = arg;
+    struct dp_daemon *d = n->conn->owner;
+    struct dp_origin_result r = {0};
+    struct dp_err err = {0};
+    struct dp_origin origin;
+
+    n->helper = NULL;
+    if (!result && d->config->slurm && !n->is_asked_again) {
+        n->is_asked_again = true;
+        ask_origin(n, false);
+        return;
+    }
+    if (result && bytes == sizeof r)
+        memcpy(&r, result, sizeof r);
+    else
+        snprintf(r.text, sizeof r.text, "its addresses could not be found out: %s", why);
+    r.text[sizeof r.text - 1] = '\0';
+    if (!r.is_fine)
+        dp_err_set(&err, DP_EAUTH, "%s", r.text);
+    if (!r.is_fine || find_origin(n, &origin, &err) < 0) {
+        turn_away(n, &err);
+        return;
+    }
+    dp_origin_cache_add(d->origins, &origin, dp_now_ns());
+    let_in(n, n->opened);
+}
+
+static void ask_origin(struct newcomer *n, bool ask_slurm)
+{
+    struct dp_daemon *d = n->conn->owner;
+    struct dp_origin_request q = {.has_slurm = d->config->slurm, .ask_slurm = ask_slurm};
+    struct dp_err err = {0};
+
+    if (find_origin(n, &q.origin, &err) < 0) {
+        turn_away(n, &err);
+        return;
+    }
+    if (dp_origin_cache_has(d->origins, &q.origin, dp_now_ns())) {
+        let_in(n, n->opened);
+        return;
+    }
+    dp_config_find_node(d->config, n->node, &q.entry);
+    n->helper = dp_helper_start(d->base, dp_origin_work, &q, sizeof q, ORIGIN_DEADLINE_S, on_origin, n, &err);
+    if (!n->helper)
+        turn_away(n, &err);
+}
+
+/* A daemon whose credential is good. */
+static void check_origin(struct newcomer *n, const struct open_result *opened)
+{
+    struct dp_daemon *d = n->conn->owner;
+
+    n->opened = malloc(sizeof *n->opened);
+    if (!n->opened) {
+        dp_conn_close(n->conn, "out of memory");
+        return;
+    }
+    *n->opened = *opened;
+    ask_origin(n, d->config->slurm);
+}
+
 static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
     struct newcomer *n = arg;
@@ -112,15 +228,12 @@ static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char
         return;
     }
     memcpy(&r, result, sizeof r);
-    if (check_newcomer(c->owner, n, &r, &err) < 0) {
-        dp_err_prefix(&err, "calls itself %s", n->node[0] ? n->node : "a command line");
-        dp_conn_refuse_telling(c, err.text); /* the cause is on this side, where its user cannot look */
-        return;
-    }
-    c->data = NULL;
-    free(n);
-    dp_conn_resume(c);
-    admit(c, &r);
+    if (check_newcomer(c->owner, n, &r, &err) < 0)
+        turn_away(n, &err);
+    else if (r.hs.purpose == DP_PURPOSE_PEER)
+        check_origin(n, &r);
+    else
+        let_in(n, &r);
 }
 
 static void on_auth(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
@@ -159,8 +272,7 @@ static void on_closed(struct dp_conn *c, const char *why)
     struct newcomer *n = c->data;
 
     if (c->role == DP_ROLE_TCP_IN && n) {
-        dp_helper_cancel(n->helper);
-        free(n);
+        newcomer_free(n);
         return;
     }
     dp_ask_forget(c->owner, c);
@@ -215,6 +327,7 @@ int dp_peer_open(struct dp_daemon *d, struct dp_err *err)
     dp_config_find_node(d->config, d->node, &self);
     if (self.port == 0)
         return 0;
+    d->origins = dp_origin_cache_create();
     addr.sin_port = htons(self.port);
     if (inet_pton(AF_INET, d->config->listen, &addr.sin_addr) != 1)
         return dp_err_set(err, DP_EINVAL, "listen: %s is no IPv4 address", d->config->listen);
@@ -233,4 +346,6 @@ void dp_peer_close(struct dp_daemon *d)
     d->tcp = NULL;
     while (d->links)
         dp_peer_forget(d, dp_peer_first(d));
+    dp_origin_cache_destroy(d->origins);
+    d->origins = NULL;
 }

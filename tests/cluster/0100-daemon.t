@@ -43,6 +43,18 @@ like "$("$probe" "$D/run/dynpiped-n1.sock" hello 999999 0 1 </dev/null)" "^welco
     "a worker of a job that did not ask for DynPipe is turned away"
 like "$("$probe" "$D/run/dynpiped-n1.sock" step 999998 "$(id -u)" n2)" "^ack 1 .*another node" "a step of another node too"
 
+# ---- who may call himself which node: munge vouches for a user, not for a machine
+address() { sed -n "s/.*name = \"$1\"; address = \"\([^\"]*\)\".*/\1/p" "$D/etc/dynpipe.conf"; }
+as_daemon() { "$probe" - daemon "$(address n1)" "$n1_port" "$D/run/munge.socket" "$1" "$2"; }
+is "$(as_daemon n3 "$(address n3)")" "let in" "a daemon of n3 from n3's address is one"
+like "$(as_daemon n2 "$(address n3)")" "^refused calls itself n2: it comes from $(address n3), and that node's addresses are .*$(address n2)" \
+    "from there it cannot call itself n2"
+like "$(as_daemon n2 127.0.9.9)" "^refused calls itself n2: it comes from 127.0.9.9.* from = .127.0.9.9" "nor from an address that is no node's, and it reads what to do if that is right"
+like "$(as_daemon n1 "$(address n1)")" "^refused calls itself n1: that is this node itself" "nobody else is the node itself"
+like "$(as_daemon login1 "$(address n3)")" "^refused calls itself login1: there is no node of that name in Slurm or dynpipe.conf" \
+    "a name that Slurm does not know is nobody's"
+like "$(cat "$D/log/dynpiped.n1.log")" "calls itself n2: it comes from 127.0.9.9" "the daemon's log says it, too"
+
 # ---- kill -9
 closed() { [ "$(grep -c '^closed' "$D/out")" -ge "$1" ]; }
 cluster stop daemon:2 KILL
@@ -70,5 +82,11 @@ like "$(ask n1 report "$job")" '^\{' "and can be asked for"
 is "$(find "$D"/dynpipe/*/ -name 'job-*.journal')$(find "$D"/run/*.locks -type f)" "" "no journal and no lock is left"
 wait_for 60 all_nodes_idle
 ok $? "all nodes are idle"
-is "$(grep -hE ' (error|warning): ' "$D"/log/dynpiped.*.log | grep -vcE 'daemon of node n[12]:')" 0 "no other trouble in the logs"
+cluster stop slurmctld KILL
+cluster stop daemon:3
+cluster start daemon:3
+n3_port=$(sed -n 's/.*name = "n3".*port = \([0-9]*\).*/\1/p' "$D/etc/dynpipe.conf")
+like "$("$probe" - daemon "$(address n3)" "$n3_port" "$D/run/munge.socket" n2 "$(address n2)")" "let in" "while Slurm does not answer, a daemon comes in from its node's address"
+like "$("$probe" - daemon "$(address n3)" "$n3_port" "$D/run/munge.socket" n2 "$(address n1)")" "^refused calls itself n2" "and from no other"
+is "$(grep -hE ' (error|warning): ' "$D"/log/dynpiped.*.log | grep -vcE 'daemon of node n[12]:|calls itself')" 0 "no other trouble in the logs"
 done_testing

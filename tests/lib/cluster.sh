@@ -114,6 +114,10 @@ pick_base() {
     die "no free block of $count ports between 12000 and 32000"
 }
 
+# All of 127.0.0.0/8 is this machine, so every node has an address of its own, by which the daemons tell each
+# other apart. Between machines it is worth nothing: no packet with such an address comes from outside.
+node_address() { echo "127.0.$((($1 + 1) / 250)).$((($1 + 1) % 250))"; }
+
 # ---- files ---------------------------------------------------------------------------------------
 
 make_dirs() {
@@ -192,7 +196,7 @@ X
         echo "NodeName=DEFAULT CPUs=$cpus Boards=1 SocketsPerBoard=1 CoresPerSocket=$cpus" \
             "ThreadsPerCore=1 RealMemory=$mem $gres State=UNKNOWN"
         for ((i = 1; i <= nodes; i++)); do
-            echo "NodeName=n$i NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + 2 + i))"
+            echo "NodeName=n$i NodeHostname=$host NodeAddr=$(node_address $i) Port=$((base + 2 + i))"
         done
         echo "PartitionName=main Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE State=UP"
     } >"$conf"
@@ -242,7 +246,7 @@ write_daemon_conf() {
         echo "};"
         echo "nodes = ("
         for ((i = 1; i <= nodes; i++)); do
-            echo "  { name = \"n$i\"; address = \"127.0.0.1\"; port = $(daemon_port $i); }$([ $i -lt "$nodes" ] && echo ,)"
+            echo "  { name = \"n$i\"; address = \"$(node_address $i)\"; port = $(daemon_port $i); }$([ $i -lt "$nodes" ] && echo ,)"
         done
         echo ");"
         [ ${#daemon_lines[@]} -eq 0 ] || printf '%s\n' "${daemon_lines[@]}"

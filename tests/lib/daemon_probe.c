@@ -10,9 +10,13 @@
  *   idle N                 N silent connections; prints how many the daemon has hung up on when the
  *                          last one is answered or 15 s are over
  *   remote PORT NODE MUNGE_SOCKET WHAT JOB   as query, over TCP (SOCKET is not used)
+ *   daemon ADDRESS PORT MUNGE_SOCKET AS FROM   as a daemon of node AS that comes from the address FROM (SOCKET
+ *                          is not used); prints "let in", or "refused TEXT"
  */
 #include "config.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,6 +222,65 @@ static int ask(struct dp_client *c, char **argv, struct dp_err *err)
     return 2;
 }
 
+static int tcp_connect(const char *from, const char *to, uint16_t port)
+{
+    struct sockaddr_in self = {.sin_family = AF_INET}, peer = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (inet_pton(AF_INET, from, &self.sin_addr) == 1 && inet_pton(AF_INET, to, &peer.sin_addr) == 1 &&
+        bind(fd, (struct sockaddr *)&self, sizeof self) == 0 && connect(fd, (struct sockaddr *)&peer, sizeof peer) == 0)
+        return fd;
+    perror("daemon_probe");
+    return -1;
+}
+
+/* One frame; in: its body. */
+static int read_frame(int fd, struct dp_header *h, uint8_t *body, size_t cap)
+{
+    uint8_t head[DP_HEADER_BYTES];
+
+    if (recv(fd, head, sizeof head, MSG_WAITALL) != (ssize_t)sizeof head || dp_header_decode(head, h, NULL) < 0 ||
+        h->body_len > cap || recv(fd, body, h->body_len, MSG_WAITALL) != (ssize_t)h->body_len)
+        return -1;
+    return 0;
+}
+
+static int say_daemon(char **argv)
+{
+    int fd = tcp_connect(argv[4], argv[0], (uint16_t)number(argv[1]));
+    static uint8_t body[DP_BODY_MAX], out[DP_HEADER_BYTES + 8192];
+    struct dp_header h, mine = {.version = DP_PROTO_VERSION, .type = DP_MSG_AUTH, .seq = 1};
+    struct dp_msg_challenge challenge;
+    struct dp_msg_auth auth = {0};
+    struct dp_msg_ack ack;
+    struct dp_handshake hs;
+    struct dp_err err = {0};
+    struct dp_reader r;
+    struct dp_writer w;
+
+    if (fd < 0 || read_frame(fd, &h, body, sizeof body) < 0)
+        return 2;
+    dp_reader_init(&r, body, h.body_len);
+    if (dp_msg_challenge_decode(&r, &challenge, &err) < 0 ||
+        dp_handshake_init(&hs, DP_PURPOSE_PEER, argv[3], &challenge, &err) < 0 ||
+        dp_handshake_seal(&hs, argv[2], DP_ANY_UID, auth.credential, sizeof auth.credential, &err) < 0)
+        return fail(&err);
+    snprintf(auth.node, sizeof auth.node, "%s", argv[3]);
+    dp_writer_init(&w, out + DP_HEADER_BYTES, sizeof out - DP_HEADER_BYTES);
+    dp_msg_auth_encode(&w, &auth);
+    mine.body_len = (uint32_t)dp_writer_used(&w);
+    dp_header_encode(out, &mine);
+    if (send(fd, out, DP_HEADER_BYTES + mine.body_len, MSG_NOSIGNAL) < 0 || read_frame(fd, &h, body, sizeof body) < 0)
+        return 2;
+    dp_reader_init(&r, body, h.body_len);
+    if (h.type == DP_MSG_AUTH_OK)
+        puts("let in");
+    else if (h.type == DP_MSG_ACK && dp_msg_ack_decode(&r, &ack, NULL) == 0)
+        printf("refused %s\n", ack.text);
+    close(fd);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct dp_client *c = NULL;
@@ -228,6 +291,8 @@ int main(int argc, char **argv)
         return say_raw(argv[1], argv[3]);
     if (argc >= 4 && !strcmp(argv[2], "idle"))
         return be_idle(argv[1], number(argv[3]));
+    if (argc >= 8 && !strcmp(argv[2], "daemon"))
+        return say_daemon(argv + 3);
     if (argc >= 8 && !strcmp(argv[2], "remote"))
         c = dp_client_open_tcp("127.0.0.1", (uint16_t)number(argv[3]), argv[4], argv[5], DP_ANY_UID, TIMEOUT_MS, &err);
     else if (argc >= 5)

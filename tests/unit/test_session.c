@@ -154,7 +154,7 @@ static void opens_what_was_sealed(void **state)
     assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &challenge, NULL), 0);
     start = dp_now_ns();
     assert_int_equal(dp_handshake_seal(&hs, munge_socket, geteuid(), credential, sizeof credential, NULL), 0);
-    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL), 0);
+    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL, NULL), 0);
     print_message("# seal and open: %llu us, credential of %zu bytes\n",
                   (unsigned long long)((dp_now_ns() - start) / 1000), strlen(credential));
     assert_int_equal(uid, geteuid());
@@ -178,9 +178,9 @@ static void refuses_replay_and_wrong_receiver(void **state)
     challenge_of(&here, "n1");
     assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &here, NULL), 0);
     assert_int_equal(dp_handshake_seal(&hs, munge_socket, geteuid(), credential, sizeof credential, NULL), 0);
-    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL), 0);
+    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL, NULL), 0);
     /* The same munged knows it; a munged elsewhere would not, there the nonce and the name refuse. */
-    assert_int_equal(dp_handshake_open(credential, munge_socket, &hs, &uid, &err), -1);
+    assert_int_equal(dp_handshake_open(credential, munge_socket, &hs, &uid, NULL, &err), -1);
     assert_int_equal(err.code, DP_EAUTH);
     challenge_of(&later, "n1");
     assert_int_equal(dp_handshake_check(&got, &later, "n2", &err), -1);
@@ -205,12 +205,12 @@ static void refuses_wrong_reader_and_damage(void **state)
     challenge_of(&challenge, "n1");
     assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_CLI, "", &challenge, NULL), 0);
     assert_int_equal(dp_handshake_seal(&hs, munge_socket, geteuid() + 1, credential, sizeof credential, NULL), 0);
-    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, &err), -1);
+    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL, &err), -1);
     assert_int_equal(dp_handshake_seal(&hs, munge_socket, DP_ANY_UID, credential, sizeof credential, NULL), 0);
     credential[20] ^= 1;
-    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, &err), -1);
-    assert_int_equal(dp_handshake_open("", munge_socket, &got, &uid, &err), -1);
-    assert_int_equal(dp_handshake_open("MUNGE:nonsense:", munge_socket, &got, &uid, &err), -1);
+    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL, &err), -1);
+    assert_int_equal(dp_handshake_open("", munge_socket, &got, &uid, NULL, &err), -1);
+    assert_int_equal(dp_handshake_open("MUNGE:nonsense:", munge_socket, &got, &uid, NULL, &err), -1);
     assert_int_equal(dp_handshake_seal(&hs, "/nowhere/munge", DP_ANY_UID, credential, sizeof credential, &err), -1);
 }
 
