@@ -191,19 +191,21 @@ static int mistake(const char *path, const char *text, int line, const char *wha
                       *token == '"' ? "" : "\"");
 }
 
-int dp_conf_parse(const char *path, struct config_t *out, struct dp_err *err)
+char *dp_conf_read(const char *path, dp_conf_check_fn check, struct dp_err *err)
 {
-    char *text = dp_conf_text_read(path, err), *wide = NULL;
+    return dp_conf_text_read_checked(path, check, err);
+}
+
+int dp_conf_parse(const char *path, const char *text, struct config_t *out, struct dp_err *err)
+{
+    char *wide = dp_conf_text_widen(path, text, err);
     int rc = -1;
 
-    if (text)
-        wide = dp_conf_text_widen(path, text, err);
     if (wide && !config_read_string(out, wide))
         mistake(path, wide, config_error_line(out), config_error_text(out), err);
     else if (wide)
         rc = 0;
     free(wide);
-    free(text);
     return rc;
 }
 
@@ -255,8 +257,8 @@ static int check_required(const char *path, const config_setting_t *root, const 
     return 0;
 }
 
-int dp_conf_load(const char *path, const struct dp_conf_key *keys, const char *const *extra, void *out,
-                 struct dp_err *err)
+int dp_conf_load_text(const char *path, const char *text, const struct dp_conf_key *keys, const char *const *extra,
+                      void *out, struct dp_err *err)
 {
     config_t conf;
     int rc = -1;
@@ -264,14 +266,24 @@ int dp_conf_load(const char *path, const struct dp_conf_key *keys, const char *c
     for (const struct dp_conf_key *k = keys; k->name; k++)
         if (k->fallback && dp_conf_put_text(k, k->fallback, out, err) < 0)
             return dp_err_prefix(err, "built-in default");
-    if (!path)
+    if (!text)
         return 0;
     config_init(&conf);
-    if (dp_conf_parse(path, &conf, err) == 0 &&
+    if (dp_conf_parse(path, text, &conf, err) == 0 &&
         read_root(path, config_root_setting(&conf), keys, extra, out, err) == 0 &&
         check_required(path, config_root_setting(&conf), keys, err) == 0)
         rc = 0;
     config_destroy(&conf);
+    return rc;
+}
+
+int dp_conf_load(const char *path, const struct dp_conf_key *keys, const char *const *extra, void *out,
+                 struct dp_err *err)
+{
+    char *text = path ? dp_conf_read(path, NULL, err) : NULL;
+    int rc = path && !text ? -1 : dp_conf_load_text(path, text, keys, extra, out, err);
+
+    free(text);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 
+struct stat;
 struct config_t;         /* of libconfig.h, for callers that read groups of their own */
 struct config_setting_t;
 
@@ -36,6 +37,15 @@ struct dp_conf_key {
 int dp_conf_load(const char *path, const struct dp_conf_key *keys, const char *const *extra, void *out,
                  struct dp_err *err);
 
+/* May a file of this owner and mode be used? opened: what fstat says of it. returns 0, or -1 with why not. */
+typedef int (*dp_conf_check_fn)(const char *path, const struct stat *opened, struct dp_err *err);
+
+/* In two parts, for a file that must be checked and is read more than once: its text (the caller frees it; NULL:
+ * err), and dp_conf_load() of it. text NULL: defaults only. */
+char *dp_conf_read(const char *path, dp_conf_check_fn check, struct dp_err *err);
+int dp_conf_load_text(const char *path, const char *text, const struct dp_conf_key *keys, const char *const *extra,
+                      void *out, struct dp_err *err);
+
 /* Set one key from "section.key=value", with the same checks; `where` begins the message. */
 int dp_conf_set(const struct dp_conf_key *keys, const char *assignment, const char *where, void *out,
                 struct dp_err *err);
@@ -43,9 +53,9 @@ int dp_conf_set(const struct dp_conf_key *keys, const char *assignment, const ch
 /* Print the table as a commented libconfig file: every key with its help, range and default. */
 void dp_conf_print(const struct dp_conf_key *keys, FILE *out);
 
-/* The checked parse on its own, for the `extra` sections: out is a config_t that the caller has
+/* The checked parse of a text on its own, path for messages, for the `extra` sections: out is a config_t that the caller has
  * initialised with config_init() and destroys. Integers in it are always 64-bit, never wrapped. */
-int dp_conf_parse(const char *path, struct config_t *out, struct dp_err *err);
+int dp_conf_parse(const char *path, const char *text, struct config_t *out, struct dp_err *err);
 
 /* Read the members of one group into *out by the table's entries whose section is `section`; members
  * that the group lacks keep what *out holds. path: for messages. The same checks as dp_conf_load. */

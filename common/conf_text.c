@@ -44,6 +44,11 @@ static int read_all(int fd, char *buf, size_t bytes)
 
 char *dp_conf_text_read(const char *path, struct dp_err *err)
 {
+    return dp_conf_text_read_checked(path, NULL, err);
+}
+
+char *dp_conf_text_read_checked(const char *path, dp_conf_check_fn check, struct dp_err *err)
+{
     char *text = NULL;
     struct stat st;
     int fd = -1;
@@ -62,6 +67,8 @@ char *dp_conf_text_read(const char *path, struct dp_err *err)
                    S_ISREG(st.st_mode) ? "larger than 1 MiB, no configuration file" : "not a regular file");
         goto out;
     }
+    if (check && check(path, &st, err) < 0)
+        goto out;
     text = calloc(1, (size_t)st.st_size + 1);
     if (!text || read_all(fd, text, (size_t)st.st_size) < 0) {
         dp_err_set(err, text ? DP_EIO : DP_ENOMEM, "%s: %s", path, strerror(errno));

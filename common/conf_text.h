@@ -4,11 +4,15 @@
 
 #include <stddef.h>
 
+#include "common/conf.h"
 #include "common/err.h"
 
 /* The whole file as a NUL-terminated string that the caller frees; NULL and err ("path: ...") when it
  * cannot be read, is no regular file, is larger than 1 MiB, is empty, or holds a NUL byte. */
 char *dp_conf_text_read(const char *path, struct dp_err *err);
+
+/* The same, if `check` (NULL: none) takes the file that was opened: what is looked at is what is read. */
+char *dp_conf_text_read_checked(const char *path, dp_conf_check_fn check, struct dp_err *err);
 
 /* A copy of `text` in which every integer carries the suffix L, so that libconfig reads it as 64 bits;
  * the caller frees it. NULL and err ("path:line: ...") for an integer beyond 64 bits, a number beyond

@@ -19,6 +19,7 @@ common_libdpcommon_a_SOURCES = \
 	common/site_defaults.h \
 	common/slurp.c common/slurp.h \
 	common/stdout.c common/stdout.h \
+	common/trust.c common/trust.h \
 	common/wire.c common/wire.h
 # The plugin links these objects into a shared object.
 common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC

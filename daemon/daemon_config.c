@@ -111,17 +111,13 @@ void dp_config_print(FILE *out)
           out);
 }
 
-static int check_owner(const char *path, struct dp_err *err)
+static int check_owner(const char *path, const struct stat *opened, struct dp_err *err)
 {
-    struct stat st;
-
-    if (stat(path, &st) < 0)
-        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    if (st.st_uid != 0 && st.st_uid != geteuid())
+    if (opened->st_uid != 0 && opened->st_uid != geteuid())
         return dp_err_set(err, DP_EAUTH, "%s: belongs to uid %u, must belong to root or the daemon's user",
-                          path, st.st_uid);
-    if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return dp_err_set(err, DP_EAUTH, "%s: others may write it (mode %03o)", path, st.st_mode & 0777);
+                          path, opened->st_uid);
+    if (opened->st_mode & (S_IWGRP | S_IWOTH))
+        return dp_err_set(err, DP_EAUTH, "%s: others may write it (mode %03o)", path, opened->st_mode & 0777);
     return 0;
 }
 
@@ -340,13 +336,13 @@ static int check_runs(const struct dp_config *c, const char *path, struct dp_err
     return 0;
 }
 
-static int read_lists(struct dp_config *c, const char *path, struct dp_err *err)
+static int read_lists(struct dp_config *c, const char *path, const char *text, struct dp_err *err)
 {
     config_t file;
     int rc;
 
     config_init(&file);
-    rc = dp_conf_parse(path, (struct config_t *)&file, err);
+    rc = dp_conf_parse(path, text, (struct config_t *)&file, err);
     if (rc == 0)
         rc = read_list(c, path, &file, "site_policies", read_site_policy, err);
     if (rc == 0)
@@ -371,20 +367,28 @@ int dp_config_expand(struct dp_config *c, const char *node, struct dp_err *err)
                : 0;
 }
 
+static int read_config(struct dp_config *c, const char *path, const char *text, const char *node, struct dp_err *err)
+{
+    if (dp_conf_load_text(path, text, keys, extra_sections, c, err) < 0 || (text && read_lists(c, path, text, err) < 0) ||
+        check_runs(c, path ? path : "default", err) < 0)
+        return -1;
+    return dp_config_expand(c, node, err);
+}
+
 struct dp_config *dp_config_load(const char *path, const char *node, struct dp_err *err)
 {
     struct dp_config *c = calloc(1, sizeof *c);
+    char *text = NULL;
 
-    if (!c) {
+    if (!c)
         dp_err_set(err, DP_ENOMEM, "out of memory");
-        return NULL;
-    }
-    if ((path && check_owner(path, err) < 0) || dp_conf_load(path, keys, extra_sections, c, err) < 0 ||
-        (path && read_lists(c, path, err) < 0) || check_runs(c, path ? path : "default", err) < 0 ||
-        dp_config_expand(c, node, err) < 0) {
+    else if (path)
+        text = dp_conf_read(path, check_owner, err);
+    if (!c || (path && !text) || read_config(c, path, text, node, err) < 0) {
         dp_config_destroy(c);
-        return NULL;
+        c = NULL;
     }
+    free(text);
     return c;
 }
 

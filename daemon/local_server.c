@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/trust.h"
 #include "daemon/daemon.h"
 
 #define FIRST_FRAME_S 5.0
@@ -52,18 +53,13 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
 /* Whoever may write the folder can put another socket in the place of ours. */
 static int check_folder(const char *socket_path, struct dp_err *err)
 {
-    const char *slash = strrchr(socket_path, '/');
-    char folder[128] = ".";
-    struct stat st;
+    uid_t owner;
 
-    if (slash)
-        snprintf(folder, sizeof folder, "%.*s", slash == socket_path ? 1 : (int)(slash - socket_path), socket_path);
-    if (stat(folder, &st) < 0)
-        return dp_err_set(err, DP_EIO, "%s: %s", folder, strerror(errno));
-    if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
-        ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
-        return dp_err_set(err, DP_EAUTH, "%s: the folder of the socket must belong to root or the daemon's user, and "
-                          "nobody else may write it (uid %u, mode %03o)", folder, st.st_uid, st.st_mode & 0777);
+    if (dp_trust_folder(socket_path, &owner, err) < 0)
+        return dp_err_prefix(err, "the folder of the socket");
+    if (owner != 0 && owner != geteuid())
+        return dp_err_set(err, DP_EAUTH, "%s: its folder belongs to uid %u, must belong to root or to the daemon's user "
+                          "(uid %u)", socket_path, owner, geteuid());
     return 0;
 }
 

@@ -23,6 +23,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/stdout.h"
+#include "common/trust.h"
 #include "daemon/daemon.h"
 #include "daemon/helper.h"
 #include "daemon/privileged.h"
@@ -334,16 +335,39 @@ static void read_boot_id(char out[40])
     out[n > 0 ? n : 0] = '\0';
 }
 
+static bool has_pidfile; /* we wrote it: another daemon's is not ours to take away */
+
+/* What a daemon that was killed left there. */
+static int remove_old_pidfile(const char *path, struct dp_err *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return dp_err_set(err, DP_EAUTH, "%s: is no file; remove it, or name another pidfile", path);
+    if (unlink(path) < 0)
+        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
+/* In a folder where nobody else writes: what lies there is what a daemon left. */
 static int write_pidfile(const char *path, struct dp_err *err)
 {
+    uid_t owner;
     int fd, rc;
 
     if (!path[0])
         return 0;
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    if (dp_trust_folder(path, &owner, err) < 0)
+        return dp_err_prefix(err, "the folder of the pid file");
+    if (remove_old_pidfile(path, err) < 0)
+        return -1;
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     rc = fd < 0 ? -1 : dprintf(fd, "%d\n", (int)getpid());
     if (rc < 0)
         dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    has_pidfile = fd >= 0;
     if (fd >= 0)
         close(fd);
     return rc < 0 ? -1 : 0;
@@ -450,7 +474,7 @@ static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
 
 static void close_all(struct dp_daemon *d, struct signals *s)
 {
-    if (d->config->pidfile[0])
+    if (has_pidfile)
         unlink(d->config->pidfile);
     dp_local_close(d);
     dp_runs_close(d);

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/trust.h"
+
 #define FRAME_MAX (DP_HEADER_BYTES + 1024)
 
 static int64_t now_ms(void)
@@ -67,7 +69,7 @@ static int open_link(const char *path, int64_t deadline_ms, struct dp_err *err)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return dp_err_set(err, DP_EIO, "socket: %s", strerror(errno));
-    if (connect_by(fd, &addr, deadline_ms, err) < 0) {
+    if (connect_by(fd, &addr, deadline_ms, err) < 0 || dp_trust_server(fd, path, err) < 0) {
         close(fd);
         return -1;
     }

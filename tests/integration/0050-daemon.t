@@ -146,10 +146,38 @@ is "$(find "$sock" 2>/dev/null)" "" "and takes its socket away"
 mkdir "$dir/open" && chmod 777 "$dir/open"
 sed "s|socket = .*|socket = \"$dir/open/%n.sock\";|" "$dir/conf" >"$dir/conf-open" && chmod 644 "$dir/conf-open"
 like "$(timeout 60 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "nobody else may write.*rc=1" "a socket in a folder that others may write is refused"
+chmod 1777 "$dir/open"
+like "$(timeout 60 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "nobody else may write.*rc=1" "with a sticky bit, too: others can be there first"
+mkdir -m 755 "$dir/open/ours"
+sed "s|socket = .*|socket = \"$dir/open/ours/%n.sock\";|" "$dir/conf" >"$dir/conf-open"
+chmod 777 "$dir/open"
+like "$(timeout 60 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "others may write a folder above.*rc=1" "nor in a folder below one"
 write_conf "$dir/conf-pid" "pidfile = \"$dir/pid-%n\";"
 echo precious >"$dir/precious" && ln -s precious "$dir/pid-n3"
 like "$(timeout 60 "$bin" -f "$dir/conf-pid" --node n3 --foreground 2>&1; echo "rc=$?")" "pid-n3.*rc=1" "a pid file that is a link is refused"
 is "$(cat "$dir/precious")" precious "and what it leads to stays"
+rm "$dir/pid-n3"
+write_conf "$dir/conf-pid" "pidfile = \"$dir/open/pid-%n\";"
+like "$(timeout 60 "$bin" -f "$dir/conf-pid" --node n3 --foreground 2>&1; echo "rc=$?")" "folder of the pid file: .*nobody else may write.*rc=1" "nor one in a folder that others may write"
+# A second daemon that cannot start leaves the first one's pid file alone; a new one replaces what was left.
+write_conf "$dir/conf-pid" "pidfile = \"$dir/pid-%n\";"
+echo 1 >"$dir/pid-n3"
+"$bin" -f "$dir/conf-pid" --node n3 --foreground >"$dir/ready3" 2>>"$dir/log" &
+third=$!
+pids="$pids $third"
+wait_for 60 grep -qs ready "$dir/ready3"
+is "$(cat "$dir/pid-n3")" "$third" "a pid file that was left is replaced"
+like "$(timeout 60 "$bin" -f "$dir/conf-pid" --node n3 --foreground 2>&1; echo "rc=$?")" "another dynpiped.*rc=1" "a second daemon does not start"
+is "$(cat "$dir/pid-n3")" "$third" "and leaves the pid file"
+kill "$third"
+wait "$third"
+is "$(find "$dir/pid-n3" 2>/dev/null)" "" "which goes with its daemon"
+if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+    strace -f -e trace=open,openat,openat2 -o "$dir/opened" "$bin" --check-config -f "$dir/conf" >/dev/null
+    is "$(grep -c "\"$dir/conf\"" "$dir/opened")" 1 "the configuration is opened once: what is checked is what is read"
+else
+    skip "the configuration is opened once" "needs strace"
+fi
 ln -s /etc "$dir/state-n4"
 like "$(timeout 60 "$bin" -f "$dir/conf" --node n4 --foreground 2>&1; echo "rc=$?")" "state-n4.*rc=1" "a state_dir that is a link is refused"
 

@@ -212,11 +212,44 @@ static void groups_of_the_caller(void **state)
     (void)state;
     assert_int_equal(load_bytes(keys, text, strlen(text), &s, &err), 0);
     config_init(&conf);
-    assert_int_equal(dp_conf_parse(path, &conf, &err), 0);
+    assert_int_equal(dp_conf_parse(path, text, &conf, &err), 0);
     assert_int_equal(dp_conf_read_group(path, config_lookup(&conf, "partition"), "alpha", keys, &s, &err), -1);
     assert_non_null(strstr(err.text, ":3: unknown key alpha.ratte; the nearest known one is alpha.rate"));
     assert_int_equal(s.count, 5);
     config_destroy(&conf);
+}
+
+static int put_another(const char *name, const struct stat *opened, struct dp_err *err)
+{
+    char other[sizeof path + 8];
+    FILE *f;
+
+    (void)opened;
+    (void)err;
+    snprintf(other, sizeof other, "%s.other", name);
+    f = fopen(other, "w");
+    assert_non_null(f);
+    fputs("alpha: { count = 9; };", f);
+    fclose(f);
+    return rename(other, name);
+}
+
+/* Somebody puts another file there between the look at its owner and the reading. */
+static void what_is_checked_is_what_is_read(void **state)
+{
+    static const char first[] = "alpha: { count = 5; };";
+    struct sample s;
+    struct dp_err err;
+    char *text;
+
+    (void)state;
+    assert_int_equal(load_bytes(keys, first, strlen(first), &s, &err), 0);
+    text = dp_conf_read(path, put_another, &err);
+    assert_string_equal(text, first);
+    free(text);
+    text = dp_conf_read(path, NULL, &err);
+    assert_non_null(strstr(text, "count = 9"));
+    free(text);
 }
 
 /* libconfig loses memory over these. */
@@ -239,7 +272,7 @@ static void what_does_not_end_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(good_files_are_read),  cmocka_unit_test(bad_files_are_refused),
     cmocka_unit_test(files_that_are_none),  cmocka_unit_test(assignments),
-    cmocka_unit_test(printed_table_reads_back), cmocka_unit_test(groups_of_the_caller),
+    cmocka_unit_test(printed_table_reads_back), cmocka_unit_test(groups_of_the_caller), cmocka_unit_test(what_is_checked_is_what_is_read),
     cmocka_unit_test(what_does_not_end_is_refused),
 };
 

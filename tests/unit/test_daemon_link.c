@@ -1,9 +1,12 @@
 /* The plugin's talk with the daemon, against daemons of every temper: right, refusing, dead, absent,
  * silent, full, slow, closing early, and answering nonsense. Each must be over in bounded time: by a clock
  * that only the talk's own waits move, so that it does not matter how busy this machine is. */
+#include "config.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -271,6 +274,56 @@ static void test_step_end(void **state)
     end_daemon();
 }
 
+/* Where others may write they can serve a socket of their own; the plugin says nothing to it. */
+static void test_folder_of_others(void **state)
+{
+    static const mode_t modes[] = {0777, 01777, 0775};
+    struct dp_msg_ack ack;
+    struct dp_err err;
+
+    (void)state;
+    open_listener(4);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        assert_int_equal(chmod(dir, modes[i]), 0);
+        assert_int_equal(call(&ack, &err), DP_LINK_UNSENT);
+        assert_non_null(strstr(err.text, "nobody else may write"));
+    }
+    assert_int_equal(chmod(dir, 0700), 0);
+    end_daemon();
+}
+
+/* The same socket and folder, but another user listens: he has taken root's or the daemon's place. */
+static void test_served_by_another(void **state)
+{
+    struct dp_msg_ack ack;
+    struct dp_err err;
+    int gate[2];
+    char byte;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(pipe(gate), 0);
+    open_listener(4);
+    daemon_pid = fork();
+    if (daemon_pid == 0) {
+        if (setresuid(65534, 65534, 65534) == 0 && listen(listener, 4) == 0 && write(gate[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    close(gate[1]);
+    assert_int_equal(read(gate[0], &byte, 1), 1);
+    close(gate[0]);
+    assert_int_equal(call(&ack, &err), DP_LINK_UNSENT);
+    assert_non_null(strstr(err.text, "served by uid 65534"));
+    /* Where root gave him the folder, he is the daemon. Below /tmp, where everybody can make one, nobody gave it. */
+    assert_int_equal(chown(dir, 65534, 65534), 0);
+    assert_int_equal(call(&ack, &err), DP_LINK_UNSENT);
+    assert_non_null(strstr(err.text, "others may write a folder above it"));
+    assert_int_equal(chown(dir, 0, 0), 0);
+    end_daemon();
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -292,7 +345,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_answer),  cmocka_unit_test(test_absent_and_dead),
     cmocka_unit_test(test_silent),  cmocka_unit_test(test_full_backlog),
     cmocka_unit_test(test_nonsense), cmocka_unit_test(test_drip),
-    cmocka_unit_test(test_step_end),
+    cmocka_unit_test(test_step_end), cmocka_unit_test(test_folder_of_others),
+    cmocka_unit_test(test_served_by_another),
 };
 
 int main(void)

@@ -1,0 +1,19 @@
+/* Where may others have put something? Of files that root or a daemon makes or connects to by their path.
+ *
+ * Neither allocates nor asks the user database: slurmstepd calls them. */
+#ifndef DP_COMMON_TRUST_H
+#define DP_COMMON_TRUST_H
+
+#include <sys/types.h>
+
+#include "common/err.h"
+
+/* The folder of a file: nobody but its owner may write it (a sticky bit does not help: who may write can be there
+ * first), and all folders above it, links followed, belong to root or to us and can be changed by nobody else.
+ * owner: = whose it is: root, us, or somebody to whom root or we gave it. */
+int dp_trust_folder(const char *file, uid_t *owner, struct dp_err *err);
+
+/* Is a connected unix socket served by root, by us, or by whom the folder of its path belongs to? */
+int dp_trust_server(int fd, const char *path, struct dp_err *err);
+
+#endif
