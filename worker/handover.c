@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "worker/passage.h"
+#include "worker/patience.h"
 
 #define S UINT64_C(1000000000)
 
@@ -40,30 +41,13 @@ struct dp_handover {
     uint8_t poll_buf[DP_POLL_BYTES];
 };
 
-/* Seconds from the environment, or the default where there is none or nonsense. */
-static uint64_t seconds_of(const char *name, uint64_t fallback_ns)
-{
-    const char *text = getenv(name);
-    char *end;
-    double s;
-
-    if (!text || !text[0])
-        return fallback_ns;
-    s = strtod(text, &end);
-    if (*end || !(s > 0 && s <= 86400)) {
-        dp_warn("%s=%s is no number of seconds in 0..86400: using %g", name, text, (double)fallback_ns / 1e9);
-        return fallback_ns;
-    }
-    return (uint64_t)(s * 1e9);
-}
-
 void dp_handover_times_default(struct dp_handover_times *times)
 {
     times->prepare_ns = 10 * S;
     times->stall_ns = 30 * S;
     times->poll_ns = 300 * S;
-    times->doubt_ns = seconds_of("DYNPIPE_DOUBT_S", 600 * S);
-    times->leave_ns = seconds_of("DYNPIPE_LEAVE_S", 60 * S);
+    times->doubt_ns = dp_patience_ns("DYNPIPE_DOUBT_S", 600 * S);
+    times->leave_ns = dp_patience_ns("DYNPIPE_LEAVE_S", 60 * S);
 }
 
 struct dp_handover *dp_handover_create(const struct dp_handover_times *times, struct dp_err *err)

@@ -93,7 +93,9 @@ worker_libdpruntime_a_SOURCES = \
 	worker/linkprobe.c worker/linkprobe.h \
 	worker/initial.c worker/initial.h \
 	worker/memory.c worker/memory.h \
+	worker/muster.c worker/muster.h \
 	worker/orders.c worker/orders.h \
+	worker/patience.c worker/patience.h \
 	worker/pin.c worker/pin.h \
 	worker/pipeline.c worker/pipeline.h \
 	worker/save_clock.c worker/save_clock.h \

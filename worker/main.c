@@ -107,6 +107,15 @@ static int meet(struct dp_wireup *w, struct dp_transport **out, struct dp_err *e
     return *out ? dp_wireup_exchange(w, *out, err) : -1;
 }
 
+/* The others may wait for this worker, or for one that never began, until they are ended. */
+static int fail_to_meet(struct dp_wireup *w, const struct dp_err *err)
+{
+    if (err->text[0]) /* empty: another worker says it */
+        dp_error("worker %u of %u: %s", w->rank, w->n_workers, err->text);
+    dp_wireup_abort(w);
+    return EXIT_ERROR;
+}
+
 /* What the others do not know is said by whom it happened to, and PMIx is not told: a process that
  * ends without PMIx_Finalize makes the launcher end the others. What all know is said by worker 0
  * alone, before any of them ends: a launcher may kill the rest when the first one fails. */
@@ -162,12 +171,13 @@ static int train(const struct dp_train_config *config, struct dp_wireup *w, stru
     struct dp_transport *transport;
     enum dp_run_end end = DP_RUN_FAILED;
     uint32_t local_rank = 0, n_local = 1;
-    int rc = meet(w, &transport, err);
+    int rc;
 
-    if (rc == 0 && transport)
+    if (meet(w, &transport, err) < 0)
+        return fail_to_meet(w, err);
+    if (transport)
         local_rank = dp_transport_local_rank(transport, &n_local);
-    if (rc == 0 && config->pipeline.pin)
-        rc = dp_pin(local_rank, n_local, (uint32_t)config->pipeline.threads, err);
+    rc = config->pipeline.pin ? dp_pin(local_rank, n_local, (uint32_t)config->pipeline.threads, err) : 0;
     if (rc == 0) {
         struct dp_trainer_args args = {.config = config, .wireup = w, .transport = transport, .socket = getenv("DYNPIPE_SOCKET")};
 

@@ -1,5 +1,5 @@
 /* See wireup.h. Runs once per process; everything here may block for as long as the slowest worker
- * needs to start, which is Slurm's (or mpirun's) to limit. PMIx is not initialised unless the launcher
+ * needs to start, which muster.c limits. PMIx is not initialised unless the launcher
  * announced it: PMIx_Init without a server waits or fails in ways that differ between versions. */
 #include "worker/wireup.h"
 
@@ -7,13 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <pmix.h>
 
 #include "common/layout.h"
+#include "worker/muster.h"
 
 #define KEY_CARD "dynpipe.card"
 #define KEY_SECRET "dynpipe.key"
+#define ABORT_S 20 /* SIGALRM ends a worker whose launcher does not even end it */
 
 static pmix_proc_t me; /* one PMIx client per process, as PMIx wants it */
 
@@ -90,6 +93,15 @@ void dp_wireup_release(struct dp_wireup *w)
     w->has_pmix = false;
 }
 
+void dp_wireup_abort(struct dp_wireup *w)
+{
+    if (!w->has_pmix)
+        return;
+    alarm(ABORT_S);
+    PMIx_Abort(1, "the workers have not met", NULL, 0);
+    w->has_pmix = false;
+}
+
 static int put(const char *name, const void *data, size_t bytes, struct dp_err *err)
 {
     pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
@@ -119,19 +131,13 @@ static int get(uint32_t rank, const char *name, pmix_value_t **out, struct dp_er
     return dp_err_set(err, DP_EPROTO, "PMIx: %s of worker %u has the wrong type", name, rank);
 }
 
-static int fence(struct dp_err *err)
+/* key: what all have put, so that who is missing can be told; NULL: nothing that is sure. */
+static int fence(const struct dp_wireup *w, const char *key, struct dp_err *err)
 {
-    pmix_proc_t all = me;
-    pmix_info_t collect;
-    bool yes = true;
-    pmix_status_t status;
+    const struct dp_muster m = {
+        .me = me, .n_workers = w->n_workers, .key = key, .patience_ns = dp_muster_patience_ns()};
 
-    all.rank = PMIX_RANK_WILDCARD;
-    PMIX_INFO_CONSTRUCT(&collect);
-    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-    status = PMIx_Fence(&all, 1, &collect, 1);
-    PMIX_INFO_DESTRUCT(&collect);
-    return status == PMIX_SUCCESS ? 0 : fail(err, "first fence", status);
+    return dp_muster_fence(&m, err);
 }
 
 static int take_key(struct dp_transport *t, struct dp_err *err)
@@ -188,10 +194,10 @@ int dp_wireup_exchange(struct dp_wireup *w, struct dp_transport *t, struct dp_er
     status = PMIx_Commit();
     if (status != PMIX_SUCCESS)
         return fail(err, "commit", status);
-    return fence(err) < 0 || take_key(t, err) < 0 || take_cards(w, t, err) < 0 ? -1 : 0;
+    return fence(w, KEY_CARD, err) < 0 || take_key(t, err) < 0 || take_cards(w, t, err) < 0 ? -1 : 0;
 }
 
 int dp_wireup_barrier(const struct dp_wireup *w, struct dp_err *err)
 {
-    return w->has_pmix ? fence(err) : 0;
+    return w->has_pmix ? fence(w, NULL, err) : 0;
 }

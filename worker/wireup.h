@@ -18,10 +18,13 @@ struct dp_wireup {
 
 /* Rank and size. DP_EINVAL when srun started several tasks without PMIx: each would train alone. */
 int dp_wireup_init(struct dp_wireup *w, struct dp_err *err);
-/* Give everybody the transport's card and take theirs; rank 0 makes the key of the run. Collective. */
+/* Give everybody the transport's card and take theirs; rank 0 makes the key of the run. Collective.
+ * DP_ETIMEOUT when not all have come (muster.h). */
 int dp_wireup_exchange(struct dp_wireup *w, struct dp_transport *t, struct dp_err *err);
 /* Nobody passes before all are here. */
 int dp_wireup_barrier(const struct dp_wireup *w, struct dp_err *err);
+/* The workers have not met: have the launcher end all of them, also those that never began. */
+void dp_wireup_abort(struct dp_wireup *w);
 /* Leave: PMIx_Finalize. The process must then exit 0, or Slurm takes it for a failure. */
 void dp_wireup_release(struct dp_wireup *w);
 

@@ -2,13 +2,13 @@
 # The end of a job's time, however it comes: the time limit, told by the daemon before it or by Slurm's two
 # SIGTERMs at it, a preemption, --signal, scancel. Each run leaves a checkpoint of its last step, and all
 # their steps together have the losses of one undisturbed run. They run side by side: slurmctld looks at
-# time limits every half a minute only.
+# time limits every half a minute only. Beside them a run that cannot begin: one of its tasks dies first.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 
 run="$endless prune.begin=20 prune.end=80 prune.every=20"
-run_cluster --daemon-key 'poll_s = 1.0;' --conf KillWait=60 \
+run_cluster --nodes 6 --daemon-key 'poll_s = 1.0;' --conf KillWait=60 \
     --conf PreemptType=preempt/partition_prio --conf PreemptMode=CANCEL \
     --conf 'PartitionName=low Nodes=n4 PriorityTier=1 PreemptMode=CANCEL GraceTime=40 MaxTime=INFINITE' \
     --conf 'PartitionName=high Nodes=n4 PriorityTier=9 MaxTime=INFINITE'
@@ -27,6 +27,16 @@ echo "workers ended with \$?"
 X
     sbatch --parsable -J "$name" -N1 -n2 -o "$D/$name.out" "${options[@]}" "$D/$name.sh"
 }
+# A task that ends before it is a worker; what is left waits for it in PMIx's fence.
+cat >"$D/missing.task" <<X
+#!/bin/bash
+[ "\$SLURMD_NODENAME" != n6 ] || exit 3
+exec $(worker_command "$D/missing.jsonl" $run)
+X
+chmod +x "$D/missing.task"
+missing=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/missing.out" --export=ALL,DYNPIPE_WIREUP_S=10 \
+    --wrap "srun --mpi=pmix --no-kill --kill-on-bad-exit=0 $D/missing.task")
+
 trains() { steps_done "$D/$1.jsonl" 5; }
 steps_of() { losses "$D/$1.jsonl" | wc -l; }
 newest() { find "$D/$1.saved" -maxdepth 1 -name 'step-*[0-9]' | sed 's/.*step-0*//' | sort -n | tail -n 1; }
@@ -72,6 +82,18 @@ wait_for 150 job_ended "$high"
 has_saved low "by a signal"
 is "$(job_state "$low")" COMPLETED "low: within the GraceTime of its preemption"
 is "$(job_state "$high")" COMPLETED "low: and its node went on to the next job"
+
+wait_for 150 job_ended "$missing"
+is "$(job_state "$missing")" FAILED "missing: a run whose task dies before it has met the others is ended"
+like "$(cat "$D/missing.out")" "worker 0 of 2: no word of worker 1 on n6 in [0-9]+ s" "missing: who is missing, and where, is said"
+is "$(grep -c "no word of" "$D/missing.out")" 1 "missing: once"
+hanging=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/hanging.out" \
+    --wrap "srun --mpi=pmix --no-kill --kill-on-bad-exit=0 $D/missing.task")
+is_waiting() { [ -n "$(workers_on "$hanging" n5)" ]; }
+wait_for 60 is_waiting
+scancel --signal=TERM "$hanging"
+wait_for 60 job_ended "$hanging"
+ok $? "missing: SIGTERM ends a worker that waits for the others, at once"
 
 # Again from there, on one node, until scancel.
 cancelled=$(one cancelled -w n1 --dynpipe=balance -- checkpoint.dir="$D/limit.saved")
