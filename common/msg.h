@@ -81,6 +81,7 @@ enum dp_option_bit {
     DP_OPT_MIN_GPUS = 1u << 2,
     DP_OPT_MAX_SLOWDOWN = 1u << 3,
     DP_OPT_REFERENCE = 1u << 4,
+    DP_OPT_STALL_END = 1u << 5,
 };
 
 /* Field kinds: u8 u16 u32 u64 f64; s64, s256, s1k: text in a char array of that size, NUL included;
@@ -97,7 +98,8 @@ enum dp_option_bit {
     F(u32, min_gpus, "never fewer devices than this, 0: no wish")                                  \
     F(f64, max_slowdown, "percent of the reference that the user gives up, 0..100")                \
     F(s64, policy, "name of a policy, empty: the administrator's")                                 \
-    F(s64, node, "name of this node in Slurm")
+    F(s64, node, "name of this node in Slurm")                                                     \
+    F(u32, stall_end_s, "end and requeue the job when it is stalled for so long, 0: no wish")
 
 /* The sender does not wait for an answer: an ACK may find the connection closed. A daemon that was
  * silent for 500 ms at the start may hear of an end whose start it never answered. */

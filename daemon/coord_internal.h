@@ -234,6 +234,9 @@ struct coord_event {
 struct coord_stall {
     bool is_asking, is_stalled, was_answerable; /* the newest PING was sent long enough ago */
     uint64_t heard_ns, ping, sent_ns;           /* heard_ns: of any worker */
+    uint64_t since_ns;                          /* is_stalled */
+    bool is_ending;                             /* Slurm was asked to end the job */
+    uint64_t retry_ns;                          /* not again before */
     char text[160];
 };
 

@@ -2,8 +2,13 @@
  * answer) holds all the others for ever and loses no connection, so only silence shows it.
  *
  * After stall_s, and five steps at least, without a word of any worker all are asked (PING): a worker
- * that waits for another answers from within its wait, one that hangs does not. This only tells people
- * and starts no hand-over; nothing is killed, and a run that goes on is no longer stalled.
+ * that waits for another answers from within its wait, one that hangs does not. This tells people and
+ * starts no hand-over, and a run that goes on is no longer stalled.
+ *
+ * Where stall_end_s is set, a run that stays stalled for so long gives its devices back: Slurm ends the job
+ * and puts it back into the queue, to go on from its newest checkpoint. SIGCONT and SIGTERM come first,
+ * so workers that were only stopped still save. Nothing of it is journalled: ending a job twice does no harm,
+ * and after a restart of this daemon the stall is found again.
  */
 #include "daemon/coord_internal.h"
 
@@ -12,6 +17,7 @@
 
 #define PING_NS (5 * SECOND)   /* between two questions */
 #define ANSWER_PING_NS (3 * SECOND)
+#define END_AGAIN_NS (30 * SECOND) /* after Slurm has refused, or said nothing */
 #define FIRST_STEP_FACTOR 10.0 /* before any report: kernels are tuned, files are read */
 
 void coord_stall_heard(struct dp_coord *c, uint64_t now_ns)
@@ -21,6 +27,35 @@ void coord_stall_heard(struct dp_coord *c, uint64_t now_ns)
                    (double)(now_ns - c->stall.heard_ns) / 1e9);
     c->stall.is_stalled = false;
     c->stall.heard_ns = now_ns;
+}
+
+/* A run that stalls before its first step after a requeue too would stall for ever. */
+static bool may_requeue(const struct dp_coord *c)
+{
+    return c->n_reports > 0 || c->incarnation > 1 || c->job.restart_count == 0;
+}
+
+static void end_tick(struct dp_coord *c, uint64_t now_ns)
+{
+    double stalled_s = (double)(now_ns - c->stall.since_ns) / 1e9;
+
+    if (!c->stall.is_stalled || !(c->limits.stall_end_s > 0.0) || stalled_s < c->limits.stall_end_s ||
+        now_ns < c->stall.retry_ns)
+        return;
+    if (!c->stall.is_ending)
+        coord_note(c, now_ns, "stalled for %.0f s: Slurm is asked to end the job%s", stalled_s,
+                   may_requeue(c) ? " and to put it back into the queue" : "");
+    c->stall.is_ending = true;
+    c->stall.retry_ns = now_ns + END_AGAIN_NS;
+    c->ops.requeue(c->arg, may_requeue(c));
+}
+
+void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text)
+{
+    if (c->is_over)
+        c->n_ignored++;
+    else
+        coord_note(c, now_ns, "Slurm: %s%.200s", rc == 0 ? "the job was " : "", text ? text : "");
 }
 
 static bool is_silent(const struct dp_coord *c, uint32_t rank)
@@ -87,10 +122,15 @@ void coord_stall_tick(struct dp_coord *c, uint64_t now_ns)
     if (!c->stall.was_answerable && now_ns - c->stall.sent_ns >= ANSWER_PING_NS) {
         c->stall.was_answerable = true;
         name_the_silent(c);
-        if (!c->stall.is_stalled)
+        if (!c->stall.is_stalled) {
             coord_note(c, now_ns, "%s", c->stall.text);
+            c->stall.since_ns = now_ns;
+            c->stall.is_ending = false;
+            c->stall.retry_ns = 0;
+        }
         c->stall.is_stalled = true;
     }
+    end_tick(c, now_ns);
     if (now_ns - c->stall.sent_ns >= PING_NS)
         ping(c, now_ns);
 }

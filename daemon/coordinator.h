@@ -56,6 +56,7 @@ struct dp_run_limits {
     uint32_t warmup_reports;  /* reports per worker before the first decision and after each change */
     double vote_timeout_s;    /* PREPARE until all votes, 5 steps at least; then ABORT */
     double stall_s;           /* nothing heard of the run, 5 steps at least; then it is stalled */
+    double stall_end_s;       /* stalled for so long: the job is ended and requeued; 0: never */
     double gone_timeout_s;    /* STOP_SLOT until the proof; then HELD */
     double grace_s;           /* time for a drained worker to leave by itself */
     double confirm_s;         /* between the two reads that confirm a release */
@@ -94,6 +95,9 @@ struct dp_coord_ops {
     /* Ask Slurm, as the job's owner, to shrink the job to the slots whose keep[] is 1:
      * answered by dp_coord_release_answer(), whose text and rc prove nothing. */
     void (*shrink)(void *arg, const uint8_t keep[DP_MAX_SLOTS]);
+    /* Ask Slurm, as the job's owner, to end the job and, with may_requeue, to put it back into the queue:
+     * answered by dp_coord_requeue_answer(). */
+    void (*requeue)(void *arg, bool may_requeue);
     /* Read the job from Slurm: answered by dp_coord_job_read(). */
     void (*read_job)(void *arg);
     /* Work out a decision without blocking: dp_coord_think() in a child process that is killed after
@@ -118,6 +122,7 @@ typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, 
                                                 struct dp_err *err);
 int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
 
+void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
 /* What Slurm says about the job's time: left_ms until its limit, DP_NO_TIME_LIMIT: it has none. */
 void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t left_ms);
 

@@ -82,6 +82,8 @@ static const struct dp_conf_key keys[] = {
      "time for all votes of a hand-over, five steps at least; then it is aborted, seconds"},
     {"run", "stall_s", DP_CONF_FLOAT, RUN_AT(stall_s), 1, 86400, "30", NULL,
      "silence of all workers after which a run counts as stalled, five steps at least, seconds"},
+    {"run", "stall_end_s", DP_CONF_FLOAT, RUN_AT(stall_end_s), 0, 604800, "0", NULL,
+     "a run stalled for so long is ended and put back into the queue, 0: never; users may ask for less, seconds"},
     {"run", "gone_timeout_s", DP_CONF_FLOAT, RUN_AT(gone_timeout_s), 1, 3600, "30", NULL,
      "time for the proof that a slot is empty; then it is held, seconds"},
     {"run", "grace_s", DP_CONF_FLOAT, RUN_AT(grace_s), 0, 600, "10", NULL,
@@ -467,6 +469,7 @@ static void limits_of(const struct dp_run_conf *r, struct dp_run_limits *out)
     out->warmup_reports = (uint32_t)r->warmup_reports;
     out->vote_timeout_s = r->vote_timeout_s;
     out->stall_s = r->stall_s;
+    out->stall_end_s = r->stall_end_s;
     out->gone_timeout_s = r->gone_timeout_s;
     out->grace_s = r->grace_s;
     out->confirm_s = r->confirm_s;
@@ -503,6 +506,10 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
         memcpy(out->policy_file, site->file, sizeof out->policy_file);
         memcpy(out->policy_arguments, site->arguments, sizeof out->policy_arguments);
     }
+    if (set & DP_OPT_STALL_END && asked->stall_end_s && (!(r->stall_end_s > 0) || asked->stall_end_s <= r->stall_end_s))
+        out->stall_end_s = asked->stall_end_s;
+    else if (set & DP_OPT_STALL_END)
+        snprintf(note, 256, "the site ends a run that is stalled for %g s", r->stall_end_s);
     if (set & DP_OPT_MIN_GPUS && asked->min_gpus > out->min_devices)
         out->min_devices = asked->min_gpus;
     if (set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown >= 0 && asked->max_slowdown <= r->max_slowdown)

@@ -26,7 +26,7 @@ struct dp_run_conf {
     char policy[64], policies[512]; /* policies: names separated by commas */
     int64_t min_devices, warmup_reports;
     double max_slowdown, default_slowdown, hysteresis, cooldown_s;
-    double vote_timeout_s, stall_s, gone_timeout_s, grace_s, confirm_s;
+    double vote_timeout_s, stall_s, stall_end_s, gone_timeout_s, grace_s, confirm_s;
     double link_latency_us, link_gbytes_per_s, policy_timeout_s;
 };
 

@@ -68,7 +68,7 @@ tests_lib_old_policy_so_LDADD = policies/libdynpipe-policy.a
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/test_session tests/unit/test_daemon_config \
-	tests/unit/test_fence tests/unit/test_site_policy
+	tests/unit/test_fence tests/unit/test_node_log tests/unit/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_test_session_SOURCES = tests/unit/test_session.c tests/unit/unit.h
@@ -76,6 +76,8 @@ tests_unit_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS
 tests_unit_test_daemon_config_SOURCES = tests/unit/test_daemon_config.c tests/unit/unit.h
 tests_unit_test_daemon_config_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBCONFIG_LIBS) $(UNIT_LIBS) -lm
+tests_unit_test_node_log_SOURCES = tests/unit/test_node_log.c tests/unit/unit.h
+tests_unit_test_node_log_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_site_policy_SOURCES = tests/unit/test_site_policy.c tests/unit/unit.h
 tests_unit_test_site_policy_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
 tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/unit.h

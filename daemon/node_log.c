@@ -48,6 +48,22 @@ static void drop(struct dp_node_log *l, uint32_t job_id)
         }
 }
 
+/* Journals of protocol version 1 lack the last field of STEP_START, a number: 0. */
+static int decode_adopt(const void *payload, size_t bytes, struct dp_msg_step_start *start, struct dp_err *err)
+{
+    uint8_t padded[1024] = {0};
+    struct dp_reader r;
+
+    dp_reader_init(&r, payload, bytes);
+    if (dp_msg_step_start_decode(&r, start, err) == 0)
+        return 0;
+    if (bytes + sizeof start->stall_end_s > sizeof padded)
+        return -1;
+    memcpy(padded, payload, bytes);
+    dp_reader_init(&r, padded, bytes + sizeof start->stall_end_s);
+    return dp_msg_step_start_decode(&r, start, err);
+}
+
 /* Make the memory agree with a record that is durable. */
 static int apply(struct dp_node_log *l, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {
@@ -59,7 +75,7 @@ static int apply(struct dp_node_log *l, uint8_t type, const void *payload, size_
     dp_reader_init(&r, payload, bytes);
     switch (type) {
     case REC_ADOPT:
-        if (dp_msg_step_start_decode(&r, &start, err) < 0)
+        if (decode_adopt(payload, bytes, &start, err) < 0)
             return -1;
         j = job_of(l, start.job_id);
         if (!j)

@@ -37,6 +37,7 @@ static const struct {
 } ops[] = {
     [DP_PRIV_FENCE] = {dp_fence_work, sizeof(struct dp_fence_request)},
     [DP_PRIV_SHRINK] = {dp_shrink_work, sizeof(struct dp_shrink_request)},
+    [DP_PRIV_REQUEUE] = {dp_requeue_work, sizeof(struct dp_requeue_request)},
 };
 
 static bool is_op(uint32_t op, size_t bytes)

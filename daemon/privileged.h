@@ -15,7 +15,7 @@
 
 #include "daemon/helper.h"
 
-enum dp_priv_op { DP_PRIV_FENCE = 1, DP_PRIV_SHRINK = 2 };
+enum dp_priv_op { DP_PRIV_FENCE = 1, DP_PRIV_SHRINK = 2, DP_PRIV_REQUEUE = 3 };
 
 struct dp_priv;
 

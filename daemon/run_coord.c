@@ -138,6 +138,35 @@ static void on_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
         dp_error("job=%u shrink: %s", run->job_id, err.text); /* the coordinator's own timeout repeats it */
 }
 
+static void on_requeued(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_shrink_result r = {.rc = -1};
+    struct dp_run *run = arg;
+
+    run->requeuer = NULL;
+    if (result && bytes == sizeof r)
+        memcpy(&r, result, sizeof r);
+    else
+        snprintf(r.text, sizeof r.text, "%s", why);
+    r.text[sizeof r.text - 1] = '\0';
+    if (run->coord)
+        dp_coord_requeue_answer(run->coord, dp_now_ns(), r.rc, r.text);
+}
+
+static void on_requeue(void *arg, bool may_requeue)
+{
+    struct dp_run *run = arg;
+    struct dp_requeue_request q = {run->job_id, run->job.restart_count, may_requeue};
+    struct dp_err err = {0};
+
+    if (run->requeuer)
+        return; /* its answer is under way */
+    run->requeuer = dp_priv_start(run->daemon->priv, run->daemon->base, DP_PRIV_REQUEUE, &q, sizeof q,
+                                  SHRINK_DEADLINE_S, on_requeued, run, &err);
+    if (!run->requeuer)
+        dp_error("job=%u requeue: %s", run->job_id, err.text); /* the coordinator asks again */
+}
+
 static void answer_standalone_read(evutil_socket_t fd, short what, void *arg)
 {
     struct dp_daemon *d = arg;
@@ -205,8 +234,8 @@ static int on_think(void *arg, double deadline_s, struct dp_err *err)
     return run->thinker ? 0 : -1;
 }
 
-static const struct dp_coord_ops coord_ops = {on_journal,   on_settle, on_reserve,  on_to_worker,
-                                              on_stop_slot, on_shrink, on_read_job, on_think};
+static const struct dp_coord_ops coord_ops = {on_journal, on_settle,  on_reserve,  on_to_worker, on_stop_slot,
+                                              on_shrink,  on_requeue, on_read_job, on_think};
 
 /* ---- begin and end ---- */
 
@@ -240,6 +269,8 @@ int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *
     dp_config_limits(d->config, run->job.partition, &run->start, &limits, note);
     if (!d->config->slurm && limits.mode > DP_MODE_BALANCE)
         limits.mode = DP_MODE_BALANCE; /* nothing to give back to */
+    if (!d->config->slurm)
+        limits.stall_end_s = 0; /* and no queue */
     journal_path(run, path, sizeof path);
     run->coord = dp_coord_create(&run->job, &limits, &coord_ops, run, err);
     if (!run->coord)
@@ -301,8 +332,9 @@ void dp_run_coord_close(struct dp_run *run, bool has_ended)
     if (has_ended && run->coord)
         dp_history_save(run);
     dp_helper_cancel(run->shrinker);
+    dp_helper_cancel(run->requeuer);
     dp_helper_cancel(run->thinker);
-    run->shrinker = run->thinker = NULL;
+    run->shrinker = run->requeuer = run->thinker = NULL;
     forget_nodes(run);
     dp_journal_destroy(run->journal);
     run->journal = NULL;

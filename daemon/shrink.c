@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pwd.h>
+#include <signal.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <stdio.h>
@@ -52,16 +53,25 @@ static bool has_node(const struct dp_job_info *job, const char *name, size_t len
     return false;
 }
 
-static int check_job(const struct dp_shrink_request *q, const struct dp_job_result *read, struct dp_shrink_result *r)
+static int check_job(uint32_t restart_count, const struct dp_job_result *read, struct dp_shrink_result *r)
 {
     const struct dp_job_info *job = &read->job;
 
     if (read->rc != 0 || !job->is_running)
         return say(r, "%s", read->text);
-    if (job->restart_count != q->restart_count)
+    if (job->restart_count != restart_count)
         return say(r, "%s", "the job was requeued");
     if (strcmp(job->batch_host, dp_priv_scope()->node) != 0)
         return say(r, "this node does not decide for the job, %s does", job->batch_host);
+    return 0;
+}
+
+static int check_shrink(const struct dp_shrink_request *q, const struct dp_job_result *read, struct dp_shrink_result *r)
+{
+    const struct dp_job_info *job = &read->job;
+
+    if (check_job(q->restart_count, read, r) < 0)
+        return -1;
     for (const char *p = q->keep; *p;) {
         size_t len = strcspn(p, ",");
 
@@ -79,7 +89,7 @@ static int shrink(const struct dp_shrink_request *q, struct dp_shrink_result *r)
 
     dp_slurm_enter();
     dp_job_read(q->job_id, &read);
-    if (check_job(q, &read, r) < 0 || become_owner(&read.job, r) < 0)
+    if (check_shrink(q, &read, r) < 0 || become_owner(&read.job, r) < 0)
         return -1;
     slurm_init_job_desc_msg(&update);
     update.job_id = q->job_id;
@@ -102,6 +112,49 @@ size_t dp_shrink_work(const void *request, size_t bytes, uint8_t *result)
         say(&r, "%s", "nothing would be left of the job");
     else
         r.rc = shrink(&q, &r);
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
+/* ---- the end of a stalled run ---- */
+
+/* Either way Slurm sends the job's processes SIGCONT and SIGTERM and waits KillWait before SIGKILL: whoever can
+ * still make a step saves in that time. */
+static int cancel(uint32_t job_id, const char *why, struct dp_shrink_result *r)
+{
+    if (slurm_kill_job(job_id, SIGKILL, 0) != SLURM_SUCCESS)
+        return say(r, "slurm: %s", slurm_strerror(errno));
+    say(r, "cancelled: %s", why);
+    return 0;
+}
+
+static int requeue(const struct dp_requeue_request *q, struct dp_shrink_result *r)
+{
+    struct dp_job_result read;
+
+    dp_slurm_enter();
+    dp_job_read(q->job_id, &read);
+    if (check_job(q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
+        return -1;
+    if (!q->may_requeue)
+        return cancel(q->job_id, "it has stalled before its first step again", r);
+    if (slurm_requeue(q->job_id, 0) == SLURM_SUCCESS) {
+        say(r, "%s", "put back into the queue");
+        return 0;
+    }
+    if (errno == ESLURM_DISABLED || errno == ESLURM_BATCH_ONLY)
+        return cancel(q->job_id, "Slurm may not put it back into the queue (sbatch --requeue allows it)", r);
+    return say(r, "slurm: %s", slurm_strerror(errno));
+}
+
+size_t dp_requeue_work(const void *request, size_t bytes, uint8_t *result)
+{
+    struct dp_shrink_result r = {.rc = -1};
+    struct dp_requeue_request q;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    r.rc = requeue(&q, &r);
     memcpy(result, &r, sizeof r);
     return sizeof r;
 }

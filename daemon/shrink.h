@@ -1,4 +1,5 @@
-/* Ask Slurm to shrink a job to the nodes that it keeps, with the rights of the job's owner. */
+/* What Slurm is asked for with the rights of a job's owner: to shrink the job to the nodes that it keeps, or
+ * to end it, stalled, and put it back into the queue. */
 #ifndef DP_DAEMON_SHRINK_H
 #define DP_DAEMON_SHRINK_H
 
@@ -19,5 +20,13 @@ struct dp_shrink_result {
 
 /* dp_helper_work_fn. Blocks; for dp_priv_start(). */
 size_t dp_shrink_work(const void *request, size_t bytes, uint8_t *result);
+
+struct dp_requeue_request {
+    uint32_t job_id, restart_count;
+    uint32_t may_requeue; /* 0: it is only ended, as where Slurm may not requeue it */
+};
+
+/* dp_helper_work_fn, answered by a struct dp_shrink_result. Blocks; for dp_priv_start(). */
+size_t dp_requeue_work(const void *request, size_t bytes, uint8_t *result);
 
 #endif

@@ -23,6 +23,8 @@ const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
      "[dynpipe] how much later the run may end than without DynPipe, in percent", false},
     {DP_OPT_REFERENCE, "dynpipe-reference", "fixed|start|best", "reference", "DYNPIPE_REFERENCE",
      "[dynpipe] hold the time without DynPipe, the speed of the start, or the best layout on all devices", false},
+    {DP_OPT_STALL_END, "dynpipe-stall-end", "MINUTES", "stall-end", "DYNPIPE_STALL_END",
+     "[dynpipe] end the job and put it back into the queue when it is stalled for MINUTES", false},
 };
 
 /* A user's value in an error text: short, and nothing that moves a cursor or starts a line. */
@@ -174,6 +176,11 @@ static int set_value(struct dp_options *o, uint32_t bit, const char *text,
             return dp_err_set(err, DP_EINVAL, "'%s' is no number of GPUs, allowed are 1 to %d",
                               quoted(text, q), DP_MAX_WORKERS);
         return 0;
+    case DP_OPT_STALL_END:
+        if (parse_count(text, DP_STALL_END_MAX_MIN, &o->stall_end_min) < 0)
+            return dp_err_set(err, DP_EINVAL, "'%s' is no number of minutes, allowed are 1 to %d",
+                              quoted(text, q), DP_STALL_END_MAX_MIN);
+        return 0;
     case DP_OPT_MAX_SLOWDOWN:
         if (parse_percent(text, &o->max_slowdown) < 0)
             return dp_err_set(err, DP_EINVAL, "'%s' is no percentage, allowed are 0 to 100", quoted(text, q));
@@ -214,6 +221,9 @@ int dp_option_value(const struct dp_options *o, const struct dp_option_def *def,
         break;
     case DP_OPT_MIN_GPUS:
         n = snprintf(out, cap, "%u", o->min_gpus);
+        break;
+    case DP_OPT_STALL_END:
+        n = snprintf(out, cap, "%u", o->stall_end_min);
         break;
     case DP_OPT_MAX_SLOWDOWN: {
         /* Not %f: the decimal point would follow the locale. */

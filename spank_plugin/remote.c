@@ -133,6 +133,7 @@ static void fill_options(struct dp_msg_step_start *m, const struct dp_options *o
     m->reference = o->reference;
     m->min_gpus = o->min_gpus;
     m->max_slowdown = o->max_slowdown;
+    m->stall_end_s = o->stall_end_min * 60;
     memcpy(m->policy, o->policy, sizeof m->policy);
     memcpy(m->node, self.node, sizeof m->node);
 }

@@ -8,6 +8,7 @@ mkdir "$tmp/bin"
 for c in scontrol scancel; do
     printf '#!/bin/sh\necho "%s $*" >>"%s/calls"\n' $c "$tmp" >"$tmp/bin/$c"
 done
+printf '#!/bin/sh\necho ${JOB_STATE:-RUNNING}\n' >"$tmp/bin/squeue"
 # srun is over when told what it ends with; a SIGTERM would end it with 143.
 cat >"$tmp/bin/srun" <<EOF
 #!/bin/sh
@@ -41,16 +42,39 @@ start resume.sh
 finish 75
 is $rc 0 "resume.sh: saved and stopped is no failure"
 ok "$(has_call 'scontrol requeue 77'; echo $?)" "the job goes back into the queue"
-like "$(head -n1 "$tmp/calls")" 'dynpipe-worker gpt-prune.conf checkpoint.resume=auto$' "and will go on from its checkpoint"
+like "$(grep '^srun' "$tmp/calls")" 'dynpipe-worker gpt-prune.conf checkpoint.dir=checkpoints-77 checkpoint.resume=auto$' "and will go on from its checkpoint"
 
 start resume.sh
 finish 0
 is $rc 0 "a run that is complete"
 ok "$(! has_call scontrol; echo $?)" "is not started again"
 
+start resume.sh my.conf train.steps=5
+finish 2
+is $rc 2 "a run whose configuration is wrong"
+ok "$(! has_call scontrol; echo $?)" "is not started again either"
+like "$(grep '^srun' "$tmp/calls")" 'dynpipe-worker my.conf train.steps=5 checkpoint.dir=' "which it was told on the command line"
+
+export CHECKPOINTS=$tmp/saved
 start resume.sh
-finish 1
-is $rc 1 "a run that failed"
+finish 137
+ok "$(has_call 'scontrol requeue 77'; echo $?)" "a run that died goes back into the queue"
+export SLURM_RESTART_COUNT=2
+start resume.sh
+finish 137
+is $rc 137 "but ends when it failed three times without a checkpoint"
+ok "$(! has_call scontrol; echo $?)" "for good"
+mkdir -p "$CHECKPOINTS/step-00000010"
+start resume.sh
+wait_for 60 has_call srun
+mkdir "$CHECKPOINTS/step-00000020"
+finish 137
+ok "$(has_call 'scontrol requeue 77'; echo $?)" "and one that got further has another try"
+unset SLURM_RESTART_COUNT CHECKPOINTS
+
+JOB_STATE=COMPLETING start resume.sh
+finish 75
+is $rc 75 "a job that was cancelled"
 ok "$(! has_call scontrol; echo $?)" "is not started again either"
 
 export SLURM_RESTART_COUNT=3 MAX_RESTARTS=3

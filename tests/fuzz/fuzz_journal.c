@@ -52,6 +52,12 @@ static void no_slot(void *arg, uint32_t slot, uint32_t grace_ms)
         fuzz_die("a slot is stopped that the job does not have");
 }
 
+static void no_requeue(void *arg, bool may_requeue)
+{
+    (void)arg;
+    (void)may_requeue;
+}
+
 static void no_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
 {
     (void)arg;
@@ -72,7 +78,7 @@ static int no_child(void *arg, double deadline_s, struct dp_err *err)
 }
 
 static const struct dp_coord_ops ops = {swallow, no_doubt, no_room_needed, no_worker,
-                                        no_slot, no_shrink, no_read, no_child};
+                                        no_slot, no_shrink, no_requeue, no_read, no_child};
 
 static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {

@@ -261,6 +261,14 @@ static void op_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
     }
 }
 
+static void op_requeue(void *arg, bool may_requeue)
+{
+    struct world *w = arg;
+
+    w->n_requeues++;
+    w->n_cancels += !may_requeue;
+}
+
 static void op_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
 {
     struct world *w = arg;
@@ -943,8 +951,8 @@ void world_init(struct world *w, uint64_t seed)
                                        .policy = "time", .hysteresis = 5.0, .cooldown_s = 1.0,
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
-    w->ops = (struct dp_coord_ops){op_journal,   op_settle, op_reserve,  op_to_worker,
-                                   op_stop_slot, op_shrink, op_read_job, op_think};
+    w->ops = (struct dp_coord_ops){op_journal, op_settle,  op_reserve,  op_to_worker, op_stop_slot,
+                                   op_shrink,  op_requeue, op_read_job, op_think};
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 

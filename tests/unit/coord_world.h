@@ -92,6 +92,7 @@ struct world {
     bool has_failed_run;
 
     uint8_t outcome[64]; /* per migration: 1 commit seen, 2 abort seen */
+    uint32_t n_requeues, n_cancels; /* asked for; n_cancels: without a requeue */
     uint32_t n_commits, n_aborts, n_crashes, n_shrinks, n_lost_updates, n_refused_starts;
     char broken[256]; /* first broken invariant */
 };

@@ -899,6 +899,55 @@ static void a_daemon_that_is_away_is_named(void **state)
     end(w);
 }
 
+/* A run that stays stalled is given up after stall_end_s, and asked for again where Slurm does not do it. */
+static void a_stalled_run_is_put_back(void **state)
+{
+    (void)state;
+    struct world *w = begin(42);
+
+    w->limits.stall_s = 30.0;
+    w->limits.stall_end_s = 60.0;
+    w->limits.mode = DP_MODE_BALANCE;
+    world_start(w);
+    world_run(w, 5.0, false);
+    w->worker[2].hangs = true;
+    world_run(w, 60.0, false); /* stalled for less than 30 s */
+    assert_int_equal(w->n_requeues, 0);
+    w->worker[2].hangs = false;
+    world_run(w, 5.0, false);
+    w->worker[2].hangs = true;
+    world_run(w, 85.0, false); /* that counts from anew */
+    assert_int_equal(w->n_requeues, 0);
+    world_run(w, 15.0, false);
+    assert_int_equal(w->n_requeues, 1);
+    dp_coord_requeue_answer(w->c, w->now_ns, -1, "slurm: no");
+    world_run(w, 60.0, false);
+    assert_int_equal(w->n_requeues, 3);
+    assert_int_equal(w->n_cancels, 0);
+    dp_coord_requeue_answer(w->c, w->now_ns, 0, "put back into the queue");
+    end(w);
+}
+
+/* Workers that hang before their first step: put back once; then it would be the same for ever. */
+static void a_run_that_never_trains_is_put_back_once(void **state)
+{
+    (void)state;
+    for (uint32_t restarts = 0; restarts < 2; restarts++) {
+        struct world *w = begin(43);
+
+        w->limits.stall_s = 5.0;
+        w->limits.stall_end_s = 20.0;
+        w->job.restart_count = restarts;
+        for (uint32_t r = 0; r < W_MAX; r++)
+            w->worker[r].hangs = true; /* after their HELLO */
+        world_start(w);
+        world_run(w, 100.0, false);
+        assert_true(w->n_requeues > 0);
+        assert_int_equal(w->n_cancels, restarts ? w->n_requeues : 0);
+        end(w);
+    }
+}
+
 /* Whoever saved and left early leaves no run that "trains" behind. */
 static void a_run_without_workers_has_ended(void **state)
 {
@@ -1335,6 +1384,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_worker_that_hangs_is_named),
     cmocka_unit_test(a_missing_node_is_named),
     cmocka_unit_test(a_daemon_that_is_away_is_named),
+    cmocka_unit_test(a_stalled_run_is_put_back),
+    cmocka_unit_test(a_run_that_never_trains_is_put_back_once),
     cmocka_unit_test(worker_0_knows_the_time_left),
     cmocka_unit_test(a_run_without_workers_has_ended),
     cmocka_unit_test(a_run_too_big_is_left_alone),

@@ -202,6 +202,8 @@ static void users_tighten_only(void **state)
     assert_string_equal(limits.policy, "time");
     assert_int_equal(limits.reference, DP_REF_BEST);
     assert_true(note[0] != '\0');
+    assert_true(limits.stall_end_s == 0); /* asked for with no time */
+    asked.stall_end_s = 120;
     asked.mode = DP_MODE_OFF;
     asked.min_gpus = 4;
     asked.max_slowdown = 1;
@@ -212,6 +214,7 @@ static void users_tighten_only(void **state)
     assert_true(limits.max_slowdown == 1);
     assert_string_equal(limits.policy, "keep");
     assert_string_equal(note, "");
+    assert_true(limits.stall_end_s == 120);
     snprintf(asked.policy, sizeof asked.policy, "ee"); /* part of a name is no name */
     dp_config_limits(c, "", &asked, &limits, note);
     assert_string_equal(limits.policy, "time");
@@ -230,6 +233,20 @@ static void users_tighten_only(void **state)
     asked.max_slowdown = strtod("nan", NULL);
     dp_config_limits(c, "", &asked, &limits, note);
     assert_true(limits.max_slowdown == 10.0);
+    dp_config_destroy(c);
+    c = load_text("run: { stall_end_s = 600.0; };\n", &err);
+    assert_non_null(c);
+    asked = (struct dp_msg_step_start){0};
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_true(limits.stall_end_s == 600);
+    asked = (struct dp_msg_step_start){.options_set = DP_OPT_STALL_END, .stall_end_s = 60};
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_true(limits.stall_end_s == 60);
+    assert_string_equal(note, "");
+    asked.stall_end_s = 660;
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_true(limits.stall_end_s == 600);
+    assert_string_equal(note, "the site ends a run that is stalled for 600 s");
     dp_config_destroy(c);
 }
 

@@ -89,6 +89,15 @@ static const struct {
     {DP_OPT_REFERENCE, "fixed", "fixed"},
     {DP_OPT_REFERENCE, "", NULL},
     {DP_OPT_REFERENCE, "worst", NULL},
+    {DP_OPT_STALL_END, "1", "1"},
+    {DP_OPT_STALL_END, "10080", "10080"},
+    {DP_OPT_STALL_END, "0", NULL},
+    {DP_OPT_STALL_END, "10081", NULL},
+    {DP_OPT_STALL_END, "-1", NULL},
+    {DP_OPT_STALL_END, "2.5", NULL},
+    {DP_OPT_STALL_END, "1:00", NULL},
+    {DP_OPT_STALL_END, "", NULL},
+    {DP_OPT_STALL_END, NULL, NULL},
 };
 
 static void test_table(void **state)
@@ -130,6 +139,8 @@ static void test_refusals_name_what_is_allowed(void **state)
     assert_string_equal(err.text, "'fast' is no mode, allowed are off, observe, balance, release");
     dp_option_set(&o, def_of(DP_OPT_MIN_GPUS), "many", &args, &err);
     assert_string_equal(err.text, "'many' is no number of GPUs, allowed are 1 to 512");
+    dp_option_set(&o, def_of(DP_OPT_STALL_END), "10081", &args, &err);
+    assert_string_equal(err.text, "'10081' is no number of minutes, allowed are 1 to 10080");
     dp_option_set(&o, def_of(DP_OPT_REFERENCE), "\033[2Jx\n", &args, &err);
     assert_string_equal(err.text, "'?[2Jx?' is no reference, allowed are fixed, start, best");
     snprintf(args.policies, sizeof args.policies, "keep,time");
@@ -191,6 +202,7 @@ static void assert_sane(const struct dp_options *o)
 
     assert_true(o->mode <= DP_MODE_RELEASE && o->reference <= DP_REF_FIXED);
     assert_true(!(o->set & DP_OPT_MIN_GPUS) || (o->min_gpus >= 1 && o->min_gpus <= DP_MAX_WORKERS));
+    assert_true(!(o->set & DP_OPT_STALL_END) || (o->stall_end_min >= 1 && o->stall_end_min <= DP_STALL_END_MAX_MIN));
     assert_true(o->max_slowdown >= 0 && o->max_slowdown <= 100);
     assert_non_null(memchr(o->policy, 0, sizeof o->policy));
     assert_int_equal(dp_options_format(o, text, sizeof text), 0);
@@ -236,7 +248,8 @@ static void test_text_form(void **state)
         "min-gpus=2", "mode=release;min-gpus=2", "mode=release,x=1", "mode=release,min-gpus=0",
         "mode=release,\nmin-gpus=2", "mode=rel", "moderelease", "mode=release min-gpus=2"};
     static struct dp_options o = {.set = DP_OPT_MODE | DP_OPT_POLICY | DP_OPT_MIN_GPUS | DP_OPT_MAX_SLOWDOWN |
-                                  DP_OPT_REFERENCE,
+                                  DP_OPT_REFERENCE | DP_OPT_STALL_END,
+                           .stall_end_min = DP_STALL_END_MAX_MIN,
                            .mode = DP_MODE_RELEASE,
                            .reference = DP_REF_BEST,
                            .min_gpus = 512,
