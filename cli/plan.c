@@ -135,6 +135,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     json_object_set_new(o, "devices", devices(g, q));
     json_object_set_new(o, "algorithm", json_string(dp_plan_algorithm_name(p->algorithm)));
     json_object_set_new(o, "is_optimal", json_boolean(p->is_optimal));
+    json_object_set_new(o, "was_ended", json_boolean(p->was_ended));
     set_ns(o, "load_ns", p->load_ns);
     set_ns(o, "bound_ns", p->bound_ns);
     json_object_set_new(o, "gap_percent",
@@ -156,14 +157,21 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
 static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p,
                  struct dp_err *err)
 {
+    uint64_t max_steps = q->time_limit_s > 0 ? UINT64_MAX : 0; /* who waits so long wants it searched */
+    struct dp_plan_patience patience;
     struct dp_plan_maxload ask = {.algorithm = q->algorithm,
                                   .n_accel = q->devices[0],
                                   .n_cpus = q->n_cpus,
-                                  .accel_bytes = q->memory_bytes};
+                                  .accel_bytes = q->memory_bytes,
+                                  .max_steps = max_steps,
+                                  .watch = &patience.watch};
 
+    dp_plan_patience_init(&patience, q->time_limit_s);
     if (q->algorithm == DP_PLAN_HIERARCHICAL) {
         struct dp_plan_hierarchical h = hierarchical(q);
 
+        h.max_steps = max_steps;
+        h.watch = &patience.watch;
         return dp_plan_hierarchical(g, &h, p, err);
     }
     if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)

@@ -16,12 +16,20 @@ struct dp_plan_question {
     uint64_t memory_bytes; /* UINT64_MAX: no limit */
     uint32_t n_cpus;
     bool is_straight;
+    double time_limit_s; /* 0: none */
 };
 
 /* From the command line, and what it leaves open from the graph or from defaults.
  * returns 0, or -1: the command line is wrong. */
 int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
                 struct dp_err *err);
+
+/* Watches a search: says on stderr how far it is when it takes long, and ends it after the time limit. */
+struct dp_plan_patience {
+    struct dp_plan_watch watch;
+    uint64_t begin_ns, said_ns, limit_ns; /* limit_ns 0: none */
+};
+void dp_plan_patience_init(struct dp_plan_patience *p, double limit_s);
 
 /* The answer as a document; new reference. */
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,

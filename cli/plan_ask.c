@@ -85,6 +85,14 @@ static int parse_cpus(const char *text, uint32_t *out)
     return 0;
 }
 
+static int parse_seconds(const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return end == text || *end || !(*out >= 0.001 && *out <= 1e6) ? -1 : 0;
+}
+
 static int parse_algorithm(const char *text, enum dp_plan_algorithm *out)
 {
     for (int a = 0; a < DP_PLAN_N; a++) {
@@ -127,6 +135,8 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
         if (parse_cpus(cli->cpus, &q->n_cpus) < 0)
             return dp_err_set(err, DP_EINVAL, "--cpus=%s: wanted is a number from 0 to 1000", cli->cpus);
     }
+    if (cli->time_limit && parse_seconds(cli->time_limit, &q->time_limit_s) < 0)
+        return dp_err_set(err, DP_EINVAL, "--time-limit=%s: wanted are seconds, from 0.001 to 1000000", cli->time_limit);
     if (cli->algorithm && parse_algorithm(cli->algorithm, &q->algorithm) < 0)
         return dp_err_set(err, DP_EINVAL, "--algorithm=%s: wanted is auto, exact, line or hierarchical",
                           cli->algorithm);

@@ -91,13 +91,14 @@ static int solve_states(struct dp_ranges *h, struct answer *a)
 
     if (dp_ranges_create(h) < 0)
         return -1;
+    h->below_s = a->time_s;
     if (h->ask->n_levels > 1)
         dp_ranges_solve_inner(h);
     for (uint32_t m = 0; m <= top.n; m++)
         dp_ranges_times(h, top.n, 0)[m] = 0.0;
     dp_ranges_solve(h, &top, 0);
     time = dp_ranges_times(h, top.n, h->ideals.n - 1)[top.n];
-    if (!(time < a->time_s))
+    if (h->was_ended || h->is_too_long || !(time < a->time_s))
         return 0;
     a->time_s = time;
     a->n_stages = 0;
@@ -109,9 +110,10 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
     uint32_t *order = calloc((size_t)h->ranges.units.n + 1, sizeof *order);
     int rc = order ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
+    h->ranges.max_steps = UINT64_MAX; /* there must be an answer */
     h->n_lines =
         dp_ranges_work(&h->ranges, h->ranges.units.n + 1.0) > DP_RANGES_MAX_WORK / 8 ? 1 : DP_N_LINES;
-    for (int kind = 0; rc == 0 && kind < h->n_lines; kind++) {
+    for (int kind = 0; rc == 0 && kind < h->n_lines && !h->ranges.was_ended; kind++) {
         rc = dp_line_make(&h->ranges.units, (enum dp_line_kind)kind, order, err);
         if (rc == 0)
             rc = dp_ideals_create_chain(&h->ranges.ideals, &h->ranges.units, order, err);
@@ -134,17 +136,22 @@ static int solve(struct search *h, struct answer *a, struct dp_err *err)
                           "%u units on so many devices are too much for the hierarchical algorithm; "
                           "`dynpipe plan --algorithm=line` takes them",
                           h->ranges.units.n);
+    if (solve_lines(h, a, err) < 0)
+        return -1;
     if (dp_ideals_create(&h->ranges.ideals, &h->ranges.units, cap, &is_too_many, err) < 0 && !is_too_many)
         return -1;
     h->out->n_ideals = is_too_many ? 0 : h->ranges.ideals.n;
-    if (!is_too_many && !dp_ranges_are_too_many(&h->ranges, h->ranges.ideals.n)) {
-        h->out->is_optimal = true;
+    if (!is_too_many && !h->ranges.was_ended && !dp_ranges_are_too_many(&h->ranges, h->ranges.ideals.n)) {
+        h->ranges.steps = 0;
+        h->ranges.max_steps = h->ranges.ask->max_steps ? h->ranges.ask->max_steps : DP_RANGES_MAX_STEPS;
         rc = solve_states(&h->ranges, a) < 0
                  ? dp_err_set(err, DP_ENOMEM, "a plan of %u ideals: out of memory", h->ranges.ideals.n)
                  : 0;
+        h->out->is_optimal = rc == 0 && !h->ranges.was_ended && !h->ranges.is_too_long;
     }
+    h->out->was_ended = h->ranges.was_ended;
     dp_ranges_release(&h->ranges);
-    return h->out->is_optimal ? rc : solve_lines(h, a, err);
+    return rc;
 }
 
 /* Turn the stages round, place the nodes, and weigh what came out. */
@@ -212,6 +219,7 @@ static void set_baselines(struct search *h)
     }
     p->bound_ns = p->single_ns / n;
     p->bound_ns = dearest > p->bound_ns ? dearest : p->bound_ns;
+    h->ranges.bound_ns = p->bound_ns;
 }
 
 static void say_why(struct search *h)
@@ -227,6 +235,8 @@ static void say_why(struct search *h)
     is_sync = p->stage[slowest].sync_ns > p->stage[slowest].compute_ns;
     if (p->is_optimal)
         snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
+    else if (p->was_ended)
+        snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
     else if (p->n_ideals)
         snprintf(how, sizeof how,
                  "the search over its %u ideals is too long: %d order(s) of its units were cut", p->n_ideals,
@@ -273,7 +283,9 @@ static int plan_units(struct search *h, struct dp_err *err)
     set_baselines(h);
     if (solve(h, &a, err) < 0)
         goto out;
-    if (a.n_stages == 0)
+    if (a.n_stages == 0 && h->ranges.was_ended)
+        dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
+    else if (a.n_stages == 0)
         dp_err_set(err, DP_ENOMEM, "found no plan that fits %u devices of %.4g GB", h->ranges.ask->devices[0],
                    (double)h->ranges.ask->accel_bytes / 1e9);
     else

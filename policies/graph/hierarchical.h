@@ -39,6 +39,8 @@ struct dp_plan_hierarchical {
                               program has them */
     bool is_straight;      /* no replicas */
     uint32_t max_ideals;   /* 0: DP_IDEALS_CAP */
+    uint64_t max_steps;    /* of the search over all ideals; 0: some seconds of one core. UINT64_MAX: no limit */
+    const struct dp_plan_watch *watch; /* NULL: nobody */
 };
 
 #define DP_PLAN_MICROBATCHES 4 /* for each device, where nobody says how many an iteration has */

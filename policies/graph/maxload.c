@@ -323,6 +323,8 @@ static int solve(struct walk *w, struct table *t, struct window *win, struct dp_
             solve_ideal(w, t, i, win);
         if (w->q->max_steps && w->steps > w->q->max_steps)
             return DP_MAXLOAD_TOO_MUCH;
+        if (w->q->watch && i % 64 == 0 && !w->q->watch->go_on(w->q->watch->arg, (double)i / n, w->q->best_ns, w->q->lower_ns))
+            return DP_MAXLOAD_ENDED;
     }
     out->steps = w->steps;
     out->load_ns = row_of(t, n - 1, w->q->n_cpus)[w->q->n_accel];

@@ -11,6 +11,7 @@
 #define DP_POLICIES_GRAPH_MAXLOAD_H
 
 #include "policies/graph/ideals.h"
+#include "policies/graph/plan.h"
 
 struct dp_maxload {
     const struct dp_units *units;
@@ -19,12 +20,15 @@ struct dp_maxload {
     uint64_t accel_bytes; /* UINT64_MAX: no limit */
     uint64_t bound_ns;    /* answers above it are not looked for; the closer, the less work */
     uint64_t max_steps;   /* pairs of ideals looked at; 0: no limit */
+    const struct dp_plan_watch *watch; /* NULL: nobody; asked with best_ns and lower_ns */
+    uint64_t best_ns, lower_ns;
 };
 
 enum dp_maxload_verdict {
     DP_MAXLOAD_FOUND,
     DP_MAXLOAD_NONE,     /* nothing fits, or nothing within bound_ns */
     DP_MAXLOAD_TOO_MUCH, /* of work or memory: max_steps, or a table above 1 GiB */
+    DP_MAXLOAD_ENDED,    /* by the watch */
 };
 
 struct dp_maxload_answer {

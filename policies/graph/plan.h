@@ -14,6 +14,14 @@ enum dp_plan_algorithm {
     DP_PLAN_N
 };
 
+/* How far a long search is, so that its caller can say so, or end it. */
+struct dp_plan_watch {
+    /* Asked now and then. searched: share of the search, best_ns: of the best plan so far, 0: none; bound_ns: no plan is
+     * faster. returns: go on? Else the best so far is the answer, and not called optimal. */
+    bool (*go_on)(void *arg, double searched, uint64_t best_ns, uint64_t bound_ns);
+    void *arg;
+};
+
 struct dp_graph_stage {
     bool is_cpu;
     uint32_t group;    /* hierarchical, two levels: stages of one group share machines */
@@ -35,6 +43,7 @@ struct dp_graph_plan {
     uint64_t load_ns;                 /* of the slowest stage: time of a microbatch in steady state */
     uint64_t bound_ns;                /* no plan of this kind is faster */
     bool is_optimal;                  /* of all plans of this kind none is better */
+    bool was_ended;                   /* by the watch, before all was searched */
     uint64_t single_ns;               /* everything on one device, whatever its memory */
     uint64_t data_parallel_ns;        /* every device holds everything; 0: cannot be said */
     uint64_t line_ns;                 /* best answer over single orders; 0: not looked for, or none fits */
@@ -49,6 +58,7 @@ struct dp_plan_maxload {
     uint64_t accel_bytes; /* UINT64_MAX: no limit */
     uint32_t max_ideals;  /* 0: DP_IDEALS_CAP */
     uint64_t max_steps;   /* 0: a few minutes of one core; exact gives up beyond it */
+    const struct dp_plan_watch *watch; /* NULL: nobody */
 };
 
 /* g: finished, with its bandwidth set where it is a profile. *out is the caller's to release, whatever

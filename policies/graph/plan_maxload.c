@@ -38,7 +38,10 @@ static struct dp_maxload question(const struct search *s, const struct dp_ideals
                                .n_accel = s->ask->n_accel,
                                .n_cpus = s->ask->n_cpus,
                                .accel_bytes = s->ask->accel_bytes,
-                               .bound_ns = bound_ns};
+                               .bound_ns = bound_ns,
+                               .watch = s->ask->watch,
+                               .best_ns = s->best.n_stages ? s->best.load_ns : 0,
+                               .lower_ns = s->out->bound_ns};
 }
 
 /* The best of one order: bounds from a little above the lower bound up, since a near one saves much. */
@@ -57,6 +60,7 @@ static int try_order(struct search *s, const struct dp_ideals *ideals, struct dp
         if (rc == DP_MAXLOAD_FOUND)
             keep_better(s, &a);
         dp_maxload_release(&a);
+        s->out->was_ended |= rc == DP_MAXLOAD_ENDED;
         if (is_last || slack > UINT64_MAX / 8)
             break;
     }
@@ -68,7 +72,7 @@ static int try_orders(struct search *s, struct dp_err *err)
     uint32_t *order = calloc((size_t)s->units.n + 1, sizeof *order);
     int rc = order ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
-    for (int kind = 0; rc == 0 && kind < DP_N_LINES; kind++) {
+    for (int kind = 0; rc == 0 && kind < DP_N_LINES && !s->out->was_ended; kind++) {
         struct dp_ideals ideals;
 
         if (dp_line_make(&s->units, (enum dp_line_kind)kind, order, err) < 0 ||
@@ -108,6 +112,8 @@ static int try_exact(struct search *s, struct dp_err *err)
     s->out->steps += a.steps;
     if (rc == DP_MAXLOAD_TOO_MUCH)
         snprintf(s->out->why, sizeof s->out->why, "the search over its %u ideals is too long", ideals.n);
+    else if (rc == DP_MAXLOAD_ENDED)
+        s->out->was_ended = true;
     else
         s->out->is_optimal = rc >= 0;
     if (rc == DP_MAXLOAD_FOUND)
@@ -194,6 +200,8 @@ static void say_why(struct search *s)
 
     if (p->is_optimal)
         snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
+    else if (p->was_ended)
+        snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
     else
         snprintf(how, sizeof how,
                  "%.100s: only %d orders of its %u units were cut, and a better plan may lie in the gap",
@@ -246,10 +254,12 @@ static int search(struct search *s, struct dp_err *err)
         return -1;
     if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)
         return -1;
-    if (s->ask->algorithm != DP_PLAN_LINE && p->bound_ns != UINT64_MAX && try_exact(s, err) < 0)
+    if (s->ask->algorithm != DP_PLAN_LINE && p->bound_ns != UINT64_MAX && !p->was_ended && try_exact(s, err) < 0)
         return -1;
     if (s->ask->algorithm == DP_PLAN_EXACT && !p->is_optimal && *p->why)
         return dp_err_set(err, DP_ENOMEM, "no exact answer: %s", p->why);
+    if (!s->best.n_stages && p->was_ended)
+        return dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
     if (!s->best.n_stages)
         return no_answer(s, err);
     p->algorithm = p->is_optimal ? DP_PLAN_EXACT : DP_PLAN_LINE;

@@ -2,7 +2,9 @@
  * holds the best of every range from it. The lower of two levels is solved once from every base and leaves
  * inner[base][ideal], its time with all devices of a machine; the upper one, and an only level, are solved
  * from the empty base. Cuts are tried from the one that shares the compute best outwards, as far as compute
- * alone allows. Tables hold times, no choices: those are found again, by the same arithmetic, on the few
+ * alone allows. Only what is faster than a plan that is known already (below_s) is of interest: so a range has
+ * neither fewer devices than its compute needs, nor so many that too few are left for the rest; near the optimum
+ * these are few numbers. Tables hold times, no choices: those are found again, by the same arithmetic, on the few
  * ranges of the answer.
  */
 #include "config.h"
@@ -95,37 +97,80 @@ static uint32_t find_compute(const struct dp_ranges *h, double compute_ns)
     return low;
 }
 
-/* A plan of base..to with m devices, r of them for the last stage, which begins at `from`. */
-static double plan_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base, uint32_t from,
-                     uint32_t to, uint32_t m, uint32_t r)
+static bool is_top(const struct dp_ranges *h, const struct dp_ranges_level *l)
 {
-    if (from == base || from == to || !dp_ideal_is_within(&h->ideals, base, from) ||
-        !dp_ideal_is_within(&h->ideals, from, to) || !has_room(h, l, from, to, r, m))
+    return l->index + 1 == h->ask->n_levels;
+}
+
+/* Ranges of a level that take so long are of no use: those of a machine are shared by all machines at best. */
+static double limit_s(const struct dp_ranges *h, const struct dp_ranges_level *l)
+{
+    return is_top(h, l) ? h->below_s : h->below_s * h->ask->devices[1];
+}
+
+/* Are n things of this level enough for so much compute? With room for what doubles round. */
+static bool are_enough(const struct dp_ranges *h, const struct dp_ranges_level *l, uint64_t compute_ns, uint32_t n)
+{
+    return compute_ns == 0 || least_s(h, l, compute_ns) <= limit_s(h, l) * n * (1 + 1e-12);
+}
+
+/* Numbers of devices that a range of the top level may have: low > high: none. */
+struct window {
+    uint32_t low, high;
+};
+
+static struct window window_of(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t to)
+{
+    struct window w = {1, l->n};
+    uint64_t all = h->compute_ns[h->ideals.n - 1];
+
+    if (!is_top(h, l) || h->below_s == INFINITY)
+        return w;
+    while (w.low <= l->n && !are_enough(h, l, h->compute_ns[to], w.low))
+        w.low++;
+    while (w.high > 0 && !are_enough(h, l, all - h->compute_ns[to], l->n - w.high))
+        w.high--;
+    return w;
+}
+
+/* A plan of base..to with m devices, r of them for the last stage, which begins at `from`; what is not below `best` may
+ * be INFINITY. */
+static double plan_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base, uint32_t from,
+                     uint32_t to, uint32_t m, uint32_t r, double best)
+{
+    double before;
+
+    if (from == base || from == to)
         return INFINITY;
-    return fmax(dp_ranges_times(h, l->n, from)[m - r], later_stage_s(h, l, from, to, r));
+    before = dp_ranges_times(h, l->n, from)[m - r];
+    if (!(before < best) || !dp_ideal_is_within(&h->ideals, base, from) || !dp_ideal_is_within(&h->ideals, from, to) ||
+        !has_room(h, l, from, to, r, m))
+        return INFINITY;
+    return fmax(before, later_stage_s(h, l, from, to, r));
 }
 
 /* The best cut of base..to into m - r devices and r, if it beats `best`: from the one that shares the compute
  * best outwards, as long as what lies on either side could be done in time. */
-static double cut_best(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base, uint32_t to,
+static double cut_best(struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base, uint32_t to,
                        uint32_t m, uint32_t r, double best)
 {
     uint64_t first = h->compute_ns[base], last = h->compute_ns[to];
     uint32_t middle = find_compute(h, (double)first + (double)(last - first) * (m - r) / m);
 
-    for (uint32_t i = middle; i-- > 0;) {
+    for (uint32_t i = middle; i-- > 0; h->steps++) {
         uint32_t from = h->by_compute[i];
 
-        if (h->compute_ns[from] < first || !(least_s(h, l, last - h->compute_ns[from]) / r < best))
+        if (h->compute_ns[from] < first || !(least_s(h, l, last - h->compute_ns[from]) / r < best) ||
+            (is_top(h, l) && !are_enough(h, l, h->compute_ns[h->ideals.n - 1] - h->compute_ns[from], l->n - (m - r))))
             break;
-        best = fmin(best, plan_s(h, l, base, from, to, m, r));
+        best = fmin(best, plan_s(h, l, base, from, to, m, r, best));
     }
-    for (uint32_t i = middle; i < h->ideals.n; i++) {
+    for (uint32_t i = middle; i < h->ideals.n; i++, h->steps++) {
         uint32_t from = h->by_compute[i];
 
         if (h->compute_ns[from] > last || !(least_s(h, l, h->compute_ns[from] - first) / (m - r) < best))
             break;
-        best = fmin(best, plan_s(h, l, base, from, to, m, r));
+        best = fmin(best, plan_s(h, l, base, from, to, m, r, best));
     }
     return best;
 }
@@ -151,21 +196,38 @@ static double first_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
     return best;
 }
 
+static void ask_watch(struct dp_ranges *h, double searched)
+{
+    const struct dp_plan_watch *watch = h->ask->watch;
+    uint64_t best_ns = h->below_s < INFINITY ? (uint64_t)(h->below_s * 1e9 + 0.5) : 0;
+
+    if (watch && !h->was_ended)
+        h->was_ended = !watch->go_on(watch->arg, searched, best_ns, h->bound_ns);
+}
+
 /* All ranges from `base`: h->time[ideal][0..n], INFINITY where there is no plan. */
 void dp_ranges_solve(struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base)
 {
+    double limit = limit_s(h, l);
+
     for (uint32_t to = base + 1; to < h->ideals.n; to++) {
         double *best = dp_ranges_times(h, l->n, to);
+        struct window w = window_of(h, l, to);
 
         for (uint32_t m = 0; m <= l->n; m++)
             best[m] = INFINITY;
-        if (!dp_ideal_is_within(&h->ideals, base, to))
+        if (h->was_ended || h->is_too_long || !dp_ideal_is_within(&h->ideals, base, to))
             continue;
-        for (uint32_t m = 1; m <= l->n; m++) {
-            best[m] = fmin(best[m - 1], first_stage_s(h, l, base, to, m, NULL));
+        for (uint32_t m = w.low; m <= w.high; m++) {
+            double t = fmin(fmin(best[m - 1], first_stage_s(h, l, base, to, m, NULL)), limit);
+
             for (uint32_t r = 1; r < m && (r == 1 || !h->ask->is_straight); r++)
-                best[m] = cut_best(h, l, base, to, m, r, best[m]);
+                t = cut_best(h, l, base, to, m, r, t);
+            best[m] = t < limit ? t : INFINITY;
         }
+        h->is_too_long = h->steps > h->max_steps;
+        if (is_top(h, l) && to % 64 == 0)
+            ask_watch(h, (double)to / h->ideals.n);
     }
 }
 
@@ -184,7 +246,7 @@ struct dp_ranges_choice dp_ranges_last_stage(struct dp_ranges *h, const struct d
     }
     for (uint32_t from = base + 1; from < to; from++) {
         for (uint32_t r = 1; r < *m && (r == 1 || !h->ask->is_straight); r++) {
-            if (plan_s(h, l, base, from, to, *m, r) == best) {
+            if (plan_s(h, l, base, from, to, *m, r, INFINITY) == best) {
                 *m -= r;
                 return (struct dp_ranges_choice){from, r};
             }
@@ -284,7 +346,7 @@ bool dp_ranges_are_too_many(const struct dp_ranges *h, double n)
 
     if (h->ask->n_levels > 1 && h->ask->devices[1] > most)
         most = h->ask->devices[1];
-    return dp_ranges_work(h, n) > DP_RANGES_MAX_WORK || n * (most + 1) > MAX_TABLE ||
+    return (h->ask->n_levels > 1 && dp_ranges_work(h, n) > DP_RANGES_MAX_WORK) || n * (most + 1) > MAX_TABLE ||
            (h->ask->n_levels > 1 && n * n > MAX_TABLE);
 }
 
@@ -295,6 +357,7 @@ void dp_ranges_solve_inner(struct dp_ranges *h)
 
     for (uint32_t base = 0; base < n; base++) {
         dp_ranges_solve(h, &l, base);
+        ask_watch(h, (double)base / n);
         for (uint32_t to = 0; to < n; to++)
             h->inner[(size_t)base * n + to] = to > base ? dp_ranges_times(h, l.n, to)[l.n] : INFINITY;
     }

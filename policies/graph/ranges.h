@@ -7,7 +7,8 @@
 #include "policies/graph/hierarchical.h"
 #include "policies/graph/ideals.h"
 
-#define DP_RANGES_MAX_WORK 3e10 /* of the innermost loop, before anything is cut off: minutes */
+#define DP_RANGES_MAX_WORK 3e10 /* of the innermost loop with machines, before anything is cut off: minutes */
+#define DP_RANGES_MAX_STEPS UINT64_C(800000000) /* really made: some seconds of one core */
 
 struct dp_ranges {
     /* The question: the caller's. */
@@ -16,6 +17,11 @@ struct dp_ranges {
     struct dp_units units;
     uint64_t *param_bytes; /* [units] */
     struct dp_ideals ideals;
+    double below_s;    /* only what is faster is looked for; INFINITY: anything. The nearer, the less work */
+    uint64_t bound_ns; /* for the watch */
+    bool was_ended;    /* by the watch: tables are not complete */
+    bool is_too_long;  /* likewise, more than max_steps */
+    uint64_t steps, max_steps; /* of the innermost loop */
     /* What dp_ranges_create() makes. */
     uint64_t *compute_ns, *params, *state, *kept; /* [ideals] sums; memory: see has_room() */
     uint64_t *leaves;                       /* [ideals] bytes of outputs that a later unit takes */
@@ -49,9 +55,9 @@ int dp_ranges_create(struct dp_ranges *h);
 void dp_ranges_release(struct dp_ranges *h);
 
 /* Of a range that ends at `ideal`, from the base that was solved last: [0..n] seconds by devices, INFINITY
- * where there is no plan. n: devices of the level. */
+ * where there is no plan, or none that can be part of one below below_s. n: devices of the level. */
 double *dp_ranges_times(const struct dp_ranges *h, uint32_t n, uint32_t ideal);
-/* All ranges from `base`. */
+/* All ranges from `base`; ends early where the watch says so. */
 void dp_ranges_solve(struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t base);
 /* h->inner: every range on all devices of one machine. */
 void dp_ranges_solve_inner(struct dp_ranges *h);

@@ -28,6 +28,17 @@ for a in exact hierarchical; do
     like "$out" 'lower bound *201.0 ms, which this plan reaches' "reaches its bound"
     like "$out" 'why *there is one device only' "and says no more than is known"
 done
+# Four chains of 16 nodes have 17^4 ideals.
+awk 'BEGIN { for (c = 0; c < 4; c++) for (i = 0; i < 16; i++) {
+        printf "node%d -- L -- forward_compute_time=%d, backward_compute_time=1, ", c * 16 + i, 5 + (i * 7 + c) % 9
+        printf "activation_size=%d, parameter_size=1\n", 3000000 + i * 100000
+        if (i) edge = edge sprintf("\tnode%d -- node%d\n", c * 16 + i - 1, c * 16 + i) }
+    printf "%s", edge }' >chains.txt
+exit_is 0 "a search that the time limit ends" plan chains.txt --devices=16 --straight --bandwidth=0.05 --time-limit=3
+like "$out" 'why *the time limit ended the search, and a better plan may lie in the gap' "answers with the best so far"
+like "$out" 'lower bound *[0-9.]+ ms, [0-9.]+ % below' "and its bound"
+like "$err" 'dynpipe plan: [0-9]+ % searched, best so far [0-9.]+ ms, none is below [0-9.]+ ms' "said how far it was"
+for l in 0 -1 x 1e9 nan ''; do exit_is 2 "--time-limit=$l" plan two-towers.txt --devices=2 "--time-limit=$l"; done
 exit_is 0 "two levels" plan two-towers.txt --devices=2x2
 like "$out" '2 machines of 2, 12 GB/s inside of a machine, 1.25 GB/s between machines' "tells the network"
 exit_is 0 "--straight" plan two-towers.txt --devices=4 --straight

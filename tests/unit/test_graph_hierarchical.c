@@ -3,6 +3,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+#include <time.h>
 
 #include "policies/graph/check.h"
 #include "policies/graph/hierarchical.h"
@@ -223,6 +224,138 @@ static void two_levels_equal_brute_force(void **state)
     compare(2, 1000, 0);
 }
 
+/* --- a deep translation network, of the size of PipeDream's larger one: 17,000 ideals --- */
+
+static uint32_t add(struct dp_graph *g, double ms, uint64_t output, uint64_t params)
+{
+    char name[16];
+    struct dp_graph_node node = {.name = name, .colour = g->n_nodes, .forward_ns = (uint64_t)(ms * 1e6), .output_bytes = output,
+                                 .param_bytes = params, .bytes = 4 * params, .kept_bytes = output};
+
+    snprintf(name, sizeof name, "n%u", g->n_nodes);
+    assert_true(dp_graph_add_node(g, &node, NULL) >= 0);
+    g->n_colours = g->n_nodes;
+    return g->n_nodes - 1;
+}
+
+static void join(struct dp_graph *g, uint32_t from, uint32_t to)
+{
+    assert_int_equal(dp_graph_add_edge(g, from, to, 0, NULL), 0);
+}
+
+/* Dropout and LSTM, whose state goes nowhere, and from the second one on a way around them. beside: joins before the
+ * LSTM, UINT32_MAX: nothing; hidden: so does a part of it, and these parts can be anywhere: hence the many ideals. */
+static uint32_t add_layer(struct dp_graph *g, uint32_t before, bool is_first, double ms, uint32_t beside, uint32_t hidden)
+{
+    uint32_t dropout = add(g, 0.3, 13107200, 0), lstm, out, sum, into = dropout;
+
+    join(g, before, dropout);
+    if (beside != UINT32_MAX) {
+        into = add(g, 0, 13107200, 0);
+        join(g, dropout, into);
+        join(g, beside, into);
+    }
+    lstm = add(g, ms, 14155776, 33587200);
+    join(g, into, lstm);
+    if (beside != UINT32_MAX) {
+        uint32_t part = add(g, 0, 0, 0);
+
+        join(g, hidden, part);
+        join(g, part, lstm);
+    }
+    out = add(g, 0, 13107200, 0);
+    join(g, lstm, out);
+    join(g, lstm, add(g, 0, 524288, 0));
+    if (is_first)
+        return out;
+    sum = add(g, 0, 13107200, 0);
+    join(g, out, sum);
+    join(g, before, sum);
+    return sum;
+}
+
+static void make_translation(struct dp_graph *g)
+{
+    uint32_t encoder, words, attention, decoder, context, hidden;
+
+    dp_graph_init(g, DP_GRAPH_PROFILE);
+    words = add(g, 25.7, 13107200, 132382720);
+    encoder = add(g, 14.1, 26214400, 67174400);
+    join(g, words, encoder);
+    for (uint32_t i = 0; i < 7; i++)
+        encoder = add_layer(g, encoder, i == 0, 20.4 + 0.02 * i, UINT32_MAX, 0);
+    words = add(g, 0.6, 13107200, 132382720);
+    attention = add(g, 38.3, 27582912, 41979904);
+    join(g, encoder, attention);
+    join(g, words, attention);
+    hidden = add(g, 0, 0, 0);
+    decoder = add(g, 0, 13107200, 0);
+    context = add(g, 0, 524288, 0);
+    join(g, attention, decoder);
+    join(g, attention, context);
+    for (uint32_t i = 0; i < 8; i++)
+        decoder = add_layer(g, decoder, i == 0, 29.4 + 0.02 * i, context, hidden);
+    join(g, decoder, add(g, 30.2, 413696000, 132512000));
+    assert_int_equal(dp_graph_finish(g, NULL, NULL), 0);
+}
+
+struct watcher {
+    uint32_t may, asked;
+    uint64_t best_ns, bound_ns;
+    double searched;
+};
+
+static bool watch(void *arg, double searched, uint64_t best_ns, uint64_t bound_ns)
+{
+    struct watcher *w = arg;
+
+    assert_true(searched >= 0.0 && searched <= 1.0);
+    w->asked++;
+    w->searched = searched;
+    w->best_ns = best_ns;
+    w->bound_ns = bound_ns;
+    return w->asked < w->may;
+}
+
+static void deep_networks_are_searched_in_seconds(void **state)
+{
+    (void)state;
+    struct watcher all = {.may = UINT32_MAX}, some = {.may = 50}, none = {.may = 1};
+    struct dp_plan_watch w = {watch, &all};
+    struct dp_plan_hierarchical ask = {.n_levels = 1, .devices = {16}, .bytes_per_s = {1.25e9}, .accel_bytes = UINT64_MAX,
+                                       .microbatches = 64, .watch = &w};
+    struct dp_graph g;
+    struct dp_graph_plan p, early;
+    struct dp_err err;
+    clock_t t = clock();
+
+    make_translation(&g);
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), 0);
+    t = clock() - t;
+    print_message("# %u nodes, %u ideals, 16 devices: %.1f s, %.3f ms a microbatch, %u looks\n", g.n_nodes, p.n_ideals,
+                  (double)t / CLOCKS_PER_SEC, (double)p.load_ns / 1e6, all.asked);
+    assert_true(p.is_optimal && !p.was_ended && p.n_ideals > 10000 && all.asked > 100);
+    assert_true((double)t / CLOCKS_PER_SEC < 10.0);
+    w.arg = &some;
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &early, &err), 0);
+    assert_true(early.was_ended && !early.is_optimal && early.load_ns >= p.load_ns && early.bound_ns <= p.load_ns);
+    assert_int_equal(some.asked, 50);
+    assert_true(some.best_ns >= early.load_ns - 1 && some.best_ns <= early.load_ns + 1 && some.bound_ns == early.bound_ns);
+    assert_non_null(strstr(early.why, "the time limit ended the search"));
+    dp_graph_plan_release(&early);
+    w.arg = &none; /* before the first order was cut */
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &early, &err), -1);
+    assert_int_equal(err.code, DP_ETIMEOUT);
+    dp_graph_plan_release(&early);
+    w.arg = &all;
+    ask.max_steps = 1000; /* the same on every machine */
+    assert_int_equal(dp_plan_hierarchical(&g, &ask, &early, &err), 0);
+    assert_true(!early.was_ended && !early.is_optimal && strstr(early.why, "is too long"));
+    dp_graph_plan_release(&early);
+    dp_graph_plan_release(&p);
+    dp_graph_release(&g);
+}
+
 static void refuses_wrong_questions(void **state)
 {
     (void)state;
@@ -258,6 +391,7 @@ static void refuses_wrong_questions(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_level_equals_brute_force),
     cmocka_unit_test(two_levels_equal_brute_force),
+    cmocka_unit_test(deep_networks_are_searched_in_seconds),
     cmocka_unit_test(refuses_wrong_questions),
 };
 TEST_MAIN("graph_hierarchical", tests)
