@@ -36,6 +36,7 @@ struct dp_daemon {
     struct dp_priv *priv;
     struct dp_node_log *log; /* journal of the node */
     struct dp_run *runs;
+    struct dp_step_wait *waits; /* steps whose start is not answered yet */
     struct dp_link *links;
     struct dp_origin_cache *origins; /* of daemons that came; NULL: none are kept */
     struct dp_past_list *history;

@@ -87,6 +87,7 @@ void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8
 void dp_dispatch_closed(struct dp_conn *c, const char *why)
 {
     dp_ask_forget(c->owner, c);
+    dp_step_forget(c->owner, c);
     if (c->role == DP_ROLE_WORKER)
         dp_worker_closed(c, why);
 }

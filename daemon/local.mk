@@ -26,6 +26,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/slot.c \
 	daemon/slot_lock.c daemon/slot_lock.h \
 	daemon/slurm_job.c daemon/slurm_job.h \
+	daemon/step.c \
 	daemon/trusted_file.c daemon/trusted_file.h \
 	daemon/worker.c
 

@@ -24,7 +24,6 @@
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_BACKOFF_MAX_S 30u
 #define SECOND_NS UINT64_C(1000000000)
-#define BATCH_STEP 0xfffffffbu
 #define GOODBYE_WAIT_NS (2 * SECOND_NS) /* from STEP_END for what other nodes still have to say */
 
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id)
@@ -246,7 +245,9 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
 {
     struct dp_job_result r = {.rc = -1};
     struct dp_run *run = arg;
-    bool is_wanted = run->coord_wants_read && !run->must_read;
+    bool is_fresh = !run->must_read, is_wanted = run->coord_wants_read && is_fresh;
+    struct dp_daemon *d = run->daemon;
+    uint32_t job_id = run->job_id;
 
     run->reader = NULL;
     if (result && bytes == sizeof r)
@@ -257,8 +258,12 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
     if (r.rc < 0 && run->read_backoff_s == 0)
         dp_warn("job=%u cannot be read: %s", run->job_id, r.text);
     schedule_read(run, r.rc < 0);
-    if (!use_answer(run, &r))
+    if (!use_answer(run, &r)) {
+        dp_steps_answer(d, job_id);
         return;
+    }
+    if (is_fresh && r.rc == 0)
+        dp_steps_answer(d, job_id);
     if (is_wanted && run->coord) {
         run->coord_wants_read = false;
         dp_coord_job_read(run->coord, dp_now_ns(), r.rc == 0 ? &r.job : NULL, r.text);
@@ -290,68 +295,6 @@ static void read_tick(struct dp_run *run, uint64_t now_ns)
 {
     if (run->daemon->config->slurm && !run->reader && (run->must_read || now_ns >= run->next_read_ns))
         read_now(run);
-}
-
-/* ---- steps ---- */
-
-static void acknowledge(struct dp_conn *c, enum dp_verdict verdict, const char *text)
-{
-    struct dp_msg_ack ack = {.verdict = (uint8_t)verdict};
-
-    snprintf(ack.text, sizeof ack.text, "%s", text);
-    DP_CONN_SEND(c, ack, DP_MSG_ACK, &ack);
-}
-
-void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
-{
-    struct dp_daemon *d = c->owner;
-    struct dp_run *run = dp_run_find(d, m->job_id);
-    struct dp_run_limits limits;
-    struct dp_err err = {0};
-    char note[256];
-
-    if (m->node[0] && strcmp(m->node, d->node)) {
-        acknowledge(c, DP_VERDICT_DENIED, "this daemon serves another node");
-        return;
-    }
-    if (run && run->uid != m->uid) {
-        acknowledge(c, DP_VERDICT_DENIED, "the job was registered by another owner");
-        return;
-    }
-    if (dp_node_log_adopt(d->log, m, &err) < 0) {
-        acknowledge(c, DP_VERDICT_UNKNOWN, err.text);
-        return;
-    }
-    if (!run)
-        run = dp_run_create(d, m);
-    else {
-        run->start = *m;
-        if (d->config->slurm && (m->step_id == BATCH_STEP || run->is_fenced))
-            dp_run_read_soon(run); /* the same id again: requeued? */
-    }
-    if (!run || run->is_fenced) {
-        acknowledge(c, run ? DP_VERDICT_FENCED : DP_VERDICT_UNKNOWN,
-                    run ? "this node was given back by the job" : "out of memory");
-        return;
-    }
-    dp_config_limits(d->config, run->job.partition, m, &limits, note);
-    dp_info("job=%u step=%u uid=%u registered mode=%s policy=%s", m->job_id, m->step_id, m->uid,
-            dp_mode_name(limits.mode), limits.policy);
-    acknowledge(c, DP_VERDICT_OK, note);
-}
-
-void dp_run_step_end(struct dp_conn *c, const struct dp_msg_step_end *m)
-{
-    struct dp_daemon *d = c->owner;
-    struct dp_run *run = dp_run_find(d, m->job_id);
-
-    acknowledge(c, run ? DP_VERDICT_OK : DP_VERDICT_UNKNOWN, "");
-    if (!run)
-        return;
-    if (run->coord && run->step_id == m->step_id)
-        run->step_ended_ns = dp_now_ns();
-    if (d->config->slurm)
-        dp_run_read_soon(run);
 }
 
 /* ---- life ---- */
@@ -432,6 +375,7 @@ void dp_runs_tick(struct dp_daemon *d)
 {
     uint64_t now_ns = dp_now_ns();
 
+    dp_steps_tick(d, now_ns);
     for (struct dp_run *run = d->runs, *next; run; run = next) {
         next = run->next;
         read_tick(run, now_ns);

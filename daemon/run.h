@@ -4,7 +4,7 @@
  *
  * run.c: the table of runs, registration, what Slurm says, the end.  worker.c: local workers.
  * run_coord.c: what the coordinator asks for, and its journal.  run_relay.c: to and from other nodes.
- * slot.c: STOP_SLOT and the proof.  history.h: reports of finished runs.
+ * step.c: steps that start and end.  slot.c: STOP_SLOT and the proof.  history.h: reports of finished runs.
  */
 #ifndef DP_DAEMON_RUN_H
 #define DP_DAEMON_RUN_H
@@ -88,9 +88,12 @@ void dp_run_end(struct dp_run *run, const char *why); /* frees it */
 /* The whole table for `dynpipe` (query.c): new reference. */
 json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid);
 
-/* From the plugin. */
+/* step.c: from the plugin. */
 void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m);
 void dp_run_step_end(struct dp_conn *c, const struct dp_msg_step_end *m);
+void dp_steps_answer(struct dp_daemon *d, uint32_t job_id); /* the job has been read: who waited is answered */
+void dp_steps_tick(struct dp_daemon *d, uint64_t now_ns);
+void dp_step_forget(struct dp_daemon *d, const struct dp_conn *c); /* it is closed */
 
 /* worker.c */
 void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint8_t *body, size_t bytes);

@@ -58,5 +58,21 @@ ok $? "the report tells at least one hand-over"
 ok $? "and the release"
 is "$(jq -c '[.report.step, .report.loss_step, .report.loss]' <<<"$report")" \
     "$(jq -c 'select(.loss != null) | [.step, .step, .loss]' "$D/train.jsonl" | tail -n 1)" "its loss is that of the last step"
+# ---- requeued: where the job gave a node back it may start again, as soon as Slurm says so ---------------
+
+job=$(submit requeued $release --requeue -- "$D/requeued.jsonl" $run)
+wait_for 120 nodes_fewer "$job" 4
+ok $? "another run gives a node back"
+scontrol requeue "$job"
+wait_for 60 job_is "$job" PENDING
+rm -f "$D/requeued.jsonl"
+# Not in the same second: slurmd takes the new credential for the one that the requeue revoked.
+scontrol update JobId="$job" StartTime=now+2
+wait_for 60 job_is "$job" RUNNING
+is "$(job_nodes "$job")" 4 "requeued, it has all nodes again"
+wait_for 120 steps_done "$D/requeued.jsonl" 5
+ok $? "and all its workers train"
+end_run "$job" requeued
+
 is "$(drained_nodes)" "" "no node is drained"
 done_testing
