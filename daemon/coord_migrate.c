@@ -220,12 +220,12 @@ void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id)
 {
     if (id == c->mig.id && (c->mig.state == MIG_PREPARING || c->mig.state == MIG_ABORTING))
         return; /* undecided */
-    if (id == c->last_commit_id)
+    if (id && id == c->last_commit_id)
         send_decision(c, rank, id, true, "");
-    else if (id && id <= c->mig.id)
+    else if (id > c->last_commit_id && id <= c->mig.id)
         send_decision(c, rank, id, false, id == c->mig.id ? c->mig.why : "aborted");
     else
-        c->n_ignored++; /* a migration that this journal has never heard of: not guessed at */
+        c->n_ignored++; /* never heard of; or older than a commit that the asker has voted for, so not in doubt */
 }
 
 static bool all_voted(const struct dp_coord *c)

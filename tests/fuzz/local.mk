@@ -1,6 +1,7 @@
 # Fuzz targets: with any compiler tests that try a fixed series of mutations, with
 # --enable-sanitizer=fuzzer libFuzzer programs (tests/fuzz/run).
-fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_graph tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
+fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_graph \
+	tests/fuzz/fuzz_handover tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
 	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_mask tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
 	tests/fuzz/fuzz_tune
 check_PROGRAMS += $(fuzz_targets)
@@ -29,6 +30,9 @@ tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_graph_SOURCES = tests/fuzz/fuzz_graph.c $(fuzz_common)
 tests_fuzz_fuzz_graph_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_graph_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_handover_SOURCES = tests/fuzz/fuzz_handover.c tests/unit/coord_world.c tests/unit/coord_world.h $(fuzz_common)
+tests_fuzz_fuzz_handover_LDADD = daemon/libdpcoord.a policies/libdppolicy.a $(FUZZ_DAEMON_LIBS)
+tests_fuzz_fuzz_handover_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/unit/coord_world.c tests/unit/coord_world.h $(fuzz_common)
 tests_fuzz_fuzz_journal_LDADD = daemon/libdpcoord.a policies/libdppolicy.a $(FUZZ_DAEMON_LIBS)
 tests_fuzz_fuzz_journal_LDFLAGS = $(FUZZ_LINK)

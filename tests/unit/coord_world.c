@@ -19,20 +19,40 @@
 #define MICROBATCHES 8
 #define BOUNDARY_BYTES 1000
 
+/* Where the workers are hostile, what they do to their own run is theirs. */
 static void broken(struct world *w, const char *what, unsigned a, unsigned b)
+{
+    if (!w->broken[0] && !w->is_hostile)
+        snprintf(w->broken, sizeof w->broken, "%s (%u, %u) at %.1f s", what, a, b, (double)w->now_ns / 1e9);
+}
+
+/* What concerns others than the run's owner holds whatever he does. */
+static void broken_for_all(struct world *w, const char *what, unsigned a, unsigned b)
 {
     if (!w->broken[0])
         snprintf(w->broken, sizeof w->broken, "%s (%u, %u) at %.1f s", what, a, b, (double)w->now_ns / 1e9);
 }
 
+uint32_t world_draw(struct world *w, uint32_t n)
+{
+    uint32_t v;
+
+    if (w->input == w->input_end)
+        return random_below(&w->seed, n);
+    v = *w->input++;
+    if (n > 256 && w->input < w->input_end)
+        v |= (uint32_t)*w->input++ << 8;
+    return v % n;
+}
+
 static bool chance(struct world *w, uint32_t percent)
 {
-    return percent && random_below(&w->seed, 100) < percent;
+    return percent && world_draw(w, 100) < percent;
 }
 
 static uint64_t soon(struct world *w, uint32_t ms)
 {
-    return w->now_ns + 1 + (uint64_t)random_below(&w->seed, ms) * 1000000u;
+    return w->now_ns + 1 + (uint64_t)world_draw(w, ms) * 1000000u;
 }
 
 /* --- what is in the journal --- */
@@ -120,7 +140,7 @@ static int renew(struct world *w, struct dp_err *err)
     bool is_crash = chance(w, w->crash_percent), is_done;
 
     if (!f || dp_coord_snapshot(w->c, put_fresh, f, err) < 0)
-        broken(w, "no snapshot", 0, 0);
+        broken_for_all(w, "no snapshot", 0, 0);
     is_done = f && !w->is_disk_full && !w->is_disk_dead && (is_crash ? chance(w, 50) : !chance(w, w->full_percent));
     if (is_done) {
         memcpy(w->record, f->record, sizeof w->record);
@@ -175,7 +195,7 @@ static enum dp_journal_fate op_journal(void *arg, enum dp_record type, const voi
 {
     struct world *w = arg;
     bool is_at = w->n_appends++ == w->crash_at;
-    bool is_lost = is_at ? w->crash_before : random_below(&w->seed, 2);
+    bool is_lost = is_at ? w->crash_before : world_draw(w, 2);
 
     dp_err_set(err, DP_EIO, "the journal is gone");
     if (w->has_crashed || ((w->must_renew || chance(w, w->renew_percent)) && renew(w, err) < 0 &&
@@ -192,6 +212,9 @@ static enum dp_journal_fate op_journal(void *arg, enum dp_record type, const voi
         return DP_JOURNAL_DOUBTFUL;
     if (type == DP_REC_COMMIT)
         w->decided[be(payload, 8) % 64] = 1;
+    w->n_commits += type == DP_REC_COMMIT;
+    w->n_aborts += type == DP_REC_ABORT;
+    w->n_released += type == DP_REC_RELEASED;
     return DP_JOURNAL_DURABLE;
 }
 
@@ -240,7 +263,7 @@ static void op_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const 
     if (type == DP_MSG_DECISION) {
         dp_reader_init(&r, body, bytes);
         if (dp_msg_decision_decode(&r, &d, NULL) < 0 || !may_tell(w, d.migration, d.commit))
-            broken(w, "decision told that the disk may contradict", (unsigned)d.migration, d.commit);
+            broken_for_all(w, "decision told that the disk may contradict", (unsigned)d.migration, d.commit);
         else if (d.commit)
             check_votes(w, d.migration);
     }
@@ -254,7 +277,7 @@ static void op_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
     if (w->has_crashed)
         return;
     if (!world_slot_has(w, slot, DP_REC_DRAIN) || slot == 0)
-        broken(w, "stop of a slot that was not drained", slot, grace_ms);
+        broken_for_all(w, "stop of a slot that was not drained", slot, grace_ms);
     if (!w->stop_at_ns[slot] && !chance(w, w->loss_percent)) {
         w->stop_at_ns[slot] = soon(w, 1000);
         w->stop_incarnation[slot] = dp_coord_incarnation(w->c);
@@ -281,11 +304,11 @@ static void op_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
         if (keep[s] || !w->held[s])
             continue;
         if (s == 0)
-            broken(w, "release of the batch host", s, 0);
+            broken_for_all(w, "release of the batch host", s, 0);
         if (!world_slot_has(w, s, DP_REC_GONE) || !world_slot_has(w, s, DP_REC_RELINTENT))
-            broken(w, "release without proof or intent", s, 0);
+            broken_for_all(w, "release without proof or intent", s, 0);
         if (w->worker[s].is_alive || w->worker[s].is_stray || !w->is_fenced[s])
-            broken(w, "release of a slot with a live process", s, 0);
+            broken_for_all(w, "release of a slot with a live process", s, 0);
     }
     w->shrink_at_ns = soon(w, 500);
 }
@@ -304,9 +327,9 @@ static int op_think(void *arg, double deadline_s, struct dp_err *err)
     struct world *w = arg;
 
     if (w->is_thinking)
-        broken(w, "two questions at once", 0, 0);
+        broken_for_all(w, "two questions at once", 0, 0);
     if (!(deadline_s > 0.0))
-        broken(w, "a question without a deadline", 0, 0);
+        broken_for_all(w, "a question without a deadline", 0, 0);
     if (chance(w, w->loss_percent))
         return dp_err_set(err, DP_ENOMEM, "no child");
     w->is_thinking = true;
@@ -388,7 +411,7 @@ static void try_start(struct world *w, uint32_t r)
     if (welcome.verdict == DP_VERDICT_OK)
         broken(w, "a second process was let in", r, world_slot_has(w, r, DP_REC_RELINTENT));
     else if (world_slot_has(w, r, DP_REC_GONE) && welcome.verdict != DP_VERDICT_FENCED)
-        broken(w, "a start on a dead slot was not fenced", r, welcome.verdict);
+        broken_for_all(w, "a start on a dead slot was not fenced", r, welcome.verdict);
     else
         w->n_refused_starts++;
 }
@@ -441,7 +464,7 @@ static void worker_prepare(struct world *w, uint32_t r, const struct dp_msg_prep
     if (chance(w, w->no_percent))
         k->vote.digest[3] = (uint8_t)(r + 1);
     k->has_voted_no = !k->vote.yes;
-    k->vote_at_ns = w->now_ns + 1 + (w->vote_ms / 2 + random_below(&w->seed, w->vote_ms / 2)) * 1000000ull;
+    k->vote_at_ns = w->now_ns + 1 + (w->vote_ms / 2 + world_draw(w, w->vote_ms / 2)) * 1000000ull;
 }
 
 static void worker_decision(struct world *w, uint32_t r, const struct dp_msg_decision *d)
@@ -551,9 +574,9 @@ static void send_report(struct world *w, uint32_t r, bool is_garbage)
     }
     if (w->is_timed)
         m->step_ns = world_step_ns(&k->layout, k->step);
-    switch (is_garbage ? random_below(&w->seed, 6) : 99) {
+    switch (is_garbage ? world_draw(w, 6) : 99) {
     case 0: m->loss = -INFINITY; break;
-    case 1: m->epoch += 50 + random_below(&w->seed, 5); break; /* broken, but no liar about a decision */
+    case 1: m->epoch += 50 + world_draw(w, 5); break; /* broken, but no liar about a decision */
     case 2: m->step_ns = UINT64_MAX; break;
     case 3: m->first_layer += 1; break;
     case 4: m->step = W_STEPS + 5; break;
@@ -683,7 +706,7 @@ static void ctld_shrink(struct world *w)
         if (w->held[s] && !w->keep[s]) {
             w->held[s] = false;
             if (w->worker[s].is_alive || w->worker[s].is_stray)
-                broken(w, "Slurm gives away a slot with a live process", s, 0);
+                broken_for_all(w, "Slurm gives away a slot with a live process", s, 0);
         }
     w->save_at_ns = w->now_ns + 5 * SEC;
 }
@@ -793,11 +816,11 @@ static bool knows_layout(const struct world *w)
 
 static void faults(struct world *w)
 {
-    uint32_t r = random_below(&w->seed, W_MAX);
+    uint32_t r = world_draw(w, W_MAX);
 
     if (!chance(w, w->fault_percent))
         return;
-    switch (random_below(&w->seed, 9)) {
+    switch (world_draw(w, 9)) {
     case 0:
         if (w->c)
             bury_coordinator(w);
@@ -926,9 +949,9 @@ bool world_is_settled(struct world *w)
         is_settled &= !strcmp(state, "active") || !strcmp(state, "released") || !strcmp(state, "held") ||
                       (!strcmp(state, "gone") && is_used_up);
         if (!strcmp(state, "released") && w->held[s])
-            broken(w, "a released slot is in the job", s, 0);
+            broken_for_all(w, "a released slot is in the job", s, 0);
         if (!strcmp(state, "held") && !w->held[s])
-            broken(w, "a held slot is free in Slurm", s, 0);
+            broken_for_all(w, "a held slot is free in Slurm", s, 0);
     }
     json_decref(o);
     return is_settled;

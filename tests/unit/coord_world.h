@@ -46,6 +46,8 @@ struct world_record {
 
 struct world {
     uint64_t seed, now_ns;
+    const uint8_t *input, *input_end; /* decides instead of the seed, as long as it lasts; NULL: there is none */
+    bool is_hostile;                  /* workers lie: only what concerns others than their owner must hold */
     struct dp_coord *c;
     struct dp_job_info job;
     struct dp_run_limits limits;
@@ -93,7 +95,7 @@ struct world {
 
     uint8_t outcome[64]; /* per migration: 1 commit seen, 2 abort seen */
     uint32_t n_requeues, n_cancels; /* asked for; n_cancels: without a requeue */
-    uint32_t n_commits, n_aborts, n_crashes, n_shrinks, n_lost_updates, n_refused_starts;
+    uint32_t n_commits, n_aborts, n_released, n_crashes, n_shrinks, n_lost_updates, n_refused_starts;
     char broken[256]; /* first broken invariant */
 };
 
@@ -110,6 +112,8 @@ double world_loss(uint64_t step);
 void world_crash(struct world *w);
 /* What the coordinator would write anew. The caller frees it. */
 struct world_record *world_snapshot(const struct dp_coord *c, uint32_t *n);
+/* 0 .. n - 1, as the input or the seed says. */
+uint32_t world_draw(struct world *w, uint32_t n);
 /* True when nothing is under way: no migration, every drained slot released or held. */
 bool world_is_settled(struct world *w);
 /* What a step takes with recorded loads: half as long again as the simulator says. */
