@@ -94,6 +94,20 @@ static void check_select(struct dp_check *c)
                       "default intervals: the next job starts about 2 s after a release");
 }
 
+/* A process that Slurm loses sight of outlives its job, and its slot when it is given back. */
+static void check_proctrack(struct dp_check *c)
+{
+    char proctrack[128];
+
+    dp_json_text(proctrack, sizeof proctrack, c->slurm, "proctrack", "");
+    if (!strcmp(proctrack, "proctrack/cgroup"))
+        dp_check_note(c, DP_FIND_OK, "proctrack", NULL, "%s", proctrack);
+    else
+        dp_check_note(c, DP_FIND_WARN, "proctrack", "ProctrackType=proctrack/cgroup in slurm.conf where users are not trusted",
+                      "%s: a process that clears its environment and detaches leaves its job; the proof of an empty node "
+                      "finds it only by a GPU that it has open", proctrack);
+}
+
 void dp_check_slurm(struct dp_check *c)
 {
     char version[64], cluster[128], conf[512], *text = NULL;
@@ -122,6 +136,7 @@ void dp_check_slurm(struct dp_check *c)
     dp_check_note(c, number >= 220500 ? DP_FIND_OK : DP_FIND_WARN, "slurm", "DynPipe is tested from 22.05 on",
                   "Slurm %s, cluster %s, %s", version, dp_json_text(cluster, sizeof cluster, c->slurm, "cluster", "?"),
                   dp_json_text(conf, sizeof conf, c->slurm, "slurm_conf", ""));
+    check_proctrack(c);
     check_shrink(c, number);
     check_select(c);
 }

@@ -37,6 +37,8 @@ static const struct dp_conf_key keys[] = {
      "socket of munged, empty: munge's default"},
     {"daemon", "run_user", DP_CONF_STRING, AT(run_user), 0, 0, "dynpipe", NULL,
      "user that the network-facing process becomes when started as root, empty: root listens"},
+    {"daemon", "device_files", DP_CONF_STRING, AT(device_files), 0, 0, "/dev/nvidia[0-9]*", NULL,
+     "GPUs of the node as in gres.conf, patterns separated by commas, empty: none; %n: name of the node"},
     {"daemon", "slurm", DP_CONF_BOOL, AT(slurm), 0, 0, "true", NULL,
      "false: without Slurm, on one machine; runs are balanced, nothing is released"},
     {"daemon", "report_ms", DP_CONF_INT, AT(report_ms), 10, 600000, "1000", NULL,
@@ -364,7 +366,8 @@ int dp_config_expand(struct dp_config *c, const char *node, struct dp_err *err)
 {
     return expand(c->socket, sizeof c->socket, node, "socket", err) < 0 ||
                    expand(c->state_dir, sizeof c->state_dir, node, "state_dir", err) < 0 ||
-                   expand(c->pidfile, sizeof c->pidfile, node, "pidfile", err) < 0
+                   expand(c->pidfile, sizeof c->pidfile, node, "pidfile", err) < 0 ||
+                   expand(c->device_files, sizeof c->device_files, node, "device_files", err) < 0
                ? -1
                : 0;
 }

@@ -101,6 +101,14 @@ static bool is_confirmed(struct fence *f)
     return f->list.n == 0 && !f->list.is_incomplete && dp_slot_lock_is_free(f->q->lock_path);
 }
 
+static const char *why_left(const struct dp_proc *p)
+{
+    if (p->is_member)
+        return "";
+    return p->is_claimed ? ", registered, but nothing shows that it is the job's"
+                         : ", nothing shows that it is the job's, but it has a device open";
+}
+
 static void describe_failure(const struct fence *f, struct dp_fence_result *r)
 {
     size_t n = (size_t)snprintf(r->text, sizeof r->text, "not proved within %u ms: %u processes left",
@@ -109,7 +117,9 @@ static void describe_failure(const struct fence *f, struct dp_fence_result *r)
     for (uint32_t i = 0; i < f->list.n && i < 8 && n < sizeof r->text - 64; i++)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", pid %u (%s, state %c%s)", f->list.proc[i].pid,
                               f->list.proc[i].comm, f->list.proc[i].state,
-                              f->list.proc[i].is_member ? "" : ", registered, but nothing shows that it is the job's");
+                              why_left(&f->list.proc[i]));
+    if (f->list.n && f->list.proc[0].is_holder && n < sizeof r->text)
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %.200s", f->list.device);
     if (f->list.is_incomplete)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", /proc could not be read in full");
     if (!dp_slot_lock_is_free(f->q->lock_path) && n < sizeof r->text)
@@ -148,7 +158,7 @@ void dp_fence_run(const struct dp_fence_job *job, struct dp_fence_result *out)
     if (out->gone)
         snprintf(out->text, sizeof out->text,
                  "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u) "
-                 "device_lock=free took_ms=%llu boot_id=%s",
+                 "device_lock=free device_files=closed took_ms=%llu boot_id=%s",
                  job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill,
                  (unsigned long long)(out->took_ns / 1000000), job->boot_id);
     else

@@ -6,8 +6,9 @@
  * registered worker that holds the slot's lock. One that shows no such sign is not ended, and as long as
  * it lives there is no proof. Processes of other users are never touched: the owner comes from Slurm, and
  * signals are sent with his rights. A process that clears its environment, detaches twice and lives on a
- * system without Slurm's cgroups cannot be found: sites that expect hostile jobs need proctrack/cgroup
- * (doc/protocol.md says so).
+ * system without Slurm's cgroups shows no sign of the job: sites that expect hostile jobs need
+ * proctrack/cgroup (doc/protocol.md says so). As long as any process of the owner has one of the node's GPUs
+ * open, and is none of another job of his here, there is no proof either.
  */
 #ifndef DP_DAEMON_FENCE_H
 #define DP_DAEMON_FENCE_H
@@ -16,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/device_files.h"
+
 #define DP_FENCE_MAX_PIDS 64
+#define DP_FENCE_MAX_JOBS 64
 
 /* A process that said HELLO for the job. A pid alone may have been given away. */
 struct dp_fence_worker {
@@ -42,6 +46,8 @@ struct dp_fence_job {
     char socket[108];    /* of this daemon; empty: not looked at */
     char lock_path[320]; /* of the slot */
     char boot_id[40];
+    struct dp_device_files devices; /* that nobody of the owner may hold when the slot is empty, but for these: */
+    uint32_t n_other_jobs, other_job[DP_FENCE_MAX_JOBS]; /* his other jobs on this node */
     uint32_t n_workers;
     struct dp_fence_worker worker[DP_FENCE_MAX_PIDS];
 };

@@ -54,6 +54,8 @@ static int find_job(const struct dp_fence_request *q, struct dp_fence_job *job, 
     memcpy(job->socket, scope->socket, sizeof job->socket);
     memcpy(job->boot_id, scope->boot_id, sizeof job->boot_id);
     job->is_shared_host = scope->is_shared_host;
+    dp_device_files_find(&job->devices, scope->devices);
+    job->n_other_jobs = dp_job_list_others(job->uid, q->job_id, scope->node, job->other_job, DP_FENCE_MAX_JOBS);
     dp_slot_lock_path(scope->socket, q->job_id, job->lock_path, sizeof job->lock_path);
     job->grace_ms = q->grace_ms;
     job->timeout_ms = q->timeout_ms;

@@ -436,6 +436,7 @@ static int part_rights(struct dp_daemon *d, struct dp_err *err)
     memcpy(scope.node, d->node, sizeof scope.node);
     memcpy(scope.socket, d->config->socket, sizeof scope.socket);
     memcpy(scope.boot_id, d->boot_id, sizeof scope.boot_id);
+    memcpy(scope.devices, d->config->device_files, sizeof scope.devices);
     d->priv = dp_priv_create(d->config->run_user, &scope, err);
     if (!d->priv)
         return -1;
@@ -527,6 +528,9 @@ int main(int argc, char **argv)
     if (rc >= 0)
         return rc;
     if (o.print_config) {
+        static char buffer[65536]; /* written at the end, where a failure still has its reason */
+
+        setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
         dp_config_print(stdout);
         return end_of_print();
     }

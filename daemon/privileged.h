@@ -21,7 +21,7 @@ struct dp_priv;
 
 /* What the work knows of its own daemon: fixed at the start, never part of a request. */
 struct dp_priv_scope {
-    char node[64], socket[108], boot_id[40];
+    char node[64], socket[108], boot_id[40], devices[256];
     bool is_shared_host; /* fence.h */
     /* = by dp_priv_create(): */
     bool is_split;       /* the process that asks has fewer rights */

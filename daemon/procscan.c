@@ -131,17 +131,19 @@ static const char *env_value(const char *env, size_t bytes, const char *name)
 enum claim { CLAIM_NONE, CLAIM_OURS, CLAIM_OTHER };
 
 /* Whose does the environment say that it is? */
-static enum claim claim_of_environment(const struct dp_fence_job *q, uint32_t pid)
+static enum claim claim_of_environment(const struct dp_fence_job *q, uint32_t pid, uint32_t *env_job)
 {
     static char env[1 << 20]; /* larger environments are rare; ARG_MAX leaves the front readable */
     ssize_t n = read_proc(pid, "environ", env, sizeof env);
     const char *job, *node, *socket;
 
+    *env_job = 0;
     if (n <= 0)
         return CLAIM_NONE;
     job = env_value(env, (size_t)n, "SLURM_JOB_ID");
     node = env_value(env, (size_t)n, "SLURMD_NODENAME");
-    if (!job || strtoul(job, NULL, 10) != q->job_id)
+    *env_job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
+    if (*env_job != q->job_id)
         return CLAIM_NONE;
     if (!q->is_shared_host)
         return CLAIM_OURS;
@@ -156,14 +158,14 @@ static enum claim claim_of_environment(const struct dp_fence_job *q, uint32_t pi
 /* Is it in Slurm's cgroup of the job - and on a shared machine of this node? Paths end in
  * /slurm/uid_U/job_J/step_S (v1, "slurm_NODE" with several slurmd) or
  * .../NODE_slurmstepd.scope/job_J/step_S/user/... (v2). */
-static bool is_in_cgroup(const struct dp_fence_job *q, uint32_t pid)
+static bool is_in_cgroup(const struct dp_fence_job *q, uint32_t job_id, uint32_t pid)
 {
     char text[8192], job[32];
     const char *p;
 
     if (read_proc(pid, "cgroup", text, sizeof text) <= 0)
         return false;
-    snprintf(job, sizeof job, "/job_%u", q->job_id);
+    snprintf(job, sizeof job, "/job_%u", job_id);
     for (p = text; (p = strstr(p, job)); p++) {
         char after = p[strlen(job)];
         const char *line = p;
@@ -222,10 +224,10 @@ static uint32_t read_all(const struct dp_fence_job *q, struct dp_proc_list *out)
             is_slurmstepd(q, p->pid, real))
             continue;
         p->is_claimed = is_registered(q, p);
-        if (is_in_cgroup(q, p->pid) || (p->is_claimed && has_lock(q, p->pid)))
+        if (is_in_cgroup(q, q->job_id, p->pid) || (p->is_claimed && has_lock(q, p->pid)))
             p->is_member = true;
         else
-            switch (claim_of_environment(q, p->pid)) {
+            switch (claim_of_environment(q, p->pid, &p->env_job)) {
             case CLAIM_OURS:
                 p->is_member = true;
                 break;
@@ -254,10 +256,20 @@ static const struct dp_proc *find_proc(const struct dp_proc_list *list, uint32_t
     return NULL;
 }
 
+/* By its environment it may say so falsely: then it is the owner himself who hides a process of this job
+ * behind another one of his on the same node. A process in a cgroup of Slurm's cannot. */
+static bool is_of_other_job(const struct dp_fence_job *q, const struct dp_proc *p)
+{
+    for (uint32_t i = 0; i < q->n_other_jobs; i++)
+        if (p->env_job == q->other_job[i] || is_in_cgroup(q, q->other_job[i], p->pid))
+            return true;
+    return false;
+}
+
 void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out)
 {
     uint32_t n = read_all(q, out), kept = 0;
-    bool has_changed = true;
+    bool has_changed = true, any = false;
 
     while (has_changed) {
         has_changed = false;
@@ -275,8 +287,15 @@ void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out)
             }
         }
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (out->proc[i].is_member || out->proc[i].is_claimed)
-            out->proc[kept++] = out->proc[i];
+    for (uint32_t i = 0; i < n && !any; i++)
+        any = out->proc[i].is_member || out->proc[i].is_claimed;
+    for (uint32_t i = 0; i < n; i++) {
+        struct dp_proc *p = &out->proc[i];
+
+        if (!any && !is_of_other_job(q, p))
+            p->is_holder = dp_device_files_are_open(&q->devices, p->pid, out->device);
+        if (p->is_member || p->is_claimed || p->is_holder)
+            out->proc[kept++] = *p;
+    }
     out->n = kept;
 }

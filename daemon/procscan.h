@@ -16,10 +16,13 @@ struct dp_proc {
     char state, comm[64];
     bool is_member;    /* shown to be the job's */
     bool is_claimed;   /* registered as its worker: said, not shown */
+    bool is_holder;    /* has a device open */
+    uint32_t env_job;  /* that its environment names, 0: none */
 };
 
 struct dp_proc_list {
-    uint32_t n;         /* members, and workers that are only claimed */
+    uint32_t n;         /* members, and workers that are only claimed; if there are none, holders of a device */
+    char device[256];   /* that the last holder has */
     bool is_incomplete; /* more processes than we can look at, or /proc cannot be read */
     struct dp_proc proc[DP_MAX_SCANNED];
 };
@@ -27,7 +30,7 @@ struct dp_proc_list {
 /* Read /proc/pid/stat. returns false when there is no such process, or only a zombie of it. */
 bool dp_proc_read(uint32_t pid, struct dp_proc *out);
 
-/* Fill *out with the members and the claimed. Zombies do not count: they hold nothing. */
+/* Fill *out with the members and the claimed, or else the holders. Zombies do not count: they hold nothing. */
 void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out);
 
 #endif

@@ -197,11 +197,24 @@ static void end_from_journal(struct dp_run *run, const struct dp_job_info *job)
         dp_run_coord_forget(run);
 }
 
+/* Without cgroups the proof of an empty slot finds what says whose it is, or has a GPU open: said once. */
+static void warn_of_tracking(const struct dp_job_result *r)
+{
+    static bool has_warned;
+
+    if (has_warned || r->rc != 0 || !strcmp(r->proctrack, "proctrack/cgroup"))
+        return;
+    has_warned = true;
+    dp_warn("Slurm's ProctrackType is %s: a process can leave its job, and is then found only by a GPU that it has open; "
+            "set ProctrackType=proctrack/cgroup where users are not trusted", r->proctrack);
+}
+
 /* returns false when the run is gone. */
 static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
 {
     bool is_first = run->role == DP_RUN_LOOKUP;
 
+    warn_of_tracking(r);
     if (r->rc == 1 || (r->rc == 0 && !r->job.is_running)) {
         if (is_first && r->rc == 0)
             end_from_journal(run, &r->job);

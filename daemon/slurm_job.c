@@ -156,10 +156,39 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
         fill_job(out, job);
         out->job.boot_s = (uint64_t)conf->boot_time;
         out->job.shrinks_allowed = shrinks_allowed(conf);
+        copy_text(out->proctrack, sizeof out->proctrack, conf->proctrack_type);
     }
     slurm_free_job_info_msg(jobs);
     if (conf)
         slurm_free_ctl_conf(conf);
+}
+
+static bool has_node(const char *nodes, const char *node)
+{
+    hostlist_t list = slurm_hostlist_create(nodes ? nodes : "");
+    bool found = list && slurm_hostlist_find(list, node) >= 0;
+
+    if (list)
+        slurm_hostlist_destroy(list);
+    return found;
+}
+
+uint32_t dp_job_list_others(uint32_t uid, uint32_t job_id, const char *node, uint32_t *out, uint32_t cap)
+{
+    job_info_msg_t *jobs = NULL;
+    uint32_t n = 0;
+
+    if (slurm_load_job_user(&jobs, uid, SHOW_ALL) != SLURM_SUCCESS)
+        return 0;
+    for (uint32_t i = 0; i < jobs->record_count && n < cap; i++) {
+        const job_info_t *j = &jobs->job_array[i];
+        unsigned state = j->job_state & JOB_STATE_BASE;
+
+        if (j->job_id != job_id && (state == JOB_RUNNING || state == JOB_SUSPENDED) && has_node(j->nodes, node))
+            out[n++] = j->job_id;
+    }
+    slurm_free_job_info_msg(jobs);
+    return n;
 }
 
 size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result)

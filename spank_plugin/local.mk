@@ -18,7 +18,8 @@ spank_plugin_spank_dynpipe_so_SOURCES = \
 	spank_plugin/remote.c \
 	spank_plugin/spank_dynpipe.c
 spank_plugin_spank_dynpipe_so_CFLAGS = $(AM_CFLAGS) -fPIC
-spank_plugin_spank_dynpipe_so_LDFLAGS = $(SHARED_LINK) -shared -Wl,--version-script=$(spank_lds)
+# Bound when called: not every program of Slurm has every call of SPANK, and `dynpipe check' has none.
+spank_plugin_spank_dynpipe_so_LDFLAGS = $(SHARED_LINK) -Wl,-z,lazy -shared -Wl,--version-script=$(spank_lds)
 spank_plugin_spank_dynpipe_so_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a
 EXTRA_spank_plugin_spank_dynpipe_so_DEPENDENCIES = $(spank_lds)
 EXTRA_DIST += spank_plugin/spank_dynpipe.lds

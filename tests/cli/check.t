@@ -25,6 +25,7 @@ like "$(finding ok plugstack)" ":1: optional" "the plugin is in plugstack.conf"
 like "$(finding ok plugin)" "for Slurm" "and fits this Slurm"
 like "$(finding ok socket)" "agree" "plugin and daemon mean the same socket"
 like "$(finding ok munge)" "round trip" "munge works"
+like "$(finding warn proctrack)" "linuxproc: a process .* leaves its job" "a Slurm that loses sight of processes is warned about"
 like "$(finding ok select)" "cons_tres" "select/cons_tres"
 if [ -S "$D/run/dynpiped-n1.sock" ]; then
     like "$(finding ok daemon)" "on n1 answers" "the daemon here answers"

@@ -30,7 +30,7 @@ at_end+=(remove_users)
 as() { local user=$1; shift; setpriv --reuid "$user" --regid "$user" --clear-groups "$@"; }
 as dpowner test -x "$worker" || skip_all "another user does not reach the build"
 cluster_up --nodes 4 --gpus 1 --cpus 2 --split --plugstack "optional $plugin socket=$D/sock/%n.sock" \
-    --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
+    --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; gone_timeout_s = 3.0; grace_s = 2.0; };'
 export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/sock/n1.sock
 mkdir "$D/out" && chown dpowner "$D/out"
 tune=$D/out/tune.json
@@ -51,8 +51,16 @@ done
 is "$(rights "$helper" Uid | cut -f1)" 64990 "started by the unit, the helper is not root either"
 
 # ---- a run of an ordinary user gives a node back
+# It tries to keep the GPUs of what it gives back: processes that left the job, environment and all.
+cat >"$D/hide.sh" <<X
+#!/bin/bash
+[ "\$SLURMD_NODENAME" = n1 ] || env -i setsid -f sh -c "exec 9<$D/run/\$SLURMD_NODENAME-device0 >/dev/null 2>&1; exec sleep 600"
+X
+chmod 755 "$D/hide.sh"
+hidden() { pgrep -u dpowner -x sleep; }
 cat >"$D/train.sh" <<X
 #!/bin/bash
+srun -n 4 "$D/hide.sh"
 srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$D/out/train.jsonl" $endless prune.begin=20 prune.end=120 prune.every=20) || [ \$? = 75 ]
 X
 job=$(cd "$D/out" && as dpowner sbatch --parsable -N4 --gpus-per-node=1 --exclusive -o "$D/out/train.out" $release "$D/train.sh")
@@ -64,6 +72,15 @@ for n in n1 n2; do
     runs "$n: its owner can take the device lock" as dpowner flock -s -n "$lock" true
     fails "$n: another user cannot" as dpother flock -s -w 1 "$lock" true
 done
+is "$(hidden | wc -l)" 3 "three processes of it hide from Slurm, each with a GPU"
+is_held() { grep -qs "slot is held.*nothing shows that it is the job's, but it has a device open.*-device0" "$D"/log/dynpiped.n[2-4].log; }
+wait_for 300 is_held
+ok $? "no node is given back while one holds its GPU"
+is "$(job_nodes "$job")" 4 "all of them stay"
+is "$(hidden | wc -l)" 3 "and what may be anything of his is not ended"
+like "$(cat "$D"/log/dynpiped.n1.log)" "ProctrackType is proctrack/linuxproc" "the log says that Slurm lets them go"
+# shellcheck disable=SC2046
+kill $(hidden)
 wait_for 300 nodes_fewer "$job" 4
 ok $? "it becomes smaller"
 like "$(grep -h "slot is empty" "$D"/log/dynpiped.n[2-4].log)" "job=$job slot is empty" "after a proof"

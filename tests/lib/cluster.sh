@@ -135,6 +135,8 @@ make_dirs() {
         # PMIx keeps its rendezvous files under TmpFS: each "node" needs its own.
         chmod 1777 "$dir/tmp/n$i"
         for ((g = 0; g < gpus; g++)); do ln -sfn /dev/null "$dir/run/n$i-gpu$g"; done
+        # Slurm wants a device, and many hold that one open. What a process of a test holds open is a file.
+        for ((g = 0; g < gpus; g++)); do : >"$dir/run/n$i-device$g"; done
     done
 }
 
@@ -241,6 +243,7 @@ write_daemon_conf() {
         echo "  state_dir = \"$dir/dynpipe/%n\";"
         echo "  munge_socket = \"$dir/run/munge.socket\";"
         [ ${#key_lines[@]} -eq 0 ] || printf '  %s\n' "${key_lines[@]}"
+        echo "  device_files = \"$dir/run/%n-device[0-9]*\";"
         # Whoever starts a cluster owns all of it, unless the rights are to be parted.
         [ "$split" = 1 ] || echo "  run_user = \"\";"
         echo "};"

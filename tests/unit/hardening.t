@@ -20,7 +20,8 @@ for file in daemon/dynpiped cli/dynpipe worker/dynpipe-worker spank_plugin/spank
     [ -e "$DP_BUILDDIR/$file" ] || bail "$file is not built"
     elf=$(LC_ALL=C readelf -hldW --dyn-syms "$DP_BUILDDIR/$file")
     has -pie "$elf" 'Type: +DYN' "$file can lie at any address"
-    has -z,now "$elf" 'BIND_NOW|Flags: [A-Z ]*NOW' "$file binds its calls before it runs"
+    # The plugin's calls are Slurm's, and not every program of Slurm has all of them.
+    [ "${file%.so}" != "$file" ] || has -z,now "$elf" 'BIND_NOW|Flags: [A-Z ]*NOW' "$file binds its calls before it runs"
     has -z,relro "$elf" 'GNU_RELRO' "$file cannot change them later"
     has -z,noexecstack "$elf" 'GNU_STACK +[0-9a-fx ]+ RW +' "$file has no code on its stack"
     has -fstack-protector "$elf" '__stack_chk_fail' "$file guards its return addresses"

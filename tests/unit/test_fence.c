@@ -320,6 +320,38 @@ static void a_registered_worker_with_the_lock_is_ended(void **state)
     assert_false(is_alive(worker));
 }
 
+/* It left its job, environment and all, but has the node's GPU open: it may not be ended on that ground, for it
+ * may be anything of the owner's, and the slot is not empty. */
+static void a_held_device_is_no_proof(void **state)
+{
+    struct dp_fence_job q = {.job_id = JOB, .uid = geteuid(), .timeout_ms = 300};
+    char device[] = "/tmp/dp-gpu-XXXXXX", pattern[64];
+    struct dp_fence_result r;
+    int fd = mkstemp(device); /* not closed by exec */
+    pid_t hidden = start_process("plain", JOB + 2, "n1");
+
+    (void)state;
+    close(fd);
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    snprintf(pattern, sizeof pattern, "/dev/nvidia[0-9]*, /tmp/dp-gp?-%s", device + strlen("/tmp/dp-gpu-"));
+    dp_device_files_find(&q.devices, pattern);
+    dp_fence_run(&q, &r);
+    assert_false(r.gone);
+    assert_int_equal(r.n_term + r.n_kill, 0);
+    assert_non_null(strstr(r.text, "has a device open"));
+    assert_non_null(strstr(r.text, device));
+    assert_true(is_alive(hidden));
+    q.n_other_jobs = 1; /* it is of another job of the owner, which Slurm runs here, too */
+    q.other_job[0] = JOB + 2;
+    dp_fence_run(&q, &r);
+    assert_true(r.gone);
+    q.n_other_jobs = 0;
+    end(hidden);
+    dp_fence_run(&q, &r);
+    assert_true(r.gone);
+    unlink(device);
+}
+
 static int setup(void **state)
 {
     int fd = mkstemp(lock_path);
@@ -351,6 +383,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_held_lock_is_no_proof),
         cmocka_unit_test(a_pid_that_is_only_named_is_not_hit),
         cmocka_unit_test(a_registered_worker_with_the_lock_is_ended),
+        cmocka_unit_test(a_held_device_is_no_proof),
     };
 
     if (argc > 1)
