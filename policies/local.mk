@@ -26,7 +26,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/question.c policies/question.h \
 	policies/release_when.c policies/release_when.h \
 	policies/saving.c policies/saving.h policies/saving_json.c policies/saving_json.h \
-	policies/sim/balance.c policies/sim/balance.h \
+	policies/sim/balance.c policies/sim/balance.h policies/sim/balance_chain.c policies/sim/balance_chain.h \
 	policies/sim/case.c policies/sim/case.h \
 	policies/sim/fields.c policies/sim/fields.h \
 	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \
@@ -82,10 +82,12 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_balancers tests/unit/test_best_layout tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning tests/unit/test_saving
+policy_tests = tests/unit/test_balance_chain tests/unit/test_balancers tests/unit/test_best_layout tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning tests/unit/test_saving
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
+tests_unit_test_balance_chain_SOURCES = tests/unit/test_balance_chain.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_balance_chain_LDADD = $(policy_libs)
 tests_unit_test_balancers_SOURCES = tests/unit/test_balancers.c tests/unit/snapshots.h tests/unit/unit.h tests/unit/random.h
 tests_unit_test_balancers_LDADD = $(policy_libs)
 tests_unit_test_best_layout_SOURCES = tests/unit/test_best_layout.c tests/unit/snapshots.h tests/unit/unit.h tests/unit/random.h

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "policies/policy.h"
+#include "policies/sim/balance_chain.h"
 
 /* What a snapshot points to. */
 struct question {
@@ -82,8 +83,7 @@ static int ask(const struct dp_sim_case *c, const struct dp_sim_layer *layer, co
     int rc;
 
     if (stages > DP_MAX_WORKERS || c->n_layers > DP_MAX_LAYERS)
-        return dp_err_set(err, DP_EINVAL, "policy %s: %u layers on %u stages; policies take at most %d and %d (give a layout)",
-                          policy->name, c->n_layers, stages, DP_MAX_LAYERS, DP_MAX_WORKERS);
+        return dp_sim_balance_chain(c, layer, policy->name, allowed, count, err);
     q = calloc(1, sizeof *q);
     if (!q)
         return dp_err_set(err, DP_ENOMEM, "policy %s: out of memory", policy->name);

@@ -7,7 +7,7 @@
 /* Layout of layer[n_layers] over the first `devices` devices, by the named policy; *layout holds the
  * one in force, or none (n_used = 0), and becomes the new one. With several chunks a device each chunk
  * is a device to the policy, and device memory is no limit. Speeds are those of replica 0.
- * At most DP_MAX_LAYERS layers and DP_MAX_WORKERS stages, except for the policy uniform. */
+ * Beyond DP_MAX_LAYERS layers or DP_MAX_WORKERS stages policies are asked as balance_chain.h has it. */
 int dp_sim_balance(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const char *policy, uint32_t devices,
                    struct dp_sim_layout *layout, struct dp_err *err);
 
