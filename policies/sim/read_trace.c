@@ -9,6 +9,7 @@
 
 #include "policies/sim/fields.h"
 #include "policies/sim/read.h"
+#include "policies/sim/trace_parts.h"
 
 #define MAX_NS 1e15
 #define MAX_BYTES 1e15
@@ -39,6 +40,7 @@ struct recording {
     uint64_t boundary_bytes, longest; /* longest: steps of the longest window */
     uint64_t latency_ns, transfer_ns; /* of the slowest link between neighbours */
     bool has_header, has_rank_0;
+    bool is_cut;          /* an older start of the run is left out */
     bool *is_read; /* [workers] */
     struct dp_sim_tier *next; /* [workers] link from each to the next; all 0: not measured */
 };
@@ -267,20 +269,59 @@ static int read_line(const char *text, size_t bytes, bool is_first, struct recor
     return rc;
 }
 
-static int read_file(const struct dp_sim_trace_text *file, struct recording *r, struct dp_sim_case *c, struct dp_err *err)
+static int read_file(const struct dp_sim_trace_text *file, const struct dp_trace_part *part, struct recording *r,
+                     struct dp_sim_case *c, struct dp_err *err)
 {
-    const char *at = file->text, *end = at + file->bytes;
+    const char *at = file->text + part->from, *end = file->text + file->bytes;
 
     r->file_begin = r->n;
-    for (unsigned line = 1; at < end; line++) {
+    for (unsigned line = part->from_line; at < end; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         size_t bytes = (size_t)((newline ? newline : end) - at);
 
-        if (read_line(at, bytes, line == 1, r, c, err) < 0)
+        if (read_line(at, bytes, line == part->from_line, r, c, err) < 0)
             return dp_err_prefix(err, "%s:%u", file->path, line);
         at += bytes + (newline != NULL);
     }
+    r->is_cut |= part->from > 0 && r->rank == 0;
     return 0;
+}
+
+static int read_files(uint32_t n, const struct dp_sim_trace_text *file, struct recording *r, struct dp_sim_case *c,
+                      struct dp_err *err)
+{
+    struct dp_trace_part *part = calloc(n, sizeof *part);
+    int rc = part ? 0 : dp_err_set(err, DP_ENOMEM, "%u traces: out of memory", n);
+
+    if (rc == 0)
+        dp_trace_parts_find(n, file, part);
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        if (!part[i].is_stale)
+            rc = read_file(&file[i], &part[i], r, c, err);
+    free(part);
+    return rc;
+}
+
+/* A worker that was there before, too, may have windows of the start that is left out. returns: the first step
+ * that is played. */
+static uint64_t forget_older_start(struct recording *r)
+{
+    uint64_t first = UINT64_MAX;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < r->n; i++)
+        if (r->record[i].rank == 0 && r->record[i].first < first)
+            first = r->record[i].first;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->record[i].last >= first) {
+            r->record[kept++] = r->record[i];
+            continue;
+        }
+        free(r->record[i].count);
+        free(r->record[i].layer);
+    }
+    r->n = kept;
+    return first;
 }
 
 /* ---- records into events ---- */
@@ -474,16 +515,19 @@ int dp_sim_read_trace(uint32_t n, const struct dp_sim_trace_text *file, const st
                       struct dp_sim_case *c, struct dp_err *err)
 {
     struct recording r = {0};
-    int rc = 0;
+    int rc = read_files(n, file, &r, c, err);
 
-    for (uint32_t i = 0; i < n && rc == 0; i++)
-        rc = read_file(&file[i], &r, c, err);
     if (rc == 0 && !r.has_rank_0)
         rc = dp_err_set(err, DP_EINVAL, "%s: the trace of worker 0 is missing", file[0].path);
     if (rc == 0) {
+        uint64_t first = r.is_cut ? forget_older_start(&r) : 1;
+
         if (r.n)
             qsort(r.record, r.n, sizeof *r.record, by_time);
         snprintf(c->name, sizeof c->name, "recorded run of %u workers", r.workers);
+        if (r.is_cut)
+            snprintf(c->name, sizeof c->name, "recorded run of %u workers, its newest start, from step %llu on", r.workers,
+                     (unsigned long long)first);
         c->devices = r.workers;
         c->n_layers = r.layers;
         c->inside = link_of(r.latency_ns, r.transfer_ns, r.boundary_bytes);

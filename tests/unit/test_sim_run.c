@@ -671,6 +671,46 @@ static void a_resumed_trace(void **state)
     dp_sim_case_release(&c);
 }
 
+/* A run that came back with fewer or more workers: its newest start is played, whatever files are left. */
+static void a_trace_of_other_workers_before(void **state)
+{
+    (void)state;
+#define ALONE                                                                                                             \
+    "{\"trace\": 1, \"source\": \"a test\", \"rank\": 0, \"workers\": 1, \"layers\": 3, \"schedule\": \"1f1b\","                  \
+    " \"microbatches\": 2, \"tokens_per_microbatch\": 10, \"boundary_bytes\": 8}\n"                                     \
+    RECORD("40", "10", "[3]", "1", "0", LAYER("1") ", " LAYER("1") ", " LAYER("1"))
+    static const char two_0[] = HEADER("0") RECORD("10", "10", "[2, 1]", "2", "0", LAYER("10") ", " LAYER("20"));
+    static const char one_0[] = HEADER("0") RECORD("10", "10", "[2, 1]", "2", "0", LAYER("10") ", " LAYER("20")) ALONE;
+    static const char again_0[] = HEADER("0") RECORD("10", "10", "[2, 1]", "2", "0", LAYER("10") ", " LAYER("20")) ALONE
+        HEADER("0") RECORD("60", "10", "[2, 1]", "2", "0", LAYER("2") ", " LAYER("2"));
+    static const char two_1[] = HEADER("1") RECORD("10", "10", "[2, 1]", "2", "2", LAYER("30"));
+    static const char again_1[] = HEADER("1") RECORD("10", "10", "[2, 1]", "2", "2", LAYER("30"))
+        HEADER("1") RECORD("58", "9", "[2, 1]", "2", "2", LAYER("3"));
+    static const struct {
+        const char *text[2], *name;
+        uint32_t devices;
+        uint64_t head_ns; /* of layer 2's forward in the last window */
+    } table[] = {
+        {{two_0, two_1}, "recorded run of 2 workers", 2, 30},
+        {{one_0, two_1}, "recorded run of 1 workers, its newest start, from step 31 on", 1, 1},
+        {{two_1, one_0}, "recorded run of 1 workers, its newest start, from step 31 on", 1, 1},
+        {{again_0, again_1}, "recorded run of 2 workers, its newest start, from step 51 on", 2, 3},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct dp_sim_case c;
+        struct dp_err err;
+
+        if (read_texts(2, table[i].text, NULL, &c, &err) < 0)
+            fail_msg("case %zu: %s", i, err.text);
+        assert_string_equal(c.name, table[i].name);
+        assert_int_equal(c.devices, table[i].devices);
+        assert_int_equal(c.n_events, 1);
+        assert_int_equal(c.event[0].layer[2].fwd_ns, table[i].head_ns);
+        dp_sim_case_release(&c);
+    }
+}
+
 static void bad_traces_are_refused(void **state)
 {
     (void)state;
@@ -779,6 +819,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(links_of_a_trace_differ),
     cmocka_unit_test(a_trace_at_another_scale),
     cmocka_unit_test(a_resumed_trace),
+    cmocka_unit_test(a_trace_of_other_workers_before),
     cmocka_unit_test(bad_traces_are_refused),
     cmocka_unit_test(missing_files_are_named),
     cmocka_unit_test(a_large_run_is_fast),
