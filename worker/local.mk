@@ -98,6 +98,7 @@ worker_libdpruntime_a_SOURCES = \
 	worker/patience.c worker/patience.h \
 	worker/pin.c worker/pin.h \
 	worker/pipeline.c worker/pipeline.h \
+	worker/preflight.c worker/preflight.h \
 	worker/save_clock.c worker/save_clock.h \
 	worker/saving.c worker/saving.h \
 	worker/schedule.c worker/schedule.h \

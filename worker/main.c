@@ -17,6 +17,7 @@
 #include "kernels/waiting.h"
 #include "worker/data.h"
 #include "worker/pin.h"
+#include "worker/preflight.h"
 #include "worker/trainer.h"
 #include "worker/wishes.h"
 
@@ -27,7 +28,7 @@ static const char usage[] =
     "\n"
     "Trains the model of CONFIG, alone or as one of the workers that srun --mpi=pmix (or mpirun) started.\n"
     "\n"
-    "  --check-config   read CONFIG and the overrides, say what is wrong, train nothing\n"
+    "  --check-config   read CONFIG, the overrides and the data, say what is wrong, train nothing\n"
     "  --print-config   print every key with its meaning, range and default\n"
     "  -q, --quiet      only warnings and errors\n"
     "  -h, --help       this text\n"
@@ -95,6 +96,23 @@ static int parse_options(int argc, char **argv, struct options *o)
     o->n_overrides = argc - optind - 1;
     o->overrides = argv + optind + 1;
     return -1;
+}
+
+/* rc, err: what reading the configuration gave. */
+static int end_of_check(const struct dp_train_config *config, int rc, struct dp_err *err)
+{
+    uint64_t step;
+
+    if (rc < 0 || dp_preflight(config, &step, err) < 0) {
+        fprintf(stderr, "dynpipe-worker: %s\n", err->text);
+        return EXIT_USAGE;
+    }
+    if (step)
+        printf("configuration is fine; it goes on from step %llu of %lld\n", (unsigned long long)step,
+               (long long)config->train.steps);
+    else
+        puts("configuration is fine");
+    return end_of_print();
 }
 
 /* Transport between several workers; none for one. */
@@ -190,7 +208,7 @@ static int train(const struct dp_train_config *config, struct dp_wireup *w, stru
     return end == DP_RUN_STOPPED ? EXIT_SAVED : EXIT_DONE;
 }
 
-/* A wrong configuration, the same for all: they meet only to let one print it. */
+/* A wrong configuration, most often the same for all: they meet only to let one print it. */
 static int refuse(const struct dp_err *why)
 {
     struct dp_wireup w = {0};
@@ -217,13 +235,8 @@ int main(int argc, char **argv)
         return status;
     dp_log_setup("dynpipe-worker", o.quiet ? DP_LOG_WARN : DP_LOG_INFO);
     rc = dp_train_config_load(o.config, o.n_overrides, o.overrides, &config, &err);
-    if (o.check_only) {
-        if (rc < 0)
-            fprintf(stderr, "dynpipe-worker: %s\n", err.text);
-        else
-            puts("configuration is fine");
-        return rc < 0 ? EXIT_USAGE : end_of_print();
-    }
+    if (o.check_only)
+        return end_of_check(&config, rc, &err);
     if (rc < 0)
         return refuse(&err);
     dp_wait_briefly((long)config.pipeline.threads, argv);

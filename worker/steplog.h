@@ -3,7 +3,7 @@
  * Numbers in the file have 17 significant digits, so two runs can be compared bit by bit. Lines:
  *   {"step", "loss", "bits_per_byte", "grad_norm", "lr", "sparsity", "tokens_per_s", "step_ms",
  *    "wait_ms", "layout", "epoch", "workers"}
- *   {"event": "pruned|eval|saved|resumed|handover|aborted|stopped", "step", "value", "text"}
+ *   {"event": "pruned|eval|saved|resumed|complete|handover|aborted|stopped", "step", "value", "text"}
  */
 #ifndef DP_WORKER_STEPLOG_H
 #define DP_WORKER_STEPLOG_H

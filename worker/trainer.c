@@ -217,6 +217,13 @@ static int loop(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
 {
     struct dp_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
 
+    if (t->step >= (uint64_t)t->config->train.steps && t->rank == 0) {
+        char text[160];
+
+        snprintf(text, sizeof text, "nothing is left to train: this checkpoint is of step %llu, train.steps is %lld; a larger "
+                 "train.steps goes on from it", (unsigned long long)t->step, (long long)t->config->train.steps);
+        dp_steplog_event(t->log, "complete", t->step, NAN, text);
+    }
     dp_wishes_begin();
     dp_save_clock_start(&t->save_clock, t->config, dp_now_ns());
     dp_save_clock_end_at(&t->save_clock, dp_save_clock_env_end(dp_now_ns(), dp_wall_ns()));

@@ -6,7 +6,9 @@
 #include "worker/trainer_parts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "worker/initial.h"
 #include "worker/linkprobe.h"
 #include "worker/memory.h"
+#include "worker/preflight.h"
 
 #define FIRST_CONTACT_MS 3000
 #define REPORT_MS 1000
@@ -26,6 +29,8 @@ static int open_local(struct dp_trainer *t, struct dp_err *err)
     const struct dp_train_config *c = t->config;
 
     if (dp_layout_initial(c, t->args->wireup->n_workers, &t->layout, err) < 0)
+        return -1;
+    if (t->rank == 0 && dp_preflight_files(c, err) < 0)
         return -1;
     t->data = dp_data_open(c, err);
     if (!t->data || (t->rank == 0 && dp_ckpt_lock(c, &t->ckpt_lock, err) < 0))

@@ -141,6 +141,40 @@ wait "$run"
 is "$?" 1 "cut short in the middle of a read"
 like "$(said sparse)" "sparse.txt: cut short while the run used it" "is no crash either"
 
+# ---- what is looked for before anything is computed ---------------------------------------------------
+
+# checks NAME WANT [override ...]: --check-config refuses it, and so does a run, before it measures anything.
+checks() {
+    local name=$1 want=$2
+    shift 2
+    is "$("$worker" --check-config "$dir/gpt.conf" "$@" 2>"$dir/check.out"; echo $?)" 2 "--check-config refuses $name"
+    like "$(said check)" "$want" "and says why"
+    train early output.tune="$dir/none/tune.json" "$@"
+    isnt "$?" 0 "so does a run"
+    like "$(said early)" "$want" "with the same words"
+    unlike "$(said early)" "table not kept" "before it measures kernels"
+}
+head -c 20 "$dir/text.txt" >"$dir/tiny.txt"
+checks "a text that is not there" "$dir/nowhere.txt: No such file" data.path="$dir/nowhere.txt"
+checks "a text that is too short" "$dir/tiny.txt: too short" data.path="$dir/tiny.txt"
+checks "a folder without a log" "output.log: $dir/none: No such file" output.log="$dir/none/log.jsonl"
+checks "a folder instead of a trace" "output.trace: $dir/none: No such file" output.trace="$dir/none/trace"
+checks "checkpoints under a file" "checkpoint.dir: $dir/text.txt: Not a directory" checkpoint.dir="$dir/text.txt"
+is "$("$worker" --check-config "$dir/gpt.conf" pipeline.layout=0-7 2>&1; echo $?)" \
+    "dynpipe-worker: $(train layout pipeline.layout=0-7; said layout | sed 's/.*error: //')
+2" "--check-config refuses a layout that fits no number of workers"
+is "$("$worker" --check-config "$dir/gpt.conf" pipeline.layout='0|1-2')" "configuration is fine" "and takes one that fits some"
+
+train whole checkpoint.dir="$dir/whole"
+is "$("$worker" --check-config "$dir/gpt.conf" checkpoint.dir="$dir/whole" checkpoint.resume=auto train.steps=8)" \
+    "configuration is fine; it goes on from step 6 of 8" "--check-config looks at the checkpoint, too"
+like "$("$worker" --check-config "$dir/gpt.conf" checkpoint.dir="$dir/whole" checkpoint.resume=auto model.channels=64 2>&1)" \
+    "manifest.json: .*channels" "also whether the model is still that of the checkpoint"
+train finished checkpoint.dir="$dir/whole" checkpoint.resume=auto
+is "$?" 0 "a run that is complete, started again"
+like "$(said finished)" "complete: nothing is left to train: this checkpoint is of step 6, train.steps is 6; a larger train.steps goes on" \
+    "says so, and how to go on"
+
 # ---- tasks that do not know of each other ------------------------------------------------------------
 
 SLURM_STEP_NUM_TASKS=2 train tasks
