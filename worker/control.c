@@ -109,14 +109,16 @@ static void note_trouble(struct dp_control *c, const char *why)
         return;
     memcpy(c->told, c->trouble, sizeof c->told);
     c->told_ns = now;
-    dp_warn(WHO_FMT ": still no coordinator, for %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
+    if (!c->is_hushed)
+        dp_warn(WHO_FMT ": still no coordinator, for %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
 }
 
 static void line_down(struct dp_control *c, const char *why)
 {
     note_trouble(c, why);
     if (c->state == LINE_UP) {
-        dp_warn(WHO_FMT ": daemon lost (%s); training goes on with the layout in force", WHO(c), why);
+        if (!c->is_hushed)
+            dp_warn(WHO_FMT ": daemon lost (%s); training goes on with the layout in force", WHO(c), why);
         c->is_lost = true;
         c->told_ns = dp_now_ns();
         if (dp_now_ns() - c->hello_ns > STEADY_NS) /* a line that flaps keeps its long pauses */
@@ -250,9 +252,9 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
         dp_control_destroy(c);
         return NULL;
     }
-    dp_warn(WHO_FMT ": no coordinator: %s; training goes on with a fixed layout", WHO(c),
-            c->trouble[0] ? c->trouble : "dynpiped took HELLO and does not answer it");
-    c->is_lost = true;
+    if (!c->trouble[0])
+        snprintf(c->trouble, sizeof c->trouble, "dynpiped took HELLO and does not answer it");
+    c->is_lost = true; /* the caller tells it */
     c->told_ns = dp_now_ns();
     memcpy(c->told, c->trouble, sizeof c->told);
     return c;
@@ -278,6 +280,16 @@ void dp_control_destroy(struct dp_control *c)
     free(c->socket);
     free(c);
     errno = saved;
+}
+
+const char *dp_control_trouble(const struct dp_control *c)
+{
+    return c->socket && c->state != LINE_UP ? c->trouble : "";
+}
+
+void dp_control_hush(struct dp_control *c)
+{
+    c->is_hushed = true;
 }
 
 int dp_control_fd(const struct dp_control *c)

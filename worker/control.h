@@ -26,6 +26,10 @@ void dp_control_poll(struct dp_control *c);    /* read, write, reconnect; never 
 /* Sleep until the daemon says something, a reconnect is due or timeout_ms passed, then poll. */
 void dp_control_wait(struct dp_control *c, uint32_t timeout_ms);
 bool dp_control_is_connected(const struct dp_control *c);
+/* What is broken while there is no line, borrowed until the next poll; "": nothing, or no socket was given. */
+const char *dp_control_trouble(const struct dp_control *c);
+/* From here on another worker of this node tells people about the line; refusals are still told. */
+void dp_control_hush(struct dp_control *c);
 /* The newest WELCOME, NULL before the first one. A verdict other than OK in it: a daemon that came back
  * says that this worker must not run here; the line then counts as down. */
 const struct dp_msg_welcome *dp_control_welcome(const struct dp_control *c);

@@ -77,6 +77,69 @@ static int open_control(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
+/* A worker's answer to: what is broken between you and the coordinator? */
+struct trouble {
+    char node[64], text[300];
+};
+
+#define TOLD 4 /* different troubles that are told */
+
+static bool is_told_before(const struct trouble *all, uint32_t r)
+{
+    for (uint32_t i = 0; i < r; i++)
+        if (!strcmp(all[i].text, all[r].text))
+            return true;
+    return false;
+}
+
+static void tell_troubles(const struct trouble *all, uint32_t n)
+{
+    uint32_t told = 0;
+
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t same = 0;
+
+        if (!all[r].text[0] || is_told_before(all, r) || ++told > TOLD)
+            continue;
+        for (uint32_t i = r; i < n; i++)
+            same += !strcmp(all[i].text, all[r].text);
+        if (n == 1)
+            dp_warn("no coordinator: %s; training goes on with a fixed layout", all[r].text);
+        else
+            dp_warn("worker %u on %s, and so %u of %u: no coordinator: %s; training goes on with a fixed layout", r,
+                    all[r].node, same, n, all[r].text);
+    }
+    if (told > TOLD)
+        dp_warn("no coordinator, for %u reasons more", told - TOLD);
+}
+
+/* Each worker knows of its own line only; people read it once. */
+static int share_troubles(struct dp_trainer *t, struct dp_err *err)
+{
+    uint32_t n = t->layout.n_workers;
+    struct trouble mine = {0}, *all = t->rank == 0 ? calloc(n, sizeof *all) : NULL;
+    const char *node = getenv("SLURMD_NODENAME");
+    size_t offset[DP_MAX_WORKERS + 1];
+    int rc;
+
+    if (t->rank == 0 && !all)
+        return dp_err_set(err, DP_ENOMEM, "no memory for the answers of %u workers", n);
+    snprintf(mine.text, sizeof mine.text, "%.299s", dp_control_trouble(t->control));
+    if (node)
+        snprintf(mine.node, sizeof mine.node, "%.63s", node);
+    else
+        gethostname(mine.node, sizeof mine.node - 1);
+    for (uint32_t r = 0; r <= n; r++)
+        offset[r] = r * sizeof mine;
+    rc = dp_sums_gather(&t->sums, &mine, sizeof mine, all, offset, err);
+    if (rc == 0 && t->rank == 0)
+        tell_troubles(all, n);
+    free(all);
+    if (t->args->wireup->local_rank != 0)
+        dp_control_hush(t->control);
+    return rc;
+}
+
 uint32_t dp_trainer_report_ms(const struct dp_trainer *t)
 {
     const struct dp_msg_welcome *w = dp_control_is_connected(t->control) ? dp_control_welcome(t->control) : NULL;
@@ -150,7 +213,7 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *
     if (dp_sums_agree(&t->sums, rc, err) < 0)
         return -1;
     *how = DP_RUN_FAILED;
-    if (measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)
+    if (share_troubles(t, err) < 0 || measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)
         return -1;
     if (t->start.path[0])
         dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);

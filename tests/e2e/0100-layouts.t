@@ -196,6 +196,10 @@ refuses "more workers than layers" "9 workers for 8 layers" 9
 is "$(grep -c "9 workers for 8 layers" "$dir/refused.out")" 1 "which is said once"
 refuses "a layout for other workers" "pipeline.layout: layout \"0-7\"" 2 pipeline.layout=0-7
 refuses "blocks that do not fit" "multiple of 4" 1 prune.granularity=4x1 model.channels=66 model.heads=3
+DYNPIPE_SOCKET=$dir/no.sock train 3 lonely train.steps=2 prune.begin=0 prune.end=0
+is "$?" 0 "a run without its daemon"
+is "$(grep -c "no coordinator" "$dir/lonely.out")" 1 "says so once, not once a worker"
+like "$(cat "$dir/lonely.out")" "worker 0 on .*, and so 3 of 3: no coordinator: $dir/no.sock: " "and for how many, and why"
 refuses "missing text" "$dir/none.txt" 2 data.path="$dir/none.txt"
 : >"$dir/empty.txt"
 refuses "empty text" "$dir/empty.txt" 1 data.path="$dir/empty.txt"
