@@ -218,7 +218,7 @@ static int refuse(const struct dp_err *why)
         w.rank = 0;
     if (w.rank == 0)
         dp_error("%s", why->text);
-    dp_wireup_barrier(&w, &err);
+    dp_wireup_refuse(&w, why->text);
     dp_wireup_release(&w);
     return EXIT_USAGE;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <pmix.h>
@@ -16,6 +17,8 @@
 
 #define KEY_CARD "dynpipe.card"
 #define KEY_SECRET "dynpipe.key"
+#define KEY_REFUSAL "dynpipe.refusal" /* why a worker does not start */
+#define SPEAK_FIRST_S 5 /* worker 0 tells it, before any of the others ends the step */
 #define ABORT_S 20 /* SIGALRM ends a worker whose launcher does not even end it */
 
 static pmix_proc_t me; /* one PMIx client per process, as PMIx wants it */
@@ -23,6 +26,24 @@ static pmix_proc_t me; /* one PMIx client per process, as PMIx wants it */
 static int fail(struct dp_err *err, const char *what, pmix_status_t status)
 {
     return dp_err_set(err, DP_EIO, "PMIx: %s: %s", what, PMIx_Error_string(status));
+}
+
+/* PMIx shares data between a node's processes by files, and says NOT-FOUND where there is no room for them. */
+static int fail_at_start(struct dp_err *err, const char *what, pmix_status_t status)
+{
+    const char *const names[] = {"PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR", "TMPDIR", NULL};
+    struct statvfs v;
+
+    fail(err, what, status);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *folder = names[i] ? getenv(names[i]) : "/tmp";
+
+        if (folder && folder[0] && statvfs(folder, &v) == 0 && (v.f_bavail == 0 || (v.f_files && v.f_favail == 0)))
+            return dp_err_set(err, DP_EIO, "PMIx: %s: %s: no space is left in %.500s, where it keeps files (%s): free some, or "
+                              "set TMPDIR for the launcher", what, PMIx_Error_string(status), folder,
+                              names[i] ? names[i] : "the default");
+    }
+    return -1;
 }
 
 /* Several tasks that do not know of each other would train the same model over the same checkpoints. */
@@ -49,7 +70,7 @@ static int get_size(uint32_t *out, struct dp_err *err)
     all.rank = PMIX_RANK_WILDCARD;
     status = PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &v);
     if (status != PMIX_SUCCESS)
-        return fail(err, "no job size", status);
+        return fail_at_start(err, "no job size", status);
     *out = v->type == PMIX_UINT32 ? v->data.uint32 : 0;
     PMIX_VALUE_RELEASE(v);
     if (*out < 1 || *out > DP_MAX_WORKERS)
@@ -79,7 +100,7 @@ int dp_wireup_init(struct dp_wireup *w, struct dp_err *err)
         return check_alone(err);
     status = PMIx_Init(&me, NULL, 0);
     if (status != PMIX_SUCCESS)
-        return fail(err, "cannot reach the launcher", status);
+        return fail_at_start(err, "cannot reach the launcher", status);
     w->has_pmix = true;
     w->rank = me.rank;
     w->local_rank = get_local_rank();
@@ -113,17 +134,47 @@ static int put(const char *name, const void *data, size_t bytes, struct dp_err *
     return status == PMIX_SUCCESS ? 0 : fail(err, name, status);
 }
 
+/* Did that worker say why it does not start? Its text, else *err as it is. */
+static int explain(uint32_t rank, struct dp_err *err)
+{
+    pmix_proc_t p = me;
+    pmix_value_t *v;
+    pmix_info_t local;
+    bool yes = true;
+
+    p.rank = rank;
+    PMIX_INFO_CONSTRUCT(&local);
+    PMIX_INFO_LOAD(&local, PMIX_IMMEDIATE, &yes, PMIX_BOOL);
+    if (PMIx_Get(&p, KEY_REFUSAL, &local, 1, &v) == PMIX_SUCCESS) {
+        if (v->type == PMIX_BYTE_OBJECT && me.rank == 0)
+            dp_err_set(err, DP_EINVAL, "worker %u refuses to start: %.*s", rank, (int)v->data.bo.size, v->data.bo.bytes);
+        else if (v->type == PMIX_BYTE_OBJECT) {
+            sleep(SPEAK_FIRST_S);
+            dp_err_set(err, DP_EINVAL, "%s", "");
+        }
+        PMIX_VALUE_RELEASE(v);
+    }
+    PMIX_INFO_DESTRUCT(&local);
+    return -1;
+}
+
 /* The bytes that worker `rank` put. The caller releases *out with PMIX_VALUE_RELEASE. */
 static int get(uint32_t rank, const char *name, pmix_value_t **out, struct dp_err *err)
 {
     pmix_proc_t p = me;
+    pmix_info_t local;
+    bool yes = true;
     pmix_status_t status;
 
     p.rank = rank;
-    status = PMIx_Get(&p, name, NULL, 0, out);
+    PMIX_INFO_CONSTRUCT(&local);
+    PMIX_INFO_LOAD(&local, PMIX_IMMEDIATE, &yes, PMIX_BOOL); /* the fence brought all that there is */
+    status = PMIx_Get(&p, name, &local, 1, out);
+    PMIX_INFO_DESTRUCT(&local);
     if (status != PMIX_SUCCESS) {
         fail(err, name, status);
-        return dp_err_prefix(err, "worker %u", rank);
+        dp_err_prefix(err, "worker %u", rank);
+        return explain(rank, err);
     }
     if ((*out)->type == PMIX_BYTE_OBJECT)
         return 0;
@@ -195,6 +246,14 @@ int dp_wireup_exchange(struct dp_wireup *w, struct dp_transport *t, struct dp_er
     if (status != PMIX_SUCCESS)
         return fail(err, "commit", status);
     return fence(w, KEY_CARD, err) < 0 || take_key(t, err) < 0 || take_cards(w, t, err) < 0 ? -1 : 0;
+}
+
+void dp_wireup_refuse(const struct dp_wireup *w, const char *why)
+{
+    struct dp_err err;
+
+    if (w->has_pmix && put(KEY_REFUSAL, why, strlen(why), &err) == 0 && PMIx_Commit() == PMIX_SUCCESS)
+        fence(w, NULL, &err);
 }
 
 int dp_wireup_barrier(const struct dp_wireup *w, struct dp_err *err)

@@ -21,6 +21,9 @@ int dp_wireup_init(struct dp_wireup *w, struct dp_err *err);
 /* Give everybody the transport's card and take theirs; rank 0 makes the key of the run. Collective.
  * DP_ETIMEOUT when not all have come (muster.h). */
 int dp_wireup_exchange(struct dp_wireup *w, struct dp_transport *t, struct dp_err *err);
+/* Instead of the exchange: this worker does not start. The others' exchange fails with its reason, which
+ * worker 0 has in *err to be told; where worker 0 refuses, it tells its own. Returns when all have come. */
+void dp_wireup_refuse(const struct dp_wireup *w, const char *why);
 /* Nobody passes before all are here. */
 int dp_wireup_barrier(const struct dp_wireup *w, struct dp_err *err);
 /* The workers have not met: have the launcher end all of them, also those that never began. */

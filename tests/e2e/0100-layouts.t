@@ -200,6 +200,18 @@ DYNPIPE_SOCKET=$dir/no.sock train 3 lonely train.steps=2 prune.begin=0 prune.end
 is "$?" 0 "a run without its daemon"
 is "$(grep -c "no coordinator" "$dir/lonely.out")" 1 "says so once, not once a worker"
 like "$(cat "$dir/lonely.out")" "worker 0 on .*, and so 3 of 3: no coordinator: $dir/no.sock: " "and for how many, and why"
+# PMIx keeps files under TMPDIR and says "NOT-FOUND" where they have no room.
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+    mkdir "$dir/full"
+    # shellcheck disable=SC2016 # for the shell that has the full folder
+    unshare -m bash -c 'mount -t tmpfs -o size=64k none "$1/full" && head -c 65536 /dev/zero >"$1/full/fill"
+        TMPDIR=$1/full timeout -k 1 300 "${@:2}"' - "$dir" "$mpirun" --oversubscribe --bind-to none -n 2 \
+        "$worker" "$dir/gpt.conf" >"$dir/full.out" 2>&1
+    isnt "$?" 0 "a full TMPDIR"
+    like "$(cat "$dir/full.out")" "no space is left in $dir/full" "is named"
+else
+    skip "a full TMPDIR" "needs root"
+fi
 refuses "missing text" "$dir/none.txt" 2 data.path="$dir/none.txt"
 : >"$dir/empty.txt"
 refuses "empty text" "$dir/empty.txt" 1 data.path="$dir/empty.txt"

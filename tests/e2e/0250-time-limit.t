@@ -95,6 +95,15 @@ scancel --signal=TERM "$hanging"
 wait_for 60 job_ended "$hanging"
 ok $? "missing: SIGTERM ends a worker that waits for the others, at once"
 
+# A configuration that one node does not have: its worker is the only one to know, and worker 0 says it.
+sed "s|exit 3|set -- none.conf|; s|exec \([^ ]*\) [^ ]*|exec \1 \${1:-$DP_SRCDIR/etc/gpt-prune.conf}|" "$D/missing.task" >"$D/unread.task"
+chmod +x "$D/unread.task"
+unread=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/unread.out" \
+    --wrap "srun --mpi=pmix --no-kill --kill-on-bad-exit=0 $D/unread.task")
+wait_for 60 job_ended "$unread"
+ok $? "missing: a worker that cannot read its configuration ends the run"
+like "$(cat "$D/unread.out")" "worker 0 of 2: worker 1 refuses to start: .*none.conf" "missing: with its reason"
+
 # Again from there, on one node, until scancel.
 cancelled=$(one cancelled -w n1 --dynpipe=balance -- checkpoint.dir="$D/limit.saved")
 wait_for 120 trains cancelled
