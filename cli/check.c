@@ -40,6 +40,13 @@ void dp_check_note(struct dp_check *c, enum dp_finding finding, const char *name
     json_array_append_new(c->findings, f);
 }
 
+void dp_check_set_nodes(struct dp_check *c, json_t *nodes)
+{
+    json_t *f = json_array_get(c->findings, json_array_size(c->findings) - 1);
+
+    json_object_set(f, "nodes", nodes);
+}
+
 bool dp_check_package(const char *name, const char *mark, char *out, size_t cap)
 {
     const char *const argv[] = {"dpkg-query", "-W", "-f", "${Version}", name, NULL};

@@ -29,6 +29,13 @@ void dp_check_plugin(struct dp_check *c);
 void dp_check_munge(struct dp_check *c);
 void dp_check_pmix(struct dp_check *c);
 void dp_check_daemons(struct dp_check *c);
+void dp_check_nodes(struct dp_check *c, const char *local); /* local: this node, whose trouble is known; "": none */
+
+/* A daemon's answer: note what was wrong with its last reload, and with its newest record. */
+void dp_check_note_trouble(struct dp_check *c, const json_t *doc);
+
+/* The newest finding is about these nodes. */
+void dp_check_set_nodes(struct dp_check *c, json_t *nodes);
 
 /* Version of an installed Debian package in out, "" where there is none or no dpkg.
  * returns: does the version hold the mark of a distribution's fix? */

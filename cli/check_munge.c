@@ -1,37 +1,20 @@
 /* munge: does a credential make the round trip, in time, and is munged new enough? */
-#include <munge.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/check.h"
 #include "cli/json.h"
 #include "cli/probe.h"
+#include "common/munge_trip.h"
 
 enum { FLOOR = 518 }; /* 0.5.18, or a distribution's fix of CVE-2026-25506 (doc/protocol.md) */
 
 static int round_trip(void *arg, FILE *out)
 {
-    const char *socket = arg;
-    munge_ctx_t ctx = munge_ctx_create();
-    char *credential = NULL;
-    void *data = NULL;
-    int bytes = 0;
-    uid_t uid;
-    gid_t gid;
-    munge_err_t e;
+    struct dp_err err;
 
-    if (socket && *socket)
-        munge_ctx_set(ctx, MUNGE_OPT_SOCKET, socket);
-    e = munge_encode(&credential, ctx, "dynpipe", 7);
-    if (e == EMUNGE_SUCCESS)
-        e = munge_decode(credential, ctx, &data, &bytes, &uid, &gid);
-    if (e != EMUNGE_SUCCESS) {
-        fprintf(stderr, "%s\n", munge_ctx_strerror(ctx) ? munge_ctx_strerror(ctx) : munge_strerror(e));
-        return 1;
-    }
-    if (bytes != 7 || memcmp(data, "dynpipe", 7) != 0 || uid != geteuid()) {
-        fprintf(stderr, "the credential came back changed\n");
+    if (dp_munge_round_trip(arg, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
         return 1;
     }
     fputs("ok", out);

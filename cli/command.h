@@ -30,6 +30,7 @@ enum dp_takes {
     DP_TAKES_PLAN = 1u << 11,    /* --devices, --bandwidth, --memory, --cpus, --algorithm, --straight, --time-limit */
     DP_TAKES_DETAIL = 1u << 12,  /* -a, as DP_TAKES_ALL, of what is printed */
     DP_TAKES_FILES = 1u << 13,   /* one such argument or more */
+    DP_TAKES_NODES = 1u << 15,   /* --nodes, -j of what is looked at */
     DP_TAKES_SIMULATE = 1u << 14, /* what changes a simulated run, and its drawings */
 };
 
@@ -50,7 +51,7 @@ struct dp_cli {
     bool straight;
     bool megatron;
     bool color; /* decided: --color, NO_COLOR, and whether stdout is a terminal */
-    const char *format, *socket, *node, *config, *from, *set; /* NULL: not given */
+    const char *format, *socket, *node, *config, *from, *set, *nodes; /* NULL: not given */
     const char *file, *devices, *bandwidth, *memory, *cpus, *algorithm, *time_limit; /* NULL: not given */
     double interval_s;
     uint32_t count; /* -n; 0: the subcommand's default */

@@ -15,7 +15,7 @@
 #include "common/client.h"
 #include "common/session.h"
 
-enum { TIMEOUT_MS = 5000 };
+enum { TIMEOUT_MS = 5000, CHECK_MS = 12000 /* a look at a node may wait for Slurm */ };
 
 /* One question, however it travels. */
 struct question {
@@ -81,22 +81,23 @@ void dp_link_socket(const struct dp_cli *cli, const struct dp_config *config, ch
  * run_user, or as whoever owns its configuration: root, or the user of a private cluster. */
 static uid_t daemon_uid(const struct dp_config *config, const char *config_path)
 {
-    struct passwd *pw = *config->run_user ? getpwnam(config->run_user) : NULL;
+    struct passwd entry, *pw = NULL;
+    char strings[4096];
     struct stat st;
 
-    if (pw)
+    if (*config->run_user && getpwnam_r(config->run_user, &entry, strings, sizeof strings, &pw) == 0 && pw)
         return pw->pw_uid;
     return config_path && stat(config_path, &st) == 0 ? st.st_uid : 0;
 }
 
 static struct dp_client *open_node(const struct dp_config *config, const char *config_path, const char *node,
-                                   struct dp_err *err)
+                                   uint32_t timeout_ms, struct dp_err *err)
 {
     struct dp_node_entry entry;
 
     dp_config_find_node(config, node, &entry);
     return dp_client_open_tcp(entry.address, entry.port, node, *config->munge_socket ? config->munge_socket : NULL,
-                              daemon_uid(config, config_path), TIMEOUT_MS, err);
+                              daemon_uid(config, config_path), timeout_ms, err);
 }
 
 /* Put the question and close. A connection that could not be made is DP_EIO, so that DP_EGONE only
@@ -121,7 +122,17 @@ int dp_link_query_node(const struct dp_config *config, const char *config_path, 
 {
     struct question q = {.what = what, .job_id = job_id, .text = text};
 
-    return put(open_node(config, config_path, node, err), &q, err);
+    return put(open_node(config, config_path, node, TIMEOUT_MS, err), &q, err);
+}
+
+int dp_link_check_node(const struct dp_config *config, const char *config_path, const char *node, const char *target,
+                       uint32_t job_id, char **text, struct dp_err *err)
+{
+    struct dp_client *client = open_node(config, config_path, node, CHECK_MS, err);
+    int rc = client ? dp_client_check(client, job_id, target, text, err) : -1;
+
+    dp_client_destroy(client);
+    return rc;
 }
 
 /* The local daemon did not help: ask the one of the job's batch host. */
@@ -133,10 +144,18 @@ static int put_to_batch_host(const struct dp_config *config, const char *config_
 
     if (dp_batch_host(q->job_id, node, sizeof node, &why) < 0)
         return -1;
-    if (put(open_node(config, config_path, node, &why), q, &why) == 0)
+    if (put(open_node(config, config_path, node, TIMEOUT_MS, &why), q, &why) == 0)
         return 0;
     *err = why;
     return -1;
+}
+
+static bool is_listed(const struct dp_config *config, const char *node)
+{
+    for (uint32_t i = 0; i < config->n_nodes; i++)
+        if (!strcmp(config->node[i].name, node))
+            return true;
+    return false;
 }
 
 static int put_anywhere(const struct dp_cli *cli, const struct question *q, struct dp_err *err)
@@ -149,7 +168,9 @@ static int put_anywhere(const struct dp_cli *cli, const struct question *q, stru
     if (!config)
         return -1;
     if (cli->node) {
-        rc = put(open_node(config, path, cli->node, err), q, err);
+        rc = put(open_node(config, path, cli->node, TIMEOUT_MS, err), q, err);
+        if (rc < 0 && err->code == DP_EIO && !is_listed(config, cli->node))
+            dp_err_prefix(err, "--node=%.63s (no node that dynpipe.conf lists)", cli->node);
     } else {
         dp_link_socket(cli, config, socket, sizeof socket);
         rc = put(dp_client_open_unix(socket, TIMEOUT_MS, err), q, err);

@@ -21,6 +21,10 @@ void dp_link_socket(const struct dp_cli *cli, const struct dp_config *config, ch
 int dp_link_query_node(const struct dp_config *config, const char *config_path, const char *node,
                        enum dp_query what, uint32_t job_id, char **text, struct dp_err *err);
 
+/* Ask the daemon of a node to look at it, and from there at the daemon of `target`. From any thread. */
+int dp_link_check_node(const struct dp_config *config, const char *config_path, const char *node, const char *target,
+                       uint32_t job_id, char **text, struct dp_err *err);
+
 /* Ask the daemon that --node, --socket or the configuration name. Where the local one does not answer
  * or does not know the job, Slurm is asked for the job's batch host, and the daemon there answers.
  * DP_EGONE: nobody knows the job; DP_EIO: no daemon could be reached. */

@@ -5,7 +5,7 @@ cli_dynpipe_SOURCES = \
 	cli/batch_host.c cli/batch_host.h \
 	cli/canvas.c cli/canvas.h \
 	cli/changes.c cli/changes.h \
-	cli/check.c cli/check.h cli/check_daemons.c cli/check_munge.c cli/check_plugin.c \
+	cli/check.c cli/check.h cli/check_daemons.c cli/check_munge.c cli/check_nodes.c cli/check_plugin.c \
 	cli/check_pmix.c cli/check_slurm.c \
 	cli/cluster.c cli/cluster.h cli/cluster_document.c cli/cluster_svg.c cli/cluster_table.c \
 	cli/command.h \

@@ -52,10 +52,12 @@ const struct dp_command dp_commands[] = {
      "where there are too many), hierarchical (PipeDream: stages with replicas, networks with levels;\n"
      "profiles only). auto takes the first that applies.",
      DP_TAKES_FILE | DP_TAKES_PLAN | DP_TAKES_JSON | DP_TAKES_SCREEN | DP_TAKES_DETAIL, dp_cmd_plan},
-    {"check", "is this cluster set up right?", "[OPTION...]",
-     "Looks at Slurm's configuration, the plugin, munge, PMIx, the daemons and dynpipe.conf. Every line\n"
-     "is ok, warn or FAIL, with what to do. Exit code 1 when a line is FAIL.",
-     DP_TAKES_JSON | DP_TAKES_DAEMON | DP_TAKES_TABLE | DP_TAKES_SCREEN | DP_TAKES_ALL, dp_cmd_check},
+    {"check", "is this cluster set up right?", "[-j JOB | --nodes=LIST] [OPTION...]",
+     "Looks at Slurm's configuration, the plugin, munge, PMIx, dynpipe.conf and the daemon of this machine, then\n"
+     "asks the daemon of every node to look at its own: the plugin as slurmd there loads it, whether its\n"
+     "journals can be written, munge, the clock, and the way to the node that coordinates. Every line is ok,\n"
+     "warn or FAIL, with what to do. Exit code 1 when a line is FAIL.",
+     DP_TAKES_NODES | DP_TAKES_JSON | DP_TAKES_DAEMON | DP_TAKES_TABLE | DP_TAKES_SCREEN | DP_TAKES_ALL, dp_cmd_check},
     {"simulate", "predict a training run, or what a cluster gains", "[--cluster=FILE] [OPTION...] FILE...",
      "FILE is a model description with a cost table, a graph as `dynpipe plan` reads it, or the traces of\n"
      "all workers of a recorded run (output.trace of dynpipe-worker); doc/simulator.md describes them. One\n"

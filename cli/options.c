@@ -19,7 +19,7 @@ enum {
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT, OPT_TIME_LIMIT,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
-    OPT_SEED,
+    OPT_SEED, OPT_NODES,
 };
 
 struct option_entry {
@@ -30,6 +30,8 @@ struct option_entry {
 
 static const struct option_entry entries[] = {
     {DP_TAKES_JOB, 'j', "job", "JOB", "the run of this Slurm job (default: $SLURM_JOB_ID, else the only run)"},
+    {DP_TAKES_NODES, 'j', "job", "JOB", "look at the nodes of this Slurm job, and at the way to its batch host"},
+    {DP_TAKES_NODES, OPT_NODES, "nodes", "LIST", "look at these nodes (n[1-4],n9), and at the way to the first of them"},
     {DP_TAKES_ALL, 'a', "all", NULL, "everything: runs that are over (status), every node (check), every row (simulate)"},
     {DP_TAKES_DETAIL, 'a', "all", NULL, "every name, however many lines they take"},
     {DP_TAKES_COUNT, 'n', "number", "N", "at most the last N decisions (default 5)"},
@@ -260,6 +262,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_JSON: out->json = true; break;
     case OPT_SOCKET: out->socket = arg; break;
     case OPT_NODE: out->node = arg; break;
+    case OPT_NODES: out->nodes = arg; break;
     case OPT_CONFIG: out->config = arg; break;
     case OPT_FROM: out->from = arg; break;
     case OPT_SET: out->set = arg; break;

@@ -277,19 +277,13 @@ static int check_verdict(uint8_t verdict, const char *text, struct dp_err *err)
     }
 }
 
-int dp_client_query(struct dp_client *c, enum dp_query what, uint32_t job_id, char **json, struct dp_err *err)
+/* The pieces of one document, put together. */
+static int read_document(struct dp_client *c, char **json, struct dp_err *err)
 {
-    struct dp_msg_query query = {.what = (uint8_t)what, .job_id = job_id};
     struct dp_msg_answer answer = {0};
     size_t used = 0;
     char *text = NULL;
-    uint8_t body[64];
-    struct dp_writer w;
 
-    dp_writer_init(&w, body, sizeof body);
-    dp_msg_query_encode(&w, &query);
-    if (dp_client_send(c, DP_MSG_QUERY, body, dp_writer_used(&w), err) < 0)
-        return -1;
     while (!answer.last) {
         struct dp_header h;
         struct dp_reader r;
@@ -320,6 +314,33 @@ int dp_client_query(struct dp_client *c, enum dp_query what, uint32_t job_id, ch
 fail:
     free(text);
     return -1;
+}
+
+int dp_client_query(struct dp_client *c, enum dp_query what, uint32_t job_id, char **json, struct dp_err *err)
+{
+    struct dp_msg_query query = {.what = (uint8_t)what, .job_id = job_id};
+    uint8_t body[64];
+    struct dp_writer w;
+
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_query_encode(&w, &query);
+    if (dp_client_send(c, DP_MSG_QUERY, body, dp_writer_used(&w), err) < 0)
+        return -1;
+    return read_document(c, json, err);
+}
+
+int dp_client_check(struct dp_client *c, uint32_t job_id, const char *target, char **json, struct dp_err *err)
+{
+    struct dp_msg_check check = {.job_id = job_id};
+    uint8_t body[128];
+    struct dp_writer w;
+
+    snprintf(check.target, sizeof check.target, "%s", target);
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_check_encode(&w, &check);
+    if (dp_client_send(c, DP_MSG_CHECK, body, dp_writer_used(&w), err) < 0)
+        return -1;
+    return read_document(c, json, err);
 }
 
 int dp_client_command(struct dp_client *c, enum dp_verb verb, uint32_t job_id, const char *argument,

@@ -15,6 +15,7 @@ common_libdpcommon_a_SOURCES = \
 	common/log.c common/log.h \
 	common/megatron.c common/megatron.h \
 	common/msg.c common/msg.h \
+	common/munge_trip.c common/munge_trip.h \
 	common/session.c common/session.h \
 	common/site_defaults.h \
 	common/slurp.c common/slurp.h \

@@ -54,6 +54,7 @@ enum dp_msg_type {
     DP_MSG_QUERY = 40,
     DP_MSG_ANSWER = 41,
     DP_MSG_COMMAND = 42,
+    DP_MSG_CHECK = 43,
     /* opening of a TCP connection (doc/protocol.md, "Session") */
     DP_MSG_CHALLENGE = 50,
     DP_MSG_AUTH = 51,
@@ -256,6 +257,12 @@ enum dp_option_bit {
     F(u8, what, "enum dp_query")                                                                   \
     F(u32, job_id, "Slurm job id, 0 for DP_QUERY_JOBS and DP_QUERY_NODE")
 
+/* Answered as a QUERY is: what the daemon finds when it looks at its own node (daemon/node_check.c). */
+#define DP_CHECK_FIELDS(F)                                                                         \
+    F(u32, job_id, "Slurm job id: was a step of it registered here? 0: no such question")          \
+    F(s64, target, "node whose daemon is to be reached from there, empty: none")
+#define DP_CHECK_BUSY "busy with other checks" /* text of a DENIED: ask again */
+
 /* Followed by json_len bytes of UTF-8: a piece of one JSON document. */
 #define DP_ANSWER_FIELDS(F)                                                                        \
     F(u8, verdict, "enum dp_verdict")                                                              \
@@ -334,6 +341,7 @@ struct dp_msg_answer {
     const char *json; /* as dp_msg_relay.inner */
 };
 struct dp_msg_command { DP_COMMAND_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_check { DP_CHECK_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_challenge { DP_CHALLENGE_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_auth { DP_AUTH_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_auth_ok { DP_AUTH_OK_FIELDS(DP_FIELD_DECL) };
@@ -348,8 +356,8 @@ struct dp_msg_auth_ok { DP_AUTH_OK_FIELDS(DP_FIELD_DECL) };
     M(limit, DP_MSG_LIMIT) M(relay, DP_MSG_RELAY)                                                                         \
     M(worker_lost, DP_MSG_WORKER_LOST) M(stop_slot, DP_MSG_STOP_SLOT)                              \
     M(slot_gone, DP_MSG_SLOT_GONE) M(join, DP_MSG_JOIN) M(query, DP_MSG_QUERY)                     \
-    M(answer, DP_MSG_ANSWER) M(command, DP_MSG_COMMAND) M(challenge, DP_MSG_CHALLENGE)             \
-    M(auth, DP_MSG_AUTH) M(auth_ok, DP_MSG_AUTH_OK)
+    M(answer, DP_MSG_ANSWER) M(command, DP_MSG_COMMAND) M(check, DP_MSG_CHECK)                   \
+    M(challenge, DP_MSG_CHALLENGE) M(auth, DP_MSG_AUTH) M(auth_ok, DP_MSG_AUTH_OK)
 
 /* int dp_msg_X_decode(body reader, out, err): 0, or -1 and DP_EPROTO; out is overwritten.
  * void dp_msg_X_encode(body writer, in): too little room sets w->bad. */

@@ -20,6 +20,7 @@ struct dp_helper;
 struct dp_origin_cache;
 struct dp_ask;
 struct dp_past_list;
+struct dp_node_check;
 
 struct dp_daemon {
     struct event_base *base;
@@ -42,6 +43,7 @@ struct dp_daemon {
     struct dp_past_list *history;
     struct dp_ask *asks;     /* questions, the oldest first */
     struct event *tick;
+    struct dp_node_check *check; /* looks at this node that somebody asked for, NULL: never yet */
     struct dp_helper *probe; /* of the site policies after a reload, NULL: none under way */
     char trouble[1100];      /* what was wrong with the last reload; "": nothing */
 };
@@ -74,5 +76,13 @@ void dp_query_command(struct dp_conn *c, const struct dp_msg_command *m);
 /* In a child: the answer to a question of this connection. returns the document, a new reference, or NULL with the
  * verdict and one line. */
 json_t *dp_query_document(const struct dp_conn *c, const struct dp_msg_query *q, enum dp_verdict *verdict, char text[256]);
+/* A document that fits into one piece; takes the reference. */
+void dp_query_send(struct dp_conn *c, json_t *doc);
+json_t *dp_query_node(const struct dp_daemon *d); /* what this node says of itself; new reference */
+
+/* node_check.c */
+void dp_node_check(struct dp_conn *c, const struct dp_msg_check *m);
+void dp_node_check_forget(struct dp_conn *c); /* it is closed */
+void dp_node_check_end(struct dp_daemon *d);
 
 #endif

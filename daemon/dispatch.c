@@ -73,6 +73,11 @@ void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8
         dp_ask(c, &m);
         return;
     }
+    case DP_MSG_CHECK: {
+        DECODE(check);
+        dp_node_check(c, &m);
+        return;
+    }
     case DP_MSG_COMMAND: {
         DECODE(command);
         dp_query_command(c, &m);
@@ -88,6 +93,7 @@ void dp_dispatch_closed(struct dp_conn *c, const char *why)
 {
     dp_ask_forget(c->owner, c);
     dp_step_forget(c->owner, c);
+    dp_node_check_forget(c);
     if (c->role == DP_ROLE_WORKER)
         dp_worker_closed(c, why);
 }

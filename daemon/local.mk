@@ -12,9 +12,12 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/helper.c daemon/helper.h \
 	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
+	daemon/node_check.c \
 	daemon/node_log.c daemon/node_log.h \
+	daemon/node_look.c daemon/node_look.h \
 	daemon/node_origin.c daemon/node_origin.h \
 	daemon/peer.h daemon/peer_link.c daemon/peer_server.c \
+	daemon/plugstack.c daemon/plugstack.h \
 	daemon/privileged.c daemon/privileged.h \
 	daemon/procfd.c daemon/procfd.h \
 	daemon/procscan.c daemon/procscan.h \
@@ -27,6 +30,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/slot.c \
 	daemon/slot_lock.c daemon/slot_lock.h \
 	daemon/slurm_job.c daemon/slurm_job.h \
+	daemon/slurmd_conf.c daemon/slurmd_conf.h \
 	daemon/step.c \
 	daemon/trusted_file.c daemon/trusted_file.h \
 	daemon/worker.c

@@ -61,13 +61,6 @@ static void default_node(char out[64])
     out[strcspn(out, ".")] = '\0';
 }
 
-/* Node names end up in paths and messages. */
-static bool is_node_name(const char *name)
-{
-    return name[0] && name[0] != '.' && name[0] != '-' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == strlen(name);
-}
-
 /* returns: the exit status of a daemon that was only asked to print something. */
 static int end_of_print(void)
 {
@@ -124,7 +117,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             return 2;
         }
     }
-    if (optind < argc || !is_node_name(o->node)) {
+    if (optind < argc || !dp_config_is_node_name(o->node)) {
         fprintf(stderr, "dynpiped: %s: %s\n", optind < argc ? argv[optind] : o->node,
                 optind < argc ? "unknown argument" : "not a node name");
         return 2;
@@ -478,6 +471,7 @@ static void close_all(struct dp_daemon *d, struct signals *s)
     if (has_pidfile)
         unlink(d->config->pidfile);
     dp_local_close(d);
+    dp_node_check_end(d);
     dp_runs_close(d);
     dp_peer_close(d);
     dp_conn_close_all(&d->conns, "the daemon ends");

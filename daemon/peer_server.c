@@ -271,6 +271,7 @@ static void on_closed(struct dp_conn *c, const char *why)
 {
     struct newcomer *n = c->data;
 
+    dp_node_check_forget(c);
     if (c->role == DP_ROLE_TCP_IN && n) {
         newcomer_free(n);
         return;

@@ -47,7 +47,7 @@ static void set_text(json_t *doc, const char *key, const char *text)
     json_object_set_new(doc, key, value ? value : json_string("its log says what is wrong"));
 }
 
-static json_t *node_json(const struct dp_daemon *d)
+json_t *dp_query_node(const struct dp_daemon *d)
 {
     json_int_t n_runs = 0;
     json_t *doc;
@@ -136,9 +136,8 @@ json_t *dp_query_document(const struct dp_conn *c, const struct dp_msg_query *q,
     }
 }
 
-void dp_query_answer_node(struct dp_conn *c)
+void dp_query_send(struct dp_conn *c, json_t *doc)
 {
-    json_t *doc = node_json(c->owner);
     char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
     struct dp_msg_answer a = {.verdict = DP_VERDICT_OK, .last = 1, .json = text};
 
@@ -148,6 +147,11 @@ void dp_query_answer_node(struct dp_conn *c)
     else
         dp_query_refuse(c, DP_VERDICT_UNKNOWN, "no answer could be made");
     free(text);
+}
+
+void dp_query_answer_node(struct dp_conn *c)
+{
+    dp_query_send(c, dp_query_node(c->owner));
 }
 
 void dp_query_command(struct dp_conn *c, const struct dp_msg_command *m)

@@ -42,6 +42,12 @@ like "$(finding FAIL plugstack)" "drains its node.*optional" "says why, and what
 echo "optional /nowhere/spank_dynpipe.so" >"$stack"
 look
 like "$(finding FAIL plugin)" "/nowhere/spank_dynpipe.so: No such file" "a plugin that is not there"
+for f in "$dynpipe" "$D/etc/slurm.conf"; do
+    cp "$f" "$D/spank_dynpipe.so"
+    echo "optional $D/spank_dynpipe.so" >"$stack"
+    look
+    like "$(finding FAIL plugin)" "spank_dynpipe.so: no (SPANK plugin|shared object of this machine)" "a file that is no plugin: ${f##*/}"
+done
 mkdir "$D/etc/stack.d"
 echo "optional $plugin socket=/elsewhere.sock" >"$D/etc/stack.d/dynpipe.conf"
 echo "include stack.d/*" >"$stack"

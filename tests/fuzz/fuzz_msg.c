@@ -107,6 +107,7 @@ void fuzz_make_seeds(void)
     SEED_OF(relay, DP_MSG_RELAY,
             ((struct dp_msg_relay){.job_id = 7, .inner_type = DP_MSG_VOTE, .inner_len = 4, .inner = (const uint8_t *)"abcd"}))
     SEED_OF(answer, DP_MSG_ANSWER, ((struct dp_msg_answer){.last = 1, .json_len = 2, .json = "{}"}))
+    SEED_OF(check, DP_MSG_CHECK, ((struct dp_msg_check){.job_id = 7, .target = "n1"}))
     SEED_OF(command, DP_MSG_COMMAND, ((struct dp_msg_command){.verb = DP_VERB_LAYOUT, .job_id = 7, .argument = "0-3|4-7"}))
     SEED_OF(step_start, DP_MSG_STEP_START,
             ((struct dp_msg_step_start){.job_id = 7, .uid = 1000, .policy = "time", .node = "n0"}))
