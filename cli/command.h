@@ -27,7 +27,7 @@ enum dp_takes {
     DP_TAKES_ALL = 1u << 8,      /* -a */
     DP_TAKES_COUNT = 1u << 9,    /* -n */
     DP_TAKES_FILE = 1u << 10,    /* one argument that is no option */
-    DP_TAKES_PLAN = 1u << 11,    /* --devices, --bandwidth, --memory, --cpus, --algorithm, --straight, --time-limit */
+    DP_TAKES_PLAN = 1u << 11,    /* --devices, --bandwidth, --memory, --cpus, --algorithm, --straight, --trade, --time-limit */
     DP_TAKES_DETAIL = 1u << 12,  /* -a, as DP_TAKES_ALL, of what is printed */
     DP_TAKES_FILES = 1u << 13,   /* one such argument or more */
     DP_TAKES_NODES = 1u << 15,   /* --nodes, -j of what is looked at */
@@ -48,7 +48,7 @@ struct dp_cli {
     const struct dp_command *command;
     uint32_t job_id; /* 0: not given */
     bool json, no_header, all, ascii, wait, plain;
-    bool straight;
+    bool straight, trade;
     bool megatron;
     bool color; /* decided: --color, NO_COLOR, and whether stdout is a terminal */
     const char *format, *socket, *node, *config, *from, *set, *nodes; /* NULL: not given */

@@ -16,7 +16,8 @@
 
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
-    OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT, OPT_TIME_LIMIT,
+    OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT, OPT_TRADE,
+    OPT_TIME_LIMIT,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
     OPT_SEED, OPT_NODES,
@@ -61,6 +62,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "auto, exact, line or hierarchical"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_STRAIGHT, "straight", NULL, "of a profile: one device a stage, no replicas"},
+    {DP_TAKES_PLAN, OPT_TRADE, "trade", NULL, "also plan for every smaller number of devices: what each would give and cost"},
     {DP_TAKES_PLAN, OPT_TIME_LIMIT, "time-limit", "SECONDS", "end the search then, with the best plan so far and its bound"},
     {DP_TAKES_TABLE, 'h', "noheader", NULL, "no header line"},
     {DP_TAKES_TABLE, 'o', "format", "FORMAT", "columns: \"%.10i %8T\" or \"jobid,state:8\" (env DYNPIPE_FORMAT)"},
@@ -273,6 +275,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_CPUS: out->cpus = arg; break;
     case OPT_ALGORITHM: out->algorithm = arg; break;
     case OPT_STRAIGHT: out->straight = true; break;
+    case OPT_TRADE: out->trade = true; break;
     case OPT_TIME_LIMIT: out->time_limit = arg; break;
     case OPT_WAIT: out->wait = true; break;
     case OPT_PLAIN: out->plain = true; break;

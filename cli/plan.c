@@ -10,6 +10,7 @@
 
 #include "cli/json.h"
 #include "policies/graph/read.h"
+#include "policies/saving_json.h"
 #include "policies/sim/read_graph.h"
 #include "policies/sim/run.h"
 
@@ -86,6 +87,11 @@ static int take_iteration(void *arg, const struct dp_sim_phase *p, struct dp_err
     return 0;
 }
 
+uint32_t dp_plan_microbatches(const struct dp_plan_question *q)
+{
+    return q->microbatches ? q->microbatches : DP_PLAN_MICROBATCHES * q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
+}
+
 /* What a hierarchical plan is asked for. */
 static struct dp_plan_hierarchical hierarchical(const struct dp_plan_question *q)
 {
@@ -93,35 +99,63 @@ static struct dp_plan_hierarchical hierarchical(const struct dp_plan_question *q
 
     memcpy(h.devices, q->devices, sizeof h.devices);
     memcpy(h.bytes_per_s, q->bytes_per_s, sizeof h.bytes_per_s);
-    h.microbatches = DP_PLAN_MICROBATCHES * q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
+    h.microbatches = dp_plan_microbatches(q);
     return h;
 }
 
 /* One iteration of 1F1B, as the simulator sees it: filling and draining the pipeline, transfers on links, gradients
- * of replicas once. null: too large to simulate. */
-static json_t *prediction(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
+ * of replicas once. microbatches: =. returns 0, or -1: too large. */
+static int simulate(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p,
+                    dp_sim_phase_fn on_phase, void *arg, uint32_t *microbatches)
 {
     const struct dp_plan_hierarchical net = hierarchical(q);
     uint32_t devices = p->algorithm != DP_PLAN_HIERARCHICAL ? p->n_stages : q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
-    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = devices, .chunks = 1, .replicas = 1, .buckets = 1, .iterations = 1};
+    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = devices, .chunks = 1, .replicas = 1, .buckets = 1,
+                            .iterations = 1, .microbatches = q->microbatches};
     struct dp_sim_totals totals;
-    json_t *o = json_object();
     struct dp_err err;
+    int rc = dp_sim_from_plan(g, p, &net, &c, &err);
 
-    if (dp_sim_from_plan(g, p, &net, &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 ||
-        dp_sim_run(&c, take_iteration, o, &totals, &err) < 0) {
-        json_decref(o);
-        o = json_null();
-    } else {
-        json_object_set_new(o, "schedule", json_string("1f1b"));
-        json_object_set_new(o, "microbatches", json_integer(c.microbatches));
-    }
+    if (rc == 0)
+        rc = dp_sim_case_check(&c, &err);
+    if (rc == 0)
+        rc = dp_sim_run(&c, on_phase, arg, &totals, &err);
+    *microbatches = c.microbatches;
     dp_sim_case_release(&c);
+    return rc;
+}
+
+static json_t *prediction(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
+{
+    json_t *o = json_object();
+    uint32_t microbatches;
+
+    if (simulate(g, q, p, take_iteration, o, &microbatches) < 0) {
+        json_decref(o);
+        return json_null();
+    }
+    json_object_set_new(o, "schedule", json_string("1f1b"));
+    json_object_set_new(o, "microbatches", json_integer(microbatches));
     return o;
 }
 
+static int note_iteration(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
+{
+    (void)err;
+    *(uint64_t *)arg = p->out->iteration_ns;
+    return 0;
+}
+
+uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
+{
+    uint32_t microbatches;
+    uint64_t ns = 0;
+
+    return simulate(g, q, p, note_iteration, &ns, &microbatches) < 0 ? 0 : ns;
+}
+
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
-                         const struct dp_graph_plan *p)
+                         const struct dp_graph_plan *p, const struct dp_trade *trade)
 {
     json_t *o = json_object(), *file = json_string(cli->file);
     double load = (double)p->load_ns;
@@ -149,13 +183,14 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
                                                           : json_null());
     json_object_set_new(o, "devices_used", json_integer(p->n_devices));
     json_object_set_new(o, "prediction", prediction(g, q, p));
+    json_object_set_new(o, "trade", trade ? dp_trade_json(trade) : json_null());
+    json_object_set_new(o, "trade_microbatches", trade ? json_integer(dp_plan_microbatches(q)) : json_null());
     json_object_set_new(o, "why", json_string(p->why));
     json_object_set_new(o, "stages", stages(g, p));
     return o;
 }
 
-static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p,
-                 struct dp_err *err)
+int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
     uint64_t max_steps = q->time_limit_s > 0 ? UINT64_MAX : 0; /* who waits so long wants it searched */
     struct dp_plan_patience patience;
@@ -184,6 +219,7 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
     enum dp_exit code = DP_EXIT_OK;
     struct dp_plan_question q;
     struct dp_graph_plan p = {0};
+    struct dp_trade trade;
     struct dp_graph g;
     struct dp_err err;
     json_t *doc;
@@ -198,14 +234,16 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
     else if (dp_plan_ask(cli, &g, &q, &err) < 0) {
         dp_cmd_fail(cli, &err);
         code = DP_EXIT_USAGE;
-    } else if (solve(&q, &g, &p, &err) < 0)
+    } else if (dp_plan_solve(&q, &g, &p, &err) < 0)
         code = dp_cmd_fail(cli, &err);
     else if (p.load_ns == 0) {
         dp_err_set(&err, DP_EINVAL, "%s: no node takes any time: there is nothing to plan", cli->file);
         code = dp_cmd_fail(cli, &err);
     }
     if (code == DP_EXIT_OK) {
-        doc = dp_json_envelope("plan", "plan", dp_plan_document(cli, &g, &q, &p));
+        if (cli->trade)
+            dp_plan_trade(&q, &g, &trade);
+        doc = dp_json_envelope("plan", "plan", dp_plan_document(cli, &g, &q, &p, cli->trade ? &trade : NULL));
         if (cli->json)
             dp_json_print(doc, false);
         else

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "policies/graph/hierarchical.h"
+#include "policies/trade.h"
 
 struct dp_plan_question {
     enum dp_plan_algorithm algorithm;
@@ -17,6 +18,7 @@ struct dp_plan_question {
     uint32_t n_cpus;
     bool is_straight;
     double time_limit_s; /* 0: none */
+    uint32_t microbatches; /* of an iteration; 0: dp_plan_microbatches() */
 };
 
 /* From the command line, and what it leaves open from the graph or from defaults.
@@ -31,9 +33,21 @@ struct dp_plan_patience {
 };
 void dp_plan_patience_init(struct dp_plan_patience *p, double limit_s);
 
-/* The answer as a document; new reference. */
+/* Microbatches of an iteration: some for each device that there is. */
+uint32_t dp_plan_microbatches(const struct dp_plan_question *q);
+/* returns 0, or -1: no plan. *p: the caller's to release. */
+int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+/* One simulated iteration of 1F1B with the question's microbatches; 0: too large to simulate. */
+uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p);
+
+/* Plan for every number of devices, of machines where there are several, or for some evenly; all with the microbatches
+ * of the question, DP_PLAN_TRADED iterations of them. */
+#define DP_PLAN_TRADED 1000.0
+void dp_plan_trade(const struct dp_plan_question *q, struct dp_graph *g, struct dp_trade *out);
+
+/* The answer as a document; new reference. trade: NULL: not asked for. */
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
-                         const struct dp_graph_plan *p);
+                         const struct dp_graph_plan *p, const struct dp_trade *trade);
 
 /* Print such a document for people. */
 void dp_plan_show(const struct dp_cli *cli, const json_t *plan);

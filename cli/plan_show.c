@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "cli/screen.h"
 #include "cli/text.h"
+#include "cli/trade.h"
 
 enum { LABEL = 14, NAME_LINES = 2, ALL_LINES = 100000 };
 
@@ -180,6 +181,18 @@ static void show_stage(struct dp_canvas *c, const json_t *s, bool all)
     free(names);
 }
 
+static void show_trade(struct dp_canvas *c, const json_t *plan)
+{
+    char title[128];
+
+    if (json_array_size(dp_json_list(plan, "trade")) < 2)
+        return;
+    snprintf(title, sizeof title, "%.0f iterations of %.0f microbatches on so many devices; against all of them", DP_PLAN_TRADED,
+             dp_json_number(plan, "trade_microbatches"));
+    dp_canvas_line(c);
+    dp_trade_show(c, dp_json_list(plan, "trade"), title);
+}
+
 void dp_plan_show(const struct dp_cli *cli, const json_t *plan)
 {
     static const struct {
@@ -199,6 +212,7 @@ void dp_plan_show(const struct dp_cli *cli, const json_t *plan)
         dp_canvas_right(&c, heads[i].end, DP_DIM, heads[i].text);
     dp_canvas_line(&c);
     json_array_foreach(dp_json_list(plan, "stages"), i, s) show_stage(&c, s, cli->all);
+    show_trade(&c, plan);
     fputs(c.text ? c.text : "", stdout);
     dp_canvas_release(&c);
 }

@@ -120,6 +120,22 @@ bad "a directory" 'tmp' "$tmp"
 head -c 100000 /dev/urandom >noise
 exit_is 1 "noise" plan noise --devices=2
 
+# What fewer devices would give and cost.
+exit_is 0 "--trade" plan two-towers.txt --devices=4 --bandwidth=1.25 --trade
+like "$out" '1000 iterations of 16 microbatches.* 1 +3\.2 s .* 4 .*fastest' "a row for each number of devices"
+"$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 --trade --json >trade.json
+is "$(jq -c '[.plan.trade[].devices]' trade.json)" "[1,2,3,4]" "every number of them"
+is "$(jq '.plan | (.trade[3].step_ms * 1e6 | round) == .prediction.iteration_ns and .trade[3].later_percent == 0' trade.json)" true \
+    "all of them: the plan itself"
+is "$(jq '.plan.trade[0] | .step_ms == 16 * 201' trade.json)" true "one device: all the work, no waiting"
+is "$(jq '.plan.trade | all(.device_s == .time_s * .devices and (.time_s * 1000 | round) == (.step_ms * 1000 | round))' trade.json)" true \
+    "GPU-seconds of 1000 iterations"
+exit_is 0 "--trade of machines" plan two-towers.txt --devices=2x2 --trade --json
+is "$(jq -c '[.plan.trade[].devices]' <<<"$out")" "[2,4]" "by machines"
+exit_is 0 "--trade of a file of costs" plan plan-costs.json --devices=3 --trade
+like "$out" "DEVICES +STEP +TIME" "has rows"
+is "$("$dynpipe" plan two-towers.txt --devices=4 --json | jq .plan.trade)" null "not asked for: none"
+
 # Node names are foreign text, too.
 sed 's/^text1 --/te\x1b[31mxt1 --/; s/embed -- text1/embed -- te\x1b[31mxt1/; s/text1 -- text2/te\x1b[31mxt1 -- text2/' \
     two-towers.txt >evil.txt
