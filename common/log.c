@@ -2,7 +2,9 @@
  * processes that share a file do not mix. */
 #include "common/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
@@ -11,6 +13,8 @@
 
 static const char *log_ident;
 static enum dp_log_level log_level = DP_LOG_INFO;
+static bool log_waits = true;
+static unsigned log_lost; /* lines, since nobody takes them */
 
 static const char *const level_name[] = {
     [DP_LOG_ERROR] = "error",
@@ -18,6 +22,11 @@ static const char *const level_name[] = {
     [DP_LOG_INFO] = "info",
     [DP_LOG_DEBUG] = "debug",
 };
+
+void dp_log_never_wait(void)
+{
+    log_waits = false;
+}
 
 void dp_log_setup(const char *ident, enum dp_log_level level)
 {
@@ -39,26 +48,61 @@ static size_t escape(char *out, size_t cap, const char *text)
     return n;
 }
 
-void dp_log(enum dp_log_level level, const char *fmt, ...)
+/* A pipe that can be written to takes PIPE_BUF bytes, a socket half of its buffer: more than a line. */
+static bool would_wait(void)
 {
-    char text[2048], line[2560];
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    return poll(&p, 1, 0) == 0;
+}
+
+/* "time ident level: " */
+static size_t begin_line(char *line, size_t cap, enum dp_log_level level)
+{
     struct timeval tv;
     struct tm tm;
     size_t n;
-    va_list ap;
 
-    if (level > log_level)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     gettimeofday(&tv, NULL);
     localtime_r(&tv.tv_sec, &tm);
-    n = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &tm);
-    n += (size_t)snprintf(line + n, sizeof line - n, ".%03d %s%s%s: ", (int)(tv.tv_usec / 1000),
-                          log_ident ? log_ident : "", log_ident ? " " : "", level_name[level]);
+    n = strftime(line, cap, "%Y-%m-%dT%H:%M:%S", &tm);
+    return n + (size_t)snprintf(line + n, cap - n, ".%03d %s%s%s: ", (int)(tv.tv_usec / 1000),
+                                log_ident ? log_ident : "", log_ident ? " " : "", level_name[level]);
+}
+
+static void write_line(enum dp_log_level level, const char *text)
+{
+    char line[2560];
+    size_t n = begin_line(line, sizeof line, level);
+
     n += escape(line + n, sizeof line - n - 1, text);
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, n) < 0)
         return; /* nowhere left to say so */
+}
+
+void dp_log(enum dp_log_level level, const char *fmt, ...)
+{
+    char text[2048];
+    va_list ap;
+
+    if (level > log_level)
+        return;
+    if (!log_waits && would_wait()) {
+        log_lost++;
+        return;
+    }
+    if (log_lost) {
+        snprintf(text, sizeof text, "%u lines were lost here, nobody took them", log_lost);
+        log_lost = 0;
+        write_line(DP_LOG_WARN, text);
+        if (!log_waits && would_wait()) {
+            log_lost++;
+            return;
+        }
+    }
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    write_line(level, text);
 }

@@ -13,6 +13,10 @@ enum dp_log_level { DP_LOG_ERROR = 0, DP_LOG_WARN, DP_LOG_INFO, DP_LOG_DEBUG };
  * level: the most talkative level that is still written. */
 void dp_log_setup(const char *ident, enum dp_log_level level);
 
+/* From here on lines that nobody takes (a pipe whose reader has stopped, a journald that was ended) are counted
+ * instead of waited for; how many there were is said when somebody takes lines again. */
+void dp_log_never_wait(void);
+
 void dp_log(enum dp_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define dp_error(...) dp_log(DP_LOG_ERROR, __VA_ARGS__)

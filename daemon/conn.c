@@ -199,6 +199,12 @@ void dp_conn_tick(struct dp_conn_set *set)
             c->is_throttled = false;
             read_or_not(c);
         }
+    for (struct dp_share *s = set->shares; s; s = s->next) {
+        uint32_t n = dp_share_unsaid(s, now_ns);
+
+        if (n)
+            dp_warn("uid %u: %u lines about its runs were left out", s->id, n);
+    }
     dp_share_tidy(&set->shares, now_ns);
     dp_share_tidy(&set->sources, now_ns);
 }

@@ -541,6 +541,7 @@ int main(int argc, char **argv)
         dp_config_destroy(d.config);
         return 0;
     }
+    dp_log_never_wait();
     umask(022); /* whatever it was started with: files of ours are nobody else's to write */
     read_boot_id(d.boot_id);
     apply_config(&d);

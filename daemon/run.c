@@ -24,6 +24,8 @@
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_BACKOFF_MAX_S 30u
 #define SECOND_NS UINT64_C(1000000000)
+#define RUN_LINES_PER_S 5.0
+#define RUN_LINES_BURST 200.0
 #define GOODBYE_WAIT_NS (2 * SECOND_NS) /* from STEP_END for what other nodes still have to say */
 
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id)
@@ -40,6 +42,21 @@ bool dp_runs_has_owner(const struct dp_daemon *d, uid_t uid)
         if (r->uid == uid)
             return true;
     return false;
+}
+
+bool dp_run_may_log(struct dp_run *run)
+{
+    struct dp_share *s = dp_share_of(&run->daemon->conns.shares, run->uid);
+    uint64_t now_ns = dp_now_ns();
+
+    if (!s)
+        return false;
+    if (!dp_bucket_has(&run->lines, RUN_LINES_PER_S, RUN_LINES_BURST, now_ns)) {
+        s->n_unsaid++;
+        return false;
+    }
+    run->lines.level -= 1.0;
+    return dp_share_may_log(s, now_ns);
 }
 
 static void set_standalone_job(struct dp_run *run)
@@ -127,7 +144,7 @@ void dp_run_end(struct dp_run *run, const char *why)
     struct dp_err err = {0};
     char lock[320];
 
-    dp_info("job=%u ends: %s", run->job_id, why);
+    DP_RUN_LOG(run, dp_info, "job=%u ends: %s", run->job_id, why);
     if (run->coord) {
         dp_coord_end(run->coord, dp_now_ns(), why);
         dp_run_coord_close(run, true);
@@ -151,7 +168,7 @@ static void take_up(struct dp_run *run)
     struct dp_err err = {0};
 
     run->role = strcmp(run->job.batch_host, d->node) ? DP_RUN_RELAY : DP_RUN_COORD;
-    dp_info("job=%u uid=%u partition=%s nodes=%u batch_host=%s: %s", run->job_id, run->uid, run->job.partition,
+    DP_RUN_LOG(run, dp_info, "job=%u uid=%u partition=%s nodes=%u batch_host=%s: %s", run->job_id, run->uid, run->job.partition,
             run->job.n_nodes, run->job.batch_host, run->role == DP_RUN_COORD ? "coordinating" : "passing on");
     if (run->role == DP_RUN_RELAY)
         dp_peer_want(d, run->job.batch_host);
@@ -365,7 +382,7 @@ static void log_events(struct dp_run *run)
     const char *text;
 
     while ((text = dp_coord_next_event(run->coord)))
-        dp_info("job=%u %s", run->job_id, text);
+        DP_RUN_LOG(run, dp_info, "job=%u %s", run->job_id, text);
 }
 
 static void coord_tick(struct dp_run *run, uint64_t now_ns)

@@ -47,6 +47,7 @@ struct dp_run {
     struct dp_msg_step_start start;
     struct dp_job_info job; /* as Slurm told last; restart_count and batch_host from DP_RUN_COORD on */
     struct dp_worker *workers;
+    struct dp_bucket lines; /* of the log */
 
     /* Reading the job from Slurm. */
     struct dp_helper *reader;
@@ -87,6 +88,15 @@ void dp_run_forget_peer(struct dp_daemon *d, const char *node); /* no link to it
 void dp_run_end(struct dp_run *run, const char *why); /* frees it */
 /* The whole table for `dynpipe` (query.c): new reference. */
 json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid);
+
+/* A line of the log that the run's owner can cause as often as he likes. Some of a run and of a user may come at
+ * once, and a few each second. */
+bool dp_run_may_log(struct dp_run *run);
+#define DP_RUN_LOG(run, log, ...)                                                                  \
+    do {                                                                                           \
+        if (dp_run_may_log(run))                                                                   \
+            log(__VA_ARGS__);                                                                      \
+    } while (0)
 
 /* step.c: from the plugin. */
 void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m);

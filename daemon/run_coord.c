@@ -288,7 +288,7 @@ int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *
     if (dp_journal_cut_bytes(run->journal) > 0)
         dp_warn("job=%u journal: cut a torn tail of %llu bytes", run->job_id,
                 (unsigned long long)dp_journal_cut_bytes(run->journal));
-    dp_info("job=%u coordinator incarnation=%u mode=%s policy=%s", run->job_id, dp_coord_incarnation(run->coord),
+    DP_RUN_LOG(run, dp_info, "job=%u coordinator incarnation=%u mode=%s policy=%s", run->job_id, dp_coord_incarnation(run->coord),
             dp_mode_name(limits.mode), limits.policy);
     dp_run_coord_time(run);
     return 0;
@@ -355,7 +355,7 @@ void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, cons
     }
     if (!run->coord) {
         if (dp_run_coord_open(run, DP_RUN_OPEN_STEP, &err) < 0) {
-            dp_error("job=%u: %s", run->job_id, err.text);
+            DP_RUN_LOG(run, dp_error, "job=%u: %s", run->job_id, err.text);
             welcome->verdict = DP_VERDICT_UNKNOWN;
             snprintf(welcome->text, sizeof welcome->text, "no coordinator: %.200s", err.text);
             return;

@@ -52,7 +52,7 @@ static void hello_up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_
 
     dp_reader_init(&r, m->inner, m->inner_len);
     if (dp_msg_hello_decode(&r, &hello, &err) < 0 || hello.rank != m->rank || hello.job_id != m->job_id) {
-        dp_warn("job=%u node=%s: bad HELLO in a relay %s", m->job_id, c->node, err.text);
+        DP_RUN_LOG(run, dp_warn, "job=%u node=%s: bad HELLO in a relay %s", m->job_id, c->node, err.text);
         return;
     }
     dp_run_coord_hello(run, c->node, m->pid, &hello, &welcome);
@@ -71,7 +71,7 @@ static void up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay 
         hello_up(c, run, m);
     else if (dp_run_coord_frame(run, c->node, m->rank, (enum dp_msg_type)m->inner_type, m->inner, m->inner_len,
                                 &err) < 0)
-        dp_warn("job=%u node=%s rank=%u: %s", run->job_id, c->node, m->rank, err.text);
+        DP_RUN_LOG(run, dp_warn, "job=%u node=%s rank=%u: %s", run->job_id, c->node, m->rank, err.text);
 }
 
 static bool is_order(uint16_t type)

@@ -6,6 +6,7 @@
 #define SECOND 1e9
 #define LINES_PER_S 10.0
 #define LINES_BURST 300.0
+#define LINES_TO_SAY 20.0 /* that would fit in: the flood is over */
 
 bool dp_bucket_has(struct dp_bucket *b, double per_s, double burst, uint64_t now_ns)
 {
@@ -45,6 +46,16 @@ bool dp_share_may_log(struct dp_share *s, uint64_t now_ns)
     }
     s->lines.level -= 1.0;
     return true;
+}
+
+uint32_t dp_share_unsaid(struct dp_share *s, uint64_t now_ns)
+{
+    uint32_t n = s->n_unsaid;
+
+    if (!n || !dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) || s->lines.level < LINES_TO_SAY)
+        return 0;
+    s->n_unsaid = 0;
+    return n;
 }
 
 static bool is_full(struct dp_share *s, uint64_t now_ns)

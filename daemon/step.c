@@ -34,15 +34,15 @@ static void acknowledge(struct dp_conn *c, enum dp_verdict verdict, const char *
     DP_CONN_SEND(c, ack, DP_MSG_ACK, &ack);
 }
 
-static void admit(struct dp_conn *c, const struct dp_run *run, const struct dp_msg_step_start *m)
+static void admit(struct dp_conn *c, struct dp_run *run, const struct dp_msg_step_start *m)
 {
     const struct dp_daemon *d = c->owner;
     struct dp_run_limits limits;
     char note[256];
 
     dp_config_limits(d->config, run->job.partition, m, &limits, note);
-    dp_info("job=%u step=%u uid=%u registered mode=%s policy=%s", m->job_id, m->step_id, m->uid,
-            dp_mode_name(limits.mode), limits.policy);
+    DP_RUN_LOG(run, dp_info, "job=%u step=%u uid=%u registered mode=%s policy=%s", m->job_id, m->step_id, m->uid,
+               dp_mode_name(limits.mode), limits.policy);
     acknowledge(c, DP_VERDICT_OK, note);
 }
 
@@ -63,7 +63,7 @@ static int wait_for_slurm(struct dp_conn *c, const struct dp_msg_step_start *m)
 
 static void answer(struct dp_step_wait *w, const char *why_fenced)
 {
-    const struct dp_run *run = dp_run_find(w->conn->owner, w->start.job_id);
+    struct dp_run *run = dp_run_find(w->conn->owner, w->start.job_id);
 
     if (!run)
         acknowledge(w->conn, DP_VERDICT_UNKNOWN, "Slurm says that the job is not running on this node");

@@ -65,7 +65,7 @@ void dp_worker_welcome(struct dp_worker *w, struct dp_msg_welcome *welcome)
         memcpy(welcome->device_lock, path, strlen(path) + 1);
     welcome->report_ms = (uint32_t)run->daemon->config->report_ms;
     DP_CONN_SEND(w->conn, welcome, DP_MSG_WELCOME, welcome);
-    dp_info("job=%u rank=%u pid=%u: %s", run->job_id, w->rank, w->pid,
+    DP_RUN_LOG(run, dp_info, "job=%u rank=%u pid=%u: %s", run->job_id, w->rank, w->pid,
             welcome->verdict == DP_VERDICT_OK ? "welcome" : welcome->text);
     if (welcome->verdict == DP_VERDICT_OK)
         dp_conn_resume(w->conn);
@@ -323,7 +323,7 @@ void dp_worker_closed(struct dp_conn *c, const char *why)
     w->is_waiting = false;
     if (!w->has_exited && is_process_gone(w))
         w->has_exited = true;
-    dp_info("job=%u rank=%u pid=%u: %s%s", w->run->job_id, w->rank, w->pid, why,
+    DP_RUN_LOG(w->run, dp_info, "job=%u rank=%u pid=%u: %s%s", w->run->job_id, w->rank, w->pid, why,
             w->has_exited ? ", process gone" : "");
     tell_lost(w, w->has_exited);
     if (w->has_exited)

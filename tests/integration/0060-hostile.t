@@ -123,6 +123,27 @@ is_finished() { "$probe" "$sock" query jobs 0 | grep -q '"job_id":8,[^}]*"finish
 runs "a run that ended is listed as finished" wait_for 60 is_finished
 like "$("$probe" "$sock" query report 8)" '"slot_seconds_held"' "and its report can be asked for at once"
 
+# ---- the log
+before=$(log_lines)
+"$hostile" events "$sock" 12 4 >/dev/null
+more=$(($(log_lines) - before))
+ok $((more > 400)) "a worker that tells of thousands of events fills no log" || diag "$more lines" # 2,500 without a limit
+runs "and the log says that it left some out" wait_for 60 grep -q "uid $(id -u): [0-9]* lines about its runs were left out" "$dir/log"
+mkfifo "$dir/stuck"
+exec {stuck_fd}<>"$dir/stuck"
+sed "s|%n.sock|stuck.sock|; s|port = .*|port = 0;|" "$dir/conf" >"$dir/conf-stuck"
+chmod 644 "$dir/conf-stuck"
+dd if=/dev/zero of="$dir/stuck" bs=4096 count=1024 oflag=nonblock conv=notrunc 2>/dev/null # until the pipe is full
+"$bin" -f "$dir/conf-stuck" --node n2 --foreground >"$dir/ready2" 2>"$dir/stuck" &
+pids="$pids $!"
+runs "starts while nobody takes its log" wait_for 60 grep -qs ready "$dir/ready2"
+like "$(timeout 60 "$probe" "$dir/stuck.sock" query node 0)" '"node":"n2"' "and answers"
+cat "$dir/stuck" >"$dir/taken" &
+pids="$pids $!"
+timeout 60 "$hostile" run "$dir/stuck.sock" 13 1 8 4 </dev/null >"$dir/after"
+runs "what was lost is told to who takes it later" wait_for 60 grep -qa "lines were lost here" "$dir/taken"
+exec {stuck_fd}>&-
+
 # ---- TCP: who says nothing, and who holds on to what he has
 remote() { "$probe" - remote "$port" n1 "$dir/run/munge.socket" node 0; }
 silent_fd='' still_fd='' # in_background sets the variable that it is given
