@@ -79,7 +79,8 @@ static int check_newcomer(const struct dp_daemon *d, const struct newcomer *n, c
     if (dp_handshake_check(&r->hs, &n->challenge, n->node, err) < 0)
         return -1;
     if (r->hs.purpose == DP_PURPOSE_PEER && !is_daemon_uid(d, r->uid))
-        return dp_err_set(err, DP_EAUTH, "uid %d is no daemon's", (int)r->uid);
+        return dp_err_set(err, DP_EAUTH, "uid %d is no daemon's: run_user must have one uid everywhere, and here it is %d",
+                          (int)r->uid, (int)d->uid);
     if (r->hs.purpose == DP_PURPOSE_PEER && !strcmp(n->node, d->node))
         return dp_err_set(err, DP_EAUTH, "that is this node itself");
     return 0;
