@@ -54,10 +54,17 @@ is "$(rights "$helper" Uid | cut -f1)" 64990 "started by the unit, the helper is
 # It tries to keep the GPUs of what it gives back: processes that left the job, environment and all.
 cat >"$D/hide.sh" <<X
 #!/bin/bash
-[ "\$SLURMD_NODENAME" = n1 ] || env -i setsid -f sh -c "exec 9<$D/run/\$SLURMD_NODENAME-device0 >/dev/null 2>&1; exec sleep 600"
+[ "\$SLURMD_NODENAME" = n1 ] || env -i setsid -f sh -c "echo \\\$\\\$ >>$D/out/hidden; exec 9<$D/run/\$SLURMD_NODENAME-device0 >/dev/null 2>&1; exec sleep 600"
 X
 chmod 755 "$D/hide.sh"
-hidden() { pgrep -u dpowner -x sleep; }
+hidden() { # those of them that live
+    local p
+    for p in $(cat "$D/out/hidden" 2>/dev/null); do [ "$(cat "/proc/$p/comm" 2>/dev/null)" != sleep ] || echo "$p"; done
+}
+# shellcheck disable=SC2046
+end_hidden() { kill $(hidden) 2>/dev/null; }
+at_end+=(end_hidden)
+three_hide() { [ "$(hidden | wc -l)" = 3 ]; }
 cat >"$D/train.sh" <<X
 #!/bin/bash
 srun -n 4 "$D/hide.sh"
@@ -72,15 +79,15 @@ for n in n1 n2; do
     runs "$n: its owner can take the device lock" as dpowner flock -s -n "$lock" true
     fails "$n: another user cannot" as dpother flock -s -w 1 "$lock" true
 done
-is "$(hidden | wc -l)" 3 "three processes of it hide from Slurm, each with a GPU"
+wait_for 60 three_hide
+ok $? "three processes of it hide from Slurm, each with a GPU"
 is_held() { grep -qs "slot is held.*nothing shows that it is the job's, but it has a device open.*-device0" "$D"/log/dynpiped.n[2-4].log; }
 wait_for 300 is_held
 ok $? "no node is given back while one holds its GPU"
 is "$(job_nodes "$job")" 4 "all of them stay"
 is "$(hidden | wc -l)" 3 "and what may be anything of his is not ended"
 like "$(cat "$D"/log/dynpiped.n1.log)" "ProctrackType is proctrack/linuxproc" "the log says that Slurm lets them go"
-# shellcheck disable=SC2046
-kill $(hidden)
+end_hidden
 wait_for 300 nodes_fewer "$job" 4
 ok $? "it becomes smaller"
 like "$(grep -h "slot is empty" "$D"/log/dynpiped.n[2-4].log)" "job=$job slot is empty" "after a proof"
