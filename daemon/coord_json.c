@@ -126,6 +126,7 @@ static json_t *limits_json(const struct dp_coord *c)
     set(o, "max_slowdown_percent", num(c->limits.max_slowdown));
     set(o, "hysteresis_percent", num(c->limits.hysteresis));
     set(o, "cooldown_s", num(c->limits.cooldown_s));
+    set(o, "stall_end_s", c->limits.stall_end_s > 0.0 ? num(c->limits.stall_end_s) : json_null());
     set(o, "warmup_reports", u64(c->limits.warmup_reports));
     return o;
 }

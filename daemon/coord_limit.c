@@ -15,10 +15,11 @@ static bool is_same(uint64_t a_ns, uint64_t b_ns)
     return (a_ns > b_ns ? a_ns - b_ns : b_ns - a_ns) < SAME_NS;
 }
 
-void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t left_ms)
+void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uint64_t left_ms)
 {
     uint64_t end_ns = left_ms < (UINT64_MAX - now_ns) / MS ? now_ns + left_ms * MS : UINT64_MAX;
 
+    c->job.end_s = end_s;
     if (c->limit.is_known && is_same(c->limit.end_ns, end_ns))
         return;
     c->limit.is_known = true;

@@ -123,8 +123,9 @@ typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, 
 int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
 
 void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
-/* What Slurm says about the job's time: left_ms until its limit, DP_NO_TIME_LIMIT: it has none. */
-void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t left_ms);
+/* What Slurm says about the job's time: left_ms until its limit at end_s (wall clock); DP_NO_TIME_LIMIT and 0: it
+ * has none. */
+void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uint64_t left_ms);
 
 /* Events. node: where the worker's daemon sits; pid: as that daemon's kernel named it.
  * hello fills *welcome (device_lock is the node daemon's business) - verdict FENCED for a slot that

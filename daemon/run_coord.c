@@ -302,7 +302,7 @@ void dp_run_coord_time(struct dp_run *run)
         return;
     if (end_s)
         left_ms = end_s * 1000 > wall_ms ? end_s * 1000 - wall_ms : 0;
-    dp_coord_time_left(run->coord, dp_now_ns(), left_ms);
+    dp_coord_time_left(run->coord, dp_now_ns(), end_s, left_ms);
 }
 
 void dp_run_coord_forget(const struct dp_run *run)

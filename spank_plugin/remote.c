@@ -190,7 +190,8 @@ void dp_remote_start(spank_t sp, const struct dp_given *given, const struct dp_p
         return;
     self.is_active = true;
     if (wanted < 0) {
-        snprintf(self.notice, sizeof self.notice, "dynpipe: the options of this job are not readable: " FIXED);
+        if (self.node_index == 0) /* the same on every node */
+            snprintf(self.notice, sizeof self.notice, "dynpipe: the options of this job are not readable: " FIXED);
     } else if (find_node() < 0) {
         snprintf(self.notice, sizeof self.notice, "dynpipe: this node has no usable name: " FIXED);
     } else if (dp_socket_path(args->socket, self.node, self.socket, sizeof self.socket, &err) < 0) {

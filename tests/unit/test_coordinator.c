@@ -670,16 +670,20 @@ static void worker_0_knows_the_time_left(void **state)
 {
     (void)state;
     struct world *w = begin(41);
+    json_t *o;
 
     world_start(w);
-    dp_coord_time_left(w->c, w->now_ns, 600000);
+    dp_coord_time_left(w->c, w->now_ns, 1234, 600000);
     world_run(w, 5.0, false);
     assert_int_equal(w->worker[0].n_limits, 1);
     assert_in_range(w->worker[0].left_ms, 594000, 600000);
-    dp_coord_time_left(w->c, w->now_ns, 595500); /* the same end, in whole seconds */
+    dp_coord_time_left(w->c, w->now_ns, 1234, 595500); /* the same end, in whole seconds */
     world_run(w, 2.0, false);
     assert_int_equal(w->worker[0].n_limits, 1);
-    dp_coord_time_left(w->c, w->now_ns, 60000); /* scontrol update TimeLimit */
+    dp_coord_time_left(w->c, w->now_ns, 1234, 60000); /* scontrol update TimeLimit */
+    o = report_of(w);
+    assert_int_equal(int_of(json_object_get(o, "job"), "end_s"), 1234);
+    json_decref(o);
     world_run(w, 2.0, false);
     assert_int_equal(w->worker[0].n_limits, 2);
     assert_in_range(w->worker[0].left_ms, 58000, 60000);
@@ -688,11 +692,11 @@ static void worker_0_knows_the_time_left(void **state)
     world_run(w, 3.0, false);
     assert_int_equal(w->worker[0].n_limits, 3);
     assert_in_range(w->worker[0].left_ms, 53000, 57000);
-    dp_coord_time_left(w->c, w->now_ns, DP_NO_TIME_LIMIT);
+    dp_coord_time_left(w->c, w->now_ns, 1234, DP_NO_TIME_LIMIT);
     world_run(w, 2.0, false);
     assert_int_equal(w->worker[0].n_limits, 4);
     assert_true(w->worker[0].left_ms == DP_NO_TIME_LIMIT);
-    dp_coord_time_left(w->c, w->now_ns, 0); /* it is over, and the job still runs */
+    dp_coord_time_left(w->c, w->now_ns, 1234, 0); /* it is over, and the job still runs */
     world_run(w, 60.0, false);
     assert_int_equal(w->worker[0].n_limits, 5);
     assert_int_equal(w->worker[0].left_ms, 0);
