@@ -26,7 +26,8 @@ const struct dp_command dp_commands[] = {
      "change. Ends by itself, with 0, when the run ends.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_INTERVAL, dp_cmd_watch},
     {"explain", "why layers moved, stayed, or a device was not given back", "[-j JOB] [-n N] [OPTION...]",
-     "The last decisions with the numbers that they rest on, the hand-overs and the state of each slot.",
+     "What every number of nodes would take and save to the end, the last decisions with the numbers that they\n"
+     "rest on, the hand-overs and the state of each slot.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_COUNT, dp_cmd_explain},
     {"layout", "show the layout, or ask for one", "[-j JOB] [--megatron | --set LAYOUT] [OPTION...]",
      "A layout has one field for each worker, in order: \"0-3|4-9|-|x\" says that worker 0 owns the\n"
@@ -61,7 +62,8 @@ const struct dp_command dp_commands[] = {
     {"simulate", "predict a training run, or what a cluster gains", "[--cluster=FILE] [OPTION...] FILE...",
      "FILE is a model description with a cost table, a graph as `dynpipe plan` reads it, or the traces of\n"
      "all workers of a recorded run (output.trace of dynpipe-worker); doc/simulator.md describes them. One\n"
-     "line for the iterations between two events, then the stages of one iteration, then the whole run.\n\n"
+     "line for the iterations between two events, then the stages of one iteration, then the whole run beside\n"
+     "its first layout kept to the end, and what every number of devices would take and save.\n\n"
      "With --cluster: what a cluster gains when training jobs give nodes back. Its file describes nodes, jobs\n"
      "and how the need of DynPipe jobs falls; FILE may be a workload file (SWF) to take the jobs from instead.\n"
      "Waiting times, utilisation and makespan, without and with DynPipe; doc/cluster.md describes the file.\n\n"

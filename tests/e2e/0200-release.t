@@ -54,6 +54,11 @@ same_as_alone $run -- train
 report=$(dynpipe report -j "$job" --json)
 [ "$(jq '[.report.handovers[]? | select(.outcome == "committed")] | length' <<<"$report")" -ge 1 ]
 ok $? "the report tells at least one hand-over"
+is "$(jq '.report | (.saving.run.device_s - .device_seconds_held | fabs) < 0.01 and (.saving.run.time_s - .now_s | fabs) < 0.01 and
+    .saving.fixed.device_s == 4 * .saving.fixed.time_s and .saving.balanced.time_s <= .saving.fixed.time_s and
+    .saving.unknown_steps < .saving.steps and (.saving.is_forecast | not)' <<<"$report")" true \
+    "the run stands beside its fixed layout and all nodes balanced"
+like "$(dynpipe explain -j "$job")" "DEVICES +STEP +TIME +LATER +GPU-S" "explain has the trade for the nodes that it held last"
 [ "$(jq '.report.releases | length' <<<"$report")" -ge 1 ]
 ok $? "and the release"
 is "$(jq -c '[.report.step, .report.loss_step, .report.loss]' <<<"$report")" \
