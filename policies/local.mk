@@ -22,12 +22,14 @@ policies_libdppolicy_a_SOURCES = \
 	policies/partition.c policies/partition.h policies/partition_depth.c policies/partition_depth.h \
 	policies/partition_links.c policies/partition_links.h policies/partition_near.c policies/partition_near.h \
 	policies/policy.c policies/policy.h \
+	policies/promise.c policies/promise.h \
 	policies/pruning.c policies/pruning.h \
 	policies/question.c policies/question.h \
 	policies/release_when.c policies/release_when.h \
 	policies/saving.c policies/saving.h policies/saving_json.c policies/saving_json.h \
 	policies/sim/balance.c policies/sim/balance.h policies/sim/balance_chain.c policies/sim/balance_chain.h \
 	policies/sim/case.c policies/sim/case.h \
+	policies/sim/correction.c policies/sim/correction.h \
 	policies/sim/fields.c policies/sim/fields.h \
 	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \
 	policies/sim/order.c policies/sim/order.h policies/sim/order_1f1b.c policies/sim/order_gpipe.c \
@@ -82,7 +84,7 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/test_balance_chain tests/unit/test_balancers tests/unit/test_best_layout tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_pruning tests/unit/test_saving
+policy_tests = tests/unit/test_balance_chain tests/unit/test_balancers tests/unit/test_best_layout tests/unit/test_diffusion tests/unit/test_partition tests/unit/test_sim_iteration tests/unit/test_sim_run tests/unit/test_sim_wide tests/unit/test_pack tests/unit/test_policy tests/unit/test_promise tests/unit/test_pruning tests/unit/test_saving
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -108,6 +110,8 @@ tests_unit_test_saving_SOURCES = tests/unit/test_saving.c tests/unit/unit.h
 tests_unit_test_saving_LDADD = $(policy_libs)
 tests_unit_test_pack_SOURCES = tests/unit/test_pack.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_pack_LDADD = $(policy_libs)
+tests_unit_test_promise_SOURCES = tests/unit/test_promise.c tests/unit/unit.h tests/unit/random.h
+tests_unit_test_promise_LDADD = $(policy_libs)
 tests_unit_test_policy_SOURCES = tests/unit/test_policy.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_policy_LDADD = $(policy_libs)
 endif
