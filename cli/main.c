@@ -37,7 +37,8 @@ const struct dp_command dp_commands[] = {
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SET, dp_cmd_layout},
     {"pause", "let a run keep its layout: no moves, no releases", "[-j JOB] [OPTION...]",
      "Training goes on. What is under way is finished first.", RUN_OPTIONS, dp_cmd_control},
-    {"resume", "end a pause", "[-j JOB] [OPTION...]", "The policy decides again.", RUN_OPTIONS,
+    {"resume", "end a pause", "[-j JOB] [OPTION...]",
+     "The policy decides again. Packing that a missed promise has stopped may go on, too.", RUN_OPTIONS,
      dp_cmd_control},
     {"save", "write a checkpoint at the next step", "[-j JOB] [OPTION...]",
      "The run writes a checkpoint into its own checkpoint folder and goes on.", RUN_OPTIONS,
@@ -67,8 +68,8 @@ const struct dp_command dp_commands[] = {
      "With --cluster: what a cluster gains when training jobs give nodes back. Its file describes nodes, jobs\n"
      "and how the need of DynPipe jobs falls; FILE may be a workload file (SWF) to take the jobs from instead.\n"
      "Waiting times, utilisation and makespan, without and with DynPipe; doc/cluster.md describes the file.\n\n"
-     "Columns of -o: iterations density devices held layout ms bound measured error lost bubble bubbles\n"
-     "tokens perdevice gpus memory pause moved, with the letters i d D H l t b m e L u U T g G M p v.\n"
+     "Columns of -o: iterations density devices held layout ms predicted bound measured error lost bubble\n"
+     "bubbles tokens perdevice gpus memory pause moved, with the letters i d D H l t P b m e L u U T g G M p v.\n"
      "With --cluster: scheduler metric without with difference change, with the letters s m w W d c.",
      DP_TAKES_FILES | DP_TAKES_SIMULATE | DP_TAKES_TABLE | DP_TAKES_JSON | DP_TAKES_ALL, dp_cmd_simulate},
     {0},

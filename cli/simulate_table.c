@@ -11,10 +11,10 @@
 #include "cli/text.h"
 #include "cli/trade.h"
 
-enum { MOST_ROWS = 40, MOST_STAGES = 64, MOST_LISTED = 16 };
+enum { LOST_PERCENT = 5, MOST_ROWS = 40, MOST_STAGES = 64, MOST_LISTED = 16 };
 
 static const char plain_format[] = "iterations,density,held,ms,bubble,tokens,perdevice,gpus,memory,layout";
-static const char measured_format[] = "iterations,density,held,ms,measured,error,lost,bubble,tokens,memory,layout";
+static const char measured_format[] = "iterations,density,held,predicted,measured,error,lost,bubble,tokens,memory,layout";
 
 static void iterations(const json_t *row, char *out, size_t cap)
 {
@@ -151,8 +151,9 @@ static const struct dp_column phase_columns[] = {
     {"held", 'H', true, "HELD", held},
     {"layout", 'l', false, "LAYERS", layout},
     {"ms", 't', true, "MS", ms},
+    {"predicted", 'P', true, "PREDICTED MS", ms},
     {"bound", 'b', true, "BOUND MS", bound},
-    {"measured", 'm', true, "MEASURED", measured},
+    {"measured", 'm', true, "MEASURED MS", measured},
     {"error", 'e', true, "ERROR", error},
     {"lost", 'L', true, "LOST", lost},
     {"bubble", 'u', true, "BUBBLE", bubble},
@@ -241,6 +242,23 @@ static void print_saving(const json_t *document)
     dp_canvas_release(&c);
 }
 
+/* Two clocks: why a recorded step can take so much longer than its prediction. */
+static void print_clocks(const json_t *document)
+{
+    const json_t *phase;
+    double lost = 0;
+    size_t i;
+
+    json_array_foreach(dp_json_list(document, "phases"), i, phase)
+        lost = fmax(lost, dp_json_number(phase, "lost_percent"));
+    printf("predicted is device time, on backend cpu the CPU time of the threads; measured is wall time");
+    if (lost >= LOST_PERCENT)
+        printf(".\nWorkers shared cores: others had one for up to %.0f %% of a worker's step (LOST), and who waits for it lost\n"
+               "that, too: no prediction knows",
+               lost);
+    printf("\n");
+}
+
 static void print_totals(const json_t *document)
 {
     char time[32], pause[32], rate[32], each[32], device_s[32], source[1100];
@@ -254,10 +272,12 @@ static void print_totals(const json_t *document)
         printf("%s tokens/s, %s per device; ", dp_text_count(rate, sizeof rate, tokens),
                dp_text_count(each, sizeof each, dp_json_number(t, "tokens_per_device_s")));
     printf("%s GPU-s\n", dp_text_count(device_s, sizeof device_s, dp_json_number(t, "device_s")));
-    if (dp_json_number(t, "measured_phases") > 0)
+    if (dp_json_number(t, "measured_phases") > 0) {
         printf("predicted against measured, %.0f windows: %.1f %% off in the median, %.1f %% at worst\n",
                dp_json_number(t, "measured_phases"), dp_json_number(t, "median_error_percent"),
                dp_json_number(t, "worst_error_percent"));
+        print_clocks(document);
+    }
     print_saving(document);
     printf("costs: %s\n", dp_json_text(source, sizeof source, document, "source", "-"));
 }

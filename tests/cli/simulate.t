@@ -127,6 +127,23 @@ like "$err" 'none/x.svg: No such file' "names it"
 exit_is 1 "a picture with too much on it" simulate "$tmp/worked.json" --microbatches 60000 --svg "$tmp/x.svg"
 like "$err" '360000 operations on 3 devices; a picture holds at most' "says so"
 runs "and writes none" test ! -e "$tmp/x.svg"
+# A recorded run whose workers had half a core each: why its steps take so much longer than predicted.
+shared() { # RANK LOST-NS
+    local layer='{"forward_ns":20000,"backward_input_ns":20000,"backward_weight_ns":20000,"state_bytes":100,"activation_bytes":1,"parameters":5,"nonzeros":5}'
+    echo "{\"trace\":1,\"source\":\"a test\",\"rank\":$1,\"workers\":2,\"layers\":2,\"schedule\":\"1f1b\",\"microbatches\":2,\"tokens_per_microbatch\":10,\"boundary_bytes\":8}"
+    echo "{\"step\":10,\"steps\":10,\"layout\":[1,1],\"held\":2,\"step_ns\":360000,\"wait_ns\":120000,\"busy_ns\":120000,\"optimizer_ns\":0,\"overhead_ns\":1,\"message_ns\":0,\"rest_ns\":0,\"lost_ns\":$2,\"boundary_ns\":0,\"mem_bytes\":1,\"first_layer\":$1,\"layers\":[$layer]}"
+}
+for lost in 120000 0; do
+    for rank in 0 1; do shared $rank $lost >"$tmp/shared.$rank"; done
+    exit_is 0 "a trace, $lost ns lost" simulate "$tmp/shared.0" "$tmp/shared.1"
+    like "$out" 'PREDICTED MS +MEASURED MS' "both clocks have a heading"
+    like "$out" 'predicted is device time, .*; measured is wall time' "and are named"
+    if [ $lost = 0 ]; then
+        unlike "$out" 'Workers shared cores' "nothing is said of cores that were not shared"
+    else
+        like "$out" 'Workers shared cores: others had one for up to 33 % of' "that cores were shared is said"
+    fi
+done
 exit_is 2 "no file at all" simulate
 like "$err" 'which file' "asks for it"
 exit_is 2 "a wrong number" simulate "$tmp/worked.json" --devices 0
