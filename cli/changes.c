@@ -104,7 +104,7 @@ static bool is_worth_a_line(const char *text)
 
 static enum dp_style event_style(const char *text)
 {
-    if (!strncmp(text, "failed", 6) || strstr(text, " is held"))
+    if (!strncmp(text, "failed", 6) || strstr(text, " is held") || strstr(text, "promise missed"))
         return DP_RED;
     if (strstr(text, "is released"))
         return DP_GREEN;

@@ -112,6 +112,10 @@ static void decisions(struct dp_canvas *c, const json_t *doc, size_t most)
         dp_canvas_put(c, DP_DIM, "the last %zu of %zu decisions; -n shows more", n - first, n);
         dp_canvas_line(c);
     }
+    if (n)
+        dp_canvas_wrap(c, 0, DP_DIM, 2,
+                       "predicted: device time of an iteration (corrected: as measured since a missed promise); measured, expected "
+                       "and allowed: wall time of a step");
     for (size_t i = first; i < n; i++)
         decision(c, json_array_get(list, i));
 }
@@ -174,6 +178,7 @@ static void print(const struct dp_cli *cli, const json_t *doc)
         dp_canvas_put(&c, DP_PLAIN, ", layout %s", layout);
     dp_canvas_line(&c);
     dp_canvas_wrap(&c, 0, dp_run_state_style(doc), 3, dp_json_text(state, sizeof state, doc, "state_text|state", ""));
+    dp_view_promise(&c, doc, 6);
     limits(&c, doc);
     if (json_array_size(dp_json_list(doc, "trade")) > 1) {
         dp_canvas_line(&c);

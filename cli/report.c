@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "cli/text.h"
 #include "cli/units.h"
+#include "cli/view.h"
 
 /* "label   before   after   change": one line of the summary. */
 static void row(struct dp_canvas *c, const char *label, const char *before, const char *after, double change)
@@ -129,6 +130,7 @@ static void summary(const struct dp_cli *cli, const json_t *doc)
     dp_saving_show(&c, dp_json_get(doc, "saving"));
     speeds(&c, doc);
     model(&c, doc);
+    dp_view_promise(&c, doc, 4);
     fputs(c.text ? c.text : "", stdout);
     dp_canvas_release(&c);
 }
@@ -153,6 +155,9 @@ TEXT_CELL(cell_layers, "moved_layers")
 UNIT_CELL(cell_bytes, "moved_bytes")
 UNIT_CELL(cell_pause, "pause_max_ms")
 UNIT_CELL(cell_transfer, "transfer_max_ms")
+UNIT_CELL(cell_expected, "expected_ms")
+UNIT_CELL(cell_measured, "measured_ms")
+TEXT_CELL(cell_promise, "promise")
 TEXT_CELL(cell_node, "node")
 TEXT_CELL(cell_state, "state")
 UNIT_CELL(cell_drained, "drained_at_s")
@@ -166,6 +171,9 @@ static const struct dp_column handover_columns[] = {
     {"outcome", 'o', false, "OUTCOME", cell_outcome},
     {"pause", 'p', true, "PAUSE", cell_pause},
     {"transfer", 't', true, "TRANSFER", cell_transfer},
+    {"expected", 'e', true, "EXPECTED STEP", cell_expected},
+    {"measured", 'm', true, "MEASURED", cell_measured},
+    {"promise", 'r', false, "PROMISE", cell_promise},
     {"layers", 'n', true, "LAYERS", cell_layers},
     {"bytes", 'b', true, "BYTES", cell_bytes},
     {"layout", 'l', false, "LAYOUT", cell_layout},
@@ -212,7 +220,7 @@ enum dp_exit dp_cmd_report(const struct dp_cli *cli)
         return DP_EXIT_OK;
     }
     summary(cli, doc);
-    table(handover_columns, "id,step,outcome,pause,transfer,layers,bytes,layout", dp_json_list(doc, "handovers"),
+    table(handover_columns, "id,step,outcome,pause,transfer,expected,measured,promise,layers,bytes,layout", dp_json_list(doc, "handovers"),
           "no hand-over");
     table(release_columns, "node,state,drained,gone,freed,confirmed", dp_json_list(doc, "releases"),
           "no node was given back");

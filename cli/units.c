@@ -41,8 +41,9 @@ static void shorten(char *out, size_t cap, const char *key)
 static const struct {
     const char *key, *label;
 } known[] = {
-    {"current_ms", "step now"},        {"proposed_ms", "step then"},     {"limit_ms", "longest allowed"},
-    {"fastest_ms", "fastest of all"},  {"gain_percent", "gain a step"},  {"gain_s", "gain to the end"},
+    {"current_ms", "predicted now"},   {"proposed_ms", "predicted then"}, {"limit_ms", "predicted limit"},
+    {"fastest_ms", "predicted best"}, {"measured_ms", "measured step"}, {"expected_ms", "expected step"},
+    {"allowed_ms", "allowed step"},    {"gain_percent", "gain a step"},  {"gain_s", "gain to the end"},
     {"cost_s", "hand-over costs"},     {"saved_slot_s", "node time saved"}, {"slots_now", "nodes now"},
     {"slots_after", "nodes after"},    {"moved_bytes", "bytes moved"},   {"moved_layers", "layers moved"},
     {"pack_reason", "packing:"},       {"policy_reason", "policy:"},     {"release_reason", "release:"},

@@ -47,7 +47,7 @@ static void heading(struct dp_canvas *c, const struct columns *k)
     dp_canvas_put(c, DP_DIM, "layers");
     dp_canvas_to(c, k->bar);
     dp_canvas_put(c, DP_DIM, "load");
-    dp_canvas_right(c, k->busy, DP_DIM, "busy");
+    dp_canvas_right(c, k->busy, DP_DIM, "device time");
     dp_canvas_right(c, k->wait, DP_DIM, "waits");
     if (k->memory)
         dp_canvas_right(c, k->memory, DP_DIM, "memory");

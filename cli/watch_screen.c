@@ -24,7 +24,7 @@ enum { HEAD_ROWS = 6, MIN_LOG_ROWS = 3, MAX_CURVE_ROWS = 8 };
 /* Rows for the table of workers (heading included) and for the curves (heading excluded). */
 static void share_rows(size_t rows, size_t n_workers, size_t *workers, size_t *curves)
 {
-    size_t fixed = HEAD_ROWS + 3 /* layout, slots, decision */ + 1 + 1 + MIN_LOG_ROWS + 1 /* foot */;
+    size_t fixed = HEAD_ROWS + 4 /* layout, slots, decision, promise */ + 1 + 1 + MIN_LOG_ROWS + 1 /* foot */;
     size_t room = rows > fixed ? rows - fixed : 0;
 
     *workers = n_workers + 1;
@@ -85,6 +85,7 @@ static void draw_run(struct dp_canvas *c, const struct screen *s, size_t rows)
     dp_view_slots(c, run);
     dp_view_missing(c, run, 2);
     dp_view_decision(c, run, 1);
+    dp_view_promise(c, run, 1);
     if (curves) {
         blank(c);
         dp_view_curves(c, run, &s->w->history, curves);

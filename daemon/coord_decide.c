@@ -25,7 +25,7 @@ static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
 {
     if (c->limits.mode == DP_MODE_OFF || !c->has_layout || c->failed[0] || c->is_completed || c->stall.is_stalled)
         return false;
-    if (c->question || now_ns < c->next_decision_ns || !coord_migrate_is_idle(c))
+    if (c->question || now_ns < c->next_decision_ns || !coord_migrate_is_idle(c) || coord_promise_is_deciding(c))
         return false;
     for (uint32_t r = 0; r < c->n_workers; r++)
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_known))
@@ -87,7 +87,11 @@ static void take_predictions(struct dp_coord *c, struct coord_question *q, const
     c->predicted_balanced_ns = t->balanced_ns;
     c->predicted_epoch = q->epoch;
     c->trade = t->trade;
-    q->d.current_ns = t->current_ns;
+    q->d.current_ns = t->basis_ns;
+    q->d.is_corrected = t->is_corrected;
+    q->d.measured_ns = t->measured.ns;
+    q->d.expected_ns = t->most_ns;
+    q->d.allowed_ns = t->allowed_ns;
 }
 
 /* --- the proposal --- */
@@ -137,14 +141,16 @@ static uint64_t fixed_cost_ns(const struct dp_coord *c)
 static uint64_t cooldown_left_ns(const struct dp_coord *c, uint64_t now_ns)
 {
     uint64_t cooldown = (uint64_t)(c->limits.cooldown_s * 1e9), since = now_ns - c->last_change_ns;
+    uint64_t pause = coord_promise_pause_ns(c, now_ns), left = c->n_handovers && since < cooldown ? cooldown - since : 0;
 
-    return c->n_handovers && since < cooldown ? cooldown - since : 0;
+    return left > pause ? left : pause;
 }
 
 static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
 {
     const struct dp_policy_out *out = &t->out;
     struct dp_decide_in in = {.current_ns = d->current_ns, .proposed_ns = out->iteration_ns,
+                              .is_corrected = d->is_corrected,
                               .limit_ns = d->limit_ns, .slots_now = d->slots_now,
                               .slots_after = d->slots_after,
                               .moved_layers = t->moved_layers,
@@ -189,21 +195,48 @@ static void log_decision(struct dp_coord *c, const struct coord_decision *d)
     c->decision[c->n_decisions++ % COORD_DECISIONS] = *d;
 }
 
-static void apply(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, struct coord_decision *d)
+/* What came of a decision to move, at the end of its reason. */
+static void remark(struct coord_decision *d, const char *text)
 {
-    struct dp_err err;
     size_t n = strlen(d->out.reason);
+
+    snprintf(d->out.reason + n, sizeof d->out.reason - n, " [%.150s]", text);
+}
+
+static void move(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
+{
+    enum coord_way way;
+    struct dp_layout first;
+    struct dp_err err;
+    char why[160];
+
+    way = coord_promise_plan(c, now_ns, &t->out.layout, t, &first, why, sizeof why);
+    if (way == WAY_WAIT) {
+        remark(d, why);
+        return;
+    }
+    if (way == WAY_TRIAL)
+        remark(d, "first measured, then they leave");
+    if (coord_migrate_begin(c, now_ns, &first, d->out.reason, &err) < 0) {
+        snprintf(why, sizeof why, "not done: %.100s", err.text);
+        remark(d, why);
+        return;
+    }
+    coord_promise_begun(c);
+    d->is_applied = true;
+}
+
+static void apply(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
+{
 
     if (d->out.verdict != DP_MOVE)
         return;
     if (c->limits.mode == DP_MODE_OBSERVE)
-        snprintf(d->out.reason + n, sizeof d->out.reason - n, " [observed only]");
+        remark(d, "observed only");
     else if (c->is_paused)
-        snprintf(d->out.reason + n, sizeof d->out.reason - n, " [paused]");
-    else if (coord_migrate_begin(c, now_ns, next, d->out.reason, &err) < 0)
-        snprintf(d->out.reason + n, sizeof d->out.reason - n, " [not done: %.100s]", err.text);
+        remark(d, "paused");
     else
-        d->is_applied = true;
+        move(c, now_ns, t, d);
 }
 
 static void stay(struct dp_coord *c, struct coord_decision *d, const char *why)
@@ -256,7 +289,7 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question 
     memcpy(d->pack_reason, t->pack_reason, sizeof d->pack_reason);
     memcpy(d->release_reason, t->release_reason, sizeof d->release_reason);
     weigh(c, now_ns, t, d);
-    apply(c, now_ns, &t->out.layout, d);
+    apply(c, now_ns, t, d);
     log_decision(c, d);
 }
 
@@ -287,6 +320,7 @@ void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result
         } else {
             memcpy(&t, result, sizeof t);
             take_predictions(c, q, &t);
+            coord_promise_thought(c, now_ns, &t);
             if (t.rc == 0)
                 conclude(c, now_ns, q, &t);
             else if (dp_policy_is_broken(&(struct dp_err){.code = t.code}))

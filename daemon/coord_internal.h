@@ -4,6 +4,9 @@
  * coord_member.c  who is in the run: HELLO, GOODBYE, lost workers, events
  * coord_report.c  measured loads, checked
  * coord_decide.c  question, reference, verdict, decision log
+ * coord_promise.c the measured step against what was promised of it; trials; when packing stops
+ * coord_promise_json.c  what people see of that
+ * coord_correct.c what the simulator does not know of a run, for coord_think.c
  * coord_snapshot.c loads and devices as a policy wants them; speeds of devices
  * coord_ahead.c   loads to come, and what the reference allows then
  * coord_trade.c   what every number of slots would give and cost
@@ -26,10 +29,12 @@
 #include "daemon/site_policy.h"
 #include "policies/decide.h"
 #include "policies/pack.h"
+#include "policies/promise.h"
 #include "policies/pruning.h"
 #include "policies/release_when.h"
 #include "policies/saving.h"
 #include "policies/trade.h"
+#include "policies/sim/correction.h"
 #include "policies/sim/predict.h"
 
 #define COORD_DECISIONS 200
@@ -39,6 +44,7 @@
 #define COORD_MEDIAN 3 /* reports that a layer's load is the median of */
 #define COORD_STEADY 256 /* step times that the throughput before pruning is the median of */
 #define COORD_RECENT 16  /* and that of now */
+#define COORD_SHARED 8   /* reports that the sharing of a worker's cores is the median of */
 #define SECOND 1000000000ull
 
 /* Records besides those of coordinator.h. */
@@ -48,6 +54,7 @@
 #define DP_REC_SAVING 15    /* sums of coord_saving.c */
 #define DP_REC_HANDOVER 16  /* of a journal that was written anew: one that is over, for reports */
 #define DP_REC_COUNTS 17    /* of such a journal, its end: newest commit, shrinks that were used */
+#define DP_REC_PROMISE 18   /* packing stops, or may go on */
 
 #define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
 #define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
@@ -94,7 +101,9 @@ struct coord_worker {
     uint64_t predicted_busy_ns; /* in one iteration of the layout in force */
     char device[64];
     uint32_t n_reports; /* since the last change of layout */
-    uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, mem_bytes, rss_bytes;
+    uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, lost_ns, mem_bytes, rss_bytes;
+    double shared[COORD_SHARED]; /* dp_contention() of the newest reports on this layout */
+    uint32_t n_shared;           /* ever added */
     uint64_t report_ns, finish_sent_ns;
     uint64_t answered_ping; /* number of the newest */
 };
@@ -136,7 +145,43 @@ struct coord_handover {
     bool is_committed;
     uint32_t moved_layers, n_leavers;
     uint64_t moved_bytes, pause_max_ns, pause_median_ns, transfer_max_ns;
+    uint64_t predicted_ns;                       /* device time of an iteration, when it was decided */
+    uint64_t expected_ns, allowed_ns, measured_ns; /* wall time of a step: foreseen, by the reference, and what came */
+    enum dp_promise_verdict promise;
     char layout[256], reason[256];
+};
+
+/* What a layout was put in force for, and where it came from. */
+struct coord_pledge {
+    uint64_t id;                      /* of the migration; 0: none, or asked for by hand */
+    uint64_t expected_ns, allowed_ns; /* wall time of a step; 0: unknown */
+    uint64_t predicted_ns;            /* device time of an iteration */
+    bool is_trial;                    /* `leave` go when it keeps what was promised, else `back` is put in force again */
+    uint8_t leave[DP_MAX_WORKERS];
+    uint64_t before_ns;               /* measured on `back` */
+    struct dp_layout back;
+};
+
+struct coord_promise {
+    struct coord_pledge next, now; /* of the hand-over under way, of the layout in force */
+    enum dp_promise_verdict verdict;
+    struct dp_promise_out out;
+    uint64_t allowed_ns;     /* by the reference, as the newest decision knows it */
+    bool is_backing;         /* a failed trial is to be taken back */
+    uint32_t n_watched;      /* of c->recent.n: measurements that a verdict was spoken on */
+    uint64_t tried_ns;       /* last try to go on with a trial, or back */
+
+    bool is_stopped;         /* no packing */
+    uint32_t n_missed;       /* in a row */
+    uint64_t until_ns;       /* stopped until then at least */
+    uint64_t balance_ns;     /* nor is anything balanced until then: the last such move made it worse */
+    char why[256];
+
+    bool is_corrected;       /* predictions are made with `correction` */
+    struct dp_correction correction;
+    uint32_t n_learned, n_explained; /* of c->recent.n: measurements it was last compared with; how often it was right */
+    bool has_usual;
+    struct dp_correction newest, usual; /* as measured: at the newest decision, and when all was well */
 };
 
 struct coord_times { /* the newest of some durations */
@@ -148,7 +193,9 @@ struct coord_decision {
     uint64_t first_ns, last_ns, step;
     uint32_t count; /* the same answer so many times in a row */
     bool is_applied;
+    bool is_corrected; /* the next four rest on corrected predictions, else on plain device time */
     uint64_t current_ns, proposed_ns, limit_ns, fastest_ns, moved_bytes;
+    uint64_t measured_ns, expected_ns, allowed_ns; /* wall time of a step: now, of the proposal at most, by the reference */
     uint32_t slots_now, slots_after, devices_after, moved_layers;
     double imbalance; /* (max - min) / mean busy time of the stages now */
     struct dp_decide_out out;
@@ -208,6 +255,14 @@ struct coord_thought {
     double speed[DP_MAX_WORKERS];      /* of the devices, measured where the question wants the reference */
     struct dp_prune_trend trend;
     struct dp_trade trade;
+    /* Wall time. 0: could not be told */
+    struct dp_measured measured;  /* step of the layout in force */
+    struct dp_correction learned; /* from it */
+    bool is_corrected;            /* iterations of decision and proposal are corrected ones */
+    uint64_t basis_ns, basis_start_ns; /* current_ns and start_ns as they compare with the proposal's */
+    uint64_t believed_ns;         /* that step by the correction that is in use */
+    uint64_t then_ns, most_ns;    /* step of the proposal: at least, and where the rest grows with it */
+    uint64_t allowed_ns;          /* by the reference */
 };
 _Static_assert(sizeof(struct coord_thought) <= DP_THOUGHT_MAX, "a thought fits into its buffer");
 
@@ -312,6 +367,7 @@ struct dp_coord {
     struct coord_release rel;
     struct coord_stall stall;
     struct coord_limit limit;
+    struct coord_promise promise;
 
     uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
     bool is_journal_failing, was_journal_failing; /* the newest record could not be written; as was told last */
@@ -347,6 +403,7 @@ void coord_loads_reset(struct dp_coord *c); /* a new layout is in force */
 bool coord_loads_ready(const struct dp_coord *c);
 double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns);
 uint64_t coord_steady_step_ns(const struct dp_coord *c); /* before anything changed; 0: not known */
+void coord_measured(const struct dp_coord *c, struct dp_measured *out);  /* that, and how sure it is */
 uint64_t coord_recent_step_ns(const struct dp_coord *c); /* of the layout in force; 0: not known */
 /* seconds, but not less than five steps of this run */
 double coord_patience_s(const struct dp_coord *c, double seconds);
@@ -398,6 +455,36 @@ void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, c
                       struct dp_trade *out);
 void coord_trade_choose(struct dp_trade *t, uint32_t slots, const char *why);
 
+/* --- coord_promise.c --- */
+enum coord_way { WAY_GO, WAY_TRIAL, WAY_WAIT };
+/* How to come to a layout: at once; first with the same cuts and nobody leaving (*first), so that the step is
+ * measured while all can still go back; or not now, why says what is missing. Fills in the pledge of the move. */
+enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next,
+                                  const struct coord_thought *t, struct dp_layout *first, char *why, size_t cap);
+void coord_promise_begun(struct dp_coord *c); /* the hand-over that was planned */
+void coord_promise_committed(struct dp_coord *c, struct coord_handover *h);
+void coord_promise_report(struct dp_coord *c, const struct dp_msg_report *m);
+void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
+void coord_promise_tick(struct dp_coord *c, uint64_t now_ns);
+bool coord_promise_is_deciding(const struct dp_coord *c); /* a trial is under way: no other decision */
+void coord_promise_resume(struct dp_coord *c, uint64_t now_ns); /* packing may go on, if it was stopped */
+uint64_t coord_promise_pause_ns(const struct dp_coord *c, uint64_t now_ns); /* until layers may move again */
+/* How many times as long as their device time the workers of a slot take; 1: their cores are their own. */
+double coord_promise_sharing(const struct dp_coord *c, uint32_t slot);
+
+/* --- coord_promise_json.c --- */
+json_t *coord_promise_json(const struct dp_coord *c); /* new reference */
+void coord_promise_state(const struct dp_coord *c, char *out, size_t cap); /* of a run that trains, a sentence */
+
+/* --- coord_correct.c: in the child --- */
+/* now: the snapshot. Fills in measured, learned and believed_ns of t. */
+int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now, struct coord_thought *t,
+                        struct dp_err *err);
+/* The correction that proposals are judged with. */
+const struct dp_correction *coord_correct_model(const struct dp_coord *c, const struct coord_thought *t);
+/* Wall time that the reference allows; 0: unknown. Needs limit_ns, fastest_ns, basis_ns and basis_start_ns of t. */
+uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_policy_in *now, const struct coord_thought *t);
+
 /* --- coord_think.c --- */
 uint32_t coord_shrinks_left(const struct dp_coord *c);
 
@@ -436,6 +523,7 @@ int coord_journal_reference(struct dp_coord *c);
 int coord_journal_saving(struct dp_coord *c);
 int coord_journal_handover(struct dp_coord *c, uint32_t number);
 int coord_journal_counts(struct dp_coord *c);
+int coord_journal_promise(struct dp_coord *c, uint64_t now_ns);
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);
 
 #endif

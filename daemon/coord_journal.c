@@ -286,6 +286,20 @@ int coord_journal_counts(struct dp_coord *c)
     return append(c, DP_REC_COUNTS, &r);
 }
 
+int coord_journal_promise(struct dp_coord *c, uint64_t now_ns)
+{
+    const struct coord_promise *p = &c->promise;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, now_ns);
+    dp_wr_u8(w, p->is_stopped);
+    dp_wr_u32(w, p->n_missed);
+    dp_wr_u64(w, p->until_ns);
+    dp_wr_str(w, p->why);
+    return append(c, DP_REC_PROMISE, &r);
+}
+
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why)
 {
     struct record r;

@@ -90,8 +90,10 @@ static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, siz
         snprintf(out, cap, "hand-over %llu: %s", (unsigned long long)c->mig.id, c->mig.reason);
     else if (missing[0])
         snprintf(out, cap, "%s with the layout in force; %s", state_name(c), missing);
-    else
+    else if (c->is_paused)
         snprintf(out, cap, "%s", state_name(c));
+    else
+        coord_promise_state(c, out, cap);
 }
 
 static json_t *job_json(const struct dp_coord *c)
@@ -188,6 +190,7 @@ static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r
     set(o, "wait_ms", ms(w->wait_ns));
     set(o, "optimizer_ms", ms(w->optimizer_ns));
     set(o, "overhead_ms", ms(w->overhead_ns));
+    set(o, "lost_ms", ms(w->lost_ns));
     set(o, "overhead_percent", w->step_ns ? num(100.0 * (double)w->overhead_ns / (double)w->step_ns) : json_null());
     set(o, "load", busiest && b > a ? num((double)w->busy_ns / (double)busiest) : json_real(0.0));
     set(o, "mem_bytes", u64(w->mem_bytes));
@@ -301,8 +304,12 @@ static json_t *decision_json(const struct dp_coord *c, const struct coord_decisi
     set_text(o, "release_reason", d->release_reason);
     set(o, "current_ms", ms(d->current_ns));
     set(o, "proposed_ms", ms(d->proposed_ns));
+    set(o, "corrected", json_boolean(d->is_corrected));
     set(o, "limit_ms", ms(d->limit_ns));
     set(o, "fastest_ms", ms(d->fastest_ns));
+    set(o, "measured_ms", ms(d->measured_ns));
+    set(o, "expected_ms", ms(d->expected_ns));
+    set(o, "allowed_ms", ms(d->allowed_ns));
     set(o, "gain_percent", num(d->out.gain_percent));
     set(o, "gain_s", num(d->out.gain_s));
     set(o, "cost_s", num(d->out.cost_s));
@@ -366,6 +373,11 @@ static json_t *handovers_json(const struct dp_coord *c)
         set(o, "pause_max_ms", ms(h->pause_max_ns));
         set(o, "pause_median_ms", ms(h->pause_median_ns));
         set(o, "transfer_max_ms", ms(h->transfer_max_ns));
+        set(o, "predicted_ms", ms(h->predicted_ns));
+        set(o, "expected_ms", ms(h->expected_ns));
+        set(o, "allowed_ms", ms(h->allowed_ns));
+        set(o, "measured_ms", ms(h->measured_ns));
+        set_text(o, "promise", h->is_committed ? dp_promise_name(h->promise) : "none");
         set_text(o, "layout", h->layout);
         set_text(o, "reason", h->reason);
         json_array_append_new(a, o);
@@ -488,6 +500,7 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "microbatches", u64(c->microbatches));
     set(o, "limits", limits_json(c));
     set(o, "layout", c->has_layout ? layout_json(&c->layout) : json_null());
+    set(o, "promise", coord_promise_json(c));
 }
 
 static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)

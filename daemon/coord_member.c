@@ -34,6 +34,7 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->steady, 0, sizeof c->steady);
     memset(&c->recent, 0, sizeof c->recent);
     memset(&c->stall, 0, sizeof c->stall);
+    memset(&c->promise, 0, sizeof c->promise);
     memset(&c->trend, 0, sizeof c->trend);
     c->sparsity = 0.0;
     c->loss = c->eval_loss = NAN;

@@ -294,6 +294,18 @@ static int replay_counts(struct dp_coord *c, struct dp_reader *r)
     return 0;
 }
 
+static int replay_promise(struct dp_coord *c, struct dp_reader *r)
+{
+    struct coord_promise *p = &c->promise;
+
+    dp_rd_u64(r);
+    p->is_stopped = dp_rd_u8(r) != 0;
+    p->n_missed = dp_rd_u32(r);
+    p->until_ns = dp_rd_u64(r);
+    dp_rd_str(r, p->why, sizeof p->why);
+    return 0;
+}
+
 static int replay_end(struct dp_coord *c, struct dp_reader *r)
 {
     dp_rd_u64(r);
@@ -336,6 +348,8 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_handover(c, r);
     case DP_REC_COUNTS:
         return replay_counts(c, r);
+    case DP_REC_PROMISE:
+        return replay_promise(c, r);
     case DP_REC_END:
         return replay_end(c, r);
     }

@@ -21,6 +21,7 @@ void coord_loads_reset(struct dp_coord *c)
     for (uint32_t r = 0; r < c->n_workers; r++) {
         c->worker[r].n_reports = 0;
         c->worker[r].is_fresh = false;
+        c->worker[r].n_shared = 0;
     }
     for (uint32_t l = 0; l < c->n_layers; l++)
         c->layer[l].n_samples = c->layer[l].at = 0;
@@ -78,6 +79,11 @@ uint64_t coord_recent_step_ns(const struct dp_coord *c)
     uint64_t measured = median_time(&c->recent, COORD_RECENT);
 
     return measured ? measured : c->step_ns;
+}
+
+void coord_measured(const struct dp_coord *c, struct dp_measured *out)
+{
+    dp_measured_of(c->recent.ns, c->recent.n < COORD_RECENT ? c->recent.n : COORD_RECENT, out);
 }
 
 double coord_patience_s(const struct dp_coord *c, double seconds)
@@ -234,6 +240,7 @@ static void take_worker(struct dp_coord *c, uint64_t now_ns, const struct dp_msg
     w->wait_ns = m->wait_ns;
     w->optimizer_ns = m->optimizer_ns;
     w->overhead_ns = m->overhead_ns;
+    w->lost_ns = m->lost_ns;
     w->mem_bytes = m->mem_bytes;
     w->rss_bytes = m->rss_bytes;
     w->report_ns = now_ns;
@@ -289,6 +296,7 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
     share_optimizer(c, m);
     if (m->n_layers)
         take_step_time(c, now_ns, m);
+    coord_promise_report(c, m);
     if (m->step > c->step)
         c->step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss);

@@ -22,6 +22,8 @@ struct thinking {
     const struct dp_policy *policy;
     void *state; /* of the policy */
     struct dp_pack_rule rule;
+    struct dp_policy_in in; /* that policies and packing are asked with: plain, or corrected */
+    struct dp_device device[DP_MAX_WORKERS]; /* corrected */
     struct dp_pack pack, later_pack;
     struct coord_ahead ahead;
     struct dp_layer_load later_layer[DP_MAX_LAYERS];
@@ -117,7 +119,7 @@ uint32_t coord_shrinks_left(const struct dp_coord *c)
 /* Slots that packing is predicted to free at a sparsity to come; none when it cannot be told. */
 static uint32_t free_at(struct thinking *k, double sparsity)
 {
-    struct dp_policy_in in = k->now.in;
+    struct dp_policy_in in = k->in;
     struct dp_pack_rule rule = k->rule;
 
     dp_loads_at_sparsity(k->now.layer, k->now.opt, dp_prune_slope(&k->t.trend), k->c->n_layers, sparsity,
@@ -179,47 +181,6 @@ static void leave_slots(struct thinking *k)
             k->t.out.layout.gone[r] = 1;
 }
 
-/* The fewest slots, or GPU-seconds, that meet the reference now and for good; and the trade that this is. */
-static int pack(struct thinking *k, struct dp_err *err)
-{
-    coord_look_ahead(k->c, &k->now, &k->now.in, dp_prune_slope(&k->t.trend), &k->ahead);
-    if (dp_pack_choose_lasting(k->policy, k->state, &k->now.in, &k->rule, k->ahead.later, k->ahead.n, &k->pack, err) < 0)
-        return -1;
-    coord_trade_fill(k->c, &k->t, &k->pack, k->q->d.slots_now, &k->t.trade);
-    return 0;
-}
-
-/* The layout to move to, packed where slots may be given back, else the fastest one. */
-static int propose(struct thinking *k, struct dp_err *err)
-{
-    static const struct dp_pack_rule fastest = {.reference = DP_REF_START};
-    uint8_t mode = k->c->limits.mode;
-
-    k->t.slots_after = k->q->d.slots_now;
-    if (mode == DP_MODE_RELEASE || mode == DP_MODE_OBSERVE) {
-        if (pack(k, err) == 0) {
-            k->t.limit_ns = k->pack.limit_ns;
-            k->t.fastest_ns = k->pack.fastest_ns;
-            snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "%s", k->pack.reason);
-            if (may_release(k)) {
-                k->t.out = k->pack.best;
-                k->t.slots_after = k->pack.slots;
-                leave_slots(k);
-                return 0;
-            }
-        } else if (dp_policy_is_broken(err)) {
-            return -1;
-        }
-    }
-    if (dp_pack_choose(k->policy, k->state, &k->now.in, &fastest, &k->pack, err) < 0)
-        return -1;
-    if (!k->t.trade.n)
-        coord_trade_fill(k->c, &k->t, &k->pack, k->q->d.slots_now, &k->t.trade);
-    k->t.fastest_ns = k->pack.fastest_ns;
-    k->t.out = k->pack.best;
-    return 0;
-}
-
 static void set_rule(struct thinking *k)
 {
     const struct dp_run_limits *l = &k->c->limits;
@@ -234,11 +195,122 @@ static void set_rule(struct thinking *k)
                                     (enum dp_packing)l->packing};
 }
 
+/* From here on predictions are corrected, and so is what they are held against. */
+static int use_correction(struct thinking *k, struct dp_err *err)
+{
+    const struct dp_correction *model = coord_correct_model(k->c, &k->t);
+
+    dp_correction_apply(model, &k->now.in, k->device, &k->in);
+    k->t.basis_start_ns = coord_fixed_ns(k->c, &k->in);
+    if (k->rule.reference == DP_REF_FIXED) {
+        k->rule.reference_ns = k->t.basis_start_ns;
+    } else if (k->c->reference_step_ns && k->rule.reference_ns) {
+        k->rule.reference_ns = dp_correction_iteration_ns(model, k->c->reference_step_ns);
+        k->rule.reference_ns += !k->rule.reference_ns; /* 0 would be none */
+    }
+    k->t.is_corrected = true;
+    return dp_sim_layout(&k->in, &k->c->layout, NULL, &k->t.basis_ns, err);
+}
+
+/* Wall time of a step under the proposal, and what the reference allows. What no prediction knows of the step
+ * (the rest) may stay as it is or grow with it: a promise is missed when it is neither. */
+static int foresee(struct thinking *k, const struct dp_layout *next, struct dp_err *err)
+{
+    const struct dp_correction *model = coord_correct_model(k->c, &k->t);
+    uint64_t rest_ns = model->rest_ns, now_ns = k->t.measured.ns;
+
+    k->t.allowed_ns = coord_correct_allowed_ns(k->c, &k->now.in, &k->t);
+    if (!k->t.measured.n)
+        return 0;
+    if (dp_correction_predict(model, &k->now.in, next, &k->t.then_ns, err) < 0)
+        return -1;
+    k->t.most_ns = k->t.then_ns;
+    if (now_ns > rest_ns && k->t.then_ns > now_ns)
+        k->t.most_ns = (uint64_t)((double)(k->t.then_ns - rest_ns) / (double)(now_ns - rest_ns) * (double)now_ns);
+    return 0;
+}
+
+/* The fewest slots, or GPU-seconds, that meet the reference now and for good, the trade that this is, the reason, and
+ * whether they may be freed now. returns 1 or 0, or -1. */
+static int pack(struct thinking *k, const char *before, struct dp_err *err)
+{
+    int n;
+
+    coord_look_ahead(k->c, &k->now, &k->in, dp_prune_slope(&k->t.trend), &k->ahead);
+    if (dp_pack_choose_lasting(k->policy, k->state, &k->in, &k->rule, k->ahead.later, k->ahead.n, &k->pack, err) < 0)
+        return dp_policy_is_broken(err) ? -1 : 0;
+    coord_trade_fill(k->c, &k->t, &k->pack, k->q->d.slots_now, &k->t.trade);
+    k->t.limit_ns = k->pack.limit_ns;
+    k->t.fastest_ns = k->pack.fastest_ns;
+    n = snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "%s%s time: ", before, k->t.is_corrected ? "corrected" : "device");
+    snprintf(k->t.pack_reason + n, sizeof k->t.pack_reason - (size_t)n, "%s", k->pack.reason);
+    return may_release(k) ? foresee(k, &k->pack.best.layout, err) < 0 ? -1 : 1 : 0;
+}
+
+/* Would slots be given up that the measured times say are needed? */
+static bool is_too_slow(const struct thinking *k)
+{
+    return k->pack.slots < k->q->d.slots_now && k->t.allowed_ns &&
+           (double)k->t.then_ns > (double)k->t.allowed_ns * (1.0 + DP_PROMISE_TOLERANCE + k->t.measured.noise);
+}
+
+static int pack_as_measured(struct thinking *k, struct dp_err *err)
+{
+    char before[128] = "";
+    int rc;
+
+    if (k->c->promise.is_stopped) {
+        snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "packing is stopped: %.200s", k->c->promise.why);
+        return foresee(k, &k->c->layout, err);
+    }
+    rc = pack(k, before, err);
+    if (rc <= 0 || !is_too_slow(k))
+        return rc;
+    snprintf(before, sizeof before, "%u slots by device time, but a step would take %.1f ms, %.1f ms are allowed; ",
+             k->pack.slots, (double)k->t.then_ns / 1e6, (double)k->t.allowed_ns / 1e6);
+    if (!k->t.is_corrected && use_correction(k, err) < 0)
+        return -1;
+    rc = pack(k, before, err);
+    return rc > 0 && is_too_slow(k) ? 0 : rc;
+}
+
+/* The layout to move to, packed where slots may be given back, else the fastest one. */
+static int propose(struct thinking *k, struct dp_err *err)
+{
+    static const struct dp_pack_rule fastest = {.reference = DP_REF_START};
+    uint8_t mode = k->c->limits.mode;
+    int rc = 0;
+
+    k->t.slots_after = k->q->d.slots_now;
+    if (mode == DP_MODE_RELEASE || mode == DP_MODE_OBSERVE)
+        rc = pack_as_measured(k, err);
+    if (rc < 0)
+        return -1;
+    if (rc) {
+        k->t.out = k->pack.best;
+        k->t.slots_after = k->pack.slots;
+        leave_slots(k);
+        return 0;
+    }
+    if (dp_pack_choose(k->policy, k->state, &k->in, &fastest, &k->pack, err) < 0)
+        return -1;
+    if (!k->t.trade.n)
+        coord_trade_fill(k->c, &k->t, &k->pack, k->q->d.slots_now, &k->t.trade);
+    k->t.fastest_ns = k->pack.fastest_ns;
+    k->t.out = k->pack.best;
+    return foresee(k, &k->t.out.layout, err);
+}
+
 static int think(struct thinking *k, struct dp_err *err)
 {
-    if (look(k, err) < 0 || predict(k, err) < 0)
+    if (look(k, err) < 0 || predict(k, err) < 0 || coord_correct_learn(k->c, &k->now.in, &k->t, err) < 0)
         return -1;
     set_rule(k);
+    k->in = k->now.in;
+    k->t.basis_ns = k->t.current_ns;
+    k->t.basis_start_ns = k->t.start_ns;
+    if (k->c->promise.is_corrected && use_correction(k, err) < 0)
+        return -1;
     if (propose(k, err) < 0)
         return -1;
     coord_trade_choose(&k->t.trade, k->t.slots_after, k->t.slots_after < k->q->d.slots_now ? "chosen: gives slots back" : "chosen");

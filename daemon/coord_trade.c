@@ -54,13 +54,13 @@ void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, c
                       struct dp_trade *out)
 {
     double steps = c->steps_total > c->step ? (double)(c->steps_total - c->step) : 0.0;
-    double scale = t->current_ns ? (double)coord_recent_step_ns(c) / 1e9 / (double)t->current_ns : 0.0;
+    double scale = t->basis_ns ? (double)coord_recent_step_ns(c) / 1e9 / (double)t->basis_ns : 0.0;
     const struct dp_pack_option *best[DP_MAX_SLOTS + 1] = {NULL};
 
     memset(out, 0, sizeof *out);
     if (!(scale > 0.0))
         return;
-    out->fixed_s = steps * (double)t->start_ns * scale;
+    out->fixed_s = steps * (double)t->basis_start_ns * scale;
     out->fixed_device_s = out->fixed_s * c->n_slots * coord_per_slot(c);
     best_of_each(p, best);
     thin_out(best, p->slots, slots_now);

@@ -115,6 +115,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     coord_stall_tick(c, now_ns);
     coord_missing_tick(c, now_ns);
     coord_limit_tick(c, now_ns);
+    coord_promise_tick(c, now_ns);
     coord_decide_tick(c, now_ns);
 }
 
@@ -178,6 +179,7 @@ int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, con
     case DP_VERB_PAUSE:
         return set_paused(c, now_ns, true);
     case DP_VERB_RESUME:
+        coord_promise_resume(c, now_ns);
         return set_paused(c, now_ns, false);
     case DP_VERB_LAYOUT:
         return command_layout(c, now_ns, argument, err);

@@ -110,6 +110,9 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_rewrite.c \
 	daemon/coord_snapshot.c \
 	daemon/coord_stall.c \
+	daemon/coord_correct.c \
+	daemon/coord_promise.c \
+	daemon/coord_promise_json.c \
 	daemon/coord_think.c \
 	daemon/coordinator.c daemon/coordinator.h
 if HAVE_CMOCKA

@@ -8,6 +8,11 @@
 #define MS(ns) ((double)(ns) / 1e6)
 #define SAY(out, ...) snprintf((out)->reason, sizeof(out)->reason, __VA_ARGS__)
 
+static const char *kind_of(const struct dp_decide_in *in)
+{
+    return in->is_corrected ? "corrected time" : "device time";
+}
+
 static void numbers(const struct dp_decide_in *in, struct dp_decide_out *out)
 {
     double step_gain_ns = (double)in->current_ns - (double)in->proposed_ns;
@@ -33,16 +38,16 @@ static void decide_shrink(const struct dp_decide_in *in, struct dp_decide_out *o
         return;
     }
     out->verdict = DP_MOVE;
-    SAY(out, "move: %u slots instead of %u at %.3f ms a step (now %.3f ms, allowed %.3f ms); frees %.0f slot-s",
-        in->slots_after, in->slots_now, MS(in->proposed_ns), MS(in->current_ns), MS(in->limit_ns),
+    SAY(out, "move: %u slots instead of %u at %.3f ms of %s a step (now %.3f ms, allowed %.3f ms); frees %.0f slot-s",
+        in->slots_after, in->slots_now, MS(in->proposed_ns), kind_of(in), MS(in->current_ns), MS(in->limit_ns),
         out->saved_slot_s);
 }
 
 static void decide_speed(const struct dp_decide_in *in, struct dp_decide_out *out)
 {
     if (out->gain_percent < in->hysteresis) {
-        SAY(out, "stay: predicted gain %.1f %% is below the hysteresis of %.1f %% (%.3f ms -> %.3f ms)",
-            out->gain_percent, in->hysteresis, MS(in->current_ns), MS(in->proposed_ns));
+        SAY(out, "stay: predicted gain %.1f %% is below the hysteresis of %.1f %% (%s %.3f ms -> %.3f ms)",
+            out->gain_percent, in->hysteresis, kind_of(in), MS(in->current_ns), MS(in->proposed_ns));
         return;
     }
     if (out->gain_s <= out->cost_s) {
@@ -51,9 +56,9 @@ static void decide_speed(const struct dp_decide_in *in, struct dp_decide_out *ou
         return;
     }
     out->verdict = DP_MOVE;
-    SAY(out, "move: predicted gain %.1f %% (%.3f ms -> %.3f ms), %.1f s over %" PRIu64
+    SAY(out, "move: predicted gain %.1f %% (%s %.3f ms -> %.3f ms), %.1f s over %" PRIu64
              " steps for a hand-over of %.2f s",
-        out->gain_percent, MS(in->current_ns), MS(in->proposed_ns), out->gain_s, in->steps_left, out->cost_s);
+        out->gain_percent, kind_of(in), MS(in->current_ns), MS(in->proposed_ns), out->gain_s, in->steps_left, out->cost_s);
 }
 
 void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out)
@@ -61,7 +66,7 @@ void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out)
     memset(out, 0, sizeof *out);
     numbers(in, out);
     if (!in->moved_layers && in->slots_after >= in->slots_now)
-        SAY(out, "stay: the layout is already the best (%.3f ms a step)", MS(in->current_ns));
+        SAY(out, "stay: the layout is already the best (%s %.3f ms a step)", kind_of(in), MS(in->current_ns));
     else if (in->cooldown_left_ns)
         SAY(out, "stay: %.1f s of the cooldown are left", (double)in->cooldown_left_ns / 1e9);
     else if (in->slots_after < in->slots_now)

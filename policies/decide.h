@@ -8,7 +8,8 @@
 enum dp_move_verdict { DP_STAY = 0, DP_MOVE = 1 };
 
 struct dp_decide_in {
-    uint64_t current_ns, proposed_ns; /* predicted iteration of both layouts */
+    uint64_t current_ns, proposed_ns; /* predicted iteration of both layouts: device time */
+    bool is_corrected;                /* or as corrected by what was measured (sim/correction.h) */
     uint64_t limit_ns;                /* longest iteration that meets the reference; 0: none */
     uint32_t slots_now, slots_after;  /* used by the run; fewer after: the move frees slots */
     uint32_t moved_layers;

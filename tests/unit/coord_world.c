@@ -14,6 +14,7 @@
 
 #define SEC 1000000000ull
 #define TICK (SEC / 5)
+#define REPORT (SEC / 5)
 #define PRUNE_BEGIN 140u /* 7 s */
 #define PRUNE_END 500u   /* 25 s */
 #define MICROBATCHES 8
@@ -551,29 +552,67 @@ double world_loss(uint64_t step)
     return 1000.0 / (double)(100 + step);
 }
 
+static struct dp_layer_load load_of(const struct world *w, uint64_t step, uint32_t layer)
+{
+    double done = step <= PRUNE_BEGIN ? 0.0
+                  : step >= PRUNE_END ? 1.0
+                                      : (double)(step - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
+    uint64_t t = (uint64_t)(1e6 * (1.0 - 0.8 * done) * (1.0 + 0.1 * (layer % 3)));
+
+    if (w->is_recorded || w->is_timed)
+        return recorded_load(step, layer);
+    return (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * (1.0 - 0.9 * done))};
+}
+
+/* Device time of the slowest stage; n: = stages. */
+static uint64_t slowest_stage_ns(const struct world *w, const struct world_worker *k, uint32_t *n)
+{
+    uint64_t slowest = 0;
+
+    *n = 0;
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        uint64_t ns = 0;
+
+        for (uint32_t l = k->layout.cut[r]; l < k->layout.cut[r + 1]; l++) {
+            struct dp_layer_load load = load_of(w, k->step, l);
+
+            ns += load.fwd_ns + load.bwd_input_ns + load.bwd_weight_ns;
+        }
+        slowest = ns > slowest ? ns : slowest;
+        *n += ns > 0;
+    }
+    return slowest;
+}
+
+/* A step as it is measured: of 1F1B, and a millisecond that no prediction knows. */
+static void measure_step(const struct world *w, const struct world_worker *k, struct dp_msg_report *m)
+{
+    uint32_t n;
+    uint64_t device_ns = slowest_stage_ns(w, k, &n) * MICROBATCHES, pipe_ns = device_ns / MICROBATCHES * (n ? n - 1 : 0);
+    double factor = n <= w->crowded && (n > 1 || !w->is_network) ? w->crowd_factor : 1.0;
+
+    m->step_ns = w->is_timed ? world_step_ns(&k->layout, k->step) : w->step_ns;
+    if (m->step_ns)
+        return;
+    m->step_ns = 1000000 + (uint64_t)((double)(device_ns + pipe_ns) * factor);
+    m->wait_ns = w->is_network ? m->step_ns - device_ns : (uint64_t)((double)pipe_ns * factor);
+    m->lost_ns = w->is_network ? 0 : (uint64_t)((double)device_ns * (factor - 1.0));
+}
+
 static void send_report(struct world *w, uint32_t r, bool is_garbage)
 {
     struct world_worker *k = &w->worker[r];
     struct dp_msg_report *m = calloc(1, sizeof *m);
-    double done = k->step <= PRUNE_BEGIN ? 0.0
-                  : k->step >= PRUNE_END ? 1.0
-                                         : (double)(k->step - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
     uint32_t a = k->layout.cut[r], n = k->layout.cut[r + 1] - a;
     uint8_t body[1600];
     struct dp_writer wr;
 
     *m = (struct dp_msg_report){.rank = r, .epoch = k->layout.epoch, .step = k->step, .window_steps = 1,
-                                .loss = world_loss(k->step), .grad_norm = NAN, .step_ns = w->step_ns, .busy_ns = SEC / 40,
+                                .loss = world_loss(k->step), .grad_norm = NAN, .busy_ns = SEC / 40,
                                 .optimizer_ns = 1000, .mem_bytes = 1000, .first_layer = a, .n_layers = n};
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t t = (uint64_t)(1e6 * (1.0 - 0.8 * done) * (1.0 + 0.1 * ((a + i) % 3)));
-
-        m->layer[i] = (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * (1.0 - 0.9 * done))};
-        if (w->is_recorded || w->is_timed)
-            m->layer[i] = recorded_load(k->step, a + i);
-    }
-    if (w->is_timed)
-        m->step_ns = world_step_ns(&k->layout, k->step);
+    measure_step(w, k, m);
+    for (uint32_t i = 0; i < n; i++)
+        m->layer[i] = load_of(w, k->step, a + i);
     switch (is_garbage ? world_draw(w, 6) : 99) {
     case 0: m->loss = -INFINITY; break;
     case 1: m->epoch += 50 + world_draw(w, 5); break; /* broken, but no liar about a decision */
@@ -662,7 +701,7 @@ static void worker_tick(struct world *w, uint32_t r)
             return; /* the others wait for it */
     if (!k->doubt)
         train(w, k);
-    if (k->is_connected && w->now_ns - k->reported_ns >= SEC) {
+    if (k->is_connected && !k->doubt && w->now_ns - k->reported_ns >= REPORT) { /* in doubt it stands still */
         k->reported_ns = w->now_ns;
         send_report(w, r, false);
     }
@@ -964,7 +1003,6 @@ void world_init(struct world *w, uint64_t seed)
     w->now_ns = SEC;
     w->crash_at = UINT32_MAX;
     w->steps_total = W_STEPS;
-    w->step_ns = SEC / 20;
     w->vote_ms = 700;
     w->think_ms = 20;
     w->boot_s = 1000;

@@ -64,8 +64,11 @@ struct world {
     bool must_renew;        /* the newest record is in doubt: the journal takes nothing before it is written anew */
     uint8_t decided[64];    /* per migration: 1 COMMIT is confirmed, or was found by a restart */
     uint32_t n_doubts, n_renewals, n_told_without; /* aborts that were told though their record is not there */
-    uint64_t step_ns;             /* what the workers report of a step */
+    uint64_t step_ns;             /* what the workers report of a step; 0: what their layout takes */
     bool is_timed;                /* is_recorded, and a step takes what it takes in the layout in force: world_step_ns() */
+    uint32_t crowded;             /* with so few stages and fewer a step takes crowd_factor times as long, */
+    double crowd_factor;          /* because cores are shared, or with is_network because of the network */
+    bool is_network;
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
     uint32_t steps_total;
     uint64_t mem_limit_bytes;     /* of every worker */

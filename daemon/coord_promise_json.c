@@ -1,0 +1,77 @@
+/* What people and programs see of coord_promise.c: `promise` of status, explain and report. */
+#include "daemon/coord_internal.h"
+
+#include <stdio.h>
+
+static json_t *ms(uint64_t ns)
+{
+    return ns ? json_real((double)ns / 1e6) : json_null();
+}
+
+void coord_promise_state(const struct dp_coord *c, char *out, size_t cap)
+{
+    const struct coord_promise *p = &c->promise;
+
+    if (p->is_backing)
+        snprintf(out, cap, "training; a trial failed and is taken back: %s", p->out.text);
+    else if (p->now.is_trial)
+        snprintf(out, cap, "training on fewer nodes, as a trial: the others leave when a step takes no longer than is allowed");
+    else if (p->is_stopped)
+        snprintf(out, cap, "training; packing is stopped: %s", p->why);
+    else
+        snprintf(out, cap, "training");
+}
+
+static const char *verdict(const struct dp_coord *c)
+{
+    return c->last_commit_id ? dp_promise_name(c->promise.verdict) : "none";
+}
+
+/* Nodes whose cores the workers do not have to themselves. */
+static json_t *shared_json(const struct dp_coord *c)
+{
+    json_t *a = json_array();
+
+    for (uint32_t s = 0; s < c->n_slots; s++) {
+        double factor = coord_promise_sharing(c, s);
+
+        if (factor > 1.0)
+            json_array_append_new(a, json_pack("{s:s,s:f}", "node", c->slot[s].name, "factor", factor));
+    }
+    return a;
+}
+
+static json_t *correction_json(const struct dp_coord *c)
+{
+    const struct dp_correction *k = &c->promise.correction;
+    json_t *a;
+
+    if (!c->promise.is_corrected)
+        return json_null();
+    a = json_array();
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (k->slot[s] > 1.0)
+            json_array_append_new(a, json_pack("{s:s,s:f}", "node", c->slot[s].name, "factor", k->slot[s]));
+    return json_pack("{s:o,s:o,s:o}", "shared", a, "link_ms", ms(k->link_ns), "rest_ms", ms(k->rest_ns));
+}
+
+json_t *coord_promise_json(const struct dp_coord *c)
+{
+    const struct coord_promise *p = &c->promise;
+    struct dp_measured now;
+    json_t *o = json_object();
+
+    coord_measured(c, &now);
+    json_object_set_new(o, "verdict", json_string(verdict(c)));
+    json_object_set_new(o, "text", json_string(p->out.text));
+    json_object_set_new(o, "trial", json_boolean(coord_promise_is_deciding(c)));
+    json_object_set_new(o, "measured_ms", ms(now.ns));
+    json_object_set_new(o, "expected_ms", ms(p->now.expected_ns));
+    json_object_set_new(o, "allowed_ms", ms(p->allowed_ns));
+    json_object_set_new(o, "packing_stopped", json_boolean(p->is_stopped));
+    json_object_set_new(o, "why", json_string(p->is_stopped ? p->why : ""));
+    json_object_set_new(o, "stopped_until_s", p->is_stopped ? json_real(coord_seconds(c, p->until_ns)) : json_null());
+    json_object_set_new(o, "correction", correction_json(c));
+    json_object_set_new(o, "shared", shared_json(c));
+    return o;
+}
