@@ -30,6 +30,7 @@ struct dp_daemon {
     char boot_id[40];
     uid_t uid;               /* that the event loop runs as */
     uint64_t start_ns;
+    bool has_failed;         /* it ends because it cannot go on */
     struct dp_conn_set conns;
     struct evconnlistener *local, *tcp;
     struct event *again; /* a listener that was paused goes on */

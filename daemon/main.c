@@ -410,6 +410,16 @@ static bool owns_run(void *arg, uid_t uid)
     return dp_runs_has_owner(arg, uid);
 }
 
+/* Without it a slot could be held for ever; whoever started the daemon starts both again. */
+static void on_helper_gone(void *arg)
+{
+    struct dp_daemon *d = arg;
+
+    dp_error("the helper with the rights is gone, ending");
+    d->has_failed = true;
+    event_base_loopbreak(d->base);
+}
+
 /* Root reads every file; whoever it became must be able to read it again. */
 static void check_reload(struct dp_daemon *d)
 {
@@ -448,6 +458,8 @@ static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
     d->base = event_base_new();
     if (!d->base)
         return dp_err_set(err, DP_ENOMEM, "no event loop");
+    if (dp_priv_watch(d->priv, d->base, on_helper_gone, d, err) < 0)
+        return -1;
     d->conns.base = d->base;
     d->conns.daemon_uid = d->uid;
     d->conns.owns_run = owns_run;
@@ -483,9 +495,9 @@ static void close_all(struct dp_daemon *d, struct signals *s)
     unwatch(s->term);
     unwatch(d->tick);
     unwatch(d->again);
+    dp_priv_destroy(d->priv);
     if (d->base)
         event_base_free(d->base);
-    dp_priv_destroy(d->priv);
 }
 
 static int run_daemon(struct dp_daemon *d, bool foreground)
@@ -506,7 +518,7 @@ static int run_daemon(struct dp_daemon *d, bool foreground)
             d->config->slurm ? "yes" : "no", (int)d->uid, (int)getpid());
     say_ready(ready_fd);
     event_base_dispatch(d->base);
-    rc = 0;
+    rc = d->has_failed;
 out:
     close_all(d, &s);
     return rc;

@@ -27,6 +27,9 @@
 
 struct dp_priv {
     int fd; /* -1: no process, work runs with our own rights */
+    struct event *end;
+    void (*gone)(void *arg);
+    void *arg;
 };
 
 static struct dp_priv_scope fixed_scope;
@@ -188,10 +191,32 @@ fail:
     return NULL;
 }
 
+/* It never says anything here, so what can be read is the end of it. */
+static void on_end(evutil_socket_t fd, short what, void *arg)
+{
+    struct dp_priv *p = arg;
+
+    (void)fd;
+    (void)what;
+    p->gone(p->arg);
+}
+
+int dp_priv_watch(struct dp_priv *p, struct event_base *base, void (*gone)(void *arg), void *arg, struct dp_err *err)
+{
+    if (p->fd < 0)
+        return 0;
+    p->gone = gone;
+    p->arg = arg;
+    p->end = event_new(base, p->fd, EV_READ, on_end, p);
+    return p->end && event_add(p->end, NULL) == 0 ? 0 : dp_err_set(err, DP_ENOMEM, "the helper cannot be watched");
+}
+
 void dp_priv_destroy(struct dp_priv *p)
 {
     if (!p)
         return;
+    if (p->end)
+        event_free(p->end);
     if (p->fd >= 0)
         close(p->fd);
     free(p);

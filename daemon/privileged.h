@@ -39,6 +39,10 @@ struct dp_helper *dp_priv_start(struct dp_priv *p, struct event_base *base, enum
                                 const void *request, size_t bytes, double deadline_s,
                                 dp_helper_done_fn done, void *arg, struct dp_err *err);
 
+/* Call gone once when the process with the rights has ended: nothing can be released any more then. No such process:
+ * nothing to do. */
+int dp_priv_watch(struct dp_priv *p, struct event_base *base, void (*gone)(void *arg), void *arg, struct dp_err *err);
+
 /* On the socket: this, the op's own struct, and one descriptor, the write end of a pipe for the answer.
  * Anything else is dropped. */
 struct dp_priv_envelope {
