@@ -6,7 +6,7 @@ fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_c
 	tests/fuzz/fuzz_tune
 check_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/run
-FUZZ_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+FUZZ_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 if FUZZER
 FUZZ_MAIN = tests/fuzz/libfuzzer.c
 FUZZ_LINK += -fsanitize=fuzzer

@@ -1,9 +1,11 @@
 /* What all fuzz targets share: seeds, the input as a file, and a limit on single allocations (the
- * linker sends malloc and its kin of this tree's objects through here: -Wl,--wrap). */
+ * linker sends malloc and its kin of this tree's objects through here: -Wl,--wrap). Large blocks are kept and given
+ * out again: a coordinator is 1 MB, and to map one anew for each input takes longer than what the input does. */
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sanitizer/asan_interface.h> /* nothing without the sanitizer */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +17,21 @@ uint32_t fuzz_n_seeds;
 static size_t memory_limit;
 static char folder[64], file[96];
 
+#define LARGE_BYTES (256u << 10)
+static struct {
+    void *p;
+    size_t bytes;
+    bool is_used;
+} large[8];
+
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
 void *__real_realloc(void *p, size_t bytes);
+void __real_free(void *p);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_realloc(void *p, size_t bytes);
+void __wrap_free(void *p);
 
 void fuzz_die(const char *why)
 {
@@ -41,24 +52,84 @@ static void check_memory(size_t bytes)
     }
 }
 
+/* NULL: no room in the table. */
+static void *take_large(size_t bytes)
+{
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        if (large[i].is_used || (large[i].p && large[i].bytes != bytes))
+            continue;
+        if (!large[i].p)
+            large[i].p = __real_malloc(bytes);
+        large[i].bytes = bytes;
+        large[i].is_used = large[i].p != NULL;
+        ASAN_UNPOISON_MEMORY_REGION(large[i].p, bytes);
+        return large[i].p;
+    }
+    return NULL;
+}
+
+static void *allocate(size_t bytes)
+{
+    void *p = bytes >= LARGE_BYTES ? take_large(bytes) : NULL;
+
+    check_memory(bytes);
+    return p ? p : __real_malloc(bytes);
+}
+
 void *__wrap_malloc(size_t bytes)
 {
-    check_memory(bytes);
-    return __real_malloc(bytes);
+    return allocate(bytes);
 }
 
 void *__wrap_calloc(size_t n, size_t bytes)
 {
+    void *p;
+
     if (bytes && n > SIZE_MAX / bytes)
         fuzz_die("calloc of more than there can be");
-    check_memory(n * bytes);
-    return __real_calloc(n, bytes);
+    if (n * bytes < LARGE_BYTES) {
+        check_memory(n * bytes);
+        return __real_calloc(n, bytes);
+    }
+    p = allocate(n * bytes);
+    return p ? memset(p, 0, n * bytes) : NULL;
+}
+
+/* A kept block: what becomes of it. NULL: it is none. */
+static void *resize_large(void *p, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
+        if (p && large[i].p == p) {
+            void *q = allocate(bytes);
+
+            if (!q)
+                fuzz_die("out of memory");
+            memcpy(q, p, bytes < large[i].bytes ? bytes : large[i].bytes);
+            __wrap_free(p);
+            return q;
+        }
+    return NULL;
 }
 
 void *__wrap_realloc(void *p, size_t bytes)
 {
+    void *q = resize_large(p, bytes);
+
     check_memory(bytes);
-    return __real_realloc(p, bytes);
+    return q ? q : __real_realloc(p, bytes);
+}
+
+void __wrap_free(void *p)
+{
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
+        if (p && large[i].p == p) {
+            if (!large[i].is_used)
+                fuzz_die("a block is freed twice");
+            large[i].is_used = false;
+            ASAN_POISON_MEMORY_REGION(p, large[i].bytes);
+            return;
+        }
+    __real_free(p);
 }
 
 void fuzz_seed(const void *data, size_t bytes)
