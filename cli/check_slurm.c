@@ -31,6 +31,22 @@ static json_t *node_names(void)
     return names;
 }
 
+/* Names of all partitions, for those of dynpipe.conf. */
+static json_t *partition_names(void)
+{
+    partition_info_msg_t *msg = NULL;
+    json_t *names = json_array();
+
+    if (slurm_load_partitions(0, &msg, SHOW_ALL) != SLURM_SUCCESS)
+        return names;
+    for (uint32_t i = 0; i < msg->record_count; i++) {
+        if (msg->partition_array[i].name)
+            json_array_append_new(names, json_string(msg->partition_array[i].name));
+    }
+    slurm_free_partition_info_msg(msg);
+    return names;
+}
+
 /* In the child: ask slurmctld for its configuration and print what matters here as JSON. */
 static int read_conf(void *arg, FILE *out)
 {
@@ -52,6 +68,7 @@ static int read_conf(void *arg, FILE *out)
     set_text(o, "accounting", conf->accounting_storage_type);
     set_text(o, "authinfo", conf->authinfo);
     set_text(o, "proctrack", conf->proctrack_type);
+    json_object_set_new(o, "partitions", partition_names());
     json_object_set_new(o, "nodes", node_names());
     json_dumpf(o, out, JSON_COMPACT);
     json_decref(o);
@@ -108,6 +125,23 @@ static void check_proctrack(struct dp_check *c)
                       "finds it only by a GPU that it has open", proctrack);
 }
 
+/* Values for a partition that Slurm does not have never count: a name that is spelled wrong. */
+static void check_partitions(struct dp_check *c)
+{
+    json_t *names = dp_json_list(c->slurm, "partitions"), *name;
+    size_t i;
+
+    for (uint32_t p = 0; c->config && json_array_size(names) > 0 && p < c->config->n_partitions; p++) {
+        bool is_known = false;
+
+        json_array_foreach(names, i, name)
+            is_known |= !strcmp(json_string_value(name), c->config->partition[p].name);
+        if (!is_known)
+            dp_check_note(c, DP_FIND_WARN, "partitions", "correct the name, or take the entry out",
+                          "dynpipe.conf has values for partition %s, which Slurm does not have", c->config->partition[p].name);
+    }
+}
+
 void dp_check_slurm(struct dp_check *c)
 {
     char version[64], cluster[128], conf[512], *text = NULL;
@@ -137,6 +171,7 @@ void dp_check_slurm(struct dp_check *c)
                   "Slurm %s, cluster %s, %s", version, dp_json_text(cluster, sizeof cluster, c->slurm, "cluster", "?"),
                   dp_json_text(conf, sizeof conf, c->slurm, "slurm_conf", ""));
     check_proctrack(c);
+    check_partitions(c);
     check_shrink(c, number);
     check_select(c);
 }

@@ -2,12 +2,17 @@
  * processes that share a file do not mix. */
 #include "common/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +20,10 @@ static const char *log_ident;
 static enum dp_log_level log_level = DP_LOG_INFO;
 static bool log_waits = true;
 static unsigned log_lost; /* lines, since nobody takes them */
+static bool is_syslog;
+static int syslog_fd = -1;
+static pid_t syslog_pid;      /* that opened it: children of the daemon close what they inherit */
+static int first_stderr = -1; /* while a file has taken its place */
 
 static const char *const level_name[] = {
     [DP_LOG_ERROR] = "error",
@@ -32,6 +41,31 @@ void dp_log_setup(const char *ident, enum dp_log_level level)
 {
     log_ident = ident;
     log_level = level;
+}
+
+int dp_log_to(const char *where, struct dp_err *err)
+{
+    int fd;
+
+    if (*where == '/') {
+        fd = open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, 0640);
+        if (fd >= 0 && first_stderr < 0)
+            first_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0 || dup2(fd, STDERR_FILENO) < 0) {
+            int saved = errno;
+
+            if (fd >= 0)
+                close(fd);
+            return dp_err_set(err, DP_EIO, "log %s: %s", where, strerror(saved));
+        }
+        close(fd);
+    } else if (first_stderr >= 0) {
+        dup2(first_stderr, STDERR_FILENO);
+        close(first_stderr);
+        first_stderr = -1;
+    }
+    is_syslog = !strcmp(where, "syslog");
+    return 0;
 }
 
 /* Copy text to out with control bytes as \xHH. returns: bytes written, at most cap. */
@@ -81,6 +115,24 @@ static void write_line(enum dp_log_level level, const char *text)
         return; /* nowhere left to say so */
 }
 
+/* Not syslog(3), which waits for a syslogd that hangs: a line that nobody takes is lost. */
+static void send_to_syslog(enum dp_log_level level, const char *text)
+{
+    static const int priority[] = {
+        [DP_LOG_ERROR] = LOG_ERR, [DP_LOG_WARN] = LOG_WARNING, [DP_LOG_INFO] = LOG_INFO, [DP_LOG_DEBUG] = LOG_DEBUG};
+    const struct sockaddr_un addr = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
+    char line[2560];
+    size_t n = (size_t)snprintf(line, sizeof line, "<%d>%s[%d]: ", LOG_DAEMON | priority[level], log_ident ? log_ident : "",
+                                (int)getpid());
+
+    n += escape(line + n, sizeof line - n, text);
+    if (syslog_fd < 0 || syslog_pid != getpid())
+        syslog_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    syslog_pid = getpid();
+    if (sendto(syslog_fd, line, n, MSG_NOSIGNAL, (const struct sockaddr *)&addr, sizeof addr) < 0)
+        return; /* nowhere left to say so */
+}
+
 void dp_log(enum dp_log_level level, const char *fmt, ...)
 {
     char text[2048];
@@ -88,6 +140,13 @@ void dp_log(enum dp_log_level level, const char *fmt, ...)
 
     if (level > log_level)
         return;
+    if (is_syslog) {
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        send_to_syslog(level, text);
+        return;
+    }
     if (!log_waits && would_wait()) {
         log_lost++;
         return;

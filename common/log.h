@@ -7,6 +7,8 @@
 #ifndef DP_COMMON_LOG_H
 #define DP_COMMON_LOG_H
 
+#include "common/err.h"
+
 enum dp_log_level { DP_LOG_ERROR = 0, DP_LOG_WARN, DP_LOG_INFO, DP_LOG_DEBUG };
 
 /* ident: printed after the time, NULL for none; borrowed for the life of the process.
@@ -16,6 +18,12 @@ void dp_log_setup(const char *ident, enum dp_log_level level);
 /* From here on lines that nobody takes (a pipe whose reader has stopped, a journald that was ended) are counted
  * instead of waited for; how many there were is said when somebody takes lines again. */
 void dp_log_never_wait(void);
+
+/* Where lines go from now on: "stderr", "syslog" (/dev/log, facility daemon), or the path of a file, which is appended
+ * to and takes stderr's place, so that children and libraries write there, too. Called again with the same path it
+ * opens the file anew: for a log that was moved away. returns: 0, or -1 when the file cannot be opened; then all stays
+ * as it was. */
+int dp_log_to(const char *where, struct dp_err *err);
 
 void dp_log(enum dp_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -47,6 +47,8 @@ static const struct dp_conf_key keys[] = {
      "time between two looks at whether a job still runs, seconds"},
     {"daemon", "history_hours", DP_CONF_FLOAT, AT(history_hours), 0, 8760, "72", NULL,
      "how long the report of a finished run is kept, hours; of one user the newest 1000"},
+    {"daemon", "log", DP_CONF_STRING, AT(log), 0, 0, "stderr", NULL,
+     "stderr, syslog, or the path of a file, which SIGHUP opens anew; %n: name of the node"},
     {"daemon", "log_level", DP_CONF_STRING, AT(log_level), 0, 0, "info", "error|warning|info|debug",
      "most talkative level that is written"},
     {"daemon", "max_connections", DP_CONF_INT, AT(max_connections), 8, 65536, "512", NULL,
@@ -362,11 +364,20 @@ int dp_config_set(struct dp_config *c, const char *assignment, struct dp_err *er
     return dp_conf_set(keys, assignment, "dynpipe.conf", c, err);
 }
 
+static int check_log(const struct dp_config *c, const char *path, struct dp_err *err)
+{
+    if (c->log[0] == '/' || !strcmp(c->log, "stderr") || !strcmp(c->log, "syslog"))
+        return 0;
+    return dp_err_set(err, DP_EINVAL, "%s: daemon.log \"%s\": wanted is stderr, syslog, or a path that begins with /", path,
+                      c->log);
+}
+
 int dp_config_expand(struct dp_config *c, const char *node, struct dp_err *err)
 {
     return expand(c->socket, sizeof c->socket, node, "socket", err) < 0 ||
                    expand(c->state_dir, sizeof c->state_dir, node, "state_dir", err) < 0 ||
                    expand(c->pidfile, sizeof c->pidfile, node, "pidfile", err) < 0 ||
+                   expand(c->log, sizeof c->log, node, "log", err) < 0 ||
                    expand(c->device_files, sizeof c->device_files, node, "device_files", err) < 0
                ? -1
                : 0;
@@ -375,7 +386,7 @@ int dp_config_expand(struct dp_config *c, const char *node, struct dp_err *err)
 static int read_config(struct dp_config *c, const char *path, const char *text, const char *node, struct dp_err *err)
 {
     if (dp_conf_load_text(path, text, keys, extra_sections, c, err) < 0 || (text && read_lists(c, path, text, err) < 0) ||
-        check_runs(c, path ? path : "default", err) < 0)
+        check_runs(c, path ? path : "default", err) < 0 || check_log(c, path ? path : "default", err) < 0)
         return -1;
     return dp_config_expand(c, node, err);
 }

@@ -48,7 +48,7 @@ struct dp_node_entry {
 
 struct dp_config {
     char socket[108], state_dir[256], listen[64], munge_socket[108];
-    char device_files[256], run_user[64], log_level[16], pidfile[256];
+    char device_files[256], run_user[64], log_level[16], log[256], pidfile[256];
     int64_t port, report_ms, max_connections, max_connections_per_uid;
     bool slurm;
     double history_hours, poll_s;

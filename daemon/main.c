@@ -240,6 +240,8 @@ static void on_reload(evutil_socket_t sig, short what, void *arg)
     dp_config_destroy(d->config);
     d->config = fresh;
     apply_config(d);
+    if (dp_log_to(d->config->log, &err) < 0) /* the same file may have been moved away */
+        note_trouble(d, "the old log stays", err.text);
     dp_info("configuration reloaded");
     probe_later(d);
 }
@@ -511,6 +513,10 @@ static int run_daemon(struct dp_daemon *d, bool foreground)
         return 1;
     }
     if (open_all(d, &s, &err) < 0) {
+        dp_error("%s", err.text);
+        goto out;
+    }
+    if (dp_log_to(d->config->log, &err) < 0) { /* as who opens it anew at a reload */
         dp_error("%s", err.text);
         goto out;
     }

@@ -57,6 +57,10 @@ like "$(finding FAIL socket)" "/elsewhere.sock.*listens on" "two different socke
 : >"$stack"
 look
 like "$(finding FAIL plugstack)" "does not name" "no plugin"
+{ cat "$D/etc/dynpipe.conf"; echo 'partitions = ( { name = "main"; cooldown_s = 1.0; }, { name = "mian"; cooldown_s = 2.0; } );'; } >"$D/etc/parts.conf"
+look --config "$D/etc/parts.conf"
+like "$(finding warn partitions)" "has values for partition mian, which Slurm does not have" "a partition that is not there"
+is "$(grep -c "partition main," "$D/check")" 0 "one that is there is not named"
 echo 'daemon: { prot = 1; };' >"$D/etc/wrong.conf"
 look --config "$D/etc/wrong.conf"
 like "$(finding FAIL config)" "wrong.conf:1: .*port" "a wrong dynpipe.conf"

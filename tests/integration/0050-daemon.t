@@ -138,6 +138,20 @@ write_conf "$dir/conf" 'report_ms = 77;'
 kill -HUP "$pid"
 runs "a right one is" wait_for 60 grep -q "configuration reloaded" "$dir/log"
 unlike "$("$probe" "$sock" query node 0)" '"trouble"' "and all is well again"
+write_conf "$dir/conf" "log = \"$dir/%n.log\";"
+kill -HUP "$pid"
+runs "the log goes into a file" wait_for 60 grep -q "configuration reloaded" "$dir/n1.log"
+mv "$dir/n1.log" "$dir/n1.log.1"
+kill -HUP "$pid"
+runs "which a reload opens anew" wait_for 60 grep -q "configuration reloaded" "$dir/n1.log"
+write_conf "$dir/conf" 'log = "/nowhere/log";'
+kill -HUP "$pid"
+runs "one that cannot be opened leaves the old one" wait_for 60 grep -q "the old log stays: log /nowhere/log: No such file" "$dir/n1.log"
+write_conf "$dir/conf" 'log = "stderr";'
+n=$(grep -c "configuration reloaded" "$dir/log")
+kill -HUP "$pid"
+more() { [ "$(grep -c "configuration reloaded" "$dir/log")" -gt "$n" ]; }
+runs "and back to stderr" wait_for 60 more
 kill -TERM "$pid"
 wait "$pid"
 is "$?" 0 "ends with 0 on SIGTERM"

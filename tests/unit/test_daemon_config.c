@@ -270,6 +270,8 @@ static void refuses_with_file_and_line(void **state)
         assert_memory_equal(err.text, where, strlen(where));
     }
     assert_null(load_text("run: { policy = \"none\"; };\n", &err));
+    assert_null(load_text("daemon: { log = \"dynpiped.log\"; };\n", &err));
+    assert_non_null(strstr(err.text, "stderr, syslog, or a path"));
     assert_null(load_text("run: { max_slowdown = 1.0; };\n", &err)); /* below the default_slowdown */
     assert_int_equal(chmod(path, 0620), 0);
     assert_null(load_text("", &err));
