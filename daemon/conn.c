@@ -32,7 +32,7 @@
 #define FRAMES_PER_TURN 8
 
 /* What things cost of a user's share; any other frame is one, and one more for every 4 KiB; conn_place.c. */
-#define UNITS_HELLO 20.0
+#define UNITS_HELLO 60.0 /* it may write a journal */
 #define UNITS_AUTH 50.0
 #define UNITS_QUERY 50.0
 #define UNITS_COMMAND 100.0

@@ -6,6 +6,7 @@
 #define SECOND 1e9
 #define LINES_PER_S 10.0
 #define LINES_BURST 300.0
+#define SAY_EVERY_NS UINT64_C(10000000000)
 #define LINES_TO_SAY 20.0 /* that would fit in: the flood is over */
 
 bool dp_bucket_has(struct dp_bucket *b, double per_s, double burst, uint64_t now_ns)
@@ -52,9 +53,11 @@ uint32_t dp_share_unsaid(struct dp_share *s, uint64_t now_ns)
 {
     uint32_t n = s->n_unsaid;
 
-    if (!n || !dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) || s->lines.level < LINES_TO_SAY)
+    if (!n || now_ns - s->said_ns < SAY_EVERY_NS || !dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) ||
+        s->lines.level < LINES_TO_SAY)
         return 0;
     s->n_unsaid = 0;
+    s->said_ns = now_ns;
     return n;
 }
 

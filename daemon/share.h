@@ -26,7 +26,8 @@ struct dp_share {
     bool is_known; /* address: a daemon has come from there; stays */
     uint32_t n_conns;
     struct dp_bucket units, lines; /* lines: of the log */
-    uint32_t n_unsaid;             /* lines that were left out since the last one */
+    uint32_t n_unsaid;             /* lines that were left out since that was said */
+    uint64_t said_ns;
 };
 
 /* The share of a user or an address, made when there is none. NULL: out of memory. */
@@ -34,7 +35,7 @@ struct dp_share *dp_share_of(struct dp_share **list, uint32_t id);
 bool dp_share_has_units(struct dp_share *s, uint64_t now_ns);
 /* May another line about this user go to the log? Counts it, or that it was left out. */
 bool dp_share_may_log(struct dp_share *s, uint64_t now_ns);
-/* How many were left out, once there is room to say so; 0: nothing to say. */
+/* How many were left out, every ten seconds and once there is room to say so; 0: nothing to say. */
 uint32_t dp_share_unsaid(struct dp_share *s, uint64_t now_ns);
 /* Forget those that would be found full by who comes back. */
 void dp_share_tidy(struct dp_share **list, uint64_t now_ns);
