@@ -21,10 +21,10 @@
 
 #include "common/err.h"
 
-#define DP_GRAPH_MAX_NODES (1u << 16)
+#define DP_GRAPH_MAX_NODES (1u << 17)
 #define DP_GRAPH_MAX_EDGES (1u << 20)
 #define DP_GRAPH_MAX_NS UINT64_C(10000000000000) /* 10 000 s in one node or transfer */
-#define DP_GRAPH_MAX_BYTES (UINT64_C(1) << 46)   /* 64 TiB in one node */
+#define DP_GRAPH_MAX_BYTES (UINT64_C(1) << 45)   /* 32 TiB in one node */
 #define DP_GRAPH_STATE_OF_PARAMETERS 4           /* weights, gradients and two moments of an optimizer */
 
 enum dp_graph_kind { DP_GRAPH_PROFILE, DP_GRAPH_COSTS };

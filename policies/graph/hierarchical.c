@@ -12,10 +12,13 @@
 #include "policies/graph/line.h"
 #include "policies/graph/ranges.h"
 
+#define MAX_UNITS 20000u /* of a graph whose ideals are listed: they are sets of them */
+
 struct search {
     struct dp_ranges ranges;
     struct dp_graph_plan *out;
-    int n_lines; /* orders that were cut, where ideals were too many */
+    int n_lines;   /* orders that were cut, where ideals were too many */
+    uint32_t each; /* devices, or machines, in a group of the last search that ended */
 };
 
 /* ---- the answer ---- */
@@ -52,7 +55,7 @@ static int trace_inner(struct dp_ranges *h, struct answer *a, uint32_t base, uin
         dp_ranges_solve(h, &l, base);
     while (to != base) {
         struct dp_ranges_choice c = dp_ranges_last_stage(h, &l, base, to, &m);
-        struct dp_graph_stage s = {.group = group, .machines = machines, .replicas = c.replicas * machines};
+        struct dp_graph_stage s = {.group = group, .machines = machines, .replicas = c.replicas * l.each * machines};
 
         if (c.replicas == 0 || add_stage(h, a, c.from, to, s) < 0)
             return -1;
@@ -76,7 +79,7 @@ static int trace_outer(struct dp_ranges *h, struct answer *a)
     }
     to = h->ideals.n - 1;
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        rc = trace_inner(h, a, range[i].from, to, i, range[i].replicas);
+        rc = trace_inner(h, a, range[i].from, to, i, range[i].replicas * l.each);
         to = range[i].from;
     }
     free(range);
@@ -107,14 +110,21 @@ static int solve_states(struct dp_ranges *h, struct answer *a)
 
 static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
 {
-    uint32_t *order = calloc((size_t)h->ranges.units.n + 1, sizeof *order);
-    int rc = order ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
+    size_t n = (size_t)h->ranges.units.n + 1;
+    uint32_t *order = calloc(n, sizeof *order), *first = calloc(n, sizeof *first);
+    int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
     h->ranges.max_steps = UINT64_MAX; /* there must be an answer */
+    dp_ranges_group(&h->ranges, h->ranges.units.n + 1.0);
+    h->each = h->ranges.each;
     h->n_lines =
         dp_ranges_work(&h->ranges, h->ranges.units.n + 1.0) > DP_RANGES_MAX_WORK / 8 ? 1 : DP_N_LINES;
     for (int kind = 0; rc == 0 && kind < h->n_lines && !h->ranges.was_ended; kind++) {
         rc = dp_line_make(&h->ranges.units, (enum dp_line_kind)kind, order, err);
+        if (rc == 0 && kind > 0 && !memcmp(order, first, n * sizeof *order))
+            continue;
+        if (kind == 0 && rc == 0)
+            memcpy(first, order, n * sizeof *order);
         if (rc == 0)
             rc = dp_ideals_create_chain(&h->ranges.ideals, &h->ranges.units, order, err);
         if (rc == 0 && solve_states(&h->ranges, a) < 0)
@@ -122,7 +132,14 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
         dp_ranges_release(&h->ranges);
     }
     free(order);
+    free(first);
     return rc;
+}
+
+/* Is there one order only, which was cut everywhere? */
+static bool is_chain(const struct search *h)
+{
+    return h->ranges.ideals.n == h->ranges.units.n + 1 && h->ranges.step == 1;
 }
 
 static int solve(struct search *h, struct answer *a, struct dp_err *err)
@@ -131,6 +148,7 @@ static int solve(struct search *h, struct answer *a, struct dp_err *err)
     bool is_too_many = true;
     int rc = 0;
 
+    dp_ranges_group(&h->ranges, h->ranges.units.n + 1.0);
     if (dp_ranges_are_too_many(&h->ranges, h->ranges.units.n + 1.0))
         return dp_err_set(err, DP_ENOMEM,
                           "%u units on so many devices are too much for the hierarchical algorithm; "
@@ -138,16 +156,21 @@ static int solve(struct search *h, struct answer *a, struct dp_err *err)
                           h->ranges.units.n);
     if (solve_lines(h, a, err) < 0)
         return -1;
-    if (dp_ideals_create(&h->ranges.ideals, &h->ranges.units, cap, &is_too_many, err) < 0 && !is_too_many)
+    if (h->ranges.units.n <= MAX_UNITS &&
+        dp_ideals_create(&h->ranges.ideals, &h->ranges.units, cap, &is_too_many, err) < 0 && !is_too_many)
         return -1;
     h->out->n_ideals = is_too_many ? 0 : h->ranges.ideals.n;
-    if (!is_too_many && !h->ranges.was_ended && !dp_ranges_are_too_many(&h->ranges, h->ranges.ideals.n)) {
+    dp_ranges_group(&h->ranges, h->ranges.ideals.n);
+    if (!is_too_many && is_chain(h)) {
+        h->out->is_optimal = !h->ranges.was_ended && h->ranges.each == 1;
+    } else if (!is_too_many && !h->ranges.was_ended && !dp_ranges_are_too_many(&h->ranges, h->ranges.ideals.n)) {
         h->ranges.steps = 0;
         h->ranges.max_steps = h->ranges.ask->max_steps ? h->ranges.ask->max_steps : DP_RANGES_MAX_STEPS;
         rc = solve_states(&h->ranges, a) < 0
                  ? dp_err_set(err, DP_ENOMEM, "a plan of %u ideals: out of memory", h->ranges.ideals.n)
                  : 0;
-        h->out->is_optimal = rc == 0 && !h->ranges.was_ended && !h->ranges.is_too_long;
+        h->out->is_optimal = rc == 0 && !h->ranges.was_ended && !h->ranges.is_too_long && h->ranges.each == 1;
+        h->each = h->ranges.is_too_long ? h->each : h->ranges.each;
     }
     h->out->was_ended = h->ranges.was_ended;
     dp_ranges_release(&h->ranges);
@@ -237,6 +260,9 @@ static void say_why(struct search *h)
         snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
     else if (p->was_ended)
         snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
+    else if (p->n_ideals && !h->ranges.is_too_long && h->each > 1)
+        snprintf(how, sizeof how, "all %u ideals were searched with %s in groups of %u", p->n_ideals,
+                 h->ranges.ask->n_levels > 1 ? "machines" : "devices", h->each);
     else if (p->n_ideals)
         snprintf(how, sizeof how,
                  "the search over its %u ideals is too long: %d order(s) of its units were cut", p->n_ideals,
@@ -321,7 +347,7 @@ static int check_question(const struct dp_graph *g, const struct dp_plan_hierarc
 int dp_plan_hierarchical(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
                          struct dp_graph_plan *out, struct dp_err *err)
 {
-    struct search h = {.ranges = {.g = g, .ask = ask}, .out = out};
+    struct search h = {.ranges = {.g = g, .ask = ask, .each = 1}, .out = out, .each = 1};
     int rc = -1;
 
     *out = (struct dp_graph_plan){0};

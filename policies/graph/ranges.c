@@ -15,10 +15,15 @@
 #include <stdlib.h>
 
 #define MAX_TABLE (1u << 27) /* doubles */
+#define GROUPS 64u
+#define MAX_CUTS 8192u /* of one order; a longer one is cut at every second, third ... unit only */
+#define MAX_SINGLE_WORK 2e8 /* beyond, many devices are planned for in groups */
 
 struct dp_ranges_level dp_ranges_level(const struct dp_ranges *h, uint32_t index)
 {
-    return (struct dp_ranges_level){index, h->ask->devices[index], h->ask->bytes_per_s[index]};
+    uint32_t each = index + 1 == h->ask->n_levels ? h->each : 1;
+
+    return (struct dp_ranges_level){index, h->ask->devices[index] / each, each};
 }
 
 /* ---- times ---- */
@@ -33,9 +38,9 @@ static double piece_s(const struct dp_ranges *h, const struct dp_ranges_level *l
 static double stage_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to,
                       uint32_t m, bool is_first)
 {
-    double sync = dp_plan_sync_s(h->ask, l->index, (double)(h->params[to] - h->params[from]), m, is_first);
+    double sync = dp_plan_sync_s(h->ask, l->index, (double)(h->params[to] - h->params[from]), m * l->each, is_first);
 
-    return (piece_s(h, l, from, to) + sync) / m;
+    return (piece_s(h, l, from, to) + sync) / (m * l->each);
 }
 
 /* With what leaves it. */
@@ -45,7 +50,7 @@ static double front_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
 
     if (to + 1 == h->ideals.n || !h->ask->microbatches)
         return t;
-    return fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[to], m));
+    return fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[to], m * l->each));
 }
 
 /* A stage that is not the first, with the transfers on both sides. */
@@ -54,8 +59,8 @@ static double later_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
 {
     double t = stage_s(h, l, from, to, m, false);
 
-    t = fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[from], m));
-    return to + 1 < h->ideals.n ? fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[to], m)) : t;
+    t = fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[from], m * l->each));
+    return to + 1 < h->ideals.n ? fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[to], m * l->each)) : t;
 }
 
 /* Do m replicas of a stage keep what is under way, with `end` devices used up to its end? */
@@ -75,16 +80,16 @@ double *dp_ranges_times(const struct dp_ranges *h, uint32_t n, uint32_t ideal)
     return h->time + (size_t)ideal * (n + 1);
 }
 
-/* Least time of so much compute on one level-l thing: replicas below share it at best evenly. */
+/* Least time of so much compute on one group: replicas below share it at best evenly. */
 static double least_s(const struct dp_ranges *h, const struct dp_ranges_level *l, uint64_t compute_ns)
 {
-    return (double)compute_ns / 1e9 / (l->index ? h->ask->devices[0] : 1);
+    return (double)compute_ns / 1e9 / ((l->index ? h->ask->devices[0] : 1) * (double)l->each);
 }
 
 /* First place in by_compute whose ideal has at least so much compute. */
 static uint32_t find_compute(const struct dp_ranges *h, double compute_ns)
 {
-    uint32_t low = 0, high = h->ideals.n;
+    uint32_t low = 0, high = h->n_cuts;
 
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
@@ -165,7 +170,7 @@ static double cut_best(struct dp_ranges *h, const struct dp_ranges_level *l, uin
             break;
         best = fmin(best, plan_s(h, l, base, from, to, m, r, best));
     }
-    for (uint32_t i = middle; i < h->ideals.n; i++, h->steps++) {
+    for (uint32_t i = middle; i < h->n_cuts; i++, h->steps++) {
         uint32_t from = h->by_compute[i];
 
         if (h->compute_ns[from] > last || !(least_s(h, l, h->compute_ns[from] - first) / (m - r) < best))
@@ -196,6 +201,11 @@ static double first_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
     return best;
 }
 
+static bool is_cut(const struct dp_ranges *h, uint32_t ideal)
+{
+    return ideal % h->step == 0 || ideal + 1 == h->ideals.n;
+}
+
 static void ask_watch(struct dp_ranges *h, double searched)
 {
     const struct dp_plan_watch *watch = h->ask->watch;
@@ -216,7 +226,7 @@ void dp_ranges_solve(struct dp_ranges *h, const struct dp_ranges_level *l, uint3
 
         for (uint32_t m = 0; m <= l->n; m++)
             best[m] = INFINITY;
-        if (h->was_ended || h->is_too_long || !dp_ideal_is_within(&h->ideals, base, to))
+        if (!is_cut(h, to) || h->was_ended || h->is_too_long || !dp_ideal_is_within(&h->ideals, base, to))
             continue;
         for (uint32_t m = w.low; m <= w.high; m++) {
             double t = fmin(fmin(best[m - 1], first_stage_s(h, l, base, to, m, NULL)), limit);
@@ -265,10 +275,49 @@ static int by_compute(const void *a, const void *b, void *compute_ns)
     return c[x] != c[y] ? (c[x] < c[y] ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-static void sum_ideals(struct dp_ranges *h)
+/* Outputs of nodes within ideal i that a later unit takes. */
+static void sum_leaves(struct dp_ranges *h, uint32_t i)
 {
     const struct dp_ideals *d = &h->ideals;
     const struct dp_graph *g = h->g;
+
+    for (uint32_t e = 0; e < g->n_edges;) {
+        uint32_t from = g->edge[e].from;
+        bool is_inside = h->units.unit_of[from] != DP_NO_UNIT && dp_ideal_has(d, i, h->units.unit_of[from]);
+        bool leaves = false;
+
+        for (; e < g->n_edges && g->edge[e].from == from; e++)
+            leaves |= is_inside && !dp_ideal_has(d, i, h->units.unit_of[g->edge[e].to]);
+        if (leaves)
+            h->leaves[i] += g->node[from].output_bytes;
+    }
+}
+
+/* The same for all ideals of an order: an output leaves those from its unit on to before the last unit that takes it. */
+static void sum_leaves_of_order(struct dp_ranges *h)
+{
+    const struct dp_graph *g = h->g;
+
+    for (uint32_t e = 0; e < g->n_edges;) {
+        uint32_t from = g->edge[e].from, unit = h->units.unit_of[from], last = 0;
+
+        for (; e < g->n_edges && g->edge[e].from == from; e++) {
+            uint32_t to = h->ideals.rank[h->units.unit_of[g->edge[e].to]] + 1;
+
+            last = to > last ? to : last;
+        }
+        if (unit == DP_NO_UNIT || h->ideals.rank[unit] + 1 >= last)
+            continue;
+        h->leaves[h->ideals.rank[unit] + 1] += g->node[from].output_bytes; /* changes, for now */
+        h->leaves[last] -= g->node[from].output_bytes;
+    }
+    for (uint32_t i = 1; i < h->ideals.n; i++)
+        h->leaves[i] += h->leaves[i - 1];
+}
+
+static void sum_ideals(struct dp_ranges *h)
+{
+    const struct dp_ideals *d = &h->ideals;
 
     for (uint32_t i = 1; i < d->n; i++) {
         struct dp_ideal_step s = d->sub[d->sub_at[i]];
@@ -277,18 +326,11 @@ static void sum_ideals(struct dp_ranges *h)
         h->params[i] = h->params[s.id] + h->param_bytes[s.unit];
         h->state[i] = h->state[s.id] + h->units.bytes[s.unit];
         h->kept[i] = h->kept[s.id] + h->units.kept_bytes[s.unit];
-        for (uint32_t e = 0; e < g->n_edges;) {
-            uint32_t from = g->edge[e].from;
-            bool is_inside =
-                h->units.unit_of[from] != DP_NO_UNIT && dp_ideal_has(d, i, h->units.unit_of[from]);
-            bool leaves = false;
-
-            for (; e < g->n_edges && g->edge[e].from == from; e++)
-                leaves |= is_inside && !dp_ideal_has(d, i, h->units.unit_of[g->edge[e].to]);
-            if (leaves)
-                h->leaves[i] += g->node[from].output_bytes;
-        }
+        if (!d->rank)
+            sum_leaves(h, i);
     }
+    if (d->rank)
+        sum_leaves_of_order(h);
 }
 
 void dp_ranges_release(struct dp_ranges *h)
@@ -309,10 +351,10 @@ void dp_ranges_release(struct dp_ranges *h)
 
 int dp_ranges_create(struct dp_ranges *h)
 {
-    size_t n = h->ideals.n, most = h->ask->devices[0];
+    size_t n = h->ideals.n, most = dp_ranges_level(h, 0).n;
 
-    if (h->ask->n_levels > 1 && h->ask->devices[1] > most)
-        most = h->ask->devices[1];
+    if (h->ask->n_levels > 1 && dp_ranges_level(h, 1).n > most)
+        most = dp_ranges_level(h, 1).n;
     h->compute_ns = calloc(n, sizeof *h->compute_ns);
     h->params = calloc(n, sizeof *h->params);
     h->state = calloc(n, sizeof *h->state);
@@ -325,27 +367,45 @@ int dp_ranges_create(struct dp_ranges *h)
         (h->ask->n_levels > 1 && !h->inner))
         return -1;
     sum_ideals(h);
+    h->step = h->ideals.rank ? (uint32_t)((n + MAX_CUTS - 1) / MAX_CUTS) : 1;
+    h->n_cuts = 0;
     for (uint32_t i = 0; i < n; i++)
-        h->by_compute[i] = i;
-    qsort_r(h->by_compute, n, sizeof *h->by_compute, by_compute, h->compute_ns);
+        if (is_cut(h, i))
+            h->by_compute[h->n_cuts++] = i;
+    qsort_r(h->by_compute, h->n_cuts, sizeof *h->by_compute, by_compute, h->compute_ns);
     return 0;
 }
 
 /* Steps of the innermost loop, as they were measured: a few cuts near the best, and a share of the rest. */
 double dp_ranges_work(const struct dp_ranges *h, double n)
 {
-    const uint32_t *m = h->ask->devices;
-    double cut = 16 + n / 16, inner = (double)m[0] * m[0] / 2, outer = (double)m[1] * m[1] / 2;
+    double m[DP_PLAN_LEVELS] = {dp_ranges_level(h, 0).n, h->ask->n_levels > 1 ? dp_ranges_level(h, 1).n : 1};
+    double cut = 16 + n / 16, inner = m[0] * m[0] / 2, outer = m[1] * m[1] / 2;
 
     return h->ask->n_levels == 1 ? n * inner * cut : (n * n / 2 * inner + n * outer) * cut;
 }
 
+void dp_ranges_group(struct dp_ranges *h, double n)
+{
+    uint32_t devices = h->ask->devices[h->ask->n_levels - 1], least = (devices + GROUPS - 1) / GROUPS;
+
+    h->each = 1;
+    if (h->ask->is_straight || devices <= GROUPS || dp_ranges_work(h, n) <= MAX_SINGLE_WORK)
+        return;
+    h->each = least;
+    for (uint32_t each = least; each < 2 * least; each++) /* rather one that leaves nobody idle */
+        if (devices % each == 0) {
+            h->each = each;
+            return;
+        }
+}
+
 bool dp_ranges_are_too_many(const struct dp_ranges *h, double n)
 {
-    double most = h->ask->devices[0];
+    double most = dp_ranges_level(h, 0).n;
 
-    if (h->ask->n_levels > 1 && h->ask->devices[1] > most)
-        most = h->ask->devices[1];
+    if (h->ask->n_levels > 1 && dp_ranges_level(h, 1).n > most)
+        most = dp_ranges_level(h, 1).n;
     return (h->ask->n_levels > 1 && dp_ranges_work(h, n) > DP_RANGES_MAX_WORK) || n * (most + 1) > MAX_TABLE ||
            (h->ask->n_levels > 1 && n * n > MAX_TABLE);
 }

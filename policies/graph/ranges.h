@@ -17,6 +17,7 @@ struct dp_ranges {
     struct dp_units units;
     uint64_t *param_bytes; /* [units] */
     struct dp_ideals ideals;
+    uint32_t each;     /* of the upper or only level in a group */
     double below_s;    /* only what is faster is looked for; INFINITY: anything. The nearer, the less work */
     uint64_t bound_ns; /* for the watch */
     bool was_ended;    /* by the watch: tables are not complete */
@@ -25,15 +26,16 @@ struct dp_ranges {
     /* What dp_ranges_create() makes. */
     uint64_t *compute_ns, *params, *state, *kept; /* [ideals] sums; memory: see has_room() */
     uint64_t *leaves;                       /* [ideals] bytes of outputs that a later unit takes */
-    uint32_t *by_compute;                   /* [ideals] ascending in compute_ns */
+    uint32_t *by_compute;                   /* [n_cuts] ideals that may be cut at, ascending in compute_ns */
+    uint32_t step, n_cuts;                  /* every step-th ideal and the last one: all but in very long orders */
     double *inner;                          /* [ideals * ideals], two levels */
     double *time;                           /* [ideals * (devices + 1)] */
 };
 
 /* A level of the network: 0 has devices, 1 machines. */
 struct dp_ranges_level {
-    uint32_t index, n; /* n: how many */
-    double bytes_per_s;
+    uint32_t index, n; /* n: how many groups of them */
+    uint32_t each;     /* in a group, which is given to a stage as a whole: 1 but for many on the upper or only level */
 };
 
 /* A stage: the ideal before it, and its replicas. */
@@ -46,6 +48,9 @@ struct dp_ranges_level dp_ranges_level(const struct dp_ranges *h, uint32_t index
 /* Steps of the innermost loop for n ideals, as they were measured: a few cuts near the best, and a share of
  * the rest. */
 double dp_ranges_work(const struct dp_ranges *h, double n);
+/* Sets h->each for n ideals: 1, or where there are many devices and that is too much, so that there are some dozen
+ * groups. */
+void dp_ranges_group(struct dp_ranges *h, double n);
 /* More than minutes, or more than fits in memory? */
 bool dp_ranges_are_too_many(const struct dp_ranges *h, double n);
 

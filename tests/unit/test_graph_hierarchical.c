@@ -356,6 +356,44 @@ static void deep_networks_are_searched_in_seconds(void **state)
     dp_graph_release(&g);
 }
 
+/* Ten thousand devices, and chains of ten and a hundred thousand nodes: answers that keep what they promise (write_plan() weighs
+ * them), no worse than everything everywhere, and in seconds. */
+static void thousands_of_devices(void **state)
+{
+    (void)state;
+    static const uint32_t devices[][2] = {{8, 1250}, {100, 1}, {10000, 1}};
+
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        bool is_chain = i > 0;
+        struct dp_plan_hierarchical ask = {.n_levels = is_chain ? 1 : 2, .devices = {devices[i][0], devices[i][1]},
+                                           .bytes_per_s = {12e9, 1.25e9}, .accel_bytes = UINT64_MAX};
+        clock_t begin = clock();
+        struct dp_graph g;
+        struct dp_graph_plan p;
+        struct dp_err err;
+
+        ask.microbatches = 4 * devices[i][0] * devices[i][1];
+        if (is_chain) {
+            dp_graph_init(&g, DP_GRAPH_PROFILE);
+            for (uint32_t v = 0; v < (i < 2 ? 10000 : 100000); v++)
+                if (add(&g, 1 + v * 7 % 9, 100000 + v % 7 * 1000, 1000000))
+                    join(&g, v - 1, v);
+            assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
+        } else {
+            make_translation(&g);
+        }
+        if (dp_plan_hierarchical(&g, &ask, &p, &err) < 0)
+            fail_msg("%s", err.text);
+        print_message("# %u nodes on %ux%u devices: %.3f ms a microbatch, at least %.3f; %u devices used, %.1f s\n", g.n_nodes,
+                      devices[i][0], devices[i][1], (double)p.load_ns / 1e6, (double)p.bound_ns / 1e6, p.n_devices,
+                      (double)(clock() - begin) / CLOCKS_PER_SEC);
+        assert_true(p.n_devices <= devices[i][0] * devices[i][1] && p.load_ns <= p.data_parallel_ns + 1 && p.bound_ns <= p.load_ns + 1);
+        assert_true((double)(clock() - begin) / CLOCKS_PER_SEC < 30.0);
+        dp_graph_plan_release(&p);
+        dp_graph_release(&g);
+    }
+}
+
 static void refuses_wrong_questions(void **state)
 {
     (void)state;
@@ -392,6 +430,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_level_equals_brute_force),
     cmocka_unit_test(two_levels_equal_brute_force),
     cmocka_unit_test(deep_networks_are_searched_in_seconds),
+    cmocka_unit_test(thousands_of_devices),
     cmocka_unit_test(refuses_wrong_questions),
 };
 TEST_MAIN("graph_hierarchical", tests)
