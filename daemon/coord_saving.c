@@ -67,7 +67,8 @@ void coord_saving_begin(struct dp_coord *c, uint64_t now_ns)
 void coord_saving_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
     struct coord_saving *s = &c->saving;
-    uint64_t steps = s->step && m->step > s->step ? m->step - s->step : m->window_steps;
+    uint64_t first = m->window_steps < m->step ? m->window_steps : m->step;
+    uint64_t steps = s->step && m->step > s->step ? m->step - s->step : first;
     double steps_s = (double)steps * (double)m->step_ns / 1e9;
 
     if (m->first_layer || !m->n_layers || now_ns < s->since_ns)
