@@ -329,7 +329,8 @@ static int read_lines(struct reader *r, char *text)
     char *line;
 
     while ((line = strsep(&text, "\n"))) {
-        bool is_edge = *line == '\t';
+        /* some editors make blanks of tabs; with nothing before its "--" it is a node without an id */
+        bool is_edge = *line == '\t' || (*line == ' ' && strncmp(line + strspn(line, " \t"), "-- ", 3) != 0);
 
         r->line++;
         trim_end(line);

@@ -19,6 +19,10 @@ is "$("$dynpipe" plan - --devices=4 --bandwidth=1.25 <two-towers.txt | sed 1d)" 
 is "$("$dynpipe" plan turned.txt --devices=4 --bandwidth=1.25 | sed 1d)" \
     "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 | sed 1d)" "edges before nodes"
 
+sed 's/^\t/    /' two-towers.txt >blanks.txt
+is "$("$dynpipe" plan blanks.txt --devices=4 --bandwidth=1.25 | sed 1d)" \
+    "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 | sed 1d)" "edges behind blanks instead of a tab"
+
 for a in exact line hierarchical; do
     exit_is 0 "--algorithm=$a" plan two-towers.txt --devices=3 --algorithm=$a
     unlike "$out" "$(printf '\t')" "$a: no tab in the output"
