@@ -56,7 +56,7 @@ static int walk_up(int fd, const char *folder, struct stat below, struct dp_err 
     int rc = 0;
 
     for (int depth = 0; rc == 0; depth++) {
-        struct stat st;
+        struct stat st = below;
         int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
         close(fd);
