@@ -214,6 +214,7 @@ static const struct dp_site_policy_conf *find_site_policy(const struct dp_config
 static int read_site_policy(struct dp_config *c, const char *path, config_setting_t *group, struct dp_err *err)
 {
     struct dp_site_policy_conf *p = &c->site_policy[c->n_site_policies];
+    const char *arguments;
     struct dp_err why;
 
     if (c->n_site_policies == DP_MAX_SITE_POLICIES)
@@ -223,6 +224,8 @@ static int read_site_policy(struct dp_config *c, const char *path, config_settin
     if (take_text(path, group, "name", p->name, sizeof p->name, err) < 0 ||
         take_text(path, group, "file", p->file, sizeof p->file, err) < 0)
         return -1;
+    if (config_setting_lookup_string(group, "arguments", &arguments) == CONFIG_TRUE && !*arguments)
+        config_setting_remove(group, "arguments"); /* none */
     if (config_setting_get_member(group, "arguments") &&
         take_text(path, group, "arguments", p->arguments, sizeof p->arguments, err) < 0)
         return -1;

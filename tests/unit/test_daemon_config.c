@@ -164,7 +164,8 @@ static void site_policies_are_checked(void **state)
     }
     snprintf(text, sizeof text,
              "run: { policies = \"time,a\"; policy_timeout_s = 2.5; };\n"
-             "site_policies = ( { name = \"a\"; file = \"%s\"; arguments = \"x y\"; }, { name = \"b\"; file = \"%s\"; } );\n",
+             "site_policies = ( { name = \"a\"; file = \"%s\"; arguments = \"x y\"; },"
+             "                  { name = \"b\"; file = \"%s\"; arguments = \"\"; } );\n",
              path, path);
     c = load_text(text, &err);
     if (!c)
