@@ -60,6 +60,7 @@
 #define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
 #define STOP_RESEND_NS (2 * SECOND)  /* STOP_SLOT */
 #define HELD_RESEND_NS (5 * SECOND)  /* STOP_SLOT to a slot that is held */
+#define LAST_SHRINK_WAIT_NS (2 * HELD_RESEND_NS) /* of proved slots for held ones, where only one shrink is left */
 #define ANSWER_NS (40 * SECOND)      /* a call to Slurm that never came back (slurm.md F5) */
 #define RECHECK_NS (30 * SECOND)     /* released slots: does one come back? */
 #define BACKOFF_MAX_S 30

@@ -146,12 +146,27 @@ void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, c
 
 /* --- d: the intent, for all proved slots at once --- */
 
+/* The only shrink that is left takes all that it can. Slots that nobody could ask about, slurmctld being away, are
+ * proved one after the other when it is back; one that is really stuck must not keep the others for long. */
+static bool waits_for_held(const struct dp_coord *c, uint64_t now_ns)
+{
+    uint64_t newest_ns = 0;
+
+    if (coord_shrinks_left(c) > 1 || !coord_slots_with(c, SLOT_HELD))
+        return false;
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (c->slot[s].state == SLOT_GONE && c->slot[s].gone_ns > newest_ns)
+            newest_ns = c->slot[s].gone_ns;
+    return now_ns - newest_ns < LAST_SHRINK_WAIT_NS;
+}
+
 static void intend(struct dp_coord *c, uint64_t now_ns)
 {
     uint8_t is_set[DP_MAX_SLOTS] = {0};
 
     if (!coord_slots_with(c, SLOT_GONE) || coord_slots_with(c, SLOT_DRAINED) ||
-        coord_slots_with(c, SLOT_STOPPING) || coord_slots_with(c, SLOT_RELEASING) || !coord_shrinks_left(c))
+        coord_slots_with(c, SLOT_STOPPING) || coord_slots_with(c, SLOT_RELEASING) || !coord_shrinks_left(c) ||
+        waits_for_held(c, now_ns))
         return;
     for (uint32_t s = 0; s < c->n_slots; s++)
         is_set[s] = c->slot[s].state == SLOT_GONE;

@@ -411,6 +411,35 @@ static void a_held_slot_is_asked_again_soon(void **state)
     }
 }
 
+/* A job that can shrink once gives all that it can: a slot that is held for a moment comes along, one that stays
+ * held keeps the others for seconds only. */
+static void the_only_shrink_waits_for_a_held_slot(void **state)
+{
+    (void)state;
+    for (int comes = 0; comes < 2; comes++) {
+        struct world *w = begin(14);
+
+        w->job.shrinks_allowed = 1;
+        w->limits.min_devices = 2;
+        w->is_stuck[2] = w->is_stuck[3] = true;
+        world_start(w);
+        while (!(world_slot_has(w, 2, DP_REC_HELD) && world_slot_has(w, 3, DP_REC_HELD)) && w->now_ns < 400000000000u)
+            world_run(w, 1.0, false);
+        assert_true(world_slot_has(w, 2, DP_REC_HELD) && world_slot_has(w, 3, DP_REC_HELD));
+        w->is_stuck[3] = false;
+        while (!world_slot_has(w, 3, DP_REC_GONE) && w->now_ns < 500000000000u)
+            world_run(w, 0.1, false);
+        world_run(w, 5.0, false);
+        assert_int_equal(world_count(w, DP_REC_RELINTENT), 0);
+        w->is_stuck[2] = !comes;
+        world_run(w, 40.0, false);
+        assert_int_equal(world_count(w, DP_REC_RELINTENT), 1);
+        assert_int_equal(w->n_shrinks, 1);
+        assert_true(!w->held[3] && w->held[2] == !comes);
+        end(w);
+    }
+}
+
 static void a_lost_worker_fails_the_run(void **state)
 {
     (void)state;
@@ -1570,6 +1599,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_forgotten_release_is_repeated),
     cmocka_unit_test(no_proof_no_release),
     cmocka_unit_test(a_held_slot_is_asked_again_soon),
+    cmocka_unit_test(the_only_shrink_waits_for_a_held_slot),
     cmocka_unit_test(a_lost_worker_fails_the_run),
     cmocka_unit_test(a_voter_lost_before_the_decision_aborts),
     cmocka_unit_test(a_requeued_job_ends_everything),
