@@ -36,7 +36,7 @@ static int simulate(const struct dp_cluster_case *c, struct dp_cluster_pair *pai
     return 0;
 }
 
-static int save_swf(const struct dp_cluster_case *c, const struct dp_cluster_times *times, const char *path, struct dp_err *err)
+static int save_swf(const struct dp_cluster_case *c, const struct dp_cluster_pair *pair, const char *path, struct dp_err *err)
 {
     char *text = NULL, title[128];
     size_t bytes = 0;
@@ -44,7 +44,8 @@ static int save_swf(const struct dp_cluster_case *c, const struct dp_cluster_tim
 
     if (!out)
         return dp_timeline_save(path, NULL, 0, err);
-    dp_cluster_swf_write(&c->mix, times, c->machine.nodes, dp_text_clean(title, sizeof title, c->name), out);
+    dp_cluster_swf_write(&c->mix, pair->times[0], dp_cluster_schedulers[pair->scheduler].name, c->machine.nodes,
+                         dp_text_clean(title, sizeof title, c->name), out);
     if (fclose(out) != 0) {
         free(text);
         text = NULL;
@@ -63,7 +64,7 @@ static int simulate_all(const struct dp_cli *cli, const struct dp_cluster_case *
         if (json_array_append_new(list, dp_cluster_pair_document(c, pair)) < 0)
             return dp_err_set(err, DP_ENOMEM, "out of memory");
     }
-    if (cli->simulate.save_swf && save_swf(c, pair->times[0], cli->simulate.save_swf, err) < 0)
+    if (cli->simulate.save_swf && save_swf(c, pair, cli->simulate.save_swf, err) < 0)
         return -1;
     if (cli->simulate.svg) {
         char title[256];

@@ -11,7 +11,9 @@ policies_libdpcluster_a_SOURCES = \
 	policies/cluster/run.c policies/cluster/run.h policies/cluster/state.h \
 	policies/cluster/slurm.c \
 	policies/cluster/stats.c policies/cluster/stats.h \
-	policies/cluster/swf.c policies/cluster/swf.h
+	policies/cluster/swf.c policies/cluster/swf.h \
+	policies/cluster/swf_comment.c policies/cluster/swf_comment.h \
+	policies/cluster/swf_write.c
 
 # make bench-cluster: a mix of real jobs on a private Slurm beside the simulated one
 .PHONY: bench-cluster

@@ -9,6 +9,7 @@ void dp_cluster_mix_release(struct dp_cluster_mix *mix)
 {
     free(mix->job);
     free(mix->curve);
+    free(mix->log.text);
     memset(mix, 0, sizeof *mix);
 }
 

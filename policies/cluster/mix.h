@@ -45,13 +45,22 @@ struct dp_cluster_job {
     uint32_t number;            /* in its file; from 1 */
     uint32_t class_id;          /* of a generated mix */
     uint32_t curve;             /* 0: no DynPipe job, else mix->curve[curve - 1] */
+    uint32_t log_at;            /* its line is mix->log.text + log_at - 1; 0: it has none */
     struct dp_cluster_owner owner;
+};
+
+/* The workload file that the jobs come from, whole: it holds what no simulation needs. */
+struct dp_cluster_log {
+    char *text; /* NULL: they come from a model */
+    size_t bytes;
+    uint64_t processors; /* of the cluster that is simulated */
 };
 
 struct dp_cluster_mix {
     uint32_t n_jobs, n_curves;
     struct dp_cluster_job *job; /* by rising submit_ns; equal ones in the order in which they queue up */
     struct dp_cluster_curve *curve;
+    struct dp_cluster_log log;
 };
 
 /* Frees what *mix holds and empties it. */

@@ -19,20 +19,23 @@ static const char *const field_names[N_FIELDS] = {
 };
 
 #define UNKNOWN UINT64_MAX
+#define MOST_PROCESSORS UINT64_C(10000000000000000) /* what dp_cluster_swf_write() may write, and more */
 
 struct record {
     uint64_t submit_ns, run_ns, limit_ns; /* UNKNOWN */
     uint32_t number, allocated, requested; /* 0: unknown */
+    uint32_t log_at;
     int status;
     struct dp_cluster_owner owner;
 };
 
 struct reader {
-    const char *name;
+    const char *name, *text;
     uint32_t line;
     struct record *record;
     uint32_t n, cap;
-    uint32_t max_nodes, max_procs;
+    uint32_t max_nodes;
+    uint64_t max_procs;
     char *computer; /* [128] */
     struct dp_err *err;
 };
@@ -171,25 +174,20 @@ static int add_record(struct reader *r, const struct record *one)
     return 0;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
 static int parse_job(struct reader *r, const char *p, const char *end)
 {
-    struct record one = {0};
+    struct record one = {.log_at = (uint32_t)(p - r->text) + 1};
     int n = 0;
 
     while (p < end) {
         const char *begin = p;
 
-        while (p < end && !is_blank(*p))
+        while (p < end && !dp_swf_is_blank(*p))
             p++;
         if (n < N_FIELDS && take_field(r, (enum field)n, begin, (size_t)(p - begin), &one) < 0)
             return -1;
         n++;
-        while (p < end && is_blank(*p))
+        while (p < end && dp_swf_is_blank(*p))
             p++;
     }
     if (n != N_FIELDS)
@@ -198,36 +196,27 @@ static int parse_job(struct reader *r, const char *p, const char *end)
 }
 
 /* The number with which a value begins ("1024 (8 of them for login)"), 0 where there is none that fits. */
-static uint32_t leading_number(const char *p, const char *end)
+static uint64_t leading_number(const struct dp_swf_comment *c, uint64_t most)
 {
     uint64_t v = 0;
 
-    for (; p < end && *p >= '0' && *p <= '9' && v < UINT32_MAX; p++)
-        v = v * 10 + (uint64_t)(*p - '0');
-    return v <= UINT32_MAX ? (uint32_t)v : 0;
+    for (size_t i = 0; i < c->value_bytes && c->value[i] >= '0' && c->value[i] <= '9' && v <= most; i++)
+        v = v * 10 + (uint64_t)(c->value[i] - '0');
+    return v <= most ? v : 0;
 }
 
-/* "; MaxNodes: 128". Of several the first counts. */
+/* Of several comments of a key the first counts. */
 static void parse_comment(struct reader *r, const char *p, const char *end)
 {
-    const char *colon = memchr(p, ':', (size_t)(end - p)), *value;
-    size_t n;
+    struct dp_swf_comment c;
 
-    while (p < end && (is_blank(*p) || *p == ';'))
-        p++;
-    if (!colon || colon < p)
-        return;
-    n = (size_t)(colon - p);
-    while (end > colon + 1 && is_blank(end[-1]))
-        end--;
-    for (value = colon + 1; value < end && is_blank(*value);)
-        value++;
-    if (n == 8 && !memcmp(p, "MaxNodes", n) && !r->max_nodes)
-        r->max_nodes = leading_number(value, end);
-    else if (n == 8 && !memcmp(p, "MaxProcs", n) && !r->max_procs)
-        r->max_procs = leading_number(value, end);
-    else if (n == 8 && !memcmp(p, "Computer", n) && !r->computer[0])
-        snprintf(r->computer, 128, "%.*s", (int)(end - value < 127 ? end - value : 127), value);
+    dp_swf_comment_split(p, end, &c);
+    if (dp_swf_comment_is(&c, "MaxNodes") && !r->max_nodes)
+        r->max_nodes = (uint32_t)leading_number(&c, UINT32_MAX);
+    else if (dp_swf_comment_is(&c, "MaxProcs") && !r->max_procs)
+        r->max_procs = leading_number(&c, MOST_PROCESSORS);
+    else if (dp_swf_comment_is(&c, "Computer") && !r->computer[0])
+        snprintf(r->computer, 128, "%.*s", (int)(c.value_bytes < 127 ? c.value_bytes : 127), c.value);
 }
 
 static int parse_lines(struct reader *r, const char *text, size_t bytes)
@@ -242,7 +231,7 @@ static int parse_lines(struct reader *r, const char *text, size_t bytes)
         r->line++;
         if (memchr(p, '\0', (size_t)(end - p)))
             return dp_err_set(r->err, DP_EINVAL, "%s:%u: a NUL byte: this is no text file", r->name, r->line);
-        while (p < end && is_blank(*p))
+        while (p < end && dp_swf_is_blank(*p))
             p++;
         if (p < end && *p == ';')
             parse_comment(r, p, end);
@@ -258,15 +247,31 @@ static int parse_lines(struct reader *r, const char *text, size_t bytes)
 
 static int size_cluster(const struct reader *r, struct dp_cluster_swf *swf)
 {
-    uint32_t nodes = r->max_nodes ? r->max_nodes : r->max_procs;
+    uint64_t nodes = swf->nodes ? swf->nodes : r->max_nodes ? r->max_nodes : r->max_procs, processors = 1;
 
-    if (!swf->nodes && !nodes)
+    if (!nodes)
         return dp_err_set(r->err, DP_EINVAL, "%s: has no MaxNodes and no MaxProcs; say how many nodes the cluster has", r->name);
+    if (nodes > DP_CLUSTER_MAX_NODES)
+        return dp_err_set(r->err, DP_EINVAL, "%s: %" PRIu64 " nodes; at most %u are simulated", r->name, nodes, DP_CLUSTER_MAX_NODES);
+    if (r->max_nodes && r->max_procs > r->max_nodes)
+        processors = (r->max_procs - 1) / r->max_nodes + 1;
     if (!swf->processors_per_node)
-        swf->processors_per_node = r->max_nodes && r->max_procs > r->max_nodes ? (r->max_procs - 1) / r->max_nodes + 1 : 1;
-    swf->nodes = swf->nodes ? swf->nodes : nodes;
-    if (swf->nodes > DP_CLUSTER_MAX_NODES)
-        return dp_err_set(r->err, DP_EINVAL, "%s: %u nodes; at most %u are simulated", r->name, swf->nodes, DP_CLUSTER_MAX_NODES);
+        swf->processors_per_node = processors < UINT32_MAX ? (uint32_t)processors : UINT32_MAX;
+    swf->nodes = (uint32_t)nodes;
+    return 0;
+}
+
+/* The file itself, so that what is not simulated can be written again. */
+static int keep_log(const struct reader *r, const struct dp_cluster_swf *swf, size_t bytes, struct dp_cluster_mix *mix)
+{
+    bool is_theirs = r->max_procs && (r->max_procs - 1) / swf->nodes + 1 == swf->processors_per_node;
+
+    mix->log.text = malloc(bytes);
+    if (!mix->log.text)
+        return dp_err_set(r->err, DP_ENOMEM, "%s: %zu bytes: out of memory", r->name, bytes);
+    memcpy(mix->log.text, r->text, bytes);
+    mix->log.bytes = bytes;
+    mix->log.processors = is_theirs ? r->max_procs : (uint64_t)swf->nodes * swf->processors_per_node;
     return 0;
 }
 
@@ -286,7 +291,7 @@ static bool take_record(const struct record *one, const struct dp_cluster_swf *s
         return false;
     }
     *out = (struct dp_cluster_job){.submit_ns = one->submit_ns, .run_ns = one->run_ns, .limit_ns = one->limit_ns, .nodes = nodes,
-                                   .number = one->number, .owner = one->owner};
+                                   .number = one->number, .log_at = one->log_at, .owner = one->owner};
     if (one->limit_ns == UNKNOWN || one->limit_ns == 0)
         counts->no_limit++;
     else if (one->limit_ns < one->run_ns)
@@ -299,13 +304,15 @@ static bool take_record(const struct record *one, const struct dp_cluster_swf *s
 int dp_cluster_swf_parse(const char *name, const char *text, size_t bytes, struct dp_cluster_swf *swf, struct dp_cluster_mix *mix,
                          struct dp_cluster_counts *counts, struct dp_err *err)
 {
-    struct reader r = {.name = name, .computer = swf->computer, .err = err};
+    struct reader r = {.name = name, .text = text, .computer = swf->computer, .err = err};
     int rc = -1;
 
     memset(mix, 0, sizeof *mix);
     memset(counts, 0, sizeof *counts);
     swf->computer[0] = '\0';
-    if (parse_lines(&r, text, bytes) < 0 || size_cluster(&r, swf) < 0)
+    if (bytes >= UINT32_MAX) /* log_at */
+        return dp_err_set(err, DP_EINVAL, "%s: %zu bytes; at most 4 GiB are read", name, bytes);
+    if (parse_lines(&r, text, bytes) < 0 || size_cluster(&r, swf) < 0 || keep_log(&r, swf, bytes, mix) < 0)
         goto out;
     counts->records = r.n;
     mix->job = calloc(r.n, sizeof *mix->job);
@@ -321,33 +328,4 @@ out:
     if (rc < 0)
         dp_cluster_mix_release(mix);
     return rc;
-}
-
-static void write_time(FILE *out, uint64_t ns)
-{
-    fprintf(out, " %" PRIu64, ns / 1000000000u);
-    if (ns % 1000000000u)
-        fprintf(out, ".%09" PRIu64, ns % 1000000000u);
-}
-
-void dp_cluster_swf_write(const struct dp_cluster_mix *mix, const struct dp_cluster_times *times, uint32_t nodes, const char *title,
-                          FILE *out)
-{
-    fprintf(out, "; Version: 2.2\n; Computer: %s\n; MaxJobs: %u\n; MaxRecords: %u\n; MaxNodes: %u\n; MaxProcs: %u\n", title, mix->n_jobs,
-            mix->n_jobs, nodes, nodes);
-    for (uint32_t i = 0; i < mix->n_jobs; i++) {
-        const struct dp_cluster_job *j = &mix->job[i];
-        const struct dp_cluster_owner *o = &j->owner;
-
-        fprintf(out, "%u", j->number);
-        write_time(out, j->submit_ns);
-        if (times)
-            write_time(out, times[i].start_ns - j->submit_ns);
-        else
-            fputs(" -1", out);
-        write_time(out, j->run_ns);
-        fprintf(out, " %u -1 -1 %u", j->nodes, j->nodes);
-        write_time(out, j->limit_ns);
-        fprintf(out, " -1 1 %d %d %d %d %d -1 -1\n", o->user, o->group, o->executable, o->queue, o->partition);
-    }
 }

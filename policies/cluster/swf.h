@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "policies/cluster/run.h"
+#include "policies/cluster/swf_comment.h"
 
 /* Records of a file, and what became of them. */
 struct dp_cluster_counts {
@@ -33,10 +34,12 @@ struct dp_cluster_swf {
 int dp_cluster_swf_parse(const char *name, const char *text, size_t bytes, struct dp_cluster_swf *swf, struct dp_cluster_mix *mix,
                          struct dp_cluster_counts *counts, struct dp_err *err);
 
-/* Write a mix so that parse() gives it back (but for classes and curves): a node counts as one processor.
- * times: [n_jobs] of a run, for the waiting times, or NULL: they are unknown. title: one line, of printable characters.
- * The caller looks at ferror(). */
-void dp_cluster_swf_write(const struct dp_cluster_mix *mix, const struct dp_cluster_times *times, uint32_t nodes, const char *title,
-                          FILE *out);
+/* Write a mix so that parse() gives it back (but for classes and curves). Jobs that came from such a file keep
+ * its fields, and the file its comments; else a node counts as one processor.
+ * times: [n_jobs] of a run, for the waiting times, and the scheduler that played it; or both NULL: they are those of
+ * the file, or unknown. nodes: of the cluster. title: one line, of printable characters, where the file names no
+ * computer. The caller looks at ferror(). */
+void dp_cluster_swf_write(const struct dp_cluster_mix *mix, const struct dp_cluster_times *times, const char *scheduler, uint32_t nodes,
+                          const char *title, FILE *out);
 
 #endif

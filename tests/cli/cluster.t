@@ -88,6 +88,30 @@ sed 's/{"class": "train", "run": [^}]*}/{"needs": [{"at": 0.5, "share": 0.5}]}/'
 exit_is 0 "and reads them" simulate --cluster "$tmp/any.json" "$tmp/jobs.swf" --scheduler easy -o metric,without
 is "$(grep -v -e needed -e DynPipe -e other <<<"$out")" "$(grep -v -e needed -e DynPipe -e other <<<"$first")" "with the same waiting times"
 
+cat >"$tmp/columns.swf" <<'X'
+; Computer: four nodes
+; Installation: ours
+; MaxNodes: 4
+; MaxProcs: 16
+1 0 3 100 16 91.5 2048 16 200 4096 0 7 2 3 4 5 -1 -1
+2 10 4 10 7 9 1024 8 -1 2048 -1 8 2 3 4 5 1 6.5
+3 12 -1 -1 1 -1 -1 1 -1 -1 5 8 2 3 4 5 -1 -1
+X
+exit_is 0 "writes the jobs of a workload file" simulate --cluster "$tmp/worked.json" "$tmp/columns.swf" --scheduler easy --save-swf "$tmp/kept.swf"
+is "$(cat "$tmp/kept.swf")" "; Version: 2.2
+; Computer: four nodes
+; Installation: ours
+; MaxJobs: 2
+; MaxRecords: 2
+; MaxNodes: 4
+; MaxProcs: 16
+; Note: waiting times simulated by dynpipe, scheduler easy
+1 0 0 100 16 91.5 2048 16 200 4096 0 7 2 3 4 5 -1 -1
+2 10 90 10 7 9 1024 8 -1 2048 -1 8 2 3 4 5 1 6.5" "with all columns and comments, but for waiting times of its own"
+sed 's/"swf": "[^"]*"/"swf": "columns.swf", "load": 21/' "$tmp/worked.json" >"$tmp/stretched.json"
+exit_is 0 "and with times between arrivals that were changed" simulate --cluster "$tmp/stretched.json" --scheduler easy --save-swf "$tmp/kept.swf"
+is "$(tail -n 1 "$tmp/kept.swf")" "2 5 95 10 7 9 1024 8 -1 2048 -1 8 2 3 4 5 1 6.5" "these are those written"
+
 printf '; MaxProcs: 4\n1 0 -1 100 4\n' >"$tmp/bad.swf"
 exit_is 1 "a truncated line" simulate --cluster "$tmp/worked.json" "$tmp/bad.swf"
 like "$err" 'bad.swf:2: 5 fields; a job has 18' "names file and line"

@@ -42,25 +42,39 @@ static void simulate(const struct dp_cluster_mix *mix, const struct dp_cluster_m
     }
 }
 
+/* returns: text, to be freed. */
+static char *write_text(const struct dp_cluster_mix *mix, uint32_t nodes, size_t *bytes)
+{
+    char *text = NULL;
+    FILE *f = open_memstream(&text, bytes);
+
+    if (!f)
+        fuzz_die("out of memory");
+    dp_cluster_swf_write(mix, NULL, NULL, nodes, "x", f);
+    fclose(f);
+    return text;
+}
+
 static void write_and_read(const struct dp_cluster_mix *mix, uint32_t nodes)
 {
     struct dp_cluster_swf swf = {0};
     struct dp_cluster_counts counts;
     struct dp_cluster_mix again;
-    char *text = NULL;
-    size_t bytes;
-    FILE *f = open_memstream(&text, &bytes);
+    size_t bytes, bytes2;
+    char *text = write_text(mix, nodes, &bytes), *text2;
 
-    if (!f)
-        fuzz_die("out of memory");
-    dp_cluster_swf_write(mix, NULL, nodes, "x", f);
-    fclose(f);
     if (dp_cluster_swf_parse("x", text, bytes, &swf, &again, &counts, NULL) < 0)
         fuzz_die("what was written cannot be read");
+    text2 = write_text(&again, nodes, &bytes2);
+    if (bytes != bytes2 || memcmp(text, text2, bytes) != 0)
+        fuzz_die("what was written is written differently");
+    for (uint32_t i = 0; i < again.n_jobs && i < mix->n_jobs; i++)
+        again.job[i].log_at = mix->job[i].log_at; /* lines may lie elsewhere */
     if (again.n_jobs != mix->n_jobs || swf.nodes != nodes || memcmp(again.job, mix->job, mix->n_jobs * sizeof *mix->job) != 0)
         fuzz_die("what was written is read as something else");
     dp_cluster_mix_release(&again);
     free(text);
+    free(text2);
 }
 
 static void try_swf(const uint8_t *data, size_t bytes)

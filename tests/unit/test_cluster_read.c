@@ -176,16 +176,21 @@ static void what_is_written_is_read_back(void **state)
             j->limit_ns = j->run_ns + random_u64(&seed) % (DP_CLUSTER_MAX_NS - j->run_ns + 1);
             j->owner = (struct dp_cluster_owner){(int32_t)random_below(&seed, 9) - 1, -1, INT32_MAX, 0, 7};
         }
-        dp_cluster_swf_write(&mix, NULL, nodes, "a test", f);
+        dp_cluster_swf_write(&mix, NULL, NULL, nodes, "a test", f);
         fclose(f);
         if (dp_cluster_swf_parse("log", text, bytes, &swf, &again, &counts, &err) < 0)
             fail_msg("%s", err.text);
         assert_int_equal(again.n_jobs, n);
         assert_int_equal(swf.nodes, nodes);
         assert_string_equal(swf.computer, "a test");
-        assert_memory_equal(again.job, mix.job, n * sizeof *mix.job);
+        for (uint32_t i = 0; i < n; i++) {
+            struct dp_cluster_job job = again.job[i];
+
+            job.log_at = 0;
+            assert_memory_equal(&job, &mix.job[i], sizeof job);
+        }
         f = open_memstream(&text2, &bytes2);
-        dp_cluster_swf_write(&again, NULL, nodes, "a test", f);
+        dp_cluster_swf_write(&again, NULL, NULL, nodes, "another", f);
         fclose(f);
         assert_int_equal(bytes, bytes2);
         assert_memory_equal(text, text2, bytes);
@@ -194,6 +199,77 @@ static void what_is_written_is_read_back(void **state)
         free(text);
         free(text2);
     }
+}
+
+static char *write_text(const struct dp_cluster_mix *mix, const struct dp_cluster_times *times, uint32_t nodes)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+
+    assert_non_null(f);
+    dp_cluster_swf_write(mix, times, times ? "easy" : NULL, nodes, "no computer", f);
+    fclose(f);
+    return text;
+}
+
+/* The text that a workload file is written as: what is not simulated stays. */
+static void writes(const char *text, uint32_t nodes, uint32_t processors_per_node, const struct dp_cluster_times *times, const char *want)
+{
+    struct dp_cluster_swf swf = {.nodes = nodes, .processors_per_node = processors_per_node}, swf2 = {0};
+    struct dp_cluster_mix mix, again;
+    struct dp_cluster_counts n;
+    struct dp_err err;
+    char *written;
+
+    if (parse(text, &swf, &mix, &n, &err) < 0)
+        fail_msg("%s", err.text);
+    written = write_text(&mix, times, swf.nodes);
+    assert_string_equal(written, want);
+    if (parse(written, &swf2, &again, &n, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(swf2.nodes, swf.nodes);
+    assert_int_equal(swf2.processors_per_node, swf.processors_per_node);
+    assert_int_equal(again.n_jobs, mix.n_jobs);
+    for (uint32_t i = 0; i < mix.n_jobs; i++) {
+        assert_int_equal(again.job[i].nodes, mix.job[i].nodes);
+        assert_int_equal(again.job[i].run_ns, mix.job[i].run_ns);
+        assert_int_equal(again.job[i].limit_ns, mix.job[i].limit_ns);
+        assert_int_equal(again.job[i].submit_ns, mix.job[i].submit_ns);
+    }
+    dp_cluster_mix_release(&mix);
+    dp_cluster_mix_release(&again);
+    free(written);
+}
+
+#define LINE_1 "1 0 5 100 8 99.5 2048 9 200 4096 0 3 4 5 6 7 -1 -1\n"
+#define LINE_2 "2 10.5 7 50.250 9 12.5 1000 4 -1 -1 -1 -1 -1 -1 -1 -1 1 60\n"
+#define LINE_3 "3 20 -1 30 -1 -1 -1 17 2147483647 -1 1 1e0 -1 -1 -1 -1 2 0.25\n"
+#define LOG "; Version: 2\r\n; Computer: ours\r\n;MaxJobs: 77\n; MaxNodes: 4 (and one for logins)\n; MaxProcs: 30\n" \
+            "; UnixStartTime: 844127580\n; EndTime: Thu\n" LINE_1 " 2\t10.5 7 50.250 9 12.5 1000 4 -1 -1 -1 -1 -1 -1 -1 -1 1 60 \r\n" \
+            "4 20 -1 -1 1 -1 -1 -1 -1 -1 5 -1 -1 -1 -1 -1 -1 -1\n; without a colon\n" LINE_3
+#define KEPT "; Version: 2.2\n; Computer: ours\n; UnixStartTime: 844127580\n"
+
+static void a_workload_file_keeps_its_columns(void **state)
+{
+    static const struct dp_cluster_times times[] = {{.start_ns = 0}, {.start_ns = 12 * S}, {.start_ns = 20250000000u}};
+
+    (void)state;
+    writes(LOG, 0, 0, NULL,
+           KEPT "; EndTime: Thu\n; without a colon\n; MaxJobs: 3\n; MaxRecords: 3\n; MaxNodes: 4\n; MaxProcs: 30\n" LINE_1 LINE_2 LINE_3);
+    writes(LOG, 16, 0, NULL, /* another cluster of the same nodes */
+           KEPT "; EndTime: Thu\n; without a colon\n; MaxJobs: 3\n; MaxRecords: 3\n; MaxNodes: 16\n; MaxProcs: 128\n" LINE_1 LINE_2 LINE_3);
+    writes(LOG "; Note: waiting times simulated by dynpipe, scheduler slurm\n; Note: stays\n", 4, 8, times,
+           KEPT "; without a colon\n; Note: stays\n; MaxJobs: 3\n; MaxRecords: 3\n; MaxNodes: 4\n; MaxProcs: 30\n"
+           "; Note: waiting times simulated by dynpipe, scheduler easy\n"
+           "1 0 0 100 8 99.5 2048 9 200 4096 0 3 4 5 6 7 -1 -1\n"
+           "2 10.5 1.5 50.250 9 12.5 1000 4 -1 -1 -1 -1 -1 -1 -1 -1 1 60\n"
+           "3 20 0.25 30 -1 -1 -1 17 2147483647 -1 1 1e0 -1 -1 -1 -1 2 0.25\n");
+    writes("; MaxProcs: 12\n" LINE_1, 0, 0, NULL,
+           "; Version: 2.2\n; Computer: no computer\n; MaxJobs: 1\n; MaxRecords: 1\n; MaxNodes: 12\n; MaxProcs: 12\n" LINE_1);
+    writes(LINE_1, 1000000, 1000000, NULL, /* more processors than fit into 32 bits */
+           "; Version: 2.2\n; Computer: no computer\n; MaxJobs: 1\n; MaxRecords: 1\n; MaxNodes: 1000000\n; MaxProcs: 1000000000000\n"
+           LINE_1);
 }
 
 /* ---- distributions ---- */
@@ -578,7 +654,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_workload_file),
     cmocka_unit_test(what_is_no_job_is_counted),
     cmocka_unit_test(wrong_files_are_refused),
-    cmocka_unit_test(what_is_written_is_read_back),
+    cmocka_unit_test(what_is_written_is_read_back), cmocka_unit_test(a_workload_file_keeps_its_columns),
     cmocka_unit_test(distributions_have_their_moments),
     cmocka_unit_test(jobs_of_lublin_and_feitelson),
     cmocka_unit_test(a_description),
