@@ -9,7 +9,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/device_files.c daemon/device_files.h \
 	daemon/dispatch.c \
 	daemon/fence.c daemon/fence.h daemon/fence_job.c \
-	daemon/helper.c daemon/helper.h \
+	daemon/helper.c daemon/helper_child.c daemon/helper.h \
 	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
 	daemon/node_check.c \
