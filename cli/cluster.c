@@ -15,6 +15,7 @@ static const char *misplaced(const struct dp_cli_simulate *o)
 {
     return o->schedule       ? "schedule"
            : o->balance      ? "balance"
+           : o->arguments    ? "arguments"
            : o->chrome_trace ? "chrome-trace"
            : o->devices      ? "devices"
            : o->chunks       ? "chunks"

@@ -36,7 +36,7 @@ enum dp_takes {
 
 /* Options of simulate; 0 and NULL: not given. */
 struct dp_cli_simulate {
-    const char *schedule, *balance, *chrome_trace, *svg;
+    const char *schedule, *balance, *arguments, *chrome_trace, *svg;
     const char *cluster, *scheduler, *save_swf;
     uint64_t seed;
     uint32_t devices, chunks, microbatches, replicas;

@@ -9,11 +9,13 @@
 #include "cli/json.h"
 #include "cli/text.h"
 #include "cli/timeline.h"
+#include "daemon/site_policy.h"
 #include "policies/policy.h"
 #include "policies/sim/order.h"
 #include "policies/sim/read.h"
 
 #define MOST_TRADED 3e6 /* operations of the run */
+#define ANSWER_S 60.0   /* that a policy of the user has for each answer */
 
 struct collector {
     const struct dp_sim_case *c;
@@ -112,7 +114,7 @@ static enum dp_exit list_policies(void)
 /* Options that are wrong whatever the files say. */
 static bool options_fit(const struct dp_cli *cli)
 {
-    const char *balance = cli->simulate.balance, *schedule = cli->simulate.schedule;
+    const char *schedule = cli->simulate.schedule;
     enum dp_sim_schedule found;
     struct dp_err err;
 
@@ -125,8 +127,31 @@ static bool options_fit(const struct dp_cli *cli)
         fprintf(stderr, "dynpipe simulate: --schedule=%s: %s\n", schedule, err.text);
         return false;
     }
-    if (balance && !dp_policy_find(balance, &err)) {
-        fprintf(stderr, "dynpipe simulate: --balance=%s: %s\n", balance, err.text);
+    return true;
+}
+
+/* The policy of --balance: one that is built in, or, where the name has a slash, the user's own.
+ * *own: used for that one; stays with the case. */
+static bool choose_policy(const struct dp_cli_simulate *o, struct dp_site_policy *own, struct dp_sim_override *with)
+{
+    bool is_file = o->balance && strchr(o->balance, '/');
+    struct dp_err err;
+
+    with->policy = o->balance;
+    if (o->arguments && !is_file) {
+        fprintf(stderr, "dynpipe simulate: --arguments means nothing without --balance=./FILE.so\n");
+        return false;
+    }
+    if (is_file && dp_site_policy_init_own(own, o->balance, o->arguments ? o->arguments : "", ANSWER_S, &err) == 0) {
+        with->policy = DP_SIM_OWN_POLICY;
+        with->own = &own->policy;
+        with->own_state = own;
+    } else if (is_file) {
+        fprintf(stderr, "dynpipe simulate: --balance: %s\n", err.text);
+        return false;
+    } else if (o->balance && !dp_policy_find(o->balance, &err)) {
+        fprintf(stderr, "dynpipe simulate: --balance=%s: %s; one of your own is a file with a slash in its name\n", o->balance,
+                err.text);
         return false;
     }
     return true;
@@ -134,9 +159,8 @@ static bool options_fit(const struct dp_cli *cli)
 
 enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
 {
-    const struct dp_sim_override with = {
+    struct dp_sim_override with = {
         .schedule = cli->simulate.schedule,
-        .policy = cli->simulate.balance,
         .devices = cli->simulate.devices,
         .chunks = cli->simulate.chunks,
         .microbatches = cli->simulate.microbatches,
@@ -146,6 +170,7 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         .is_straight = cli->straight,
     };
     struct collector k = {0};
+    struct dp_site_policy own;
     struct dp_sim_case c;
     json_t *document = NULL;
     enum dp_exit code;
@@ -155,7 +180,7 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         return list_policies();
     if (cli->simulate.cluster)
         return dp_simulate_cluster(cli);
-    if (!options_fit(cli))
+    if (!options_fit(cli) || !choose_policy(&cli->simulate, &own, &with))
         return DP_EXIT_USAGE;
     if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0)
         return dp_cmd_fail(cli, &err);

@@ -53,8 +53,8 @@ dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/integration/0055-sit
 	tests/integration/0060-hostile.t tests/cluster/0100-daemon.t
 TESTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/integration/0060-hostile.t tests/cluster/0100-daemon.t
 
-# Site policies for the tests: the example, one that misbehaves, one of another interface.
-site_policies = tests/lib/headroom.so tests/lib/bad_policy.so tests/lib/old_policy.so
+# Site policies for the tests: the example, one that misbehaves, one of another interface, two that are none.
+site_policies = tests/lib/headroom.so tests/lib/bad_policy.so tests/lib/old_policy.so tests/lib/no_decide.so tests/lib/no_symbol.so
 check_PROGRAMS += $(site_policies)
 site_policy_cflags = $(AM_CFLAGS) -fPIC
 site_policy_ldflags = $(SHARED_LINK) -shared
@@ -71,6 +71,15 @@ tests_lib_old_policy_so_CPPFLAGS = $(AM_CPPFLAGS) -DBAD_ABI=4711
 tests_lib_old_policy_so_CFLAGS = $(site_policy_cflags)
 tests_lib_old_policy_so_LDFLAGS = $(site_policy_ldflags)
 tests_lib_old_policy_so_LDADD = policies/libdynpipe-policy.a
+tests_lib_no_decide_so_SOURCES = tests/lib/no_policy.c
+tests_lib_no_decide_so_CFLAGS = $(site_policy_cflags)
+tests_lib_no_decide_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_no_decide_so_LDADD =
+tests_lib_no_symbol_so_SOURCES = tests/lib/no_policy.c
+tests_lib_no_symbol_so_CPPFLAGS = $(AM_CPPFLAGS) -DNO_SYMBOL
+tests_lib_no_symbol_so_CFLAGS = $(site_policy_cflags)
+tests_lib_no_symbol_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/test_session tests/unit/test_daemon_config \

@@ -14,13 +14,19 @@ struct dp_site_policy {
     struct dp_policy policy; /* for dp_policy_run() and dp_pack_choose(), with this struct as the state */
     char name[64], file[256];
     char arguments[256]; /* for open(), separated by blanks */
-    double timeout_s;    /* for all answers together since dp_site_policy_init() */
+    bool is_own;         /* of whoever runs this program, not of the site */
+    double timeout_s;    /* for all answers together since dp_site_policy_init(); is_own: for each */
     uint64_t spent_ns;   /* of it */
 };
 
 /* Copies the texts. `s` must stay where it is: the policy in it points to its name. */
 void dp_site_policy_init(struct dp_site_policy *s, const char *name, const char *file, const char *arguments,
                          double timeout_s);
+
+/* A policy that is asked offline: any file, by any way, with the rights of whoever runs the program; errors name the
+ * file. Probes it, too. returns 0 or -1. */
+int dp_site_policy_init_own(struct dp_site_policy *s, const char *file, const char *arguments, double timeout_s,
+                            struct dp_err *err);
 
 /* Load it in a child, look at its interface and call open(); blocks for timeout_s at most. */
 int dp_site_policy_probe(struct dp_site_policy *s, struct dp_err *err);

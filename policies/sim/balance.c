@@ -73,16 +73,25 @@ static void fill_question(const struct dp_sim_case *c, const struct dp_sim_layer
     q->in.steps_total = c->iterations;
 }
 
+static const struct dp_policy *find(const struct dp_sim_case *c, const char *name, struct dp_err *err)
+{
+    return c->own && !strcmp(name, DP_SIM_OWN_POLICY) ? c->own : dp_policy_find(name, err);
+}
+
 /* count: in: the layout in force, out: the answer, both one number a stage. */
 static int ask(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_policy *policy, uint32_t allowed,
                uint32_t *count, struct dp_err *err)
 {
     uint32_t stages = c->devices * c->chunks;
+    bool is_own = policy == c->own, is_large = stages > DP_MAX_WORKERS || c->n_layers > DP_MAX_LAYERS;
+    void *state = is_own ? c->own_state : NULL;
     struct question *q;
-    void *state = NULL;
     int rc;
 
-    if (stages > DP_MAX_WORKERS || c->n_layers > DP_MAX_LAYERS)
+    if (is_large && is_own)
+        return dp_err_set(err, DP_EINVAL, "policy %s: %u layers in %u stages; such a policy can be asked about %u in %u at most",
+                          policy->name, c->n_layers, stages, DP_MAX_LAYERS, DP_MAX_WORKERS);
+    if (is_large)
         return dp_sim_balance_chain(c, layer, policy->name, allowed, count, err);
     q = calloc(1, sizeof *q);
     if (!q)
@@ -105,7 +114,7 @@ static int ask(const struct dp_sim_case *c, const struct dp_sim_layer *layer, co
 int dp_sim_balance(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const char *name, uint32_t devices,
                    struct dp_sim_layout *layout, struct dp_err *err)
 {
-    const struct dp_policy *policy = dp_policy_find(name, err);
+    const struct dp_policy *policy = find(c, name, err);
     uint32_t stages = devices * c->chunks, *count;
     int rc = 0;
 

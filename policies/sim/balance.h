@@ -4,7 +4,7 @@
 
 #include "policies/sim/stages.h"
 
-/* Layout of layer[n_layers] over the first `devices` devices, by the named policy; *layout holds the
+/* Layout of layer[n_layers] over the first `devices` devices, by the named policy (DP_SIM_OWN_POLICY: c->own); *layout holds the
  * one in force, or none (n_used = 0), and becomes the new one. With several chunks a device each chunk
  * is a device to the policy, and device memory is no limit. Speeds are those of replica 0.
  * Beyond DP_MAX_LAYERS layers or DP_MAX_WORKERS stages policies are asked as balance_chain.h has it. */

@@ -7,10 +7,12 @@
 #ifndef DP_POLICIES_SIM_CASE_H
 #define DP_POLICIES_SIM_CASE_H
 
+#include "policies/policy.h"
 #include "policies/sim/iteration.h"
 
 #define DP_SIM_MAX_LAYERS 100000u
 #define DP_SIM_MAX_CELLS (1u << 22) /* replicas * stages */
+#define DP_SIM_OWN_POLICY "./" /* name of dp_sim_case.own: no policy of the registry has a slash */
 #define DP_SIM_LONGEST_NS 1e18      /* an iteration of 31 years: what is longer is an error */
 
 /* Costs of one layer; times of one microbatch on a device of speed 1. */
@@ -78,6 +80,8 @@ struct dp_sim_case {
     struct dp_sim_layer_kind *kind;
     uint32_t *kind_of; /* [n_layers], NULL in a recorded run */
     char policy[32]; /* of the layout to begin with, where it has none */
+    const struct dp_policy *own; /* one that is in no registry, asked with own_state; NULL: none. Borrowed */
+    void *own_state;
     uint32_t *count, n_count; /* layout to begin with, or NULL */
     /* Stages of several devices (order.h), or NULL: one chunk, one replica and one layout, which is `count`. */
     uint32_t *width; /* [n_count] devices of each stage */

@@ -45,10 +45,14 @@ static int read_description(const char *path, const struct text *t, const struct
 }
 
 /* Every layout of the file gives way to what the policy finds, whenever costs or layout change. */
-static int use_policy(const char *policy, struct dp_sim_case *c, struct dp_err *err)
+static int use_policy(const struct dp_sim_override *with, struct dp_sim_case *c, struct dp_err *err)
 {
+    const char *policy = with->policy;
+
     if (strlen(policy) >= sizeof c->policy)
         return dp_err_set(err, DP_EINVAL, "there is no policy \"%.64s\"", policy);
+    c->own = with->own;
+    c->own_state = with->own_state;
     free(c->count);
     c->count = NULL;
     snprintf(c->policy, sizeof c->policy, "%s", policy);
@@ -114,7 +118,7 @@ int dp_sim_read(uint32_t n, char *const path[], const struct dp_sim_override *wi
     if (rc == 0 && with && with->iterations)
         shorten(with->iterations, out);
     if (rc == 0 && with && with->policy)
-        rc = use_policy(with->policy, out, err);
+        rc = use_policy(with, out, err);
     if (rc == 0)
         rc = dp_sim_case_check(out, err) < 0 ? dp_err_prefix(err, "%s", path[0]) : 0;
     if (rc < 0)

@@ -13,6 +13,8 @@
 struct dp_sim_override {
     const char *schedule; /* NULL: the file's */
     const char *policy;   /* NULL: the file's layouts; else find every layout with it, at each event too */
+    const struct dp_policy *own; /* with policy DP_SIM_OWN_POLICY: which it is, and what it is asked with; borrowed */
+    void *own_state;
     uint32_t devices, chunks, microbatches, replicas, buckets; /* 0: the file's */
     uint64_t iterations;                                        /* 0: the file's; later events are left out */
     double bytes_per_s; /* of a profile's transfers, 0: a default */

@@ -38,5 +38,7 @@ is "$(offers status --from "$tmp/some")" "$tmp/some-run.json" "a file"
 is "$(offers simulate "$tmp/some")" "$tmp/some-run.json" "the file of simulate"
 is "$(offers simulate --schedule = zb)" zb-h1 "a schedule"
 is "$(offers simulate --scheduler = ea)" easy "a scheduler"
+is "$(offers simulate --balance = iter)" iteration "a policy"
+is "$(offers simulate --balance = "$tmp/some")" "$tmp/some-run.json" "the file of one"
 is "$(offers simulate --cluster "$tmp/some")" "$tmp/some-run.json" "the description of a cluster"
 done_testing

@@ -120,6 +120,58 @@ exit_is 0 "the policies are listed" simulate --balance=help
 is "$(cut -d' ' -f1 <<<"$out" | head -n 4 | tr '\n' ' ')" "keep uniform param time " "by their names"
 exit_is 2 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
 like "$err" 'simulate: --balance=tmie: unknown policy "tmie": known are keep' "says so, and blames no file"
+# A policy of one's own: a file, loaded with the rights of whoever runs the command.
+lib=$DP_BUILDDIR/tests/lib
+exit_is 0 "a policy of a file" simulate "$example" --balance "$lib/headroom.so"
+"$dynpipe" simulate "$example" --balance time >"$tmp/time.txt"
+is "$out" "$(cat "$tmp/time.txt")" "the example finds what time finds, where memory is no limit"
+cat >"$tmp/tight.json" <<'X'
+{"name": "tight", "source": "made up", "devices": 3, "device": {"memory_bytes": 100}, "microbatches": 2,
+ "kinds": {"s": {"forward_ms": 1, "backward_input_ms": 1, "backward_weight_ms": 1, "state_bytes": 25},
+           "l": {"forward_ms": 4, "backward_input_ms": 4, "backward_weight_ms": 4, "state_bytes": 25}},
+ "layers": ["s", "s", "s", "s", "l", "l"]}
+X
+exit_is 0 "with all of the memory" simulate "$tmp/tight.json" --balance "$lib/headroom.so" --arguments "free=0" -h -o layout
+is "$out" "4 1 1" "a stage of four layers fits"
+cp "$lib/headroom.so" "$tmp/mine.so"
+ln -s mine.so "$tmp/link.so"
+chmod 777 "$tmp/mine.so"
+(cd "$tmp" && "$dynpipe" simulate tight.json --balance ./link.so --arguments "  free=20 " -h -o layout) >"$tmp/out" 2>&1
+is "$(cat "$tmp/out")" "3 2 1" "with a fifth of it left free not, and a file that a daemon would not take will do"
+for how in "none:no idea" "crash:it crashed: signal 11" "exit:it ended its process .status 3. instead" \
+    "garbage:layout: " "layers:layout of 5 layers on 3 workers, asked for 6 on 3" "gone:layout: gives layers"; do
+    exit_is 1 "a policy's answer, ${how%%:*}" simulate "$tmp/tight.json" --balance "$lib/bad_policy.so" --arguments "${how%%:*}"
+    like "$err" "tight.json: policy .*/bad_policy.so: ${how#*:}" "is refused, and who gave it is named"
+    is "$out" "" "nothing else is printed"
+done
+many=$(printf 'x %.0s' {1..33}) long=$(printf '%256s' x)
+for how in "open:does not want to" ":wants one argument, got 0" "a b:wants one argument, got 2" \
+    "$many:more than 32 arguments" "$long:the arguments are longer than 255 bytes"; do
+    exit_is 2 "arguments: ${how#*:}" simulate "$tmp/tight.json" --balance "$lib/bad_policy.so" --arguments "${how%%:*}"
+    like "$err" "simulate: --balance: policy .*/bad_policy.so: ${how#*:}" "are refused, and the policy is named"
+done
+exit_is 2 "another interface" simulate "$tmp/tight.json" --balance "$lib/old_policy.so"
+like "$err" '/old_policy.so: it has policy interface 4711, this program has 1' "has both numbers"
+exit_is 2 "an object without decide" simulate "$tmp/tight.json" --balance "$lib/no_decide.so"
+like "$err" '/no_decide.so: it has no decide' "is named"
+exit_is 2 "an object that is no policy" simulate "$tmp/tight.json" --balance "$lib/no_symbol.so"
+like "$err" '/no_symbol.so: it has no symbol dp_policy_v1' "is told what is missing"
+exit_is 2 "no shared object" simulate "$tmp/tight.json" --balance "$tmp/tight.json"
+like "$err" 'policy .*/tight.json: cannot be loaded: ' "is named"
+exit_is 2 "no such policy file" simulate "$tmp/tight.json" --balance "$tmp/none.so"
+like "$err" 'policy .*/none.so: No such file or directory' "is named"
+exit_is 2 "a file without a slash" simulate "$tmp/tight.json" --balance mine.so
+like "$err" 'unknown policy "mine.so".*a slash in its name' "is told to have one"
+exit_is 2 "arguments for a policy that has none" simulate "$tmp/tight.json" --balance time --arguments x
+like "$err" '--arguments means nothing without --balance=./FILE.so' "says so"
+sed 's/"devices"/"balance": ".\/", &/' "$tmp/tight.json" >"$tmp/bad.json"
+exit_is 1 "a description that wants one" simulate "$tmp/bad.json"
+like "$err" 'unknown policy "./"' "loads none"
+for size in 513 1025; do
+    jq --argjson n $size '.devices = $n | .device = {} | .layers = [{kind: "s", count: $n}]' "$tmp/tight.json" >"$tmp/large.json"
+    exit_is 1 "a policy of a file, asked about $size layers" simulate "$tmp/large.json" --balance "$lib/headroom.so"
+    like "$err" "$size layers in $size stages; such a policy can be asked about 1024 in 512 at most" "says how many it can"
+done
 exit_is 1 "an iteration that is not there" simulate "$tmp/worked.json" --draw 2
 like "$err" 'the run has 1 iterations' "says so"
 exit_is 1 "a picture that cannot be written" simulate "$tmp/worked.json" --svg "$tmp/none/x.svg"
