@@ -58,12 +58,18 @@ static json_t *stages_document(const struct dp_sim_case *c, const struct dp_sim_
     return list;
 }
 
-static json_t *layout_document(const struct dp_sim_phase *p)
+/* As a description takes it: where a stage is a device's only one, its place in the list says which device that is. */
+static json_t *layout_document(const struct dp_sim_case *c, const struct dp_sim_phase *p)
 {
+    const struct dp_sim_layout *l = p->layout;
+    bool has_gaps = c->chunks == 1 && !c->width;
     json_t *list = json_array();
 
-    for (uint32_t s = 0; s < p->layout->n_stages; s++)
-        json_array_append_new(list, json_integer(p->layout->cut[s + 1] - p->layout->cut[s]));
+    for (uint32_t s = 0; s < l->n_stages; s++) {
+        while (has_gaps && json_array_size(list) < l->used[s])
+            json_array_append_new(list, json_integer(0));
+        json_array_append_new(list, json_integer(l->cut[s + 1] - l->cut[s]));
+    }
     return list;
 }
 
@@ -91,7 +97,7 @@ json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase
     put_count(o, "first", p->first);
     put_count(o, "iterations", p->n);
     put(o, "density", p->density);
-    json_object_set_new(o, "layout", layout_document(p));
+    json_object_set_new(o, "layout", layout_document(c, p));
     if (c->width)
         json_object_set_new(o, "stage_devices", widths_document(c));
     put_count(o, "devices_used", (uint64_t)p->layout->n_used * c->replicas);

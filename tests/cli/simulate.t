@@ -120,6 +120,29 @@ exit_is 0 "the policies are listed" simulate --balance=help
 is "$(cut -d' ' -f1 <<<"$out" | head -n 4 | tr '\n' ' ')" "keep uniform param time " "by their names"
 exit_is 2 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
 like "$err" 'simulate: --balance=tmie: unknown policy "tmie": known are keep' "says so, and blames no file"
+# A layout leaves the document as a description takes it in: device 2 is slow, and on another node than device 1.
+cat >"$tmp/gap.json" <<'X'
+{"name": "gap", "source": "made up", "devices": 4, "microbatches": 2, "device": {"speed": [1, 1, 0.5, 1]}, "iterations": 2,
+ "network": {"devices_per_node": 2, "inside": {"latency_us": 1, "gb_per_s": 1}, "between": {"latency_us": 1000, "gb_per_s": 1}},
+ "kinds": {"s": {"forward_ms": 1, "backward_input_ms": 1, "backward_weight_ms": 1, "output_bytes": 8}},
+ "layers": ["s", "s", "s", "s"], "layout": [0, 1, 0, 3], "events": [{"iteration": 2, "layout": [2, 0, 2]}]}
+X
+stands() { jq -c '[.simulation.phases[] | [.layout, [.stages[] | [.device, .layers]], .iteration_ms]]'; }
+first=$("$dynpipe" simulate "$tmp/gap.json" --json | stands)
+is "$(jq -c 'map(.[:2])' <<<"$first")" '[[[0,1,0,3],[[1,1],[3,3]]],[[2,0,2],[[0,2],[2,2]]]]' "each stage is on its device"
+for options in "" "--chunks 2 --schedule interleaved --devices 2"; do
+    jq 'if $o == "" then . else del(.layout, .events, .device, .network) | .balance = "time" end' --arg o "$options" \
+        "$tmp/gap.json" >"$tmp/from.json"
+    # shellcheck disable=SC2086
+    "$dynpipe" simulate "$tmp/from.json" $options --json >"$tmp/doc.json"
+    jq 'del(.balance) | .layout = $d[0].simulation.phases[0].layout
+        | if .events then .events[0].layout = $d[0].simulation.phases[1].layout else . end' \
+        --slurpfile d "$tmp/doc.json" "$tmp/from.json" | jq --arg o "$options" \
+        'if $o == "" then . else .devices = 2 | .chunks = 2 | .schedule = "interleaved" end' >"$tmp/back.json"
+    is "$("$dynpipe" simulate "$tmp/back.json" --json | stands)" "$(stands <"$tmp/doc.json")" "read back, it is the same${options:+ with $options}"
+done
+exit_is 0 "a layout with a gap" simulate "$tmp/gap.json" -h -o layout
+is "$out" "$(printf '%s\n' "0 1 0 3" "2 0 2")" "is printed with it"
 # A policy of one's own: a file, loaded with the rights of whoever runs the command.
 lib=$DP_BUILDDIR/tests/lib
 exit_is 0 "a policy of a file" simulate "$example" --balance "$lib/headroom.so"
