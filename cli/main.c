@@ -48,8 +48,8 @@ const struct dp_command dp_commands[] = {
      "packing gains, and what pruning gains by itself; the pause of every hand-over and how long releases took.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN, dp_cmd_report},
     {"plan", "where to cut a network that is a graph", "FILE [--devices=N] [OPTION...]",
-     "FILE is a layer graph: a PipeDream profile (graph.txt) or dnn-partitioning JSON; \"-\" is stdin. Prints\n"
-     "which nodes go to which device, the load of each, the throughput to expect, a lower bound, and why.\n\n"
+     "FILE is a layer graph: a PipeDream profile (graph.txt), dnn-partitioning's or Piper's JSON; \"-\" is\n"
+     "stdin. Prints which nodes go to which device, the load of each, the throughput to expect, a lower bound, and why.\n\n"
      "Algorithms: exact (max-load over all cuts of the graph), line (over cuts of single orders of it;\n"
      "where there are too many), hierarchical (PipeDream: stages with replicas, networks with levels;\n"
      "profiles only). auto takes the first that applies.",

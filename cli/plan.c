@@ -69,7 +69,7 @@ static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *
         json_array_append_new(bandwidth, json_real(q->bytes_per_s[l]));
     json_object_set_new(o, "bandwidth_bytes_per_s", bandwidth);
     json_object_set_new(o, "bandwidth_is_default",
-                        json_boolean(g->kind == DP_GRAPH_PROFILE && !q->has_bandwidth));
+                        json_boolean(g->kind == DP_GRAPH_PROFILE && !q->has_bandwidth && !(g->bytes_per_s > 0)));
     return o;
 }
 
@@ -161,7 +161,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     double load = (double)p->load_ns;
 
     json_object_set_new(o, "file", file ? file : json_null());
-    json_object_set_new(o, "format", json_string(g->kind == DP_GRAPH_PROFILE ? "profile" : "costs"));
+    json_object_set_new(o, "format", json_string(g->is_piper ? "piper" : g->kind == DP_GRAPH_PROFILE ? "profile" : "costs"));
     json_object_set_new(o, "nodes", json_integer(g->n_nodes));
     json_object_set_new(o, "edges", json_integer(g->n_edges));
     json_object_set_new(o, "units", json_integer(p->n_units));

@@ -113,7 +113,7 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
         return dp_err_set(err, DP_EINVAL, "--devices=%s: wanted is a number, or 4x2 for 2 machines of 4",
                           cli->devices);
     if (!cli->devices) {
-        if (g->kind == DP_GRAPH_PROFILE)
+        if (g->kind == DP_GRAPH_PROFILE && !g->n_accel)
             return dp_err_set(err, DP_EINVAL,
                               "a profile does not say how many devices there are: --devices=N");
         q->n_levels = 1;
@@ -154,6 +154,10 @@ static int check(const struct dp_graph *g, const struct dp_plan_question *q, str
                               dp_plan_algorithm_name(q->algorithm));
         if (q->has_memory && q->n_levels > 1)
             return dp_err_set(err, DP_EINVAL, "--memory: known for devices of one level, not for machines");
+        if (q->memory_bytes != UINT64_MAX && q->n_levels > 1)
+            return dp_err_set(err, DP_EINVAL,
+                              "--devices: this file limits the memory of devices, which is known for devices of one level, "
+                              "not for machines");
     } else {
         if (q->algorithm == DP_PLAN_HIERARCHICAL)
             return dp_err_set(err, DP_EINVAL,
@@ -179,6 +183,9 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
     *q = (struct dp_plan_question){
         .memory_bytes = g->accel_bytes, .n_cpus = g->n_cpus, .is_straight = cli->straight};
     memcpy(q->bytes_per_s, default_bytes_per_s, sizeof q->bytes_per_s);
+    if (g->bytes_per_s > 0)
+        q->bytes_per_s[0] = g->bytes_per_s;
+    q->microbatches = g->microbatches;
     if (parse(cli, g, q, err) < 0)
         return -1;
     if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE)

@@ -1,9 +1,10 @@
 /* A network as a graph: nodes with costs, edges along which activations (or gradients) flow.
  *
- * Two kinds of files give such graphs (read.h):
+ * Such graphs are of two kinds (read.h):
  *   DP_GRAPH_PROFILE  PipeDream's graph.txt: one node a layer with its forward and backward time, the
  *                     bytes of its output and of its parameters. What a transfer costs follows from
- *                     the bandwidth, which the file does not hold (dp_graph_set_bandwidth).
+ *                     the bandwidth (dp_graph_set_bandwidth). Piper's JSON is read as such a graph,
+ *                     though it has sizes of memory of its own, and a bandwidth.
  *   DP_GRAPH_COSTS    dnn-partitioning's JSON: forward and backward nodes apart, times on an
  *                     accelerator and on a CPU, the time of a transfer out of each node, and colours:
  *                     nodes of one colour (a layer's forward and backward) stay together.
@@ -40,8 +41,8 @@ struct dp_graph_node {
     uint64_t cpu_ns;  /* both, on a CPU; DP_GRAPH_COSTS only */
     uint64_t send_ns; /* moving its output, which its own device and every device that takes it pay once */
     uint64_t output_bytes, param_bytes; /* DP_GRAPH_PROFILE only */
-    uint64_t bytes;      /* memory on the device that holds it: DP_GRAPH_PROFILE the state of its parameters */
-    uint64_t kept_bytes; /* besides, of each microbatch under way: DP_GRAPH_PROFILE its output */
+    uint64_t bytes;      /* memory on the device that holds it: of graph.txt the state of its parameters */
+    uint64_t kept_bytes; /* besides, of each microbatch under way: of graph.txt its output */
 };
 
 struct dp_graph_edge {
@@ -59,9 +60,12 @@ struct dp_graph {
      * it, but the published layer graphs copy the forward edges. Found by dp_graph_finish(): of the
      * backward edges between two colours that a forward edge joins, are there more along it than against? */
     bool is_backward_along;
-    /* What the file asks for; DP_GRAPH_COSTS only. */
+    bool is_piper; /* DP_GRAPH_PROFILE out of Piper's JSON */
+    /* What the file asks for; graph.txt asks for nothing. */
     uint32_t n_accel, n_cpus;
-    uint64_t accel_bytes; /* memory of an accelerator, UINT64_MAX: no limit */
+    uint64_t accel_bytes;  /* memory of an accelerator, UINT64_MAX: no limit */
+    double bytes_per_s;    /* 0: the file does not say; Piper's only */
+    uint32_t microbatches; /* of an iteration; 0: the file does not say */
 };
 
 void dp_graph_init(struct dp_graph *g, enum dp_graph_kind kind);

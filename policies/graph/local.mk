@@ -9,7 +9,8 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/line.c policies/graph/line.h \
 	policies/graph/maxload.c policies/graph/maxload.h \
 	policies/graph/plan.c policies/graph/plan.h policies/graph/plan_maxload.c \
-	policies/graph/read.c policies/graph/read.h policies/graph/read_costs.c policies/graph/read_profile.c \
+	policies/graph/read.c policies/graph/read.h policies/graph/read_profile.c \
+	policies/graph/read_json.c policies/graph/read_json.h policies/graph/read_costs.c policies/graph/read_piper.c \
 	policies/graph/units.c policies/graph/units.h
 
 if HAVE_CMOCKA

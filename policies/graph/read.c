@@ -31,7 +31,7 @@ static int parse(const char *name, char *text, size_t bytes, struct dp_graph *g,
     if (dp_text_check(name, text, bytes, err) < 0)
         return -1;
     if (text[strspn(text, " \t\r\n")] == '{')
-        return dp_graph_parse_costs(name, text, bytes, g, err);
+        return dp_graph_parse_json(name, text, bytes, g, err);
     return dp_graph_parse_profile(name, text, bytes, g, err);
 }
 

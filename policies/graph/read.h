@@ -1,5 +1,5 @@
-/* Graph files into struct dp_graph: PipeDream's graph.txt and dnn-partitioning's JSON, told apart by
- * their content. What a file may hold is bounded (graph.h, DP_GRAPH_MAX_FILE); every error names the
+/* Graph files into struct dp_graph: PipeDream's graph.txt, dnn-partitioning's JSON and Piper's JSON, told
+ * apart by their content. What a file may hold is bounded (graph.h, DP_GRAPH_MAX_FILE); every error names the
  * file and the line, or the path inside the JSON document. Nothing in a file can do more than be
  * refused. */
 #ifndef DP_POLICIES_GRAPH_READ_H
@@ -16,13 +16,13 @@ int dp_graph_read(const char *path, struct dp_graph *g, struct dp_err *err);
 /* The same from memory; `name` stands for the file in messages. */
 int dp_graph_parse(const char *name, const char *text, size_t bytes, struct dp_graph *g, struct dp_err *err);
 
-/* ---- of the two formats, for dp_graph_parse ---- */
+/* ---- of the formats, for dp_graph_parse ---- */
 
 /* text ends with a NUL behind its `bytes`, and is cut into pieces here. */
 int dp_graph_parse_profile(const char *name, char *text, size_t bytes, struct dp_graph *g,
                            struct dp_err *err);
-int dp_graph_parse_costs(const char *name, const char *text, size_t bytes, struct dp_graph *g,
-                         struct dp_err *err);
+int dp_graph_parse_json(const char *name, const char *text, size_t bytes, struct dp_graph *g,
+                        struct dp_err *err);
 
 /* A time of `value` units of `unit_ns` each, or a size, into *out, rounded. returns 0, or -1 where it
  * is not a number, negative or too large; err then begins with the reason, "what" included. */

@@ -191,6 +191,16 @@ static uint32_t choose_microbatches(const struct dp_graph_plan *p, uint32_t devi
     return (uint32_t)(n <= 4 * least ? (least + n - 1) / n * n : least);
 }
 
+/* What was assumed of what the file does not say. */
+static const char *source_text(const struct dp_graph *g)
+{
+    if (g->is_piper)
+        return "a file of Piper: a third of a layer's time is forward, half of its backward is the gradient of the weights";
+    if (g->kind == DP_GRAPH_PROFILE)
+        return "a profile: half of a backward is the gradient of the weights, state is 4 times the parameters";
+    return "a file of costs: half of each transfer is forward, half backward";
+}
+
 int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net,
                      struct dp_sim_case *c, struct dp_err *err)
 {
@@ -219,10 +229,7 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, co
     c->n_count = most;
     memcpy(c->count, e->count, most * sizeof *c->count);
     snprintf(c->name, sizeof c->name, "graph of %u nodes in %u stages", g->n_nodes, p->n_stages);
-    snprintf(c->source, sizeof c->source, "%s; %s",
-             g->kind == DP_GRAPH_PROFILE ? "a profile: half of a backward is the gradient of the weights, state is 4 times the parameters"
-                                         : "a file of costs: half of each transfer is forward, half backward",
-             p->why);
+    snprintf(c->source, sizeof c->source, "%s; %s", source_text(g), p->why);
     return 0;
 }
 
@@ -244,7 +251,7 @@ static int take_shape(const struct dp_graph *g, const struct dp_sim_override *wi
     if (dp_sim_case_check_shape(c, err) < 0)
         return -1;
     c->iterations = 1;
-    c->microbatches = with ? with->microbatches : 0;
+    c->microbatches = with && with->microbatches ? with->microbatches : g->microbatches;
     return with && with->schedule ? dp_sim_schedule_find(with->schedule, &c->schedule, err) : 0;
 }
 
@@ -267,7 +274,8 @@ int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const st
     if (rc == 0) {
         rc = take_shape(&g, with, c, err);
         net.devices[0] = c->devices * c->chunks;
-        net.bytes_per_s[0] = with && with->bytes_per_s > 0 ? with->bytes_per_s : DEFAULT_BYTES_PER_S;
+        net.bytes_per_s[0] = with && with->bytes_per_s > 0 ? with->bytes_per_s : g.bytes_per_s > 0 ? g.bytes_per_s : DEFAULT_BYTES_PER_S;
+        net.accel_bytes = g.accel_bytes;
         net.is_straight = !may_replicate(with, c);
         net.microbatches = c->microbatches ? c->microbatches : DP_PLAN_MICROBATCHES * net.devices[0];
         if (rc == 0)

@@ -1,13 +1,14 @@
 #!/bin/bash
-# dynpipe plan: small graphs of both formats, what it says about bad files and bad questions, and that what it
+# dynpipe plan: small graphs of every format, what it says about bad files and bad questions, and that what it
 # prints adds up.
 # shellcheck source=tests/cli/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
 # shellcheck disable=SC2154 # out, err, data, tmp come from lib.sh
-cp "$DP_SRCDIR/etc/examples/two-towers.txt" "$data/plan-costs.json" "$tmp" && cd "$tmp" || exit 1
+cp "$DP_SRCDIR/etc/examples/two-towers.txt" "$data/plan-costs.json" "$data/plan-piper.json" "$tmp" && cd "$tmp" || exit 1
 
 golden plan plan two-towers.txt --devices=4 --bandwidth=1.25
 golden plan-costs plan plan-costs.json
+golden plan-piper plan plan-piper.json
 
 is "$(sed -n '/dynpipe plan two-towers.txt --devices=4 --bandwidth=1.25/,/^- /{/^    [^$]/s/^    //p;/^$/p}' "$DP_SRCDIR/doc/policies.md" |
     sed '$d')" "$(cat "$data/plan.out")" "doc/policies.md shows what is printed"
@@ -47,13 +48,23 @@ exit_is 0 "two levels" plan two-towers.txt --devices=2x2
 like "$out" '2 machines of 2, 12 GB/s inside of a machine, 1.25 GB/s between machines' "tells the network"
 exit_is 0 "--straight" plan two-towers.txt --devices=4 --straight
 exit_is 0 "memory that is enough" plan plan-costs.json --memory=1.3GB
+exit_is 0 "a Piper file at another bandwidth" plan plan-piper.json --devices=2 --bandwidth=1 --memory=16GiB
+like "$out" 'devices +2 accelerators, 16 GiB each, 1 GB/s' "goes by what is asked for"
+exit_is 1 "and too little memory" plan plan-piper.json --memory=2GB
+like "$err" 'no plan that fits 3 devices of 2 GB' "says so"
+exit_is 2 "and machines" plan plan-piper.json --devices=2x2
+like "$err" 'this file limits the memory of devices' "is refused"
+exit_is 2 "and CPUs" plan plan-piper.json --cpus=1
+exit_is 0 "it can be simulated" simulate plan-piper.json
+like "$out" '1 +1.000 +3 +1949.000 +11.3 %.* 2.8 GiB +2 3x2' "as plan says"
+like "$out" 'costs: a file of Piper: a third of a layer.s time is forward' "and says what it assumes"
 exit_is 0 "--cpus" plan plan-costs.json --cpus=2 --devices=1
 COLUMNS=40 exit_is 0 "a narrow screen" plan two-towers.txt --devices=4
 is "$(awk 'length > 40' <<<"$out")" "" "nothing passes its edge"
 
 if command -v python3 >/dev/null; then
     for args in 'two-towers.txt --devices=4' 'two-towers.txt --devices=2x2' 'two-towers.txt --devices=4 --algorithm=exact' \
-        plan-costs.json 'plan-costs.json --algorithm=line'; do
+        plan-costs.json 'plan-costs.json --algorithm=line' plan-piper.json 'plan-piper.json --straight'; do
         # shellcheck disable=SC2086 # several words
         "$dynpipe" plan $args --json >plan.json
         runs "$args: JSON with meta, errors and warnings" valid_json plan.json
@@ -109,6 +120,8 @@ sed '$a\	head -- embed' two-towers.txt >cycle.txt
 bad "cycle" 'cycle.txt:[0-9]*: .* closes a cycle' cycle.txt
 sed 's/forward_compute_time=9,/forward_compute_time=nan,/' two-towers.txt >nan.txt
 bad "nan" 'nan.txt:3: forward_compute_time="nan"' nan.txt
+sed 's/"timePerSample": 0.03,/"timePerSample": -0.03,/' plan-piper.json >negative.json
+bad "negative time of a Piper file" 'negative.json: nodes\[2\].TMPCs.1\[1\]: timePerSample = -0.03' negative.json
 head -c 900 plan-costs.json >torn.json
 bad "torn JSON" 'torn.json:[0-9]*:[0-9]*: no JSON' torn.json
 sed 's/"fpgaLatency": 5/"fpgaLatency": -5/' plan-costs.json >negative.json

@@ -77,6 +77,53 @@ static void reads_costs(void **state)
     dp_graph_release(&g);
 }
 
+#define WAY(id, s, w, a, b)                                                                                  \
+    "{\"id\": \"" id "\", \"timePerSample\": " s ", \"parameterSize\": " w ", \"memoryUsageA\": " a               \
+    ", \"memoryUsageB\": " b ", \"syncTimeFw\": {}, \"syncTimeBw\": {\"5\": 0.0}}"
+#define LAYER(id, more, ways) "{\"id\": " id more ", \"TMPCs\": {\"2\": 0, \"1\": [" ways "]}}"
+#define PIPER(setting, nodes, edges) "{" setting ", \"nodes\": [" nodes "], \"edges\": [" edges "]}"
+#define SETTING "\"maxDevices\": 8, \"maxMemoryPerDevice\": 8e10, \"bandwidth\": 25e9, \"mbsInBatch\": 64"
+#define ONE LAYER("1", "", WAY("v", "3e-3", "1", "1", "1"))
+#define PASS(a, b, bytes) "{\"sourceId\": " a ", \"destId\": " b ", \"communicationCost\": " bytes "}"
+
+static void reads_piper(void **state)
+{
+    (void)state;
+    static const char text[] =
+        PIPER(SETTING,
+              LAYER("7", ", \"name\": \"block\"", WAY("r", "4e-3", "10", "20", "90") "," WAY("v", "3.00001e-3", "10", "50.4", "60"))
+              "," LAYER("5.0", ", \"name\": \"block\"", WAY("v", "1", "0", "0", "0"))
+              "," LAYER("6", ", \"name\": \"head\"", WAY("v", "0", "0", "0", "0")) "," LAYER("-3", "", WAY("v", "0", "0", "0", "0")),
+              PASS("7", "5", "100") "," PASS("7", "6", "300.0") "," PASS("7", "-3", "200") "," PASS("5", "6", "0"));
+    static const char *const names[] = {"block#7", "block#5", "head", "-3"};
+    struct dp_graph g;
+    struct dp_err err = {.text = ""};
+
+    assert_int_equal(parse(text, &g, &err), 0);
+    assert_int_equal(g.kind, DP_GRAPH_PROFILE);
+    assert_true(g.is_piper && g.bytes_per_s == 25e9);
+    assert_int_equal(g.n_accel, 8);
+    assert_int_equal(g.n_cpus, 0);
+    assert_int_equal(g.accel_bytes, UINT64_C(80000000000));
+    assert_int_equal(g.microbatches, 64);
+    assert_int_equal(g.n_nodes, 4);
+    assert_int_equal(g.n_colours, 4);
+    assert_int_equal(g.n_edges, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_string_equal(g.node[i].name, names[i]);
+    assert_int_equal(dp_graph_accel_ns(&g.node[0]), 3000010); /* the faster of two ways */
+    assert_int_equal(g.node[0].forward_ns, 1000003);
+    assert_int_equal(g.node[0].param_bytes, 10);
+    assert_int_equal(g.node[0].kept_bytes, 50);
+    assert_int_equal(g.node[0].bytes, 60);
+    assert_int_equal(g.node[0].output_bytes, 300); /* the largest of its edges */
+    assert_int_equal(g.node[1].output_bytes, 0);
+    assert_int_equal(dp_graph_accel_ns(&g.node[1]), 1000000000);
+    assert_int_equal(dp_graph_set_bandwidth(&g, g.bytes_per_s, &err), 0);
+    assert_int_equal(g.node[0].send_ns, 24);
+    dp_graph_release(&g);
+}
+
 #define NODE(id)                                                                                             \
     "{\"id\": " id ", \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 1, \"isBackwardNode\": 0}"
 #define BACK(id)                                                                                             \
@@ -142,6 +189,37 @@ static const struct {
      "edges[1].cost: 2, but 1 on another edge"},
     {DOC(NODE("1") "," NODE("2"), EDGE("1", "2", "1") "," EDGE("2", "1", "1")), "closes a cycle"},
     {DOC(BACK("1") "," NODE("2"), EDGE("1", "2", "1")), "edges[0]: leads from a backward node"},
+    {"{\"nodes\": [{\"TMPCs\": 0}]}", "file: maxDevices: missing"},
+    {"{\"maxDevices\": 0}", "file: maxDevices: wanted is a whole number from 1 to 65535"},
+    {"{\"maxDevices\": 2.5}", "maxDevices: wanted is a whole number"},
+    {"{\"maxDevices\": \"2\"}", "maxDevices: wanted is a whole number"},
+    {"{\"maxDevices\": 2}", "maxMemoryPerDevice: missing"},
+    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 0}", "maxMemoryPerDevice: wanted is a number from 1 to"},
+    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": -1}", "bandwidth: wanted is a number from 1"},
+    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": 1}", "mbsInBatch: missing"},
+    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": 1, \"maxBatchSize\": 0}", "maxBatchSize: wanted is a whole"},
+    {"{" SETTING "}", "nodes: missing"},
+    {"{" SETTING ", \"nodes\": [1]}", "edges: missing"},
+    {PIPER(SETTING, "", ""), "nodes: 0 of them"},
+    {PIPER(SETTING, "[]", ""), "nodes[0]: is no object"},
+    {PIPER(SETTING, "{\"id\": 1}", ""), "nodes[0].TMPCs.1: missing, or no list"},
+    {PIPER(SETTING, "{\"id\": 1, \"TMPCs\": {\"2\": [1]}}", ""), "nodes[0].TMPCs.1: missing"},
+    {PIPER(SETTING, "{\"id\": 1, \"TMPCs\": {\"1\": {}}}", ""), "nodes[0].TMPCs.1: missing, or no list"},
+    {PIPER(SETTING, ONE "," LAYER("2", "", "7"), ""), "nodes[1].TMPCs.1[0]: is no object"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "-1", "1", "1", "1")), ""), "nodes[0].TMPCs.1[0]: timePerSample = -1"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1e5", "1", "1", "1")), ""), "nodes[0].TMPCs.1[0]: timePerSample = 100000: wanted is a time"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1e99", "1", "1")), ""), "nodes[0].TMPCs.1[0]: parameterSize = 1e+99"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "true", "1")), ""), "nodes[0].TMPCs.1[0].memoryUsageA: is no number"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "1", "-1")), ""), "nodes[0].TMPCs.1[0]: memoryUsageB = -1"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "1", "1, \"syncTimeFw\": {\"1\": 5}") ""), ""), "no JSON: duplicate"},
+    {PIPER(SETTING, "{\"id\": 1, \"TMPCs\": {\"1\": [{\"timePerSample\": 1, \"parameterSize\": 1, \"memoryUsageA\": 1, "
+                    "\"memoryUsageB\": 1, \"syncTimeFw\": {\"3\": 5}}]}}", ""),
+     "nodes[0].TMPCs.1[0].syncTimeFw: is not 0 throughout"},
+    {PIPER(SETTING, ONE "," ONE, ""), "nodes[1].id: 1 is the id of nodes[0], too"},
+    {PIPER(SETTING, ONE, "0"), "edges[0]: is no object"},
+    {PIPER(SETTING, ONE, PASS("1", "2", "1")), "edges[0].destId: there is no node with id 2"},
+    {PIPER(SETTING, ONE "," LAYER("2", "", WAY("v", "1", "1", "1", "1")), PASS("1", "2", "-1")), "edges[0]: communicationCost = -1"},
+    {PIPER(SETTING, ONE, PASS("1", "1", "1")), "edges[0]: the edge from \"1\" to \"1\" closes a cycle"},
 };
 
 static void names_what_is_wrong(void **state)
@@ -205,6 +283,7 @@ static void sees_the_way_back(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(reads_a_profile),     cmocka_unit_test(reads_costs),
+    cmocka_unit_test(reads_piper),
     cmocka_unit_test(names_what_is_wrong), cmocka_unit_test(refuses_what_is_no_text),
     cmocka_unit_test(sees_the_way_back),
 };
