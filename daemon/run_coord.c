@@ -357,7 +357,7 @@ void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, cons
         if (dp_run_coord_open(run, DP_RUN_OPEN_STEP, &err) < 0) {
             DP_RUN_LOG(run, dp_error, "job=%u: %s", run->job_id, err.text);
             welcome->verdict = DP_VERDICT_UNKNOWN;
-            snprintf(welcome->text, sizeof welcome->text, "no coordinator: %.200s", err.text);
+            snprintf(welcome->text, sizeof welcome->text, "it cannot begin: %.200s", err.text);
             return;
         }
         run->step_id = m->step_id;

@@ -63,7 +63,10 @@ uint32_t dp_share_unsaid(struct dp_share *s, uint64_t now_ns)
 
 static bool is_full(struct dp_share *s, uint64_t now_ns)
 {
-    return s->n_conns == 0 && s->n_unsaid == 0 && !s->is_known && dp_share_has_units(s, now_ns) && s->units.level >= DP_UNITS_BURST &&
+    /* One that has just said what it left out would say it again at once. */
+    if (s->n_conns || s->n_unsaid || s->is_known || (s->said_ns && now_ns - s->said_ns < SAY_EVERY_NS))
+        return false;
+    return dp_share_has_units(s, now_ns) && s->units.level >= DP_UNITS_BURST &&
            dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) && s->lines.level >= LINES_BURST;
 }
 

@@ -105,9 +105,12 @@ static void tell_troubles(const struct trouble *all, uint32_t n)
             same += !strcmp(all[i].text, all[r].text);
         if (n == 1)
             dp_warn("no coordinator: %s; training goes on with a fixed layout", all[r].text);
+        else if (same == 1)
+            dp_warn("worker %u on %s: no coordinator: %s; training goes on with a fixed layout", r, all[r].node,
+                    all[r].text);
         else
-            dp_warn("worker %u on %s, and so %u of %u: no coordinator: %s; training goes on with a fixed layout", r,
-                    all[r].node, same, n, all[r].text);
+            dp_warn("worker %u on %s and %u more of %u workers: no coordinator: %s; training goes on with a fixed layout", r,
+                    all[r].node, same - 1, n, all[r].text);
     }
     if (told > TOLD)
         dp_warn("no coordinator, for %u reasons more", told - TOLD);

@@ -112,7 +112,7 @@ begin
 runs "a wrong munge key: status says what the other side's munge said" wait_for 60 \
     misses "^n2: its daemon cannot be reached: 127.0.0.[0-9]+ port [0-9]+: it refuses our credential: .*Invalid credential"
 runs "and so does the run's output" wait_for 60 file_has "$D/train.out" \
-    "rank=1: no coordinator: node n2 does not reach the daemon of the batch host n1: .*Invalid credential"
+    "worker 1 on n2: no coordinator: node n2 does not reach the daemon of the batch host n1: .*Invalid credential"
 is "$(grep -c 'no daemon at' "$D/train.out")" 0 "nobody says that there is no daemon"
 check
 says FAIL nodes "n2: .*refuses our credential: .*Invalid credential" "check names node and cause"

@@ -199,7 +199,7 @@ refuses "blocks that do not fit" "multiple of 4" 1 prune.granularity=4x1 model.c
 DYNPIPE_SOCKET=$dir/no.sock train 3 lonely train.steps=2 prune.begin=0 prune.end=0
 is "$?" 0 "a run without its daemon"
 is "$(grep -c "no coordinator" "$dir/lonely.out")" 1 "says so once, not once a worker"
-like "$(cat "$dir/lonely.out")" "worker 0 on .*, and so 3 of 3: no coordinator: $dir/no.sock: " "and for how many, and why"
+like "$(cat "$dir/lonely.out")" "worker 0 on .* and 2 more of 3 workers: no coordinator: $dir/no.sock: " "and for how many, and why"
 # PMIx keeps files under TMPDIR and says "NOT-FOUND" where they have no room.
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     mkdir "$dir/full"

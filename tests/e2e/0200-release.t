@@ -19,7 +19,7 @@ is_decided() { job_is "$observer" RUNNING || job_ended "$job"; }
 
 # How many steps it takes until the observer runs depends on the machine. A run that was over before is
 # done again, longer.
-for steps in 500 2000 8000; do
+for steps in 2000 8000 32000; do
     rm -f "$D/train.jsonl" "$D/observer.seen"
     job=$(submit train $release -- "$D/train.jsonl" $run train.steps=$steps)
     wait_for 60 job_is "$job" RUNNING

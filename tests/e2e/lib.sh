@@ -29,9 +29,10 @@ endless="train.steps=1000000000 train.lr=3e-3 train.min_lr=3e-3 data.eval_every=
 # Twice the time of a step at the start is allowed: then three workers of four always do, pruned or not.
 release="--dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=50 --dynpipe-reference=start"
 
-# run_cluster UP-OPTIONS: four nodes with plugin and daemons.
+# run_cluster UP-OPTIONS: four nodes with plugin and daemons. What a move was promised to bring is measured for eight
+# reports before a node is given up, and these runs have small steps.
 run_cluster() {
-    cluster_up --nodes 4 --gpus 1 --cpus 2 \
+    cluster_up --nodes 4 --gpus 1 --cpus 2 --daemon-key 'report_ms = 250;' \
         --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" "$@"
     export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
 }
