@@ -45,6 +45,11 @@ fi
 cp "$tmp/out/results.json" "$tmp/first.json"
 paper --layers 8 --policies keep,time --json >"$tmp/again.json" 2>"$tmp/err"
 is "$(cmp "$tmp/first.json" "$tmp/again.json" 2>&1)" "" "twice the same, and --json prints it"
+mkdir "$tmp/a folder"
+TMPDIR="$tmp/a folder" paper --layers 40 --policies deepspeed-param >"$tmp/text" 2>"$tmp/err"
+ok $? "a policy whose layouts do not fit" || diag "$(cat "$tmp/err")"
+like "$(cat "$tmp/text")" "  deepspeed-param  *event 2: policy deepspeed-param: worker 1 would need" "it is said in its row"
+is "$(grep -rlF "a folder" "$tmp/text" "$tmp/out")" "" "without the name of a temporary file"
 refused() { # CODE NAME REGEX ARGUMENTS...
     like "$(paper "${@:4}" 2>&1; echo "rc=$?")" "$3.*rc=$1" "$2"
 }

@@ -48,7 +48,7 @@ def questions:
         else {} end
     | model(.);
 
-# What came of a run; {"error": ...} where the policy has no layout that fits.
+# What came of a run; {"error": ...} where the policy has no layout that fits, without the name of the model's file.
 def outcome:
     if .simulation then .simulation | {
         iteration_ms: [.phases[].iteration_ms], tokens_per_s: [.phases[].tokens_per_s], held: [.phases[].devices_held],
@@ -56,7 +56,7 @@ def outcome:
         moved_bytes: ([.phases[].moved_bytes] | add), memory_bytes: ([.phases[].mem_bytes] | max),
         run_tokens_per_s: .totals.tokens_per_s, run_tokens_per_device_s: .totals.tokens_per_device_s,
         device_s: .totals.device_s, pause_s: .totals.pause_s, time_s: .totals.time_s}
-    else {error: (.errors[0] // "failed")} end;
+    else {error: (.errors[0] // "failed" | sub("^.*?/model[.]json: "; ""))} end;
 
 # From now on with the devices of .pack, which never become more.
 def to_pack: .stage = "pack" | .pack |= reduce range(1; 4) as $i (.; .[$i].devices = ([.[$i - 1, $i].devices] | min));
