@@ -45,11 +45,39 @@ fi
 cp "$tmp/out/results.json" "$tmp/first.json"
 paper --layers 8 --policies keep,time --json >"$tmp/again.json" 2>"$tmp/err"
 is "$(cmp "$tmp/first.json" "$tmp/again.json" 2>&1)" "" "twice the same, and --json prints it"
+
+# iteration over uniform: as the results say, and the more the later the dense blocks come, which is where the head is
+model() { jq -n -L "$DP_SRCDIR/policies/sim/paper" "include \"model\"; $1"; }
+is "$(model '[0.25, 4, 1] | fill(1.5) | map(. * 1e6 | round / 1e6) | tostring')" '"[0.1,1,0.4]"' "what a full block cannot hold the others get"
+runs "densities of every spread make up the level" jq -ne -L "$DP_SRCDIR/policies/sim/paper" --slurpfile d "$DP_SRCDIR/policies/sim/paper/densities.json" '
+    include "model"; [$d[0].levels[] as $l | (null, 1e-9, 0.1, 1, 16, 1e9) as $s | (8, 56) as $n | densities_of($l; $n; $s)
+        | (add / $n - (1 - $l.sparsity) | fabs < 1e-9), (all(. >= 0 and . <= 1))] | all'
+paper --layers 16 --policies uniform,iteration >"$tmp/text" 2>"$tmp/err"
+ok $? "16 layers, uniform and iteration" || diag "$(cat "$tmp/err")"
+row() { # KIND, DEVICES: the row that jq makes of the results
+    jq -r --argjson devices "$1" 'def x: . * 100 | round / 100; .results | map(select(.kind == "layers" and .devices == $devices) | {(.policy): .}) | add
+        | [(.iteration, .uniform) | .balanced.tokens_per_s + [.balanced.run_tokens_per_s, .packed.run_tokens_per_s, .packed.run_tokens_per_device_s]]
+        | transpose | map(.[0] / .[1] | x) | "iteration / uniform \(.[0]) \(.[1]) \(.[2]) \(.[4]) - \(.[5]) - - - \(.[6]) \(.[7]) -"' "$tmp/out/results.json"
+}
+is "$(grep "iteration / uniform" "$tmp/text" | tr -s ' ' | sed 's/^ //')" "$(row 8; row 720)" "what iteration gains over uniform is a row of each table"
+holds "and is a gain at every level" '[.results[] | select(.kind != "bandwidth" and .policy != "static")] | group_by([.kind, .devices, .spread])
+    | map(map({(.policy): .balanced.iteration_ms}) | add | [.iteration, .uniform] | transpose[] | .[0] <= .[1] * 1.000001) | length == 30 and all'
+is "$(sed -n '/by how density spreads/,/^$/p' "$tmp/text" | sed -n 's/^  \([a-z0-9 /]*[a-z0-9]\)   .*/\1/p' | tr '\n' ';')" \
+    "falls to 1/16;the same;measured;rises to 16 times;all in the last blocks;" "a row for every spread"
+holds "the more the denser the last blocks are" '[.results[] | select(.kind == "spread")] | group_by(.spread)
+    | map(map({(.policy): .balanced.tokens_per_s[4]}) | add | .iteration / .uniform) | length == 4 and . == sort'
+unlike "$(paper --layers 8 --policies iteration)" "iteration / uniform|by how density" "neither without uniform"
+
 mkdir "$tmp/a folder"
-TMPDIR="$tmp/a folder" paper --layers 40 --policies deepspeed-param >"$tmp/text" 2>"$tmp/err"
+TMPDIR="$tmp/a folder" paper --policies deepspeed-param >"$tmp/text" 2>"$tmp/err"
 ok $? "a policy whose layouts do not fit" || diag "$(cat "$tmp/err")"
 like "$(cat "$tmp/text")" "  deepspeed-param  *event 2: policy deepspeed-param: worker 1 would need" "it is said in its row"
 is "$(grep -rlF "a folder" "$tmp/text" "$tmp/out")" "" "without the name of a temporary file"
+is "$(grep -o '^[0-9]* devices, [0-9]* layers: ' "$tmp/text" | tr -d '\n')" \
+    "$(printf '%s layers: ' "8 devices, "{24,32,40,48,56} "720 devices, "{24,32,40,48,56})" "the papers' numbers of layers, 56 too"
+if command -v gnuplot >/dev/null; then
+    like "$(cat "$tmp/out/paper.svg")" "3\.18 DynMo, pruning" "DynMo's 3.18 is in the picture"
+fi
 refused() { # CODE NAME REGEX ARGUMENTS...
     like "$(paper "${@:4}" 2>&1; echo "rc=$?")" "$3.*rc=$1" "$2"
 }

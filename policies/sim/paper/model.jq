@@ -74,13 +74,22 @@ def head:
        parameters: $parameters, state_bytes: ($parameters * 16), activation_bytes: ($logits + message_bytes),
        gradient_bytes: ($parameters * 4), output_bytes: 0};
 
-# Densities of n blocks: those of densities.json at the same relative depth, scaled to the level's mean.
-def densities_of($level; $n):
-    ($level.density | length) as $m
-    | [range($n) | . * ($m - 1) / ($n - 1) | floor as $i | (. - $i) as $part
-       | $level.density[$i] * (1 - $part) + ($level.density[[$i + 1, $m - 1] | min]) * $part]
-    | ((1 - $level.sparsity) * $n / add) as $scale
+# Weights as densities that sum up to $sum in the same proportions, but that none is above 1: what those cannot hold the
+# others get.
+def fill($sum):
+    (sort | reverse) as $sorted
+    | first(range(length) as $full | ($sorted[$full:] | add) as $rest
+            | if $rest > 0 then ($sum - $full) / $rest else 1 end | select(. * $sorted[$full] <= 1)) as $scale
     | map([. * $scale, 1] | min);
+
+# Densities of n blocks that make up the level's. spread null: those of densities.json at the same relative depth. Else
+# the last block's is so many times the first one's, and those between rise or fall evenly in their logarithm.
+def densities_of($level; $n; $spread):
+    ($level.density | length) as $m
+    | if $spread then [range($n) | pow($spread; . / ($n - 1))]
+      else [range($n) | . * ($m - 1) / ($n - 1) | floor as $i | (. - $i) as $part
+          | $level.density[$i] * (1 - $part) + ($level.density[[$i + 1, $m - 1] | min]) * $part] end
+    | fill((1 - $level.sparsity) * $n);
 
 # As uniform in Megatron-LM: equal numbers of blocks, the embedding before the first, the head behind the last.
 def equal_blocks($blocks; $devices):
@@ -88,7 +97,8 @@ def equal_blocks($blocks; $devices):
     | [range($devices) | $each + (if . == 0 then 1 else 0 end) + (if . == $devices - 1 then 1 else 0 end)];
 
 # o: {blocks, replicas, devices_per_node, inside, between (GB/s), overhead_ms, policy (null: never moved), layout (of the
-# start, null: policy's), iterations, levels (of densities.json, each with its iteration, and devices to pack onto or null), no_release}
+# start, null: policy's), iterations, levels (of densities.json, each with its iteration, and devices to pack onto or null), no_release,
+# spread (of densities_of)}
 def model($o):
     {name: "GPT, \($o.blocks) blocks, hidden \(hidden), \(8 * $o.replicas) devices",
      source: "FLOPs and bytes at published rates of an A100 in fp32, policies/sim/paper/model.jq; densities: \($o.densities)",
@@ -98,7 +108,7 @@ def model($o):
      kinds: {embedding: embedding, block: block, head: head},
      layers: ["embedding", {kind: "block", count: $o.blocks}, "head"],
      iterations: $o.iterations,
-     events: [$o.levels[] | {iteration: .iteration, density: ([1] + densities_of(.; $o.blocks) + [1])}
+     events: [$o.levels[] | {iteration: .iteration, density: ([1] + densities_of(.; $o.blocks; $o.spread) + [1])}
               + (if $o.policy then {balance: $o.policy, overhead_ms: $o.overhead_ms} else {} end)
               + (if .devices then {devices: .devices} + (if $o.no_release then {} else {release: "devices"} end) else {} end)]}
     + (if $o.layout then {layout: $o.layout} else {balance: ($o.start // $o.policy)} end);

@@ -23,17 +23,24 @@ def levels: [.levels | to_entries[] | .value + {iteration: (4000 + 1000 * .key)}
 
 def group: [.devices, .blocks, .inside_gb_per_s, .between_gb_per_s];
 
+# How unevenly what is left spreads among the blocks, as densities_of has it, and the policies that are compared then.
+def spreads: [1 / 16, 1, 16, 1e9];
+def compared: ["uniform", "iteration"];
+
 def begin($blocks; $policies):
-    def study($kind; $replicas; $n; $inside; $between; $policy):
+    def study($kind; $replicas; $n; $inside; $between; $policy; $spread):
         {kind: $kind, devices: (8 * $replicas), blocks: $n, policy: $policy, inside_gb_per_s: $inside, between_gb_per_s: $between,
-         options: ({blocks: $n, replicas: $replicas, inside: $inside, between: $between, overhead_ms: 0, policy: $policy}
+         spread: $spread,
+         options: ({blocks: $n, replicas: $replicas, inside: $inside, between: $between, overhead_ms: 0, policy: $policy, spread: $spread}
             + if $policy == "static" then {policy: null, layout: equal_blocks($n; 8)}
               elif $policy == "keep" then {start: "time"} else {} end),
          stage: (if $policy == "static" then "balanced" else "wait" end), balanced: null, packed: null};
     {densities: .source, levels: levels, studies: [
-        ((1, 90) as $replicas | $blocks[] as $n | ("static", $policies[]) | study("layers"; $replicas; $n; 300; 25; .)),
+        ((1, 90) as $replicas | $blocks[] as $n | ("static", $policies[]) | study("layers"; $replicas; $n; 300; 25; .; null)),
         ((1, 90) as $replicas | (1, 2, 5, 10, 25, 50, 100, 200, 400) as $gb | ("static", "time")
-         | study("bandwidth"; $replicas; $blocks[0]; if $replicas == 90 then 300 else $gb end; $gb; .))]};
+         | study("bandwidth"; $replicas; $blocks[0]; if $replicas == 90 then 300 else $gb end; $gb; .; null)),
+        (select(compared - $policies == []) | spreads[] as $spread | $blocks[] as $n | compared[] as $p
+         | study("spread"; 1; $n; 300; 25; $p; $spread))]};
 
 def is_open: .stage == "balanced" or .stage == "try" or .stage == "pack";
 
@@ -63,7 +70,7 @@ def to_pack: .stage = "pack" | .pack |= reduce range(1; 4) as $i (.; .[$i].devic
 
 def balanced($out):
     .balanced = $out
-    | if .policy == "static" or .policy == "keep" or $out.error then .stage = "done" else .stage = "try" | .least = 1 end;
+    | if .policy == "static" or .policy == "keep" or .kind == "spread" or $out.error then .stage = "done" else .stage = "try" | .least = 1 end;
 
 def tried($out; $levels):
     if $out.error and .least < 8 then .least += 1
@@ -95,4 +102,4 @@ def take($answers):
         | .studies[$at] |= if .stage == "balanced" then balanced($out) elif .stage == "try" then tried($out; $levels) else packed($out) end)
     | wake;
 
-def results: .studies | map({kind, devices, blocks, policy, inside_gb_per_s, between_gb_per_s, balanced, packed});
+def results: .studies | map({kind, devices, blocks, policy, inside_gb_per_s, between_gb_per_s, spread, balanced, packed});
