@@ -11,11 +11,13 @@
 #include "cli/timeline.h"
 
 /* Options that say something about a training run. NULL: none of them is given. */
-static const char *misplaced(const struct dp_cli_simulate *o)
+static const char *misplaced(const struct dp_cli *cli)
 {
+    const struct dp_cli_simulate *o = &cli->simulate;
+
     return o->schedule       ? "schedule"
            : o->balance      ? "balance"
-           : o->arguments    ? "arguments"
+           : cli->arguments  ? "arguments"
            : o->chrome_trace ? "chrome-trace"
            : o->devices      ? "devices"
            : o->chunks       ? "chunks"
@@ -118,7 +120,7 @@ static enum dp_exit show(const struct dp_cli *cli, json_t *document)
 
 enum dp_exit dp_simulate_cluster(const struct dp_cli *cli)
 {
-    const char *wrong = misplaced(&cli->simulate);
+    const char *wrong = misplaced(cli);
     struct dp_cluster_case *c;
     json_t *document = NULL;
     enum dp_exit code;

@@ -36,7 +36,7 @@ enum dp_takes {
 
 /* Options of simulate; 0 and NULL: not given. */
 struct dp_cli_simulate {
-    const char *schedule, *balance, *arguments, *chrome_trace, *svg;
+    const char *schedule, *balance, *chrome_trace, *svg;
     const char *cluster, *scheduler, *save_swf;
     uint64_t seed;
     uint32_t devices, chunks, microbatches, replicas;
@@ -52,7 +52,8 @@ struct dp_cli {
     bool megatron;
     bool color; /* decided: --color, NO_COLOR, and whether stdout is a terminal */
     const char *format, *socket, *node, *config, *from, *set, *nodes; /* NULL: not given */
-    const char *file, *devices, *bandwidth, *memory, *cpus, *algorithm, *time_limit; /* NULL: not given */
+    const char *file, *devices, *bandwidth, *memory, *cpus, *algorithm, *policy, *time_limit; /* NULL: not given */
+    const char *arguments; /* of a policy that is a file; NULL: not given */
     double interval_s;
     uint32_t count; /* -n; 0: the subcommand's default */
     char **files;     /* borrowed from argv */

@@ -17,7 +17,7 @@
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_ALGORITHM, OPT_STRAIGHT, OPT_TRADE,
-    OPT_TIME_LIMIT,
+    OPT_TIME_LIMIT, OPT_POLICY,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
     OPT_SEED, OPT_NODES,
@@ -44,7 +44,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_MICROBATCHES, "microbatches", "N", "of one pipeline in one iteration"},
     {DP_TAKES_SIMULATE, OPT_REPLICAS, "replicas", "N", "pipelines that train the model in parallel"},
     {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy; ./FILE.so: yours; help: list them"},
-    {DP_TAKES_SIMULATE, OPT_ARGUMENTS, "arguments", "WORDS", "of such a policy of yours, separated by blanks"},
+    {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_ARGUMENTS, "arguments", "WORDS", "of a policy of yours (./FILE.so), separated by blanks"},
     {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after so many"},
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
@@ -62,6 +62,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, like 16GiB (default: what the file says, or no limit)"},
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "auto, exact, line or hierarchical"},
+    {DP_TAKES_PLAN, OPT_POLICY, "policy", "POLICY", "cut the order that comes out anew, by this policy; ./FILE.so: yours"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_STRAIGHT, "straight", NULL, "of a profile: one device a stage, no replicas"},
     {DP_TAKES_PLAN, OPT_TRADE, "trade", NULL, "also plan for every smaller number of devices: what each would give and cost"},
     {DP_TAKES_PLAN, OPT_TIME_LIMIT, "time-limit", "SECONDS", "end the search then, with the best plan so far and its bound"},
@@ -253,7 +254,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_GRAPH_BANDWIDTH: return take_bandwidth(arg, out);
     case OPT_SCHEDULE: out->simulate.schedule = arg; break;
     case OPT_BALANCE: out->simulate.balance = arg; break;
-    case OPT_ARGUMENTS: out->simulate.arguments = arg; break;
+    case OPT_ARGUMENTS: out->arguments = arg; break;
     case OPT_CHROME_TRACE: out->simulate.chrome_trace = arg; break;
     case OPT_SVG: out->simulate.svg = arg; break;
     case OPT_CLUSTER: out->simulate.cluster = arg; break;
@@ -276,6 +277,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_MEMORY: out->memory = arg; break;
     case OPT_CPUS: out->cpus = arg; break;
     case OPT_ALGORITHM: out->algorithm = arg; break;
+    case OPT_POLICY: out->policy = arg; break;
     case OPT_STRAIGHT: out->straight = true; break;
     case OPT_TRADE: out->trade = true; break;
     case OPT_TIME_LIMIT: out->time_limit = arg; break;

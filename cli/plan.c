@@ -12,6 +12,7 @@
 #include "policies/graph/read.h"
 #include "policies/saving_json.h"
 #include "policies/sim/read_graph.h"
+#include "policies/sim/replan.h"
 #include "policies/sim/run.h"
 
 static json_t *stage_names(const struct dp_graph *g, const struct dp_graph_plan *p, uint32_t stage)
@@ -157,7 +158,7 @@ uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_que
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
                          const struct dp_graph_plan *p, const struct dp_trade *trade)
 {
-    json_t *o = json_object(), *file = json_string(cli->file);
+    json_t *o = json_object(), *file = json_string(cli->file), *policy = cli->policy ? json_string(cli->policy) : NULL;
     double load = (double)p->load_ns;
 
     json_object_set_new(o, "file", file ? file : json_null());
@@ -168,6 +169,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     json_object_set_new(o, "ideals", p->n_ideals ? json_integer(p->n_ideals) : json_null());
     json_object_set_new(o, "devices", devices(g, q));
     json_object_set_new(o, "algorithm", json_string(dp_plan_algorithm_name(p->algorithm)));
+    json_object_set_new(o, "policy", policy ? policy : json_null());
     json_object_set_new(o, "is_optimal", json_boolean(p->is_optimal));
     json_object_set_new(o, "was_ended", json_boolean(p->was_ended));
     set_ns(o, "load_ns", p->load_ns);
@@ -190,7 +192,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     return o;
 }
 
-int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
     uint64_t max_steps = q->time_limit_s > 0 ? UINT64_MAX : 0; /* who waits so long wants it searched */
     struct dp_plan_patience patience;
@@ -212,6 +214,21 @@ int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct d
     if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)
         return -1;
     return dp_plan_maxload(g, &ask, p, err);
+}
+
+int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+{
+    const struct dp_plan_hierarchical net = hierarchical(q);
+    const struct dp_sim_replan ask = {.policy = q->policy.name,
+                                      .own = q->policy.own,
+                                      .own_state = q->policy.own_state,
+                                      .devices = q->devices[0],
+                                      .microbatches = dp_plan_microbatches(q),
+                                      .accel_bytes = q->memory_bytes};
+
+    if (solve(q, g, p, err) < 0)
+        return -1;
+    return ask.policy ? dp_sim_replan(g, &net, &ask, p, err) : 0;
 }
 
 enum dp_exit dp_cmd_plan(const struct dp_cli *cli)

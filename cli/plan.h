@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/command.h"
+#include "cli/policy.h"
 #include "policies/graph/hierarchical.h"
 #include "policies/trade.h"
 
@@ -19,9 +20,10 @@ struct dp_plan_question {
     bool is_straight;
     double time_limit_s; /* 0: none */
     uint32_t microbatches; /* of an iteration; 0: dp_plan_microbatches() */
+    struct dp_cli_policy policy; /* that cuts the order of the plan anew, if any */
 };
 
-/* From the command line, and what it leaves open from the graph or from defaults.
+/* From the command line, and what it leaves open from the graph or from defaults. *q must stay where it is.
  * returns 0, or -1: the command line is wrong. */
 int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
                 struct dp_err *err);

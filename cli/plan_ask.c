@@ -140,7 +140,7 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     if (cli->algorithm && parse_algorithm(cli->algorithm, &q->algorithm) < 0)
         return dp_err_set(err, DP_EINVAL, "--algorithm=%s: wanted is auto, exact, line or hierarchical",
                           cli->algorithm);
-    return 0;
+    return dp_cli_policy_take("policy", cli->policy, cli->arguments, &q->policy, err);
 }
 
 /* What does not go together. */
@@ -172,6 +172,10 @@ static int check(const struct dp_graph *g, const struct dp_plan_question *q, str
         if (q->devices[0] + q->n_cpus == 0)
             return dp_err_set(err, DP_EINVAL, "the file has no devices: --devices=N");
     }
+    if (q->policy.name && q->n_levels > 1)
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for one level of devices, not for machines");
+    if (q->policy.name && q->n_cpus)
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for accelerators only: --cpus=0");
     if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL)
         return dp_err_set(err, DP_EINVAL, "--straight: only the hierarchical algorithm makes replicas");
     return 0;
@@ -190,5 +194,6 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
         return -1;
     if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE)
         q->algorithm = DP_PLAN_HIERARCHICAL;
+    q->is_straight |= q->policy.name && q->algorithm == DP_PLAN_HIERARCHICAL; /* a policy knows no replicas */
     return check(g, q, err);
 }

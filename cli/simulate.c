@@ -7,15 +7,14 @@
 
 #include "cli/cluster.h"
 #include "cli/json.h"
+#include "cli/policy.h"
 #include "cli/text.h"
 #include "cli/timeline.h"
-#include "daemon/site_policy.h"
 #include "policies/policy.h"
 #include "policies/sim/order.h"
 #include "policies/sim/read.h"
 
 #define MOST_TRADED 3e6 /* operations of the run */
-#define ANSWER_S 60.0   /* that a policy of the user has for each answer */
 
 struct collector {
     const struct dp_sim_case *c;
@@ -130,33 +129,6 @@ static bool options_fit(const struct dp_cli *cli)
     return true;
 }
 
-/* The policy of --balance: one that is built in, or, where the name has a slash, the user's own.
- * *own: used for that one; stays with the case. */
-static bool choose_policy(const struct dp_cli_simulate *o, struct dp_site_policy *own, struct dp_sim_override *with)
-{
-    bool is_file = o->balance && strchr(o->balance, '/');
-    struct dp_err err;
-
-    with->policy = o->balance;
-    if (o->arguments && !is_file) {
-        fprintf(stderr, "dynpipe simulate: --arguments means nothing without --balance=./FILE.so\n");
-        return false;
-    }
-    if (is_file && dp_site_policy_init_own(own, o->balance, o->arguments ? o->arguments : "", ANSWER_S, &err) == 0) {
-        with->policy = DP_SIM_OWN_POLICY;
-        with->own = &own->policy;
-        with->own_state = own;
-    } else if (is_file) {
-        fprintf(stderr, "dynpipe simulate: --balance: %s\n", err.text);
-        return false;
-    } else if (o->balance && !dp_policy_find(o->balance, &err)) {
-        fprintf(stderr, "dynpipe simulate: --balance=%s: %s; one of your own is a file with a slash in its name\n", o->balance,
-                err.text);
-        return false;
-    }
-    return true;
-}
-
 enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
 {
     struct dp_sim_override with = {
@@ -170,7 +142,7 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         .is_straight = cli->straight,
     };
     struct collector k = {0};
-    struct dp_site_policy own;
+    struct dp_cli_policy policy;
     struct dp_sim_case c;
     json_t *document = NULL;
     enum dp_exit code;
@@ -180,8 +152,15 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         return list_policies();
     if (cli->simulate.cluster)
         return dp_simulate_cluster(cli);
-    if (!options_fit(cli) || !choose_policy(&cli->simulate, &own, &with))
+    if (!options_fit(cli))
         return DP_EXIT_USAGE;
+    if (dp_cli_policy_take("balance", cli->simulate.balance, cli->arguments, &policy, &err) < 0) {
+        fprintf(stderr, "dynpipe simulate: %s\n", err.text);
+        return DP_EXIT_USAGE;
+    }
+    with.policy = policy.name;
+    with.own = policy.own;
+    with.own_state = policy.own_state;
     if (dp_sim_read(cli->n_files, cli->files, &with, &c, &err) < 0)
         return dp_cmd_fail(cli, &err);
     k.phases = json_array();

@@ -68,6 +68,10 @@ int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask,
                     struct dp_err *err);
 void dp_graph_plan_release(struct dp_graph_plan *p);
 
+/* Loads of such a plan from the graph and the plan's stage_of and is_cpu alone: sets the times and bytes of its stages
+ * and load_ns. returns 0, or -1: DP_ENOMEM, or what only a CPU can run is on an accelerator. */
+int dp_plan_maxload_weigh(const struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+
 const char *dp_plan_algorithm_name(enum dp_plan_algorithm a);
 
 #endif

@@ -138,7 +138,6 @@ static void place_nodes(const struct search *s, uint32_t *stage_of)
         stage_of[i] = stage_of[i] == UINT32_MAX ? 0 : stage_of[i];
 }
 
-/* The answer as a plan, measured anew. */
 static uint64_t memory_of(const struct dp_stage_load *load, uint64_t under_way)
 {
     uint64_t bytes;
@@ -148,48 +147,62 @@ static uint64_t memory_of(const struct dp_stage_load *load, uint64_t under_way)
                : bytes;
 }
 
-static int write_plan(struct search *s, struct dp_err *err)
+int dp_plan_maxload_weigh(const struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
-    struct dp_graph_plan *p = s->out;
-    struct dp_stage_load *load = calloc((size_t)s->best.n_stages + 1, sizeof *load);
-    uint32_t n_cpus = 0;
-    int rc = -1;
+    struct dp_stage_load *load = calloc((size_t)p->n_stages + 1, sizeof *load);
+    int rc = load ? 0 : dp_err_set(err, DP_ENOMEM, "plan: out of memory");
 
-    p->n_stages = p->n_devices = s->best.n_stages;
-    p->stage = calloc((size_t)p->n_stages + 1, sizeof *p->stage);
-    p->stage_of = calloc(s->g->n_nodes, sizeof *p->stage_of);
-    if (!load || !p->stage || !p->stage_of) {
-        dp_err_set(err, DP_ENOMEM, "plan: out of memory");
-        goto out;
-    }
-    place_nodes(s, p->stage_of);
-    if (dp_graph_check(s->g, p->stage_of, p->n_stages, err) < 0 ||
-        dp_graph_loads(s->g, p->stage_of, p->n_stages, load, err) < 0)
-        goto out;
-    for (uint32_t i = 0; i < p->n_stages; i++) {
+    p->load_ns = 0;
+    if (rc == 0)
+        rc = dp_graph_loads(g, p->stage_of, p->n_stages, load, err);
+    for (uint32_t i = 0; rc == 0 && i < p->n_stages; i++) {
         struct dp_graph_stage *t = &p->stage[i];
 
-        *t = (struct dp_graph_stage){
-            .is_cpu = s->best.is_cpu[i], .machines = 1, .replicas = 1, .bytes = memory_of(&load[i], p->n_stages - i)};
+        t->bytes = memory_of(&load[i], p->n_stages - i);
         t->compute_ns = t->is_cpu ? load[i].cpu_ns : load[i].accel_ns;
         t->traffic_ns = t->is_cpu ? 0 : load[i].traffic_ns;
         t->load_ns = t->compute_ns + t->traffic_ns;
         p->load_ns = t->load_ns > p->load_ns ? t->load_ns : p->load_ns;
-        n_cpus += t->is_cpu;
-        if (!t->is_cpu && (load[i].only_on_cpu || t->bytes > s->ask->accel_bytes)) {
-            dp_err_set(err, DP_EINVAL, "stage %u of the answer cannot be on an accelerator", i);
-            goto out;
-        }
+        if (!t->is_cpu && load[i].only_on_cpu)
+            rc = dp_err_set(err, DP_EINVAL, "stage %u of the answer cannot be on an accelerator", i);
     }
-    if (n_cpus > s->ask->n_cpus || p->n_stages - n_cpus > s->ask->n_accel || p->load_ns != s->best.load_ns) {
-        dp_err_set(err, DP_EINVAL, "the answer does not keep what it promises: %u stages, %llu ns",
-                   p->n_stages, (unsigned long long)p->load_ns);
-        goto out;
-    }
-    rc = 0;
-out:
     free(load);
     return rc;
+}
+
+/* Does it keep what was asked for and what the search promised? */
+static int check_plan(const struct search *s, struct dp_err *err)
+{
+    const struct dp_graph_plan *p = s->out;
+    uint32_t n_cpus = 0;
+
+    for (uint32_t i = 0; i < p->n_stages; i++) {
+        n_cpus += p->stage[i].is_cpu;
+        if (!p->stage[i].is_cpu && p->stage[i].bytes > s->ask->accel_bytes)
+            return dp_err_set(err, DP_EINVAL, "stage %u of the answer cannot be on an accelerator", i);
+    }
+    if (n_cpus > s->ask->n_cpus || p->n_stages - n_cpus > s->ask->n_accel || p->load_ns != s->best.load_ns)
+        return dp_err_set(err, DP_EINVAL, "the answer does not keep what it promises: %u stages, %llu ns", p->n_stages,
+                          (unsigned long long)p->load_ns);
+    return 0;
+}
+
+/* The answer as a plan, measured anew. */
+static int write_plan(struct search *s, struct dp_err *err)
+{
+    struct dp_graph_plan *p = s->out;
+
+    p->n_stages = p->n_devices = s->best.n_stages;
+    p->stage = calloc((size_t)p->n_stages + 1, sizeof *p->stage);
+    p->stage_of = calloc(s->g->n_nodes, sizeof *p->stage_of);
+    if (!p->stage || !p->stage_of)
+        return dp_err_set(err, DP_ENOMEM, "plan: out of memory");
+    place_nodes(s, p->stage_of);
+    for (uint32_t i = 0; i < p->n_stages; i++)
+        p->stage[i] = (struct dp_graph_stage){.is_cpu = s->best.is_cpu[i], .machines = 1, .replicas = 1};
+    if (dp_graph_check(s->g, p->stage_of, p->n_stages, err) < 0 || dp_plan_maxload_weigh(s->g, p, err) < 0)
+        return -1;
+    return check_plan(s, err);
 }
 
 static void say_why(struct search *s)

@@ -23,8 +23,8 @@ static int no_memory(const struct dp_graph *g, struct dp_err *err)
     return dp_err_set(err, DP_ENOMEM, "graph of %u nodes: out of memory", g->n_nodes);
 }
 
-/* place[unit] = its layer; count[stage] = layers. The stage of a unit is that of any of its nodes. */
-static int place_units(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_units *u, uint32_t *place,
+/* The stage of a unit is that of any of its nodes. */
+int dp_sim_place_units(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_units *u, uint32_t *place,
                        uint32_t *count, struct dp_err *err)
 {
     uint32_t *stage = calloc((size_t)u->n + 1, sizeof *stage), next = 0;
@@ -105,7 +105,7 @@ static int fill_layers(const struct dp_graph *g, const struct dp_graph_plan *p, 
         no_memory(g, err);
         goto out;
     }
-    if (place_units(g, p, &u, place, e->count, err) < 0)
+    if (dp_sim_place_units(g, p, &u, place, e->count, err) < 0)
         goto out;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (u.unit_of[i] != DP_NO_UNIT)

@@ -3,6 +3,7 @@
 #define DP_POLICIES_SIM_READ_GRAPH_H
 
 #include "policies/graph/hierarchical.h"
+#include "policies/graph/units.h"
 #include "policies/sim/read.h"
 
 /* The text of a graph file (policies/graph/read.h), planned for with->devices (a file of costs may say how many
@@ -15,5 +16,9 @@ int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const st
  * net: levels, devices and bandwidths that a profile was planned for; not used for a file of costs. */
 int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net,
                      struct dp_sim_case *out, struct dp_err *err);
+
+/* Layers of that case: place[u->n] = layer of each unit, count[n_stages] += layers. returns 0 or -1 (DP_ENOMEM). */
+int dp_sim_place_units(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_units *u, uint32_t *place,
+                       uint32_t *count, struct dp_err *err);
 
 #endif

@@ -40,5 +40,6 @@ is "$(offers simulate --schedule = zb)" zb-h1 "a schedule"
 is "$(offers simulate --scheduler = ea)" easy "a scheduler"
 is "$(offers simulate --balance = iter)" iteration "a policy"
 is "$(offers simulate --balance = "$tmp/some")" "$tmp/some-run.json" "the file of one"
+is "$(offers plan --policy nic)" nicol "the policy of a plan"
 is "$(offers simulate --cluster "$tmp/some")" "$tmp/some-run.json" "the description of a cluster"
 done_testing

@@ -44,6 +44,45 @@ like "$out" 'why *the time limit ended the search, and a better plan may lie in 
 like "$out" 'lower bound *[0-9.]+ ms, [0-9.]+ % below' "and its bound"
 like "$err" 'dynpipe plan: [0-9]+ % searched, best so far [0-9.]+ ms, none is below [0-9.]+ ms' "said how far it was"
 for l in 0 -1 x 1e9 nan ''; do exit_is 2 "--time-limit=$l" plan two-towers.txt --devices=2 "--time-limit=$l"; done
+# Cut anew by a policy: the same weights in the same order, so `time` finds what the search over one order found, and
+# `uniform` what a uniform cut of it weighs.
+lib=$DP_BUILDDIR/tests/lib
+cuts() { jq -c '[.plan.stages[] | .nodes]'; }
+straight=$("$dynpipe" plan two-towers.txt --devices=4 --straight --json)
+for p in keep time "$lib/headroom.so"; do
+    is "$("$dynpipe" plan two-towers.txt --devices=4 "--policy=$p" --json | cuts)" "$(cuts <<<"$straight")" "--policy=${p##*/}"
+done
+"$dynpipe" plan two-towers.txt --devices=4 --policy=uniform --json >plan.json
+is "$(jq -c '[.plan.policy, .plan.is_optimal, [.plan.stages[].compute_ns / 1e6]]' plan.json)" '["uniform",false,[68,66,25,42]]' \
+    "--policy=uniform weighs what its nodes take"
+is "$(cuts <plan.json)" '[["in","embed","text1","image1"],["text2","image2","image3"],["join","block1"],["block2","head"]]' \
+    "in the order that the plan had: embed, image1, text1, image2, ..."
+is "$(jq .plan.prediction.iteration_ns plan.json)" \
+    "$("$dynpipe" simulate two-towers.txt --devices=4 --balance uniform --json | jq '.simulation.phases[0].iteration_ms * 1e6 | round')" \
+    "an iteration takes as long as dynpipe simulate --balance says"
+like "$(jq -r .plan.why plan.json)" '^policy uniform cut the order of the best plan found, which takes [0-9.]* ms; stage 0 sets' "says so"
+exit_is 1 "--policy, and nodes for a CPU only" plan plan-costs.json --policy=time --cpus=0
+jq '.maxSizePerFPGA = 2e10 | .nodes[].supportedOnFpga = 1' plan-costs.json >plan-accelerators.json
+exit_is 0 "--policy of a file of costs" plan plan-accelerators.json --policy=time --cpus=0
+like "$out" 'why *policy time cut the order' "says so, too"
+exit_is 0 "--policy and --trade" plan two-towers.txt --devices=4 --policy=uniform --trade
+for how in none:"no idea" crash:"it crashed: signal 11" layers:"layout of "; do
+    exit_is 1 "a policy's answer, ${how%%:*}" plan two-towers.txt --devices=3 "--policy=$lib/bad_policy.so" "--arguments=${how%%:*}"
+    like "$err" "policy .*/bad_policy.so: ${how#*:}" "is refused, and who gave it is named"
+done
+exit_is 1 "a policy's answer that does not fit" plan two-towers.txt --devices=4 --memory=512MiB --policy=uniform
+like "$err" 'policy uniform: ' "names who gave it"
+exit_is 0 "a policy that looks at memory" plan two-towers.txt --devices=4 --memory=550MiB --policy=time
+for wrong in "--policy=tmie:unknown policy .tmie.: known are keep" "--policy=./none.so:--policy: policy ./none.so: No such file" \
+    "--policy=$lib/old_policy.so:it has policy interface 4711, this program has 1" "--policy=$lib/no_decide.so:it has no decide" \
+    "--policy=$lib/no_symbol.so:it has no symbol dp_policy_v1" "--policy=time --devices=2x2:one level of devices" \
+    "--policy=time --arguments=x:means nothing without --policy=./FILE.so"; do
+    # shellcheck disable=SC2086 # several words
+    exit_is 2 "${wrong#*:}" plan two-towers.txt --devices=4 ${wrong%%:*}
+    like "$err" "${wrong#*:}" "is an error"
+done
+exit_is 2 "a policy and CPUs" plan plan-costs.json --policy=time --cpus=1
+like "$err" '--policy: a policy cuts for accelerators only: --cpus=0' "do not go together"
 exit_is 0 "two levels" plan two-towers.txt --devices=2x2
 like "$out" '2 machines of 2, 12 GB/s inside of a machine, 1.25 GB/s between machines' "tells the network"
 exit_is 0 "--straight" plan two-towers.txt --devices=4 --straight
@@ -62,13 +101,7 @@ exit_is 0 "--cpus" plan plan-costs.json --cpus=2 --devices=1
 COLUMNS=40 exit_is 0 "a narrow screen" plan two-towers.txt --devices=4
 is "$(awk 'length > 40' <<<"$out")" "" "nothing passes its edge"
 
-if command -v python3 >/dev/null; then
-    for args in 'two-towers.txt --devices=4' 'two-towers.txt --devices=2x2' 'two-towers.txt --devices=4 --algorithm=exact' \
-        plan-costs.json 'plan-costs.json --algorithm=line' plan-piper.json 'plan-piper.json --straight'; do
-        # shellcheck disable=SC2086 # several words
-        "$dynpipe" plan $args --json >plan.json
-        runs "$args: JSON with meta, errors and warnings" valid_json plan.json
-        runs "$args: adds up" python3 - <<'X'
+cat >adds-up.py <<'X'
 import json
 p = json.load(open("plan.json"))["plan"]
 names = [n for s in p["stages"] for n in s["nodes"]]
@@ -80,6 +113,14 @@ assert p["devices_used"] == sum(s["replicas"] for s in p["stages"])
 assert p["devices_used"] <= p["devices"]["accelerators"] + p["devices"]["cpus"]
 assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical")
 X
+if command -v python3 >/dev/null; then
+    for args in 'two-towers.txt --devices=4' 'two-towers.txt --devices=2x2' 'two-towers.txt --devices=4 --algorithm=exact' \
+        plan-costs.json 'plan-costs.json --algorithm=line' plan-piper.json 'plan-piper.json --straight' \
+        'two-towers.txt --devices=4 --policy=uniform' 'plan-accelerators.json --cpus=0 --policy=uniform'; do
+        # shellcheck disable=SC2086 # several words
+        "$dynpipe" plan $args --json >plan.json
+        runs "$args: JSON with meta, errors and warnings" valid_json plan.json
+        runs "$args: adds up" python3 adds-up.py
     done
 else
     skip "--json" "python3 is not installed"
