@@ -49,10 +49,11 @@ const struct dp_command dp_commands[] = {
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN, dp_cmd_report},
     {"plan", "where to cut a network that is a graph", "FILE [--devices=N] [OPTION...]",
      "FILE is a layer graph: a PipeDream profile (graph.txt), dnn-partitioning's or Piper's JSON; \"-\" is\n"
-     "stdin. Prints which nodes go to which device, the load of each, the throughput to expect, a lower bound, and why.\n\n"
+     "stdin. Prints which nodes go to which device, the load of each, the throughput to expect, a lower\n"
+     "bound, and why.\n\n"
      "Algorithms: exact (max-load over all cuts of the graph), line (over cuts of single orders of it;\n"
      "where there are too many), hierarchical (PipeDream: stages with replicas, networks with levels;\n"
-     "profiles only). auto takes the first that applies.",
+     "profiles only, devices alike). auto takes the first that applies.",
      DP_TAKES_FILE | DP_TAKES_PLAN | DP_TAKES_JSON | DP_TAKES_SCREEN | DP_TAKES_DETAIL, dp_cmd_plan},
     {"check", "is this cluster set up right?", "[-j JOB | --nodes=LIST] [OPTION...]",
      "Looks at Slurm's configuration, the plugin, munge, PMIx, dynpipe.conf and the daemon of this machine, then\n"

@@ -34,7 +34,7 @@ static void set_ns(json_t *o, const char *key, uint64_t ns)
     json_object_set_new(o, key, ns ? json_integer((json_int_t)ns) : json_null());
 }
 
-static json_t *stages(const struct dp_graph *g, const struct dp_graph_plan *p)
+static json_t *stages(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
 {
     json_t *list = json_array();
 
@@ -46,6 +46,10 @@ static json_t *stages(const struct dp_graph *g, const struct dp_graph_plan *p)
                               (json_int_t)s->traffic_ns, "sync_ns", (json_int_t)s->sync_ns, "load_ns",
                               (json_int_t)s->load_ns, "memory_bytes", (json_int_t)s->bytes);
 
+        if (q->speed && !s->is_cpu) {
+            json_object_set_new(o, "accelerator", json_integer(s->accelerator));
+            json_object_set_new(o, "speed", json_real(q->speed[s->accelerator]));
+        }
         json_object_set_new(o, "load_percent",
                             json_real(p->load_ns ? 100.0 * (double)s->load_ns / (double)p->load_ns : 0.0));
         json_object_set_new(o, "nodes", stage_names(g, p, i));
@@ -56,7 +60,7 @@ static json_t *stages(const struct dp_graph *g, const struct dp_graph_plan *p)
 
 static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *q)
 {
-    json_t *o = json_object(), *bandwidth = json_array();
+    json_t *o = json_object(), *bandwidth = json_array(), *speed = json_array();
 
     json_object_set_new(
         o, "accelerators",
@@ -68,6 +72,9 @@ static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *
                                                       : json_integer((json_int_t)q->memory_bytes));
     for (uint32_t l = 0; g->kind == DP_GRAPH_PROFILE && l < q->n_levels; l++)
         json_array_append_new(bandwidth, json_real(q->bytes_per_s[l]));
+    for (uint32_t i = 0; q->speed && i < q->devices[0]; i++)
+        json_array_append_new(speed, json_real(q->speed[i]));
+    json_object_set_new(o, "speed", speed);
     json_object_set_new(o, "bandwidth_bytes_per_s", bandwidth);
     json_object_set_new(o, "bandwidth_is_default",
                         json_boolean(g->kind == DP_GRAPH_PROFILE && !q->has_bandwidth && !(g->bytes_per_s > 0)));
@@ -115,7 +122,7 @@ static int simulate(const struct dp_graph *g, const struct dp_plan_question *q, 
                             .iterations = 1, .microbatches = q->microbatches};
     struct dp_sim_totals totals;
     struct dp_err err;
-    int rc = dp_sim_from_plan(g, p, &net, &c, &err);
+    int rc = dp_sim_from_plan(g, p, &net, q->speed, &c, &err);
 
     if (rc == 0)
         rc = dp_sim_case_check(&c, &err);
@@ -188,7 +195,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     json_object_set_new(o, "trade", trade ? dp_trade_json(trade) : json_null());
     json_object_set_new(o, "trade_microbatches", trade ? json_integer(dp_plan_microbatches(q)) : json_null());
     json_object_set_new(o, "why", json_string(p->why));
-    json_object_set_new(o, "stages", stages(g, p));
+    json_object_set_new(o, "stages", stages(g, q, p));
     return o;
 }
 
@@ -199,6 +206,7 @@ static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp
     struct dp_plan_maxload ask = {.algorithm = q->algorithm,
                                   .n_accel = q->devices[0],
                                   .n_cpus = q->n_cpus,
+                                  .speed = q->speed,
                                   .accel_bytes = q->memory_bytes,
                                   .max_steps = max_steps,
                                   .watch = &patience.watch};
@@ -234,7 +242,7 @@ int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct d
 enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
 {
     enum dp_exit code = DP_EXIT_OK;
-    struct dp_plan_question q;
+    struct dp_plan_question q = {0};
     struct dp_graph_plan p = {0};
     struct dp_trade trade;
     struct dp_graph g;
@@ -267,6 +275,7 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
             dp_plan_show(cli, json_object_get(doc, "plan"));
         json_decref(doc);
     }
+    free(q.speed);
     dp_graph_plan_release(&p);
     dp_graph_release(&g);
     return code;

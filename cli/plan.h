@@ -17,6 +17,7 @@ struct dp_plan_question {
     double bytes_per_s[DP_PLAN_LEVELS];
     uint64_t memory_bytes; /* UINT64_MAX: no limit */
     uint32_t n_cpus;
+    double *speed; /* [devices[0]], or NULL: all alike; of the question, to be freed */
     bool is_straight;
     double time_limit_s; /* 0: none */
     uint32_t microbatches; /* of an iteration; 0: dp_plan_microbatches() */
@@ -24,7 +25,7 @@ struct dp_plan_question {
 };
 
 /* From the command line, and what it leaves open from the graph or from defaults. *q must stay where it is.
- * returns 0, or -1: the command line is wrong. */
+ * returns 0, or -1: the command line is wrong. Free q->speed, whatever comes back. */
 int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
                 struct dp_err *err);
 

@@ -85,6 +85,45 @@ static int parse_cpus(const char *text, uint32_t *out)
     return 0;
 }
 
+/* "1,1,0.5": a number for each device. returns: how many, 0: not that, or out of memory. */
+static uint32_t parse_speeds(const char *text, double **out)
+{
+    uint32_t n = 1;
+
+    for (const char *p = text; *p; p++)
+        n += *p == ',';
+    *out = n <= 65535 ? calloc(n, sizeof **out) : NULL;
+    for (uint32_t i = 0; *out && i < n; i++) {
+        char *end;
+        double v = strtod(text, &end);
+
+        if (end == text || !(v >= 1e-6 && v <= 1e6) || *end != (i + 1 < n ? ',' : '\0'))
+            return 0;
+        (*out)[i] = v;
+        text = end + 1;
+    }
+    return *out ? n : 0;
+}
+
+static int take_speeds(const struct dp_cli *cli, struct dp_plan_question *q, struct dp_err *err)
+{
+    uint32_t n = cli->speed ? parse_speeds(cli->speed, &q->speed) : 0;
+
+    if (!cli->speed)
+        return 0;
+    if (!n)
+        return dp_err_set(err, DP_EINVAL, "--speed=%s: wanted is a number from 1e-6 to 1e6 for each device, like 1,1,0.5", cli->speed);
+    if (!cli->devices) {
+        q->n_levels = 1;
+        q->devices[0] = n;
+    }
+    if (q->n_levels > 1)
+        return dp_err_set(err, DP_EINVAL, "--speed: known for devices of one level, not for machines");
+    if (n != q->devices[0])
+        return dp_err_set(err, DP_EINVAL, "--speed=%s: %u numbers for %u devices", cli->speed, n, q->devices[0]);
+    return 0;
+}
+
 static int parse_seconds(const char *text, double *out)
 {
     char *end;
@@ -112,13 +151,15 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     if (cli->devices && parse_devices(cli->devices, q) < 0)
         return dp_err_set(err, DP_EINVAL, "--devices=%s: wanted is a number, or 4x2 for 2 machines of 4",
                           cli->devices);
-    if (!cli->devices) {
+    if (!cli->devices && !cli->speed) {
         if (g->kind == DP_GRAPH_PROFILE && !g->n_accel)
             return dp_err_set(err, DP_EINVAL,
                               "a profile does not say how many devices there are: --devices=N");
         q->n_levels = 1;
         q->devices[0] = g->n_accel;
     }
+    if (take_speeds(cli, q, err) < 0)
+        return -1;
     q->has_bandwidth = cli->bandwidth != NULL;
     if (cli->bandwidth && parse_bandwidth(cli->bandwidth, q) < 0)
         return dp_err_set(
@@ -146,6 +187,10 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
 /* What does not go together. */
 static int check(const struct dp_graph *g, const struct dp_plan_question *q, struct dp_err *err)
 {
+    if (q->speed && q->algorithm == DP_PLAN_HIERARCHICAL)
+        return dp_err_set(err, DP_EINVAL,
+                          "--speed: --algorithm=hierarchical takes devices for alike, since replicas of a stage get the same; "
+                          "exact and line know speeds");
     if (g->kind == DP_GRAPH_PROFILE) {
         if (q->n_cpus)
             return dp_err_set(err, DP_EINVAL, "--cpus: a profile has no times on a CPU");
@@ -174,6 +219,8 @@ static int check(const struct dp_graph *g, const struct dp_plan_question *q, str
     }
     if (q->policy.name && q->n_levels > 1)
         return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for one level of devices, not for machines");
+    if (q->policy.name && q->speed)
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for devices that are alike here, so that it does not go with --speed");
     if (q->policy.name && q->n_cpus)
         return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for accelerators only: --cpus=0");
     if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL)
@@ -192,7 +239,7 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
     q->microbatches = g->microbatches;
     if (parse(cli, g, q, err) < 0)
         return -1;
-    if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE)
+    if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE && !q->speed) /* replicas are alike */
         q->algorithm = DP_PLAN_HIERARCHICAL;
     q->is_straight |= q->policy.name && q->algorithm == DP_PLAN_HIERARCHICAL; /* a policy knows no replicas */
     return check(g, q, err);

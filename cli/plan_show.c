@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/canvas.h"
 #include "cli/json.h"
@@ -63,7 +64,7 @@ static void say_devices(char *out, size_t cap, const json_t *d)
         snprintf(each, sizeof each, "%.0f machines of %.0f", machines, accelerators / machines);
     else
         snprintf(each, sizeof each, "%.0f accelerator%s", accelerators, accelerators > 1 ? "s" : "");
-    snprintf(out, cap, "%s%s%s%s%s", each, cpus, memory, network,
+    snprintf(out, cap, "%s%s%s%s%s%s", each, json_array_size(dp_json_list(d, "speed")) ? " of unequal speed" : "", cpus, memory, network,
              dp_json_flag(d, "bandwidth_is_default", false) ? " (assumed: no --bandwidth given)" : "");
 }
 
@@ -156,6 +157,13 @@ static void show_stage(struct dp_canvas *c, const json_t *s, bool all)
         snprintf(device, sizeof device, "%.0fx%.0f", replicas / machines, machines);
     else
         snprintf(device, sizeof device, "%.0f", replicas);
+    if (isfinite(dp_json_number(s, "speed"))) {
+        int n = snprintf(device, sizeof device, "#%.0f", dp_json_number(s, "accelerator"));
+
+        snprintf(text, sizeof text, " x%.3g", dp_json_number(s, "speed"));
+        if (n + strlen(text) < 9) /* of the column */
+            memcpy(device + n, text, strlen(text) + 1);
+    }
     dp_canvas_right(c, 14, DP_PLAIN, device);
     dp_canvas_right(c, 25, DP_PLAIN, seconds(text, sizeof text, s, "compute_ns"));
     dp_canvas_right(c, 36, DP_PLAIN, seconds(text, sizeof text, s, "traffic_ns"));

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "policies/graph/plan.h"
+
 struct work {
     uint64_t accel_ns, cpu_ns; /* accel_ns UINT64_MAX: on a CPU only */
 };
@@ -20,9 +22,9 @@ static int by_ratio(const void *a, const void *b)
     return l < r ? -1 : l > r;
 }
 
-static bool is_enough(const struct work *w, uint32_t n, uint32_t n_accel, uint32_t n_cpus, uint64_t t)
+static bool is_enough(const struct work *w, uint32_t n, long double accelerators, uint32_t n_cpus, uint64_t t)
 {
-    long double cpu = (long double)t * n_cpus, accel = (long double)t * n_accel;
+    long double cpu = (long double)t * n_cpus, accel = (long double)t * accelerators;
 
     for (uint32_t i = 0; i < n; i++) {
         long double share = 1.0L; /* on a CPU */
@@ -40,19 +42,36 @@ static bool is_enough(const struct work *w, uint32_t n, uint32_t n_accel, uint32
     return accel >= -0.5L; /* rounding must not raise a lower bound */
 }
 
-int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus, uint64_t accel_bytes,
+/* Accelerators of speed 1 that do as much together. fastest: = speed of the fastest. */
+static long double add_speeds(const double *speed, uint32_t n_accel, double *fastest)
+{
+    long double sum = 0;
+
+    *fastest = 1;
+    if (!speed)
+        return n_accel;
+    for (uint32_t i = 0; i < n_accel; i++) {
+        sum += speed[i];
+        *fastest = i == 0 || speed[i] > *fastest ? speed[i] : *fastest;
+    }
+    return sum;
+}
+
+int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, const double *speed, uint32_t n_cpus, uint64_t accel_bytes,
                      uint64_t *bound_ns, struct dp_err *err)
 {
     struct work *w = calloc((size_t)u->n + 1, sizeof *w);
     uint64_t dearest = 0, low = 0, high = 0;
     uint32_t n = 0;
+    double fastest;
+    long double accelerators = add_speeds(speed, n_accel, &fastest);
 
     if (!w)
         return dp_err_set(err, DP_ENOMEM, "bound of %u units: out of memory", u->n);
     *bound_ns = UINT64_MAX;
     for (uint32_t i = 0; i < u->n; i++) {
         bool on_accel = n_accel && !u->only_on_cpu[i] && u->bytes[i] + u->kept_bytes[i] <= accel_bytes;
-        uint64_t least = on_accel ? u->accel_ns[i] : UINT64_MAX;
+        uint64_t least = on_accel ? dp_plan_time_ns(u->accel_ns[i], fastest) : UINT64_MAX;
 
         if (n_cpus && u->cpu_ns[i] < least)
             least = u->cpu_ns[i];
@@ -61,13 +80,13 @@ int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus
         if (!on_accel || u->accel_ns[i]) /* what costs nothing has no ratio */
             w[n++] = (struct work){on_accel ? u->accel_ns[i] : UINT64_MAX, u->cpu_ns[i]};
         dearest = least > dearest ? least : dearest;
-        high += least;
+        high = least < UINT64_MAX / 2 - high ? high + least : UINT64_MAX / 2;
     }
     qsort(w, n, sizeof *w, by_ratio);
     while (low < high) {
         uint64_t t = low + (high - low) / 2;
 
-        if (is_enough(w, n, n_accel, n_cpus, t))
+        if (is_enough(w, n, accelerators, n_cpus, t))
             high = t;
         else
             low = t + 1;

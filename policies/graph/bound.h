@@ -9,7 +9,7 @@
  * - the dearest unit, on the kind of device where it is cheapest and may be;
  * - all work spread without loss, as if units could be cut and sent for nothing, over both kinds.
  * UINT64_MAX where a unit fits nowhere. O(n log n). returns 0, or -1 (DP_ENOMEM). */
-int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, uint32_t n_cpus, uint64_t accel_bytes,
+int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, const double *speed, uint32_t n_cpus, uint64_t accel_bytes,
                      uint64_t *bound_ns, struct dp_err *err);
 
 /* At most so much work, as an accelerator's time, can CPUs do in cpu_time_ns; what must be theirs

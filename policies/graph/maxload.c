@@ -18,6 +18,7 @@
 
 struct walk {
     const struct dp_maxload *q;
+    uint64_t most_ns;           /* that the fastest accelerator does within the bound, or a little more */
     uint32_t *seen;             /* [ideals] ideal whose walk came here last, + 1 */
     uint32_t *held;             /* [nets] units of the net in I - J */
     struct dp_ideal_step *path; /* [units] the steps from I down to J */
@@ -81,7 +82,7 @@ static void remove_unit(struct walk *w, uint32_t v)
 /* Could an accelerator take this and more, if traffic were free? */
 static bool accel_may(const struct walk *w)
 {
-    return w->q->n_accel && w->accel_ns <= w->q->bound_ns && w->bytes <= w->q->accel_bytes &&
+    return w->q->n_accel && w->accel_ns <= w->most_ns && w->bytes <= w->q->accel_bytes &&
            w->kept_bytes <= w->q->accel_bytes - w->bytes && !w->n_only_on_cpu;
 }
 
@@ -101,9 +102,10 @@ static bool cpu_may(const struct walk *w)
     return w->q->n_cpus && w->cpu_ns <= w->q->bound_ns;
 }
 
-static uint64_t accel_load(const struct walk *w)
+/* On accelerator k, from 1; where they are alike on any. */
+static uint64_t accel_load(const struct walk *w, uint32_t k)
 {
-    uint64_t load = w->accel_ns + w->traffic_ns;
+    uint64_t load = dp_plan_time_ns(w->accel_ns, w->q->speed ? w->q->speed[k - 1] : 1) + w->traffic_ns;
 
     return accel_may(w) && load <= w->q->bound_ns ? load : NEVER;
 }
@@ -179,7 +181,7 @@ static uint32_t least_accel(const struct walk *w, const struct table *t, uint64_
 
     if (left == 0)
         return 0;
-    n = w->q->bound_ns ? (left - 1) / w->q->bound_ns + 1 : UINT32_MAX;
+    n = w->most_ns ? (left - 1) / w->most_ns + 1 : UINT32_MAX;
     return n < w->q->n_accel + 1 ? (uint32_t)n : w->q->n_accel + 1;
 }
 
@@ -193,6 +195,24 @@ static struct window window_of(const struct walk *w, const struct table *t, uint
     return (struct window){least_accel(w, t, own, cpus), w->q->n_accel - rest};
 }
 
+/* Accelerators [from, high] as the last stage of `ideal`. */
+static void try_accel(const struct walk *w, const struct table *t, uint32_t ideal, uint32_t below, uint32_t c, uint32_t from,
+                      uint32_t high)
+{
+    uint64_t *to = row_of(t, ideal, c), *before = row_of(t, below, c), load = accel_load(w, from);
+
+    if (!w->q->speed) {
+        if (load != NEVER)
+            improve(to + from, before + from - 1, load, high - from + 1);
+        return;
+    }
+    for (uint32_t k = from; k <= high; k++) {
+        load = accel_load(w, k);
+        if (load != NEVER)
+            improve(to + k, before + k - 1, load, 1);
+    }
+}
+
 /* Fill the table for one ideal, whose windows, one for each number of CPUs, are not all empty. */
 static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal, const struct window *win)
 {
@@ -200,17 +220,17 @@ static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal, c
 
     walk_begin(w, ideal);
     while ((below = walk_next(w, ideal)) != UINT32_MAX) {
-        uint64_t accel = accel_load(w), cpu = cpu_load(w);
-        uint32_t first = accel != NEVER ? first_with_room(w) : 1;
+        bool may = accel_may(w);
+        uint64_t cpu = cpu_load(w);
+        uint32_t first = may ? first_with_room(w) : 1;
 
         for (uint32_t c = 0; c <= n_cpus; c++) {
             uint32_t low = win[c].low, from = low > first ? low : first;
 
             if (win[c].high < low)
                 continue;
-            if (accel != NEVER && from <= win[c].high)
-                improve(row_of(t, ideal, c) + from, row_of(t, below, c) + from - 1, accel,
-                        win[c].high - from + 1);
+            if (may && from <= win[c].high)
+                try_accel(w, t, ideal, below, c, from, win[c].high);
             if (c && cpu != NEVER)
                 improve(row_of(t, ideal, c) + low, row_of(t, below, c - 1) + low, cpu, win[c].high - low + 1);
         }
@@ -236,7 +256,7 @@ static uint32_t last_stage(struct walk *w, const struct table *t, uint32_t ideal
     memset(w->seen, 0, w->q->ideals->n * sizeof *w->seen);
     walk_begin(w, ideal);
     while ((below = walk_next(w, ideal)) != UINT32_MAX) {
-        uint64_t accel = accel_load(w), cpu = cpu_load(w);
+        uint64_t accel = k ? accel_load(w, k) : NEVER, cpu = cpu_load(w);
         bool with_accel = accel <= best && k && k >= first_with_room(w) && row_of(t, below, c)[k - 1] <= best;
         bool with_cpu = c && cpu <= best && row_of(t, below, c - 1)[k] <= best;
 
@@ -259,11 +279,13 @@ static uint32_t last_stage(struct walk *w, const struct table *t, uint32_t ideal
 static int trace_back(struct walk *w, const struct table *t, struct dp_maxload_answer *out)
 {
     uint32_t n = w->q->units->n, ideal = w->q->ideals->n - 1, k = w->q->n_accel, c = w->q->n_cpus;
+    uint32_t *accelerator;
     bool *is_cpu;
 
     out->stage = malloc(((size_t)n + 1) * sizeof *out->stage);
     out->is_cpu = is_cpu = calloc((size_t)k + c + 1, sizeof *is_cpu);
-    if (!out->stage || !is_cpu)
+    out->accelerator = accelerator = calloc((size_t)k + c + 1, sizeof *accelerator);
+    if (!out->stage || !is_cpu || !accelerator)
         return -1;
     memset(out->stage, 0xff, ((size_t)n + 1) * sizeof *out->stage);
     while (k && row_of(t, ideal, c)[k - 1] == out->load_ns)
@@ -273,17 +295,23 @@ static int trace_back(struct walk *w, const struct table *t, struct dp_maxload_a
     while (ideal != 0) {
         uint32_t s = out->n_stages++;
 
+        while (w->q->speed && k && row_of(t, ideal, c)[k - 1] == row_of(t, ideal, c)[k]) /* the k-th is idle, or need not be busy */
+            k--;
         ideal = last_stage(w, t, ideal, k, c, &is_cpu[s], s, out->stage);
+        accelerator[s] = w->q->speed && !is_cpu[s] ? k - 1 : 0;
         k -= !is_cpu[s];
         c -= is_cpu[s];
     }
     for (uint32_t v = 0; v < n; v++)
         out->stage[v] = out->n_stages - 1 - out->stage[v];
     for (uint32_t s = 0; s < out->n_stages / 2; s++) {
+        uint32_t other = out->n_stages - 1 - s, place = accelerator[s];
         bool swap = is_cpu[s];
 
-        is_cpu[s] = is_cpu[out->n_stages - 1 - s];
-        is_cpu[out->n_stages - 1 - s] = swap;
+        is_cpu[s] = is_cpu[other];
+        is_cpu[other] = swap;
+        accelerator[s] = accelerator[other];
+        accelerator[other] = place;
     }
     return 0;
 }
@@ -337,14 +365,22 @@ int dp_maxload_solve(const struct dp_maxload *asked, struct dp_maxload_answer *o
 {
     struct dp_maxload q = *asked;
     uint32_t n = q.units->n;
-    struct walk w = {.q = &q};
+    struct walk w = {.q = &q, .most_ns = asked->bound_ns};
+    double fastest = 0;
     struct window *win;
     struct table t;
     int rc = -1;
 
     *out = (struct dp_maxload_answer){0};
-    q.n_accel = q.n_accel < n ? q.n_accel : n; /* more have nothing to do */
+    q.n_accel = q.n_accel < n || q.speed ? q.n_accel : n; /* more have nothing to do */
     q.n_cpus = q.n_cpus < n ? q.n_cpus : n;
+    for (uint32_t k = 0; q.speed && k < q.n_accel; k++)
+        fastest = q.speed[k] > fastest ? q.speed[k] : fastest;
+    if (fastest > 0) {
+        double most = (double)q.bound_ns * fastest * (1 + 1e-9) + 2;
+
+        w.most_ns = most < 1e19 ? (uint64_t)most : UINT64_MAX;
+    }
     t.row = q.n_accel + 1;
     if ((uint64_t)t.row * (q.n_cpus + 1) * q.ideals->n > TABLE_MAX / sizeof *t.best)
         return DP_MAXLOAD_TOO_MUCH;
@@ -377,5 +413,6 @@ void dp_maxload_release(struct dp_maxload_answer *a)
 {
     free(a->stage);
     free(a->is_cpu);
+    free(a->accelerator);
     *a = (struct dp_maxload_answer){0};
 }

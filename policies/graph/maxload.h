@@ -4,6 +4,8 @@
  * on one accelerator must fit into its memory and be able to run there: the k-th of them keeps what its nodes
  * keep of a microbatch as often as there are accelerators from it to the end.
  *
+ * Where accelerators differ in speed the k-th takes 1 / speed of the time to compute; any may stay idle.
+ *
  *   best(I, k, c) = min over ideals J within I of  max(best(J, k - 1, c), load of I - J on an accelerator)
  *                                             and  max(best(J, k, c - 1), load of I - J on a CPU)
  */
@@ -17,6 +19,7 @@ struct dp_maxload {
     const struct dp_units *units;
     const struct dp_ideals *ideals;
     uint32_t n_accel, n_cpus;
+    const double *speed;  /* [n_accel] along the pipeline; NULL: all 1 */
     uint64_t accel_bytes; /* UINT64_MAX: no limit */
     uint64_t bound_ns;    /* answers above it are not looked for; the closer, the less work */
     uint64_t max_steps;   /* pairs of ideals looked at; 0: no limit */
@@ -36,6 +39,7 @@ struct dp_maxload_answer {
     uint32_t n_stages; /* devices with work; no answer with this load needs fewer accelerators */
     uint32_t *stage;   /* [units->n] numbered along the pipeline */
     bool *is_cpu;      /* [n_stages] */
+    uint32_t *accelerator; /* [n_stages] which, from 0, where speeds differ; else 0 */
     uint64_t steps;
 };
 

@@ -24,6 +24,7 @@ struct dp_plan_watch {
 
 struct dp_graph_stage {
     bool is_cpu;
+    uint32_t accelerator; /* max-load, where speeds differ: which one, from 0 */
     uint32_t group;    /* hierarchical, two levels: stages of one group share machines */
     uint32_t machines; /* hierarchical, two levels: how many; else 1 */
     uint32_t
@@ -44,7 +45,7 @@ struct dp_graph_plan {
     uint64_t bound_ns;                /* no plan of this kind is faster */
     bool is_optimal;                  /* of all plans of this kind none is better */
     bool was_ended;                   /* by the watch, before all was searched */
-    uint64_t single_ns;               /* everything on one device, whatever its memory */
+    uint64_t single_ns;               /* everything on one device, the fastest, whatever its memory */
     uint64_t data_parallel_ns;        /* every device holds everything; 0: cannot be said */
     uint64_t line_ns;                 /* best answer over single orders; 0: not looked for, or none fits */
     uint32_t n_units, n_ideals;       /* n_ideals 0: too many to list */
@@ -55,6 +56,7 @@ struct dp_graph_plan {
 struct dp_plan_maxload {
     enum dp_plan_algorithm algorithm; /* AUTO, EXACT or LINE */
     uint32_t n_accel, n_cpus;
+    const double *speed;  /* [n_accel] > 0, of accelerators in the order of the pipeline; NULL: all 1 */
     uint64_t accel_bytes; /* UINT64_MAX: no limit */
     uint32_t max_ideals;  /* 0: DP_IDEALS_CAP */
     uint64_t max_steps;   /* 0: a few minutes of one core; exact gives up beyond it */
@@ -68,9 +70,13 @@ int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask,
                     struct dp_err *err);
 void dp_graph_plan_release(struct dp_graph_plan *p);
 
-/* Loads of such a plan from the graph and the plan's stage_of and is_cpu alone: sets the times and bytes of its stages
- * and load_ns. returns 0, or -1: DP_ENOMEM, or what only a CPU can run is on an accelerator. */
-int dp_plan_maxload_weigh(const struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+/* Loads of such a plan from the graph, the accelerators' speeds (NULL: all 1) and the plan's stage_of, is_cpu and
+ * accelerator alone: sets the times and bytes of its stages and load_ns. returns 0, or -1: DP_ENOMEM, or what only a CPU
+ * can run is on an accelerator. */
+int dp_plan_maxload_weigh(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err);
+
+/* What takes so long at speed 1, rounded up. */
+uint64_t dp_plan_time_ns(uint64_t ns, double speed);
 
 const char *dp_plan_algorithm_name(enum dp_plan_algorithm a);
 

@@ -36,6 +36,7 @@ static struct dp_maxload question(const struct search *s, const struct dp_ideals
     return (struct dp_maxload){.units = &s->units,
                                .ideals = ideals,
                                .n_accel = s->ask->n_accel,
+                               .speed = s->ask->speed,
                                .n_cpus = s->ask->n_cpus,
                                .accel_bytes = s->ask->accel_bytes,
                                .bound_ns = bound_ns,
@@ -147,7 +148,12 @@ static uint64_t memory_of(const struct dp_stage_load *load, uint64_t under_way)
                : bytes;
 }
 
-int dp_plan_maxload_weigh(const struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+static double speed_of(const double *speed, uint32_t accelerator)
+{
+    return speed ? speed[accelerator] : 1;
+}
+
+int dp_plan_maxload_weigh(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err)
 {
     struct dp_stage_load *load = calloc((size_t)p->n_stages + 1, sizeof *load);
     int rc = load ? 0 : dp_err_set(err, DP_ENOMEM, "plan: out of memory");
@@ -159,7 +165,7 @@ int dp_plan_maxload_weigh(const struct dp_graph *g, struct dp_graph_plan *p, str
         struct dp_graph_stage *t = &p->stage[i];
 
         t->bytes = memory_of(&load[i], p->n_stages - i);
-        t->compute_ns = t->is_cpu ? load[i].cpu_ns : load[i].accel_ns;
+        t->compute_ns = t->is_cpu ? load[i].cpu_ns : dp_plan_time_ns(load[i].accel_ns, speed_of(speed, t->accelerator));
         t->traffic_ns = t->is_cpu ? 0 : load[i].traffic_ns;
         t->load_ns = t->compute_ns + t->traffic_ns;
         p->load_ns = t->load_ns > p->load_ns ? t->load_ns : p->load_ns;
@@ -199,8 +205,9 @@ static int write_plan(struct search *s, struct dp_err *err)
         return dp_err_set(err, DP_ENOMEM, "plan: out of memory");
     place_nodes(s, p->stage_of);
     for (uint32_t i = 0; i < p->n_stages; i++)
-        p->stage[i] = (struct dp_graph_stage){.is_cpu = s->best.is_cpu[i], .machines = 1, .replicas = 1};
-    if (dp_graph_check(s->g, p->stage_of, p->n_stages, err) < 0 || dp_plan_maxload_weigh(s->g, p, err) < 0)
+        p->stage[i] = (struct dp_graph_stage){
+            .is_cpu = s->best.is_cpu[i], .accelerator = s->best.accelerator[i], .machines = 1, .replicas = 1};
+    if (dp_graph_check(s->g, p->stage_of, p->n_stages, err) < 0 || dp_plan_maxload_weigh(s->g, s->ask->speed, p, err) < 0)
         return -1;
     return check_plan(s, err);
 }
@@ -258,11 +265,15 @@ static int no_answer(const struct search *s, struct dp_err *err)
 static int search(struct search *s, struct dp_err *err)
 {
     struct dp_graph_plan *p = s->out;
+    double fastest = 1;
 
     p->n_units = s->units.n;
     for (uint32_t i = 0; i < s->units.n; i++)
         p->single_ns += s->units.accel_ns[i];
-    if (dp_bound_maxload(&s->units, s->ask->n_accel, s->ask->n_cpus, s->ask->accel_bytes, &p->bound_ns, err) <
+    for (uint32_t i = 0; i < s->ask->n_accel; i++)
+        fastest = i == 0 || speed_of(s->ask->speed, i) > fastest ? speed_of(s->ask->speed, i) : fastest;
+    p->single_ns = dp_plan_time_ns(p->single_ns, fastest);
+    if (dp_bound_maxload(&s->units, s->ask->n_accel, s->ask->speed, s->ask->n_cpus, s->ask->accel_bytes, &p->bound_ns, err) <
         0)
         return -1;
     if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)

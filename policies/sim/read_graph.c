@@ -191,6 +191,18 @@ static uint32_t choose_microbatches(const struct dp_graph_plan *p, uint32_t devi
     return (uint32_t)(n <= 4 * least ? (least + n - 1) / n * n : least);
 }
 
+/* Device i of the case has stage i of the plan. CPUs have times of their own. */
+static int take_speeds(const struct dp_graph *g, const struct dp_graph_plan *p, const double *speed, struct dp_sim_case *c,
+                       struct dp_err *err)
+{
+    c->speed = calloc((size_t)c->devices * c->replicas, sizeof *c->speed);
+    if (!c->speed)
+        return no_memory(g, err);
+    for (uint32_t i = 0; i < c->devices * c->replicas; i++)
+        c->speed[i] = i < p->n_stages && !p->stage[i].is_cpu ? speed[p->stage[i].accelerator] : 1;
+    return 0;
+}
+
 /* What was assumed of what the file does not say. */
 static const char *source_text(const struct dp_graph *g)
 {
@@ -201,7 +213,7 @@ static const char *source_text(const struct dp_graph *g)
     return "a file of costs: half of each transfer is forward, half backward";
 }
 
-int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net,
+int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net, const double *speed,
                      struct dp_sim_case *c, struct dp_err *err)
 {
     bool wide = is_wide(p, net);
@@ -224,6 +236,8 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, co
     if (!c->microbatches)
         c->microbatches = choose_microbatches(p, wide ? p->n_devices : c->devices);
     c->inside.bytes_per_s = c->between.bytes_per_s = is_busy_sending(p) ? 0 : net->bytes_per_s[0];
+    if (speed && take_speeds(g, p, speed, c, err) < 0)
+        return -1;
     if ((wide && place_replicas(g, p, net, c, err) < 0) || fill_layers(g, p, c, err) < 0)
         return -1;
     c->n_count = most;
@@ -281,7 +295,7 @@ int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const st
         if (rc == 0)
             rc = plan(&g, &net, &p, err);
         if (rc == 0)
-            rc = dp_sim_from_plan(&g, &p, &net, c, err);
+            rc = dp_sim_from_plan(&g, &p, &net, NULL, c, err);
         if (rc < 0)
             dp_err_prefix(err, "%s", name);
     }

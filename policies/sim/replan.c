@@ -96,7 +96,7 @@ static int take(const struct dp_graph *g, const struct dp_sim_layout *l, struct 
 static int weigh(const struct dp_graph *g, const struct dp_plan_hierarchical *net, uint64_t accel_bytes, struct dp_graph_plan *p,
                  struct dp_err *err)
 {
-    int rc = p->algorithm == DP_PLAN_HIERARCHICAL ? dp_plan_hierarchical_weigh(g, net, p, err) : dp_plan_maxload_weigh(g, p, err);
+    int rc = p->algorithm == DP_PLAN_HIERARCHICAL ? dp_plan_hierarchical_weigh(g, net, p, err) : dp_plan_maxload_weigh(g, NULL, p, err);
 
     for (uint32_t s = 0; rc == 0 && s < p->n_stages; s++)
         if (p->stage[s].bytes > accel_bytes)
@@ -126,7 +126,7 @@ int dp_sim_replan(const struct dp_graph *g, const struct dp_plan_hierarchical *n
     const char *name = ask->own ? ask->own->name : ask->policy;
     struct dp_sim_layout layout = {0};
     uint64_t before_ns = p->load_ns;
-    int rc = dp_sim_from_plan(g, p, net, &c, err);
+    int rc = dp_sim_from_plan(g, p, net, NULL, &c, err);
 
     if (rc == 0)
         rc = cut(&c, ask, &layout, err);

@@ -87,6 +87,24 @@ exit_is 0 "two levels" plan two-towers.txt --devices=2x2
 like "$out" '2 machines of 2, 12 GB/s inside of a machine, 1.25 GB/s between machines' "tells the network"
 exit_is 0 "--straight" plan two-towers.txt --devices=4 --straight
 exit_is 0 "memory that is enough" plan plan-costs.json --memory=1.3GB
+exit_is 0 "unequal devices" plan two-towers.txt --speed=1,1,0.5 --bandwidth=12
+like "$out" '3 accelerators of unequal speed, 12 GB/s' "are as many as have a speed"
+like "$out" '#2 x0.5 +84.00 ms +2.00 ms +0 s +86.00 ms +100 %' "a slow one takes its time"
+"$dynpipe" plan two-towers.txt --devices=4 --speed=1,0.001,1,1 --json >speed.json
+is "$(jq -c '[.plan.stages[].accelerator], .plan.devices.speed' speed.json)" "[0,2,3]
+[1,0.001,1,1]" "and stays idle where that is better"
+is "$("$dynpipe" plan two-towers.txt --speed=1,1,1 --json | jq .plan.load_ns)" \
+    "$("$dynpipe" plan two-towers.txt --devices=3 --algorithm=exact --json | jq .plan.load_ns)" "equal ones are what they were"
+is "$("$dynpipe" plan two-towers.txt --speed=2,2,2 --bandwidth=1000000 --json | jq '.plan | .load_ns, .prediction.iteration_ns | . * 2 / 1e6 | round')" \
+    "$("$dynpipe" plan two-towers.txt --speed=1,1,1 --bandwidth=1000000 --json | jq '.plan | .load_ns, .prediction.iteration_ns | . / 1e6 | round')" \
+    "twice the speed takes half of the time, simulated, too"
+for s in 0 ',' '1,' ',1' '1,,1' nan -1 1e9 ''; do exit_is 2 "--speed=$s" plan two-towers.txt "--speed=$s"; done
+exit_is 2 "as many speeds as devices" plan two-towers.txt --devices=4 --speed=1,1
+like "$err" '2 numbers for 4 devices' "are wanted"
+exit_is 2 "speeds of machines" plan two-towers.txt --devices=2x2 --speed=1,1,1,1
+exit_is 2 "speeds of replicas" plan two-towers.txt --speed=1,1,0.5 --algorithm=hierarchical
+like "$err" 'exact and line know speeds' "says which algorithm knows them"
+exit_is 2 "speeds for a policy" plan two-towers.txt --speed=1,1,0.5 --policy=time
 exit_is 0 "a Piper file at another bandwidth" plan plan-piper.json --devices=2 --bandwidth=1 --memory=16GiB
 like "$out" 'devices +2 accelerators, 16 GiB each, 1 GB/s' "goes by what is asked for"
 exit_is 1 "and too little memory" plan plan-piper.json --memory=2GB

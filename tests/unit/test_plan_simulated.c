@@ -37,7 +37,7 @@ static void simulate(const struct dp_graph *g, const struct dp_graph_plan *p, co
     struct dp_sim_totals totals;
     struct dp_err err;
 
-    if (dp_sim_from_plan(g, p, net, &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 || dp_sim_run(&c, see, seen, &totals, &err) < 0)
+    if (dp_sim_from_plan(g, p, net, NULL, &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 || dp_sim_run(&c, see, seen, &totals, &err) < 0)
         fail_msg("%s", err.text);
     dp_sim_case_release(&c);
 }
