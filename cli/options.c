@@ -16,8 +16,8 @@
 
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
-    OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_MEMORY, OPT_CPUS, OPT_SPEED, OPT_ALGORITHM, OPT_STRAIGHT, OPT_TRADE,
-    OPT_TIME_LIMIT, OPT_POLICY,
+    OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_LATENCY, OPT_MEMORY, OPT_CPUS, OPT_SPEED, OPT_ALGORITHM, OPT_STRAIGHT,
+    OPT_TRADE, OPT_TIME_LIMIT, OPT_POLICY,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
     OPT_SEED, OPT_NODES,
@@ -59,6 +59,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_DEVICES, "devices", "N", "accelerators; 4x2: 2 machines of 4 (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_BANDWIDTH, "bandwidth", "GB/S", "of a profile's transfers; 12,1.25: inside of and between machines"},
     {DP_TAKES_SIMULATE, OPT_GRAPH_BANDWIDTH, "bandwidth", "GB/S", "of the transfers of a graph that is a profile (default 12)"},
+    {DP_TAKES_PLAN, OPT_LATENCY, "latency", "US", "of a message; 5,30: inside of and between machines (default 0)"},
     {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, like 16GiB (default: what the file says, or no limit)"},
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_SPEED, "speed", "LIST", "of each accelerator along the pipeline, like 1,1,0.5 (default: all 1)"},
@@ -275,6 +276,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_MEGATRON: out->megatron = true; break;
     case OPT_DEVICES: out->devices = arg; break;
     case OPT_BANDWIDTH: out->bandwidth = arg; break;
+    case OPT_LATENCY: out->latency = arg; break;
     case OPT_MEMORY: out->memory = arg; break;
     case OPT_CPUS: out->cpus = arg; break;
     case OPT_SPEED: out->speed = arg; break;

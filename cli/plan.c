@@ -60,7 +60,7 @@ static json_t *stages(const struct dp_graph *g, const struct dp_plan_question *q
 
 static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *q)
 {
-    json_t *o = json_object(), *bandwidth = json_array(), *speed = json_array();
+    json_t *o = json_object(), *bandwidth = json_array(), *speed = json_array(), *latency = json_array();
 
     json_object_set_new(
         o, "accelerators",
@@ -76,6 +76,9 @@ static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *
         json_array_append_new(speed, json_real(q->speed[i]));
     json_object_set_new(o, "speed", speed);
     json_object_set_new(o, "bandwidth_bytes_per_s", bandwidth);
+    for (uint32_t l = 0; l < q->n_levels; l++)
+        json_array_append_new(latency, json_real((double)q->latency_ns[l] * 1e-3));
+    json_object_set_new(o, "latency_us", latency);
     json_object_set_new(o, "bandwidth_is_default",
                         json_boolean(g->kind == DP_GRAPH_PROFILE && !q->has_bandwidth && !(g->bytes_per_s > 0)));
     return o;
@@ -122,7 +125,11 @@ static int simulate(const struct dp_graph *g, const struct dp_plan_question *q, 
                             .iterations = 1, .microbatches = q->microbatches};
     struct dp_sim_totals totals;
     struct dp_err err;
-    int rc = dp_sim_from_plan(g, p, &net, q->speed, &c, &err);
+    int rc;
+
+    c.inside.latency_ns = q->latency_ns[0];
+    c.between.latency_ns = q->latency_ns[q->n_levels > 1];
+    rc = dp_sim_from_plan(g, p, &net, q->speed, &c, &err);
 
     if (rc == 0)
         rc = dp_sim_case_check(&c, &err);

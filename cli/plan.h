@@ -15,6 +15,7 @@ struct dp_plan_question {
     uint32_t devices[DP_PLAN_LEVELS]; /* of a machine, machines; or just devices */
     bool has_bandwidth, has_memory, has_cpus;
     double bytes_per_s[DP_PLAN_LEVELS];
+    uint64_t latency_ns[DP_PLAN_LEVELS];
     uint64_t memory_bytes; /* UINT64_MAX: no limit */
     uint32_t n_cpus;
     double *speed; /* [devices[0]], or NULL: all alike; of the question, to be freed */

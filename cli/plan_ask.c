@@ -59,18 +59,39 @@ static int parse_devices(const char *text, struct dp_plan_question *q)
     return -1;
 }
 
-/* "12", or "12,1.25": GB/s inside of a machine, and between machines. */
-static int parse_bandwidth(const char *text, struct dp_plan_question *q)
+/* "12", or "12,1.25": a number for the inside of a machine, and one for between machines. */
+static int parse_levels(const char *text, const struct dp_plan_question *q, double low, double high, double out[DP_PLAN_LEVELS])
 {
     for (uint32_t level = 0; level < q->n_levels; level++) {
         char *end;
-        double v = strtod(text, &end);
 
-        if (end == text || !(v >= 0.001 && v <= 1e6) || *end != (level + 1 < q->n_levels ? ',' : '\0'))
+        out[level] = strtod(text, &end);
+        if (end == text || !(out[level] >= low && out[level] <= high) || *end != (level + 1 < q->n_levels ? ',' : '\0'))
             return -1;
-        q->bytes_per_s[level] = v * 1e9;
         text = end + 1;
     }
+    return 0;
+}
+
+static int parse_bandwidth(const char *text, struct dp_plan_question *q)
+{
+    double gb_per_s[DP_PLAN_LEVELS];
+
+    if (parse_levels(text, q, 0.001, 1e6, gb_per_s) < 0)
+        return -1;
+    for (uint32_t level = 0; level < q->n_levels; level++)
+        q->bytes_per_s[level] = gb_per_s[level] * 1e9;
+    return 0;
+}
+
+static int parse_latency(const char *text, struct dp_plan_question *q)
+{
+    double us[DP_PLAN_LEVELS];
+
+    if (parse_levels(text, q, 0, 1e7, us) < 0)
+        return -1;
+    for (uint32_t level = 0; level < q->n_levels; level++)
+        q->latency_ns[level] = (uint64_t)(us[level] * 1e3 + 0.5);
     return 0;
 }
 
@@ -165,6 +186,9 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
         return dp_err_set(
             err, DP_EINVAL, "--bandwidth=%s: wanted is %s GB/s, from 0.001 to 1000000", cli->bandwidth,
             q->n_levels == 1 ? "one number of" : "12,1.25 (inside of a machine, between machines) in");
+    if (cli->latency && parse_latency(cli->latency, q) < 0)
+        return dp_err_set(err, DP_EINVAL, "--latency=%s: wanted is %s microseconds, from 0 to 10000000", cli->latency,
+                          q->n_levels == 1 ? "one number of" : "5,30 (inside of a machine, between machines) in");
     if (cli->memory) {
         q->has_memory = true;
         if (parse_bytes(cli->memory, &bytes) < 0)

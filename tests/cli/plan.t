@@ -87,6 +87,20 @@ exit_is 0 "two levels" plan two-towers.txt --devices=2x2
 like "$out" '2 machines of 2, 12 GB/s inside of a machine, 1.25 GB/s between machines' "tells the network"
 exit_is 0 "--straight" plan two-towers.txt --devices=4 --straight
 exit_is 0 "memory that is enough" plan plan-costs.json --memory=1.3GB
+# Two stages and one microbatch's way there and back more.
+for l in 0 5 1000.5; do
+    "$dynpipe" plan two-towers.txt --devices=2 --straight --latency=$l --json >latency.json
+    is "$(jq -c '.plan | [.load_ns, .devices.latency_us]' latency.json)" \
+        "$("$dynpipe" plan two-towers.txt --devices=2 --straight --json | jq -c "[.plan.load_ns, [$l]]")" "--latency=$l leaves the pace"
+    jq .plan.prediction.iteration_ns latency.json >"latency$l"
+done
+runs "a latency lengthens the iteration" test "$(($(cat latency5) - $(cat latency0)))" -ge 10000
+runs "a longer one more" test "$(($(cat latency1000.5) - $(cat latency0)))" -ge 2001000
+exit_is 0 "latencies of two levels" plan two-towers.txt --devices=2x2 --latency=5,30
+like "$(tr -s ' \n' ' ' <<<"$out")" '1.25 GB/s between machines.*, latency 5 and 30 us' "are told"
+for l in -1 x 1e9 nan '' 1,2; do exit_is 2 "--latency=$l" plan two-towers.txt --devices=2 "--latency=$l"; done
+exit_is 2 "one latency for machines" plan two-towers.txt --devices=2x2 --latency=5
+like "$err" 'wanted is 5,30 \(inside of a machine, between machines\)' "says what is wanted"
 exit_is 0 "unequal devices" plan two-towers.txt --speed=1,1,0.5 --bandwidth=12
 like "$out" '3 accelerators of unequal speed, 12 GB/s' "are as many as have a speed"
 like "$out" '#2 x0.5 +84.00 ms +2.00 ms +0 s +86.00 ms +100 %' "a slow one takes its time"
