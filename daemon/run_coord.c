@@ -99,17 +99,25 @@ static void on_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
         dp_peer_want(d, job->node[slot]); /* the coordinator asks again */
 }
 
-static void on_shrunk(void *arg, const uint8_t *result, size_t bytes, const char *why)
+/* A helper's answer about the job; why: there is none. */
+static struct dp_shrink_result take_result(const uint8_t *result, size_t bytes, const char *why)
 {
     struct dp_shrink_result r = {.rc = -1};
-    struct dp_run *run = arg;
 
-    run->shrinker = NULL;
     if (result && bytes == sizeof r)
         memcpy(&r, result, sizeof r);
     else
         snprintf(r.text, sizeof r.text, "%s", why);
     r.text[sizeof r.text - 1] = '\0';
+    return r;
+}
+
+static void on_shrunk(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_shrink_result r = take_result(result, bytes, why);
+    struct dp_run *run = arg;
+
+    run->shrinker = NULL;
     dp_info("job=%u shrink: rc=%d %s", run->job_id, r.rc, r.text);
     if (run->coord)
         dp_coord_release_answer(run->coord, dp_now_ns(), r.rc, r.text);
@@ -140,15 +148,10 @@ static void on_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
 
 static void on_requeued(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
-    struct dp_shrink_result r = {.rc = -1};
+    struct dp_shrink_result r = take_result(result, bytes, why);
     struct dp_run *run = arg;
 
     run->requeuer = NULL;
-    if (result && bytes == sizeof r)
-        memcpy(&r, result, sizeof r);
-    else
-        snprintf(r.text, sizeof r.text, "%s", why);
-    r.text[sizeof r.text - 1] = '\0';
     if (run->coord)
         dp_coord_requeue_answer(run->coord, dp_now_ns(), r.rc, r.text);
 }
