@@ -2,28 +2,26 @@
  * minutes: it runs in a child (slurm.md F5). */
 #include "cli/batch_host.h"
 
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/probe.h"
+#include "common/libslurm.h"
 
 static int ask_slurm(void *arg, FILE *out)
 {
     const uint32_t *job_id = arg;
-    job_info_msg_t *msg = NULL;
+    struct dp_slurm_job job;
+    struct dp_err err;
 
-    if (slurm_load_job(&msg, *job_id, 0) != SLURM_SUCCESS) {
-        fprintf(stderr, "job %u: %s\n", *job_id, slurm_strerror(errno));
+    dp_slurm_open();
+    if (dp_slurm_job_load(*job_id, &job, &err) < 0) {
+        fprintf(stderr, "job %u: %s\n", *job_id, err.text);
         return 1;
     }
-    for (uint32_t i = 0; i < msg->record_count; i++) {
-        if (msg->job_array[i].job_id == *job_id && msg->job_array[i].batch_host)
-            fputs(msg->job_array[i].batch_host, out);
-    }
-    slurm_free_job_info_msg(msg);
+    fputs(job.batch_host, out);
+    dp_slurm_job_release(&job);
     return 0;
 }
 

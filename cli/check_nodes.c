@@ -3,11 +3,8 @@
  * that drop packets cost one time-out. */
 #include "config.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,6 +15,7 @@
 #include "cli/link.h"
 #include "cli/probe.h"
 #include "common/clock.h"
+#include "common/libslurm.h"
 
 /* So many are asked without --all, and at a time. */
 enum { MAX_ASKED = 16, AT_A_TIME = 32, TRIES = 10 };
@@ -91,33 +89,31 @@ static void ask_all(struct asked *asked, size_t n)
 
 /* ---- whom to ask ---- */
 
+static void print_name(const char *name, void *out)
+{
+    fprintf(out, "%s\n", name);
+}
+
 /* In the child: the nodes of a hostlist, or of a job, one a line. */
 static int print_nodes(void *arg, FILE *out)
 {
     const struct dp_cli *cli = arg;
-    job_info_msg_t *msg = NULL;
-    const char *list = cli->nodes;
-    hostlist_t hosts;
-    char *name;
+    struct dp_slurm_job job = {0};
+    struct dp_err err;
+    uint32_t n;
 
-    if (!list) {
-        if (slurm_load_job(&msg, cli->job_id, 0) != SLURM_SUCCESS || !msg->record_count) {
-            fprintf(stderr, "job %u: %s\n", cli->job_id, slurm_strerror(errno));
-            return 1;
-        }
-        list = msg->job_array[0].nodes;
-    }
-    hosts = list && *list ? slurm_hostlist_create(list) : NULL;
-    if (!hosts || slurm_hostlist_count(hosts) < 1) {
-        fprintf(stderr, cli->nodes ? "--nodes=%s: no list of nodes\n" : "%s: the job has no nodes\n", cli->nodes ? cli->nodes : "job");
+    dp_slurm_open();
+    if (!cli->nodes && dp_slurm_job_load(cli->job_id, &job, &err) < 0) {
+        fprintf(stderr, "job %u: %s\n", cli->job_id, err.text);
         return 1;
     }
-    slurm_hostlist_uniq(hosts);
-    while ((name = slurm_hostlist_shift(hosts))) {
-        fprintf(out, "%s\n", name);
-        free(name);
-    }
-    return 0;
+    n = dp_slurm_each_host(cli->nodes ? cli->nodes : job.nodes, true, print_name, out);
+    if (!n && cli->nodes)
+        fprintf(stderr, "--nodes=%s: no list of nodes\n", cli->nodes);
+    else if (!n)
+        fprintf(stderr, "job %u: the job has no nodes\n", cli->job_id);
+    dp_slurm_job_release(&job);
+    return n == 0;
 }
 
 /* Nodes of --nodes or of the job, else of Slurm, else those that dynpipe.conf lists. New reference. */

@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <slurm/slurm.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,13 +9,14 @@
 #include "cli/check.h"
 #include "cli/json.h"
 #include "cli/link.h"
+#include "common/libslurm.h"
 #include "daemon/plugstack.h"
 #include "spank_plugin/options.h"
 
 static void check_version(struct dp_check *c, const char *path)
 {
     struct dp_err err;
-    unsigned running;
+    unsigned release;
     uint32_t built;
     char slurm[64];
 
@@ -29,14 +29,12 @@ static void check_version(struct dp_check *c, const char *path)
         dp_check_note(c, DP_FIND_FAIL, "plugin", "build it again", "%s: %s", path, err.text);
         return;
     }
-    running = dp_check_version(dp_json_text(slurm, sizeof slurm, c->slurm, "version", "0"));
-    if (SLURM_VERSION_MAJOR(built) != running / 10000 || SLURM_VERSION_MINOR(built) != running / 100 % 100)
+    release = dp_slurm_release_of_number(built);
+    if (release != dp_slurm_release_of(dp_json_text(slurm, sizeof slurm, c->slurm, "version", "0")))
         dp_check_note(c, DP_FIND_FAIL, "plugin", "build DynPipe against the headers of this Slurm",
-                      "%s is built for Slurm %u.%02u, this is %s", path, SLURM_VERSION_MAJOR(built),
-                      SLURM_VERSION_MINOR(built), slurm);
+                      "%s is built for Slurm %u.%02u, this is %s", path, release / 100, release % 100, slurm);
     else
-        dp_check_note(c, DP_FIND_OK, "plugin", NULL, "%s, for Slurm %u.%02u", path,
-                      SLURM_VERSION_MAJOR(built), SLURM_VERSION_MINOR(built));
+        dp_check_note(c, DP_FIND_OK, "plugin", NULL, "%s, for Slurm %u.%02u", path, release / 100, release % 100);
 }
 
 /* Does the plugin talk to the socket that the daemon listens on? */

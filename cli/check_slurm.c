@@ -1,78 +1,58 @@
 /* Slurm's own settings that decide what DynPipe can do (doc/slurm in short: node-wise shrinking is
  * Slurm's, and an administrator can forbid it). */
-#include <errno.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/check.h"
 #include "cli/json.h"
 #include "cli/probe.h"
+#include "common/libslurm.h"
 
 static void set_text(json_t *o, const char *key, const char *value)
 {
-    json_object_set_new(o, key, json_string(value ? value : ""));
+    json_object_set_new(o, key, json_string(value));
 }
 
-/* Names of all nodes, for the daemons' check. */
-static json_t *node_names(void)
+static void add_name(const char *name, void *names)
 {
-    node_info_msg_t *msg = NULL;
-    json_t *names = json_array();
-
-    if (slurm_load_node(0, &msg, SHOW_ALL) != SLURM_SUCCESS)
-        return names;
-    for (uint32_t i = 0; i < msg->record_count; i++) {
-        if (msg->node_array[i].name)
-            json_array_append_new(names, json_string(msg->node_array[i].name));
-    }
-    slurm_free_node_info_msg(msg);
-    return names;
+    json_array_append_new(names, json_string(name));
 }
 
-/* Names of all partitions, for those of dynpipe.conf. */
-static json_t *partition_names(void)
+static void add_node(const struct dp_slurm_node *node, void *names)
 {
-    partition_info_msg_t *msg = NULL;
-    json_t *names = json_array();
-
-    if (slurm_load_partitions(0, &msg, SHOW_ALL) != SLURM_SUCCESS)
-        return names;
-    for (uint32_t i = 0; i < msg->record_count; i++) {
-        if (msg->partition_array[i].name)
-            json_array_append_new(names, json_string(msg->partition_array[i].name));
-    }
-    slurm_free_partition_info_msg(msg);
-    return names;
+    add_name(node->name, names);
 }
 
 /* In the child: ask slurmctld for its configuration and print what matters here as JSON. */
 static int read_conf(void *arg, FILE *out)
 {
-    slurm_conf_t *conf = NULL;
-    json_t *o = json_object();
+    json_t *o = json_object(), *partitions = json_array(), *nodes = json_array();
+    struct dp_slurm_conf conf;
+    struct dp_err err;
 
     (void)arg;
-    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS) {
-        fprintf(stderr, "%s\n", slurm_strerror(errno));
+    dp_slurm_open();
+    if (dp_slurm_conf_load(&conf, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    set_text(o, "version", conf->version);
-    set_text(o, "cluster", conf->cluster_name);
-    set_text(o, "slurm_conf", conf->slurm_conf);
-    set_text(o, "plugstack", conf->plugstack);
-    set_text(o, "plugindir", conf->plugindir);
-    set_text(o, "sched_params", conf->sched_params);
-    set_text(o, "select_type", conf->select_type);
-    set_text(o, "accounting", conf->accounting_storage_type);
-    set_text(o, "authinfo", conf->authinfo);
-    set_text(o, "proctrack", conf->proctrack_type);
-    json_object_set_new(o, "partitions", partition_names());
-    json_object_set_new(o, "nodes", node_names());
+    set_text(o, "version", conf.version);
+    set_text(o, "cluster", conf.cluster);
+    set_text(o, "slurm_conf", conf.path);
+    set_text(o, "plugstack", conf.plugstack);
+    set_text(o, "plugindir", conf.plugin_dir);
+    set_text(o, "sched_params", conf.sched_params);
+    set_text(o, "select_type", conf.select_type);
+    set_text(o, "accounting", conf.accounting);
+    set_text(o, "authinfo", conf.auth_info);
+    set_text(o, "proctrack", conf.proctrack);
+    dp_slurm_each_partition(add_name, partitions, NULL); /* for those of dynpipe.conf */
+    dp_slurm_each_node(NULL, add_node, nodes, NULL);     /* for the daemons' check */
+    json_object_set_new(o, "partitions", partitions);
+    json_object_set_new(o, "nodes", nodes);
     json_dumpf(o, out, JSON_COMPACT);
     json_decref(o);
-    slurm_free_ctl_conf(conf);
+    dp_slurm_conf_release(&conf);
     return 0;
 }
 
@@ -155,8 +135,8 @@ void dp_check_slurm(struct dp_check *c)
     }
     if (dp_probe(read_conf, NULL, 20, &text, &err) < 0) {
         dp_check_note(c, DP_FIND_FAIL, "slurm",
-                      "is slurmctld running? is $SLURM_CONF right? does `scontrol ping` answer here?",
-                      "Slurm's configuration cannot be read: %s", err.text);
+                      "is slurmctld running? is $SLURM_CONF right? does `scontrol ping` answer here? is DynPipe built for this Slurm?",
+                      "Slurm's configuration cannot be read (this dynpipe is built for Slurm %s): %s", dp_slurm_built_for(), err.text);
         return;
     }
     c->slurm = json_loads(text ? text : "", 0, NULL);
@@ -170,6 +150,9 @@ void dp_check_slurm(struct dp_check *c)
     dp_check_note(c, number >= 220500 ? DP_FIND_OK : DP_FIND_WARN, "slurm", "DynPipe is tested from 22.05 on",
                   "Slurm %s, cluster %s, %s", version, dp_json_text(cluster, sizeof cluster, c->slurm, "cluster", "?"),
                   dp_json_text(conf, sizeof conf, c->slurm, "slurm_conf", ""));
+    if (number / 100 != dp_check_version(dp_slurm_built_for()) / 100)
+        dp_check_note(c, DP_FIND_WARN, "slurm", "build DynPipe against the headers of this Slurm",
+                      "this dynpipe is built for Slurm %s, slurmctld is %s", dp_slurm_built_for(), version);
     check_proctrack(c);
     check_partitions(c);
     check_shrink(c, number);

@@ -97,6 +97,7 @@ static int start(struct look *l, struct dp_err *err)
         dp_config_find_node(d->config, q.target, &entry);
         memcpy(q.address, entry.address, sizeof q.address);
         q.port = entry.port;
+        q.must_be_known &= !entry.is_listed;
     }
     l->helper = dp_helper_start(d->base, dp_node_look, &q, sizeof q, LOOK_DEADLINE_S, on_looked, l, err);
     return l->helper ? 0 : -1;

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +14,11 @@
 #include <unistd.h>
 
 #include "common/client.h"
+#include "common/libslurm.h"
 #include "common/munge_trip.h"
 #include "daemon/helper.h"
 #include "daemon/plugstack.h"
+#include "daemon/slurm_job.h"
 #include "daemon/slurmd_conf.h"
 
 #define TARGET_MS 4000
@@ -91,15 +91,15 @@ static void look_at_munge(json_t *list, const struct dp_look_request *q)
 }
 
 /* Folders in which Slurm looks for plugins: the file's, else the controller's. */
-static void plugin_folders(const char *conf, char *out, size_t cap)
+static void plugin_folders(const char *path, char *out, size_t cap)
 {
-    slurm_conf_t *c = NULL;
+    struct dp_slurm_conf conf;
 
-    dp_slurm_conf_value(conf, "PluginDir", out, cap);
-    if (*out || slurm_load_ctl_conf(0, &c) != SLURM_SUCCESS)
+    dp_slurm_conf_value(path, "PluginDir", out, cap);
+    if (*out || dp_slurm_conf_load(&conf, NULL) < 0)
         return;
-    snprintf(out, cap, "%s", c->plugindir ? c->plugindir : "");
-    slurm_free_ctl_conf(c);
+    snprintf(out, cap, "%s", conf.plugin_dir);
+    dp_slurm_conf_release(&conf);
 }
 
 static void look_at_socket(json_t *list, const struct dp_look_request *q, const struct dp_plugstack *stack)
@@ -112,14 +112,6 @@ static void look_at_socket(json_t *list, const struct dp_look_request *q, const 
              "the plugin talks to %s, dynpiped listens on %s", path, q->socket);
     else
         note(list, "ok", "socket", NULL, "plugin and daemon agree on %s", path);
-}
-
-/* major * 100 + minor of "22.05.8"; 0: no version. */
-static unsigned release_of(const char *version)
-{
-    unsigned major = 0, minor = 0;
-
-    return version && sscanf(version, "%u.%u", &major, &minor) == 2 ? major * 100 + minor : 0;
 }
 
 /* running: of slurmd, 0 where it is not known. */
@@ -139,7 +131,7 @@ static void look_behind(json_t *list, const struct dp_look_request *q, const cha
     } else if (dp_plugin_version(path, &built, &err) < 0) {
         note(list, "FAIL", "plugin", "build it again", "%s: %s", path, err.text);
     } else {
-        release = (unsigned)(SLURM_VERSION_MAJOR(built) * 100 + SLURM_VERSION_MINOR(built));
+        release = dp_slurm_release_of_number(built);
         if (running && release != running)
             note(list, "FAIL", "plugin", "build DynPipe against the headers of this Slurm",
                  "%s is built for Slurm %u.%02u, slurmd here is %u.%02u", path, release / 100, release % 100, running / 100,
@@ -150,35 +142,43 @@ static void look_behind(json_t *list, const struct dp_look_request *q, const cha
     look_at_socket(list, q, stack);
 }
 
+static void take_release(const struct dp_slurm_node *node, void *arg)
+{
+    unsigned *release = arg;
+
+    *release = dp_slurm_release_of(node->version);
+}
+
 /* Does Slurm know this node? returns: the release of its slurmd, 0: not known. */
 static unsigned look_at_slurm(json_t *list, const struct dp_look_request *q)
 {
-    node_info_msg_t *msg = NULL;
-    unsigned release = 0;
+    unsigned release = 0, own = dp_slurm_release_of(dp_slurm_built_for());
+    struct dp_err err;
 
-    if (slurm_load_node_single(&msg, (char *)q->node, SHOW_ALL) == SLURM_SUCCESS && msg->record_count > 0)
-        release = release_of(msg->node_array[0].version);
-    else if (errno == ESLURM_INVALID_NODE_NAME || (msg && !msg->record_count))
-        note(list, "FAIL", "node", "start dynpiped with --node=NAME, as slurm.conf has it",
-             "Slurm knows no node %s: no job will ever be registered there", q->node);
-    else
-        note(list, "warn", "slurmctld", "is it running? is SLURM_CONF of dynpiped right?", "it cannot be asked from there: %s",
-             slurm_strerror(errno));
-    if (msg)
-        slurm_free_node_info_msg(msg);
+    if (dp_slurm_each_node(q->node, take_release, &release, &err) < 0) {
+        if (err.code == DP_EGONE)
+            note(list, "FAIL", "node", "start dynpiped with --node=NAME, as slurm.conf has it",
+                 "Slurm knows no node %s: no job will ever be registered there", q->node);
+        else
+            note(list, "warn", "slurmctld", "is it running? is SLURM_CONF of dynpiped right? is DynPipe built for this Slurm?",
+                 "it cannot be asked from there (dynpiped is built for Slurm %s): %s", dp_slurm_built_for(), err.text);
+    } else if (release && release != own) {
+        note(list, "warn", "slurm", "build DynPipe against the headers of this Slurm",
+             "dynpiped is built for Slurm %u.%02u, slurmd here is %u.%02u", own / 100, own % 100, release / 100, release % 100);
+    }
     return release;
 }
 
 /* Where several slurmd share the machine: the port of the controller that is ours. 0: only one runs here. */
 static unsigned controller_port(const struct dp_look_request *q)
 {
-    slurm_conf_t *c = NULL;
-    unsigned port = 0;
+    struct dp_slurm_conf conf = {0};
+    unsigned port;
 
-    if (q->is_shared_host && slurm_load_ctl_conf(0, &c) == SLURM_SUCCESS)
-        port = c->slurmctld_port;
-    if (c)
-        slurm_free_ctl_conf(c);
+    if (q->is_shared_host)
+        dp_slurm_conf_load(&conf, NULL);
+    port = conf.port;
+    dp_slurm_conf_release(&conf);
     return port;
 }
 
@@ -214,14 +214,11 @@ static void look_at_plugin(json_t *list, const struct dp_look_request *q)
 }
 
 /* A name that somebody sends must not make us knock anywhere. */
-static bool is_node_of_slurm(const char *name)
+static bool is_node_of_slurm(const struct dp_look_request *q)
 {
-    node_info_msg_t *msg = NULL;
-    bool is_known = slurm_load_node_single(&msg, (char *)name, SHOW_ALL) == SLURM_SUCCESS && msg->record_count > 0;
+    unsigned release;
 
-    if (msg)
-        slurm_free_node_info_msg(msg);
-    return is_known;
+    return q->has_slurm && dp_slurm_each_node(q->target, take_release, &release, NULL) == 0;
 }
 
 /* The same handshake as between daemons: there and back, through both sides' munge. */
@@ -233,7 +230,7 @@ static void look_at_target(json_t *list, const struct dp_look_request *q)
 
     if (!q->target[0] || !strcmp(q->target, q->node))
         return;
-    if (q->must_be_known && !is_node_of_slurm(q->target)) {
+    if (q->must_be_known && !is_node_of_slurm(q)) {
         note(list, "warn", "peer", "check the name", "%s is no node that Slurm knows", q->target);
         return;
     }
@@ -258,6 +255,8 @@ size_t dp_node_look(const void *request, size_t bytes, uint8_t *result)
     size_t n = 0;
 
     (void)bytes;
+    if (q->has_slurm)
+        dp_slurm_enter();
     look_at_state_dir(list, q);
     look_at_munge(list, q);
     if (q->has_slurm)

@@ -7,15 +7,13 @@
 #include "daemon/node_origin.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/libslurm.h"
 #include "daemon/slurm_job.h"
 
 #define MAX_ADDRESSES 32
@@ -40,7 +38,7 @@ static void add_name(struct addresses *a, const char *name)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *list = NULL;
 
-    if (!name || !name[0] || getaddrinfo(name, NULL, &hints, &list) != 0)
+    if (!name[0] || getaddrinfo(name, NULL, &hints, &list) != 0)
         return;
     for (const struct addrinfo *i = list; i && a->n < MAX_ADDRESSES; i = i->ai_next) {
         struct sockaddr_in in;
@@ -70,24 +68,19 @@ static void add_list(struct addresses *a, const char *list)
 
 enum known { KNOWN, UNKNOWN, NO_ANSWER };
 
+static void add_node(const struct dp_slurm_node *node, void *arg)
+{
+    add_name(arg, node->address);
+    add_name(arg, node->hostname);
+}
+
 static enum known add_from_slurm(struct addresses *a, const char *node)
 {
-    node_info_msg_t *msg = NULL;
-    enum known known = UNKNOWN;
+    struct dp_err err;
 
-    if (slurm_load_node_single(&msg, (char *)(uintptr_t)node, SHOW_ALL) != SLURM_SUCCESS)
-        return errno == ESLURM_INVALID_NODE_NAME ? UNKNOWN : NO_ANSWER;
-    for (uint32_t i = 0; i < msg->record_count; i++) {
-        const node_info_t *record = &msg->node_array[i];
-
-        if (!record->name || strcmp(record->name, node) != 0)
-            continue;
-        known = KNOWN;
-        add_name(a, record->node_addr);
-        add_name(a, record->node_hostname);
-    }
-    slurm_free_node_info_msg(msg);
-    return known;
+    if (dp_slurm_each_node(node, add_node, a, &err) == 0)
+        return KNOWN;
+    return err.code == DP_EGONE ? UNKNOWN : NO_ANSWER;
 }
 
 static bool is_unspecific(struct in_addr a)
@@ -95,28 +88,33 @@ static bool is_unspecific(struct in_addr a)
     return a.s_addr == 0 || ntohl(a.s_addr) >> 24 == 127;
 }
 
+struct owner {
+    struct in_addr address;
+    const char *but; /* this node */
+    char *name;      /* 64 bytes, "": none yet */
+};
+
+static void find_owner(const struct dp_slurm_node *node, void *arg)
+{
+    struct owner *o = arg;
+    struct addresses a = {0};
+
+    if (*o->name || !strcmp(node->name, o->but))
+        return;
+    add_name(&a, node->address);
+    if (has_address(&a, o->address))
+        snprintf(o->name, 64, "%s", node->name);
+}
+
 /* Name of another node whose address this is, by what Slurm was told. Only asked about an address that is
  * none of the node's own. */
 static bool is_of_another(struct in_addr address, const char *node, char other[64])
 {
-    node_info_msg_t *msg = NULL;
-    bool found = false;
+    struct owner o = {address, node, other};
 
-    if (slurm_load_node(0, &msg, SHOW_ALL) != SLURM_SUCCESS)
-        return false;
-    for (uint32_t i = 0; i < msg->record_count && !found; i++) {
-        const node_info_t *record = &msg->node_array[i];
-        struct addresses a = {0};
-
-        if (!record->name || !strcmp(record->name, node))
-            continue;
-        add_name(&a, record->node_addr);
-        found = has_address(&a, address);
-        if (found)
-            snprintf(other, 64, "%s", record->name);
-    }
-    slurm_free_node_info_msg(msg);
-    return found;
+    other[0] = '\0';
+    dp_slurm_each_node(NULL, find_owner, &o, NULL);
+    return other[0] != '\0';
 }
 
 static void list_addresses(const struct addresses *a, char *out, size_t cap)

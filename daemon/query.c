@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/libslurm.h"
 #include "daemon/node_log.h"
 #include "daemon/run.h"
 
@@ -54,11 +55,12 @@ json_t *dp_query_node(const struct dp_daemon *d)
 
     for (const struct dp_run *r = d->runs; r; r = r->next)
         n_runs++;
-    doc = json_pack("{s:s, s:s, s:I, s:s, s:f, s:b, s:s, s:I, s:I, s:I, s:I}", "node", d->node, "version",
+    doc = json_pack("{s:s, s:s, s:I, s:s, s:f, s:b, s:s, s:s, s:I, s:I, s:I, s:I}", "node", d->node, "version",
                     PACKAGE_VERSION, "pid", (json_int_t)getpid(), "boot_id", d->boot_id, "uptime_s",
-                    (double)(dp_now_ns() - d->start_ns) / 1e9, "slurm", d->config->slurm, "socket",
-                    d->config->socket, "runs", n_runs, "connections", (json_int_t)d->conns.n, "refused",
-                    (json_int_t)d->conns.n_refused, "protocol", (json_int_t)DP_PROTO_VERSION);
+                    (double)(dp_now_ns() - d->start_ns) / 1e9, "slurm", d->config->slurm, "slurm_built_for",
+                    dp_slurm_built_for(), "socket", d->config->socket, "runs", n_runs, "connections",
+                    (json_int_t)d->conns.n, "refused", (json_int_t)d->conns.n_refused, "protocol",
+                    (json_int_t)DP_PROTO_VERSION);
     if (d->trouble[0])
         set_text(doc, "trouble", d->trouble);
     if (journal_trouble(d))

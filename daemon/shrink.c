@@ -7,15 +7,13 @@
 
 #include "daemon/shrink.h"
 
-#include <errno.h>
 #include <pwd.h>
 #include <signal.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/libslurm.h"
 #include "daemon/privileged.h"
 #include "daemon/rights.h"
 #include "daemon/slurm_job.h"
@@ -85,17 +83,14 @@ static int check_shrink(const struct dp_shrink_request *q, const struct dp_job_r
 static int shrink(const struct dp_shrink_request *q, struct dp_shrink_result *r)
 {
     struct dp_job_result read;
-    job_desc_msg_t update;
+    struct dp_err err;
 
     dp_slurm_enter();
     dp_job_read(q->job_id, &read);
     if (check_shrink(q, &read, r) < 0 || become_owner(&read.job, r) < 0)
         return -1;
-    slurm_init_job_desc_msg(&update);
-    update.job_id = q->job_id;
-    update.req_nodes = (char *)(uintptr_t)q->keep;
-    if (slurm_update_job(&update) != SLURM_SUCCESS)
-        return say(r, "slurm: %s", slurm_strerror(errno));
+    if (dp_slurm_job_shrink(q->job_id, q->keep, &err) < 0)
+        return say(r, "slurm: %.200s", err.text);
     say(r, "kept %.200s", q->keep);
     return 0;
 }
@@ -122,8 +117,10 @@ size_t dp_shrink_work(const void *request, size_t bytes, uint8_t *result)
  * still make a step saves in that time. */
 static int cancel(uint32_t job_id, const char *why, struct dp_shrink_result *r)
 {
-    if (slurm_kill_job(job_id, SIGKILL, 0) != SLURM_SUCCESS)
-        return say(r, "slurm: %s", slurm_strerror(errno));
+    struct dp_err err;
+
+    if (dp_slurm_job_kill(job_id, SIGKILL, &err) < 0)
+        return say(r, "slurm: %.200s", err.text);
     say(r, "cancelled: %s", why);
     return 0;
 }
@@ -131,6 +128,7 @@ static int cancel(uint32_t job_id, const char *why, struct dp_shrink_result *r)
 static int requeue(const struct dp_requeue_request *q, struct dp_shrink_result *r)
 {
     struct dp_job_result read;
+    struct dp_err err;
 
     dp_slurm_enter();
     dp_job_read(q->job_id, &read);
@@ -138,13 +136,13 @@ static int requeue(const struct dp_requeue_request *q, struct dp_shrink_result *
         return -1;
     if (!q->may_requeue)
         return cancel(q->job_id, "it has stalled before its first step again", r);
-    if (slurm_requeue(q->job_id, 0) == SLURM_SUCCESS) {
+    if (dp_slurm_job_requeue(q->job_id, &err) == 0) {
         say(r, "%s", "put back into the queue");
         return 0;
     }
-    if (errno == ESLURM_DISABLED || errno == ESLURM_BATCH_ONLY)
+    if (err.code == DP_ENOTSUP)
         return cancel(q->job_id, "Slurm may not put it back into the queue (sbatch --requeue allows it)", r);
-    return say(r, "slurm: %s", slurm_strerror(errno));
+    return say(r, "slurm: %.200s", err.text);
 }
 
 size_t dp_requeue_work(const void *request, size_t bytes, uint8_t *result)

@@ -63,16 +63,27 @@ AC_DEFUN([DP_CHECK_PMIX], [
   ])
 ])
 
-dnl Slurm: headers for the plugin, libslurm for the daemon and the command.
+dnl Slurm: headers for the plugin, libslurm for the daemon and the command. What differs between its releases is looked
+dnl for in the headers, never concluded from the version (common/libslurm.c); the version is only said.
 AC_DEFUN([DP_CHECK_SLURM], [
   AC_CHECK_HEADERS([slurm/spank.h slurm/slurm.h], [],
     [AC_MSG_ERROR([Slurm's headers are missing (Debian: libslurm-dev)])])
   AC_CHECK_LIB([slurm], [slurm_update_job], [SLURM_LIBS=-lslurm],
     [AC_MSG_ERROR([libslurm is missing (Debian: libslurm-dev)])])
+  AC_CHECK_DECLS([slurm_init, slurm_load_job, slurm_requeue], [],
+    [AC_MSG_ERROR([these headers of Slurm lack a function that DynPipe uses; it needs Slurm 22.05 or later])], [@%:@include <slurm/slurm.h>])
+  AC_CHECK_DECLS([slurm_free_conf], [], [], [@%:@include <slurm/slurm.h>])
+  AC_CHECK_MEMBERS([job_info_t.step_id, job_desc_msg_t.step_id], [], [], [@%:@include <slurm/slurm.h>])
+  AC_CACHE_CHECK([whether slurm_load_job takes a slurm_step_id_t], [dp_cv_slurm_job_by_step_id], [
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <slurm/slurm.h>]],
+      [[slurm_step_id_t id = {0}; job_info_msg_t *jobs; return slurm_load_job(&jobs, id, 0);]])],
+      [dp_cv_slurm_job_by_step_id=yes], [dp_cv_slurm_job_by_step_id=no])])
+  AS_IF([test "$dp_cv_slurm_job_by_step_id" = yes],
+    [AC_DEFINE([HAVE_SLURM_JOB_BY_STEP_ID], [1], [libslurm wants a job as slurm_step_id_t])])
   AC_SUBST([SLURM_LIBS])
   AC_COMPUTE_INT([dp_slurm_major], [SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER)], [@%:@include <slurm/slurm.h>], [dp_slurm_major=0])
   AC_COMPUTE_INT([dp_slurm_minor], [SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER)], [@%:@include <slurm/slurm.h>], [dp_slurm_minor=0])
-  dp_slurm_version="$dp_slurm_major.$dp_slurm_minor"
+  dp_slurm_version=`printf %u.%02u "$dp_slurm_major" "$dp_slurm_minor"`
 ])
 
 dnl Dense single-precision GEMM: oneDNN first, OpenBLAS where it is missing.

@@ -104,7 +104,7 @@ static int pass_on(const struct dp_options *o)
 /* What the user gave to Slurm itself, on the command line, in #SBATCH lines or variables, as Slurm's own
  * cli_filter plugins are told it. SPANK has no word for it; where the command does not show it, nothing is
  * known. The text is never freed: the command ends soon. */
-static const char *slurm_option(const char *name)
+static const char *given_to_slurm(const char *name)
 {
     char *(*get)(void *opt, const char *name);
     void *opt = dlsym(RTLD_DEFAULT, "opt");
@@ -128,7 +128,7 @@ static bool is_het_job(void)
 /* ntasks is what srun starts, unless tasks were given for each node or GPU ("-2": not given). */
 static bool ntasks_is_all(void)
 {
-    const char *per_node = slurm_option("ntasks-per-node"), *per_gpu = slurm_option("ntasks-per-gpu");
+    const char *per_node = given_to_slurm("ntasks-per-node"), *per_gpu = given_to_slurm("ntasks-per-gpu");
 
     return (!per_node || *per_node == '-') && (!per_gpu || *per_gpu == '-');
 }
@@ -136,9 +136,9 @@ static bool ntasks_is_all(void)
 static int check_size(const struct dp_options *o)
 {
     struct dp_asked_size size = {
-        .nodes = slurm_option("nodes"), .ntasks = slurm_option("ntasks"), .gpus = slurm_option("gpus"),
-        .gpus_per_node = slurm_option("gpus-per-node"), .gpus_per_task = slurm_option("gpus-per-task"),
-        .gres = slurm_option("gres"), .nodelist = slurm_option("nodelist"), .exclusive = slurm_option("exclusive"),
+        .nodes = given_to_slurm("nodes"), .ntasks = given_to_slurm("ntasks"), .gpus = given_to_slurm("gpus"),
+        .gpus_per_node = given_to_slurm("gpus-per-node"), .gpus_per_task = given_to_slurm("gpus-per-task"),
+        .gres = given_to_slurm("gres"), .nodelist = given_to_slurm("nodelist"), .exclusive = given_to_slurm("exclusive"),
         .is_step = spank_context() == S_CTX_LOCAL && ntasks_is_all(),
     };
     uint32_t most = dp_asked_devices(&size);
@@ -158,7 +158,7 @@ static int check_site(const struct dp_options *o, const struct dp_plugin_args *a
     int rc = 0;
 
     if (text) {
-        dp_site_scan(text, slurm_option("partition"), &site);
+        dp_site_scan(text, given_to_slurm("partition"), &site);
         rc = dp_site_check(&site, o, args->config, &err);
     }
     free(text);

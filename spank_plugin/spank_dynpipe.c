@@ -10,6 +10,8 @@
  * job would pay for that process. Not used either: spank_job_control_setenv(), which makes
  * `srun --het-group=0,1` crash.
  */
+#include "config.h"
+
 #include "spank_plugin/plugin.h"
 
 #include <stdlib.h>
@@ -73,11 +75,25 @@ static bool is_step(void)
     return spank_context() == S_CTX_REMOTE;
 }
 
+#define BUILT_FOR "dynpipe: spank_dynpipe.so " PACKAGE_VERSION ", built for Slurm %u.%02u.%u", \
+    (unsigned)SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER), (unsigned)SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER), \
+    (unsigned)SLURM_VERSION_MICRO(SLURM_VERSION_NUMBER)
+
+/* Slurm's commands and step daemons say it to those who look closer, slurmd once when it starts. */
+static void say_version(void)
+{
+    if (spank_context() == S_CTX_SLURMD)
+        slurm_info(BUILT_FOR);
+    else
+        slurm_debug(BUILT_FOR);
+}
+
 int slurm_spank_init(spank_t sp, int argc, char *argv[])
 {
     struct dp_err err;
     struct spank_option o;
 
+    say_version();
     if (dp_plugin_args_parse(argc, argv, &plugin_args, &err) < 0)
         slurm_error("dynpipe: %s", err.text);
     if (!is_command() && !is_step())

@@ -98,6 +98,17 @@ check -j "$job"
 says FAIL job "n3: job $job was not registered there" "check -j knows that the step did not load it"
 end
 wait "$watcher"
+
+# ---- a plugin of another Slurm on n3, which slurmd does not load -----------------------------------------------
+mkdir "$D/other"
+cp "$plugin" "$D/other/spank_dynpipe.so"
+at=$(nm -D "$plugin" | sed -n 's/ [DR] plugin_version$//p')
+printf '\0\010\025\0' | dd of="$D/other/spank_dynpipe.so" bs=1 seek=$((16#$at)) conv=notrunc 2>/dev/null # 21.08.0
+echo "optional $D/other/spank_dynpipe.so socket=$D/run/dynpiped-%n.sock" >"$D/etc3/plugstack.conf"
+check --nodes n3
+is "$?" 1 "a plugin built for another Slurm: check fails"
+says FAIL plugin "n3: $D/other/spank_dynpipe.so is built for Slurm 21.08, slurmd here is $(slurmd -V | sed -E 's/^[^0-9]*([0-9]+\.[0-9]+).*/\1/')" \
+    "and says for which, and which runs there"
 cluster stop slurmd:3
 cluster start slurmd:3
 

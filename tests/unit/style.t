@@ -41,6 +41,13 @@ done
 none "libraries do not exit, abort or print" "$(grep -E '^(common|policies|kernels|daemon|worker|spank_plugin)/' <<<"$code" |
     grep -vE '^[^:]*/(main|bench)[./]' | grep -vE '^(worker/steplog|spank_plugin/spank_dynpipe)\.c:' |
     grep -E '[^[:alnum:]_](exit|abort|printf|puts|perror)[[:space:]]*\(' )"
+# What differs between Slurm's releases stands in one file; the plugin sees SPANK beside it.
+none "only common/libslurm.c uses libslurm" "$(
+    # shellcheck disable=SC2086
+    grep -nE '#[[:space:]]*include[[:space:]]*[<"]slurm/' $sources | grep -vE '^(common/libslurm\.c|spank_plugin/plugin\.h):'
+    grep -E '(^|[^[:alnum:]_])slurm_[a-z0-9_]+[[:space:]]*\(' <<<"$code" |
+        grep -vE '^(common/libslurm\.c|tests/[^:]*):|^spank_plugin/[^:]*:[0-9]*:.*slurm_(spank_[a-z_]+|error|info|debug)[[:space:]]*\('
+)"
 # shellcheck disable=SC2086
 none "every file begins with a comment" "$(for f in $sources; do
     head -c 400 "$f" | grep -v '^$' | head -n 1 | grep -q '^/[*/]' || echo "$f"

@@ -1,0 +1,89 @@
+/* All that the daemon and the command use of libslurm. What differs between Slurm's releases stands in libslurm.c,
+ * chosen by what configure found in the headers; doc/slurm.md lists it. libslurm can block for a minute and ends the
+ * process where it finds no configuration: only for child processes, dp_slurm_open() first.
+ *
+ * Whatever fails says why in Slurm's words: DP_EGONE: Slurm knows no such job or node; DP_ENOTSUP: this job cannot
+ * be put back into the queue; DP_EIO: all else.
+ */
+#ifndef DP_COMMON_LIBSLURM_H
+#define DP_COMMON_LIBSLURM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* Read Slurm's configuration and open what libslurm asks with. Every other function wants it; from 23.11 on libslurm
+ * itself ends the process without. */
+void dp_slurm_open(void);
+
+/* ---- versions ---- */
+
+/* The Slurm whose headers this was built with, "22.05.8". Borrowed. */
+const char *dp_slurm_built_for(void);
+
+/* major * 100 + minor, 2205: plugins fit a release. Of a text, 0: no version; of slurm.h's number in a plugin. */
+unsigned dp_slurm_release_of(const char *version);
+unsigned dp_slurm_release_of_number(uint32_t number);
+
+/* ---- configuration ---- */
+
+struct dp_slurm_conf { /* texts are never NULL */
+    const char *version; /* of slurmctld */
+    const char *cluster, *path, *plugstack, *plugin_dir, *sched_params, *select_type, *accounting, *auth_info, *proctrack;
+    uint64_t boot_s;     /* when slurmctld started */
+    uint32_t port;       /* slurmctld's */
+    void *owned;         /* NULL: holds nothing */
+};
+
+/* What slurmctld goes by. Texts live until dp_slurm_conf_release(), which takes a struct of zeroes, too. */
+int dp_slurm_conf_load(struct dp_slurm_conf *out, struct dp_err *err);
+void dp_slurm_conf_release(struct dp_slurm_conf *conf);
+
+typedef void (*dp_slurm_name_fn)(const char *name, void *arg);
+int dp_slurm_each_partition(dp_slurm_name_fn fn, void *arg, struct dp_err *err);
+
+/* ---- nodes ---- */
+
+struct dp_slurm_node { /* texts are never NULL, and live as long as the call */
+    const char *name, *address, *hostname;
+    const char *version; /* of its slurmd, "": it never registered */
+};
+typedef void (*dp_slurm_node_fn)(const struct dp_slurm_node *node, void *arg);
+
+/* Call fn for one node, or for all (name NULL). A node that is not there: -1 with DP_EGONE. */
+int dp_slurm_each_node(const char *name, dp_slurm_node_fn fn, void *arg, struct dp_err *err);
+
+/* Call fn for every name of a list like "n[1-3,7]"; is_sorted: sorted, each once. returns: how many, 0: no list. */
+uint32_t dp_slurm_each_host(const char *list, bool is_sorted, dp_slurm_name_fn fn, void *arg);
+bool dp_slurm_has_host(const char *list, const char *name);
+
+/* ---- jobs ---- */
+
+struct dp_slurm_job { /* texts are never NULL */
+    uint32_t job_id, uid, gid, restart_count;
+    const char *state;       /* as squeue shows it */
+    bool is_running;         /* suspended, too, and not completing */
+    bool has_begun;          /* running or suspended, completing or not */
+    uint32_t n_tasks, n_cpus;
+    uint64_t start_s, end_s; /* end 0: no limit */
+    const char *partition, *name, *nodes, *batch_host;
+    const char *tres_per_node, *gres_total;
+    void *owned;             /* NULL: holds nothing */
+};
+typedef void (*dp_slurm_job_fn)(const struct dp_slurm_job *job, void *arg);
+
+/* Texts live until dp_slurm_job_release(), which takes a struct of zeroes, too. */
+int dp_slurm_job_load(uint32_t job_id, struct dp_slurm_job *out, struct dp_err *err);
+void dp_slurm_job_release(struct dp_slurm_job *job);
+
+/* Call fn for each job of a user; texts live as long as the call. */
+int dp_slurm_each_job_of(uint32_t uid, dp_slurm_job_fn fn, void *arg, struct dp_err *err);
+
+/* Asked in the name of this process's user. keep: the nodes that stay; repeating it changes nothing. */
+int dp_slurm_job_shrink(uint32_t job_id, const char *keep, struct dp_err *err);
+int dp_slurm_job_kill(uint32_t job_id, int signal, struct dp_err *err);
+int dp_slurm_job_requeue(uint32_t job_id, struct dp_err *err);
+
+#endif
