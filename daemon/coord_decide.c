@@ -86,6 +86,7 @@ static void take_predictions(struct dp_coord *c, struct coord_question *q, const
     c->predicted_start_ns = t->start_ns;
     c->predicted_balanced_ns = t->balanced_ns;
     c->predicted_epoch = q->epoch;
+    c->predicted_beside_ns = q->beside_ns;
     c->trade = t->trade;
     q->d.current_ns = t->basis_ns;
     q->d.is_corrected = t->is_corrected;
@@ -344,6 +345,7 @@ static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
     d->slots_now = slots_in_use(c);
     d->imbalance = imbalance_now(c);
     q->epoch = c->layout.epoch;
+    q->beside_ns = coord_step_beside_loads_ns(c);
     q->step_id = c->step_id;
     c->question = q;
     rc = c->ops.think(c->arg, THINK_S + (c->site ? c->site->timeout_s : 0.0), &err);

@@ -208,6 +208,7 @@ struct coord_question {
     struct coord_decision d;
     bool wants_reference;
     uint64_t epoch; /* of the layout then */
+    uint64_t beside_ns; /* the measured step beside its loads; 0: unknown */
     uint32_t step_id;
 };
 
@@ -354,6 +355,7 @@ struct dp_coord {
     uint64_t predicted_start_ns;    /* of the start layout with the loads of then */
     uint64_t predicted_balanced_ns; /* of the best layout on the devices that the run began with, likewise */
     uint64_t predicted_epoch;       /* of the layout in force then */
+    uint64_t predicted_beside_ns;   /* the step that was measured in the reports whose loads they are; 0: unknown */
     struct coord_saving saving;
     struct dp_trade trade; /* of the newest decision */
     struct coord_times steady; /* steps of the start layout, warm and unpruned */
@@ -406,6 +408,7 @@ double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns);
 uint64_t coord_steady_step_ns(const struct dp_coord *c); /* before anything changed; 0: not known */
 void coord_measured(const struct dp_coord *c, struct dp_measured *out);  /* that, and how sure it is */
 uint64_t coord_recent_step_ns(const struct dp_coord *c); /* of the layout in force; 0: not known */
+uint64_t coord_step_beside_loads_ns(const struct dp_coord *c); /* over the reports that loads are medians of; 0: not known */
 /* seconds, but not less than five steps of this run */
 double coord_patience_s(const struct dp_coord *c, double seconds);
 

@@ -247,6 +247,7 @@ int coord_journal_saving(struct dp_coord *c)
     dp_wr_f64(w, s->sums.dense_s);
     dp_wr_f64(w, s->sums.pruned_s);
     dp_wr_f64(w, s->sums.miss);
+    dp_wr_u32(w, s->sums.n_miss);
     return append(c, DP_REC_SAVING, &r);
 }
 

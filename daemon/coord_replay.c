@@ -259,6 +259,7 @@ static int replay_saving(struct dp_coord *c, struct dp_reader *r, struct dp_err 
         if (!isfinite(*number[i]))
             return dp_err_set(err, DP_ECORRUPT, "a saving that is no number");
     }
+    s->sums.n_miss = dp_rd_u32(r);
     return 0;
 }
 

@@ -81,6 +81,18 @@ uint64_t coord_recent_step_ns(const struct dp_coord *c)
     return measured ? measured : c->step_ns;
 }
 
+/* Over the reports that a layer's load is the median of. */
+uint64_t coord_step_beside_loads_ns(const struct dp_coord *c)
+{
+    struct coord_times newest = {0};
+
+    if (c->recent.n < COORD_MEDIAN)
+        return 0;
+    for (uint32_t i = 1; i <= COORD_MEDIAN; i++)
+        add_time(&newest, COORD_MEDIAN, c->recent.ns[(c->recent.at + COORD_RECENT - i) % COORD_RECENT]);
+    return median_time(&newest, COORD_MEDIAN);
+}
+
 void coord_measured(const struct dp_coord *c, struct dp_measured *out)
 {
     dp_measured_of(c->recent.ns, c->recent.n < COORD_RECENT ? c->recent.n : COORD_RECENT, out);

@@ -32,6 +32,7 @@ static struct dp_saving_window window_of(const struct dp_coord *c, const struct 
                                  .dense_s = (double)coord_steady_step_ns(c) / 1e9};
 
     if (is_predicted(c, s)) {
+        w.measured_s = (double)c->predicted_beside_ns / 1e9;
         w.predicted_s[DP_WAY_RUN] = (double)c->predicted_ns / 1e9;
         w.predicted_s[DP_WAY_FIXED] = (double)c->predicted_start_ns / 1e9;
         w.predicted_s[DP_WAY_BALANCED] = (double)c->predicted_balanced_ns / 1e9;

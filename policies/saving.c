@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define NEWEST 0.3 /* share of a window in what is missed lately */
+#define LATELY 10 /* windows: what is missed is a mean of so many, the newest counts most */
 
 double dp_saving_step_s(const struct dp_saving_sums *sums, const struct dp_saving_window *w, enum dp_way way)
 {
@@ -15,12 +15,15 @@ double dp_saving_step_s(const struct dp_saving_sums *sums, const struct dp_savin
     return !w->is_whole && sums->miss > 0.0 ? way_s * sums->miss : way_s * (w->step_s / run_s);
 }
 
+/* While layers get sparse, a step of this window is shorter than one of the loads that were predicted with. */
 static void learn(struct dp_saving_sums *sums, const struct dp_saving_window *w)
 {
-    double miss = w->step_s / w->predicted_s[DP_WAY_RUN];
+    double measured_s = w->measured_s > 0.0 ? w->measured_s : w->step_s;
 
-    if (w->is_whole && w->steps && w->predicted_s[DP_WAY_RUN] > 0.0)
-        sums->miss = sums->miss > 0.0 ? (1.0 - NEWEST) * sums->miss + NEWEST * miss : miss;
+    if (!w->is_whole || !w->steps || !(w->predicted_s[DP_WAY_RUN] > 0.0))
+        return;
+    sums->n_miss += sums->n_miss < LATELY;
+    sums->miss += (measured_s / w->predicted_s[DP_WAY_RUN] - sums->miss) / sums->n_miss;
 }
 
 void dp_saving_add(struct dp_saving_sums *sums, const struct dp_saving_window *w)

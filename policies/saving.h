@@ -26,6 +26,7 @@ struct dp_saving_window {
     double besides_s;  /* between steps, whichever the way: pruning, validation, checkpoints, waiting to start */
     double pause_s;    /* between steps, of the run alone: hand-overs */
     double predicted_s[DP_N_WAYS]; /* of a step; 0: unknown, then that way is as fast as the run */
+    double measured_s; /* of the run, beside predicted_s: while its loads were measured; 0: they are those of this window */
     bool is_whole;     /* the run is on as many stages as it started with */
     double dense_s;    /* of a step of the fixed way before anything was pruned; 0: unknown */
 };
@@ -37,6 +38,7 @@ struct dp_saving_sums {
     double time_s[DP_N_WAYS];
     double dense_s, pruned_s; /* steps of the fixed way where dense_s is known: unpruned, and as they are */
     double miss; /* measured over predicted, on all stages, lately; 0: unknown */
+    uint32_t n_miss; /* windows in it, as far as they count */
 };
 
 void dp_saving_add(struct dp_saving_sums *sums, const struct dp_saving_window *w);
