@@ -40,7 +40,7 @@ struct dp_transport {
 ucp_ep_h dp_peer_ep(struct dp_peer *peer, struct dp_err *err);
 /* Has the peer's process ended (or UCX seen it go)? */
 bool dp_peer_is_gone(struct dp_peer *peer);
-/* Frees all transfers; the UCX worker is gone by then. */
-void dp_xfer_release_all(struct dp_transport *t);
+/* Frees all transfers; the UCX worker is gone by then. returns: did UCX still hold a request of one? */
+bool dp_xfer_release_all(struct dp_transport *t);
 
 #endif

@@ -106,15 +106,19 @@ static struct dp_xfer *take_xfer(struct dp_transport *t, uint32_t peer, uint64_t
     return x;
 }
 
-void dp_xfer_release_all(struct dp_transport *t)
+bool dp_xfer_release_all(struct dp_transport *t)
 {
+    bool is_held = false;
+
     while (t->all) {
         struct dp_xfer *x = t->all;
 
         t->all = x->next_all;
+        is_held |= x->open > 0;
         free(x);
     }
     t->spare = t->ready = NULL;
+    return is_held;
 }
 
 static void fail_xfer(struct dp_xfer *x, enum dp_errcode code, const char *why)
