@@ -22,6 +22,7 @@ set xtics rotate by 40 right font ",11"
 set ylabel "whole run, times the static layout"
 set key top left horizontal maxrows 1 samplen 1 width 1 title "layers" left Left reverse
 set rmargin 20
+k = 2 # where no point is valid, gnuplot 6 looks at it outside of the loop
 do for [i = 0:1] {
     set title title[i + 1] . "; lines: published"
     set xrange [-0.7:policies - 0.3]

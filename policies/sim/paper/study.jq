@@ -1,5 +1,6 @@
 # The runs that make up the study, as a state that questions come out of and answers go into, so that a few calls of
-# jq do for hundreds of runs (policies/sim/paper/paper).
+# jq do for hundreds of runs (policies/sim/paper/paper). Comes behind model.jq in one program: jq 1.7 aborts when a
+# module includes another one.
 #
 #   begin($blocks; $policies)  the state: every study, those of the static layout ready to be asked
 #   questions                  model descriptions to simulate, one for each study that is not done
@@ -11,8 +12,6 @@
 # level in one run, from 8 down to `least`; one that does not fit into the memory ends the run, and is left out. What a
 # policy answers may depend on the layout before: where the packed run is slower than it was when tried, it gets a
 # device more.
-include "model";
-
 def iterations: 10000;
 # Of a decision and of a hand-over, beside the bytes that it moves (assumed, see doc/paper.md); a profiled iteration
 # comes on top.
