@@ -79,8 +79,7 @@ sbatch --parsable -N1 --wrap "exec '$D/stubborn.sh' '$D/stubborn.up'" >/dev/null
 wait_for 60 test -s "$D/stubborn.up"
 ok $? "a job runs that does not listen to TERM"
 mapfile -t pids < <(cluster pids)
-[ "${#pids[@]}" -ge 9 ]
-ok $? "the harness knows its processes (${#pids[@]})"
+runs "the harness knows its processes (${#pids[@]})" test "${#pids[@]}" -ge 9
 t0=${EPOCHREALTIME/[.,]/}
 cluster down
 diag "down in $(((${EPOCHREALTIME/[.,]/} - t0) / 1000)) ms"

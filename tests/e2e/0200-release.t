@@ -52,15 +52,13 @@ is "$(losses "$D/train.jsonl" | wc -l)" $steps "every step has its loss"
 same_as_alone $run -- train
 
 report=$(dynpipe report -j "$job" --json)
-[ "$(jq '[.report.handovers[]? | select(.outcome == "committed")] | length' <<<"$report")" -ge 1 ]
-ok $? "the report tells at least one hand-over"
+runs "the report tells at least one hand-over" test "$(jq '[.report.handovers[]? | select(.outcome == "committed")] | length' <<<"$report")" -ge 1
 is "$(jq '.report | (.saving.run.device_s - .device_seconds_held | fabs) < 0.01 and (.saving.run.time_s - .now_s | fabs) < 0.01 and
     .saving.fixed.device_s == 4 * .saving.fixed.time_s and .saving.balanced.time_s <= .saving.fixed.time_s and
     .saving.unknown_steps < .saving.steps and (.saving.is_forecast | not)' <<<"$report")" true \
     "the run stands beside its fixed layout and all nodes balanced"
 like "$(dynpipe explain -j "$job")" "DEVICES +STEP +TIME +LATER +GPU-S" "explain has the trade for the nodes that it held last"
-[ "$(jq '.report.releases | length' <<<"$report")" -ge 1 ]
-ok $? "and the release"
+runs "and the release" test "$(jq '.report.releases | length' <<<"$report")" -ge 1
 is "$(jq -c '[.report.step, .report.loss_step, .report.loss]' <<<"$report")" \
     "$(jq -c 'select(.loss != null) | [.step, .step, .loss]' "$D/train.jsonl" | tail -n 1)" "its loss is that of the last step"
 # ---- requeued: where the job gave a node back it may start again, as soon as Slurm says so ---------------

@@ -22,8 +22,7 @@ ok $? "all nodes are free again"
 is "$(drained_nodes)" "" "no node is drained"
 
 last=$(find "$D/saved" -maxdepth 1 -name 'step-*[0-9]' | sed 's/.*step-0*//' | sort -n | tail -n 1)
-[ "$last" -ge 80 ] && [ $((last % 40)) = 0 ]
-ok $? "the last checkpoint is one of those that were due: step $last"
+is "$((last >= 80 && last % 40 == 0))" 1 "the last checkpoint is one of those that were due: step $last"
 cat >"$D/second.sh" <<Y
 #!/bin/bash
 srun --mpi=pmix -n 2 $(worker_command "$D/second.jsonl" $run $saved train.steps=$((last + 60)))

@@ -62,8 +62,7 @@ same_as_alone() {
     for name; do
         losses "$D/$name.jsonl" >"$D/$name.loss"
         n=$(wc -l <"$D/$name.loss")
-        [ "$n" -gt 0 ]
-        ok $? "$name: $n steps have a loss"
+        runs "$name: $n steps have a loss" test "$n" -gt 0
         [ "$n" -le "$most" ] || most=$n
     done
     # A slow machine's run may have been ended before its last pruning; no configuration ends there.
