@@ -11,6 +11,7 @@
 #include "policies/graph/check.h"
 #include "policies/graph/line.h"
 #include "policies/graph/ranges.h"
+#include "policies/graph/straight.h"
 
 #define MAX_UNITS 20000u /* of a graph whose ideals are listed: they are sets of them */
 
@@ -18,6 +19,7 @@ struct search {
     struct dp_ranges ranges;
     struct dp_graph_plan *out;
     int n_lines;   /* orders that were cut, where ideals were too many */
+    bool is_chain; /* there is one order only, and it was cut everywhere */
     uint32_t each; /* devices, or machines, in a group of the last search that ended */
 };
 
@@ -36,7 +38,9 @@ static int add_stage(const struct dp_ranges *h, struct answer *a, uint32_t from,
 {
     if (a->n_stages == a->room)
         return -1;
-    for (uint32_t v = 0; v < h->units.n; v++) {
+    for (uint32_t i = from; i < to && h->ideals.rank; i++)
+        a->stage_of_unit[h->ideals.sub[i].unit] = a->n_stages;
+    for (uint32_t v = 0; v < h->units.n && !h->ideals.rank; v++) {
         if (dp_ideal_has(&h->ideals, to, v) && !dp_ideal_has(&h->ideals, from, v))
             a->stage_of_unit[v] = a->n_stages;
     }
@@ -86,6 +90,23 @@ static int trace_outer(struct dp_ranges *h, struct answer *a)
     return rc;
 }
 
+/* One device a stage, along an order. */
+static int solve_straight(struct dp_ranges *h, struct answer *a)
+{
+    uint32_t *end = calloc(h->ask->devices[0], sizeof *end), n = 0;
+    double time = end ? dp_straight_solve(h, end, &n) : -1;
+    int rc = time < 0 ? -1 : 0;
+
+    if (rc == 0 && time < INFINITY) {
+        a->time_s = time;
+        a->n_stages = 0;
+        while (rc == 0 && n-- > 0)
+            rc = add_stage(h, a, n ? end[n - 1] : 0, end[n], (struct dp_graph_stage){.machines = 1, .replicas = 1});
+    }
+    free(end);
+    return rc;
+}
+
 /* The best plan over h->ideals, into *a where it is better than that. returns 0 or -1 (memory). */
 static int solve_states(struct dp_ranges *h, struct answer *a)
 {
@@ -95,6 +116,8 @@ static int solve_states(struct dp_ranges *h, struct answer *a)
     if (dp_ranges_create(h) < 0)
         return -1;
     h->below_s = a->time_s;
+    if (h->has_no_table)
+        return solve_straight(h, a);
     if (h->ask->n_levels > 1)
         dp_ranges_solve_inner(h);
     for (uint32_t m = 0; m <= top.n; m++)
@@ -115,6 +138,8 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
     int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
     h->ranges.max_steps = UINT64_MAX; /* there must be an answer */
+    h->ranges.has_no_table =
+        dp_straight_is_for(&h->ranges, h->ranges.units.n + 1.0) || (h->ranges.ask->has_no_table && h->ranges.ask->is_straight && h->ranges.ask->n_levels == 1);
     dp_ranges_group(&h->ranges, h->ranges.units.n + 1.0);
     h->each = h->ranges.each;
     h->n_lines =
@@ -123,23 +148,23 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
         rc = dp_line_make(&h->ranges.units, (enum dp_line_kind)kind, order, err);
         if (rc == 0 && kind > 0 && !memcmp(order, first, n * sizeof *order))
             continue;
-        if (kind == 0 && rc == 0)
+        if (kind == 0 && rc == 0) {
             memcpy(first, order, n * sizeof *order);
+            h->is_chain = dp_line_is_chain(&h->ranges.units, order);
+        }
         if (rc == 0)
             rc = dp_ideals_create_chain(&h->ranges.ideals, &h->ranges.units, order, err);
         if (rc == 0 && solve_states(&h->ranges, a) < 0)
             rc = dp_err_set(err, DP_ENOMEM, "a plan of %u units: out of memory", h->ranges.units.n);
+        h->is_chain = h->is_chain && (h->ranges.step == 1 || h->ranges.has_no_table);
         dp_ranges_release(&h->ranges);
+        if (h->is_chain)
+            break;
     }
+    h->ranges.has_no_table = false;
     free(order);
     free(first);
     return rc;
-}
-
-/* Is there one order only, which was cut everywhere? */
-static bool is_chain(const struct search *h)
-{
-    return h->ranges.ideals.n == h->ranges.units.n + 1 && h->ranges.step == 1;
 }
 
 static int solve(struct search *h, struct answer *a, struct dp_err *err)
@@ -149,21 +174,25 @@ static int solve(struct search *h, struct answer *a, struct dp_err *err)
     int rc = 0;
 
     dp_ranges_group(&h->ranges, h->ranges.units.n + 1.0);
-    if (dp_ranges_are_too_many(&h->ranges, h->ranges.units.n + 1.0))
+    if (!dp_straight_is_for(&h->ranges, h->ranges.units.n + 1.0) && dp_ranges_are_too_many(&h->ranges, h->ranges.units.n + 1.0))
         return dp_err_set(err, DP_ENOMEM,
                           "%u units on so many devices are too much for the hierarchical algorithm; "
                           "`dynpipe plan --algorithm=line` takes them",
                           h->ranges.units.n);
     if (solve_lines(h, a, err) < 0)
         return -1;
+    h->out->was_ended = h->ranges.was_ended;
+    if (h->is_chain) {
+        h->out->n_ideals = h->ranges.units.n + 1;
+        h->out->is_optimal = !h->ranges.was_ended && h->ranges.each == 1;
+        return 0;
+    }
     if (h->ranges.units.n <= MAX_UNITS &&
         dp_ideals_create(&h->ranges.ideals, &h->ranges.units, cap, &is_too_many, err) < 0 && !is_too_many)
         return -1;
     h->out->n_ideals = is_too_many ? 0 : h->ranges.ideals.n;
     dp_ranges_group(&h->ranges, h->ranges.ideals.n);
-    if (!is_too_many && is_chain(h)) {
-        h->out->is_optimal = !h->ranges.was_ended && h->ranges.each == 1;
-    } else if (!is_too_many && !h->ranges.was_ended && !dp_ranges_are_too_many(&h->ranges, h->ranges.ideals.n)) {
+    if (!is_too_many && !h->ranges.was_ended && !dp_ranges_are_too_many(&h->ranges, h->ranges.ideals.n)) {
         h->ranges.steps = 0;
         h->ranges.max_steps = h->ranges.ask->max_steps ? h->ranges.ask->max_steps : DP_RANGES_MAX_STEPS;
         rc = solve_states(&h->ranges, a) < 0
@@ -233,7 +262,10 @@ static void set_baselines(struct search *h)
          i++) { /* some number of replicas serves it */
         double least = INFINITY;
 
-        for (uint32_t m = 1; m <= (h->ranges.ask->is_straight ? 1 : h->ranges.ask->devices[0]); m++) {
+        /* with gradients once an iteration it falls with m, or rises: the ends will do */
+        uint32_t most = h->ranges.ask->is_straight ? 1 : h->ranges.ask->devices[0], step = h->ranges.ask->microbatches && most > 1 ? most - 1 : 1;
+
+        for (uint32_t m = 1; m <= most; m += step) {
             double sync = dp_plan_sync_s(h->ranges.ask, 0, (double)h->ranges.param_bytes[i], m, true);
 
             least = fmin(least, ((double)h->ranges.units.accel_ns[i] / 1e9 + sync) / m);

@@ -41,6 +41,7 @@ struct dp_plan_hierarchical {
     uint32_t max_ideals;   /* 0: DP_IDEALS_CAP */
     uint64_t max_steps;    /* of the search over all ideals; 0: some seconds of one core. UINT64_MAX: no limit */
     const struct dp_plan_watch *watch; /* NULL: nobody */
+    bool has_no_table; /* straight pipelines without one, even where it would be small (straight.h): for tests */
 };
 
 #define DP_PLAN_MICROBATCHES 4 /* for each device, where nobody says how many an iteration has */
@@ -51,7 +52,7 @@ double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, do
 double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m);
 
 /* g: a profile. As dp_plan_maxload(), but for many devices, or machines, which are given to stages in groups where that is
- * too long (is_optimal is false then), and for orders of more than 8192 units, which are not cut everywhere; bound_ns
+ * too long (is_optimal is false then), and for orders of more than 8192 units, which are not cut everywhere but for straight pipelines; bound_ns
  * is all compute spread without loss, or one unit with as many replicas as serve it. Where there are too many ideals
  * the best of several orders comes out (line.h). */
 int dp_plan_hierarchical(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,

@@ -102,3 +102,16 @@ out:
     free(w.held);
     return rc;
 }
+
+bool dp_line_is_chain(const struct dp_units *u, const uint32_t *order)
+{
+    for (uint32_t i = 1; i < u->n; i++) {
+        uint32_t p = u->pred_at[order[i]];
+
+        while (p < u->pred_at[order[i] + 1] && u->pred[p] != order[i - 1])
+            p++;
+        if (p == u->pred_at[order[i] + 1])
+            return false;
+    }
+    return true;
+}

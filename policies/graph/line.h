@@ -18,4 +18,7 @@ enum dp_line_kind {
 /* order: [u->n] =. returns 0 or -1 (DP_ENOMEM). */
 int dp_line_make(const struct dp_units *u, enum dp_line_kind kind, uint32_t *order, struct dp_err *err);
 
+/* Does every unit of the order need the one before it? Then there is no other order. */
+bool dp_line_is_chain(const struct dp_units *u, const uint32_t *order);
+
 #endif

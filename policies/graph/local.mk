@@ -5,16 +5,18 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/check.c policies/graph/check.h \
 	policies/graph/graph.c policies/graph/graph.h \
 	policies/graph/hierarchical.c policies/graph/hierarchical.h policies/graph/ranges.c policies/graph/ranges.h policies/graph/weigh.c \
+	policies/graph/straight.c policies/graph/straight.h \
 	policies/graph/ideals.c policies/graph/ideals.h \
 	policies/graph/line.c policies/graph/line.h \
-	policies/graph/maxload.c policies/graph/maxload.h \
+	policies/graph/lean.c policies/graph/lean.h \
+	policies/graph/maxload.c policies/graph/maxload.h policies/graph/walk.c policies/graph/walk.h \
 	policies/graph/plan.c policies/graph/plan.h policies/graph/plan_maxload.c \
 	policies/graph/read.c policies/graph/read.h policies/graph/read_profile.c \
 	policies/graph/read_json.c policies/graph/read_json.h policies/graph/read_costs.c policies/graph/read_piper.c \
 	policies/graph/units.c policies/graph/units.h
 
 if HAVE_CMOCKA
-graph_tests = tests/unit/test_graph_hierarchical tests/unit/test_graph_plan tests/unit/test_graph_published \
+graph_tests = tests/unit/test_graph_hierarchical tests/unit/test_graph_lean tests/unit/test_graph_plan tests/unit/test_graph_published \
 	tests/unit/test_graph_read tests/unit/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
@@ -22,6 +24,8 @@ TESTS += $(graph_tests)
 tests_unit_test_graph_hierarchical_SOURCES = tests/unit/test_graph_hierarchical.c tests/unit/graph_util.h tests/unit/unit.h \
 	tests/unit/random.h
 tests_unit_test_graph_hierarchical_LDADD = $(graph_libs)
+tests_unit_test_graph_lean_SOURCES = tests/unit/test_graph_lean.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
+tests_unit_test_graph_lean_LDADD = $(graph_libs)
 tests_unit_test_graph_plan_SOURCES = tests/unit/test_graph_plan.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
 tests_unit_test_graph_plan_LDADD = $(graph_libs)
 tests_unit_test_graph_published_SOURCES = tests/unit/test_graph_published.c tests/unit/unit.h

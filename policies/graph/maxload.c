@@ -1,158 +1,25 @@
-/* See maxload.h. For each ideal I, in the order of their size, a depth-first walk down the lattice
- * visits every ideal J below I once and keeps the sums of I - J on the way: one unit more or less costs
- * as much as the unit has nets. Compute, memory and "only on a CPU" never fall as J shrinks, so a walk
- * turns round where neither kind of device could take I - J within the bound; with a bound near the
- * optimum little is left of the square of the number of ideals. Nor is an ideal looked at with fewer devices
- * than its own work needs within the bound, or with so many that too few are left for the rest. The table
- * holds values only: the stages of the answer are found by walking once more from each ideal on the way back.
+/* See maxload.h. For each ideal I, in the order of their size, a walk (walk.h) visits the ideals below it that are near
+ * enough; with a bound near the optimum little is left of the square of the number of ideals. Nor is an ideal looked at
+ * with fewer devices than its own work needs within the bound, or with so many that too few are left for the rest. The
+ * table holds values only: the stages of the answer are found by walking once more from each ideal on the way back. Where
+ * it would be too large the search goes without (lean.h).
  */
 #include "policies/graph/maxload.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/graph/bound.h"
+#include "policies/graph/lean.h"
+#include "policies/graph/walk.h"
 
-#define NEVER UINT64_MAX
-#define TABLE_MAX (UINT64_C(1) << 30) /* bytes */
-
-struct walk {
-    const struct dp_maxload *q;
-    uint64_t most_ns;           /* that the fastest accelerator does within the bound, or a little more */
-    uint32_t *seen;             /* [ideals] ideal whose walk came here last, + 1 */
-    uint32_t *held;             /* [nets] units of the net in I - J */
-    struct dp_ideal_step *path; /* [units] the steps from I down to J */
-    uint32_t *next;             /* [units + 1] next step to try at each depth */
-    uint32_t depth;
-    uint64_t accel_ns, cpu_ns, bytes, kept_bytes, traffic_ns; /* of I - J */
-    uint32_t n_only_on_cpu;
-    uint64_t steps;
-};
+#define NEVER DP_WALK_NEVER
+#define TABLE_MAX (UINT64_C(1) << 30)       /* bytes */
+#define ORDER_TABLE_MAX (UINT64_C(1) << 25) /* likewise, of one order: lean.h is quick there */
 
 struct table {
-    uint64_t *best;      /* [ideals][n_cpus + 1][n_accel + 1] */
-    uint32_t row, size;  /* n_accel + 1, and of one ideal */
-    uint64_t *work_ns;   /* [ideals] of what an accelerator can run, on one */
-    uint64_t *spared_ns; /* [n_cpus + 1] at most so much of it can so many CPUs take */
+    uint64_t *best;     /* [ideals][n_cpus + 1][n_accel + 1] */
+    uint32_t row, size; /* n_accel + 1, and of one ideal */
 };
-
-/* Numbers of accelerators that make sense for an ideal. */
-struct window {
-    uint32_t low, high; /* low > high: none */
-};
-
-static void add_unit(struct walk *w, uint32_t v)
-{
-    const struct dp_units *u = w->q->units;
-
-    w->accel_ns += u->accel_ns[v];
-    w->cpu_ns += u->cpu_ns[v];
-    w->bytes += u->bytes[v];
-    w->kept_bytes += u->kept_bytes[v];
-    w->n_only_on_cpu += u->only_on_cpu[v];
-    for (uint32_t i = u->net_of_at[v]; i < u->net_of_at[v + 1]; i++) {
-        uint32_t net = u->net_of[i], held = ++w->held[net];
-
-        if (held == 1)
-            w->traffic_ns += u->net_ns[net];
-        else if (held == u->net_size[net])
-            w->traffic_ns -= u->net_ns[net];
-    }
-}
-
-static void remove_unit(struct walk *w, uint32_t v)
-{
-    const struct dp_units *u = w->q->units;
-
-    w->accel_ns -= u->accel_ns[v];
-    w->cpu_ns -= u->cpu_ns[v];
-    w->bytes -= u->bytes[v];
-    w->kept_bytes -= u->kept_bytes[v];
-    w->n_only_on_cpu -= u->only_on_cpu[v];
-    for (uint32_t i = u->net_of_at[v]; i < u->net_of_at[v + 1]; i++) {
-        uint32_t net = u->net_of[i], held = w->held[net]--;
-
-        if (held == 1)
-            w->traffic_ns -= u->net_ns[net];
-        else if (held == u->net_size[net])
-            w->traffic_ns += u->net_ns[net];
-    }
-}
-
-/* Could an accelerator take this and more, if traffic were free? */
-static bool accel_may(const struct walk *w)
-{
-    return w->q->n_accel && w->accel_ns <= w->most_ns && w->bytes <= w->q->accel_bytes &&
-           w->kept_bytes <= w->q->accel_bytes - w->bytes && !w->n_only_on_cpu;
-}
-
-/* The first accelerator with few enough behind it for what it would keep; n_accel + 1: none. What accel_may() take. */
-static uint32_t first_with_room(const struct walk *w)
-{
-    uint64_t may_keep = w->q->accel_bytes - w->bytes;
-    uint32_t n = w->q->n_accel;
-
-    if (!w->kept_bytes || may_keep / w->kept_bytes >= n)
-        return 1;
-    return n + 1 - (uint32_t)(may_keep / w->kept_bytes);
-}
-
-static bool cpu_may(const struct walk *w)
-{
-    return w->q->n_cpus && w->cpu_ns <= w->q->bound_ns;
-}
-
-/* On accelerator k, from 1; where they are alike on any. */
-static uint64_t accel_load(const struct walk *w, uint32_t k)
-{
-    uint64_t load = dp_plan_time_ns(w->accel_ns, w->q->speed ? w->q->speed[k - 1] : 1) + w->traffic_ns;
-
-    return accel_may(w) && load <= w->q->bound_ns ? load : NEVER;
-}
-
-static uint64_t cpu_load(const struct walk *w)
-{
-    return cpu_may(w) ? w->cpu_ns : NEVER;
-}
-
-static void walk_begin(struct walk *w, uint32_t from)
-{
-    w->depth = 0;
-    w->next[0] = w->q->ideals->sub_at[from];
-    w->path[0].id = from; /* overwritten by the first step */
-    w->accel_ns = w->cpu_ns = w->bytes = w->kept_bytes = w->traffic_ns = 0;
-    w->n_only_on_cpu = 0;
-}
-
-/* On to the next ideal below `from`. returns: its number, or UINT32_MAX at the end; then all sums are 0. */
-static uint32_t walk_next(struct walk *w, uint32_t from)
-{
-    const struct dp_ideals *d = w->q->ideals;
-
-    for (;;) {
-        uint32_t at = w->depth ? w->path[w->depth - 1].id : from;
-
-        while (w->next[w->depth] < d->sub_at[at + 1]) {
-            struct dp_ideal_step s = d->sub[w->next[w->depth]++];
-
-            if (w->seen[s.id] == from + 1)
-                continue;
-            w->seen[s.id] = from + 1;
-            w->steps++;
-            add_unit(w, s.unit);
-            if (!accel_may(w) && !cpu_may(w)) {
-                remove_unit(w, s.unit);
-                continue;
-            }
-            w->path[w->depth++] = s;
-            w->next[w->depth] = d->sub_at[s.id];
-            return s.id;
-        }
-        if (w->depth == 0)
-            return UINT32_MAX;
-        remove_unit(w, w->path[--w->depth].unit);
-    }
-}
 
 /* to = min(to, max(from, load)), place by place. */
 static void improve(uint64_t *to, const uint64_t *from, uint64_t load, uint32_t n)
@@ -174,32 +41,11 @@ static uint64_t *row_of(const struct table *t, uint32_t ideal, uint32_t cpus)
     return t->best + (size_t)ideal * t->size + (size_t)cpus * t->row;
 }
 
-/* Accelerators that so much work needs, when `cpus` CPUs help. */
-static uint32_t least_accel(const struct walk *w, const struct table *t, uint64_t work_ns, uint32_t cpus)
-{
-    uint64_t left = work_ns > t->spared_ns[cpus] ? work_ns - t->spared_ns[cpus] : 0, n;
-
-    if (left == 0)
-        return 0;
-    n = w->most_ns ? (left - 1) / w->most_ns + 1 : UINT32_MAX;
-    return n < w->q->n_accel + 1 ? (uint32_t)n : w->q->n_accel + 1;
-}
-
-static struct window window_of(const struct walk *w, const struct table *t, uint32_t ideal, uint32_t cpus)
-{
-    uint64_t all = t->work_ns[w->q->ideals->n - 1], own = t->work_ns[ideal];
-    uint32_t rest = least_accel(w, t, all - own, w->q->n_cpus - cpus);
-
-    if (rest > w->q->n_accel)
-        return (struct window){1, 0};
-    return (struct window){least_accel(w, t, own, cpus), w->q->n_accel - rest};
-}
-
 /* Accelerators [from, high] as the last stage of `ideal`. */
-static void try_accel(const struct walk *w, const struct table *t, uint32_t ideal, uint32_t below, uint32_t c, uint32_t from,
+static void try_accel(const struct dp_walk *w, const struct table *t, uint32_t ideal, uint32_t below, uint32_t c, uint32_t from,
                       uint32_t high)
 {
-    uint64_t *to = row_of(t, ideal, c), *before = row_of(t, below, c), load = accel_load(w, from);
+    uint64_t *to = row_of(t, ideal, c), *before = row_of(t, below, c), load = dp_walk_accel_load(w, from);
 
     if (!w->q->speed) {
         if (load != NEVER)
@@ -207,22 +53,22 @@ static void try_accel(const struct walk *w, const struct table *t, uint32_t idea
         return;
     }
     for (uint32_t k = from; k <= high; k++) {
-        load = accel_load(w, k);
+        load = dp_walk_accel_load(w, k);
         if (load != NEVER)
             improve(to + k, before + k - 1, load, 1);
     }
 }
 
 /* Fill the table for one ideal, whose windows, one for each number of CPUs, are not all empty. */
-static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal, const struct window *win)
+static void solve_ideal(struct dp_walk *w, const struct table *t, uint32_t ideal, const struct dp_walk_window *win)
 {
     uint32_t below, n_cpus = w->q->n_cpus;
 
-    walk_begin(w, ideal);
-    while ((below = walk_next(w, ideal)) != UINT32_MAX) {
-        bool may = accel_may(w);
-        uint64_t cpu = cpu_load(w);
-        uint32_t first = may ? first_with_room(w) : 1;
+    dp_walk_begin(w, ideal);
+    while ((below = dp_walk_next(w, ideal)) != UINT32_MAX) {
+        bool may = dp_walk_accel_may(w);
+        uint64_t cpu = dp_walk_cpu_load(w);
+        uint32_t first = may ? dp_walk_first_with_room(w) : 1;
 
         for (uint32_t c = 0; c <= n_cpus; c++) {
             uint32_t low = win[c].low, from = low > first ? low : first;
@@ -247,17 +93,16 @@ static void solve_ideal(struct walk *w, const struct table *t, uint32_t ideal, c
 
 /* The last stage of the best answer for `ideal` with k accelerators and c CPUs: marks its units.
  * returns: the ideal before it. */
-static uint32_t last_stage(struct walk *w, const struct table *t, uint32_t ideal, uint32_t k, uint32_t c,
+static uint32_t last_stage(struct dp_walk *w, const struct table *t, uint32_t ideal, uint32_t k, uint32_t c,
                            bool *is_cpu, uint32_t stage, uint32_t *stage_of)
 {
     uint64_t best = row_of(t, ideal, c)[k], least_traffic = NEVER;
     uint32_t below, choice = UINT32_MAX;
 
-    memset(w->seen, 0, w->q->ideals->n * sizeof *w->seen);
-    walk_begin(w, ideal);
-    while ((below = walk_next(w, ideal)) != UINT32_MAX) {
-        uint64_t accel = k ? accel_load(w, k) : NEVER, cpu = cpu_load(w);
-        bool with_accel = accel <= best && k && k >= first_with_room(w) && row_of(t, below, c)[k - 1] <= best;
+    dp_walk_begin(w, ideal);
+    while ((below = dp_walk_next(w, ideal)) != UINT32_MAX) {
+        uint64_t accel = k ? dp_walk_accel_load(w, k) : NEVER, cpu = dp_walk_cpu_load(w);
+        bool with_accel = accel <= best && k && k >= dp_walk_first_with_room(w) && row_of(t, below, c)[k - 1] <= best;
         bool with_cpu = c && cpu <= best && row_of(t, below, c - 1)[k] <= best;
 
         if ((!with_accel && !with_cpu) || w->traffic_ns >= least_traffic)
@@ -276,7 +121,7 @@ static uint32_t last_stage(struct walk *w, const struct table *t, uint32_t ideal
 }
 
 /* Stages from the last to the first, then numbered from the first. */
-static int trace_back(struct walk *w, const struct table *t, struct dp_maxload_answer *out)
+static int trace_back(struct dp_walk *w, const struct table *t, struct dp_maxload_answer *out)
 {
     uint32_t n = w->q->units->n, ideal = w->q->ideals->n - 1, k = w->q->n_accel, c = w->q->n_cpus;
     uint32_t *accelerator;
@@ -316,25 +161,7 @@ static int trace_back(struct walk *w, const struct table *t, struct dp_maxload_a
     return 0;
 }
 
-static int sum_work(const struct dp_maxload *q, struct table *t)
-{
-    for (uint32_t i = 1; i < q->ideals->n; i++) {
-        struct dp_ideal_step s = q->ideals->sub[q->ideals->sub_at[i]];
-
-        t->work_ns[i] = t->work_ns[s.id] + (q->units->only_on_cpu[s.unit] ? 0 : q->units->accel_ns[s.unit]);
-    }
-    for (uint32_t c = 0; c <= q->n_cpus; c++) {
-        uint64_t time;
-
-        if (__builtin_mul_overflow(q->bound_ns, (uint64_t)c, &time))
-            time = UINT64_MAX;
-        if (dp_bound_cpus_take(q->units, time, &t->spared_ns[c], NULL) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int solve(struct walk *w, struct table *t, struct window *win, struct dp_maxload_answer *out)
+static int solve(struct dp_walk *w, struct table *t, struct dp_walk_window *win, struct dp_maxload_answer *out)
 {
     uint32_t n = w->q->ideals->n;
 
@@ -344,7 +171,7 @@ static int solve(struct walk *w, struct table *t, struct window *win, struct dp_
         bool is_of_use = false;
 
         for (uint32_t c = 0; c <= w->q->n_cpus; c++) {
-            win[c] = window_of(w, t, i, c);
+            win[c] = dp_walk_window(w, i, c);
             is_of_use |= win[c].low <= win[c].high;
         }
         if (is_of_use)
@@ -361,51 +188,39 @@ static int solve(struct walk *w, struct table *t, struct window *win, struct dp_
     return trace_back(w, t, out) < 0 ? -1 : DP_MAXLOAD_FOUND;
 }
 
+/* Is the table too large, or a waste? */
+static bool is_lean(const struct dp_maxload *q, uint32_t size)
+{
+    uint64_t bytes = (uint64_t)q->ideals->n * size * sizeof(uint64_t);
+
+    return q->has_no_table || bytes > TABLE_MAX || (q->ideals->rank && bytes > ORDER_TABLE_MAX);
+}
+
 int dp_maxload_solve(const struct dp_maxload *asked, struct dp_maxload_answer *out, struct dp_err *err)
 {
     struct dp_maxload q = *asked;
     uint32_t n = q.units->n;
-    struct walk w = {.q = &q, .most_ns = asked->bound_ns};
-    double fastest = 0;
-    struct window *win;
-    struct table t;
+    struct dp_walk_window *win;
+    struct dp_walk w;
+    struct table t = {0};
     int rc = -1;
 
     *out = (struct dp_maxload_answer){0};
     q.n_accel = q.n_accel < n || q.speed ? q.n_accel : n; /* more have nothing to do */
     q.n_cpus = q.n_cpus < n ? q.n_cpus : n;
-    for (uint32_t k = 0; q.speed && k < q.n_accel; k++)
-        fastest = q.speed[k] > fastest ? q.speed[k] : fastest;
-    if (fastest > 0) {
-        double most = (double)q.bound_ns * fastest * (1 + 1e-9) + 2;
-
-        w.most_ns = most < 1e19 ? (uint64_t)most : UINT64_MAX;
-    }
     t.row = q.n_accel + 1;
-    if ((uint64_t)t.row * (q.n_cpus + 1) * q.ideals->n > TABLE_MAX / sizeof *t.best)
-        return DP_MAXLOAD_TOO_MUCH;
     t.size = t.row * (q.n_cpus + 1);
-    t.best = malloc((size_t)q.ideals->n * t.size * sizeof *t.best);
-    w.seen = calloc(q.ideals->n, sizeof *w.seen);
-    w.held = calloc((size_t)q.units->n_nets + 1, sizeof *w.held);
-    w.path = calloc((size_t)n + 1, sizeof *w.path);
-    w.next = calloc((size_t)n + 1, sizeof *w.next);
-    t.work_ns = calloc(q.ideals->n, sizeof *t.work_ns);
-    t.spared_ns = calloc((size_t)q.n_cpus + 1, sizeof *t.spared_ns);
+    if (is_lean(&q, t.size))
+        return dp_lean_solve(&q, out, err);
     win = calloc((size_t)q.n_cpus + 1, sizeof *win);
-    if (t.best && w.seen && w.held && w.path && w.next && t.work_ns && t.spared_ns && win &&
-        sum_work(&q, &t) == 0)
+    t.best = malloc((size_t)q.ideals->n * t.size * sizeof *t.best);
+    if (dp_walk_create(&w, &q) == 0 && t.best && win)
         rc = solve(&w, &t, win, out);
     if (rc < 0)
         dp_err_set(err, DP_ENOMEM, "a table of %u ideals: out of memory", q.ideals->n);
     free(t.best);
-    free(t.work_ns);
-    free(t.spared_ns);
     free(win);
-    free(w.seen);
-    free(w.held);
-    free(w.path);
-    free(w.next);
+    dp_walk_release(&w);
     return rc;
 }
 

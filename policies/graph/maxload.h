@@ -25,12 +25,13 @@ struct dp_maxload {
     uint64_t max_steps;   /* pairs of ideals looked at; 0: no limit */
     const struct dp_plan_watch *watch; /* NULL: nobody; asked with best_ns and lower_ns */
     uint64_t best_ns, lower_ns;
+    bool has_no_table; /* even where it would be small (lean.h): for tests */
 };
 
 enum dp_maxload_verdict {
     DP_MAXLOAD_FOUND,
     DP_MAXLOAD_NONE,     /* nothing fits, or nothing within bound_ns */
-    DP_MAXLOAD_TOO_MUCH, /* of work or memory: max_steps, or a table above 1 GiB */
+    DP_MAXLOAD_TOO_MUCH, /* of work: max_steps */
     DP_MAXLOAD_ENDED,    /* by the watch */
 };
 
@@ -45,7 +46,8 @@ struct dp_maxload_answer {
 
 /* *out is the caller's to release, whatever comes back.
  * returns: an enum dp_maxload_verdict, or -1 (DP_ENOMEM). Of several best answers always the same one:
- * going backwards, each stage is the one with the least traffic. */
+ * going backwards, each stage is the one with the least traffic. Where the table of best(I, k, c) would take more than 1 GiB,
+ * or 32 MiB for the ideals of an order, the answer is found without one (lean.h); it is as good. */
 int dp_maxload_solve(const struct dp_maxload *q, struct dp_maxload_answer *out, struct dp_err *err);
 void dp_maxload_release(struct dp_maxload_answer *a);
 

@@ -19,6 +19,8 @@ struct search {
     struct dp_units units;
     struct dp_maxload_answer best; /* n_stages 0: none yet */
     struct dp_graph_plan *out;
+    int n_orders;  /* that were cut */
+    bool is_chain; /* there is one order only: its cuts are all ideals */
 };
 
 static void keep_better(struct search *s, struct dp_maxload_answer *a)
@@ -41,6 +43,7 @@ static struct dp_maxload question(const struct search *s, const struct dp_ideals
                                .accel_bytes = s->ask->accel_bytes,
                                .bound_ns = bound_ns,
                                .watch = s->ask->watch,
+                               .has_no_table = s->ask->has_no_table,
                                .best_ns = s->best.n_stages ? s->best.load_ns : 0,
                                .lower_ns = s->out->bound_ns};
 }
@@ -58,7 +61,7 @@ static int try_order(struct search *s, const struct dp_ideals *ideals, struct dp
 
         rc = dp_maxload_solve(&q, &a, err);
         s->out->steps += a.steps;
-        if (rc == DP_MAXLOAD_FOUND)
+        if (a.n_stages) /* an ended search may have some answer */
             keep_better(s, &a);
         dp_maxload_release(&a);
         s->out->was_ended |= rc == DP_MAXLOAD_ENDED;
@@ -70,21 +73,30 @@ static int try_order(struct search *s, const struct dp_ideals *ideals, struct dp
 
 static int try_orders(struct search *s, struct dp_err *err)
 {
-    uint32_t *order = calloc((size_t)s->units.n + 1, sizeof *order);
-    int rc = order ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
+    size_t n = (size_t)s->units.n + 1;
+    uint32_t *order = calloc(n, sizeof *order), *first = calloc(n, sizeof *first);
+    int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
-    for (int kind = 0; rc == 0 && kind < DP_N_LINES && !s->out->was_ended; kind++) {
+    for (int kind = 0; rc == 0 && kind < DP_N_LINES && !s->is_chain && !s->out->was_ended; kind++) {
         struct dp_ideals ideals;
 
-        if (dp_line_make(&s->units, (enum dp_line_kind)kind, order, err) < 0 ||
-            dp_ideals_create_chain(&ideals, &s->units, order, err) < 0) {
-            rc = -1;
+        rc = dp_line_make(&s->units, (enum dp_line_kind)kind, order, err);
+        if (rc == 0 && kind > 0 && !memcmp(order, first, n * sizeof *order))
+            continue;
+        if (rc == 0)
+            rc = dp_ideals_create_chain(&ideals, &s->units, order, err);
+        if (rc < 0)
             break;
+        if (kind == 0) {
+            memcpy(first, order, n * sizeof *order);
+            s->is_chain = dp_line_is_chain(&s->units, order);
         }
         rc = try_order(s, &ideals, err);
+        s->n_orders++;
         dp_ideals_release(&ideals);
     }
     free(order);
+    free(first);
     s->out->line_ns = rc == 0 && s->best.n_stages ? s->best.load_ns : 0;
     return rc;
 }
@@ -117,7 +129,7 @@ static int try_exact(struct search *s, struct dp_err *err)
         s->out->was_ended = true;
     else
         s->out->is_optimal = rc >= 0;
-    if (rc == DP_MAXLOAD_FOUND)
+    if (a.n_stages)
         keep_better(s, &a);
     dp_maxload_release(&a);
     dp_ideals_release(&ideals);
@@ -224,8 +236,8 @@ static void say_why(struct search *s)
         snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
     else
         snprintf(how, sizeof how,
-                 "%.100s: only %d orders of its %u units were cut, and a better plan may lie in the gap",
-                 *p->why ? p->why : "as asked", (int)DP_N_LINES, p->n_units);
+                 "%.100s: only %d order%s of its %u units %s cut, and a better plan may lie in the gap", *p->why ? p->why : "as asked",
+                 s->n_orders, s->n_orders == 1 ? "" : "s", p->n_units, s->n_orders == 1 ? "was" : "were");
     for (uint32_t i = 1; i < p->n_stages; i++)
         slowest = p->stage[i].load_ns > p->stage[slowest].load_ns ? i : slowest;
     if (s->ask->n_accel + s->ask->n_cpus == 1)
@@ -278,7 +290,9 @@ static int search(struct search *s, struct dp_err *err)
         return -1;
     if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)
         return -1;
-    if (s->ask->algorithm != DP_PLAN_LINE && p->bound_ns != UINT64_MAX && !p->was_ended && try_exact(s, err) < 0)
+    p->n_ideals = s->is_chain ? s->units.n + 1 : 0;
+    p->is_optimal = s->is_chain && !p->was_ended;
+    if (s->ask->algorithm != DP_PLAN_LINE && p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && try_exact(s, err) < 0)
         return -1;
     if (s->ask->algorithm == DP_PLAN_EXACT && !p->is_optimal && *p->why)
         return dp_err_set(err, DP_ENOMEM, "no exact answer: %s", p->why);
@@ -286,7 +300,7 @@ static int search(struct search *s, struct dp_err *err)
         return dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
     if (!s->best.n_stages)
         return no_answer(s, err);
-    p->algorithm = p->is_optimal ? DP_PLAN_EXACT : DP_PLAN_LINE;
+    p->algorithm = p->is_optimal && s->ask->algorithm != DP_PLAN_LINE ? DP_PLAN_EXACT : DP_PLAN_LINE;
     if (write_plan(s, err) < 0)
         return -1;
     say_why(s);

@@ -16,7 +16,6 @@
 
 #define MAX_TABLE (1u << 27) /* doubles */
 #define GROUPS 64u
-#define MAX_CUTS 8192u /* of one order; a longer one is cut at every second, third ... unit only */
 #define MAX_SINGLE_WORK 2e8 /* beyond, many devices are planned for in groups */
 
 struct dp_ranges_level dp_ranges_level(const struct dp_ranges *h, uint32_t index)
@@ -63,11 +62,9 @@ static double later_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
     return to + 1 < h->ideals.n ? fmax(t, dp_plan_transfer_s(h->ask, l->index, (double)h->leaves[to], m * l->each)) : t;
 }
 
-/* Do m replicas of a stage keep what is under way, with `end` devices used up to its end? */
-static bool has_room(const struct dp_ranges *h, const struct dp_ranges_level *l, uint32_t from, uint32_t to,
-                     uint32_t m, uint32_t end)
+bool dp_ranges_has_room(const struct dp_ranges *h, uint32_t from, uint32_t to, uint32_t m, uint32_t end)
 {
-    uint32_t under_way = (l->n - end + m - 1) / m + 1;
+    uint32_t under_way = (dp_ranges_level(h, 0).n - end + m - 1) / m + 1;
     uint64_t state = h->state[to] - h->state[from], kept = h->kept[to] - h->kept[from];
 
     if (h->ask->accel_bytes == UINT64_MAX)
@@ -149,7 +146,7 @@ static double plan_s(const struct dp_ranges *h, const struct dp_ranges_level *l,
         return INFINITY;
     before = dp_ranges_times(h, l->n, from)[m - r];
     if (!(before < best) || !dp_ideal_is_within(&h->ideals, base, from) || !dp_ideal_is_within(&h->ideals, from, to) ||
-        !has_room(h, l, from, to, r, m))
+        !dp_ranges_has_room(h, from, to, r, m))
         return INFINITY;
     return fmax(before, later_stage_s(h, l, from, to, r));
 }
@@ -190,7 +187,7 @@ static double first_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
     double best = INFINITY;
 
     for (uint32_t r = most; r >= least; r--) {
-        double t = has_room(h, l, base, to, r, m) ? front_stage_s(h, l, base, to, r) : INFINITY;
+        double t = dp_ranges_has_room(h, base, to, r, m) ? front_stage_s(h, l, base, to, r) : INFINITY;
 
         if (t < best) {
             best = t;
@@ -361,13 +358,13 @@ int dp_ranges_create(struct dp_ranges *h)
     h->kept = calloc(n, sizeof *h->kept);
     h->leaves = calloc(n, sizeof *h->leaves);
     h->by_compute = calloc(n, sizeof *h->by_compute);
-    h->time = malloc(n * (most + 1) * sizeof *h->time);
+    h->time = malloc(h->has_no_table ? 1 : n * (most + 1) * sizeof *h->time);
     h->inner = h->ask->n_levels > 1 ? malloc(n * n * sizeof *h->inner) : NULL;
     if (!h->compute_ns || !h->params || !h->state || !h->kept || !h->leaves || !h->by_compute || !h->time ||
         (h->ask->n_levels > 1 && !h->inner))
         return -1;
     sum_ideals(h);
-    h->step = h->ideals.rank ? (uint32_t)((n + MAX_CUTS - 1) / MAX_CUTS) : 1;
+    h->step = h->ideals.rank ? (uint32_t)((n + DP_RANGES_MAX_CUTS - 1) / DP_RANGES_MAX_CUTS) : 1;
     h->n_cuts = 0;
     for (uint32_t i = 0; i < n; i++)
         if (is_cut(h, i))

@@ -8,6 +8,7 @@
 #include "policies/graph/ideals.h"
 
 #define DP_RANGES_MAX_WORK 3e10 /* of the innermost loop with machines, before anything is cut off: minutes */
+#define DP_RANGES_MAX_CUTS 8192u /* of one order; a longer one is cut at every second, third ... unit only */
 #define DP_RANGES_MAX_STEPS UINT64_C(800000000) /* really made: some seconds of one core */
 
 struct dp_ranges {
@@ -20,11 +21,12 @@ struct dp_ranges {
     uint32_t each;     /* of the upper or only level in a group */
     double below_s;    /* only what is faster is looked for; INFINITY: anything. The nearer, the less work */
     uint64_t bound_ns; /* for the watch */
+    bool has_no_table; /* which straight.h does without */
     bool was_ended;    /* by the watch: tables are not complete */
     bool is_too_long;  /* likewise, more than max_steps */
     uint64_t steps, max_steps; /* of the innermost loop */
     /* What dp_ranges_create() makes. */
-    uint64_t *compute_ns, *params, *state, *kept; /* [ideals] sums; memory: see has_room() */
+    uint64_t *compute_ns, *params, *state, *kept; /* [ideals] sums; memory: see dp_ranges_has_room() */
     uint64_t *leaves;                       /* [ideals] bytes of outputs that a later unit takes */
     uint32_t *by_compute;                   /* [n_cuts] ideals that may be cut at, ascending in compute_ns */
     uint32_t step, n_cuts;                  /* every step-th ideal and the last one: all but in very long orders */
@@ -58,6 +60,10 @@ bool dp_ranges_are_too_many(const struct dp_ranges *h, double n);
  * it. */
 int dp_ranges_create(struct dp_ranges *h);
 void dp_ranges_release(struct dp_ranges *h);
+
+/* Do m replicas of a stage from..to on the lower or only level keep what is under way, with `end` groups of devices used up to
+ * its end? */
+bool dp_ranges_has_room(const struct dp_ranges *h, uint32_t from, uint32_t to, uint32_t m, uint32_t end);
 
 /* Of a range that ends at `ideal`, from the base that was solved last: [0..n] seconds by devices, INFINITY
  * where there is no plan, or none that can be part of one below below_s. n: devices of the level. */

@@ -200,8 +200,8 @@ static void compare(uint32_t n_levels, uint32_t n_cases, uint32_t least_refused)
                 replicas += p.stage[s].replicas > 1;
             t.ask.max_ideals = 1; /* orders only */
             if (dp_plan_hierarchical(&t.g, &t.ask, &line, &err) == 0) {
-                assert_false(line.is_optimal);
                 assert_true(line.load_ns + 2 >= p.load_ns);
+                assert_true(!line.is_optimal || line.load_ns == p.load_ns); /* of a chain all are of one order */
             }
             dp_graph_plan_release(&line);
         }
