@@ -15,18 +15,14 @@
 #include "policies/sim/replan.h"
 #include "policies/sim/run.h"
 
-static json_t *stage_names(const struct dp_graph *g, const struct dp_graph_plan *p, uint32_t stage)
+/* A list of names for each stage. */
+static void add_names(const struct dp_graph *g, const struct dp_graph_plan *p, json_t *stages)
 {
-    json_t *names = json_array();
-
     for (uint32_t i = 0; i < g->n_nodes; i++) {
-        if (p->stage_of[i] == stage) {
-            json_t *name = json_string(g->node[i].name); /* NULL where it is no UTF-8 */
+        json_t *name = json_string(g->node[i].name); /* NULL where it is no UTF-8 */
 
-            json_array_append_new(names, name ? name : json_sprintf("#%u", i));
-        }
+        json_array_append_new(json_object_get(json_array_get(stages, p->stage_of[i]), "nodes"), name ? name : json_sprintf("#%u", i));
     }
-    return names;
 }
 
 static void set_ns(json_t *o, const char *key, uint64_t ns)
@@ -52,9 +48,10 @@ static json_t *stages(const struct dp_graph *g, const struct dp_plan_question *q
         }
         json_object_set_new(o, "load_percent",
                             json_real(p->load_ns ? 100.0 * (double)s->load_ns / (double)p->load_ns : 0.0));
-        json_object_set_new(o, "nodes", stage_names(g, p, i));
+        json_object_set_new(o, "nodes", json_array());
         json_array_append_new(list, o);
     }
+    add_names(g, p, list);
     return list;
 }
 

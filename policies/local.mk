@@ -32,6 +32,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/correction.c policies/sim/correction.h \
 	policies/sim/fields.c policies/sim/fields.h \
 	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \
+	policies/sim/implied.c policies/sim/implied.h \
 	policies/sim/order.c policies/sim/order.h policies/sim/order_1f1b.c policies/sim/order_gpipe.c \
 	policies/sim/order_interleaved.c policies/sim/order_zb_h1.c \
 	policies/sim/predict.c policies/sim/predict.h \

@@ -35,8 +35,8 @@ static uint64_t quickest_message(const struct dp_sim_in *in, const struct dp_sim
     if (end == n || o->n_devices == 1)
         return 0;
     if (o->n_wide) {
-        from = dp_sim_program_link(in->program, first, end);
-        to = dp_sim_program_link(in->program, end - 1, o->begin[o->stage_of[end] + 1] - 1) + 1;
+        from = dp_sim_program_link(in->program, o->stage_of[first], 0);
+        to = from + dp_sim_program_pairs(in->program, o->stage_of[first]);
     }
     for (uint32_t i = from; i < to; i++) {
         uint64_t ns = in->link[i].send_ns + in->link[i].latency_ns;

@@ -12,6 +12,8 @@ static const struct dp_sim_scheduler *const schedulers[DP_SIM_N_SCHEDULES] = {
     [DP_SIM_ZB_H1] = &dp_sim_zb_h1,
 };
 
+#define MOST_LISTED (1u << 20) /* operations of a 1F1B: more take too much memory */
+
 static const char *const kind_names[] = {"forward", "backward", "weight gradient"};
 
 const struct dp_sim_scheduler *dp_sim_scheduler(enum dp_sim_schedule schedule)
@@ -36,7 +38,7 @@ int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_
 
 /* n_stages: each of which has every microbatch. */
 static int check_counts(const struct dp_sim_scheduler *s, uint32_t n_devices, uint64_t n_stages, uint32_t chunks,
-                        uint32_t microbatches, struct dp_err *err)
+                        uint32_t microbatches, uint32_t most, struct dp_err *err)
 {
     uint64_t ops;
 
@@ -45,9 +47,9 @@ static int check_counts(const struct dp_sim_scheduler *s, uint32_t n_devices, ui
         return dp_err_set(err, DP_EINVAL, "simulation of %u stages, %u chunks and %u microbatches", n_devices, chunks,
                           microbatches);
     ops = n_stages * microbatches * (s->is_split ? 3 : 2);
-    if (ops > DP_SIM_MAX_OPS)
+    if (ops > most)
         return dp_err_set(err, DP_EINVAL, "an iteration of %llu operations, at most %u can be simulated",
-                          (unsigned long long)ops, DP_SIM_MAX_OPS);
+                          (unsigned long long)ops, most);
     if (chunks > 1 && s != &dp_sim_interleaved)
         return dp_err_set(err, DP_EINVAL, "schedule %s: has one chunk a device, not %u", s->name, chunks);
     return s->check ? s->check(n_devices, chunks, microbatches, err) : 0;
@@ -74,14 +76,23 @@ int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint3
     const struct dp_sim_scheduler *s = schedulers[schedule];
 
     memset(out, 0, sizeof *out);
-    if (check_counts(s, n_devices, (uint64_t)n_devices * chunks, chunks, microbatches, err) < 0)
+    if (check_counts(s, n_devices, (uint64_t)n_devices * chunks, chunks, microbatches,
+                     s == &dp_sim_1f1b ? DP_SIM_MAX_IMPLIED_OPS : DP_SIM_MAX_OPS, err) < 0)
         return -1;
     out->n_devices = n_devices;
     out->chunks = chunks;
     out->microbatches = microbatches;
     out->is_split = s->is_split;
     out->n_per_device = (s->is_split ? 3 : 2) * chunks * microbatches;
-    return fill_lists(s, out, (size_t)n_devices * out->n_per_device, err);
+    out->is_implied = s == &dp_sim_1f1b && (size_t)n_devices * out->n_per_device > MOST_LISTED;
+    return out->is_implied ? 0 : fill_lists(s, out, (size_t)n_devices * out->n_per_device, err);
+}
+
+void dp_sim_order_imply(struct dp_sim_order *o)
+{
+    free(o->op);
+    o->op = NULL;
+    o->is_implied = true;
 }
 
 static int check_widths(const struct dp_sim_scheduler *s, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
@@ -97,7 +108,7 @@ static int check_widths(const struct dp_sim_scheduler *s, uint32_t n_stages, con
         devices += width[i];
     }
     *n_devices = devices > DP_SIM_MAX_DEVICES ? UINT32_MAX : (uint32_t)devices;
-    return check_counts(s, *n_devices, n_stages, 1, microbatches, err);
+    return check_counts(s, *n_devices, n_stages, 1, microbatches, DP_SIM_MAX_OPS, err);
 }
 
 /* Where stages and lists are; n_devices, n_wide and microbatches are set. */

@@ -21,7 +21,8 @@
 #define DP_SIM_MAX_CHUNKS 1024u
 #define DP_SIM_MAX_MICROBATCHES 65536u
 #define DP_SIM_MAX_LINKS (1u << 22)
-#define DP_SIM_MAX_OPS (1u << 26) /* of one pipeline in one iteration */
+#define DP_SIM_MAX_OPS (1u << 26) /* of one pipeline in one iteration, in lists */
+#define DP_SIM_MAX_IMPLIED_OPS (1u << 31)
 
 enum dp_sim_schedule { DP_SIM_1F1B, DP_SIM_GPIPE, DP_SIM_INTERLEAVED, DP_SIM_ZB_H1, DP_SIM_N_SCHEDULES };
 
@@ -42,6 +43,7 @@ struct dp_sim_order {
     bool is_split;
     uint32_t n_per_device; /* operations of one device: (2 or 3) * chunks * microbatches */
     struct dp_sim_op *op;  /* [n_devices][n_per_device]; where stages have several devices see dp_sim_order_list() */
+    bool is_implied;       /* 1F1B of so many operations that they are not listed: op is NULL */
     /* Only where stages have several devices; else n_wide is 0 and the others NULL. */
     uint32_t n_wide;    /* stages */
     uint32_t *begin;    /* [n_wide + 1] stage s is on devices begin[s] .. begin[s+1] - 1 */
@@ -69,13 +71,16 @@ const struct dp_sim_scheduler *dp_sim_scheduler(enum dp_sim_schedule schedule);
 /* returns 0, or -1 and an error that lists the known names. */
 int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_err *err);
 
-/* The lists of a schedule, complete. On failure *out is empty. */
+/* The lists of a schedule, complete; of a 1F1B of more than a million operations none (is_implied), which a program runs
+ * all the same. On failure *out is empty. */
 int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
                         struct dp_sim_order *out, struct dp_err *err);
 /* Stage s of n_stages has width[s] >= 1 devices; microbatch j is on the (j mod width[s])-th of them. 1f1b or gpipe. */
 int dp_sim_order_create_wide(enum dp_sim_schedule schedule, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
                              struct dp_sim_order *out, struct dp_err *err);
 void dp_sim_order_release(struct dp_sim_order *order);
+/* Forget the lists of a 1F1B whose stages have one device each. */
+void dp_sim_order_imply(struct dp_sim_order *order);
 
 struct dp_sim_share dp_sim_order_share(const struct dp_sim_order *order, uint32_t device);
 /* The operations of a device, and how many there are. */

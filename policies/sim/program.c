@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/sim/implied.h"
+
 #define KINDS 3
 
 /* Indexes into the arrays of a run, worked out once. Slot 0 is a message that is always there. */
@@ -20,7 +22,7 @@ struct dp_sim_program {
     struct dp_sim_order order;
     uint32_t n_stages, n_places, n_ops;
     uint32_t n_links;
-    uint32_t *first_link; /* [n_stages] of the pairs with the next stage, where stages have several devices; else NULL */
+    uint32_t *first_link; /* [n_stages + 1] of the pairs with the next stage, where stages have several devices; else NULL */
     struct step *step;    /* [n_ops] */
     uint32_t *mb;         /* [n_ops] */
     uint32_t *in_flight;  /* [n_devices] */
@@ -29,6 +31,7 @@ struct dp_sim_program {
     uint64_t *now;          /* [D] end of the device's last operation */
     uint64_t *link_free;    /* [2D+1] */
     uint64_t *way_in_free;  /* [2D] where stages have several devices */
+    uint64_t *there;        /* [2D] of an implied order (implied.h) */
     struct dp_sim_link *at; /* [L] boundaries; the last one costs nothing */
 };
 
@@ -47,12 +50,21 @@ uint32_t dp_sim_program_links(const struct dp_sim_program *p)
     return p->n_links;
 }
 
-uint32_t dp_sim_program_link(const struct dp_sim_program *p, uint32_t device, uint32_t next)
+uint32_t dp_sim_program_pairs(const struct dp_sim_program *p, uint32_t stage)
+{
+    return p->first_link[stage + 1] - p->first_link[stage];
+}
+
+uint32_t dp_sim_program_link(const struct dp_sim_program *p, uint32_t stage, uint32_t mb)
+{
+    return p->first_link[stage] + mb % dp_sim_program_pairs(p, stage);
+}
+
+uint32_t dp_sim_program_device(const struct dp_sim_program *p, uint32_t stage, uint32_t mb)
 {
     const struct dp_sim_order *o = &p->order;
-    uint32_t s = o->stage_of[device];
 
-    return p->first_link[s] + (device - o->begin[s]) * (o->begin[s + 2] - o->begin[s + 1]) + next - o->begin[s + 1];
+    return o->begin[stage] + mb % (o->begin[stage + 1] - o->begin[stage]);
 }
 
 uint32_t dp_sim_program_ops(const struct dp_sim_program *p)
@@ -76,12 +88,6 @@ static size_t n_slots(const struct dp_sim_program *p)
     return 1 + 2 * (size_t)p->n_stages * p->order.microbatches;
 }
 
-/* The device that a stage has for a microbatch, where stages have several. */
-static uint32_t device_for(const struct dp_sim_order *o, uint32_t stage, uint32_t mb)
-{
-    return o->begin[stage] + mb % (o->begin[stage + 1] - o->begin[stage]);
-}
-
 /* As step_of(), where stages have several devices. */
 static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_sim_op *op)
 {
@@ -90,9 +96,9 @@ static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device,
     struct step s = {.device = device, .cost = op->kind * p->n_places + device};
 
     if (stage > 0)
-        before = dp_sim_program_link(p, device_for(o, stage - 1, op->mb), device);
+        before = dp_sim_program_link(p, stage - 1, op->mb);
     if (stage + 1 < p->n_stages)
-        behind = dp_sim_program_link(p, device, device_for(o, stage + 1, op->mb));
+        behind = dp_sim_program_link(p, stage, op->mb);
     if (op->kind == DP_SIM_FORWARD) {
         s.in = before != none ? slot_of(p, DP_SIM_FORWARD, stage, op->mb) : 0;
         s.out = behind != none ? slot_of(p, DP_SIM_FORWARD, stage + 1, op->mb) : 0;
@@ -133,6 +139,11 @@ static struct step step_of(const struct dp_sim_program *p, uint32_t device, cons
     return s;
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 static uint32_t count_in_flight(const struct dp_sim_order *o, uint32_t device)
 {
     const struct dp_sim_op *op = dp_sim_order_list(o, device);
@@ -153,7 +164,7 @@ static uint32_t receiver(const struct dp_sim_program *p, const struct step *s, u
     uint32_t d = p->order.n_devices;
 
     if (p->order.n_wide)
-        return device_for(&p->order, p->order.stage_of[s->device] + (s->link < d ? 1 : -1u), mb);
+        return dp_sim_program_device(p, p->order.stage_of[s->device] + (s->link < d ? 1 : -1u), mb);
     if (s->link == 2 * d)
         return s->device;
     return s->link < d ? (s->device + 1) % d : (s->device + d - 1) % d;
@@ -255,38 +266,53 @@ static int place_all(struct dp_sim_program *p, struct dp_err *err)
     return rc;
 }
 
+/* Microbatches go round the devices of either stage: after so many the same two meet again. */
+static uint64_t pairs_of(uint32_t a, uint32_t b, uint32_t microbatches)
+{
+    uint64_t x = a, y = b;
+
+    while (y) {
+        uint64_t rest = x % y;
+
+        x = y;
+        y = rest;
+    }
+    return a / x * b < microbatches ? a / x * b : microbatches;
+}
+
 /* The numbers of the links between stages of several devices. */
 static int number_links(struct dp_sim_program *p, struct dp_err *err)
 {
     const struct dp_sim_order *o = &p->order;
-    uint64_t links = 1;
+    uint64_t links = 0;
 
-    p->first_link = calloc(p->n_stages, sizeof *p->first_link);
+    p->first_link = calloc((size_t)p->n_stages + 1, sizeof *p->first_link);
     if (!p->first_link)
         return dp_err_set(err, DP_ENOMEM, "schedule of %u stages: out of memory", p->n_stages);
     for (uint32_t s = 0; s + 1 < p->n_stages; s++) {
-        p->first_link[s] = (uint32_t)links - 1;
-        links += (uint64_t)(o->begin[s + 1] - o->begin[s]) * (o->begin[s + 2] - o->begin[s + 1]);
-        if (links > DP_SIM_MAX_LINKS)
+        links += pairs_of(o->begin[s + 1] - o->begin[s], o->begin[s + 2] - o->begin[s + 1], o->microbatches);
+        if (links >= DP_SIM_MAX_LINKS)
             return dp_err_set(err, DP_EINVAL, "stages of so many devices that there are more than %u pairs", DP_SIM_MAX_LINKS);
+        p->first_link[s + 1] = (uint32_t)links;
     }
-    p->n_links = (uint32_t)links;
+    p->n_links = (uint32_t)links + 1;
     return 0;
 }
 
 static int make_room(struct dp_sim_program *p, struct dp_err *err)
 {
-    size_t d = p->order.n_devices, all = count_ops(&p->order);
+    size_t d = p->order.n_devices, all = p->order.is_implied ? 1 : count_ops(&p->order);
 
     p->step = calloc(all, sizeof *p->step);
     p->mb = calloc(all, sizeof *p->mb);
     p->in_flight = calloc(d, sizeof *p->in_flight);
-    p->slot = calloc(n_slots(p), sizeof *p->slot);
+    p->slot = calloc(p->order.is_implied ? 1 : n_slots(p), sizeof *p->slot);
+    p->there = calloc(2 * d, sizeof *p->there);
     p->now = calloc(d, sizeof *p->now);
     p->link_free = calloc(2 * d + 1, sizeof *p->link_free);
     p->way_in_free = calloc(2 * d, sizeof *p->way_in_free);
     p->at = calloc(p->n_links, sizeof *p->at);
-    if (p->step && p->mb && p->in_flight && p->slot && p->now && p->link_free && p->way_in_free && p->at)
+    if (p->step && p->mb && p->in_flight && p->slot && p->now && p->link_free && p->way_in_free && p->at && p->there)
         return 0;
     return dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
 }
@@ -305,13 +331,14 @@ struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct 
     p->n_places = p->n_links = p->n_stages = p->order.chunks * p->order.n_devices;
     if (p->order.n_wide)
         p->n_stages = p->order.n_wide;
-    if ((p->order.n_wide && number_links(p, err) < 0) || dp_sim_order_check(&p->order, err) < 0 || make_room(p, err) < 0 ||
-        place_all(p, err) < 0) {
+    if ((p->order.n_wide && number_links(p, err) < 0) || (!p->order.is_implied && dp_sim_order_check(&p->order, err) < 0) ||
+        make_room(p, err) < 0 || (!p->order.is_implied && place_all(p, err) < 0)) {
         dp_sim_program_destroy(p);
         return NULL;
     }
+    p->n_ops = p->order.is_implied ? 2 * p->order.n_devices * p->order.microbatches : p->n_ops;
     for (uint32_t d = 0; d < p->order.n_devices; d++)
-        p->in_flight[d] = count_in_flight(&p->order, d);
+        p->in_flight[d] = p->order.is_implied ? least(p->order.n_devices - d, p->order.microbatches) : count_in_flight(&p->order, d);
     return p;
 }
 
@@ -328,6 +355,7 @@ void dp_sim_program_destroy(struct dp_sim_program *p)
     free(p->now);
     free(p->link_free);
     free(p->way_in_free);
+    free(p->there);
     free(p->at);
     free(p);
 }
@@ -354,11 +382,20 @@ void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const st
     bool is_wide = p->order.n_wide != 0;
 
     memset(p->way_in_free, 0, 2 * d * sizeof *p->way_in_free);
+    memset(p->there, 0, 2 * d * sizeof *p->there);
     memset(p->now, 0, d * sizeof *p->now); /* slots are written before they are read; slot 0 stays 0 */
     memset(p->link_free, 0, (2 * d + 1) * sizeof *p->link_free);
     memset(done, 0, KINDS * (size_t)p->n_places * sizeof *done);
     memcpy(p->at, link, p->n_links * sizeof *p->at);
     p->at[p->n_links - 1] = (struct dp_sim_link){0, 0};
+    if (p->order.is_implied) {
+        dp_sim_implied_run(&(struct dp_sim_implied){.n_stages = p->order.n_devices, .microbatches = p->order.microbatches,
+                                                    .fwd_ns = cost, .bwd_ns = cost + d, .link = p->at, .now = p->now,
+                                                    .activation = p->there, .gradient = p->there + d, .forth_free = p->link_free,
+                                                    .back_free = p->link_free + d},
+                           done, span);
+        return;
+    }
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const struct step *s = &p->step[i];
         uint64_t there = is_wide && s->in ? receive(p, s) : p->slot[s->in];

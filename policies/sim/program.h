@@ -38,8 +38,13 @@ void dp_sim_program_destroy(struct dp_sim_program *program);
 const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *program); /* borrowed */
 uint32_t dp_sim_program_places(const struct dp_sim_program *program);                 /* V; with several devices a stage D */
 uint32_t dp_sim_program_links(const struct dp_sim_program *program);                  /* L, see dp_sim_program_run() */
-/* Where stages have several devices: the link between a device and one of the next stage. */
-uint32_t dp_sim_program_link(const struct dp_sim_program *program, uint32_t device, uint32_t next);
+/* Where stages have several devices: microbatch mb goes from one of a stage to one of the next over link
+ * dp_sim_program_link(). Pairs of devices that meet have one link; there are `pairs` of them behind a stage, those of
+ * microbatches 0, 1, ... pairs - 1. */
+uint32_t dp_sim_program_pairs(const struct dp_sim_program *program, uint32_t stage);
+uint32_t dp_sim_program_link(const struct dp_sim_program *program, uint32_t stage, uint32_t mb);
+/* The device that a stage has for a microbatch there. */
+uint32_t dp_sim_program_device(const struct dp_sim_program *program, uint32_t stage, uint32_t mb);
 uint32_t dp_sim_program_ops(const struct dp_sim_program *program);
 /* Most microbatches of chunks that device waits to finish at once: from forward to the last gradient. */
 uint32_t dp_sim_program_in_flight(const struct dp_sim_program *program, uint32_t device);
@@ -48,7 +53,7 @@ uint32_t dp_sim_program_in_flight(const struct dp_sim_program *program, uint32_t
  * cost:     [3][V] ns of FORWARD, BACKWARD, WEIGHT of each place.
  * link:     [L] both directions alike, and the last one is ignored. L = V, link k is behind stage k; one inside of a
  *           device (D = 1) costs nothing. Where stages have several devices: one for each pair of devices of
- *           neighbouring stages, by dp_sim_program_link(), and one.
+ *           neighbouring stages that meet, by dp_sim_program_link(), and one.
  * done:     [3][V] = when the last operation of that kind and place ended.
  * span:     [dp_sim_program_ops()] = what ran when, or NULL. */
 void dp_sim_program_run(struct dp_sim_program *program, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,

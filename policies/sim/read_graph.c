@@ -27,20 +27,26 @@ static int no_memory(const struct dp_graph *g, struct dp_err *err)
 int dp_sim_place_units(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_units *u, uint32_t *place,
                        uint32_t *count, struct dp_err *err)
 {
-    uint32_t *stage = calloc((size_t)u->n + 1, sizeof *stage), next = 0;
+    uint32_t *stage = calloc((size_t)u->n + 1, sizeof *stage), *next = calloc((size_t)p->n_stages + 1, sizeof *next);
 
-    if (!stage)
+    if (!stage || !next) {
+        free(stage);
+        free(next);
         return no_memory(g, err);
+    }
     for (uint32_t i = 0; i < g->n_nodes; i++)
         if (u->unit_of[i] != DP_NO_UNIT)
             stage[u->unit_of[i]] = p->stage_of[i];
-    for (uint32_t s = 0; s < p->n_stages; s++)
-        for (uint32_t i = 0; i < u->n; i++)
-            if (stage[i] == s) {
-                place[i] = next++;
-                count[s]++;
-            }
+    for (uint32_t i = 0; i < u->n; i++)
+        next[stage[i] + 1]++;
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        count[s] += next[s + 1];
+        next[s + 1] += next[s];
+    }
+    for (uint32_t i = 0; i < u->n; i++)
+        place[i] = next[stage[i]]++;
     free(stage);
+    free(next);
     return 0;
 }
 
@@ -188,7 +194,9 @@ static uint32_t choose_microbatches(const struct dp_graph_plan *p, uint32_t devi
         }
         n *= p->stage[s].replicas / a;
     }
-    return (uint32_t)(n <= 4 * least ? (least + n - 1) / n * n : least);
+    n = n <= 4 * least ? (least + n - 1) / n * n : least;
+    n = n > DP_SIM_MAX_MICROBATCHES ? least : n;
+    return n < DP_SIM_MAX_MICROBATCHES ? (uint32_t)n : DP_SIM_MAX_MICROBATCHES;
 }
 
 /* Device i of the case has stage i of the plan. CPUs have times of their own. */

@@ -23,21 +23,6 @@ static int cut(struct dp_sim_case *c, const struct dp_sim_replan *ask, struct dp
     return dp_sim_balance(c, c->event[0].layer, ask->policy, ask->devices, layout, err);
 }
 
-static uint32_t stage_at(const struct dp_sim_layout *l, uint32_t layer)
-{
-    uint32_t low = 0, high = l->n_stages; /* the stage is in [low, high) */
-
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if (l->cut[mid] <= layer)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 /* Stages of the nodes by the layers that their units are in p. An input goes where the first of its takers is. */
 static int place_nodes(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_sim_layout *l, uint32_t *stage_of,
                        struct dp_err *err)
@@ -56,7 +41,7 @@ static int place_nodes(const struct dp_graph *g, const struct dp_graph_plan *p, 
     else
         rc = dp_sim_place_units(g, p, &u, place, count, err);
     for (uint32_t i = 0; i < g->n_nodes && rc == 0; i++)
-        stage_of[i] = u.unit_of[i] == DP_NO_UNIT ? l->n_stages - 1 : stage_at(l, place[u.unit_of[i]]);
+        stage_of[i] = u.unit_of[i] == DP_NO_UNIT ? l->n_stages - 1 : dp_sim_layout_stage(l, place[u.unit_of[i]]);
     for (uint32_t e = 0; e < g->n_edges && rc == 0; e++) {
         const struct dp_graph_edge *edge = &g->edge[e];
 

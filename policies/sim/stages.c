@@ -86,7 +86,7 @@ int dp_sim_layout_set(const struct dp_sim_case *c, const uint32_t *count, uint32
     return 0;
 }
 
-uint32_t dp_sim_layout_owner(const struct dp_sim_layout *l, uint32_t layer)
+uint32_t dp_sim_layout_stage(const struct dp_sim_layout *l, uint32_t layer)
 {
     uint32_t low = 0, high = l->n_stages; /* the stage is in [low, high) */
 
@@ -98,7 +98,12 @@ uint32_t dp_sim_layout_owner(const struct dp_sim_layout *l, uint32_t layer)
         else
             high = mid;
     }
-    return l->used[low % l->n_used];
+    return low;
+}
+
+uint32_t dp_sim_layout_owner(const struct dp_sim_layout *l, uint32_t layer)
+{
+    return l->used[dp_sim_layout_stage(l, layer) % l->n_used];
 }
 
 int dp_sim_stages_create(const struct dp_sim_case *c, struct dp_sim_stages *out, struct dp_err *err)
@@ -251,26 +256,42 @@ static void add_messages(const struct dp_sim_layer *layer, const struct dp_sim_l
     sum->bwd_input_ns += ns;
 }
 
-/* All operations and messages after each other are longer than any iteration: do they fit into 64 bits? */
+/* Of one replica: all operations and messages after each other, in ns. */
+static double all_in_a_row(const struct dp_sim_in *in, uint32_t replica, uint32_t v)
+{
+    const struct dp_sim_order *o = dp_sim_program_order(in->program);
+    uint32_t n_links = dp_sim_program_links(in->program), m = o->microbatches;
+    double sum = 0;
+
+    for (uint32_t k = 0; k < v; k++) {
+        const struct dp_sim_stage *g = &in->stage[(size_t)replica * v + k];
+        uint32_t share = o->n_wide ? dp_sim_order_share(o, k).count : m;
+
+        sum += share * ((double)g->fwd_ns + (double)g->bwd_input_ns + (double)g->bwd_weight_ns) + (double)g->opt_ns;
+    }
+    for (uint32_t i = 0; !o->n_wide && i < n_links; i++) {
+        const struct dp_sim_link *l = &in->link[(size_t)replica * n_links + i];
+
+        sum += 2.0 * m * ((double)l->send_ns + (double)l->latency_ns);
+    }
+    for (uint32_t s = 0; s + 1 < o->n_wide; s++) /* each microbatch goes over one of the links there */
+        for (uint32_t mb = 0; mb < m; mb++) {
+            const struct dp_sim_link *l = &in->link[dp_sim_program_link(in->program, s, mb)];
+
+            sum += 2 * ((double)l->send_ns + (double)l->latency_ns);
+        }
+    return sum;
+}
+
+/* That is longer than any iteration: does it fit into 64 bits? */
 static int check_length(const struct dp_sim_case *c, const struct dp_sim_in *in, uint32_t v, struct dp_err *err)
 {
-    uint32_t n_links = dp_sim_program_links(in->program);
-    double m = c->microbatches, ns = (double)in->norm_ns, most = 0;
+    double ns = (double)in->norm_ns, most = 0;
 
     for (uint32_t k = 0; in->reduce_ns && k < v; k++)
         ns += (double)in->reduce_ns[k] * c->buckets;
-    for (uint32_t r = 0; r < c->replicas; r++) {
-        double sum = 0;
-
-        for (size_t i = (size_t)r * v; i < (size_t)(r + 1) * v; i++) {
-            const struct dp_sim_stage *g = &in->stage[i];
-
-            sum += m * ((double)g->fwd_ns + (double)g->bwd_input_ns + (double)g->bwd_weight_ns) + (double)g->opt_ns;
-        }
-        for (size_t i = (size_t)r * n_links; i < (size_t)(r + 1) * n_links; i++)
-            sum += 2 * m * ((double)in->link[i].send_ns + (double)in->link[i].latency_ns);
-        most = sum > most ? sum : most;
-    }
+    for (uint32_t r = 0; r < c->replicas; r++)
+        most = fmax(most, all_in_a_row(in, r, v));
     if (ns + most > DP_SIM_LONGEST_NS)
         return dp_err_set(err, DP_EINVAL, "an iteration could take %.3g s; at most %.3g s can be simulated", (ns + most) * 1e-9,
                           DP_SIM_LONGEST_NS * 1e-9);
@@ -286,13 +307,14 @@ static void join_devices(const struct dp_sim_case *c, const struct dp_sim_layer 
     struct dp_sim_layer sum = sum_layers(layer, l->cut[s], l->cut[s + 1]);
     uint32_t first = o->begin[s], end = o->begin[s + 1];
 
-    for (uint32_t d = first; d < end; d++) {
-        for (uint32_t next = end; s + 1 < l->n_stages && next < o->begin[s + 2]; next++)
-            out->link[dp_sim_program_link(out->program, d, next)] =
-                link_behind(layer, l, s, dp_sim_tier_between(c, 0, l->used[d], l->used[next]));
+    for (uint32_t mb = 0; s + 1 < l->n_stages && mb < dp_sim_program_pairs(out->program, s); mb++) {
+        uint32_t from = l->used[dp_sim_program_device(out->program, s, mb)], to = l->used[dp_sim_program_device(out->program, s + 1, mb)];
+
+        out->link[dp_sim_program_link(out->program, s, mb)] = link_behind(layer, l, s, dp_sim_tier_between(c, 0, from, to));
+    }
+    for (uint32_t d = first; d < end; d++)
         if (dp_sim_node(c, 0, l->used[d]) != dp_sim_node(c, 0, l->used[first]))
             ring = &c->between;
-    }
     for (uint32_t d = first; d < end; d++)
         out->reduce_ns[d] = ring_ns(c, ring, end - first, sum.grad_bytes);
 }

@@ -20,6 +20,7 @@ void dp_sim_layout_copy(const struct dp_sim_case *c, const struct dp_sim_layout 
  * with more there are n * chunks numbers for the first n devices. returns -1: does not fit the case. */
 int dp_sim_layout_set(const struct dp_sim_case *c, const uint32_t *count, uint32_t n_count, struct dp_sim_layout *layout,
                       struct dp_err *err);
+uint32_t dp_sim_layout_stage(const struct dp_sim_layout *layout, uint32_t layer);
 /* The device that owns a layer, where stages have one each. */
 uint32_t dp_sim_layout_owner(const struct dp_sim_layout *layout, uint32_t layer);
 

@@ -572,6 +572,60 @@ static void spans_do_not_overlap(void **state)
     }
 }
 
+static int by_operation(const void *a, const void *b)
+{
+    const struct dp_sim_span *x = a, *y = b;
+
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    if (x->mb != y->mb)
+        return x->mb < y->mb ? -1 : 1;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+/* A 1F1B without lists runs as the one with them: every operation begins and ends at the same time. */
+static void implied_order_is_the_same(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 5000; i++) {
+        uint64_t seed = i + 17;
+        uint32_t d = 1 + random_below(&seed, S_MAX), m = 1 + random_below(&seed, M_MAX + 20), n = 2 * d * m;
+        struct dp_sim_program *listed = program_of(DP_SIM_1F1B, d, 1, m), *implied;
+        struct dp_sim_span span[2][2 * S_MAX * (M_MAX + 20)];
+        struct dp_sim_order order;
+        struct world a, b;
+
+        assert_int_equal(dp_sim_order_create(DP_SIM_1F1B, d, 1, m, &order, NULL), 0);
+        dp_sim_order_imply(&order);
+        implied = dp_sim_program_create(&order, NULL);
+        assert_non_null(implied);
+        random_world(&a, &seed, d);
+        b = a;
+        a.in.program = listed;
+        a.out.span = span[0];
+        a.out.device = a.device;
+        b.in = a.in;
+        b.in.program = implied;
+        b.out.span = span[1];
+        b.out.device = b.device;
+        assert_int_equal(dp_sim_iterate(&a.in, &a.out, NULL), 0);
+        for (int again = 0; again < 2; again++)
+            assert_int_equal(dp_sim_iterate(&b.in, &b.out, NULL), 0);
+        assert_int_equal(a.out.iteration_ns, b.out.iteration_ns);
+        assert_memory_equal(a.device, b.device, a.in.replicas * d * sizeof *a.device);
+        assert_int_equal(dp_sim_program_ops(implied), n);
+        for (int k = 0; k < 2; k++)
+            qsort(span[k], n, sizeof *span[k], by_operation);
+        for (uint32_t k = 0; k < n; k++) {
+            assert_int_equal(by_operation(&span[0][k], &span[1][k]), 0);
+            assert_int_equal(span[0][k].start_ns, span[1][k].start_ns);
+            assert_int_equal(span[0][k].end_ns, span[1][k].end_ns);
+        }
+        dp_sim_program_destroy(listed);
+        dp_sim_program_destroy(implied);
+    }
+}
+
 /* 1,000 stages x 64 microbatches in under 100 ms, the making of the schedule included. CPU time, the
  * best of three: other programs may want the machine. */
 static void a_large_iteration_is_fast(void **state)
@@ -622,6 +676,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(schedules_have_names),
     cmocka_unit_test(equals_the_slow_simulation),
     cmocka_unit_test(spans_do_not_overlap),
+    cmocka_unit_test(implied_order_is_the_same),
     cmocka_unit_test(a_large_iteration_is_fast),
 };
 TEST_MAIN("sim_iteration", tests)
