@@ -138,8 +138,7 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
     int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
     h->ranges.max_steps = UINT64_MAX; /* there must be an answer */
-    h->ranges.has_no_table =
-        dp_straight_is_for(&h->ranges, h->ranges.units.n + 1.0) || (h->ranges.ask->has_no_table && h->ranges.ask->is_straight && h->ranges.ask->n_levels == 1);
+    h->ranges.has_no_table = dp_straight_is_for(&h->ranges, h->ranges.units.n + 1.0);
     dp_ranges_group(&h->ranges, h->ranges.units.n + 1.0);
     h->each = h->ranges.each;
     h->n_lines =
@@ -263,7 +262,8 @@ static void set_baselines(struct search *h)
         double least = INFINITY;
 
         /* with gradients once an iteration it falls with m, or rises: the ends will do */
-        uint32_t most = h->ranges.ask->is_straight ? 1 : h->ranges.ask->devices[0], step = h->ranges.ask->microbatches && most > 1 ? most - 1 : 1;
+        uint32_t most = h->ranges.ask->is_straight ? 1 : h->ranges.ask->devices[0];
+        uint32_t step = h->ranges.ask->microbatches && most > 1 ? most - 1 : 1;
 
         for (uint32_t m = 1; m <= most; m += step) {
             double sync = dp_plan_sync_s(h->ranges.ask, 0, (double)h->ranges.param_bytes[i], m, true);

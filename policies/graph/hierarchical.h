@@ -52,7 +52,8 @@ double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, do
 double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m);
 
 /* g: a profile. As dp_plan_maxload(), but for many devices, or machines, which are given to stages in groups where that is
- * too long (is_optimal is false then), and for orders of more than 8192 units, which are not cut everywhere but for straight pipelines; bound_ns
+ * too long (is_optimal is false then), and for orders of more than 8192 units, which are not cut everywhere but for
+ * straight pipelines; bound_ns
  * is all compute spread without loss, or one unit with as many replicas as serve it. Where there are too many ideals
  * the best of several orders comes out (line.h). */
 int dp_plan_hierarchical(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,

@@ -16,7 +16,9 @@ struct straight {
 
 bool dp_straight_is_for(const struct dp_ranges *h, double n)
 {
-    return h->ask->is_straight && h->ask->n_levels == 1 && (n > DP_RANGES_MAX_CUTS || n * (h->ask->devices[0] + 1.0) > MOST_CELLS);
+    bool is_large = n > DP_RANGES_MAX_CUTS || n * (h->ask->devices[0] + 1.0) > MOST_CELLS;
+
+    return h->ask->is_straight && h->ask->n_levels == 1 && (is_large || h->ask->has_no_table);
 }
 
 static double compute_s(const struct dp_ranges *h, uint32_t from, uint32_t to)
