@@ -21,6 +21,7 @@ typedef int dp_balancer_fn(const struct dp_partition *q, uint32_t *cut, struct d
 
 dp_balancer_fn dp_balancer_deepspeed, dp_balancer_deepspeed_range, dp_balancer_torchgpipe;
 dp_balancer_fn dp_balancer_dynmo, dp_balancer_dynmo_diffusion, dp_balancer_diffusion;
+dp_balancer_fn dp_balancer_minmax, dp_balancer_nicol; /* dp_partition_minmax(), dp_partition_nicol() */
 
 /* The weight of a layer. */
 enum dp_weigh {

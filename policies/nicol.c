@@ -38,11 +38,23 @@ static bool rest_fits(const struct dp_chain *c, uint32_t bin, uint32_t from, uin
     return from == c->q->n;
 }
 
-/* The shortest run from `from` whose load lets the rest fit behind it; n+1: none that memory takes. */
-static uint32_t shortest(const struct dp_chain *c, uint32_t bin, uint32_t from, uint32_t most)
-{
-    uint32_t low = from, high = most + 1;
+/* What is known of the answer: no bound below `low` is enough, and `high` is (UINT64_MAX: not known). */
+struct known {
+    uint64_t low, high;
+};
 
+/* The shortest run from `from` whose load lets the rest fit behind it, or is no less than what is known to be enough; n+1:
+ * none that memory takes. A bin before this one holds less than some bound that was not enough: so a run whose load is no
+ * more than such a bound does not let the rest fit, and is not tried. */
+static uint32_t shortest(const struct dp_chain *c, uint32_t bin, uint32_t from, uint32_t most, const struct known *k)
+{
+    uint32_t low = k->low ? longest(c, bin, from, k->low - 1) + 1 : from, high = most + 1;
+
+    if (k->high != UINT64_MAX) {
+        uint32_t enough = longest(c, bin, from, k->high - 1) + 1;
+
+        high = enough < high ? enough : high;
+    }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
@@ -57,31 +69,33 @@ static uint32_t shortest(const struct dp_chain *c, uint32_t bin, uint32_t from, 
 int dp_partition_nicol(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err)
 {
     struct dp_chain c;
-    uint64_t best = UINT64_MAX;
+    struct known known = {0, UINT64_MAX};
     uint32_t from = 0;
 
     if (dp_chain_init(&c, q, err) < 0)
         return -1;
-    for (uint32_t bin = 0; bin < q->p; bin++) {
-        uint32_t most = longest(&c, bin, from, UINT64_MAX), end = shortest(&c, bin, from, most);
-        uint64_t load = end <= q->n ? dp_chain_load(&c, bin, from, end) : UINT64_MAX;
+    for (uint32_t bin = 0; bin < q->p && known.low < known.high; bin++) {
+        uint32_t most = longest(&c, bin, from, UINT64_MAX), end = shortest(&c, bin, from, most, &known);
+        uint64_t load = end <= q->n ? dp_chain_load(&c, bin, from, end) : UINT64_MAX, less;
 
-        best = load < best ? load : best;
+        known.high = load < known.high ? load : known.high;
         if (end == from)
             break; /* nothing in this bin, and yet the rest fits: it cannot get less */
+        less = dp_chain_load(&c, bin, from, end <= q->n ? end - 1 : most);
+        known.low = less + 1 > known.low ? less + 1 : known.low;
         from = end <= q->n ? end - 1 : most;
     }
     cut[0] = 0;
-    if (best == UINT64_MAX || !rest_fits(&c, 0, 0, best, cut)) {
+    if (known.high == UINT64_MAX || !rest_fits(&c, 0, 0, known.high, cut)) {
         dp_chain_release(&c);
         return dp_err_set(err, DP_ENOMEM, "%u layers do not fit into the memory of %u devices", q->n, q->p);
     }
     dp_chain_release(&c);
-    *largest = best;
+    *largest = known.high;
     return 0;
 }
 
-static int nicol(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
+int dp_balancer_nicol(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
 {
     uint64_t largest;
 
@@ -89,4 +103,4 @@ static int nicol(const struct dp_partition *q, uint32_t *cut, struct dp_balancer
     return dp_partition_nicol(q, cut, &largest, err);
 }
 
-DP_BALANCER_POLICY(nicol, "nicol", DP_BY_TIME, nicol, "as time, by Nicol's algorithm instead of bisection");
+DP_BALANCER_POLICY(nicol, "nicol", DP_BY_TIME, dp_balancer_nicol, "as time, by Nicol's algorithm instead of bisection");

@@ -13,7 +13,8 @@
 #include "policies/partition.h"
 
 /* Arguments, answer and errors are those of dp_partition_minmax(); `prefer` and `depth` are not looked at.
- * O(p^2 log^2 n). */
+ * Each bin's tries lie between what earlier ones showed to be too little and enough (as Pinar and Aykanat, J. Parallel Distrib.
+ * Comput. 64 (2004), bound them): together some log2(sum) tries of O(p log n), as a rule; O(p^2 log^2 n) at worst. */
 int dp_partition_nicol(const struct dp_partition *q, uint32_t *cut, uint64_t *largest, struct dp_err *err);
 
 #endif

@@ -4,13 +4,5 @@
  * who holds layers, and where messages are dear it can be better to leave a device empty. */
 #include "policies/balancer.h"
 
-static int minmax(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
-{
-    uint64_t largest;
-
-    (void)note;
-    return dp_partition_minmax(q, cut, &largest, err);
-}
-
-DP_BALANCER_POLICY(time_comm, "time-comm", DP_BY_TIME_COMM, minmax,
+DP_BALANCER_POLICY(time_comm, "time-comm", DP_BY_TIME_COMM, dp_balancer_minmax,
                    "as time, messages that stop computing included");

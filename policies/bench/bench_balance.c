@@ -1,16 +1,19 @@
 /* make bench-balance: how long the balancers take, and how many rounds the decentralised one, on random
  * layers of this seed. What is timed is the library's function as the policies call it. Medians of CPU
- * time, after one run that is not counted. */
+ * time, after one run that is not counted. With --large: once each, up to 100 000 layers on 10 000 devices, with the most
+ * memory of a process that does nothing else. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/stdout.h"
 #include "policies/balancer.h"
 #include "policies/chain.h"
-#include "policies/nicol.h"
 
 #define MOST_REPEATS 101
 #define BUDGET_NS UINT64_C(1000000000) /* of one row */
@@ -74,22 +77,6 @@ static void make_unequal(struct chain *c)
     c->q.cap_bytes = c->cap;
 }
 
-static int minmax(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
-{
-    uint64_t largest;
-
-    (void)note;
-    return dp_partition_minmax(q, cut, &largest, err);
-}
-
-static int nicol(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
-{
-    uint64_t largest;
-
-    (void)note;
-    return dp_partition_nicol(q, cut, &largest, err);
-}
-
 static int by_value(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -105,11 +92,11 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"time", minmax, 10000, 1000, false},
-    {"time", minmax, 10000, 1000, true},
-    {"time", minmax, 100000, 1000, false},
-    {"time", minmax, 100000, 1000, true},
-    {"nicol", nicol, 1000, 100, false},
+    {"time", dp_balancer_minmax, 10000, 1000, false},
+    {"time", dp_balancer_minmax, 10000, 1000, true},
+    {"time", dp_balancer_minmax, 100000, 1000, false},
+    {"time", dp_balancer_minmax, 100000, 1000, true},
+    {"nicol", dp_balancer_nicol, 1000, 100, false},
     {"deepspeed", dp_balancer_deepspeed, 10000, 1000, false},
     {"deepspeed-range", dp_balancer_deepspeed_range, 1000, 100, false},
     {"torchgpipe", dp_balancer_torchgpipe, 1000, 100, false},
@@ -154,16 +141,78 @@ out:
     return rc;
 }
 
+static const struct {
+    const char *name;
+    dp_balancer_fn *fn;
+} all[] = {
+    {"time", dp_balancer_minmax},        {"nicol", dp_balancer_nicol},
+    {"deepspeed", dp_balancer_deepspeed}, {"deepspeed-range", dp_balancer_deepspeed_range},
+    {"torchgpipe", dp_balancer_torchgpipe}, {"dynmo", dp_balancer_dynmo},
+    {"dynmo-diffusion", dp_balancer_dynmo_diffusion}, {"diffusion", dp_balancer_diffusion},
+};
+
+/* In a process of its own: its most memory is the row's. */
+static int time_once(const char *name, dp_balancer_fn *fn, uint32_t n, uint32_t p)
+{
+    struct dp_balancer_note note = {""};
+    struct dp_err err = {.text = "out of memory"};
+    uint64_t begin = dp_thread_cpu_ns(), largest = 0;
+    struct rusage used;
+    struct chain c;
+
+    if (chain_init(&c, n, p) < 0 || fn(&c.q, c.cut, &note, &err) < 0) {
+        fprintf(stderr, "bench_balance: %s: %s\n", name, err.text);
+        chain_release(&c);
+        return -1;
+    }
+    begin = dp_thread_cpu_ns() - begin;
+    getrusage(RUSAGE_SELF, &used);
+    for (uint32_t b = 0; b < p; b++) {
+        uint64_t sum = 0;
+
+        for (uint32_t i = c.cut[b]; i < c.cut[b + 1]; i++)
+            sum += c.weight[i];
+        largest = sum > largest ? sum : largest;
+    }
+    printf("%-16s %7" PRIu32 " %7" PRIu32 " %10.3f %8.1f %12.3f  %s\n", name, n, p, (double)begin / 1e9, (double)used.ru_maxrss / 1024,
+           (double)largest / 1e6, note.text);
+    chain_release(&c);
+    return fflush(stdout) == 0 ? 0 : -1;
+}
+
+static int run_large(void)
+{
+    static const uint32_t size[][2] = {{1000, 100}, {10000, 1000}, {100000, 10000}};
+
+    printf("%-16s %7s %7s %10s %8s %12s\n", "BALANCER", "LAYERS", "DEVICES", "S", "MIB", "FULLEST");
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+            int status;
+            pid_t child;
+
+            fflush(stdout);
+            child = fork();
+            if (child == 0)
+                _exit(time_once(all[k].name, all[k].fn, size[i][0], size[i][1]) < 0);
+            if (child < 0 || waitpid(child, &status, 0) != child || status)
+                return -1;
+        }
+    return 0;
+}
+
 int main(int argc, char *argv[])
 {
     struct dp_err err;
 
+    if (argc > 1 && !strcmp(argv[1], "--large"))
+        return run_large() < 0;
     if (argc > 1) {
         bool is_help = !strcmp(argv[1], "--help");
 
         if (!is_help)
             fprintf(stderr, "bench_balance: '%s' is no option\n", argv[1]);
-        fprintf(is_help ? stdout : stderr, "Usage: bench_balance\nTimes the balancers of doc/policies.md on random layers.\n");
+        fprintf(is_help ? stdout : stderr, "Usage: bench_balance [--large]\nTimes the balancers of doc/policies.md on random layers.\n"
+                "--large: each once, with its memory, up to 100 000 layers on 10 000 devices.\n");
         return is_help ? 0 : 2;
     }
     printf("%-16s %7s %7s  %-7s %10s %10s\n", "BALANCER", "LAYERS", "DEVICES", "ARE", "MEDIAN MS", "MOST MS");

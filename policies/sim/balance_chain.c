@@ -8,7 +8,6 @@
 #include "policies/balancer.h"
 #include "policies/chain.h"
 #include "policies/front.h"
-#include "policies/nicol.h"
 #include "policies/sim/stages.h"
 
 #define FRONT_CELLS (UINT64_C(1) << 27) /* layers * devices * layouts of the front */
@@ -27,22 +26,6 @@ struct ask {
     struct dp_sim_layout layout;
     struct dp_sim_stages stages;
 };
-
-static int minmax(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
-{
-    uint64_t largest;
-
-    (void)note;
-    return dp_partition_minmax(q, cut, &largest, err);
-}
-
-static int nicol(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
-{
-    uint64_t largest;
-
-    (void)note;
-    return dp_partition_nicol(q, cut, &largest, err);
-}
 
 static int keep(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
 {
@@ -67,10 +50,10 @@ static const struct known {
 } known[] = {
     {"keep", DP_BY_TIME, keep},
     {"uniform", DP_BY_TIME, uniform},
-    {"param", DP_BY_PARAM, minmax},
-    {"time", DP_BY_TIME, minmax},
-    {"time-comm", DP_BY_TIME_COMM, minmax},
-    {"nicol", DP_BY_TIME, nicol},
+    {"param", DP_BY_PARAM, dp_balancer_minmax},
+    {"time", DP_BY_TIME, dp_balancer_minmax},
+    {"time-comm", DP_BY_TIME_COMM, dp_balancer_minmax},
+    {"nicol", DP_BY_TIME, dp_balancer_nicol},
     {"diffusion-param", DP_BY_PARAM, dp_balancer_diffusion},
     {"diffusion-time", DP_BY_TIME, dp_balancer_diffusion},
     {"deepspeed-param", DP_BY_PARAM, dp_balancer_deepspeed},
