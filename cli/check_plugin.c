@@ -11,7 +11,7 @@
 #include "cli/link.h"
 #include "common/libslurm.h"
 #include "daemon/plugstack.h"
-#include "spank_plugin/options.h"
+#include "spank_plugin/args.h"
 
 static void check_version(struct dp_check *c, const char *path)
 {

@@ -17,6 +17,7 @@ common_libdpcommon_a_SOURCES = \
 	common/megatron.c common/megatron.h \
 	common/msg.c common/msg.h \
 	common/munge_trip.c common/munge_trip.h \
+	common/options.c common/options.h \
 	common/session.c common/session.h \
 	common/site_defaults.h \
 	common/slurp.c common/slurp.h \

@@ -6,11 +6,7 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-#include "spank_plugin/options.h"
-
-/* Carries the checked options from sbatch, salloc and srun to slurmstepd. It begins with SLURM_
- * because only such variables survive --export=NONE. */
-#define DP_ENV_SPEC "SLURM_DYNPIPE"
+#include "spank_plugin/args.h"
 
 /* Set for the tasks of a step that the daemon knows, beside the DYNPIPE_* of the options. */
 #define DP_ENV_SOCKET "DYNPIPE_SOCKET"

@@ -3,7 +3,7 @@
 #ifndef DP_SPANK_SITE_H
 #define DP_SPANK_SITE_H
 
-#include "spank_plugin/options.h"
+#include "common/options.h"
 
 struct dp_site {
     char policies[512];  /* names separated by commas */

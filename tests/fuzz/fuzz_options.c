@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "spank_plugin/options.h"
+#include "spank_plugin/args.h"
 
 const char fuzz_name[] = "fuzz_options";
 

@@ -2,10 +2,11 @@
  * tests run the very objects that slurmstepd loads.
  *
  * A value is checked where it is given (sbatch, srun, salloc) and again, as if it came from the
- * network, in slurmstepd: there it may have been forged (doc/design.md, "Plugin").
+ * network, in slurmstepd: there it may have been forged (doc/design.md, "Plugin"). So it may in a worker's
+ * HELLO, from which a daemon learns them that was not told by the plugin.
  */
-#ifndef DP_SPANK_OPTIONS_H
-#define DP_SPANK_OPTIONS_H
+#ifndef DP_COMMON_OPTIONS_H
+#define DP_COMMON_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,9 +49,12 @@ struct dp_option_def {
 
 extern const struct dp_option_def dp_option_defs[DP_OPTION_COUNT];
 
-/* Read the arguments of the plugin. Unknown or bad ones leave the default in force.
- * returns: 0, or -1 with the first complaint in *err; *args is complete in either case. */
-int dp_plugin_args_parse(int argc, char *const argv[], struct dp_plugin_args *args, struct dp_err *err);
+/* Carries the checked options, as dp_options_format() writes them, from sbatch, salloc and srun to slurmstepd and on to
+ * the tasks. It begins with SLURM_ because only such variables survive --export=NONE. */
+#define DP_ENV_SPEC "SLURM_DYNPIPE"
+
+/* A user's value for an error text: short, and nothing that moves a cursor or starts a line. returns out. */
+const char *dp_option_quoted(const char *text, char out[48]);
 
 /* Set one option from text; text NULL means that no value was given.
  * returns: 0, or -1 with DP_EINVAL and a text that names the allowed values; *o is then unchanged.
@@ -66,16 +70,11 @@ int dp_options_format(const struct dp_options *o, char *out, size_t cap);
 int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct dp_options *o,
                      struct dp_err *err);
 
+/* What STEP_START says of them. */
+void dp_options_tell(const struct dp_options *o, struct dp_msg_step_start *m);
+
 /* The value of one option that is set, as text.
  * returns: 0, or -1 when it is not set or does not fit. */
 int dp_option_value(const struct dp_options *o, const struct dp_option_def *def, char *out, size_t cap);
-
-/* A node name that may become part of a path and of a log line: 1..63 of [A-Za-z0-9._-], no leading
- * dot. */
-bool dp_node_name_ok(const char *name);
-
-/* The socket of one node: %n in the pattern becomes the node's name.
- * returns: 0, or -1 when the path does not fit into a socket address. */
-int dp_socket_path(const char *pattern, const char *node, char *out, size_t cap, struct dp_err *err);
 
 #endif

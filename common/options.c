@@ -1,14 +1,12 @@
 /* See options.h. Numbers are read digit by digit: strtod would follow the user's locale, and strtol
  * takes blanks, signs and hexadecimal that nobody means. Nothing here allocates, and nothing takes
  * time that grows with a number. */
-#include "spank_plugin/options.h"
+#include "common/options.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 
 #define MODES "off, observe, balance, release"
-#define DEFAULT_SOCKET "/run/dynpipe/%n.sock"
 
 const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
     {DP_OPT_MODE, "dynpipe", "MODE", "mode", "DYNPIPE_MODE",
@@ -27,8 +25,7 @@ const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
      "[dynpipe] end the job and put it back into the queue when it is stalled for MINUTES", false},
 };
 
-/* A user's value in an error text: short, and nothing that moves a cursor or starts a line. */
-static const char *quoted(const char *text, char out[48])
+const char *dp_option_quoted(const char *text, char out[48])
 {
     size_t n = 0;
 
@@ -128,7 +125,7 @@ static int set_mode(struct dp_options *o, const char *text, const struct dp_plug
     else
         mode = dp_mode_parse(text);
     if (mode < 0)
-        return dp_err_set(err, DP_EINVAL, "'%s' is no mode, allowed are " MODES, quoted(text, q));
+        return dp_err_set(err, DP_EINVAL, "'%s' is no mode, allowed are " MODES, dp_option_quoted(text, q));
     o->mode = (uint8_t)mode;
     return 0;
 }
@@ -140,9 +137,9 @@ static int set_policy(struct dp_options *o, const char *text, const struct dp_pl
 
     if (!is_policy_name(text))
         return dp_err_set(err, DP_EINVAL, "'%s' is no name of a policy, allowed are 1 to 63 of a-z 0-9 _ -%s%s",
-                          quoted(text, q), *args->policies ? "; this site has " : "", args->policies);
+                          dp_option_quoted(text, q), *args->policies ? "; this site has " : "", args->policies);
     if (!is_listed(args->policies, text))
-        return dp_err_set(err, DP_EINVAL, "no policy '%s', allowed are %s", quoted(text, q), args->policies);
+        return dp_err_set(err, DP_EINVAL, "no policy '%s', allowed are %s", dp_option_quoted(text, q), args->policies);
     memset(o->policy, 0, sizeof o->policy);
     memcpy(o->policy, text, strlen(text));
     return 0;
@@ -154,7 +151,7 @@ static int set_reference(struct dp_options *o, const char *text, struct dp_err *
     int reference = dp_reference_parse(text);
 
     if (reference < 0)
-        return dp_err_set(err, DP_EINVAL, "'%s' is no reference, allowed are fixed, start, best", quoted(text, q));
+        return dp_err_set(err, DP_EINVAL, "'%s' is no reference, allowed are fixed, start, best", dp_option_quoted(text, q));
     o->reference = (uint8_t)reference;
     return 0;
 }
@@ -174,16 +171,16 @@ static int set_value(struct dp_options *o, uint32_t bit, const char *text,
     case DP_OPT_MIN_GPUS:
         if (parse_count(text, DP_MAX_WORKERS, &o->min_gpus) < 0)
             return dp_err_set(err, DP_EINVAL, "'%s' is no number of GPUs, allowed are 1 to %d",
-                              quoted(text, q), DP_MAX_WORKERS);
+                              dp_option_quoted(text, q), DP_MAX_WORKERS);
         return 0;
     case DP_OPT_STALL_END:
         if (parse_count(text, DP_STALL_END_MAX_MIN, &o->stall_end_min) < 0)
             return dp_err_set(err, DP_EINVAL, "'%s' is no number of minutes, allowed are 1 to %d",
-                              quoted(text, q), DP_STALL_END_MAX_MIN);
+                              dp_option_quoted(text, q), DP_STALL_END_MAX_MIN);
         return 0;
     case DP_OPT_MAX_SLOWDOWN:
         if (parse_percent(text, &o->max_slowdown) < 0)
-            return dp_err_set(err, DP_EINVAL, "'%s' is no percentage, allowed are 0 to 100", quoted(text, q));
+            return dp_err_set(err, DP_EINVAL, "'%s' is no percentage, allowed are 0 to 100", dp_option_quoted(text, q));
         return 0;
     default:
         return dp_err_set(err, DP_EINVAL, "unknown option");
@@ -252,6 +249,17 @@ int dp_options_format(const struct dp_options *o, char *out, size_t cap)
     return 0;
 }
 
+void dp_options_tell(const struct dp_options *o, struct dp_msg_step_start *m)
+{
+    m->options_set = o->set;
+    m->mode = o->mode;
+    m->reference = o->reference;
+    m->min_gpus = o->min_gpus;
+    m->max_slowdown = o->max_slowdown;
+    m->stall_end_s = o->stall_end_min * 60;
+    memcpy(m->policy, o->policy, sizeof m->policy);
+}
+
 static const struct dp_option_def *find_key(const char *key, size_t len)
 {
     for (size_t i = 0; i < DP_OPTION_COUNT; i++)
@@ -298,80 +306,5 @@ int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct
         memset(o, 0, sizeof *o);
         return dp_err_set(err, DP_EINVAL, "options of the job name no mode");
     }
-    return 0;
-}
-
-static int parse_arg(const char *arg, struct dp_plugin_args *args, struct dp_err *err)
-{
-    char q[48];
-
-    if (!strncmp(arg, "socket=/", 8) && strlen(arg + 7) < sizeof args->socket) {
-        snprintf(args->socket, sizeof args->socket, "%s", arg + 7);
-        return 0;
-    }
-    if (!strncmp(arg, "config=/", 8) && strlen(arg + 7) < sizeof args->config) {
-        snprintf(args->config, sizeof args->config, "%s", arg + 7);
-        return 0;
-    }
-    if (!strncmp(arg, "policies=", 9) && strlen(arg + 9) < sizeof args->policies &&
-        !arg[9 + strspn(arg + 9, "abcdefghijklmnopqrstuvwxyz0123456789_-,")]) {
-        snprintf(args->policies, sizeof args->policies, "%s", arg + 9);
-        return 0;
-    }
-    if (!strncmp(arg, "default_mode=", 13)) {
-        int mode = dp_mode_parse(arg + 13);
-        if (mode > DP_MODE_OFF) {
-            args->default_mode = (uint8_t)mode;
-            return 0;
-        }
-    }
-    return dp_err_set(err, DP_EINVAL,
-                      "plugstack.conf: '%s' is not understood; allowed are socket=/PATH, config=/PATH, "
-                      "policies=NAME,NAME and default_mode=observe|balance|release",
-                      quoted(arg, q));
-}
-
-int dp_plugin_args_parse(int argc, char *const argv[], struct dp_plugin_args *args, struct dp_err *err)
-{
-    int rc = 0;
-
-    memset(args, 0, sizeof *args);
-    snprintf(args->socket, sizeof args->socket, "%s", DEFAULT_SOCKET);
-    snprintf(args->config, sizeof args->config, "%s", DYNPIPE_CONF_PATH);
-    args->default_mode = DP_MODE_RELEASE;
-    for (int i = 0; i < argc; i++)
-        if (argv[i] && parse_arg(argv[i], args, rc ? NULL : err) < 0)
-            rc = -1;
-    return rc;
-}
-
-bool dp_node_name_ok(const char *name)
-{
-    size_t n = strnlen(name, 64);
-
-    return n >= 1 && n <= 63 && name[0] != '.' &&
-           name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
-}
-
-int dp_socket_path(const char *pattern, const char *node, char *out, size_t cap, struct dp_err *err)
-{
-    size_t used = 0, limit = sizeof ((struct sockaddr_un *)0)->sun_path;
-
-    if (cap < limit)
-        limit = cap;
-    for (const char *p = pattern; *p; p++) {
-        const char *piece = p;
-        size_t n = 1;
-        if (p[0] == '%' && p[1] == 'n') {
-            piece = node;
-            n = strlen(node);
-            p++;
-        }
-        if (used + n >= limit)
-            return dp_err_set(err, DP_EINVAL, "path of the daemon's socket is longer than %zu bytes", limit - 1);
-        memcpy(out + used, piece, n);
-        used += n;
-    }
-    out[used] = 0;
     return 0;
 }
