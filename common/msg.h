@@ -18,7 +18,7 @@
 #include "common/wire.h"
 
 #define DP_MAGIC 0x44594e50u /* "DYNP" */
-#define DP_PROTO_VERSION 2
+#define DP_PROTO_VERSION 3
 #define DP_HEADER_BYTES 16
 #define DP_BODY_MAX 65520u /* with the header, a frame never passes 64 KiB */
 #define DP_DIGEST_BYTES 32 /* SHA-256 */
@@ -63,7 +63,13 @@ enum dp_msg_type {
 
 enum dp_mode { DP_MODE_OFF = 0, DP_MODE_OBSERVE = 1, DP_MODE_BALANCE = 2, DP_MODE_RELEASE = 3 };
 enum dp_reference { DP_REF_START = 0, DP_REF_BEST = 1, DP_REF_FIXED = 2 };
-enum dp_verdict { DP_VERDICT_OK = 0, DP_VERDICT_DENIED = 1, DP_VERDICT_FENCED = 2, DP_VERDICT_UNKNOWN = 3 };
+enum dp_verdict {
+    DP_VERDICT_OK = 0,
+    DP_VERDICT_DENIED = 1,
+    DP_VERDICT_FENCED = 2,
+    DP_VERDICT_UNKNOWN = 3, /* may change */
+    DP_VERDICT_LATER = 4,   /* of STEP_START: not known yet, ask again before a task starts */
+};
 enum dp_goodbye { DP_BYE_COMPLETED = 0, DP_BYE_DRAINED = 1, DP_BYE_FAILED = 2, DP_BYE_SAVED = 3 };
 enum dp_event {
     DP_EV_PRUNED = 0,   /* value: sparsity reached, 0..1 */
@@ -132,7 +138,8 @@ enum dp_option_bit {
     F(u64, mem_limit_bytes, "memory that this worker may use, 0: unlimited")                       \
     F(u64, boundary_bytes, "bytes of one activation message between two stages")                   \
     F(s64, device, "cpu, or the UUID of a GPU")                                                    \
-    F(s1k, checkpoint_dir, "where checkpoints go, empty: none")
+    F(s1k, checkpoint_dir, "where checkpoints go, empty: none")                                    \
+    F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")
 
 #define DP_WELCOME_FIELDS(F)                                                                       \
     F(u8, verdict, "enum dp_verdict; anything but OK: the worker must not run here")               \
@@ -228,6 +235,7 @@ enum dp_option_bit {
     F(u32, job_id, "Slurm job id")                                                                 \
     F(u32, rank, "worker")                                                                         \
     F(u32, pid, "up: pid of the worker, as the kernel named it; down: 0")                          \
+    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")                   \
     F(u16, inner_type, "enum dp_msg_type")                                                         \
     F(u32, inner_len, "bytes that follow")
 
@@ -240,6 +248,7 @@ enum dp_option_bit {
 #define DP_STOP_SLOT_FIELDS(F)                                                                     \
     F(u32, job_id, "Slurm job id")                                                                 \
     F(u32, uid, "owner of the job")                                                                \
+    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")                   \
     F(u32, incarnation, "of the coordinator")                                                      \
     F(u32, grace_ms, "time for the processes to leave by themselves")
 

@@ -21,6 +21,7 @@ struct dp_origin_cache;
 struct dp_ask;
 struct dp_past_list;
 struct dp_node_check;
+struct dp_seek;
 
 struct dp_daemon {
     struct event_base *base;
@@ -39,6 +40,8 @@ struct dp_daemon {
     struct dp_node_log *log; /* journal of the node */
     struct dp_run *runs;
     struct dp_step_wait *waits; /* steps whose start is not answered yet */
+    struct dp_seek *seeks;      /* jobs that were spoken of and not registered */
+    struct dp_bucket peer_lookups;
     struct dp_link *links;
     struct dp_origin_cache *origins; /* of daemons that came; NULL: none are kept */
     struct dp_past_list *history;
@@ -80,6 +83,7 @@ json_t *dp_query_document(const struct dp_conn *c, const struct dp_msg_query *q,
 /* A document that fits into one piece; takes the reference. */
 void dp_query_send(struct dp_conn *c, json_t *doc);
 json_t *dp_query_node(const struct dp_daemon *d); /* what this node says of itself; new reference */
+
 
 /* node_check.c */
 void dp_node_check(struct dp_conn *c, const struct dp_msg_check *m);

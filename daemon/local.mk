@@ -23,7 +23,9 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/procscan.c daemon/procscan.h \
 	daemon/query.c \
 	daemon/rights.c daemon/rights.h \
-	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_missing.c daemon/run_relay.c \
+	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_missing.c daemon/run_read.c \
+	daemon/run_relay.c \
+	daemon/seek.c \
 	daemon/share.c daemon/share.h \
 	daemon/shrink.c daemon/shrink.h \
 	daemon/site_policy.c daemon/site_policy.h \

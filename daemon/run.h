@@ -2,9 +2,10 @@
  * host - its coordinator. On the job's other nodes the daemon passes on what workers and coordinator
  * say to each other.
  *
- * run.c: the table of runs, registration, what Slurm says, the end.  worker.c: local workers.
+ * run.c: the table of runs, registration, the end.  run_read.c: what Slurm says.  worker.c: local workers.
  * run_coord.c: what the coordinator asks for, and its journal.  run_relay.c: to and from other nodes.
- * step.c: steps that start and end.  slot.c: STOP_SLOT and the proof.  history.h: reports of finished runs.
+ * step.c: steps that start and end.  seek.c: jobs that no step registered here.  slot.c: STOP_SLOT and the proof.
+ * history.h: reports of finished runs.
  */
 #ifndef DP_DAEMON_RUN_H
 #define DP_DAEMON_RUN_H
@@ -34,7 +35,7 @@ struct dp_worker {
     bool is_waiting;       /* its HELLO waits for the job to be known or for the batch host */
     bool has_exited;
     uint64_t exited_ns;
-    uint64_t hello_ns;
+    uint64_t hello_ns, served_ns; /* served: when it was handed on last */
     size_t hello_bytes;
     uint8_t *hello;        /* body of its last HELLO */
 };
@@ -52,6 +53,8 @@ struct dp_run {
     /* Reading the job from Slurm. */
     struct dp_helper *reader;
     bool must_read, coord_wants_read;
+    uint64_t doubted_ns;    /* another daemon's word made us ask */
+    bool is_unsure;         /* a step began since Slurm was asked last: of the job as we know it, or was it requeued? */
     uint64_t next_read_ns;
     uint32_t read_backoff_s;
     char read_why[160];     /* why the last read failed, "": it did not */
@@ -83,7 +86,8 @@ void dp_runs_tick(struct dp_daemon *d); /* every 100 ms */
 bool dp_runs_has_owner(const struct dp_daemon *d, uid_t uid);
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id);
 struct dp_run *dp_run_create(struct dp_daemon *d, const struct dp_msg_step_start *start);
-void dp_run_read_soon(struct dp_run *run);
+struct dp_run *dp_run_make(struct dp_daemon *d, const struct dp_msg_step_start *start); /* without asking Slurm */
+bool dp_job_has_node(const struct dp_job_info *job, const char *node);
 void dp_run_forget_peer(struct dp_daemon *d, const char *node); /* no link to it, unless a run needs one */
 void dp_run_end(struct dp_run *run, const char *why); /* frees it */
 /* The whole table for `dynpipe` (query.c): new reference. */
@@ -98,12 +102,32 @@ bool dp_run_may_log(struct dp_run *run);
             log(__VA_ARGS__);                                                                      \
     } while (0)
 
+/* run_read.c */
+void dp_run_read_tick(struct dp_run *run, uint64_t now_ns);
+void dp_run_read_soon(struct dp_run *run);
+/* As dp_run_create() for a job that has just been read. NULL: it is none of this node's, or no memory. */
+struct dp_run *dp_run_adopt(struct dp_daemon *d, const struct dp_msg_step_start *start, const struct dp_job_result *r);
+/* Slurm must say first what the job is now: until then nobody is welcome and nobody is turned away. */
+bool dp_run_is_asking(const struct dp_run *run);
+/* Does another daemon speak of the job as we know it, or was it requeued for one of us? Asks Slurm where it seems so. */
+bool dp_run_is_same_life(struct dp_run *run, uint32_t restarts);
+
 /* step.c: from the plugin. */
 void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m);
 void dp_run_step_end(struct dp_conn *c, const struct dp_msg_step_end *m);
+/* The options that a worker brings, for a step that the plugin did not tell of here. returns -1: it brings none. */
+int dp_step_from_hello(const struct dp_msg_hello *m, struct dp_msg_step_start *start);
+void dp_step_take_options(struct dp_run *run, const struct dp_msg_hello *m); /* if it is of a step not told of */
 void dp_steps_answer(struct dp_daemon *d, uint32_t job_id); /* the job has been read: who waited is answered */
 void dp_steps_tick(struct dp_daemon *d, uint64_t now_ns);
 void dp_step_forget(struct dp_daemon *d, const struct dp_conn *c); /* it is closed */
+
+/* seek.c. Ask Slurm about a job that is not registered here, because a worker of this user says HELLO for it, or a
+ * daemon JOIN; where it is this node's it is registered then. The worker's text: what is known so far. */
+const char *dp_seek_hello(struct dp_daemon *d, uint32_t uid, const struct dp_msg_hello *m);
+void dp_seek_join(struct dp_daemon *d, const char *node, uint32_t job_id);
+void dp_seeks_tick(struct dp_daemon *d, uint64_t now_ns);
+void dp_seeks_close(struct dp_daemon *d);
 
 /* worker.c */
 void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint8_t *body, size_t bytes);
@@ -111,6 +135,7 @@ void dp_worker_frame(struct dp_conn *c, enum dp_msg_type type, const uint8_t *bo
 void dp_worker_closed(struct dp_conn *c, const char *why);
 void dp_worker_send(struct dp_run *run, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes);
 void dp_worker_welcome(struct dp_worker *w, struct dp_msg_welcome *welcome);
+void dp_worker_serve(struct dp_worker *w); /* forward its HELLO, if it waits and can be */
 void dp_workers_serve(struct dp_run *run);                   /* forward the HELLOs that waited */
 void dp_workers_hang_up(struct dp_run *run, const char *why); /* they come back and say HELLO again */
 void dp_workers_tick(struct dp_run *run, uint64_t now_ns);

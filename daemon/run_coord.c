@@ -73,7 +73,7 @@ static int on_reserve(void *arg, size_t bytes, struct dp_err *err)
 static void on_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes)
 {
     struct dp_run *run = arg;
-    struct dp_msg_relay relay = {run->job_id, rank, 0, (uint16_t)type, (uint32_t)bytes, body};
+    struct dp_msg_relay relay = {run->job_id, rank, 0, run->job.restart_count, (uint16_t)type, (uint32_t)bytes, body};
 
     if (rank >= DP_MAX_WORKERS || !run->rank_node[rank][0])
         return;
@@ -88,7 +88,8 @@ static void on_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
 {
     struct dp_run *run = arg;
     const struct dp_job_info *job = dp_coord_job(run->coord);
-    struct dp_msg_stop_slot stop = {run->job_id, run->uid, dp_coord_incarnation(run->coord), grace_ms};
+    struct dp_msg_stop_slot stop = {run->job_id, run->uid, run->job.restart_count, dp_coord_incarnation(run->coord),
+                                    grace_ms};
     struct dp_daemon *d = run->daemon;
 
     if (slot >= job->n_nodes)
@@ -357,6 +358,7 @@ void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, cons
         dp_run_coord_close(run, true);
     }
     if (!run->coord) {
+        dp_step_take_options(run, m);
         if (dp_run_coord_open(run, DP_RUN_OPEN_STEP, &err) < 0) {
             DP_RUN_LOG(run, dp_error, "job=%u: %s", run->job_id, err.text);
             welcome->verdict = DP_VERDICT_UNKNOWN;

@@ -13,6 +13,7 @@
 
 #define LOOK_EVERY_NS UINT64_C(500000000)
 #define JOIN_EVERY_NS UINT64_C(5000000000) /* a batch host that was told too early forgets it */
+#define SERVE_EVERY_NS UINT64_C(500000000) /* a HELLO that waits is handed on again */
 #define MAX_KNOCKS 8u /* nodes that the batch host of one run calls at a time */
 #define EXPLAIN_AFTER_NS UINT64_C(2000000000) /* a worker gives up waiting after 3 s */
 
@@ -81,6 +82,9 @@ static void why_it_waits(const struct dp_run *run, char *out, size_t cap)
     if (run->role == DP_RUN_LOOKUP) {
         snprintf(out, cap, "node %s waits for Slurm to say what job %u is%s%.100s", run->daemon->node, run->job_id,
                  run->read_why[0] ? ": " : "", run->read_why);
+    } else if (run->is_unsure) {
+        snprintf(out, cap, "node %s waits for Slurm to say whether job %u was requeued%s%.100s", run->daemon->node,
+                 run->job_id, run->read_why[0] ? ": " : "", run->read_why);
     } else if (!dp_peer_find(run->daemon, host)) {
         why = dp_peer_trouble(run->daemon, host);
         snprintf(out, cap, "node %s does not reach the daemon of the batch host %s%s%.100s", run->daemon->node, host,
@@ -98,6 +102,8 @@ void dp_workers_explain(struct dp_run *run, uint64_t now_ns)
         char text[512];
 
         next = w->next;
+        if (w->conn && w->is_waiting && now_ns - w->served_ns >= SERVE_EVERY_NS)
+            dp_worker_serve(w); /* the batch host may not have known the job */
         if (!w->conn || !w->is_waiting || now_ns - w->hello_ns < EXPLAIN_AFTER_NS)
             continue;
         why_it_waits(run, text, sizeof text);

@@ -14,7 +14,8 @@
 void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_type type, const uint8_t *body,
                      size_t bytes)
 {
-    struct dp_msg_relay relay = {run->job_id, w->rank, w->pid, (uint16_t)type, (uint32_t)bytes, body};
+    struct dp_msg_relay relay = {run->job_id, w->rank, w->pid, run->job.restart_count, (uint16_t)type, (uint32_t)bytes,
+                                 body};
 
     (void)DP_PEER_SEND(run->daemon, run->job.batch_host, relay, DP_MSG_RELAY, &relay);
 }
@@ -35,7 +36,7 @@ static void welcome_down(struct dp_conn *c, const struct dp_run *run, uint32_t r
 {
     uint8_t body[1024];
     struct dp_writer w;
-    struct dp_msg_relay relay = {run->job_id, rank, 0, DP_MSG_WELCOME, 0, body};
+    struct dp_msg_relay relay = {run->job_id, rank, 0, run->job.restart_count, DP_MSG_WELCOME, 0, body};
 
     dp_writer_init(&w, body, sizeof body);
     dp_msg_welcome_encode(&w, welcome);
@@ -67,6 +68,8 @@ static void up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay 
         dp_warn("job=%u does not have node %s, relay refused", run->job_id, c->node);
         return;
     }
+    if (m->inner_type == DP_MSG_HELLO && dp_run_is_asking(run))
+        return; /* as for workers of this node */
     if (m->inner_type == DP_MSG_HELLO)
         hello_up(c, run, m);
     else if (dp_run_coord_frame(run, c->node, m->rank, (enum dp_msg_type)m->inner_type, m->inner, m->inner_len,
@@ -99,7 +102,7 @@ void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m)
 {
     struct dp_run *run = dp_run_find(c->owner, m->job_id);
 
-    if (!run || run->role == DP_RUN_LOOKUP)
+    if (!run || run->role == DP_RUN_LOOKUP || !dp_run_is_same_life(run, m->restarts))
         return; /* it is sent again when both sides know the job */
     if (run->role == DP_RUN_COORD) {
         up(c, run, m);
@@ -122,6 +125,8 @@ void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m)
     dp_debug("job=%u joined by node %s%s", m->job_id, c->node, run ? "" : ", not known here");
     if (run)
         dp_run_joined(run, c->node);
+    else
+        dp_seek_join(c->owner, c->node, m->job_id);
 }
 
 void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m)

@@ -6,6 +6,8 @@
 #define SECOND 1e9
 #define LINES_PER_S 10.0
 #define LINES_BURST 300.0
+#define LOOKUPS_PER_S 0.5
+#define LOOKUPS_BURST 10.0
 #define SAY_EVERY_NS UINT64_C(10000000000)
 #define LINES_TO_SAY 20.0 /* that would fit in: the flood is over */
 
@@ -49,6 +51,14 @@ bool dp_share_may_log(struct dp_share *s, uint64_t now_ns)
     return true;
 }
 
+bool dp_share_may_look_up(struct dp_share *s, uint64_t now_ns)
+{
+    if (!dp_bucket_has(&s->lookups, LOOKUPS_PER_S, LOOKUPS_BURST, now_ns))
+        return false;
+    s->lookups.level -= 1.0;
+    return true;
+}
+
 uint32_t dp_share_unsaid(struct dp_share *s, uint64_t now_ns)
 {
     uint32_t n = s->n_unsaid;
@@ -67,7 +77,8 @@ static bool is_full(struct dp_share *s, uint64_t now_ns)
     if (s->n_conns || s->n_unsaid || s->is_known || (s->said_ns && now_ns - s->said_ns < SAY_EVERY_NS))
         return false;
     return dp_share_has_units(s, now_ns) && s->units.level >= DP_UNITS_BURST &&
-           dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) && s->lines.level >= LINES_BURST;
+           dp_bucket_has(&s->lines, LINES_PER_S, LINES_BURST, now_ns) && s->lines.level >= LINES_BURST &&
+           dp_bucket_has(&s->lookups, LOOKUPS_PER_S, LOOKUPS_BURST, now_ns) && s->lookups.level >= LOOKUPS_BURST;
 }
 
 void dp_share_tidy(struct dp_share **list, uint64_t now_ns)

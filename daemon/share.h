@@ -26,6 +26,7 @@ struct dp_share {
     bool is_known; /* address: a daemon has come from there; stays */
     uint32_t n_conns;
     struct dp_bucket units, lines; /* lines: of the log */
+    struct dp_bucket lookups;      /* of jobs that nobody registered, seek.c */
     uint32_t n_unsaid;             /* lines that were left out since that was said */
     uint64_t said_ns;
 };
@@ -33,6 +34,8 @@ struct dp_share {
 /* The share of a user or an address, made when there is none. NULL: out of memory. */
 struct dp_share *dp_share_of(struct dp_share **list, uint32_t id);
 bool dp_share_has_units(struct dp_share *s, uint64_t now_ns);
+/* May Slurm be asked once more on this user's word? Counts it. */
+bool dp_share_may_look_up(struct dp_share *s, uint64_t now_ns);
 /* May another line about this user go to the log? Counts it, or that it was left out. */
 bool dp_share_may_log(struct dp_share *s, uint64_t now_ns);
 /* How many were left out, every ten seconds and once there is room to say so; 0: nothing to say. */

@@ -90,9 +90,13 @@ void dp_slot_serve(struct dp_run *run)
 {
     struct dp_err err = {0};
 
-    if (!run->must_stop || run->role == DP_RUN_LOOKUP || run->fencer)
+    if (!run->must_stop || dp_run_is_asking(run) || run->fencer)
         return;
     run->must_stop = false;
+    if (!dp_run_is_same_life(run, run->stop.restarts)) {
+        dp_warn("job=%u: STOP_SLOT is of another life of the job, ignored", run->job_id); /* it is sent again */
+        return;
+    }
     if (strcmp(run->stop_from, run->job.batch_host)) {
         dp_warn("job=%u: node %s is not its batch host, STOP_SLOT refused", run->job_id, run->stop_from);
         return;

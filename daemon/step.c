@@ -1,7 +1,8 @@
-/* Steps that start and end on this node, as the plugin tells. A step of a run whose node was fenced may be of the
- * same job after a requeue: only Slurm knows, so its start is answered when Slurm has been read. slurmstepd
- * waits in it meanwhile, for 500 ms in all (spank_plugin/daemon_link.h): what is not known by then stays
- * refused, because nothing of a run may start where it gave a node back.
+/* Steps that start and end on this node, as the plugin tells. A step of a job that is known already may be of the
+ * same job after a requeue, which only Slurm knows: so it is asked, and no worker is answered before it has said.
+ * Where this node was fenced not even a task may start before: the answer to STEP_START waits, too. slurmstepd waits
+ * in it meanwhile, for 500 ms in all (spank_plugin/daemon_link.h): where Slurm takes longer it hears LATER, and each
+ * task asks again before its program starts.
  */
 #include "config.h"
 
@@ -11,11 +12,11 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/options.h"
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
 
-#define BATCH_STEP 0xfffffffbu
 /* Looked at every 100 ms, so the answer leaves 50 ms before the plugin gives up at the latest. */
 #define HOLD_NS UINT64_C(350000000)
 
@@ -61,20 +62,24 @@ static int wait_for_slurm(struct dp_conn *c, const struct dp_msg_step_start *m)
     return 0;
 }
 
-static void answer(struct dp_step_wait *w, const char *why_fenced)
+static const char *given_back = "this node was given back by the job";
+
+static void answer(struct dp_step_wait *w)
 {
     struct dp_run *run = dp_run_find(w->conn->owner, w->start.job_id);
 
     if (!run)
         acknowledge(w->conn, DP_VERDICT_UNKNOWN, "Slurm says that the job is not running on this node");
+    else if (run->is_fenced && dp_run_is_asking(run))
+        acknowledge(w->conn, DP_VERDICT_LATER, "Slurm has not said yet whether the job was requeued");
     else if (run->is_fenced)
-        acknowledge(w->conn, DP_VERDICT_FENCED, why_fenced);
+        acknowledge(w->conn, DP_VERDICT_FENCED, given_back);
     else
         admit(w->conn, run, &w->start);
 }
 
 /* Take off the list, and answer, who waits for this job; job_id 0: who has waited long enough. */
-static void answer_those(struct dp_daemon *d, uint32_t job_id, uint64_t now_ns, const char *why_fenced)
+static void answer_those(struct dp_daemon *d, uint32_t job_id, uint64_t now_ns)
 {
     for (struct dp_step_wait **at = &d->waits; *at;) {
         struct dp_step_wait *w = *at;
@@ -84,19 +89,19 @@ static void answer_those(struct dp_daemon *d, uint32_t job_id, uint64_t now_ns, 
             continue;
         }
         *at = w->next;
-        answer(w, why_fenced);
+        answer(w);
         free(w);
     }
 }
 
 void dp_steps_answer(struct dp_daemon *d, uint32_t job_id)
 {
-    answer_those(d, job_id, 0, "this node was given back by the job");
+    answer_those(d, job_id, 0);
 }
 
 void dp_steps_tick(struct dp_daemon *d, uint64_t now_ns)
 {
-    answer_those(d, 0, now_ns, "this node was given back by the job, and Slurm does not say in time whether it was requeued");
+    answer_those(d, 0, now_ns);
 }
 
 void dp_step_forget(struct dp_daemon *d, const struct dp_conn *c)
@@ -111,6 +116,46 @@ void dp_step_forget(struct dp_daemon *d, const struct dp_conn *c)
         *at = w->next;
         free(w);
     }
+}
+
+/* The same id again: requeued? A task that asks again (LATER) does not make the question a new one, or no answer would
+ * ever be new enough. */
+static void ask_anew(struct dp_run *run, const struct dp_msg_step_start *m)
+{
+    bool is_asked = run->is_unsure && !memcmp(&run->start, m, sizeof *m);
+
+    run->start = *m;
+    if (!run->daemon->config->slurm || is_asked)
+        return;
+    run->is_unsure = true;
+    dp_run_read_soon(run);
+}
+
+int dp_step_from_hello(const struct dp_msg_hello *m, struct dp_msg_step_start *start)
+{
+    static const struct dp_plugin_args any = {.default_mode = DP_MODE_OFF};
+    struct dp_options o;
+
+    if (!m->options[0] || dp_options_parse(m->options, &any, &o, NULL) < 0 || o.mode == DP_MODE_OFF)
+        return -1;
+    dp_options_tell(&o, start);
+    start->job_id = m->job_id;
+    start->step_id = m->step_id;
+    return 0;
+}
+
+/* The options of the step that this worker is of: as the plugin told here, else as the worker brings them. Which of the
+ * job's steps was told last here, if any, is chance. */
+void dp_step_take_options(struct dp_run *run, const struct dp_msg_hello *m)
+{
+    struct dp_msg_step_start start = run->start;
+    struct dp_err err = {0};
+
+    if (start.step_id == m->step_id || dp_step_from_hello(m, &start) < 0)
+        return;
+    if (dp_node_log_adopt(run->daemon->log, &start, &err) < 0)
+        DP_RUN_LOG(run, dp_error, "job=%u %s", run->job_id, err.text);
+    run->start = start;
 }
 
 void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
@@ -131,18 +176,15 @@ void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
         acknowledge(c, DP_VERDICT_UNKNOWN, err.text);
         return;
     }
-    if (!run) {
+    if (run)
+        ask_anew(run, m);
+    else
         run = dp_run_create(d, m);
-    } else {
-        run->start = *m;
-        if (d->config->slurm && (m->step_id == BATCH_STEP || run->is_fenced))
-            dp_run_read_soon(run); /* the same id again: requeued? */
-    }
     if (run && run->is_fenced && d->config->slurm && wait_for_slurm(c, m) == 0)
         return;
     if (!run || run->is_fenced)
         acknowledge(c, run ? DP_VERDICT_FENCED : DP_VERDICT_UNKNOWN,
-                    run ? "this node was given back by the job" : "out of memory");
+                    run ? given_back : "out of memory");
     else
         admit(c, run, m);
 }

@@ -219,15 +219,21 @@ static uint32_t job_id_of(const struct dp_conn *c, const struct dp_msg_hello *m)
 }
 
 /* Hand a HELLO on to the coordinator, here or elsewhere, if it can be. */
-static void serve(struct dp_worker *w)
+void dp_worker_serve(struct dp_worker *w)
 {
     struct dp_msg_welcome welcome = {0};
     struct dp_run *run = w->run;
     struct dp_msg_hello hello;
     struct dp_reader r;
 
-    if (!w->conn || !w->is_waiting || run->role == DP_RUN_LOOKUP)
+    if (!w->conn || !w->is_waiting || dp_run_is_asking(run))
         return;
+    w->served_ns = dp_now_ns();
+    if (run->is_fenced) {
+        welcome.verdict = DP_VERDICT_OK; /* but for this: */
+        dp_worker_welcome(w, &welcome);
+        return;
+    }
     if (run->role == DP_RUN_RELAY) {
         dp_run_relay_up(run, w, DP_MSG_HELLO, w->hello, w->hello_bytes);
         return;
@@ -255,14 +261,14 @@ void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint
     if (!run && !d->config->slurm)
         run = standalone_run(c, job_id);
     if (!run) {
-        turn_away(c, DP_VERDICT_UNKNOWN, "the job is not registered here; was it started with --dynpipe?");
+        turn_away(c, DP_VERDICT_UNKNOWN, dp_seek_hello(d, c->uid, m));
         return;
     }
     if (run->uid != c->uid) {
         turn_away(c, DP_VERDICT_DENIED, "the job belongs to somebody else");
         return;
     }
-    if (run->is_fenced) {
+    if (run->is_fenced && !dp_run_is_asking(run)) {
         turn_away(c, DP_VERDICT_FENCED, "this node was given back by the job");
         return;
     }
@@ -279,14 +285,14 @@ void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint
     w->is_waiting = true;
     w->hello_ns = dp_now_ns();
     dp_conn_hold(c);
-    serve(w);
+    dp_worker_serve(w);
 }
 
 void dp_workers_serve(struct dp_run *run)
 {
     for (struct dp_worker *w = run->workers, *next; w; w = next) {
         next = w->next;
-        serve(w);
+        dp_worker_serve(w);
     }
 }
 

@@ -32,11 +32,14 @@ int dp_allocator_option(struct dp_given *given, const struct dp_option_def *def,
  * returns: 0, or -1 when the user has to correct something (already reported). */
 int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_args *args);
 
-/* slurmstepd. None of these can fail a step, except dp_remote_task_init. */
+/* slurmstepd. None of these can fail a step, except dp_remote_task_init, nor hold up more than a task, as
+ * dp_remote_task_init_privileged may do. */
 void dp_remote_option(struct dp_given *given, const struct dp_option_def *def, const char *text,
                       const struct dp_plugin_args *args);
 void dp_remote_start(spank_t sp, const struct dp_given *given, const struct dp_plugin_args *args);
 void dp_remote_user_init(spank_t sp);
+/* In the task's own process, still as root: waits until it is known whether it may start here. */
+void dp_remote_task_init_privileged(void);
 /* Runs in the task's own process; ends it when this node is fenced off for the run. */
 void dp_remote_task_init(void);
 void dp_remote_task_exit(spank_t sp);

@@ -6,7 +6,9 @@
  * step that did not ask for DynPipe costs one look at the environment. Nothing here allocates.
  *
  * The daemon is told from init_post_opt, where slurmstepd still is root, so that SO_PEERCRED shows
- * it; the user is told from user_init on, where Slurm passes messages to srun or the job's output.
+ * it; the user is told from user_init on, where Slurm passes messages to srun or the job's output. Where the
+ * daemon does not know yet whether the run may use this node, each task waits in its own process, as root,
+ * and slurmstepd does not.
  */
 #include "config.h" /* _GNU_SOURCE: sigabbrev_np */
 
@@ -20,16 +22,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/trust.h"
 #include "spank_plugin/daemon_link.h"
+
+#define UNSURE_MAX_S 150 /* a controller that is busy answers in time, and one that is dead starts no job */
 
 /* Of the one step that this slurmstepd serves. */
 static struct {
     bool is_active;    /* DynPipe was asked for */
-    bool is_connected; /* the daemon knows the step */
+    bool has_socket;   /* the tasks are told of the daemon's socket: it knows the step, or may yet */
+    bool is_unsure;    /* the daemon cannot tell yet whether this run may use this node */
+    bool has_waited;   /* a task, until that was known */
     bool is_told;      /* the daemon got, or may have got, the start */
     bool is_fenced;    /* the daemon says that this run must never again use this node */
     bool has_paused;   /* after the first line about a killed task */
     struct dp_options options;
+    struct dp_msg_step_start start;
     uint32_t job, step, node_index; /* of this node among those of the step */
     char node[64];
     char socket[256];
@@ -126,25 +134,13 @@ static int read_items(spank_t sp, struct dp_msg_step_start *m)
     return 0;
 }
 
-static void fill_options(struct dp_msg_step_start *m, const struct dp_options *o)
-{
-    m->options_set = o->set;
-    m->mode = o->mode;
-    m->reference = o->reference;
-    m->min_gpus = o->min_gpus;
-    m->max_slowdown = o->max_slowdown;
-    m->stall_end_s = o->stall_end_min * 60;
-    memcpy(m->policy, o->policy, sizeof m->policy);
-    memcpy(m->node, self.node, sizeof m->node);
-}
-
 #define FIXED "the run keeps a fixed layout"
 
 static void heed_answer(const struct dp_msg_ack *ack)
 {
     switch (ack->verdict) {
     case DP_VERDICT_OK:
-        self.is_connected = true;
+        self.has_socket = true;
         if (*ack->text && self.node_index == 0) /* the same on every node: what the site allows */
             snprintf(self.notice, sizeof self.notice, "dynpipe: %s", ack->text);
         break;
@@ -154,18 +150,35 @@ static void heed_answer(const struct dp_msg_ack *ack)
                  "dynpipe: node %s was given back by this run and takes no more of its tasks%s%s", self.node,
                  *ack->text ? ": " : "", ack->text);
         break;
+    case DP_VERDICT_LATER:
+        self.has_socket = self.is_unsure = true;
+        snprintf(self.notice, sizeof self.notice, "dynpipe: node %s was given back by this job before; its tasks wait: %s",
+                 self.node, ack->text);
+        break;
     default:
+        self.has_socket = ack->verdict == DP_VERDICT_UNKNOWN;
         snprintf(self.notice, sizeof self.notice, "dynpipe: the daemon on node %s refuses (%s): " FIXED,
                  self.node, *ack->text ? ack->text : "no reason given");
     }
 }
 
-static void tell_start(const struct dp_msg_step_start *m)
+/* Where others could put a socket the tasks are sent nowhere. A folder that is not there yet they look at themselves. */
+static bool is_place_for_a_daemon(void)
+{
+    struct dp_err err = {0};
+    uid_t owner;
+
+    return dp_trust_folder(self.socket, &owner, &err) == 0 || err.code != DP_EAUTH;
+}
+
+/* A daemon that is not there now may be later, and is told by the workers then. One that must not be trusted is told
+ * nothing. */
+static void tell_start(void)
 {
     struct dp_msg_ack ack;
     struct dp_err err = {0};
 
-    switch (dp_link_step_start(self.socket, m, &ack, &err)) {
+    switch (dp_link_step_start(self.socket, &self.start, &ack, &err)) {
     case DP_LINK_OK:
         self.is_told = true;
         heed_answer(&ack);
@@ -176,17 +189,17 @@ static void tell_start(const struct dp_msg_step_start *m)
     case DP_LINK_UNSENT:
         break;
     }
-    snprintf(self.notice, sizeof self.notice, "dynpipe: no daemon on node %s (%s: %.160s): " FIXED, self.node,
-             self.socket, err.text);
+    self.has_socket = err.code != DP_EAUTH && is_place_for_a_daemon();
+    snprintf(self.notice, sizeof self.notice, "dynpipe: no daemon on node %s (%s: %.160s): " FIXED "%s", self.node,
+             self.socket, err.text, self.has_socket ? " until it is there" : "");
 }
 
 void dp_remote_start(spank_t sp, const struct dp_given *given, const struct dp_plugin_args *args)
 {
-    struct dp_msg_step_start m = {0};
     struct dp_err err;
     int wanted = read_request(sp, given, args, &self.options);
 
-    if (wanted == 0 || read_items(sp, &m) < 0 || !is_task_step(self.step))
+    if (wanted == 0 || read_items(sp, &self.start) < 0 || !is_task_step(self.step))
         return;
     self.is_active = true;
     if (wanted < 0) {
@@ -197,8 +210,9 @@ void dp_remote_start(spank_t sp, const struct dp_given *given, const struct dp_p
     } else if (dp_socket_path(args->socket, self.node, self.socket, sizeof self.socket, &err) < 0) {
         snprintf(self.notice, sizeof self.notice, "dynpipe: %.200s: " FIXED, err.text);
     } else {
-        fill_options(&m, &self.options);
-        tell_start(&m);
+        dp_options_tell(&self.options, &self.start);
+        memcpy(self.start.node, self.node, sizeof self.start.node);
+        tell_start();
     }
 }
 
@@ -212,7 +226,10 @@ static void set_number(spank_t sp, const char *name, uint32_t value)
 
 static void set_task_env(spank_t sp)
 {
-    char value[80];
+    char value[80], spec[DP_SPEC_MAX];
+
+    if (dp_options_format(&self.options, spec, sizeof spec) == 0)
+        spank_setenv(sp, DP_ENV_SPEC, spec, 1);
 
     spank_setenv(sp, DP_ENV_SOCKET, self.socket, 1);
     set_number(sp, DP_ENV_JOB, self.job);
@@ -223,7 +240,7 @@ static void set_task_env(spank_t sp)
             spank_setenv(sp, dp_option_defs[i].env, value, 1);
 }
 
-/* Without a daemon the tasks must not find the socket of another step or node either. */
+/* Without a daemon of its own the tasks must not find the socket of another step or node either. */
 static void clear_task_env(spank_t sp)
 {
     for (size_t i = 0; dp_task_env[i]; i++)
@@ -237,18 +254,56 @@ void dp_remote_user_init(spank_t sp)
         return;
     if (*self.notice)
         slurm_spank_log("%s", self.notice);
-    if (self.is_connected)
+    if (self.has_socket)
         set_task_env(sp);
     else
         clear_task_env(sp);
 }
 
+static void ask_again(void)
+{
+    const struct timespec pause = {.tv_nsec = 200 * 1000000L};
+    struct dp_msg_ack ack = {.verdict = DP_VERDICT_LATER};
+    struct dp_err err = {0};
+
+    if (dp_link_step_start(self.socket, &self.start, &ack, &err) == DP_LINK_OK && ack.verdict != DP_VERDICT_LATER) {
+        self.is_unsure = false;
+        self.is_fenced = ack.verdict == DP_VERDICT_FENCED;
+        return;
+    }
+    nanosleep(&pause, NULL);
+}
+
+void dp_remote_task_init_privileged(void)
+{
+    struct timespec start, now;
+
+    if (!self.is_unsure)
+        return;
+    self.has_waited = true;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        ask_again();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (self.is_unsure && now.tv_sec - start.tv_sec < UNSURE_MAX_S);
+}
+
 void dp_remote_task_init(void)
 {
+    char line[256];
+    int n;
+
+    if (!self.is_fenced && !self.is_unsure)
+        return;
+    if (self.has_waited) { /* else the user has been told */
+        n = snprintf(line, sizeof line, "dynpipe: node %s takes no task of this job: it was given back, and %s\n", self.node,
+                     self.is_fenced ? "the job was not requeued" : "nobody could tell in time whether it was requeued");
+        if (write(STDERR_FILENO, line, (size_t)n) < 0)
+            _exit(EXIT_FAILURE);
+    }
     /* Slurm heeds a return value here only from a `required` plugin. This is the task's own process
      * just before its program would start; Slurm itself ends it the same way. */
-    if (self.is_fenced)
-        _exit(EXIT_FAILURE);
+    _exit(EXIT_FAILURE);
 }
 
 /* Give the line about a killed task time to reach srun. Nagle's algorithm keeps it in this node while

@@ -130,6 +130,14 @@ int slurm_spank_user_init(spank_t sp, int argc, char *argv[])
     return 0;
 }
 
+int slurm_spank_task_init_privileged(spank_t sp, int argc, char *argv[])
+{
+    (void)sp, (void)argc, (void)argv;
+    if (is_step())
+        dp_remote_task_init_privileged();
+    return 0;
+}
+
 int slurm_spank_task_init(spank_t sp, int argc, char *argv[])
 {
     (void)sp, (void)argc, (void)argv;

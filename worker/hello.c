@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/options.h"
 #include "worker/pipeline.h"
 
 static uint32_t number_of(const char *name)
@@ -17,6 +18,10 @@ static uint32_t number_of(const char *name)
 void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, const struct dp_layout *l,
                    uint32_t rank, uint64_t step)
 {
+    static const struct dp_plugin_args any = {.default_mode = DP_MODE_OFF};
+    const char *options = getenv(DP_ENV_SPEC);
+    struct dp_options parsed;
+
     memset(h, 0, sizeof *h);
     h->job_id = number_of("SLURM_JOB_ID");
     h->step_id = number_of("SLURM_STEP_ID");
@@ -34,6 +39,8 @@ void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, cons
     h->schedule = (uint8_t)dp_schedule_parse(c->pipeline.schedule);
     h->boundary_bytes = dp_boundary_bytes(c);
     snprintf(h->device, sizeof h->device, "%s", c->pipeline.backend);
+    if (options && dp_options_parse(options, &any, &parsed, NULL) == 0)
+        snprintf(h->options, sizeof h->options, "%.255s", options);
     snprintf(h->checkpoint_dir, sizeof h->checkpoint_dir, "%.1023s", c->checkpoint.dir);
     memcpy(h->cut, l->cut, (l->n_workers + 1) * sizeof *h->cut);
 }

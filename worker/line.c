@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/trust.h"
+
 void dp_line_init(struct dp_line *l)
 {
     l->fd = -1;
@@ -31,6 +33,11 @@ int dp_line_open(struct dp_line *l, const char *path, struct dp_err *err)
         return dp_err_set(err, DP_EIO, "socket: %s", strerror(errno));
     if (connect(fd, (struct sockaddr *)&sa, sizeof sa) < 0) {
         dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+        close(fd);
+        return -1;
+    }
+    if (dp_trust_server(fd, path, err) < 0) {
+        dp_err_prefix(err, "%s", path);
         close(fd);
         return -1;
     }

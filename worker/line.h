@@ -23,7 +23,8 @@ struct dp_line {
 };
 
 void dp_line_init(struct dp_line *l);
-/* Connect; a unix socket connects or refuses at once. */
+/* Connect; a unix socket connects or refuses at once. The plugin may have seen nobody there, so who serves it is looked
+ * at here, too (common/trust.h). */
 int dp_line_open(struct dp_line *l, const char *path, struct dp_err *err);
 void dp_line_close(struct dp_line *l);
 

@@ -239,6 +239,27 @@ out=$(timeout 60 srun --dynpipe echo ran 2>&1)
 isnt $? 0 "on a node that the run gave back the step fails"
 like "$out" 'dynpipe: node n1 was given back by this run and takes no more of its tasks: epoch 3' "the reason is told"
 unlike "$out" '(^|[^a-z])ran' "and no task ran"
+
+# Not known yet: the tasks wait, slurmstepd does not.
+later() { # VERDICT TEXT: what the daemon says in the end
+    : >"$D/listen"
+    listen 4 "not yet"
+    timeout 120 srun --dynpipe echo ran >"$D/later.out" 2>&1 &
+    task=$!
+    asked_again() { [ "$(count '^STEP_START')" -ge 3 ]; }
+    wait_for 60 asked_again
+    ok $? "a daemon that does not know yet is asked again"
+    is "$(cat "$D/later.out")" "dynpipe: node n1 was given back by this job before; its tasks wait: not yet" "no task runs meanwhile"
+    listen "$@"
+    wait $task
+}
+later 0 ""
+is $? 0 "when it says yes"
+like "$(cat "$D/later.out")" '(^|[^a-z])ran' "the task runs"
+later 2 "gone"
+isnt $? 0 "when it says no"
+like "$(cat "$D/later.out")" 'dynpipe: node n1 takes no task of this job: it was given back, and the job was not requeued' "the task does not, and why"
+unlike "$(cat "$D/later.out")" '(^|[^a-z])ran$' "at all"
 listen 0 "hello from the daemon"
 like "$(timeout 60 srun --dynpipe true 2>&1)" 'dynpipe: hello from the daemon' "the daemon may say a line"
 
@@ -259,7 +280,11 @@ unlisten
 ms_of srun -N2 --dynpipe env
 is "$ms_rc" 0 "without daemons the job runs"
 like "$(cat "$D/ms.out")" 'dynpipe: no daemon on node n1 \(.*: No such file or directory\): the run keeps a fixed layout' "and the user is told"
-is "$(grep -cE '^DYNPIPE_(SOCKET|JOB_ID)' "$D/ms.out")" 0 "and the tasks look for no daemon"
+is "$(grep -cE "^DYNPIPE_SOCKET=$D/run/dynpiped-n[12].sock" "$D/ms.out")" 2 "and the tasks know where one may come"
+chmod 777 "$D/run"
+out=$(timeout 60 srun --dynpipe env 2>&1)
+unlike "$out" '^DYNPIPE_SOCKET' "but not where others could put one"
+chmod 755 "$D/run"
 out=$(batch --dynpipe -- 'echo script; srun true')
 like "$out" 'script' "a batch job runs too"
 

@@ -41,6 +41,34 @@ like "$("$probe" - remote "$n1_port" n2 "$D/run/munge.socket" status "$job")" "d
 like "$("$probe" - remote "$n1_port" n1 "$D/run/nothing" status "$job")" "^error .*munge" "nothing without munge"
 like "$("$probe" "$D/run/dynpiped-n1.sock" hello 999999 0 1 </dev/null)" "^welcome 3 .*not registered" \
     "a worker of a job that did not ask for DynPipe is turned away"
+# A job that was not registered, with options as a worker of --dynpipe has them: Slurm is asked.
+knocks() { # JOB REGEX: a worker of that job is answered so
+    SLURM_DYNPIPE=mode=balance "$probe" "$D/run/dynpiped-n1.sock" hello "$1" 0 1 </dev/null | grep -qE "$2"
+}
+runs "then Slurm is asked what it is" knocks 999997 "^welcome 3 .*Slurm is asked what it is"
+runs "and says that there is none" wait_for 60 knocks 999997 "^welcome 3 .*Slurm knows no such job"
+plain=$(sbatch --parsable -N1 -w n3 -o /dev/null --wrap 'sleep 1000')
+wait_for 60 job_is "$plain" RUNNING
+runs "or that the job is not on this node" wait_for 60 knocks "$plain" "^welcome 3 .*Slurm says that it does not have this node"
+if [ "$(id -u)" = 0 ]; then
+    asked() { sdiag | sed -n 's/.*REQUEST_JOB_INFO_SINGLE .*count:\([0-9]*\).*/\1/p'; }
+    stranger() { setpriv --reuid 65534 --regid 65534 --clear-groups env SLURM_DYNPIPE=mode=balance "$probe" "$D/run/dynpiped-n3.sock" hello "$1" 0 1 </dev/null; }
+    if cp "$probe" "$D/probe" && chmod 755 "$D/probe" && probe=$D/probe && stranger 1 >/dev/null; then
+        theirs() { stranger "$plain" | grep -q "^welcome 3 .*Slurm says that it is somebody else's"; }
+        runs "another user's worker gets nowhere" wait_for 60 theirs
+        unlike "$(ask n3 jobs 0)" "\"job_id\":$plain," "and the job is not registered by that"
+        before=$(asked)
+        SECONDS=0
+        for i in $(seq 2000 2200); do stranger "$i" >/dev/null; done
+        most=$((SECONDS / 2 + 14)) # 10, and one every two seconds
+        [ $(($(asked) - before)) -le "$most" ]
+        ok $? "who asks for 200 jobs makes the daemon ask for $most at most" || diag "$before, now $(asked)"
+        like "$(SLURM_DYNPIPE=mode=balance "$probe" "$D/run/dynpiped-n3.sock" hello 999996 0 1 </dev/null)" "Slurm is asked what it is" "and others are asked for"
+    else
+        skip "a stranger's HELLO" "another user does not reach the build"
+    fi
+fi
+scancel "$plain"
 like "$("$probe" "$D/run/dynpiped-n1.sock" step 999998 "$(id -u)" n2)" "^ack 1 .*another node" "a step of another node too"
 
 # ---- who may call himself which node: munge vouches for a user, not for a machine
@@ -82,6 +110,29 @@ like "$(ask n1 report "$job")" '^\{' "and can be asked for"
 is "$(find "$D"/dynpipe/*/ -name 'job-*.journal')$(find "$D"/run/*.locks -type f)" "" "no journal and no lock is left"
 wait_for 60 all_nodes_idle
 ok $? "all nodes are idle"
+
+# ---- a batch host without a worker, whose daemon was down and has lost its journals: another node asks it ------
+cat >"$D/patient.sh" <<X
+#!/bin/bash
+until [ -e $D/stop2 ]; do
+    sleep 0.1
+done | $probe "\$DYNPIPE_SOCKET" patient "\$SLURM_JOB_ID" "\$SLURM_PROCID" 2
+X
+chmod 755 "$D/patient.sh"
+cluster stop daemon:1
+rm -rf "$D"/dynpipe/n1/*
+: >"$D/out"
+job=$(sbatch --parsable -N3 -n3 -w n1,n2,n3 --dynpipe=balance --open-mode=append -o "$D/out" \
+    --wrap "srun -N2 -n2 -w n2,n3 --dynpipe=observe --dynpipe-min-gpus=2 $D/patient.sh")
+runs "without the batch host's daemon nobody is welcome" wait_for 60 file_has "$D/out" "^welcome 3 .*does not reach the daemon of the batch host n1"
+cluster start daemon:1
+runs "when it is there, workers of other nodes are" wait_for 60 welcomes 2
+like "$(cat "$D/log/dynpiped.n1.log")" "job=$job uid=$(id -u) found in Slurm: another node asks for it" "it asked Slurm"
+like "$(ask n1 status "$job")" '"mode":"observe"' "and goes by the options of the step, not by those of the job"
+touch "$D/stop2"
+scancel "$job"
+wait_for 60 job_ended "$job"
+wait_for 60 all_nodes_idle
 cluster stop slurmctld KILL
 cluster stop daemon:3
 cluster start daemon:3

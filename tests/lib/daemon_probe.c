@@ -1,8 +1,10 @@
 /* A hand that says one thing to a daemon, for tests: daemon_probe SOCKET MODE ARGUMENTS...
  *
  *   step JOB UID NODE      STEP_START; prints "ack VERDICT TEXT"
- *   hello JOB RANK N       HELLO of a run of N workers with 8 layers; prints "welcome VERDICT TEXT",
+ *   hello JOB RANK N       HELLO of a run of N workers with 8 layers, with the options in SLURM_DYNPIPE; prints
+ *                          "welcome VERDICT TEXT",
  *                          then stays until stdin closes (prints "closed" if the daemon ends it)
+ *   patient JOB RANK N     the same, again and again as long as VERDICT is 3
  *   vote JOB RANK          VOTE without a HELLO; prints "closed" when refused
  *   query WHAT JOB         prints the JSON, or "error TEXT" with exit 1; WHAT: jobs status explain
  *                          report node
@@ -23,6 +25,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/client.h"
@@ -31,6 +34,7 @@
 
 #define TIMEOUT_MS 10000u
 #define PATIENCE_MS 15000
+#define AGAIN 9
 
 static int fail(const struct dp_err *err)
 {
@@ -136,6 +140,7 @@ static void make_hello(struct dp_msg_hello *m, char **argv)
 {
     memset(m, 0, sizeof *m);
     m->job_id = number(argv[0]);
+    m->step_id = number(getenv("SLURM_STEP_ID") ? getenv("SLURM_STEP_ID") : "0");
     m->rank = number(argv[1]);
     m->n_workers = number(argv[2]);
     m->n_layers = 8;
@@ -144,6 +149,7 @@ static void make_hello(struct dp_msg_hello *m, char **argv)
     m->microbatches = 4;
     m->tokens_per_microbatch = 64;
     snprintf(m->device, sizeof m->device, "cpu");
+    snprintf(m->options, sizeof m->options, "%.255s", getenv("SLURM_DYNPIPE") ? getenv("SLURM_DYNPIPE") : "");
     for (uint32_t i = 0; i <= m->n_workers && i <= DP_MAX_WORKERS; i++)
         m->cut[i] = i * 8 / m->n_workers;
 }
@@ -167,7 +173,7 @@ static int stay(struct dp_client *c)
     }
 }
 
-static int say_hello(struct dp_client *c, char **argv, struct dp_err *err)
+static int say_hello(struct dp_client *c, char **argv, bool is_patient, struct dp_err *err)
 {
     struct dp_msg_welcome welcome;
     struct dp_msg_hello m;
@@ -187,7 +193,23 @@ static int say_hello(struct dp_client *c, char **argv, struct dp_err *err)
         return fail(err);
     printf("welcome %u %s\n", welcome.verdict, welcome.text);
     fflush(stdout);
-    return stay(c);
+    return welcome.verdict == DP_VERDICT_UNKNOWN && is_patient ? AGAIN : stay(c);
+}
+
+static int be_patient(const char *path, struct dp_client *c, char **argv, struct dp_err *err)
+{
+    const struct timespec pause = {.tv_nsec = 300000000};
+    int rc;
+
+    while ((rc = say_hello(c, argv, true, err)) == AGAIN) {
+        dp_client_destroy(c);
+        nanosleep(&pause, NULL);
+        c = dp_client_open_unix(path, TIMEOUT_MS, err);
+        if (!c)
+            return fail(err);
+    }
+    dp_client_destroy(c);
+    return rc;
 }
 
 static int say_vote(struct dp_client *c, char **argv, struct dp_err *err)
@@ -304,7 +326,9 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[2], "step") && argc >= 6)
         rc = say_step(c, argv + 3, &err);
     else if (!strcmp(argv[2], "hello") && argc >= 6)
-        rc = say_hello(c, argv + 3, &err);
+        rc = say_hello(c, argv + 3, false, &err);
+    else if (!strcmp(argv[2], "patient") && argc >= 6)
+        return be_patient(argv[1], c, argv + 3, &err);
     else if (!strcmp(argv[2], "vote"))
         rc = say_vote(c, argv + 3, &err);
     else if (!strcmp(argv[2], "query"))
