@@ -49,6 +49,9 @@ struct dp_daemon {
     struct event *tick;
     struct dp_node_check *check; /* looks at this node that somebody asked for, NULL: never yet */
     struct dp_helper *probe; /* of the site policies after a reload, NULL: none under way */
+    struct dp_helper *name_check; /* does Slurm know our name? */
+    uint64_t name_ask_ns;
+    uint32_t n_name_checks;
     char trouble[1100];      /* what was wrong with the last reload; "": nothing */
 };
 
@@ -84,6 +87,9 @@ json_t *dp_query_document(const struct dp_conn *c, const struct dp_msg_query *q,
 void dp_query_send(struct dp_conn *c, json_t *doc);
 json_t *dp_query_node(const struct dp_daemon *d); /* what this node says of itself; new reference */
 
+/* name_check.c */
+void dp_name_check_tick(struct dp_daemon *d);
+void dp_name_check_end(struct dp_daemon *d);
 
 /* node_check.c */
 void dp_node_check(struct dp_conn *c, const struct dp_msg_check *m);

@@ -12,6 +12,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/helper.c daemon/helper_child.c daemon/helper.h \
 	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
+	daemon/name_check.c \
 	daemon/node_check.c \
 	daemon/node_log.c daemon/node_log.h \
 	daemon/node_look.c daemon/node_look.h \

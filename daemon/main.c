@@ -216,6 +216,17 @@ static void on_stop(evutil_socket_t sig, short what, void *arg)
     event_base_loopbreak(d->base);
 }
 
+/* Of the new configuration, what was fixed when the sockets were opened and the rights parted. */
+static bool needs_restart(const struct dp_daemon *d, const struct dp_config *fresh)
+{
+    const struct dp_config *c = d->config;
+
+    return strcmp(fresh->socket, c->socket) || strcmp(fresh->state_dir, c->state_dir) || strcmp(fresh->pidfile, c->pidfile) ||
+           strcmp(fresh->listen, c->listen) || strcmp(fresh->run_user, c->run_user) ||
+           strcmp(fresh->device_files, c->device_files) || fresh->port != c->port || fresh->slurm != c->slurm ||
+           dp_config_is_shared_host(fresh, d->node) != dp_config_is_shared_host(c, d->node);
+}
+
 static void on_reload(evutil_socket_t sig, short what, void *arg)
 {
     struct dp_daemon *d = arg;
@@ -229,12 +240,15 @@ static void on_reload(evutil_socket_t sig, short what, void *arg)
         return;
     }
     d->trouble[0] = '\0';
-    if (strcmp(fresh->socket, d->config->socket) || strcmp(fresh->state_dir, d->config->state_dir) ||
-        fresh->port != d->config->port || fresh->slurm != d->config->slurm)
-        dp_warn("socket, state_dir, port and slurm change only at a restart");
+    if (needs_restart(d, fresh))
+        note_trouble(d, "change only at a restart", "socket, state_dir, port, listen, slurm, run_user, device_files, pidfile, and "
+                     "whether several nodes share this machine");
     memcpy(fresh->socket, d->config->socket, sizeof fresh->socket);
     memcpy(fresh->state_dir, d->config->state_dir, sizeof fresh->state_dir);
     memcpy(fresh->pidfile, d->config->pidfile, sizeof fresh->pidfile);
+    memcpy(fresh->listen, d->config->listen, sizeof fresh->listen);
+    memcpy(fresh->run_user, d->config->run_user, sizeof fresh->run_user);
+    memcpy(fresh->device_files, d->config->device_files, sizeof fresh->device_files);
     fresh->port = d->config->port;
     fresh->slurm = d->config->slurm;
     dp_config_destroy(d->config);
@@ -281,6 +295,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     dp_runs_tick(d);
     dp_conn_tick(&d->conns);
     dp_ask_pump(d);
+    dp_name_check_tick(d);
     if (n_ticks++ % PRUNE_EVERY_TICKS == 0)
         dp_history_prune_journals(d);
     dp_history_tick(d);
@@ -486,6 +501,7 @@ static void close_all(struct dp_daemon *d, struct signals *s)
         unlink(d->config->pidfile);
     dp_local_close(d);
     dp_node_check_end(d);
+    dp_name_check_end(d);
     dp_runs_close(d);
     dp_peer_close(d);
     dp_conn_close_all(&d->conns, "the daemon ends");
