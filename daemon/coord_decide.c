@@ -142,9 +142,8 @@ static uint64_t fixed_cost_ns(const struct dp_coord *c)
 static uint64_t cooldown_left_ns(const struct dp_coord *c, uint64_t now_ns)
 {
     uint64_t cooldown = (uint64_t)(c->limits.cooldown_s * 1e9), since = now_ns - c->last_change_ns;
-    uint64_t pause = coord_promise_pause_ns(c, now_ns), left = c->n_handovers && since < cooldown ? cooldown - since : 0;
 
-    return left > pause ? left : pause;
+    return c->n_handovers && since < cooldown ? cooldown - since : 0;
 }
 
 static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
@@ -162,7 +161,11 @@ static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_though
                               .hysteresis = c->limits.hysteresis,
                               .cooldown_left_ns = cooldown_left_ns(c, now_ns)};
 
+    if (d->slots_after >= d->slots_now)
+        in.pause_left_ns = coord_balance_pause_ns(c, now_ns, t);
     dp_decide(&in, &d->out);
+    if (d->slots_after >= d->slots_now && in.moved_layers && d->out.gain_percent >= in.hysteresis)
+        coord_balance_wished(c, now_ns);
     d->proposed_ns = in.proposed_ns;
     d->moved_layers = in.moved_layers;
     d->moved_bytes = in.moved_bytes;

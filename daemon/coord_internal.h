@@ -6,6 +6,7 @@
  * coord_decide.c  question, reference, verdict, decision log
  * coord_promise.c the measured step against what was promised of it; trials; when packing stops
  * coord_promise_json.c  what people see of that
+ * coord_balance.c when balancing waits
  * coord_correct.c what the simulator does not know of a run, for coord_think.c
  * coord_snapshot.c loads and devices as a policy wants them; speeds of devices
  * coord_ahead.c   loads to come, and what the reference allows then
@@ -175,7 +176,6 @@ struct coord_promise {
     bool is_stopped;         /* no packing */
     uint32_t n_missed;       /* in a row */
     uint64_t until_ns;       /* stopped until then at least */
-    uint64_t balance_ns;     /* nor is anything balanced until then: the last such move made it worse */
     char why[256];
 
     bool is_corrected;       /* predictions are made with `correction` */
@@ -183,6 +183,21 @@ struct coord_promise {
     uint32_t n_learned, n_explained; /* of c->recent.n: measurements it was last compared with; how often it was right */
     bool has_usual;
     struct dp_correction newest, usual; /* as measured: at the newest decision, and when all was well */
+};
+
+/* What a layout was decided with. */
+struct coord_basis {
+    bool is_corrected;
+    struct dp_correction correction; /* where it is */
+    uint64_t weights_left;           /* by layer, as a hash */
+    bool is_balancing, is_counted;   /* no slot is given up; no change of loads explains it */
+};
+
+struct coord_balance {
+    struct coord_basis next, now; /* of the hand-over under way, of the layout in force */
+    uint32_t n;                   /* that count, less what is forgotten */
+    uint64_t until_ns;            /* pause */
+    uint64_t quiet_ns;            /* since then none was wished for */
 };
 
 struct coord_times { /* the newest of some durations */
@@ -261,6 +276,7 @@ struct coord_thought {
     struct dp_measured measured;  /* step of the layout in force */
     struct dp_correction learned; /* from it */
     bool is_corrected;            /* iterations of decision and proposal are corrected ones */
+    bool is_as_decided;           /* by the correction that the layout in force was decided with */
     uint64_t basis_ns, basis_start_ns; /* current_ns and start_ns as they compare with the proposal's */
     uint64_t believed_ns;         /* that step by the correction that is in use */
     uint64_t then_ns, most_ns;    /* step of the proposal: at least, and where the rest grows with it */
@@ -371,6 +387,7 @@ struct dp_coord {
     struct coord_stall stall;
     struct coord_limit limit;
     struct coord_promise promise;
+    struct coord_balance balance;
 
     uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
     bool is_journal_failing, was_journal_failing; /* the newest record could not be written; as was told last */
@@ -466,18 +483,31 @@ enum coord_way { WAY_GO, WAY_TRIAL, WAY_WAIT };
 enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next,
                                   const struct coord_thought *t, struct dp_layout *first, char *why, size_t cap);
 void coord_promise_begun(struct dp_coord *c); /* the hand-over that was planned */
-void coord_promise_committed(struct dp_coord *c, struct coord_handover *h);
+void coord_promise_committed(struct dp_coord *c, uint64_t now_ns, struct coord_handover *h);
 void coord_promise_report(struct dp_coord *c, const struct dp_msg_report *m);
 void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
 void coord_promise_tick(struct dp_coord *c, uint64_t now_ns);
 bool coord_promise_is_deciding(const struct dp_coord *c); /* a trial is under way: no other decision */
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns); /* packing may go on, if it was stopped */
-uint64_t coord_promise_pause_ns(const struct dp_coord *c, uint64_t now_ns); /* until layers may move again */
 /* How many times as long as their device time the workers of a slot take; 1: their cores are their own. */
 double coord_promise_sharing(const struct dp_coord *c, uint32_t slot);
 
+/* --- coord_balance.c --- */
+bool coord_balance_is_paused(const struct dp_coord *c, uint64_t now_ns);
+/* Until this proposal, which gives no slot up, may be carried out. */
+uint64_t coord_balance_pause_ns(const struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
+void coord_balance_wished(struct dp_coord *c, uint64_t now_ns); /* a move that balances would pay */
+/* Before a hand-over begins: one that this proposal is for, any other one. */
+void coord_balance_plan(struct dp_coord *c, const struct coord_thought *t, bool is_balancing);
+void coord_balance_keep(struct dp_coord *c);
+void coord_balance_committed(struct dp_coord *c, uint64_t now_ns);
+void coord_balance_missed(struct dp_coord *c, uint64_t now_ns); /* the newest hand-over did not bring what was predicted */
+bool coord_balance_takes_back(const struct dp_coord *c, const struct dp_layout *next);
+void coord_balance_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_balance_resume(struct dp_coord *c);
+
 /* --- coord_promise_json.c --- */
-json_t *coord_promise_json(const struct dp_coord *c); /* new reference */
+json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns); /* new reference */
 void coord_promise_state(const struct dp_coord *c, char *out, size_t cap); /* of a run that trains, a sentence */
 
 /* --- coord_correct.c: in the child --- */

@@ -210,7 +210,7 @@ static void commit(struct dp_coord *c, uint64_t now_ns)
     coord_saving_moved(c);
     c->last_commit_id = m->id;
     c->last_change_ns = now_ns;
-    coord_promise_committed(c, record_outcome(c, now_ns, true));
+    coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
     coord_loads_reset(c);
     coord_note(c, now_ns, "hand-over %llu committed at step %llu: %.180s", (unsigned long long)m->id,
                (unsigned long long)m->boundary, m->reason);

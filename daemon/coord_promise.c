@@ -5,10 +5,9 @@
  * leave, by a second hand-over that moves nothing. So a prediction that was wrong costs seconds and no node.
  * After every other move the step is measured, too, and as long as nodes are gone it is watched.
  *
- * A miss stops packing; balancing goes on, but pauses as long when it was a balancing move that made the step
- * longer: predictions that send layers there and back must not go on doing so. A miss counts as understood
- * when corrected predictions explain what is measured, in two windows of measurements that they were not made
- * from, and when a pause is over that doubles with every miss in a row. `dynpipe resume` lifts it at once. That
+ * A miss stops packing; balancing goes on, or pauses (coord_balance.c). A miss counts as understood when
+ * corrected predictions explain what is measured, in two windows of measurements that they were not made from,
+ * and when a pause is over that doubles with every miss of packing in a row. `dynpipe resume` lifts it at once. That
  * packing is stopped is journalled; what is measured is measured again after a restart, so a trial that a
  * restart interrupts is judged anew.
  */
@@ -67,14 +66,15 @@ double coord_promise_sharing(const struct dp_coord *c, uint32_t slot)
 
 /* --- a miss --- */
 
-static void missed(struct dp_coord *c, uint64_t now_ns, const char *what)
+static void missed(struct dp_coord *c, uint64_t now_ns, const char *what, bool is_of_packing)
 {
     struct coord_promise *p = &c->promise;
     uint32_t doublings = p->n_missed < PAUSE_DOUBLINGS ? p->n_missed : PAUSE_DOUBLINGS;
+    uint64_t until_ns = now_ns + (uint64_t)(PAUSE_S << (is_of_packing ? doublings : 0)) * SECOND;
 
     p->is_stopped = true;
-    p->n_missed++;
-    p->until_ns = now_ns + (uint64_t)(PAUSE_S << doublings) * SECOND;
+    p->n_missed += is_of_packing;
+    p->until_ns = until_ns > p->until_ns ? until_ns : p->until_ns;
     p->n_learned = p->n_explained = 0;
     snprintf(p->why, sizeof p->why, "%.160s: %.80s", what, p->out.text);
     coord_note(c, now_ns, "promise missed, packing stops: %s", p->why);
@@ -90,10 +90,11 @@ static void lift(struct dp_coord *c, uint64_t now_ns, const char *why)
 
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns)
 {
+    coord_balance_resume(c);
+    c->promise.n_missed = 0;
+    c->promise.until_ns = 0;
     if (!c->promise.is_stopped)
         return;
-    c->promise.n_missed = 0;
-    c->promise.balance_ns = 0;
     lift(c, now_ns, "asked for on the command line");
 }
 
@@ -136,9 +137,29 @@ static enum coord_way plan_leave(struct dp_coord *c, uint64_t now_ns, char *why,
     snprintf(why, cap, "%.150s", out.text);
     if (out.verdict == DP_PROMISE_MISSED) {
         p->out = out;
-        missed(c, now_ns, "no node is given up");
+        missed(c, now_ns, "no node is given up", true);
     }
     return WAY_WAIT;
+}
+
+/* One move after the other: who moves again before it is known what came of it never knows. And a move that goes
+ * back rests on predictions that have proved right since, not on those that were just refuted. */
+static enum coord_way plan_balance(const struct dp_coord *c, const struct dp_layout *next, const struct coord_thought *t,
+                                   char *why, size_t cap)
+{
+    const struct coord_promise *p = &c->promise;
+
+    if (p->now.id && p->verdict == DP_PROMISE_OPEN && t->measured.n < DP_PROMISE_WINDOW) {
+        snprintf(why, cap, "hand-over %llu is not judged yet: %u of %d measurements are there",
+                 (unsigned long long)c->last_commit_id, t->measured.n, DP_PROMISE_WINDOW);
+        return WAY_WAIT;
+    }
+    if (c->balance.n && c->balance.next.is_counted && p->n_explained < EXPLAINED && coord_balance_takes_back(c, next)) {
+        snprintf(why, cap, "it takes back what hand-over %llu moved: predictions were right %u times of %d since",
+                 (unsigned long long)c->last_commit_id, p->n_explained, EXPLAINED);
+        return WAY_WAIT;
+    }
+    return WAY_GO;
 }
 
 enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next,
@@ -148,8 +169,9 @@ enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const str
 
     *first = *next;
     pledge(c, t);
-    if (!memcmp(next->gone, c->layout.gone, c->n_workers))
-        return WAY_GO;
+    coord_balance_plan(c, t, !memcmp(next->gone, c->layout.gone, c->n_workers));
+    if (c->balance.next.is_balancing)
+        return plan_balance(c, next, t, why, cap);
     if (p->is_stopped) {
         snprintf(why, cap, "packing is stopped");
         return WAY_WAIT;
@@ -171,27 +193,25 @@ void coord_promise_begun(struct dp_coord *c)
     c->promise.next.id = c->mig.id;
 }
 
-void coord_promise_committed(struct dp_coord *c, struct coord_handover *h)
+void coord_promise_committed(struct dp_coord *c, uint64_t now_ns, struct coord_handover *h)
 {
     struct coord_promise *p = &c->promise;
 
-    if (p->next.id == c->mig.id)
+    if (p->next.id == c->mig.id) {
         p->now = p->next;
-    else
-        memset(&p->now, 0, sizeof p->now); /* by hand: nothing was promised but what holds for all layouts */
+    } else { /* by hand: nothing was promised but what holds for all layouts */
+        memset(&p->now, 0, sizeof p->now);
+        coord_balance_keep(c);
+    }
+    coord_balance_committed(c, now_ns);
     p->verdict = DP_PROMISE_OPEN;
     memset(&p->out, 0, sizeof p->out);
     p->is_backing = false;
-    p->n_watched = p->n_learned = 0;
+    p->n_watched = p->n_learned = p->n_explained = 0;
     p->tried_ns = 0;
     h->predicted_ns = p->now.predicted_ns;
     h->expected_ns = p->now.expected_ns;
     h->allowed_ns = p->now.allowed_ns;
-}
-
-uint64_t coord_promise_pause_ns(const struct dp_coord *c, uint64_t now_ns)
-{
-    return c->promise.balance_ns > now_ns ? c->promise.balance_ns - now_ns : 0;
 }
 
 bool coord_promise_is_deciding(const struct dp_coord *c)
@@ -247,10 +267,10 @@ static void judge_move(struct dp_coord *c, uint64_t now_ns, const struct dp_meas
     if (p->verdict == DP_PROMISE_MISSED) {
         snprintf(what, sizeof what, "hand-over %llu%s", (unsigned long long)c->last_commit_id,
                  p->now.is_trial ? ", a trial" : "");
-        missed(c, now_ns, what);
+        missed(c, now_ns, what, !c->balance.now.is_balancing);
     }
-    if (p->out.is_unexpected && !p->now.is_trial && is_longer_than_before(p, now))
-        p->balance_ns = p->until_ns;
+    if (p->out.is_unexpected)
+        coord_balance_missed(c, now_ns);
     if (!p->now.is_trial)
         return;
     if (!p->out.is_too_slow) {
@@ -280,7 +300,7 @@ static void watch(struct dp_coord *c, uint64_t now_ns, const struct dp_measured 
     p->out = out;
     p->verdict = out.verdict;
     if (out.verdict == DP_PROMISE_MISSED && !was_too_slow)
-        missed(c, now_ns, "nodes were given back");
+        missed(c, now_ns, "nodes were given back", true);
     else if (out.verdict == DP_PROMISE_KEPT)
         coord_note(c, now_ns, "promise kept again: %s", out.text);
 }
@@ -292,6 +312,7 @@ static void begin(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *n
     struct dp_err err;
 
     c->promise.tried_ns = now_ns;
+    coord_balance_keep(c);
     if (coord_migrate_begin(c, now_ns, next, reason, &err) == 0)
         coord_promise_begun(c);
 }
@@ -339,6 +360,7 @@ void coord_promise_tick(struct dp_coord *c, uint64_t now_ns)
 
     if (!c->has_layout || !c->last_commit_id || !coord_migrate_is_idle(c) || c->failed[0] || c->is_completed)
         return;
+    coord_balance_tick(c, now_ns);
     coord_measured(c, &now);
     if (p->verdict == DP_PROMISE_OPEN)
         judge_move(c, now_ns, &now);
@@ -379,7 +401,7 @@ static void learn(struct dp_coord *c, uint64_t now_ns, const struct coord_though
 
     p->correction = t->learned;
     p->n_explained = 0;
-    p->is_corrected = p->is_stopped || !dp_correction_is_neutral(&p->correction, c->n_slots);
+    p->is_corrected = p->is_stopped || c->balance.n || !dp_correction_is_neutral(&p->correction, c->n_slots);
     describe(c, &p->correction, text, sizeof text);
     coord_note(c, now_ns, "predictions are corrected: %s", text);
 }
@@ -397,8 +419,11 @@ void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coo
     if (p->n_learned && c->recent.n - p->n_learned < COORD_RECENT)
         return;
     p->n_learned = c->recent.n;
-    if (!p->is_corrected || !dp_promise_explains(&t->measured, t->believed_ns))
+    if (!p->is_corrected || !dp_promise_explains(&t->measured, t->believed_ns)) {
         learn(c, now_ns, t);
-    else if (p->is_stopped && ++p->n_explained >= EXPLAINED && now_ns >= p->until_ns)
+        return;
+    }
+    p->n_explained++;
+    if (p->is_stopped && p->n_explained >= EXPLAINED && now_ns >= p->until_ns)
         lift(c, now_ns, "the corrected predictions explain what is measured");
 }

@@ -55,7 +55,7 @@ static json_t *correction_json(const struct dp_coord *c)
     return json_pack("{s:o,s:o,s:o}", "shared", a, "link_ms", ms(k->link_ns), "rest_ms", ms(k->rest_ns));
 }
 
-json_t *coord_promise_json(const struct dp_coord *c)
+json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns)
 {
     const struct coord_promise *p = &c->promise;
     struct dp_measured now;
@@ -71,6 +71,8 @@ json_t *coord_promise_json(const struct dp_coord *c)
     json_object_set_new(o, "packing_stopped", json_boolean(p->is_stopped));
     json_object_set_new(o, "why", json_string(p->is_stopped ? p->why : ""));
     json_object_set_new(o, "stopped_until_s", p->is_stopped ? json_real(coord_seconds(c, p->until_ns)) : json_null());
+    json_object_set_new(o, "balancing_pauses_until_s",
+                        coord_balance_is_paused(c, now_ns) ? json_real(coord_seconds(c, c->balance.until_ns)) : json_null());
     json_object_set_new(o, "correction", correction_json(c));
     json_object_set_new(o, "shared", shared_json(c));
     return o;

@@ -212,6 +212,19 @@ static int use_correction(struct thinking *k, struct dp_err *err)
     return dp_sim_layout(&k->in, &k->c->layout, NULL, &k->t.basis_ns, err);
 }
 
+/* While balancing pauses: predictions differ from those that the layout in force was decided with by the loads alone. */
+static int use_decided(struct thinking *k, struct dp_err *err)
+{
+    const struct coord_basis *b = &k->c->balance.now;
+
+    k->in = k->now.in;
+    if (b->is_corrected)
+        dp_correction_apply(&b->correction, &k->now.in, k->device, &k->in);
+    k->t.is_corrected = b->is_corrected;
+    k->t.is_as_decided = true;
+    return dp_sim_layout(&k->in, &k->c->layout, NULL, &k->t.basis_ns, err);
+}
+
 /* Wall time of a step under the proposal, and what the reference allows. What no prediction knows of the step
  * (the rest) may stay as it is or grow with it: a promise is missed when it is neither. */
 static int foresee(struct thinking *k, const struct dp_layout *next, struct dp_err *err)
@@ -219,7 +232,6 @@ static int foresee(struct thinking *k, const struct dp_layout *next, struct dp_e
     const struct dp_correction *model = coord_correct_model(k->c, &k->t);
     uint64_t rest_ns = model->rest_ns, now_ns = k->t.measured.ns;
 
-    k->t.allowed_ns = coord_correct_allowed_ns(k->c, &k->now.in, &k->t);
     if (!k->t.measured.n)
         return 0;
     if (dp_correction_predict(model, &k->now.in, next, &k->t.then_ns, err) < 0)
@@ -244,6 +256,7 @@ static int pack(struct thinking *k, const char *before, struct dp_err *err)
     k->t.fastest_ns = k->pack.fastest_ns;
     n = snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "%s%s time: ", before, k->t.is_corrected ? "corrected" : "device");
     snprintf(k->t.pack_reason + n, sizeof k->t.pack_reason - (size_t)n, "%s", k->pack.reason);
+    k->t.allowed_ns = coord_correct_allowed_ns(k->c, &k->now.in, &k->t);
     return may_release(k) ? foresee(k, &k->pack.best.layout, err) < 0 ? -1 : 1 : 0;
 }
 
@@ -292,6 +305,8 @@ static int propose(struct thinking *k, struct dp_err *err)
         leave_slots(k);
         return 0;
     }
+    if (coord_balance_is_paused(k->c, k->q->d.first_ns) && use_decided(k, err) < 0)
+        return -1;
     if (dp_pack_choose(k->policy, k->state, &k->in, &fastest, &k->pack, err) < 0)
         return -1;
     if (!k->t.trade.n)

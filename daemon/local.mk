@@ -122,12 +122,19 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_rewrite.c \
 	daemon/coord_snapshot.c \
 	daemon/coord_stall.c \
+	daemon/coord_balance.c \
 	daemon/coord_correct.c \
 	daemon/coord_promise.c \
 	daemon/coord_promise_json.c \
 	daemon/coord_think.c \
 	daemon/coordinator.c daemon/coordinator.h
 if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/test_coord_balance
+TESTS += tests/unit/test_coord_balance
+tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c tests/unit/coord_world.c \
+	tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
+tests_unit_test_coord_balance_LDADD = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
+	common/libdpcommon.a $(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += tests/unit/test_coordinator
 TESTS += tests/unit/test_coordinator
 tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c tests/unit/coord_world.c \

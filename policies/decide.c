@@ -69,6 +69,9 @@ void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out)
         SAY(out, "stay: the layout is already the best (%s %.3f ms a step)", kind_of(in), MS(in->current_ns));
     else if (in->cooldown_left_ns)
         SAY(out, "stay: %.1f s of the cooldown are left", (double)in->cooldown_left_ns / 1e9);
+    else if (in->pause_left_ns && in->slots_after >= in->slots_now)
+        SAY(out, "stay: balancing pauses for another %.1f s, unless loads change (predicted gain %.1f %%)",
+            (double)in->pause_left_ns / 1e9, out->gain_percent);
     else if (in->slots_after < in->slots_now)
         decide_shrink(in, out);
     else

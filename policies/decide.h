@@ -19,6 +19,7 @@ struct dp_decide_in {
     uint64_t steps_left;
     double hysteresis;       /* percent */
     uint64_t cooldown_left_ns;
+    uint64_t pause_left_ns;  /* as long no layers are moved but to free slots */
 };
 
 struct dp_decide_out {

@@ -557,31 +557,86 @@ static struct dp_layer_load load_of(const struct world *w, uint64_t step, uint32
     double done = step <= PRUNE_BEGIN ? 0.0
                   : step >= PRUNE_END ? 1.0
                                       : (double)(step - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
-    uint64_t t = (uint64_t)(1e6 * (1.0 - 0.8 * done) * (1.0 + 0.1 * (layer % 3)));
+    double density = w->density[layer] > 0.0 ? w->density[layer] : 1.0 - 0.9 * done;
+    uint64_t t = (uint64_t)(1e6 * (1.0 + 8.0 * density) / 9.0 * (1.0 + 0.1 * (layer % 3)));
 
     if (w->is_recorded || w->is_timed)
         return recorded_load(step, layer);
-    return (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * (1.0 - 0.9 * done))};
+    return (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * density)};
 }
 
-/* Device time of the slowest stage; n: = stages. */
+/* Device time of a microbatch on worker r, in the layout that k knows. */
+static uint64_t stage_ns(const struct world *w, const struct world_worker *k, uint32_t r)
+{
+    uint64_t ns = 0;
+
+    for (uint32_t l = k->layout.cut[r]; l < k->layout.cut[r + 1]; l++) {
+        struct dp_layer_load load = load_of(w, k->step, l);
+
+        ns += load.fwd_ns + load.bwd_input_ns + load.bwd_weight_ns;
+    }
+    return ns;
+}
+
+/* That of the slowest stage; n: = stages. */
 static uint64_t slowest_stage_ns(const struct world *w, const struct world_worker *k, uint32_t *n)
 {
     uint64_t slowest = 0;
 
     *n = 0;
     for (uint32_t r = 0; r < W_MAX; r++) {
-        uint64_t ns = 0;
+        uint64_t ns = stage_ns(w, k, r);
 
-        for (uint32_t l = k->layout.cut[r]; l < k->layout.cut[r + 1]; l++) {
-            struct dp_layer_load load = load_of(w, k->step, l);
-
-            ns += load.fwd_ns + load.bwd_input_ns + load.bwd_weight_ns;
-        }
         slowest = ns > slowest ? ns : slowest;
         *n += ns > 0;
     }
     return slowest;
+}
+
+/* How many times its device time a worker takes now: drawn anew every 1 to 4 s. */
+static double noise_of(const struct world *w, const struct world_worker *k, uint32_t r)
+{
+    uint32_t n;
+    uint64_t seed = w->noise_seed + r * 7919, period_ns = SEC * (1 + r % 4), at = (w->now_ns + r * SEC / 3) / period_ns;
+
+    seed = seed * 1000003 + at;
+    (void)random_below(&seed, 2);
+    if (w->is_followed)
+        return stage_ns(w, k, r) == slowest_stage_ns(w, k, &n) ? w->noise : 1.0;
+    return 1.0 + (w->noise - 1.0) * random_below(&seed, 1001) / 1000;
+}
+
+/* Step of this layout, where device d takes factor[d] times the device time of its layers. */
+static uint64_t pipeline_ns(const struct world *w, const struct dp_layout *layout, uint64_t step, const double *factor)
+{
+    struct dp_layer_load load[W_LAYERS];
+    struct dp_device device[W_MAX];
+    struct dp_policy_in in = {.n_layers = W_LAYERS, .n_devices = W_MAX, .n_slots = W_MAX, .layer = load,
+                              .current = layout, .device = device, .microbatches = MICROBATCHES,
+                              .boundary_bytes = BOUNDARY_BYTES, .link_bytes_per_s = 1e9};
+    uint64_t ns = 0;
+
+    for (uint32_t l = 0; l < W_LAYERS; l++)
+        load[l] = load_of(w, step, l);
+    for (uint32_t d = 0; d < W_MAX; d++)
+        device[d] = (struct dp_device){.speed = 1.0 / factor[d]};
+    if (dp_sim_layout(&in, layout, NULL, &ns, NULL) < 0)
+        abort();
+    return ns;
+}
+
+/* Others have the cores for some seconds: own work takes longer, and the whole pipeline waits for it. */
+static void measure_noise(const struct world *w, const struct world_worker *k, uint64_t device_ns, struct dp_msg_report *m)
+{
+    double factor[W_MAX];
+    uint64_t own_ns;
+
+    for (uint32_t r = 0; r < W_MAX; r++)
+        factor[r] = noise_of(w, k, r);
+    own_ns = (uint64_t)((double)device_ns * factor[k - w->worker]);
+    m->step_ns = 1000000 + pipeline_ns(w, &k->layout, k->step, factor);
+    m->wait_ns = m->step_ns > own_ns ? m->step_ns - own_ns : 0;
+    m->lost_ns = own_ns - device_ns;
 }
 
 /* A step as it is measured: of 1F1B, and a millisecond that no prediction knows. */
@@ -594,6 +649,10 @@ static void measure_step(const struct world *w, const struct world_worker *k, st
     m->step_ns = w->is_timed ? world_step_ns(&k->layout, k->step) : w->step_ns;
     if (m->step_ns)
         return;
+    if (w->noise > 1.0) {
+        measure_noise(w, k, stage_ns(w, k, (uint32_t)(k - w->worker)) * MICROBATCHES, m);
+        return;
+    }
     m->step_ns = 1000000 + (uint64_t)((double)(device_ns + pipe_ns) * factor);
     m->wait_ns = w->is_network ? m->step_ns - device_ns : (uint64_t)((double)pipe_ns * factor);
     m->lost_ns = w->is_network ? 0 : (uint64_t)((double)device_ns * (factor - 1.0));
@@ -1000,6 +1059,7 @@ void world_init(struct world *w, uint64_t seed)
 {
     memset(w, 0, sizeof *w);
     w->seed = seed * 7919 + 1;
+    w->noise_seed = seed;
     w->now_ns = SEC;
     w->crash_at = UINT32_MAX;
     w->steps_total = W_STEPS;

@@ -69,6 +69,10 @@ struct world {
     uint32_t crowded;             /* with so few stages and fewer a step takes crowd_factor times as long, */
     double crowd_factor;          /* because cores are shared, or with is_network because of the network */
     bool is_network;
+    double noise;                 /* others come and go: a worker takes 1 to noise times its device time */
+    bool is_followed;             /* they come to whoever has the longest stage, and nowhere else */
+    uint64_t noise_seed;
+    double density[W_LAYERS];     /* of a layer's weights, instead of the pruning schedule; 0: as that says */
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
     uint32_t steps_total;
     uint64_t mem_limit_bytes;     /* of every worker */

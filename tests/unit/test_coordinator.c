@@ -1303,6 +1303,7 @@ static void campaign(uint64_t seed, uint64_t total[9])
     w->no_percent = seed % 2 ? 5 : 0;
     w->job.shrinks_allowed = seed % 2 ? 1 : 50;
     w->limits.min_devices = 1 + seed % 3;
+    w->noise = seed % 7 == 3 ? 3.0 : 0.0;
     world_start(w);
     world_run(w, 70.0, true);
     w->loss_percent = w->fault_percent = w->crash_percent = w->full_percent = w->no_percent = 0; /* faults stop */
