@@ -248,11 +248,25 @@ static bool is_longer_than_before(const struct coord_promise *p, const struct dp
 }
 
 /* The first verdict after a move. */
+static void move_missed(struct dp_coord *c, uint64_t now_ns)
+{
+    char what[64];
+
+    snprintf(what, sizeof what, "hand-over %llu%s", (unsigned long long)c->last_commit_id,
+             c->promise.now.is_trial ? ", a trial" : "");
+    missed(c, now_ns, what, !c->balance.now.is_balancing);
+}
+
+static void end_trial(struct dp_coord *c, const struct dp_measured *now)
+{
+    c->promise.now.is_trial = false;
+    c->promise.is_backing = is_longer_than_before(&c->promise, now);
+}
+
 static void judge_move(struct dp_coord *c, uint64_t now_ns, const struct dp_measured *now)
 {
     struct coord_promise *p = &c->promise;
     struct dp_promise_in in = {*now, p->now.expected_ns, p->now.allowed_ns};
-    char what[64];
 
     if (!p->now.id)
         in.allowed_ns = has_gone(c) ? p->allowed_ns : 0;
@@ -264,11 +278,8 @@ static void judge_move(struct dp_coord *c, uint64_t now_ns, const struct dp_meas
     p->verdict = p->out.verdict;
     p->n_watched = c->recent.n;
     tell_handover(c, now->ns);
-    if (p->verdict == DP_PROMISE_MISSED) {
-        snprintf(what, sizeof what, "hand-over %llu%s", (unsigned long long)c->last_commit_id,
-                 p->now.is_trial ? ", a trial" : "");
-        missed(c, now_ns, what, !c->balance.now.is_balancing);
-    }
+    if (p->verdict == DP_PROMISE_MISSED)
+        move_missed(c, now_ns);
     if (p->out.is_unexpected)
         coord_balance_missed(c, now_ns);
     if (!p->now.is_trial)
@@ -277,8 +288,25 @@ static void judge_move(struct dp_coord *c, uint64_t now_ns, const struct dp_meas
         p->n_missed = p->verdict == DP_PROMISE_KEPT ? 0 : p->n_missed;
         return; /* leave() */
     }
-    p->now.is_trial = false;
-    p->is_backing = is_longer_than_before(p, now);
+    end_trial(c, now);
+}
+
+/* It was kept, and still is? A pause, or a hand-over that could not begin, may lie between that and leaving. */
+static bool is_still_allowed(struct dp_coord *c, uint64_t now_ns, const struct dp_measured *now)
+{
+    struct coord_promise *p = &c->promise;
+    struct dp_promise_in in = {*now, p->now.expected_ns, p->now.allowed_ns};
+    struct dp_promise_out out;
+
+    dp_promise_judge(&in, &out);
+    if (!out.is_too_slow)
+        return true;
+    p->out = out;
+    p->verdict = out.verdict;
+    tell_handover(c, now->ns);
+    move_missed(c, now_ns);
+    end_trial(c, now);
+    return false;
 }
 
 /* Later, for as long as nodes are gone: a neighbour may come at any time. */
@@ -370,7 +398,7 @@ void coord_promise_tick(struct dp_coord *c, uint64_t now_ns)
         return;
     if (p->is_backing)
         go_back(c, now_ns);
-    else if (p->now.is_trial && p->verdict != DP_PROMISE_OPEN)
+    else if (p->now.is_trial && p->verdict != DP_PROMISE_OPEN && is_still_allowed(c, now_ns, &now))
         leave(c, now_ns, &now);
 }
 
