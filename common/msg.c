@@ -115,6 +115,9 @@ int dp_msg_report_decode(struct dp_reader *r, struct dp_msg_report *m, struct dp
 #define LOAD_READ(f) m->layer[i].f = dp_rd_u64(r);
         LAYER_LOAD_FIELDS(LOAD_READ)
     }
+    if (dp_reader_at_end(r))
+        return 0; /* of a worker that does not know more */
+    DP_REPORT_TAIL_FIELDS(FIELD_READ)
     return finish(r, "report", err);
 }
 
@@ -125,6 +128,7 @@ void dp_msg_report_encode(struct dp_writer *w, const struct dp_msg_report *m)
 #define LOAD_WRITE(f) dp_wr_u64(w, m->layer[i].f);
         LAYER_LOAD_FIELDS(LOAD_WRITE)
     }
+    DP_REPORT_TAIL_FIELDS(FIELD_WRITE)
 }
 
 int dp_msg_prepare_decode(struct dp_reader *r, struct dp_msg_prepare *m, struct dp_err *err)
@@ -208,7 +212,7 @@ static const struct {
     [DP_MSG_HELLO] = {"HELLO", CUTS_BYTES DP_HELLO_FIELDS(FIELD_SIZE)},
     [DP_MSG_WELCOME] = {"WELCOME", 0 DP_WELCOME_FIELDS(FIELD_SIZE)},
     [DP_MSG_REPORT] = {"REPORT",
-                       DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE)},
+                       DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE) DP_REPORT_TAIL_FIELDS(FIELD_SIZE)},
     [DP_MSG_PREPARE] = {"PREPARE", CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)},
     [DP_MSG_VOTE] = {"VOTE", 0 DP_VOTE_FIELDS(FIELD_SIZE)},
     [DP_MSG_DECISION] = {"DECISION", 0 DP_DECISION_FIELDS(FIELD_SIZE)},

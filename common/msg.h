@@ -167,6 +167,11 @@ enum dp_option_bit {
     F(u32, first_layer, "first layer of the stage")                                                \
     F(u32, n_layers, "layers of the stage, 0..DP_MAX_LAYERS")
 
+/* Behind the layers. A worker from before they were added ends its report there. */
+#define DP_REPORT_TAIL_FIELDS(F)                                                                   \
+    F(u64, ahead_ns, "median time from sending the activation of a step's first microbatch until its gradient is back; 0: not known") \
+    F(u64, held_ns, "median time from receiving that activation until its gradient is sent; 0: not known")
+
 /* Followed by n_workers + 1 cuts and n_workers bytes `gone` of the new layout. A worker whose byte
  * turns 1 leaves the run after FINISH. */
 #define DP_PREPARE_FIELDS(F)                                                                       \
@@ -319,6 +324,7 @@ struct dp_msg_hello {
 struct dp_msg_welcome { DP_WELCOME_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_report {
     DP_REPORT_FIELDS(DP_FIELD_DECL)
+    DP_REPORT_TAIL_FIELDS(DP_FIELD_DECL)
     struct dp_layer_load layer[DP_MAX_LAYERS];
 };
 struct dp_msg_prepare {

@@ -23,6 +23,7 @@ int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now
         return -1;
     for (uint32_t s = 0; s < c->n_slots; s++)
         t->learned.slot[s] = coord_promise_sharing(c, s);
+    coord_link_fill(c, t->measured.ns, &t->learned.links);
     if (!t->measured.n)
         return 0;
     is_doubted = (p->is_stopped || p->is_corrected) && !is_believed(c, t);

@@ -7,6 +7,7 @@
  * coord_promise.c the measured step against what was promised of it; trials; when packing stops
  * coord_promise_json.c  what people see of that
  * coord_balance.c when balancing waits
+ * coord_link.c    how long messages between slots take
  * coord_correct.c what the simulator does not know of a run, for coord_think.c
  * coord_snapshot.c loads and devices as a policy wants them; speeds of devices
  * coord_ahead.c   loads to come, and what the reference allows then
@@ -106,8 +107,16 @@ struct coord_worker {
     uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, lost_ns, mem_bytes, rss_bytes;
     double shared[COORD_SHARED]; /* dp_contention() of the newest reports on this layout */
     uint32_t n_shared;           /* ever added */
+    uint64_t ahead_ns, held_ns;  /* of the newest report: common/msg.h */
     uint64_t report_ns, finish_sent_ns;
     uint64_t answered_ping; /* number of the newest */
+};
+
+/* Two slots whose workers were neighbours. */
+struct coord_pair {
+    uint16_t a, b;                /* a < b */
+    uint32_t n;                   /* ever measured */
+    uint32_t ns[COORD_SHARED];    /* the newest: a message, beyond what is configured */
 };
 
 struct coord_layer {
@@ -388,6 +397,8 @@ struct dp_coord {
     struct coord_limit limit;
     struct coord_promise promise;
     struct coord_balance balance;
+    uint32_t n_pairs;
+    struct coord_pair pair[DP_LINKS_MAX];
 
     uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
     bool is_journal_failing, was_journal_failing; /* the newest record could not be written; as was told last */
@@ -491,6 +502,14 @@ bool coord_promise_is_deciding(const struct dp_coord *c); /* a trial is under wa
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns); /* packing may go on, if it was stopped */
 /* How many times as long as their device time the workers of a slot take; 1: their cores are their own. */
 double coord_promise_sharing(const struct dp_coord *c, uint32_t slot);
+
+/* --- coord_link.c --- */
+void coord_link_report(struct dp_coord *c, const struct dp_msg_report *m);
+/* What was measured; a link that takes little of a step of step_ns longer is none that is slow. In the child. */
+void coord_link_fill(const struct dp_coord *c, uint64_t step_ns, struct dp_links *out);
+uint32_t coord_link_median_ns(const struct coord_pair *p); /* n > 0 */
+void coord_link_forget(struct dp_coord *c);
+json_t *coord_link_json(const struct dp_coord *c, const struct dp_links *l); /* the slow ones; new reference */
 
 /* --- coord_balance.c --- */
 bool coord_balance_is_paused(const struct dp_coord *c, uint64_t now_ns);

@@ -91,6 +91,7 @@ static void lift(struct dp_coord *c, uint64_t now_ns, const char *why)
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns)
 {
     coord_balance_resume(c);
+    coord_link_forget(c);
     c->promise.n_missed = 0;
     c->promise.until_ns = 0;
     if (!c->promise.is_stopped)
@@ -247,7 +248,6 @@ static bool is_longer_than_before(const struct coord_promise *p, const struct dp
     return p->now.before_ns && now->ns > p->now.before_ns && !dp_promise_explains(now, p->now.before_ns);
 }
 
-/* The first verdict after a move. */
 static void move_missed(struct dp_coord *c, uint64_t now_ns)
 {
     char what[64];
@@ -263,6 +263,7 @@ static void end_trial(struct dp_coord *c, const struct dp_measured *now)
     c->promise.is_backing = is_longer_than_before(&c->promise, now);
 }
 
+/* The first verdict after a move. */
 static void judge_move(struct dp_coord *c, uint64_t now_ns, const struct dp_measured *now)
 {
     struct coord_promise *p = &c->promise;
@@ -406,9 +407,13 @@ void coord_promise_tick(struct dp_coord *c, uint64_t now_ns)
 
 static void describe(const struct dp_coord *c, const struct dp_correction *k, char *out, size_t cap)
 {
+    const struct dp_link_time *slow = NULL;
     uint32_t n = 0, worst = 0;
     size_t used;
 
+    for (uint32_t i = 0; i < k->links.n; i++)
+        if (k->links.link[i].ns > (slow ? slow->ns : 0))
+            slow = &k->links.link[i];
     for (uint32_t s = 0; s < c->n_slots; s++) {
         n += k->slot[s] > 1.0;
         worst = k->slot[s] > k->slot[worst] ? s : worst;
@@ -418,14 +423,17 @@ static void describe(const struct dp_coord *c, const struct dp_correction *k, ch
         snprintf(out, cap, "others have cores of %u nodes, %s takes %.1f times its device time", n, c->slot[worst].name,
                  k->slot[worst]);
     used = strlen(out);
-    if (k->link_ns)
+    if (slow)
+        used += (size_t)snprintf(out + used, cap - used, ", a message between %s and %s %.2f ms longer", c->slot[slow->a].name,
+                                 c->slot[slow->b].name, MS(slow->ns));
+    if (used < cap && k->link_ns)
         snprintf(out + used, cap - used, ", each message %.2f ms longer", MS(k->link_ns));
 }
 
 static void learn(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t)
 {
     struct coord_promise *p = &c->promise;
-    char text[200];
+    char text[320];
 
     p->correction = t->learned;
     p->n_explained = 0;

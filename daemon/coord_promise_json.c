@@ -52,7 +52,23 @@ static json_t *correction_json(const struct dp_coord *c)
     for (uint32_t s = 0; s < c->n_slots; s++)
         if (k->slot[s] > 1.0)
             json_array_append_new(a, json_pack("{s:s,s:f}", "node", c->slot[s].name, "factor", k->slot[s]));
-    return json_pack("{s:o,s:o,s:o}", "shared", a, "link_ms", ms(k->link_ns), "rest_ms", ms(k->rest_ns));
+    return json_pack("{s:o,s:o,s:o,s:o}", "shared", a, "links", coord_link_json(c, &k->links), "link_ms", ms(k->link_ns),
+                     "rest_ms", ms(k->rest_ns));
+}
+
+/* As measured now, slow or not. */
+static json_t *measured_links_json(const struct dp_coord *c)
+{
+    json_t *a = json_array();
+
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        const struct coord_pair *p = &c->pair[i];
+
+        if (p->n >= COORD_MEDIAN && p->b < c->n_slots)
+            json_array_append_new(a, json_pack("{s:s,s:s,s:f}", "from", c->slot[p->a].name, "to", c->slot[p->b].name, "ms",
+                                               (double)coord_link_median_ns(p) / 1e6));
+    }
+    return a;
 }
 
 json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns)
@@ -75,5 +91,6 @@ json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns)
                         coord_balance_is_paused(c, now_ns) ? json_real(coord_seconds(c, c->balance.until_ns)) : json_null());
     json_object_set_new(o, "correction", correction_json(c));
     json_object_set_new(o, "shared", shared_json(c));
+    json_object_set_new(o, "links", measured_links_json(c));
     return o;
 }

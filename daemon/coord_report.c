@@ -154,6 +154,7 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
         return "loss or gradient norm is no number of a training";
     if (!m->step_ns || m->step_ns > MAX_STEP_NS || m->busy_ns > MAX_STEP_NS || m->wait_ns > MAX_STEP_NS ||
         m->optimizer_ns > MAX_STEP_NS || m->overhead_ns > MAX_STEP_NS || m->lost_ns > MAX_STEP_NS ||
+        m->ahead_ns > MAX_STEP_NS || m->held_ns > MAX_STEP_NS ||
         m->mem_bytes > MAX_BYTES)
         return "time or size out of range";
     if (w->n_reports && m->step - w->step > 64 + 16 * ((now_ns - w->report_ns) / m->step_ns))
@@ -309,6 +310,7 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
     if (m->n_layers)
         take_step_time(c, now_ns, m);
     coord_promise_report(c, m);
+    coord_link_report(c, m);
     if (m->step > c->step)
         c->step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss);

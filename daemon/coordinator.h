@@ -148,7 +148,7 @@ void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const 
 void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text);
 /* In the child: ask the policy, pack, predict. May block, changes nothing in *c.
  * result: room for DP_THOUGHT_MAX bytes. returns how many were written. */
-#define DP_THOUGHT_MAX 24576u
+#define DP_THOUGHT_MAX 32768u
 size_t dp_coord_think(const struct dp_coord *c, uint8_t *result);
 /* What the child left; result NULL: it died or ran past its deadline, why says which. */
 void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why);

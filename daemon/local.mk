@@ -124,6 +124,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_stall.c \
 	daemon/coord_balance.c \
 	daemon/coord_correct.c \
+	daemon/coord_link.c \
 	daemon/coord_promise.c \
 	daemon/coord_promise_json.c \
 	daemon/coord_think.c \

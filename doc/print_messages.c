@@ -47,7 +47,9 @@ int main(void)
     TABLE(DP_MSG_WELCOME, DP_WELCOME_FIELDS)
     TABLE(DP_MSG_REPORT, DP_REPORT_FIELDS)
     printf("\nThen for each of the n_layers layers seven u64: fwd_ns, bwd_input_ns, bwd_weight_ns, state_bytes, "
-           "act_bytes, params, nnz (struct dp_layer_load).\n");
+           "act_bytes, params, nnz (struct dp_layer_load). Then, but from workers before these were added:\n\n"
+           "| field | kind | bytes | meaning |\n|---|---|---|---|\n");
+    DP_REPORT_TAIL_FIELDS(ROW)
     TABLE(DP_MSG_PREPARE, DP_PREPARE_FIELDS)
     printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`: the layout that a commit puts in force.\n");
     TABLE(DP_MSG_VOTE, DP_VOTE_FIELDS)

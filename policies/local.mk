@@ -29,6 +29,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/saving.c policies/saving.h policies/saving_json.c policies/saving_json.h \
 	policies/sim/balance.c policies/sim/balance.h policies/sim/balance_chain.c policies/sim/balance_chain.h \
 	policies/sim/case.c policies/sim/case.h \
+	policies/sim/links.c policies/sim/links.h \
 	policies/sim/correction.c policies/sim/correction.h \
 	policies/sim/fields.c policies/sim/fields.h \
 	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \

@@ -382,12 +382,15 @@ static int settle(struct search *t, const struct dp_pack_option *o, struct dp_er
     return 0;
 }
 
-/* Devices of one speed and memory, as many on each slot: then it counts how many are taken, not which. */
+/* Devices of one speed and memory, as many on each slot, and links likewise: then it counts how many are taken, not
+ * which. */
 static bool are_alike(const struct search *t)
 {
     const struct order *o = &t->by_index;
     uint32_t on_slot[DP_MAX_WORKERS] = {0};
 
+    if (t->in->links)
+        return false;
     for (uint32_t i = 0; i < o->n; i++) {
         const struct dp_device *first = &t->in->device[o->device[0]], *d = &t->in->device[o->device[i]];
 

@@ -7,7 +7,8 @@
  *
  * A site's own policy is a shared object that exports DP_POLICY_SYMBOL, a struct dp_policy; it includes
  * this header and links the helpers at its end from libdynpipe-policy.a. doc/policies.md has an example.
- * Any change of a struct in here, in load.h or in layout.h is a new DP_POLICY_ABI and a new symbol.
+ * Any change of a struct in here, in load.h or in layout.h is a new DP_POLICY_ABI and a new symbol, but for a member
+ * at the end of struct dp_policy_in, which a policy that was compiled before does not see.
  *
  * A device is what one worker drives; device d belongs to the worker of rank d. A slot is what Slurm
  * can take back on its own and holds one or more devices.
@@ -32,6 +33,8 @@ struct dp_device {
     bool is_allowed;          /* may own layers in the answer */
 };
 
+struct dp_links;
+
 /* Read-only snapshot of a run, borrowed for the call. */
 struct dp_policy_in {
     uint32_t n_layers, n_devices, n_slots;
@@ -45,6 +48,7 @@ struct dp_policy_in {
     uint64_t boundary_bytes; /* one activation (or gradient) message between two stages */
     double link_latency_s, link_bytes_per_s; /* bytes_per_s 0: no cost of size */
     uint64_t step, steps_total, seed;
+    const struct dp_links *links; /* sim/links.h: slow links between slots, which predictions know; NULL: none */
 };
 
 struct dp_policy_out {

@@ -16,7 +16,7 @@
 #define CLOCK_READS_PER_LAYER 12 /* a block's laps of forward and backward, per microbatch */
 
 struct step_times {
-    uint64_t wall_ns, wait_ns, optimizer_ns, busy_ns;
+    uint64_t wall_ns, wait_ns, optimizer_ns, busy_ns, ahead_ns, held_ns;
     struct dp_metrics_rest rest;
 };
 
@@ -162,6 +162,8 @@ void dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struc
     t->wall_ns = s->wall_ns;
     t->wait_ns = s->wait_ns;
     t->optimizer_ns = s->optimizer_ns;
+    t->ahead_ns = s->pipeline.ahead_ns;
+    t->held_ns = s->pipeline.held_ns;
     t->busy_ns = take_layers(m, stage, at);
     t->rest = rest_of(s, t->busy_ns);
     t->busy_ns += s->optimizer_ns;
@@ -198,6 +200,18 @@ static uint64_t median(const uint64_t *v, size_t stride, uint32_t n)
     return sorted[(n - 1) / 2];
 }
 
+/* The median of those that are known, 0 where that is less than half of them. */
+static uint64_t median_known(const uint64_t *v, size_t stride, uint32_t n)
+{
+    uint64_t known[DP_METRICS_WINDOW];
+    uint32_t k = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (v[i * stride])
+            known[k++] = v[i * stride];
+    return k && 2 * k >= n ? median(known, 1, k) : 0;
+}
+
 /* Resident set of this process; 0 when /proc does not tell. */
 static uint64_t rss_bytes(void)
 {
@@ -232,6 +246,8 @@ static void report_steps(struct dp_metrics *m, uint32_t n)
     r->wait_ns = n ? median(&m->step[0].wait_ns, stride, n) : 0;
     r->optimizer_ns = n ? median(&m->step[0].optimizer_ns, stride, n) : 0;
     r->busy_ns = n ? median(&m->step[0].busy_ns, stride, n) : 0;
+    r->ahead_ns = median_known(&m->step[0].ahead_ns, stride, n);
+    r->held_ns = median_known(&m->step[0].held_ns, stride, n);
     r->lost_ns = m->rest.lost_ns = n ? median(&m->step[0].rest.lost_ns, stride, n) : 0;
     m->rest.message_ns = n ? median(&m->step[0].rest.message_ns, stride, n) : 0;
     m->rest.rest_ns = n ? median(&m->step[0].rest.rest_ns, stride, n) : 0;

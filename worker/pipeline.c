@@ -55,6 +55,7 @@ struct pass {
     int prev, next;      /* neighbours, -1: none */
     bool has_first, has_head;
     struct lane in, back;
+    uint64_t got_ns, sent_ns; /* the first microbatch's activation; 0: nobody knows when */
     uint64_t *wait_ns;
 };
 
@@ -217,15 +218,17 @@ static int post_ahead(struct pass *s, struct lane *l, struct dp_err *err)
 }
 
 /* The next tensor of a lane, on the device; NULL in *out where there is no neighbour. The caller gives
- * the buffer back. */
-static int take_next(struct pass *s, struct lane *l, struct buffer **out, struct dp_err *err)
+ * the buffer back. came_ns: = when it came, 0 where it was waiting already. */
+static int take_next(struct pass *s, struct lane *l, struct buffer **out, uint64_t *came_ns, struct dp_err *err)
 {
     struct dp_pipeline *p = s->p;
+    bool was_there;
     struct buffer *b;
     uint64_t begin_ns;
     int rc;
 
     *out = NULL;
+    *came_ns = 0;
     if (l->from < 0)
         return 0;
     if (post_ahead(s, l, err) < 0)
@@ -233,7 +236,9 @@ static int take_next(struct pass *s, struct lane *l, struct buffer **out, struct
     b = l->posted[l->n_taken % AHEAD];
     l->posted[l->n_taken++ % AHEAD] = NULL;
     begin_ns = dp_thread_cpu_ns();
+    was_there = dp_transport_test(p->transport, b->xfer);
     rc = dp_transport_wait(p->transport, b->xfer, 0, s->wait_ns, err);
+    *came_ns = was_there ? 0 : dp_now_ns();
     p->times.receive_ns += dp_thread_cpu_ns() - begin_ns;
     b->xfer = NULL;
     if (rc == 0 && b->host != b->device)
@@ -291,10 +296,13 @@ static int forward(struct pass *s, uint32_t mb, const uint32_t *tokens, const ui
                    double *loss, struct dp_err *err)
 {
     struct buffer *in, *out = NULL;
+    uint64_t came_ns;
     int rc;
 
-    if (take_next(s, &s->in, &in, err) < 0)
+    if (take_next(s, &s->in, &in, &came_ns, err) < 0)
         return -1;
+    if (!mb)
+        s->got_ns = came_ns;
     if (s->next >= 0 && !(out = take_buffer(s->p, err))) {
         give_buffer(s->p, in);
         return -1;
@@ -306,16 +314,21 @@ static int forward(struct pass *s, uint32_t mb, const uint32_t *tokens, const ui
         give_buffer(s->p, out);
         return -1;
     }
+    if (!mb)
+        s->sent_ns = dp_now_ns();
     return out ? send_on(s, s->next, DP_CH_ACTIVATION, mb, out, err) : 0;
 }
 
 static int backward(struct pass *s, uint32_t mb, const uint32_t *tokens, struct dp_err *err)
 {
     struct buffer *dout, *din = NULL;
+    uint64_t came_ns;
     int rc;
 
-    if (take_next(s, &s->back, &dout, err) < 0)
+    if (take_next(s, &s->back, &dout, &came_ns, err) < 0)
         return -1;
+    if (!mb && came_ns)
+        s->p->times.ahead_ns = came_ns - s->sent_ns;
     if (s->prev >= 0 && !(din = take_buffer(s->p, err))) {
         give_buffer(s->p, dout);
         return -1;
@@ -327,6 +340,8 @@ static int backward(struct pass *s, uint32_t mb, const uint32_t *tokens, struct 
         give_buffer(s->p, din);
         return -1;
     }
+    if (!mb && s->got_ns)
+        s->p->times.held_ns = dp_now_ns() - s->got_ns;
     return din ? send_on(s, s->prev, DP_CH_GRADIENT, mb, din, err) : 0;
 }
 

@@ -18,6 +18,10 @@ struct dp_pipeline;
 struct dp_pipeline_times {
     uint64_t forward_ns, backward_ns; /* all microbatches; layers, messages and copies at the stage's borders */
     uint64_t receive_ns;              /* part of it: spent while waiting for messages */
+    /* Wall time of the first microbatch, 0: no neighbour there, or its message was there before anybody waited, so
+     * that nobody knows since when. What the next worker's held_ns is shorter than ahead_ns, both messages took. */
+    uint64_t ahead_ns; /* from sending its activation until its gradient was back */
+    uint64_t held_ns;  /* from receiving its activation until its gradient was sent */
 };
 
 /* All borrowed for its life. transport NULL: the worker is alone. */

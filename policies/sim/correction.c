@@ -28,6 +28,7 @@ void dp_correction_apply(const struct dp_correction *c, const struct dp_policy_i
     *out = *in;
     out->device = device;
     out->link_latency_s += (double)c->link_ns / 1e9;
+    out->links = dp_links_are_slow(&c->links) ? &c->links : NULL;
 }
 
 uint64_t dp_correction_wall_ns(const struct dp_correction *c, uint64_t iteration_ns)
@@ -118,5 +119,5 @@ bool dp_correction_is_neutral(const struct dp_correction *c, uint32_t n_slots)
     for (uint32_t s = 0; s < n_slots; s++)
         if (factor_of(c, s) > 1.0)
             return false;
-    return !c->link_ns;
+    return !c->link_ns && !dp_links_are_slow(&c->links);
 }

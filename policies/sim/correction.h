@@ -3,8 +3,9 @@
  * that predictions and policies are made from.
  *
  *   slots      the time of every device of a slot times a factor
- *   links      a latency more for each message between neighbours; all alike: the time that workers wait does
- *              not tell behind which link
+ *   links      what messages between two slots take longer, where workers could measure it (links.h)
+ *   link       a latency more for each message between neighbours, all alike: what is waited and nothing above
+ *              explains, since waiting alone does not tell behind which link
  *   rest       what is left of the measured step, added to every prediction; where the measured step is the
  *              shorter one, predictions are scaled down
  */
@@ -12,15 +13,18 @@
 #define DP_POLICIES_SIM_CORRECTION_H
 
 #include "policies/policy.h"
+#include "policies/sim/links.h"
 
 struct dp_correction {
     double slot[DP_MAX_WORKERS]; /* by slot, >= 1; 0 counts as 1 */
+    struct dp_links links;
     uint64_t link_ns;
     uint64_t rest_ns;
     double scale; /* 0..1; 0 counts as 1 */
 };
 
-/* The snapshot with slots and links as they are. device: [in->n_devices], filled, must live as long as out.
+/* The snapshot with slots and links as they are. device: [in->n_devices], filled, must live as long as out, and so
+ * must *c.
  * The same array may be in->device's. */
 void dp_correction_apply(const struct dp_correction *c, const struct dp_policy_in *in, struct dp_device *device,
                          struct dp_policy_in *out);
@@ -36,7 +40,7 @@ int dp_correction_predict(const struct dp_correction *c, const struct dp_policy_
 /* Set rest_ns and scale, so that the layout takes measured_ns; slots and links stay. returns 0 or -1. */
 int dp_correction_settle(struct dp_correction *c, const struct dp_policy_in *in, const struct dp_layout *layout,
                          uint64_t measured_ns, struct dp_err *err);
-/* Set link_ns, too: what slots and usual_rest_ns do not explain of measured_ns, links do, where there are any.
+/* Set link_ns, too: what slots, links and usual_rest_ns do not explain of measured_ns, link_ns does, where there are any.
  * returns 0 or -1. */
 int dp_correction_learn(struct dp_correction *c, const struct dp_policy_in *in, const struct dp_layout *layout,
                         uint64_t measured_ns, uint64_t usual_rest_ns, struct dp_err *err);

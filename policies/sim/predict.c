@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/sim/links.h"
+
 static uint64_t at_speed(uint64_t ns, double speed)
 {
     return speed == 1.0 ? ns : (uint64_t)ceil((double)ns / speed);
@@ -28,9 +30,13 @@ static void stage_of(const struct dp_policy_in *in, const struct dp_layout *l, u
     out->opt_ns = at_speed(out->opt_ns, speed);
 }
 
-static struct dp_sim_link link_of(const struct dp_policy_in *in)
+/* From device a to device b. */
+static struct dp_sim_link link_of(const struct dp_policy_in *in, uint32_t a, uint32_t b)
 {
     struct dp_sim_link link = {.latency_ns = (uint64_t)(in->link_latency_s * 1e9)};
+
+    if (in->links)
+        link.latency_ns += dp_links_ns(in->links, in->device[a].slot, in->device[b].slot);
 
     if (in->link_bytes_per_s > 0.0)
         link.send_ns = (uint64_t)((double)in->boundary_bytes / in->link_bytes_per_s * 1e9);
@@ -40,7 +46,7 @@ static struct dp_sim_link link_of(const struct dp_policy_in *in)
 int dp_sim_layout(const struct dp_policy_in *in, const struct dp_layout *layout, struct dp_sim_stage_out *out,
                   uint64_t *iteration_ns, struct dp_err *err)
 {
-    uint32_t n = dp_layout_active(layout), k = 0;
+    uint32_t n = dp_layout_active(layout), k = 0, last = 0;
     struct dp_sim_stage *stage = calloc(n + 1, sizeof *stage);
     struct dp_sim_link *link = calloc(n + 1, sizeof *link);
     struct dp_sim_in sim = {.replicas = 1, .stage = stage, .link = link};
@@ -59,10 +65,14 @@ int dp_sim_layout(const struct dp_policy_in *in, const struct dp_layout *layout,
     if (!program)
         goto out;
     for (uint32_t d = 0; d < layout->n_workers; d++)
-        if (layout->cut[d + 1] > layout->cut[d])
+        if (layout->cut[d + 1] > layout->cut[d]) {
+            if (k)
+                link[k - 1] = link_of(in, last, d);
             stage_of(in, layout, d, &stage[k++]);
-    for (k = 0; k < n; k++)
-        link[k] = link_of(in);
+            last = d;
+        }
+    if (n)
+        link[n - 1] = link_of(in, last, last); /* behind the last stage no message goes in these schedules */
     sim.program = program;
     rc = dp_sim_iterate(&sim, &result, err);
     *iteration_ns = result.iteration_ns;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/sim/links.h"
 #include "policies/sim/predict.h"
 #include "tests/unit/random.h"
 #include "tests/unit/recorded_loads.h"
@@ -606,9 +607,18 @@ static double noise_of(const struct world *w, const struct world_worker *k, uint
     return 1.0 + (w->noise - 1.0) * random_below(&seed, 1001) / 1000;
 }
 
+static void true_links(const struct world *w, struct dp_links *l)
+{
+    memset(l, 0, sizeof *l);
+    for (uint32_t a = 0; a < W_MAX; a++)
+        for (uint32_t b = a + 1; b < W_MAX; b++)
+            dp_links_set(l, a, b, (uint32_t)w->link_ns[a][b]);
+}
+
 /* Step of this layout, where device d takes factor[d] times the device time of its layers. */
 static uint64_t pipeline_ns(const struct world *w, const struct dp_layout *layout, uint64_t step, const double *factor)
 {
+    struct dp_links links;
     struct dp_layer_load load[W_LAYERS];
     struct dp_device device[W_MAX];
     struct dp_policy_in in = {.n_layers = W_LAYERS, .n_devices = W_MAX, .n_slots = W_MAX, .layer = load,
@@ -619,7 +629,9 @@ static uint64_t pipeline_ns(const struct world *w, const struct dp_layout *layou
     for (uint32_t l = 0; l < W_LAYERS; l++)
         load[l] = load_of(w, step, l);
     for (uint32_t d = 0; d < W_MAX; d++)
-        device[d] = (struct dp_device){.speed = 1.0 / factor[d]};
+        device[d] = (struct dp_device){.speed = 1.0 / factor[d], .slot = d};
+    true_links(w, &links);
+    in.links = &links;
     if (dp_sim_layout(&in, layout, NULL, &ns, NULL) < 0)
         abort();
     return ns;
@@ -639,6 +651,25 @@ static void measure_noise(const struct world *w, const struct world_worker *k, u
     m->lost_ns = own_ns - device_ns;
 }
 
+/* The first microbatch on its way to the last stage and back, as each worker sees it; its messages are waited for. */
+static void measure_links(const struct world *w, const struct world_worker *k, uint64_t device_ns, struct dp_msg_report *m)
+{
+    const double factor[W_MAX] = {1.0, 1.0, 1.0, 1.0};
+    uint32_t self = (uint32_t)(k - w->worker), next = W_MAX;
+    uint64_t held_ns = 0;
+
+    for (uint32_t r = W_MAX; r-- > self;) {
+        if (!stage_ns(w, k, r))
+            continue;
+        m->ahead_ns = next == W_MAX ? 0 : held_ns + 2 * w->link_ns[r][next];
+        held_ns = m->ahead_ns + stage_ns(w, k, r);
+        next = r;
+    }
+    m->held_ns = held_ns;
+    m->step_ns = 1000000 + pipeline_ns(w, &k->layout, k->step, factor);
+    m->wait_ns = m->step_ns - device_ns;
+}
+
 /* A step as it is measured: of 1F1B, and a millisecond that no prediction knows. */
 static void measure_step(const struct world *w, const struct world_worker *k, struct dp_msg_report *m)
 {
@@ -649,6 +680,10 @@ static void measure_step(const struct world *w, const struct world_worker *k, st
     m->step_ns = w->is_timed ? world_step_ns(&k->layout, k->step) : w->step_ns;
     if (m->step_ns)
         return;
+    if (w->has_links) {
+        measure_links(w, k, stage_ns(w, k, (uint32_t)(k - w->worker)) * MICROBATCHES, m);
+        return;
+    }
     if (w->noise > 1.0) {
         measure_noise(w, k, stage_ns(w, k, (uint32_t)(k - w->worker)) * MICROBATCHES, m);
         return;

@@ -72,6 +72,8 @@ struct world {
     double noise;                 /* others come and go: a worker takes 1 to noise times its device time */
     bool is_followed;             /* they come to whoever has the longest stage, and nowhere else */
     uint64_t noise_seed;
+    uint64_t link_ns[W_MAX][W_MAX]; /* a < b: a message between a and b takes longer than configured */
+    bool has_links;               /* steps take what link_ns makes of them, and workers measure their messages */
     double density[W_LAYERS];     /* of a layer's weights, instead of the pruning schedule; 0: as that says */
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
     uint32_t steps_total;

@@ -1,5 +1,6 @@
-/* The coordinator among others that come and go on its workers' cores (coord_world.h): hand-overs are few, however
- * often its predictions change, and what follows pruning is not held up. The bound is that of coord_balance.c. */
+/* The coordinator where predictions meet others (coord_world.h). Others come and go on its workers' cores: hand-overs
+ * are few, however often predictions change, and what follows pruning is not held up; the bound is that of
+ * coord_balance.c. A link between two nodes is slow: packing goes round it. */
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -179,10 +180,96 @@ static void pruning_is_followed_all_the_same(void **state)
     }
 }
 
+/* --- trials --- */
+
+/* It was kept, the run was paused before the workers left, and then others came. */
+static void a_trial_that_waits_is_judged_again(void **state)
+{
+    (void)state;
+    struct world *w = begin(102);
+    struct dp_err err;
+    json_t *o;
+    bool is_trial = false;
+
+    world_start(w);
+    for (int i = 0; i < 300 && !is_trial; i++) {
+        world_run(w, 0.2, false);
+        o = document(w, DP_QUERY_STATUS);
+        is_trial = json_is_true(json_object_get(json_object_get(o, "promise"), "trial"));
+        json_decref(o);
+    }
+    assert_true(is_trial);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_PAUSE, "", &err), 0);
+    world_run(w, 10.0, false);
+    assert_int_equal(texts_with(w, "handovers", "promise", "kept"), 1);
+    w->crowded = 3;
+    w->crowd_factor = 5.0;
+    world_run(w, 10.0, false);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_RESUME, "", &err), 0);
+    world_run(w, 5.0, false);
+    assert_int_equal(world_count(w, DP_REC_DRAIN), 0);
+    assert_int_equal(texts_with(w, "handovers", "reason", "back to the layout before the trial"), 1);
+    assert_int_equal(texts_with(w, "handovers", "promise", "missed"), 1);
+    end(w);
+}
+
+/* --- links --- */
+
+/* Messages between the nodes 1 and 2 become slow. Of the layouts on three nodes those with 1 beside 2 are too slow,
+ * and a latency for all links alike would say so of all. */
+static void packing_goes_round_a_slow_link(void **state)
+{
+    (void)state;
+    struct world *w = begin(101);
+    json_t *o, *p, *list, *d;
+    uint32_t n_slow = 0;
+    size_t i;
+
+    w->has_links = true;
+    w->job.shrinks_allowed = 100;
+    w->limits.hysteresis = 5.0;
+    w->limits.mode = DP_MODE_OBSERVE;
+    world_start(w);
+    world_run(w, 7.5, false);
+    w->link_ns[1][2] = 12000000;
+    world_run(w, 10.0, false);
+    o = document(w, DP_QUERY_REPORT);
+    p = json_object_get(o, "promise");
+    list = json_object_get(p, "links");
+    assert_int_equal(json_array_size(list), 3);
+    json_array_foreach(list, i, d)
+    {
+        bool is_slow = !strcmp(json_string_value(json_object_get(d, "from")), "n1");
+
+        assert_true(fabs(json_real_value(json_object_get(d, "ms")) - (is_slow ? 12.0 : 0.0)) < 0.1);
+        n_slow += is_slow;
+    }
+    assert_int_equal(n_slow, 1);
+    d = json_object_get(o, "last_decision");
+    assert_non_null(strstr(json_string_value(json_object_get(d, "pack_reason")), " slots by device time, but a step would take "));
+    assert_int_equal(json_integer_value(json_object_get(d, "slots_after")), 3);
+    assert_true(json_real_value(json_object_get(d, "expected_ms")) < 0.6 * json_real_value(json_object_get(d, "measured_ms")));
+    json_decref(o);
+    world_release(w); /* the same, and it may */
+    w->limits.mode = DP_MODE_RELEASE;
+    world_start(w);
+    world_run(w, 90.0, false);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 1);
+    assert_true(w->worker[0].layout.gone[1] != w->worker[0].layout.gone[2]);
+    o = document(w, DP_QUERY_REPORT);
+    p = json_object_get(o, "promise");
+    assert_string_equal(json_string_value(json_object_get(p, "verdict")), "kept");
+    assert_true(json_real_value(json_object_get(p, "measured_ms")) < json_real_value(json_object_get(p, "allowed_ms")));
+    json_decref(o);
+    end(w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(predictions_that_come_and_go_move_little),
     cmocka_unit_test(nor_do_trials),
     cmocka_unit_test(a_pause_doubles),
     cmocka_unit_test(pruning_is_followed_all_the_same),
+    cmocka_unit_test(a_trial_that_waits_is_judged_again),
+    cmocka_unit_test(packing_goes_round_a_slow_link),
 };
 TEST_MAIN("coord_balance", tests)

@@ -104,6 +104,27 @@ static void the_rest_of_a_step(void **state)
     dp_metrics_destroy(m);
 }
 
+/* Steps in which nobody knows when the message came do not count, unless they are most. */
+static void messages_are_timed_where_they_were_waited_for(void **state)
+{
+    struct dp_metrics *m = fresh(1000000);
+    const struct dp_msg_report *r;
+
+    (void)state;
+    set_stage(0, 1);
+    for (uint64_t n = 1; n <= 5; n++) {
+        struct dp_step_sample s = sample_of(n, 1, 10000);
+
+        s.pipeline = (struct dp_pipeline_times){.ahead_ns = n > 2 ? 100 * n : 0, .held_ns = n > 3 ? 7 : 0};
+        dp_metrics_step(m, &s, &stage);
+    }
+    r = dp_metrics_window(m, &stage);
+    assert_non_null(r);
+    assert_int_equal(r->ahead_ns, 400);
+    assert_int_equal(r->held_ns, 0);
+    dp_metrics_destroy(m);
+}
+
 /* Looking at a window does not end it. */
 static void a_window_goes_on(void **state)
 {
@@ -265,6 +286,7 @@ static void overhead_is_counted(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(messages_are_timed_where_they_were_waited_for),
     cmocka_unit_test(a_window_goes_on),
     cmocka_unit_test(the_rest_of_a_step),
     cmocka_unit_test(a_report_holds_medians),

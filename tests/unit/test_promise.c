@@ -200,6 +200,49 @@ static void a_slow_link_is_found(void **state)
     }
 }
 
+static uint64_t wall_of(struct run *r, const struct dp_correction *c, const uint32_t cut[DEVICES + 1])
+{
+    memcpy(r->layout.cut, cut, (DEVICES + 1) * sizeof *cut);
+    return wall(r, c);
+}
+
+/* Layouts that use a slow link take longer, others do not; a slot with a fast link is not what is slow. */
+static void layouts_round_a_slow_link_are_faster(void **state)
+{
+    static const uint32_t all[] = {0, 2, 4, 6, 8}, without_2[] = {0, 3, 6, 6, 8}, without_0[] = {0, 0, 3, 6, 8};
+    const struct dp_correction plain = {.link_ns = 0};
+    struct dp_correction c = {.link_ns = 0};
+    struct run r;
+
+    (void)state;
+    init(&r);
+    for (uint32_t d = 0; d < DEVICES; d++)
+        r.device[d].slot = d;
+    r.in.n_slots = DEVICES;
+    dp_links_set(&c.links, 2, 3, 0);
+    dp_links_set(&c.links, 1, 0, 0);
+    dp_links_set(&c.links, 1, 2, 10 * (uint32_t)MS);
+    assert_true(wall_of(&r, &c, all) > wall_of(&r, &plain, all) + 20 * MS);
+    assert_true(wall_of(&r, &c, without_0) > wall_of(&r, &plain, without_0) + 20 * MS);
+    assert_int_equal(wall_of(&r, &c, without_2), wall_of(&r, &plain, without_2));
+    assert_false(dp_correction_is_neutral(&c, DEVICES));
+    assert_int_equal(dp_links_ns(&c.links, 3, 2), 0);
+    assert_int_equal(dp_links_ns(&c.links, 2, 1), 10 * MS);
+    assert_int_equal(dp_links_ns(&c.links, 1, 3), 0);
+    assert_int_equal(dp_links_ns(&c.links, 1, 1), 0);
+    dp_links_set(&c.links, 0, 1, 10 * (uint32_t)MS); /* slot 1 is what is slow, or slot 0 as well: nobody knows */
+    assert_int_equal(dp_links_ns(&c.links, 1, 3), 10 * MS);
+    assert_int_equal(dp_links_ns(&c.links, 0, 2), 10 * MS);
+    assert_int_equal(dp_links_ns(&c.links, 2, 7), 0);
+    assert_int_equal(c.links.n, 3);
+    for (uint32_t i = 0; i < 2 * DP_LINKS_MAX; i++) /* more than there is room for */
+        dp_links_set(&c.links, i % 64, i % 61 + 3, i);
+    assert_in_range(c.links.n, 3, DP_LINKS_MAX);
+    for (uint32_t i = 1; i < c.links.n; i++)
+        assert_true(c.links.link[i - 1].a < c.links.link[i].a ||
+                    (c.links.link[i - 1].a == c.links.link[i].a && c.links.link[i - 1].b < c.links.link[i].b));
+}
+
 /* Whatever was measured: what was learned from it explains it, and a much longer one it does not. */
 static void what_is_learned_explains(void **state)
 {
@@ -231,6 +274,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nothing_learned_changes_nothing),
     cmocka_unit_test(a_slot_that_shares_its_cores_is_slower),
     cmocka_unit_test(a_slow_link_is_found),
+    cmocka_unit_test(layouts_round_a_slow_link_are_faster),
     cmocka_unit_test(what_is_learned_explains),
 };
 TEST_MAIN("promise", tests)
