@@ -44,11 +44,16 @@ static void answer_work(const void *request, int fd)
     dp_helper_limit(ANSWER_SPACE, ANSWER_DEADLINE_S);
     doc = dp_query_document(a->conn, &a->query, &verdict, text);
     out = doc ? json_dumps(doc, JSON_COMPACT) : text;
-    if (!out)
+    if (!out) {
+        json_decref(doc);
         return;
+    }
     first = (uint8_t)verdict;
     dp_helper_write(fd, &first, 1);
     dp_helper_write(fd, (const uint8_t *)out, strlen(out) + 1);
+    if (doc)
+        free(out);
+    json_decref(doc);
 }
 
 /* ---- the queue ---- */

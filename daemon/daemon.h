@@ -1,5 +1,5 @@
 /* What the parts of one daemon share: the event loop, the configuration, its runs and its peers.
- * main.c makes and ends it.
+ * daemon.c opens and closes it, main.c makes a program of it.
  */
 #ifndef DP_DAEMON_DAEMON_H
 #define DP_DAEMON_DAEMON_H
@@ -34,6 +34,7 @@ struct dp_daemon {
     bool has_failed;         /* it ends because it cannot go on */
     struct dp_conn_set conns;
     struct evconnlistener *local, *tcp;
+    int lock_fd;         /* beside the unix socket: no other daemon serves it */
     struct event *again; /* a listener that was paused goes on */
     uint32_t n_accepted; /* since then, or since the last tick */
     struct dp_priv *priv;
@@ -47,6 +48,7 @@ struct dp_daemon {
     struct dp_past_list *history;
     struct dp_ask *asks;     /* questions, the oldest first */
     struct event *tick;
+    unsigned n_ticks;
     struct dp_node_check *check; /* looks at this node that somebody asked for, NULL: never yet */
     struct dp_helper *probe; /* of the site policies after a reload, NULL: none under way */
     struct dp_helper *name_check; /* does Slurm know our name? */
@@ -54,6 +56,13 @@ struct dp_daemon {
     uint32_t n_name_checks;
     char trouble[1100];      /* what was wrong with the last reload; "": nothing */
 };
+
+/* daemon.c. The caller fills in config, node, boot_id, uid, priv and start_ns. begin makes the event loop, serve opens
+ * sockets and journals; end closes what is there, also after either failed, but for the loop, which the caller frees. */
+int dp_daemon_begin(struct dp_daemon *d, struct dp_err *err);
+int dp_daemon_serve(struct dp_daemon *d, struct dp_err *err);
+void dp_daemon_end(struct dp_daemon *d);
+void dp_daemon_limit(struct dp_daemon *d); /* take the limits for connections from the configuration */
 
 /* local_server.c: the unix socket. returns -1 with one clear line when another daemon holds it. */
 int dp_local_open(struct dp_daemon *d, struct dp_err *err);

@@ -150,11 +150,15 @@ static void index_work(const void *request, int fd)
 
     while (dir && (e = readdir(dir)))
         if (parse_name(e->d_name, &p) && read_owner(dirfd(dir), e->d_name, &p) && add(&h, &p) < 0)
-            return;
+            goto out;
     if (h.n > 1)
         qsort(h.past, h.n, sizeof *h.past, by_end);
     dp_helper_write(fd, (const uint8_t *)h.past, h.n * sizeof *h.past);
     dp_helper_write(fd, (const uint8_t *)"", 1); /* that was all */
+out:
+    free(h.past);
+    if (dir)
+        closedir(dir);
 }
 
 /* What was found, then what ended since. */
@@ -256,11 +260,14 @@ static void save_work(const void *request, int fd)
     file = doc ? open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (file >= 0 && json_dumpfd(doc, file, JSON_COMPACT) == 0 && fsync(file) == 0 && rename(tmp, path) == 0) {
         dp_helper_write(fd, (const uint8_t *)"", 1);
-        return;
+    } else {
+        dp_helper_write(fd, (const uint8_t *)strerror(errno), strlen(strerror(errno)) + 1);
+        if (file >= 0)
+            unlink(tmp);
     }
-    dp_helper_write(fd, (const uint8_t *)strerror(errno), strlen(strerror(errno)) + 1);
+    json_decref(doc);
     if (file >= 0)
-        unlink(tmp);
+        close(file);
 }
 
 static void on_saved(void *arg, const uint8_t *result, size_t bytes, const char *why)

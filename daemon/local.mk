@@ -5,7 +5,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/config_salvage.c \
 	daemon/ask.c \
 	daemon/conn.c daemon/conn.h daemon/conn_place.c \
-	daemon/daemon.h \
+	daemon/daemon.c daemon/daemon.h \
 	daemon/device_files.c daemon/device_files.h \
 	daemon/dispatch.c \
 	daemon/fence.c daemon/fence.h daemon/fence_job.c \

@@ -22,8 +22,6 @@
 #define FIRST_FRAME_S 5.0
 #define BACKLOG 128
 
-static int lock_fd = -1;
-
 static const struct dp_conn_ops local_ops = {dp_dispatch_frame, dp_dispatch_closed, NULL, dp_ask_drained};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
@@ -63,17 +61,18 @@ static int check_folder(const char *socket_path, struct dp_err *err)
     return 0;
 }
 
-static int take_lock(const char *socket_path, struct dp_err *err)
+static int take_lock(struct dp_daemon *d, struct dp_err *err)
 {
+    const char *socket_path = d->config->socket;
     char path[128];
 
     snprintf(path, sizeof path, "%s.lock", socket_path);
-    lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_fd < 0)
+    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (d->lock_fd < 0)
         return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    if (flock(lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        close(lock_fd);
-        lock_fd = -1;
+    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        close(d->lock_fd);
+        d->lock_fd = -1;
         return dp_err_set(err, DP_EIO, "%s: another dynpiped serves this socket", socket_path);
     }
     return 0;
@@ -87,7 +86,7 @@ int dp_local_open(struct dp_daemon *d, struct dp_err *err)
     mode_t old;
     int fd, rc;
 
-    if (check_folder(path, err) < 0 || take_lock(path, err) < 0)
+    if (check_folder(path, err) < 0 || take_lock(d, err) < 0)
         return -1;
     if (lstat(path, &st) == 0) {
         if (!S_ISSOCK(st.st_mode))
@@ -115,9 +114,12 @@ int dp_local_open(struct dp_daemon *d, struct dp_err *err)
 
 void dp_local_close(struct dp_daemon *d)
 {
-    if (!d->local)
-        return;
-    evconnlistener_free(d->local);
+    if (d->local) {
+        evconnlistener_free(d->local);
+        unlink(d->config->socket);
+    }
     d->local = NULL;
-    unlink(d->config->socket);
+    if (d->lock_fd >= 0)
+        close(d->lock_fd);
+    d->lock_fd = -1;
 }

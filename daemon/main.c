@@ -30,9 +30,6 @@
 #include "daemon/run.h"
 #include "daemon/site_policy.h"
 
-#define TICK_MS 100
-#define PRUNE_EVERY_TICKS 6000
-
 struct options {
     const char *config_path;
     char node[64];
@@ -140,8 +137,7 @@ static enum dp_log_level level_of(const struct dp_config *c)
 static void apply_config(struct dp_daemon *d)
 {
     dp_log_setup("dynpiped", level_of(d->config));
-    d->conns.max = (uint32_t)d->config->max_connections;
-    d->conns.max_per_uid = (uint32_t)d->config->max_connections_per_uid;
+    dp_daemon_limit(d);
 }
 
 /* Can every site policy be loaded and asked? Takes time: before the daemon serves anybody, or in a child. A
@@ -269,47 +265,6 @@ static void on_child(evutil_socket_t sig, short what, void *arg)
         ;
 }
 
-static void listen_again(struct dp_daemon *d)
-{
-    d->n_accepted = 0;
-    if (d->local)
-        evconnlistener_enable(d->local);
-    if (d->tcp)
-        evconnlistener_enable(d->tcp);
-}
-
-static void on_again(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    listen_again(arg);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *arg)
-{
-    static unsigned n_ticks;
-    struct dp_daemon *d = arg;
-
-    (void)fd;
-    (void)what;
-    dp_runs_tick(d);
-    dp_conn_tick(&d->conns);
-    dp_ask_pump(d);
-    dp_name_check_tick(d);
-    if (n_ticks++ % PRUNE_EVERY_TICKS == 0)
-        dp_history_prune_journals(d);
-    dp_history_tick(d);
-    /* A listener that ran out of descriptors was paused: see on_accept_error(). */
-    listen_again(d);
-}
-
-static void on_accept_error(struct evconnlistener *listener, void *arg)
-{
-    (void)arg;
-    dp_warn("accept: %s", strerror(errno));
-    evconnlistener_disable(listener); /* until the next tick, instead of spinning */
-}
-
 struct signals {
     struct event *term, *intr, *hup, *child;
 };
@@ -422,11 +377,6 @@ static void say_ready(int fd)
     }
 }
 
-static bool owns_run(void *arg, uid_t uid)
-{
-    return dp_runs_has_owner(arg, uid);
-}
-
 /* Without it a slot could be held for ever; whoever started the daemon starts both again. */
 static void on_helper_gone(void *arg)
 {
@@ -468,51 +418,24 @@ static int part_rights(struct dp_daemon *d, struct dp_err *err)
 
 static int open_all(struct dp_daemon *d, struct signals *s, struct dp_err *err)
 {
-    static const struct timeval tick = {.tv_usec = TICK_MS * 1000};
-
-    if (part_rights(d, err) < 0)
+    if (part_rights(d, err) < 0 || dp_daemon_begin(d, err) < 0)
         return -1;
-    d->base = event_base_new();
-    if (!d->base)
-        return dp_err_set(err, DP_ENOMEM, "no event loop");
-    if (dp_priv_watch(d->priv, d->base, on_helper_gone, d, err) < 0)
+    if (dp_priv_watch(d->priv, d->base, on_helper_gone, d, err) < 0 || watch_signals(d, s, err) < 0)
         return -1;
-    d->conns.base = d->base;
-    d->conns.daemon_uid = d->uid;
-    d->conns.owns_run = owns_run;
-    d->conns.arg = d;
-    d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
-    d->again = event_new(d->base, -1, 0, on_again, d);
-    if (!d->again || !d->tick || event_add(d->tick, &tick) < 0)
-        return dp_err_set(err, DP_ENOMEM, "no event loop");
-    /* The socket's lock tells first and clearest that another daemon is here. */
-    if (watch_signals(d, s, err) < 0 || dp_local_open(d, err) < 0 || dp_runs_open(d, err) < 0 ||
-        dp_peer_open(d, err) < 0 || write_pidfile(d->config->pidfile, err) < 0)
+    if (dp_daemon_serve(d, err) < 0)
         return -1;
-    evconnlistener_set_error_cb(d->local, on_accept_error);
-    if (d->tcp)
-        evconnlistener_set_error_cb(d->tcp, on_accept_error);
-    return 0;
+    return write_pidfile(d->config->pidfile, err);
 }
 
 static void close_all(struct dp_daemon *d, struct signals *s)
 {
     if (has_pidfile)
         unlink(d->config->pidfile);
-    dp_local_close(d);
-    dp_node_check_end(d);
-    dp_name_check_end(d);
-    dp_runs_close(d);
-    dp_peer_close(d);
-    dp_conn_close_all(&d->conns, "the daemon ends");
-    if (d->base)
-        event_base_loop(d->base, EVLOOP_NONBLOCK); /* frees the connections */
+    dp_daemon_end(d);
     unwatch(s->child);
     unwatch(s->hup);
     unwatch(s->intr);
     unwatch(s->term);
-    unwatch(d->tick);
-    unwatch(d->again);
     dp_priv_destroy(d->priv);
     if (d->base)
         event_base_free(d->base);
@@ -548,7 +471,7 @@ out:
 
 int main(int argc, char **argv)
 {
-    struct dp_daemon d = {.start_ns = dp_now_ns()};
+    struct dp_daemon d = {.start_ns = dp_now_ns(), .lock_fd = -1};
     struct dp_err err = {0};
     struct options o;
     int rc = parse_options(argc, argv, &o);

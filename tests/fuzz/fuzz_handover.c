@@ -1,4 +1,5 @@
-/* A whole run under faults that the input chooses: a coordinator, its journal, the daemons of the other nodes,
+/* A whole run under faults that the input chooses: a coordinator, its journal, a model of the daemons of the other
+ * nodes (fuzz_daemons.c has real ones, and a tenth of the speed),
  * four workers and a slurmctld (tests/unit/coord_world.h). Its bytes decide what is lost, repeated, late, refused,
  * killed, full or forgotten, and when. With the first bit set the workers are hostile, too: messages of theirs
  * are changed on the way and made up. Then layers may be lost, which are theirs, but no node is given back on

@@ -1,6 +1,6 @@
 # Fuzz targets: with any compiler tests that try a fixed series of mutations, with
 # --enable-sanitizer=fuzzer libFuzzer programs (tests/fuzz/run).
-fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_graph \
+fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_daemons tests/fuzz/fuzz_graph \
 	tests/fuzz/fuzz_handover tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
 	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_mask tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
 	tests/fuzz/fuzz_tune
@@ -27,6 +27,18 @@ tests_fuzz_fuzz_balance_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
 tests_fuzz_fuzz_conf_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a $(ENGINE_LIBS)
 tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
+# Two daemons in one process: what they have of the kernel, their children, munge and Slurm is not real.
+daemon_world = tests/unit/daemon_world.c tests/unit/daemon_world.h tests/unit/daemon_worker.c \
+	tests/unit/daemon_kernel.c tests/unit/daemon_children.c tests/unit/daemon_slurm.c tests/unit/daemon_disk.c
+DAEMON_WORLD_LINK = -Wl,--wrap=syscall,--wrap=nanosleep,--wrap=getsockopt,--wrap=setsockopt,--wrap=signal,--wrap=unlink \
+	-Wl,--wrap=fdatasync,--wrap=dp_log,--wrap=dp_journal_open,--wrap=dp_journal_destroy,--wrap=dp_journal_append \
+	-Wl,--wrap=dp_coord_replay,--wrap=dp_coord_report,--wrap=dp_handshake_seal,--wrap=dp_handshake_open,--wrap=dp_origin_work \
+	-Wl,--wrap=dp_slurm_job_shrink,--wrap=dp_slurm_job_kill,--wrap=dp_slurm_job_requeue,--wrap=dp_slurm_each_node
+DAEMON_WORLD_LIBS = daemon/libdpdaemon.a daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
+	common/libdpcommon.a $(DAEMON_LIBS)
+tests_fuzz_fuzz_daemons_SOURCES = tests/fuzz/fuzz_daemons.c $(daemon_world) $(fuzz_common)
+tests_fuzz_fuzz_daemons_LDADD = $(DAEMON_WORLD_LIBS)
+tests_fuzz_fuzz_daemons_LDFLAGS = $(FUZZ_LINK) $(DAEMON_WORLD_LINK)
 tests_fuzz_fuzz_graph_SOURCES = tests/fuzz/fuzz_graph.c $(fuzz_common)
 tests_fuzz_fuzz_graph_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_graph_LDFLAGS = $(FUZZ_LINK)

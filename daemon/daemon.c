@@ -1,0 +1,116 @@
+/* One daemon, apart from what a process has only once (main.c: argv, signals, the pid file, the parting of rights): its
+ * event loop, its sockets, its runs. Several can live in one process (tests/fuzz/fuzz_daemons.c).
+ */
+#include "config.h"
+
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "daemon/history.h"
+#include "daemon/peer.h"
+#include "daemon/run.h"
+
+#define TICK_MS 100
+#define PRUNE_EVERY_TICKS 6000
+
+static bool owns_run(void *arg, uid_t uid)
+{
+    return dp_runs_has_owner(arg, uid);
+}
+
+static void listen_again(struct dp_daemon *d)
+{
+    d->n_accepted = 0;
+    if (d->local)
+        evconnlistener_enable(d->local);
+    if (d->tcp)
+        evconnlistener_enable(d->tcp);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    listen_again(arg);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    struct dp_daemon *d = arg;
+
+    (void)fd;
+    (void)what;
+    dp_runs_tick(d);
+    dp_conn_tick(&d->conns);
+    dp_ask_pump(d);
+    dp_name_check_tick(d);
+    if (d->n_ticks++ % PRUNE_EVERY_TICKS == 0)
+        dp_history_prune_journals(d);
+    dp_history_tick(d);
+    /* A listener that ran out of descriptors was paused: see on_accept_error(). */
+    listen_again(d);
+}
+
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    (void)arg;
+    dp_warn("accept: %s", strerror(errno));
+    evconnlistener_disable(listener); /* until the next tick, instead of spinning */
+}
+
+int dp_daemon_begin(struct dp_daemon *d, struct dp_err *err)
+{
+    static const struct timeval tick = {.tv_usec = TICK_MS * 1000};
+
+    d->lock_fd = -1;
+    d->base = event_base_new();
+    if (!d->base)
+        return dp_err_set(err, DP_ENOMEM, "no event loop");
+    d->conns.base = d->base;
+    d->conns.daemon_uid = d->uid;
+    d->conns.owns_run = owns_run;
+    d->conns.arg = d;
+    dp_daemon_limit(d);
+    d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
+    d->again = event_new(d->base, -1, 0, on_again, d);
+    if (!d->again || !d->tick || event_add(d->tick, &tick) < 0)
+        return dp_err_set(err, DP_ENOMEM, "no event loop");
+    return 0;
+}
+
+void dp_daemon_limit(struct dp_daemon *d)
+{
+    d->conns.max = (uint32_t)d->config->max_connections;
+    d->conns.max_per_uid = (uint32_t)d->config->max_connections_per_uid;
+}
+
+int dp_daemon_serve(struct dp_daemon *d, struct dp_err *err)
+{
+    /* The socket's lock tells first and clearest that another daemon is here. */
+    if (dp_local_open(d, err) < 0 || dp_runs_open(d, err) < 0 || dp_peer_open(d, err) < 0)
+        return -1;
+    evconnlistener_set_error_cb(d->local, on_accept_error);
+    if (d->tcp)
+        evconnlistener_set_error_cb(d->tcp, on_accept_error);
+    return 0;
+}
+
+void dp_daemon_end(struct dp_daemon *d)
+{
+    dp_local_close(d);
+    dp_node_check_end(d);
+    dp_name_check_end(d);
+    dp_runs_close(d);
+    dp_peer_close(d);
+    dp_conn_close_all(&d->conns, "the daemon ends");
+    if (d->base)
+        event_base_loop(d->base, EVLOOP_NONBLOCK); /* frees the connections */
+    if (d->tick)
+        event_free(d->tick);
+    if (d->again)
+        event_free(d->again);
+    d->tick = d->again = NULL;
+}
