@@ -3,6 +3,7 @@
 
 #include "cli/link.h"
 
+#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "cli/batch_host.h"
 #include "cli/text.h"
 #include "common/client.h"
+#include "common/clock.h"
 #include "common/session.h"
 
 enum { TIMEOUT_MS = 5000, CHECK_MS = 12000 /* a look at a node may wait for Slurm */ };
@@ -100,20 +102,53 @@ static struct dp_client *open_node(const struct dp_config *config, const char *c
                               daemon_uid(config, config_path), timeout_ms, err);
 }
 
-/* Put the question and close. A connection that could not be made is DP_EIO, so that DP_EGONE only
- * says that the job is not known. */
-static int put(struct dp_client *client, const struct question *q, struct dp_err *err)
+/* Where a daemon listens. */
+struct door {
+    const struct dp_config *config;
+    const char *config_path;
+    const char *node; /* NULL: on the unix socket */
+    const char *socket;
+};
+
+/* Once. A command may have been carried out although its answer is lost: so a question comes first, which may be put
+ * again, and who has its answer has a place. */
+static int put_once(const struct door *at, const struct question *q, struct dp_err *err)
 {
-    int rc;
+    struct dp_client *client = at->node ? open_node(at->config, at->config_path, at->node, TIMEOUT_MS, err)
+                                        : dp_client_open_unix(at->socket, TIMEOUT_MS, err);
+    char *text = NULL;
+    int rc = -1;
 
     if (!client) {
-        if (err && err->code != DP_EAUTH)
+        if (err->code != DP_EAUTH && err->code != DP_EHUNGUP)
             err->code = DP_EIO;
         return -1;
     }
-    rc = q->is_command ? dp_client_command(client, q->verb, q->job_id, q->argument, err)
-                       : dp_client_query(client, q->what, q->job_id, q->text, err);
+    if (!q->is_command) {
+        rc = dp_client_query(client, q->what, q->job_id, q->text, err);
+    } else if (dp_client_query(client, DP_QUERY_NODE, 0, &text, err) == 0) {
+        rc = dp_client_command(client, q->verb, q->job_id, q->argument, err);
+        if (rc < 0 && err->code == DP_EHUNGUP) {
+            dp_err_prefix(err, "whether it was carried out is not known");
+            err->code = DP_EIO;
+        }
+    }
+    free(text);
     dp_client_destroy(client);
+    return rc;
+}
+
+/* Put the question and close. A daemon that hangs up may have no place for us just now: as long as a question may take,
+ * it is put again. A connection that could not be made is DP_EIO, so that DP_EGONE only says that the job is not known. */
+static int put(const struct door *at, const struct question *q, struct dp_err *err)
+{
+    uint64_t end_ns = dp_now_ns() + TIMEOUT_MS * UINT64_C(1000000);
+    int rc;
+
+    while ((rc = put_once(at, q, err)) < 0 && err->code == DP_EHUNGUP && dp_now_ns() < end_ns)
+        poll(NULL, 0, 50 + (int)(dp_now_ns() / 1000 % 100)); /* not all who were turned away at once */
+    if (rc < 0 && err->code == DP_EHUNGUP)
+        err->code = DP_EIO;
     return rc;
 }
 
@@ -122,7 +157,10 @@ int dp_link_query_node(const struct dp_config *config, const char *config_path, 
 {
     struct question q = {.what = what, .job_id = job_id, .text = text};
 
-    return put(open_node(config, config_path, node, TIMEOUT_MS, err), &q, err);
+    const struct door at = {config, config_path, node, NULL};
+    struct dp_err own;
+
+    return put(&at, &q, err ? err : &own);
 }
 
 int dp_link_check_node(const struct dp_config *config, const char *config_path, const char *node, const char *target,
@@ -140,11 +178,12 @@ static int put_to_batch_host(const struct dp_config *config, const char *config_
                              struct dp_err *err)
 {
     char node[64];
+    const struct door at = {config, config_path, node, NULL};
     struct dp_err why;
 
     if (dp_batch_host(q->job_id, node, sizeof node, &why) < 0)
         return -1;
-    if (put(open_node(config, config_path, node, TIMEOUT_MS, &why), q, &why) == 0)
+    if (put(&at, q, &why) == 0)
         return 0;
     *err = why;
     return -1;
@@ -163,17 +202,18 @@ static int put_anywhere(const struct dp_cli *cli, const struct question *q, stru
     const char *path;
     struct dp_config *config = usable_config(cli, &path, err);
     char socket[256];
+    const struct door at = {config, path, cli->node, socket};
     int rc;
 
     if (!config)
         return -1;
     if (cli->node) {
-        rc = put(open_node(config, path, cli->node, TIMEOUT_MS, err), q, err);
+        rc = put(&at, q, err);
         if (rc < 0 && err->code == DP_EIO && !is_listed(config, cli->node))
             dp_err_prefix(err, "--node=%.63s (no node that dynpipe.conf lists)", cli->node);
     } else {
         dp_link_socket(cli, config, socket, sizeof socket);
-        rc = put(dp_client_open_unix(socket, TIMEOUT_MS, err), q, err);
+        rc = put(&at, q, err);
         if (rc < 0 && (err->code == DP_EIO || err->code == DP_EGONE) && !cli->socket && q->job_id && config->slurm)
             rc = put_to_batch_host(config, path, q, err);
         if (rc < 0 && err->code == DP_EIO)

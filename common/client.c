@@ -64,7 +64,7 @@ static int send_all(struct dp_client *c, const uint8_t *p, size_t bytes, uint64_
             continue;
         }
         if (n < 0)
-            return dp_err_set(err, DP_EGONE, "the daemon closed the connection: %s", strerror(errno));
+            return dp_err_set(err, DP_EHUNGUP, "the daemon closed the connection: %s", strerror(errno));
         p += n;
         bytes -= (size_t)n;
     }
@@ -82,7 +82,7 @@ static int recv_all(struct dp_client *c, uint8_t *p, size_t bytes, uint64_t dead
             continue;
         }
         if (n <= 0)
-            return dp_err_set(err, DP_EGONE, "the daemon closed the connection");
+            return dp_err_set(err, DP_EHUNGUP, "the daemon closed the connection");
         p += n;
         bytes -= (size_t)n;
     }

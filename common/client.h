@@ -23,7 +23,8 @@ struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char
 void dp_client_destroy(struct dp_client *c);
 
 /* Ask; the answer's pieces are put together. *json: NUL-terminated text, the caller frees it.
- * DP_EAUTH: denied. DP_EGONE: nothing known of that job here; the text may name the node to ask. */
+ * DP_EAUTH: denied. DP_EHUNGUP, also from opening over TCP: there was no place for us, or the daemon ends; a question
+ * may be put again. DP_EGONE: nothing known of that job here; the text may name the node to ask. */
 int dp_client_query(struct dp_client *c, enum dp_query what, uint32_t job_id, char **json, struct dp_err *err);
 
 /* Ask the daemon to look at its own node, and from there at the daemon of `target` ("": at none); job_id 0: no job.

@@ -16,6 +16,7 @@ enum dp_errcode {
     DP_ENOMEM,   /* memory or another resource is exhausted */
     DP_ETIMEOUT, /* a deadline passed */
     DP_EGONE,    /* the peer went away */
+    DP_EHUNGUP,  /* the peer closed the connection before it answered: another try may go better */
     DP_ECORRUPT, /* a checksum does not match */
     DP_ENOTSUP,  /* this build or machine cannot do it */
 };

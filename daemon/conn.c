@@ -95,10 +95,8 @@ void dp_conn_close(struct dp_conn *c, const char *why)
     else
         c->set->first = c->next;
     c->set->n--;
-    if (c->share)
-        c->share->n_conns--;
-    c->share = NULL;
     c->ops->closed(c, why);
+    dp_conn_leave_place(c);
     event_base_once(c->set->base, -1, EV_TIMEOUT, free_later, c, &now);
 }
 
@@ -194,7 +192,11 @@ void dp_conn_tick(struct dp_conn_set *set)
 {
     uint64_t now_ns = dp_now_ns();
 
-    for (struct dp_conn *c = set->first; c; c = c->next)
+    struct dp_conn *last = set->first;
+
+    while (last && last->next)
+        last = last->next;
+    for (struct dp_conn *c = last; c; c = c->prev) /* who has waited longest first */
         if (c->is_throttled && (!c->share || dp_share_has_units(c->share, now_ns))) {
             c->is_throttled = false;
             read_or_not(c);
@@ -205,6 +207,7 @@ void dp_conn_tick(struct dp_conn_set *set)
         if (n)
             dp_warn("uid %u: %u lines about its runs were left out", s->id, n);
     }
+    dp_conn_serve_line(set);
     dp_share_tidy(&set->shares, now_ns);
     dp_share_tidy(&set->sources, now_ns);
 }
@@ -233,6 +236,16 @@ static bool has_units(struct dp_conn *c)
     c->is_throttled = true;
     read_or_not(c);
     return false;
+}
+
+bool dp_conn_has_frame(const struct dp_conn *c)
+{
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    uint8_t head[DP_HEADER_BYTES];
+    struct dp_header h;
+
+    return evbuffer_copyout(in, head, sizeof head) == (ev_ssize_t)sizeof head && dp_header_decode(head, &h, NULL) == 0 &&
+           evbuffer_get_length(in) >= DP_HEADER_BYTES + h.body_len;
 }
 
 /* Handle one whole frame at the head of the buffer. returns false when there is none (yet). */
@@ -270,6 +283,7 @@ static bool take_frame(struct dp_conn *c, struct evbuffer *in)
     }
     event_del(c->deadline);
     c->heard_ns = dp_now_ns();
+    c->has_asked = c->role != DP_ROLE_TCP_IN;
     if (c->share)
         c->share->units.level -= units_of(&h);
     c->ops->frame(c, &h, frame + DP_HEADER_BYTES);

@@ -38,6 +38,8 @@ struct dp_conn_ops {
     void (*connected)(struct dp_conn *c);
     /* All that was queued has been sent. May be NULL. */
     void (*drained)(struct dp_conn *c);
+    /* A newcomer has its turn to say who it is. NULL where there are none. */
+    void (*turn)(struct dp_conn *c);
 };
 
 struct dp_conn {
@@ -52,8 +54,10 @@ struct dp_conn {
     char node[64];        /* peers: name that their credential sealed */
     bool is_closed, has_session, is_finishing;
     bool is_held, is_throttled; /* not read from: until whoever made it says so; until its user's share is refilled */
+    bool is_in_line;            /* a newcomer whose turn has not come */
+    bool has_asked;             /* and has its answer, unless it is held */
     struct dp_share *share;     /* of its user, or of the address that a newcomer is from; NULL: not held to one */
-    uint64_t heard_ns;          /* last whole frame, or accepted */
+    uint64_t heard_ns;          /* last whole frame, or accepted, or the turn of a newcomer */
     uint32_t address;           /* IPv4 of a TCP connection that was accepted, network order; else 0 */
     uint32_t seq_out;
     struct dp_session session;
@@ -71,6 +75,8 @@ struct dp_conn_set {
     bool (*owns_run)(void *arg, uid_t uid); /* NULL: nobody does */
     void *arg;                              /* of owns_run */
     struct dp_share *shares, *sources; /* of users; of IPv4 addresses */
+    uint32_t n_in_line; /* newcomers */
+    bool is_serving;    /* them */
     uint64_t n_refused;
     uint64_t log_from_ns; /* refusals are logged at a limited rate: peers can cause them */
     uint32_t n_logged;
@@ -86,10 +92,14 @@ struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role rol
 void dp_conn_close(struct dp_conn *c, const char *why);
 /* Now it is known who it is. returns false when he has no place; the caller refuses it then. */
 bool dp_conn_set_uid(struct dp_conn *c, uid_t uid);
-/* May somebody at this address connect who has not said yet who he is? Addresses where daemons have come from go
- * first, a silent connection goes for a new one. */
+void dp_conn_leave_place(struct dp_conn *c); /* it is closed, or counts against somebody else from now on */
+/* A newcomer from this address, who has not said yet who he is: is there room in the line? */
 bool dp_conn_has_place_for(struct dp_conn_set *set, uint32_t address);
+/* Put him there; his turn (ops) may come at once. Each address has its own line, those where daemons have come from are
+ * served first; who does not use his turn loses it when somebody waits. */
 void dp_conn_set_address(struct dp_conn *c, uint32_t address);
+void dp_conn_serve_line(struct dp_conn_set *set);
+bool dp_conn_has_frame(const struct dp_conn *c); /* a whole frame has come that we have not looked at */
 void dp_conn_know_address(struct dp_conn_set *set, uint32_t address); /* a daemon has been heard from there */
 /* Called about every 100 ms: who waited for his share goes on. */
 void dp_conn_tick(struct dp_conn_set *set);

@@ -6,36 +6,49 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define IDLE_NS UINT64_C(1000000000) /* so long without a frame, and a connection may go for another */
-#define UNITS_CONNECTION 20.0        /* of the share that it counts against */
+/* So long without a frame, and a connection may go for another: one that has its answer soon, because who asks for
+ * more does so at once; one that was let in a moment ago later, because its client may be slow. */
+#define ANSWERED_NS UINT64_C(100000000)
+#define IDLE_NS UINT64_C(1000000000)
+#define CROWD 2u              /* who has so many times more than another leaves him a place in any case */
+#define UNITS_CONNECTION 20.0 /* of the user's share */
 
-/* TCP connections that have not said who they are. Where daemons have come from, others are let in from as long as
- * those have a place. */
-#define NEWCOMERS 64u
-#define NEWCOMERS_UNKNOWN 32u    /* from all addresses where no daemon has come from */
-#define NEWCOMERS_OF_ADDRESS 16u
-#define SILENT_NS UINT64_C(100000000) /* so long without a word, and it may go for another */
+/* TCP connections that have not said who they are: so many at a time have their turn to do so, the others of an address
+ * wait in line. Where daemons have come from, others have theirs as long as those have a place. A silent one keeps its
+ * turn for SILENT_NS at least (munge may take that long on a busy machine), and for as long as nobody waits. So who
+ * stands behind N others waits N / NEWCOMERS_OF_ADDRESS x SILENT_NS at most, whatever they do: an end of the line is
+ * only refused a place. */
+#define NEWCOMERS 128u
+#define NEWCOMERS_UNKNOWN 64u /* from all addresses where no daemon has come from */
+#define NEWCOMERS_OF_ADDRESS 32u
+#define LINE 512u             /* of all addresses where no daemon has come from */
+#define LINE_OF_ADDRESS 128u
+#define SILENT_NS UINT64_C(500000000)
 
 static bool is_stranger(const struct dp_conn_set *set, uid_t uid)
 {
     return !set->owns_run || !set->owns_run(set->arg, uid);
 }
 
-/* Nobody waits for it: it may go for another one. */
-static bool is_idle(const struct dp_conn *c, uint64_t now_ns)
+/* Nobody waits for it: it may go for another one, after so long. */
+static bool is_idle(const struct dp_conn *c, uint64_t now_ns, bool is_crowd)
 {
+    uint64_t after_ns = is_crowd ? 0 : c->has_asked ? ANSWERED_NS : IDLE_NS;
+
     return (c->role == DP_ROLE_LOCAL || c->role == DP_ROLE_CLI) && c->share && !c->is_held && !c->is_throttled &&
-           now_ns - c->heard_ns > IDLE_NS;
+           now_ns - c->heard_ns >= after_ns;
 }
 
 /* Of the idle connections, of this user or of all strangers: one of the user who has most, the oldest of his. */
-static struct dp_conn *oldest_idle(const struct dp_conn_set *set, const struct dp_share *of)
+static struct dp_conn *oldest_idle(const struct dp_conn_set *set, const struct dp_share *of, uint32_t n_own)
 {
     struct dp_conn *found = NULL;
     uint64_t now_ns = dp_now_ns();
 
     for (struct dp_conn *c = set->first; c; c = c->next) {
-        if (!is_idle(c, now_ns) || (of ? c->share != of : !is_stranger(set, c->uid)))
+        bool is_crowd = !of && c->share && c->share->n_conns > CROWD * (n_own + 1);
+
+        if (!is_idle(c, now_ns, is_crowd) || (of ? c->share != of : !is_stranger(set, c->uid)))
             continue;
         if (!found || c->share->n_conns > found->share->n_conns ||
             (c->share == found->share && c->heard_ns < found->heard_ns))
@@ -45,12 +58,12 @@ static struct dp_conn *oldest_idle(const struct dp_conn_set *set, const struct d
 }
 
 /* returns false when the place stays taken. */
-static bool make_place(struct dp_conn_set *set, uid_t uid, const struct dp_share *of, const char *why)
+static bool make_place(struct dp_conn_set *set, const struct dp_share *own, const struct dp_share *of, const char *why)
 {
-    struct dp_conn *c = oldest_idle(set, of);
+    struct dp_conn *c = oldest_idle(set, of, own->n_conns);
 
     if (dp_conn_may_warn(set))
-        dp_warn("too many connections (%s, uid %d): %s", why, (int)uid, c ? "closing the oldest idle one" : "refusing one");
+        dp_warn("too many connections (%s, uid %d): %s", why, (int)own->id, c ? "closing the oldest idle one" : "refusing one");
     if (c)
         dp_conn_close(c, "another needs its place");
     return c != NULL;
@@ -76,30 +89,33 @@ static bool has_place(struct dp_conn_set *set, const struct dp_share *s)
 {
     bool is_outsider = is_stranger(set, s->id);
 
-    if (s->n_conns >= set->max_per_uid && !make_place(set, s->id, s, "of one user"))
+    if (s->n_conns >= set->max_per_uid && !make_place(set, s, s, "of one user"))
         return false;
     if (is_outsider && count_users(set, true) >= set->max - set->max / 4 &&
-        !make_place(set, s->id, NULL, "of users without a run here"))
+        !make_place(set, s, NULL, "of users without a run here"))
         return false;
-    return count_users(set, false) < set->max || make_place(set, s->id, NULL, "of all users");
+    return count_users(set, false) < set->max || make_place(set, s, NULL, "of all users");
 }
 
+/* NULL: against nobody. */
 static void count_against(struct dp_conn *c, struct dp_share *s)
 {
-    if (c->share)
+    if (c->share) {
         c->share->n_conns--;
+        c->share->n_in_line -= c->is_in_line;
+        c->set->n_in_line -= c->is_in_line;
+        c->is_in_line = false;
+    }
     c->share = s;
-    if (!s)
-        return;
-    s->n_conns++;
-    s->units.level -= UNITS_CONNECTION;
+    if (s)
+        s->n_conns++;
 }
 
 bool dp_conn_set_uid(struct dp_conn *c, uid_t uid)
 {
     struct dp_share *s;
 
-    count_against(c, NULL);
+    dp_conn_leave_place(c);
     c->uid = uid;
     if (!is_user(c->set, uid))
         return true;
@@ -107,17 +123,25 @@ bool dp_conn_set_uid(struct dp_conn *c, uid_t uid)
     if (!s || !has_place(c->set, s))
         return false;
     count_against(c, s);
+    s->units.level -= UNITS_CONNECTION;
     return true;
 }
 
 /* ---- newcomers: their share is that of the address that they come from ---- */
 
-static bool is_silent(const struct dp_conn *c, uint64_t now_ns)
+static uint32_t n_in_turn(const struct dp_share *s)
 {
-    return c->role == DP_ROLE_TCP_IN && c->share && !c->is_held && now_ns - c->heard_ns > SILENT_NS;
+    return s->n_conns - s->n_in_line;
 }
 
-/* Of those that say nothing, from this address or from all: one from where most are, the oldest of them. */
+/* Has its turn and does not use it. */
+static bool is_silent(const struct dp_conn *c, uint64_t now_ns)
+{
+    return c->role == DP_ROLE_TCP_IN && c->share && !c->is_in_line && !c->is_held && now_ns - c->heard_ns >= SILENT_NS &&
+           !dp_conn_has_frame(c);
+}
+
+/* Of those, from this address or from all: one from where most are, the oldest of them. */
 static struct dp_conn *oldest_silent(const struct dp_conn_set *set, const struct dp_share *of)
 {
     struct dp_conn *found = NULL;
@@ -126,7 +150,7 @@ static struct dp_conn *oldest_silent(const struct dp_conn_set *set, const struct
     for (struct dp_conn *c = set->first; c; c = c->next) {
         if (!is_silent(c, now_ns) || (of && c->share != of))
             continue;
-        if (!found || c->share->n_conns > found->share->n_conns ||
+        if (!found || n_in_turn(c->share) > n_in_turn(found->share) ||
             (c->share == found->share && c->heard_ns < found->heard_ns))
             found = c;
     }
@@ -138,41 +162,108 @@ static const char *address_text(uint32_t address, char out[INET_ADDRSTRLEN])
     return inet_ntop(AF_INET, &address, out, INET_ADDRSTRLEN) ? out : "?";
 }
 
-static bool make_place_for_newcomer(struct dp_conn_set *set, uint32_t address, const struct dp_share *of)
+static void warn_of(struct dp_conn_set *set, uint32_t address, const char *what)
 {
-    struct dp_conn *c = oldest_silent(set, of);
     char text[INET_ADDRSTRLEN];
 
     if (dp_conn_may_warn(set))
         dp_warn("too many TCP connections that do not say who they are, the newest from %s: %s", address_text(address, text),
-                c ? "closing the oldest one" : "refusing it");
-    if (c)
-        dp_conn_close(c, "another needs its place");
-    return c != NULL;
+                what);
+}
+
+/* Room for the turn of one from there; a silent one may go for it. */
+static bool make_turn(struct dp_conn_set *set, const struct dp_share *s)
+{
+    uint32_t all = 0, unknown = 0;
+    struct dp_conn *c;
+
+    for (const struct dp_share *o = set->sources; o; o = o->next) {
+        all += n_in_turn(o);
+        unknown += o->is_known ? 0 : n_in_turn(o);
+    }
+    if (n_in_turn(s) < NEWCOMERS_OF_ADDRESS && all < NEWCOMERS && (s->is_known || unknown < NEWCOMERS_UNKNOWN))
+        return true;
+    c = oldest_silent(set, n_in_turn(s) < NEWCOMERS_OF_ADDRESS ? NULL : s);
+    if (!c)
+        return false;
+    warn_of(set, s->id, "closing the oldest one");
+    dp_conn_close(c, "another needs its place");
+    return true;
+}
+
+/* Who is next: from where daemons have come, then from where fewest have their turn; there the one that came first. */
+static struct dp_conn *next_in_line(const struct dp_conn_set *set, const struct dp_share *after)
+{
+    struct dp_conn *found = NULL;
+
+    for (struct dp_conn *c = set->first; c; c = c->next) /* the newest first */
+        if (c->is_in_line && c->share != after &&
+            (!found || c->share == found->share || c->share->is_known > found->share->is_known ||
+             (c->share->is_known == found->share->is_known && n_in_turn(c->share) < n_in_turn(found->share))))
+            found = c;
+    return found;
+}
+
+void dp_conn_serve_line(struct dp_conn_set *set)
+{
+    const struct dp_share *full = NULL; /* one from where nobody can have his turn now */
+    struct dp_conn *c;
+
+    if (set->is_serving)
+        return;
+    set->is_serving = true;
+    while (set->n_in_line > 0 && (c = next_in_line(set, full))) {
+        if (!make_turn(set, c->share)) {
+            if (full)
+                break; /* the next tick goes on */
+            full = c->share;
+            continue;
+        }
+        c->is_in_line = false;
+        c->share->n_in_line--;
+        set->n_in_line--;
+        c->heard_ns = dp_now_ns();
+        c->ops->turn(c);
+    }
+    set->is_serving = false;
+}
+
+void dp_conn_leave_place(struct dp_conn *c)
+{
+    bool is_turn = c->role == DP_ROLE_TCP_IN && c->share && !c->is_in_line;
+
+    count_against(c, NULL);
+    if (is_turn && c->set->n_in_line > 0)
+        dp_conn_serve_line(c->set);
 }
 
 bool dp_conn_has_place_for(struct dp_conn_set *set, uint32_t address)
 {
     const struct dp_share *s = dp_share_of(&set->sources, address);
-    uint32_t all = 0, unknown = 0;
 
     if (!s)
         return false;
-    for (const struct dp_share *o = set->sources; o; o = o->next) {
-        all += o->n_conns;
-        unknown += o->is_known ? 0 : o->n_conns;
-    }
-    if (s->n_conns >= NEWCOMERS_OF_ADDRESS)
-        return make_place_for_newcomer(set, address, s);
-    if (all >= NEWCOMERS || (!s->is_known && unknown >= NEWCOMERS_UNKNOWN))
-        return make_place_for_newcomer(set, address, NULL);
-    return true;
+    if (s->n_in_line < LINE_OF_ADDRESS && (s->is_known || set->n_in_line < LINE))
+        return true;
+    warn_of(set, address, "refusing it");
+    return false;
 }
 
 void dp_conn_set_address(struct dp_conn *c, uint32_t address)
 {
+    struct dp_share *s = dp_share_of(&c->set->sources, address);
+
     c->address = address;
-    count_against(c, dp_share_of(&c->set->sources, address));
+    if (!s) {
+        dp_conn_close(c, "out of memory");
+        return;
+    }
+    count_against(c, s);
+    c->is_in_line = true;
+    s->n_in_line++;
+    c->set->n_in_line++;
+    if (s->n_in_line == 1) /* who stands behind others there waits for one of them, or for the next tick */
+        dp_conn_serve_line(c->set);
 }
 
 void dp_conn_know_address(struct dp_conn_set *set, uint32_t address)

@@ -229,7 +229,7 @@ static void on_closed(struct dp_conn *c, const char *why)
         dp_run_peer_down(l->daemon, l->node);
 }
 
-static const struct dp_conn_ops link_ops = {on_frame, on_closed, NULL, NULL};
+static const struct dp_conn_ops link_ops = {on_frame, on_closed, NULL, NULL, NULL};
 
 void dp_peer_set_keepalive(int fd)
 {

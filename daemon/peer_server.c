@@ -25,6 +25,7 @@
 #include "daemon/run.h"
 
 #define AUTH_DEADLINE_S 10.0
+#define LINE_DEADLINE_S 10.0 /* until its turn comes */
 #define MUNGE_DEADLINE_S 8.0
 #define CLI_IDLE_S 60.0
 #define ORIGIN_DEADLINE_S 5.0 /* for Slurm and the resolver, twice; the daemon that knocks waits 15 s */
@@ -262,7 +263,9 @@ static void on_auth(struct dp_conn *c, const struct dp_header *h, const uint8_t 
 
 static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {
-    if (c->role == DP_ROLE_TCP_IN)
+    if (c->is_in_line)
+        dp_conn_refuse(c, "it speaks before it was asked");
+    else if (c->role == DP_ROLE_TCP_IN)
         on_auth(c, h, body);
     else
         dp_dispatch_frame(c, h, body);
@@ -285,7 +288,20 @@ static void on_closed(struct dp_conn *c, const char *why)
         dp_run_peer_down(c->owner, c->node);
 }
 
-static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_ask_drained};
+/* A newcomer has its turn. */
+static void challenge(struct dp_conn *c)
+{
+    struct newcomer *n = c->data;
+
+    if (dp_random(n->challenge.nonce, sizeof n->challenge.nonce, NULL) < 0) {
+        dp_conn_close(c, "no random numbers");
+        return;
+    }
+    DP_CONN_SEND(c, challenge, DP_MSG_CHALLENGE, &n->challenge);
+    dp_conn_set_deadline(c, AUTH_DEADLINE_S);
+}
+
+static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_ask_drained, challenge};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)
@@ -310,15 +326,10 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     }
     n->conn = c;
     c->data = n;
-    dp_conn_set_address(c, ((struct sockaddr_in *)addr)->sin_addr.s_addr);
     dp_peer_set_keepalive(fd);
     snprintf(n->challenge.node, sizeof n->challenge.node, "%s", d->node);
-    if (dp_random(n->challenge.nonce, sizeof n->challenge.nonce, NULL) < 0) {
-        dp_conn_close(c, "no random numbers");
-        return;
-    }
-    DP_CONN_SEND(c, challenge, DP_MSG_CHALLENGE, &n->challenge);
-    dp_conn_set_deadline(c, AUTH_DEADLINE_S);
+    dp_conn_set_deadline(c, LINE_DEADLINE_S);
+    dp_conn_set_address(c, ((struct sockaddr_in *)addr)->sin_addr.s_addr);
 }
 
 int dp_peer_open(struct dp_daemon *d, struct dp_err *err)

@@ -1,45 +1,9 @@
 #!/bin/bash
 # One dynpiped without Slurm: configuration, hostile bytes, who may say what, kill -9 and restart.
 # Needs nothing but the build; works as root and as an ordinary user.
-# shellcheck disable=SC2015,SC2317,SC2034 # cleanup is called by the trap
-# shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-.}/tests/lib/tap.sh"
-bin=${DP_BUILDDIR:-.}/daemon/dynpiped
-probe=${DP_BUILDDIR:-.}/tests/lib/daemon_probe
-[ -x "$bin" ] && [ -x "$probe" ] || skip_all "dynpiped is not built"
-
-dir=$(mktemp -d /tmp/dp50-XXXXXX)
-sock=$dir/n1.sock
-pids=
-cleanup() {
-    local p
-    for p in $pids; do kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; done
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-on_failure="tail -n 25 $dir/log"
-
-write_conf() { # FILE EXTRA-LINES-OF-daemon
-    cat >"$1" <<X
-daemon: {
-  socket = "$dir/%n.sock";
-  state_dir = "$dir/state-%n";
-  port = 0;
-  slurm = false;
-  run_user = "";
-  $2
-};
-X
-    chmod 644 "$1"
-}
-
-start() { # sets pid; returns when it listens
-    rm -f "$dir/ready" # the daemon before may have said it
-    "$bin" -f "$dir/conf" --node n1 --foreground >"$dir/ready" 2>>"$dir/log" &
-    pid=$!
-    pids="$pids $pid"
-    wait_for 60 grep -qs ready "$dir/ready"
-}
+# shellcheck disable=SC2015,SC2317,SC2154
+# shellcheck source=tests/lib/lone-daemon.sh
+. "${DP_SRCDIR:-.}/tests/lib/lone-daemon.sh"
 
 # ---- configuration
 write_conf "$dir/conf" ""
@@ -91,11 +55,8 @@ is "$("$probe" "$sock" idle 20)" 20 "silent connections are hung up on"
 like "$("$probe" "$sock" query node 0)" '"node":"n1"' "the daemon answers after all that"
 
 # ---- a run, kill -9, and the same run again
-hello() { # JOB RANK N OUT: a worker in the background; fd of its stdin in $worker_fd
-    mkfifo "$4.in"
-    "$probe" "$sock" hello "$1" "$2" "$3" <"$4.in" >"$4" &
-    pids="$pids $!"
-    exec {worker_fd}>"$4.in"
+hello() { # JOB RANK N OUT: a worker in the background, until $worker_fd is closed
+    in_background "${4##*/}" worker_fd "$probe" "$sock" hello "$1" "$2" "$3"
     wait_for 60 grep -qs welcome "$4"
 }
 hello 7 0 2 "$dir/w0"
@@ -105,12 +66,12 @@ like "$("$probe" "$sock" query status 7)" '^\{' "its status can be asked for"
 like "$("$probe" "$sock" query status 8)" '^error ' "another run's cannot"
 hello 7 0 2 "$dir/w0b"
 like "$(cat "$dir/w0b")" '^welcome 1 ' "a second process with the same rank is turned away"
-if [ "$(id -u)" = 0 ] && chmod 755 "$dir" && setpriv --reuid 65534 --clear-groups test -x "$probe"; then
-    like "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" query status 7)" 'error .*somebody else' "another user may not see it"
-    is "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" query jobs 0)" '{"node":"n1","jobs":[]}' "nor find it in the list"
-    is "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" hello 7 1 2 </dev/null)" "welcome 1 the job belongs to somebody else" \
+if [ ${#nobody[@]} -gt 0 ]; then
+    like "$("${nobody[@]}" "$probe" "$sock" query status 7)" 'error .*somebody else' "another user may not see it"
+    is "$("${nobody[@]}" "$probe" "$sock" query jobs 0)" '{"node":"n1","jobs":[]}' "nor find it in the list"
+    is "$("${nobody[@]}" "$probe" "$sock" hello 7 1 2 </dev/null)" "welcome 1 the job belongs to somebody else" \
         "nor join it"
-    is "$(setpriv --reuid 65534 --clear-groups "$probe" "$sock" step 9 65534 n1 | grep -c ack)" 0 "nor register a job"
+    is "$("${nobody[@]}" "$probe" "$sock" step 9 65534 n1 | grep -c ack)" 0 "nor register a job"
 else
     skip "another user may not see it" "needs root to become another user"
 fi

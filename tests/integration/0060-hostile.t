@@ -1,72 +1,32 @@
 #!/bin/bash
 # One dynpiped without Slurm and users who mean it harm: whatever they send, it stays small and answers others.
 # Works as root and as an ordinary user.
-# shellcheck disable=SC2015,SC2317,SC2034 # cleanup is called by the trap
-# shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-.}/tests/lib/tap.sh"
-bin=${DP_BUILDDIR:-.}/daemon/dynpiped
-probe=${DP_BUILDDIR:-.}/tests/lib/daemon_probe
-hostile=${DP_BUILDDIR:-.}/tests/lib/daemon_hostile
-[ -x "$bin" ] && [ -x "$probe" ] && [ -x "$hostile" ] || skip_all "dynpiped is not built"
-
-dir=$(mktemp -d /tmp/dp60-XXXXXX)
-sock=$dir/n1.sock
-pids=
-cleanup() {
-    local p
-    for p in $pids; do kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; done
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-on_failure="tail -n 25 $dir/log"
+# shellcheck disable=SC2015,SC2317,SC2154 # run_fd and its kind are set by in_background
+# shellcheck source=tests/lib/lone-daemon.sh
+. "${DP_SRCDIR:-.}/tests/lib/lone-daemon.sh"
 
 # A munge of its own, for the port.
-port=0
 if command -v munged perl >/dev/null; then
     port=$(perl -MSocket -e 'for (1 .. 200) { my $p = 12000 + int rand 20000; socket(my $s, PF_INET, SOCK_STREAM, 0);
         bind($s, sockaddr_in($p, INADDR_ANY)) and print($p), exit }')
     mkdir -m 700 "$dir/key"
     (umask 077 && head -c 1024 /dev/urandom >"$dir/key/munge.key")
     mkdir -m 755 "$dir/run"
-    chmod 755 "$dir"
     munged --key-file="$dir/key/munge.key" --socket="$dir/run/munge.socket" --pid-file="$dir/run/munged.pid" \
         --log-file="$dir/key/munged.log" --seed-file="$dir/key/munged.seed" --num-threads=2 --foreground 2>"$dir/munged.log" &
     pids="$pids $!"
     wait_for 60 test -S "$dir/run/munge.socket" || port=0
 fi
 
-cat >"$dir/conf" <<X
-daemon: {
-  socket = "$dir/%n.sock";
-  state_dir = "$dir/state-%n";
-  listen = "127.0.0.1";
-  port = $port;
-  munge_socket = "$dir/run/munge.socket";
-  slurm = false;
-  run_user = "";
-  max_connections = 64;
-  max_connections_per_uid = 16;
-};
-X
-chmod 644 "$dir/conf"
-
-start() { # sets pid; returns when it listens
-    rm -f "$dir/ready"
-    "$bin" -f "$dir/conf" --node n1 --foreground >"$dir/ready" 2>>"$dir/log" &
-    pid=$!
-    pids="$pids $pid"
-    wait_for 60 grep -qs ready "$dir/ready"
-}
+write_conf "$dir/conf" "listen = \"127.0.0.1\"; munge_socket = \"$dir/run/munge.socket\";
+  max_connections = 64; max_connections_per_uid = 16;"
 
 memory_kb() { # most that the daemon has had
     awk '/VmHWM/ { print $2 }' "/proc/$pid/status"
 }
 
 be_run() { # NAME JOB WORKERS LAYERS MICROBATCHES: until $run_fd is closed
-    mkfifo "$dir/$1.in"
-    "$hostile" run "$sock" "$2" "$3" "$4" "$5" <"$dir/$1.in" >"$dir/$1" &
-    pids="$pids $!"
-    exec {run_fd}>"$dir/$1.in"
+    in_background "$1" run_fd "$hostile" run "$sock" "$2" "$3" "$4" "$5"
     wait_for 100 grep -qs '^reported\|^error' "$dir/$1"
 }
 
@@ -74,9 +34,6 @@ gap() { # SECONDS: the longest that an honest question waits meanwhile, ms
     "$hostile" gap "$sock" "$1" | sed -n 's/^answers.* gap //p'
 }
 log_lines() { wc -l <"$dir/log"; }
-as=()
-[ "$(id -u)" = 0 ] && chmod 755 "$dir" && setpriv --reuid 65534 --clear-groups test -x "$hostile" &&
-    as=(setpriv --reuid 65534 --clear-groups)
 
 # Reports of finished runs, as they lie there after a restart.
 end_ms=$(($(date +%s) * 1000 - 3600000))
@@ -97,12 +54,12 @@ is "$("$probe" "$sock" query jobs 0 | grep -o '"job_id":1[0-9]*' | wc -l)" "$([ 
     "lists the runs that its files tell of"
 like "$("$probe" "$sock" query status 1234)" "$([ "$(id -u)" = 0 ] && echo '"job 1234"' || echo 'error .*somebody else')" \
     "and answers from the file of one"
-if [ ${#as[@]} -gt 0 ]; then
-    "${as[@]}" "$hostile" flood "$sock" 0 0 4 >"$dir/flood" &
+if [ ${#nobody[@]} -gt 0 ]; then
+    "${nobody[@]}" "$hostile" flood "$sock" 0 0 4 >"$dir/flood" &
     pids="$pids $!"
     longest=$(gap 5)
     ok $((${longest:-99999} > 3000)) "a flood of questions keeps nobody waiting" || diag "waited ${longest:-for ever} ms"
-    like "$("${as[@]}" "$probe" "$sock" query status 1234)" 'error .*somebody else' "a finished run is its owner's to see"
+    like "$("${nobody[@]}" "$probe" "$sock" query status 1234)" 'error .*somebody else' "a finished run is its owner's to see"
 else
     skip "a flood of questions keeps nobody waiting" "needs root to become another user"
 fi
@@ -146,15 +103,6 @@ exec {stuck_fd}>&-
 
 # ---- TCP: who says nothing, and who holds on to what he has
 remote() { "$probe" - remote "$port" n1 "$dir/run/munge.socket" node 0; }
-silent_fd='' still_fd='' # in_background sets the variable that it is given
-in_background() { # NAME FD-VARIABLE COMMAND...: until that descriptor is closed; returns when it has said a line
-    mkfifo "$dir/$1.in"
-    "${@:3}" <"$dir/$1.in" >"$dir/$1" &
-    pids="$pids $!"
-    exec {fd}>"$dir/$1.in"
-    eval "$2=\$fd"
-    wait_for 100 test -s "$dir/$1"
-}
 if [ "$port" != 0 ]; then
     like "$(remote)" '"node":"n1"' "answers over TCP"
     in_background silent silent_fd "$hostile" silent "$port" 64 127.0.0.2
@@ -168,24 +116,40 @@ if [ "$port" != 0 ]; then
     exec {silent_fd}>&-
     in_background still still_fd bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; for i in \$(seq 70); do
         eval \"exec \$((i + 10))<>/dev/tcp/127.0.0.1/$port\"; done; echo ready; read -r"
-    sees_answer() { remote | grep -q '"node":"n1"'; }
-    runs "those from the same address go for one that speaks" wait_for 8 sees_answer # they would have 10 s
+    like "$(remote)" '"node":"n1"' "who speaks has his turn behind those from the same address" # they would have 10 s
     exec {still_fd}>&-
+    for how in silent garbage; do
+        in_background "reopen-$how" reopen_fd "$hostile" reopen "$port" 64 127.0.0.1 $how
+        answers=0 longest=0
+        for _ in 1 2 3 4 5 6 7 8; do
+            from=${EPOCHREALTIME/[.,]/}
+            remote | grep -q '"node":"n1"' && answers=$((answers + 1))
+            took=$(((${EPOCHREALTIME/[.,]/} - from) / 1000))
+            [ $took -le $longest ] || longest=$took
+        done
+        is "$answers" 8 "and while 64 are opened there again and again ($how)"
+        ok $((longest > 5000)) "in the time that the command waits" || diag "$longest ms"
+        exec {reopen_fd}>&-
+    done
 else
     skip "answers over TCP" "no munged"
 fi
-if [ "$port" != 0 ] && [ ${#as[@]} -gt 0 ]; then
-    in_background one one_fd "${as[@]}" "$hostile" sessions "$port" n1 "$dir/run/munge.socket" 24
+if [ "$port" != 0 ] && [ ${#nobody[@]} -gt 0 ]; then
+    in_background one one_fd "${nobody[@]}" "$hostile" sessions "$port" n1 "$dir/run/munge.socket" 24
     is "$(cat "$dir/one")" "open 16" "a user has no more TCP sessions than connections"
-    "${as[@]}" "$hostile" run "$sock" 9 1 8 4 </dev/null >"$dir/owner" # has a run, and is gone
+    owner=(setpriv --reuid 60006 --clear-groups)
+    in_background run9 owner_fd "${owner[@]}" "$hostile" run "$sock" 9 1 8 4
     for uid in 60001 60002 60003 60004; do
         in_background "many$uid" many_fd setpriv --reuid $uid --clear-groups "$hostile" sessions "$port" n1 "$dir/run/munge.socket" 16
     done
-    total=$("$probe" "$sock" query node 0 | sed -n 's/.*"connections":\([0-9]*\).*/\1/p')
+    connections() { "$probe" "$sock" query node 0 | sed -n 's/.*"connections":\([0-9]*\).*/\1/p'; }
+    total=$(connections)
     ok $((total > 52)) "those without a run here leave places" || diag "$total connections"
-    # Within seconds: on a machine so busy that he has said nothing for 0.1 s he may be the idle one that goes.
-    finds_one() { setpriv --reuid 60005 --clear-groups "$probe" "$sock" query node 0 | grep -q '"node":"n1"'; }
-    runs "and one more user finds one" wait_for 8 finds_one
+    in_background owner owner_fd "${owner[@]}" "$hostile" sessions "$port" n1 "$dir/run/munge.socket" 12
+    is "$(cat "$dir/owner")" "open 12" "which the owner of a run finds"
+    more=$(($(connections) - total))
+    is "$more" 12 "and nobody else's goes for them"
+    like "$(setpriv --reuid 60005 --clear-groups "$probe" "$sock" query node 0)" '"node":"n1"' "and one more user finds one at once"
 else
     skip "a user has no more TCP sessions than connections" "needs root to become another user, and munged"
 fi

@@ -13,6 +13,9 @@
  *   daemon_hostile hellos SOCKET JOB SECONDS connects and says HELLO, and again; prints "sent N"
  *   daemon_hostile silent PORT N FROM        N TCP connections from that address that say nothing, opened again
  *                                            when they are closed, until stdin closes; prints "ready"
+ *   daemon_hostile reopen PORT N FROM HOW    N TCP connections from that address that live 20 ms at most, and are opened
+ *                                            again at once, HOW: silent; garbage: each sends a credential that is
+ *                                            none and stays until it is refused; until stdin closes; prints "ready"
  *   daemon_hostile sessions PORT NODE MUNGE_SOCKET N
  *                                            N authenticated TCP sessions that ask nothing, until stdin closes;
  *                                            prints "open N", how many there are when the last one was made
@@ -329,6 +332,69 @@ static int be_silent(char **argv)
     return 0;
 }
 
+static void send_garbage(int fd)
+{
+    struct dp_msg_auth auth = {.credential = "MUNGE:nonsense:"};
+    uint8_t body[8192], frame[8192 + DP_HEADER_BYTES];
+    struct dp_writer w;
+
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_auth_encode(&w, &auth);
+    (void)!send(fd, frame, add_frame(frame, DP_MSG_AUTH, body, dp_writer_used(&w)), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+struct reopened {
+    int fd;
+    bool has_spoken;
+    uint64_t since_ns;
+};
+
+/* Has the daemon asked who this is? */
+static bool is_asked(int fd)
+{
+    char drop[4096];
+
+    return recv(fd, drop, sizeof drop, MSG_DONTWAIT | MSG_PEEK) > 0;
+}
+
+static bool is_spent(struct reopened *r, bool is_garbage)
+{
+    if (r->fd < 0)
+        return true;
+    if (!is_garbage)
+        return is_closed(r->fd) || dp_now_ns() - r->since_ns > 20000000u;
+    if (!r->has_spoken && is_asked(r->fd)) {
+        send_garbage(r->fd);
+        r->has_spoken = true;
+    }
+    return is_closed(r->fd);
+}
+
+static int reopen(char **argv)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    uint16_t port = (uint16_t)number(argv[0]);
+    bool is_garbage = !strcmp(argv[3], "garbage");
+    uint32_t n = number(argv[1]);
+    struct reopened *r = calloc(n, sizeof *r);
+
+    for (uint32_t i = 0; r && i < n; i++)
+        r[i].fd = -1;
+    for (uint64_t round = 0; r && poll(&in, 1, 1) == 0; round++) {
+        for (uint32_t i = 0; i < n; i++)
+            if (is_spent(&r[i], is_garbage)) {
+                if (r[i].fd >= 0)
+                    close(r[i].fd);
+                r[i] = (struct reopened){connect_silently(argv[2], port), false, dp_now_ns()};
+            }
+        if (round == 100) {
+            puts("ready");
+            fflush(stdout);
+        }
+    }
+    return 0;
+}
+
 static int hold_sessions(char **argv)
 {
     uint32_t n = number(argv[3]), open = 0;
@@ -365,6 +431,8 @@ int main(int argc, char **argv)
         return flood_hellos(argv + 2);
     if (!strcmp(what, "silent") && argc == 5)
         return be_silent(argv + 2);
+    if (!strcmp(what, "reopen") && argc == 6)
+        return reopen(argv + 2);
     if (!strcmp(what, "sessions") && argc == 6)
         return hold_sessions(argv + 2);
     fprintf(stderr, "daemon_hostile: see its source\n");

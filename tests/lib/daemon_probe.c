@@ -224,7 +224,7 @@ static int say_vote(struct dp_client *c, char **argv, struct dp_err *err)
     dp_msg_vote_encode(&w, &m);
     if (dp_client_send(c, DP_MSG_VOTE, body, dp_writer_used(&w), err) < 0)
         return fail(err);
-    puts(dp_client_recv(c, &h, &in, err) < 0 && err->code == DP_EGONE ? "closed" : "open");
+    puts(dp_client_recv(c, &h, &in, err) < 0 && err->code == DP_EHUNGUP ? "closed" : "open");
     return 0;
 }
 
