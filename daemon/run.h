@@ -67,6 +67,9 @@ struct dp_run {
     uint64_t step_ended_ns; /* 0: it has not */
     char rank_node[DP_MAX_WORKERS][64];
     uint32_t rank_pid[DP_MAX_WORKERS];
+    struct {
+        struct dp_bucket reports, others;
+    } heard[DP_MAX_WORKERS]; /* what each rank may still say */
     char joined[DP_MAX_SLOTS][64]; /* nodes whose daemons know the job */
     uint32_t n_joined;
     uint64_t looked_ns;     /* for what is missing */
@@ -166,6 +169,10 @@ void dp_run_coord_node_lost(struct dp_run *run, const char *node);
 void dp_run_joined(struct dp_run *run, const char *node);
 void dp_run_missing_tick(struct dp_run *run, uint64_t now_ns);
 void dp_workers_explain(struct dp_run *run, uint64_t now_ns); /* HELLOs that have waited for long: tell why */
+
+/* May this be looked at, or passed on? What a worker says more often than it has reason to is dropped, on its node and
+ * where the run is coordinated: what matters is said again. */
+bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type);
 
 /* run_relay.c: frames from other daemons, and what happens to their connections. */
 void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m);

@@ -404,8 +404,8 @@ int dp_run_coord_frame(struct dp_run *run, const char *from, uint32_t rank, enum
 
     if (rank >= DP_MAX_WORKERS || strcmp(run->rank_node[rank], from))
         return dp_err_set(err, DP_EAUTH, "rank %u is not a worker of node %s", rank, from);
-    if (!run->coord)
-        return 0; /* over: nobody cares any more */
+    if (!run->coord || !dp_run_takes(run, rank, type))
+        return 0; /* over: nobody cares any more; or said too often */
     dp_reader_init(&r, body, bytes);
     switch (type) {
     case DP_MSG_REPORT:

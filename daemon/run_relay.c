@@ -7,9 +7,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
+
+/* Twice as many reports as a worker is asked for, and some that come together when a node was deaf for a while. */
+#define REPORTS_PER_INTERVAL 2.0
+#define REPORTS_BURST 8.0
+#define OTHERS_PER_S 50.0
+#define OTHERS_BURST 200.0
+
+bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type)
+{
+    double per_s = REPORTS_PER_INTERVAL * 1e3 / (double)run->daemon->config->report_ms;
+    bool is_report = type == DP_MSG_REPORT;
+    struct dp_bucket *b;
+
+    if (rank >= DP_MAX_WORKERS)
+        return false;
+    b = is_report ? &run->heard[rank].reports : &run->heard[rank].others;
+    if (!dp_bucket_has(b, is_report ? per_s : OTHERS_PER_S, is_report ? REPORTS_BURST : OTHERS_BURST, dp_now_ns()))
+        return false;
+    b->level -= 1.0;
+    return true;
+}
 
 void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_type type, const uint8_t *body,
                      size_t bytes)
@@ -17,7 +39,8 @@ void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_
     struct dp_msg_relay relay = {run->job_id, w->rank, w->pid, run->job.restart_count, (uint16_t)type, (uint32_t)bytes,
                                  body};
 
-    (void)DP_PEER_SEND(run->daemon, run->job.batch_host, relay, DP_MSG_RELAY, &relay);
+    if (type == DP_MSG_HELLO || dp_run_takes(run, w->rank, type))
+        (void)DP_PEER_SEND(run->daemon, run->job.batch_host, relay, DP_MSG_RELAY, &relay);
 }
 
 /* Did the job that we coordinate have this node when it began? It may have given it back since. */

@@ -1,0 +1,108 @@
+/* Two real daemons with what daemon_world.h has around them: what concerns more than one node. Faults of all kinds are
+ * tests/fuzz/fuzz_daemons.c's. */
+#include "tests/unit/daemon_world.h"
+
+#include "common/wire.h"
+#include "daemon/peer.h"
+#include "tests/unit/unit.h"
+
+enum { FLOOD_S = 10, PER_STEP = 20 };
+#define INTERVAL_S 0.2 /* report_ms of the world */
+/* Twice what each worker is asked for, and what may come at once. */
+#define TAKEN_MAX (DW_WORKERS * (2 * (uint32_t)(FLOOD_S / INTERVAL_S) + 8 + 1))
+
+static int open_world(void **state)
+{
+    (void)state;
+    return dw_open();
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    dw_close();
+    return 0;
+}
+
+static void end_world(void)
+{
+    char broken[sizeof dw.broken];
+
+    dw_stop();
+    memcpy(broken, dw.broken, sizeof broken);
+    assert_string_equal(broken, "");
+}
+
+static void a_run_gives_a_node_back(void **state)
+{
+    (void)state;
+    dw_start(1, NULL, 0);
+    dw_run(40, false);
+    dw_restart_all();
+    assert_true(dw.n_commits >= 2);
+    assert_int_equal(dw.n_released, 1);
+    assert_false(dw.slurm.held[1]);
+    end_world();
+}
+
+/* A worker reports without a pause: on its node the rest is dropped, so it is not even passed on. */
+static void reports_of_a_worker_are_limited(void **state)
+{
+    (void)state;
+    dw_start(2, NULL, 0);
+    dw_run(4, false);
+    dw.n_reports = 0;
+    for (uint64_t end = dw.now_ns + FLOOD_S * 1000000000ull; dw.now_ns < end;) {
+        for (int i = 0; i < PER_STEP; i++)
+            dw_report(2);
+        dw_advance(DW_STEP_NS);
+    }
+    assert_in_range(dw.n_reports, 3 * FLOOD_S / INTERVAL_S / 2, TAKEN_MAX);
+    end_world();
+}
+
+static void relay_report(struct dp_conn *c, uint32_t rank)
+{
+    static uint8_t body[DP_BODY_MAX];
+    static struct dp_msg_report m;
+    struct dp_msg_relay relay = {.job_id = DW_JOB, .rank = rank, .pid = 1000 + rank, .inner_type = DP_MSG_REPORT, .inner = body};
+    struct dp_writer w;
+
+    m = (struct dp_msg_report){.rank = rank, .epoch = 1, .step = 1, .window_steps = 1, .step_ns = 1000000,
+                               .first_layer = 2 * rank, .n_layers = 2};
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_report_encode(&w, &m);
+    relay.inner_len = (uint32_t)dp_writer_used(&w);
+    DP_CONN_SEND(c, relay, DP_MSG_RELAY, &relay);
+}
+
+/* A node passes on whatever it likes: the batch host does not look at it, and goes on hearing the others. */
+static void reports_of_a_run_are_limited_where_it_is_coordinated(void **state)
+{
+    (void)state;
+    dw_start(3, NULL, 0);
+    dw_run(4, false);
+    dw.n_reports = 0;
+    dw.node[1].is_hostile = true;
+    for (uint64_t end = dw.now_ns + FLOOD_S * 1000000000ull; dw.now_ns < end;) {
+        struct dp_conn *c = dp_peer_find(&dw.node[1].d, dw.node[0].name);
+
+        assert_non_null(c);
+        for (int i = 0; i < PER_STEP; i++)
+            relay_report(c, (uint32_t)i % DW_WORKERS); /* the others' in their names, too */
+        dw_advance(DW_STEP_NS);
+    }
+    assert_in_range(dw.n_reports, 2 * FLOOD_S / INTERVAL_S, TAKEN_MAX);
+    end_world();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_run_gives_a_node_back),
+    cmocka_unit_test(reports_of_a_worker_are_limited),
+    cmocka_unit_test(reports_of_a_run_are_limited_where_it_is_coordinated),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests_name("daemons", tests, open_world, close_world);
+}
