@@ -53,7 +53,8 @@ void dp_helper_leave(struct dp_helper *h);
  * die at the deadline by SIGALRM even when nobody is left to kill us. */
 void dp_helper_become_child(int keep_fd, double deadline_s);
 
-/* In the child: no more address space and processor time than this, and no core file. */
+/* In the child: no more address space and processor time than this, and no core file; where memory runs out it ends
+ * before the daemon does. */
 void dp_helper_limit(uint64_t address_bytes, double cpu_s);
 
 /* Write a result to a pipe; for children. */

@@ -5,9 +5,11 @@
 #include "daemon/helper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -26,6 +28,21 @@ void dp_helper_become_child(int keep_fd, double deadline_s)
     alarm((unsigned)ceil(deadline_s) + 1);
 }
 
+/* Where memory runs out, in the unit's share or on the node, this process is ended and not the daemon, whose own value
+ * it inherited. The file of a process that cannot be dumped is root's. */
+static void go_first(void)
+{
+    int was = prctl(PR_GET_DUMPABLE), fd;
+
+    prctl(PR_SET_DUMPABLE, 1);
+    fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!write(fd, "1000", 4);
+        close(fd);
+    }
+    prctl(PR_SET_DUMPABLE, was);
+}
+
 void dp_helper_limit(uint64_t address_bytes, double cpu_s)
 {
     struct rlimit core = {0, 0}, cpu = {(rlim_t)ceil(cpu_s), (rlim_t)ceil(cpu_s) + 1};
@@ -38,6 +55,7 @@ void dp_helper_limit(uint64_t address_bytes, double cpu_s)
 #endif
     setrlimit(RLIMIT_CPU, &cpu);
     setrlimit(RLIMIT_CORE, &core);
+    go_first();
 }
 
 void dp_helper_write(int fd, const uint8_t *result, size_t bytes)

@@ -86,7 +86,7 @@ tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/test_session tests/unit/test_daemon_config \
-	tests/unit/test_daemons tests/unit/test_fence tests/unit/test_node_log tests/unit/test_site_policy
+	tests/unit/test_daemons tests/unit/test_fence tests/unit/test_helper tests/unit/test_node_log tests/unit/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_test_session_SOURCES = tests/unit/test_session.c tests/unit/unit.h
@@ -97,6 +97,8 @@ tests_unit_test_daemon_config_LDADD = daemon/libdpdaemon.a policies/libdppolicy.
 tests_unit_test_daemons_SOURCES = tests/unit/test_daemons.c tests/unit/unit.h $(daemon_world)
 tests_unit_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
+tests_unit_test_helper_SOURCES = tests/unit/test_helper.c tests/unit/unit.h
+tests_unit_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
 tests_unit_test_node_log_SOURCES = tests/unit/test_node_log.c tests/unit/unit.h
 tests_unit_test_node_log_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_site_policy_SOURCES = tests/unit/test_site_policy.c tests/unit/unit.h
