@@ -112,6 +112,8 @@ pid=$(cat "$D/run/dynpiped.$free.pid")
 rootjob=$(sbatch --parsable -N1 -n1 -w "$free" -o "$D/root.out" --wrap 'exec sleep 600')
 wait_for 60 job_is "$rootjob" RUNNING
 like "$("$probe" "$pid" fence "$rootjob" 0)" "^gone=0 the job is root's" "root's job is not ended"
+like "$("$probe" "$pid" shrink "$rootjob" 0 "$free")" "^rc=-1 the job is root's" "nor shrunk"
+like "$("$probe" "$pid" requeue "$rootjob" 0)" "^rc=-1 the job is root's" "nor put back into the queue"
 job_is "$rootjob" RUNNING
 ok $? "and goes on"
 # Bystanders: of root, of another user, and of the job's owner himself, who is not his job.

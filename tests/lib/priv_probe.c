@@ -3,6 +3,7 @@
  *
  *   priv_probe PID fence JOB RESTART [WORKER-PID ...]    prints "gone=0|1 TEXT"
  *   priv_probe PID shrink JOB RESTART KEEP               prints "rc=N TEXT"
+ *   priv_probe PID requeue JOB RESTART                   the same
  *   priv_probe PID flood N                               N requests with descriptors too many; prints nothing
  */
 #include "config.h"
@@ -108,6 +109,17 @@ static int shrink(int fd, char **argv)
     return 0;
 }
 
+static int requeue(int fd, char **argv)
+{
+    const struct dp_requeue_request q = {(uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[4], NULL, 10), 1};
+    struct dp_shrink_result r;
+
+    if (ask(fd, DP_PRIV_REQUEUE, &q, sizeof q, &r, sizeof r) != sizeof r)
+        return 1;
+    printf("rc=%d %s\n", r.rc, r.text);
+    return 0;
+}
+
 static int flood(int fd, unsigned long n)
 {
     static struct dp_fence_request q;
@@ -131,6 +143,8 @@ int main(int argc, char **argv)
         return fence(fd, argc, argv);
     if (!strcmp(argv[2], "shrink") && argc == 6)
         return shrink(fd, argv);
+    if (!strcmp(argv[2], "requeue") && argc == 5)
+        return requeue(fd, argv);
     if (!strcmp(argv[2], "flood"))
         return flood(fd, strtoul(argv[3], NULL, 10));
     return 2;
