@@ -41,6 +41,7 @@ struct dp_cli_simulate {
     const char *cluster, *scheduler, *save_swf;
     uint64_t seed;
     uint32_t devices, chunks, microbatches, replicas;
+    uint32_t devices_per_node; /* of --devices=4x2; else 0 */
     double gb_per_s; /* of a profile's transfers */
     uint64_t iterations, draw; /* draw: iteration of the drawings and of the table of stages */
 };

@@ -18,7 +18,7 @@ cli_dynpipe_SOURCES = \
 	cli/link.c cli/link.h \
 	cli/main.c \
 	cli/options.c cli/options.h \
-	cli/plan.c cli/plan.h cli/plan_ask.c cli/plan_names.c cli/plan_patience.c cli/plan_show.c cli/plan_trade.c \
+	cli/plan.c cli/plan.h cli/plan_ask.c cli/plan_latency.c cli/plan_names.c cli/plan_patience.c cli/plan_show.c cli/plan_trade.c \
 	cli/policy.c cli/policy.h \
 	cli/probe.c cli/probe.h \
 	cli/report.c \

@@ -38,7 +38,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_COUNT, 'n', "number", "N", "at most the last N decisions (default 5)"},
     {DP_TAKES_SET, OPT_SET, "set", "LAYOUT", "ask for this layout, for example \"0-3|4-9|-|-\" or \"Et*3|t*5L||\""},
     {DP_TAKES_SET, OPT_MEGATRON, "megatron", NULL, "print the layout as Megatron's --pipeline-model-parallel-layout has it"},
-    {DP_TAKES_SIMULATE, OPT_STAGES, "devices", "N", "of one pipeline, instead of what the file says"},
+    {DP_TAKES_SIMULATE, OPT_STAGES, "devices", "N", "of one pipeline; 4x2: on 2 nodes of 4 (default: what the file says)"},
     {DP_TAKES_SIMULATE, OPT_SCHEDULE, "schedule", "NAME", "1f1b, gpipe, interleaved or zb-h1, instead of the file's"},
     {DP_TAKES_SIMULATE, OPT_CHUNKS, "chunks", "N", "of the model on each device (interleaved)"},
     {DP_TAKES_SIMULATE, OPT_MICROBATCHES, "microbatches", "N", "of one pipeline in one iteration"},
@@ -59,7 +59,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_DEVICES, "devices", "N", "accelerators; 4x2: 2 machines of 4 (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_BANDWIDTH, "bandwidth", "GB/S", "of a profile's transfers; 12,1.25: inside of and between machines"},
     {DP_TAKES_SIMULATE, OPT_GRAPH_BANDWIDTH, "bandwidth", "GB/S", "of the transfers of a graph that is a profile (default 12)"},
-    {DP_TAKES_PLAN, OPT_LATENCY, "latency", "US", "of a message; 5,30: inside of and between machines (default 0)"},
+    {DP_TAKES_PLAN, OPT_LATENCY, "latency", "US", "of a message: the shortest iteration counts; 5,30: inside of and between machines"},
     {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, like 16GiB (default: what the file says, or no limit)"},
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_SPEED, "speed", "LIST", "of each accelerator along the pipeline, like 1,1,0.5 (default: all 1)"},
@@ -224,6 +224,39 @@ static enum dp_parsed take_whole32(const char *option, const char *arg, struct d
     return p;
 }
 
+int dp_cli_devices(const char *text, uint32_t most, uint32_t devices[2])
+{
+    for (int n = 0; n < 2;) {
+        unsigned long v;
+        char *end;
+
+        if (*text < '0' || *text > '9')
+            return -1;
+        v = strtoul(text, &end, 10);
+        if (v < 1 || v > most)
+            return -1;
+        devices[n++] = (uint32_t)v;
+        if (!*end)
+            return n;
+        if (*end != 'x')
+            return -1;
+        text = end + 1;
+    }
+    return -1;
+}
+
+static enum dp_parsed take_devices(const char *arg, struct dp_cli *out)
+{
+    uint32_t n[2] = {0, 1};
+    int levels = dp_cli_devices(arg, 65536, n);
+
+    if (levels < 0 || (uint64_t)n[0] * n[1] > 65536)
+        return wrong(out->command->name, "--devices=%s: wanted is a number from 1 to 65536, or 4x2 for 2 nodes of 4%s", arg, "");
+    out->simulate.devices = n[0] * n[1];
+    out->simulate.devices_per_node = levels > 1 ? n[0] : 0;
+    return DP_PARSED_RUN;
+}
+
 static enum dp_parsed take_bandwidth(const char *arg, struct dp_cli *out)
 {
     if (parse_number(arg, 0.001, 1e6, &out->simulate.gb_per_s) < 0)
@@ -247,7 +280,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     switch (value) {
     case 'j': case 'n': case OPT_INTERVAL: return take_number(value, arg, out);
     case OPT_COLOR: return take_color(arg, out);
-    case OPT_STAGES: return take_whole32("devices", arg, out, &out->simulate.devices);
+    case OPT_STAGES: return take_devices(arg, out);
     case OPT_CHUNKS: return take_whole32("chunks", arg, out, &out->simulate.chunks);
     case OPT_MICROBATCHES: return take_whole32("microbatches", arg, out, &out->simulate.microbatches);
     case OPT_REPLICAS: return take_whole32("replicas", arg, out, &out->simulate.replicas);

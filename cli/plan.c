@@ -100,8 +100,12 @@ uint32_t dp_plan_microbatches(const struct dp_plan_question *q)
     return q->microbatches ? q->microbatches : DP_PLAN_MICROBATCHES * q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
 }
 
-/* What a hierarchical plan is asked for. */
-static struct dp_plan_hierarchical hierarchical(const struct dp_plan_question *q)
+bool dp_plan_has_latency(const struct dp_plan_question *q)
+{
+    return q->latency_ns[0] || (q->n_levels > 1 && q->latency_ns[1]);
+}
+
+struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_question *q)
 {
     struct dp_plan_hierarchical h = {.n_levels = q->n_levels, .accel_bytes = q->memory_bytes, .is_straight = q->is_straight};
 
@@ -116,7 +120,7 @@ static struct dp_plan_hierarchical hierarchical(const struct dp_plan_question *q
 static int simulate(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p,
                     dp_sim_phase_fn on_phase, void *arg, uint32_t *microbatches)
 {
-    const struct dp_plan_hierarchical net = hierarchical(q);
+    const struct dp_plan_hierarchical net = dp_plan_network(q);
     uint32_t devices = p->algorithm != DP_PLAN_HIERARCHICAL ? p->n_stages : q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
     struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = devices, .chunks = 1, .replicas = 1, .buckets = 1,
                             .iterations = 1, .microbatches = q->microbatches};
@@ -203,7 +207,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     return o;
 }
 
-static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+int dp_plan_search(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
     uint64_t max_steps = q->time_limit_s > 0 ? UINT64_MAX : 0; /* who waits so long wants it searched */
     struct dp_plan_patience patience;
@@ -217,7 +221,7 @@ static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp
 
     dp_plan_patience_init(&patience, q->time_limit_s);
     if (q->algorithm == DP_PLAN_HIERARCHICAL) {
-        struct dp_plan_hierarchical h = hierarchical(q);
+        struct dp_plan_hierarchical h = dp_plan_network(q);
 
         h.max_steps = max_steps;
         h.watch = &patience.watch;
@@ -230,15 +234,18 @@ static int solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp
 
 int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
-    const struct dp_plan_hierarchical net = hierarchical(q);
+    const struct dp_plan_hierarchical net = dp_plan_network(q);
     const struct dp_sim_replan ask = {.policy = q->policy.name,
                                       .own = q->policy.own,
                                       .own_state = q->policy.own_state,
                                       .devices = q->devices[0],
                                       .microbatches = dp_plan_microbatches(q),
+                                      .latency_ns = q->latency_ns[0],
                                       .accel_bytes = q->memory_bytes};
 
-    if (solve(q, g, p, err) < 0)
+    if (!ask.policy && dp_plan_has_latency(q))
+        return dp_plan_for_latency(q, g, p, err);
+    if (dp_plan_search(q, g, p, err) < 0)
         return -1;
     return ask.policy ? dp_sim_replan(g, &net, &ask, p, err) : 0;
 }

@@ -37,9 +37,18 @@ struct dp_plan_patience {
 };
 void dp_plan_patience_init(struct dp_plan_patience *p, double limit_s);
 
+/* The network of a question, as dp_plan_hierarchical() is asked. */
+struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_question *q);
+bool dp_plan_has_latency(const struct dp_plan_question *q);
 /* Microbatches of an iteration: some for each device that there is. */
 uint32_t dp_plan_microbatches(const struct dp_plan_question *q);
-/* returns 0, or -1: no plan. *p: the caller's to release. */
+/* The least time of a microbatch on the busiest device, whatever the latency. returns 0, or -1: no plan. *p: the caller's to
+ * release. */
+int dp_plan_search(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+/* Where a message has a latency: the least simulated iteration of a number of plans. Likewise; is_optimal: of all cuts of the
+ * graph's only order this has the shortest one. */
+int dp_plan_for_latency(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+/* What the question asks for: one of the two, and the policy's cuts. Likewise. */
 int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
 /* One simulated iteration of 1F1B with the question's microbatches; 0: too large to simulate. */
 uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p);

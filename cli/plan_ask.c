@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
+
 /* What an unnamed network is taken for: PCIe 3.0 x16 inside of a machine, 10 Gbit/s Ethernet between. */
 static const double default_bytes_per_s[DP_PLAN_LEVELS] = {12e9, 1.25e9};
 
@@ -35,28 +37,6 @@ static int parse_bytes(const char *text, double *out)
     for (const char *l = letters; l <= letter; l++)
         *out *= base;
     return (*end && strcmp(end, "B") != 0) || !(*out <= 1e18) ? -1 : 0;
-}
-
-/* "8", or "4x2": devices of a machine, machines. */
-static int parse_devices(const char *text, struct dp_plan_question *q)
-{
-    for (q->n_levels = 0; q->n_levels < DP_PLAN_LEVELS;) {
-        char *end;
-        unsigned long n;
-
-        if (*text < '0' || *text > '9')
-            return -1;
-        n = strtoul(text, &end, 10);
-        if (n < 1 || n > 65535)
-            return -1;
-        q->devices[q->n_levels++] = (uint32_t)n;
-        if (!*end)
-            return 0;
-        if (*end != 'x')
-            return -1;
-        text = end + 1;
-    }
-    return -1;
 }
 
 /* "12", or "12,1.25": a number for the inside of a machine, and one for between machines. */
@@ -168,10 +148,14 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
                  struct dp_err *err)
 {
     double bytes;
+    int levels = 0;
 
-    if (cli->devices && parse_devices(cli->devices, q) < 0)
+    if (cli->devices)
+        levels = dp_cli_devices(cli->devices, 65535, q->devices);
+    if (levels < 0)
         return dp_err_set(err, DP_EINVAL, "--devices=%s: wanted is a number, or 4x2 for 2 machines of 4",
                           cli->devices);
+    q->n_levels = (uint32_t)levels;
     if (!cli->devices && !cli->speed) {
         if (g->kind == DP_GRAPH_PROFILE && !g->n_accel)
             return dp_err_set(err, DP_EINVAL,
@@ -265,6 +249,8 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
         return -1;
     if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE && !q->speed) /* replicas are alike */
         q->algorithm = DP_PLAN_HIERARCHICAL;
+    if (dp_plan_has_latency(q)) /* plans of different depth are compared */
+        q->microbatches = dp_plan_microbatches(q);
     q->is_straight |= q->policy.name && q->algorithm == DP_PLAN_HIERARCHICAL; /* a policy knows no replicas */
     return check(g, q, err);
 }

@@ -39,7 +39,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/predict.c policies/sim/predict.h \
 	policies/sim/program.c policies/sim/program.h \
 	policies/sim/read.c policies/sim/read.h policies/sim/read_graph.c policies/sim/read_graph.h \
-	policies/sim/replan.c policies/sim/replan.h policies/sim/read_model.c policies/sim/read_trace.c policies/sim/trace_parts.c policies/sim/trace_parts.h \
+	policies/sim/recut.c policies/sim/recut.h policies/sim/replan.c policies/sim/replan.h policies/sim/read_model.c policies/sim/read_trace.c policies/sim/trace_parts.c policies/sim/trace_parts.h \
 	policies/sim/run.c policies/sim/run.h \
 	policies/sim/stages.c policies/sim/stages.h \
 	policies/sim/ways.c policies/sim/ways.h \

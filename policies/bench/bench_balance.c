@@ -146,9 +146,9 @@ static const struct {
     dp_balancer_fn *fn;
 } all[] = {
     {"time", dp_balancer_minmax},        {"nicol", dp_balancer_nicol},
-    {"deepspeed", dp_balancer_deepspeed}, {"deepspeed-range", dp_balancer_deepspeed_range},
-    {"torchgpipe", dp_balancer_torchgpipe}, {"dynmo", dp_balancer_dynmo},
-    {"dynmo-diffusion", dp_balancer_dynmo_diffusion}, {"diffusion", dp_balancer_diffusion},
+    {"deepspeed", dp_balancer_deepspeed}, {"torchgpipe", dp_balancer_torchgpipe},
+    {"dynmo", dp_balancer_dynmo},        {"dynmo-diffusion", dp_balancer_dynmo_diffusion},
+    {"diffusion", dp_balancer_diffusion}, {"deepspeed-range", dp_balancer_deepspeed_range},
 };
 
 /* In a process of its own: its most memory is the row's. */

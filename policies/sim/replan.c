@@ -10,17 +10,19 @@
 #include "policies/graph/units.h"
 #include "policies/sim/balance.h"
 #include "policies/sim/read_graph.h"
+#include "policies/sim/recut.h"
 
-/* Cut the chain. *layout: the policy's answer; release it whatever comes back. */
-static int cut(struct dp_sim_case *c, const struct dp_sim_replan *ask, struct dp_sim_layout *layout, struct dp_err *err)
+/* Cut the chain. *layout: the answer; release it whatever comes back. found: = without a policy. */
+static int cut(struct dp_sim_case *c, const struct dp_sim_replan *ask, struct dp_sim_layout *layout, struct dp_sim_recut *found,
+               struct dp_err *err)
 {
     c->memory_bytes = ask->accel_bytes == UINT64_MAX ? 0 : ask->accel_bytes;
     c->own = ask->own;
     c->own_state = ask->own_state;
-    if (dp_sim_case_check(c, err) < 0 || dp_sim_layout_create(c, layout, err) < 0 ||
+    if (dp_sim_case_check(c, err) < 0 || (!ask->policy && dp_sim_recut(c, found, err) < 0) || dp_sim_layout_create(c, layout, err) < 0 ||
         dp_sim_layout_set(c, c->count, c->n_count, layout, err) < 0)
         return -1;
-    return dp_sim_balance(c, c->event[0].layer, ask->policy, ask->devices, layout, err);
+    return !ask->policy ? 0 : dp_sim_balance(c, c->event[0].layer, ask->policy, ask->devices, layout, err);
 }
 
 /* Stages of the nodes by the layers that their units are in p. An input goes where the first of its takers is. */
@@ -108,17 +110,21 @@ int dp_sim_replan(const struct dp_graph *g, const struct dp_plan_hierarchical *n
 {
     struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = ask->devices, .chunks = 1, .replicas = 1, .buckets = 1,
                             .iterations = 1, .microbatches = ask->microbatches};
-    const char *name = ask->own ? ask->own->name : ask->policy;
+    const char *name = ask->own ? ask->own->name : ask->policy ? ask->policy : "the least iteration";
     struct dp_sim_layout layout = {0};
+    struct dp_sim_recut found = {0};
     uint64_t before_ns = p->load_ns;
-    int rc = dp_sim_from_plan(g, p, net, NULL, &c, err);
+    int rc;
 
+    c.inside.latency_ns = ask->latency_ns;
+    rc = dp_sim_from_plan(g, p, net, NULL, &c, err);
     if (rc == 0)
-        rc = cut(&c, ask, &layout, err);
+        rc = cut(&c, ask, &layout, &found, err);
     if (rc == 0 && (take(g, &layout, p, err) < 0 || weigh(g, net, ask->accel_bytes, p, err) < 0))
-        rc = dp_err_prefix(err, "policy %s", name);
-    if (rc == 0)
+        rc = dp_err_prefix(err, ask->policy ? "policy %s" : "%s", name);
+    if (rc == 0 && ask->policy)
         say_why(name, before_ns, p);
+    p->is_optimal = rc == 0 && found.is_exact;
     dp_sim_layout_release(&layout);
     dp_sim_case_release(&c);
     return rc;

@@ -96,6 +96,10 @@ for l in 0 5 1000.5; do
 done
 runs "a latency lengthens the iteration" test "$(($(cat latency5) - $(cat latency0)))" -ge 10000
 runs "a longer one more" test "$(($(cat latency1000.5) - $(cat latency0)))" -ge 2001000
+is "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 --latency=20000 --json | jq -c '[.plan.stages[].replicas]')" "[4]" \
+    "messages of 20 ms are not worth a cut"
+is "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 --latency=5 --json | jq -c '[.plan.stages[].replicas]')" "[2,2]" \
+    "messages of 5 us are"
 exit_is 0 "latencies of two levels" plan two-towers.txt --devices=2x2 --latency=5,30
 like "$(tr -s ' \n' ' ' <<<"$out")" '1.25 GB/s between machines.*, latency 5 and 30 us' "are told"
 for l in -1 x 1e9 nan '' 1,2; do exit_is 2 "--latency=$l" plan two-towers.txt --devices=2 "--latency=$l"; done
