@@ -134,6 +134,7 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
     struct dp_sim_override with = {
         .schedule = cli->simulate.schedule,
         .devices = cli->simulate.devices,
+        .devices_per_node = cli->simulate.devices_per_node,
         .chunks = cli->simulate.chunks,
         .microbatches = cli->simulate.microbatches,
         .replicas = cli->simulate.replicas,

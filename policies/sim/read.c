@@ -70,6 +70,23 @@ static int use_policy(const struct dp_sim_override *with, struct dp_sim_case *c,
     return 0;
 }
 
+void dp_sim_override_shape(const struct dp_sim_override *with, struct dp_sim_case *c)
+{
+    c->devices = with->devices ? with->devices : c->devices;
+    c->chunks = with->chunks ? with->chunks : c->chunks;
+    c->microbatches = with->microbatches ? with->microbatches : c->microbatches;
+    c->replicas = with->replicas ? with->replicas : c->replicas;
+    c->buckets = with->buckets ? with->buckets : c->buckets;
+}
+
+/* What is known of one link only holds for those between nodes, too. */
+static void place_on_nodes(uint32_t devices_per_node, struct dp_sim_case *c)
+{
+    if (!c->devices_per_node && !c->between.latency_ns && !(c->between.bytes_per_s > 0))
+        c->between = c->inside;
+    c->devices_per_node = devices_per_node;
+}
+
 static void shorten(uint64_t iterations, struct dp_sim_case *c)
 {
     c->iterations = iterations;
@@ -115,6 +132,8 @@ int dp_sim_read(uint32_t n, char *const path[], const struct dp_sim_override *wi
         rc = dp_slurp_text(path[i], DP_SIM_MAX_FILE_BYTES, &text[i].data, &text[i].bytes, err);
     if (rc == 0)
         rc = n ? read_texts(n, path, text, with, out, err) : dp_err_set(err, DP_EINVAL, "no file");
+    if (rc == 0 && with && with->devices_per_node)
+        place_on_nodes(with->devices_per_node, out);
     if (rc == 0 && with && with->iterations)
         shorten(with->iterations, out);
     if (rc == 0 && with && with->policy)

@@ -16,6 +16,7 @@ struct dp_sim_override {
     const struct dp_policy *own; /* with policy DP_SIM_OWN_POLICY: which it is, and what it is asked with; borrowed */
     void *own_state;
     uint32_t devices, chunks, microbatches, replicas, buckets; /* 0: the file's */
+    uint32_t devices_per_node;                                  /* 0: the file's */
     uint64_t iterations;                                        /* 0: the file's; later events are left out */
     double bytes_per_s; /* of a profile's transfers, 0: a default */
     bool is_straight;   /* plan a profile without replicas of stages */
@@ -25,6 +26,9 @@ struct dp_sim_override {
  * out: passes dp_sim_case_check(); release it. On failure the text names file and line, or file and member. */
 int dp_sim_read(uint32_t n_files, char *const path[], const struct dp_sim_override *with, struct dp_sim_case *out,
                 struct dp_err *err);
+
+/* Devices, chunks, microbatches, replicas and buckets that are given. */
+void dp_sim_override_shape(const struct dp_sim_override *with, struct dp_sim_case *c);
 
 /* --- the two formats; out is empty before, and on failure the caller releases it --- */
 

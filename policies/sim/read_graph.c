@@ -299,7 +299,13 @@ int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const st
         net.bytes_per_s[0] = with && with->bytes_per_s > 0 ? with->bytes_per_s : g.bytes_per_s > 0 ? g.bytes_per_s : DEFAULT_BYTES_PER_S;
         net.accel_bytes = g.accel_bytes;
         net.is_straight = !may_replicate(with, c);
-        net.microbatches = c->microbatches ? c->microbatches : DP_PLAN_MICROBATCHES * net.devices[0];
+        if (with && with->devices_per_node && !net.is_straight && net.accel_bytes == UINT64_MAX) {
+            net.n_levels = 2; /* machines of so many */
+            net.devices[1] = net.devices[0] / with->devices_per_node;
+            net.devices[0] = with->devices_per_node;
+            net.bytes_per_s[1] = net.bytes_per_s[0];
+        }
+        net.microbatches = c->microbatches ? c->microbatches : DP_PLAN_MICROBATCHES * c->devices * c->chunks;
         if (rc == 0)
             rc = plan(&g, &net, &p, err);
         if (rc == 0)

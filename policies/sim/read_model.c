@@ -365,15 +365,6 @@ static int read_shape(struct dp_fields *f, const struct dp_sim_override *with, s
     return dp_sim_schedule_find(with->schedule, &c->schedule, err);
 }
 
-static void override(const struct dp_sim_override *with, struct dp_sim_case *c)
-{
-    c->devices = with->devices ? with->devices : c->devices;
-    c->chunks = with->chunks ? with->chunks : c->chunks;
-    c->microbatches = with->microbatches ? with->microbatches : c->microbatches;
-    c->replicas = with->replicas ? with->replicas : c->replicas;
-    c->buckets = with->buckets ? with->buckets : c->buckets;
-}
-
 int dp_sim_read_model(const json_t *document, const struct dp_sim_override *with, struct dp_sim_case *c, struct dp_err *err)
 {
     const json_t *layout;
@@ -383,7 +374,7 @@ int dp_sim_read_model(const json_t *document, const struct dp_sim_override *with
     if (f.is_bad || read_shape(&f, with, c, err) < 0)
         return -1;
     if (with)
-        override(with, c);
+        dp_sim_override_shape(with, c);
     if (dp_sim_case_check_shape(c, err) < 0)
         return -1;
     if (read_kinds(&f, c, err) < 0 || read_layers(&f, c, err) < 0 || read_machine(&f, c, err) < 0)

@@ -472,11 +472,7 @@ static void reshape(const struct dp_sim_override *with, struct dp_sim_case *c)
 {
     bool has_other_stages = (with->devices && with->devices != c->devices) || (with->chunks && with->chunks != c->chunks);
 
-    c->devices = with->devices ? with->devices : c->devices;
-    c->chunks = with->chunks ? with->chunks : c->chunks;
-    c->microbatches = with->microbatches ? with->microbatches : c->microbatches;
-    c->replicas = with->replicas ? with->replicas : c->replicas;
-    c->buckets = with->buckets ? with->buckets : c->buckets;
+    dp_sim_override_shape(with, c);
     if (has_other_stages || c->replicas > 1) { /* other devices than those that were measured */
         free(c->next);
         c->next = NULL;

@@ -95,6 +95,11 @@ for options in "--devices=3 --straight" "--devices=4"; do
         "$("$dynpipe" plan "$two_towers" $options --bandwidth 1.25 --json | jq .plan.prediction.iteration_ns)" \
         "a graph, $options: takes as long as dynpipe plan says"
 done
+is "$("$dynpipe" simulate "$two_towers" --devices=2x2 --bandwidth 1.25 --json | jq '.simulation.phases[0].iteration_ms * 1e6 | round')" \
+    "$("$dynpipe" plan "$two_towers" --devices=2x2 --bandwidth 1.25,1.25 --json | jq .plan.prediction.iteration_ns)" \
+    "a graph on two machines: takes as long as dynpipe plan says"
+exit_is 0 "a description on nodes" simulate "$tmp/worked.json" --devices 2x2 --balance uniform
+for d in 4x 2x2x2 0x2 300x300 x2; do exit_is 2 "--devices=$d" simulate "$tmp/worked.json" "--devices=$d"; done
 exit_is 0 "stages with replicas" simulate "$two_towers" --devices 4 --bandwidth 1.25 --svg "$tmp/wide.svg" --chrome-trace "$tmp/wide.json"
 like "$out" $' 5x2 5x2\n' "shows how many layers on how many devices"
 like "$out" '[0-9] s, 0 s of it pauses; [0-9.]+ GPU-s' "knows no tokens"
