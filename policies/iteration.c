@@ -22,7 +22,7 @@
 #define SMALL (1u << 26)     /* layers^2 devices: policies that take more than linear time are asked up to it */
 #define FRONT_CELLS (1u << 22) /* layers * devices * layouts of the front: about 20 ms */
 #define FRONT_MOST 48u
-#define CLIMBS 3u /* starts that are improved */
+#define CLIMBS 8u /* starts that are improved */
 
 struct start {
     uint64_t iteration_ns;
@@ -139,7 +139,7 @@ static void try_policy(struct climb *t, const struct dp_policy *policy)
 
 static bool is_quick(const struct dp_policy *policy)
 {
-    static const struct dp_policy *const slow[] = {&dp_policy_nicol, &dp_policy_diffusion_param, &dp_policy_diffusion_time,
+    static const struct dp_policy *const slow[] = {&dp_policy_diffusion_param, &dp_policy_diffusion_time,
                                                    &dp_policy_deepspeed_range_param, &dp_policy_deepspeed_range_time};
 
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
@@ -242,15 +242,18 @@ static bool climb_once(struct climb *t)
 
 static void climb(struct climb *t)
 {
-    uint32_t may_try = (uint32_t)(OPERATIONS / (2 * (uint64_t)t->p * t->in->microbatches));
+    uint32_t left = (uint32_t)(OPERATIONS / (2 * (uint64_t)t->p * t->in->microbatches));
 
     try_policies(t);
     try_fronts(t);
-    for (uint32_t i = 0; i < t->n_starts; i++) {
+    for (uint32_t i = 0; i < t->n_starts; i++) { /* the better ones may use more; what one leaves the others have */
+        uint32_t before = t->n_tried, others = t->n_starts - i;
+
         t->here = t->start[i];
-        t->may_try = t->n_tried + may_try / t->n_starts;
+        t->may_try = before + left / (others < 3 ? others : 3);
         while (t->n_tried < t->may_try && climb_once(t))
             ;
+        left -= t->n_tried - before < left ? t->n_tried - before : left;
     }
 }
 

@@ -12,6 +12,7 @@
 
 #define FRONT_CELLS (UINT64_C(1) << 27) /* layers * devices * layouts of the front */
 #define FRONT_MOST 12u
+#define RANGE_CELLS 3000000u /* layers * devices that deepspeed-range is asked about: about a second */
 
 struct ask {
     const struct dp_sim_case *c;
@@ -210,16 +211,19 @@ static int try_fronts(struct ask *a, struct dp_err *err)
     return 0;
 }
 
+/* Would it take more than some seconds? */
+static bool is_slow(const struct ask *a, const struct known *k)
+{
+    return k->fn == dp_balancer_deepspeed_range && (uint64_t)a->q.n * a->q.p > RANGE_CELLS;
+}
+
 static int iterate(struct ask *a, struct dp_err *err)
 {
-    static const char *const starts[] = {"time", "time-comm", "uniform", "keep", "param", "deepspeed-time", "deepspeed-param",
-                                         "dynmo-time", "dynmo-param"}; /* in linear time */
-
     a->best_ns = UINT64_MAX;
     if (dp_sim_layout_create(a->c, &a->layout, err) < 0 || dp_sim_stages_create(a->c, &a->stages, err) < 0)
         return -1;
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-        if (ask_one(a, find(starts[i]), NULL) == 0 && try_cuts(a, err) < 0)
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!is_slow(a, &known[i]) && ask_one(a, &known[i], NULL) == 0 && try_cuts(a, err) < 0)
             return -1;
     if (try_fronts(a, err) < 0)
         return -1;

@@ -6,7 +6,8 @@
 
 /* count: in: layers of the layout in force, out: of the answer, one number a stage; stages from `allowed` on get none.
  * The same answers as dp_policy_run()'s for every policy but `iteration`, which is the best, by the simulated iteration,
- * of those in linear time and of some layouts between the fastest slowest stage and the shortest way (front.h).
+ * of all those (but deepspeed-range beyond 3 million layers * devices) and of some layouts between the fastest slowest stage
+ * and the shortest way (front.h).
  * Memory is not checked.
  * returns 0, or -1. */
 int dp_sim_balance_chain(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const char *policy, uint32_t allowed,

@@ -106,7 +106,6 @@ static uint64_t iteration_of(struct example *t, const char *policy)
 static void large_cases(void **state)
 {
     (void)state;
-    static const char *const others[] = {"time", "time-comm", "uniform", "param", "keep", "deepspeed-time"};
     static const uint32_t sizes[][2] = {{1500, 100}, {700, 600}, {100000, 10000}};
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -116,12 +115,11 @@ static void large_cases(void **state)
 
         make(&t, &seed, sizes[i][0], sizes[i][1]);
         t.c.memory_bytes = 0;
-        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            assert_true(iteration_of(&t, others[k]) > 0);
         best = iteration_of(&t, "iteration");
-        for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-            assert_true(iteration_of(&t, others[k]) >= best);
-        print_message("# %u layers on %u devices: %.1f s for 13 answers and their simulations\n", sizes[i][0], sizes[i][1],
+        for (size_t k = 0; dp_policy_at(k); k++)
+            if (sizes[i][0] < 100000 || !strstr(dp_policy_at(k)->name, "range")) /* which takes minutes there */
+                assert_true(iteration_of(&t, dp_policy_at(k)->name) >= best);
+        print_message("# %u layers on %u devices: %.1f s for all answers and their simulations\n", sizes[i][0], sizes[i][1],
                       (double)(clock() - begin) / CLOCKS_PER_SEC);
         destroy(&t);
     }
