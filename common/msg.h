@@ -141,6 +141,9 @@ enum dp_option_bit {
     F(s1k, checkpoint_dir, "where checkpoints go, empty: none")                                    \
     F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")
 
+/* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
+#define DP_HOST_TROUBLE "the daemon of the batch host "
+
 #define DP_WELCOME_FIELDS(F)                                                                       \
     F(u8, verdict, "enum dp_verdict; anything but OK: the worker must not run here")               \
     F(u8, mode, "enum dp_mode in force")                                                           \

@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,10 +88,13 @@ static void why_it_waits(const struct dp_run *run, char *out, size_t cap)
                  run->job_id, run->read_why[0] ? ": " : "", run->read_why);
     } else if (!dp_peer_find(run->daemon, host)) {
         why = dp_peer_trouble(run->daemon, host);
-        snprintf(out, cap, "node %s does not reach the daemon of the batch host %s%s%.100s", run->daemon->node, host,
+        if (strstr(why, strerror(ECONNREFUSED))) /* whoever asks hears that, so nobody says who asked */
+            snprintf(out, cap, DP_HOST_TROUBLE "%s is not there: %.100s", host, why);
+        else
+            snprintf(out, cap, "node %s does not reach the daemon of the batch host %s%s%.100s", run->daemon->node, host,
                  *why ? ": " : "", why);
     } else {
-        snprintf(out, cap, "the daemon of the batch host %s was not told of job %u: does slurmd there load "
+        snprintf(out, cap, DP_HOST_TROUBLE "%s was not told of job %u: does slurmd there load "
                            "spank_dynpipe.so? `dynpipe check -j %u` looks", host, run->job_id, run->job_id);
     }
 }

@@ -97,6 +97,20 @@ static void queue_kept(struct dp_control *c)
 
 /* ---- the state of the line ---- */
 
+/* What the batch host lacks all nodes hear, and people read it once. */
+static bool is_told_by_another(const struct dp_control *c, const char *why)
+{
+    return c->is_hushed || (c->hello.rank > 0 && !strncmp(why, DP_HOST_TROUBLE, strlen(DP_HOST_TROUBLE)));
+}
+
+static void tell_loss(struct dp_control *c, const char *why)
+{
+    if (!c->is_hushed)
+        dp_warn(WHO_FMT ": daemon lost (%s); training goes on with the layout in force", WHO(c), why);
+    c->is_untold = false;
+    c->told_ns = dp_now_ns();
+}
+
 /* What is broken, once for each cause: a daemon that is away may come back to find the batch host away. */
 static void note_trouble(struct dp_control *c, const char *why)
 {
@@ -105,22 +119,29 @@ static void note_trouble(struct dp_control *c, const char *why)
     if (!c->down_ns)
         c->down_ns = now;
     snprintf(c->trouble, sizeof c->trouble, "%s", why);
-    if (!c->is_lost || now - c->told_ns < TELL_EVERY_NS || !strcmp(c->told, c->trouble))
+    if (!c->is_lost || is_told_by_another(c, why))
+        return;
+    if (c->is_untold) {
+        memcpy(c->told, c->trouble, sizeof c->told);
+        tell_loss(c, why);
+        return;
+    }
+    if (now - c->told_ns < TELL_EVERY_NS || !strcmp(c->told, c->trouble))
         return;
     memcpy(c->told, c->trouble, sizeof c->told);
     c->told_ns = now;
-    if (!c->is_hushed)
-        dp_warn(WHO_FMT ": still no coordinator, for %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
+    dp_warn(WHO_FMT ": still no coordinator, for %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
 }
 
 static void line_down(struct dp_control *c, const char *why)
 {
     note_trouble(c, why);
     if (c->state == LINE_UP) {
-        if (!c->is_hushed)
-            dp_warn(WHO_FMT ": daemon lost (%s); training goes on with the layout in force", WHO(c), why);
         c->is_lost = true;
-        c->told_ns = dp_now_ns();
+        if (c->hello.rank == 0)
+            tell_loss(c, why);
+        else
+            c->is_untold = true; /* the next try shows whose daemon it is */
         if (dp_now_ns() - c->hello_ns > STEADY_NS) /* a line that flaps keeps its long pauses */
             c->backoff_ns = 0;
     }
@@ -255,6 +276,7 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
     if (!c->trouble[0])
         snprintf(c->trouble, sizeof c->trouble, "dynpiped took HELLO and does not answer it");
     c->is_lost = true; /* the caller tells it */
+    c->is_untold = is_told_by_another(c, c->trouble);
     c->told_ns = dp_now_ns();
     memcpy(c->told, c->trouble, sizeof c->told);
     return c;

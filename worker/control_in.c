@@ -34,9 +34,9 @@ static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *
     if (c->welcome.verdict != DP_VERDICT_OK)
         return dp_err_set(err, DP_EAUTH, "%s%s", c->welcome.verdict == DP_VERDICT_UNKNOWN ? "" : "refused: ",
                           c->welcome.text[0] ? c->welcome.text : "no reason given");
-    if (c->is_lost && !c->is_hushed)
+    if (c->is_lost && !c->is_hushed && !c->is_untold)
         dp_info(WHO_FMT ": daemon is back", WHO(c));
-    c->is_lost = false;
+    c->is_lost = c->is_untold = false;
     c->trouble[0] = c->told[0] = '\0';
     c->down_ns = 0;
     c->was_up = true;

@@ -99,6 +99,8 @@ static void tell_troubles(const struct trouble *all, uint32_t n)
     for (uint32_t r = 0; r < n; r++) {
         uint32_t same = 0;
 
+        if (r > 0 && all[0].text[0] && !strncmp(all[r].text, DP_HOST_TROUBLE, strlen(DP_HOST_TROUBLE)))
+            continue; /* worker 0 is on that host, or hears the same */
         if (!all[r].text[0] || is_told_before(all, r) || ++told > TOLD)
             continue;
         for (uint32_t i = r; i < n; i++)

@@ -124,7 +124,7 @@ rm -rf "$D"/dynpipe/n1/*
 : >"$D/out"
 job=$(sbatch --parsable -N3 -n3 -w n1,n2,n3 --dynpipe=balance --open-mode=append -o "$D/out" \
     --wrap "srun -N2 -n2 -w n2,n3 --dynpipe=observe --dynpipe-min-gpus=2 $D/patient.sh")
-runs "without the batch host's daemon nobody is welcome" wait_for 60 file_has "$D/out" "^welcome 3 .*does not reach the daemon of the batch host n1"
+runs "without the batch host's daemon nobody is welcome" wait_for 60 file_has "$D/out" "^welcome 3 the daemon of the batch host n1 is not there: .*Connection refused"
 cluster start daemon:1
 runs "when it is there, workers of other nodes are" wait_for 60 welcomes 2
 like "$(cat "$D/log/dynpiped.n1.log")" "job=$job uid=$(id -u) found in Slurm: another node asks for it" "it asked Slurm"

@@ -82,6 +82,18 @@ wait_for 120 steps_done "$D/n1.jsonl" 5
 ok $? "a run trains while the daemon of the batch host is down"
 start_slow 1
 heals "$job" "the batch host's daemon"
+lines() { grep -c -- "$1" "$D/n1.out"; }
+said() { [ "$(lines "$1")" -ge 1 ]; }
+wait_for 60 said "daemon is back"
+is "$(lines "no coordinator"), $(lines "daemon lost"), $(lines "daemon is back")" "1, 0, 1" \
+    "that it was away, and is back, is said once, not by every node"
+cluster stop daemon:1
+wait_for 60 said "daemon lost"
+start_slow 1
+heals "$job" "the batch host's daemon again"
+is_back_again() { [ "$(lines "daemon is back")" -ge 2 ]; }
+wait_for 60 is_back_again
+is "$(lines "no coordinator"), $(lines "daemon lost"), $(lines "daemon is back")" "1, 1, 2" "in the middle of a run, too"
 is "$(status "$job" '.mode + " " + (.limits.min_devices | tostring)')" "release 2" "it knows what the owner asked for"
 wait_for 240 nodes_fewer "$job" 4
 ok $? "layers move, and a node is given back"
