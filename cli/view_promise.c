@@ -33,6 +33,23 @@ static size_t shared(char *out, size_t cap, const json_t *list, const char *befo
     return used < cap ? used : cap - 1;
 }
 
+/* "messages between n1 and n2 take 12.00 ms longer". returns what out holds by then */
+static size_t slow_links(char *out, size_t cap, size_t used, const json_t *list)
+{
+    size_t i;
+    const json_t *l;
+
+    json_array_foreach(list, i, l) {
+        char from[96], to[96];
+
+        if (used + 1 < cap)
+            used += (size_t)snprintf(out + used, cap - used, "%smessages between %s and %s take %.2f ms longer", used ? ", " : "",
+                                     dp_json_text(from, sizeof from, l, "from", "?"), dp_json_text(to, sizeof to, l, "to", "?"),
+                                     dp_json_number(l, "ms"));
+    }
+    return used < cap ? used : cap - 1;
+}
+
 static void correction(struct dp_canvas *c, const json_t *k, size_t max_lines)
 {
     double link = dp_json_number(k, "link_ms"), rest = dp_json_number(k, "rest_ms");
@@ -42,6 +59,7 @@ static void correction(struct dp_canvas *c, const json_t *k, size_t max_lines)
     if (!k)
         return;
     n = shared(text, sizeof text, dp_json_list(k, "shared"), "");
+    n = slow_links(text, sizeof text, n, dp_json_list(k, "links"));
     if (isfinite(link))
         n += (size_t)snprintf(text + n, sizeof text - n, "%seach message takes %.2f ms longer", n ? ", " : "", link);
     if (isfinite(rest) && n < sizeof text)
