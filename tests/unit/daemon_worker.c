@@ -214,6 +214,7 @@ static void say_hello(uint32_t rank)
     if (k->fd < 0)
         return;
     fill_hello(rank, &m);
+    k->came_late = dw.node[k->process->node].is_fenced; /* what was said before may cross the order to stop */
     SEND(rank, hello, DP_MSG_HELLO, &m);
 }
 
@@ -317,10 +318,9 @@ static void take_lock(struct dw_process *p, const char *path)
 static void on_welcome(uint32_t rank, const struct dp_msg_welcome *m)
 {
     struct dw_worker *k = &dw.worker[rank];
-    const struct dw_node *node = &dw.node[k->process->node];
 
     if (m->verdict == DP_VERDICT_OK) {
-        if (node->is_fenced)
+        if (k->came_late)
             dw_broken_for_all("a worker is let in where the run is fenced", rank, 0);
         k->is_welcome = true;
         take_lock(k->process, m->device_lock);

@@ -47,7 +47,7 @@ struct dw_process {
 struct dw_worker {
     struct dw_process *process;
     int fd;          /* -1: not connected */
-    bool is_welcome, has_left;
+    bool is_welcome, has_left, came_late; /* late: it said HELLO where the run was fenced */
     uint64_t connect_at_ns, reported_ns, vote_at_ns, exit_at_ns, stalled_until_ns;
     uint32_t seq;
     size_t n_in;
