@@ -1,5 +1,5 @@
 # parts of tests/ (see Makefile.am)
-EXTRA_DIST += tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
+EXTRA_DIST += tests/distros/run tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
 	tests/lib/build.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/lone-daemon.sh tests/lib/run-cmocka tests/lib/site-policy.sh tests/lib/valgrind.sh
 
 check_PROGRAMS += tests/lib/pmix_probe

@@ -8,7 +8,11 @@
 #   demo    build, slurm, and the text that the demo trains on
 #   bench   build, and PyTorch with what it is fastest with, for make bench-peers; what make paper and
 #           make bench-simulator want
-#   test    all of that, and what only the tests use (the default)
+#   quick   demo, and what most of the quick tests use
+#   test    all of that, and what only some tests use (the default)
+#   distros what tests/distros/run makes another Debian with
+#
+# A package that another release of Debian calls otherwise has several names, with a | between them.
 #
 # Debian starts a service when its package is installed. The machine's own slurmctld, slurmd, munged
 # or slurmdbd are none of our business, so a policy-rc.d says no to that while we install; one that
@@ -17,12 +21,13 @@ set -u
 
 build="autoconf automake gcc libc6-dev make pkg-config libslurm-dev libmunge-dev libpmix-dev
     libconfig-dev libjansson-dev libevent-dev libssl-dev libdnnl-dev libucx-dev"
-slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2 perl-base util-linux
+slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2|libpmix2t64 perl-base util-linux
     procps hostname"
 demo="bible-kjv bible-kjv-text"
 bench="gnuplot-nox jq openmpi-bin python3 python3-torch libopenblas0-openmp libblis4-openmp"
-test="libcmocka-dev jq openmpi-bin clang libclang-rt-dev binutils shellcheck strace spin valgrind python3 python3-numpy python3-torch
-    slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
+quick="libcmocka-dev jq binutils gnuplot-nox shellcheck strace openmpi-bin python3"
+test="clang libclang-rt-dev spin valgrind python3-numpy python3-torch slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
+distros="debootstrap util-linux"
 
 packages_of() {
     local g
@@ -32,8 +37,10 @@ packages_of() {
             slurm) echo "$slurm" ;;
             demo) echo "$build $slurm $demo" ;;
             bench) echo "$build $bench" ;;
-            test) echo "$build $slurm $demo $test" ;;
-            *) echo "deps.sh: no group '$g'; there are build, slurm, demo, bench, test" >&2; return 2 ;;
+            quick) echo "$build $slurm $demo $quick" ;;
+            test) echo "$build $slurm $demo $quick $test" ;;
+            distros) echo "$distros" ;;
+            *) echo "deps.sh: no group '$g'; there are build, slurm, demo, bench, quick, test, distros" >&2; return 2 ;;
         esac
     done | tr -s ' ' '\n' | sed '/^$/d' | sort -u
 }
@@ -49,10 +56,21 @@ if ! command -v apt-get >/dev/null; then
     exit 0
 fi
 
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | head -n 1)" = installed ]; }
+can_be_had() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
+
+# one_of TEST NAME...: the first name that passes.
+one_of() {
+    local test=$1 p
+    shift
+    for p; do "$test" "$p" && echo "$p" && return 0; done
+    return 1
+}
+
 missing=()
 for p in $packages; do
-    state=$(dpkg-query -W -f '${db:Status-Status}\n' "$p" 2>/dev/null | head -n 1)
-    [ "$state" = installed ] || missing+=("$p")
+    # shellcheck disable=SC2086 # names
+    one_of is_installed ${p//|/ } >/dev/null || missing+=("$(one_of can_be_had ${p//|/ } || echo "${p%%|*}")")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
