@@ -50,7 +50,7 @@ static int bad_decide(void *state, const struct dp_policy_in *in, struct dp_poli
         for (;;)
             pause();
     if (!strcmp(how, "spin"))
-        for (volatile unsigned i = 0;; i++)
+        for (volatile unsigned i = 0; i < 2; i ^= 1)
             ;
     if (!strcmp(how, "stubborn")) { /* closes every descriptor, ignores every signal, and stays */
         for (int s = 1; s < NSIG; s++)

@@ -307,7 +307,6 @@ static void train(bool tied, const uint32_t *cut, uint32_t n_stages, const uint3
 {
     struct dp_train_config c = tiny_config();
     struct model m;
-    uint32_t at = 0;
 
     c.model.tied_head = tied;
     m = model_open(&c, cut, n_stages, crossover);
@@ -322,7 +321,7 @@ static void train(bool tied, const uint32_t *cut, uint32_t n_stages, const uint3
             model_prune(&m, 0.9, cut2, n2);
         loss[step] = model_step(&m, step);
     }
-    for (uint32_t i = 0; i < dp_model_layers(&c); i++, at++) {
+    for (uint32_t i = 0; i < dp_model_layers(&c); i++) {
         uint8_t *one;
         size_t n;
 
