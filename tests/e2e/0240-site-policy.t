@@ -25,7 +25,9 @@ wait_for 120 explains "$job" 'headroom: slowest device computes [0-9.]+ ms a ste
 ok $? "explain gives the policy's own reason"
 wait_for 120 has_moved
 ok $? "layers move to where it wants them"
-like "$(timeout 10 dynpipe layout -j "$job")" "^0-[0-3]\|.* epoch [1-9]" "the first worker gives some away"
+# Not always with the first move: where others have a worker's core just then, it gives away first.
+has_given() { timeout 10 dynpipe layout -j "$job" | grep -qE '^0-[0-3]\|.* epoch [1-9]'; }
+runs "the first worker gives some away" wait_for 120 has_given
 wait_for 120 steps_done "$D/own.jsonl" 90 # beyond the last pruning
 ok $? "and the run trains on"
 end_run "$job" own

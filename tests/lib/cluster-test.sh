@@ -60,7 +60,7 @@ job_state() { scontrol show job "$1" 2>/dev/null | sed -n 's/.*JobState=\([A-Z_]
 job_is() { [ "$(job_state "$1")" = "$2" ]; }
 job_ended() {
     case $(job_state "$1") in
-        COMPLETED | FAILED | CANCELLED | TIMEOUT | NODE_FAIL | OUT_OF_MEMORY | "") return 0 ;;
+        COMPLETED | FAILED | CANCELLED | TIMEOUT | PREEMPTED | NODE_FAIL | OUT_OF_MEMORY | "") return 0 ;;
     esac
     return 1
 }
