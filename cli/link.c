@@ -98,7 +98,7 @@ static struct dp_client *open_node(const struct dp_config *config, const char *c
     struct dp_node_entry entry;
 
     dp_config_find_node(config, node, &entry);
-    return dp_client_open_tcp(entry.address, entry.port, node, *config->munge_socket ? config->munge_socket : NULL,
+    return dp_client_open_tcp(entry.address, entry.port, NULL, node, *config->munge_socket ? config->munge_socket : NULL,
                               daemon_uid(config, config_path), timeout_ms, err);
 }
 

@@ -20,6 +20,7 @@
 #include "common/session.h"
 
 #define JSON_MAX (64u << 20) /* an answer beyond this is no answer */
+#define CONNECT_NS UINT64_C(5000000000)
 
 struct dp_client {
     int fd;
@@ -102,7 +103,31 @@ static struct dp_client *create(uint32_t timeout_ms, struct dp_err *err)
     return c;
 }
 
-static int connect_to(struct dp_client *c, int family, const struct sockaddr *addr, socklen_t len,
+/* A host that is up answers at once, with a refusal at least: a firewall that drops packets does not. */
+static int wait_connected(struct dp_client *c, int family, uint64_t deadline_ns, struct dp_err *err)
+{
+    uint64_t connect_ns = dp_now_ns() + CONNECT_NS;
+    struct dp_err why;
+
+    if (wait_for(c->fd, POLLOUT, connect_ns < deadline_ns ? connect_ns : deadline_ns, &why) == 0)
+        return 0;
+    if (family != AF_UNIX && why.code == DP_ETIMEOUT)
+        return dp_err_set(err, DP_ETIMEOUT, "no answer (filtered?)");
+    return dp_err_set(err, why.code, "%s", why.text);
+}
+
+/* Several addresses of one machine are not the same to the other side, nor to what filters on the way. */
+static void come_from(int fd, int family, const char *from)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = family}, *list = NULL;
+
+    if (!from || getaddrinfo(from, NULL, &hints, &list))
+        return;
+    (void)bind(fd, list->ai_addr, list->ai_addrlen); /* behind a translation of addresses it cannot */
+    freeaddrinfo(list);
+}
+
+static int connect_to(struct dp_client *c, int family, const struct sockaddr *addr, socklen_t len, const char *from,
                       const char *name, uint64_t deadline_ns, struct dp_err *err)
 {
     socklen_t optlen = sizeof(int);
@@ -113,11 +138,12 @@ static int connect_to(struct dp_client *c, int family, const struct sockaddr *ad
     c->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->fd < 0)
         return dp_err_set(err, DP_EIO, "socket: %s", strerror(errno));
+    come_from(c->fd, family, from);
     if (connect(c->fd, addr, len) == 0)
         return 0;
     if (errno != EINPROGRESS)
         return dp_err_set(err, DP_EGONE, "%s: %s", name, strerror(errno));
-    if (wait_for(c->fd, POLLOUT, deadline_ns, err) < 0)
+    if (wait_connected(c, family, deadline_ns, err) < 0)
         return -1;
     getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &optlen);
     if (error)
@@ -138,7 +164,7 @@ struct dp_client *dp_client_open_unix(const char *path, uint32_t timeout_ms, str
     if (!c)
         return NULL;
     memcpy(addr.sun_path, path, strlen(path) + 1);
-    if (connect_to(c, AF_UNIX, (struct sockaddr *)&addr, sizeof addr, path, deadline_of(c), err) < 0) {
+    if (connect_to(c, AF_UNIX, (struct sockaddr *)&addr, sizeof addr, NULL, path, deadline_of(c), err) < 0) {
         dp_client_destroy(c);
         return NULL;
     }
@@ -189,7 +215,7 @@ static int authenticate(struct dp_client *c, const char *node, const char *munge
     return 0;
 }
 
-struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char *node,
+struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char *from, const char *node,
                                      const char *munge_socket, uid_t daemon_uid, uint32_t timeout_ms,
                                      struct dp_err *err)
 {
@@ -209,7 +235,7 @@ struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char
     }
     rc = -1;
     for (struct addrinfo *a = list; a && rc < 0; a = a->ai_next)
-        rc = connect_to(c, a->ai_family, a->ai_addr, a->ai_addrlen, host, deadline_of(c), err);
+        rc = connect_to(c, a->ai_family, a->ai_addr, a->ai_addrlen, from, host, deadline_of(c), err);
     freeaddrinfo(list);
     if (rc < 0 || authenticate(c, node, munge_socket, daemon_uid, err) < 0) {
         dp_err_prefix(err, "%s port %u", host, port);

@@ -15,9 +15,9 @@ struct dp_client;
 /* timeout_ms: for the connection and for each call after it. */
 struct dp_client *dp_client_open_unix(const char *path, uint32_t timeout_ms, struct dp_err *err);
 
-/* node: name that the daemon must give itself, NULL: any. munge_socket NULL: munge's default.
- * daemon_uid: who may open our credential, DP_ANY_UID (session.h) for anybody in the munge realm. */
-struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char *node,
+/* from: our own address (one that cannot be had is let be), NULL: any. node: name that the daemon must give
+ * itself, NULL: any. munge_socket NULL: munge's default. daemon_uid: who may open our credential, DP_ANY_UID (session.h) for anybody in the munge realm. */
+struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char *from, const char *node,
                                      const char *munge_socket, uid_t daemon_uid, uint32_t timeout_ms,
                                      struct dp_err *err);
 void dp_client_destroy(struct dp_client *c);

@@ -339,9 +339,14 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
+    struct dp_conn *c = arg;
+
     (void)fd;
     (void)what;
-    dp_conn_refuse(arg, DP_CONN_DEADLINE);
+    if (c->role == DP_ROLE_TCP_OUT) /* whom we called: whoever wanted that says why, once */
+        dp_conn_close(c, DP_CONN_DEADLINE);
+    else
+        dp_conn_refuse(c, DP_CONN_DEADLINE);
 }
 
 static void put_in_list(struct dp_conn_set *set, struct dp_conn *c)

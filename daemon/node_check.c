@@ -98,6 +98,9 @@ static int start(struct look *l, struct dp_err *err)
         memcpy(q.address, entry.address, sizeof q.address);
         q.port = entry.port;
         q.must_be_known &= !entry.is_listed;
+        dp_config_find_node(d->config, d->node, &entry);
+        if (entry.has_address)
+            memcpy(q.from, entry.address, sizeof q.from);
     }
     l->helper = dp_helper_start(d->base, dp_node_look, &q, sizeof q, LOOK_DEADLINE_S, on_looked, l, err);
     return l->helper ? 0 : -1;

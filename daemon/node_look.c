@@ -234,8 +234,8 @@ static void look_at_target(json_t *list, const struct dp_look_request *q)
         note(list, "warn", "peer", "check the name", "%s is no node that Slurm knows", q->target);
         return;
     }
-    client = dp_client_open_tcp(q->address, q->port, q->target, *q->munge_socket ? q->munge_socket : NULL, q->reader,
-                                TARGET_MS, &err);
+    client = dp_client_open_tcp(q->address, q->port, *q->from ? q->from : NULL, q->target,
+                                *q->munge_socket ? q->munge_socket : NULL, q->reader, TARGET_MS, &err);
     if (!client || dp_client_query(client, DP_QUERY_NODE, 0, &text, &err) < 0)
         note(list, "FAIL", "peer", strstr(err.text, "nvalid credential") ? "the same munge key on every node"
              : strstr(err.text, "xpired") || strstr(err.text, "ewound") ? "set the clocks of both nodes"

@@ -12,6 +12,7 @@ struct dp_look_request {
     bool has_slurm, is_shared_host;
     char target[64], address[64]; /* the daemon to be reached from here; target "": none */
     uint16_t port;
+    char from[64]; /* our own address, as our daemon comes from it; "": any */
     uid_t reader;           /* who may open our credential */
     bool must_be_known;     /* the target must be a node of Slurm's: a user named it */
 };

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "daemon/helper.h"
 #include "daemon/peer.h"
@@ -25,6 +26,7 @@
 #define LOOKUP_DEADLINE_S 20.0
 #define MUNGE_DEADLINE_S 8.0
 #define BACKOFF_MAX_S 2
+#define SILENT_NS UINT64_C(1000000000) /* a host that is up has answered by then */
 
 struct dp_link {
     struct dp_link *next;
@@ -36,6 +38,8 @@ struct dp_link {
     struct dp_helper *helper;
     struct event *retry;
     int backoff_s;
+    uint64_t began_ns; /* the newest try to connect */
+    bool is_connected;
     bool is_reported; /* the last failure was logged */
     char where[96];    /* its address and port, as they are configured */
     char trouble[256]; /* of the last try, "": none */
@@ -214,6 +218,20 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
         dp_conn_close(c, err.text);
 }
 
+/* A host that is up answers SYN at once; a daemon that is stopped lets the kernel answer, and says nothing. */
+static const char *why_silent(const struct dp_link *l)
+{
+    return l->is_connected ? "it takes connections and says nothing (stopped?)" : "no answer (filtered?)";
+}
+
+static void on_connected(struct dp_conn *c)
+{
+    struct dp_link *l = c->data;
+
+    if (l)
+        l->is_connected = true;
+}
+
 static void on_closed(struct dp_conn *c, const char *why)
 {
     struct dp_link *l = c->data;
@@ -223,13 +241,12 @@ static void on_closed(struct dp_conn *c, const char *why)
     dp_helper_cancel(l->helper);
     l->helper = NULL;
     l->conn = NULL;
-    retry_later(l, c->role == DP_ROLE_TCP_OUT && !strcmp(why, DP_CONN_DEADLINE)
-                       ? "no answer: stopped, or a firewall drops what is sent" : why);
+    retry_later(l, c->role == DP_ROLE_TCP_OUT && !strcmp(why, DP_CONN_DEADLINE) ? why_silent(l) : why);
     if (c->role == DP_ROLE_PEER && !dp_peer_find(l->daemon, l->node))
         dp_run_peer_down(l->daemon, l->node);
 }
 
-static const struct dp_conn_ops link_ops = {on_frame, on_closed, NULL, NULL, NULL};
+static const struct dp_conn_ops link_ops = {on_frame, on_closed, on_connected, NULL, NULL};
 
 void dp_peer_set_keepalive(int fd)
 {
@@ -279,6 +296,8 @@ static void on_looked_up(void *arg, const uint8_t *result, size_t bytes, const c
         return;
     }
     l->conn->data = l;
+    l->is_connected = false;
+    l->began_ns = dp_now_ns();
     l->address = ((struct sockaddr_in *)&r.addr)->sin_addr.s_addr; /* no other kind was asked for */
     dp_peer_set_keepalive(fd);
     dp_conn_set_deadline(l->conn, CONNECT_DEADLINE_S);
@@ -318,11 +337,16 @@ bool dp_peer_is_wanted(const struct dp_daemon *d, const char *node)
     return find_link(d, node) != NULL;
 }
 
+/* A worker is told after 2 s why it waits, before the first try is given up. */
 const char *dp_peer_trouble(const struct dp_daemon *d, const char *node)
 {
-    const struct dp_link *l = find_link(d, node);
+    struct dp_link *l = find_link(d, node);
 
-    return l ? l->trouble : "";
+    if (!l)
+        return "";
+    if (!*l->trouble && l->conn && !l->is_connected && dp_now_ns() - l->began_ns > SILENT_NS)
+        snprintf(l->trouble, sizeof l->trouble, "%s: no answer so far (filtered?)", l->where);
+    return l->trouble;
 }
 
 const char *dp_peer_first(const struct dp_daemon *d)

@@ -403,7 +403,7 @@ static int hold_sessions(char **argv)
     char *json;
 
     for (uint32_t i = 0; i < n; i++)
-        c[i] = dp_client_open_tcp("127.0.0.1", (uint16_t)number(argv[0]), argv[1], argv[2], DP_ANY_UID, 5000, &err);
+        c[i] = dp_client_open_tcp("127.0.0.1", (uint16_t)number(argv[0]), NULL, argv[1], argv[2], DP_ANY_UID, 5000, &err);
     for (uint32_t i = 0; i < n; i++)
         if (c[i] && dp_client_query(c[i], DP_QUERY_NODE, 0, &json, &err) == 0) {
             free(json);

@@ -316,7 +316,7 @@ int main(int argc, char **argv)
     if (argc >= 8 && !strcmp(argv[2], "daemon"))
         return say_daemon(argv + 3);
     if (argc >= 8 && !strcmp(argv[2], "remote"))
-        c = dp_client_open_tcp("127.0.0.1", (uint16_t)number(argv[3]), argv[4], argv[5], DP_ANY_UID, TIMEOUT_MS, &err);
+        c = dp_client_open_tcp("127.0.0.1", (uint16_t)number(argv[3]), NULL, argv[4], argv[5], DP_ANY_UID, TIMEOUT_MS, &err);
     else if (argc >= 5)
         c = dp_client_open_unix(argv[1], TIMEOUT_MS, &err);
     if (!c)
