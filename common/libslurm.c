@@ -222,6 +222,7 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .restart_count = j->restart_cnt,
         .state = state_name(state),
         .is_running = has_begun && !(j->job_state & JOB_COMPLETING),
+        .is_completing = (j->job_state & JOB_COMPLETING) != 0,
         .has_begun = has_begun,
         .n_tasks = j->num_tasks,
         .n_cpus = j->num_cpus,

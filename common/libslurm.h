@@ -65,6 +65,7 @@ struct dp_slurm_job { /* texts are never NULL */
     uint32_t job_id, uid, gid, restart_count;
     const char *state;       /* as squeue shows it */
     bool is_running;         /* suspended, too, and not completing */
+    bool is_completing;      /* over, and Slurm waits for its processes */
     bool has_begun;          /* running or suspended, completing or not */
     uint32_t n_tasks, n_cpus;
     uint64_t start_s, end_s; /* end 0: no limit */

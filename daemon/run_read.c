@@ -86,12 +86,25 @@ static void warn_of_tracking(const struct dp_job_result *r)
             "set ProctrackType=proctrack/cgroup where users are not trusted", r->proctrack);
 }
 
+/* At its time limit Slurm gives a job KillWait to save in. A worker that is in doubt about a hand-over can do so only
+ * when it has heard the decision, so its daemon stays with it. */
+static bool has_workers_to_end(const struct dp_run *run, const struct dp_job_info *job)
+{
+    const struct dp_worker *w = run->workers;
+
+    while (w && !w->conn)
+        w = w->next;
+    return w && job->is_completing;
+}
+
 /* returns false when the run is gone. */
 static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
 {
     bool is_first = run->role == DP_RUN_LOOKUP;
 
     warn_of_tracking(r);
+    if (r->rc == 0 && !r->job.is_running && !is_first && has_workers_to_end(run, &r->job))
+        return true;
     if (r->rc == 1 || (r->rc == 0 && !r->job.is_running)) {
         if (is_first && r->rc == 0)
             end_from_journal(run, &r->job);

@@ -83,6 +83,7 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     job->gid = j->gid;
     job->restart_count = j->restart_count;
     job->is_running = j->is_running;
+    job->is_completing = j->is_completing;
     copy_text(job->partition, sizeof job->partition, j->partition);
     copy_text(job->name, sizeof job->name, j->name);
     job->start_s = j->start_s;

@@ -1,5 +1,5 @@
 /* See trainer_parts.h: what happens between two optimizer steps, the same on all workers: prune, hand over,
- * evaluate, save, in this order. The order came with the sums of the step (orders.h). */
+ * evaluate and save, in this order. The order came with the sums of the step (orders.h). */
 #include "worker/trainer_parts.h"
 
 #include <math.h>
@@ -99,13 +99,11 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
 }
 
 /* A checkpoint that fails at an interval is a warning; the last one must succeed. */
-static int save(struct dp_trainer *t, bool must, uint64_t *took_ns, struct dp_err *err)
+static int save(struct dp_trainer *t, bool must, struct dp_err *err)
 {
-    uint64_t start_ns = dp_now_ns();
     char path[1100] = "";
     int rc = dp_saving_run(&t->sums, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
 
-    *took_ns = dp_now_ns() - start_ns;
     if (rc == 0) {
         dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);
         return 0;
@@ -118,7 +116,27 @@ static int save(struct dp_trainer *t, bool must, uint64_t *took_ns, struct dp_er
     return 0;
 }
 
-static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work, uint64_t *save_ns, struct dp_err *err)
+/* At the end of a job's time Slurm kills it after KillWait, in an evaluation, too: what can be saved is saved before.
+ * Else a checkpoint comes last, so that a run which goes on from it has no evaluation to make up for. */
+static int evaluate_and_save(struct dp_trainer *t, uint32_t flags, struct dp_save_clock_took *took, struct dp_err *err)
+{
+    bool stops = flags & DP_ORDER_STOP;
+
+    for (int turn = 0; turn < 2; turn++) {
+        bool is_save = (turn == 0) == stops;
+        uint64_t start_ns = dp_now_ns();
+
+        if (!(flags & (is_save ? DP_ORDER_SAVE : DP_ORDER_EVAL)))
+            continue;
+        if ((is_save ? save(t, stops, err) : evaluate(t, err)) < 0)
+            return -1;
+        *(is_save ? &took->save_ns : &took->eval_ns) = dp_now_ns() - start_ns;
+    }
+    return 0;
+}
+
+static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work, struct dp_save_clock_took *took,
+                   struct dp_err *err)
 {
     dp_trainer_trace(t);
     if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
@@ -127,9 +145,7 @@ static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work
         return -1;
     if (work & DP_ORDER_HANDOVER && hand_over(t, o->migration, err) < 0)
         return -1;
-    if (!t->is_leaving && work & DP_ORDER_EVAL && evaluate(t, err) < 0)
-        return -1;
-    if (!t->is_leaving && work & DP_ORDER_SAVE && save(t, o->flags & DP_ORDER_STOP, save_ns, err) < 0)
+    if (!t->is_leaving && evaluate_and_save(t, o->flags, took, err) < 0)
         return -1;
     dp_metrics_reset(t->metrics, t->stage);
     return 0;
@@ -138,13 +154,14 @@ static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work
 int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct dp_err *err)
 {
     uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
-    uint64_t start_ns = dp_now_ns(), save_ns = 0;
+    struct dp_save_clock_took took = {0};
+    uint64_t start_ns = dp_now_ns();
 
     if (dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err) < 0 ||
-        (work && do_work(t, o, work, &save_ns, err) < 0))
+        (work && do_work(t, o, work, &took, err) < 0))
         return -1;
     if (work)
         t->boundary_ns += dp_now_ns() - start_ns;
-    dp_save_clock_boundary(&t->save_clock, dp_now_ns(), save_ns);
+    dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &took);
     return 0;
 }

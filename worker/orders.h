@@ -6,7 +6,8 @@
  * costs one round trip, and whatever changes the run (pruning, hand-over, checkpoint, end) happens on
  * all workers after the same step.
  *
- * The parts of an order are done in this sequence: prune, hand over, evaluate, save, stop.
+ * The parts of an order are done in this sequence: prune, hand over, evaluate, save, stop; where the run stops it
+ * saves before it evaluates, because its job may be killed meanwhile.
  */
 #ifndef DP_WORKER_ORDERS_H
 #define DP_WORKER_ORDERS_H

@@ -51,7 +51,7 @@ static uint32_t wishes(struct dp_trainer *t)
         return w;
     if (dp_control_has_limit(t->control))
         dp_save_clock_end_at(&t->save_clock, dp_control_end_ns(t->control));
-    return w | dp_save_clock_wishes(&t->save_clock, dp_now_ns());
+    return w | dp_save_clock_wishes(&t->save_clock, dp_now_ns(), t->step + 1);
 }
 
 static double grad_scale(const struct dp_trainer *t, double norm)

@@ -10,7 +10,8 @@
 
 static struct dp_train_config config_of(double every_s, double before_limit_s)
 {
-    struct dp_train_config c = {.checkpoint = {.dir = "x", .every_s = every_s, .before_limit_s = before_limit_s}};
+    struct dp_train_config c = {.train.steps = 1000000,
+                                .checkpoint = {.dir = "x", .every_s = every_s, .before_limit_s = before_limit_s}};
 
     return c;
 }
@@ -24,9 +25,9 @@ static uint32_t run(struct dp_save_clock *c, uint64_t *now, double step_s, doubl
         *now += (uint64_t)(step_s * 1e9);
         if ((double)*now / 1e9 > until_s)
             return 0;
-        wish = dp_save_clock_wishes(c, *now);
+        wish = dp_save_clock_wishes(c, *now, 1);
         *now += wish ? (uint64_t)(save_s * 1e9) : 0;
-        dp_save_clock_boundary(c, *now, wish ? (uint64_t)(save_s * 1e9) : 0);
+        dp_save_clock_boundary(c, *now, &(struct dp_save_clock_took){.save_ns = wish ? (uint64_t)(save_s * 1e9) : 0});
         if (wish)
             return wish;
     }
@@ -88,6 +89,42 @@ static void before_the_time_is_over(void **state)
     assert_int_equal(stops_at(60, 100, 10, 50), 100); /* too late, with the first step */
 }
 
+/* Steps of a second, an evaluation of eval_s after each tenth, the job ends after 3600 s. returns: the last step. */
+static uint64_t stops_at_step(double eval_s, uint64_t *now_ns)
+{
+    struct dp_train_config config = config_of(0, 60);
+    struct dp_save_clock c;
+    uint64_t step = 0;
+
+    config.data.eval_every = 10;
+    *now_ns = 0;
+    dp_save_clock_start(&c, &config, 0);
+    dp_save_clock_end_at(&c, 3600 * S);
+    for (;;) {
+        struct dp_save_clock_took took = {0};
+
+        *now_ns += S;
+        if (dp_save_clock_wishes(&c, *now_ns, ++step) == DP_WISH_END)
+            return step;
+        took.eval_ns = step % 10 == 0 ? (uint64_t)(eval_s * 1e9) : 0;
+        *now_ns += took.eval_ns;
+        dp_save_clock_boundary(&c, *now_ns, &took);
+        assert_true(*now_ns < 3600 * S);
+    }
+}
+
+/* An evaluation of minutes is not begun when it cannot end in time, and costs nothing where none is due. */
+static void an_evaluation_must_fit_too(void **state)
+{
+    uint64_t now_ns, step = stops_at_step(300, &now_ns);
+
+    (void)state;
+    assert_int_equal(step, 109); /* ten of them, 3109 s; the eleventh would end at 3410 s, not twice that late */
+    assert_int_equal(now_ns / S, 3109);
+    step = stops_at_step(0.1, &now_ns);
+    assert_in_range(now_ns / S, 3600 - 60 - 3, 3600 - 60);
+}
+
 static void the_end_may_move(void **state)
 {
     struct dp_train_config config = config_of(0, 60);
@@ -143,6 +180,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_so_often),
     cmocka_unit_test(without_a_folder_there_is_nothing_to_do),
     cmocka_unit_test(before_the_time_is_over),
+    cmocka_unit_test(an_evaluation_must_fit_too),
     cmocka_unit_test(the_end_may_move),
     cmocka_unit_test(a_stall_is_forgotten),
     cmocka_unit_test(newer_slurms_say_it_at_the_start),
