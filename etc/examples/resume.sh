@@ -2,8 +2,8 @@
 # One run over many starts of one job. Before its time is over, or when it is preempted, the run saves and
 # ends with 75; when a worker dies it ends with another status; either way the job goes back into the queue,
 # and the next start goes on from the newest checkpoint. Slurm itself does that when a node dies, and DynPipe
-# when the run makes no step for half an hour. A run that fails without a newer checkpoint gets three
-# starts.
+# when the run makes no step for half an hour. It gives up when three starts in a row (MAX_FAILURES) fail
+# without a newer checkpoint.
 #
 #   sbatch resume.sh [RUN.conf [section.key=value ...]]
 #
@@ -42,16 +42,29 @@ while kill -0 "$step" 2>/dev/null; do # a signal ended that wait early
     status=$?
 done
 
+# Starts in a row that came to nothing: restarts for other reasons, a node's death say, do not count.
+count=$dir/failures-$SLURM_JOB_ID
 case $status in
     0 | "$EX_USAGE") exit "$status" ;;
     "$EX_TEMPFAIL") echo "saved and stopped at $(newest)" ;;
-    *)
-        echo "the run ended with $status; its newest checkpoint is $(newest)"
-        [ "$(newest)" != "$before" ] || [ $((restarts + 1)) -lt "$MAX_FAILURES" ] || exit "$status"
-        ;;
+    *) echo "the run ended with $status; its newest checkpoint is $(newest)" ;;
 esac
+if [ "$status" = "$EX_TEMPFAIL" ] || [ "$(newest)" != "$before" ]; then
+    rm -f "$count"
+else
+    failures=$(($(cat "$count" 2>/dev/null) + 1))
+    mkdir -p "$dir" && echo $failures >"$count"
+    [ $failures -lt "$MAX_FAILURES" ] || exit "$status"
+fi
 [ "$restarts" -lt "$MAX_RESTARTS" ] || exit "$status"
-# A job that was cancelled ends, and one that Slurm puts back itself needs no help: neither runs any more.
-[ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ] || exit "$status"
+# A job that was cancelled ends, and one that Slurm puts back itself needs no help: neither runs any more, or it
+# runs already as another start, where this script was left behind on a node that Slurm has given up.
+is_ours() {
+    case " $(scontrol -o show job "$SLURM_JOB_ID") " in
+        *" JobState=RUNNING "*" Restarts=$restarts "* | *" Restarts=$restarts "*" JobState=RUNNING "*) ;;
+        *) return 1 ;;
+    esac
+}
+is_ours || exit "$status"
 echo "back into the queue (start $((restarts + 2)))"
 scontrol requeue "$SLURM_JOB_ID"
