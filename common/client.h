@@ -16,7 +16,8 @@ struct dp_client;
 struct dp_client *dp_client_open_unix(const char *path, uint32_t timeout_ms, struct dp_err *err);
 
 /* from: our own address (one that cannot be had is let be), NULL: any. node: name that the daemon must give
- * itself, NULL: any. munge_socket NULL: munge's default. daemon_uid: who may open our credential, DP_ANY_UID (session.h) for anybody in the munge realm. */
+ * itself, NULL: any. munge_socket NULL: munge's default.
+ * daemon_uid: who may open our credential, DP_ANY_UID (session.h) for anybody in the munge realm. */
 struct dp_client *dp_client_open_tcp(const char *host, uint16_t port, const char *from, const char *node,
                                      const char *munge_socket, uid_t daemon_uid, uint32_t timeout_ms,
                                      struct dp_err *err);

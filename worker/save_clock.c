@@ -1,7 +1,7 @@
 /* See save_clock.h. What must still fit before the end is one more step, the evaluation before or after it
- * where one is due, and a save, all twice as long as they lately were, and checkpoint.before_limit_s for what nobody has measured: a first save, the clock of
- * another machine, a batch script that puts the job back into the queue. That reserve is a tenth of the
- * whole time at most, so that short jobs train at all. */
+ * where one is due, and a save, all twice as long as they lately were, and checkpoint.before_limit_s for what
+ * nobody has measured: a first save, the clock of another machine, a batch script that puts the job back into the
+ * queue. That reserve is a tenth of the whole time at most, so that short jobs train at all. */
 #include "worker/save_clock.h"
 
 #include <stdlib.h>

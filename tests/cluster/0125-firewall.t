@@ -108,8 +108,9 @@ job=$(sbatch --parsable -o "$D/train.out" "$D/train.sh") || bail "the job was no
 runs "status names n3, and why" wait_for 60 misses \
     "^n3: its daemon cannot be reached: $(address n3) port $(port n3): no answer \(filtered\?\)"
 diag "status: after $(since "$t0") s"
+host="the daemon of the batch host n1: $(address n1) port $(port n1)"
 runs "the run's output names the batch host" wait_for 60 file_has "$D/train.out" \
-    "worker 2 on n3: no coordinator: node n3 does not reach the daemon of the batch host n1: $(address n1) port $(port n1): no answer( so far)? \(filtered\?\)"
+    "worker 2 on n3: no coordinator: node n3 does not reach $host: no answer( so far)? \(filtered\?\)"
 diag "worker: after $(since "$t0") s"
 steps() { [ -s "$D/log.jsonl" ] && [ "$(tail -n 1 "$D/log.jsonl" | jq -r .step)" -gt 5 ] 2>/dev/null; }
 runs "training goes on without the daemons" wait_for 60 steps

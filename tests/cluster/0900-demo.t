@@ -64,7 +64,8 @@ ok $? "and nothing is left" || diag "$(processes) $(folders)"
 begin --keep
 end
 is $rc 0 "--keep: the demo ends well"
-like "$(cat "$T/demo.out")" "DynPipe report .*Kept running: .*\. $T/t/dpdemo.*/env.*Stop it with: .*demo --stop" "and says what it leaves, and how to stop it"
+like "$(cat "$T/demo.out")" "DynPipe report .*Kept running: .*\. $T/t/dpdemo.*/env.*Stop it with: .*demo --stop" \
+    "and says what it leaves, and how to stop it"
 D=$(folders)
 # shellcheck source=/dev/null
 looks() { (. "$D/env" && dynpipe "$@" 2>&1); }

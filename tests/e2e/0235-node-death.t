@@ -93,7 +93,11 @@ dead=$(batch_host)
 die "$dead" $(all_of "$dead")
 scontrol update nodename="$dead" state=down reason=died
 goes_on "the batch host's death" 2
-is_coordinated() { [ "$(DYNPIPE_SOCKET=$D/run/dynpiped-$(batch_host).sock status "$job" '[.workers[] | select(.connected)] | length')" = 2 ]; }
+is_coordinated() {
+    local host
+    host=$(batch_host)
+    [ "$(DYNPIPE_SOCKET=$D/run/dynpiped-$host.sock status "$job" '[.workers[] | select(.connected)] | length')" = 2 ]
+}
 wait_for 60 is_coordinated
 ok $? "the batch host's death: the daemon of the new one coordinates"
 revive "$dead" daemon

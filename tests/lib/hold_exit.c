@@ -49,7 +49,7 @@ static bool look(pid_t pid, bool *is_gone)
 
 int main(int argc, char **argv)
 {
-    pid_t pid = argc == 2 ? atoi(argv[1]) : 0;
+    pid_t pid = argc == 2 ? (pid_t)strtol(argv[1], NULL, 10) : 0;
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     bool is_gone = false;
 
