@@ -87,8 +87,9 @@ tries() {
     quietly dynpipe resume -j "$job"
     wait_for 1 is_trying
     quietly dynpipe pause -j "$job"
-    is_trying
+    is_trying && wait_for 60 is_judged && is_trying
 }
+is_judged() { [ "$(promise verdict)" != open ]; }
 may_pack() { ! is_true .promise.packing_stopped; }
 wait_for 240 tries
 ok $? "when they have gone, it tries fewer nodes"
