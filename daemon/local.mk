@@ -141,6 +141,13 @@ tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c tests/un
 	tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
 tests_unit_test_coord_balance_LDADD = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
 	common/libdpcommon.a $(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+check_PROGRAMS += tests/unit/test_release_journal
+TESTS += tests/unit/test_release_journal
+tests_unit_test_release_journal_SOURCES = tests/unit/test_release_journal.c tests/unit/coord_world.c tests/unit/coord_world.h \
+	tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
+tests_unit_test_release_journal_LDADD = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
+	common/libdpcommon.a $(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+
 check_PROGRAMS += tests/unit/test_coordinator
 TESTS += tests/unit/test_coordinator
 tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c tests/unit/coord_world.c \

@@ -199,6 +199,10 @@ static enum dp_journal_fate op_journal(void *arg, enum dp_record type, const voi
     bool is_at = w->n_appends++ == w->crash_at;
     bool is_lost = is_at ? w->crash_before : world_draw(w, 2);
 
+    if (w->fail_type && type == w->fail_type) {
+        *(w->fails_in_doubt ? &w->is_disk_dead : &w->is_disk_full) = true;
+        w->fail_type = 0;
+    }
     dp_err_set(err, DP_EIO, "the journal is gone");
     if (w->has_crashed || ((w->must_renew || chance(w, w->renew_percent)) && renew(w, err) < 0 &&
                            (w->must_renew || w->has_crashed)))

@@ -61,6 +61,8 @@ struct world {
     uint32_t renew_percent; /* the journal is written anew before an append */
     bool is_disk_full;      /* nothing can be written: absent; what was kept room for can */
     bool is_disk_dead;      /* nothing can be made durable: in doubt */
+    enum dp_record fail_type; /* at the next record of this type the disk becomes full, or dead; 0: at none */
+    bool fails_in_doubt;
     bool must_renew;        /* the newest record is in doubt: the journal takes nothing before it is written anew */
     uint8_t decided[64];    /* per migration: 1 COMMIT is confirmed, or was found by a restart */
     uint32_t n_doubts, n_renewals, n_told_without; /* aborts that were told though their record is not there */
