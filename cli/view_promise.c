@@ -63,7 +63,7 @@ static void correction(struct dp_canvas *c, const json_t *k, size_t max_lines)
     if (isfinite(link))
         n += (size_t)snprintf(text + n, sizeof text - n, "%seach message takes %.2f ms longer", n ? ", " : "", link);
     if (isfinite(rest) && n < sizeof text)
-        snprintf(text + n, sizeof text - n, "%s%.1f ms of a step are in no prediction", n ? ", " : "", rest);
+        snprintf(text + n, sizeof text - n, "%s%.1f ms of a step's wall time are in no prediction", n ? ", " : "", rest);
     if (!*text)
         return;
     dp_canvas_put(c, DP_DIM, "corrected");

@@ -170,7 +170,8 @@ static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_though
     d->moved_layers = in.moved_layers;
     d->moved_bytes = in.moved_bytes;
     d->devices_after = dp_layout_active(&out->layout);
-    snprintf(d->policy_reason, sizeof d->policy_reason, "%s", out->reason);
+    /* A policy says "ms", and does not know of what. */
+    snprintf(d->policy_reason, sizeof d->policy_reason, "%s time: %.230s", t->is_corrected ? "corrected" : "device", out->reason);
     dp_layout_format(&out->layout, d->layout, sizeof d->layout);
 }
 

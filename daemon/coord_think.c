@@ -279,7 +279,7 @@ static int pack_as_measured(struct thinking *k, struct dp_err *err)
     rc = pack(k, before, err);
     if (rc <= 0 || !is_too_slow(k))
         return rc;
-    snprintf(before, sizeof before, "%u slots by device time, but a step would take %.1f ms, %.1f ms are allowed; ",
+    snprintf(before, sizeof before, "%u slots by device time, but a step would take %.1f ms of wall time, %.1f ms are allowed; ",
              k->pack.slots, (double)k->t.then_ns / 1e6, (double)k->t.allowed_ns / 1e6);
     if (!k->t.is_corrected && use_correction(k, err) < 0)
         return -1;

@@ -34,7 +34,7 @@ static uint64_t between(const struct dp_policy_in *in)
 static int explain(const struct dp_question *t, const char *name, enum dp_weigh by,
                    const struct dp_balancer_note *note, struct dp_policy_out *out, struct dp_err *err)
 {
-    const char *unit = by == DP_BY_PARAM ? "remaining parameters" : by == DP_BY_FORWARD ? "ms forward" : "ms a step";
+    const char *unit = by == DP_BY_PARAM ? "remaining parameters" : by == DP_BY_FORWARD ? "ms of forward a microbatch" : "ms a step";
     double scale = by == DP_BY_PARAM ? 1.0 : 1e-6, even = 0.0;
     uint64_t largest = 0;
     struct dp_chain c;

@@ -94,7 +94,7 @@ static void say(const struct dp_policy_in *in, uint32_t target, const struct dp_
         snprintf(f->reason, sizeof f->reason, "first-fit: on %u devices: %.200s", f->devices, why->text);
     else
         snprintf(f->reason, sizeof f->reason,
-                 "first-fit: %u devices, %.3f ms predicted, %.1f MiB sent to move %.1f MiB", f->devices,
+                 "first-fit: %u devices, %.3f ms a step predicted, %.1f MiB sent to move %.1f MiB", f->devices,
                  (double)f->out.iteration_ns / 1e6, (double)f->sent_bytes / 1048576.0,
                  (double)f->moved_bytes / 1048576.0);
 }

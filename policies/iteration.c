@@ -282,7 +282,7 @@ static void say_why(const struct climb *t, bool is_exact, struct dp_policy_out *
     char gap[80];
 
     snprintf(gap, sizeof gap, "; none is below %.3f ms, %.1f %% less", bound, ms > 0.0 ? 100.0 * (ms - bound) / ms : 0.0);
-    snprintf(out->reason, sizeof out->reason, "iteration: %.3f ms predicted, %s of %u layouts on %u devices%s", ms,
+    snprintf(out->reason, sizeof out->reason, "iteration: %.3f ms a step predicted, %s of %u layouts on %u devices%s", ms,
              is_exact ? "the best" : "the best found", t->n_tried, t->p, is_exact ? "" : gap);
 }
 

@@ -208,7 +208,7 @@ static void judge(const struct search *t, struct dp_pack_option *o)
     if (o->devices_kept < t->rule->min_devices)
         snprintf(o->why, sizeof o->why, "fewer than %u devices", t->rule->min_devices);
     else if (limit_ns && o->iteration_ns > limit_ns)
-        snprintf(o->why, sizeof o->why, "%.3f ms is slower than %.3f ms", (double)o->iteration_ns / 1e6,
+        snprintf(o->why, sizeof o->why, "%.3f ms a step predicted, %.3f ms allowed", (double)o->iteration_ns / 1e6,
                  (double)limit_ns / 1e6);
     else
         o->meets = true;
@@ -354,19 +354,19 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
     if (out->least_slots)
         snprintf(bound, sizeof bound, " (bound: %u)", out->least_slots);
     if (!out->limit_ns)
-        snprintf(out->reason, sizeof out->reason, "no reference yet: fastest of %u options, %.3f ms on %u devices",
+        snprintf(out->reason, sizeof out->reason, "no reference yet: fastest of %u options, %.3f ms a step predicted on %u devices",
                  out->n_options, ms, o->devices);
     else if (o->meets && t->rule->objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u slots are the most efficient: %.3f ms predicted on %u devices, %.3f device-ms a step, "
+                 "%u of %u slots are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
                  "%.3f ms allowed, fastest %.3f ms",
                  o->slots, t->in->n_slots, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
     else if (o->meets)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u slots are enough%s: %.3f ms predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
+                 "%u of %u slots are enough%s: %.3f ms a step predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
                  o->slots, t->in->n_slots, bound, ms, o->devices, allowed, fastest);
     else
-        snprintf(out->reason, sizeof out->reason, "nothing meets %.3f ms: fastest is %.3f ms on %u devices", allowed, ms,
+        snprintf(out->reason, sizeof out->reason, "nothing meets %.3f ms: fastest is %.3f ms a step predicted on %u devices", allowed, ms,
                  o->devices);
 }
 

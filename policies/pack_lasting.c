@@ -69,7 +69,7 @@ static void add_reason(struct dp_pack *out, uint32_t devices, uint64_t ns, const
 {
     size_t n = strlen(out->reason);
 
-    snprintf(out->reason + n, sizeof out->reason - n, "; %u devices would take %.3f ms later, %.3f ms are allowed then",
+    snprintf(out->reason + n, sizeof out->reason - n, "; %u devices would take %.3f ms a step later, %.3f ms are allowed then",
              devices, (double)ns / 1e6, (double)later->limit_ns / 1e6);
 }
 

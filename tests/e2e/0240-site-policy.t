@@ -13,7 +13,7 @@ run_cluster \
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; policies = "time,headroom"; };' \
     --daemon-conf "site_policies = ( { name = \"headroom\"; file = \"$D/headroom.so\"; arguments = \"free=20\"; } );"
 
-explains() { timeout 10 dynpipe explain -j "$1" 2>/dev/null | grep -qE "$2"; }
+explains() { COLUMNS=300 timeout 10 dynpipe explain -j "$1" 2>/dev/null | grep -qE "$2"; }
 has_moved() { [ "$(status "$job" .layout.epoch)" -ge 1 ] 2>/dev/null; }
 
 # The first layout is as uneven as it can be, so there is something to do.

@@ -84,7 +84,7 @@ train() { # COMMAND...: in the background, without an end
 }
 step() { "$dynpipe" status -h -j "$1" -o step 2>/dev/null | sed 's,/.*,,;s/[^0-9]//g'; }
 beyond() { [ "$(step "$1")0" -gt "${2}0" ]; }
-explains() { "$dynpipe" explain ${2:+-j "$2"} 2>/dev/null | grep -qE "$1"; }
+explains() { COLUMNS=300 "$dynpipe" explain ${2:+-j "$2"} 2>/dev/null | grep -qE "$1"; }
 
 conf headroom "$tmp/headroom.so" free=25 10.0
 start
