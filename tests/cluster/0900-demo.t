@@ -27,10 +27,10 @@ on_failure="tail -n 30 $T/demo.out"
 processes() { LC_ALL=C grep -lzE "^(DYNPIPE_CLUSTER|SLURM_CONF)=$T/t/" /proc/[0-9]*/environ 2>/dev/null; }
 folders() { find "$T/t" -maxdepth 1 -name 'dpdemo*'; }
 nothing_left() { [ -z "$(processes)" ] && [ -z "$(folders)" ]; }
-# A process group of its own, with ^C as a terminal's processes have it.
+# A process group of its own, with ^C as a terminal's processes have it, also where whoever runs the tests ignores it.
 begin() { # OPTIONS
     set -m
-    "$demo" --out "$T/out" "$@" >"$T/demo.out" 2>&1 </dev/null &
+    env --default-signal=INT "$demo" --out "$T/out" "$@" >"$T/demo.out" 2>&1 </dev/null &
     pid=$!
     set +m
 }
