@@ -182,7 +182,7 @@ static void print(const struct dp_cli *cli, const json_t *doc)
     limits(&c, doc);
     if (json_array_size(dp_json_list(doc, "trade")) > 1) {
         dp_canvas_line(&c);
-        dp_trade_show(&c, dp_json_list(doc, "trade"), "from here to the end, with the loads of now; against the layout of the start");
+        dp_trade_show(&c, dp_json_list(doc, "trade"), "from here to the end, pruning foreseen; against the layout of the start");
     }
     dp_canvas_line(&c);
     decisions(&c, doc, most);

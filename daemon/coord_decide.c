@@ -87,6 +87,7 @@ static void take_predictions(struct dp_coord *c, struct coord_question *q, const
     c->predicted_balanced_ns = t->balanced_ns;
     c->predicted_epoch = q->epoch;
     c->predicted_beside_ns = q->beside_ns;
+    c->left_mean = t->left_mean;
     c->trade = t->trade;
     q->d.current_ns = t->basis_ns;
     q->d.is_corrected = t->is_corrected;

@@ -280,6 +280,7 @@ struct coord_thought {
     uint64_t stage_ns[DP_MAX_WORKERS]; /* of the layout in force: what each worker computes in one iteration */
     double speed[DP_MAX_WORKERS];      /* of the devices, measured where the question wants the reference */
     struct dp_prune_trend trend;
+    double left_mean; /* coord_steps_left_mean() */
     struct dp_trade trade;
     /* Wall time. 0: could not be told */
     struct dp_measured measured;  /* step of the layout in force */
@@ -381,6 +382,7 @@ struct dp_coord {
     uint64_t predicted_balanced_ns; /* of the best layout on the devices that the run began with, likewise */
     uint64_t predicted_epoch;       /* of the layout in force then */
     uint64_t predicted_beside_ns;   /* the step that was measured in the reports whose loads they are; 0: unknown */
+    double left_mean; /* of a step that is left, over one of now, as of the newest prediction; 0: unknown */
     struct coord_saving saving;
     struct dp_trade trade; /* of the newest decision */
     struct coord_times steady; /* steps of the start layout, warm and unpruned */
@@ -481,6 +483,11 @@ uint64_t coord_fixed_ns(const struct dp_coord *c, const struct dp_policy_in *in)
 /* now: the loads; in: the devices. */
 void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_policy_in *in,
                       double slope, struct coord_ahead *out);
+
+/* Mean time of a step that is left to the last one, over one of now, whatever the layout: 1 where nothing is pruned any
+ * more, or it cannot be told. layer, opt: [DP_MAX_LAYERS], room to work in. */
+double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapshot *now, double slope,
+                             struct dp_layer_load *layer, uint64_t *opt);
 
 /* --- coord_trade.c: in the child --- */
 void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, const struct dp_pack *p, uint32_t slots_now,

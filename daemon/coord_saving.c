@@ -160,19 +160,29 @@ static struct dp_saving_window steps_of_now(const struct dp_coord *c, uint64_t s
     return window_of(c, &s);
 }
 
+/* Pruning goes on: the steps of all ways get shorter alike. */
+static void make_as_long(struct dp_saving_window *w, double factor)
+{
+    w->step_s *= factor;
+    w->measured_s *= factor;
+    for (int way = 0; way < DP_N_WAYS; way++)
+        w->predicted_s[way] *= factor;
+}
+
 json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns)
 {
     bool goes_on = c->has_layout && !c->is_over && !c->is_completed && !dp_coord_all_left(c) && c->steps_total > c->step;
     struct dp_saving_held held[DP_MAX_SLOTS + 1];
-    struct dp_saving_window now;
+    struct dp_saving_window now, left;
     struct dp_saving saving;
     struct coord_saving s;
     json_t *o;
 
     sums_until(c, now_ns, &s);
-    now = steps_of_now(c, goes_on ? c->steps_total - c->step : 1);
+    now = left = steps_of_now(c, goes_on ? c->steps_total - c->step : 1);
+    make_as_long(&left, c->left_mean > 0.0 ? c->left_mean : 1.0);
     if (goes_on)
-        dp_saving_add(&s.sums, &now);
+        dp_saving_add(&s.sums, &left);
     dp_saving_close(&s.sums, held, held_by_time(c, held), &saving);
     for (int way = 0; way < DP_N_WAYS; way++)
         saving.step_s[way] = dp_saving_step_s(&s.sums, &now, (enum dp_way)way);

@@ -1,6 +1,6 @@
-/* What every number of slots would give and cost from now to the last step, with the loads of now: the options that
- * packing has looked at, laid open. A step takes what the model says of it times what the run measures over what the
- * model says of the layout in force.
+/* What every number of slots would give and cost from now to the last step: the options that packing has looked at,
+ * laid open. A step takes what the model says of it times what the run measures over what the model says of the layout
+ * in force; as the layers get sparser, it gets shorter by the same factor on every number of slots.
  */
 #include "daemon/coord_internal.h"
 
@@ -34,11 +34,15 @@ static void thin_out(const struct dp_pack_option **best, uint32_t choice, uint32
     }
 }
 
-static void fill_row(const struct dp_coord *c, const struct dp_pack_option *o, double scale, uint32_t slots_now,
-                     struct dp_trade_row *row)
+/* That are left, each as long as one of now. */
+static double steps_of_now(const struct dp_coord *c, const struct coord_thought *t)
 {
-    double steps = c->steps_total > c->step ? (double)(c->steps_total - c->step) : 0.0;
+    return c->steps_total > c->step ? (double)(c->steps_total - c->step) * t->left_mean : 0.0;
+}
 
+static void fill_row(const struct dp_coord *c, const struct dp_pack_option *o, double scale, double steps,
+                     uint32_t slots_now, struct dp_trade_row *row)
+{
     row->slots = o->slots;
     row->devices = o->slots * coord_per_slot(c);
     snprintf(row->why, sizeof row->why, "%s%s%.80s", o->slots == slots_now ? "held now" : "",
@@ -53,7 +57,7 @@ static void fill_row(const struct dp_coord *c, const struct dp_pack_option *o, d
 void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, const struct dp_pack *p, uint32_t slots_now,
                       struct dp_trade *out)
 {
-    double steps = c->steps_total > c->step ? (double)(c->steps_total - c->step) : 0.0;
+    double steps = steps_of_now(c, t);
     double scale = t->basis_ns ? (double)coord_recent_step_ns(c) / 1e9 / (double)t->basis_ns : 0.0;
     const struct dp_pack_option *best[DP_MAX_SLOTS + 1] = {NULL};
 
@@ -66,7 +70,7 @@ void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, c
     thin_out(best, p->slots, slots_now);
     for (uint32_t s = 0; s <= DP_MAX_SLOTS && out->n < DP_TRADE_ROWS; s++)
         if (best[s])
-            fill_row(c, best[s], scale, slots_now, &out->row[out->n++]);
+            fill_row(c, best[s], scale, steps, slots_now, &out->row[out->n++]);
 }
 
 /* The row of the slots that the decision keeps. */
