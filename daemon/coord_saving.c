@@ -88,11 +88,16 @@ void coord_saving_report(struct dp_coord *c, uint64_t now_ns, const struct dp_ms
     }
 }
 
-/* Another layout is in force from now on. */
+/* Another layout is in force from now on. While a trial goes on nothing is predicted: its steps wait for what is
+ * predicted when its workers have left, with the same cuts. */
 void coord_saving_moved(struct dp_coord *c)
 {
-    close_window(c, &c->saving);
-    open_window(c, &c->saving);
+    struct coord_saving *s = &c->saving, next = *s;
+
+    open_window(c, &next);
+    if (is_predicted(c, s) || next.is_whole != s->is_whole)
+        close_window(c, s);
+    open_window(c, s);
 }
 
 /* A hand-over is over, and stopped the run for so long. */

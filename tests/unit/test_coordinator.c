@@ -777,7 +777,8 @@ static void a_saving_is_that_of_a_real_fixed_run(void **state)
         print_message("# %u crashes: run %.1f s, fixed %.1f s (really %.1f s), balanced %.1f s\n", w->n_crashes, run_s,
                       saving_of(o, "fixed", "time_s"), fixed_s, saving_of(o, "balanced", "time_s"));
         assert_true(fabs(run_s - json_number_value(json_object_get(o, "now_s"))) < 1e-6);
-        assert_true(fabs(saving_of(o, "fixed", "time_s") - 2.0 - fixed_s) < 0.05 * fixed_s);
+        /* a journal that is read again has no prediction for the steps before it */
+        assert_true(fabs(saving_of(o, "fixed", "time_s") - 2.0 - fixed_s) < (k < 6 ? 0.013 : 0.05) * fixed_s);
         assert_true(saving_of(o, "balanced", "time_s") <= saving_of(o, "fixed", "time_s") + 1e-6);
         assert_true(fabs(saving_of(o, "fixed", "device_s") - 4 * saving_of(o, "fixed", "time_s")) < 1e-6);
         assert_true(fabs(saving_of(o, "run", "device_s") - json_number_value(json_object_get(o, "device_seconds_held"))) < 0.01);
