@@ -21,6 +21,7 @@
 #define POLL_MAX_MS 250 /* of a slot that is held, one attempt follows the other */
 #define CONFIRM_MS 200
 #define TERM_MS 2000 /* from TERM to KILL */
+#define ASK_MS 250   /* from one question to Slurm to the next, whatever a process that forks makes us ask */
 
 static void wait_ms(unsigned ms)
 {
@@ -51,25 +52,63 @@ static bool signal_process(const struct dp_proc *found, int sig)
     return sent;
 }
 
-static uint32_t signal_all(const struct dp_proc_list *list, int sig)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < list->n; i++)
-        n += list->proc[i].is_member && signal_process(&list->proc[i], sig);
-    return n;
-}
-
 struct fence {
     const struct dp_fence_job *q;
     struct dp_fence_result *r;
     struct dp_proc_list list;
     uint64_t start_ns;
+    uint64_t known_ticks; /* who began no later is of the life that is to be ended */
+    uint64_t ask_at_ms;
+    bool is_requeued;
 };
 
 static uint64_t elapsed_ms(const struct fence *f)
 {
     return (dp_now_ns() - f->start_ns) / 1000000u;
+}
+
+static uint64_t newest_of(const struct dp_proc_list *list)
+{
+    uint64_t newest = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->proc[i].is_member && list->proc[i].start_ticks > newest)
+            newest = list->proc[i].start_ticks;
+    return newest;
+}
+
+/* Whoever was found before Slurm said that the job is still the same belongs to it as it was; the next life takes
+ * longer than a tick to begin. */
+static void ask_about_new_ones(struct fence *f)
+{
+    uint64_t newest = newest_of(&f->list);
+
+    if (!f->q->ask || newest <= f->known_ticks || elapsed_ms(f) < f->ask_at_ms)
+        return;
+    switch (f->q->ask(f->q)) {
+    case DP_LIFE_SAME:
+        f->known_ticks = newest;
+        break;
+    case DP_LIFE_OVER:
+        f->is_requeued = true;
+        break;
+    case DP_LIFE_UNKNOWN:
+        break;
+    }
+    f->ask_at_ms = elapsed_ms(f) + ASK_MS;
+}
+
+static uint32_t signal_all(struct fence *f, int sig)
+{
+    uint32_t n = 0;
+
+    ask_about_new_ones(f);
+    for (uint32_t i = 0; i < f->list.n && !f->is_requeued; i++) {
+        const struct dp_proc *p = &f->list.proc[i];
+
+        n += p->is_member && (!f->q->ask || p->start_ticks <= f->known_ticks) && signal_process(p, sig);
+    }
+    return n;
 }
 
 static unsigned pause_ms(const struct fence *f)
@@ -87,8 +126,8 @@ static bool wait_until_empty(struct fence *f, uint64_t end_ms, int sig, uint32_t
         if (f->list.n == 0 && !f->list.is_incomplete && dp_slot_lock_is_free(f->q->lock_path))
             return true;
         if (sig)
-            *n_signalled += signal_all(&f->list, sig);
-        if (elapsed_ms(f) >= end_ms)
+            *n_signalled += signal_all(f, sig);
+        if (f->is_requeued || elapsed_ms(f) >= end_ms)
             return false;
         wait_ms(pause_ms(f));
     }
@@ -111,9 +150,17 @@ static const char *why_left(const struct dp_proc *p)
 
 static void describe_failure(const struct fence *f, struct dp_fence_result *r)
 {
-    size_t n = (size_t)snprintf(r->text, sizeof r->text, "not proved within %u ms: %u processes left",
-                                f->q->timeout_ms, f->list.n);
+    size_t n;
 
+    if (f->is_requeued) {
+        snprintf(r->text, sizeof r->text, "the job was requeued");
+        return;
+    }
+    n = (size_t)snprintf(r->text, sizeof r->text, "not proved within %u ms: %u processes left", f->q->timeout_ms,
+                         f->list.n);
+    if (newest_of(&f->list) > f->known_ticks && f->q->ask)
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n,
+                              ", of new ones Slurm does not say whether they are a requeued job's");
     for (uint32_t i = 0; i < f->list.n && i < 8 && n < sizeof r->text - 64; i++)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", pid %u (%s, state %c%s)", f->list.proc[i].pid,
                               f->list.proc[i].comm, f->list.proc[i].state,
@@ -137,12 +184,12 @@ static void run_fence(struct fence *f)
     r->n_polite = f->list.n;
     do {
         if (!wait_until_empty(f, grace, 0, NULL)) {
-            r->n_term += signal_all(&f->list, SIGTERM);
+            r->n_term += signal_all(f, SIGTERM);
             if (!wait_until_empty(f, term, 0, NULL))
                 wait_until_empty(f, q->timeout_ms, SIGKILL, &r->n_kill);
         }
-        r->gone = is_confirmed(f);
-    } while (!r->gone && elapsed_ms(f) < q->timeout_ms);
+        r->gone = !f->is_requeued && is_confirmed(f);
+    } while (!r->gone && !f->is_requeued && elapsed_ms(f) < q->timeout_ms);
 }
 
 void dp_fence_run(const struct dp_fence_job *job, struct dp_fence_result *out)
@@ -150,6 +197,8 @@ void dp_fence_run(const struct dp_fence_job *job, struct dp_fence_result *out)
     static struct fence f;
 
     memset(out, 0, sizeof *out);
+    f.known_ticks = f.ask_at_ms = 0;
+    f.is_requeued = false;
     f.q = job;
     f.r = out;
     f.start_ns = dp_now_ns();

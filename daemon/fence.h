@@ -9,6 +9,10 @@
  * system without Slurm's cgroups shows no sign of the job: sites that expect hostile jobs need
  * proctrack/cgroup (doc/protocol.md says so). As long as any process of the owner has one of the node's GPUs
  * open, and is none of another job of his here, there is no proof either.
+ *
+ * A requeued job that comes back to this node has the same id, cgroup and environment here. So before a signal is sent
+ * to a process that began since Slurm was asked last, Slurm is asked again; once it says that the job was requeued,
+ * nothing more is ended: what is left of the old life Slurm waits for itself.
  */
 #ifndef DP_DAEMON_FENCE_H
 #define DP_DAEMON_FENCE_H
@@ -36,9 +40,13 @@ struct dp_fence_request {
     struct dp_fence_worker worker[DP_FENCE_MAX_PIDS];
 };
 
+enum dp_fence_life { DP_LIFE_UNKNOWN, DP_LIFE_SAME, DP_LIFE_OVER };
+
 /* The same with what was found out about it. */
 struct dp_fence_job {
-    uint32_t job_id, uid;
+    uint32_t job_id, uid, restart_count;
+    /* Is it still in the life that is to be ended? May block. NULL: it has only one. */
+    enum dp_fence_life (*ask)(const struct dp_fence_job *job);
     char node[64];
     bool is_shared_host; /* SLURMD_NODENAME decides whose a process is */
     bool is_users_slurm; /* slurmd is no root's, but runs as the owner himself */

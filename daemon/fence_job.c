@@ -36,6 +36,17 @@ static int take_rights(const struct dp_job_info *info, struct dp_fence_job *job,
     return dp_rights_watch_as(&owner, &err) < 0 ? refuse(r, "%s", err.text) : 0;
 }
 
+/* With the owner's rights: of his own job Slurm tells him. */
+static enum dp_fence_life ask_slurm(const struct dp_fence_job *job)
+{
+    struct dp_job_result read;
+
+    dp_job_read(job->job_id, &read);
+    if (read.rc != 0)
+        return DP_LIFE_UNKNOWN;
+    return read.job.restart_count == job->restart_count ? DP_LIFE_SAME : DP_LIFE_OVER;
+}
+
 static int find_job(const struct dp_fence_request *q, struct dp_fence_job *job, struct dp_fence_result *r)
 {
     const struct dp_priv_scope *scope = dp_priv_scope();
@@ -50,6 +61,8 @@ static int find_job(const struct dp_fence_request *q, struct dp_fence_job *job, 
     memset(job, 0, sizeof *job);
     job->job_id = q->job_id;
     job->uid = read.job.uid;
+    job->restart_count = q->restart_count;
+    job->ask = ask_slurm;
     memcpy(job->node, scope->node, sizeof job->node);
     memcpy(job->socket, scope->socket, sizeof job->socket);
     memcpy(job->boot_id, scope->boot_id, sizeof job->boot_id);

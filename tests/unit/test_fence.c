@@ -352,6 +352,74 @@ static void a_held_device_is_no_proof(void **state)
     unlink(device);
 }
 
+/* What Slurm says of the job, and who comes to life while it is asked for the first time. */
+static enum dp_fence_life says_first, says_later;
+static pid_t old_one, new_one;
+static int n_asked;
+
+static enum dp_fence_life ask(const struct dp_fence_job *q)
+{
+    (void)q;
+    if (n_asked++)
+        return says_later;
+    while ((new_one = start_process("stubborn", JOB, "n1")) > 0 &&
+           dp_process_start((uint32_t)new_one) == dp_process_start((uint32_t)old_one))
+        end(new_one);
+    return says_first;
+}
+
+static void run_asking(enum dp_fence_life first, enum dp_fence_life later, struct dp_fence_result *r)
+{
+    struct dp_fence_job q = {.job_id = JOB, .uid = geteuid(), .ask = ask, .timeout_ms = 4000};
+
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    says_first = first;
+    says_later = later;
+    n_asked = 0;
+    old_one = start_process("stubborn", JOB, "n1");
+    dp_fence_run(&q, r);
+}
+
+/* The job comes back to this node while its old life is ended there: same id, same environment. */
+static void the_next_life_is_left_alone(void **state)
+{
+    struct dp_fence_result r;
+
+    (void)state;
+    run_asking(DP_LIFE_SAME, DP_LIFE_OVER, &r);
+    assert_false(r.gone);
+    assert_non_null(strstr(r.text, "requeued"));
+    assert_true(is_alive(new_one));
+    end(new_one);
+    end(old_one);
+}
+
+static void who_comes_late_is_ended_if_slurm_says_so(void **state)
+{
+    struct dp_fence_result r;
+
+    (void)state;
+    run_asking(DP_LIFE_SAME, DP_LIFE_SAME, &r);
+    assert_true(r.gone);
+    assert_false(is_alive(new_one));
+    assert_false(is_alive(old_one));
+    assert_int_equal(n_asked, 2);
+}
+
+static void nobody_new_is_ended_while_slurm_does_not_say(void **state)
+{
+    struct dp_fence_result r;
+
+    (void)state;
+    run_asking(DP_LIFE_SAME, DP_LIFE_UNKNOWN, &r);
+    assert_false(r.gone);
+    assert_non_null(strstr(r.text, "Slurm does not say"));
+    assert_true(is_alive(new_one));
+    assert_false(is_alive(old_one));
+    assert_in_range(n_asked, 3, 4 + 4000 / 250);
+    end(new_one);
+}
+
 static int setup(void **state)
 {
     int fd = mkstemp(lock_path);
@@ -384,6 +452,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_pid_that_is_only_named_is_not_hit),
         cmocka_unit_test(a_registered_worker_with_the_lock_is_ended),
         cmocka_unit_test(a_held_device_is_no_proof),
+        cmocka_unit_test(the_next_life_is_left_alone),
+        cmocka_unit_test(who_comes_late_is_ended_if_slurm_says_so),
+        cmocka_unit_test(nobody_new_is_ended_while_slurm_does_not_say),
     };
 
     if (argc > 1)
