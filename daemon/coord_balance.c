@@ -9,10 +9,15 @@
  * Loads change when weights are pruned: their number is known exactly, and does not depend on who has the cores.
  * So a pause does not hold up what follows pruning. Predictions then rest on the correction that the layout in
  * force was decided with, and differ from that decision by the loads alone.
+ *
+ * All of this is journalled, with the correction of predictions and the links (coord_link.c): a daemon that is
+ * restarted would else balance as if nothing had been learned. Where the daemon dies right after a COMMIT the record
+ * is missing, and one move is not counted.
  */
 #include "daemon/coord_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PAUSE_S 10.0
 #define PAUSE_DOUBLINGS 8u /* of 10 s: 43 minutes */
@@ -92,8 +97,12 @@ static void count(struct dp_coord *c, uint64_t now_ns)
 void coord_balance_committed(struct dp_coord *c, uint64_t now_ns)
 {
     c->balance.now = c->balance.next;
+    memset(&c->balance.before, 0, sizeof c->balance.before);
+    if (c->promise.now.id)
+        c->balance.before = c->promise.now.back;
     if (c->balance.now.is_counted)
         count(c, now_ns);
+    (void)coord_journal_balance(c);
 }
 
 void coord_balance_missed(struct dp_coord *c, uint64_t now_ns)
@@ -105,6 +114,7 @@ void coord_balance_missed(struct dp_coord *c, uint64_t now_ns)
     count(c, now_ns);
     coord_note(c, now_ns, "balancing pauses for %.0f s, unless loads change: hand-over %llu did not bring what was predicted",
                (double)(b->until_ns - now_ns) / 1e9, (unsigned long long)c->last_commit_id);
+    (void)coord_journal_balance(c);
 }
 
 void coord_balance_wished(struct dp_coord *c, uint64_t now_ns)
@@ -121,20 +131,23 @@ void coord_balance_tick(struct dp_coord *c, uint64_t now_ns)
         return;
     b->n--;
     b->quiet_ns = now_ns;
+    (void)coord_journal_balance(c);
 }
 
 void coord_balance_resume(struct dp_coord *c)
 {
     c->balance.n = 0;
     c->balance.until_ns = 0;
+    coord_link_forget(c);
+    (void)coord_journal_balance(c);
 }
 
 /* Does a boundary go back that the newest hand-over moved? */
 bool coord_balance_takes_back(const struct dp_coord *c, const struct dp_layout *next)
 {
-    const struct dp_layout *now = &c->layout, *before = &c->promise.now.back;
+    const struct dp_layout *now = &c->layout, *before = &c->balance.before;
 
-    for (uint32_t r = 1; c->promise.now.id && r < c->n_workers; r++)
+    for (uint32_t r = 1; r < before->n_workers; r++)
         if ((next->cut[r] > now->cut[r] && now->cut[r] < before->cut[r]) ||
             (next->cut[r] < now->cut[r] && now->cut[r] > before->cut[r]))
             return true;

@@ -57,6 +57,8 @@
 #define DP_REC_HANDOVER 16  /* of a journal that was written anew: one that is over, for reports */
 #define DP_REC_COUNTS 17    /* of such a journal, its end: newest commit, shrinks that were used */
 #define DP_REC_PROMISE 18   /* packing stops, or may go on */
+#define DP_REC_BALANCE 19   /* when balancing waits, and what predictions are corrected by */
+#define DP_REC_LINKS 20     /* what messages between slots take; behind BALANCE */
 
 #define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
 #define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
@@ -204,6 +206,7 @@ struct coord_basis {
 
 struct coord_balance {
     struct coord_basis next, now; /* of the hand-over under way, of the layout in force */
+    struct dp_layout before;      /* the newest hand-over, unless that was asked for by hand; no workers: none */
     uint32_t n;                   /* that count, less what is forgotten */
     uint64_t until_ns;            /* pause */
     uint64_t quiet_ns;            /* since then none was wished for */
@@ -530,7 +533,7 @@ void coord_balance_committed(struct dp_coord *c, uint64_t now_ns);
 void coord_balance_missed(struct dp_coord *c, uint64_t now_ns); /* the newest hand-over did not bring what was predicted */
 bool coord_balance_takes_back(const struct dp_coord *c, const struct dp_layout *next);
 void coord_balance_tick(struct dp_coord *c, uint64_t now_ns);
-void coord_balance_resume(struct dp_coord *c);
+void coord_balance_resume(struct dp_coord *c); /* forgets the links, too */
 
 /* --- coord_promise_json.c --- */
 json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns); /* new reference */
@@ -584,6 +587,7 @@ int coord_journal_saving(struct dp_coord *c);
 int coord_journal_handover(struct dp_coord *c, uint32_t number);
 int coord_journal_counts(struct dp_coord *c);
 int coord_journal_promise(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_balance(struct dp_coord *c);
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);
 
 #endif

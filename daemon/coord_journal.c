@@ -14,6 +14,7 @@
 
 #define RECORD_MAX 4096
 #define NODES_PER_RECORD 48
+#define LINKS_PER_RECORD 500 /* what is left out is measured again where workers are neighbours */
 #define ROOM_BYTES 8192 /* kept by START and INTENT: for a hand-over's records, for those of the next restart */
 
 struct record {
@@ -299,6 +300,65 @@ int coord_journal_promise(struct dp_coord *c, uint64_t now_ns)
     dp_wr_u64(w, p->until_ns);
     dp_wr_str(w, p->why);
     return append(c, DP_REC_PROMISE, &r);
+}
+
+/* A factor in thousandths, as far as they go. */
+static void wr_correction(struct dp_writer *w, const struct dp_correction *k, bool is_there, uint32_t n_slots)
+{
+    dp_wr_u32(w, is_there ? n_slots : 0);
+    if (!is_there)
+        return;
+    for (uint32_t s = 0; s < n_slots; s++)
+        dp_wr_u16(w, k->slot[s] < 65.0 ? (uint16_t)(k->slot[s] * 1000.0 + 0.5) : 65000);
+    dp_wr_u64(w, k->link_ns);
+    dp_wr_u64(w, k->rest_ns);
+    dp_wr_f64(w, k->scale);
+}
+
+static int journal_links(struct dp_coord *c)
+{
+    uint32_t n = 0;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    for (uint32_t i = 0; i < c->n_pairs; i++)
+        n += c->pair[i].n >= COORD_MEDIAN;
+    n = n < LINKS_PER_RECORD ? n : LINKS_PER_RECORD;
+    dp_wr_u64(w, coord_recent_step_ns(c));
+    dp_wr_u32(w, n);
+    for (uint32_t i = 0; i < c->n_pairs && n > 0; i++) {
+        const struct coord_pair *p = &c->pair[i];
+
+        if (p->n < COORD_MEDIAN)
+            continue;
+        dp_wr_u16(w, p->a);
+        dp_wr_u16(w, p->b);
+        dp_wr_u32(w, coord_link_median_ns(p));
+        n--;
+    }
+    return append(c, DP_REC_LINKS, &r);
+}
+
+int coord_journal_balance(struct dp_coord *c)
+{
+    const struct coord_balance *b = &c->balance;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, b->n);
+    dp_wr_u64(w, b->until_ns);
+    dp_wr_u64(w, b->quiet_ns);
+    dp_wr_u8(w, b->now.is_corrected);
+    dp_wr_u8(w, b->now.is_balancing);
+    dp_wr_u8(w, b->now.is_counted);
+    dp_wr_u64(w, b->now.weights_left);
+    dp_wr_u32(w, b->before.n_workers);
+    for (uint32_t s = 0; s < b->before.n_workers; s++)
+        dp_wr_u16(w, (uint16_t)b->before.cut[s + 1]);
+    dp_wr_u8(w, c->promise.is_corrected);
+    wr_correction(w, &b->now.correction, b->now.is_corrected, c->n_slots);
+    wr_correction(w, &c->promise.correction, c->promise.is_corrected, c->n_slots);
+    return append(c, DP_REC_BALANCE, &r) < 0 || journal_links(c) < 0 ? -1 : 0;
 }
 
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why)

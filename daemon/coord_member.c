@@ -35,6 +35,7 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->recent, 0, sizeof c->recent);
     memset(&c->stall, 0, sizeof c->stall);
     memset(&c->promise, 0, sizeof c->promise);
+    memset(&c->balance, 0, sizeof c->balance); /* links stay: the nodes are the same */
     memset(&c->trend, 0, sizeof c->trend);
     c->sparsity = 0.0;
     c->loss = c->eval_loss = NAN;

@@ -8,8 +8,8 @@
  * A miss stops packing; balancing goes on, or pauses (coord_balance.c). A miss counts as understood when
  * corrected predictions explain what is measured, in two windows of measurements that they were not made from,
  * and when a pause is over that doubles with every miss of packing in a row. `dynpipe resume` lifts it at once. That
- * packing is stopped is journalled; what is measured is measured again after a restart, so a trial that a
- * restart interrupts is judged anew.
+ * packing is stopped is journalled, and what predictions are corrected by (coord_balance.c); what is measured is measured
+ * again after a restart, so a trial that a restart interrupts is judged anew.
  */
 #include "daemon/coord_internal.h"
 
@@ -91,7 +91,6 @@ static void lift(struct dp_coord *c, uint64_t now_ns, const char *why)
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns)
 {
     coord_balance_resume(c);
-    coord_link_forget(c);
     c->promise.n_missed = 0;
     c->promise.until_ns = 0;
     if (!c->promise.is_stopped)
@@ -150,7 +149,7 @@ static enum coord_way plan_balance(const struct dp_coord *c, const struct dp_lay
 {
     const struct coord_promise *p = &c->promise;
 
-    if (p->now.id && p->verdict == DP_PROMISE_OPEN && t->measured.n < DP_PROMISE_WINDOW) {
+    if (c->balance.before.n_workers && p->verdict == DP_PROMISE_OPEN && t->measured.n < DP_PROMISE_WINDOW) {
         snprintf(why, cap, "hand-over %llu is not judged yet: %u of %d measurements are there",
                  (unsigned long long)c->last_commit_id, t->measured.n, DP_PROMISE_WINDOW);
         return WAY_WAIT;
@@ -440,6 +439,7 @@ static void learn(struct dp_coord *c, uint64_t now_ns, const struct coord_though
     p->is_corrected = p->is_stopped || c->balance.n || !dp_correction_is_neutral(&p->correction, c->n_slots);
     describe(c, &p->correction, text, sizeof text);
     coord_note(c, now_ns, "predictions are corrected: %s", text);
+    (void)coord_journal_balance(c);
 }
 
 void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t)

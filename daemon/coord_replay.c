@@ -307,6 +307,75 @@ static int replay_promise(struct dp_coord *c, struct dp_reader *r)
     return 0;
 }
 
+static int rd_correction(struct dp_reader *r, struct dp_correction *k, const struct dp_coord *c, struct dp_err *err)
+{
+    uint32_t n = dp_rd_u32(r);
+
+    memset(k, 0, sizeof *k);
+    if (!n)
+        return 0;
+    if (n != c->n_slots)
+        return dp_err_set(err, DP_ECORRUPT, "a correction of %u slots, the run has %u", n, c->n_slots);
+    for (uint32_t s = 0; s < n; s++)
+        k->slot[s] = dp_rd_u16(r) / 1000.0;
+    k->link_ns = dp_rd_u64(r);
+    k->rest_ns = dp_rd_u64(r);
+    k->scale = dp_rd_f64(r);
+    if (!(k->scale >= 0.0 && k->scale <= 1.0))
+        return dp_err_set(err, DP_ECORRUPT, "a correction by no number");
+    return 0;
+}
+
+static int replay_balance(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct coord_balance *b = &c->balance;
+
+    memset(b, 0, sizeof *b);
+    b->n = dp_rd_u32(r);
+    b->until_ns = dp_rd_u64(r);
+    b->quiet_ns = dp_rd_u64(r);
+    b->now.is_corrected = dp_rd_u8(r) != 0;
+    b->now.is_balancing = dp_rd_u8(r) != 0;
+    b->now.is_counted = dp_rd_u8(r) != 0;
+    b->now.weights_left = dp_rd_u64(r);
+    b->before.n_workers = dp_rd_u32(r);
+    if (b->before.n_workers && b->before.n_workers != c->n_workers)
+        return dp_err_set(err, DP_ECORRUPT, "a layout of %u workers, the run has %u", b->before.n_workers, c->n_workers);
+    for (uint32_t s = 0; s < b->before.n_workers; s++)
+        b->before.cut[s + 1] = dp_rd_u16(r);
+    c->promise.is_corrected = dp_rd_u8(r) != 0;
+    if (rd_correction(r, &b->now.correction, c, err) < 0)
+        return -1;
+    return rd_correction(r, &c->promise.correction, c, err);
+}
+
+static int replay_links(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    uint64_t step_ns = dp_rd_u64(r);
+    uint32_t n = dp_rd_u32(r);
+
+    if (n > DP_LINKS_MAX)
+        return dp_err_set(err, DP_ECORRUPT, "%u links", n);
+    coord_link_forget(c);
+    for (uint32_t i = 0; i < n; i++) {
+        struct coord_pair *p = &c->pair[i];
+
+        p->a = dp_rd_u16(r);
+        p->b = dp_rd_u16(r);
+        p->ns[0] = dp_rd_u32(r);
+        if (p->a >= p->b || p->b >= c->n_slots)
+            return dp_err_set(err, DP_ECORRUPT, "a link between slots %u and %u of %u", p->a, p->b, c->n_slots);
+        for (p->n = 1; p->n < COORD_MEDIAN; p->n++)
+            p->ns[p->n] = p->ns[0];
+        c->n_pairs++;
+    }
+    if (c->promise.is_corrected)
+        coord_link_fill(c, step_ns, &c->promise.correction.links);
+    if (c->balance.now.is_corrected)
+        coord_link_fill(c, step_ns, &c->balance.now.correction.links);
+    return 0;
+}
+
 static int replay_end(struct dp_coord *c, struct dp_reader *r)
 {
     dp_rd_u64(r);
@@ -351,6 +420,10 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_counts(c, r);
     case DP_REC_PROMISE:
         return replay_promise(c, r);
+    case DP_REC_BALANCE:
+        return replay_balance(c, r, err);
+    case DP_REC_LINKS:
+        return replay_links(c, r, err);
     case DP_REC_END:
         return replay_end(c, r);
     }

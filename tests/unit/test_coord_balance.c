@@ -78,26 +78,53 @@ static uint32_t texts_with(const struct world *w, const char *list, const char *
 
 /* --- others come and go --- */
 
+/* The coordinator's daemon is restarted every so many seconds. */
+static uint32_t handovers_in_600_s(uint64_t seed, double restart_s)
+{
+    struct world *w = begin(seed);
+    uint32_t before;
+
+    world_start(w);
+    world_run(w, 60.0, false);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 1);
+    before = w->n_commits;
+    w->noise = 3.0;
+    for (double s = 0.0; s < 600.0; s += restart_s) {
+        world_run(w, restart_s, false);
+        if (restart_s < 600.0)
+            world_crash(w);
+    }
+    before = w->n_commits - before;
+    end(w);
+    return before;
+}
+
 static void predictions_that_come_and_go_move_little(void **state)
 {
     (void)state;
     uint32_t most = 0;
 
     for (uint64_t seed = 60; seed < 80; seed++) {
-        struct world *w = begin(seed);
-        uint32_t before;
+        uint32_t n = handovers_in_600_s(seed, 600.0);
 
-        world_start(w);
-        world_run(w, 60.0, false);
-        assert_int_equal(world_count(w, DP_REC_RELEASED), 1);
-        before = w->n_commits;
-        w->noise = 3.0;
-        world_run(w, 600.0, false);
-        assert_in_range(w->n_commits - before, 0, (uintmax_t)bound(600.0));
-        most = w->n_commits - before > most ? w->n_commits - before : most;
-        end(w);
+        assert_in_range(n, 0, (uintmax_t)bound(600.0));
+        most = n > most ? n : most;
     }
     print_message("# at most %u hand-overs in 600 s, %u are allowed\n", most, (unsigned)bound(600.0));
+}
+
+/* What was learned outlives the daemon. */
+static void nor_with_restarts(void **state)
+{
+    (void)state;
+    uint32_t with = 0, without = 0;
+
+    for (uint64_t seed = 60; seed < 70; seed++) {
+        without += handovers_in_600_s(seed, 600.0);
+        with += handovers_in_600_s(seed, 30.0);
+    }
+    print_message("# hand-overs in ten times 600 s: %u, with a restart every 30 s %u\n", without, with);
+    assert_in_range(with, 0, without + without / 4);
 }
 
 /* The same, and nodes could be given up; trials have a pause of their own, and each is two hand-overs. */
@@ -144,6 +171,11 @@ static void a_pause_doubles(void **state)
     assert_in_range(n, 3, 7);
     assert_true(texts_with(w, "decisions", "reason", "stay: balancing pauses for another ") > 0);
     assert_true(texts_with(w, "events", "text", "balancing pauses for ") > 0);
+    last_s = pauses_until_s(w);
+    assert_true(last_s >= 0.0);
+    world_crash(w);
+    world_run(w, 5.0, false);
+    assert_true(pauses_until_s(w) == last_s);
     assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_RESUME, "", &err), 0);
     assert_true(pauses_until_s(w) < 0.0);
     end(w);
@@ -222,7 +254,8 @@ static void packing_goes_round_a_slow_link(void **state)
     (void)state;
     struct world *w = begin(101);
     json_t *o, *p, *list, *d;
-    uint32_t n_slow = 0;
+    uint32_t n_slow = 0, before;
+    struct dp_err err;
     size_t i;
 
     w->has_links = true;
@@ -261,11 +294,28 @@ static void packing_goes_round_a_slow_link(void **state)
     assert_string_equal(json_string_value(json_object_get(p, "verdict")), "kept");
     assert_true(json_real_value(json_object_get(p, "measured_ms")) < json_real_value(json_object_get(p, "allowed_ms")));
     json_decref(o);
+    before = w->n_commits;
+    world_crash(w); /* the layout avoids that link: nobody can measure it again */
+    world_run(w, 60.0, false);
+    assert_int_equal(w->n_commits, before);
+    o = document(w, DP_QUERY_REPORT);
+    json_array_foreach(json_object_get(json_object_get(o, "promise"), "links"), i, d)
+        n_slow += fabs(json_real_value(json_object_get(d, "ms")) - 12.0) < 0.1;
+    assert_int_equal(n_slow, 2);
+    json_decref(o);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_RESUME, "", &err), 0);
+    world_crash(w);
+    world_run(w, 10.0, false);
+    o = document(w, DP_QUERY_REPORT);
+    json_array_foreach(json_object_get(json_object_get(o, "promise"), "links"), i, d)
+        assert_true(json_real_value(json_object_get(d, "ms")) < 0.1);
+    json_decref(o);
     end(w);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(predictions_that_come_and_go_move_little),
+    cmocka_unit_test(nor_with_restarts),
     cmocka_unit_test(nor_do_trials),
     cmocka_unit_test(a_pause_doubles),
     cmocka_unit_test(pruning_is_followed_all_the_same),
