@@ -7,6 +7,52 @@
  */
 #include "daemon/coord_internal.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+/* --- how much others have of a slot's cores --- */
+
+void coord_correct_report(struct dp_coord *c, const struct dp_msg_report *m)
+{
+    struct coord_worker *w = &c->worker[m->rank];
+
+    if (m->n_layers && w->n_reports > c->limits.warmup_reports)
+        w->shared[w->n_shared++ % COORD_SHARED] = dp_contention(m->step_ns, m->wait_ns, m->lost_ns);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(const double *v, uint32_t n)
+{
+    double sorted[DP_MAX_WORKERS];
+
+    memcpy(sorted, v, n * sizeof v[0]);
+    qsort(sorted, n, sizeof sorted[0], by_value);
+    return sorted[n / 2];
+}
+
+double coord_correct_sharing(const struct dp_coord *c, uint32_t slot)
+{
+    double each[DP_MAX_WORKERS], factor;
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < c->n_workers; r++) {
+        const struct coord_worker *w = &c->worker[r];
+
+        if (w->slot == slot && w->n_shared >= COORD_MEDIAN)
+            each[n++] = median(w->shared, w->n_shared < COORD_SHARED ? w->n_shared : COORD_SHARED);
+    }
+    factor = n ? median(each, n) : 1.0;
+    return factor < DP_CONTENTION_LEAST ? 1.0 : factor;
+}
+
+/* --- corrections --- */
+
 static bool is_believed(const struct dp_coord *c, const struct coord_thought *t)
 {
     return c->promise.is_corrected && (t->measured.n < DP_PROMISE_WINDOW || dp_promise_explains(&t->measured, t->believed_ns));
@@ -22,7 +68,7 @@ int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now
     if (p->is_corrected && dp_correction_predict(&p->correction, now, &c->layout, &t->believed_ns, err) < 0)
         return -1;
     for (uint32_t s = 0; s < c->n_slots; s++)
-        t->learned.slot[s] = coord_promise_sharing(c, s);
+        t->learned.slot[s] = coord_correct_sharing(c, s);
     coord_link_fill(c, t->measured.ns, &t->learned.links);
     if (!t->measured.n)
         return 0;

@@ -505,13 +505,10 @@ enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const str
                                   const struct coord_thought *t, struct dp_layout *first, char *why, size_t cap);
 void coord_promise_begun(struct dp_coord *c); /* the hand-over that was planned */
 void coord_promise_committed(struct dp_coord *c, uint64_t now_ns, struct coord_handover *h);
-void coord_promise_report(struct dp_coord *c, const struct dp_msg_report *m);
 void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
 void coord_promise_tick(struct dp_coord *c, uint64_t now_ns);
 bool coord_promise_is_deciding(const struct dp_coord *c); /* a trial is under way: no other decision */
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns); /* packing may go on, if it was stopped */
-/* How many times as long as their device time the workers of a slot take; 1: their cores are their own. */
-double coord_promise_sharing(const struct dp_coord *c, uint32_t slot);
 
 /* --- coord_link.c --- */
 void coord_link_report(struct dp_coord *c, const struct dp_msg_report *m);
@@ -539,8 +536,11 @@ void coord_balance_resume(struct dp_coord *c); /* forgets the links, too */
 json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns); /* new reference */
 void coord_promise_state(const struct dp_coord *c, char *out, size_t cap); /* of a run that trains, a sentence */
 
-/* --- coord_correct.c: in the child --- */
-/* now: the snapshot. Fills in measured, learned and believed_ns of t. */
+/* --- coord_correct.c --- */
+void coord_correct_report(struct dp_coord *c, const struct dp_msg_report *m);
+/* How many times as long as their device time the workers of a slot take; 1: their cores are their own. */
+double coord_correct_sharing(const struct dp_coord *c, uint32_t slot);
+/* In the child. now: the snapshot. Fills in measured, learned and believed_ns of t. */
 int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now, struct coord_thought *t,
                         struct dp_err *err);
 /* The correction that proposals are judged with. */

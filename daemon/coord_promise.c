@@ -14,7 +14,6 @@
 #include "daemon/coord_internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define PAUSE_S 10u
@@ -22,47 +21,6 @@
 #define RETRY_NS (2 * SECOND) /* of a hand-over that could not begin, or was aborted */
 #define EXPLAINED 2           /* windows */
 #define MS(ns) ((double)(ns) / 1e6)
-
-/* --- how much others have of a slot's cores --- */
-
-void coord_promise_report(struct dp_coord *c, const struct dp_msg_report *m)
-{
-    struct coord_worker *w = &c->worker[m->rank];
-
-    if (m->n_layers && w->n_reports > c->limits.warmup_reports)
-        w->shared[w->n_shared++ % COORD_SHARED] = dp_contention(m->step_ns, m->wait_ns, m->lost_ns);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(const double *v, uint32_t n)
-{
-    double sorted[DP_MAX_WORKERS];
-
-    memcpy(sorted, v, n * sizeof v[0]);
-    qsort(sorted, n, sizeof sorted[0], by_value);
-    return sorted[n / 2];
-}
-
-double coord_promise_sharing(const struct dp_coord *c, uint32_t slot)
-{
-    double each[DP_MAX_WORKERS], factor;
-    uint32_t n = 0;
-
-    for (uint32_t r = 0; r < c->n_workers; r++) {
-        const struct coord_worker *w = &c->worker[r];
-
-        if (w->slot == slot && w->n_shared >= COORD_MEDIAN)
-            each[n++] = median(w->shared, w->n_shared < COORD_SHARED ? w->n_shared : COORD_SHARED);
-    }
-    factor = n ? median(each, n) : 1.0;
-    return factor < DP_CONTENTION_LEAST ? 1.0 : factor;
-}
 
 /* --- a miss --- */
 

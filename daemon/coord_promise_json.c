@@ -33,7 +33,7 @@ static json_t *shared_json(const struct dp_coord *c)
     json_t *a = json_array();
 
     for (uint32_t s = 0; s < c->n_slots; s++) {
-        double factor = coord_promise_sharing(c, s);
+        double factor = coord_correct_sharing(c, s);
 
         if (factor > 1.0)
             json_array_append_new(a, json_pack("{s:s,s:f}", "node", c->slot[s].name, "factor", factor));

@@ -309,7 +309,7 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
     share_optimizer(c, m);
     if (m->n_layers)
         take_step_time(c, now_ns, m);
-    coord_promise_report(c, m);
+    coord_correct_report(c, m);
     coord_link_report(c, m);
     if (m->step > c->step)
         c->step = m->step;

@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-
 uint32_t dp_model_layers(const struct dp_train_config *config)
 {
     return (uint32_t)config->model.blocks + 2;
