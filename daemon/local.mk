@@ -134,26 +134,20 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_promise_json.c \
 	daemon/coord_think.c \
 	daemon/coordinator.c daemon/coordinator.h
+# Tests of it in a world of their own, whose clock, network and disk are tables.
+coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
+COORD_WORLD_LIBS = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
+	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/test_coord_balance
-TESTS += tests/unit/test_coord_balance
-tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c tests/unit/coord_world.c \
-	tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
-tests_unit_test_coord_balance_LDADD = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
-	common/libdpcommon.a $(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
-check_PROGRAMS += tests/unit/test_release_journal
-TESTS += tests/unit/test_release_journal
-tests_unit_test_release_journal_SOURCES = tests/unit/test_release_journal.c tests/unit/coord_world.c tests/unit/coord_world.h \
-	tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
-tests_unit_test_release_journal_LDADD = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
-	common/libdpcommon.a $(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
-
-check_PROGRAMS += tests/unit/test_coordinator
-TESTS += tests/unit/test_coordinator
-tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c tests/unit/coord_world.c \
-	tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
-tests_unit_test_coordinator_LDADD = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
-	common/libdpcommon.a $(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+coord_tests = tests/unit/test_coord_balance tests/unit/test_coordinator tests/unit/test_release_journal
+check_PROGRAMS += $(coord_tests)
+TESTS += $(coord_tests)
+tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c $(coord_world)
+tests_unit_test_coord_balance_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c $(coord_world)
+tests_unit_test_coordinator_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_release_journal_SOURCES = tests/unit/test_release_journal.c $(coord_world)
+tests_unit_test_release_journal_LDADD = $(COORD_WORLD_LIBS)
 endif
 # The same protocol as a model, checked by spin.
 dist_check_SCRIPTS += tests/model/handover_check.t

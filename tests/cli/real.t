@@ -15,11 +15,8 @@ X
 chmod 644 "$tmp/conf"
 chmod 755 "$tmp"
 pids=
-cleanup() {
-    local p
-    for p in $pids; do kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; done
-    rm -rf "$tmp"
-}
+# shellcheck disable=SC2086 # a list
+cleanup() { end_processes $pids; rm -rf "$tmp"; }
 trap cleanup EXIT
 on_failure="tail -n 20 $tmp/log $tmp/worker.out"
 export DYNPIPE_CONF=$tmp/conf DYNPIPE_SOCKET=$tmp/n1.sock

@@ -5,23 +5,9 @@
 # shellcheck disable=SC2034,SC2154 # D and the rest come from the sourced file
 # shellcheck source=tests/lib/cluster-test.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/cluster-test.sh"
-dynpipe=$DP_BUILDDIR/cli/dynpipe
-plugin=$DP_BUILDDIR/spank_plugin/spank_dynpipe.so
-worker=$DP_BUILDDIR/worker/dynpipe-worker
+# shellcheck source=tests/lib/observed-run.sh
+. "$DP_SRCDIR/tests/lib/observed-run.sh"
 daemon=$DP_BUILDDIR/daemon/dynpiped
-for p in "$dynpipe" "$plugin" "$worker" "$daemon"; do [ -e "$p" ] || skip_all "$p is not built"; done
-export LC_ALL=C.UTF-8 COLUMNS=300
-
-cluster_up --nodes 3 --gpus 1 --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock"
-export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock SLURMD_NODENAME=n1
-cat "$DP_SRCDIR"/common/*.c >"$D/text.txt"
-cat >"$D/train.sh" <<Y
-#!/bin/bash
-#SBATCH --nodes=3 --gpus-per-node=1 --dynpipe=observe --job-name=diagnosis
-srun --mpi=pmix -n 3 $worker $DP_SRCDIR/etc/gpt-prune.conf data.path=$D/text.txt model.blocks=2 output.log=$D/log.jsonl \\
-    model.channels=32 model.context=32 train.steps=1000000000 train.microbatches=2 prune.begin=20 prune.end=100 \\
-    checkpoint.dir= output.tune=$D/tune.json || [ \$? = 75 ] # asked to stop
-Y
 begin() {
     wait_for 60 all_nodes_idle
     : >"$D/train.out"
@@ -31,16 +17,9 @@ end() {
     scancel --signal=TERM "$job"
     wait_for 60 job_ended "$job" || bail "the run does not end"
 }
-run_value() { timeout 10 "$dynpipe" status -j "$job" --json 2>/dev/null | jq -r ".run | $1" 2>/dev/null; }
 missing_is() { [ "$(run_value '[.missing[].node] | join(",")')" = "$1" ]; }
-misses() { run_value '.missing[] | .node + ": " + .text' | grep -qE -- "$1"; }
-all_there() { [ "$(run_value '[.workers[] | select(.connected)] | length')" = 3 ] && missing_is ""; }
 steps() { local n; n=$(run_value .step) && [ "$n" -gt 5 ] 2>/dev/null; }
 check() { timeout 60 "$dynpipe" check "$@" >"$D/check" 2>&1; }
-says() { # STATUS NAME REGEX TEST-NAME
-    grep -qE "^$1 +$2 +$3" "$D/check"
-    ok $? "$4" || diag "$(cat "$D/check")"
-}
 # Start the daemon of a node with a configuration of its own.
 own_daemon() { # N FILE
     cluster stop "daemon:$1"

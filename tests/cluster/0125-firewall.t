@@ -13,22 +13,8 @@ make_net() {
         ip address add 192.0.2.1/30 dev dp0
 }
 make_net || skip_all "no filter can be put on a network here"
-dynpipe=$DP_BUILDDIR/cli/dynpipe
-plugin=$DP_BUILDDIR/spank_plugin/spank_dynpipe.so
-worker=$DP_BUILDDIR/worker/dynpipe-worker
-for p in "$dynpipe" "$plugin" "$worker"; do [ -e "$p" ] || skip_all "$p is not built"; done
-export LC_ALL=C.UTF-8 COLUMNS=300
-
-cluster_up --nodes 3 --gpus 1 --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock"
-export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock SLURMD_NODENAME=n1
-cat "$DP_SRCDIR"/common/*.c >"$D/text.txt"
-cat >"$D/train.sh" <<Y
-#!/bin/bash
-#SBATCH --nodes=3 --gpus-per-node=1 --dynpipe=observe --job-name=firewall
-srun --mpi=pmix -n 3 $worker $DP_SRCDIR/etc/gpt-prune.conf data.path=$D/text.txt model.blocks=2 output.log=$D/log.jsonl \\
-    model.channels=32 model.context=32 train.steps=1000000000 train.microbatches=2 prune.begin=20 prune.end=100 \\
-    checkpoint.dir= output.tune=$D/tune.json || [ \$? = 75 ] # asked to stop
-Y
+# shellcheck source=tests/lib/observed-run.sh
+. "$DP_SRCDIR/tests/lib/observed-run.sh"
 port() { sed -n "s/.*name = \"$1\";.*port = \([0-9]*\);.*/\1/p" "$D/etc/dynpipe.conf"; }
 address() { sed -n "s/.*name = \"$1\";.*address = \"\([0-9.]*\)\";.*/\1/p" "$D/etc/dynpipe.conf"; }
 # drop PORT [ADDRESS]: TCP to or from this port, of this other end, is dropped without a word (offsets: Ethernet's
@@ -45,9 +31,6 @@ drop() {
         "8,48 0 0 23,21 0 5 6,32 0 0 26,21 0 3 $(((a << 24) + (b << 16) + (c << 8) + d)),40 0 0 36,21 0 1 $port,6 0 0 2,6 0 0 4294967295"
 }
 let_through() { tc filter del dev lo ingress; }
-run_value() { timeout 20 "$dynpipe" status -j "$job" --json 2>/dev/null | jq -r ".run | $1" 2>/dev/null; }
-misses() { run_value '.missing[] | .node + ": " + .text' | grep -qE -- "$1"; }
-all_there() { [ "$(run_value '[.workers[] | select(.connected)] | length')" = 3 ] && [ "$(run_value '.missing | length')" = 0 ]; }
 # What a user waits for an answer is measured, and must not be the time that TCP takes to give up (minutes).
 check() {
     local t0=$EPOCHREALTIME
@@ -56,10 +39,6 @@ check() {
     took=$(awk -v a="$t0" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
     diag "dynpipe check $*: rc $rc after $took s"
     [ $rc != 124 ]
-}
-says() { # STATUS NAME REGEX TEST-NAME
-    grep -qE "^$1 +$2 +$3" "$D/check"
-    ok $? "$4" || diag "$(cat "$D/check")"
 }
 since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }'; }
 

@@ -7,11 +7,8 @@
 worker=$DP_BUILDDIR/worker/dynpipe-worker
 dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
 pids=
-cleanup() {
-    local p
-    for p in $pids; do kill -9 "$p" 2>/dev/null; done
-    rm -rf "$dir"
-}
+# shellcheck disable=SC2086 # a list
+cleanup() { end_processes $pids; rm -rf "$dir"; }
 trap cleanup EXIT
 unset DYNPIPE_SOCKET XDG_CACHE_HOME "${!SLURM_@}"
 

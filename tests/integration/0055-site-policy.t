@@ -17,8 +17,7 @@ stop() {
     local p
     for p in $pids; do
         [ "$p" != "$launcher" ] || { kill -TERM "$p" 2>/dev/null; wait "$p" 2>/dev/null; } # it ends its workers
-        kill -9 "$p" 2>/dev/null
-        wait "$p" 2>/dev/null
+        end_processes "$p"
     done
     pids= launcher=
 }

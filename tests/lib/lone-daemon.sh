@@ -24,11 +24,8 @@ chmod 755 "$dir"
 sock=$dir/n1.sock
 pids=
 port=0
-cleanup() {
-    local p
-    for p in $pids; do kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; done
-    rm -rf "$dir"
-}
+# shellcheck disable=SC2086 # a list
+cleanup() { end_processes $pids; rm -rf "$dir"; }
 trap cleanup EXIT
 on_failure="tail -n 25 $dir/log"
 nobody=()

@@ -12,6 +12,7 @@
 #   bail REASON             ends the file as failed
 #   diag TEXT               a comment for whoever reads the log
 #   wait_for SECONDS COMMAND...   polls until the command succeeds; 1 when the time is over
+#   end_processes PID...    kills what the test started in the background, and waits for it
 #   done_testing            prints the plan and ends with the right status
 #
 # A file that ends before done_testing has no plan, and the driver counts that as a failure.
@@ -102,6 +103,11 @@ wait_for() {
         [ "${EPOCHREALTIME/[.,]/}" -lt $deadline ] || return 1
         sleep 0.05
     done
+}
+
+end_processes() {
+    local p
+    for p; do kill -9 "$p" 2>/dev/null; wait "$p" 2>/dev/null; done
 }
 
 done_testing() {
