@@ -7,7 +7,9 @@
 # shellcheck source=tests/lib/site-policy.sh
 . "$DP_SRCDIR/tests/lib/site-policy.sh"
 
-run="$endless prune.begin=20 prune.end=80 prune.every=20"
+# Speeds of devices are learned from the first reports before anything is pruned, and a few steps on cores that others
+# have, too, tell wrong ones: here pruning begins before, and all devices are the same.
+run="$endless prune.begin=2 prune.end=62 prune.every=20"
 site_policy "$D"
 run_cluster \
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; policies = "time,headroom"; };' \
