@@ -1,6 +1,7 @@
 /* See fence.h. The sequence: wait for a polite exit, TERM, KILL, then look twice, 200 ms apart, with
  * nothing found and the device lock free. Signals go through a pidfd that was opened before the
  * process was looked at again, so a pid that was given away meanwhile is not hit.
+ * Where there are cgroups, KILL is for all in them at once, too.
  */
 #include "config.h"
 
@@ -56,9 +57,11 @@ struct fence {
     const struct dp_fence_job *q;
     struct dp_fence_result *r;
     struct dp_proc_list list;
+    uint32_t n_groups; /* of the job that have processes */
+    char group[DP_CGROUP_PATH];
     uint64_t start_ns;
     uint64_t known_ticks; /* who began no later is of the life that is to be ended */
-    uint64_t ask_at_ms;
+    uint64_t ask_at_ms, ask_of_groups_at_ms;
     bool is_requeued;
 };
 
@@ -77,25 +80,27 @@ static uint64_t newest_of(const struct dp_proc_list *list)
     return newest;
 }
 
+/* returns: Slurm says now that the job is still the one that is to be ended. */
+static bool is_same_life(struct fence *f, uint64_t *ask_at_ms)
+{
+    enum dp_fence_life life;
+
+    if (elapsed_ms(f) < *ask_at_ms)
+        return false;
+    life = f->q->ask(f->q);
+    f->is_requeued |= life == DP_LIFE_OVER;
+    *ask_at_ms = elapsed_ms(f) + ASK_MS;
+    return life == DP_LIFE_SAME;
+}
+
 /* Whoever was found before Slurm said that the job is still the same belongs to it as it was; the next life takes
  * longer than a tick to begin. */
 static void ask_about_new_ones(struct fence *f)
 {
     uint64_t newest = newest_of(&f->list);
 
-    if (!f->q->ask || newest <= f->known_ticks || elapsed_ms(f) < f->ask_at_ms)
-        return;
-    switch (f->q->ask(f->q)) {
-    case DP_LIFE_SAME:
+    if (f->q->ask && newest > f->known_ticks && is_same_life(f, &f->ask_at_ms))
         f->known_ticks = newest;
-        break;
-    case DP_LIFE_OVER:
-        f->is_requeued = true;
-        break;
-    case DP_LIFE_UNKNOWN:
-        break;
-    }
-    f->ask_at_ms = elapsed_ms(f) + ASK_MS;
 }
 
 static uint32_t signal_all(struct fence *f, int sig)
@@ -111,6 +116,14 @@ static uint32_t signal_all(struct fence *f, int sig)
     return n;
 }
 
+/* The next life has cgroups of the same names, so Slurm is asked each time. */
+static uint32_t end_groups(struct fence *f)
+{
+    if (!f->n_groups || f->is_requeued || (f->q->ask && !is_same_life(f, &f->ask_of_groups_at_ms)))
+        return 0;
+    return dp_cgroups_kill(&f->list.groups, f->q->job_id);
+}
+
 static unsigned pause_ms(const struct fence *f)
 {
     uint64_t ms = elapsed_ms(f) / 100;
@@ -118,26 +131,33 @@ static unsigned pause_ms(const struct fence *f)
     return ms < POLL_MS ? POLL_MS : ms > POLL_MAX_MS ? POLL_MAX_MS : (unsigned)ms;
 }
 
-/* Look; until nothing is left or the time since the start has reached end_ms. */
-static bool wait_until_empty(struct fence *f, uint64_t end_ms, int sig, uint32_t *n_signalled)
+static bool is_empty(struct fence *f)
 {
-    for (;;) {
-        dp_proc_scan(f->q, &f->list);
-        if (f->list.n == 0 && !f->list.is_incomplete && dp_slot_lock_is_free(f->q->lock_path))
-            return true;
-        if (sig)
-            *n_signalled += signal_all(f, sig);
+    dp_proc_scan(f->q, &f->list);
+    f->n_groups = dp_cgroups_populated(&f->list.groups, f->q->job_id, f->group, sizeof f->group);
+    return f->list.n == 0 && f->n_groups == 0 && !f->list.is_incomplete && !f->list.groups.is_incomplete &&
+           dp_slot_lock_is_free(f->q->lock_path);
+}
+
+/* Look; until nothing is left or the time since the start has reached end_ms. */
+static bool wait_until_empty(struct fence *f, uint64_t end_ms, bool must_kill)
+{
+    while (!is_empty(f)) {
+        if (must_kill) {
+            f->r->n_kill += signal_all(f, SIGKILL);
+            f->r->n_group_kill += end_groups(f);
+        }
         if (f->is_requeued || elapsed_ms(f) >= end_ms)
             return false;
         wait_ms(pause_ms(f));
     }
+    return true;
 }
 
 static bool is_confirmed(struct fence *f)
 {
     wait_ms(CONFIRM_MS);
-    dp_proc_scan(f->q, &f->list);
-    return f->list.n == 0 && !f->list.is_incomplete && dp_slot_lock_is_free(f->q->lock_path);
+    return is_empty(f);
 }
 
 static const char *why_left(const struct dp_proc *p)
@@ -167,7 +187,9 @@ static void describe_failure(const struct fence *f, struct dp_fence_result *r)
                               why_left(&f->list.proc[i]));
     if (f->list.n && f->list.proc[0].is_holder && n < sizeof r->text)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %.200s", f->list.device);
-    if (f->list.is_incomplete)
+    if (f->n_groups && n < sizeof r->text)
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %u cgroups not empty: %.200s", f->n_groups, f->group);
+    if ((f->list.is_incomplete || f->list.groups.is_incomplete) && n < sizeof r->text)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", /proc could not be read in full");
     if (!dp_slot_lock_is_free(f->q->lock_path) && n < sizeof r->text)
         snprintf(r->text + n, sizeof r->text - n, ", device lock still held");
@@ -183,10 +205,10 @@ static void run_fence(struct fence *f)
     dp_proc_scan(q, &f->list);
     r->n_polite = f->list.n;
     do {
-        if (!wait_until_empty(f, grace, 0, NULL)) {
+        if (!wait_until_empty(f, grace, false)) {
             r->n_term += signal_all(f, SIGTERM);
-            if (!wait_until_empty(f, term, 0, NULL))
-                wait_until_empty(f, q->timeout_ms, SIGKILL, &r->n_kill);
+            if (!wait_until_empty(f, term, false))
+                wait_until_empty(f, q->timeout_ms, true);
         }
         r->gone = !f->is_requeued && is_confirmed(f);
     } while (!r->gone && !f->is_requeued && elapsed_ms(f) < q->timeout_ms);
@@ -197,7 +219,7 @@ void dp_fence_run(const struct dp_fence_job *job, struct dp_fence_result *out)
     static struct fence f;
 
     memset(out, 0, sizeof *out);
-    f.known_ticks = f.ask_at_ms = 0;
+    f.known_ticks = f.ask_at_ms = f.ask_of_groups_at_ms = 0;
     f.is_requeued = false;
     f.q = job;
     f.r = out;
@@ -206,10 +228,10 @@ void dp_fence_run(const struct dp_fence_job *job, struct dp_fence_result *out)
     out->took_ns = dp_now_ns() - f.start_ns;
     if (out->gone)
         snprintf(out->text, sizeof out->text,
-                 "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u) "
-                 "device_lock=free device_files=closed took_ms=%llu boot_id=%s",
-                 job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill,
-                 (unsigned long long)(out->took_ns / 1000000), job->boot_id);
+                 "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u, cgroup.kill %u) "
+                 "cgroup=%s device_lock=free device_files=closed took_ms=%llu boot_id=%s",
+                 job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill, out->n_group_kill,
+                 f.list.groups.n_scopes ? "empty" : "none", (unsigned long long)(out->took_ns / 1000000), job->boot_id);
     else
         describe_failure(&f, out);
 }

@@ -1,14 +1,14 @@
 /* End every process of a job on this node and prove that none is left.
  *
- * What belongs to (job, node) is found out here, never taken from a message: members of Slurm's
- * cgroup of the job; processes of the job's owner whose environment names the job (and, where several
- * slurmd share the machine, this node); whatever descends from them or leads a session with them; and a
- * registered worker that holds the slot's lock. One that shows no such sign is not ended, and as long as
- * it lives there is no proof. Processes of other users are never touched: the owner comes from Slurm, and
- * signals are sent with his rights. A process that clears its environment, detaches twice and lives on a
- * system without Slurm's cgroups shows no sign of the job: sites that expect hostile jobs need
- * proctrack/cgroup (doc/protocol.md says so). As long as any process of the owner has one of the node's GPUs
- * open, and is none of another job of his here, there is no proof either.
+ * What belongs to (job, node) is found out here, never taken from a message: members of Slurm's cgroups of the
+ * job (cgroup.h); processes of the job's owner whose environment names the job (and, where several slurmd share
+ * the machine, this node); whatever descends from them or leads a session with them; and a registered worker
+ * that holds the slot's lock. One that shows no such sign is not ended, and as long as it lives there is no
+ * proof. Processes of other users are never touched, unless they are in a cgroup (version 2) of the job: the
+ * owner comes from Slurm, and signals are sent with his rights. A process that clears its environment, detaches
+ * twice and lives on a system without Slurm's cgroups shows no sign of the job: sites that expect hostile jobs
+ * need proctrack/cgroup (doc/protocol.md says so). As long as any process of the owner has one of the node's
+ * GPUs open, and is none of another job of his here, there is no proof either.
  *
  * A requeued job that comes back to this node has the same id, cgroup and environment here. So before a signal is sent
  * to a process that began since Slurm was asked last, Slurm is asked again; once it says that the job was requeued,
@@ -64,6 +64,7 @@ struct dp_fence_result {
     bool gone;
     uint64_t took_ns;
     uint32_t n_polite, n_term, n_kill; /* processes seen first, sent TERM, sent KILL */
+    uint32_t n_group_kill;             /* cgroups that were ended as a whole */
     char text[1024];                   /* the proof, or why there is none */
 };
 

@@ -3,6 +3,7 @@ noinst_LIBRARIES += daemon/libdpdaemon.a
 daemon_libdpdaemon_a_SOURCES = \
 	daemon/daemon_config.c daemon/daemon_config.h \
 	daemon/config_salvage.c \
+	daemon/cgroup.c daemon/cgroup.h \
 	daemon/ask.c \
 	daemon/conn.c daemon/conn.h daemon/conn_place.c \
 	daemon/daemon.c daemon/daemon.h \

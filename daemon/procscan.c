@@ -21,8 +21,7 @@
 #include "daemon/procfd.h"
 #include "daemon/rights.h"
 
-/* Read a small file of /proc/pid into out, NUL-terminated. returns bytes, -1 when it cannot be. */
-static ssize_t read_proc(uint32_t pid, const char *name, char *out, size_t cap)
+ssize_t dp_proc_text(uint32_t pid, const char *name, char *out, size_t cap)
 {
     char path[64];
     size_t used = 0;
@@ -79,7 +78,7 @@ bool dp_proc_read(uint32_t pid, struct dp_proc *out)
     memset(out, 0, sizeof *out);
     out->pid = pid;
     snprintf(path, sizeof path, "/proc/%u", pid);
-    if (pid == 0 || read_proc(pid, "stat", text, sizeof text) <= 0 || !parse_stat(text, out) || stat(path, &st) < 0)
+    if (pid == 0 || dp_proc_text(pid, "stat", text, sizeof text) <= 0 || !parse_stat(text, out) || stat(path, &st) < 0)
         return false;
     out->uid = st.st_uid;
     return true;
@@ -91,23 +90,20 @@ static bool read_uids(uint32_t pid, unsigned *real, unsigned *effective)
     char text[4096];
     const char *p;
 
-    if (read_proc(pid, "status", text, sizeof text) <= 0)
+    if (dp_proc_text(pid, "status", text, sizeof text) <= 0)
         return false;
     p = strstr(text, "\nUid:");
     return p && sscanf(p + 5, "%u %u", real, effective) == 2;
 }
 
-/* real: its real uid. Slurm's own stays root's, whatever rights it takes for a while; a user who runs
- * slurmstepd himself, with a library of his own before it, must not hide in it. */
-static bool is_slurmstepd(const struct dp_fence_job *q, uint32_t pid, unsigned real)
+/* Is its executable Slurm's own, root's file that nobody else may write? */
+static bool runs_slurms_program(uint32_t pid)
 {
     char path[64], target[PATH_MAX];
     const char *base;
     struct stat st;
     ssize_t n;
 
-    if (real != 0 && !q->is_users_slurm)
-        return false;
     snprintf(path, sizeof path, "/proc/%u/exe", pid);
     n = readlink(path, target, sizeof target - 1);
     if (n <= 0 || stat(path, &st) < 0 || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
@@ -115,6 +111,20 @@ static bool is_slurmstepd(const struct dp_fence_job *q, uint32_t pid, unsigned r
     target[n] = '\0';
     base = strrchr(target, '/');
     return base && (!strcmp(base + 1, "slurmstepd") || !strcmp(base + 1, "slurmd"));
+}
+
+/* real: its real uid. Slurm's own stays root's, whatever rights it takes for a while; a user who runs
+ * slurmstepd himself, with a library of his own before it, must not hide in it. */
+static bool is_slurmstepd(const struct dp_fence_job *q, uint32_t pid, unsigned real)
+{
+    return (real == 0 || q->is_users_slurm) && runs_slurms_program(pid);
+}
+
+bool dp_proc_is_slurms(uint32_t pid)
+{
+    unsigned real, effective;
+
+    return runs_slurms_program(pid) && read_uids(pid, &real, &effective) && real == 0;
 }
 
 /* Value of a variable in an environment block, NULL: not there. */
@@ -134,7 +144,7 @@ enum claim { CLAIM_NONE, CLAIM_OURS, CLAIM_OTHER };
 static enum claim claim_of_environment(const struct dp_fence_job *q, uint32_t pid, uint32_t *env_job)
 {
     static char env[1 << 20]; /* larger environments are rare; ARG_MAX leaves the front readable */
-    ssize_t n = read_proc(pid, "environ", env, sizeof env);
+    ssize_t n = dp_proc_text(pid, "environ", env, sizeof env);
     const char *job, *node, *socket;
 
     *env_job = 0;
@@ -155,16 +165,18 @@ static enum claim claim_of_environment(const struct dp_fence_job *q, uint32_t pi
     return node && !strcmp(node, q->node) ? CLAIM_OURS : CLAIM_OTHER;
 }
 
-/* Is it in Slurm's cgroup of the job - and on a shared machine of this node? Paths end in
- * /slurm/uid_U/job_J/step_S (v1, "slurm_NODE" with several slurmd) or
+/* Is it in Slurm's cgroup of the job - and on a shared machine of this node? In one of those that were found
+ * (cgroup.h), or in one whose path says so: /slurm/uid_U/job_J/step_S (v1, "slurm_NODE" with several slurmd) or
  * .../NODE_slurmstepd.scope/job_J/step_S/user/... (v2). */
-static bool is_in_cgroup(const struct dp_fence_job *q, uint32_t job_id, uint32_t pid)
+static bool is_in_cgroup(const struct dp_fence_job *q, const struct dp_cgroups *groups, uint32_t job_id, uint32_t pid)
 {
     char text[8192], job[32];
     const char *p;
 
-    if (read_proc(pid, "cgroup", text, sizeof text) <= 0)
+    if (dp_proc_text(pid, "cgroup", text, sizeof text) <= 0)
         return false;
+    if (dp_cgroups_have(groups, job_id, text))
+        return true;
     snprintf(job, sizeof job, "/job_%u", job_id);
     for (p = text; (p = strstr(p, job)); p++) {
         char after = p[strlen(job)];
@@ -224,7 +236,7 @@ static uint32_t read_all(const struct dp_fence_job *q, struct dp_proc_list *out)
             is_slurmstepd(q, p->pid, real))
             continue;
         p->is_claimed = is_registered(q, p);
-        if (is_in_cgroup(q, q->job_id, p->pid) || (p->is_claimed && has_lock(q, p->pid)))
+        if (is_in_cgroup(q, &out->groups, q->job_id, p->pid) || (p->is_claimed && has_lock(q, p->pid)))
             p->is_member = true;
         else
             switch (claim_of_environment(q, p->pid, &p->env_job)) {
@@ -258,19 +270,21 @@ static const struct dp_proc *find_proc(const struct dp_proc_list *list, uint32_t
 
 /* By its environment it may say so falsely: then it is the owner himself who hides a process of this job
  * behind another one of his on the same node. A process in a cgroup of Slurm's cannot. */
-static bool is_of_other_job(const struct dp_fence_job *q, const struct dp_proc *p)
+static bool is_of_other_job(const struct dp_fence_job *q, const struct dp_cgroups *groups, const struct dp_proc *p)
 {
     for (uint32_t i = 0; i < q->n_other_jobs; i++)
-        if (p->env_job == q->other_job[i] || is_in_cgroup(q, q->other_job[i], p->pid))
+        if (p->env_job == q->other_job[i] || is_in_cgroup(q, groups, q->other_job[i], p->pid))
             return true;
     return false;
 }
 
 void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out)
 {
-    uint32_t n = read_all(q, out), kept = 0;
     bool has_changed = true, any = false;
+    uint32_t n, kept = 0;
 
+    dp_cgroups_read(q, &out->groups);
+    n = read_all(q, out);
     while (has_changed) {
         has_changed = false;
         for (uint32_t i = 0; i < n; i++) {
@@ -292,7 +306,7 @@ void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out)
     for (uint32_t i = 0; i < n; i++) {
         struct dp_proc *p = &out->proc[i];
 
-        if (!any && !is_of_other_job(q, p))
+        if (!any && !is_of_other_job(q, &out->groups, p))
             p->is_holder = dp_device_files_are_open(&q->devices, p->pid, out->device);
         if (p->is_member || p->is_claimed || p->is_holder)
             out->proc[kept++] = *p;

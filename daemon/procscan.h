@@ -4,7 +4,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+#include "daemon/cgroup.h"
 #include "daemon/fence.h"
 
 #define DP_MAX_SCANNED 32768
@@ -24,8 +26,15 @@ struct dp_proc_list {
     uint32_t n;         /* members, and workers that are only claimed; if there are none, holders of a device */
     char device[256];   /* that the last holder has */
     bool is_incomplete; /* more processes than we can look at, or /proc cannot be read */
+    struct dp_cgroups groups; /* of the job; dp_cgroups_populated() says who else is in them */
     struct dp_proc proc[DP_MAX_SCANNED];
 };
+
+/* Read a small file of /proc/pid into out, NUL-terminated. returns bytes, -1 when it cannot be. */
+ssize_t dp_proc_text(uint32_t pid, const char *name, char *out, size_t cap);
+
+/* Is it a slurmstepd (or slurmd) of root's? */
+bool dp_proc_is_slurms(uint32_t pid);
 
 /* Read /proc/pid/stat. returns false when there is no such process, or only a zombie of it. */
 bool dp_proc_read(uint32_t pid, struct dp_proc *out);

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -420,21 +421,353 @@ static void nobody_new_is_ended_while_slurm_does_not_say(void **state)
     end(new_one);
 }
 
+/* ---- cgroups, laid out as Slurm does it, in a hierarchy of this test's own ---- */
+
+static char hierarchy[64] = "/tmp/dp-cgroup-XXXXXX"; /* its root, mounted; empty: there is none here */
+static char our_group[320];                          /* the folder that is the root, seen from outside */
+static char stepd_folder[] = "/tmp/dp-stepd-XXXXXX";
+
+static bool write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+    close(fd);
+    return done;
+}
+
+/* Where version 2 is mounted; false: nowhere. */
+static bool find_mount(char *point, size_t cap)
+{
+    FILE *f = fopen("/proc/mounts", "re");
+    char line[512], where[256] = "";
+
+    while (f && !*where && fgets(line, sizeof line, f))
+        if (sscanf(line, "%*s %255s cgroup2 ", where) != 1 || !strstr(line, " cgroup2 "))
+            *where = '\0';
+    if (f)
+        fclose(f);
+    snprintf(point, cap, "%s", where);
+    return *where;
+}
+
+/* Its own root: what is made here is nobody else's, and Slurm's own folders are out of reach. */
+static bool enter_hierarchy(void)
+{
+    char point[256], path[400], pid[16];
+
+    if (geteuid() != 0 || !find_mount(point, sizeof point) || !mkdtemp(hierarchy))
+        return false;
+    snprintf(our_group, sizeof our_group, "%s/dp-test-%d", point, (int)getpid());
+    snprintf(path, sizeof path, "%s/cgroup.procs", our_group);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    return mkdir(our_group, 0755) == 0 && write_text(path, pid) && unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0 &&
+           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", hierarchy, "cgroup2", 0, NULL) == 0;
+}
+
+static void make_group(const char *path)
+{
+    char all[512];
+
+    for (const char *p = path; *p; p += *p == '/') {
+        p += strcspn(p, "/");
+        snprintf(all, sizeof all, "%s/%.*s", hierarchy, (int)(p - path), path);
+        assert_true(mkdir(all, 0755) == 0 || errno == EEXIST);
+    }
+}
+
+static void remove_groups(const char *path)
+{
+    char all[512];
+
+    for (size_t n = strlen(path); n > 0; n--)
+        if (!path[n] || path[n] == '/') {
+            snprintf(all, sizeof all, "%s/%.*s", hierarchy, (int)n, path);
+            rmdir(all); /* others may be in it */
+        }
+}
+
+/* A process in that folder, of a uid, without an environment and in a session of its own; argv[0]: its title. */
+static pid_t start_in(const char *group, uid_t uid, const char *program, const char *title)
+{
+    char *const env[] = {NULL}, *const argv[] = {(char *)(uintptr_t)title, (char *)"1000", NULL};
+    char path[600], pid_text[16];
+    int fds[2];
+    pid_t pid;
+    char byte;
+
+    make_group(group);
+    snprintf(path, sizeof path, "%s/%s/cgroup.procs", hierarchy, group);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        snprintf(pid_text, sizeof pid_text, "%d", (int)getpid());
+        setsid();
+        if (write_text(path, pid_text) && setresuid(uid, uid, uid) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+            freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr))
+            execve(program, argv, env);
+        _exit(write(fds[1], "x", 1) == 1);
+    }
+    close(fds[1]);
+    assert_int_equal(read(fds[0], &byte, 1), 0); /* closed by exec */
+    close(fds[0]);
+    return pid;
+}
+
+/* The step daemon of a step, where Slurm has it. */
+static pid_t start_stepd(const char *step, uint32_t job)
+{
+    char program[64], title[64], group[256];
+
+    snprintf(program, sizeof program, "%s/slurmstepd", stepd_folder);
+    snprintf(title, sizeof title, "slurmstepd: [%u.0]", job);
+    snprintf(group, sizeof group, "%s/slurm", step);
+    return start_in(group, 0, program, title);
+}
+
+static pid_t start_task(const char *step, uid_t uid)
+{
+    char group[256];
+
+    snprintf(group, sizeof group, "%s/user/task_0", step);
+    return start_in(group, uid, "/bin/sleep", "sleep");
+}
+
+static void remove_step(const char *step)
+{
+    char group[256];
+
+    snprintf(group, sizeof group, "%s/slurm", step);
+    remove_groups(group);
+    snprintf(group, sizeof group, "%s/user/task_0", step);
+    remove_groups(group);
+}
+
+#define OWNER 65534
+
+static void run_on_node(struct dp_fence_result *r, bool is_shared, uint32_t timeout_ms)
+{
+    struct dp_fence_job q = {.job_id = JOB, .uid = OWNER, .is_shared_host = is_shared, .grace_ms = 50, .timeout_ms = timeout_ms};
+
+    snprintf(q.node, sizeof q.node, "n1");
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    dp_fence_run(&q, r);
+}
+
+static int n_said;
+
+static enum dp_fence_life say_requeued(const struct dp_fence_job *q)
+{
+    (void)q;
+    n_said++;
+    return DP_LIFE_OVER;
+}
+
+#define NEEDS_CGROUPS() \
+    do { \
+        if (!hierarchy[0]) \
+            skip(); \
+    } while (0)
+
+/* Nothing says whose they are but the folder: of the owner, and of a uid that he got from a user name space. */
+static void what_left_its_environment_and_its_uid_is_ended(void **state)
+{
+    char step[128];
+    struct dp_fence_result r;
+    pid_t stepd, owners, others;
+
+    (void)state;
+    NEEDS_CGROUPS();
+    snprintf(step, sizeof step, "system.slice/n1_slurmstepd.scope/job_%u/step_0", JOB);
+    for (int shared = 0; shared < 2; shared++) {
+        stepd = start_stepd(step, JOB);
+        owners = start_task(step, OWNER);
+        others = start_task(step, 165536);
+        run_on_node(&r, shared, 10000);
+        assert_true(r.gone);
+        assert_true(r.n_group_kill >= 1);
+        assert_non_null(strstr(r.text, " cgroup=empty "));
+        assert_false(is_alive(owners));
+        assert_false(is_alive(others));
+        assert_true(is_alive(stepd)); /* ends by itself, and the step with it where there are more nodes */
+        end(stepd);
+        remove_step(step);
+    }
+}
+
+/* Slurm 26.05 names the folder by an id that changes with every shrink: its step daemons show where it is. */
+static void folders_that_do_not_name_the_job_are_found(void **state)
+{
+    const char *step = "system.slice/slurmstepd.scope/s0EKNKTV3WPV50/step_0";
+    const char *other = "system.slice/slurmstepd.scope/s0EKNKTV3WPV51/step_0";
+    struct dp_fence_result r;
+    pid_t stepd, task, other_stepd, other_task;
+
+    (void)state;
+    NEEDS_CGROUPS();
+    stepd = start_stepd(step, JOB);
+    task = start_task(step, OWNER);
+    other_stepd = start_stepd(other, JOB + 1);
+    other_task = start_task(other, OWNER);
+    run_on_node(&r, false, 10000);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 1);
+    assert_false(is_alive(task));
+    assert_true(is_alive(stepd) && is_alive(other_stepd) && is_alive(other_task));
+    end(stepd);
+    end(other_stepd);
+    end(other_task);
+    remove_step(step);
+    remove_step(other);
+}
+
+/* The next life's folders have the same names: whoever is in them is not ended before Slurm was asked. */
+static void cgroups_of_the_next_life_are_left_alone(void **state)
+{
+    struct dp_fence_job q = {.job_id = JOB, .uid = OWNER, .ask = say_requeued, .timeout_ms = 4000};
+    struct dp_fence_result r;
+    char step[128];
+    pid_t task;
+
+    (void)state;
+    NEEDS_CGROUPS();
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    snprintf(step, sizeof step, "system.slice/slurmstepd.scope/job_%u/step_0", JOB);
+    task = start_task(step, 165536);
+    dp_fence_run(&q, &r);
+    assert_false(r.gone);
+    assert_non_null(strstr(r.text, "requeued"));
+    assert_int_equal(n_said, 1);
+    assert_true(is_alive(task));
+    end(task);
+    remove_step(step);
+}
+
+/* A step daemon that was killed leaves its tasks and its folder. */
+static void tasks_without_a_step_daemon_are_ended(void **state)
+{
+    char step[128];
+    struct dp_fence_result r;
+    pid_t task;
+
+    (void)state;
+    NEEDS_CGROUPS();
+    snprintf(step, sizeof step, "system.slice/slurmstepd.scope/job_%u/step_4294967294", JOB);
+    task = start_task(step, 165536);
+    run_on_node(&r, false, 10000);
+    assert_true(r.gone);
+    assert_false(is_alive(task));
+    remove_step(step);
+}
+
+/* Folders that only look alike: of another node, another Slurm's, of a process that is no step daemon of root's, and
+ * the step in which Slurm itself has a process. */
+static void what_is_not_a_folder_of_the_job_is_left_alone(void **state)
+{
+    char other_node[128], other_slurm[128], forged[128], external[128], program[64], title[64], group[160];
+    struct dp_fence_result r;
+    pid_t stepd[3], task[4], liar;
+
+    (void)state;
+    NEEDS_CGROUPS();
+    snprintf(other_node, sizeof other_node, "system.slice/n2_slurmstepd.scope/job_%u/step_0", JOB);
+    snprintf(other_slurm, sizeof other_slurm, "box/system.slice/n1_slurmstepd.scope/job_%u/step_0", JOB);
+    snprintf(forged, sizeof forged, "user.slice/slurmstepd.scope/s0EKNKTV3WPV52/step_0");
+    snprintf(external, sizeof external, "system.slice/n1_slurmstepd.scope/job_%u/step_extern", JOB);
+    stepd[0] = start_stepd(other_node, JOB);
+    stepd[1] = start_stepd(other_slurm, JOB);
+    stepd[2] = start_stepd(external, JOB);
+    task[0] = start_task(other_node, 165536);
+    task[1] = start_task(other_slurm, 165536);
+    task[2] = start_task(external, 0);
+    task[3] = start_task(forged, 165536);
+    snprintf(program, sizeof program, "%s/slurmstepd", stepd_folder); /* run by a user, who calls himself so */
+    snprintf(title, sizeof title, "slurmstepd: [%u.0]", JOB);
+    snprintf(group, sizeof group, "%s/slurm", forged);
+    liar = start_in(group, OWNER, program, title);
+    run_on_node(&r, true, 3000);
+    assert_true(r.gone);
+    assert_int_equal(r.n_group_kill, 0);
+    for (int i = 0; i < 4; i++)
+        assert_true(is_alive(task[i]));
+    for (int i = 0; i < 3; i++)
+        end(stepd[i]);
+    for (int i = 0; i < 4; i++)
+        end(task[i]);
+    end(liar);
+    remove_step(other_node);
+    remove_step(other_slurm);
+    remove_step(external);
+    remove_step(forged);
+}
+
+/* Folders of somebody else's are not gone by, nor is what cannot be read taken for empty. */
+static void a_folder_of_a_users_is_none_of_slurms(void **state)
+{
+    char step[128], path[256];
+    struct dp_fence_result r;
+    pid_t task;
+
+    (void)state;
+    NEEDS_CGROUPS();
+    snprintf(step, sizeof step, "system.slice/slurmstepd.scope/job_%u/step_0", JOB);
+    task = start_task(step, 165536);
+    snprintf(path, sizeof path, "%s/%s/user", hierarchy, step);
+    assert_int_equal(chown(path, OWNER, OWNER), 0);
+    run_on_node(&r, false, 300);
+    assert_false(r.gone);
+    assert_non_null(strstr(r.text, "1 cgroups not empty: /system.slice/slurmstepd.scope/job_"));
+    assert_true(is_alive(task));
+    assert_int_equal(chown(path, 0, 0), 0);
+    run_on_node(&r, false, 10000);
+    assert_true(r.gone);
+    assert_false(is_alive(task));
+    remove_step(step);
+}
+
 static int setup(void **state)
 {
+    char program[64];
     int fd = mkstemp(lock_path);
 
     (void)state;
     close(fd);
+    if (!mkdtemp(stepd_folder) || chmod(stepd_folder, 0755) < 0)
+        return -1;
+    snprintf(program, sizeof program, "%s/slurmstepd", stepd_folder);
+    copy_program("/bin/sleep", program);
+    if (!enter_hierarchy())
+        hierarchy[0] = '\0';
     /* Orphans come to us, so that none is left over as a zombie of somebody else. */
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
+/* Back to where we came from, so that the folder can go. */
+static void leave_hierarchy(void)
+{
+    char path[400], pid[16];
+
+    if (!hierarchy[0])
+        return;
+    snprintf(path, sizeof path, "%.300s/../cgroup.procs", our_group);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    write_text(path, pid);
+    umount2(hierarchy, MNT_DETACH);
+    rmdir(hierarchy);
+    rmdir(our_group);
+}
+
 static int teardown(void **state)
 {
+    char program[64];
+
     (void)state;
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
+    snprintf(program, sizeof program, "%s/slurmstepd", stepd_folder);
+    unlink(program);
+    rmdir(stepd_folder);
+    leave_hierarchy();
     return unlink(lock_path);
 }
 
@@ -455,6 +788,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_next_life_is_left_alone),
         cmocka_unit_test(who_comes_late_is_ended_if_slurm_says_so),
         cmocka_unit_test(nobody_new_is_ended_while_slurm_does_not_say),
+        cmocka_unit_test(what_left_its_environment_and_its_uid_is_ended),
+        cmocka_unit_test(folders_that_do_not_name_the_job_are_found),
+        cmocka_unit_test(cgroups_of_the_next_life_are_left_alone),
+        cmocka_unit_test(tasks_without_a_step_daemon_are_ended),
+        cmocka_unit_test(what_is_not_a_folder_of_the_job_is_left_alone),
+        cmocka_unit_test(a_folder_of_a_users_is_none_of_slurms),
     };
 
     if (argc > 1)
