@@ -1,15 +1,16 @@
 dnl Options and library checks of configure.ac, one macro each.
 
 AC_ARG_ENABLE([sanitizer],
-  [AS_HELP_STRING([--enable-sanitizer=KIND], [build with the address, undefined or thread sanitizer, or for clang's libFuzzer (fuzzer)])],
+  [AS_HELP_STRING([--enable-sanitizer=KIND],
+    [build with the address, undefined or thread sanitizer, with the first two (address,undefined), or for clang's libFuzzer (fuzzer)])],
   [], [enable_sanitizer=no])
 AS_CASE([$enable_sanitizer],
   [no], [],
-  [address|undefined|thread],
+  [address|undefined|thread|address,undefined],
     [SANITIZER_CFLAGS="-fsanitize=$enable_sanitizer -fno-omit-frame-pointer -fno-sanitize-recover=all"],
   [fuzzer],
     [SANITIZER_CFLAGS="-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all"],
-  [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: allowed are address, undefined, thread, fuzzer])])
+  [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: allowed are address, undefined, thread, address,undefined, fuzzer])])
 AS_IF([test "$enable_sanitizer" != no],
   [AC_DEFINE([DP_SANITIZED], [1], [built with a sanitizer: several times slower])])
 AM_CONDITIONAL([FUZZER], [test "$enable_sanitizer" = fuzzer])
