@@ -76,5 +76,5 @@ void dp_check_pmix(struct dp_check *c)
         dp_check_note(c, DP_FIND_OK, "srun", NULL, "--mpi=pmix is there");
     else
         dp_check_note(c, DP_FIND_WARN, "srun", "install Slurm's PMIx plugin (mpi_pmix.so)",
-                      "no --mpi=pmix: workers cannot find each other");
+                      "no --mpi=pmix: workers find each other by the daemons alone");
 }

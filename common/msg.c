@@ -187,6 +187,107 @@ void dp_msg_answer_encode(struct dp_writer *w, const struct dp_msg_answer *m)
     dp_wr_bytes(w, m->json, m->json_len);
 }
 
+int dp_msg_tasks_decode(struct dp_reader *r, struct dp_msg_tasks *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_TASKS_FIELDS(FIELD_READ)
+    if (r->bad || m->count > DP_MAX_WORKERS || m->count > m->n_tasks)
+        return dp_err_set(err, DP_EPROTO, "tasks: bad count %u of %u", m->count, m->n_tasks);
+    for (uint32_t i = 0; i < m->count; i++) {
+        m->rank[i] = dp_rd_u32(r);
+        m->pid[i] = dp_rd_u32(r);
+    }
+    return finish(r, "tasks", err);
+}
+
+void dp_msg_tasks_encode(struct dp_writer *w, const struct dp_msg_tasks *m)
+{
+    DP_TASKS_FIELDS(FIELD_WRITE)
+    for (uint32_t i = 0; i < m->count; i++) {
+        dp_wr_u32(w, m->rank[i]);
+        dp_wr_u32(w, m->pid[i]);
+    }
+}
+
+/* The next bytes, borrowed. NULL with r->bad: there are not so many. */
+static const uint8_t *borrow(struct dp_reader *r, size_t bytes)
+{
+    const uint8_t *p = r->p;
+
+    if (r->bad || bytes > (size_t)(r->end - r->p)) {
+        r->bad = true;
+        return NULL;
+    }
+    r->p += bytes;
+    return p;
+}
+
+int dp_msg_card_decode(struct dp_reader *r, struct dp_msg_card *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_CARD_FIELDS(FIELD_READ)
+    if (r->bad || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers || m->kind > DP_CARD_LOST)
+        return dp_err_set(err, DP_EPROTO, "card: bad rank %u of %u or kind %u", m->rank, m->n_workers, m->kind);
+    if (m->card_len > DP_CARD_MAX || (m->key_len && m->key_len != DP_KEY_BYTES && m->key_len != DP_SEALED_KEY_BYTES))
+        return dp_err_set(err, DP_EPROTO, "card: %u bytes of card, %u of key", m->card_len, m->key_len);
+    m->key = borrow(r, m->key_len);
+    m->card = borrow(r, m->card_len);
+    return finish(r, "card", err);
+}
+
+void dp_msg_card_encode(struct dp_writer *w, const struct dp_msg_card *m)
+{
+    DP_CARD_FIELDS(FIELD_WRITE)
+    dp_wr_bytes(w, m->key, m->key_len);
+    dp_wr_bytes(w, m->card, m->card_len);
+}
+
+int dp_msg_roster_decode(struct dp_reader *r, struct dp_msg_roster *m, struct dp_err *err)
+{
+    struct dp_reader cards;
+
+    memset(m, 0, sizeof *m);
+    DP_ROSTER_FIELDS(FIELD_READ)
+    if (r->bad || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->first >= m->n_workers ||
+        m->count > m->n_workers - m->first || m->cards_len > DP_ROSTER_CHUNK)
+        return dp_err_set(err, DP_EPROTO, "roster: %u cards from %u of %u", m->count, m->first, m->n_workers);
+    m->cards = borrow(r, m->cards_len);
+    if (finish(r, "roster", err) < 0)
+        return -1;
+    dp_reader_init(&cards, m->cards, m->cards_len);
+    for (uint32_t i = 0; i < m->count; i++) {
+        uint16_t bytes = dp_rd_u16(&cards);
+
+        if (bytes > DP_CARD_MAX)
+            return dp_err_set(err, DP_EPROTO, "roster: a card of %u bytes", bytes);
+        borrow(&cards, bytes);
+    }
+    return finish(&cards, "roster's cards", err);
+}
+
+void dp_msg_roster_encode(struct dp_writer *w, const struct dp_msg_roster *m)
+{
+    DP_ROSTER_FIELDS(FIELD_WRITE)
+    dp_wr_bytes(w, m->cards, m->cards_len);
+}
+
+int dp_msg_wireup_decode(struct dp_reader *r, struct dp_msg_wireup *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_WIREUP_FIELDS(FIELD_READ)
+    if (r->bad || m->state > DP_WIREUP_LATER ||
+        (m->key_len && m->key_len != DP_KEY_BYTES && m->key_len != DP_SEALED_KEY_BYTES))
+        return dp_err_set(err, DP_EPROTO, "wireup: bad state %u, or %u bytes of key", m->state, m->key_len);
+    m->key = borrow(r, m->key_len);
+    return finish(r, "wireup", err);
+}
+
+void dp_msg_wireup_encode(struct dp_writer *w, const struct dp_msg_wireup *m)
+{
+    DP_WIREUP_FIELDS(FIELD_WRITE)
+    dp_wr_bytes(w, m->key, m->key_len);
+}
+
 /* Sizes of the encoded kinds; a text costs its length field and at most cap - 1 bytes. */
 #define SIZE_u8 1
 #define SIZE_u16 2
@@ -209,6 +310,7 @@ static const struct {
     [DP_MSG_STEP_START] = {"STEP_START", 0 DP_STEP_START_FIELDS(FIELD_SIZE)},
     [DP_MSG_STEP_END] = {"STEP_END", 0 DP_STEP_END_FIELDS(FIELD_SIZE)},
     [DP_MSG_ACK] = {"ACK", 0 DP_ACK_FIELDS(FIELD_SIZE)},
+    [DP_MSG_TASKS] = {"TASKS", DP_MAX_WORKERS * 8 DP_TASKS_FIELDS(FIELD_SIZE)},
     [DP_MSG_HELLO] = {"HELLO", CUTS_BYTES DP_HELLO_FIELDS(FIELD_SIZE)},
     [DP_MSG_WELCOME] = {"WELCOME", 0 DP_WELCOME_FIELDS(FIELD_SIZE)},
     [DP_MSG_REPORT] = {"REPORT",
@@ -224,6 +326,9 @@ static const struct {
     [DP_MSG_PING] = {"PING", 0 DP_PING_FIELDS(FIELD_SIZE)},
     [DP_MSG_PONG] = {"PONG", 0 DP_PONG_FIELDS(FIELD_SIZE)},
     [DP_MSG_LIMIT] = {"LIMIT", 0 DP_LIMIT_FIELDS(FIELD_SIZE)},
+    [DP_MSG_CARD] = {"CARD", DP_CARD_MAX + DP_SEALED_KEY_BYTES DP_CARD_FIELDS(FIELD_SIZE)},
+    [DP_MSG_ROSTER] = {"ROSTER", DP_ROSTER_CHUNK DP_ROSTER_FIELDS(FIELD_SIZE)},
+    [DP_MSG_WIREUP] = {"WIREUP", DP_SEALED_KEY_BYTES DP_WIREUP_FIELDS(FIELD_SIZE)},
     [DP_MSG_RELAY] = {"RELAY", DP_BODY_MAX},
     [DP_MSG_WORKER_LOST] = {"WORKER_LOST", 0 DP_WORKER_LOST_FIELDS(FIELD_SIZE)},
     [DP_MSG_STOP_SLOT] = {"STOP_SLOT", 0 DP_STOP_SLOT_FIELDS(FIELD_SIZE)},

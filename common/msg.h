@@ -29,6 +29,7 @@ enum dp_msg_type {
     DP_MSG_STEP_START = 1,
     DP_MSG_STEP_END = 2,
     DP_MSG_ACK = 3,
+    DP_MSG_TASKS = 4, /* between daemons, too */
     /* worker <-> daemon; between daemons inside RELAY */
     DP_MSG_HELLO = 10,
     DP_MSG_WELCOME = 11,
@@ -44,6 +45,10 @@ enum dp_msg_type {
     DP_MSG_PING = 21,
     DP_MSG_PONG = 22,
     DP_MSG_LIMIT = 23,
+    /* wire-up (doc/protocol.md), before any HELLO: CARD inside RELAY, too; the others between daemons, too */
+    DP_MSG_CARD = 24,
+    DP_MSG_ROSTER = 25,
+    DP_MSG_WIREUP = 26,
     /* daemon <-> daemon */
     DP_MSG_RELAY = 30,
     DP_MSG_WORKER_LOST = 31,
@@ -77,6 +82,19 @@ enum dp_event {
     DP_EV_EVAL = 2,     /* value: validation loss in nats per token; text: bits per byte where known */
     DP_EV_RESUMED = 3,  /* text: path of the checkpoint */
     DP_EV_FAILED = 4,   /* text: why the run ends */
+};
+enum dp_card {
+    DP_CARD_HERE = 0,    /* with the worker's address */
+    DP_CARD_READY = 1,   /* the same, and it has all addresses and the key */
+    DP_CARD_REFUSED = 2, /* it does not start; with the reason */
+    DP_CARD_LOST = 3,    /* between daemons: its process ended before all had met */
+};
+enum dp_wireup_state {
+    DP_WIREUP_WAIT = 0,   /* text: for what; to be told by the speaker */
+    DP_WIREUP_WHOLE = 1,  /* all cards have been sent; key */
+    DP_WIREUP_GO = 2,     /* everybody has them */
+    DP_WIREUP_FAILED = 3, /* text: why; to be told by the speaker */
+    DP_WIREUP_LATER = 4,  /* text: why not now; ask again */
 };
 enum dp_query { DP_QUERY_JOBS = 0, DP_QUERY_STATUS = 1, DP_QUERY_EXPLAIN = 2, DP_QUERY_REPORT = 3, DP_QUERY_NODE = 4 };
 enum dp_verb { DP_VERB_PAUSE = 0, DP_VERB_RESUME = 1, DP_VERB_LAYOUT = 2, DP_VERB_SAVE = 3 };
@@ -113,6 +131,15 @@ enum dp_option_bit {
 #define DP_STEP_END_FIELDS(F)                                                                      \
     F(u32, job_id, "Slurm job id")                                                                 \
     F(u32, step_id, "Slurm step id")
+
+/* Followed by count pairs: rank u32 in the step and pid u32. Which processes slurmstepd started here; so a worker cannot
+ * claim another's rank. */
+#define DP_TASKS_FIELDS(F)                                                                         \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, step_id, "Slurm step id")                                                               \
+    F(u32, restarts, "between daemons: how often the job was requeued, as Slurm told the sender; else 0") \
+    F(u32, n_tasks, "of the whole step")                                                           \
+    F(u32, count, "of them on the sender's node, 0..DP_MAX_WORKERS")
 
 #define DP_ACK_FIELDS(F)                                                                           \
     F(u8, verdict, "enum dp_verdict")                                                              \
@@ -231,6 +258,43 @@ enum dp_option_bit {
 #define DP_LIMIT_FIELDS(F)                                                                         \
     F(u64, left_ms, "milliseconds until Slurm ends the job for its time limit; all bits set: never")
 
+#define DP_KEY_BYTES 16u          /* of a run */
+#define DP_SEALED_KEY_BYTES 40u   /* between daemons: common/session.h */
+#define DP_CARD_MAX 8192u         /* bytes of an address */
+#define DP_NOBODY UINT32_MAX      /* for a rank */
+
+/* Followed by key_len bytes of key and card_len bytes: the worker's address, opaque; of REFUSED a text. */
+#define DP_CARD_FIELDS(F)                                                                          \
+    F(u32, job_id, "Slurm job id, from the environment of the step; checked against the peer")     \
+    F(u32, step_id, "Slurm step id")                                                               \
+    F(u32, rank, "number of the task in its step; checked against TASKS")                          \
+    F(u32, n_workers, "tasks of the step, 1..DP_MAX_WORKERS")                                      \
+    F(u8, kind, "enum dp_card")                                                                    \
+    F(u32, patience_ms, "how long the worker still waits for the others")                          \
+    F(s256, options, "of the step, as in HELLO")                                                   \
+    F(u16, key_len, "16 of READY, in a RELAY 40 (sealed); else 0")                                 \
+    F(u16, card_len, "0..DP_CARD_MAX")
+
+/* Followed by cards_len bytes: count cards, each a u16 length and that many bytes. A table comes in order, from 0. */
+#define DP_ROSTER_FIELDS(F)                                                                        \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, step_id, "Slurm step id")                                                               \
+    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")                   \
+    F(u32, n_workers, "of the whole table, 1..DP_MAX_WORKERS")                                     \
+    F(u32, first, "rank of the first card")                                                        \
+    F(u32, count, "of cards")                                                                      \
+    F(u32, cards_len, "bytes that follow, at most DP_ROSTER_CHUNK")
+
+/* Followed by key_len bytes. */
+#define DP_WIREUP_FIELDS(F)                                                                        \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, step_id, "Slurm step id")                                                               \
+    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")                   \
+    F(u8, state, "enum dp_wireup_state")                                                           \
+    F(u32, speaker, "rank of the worker that tells the text, all bits set: nobody")                \
+    F(s1k, text, "one line, may be empty")                                                         \
+    F(u16, key_len, "of WHOLE: 16, between daemons 40 (sealed); else 0")
+
 #define DP_EVENT_FIELDS(F)                                                                         \
     F(u8, kind, "enum dp_event")                                                                   \
     F(u64, step, "optimizer steps completed")                                                      \
@@ -303,6 +367,7 @@ enum dp_option_bit {
 #define DP_AUTH_OK_FIELDS(F) F(digest, proof, "HMAC over the handshake with the session key")
 
 #define DP_ANSWER_CHUNK 32768u
+#define DP_ROSTER_CHUNK 49152u
 
 typedef char dp_s64_t[64];
 typedef char dp_s256_t[256];
@@ -320,6 +385,10 @@ typedef double dp_f64_t;
 struct dp_msg_step_start { DP_STEP_START_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_step_end { DP_STEP_END_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_ack { DP_ACK_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_tasks {
+    DP_TASKS_FIELDS(DP_FIELD_DECL)
+    uint32_t rank[DP_MAX_WORKERS], pid[DP_MAX_WORKERS];
+};
 struct dp_msg_hello {
     DP_HELLO_FIELDS(DP_FIELD_DECL)
     uint32_t cut[DP_MAX_WORKERS + 1];
@@ -345,6 +414,18 @@ struct dp_msg_event { DP_EVENT_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_ping { DP_PING_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_pong { DP_PONG_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_limit { DP_LIMIT_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_card {
+    DP_CARD_FIELDS(DP_FIELD_DECL)
+    const uint8_t *key, *card; /* decode: borrowed from the frame; encode: borrowed from the caller */
+};
+struct dp_msg_roster {
+    DP_ROSTER_FIELDS(DP_FIELD_DECL)
+    const uint8_t *cards; /* as dp_msg_card.card */
+};
+struct dp_msg_wireup {
+    DP_WIREUP_FIELDS(DP_FIELD_DECL)
+    const uint8_t *key; /* as dp_msg_card.key */
+};
 struct dp_msg_relay {
     DP_RELAY_FIELDS(DP_FIELD_DECL)
     const uint8_t *inner; /* decode: borrowed from the frame; encode: borrowed from the caller */
@@ -367,6 +448,7 @@ struct dp_msg_auth_ok { DP_AUTH_OK_FIELDS(DP_FIELD_DECL) };
 /* name, type: every message once, for the codecs and for tests that walk them all. */
 #define DP_MESSAGES(M)                                                                             \
     M(step_start, DP_MSG_STEP_START) M(step_end, DP_MSG_STEP_END) M(ack, DP_MSG_ACK)               \
+    M(tasks, DP_MSG_TASKS) M(card, DP_MSG_CARD) M(roster, DP_MSG_ROSTER) M(wireup, DP_MSG_WIREUP)  \
     M(hello, DP_MSG_HELLO) M(welcome, DP_MSG_WELCOME) M(report, DP_MSG_REPORT)                     \
     M(prepare, DP_MSG_PREPARE) M(vote, DP_MSG_VOTE) M(decision, DP_MSG_DECISION)                   \
     M(decision_ack, DP_MSG_DECISION_ACK) M(finish, DP_MSG_FINISH) M(goodbye, DP_MSG_GOODBYE)       \

@@ -191,6 +191,8 @@ void dp_session_init(struct dp_session *s, const struct dp_handshake *hs, bool i
     memset(s, 0, sizeof *s);
     derive(hs, "dynpipe connector to acceptor", is_acceptor ? s->key_in : s->key_out);
     derive(hs, "dynpipe acceptor to connector", is_acceptor ? s->key_out : s->key_in);
+    derive(hs, "dynpipe seal to acceptor", is_acceptor ? s->seal_in : s->seal_out);
+    derive(hs, "dynpipe seal to connector", is_acceptor ? s->seal_out : s->seal_in);
 }
 
 static void frame_tag(const dp_digest_t key, uint64_t seq, const uint8_t header[DP_HEADER_BYTES],
@@ -222,6 +224,75 @@ int dp_session_verify(struct dp_session *s, const uint8_t header[DP_HEADER_BYTES
         return dp_err_set(err, DP_EAUTH, "frame %llu was changed, repeated or left out on the way",
                           (unsigned long long)(s->seq_in - 1));
     return 0;
+}
+
+/* ---- a run's key ---- */
+
+#define GCM_TAG 16
+
+static void seal_nonce(uint64_t number, uint8_t nonce[12])
+{
+    struct dp_writer w;
+
+    dp_writer_init(&w, nonce, 12);
+    dp_wr_u32(&w, 0);
+    dp_wr_u64(&w, number);
+}
+
+static size_t seal_context(const uint32_t of[DP_SEAL_OF], uint8_t out[4 * DP_SEAL_OF])
+{
+    struct dp_writer w;
+
+    dp_writer_init(&w, out, 4 * DP_SEAL_OF);
+    for (int i = 0; i < DP_SEAL_OF; i++)
+        dp_wr_u32(&w, of[i]);
+    return dp_writer_used(&w);
+}
+
+int dp_session_seal(struct dp_session *s, const uint8_t key[DP_KEY_BYTES], const uint32_t of[DP_SEAL_OF],
+                    uint8_t sealed[DP_SEALED_KEY_BYTES], struct dp_err *err)
+{
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    uint8_t nonce[12], context[4 * DP_SEAL_OF];
+    size_t bytes = seal_context(of, context);
+    struct dp_writer w;
+    bool is_fine;
+    int n;
+
+    dp_writer_init(&w, sealed, 8);
+    dp_wr_u64(&w, s->n_sealed);
+    seal_nonce(s->n_sealed++, nonce);
+    is_fine = ctx && EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, s->seal_out, nonce) == 1 &&
+              EVP_EncryptUpdate(ctx, NULL, &n, context, (int)bytes) == 1 &&
+              EVP_EncryptUpdate(ctx, sealed + 8, &n, key, (int)DP_KEY_BYTES) == 1 &&
+              EVP_EncryptFinal_ex(ctx, sealed + 8 + n, &n) == 1 &&
+              EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, GCM_TAG, sealed + 8 + DP_KEY_BYTES) == 1;
+    EVP_CIPHER_CTX_free(ctx);
+    return is_fine ? 0 : dp_err_set(err, DP_EIO, "the run's key cannot be sealed");
+}
+
+int dp_session_unseal(const struct dp_session *s, const uint8_t sealed[DP_SEALED_KEY_BYTES], const uint32_t of[DP_SEAL_OF],
+                      uint8_t key[DP_KEY_BYTES], struct dp_err *err)
+{
+    EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
+    uint8_t nonce[12], context[4 * DP_SEAL_OF], tag[GCM_TAG];
+    size_t bytes = seal_context(of, context);
+    struct dp_reader r;
+    bool is_fine;
+    int n;
+
+    dp_reader_init(&r, sealed, 8);
+    seal_nonce(dp_rd_u64(&r), nonce);
+    memcpy(tag, sealed + 8 + DP_KEY_BYTES, sizeof tag);
+    is_fine = ctx && EVP_DecryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, s->seal_in, nonce) == 1 &&
+              EVP_DecryptUpdate(ctx, NULL, &n, context, (int)bytes) == 1 &&
+              EVP_DecryptUpdate(ctx, key, &n, sealed + 8, (int)DP_KEY_BYTES) == 1 &&
+              EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, sizeof tag, tag) == 1 &&
+              EVP_DecryptFinal_ex(ctx, key + n, &n) == 1;
+    EVP_CIPHER_CTX_free(ctx);
+    if (!is_fine)
+        OPENSSL_cleanse(key, DP_KEY_BYTES);
+    return is_fine ? 0 : dp_err_set(err, DP_EAUTH, "the run's key was sealed for something else, or changed on the way");
 }
 
 bool dp_digest_equal(const dp_digest_t a, const dp_digest_t b)

@@ -38,8 +38,9 @@ struct dp_handshake {
 
 /* One authenticated direction pair: counters and keys. */
 struct dp_session {
-    dp_digest_t key_out, key_in;
-    uint64_t seq_out, seq_in;
+    dp_digest_t key_out, key_in;   /* of tags */
+    dp_digest_t seal_out, seal_in; /* of sealed keys */
+    uint64_t seq_out, seq_in, n_sealed;
 };
 
 /* Bytes from the kernel's random generator. */
@@ -75,6 +76,15 @@ void dp_session_sign(struct dp_session *s, const uint8_t header[DP_HEADER_BYTES]
                      size_t bytes, uint8_t tag[DP_TAG_BYTES]);
 int dp_session_verify(struct dp_session *s, const uint8_t header[DP_HEADER_BYTES], const void *body,
                       size_t bytes, const uint8_t tag[DP_TAG_BYTES], struct dp_err *err);
+
+/* Frames are not encrypted, so a run's key travels sealed: AES-256-GCM under a key of its own for each direction, with
+ * the number of the seal as nonce. `of` says what the key is for (its job, step and restart count); opening it as
+ * another's fails (DP_EAUTH). sealed: number u64 | 16 bytes | tag of 16 bytes. */
+#define DP_SEAL_OF 3
+int dp_session_seal(struct dp_session *s, const uint8_t key[DP_KEY_BYTES], const uint32_t of[DP_SEAL_OF],
+                    uint8_t sealed[DP_SEALED_KEY_BYTES], struct dp_err *err);
+int dp_session_unseal(const struct dp_session *s, const uint8_t sealed[DP_SEALED_KEY_BYTES], const uint32_t of[DP_SEAL_OF],
+                      uint8_t key[DP_KEY_BYTES], struct dp_err *err);
 
 /* Compare in a time that does not depend on where they differ. */
 bool dp_digest_equal(const dp_digest_t a, const dp_digest_t b);

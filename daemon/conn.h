@@ -19,6 +19,7 @@ enum dp_role {
     DP_ROLE_LOCAL,   /* unix socket, uid known: may become a worker, may ask */
     DP_ROLE_PLUGIN,  /* unix socket, root or the daemon's own user */
     DP_ROLE_WORKER,  /* unix socket, after HELLO */
+    DP_ROLE_WIRER,   /* unix socket, after CARD */
     DP_ROLE_TCP_IN,  /* TCP, has been sent a challenge */
     DP_ROLE_TCP_OUT, /* TCP, we are the ones who must answer one */
     DP_ROLE_PEER,    /* the daemon of another node */
@@ -122,6 +123,7 @@ void dp_conn_resume(struct dp_conn *c);
 
 /* Queue a frame. A peer that does not read is closed. */
 void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, size_t bytes);
+size_t dp_conn_unsent(const struct dp_conn *c); /* bytes that are queued */
 /* From the next frame on, in both directions, frames carry tags. */
 void dp_conn_start_session(struct dp_conn *c, const struct dp_handshake *hs, bool is_acceptor);
 

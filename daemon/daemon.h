@@ -75,6 +75,7 @@ void dp_peer_close(struct dp_daemon *d);
 /* dispatch.c: one frame from a local peer, a daemon or a command line, whose role allows it. */
 void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body);
 void dp_dispatch_closed(struct dp_conn *c, const char *why);
+void dp_dispatch_drained(struct dp_conn *c); /* what was queued for it has been sent */
 /* A listener has accepted: it goes on to, for as long as there is somebody, so after some the others have their turn. */
 void dp_dispatch_accepted(struct dp_daemon *d, struct evconnlistener *listener);
 

@@ -4,6 +4,7 @@
 
 #include "daemon/peer.h"
 #include "daemon/run.h"
+#include "daemon/wireup.h"
 
 #define ACCEPTS_PER_TURN 32
 
@@ -28,6 +29,26 @@ void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8
     case DP_MSG_STEP_END: {
         DECODE(step_end);
         dp_run_step_end(c, &m);
+        return;
+    }
+    case DP_MSG_TASKS: {
+        DECODE(tasks);
+        dp_wireup_tasks(c, &m);
+        return;
+    }
+    case DP_MSG_CARD: {
+        DECODE(card);
+        dp_wireup_card(c, &m);
+        return;
+    }
+    case DP_MSG_ROSTER: {
+        DECODE(roster);
+        dp_wireup_roster(c, &m);
+        return;
+    }
+    case DP_MSG_WIREUP: {
+        DECODE(wireup);
+        dp_wireup_state(c, &m);
         return;
     }
     case DP_MSG_HELLO: {
@@ -96,6 +117,14 @@ void dp_dispatch_closed(struct dp_conn *c, const char *why)
     dp_node_check_forget(c);
     if (c->role == DP_ROLE_WORKER)
         dp_worker_closed(c, why);
+    if (c->role == DP_ROLE_WIRER)
+        dp_wireup_closed(c);
+}
+
+void dp_dispatch_drained(struct dp_conn *c)
+{
+    dp_ask_drained(c);
+    dp_wireup_drained(c);
 }
 
 void dp_dispatch_accepted(struct dp_daemon *d, struct evconnlistener *listener)

@@ -26,7 +26,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/query.c \
 	daemon/rights.c daemon/rights.h \
 	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_missing.c daemon/run_read.c \
-	daemon/run_relay.c \
+	daemon/run_relay.c daemon/roster.c daemon/roster.h \
 	daemon/seek.c \
 	daemon/share.c daemon/share.h \
 	daemon/shrink.c daemon/shrink.h \
@@ -36,7 +36,9 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/slurm_job.c daemon/slurm_job.h \
 	daemon/slurmd_conf.c daemon/slurmd_conf.h \
 	daemon/step.c \
+	daemon/tasks.c daemon/tasks.h \
 	daemon/trusted_file.c daemon/trusted_file.h \
+	daemon/wireup.c daemon/wireup.h daemon/wireup_table.c daemon/wireup_tasks.c \
 	daemon/worker.c
 
 sbin_PROGRAMS += daemon/dynpiped
@@ -87,7 +89,7 @@ tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/test_session tests/unit/test_daemon_config \
-	tests/unit/test_daemons tests/unit/test_fence tests/unit/test_helper tests/unit/test_node_log tests/unit/test_site_policy
+	tests/unit/test_daemons tests/unit/test_wireup tests/unit/test_fence tests/unit/test_helper tests/unit/test_node_log tests/unit/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_test_session_SOURCES = tests/unit/test_session.c tests/unit/unit.h
@@ -95,6 +97,9 @@ tests_unit_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS
 tests_unit_test_daemon_config_SOURCES = tests/unit/test_daemon_config.c tests/unit/unit.h
 tests_unit_test_daemon_config_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBCONFIG_LIBS) $(UNIT_LIBS) -lm
+tests_unit_test_wireup_SOURCES = tests/unit/test_wireup.c tests/unit/unit.h $(daemon_world)
+tests_unit_test_wireup_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_wireup_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_test_daemons_SOURCES = tests/unit/test_daemons.c tests/unit/unit.h $(daemon_world)
 tests_unit_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)

@@ -22,7 +22,7 @@
 #define FIRST_FRAME_S 5.0
 #define BACKLOG 128
 
-static const struct dp_conn_ops local_ops = {dp_dispatch_frame, dp_dispatch_closed, NULL, dp_ask_drained, NULL};
+static const struct dp_conn_ops local_ops = {dp_dispatch_frame, dp_dispatch_closed, NULL, dp_dispatch_drained, NULL};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)

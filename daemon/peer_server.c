@@ -301,7 +301,7 @@ static void challenge(struct dp_conn *c)
     dp_conn_set_deadline(c, AUTH_DEADLINE_S);
 }
 
-static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_ask_drained, challenge};
+static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_dispatch_drained, challenge};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
+#include "daemon/wireup.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define RUN_LINES_PER_S 5.0
@@ -134,6 +135,9 @@ static void run_free(struct dp_run *run)
     if (run->role == DP_RUN_RELAY)
         dp_run_forget_peer(run->daemon, run->job.batch_host);
     dp_workers_destroy(run);
+    dp_wireup_destroy(run);
+    for (uint32_t i = 0; i < run->job.n_nodes && run->role == DP_RUN_COORD; i++)
+        dp_run_forget_peer(run->daemon, run->job.node[i]); /* that was called for a wire-up */
     dp_helper_cancel(run->reader);
     dp_helper_cancel(run->shrinker);
     dp_helper_cancel(run->requeuer);
@@ -250,6 +254,7 @@ void dp_runs_tick(struct dp_daemon *d)
         dp_run_read_tick(run, now_ns);
         dp_workers_tick(run, now_ns);
         dp_workers_explain(run, now_ns);
+        dp_wireup_tick(run, now_ns);
         dp_run_missing_tick(run, now_ns);
         if (run->coord)
             coord_tick(run, now_ns);

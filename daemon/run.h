@@ -74,6 +74,10 @@ struct dp_run {
     uint32_t n_joined;
     uint64_t looked_ns;     /* for what is missing */
 
+    /* Wire-up. */
+    struct dp_tasks *tasks;   /* of the steps that the plugin told of here */
+    struct dp_wiring *wiring; /* NULL: nobody has come to it */
+
     /* Slot. */
     bool is_fenced;
     struct dp_helper *fencer;
@@ -168,6 +172,7 @@ void dp_run_coord_node_lost(struct dp_run *run, const char *node);
 /* run_missing.c */
 void dp_run_joined(struct dp_run *run, const char *node);
 void dp_run_missing_tick(struct dp_run *run, uint64_t now_ns);
+void dp_run_why_waiting(const struct dp_run *run, char *out, size_t cap);
 void dp_workers_explain(struct dp_run *run, uint64_t now_ns); /* HELLOs that have waited for long: tell why */
 
 /* May this be looked at, or passed on? What a worker says more often than it has reason to is dropped, on its node and
@@ -176,6 +181,8 @@ bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type);
 
 /* run_relay.c: frames from other daemons, and what happens to their connections. */
 void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m);
+/* Did the job that we coordinate have this node when it began? */
+bool dp_run_has_member(const struct dp_run *run, const char *node);
 void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m);
 void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m);
 void dp_run_slot_gone(struct dp_conn *c, const struct dp_msg_slot_gone *m);

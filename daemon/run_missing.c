@@ -76,7 +76,7 @@ void dp_run_missing_tick(struct dp_run *run, uint64_t now_ns)
     }
 }
 
-static void why_it_waits(const struct dp_run *run, char *out, size_t cap)
+void dp_run_why_waiting(const struct dp_run *run, char *out, size_t cap)
 {
     const char *host = run->job.batch_host, *why;
 
@@ -110,7 +110,7 @@ void dp_workers_explain(struct dp_run *run, uint64_t now_ns)
             dp_worker_serve(w); /* the batch host may not have known the job */
         if (!w->conn || !w->is_waiting || now_ns - w->hello_ns < EXPLAIN_AFTER_NS)
             continue;
-        why_it_waits(run, text, sizeof text);
+        dp_run_why_waiting(run, text, sizeof text);
         snprintf(welcome.text, sizeof welcome.text, "%.255s", text);
         dp_worker_welcome(w, &welcome);
     }

@@ -11,6 +11,7 @@
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
+#include "daemon/wireup.h"
 
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_BACKOFF_MAX_S 30u
@@ -43,12 +44,18 @@ static void start_over(struct dp_run *run, const struct dp_job_result *r)
 {
     struct dp_msg_step_start start = run->start;
     struct dp_daemon *d = run->daemon;
+    struct dp_tasks *tasks = NULL; /* of the new life */
     struct dp_err err = {0};
+    struct dp_run *fresh;
 
+    dp_tasks_move(&run->tasks, &tasks);
     dp_run_end(run, "the job was requeued");
     if (dp_node_log_adopt(d->log, &start, &err) < 0)
         dp_error("job=%u %s", start.job_id, err.text);
-    dp_run_adopt(d, &start, r);
+    fresh = dp_run_adopt(d, &start, r);
+    if (fresh)
+        dp_tasks_move(&tasks, &fresh->tasks);
+    dp_tasks_destroy(&tasks);
 }
 
 static bool is_requeued(const struct dp_run *run, const struct dp_job_info *now)

@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
+#include "daemon/wireup.h"
 
 /* Twice as many reports as a worker is asked for, and some that come together when a node was deaf for a while. */
 #define REPORTS_PER_INTERVAL 2.0
@@ -43,8 +44,8 @@ void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_
         (void)DP_PEER_SEND(run->daemon, run->job.batch_host, relay, DP_MSG_RELAY, &relay);
 }
 
-/* Did the job that we coordinate have this node when it began? It may have given it back since. */
-static bool is_member(const struct dp_run *run, const char *node)
+/* It may have given it back since. */
+bool dp_run_has_member(const struct dp_run *run, const char *node)
 {
     const struct dp_job_info *job = run->coord ? dp_coord_job(run->coord) : &run->job;
 
@@ -87,13 +88,15 @@ static void up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay 
 {
     struct dp_err err = {0};
 
-    if (!is_member(run, c->node)) {
+    if (!dp_run_has_member(run, c->node)) {
         dp_warn("job=%u does not have node %s, relay refused", run->job_id, c->node);
         return;
     }
-    if (m->inner_type == DP_MSG_HELLO && dp_run_is_asking(run))
+    if ((m->inner_type == DP_MSG_HELLO || m->inner_type == DP_MSG_CARD) && dp_run_is_asking(run))
         return; /* as for workers of this node */
-    if (m->inner_type == DP_MSG_HELLO)
+    if (m->inner_type == DP_MSG_CARD)
+        dp_wireup_relayed(c, run, m);
+    else if (m->inner_type == DP_MSG_HELLO)
         hello_up(c, run, m);
     else if (dp_run_coord_frame(run, c->node, m->rank, (enum dp_msg_type)m->inner_type, m->inner, m->inner_len,
                                 &err) < 0)
@@ -137,6 +140,8 @@ void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m)
     }
     if (m->inner_type == DP_MSG_WELCOME)
         welcome_here(run, m);
+    else if (m->inner_type == DP_MSG_WIREUP)
+        dp_wireup_refused(run, m);
     else if (is_order(m->inner_type))
         dp_worker_send(run, m->rank, (enum dp_msg_type)m->inner_type, m->inner, m->inner_len);
 }
@@ -170,14 +175,17 @@ static void join(struct dp_run *run)
 
 void dp_run_peer_up(struct dp_daemon *d, const char *node)
 {
-    for (struct dp_run *run = d->runs; run; run = run->next)
+    for (struct dp_run *run = d->runs; run; run = run->next) {
         if (run->role == DP_RUN_RELAY && !strcmp(run->job.batch_host, node))
             join(run);
+        dp_wireup_peer_up(run, node);
+    }
 }
 
 void dp_run_peer_down(struct dp_daemon *d, const char *node)
 {
     for (struct dp_run *run = d->runs; run; run = run->next) {
+        dp_wireup_peer_down(run, node);
         if (run->role == DP_RUN_RELAY && !strcmp(run->job.batch_host, node))
             dp_workers_hang_up(run, "the batch host's daemon is away");
         else if (run->role == DP_RUN_COORD)

@@ -16,6 +16,7 @@
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
+#include "daemon/wireup.h"
 
 /* Looked at every 100 ms, so the answer leaves 50 ms before the plugin gives up at the latest. */
 #define HOLD_NS UINT64_C(350000000)
@@ -180,6 +181,8 @@ void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
         ask_anew(run, m);
     else
         run = dp_run_create(d, m);
+    if (run && m->step_id != DP_STEP_BATCH)
+        dp_tasks_expect(&run->tasks, m->step_id, dp_now_ns());
     if (run && run->is_fenced && d->config->slurm && wait_for_slurm(c, m) == 0)
         return;
     if (!run || run->is_fenced)
@@ -197,6 +200,7 @@ void dp_run_step_end(struct dp_conn *c, const struct dp_msg_step_end *m)
     acknowledge(c, run ? DP_VERDICT_OK : DP_VERDICT_UNKNOWN, "");
     if (!run)
         return;
+    dp_wireup_step_end(run, m->step_id);
     if (run->coord && run->step_id == m->step_id)
         run->step_ended_ns = dp_now_ns();
     if (d->config->slurm)

@@ -42,6 +42,8 @@ int main(void)
     TABLE(DP_MSG_STEP_START, DP_STEP_START_FIELDS)
     TABLE(DP_MSG_STEP_END, DP_STEP_END_FIELDS)
     TABLE(DP_MSG_ACK, DP_ACK_FIELDS)
+    TABLE(DP_MSG_TASKS, DP_TASKS_FIELDS)
+    printf("\nThen count pairs of u32: rank in the step, and pid.\n");
     TABLE(DP_MSG_HELLO, DP_HELLO_FIELDS)
     printf("\nThen n_workers + 1 cuts, u32 each: the layout in force in the worker.\n");
     TABLE(DP_MSG_WELCOME, DP_WELCOME_FIELDS)
@@ -62,6 +64,12 @@ int main(void)
     TABLE(DP_MSG_PING, DP_PING_FIELDS)
     TABLE(DP_MSG_PONG, DP_PONG_FIELDS)
     TABLE(DP_MSG_LIMIT, DP_LIMIT_FIELDS)
+    TABLE(DP_MSG_CARD, DP_CARD_FIELDS)
+    printf("\nThen key_len bytes of key and card_len bytes of card.\n");
+    TABLE(DP_MSG_ROSTER, DP_ROSTER_FIELDS)
+    printf("\nThen cards_len bytes: count cards, each a u16 length and that many bytes.\n");
+    TABLE(DP_MSG_WIREUP, DP_WIREUP_FIELDS)
+    printf("\nThen key_len bytes of key.\n");
     TABLE(DP_MSG_RELAY, DP_RELAY_FIELDS)
     printf("\nThen inner_len bytes: the body of the relayed message.\n");
     TABLE(DP_MSG_WORKER_LOST, DP_WORKER_LOST_FIELDS)

@@ -13,7 +13,7 @@
 
 #include "common/trust.h"
 
-#define FRAME_MAX (DP_HEADER_BYTES + 1024)
+#define FRAME_MAX (DP_HEADER_BYTES + 1024 + DP_MAX_WORKERS * 8) /* TASKS is the largest */
 
 static int64_t now_ms(void)
 {
@@ -156,19 +156,35 @@ enum dp_link_result dp_link_step_start(const char *path, const struct dp_msg_ste
     return result;
 }
 
-int dp_link_step_end(const char *path, const struct dp_msg_step_end *m, struct dp_err *err)
+/* frame: with the body in its place. */
+static int tell(const char *path, uint8_t frame[FRAME_MAX], uint16_t type, const struct dp_writer *w, struct dp_err *err)
 {
     int64_t deadline_ms = now_ms() + DP_LINK_TIMEOUT_MS;
+    int fd = open_link(path, deadline_ms, err), rc;
+
+    if (fd < 0)
+        return -1;
+    rc = send_all(fd, frame, seal(frame, type, dp_writer_used(w)), deadline_ms, err);
+    close(fd);
+    return rc;
+}
+
+int dp_link_tasks(const char *path, const struct dp_msg_tasks *m, struct dp_err *err)
+{
     uint8_t frame[FRAME_MAX];
     struct dp_writer w;
-    int fd, rc;
+
+    dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
+    dp_msg_tasks_encode(&w, m);
+    return tell(path, frame, DP_MSG_TASKS, &w, err);
+}
+
+int dp_link_step_end(const char *path, const struct dp_msg_step_end *m, struct dp_err *err)
+{
+    uint8_t frame[FRAME_MAX];
+    struct dp_writer w;
 
     dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
     dp_msg_step_end_encode(&w, m);
-    fd = open_link(path, deadline_ms, err);
-    if (fd < 0)
-        return -1;
-    rc = send_all(fd, frame, seal(frame, DP_MSG_STEP_END, dp_writer_used(&w)), deadline_ms, err);
-    close(fd);
-    return rc;
+    return tell(path, frame, DP_MSG_STEP_END, &w, err);
 }

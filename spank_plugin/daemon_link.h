@@ -19,6 +19,10 @@ enum dp_link_result {
 enum dp_link_result dp_link_step_start(const char *path, const struct dp_msg_step_start *m,
                                        struct dp_msg_ack *ack, struct dp_err *err);
 
+/* Tell the daemon which tasks were started on this node. Does not wait for an answer.
+ * returns: 0, or -1 and *err. Blocks DP_LINK_TIMEOUT_MS at most. */
+int dp_link_tasks(const char *path, const struct dp_msg_tasks *m, struct dp_err *err);
+
 /* Tell the daemon that a step ended on this node. Does not wait for an answer.
  * returns: 0, or -1 and *err. Blocks DP_LINK_TIMEOUT_MS at most. */
 int dp_link_step_end(const char *path, const struct dp_msg_step_end *m, struct dp_err *err);

@@ -38,6 +38,7 @@ static struct {
     bool has_paused;   /* after the first line about a killed task */
     struct dp_options options;
     struct dp_msg_step_start start;
+    struct dp_msg_tasks tasks; /* that were forked so far */
     uint32_t job, step, node_index; /* of this node among those of the step */
     char node[64];
     char socket[256];
@@ -304,6 +305,28 @@ void dp_remote_task_init(void)
     /* Slurm heeds a return value here only from a `required` plugin. This is the task's own process
      * just before its program would start; Slurm itself ends it the same way. */
     _exit(EXIT_FAILURE);
+}
+
+/* Which process is which rank: workers that meet through the daemon must not be able to claim another's. Told once, when
+ * the last task of this node is there; their programs wait for that. */
+void dp_remote_task_forked(spank_t sp)
+{
+    struct dp_msg_tasks *m = &self.tasks;
+    uint32_t rank, n_here;
+    pid_t pid;
+
+    if (!self.is_told || self.step == SLURM_BATCH_SCRIPT || m->count == DP_MAX_WORKERS ||
+        spank_get_item(sp, S_TASK_GLOBAL_ID, &rank) != ESPANK_SUCCESS || spank_get_item(sp, S_TASK_PID, &pid) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_here) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &m->n_tasks) != ESPANK_SUCCESS)
+        return;
+    m->rank[m->count] = rank;
+    m->pid[m->count++] = (uint32_t)pid;
+    if (m->count < n_here || m->n_tasks < 2)
+        return;
+    m->job_id = self.job;
+    m->step_id = self.step;
+    dp_link_tasks(self.socket, m, NULL);
 }
 
 /* Give the line about a killed task time to reach srun. Nagle's algorithm keeps it in this node while

@@ -146,6 +146,14 @@ int slurm_spank_task_init(spank_t sp, int argc, char *argv[])
     return 0;
 }
 
+int slurm_spank_task_post_fork(spank_t sp, int argc, char *argv[])
+{
+    (void)argc, (void)argv;
+    if (is_step())
+        dp_remote_task_forked(sp);
+    return 0;
+}
+
 int slurm_spank_task_exit(spank_t sp, int argc, char *argv[])
 {
     (void)argc, (void)argv;

@@ -65,6 +65,8 @@ static const struct dp_conf_key keys[] = {
         "MiB that a worker's layers may take, 0: what its cgroup and rlimits leave"),
     TEXT(pipeline, layout, "", NULL, "layers of each worker to begin with, 0-4|5-9 or Megatron's Et*4|t*4L; empty: parameters evenly"),
     BOOL(pipeline, pin, "true", "bind a worker to its cores"),
+    TEXT(pipeline, wireup, "auto", "auto|daemon|pmix",
+         "how workers meet: by the launcher's PMIx, or by the daemons; auto: by PMIx where it is"),
 
     TEXT(checkpoint, dir, "", NULL, "directory of the checkpoints, empty: none are written"),
     INT(checkpoint, every, 0, 1e9, "0", "steps between checkpoints, 0: as every_s says, on request and at the end"),

@@ -46,6 +46,7 @@ struct dp_train_config {
         int64_t memory_mb; /* MiB for a worker's layers, 0: see worker/memory.h */
         char layout[4096]; /* to begin with, as dp_layout_format() writes it; empty: see worker/initial.h */
         bool pin; /* bind the worker to cores */
+        char wireup[16]; /* "auto", "daemon", "pmix" */
     } pipeline;
     struct {
         char dir[1024]; /* empty: no checkpoints */

@@ -109,7 +109,7 @@ worker_libdpruntime_a_SOURCES = \
 	worker/tracelog.c worker/tracelog.h \
 	worker/trainer.c worker/trainer.h worker/trainer_parts.h worker/trainer_start.c \
 	worker/transport.c worker/transport.h worker/transport_ucx.h \
-	worker/wireup.c worker/wireup.h \
+	worker/wireup.c worker/wireup.h worker/wireup_daemon.c worker/wireup_pmix.c worker/wireup_ways.h \
 	worker/wishes.c worker/wishes.h \
 	worker/xfer.c
 worker_libdpruntime_a_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS) $(PMIX_CFLAGS)

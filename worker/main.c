@@ -26,7 +26,8 @@ enum { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_SAVED = 75 };
 static const char usage[] =
     "usage: dynpipe-worker [options] CONFIG [section.key=value ...]\n"
     "\n"
-    "Trains the model of CONFIG, alone or as one of the workers that srun --mpi=pmix (or mpirun) started.\n"
+    "Trains the model of CONFIG, alone or as one of the workers that srun or mpirun started. They meet by the\n"
+    "daemons (in a job with --dynpipe) or by PMIx (srun --mpi=pmix, mpirun): pipeline.wireup.\n"
     "\n"
     "  --check-config   read CONFIG, the overrides and the data, say what is wrong, train nothing\n"
     "  --print-config   print every key with its meaning, range and default\n"
@@ -130,14 +131,14 @@ static int fail_to_meet(struct dp_wireup *w, const struct dp_err *err)
 {
     if (err->text[0]) /* empty: another worker says it */
         dp_error("worker %u of %u: %s", w->rank, w->n_workers, err->text);
-    dp_wireup_abort(w);
+    dp_wireup_abort(w, err->text[0] != '\0');
     return EXIT_ERROR;
 }
 
 /* What the others do not know is said by whom it happened to, and PMIx is not told: a process that
- * ends without PMIx_Finalize makes the launcher end the others. What all know is said by worker 0
- * alone, before any of them ends: a launcher may kill the rest when the first one fails. */
-static int fail(struct dp_wireup *w, enum dp_run_end end, const struct dp_err *err)
+ * ends without PMIx_Finalize makes the launcher end the others. (Without PMIx they see that it is gone.) What all
+ * know is said by worker 0 alone, before any of them ends: a launcher may kill the rest when the first one fails. */
+static int fail(struct dp_wireup *w, struct dp_transport *t, enum dp_run_end end, const struct dp_err *err)
 {
     bool is_common = end == DP_RUN_REFUSED || end == DP_RUN_DIVERGED;
 
@@ -147,7 +148,7 @@ static int fail(struct dp_wireup *w, enum dp_run_end end, const struct dp_err *e
         dp_error("worker %u of %u: %s%s", w->rank, w->n_workers, err->text,
                  err->code == DP_EGONE ? "; the run ends here, start it again to go on from its last checkpoint" : "");
     if (end == DP_RUN_REFUSED)
-        dp_wireup_barrier(w, NULL);
+        dp_wireup_barrier(w, t);
     if (is_common)
         dp_wireup_release(w);
     return EXIT_ERROR;
@@ -201,9 +202,11 @@ static int train(const struct dp_train_config *config, struct dp_wireup *w, stru
 
         rc = dp_trainer_run(&args, &end, err);
     }
-    dp_transport_destroy(transport);
     if (rc < 0)
-        return fail(w, end, err);
+        rc = fail(w, transport, end, err);
+    dp_transport_destroy(transport);
+    if (rc != 0)
+        return rc;
     dp_wireup_release(w);
     return end == DP_RUN_STOPPED ? EXIT_SAVED : EXIT_DONE;
 }
@@ -214,11 +217,12 @@ static int refuse(const struct dp_err *why)
     struct dp_wireup w = {0};
     struct dp_err err = {0};
 
-    if (dp_wireup_init(&w, &err) < 0)
+    if (dp_wireup_init(&w, "auto", getenv("DYNPIPE_SOCKET"), &err) < 0)
         w.rank = 0;
     if (w.rank == 0)
         dp_error("%s", why->text);
-    dp_wireup_refuse(&w, why->text);
+    if (dp_wireup_refuse(&w, why->text) && w.rank > 0)
+        dp_error("worker %u of %u: %s", w.rank, w.n_workers, why->text);
     dp_wireup_release(&w);
     return EXIT_USAGE;
 }
@@ -241,7 +245,7 @@ int main(int argc, char **argv)
         return refuse(&err);
     dp_wait_briefly((long)config.pipeline.threads, argv);
     catch_lost_text();
-    if (dp_wishes_catch(&err) < 0 || dp_wireup_init(&w, &err) < 0) {
+    if (dp_wishes_catch(&err) < 0 || dp_wireup_init(&w, config.pipeline.wireup, getenv("DYNPIPE_SOCKET"), &err) < 0) {
         dp_error("%s", err.text);
         return EXIT_ERROR;
     }

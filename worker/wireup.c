@@ -1,262 +1,168 @@
-/* See wireup.h. Runs once per process; everything here may block for as long as the slowest worker
- * needs to start, which muster.c limits. PMIx is not initialised unless the launcher
- * announced it: PMIx_Init without a server waits or fails in ways that differ between versions. */
-#include "worker/wireup.h"
+/* See wireup.h: which way, and what is the same by all of them. */
+#define _GNU_SOURCE /* environ */
+#include "worker/wireup_ways.h"
 
-#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <pmix.h>
-
 #include "common/layout.h"
-#include "worker/muster.h"
 
-#define KEY_CARD "dynpipe.card"
-#define KEY_SECRET "dynpipe.key"
-#define KEY_REFUSAL "dynpipe.refusal" /* why a worker does not start */
-#define SPEAK_FIRST_S 5 /* worker 0 tells it, before any of the others ends the step */
-#define ABORT_S 20 /* SIGALRM ends a worker whose launcher does not even end it */
+#define BARRIER_NS UINT64_C(10000000000) /* worker 0 may have died before it said a word */
 
-static pmix_proc_t me; /* one PMIx client per process, as PMIx wants it */
-
-static int fail(struct dp_err *err, const char *what, pmix_status_t status)
+/* The number in a variable of Slurm's. -1: it has none. */
+static long number_of(const char *name)
 {
-    return dp_err_set(err, DP_EIO, "PMIx: %s: %s", what, PMIx_Error_string(status));
-}
+    const char *text = getenv(name);
+    char *end;
+    long n;
 
-/* PMIx shares data between a node's processes by files, and says NOT-FOUND where there is no room for them. */
-static int fail_at_start(struct dp_err *err, const char *what, pmix_status_t status)
-{
-    const char *const names[] = {"PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR", "TMPDIR", NULL};
-    struct statvfs v;
-
-    fail(err, what, status);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *folder = names[i] ? getenv(names[i]) : "/tmp";
-
-        if (folder && folder[0] && statvfs(folder, &v) == 0 && (v.f_bavail == 0 || (v.f_files && v.f_favail == 0)))
-            return dp_err_set(err, DP_EIO, "PMIx: %s: %s: no space is left in %.500s, where it keeps files (%s): free some, or "
-                              "set TMPDIR for the launcher", what, PMIx_Error_string(status), folder,
-                              names[i] ? names[i] : "the default");
-    }
-    return -1;
+    if (!text || !text[0])
+        return -1;
+    n = strtol(text, &end, 10);
+    return *end || n < 0 ? -1 : n;
 }
 
 /* Several tasks that do not know of each other would train the same model over the same checkpoints. */
 static int check_alone(struct dp_err *err)
 {
-    const char *step = getenv("SLURM_STEP_NUM_TASKS"), *job = getenv("SLURM_NTASKS");
+    long step = number_of("SLURM_STEP_NUM_TASKS"), job = number_of("SLURM_NTASKS");
 
-    if (step && strtoul(step, NULL, 10) > 1)
+    if (step > 1)
         return dp_err_set(err, DP_EINVAL,
-                          "srun started %s tasks without PMIx, so each would train alone; use: srun --mpi=pmix", step);
-    if (!step && job && strtoul(job, NULL, 10) > 1)
+                          "srun started %ld tasks without PMIx, and no daemon serves this step, so each would train alone; use: "
+                          "srun --mpi=pmix, or submit with --dynpipe", step);
+    if (step < 0 && job > 1)
         return dp_err_set(err, DP_EINVAL,
-                          "this job has %s tasks, but the worker was started without srun, so it would train alone; "
-                          "use: srun --mpi=pmix (or srun -n 1, to train alone)", job);
+                          "this job has %ld tasks, but the worker was started without srun, so it would train alone; "
+                          "use: srun --mpi=pmix (or any srun in a job with --dynpipe; or srun -n 1, to train alone)", job);
     return 0;
 }
 
-static int get_size(uint32_t *out, struct dp_err *err)
+static bool has_pmix(void)
 {
-    pmix_proc_t all = me;
-    pmix_value_t *v = NULL;
-    pmix_status_t status;
+    return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
+}
 
-    all.rank = PMIX_RANK_WILDCARD;
-    status = PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &v);
-    if (status != PMIX_SUCCESS)
-        return fail_at_start(err, "no job size", status);
-    *out = v->type == PMIX_UINT32 ? v->data.uint32 : 0;
-    PMIX_VALUE_RELEASE(v);
-    if (*out < 1 || *out > DP_MAX_WORKERS)
-        return dp_err_set(err, DP_EINVAL, "%u workers; allowed are 1 to %d", *out, DP_MAX_WORKERS);
+/* Slurm's, or that of an mpirun, whose processes Slurm knows nothing of. */
+static bool is_pmix_of_another(void)
+{
+    return has_pmix() && strncmp(getenv("PMIX_NAMESPACE"), "slurm.", 6) != 0;
+}
+
+static int begin_by_daemon(struct dp_wireup *w, struct dp_err *err)
+{
+    long rank = number_of("SLURM_PROCID"), n = number_of("SLURM_STEP_NUM_TASKS"), local = number_of("SLURM_LOCALID");
+
+    if (n < 1 || rank < 0 || rank >= n || local < 0)
+        return dp_err_set(err, DP_EINVAL, "SLURM_PROCID, SLURM_LOCALID and SLURM_STEP_NUM_TASKS are not those of a task of srun");
+    if (n > DP_MAX_WORKERS)
+        return dp_err_set(err, DP_EINVAL, "%ld workers; allowed are 1 to %d", n, DP_MAX_WORKERS);
+    w->way = DP_WIREUP_BY_DAEMON;
+    w->rank = (uint32_t)rank;
+    w->n_workers = (uint32_t)n;
+    w->local_rank = (uint32_t)local;
     return 0;
 }
 
-static uint32_t get_local_rank(void)
+int dp_wireup_init(struct dp_wireup *w, const char *how, const char *socket, struct dp_err *err)
 {
-    pmix_value_t *v = NULL;
-    uint32_t rank = 0;
+    bool is_auto = !strcmp(how, "auto");
+    long n = number_of("SLURM_STEP_NUM_TASKS");
 
-    if (PMIx_Get(&me, PMIX_LOCAL_RANK, NULL, 0, &v) != PMIX_SUCCESS)
-        return 0;
-    if (v->type == PMIX_UINT16)
-        rank = v->data.uint16;
-    PMIX_VALUE_RELEASE(v);
-    return rank;
-}
-
-int dp_wireup_init(struct dp_wireup *w, struct dp_err *err)
-{
-    pmix_status_t status;
-
-    *w = (struct dp_wireup){.n_workers = 1};
-    if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK"))
-        return check_alone(err);
-    status = PMIx_Init(&me, NULL, 0);
-    if (status != PMIX_SUCCESS)
-        return fail_at_start(err, "cannot reach the launcher", status);
-    w->has_pmix = true;
-    w->rank = me.rank;
-    w->local_rank = get_local_rank();
-    return get_size(&w->n_workers, err);
-}
-
-void dp_wireup_release(struct dp_wireup *w)
-{
-    if (w->has_pmix)
-        PMIx_Finalize(NULL, 0);
-    w->has_pmix = false;
-}
-
-void dp_wireup_abort(struct dp_wireup *w)
-{
-    if (!w->has_pmix)
-        return;
-    alarm(ABORT_S);
-    PMIx_Abort(1, "the workers have not met", NULL, 0);
-    w->has_pmix = false;
-}
-
-static int put(const char *name, const void *data, size_t bytes, struct dp_err *err)
-{
-    pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
-    pmix_status_t status;
-
-    v.data.bo.bytes = (char *)(uintptr_t)data; /* copied by PMIx_Put */
-    v.data.bo.size = bytes;
-    status = PMIx_Put(PMIX_GLOBAL, name, &v);
-    return status == PMIX_SUCCESS ? 0 : fail(err, name, status);
-}
-
-/* Did that worker say why it does not start? Its text, else *err as it is. */
-static int explain(uint32_t rank, struct dp_err *err)
-{
-    pmix_proc_t p = me;
-    pmix_value_t *v;
-    pmix_info_t local;
-    bool yes = true;
-
-    p.rank = rank;
-    PMIX_INFO_CONSTRUCT(&local);
-    PMIX_INFO_LOAD(&local, PMIX_IMMEDIATE, &yes, PMIX_BOOL);
-    if (PMIx_Get(&p, KEY_REFUSAL, &local, 1, &v) == PMIX_SUCCESS) {
-        if (v->type == PMIX_BYTE_OBJECT && me.rank == 0)
-            dp_err_set(err, DP_EINVAL, "worker %u refuses to start: %.*s", rank, (int)v->data.bo.size, v->data.bo.bytes);
-        else if (v->type == PMIX_BYTE_OBJECT) {
-            sleep(SPEAK_FIRST_S);
-            dp_err_set(err, DP_EINVAL, "%s", "");
-        }
-        PMIX_VALUE_RELEASE(v);
-    }
-    PMIX_INFO_DESTRUCT(&local);
-    return -1;
-}
-
-/* The bytes that worker `rank` put. The caller releases *out with PMIX_VALUE_RELEASE. */
-static int get(uint32_t rank, const char *name, pmix_value_t **out, struct dp_err *err)
-{
-    pmix_proc_t p = me;
-    pmix_info_t local;
-    bool yes = true;
-    pmix_status_t status;
-
-    p.rank = rank;
-    PMIX_INFO_CONSTRUCT(&local);
-    PMIX_INFO_LOAD(&local, PMIX_IMMEDIATE, &yes, PMIX_BOOL); /* the fence brought all that there is */
-    status = PMIx_Get(&p, name, &local, 1, out);
-    PMIX_INFO_DESTRUCT(&local);
-    if (status != PMIX_SUCCESS) {
-        fail(err, name, status);
-        dp_err_prefix(err, "worker %u", rank);
-        return explain(rank, err);
-    }
-    if ((*out)->type == PMIX_BYTE_OBJECT)
-        return 0;
-    PMIX_VALUE_RELEASE(*out);
-    return dp_err_set(err, DP_EPROTO, "PMIx: %s of worker %u has the wrong type", name, rank);
-}
-
-/* key: what all have put, so that who is missing can be told; NULL: nothing that is sure. */
-static int fence(const struct dp_wireup *w, const char *key, struct dp_err *err)
-{
-    const struct dp_muster m = {
-        .me = me, .n_workers = w->n_workers, .key = key, .patience_ns = dp_muster_patience_ns()};
-
-    return dp_muster_fence(&m, err);
-}
-
-static int take_key(struct dp_transport *t, struct dp_err *err)
-{
-    pmix_value_t *v;
-    int rc = 0;
-
-    if (get(0, KEY_SECRET, &v, err) < 0)
-        return -1;
-    if (v->data.bo.size == 16)
-        dp_transport_set_key(t, (const uint8_t *)v->data.bo.bytes);
-    else
-        rc = dp_err_set(err, DP_EPROTO, "the run's key has %zu bytes, not 16", v->data.bo.size);
-    PMIX_VALUE_RELEASE(v);
-    return rc;
-}
-
-static int take_cards(struct dp_wireup *w, struct dp_transport *t, struct dp_err *err)
-{
-    for (uint32_t i = 0; i < w->n_workers; i++) {
-        pmix_value_t *v;
-        int rc;
-
-        if (i == w->rank)
-            continue;
-        if (get(i, KEY_CARD, &v, err) < 0)
-            return -1;
-        rc = dp_transport_add(t, i, v->data.bo.bytes, v->data.bo.size, err);
-        PMIX_VALUE_RELEASE(v);
-        if (rc < 0)
-            return -1;
-    }
-    return 0;
+    *w = (struct dp_wireup){.n_workers = 1, .socket = socket};
+    if ((is_auto || !strcmp(how, "pmix")) && has_pmix())
+        return dp_pmix_init(w, err);
+    if (!strcmp(how, "pmix") && n != 1)
+        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is pmix, and the launcher did not announce PMIx; use: srun --mpi=pmix");
+    if (!is_auto && is_pmix_of_another())
+        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is daemon, and another launcher than srun started the workers");
+    if (n > 1 && socket)
+        return begin_by_daemon(w, err);
+    if (!is_auto && n > 1)
+        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is daemon, and no daemon serves this step (DYNPIPE_SOCKET is not "
+                          "set): was the job submitted with --dynpipe?");
+    return check_alone(err);
 }
 
 int dp_wireup_exchange(struct dp_wireup *w, struct dp_transport *t, struct dp_err *err)
 {
-    uint8_t key[16];
-    const void *card;
-    size_t bytes;
-    pmix_status_t status;
-
-    if (!w->has_pmix)
+    switch (w->way) {
+    case DP_WIREUP_BY_PMIX:
+        return dp_pmix_exchange(w, t, err);
+    case DP_WIREUP_BY_DAEMON:
+        return dp_meet_by_daemon(w, t, err);
+    default:
         return 0;
-    if (w->rank == 0) {
-        if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key)
-            return dp_err_set(err, DP_EIO, "no random bytes for the run's key: %s", strerror(errno));
-        if (put(KEY_SECRET, key, sizeof key, err) < 0)
-            return -1;
     }
-    dp_transport_card(t, &card, &bytes);
-    if (put(KEY_CARD, card, bytes, err) < 0)
-        return -1;
-    status = PMIx_Commit();
-    if (status != PMIX_SUCCESS)
-        return fail(err, "commit", status);
-    return fence(w, KEY_CARD, err) < 0 || take_key(t, err) < 0 || take_cards(w, t, err) < 0 ? -1 : 0;
 }
 
-void dp_wireup_refuse(const struct dp_wireup *w, const char *why)
+bool dp_wireup_refuse(const struct dp_wireup *w, const char *why)
 {
-    struct dp_err err;
-
-    if (w->has_pmix && put(KEY_REFUSAL, why, strlen(why), &err) == 0 && PMIx_Commit() == PMIX_SUCCESS)
-        fence(w, NULL, &err);
+    if (w->way == DP_WIREUP_BY_DAEMON)
+        return dp_refuse_by_daemon(w, why);
+    if (w->way == DP_WIREUP_BY_PMIX)
+        dp_pmix_refuse(w, why);
+    return false;
 }
 
-int dp_wireup_barrier(const struct dp_wireup *w, struct dp_err *err)
+static void hear_of_worker_0(const struct dp_wireup *w, struct dp_transport *t)
 {
-    return w->has_pmix ? fence(w, NULL, err) : 0;
+    uint64_t tag = dp_tag(DP_CH_ORDER, 0xfff, 0xffffff, 0xffff); /* no step has it */
+    uint8_t word = 0;
+
+    for (uint32_t r = 1; w->rank == 0 && r < w->n_workers; r++) {
+        struct dp_xfer *x = dp_transport_send(t, r, tag, &word, 1, NULL);
+
+        if (x && dp_transport_wait(t, x, BARRIER_NS, NULL, NULL) < 0)
+            dp_transport_cancel(t, x);
+    }
+    if (w->rank > 0) {
+        struct dp_xfer *x = dp_transport_recv(t, 0, tag, &word, 1, NULL);
+
+        if (x && dp_transport_wait(t, x, BARRIER_NS, NULL, NULL) < 0)
+            dp_transport_cancel(t, x);
+    }
+}
+
+void dp_wireup_barrier(const struct dp_wireup *w, struct dp_transport *t)
+{
+    if (w->way == DP_WIREUP_BY_PMIX)
+        dp_pmix_barrier(w, NULL);
+    else if (w->way == DP_WIREUP_BY_DAEMON && t)
+        hear_of_worker_0(w, t);
+}
+
+/* As PMIx_Abort does: a task that never began, or hangs, would keep the step and its devices. This process is the owner's,
+ * so Slurm lets it. Without scancel on the node the others end all the same. */
+static void end_step(void)
+{
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    char name[64], scancel[] = "scancel", quiet[] = "-Q", *argv[] = {scancel, quiet, name, NULL};
+    pid_t pid;
+
+    if (!job || !step)
+        return;
+    snprintf(name, sizeof name, "%.20s.%.20s", job, step);
+    if (posix_spawnp(&pid, scancel, NULL, NULL, argv, environ) == 0)
+        waitpid(pid, NULL, 0);
+}
+
+void dp_wireup_abort(struct dp_wireup *w, bool is_speaker)
+{
+    if (w->way == DP_WIREUP_BY_PMIX)
+        dp_pmix_abort();
+    if (w->way == DP_WIREUP_BY_DAEMON && is_speaker)
+        end_step();
+    w->way = DP_WIREUP_ALONE;
+}
+
+void dp_wireup_release(struct dp_wireup *w)
+{
+    if (w->way == DP_WIREUP_BY_PMIX)
+        dp_pmix_release();
+    w->way = DP_WIREUP_ALONE;
 }

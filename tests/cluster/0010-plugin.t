@@ -143,6 +143,8 @@ done
 ended() { [ "$(grep -cE "^STEP_END job=$1 step=$2 " "$D/listen")" = "$3" ]; }
 wait_for 60 ended "$(last_job)" 0 2
 ok $? "and of its end on both nodes"
+is "$(grep "^TASKS job=$(last_job) step=0 " "$D/listen" | sort)" "TASKS job=$(last_job) step=0 peer=$me of=2 0
+TASKS job=$(last_job) step=0 peer=$me of=2 1" "and which task it has, with its process, before that"
 
 # Nothing is refused that may come true.
 for o in "-N2 -n4 --overcommit --dynpipe-min-gpus=4" "-N1-2 -n2 --gpus-per-node=1 --dynpipe-min-gpus=2"; do

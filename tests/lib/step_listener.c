@@ -87,9 +87,22 @@ static int print_end(struct dp_reader *r, unsigned peer, struct dp_err *err)
     return 0;
 }
 
+static int print_tasks(struct dp_reader *r, unsigned peer, struct dp_err *err)
+{
+    static struct dp_msg_tasks m;
+
+    if (dp_msg_tasks_decode(r, &m, err) < 0)
+        return -1;
+    printf("TASKS job=%u step=%u peer=%u of=%u", m.job_id, m.step_id, peer, m.n_tasks);
+    for (uint32_t i = 0; i < m.count; i++)
+        printf(" %u%s", m.rank[i], m.pid[i] ? "" : "?");
+    printf("\n");
+    return 0;
+}
+
 static void serve(int fd)
 {
-    uint8_t bytes[DP_HEADER_BYTES], body[4096];
+    uint8_t bytes[DP_HEADER_BYTES], body[8192];
     struct dp_header h;
     struct dp_reader r;
     struct dp_err err = {0};
@@ -105,6 +118,8 @@ static void serve(int fd)
             rc = print_start(&r, cred.uid, &err);
         else if (h.type == DP_MSG_STEP_END)
             rc = print_end(&r, cred.uid, &err);
+        else if (h.type == DP_MSG_TASKS)
+            rc = print_tasks(&r, cred.uid, &err);
         fflush(stdout); /* whoever has the answer finds the line */
         if (rc == 0 && h.type == DP_MSG_STEP_START)
             send_answer(fd, h.seq);

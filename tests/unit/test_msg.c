@@ -47,6 +47,42 @@ static void fill_answer(struct dp_msg_answer *m)
     m->json_len = 2;
 }
 
+static void fill_tasks(struct dp_msg_tasks *m)
+{
+    m->n_tasks = 4;
+    m->count = 2;
+    m->rank[1] = 3;
+    m->pid[1] = 77;
+}
+
+static void fill_card(struct dp_msg_card *m)
+{
+    m->rank = 1;
+    m->n_workers = 2;
+    m->key_len = DP_KEY_BYTES;
+    m->key = (const uint8_t *)"0123456789abcdef";
+    m->card_len = sizeof inner;
+    m->card = inner;
+}
+
+static uint8_t cards[] = {0, 2, 'a', 'b', 0, 0, 0, 1, 'c'};
+
+static void fill_roster(struct dp_msg_roster *m)
+{
+    m->n_workers = 5;
+    m->first = 2;
+    m->count = 3;
+    m->cards_len = sizeof cards;
+    m->cards = cards;
+}
+
+static void fill_wireup(struct dp_msg_wireup *m)
+{
+    m->state = DP_WIREUP_WHOLE;
+    m->key_len = DP_SEALED_KEY_BYTES;
+    m->key = (const uint8_t *)"0123456789abcdef0123456789abcdef01234567";
+}
+
 #define fill_plain(name)                                                                           \
     static void fill_##name(struct dp_msg_##name *m)                                               \
     {                                                                                              \
@@ -139,6 +175,52 @@ static void refuses_counts_past_the_array(void **state)
     free(h);
 }
 
+/* What a peer counts is what he sends. */
+static void a_roster_is_refused_that_does_not_add_up(void **state)
+{
+    struct dp_msg_roster m = {0}, back;
+    struct dp_writer w;
+    struct dp_reader r;
+    struct dp_err err;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        fill_roster(&m);
+        m.count += i == 0;              /* more cards than bytes */
+        m.count -= i == 1;              /* bytes that no card has */
+        m.first = i == 2 ? 3 : m.first; /* beyond the last rank */
+        m.n_workers = i == 3 ? DP_MAX_WORKERS + 1 : m.n_workers;
+        cards[0] = i == 4 ? 0xff : 0;   /* a card beyond the largest */
+        dp_writer_init(&w, buf, sizeof buf);
+        dp_msg_roster_encode(&w, &m);
+        dp_reader_init(&r, buf, dp_writer_used(&w));
+        assert_int_equal(dp_msg_roster_decode(&r, &back, &err), -1);
+    }
+    cards[0] = 0;
+}
+
+static void a_card_is_refused_that_is_too_large(void **state)
+{
+    static uint8_t big[DP_CARD_MAX + 1];
+    struct dp_msg_card m = {.n_workers = 2, .card_len = DP_CARD_MAX, .card = big}, back;
+    struct dp_writer w;
+    struct dp_reader r;
+    struct dp_err err;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        m.card_len = (uint16_t)(DP_CARD_MAX + (i == 1));
+        m.rank = i == 2 ? 2 : 1;
+        m.kind = i == 3 ? DP_CARD_LOST + 1 : DP_CARD_HERE;
+        m.key_len = i == 4 ? 17 : 0;
+        m.key = big;
+        dp_writer_init(&w, buf, sizeof buf);
+        dp_msg_card_encode(&w, &m);
+        dp_reader_init(&r, buf, dp_writer_used(&w));
+        assert_int_equal(dp_msg_card_decode(&r, &back, &err), i == 0 ? 0 : -1);
+    }
+}
+
 static void header_is_checked(void **state)
 {
     struct dp_header h = {.version = DP_PROTO_VERSION, .type = DP_MSG_VOTE, .body_len = 10, .seq = 7}, back;
@@ -184,6 +266,8 @@ static const struct CMUnitTest tests[] = {
     DP_MESSAGES(TEST_OF)
     cmocka_unit_test(a_report_may_end_before_its_tail),
     cmocka_unit_test(refuses_counts_past_the_array),
+    cmocka_unit_test(a_roster_is_refused_that_does_not_add_up),
+    cmocka_unit_test(a_card_is_refused_that_is_too_large),
     cmocka_unit_test(header_is_checked),
     cmocka_unit_test(names_go_both_ways),
 };

@@ -257,6 +257,37 @@ static void every_changed_bit_is_refused(void **state)
     assert_int_equal(dp_session_verify(&b, header, body, sizeof body, tag, NULL), 0);
 }
 
+/* A run's key is read by the other side of this session, in this direction, for this job, and by nobody else. */
+static void a_sealed_key_is_for_one_purpose(void **state)
+{
+    static const uint8_t key[DP_KEY_BYTES] = "0123456789abcde";
+    const uint32_t of[DP_SEAL_OF] = {7, 0, 1}, other[DP_SEAL_OF] = {7, 0, 2};
+    uint8_t sealed[DP_SEALED_KEY_BYTES], again[DP_SEALED_KEY_BYTES], back[DP_KEY_BYTES];
+    struct dp_session a, b, c, d;
+
+    (void)state;
+    pair_of_sessions(&a, &b);
+    pair_of_sessions(&c, &d);
+    d.seal_in[0] ^= 1;
+    assert_int_equal(dp_session_seal(&a, key, of, sealed, NULL), 0);
+    assert_int_equal(dp_session_unseal(&b, sealed, of, back, NULL), 0);
+    assert_memory_equal(back, key, sizeof key);
+    assert_int_equal(dp_session_unseal(&b, sealed, other, back, NULL), -1);
+    assert_memory_not_equal(back, key, sizeof key);
+    assert_int_equal(dp_session_unseal(&a, sealed, of, back, NULL), -1);
+    assert_int_equal(dp_session_unseal(&d, sealed, of, back, NULL), -1);
+    for (size_t i = 0; i + sizeof key <= sizeof sealed; i++)
+        assert_memory_not_equal(sealed + i, key, sizeof key);
+    assert_int_equal(dp_session_seal(&a, key, of, again, NULL), 0);
+    assert_memory_not_equal(again + 8, sealed + 8, sizeof key); /* no two seals are alike */
+    assert_int_equal(dp_session_unseal(&b, again, of, back, NULL), 0);
+    for (size_t bit = 0; bit < 8 * sizeof sealed; bit++) {
+        sealed[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(dp_session_unseal(&b, sealed, of, back, NULL), -1);
+        sealed[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+}
+
 static void tag_costs_little(void **state)
 {
     static uint8_t header[DP_HEADER_BYTES], body[1024], tag[DP_TAG_BYTES];
@@ -278,6 +309,7 @@ int main(void)
         cmocka_unit_test(refuses_wrong_reader_and_damage),
         cmocka_unit_test(tags_follow_the_order),
         cmocka_unit_test(every_changed_bit_is_refused),
+        cmocka_unit_test(a_sealed_key_is_for_one_purpose),
         cmocka_unit_test(tag_costs_little),
     };
 
