@@ -50,6 +50,17 @@ static void set_id(job_desc_msg_t *update, uint32_t job_id)
 #endif
 }
 
+/* From 24.05 on. */
+static bool has_stepmgr(const job_info_t *j)
+{
+#ifdef STEPMGR_ENABLED
+    return (j->bitflags & STEPMGR_ENABLED) != 0;
+#else
+    (void)j;
+    return false;
+#endif
+}
+
 static void free_conf(slurm_conf_t *conf)
 {
 #if HAVE_DECL_SLURM_FREE_CONF
@@ -224,6 +235,7 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .is_running = has_begun && !(j->job_state & JOB_COMPLETING),
         .is_completing = (j->job_state & JOB_COMPLETING) != 0,
         .has_begun = has_begun,
+        .has_stepmgr = has_stepmgr(j),
         .n_tasks = j->num_tasks,
         .n_cpus = j->num_cpus,
         .start_s = (uint64_t)j->start_time,

@@ -67,6 +67,7 @@ struct dp_slurm_job { /* texts are never NULL */
     bool is_running;         /* suspended, too, and not completing */
     bool is_completing;      /* over, and Slurm waits for its processes */
     bool has_begun;          /* running or suspended, completing or not */
+    bool has_stepmgr;        /* a slurmstepd of the job manages its steps, not slurmctld (24.05) */
     uint32_t n_tasks, n_cpus;
     uint64_t start_s, end_s; /* end 0: no limit */
     const char *partition, *name, *nodes, *batch_host;

@@ -64,6 +64,7 @@
 #define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
 #define STOP_RESEND_NS (2 * SECOND)  /* STOP_SLOT */
 #define HELD_RESEND_NS (5 * SECOND)  /* STOP_SLOT to a slot that is held */
+#define MORE_WAIT_NS SECOND /* of proved slots for those that are being stopped, where each can go by itself */
 #define LAST_SHRINK_WAIT_NS (2 * HELD_RESEND_NS) /* of proved slots for held ones, where only one shrink is left */
 #define ANSWER_NS (40 * SECOND)      /* a call to Slurm that never came back (slurm.md F5) */
 #define RECHECK_NS (30 * SECOND)     /* released slots: does one come back? */
@@ -335,6 +336,7 @@ struct coord_release {
     bool is_reading, is_shrinking; /* asked, no answer yet */
     uint64_t deadline_ns, next_ns;
     uint32_t backoff_s, attempts, lost_updates, shrinks_used;
+    bool has_told_stepmgr;
     bool is_clean; /* the newest read shows the job without the slots */
     uint64_t clean_ns, clean_boot_s;
     uint64_t last_read_ns;

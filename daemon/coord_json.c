@@ -113,6 +113,7 @@ static json_t *job_json(const struct dp_coord *c)
     set(o, "start_s", u64(c->job.start_s));
     set(o, "end_s", c->job.end_s ? u64(c->job.end_s) : json_null());
     set(o, "shrinks_allowed", u64(c->job.shrinks_allowed));
+    set(o, "stepmgr", json_boolean(c->job.has_stepmgr));
     set(o, "shrinks_used", u64(c->rel.shrinks_used));
     return o;
 }

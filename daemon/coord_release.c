@@ -146,27 +146,36 @@ void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, c
 
 /* --- d: the intent, for all proved slots at once --- */
 
+static uint64_t newest_gone_ns(const struct dp_coord *c)
+{
+    uint64_t newest_ns = 0;
+
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (c->slot[s].state == SLOT_GONE && c->slot[s].gone_ns > newest_ns)
+            newest_ns = c->slot[s].gone_ns;
+    return newest_ns;
+}
+
 /* The only shrink that is left takes all that it can. Slots that nobody could ask about, slurmctld being away, are
  * proved one after the other when it is back; one that is really stuck must not keep the others for long. */
 static bool waits_for_held(const struct dp_coord *c, uint64_t now_ns)
 {
-    uint64_t newest_ns = 0;
+    return coord_shrinks_left(c) == 1 && coord_slots_with(c, SLOT_HELD) && now_ns - newest_gone_ns(c) < LAST_SHRINK_WAIT_NS;
+}
 
-    if (coord_shrinks_left(c) > 1 || !coord_slots_with(c, SLOT_HELD))
-        return false;
-    for (uint32_t s = 0; s < c->n_slots; s++)
-        if (c->slot[s].state == SLOT_GONE && c->slot[s].gone_ns > newest_ns)
-            newest_ns = c->slot[s].gone_ns;
-    return now_ns - newest_ns < LAST_SHRINK_WAIT_NS;
+/* Where there will be another shrink, slots that are empty within a moment go together, and nobody waits for more. */
+static bool waits_for_others(const struct dp_coord *c, uint64_t now_ns)
+{
+    return (coord_slots_with(c, SLOT_DRAINED) || coord_slots_with(c, SLOT_STOPPING)) &&
+           (coord_shrinks_left(c) == 1 || now_ns - newest_gone_ns(c) < MORE_WAIT_NS);
 }
 
 static void intend(struct dp_coord *c, uint64_t now_ns)
 {
     uint8_t is_set[DP_MAX_SLOTS] = {0};
 
-    if (!coord_slots_with(c, SLOT_GONE) || coord_slots_with(c, SLOT_DRAINED) ||
-        coord_slots_with(c, SLOT_STOPPING) || coord_slots_with(c, SLOT_RELEASING) || !coord_shrinks_left(c) ||
-        waits_for_held(c, now_ns))
+    if (!coord_slots_with(c, SLOT_GONE) || coord_slots_with(c, SLOT_RELEASING) || !coord_shrinks_left(c) ||
+        waits_for_others(c, now_ns) || waits_for_held(c, now_ns))
         return;
     for (uint32_t s = 0; s < c->n_slots; s++)
         is_set[s] = c->slot[s].state == SLOT_GONE;
@@ -296,6 +305,16 @@ static void judge_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     ask_shrink(c, now_ns, job);
 }
 
+void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, bool has_stepmgr)
+{
+    c->job.shrinks_allowed = allowed;
+    c->job.has_stepmgr = has_stepmgr;
+    if (has_stepmgr && !c->rel.has_told_stepmgr && c->limits.mode == DP_MODE_RELEASE)
+        coord_note(c, now_ns, "no node will be given back: the job has a stepmgr (sbatch --stepmgr, or SlurmctldParameters="
+                              "enable_stepmgr), which would start its next step on nodes that left");
+    c->rel.has_told_stepmgr |= has_stepmgr;
+}
+
 void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text)
 {
     if (c->is_over)
@@ -316,7 +335,7 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
         wait_longer(c, now_ns);
         return;
     }
-    c->job.shrinks_allowed = job->shrinks_allowed;
+    dp_coord_may_shrink(c, now_ns, job->shrinks_allowed, job->has_stepmgr);
     c->job.boot_s = job->boot_s;
     c->job.end_s = job->end_s;
     if (c->rel.is_shrinking)

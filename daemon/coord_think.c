@@ -161,6 +161,7 @@ static bool may_release(struct thinking *k)
 {
     const struct dp_coord *c = k->c;
     struct dp_release_when_in in = {.shrinks_left = coord_shrinks_left(c),
+                                    .has_stepmgr = c->job.has_stepmgr,
                                     .step = c->step,
                                     .step_s = (double)coord_recent_step_ns(c) / 1e9,
                                     .steps_total = c->steps_total};

@@ -37,6 +37,7 @@ struct dp_job_info {
     uint64_t start_s, end_s;     /* wall clock, seconds since 1970; end_s 0: unlimited */
     uint64_t boot_s;             /* boot time of the controller: changes when it restarts */
     uint32_t shrinks_allowed;    /* how many size changes this Slurm lets a job make (slurm.md F7) */
+    bool has_stepmgr;            /* Slurm's stepmgr keeps the job's steps: then none are allowed */
 };
 
 /* What the administrator allows (etc/dynpipe.conf, partition overrides applied) narrowed by what the
@@ -127,6 +128,10 @@ void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const 
 /* What Slurm says about the job's time: left_ms until its limit at end_s (wall clock); DP_NO_TIME_LIMIT and 0: it
  * has none. */
 void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uint64_t left_ms);
+
+/* What Slurm says of the size changes that the job may make, whenever it is read: the controller may be another one
+ * than when the run began. */
+void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, bool has_stepmgr);
 
 /* Events. node: where the worker's daemon sits; pid: as that daemon's kernel named it.
  * hello fills *welcome (device_lock is the node daemon's business) - verdict FENCED for a slot that

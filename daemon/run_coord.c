@@ -307,6 +307,7 @@ void dp_run_coord_time(struct dp_run *run)
     if (end_s)
         left_ms = end_s * 1000 > wall_ms ? end_s * 1000 - wall_ms : 0;
     dp_coord_time_left(run->coord, dp_now_ns(), end_s, left_ms);
+    dp_coord_may_shrink(run->coord, dp_now_ns(), run->job.shrinks_allowed, run->job.has_stepmgr);
 }
 
 void dp_run_coord_forget(const struct dp_run *run)

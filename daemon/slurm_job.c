@@ -84,6 +84,7 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     job->restart_count = j->restart_count;
     job->is_running = j->is_running;
     job->is_completing = j->is_completing;
+    job->has_stepmgr = j->has_stepmgr;
     copy_text(job->partition, sizeof job->partition, j->partition);
     copy_text(job->name, sizeof job->name, j->name);
     job->start_s = j->start_s;
@@ -98,9 +99,11 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
 }
 
 /* Without slurmdbd a job has no database index and can be resized once, until 24.11: a matter of the controller that
- * runs, not of the headers. */
-static uint32_t shrinks_allowed(const struct dp_slurm_conf *conf)
+ * runs, not of the headers. A stepmgr is not told which nodes leave, and starts the job's next step there. */
+static uint32_t shrinks_allowed(const struct dp_slurm_conf *conf, const struct dp_slurm_job *job)
 {
+    if (job->has_stepmgr)
+        return 0;
     return dp_slurm_release_of(conf->version) >= 2411 || strstr(conf->accounting, "slurmdbd") ? MANY_SHRINKS : 1;
 }
 
@@ -117,7 +120,7 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
     } else {
         fill_job(out, &job);
         out->job.boot_s = conf.boot_s;
-        out->job.shrinks_allowed = shrinks_allowed(&conf);
+        out->job.shrinks_allowed = shrinks_allowed(&conf, &job);
         copy_text(out->proctrack, sizeof out->proctrack, conf.proctrack);
     }
     dp_slurm_job_release(&job);

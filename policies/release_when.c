@@ -40,6 +40,10 @@ void dp_release_when(const struct dp_release_when_in *in, struct dp_release_when
         SAY(out, "nothing to release");
         return;
     }
+    if (!in->shrinks_left && in->has_stepmgr) {
+        SAY(out, "%u slots are not needed, but the job's stepmgr would start its next step on nodes that left", in->free_now);
+        return;
+    }
     if (!in->shrinks_left) {
         SAY(out, "%u slots are not needed, but this Slurm lets the job shrink no further", in->free_now);
         return;

@@ -15,6 +15,7 @@ struct dp_release_later {
 
 struct dp_release_when_in {
     uint32_t shrinks_left;
+    bool has_stepmgr;   /* which is why none are left */
     uint32_t free_now; /* slots that packing frees with the loads of now */
     double step_s;     /* wall time of a step now; the same is taken for all steps to come */
     uint64_t step, steps_total;

@@ -167,6 +167,18 @@ static int check_site(const struct dp_options *o, const struct dp_plugin_args *a
     return rc;
 }
 
+/* A stepmgr (Slurm 24.05) goes on starting steps on nodes that the job no longer has. */
+static int check_stepmgr(const struct dp_options *o)
+{
+    const char *stepmgr = given_to_slurm("stepmgr");
+
+    if (o->mode != DP_MODE_RELEASE || !stepmgr || strcmp(stepmgr, "set") != 0)
+        return 0;
+    slurm_error("dynpipe: --stepmgr: Slurm would start steps on nodes that were given back; leave it away, or use "
+                "--dynpipe=balance");
+    return -1;
+}
+
 /* Would a daemon change what is asked for? An srun inside of a job has its options from there, and may be
  * only a part of it. */
 static int check_request(const struct dp_options *o, const struct dp_plugin_args *args)
@@ -196,7 +208,7 @@ int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_arg
         unsetenv(DP_ENV_SPEC);
         return 0;
     }
-    if (check_request(&o, args) < 0)
+    if (check_stepmgr(&o) < 0 || check_request(&o, args) < 0)
         return -1;
     return pass_on(&o);
 }

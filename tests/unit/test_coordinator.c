@@ -139,6 +139,86 @@ static void many_shrinks_release_step_by_step(void **state)
     end(w);
 }
 
+/* Where each slot can go by itself, one whose daemon is away keeps nobody. */
+static void many_shrinks_wait_for_nobody(void **state)
+{
+    (void)state;
+    for (uint32_t allowed = 1; allowed <= 50; allowed += 49) {
+        struct world *w = begin(14);
+
+        w->limits.min_devices = 2; /* both leave by one hand-over, as where there is one shrink */
+        world_start(w);
+        while (!world_slot_has(w, 2, DP_REC_GONE) && w->now_ns < 400000000000u) {
+            world_run(w, 0.1, false);
+            w->stop_at_ns[3] = 0;
+        }
+        w->job.shrinks_allowed = allowed;
+        dp_coord_may_shrink(w->c, w->now_ns, allowed, false);
+        for (int i = 0; i < 30; i++) {
+            world_run(w, 0.1, false);
+            w->stop_at_ns[3] = 0;
+        }
+        assert_true(world_slot_has(w, 2, DP_REC_GONE) && world_slot_has(w, 3, DP_REC_DRAIN));
+        assert_false(world_slot_has(w, 3, DP_REC_HELD) || world_slot_has(w, 3, DP_REC_GONE));
+        assert_int_equal(world_count(w, DP_REC_RELINTENT), allowed > 1);
+        world_run(w, 90.0, false);
+        assert_true(!w->held[2] && !w->held[3]);
+        end(w);
+    }
+}
+
+static bool waits_for_more(const struct world *w)
+{
+    json_t *o = dp_coord_json(w->c, w->now_ns, DP_QUERY_EXPLAIN), *list = json_object_get(o, "decisions");
+    json_t *d = json_array_get(list, json_array_size(list) - 1);
+    bool waits = d && !strncmp(text_of(d, "release_reason"), "wait: 1 slots now return ", 25);
+
+    json_decref(o);
+    return waits;
+}
+
+/* slurmctld is upgraded under a run that waits for the best single shrink. */
+static void a_newer_slurm_ends_the_waiting(void **state)
+{
+    (void)state;
+    struct world *w = begin(17);
+
+    w->is_recorded = true;
+    w->steps_total = 600;
+    world_start(w);
+    while (!waits_for_more(w) && w->now_ns < 400000000000u)
+        world_run(w, 0.1, false);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+    w->job.shrinks_allowed = 50;
+    dp_coord_may_shrink(w->c, w->now_ns, 50, false);
+    world_run(w, 2.0, false);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 1);
+    assert_false(waits_for_more(w));
+    end(w);
+}
+
+static void nothing_is_given_back_with_a_stepmgr(void **state)
+{
+    (void)state;
+    struct world *w = begin(2);
+    uint32_t n_told = 0;
+    const char *text;
+
+    w->job.shrinks_allowed = 0;
+    w->job.has_stepmgr = true;
+    world_start(w);
+    for (int i = 0; i < 2; i++)
+        dp_coord_may_shrink(w->c, w->now_ns, 0, true); /* each time the job is read */
+    while ((text = dp_coord_next_event(w->c)))
+        n_told += strstr(text, "no node will be given back: the job has a stepmgr") != NULL;
+    assert_int_equal(n_told, 1);
+    world_run(w, 120.0, false);
+    assert_int_equal(world_count(w, DP_REC_DRAIN), 0);
+    assert_int_equal(world_count(w, DP_REC_RELINTENT), 0);
+    assert_int_equal(w->n_shrinks, 0);
+    end(w);
+}
+
 static void modes_and_pause(void **state)
 {
     (void)state;
@@ -1597,6 +1677,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_packs_and_gives_back),
     cmocka_unit_test(the_document_names_every_key),
     cmocka_unit_test(many_shrinks_release_step_by_step),
+        cmocka_unit_test(many_shrinks_wait_for_nobody),
+        cmocka_unit_test(a_newer_slurm_ends_the_waiting),
+        cmocka_unit_test(nothing_is_given_back_with_a_stepmgr),
     cmocka_unit_test(modes_and_pause),
     cmocka_unit_test(min_devices_is_kept),
     cmocka_unit_test(a_failing_policy_leaves_the_layout),

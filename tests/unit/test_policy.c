@@ -433,6 +433,11 @@ static void one_shrink_waits_where_that_returns_more(void **state)
     in.shrinks_left = 0;
     dp_release_when(&in, &out);
     assert_false(out.now);
+    assert_non_null(strstr(out.reason, "lets the job shrink no further"));
+    in.has_stepmgr = true;
+    dp_release_when(&in, &out);
+    assert_false(out.now);
+    assert_non_null(strstr(out.reason, "stepmgr"));
     in.free_now = 0;
     in.shrinks_left = 1;
     dp_release_when(&in, &out);
