@@ -25,7 +25,9 @@
 struct dp_client {
     int fd;
     uint32_t timeout_ms, seq;
-    bool has_session;
+    char *path;       /* of a unix socket, else NULL */
+    uint16_t version; /* that is spoken; the highest, until the daemon has said a word */
+    bool has_heard, has_session;
     struct dp_session session;
     uint8_t frame[DP_HEADER_BYTES + DP_BODY_MAX + DP_TAG_BYTES];
 };
@@ -100,6 +102,7 @@ static struct dp_client *create(uint32_t timeout_ms, struct dp_err *err)
     }
     c->fd = -1;
     c->timeout_ms = timeout_ms;
+    c->version = DP_PROTO_VERSION;
     return c;
 }
 
@@ -151,24 +154,29 @@ static int connect_to(struct dp_client *c, int family, const struct sockaddr *ad
     return 0;
 }
 
-struct dp_client *dp_client_open_unix(const char *path, uint32_t timeout_ms, struct dp_err *err)
+static int connect_unix(struct dp_client *c, struct dp_err *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
+
+    memcpy(addr.sun_path, c->path, strlen(c->path) + 1);
+    return connect_to(c, AF_UNIX, (struct sockaddr *)&addr, sizeof addr, NULL, c->path, deadline_of(c), err);
+}
+
+struct dp_client *dp_client_open_unix(const char *path, uint32_t timeout_ms, struct dp_err *err)
+{
     struct dp_client *c;
 
-    if (strlen(path) >= sizeof addr.sun_path) {
+    if (strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
         dp_err_set(err, DP_EINVAL, "%s: longer than a socket's name may be", path);
         return NULL;
     }
     c = create(timeout_ms, err);
-    if (!c)
-        return NULL;
-    memcpy(addr.sun_path, path, strlen(path) + 1);
-    if (connect_to(c, AF_UNIX, (struct sockaddr *)&addr, sizeof addr, NULL, path, deadline_of(c), err) < 0) {
-        dp_client_destroy(c);
-        return NULL;
-    }
-    return c;
+    if (c && !(c->path = strdup(path)))
+        dp_err_set(err, DP_ENOMEM, "out of memory");
+    if (c && c->path && connect_unix(c, err) == 0)
+        return c;
+    dp_client_destroy(c);
+    return NULL;
 }
 
 /* The client's half of the handshake. */
@@ -194,8 +202,10 @@ static int authenticate(struct dp_client *c, const char *node, const char *munge
         return dp_err_set(err, DP_EPROTO, "expected a challenge, got %s", dp_msg_name(h.type));
     if (node && strcmp(node, challenge.node))
         return dp_err_set(err, DP_EAUTH, "this is the daemon of node %s, not of %s", challenge.node, node);
-    if (dp_handshake_init(&hs, DP_PURPOSE_CLI, "", &challenge, err) < 0 ||
-        dp_handshake_seal(&hs, munge_socket, daemon_uid, auth.credential, sizeof auth.credential, err) < 0)
+    if (dp_handshake_init(&hs, DP_PURPOSE_CLI, "", &challenge, err) < 0)
+        return -1;
+    c->version = hs.version;
+    if (dp_handshake_seal(&hs, munge_socket, daemon_uid, auth.credential, sizeof auth.credential, err) < 0)
         return -1;
     dp_writer_init(&w, body, sizeof body);
     dp_msg_auth_encode(&w, &auth);
@@ -253,6 +263,7 @@ void dp_client_destroy(struct dp_client *c)
         return;
     if (c->fd >= 0)
         close(c->fd);
+    free(c->path);
     free(c);
     errno = saved;
 }
@@ -260,19 +271,61 @@ void dp_client_destroy(struct dp_client *c)
 int dp_client_send(struct dp_client *c, enum dp_msg_type type, const void *body, size_t bytes,
                    struct dp_err *err)
 {
-    struct dp_header h = {DP_PROTO_VERSION, (uint16_t)type, (uint32_t)bytes, c->seq++};
-    size_t total = DP_HEADER_BYTES + bytes;
+    struct dp_header h = {c->version, (uint16_t)type, 0, c->seq++};
+    size_t total;
+    int rc;
 
     if (bytes > dp_msg_max_body((uint16_t)type))
         return dp_err_set(err, DP_EINVAL, "%s: body of %zu bytes", dp_msg_name((uint16_t)type), bytes);
+    rc = dp_msg_recode((uint16_t)type, DP_PROTO_VERSION, body, bytes, c->version, c->frame + DP_HEADER_BYTES, DP_BODY_MAX,
+                       &bytes, err);
+    if (rc > 0)
+        return dp_err_set(err, DP_ENOTSUP, "the daemon speaks protocol version %u, which has no %s (this is version %d): upgrade it",
+                          c->version, dp_msg_name((uint16_t)type), DP_PROTO_VERSION);
+    if (rc < 0)
+        return -1;
+    h.body_len = (uint32_t)bytes;
+    total = DP_HEADER_BYTES + bytes;
     dp_header_encode(c->frame, &h);
-    if (bytes)
-        memcpy(c->frame + DP_HEADER_BYTES, body, bytes);
     if (c->has_session) {
         dp_session_sign(&c->session, c->frame, c->frame + DP_HEADER_BYTES, bytes, c->frame + total);
         total += DP_TAG_BYTES;
     }
     return send_all(c, c->frame, total, deadline_of(c), err);
+}
+
+/* A daemon answers in the version that it is spoken to, or in a lower one that is its highest; a CHALLENGE comes in the
+ * lowest (session.h). */
+static int take_version(struct dp_client *c, const struct dp_header *h, struct dp_err *err)
+{
+    bool is_first = !c->has_heard;
+
+    c->has_heard = true;
+    if (h->type == DP_MSG_CHALLENGE && h->version == DP_PROTO_MIN)
+        return 0;
+    if (h->version > c->version || (h->version != c->version && !is_first))
+        return dp_err_set(err, DP_EPROTO, "the daemon speaks protocol version %u where %u is spoken", h->version, c->version);
+    c->version = h->version;
+    return 0;
+}
+
+/* The body in our own version, where the daemon's is another one. */
+static int own_body(struct dp_client *c, struct dp_header *h, struct dp_err *err)
+{
+    uint8_t own[DP_BODY_MAX];
+    size_t bytes;
+    int rc;
+
+    if (h->version == DP_PROTO_VERSION)
+        return 0;
+    rc = dp_msg_recode(h->type, h->version, c->frame + DP_HEADER_BYTES, h->body_len, DP_PROTO_VERSION, own, sizeof own, &bytes,
+                       err);
+    if (rc != 0)
+        return rc < 0 ? -1 : dp_err_set(err, DP_EPROTO, "%s is not readable", dp_msg_name(h->type));
+    memcpy(c->frame + DP_HEADER_BYTES, own, bytes);
+    h->version = DP_PROTO_VERSION;
+    h->body_len = (uint32_t)bytes;
+    return 0;
 }
 
 int dp_client_recv(struct dp_client *c, struct dp_header *h, const uint8_t **body, struct dp_err *err)
@@ -281,14 +334,33 @@ int dp_client_recv(struct dp_client *c, struct dp_header *h, const uint8_t **bod
     uint8_t *in = c->frame + DP_HEADER_BYTES;
 
     if (recv_all(c, c->frame, DP_HEADER_BYTES, deadline_ns, err) < 0 ||
-        dp_header_decode(c->frame, h, err) < 0 ||
+        dp_header_decode(c->frame, h, err) < 0 || take_version(c, h, err) < 0 ||
         recv_all(c, in, h->body_len + (c->has_session ? DP_TAG_BYTES : 0), deadline_ns, err) < 0)
         return -1;
     if (c->has_session &&
         dp_session_verify(&c->session, c->frame, in, h->body_len, in + h->body_len, err) < 0)
         return -1;
+    if (own_body(c, h, err) < 0)
+        return -1;
     *body = in;
     return 0;
+}
+
+/* Ask and take the first answer. A daemon of release 0.1.0 hangs up on our version on its unix socket, without a word:
+ * then it is spoken to in its own. A newer one that had no place for us has one for that, too, or has not. */
+static int ask_first(struct dp_client *c, enum dp_msg_type type, const struct dp_writer *w, struct dp_header *h,
+                     const uint8_t **in, struct dp_err *err)
+{
+    struct dp_err why = {0};
+
+    if (dp_client_send(c, type, w->start, dp_writer_used(w), &why) == 0 && dp_client_recv(c, h, in, &why) == 0)
+        return 0;
+    if (why.code != DP_EHUNGUP || !c->path || c->has_heard || c->version == DP_PROTO_MIN ||
+        dp_msg_since((uint16_t)type) > DP_PROTO_MIN)
+        return dp_err_set(err, why.code, "%s", why.text);
+    c->version = DP_PROTO_MIN;
+    return connect_unix(c, err) < 0 || dp_client_send(c, type, w->start, dp_writer_used(w), err) < 0 ||
+           dp_client_recv(c, h, in, err) < 0 ? -1 : 0;
 }
 
 static int check_verdict(uint8_t verdict, const char *text, struct dp_err *err)
@@ -303,10 +375,12 @@ static int check_verdict(uint8_t verdict, const char *text, struct dp_err *err)
     }
 }
 
-/* The pieces of one document, put together. */
-static int read_document(struct dp_client *c, char **json, struct dp_err *err)
+/* Ask; the pieces of the document that answers are put together. */
+static int ask_document(struct dp_client *c, enum dp_msg_type type, const struct dp_writer *w, char **json,
+                        struct dp_err *err)
 {
     struct dp_msg_answer answer = {0};
+    bool is_asked = false;
     size_t used = 0;
     char *text = NULL;
 
@@ -316,8 +390,10 @@ static int read_document(struct dp_client *c, char **json, struct dp_err *err)
         const uint8_t *in;
         char *grown;
 
-        if (dp_client_recv(c, &h, &in, err) < 0)
+        if ((is_asked ? dp_client_recv(c, &h, &in, err)
+                      : ask_first(c, type, w, &h, &in, err)) < 0)
             goto fail;
+        is_asked = true;
         dp_reader_init(&r, in, h.body_len);
         if (h.type != DP_MSG_ANSWER) {
             dp_err_set(err, DP_EPROTO, "expected an answer, got %s", dp_msg_name(h.type));
@@ -350,9 +426,7 @@ int dp_client_query(struct dp_client *c, enum dp_query what, uint32_t job_id, ch
 
     dp_writer_init(&w, body, sizeof body);
     dp_msg_query_encode(&w, &query);
-    if (dp_client_send(c, DP_MSG_QUERY, body, dp_writer_used(&w), err) < 0)
-        return -1;
-    return read_document(c, json, err);
+    return ask_document(c, DP_MSG_QUERY, &w, json, err);
 }
 
 int dp_client_check(struct dp_client *c, uint32_t job_id, const char *target, char **json, struct dp_err *err)
@@ -364,9 +438,7 @@ int dp_client_check(struct dp_client *c, uint32_t job_id, const char *target, ch
     snprintf(check.target, sizeof check.target, "%s", target);
     dp_writer_init(&w, body, sizeof body);
     dp_msg_check_encode(&w, &check);
-    if (dp_client_send(c, DP_MSG_CHECK, body, dp_writer_used(&w), err) < 0)
-        return -1;
-    return read_document(c, json, err);
+    return ask_document(c, DP_MSG_CHECK, &w, json, err);
 }
 
 int dp_client_command(struct dp_client *c, enum dp_verb verb, uint32_t job_id, const char *argument,

@@ -25,14 +25,16 @@ void dp_client_destroy(struct dp_client *c);
 
 /* Ask; the answer's pieces are put together. *json: NUL-terminated text, the caller frees it.
  * DP_EAUTH: denied. DP_EHUNGUP, also from opening over TCP: there was no place for us, or the daemon ends; a question
- * may be put again. DP_EGONE: nothing known of that job here; the text may name the node to ask. */
+ * may be put again. DP_ENOTSUP: the daemon is too old for it. DP_EGONE: nothing known of that job here; the text may name the node to
+ * ask. */
 int dp_client_query(struct dp_client *c, enum dp_query what, uint32_t job_id, char **json, struct dp_err *err);
 
 /* Ask the daemon to look at its own node, and from there at the daemon of `target` ("": at none); job_id 0: no job.
  * As dp_client_query(); DP_EAUTH with DP_CHECK_BUSY in the text: ask again. */
 int dp_client_check(struct dp_client *c, uint32_t job_id, const char *target, char **json, struct dp_err *err);
 
-/* argument NULL: none. returns 0 when the daemon has accepted it; errors as above. */
+/* Not repeated where the daemon hangs up, so a question comes first: it finds out which version the daemon speaks.
+ * argument NULL: none. returns 0 when the daemon has accepted it; errors as above. */
 int dp_client_command(struct dp_client *c, enum dp_verb verb, uint32_t job_id, const char *argument,
                       struct dp_err *err);
 

@@ -15,7 +15,7 @@ common_libdpcommon_a_SOURCES = \
 	common/load.h \
 	common/log.c common/log.h \
 	common/megatron.c common/megatron.h \
-	common/msg.c common/msg.h \
+	common/msg.c common/msg.h common/msg_recode.c \
 	common/munge_trip.c common/munge_trip.h \
 	common/options.c common/options.h \
 	common/session.c common/session.h \
@@ -35,7 +35,7 @@ check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c tests/unit/unit.h
 tests_unit_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_msg_SOURCES = tests/unit/test_msg.c tests/unit/unit.h
+tests_unit_test_msg_SOURCES = tests/unit/test_msg.c tests/unit/messages_v1.h tests/unit/unit.h
 tests_unit_test_msg_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/unit.h
 tests_unit_test_megatron_SOURCES = tests/unit/test_megatron.c tests/unit/random.h tests/unit/unit.h

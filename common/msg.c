@@ -2,6 +2,7 @@
  * their fields. A count from the wire is checked against the array that it will index first. */
 #include "common/msg.h"
 
+#include <math.h>
 #include <string.h>
 
 #define RD_u8(f) (f) = dp_rd_u8(r)
@@ -28,29 +29,44 @@
 #define FIELD_READ(kind, name, doc) RD_##kind(m->name);
 #define FIELD_WRITE(kind, name, doc) WR_##kind(m->name);
 
+static bool has(uint16_t version, uint16_t since)
+{
+    return version == 0 || version >= since;
+}
+
+#define FIELD_READ_3(kind, name, doc)                                                              \
+    if (has(r->version, 3))                                                                        \
+        RD_##kind(m->name);
+#define FIELD_WRITE_3(kind, name, doc)                                                             \
+    if (has(w->version, 3))                                                                        \
+        WR_##kind(m->name);
+
 static int finish(const struct dp_reader *r, const char *name, struct dp_err *err)
 {
-    if (!dp_reader_at_end(r))
+    if (r->bad || (r->p != r->end && r->version <= DP_PROTO_VERSION))
         return dp_err_set(err, DP_EPROTO, "%s: body length or text does not match", name);
     return 0;
 }
 
-/* A message that is nothing but its fields. */
-#define PLAIN_CODEC(name, FIELDS)                                                                  \
+/* A message that is nothing but its fields; with those that version 3 brought. */
+#define PLAIN_CODEC_3(name, FIELDS, SINCE_3)                                                       \
     int dp_msg_##name##_decode(struct dp_reader *r, struct dp_msg_##name *m, struct dp_err *err)   \
     {                                                                                              \
         memset(m, 0, sizeof *m);                                                                   \
         FIELDS(FIELD_READ)                                                                         \
+        SINCE_3(FIELD_READ_3)                                                                      \
         return finish(r, #name, err);                                                              \
     }                                                                                              \
     void dp_msg_##name##_encode(struct dp_writer *w, const struct dp_msg_##name *m)                \
     {                                                                                              \
         FIELDS(FIELD_WRITE)                                                                        \
+        SINCE_3(FIELD_WRITE_3)                                                                     \
     }
+#define NOTHING(F)
+#define PLAIN_CODEC(name, FIELDS) PLAIN_CODEC_3(name, FIELDS, NOTHING)
 
-PLAIN_CODEC(step_start, DP_STEP_START_FIELDS)
+PLAIN_CODEC_3(step_start, DP_STEP_START_FIELDS, DP_STEP_START_SINCE_3)
 PLAIN_CODEC(step_end, DP_STEP_END_FIELDS)
-PLAIN_CODEC(ack, DP_ACK_FIELDS)
 PLAIN_CODEC(welcome, DP_WELCOME_FIELDS)
 PLAIN_CODEC(vote, DP_VOTE_FIELDS)
 PLAIN_CODEC(decision, DP_DECISION_FIELDS)
@@ -59,11 +75,10 @@ PLAIN_CODEC(finish, DP_FINISH_FIELDS)
 PLAIN_CODEC(ping, DP_PING_FIELDS)
 PLAIN_CODEC(pong, DP_PONG_FIELDS)
 PLAIN_CODEC(limit, DP_LIMIT_FIELDS)
-PLAIN_CODEC(goodbye, DP_GOODBYE_FIELDS)
 PLAIN_CODEC(save, DP_SAVE_FIELDS)
 PLAIN_CODEC(event, DP_EVENT_FIELDS)
 PLAIN_CODEC(worker_lost, DP_WORKER_LOST_FIELDS)
-PLAIN_CODEC(stop_slot, DP_STOP_SLOT_FIELDS)
+PLAIN_CODEC_3(stop_slot, DP_STOP_SLOT_FIELDS, DP_STOP_SLOT_SINCE_3)
 PLAIN_CODEC(slot_gone, DP_SLOT_GONE_FIELDS)
 PLAIN_CODEC(join, DP_JOIN_FIELDS)
 PLAIN_CODEC(query, DP_QUERY_FIELDS)
@@ -72,6 +87,37 @@ PLAIN_CODEC(check, DP_CHECK_FIELDS)
 PLAIN_CODEC(challenge, DP_CHALLENGE_FIELDS)
 PLAIN_CODEC(auth, DP_AUTH_FIELDS)
 PLAIN_CODEC(auth_ok, DP_AUTH_OK_FIELDS)
+
+int dp_msg_ack_decode(struct dp_reader *r, struct dp_msg_ack *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_ACK_FIELDS(FIELD_READ)
+    return finish(r, "ack", err);
+}
+
+/* Before version 3 a plugin starts the tasks unless it hears FENCED, and cannot ask again. */
+void dp_msg_ack_encode(struct dp_writer *w, const struct dp_msg_ack *m)
+{
+    bool is_unsure = m->verdict == DP_VERDICT_LATER && !has(w->version, 3);
+
+    dp_wr_u8(w, is_unsure ? DP_VERDICT_FENCED : m->verdict);
+    dp_wr_str(w, m->text);
+}
+
+int dp_msg_goodbye_decode(struct dp_reader *r, struct dp_msg_goodbye *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    m->loss = (double)NAN;
+    DP_GOODBYE_FIELDS(FIELD_READ)
+    DP_GOODBYE_SINCE_3(FIELD_READ_3)
+    return finish(r, "goodbye", err);
+}
+
+void dp_msg_goodbye_encode(struct dp_writer *w, const struct dp_msg_goodbye *m)
+{
+    DP_GOODBYE_FIELDS(FIELD_WRITE)
+    DP_GOODBYE_SINCE_3(FIELD_WRITE_3)
+}
 
 static int check_sizes(const char *name, bool bad, uint32_t n_workers, uint32_t n_layers,
                        struct dp_err *err)
@@ -92,6 +138,7 @@ int dp_msg_hello_decode(struct dp_reader *r, struct dp_msg_hello *m, struct dp_e
         return dp_err_set(err, DP_EPROTO, "hello: rank %u of %u workers", m->rank, m->n_workers);
     for (uint32_t i = 0; i <= m->n_workers; i++)
         m->cut[i] = dp_rd_u32(r);
+    DP_HELLO_SINCE_3(FIELD_READ_3)
     return finish(r, "hello", err);
 }
 
@@ -100,6 +147,7 @@ void dp_msg_hello_encode(struct dp_writer *w, const struct dp_msg_hello *m)
     DP_HELLO_FIELDS(FIELD_WRITE)
     for (uint32_t i = 0; i <= m->n_workers; i++)
         dp_wr_u32(w, m->cut[i]);
+    DP_HELLO_SINCE_3(FIELD_WRITE_3)
 }
 
 #define LAYER_LOAD_FIELDS(F)                                                                       \
@@ -115,9 +163,7 @@ int dp_msg_report_decode(struct dp_reader *r, struct dp_msg_report *m, struct dp
 #define LOAD_READ(f) m->layer[i].f = dp_rd_u64(r);
         LAYER_LOAD_FIELDS(LOAD_READ)
     }
-    if (dp_reader_at_end(r))
-        return 0; /* of a worker that does not know more */
-    DP_REPORT_TAIL_FIELDS(FIELD_READ)
+    DP_REPORT_SINCE_3(FIELD_READ_3)
     return finish(r, "report", err);
 }
 
@@ -128,7 +174,7 @@ void dp_msg_report_encode(struct dp_writer *w, const struct dp_msg_report *m)
 #define LOAD_WRITE(f) dp_wr_u64(w, m->layer[i].f);
         LAYER_LOAD_FIELDS(LOAD_WRITE)
     }
-    DP_REPORT_TAIL_FIELDS(FIELD_WRITE)
+    DP_REPORT_SINCE_3(FIELD_WRITE_3)
 }
 
 int dp_msg_prepare_decode(struct dp_reader *r, struct dp_msg_prepare *m, struct dp_err *err)
@@ -155,12 +201,13 @@ int dp_msg_relay_decode(struct dp_reader *r, struct dp_msg_relay *m, struct dp_e
 {
     memset(m, 0, sizeof *m);
     DP_RELAY_FIELDS(FIELD_READ)
-    if (r->bad || m->inner_len != (size_t)(r->end - r->p) ||
+    if (r->bad || m->inner_len > (size_t)(r->end - r->p) || m->inner_type == DP_MSG_RELAY ||
         m->inner_len > dp_msg_max_body(m->inner_type))
         return dp_err_set(err, DP_EPROTO, "relay: bad inner length %u of type %u", m->inner_len,
                           m->inner_type);
     m->inner = r->p;
     r->p += m->inner_len;
+    DP_RELAY_SINCE_3(FIELD_READ_3)
     return finish(r, "relay", err);
 }
 
@@ -168,13 +215,14 @@ void dp_msg_relay_encode(struct dp_writer *w, const struct dp_msg_relay *m)
 {
     DP_RELAY_FIELDS(FIELD_WRITE)
     dp_wr_bytes(w, m->inner, m->inner_len);
+    DP_RELAY_SINCE_3(FIELD_WRITE_3)
 }
 
 int dp_msg_answer_decode(struct dp_reader *r, struct dp_msg_answer *m, struct dp_err *err)
 {
     memset(m, 0, sizeof *m);
     DP_ANSWER_FIELDS(FIELD_READ)
-    if (r->bad || m->json_len != (size_t)(r->end - r->p) || m->json_len > DP_ANSWER_CHUNK)
+    if (r->bad || m->json_len > (size_t)(r->end - r->p) || m->json_len > DP_ANSWER_CHUNK)
         return dp_err_set(err, DP_EPROTO, "answer: bad length %u", m->json_len);
     m->json = (const char *)r->p;
     r->p += m->json_len;
@@ -304,43 +352,44 @@ void dp_msg_wireup_encode(struct dp_writer *w, const struct dp_msg_wireup *m)
 #define CUTS_BYTES ((DP_MAX_WORKERS + 1) * 4)
 
 static const struct {
+    uint16_t since; /* version */
     const char *name;
     uint32_t max_body;
 } type_table[] = {
-    [DP_MSG_STEP_START] = {"STEP_START", 0 DP_STEP_START_FIELDS(FIELD_SIZE)},
-    [DP_MSG_STEP_END] = {"STEP_END", 0 DP_STEP_END_FIELDS(FIELD_SIZE)},
-    [DP_MSG_ACK] = {"ACK", 0 DP_ACK_FIELDS(FIELD_SIZE)},
-    [DP_MSG_TASKS] = {"TASKS", DP_MAX_WORKERS * 8 DP_TASKS_FIELDS(FIELD_SIZE)},
-    [DP_MSG_HELLO] = {"HELLO", CUTS_BYTES DP_HELLO_FIELDS(FIELD_SIZE)},
-    [DP_MSG_WELCOME] = {"WELCOME", 0 DP_WELCOME_FIELDS(FIELD_SIZE)},
-    [DP_MSG_REPORT] = {"REPORT",
-                       DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE) DP_REPORT_TAIL_FIELDS(FIELD_SIZE)},
-    [DP_MSG_PREPARE] = {"PREPARE", CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)},
-    [DP_MSG_VOTE] = {"VOTE", 0 DP_VOTE_FIELDS(FIELD_SIZE)},
-    [DP_MSG_DECISION] = {"DECISION", 0 DP_DECISION_FIELDS(FIELD_SIZE)},
-    [DP_MSG_DECISION_ACK] = {"DECISION_ACK", 0 DP_DECISION_ACK_FIELDS(FIELD_SIZE)},
-    [DP_MSG_FINISH] = {"FINISH", 0 DP_FINISH_FIELDS(FIELD_SIZE)},
-    [DP_MSG_GOODBYE] = {"GOODBYE", 0 DP_GOODBYE_FIELDS(FIELD_SIZE)},
-    [DP_MSG_SAVE] = {"SAVE", 0 DP_SAVE_FIELDS(FIELD_SIZE)},
-    [DP_MSG_EVENT] = {"EVENT", 0 DP_EVENT_FIELDS(FIELD_SIZE)},
-    [DP_MSG_PING] = {"PING", 0 DP_PING_FIELDS(FIELD_SIZE)},
-    [DP_MSG_PONG] = {"PONG", 0 DP_PONG_FIELDS(FIELD_SIZE)},
-    [DP_MSG_LIMIT] = {"LIMIT", 0 DP_LIMIT_FIELDS(FIELD_SIZE)},
-    [DP_MSG_CARD] = {"CARD", DP_CARD_MAX + DP_SEALED_KEY_BYTES DP_CARD_FIELDS(FIELD_SIZE)},
-    [DP_MSG_ROSTER] = {"ROSTER", DP_ROSTER_CHUNK DP_ROSTER_FIELDS(FIELD_SIZE)},
-    [DP_MSG_WIREUP] = {"WIREUP", DP_SEALED_KEY_BYTES DP_WIREUP_FIELDS(FIELD_SIZE)},
-    [DP_MSG_RELAY] = {"RELAY", DP_BODY_MAX},
-    [DP_MSG_WORKER_LOST] = {"WORKER_LOST", 0 DP_WORKER_LOST_FIELDS(FIELD_SIZE)},
-    [DP_MSG_STOP_SLOT] = {"STOP_SLOT", 0 DP_STOP_SLOT_FIELDS(FIELD_SIZE)},
-    [DP_MSG_SLOT_GONE] = {"SLOT_GONE", 0 DP_SLOT_GONE_FIELDS(FIELD_SIZE)},
-    [DP_MSG_JOIN] = {"JOIN", 0 DP_JOIN_FIELDS(FIELD_SIZE)},
-    [DP_MSG_QUERY] = {"QUERY", 0 DP_QUERY_FIELDS(FIELD_SIZE)},
-    [DP_MSG_ANSWER] = {"ANSWER", DP_ANSWER_CHUNK DP_ANSWER_FIELDS(FIELD_SIZE)},
-    [DP_MSG_COMMAND] = {"COMMAND", 0 DP_COMMAND_FIELDS(FIELD_SIZE)},
-    [DP_MSG_CHECK] = {"CHECK", 0 DP_CHECK_FIELDS(FIELD_SIZE)},
-    [DP_MSG_CHALLENGE] = {"CHALLENGE", 0 DP_CHALLENGE_FIELDS(FIELD_SIZE)},
-    [DP_MSG_AUTH] = {"AUTH", 0 DP_AUTH_FIELDS(FIELD_SIZE)},
-    [DP_MSG_AUTH_OK] = {"AUTH_OK", 0 DP_AUTH_OK_FIELDS(FIELD_SIZE)},
+    [DP_MSG_STEP_START] = {1, "STEP_START", 0 DP_STEP_START_FIELDS(FIELD_SIZE) DP_STEP_START_SINCE_3(FIELD_SIZE)},
+    [DP_MSG_STEP_END] = {1, "STEP_END", 0 DP_STEP_END_FIELDS(FIELD_SIZE)},
+    [DP_MSG_ACK] = {1, "ACK", 0 DP_ACK_FIELDS(FIELD_SIZE)},
+    [DP_MSG_TASKS] = {3, "TASKS", DP_MAX_WORKERS * 8 DP_TASKS_FIELDS(FIELD_SIZE)},
+    [DP_MSG_HELLO] = {1, "HELLO", CUTS_BYTES DP_HELLO_FIELDS(FIELD_SIZE) DP_HELLO_SINCE_3(FIELD_SIZE)},
+    [DP_MSG_WELCOME] = {1, "WELCOME", 0 DP_WELCOME_FIELDS(FIELD_SIZE)},
+    [DP_MSG_REPORT] = {1, "REPORT",
+                       DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE) DP_REPORT_SINCE_3(FIELD_SIZE)},
+    [DP_MSG_PREPARE] = {1, "PREPARE", CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_VOTE] = {1, "VOTE", 0 DP_VOTE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_DECISION] = {1, "DECISION", 0 DP_DECISION_FIELDS(FIELD_SIZE)},
+    [DP_MSG_DECISION_ACK] = {1, "DECISION_ACK", 0 DP_DECISION_ACK_FIELDS(FIELD_SIZE)},
+    [DP_MSG_FINISH] = {1, "FINISH", 0 DP_FINISH_FIELDS(FIELD_SIZE)},
+    [DP_MSG_GOODBYE] = {1, "GOODBYE", 0 DP_GOODBYE_FIELDS(FIELD_SIZE) DP_GOODBYE_SINCE_3(FIELD_SIZE)},
+    [DP_MSG_SAVE] = {1, "SAVE", 0 DP_SAVE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_EVENT] = {1, "EVENT", 0 DP_EVENT_FIELDS(FIELD_SIZE)},
+    [DP_MSG_PING] = {1, "PING", 0 DP_PING_FIELDS(FIELD_SIZE)},
+    [DP_MSG_PONG] = {1, "PONG", 0 DP_PONG_FIELDS(FIELD_SIZE)},
+    [DP_MSG_LIMIT] = {3, "LIMIT", 0 DP_LIMIT_FIELDS(FIELD_SIZE)},
+    [DP_MSG_CARD] = {3, "CARD", DP_CARD_MAX + DP_SEALED_KEY_BYTES DP_CARD_FIELDS(FIELD_SIZE)},
+    [DP_MSG_ROSTER] = {3, "ROSTER", DP_ROSTER_CHUNK DP_ROSTER_FIELDS(FIELD_SIZE)},
+    [DP_MSG_WIREUP] = {3, "WIREUP", DP_SEALED_KEY_BYTES DP_WIREUP_FIELDS(FIELD_SIZE)},
+    [DP_MSG_RELAY] = {1, "RELAY", DP_BODY_MAX},
+    [DP_MSG_WORKER_LOST] = {1, "WORKER_LOST", 0 DP_WORKER_LOST_FIELDS(FIELD_SIZE)},
+    [DP_MSG_STOP_SLOT] = {1, "STOP_SLOT", 0 DP_STOP_SLOT_FIELDS(FIELD_SIZE) DP_STOP_SLOT_SINCE_3(FIELD_SIZE)},
+    [DP_MSG_SLOT_GONE] = {1, "SLOT_GONE", 0 DP_SLOT_GONE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_JOIN] = {1, "JOIN", 0 DP_JOIN_FIELDS(FIELD_SIZE)},
+    [DP_MSG_QUERY] = {1, "QUERY", 0 DP_QUERY_FIELDS(FIELD_SIZE)},
+    [DP_MSG_ANSWER] = {1, "ANSWER", DP_ANSWER_CHUNK DP_ANSWER_FIELDS(FIELD_SIZE)},
+    [DP_MSG_COMMAND] = {1, "COMMAND", 0 DP_COMMAND_FIELDS(FIELD_SIZE)},
+    [DP_MSG_CHECK] = {3, "CHECK", 0 DP_CHECK_FIELDS(FIELD_SIZE)},
+    [DP_MSG_CHALLENGE] = {1, "CHALLENGE", 0 DP_CHALLENGE_FIELDS(FIELD_SIZE)},
+    [DP_MSG_AUTH] = {1, "AUTH", 0 DP_AUTH_FIELDS(FIELD_SIZE)},
+    [DP_MSG_AUTH_OK] = {1, "AUTH_OK", 0 DP_AUTH_OK_FIELDS(FIELD_SIZE)},
 };
 _Static_assert(DP_MAX_LAYERS * sizeof(struct dp_layer_load) + 256 <= DP_BODY_MAX,
                "a full report fits one frame, inside a relay too");
@@ -357,6 +406,25 @@ const char *dp_msg_name(uint16_t type)
     return type < N_TYPES && type_table[type].name ? type_table[type].name : "?";
 }
 
+uint16_t dp_msg_since(uint16_t type)
+{
+    return type < N_TYPES ? type_table[type].since : 0;
+}
+
+uint16_t dp_proto_agree(uint16_t highest)
+{
+    if (highest < DP_PROTO_MIN || highest == 2) /* no release had 2 */
+        return 0;
+    return highest < DP_PROTO_VERSION ? highest : DP_PROTO_VERSION;
+}
+
+static uint32_t largest(const struct dp_header *h)
+{
+    uint32_t bytes = dp_msg_max_body(h->type) + (h->version > DP_PROTO_VERSION ? DP_TAIL_MAX : 0);
+
+    return bytes < DP_BODY_MAX ? bytes : DP_BODY_MAX;
+}
+
 int dp_header_decode(const uint8_t bytes[DP_HEADER_BYTES], struct dp_header *h, struct dp_err *err)
 {
     struct dp_reader r;
@@ -370,14 +438,16 @@ int dp_header_decode(const uint8_t bytes[DP_HEADER_BYTES], struct dp_header *h, 
     h->seq = dp_rd_u32(&r);
     if (magic != DP_MAGIC)
         return dp_err_set(err, DP_EPROTO, "not a DynPipe peer (magic 0x%08x)", magic);
-    if (h->version != DP_PROTO_VERSION)
+    if (!dp_proto_agree(h->version))
         return dp_err_set(err, DP_EPROTO, "peer speaks protocol version %u, this is version %d",
                           h->version, DP_PROTO_VERSION);
     if (dp_msg_max_body(h->type) == 0)
         return dp_err_set(err, DP_EPROTO, "unknown message type %u", h->type);
-    if (h->body_len > dp_msg_max_body(h->type))
+    if (dp_msg_since(h->type) > h->version)
+        return dp_err_set(err, DP_EPROTO, "protocol version %u has no %s", h->version, dp_msg_name(h->type));
+    if (h->body_len > largest(h))
         return dp_err_set(err, DP_EPROTO, "%s: body of %u bytes, allowed are %u", dp_msg_name(h->type),
-                          h->body_len, dp_msg_max_body(h->type));
+                          h->body_len, largest(h));
     return 0;
 }
 

@@ -18,7 +18,27 @@
 #include "common/wire.h"
 
 #define DP_MAGIC 0x44594e50u /* "DYNP" */
+
+/* Versions. Releases differ, and a run outlives an upgrade, so two sides speak the lower of their versions:
+ *
+ * - Accepted are DP_PROTO_MIN and later ones, but 2, which no release had. 1 is release 0.1.0, 3 is 0.2.0.
+ *   What comes between two releases needs no number of its own.
+ * - A field is only ever appended to a message, behind its array where it has one (DP_X_SINCE_n), and a message
+ *   keeps its number. Both name the version that they came with.
+ * - An older peer's message ends before what it does not know: its default is 0 or "", or what the field says.
+ * - A newer peer's may go on behind what we know, by DP_TAIL_MAX bytes: they are ignored. Of a version that we know
+ *   a byte too many stays an error.
+ * - What a version does not have is not sent to its peer (dp_msg_recode); what has no safe equivalent there is not
+ *   done with him (doc/protocol.md, "Versions").
+ * - On a unix socket the client's first frame says its version, and the daemon answers in the lower one; the high half
+ *   of the daemon's sequence numbers is the highest that it has (0: release 0.1.0, which hangs up on any version
+ *   but its own, so the client comes back with DP_PROTO_MIN). On TCP the acceptor's nonce says it, and what was
+ *   agreed on is sealed (session.h). The version of a connection never changes.
+ */
 #define DP_PROTO_VERSION 3
+#define DP_PROTO_MIN 1
+#define DP_TAIL_MAX 4096u
+#define DP_SEQ_VERSION_SHIFT 16
 #define DP_HEADER_BYTES 16
 #define DP_BODY_MAX 65520u /* with the header, a frame never passes 64 KiB */
 #define DP_DIGEST_BYTES 32 /* SHA-256 */
@@ -123,7 +143,8 @@ enum dp_option_bit {
     F(u32, min_gpus, "never fewer devices than this, 0: no wish")                                  \
     F(f64, max_slowdown, "percent of the reference that the user gives up, 0..100")                \
     F(s64, policy, "name of a policy, empty: the administrator's")                                 \
-    F(s64, node, "name of this node in Slurm")                                                     \
+    F(s64, node, "name of this node in Slurm")
+#define DP_STEP_START_SINCE_3(F)                                                                   \
     F(u32, stall_end_s, "end and requeue the job when it is stalled for so long, 0: no wish")
 
 /* The sender does not wait for an answer: an ACK may find the connection closed. A daemon that was
@@ -165,7 +186,9 @@ enum dp_option_bit {
     F(u64, mem_limit_bytes, "memory that this worker may use, 0: unlimited")                       \
     F(u64, boundary_bytes, "bytes of one activation message between two stages")                   \
     F(s64, device, "cpu, or the UUID of a GPU")                                                    \
-    F(s1k, checkpoint_dir, "where checkpoints go, empty: none")                                    \
+    F(s1k, checkpoint_dir, "where checkpoints go, empty: none")
+/* Behind the cuts. */
+#define DP_HELLO_SINCE_3(F)                                                                        \
     F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
@@ -191,14 +214,14 @@ enum dp_option_bit {
     F(u64, wait_ns, "median time of one step spent waiting for other workers")                     \
     F(u64, optimizer_ns, "median device time of the optimizer in one step")                        \
     F(u64, overhead_ns, "median device time of measuring and reporting in one step")               \
-    F(u64, lost_ns, "median time of one step in which others had the worker's core")               \
     F(u64, mem_bytes, "bytes held now: weights, gradients, optimizer, activations, indexes")       \
     F(u64, rss_bytes, "resident set of the process")                                               \
     F(u32, first_layer, "first layer of the stage")                                                \
     F(u32, n_layers, "layers of the stage, 0..DP_MAX_LAYERS")
 
-/* Behind the layers. A worker from before they were added ends its report there. */
-#define DP_REPORT_TAIL_FIELDS(F)                                                                   \
+/* Behind the layers. */
+#define DP_REPORT_SINCE_3(F)                                                                       \
+    F(u64, lost_ns, "median time of one step in which others had the worker's core; 0 also: not known") \
     F(u64, ahead_ns, "median time from sending the activation of a step's first microbatch until its gradient is back; 0: not known") \
     F(u64, held_ns, "median time from receiving that activation until its gradient is sent; 0: not known")
 
@@ -243,8 +266,9 @@ enum dp_option_bit {
     F(u32, rank, "worker")                                                                         \
     F(u8, how, "enum dp_goodbye")                                                                  \
     F(u64, step, "optimizer steps completed")                                                      \
-    F(f64, loss, "mean training loss of the last of them, nats per token; NaN where unknown")      \
     F(s256, text, "one line, may be empty")
+#define DP_GOODBYE_SINCE_3(F)                                                                      \
+    F(f64, loss, "mean training loss of the last of the steps, nats per token; NaN where unknown")
 
 #define DP_SAVE_FIELDS(F) F(u32, reserved, "0; the worker of rank 0 saves a checkpoint at the next boundary")
 
@@ -307,9 +331,12 @@ enum dp_option_bit {
     F(u32, job_id, "Slurm job id")                                                                 \
     F(u32, rank, "worker")                                                                         \
     F(u32, pid, "up: pid of the worker, as the kernel named it; down: 0")                          \
-    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")                   \
     F(u16, inner_type, "enum dp_msg_type")                                                         \
     F(u32, inner_len, "bytes that follow")
+/* Behind the inner body, which is of the same version as the RELAY. A peer without it is heard of the first life of a
+ * job only: what it says can then be of no earlier one. */
+#define DP_RELAY_SINCE_3(F)                                                                        \
+    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")
 
 #define DP_WORKER_LOST_FIELDS(F)                                                                   \
     F(u32, job_id, "Slurm job id")                                                                 \
@@ -320,9 +347,10 @@ enum dp_option_bit {
 #define DP_STOP_SLOT_FIELDS(F)                                                                     \
     F(u32, job_id, "Slurm job id")                                                                 \
     F(u32, uid, "owner of the job")                                                                \
-    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")                   \
     F(u32, incarnation, "of the coordinator")                                                      \
     F(u32, grace_ms, "time for the processes to leave by themselves")
+#define DP_STOP_SLOT_SINCE_3(F)                                                                    \
+    F(u32, restarts, "how often the job was requeued, as Slurm told the sender; default as in RELAY")
 
 #define DP_SLOT_GONE_FIELDS(F)                                                                     \
     F(u32, job_id, "Slurm job id")                                                                 \
@@ -382,7 +410,7 @@ typedef double dp_f64_t;
 
 #define DP_FIELD_DECL(kind, name, doc) dp_##kind##_t name;
 
-struct dp_msg_step_start { DP_STEP_START_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_step_start { DP_STEP_START_FIELDS(DP_FIELD_DECL) DP_STEP_START_SINCE_3(DP_FIELD_DECL) };
 struct dp_msg_step_end { DP_STEP_END_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_ack { DP_ACK_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_tasks {
@@ -391,12 +419,13 @@ struct dp_msg_tasks {
 };
 struct dp_msg_hello {
     DP_HELLO_FIELDS(DP_FIELD_DECL)
+    DP_HELLO_SINCE_3(DP_FIELD_DECL)
     uint32_t cut[DP_MAX_WORKERS + 1];
 };
 struct dp_msg_welcome { DP_WELCOME_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_report {
     DP_REPORT_FIELDS(DP_FIELD_DECL)
-    DP_REPORT_TAIL_FIELDS(DP_FIELD_DECL)
+    DP_REPORT_SINCE_3(DP_FIELD_DECL)
     struct dp_layer_load layer[DP_MAX_LAYERS];
 };
 struct dp_msg_prepare {
@@ -408,7 +437,7 @@ struct dp_msg_vote { DP_VOTE_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_decision { DP_DECISION_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_decision_ack { DP_DECISION_ACK_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_finish { DP_FINISH_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_goodbye { DP_GOODBYE_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_goodbye { DP_GOODBYE_FIELDS(DP_FIELD_DECL) DP_GOODBYE_SINCE_3(DP_FIELD_DECL) };
 struct dp_msg_save { DP_SAVE_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_event { DP_EVENT_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_ping { DP_PING_FIELDS(DP_FIELD_DECL) };
@@ -428,10 +457,11 @@ struct dp_msg_wireup {
 };
 struct dp_msg_relay {
     DP_RELAY_FIELDS(DP_FIELD_DECL)
+    DP_RELAY_SINCE_3(DP_FIELD_DECL)
     const uint8_t *inner; /* decode: borrowed from the frame; encode: borrowed from the caller */
 };
 struct dp_msg_worker_lost { DP_WORKER_LOST_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_stop_slot { DP_STOP_SLOT_FIELDS(DP_FIELD_DECL) };
+struct dp_msg_stop_slot { DP_STOP_SLOT_FIELDS(DP_FIELD_DECL) DP_STOP_SLOT_SINCE_3(DP_FIELD_DECL) };
 struct dp_msg_slot_gone { DP_SLOT_GONE_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_join { DP_JOIN_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_query { DP_QUERY_FIELDS(DP_FIELD_DECL) };
@@ -460,7 +490,8 @@ struct dp_msg_auth_ok { DP_AUTH_OK_FIELDS(DP_FIELD_DECL) };
     M(challenge, DP_MSG_CHALLENGE) M(auth, DP_MSG_AUTH) M(auth_ok, DP_MSG_AUTH_OK)
 
 /* int dp_msg_X_decode(body reader, out, err): 0, or -1 and DP_EPROTO; out is overwritten.
- * void dp_msg_X_encode(body writer, in): too little room sets w->bad. */
+ * void dp_msg_X_encode(body writer, in): too little room sets w->bad.
+ * Both in the version of the reader or writer (wire.h). */
 #define DP_MSG_CODEC_DECL(name, type)                                                              \
     int dp_msg_##name##_decode(struct dp_reader *r, struct dp_msg_##name *m, struct dp_err *err);  \
     void dp_msg_##name##_encode(struct dp_writer *w, const struct dp_msg_##name *m);
@@ -471,13 +502,27 @@ struct dp_header {
     uint32_t body_len, seq;
 };
 
-/* Read and check a header: magic, version, known type, body_len <= dp_msg_max_body(type).
+/* The version to speak with a peer whose highest is this; 0: none. */
+uint16_t dp_proto_agree(uint16_t highest);
+
+/* Read and check a header: magic, version, a type that this version has, body_len <= dp_msg_max_body(type), and
+ * DP_TAIL_MAX more of a newer peer.
  * returns: 0, or -1 with DP_EPROTO. */
 int dp_header_decode(const uint8_t bytes[DP_HEADER_BYTES], struct dp_header *h, struct dp_err *err);
 void dp_header_encode(uint8_t bytes[DP_HEADER_BYTES], const struct dp_header *h);
 
-/* Largest body of a type, 0 for a type that does not exist. */
+/* Largest body of a type in our own version, 0 for a type that does not exist. */
 uint32_t dp_msg_max_body(uint16_t type);
+
+/* The version that a type came with, 0 for one that does not exist. */
+uint16_t dp_msg_since(uint16_t type);
+
+/* Turn a body of one version into one of another, what a RELAY carries too; from: a newer one than ours, even.
+ * out: cap bytes, DP_BODY_MAX are always enough. from == to: copies, unchecked.
+ * returns: 0; 1 when the other version has no such message, or what a RELAY carries is not readable: it is to be
+ * dropped, the peer is not to blame; -1 with DP_EPROTO. */
+int dp_msg_recode(uint16_t type, uint16_t from, const uint8_t *body, size_t bytes, uint16_t to, uint8_t *out, size_t cap,
+                  size_t *out_bytes, struct dp_err *err);
 
 /* Name of a type ("HELLO"), "?" when there is none. */
 const char *dp_msg_name(uint16_t type);

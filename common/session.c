@@ -31,10 +31,35 @@ int dp_random(void *out, size_t bytes, struct dp_err *err)
     return 0;
 }
 
+/* Behind 24 random bytes: the mark, and the version u16. One nonce in 2^48 of an acceptor that knows nothing of it
+ * looks so by chance: he refuses the answer, and the next nonce is another one. */
+static const uint8_t version_mark[6] = "DPvers";
+#define MARK_AT (DP_DIGEST_BYTES - sizeof version_mark - 2)
+
+int dp_challenge_init(struct dp_msg_challenge *challenge, struct dp_err *err)
+{
+    if (dp_random(challenge->nonce, MARK_AT, err) < 0)
+        return -1;
+    memcpy(challenge->nonce + MARK_AT, version_mark, sizeof version_mark);
+    challenge->nonce[DP_DIGEST_BYTES - 2] = DP_PROTO_VERSION >> 8;
+    challenge->nonce[DP_DIGEST_BYTES - 1] = DP_PROTO_VERSION & 0xff;
+    return 0;
+}
+
+static uint16_t version_of(const dp_digest_t nonce)
+{
+    if (memcmp(nonce + MARK_AT, version_mark, sizeof version_mark) != 0)
+        return DP_PROTO_MIN;
+    return dp_proto_agree((uint16_t)(nonce[DP_DIGEST_BYTES - 2] << 8 | nonce[DP_DIGEST_BYTES - 1]));
+}
+
 int dp_handshake_init(struct dp_handshake *hs, enum dp_purpose purpose, const char *connector,
                       const struct dp_msg_challenge *challenge, struct dp_err *err)
 {
     memset(hs, 0, sizeof *hs);
+    hs->version = version_of(challenge->nonce);
+    if (!hs->version)
+        return dp_err_set(err, DP_EPROTO, "it speaks no protocol version that is known here");
     hs->purpose = (uint8_t)purpose;
     memcpy(hs->nonce, challenge->nonce, sizeof hs->nonce);
     snprintf(hs->connector, sizeof hs->connector, "%s", connector);
@@ -48,7 +73,7 @@ static size_t seal_encode(const struct dp_handshake *hs, uint8_t out[SEAL_MAX])
 
     dp_writer_init(&w, out, SEAL_MAX);
     dp_wr_u32(&w, SEAL_MAGIC);
-    dp_wr_u16(&w, DP_PROTO_VERSION);
+    dp_wr_u16(&w, hs->version);
     dp_wr_u8(&w, hs->purpose);
     dp_wr_bytes(&w, hs->nonce, sizeof hs->nonce);
     dp_wr_bytes(&w, hs->key, sizeof hs->key);
@@ -61,18 +86,17 @@ static int seal_decode(const void *data, size_t bytes, struct dp_handshake *hs, 
 {
     struct dp_reader r;
     uint32_t magic;
-    uint16_t version;
 
     memset(hs, 0, sizeof *hs);
     dp_reader_init(&r, data, bytes);
     magic = dp_rd_u32(&r);
-    version = dp_rd_u16(&r);
+    hs->version = dp_rd_u16(&r);
     hs->purpose = dp_rd_u8(&r);
     dp_rd_bytes(&r, hs->nonce, sizeof hs->nonce);
     dp_rd_bytes(&r, hs->key, sizeof hs->key);
     dp_rd_str(&r, hs->connector, sizeof hs->connector);
     dp_rd_str(&r, hs->acceptor, sizeof hs->acceptor);
-    if (!dp_reader_at_end(&r) || magic != SEAL_MAGIC || version != DP_PROTO_VERSION)
+    if (!dp_reader_at_end(&r) || magic != SEAL_MAGIC || dp_proto_agree(hs->version) != hs->version)
         return dp_err_set(err, DP_EAUTH, "credential does not hold a handshake of this version");
     if (hs->purpose != DP_PURPOSE_PEER && hs->purpose != DP_PURPOSE_CLI)
         return dp_err_set(err, DP_EAUTH, "credential of unknown purpose %u", hs->purpose);
@@ -147,7 +171,7 @@ int dp_handshake_open(const char *credential, const char *munge_socket, struct d
 }
 
 int dp_handshake_check(const struct dp_handshake *hs, const struct dp_msg_challenge *challenge,
-                       const char *auth_node, struct dp_err *err)
+                       const char *auth_node, uint16_t auth_version, struct dp_err *err)
 {
     if (!dp_digest_equal(hs->nonce, challenge->nonce))
         return dp_err_set(err, DP_EAUTH, "credential answers another challenge");
@@ -156,6 +180,8 @@ int dp_handshake_check(const struct dp_handshake *hs, const struct dp_msg_challe
                           challenge->node);
     if (strcmp(hs->connector, auth_node))
         return dp_err_set(err, DP_EAUTH, "credential of node %s, sent as %s", hs->connector, auth_node);
+    if (hs->version != auth_version)
+        return dp_err_set(err, DP_EAUTH, "credential of protocol version %u, sent as %u", hs->version, auth_version);
     if ((hs->purpose == DP_PURPOSE_PEER) != (hs->connector[0] != '\0'))
         return dp_err_set(err, DP_EAUTH, "a daemon names its node, a command line does not");
     return 0;

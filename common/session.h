@@ -7,6 +7,11 @@
  *   AUTH_OK(proof)                  ->
  *   header | body | tag            <->   header | body | tag
  *
+ * Versions (msg.h): a CHALLENGE is of version DP_PROTO_MIN, and its nonce ends with the highest version of the
+ * acceptor, which an older connector takes for random bytes. The connector chooses; AUTH and all that follows are of
+ * that version, and the credential seals it together with the nonce: who changes either on the way is found out, so
+ * nobody can talk two sides into a version below the best that both have.
+ *
  * The munge credential seals (encrypts and authenticates) a struct dp_handshake with a new session
  * key. Functions marked "blocks" talk to munged, which can hang: never in an event loop.
  */
@@ -29,6 +34,7 @@ enum dp_purpose { DP_PURPOSE_PEER = 1, DP_PURPOSE_CLI = 2 };
 
 /* What the connector seals. */
 struct dp_handshake {
+    uint16_t version;    /* of this session */
     uint8_t purpose;     /* enum dp_purpose */
     dp_digest_t nonce;   /* of the CHALLENGE that it answers */
     dp_digest_t key;     /* new for each connection */
@@ -46,7 +52,10 @@ struct dp_session {
 /* Bytes from the kernel's random generator. */
 int dp_random(void *out, size_t bytes, struct dp_err *err);
 
-/* Begin an answer to a challenge: copies its nonce and node, makes a new key. */
+/* A new nonce, which says what we speak. */
+int dp_challenge_init(struct dp_msg_challenge *challenge, struct dp_err *err);
+
+/* Begin an answer to a challenge: copies its nonce and node, takes the version, makes a new key. */
 int dp_handshake_init(struct dp_handshake *hs, enum dp_purpose purpose, const char *connector,
                       const struct dp_msg_challenge *challenge, struct dp_err *err);
 
@@ -60,9 +69,9 @@ int dp_handshake_seal(const struct dp_handshake *hs, const char *munge_socket, u
 int dp_handshake_open(const char *credential, const char *munge_socket, struct dp_handshake *hs, uid_t *uid,
                       struct in_addr *sealed_at, struct dp_err *err);
 
-/* Is it an answer to this very challenge, and does it name its sender as AUTH did? DP_EAUTH if not. */
+/* Is it an answer to this very challenge, and does it name its sender and version as AUTH did? DP_EAUTH if not. */
 int dp_handshake_check(const struct dp_handshake *hs, const struct dp_msg_challenge *challenge,
-                       const char *auth_node, struct dp_err *err);
+                       const char *auth_node, uint16_t auth_version, struct dp_err *err);
 
 /* What AUTH_OK carries: it shows the connector that the acceptor could open the credential. */
 void dp_handshake_proof(const struct dp_handshake *hs, dp_digest_t proof);

@@ -8,6 +8,7 @@ void dp_reader_init(struct dp_reader *r, const void *data, size_t bytes)
     r->p = data;
     r->end = r->p + bytes;
     r->bad = false;
+    r->version = 0;
 }
 
 void dp_writer_init(struct dp_writer *w, void *data, size_t bytes)
@@ -15,6 +16,7 @@ void dp_writer_init(struct dp_writer *w, void *data, size_t bytes)
     w->start = w->p = data;
     w->end = w->p + bytes;
     w->bad = false;
+    w->version = 0;
 }
 
 size_t dp_writer_used(const struct dp_writer *w)

@@ -13,11 +13,13 @@
 struct dp_reader {
     const uint8_t *p, *end;
     bool bad;
+    uint16_t version; /* of the protocol that the bytes are of (msg.h), 0: our own */
 };
 
 struct dp_writer {
     uint8_t *start, *p, *end;
     bool bad;
+    uint16_t version; /* that is written, 0: our own */
 };
 
 void dp_reader_init(struct dp_reader *r, const void *data, size_t bytes);

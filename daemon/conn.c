@@ -270,6 +270,10 @@ static bool take_frame(struct dp_conn *c, struct evbuffer *in)
         dp_conn_refuse(c, err.text);
         return false;
     }
+    if (dp_conn_agree(c, &h, &err) < 0) {
+        dp_conn_refuse(c, err.text);
+        return false;
+    }
     total = DP_HEADER_BYTES + h.body_len + (c->has_session ? DP_TAG_BYTES : 0);
     if (evbuffer_get_length(in) < total)
         return false;
@@ -288,7 +292,7 @@ static bool take_frame(struct dp_conn *c, struct evbuffer *in)
     c->has_asked = c->role != DP_ROLE_TCP_IN;
     if (c->share)
         c->share->units.level -= units_of(&h);
-    c->ops->frame(c, &h, frame + DP_HEADER_BYTES);
+    dp_conn_hand_over(c, &h, frame + DP_HEADER_BYTES);
     if (!c->is_closed)
         evbuffer_drain(in, total);
     return !c->is_closed;
@@ -377,6 +381,7 @@ struct dp_conn *dp_conn_create(struct dp_conn_set *set, int fd, enum dp_role rol
     c->bev = bufferevent_socket_new(set->base, fd, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
     c->deadline = event_new(set->base, -1, 0, on_deadline, c);
     c->heard_ns = dp_now_ns();
+    c->seq_out = (uint32_t)DP_PROTO_VERSION << DP_SEQ_VERSION_SHIFT;
     if (!c->bev || !c->deadline || !dp_conn_set_uid(c, uid))
         goto fail;
     bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
@@ -411,14 +416,12 @@ void dp_conn_finish(struct dp_conn *c)
         dp_conn_close(c, "done");
 }
 
-void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, size_t bytes)
+static void queue_frame(struct dp_conn *c, uint16_t version, enum dp_msg_type type, const void *body, size_t bytes)
 {
-    struct dp_header h = {DP_PROTO_VERSION, (uint16_t)type, (uint32_t)bytes, c->seq_out++};
+    struct dp_header h = {version, (uint16_t)type, (uint32_t)bytes, c->seq_out++};
     uint8_t head[DP_HEADER_BYTES], tag[DP_TAG_BYTES];
     struct evbuffer *out = bufferevent_get_output(c->bev);
 
-    if (c->is_closed)
-        return;
     dp_header_encode(head, &h);
     if (evbuffer_get_length(out) + bytes > OUTPUT_MAX) {
         dp_conn_refuse(c, "does not take what it is sent");
@@ -430,6 +433,21 @@ void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, si
         dp_session_sign(&c->session, head, body, bytes, tag);
         evbuffer_add(out, tag, sizeof tag);
     }
+}
+
+void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, size_t bytes)
+{
+    uint16_t version = c->version ? c->version : DP_PROTO_MIN;
+    uint8_t theirs[DP_BODY_MAX];
+
+    if (c->is_closed)
+        return;
+    if (version == DP_PROTO_VERSION)
+        queue_frame(c, version, type, body, bytes);
+    else if (dp_msg_recode((uint16_t)type, DP_PROTO_VERSION, body, bytes, version, theirs, sizeof theirs, &bytes, NULL) == 0)
+        queue_frame(c, version, type, theirs, bytes);
+    else
+        dp_debug("%s is not for protocol version %u", dp_msg_name((uint16_t)type), version);
 }
 
 void dp_conn_start_session(struct dp_conn *c, const struct dp_handshake *hs, bool is_acceptor)

@@ -31,7 +31,7 @@ struct dp_conn;
 struct dp_conn_set;
 
 struct dp_conn_ops {
-    /* A frame that this role may send. body is valid during the call only. */
+    /* A frame that this role may send, in our own version. body is valid during the call only. */
     void (*frame)(struct dp_conn *c, const struct dp_header *h, const uint8_t *body);
     /* Called once, when the connection ends for whatever reason; c is freed a little later. */
     void (*closed)(struct dp_conn *c, const char *why);
@@ -61,6 +61,8 @@ struct dp_conn {
     uint64_t heard_ns;          /* last whole frame, or accepted, or the turn of a newcomer */
     uint32_t address;           /* IPv4 of a TCP connection that was accepted, network order; else 0 */
     uint32_t seq_out;
+    uint16_t version;     /* that is spoken here, 0: nothing was heard so far */
+    uint16_t spoken;      /* of the peer's newest frame: a newer one, until it has our first answer */
     struct dp_session session;
     struct bufferevent *bev;
     struct event *deadline;
@@ -121,9 +123,15 @@ void dp_conn_set_deadline(struct dp_conn *c, double seconds);
 void dp_conn_hold(struct dp_conn *c);
 void dp_conn_resume(struct dp_conn *c);
 
-/* Queue a frame. A peer that does not read is closed. */
+/* Queue a frame, in the peer's version (msg.h); what that has not is left out. A peer that does not read is closed. */
 void dp_conn_send(struct dp_conn *c, enum dp_msg_type type, const void *body, size_t bytes);
 size_t dp_conn_unsent(const struct dp_conn *c); /* bytes that are queued */
+/* The peer that we called speaks this. */
+void dp_conn_set_version(struct dp_conn *c, uint16_t version);
+/* For conn.c: is this frame of the version that is spoken here? The first one settles it. And give it to whoever handles
+ * it, in our own version. */
+int dp_conn_agree(struct dp_conn *c, const struct dp_header *h, struct dp_err *err);
+void dp_conn_hand_over(struct dp_conn *c, struct dp_header *h, const uint8_t *body);
 /* From the next frame on, in both directions, frames carry tags. */
 void dp_conn_start_session(struct dp_conn *c, const struct dp_handshake *hs, bool is_acceptor);
 

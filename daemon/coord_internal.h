@@ -570,6 +570,8 @@ uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b
 /* --- coord_release.c --- */
 void coord_release_tick(struct dp_coord *c, uint64_t now_ns);
 uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state);
+/* Is there a slot that could not be proved empty, its daemon being too old? why: one line. */
+bool coord_has_outdated(const struct dp_coord *c, char *why, size_t cap);
 uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot); /* Slurm has it back since; 0: it has not */
 double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns);
 

@@ -11,6 +11,7 @@ static json_t *ms(uint64_t ns)
 void coord_promise_state(const struct dp_coord *c, char *out, size_t cap)
 {
     const struct coord_promise *p = &c->promise;
+    char why[256];
 
     if (p->is_backing)
         snprintf(out, cap, "training; a trial failed and is taken back: %s", p->out.text);
@@ -18,6 +19,8 @@ void coord_promise_state(const struct dp_coord *c, char *out, size_t cap)
         snprintf(out, cap, "training on fewer nodes, as a trial: the others leave when a step takes no longer than is allowed");
     else if (p->is_stopped)
         snprintf(out, cap, "training; packing is stopped: %s", p->why);
+    else if (c->limits.mode == DP_MODE_RELEASE && coord_has_outdated(c, why, sizeof why))
+        snprintf(out, cap, "training; packing waits: %s", why);
     else
         snprintf(out, cap, "training");
 }

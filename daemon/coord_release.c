@@ -38,6 +38,15 @@ double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns)
     return held;
 }
 
+bool coord_has_outdated(const struct dp_coord *c, char *why, size_t cap)
+{
+    why[0] = '\0';
+    for (uint32_t s = 0; c->ops.is_outdated && s < c->n_slots; s++)
+        if (s != c->batch_slot && c->slot[s].state < SLOT_RELEASING && c->ops.is_outdated(c->arg, s, why, cap))
+            return true;
+    return false;
+}
+
 /* --- a: slots whose workers have all left by a committed and acknowledged layout --- */
 
 static bool is_empty(const struct dp_coord *c, uint32_t slot)
@@ -106,6 +115,7 @@ static void stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
 {
     struct coord_slot *s = &c->slot[slot];
     uint64_t pause = s->state == SLOT_HELD ? HELD_RESEND_NS : STOP_RESEND_NS;
+    char why[256];
 
     /* Leavers go by themselves first: a kill would end the whole step (slurm.md section 3). */
     if (s->state == SLOT_DRAINED && !all_left(c, slot) &&
@@ -116,7 +126,9 @@ static void stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
         hold(c, now_ns, slot, "no proof that its processes are gone");
         return;
     }
-    if (!s->stop_last_ns || now_ns - s->stop_last_ns >= pause)
+    if (c->ops.is_outdated && c->ops.is_outdated(c->arg, slot, why, sizeof why))
+        hold(c, now_ns, slot, why); /* until it is upgraded */
+    else if (!s->stop_last_ns || now_ns - s->stop_last_ns >= pause)
         ask_stop(c, now_ns, slot);
 }
 

@@ -270,9 +270,13 @@ static bool is_too_slow(const struct thinking *k)
 
 static int pack_as_measured(struct thinking *k, struct dp_err *err)
 {
-    char before[128] = "";
+    char before[256] = "";
     int rc;
 
+    if (coord_has_outdated(k->c, before, sizeof before)) {
+        snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "packing waits: %s", before);
+        return foresee(k, &k->c->layout, err);
+    }
     if (k->c->promise.is_stopped) {
         snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "packing is stopped: %.200s", k->c->promise.why);
         return foresee(k, &k->c->layout, err);

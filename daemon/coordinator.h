@@ -106,6 +106,9 @@ struct dp_coord_ops {
      * deadline_s. Answered exactly once by dp_coord_thought(), not from within this call; not asked again
      * before. returns -1 when no child could be made; 1: too many others think now, ask again. */
     int (*think)(void *arg, double deadline_s, struct dp_err *err);
+    /* Is the daemon of a slot too old to empty it and to prove that? Then it is not asked to, and nothing is packed. Where it is,
+     * why is one line for people. NULL: none ever is. */
+    bool (*is_outdated)(void *arg, uint32_t slot, char *why, size_t cap);
 };
 
 struct dp_coord;

@@ -5,7 +5,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/config_salvage.c \
 	daemon/cgroup.c daemon/cgroup.h \
 	daemon/ask.c \
-	daemon/conn.c daemon/conn.h daemon/conn_place.c \
+	daemon/conn.c daemon/conn.h daemon/conn_place.c daemon/conn_version.c \
 	daemon/daemon.c daemon/daemon.h \
 	daemon/device_files.c daemon/device_files.h \
 	daemon/dispatch.c \

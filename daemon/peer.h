@@ -14,6 +14,13 @@ bool dp_peer_is_wanted(const struct dp_daemon *d, const char *node);
 /* An authenticated connection to the node, whoever opened it; the newest. NULL: none now. */
 struct dp_conn *dp_peer_find(const struct dp_daemon *d, const char *node);
 
+/* The protocol version that is spoken with it; 0: no connection now. */
+uint16_t dp_peer_version(const struct dp_daemon *d, const char *node);
+/* Too old to prove that a slot is empty, and to tell a requeued job from its life before (msg.h: restarts)? */
+bool dp_peer_is_old(const struct dp_daemon *d, const char *node);
+/* What is said of it then. */
+#define DP_PEER_OLD_FMT "its daemon speaks protocol version %u, this one %d: "
+
 /* Queue a frame to a node. returns false when there is no connection now. */
 bool dp_peer_send(struct dp_daemon *d, const char *node, enum dp_msg_type type, const void *body, size_t bytes);
 

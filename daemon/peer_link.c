@@ -152,10 +152,15 @@ static void on_challenge(struct dp_link *l, const struct dp_msg_challenge *chall
     }
     snprintf(q.munge_socket, sizeof q.munge_socket, "%s", d->config->munge_socket);
     q.reader = d->uid;
-    if (l->helper || dp_handshake_init(&l->hs, DP_PURPOSE_PEER, d->node, challenge, &err) < 0) {
+    if (l->helper) {
         dp_conn_close(l->conn, "second challenge");
         return;
     }
+    if (dp_handshake_init(&l->hs, DP_PURPOSE_PEER, d->node, challenge, &err) < 0) {
+        dp_conn_close(l->conn, err.text);
+        return;
+    }
+    dp_conn_set_version(l->conn, l->hs.version);
     q.hs = l->hs;
     l->helper = dp_helper_start(d->base, seal_work, &q, sizeof q, MUNGE_DEADLINE_S, on_sealed, l, &err);
     if (!l->helper)
@@ -180,7 +185,7 @@ static void on_auth_ok(struct dp_link *l, const struct dp_msg_auth_ok *ok)
     l->backoff_s = 1;
     l->is_reported = false;
     l->trouble[0] = '\0';
-    dp_info("connected to the daemon of node %s", l->node);
+    dp_info("connected to the daemon of node %s, protocol version %u", l->node, l->conn->version);
     dp_run_peer_up(l->daemon, l->node);
 }
 
@@ -402,6 +407,20 @@ struct dp_conn *dp_peer_find(const struct dp_daemon *d, const char *node)
         if (c->role == DP_ROLE_PEER && !c->is_finishing && !strcmp(c->node, node))
             return c;
     return NULL;
+}
+
+uint16_t dp_peer_version(const struct dp_daemon *d, const char *node)
+{
+    const struct dp_conn *c = dp_peer_find(d, node);
+
+    return c ? c->version : 0;
+}
+
+bool dp_peer_is_old(const struct dp_daemon *d, const char *node)
+{
+    uint16_t version = dp_peer_version(d, node);
+
+    return version && version < 3;
 }
 
 bool dp_peer_send(struct dp_daemon *d, const char *node, enum dp_msg_type type, const void *body, size_t bytes)

@@ -77,7 +77,7 @@ static int check_newcomer(const struct dp_daemon *d, const struct newcomer *n, c
         *err = r->err;
         return -1;
     }
-    if (dp_handshake_check(&r->hs, &n->challenge, n->node, err) < 0)
+    if (dp_handshake_check(&r->hs, &n->challenge, n->node, n->conn->version, err) < 0)
         return -1;
     if (r->hs.purpose == DP_PURPOSE_PEER && !is_daemon_uid(d, r->uid))
         return dp_err_set(err, DP_EAUTH, "uid %d is no daemon's: run_user must have one uid everywhere, and here it is %d",
@@ -107,7 +107,7 @@ static void admit(struct dp_conn *c, const struct open_result *r)
     c->role = DP_ROLE_PEER;
     dp_conn_know_address(&d->conns, c->address);
     snprintf(c->node, sizeof c->node, "%s", r->hs.connector);
-    dp_info("daemon of node %s connected", c->node);
+    dp_info("daemon of node %s connected, protocol version %u", c->node, c->version);
     dp_run_peer_up(d, c->node);
 }
 
@@ -293,7 +293,7 @@ static void challenge(struct dp_conn *c)
 {
     struct newcomer *n = c->data;
 
-    if (dp_random(n->challenge.nonce, sizeof n->challenge.nonce, NULL) < 0) {
+    if (dp_challenge_init(&n->challenge, NULL) < 0) {
         dp_conn_close(c, "no random numbers");
         return;
     }

@@ -73,7 +73,8 @@ static int on_reserve(void *arg, size_t bytes, struct dp_err *err)
 static void on_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes)
 {
     struct dp_run *run = arg;
-    struct dp_msg_relay relay = {run->job_id, rank, 0, run->job.restart_count, (uint16_t)type, (uint32_t)bytes, body};
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = rank, .restarts = run->job.restart_count,
+                                 .inner_type = (uint16_t)type, .inner_len = (uint32_t)bytes, .inner = body};
 
     if (rank >= DP_MAX_WORKERS || !run->rank_node[rank][0])
         return;
@@ -88,8 +89,8 @@ static void on_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
 {
     struct dp_run *run = arg;
     const struct dp_job_info *job = dp_coord_job(run->coord);
-    struct dp_msg_stop_slot stop = {run->job_id, run->uid, run->job.restart_count, dp_coord_incarnation(run->coord),
-                                    grace_ms};
+    struct dp_msg_stop_slot stop = {.job_id = run->job_id, .uid = run->uid, .restarts = run->job.restart_count,
+                                    .incarnation = dp_coord_incarnation(run->coord), .grace_ms = grace_ms};
     struct dp_daemon *d = run->daemon;
 
     if (slot >= job->n_nodes)
@@ -98,6 +99,19 @@ static void on_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
         dp_slot_stop(d, d->node, &stop);
     else if (!DP_PEER_SEND(d, job->node[slot], stop_slot, DP_MSG_STOP_SLOT, &stop))
         dp_peer_want(d, job->node[slot]); /* the coordinator asks again */
+}
+
+/* Its proof would be that of another release, and it could not tell this life of the job from another one. */
+static bool on_is_outdated(void *arg, uint32_t slot, char *why, size_t cap)
+{
+    const struct dp_run *run = arg;
+    const struct dp_job_info *job = dp_coord_job(run->coord);
+
+    if (slot >= job->n_nodes || !dp_peer_is_old(run->daemon, job->node[slot]))
+        return false;
+    snprintf(why, cap, "%.63s: " DP_PEER_OLD_FMT "no node is given back until it is upgraded", job->node[slot],
+             dp_peer_version(run->daemon, job->node[slot]), DP_PROTO_VERSION);
+    return true;
 }
 
 /* A helper's answer about the job; why: there is none. */
@@ -239,7 +253,7 @@ static int on_think(void *arg, double deadline_s, struct dp_err *err)
 }
 
 static const struct dp_coord_ops coord_ops = {on_journal, on_settle,  on_reserve,  on_to_worker, on_stop_slot,
-                                              on_shrink,  on_requeue, on_read_job, on_think};
+                                              on_shrink,  on_requeue, on_read_job, on_think, on_is_outdated};
 
 /* ---- begin and end ---- */
 

@@ -42,6 +42,9 @@ static void say_why(struct dp_run *run, const char *node, uint32_t *n_knocks)
             dp_peer_want(d, node);
         if (*dp_peer_trouble(d, node))
             snprintf(text, sizeof text, "its daemon cannot be reached: %s", dp_peer_trouble(d, node));
+    } else if (dp_coord_job(run->coord)->restart_count && dp_peer_is_old(d, node)) {
+        snprintf(text, sizeof text, DP_PEER_OLD_FMT "it cannot tell a requeued job from its life before; upgrade it",
+                 dp_peer_version(d, node), DP_PROTO_VERSION);
     } else if (strcmp(node, d->node) != 0 && !has_joined(run, node)) {
         snprintf(text, sizeof text, "its daemon runs but was not told of the job: does slurmd there load spank_dynpipe.so? "
                                     "`dynpipe check -j %u` looks", run->job_id);
@@ -93,6 +96,9 @@ void dp_run_why_waiting(const struct dp_run *run, char *out, size_t cap)
         else
             snprintf(out, cap, "node %s does not reach the daemon of the batch host %s%s%.100s", run->daemon->node, host,
                  *why ? ": " : "", why);
+    } else if (run->job.restart_count && dp_peer_is_old(run->daemon, host)) {
+        snprintf(out, cap, DP_HOST_TROUBLE "%s is too old to tell job %u, which was requeued, from its life before: "
+                           "upgrade it", host, run->job_id);
     } else {
         snprintf(out, cap, DP_HOST_TROUBLE "%s was not told of job %u: does slurmd there load "
                            "spank_dynpipe.so? `dynpipe check -j %u` looks", host, run->job_id, run->job_id);

@@ -37,8 +37,8 @@ bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type)
 void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_type type, const uint8_t *body,
                      size_t bytes)
 {
-    struct dp_msg_relay relay = {run->job_id, w->rank, w->pid, run->job.restart_count, (uint16_t)type, (uint32_t)bytes,
-                                 body};
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = w->rank, .pid = w->pid, .restarts = run->job.restart_count,
+                                 .inner_type = (uint16_t)type, .inner_len = (uint32_t)bytes, .inner = body};
 
     if (type == DP_MSG_HELLO || dp_run_takes(run, w->rank, type))
         (void)DP_PEER_SEND(run->daemon, run->job.batch_host, relay, DP_MSG_RELAY, &relay);
@@ -60,7 +60,8 @@ static void welcome_down(struct dp_conn *c, const struct dp_run *run, uint32_t r
 {
     uint8_t body[1024];
     struct dp_writer w;
-    struct dp_msg_relay relay = {run->job_id, rank, 0, run->job.restart_count, DP_MSG_WELCOME, 0, body};
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = rank, .restarts = run->job.restart_count,
+                                 .inner_type = DP_MSG_WELCOME, .inner = body};
 
     dp_writer_init(&w, body, sizeof body);
     dp_msg_welcome_encode(&w, welcome);

@@ -95,6 +95,9 @@ void dp_slot_serve(struct dp_run *run)
     run->must_stop = false;
     if (!dp_run_is_same_life(run, run->stop.restarts)) {
         dp_warn("job=%u: STOP_SLOT is of another life of the job, ignored", run->job_id); /* it is sent again */
+        if (dp_peer_is_old(run->daemon, run->stop_from))
+            answer(run, false, 0, "the daemon of the batch host is too old to tell a requeued job from its life before: "
+                                  "upgrade it");
         return;
     }
     if (strcmp(run->stop_from, run->job.batch_host)) {
@@ -141,6 +144,8 @@ void dp_run_slot_gone(struct dp_conn *c, const struct dp_msg_slot_gone *m)
 {
     struct dp_run *run = dp_run_find(c->owner, m->job_id);
 
-    if (run && run->coord)
+    if (dp_peer_is_old(c->owner, c->node))
+        dp_debug("job=%u node=%s: a proof of release 0.1.0 was not asked for", m->job_id, c->node);
+    else if (run && run->coord)
         dp_coord_slot_gone(run->coord, dp_now_ns(), c->node, m);
 }

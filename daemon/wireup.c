@@ -105,7 +105,8 @@ static void send_up(const struct dp_wirer *w)
     const uint32_t of[DP_SEAL_OF] = {run->job_id, w->step_id, run->job.restart_count};
     struct dp_msg_card m = card_of(w);
     uint8_t sealed[DP_SEALED_KEY_BYTES], body[DP_CARD_MAX + 512];
-    struct dp_msg_relay relay = {run->job_id, w->rank, w->pid, run->job.restart_count, DP_MSG_CARD, 0, body};
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = w->rank, .pid = w->pid, .restarts = run->job.restart_count,
+                                 .inner_type = DP_MSG_CARD, .inner = body};
     struct dp_writer writer;
 
     if (!c || !dp_run_takes(run, w->rank, DP_MSG_CARD) || (m.key_len && dp_session_seal(&c->session, m.key, of, sealed, NULL) < 0))

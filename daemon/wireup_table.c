@@ -114,7 +114,8 @@ static void refuse_down(struct dp_conn *c, const struct dp_run *run, const struc
     struct dp_msg_wireup no = {.job_id = run->job_id, .step_id = m->step_id, .restarts = run->job.restart_count,
                                .state = DP_WIREUP_FAILED, .speaker = m->rank};
     uint8_t body[2048];
-    struct dp_msg_relay relay = {run->job_id, m->rank, 0, run->job.restart_count, DP_MSG_WIREUP, 0, body};
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = m->rank, .restarts = run->job.restart_count,
+                                 .inner_type = DP_MSG_WIREUP, .inner = body};
     struct dp_writer w;
 
     snprintf(no.text, sizeof no.text, "%s", why);

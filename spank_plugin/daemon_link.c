@@ -76,6 +76,18 @@ static int open_link(const char *path, int64_t deadline_ms, struct dp_err *err)
     return fd;
 }
 
+/* Did the other side hang up without a word? */
+static bool is_hung_up(int fd, int64_t deadline_ms)
+{
+    char byte;
+    ssize_t n;
+
+    while ((n = recv(fd, &byte, 1, MSG_PEEK)) < 0 && (errno == EAGAIN || errno == EINTR))
+        if (wait_ready(fd, POLLIN, deadline_ms) < 0)
+            return false;
+    return n <= 0;
+}
+
 static int send_all(int fd, const uint8_t *data, size_t n, int64_t deadline_ms, struct dp_err *err)
 {
     while (n > 0) {
@@ -111,16 +123,16 @@ static int recv_all(int fd, uint8_t *data, size_t n, int64_t deadline_ms, struct
 }
 
 /* Put the header before a body of `used` bytes that lies behind it. returns: bytes of the frame. */
-static size_t seal(uint8_t frame[FRAME_MAX], uint16_t type, size_t used)
+static size_t seal(uint8_t frame[FRAME_MAX], uint16_t version, uint16_t type, size_t used)
 {
     const struct dp_header h = {
-        .version = DP_PROTO_VERSION, .type = type, .body_len = (uint32_t)used, .seq = 1};
+        .version = version, .type = type, .body_len = (uint32_t)used, .seq = 1};
 
     dp_header_encode(frame, &h);
     return DP_HEADER_BYTES + used;
 }
 
-static int read_ack(int fd, int64_t deadline_ms, struct dp_msg_ack *ack, struct dp_err *err)
+static int read_ack(int fd, uint16_t version, int64_t deadline_ms, struct dp_msg_ack *ack, struct dp_err *err)
 {
     uint8_t bytes[FRAME_MAX];
     struct dp_header h;
@@ -128,35 +140,53 @@ static int read_ack(int fd, int64_t deadline_ms, struct dp_msg_ack *ack, struct 
 
     if (recv_all(fd, bytes, DP_HEADER_BYTES, deadline_ms, err) < 0 || dp_header_decode(bytes, &h, err) < 0)
         return -1;
+    if (h.version > version)
+        return dp_err_set(err, DP_EPROTO, "the daemon answered in protocol version %u", h.version);
     if (h.type != DP_MSG_ACK || h.body_len > FRAME_MAX)
         return dp_err_set(err, DP_EPROTO, "the daemon answered %s", dp_msg_name(h.type));
     if (recv_all(fd, bytes, h.body_len, deadline_ms, err) < 0)
         return -1;
     dp_reader_init(&r, bytes, h.body_len);
+    r.version = h.version;
     return dp_msg_ack_decode(&r, ack, err);
 }
 
-enum dp_link_result dp_link_step_start(const char *path, const struct dp_msg_step_start *m,
-                                       struct dp_msg_ack *ack, struct dp_err *err)
+static enum dp_link_result step_start(const char *path, uint16_t version, const struct dp_msg_step_start *m,
+                                      int64_t deadline_ms, bool *is_deaf, struct dp_msg_ack *ack, struct dp_err *err)
 {
-    int64_t deadline_ms = now_ms() + DP_LINK_TIMEOUT_MS;
     enum dp_link_result result = DP_LINK_UNSENT;
     uint8_t frame[FRAME_MAX];
     struct dp_writer w;
     int fd;
 
     dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
+    *is_deaf = false;
+    w.version = version;
     dp_msg_step_start_encode(&w, m);
     fd = open_link(path, deadline_ms, err);
     if (fd < 0)
         return result;
-    if (send_all(fd, frame, seal(frame, DP_MSG_STEP_START, dp_writer_used(&w)), deadline_ms, err) == 0)
-        result = read_ack(fd, deadline_ms, ack, err) < 0 ? DP_LINK_UNSURE : DP_LINK_OK;
+    if (send_all(fd, frame, seal(frame, version, DP_MSG_STEP_START, dp_writer_used(&w)), deadline_ms, err) == 0) {
+        *is_deaf = is_hung_up(fd, deadline_ms);
+        result = read_ack(fd, version, deadline_ms, ack, err) < 0 ? DP_LINK_UNSURE : DP_LINK_OK;
+    }
     close(fd);
     return result;
 }
 
-/* frame: with the body in its place. */
+/* A daemon of release 0.1.0 hangs up on what is not of its own version: it is told again. */
+enum dp_link_result dp_link_step_start(const char *path, const struct dp_msg_step_start *m,
+                                       struct dp_msg_ack *ack, struct dp_err *err)
+{
+    int64_t deadline_ms = now_ms() + DP_LINK_TIMEOUT_MS;
+    bool is_deaf;
+    enum dp_link_result result = step_start(path, DP_PROTO_VERSION, m, deadline_ms, &is_deaf, ack, err);
+
+    return is_deaf ? step_start(path, DP_PROTO_MIN, m, deadline_ms, &is_deaf, ack, err) : result;
+}
+
+/* No answer is waited for, so it is said in the version that the message came with: every daemon that knows it at all
+ * understands that. frame: with the body in its place. */
 static int tell(const char *path, uint8_t frame[FRAME_MAX], uint16_t type, const struct dp_writer *w, struct dp_err *err)
 {
     int64_t deadline_ms = now_ms() + DP_LINK_TIMEOUT_MS;
@@ -164,7 +194,7 @@ static int tell(const char *path, uint8_t frame[FRAME_MAX], uint16_t type, const
 
     if (fd < 0)
         return -1;
-    rc = send_all(fd, frame, seal(frame, type, dp_writer_used(w)), deadline_ms, err);
+    rc = send_all(fd, frame, seal(frame, w->version, type, dp_writer_used(w)), deadline_ms, err);
     close(fd);
     return rc;
 }
@@ -175,6 +205,7 @@ int dp_link_tasks(const char *path, const struct dp_msg_tasks *m, struct dp_err 
     struct dp_writer w;
 
     dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
+    w.version = dp_msg_since(DP_MSG_TASKS);
     dp_msg_tasks_encode(&w, m);
     return tell(path, frame, DP_MSG_TASKS, &w, err);
 }
@@ -185,6 +216,7 @@ int dp_link_step_end(const char *path, const struct dp_msg_step_end *m, struct d
     struct dp_writer w;
 
     dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
+    w.version = dp_msg_since(DP_MSG_STEP_END);
     dp_msg_step_end_encode(&w, m);
     return tell(path, frame, DP_MSG_STEP_END, &w, err);
 }

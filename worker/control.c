@@ -133,6 +133,15 @@ static void note_trouble(struct dp_control *c, const char *why)
     dp_warn(WHO_FMT ": still no coordinator, for %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
 }
 
+/* A daemon of release 0.1.0 hangs up on a HELLO of another version than its own, without a word; so may one that dies.
+ * The two versions are tried in turn, until one is answered. */
+static uint16_t other_version(const struct dp_control *c)
+{
+    bool is_hung_up = c->state == LINE_GREETING && !c->line.has_heard;
+
+    return is_hung_up && c->try_version == DP_PROTO_VERSION ? DP_PROTO_MIN : DP_PROTO_VERSION;
+}
+
 static void line_down(struct dp_control *c, const char *why)
 {
     note_trouble(c, why);
@@ -148,6 +157,7 @@ static void line_down(struct dp_control *c, const char *why)
     c->backoff_ns = c->backoff_ns < BACKOFF_MIN_NS ? BACKOFF_MIN_NS : 2 * c->backoff_ns;
     if (c->backoff_ns > BACKOFF_MAX_NS)
         c->backoff_ns = BACKOFF_MAX_NS;
+    c->try_version = other_version(c);
     drop_sent_events(c);
     for (uint32_t i = 0; i < c->n_events; i++)
         c->event[i].is_queued = false;
@@ -161,7 +171,7 @@ static void try_connect(struct dp_control *c)
 {
     struct dp_err err;
 
-    if (dp_line_open(&c->line, c->socket, &err) < 0) {
+    if (dp_line_open(&c->line, c->socket, c->try_version, &err) < 0) {
         line_down(c, err.text);
         return;
     }
@@ -260,6 +270,7 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
         return NULL;
     }
     c->hello = *hello;
+    c->try_version = DP_PROTO_VERSION;
     dp_device_lock_init(&c->lock);
     dp_line_init(&c->line);
     if (!socket)

@@ -27,6 +27,8 @@ static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *
         return -1;
     if (c->welcome.verdict > DP_VERDICT_UNKNOWN)
         return dp_err_set(err, DP_EPROTO, "WELCOME: verdict %u", c->welcome.verdict);
+    if (c->line.offered >= DP_PROTO_VERSION && c->line.version < DP_PROTO_VERSION)
+        return dp_err_set(err, DP_EGONE, "the daemon that came back speaks protocol version %u", c->line.offered);
     c->has_welcome = true;
     if (c->welcome.verdict != DP_VERDICT_OK && c->welcome.verdict != DP_VERDICT_UNKNOWN && c->was_up)
         dp_warn(WHO_FMT ": the daemon that came back refuses this worker: %s", WHO(c), c->welcome.text);
@@ -145,6 +147,7 @@ static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8
     struct dp_reader r;
 
     dp_reader_init(&r, body, h->body_len);
+    r.version = h->version;
     switch (h->type) {
     case DP_MSG_WELCOME:
         return on_welcome(c, &r, err);

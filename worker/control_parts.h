@@ -20,6 +20,7 @@ struct dp_control {
     char *socket; /* NULL: there is no daemon */
     struct dp_line line;
     enum line_state state;
+    uint16_t try_version; /* of the next HELLO */
     uint64_t backoff_ns, next_try_ns, hello_ns;
     bool was_up;  /* since the last refusal */
     bool is_lost; /* "lost" was told, "back" was not */

@@ -13,12 +13,15 @@
 void dp_line_init(struct dp_line *l)
 {
     l->fd = -1;
+    l->version = DP_PROTO_VERSION;
+    l->offered = 0;
+    l->has_heard = false;
     l->seq = 0;
     l->rx_used = l->rx_frame = l->tx_begin = l->tx_end = 0;
     l->queued = l->sent = 0;
 }
 
-int dp_line_open(struct dp_line *l, const char *path, struct dp_err *err)
+int dp_line_open(struct dp_line *l, const char *path, uint16_t version, struct dp_err *err)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     size_t n = strlen(path);
@@ -42,6 +45,7 @@ int dp_line_open(struct dp_line *l, const char *path, struct dp_err *err)
         return -1;
     }
     dp_line_init(l);
+    l->version = version;
     l->fd = fd;
     return 0;
 }
@@ -79,13 +83,25 @@ int dp_line_read(struct dp_line *l, struct dp_err *err)
     return 0;
 }
 
+/* A daemon answers in the version that it is spoken to, or in a lower one that is its highest. */
+static int take_version(struct dp_line *l, const struct dp_header *h, struct dp_err *err)
+{
+    if (h->version > l->version || (h->version != l->version && l->has_heard))
+        return dp_err_set(err, DP_EPROTO, "the daemon speaks protocol version %u where %u is spoken", h->version, l->version);
+    if (!l->has_heard)
+        l->offered = (uint16_t)(h->seq >> DP_SEQ_VERSION_SHIFT);
+    l->version = h->version;
+    l->has_heard = true;
+    return 0;
+}
+
 int dp_line_next(struct dp_line *l, dp_line_allow_fn *allow, void *arg, struct dp_header *h,
                  const uint8_t **body, struct dp_err *err)
 {
     consume(l);
     if (l->rx_used < DP_HEADER_BYTES)
         return 0;
-    if (dp_header_decode(l->rx, h, err) < 0)
+    if (dp_header_decode(l->rx, h, err) < 0 || take_version(l, h, err) < 0)
         return -1;
     if (!allow(arg, h->type))
         return dp_err_set(err, DP_EPROTO, "%s is nothing that a daemon may send now",
@@ -113,12 +129,15 @@ void dp_line_begin(struct dp_line *l, struct dp_writer *w)
         return;
     }
     dp_writer_init(w, l->tx + l->tx_end + DP_HEADER_BYTES, room - DP_HEADER_BYTES);
+    w->version = l->version;
 }
 
 bool dp_line_end(struct dp_line *l, const struct dp_writer *w, uint16_t type)
 {
-    struct dp_header h = {.version = DP_PROTO_VERSION, .type = type};
+    struct dp_header h = {.version = l->version, .type = type};
 
+    if (dp_msg_since(type) > l->version)
+        return true;
     if (w->bad || dp_writer_used(w) > dp_msg_max_body(type))
         return false;
     h.body_len = (uint32_t)dp_writer_used(w);

@@ -15,6 +15,9 @@
 
 struct dp_line {
     int fd; /* -1: closed */
+    uint16_t version; /* that is spoken; until the daemon has said a word, the one that is tried */
+    uint16_t offered; /* the daemon's highest, 0: it is of release 0.1.0, or has not said a word */
+    bool has_heard;
     uint32_t seq;
     size_t rx_used, tx_begin, tx_end;
     size_t rx_frame;       /* bytes of the frame that dp_line_next() gave out last */
@@ -23,9 +26,10 @@ struct dp_line {
 };
 
 void dp_line_init(struct dp_line *l);
-/* Connect; a unix socket connects or refuses at once. The plugin may have seen nobody there, so who serves it is looked
+/* version: to begin with (msg.h).
+ * Connect; a unix socket connects or refuses at once. The plugin may have seen nobody there, so who serves it is looked
  * at here, too (common/trust.h). */
-int dp_line_open(struct dp_line *l, const char *path, struct dp_err *err);
+int dp_line_open(struct dp_line *l, const char *path, uint16_t version, struct dp_err *err);
 void dp_line_close(struct dp_line *l);
 
 /* Take what has arrived, as far as it fits. -1: the peer closed or the socket failed. */
@@ -39,7 +43,8 @@ typedef bool dp_line_allow_fn(void *arg, uint16_t type);
 int dp_line_next(struct dp_line *l, dp_line_allow_fn *allow, void *arg, struct dp_header *h,
                  const uint8_t **body, struct dp_err *err);
 
-/* Queue a frame: begin, encode the body into *w, end. returns false when it does not fit. */
+/* Queue a frame: begin, encode the body into *w, end. returns false when it does not fit. What the daemon's version has
+ * not is left out. */
 void dp_line_begin(struct dp_line *l, struct dp_writer *w);
 bool dp_line_end(struct dp_line *l, const struct dp_writer *w, uint16_t type);
 

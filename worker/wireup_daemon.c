@@ -91,7 +91,7 @@ static void open_line(struct meeting *m)
 {
     struct dp_err err = {0};
 
-    if (dp_line_open(&m->line, m->w->socket, &err) < 0)
+    if (dp_line_open(&m->line, m->w->socket, DP_PROTO_VERSION, &err) < 0)
         hang_up(m, err.text);
     else
         say_card(m);

@@ -41,7 +41,7 @@ run_cluster() {
 worker_command() {
     local log=$1
     shift
-    echo "$worker $DP_SRCDIR/etc/gpt-prune.conf $model data.path=$D/kjv.txt output.tune=$tune output.log=$log checkpoint.dir= $*"
+    echo "$worker ${train_conf:-$DP_SRCDIR/etc/gpt-prune.conf} $model data.path=$D/kjv.txt output.tune=$tune output.log=$log checkpoint.dir= $*"
 }
 
 # The losses of a run, one "step loss" per line, every digit.

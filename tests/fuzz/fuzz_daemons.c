@@ -81,7 +81,8 @@ static void lie(void)
     struct dw_node *node = &dw.node[1];
     struct dp_conn *c = node->is_up && !node->is_dead ? dp_peer_find(&node->d, dw.node[0].name) : NULL;
     struct dp_msg_worker_lost lost = {DW_JOB, (uint32_t)number(), 1000 + dw_draw(8), (uint8_t)dw_draw(2)};
-    struct dp_msg_stop_slot stop = {DW_JOB, dw_draw(2) ? DW_OWNER : (uint32_t)number(), dw_draw(8) ? 0 : 1, dw_draw(6), 0};
+    struct dp_msg_stop_slot stop = {.job_id = DW_JOB, .uid = dw_draw(2) ? DW_OWNER : (uint32_t)number(),
+                                    .restarts = dw_draw(8) ? 0 : 1, .incarnation = dw_draw(6)};
     struct dp_msg_slot_gone gone = {DW_JOB, dw_draw(6), (uint8_t)dw_draw(2), number(), "it says so"};
     struct dp_msg_join join = {dw_draw(2) ? DW_JOB : (uint32_t)number()};
 

@@ -276,6 +276,15 @@ static void op_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const 
     post(w, true, rank, type, body, bytes);
 }
 
+static bool op_is_outdated(void *arg, uint32_t slot, char *why, size_t cap)
+{
+    const struct world *w = arg;
+
+    if (w->is_old[slot])
+        snprintf(why, cap, "n%u is old", slot);
+    return w->is_old[slot];
+}
+
 static void op_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
 {
     struct world *w = arg;
@@ -284,6 +293,8 @@ static void op_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
         return;
     if (!world_slot_has(w, slot, DP_REC_DRAIN) || slot == 0)
         broken_for_all(w, "stop of a slot that was not drained", slot, grace_ms);
+    if (w->is_old[slot])
+        broken_for_all(w, "stop of a slot whose daemon is old", slot, grace_ms);
     if (!w->stop_at_ns[slot] && !chance(w, w->loss_percent)) {
         w->stop_at_ns[slot] = soon(w, 1000);
         w->stop_incarnation[slot] = dp_coord_incarnation(w->c);
@@ -1112,7 +1123,7 @@ void world_init(struct world *w, uint64_t seed)
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
     w->ops = (struct dp_coord_ops){op_journal, op_settle,  op_reserve,  op_to_worker, op_stop_slot,
-                                   op_shrink,  op_requeue, op_read_job, op_think};
+                                   op_shrink,  op_requeue, op_read_job, op_think, op_is_outdated};
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 

@@ -88,6 +88,7 @@ struct world {
     struct world_worker worker[W_MAX];
     struct world_message message[256];
     bool is_fenced[W_MAX], is_stuck[W_MAX]; /* stuck: cannot be killed for now */
+    bool is_old[W_MAX]; /* its daemon is of an older release */
     uint64_t stop_at_ns[W_MAX];
     uint32_t stop_incarnation[W_MAX];
     struct dp_msg_slot_gone last_gone[W_MAX];

@@ -109,7 +109,7 @@ int fake_next(struct fake_peer *p, int ms, struct dp_header *h, const uint8_t **
 size_t fake_frame(struct fake_peer *p, uint16_t type, const void *body, size_t bytes, uint8_t *out)
 {
     struct dp_header h = {
-        .version = DP_PROTO_VERSION, .type = type, .body_len = (uint32_t)bytes, .seq = ++p->seq};
+        .version = p->version ? p->version : DP_PROTO_VERSION, .type = type, .body_len = (uint32_t)bytes, .seq = ++p->seq};
 
     dp_header_encode(out, &h);
     if (bytes)

@@ -15,6 +15,7 @@ struct fake_daemon {
 struct fake_peer {
     int fd;
     uint32_t seq, last_seq; /* of what we send, of what it sent */
+    uint16_t version;       /* of what we send, 0: our own */
     size_t used, frame;
     uint8_t rx[2 * 65536];
 };

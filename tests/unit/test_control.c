@@ -512,6 +512,54 @@ static void a_dead_daemon_is_tried_again_with_pauses(void **state)
     finish(c);
 }
 
+/* The next HELLO, in this version. */
+static void hello_comes(struct dp_control *c, uint16_t version)
+{
+    const uint8_t *body;
+    struct dp_header h;
+
+    UNTIL(c, fake_accept(&d, &peer, 0) == 0);
+    dp_control_poll(c);
+    next_is(DP_MSG_HELLO, &body, &h);
+    assert_int_equal(h.version, version);
+}
+
+/* Release 0.1.0 hangs up on our HELLO, and answers its own. One that answers that and is newer, was dying before. */
+static void an_old_daemon_is_spoken_to_in_its_version(void **state)
+{
+    struct dp_msg_goodbye bye = {.rank = 1, .how = DP_BYE_DRAINED, .loss = 2.5}, got;
+    struct dp_control *c = connected();
+    const uint8_t *body;
+    struct dp_header h;
+    struct dp_reader r;
+
+    (void)state;
+    fake_close(&peer);
+    hello_comes(c, DP_PROTO_VERSION);
+    fake_close(&peer);
+    hello_comes(c, DP_PROTO_MIN);
+    peer.version = DP_PROTO_MIN;
+    peer.seq = (uint32_t)DP_PROTO_VERSION << DP_SEQ_VERSION_SHIFT;
+    fake_welcome(&peer, DP_VERDICT_OK, "", "");
+    hello_comes(c, DP_PROTO_VERSION);
+    fake_close(&peer);
+    hello_comes(c, DP_PROTO_MIN);
+    peer.version = DP_PROTO_MIN;
+    fake_welcome(&peer, DP_VERDICT_OK, "", "");
+    UNTIL(c, dp_control_is_connected(c));
+    dp_control_goodbye(c, &bye);
+    next_is(DP_MSG_GOODBYE, &body, &h);
+    assert_int_equal(h.version, DP_PROTO_MIN);
+    dp_reader_init(&r, body, h.body_len);
+    r.version = DP_PROTO_MIN;
+    assert_int_equal(dp_msg_goodbye_decode(&r, &got, NULL), 0);
+    peer.version = DP_PROTO_VERSION; /* in the middle */
+    FAKE_SEND(&peer, save, DP_MSG_SAVE, &(struct dp_msg_save){0});
+    UNTIL(c, !dp_control_is_connected(c));
+    assert_false(dp_control_take_save(c));
+    finish(c);
+}
+
 /* Has the process stopped (state T)? */
 static bool is_stopped(pid_t pid)
 {
@@ -587,6 +635,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_refusal_is_no_absence),
     cmocka_unit_test(the_device_lock_is_held),
     cmocka_unit_test(a_dead_daemon_is_tried_again_with_pauses),
+    cmocka_unit_test(an_old_daemon_is_spoken_to_in_its_version),
     cmocka_unit_test(a_welcome_from_a_dying_daemon_is_no_refusal),
 };
 TEST_MAIN("control", tests)

@@ -472,6 +472,34 @@ static void no_proof_no_release(void **state)
     end(w);
 }
 
+/* In a rolling upgrade: nothing is packed while a daemon is old, and what had been drained before waits for it. */
+static void an_old_daemon_proves_nothing(void **state)
+{
+    (void)state;
+    struct world *w = begin(14);
+    json_t *o;
+
+    w->is_old[2] = true;
+    world_start(w);
+    world_run(w, 90.0, false);
+    assert_int_equal(world_count(w, DP_REC_DRAIN), 0);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_string_equal(text_of(o, "state_text"), "training; packing waits: n2 is old");
+    json_decref(o);
+    w->is_old[2] = false;
+    while (world_count(w, DP_REC_DRAIN) < 3 && w->now_ns < 400000000000u)
+        world_run(w, 0.1, false);
+    w->is_old[2] = true;
+    world_run(w, 60.0, false);
+    assert_true(world_slot_has(w, 2, DP_REC_HELD));
+    assert_true(w->held[2]);
+    w->is_old[2] = false;
+    world_run(w, 60.0, false);
+    assert_true(world_is_settled(w));
+    assert_true(!w->held[1] && !w->held[2] && !w->held[3]);
+    end(w);
+}
+
 /* A process that could not be killed dies at last: its node is not held for long. */
 static void a_held_slot_is_asked_again_soon(void **state)
 {
@@ -1691,6 +1719,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_crash_at_every_record),
     cmocka_unit_test(a_forgotten_release_is_repeated),
     cmocka_unit_test(no_proof_no_release),
+    cmocka_unit_test(an_old_daemon_proves_nothing),
     cmocka_unit_test(a_held_slot_is_asked_again_soon),
     cmocka_unit_test(the_only_shrink_waits_for_a_held_slot),
     cmocka_unit_test(a_lost_worker_fails_the_run),

@@ -99,6 +99,25 @@ static void start_daemon(size_t want, const void *answer, size_t n, int between_
     _exit(0);
 }
 
+/* As release 0.1.0: hangs up on what is not of version 1. */
+static void start_old_daemon(const void *answer, size_t n)
+{
+    uint8_t buf[2048];
+
+    open_listener(4);
+    daemon_pid = fork();
+    assert_true(daemon_pid >= 0);
+    while (daemon_pid == 0) {
+        int fd = accept(listener, NULL, NULL);
+
+        if (read(fd, buf, sizeof buf) < DP_HEADER_BYTES)
+            _exit(1);
+        if (buf[5] == 1 && write(fd, answer, n) == (ssize_t)n)
+            _exit(0);
+        close(fd);
+    }
+}
+
 static void end_daemon(void)
 {
     if (daemon_pid > 0) {
@@ -157,6 +176,26 @@ static void test_answer(void **state)
     assert_int_equal(call(&ack, &err), DP_LINK_OK);
     assert_int_equal(ack.verdict, DP_VERDICT_FENCED);
     assert_string_equal(ack.text, "gone");
+    end_daemon();
+}
+
+static void test_old_daemon(void **state)
+{
+    uint8_t frame[1024];
+    struct dp_msg_ack ack;
+    struct dp_err err;
+    size_t n;
+
+    (void)state;
+    n = ack_frame(frame, DP_VERDICT_OK, "old", DP_MSG_ACK);
+    frame[5] = 1;
+    start_old_daemon(frame, n);
+    assert_int_equal(call(&ack, &err), DP_LINK_OK);
+    assert_string_equal(ack.text, "old");
+    end_daemon();
+    frame[5] = 200; /* a version that nobody spoke to it */
+    start_daemon(START_BYTES, frame, n, 0);
+    assert_int_equal(call(&ack, &err), DP_LINK_UNSURE);
     end_daemon();
 }
 
@@ -343,6 +382,7 @@ static int teardown(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_answer),  cmocka_unit_test(test_absent_and_dead),
+    cmocka_unit_test(test_old_daemon),
     cmocka_unit_test(test_silent),  cmocka_unit_test(test_full_backlog),
     cmocka_unit_test(test_nonsense), cmocka_unit_test(test_drip),
     cmocka_unit_test(test_step_end), cmocka_unit_test(test_folder_of_others),

@@ -1,11 +1,15 @@
-/* Every message: round trip, every truncation refused, trailing bytes refused, fixed sizes kept. */
+/* Every message: round trip, every truncation refused, trailing bytes refused, fixed sizes kept; and the versions: what
+ * an older peer sends and is sent, what a newer one may add. */
+#include <math.h>
+
 #include "common/msg.h"
+#include "tests/unit/messages_v1.h"
 #include "tests/unit/unit.h"
 
 static uint8_t buf[DP_BODY_MAX + 64], again[DP_BODY_MAX + 64];
 
 /* A message whose every byte is in play: counts are set to what the arrays need. */
-static uint8_t inner[5] = {1, 2, 3, 4, 5};
+static uint8_t inner[8] = {0, 0, 0, 0, 0, 0, 0, 5};
 
 static void fill_hello(struct dp_msg_hello *m)
 {
@@ -36,7 +40,7 @@ static void fill_prepare(struct dp_msg_prepare *m)
 
 static void fill_relay(struct dp_msg_relay *m)
 {
-    m->inner_type = DP_MSG_REPORT;
+    m->inner_type = DP_MSG_FINISH;
     m->inner_len = sizeof inner;
     m->inner = inner;
 }
@@ -94,7 +98,48 @@ fill_plain(event) fill_plain(ping) fill_plain(pong) fill_plain(limit) fill_plain
 fill_plain(join) fill_plain(query) fill_plain(command) fill_plain(check) fill_plain(challenge) fill_plain(auth)
 fill_plain(auth_ok)
 
-#define REPORT_TAIL 16 /* bytes */
+static uint8_t other[DP_BODY_MAX + 64];
+
+/* buf: a body of n bytes, and one more. Of a newer version that is its tail; of ours, or said to be, it is an error. */
+static void a_newer_peer_may_go_on(uint16_t type, size_t n)
+{
+    size_t bytes;
+
+    memset(buf + n, 0xa5, 40);
+    assert_int_equal(dp_msg_recode(type, 200, buf, n + 40, DP_PROTO_VERSION, other, sizeof other, &bytes, NULL), 0);
+    assert_int_equal(bytes, n);
+    assert_memory_equal(other, buf, n);
+    if (n)
+        assert_int_not_equal(dp_msg_recode(type, 200, buf, n - 1, DP_PROTO_VERSION, other, sizeof other, &bytes, NULL), 0);
+    for (uint16_t v = DP_PROTO_MIN; v < DP_PROTO_VERSION; v++)
+        if (dp_proto_agree(v) && dp_msg_since(type) <= v)
+            assert_int_not_equal(dp_msg_recode(type, v, buf, n + 40, DP_PROTO_VERSION, other, sizeof other, &bytes, NULL), 0);
+}
+
+/* To every older version and back: nothing but what that version does not have is lost. */
+static void older_ones_come_back(uint16_t type, size_t n)
+{
+    static uint8_t back[DP_BODY_MAX + 64], twice[DP_BODY_MAX + 64];
+    size_t bytes, ours, theirs;
+
+    for (uint16_t v = DP_PROTO_MIN; v < DP_PROTO_VERSION; v++) {
+        if (!dp_proto_agree(v))
+            continue;
+        if (dp_msg_since(type) > v) {
+            assert_int_equal(dp_msg_recode(type, DP_PROTO_VERSION, buf, n, v, other, sizeof other, &bytes, NULL), 1);
+            continue;
+        }
+        assert_int_equal(dp_msg_recode(type, DP_PROTO_VERSION, buf, n, v, other, sizeof other, &bytes, NULL), 0);
+        assert_true(bytes <= n);
+        assert_int_equal(dp_msg_recode(type, v, other, bytes, DP_PROTO_VERSION, back, sizeof back, &ours, NULL), 0);
+        assert_int_equal(dp_msg_recode(type, DP_PROTO_VERSION, back, ours, v, twice, sizeof twice, &theirs, NULL), 0);
+        assert_int_equal(theirs, bytes);
+        assert_memory_equal(twice, other, bytes);
+        for (size_t cut = 0; cut < bytes; cut++)
+            assert_int_not_equal(dp_msg_recode(type, v, other, cut, DP_PROTO_VERSION, back, sizeof back, &ours, NULL), 0);
+    }
+}
+
 #define ROUND_TRIP(name, type)                                                                     \
     static void round_trip_##name(void **state)                                                    \
     {                                                                                              \
@@ -120,41 +165,133 @@ fill_plain(auth_ok)
         assert_int_equal(dp_writer_used(&w), n);                                                   \
         assert_memory_equal(again, buf, n);                                                        \
         for (size_t cut = 0; cut < n; cut++) {                                                     \
-            if ((type) == DP_MSG_REPORT && cut == n - REPORT_TAIL)                                 \
-                continue;                                                                          \
             dp_reader_init(&r, buf, cut);                                                          \
             assert_int_equal(dp_msg_##name##_decode(&r, back, &err), -1);                          \
         }                                                                                          \
         buf[n] = 0;                                                                                \
         dp_reader_init(&r, buf, n + 1);                                                            \
         assert_int_equal(dp_msg_##name##_decode(&r, back, &err), -1);                              \
+        a_newer_peer_may_go_on(type, n);                                                           \
+        older_ones_come_back(type, n);                                                             \
         free(m);                                                                                   \
         free(back);                                                                                \
     }
 DP_MESSAGES(ROUND_TRIP)
 
-/* Workers of before ahead_ns and held_ns end their reports sooner. */
-static void a_report_may_end_before_its_tail(void **state)
+/* Read a body of release 0.1.0 into m, and write it back byte for byte. */
+#define FROM_V1(name, m)                                                                           \
+    do {                                                                                           \
+        struct dp_reader r;                                                                        \
+        struct dp_writer w;                                                                        \
+        struct dp_err err;                                                                         \
+        dp_reader_init(&r, v1_##name, sizeof v1_##name);                                           \
+        r.version = 1;                                                                             \
+        assert_int_equal(dp_msg_##name##_decode(&r, (m), &err), 0);                                \
+        dp_writer_init(&w, again, sizeof again);                                                   \
+        w.version = 1;                                                                             \
+        dp_msg_##name##_encode(&w, (m));                                                           \
+        assert_int_equal(dp_writer_used(&w), sizeof v1_##name);                                    \
+        assert_memory_equal(again, v1_##name, sizeof v1_##name);                                   \
+        for (size_t cut = 0; cut < sizeof v1_##name; cut++) {                                      \
+            dp_reader_init(&r, v1_##name, cut);                                                    \
+            r.version = 1;                                                                         \
+            assert_int_equal(dp_msg_##name##_decode(&r, (m), &err), -1);                           \
+        }                                                                                          \
+        memcpy(buf, v1_##name, sizeof v1_##name);                                                  \
+        buf[sizeof v1_##name] = 0;                                                                 \
+        dp_reader_init(&r, buf, sizeof v1_##name + 1);                                             \
+        r.version = 1;                                                                             \
+        assert_int_equal(dp_msg_##name##_decode(&r, (m), &err), -1);                               \
+        dp_reader_init(&r, v1_##name, sizeof v1_##name);                                           \
+        r.version = 1;                                                                             \
+        assert_int_equal(dp_msg_##name##_decode(&r, (m), &err), 0);                                \
+    } while (0)
+
+static void release_0_1_0_is_understood(void **state)
 {
-    struct dp_msg_report *m = calloc(1, sizeof *m);
-    struct dp_writer w;
-    struct dp_reader r;
-    struct dp_err err;
+    static struct dp_msg_step_start start;
+    static struct dp_msg_hello hello;
+    static struct dp_msg_report report;
+    static struct dp_msg_goodbye bye;
+    static struct dp_msg_relay relay;
+    static struct dp_msg_stop_slot stop;
+    static struct dp_msg_ack ack;
 
     (void)state;
-    assert_non_null(m);
-    fill_report(m);
-    m->ahead_ns = 5;
-    m->held_ns = 3;
+    FROM_V1(step_start, &start);
+    assert_string_equal(start.node, "n1");
+    assert_int_equal(start.stall_end_s, 0);
+    FROM_V1(hello, &hello);
+    assert_true(hello.cut[2] == 4 && hello.cut[3] == 9 && hello.steps_total == 100);
+    assert_string_equal(hello.options, "");
+    FROM_V1(report, &report);
+    assert_true(report.mem_bytes == 6 && report.layer[1].nnz == 77);
+    assert_true(!report.lost_ns && !report.ahead_ns && !report.held_ns);
+    FROM_V1(goodbye, &bye);
+    assert_string_equal(bye.text, "bye");
+    assert_true(isnan(bye.loss));
+    FROM_V1(relay, &relay);
+    assert_true(relay.inner_type == DP_MSG_GOODBYE && relay.inner_len == sizeof v1_goodbye && relay.restarts == 0);
+    FROM_V1(stop_slot, &stop);
+    assert_true(stop.incarnation == 3 && stop.grace_ms == 5000 && stop.restarts == 0);
+    FROM_V1(ack, &ack);
+    assert_int_equal(ack.verdict, DP_VERDICT_FENCED);
+}
+
+/* What a RELAY carries is of its version. Neither side answers for what a worker said. */
+static void a_relay_carries_its_version(void **state)
+{
+    struct dp_msg_goodbye bye;
+    struct dp_msg_relay relay;
+    struct dp_reader r;
+    size_t bytes;
+
+    (void)state;
+    assert_int_equal(dp_msg_recode(DP_MSG_RELAY, 1, v1_relay, sizeof v1_relay, DP_PROTO_VERSION, buf, sizeof buf, &bytes, NULL), 0);
+    dp_reader_init(&r, buf, bytes);
+    assert_int_equal(dp_msg_relay_decode(&r, &relay, NULL), 0);
+    assert_int_equal(relay.inner_len, sizeof v1_goodbye + 8);
+    dp_reader_init(&r, relay.inner, relay.inner_len);
+    assert_int_equal(dp_msg_goodbye_decode(&r, &bye, NULL), 0);
+    assert_true(isnan(bye.loss));
+    assert_int_equal(dp_msg_recode(DP_MSG_RELAY, DP_PROTO_VERSION, buf, bytes, 1, again, sizeof again, &bytes, NULL), 0);
+    assert_int_equal(bytes, sizeof v1_relay);
+    assert_memory_equal(again, v1_relay, bytes);
+    memcpy(buf, v1_relay, sizeof v1_relay);
+    buf[sizeof v1_relay - 5] = 0xff; /* length of the text */
+    assert_int_equal(dp_msg_recode(DP_MSG_RELAY, 1, buf, sizeof v1_relay, DP_PROTO_VERSION, again, sizeof again, &bytes, NULL), 1);
+    buf[12] = 0;
+    buf[13] = DP_MSG_CHECK; /* version 1 has none */
+    assert_int_equal(dp_msg_recode(DP_MSG_RELAY, 1, buf, sizeof v1_relay, DP_PROTO_VERSION, again, sizeof again, &bytes, NULL), 1);
+    buf[13] = DP_MSG_RELAY; /* none within one */
+    assert_int_equal(dp_msg_recode(DP_MSG_RELAY, 1, buf, sizeof v1_relay, DP_PROTO_VERSION, again, sizeof again, &bytes, NULL), -1);
+}
+
+/* A plugin of release 0.1.0 starts the tasks on an answer that it does not know. */
+static void later_is_a_no_to_an_old_plugin(void **state)
+{
+    struct dp_msg_ack ack = {.verdict = DP_VERDICT_LATER};
+    struct dp_writer w;
+
+    (void)state;
     dp_writer_init(&w, buf, sizeof buf);
-    dp_msg_report_encode(&w, m);
-    dp_reader_init(&r, buf, dp_writer_used(&w));
-    assert_int_equal(dp_msg_report_decode(&r, m, &err), 0);
-    assert_true(m->ahead_ns == 5 && m->held_ns == 3);
-    dp_reader_init(&r, buf, dp_writer_used(&w) - REPORT_TAIL);
-    assert_int_equal(dp_msg_report_decode(&r, m, &err), 0);
-    assert_true(m->layer[1].nnz == 77 && !m->ahead_ns && !m->held_ns);
-    free(m);
+    dp_msg_ack_encode(&w, &ack);
+    assert_int_equal(buf[0], DP_VERDICT_LATER);
+    dp_writer_init(&w, buf, sizeof buf);
+    w.version = 1;
+    dp_msg_ack_encode(&w, &ack);
+    assert_int_equal(buf[0], DP_VERDICT_FENCED);
+}
+
+static void the_lower_version_is_spoken(void **state)
+{
+    (void)state;
+    assert_int_equal(dp_proto_agree(0), 0);
+    assert_int_equal(dp_proto_agree(1), 1);
+    assert_int_equal(dp_proto_agree(2), 0);
+    assert_int_equal(dp_proto_agree(DP_PROTO_VERSION), DP_PROTO_VERSION);
+    assert_int_equal(dp_proto_agree(200), DP_PROTO_VERSION);
+    assert_int_equal(dp_proto_agree(UINT16_MAX), DP_PROTO_VERSION);
 }
 
 static void refuses_counts_past_the_array(void **state)
@@ -243,10 +380,26 @@ static void header_is_checked(void **state)
     dp_header_encode(bytes, &h);
     assert_int_equal(dp_header_decode(bytes, &back, &err), -1);
     h.type = DP_MSG_VOTE;
-    h.version = DP_PROTO_VERSION + 1;
+    for (h.version = 0; h.version < 3; h.version += 2) {
+        dp_header_encode(bytes, &h);
+        assert_int_equal(dp_header_decode(bytes, &back, &err), -1);
+        assert_non_null(strstr(err.text, "version"));
+    }
+    h.version = 1;
+    h.type = DP_MSG_LIMIT;
     dp_header_encode(bytes, &h);
     assert_int_equal(dp_header_decode(bytes, &back, &err), -1);
-    assert_non_null(strstr(err.text, "version"));
+    h.version = 200;
+    h.body_len = dp_msg_max_body(DP_MSG_LIMIT) + DP_TAIL_MAX;
+    dp_header_encode(bytes, &h);
+    assert_int_equal(dp_header_decode(bytes, &back, &err), 0);
+    h.body_len++;
+    dp_header_encode(bytes, &h);
+    assert_int_equal(dp_header_decode(bytes, &back, &err), -1);
+    h.type = DP_MSG_RELAY;
+    h.body_len = DP_BODY_MAX + 1;
+    dp_header_encode(bytes, &h);
+    assert_int_equal(dp_header_decode(bytes, &back, &err), -1);
 }
 
 static void names_go_both_ways(void **state)
@@ -264,7 +417,10 @@ static void names_go_both_ways(void **state)
 #define TEST_OF(name, type) cmocka_unit_test(round_trip_##name),
 static const struct CMUnitTest tests[] = {
     DP_MESSAGES(TEST_OF)
-    cmocka_unit_test(a_report_may_end_before_its_tail),
+    cmocka_unit_test(release_0_1_0_is_understood),
+    cmocka_unit_test(a_relay_carries_its_version),
+    cmocka_unit_test(later_is_a_no_to_an_old_plugin),
+    cmocka_unit_test(the_lower_version_is_spoken),
     cmocka_unit_test(refuses_counts_past_the_array),
     cmocka_unit_test(a_roster_is_refused_that_does_not_add_up),
     cmocka_unit_test(a_card_is_refused_that_is_too_large),

@@ -124,7 +124,7 @@ static void need_munged(void)
 static void challenge_of(struct dp_msg_challenge *c, const char *node)
 {
     memset(c, 0, sizeof *c);
-    assert_int_equal(dp_random(c->nonce, sizeof c->nonce, NULL), 0);
+    assert_int_equal(dp_challenge_init(c, NULL), 0);
     snprintf(c->node, sizeof c->node, "%s", node);
 }
 
@@ -159,7 +159,7 @@ static void opens_what_was_sealed(void **state)
                   (unsigned long long)((dp_now_ns() - start) / 1000), strlen(credential));
     assert_int_equal(uid, geteuid());
     assert_memory_equal(&hs, &got, sizeof hs);
-    assert_int_equal(dp_handshake_check(&got, &challenge, "n2", NULL), 0);
+    assert_int_equal(dp_handshake_check(&got, &challenge, "n2", DP_PROTO_VERSION, NULL), 0);
     dp_handshake_proof(&hs, mine);
     dp_handshake_proof(&got, theirs);
     assert_true(dp_digest_equal(mine, theirs));
@@ -183,13 +183,61 @@ static void refuses_replay_and_wrong_receiver(void **state)
     assert_int_equal(dp_handshake_open(credential, munge_socket, &hs, &uid, NULL, &err), -1);
     assert_int_equal(err.code, DP_EAUTH);
     challenge_of(&later, "n1");
-    assert_int_equal(dp_handshake_check(&got, &later, "n2", &err), -1);
+    assert_int_equal(dp_handshake_check(&got, &later, "n2", DP_PROTO_VERSION, &err), -1);
     elsewhere = here;
     snprintf(elsewhere.node, sizeof elsewhere.node, "n3");
-    assert_int_equal(dp_handshake_check(&got, &elsewhere, "n2", &err), -1);
-    assert_int_equal(dp_handshake_check(&got, &here, "n4", &err), -1);
+    assert_int_equal(dp_handshake_check(&got, &elsewhere, "n2", DP_PROTO_VERSION, &err), -1);
+    assert_int_equal(dp_handshake_check(&got, &here, "n4", DP_PROTO_VERSION, &err), -1);
     got.purpose = DP_PURPOSE_CLI; /* a daemon's credential is no command line's, nor the reverse */
-    assert_int_equal(dp_handshake_check(&got, &here, "n2", &err), -1);
+    assert_int_equal(dp_handshake_check(&got, &here, "n2", DP_PROTO_VERSION, &err), -1);
+}
+
+/* Who stands between two daemons can neither take the version out of the nonce nor change AUTH's. */
+static void nobody_is_talked_down(void **state)
+{
+    struct dp_msg_challenge sent, seen;
+    struct dp_handshake hs, got;
+    struct dp_err err = {0};
+    char credential[4096];
+    uid_t uid;
+
+    (void)state;
+    challenge_of(&sent, "n1");
+    seen = sent;
+    assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &seen, NULL), 0);
+    assert_int_equal(hs.version, DP_PROTO_VERSION);
+    seen.nonce[DP_DIGEST_BYTES - 1] = 1;
+    assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &seen, NULL), 0);
+    assert_int_equal(hs.version, 1); /* it believes it */
+    need_munged();
+    assert_int_equal(dp_handshake_seal(&hs, munge_socket, geteuid(), credential, sizeof credential, NULL), 0);
+    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL, NULL), 0);
+    assert_int_equal(dp_handshake_check(&got, &sent, "n2", 1, &err), -1); /* another nonce */
+    assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &sent, NULL), 0);
+    assert_int_equal(dp_handshake_seal(&hs, munge_socket, geteuid(), credential, sizeof credential, NULL), 0);
+    assert_int_equal(dp_handshake_open(credential, munge_socket, &got, &uid, NULL, NULL), 0);
+    assert_int_equal(dp_handshake_check(&got, &sent, "n2", 1, &err), -1);
+    assert_non_null(strstr(err.text, "version"));
+}
+
+static void an_old_acceptor_is_spoken_to_in_its_version(void **state)
+{
+    struct dp_msg_challenge old, future, wrong;
+    struct dp_handshake hs;
+    struct dp_err err = {0};
+
+    (void)state;
+    challenge_of(&old, "n1");
+    assert_int_equal(dp_random(old.nonce, sizeof old.nonce, NULL), 0);
+    assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &old, NULL), 0);
+    assert_int_equal(hs.version, DP_PROTO_MIN);
+    challenge_of(&future, "n1");
+    future.nonce[DP_DIGEST_BYTES - 1] = 200;
+    assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &future, NULL), 0);
+    assert_int_equal(hs.version, DP_PROTO_VERSION);
+    challenge_of(&wrong, "n1");
+    wrong.nonce[DP_DIGEST_BYTES - 1] = 2;
+    assert_int_equal(dp_handshake_init(&hs, DP_PURPOSE_PEER, "n2", &wrong, &err), -1);
 }
 
 static void refuses_wrong_reader_and_damage(void **state)
@@ -306,7 +354,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_what_was_sealed),
         cmocka_unit_test(refuses_replay_and_wrong_receiver),
-        cmocka_unit_test(refuses_wrong_reader_and_damage),
+        cmocka_unit_test(nobody_is_talked_down),
+    cmocka_unit_test(an_old_acceptor_is_spoken_to_in_its_version),
+    cmocka_unit_test(refuses_wrong_reader_and_damage),
         cmocka_unit_test(tags_follow_the_order),
         cmocka_unit_test(every_changed_bit_is_refused),
         cmocka_unit_test(a_sealed_key_is_for_one_purpose),
