@@ -49,9 +49,10 @@ static void check_local(struct dp_check *c, char *node, size_t cap)
     client = dp_client_open_unix(socket, 3000, &err);
     if (client && dp_client_query(client, DP_QUERY_NODE, 0, &text, &err) == 0) {
         doc = json_loads(text, 0, NULL);
-        dp_check_note(c, DP_FIND_OK, "daemon", NULL, "dynpiped %s on %s answers",
+        dp_check_note(c, DP_FIND_OK, "daemon", NULL, "dynpiped %s on %s answers (protocol version %d)",
                       dp_json_text(version, sizeof version, doc, "version", ""),
-                      dp_json_text(node, cap, doc, "node", "this node"));
+                      dp_json_text(node, cap, doc, "node", "this node"),
+                      (int)json_integer_value(json_object_get(doc, "protocol")));
         dp_check_note_trouble(c, doc);
         json_decref(doc);
     } else {

@@ -207,6 +207,10 @@ static void collect_state(json_t *all, const struct asked *a)
     if (strcmp(dp_json_text(version, sizeof version, a->doc, "version", "?"), PACKAGE_VERSION) != 0) {
         snprintf(text, sizeof text, "dynpiped %s there, this is dynpipe %s", version, PACKAGE_VERSION);
         collect(all, a->node, "warn", "version", text, "install the same version on every node");
+    } else if (json_integer_value(json_object_get(a->doc, "protocol")) != DP_PROTO_VERSION) {
+        snprintf(text, sizeof text, "its daemon speaks protocol version %d, this is version %d",
+                 (int)json_integer_value(json_object_get(a->doc, "protocol")), DP_PROTO_VERSION);
+        collect(all, a->node, "warn", "version", text, "install the same version on every node");
     }
     if (a->check->cli->job_id && dp_json_is(a->doc, "job", "unknown")) {
         snprintf(text, sizeof text, "job %u was not registered there: no step of it loaded spank_dynpipe.so", a->check->cli->job_id);
@@ -236,6 +240,11 @@ static void report(struct dp_check *c, const char *local, const struct asked *as
     size_t fine = 0;
 
     for (size_t i = 0; i < n; i++) {
+        if (!asked[i].doc && asked[i].err.code == DP_ENOTSUP) {
+            collect(all, asked[i].node, "warn", "version", asked[i].err.text,
+                    "upgrade dynpiped there; until then no run with that node gives nodes back (man dynpiped, UPGRADE)");
+            continue;
+        }
         if (!asked[i].doc) {
             collect(all, asked[i].node, "FAIL", "nodes", asked[i].err.text,
                     strstr(asked[i].err.text, "nvalid credential") ? "the same munge key on every node"

@@ -145,13 +145,15 @@ coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/rando
 COORD_WORLD_LIBS = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
-coord_tests = tests/unit/test_coord_balance tests/unit/test_coordinator tests/unit/test_release_journal
+coord_tests = tests/unit/test_coord_balance tests/unit/test_coordinator tests/unit/test_old_journals tests/unit/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
 tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c $(coord_world)
 tests_unit_test_coord_balance_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c $(coord_world)
 tests_unit_test_coordinator_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_old_journals_SOURCES = tests/unit/test_old_journals.c tests/unit/journals_v1.h tests/unit/unit.h
+tests_unit_test_old_journals_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_release_journal_SOURCES = tests/unit/test_release_journal.c $(coord_world)
 tests_unit_test_release_journal_LDADD = $(COORD_WORLD_LIBS)
 endif

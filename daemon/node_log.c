@@ -48,19 +48,16 @@ static void drop(struct dp_node_log *l, uint32_t job_id)
         }
 }
 
-/* Journals of protocol version 1 lack the last field of STEP_START, a number: 0. */
+/* Journals of release 0.1.0 have the STEP_START of protocol version 1. */
 static int decode_adopt(const void *payload, size_t bytes, struct dp_msg_step_start *start, struct dp_err *err)
 {
-    uint8_t padded[1024] = {0};
     struct dp_reader r;
 
     dp_reader_init(&r, payload, bytes);
     if (dp_msg_step_start_decode(&r, start, err) == 0)
         return 0;
-    if (bytes + sizeof start->stall_end_s > sizeof padded)
-        return -1;
-    memcpy(padded, payload, bytes);
-    dp_reader_init(&r, padded, bytes + sizeof start->stall_end_s);
+    dp_reader_init(&r, payload, bytes);
+    r.version = 1;
     return dp_msg_step_start_decode(&r, start, err);
 }
 

@@ -41,7 +41,12 @@ like "$("$probe" "$sock" query node 0)" '"node":"n1"' "the first one is unharmed
 # ---- hostile bytes: header = magic, version, type, length, seq
 is "$("$probe" "$sock" raw 47455420)$("$probe" "$sock" raw 474554202f20485454502f312e310d0a0d0a)" closedclosed "what is no frame is refused"
 is "$("$probe" "$sock" raw 44594e500001000affffffff00000000)" closed "a huge length is refused before it is read"
-is "$("$probe" "$sock" raw 44594e500063000a0000001000000000)" closed "another protocol version is refused"
+is "$("$probe" "$sock" raw 44594e500000000a0000001000000000)$("$probe" "$sock" raw 44594e500002000a0000001000000000)" closedclosed \
+    "a protocol version that no release had is refused"
+node_query=00280000000500000000 # type, length and number of a QUERY, without its body
+is "$("$probe" "$sock" raw "44594e5000c8${node_query}040000000044594e500001${node_query}0400000000")" closed \
+    "and so is another one in the middle"
+is "$("$probe" "$sock" raw 44594e5000c8002800001006000000000400000000)" closed "a newer version may say more, but not any amount"
 is "$("$probe" "$sock" raw 44594e5000010063000000100000000000)" closed "an unknown type is refused"
 is "$("$probe" "$sock" raw 44594e50000100280000000500000000000000)" closed "a frame that never ends is hung up on"
 is "$("$probe" "$sock" raw 44594e500001002800000006000000000000000000ff)" closed "trailing bytes are refused"

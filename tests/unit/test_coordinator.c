@@ -479,6 +479,7 @@ static void an_old_daemon_proves_nothing(void **state)
     struct world *w = begin(14);
     json_t *o;
 
+    w->job.shrinks_allowed = 50;
     w->is_old[2] = true;
     world_start(w);
     world_run(w, 90.0, false);
