@@ -50,7 +50,7 @@ static bool write_comments(const struct dp_cluster_log *log, bool is_simulated, 
     bool has_computer = false;
     struct dp_swf_comment c;
 
-    for (const char *p = log->text, *end; p < stop; p = end + 1) {
+    for (const char *p = log->text, *end, *last; p < stop; p = end + 1) {
         end = memchr(p, '\n', (size_t)(stop - p));
         end = end ? end : stop;
         while (p < end && dp_swf_is_blank(*p))
@@ -61,7 +61,9 @@ static bool write_comments(const struct dp_cluster_log *log, bool is_simulated, 
         if (is_written_anew(&c, is_simulated))
             continue;
         has_computer |= dp_swf_comment_is(&c, "Computer");
-        fwrite(p, 1, (size_t)(end - p) - (end[-1] == '\r'), out);
+        for (last = end; last[-1] == '\r';)
+            last--;
+        fwrite(p, 1, (size_t)(last - p), out);
         fputc('\n', out);
     }
     return has_computer;

@@ -220,7 +220,7 @@ static void writes(const char *text, uint32_t nodes, uint32_t processors_per_nod
     struct dp_cluster_mix mix, again;
     struct dp_cluster_counts n;
     struct dp_err err;
-    char *written;
+    char *written, *anew;
 
     if (parse(text, &swf, &mix, &n, &err) < 0)
         fail_msg("%s", err.text);
@@ -237,16 +237,20 @@ static void writes(const char *text, uint32_t nodes, uint32_t processors_per_nod
         assert_int_equal(again.job[i].limit_ns, mix.job[i].limit_ns);
         assert_int_equal(again.job[i].submit_ns, mix.job[i].submit_ns);
     }
+    anew = write_text(&again, times, swf.nodes);
+    assert_string_equal(anew, written);
     dp_cluster_mix_release(&mix);
     dp_cluster_mix_release(&again);
     free(written);
+    free(anew);
 }
 
 #define LINE_1 "1 0 5 100 8 99.5 2048 9 200 4096 0 3 4 5 6 7 -1 -1\n"
 #define LINE_2 "2 10.5 7 50.250 9 12.5 1000 4 -1 -1 -1 -1 -1 -1 -1 -1 1 60\n"
 #define LINE_3 "3 20 -1 30 -1 -1 -1 17 2147483647 -1 1 1e0 -1 -1 -1 -1 2 0.25\n"
 #define LOG "; Version: 2\r\n; Computer: ours\r\n;MaxJobs: 77\n; MaxNodes: 4 (and one for logins)\n; MaxProcs: 30\n" \
-            "; UnixStartTime: 844127580\n; EndTime: Thu\n" LINE_1 " 2\t10.5 7 50.250 9 12.5 1000 4 -1 -1 -1 -1 -1 -1 -1 -1 1 60 \r\n" \
+            "; UnixStartTime: 844127580\r\r\r\n; EndTime: Thu\n" LINE_1 \
+            " 2\t10.5 7 50.250 9 12.5 1000 4 -1 -1 -1 -1 -1 -1 -1 -1 1 60 \r\n" \
             "4 20 -1 -1 1 -1 -1 -1 -1 -1 5 -1 -1 -1 -1 -1 -1 -1\n; without a colon\n" LINE_3
 #define KEPT "; Version: 2.2\n; Computer: ours\n; UnixStartTime: 844127580\n"
 
