@@ -112,9 +112,9 @@ refused 'min-gpus=9: this job asks for 2 at most' --dynpipe --dynpipe-min-gpus=9
 refused 'min-gpus=3: this job asks for 2 at most' --dynpipe --dynpipe-min-gpus=3 -N2 --gres=gpu:1
 refused 'min-gpus=2: this job asks for 1 at most' --dynpipe --dynpipe-min-gpus=2 --gpus=1
 refused 'min-gpus=2: this job asks for 1 at most' --dynpipe --dynpipe-min-gpus=2 --gpus-per-node=1
-if sbatch --help | grep -q -- --stepmgr; then # Slurm 24.05
+if ! sbatch --stepmgr --test-only --wrap true 2>&1 | grep -q 'unrecognized option'; then # Slurm 24.05
     refused 'stepmgr: Slurm would start steps on nodes that were given back' --dynpipe --stepmgr -N2
-    runs "a job that gives nothing back may have a stepmgr" sbatch --dynpipe=balance --stepmgr -N1 -o "$D/stepmgr.out" --wrap true
+    runs "a job that gives nothing back may have a stepmgr" sbatch --dynpipe=balance --stepmgr --test-only -N1 --wrap true
 fi
 like "$(timeout 60 srun -N2 --dynpipe --dynpipe-min-gpus=3 true 2>&1)" 'asks for 2 at most' "srun: no more workers than tasks"
 printf '#!/bin/sh\n#SBATCH --dynpipe=often\ntrue\n' >"$D/bad.sh"
