@@ -234,6 +234,7 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .state = state_name(state),
         .is_running = has_begun && !(j->job_state & JOB_COMPLETING),
         .is_completing = (j->job_state & JOB_COMPLETING) != 0,
+        .is_queued = state == JOB_PENDING,
         .has_begun = has_begun,
         .has_stepmgr = has_stepmgr(j),
         .n_tasks = j->num_tasks,

@@ -66,6 +66,7 @@ struct dp_slurm_job { /* texts are never NULL */
     const char *state;       /* as squeue shows it */
     bool is_running;         /* suspended, too, and not completing */
     bool is_completing;      /* over, and Slurm waits for its processes */
+    bool is_queued;          /* not begun, or put back into the queue */
     bool has_begun;          /* running or suspended, completing or not */
     bool has_stepmgr;        /* a slurmstepd of the job manages its steps, not slurmctld (24.05) */
     uint32_t n_tasks, n_cpus;

@@ -27,6 +27,7 @@ struct dp_job_info {
     uint32_t restart_count;
     bool is_running;             /* false: pending, completing or gone */
     bool is_completing;          /* over, and Slurm waits for its processes: KillWait, then SIGKILL */
+    bool is_queued;              /* not begun, or put back into the queue */
     uint32_t n_nodes;
     char node[DP_MAX_SLOTS][64]; /* names, in the job's order */
     char batch_host[64];

@@ -54,6 +54,7 @@ struct dp_run {
     struct dp_helper *reader;
     bool must_read, coord_wants_read;
     uint64_t doubted_ns;    /* another daemon's word made us ask */
+    uint64_t awaited_ns;    /* taken up when the job was over and Slurm waited for its processes; 0: before */
     bool is_unsure;         /* a step began since Slurm was asked last: of the job as we know it, or was it requeued? */
     uint64_t next_read_ns;
     uint32_t read_backoff_s;

@@ -16,6 +16,7 @@
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_BACKOFF_MAX_S 30u
 #define SECOND_NS UINT64_C(1000000000)
+#define RETURN_NS (10 * SECOND_NS) /* for workers of a job that is over to come back; they try every 2 s */
 
 bool dp_run_is_asking(const struct dp_run *run)
 {
@@ -94,14 +95,27 @@ static void warn_of_tracking(const struct dp_job_result *r)
 }
 
 /* At its time limit Slurm gives a job KillWait to save in. A worker that is in doubt about a hand-over can do so only
- * when it has heard the decision, so its daemon stays with it. */
+ * when it has heard the decision, so its daemon stays with it, and one that is restarted then takes the run up again
+ * and waits for its workers to come back. Not where the job is in the queue again: what we know of it by then is its
+ * next life. */
 static bool has_workers_to_end(const struct dp_run *run, const struct dp_job_info *job)
 {
     const struct dp_worker *w = run->workers;
 
+    if (!job->is_completing)
+        return false;
+    if (run->role == DP_RUN_LOOKUP)
+        return !job->is_queued && dp_job_has_node(job, run->daemon->node);
     while (w && !w->conn)
         w = w->next;
-    return w && job->is_completing;
+    return w || (run->awaited_ns && dp_now_ns() - run->awaited_ns < RETURN_NS);
+}
+
+static void take_up_again(struct dp_run *run, const struct dp_job_info *job)
+{
+    run->awaited_ns = dp_now_ns();
+    run->job = *job;
+    take_up(run);
 }
 
 /* returns false when the run is gone. */
@@ -110,8 +124,11 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
     bool is_first = run->role == DP_RUN_LOOKUP;
 
     warn_of_tracking(r);
-    if (r->rc == 0 && !r->job.is_running && !is_first && has_workers_to_end(run, &r->job))
+    if (r->rc == 0 && !r->job.is_running && has_workers_to_end(run, &r->job)) {
+        if (is_first)
+            take_up_again(run, &r->job);
         return true;
+    }
     if (r->rc == 1 || (r->rc == 0 && !r->job.is_running)) {
         if (is_first && r->rc == 0)
             end_from_journal(run, &r->job);

@@ -66,7 +66,7 @@ static const char *why_not(const struct dp_seek *s, const struct dp_job_result *
 
     if (r->rc == 1)
         return "Slurm knows no such job";
-    if (!r->job.is_running)
+    if (!r->job.is_running && (!r->job.is_completing || r->job.is_queued))
         return "Slurm says that it does not run";
     if (s->uid != BY_PEERS && r->job.uid != s->uid)
         return "Slurm says that it is somebody else's";

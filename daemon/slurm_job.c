@@ -85,6 +85,7 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     job->is_running = j->is_running;
     job->is_completing = j->is_completing;
     job->has_stepmgr = j->has_stepmgr;
+    job->is_queued = j->is_queued;
     copy_text(job->partition, sizeof job->partition, j->partition);
     copy_text(job->name, sizeof job->name, j->name);
     job->start_s = j->start_s;

@@ -36,6 +36,8 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
     job->uid = job->gid = DW_OWNER;
     job->restart_count = s->restart_count;
     job->is_running = !s->has_ended;
+    job->is_completing = s->has_ended && s->is_completing;
+    job->is_queued = s->has_ended && s->is_queued;
     for (uint32_t n = 0; n < DW_NODES; n++)
         if (s->held[n])
             memcpy(job->node[job->n_nodes++], dw.node[n].name, sizeof job->node[0]);

@@ -61,6 +61,7 @@ struct dw_worker {
 
 struct dw_slurm {
     bool is_down, held[DW_NODES], held_durable[DW_NODES], has_ended;
+    bool is_completing, is_queued; /* has_ended: and waits for the job's processes; and it will run again */
     uint32_t restart_count, shrinks_allowed;
     uint64_t save_at_ns, boot_s, up_at_ns;
 };

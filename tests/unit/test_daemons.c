@@ -96,10 +96,69 @@ static void reports_of_a_run_are_limited_where_it_is_coordinated(void **state)
     end_world();
 }
 
+static uint32_t n_in_doubt(void)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < DW_WORKERS; r++)
+        n += dw.worker[r].doubt != 0;
+    return n;
+}
+
+/* The job's time is over while workers wait for a decision, and these daemons die and come back while Slurm waits for
+ * the processes (KillWait): the workers hear it, or they could not save. */
+static void die_at_the_limit(uint64_t seed, bool first, bool second)
+{
+    dw_start(seed, NULL, 0);
+    for (int i = 0; i < 2000 && n_in_doubt() < DW_WORKERS; i++)
+        dw_advance(DW_STEP_NS);
+    assert_int_equal(n_in_doubt(), DW_WORKERS);
+    dw.slurm.has_ended = dw.slurm.is_completing = true;
+    if (first)
+        dw_kill_daemon(0, 1.0);
+    if (second)
+        dw_kill_daemon(1, 1.0);
+    dw_run(25, false);
+    assert_int_equal(n_in_doubt(), 0);
+    assert_true(dw.n_commits + dw.n_aborts > 0);
+    assert_non_null(dp_run_find(&dw.node[0].d, DW_JOB));
+    dw.is_lost = true;
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        dw_exit(&dw.process[i]);
+    dw_run(40, false); /* the second may have asked the first once more */
+    assert_null(dp_run_find(&dw.node[0].d, DW_JOB));
+    assert_null(dp_run_find(&dw.node[1].d, DW_JOB));
+    end_world();
+}
+
+static void daemons_that_die_at_the_time_limit_come_back_to_the_run(void **state)
+{
+    (void)state;
+    die_at_the_limit(4, true, false);
+    die_at_the_limit(5, false, true);
+    die_at_the_limit(6, true, true);
+}
+
+/* The job was put back into the queue: Slurm speaks of its next life already. */
+static void a_daemon_does_not_take_the_next_life_for_this_one(void **state)
+{
+    (void)state;
+    dw_start(7, NULL, 0);
+    dw_run(5, false);
+    dw.slurm.has_ended = dw.slurm.is_completing = dw.slurm.is_queued = true;
+    dw.slurm.restart_count = 1;
+    dw_kill_daemon(0, 1.0);
+    dw_run(5, false);
+    assert_null(dp_run_find(&dw.node[0].d, DW_JOB));
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_gives_a_node_back),
     cmocka_unit_test(reports_of_a_worker_are_limited),
     cmocka_unit_test(reports_of_a_run_are_limited_where_it_is_coordinated),
+    cmocka_unit_test(daemons_that_die_at_the_time_limit_come_back_to_the_run),
+    cmocka_unit_test(a_daemon_does_not_take_the_next_life_for_this_one),
 };
 
 int main(void)
