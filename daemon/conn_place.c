@@ -13,17 +13,16 @@
 #define CROWD 2u              /* who has so many times more than another leaves him a place in any case */
 #define UNITS_CONNECTION 20.0 /* of the user's share */
 
-/* TCP connections that have not said who they are: so many at a time have their turn to do so, the others of an address
- * wait in line. Where daemons have come from, others have theirs as long as those have a place. A silent one keeps its
- * turn for SILENT_NS at least (munge may take that long on a busy machine), and for as long as nobody waits. So who
- * stands behind N others waits N / NEWCOMERS_OF_ADDRESS x SILENT_NS at most, whatever they do: an end of the line is
- * only refused a place. */
-#define NEWCOMERS 128u
-#define NEWCOMERS_UNKNOWN 64u /* from all addresses where no daemon has come from */
-#define NEWCOMERS_OF_ADDRESS 32u
-#define LINE 512u             /* of all addresses where no daemon has come from */
-#define LINE_OF_ADDRESS 128u
-#define SILENT_NS UINT64_C(500000000)
+/* TCP connections that have not said who they are. All are asked at once, and each address has places for so many; where
+ * they are taken the oldest goes that has said nothing for SILENT_NS: munge may take that long on a busy machine. So
+ * whoever says nothing keeps nobody out who does. Those who have are looked at in the order of their coming, so many
+ * at a time, because a child asks munge: where daemons have come from, others have theirs as long as those have room. */
+#define NEWCOMERS_OF_ADDRESS 160u
+#define NEWCOMERS_UNKNOWN 576u /* from all addresses where no daemon has come from */
+#define SILENT_NS UINT64_C(250000000)
+#define TURNS 128u
+#define TURNS_UNKNOWN 64u
+#define TURNS_OF_ADDRESS 32u
 
 static bool is_stranger(const struct dp_conn_set *set, uid_t uid)
 {
@@ -103,8 +102,9 @@ static void count_against(struct dp_conn *c, struct dp_share *s)
     if (c->share) {
         c->share->n_conns--;
         c->share->n_in_line -= c->is_in_line;
+        c->share->n_in_turn -= c->is_in_turn;
         c->set->n_in_line -= c->is_in_line;
-        c->is_in_line = false;
+        c->is_in_line = c->is_in_turn = false;
     }
     c->share = s;
     if (s)
@@ -129,28 +129,27 @@ bool dp_conn_set_uid(struct dp_conn *c, uid_t uid)
 
 /* ---- newcomers: their share is that of the address that they come from ---- */
 
-static uint32_t n_in_turn(const struct dp_share *s)
-{
-    return s->n_conns - s->n_in_line;
-}
-
-/* Has its turn and does not use it. */
 static bool is_silent(const struct dp_conn *c, uint64_t now_ns)
 {
-    return c->role == DP_ROLE_TCP_IN && c->share && !c->is_in_line && !c->is_held && now_ns - c->heard_ns >= SILENT_NS &&
-           !dp_conn_has_frame(c);
+    return c->role == DP_ROLE_TCP_IN && c->share && !c->is_in_line && !c->is_in_turn && !c->is_finishing &&
+           now_ns - c->heard_ns >= SILENT_NS && !dp_conn_has_frame(c);
 }
 
-/* Of those, from this address or from all: one from where most are, the oldest of them. */
+static uint32_t n_silent(const struct dp_share *s)
+{
+    return s->n_conns - s->n_in_line - s->n_in_turn;
+}
+
+/* From this address or from all: one from where most are, the oldest of them. */
 static struct dp_conn *oldest_silent(const struct dp_conn_set *set, const struct dp_share *of)
 {
     struct dp_conn *found = NULL;
     uint64_t now_ns = dp_now_ns();
 
     for (struct dp_conn *c = set->first; c; c = c->next) {
-        if (!is_silent(c, now_ns) || (of && c->share != of))
+        if (!is_silent(c, now_ns) || (of ? c->share != of : c->share->is_known))
             continue;
-        if (!found || n_in_turn(c->share) > n_in_turn(found->share) ||
+        if (!found || n_silent(c->share) > n_silent(found->share) ||
             (c->share == found->share && c->heard_ns < found->heard_ns))
             found = c;
     }
@@ -171,24 +170,15 @@ static void warn_of(struct dp_conn_set *set, uint32_t address, const char *what)
                 what);
 }
 
-/* Room for the turn of one from there; a silent one may go for it. */
-static bool make_turn(struct dp_conn_set *set, const struct dp_share *s)
+static bool may_have_turn(const struct dp_conn_set *set, const struct dp_share *s)
 {
     uint32_t all = 0, unknown = 0;
-    struct dp_conn *c;
 
     for (const struct dp_share *o = set->sources; o; o = o->next) {
-        all += n_in_turn(o);
-        unknown += o->is_known ? 0 : n_in_turn(o);
+        all += o->n_in_turn;
+        unknown += o->is_known ? 0 : o->n_in_turn;
     }
-    if (n_in_turn(s) < NEWCOMERS_OF_ADDRESS && all < NEWCOMERS && (s->is_known || unknown < NEWCOMERS_UNKNOWN))
-        return true;
-    c = oldest_silent(set, n_in_turn(s) < NEWCOMERS_OF_ADDRESS ? NULL : s);
-    if (!c)
-        return false;
-    warn_of(set, s->id, "closing the oldest one");
-    dp_conn_close(c, "another needs its place");
-    return true;
+    return s->n_in_turn < TURNS_OF_ADDRESS && all < TURNS && (s->is_known || unknown < TURNS_UNKNOWN);
 }
 
 /* Who is next: from where daemons have come, then from where fewest have their turn; there the one that came first. */
@@ -199,7 +189,7 @@ static struct dp_conn *next_in_line(const struct dp_conn_set *set, const struct 
     for (struct dp_conn *c = set->first; c; c = c->next) /* the newest first */
         if (c->is_in_line && c->share != after &&
             (!found || c->share == found->share || c->share->is_known > found->share->is_known ||
-             (c->share->is_known == found->share->is_known && n_in_turn(c->share) < n_in_turn(found->share))))
+             (c->share->is_known == found->share->is_known && c->share->n_in_turn < found->share->n_in_turn)))
             found = c;
     return found;
 }
@@ -213,16 +203,17 @@ void dp_conn_serve_line(struct dp_conn_set *set)
         return;
     set->is_serving = true;
     while (set->n_in_line > 0 && (c = next_in_line(set, full))) {
-        if (!make_turn(set, c->share)) {
+        if (!may_have_turn(set, c->share)) {
             if (full)
-                break; /* the next tick goes on */
+                break; /* who has had his turn goes on, or the next tick */
             full = c->share;
             continue;
         }
         c->is_in_line = false;
+        c->is_in_turn = true;
         c->share->n_in_line--;
+        c->share->n_in_turn++;
         set->n_in_line--;
-        c->heard_ns = dp_now_ns();
         c->ops->turn(c);
     }
     set->is_serving = false;
@@ -230,23 +221,30 @@ void dp_conn_serve_line(struct dp_conn_set *set)
 
 void dp_conn_leave_place(struct dp_conn *c)
 {
-    bool is_turn = c->role == DP_ROLE_TCP_IN && c->share && !c->is_in_line;
+    bool had_turn = c->is_in_turn;
 
     count_against(c, NULL);
-    if (is_turn && c->set->n_in_line > 0)
+    if (had_turn)
         dp_conn_serve_line(c->set);
 }
 
 bool dp_conn_has_place_for(struct dp_conn_set *set, uint32_t address)
 {
     const struct dp_share *s = dp_share_of(&set->sources, address);
+    uint32_t unknown = 0;
+    struct dp_conn *c;
 
     if (!s)
         return false;
-    if (s->n_in_line < LINE_OF_ADDRESS && (s->is_known || set->n_in_line < LINE))
+    for (const struct dp_share *o = set->sources; o; o = o->next)
+        unknown += o->is_known ? 0 : o->n_conns;
+    if (s->n_conns < NEWCOMERS_OF_ADDRESS && (s->is_known || unknown < NEWCOMERS_UNKNOWN))
         return true;
-    warn_of(set, address, "refusing it");
-    return false;
+    c = oldest_silent(set, s->n_conns < NEWCOMERS_OF_ADDRESS ? NULL : s);
+    warn_of(set, address, c ? "closing the oldest one" : "refusing it");
+    if (c)
+        dp_conn_close(c, "another needs its place");
+    return c != NULL;
 }
 
 void dp_conn_set_address(struct dp_conn *c, uint32_t address)
@@ -259,10 +257,14 @@ void dp_conn_set_address(struct dp_conn *c, uint32_t address)
         return;
     }
     count_against(c, s);
+}
+
+void dp_conn_line_up(struct dp_conn *c)
+{
     c->is_in_line = true;
-    s->n_in_line++;
+    c->share->n_in_line++;
     c->set->n_in_line++;
-    if (s->n_in_line == 1) /* who stands behind others there waits for one of them, or for the next tick */
+    if (c->share->n_in_line == 1) /* who stands behind others there waits for one of them */
         dp_conn_serve_line(c->set);
 }
 

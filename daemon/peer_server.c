@@ -25,7 +25,7 @@
 #include "daemon/run.h"
 
 #define AUTH_DEADLINE_S 10.0
-#define LINE_DEADLINE_S 10.0 /* until its turn comes */
+#define LINE_DEADLINE_S 10.0 /* until its credential is looked at */
 #define MUNGE_DEADLINE_S 8.0
 #define CLI_IDLE_S 60.0
 #define ORIGIN_DEADLINE_S 5.0 /* for Slurm and the resolver, twice; the daemon that knocks waits 15 s */
@@ -34,6 +34,7 @@
 struct newcomer {
     struct dp_conn *conn;
     struct dp_msg_challenge challenge;
+    struct dp_msg_auth auth;
     char node[64]; /* as AUTH names it */
     struct dp_helper *helper;
     struct open_result *opened; /* a daemon's, while it is found out whether it may call itself that */
@@ -240,22 +241,32 @@ static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char
 
 static void on_auth(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {
+    struct newcomer *n = c->data;
+    struct dp_err err = {0};
+    struct dp_reader r;
+
+    dp_reader_init(&r, body, h->body_len);
+    if (dp_msg_auth_decode(&r, &n->auth, &err) < 0) {
+        dp_conn_close(c, err.text);
+        return;
+    }
+    snprintf(n->node, sizeof n->node, "%s", n->auth.node);
+    dp_conn_hold(c);
+    dp_conn_set_deadline(c, LINE_DEADLINE_S);
+    dp_conn_line_up(c);
+}
+
+/* Its turn. */
+static void open_credential(struct dp_conn *c)
+{
     struct dp_daemon *d = c->owner;
     struct newcomer *n = c->data;
     struct open_request q = {0};
     struct dp_err err = {0};
-    struct dp_msg_auth auth;
-    struct dp_reader r;
 
-    dp_reader_init(&r, body, h->body_len);
-    if (dp_msg_auth_decode(&r, &auth, &err) < 0) {
-        dp_conn_close(c, err.text);
-        return;
-    }
-    snprintf(n->node, sizeof n->node, "%s", auth.node);
+    dp_conn_set_deadline(c, 0);
     snprintf(q.munge_socket, sizeof q.munge_socket, "%s", d->config->munge_socket);
-    snprintf(q.credential, sizeof q.credential, "%s", auth.credential);
-    dp_conn_hold(c);
+    snprintf(q.credential, sizeof q.credential, "%s", n->auth.credential);
     n->helper = dp_helper_start(d->base, open_work, &q, sizeof q, MUNGE_DEADLINE_S, on_opened, n, &err);
     if (!n->helper)
         dp_conn_close(c, err.text);
@@ -263,9 +274,7 @@ static void on_auth(struct dp_conn *c, const struct dp_header *h, const uint8_t 
 
 static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {
-    if (c->is_in_line)
-        dp_conn_refuse(c, "it speaks before it was asked");
-    else if (c->role == DP_ROLE_TCP_IN)
+    if (c->role == DP_ROLE_TCP_IN)
         on_auth(c, h, body);
     else
         dp_dispatch_frame(c, h, body);
@@ -288,7 +297,6 @@ static void on_closed(struct dp_conn *c, const char *why)
         dp_run_peer_down(c->owner, c->node);
 }
 
-/* A newcomer has its turn. */
 static void challenge(struct dp_conn *c)
 {
     struct newcomer *n = c->data;
@@ -301,7 +309,7 @@ static void challenge(struct dp_conn *c)
     dp_conn_set_deadline(c, AUTH_DEADLINE_S);
 }
 
-static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_dispatch_drained, challenge};
+static const struct dp_conn_ops accepted_ops = {on_frame, on_closed, NULL, dp_dispatch_drained, open_credential};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)
@@ -328,8 +336,9 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     c->data = n;
     dp_peer_set_keepalive(fd);
     snprintf(n->challenge.node, sizeof n->challenge.node, "%s", d->node);
-    dp_conn_set_deadline(c, LINE_DEADLINE_S);
     dp_conn_set_address(c, ((struct sockaddr_in *)addr)->sin_addr.s_addr);
+    if (!c->is_closed)
+        challenge(c);
 }
 
 int dp_peer_open(struct dp_daemon *d, struct dp_err *err)

@@ -24,7 +24,7 @@ struct dp_share {
     struct dp_share *next;
     uint32_t id; /* uid, or IPv4 address in network order */
     bool is_known; /* address: a daemon has come from there; stays */
-    uint32_t n_conns, n_in_line; /* in_line: of them, newcomers whose turn has not come */
+    uint32_t n_conns, n_in_line, n_in_turn; /* the others: of them, newcomers who wait to be looked at, and who are */
     struct dp_bucket units, lines; /* lines: of the log */
     struct dp_bucket lookups;      /* of jobs that nobody registered, seek.c */
     uint32_t n_unsaid;             /* lines that were left out since that was said */

@@ -101,23 +101,61 @@ timeout 60 "$hostile" run "$dir/stuck.sock" 13 1 8 4 </dev/null >"$dir/after"
 runs "what was lost is told to who takes it later" wait_for 60 grep -qa "lines were lost here" "$dir/taken"
 exec {stuck_fd}>&-
 
+# ---- the command, which is hung up on
+cat >"$dir/busy.pl" <<'X2'
+use IO::Socket::UNIX;
+my ($path, $times, $then) = @ARGV;
+my $s = IO::Socket::UNIX->new(Local => $path, Listen => 8) or die "$path: $!";
+$| = 1;
+print "ready\n";
+for (1 .. $times) { my $c = $s->accept; sysread $c, my $drop, 16; close $c }
+unlink $path;
+symlink $then, $path;
+X2
+dynpipe=$DP_BUILDDIR/cli/dynpipe
+in_background busy busy_fd perl "$dir/busy.pl" "$dir/busy.sock" 3 "$sock"
+status_at() { timeout 60 "$dynpipe" status --socket "$1" 2>&1; echo "rc $?"; }
+like "$(status_at "$dir/busy.sock")" "rc 0" "who is hung up on three times asks a fourth time"
+exec {busy_fd}>&-
+in_background never never_fd perl "$dir/busy.pl" "$dir/never.sock" 1000000 "$sock"
+from=${EPOCHREALTIME/[.,]/}
+like "$(status_at "$dir/never.sock")" "no answer from dynpiped.*closed the connection.*rc 1" \
+    "and who is hung up on for ever is told so"
+took=$(((${EPOCHREALTIME/[.,]/} - from) / 1000))
+ok $((took < 5000)) "after five seconds" || diag "$took ms"
+exec {never_fd}>&-
+
 # ---- TCP: who says nothing, and who holds on to what he has
 remote() { "$probe" - remote "$port" n1 "$dir/run/munge.socket" node 0; }
 if [ "$port" != 0 ]; then
     like "$(remote)" '"node":"n1"' "answers over TCP"
-    in_background silent silent_fd "$hostile" silent "$port" 64 127.0.0.2
+    in_background silent silent_fd "$hostile" silent "$port" 200 127.0.0.2
     answers=0
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         remote | grep -q '"node":"n1"' && answers=$((answers + 1))
         sleep 0.2 # ten looks over two seconds, not one lucky one
     done
-    ok $((answers < 5)) "and while 64 connections from elsewhere say nothing" || diag "$answers of 10 answered"
+    ok $((answers < 5)) "and while 200 connections from elsewhere say nothing" || diag "$answers of 10 answered"
     like "$(cat "$dir/log")" "too many TCP connections that do not say who they are, the newest from 127.0.0.2" "which the log tells"
     exec {silent_fd}>&-
     in_background still still_fd bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; for i in \$(seq 70); do
         eval \"exec \$((i + 10))<>/dev/tcp/127.0.0.1/$port\"; done; echo ready; read -r"
     like "$(remote)" '"node":"n1"' "who speaks has his turn behind those from the same address" # they would have 10 s
     exec {still_fd}>&-
+    # More of them than have places, from the address of who asks, and each that is closed comes back within 50 ms.
+    in_background many1 many1_fd "$hostile" silent "$port" 900 127.0.0.1
+    in_background many2 many2_fd "$hostile" silent "$port" 900 127.0.0.1
+    write_conf "$dir/there.conf" "munge_socket = \"$dir/run/munge.socket\";"
+    echo "nodes = ( { name = \"n1\"; address = \"127.0.0.1\"; port = $port; } );" >>"$dir/there.conf"
+    answers=0 soon=0
+    for _ in 1 2 3 4 5 6 7 8; do
+        from=${EPOCHREALTIME/[.,]/}
+        timeout 20 "$dynpipe" status --config "$dir/there.conf" --node n1 >"$dir/status" 2>&1 && answers=$((answers + 1))
+        ((${EPOCHREALTIME/[.,]/} - from > 800000)) || soon=$((soon + 1))
+    done
+    is "$answers" 8 "the command has its answer while 1800 of its own address say nothing" || diag "$(cat "$dir/status")"
+    ok $((soon < 4)) "and most often at once" || diag "$soon of 8 within 800 ms"
+    exec {many1_fd}>&- {many2_fd}>&-
     for how in silent garbage; do
         in_background "reopen-$how" reopen_fd "$hostile" reopen "$port" 64 127.0.0.1 $how
         answers=0 longest=0
