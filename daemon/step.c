@@ -173,13 +173,13 @@ void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
         acknowledge(c, DP_VERDICT_DENIED, "the job was registered by another owner");
         return;
     }
+    if (run)
+        ask_anew(run, m); /* also where it cannot be written down: its workers come all the same */
     if (dp_node_log_adopt(d->log, m, &err) < 0) {
         acknowledge(c, DP_VERDICT_UNKNOWN, err.text);
         return;
     }
-    if (run)
-        ask_anew(run, m);
-    else
+    if (!run)
         run = dp_run_create(d, m);
     if (run && m->step_id != DP_STEP_BATCH)
         dp_tasks_expect(&run->tasks, m->step_id, dp_now_ns());

@@ -1,7 +1,8 @@
 /* Two real daemons, four fake workers (tests/unit/daemon_world.h), and an input that says what goes wrong: daemons that
- * are killed, also in the middle of a record, links that break, disks that fail, children that die, workers that
- * vote no, vanish or are stopped, processes that cannot be killed, a Slurm that forgets. With a bit set the workers
- * lie; with another the daemon of the second node is somebody else's and sends the first one what he likes.
+ * are killed, also in the middle of a record or of a journal that is written anew, jobs that are requeued, links that
+ * break, disks that fail, children that die, workers that vote no, vanish or are stopped, processes that cannot be
+ * killed, a Slurm that forgets. With a bit set the workers lie; with another the daemon of the second node is somebody
+ * else's and sends the first one what he likes.
  *
  * What must hold, whatever happens: no two workers may step a layer, somebody holds each layer, no commit is told that
  * is not on the disk, nobody commits while another aborts, no node is given away on which something of the run lives
@@ -24,11 +25,12 @@
 const char fuzz_name[] = "fuzz_daemons";
 
 enum { HEAD = 6, SECONDS = 60 };
-enum { F_WORKERS_LIE = 1, F_NODE_LIES = 2, F_MANY_SHRINKS = 4, F_QUESTIONS = 8 };
+enum { F_WORKERS_LIE = 1, F_NODE_LIES = 2, F_MANY_SHRINKS = 4, F_QUESTIONS = 8, F_REQUEUE = 16 };
 #define AFTER_RELEASE_S 3
 
 static struct {
     uint64_t inputs, with_commit, with_release, commits, aborts, releases, fences, restarts, crashes, cut, lies, refused;
+    uint64_t requeues, renewed, half;
     double seconds;
 } reached;
 
@@ -38,13 +40,15 @@ static void tell(void)
     fprintf(stderr,
             "# fuzz_daemons: %llu inputs reached %llu committed hand-overs (in %llu inputs), %llu aborted ones, %llu "
             "releases (in %llu), %llu proofs of an empty node, %llu starts of a daemon, %llu deaths within a record, "
-            "%llu broken links, %llu lies, %llu refused workers; %.0f inputs per second of CPU\n",
+            "%llu broken links, %llu lies, %llu refused workers, %llu requeues, %llu journals written anew, %llu deaths in "
+            "that; %.0f inputs per second of CPU\n",
             (unsigned long long)reached.inputs, (unsigned long long)reached.commits,
             (unsigned long long)reached.with_commit, (unsigned long long)reached.aborts,
             (unsigned long long)reached.releases, (unsigned long long)reached.with_release,
             (unsigned long long)reached.fences, (unsigned long long)reached.restarts,
             (unsigned long long)reached.crashes, (unsigned long long)reached.cut, (unsigned long long)reached.lies,
-            (unsigned long long)reached.refused, (double)reached.inputs / reached.seconds);
+            (unsigned long long)reached.refused, (unsigned long long)reached.requeues,
+            (unsigned long long)reached.renewed, (unsigned long long)reached.half, (double)reached.inputs / reached.seconds);
 }
 
 /* ---- somebody else's daemon ---- */
@@ -120,6 +124,15 @@ static void ask(void)
     struct dp_writer w;
 
     dp_writer_init(&w, body, sizeof body);
+    if (!dw_draw(4)) {
+        struct dp_msg_check check = {.job_id = dw_draw(2) ? DW_JOB : (uint32_t)number()};
+
+        if (dw_draw(2))
+            snprintf(check.target, sizeof check.target, "n%u", dw_draw(4));
+        dp_msg_check_encode(&w, &check);
+        (void)dw_say(dw_draw(DW_NODES), uid, DP_MSG_CHECK, body, dp_writer_used(&w));
+        return;
+    }
     if (dw_draw(2)) {
         dp_msg_query_encode(&w, &q);
         (void)dw_say(dw_draw(DW_NODES), uid, DP_MSG_QUERY, body, dp_writer_used(&w));
@@ -154,6 +167,9 @@ static void count(void)
     reached.cut += dw.n_cut;
     reached.lies += dw.n_lies;
     reached.refused += dw.n_refused;
+    reached.requeues += dw.n_requeues;
+    reached.renewed += dw.n_renewed;
+    reached.half += dw.n_half;
 }
 
 static void live(uint8_t flags)
@@ -196,6 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     n_fds = dw_n_fds();
     dw_start(data[5], data + HEAD, bytes - HEAD);
     dw.is_hostile = data[0] & F_WORKERS_LIE;
+    dw.may_requeue = data[0] & F_REQUEUE;
     dw.node[1].is_hostile = data[0] & F_NODE_LIES;
     dw.slurm.shrinks_allowed = data[0] & F_MANY_SHRINKS ? 50 : 1;
     dw.fault_percent = data[1] % 4;
@@ -221,6 +238,7 @@ void fuzz_make_seeds(void)
     static const uint8_t heads[][HEAD] = {
         {0, 0, 0, 0, 0, 1}, {4, 0, 0, 0, 0, 2}, {0, 1, 0, 0, 0, 3}, {4, 2, 5, 0, 0, 4}, {0, 0, 8, 5, 0, 5},
         {4, 1, 0, 0, 4, 6}, {1, 0, 0, 0, 0, 7}, {2, 0, 0, 0, 0, 8}, {15, 1, 2, 2, 2, 9}, {8, 0, 0, 0, 0, 10},
+        {16, 3, 0, 0, 0, 11}, {24, 2, 6, 3, 3, 12}, {20, 3, 15, 0, 0, 13}, {31, 3, 4, 2, 2, 14},
     };
 
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {

@@ -30,7 +30,7 @@ tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
 # Two daemons in one process: what they have of the kernel, their children, munge and Slurm is not real.
 daemon_world = tests/unit/daemon_world.c tests/unit/daemon_world.h tests/unit/daemon_worker.c \
 	tests/unit/daemon_kernel.c tests/unit/daemon_children.c tests/unit/daemon_slurm.c tests/unit/daemon_disk.c
-DAEMON_WORLD_LINK = -Wl,--wrap=syscall,--wrap=nanosleep,--wrap=getsockopt,--wrap=setsockopt,--wrap=signal,--wrap=unlink \
+DAEMON_WORLD_LINK = -Wl,--wrap=syscall,--wrap=nanosleep,--wrap=getsockopt,--wrap=setsockopt,--wrap=signal,--wrap=unlink,--wrap=rename \
 	-Wl,--wrap=fdatasync,--wrap=dp_log,--wrap=dp_journal_open,--wrap=dp_journal_destroy,--wrap=dp_journal_append \
 	-Wl,--wrap=dp_coord_replay,--wrap=dp_coord_report,--wrap=dp_handshake_seal,--wrap=dp_handshake_open,--wrap=dp_origin_work \
 	-Wl,--wrap=dp_slurm_job_shrink,--wrap=dp_slurm_job_kill,--wrap=dp_slurm_job_requeue,--wrap=dp_slurm_each_node

@@ -103,7 +103,7 @@ struct dp_helper *dp_helper_start(struct event_base *base, dp_helper_work_fn wor
         memcpy(h->request, request, bytes);
         h->bytes = bytes;
     } else if (work == dp_node_look) { /* munge, Slurm and a plug-in of it */
-        h->why = "the helper process died";
+        keep_result(h, (const uint8_t *)"[]", sizeof "[]");
     } else {
         keep_result(h, result, work(request, bytes, result)); /* it sees the daemon as it is now */
     }
@@ -189,11 +189,15 @@ static void work_now(struct dp_helper *h)
 {
     static uint8_t one[DP_HELPER_RESULT_MAX], fenced[DP_HELPER_RESULT_MAX];
     uint8_t *result = h->work == dp_fence_work ? fenced : one;
+    uint32_t life = dw.fenced_life;
     size_t n;
 
+    if (h->work == dp_fence_work)
+        dw.fenced_life = ((const struct dp_fence_request *)h->request)->restart_count;
     dw.n_fences += h->work == dp_fence_work;
     n = h->work(h->request, h->bytes, result);
     dw.n_fences -= h->work == dp_fence_work;
+    dw.fenced_life = life;
     if (h->work == dp_fence_work)
         dw.n_fenced += n == sizeof(struct dp_fence_result) && ((struct dp_fence_result *)(void *)result)->gone;
     if (!h->is_cancelled)

@@ -30,6 +30,8 @@ int __real_dp_coord_replay(struct dp_coord *c, enum dp_record type, const void *
 int __wrap_dp_coord_replay(struct dp_coord *c, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err);
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
 int __real_unlink(const char *path);
 int __wrap_unlink(const char *path);
 
@@ -90,7 +92,7 @@ static void note_record(bool is_run, uint8_t type, const uint8_t *payload)
     enum { NODE_FENCE = 2 }; /* node_log.c */
 
     if (!is_run) {
-        dw.current->is_fenced |= type == NODE_FENCE;
+        dw.current->is_fenced |= type == NODE_FENCE && be(payload + 4, 4) == dw.slurm.restart_count;
         return;
     }
     if (type == DP_REC_COMMIT)
@@ -107,6 +109,32 @@ static void die_here(void)
     event_base_loopbreak(dw.current->d.base);
 }
 
+/* A daemon may die while a journal is written anew: within a record, or before or after the new file has its name. */
+static bool dies_within(void)
+{
+    if (dw.current->is_dead || !dw_chance(dw.crash_percent))
+        return false;
+    dw.n_half++;
+    die_here();
+    return true;
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    int rc;
+
+    if (!dw_is_on || !dw.current || !strstr(to, ".journal"))
+        return __real_rename(from, to);
+    if (dw.current->is_dead || dies_within()) {
+        errno = EIO;
+        return -1;
+    }
+    rc = __real_rename(from, to);
+    dw.n_renewed++;
+    (void)dies_within();
+    return rc;
+}
+
 enum dp_journal_fate __wrap_dp_journal_append(struct dp_journal *j, uint8_t type, const void *payload, size_t bytes,
                                               struct dp_err *err)
 {
@@ -116,9 +144,11 @@ enum dp_journal_fate __wrap_dp_journal_append(struct dp_journal *j, uint8_t type
 
     while (i < JOURNALS && opened[i].journal != j)
         i++;
-    if (i == JOURNALS && !dw.current->is_dead)
-        return __real_dp_journal_append(j, type, payload, bytes, err); /* a journal is written anew */
     dp_err_set(err, DP_EIO, "killed");
+    if (i == JOURNALS && !dw.current->is_dead && !dies_within())
+        return __real_dp_journal_append(j, type, payload, bytes, err); /* a journal is written anew */
+    if (i < JOURNALS && !dw.current->is_dead && dw_chance(dw.crash_percent))
+        (void)dp_journal_compact(j, NULL);
     if (dw.current->is_dead)
         return DP_JOURNAL_ABSENT;
     if (!is_before)

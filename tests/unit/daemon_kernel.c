@@ -61,6 +61,7 @@ struct dw_process *dw_fork(uint32_t node, uint32_t worker)
     if (dw.n_processes == DW_PROCESSES)
         return NULL;
     *p = (struct dw_process){.is_alive = true, .pid = 1000 + dw.n_processes++, .node = node, .worker = worker,
+                             .life = dw.slurm.restart_count,
                              .end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .lock_fd = -1};
     return p;
 }
@@ -106,6 +107,8 @@ static long send_signal(int fd, int sig)
         errno = ESRCH;
         return -1;
     }
+    if (p->life != dw.fenced_life)
+        dw_broken_for_all("a fence ends another life of the job", p->life, dw.fenced_life);
     if (!p->is_stuck && (sig == SIGKILL || (sig == SIGTERM && !dw_chance(30))))
         dw_exit(p);
     return 0;

@@ -35,9 +35,9 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
     job->job_id = job_id;
     job->uid = job->gid = DW_OWNER;
     job->restart_count = s->restart_count;
-    job->is_running = !s->has_ended;
+    job->is_running = !s->has_ended && !s->begin_at_ns;
     job->is_completing = s->has_ended && s->is_completing;
-    job->is_queued = s->has_ended && s->is_queued;
+    job->is_queued = (s->has_ended && s->is_queued) || s->begin_at_ns;
     for (uint32_t n = 0; n < DW_NODES; n++)
         if (s->held[n])
             memcpy(job->node[job->n_nodes++], dw.node[n].name, sizeof job->node[0]);
@@ -46,7 +46,9 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
     job->start_s = 1;
     job->boot_s = s->boot_s;
     job->shrinks_allowed = s->shrinks_allowed;
-    if (s->has_ended)
+    if (s->begin_at_ns)
+        snprintf(out->text, sizeof out->text, "the job is PENDING");
+    else if (s->has_ended)
         snprintf(out->text, sizeof out->text, "the job is COMPLETED");
 }
 

@@ -199,7 +199,7 @@ static void raise_daemon(struct dw_node *node)
     known = dp_node_log_find(node->d.log, DW_JOB);
     if (node->is_fenced && !(known && known->is_fenced) && !dw.slurm.has_ended)
         dw_broken_for_all("a fence is forgotten", 0, 0);
-    node->is_fenced = known && known->is_fenced;
+    node->is_fenced = known && known->is_fenced && known->fence_restart == dw.slurm.restart_count;
 }
 
 void dw_kill_daemon(uint32_t n, double away_s)
@@ -232,10 +232,46 @@ static void daemon_tick(struct dw_node *node)
 
 /* ---- Slurm ---- */
 
+static void make_workers(void);
+
+void dw_requeue(void)
+{
+    struct dw_slurm *s = &dw.slurm;
+
+    if (s->has_ended || s->begin_at_ns || dw.n_processes + 2 * DW_WORKERS > DW_PROCESSES)
+        return;
+    s->restart_count++;
+    s->begin_at_ns = dw_soon(3000) + 2 * SEC;
+    dw.is_lost = true;
+    dw.n_requeues++;
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        dw_exit(&dw.process[i]);
+    for (uint32_t n = 0; n < DW_NODES; n++)
+        dw.node[n].is_fenced = false;
+}
+
+/* It has both nodes, and nothing of what it had learned. */
+static void begin_next_life(void)
+{
+    struct dw_slurm *s = &dw.slurm;
+
+    s->begin_at_ns = 0;
+    memset(dw.decided, 0, sizeof dw.decided);
+    memset(dw.outcome, 0, sizeof dw.outcome);
+    dw.is_lost = false;
+    for (uint32_t n = 0; n < DW_NODES; n++)
+        s->held[n] = s->held_durable[n] = true;
+    make_workers();
+    for (uint32_t n = 0; n < DW_NODES; n++)
+        dw_step_start(n);
+}
+
 static void slurm_tick(void)
 {
     struct dw_slurm *s = &dw.slurm;
 
+    if (s->begin_at_ns && dw.now_ns >= s->begin_at_ns)
+        begin_next_life();
     if (s->is_down && dw.now_ns >= s->up_at_ns)
         s->is_down = false;
     if (s->save_at_ns && dw.now_ns >= s->save_at_ns) {
@@ -288,6 +324,10 @@ static void faults(void)
 {
     uint32_t r = dw_draw(DW_WORKERS), n;
 
+    if (dw.may_requeue && dw_chance(5)) {
+        dw_requeue();
+        return;
+    }
     switch (dw_draw(13)) {
     case 0:
         dw_kill_daemon(dw_draw(DW_NODES), dw_draw(30) / 10.0);
@@ -377,6 +417,7 @@ static void make_workers(void)
     for (uint32_t r = 0; r < DW_WORKERS; r++) {
         struct dw_worker *k = &dw.worker[r];
 
+        memset(k, 0, sizeof *k);
         k->process = dw_fork(r * DW_NODES / DW_WORKERS, r);
         k->fd = -1;
         k->connect_at_ns = dw.now_ns + SEC;

@@ -40,6 +40,7 @@ struct dw_node {
 struct dw_process {
     bool is_alive, is_stuck; /* stuck: cannot be killed for now */
     uint32_t pid, node, worker; /* worker DW_WORKERS: none */
+    uint32_t life;              /* restart count of its job */
     int end_fd;                 /* eventfd: readable when it is gone */
     int lock_fd;
 };
@@ -64,6 +65,7 @@ struct dw_slurm {
     bool is_completing, is_queued; /* has_ended: and waits for the job's processes; and it will run again */
     uint32_t restart_count, shrinks_allowed;
     uint64_t save_at_ns, boot_s, up_at_ns;
+    uint64_t begin_at_ns; /* of the next life, 0: it is not put back into the queue */
 };
 
 /* A child of a daemon, or what stands for it. */
@@ -85,11 +87,13 @@ struct dw_world {
     uint64_t now_ns, seed;
     const uint8_t *input, *input_end; /* decides as long as it lasts, then the seed */
     bool is_hostile;                  /* workers lie */
+    bool may_requeue;                 /* among the faults */
     uint32_t fault_percent, crash_percent, no_percent, child_percent;
     struct dw_node node[DW_NODES], *current;
     struct dw_worker worker[DW_WORKERS];
     struct dw_process process[DW_PROCESSES];
     uint32_t n_processes, n_fences; /* fences: that run now, one in the other's wait */
+    uint32_t fenced_life;           /* that the innermost of them is to end */
     struct dw_slurm slurm;
     struct dp_helper *helpers;
     struct {
@@ -100,6 +104,7 @@ struct dw_world {
     bool is_lost; /* a worker was killed: what its layers were is gone with it */
     uint8_t decided[64], outcome[64]; /* per migration: COMMIT is durable; 1 a commit was seen, 2 an abort */
     uint32_t n_commits, n_aborts, n_released, n_fenced, n_restarts, n_crashes, n_cut, n_lies, n_reports, n_refused;
+    uint32_t n_requeues, n_renewed, n_half; /* journals that were written anew; of them, with a death in it */
     char broken[256]; /* first thing that did not hold */
 };
 
@@ -115,6 +120,8 @@ void dw_run(double seconds, bool with_faults);
 /* Both daemons end and come back from their journals, and go on for some seconds. */
 void dw_restart_all(void);
 void dw_stop(void); /* everything is closed and freed */
+/* The job is put back into the queue, its processes end, and some seconds later it runs on both nodes again. */
+void dw_requeue(void);
 
 void dw_advance(uint64_t ns); /* with the faults that are on */
 uint32_t dw_draw(uint32_t n); /* 0 .. n - 1 */

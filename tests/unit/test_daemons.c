@@ -153,12 +153,39 @@ static void a_daemon_does_not_take_the_next_life_for_this_one(void **state)
     end_world();
 }
 
+/* The job runs on the node again that it had given back, and the daemon there cannot write that down: until Slurm has
+ * said what the job is now nobody is told that the node was given back. */
+static void requeue_with_a_dead_disk(uint64_t seed)
+{
+    dw_start(seed, NULL, 0);
+    for (int i = 0; i < 2000 && !dw.n_released; i++)
+        dw_advance(DW_STEP_NS);
+    assert_int_equal(dw.n_released, 1);
+    while (dp_run_find(&dw.node[1].d, DW_JOB)->next_read_ns < dw.now_ns + 4000000000u)
+        dw_advance(DW_STEP_NS);
+    dw_requeue();
+    dw.slurm.begin_at_ns = dw.now_ns + 2 * DW_STEP_NS; /* before that daemon looks at the job again */
+    dw.node[1].disk_dead_until_ns = dw.now_ns + 1500000000u;
+    dw_run(7, false);
+    for (uint32_t r = 0; r < DW_WORKERS; r++)
+        assert_true(dw.worker[r].is_welcome);
+    end_world();
+}
+
+static void a_requeued_job_is_not_turned_away_for_a_full_disk(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 8; seed < 12; seed++) /* a step of the same number needs no record */
+        requeue_with_a_dead_disk(seed);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_gives_a_node_back),
     cmocka_unit_test(reports_of_a_worker_are_limited),
     cmocka_unit_test(reports_of_a_run_are_limited_where_it_is_coordinated),
     cmocka_unit_test(daemons_that_die_at_the_time_limit_come_back_to_the_run),
     cmocka_unit_test(a_daemon_does_not_take_the_next_life_for_this_one),
+    cmocka_unit_test(a_requeued_job_is_not_turned_away_for_a_full_disk),
 };
 
 int main(void)
