@@ -126,6 +126,39 @@ survives() { # HOW TIMEOUT REGEX
 survives hang 0.5 "no answer within 0.5 s"
 survives crash 10.0 "it crashed: signal 11"
 survives garbage 10.0 "layout: "
+
+# Memory that runs out for real, where a group of processes can be limited: the kernel ends the policy, and neither the
+# daemon in the same group nor its run.
+memory_group() { # MIB: prints its folder
+    local top file g
+    [ "$(sed -n 's/^SwapTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)" = 0 ] || return 1
+    for top in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+        g=$top/dynpipe-test-$$
+        mkdir "$g" 2>/dev/null || continue
+        for file in memory.limit_in_bytes memory.max; do
+            [ ! -e "$g/$file" ] || echo $(($1 << 20)) 2>/dev/null >"$g/$file" && [ -e "$g/$file" ] && echo "$g" && return
+        done
+        rmdir "$g"
+    done
+    return 1
+}
+if group=$(memory_group 256); then
+    conf bad "$tmp/bad_policy.so" memory 10.0
+    start
+    echo "${pids%% *}" >"$group/cgroup.procs"
+    train env SLURM_JOB_ID=80 SLURM_STEP_ID=0
+    runs "out of memory: explain says which was ended" wait_for 120 explains "stay: policy bad: it crashed: signal 9" 80
+    kills=$(cat "$group"/memory.oom_control "$group"/memory.events 2>/dev/null | sed -n 's/^oom_kill //p')
+    ok $((${kills:-0} < 1)) "out of memory: by the kernel" || diag "$(cat "$group"/memory.oom_control "$group"/memory.events 2>&1)"
+    at=$(step 80)
+    runs "out of memory: training goes on" wait_for 120 beyond 80 "$((at + 10))"
+    ok "$(kill -0 "${pids%% *}"; echo $?)" "out of memory: the daemon lives"
+    stop
+    runs "the group is empty" wait_for 60 rmdir "$group"
+else
+    skip "out of memory: explain says which was ended" "no group of processes can be limited here, or there is swap"
+fi
+
 # While a policy does not answer, the daemon does.
 conf bad "$tmp/bad_policy.so" spin 600.0
 start
