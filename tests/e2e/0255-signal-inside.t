@@ -1,8 +1,8 @@
 #!/bin/bash
 # SIGTERM, and the end of a job's time, at the worst moments: in a hand-over that waits for its decision (which then is
-# commit), in one that waits for a daemon that does not come (which ends in abort), and in an evaluation. Nobody is
-# killed by it, and each run leaves a checkpoint of its last step that it goes on from with the losses of an
-# undisturbed run.
+# commit; in one of them the daemon that decided is restarted), in one that waits for a daemon that does not come (which
+# ends in abort), and in an evaluation. No worker is killed by it, and each run leaves a checkpoint of its last step that
+# it goes on from with the losses of an undisturbed run.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
@@ -92,7 +92,9 @@ wait_for 60 file_has "$D/limit.out" "DUE TO TIME LIMIT"
 ok $? "limit: Slurm has sent its signals"
 stands limit && [ -n "$(workers_on "$limit" n3)" ]
 ok $? "limit: the workers wait on for the decision"
-let_go
+kill -KILL "$stopped" && wait_for 30 dead "$stopped"
+ok $? "limit: the coordinator's daemon dies before it has told anybody"
+cluster start-daemon 3 # and finds a job that is over, with processes that Slurm waits for
 has_saved "$limit" limit
 is "$(job_state "$limit")" TIMEOUT "limit: the job ends by its limit"
 like "$(events limit | tr '\n' ' ')" "handover@[0-9]+ .*saved@[0-9]+ " "limit: the hand-over was committed first"
