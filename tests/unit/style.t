@@ -62,9 +62,10 @@ none "no blanks at the end of a line" "$(grep -nE ' +$' $sources)"
 none "no notes to oneself" "$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $sources | grep -vE '"[^"]*XXX')"
 
 if command -v shellcheck >/dev/null; then
-    scripts=$(grep -rlE '^#!/bin/(ba)?sh' check demo bootstrap .ci etc tests 2>/dev/null | LC_ALL=C sort)
+    scripts=$({ grep -rlE '^#!/bin/(ba)?sh' check demo bootstrap .ci etc tests 2>/dev/null; find tests -name '*.sh'; } | LC_ALL=C sort -u)
     # shellcheck disable=SC2086
-    none "shellcheck has nothing to say" "$(shellcheck -x -S warning -e SC1007 -f gcc $scripts 2>&1)"
+    none "shellcheck has nothing to say" \
+        "$(printf '%s\n' $scripts | xargs -P "$(nproc)" -n 12 shellcheck -x -S warning -e SC1007 -f gcc 2>&1)"
 else
     skip "shellcheck has nothing to say" "shellcheck is not installed"
 fi
