@@ -323,7 +323,7 @@ int dp_msg_wireup_decode(struct dp_reader *r, struct dp_msg_wireup *m, struct dp
 {
     memset(m, 0, sizeof *m);
     DP_WIREUP_FIELDS(FIELD_READ)
-    if (r->bad || m->state > DP_WIREUP_LATER ||
+    if (r->bad || m->state > DP_WIREUP_DENIED ||
         (m->key_len && m->key_len != DP_KEY_BYTES && m->key_len != DP_SEALED_KEY_BYTES))
         return dp_err_set(err, DP_EPROTO, "wireup: bad state %u, or %u bytes of key", m->state, m->key_len);
     m->key = borrow(r, m->key_len);

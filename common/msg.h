@@ -115,6 +115,7 @@ enum dp_wireup_state {
     DP_WIREUP_GO = 2,     /* everybody has them */
     DP_WIREUP_FAILED = 3, /* text: why; to be told by the speaker */
     DP_WIREUP_LATER = 4,  /* text: why not now; ask again */
+    DP_WIREUP_DENIED = 5, /* text: why this card is refused; the others go on */
 };
 enum dp_query { DP_QUERY_JOBS = 0, DP_QUERY_STATUS = 1, DP_QUERY_EXPLAIN = 2, DP_QUERY_REPORT = 3, DP_QUERY_NODE = 4 };
 enum dp_verb { DP_VERB_PAUSE = 0, DP_VERB_RESUME = 1, DP_VERB_LAYOUT = 2, DP_VERB_SAVE = 3 };

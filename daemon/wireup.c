@@ -78,7 +78,7 @@ static void dismiss(struct dp_wirer *w, const char *text)
     wirer_free(w);
     if (!c)
         return;
-    dp_wireup_send(c, run, step_id, DP_WIREUP_FAILED, rank, text, NULL, 0);
+    dp_wireup_send(c, run, step_id, DP_WIREUP_DENIED, rank, text, NULL, 0);
     dp_conn_finish(c);
 }
 
@@ -181,9 +181,10 @@ static struct dp_wirer *find_wirer(const struct dp_run *run, uint32_t step_id, u
     return w;
 }
 
+/* One that cannot be seen (hidepid) lives as long as its connection. */
 static bool is_alive(const struct dp_wirer *w)
 {
-    return dp_process_start(w->pid) == w->start_ticks;
+    return w->start_ticks ? dp_process_start(w->pid) == w->start_ticks : w->conn != NULL;
 }
 
 static int take_card(struct dp_wirer *w, const struct dp_msg_card *m)
@@ -274,14 +275,14 @@ void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
     }
     memcpy(hello.options, m->options, sizeof hello.options);
     if (!d->config->slurm)
-        turn_away(c, run, m, DP_WIREUP_FAILED, "the daemon of this node does without Slurm (daemon.slurm = false): start the "
+        turn_away(c, run, m, DP_WIREUP_DENIED, "the daemon of this node does without Slurm (daemon.slurm = false): start the "
                   "workers with PMIx");
     else if (!run)
         turn_away(c, run, m, DP_WIREUP_LATER, dp_seek_hello(d, c->uid, &hello));
     else if (run->uid != c->uid)
-        turn_away(c, NULL, m, DP_WIREUP_FAILED, "the job belongs to somebody else");
+        turn_away(c, NULL, m, DP_WIREUP_DENIED, "the job belongs to somebody else");
     else if (!w && !(w = seat(run, c, m, &text)))
-        turn_away(c, run, m, DP_WIREUP_FAILED, text);
+        turn_away(c, run, m, DP_WIREUP_DENIED, text);
     else if (take_card(w, m) < 0)
         dp_conn_close(c, "out of memory");
     else
@@ -380,7 +381,7 @@ void dp_wireup_tick(struct dp_run *run, uint64_t now_ns)
             (w->kind == DP_CARD_LOST && !w->served_ns))
             serve(w);
     }
-    dp_wireup_table_tick(run, now_ns);
+    dp_wireup_table_tick(run);
     dp_wireup_pump(run);
 }
 

@@ -55,7 +55,7 @@ struct dp_roster *dp_wireup_table(struct dp_run *run, uint32_t step_id, uint32_t
 void dp_wireup_send(struct dp_conn *c, const struct dp_run *run, uint32_t step_id, enum dp_wireup_state state,
                     uint32_t speaker, const char *text, const uint8_t *key, size_t key_len);
 void dp_wireup_pump(struct dp_run *run); /* what can be sent now of tables and their states, in small pieces */
-void dp_wireup_table_tick(struct dp_run *run, uint64_t now_ns);
+void dp_wireup_table_tick(struct dp_run *run);
 void dp_wireup_tasks_tick(struct dp_run *run, uint64_t now_ns);
 /* Put a card into the table of the batch host, which this is. returns -1 and why it is refused. */
 int dp_wireup_put(struct dp_run *run, const char *node, uint32_t pid, const struct dp_msg_card *m, struct dp_err *err);

@@ -112,7 +112,7 @@ int dp_wireup_put(struct dp_run *run, const char *node, uint32_t pid, const stru
 static void refuse_down(struct dp_conn *c, const struct dp_run *run, const struct dp_msg_card *m, const char *why)
 {
     struct dp_msg_wireup no = {.job_id = run->job_id, .step_id = m->step_id, .restarts = run->job.restart_count,
-                               .state = DP_WIREUP_FAILED, .speaker = m->rank};
+                               .state = DP_WIREUP_DENIED, .speaker = m->rank};
     uint8_t body[2048];
     struct dp_msg_relay relay = {.job_id = run->job_id, .rank = m->rank, .restarts = run->job.restart_count,
                                  .inner_type = DP_MSG_WIREUP, .inner = body};
@@ -239,8 +239,10 @@ static void gather_tick(struct dp_run *run, struct dp_roster *r, uint64_t now_ns
     DP_RUN_LOG(run, dp_warn, "job=%u step=%u wire-up: %s", run->job_id, r->step_id, r->text);
 }
 
-void dp_wireup_table_tick(struct dp_run *run, uint64_t now_ns)
+void dp_wireup_table_tick(struct dp_run *run)
 {
+    uint64_t now_ns = dp_now_ns(); /* cards were put since the tick began */
+
     for (struct dp_roster *r = run->wiring ? run->wiring->rosters : NULL; r && run->role == DP_RUN_COORD; r = r->next)
         gather_tick(run, r, now_ns);
 }

@@ -131,7 +131,7 @@ static int fail_to_meet(struct dp_wireup *w, const struct dp_err *err)
 {
     if (err->text[0]) /* empty: another worker says it */
         dp_error("worker %u of %u: %s", w->rank, w->n_workers, err->text);
-    dp_wireup_abort(w, err->text[0] != '\0');
+    dp_wireup_abort(w, err->text[0] && err->code != DP_EAUTH);
     return EXIT_ERROR;
 }
 

@@ -42,7 +42,7 @@ struct meeting {
     uint8_t key[DP_KEY_BYTES];
     struct card *cards;     /* n_workers */
     uint32_t n_cards;
-    bool has_all, has_go, has_failed, has_told;
+    bool has_all, has_go, has_failed, is_denied, has_told;
     uint64_t start_ns, end_ns, try_ns;
     uint32_t speaker;
     char text[1024];        /* of the verdict, or why it waits; "": not known */
@@ -160,6 +160,9 @@ static int take_state(struct meeting *m, struct dp_reader *r, struct dp_err *err
     case DP_WIREUP_GO:
         m->has_go = m->has_all;
         return 0;
+    case DP_WIREUP_DENIED:
+        m->is_denied = true;
+        /* fall through */
     case DP_WIREUP_FAILED:
         m->has_failed = true;
         m->speaker = in.speaker;
@@ -279,7 +282,7 @@ static int give_up(const struct meeting *m, struct dp_err *err)
         return dp_err_set(err, DP_ETIMEOUT, "%s", "");
     }
     if (m->has_failed)
-        return dp_err_set(err, DP_ETIMEOUT, "%s", m->text);
+        return dp_err_set(err, m->is_denied ? DP_EAUTH : DP_ETIMEOUT, "%s", m->text);
     return dp_err_set(err, DP_ETIMEOUT, "the daemons have not brought the workers together in %.0f s%s%.300s (DYNPIPE_WIREUP_S: "
                       "seconds to wait)", (double)(dp_now_ns() - m->start_ns) / 1e9, m->text[0] ? ": " : "", m->text);
 }

@@ -35,6 +35,7 @@ plain=$(short plain --mpi=none --)
 missing=$(sbatch --parsable -N2 -n4 --ntasks-per-node=2 --dynpipe=balance -o "$D/missing.out" --export=ALL,DYNPIPE_WIREUP_S=8 \
     --wrap "srun --mpi=none --no-kill --kill-on-bad-exit=0 $D/missing.task")
 ended_well "$plain" plain
+unlike "$(cat "$D/plain.out")" "waits for the others" "plain: nobody has to be warned"
 like "$(cat "$D"/log/dynpiped.n*.log)" "job=$plain step=0 all 4 workers have come to wire up" "plain: by way of the daemons"
 wait_for 120 job_ended "$missing"
 is "$(job_state "$missing")" FAILED "missing: a run that lacks a worker is ended"
