@@ -95,6 +95,8 @@ enum dp_verdict {
     DP_VERDICT_UNKNOWN = 3, /* may change */
     DP_VERDICT_LATER = 4,   /* of STEP_START: not known yet, ask again before a task starts */
 };
+#define DP_MEMORY_MARGIN_MAX 1000u /* percent */
+#define DP_MEMORY_ON 1001u         /* as the site says */
 enum dp_goodbye { DP_BYE_COMPLETED = 0, DP_BYE_DRAINED = 1, DP_BYE_FAILED = 2, DP_BYE_SAVED = 3 };
 enum dp_event {
     DP_EV_PRUNED = 0,   /* value: sparsity reached, 0..1 */
@@ -128,6 +130,7 @@ enum dp_option_bit {
     DP_OPT_MAX_SLOWDOWN = 1u << 3,
     DP_OPT_REFERENCE = 1u << 4,
     DP_OPT_STALL_END = 1u << 5,
+    DP_OPT_MEMORY = 1u << 6,
 };
 
 /* Field kinds: u8 u16 u32 u64 f64; s64, s256, s1k: text in a char array of that size, NUL included;
@@ -146,7 +149,8 @@ enum dp_option_bit {
     F(s64, policy, "name of a policy, empty: the administrator's")                                 \
     F(s64, node, "name of this node in Slurm")
 #define DP_STEP_START_SINCE_3(F)                                                                   \
-    F(u32, stall_end_s, "end and requeue the job when it is stalled for so long, 0: no wish")
+    F(u32, stall_end_s, "end and requeue the job when it is stalled for so long, 0: no wish")       \
+    F(u32, memory, "give host memory back with so many percent of room, 0: do not, 1001: with the site's room")
 
 /* The sender does not wait for an answer: an ACK may find the connection closed. A daemon that was
  * silent for 500 ms at the start may hear of an end whose start it never answered. */
@@ -224,7 +228,9 @@ enum dp_option_bit {
 #define DP_REPORT_SINCE_3(F)                                                                       \
     F(u64, lost_ns, "median time of one step in which others had the worker's core; 0 also: not known") \
     F(u64, ahead_ns, "median time from sending the activation of a step's first microbatch until its gradient is back; 0: not known") \
-    F(u64, held_ns, "median time from receiving that activation until its gradient is sent; 0: not known")
+    F(u64, held_ns, "median time from receiving that activation until its gradient is sent; 0: not known") \
+    F(u64, need_bytes, "host memory that the process has and may take for a moment; 0: not known")  \
+    F(u64, job_bytes, "host memory that Slurm's cgroup of the job holds on this node and cannot drop; 0: not known")
 
 /* Followed by n_workers + 1 cuts and n_workers bytes `gone` of the new layout. A worker whose byte
  * turns 1 leaves the run after FINISH. */

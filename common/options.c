@@ -23,6 +23,8 @@ const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
      "[dynpipe] hold the time without DynPipe, the speed of the start, or the best layout on all devices", false},
     {DP_OPT_STALL_END, "dynpipe-stall-end", "MINUTES", "stall-end", "DYNPIPE_STALL_END",
      "[dynpipe] end the job and put it back into the queue when it is stalled for MINUTES", false},
+    {DP_OPT_MEMORY, "dynpipe-memory", "off|PERCENT", "memory", "DYNPIPE_MEMORY",
+     "[dynpipe] also give host memory back that pruning frees; PERCENT more than is needed stays", true},
 };
 
 const char *dp_option_quoted(const char *text, char out[48])
@@ -156,6 +158,22 @@ static int set_reference(struct dp_options *o, const char *text, struct dp_err *
     return 0;
 }
 
+/* Without a value: as in set_mode(). */
+static int set_memory(struct dp_options *o, const char *text, struct dp_err *err)
+{
+    uint32_t percent = DP_MEMORY_ON;
+    char q[48];
+
+    if (text && !strcmp(text, "off"))
+        percent = 0;
+    else if (text && *text && strcmp(text, "(null)") != 0 && strcmp(text, "on") != 0 &&
+             parse_count(text, DP_MEMORY_MARGIN_MAX, &percent) < 0)
+        return dp_err_set(err, DP_EINVAL, "'%s' is no room for memory, allowed are off, on and 1 to %u (percent)",
+                          dp_option_quoted(text, q), DP_MEMORY_MARGIN_MAX);
+    o->memory = percent;
+    return 0;
+}
+
 static int set_value(struct dp_options *o, uint32_t bit, const char *text,
                      const struct dp_plugin_args *args, struct dp_err *err)
 {
@@ -178,6 +196,8 @@ static int set_value(struct dp_options *o, uint32_t bit, const char *text,
             return dp_err_set(err, DP_EINVAL, "'%s' is no number of minutes, allowed are 1 to %d",
                               dp_option_quoted(text, q), DP_STALL_END_MAX_MIN);
         return 0;
+    case DP_OPT_MEMORY:
+        return set_memory(o, text, err);
     case DP_OPT_MAX_SLOWDOWN:
         if (parse_percent(text, &o->max_slowdown) < 0)
             return dp_err_set(err, DP_EINVAL, "'%s' is no percentage, allowed are 0 to 100", dp_option_quoted(text, q));
@@ -222,6 +242,12 @@ int dp_option_value(const struct dp_options *o, const struct dp_option_def *def,
     case DP_OPT_STALL_END:
         n = snprintf(out, cap, "%u", o->stall_end_min);
         break;
+    case DP_OPT_MEMORY:
+        if (o->memory == 0 || o->memory == DP_MEMORY_ON)
+            n = snprintf(out, cap, "%s", o->memory ? "on" : "off");
+        else
+            n = snprintf(out, cap, "%u", o->memory);
+        break;
     case DP_OPT_MAX_SLOWDOWN: {
         /* Not %f: the decimal point would follow the locale. */
         uint32_t millionths = (uint32_t)(o->max_slowdown * 1e6 + 0.5);
@@ -257,6 +283,7 @@ void dp_options_tell(const struct dp_options *o, struct dp_msg_step_start *m)
     m->min_gpus = o->min_gpus;
     m->max_slowdown = o->max_slowdown;
     m->stall_end_s = o->stall_end_min * 60;
+    m->memory = o->memory;
     memcpy(m->policy, o->policy, sizeof m->policy);
 }
 

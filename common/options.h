@@ -14,7 +14,7 @@
 
 #include "common/msg.h"
 
-#define DP_OPTION_COUNT 6
+#define DP_OPTION_COUNT 7
 #define DP_STALL_END_MAX_MIN 10080 /* a week */
 #define DP_VALUE_MAX 4096 /* longer than this is refused before anybody looks at it */
 #define DP_SPEC_MAX 256   /* bytes of dp_options_format's text, NUL included */
@@ -25,6 +25,7 @@ struct dp_options {
     uint8_t reference; /* enum dp_reference */
     uint32_t min_gpus; /* 1..DP_MAX_WORKERS */
     uint32_t stall_end_min; /* minutes, 1..DP_STALL_END_MAX_MIN */
+    uint32_t memory; /* percent, 1..DP_MEMORY_MARGIN_MAX; 0: off; DP_MEMORY_ON */
     double max_slowdown; /* percent, 0..100 */
     char policy[64];
 };

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "worker/memory.h"
 #include "worker/prune.h"
 
 static int prune(struct dp_trainer *t, double target, struct dp_err *err)
@@ -43,6 +44,14 @@ static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct
     dp_steplog_event(t->log, o->is_committed ? "handover" : "aborted", t->step, (double)o->pause_ns / 1e6, text);
 }
 
+/* Memory that was given back to Slurm (daemon/coord_memory.c) is missing in the cgroup at once. */
+static uint64_t memory_limit(const struct dp_trainer *t)
+{
+    uint64_t now = dp_memory_limit(t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+
+    return now && (!t->mem_limit_bytes || now < t->mem_limit_bytes) ? now : t->mem_limit_bytes;
+}
+
 static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *err)
 {
     struct dp_layout before = t->layout;
@@ -57,7 +66,7 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .backend = t->be,
         .tune = &t->start.tune,
         .step = t->step,
-        .mem_limit_bytes = t->mem_limit_bytes,
+        .mem_limit_bytes = memory_limit(t),
     };
 
     if (dp_handover_run(t->handover, &args, migration, &outcome, err) < 0)
@@ -139,6 +148,7 @@ static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work
                    struct dp_err *err)
 {
     dp_trainer_trace(t);
+    dp_need_begin(&t->need);
     if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
     if (work & DP_ORDER_PRUNE && prune(t, o->target, err) < 0)
@@ -148,6 +158,23 @@ static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work
     if (!t->is_leaving && evaluate_and_save(t, o->flags, took, err) < 0)
         return -1;
     dp_metrics_reset(t->metrics, t->stage);
+    dp_need_end(&t->need, work);
+    if (work & (DP_ORDER_PRUNE | DP_ORDER_HANDOVER))
+        dp_need_trim();
+    return 0;
+}
+
+/* What a hand-over moved away is kept until all have acknowledged it. */
+static int drop_copies(struct dp_trainer *t, struct dp_err *err)
+{
+    int state = dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err);
+    bool had_copies = t->has_copies;
+
+    if (state < 0)
+        return -1;
+    t->has_copies = state == DP_HANDOVER_KEEPING;
+    if (had_copies && !t->has_copies)
+        dp_need_trim();
     return 0;
 }
 
@@ -157,7 +184,7 @@ int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct d
     struct dp_save_clock_took took = {0};
     uint64_t start_ns = dp_now_ns();
 
-    if (dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err) < 0 ||
+    if (drop_copies(t, err) < 0 ||
         (work && do_work(t, o, work, &took, err) < 0))
         return -1;
     if (work)

@@ -160,6 +160,7 @@ worker_libdphandover_a_SOURCES = \
 	worker/handover.c worker/handover.h \
 	worker/line.c worker/line.h \
 	worker/metrics.c worker/metrics.h \
+	worker/need.c worker/need.h \
 	worker/moves.c worker/moves.h \
 	worker/passage.h worker/passage_ready.c worker/passage_ship.c \
 	worker/round.c worker/round.h \

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,89 @@ uint64_t dp_memory_cgroup_limit(const char *root, const char *cgroups)
         }
     }
     return limit;
+}
+
+static uint64_t line_of(const char *stat, const char *name)
+{
+    const char *at = stat;
+    size_t n = strlen(name);
+
+    while (at && (strncmp(at, name, n) != 0 || at[n] != ' ')) {
+        at = strchr(at, '\n');
+        at = at ? at + 1 : NULL;
+    }
+    return at ? strtoull(at + n + 1, NULL, 10) : 0;
+}
+
+/* total: "" (v2), or what v1 puts before the numbers of a whole subtree. */
+static uint64_t held_in(const char *folder, const char *usage, const char *total)
+{
+    static const char *const clean[] = {"inactive_file", "active_file"}, *const dirty[2][2] = {
+        {"file_dirty", "file_writeback"}, {"dirty", "writeback"}};
+    char path[PATH_MAX + 32], stat[16384], name[64];
+    uint64_t held = limit_in(folder, usage), files = 0, kept = 0;
+
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    slurp(path, stat, sizeof stat);
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s%s", total, clean[i]);
+        files += line_of(stat, name);
+        snprintf(name, sizeof name, "%s%s", total, dirty[*total != '\0'][i]);
+        kept += line_of(stat, name);
+    }
+    files = files > kept ? files - kept : 0;
+    return held > files ? held - files : 0;
+}
+
+/* The folder of the job in the path of a step's cgroup: up to and with "job_7". */
+static bool cut_to_job(char *group, const char *job_id)
+{
+    char name[64];
+    char *at;
+    size_t n = (size_t)snprintf(name, sizeof name, "/job_%s", job_id);
+
+    for (at = strstr(group, name); at; at = strstr(at + 1, name))
+        if (at[n] == '/' || !at[n]) {
+            at[n] = '\0';
+            return true;
+        }
+    return false;
+}
+
+uint64_t dp_memory_job(const char *root, const char *cgroups, const char *job_id)
+{
+    char line[PATH_MAX], folder[2 * PATH_MAX];
+    uint64_t held = 0;
+
+    for (const char *p = cgroups; *p && !held;) {
+        size_t n = strcspn(p, "\n");
+        char *controllers, *group;
+
+        snprintf(line, sizeof line, "%.*s", (int)n, p);
+        p += n + (p[n] == '\n');
+        controllers = strchr(line, ':');
+        group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group || !cut_to_job(group + 1, job_id))
+            continue;
+        *group++ = '\0';
+        if (!controllers[1] && (size_t)snprintf(folder, sizeof folder, "%s%s", root, group) < PATH_MAX)
+            held = held_in(folder, "memory.current", "");
+        else if (!strcmp(controllers + 1, "memory") &&
+                 (size_t)snprintf(folder, sizeof folder, "%s/memory%s", root, group) < PATH_MAX)
+            held = held_in(folder, "memory.usage_in_bytes", "total_");
+    }
+    return held;
+}
+
+uint64_t dp_memory_own_job(void)
+{
+    const char *job_id = getenv("SLURM_JOB_ID");
+    char cgroups[8192];
+
+    if (!job_id || strlen(job_id) > 20)
+        return 0;
+    slurp("/proc/self/cgroup", cgroups, sizeof cgroups);
+    return dp_memory_job("/sys/fs/cgroup", cgroups, job_id);
 }
 
 static uint64_t rlimit_of(int what)

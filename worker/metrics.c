@@ -72,6 +72,12 @@ void dp_metrics_set_interval(struct dp_metrics *m, uint32_t report_ms)
     m->interval_ns = (uint64_t)report_ms * 1000000u;
 }
 
+void dp_metrics_set_memory(struct dp_metrics *m, uint64_t need_bytes, uint64_t job_bytes)
+{
+    m->report.need_bytes = need_bytes;
+    m->report.job_bytes = job_bytes;
+}
+
 void dp_metrics_add_overhead(struct dp_metrics *m, uint64_t ns)
 {
     m->overhead_ns += ns;

@@ -65,6 +65,9 @@ bool dp_metrics_is_due(const struct dp_metrics *m, uint64_t now_ns);
  * call with m. */
 const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_stage *stage);
 
+/* For the next report: need.h, memory.h. */
+void dp_metrics_set_memory(struct dp_metrics *m, uint64_t need_bytes, uint64_t job_bytes);
+
 /* Build the report of the window and begin a new one. Borrowed until the next call with m. */
 const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage);
 

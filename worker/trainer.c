@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "worker/memory.h"
 #include "worker/wishes.h"
 
 void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text)
@@ -142,6 +143,18 @@ void dp_trainer_trace(struct dp_trainer *t)
         trace(t, window);
 }
 
+static uint64_t largest_layer_bytes(const struct dp_trainer *t)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < dp_stage_n_layers(t->stage); i++) {
+        uint64_t bytes = dp_layer_state_bytes(dp_stage_layer(t->stage, i));
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static void report(struct dp_trainer *t)
 {
     uint64_t now = dp_now_ns();
@@ -151,6 +164,7 @@ static void report(struct dp_trainer *t)
     dp_metrics_set_interval(t->metrics, dp_trainer_report_ms(t));
     if (!dp_metrics_is_due(t->metrics, now))
         return;
+    dp_metrics_set_memory(t->metrics, dp_need_bytes(&t->need, largest_layer_bytes(t)), dp_memory_own_job());
     r = dp_metrics_report(t->metrics, now, t->stage);
     trace(t, r);
     dp_control_report(t->control, r);

@@ -5,6 +5,7 @@
 
 #include "worker/handover.h"
 #include "worker/metrics.h"
+#include "worker/need.h"
 #include "worker/orders.h"
 #include "worker/pipeline.h"
 #include "worker/save_clock.h"
@@ -29,6 +30,8 @@ struct dp_trainer {
     struct dp_control *control;
     struct dp_handover *handover;
     struct dp_metrics *metrics;
+    struct dp_need need;
+    bool has_copies; /* of layers that left: freed when their hand-over is over */
     struct dp_steplog *log; /* rank 0 only */
     struct dp_tracelog *trace;
     uint64_t boundary_ns;   /* between steps, since the last line of the trace */

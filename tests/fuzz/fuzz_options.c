@@ -92,7 +92,7 @@ void fuzz_make_seeds(void)
 {
     static const char *const values[] = {"release", "time", "2", "2.5", "best", "30"};
     const struct dp_options all = {.set = 63, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
-                                   .max_slowdown = 2.5, .stall_end_min = 30, .policy = "time"};
+                                   .max_slowdown = 2.5, .stall_end_min = 30, .memory = 40, .policy = "time"};
     char spec[DP_SPEC_MAX + 1] = "s";
 
     for (uint32_t i = 0; i < DP_OPTION_COUNT; i++) {

@@ -9,7 +9,7 @@ enum { REC_ADOPT = 1 }; /* node_log.c */
 static int adopt(struct dp_node_log *log, size_t cut_bytes, struct dp_err *err)
 {
     const struct dp_msg_step_start m = {.job_id = 7, .step_id = 1, .uid = 1000, .mode = DP_MODE_RELEASE,
-                                        .stall_end_s = 600, .policy = "time", .node = "n1"};
+                                        .stall_end_s = 600, .memory = 25, .policy = "time", .node = "n1"};
     uint8_t body[1024];
     struct dp_writer w;
 
@@ -20,7 +20,7 @@ static int adopt(struct dp_node_log *log, size_t cut_bytes, struct dp_err *err)
 
 static void journals_of_the_first_version_are_read(void **state)
 {
-    static const size_t cuts[] = {0, sizeof(uint32_t)}; /* the second lacks stall_end_s */
+    static const size_t cuts[] = {0, 2 * sizeof(uint32_t)}; /* the second lacks stall_end_s and memory */
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -36,13 +36,14 @@ static void journals_of_the_first_version_are_read(void **state)
         assert_int_equal(job->start.uid, 1000);
         assert_string_equal(job->start.node, "n1");
         assert_int_equal(job->start.stall_end_s, i ? 0 : 600);
+        assert_int_equal(job->start.memory, i ? 0 : 25);
         dp_node_log_destroy(log);
     }
 }
 
 static void others_are_refused(void **state)
 {
-    static const size_t cuts[] = {1, 3, 5, 8};
+    static const size_t cuts[] = {1, 3, 5, 12};
 
     (void)state;
     for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {

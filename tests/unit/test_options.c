@@ -98,6 +98,16 @@ static const struct {
     {DP_OPT_STALL_END, "1:00", NULL},
     {DP_OPT_STALL_END, "", NULL},
     {DP_OPT_STALL_END, NULL, NULL},
+    {DP_OPT_MEMORY, NULL, "on"},
+    {DP_OPT_MEMORY, "", "on"},
+    {DP_OPT_MEMORY, "(null)", "on"},
+    {DP_OPT_MEMORY, "on", "on"},
+    {DP_OPT_MEMORY, "off", "off"},
+    {DP_OPT_MEMORY, "1", "1"},
+    {DP_OPT_MEMORY, "1000", "1000"},
+    {DP_OPT_MEMORY, "1001", NULL},
+    {DP_OPT_MEMORY, "0", NULL},
+    {DP_OPT_MEMORY, "25%", NULL},
 };
 
 static void test_table(void **state)
@@ -248,8 +258,8 @@ static void test_text_form(void **state)
         "min-gpus=2", "mode=release;min-gpus=2", "mode=release,x=1", "mode=release,min-gpus=0",
         "mode=release,\nmin-gpus=2", "mode=rel", "moderelease", "mode=release min-gpus=2"};
     static struct dp_options o = {.set = DP_OPT_MODE | DP_OPT_POLICY | DP_OPT_MIN_GPUS | DP_OPT_MAX_SLOWDOWN |
-                                  DP_OPT_REFERENCE | DP_OPT_STALL_END,
-                           .stall_end_min = DP_STALL_END_MAX_MIN,
+                                  DP_OPT_REFERENCE | DP_OPT_STALL_END | DP_OPT_MEMORY,
+                           .stall_end_min = DP_STALL_END_MAX_MIN, .memory = DP_MEMORY_MARGIN_MAX,
                            .mode = DP_MODE_RELEASE,
                            .reference = DP_REF_BEST,
                            .min_gpus = 512,

@@ -3,8 +3,10 @@
  * gone. */
 #include "tests/unit/engine.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "common/bits.h"
 #include "worker/model.h"
@@ -302,7 +304,56 @@ static void schedule(void **state)
     assert_true(s == 0.9);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static uint64_t resident_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long long pages = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*u %llu", &pages), 1);
+    fclose(f);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What pruning frees is the kernel's again, not the heap's. Event by event, as the smaller arrays of each could fill
+ * the holes of the one before. */
+static void the_kernel_has_it_back(void **state)
+{
+    struct dp_train_config c = tiny_config();
+    struct dp_backend *be = cpu();
+    struct dp_stage *stage;
+    struct dp_tune tune;
+    struct hub hub = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct dp_err err = {0};
+    uint64_t resident, bytes;
+
+    (void)state;
+    c.model.channels = 384;
+    tune = tune_at(&c, 0.0);
+    pthread_barrier_init(&hub.barrier, NULL, 1);
+    stage = stage_of(&c, 1, 3, be, &tune);
+    resident = resident_bytes();
+    bytes = dp_stage_bytes(stage, NULL);
+    for (int percent = 30; percent <= 90; percent += 20)
+        if (dp_prune_run(stage, &c, percent / 100.0, hub_sum, &hub, NULL, &err) < 0)
+            fail_msg("%s", err.text);
+    bytes -= dp_stage_bytes(stage, NULL);
+    malloc_trim(0);
+    assert_true(bytes > 20 << 20);
+    resident -= resident_bytes();
+    if ((int64_t)resident < (int64_t)(bytes / 10 * 7))
+        fail_msg("%.1f MiB freed, %.1f MiB given back", (double)bytes / 1048576, (double)(int64_t)resident / 1048576);
+    dp_stage_destroy(stage);
+    pthread_barrier_destroy(&hub.barrier);
+    dp_backend_destroy(be);
+}
+#endif
+
 static const struct CMUnitTest tests[] = {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    cmocka_unit_test(the_kernel_has_it_back),
+#endif
     cmocka_unit_test(union_equals_a_full_sort),
     cmocka_unit_test(other_granularity),
     cmocka_unit_test(memory_follows_density),
