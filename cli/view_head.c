@@ -154,6 +154,26 @@ static void journal(struct dp_canvas *c, const json_t *run)
     dp_canvas_wrap(c, 2, DP_RED, 2, why);
 }
 
+/* Host memory of each node that went back to Slurm, or why none did. */
+static void memory(struct dp_canvas *c, const json_t *run)
+{
+    double start = dp_json_number(run, "memory.start_mb"), given = dp_json_number(run, "memory.given_mb");
+    char from[32], to[32], why[TEXT];
+
+    if (!isfinite(start))
+        return;
+    dp_json_text(why, sizeof why, run, "memory.text", "");
+    if (!(given > 0) && !*why)
+        return;
+    dp_canvas_put(c, DP_DIM, "memory ");
+    if (given > 0)
+        dp_canvas_put(c, DP_GREEN, "%s of %s per node", dp_text_bytes(to, sizeof to, given * 1048576),
+                      dp_text_bytes(from, sizeof from, start * 1048576));
+    else
+        dp_canvas_put(c, DP_PLAIN, "not given back: %s", why);
+    dp_canvas_line(c);
+}
+
 void dp_view_head(struct dp_canvas *c, const json_t *run)
 {
     title(c, run);
@@ -162,4 +182,5 @@ void dp_view_head(struct dp_canvas *c, const json_t *run)
     model(c, run);
     speed(c, run);
     saving(c, run);
+    memory(c, run);
 }

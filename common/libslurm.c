@@ -70,6 +70,28 @@ static void free_conf(slurm_conf_t *conf)
 #endif
 }
 
+/* Memory as something that jobs are given. */
+#ifdef CR_MEMORY
+#define GIVES_MEMORY CR_MEMORY
+#else
+#define GIVES_MEMORY SELECT_MEMORY
+#endif
+
+/* Since 26.05 a running job may have less memory, which its structures do not show but for an option of that time. */
+static int reduce_memory(job_desc_msg_t *update, uint32_t mb)
+{
+#if HAVE_JOB_INFO_T_MEM_UPDATE_DELAY
+    update->pn_min_memory = mb;
+    if (slurm_update_job(update) == SLURM_SUCCESS)
+        return 0;
+    return errno == ESLURM_NOT_SUPPORTED || errno == ESLURM_EXTERN_ONLY || errno == ESLURM_JOB_NOT_PENDING ? 1 : -1;
+#else
+    (void)update, (void)mb;
+    errno = ESLURM_JOB_NOT_PENDING;
+    return 1;
+#endif
+}
+
 /* ---- the same everywhere ---- */
 
 void dp_slurm_open(void)
@@ -133,6 +155,8 @@ int dp_slurm_conf_load(struct dp_slurm_conf *out, struct dp_err *err)
         .accounting = text(c->accounting_storage_type),
         .auth_info = text(c->authinfo),
         .proctrack = text(c->proctrack_type),
+        .has_extern = (c->prolog_flags & PROLOG_FLAG_CONTAIN) != 0,
+        .counts_memory = (c->select_type_param & GIVES_MEMORY) != 0,
         .boot_s = (uint64_t)c->boot_time,
         .port = c->slurmctld_port,
         .owned = c,
@@ -221,6 +245,28 @@ static const char *state_name(unsigned state)
     return state < sizeof name / sizeof name[0] && name[state] ? name[state] : "of an unknown state";
 }
 
+/* "cpu=4,mem=4000M,node=4": of all nodes together, which may be unlike. */
+static uint32_t allocated_mb(const job_info_t *j)
+{
+    const char *mem = strstr(text(j->tres_alloc_str), "mem=");
+    char unit = 'M';
+    double v = 0;
+
+    if (!mem || !j->num_nodes || sscanf(mem + 4, "%lf%c", &v, &unit) < 1)
+        return 0;
+    v *= unit == 'K' ? 1.0 / 1024 : unit == 'G' ? 1024 : unit == 'T' ? 1048576 : 1;
+    v /= j->num_nodes;
+    return v > 0 && v < UINT32_MAX ? (uint32_t)v : 0;
+}
+
+/* Asked for by node, else what came of it. */
+static uint32_t mem_mb_of(const job_info_t *j)
+{
+    bool is_by_node = j->pn_min_memory && j->pn_min_memory < UINT32_MAX;
+
+    return is_by_node ? (uint32_t)j->pn_min_memory : allocated_mb(j);
+}
+
 static struct dp_slurm_job job_of(const job_info_t *j)
 {
     unsigned state = j->job_state & JOB_STATE_BASE;
@@ -237,6 +283,9 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .is_queued = state == JOB_PENDING,
         .has_begun = has_begun,
         .has_stepmgr = has_stepmgr(j),
+        .may_requeue = j->requeue != 0,
+        .is_resizing = (j->job_state & JOB_RESIZING) != 0,
+        .mem_mb = mem_mb_of(j),
         .n_tasks = j->num_tasks,
         .n_cpus = j->num_cpus,
         .start_s = (uint64_t)j->start_time,
@@ -298,6 +347,30 @@ int dp_slurm_job_shrink(uint32_t job_id, const char *keep, struct dp_err *err)
     set_id(&update, job_id);
     update.req_nodes = (char *)(uintptr_t)keep;
     return slurm_update_job(&update) == SLURM_SUCCESS ? 0 : fail(err);
+}
+
+int dp_slurm_job_reduce_memory(uint32_t job_id, uint32_t mb, struct dp_err *err)
+{
+    job_desc_msg_t update;
+    int rc;
+
+    slurm_init_job_desc_msg(&update);
+    set_id(&update, job_id);
+    rc = reduce_memory(&update, mb);
+    if (rc <= 0)
+        return rc == 0 ? 0 : fail(err);
+    return dp_err_set(err, DP_ENOTSUP, "%s",
+                      errno == ESLURM_JOB_NOT_PENDING ? "this Slurm takes no memory back from a running job"
+                                                      : slurm_strerror(errno));
+}
+
+bool dp_slurm_reduces_memory(void)
+{
+#if HAVE_JOB_INFO_T_MEM_UPDATE_DELAY
+    return true;
+#else
+    return false;
+#endif
 }
 
 int dp_slurm_job_kill(uint32_t job_id, int signal, struct dp_err *err)

@@ -32,6 +32,8 @@ unsigned dp_slurm_release_of_number(uint32_t number);
 struct dp_slurm_conf { /* texts are never NULL */
     const char *version; /* of slurmctld */
     const char *cluster, *path, *plugstack, *plugin_dir, *sched_params, *select_type, *accounting, *auth_info, *proctrack;
+    bool has_extern;     /* every job has a step of its own for what is not started by srun (PrologFlags=Contain) */
+    bool counts_memory;  /* memory is given to jobs, SelectTypeParameters=CR_..._Memory */
     uint64_t boot_s;     /* when slurmctld started */
     uint32_t port;       /* slurmctld's */
     void *owned;         /* NULL: holds nothing */
@@ -69,7 +71,10 @@ struct dp_slurm_job { /* texts are never NULL */
     bool is_queued;          /* not begun, or put back into the queue */
     bool has_begun;          /* running or suspended, completing or not */
     bool has_stepmgr;        /* a slurmstepd of the job manages its steps, not slurmctld (24.05) */
+    bool may_requeue;
+    bool is_resizing;        /* its nodes have not all confirmed a change */
     uint32_t n_tasks, n_cpus;
+    uint32_t mem_mb;         /* MiB on each node, the most of them; 0: not known */
     uint64_t start_s, end_s; /* end 0: no limit */
     const char *partition, *name, *nodes, *batch_host;
     const char *tres_per_node, *gres_total;
@@ -86,6 +91,10 @@ int dp_slurm_each_job_of(uint32_t uid, dp_slurm_job_fn fn, void *arg, struct dp_
 
 /* Asked in the name of this process's user. keep: the nodes that stay; repeating it changes nothing. */
 int dp_slurm_job_shrink(uint32_t job_id, const char *keep, struct dp_err *err);
+/* Lower its memory on each node to so many MiB, for good: Slurm gives no running job more. Done when the job is read
+ * with it, and is not resizing. DP_ENOTSUP: this Slurm does not do it, or not with this job. */
+int dp_slurm_job_reduce_memory(uint32_t job_id, uint32_t mb, struct dp_err *err);
+bool dp_slurm_reduces_memory(void); /* the Slurm that this was built for; the one that runs may refuse it */
 int dp_slurm_job_kill(uint32_t job_id, int signal, struct dp_err *err);
 int dp_slurm_job_requeue(uint32_t job_id, struct dp_err *err);
 

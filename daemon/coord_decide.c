@@ -267,7 +267,8 @@ static bool still_holds(const struct dp_coord *c, const struct coord_question *q
 {
     if (c->is_over || !c->has_layout || c->failed[0] || c->is_completed || c->stall.is_stalled)
         return false;
-    if (c->step_id != q->step_id || c->layout.epoch != q->epoch || !coord_migrate_is_idle(c))
+    if (c->step_id != q->step_id || c->layout.epoch != q->epoch || !coord_migrate_is_idle(c) ||
+        coord_memory_kept_mb(c) != q->memory_mb)
         return false;
     for (uint32_t r = 0; r < c->n_workers; r++)
         if (!c->layout.gone[r] && !coord_is_live(c, r))
@@ -352,6 +353,7 @@ static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
     q->epoch = c->layout.epoch;
     q->beside_ns = coord_step_beside_loads_ns(c);
     q->step_id = c->step_id;
+    q->memory_mb = coord_memory_kept_mb(c);
     c->question = q;
     rc = c->ops.think(c->arg, THINK_S + (c->site ? c->site->timeout_s : 0.0), &err);
     if (rc == 0)

@@ -19,6 +19,8 @@
  * coord_stall.c   silence: who does not answer
  * coord_missing.c nodes of which nothing is heard
  * coord_limit.c   time that the job has left
+ * coord_memory.c  host memory: what the run needs, what goes back to Slurm
+ * coord_memory_need.c  how much that is, and what it leaves for layers
  * coord_journal.c records: what is written
  * coord_replay.c  what a restart makes of them
  * coord_rewrite.c all that counts as records: a journal written anew
@@ -59,6 +61,7 @@
 #define DP_REC_PROMISE 18   /* packing stops, or may go on */
 #define DP_REC_BALANCE 19   /* when balancing waits, and what predictions are corrected by */
 #define DP_REC_LINKS 20     /* what messages between slots take; behind BALANCE */
+#define DP_REC_MEMORY 21    /* host memory of each node: what is asked for, or was given back */
 
 #define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
 #define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
@@ -107,7 +110,7 @@ struct coord_worker {
     uint64_t predicted_busy_ns; /* in one iteration of the layout in force */
     char device[64];
     uint32_t n_reports; /* since the last change of layout */
-    uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, lost_ns, mem_bytes, rss_bytes;
+    uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, lost_ns, mem_bytes, rss_bytes, need_bytes, job_bytes;
     double shared[COORD_SHARED]; /* dp_contention() of the newest reports on this layout */
     uint32_t n_shared;           /* ever added */
     uint64_t ahead_ns, held_ns;  /* of the newest report: common/msg.h */
@@ -237,6 +240,7 @@ struct coord_question {
     bool wants_reference;
     uint64_t epoch; /* of the layout then */
     uint64_t beside_ns; /* the measured step beside its loads; 0: unknown */
+    uint32_t memory_mb; /* that the nodes were to keep then */
     uint32_t step_id;
 };
 
@@ -332,6 +336,23 @@ struct coord_limit {
     uint64_t end_ns;        /* UINT64_MAX: the job has no time limit */
 };
 
+/* Of each node, MiB. What is journalled as asked for counts as given: layers move by it. */
+struct coord_memory {
+    uint32_t start_mb, given_mb; /* at the start; as confirmed last, 0: never anything */
+    uint32_t target_mb;          /* asked for and not confirmed; 0: nothing */
+    uint32_t now_mb, need_mb;    /* as Slurm says, as the newest reports say with all that may come; 0: not known */
+    uint32_t saved_mb;           /* likewise when the newest checkpoint was made */
+    uint32_t window_mb, n_window; /* the most in the looks of a window, so far */
+    uint64_t window_epoch;
+    bool is_asking, is_reading, is_refused;
+    uint64_t deadline_ns, next_ns;
+    uint32_t attempts, backoff_s;
+    uint64_t clean_ns, clean_boot_s; /* first read that shows target_mb, 0: none */
+    uint64_t given_ns, given_step;   /* of given_mb */
+    uint32_t n_given;
+    char why[200]; /* nothing more is given back, because */
+};
+
 struct coord_release {
     bool is_reading, is_shrinking; /* asked, no answer yet */
     uint64_t deadline_ns, next_ns;
@@ -402,6 +423,7 @@ struct dp_coord {
     struct coord_release rel;
     struct coord_stall stall;
     struct coord_limit limit;
+    struct coord_memory memory;
     struct coord_promise promise;
     struct coord_balance balance;
     uint32_t n_pairs;
@@ -463,6 +485,19 @@ void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- coord_limit.c --- */
 void coord_limit_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coord_memory.c --- */
+void coord_memory_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_memory_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job); /* NULL: it could not be */
+int coord_memory_replay(struct dp_coord *c, struct dp_reader *r, struct dp_err *err);
+void coord_memory_saved(struct dp_coord *c); /* a checkpoint was made */
+json_t *coord_memory_json(const struct dp_coord *c); /* new reference; null where nothing is to be given back */
+
+/* --- coord_memory_need.c --- */
+uint32_t coord_memory_kept_mb(const struct dp_coord *c); /* that layouts must do with; 0: nothing was given back */
+/* MiB that the fullest node needs, with room for layers that may come and the margin; 0: not known. */
+uint32_t coord_memory_need_mb(const struct dp_coord *c);
+uint64_t coord_memory_limit_bytes(const struct dp_coord *c, uint32_t rank); /* for its layers; 0: unlimited */
 
 /* --- coord_missing.c --- */
 bool coord_is_missing(const struct dp_coord *c, uint32_t slot); /* its workers should be here and are not */
@@ -590,6 +625,7 @@ int coord_journal_reference(struct dp_coord *c);
 int coord_journal_saving(struct dp_coord *c);
 int coord_journal_handover(struct dp_coord *c, uint32_t number);
 int coord_journal_counts(struct dp_coord *c);
+int coord_journal_memory(struct dp_coord *c);
 int coord_journal_promise(struct dp_coord *c, uint64_t now_ns);
 int coord_journal_balance(struct dp_coord *c);
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);

@@ -361,6 +361,21 @@ int coord_journal_balance(struct dp_coord *c)
     return append(c, DP_REC_BALANCE, &r) < 0 || journal_links(c) < 0 ? -1 : 0;
 }
 
+int coord_journal_memory(struct dp_coord *c)
+{
+    const struct coord_memory *k = &c->memory;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, k->start_mb);
+    dp_wr_u32(w, k->given_mb);
+    dp_wr_u32(w, k->target_mb);
+    dp_wr_u32(w, k->n_given);
+    dp_wr_u64(w, k->given_ns);
+    dp_wr_u64(w, k->given_step);
+    return append(c, DP_REC_MEMORY, &r);
+}
+
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why)
 {
     struct record r;

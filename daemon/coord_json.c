@@ -502,6 +502,7 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "limits", limits_json(c));
     set(o, "layout", c->has_layout ? layout_json(&c->layout) : json_null());
     set(o, "promise", coord_promise_json(c, now_ns));
+    set(o, "memory", coord_memory_json(c));
 }
 
 static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)

@@ -362,6 +362,7 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_eve
     case DP_EV_SAVED:
         snprintf(c->checkpoint, sizeof c->checkpoint, "%s", m->text);
         coord_note(c, now_ns, "checkpoint %.200s", m->text);
+        coord_memory_saved(c);
         break;
     case DP_EV_EVAL:
         c->eval_loss = m->value;

@@ -334,6 +334,7 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     c->rel.is_reading = false;
     c->rel.last_read_ns = now_ns;
     if (!job) {
+        coord_memory_read(c, now_ns, NULL);
         snprintf(c->rel.answer, sizeof c->rel.answer, "job cannot be read: %.200s", text ? text : "");
         wait_longer(c, now_ns);
         return;
@@ -350,6 +351,7 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     dp_coord_may_shrink(c, now_ns, job->shrinks_allowed, job->has_stepmgr);
     c->job.boot_s = job->boot_s;
     c->job.end_s = job->end_s;
+    coord_memory_read(c, now_ns, job);
     if (c->rel.is_shrinking)
         return; /* a read that was under way before the request says nothing about it */
     judge_read(c, now_ns, job);

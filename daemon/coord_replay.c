@@ -424,6 +424,8 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_balance(c, r, err);
     case DP_REC_LINKS:
         return replay_links(c, r, err);
+    case DP_REC_MEMORY:
+        return coord_memory_replay(c, r, err);
     case DP_REC_END:
         return replay_end(c, r);
     }

@@ -155,7 +155,7 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
     if (!m->step_ns || m->step_ns > MAX_STEP_NS || m->busy_ns > MAX_STEP_NS || m->wait_ns > MAX_STEP_NS ||
         m->optimizer_ns > MAX_STEP_NS || m->overhead_ns > MAX_STEP_NS || m->lost_ns > MAX_STEP_NS ||
         m->ahead_ns > MAX_STEP_NS || m->held_ns > MAX_STEP_NS ||
-        m->mem_bytes > MAX_BYTES)
+        m->mem_bytes > MAX_BYTES || m->rss_bytes > MAX_BYTES || m->need_bytes > MAX_BYTES || m->job_bytes > MAX_BYTES)
         return "time or size out of range";
     if (w->n_reports && m->step - w->step > 64 + 16 * ((now_ns - w->report_ns) / m->step_ns))
         return "more steps than time";
@@ -256,6 +256,8 @@ static void take_worker(struct dp_coord *c, uint64_t now_ns, const struct dp_msg
     w->lost_ns = m->lost_ns;
     w->mem_bytes = m->mem_bytes;
     w->rss_bytes = m->rss_bytes;
+    w->need_bytes = m->need_bytes;
+    w->job_bytes = m->job_bytes;
     w->report_ns = now_ns;
     w->n_reports++;
     w->is_fresh = true;

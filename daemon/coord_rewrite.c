@@ -122,7 +122,8 @@ static int put_all(struct dp_coord *k)
     if (put_layouts(k) < 0 || (k->has_layout && k->reference_ns && coord_journal_reference(k) < 0) ||
         (k->saving.since_ns && coord_journal_saving(k) < 0) ||
         ((k->promise.is_stopped || k->promise.n_missed) && coord_journal_promise(k, 0) < 0) ||
-        (k->has_layout && has_learned(k) && coord_journal_balance(k) < 0) || put_handovers(k) < 0 || put_migration(k) < 0 ||
+        (k->has_layout && has_learned(k) && coord_journal_balance(k) < 0) ||
+        (k->memory.start_mb && coord_journal_memory(k) < 0) || put_handovers(k) < 0 || put_migration(k) < 0 ||
         put_slots(k) < 0 || coord_journal_counts(k) < 0)
         return -1;
     return k->is_over ? coord_journal_end(k, k->over_ns, k->over_why) : 0;

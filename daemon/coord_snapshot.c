@@ -32,7 +32,7 @@ static void fill(const struct dp_coord *c, const struct source *from, const doub
     for (uint32_t d = 0; d < c->n_workers; d++) {
         const struct coord_worker *w = &c->worker[d];
 
-        s->device[d] = (struct dp_device){speed[d] > 0.0 ? speed[d] : 1.0, w->mem_limit_bytes, w->slot,
+        s->device[d] = (struct dp_device){speed[d] > 0.0 ? speed[d] : 1.0, coord_memory_limit_bytes(c, d), w->slot,
                                           !c->layout.gone[d] && c->slot[w->slot].state == SLOT_ACTIVE};
         fill_stage(c, from, d, s);
     }

@@ -115,6 +115,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     coord_stall_tick(c, now_ns);
     coord_missing_tick(c, now_ns);
     coord_limit_tick(c, now_ns);
+    coord_memory_tick(c, now_ns);
     coord_promise_tick(c, now_ns);
     coord_decide_tick(c, now_ns);
 }

@@ -39,6 +39,10 @@ struct dp_job_info {
     uint64_t boot_s;             /* boot time of the controller: changes when it restarts */
     uint32_t shrinks_allowed;    /* how many size changes this Slurm lets a job make (slurm.md F7) */
     bool has_stepmgr;            /* Slurm's stepmgr keeps the job's steps: then none are allowed */
+    bool may_requeue;            /* Slurm may put it back into the queue */
+    uint32_t mem_mb;             /* MiB that it has on each node, 0: not known */
+    bool is_mem_resizing;        /* not all of its nodes have confirmed a change of that */
+    char mem_why[160];           /* why none of it can be given back, "": it can */
 };
 
 /* What the administrator allows (etc/dynpipe.conf, partition overrides applied) narrowed by what the
@@ -63,6 +67,7 @@ struct dp_run_limits {
     double gone_timeout_s;    /* STOP_SLOT until the proof; then HELD */
     double grace_s;           /* time for a drained worker to leave by itself */
     double confirm_s;         /* between the two reads that confirm a release */
+    uint32_t memory_margin;   /* give host memory back, but so many percent more than is needed; 0: do not */
     double link_latency_s, link_bytes_per_s; /* cost of a boundary and of moving layers */
 };
 
@@ -110,6 +115,9 @@ struct dp_coord_ops {
     /* Is the daemon of a slot too old to empty it and to prove that? Then it is not asked to, and nothing is packed. Where it is,
      * why is one line for people. NULL: none ever is. */
     bool (*is_outdated)(void *arg, uint32_t slot, char *why, size_t cap);
+    /* Ask Slurm, as the job's owner, to lower its memory on each node to so many MiB: answered by
+     * dp_coord_memory_answer(). NULL: never asked. */
+    void (*memory)(void *arg, uint32_t mb);
 };
 
 struct dp_coord;
@@ -129,6 +137,8 @@ typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, 
 int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
 
 void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
+/* rc 1: Slurm will not do that with this job; else rc and text prove nothing. */
+void dp_coord_memory_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
 /* What Slurm says about the job's time: left_ms until its limit at end_s (wall clock); DP_NO_TIME_LIMIT and 0: it
  * has none. */
 void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uint64_t left_ms);

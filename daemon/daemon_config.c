@@ -76,6 +76,10 @@ static const struct dp_conf_key keys[] = {
      "what a user who names nothing gives up, likewise"},
     {"run", "min_devices", DP_CONF_INT, RUN_AT(min_devices), 1, 512, "1", NULL,
      "no run is packed onto fewer devices; users may ask for more"},
+    {"run", "memory", DP_CONF_STRING, RUN_AT(memory), 0, 0, "ask", "off|ask|on",
+     "host memory that pruning frees goes back to Slurm: never, for users who ask, or for all who ask for mode release"},
+    {"run", "memory_margin", DP_CONF_INT, RUN_AT(memory_margin), 1, 1000, "25", NULL,
+     "so many percent more than a run needs it keeps; users may ask for more"},
     {"run", "hysteresis", DP_CONF_FLOAT, RUN_AT(hysteresis), 0, 100, "3", NULL,
      "predicted gain of the iteration time that a move must bring, percent"},
     {"run", "cooldown_s", DP_CONF_FLOAT, RUN_AT(cooldown_s), 0, 86400, "30", NULL,
@@ -501,6 +505,25 @@ static void limits_of(const struct dp_run_conf *r, struct dp_run_limits *out)
     out->policy_timeout_s = r->policy_timeout_s;
 }
 
+static void narrow_memory(const struct dp_run_conf *r, const struct dp_msg_step_start *asked, struct dp_run_limits *out,
+                          char note[256])
+{
+    uint32_t least = (uint32_t)r->memory_margin, wish = !strcmp(r->memory, "on") ? DP_MEMORY_ON : 0;
+
+    if (asked->options_set & DP_OPT_MEMORY)
+        wish = asked->memory;
+    if (wish && !strcmp(r->memory, "off")) {
+        if (asked->options_set & DP_OPT_MEMORY)
+            snprintf(note, 256, "the site gives no host memory back");
+        wish = 0;
+    }
+    out->memory_margin = wish == DP_MEMORY_ON || (wish && wish < least) ? least : wish;
+    if (wish && wish < least)
+        snprintf(note, 256, "the site keeps %u percent more memory than a run needs, at least", least);
+    if (out->memory_margin > DP_MEMORY_MARGIN_MAX)
+        out->memory_margin = DP_MEMORY_MARGIN_MAX;
+}
+
 void dp_config_limits(const struct dp_config *c, const char *partition, const struct dp_msg_step_start *asked,
                       struct dp_run_limits *out, char note[256])
 {
@@ -533,6 +556,7 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
         out->stall_end_s = asked->stall_end_s;
     else if (set & DP_OPT_STALL_END)
         snprintf(note, 256, "the site ends a run that is stalled for %g s", r->stall_end_s);
+    narrow_memory(r, asked, out, note);
     if (set & DP_OPT_MIN_GPUS && asked->min_gpus > out->min_devices)
         out->min_devices = asked->min_gpus;
     if (set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown >= 0 && asked->max_slowdown <= r->max_slowdown)

@@ -124,6 +124,8 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_trade.c \
 	daemon/coord_json.c \
 	daemon/coord_limit.c \
+	daemon/coord_memory.c \
+	daemon/coord_memory_need.c \
 	daemon/coord_member.c \
 	daemon/coord_migrate.c \
 	daemon/coord_missing.c \
@@ -145,11 +147,13 @@ coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/rando
 COORD_WORLD_LIBS = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
-coord_tests = tests/unit/test_coord_balance tests/unit/test_coordinator tests/unit/test_old_journals tests/unit/test_release_journal
+coord_tests = tests/unit/test_coord_balance tests/unit/test_coord_memory tests/unit/test_coordinator tests/unit/test_old_journals tests/unit/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
 tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c $(coord_world)
 tests_unit_test_coord_balance_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coord_memory_SOURCES = tests/unit/test_coord_memory.c $(coord_world)
+tests_unit_test_coord_memory_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c $(coord_world)
 tests_unit_test_coordinator_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_old_journals_SOURCES = tests/unit/test_old_journals.c tests/unit/journals_v1.h tests/unit/unit.h

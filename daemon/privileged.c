@@ -41,6 +41,7 @@ static const struct {
     [DP_PRIV_FENCE] = {dp_fence_work, sizeof(struct dp_fence_request)},
     [DP_PRIV_SHRINK] = {dp_shrink_work, sizeof(struct dp_shrink_request)},
     [DP_PRIV_REQUEUE] = {dp_requeue_work, sizeof(struct dp_requeue_request)},
+    [DP_PRIV_MEMORY] = {dp_memory_work, sizeof(struct dp_memory_request)},
 };
 
 static bool is_op(uint32_t op, size_t bytes)

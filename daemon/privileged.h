@@ -1,5 +1,5 @@
 /* The two things that need another user's rights, behind one narrow interface: empty a slot and prove it,
- * and ask Slurm for a shrink, both as the job's owner.
+ * and ask Slurm for a shrink, for less memory or a requeue, all as the job's owner.
  *
  * Started as root with `run_user` set, or with capabilities by systemd, a small process that keeps these
  * rights is forked before any socket is opened; it takes fixed requests from a socketpair and answers
@@ -15,7 +15,7 @@
 
 #include "daemon/helper.h"
 
-enum dp_priv_op { DP_PRIV_FENCE = 1, DP_PRIV_SHRINK = 2, DP_PRIV_REQUEUE = 3 };
+enum dp_priv_op { DP_PRIV_FENCE = 1, DP_PRIV_SHRINK = 2, DP_PRIV_REQUEUE = 3, DP_PRIV_MEMORY = 4 };
 
 struct dp_priv;
 

@@ -141,6 +141,7 @@ static void run_free(struct dp_run *run)
     dp_helper_cancel(run->reader);
     dp_helper_cancel(run->shrinker);
     dp_helper_cancel(run->requeuer);
+    dp_helper_cancel(run->memorer);
     dp_helper_cancel(run->thinker);
     dp_helper_cancel(run->fencer);
     dp_coord_destroy(run->coord);

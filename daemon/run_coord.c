@@ -185,6 +185,32 @@ static void on_requeue(void *arg, bool may_requeue)
         dp_error("job=%u requeue: %s", run->job_id, err.text); /* the coordinator asks again */
 }
 
+static void on_memory_lowered(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_shrink_result r = take_result(result, bytes, why);
+    struct dp_run *run = arg;
+
+    run->memorer = NULL;
+    dp_info("job=%u memory: rc=%d %s", run->job_id, r.rc, r.text);
+    if (run->coord)
+        dp_coord_memory_answer(run->coord, dp_now_ns(), r.rc, r.text);
+}
+
+static void on_memory(void *arg, uint32_t mb)
+{
+    struct dp_run *run = arg;
+    struct dp_memory_request q = {run->job_id, run->job.restart_count, mb};
+    struct dp_err err = {0};
+
+    if (run->memorer)
+        return; /* its answer is under way */
+    dp_info("job=%u asking Slurm for %u MiB per node and no more", run->job_id, mb);
+    run->memorer = dp_priv_start(run->daemon->priv, run->daemon->base, DP_PRIV_MEMORY, &q, sizeof q,
+                                 SHRINK_DEADLINE_S, on_memory_lowered, run, &err);
+    if (!run->memorer)
+        dp_error("job=%u memory: %s", run->job_id, err.text); /* the coordinator's own timeout repeats it */
+}
+
 static void answer_standalone_read(evutil_socket_t fd, short what, void *arg)
 {
     struct dp_daemon *d = arg;
@@ -253,7 +279,7 @@ static int on_think(void *arg, double deadline_s, struct dp_err *err)
 }
 
 static const struct dp_coord_ops coord_ops = {on_journal, on_settle,  on_reserve,  on_to_worker, on_stop_slot,
-                                              on_shrink,  on_requeue, on_read_job, on_think, on_is_outdated};
+                                              on_shrink,  on_requeue, on_read_job, on_think, on_is_outdated, on_memory};
 
 /* ---- begin and end ---- */
 
@@ -352,8 +378,9 @@ void dp_run_coord_close(struct dp_run *run, bool has_ended)
         dp_history_save(run);
     dp_helper_cancel(run->shrinker);
     dp_helper_cancel(run->requeuer);
+    dp_helper_cancel(run->memorer);
     dp_helper_cancel(run->thinker);
-    run->shrinker = run->requeuer = run->thinker = NULL;
+    run->shrinker = run->requeuer = run->memorer = run->thinker = NULL;
     forget_nodes(run);
     dp_journal_destroy(run->journal);
     run->journal = NULL;

@@ -111,6 +111,45 @@ size_t dp_shrink_work(const void *request, size_t bytes, uint8_t *result)
     return sizeof r;
 }
 
+/* ---- memory ---- */
+
+static int lower_memory(const struct dp_memory_request *q, struct dp_shrink_result *r)
+{
+    struct dp_job_result read;
+    struct dp_err err;
+
+    dp_slurm_enter();
+    dp_job_read(q->job_id, &read);
+    if (check_job(q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
+        return -1;
+    if (read.job.mem_why[0]) {
+        say(r, "%.200s", read.job.mem_why);
+        return 1;
+    }
+    if (!q->mb || !read.job.mem_mb || read.job.mem_mb <= q->mb || read.job.is_mem_resizing) {
+        say(r, "%s", read.job.is_mem_resizing ? "a change is under way" : "the job has no more");
+        return read.job.mem_mb ? 0 : -1;
+    }
+    if (dp_slurm_job_reduce_memory(q->job_id, q->mb, &err) == 0) {
+        say(r, "%s", "being lowered");
+        return 0;
+    }
+    say(r, "slurm: %.200s", err.text);
+    return err.code == DP_ENOTSUP ? 1 : -1;
+}
+
+size_t dp_memory_work(const void *request, size_t bytes, uint8_t *result)
+{
+    struct dp_shrink_result r = {.rc = -1};
+    struct dp_memory_request q;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    r.rc = lower_memory(&q, &r);
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
 /* ---- the end of a stalled run ---- */
 
 /* Either way Slurm sends the job's processes SIGCONT and SIGTERM and waits KillWait before SIGKILL: whoever can

@@ -1,5 +1,5 @@
-/* What Slurm is asked for with the rights of a job's owner: to shrink the job to the nodes that it keeps, or
- * to end it, stalled, and put it back into the queue. */
+/* What Slurm is asked for with the rights of a job's owner: to shrink the job to the nodes that it keeps, to lower its
+ * memory, or to end it, stalled, and put it back into the queue. */
 #ifndef DP_DAEMON_SHRINK_H
 #define DP_DAEMON_SHRINK_H
 
@@ -20,6 +20,14 @@ struct dp_shrink_result {
 
 /* dp_helper_work_fn. Blocks; for dp_priv_start(). */
 size_t dp_shrink_work(const void *request, size_t bytes, uint8_t *result);
+
+struct dp_memory_request {
+    uint32_t job_id, restart_count;
+    uint32_t mb; /* MiB on each node, from now on */
+};
+
+/* dp_helper_work_fn, answered by a struct dp_shrink_result; rc 1: Slurm will not do it. Blocks; for dp_priv_start(). */
+size_t dp_memory_work(const void *request, size_t bytes, uint8_t *result);
 
 struct dp_requeue_request {
     uint32_t job_id, restart_count;

@@ -86,6 +86,9 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     job->is_completing = j->is_completing;
     job->has_stepmgr = j->has_stepmgr;
     job->is_queued = j->is_queued;
+    job->may_requeue = j->may_requeue;
+    job->mem_mb = j->mem_mb;
+    job->is_mem_resizing = j->is_resizing;
     copy_text(job->partition, sizeof job->partition, j->partition);
     copy_text(job->name, sizeof job->name, j->name);
     job->start_s = j->start_s;
@@ -108,6 +111,18 @@ static uint32_t shrinks_allowed(const struct dp_slurm_conf *conf, const struct d
     return dp_slurm_release_of(conf->version) >= 2411 || strstr(conf->accounting, "slurmdbd") ? MANY_SHRINKS : 1;
 }
 
+/* What slurmctld would answer, where that can be told before it is asked. */
+static const char *memory_trouble(const struct dp_slurm_conf *conf)
+{
+    if (!dp_slurm_reduces_memory())
+        return "this Slurm takes no memory back from a running job";
+    if (!conf->counts_memory)
+        return "Slurm gives no memory to jobs here (SelectTypeParameters has no CR_..._Memory)";
+    if (!conf->has_extern)
+        return "Slurm lowers the memory of jobs with an extern step only (PrologFlags=Contain)";
+    return "";
+}
+
 void dp_job_read(uint32_t job_id, struct dp_job_result *out)
 {
     struct dp_slurm_job job = {0};
@@ -122,6 +137,7 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
         fill_job(out, &job);
         out->job.boot_s = conf.boot_s;
         out->job.shrinks_allowed = shrinks_allowed(&conf, &job);
+        copy_text(out->job.mem_why, sizeof out->job.mem_why, memory_trouble(&conf));
         copy_text(out->proctrack, sizeof out->proctrack, conf.proctrack);
     }
     dp_slurm_job_release(&job);

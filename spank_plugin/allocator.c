@@ -190,6 +190,17 @@ static int check_request(const struct dp_options *o, const struct dp_plugin_args
     return check_size(o);
 }
 
+/* At submission, where the user still sees it; what else may be in the way the daemon finds, and `dynpipe status` says. */
+static void tell_of_memory(const struct dp_options *o)
+{
+#if HAVE_JOB_INFO_T_MEM_UPDATE_DELAY
+    (void)o;
+#else
+    if (spank_context() == S_CTX_ALLOCATOR && o->set & DP_OPT_MEMORY && o->memory)
+        slurm_info("dynpipe: --dynpipe-memory does nothing here: this Slurm takes no memory back from a running job");
+#endif
+}
+
 int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_args *args)
 {
     struct dp_options o = given->options;
@@ -210,5 +221,6 @@ int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_arg
     }
     if (check_stepmgr(&o) < 0 || check_request(&o, args) < 0)
         return -1;
+    tell_of_memory(&o);
     return pass_on(&o);
 }

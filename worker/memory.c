@@ -120,22 +120,18 @@ static uint64_t held_in(const char *folder, const char *usage, const char *total
     return held > files ? held - files : 0;
 }
 
-/* The folder of the job in the path of a step's cgroup: up to and with "job_7". */
-static bool cut_to_job(char *group, const char *job_id)
+/* What is above the step of a path like /job_7/step_0/user/task_0: the job's. From 26.05 on its name is another id. */
+static bool cut_to_job(char *group)
 {
-    char name[64];
-    char *at;
-    size_t n = (size_t)snprintf(name, sizeof name, "/job_%s", job_id);
+    char *at = strstr(group, "/step_");
 
-    for (at = strstr(group, name); at; at = strstr(at + 1, name))
-        if (at[n] == '/' || !at[n]) {
-            at[n] = '\0';
-            return true;
-        }
-    return false;
+    if (!at || at == group)
+        return false;
+    *at = '\0';
+    return true;
 }
 
-uint64_t dp_memory_job(const char *root, const char *cgroups, const char *job_id)
+uint64_t dp_memory_job(const char *root, const char *cgroups)
 {
     char line[PATH_MAX], folder[2 * PATH_MAX];
     uint64_t held = 0;
@@ -148,7 +144,7 @@ uint64_t dp_memory_job(const char *root, const char *cgroups, const char *job_id
         p += n + (p[n] == '\n');
         controllers = strchr(line, ':');
         group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group || !cut_to_job(group + 1, job_id))
+        if (!group || !cut_to_job(group + 1))
             continue;
         *group++ = '\0';
         if (!controllers[1] && (size_t)snprintf(folder, sizeof folder, "%s%s", root, group) < PATH_MAX)
@@ -162,13 +158,10 @@ uint64_t dp_memory_job(const char *root, const char *cgroups, const char *job_id
 
 uint64_t dp_memory_own_job(void)
 {
-    const char *job_id = getenv("SLURM_JOB_ID");
     char cgroups[8192];
 
-    if (!job_id || strlen(job_id) > 20)
-        return 0;
     slurp("/proc/self/cgroup", cgroups, sizeof cgroups);
-    return dp_memory_job("/sys/fs/cgroup", cgroups, job_id);
+    return dp_memory_job("/sys/fs/cgroup", cgroups);
 }
 
 static uint64_t rlimit_of(int what)

@@ -10,8 +10,8 @@ uint64_t dp_memory_cgroup_limit(const char *root, const char *cgroups);
 
 /* Host memory that Slurm's cgroup of this job holds on this node and the kernel cannot drop: without the clean part of
  * its files. root and cgroups: as above. 0: there is no such cgroup. */
-uint64_t dp_memory_job(const char *root, const char *cgroups, const char *job_id);
-uint64_t dp_memory_own_job(void); /* by the environment and /proc of this process */
+uint64_t dp_memory_job(const char *root, const char *cgroups);
+uint64_t dp_memory_own_job(void); /* of this process */
 
 /* Bytes for layers and their activations, 0: unlimited. memory_mb > 0: as configured. Else what cgroup
  * and rlimits leave when everything that this process holds now except stage_bytes stays. */

@@ -75,7 +75,7 @@ listen 0 ""
 for c in sbatch srun salloc; do
     help=$($c --help)
     like "$help" '--dynpipe=MODE +\[dynpipe\]' "$c --help shows --dynpipe"
-    is "$(grep -c '\[dynpipe\]' <<<"$help")" 7 "$c --help shows all seven options"
+    is "$(grep -c '\[dynpipe\]' <<<"$help")" 8 "$c --help shows all eight options"
 done
 
 refused() { # WANT OPTION...
@@ -100,6 +100,7 @@ refused 'no number of GPUs, allowed are 1 to 512' --dynpipe --dynpipe-min-gpus=0
 refused 'no percentage, allowed are 0 to 100' --dynpipe --dynpipe-max-slowdown=101
 refused 'no reference, allowed are fixed, start, best' --dynpipe --dynpipe-reference=worst
 refused 'no number of minutes, allowed are 1 to 10080' --dynpipe --dynpipe-stall-end=0
+refused 'no room for memory, allowed are off, on and 1 to 1000' --dynpipe --dynpipe-memory=0
 refused "no policy 'magic', allowed are keep,uniform,param,time" --dynpipe --dynpipe-policy=magic
 refused 'do nothing without --dynpipe' --dynpipe-min-gpus=2
 # What dynpipe.conf does not allow, in this partition or in any that Slurm may choose.
@@ -133,15 +134,15 @@ is "$(count .)" 0 "and no daemon hears of either"
 
 # ---- srun ----------------------------------------------------------------------------------------
 env=$(srun -N2 -l --dynpipe=balance --dynpipe-policy=time --dynpipe-min-gpus=2 \
-    --dynpipe-max-slowdown=2.5 --dynpipe-reference=best --dynpipe-stall-end=30 env)
+    --dynpipe-max-slowdown=2.5 --dynpipe-reference=best --dynpipe-stall-end=30 --dynpipe-memory=40 env)
 like "$env" "0: DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock" "a task on n1 finds the socket of n1"
 like "$env" "1: DYNPIPE_SOCKET=$D/run/dynpiped-n2.sock" "a task on n2 finds the socket of n2"
-for v in MODE=balance POLICY=time MIN_GPUS=2 MAX_SLOWDOWN=2.500000 REFERENCE=best STALL_END=30 STEP_ID=0 \
+for v in MODE=balance POLICY=time MIN_GPUS=2 MAX_SLOWDOWN=2.500000 REFERENCE=best STALL_END=30 MEMORY=40 STEP_ID=0 \
     "JOB_ID=$(last_job)"; do
     like "$env" "1: DYNPIPE_$v" "tasks see DYNPIPE_$v"
 done
 for n in n1 n2; do
-    is "$(grep -cE "^STEP_START job=$(last_job) step=0 uid=$me peer=$me set=63 mode=balance reference=best min_gpus=2 max_slowdown=2.5 policy=time stall_end_s=1800 node=$n\$" "$D/listen")" \
+    is "$(grep -cE "^STEP_START job=$(last_job) step=0 uid=$me peer=$me set=127 mode=balance reference=best min_gpus=2 max_slowdown=2.5 policy=time stall_end_s=1800 memory=40 node=$n\$" "$D/listen")" \
         1 "the daemon of $n hears of the step once, from the step daemon's own uid"
 done
 ended() { [ "$(grep -cE "^STEP_END job=$1 step=$2 " "$D/listen")" = "$3" ]; }

@@ -78,7 +78,7 @@ static int no_child(void *arg, double deadline_s, struct dp_err *err)
 }
 
 static const struct dp_coord_ops ops = {swallow, no_doubt, no_room_needed, no_worker,
-                                        no_slot, no_shrink, no_requeue, no_read, no_child, NULL};
+                                        no_slot, no_shrink, no_requeue, no_read, no_child, NULL, NULL};
 
 static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {

@@ -90,8 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 void fuzz_make_seeds(void)
 {
-    static const char *const values[] = {"release", "time", "2", "2.5", "best", "30"};
-    const struct dp_options all = {.set = 63, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
+    static const char *const values[] = {"release", "time", "2", "2.5", "best", "30", "40"};
+    const struct dp_options all = {.set = 127, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
                                    .max_slowdown = 2.5, .stall_end_min = 30, .memory = 40, .policy = "time"};
     char spec[DP_SPEC_MAX + 1] = "s";
 

@@ -14,6 +14,7 @@
 #include "tests/unit/recorded_loads.h"
 
 #define SEC 1000000000ull
+#define DP_REC_MEMORY 21 /* coord_internal.h */
 #define TICK (SEC / 5)
 #define REPORT (SEC / 5)
 #define PRUNE_BEGIN 140u /* 7 s */
@@ -330,6 +331,19 @@ static void op_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
     w->shrink_at_ns = soon(w, 500);
 }
 
+static void op_memory(void *arg, uint32_t mb)
+{
+    struct world *w = arg;
+
+    if (w->has_crashed)
+        return;
+    w->n_memory++;
+    if (!world_count(w, (enum dp_record)DP_REC_MEMORY))
+        broken_for_all(w, "memory is asked for that is not in the journal", mb, 0);
+    w->mem_asked_mb = mb;
+    w->mem_at_ns = soon(w, 500);
+}
+
 static void op_read_job(void *arg)
 {
     struct world *w = arg;
@@ -387,6 +401,7 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->boundary_bytes = BOUNDARY_BYTES;
     m->mem_limit_bytes = w->mem_limit_bytes;
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
+    snprintf(m->checkpoint_dir, sizeof m->checkpoint_dir, "%s", w->has_checkpoints ? "/ckpt" : "");
 }
 
 static void connect_worker(struct world *w, uint32_t r)
@@ -708,6 +723,45 @@ static void measure_step(const struct world *w, const struct world_worker *k, st
     m->lost_ns = w->is_network ? 0 : (uint64_t)((double)device_ns * (factor - 1.0));
 }
 
+/* Of a worker: its layers by their nonzeros. */
+static uint64_t stage_mb(const struct world *w, const struct world_worker *k, uint32_t r, uint64_t *largest)
+{
+    uint64_t mb = 0;
+
+    *largest = 0;
+    for (uint32_t l = k->layout.cut[r]; l < k->layout.cut[r + 1]; l++) {
+        struct dp_layer_load load = load_of(w, k->step, l);
+        uint64_t one = (uint64_t)w->layer_mb * load.nnz / load.params + 1;
+
+        mb += one;
+        *largest = one > *largest ? one : *largest;
+    }
+    return mb;
+}
+
+/* A worker has 50 MiB besides, the script of the batch host 20. */
+static void measure_memory(const struct world *w, const struct world_worker *k, struct dp_msg_report *m)
+{
+    uint64_t largest, mb = stage_mb(w, k, m->rank, &largest);
+
+    m->mem_bytes = mb << 20;
+    m->rss_bytes = (mb + 50) << 20;
+    m->need_bytes = (mb + 50 + 16 + 2 * largest) << 20;
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        m->layer[i].state_bytes = (uint64_t)w->layer_mb * m->layer[i].nnz / m->layer[i].params << 20;
+}
+
+/* Does a node take more than the job has there? */
+static void check_memory(struct world *w)
+{
+    for (uint32_t r = 0; w->layer_mb && r < W_MAX; r++) {
+        uint64_t largest, mb = stage_mb(w, &w->worker[r], r, &largest) + 50 + 20;
+
+        if (w->worker[r].is_alive && mb > w->mem_mb)
+            broken_for_all(w, "a worker is ended for its memory", (unsigned)mb, w->mem_mb);
+    }
+}
+
 static void send_report(struct world *w, uint32_t r, bool is_garbage)
 {
     struct world_worker *k = &w->worker[r];
@@ -722,6 +776,8 @@ static void send_report(struct world *w, uint32_t r, bool is_garbage)
     measure_step(w, k, m);
     for (uint32_t i = 0; i < n; i++)
         m->layer[i] = load_of(w, k->step, a + i);
+    if (w->layer_mb)
+        measure_memory(w, k, m);
     switch (is_garbage ? world_draw(w, 6) : 99) {
     case 0: m->loss = -INFINITY; break;
     case 1: m->epoch += 50 + world_draw(w, 5); break; /* broken, but no liar about a decision */
@@ -845,6 +901,8 @@ static struct dp_job_info read_job(const struct world *w)
         if (w->held[s])
             memcpy(job.node[job.n_nodes++], w->job.node[s], sizeof job.node[0]);
     job.boot_s = w->boot_s;
+    job.mem_mb = w->mem_mb;
+    job.is_mem_resizing = w->mem_done_at_ns != 0;
     return job;
 }
 
@@ -859,12 +917,37 @@ static void ctld_shrink(struct world *w)
     w->save_at_ns = w->now_ns + 5 * SEC;
 }
 
+/* It says yes at once, and has the lower number; its nodes do it later, or one of them does not. */
+static void ctld_memory(struct world *w)
+{
+    bool is_done = !w->is_ctld_down && !w->mem_is_refused && w->mem_asked_mb < w->mem_mb && !w->mem_done_at_ns;
+
+    w->mem_at_ns = 0;
+    if (is_done) {
+        w->mem_before_mb = w->mem_mb;
+        w->mem_mb = w->mem_asked_mb;
+        w->mem_done_at_ns = soon(w, 2000);
+        w->save_at_ns = w->now_ns + 5 * SEC;
+    }
+    if (w->c && !w->has_crashed && !chance(w, w->loss_percent / 4))
+        dp_coord_memory_answer(w->c, w->now_ns, w->is_ctld_down ? -1 : w->mem_is_refused ? 1 : is_done ? 0 : -1,
+                               w->mem_is_refused ? "not with this job" : is_done ? "" : "no");
+}
+
 static void ctld_tick(struct world *w)
 {
+    if (w->mem_at_ns && w->now_ns >= w->mem_at_ns)
+        ctld_memory(w);
+    if (w->mem_done_at_ns && w->now_ns >= w->mem_done_at_ns) {
+        w->mem_done_at_ns = 0;
+        if (w->mem_node_fails)
+            w->mem_mb = w->mem_before_mb;
+    }
     if (w->is_ctld_down && w->now_ns >= w->ctld_up_at_ns)
         w->is_ctld_down = false;
     if (w->save_at_ns && w->now_ns >= w->save_at_ns) {
         memcpy(w->held_durable, w->held, sizeof w->held);
+        w->mem_durable_mb = w->mem_mb;
         w->save_at_ns = 0;
     }
     if (w->shrink_at_ns && w->now_ns >= w->shrink_at_ns) {
@@ -890,6 +973,8 @@ static void ctld_crash(struct world *w)
     if (memcmp(w->held, w->held_durable, sizeof w->held) != 0)
         w->n_lost_updates++;
     memcpy(w->held, w->held_durable, sizeof w->held);
+    w->mem_mb = w->mem_durable_mb;
+    w->mem_done_at_ns = 0;
     w->save_at_ns = 0;
     w->boot_s++;
     w->is_ctld_down = true;
@@ -1067,6 +1152,7 @@ void world_run(struct world *w, double seconds, bool with_faults)
         if (w->c && !w->has_crashed)
             dp_coord_tick(w->c, w->now_ns);
         check_owners(w);
+        check_memory(w);
         if (w->c && w->has_crashed)
             bury_coordinator(w);
     }
@@ -1123,7 +1209,7 @@ void world_init(struct world *w, uint64_t seed)
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
     w->ops = (struct dp_coord_ops){op_journal, op_settle,  op_reserve,  op_to_worker, op_stop_slot,
-                                   op_shrink,  op_requeue, op_read_job, op_think, op_is_outdated};
+                                   op_shrink,  op_requeue, op_read_job, op_think, op_is_outdated, op_memory};
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 

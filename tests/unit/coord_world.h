@@ -87,6 +87,11 @@ struct world {
 
     struct world_worker worker[W_MAX];
     struct world_message message[256];
+    /* Memory of each node, MiB. layer_mb: of a dense layer; 0: workers do not say what they need. */
+    uint32_t layer_mb, mem_mb, mem_durable_mb, mem_asked_mb, mem_before_mb;
+    uint64_t mem_at_ns, mem_done_at_ns; /* slurmctld hears the question; its nodes have done it */
+    bool mem_is_refused, mem_node_fails, has_checkpoints;
+    uint32_t n_memory; /* asked so often */
     bool is_fenced[W_MAX], is_stuck[W_MAX]; /* stuck: cannot be killed for now */
     bool is_old[W_MAX]; /* its daemon is of an older release */
     uint64_t stop_at_ns[W_MAX];

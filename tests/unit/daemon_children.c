@@ -69,7 +69,8 @@ static struct dp_helper *start(dp_helper_done_fn done, void *arg, uint32_t ms, s
 
 static bool asks_slurm(dp_helper_work_fn work)
 {
-    return work == dp_job_read_work || work == dp_fence_work || work == dp_shrink_work || work == dp_requeue_work;
+    return work == dp_job_read_work || work == dp_fence_work || work == dp_shrink_work || work == dp_requeue_work ||
+           work == dp_memory_work;
 }
 
 static void keep_result(struct dp_helper *h, const uint8_t *result, size_t n)
@@ -240,7 +241,7 @@ const struct dp_priv_scope *dp_priv_scope(void)
 struct dp_helper *dp_priv_start(struct dp_priv *p, struct event_base *base, enum dp_priv_op op, const void *request,
                                 size_t bytes, double deadline_s, dp_helper_done_fn done, void *arg, struct dp_err *err)
 {
-    static const dp_helper_work_fn work[] = {NULL, dp_fence_work, dp_shrink_work, dp_requeue_work};
+    static const dp_helper_work_fn work[] = {NULL, dp_fence_work, dp_shrink_work, dp_requeue_work, dp_memory_work};
 
     (void)p;
     return dp_helper_start(base, work[op], request, bytes, deadline_s, done, arg, err);

@@ -87,15 +87,15 @@ static void what_a_job_holds_on_its_node(void **state)
     put("/system/job_7", "memory.current", "1000000\n");
     put("/system/job_7", "memory.stat", "anon 600000\nfile 400000\nfile_dirty 50000\nfile_writeback 10000\n"
         "inactive_anon 0\nactive_file 100000\ninactive_file 250000\n");
-    assert_int_equal(dp_memory_job(root, "0::/system/job_7/step_0/user/task_0\n", "7"), 1000000 - 350000 + 60000);
-    assert_int_equal(dp_memory_job(root, "0::/system/job_7\n", "7"), 710000);
-    assert_int_equal(dp_memory_job(root, "0::/system/job_77/step_0\n", "7"), 0);
-    assert_int_equal(dp_memory_job(root, "0::/system\n", "7"), 0);
+    assert_int_equal(dp_memory_job(root, "0::/system/job_7/step_0/user/task_0\n"), 1000000 - 350000 + 60000);
+    assert_int_equal(dp_memory_job(root, "0::/system/job_7/step_extern\n"), 710000);
+    assert_int_equal(dp_memory_job(root, "0::/system/other/step_0\n"), 0);
+    assert_int_equal(dp_memory_job(root, "0::/system/job_7\n"), 0);
     put("/memory", NULL, NULL);
     put("/memory/slurm", NULL, NULL);
     put("/memory/slurm/job_7", "memory.usage_in_bytes", "900\n");
     put("/memory/slurm/job_7", "memory.stat", "inactive_file 1\ntotal_dirty 30\ntotal_inactive_file 100\ntotal_active_file 200\n");
-    assert_int_equal(dp_memory_job(root, "9:cpu:/slurm/job_7\n4:memory:/slurm/job_7/step_1\n", "7"), 900 - 300 + 30);
+    assert_int_equal(dp_memory_job(root, "9:cpu:/slurm/job_7\n4:memory:/slurm/job_7/step_1\n"), 900 - 300 + 30);
 }
 
 int main(void)

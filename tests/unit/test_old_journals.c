@@ -69,7 +69,7 @@ static int no_child(void *arg, double deadline_s, struct dp_err *err)
 }
 
 static const struct dp_coord_ops ops = {no_journal, no_doubt, no_room, no_worker, no_stop, no_shrink, no_requeue, no_read,
-                                        no_child, NULL};
+                                        no_child, NULL, NULL};
 
 static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {
