@@ -32,7 +32,7 @@ export SLURM_JOB_END_TIME
 # (not to srun, which would kill them) and outlives them.
 trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM
 before=$(newest)
-srun --mpi=pmix --no-kill --kill-on-bad-exit=0 dynpipe-worker "${@:-gpt-prune.conf}" \
+srun --no-kill --kill-on-bad-exit=0 dynpipe-worker "${@:-gpt-prune.conf}" \
     checkpoint.dir="$dir" checkpoint.resume=auto &
 step=$!
 wait "$step"

@@ -9,4 +9,4 @@
 #SBATCH --dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=5
 
 # A node that the job gives back takes its task along, and a worker that leaves early is no failure.
-exec srun --mpi=pmix --no-kill --kill-on-bad-exit=0 dynpipe-worker "${1:-gpt-prune.conf}"
+exec srun --no-kill --kill-on-bad-exit=0 dynpipe-worker "${1:-gpt-prune.conf}"

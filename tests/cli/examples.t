@@ -50,7 +50,7 @@ requeued() { has_call 'scontrol requeue 77' && echo requeued; }
 start train.sh my.conf
 finish 0
 is $rc 0 "train.sh ends as the run does"
-like "$(cat "$tmp/calls")" '^srun --mpi=pmix --no-kill --kill-on-bad-exit=0 dynpipe-worker my.conf$' "and starts the workers"
+like "$(cat "$tmp/calls")" '^srun --no-kill --kill-on-bad-exit=0 dynpipe-worker my.conf$' "and starts the workers"
 
 cd "$tmp" || bail "no $tmp"
 start resume.sh
