@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,7 +20,8 @@
 #define BUDGET_S 2.0 /* a slow target, or one under a sanitizer, ends early */
 #define INPUT_MAX (256u << 10)
 #define MEMORY_MAX (16u << 20)
-#define HANG_S 20
+#define HANG_CPU_S 20 /* of an input that computes for ever; how long that takes is the machine's affair */
+#define HANG_S 600    /* of one that waits for ever */
 
 static uint8_t input[INPUT_MAX];
 static size_t input_bytes;
@@ -42,8 +44,15 @@ static void on_death(int sig)
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd >= 0 && write(fd, input, input_bytes) == (ssize_t)input_bytes)
         fprintf(stderr, "# %s: signal %d, input of %zu bytes in %s\n", fuzz_name, sig, input_bytes, path);
-    signal(sig, SIG_DFL);
-    raise(sig);
+    raise(sig); /* the handler is gone (SA_RESETHAND) */
+}
+
+static void limit_time(unsigned cpu_s, unsigned s)
+{
+    const struct itimerval cpu = {.it_value.tv_sec = cpu_s};
+
+    setitimer(ITIMER_PROF, &cpu, NULL);
+    alarm(s);
 }
 
 static void run_input(void)
@@ -53,9 +62,9 @@ static void run_input(void)
     if (!copy)
         fuzz_die("out of memory");
     memcpy(copy, input, input_bytes);
-    alarm(HANG_S);
+    limit_time(HANG_CPU_S, HANG_S);
     LLVMFuzzerTestOneInput(copy, input_bytes);
-    alarm(0);
+    limit_time(0, 0);
     free(copy);
 }
 
@@ -187,11 +196,12 @@ int main(int argc, char **argv)
     const char *asked = getenv("FUZZ_MUTATIONS");
     unsigned long n_mutations = asked ? strtoul(asked, NULL, 10) : MUTATIONS, done = 0;
     double end = seconds() + (asked ? 1e9 : BUDGET_S);
-    static const int deadly[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
+    static const int deadly[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM, SIGPROF};
+    const struct sigaction die = {.sa_handler = on_death, .sa_flags = SA_RESETHAND}; /* some targets have a signal() of their own */
     uint32_t n_cuts = 0;
 
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
-        signal(deadly[i], on_death);
+        sigaction(deadly[i], &die, NULL);
     fuzz_make_seeds();
     fuzz_limit_memory(MEMORY_MAX);
     if (argc > 1)
