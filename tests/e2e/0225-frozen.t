@@ -7,6 +7,9 @@
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 hold_exit=$DP_BUILDDIR/tests/lib/hold_exit
 [ -x "$hold_exit" ] || bail "$hold_exit is not built"
+sleep 60 &
+"$hold_exit" $! </dev/null >"$D/can.out" 2>&1 || skip_all "no other process can be traced here: $(cat "$D/can.out")"
+kill $!
 
 run="$endless prune.begin=10 prune.end=40 prune.every=10"
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 0.5; warmup_reports = 1; confirm_s = 3.0; gone_timeout_s = 4.0; };'
@@ -19,7 +22,7 @@ victim=$(workers_on "$job" n4 | head -n 1)
 mkfifo "$D/thaw"
 "$hold_exit" "$victim" <"$D/thaw" >"$D/hold.out" 2>&1 &
 exec 7>"$D/thaw"
-wait_for 30 file_has "$D/hold.out" attached || skip_all "no other process can be traced here: $(cat "$D/hold.out")"
+wait_for 30 file_has "$D/hold.out" attached || bail "the worker cannot be traced: $(cat "$D/hold.out")"
 
 slot() { status "$job" ".slots[] | select(.node == \"n4\") | .$1"; }
 is_held() { [ "$(slot state)" = held ]; }

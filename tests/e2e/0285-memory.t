@@ -1,7 +1,7 @@
 #!/bin/bash
 # Host memory that pruning frees goes back to Slurm while the job runs: what squeue and scontrol show falls, a job that
-# waits for that memory starts, the run goes on with the losses of one that was left alone, and its cgroup, where there
-# is one, has the lower limit. Where Slurm cannot do that, sbatch and `dynpipe status` say why.
+# waits for that memory starts, and the run goes on with the losses of one that was left alone. Where Slurm cannot do
+# that, sbatch and `dynpipe status` say why.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
