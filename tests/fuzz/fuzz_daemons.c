@@ -60,13 +60,29 @@ static uint64_t number(void)
     return dw_draw(4) ? dw_draw(16) : odd[dw_draw(5)];
 }
 
+/* Of somebody who wants to meet others: most often it makes sense. */
+static struct dp_msg_card draw_card(uint32_t rank)
+{
+    static uint8_t bytes[DP_CARD_MAX];
+    struct dp_msg_card m = {.job_id = DW_JOB, .step_id = dw_draw(12), .rank = rank, .n_workers = 1 + dw_draw(5),
+                            .kind = (uint8_t)dw_draw(4), .patience_ms = dw_draw(4000), .card_len = (uint16_t)dw_draw(64),
+                            .card = bytes, .key = bytes};
+
+    if (m.rank >= m.n_workers && dw_draw(8))
+        m.rank = 0;
+    m.key_len = m.kind == DP_CARD_READY ? DP_KEY_BYTES : 0;
+    if (!dw_draw(8))
+        m.key_len = DP_SEALED_KEY_BYTES;
+    return m;
+}
+
 static void lie_relay(struct dp_conn *c)
 {
     static const uint16_t inner[] = {DP_MSG_REPORT, DP_MSG_VOTE, DP_MSG_DECISION_ACK, DP_MSG_GOODBYE, DP_MSG_HELLO,
-                                     DP_MSG_PREPARE, DP_MSG_DECISION, DP_MSG_WELCOME};
+                                     DP_MSG_PREPARE, DP_MSG_DECISION, DP_MSG_WELCOME, DP_MSG_CARD, DP_MSG_WIREUP};
     static uint8_t body[1024];
     struct dp_msg_relay m = {.job_id = DW_JOB, .rank = (uint32_t)number(), .pid = 1000 + dw_draw(8), .restarts = dw_draw(8) ? 0 : 1,
-                             .inner_type = inner[dw_draw(8)], .inner_len = dw_draw(256), .inner = body};
+                             .inner_type = inner[dw_draw(10)], .inner_len = dw_draw(256), .inner = body};
     struct dp_msg_vote v = {.incarnation = dw_draw(4), .migration = dw_draw(8), .rank = m.rank, .yes = (uint8_t)dw_draw(2)};
     struct dp_writer w;
 
@@ -75,6 +91,13 @@ static void lie_relay(struct dp_conn *c)
     if (m.inner_type == DP_MSG_VOTE) {
         dp_writer_init(&w, body, sizeof body);
         dp_msg_vote_encode(&w, &v);
+        m.inner_len = (uint32_t)dp_writer_used(&w);
+    } else if (m.inner_type == DP_MSG_CARD && dw_draw(8)) {
+        struct dp_msg_card card = draw_card(m.rank);
+
+        m.rank = card.rank;
+        dp_writer_init(&w, body, sizeof body);
+        dp_msg_card_encode(&w, &card);
         m.inner_len = (uint32_t)dp_writer_used(&w);
     }
     DP_CONN_SEND(c, relay, DP_MSG_RELAY, &m);
@@ -89,12 +112,26 @@ static void lie(void)
                                     .restarts = dw_draw(8) ? 0 : 1, .incarnation = dw_draw(6)};
     struct dp_msg_slot_gone gone = {DW_JOB, dw_draw(6), (uint8_t)dw_draw(2), number(), "it says so"};
     struct dp_msg_join join = {dw_draw(2) ? DW_JOB : (uint32_t)number()};
+    static struct dp_msg_tasks tasks;
+    struct dp_msg_roster roster = {DW_JOB, dw_draw(12), 0, 1 + dw_draw(5), 0, 0, 0, NULL};
+    struct dp_msg_wireup wireup = {.job_id = DW_JOB, .step_id = dw_draw(12), .state = (uint8_t)dw_draw(6), .speaker = dw_draw(5)};
 
     if (!c)
         return;
     dw.n_lies++;
     dw.current = node;
-    switch (dw_draw(5)) {
+    tasks = (struct dp_msg_tasks){.job_id = DW_JOB, .step_id = dw_draw(12), .n_tasks = 1 + dw_draw(6), .count = 1};
+    tasks.rank[0] = (uint32_t)number();
+    switch (dw_draw(8)) {
+    case 5:
+        DP_CONN_SEND(c, tasks, DP_MSG_TASKS, &tasks);
+        break;
+    case 6:
+        DP_CONN_SEND(c, roster, DP_MSG_ROSTER, &roster);
+        break;
+    case 7:
+        DP_CONN_SEND(c, wireup, DP_MSG_WIREUP, &wireup);
+        break;
     case 0:
         DP_CONN_SEND(c, worker_lost, DP_MSG_WORKER_LOST, &lost);
         break;
@@ -131,6 +168,13 @@ static void ask(void)
             snprintf(check.target, sizeof check.target, "n%u", dw_draw(4));
         dp_msg_check_encode(&w, &check);
         (void)dw_say(dw_draw(DW_NODES), uid, DP_MSG_CHECK, body, dp_writer_used(&w));
+        return;
+    }
+    if (!dw_draw(3)) {
+        struct dp_msg_card card = draw_card(dw_draw(5));
+
+        dp_msg_card_encode(&w, &card);
+        (void)dw_say(dw_draw(DW_NODES), uid, DP_MSG_CARD, body, dp_writer_used(&w));
         return;
     }
     if (dw_draw(2)) {
