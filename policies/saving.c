@@ -9,10 +9,11 @@
 double dp_saving_step_s(const struct dp_saving_sums *sums, const struct dp_saving_window *w, enum dp_way way)
 {
     double run_s = w->predicted_s[DP_WAY_RUN], way_s = w->predicted_s[way];
+    double sparser = w->measured_s > 0.0 ? w->step_s / w->measured_s : 1.0; /* than where loads were measured */
 
     if (way == DP_WAY_RUN || !(run_s > 0.0) || !(way_s > 0.0))
         return w->step_s;
-    return !w->is_whole && sums->miss > 0.0 ? way_s * sums->miss : way_s * (w->step_s / run_s);
+    return !w->is_whole && sums->miss > 0.0 ? way_s * sums->miss * sparser : way_s * (w->step_s / run_s);
 }
 
 /* While layers get sparse, a step of this window is shorter than one of the loads that were predicted with. */

@@ -9,7 +9,9 @@
  * A run is cut into windows. In each, one model predicts a step of all three ways. What the model misses it misses
  * on both sides: a step of another way takes what the run measured times the one prediction over the other. Where the
  * run is on fewer stages than it started with, what was missed while it was on all of them counts for the others:
- * messages, or workers that share a core, are missed by their number. Windows add up to the time at which each way ends.
+ * messages, or workers that share a core, are missed by their number; and its steps are longer or shorter than what was
+ * measured beside the prediction because of pruning, which has the same part in all ways. Windows add up to the time at
+ * which each way ends.
  */
 #ifndef DP_POLICIES_SAVING_H
 #define DP_POLICIES_SAVING_H

@@ -129,6 +129,19 @@ static void loads_that_lag_behind(void **state)
     assert_true(is_near(dp_saving_step_s(&s, &w, DP_WAY_FIXED), 0.22));
 }
 
+/* The steps of a trial are predicted when it is over, with the loads of then: pruned further. */
+static void steps_before_their_prediction(void **state)
+{
+    (void)state;
+    struct dp_saving_sums s = {0};
+    const struct dp_saving_window whole = {.steps = 10, .step_s = 1.1, .predicted_s = {1, 1, 1}, .is_whole = true};
+    const struct dp_saving_window trial = {.steps = 10, .step_s = 1.5, .measured_s = 1.2, .predicted_s = {1, 0.5, 0.4}};
+
+    dp_saving_add(&s, &whole);
+    assert_true(is_near(dp_saving_step_s(&s, &trial, DP_WAY_FIXED), 0.5 * 1.1 * 1.25));
+    assert_true(is_near(dp_saving_step_s(&s, &trial, DP_WAY_BALANCED), 0.4 * 1.1 * 1.25));
+}
+
 static void numbers_of_devices(void **state)
 {
     (void)state;
@@ -168,6 +181,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(late_and_unknown),
     cmocka_unit_test(what_is_missed),
     cmocka_unit_test(loads_that_lag_behind),
+        cmocka_unit_test(steps_before_their_prediction),
     cmocka_unit_test(numbers_of_devices),
     cmocka_unit_test(a_trade_has_its_marks),
 };
