@@ -245,11 +245,10 @@ void dp_coord_memory_answer(struct dp_coord *c, uint64_t now_ns, int rc, const c
     if (rc == 1) {
         refuse(c, now_ns, text ? text : "");
         give_up(c);
-    } else {
-        if (rc != 0)
-            coord_note(c, now_ns, "Slurm: memory: %.180s", text ? text : "");
-        else if (k->backoff_s <= 1)
-            k->next_ns = now_ns; /* read at once, the first time */
+    } else if (rc != 0) {
+        coord_note(c, now_ns, "Slurm: memory: %.180s", text ? text : "");
+    } else if (k->backoff_s <= 1) {
+        k->next_ns = now_ns; /* read at once, the first time */
     }
 }
 

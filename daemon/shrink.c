@@ -64,12 +64,8 @@ static int check_job(uint32_t restart_count, const struct dp_job_result *read, s
     return 0;
 }
 
-static int check_shrink(const struct dp_shrink_request *q, const struct dp_job_result *read, struct dp_shrink_result *r)
+static int check_kept(const struct dp_shrink_request *q, const struct dp_job_info *job, struct dp_shrink_result *r)
 {
-    const struct dp_job_info *job = &read->job;
-
-    if (check_job(q->restart_count, read, r) < 0)
-        return -1;
     for (const char *p = q->keep; *p;) {
         size_t len = strcspn(p, ",");
 
@@ -80,14 +76,20 @@ static int check_shrink(const struct dp_shrink_request *q, const struct dp_job_r
     return 0;
 }
 
+/* The job, which is the one that was meant. */
+static int enter(uint32_t job_id, uint32_t restart_count, struct dp_job_result *read, struct dp_shrink_result *r)
+{
+    dp_slurm_enter();
+    dp_job_read(job_id, read);
+    return check_job(restart_count, read, r);
+}
+
 static int shrink(const struct dp_shrink_request *q, struct dp_shrink_result *r)
 {
     struct dp_job_result read;
     struct dp_err err;
 
-    dp_slurm_enter();
-    dp_job_read(q->job_id, &read);
-    if (check_shrink(q, &read, r) < 0 || become_owner(&read.job, r) < 0)
+    if (enter(q->job_id, q->restart_count, &read, r) < 0 || check_kept(q, &read.job, r) < 0 || become_owner(&read.job, r) < 0)
         return -1;
     if (dp_slurm_job_shrink(q->job_id, q->keep, &err) < 0)
         return say(r, "slurm: %.200s", err.text);
@@ -118,9 +120,7 @@ static int lower_memory(const struct dp_memory_request *q, struct dp_shrink_resu
     struct dp_job_result read;
     struct dp_err err;
 
-    dp_slurm_enter();
-    dp_job_read(q->job_id, &read);
-    if (check_job(q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
+    if (enter(q->job_id, q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
         return -1;
     if (read.job.mem_why[0]) {
         say(r, "%.200s", read.job.mem_why);
@@ -169,9 +169,7 @@ static int requeue(const struct dp_requeue_request *q, struct dp_shrink_result *
     struct dp_job_result read;
     struct dp_err err;
 
-    dp_slurm_enter();
-    dp_job_read(q->job_id, &read);
-    if (check_job(q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
+    if (enter(q->job_id, q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
         return -1;
     if (!q->may_requeue)
         return cancel(q->job_id, "it has stalled before its first step again", r);

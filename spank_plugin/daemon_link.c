@@ -151,6 +151,12 @@ static int read_ack(int fd, uint16_t version, int64_t deadline_ms, struct dp_msg
     return dp_msg_ack_decode(&r, ack, err);
 }
 
+static void begin(struct dp_writer *w, uint8_t frame[FRAME_MAX], uint16_t version)
+{
+    dp_writer_init(w, frame + DP_HEADER_BYTES, FRAME_MAX - DP_HEADER_BYTES);
+    w->version = version;
+}
+
 static enum dp_link_result step_start(const char *path, uint16_t version, const struct dp_msg_step_start *m,
                                       int64_t deadline_ms, bool *is_deaf, struct dp_msg_ack *ack, struct dp_err *err)
 {
@@ -159,9 +165,8 @@ static enum dp_link_result step_start(const char *path, uint16_t version, const 
     struct dp_writer w;
     int fd;
 
-    dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
+    begin(&w, frame, version);
     *is_deaf = false;
-    w.version = version;
     dp_msg_step_start_encode(&w, m);
     fd = open_link(path, deadline_ms, err);
     if (fd < 0)
@@ -204,8 +209,7 @@ int dp_link_tasks(const char *path, const struct dp_msg_tasks *m, struct dp_err 
     uint8_t frame[FRAME_MAX];
     struct dp_writer w;
 
-    dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
-    w.version = dp_msg_since(DP_MSG_TASKS);
+    begin(&w, frame, dp_msg_since(DP_MSG_TASKS));
     dp_msg_tasks_encode(&w, m);
     return tell(path, frame, DP_MSG_TASKS, &w, err);
 }
@@ -215,8 +219,7 @@ int dp_link_step_end(const char *path, const struct dp_msg_step_end *m, struct d
     uint8_t frame[FRAME_MAX];
     struct dp_writer w;
 
-    dp_writer_init(&w, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
-    w.version = dp_msg_since(DP_MSG_STEP_END);
+    begin(&w, frame, dp_msg_since(DP_MSG_STEP_END));
     dp_msg_step_end_encode(&w, m);
     return tell(path, frame, DP_MSG_STEP_END, &w, err);
 }

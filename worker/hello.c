@@ -15,16 +15,22 @@ static uint32_t number_of(const char *name)
     return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
+void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256])
+{
+    static const struct dp_plugin_args any = {.default_mode = DP_MODE_OFF};
+    const char *text = getenv(DP_ENV_SPEC);
+    struct dp_options parsed;
+
+    *job_id = number_of("SLURM_JOB_ID");
+    *step_id = number_of("SLURM_STEP_ID");
+    snprintf(options, 256, "%.255s", text && dp_options_parse(text, &any, &parsed, NULL) == 0 ? text : "");
+}
+
 void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, const struct dp_layout *l,
                    uint32_t rank, uint64_t step)
 {
-    static const struct dp_plugin_args any = {.default_mode = DP_MODE_OFF};
-    const char *options = getenv(DP_ENV_SPEC);
-    struct dp_options parsed;
-
     memset(h, 0, sizeof *h);
-    h->job_id = number_of("SLURM_JOB_ID");
-    h->step_id = number_of("SLURM_STEP_ID");
+    dp_hello_step(&h->job_id, &h->step_id, h->options);
     h->rank = rank;
     h->n_workers = l->n_workers;
     h->n_layers = l->n_layers;
@@ -39,8 +45,6 @@ void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, cons
     h->schedule = (uint8_t)dp_schedule_parse(c->pipeline.schedule);
     h->boundary_bytes = dp_boundary_bytes(c);
     snprintf(h->device, sizeof h->device, "%s", c->pipeline.backend);
-    if (options && dp_options_parse(options, &any, &parsed, NULL) == 0)
-        snprintf(h->options, sizeof h->options, "%.255s", options);
     snprintf(h->checkpoint_dir, sizeof h->checkpoint_dir, "%.1023s", c->checkpoint.dir);
     memcpy(h->cut, l->cut, (l->n_workers + 1) * sizeof *h->cut);
 }

@@ -5,6 +5,8 @@
 #include "common/msg.h"
 #include "worker/config.h"
 
+/* Of Slurm's environment: 0 outside of a job; DynPipe's options, "" where they are none that can be read. */
+void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256]);
 /* Job and step come from Slurm's environment (0 outside of a job); the daemon checks them against
  * what the kernel says about the process. */
 void dp_hello_fill(struct dp_msg_hello *out, const struct dp_train_config *config,

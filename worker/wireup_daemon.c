@@ -16,7 +16,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/msg.h"
-#include "common/options.h"
+#include "worker/hello.h"
 #include "worker/line.h"
 #include "worker/muster.h"
 
@@ -52,13 +52,6 @@ static bool may_send(void *arg, uint16_t type)
 {
     (void)arg;
     return type == DP_MSG_ROSTER || type == DP_MSG_WIREUP;
-}
-
-static uint32_t number_of(const char *name)
-{
-    const char *text = getenv(name);
-
-    return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
 /* ---- the line ---- */
@@ -237,7 +230,6 @@ static void wait_for_verdict(struct meeting *m)
 
 static struct meeting *meeting_create(const struct dp_wireup *w, struct dp_transport *t, struct dp_err *err)
 {
-    const char *options = getenv(DP_ENV_SPEC);
     struct meeting *m = calloc(1, sizeof *m);
 
     if (m)
@@ -251,12 +243,9 @@ static struct meeting *meeting_create(const struct dp_wireup *w, struct dp_trans
     m->t = t;
     m->speaker = DP_NOBODY;
     m->start_ns = dp_now_ns();
-    m->card.job_id = number_of("SLURM_JOB_ID");
-    m->card.step_id = number_of("SLURM_STEP_ID");
+    dp_hello_step(&m->card.job_id, &m->card.step_id, m->card.options);
     m->card.rank = w->rank;
     m->card.n_workers = w->n_workers;
-    if (options)
-        snprintf(m->card.options, sizeof m->card.options, "%.255s", options);
     dp_line_init(&m->line);
     return m;
 }

@@ -232,6 +232,14 @@ static void end(void)
     assert_string_equal(broken, "");
 }
 
+/* A step of n, of whom so many come. */
+static void start_and_come(uint32_t n, uint32_t n_come)
+{
+    start_tasks(STEP, n);
+    for (uint32_t i = 0; i < n_come; i++)
+        come(task[i], STEP, i, n);
+}
+
 static void all_have_met(uint32_t from, uint32_t n)
 {
     static const uint8_t none[DP_KEY_BYTES];
@@ -255,9 +263,7 @@ static void workers_of_two_nodes_meet(void **state)
 {
     (void)state;
     begin();
-    start_tasks(STEP, 4);
-    for (uint32_t i = 0; i < 3; i++)
-        come(task[i], STEP, i, 4);
+    start_and_come(4, 3);
     run(2);
     assert_false(all[0].has_all);
     come(task[3], STEP, 3, 4);
@@ -283,9 +289,7 @@ static void two_steps_meet_at_the_same_time(void **state)
 {
     (void)state;
     begin();
-    start_tasks(STEP, 4);
-    for (uint32_t i = 0; i < 4; i++)
-        come(task[i], STEP, i, 4);
+    start_and_come(4, 4);
     start_tasks(STEP + 1, 2);
     for (uint32_t i = 0; i < 2; i++)
         come(task[i], STEP + 1, i, 2);
@@ -300,9 +304,7 @@ static void a_rank_that_is_missing_is_named_with_its_node(void **state)
 {
     (void)state;
     begin();
-    start_tasks(STEP, 4);
-    for (uint32_t i = 0; i < 3; i++)
-        come(task[i], STEP, i, 4);
+    start_and_come(4, 3);
     run(PATIENCE_MS / 1e3 - 2);
     assert_false(all[0].has_failed);
     run(5);
@@ -334,9 +336,7 @@ static void a_worker_that_dies_is_not_waited_for(void **state)
 {
     (void)state;
     begin();
-    start_tasks(STEP, 4);
-    for (uint32_t i = 0; i < 3; i++)
-        come(task[i], STEP, i, 4);
+    start_and_come(4, 3);
     run(2);
     dw_exit(task[2]);
     run(3);
@@ -404,9 +404,7 @@ static void a_step_that_nobody_told_of(void **state)
 static void restart(uint32_t node)
 {
     begin();
-    start_tasks(STEP, 4);
-    for (uint32_t i = 0; i < 3; i++)
-        come(task[i], STEP, i, 4);
+    start_and_come(4, 3);
     run(2);
     dw_kill_daemon(node, 1.0);
     run(2);
@@ -478,18 +476,14 @@ static void a_requeued_job_meets_anew(void **state)
 {
     (void)state;
     begin();
-    start_tasks(STEP, 4);
-    for (uint32_t i = 0; i < 3; i++)
-        come(task[i], STEP, i, 4);
+    start_and_come(4, 3);
     run(2);
     for (uint32_t i = 0; i < 4; i++)
         dw_exit(task[i]);
     dw.slurm.restart_count++;
     dw_step_start(0);
     dw_step_start(1);
-    start_tasks(STEP, 4);
-    for (uint32_t i = 0; i < 4; i++)
-        come(task[i], STEP, i, 4);
+    start_and_come(4, 4);
     run(12);
     all_have_met(3, 4);
     end();
