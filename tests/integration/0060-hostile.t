@@ -59,9 +59,14 @@ if [ ${#nobody[@]} -gt 0 ]; then
     pids="$pids $!"
     longest=$(gap 5)
     ok $((${longest:-99999} > 3000)) "a flood of questions keeps nobody waiting" || diag "waited ${longest:-for ever} ms"
+    "${nobody[@]}" "$hostile" cards "$sock" 7 4 >"$dir/flood" &
+    pids="$pids $!"
+    longest=$(gap 5)
+    ok $((${longest:-99999} > 3000)) "nor does one of workers who want to wire up" || diag "waited ${longest:-for ever} ms"
     like "$("${nobody[@]}" "$probe" "$sock" query status 1234)" 'error .*somebody else' "a finished run is its owner's to see"
 else
     skip "a flood of questions keeps nobody waiting" "needs root to become another user"
+    skip "nor does one of workers who want to wire up" "needs root to become another user"
 fi
 
 # ---- numbers in a HELLO: what they cost is another process's, and has an end

@@ -11,6 +11,7 @@
  *   daemon_hostile events SOCKET JOB SECONDS a worker that says HELLO and then only events; prints "sent N"
  *   daemon_hostile reports SOCKET JOB SECONDS                  and one that says only reports
  *   daemon_hostile hellos SOCKET JOB SECONDS connects and says HELLO, and again; prints "sent N"
+ *   daemon_hostile cards SOCKET JOB SECONDS  the same with the largest CARD of a wire-up; prints "answers N"
  *   daemon_hostile silent PORT N FROM        N TCP connections from that address that say nothing, opened again
  *                                            when they are closed, until stdin closes; prints "ready"
  *   daemon_hostile reopen PORT N FROM HOW    N TCP connections from that address that live 20 ms at most, and are opened
@@ -285,6 +286,31 @@ static int flood_hellos(char **argv)
     return 0;
 }
 
+static int flood_cards(char **argv)
+{
+    static const uint8_t address[DP_CARD_MAX];
+    uint64_t end = dp_now_ns() + number(argv[2]) * SECOND;
+    struct dp_msg_card m = {.job_id = number(argv[1]), .n_workers = DP_MAX_WORKERS, .patience_ms = 300000, .card = address,
+                            .card_len = DP_CARD_MAX};
+    static uint8_t body[DP_BODY_MAX];
+    uint32_t n = 0;
+
+    for (; dp_now_ns() < end; m.rank = (m.rank + 1) % DP_MAX_WORKERS, m.step_id++) {
+        struct dp_err err = {0};
+        struct dp_client *c = dp_client_open_unix(argv[0], 1000, &err);
+        struct dp_header h;
+        const uint8_t *in;
+        struct dp_writer w;
+
+        dp_writer_init(&w, body, sizeof body);
+        dp_msg_card_encode(&w, &m);
+        n += c && dp_client_send(c, DP_MSG_CARD, body, dp_writer_used(&w), &err) == 0 && dp_client_recv(c, &h, &in, &err) == 0;
+        dp_client_destroy(c);
+    }
+    printf("answers %u\n", n);
+    return 0;
+}
+
 /* ---- over TCP ---- */
 
 static int connect_silently(const char *from, uint16_t port)
@@ -429,6 +455,8 @@ int main(int argc, char **argv)
         return flood_as_worker(argv + 2, !strcmp(what, "reports"));
     if (!strcmp(what, "hellos") && argc == 5)
         return flood_hellos(argv + 2);
+    if (!strcmp(what, "cards") && argc == 5)
+        return flood_cards(argv + 2);
     if (!strcmp(what, "silent") && argc == 5)
         return be_silent(argv + 2);
     if (!strcmp(what, "reopen") && argc == 6)
