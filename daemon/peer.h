@@ -32,8 +32,8 @@ bool dp_peer_send(struct dp_daemon *d, const char *node, enum dp_msg_type type, 
         dp_peer_conn != NULL;                                                                      \
     })
 
-/* Why there is no connection to a wanted node, as the last try showed; "": not tried yet, or there is one.
- * Borrowed until the next try. */
+/* Why nothing gets through to a node: there is no connection, as the last try showed, or what is sent on it is not
+ * answered. "": not tried yet, or all is well. Borrowed until the next try. */
 const char *dp_peer_trouble(const struct dp_daemon *d, const char *node);
 
 /* Name of some wanted node, NULL: none. */

@@ -342,14 +342,28 @@ bool dp_peer_is_wanted(const struct dp_daemon *d, const char *node)
     return find_link(d, node) != NULL;
 }
 
+/* A filter that comes between breaks no connection: what was sent is sent again and again, without an answer, until
+ * TCP gives up. The first time without one may be a lost packet. */
+static bool is_unanswered(const struct dp_conn *c)
+{
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof info;
+
+    return getsockopt(bufferevent_getfd(c->bev), IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+           (info.tcpi_retransmits >= 2 || info.tcpi_probes >= 2);
+}
+
 /* A worker is told after 2 s why it waits, before the first try is given up. */
 const char *dp_peer_trouble(const struct dp_daemon *d, const char *node)
 {
+    const struct dp_conn *peer = dp_peer_find(d, node);
     struct dp_link *l = find_link(d, node);
 
-    if (!l)
+    if (peer && !is_unanswered(peer))
         return "";
-    if (!*l->trouble && l->conn && !l->is_connected && dp_now_ns() - l->began_ns > SILENT_NS)
+    if (!l)
+        return peer ? "no answer so far (filtered?)" : "";
+    if (peer || (!*l->trouble && l->conn && !l->is_connected && dp_now_ns() - l->began_ns > SILENT_NS))
         snprintf(l->trouble, sizeof l->trouble, "%s: no answer so far (filtered?)", l->where);
     return l->trouble;
 }

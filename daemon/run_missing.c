@@ -35,17 +35,19 @@ void dp_run_joined(struct dp_run *run, const char *node)
 static void say_why(struct dp_run *run, const char *node, uint32_t *n_knocks)
 {
     struct dp_daemon *d = run->daemon;
+    bool is_other = strcmp(node, d->node) != 0, is_cut_off = is_other && !dp_peer_find(d, node);
     char text[320] = "";
 
-    if (strcmp(node, d->node) != 0 && !dp_peer_find(d, node)) {
-        if (dp_peer_is_wanted(d, node) || (*n_knocks)++ < MAX_KNOCKS)
-            dp_peer_want(d, node);
-        if (*dp_peer_trouble(d, node))
-            snprintf(text, sizeof text, "its daemon cannot be reached: %s", dp_peer_trouble(d, node));
+    if (is_cut_off && (dp_peer_is_wanted(d, node) || (*n_knocks)++ < MAX_KNOCKS))
+        dp_peer_want(d, node);
+    if (is_other && *dp_peer_trouble(d, node)) {
+        snprintf(text, sizeof text, "its daemon cannot be reached: %s", dp_peer_trouble(d, node));
+    } else if (is_cut_off) {
+        ; /* the first try goes on */
     } else if (dp_coord_job(run->coord)->restart_count && dp_peer_is_old(d, node)) {
         snprintf(text, sizeof text, DP_PEER_OLD_FMT "it cannot tell a requeued job from its life before; upgrade it",
                  dp_peer_version(d, node), DP_PROTO_VERSION);
-    } else if (strcmp(node, d->node) != 0 && !has_joined(run, node)) {
+    } else if (is_other && !has_joined(run, node)) {
         snprintf(text, sizeof text, "its daemon runs but was not told of the job: does slurmd there load spank_dynpipe.so? "
                                     "`dynpipe check -j %u` looks", run->job_id);
     } else {
@@ -81,7 +83,7 @@ void dp_run_missing_tick(struct dp_run *run, uint64_t now_ns)
 
 void dp_run_why_waiting(const struct dp_run *run, char *out, size_t cap)
 {
-    const char *host = run->job.batch_host, *why;
+    const char *host = run->job.batch_host, *why = dp_peer_trouble(run->daemon, host);
 
     if (run->role == DP_RUN_LOOKUP) {
         snprintf(out, cap, "node %s waits for Slurm to say what job %u is%s%.100s", run->daemon->node, run->job_id,
@@ -89,8 +91,7 @@ void dp_run_why_waiting(const struct dp_run *run, char *out, size_t cap)
     } else if (run->is_unsure) {
         snprintf(out, cap, "node %s waits for Slurm to say whether job %u was requeued%s%.100s", run->daemon->node,
                  run->job_id, run->read_why[0] ? ": " : "", run->read_why);
-    } else if (!dp_peer_find(run->daemon, host)) {
-        why = dp_peer_trouble(run->daemon, host);
+    } else if (*why || !dp_peer_find(run->daemon, host)) {
         if (strstr(why, strerror(ECONNREFUSED))) /* whoever asks hears that, so nobody says who asked */
             snprintf(out, cap, DP_HOST_TROUBLE "%s is not there: %.100s", host, why);
         else

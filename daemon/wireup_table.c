@@ -176,14 +176,13 @@ static void name_silent(const struct dp_run *run, const struct dp_roster *r, cha
 
     out[0] = '\0';
     for (uint32_t i = 0; i < run->job.n_nodes; i++) {
-        const char *node = run->job.node[i];
+        const char *node = run->job.node[i], *why = dp_peer_trouble(run->daemon, node);
 
         if (is_heard(r, node) || n++ >= SILENT_NAMED || used >= cap)
             continue;
         used += (size_t)snprintf(out + used, cap - used, "%s%s", used ? ", " : "; nothing was heard of ", node);
-        if (strcmp(node, run->daemon->node) && !dp_peer_find(run->daemon, node) && used < cap)
-            used += (size_t)snprintf(out + used, cap - used, " (its daemon is not connected%s%.120s)",
-                                     *dp_peer_trouble(run->daemon, node) ? ": " : "", dp_peer_trouble(run->daemon, node));
+        if (strcmp(node, run->daemon->node) && (*why || !dp_peer_find(run->daemon, node)) && used < cap)
+            used += (size_t)snprintf(out + used, cap - used, " (its daemon cannot be reached%s%.120s)", *why ? ": " : "", why);
     }
     if (n > SILENT_NAMED && used < cap)
         snprintf(out + used, cap - used, " and %u more nodes", n - SILENT_NAMED);

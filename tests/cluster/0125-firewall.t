@@ -61,14 +61,25 @@ job=$(sbatch --parsable -o "$D/train.out" "$D/train.sh") || bail "the job was no
 # n1 knocks at n3, too, and that way is open: so all of them come together.
 runs "the batch host calls n3 itself: the run is whole all the same" wait_for 60 all_there
 diag "whole after $(since "$t0") s"
+
+# ---- both ways, so early that n3 does not hear how the connection from the batch host ends -----------------------
+let_through
+drop "$(port n1)" "$(address n3)"
+drop "$(port n3)"
 scancel --signal=TERM "$job"
 wait_for 60 job_ended "$job" || bail "the run does not end"
 wait_for 60 all_nodes_idle
-let_through
-
-# ---- both ways -------------------------------------------------------------------------------------------------
-drop "$(port n1)" "$(address n3)"
-drop "$(port n3)"
+t0=$EPOCHREALTIME
+job=$(sbatch --parsable -o "$D/train.out" "$D/train.sh") || bail "the job was not accepted"
+host="the daemon of the batch host n1: $(address n1) port $(port n1)"
+is_told() { file_has "$D/train.out" "no coordinator"; }
+wait_for 60 is_told
+like "$(cat "$D/train.out")" "worker 2 on n3: no coordinator: node n3 does not reach $host: no answer( so far)? \(filtered\?\)" \
+    "a connection that nothing comes through any more: the run's output names the batch host"
+diag "worker: after $(since "$t0") s"
+runs "status names n3, and why" wait_for 60 misses \
+    "^n3: its daemon cannot be reached: $(address n3) port $(port n3): no answer( so far)? \(filtered\?\)"
+diag "status: after $(since "$t0") s"
 wait_for 20 check_fails
 ok $? "nothing gets through to n3 either: check fails"
 says FAIL nodes "n3: $(address n3) port $(port n3): no answer \(filtered\?\)" "and names it"
@@ -79,16 +90,15 @@ t0=$EPOCHREALTIME
 "$dynpipe" status --node n3 >"$D/status" 2>&1
 isnt $? 0 "status --node n3 fails"
 like "$(cat "$D/status")" "$(address n3) port $(port n3): no answer \(filtered\?\)" "and names address and port, after $(since "$t0") s"
-
-t0=$EPOCHREALTIME
+# The next run finds no connection at all.
+scancel --signal=TERM "$job"
+wait_for 60 job_ended "$job" || bail "the run does not end"
+wait_for 60 all_nodes_idle
+rm -f "$D/train.out" "$D/log.jsonl"
 job=$(sbatch --parsable -o "$D/train.out" "$D/train.sh") || bail "the job was not accepted"
-runs "status names n3, and why" wait_for 60 misses \
-    "^n3: its daemon cannot be reached: $(address n3) port $(port n3): no answer \(filtered\?\)"
-diag "status: after $(since "$t0") s"
-host="the daemon of the batch host n1: $(address n1) port $(port n1)"
-runs "the run's output names the batch host" wait_for 60 file_has "$D/train.out" \
-    "worker 2 on n3: no coordinator: node n3 does not reach $host: no answer( so far)? \(filtered\?\)"
-diag "worker: after $(since "$t0") s"
+wait_for 60 is_told
+like "$(cat "$D/train.out")" "worker 2 on n3: no coordinator: node n3 does not reach $host: no answer( so far)? \(filtered\?\)" \
+    "no connection: the run's output names the batch host"
 steps() { [ -s "$D/log.jsonl" ] && [ "$(tail -n 1 "$D/log.jsonl" | jq -r .step)" -gt 5 ] 2>/dev/null; }
 runs "training goes on without the daemons" wait_for 60 steps
 let_through
