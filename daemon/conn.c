@@ -190,6 +190,13 @@ void dp_conn_resume(struct dp_conn *c)
     read_or_not(c);
 }
 
+static void set_throttled(struct dp_conn *c, bool is_throttled)
+{
+    if (c->share)
+        c->share->n_throttled = c->share->n_throttled - c->is_throttled + is_throttled;
+    c->is_throttled = is_throttled;
+}
+
 void dp_conn_tick(struct dp_conn_set *set)
 {
     uint64_t now_ns = dp_now_ns();
@@ -200,7 +207,7 @@ void dp_conn_tick(struct dp_conn_set *set)
         last = last->next;
     for (struct dp_conn *c = last; c; c = c->prev) /* who has waited longest first */
         if (c->is_throttled && (!c->share || dp_share_has_units(c->share, now_ns))) {
-            c->is_throttled = false;
+            set_throttled(c, false);
             read_or_not(c);
         }
     for (struct dp_share *s = set->shares; s; s = s->next) {
@@ -230,12 +237,13 @@ static double units_of(const struct dp_header *h)
     }
 }
 
-/* May its next frame be looked at? */
+/* May its next frame be looked at? What flows in between two ticks is for those who wait already: whoever opens
+ * connections again and again would else come before one who waits. */
 static bool has_units(struct dp_conn *c)
 {
-    if (!c->share || dp_share_has_units(c->share, dp_now_ns()))
+    if (!c->share || (c->share->n_throttled == 0 && dp_share_has_units(c->share, dp_now_ns())))
         return true;
-    c->is_throttled = true;
+    set_throttled(c, true);
     read_or_not(c);
     return false;
 }

@@ -101,14 +101,17 @@ static void count_against(struct dp_conn *c, struct dp_share *s)
 {
     if (c->share) {
         c->share->n_conns--;
+        c->share->n_throttled -= c->is_throttled;
         c->share->n_in_line -= c->is_in_line;
         c->share->n_in_turn -= c->is_in_turn;
         c->set->n_in_line -= c->is_in_line;
         c->is_in_line = c->is_in_turn = false;
     }
     c->share = s;
-    if (s)
+    if (s) {
         s->n_conns++;
+        s->n_throttled += c->is_throttled;
+    }
 }
 
 bool dp_conn_set_uid(struct dp_conn *c, uid_t uid)

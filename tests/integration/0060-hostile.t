@@ -173,6 +173,11 @@ if [ "$port" != 0 ]; then
         is "$answers" 8 "and while 64 are opened there again and again ($how)" || diag "$(cat "$dir/status")"
         ok $((longest > 10000)) "in the time that the command waits: 5 s of trying, and for the last answer" || diag "$longest ms"
         exec {reopen_fd}>&-
+        [ $how = garbage ] || continue
+        runs "the flood is over" wait_for 20 grep -q overtaken "$dir/reopen-$how"
+        most=$(sed -n 's/^overtaken //p' "$dir/reopen-$how")
+        ok $((${most:-99} > 32)) "who waits is overtaken by those whose credentials are opened at the same time, by no others" ||
+            diag "overtaken by ${most:-?}"
     done
 else
     skip "answers over TCP" "no munged"

@@ -17,6 +17,8 @@
  *   daemon_hostile reopen PORT N FROM HOW    N TCP connections from that address that live 20 ms at most, and are opened
  *                                            again at once, HOW: silent; garbage: each sends a credential that is
  *                                            none and stays until it is refused; until stdin closes; prints "ready"
+ *                                            and at its end "overtaken N": so many of those that were opened after the
+ *                                            first one had spoken were refused before it was, at most
  *   daemon_hostile sessions PORT NODE MUNGE_SOCKET N
  *                                            N authenticated TCP sessions that ask nothing, until stdin closes;
  *                                            prints "open N", how many there are when the last one was made
@@ -372,7 +374,7 @@ static void send_garbage(int fd)
 struct reopened {
     int fd;
     bool has_spoken;
-    uint64_t since_ns;
+    uint64_t since_ns, spoke_ns;
 };
 
 /* Has the daemon asked who this is? */
@@ -390,10 +392,22 @@ static bool is_spent(struct reopened *r, bool is_garbage)
     if (!is_garbage)
         return is_closed(r->fd) || dp_now_ns() - r->since_ns > 20000000u;
     if (!r->has_spoken && is_asked(r->fd)) {
+        r->spoke_ns = dp_now_ns();
         send_garbage(r->fd);
         r->has_spoken = true;
     }
     return is_closed(r->fd);
+}
+
+/* Number i is looked at now; how often has number 0 been overtaken since it spoke? */
+static void count_overtaken(struct reopened *r, uint32_t i, uint32_t *now, uint32_t *most)
+{
+    if (i == 0)
+        *now = 0;
+    else if (r[0].has_spoken && r[i].has_spoken && r[i].since_ns > r[0].spoke_ns)
+        ++*now;
+    if (*now > *most)
+        *most = *now;
 }
 
 static int reopen(char **argv)
@@ -403,6 +417,7 @@ static int reopen(char **argv)
     bool is_garbage = !strcmp(argv[3], "garbage");
     uint32_t n = number(argv[1]);
     struct reopened *r = calloc(n, sizeof *r);
+    uint32_t overtaken = 0, most = 0;
 
     for (uint32_t i = 0; r && i < n; i++)
         r[i].fd = -1;
@@ -411,13 +426,17 @@ static int reopen(char **argv)
             if (is_spent(&r[i], is_garbage)) {
                 if (r[i].fd >= 0)
                     close(r[i].fd);
-                r[i] = (struct reopened){connect_silently(argv[2], port), false, dp_now_ns()};
+                count_overtaken(r, i, &overtaken, &most);
+                r[i] = (struct reopened){.fd = connect_silently(argv[2], port), .since_ns = dp_now_ns()};
             }
         if (round == 100) {
             puts("ready");
             fflush(stdout);
         }
     }
+    printf("overtaken %u\n", most);
+    fflush(stdout);
+    free(r);
     return 0;
 }
 
