@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/batch_host.h"
+#include "cli/slurm_job.h"
 #include "cli/check.h"
 #include "cli/json.h"
 #include "cli/link.h"

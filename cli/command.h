@@ -48,7 +48,8 @@ struct dp_cli_simulate {
 
 struct dp_cli {
     const struct dp_command *command;
-    uint32_t job_id; /* 0: not given */
+    uint32_t job_id;        /* 0: not given */
+    const char *job_member; /* --job=12_3 or 12+1, whose own id job_id becomes; NULL: not such a one */
     bool json, no_header, all, ascii, wait, plain;
     bool straight, trade;
     bool megatron;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/batch_host.h"
+#include "cli/slurm_job.h"
 #include "cli/text.h"
 #include "common/client.h"
 #include "common/clock.h"

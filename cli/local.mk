@@ -2,7 +2,7 @@
 bin_PROGRAMS += cli/dynpipe
 cli_dynpipe_SOURCES = \
 	cli/bars.c cli/bars.h \
-	cli/batch_host.c cli/batch_host.h \
+	cli/slurm_job.c cli/slurm_job.h \
 	cli/canvas.c cli/canvas.h \
 	cli/changes.c cli/changes.h \
 	cli/check.c cli/check.h cli/check_daemons.c cli/check_munge.c cli/check_nodes.c cli/check_plugin.c \

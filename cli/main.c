@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/slurm_job.h"
 #include "cli/text.h"
 #include "common/stdout.h"
 
@@ -105,6 +106,7 @@ static enum dp_exit end(enum dp_exit code)
 int main(int argc, char **argv)
 {
     struct dp_cli cli;
+    struct dp_err err;
 
     setlocale(LC_CTYPE, "");
     dp_text_setup(false);
@@ -115,5 +117,7 @@ int main(int argc, char **argv)
     case DP_PARSED_RUN: break;
     }
     dp_text_setup(cli.ascii);
+    if (cli.job_member && dp_job_of_member(cli.job_member, &cli.job_id, &err) < 0)
+        return end(dp_cmd_fail(&cli, &err));
     return end(cli.command->run(&cli));
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/slurm_job.h"
 #include "cli/text.h"
 
 enum {
@@ -195,8 +196,13 @@ static enum dp_parsed take_number(int value, const char *arg, struct dp_cli *out
             return wrong(out->command->name, "--interval=%s: wanted are 0.05 to 3600 seconds%s", arg, "");
         return DP_PARSED_RUN;
     }
+    if (value == 'j' && dp_job_is_member(arg)) {
+        out->job_member = arg;
+        return DP_PARSED_RUN;
+    }
+    out->job_member = NULL;
     if (parse_number(arg, 1, value == 'j' ? 4294967294.0 : 100000, &v) < 0 || v != floor(v))
-        return wrong(out->command->name, value == 'j' ? "--job=%s: wanted is a Slurm job id%s"
+        return wrong(out->command->name, value == 'j' ? "--job=%s: wanted is a Slurm job id, as 12, 12_3 or 12+1%s"
                                                       : "--number=%s: wanted is a number from 1%s", arg, "");
     *(value == 'j' ? &out->job_id : &out->count) = (uint32_t)v;
     return DP_PARSED_RUN;

@@ -324,6 +324,26 @@ void dp_slurm_job_release(struct dp_slurm_job *job)
     memset(job, 0, sizeof *job);
 }
 
+int dp_slurm_job_member(uint32_t job_id, char sign, uint32_t member, uint32_t *out, struct dp_err *err)
+{
+    job_info_msg_t *msg = NULL;
+    bool is_found = false;
+
+    if (slurm_load_job(&msg, job_key(job_id), SHOW_ALL) != SLURM_SUCCESS)
+        return fail(err);
+    for (uint32_t i = 0; i < msg->record_count; i++) {
+        const job_info_t *r = &msg->job_array[i];
+
+        if (sign == '_' ? r->array_job_id != job_id || r->array_task_id != member
+                        : r->het_job_id != job_id || r->het_job_offset != member)
+            continue;
+        is_found = true;
+        *out = id_of(r);
+    }
+    slurm_free_job_info_msg(msg);
+    return is_found ? 0 : dp_err_set(err, DP_EGONE, "no %s %u of it has begun", sign == '_' ? "task" : "component", member);
+}
+
 int dp_slurm_each_job_of(uint32_t uid, dp_slurm_job_fn fn, void *arg, struct dp_err *err)
 {
     job_info_msg_t *msg = NULL;

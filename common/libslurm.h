@@ -86,6 +86,9 @@ typedef void (*dp_slurm_job_fn)(const struct dp_slurm_job *job, void *arg);
 int dp_slurm_job_load(uint32_t job_id, struct dp_slurm_job *out, struct dp_err *err);
 void dp_slurm_job_release(struct dp_slurm_job *job);
 
+/* The job id of one task of an array ('_', as in 12_3), or of one component of a heterogeneous job ('+', as in 12+1). */
+int dp_slurm_job_member(uint32_t job_id, char sign, uint32_t member, uint32_t *out, struct dp_err *err);
+
 /* Call fn for each job of a user; texts live as long as the call. */
 int dp_slurm_each_job_of(uint32_t uid, dp_slurm_job_fn fn, void *arg, struct dp_err *err);
 

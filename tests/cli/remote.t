@@ -19,19 +19,29 @@ cat "$DP_SRCDIR"/common/*.c >"$D/text.txt"
 cat >"$D/train.sh" <<X
 #!/bin/bash
 #SBATCH --nodes=2 --gpus-per-node=1 --dynpipe=balance --job-name=remote
-srun --mpi=pmix -n 2 $worker $DP_SRCDIR/etc/gpt-prune.conf data.path=$D/text.txt model.blocks=2 \\
+srun $mpi -n 2 $worker $DP_SRCDIR/etc/gpt-prune.conf data.path=$D/text.txt model.blocks=2 \\
     model.channels=32 model.context=32 train.steps=1000000000 train.microbatches=2 prune.begin=20 prune.end=100 \\
     checkpoint.dir= output.tune=$D/tune.json || [ \$? = 75 ] # asked to stop
 X
-job=$(sbatch --parsable -o "$D/train.out" "$D/train.sh") || bail "the job was not accepted"
+# The first task of an array has a job id of its own; squeue writes ARRAY_3.
+array=$(sbatch --parsable --array=3-4%1 -o "$D/train.out" "$D/train.sh") || bail "the job was not accepted"
+has_begun() { job=$(squeue -h -j "${array}_3" -t RUNNING -o %A 2>/dev/null) && [ -n "$job" ]; }
+wait_for 60 has_begun || bail "the job does not start"
+isnt "$job" "$array" "a task of an array has its own id"
 "$dynpipe" watch -j "$job" --interval 0.2 >"$D/watch" 2>&1 &
 watcher=$!
 trains() { "$dynpipe" status -h -j "$job" -o state,layout 2>"$D/err" | grep -qE "^(training|migrating)"; }
 runs "status finds the batch host's daemon" wait_for 60 trains
 diag "$(cat "$D/err")"
 like "$("$dynpipe" status -j "$job" 2>&1)" "job $job" "status -j"
+like "$("$dynpipe" status -j "${array}_3" 2>&1)" "job $job" "status -j ARRAY_TASK"
+"$dynpipe" status -j "${array}_7" >"$D/err" 2>&1
+is "$? $(cat "$D/err")" "1 dynpipe status: job ${array}_7: no task 7 of it has begun" "a task that there is not"
+"$dynpipe" status -j "${array}+1" >"$D/err" 2>&1
+is "$? $(cat "$D/err")" "1 dynpipe status: job ${array}+1: no component 1 of it has begun" "a job without components"
 like "$("$dynpipe" status -h --node n1 2>&1)" "$job" "--node n1 has the run"
 runs "watch, begun before the run, sees steps" wait_for 60 file_has "$D/watch" "step [0-9]+/1000000000 loss"
+scancel "${array}_4"
 scancel --signal=TERM "$job"
 wait "$watcher"
 is "$?" 0 "and ends with the run"
