@@ -324,16 +324,18 @@ as_unit() {
 }
 
 start_daemon() {
-    local bin n=$1 as=
+    local bin n=$1 as= log=$dir/log/dynpiped.n$1.log was
     bin=$(daemon_binary) || return 1
+    was=$(grep -cxa ready "$log" 2>/dev/null)
     [ "$split" = 0 ] || [ $((n % 2)) = 1 ] || as=$(as_unit)
     # shellcheck disable=SC2086
     DYNPIPE_CLUSTER=$dir setsid $as "$bin" -f "$dir/etc/dynpipe.conf" --node "n$n" --foreground \
-        </dev/null >>"$dir/log/dynpiped.n$n.log" 2>&1 9>&- &
+        </dev/null >>"$log" 2>&1 9>&- &
     echo $! >"$dir/run/dynpiped.n$n.pid"
-    poll 60 daemon_ready "$n" $!
+    poll 60 daemon_ready $! "$log" "${was:-0}"
 }
-daemon_ready() { gone "$2" || [ -S "$(daemon_socket "n$1")" ]; }
+# Its socket is there before its port.
+daemon_ready() { gone "$1" || [ "$(grep -cxa ready "$2")" -gt "$3" ]; }
 
 # An empty data directory without the server's own tables is all that it takes: no plug-ins, no
 # users. No network and no passwords: the socket lies in a directory that only its owner enters.
