@@ -53,7 +53,7 @@ quietly() { "$@" >/dev/null 2>&1; }
 # the time, and need less.
 cat >"$D/train.sh" <<X
 #!/bin/bash
-srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 6 --ntasks-per-node=2 $(worker_command "$D/train.jsonl" $endless prune.begin=300 prune.end=301 prune.every=1 prune.final=0.01) || [ \$? = 75 ]
+srun $mpi --no-kill --kill-on-bad-exit=0 -n 6 --ntasks-per-node=2 $(worker_command "$D/train.jsonl" $endless prune.begin=300 prune.end=301 prune.every=1 prune.final=0.01) || [ \$? = 75 ]
 X
 job=$(sbatch --parsable -J train -N3 --ntasks-per-node=2 --gpus-per-node=2 --exclusive -o "$D/train.out" \
     --dynpipe=release --dynpipe-min-gpus=4 --dynpipe-max-slowdown=50 --dynpipe-reference=start "$D/train.sh")

@@ -25,7 +25,7 @@ last=$(find "$D/saved" -maxdepth 1 -name 'step-*[0-9]' | sed 's/.*step-0*//' | s
 is "$((last >= 80 && last % 40 == 0))" 1 "the last checkpoint is one of those that were due: step $last"
 cat >"$D/second.sh" <<Y
 #!/bin/bash
-srun --mpi=pmix -n 2 $(worker_command "$D/second.jsonl" $run $saved train.steps=$((last + 60)))
+srun $mpi -n 2 $(worker_command "$D/second.jsonl" $run $saved train.steps=$((last + 60)))
 Y
 job=$(sbatch --parsable -N2 --gpus-per-node=1 --exclusive --dynpipe=balance -o "$D/second.out" "$D/second.sh")
 wait_for 200 job_ended "$job"

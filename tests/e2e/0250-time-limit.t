@@ -22,7 +22,7 @@ one() {
     shift
     cat >"$D/$name.sh" <<X
 #!/bin/bash
-srun --mpi=pmix -n 2 $(worker_command "$D/$name.jsonl" $run checkpoint.dir="$D/$name.saved" "$@")
+srun $mpi -n 2 $(worker_command "$D/$name.jsonl" $run checkpoint.dir="$D/$name.saved" "$@")
 echo "workers ended with \$?"
 X
     sbatch --parsable -J "$name" -N1 -n2 -o "$D/$name.out" "${options[@]}" "$D/$name.sh"
@@ -35,7 +35,7 @@ exec $(worker_command "$D/missing.jsonl" $run)
 X
 chmod +x "$D/missing.task"
 missing=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/missing.out" --export=ALL,DYNPIPE_WIREUP_S=10 \
-    --wrap "srun --mpi=pmix --no-kill --kill-on-bad-exit=0 $D/missing.task")
+    --wrap "srun $mpi --no-kill --kill-on-bad-exit=0 $D/missing.task")
 
 trains() { steps_done "$D/$1.jsonl" 5; }
 steps_of() { losses "$D/$1.jsonl" | wc -l; }
@@ -90,7 +90,7 @@ is "$(job_state "$missing")" FAILED "missing: a run whose task dies before it ha
 like "$(cat "$D/missing.out")" "worker 0 of 2: no word of worker 1 on n6 in [0-9]+ s" "missing: who is missing, and where, is said"
 is "$(grep -c "no word of" "$D/missing.out")" 1 "missing: once"
 hanging=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/hanging.out" \
-    --wrap "srun --mpi=pmix --no-kill --kill-on-bad-exit=0 $D/missing.task")
+    --wrap "srun $mpi --no-kill --kill-on-bad-exit=0 $D/missing.task")
 is_waiting() { [ -n "$(workers_on "$hanging" n5)" ]; }
 wait_for 60 is_waiting
 scancel --signal=TERM "$hanging"
@@ -101,7 +101,7 @@ ok $? "missing: SIGTERM ends a worker that waits for the others, at once"
 sed "s|exit 3|set -- none.conf|; s|exec \([^ ]*\) [^ ]*|exec \1 \${1:-$DP_SRCDIR/etc/gpt-prune.conf}|" "$D/missing.task" >"$D/unread.task"
 chmod +x "$D/unread.task"
 unread=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/unread.out" \
-    --wrap "srun --mpi=pmix --no-kill --kill-on-bad-exit=0 $D/unread.task")
+    --wrap "srun $mpi --no-kill --kill-on-bad-exit=0 $D/unread.task")
 wait_for 60 job_ended "$unread"
 ok $? "missing: a worker that cannot read its configuration ends the run"
 like "$(cat "$D/unread.out")" "worker 0 of 2: worker 1 refuses to start: .*none.conf" "missing: with its reason"

@@ -20,7 +20,7 @@ two() {
     shift
     cat >"$D/$name.sh" <<X2
 #!/bin/bash
-srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 2 $(worker_command "$D/$name.jsonl" $run checkpoint.dir="$D/$name.saved" \
+srun $mpi --no-kill --kill-on-bad-exit=0 -n 2 $(worker_command "$D/$name.jsonl" $run checkpoint.dir="$D/$name.saved" \
         checkpoint.before_limit_s=0 checkpoint.every=0 checkpoint.every_s=0 "$@")
 echo "workers ended with \$?"
 X2

@@ -68,7 +68,7 @@ three_hide() { [ "$(hidden | wc -l)" = 3 ]; }
 cat >"$D/train.sh" <<X
 #!/bin/bash
 srun -n 4 "$D/hide.sh"
-srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$D/out/train.jsonl" $endless prune.begin=20 prune.end=120 prune.every=20) || [ \$? = 75 ]
+srun $mpi --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$D/out/train.jsonl" $endless prune.begin=20 prune.end=120 prune.every=20) || [ \$? = 75 ]
 X
 job=$(cd "$D/out" && as dpowner sbatch --parsable -N4 --gpus-per-node=1 --exclusive -o "$D/out/train.out" $release "$D/train.sh")
 wait_for 120 steps_done "$D/out/train.jsonl" 1

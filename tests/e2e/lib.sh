@@ -86,7 +86,7 @@ submit() {
     shift
     cat >"$D/$name.sh" <<X
 #!/bin/bash
-srun --mpi=pmix --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$@") || [ \$? = 75 ]
+srun $mpi --no-kill --kill-on-bad-exit=0 -n 4 $(worker_command "$@") || [ \$? = 75 ]
 X
     sbatch --parsable -J "$name" -N4 --gpus-per-node=1 --exclusive -o "$D/$name.out" "${options[@]}" "$D/$name.sh"
 }

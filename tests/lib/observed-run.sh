@@ -21,7 +21,7 @@ cat "$DP_SRCDIR"/common/*.c >"$D/text.txt"
 cat >"$D/train.sh" <<Y
 #!/bin/bash
 #SBATCH --nodes=3 --gpus-per-node=1 --dynpipe=observe --job-name=observed
-srun --mpi=pmix -n 3 $worker $DP_SRCDIR/etc/gpt-prune.conf data.path=$D/text.txt model.blocks=2 output.log=$D/log.jsonl \\
+srun $mpi -n 3 $worker $DP_SRCDIR/etc/gpt-prune.conf data.path=$D/text.txt model.blocks=2 output.log=$D/log.jsonl \\
     model.channels=32 model.context=32 train.steps=1000000000 train.microbatches=2 prune.begin=20 prune.end=100 \\
     checkpoint.dir= output.tune=$D/tune.json || [ \$? = 75 ] # asked to stop
 Y
