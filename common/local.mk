@@ -18,6 +18,7 @@ common_libdpcommon_a_SOURCES = \
 	common/msg.c common/msg.h common/msg_recode.c \
 	common/munge_trip.c common/munge_trip.h \
 	common/options.c common/options.h \
+	common/schedule.c common/schedule.h \
 	common/session.c common/session.h \
 	common/site_defaults.h \
 	common/slurp.c common/slurp.h \

@@ -1,5 +1,5 @@
 /* How much time the job has left, for worker 0: it saves and stops before that is over
- * (worker/save_clock.h).
+ * (worker/train/save_clock.h).
  *
  * Slurm's answer about the job is the only source, because a limit may be changed while the job runs and
  * the job's environment does not follow. What is told is a span, not a time of day: the worker's clock need

@@ -143,7 +143,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord_think.c \
 	daemon/coordinator.c daemon/coordinator.h
 # Tests of it in a world of their own, whose clock, network and disk are tables.
-coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/random.h tests/unit/recorded_loads.h tests/unit/unit.h
+coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
 COORD_WORLD_LIBS = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA

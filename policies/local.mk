@@ -71,7 +71,7 @@ bench-balance: policies/bench/bench_balance
 	policies/bench/bench_balance
 # make bench-reference: what each reference makes of pruned runs
 noinst_PROGRAMS += policies/bench/bench_reference
-policies_bench_bench_reference_SOURCES = policies/bench/bench_reference.c tests/unit/recorded_loads.h
+policies_bench_bench_reference_SOURCES = policies/bench/bench_reference.c policies/bench/recorded_loads.h
 policies_bench_bench_reference_LDADD = policies/libdppolicy.a common/libdpcommon.a -lm
 .PHONY: bench-reference
 bench-reference: policies/bench/bench_reference
@@ -106,7 +106,7 @@ tests_unit_test_sim_run_SOURCES = tests/unit/test_sim_run.c tests/unit/unit.h te
 tests_unit_test_sim_run_LDADD = policies/libdppolicy.a policies/libdpgraph.a $(policy_libs) $(JANSSON_LIBS)
 tests_unit_test_sim_wide_SOURCES = tests/unit/test_sim_wide.c tests/unit/unit.h tests/unit/random.h
 tests_unit_test_sim_wide_LDADD = $(policy_libs)
-tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c tests/unit/recorded_loads.h tests/unit/unit.h
+tests_unit_test_pruning_SOURCES = tests/unit/test_pruning.c policies/bench/recorded_loads.h tests/unit/unit.h
 tests_unit_test_pruning_LDADD = $(policy_libs)
 tests_unit_test_saving_SOURCES = tests/unit/test_saving.c tests/unit/unit.h
 tests_unit_test_saving_LDADD = $(policy_libs)

@@ -1,51 +1,98 @@
 # parts of worker/ (see Makefile.am)
 
-# ---- engine: layers, stages, data, pruning, checkpoints of one worker ----
-noinst_LIBRARIES += worker/libdpengine.a
-worker_libdpengine_a_SOURCES = \
-	worker/act.c worker/act.h \
-	worker/block.c \
-	worker/checkpoint.c worker/checkpoint.h \
-	worker/ckpt_file.c worker/ckpt_file.h \
-	worker/ckpt_lock.c worker/ckpt_lock.h \
-	worker/ckpt_manifest.c worker/ckpt_manifest.h \
-	worker/config.c worker/config.h \
-	worker/data.c worker/data.h \
-	worker/ends.c \
-	worker/lap.h \
-	worker/layer.c worker/layer.h \
-	worker/layer_io.c \
-	worker/layer_prune.c \
-	worker/layer_tied.c \
-	worker/model.c worker/model.h \
-	worker/model_tune.c \
-	worker/op.c worker/op.h \
-	worker/optimizer.c \
-	worker/param.c worker/param.h \
-	worker/philox.c worker/philox.h \
-	worker/prune.c worker/prune.h \
-	worker/prune_select.c worker/prune_select.h \
-	worker/stage.c worker/stage.h
-ENGINE_LIBS = worker/libdpengine.a kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS) \
-	$(LIBCONFIG_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
+# A library for each folder; whoever is named first uses those behind it, never the other way round.
+noinst_LIBRARIES += worker/train/libdptrain.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
+	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a
+worker_train_libdptrain_a_SOURCES = \
+	worker/train/boundary.c \
+	worker/train/initial.c worker/train/initial.h \
+	worker/train/memory.c worker/train/memory.h \
+	worker/train/metrics.c worker/train/metrics.h \
+	worker/train/orders.c worker/train/orders.h \
+	worker/train/pipeline.c worker/train/pipeline.h \
+	worker/train/preflight.c worker/train/preflight.h \
+	worker/train/save_clock.c worker/train/save_clock.h \
+	worker/train/steplog.c worker/train/steplog.h \
+	worker/train/tied.c worker/train/tied.h \
+	worker/train/tracelog.c worker/train/tracelog.h \
+	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_parts.h worker/train/trainer_start.c \
+	worker/train/wishes.c worker/train/wishes.h
+worker_handover_libdphandover_a_SOURCES = \
+	worker/handover/handover.c worker/handover/handover.h \
+	worker/handover/moves.c worker/handover/moves.h \
+	worker/handover/passage.h worker/handover/passage_ready.c worker/handover/passage_ship.c \
+	worker/handover/round.c worker/handover/round.h \
+	worker/handover/ship.c worker/handover/ship.h worker/handover/ship_stream.h \
+	worker/handover/ship_in.c worker/handover/ship_out.c
+worker_checkpoint_libdpcheckpoint_a_SOURCES = \
+	worker/checkpoint/checkpoint.c worker/checkpoint/checkpoint.h \
+	worker/checkpoint/ckpt_file.c worker/checkpoint/ckpt_file.h \
+	worker/checkpoint/ckpt_lock.c worker/checkpoint/ckpt_lock.h \
+	worker/checkpoint/ckpt_manifest.c worker/checkpoint/ckpt_manifest.h \
+	worker/checkpoint/saving.c worker/checkpoint/saving.h
+worker_net_libdpnet_a_SOURCES = \
+	worker/net/linkprobe.c worker/net/linkprobe.h \
+	worker/net/muster.c worker/net/muster.h \
+	worker/net/patience.c worker/net/patience.h \
+	worker/net/pin.c worker/net/pin.h \
+	worker/net/siphash.c worker/net/siphash.h \
+	worker/net/sums.c worker/net/sums.h \
+	worker/net/transport.c worker/net/transport.h worker/net/transport_ucx.h \
+	worker/net/wireup.c worker/net/wireup.h worker/net/wireup_daemon.c worker/net/wireup_pmix.c worker/net/wireup_ways.h \
+	worker/net/xfer.c
+worker_net_libdpnet_a_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS) $(PMIX_CFLAGS)
+worker_daemon_link_libdpdaemonlink_a_SOURCES = \
+	worker/daemon_link/control.c worker/daemon_link/control.h worker/daemon_link/control_in.c worker/daemon_link/control_parts.h \
+	worker/daemon_link/device_lock.c worker/daemon_link/device_lock.h \
+	worker/daemon_link/hello.c worker/daemon_link/hello.h \
+	worker/daemon_link/line.c worker/daemon_link/line.h \
+	worker/daemon_link/need.c worker/daemon_link/need.h
+worker_model_libdpmodel_a_SOURCES = \
+	worker/model/act.c worker/model/act.h \
+	worker/model/block.c \
+	worker/model/config.c worker/model/config.h \
+	worker/model/data.c worker/model/data.h \
+	worker/model/ends.c \
+	worker/model/lap.h \
+	worker/model/layer.c worker/model/layer.h worker/model/layer_io.c worker/model/layer_prune.c worker/model/layer_tied.c \
+	worker/model/model.c worker/model/model.h worker/model/model_tune.c \
+	worker/model/op.c worker/model/op.h \
+	worker/model/optimizer.c \
+	worker/model/param.c worker/model/param.h \
+	worker/model/philox.c worker/model/philox.h \
+	worker/model/prune.c worker/model/prune.h \
+	worker/model/prune_select.c worker/model/prune_select.h \
+	worker/model/stage.c worker/model/stage.h
 
+# For programs of one worker, which need no network.
+MODEL_LIBS = worker/checkpoint/libdpcheckpoint.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
+	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
+WORKER_LIBS = worker/train/libdptrain.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a worker/net/libdpnet.a \
+	worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
+	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
+
+bin_PROGRAMS += worker/dynpipe-worker
+worker_dynpipe_worker_SOURCES = worker/main.c
+worker_dynpipe_worker_LDADD = $(WORKER_LIBS)
+
+# ---- tests and benchmarks of one worker ----
 if HAVE_CMOCKA
 engine_tests = tests/unit/test_config tests/unit/test_data tests/unit/test_layer tests/unit/test_prune \
 	tests/unit/test_checkpoint tests/unit/test_stage
 check_PROGRAMS += $(engine_tests)
 TESTS += $(engine_tests)
 tests_unit_test_config_SOURCES = tests/unit/test_config.c tests/unit/unit.h
-tests_unit_test_config_LDADD = $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_config_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_test_data_SOURCES = tests/unit/test_data.c tests/unit/unit.h
-tests_unit_test_data_LDADD = $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_data_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_test_layer_SOURCES = tests/unit/test_layer.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_layer_LDADD = $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_layer_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_test_prune_SOURCES = tests/unit/test_prune.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_prune_LDADD = $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_prune_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_checkpoint_LDADD = $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_checkpoint_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_test_stage_SOURCES = tests/unit/test_stage.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_stage_LDADD = $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_stage_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 
 # make bench-train: training steps of the engine on this machine
@@ -56,7 +103,7 @@ worker_bench_bench_train_SOURCES = worker/bench/bench_train.c \
 	worker/bench/subject.c worker/bench/subject.h \
 	worker/bench/table.c worker/bench/table.h \
 	worker/bench/trace.c worker/bench/trace.h
-worker_bench_bench_train_LDADD = kernels/bench/libbench.a $(ENGINE_LIBS)
+worker_bench_bench_train_LDADD = kernels/bench/libbench.a $(MODEL_LIBS)
 .PHONY: bench-train
 bench-train: worker/bench/bench_train
 	worker/bench/bench_train $(BENCHFLAGS)
@@ -79,49 +126,16 @@ TESTS += tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/ben
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
-tests_torch_dump_gpt_LDADD = $(ENGINE_LIBS)
+tests_torch_dump_gpt_LDADD = $(MODEL_LIBS)
 dist_check_SCRIPTS += tests/torch/gpt_vs_torch.t
 EXTRA_DIST += tests/torch/gpt_vs_torch.py
 TESTS += tests/torch/gpt_vs_torch.t
-# ---- end of engine ----
 
-# ---- runtime: everything that makes several workers train one model ----
-noinst_LIBRARIES += worker/libdpruntime.a
-worker_libdpruntime_a_SOURCES = \
-	worker/boundary.c \
-	worker/hello.c worker/hello.h \
-	worker/linkprobe.c worker/linkprobe.h \
-	worker/initial.c worker/initial.h \
-	worker/memory.c worker/memory.h \
-	worker/muster.c worker/muster.h \
-	worker/orders.c worker/orders.h \
-	worker/patience.c worker/patience.h \
-	worker/pin.c worker/pin.h \
-	worker/pipeline.c worker/pipeline.h \
-	worker/preflight.c worker/preflight.h \
-	worker/save_clock.c worker/save_clock.h \
-	worker/saving.c worker/saving.h \
-	worker/schedule.c worker/schedule.h \
-	worker/siphash.c worker/siphash.h \
-	worker/steplog.c worker/steplog.h \
-	worker/sums.c worker/sums.h \
-	worker/tied.c worker/tied.h \
-	worker/tracelog.c worker/tracelog.h \
-	worker/trainer.c worker/trainer.h worker/trainer_parts.h worker/trainer_start.c \
-	worker/transport.c worker/transport.h worker/transport_ucx.h \
-	worker/wireup.c worker/wireup.h worker/wireup_daemon.c worker/wireup_pmix.c worker/wireup_ways.h \
-	worker/wishes.c worker/wishes.h \
-	worker/xfer.c
-worker_libdpruntime_a_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS) $(PMIX_CFLAGS)
-RUNTIME_LIBS = worker/libdpruntime.a common/libdpcommon.a $(UCX_LIBS) $(PMIX_LIBS)
-bin_PROGRAMS += worker/dynpipe-worker
-worker_dynpipe_worker_SOURCES = worker/main.c
-worker_dynpipe_worker_LDADD = worker/libdpruntime.a worker/libdphandover.a worker/libdpruntime.a \
-	worker/libdpengine.a $(ENGINE_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(JANSSON_LIBS) $(CRYPTO_LIBS) -lm
+# ---- tests and benchmarks of several workers ----
 # make bench-messages: what workers of one node pay for messages
 noinst_PROGRAMS += worker/bench/bench_messages
 worker_bench_bench_messages_SOURCES = worker/bench/bench_messages.c worker/bench/messages.c worker/bench/messages.h
-worker_bench_bench_messages_LDADD = kernels/bench/libbench.a $(RUNTIME_LIBS) $(ENGINE_LIBS)
+worker_bench_bench_messages_LDADD = kernels/bench/libbench.a $(WORKER_LIBS)
 .PHONY: bench-messages
 bench-messages: worker/bench/bench_messages
 	worker/bench/bench_messages $(BENCHFLAGS)
@@ -132,40 +146,24 @@ runtime_tests = tests/unit/test_initial tests/unit/test_memory tests/unit/test_o
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
 tests_unit_test_initial_SOURCES = tests/unit/test_initial.c tests/unit/unit.h
-tests_unit_test_initial_LDADD = worker/libdpruntime.a $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_initial_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_test_memory_SOURCES = tests/unit/test_memory.c tests/unit/unit.h
-tests_unit_test_memory_LDADD = worker/libdpruntime.a $(UNIT_LIBS)
+tests_unit_test_memory_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_save_clock_SOURCES = tests/unit/test_save_clock.c tests/unit/unit.h
-tests_unit_test_save_clock_LDADD = worker/libdpruntime.a $(UNIT_LIBS)
+tests_unit_test_save_clock_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_orders_SOURCES = tests/unit/test_orders.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_orders_LDADD = worker/libdpruntime.a $(ENGINE_LIBS) $(UCX_LIBS) $(UNIT_LIBS)
+tests_unit_test_orders_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c tests/unit/unit.h
-tests_unit_test_schedule_LDADD = policies/libdppolicy.a $(RUNTIME_LIBS) $(UNIT_LIBS) -lm
+tests_unit_test_schedule_LDADD = policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
 tests_unit_test_sums_SOURCES = tests/unit/test_sums.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_sums_LDADD = $(RUNTIME_LIBS) $(UNIT_LIBS)
+tests_unit_test_sums_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_test_transport_SOURCES = tests/unit/test_transport.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_transport_LDADD = $(RUNTIME_LIBS) $(UNIT_LIBS)
+tests_unit_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_test_wishes_SOURCES = tests/unit/test_wishes.c tests/unit/unit.h
-tests_unit_test_wishes_LDADD = worker/libdpruntime.a $(ENGINE_LIBS) $(UNIT_LIBS)
+tests_unit_test_wishes_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
-# ---- end of runtime ----
-
-# control line, metrics, hand-over
-noinst_LIBRARIES += worker/libdphandover.a
-worker_libdphandover_a_SOURCES = \
-	worker/control.c worker/control.h worker/control_in.c worker/control_parts.h \
-	worker/device_lock.c worker/device_lock.h \
-	worker/handover.c worker/handover.h \
-	worker/line.c worker/line.h \
-	worker/metrics.c worker/metrics.h \
-	worker/need.c worker/need.h \
-	worker/moves.c worker/moves.h \
-	worker/passage.h worker/passage_ready.c worker/passage_ship.c \
-	worker/round.c worker/round.h \
-	worker/ship.c worker/ship.h worker/ship_stream.h \
-	worker/ship_in.c worker/ship_out.c
 
 if HAVE_CMOCKA
 handover_tests = tests/unit/test_control tests/unit/test_metrics tests/unit/test_moves tests/unit/test_handover
@@ -173,13 +171,12 @@ check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_test_control_SOURCES = tests/unit/test_control.c tests/unit/fakedaemon.c \
 	tests/unit/fakedaemon.h tests/unit/unit.h
-tests_unit_test_control_LDADD = worker/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_control_LDADD = worker/daemon_link/libdpdaemonlink.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_metrics_SOURCES = tests/unit/test_metrics.c tests/unit/unit.h
-tests_unit_test_metrics_LDADD = worker/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_moves_SOURCES = tests/unit/test_moves.c tests/unit/unit.h
-tests_unit_test_moves_LDADD = worker/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_moves_LDADD = worker/handover/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_handover_SOURCES = tests/unit/test_handover.c tests/unit/fakedaemon.c tests/unit/fakedaemon.h \
 	tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_handover_LDADD = worker/libdphandover.a $(ENGINE_LIBS) $(RUNTIME_LIBS) $(UNIT_LIBS)
+tests_unit_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 endif
-# end: control line, metrics, hand-over

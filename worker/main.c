@@ -2,7 +2,7 @@
  *
  * Errors that all workers share (configuration, data, checkpoint) are printed once; fail() has the
  * rules for the others. */
-#include <config.h> /* of the build; worker/config.h is another one */
+#include <config.h> /* of the build; worker/model/config.h is another one */
 
 #include <getopt.h>
 #include <signal.h>
@@ -15,11 +15,11 @@
 #include "common/log.h"
 #include "common/stdout.h"
 #include "kernels/waiting.h"
-#include "worker/data.h"
-#include "worker/pin.h"
-#include "worker/preflight.h"
-#include "worker/trainer.h"
-#include "worker/wishes.h"
+#include "worker/model/data.h"
+#include "worker/net/pin.h"
+#include "worker/train/preflight.h"
+#include "worker/train/trainer.h"
+#include "worker/train/wishes.h"
 
 enum { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_SAVED = 75 };
 

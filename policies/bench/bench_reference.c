@@ -15,7 +15,7 @@
 #include "policies/pack.h"
 #include "policies/saving.h"
 #include "policies/sim/predict.h"
-#include "tests/unit/recorded_loads.h"
+#include "policies/bench/recorded_loads.h"
 
 #define BLOCKS 24
 #define MOST_DEVICES 8

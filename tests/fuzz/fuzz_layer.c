@@ -8,11 +8,11 @@
 
 #include "common/bits.h"
 #include "common/crc32c.h"
-#include "worker/layer.h"
+#include "worker/model/layer.h"
 
 const char fuzz_name[] = "fuzz_layer";
 
-#define HEADER_BYTES 80u /* as worker/layer_io.c tables it */
+#define HEADER_BYTES 80u /* as worker/model/layer_io.c tables it */
 #define TENSOR_BYTES 72u
 
 static struct dp_train_config config;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/ckpt_file.h"
-#include "worker/ckpt_manifest.h"
-#include "worker/layer.h"
+#include "worker/checkpoint/ckpt_file.h"
+#include "worker/checkpoint/ckpt_manifest.h"
+#include "worker/model/layer.h"
 
 const char fuzz_name[] = "fuzz_manifest";
 

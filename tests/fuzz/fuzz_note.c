@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "worker/round.h"
+#include "worker/handover/round.h"
 
 const char fuzz_name[] = "fuzz_note";
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/model.h"
-#include "worker/stage.h"
+#include "worker/model/model.h"
+#include "worker/model/stage.h"
 
 static void record(FILE *f, const char *name, const char *type, int64_t rows, int64_t cols, const void *data,
                    size_t item)

@@ -11,7 +11,7 @@
 #include "policies/sim/links.h"
 #include "policies/sim/predict.h"
 #include "tests/unit/random.h"
-#include "tests/unit/recorded_loads.h"
+#include "policies/bench/recorded_loads.h"
 
 #define SEC 1000000000ull
 #define DP_REC_MEMORY 21 /* coord_internal.h */
@@ -566,7 +566,7 @@ static void worker_message(struct world *w, const struct world_message *m)
     }
 }
 
-/* Block `layer` at a step, as tests/unit/recorded_loads.h has it. */
+/* Block `layer` at a step, as policies/bench/recorded_loads.h has it. */
 static struct dp_layer_load recorded_load(uint64_t step, uint32_t layer)
 {
     uint64_t at = step < PRUNE_BEGIN ? PRUNE_BEGIN : step > PRUNE_END ? PRUNE_END : step;

@@ -3,8 +3,8 @@
 #define DP_TESTS_UNIT_ENGINE_H
 
 #include "tests/unit/unit.h"
-#include "worker/prune.h"
-#include "worker/stage.h"
+#include "worker/model/prune.h"
+#include "worker/model/stage.h"
 
 /* blocks, channels, heads and context are small; vocabulary 17 keeps rows off the vector width. */
 static inline struct dp_train_config tiny_config(void)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "tests/unit/unit.h"
-#include "worker/transport.h"
+#include "worker/net/transport.h"
 
 /* What one process does; its exit status. */
 typedef int procs_body_fn(struct dp_transport *t, uint32_t rank);

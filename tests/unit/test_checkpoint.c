@@ -2,7 +2,7 @@
  * anywhere is noticed, the wrong model is told apart, old ones go, leftovers of a crash do not count. */
 #define _GNU_SOURCE /* nftw */
 
-#include "worker/checkpoint.h"
+#include "worker/checkpoint/checkpoint.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/unit/engine.h"
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 static char root[] = "/tmp/dp-test-ckpt-XXXXXX";
 static struct dp_train_config config;

@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "tests/unit/fakedaemon.h"
 #include "tests/unit/unit.h"
-#include "worker/control.h"
+#include "worker/daemon_link/control.h"
 
 static struct fake_daemon d;
 static struct fake_peer peer;

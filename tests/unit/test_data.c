@@ -1,10 +1,10 @@
 /* Sampling is a function of (seed, step, microbatch, row); what cannot be trained on is refused. */
-#include "worker/data.h"
+#include "worker/model/data.h"
 
 #include <unistd.h>
 
 #include "tests/unit/unit.h"
-#include "worker/philox.h"
+#include "worker/model/philox.h"
 
 static char path[] = "/tmp/dp-test-data-XXXXXX";
 static struct dp_train_config config;

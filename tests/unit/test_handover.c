@@ -13,7 +13,7 @@
 #include "tests/unit/fakedaemon.h"
 #include "tests/unit/procs.h"
 #include "tests/unit/unit.h"
-#include "worker/handover.h"
+#include "worker/handover/handover.h"
 
 #define MAX_PROCS 4
 #define EPOCH 7

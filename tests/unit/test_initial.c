@@ -1,6 +1,6 @@
 /* The first layout: every worker has a layer, the largest share is the smallest possible. */
 #include "tests/unit/unit.h"
-#include "worker/initial.h"
+#include "worker/train/initial.h"
 
 static uint64_t share(const uint64_t *w, const struct dp_layout *l)
 {

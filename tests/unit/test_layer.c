@@ -1,9 +1,9 @@
 /* A layer is its byte stream: what is written reads back bit for bit, in every storage format, and what
  * is damaged, cut or of another model is refused. */
-#include "tests/unit/engine.h"
 #include "common/bits.h"
-#include "worker/model.h"
-#include "worker/param.h"
+#include "tests/unit/engine.h"
+#include "worker/model/model.h"
+#include "worker/model/param.h"
 
 static struct dp_backend *be;
 

@@ -1,5 +1,5 @@
 /* What cgroups allow, from a tree like the kernel's. */
-#include "worker/memory.h"
+#include "worker/train/memory.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

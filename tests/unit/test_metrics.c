@@ -4,7 +4,7 @@
 
 #include "common/clock.h"
 #include "tests/unit/unit.h"
-#include "worker/metrics.h"
+#include "worker/train/metrics.h"
 
 #define MAX 8
 

@@ -1,6 +1,6 @@
 /* Which layers move between two layouts: the table by hand, and against the owners layer by layer. */
 #include "tests/unit/unit.h"
-#include "worker/moves.h"
+#include "worker/handover/moves.h"
 
 static void set(struct dp_layout *l, uint32_t n_workers, const uint32_t *cut)
 {

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "tests/unit/procs.h"
-#include "worker/orders.h"
+#include "worker/train/orders.h"
 
 static struct dp_train_config config_of(void)
 {

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/bits.h"
-#include "worker/model.h"
-#include "worker/param.h"
+#include "worker/model/model.h"
+#include "worker/model/param.h"
 
 /* Sums over threads: everybody adds, everybody reads, then the first clears. */
 struct hub {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "tests/unit/recorded_loads.h"
+#include "policies/bench/recorded_loads.h"
 #include "tests/unit/unit.h"
 
 #define LAYERS 10

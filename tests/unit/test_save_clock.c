@@ -1,10 +1,10 @@
 /* When the clock asks for a checkpoint, and when the job's time is as good as over. */
-#include "worker/save_clock.h"
+#include "worker/train/save_clock.h"
 
 #include <stdlib.h>
 
 #include "tests/unit/unit.h"
-#include "worker/orders.h"
+#include "worker/train/orders.h"
 
 #define S 1000000000ull
 

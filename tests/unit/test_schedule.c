@@ -1,8 +1,8 @@
 /* Schedules: every operation once, dependencies can be met, 1F1B keeps its memory bound. */
 #include "tests/unit/unit.h"
 
+#include "common/schedule.h"
 #include "policies/sim/order.h"
-#include "worker/schedule.h"
 
 #define MAX_S 9
 #define MAX_M 17

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "worker/model.h"
+#include "worker/model/model.h"
 
 #define MAX_STAGES 8
 

@@ -1,6 +1,6 @@
 /* Collective operations of three workers, before and after one left. */
 #include "tests/unit/procs.h"
-#include "worker/sums.h"
+#include "worker/net/sums.h"
 
 #define CHECK(what)                                                                                \
     do {                                                                                           \

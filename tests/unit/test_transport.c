@@ -6,8 +6,8 @@
 
 #include "common/clock.h"
 #include "tests/unit/procs.h"
-#include "worker/linkprobe.h"
-#include "worker/siphash.h"
+#include "worker/net/linkprobe.h"
+#include "worker/net/siphash.h"
 
 static int say(const struct dp_err *err, int rc)
 {

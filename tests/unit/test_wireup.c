@@ -1,5 +1,5 @@
 /* Workers that meet through two real daemons (daemon_world.h): who is taken, who is not, and what a restart in the middle
- * does. The workers here do what worker/wireup_daemon.c does. */
+ * does. The workers here do what worker/net/wireup_daemon.c does. */
 #include "tests/unit/daemon_world.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Signals become wishes, and the heap survives them: oneDNN's kernels run with their stack in the heap,
  * so a handler on the computing thread would destroy what lies in front of it. */
-#include "worker/wishes.h"
+#include "worker/train/wishes.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include "common/clock.h"
 #include "kernels/backend.h"
 #include "tests/unit/unit.h"
-#include "worker/orders.h"
+#include "worker/train/orders.h"
 
 #define S UINT64_C(1000000000)
 #define N_BLOCKS 512

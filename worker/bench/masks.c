@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 
 #include "common/bits.h"
-#include "worker/checkpoint.h"
-#include "worker/model.h"
-#include "worker/param.h"
-#include "worker/philox.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/model/model.h"
+#include "worker/model/param.h"
+#include "worker/model/philox.h"
 
 #define SEED 2
 

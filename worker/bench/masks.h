@@ -3,7 +3,7 @@
 #define DP_WORKER_BENCH_MASKS_H
 
 #include "kernels/bench/mask.h"
-#include "worker/layer.h"
+#include "worker/model/layer.h"
 
 #define BENCH_BLOCK_MATRICES 4
 
@@ -16,7 +16,7 @@ struct bench_masks {
     struct bench_mask (*block)[BENCH_BLOCK_MATRICES];
 };
 
-/* path: folder of a checkpoint (worker/checkpoint.h). The caller destroys the result. NULL and err on
+/* path: folder of a checkpoint (worker/checkpoint/checkpoint.h). The caller destroys the result. NULL and err on
  * failure. */
 struct bench_masks *bench_masks_load(const char *path, struct dp_backend *be, struct dp_err *err);
 void bench_masks_destroy(struct bench_masks *masks);

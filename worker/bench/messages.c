@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "worker/orders.h"
+#include "worker/train/orders.h"
 
 static struct dp_xfer *start(struct dp_transport *t, bool sends, uint32_t peer, uint64_t tag, void *data,
                              size_t n, struct dp_err *err)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/transport.h"
+#include "worker/net/transport.h"
 
 #define BENCH_MESSAGES 40 /* per sample */
 #define BENCH_LAYERS 26   /* of the model whose sums are exchanged */
@@ -21,7 +21,7 @@ int bench_one_way(struct dp_transport *t, uint32_t rank, size_t bytes, int round
 /* `bytes` there and as many back, one after the other. */
 int bench_and_back(struct dp_transport *t, uint32_t rank, size_t bytes, int rounds, double *samples,
                    struct dp_err *err);
-/* The exchange of sums and orders after a step (worker/orders.h), with nothing to compute between, one after
+/* The exchange of sums and orders after a step (worker/train/orders.h), with nothing to compute between, one after
  * the other; *cpu_ns: what a round takes of this process's CPU. */
 int bench_orders(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int rounds, double *samples,
                  double *cpu_ns, struct dp_err *err);

@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/layout.h"
-#include "worker/philox.h"
+#include "worker/model/philox.h"
 
 #define SEED 1
 /* Keys of the borders: any number that is no layer. */

@@ -1,4 +1,4 @@
-/* What bench_train times: a GPT, or a stage of its blocks, on one worker, stepped as worker/trainer.c
+/* What bench_train times: a GPT, or a stage of its blocks, on one worker, stepped as worker/train/trainer.c
  * does it, without pipeline, daemon and files.
  *
  * Tokens are random and stay the same, so the loss must fall. A stage alone gets random activations and
@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "worker/bench/masks.h"
-#include "worker/stage.h"
+#include "worker/model/stage.h"
 
 struct bench_shape {
     char name[64];

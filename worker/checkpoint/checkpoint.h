@@ -1,0 +1,41 @@
+/* Checkpoints that do not know how many workers wrote them.
+ *
+ * DIR/step-00000123/ holds one file per layer (dp_layer_write's stream) and manifest.json with the
+ * model, the step, the tune table and for each file its size and SHA-256. Workers write their layers
+ * into DIR/step-00000123.tmp/, sync them and tell rank 0 size and digest; rank 0 writes the manifest,
+ * syncs, renames the directory, syncs DIR: a name without .tmp is complete or was damaged later, and
+ * then a digest says so.
+ */
+#ifndef DP_WORKER_CHECKPOINT_CHECKPOINT_H
+#define DP_WORKER_CHECKPOINT_CHECKPOINT_H
+
+#include "common/msg.h"
+#include "worker/model/layer.h"
+
+struct dp_ckpt_entry {
+    uint64_t bytes;
+    uint8_t digest[DP_DIGEST_BYTES];
+};
+
+/* Make DIR/step-N.tmp (rank 0 calls it before the others write). */
+int dp_ckpt_begin(const struct dp_train_config *config, uint64_t step, struct dp_err *err);
+/* Write and sync one layer. *out: for the manifest. */
+int dp_ckpt_write_layer(const struct dp_train_config *config, uint64_t step, const struct dp_layer *layer,
+                        struct dp_ckpt_entry *out, struct dp_err *err);
+/* Rank 0: what was written of a checkpoint that cannot be finished goes; on a full disk it would keep
+ * everybody else from writing. */
+void dp_ckpt_abandon(const struct dp_train_config *config, uint64_t step);
+/* Rank 0: entries of all layers in order; path of the finished checkpoint to out_path. Removes
+ * checkpoints beyond config->checkpoint.keep, oldest first, never the newest complete one. */
+int dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,
+                   const struct dp_ckpt_entry *entries, char *out_path, size_t cap, struct dp_err *err);
+
+/* What a run resumes from. path: a checkpoint, or "auto": the newest complete one in config's dir
+ * (*step = 0 and out_path empty when there is none). The manifest must fit config's model. */
+int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path,
+                 size_t cap, struct dp_tune *tune, struct dp_err *err);
+/* One layer; its digest is checked first: DP_ECORRUPT names file and digests. */
+struct dp_layer *dp_ckpt_read_layer(const char *path, const struct dp_train_config *config, uint32_t index,
+                                    struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err);
+
+#endif

@@ -1,0 +1,165 @@
+/* See saving.h. Every phase ends with an agreement, so that no worker writes into a checkpoint that
+ * another one has given up, and all go on (or end) together. */
+#include "worker/checkpoint/saving.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+
+static int write_layers(const struct dp_train_config *config, struct dp_stage *stage, uint64_t step,
+                        struct dp_ckpt_entry *entries, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++)
+        if (dp_ckpt_write_layer(config, step, dp_stage_layer(stage, i), &entries[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* All entries in layer order to rank 0. */
+static int gather_entries(struct dp_sums *s, const struct dp_ckpt_entry *mine, uint32_t n,
+                          struct dp_ckpt_entry *all, struct dp_err *err)
+{
+    size_t offset[DP_MAX_WORKERS + 1];
+
+    for (uint32_t r = 0; r <= s->layout->n_workers; r++)
+        offset[r] = s->layout->cut[r] * sizeof *all;
+    return dp_sums_gather(s, mine, n * sizeof *mine, all, offset, err);
+}
+
+static int save(struct dp_sums *s, const struct dp_train_config *config, const struct dp_tune *tune,
+                struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+{
+    struct dp_ckpt_entry mine[DP_MAX_LAYERS], all[DP_MAX_LAYERS];
+    int rc = s->rank == 0 ? dp_ckpt_begin(config, step, err) : 0;
+
+    if (dp_sums_agree(s, rc, err) < 0)
+        return -1;
+    memset(mine, 0, sizeof mine);
+    rc = write_layers(config, stage, step, mine, err);
+    if (dp_sums_agree(s, rc, err) < 0 || gather_entries(s, mine, dp_stage_n_layers(stage), all, err) < 0)
+        return -1;
+    rc = s->rank == 0 ? dp_ckpt_commit(config, step, tune, all, path, cap, err) : 0;
+    return dp_sums_agree(s, rc, err);
+}
+
+int dp_saving_run(struct dp_sums *s, const struct dp_train_config *config, const struct dp_tune *tune,
+                  struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+{
+    int rc = save(s, config, tune, stage, step, path, cap, err);
+
+    if (rc < 0 && s->rank == 0 && err->code != DP_EGONE) /* all have agreed: nobody writes any more */
+        dp_ckpt_abandon(config, step);
+    return rc;
+}
+
+/* The table lives in this run (and its checkpoints) only: the next one measures anew and may choose
+ * otherwise, which changes the last bits of its sums. */
+static void warn_not_kept(const struct dp_err *why)
+{
+    dp_warn("dense-or-sparse table not kept: %s; another run may choose otherwise, so its losses may differ in "
+            "their last digits: output.tune names a file that can be written", why->text);
+}
+
+static int find_tune_file(const struct dp_train_config *config, char *path, size_t cap, struct dp_err *err)
+{
+    if (!config->output.tune[0])
+        return dp_tune_default_path(path, cap, err);
+    snprintf(path, cap, "%s", config->output.tune);
+    return 0;
+}
+
+/* Was a shape measured that the file did not have? */
+static bool has_new(const struct dp_tune *now, const struct dp_tune *file)
+{
+    for (uint32_t i = 0; i < now->n_entries; i++) {
+        const struct dp_tune_entry *e = &now->entry[i];
+        uint32_t k = 0;
+
+        while (k < file->n_entries && memcmp(e, &file->entry[k], sizeof *e) != 0)
+            k++;
+        if (k == file->n_entries)
+            return true;
+    }
+    return false;
+}
+
+/* From the file; what it lacks is measured and kept there. A file or folder that cannot be read or
+ * written is no reason not to train; a damaged one is, for its table may be what older runs used. */
+static int decide_tune(const struct dp_train_config *config, struct dp_backend *be, struct dp_tune *tune,
+                       struct dp_err *err)
+{
+    struct dp_tune before;
+    struct dp_err why = {0};
+    char path[1024];
+    bool has_file;
+
+    if (config->prune.end == 0)
+        return 0; /* nothing to choose */
+    has_file = find_tune_file(config, path, sizeof path, &why) == 0 && dp_tune_load(path, tune, &why) == 0;
+    if (!has_file && why.code == DP_ECORRUPT) {
+        *err = why;
+        return -1;
+    }
+    before = *tune;
+    if (dp_model_tune(config, be, tune, err) < 0)
+        return -1;
+    if (has_new(tune, &before) && (!has_file || dp_tune_save(path, tune, &why) < 0))
+        warn_not_kept(&why);
+    return 0;
+}
+
+/* Rank 0's part of the start. */
+static int decide_start(const struct dp_train_config *config, struct dp_backend *be, struct dp_start *out,
+                        struct dp_err *err)
+{
+    memset(out, 0, sizeof *out);
+    if (strcmp(config->checkpoint.resume, "none") != 0 &&
+        dp_ckpt_find(config, config->checkpoint.resume, &out->step, out->path, sizeof out->path, &out->tune, err) < 0)
+        return -1;
+    if (out->path[0])
+        return 0;
+    return decide_tune(config, be, &out->tune, err);
+}
+
+int dp_saving_start(struct dp_sums *s, const struct dp_train_config *config, struct dp_backend *be,
+                    struct dp_start *out, struct dp_err *err)
+{
+    int rc = s->rank == 0 ? decide_start(config, be, out, err) : 0;
+
+    if (dp_sums_agree(s, rc, err) < 0)
+        return -1;
+    return dp_sums_broadcast(s, out, sizeof *out, err);
+}
+
+static struct dp_layer *make_layer(const struct dp_train_config *config, struct dp_backend *be,
+                                   const struct dp_start *start, uint32_t index, struct dp_err *err)
+{
+    if (start->path[0])
+        return dp_ckpt_read_layer(start->path, config, index, be, &start->tune, err);
+    return dp_layer_create(config, index, be, &start->tune, err);
+}
+
+struct dp_stage *dp_saving_stage(const struct dp_train_config *config, struct dp_backend *be,
+                                 const struct dp_start *start, const struct dp_layout *layout, uint32_t rank,
+                                 struct dp_err *err)
+{
+    struct dp_layer *layers[DP_MAX_LAYERS];
+    uint32_t n = layout->cut[rank + 1] - layout->cut[rank];
+    struct dp_stage *stage = NULL;
+    uint32_t have = 0;
+
+    for (; have < n; have++) {
+        layers[have] = make_layer(config, be, start, layout->cut[rank] + have, err);
+        if (!layers[have])
+            goto fail;
+    }
+    stage = dp_stage_create(config, be, layers, n, err);
+    if (stage)
+        return stage;
+fail:
+    while (have--)
+        dp_layer_destroy(layers[have]);
+    return NULL;
+}

@@ -1,0 +1,30 @@
+/* Checkpoints of a run of several workers: each writes its layers, rank 0 makes them one. */
+#ifndef DP_WORKER_CHECKPOINT_SAVING_H
+#define DP_WORKER_CHECKPOINT_SAVING_H
+
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/model/stage.h"
+#include "worker/net/sums.h"
+
+/* Collective. Succeeds or fails on all workers alike; a failure leaves older checkpoints as they were.
+ * path: of the finished checkpoint, on rank 0. err: not NULL. */
+int dp_saving_run(struct dp_sums *sums, const struct dp_train_config *config, const struct dp_tune *tune,
+                  struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err);
+
+/* What a run begins with, decided by rank 0 and the same on all. */
+struct dp_start {
+    uint64_t step;   /* 0: from the beginning */
+    char path[1100]; /* of the checkpoint, empty: none */
+    struct dp_tune tune;
+};
+
+/* Collective: find the checkpoint, take its tune table or measure one. err: not NULL. */
+int dp_saving_start(struct dp_sums *sums, const struct dp_train_config *config, struct dp_backend *be,
+                    struct dp_start *out, struct dp_err *err);
+
+/* This worker's layers, from the checkpoint or new. Not collective. NULL and err on failure. */
+struct dp_stage *dp_saving_stage(const struct dp_train_config *config, struct dp_backend *be,
+                                 const struct dp_start *start, const struct dp_layout *layout, uint32_t rank,
+                                 struct dp_err *err);
+
+#endif

@@ -1,0 +1,58 @@
+/* The worker's line to its node's daemon: a unix socket that never holds up training.
+ *
+ * Lost connections are opened again with back-off; HELLO is repeated each time, so a restarted daemon
+ * adopts the worker. Without a daemon (no DYNPIPE_SOCKET, or dead) every call here still works: the
+ * worker goes on with the layout it has.
+ */
+#ifndef DP_WORKER_DAEMON_LINK_CONTROL_H
+#define DP_WORKER_DAEMON_LINK_CONTROL_H
+
+#include <stdbool.h>
+
+#include "common/msg.h"
+
+struct dp_control;
+
+/* socket NULL: no daemon, every query below says "nothing". hello: copied; step, epoch, doubt and cuts
+ * are kept up to date with dp_control_state(). Tries to connect and get WELCOME for at most
+ * first_timeout_ms. returns NULL with DP_EAUTH only when the daemon answered that this worker must not
+ * run here (fenced or denied); an absent daemon is no error. */
+struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hello *hello,
+                                     uint32_t first_timeout_ms, struct dp_err *err);
+void dp_control_destroy(struct dp_control *c); /* sends what is queued for at most 1 s */
+
+int dp_control_fd(const struct dp_control *c); /* -1 while not connected */
+void dp_control_poll(struct dp_control *c);    /* read, write, reconnect; never blocks */
+/* Sleep until the daemon says something, a reconnect is due or timeout_ms passed, then poll. */
+void dp_control_wait(struct dp_control *c, uint32_t timeout_ms);
+bool dp_control_is_connected(const struct dp_control *c);
+/* What is broken while there is no line, borrowed until the next poll; "": nothing, or no socket was given. */
+const char *dp_control_trouble(const struct dp_control *c);
+/* From here on another worker of this node tells people about the line; refusals are still told. */
+void dp_control_hush(struct dp_control *c);
+/* The newest WELCOME, NULL before the first one. A verdict other than OK in it: a daemon that came back
+ * says that this worker must not run here; the line then counts as down. */
+const struct dp_msg_welcome *dp_control_welcome(const struct dp_control *c);
+
+/* What the daemon asked, borrowed until the next poll; NULL or false: nothing. */
+const struct dp_msg_prepare *dp_control_prepare(const struct dp_control *c);
+void dp_control_prepare_done(struct dp_control *c); /* voted no or decided: forget it */
+const struct dp_msg_decision *dp_control_decision(const struct dp_control *c, uint64_t migration);
+bool dp_control_is_finished(const struct dp_control *c, uint64_t migration);
+bool dp_control_take_save(struct dp_control *c); /* a checkpoint was asked for; resets the request */
+/* Has the daemon said how much time the job has left? Then: when that is over, monotonic; 0: never. */
+bool dp_control_has_limit(const struct dp_control *c);
+uint64_t dp_control_end_ns(const struct dp_control *c);
+
+/* What this worker is at, for the next HELLO. */
+void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const struct dp_layout *layout);
+
+/* Queue a message. Reports are dropped while the line is down; votes, acks, events and goodbyes are
+ * kept and sent again after a reconnect. returns false when there is no line now. */
+bool dp_control_report(struct dp_control *c, const struct dp_msg_report *m);
+bool dp_control_vote(struct dp_control *c, const struct dp_msg_vote *m);
+bool dp_control_ack(struct dp_control *c, const struct dp_msg_decision_ack *m);
+bool dp_control_event(struct dp_control *c, const struct dp_msg_event *m);
+bool dp_control_goodbye(struct dp_control *c, const struct dp_msg_goodbye *m);
+
+#endif

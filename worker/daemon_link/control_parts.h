@@ -1,0 +1,66 @@
+/* What control.c and control_in.c share: the worker's line to its daemon and what is kept for it. */
+#ifndef DP_WORKER_DAEMON_LINK_CONTROL_PARTS_H
+#define DP_WORKER_DAEMON_LINK_CONTROL_PARTS_H
+
+#include "worker/daemon_link/control.h"
+#include "worker/daemon_link/device_lock.h"
+#include "worker/daemon_link/line.h"
+
+#define MAX_EVENTS 32
+
+enum line_state { LINE_DOWN, LINE_GREETING, LINE_UP };
+
+struct kept_event {
+    struct dp_msg_event m;
+    bool is_queued;
+    uint64_t end; /* of its frame, in bytes queued on this line */
+};
+
+struct dp_control {
+    char *socket; /* NULL: there is no daemon */
+    struct dp_line line;
+    enum line_state state;
+    uint16_t try_version; /* of the next HELLO */
+    uint64_t backoff_ns, next_try_ns, hello_ns;
+    bool was_up;  /* since the last refusal */
+    bool is_lost; /* "lost" was told, "back" was not */
+    bool is_untold; /* neither was "lost": worker 0 may tell it for all */
+    bool is_hushed; /* another worker of the node tells */
+    char trouble[300], told[300]; /* what is broken while the line is down, "": nothing was; as logged last */
+    uint64_t down_ns, told_ns;    /* since when; when something of it was logged last */
+
+    struct dp_msg_hello hello;
+    struct dp_msg_welcome welcome;
+    bool has_welcome;
+    struct dp_device_lock lock;
+
+    uint32_t incarnation;    /* highest seen */
+    uint64_t prepare_closed; /* migrations up to this one are done with: PREPARE is not shown again */
+    bool has_prepare, has_decision, wants_save;
+    struct dp_msg_prepare prepare;
+    struct dp_msg_decision decision;
+    uint64_t finished; /* highest migration of a FINISH */
+    bool has_limit;
+    uint64_t end_ns; /* of the job, from the newest LIMIT; 0: without end */
+
+    bool has_vote, vote_queued, has_ack, ack_queued, has_goodbye, goodbye_queued;
+    struct dp_msg_vote vote;
+    struct dp_msg_decision_ack ack;
+    struct dp_msg_goodbye goodbye;
+    struct kept_event event[MAX_EVENTS]; /* oldest first */
+    uint32_t n_events;
+};
+
+/* "job=7 step=0 rank=2" for every line that is logged here. */
+#define WHO_FMT "job=%u step=%u rank=%u"
+#define WHO(c) (c)->hello.job_id, (c)->hello.step_id, (c)->hello.rank
+
+/* Ask for the device lock that the daemon named, where it is not held yet. */
+void dp_control_take_lock(struct dp_control *c);
+
+/* Read and handle all whole frames; what was read before the peer closed still counts. Rounds are
+ * bounded: a daemon that never stops talking does not hold up training.
+ * returns: 0, or -1 when the line has to be closed; DP_EAUTH: the daemon refuses this worker. */
+int dp_control_receive(struct dp_control *c, struct dp_err *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* See hello.h. */
+#include "worker/daemon_link/hello.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/options.h"
+#include "common/schedule.h"
+
+static uint32_t number_of(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256])
+{
+    static const struct dp_plugin_args any = {.default_mode = DP_MODE_OFF};
+    const char *text = getenv(DP_ENV_SPEC);
+    struct dp_options parsed;
+
+    *job_id = number_of("SLURM_JOB_ID");
+    *step_id = number_of("SLURM_STEP_ID");
+    snprintf(options, 256, "%.255s", text && dp_options_parse(text, &any, &parsed, NULL) == 0 ? text : "");
+}
+
+void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, const struct dp_layout *l,
+                   uint32_t rank, uint64_t step)
+{
+    memset(h, 0, sizeof *h);
+    dp_hello_step(&h->job_id, &h->step_id, h->options);
+    h->rank = rank;
+    h->n_workers = l->n_workers;
+    h->n_layers = l->n_layers;
+    h->epoch = l->epoch;
+    h->step = step;
+    h->steps_total = (uint64_t)c->train.steps;
+    h->prune_begin = (uint64_t)c->prune.begin;
+    h->prune_end = (uint64_t)c->prune.end;
+    h->final_sparsity = c->prune.final;
+    h->microbatches = (uint32_t)c->train.microbatches;
+    h->tokens_per_microbatch = (uint32_t)(c->train.batch * c->model.context);
+    h->schedule = (uint8_t)dp_schedule_parse(c->pipeline.schedule);
+    h->boundary_bytes = dp_boundary_bytes(c);
+    snprintf(h->device, sizeof h->device, "%s", c->pipeline.backend);
+    snprintf(h->checkpoint_dir, sizeof h->checkpoint_dir, "%.1023s", c->checkpoint.dir);
+    memcpy(h->cut, l->cut, (l->n_workers + 1) * sizeof *h->cut);
+}

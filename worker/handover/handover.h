@@ -1,0 +1,93 @@
+/* The worker's side of a hand-over: moving layers between workers, all or nothing.
+ *
+ * Implements the hand-over of doc/protocol.md. All workers that are still in the run call
+ * dp_handover_run() at the same optimizer-step boundary, for the migration that the leader (the
+ * lowest rank still in the run: rank 0) named in its order. Inside:
+ *
+ *   ready     everybody has PREPARE(m) of its own daemon, and all PREPAREs are equal
+ *   transfer  sources send MANIFEST and chunks, destinations fill and verify shadows
+ *   poll      the workers agree in band; one no, and all drop it at once and vote no
+ *   vote      VOTE yes to the daemon; from here on a worker is in doubt and may not decide alone
+ *   decision  COMMIT: shadows become layers, sources keep retired copies; ABORT: as if never begun
+ *
+ * A worker that has not voted yes may abort alone, and never votes yes for that migration later.
+ */
+#ifndef DP_WORKER_HANDOVER_HANDOVER_H
+#define DP_WORKER_HANDOVER_HANDOVER_H
+
+#include <stdbool.h>
+
+#include "common/layout.h"
+#include "worker/daemon_link/control.h"
+#include "worker/model/stage.h"
+#include "worker/net/transport.h"
+
+/* What outlives one hand-over: retired copies, migrations that are closed, whether this worker leaves. */
+struct dp_handover;
+
+/* All borrowed for the call; `layout` and `stage` change on a commit only. */
+struct dp_handover_args {
+    struct dp_transport *transport; /* knows every worker still in the run */
+    struct dp_control *control;
+    uint32_t rank;
+    struct dp_layout *layout; /* in force; on commit: the new cuts and gone, epoch + 1 */
+    struct dp_stage **stage;  /* the worker's stage; on commit replaced by a new one */
+    const struct dp_train_config *config;
+    struct dp_backend *backend;
+    const struct dp_tune *tune;
+    uint64_t step;            /* optimizer steps completed at this boundary */
+    uint64_t mem_limit_bytes; /* 0: unlimited; a destination that would pass it votes no */
+    /* Tests only: may damage an outgoing chunk after its checksum was taken. NULL otherwise. */
+    void (*chunk_hook)(void *arg, uint32_t layer, uint64_t offset, uint8_t *payload, size_t bytes);
+    void *chunk_hook_arg;
+};
+
+/* How long a worker waits. */
+struct dp_handover_times {
+    uint64_t prepare_ns; /* for PREPARE of one's own daemon: 10 s */
+    uint64_t stall_ns;   /* without any byte moving in a transfer: 30 s */
+    uint64_t poll_ns;    /* for all workers to finish theirs: 300 s */
+    uint64_t doubt_ns;   /* T_doubt, for a decision after a yes: 600 s, DYNPIPE_DOUBT_S */
+    uint64_t leave_ns;   /* a leaver, for FINISH: 60 s, DYNPIPE_LEAVE_S */
+};
+
+struct dp_handover_outcome {
+    bool is_committed;           /* false: aborted, the old layout is in force */
+    bool is_leaving;             /* this worker left the run: see dp_handover_finish_poll() */
+    uint64_t pause_ns;           /* from the call until the return */
+    uint64_t transfer_ns;        /* part in which layers were sent or received */
+    uint64_t sent_bytes, received_bytes; /* of layers */
+    char text[256];              /* reason of an abort */
+};
+
+/* The defaults above; the environment overrides DYNPIPE_DOUBT_S and DYNPIPE_LEAVE_S (seconds, > 0). */
+void dp_handover_times_default(struct dp_handover_times *times);
+
+/* times NULL: the defaults. */
+struct dp_handover *dp_handover_create(const struct dp_handover_times *times, struct dp_err *err);
+/* Frees retired copies too. */
+void dp_handover_destroy(struct dp_handover *h);
+
+/* Hand over. returns 0 and *out, or -1: the run cannot go on (T_doubt passed, the leader is gone, a
+ * decision that contradicts the votes, out of memory after a commit); layout and stage are then as
+ * they were or, after a commit, undefined but safe to destroy. Blocks. */
+int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, uint64_t migration,
+                    struct dp_handover_outcome *out, struct dp_err *err);
+
+enum dp_handover_state {
+    DP_HANDOVER_IDLE = 0,    /* nothing kept: go on */
+    DP_HANDOVER_KEEPING = 1, /* retired copies wait for FINISH: go on, poll again */
+    DP_HANDOVER_LEAVING = 2, /* this worker owns nothing and waits for FINISH: poll again, do not leave yet */
+    DP_HANDOVER_LEAVE = 3,   /* FINISH came (or no daemon for leave_ns): say goodbye and exit 0 */
+};
+
+/* Frees retired copies whose migration is finished, answers late decisions. Call it at every boundary
+ * (cheap, never blocks); a leaver calls it in a loop around dp_control_wait(). returns enum
+ * dp_handover_state, or -1 when the coordinator committed what this worker refused. */
+int dp_handover_finish_poll(struct dp_handover *h, struct dp_control *control, uint32_t rank,
+                            const struct dp_layout *layout, struct dp_err *err);
+
+/* Bytes of retired copies held now. */
+size_t dp_handover_retired_bytes(const struct dp_handover *h);
+
+#endif

@@ -1,0 +1,228 @@
+/* See ship.h: the set of streams of one worker, and what both ends of a stream have in common. */
+#include "worker/handover/ship.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "worker/handover/ship_stream.h"
+
+/* Low 16 bits of a tag: 4 of the migration, so that a leftover of another attempt at the same boundary
+ * is not taken for this one's, and 12 that name the message. Chunks count modulo 2048: far more than
+ * are in flight. */
+uint64_t dp_stream_tag(const struct dp_ship *s, enum stream_message what, uint64_t n)
+{
+    static const uint32_t base[] = {
+        [MSG_CHUNK] = 0, [MSG_MANIFEST] = 2048, [MSG_ACCEPT] = 2560, [MSG_END] = 4095};
+    uint32_t room = what == MSG_CHUNK ? 2048 : 512;
+    uint32_t index = base[what] + (what == MSG_END ? 0 : (uint32_t)(n % room));
+
+    return dp_tag(DP_CH_LAYER, s->args->layout->epoch, s->args->step, (uint32_t)(s->migration & 15) << 12 | index);
+}
+
+int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_xfer **x, struct dp_err *err)
+{
+    struct dp_transport *t = s->args->transport;
+    int rc;
+
+    if (!dp_transport_test(t, *x) && !dp_transport_is_gone(t, peer))
+        return 0;
+    rc = dp_transport_wait(t, *x, 1000000000u, NULL, err);
+    *x = NULL;
+    return rc < 0 ? -1 : 1;
+}
+
+int dp_stream_control(struct dp_ship *s, struct dp_stream *st, enum stream_message what, uint64_t n,
+                      const void *message, uint32_t bytes, struct dp_err *err)
+{
+    if (st->ctl_out_x) {
+        int rc = dp_transport_wait(s->args->transport, st->ctl_out_x, 1000000000u, NULL, err);
+
+        if (rc < 0)
+            return -1;
+        st->ctl_out_x = NULL;
+    }
+    memcpy(st->ctl_out, message, bytes);
+    st->ctl_out_x = dp_transport_send(s->args->transport, st->peer, dp_stream_tag(s, what, n), st->ctl_out, bytes, err);
+    return st->ctl_out_x ? 0 : -1;
+}
+
+struct dp_grave *dp_stream_slot(struct dp_stream *st, uint64_t n, struct dp_err *err)
+{
+    struct dp_grave **g = &st->window[n % DP_SHIP_WINDOW];
+
+    if (!*g)
+        *g = malloc(sizeof **g);
+    if (!*g) {
+        dp_err_set(err, DP_ENOMEM, "no memory for a chunk");
+        return NULL;
+    }
+    (*g)->x = NULL;
+    return *g;
+}
+
+uint32_t dp_stream_next_cargo(const struct dp_ship *s, const struct dp_stream *st)
+{
+    uint32_t i = st->cargo == s->n_cargo ? 0 : st->cargo + 1;
+
+    for (; i < s->n_cargo; i++) {
+        const struct dp_move *m = &s->cargo[i].move;
+
+        if (st->is_out ? m->from == s->args->rank && m->to == st->peer
+                       : m->to == s->args->rank && m->from == st->peer)
+            break;
+    }
+    return i;
+}
+
+int dp_stream_hash_begin(struct dp_stream *st, struct dp_err *err)
+{
+    if (!st->sha)
+        st->sha = EVP_MD_CTX_new();
+    if (!st->sha || EVP_DigestInit_ex(st->sha, EVP_sha256(), NULL) != 1)
+        return dp_err_set(err, DP_ENOMEM, "no SHA-256");
+    return 0;
+}
+
+int dp_stream_hash_end(struct dp_stream *st, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err)
+{
+    unsigned n = 0;
+
+    if (EVP_DigestFinal_ex(st->sha, out, &n) != 1 || n != DP_DIGEST_BYTES)
+        return dp_err_set(err, DP_EIO, "SHA-256 failed");
+    return 0;
+}
+
+/* The stream with this peer in this direction, made when there is none. */
+static void need_stream(struct dp_ship *s, bool is_out, uint32_t peer)
+{
+    for (uint32_t i = 0; i < s->n_streams; i++)
+        if (s->stream[i].is_out == is_out && s->stream[i].peer == peer)
+            return;
+    s->stream[s->n_streams++] =
+        (struct dp_stream){.is_out = is_out, .peer = peer, .cargo = s->n_cargo, .state = STREAM_NEXT};
+}
+
+static void load(struct dp_ship *s, const struct dp_moves *moves)
+{
+    uint32_t rank = s->args->rank;
+
+    for (uint32_t i = 0; i < moves->n; i++)
+        if (moves->move[i].from == rank || moves->move[i].to == rank)
+            s->cargo[s->n_cargo++].move = moves->move[i];
+    for (uint32_t i = 0; i < s->n_cargo; i++) {
+        const struct dp_move *m = &s->cargo[i].move;
+
+        need_stream(s, m->from == rank, m->from == rank ? m->to : m->from);
+    }
+}
+
+struct dp_ship *dp_ship_create(const struct dp_handover_args *args, uint64_t migration,
+                               const struct dp_moves *moves, struct dp_err *err)
+{
+    struct dp_ship *s = calloc(1, sizeof *s);
+
+    if (s) {
+        s->cargo = calloc(moves->n + 1, sizeof *s->cargo);
+        s->stream = calloc(moves->n + 1, sizeof *s->stream);
+    }
+    if (!s || !s->cargo || !s->stream) {
+        dp_ship_destroy(s, NULL);
+        dp_err_set(err, DP_ENOMEM, "no memory to move %u layers", moves->n);
+        return NULL;
+    }
+    s->args = args;
+    s->migration = migration;
+    s->mem_bytes = dp_stage_bytes(*args->stage, NULL);
+    s->moved_ns = dp_now_ns();
+    load(s, moves);
+    return s;
+}
+
+int dp_ship_step(struct dp_ship *s, struct dp_err *err)
+{
+    uint32_t done = 0;
+
+    for (uint32_t i = 0; i < s->n_streams; i++) {
+        struct dp_stream *st = &s->stream[i];
+        int rc;
+
+        do {
+            rc = st->is_out ? dp_stream_step_out(s, st, err) : dp_stream_step_in(s, st, err);
+            if (rc > 0)
+                s->moved_ns = dp_now_ns();
+        } while (rc > 0 && st->state == STREAM_NEXT); /* a layer was finished: begin the next one */
+        if (rc < 0) {
+            st->state = STREAM_FAILED;
+            return -1;
+        }
+        done += st->state == STREAM_DONE;
+    }
+    return done == s->n_streams;
+}
+
+void dp_ship_stop(struct dp_ship *s, uint64_t timeout_ns)
+{
+    uint64_t end = dp_now_ns() + timeout_ns;
+    uint32_t open;
+
+    do {
+        open = 0;
+        for (uint32_t i = 0; i < s->n_streams; i++) {
+            struct dp_stream *st = &s->stream[i];
+
+            if (dp_transport_is_gone(s->args->transport, st->peer))
+                continue;
+            if ((st->is_out ? dp_stream_stop_out(s, st, NULL) : dp_stream_stop_in(s, st, NULL)) == 0)
+                open++;
+        }
+        if (open)
+            dp_transport_idle(s->args->transport, 20000000u);
+    } while (open && dp_now_ns() < end);
+}
+
+static void destroy_stream(struct dp_ship *s, struct dp_stream *st, struct dp_grave **grave)
+{
+    struct dp_transport *t = s->args->transport;
+
+    if (st->ctl_in_x)
+        dp_transport_cancel(t, st->ctl_in_x);
+    if (st->ctl_out_x)
+        dp_transport_cancel(t, st->ctl_out_x);
+    for (uint32_t i = 0; i < DP_SHIP_WINDOW; i++) {
+        struct dp_grave *g = st->window[i];
+
+        if (!g || !g->x) {
+            free(g);
+            continue;
+        }
+        dp_transport_cancel(t, g->x);
+        g->next = *grave;
+        *grave = g;
+    }
+    free(st->data);
+    EVP_MD_CTX_free(st->sha);
+}
+
+void dp_ship_destroy(struct dp_ship *s, struct dp_grave **grave)
+{
+    if (!s)
+        return;
+    for (uint32_t i = 0; i < s->n_streams; i++)
+        destroy_stream(s, &s->stream[i], grave);
+    for (uint32_t i = 0; i < s->n_cargo; i++)
+        dp_layer_destroy(s->cargo[i].shadow);
+    free(s->stream);
+    free(s->cargo);
+    free(s);
+}
+
+void dp_grave_free(struct dp_grave *grave)
+{
+    while (grave) {
+        struct dp_grave *next = grave->next;
+
+        free(grave);
+        grave = next;
+    }
+}

@@ -1,0 +1,86 @@
+/* Configuration of one training run (a libconfig file, etc/gpt-*.conf). Read with common/conf.h:
+ * an unknown key, a wrong type or a number out of range is an error with file and line. */
+#ifndef DP_WORKER_MODEL_CONFIG_H
+#define DP_WORKER_MODEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+struct dp_train_config {
+    struct {
+        int64_t blocks;   /* transformer blocks; the run has blocks + 2 layers */
+        int64_t channels; /* c, a multiple of heads */
+        int64_t heads;
+        int64_t context;    /* t */
+        int64_t vocabulary; /* v; 256 for text, 50257 for GPT-2 tokens */
+        bool tied_head;     /* head uses wte */
+    } model;
+    struct {
+        int64_t steps;
+        int64_t batch;        /* rows per microbatch, b */
+        int64_t microbatches; /* per step */
+        double lr, min_lr;    /* peak and end of the cosine */
+        int64_t warmup;       /* steps of linear warm-up */
+        double beta1, beta2, eps, weight_decay;
+        double clip; /* global norm, 0: no clipping */
+        uint64_t seed;
+    } train;
+    struct {
+        char path[1024];   /* a text file, or llm.c .bin (16-bit tokens, 1024-byte header) */
+        char format[16];   /* "text", "tokens", "auto" (by the header's magic number) */
+        double validation; /* fraction at the end of the file, 0..0.5 */
+        int64_t eval_every, eval_batches; /* steps (0: only at the end), microbatches */
+    } data;
+    struct {
+        int64_t begin, end, every; /* steps; begin = end = 0: no pruning */
+        double initial, final;     /* sparsity of all prunable matrices together */
+        char pattern[16];          /* "global" */
+        char granularity[16];      /* "weight", "4x1" */
+    } prune;
+    struct {
+        char schedule[16]; /* "1f1b", "gpipe" */
+        char backend[16];  /* "cpu", "cuda" */
+        int64_t threads;
+        int64_t memory_mb; /* MiB for a worker's layers, 0: see worker/train/memory.h */
+        char layout[4096]; /* to begin with, as dp_layout_format() writes it; empty: see worker/train/initial.h */
+        bool pin; /* bind the worker to cores */
+        char wireup[16]; /* "auto", "daemon", "pmix" */
+    } pipeline;
+    struct {
+        char dir[1024]; /* empty: no checkpoints */
+        int64_t every;  /* steps, 0: none by their number */
+        double every_s; /* seconds, 0: none by the clock */
+        double before_limit_s; /* reserve before the job's time is over; 0: only Slurm's signal counts */
+        int64_t keep;   /* newest ones that stay */
+        char resume[1024]; /* "auto" (newest valid one in dir), "none", or a path */
+    } checkpoint;
+    struct {
+        char log[1024];  /* JSON lines, one per step, written by the worker with the head; empty: none */
+        int64_t every;   /* steps between two lines on the terminal */
+        char trace[1024]; /* costs of the layers over time, in <trace>.<rank> (tracelog.h), empty: none */
+        char tune[1024]; /* file of kernels/autotune.h, empty: the default */
+    } output;
+};
+
+/* Defaults, then the file, then "section.key=value" overrides from the command line. */
+int dp_train_config_load(const char *path, int n_overrides, char *const overrides[],
+                         struct dp_train_config *out, struct dp_err *err);
+
+/* Rows of what pruning takes or leaves together: 1, or 4 for blocks of 4 x 1. */
+int64_t dp_train_block_rows(const struct dp_train_config *config);
+
+/* Bytes of what a stage sends the next one for a microbatch: [batch, context, channels] floats. */
+size_t dp_boundary_bytes(const struct dp_train_config *config);
+
+/* The table of keys, for --help and tests; ends with an entry whose name is NULL. */
+struct dp_conf_key;
+const struct dp_conf_key *dp_train_config_keys(void);
+
+/* What no single key can tell: heads divide channels, pruning ends after it begins, ... The load does
+ * it; whoever fills the struct in another way calls it. */
+int dp_train_config_check(const struct dp_train_config *config, struct dp_err *err);
+
+#endif

@@ -1,0 +1,374 @@
+/* A layer as a byte stream (dp_layer_write, dp_layer_read in layer.h), for checkpoints and hand-over.
+ *
+ * All numbers little-endian, no padding:
+ *   "DPLAYER\1"  u32 index, kind, n_params, tied  u64 rng_key, rng_counter
+ *   i64 blocks, channels, heads, context, vocabulary  u32 crc of all before
+ *   per tensor: char name[32]  i64 rows, cols, n, nnz  u32 format, has_moments  u32 crc, zero
+ *     format 0 dense: -  1 dense with bitmap: u64 words  2 CSR: i64 row_ptr[rows + 1], u32 col[nnz]
+ *            3 CSR of blocks of 4 x 1: i64 row_ptr[rows / 4 + 1], u32 col[nnz / 4]
+ *     f32 w[n]  and, where has_moments, m[n], v[n]
+ *   "DPLAYEND"
+ * A tensor's crc (CRC-32C) covers its header up to the crc and all of its data. Lengths are checked
+ * against the model's own shapes before anything is allocated by them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/bits.h"
+#include "common/crc32c.h"
+#include "worker/model/layer.h"
+#include "worker/model/model.h"
+#include "worker/model/param.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
+
+#define NAME_BYTES 32
+#define HEADER_BYTES (8 + 4 * 4 + 2 * 8 + 5 * 8)
+#define TENSOR_BYTES (NAME_BYTES + 4 * 8 + 2 * 4)
+static const char magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'R', 1};
+static const char end_magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'N', 'D'};
+
+enum format { FORMAT_DENSE, FORMAT_BITMAP, FORMAT_CSR, FORMAT_BLOCKS };
+
+struct tensor_header {
+    int64_t rows, cols, n, nnz;
+    uint32_t format, has_moments;
+};
+
+static enum format format_of(const struct dp_param *p)
+{
+    if (p->sparse)
+        return dp_sparse_block(p->sparse) == 4 ? FORMAT_BLOCKS : FORMAT_CSR;
+    return p->keep ? FORMAT_BITMAP : FORMAT_DENSE;
+}
+
+/* Rows of a block where the format is sparse, else 0. */
+static int64_t block_rows_of(uint32_t format)
+{
+    return format == FORMAT_CSR ? 1 : format == FORMAT_BLOCKS ? 4 : 0;
+}
+
+static size_t row_ptr_bytes(int64_t rows, int64_t block)
+{
+    return ((size_t)(rows / block) + 1) * sizeof(int64_t);
+}
+
+static size_t col_bytes(int64_t nnz, int64_t block)
+{
+    return (size_t)(nnz / block) * sizeof(uint32_t);
+}
+
+static size_t payload_bytes(const struct tensor_header *h)
+{
+    size_t sum = (size_t)h->n * sizeof(float) * (h->has_moments ? 3 : 1);
+
+    if (h->format == FORMAT_BITMAP)
+        sum += dp_bits_words(h->n) * sizeof(uint64_t);
+    if (block_rows_of(h->format))
+        sum += row_ptr_bytes(h->rows, block_rows_of(h->format)) + col_bytes(h->nnz, block_rows_of(h->format));
+    return sum;
+}
+
+static uint8_t *put(uint8_t *at, const void *data, size_t bytes)
+{
+    memcpy(at, data, bytes);
+    return at + bytes;
+}
+
+static void encode_header(const struct dp_layer *l, uint8_t out[HEADER_BYTES])
+{
+    const int64_t model[5] = {l->config->model.blocks, l->config->model.channels, l->config->model.heads,
+                              l->config->model.context, l->config->model.vocabulary};
+    const uint32_t words[4] = {l->index, (uint32_t)l->kind, l->n_params, l->config->model.tied_head};
+    const uint64_t rng[2] = {l->rng_key, l->rng_counter};
+    uint8_t *at = put(out, magic, sizeof magic);
+
+    at = put(at, words, sizeof words);
+    at = put(at, rng, sizeof rng);
+    put(at, model, sizeof model);
+}
+
+static struct tensor_header header_of(const struct dp_param *p)
+{
+    return (struct tensor_header){.rows = p->rows, .cols = p->cols, .n = p->n, .nnz = p->nnz,
+                                  .format = (uint32_t)format_of(p), .has_moments = p->m != NULL};
+}
+
+static int write_payload(struct dp_backend *be, const struct dp_param *p, uint8_t *at, struct dp_err *err)
+{
+    const float *const arrays[] = {p->w, p->m, p->v};
+    size_t bytes;
+
+    if (p->sparse) {
+        at = put(at, p->sparse->row_ptr, row_ptr_bytes(p->rows, dp_sparse_block(p->sparse)));
+        for (int64_t k = 0; k < p->nnz / dp_sparse_block(p->sparse); k++) {
+            uint32_t col = p->sparse->col[k];
+
+            at = put(at, &col, sizeof col);
+        }
+    } else if (p->keep) {
+        bytes = dp_bits_words(p->n) * sizeof(uint64_t);
+        if (be->ops->get(be, at, p->keep, bytes, err) < 0)
+            return -1;
+        at += bytes;
+    }
+    bytes = (size_t)p->n * sizeof(float);
+    for (int i = 0; i < (p->m ? 3 : 1); i++, at += bytes)
+        if (be->ops->get(be, at, arrays[i], bytes, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* One tensor at `at`. returns where the next one begins, or NULL. */
+static uint8_t *write_tensor(struct dp_backend *be, const struct dp_param *p, uint8_t *at, struct dp_err *err)
+{
+    struct tensor_header h = header_of(p);
+    uint8_t *start = at;
+    uint32_t crc[2] = {0, 0};
+    char name[NAME_BYTES] = {0};
+
+    memcpy(name, p->name, strnlen(p->name, sizeof name - 1));
+    at = put(at, name, sizeof name);
+    at = put(at, &h, TENSOR_BYTES - NAME_BYTES);
+    if (write_payload(be, p, at + sizeof crc, err) < 0)
+        return NULL;
+    crc[0] = dp_crc32c(dp_crc32c(0, start, TENSOR_BYTES), at + sizeof crc, payload_bytes(&h));
+    return put(at, crc, sizeof crc) + payload_bytes(&h);
+}
+
+int dp_layer_write(const struct dp_layer *layer, uint8_t **out, size_t *bytes, struct dp_err *err)
+{
+    size_t total = HEADER_BYTES + 4 + sizeof end_magic;
+    uint8_t *data, *at;
+    uint32_t crc;
+
+    for (uint32_t i = 0; i < layer->n_params; i++) {
+        struct tensor_header h = header_of(&layer->param[i]);
+
+        total += TENSOR_BYTES + 8 + payload_bytes(&h);
+    }
+    data = malloc(total);
+    if (!data)
+        return dp_err_set(err, DP_ENOMEM, "layer %u: no memory for %zu bytes", layer->index, total);
+    encode_header(layer, data);
+    crc = dp_crc32c(0, data, HEADER_BYTES);
+    at = put(data + HEADER_BYTES, &crc, sizeof crc);
+    for (uint32_t i = 0; i < layer->n_params && at; i++)
+        at = write_tensor(layer->be, &layer->param[i], at, err);
+    if (!at) {
+        free(data);
+        return dp_err_prefix(err, "layer %u", layer->index);
+    }
+    put(at, end_magic, sizeof end_magic);
+    *out = data;
+    *bytes = total;
+    return 0;
+}
+
+struct input {
+    const uint8_t *at, *end;
+};
+
+static const uint8_t *take(struct input *in, size_t bytes)
+{
+    const uint8_t *p = in->at;
+
+    if ((size_t)(in->end - in->at) < bytes)
+        return NULL;
+    in->at += bytes;
+    return p;
+}
+
+static int corrupt(struct dp_err *err, const char *what)
+{
+    return dp_err_set(err, DP_ECORRUPT, "layer stream: %s", what);
+}
+
+/* The header's own numbers; index, number of tensors and random state go to the caller. */
+static int read_header(struct input *in, const struct dp_train_config *c, uint32_t *index, uint32_t *n_params,
+                       uint64_t rng[2], struct dp_err *err)
+{
+    const uint8_t *h = take(in, HEADER_BYTES), *crc_at = take(in, 4);
+    int64_t model[5];
+    uint32_t words[4], crc;
+
+    if (!h || !crc_at || memcmp(h, magic, sizeof magic))
+        return corrupt(err, h && crc_at ? "no layer of this version (magic number)" : "cut short");
+    memcpy(&crc, crc_at, sizeof crc);
+    if (dp_crc32c(0, h, HEADER_BYTES) != crc)
+        return corrupt(err, "checksum of the header does not match");
+    memcpy(words, h + 8, sizeof words);
+    memcpy(rng, h + 24, 2 * sizeof *rng);
+    memcpy(model, h + 40, sizeof model);
+    if (model[0] != c->model.blocks || model[1] != c->model.channels || model[2] != c->model.heads ||
+        model[3] != c->model.context || model[4] != c->model.vocabulary ||
+        words[3] != (uint32_t)c->model.tied_head)
+        return dp_err_set(err, DP_EINVAL,
+                          "layer of another model: %lld blocks, %lld channels, %lld heads, context %lld, "
+                          "vocabulary %lld%s",
+                          (long long)model[0], (long long)model[1], (long long)model[2], (long long)model[3],
+                          (long long)model[4], words[3] ? ", tied head" : "");
+    if (words[0] >= dp_model_layers(c) || words[1] != (uint32_t)dp_model_kind(c, words[0]))
+        return corrupt(err, "index and kind do not fit together");
+    *index = words[0];
+    *n_params = words[2];
+    return 0;
+}
+
+static int check_tensor_header(const struct tensor_header *h, const char *name, const struct dp_param *p,
+                               bool has_moments, struct dp_err *err)
+{
+    int64_t all = p->rows * p->cols;
+    char wanted[NAME_BYTES] = {0};
+
+    memcpy(wanted, p->name, strnlen(p->name, sizeof wanted - 1));
+    if (block_rows_of(h->format) && (p->rows > DP_SPARSE_MAX || p->cols > DP_SPARSE_MAX))
+        return corrupt(err, "a matrix of this size is never sparse");
+    if (memcmp(name, wanted, sizeof wanted) || h->rows != p->rows || h->cols != p->cols ||
+        h->format > FORMAT_BLOCKS || h->has_moments != has_moments || h->nnz < 0 || h->nnz > all ||
+        h->n != (block_rows_of(h->format) ? h->nnz : all) ||
+        (h->format == FORMAT_BLOCKS && (p->rows % 4 || h->nnz % 4)) || (h->format != FORMAT_DENSE && !p->prunable) ||
+        (h->format == FORMAT_DENSE && h->nnz != all))
+        return dp_err_set(err, DP_ECORRUPT, "layer stream: shape of %s does not fit", p->name);
+    return 0;
+}
+
+static int read_pattern(struct dp_param *p, int64_t block, const uint8_t *row_ptr, const uint8_t *col,
+                        struct dp_err *err)
+{
+    struct dp_sparse *sp = p->sparse = dp_param_sparse_alloc(p->rows, p->cols, p->nnz, block, err);
+    int64_t groups = p->rows / block, n = p->nnz / block;
+
+    if (!sp)
+        return -1;
+    memcpy(sp->row_ptr, row_ptr, row_ptr_bytes(p->rows, block));
+    for (int64_t k = 0; k < n; k++) {
+        uint32_t column;
+
+        memcpy(&column, col + (size_t)k * sizeof column, sizeof column);
+        if (column >= p->cols)
+            return corrupt(err, "a column is outside of its matrix");
+        sp->col[k] = (uint16_t)column;
+    }
+    if (sp->row_ptr[0] != 0 || sp->row_ptr[groups] != n)
+        return corrupt(err, "row pointers do not span the nonzeros");
+    for (int64_t r = 0; r < groups; r++) {
+        if (sp->row_ptr[r + 1] < sp->row_ptr[r] || sp->row_ptr[r + 1] > n)
+            return corrupt(err, "row pointers go back");
+        for (int64_t k = sp->row_ptr[r]; k < sp->row_ptr[r + 1]; k++)
+            if (k > sp->row_ptr[r] && sp->col[k] <= sp->col[k - 1])
+                return corrupt(err, "columns of a row are not in order");
+    }
+    return 0;
+}
+
+static int read_bitmap(struct dp_backend *be, struct dp_param *p, const uint8_t *words, struct dp_err *err)
+{
+    size_t bytes = dp_bits_words(p->n) * sizeof(uint64_t);
+    uint64_t *host = malloc(bytes + 1);
+    void *mem = NULL;
+    int rc = -1;
+
+    if (!host)
+        return dp_err_set(err, DP_ENOMEM, "%s: no memory for a bitmap", p->name);
+    memcpy(host, words, bytes); /* the stream need not be aligned */
+    if (dp_bits_count(host, p->n) != p->nnz || (p->n % 64 && host[p->n / 64] >> (p->n % 64))) {
+        corrupt(err, "the bitmap does not count what its header says, or goes on behind its end");
+    } else if (be->ops->alloc(be, bytes, &mem, err) == 0) {
+        p->keep = mem;
+        rc = be->ops->put(be, mem, host, bytes, err);
+    }
+    free(host);
+    return rc;
+}
+
+static int read_arrays(struct dp_layer *layer, struct dp_param *p, const uint8_t *data, bool has_moments,
+                       struct dp_err *err)
+{
+    struct dp_backend *be = layer->be;
+    size_t bytes = (size_t)p->n * sizeof(float);
+
+    if (dp_param_alloc(be, p, has_moments, err) < 0)
+        return -1;
+    if (be->ops->put(be, p->w, data, bytes, err) < 0 ||
+        (has_moments && (be->ops->put(be, p->m, data + bytes, bytes, err) < 0 ||
+                         be->ops->put(be, p->v, data + 2 * bytes, bytes, err) < 0)))
+        return -1;
+    if (p->sparse && (be->ops->sparse_prepare(be, p->sparse, err) < 0 ||
+                      be->ops->sparse_refresh(be, p->sparse, p->w, err) < 0))
+        return -1;
+    return 0;
+}
+
+static int read_tensor(struct input *in, struct dp_layer *layer, struct dp_param *p, bool has_moments,
+                       struct dp_err *err)
+{
+    const uint8_t *head = take(in, TENSOR_BYTES), *crc_at = take(in, 8), *data;
+    struct tensor_header h;
+    uint32_t crc[2];
+
+    if (!head || !crc_at)
+        return corrupt(err, "cut short");
+    memcpy(&h, head + NAME_BYTES, TENSOR_BYTES - NAME_BYTES);
+    if (check_tensor_header(&h, (const char *)head, p, has_moments, err) < 0)
+        return -1;
+    data = take(in, payload_bytes(&h));
+    if (!data)
+        return corrupt(err, "cut short");
+    memcpy(crc, crc_at, sizeof crc);
+    if (crc[1] || dp_crc32c(dp_crc32c(0, head, TENSOR_BYTES), data, payload_bytes(&h)) != crc[0])
+        return dp_err_set(err, DP_ECORRUPT, "layer stream: checksum of %s does not match", p->name);
+    p->n = h.n;
+    p->nnz = h.nnz;
+    if (block_rows_of(h.format)) {
+        int64_t block = block_rows_of(h.format);
+        const uint8_t *col = data + row_ptr_bytes(p->rows, block);
+
+        if (read_pattern(p, block, data, col, err) < 0)
+            return -1;
+        data = col + col_bytes(p->nnz, block);
+    } else if (h.format == FORMAT_BITMAP) {
+        if (read_bitmap(layer->be, p, data, err) < 0)
+            return -1;
+        data += dp_bits_words(p->n) * sizeof(uint64_t);
+    }
+    return read_arrays(layer, p, data, has_moments, err);
+}
+
+struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_backend *be,
+                               const struct dp_tune *tune, const uint8_t *data, size_t bytes,
+                               struct dp_err *err)
+{
+    struct dp_param_spec spec[DP_LAYER_MAX_PARAMS];
+    struct input in = {data, data + bytes};
+    struct dp_layer *layer;
+    const uint8_t *tail;
+    uint64_t rng[2];
+    uint32_t index = 0, n_params = 0;
+
+    if (read_header(&in, config, &index, &n_params, rng, err) < 0)
+        return NULL;
+    layer = dp_layer_blank(config, index, be, tune, err);
+    if (!layer)
+        return NULL;
+    if (n_params != layer->n_params) {
+        corrupt(err, "another number of tensors");
+        goto fail;
+    }
+    layer->rng_key = rng[0];
+    layer->rng_counter = rng[1];
+    dp_model_specs(config, index, spec);
+    for (uint32_t i = 0; i < layer->n_params; i++)
+        if (read_tensor(&in, layer, &layer->param[i], !spec[i].is_tied_copy, err) < 0)
+            goto fail;
+    tail = take(&in, sizeof end_magic);
+    if (!tail || memcmp(tail, end_magic, sizeof end_magic) || in.at != in.end) {
+        corrupt(err, "does not end where it should");
+        goto fail;
+    }
+    return layer;
+fail:
+    dp_err_prefix(err, "layer %u", index);
+    dp_layer_destroy(layer);
+    return NULL;
+}

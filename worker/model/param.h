@@ -1,0 +1,31 @@
+/* Memory of one parameter: what worker/model/layer.c, layer_io.c and layer_prune.c share. */
+#ifndef DP_WORKER_MODEL_PARAM_H
+#define DP_WORKER_MODEL_PARAM_H
+
+#include "worker/model/layer.h"
+
+/* A layer with its shapes, key and no memory for parameters yet. */
+struct dp_layer *dp_layer_blank(const struct dp_train_config *config, uint32_t index,
+                                struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err);
+
+/* Device arrays of p->n floats each, zeroed: w and g, and m and v where has_moments. On failure what
+ * was allocated stays in p for dp_param_release(). */
+int dp_param_alloc(struct dp_backend *be, struct dp_param *p, bool has_moments, struct dp_err *err);
+/* Free everything and forget it; shape and name stay. */
+void dp_param_release(struct dp_backend *be, struct dp_param *p);
+
+/* An unprepared CSR pattern with room for the columns of nnz weights in blocks of block_rows. */
+struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz, int64_t block_rows,
+                                        struct dp_err *err);
+void dp_param_sparse_free(struct dp_backend *be, struct dp_sparse *sp); /* with its plan; NULL is fine */
+
+/* Where weight (row, col) lies in p's arrays; -1: it is not stored. */
+int64_t dp_param_find(const struct dp_param *p, int64_t row, int64_t col);
+
+/* Elements kept, as a bitmap over the dense matrix that the caller frees. */
+uint64_t *dp_param_dup_kept(struct dp_backend *be, const struct dp_param *p, struct dp_err *err);
+
+/* Set device memory to zero. */
+int dp_device_zero(struct dp_backend *be, void *p, size_t bytes, struct dp_err *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* Gradual global magnitude pruning, exact for any number of workers.
+ *
+ * Sparsity after pruning event i of n (Zhu & Gupta 2017, arXiv:1710.01878, eq. 1):
+ *   s = final + (initial - final) (1 - i / n)^3,  events at begin, begin + every, ..., end (included:
+ * the last event is at `end`, so `final` is really reached).
+ * Exactly k = round((1 - s) * prunable) weights survive: those of largest |w|, ties by smaller global
+ * index. With prune.granularity 4x1, round((1 - s) * prunable / 4) blocks of four rows of one column: those
+ * of largest L2 norm, in float, ties by smaller index of the block: of its matrix, then rows, then column.
+ * The threshold is found by histograms of the bits of |w| (a float's magnitude orders like its bits without
+ * the sign): level 1 counts by the top 11 bits, level 2 by the next 10, level 3 by the last 10, each summed
+ * over the workers; no weight moves. Among weights equal to the threshold, those
+ * with the smallest global index survive (counts per layer, in layer order).
+ */
+#ifndef DP_WORKER_MODEL_PRUNE_H
+#define DP_WORKER_MODEL_PRUNE_H
+
+#include "worker/model/stage.h"
+
+/* Is there a pruning event after `step` completed steps? *target = the sparsity it must reach. */
+bool dp_prune_due(const struct dp_train_config *config, uint64_t step, double *target);
+
+#define DP_PRUNE_BINS 2048
+
+/* Sum `n` counters over all workers of the run, in place; every worker gets the same sums. */
+typedef int dp_sum_fn(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
+/* Gather one counter per layer of the model: each worker fills its own layers' entries, the others are
+ * 0 on entry; afterwards all have all. Same as dp_sum_fn over n_layers counters. */
+
+/* Prune the stage to the target; all workers call it at the same boundary. *reached: sparsity of the
+ * whole model afterwards. sum NULL: this stage is the whole model. */
+int dp_prune_run(struct dp_stage *stage, const struct dp_train_config *config, double target,
+                 dp_sum_fn *sum, void *arg, double *reached, struct dp_err *err);
+
+#endif

@@ -1,0 +1,116 @@
+/* See linkprobe.h. One round trip is two messages, and each of the two workers handles one end of both.
+ * Workers are alike, so: round trip = 2 (way + device time of this worker). Medians, because a
+ * round in which another process had the core says nothing about the link. */
+#include "worker/net/linkprobe.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/clock.h"
+
+#define ROUNDS 21
+#define NAP_NS 1000000 /* before a round: the partner sleeps, as it does in training */
+#define SMALL_BYTES 8
+#define PROBE_STEP 0xffffffu /* no step of a run has this number */
+
+struct probe {
+    struct dp_transport *transport;
+    uint32_t peer;
+    void *data;
+    size_t bytes;
+};
+
+static int finish(struct dp_transport *t, struct dp_xfer *x, struct dp_err *err)
+{
+    return x ? dp_transport_wait(t, x, 0, NULL, err) : -1;
+}
+
+static int give(const struct probe *p, uint32_t round, struct dp_err *err)
+{
+    uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, PROBE_STEP, round);
+
+    return finish(p->transport, dp_transport_send(p->transport, p->peer, tag, p->data, p->bytes, err), err);
+}
+
+static int take(const struct probe *p, uint32_t round, struct dp_err *err)
+{
+    uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, PROBE_STEP, round);
+
+    return finish(p->transport, dp_transport_recv(p->transport, p->peer, tag, p->data, p->bytes, err), err);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Median time of a message of p->bytes on its way. first: number of the first round. */
+static int ping(const struct probe *p, uint32_t first, uint64_t *way_ns, struct dp_err *err)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    uint64_t way[ROUNDS];
+
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        uint64_t start_ns, device_ns;
+
+        nanosleep(&nap, NULL);
+        start_ns = dp_now_ns();
+        device_ns = dp_thread_cpu_ns();
+        if (give(p, first + i, err) < 0 || take(p, first + i, err) < 0)
+            return -1;
+        device_ns = dp_thread_cpu_ns() - device_ns;
+        way[i] = (dp_now_ns() - start_ns) / 2;
+        way[i] = way[i] > device_ns ? way[i] - device_ns : 0;
+    }
+    qsort(way, ROUNDS, sizeof *way, by_value);
+    *way_ns = way[ROUNDS / 2];
+    return 0;
+}
+
+static int pong(const struct probe *p, uint32_t first, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < ROUNDS; i++)
+        if (take(p, first + i, err) < 0 || give(p, first + i, err) < 0)
+            return -1;
+    return 0;
+}
+
+/* Both sizes with one neighbour. */
+static int with_neighbour(struct probe *p, size_t boundary_bytes, bool is_first, struct dp_link_times *out, struct dp_err *err)
+{
+    uint64_t small_ns = 0, large_ns = 0;
+
+    p->bytes = SMALL_BYTES;
+    if ((is_first ? ping(p, 0, &small_ns, err) : pong(p, 0, err)) < 0)
+        return -1;
+    p->bytes = boundary_bytes;
+    if ((is_first ? ping(p, ROUNDS, &large_ns, err) : pong(p, ROUNDS, err)) < 0)
+        return -1;
+    if (is_first)
+        *out = (struct dp_link_times){.latency_ns = small_ns, .transfer_ns = large_ns > small_ns ? large_ns - small_ns : 0};
+    return 0;
+}
+
+int dp_link_probe(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t boundary_bytes,
+                  struct dp_link_times *out, struct dp_err *err)
+{
+    struct probe p = {.transport = transport};
+    int rc = 0;
+
+    *out = (struct dp_link_times){0};
+    p.data = calloc(1, boundary_bytes > SMALL_BYTES ? boundary_bytes : SMALL_BYTES);
+    if (!p.data)
+        return dp_err_set(err, DP_ENOMEM, "no memory for a message of %zu bytes", boundary_bytes);
+    for (uint32_t turn = 0; turn < 2 && rc == 0; turn++) {
+        bool is_first = rank % 2 == turn;
+
+        if (is_first ? rank + 1 >= n : rank == 0)
+            continue;
+        p.peer = is_first ? rank + 1 : rank - 1;
+        rc = with_neighbour(&p, boundary_bytes, is_first, out, err);
+    }
+    free(p.data);
+    return rc < 0 ? dp_err_prefix(err, "measuring the link to worker %u", p.peer) : 0;
+}

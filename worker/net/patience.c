@@ -1,0 +1,22 @@
+/* See patience.h. */
+#include "worker/net/patience.h"
+
+#include <stdlib.h>
+
+#include "common/log.h"
+
+uint64_t dp_patience_ns(const char *name, uint64_t fallback_ns)
+{
+    const char *text = getenv(name);
+    char *end;
+    double s;
+
+    if (!text || !text[0])
+        return fallback_ns;
+    s = strtod(text, &end);
+    if (*end || !(s > 0 && s <= 86400)) {
+        dp_warn("%s=%s is no number of seconds in 0..86400: using %g", name, text, (double)fallback_ns / 1e9);
+        return fallback_ns;
+    }
+    return (uint64_t)(s * 1e9);
+}

@@ -1,0 +1,10 @@
+/* How long a worker waits for something, where a user may say so. */
+#ifndef DP_WORKER_NET_PATIENCE_H
+#define DP_WORKER_NET_PATIENCE_H
+
+#include <stdint.h>
+
+/* Seconds from the environment, up to a day; the default where there is none, or nonsense (a warning). */
+uint64_t dp_patience_ns(const char *name, uint64_t fallback_ns);
+
+#endif

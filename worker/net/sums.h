@@ -1,0 +1,44 @@
+/* Small collective operations of the workers that are still in the run, through rank 0.
+ *
+ * Rank 0 takes the others' parts in rank order and sends one answer to each: with a handful of
+ * workers and messages below 8 KiB a star costs one round trip. All workers call the same operations
+ * in the same order; a counter of rounds, equal on all, keeps their messages apart. Whoever
+ * has left (layout->gone) takes no part.
+ */
+#ifndef DP_WORKER_NET_SUMS_H
+#define DP_WORKER_NET_SUMS_H
+
+#include "common/layout.h"
+#include "worker/net/transport.h"
+
+struct dp_sums {
+    struct dp_transport *transport; /* borrowed; NULL: the worker is alone */
+    const struct dp_layout *layout; /* borrowed: in force, may change between two operations */
+    uint32_t rank;
+    uint64_t round;
+    uint64_t wait_ns; /* += time spent waiting; the owner resets it */
+};
+
+void dp_sums_init(struct dp_sums *s, struct dp_transport *transport, const struct dp_layout *layout,
+                  uint32_t rank);
+
+/* Rank 0 gets worker r's bytes at all[offset[r]..offset[r + 1]); offset has n_workers + 1 entries and is
+ * used by rank 0 alone, like `all`. The others send `bytes` bytes of `mine`; so does rank 0, to itself.
+ * A worker that sends another number of bytes than rank 0 expects is an error. */
+int dp_sums_gather(struct dp_sums *s, const void *mine, size_t bytes, void *all, const size_t *offset,
+                   struct dp_err *err);
+
+/* data of rank 0 to all. */
+int dp_sums_broadcast(struct dp_sums *s, void *data, size_t bytes, struct dp_err *err);
+
+/* Sum of n counters, in place, the same on all. arg: struct dp_sums (a dp_sum_fn of prune.h). */
+int dp_sums_counts(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
+
+/* Nobody passes before all are here. */
+int dp_sums_barrier(struct dp_sums *s, struct dp_err *err);
+
+/* Did everybody succeed? rc, err: what this worker has to say. returns: 0 when all gave 0, else -1 on all
+ * with the error of the lowest rank that failed, so that one worker can print it once. err: not NULL. */
+int dp_sums_agree(struct dp_sums *s, int rc, struct dp_err *err);
+
+#endif

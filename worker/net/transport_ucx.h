@@ -1,0 +1,46 @@
+/* Inside of the transport: what transport.c (UCX context, peers) and xfer.c (messages) share. */
+#ifndef DP_WORKER_NET_TRANSPORT_UCX_H
+#define DP_WORKER_NET_TRANSPORT_UCX_H
+
+#include <ucp/api/ucp.h>
+
+#include "common/layout.h"
+#include "worker/net/transport.h"
+
+struct dp_peer {
+    struct dp_transport *transport;
+    void *address; /* UCX worker address, NULL: no card yet */
+    ucp_ep_h ep;   /* NULL until first use */
+    bool is_local; /* same boot, same pid namespace: its pidfd tells when it dies */
+    bool by_shm;   /* both sides may use shared memory, which UCX cannot watch for failures */
+    bool is_gone;
+    int pidfd; /* -1: none */
+    uint32_t pid;
+};
+
+struct dp_transport {
+    uint32_t rank, n_workers;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    int efd;
+    void *card;
+    size_t card_bytes;
+    uint8_t key[16];
+    uint64_t nonce;
+    int watch_fd;
+    void (*watch_fn)(void *arg);
+    void *watch_arg;
+    struct dp_xfer *ready; /* receives whose current part has arrived */
+    struct dp_xfer *spare; /* finished ones, kept with their bounce buffers */
+    struct dp_xfer *all;   /* every one that was ever made, for the end */
+    struct dp_peer peer[DP_MAX_WORKERS];
+};
+
+/* The endpoint of a peer, made on first use. NULL and err: no card, or gone. */
+ucp_ep_h dp_peer_ep(struct dp_peer *peer, struct dp_err *err);
+/* Has the peer's process ended (or UCX seen it go)? */
+bool dp_peer_is_gone(struct dp_peer *peer);
+/* Frees all transfers; the UCX worker is gone by then. returns: did UCX still hold a request of one? */
+bool dp_xfer_release_all(struct dp_transport *t);
+
+#endif

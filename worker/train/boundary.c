@@ -1,0 +1,194 @@
+/* See trainer_parts.h: what happens between two optimizer steps, the same on all workers: prune, hand over,
+ * evaluate and save, in this order. The order came with the sums of the step (orders.h). */
+#include "worker/train/trainer_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "worker/model/prune.h"
+#include "worker/train/memory.h"
+
+static int prune(struct dp_trainer *t, double target, struct dp_err *err)
+{
+    char text[64];
+
+    if (dp_prune_run(t->stage, t->config, target, dp_sums_counts, &t->sums, &t->sparsity, err) < 0)
+        return dp_err_prefix(err, "pruning at step %llu", (unsigned long long)t->step);
+    snprintf(text, sizeof text, "sparsity %.6f", t->sparsity);
+    dp_trainer_event(t, DP_EV_PRUNED, "pruned", t->sparsity, text);
+    return 0;
+}
+
+static void forget_leavers(struct dp_trainer *t, const struct dp_layout *before)
+{
+    for (uint32_t r = 0; r < t->layout.n_workers; r++)
+        if (t->layout.gone[r] && !before->gone[r] && r != t->rank && !t->is_leaving)
+            dp_transport_remove(t->args->transport, r);
+}
+
+static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct dp_handover_outcome *o)
+{
+    char layout[1024], text[1400];
+
+    if (t->rank != 0)
+        return;
+    dp_layout_format(&t->layout, layout, sizeof layout);
+    if (o->is_committed)
+        snprintf(text, sizeof text, "migration %llu, layout %s, pause %.1f ms", (unsigned long long)migration, layout,
+                 (double)o->pause_ns / 1e6);
+    else
+        snprintf(text, sizeof text, "migration %llu: %s; layout stays %s", (unsigned long long)migration, o->text,
+                 layout);
+    dp_steplog_event(t->log, o->is_committed ? "handover" : "aborted", t->step, (double)o->pause_ns / 1e6, text);
+}
+
+/* Memory that was given back to Slurm (daemon/coord_memory.c) is missing in the cgroup at once. */
+static uint64_t memory_limit(const struct dp_trainer *t)
+{
+    uint64_t now = dp_memory_limit(t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+
+    return now && (!t->mem_limit_bytes || now < t->mem_limit_bytes) ? now : t->mem_limit_bytes;
+}
+
+static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *err)
+{
+    struct dp_layout before = t->layout;
+    struct dp_handover_outcome outcome;
+    struct dp_handover_args args = {
+        .transport = t->args->transport,
+        .control = t->control,
+        .rank = t->rank,
+        .layout = &t->layout,
+        .stage = &t->stage,
+        .config = t->config,
+        .backend = t->be,
+        .tune = &t->start.tune,
+        .step = t->step,
+        .mem_limit_bytes = memory_limit(t),
+    };
+
+    if (dp_handover_run(t->handover, &args, migration, &outcome, err) < 0)
+        return dp_err_prefix(err, "hand-over %llu at step %llu", (unsigned long long)migration,
+                             (unsigned long long)t->step);
+    t->is_leaving = outcome.is_leaving;
+    if (outcome.is_committed)
+        forget_leavers(t, &before);
+    tell_handover(t, migration, &outcome);
+    return 0;
+}
+
+/* The head's owner has the sum; rank 0 tells. */
+static int evaluate(struct dp_trainer *t, struct dp_err *err)
+{
+    uint32_t n = (uint32_t)t->config->data.eval_batches, head = dp_layout_owner(&t->layout, t->layout.n_layers - 1);
+    double mine = 0, all[DP_MAX_WORKERS], loss, bits;
+    size_t offset[DP_MAX_WORKERS + 1];
+    char text[96], rate[32] = "";
+
+    if (n == 0)
+        return 0;
+    if (dp_pipeline_eval(t->pipeline, &t->layout, t->stage, t->step, n, &mine, &t->wait_ns, err) < 0)
+        return dp_err_prefix(err, "evaluation at step %llu", (unsigned long long)t->step);
+    for (uint32_t r = 0; r <= t->layout.n_workers; r++)
+        offset[r] = r * sizeof *all;
+    if (dp_sums_gather(&t->sums, &mine, sizeof mine, all, offset, err) < 0)
+        return -1;
+    if (t->rank != 0)
+        return 0;
+    loss = all[head] / ((double)n * (double)(t->config->train.batch * t->config->model.context));
+    bits = dp_steplog_bits(t->log, loss);
+    if (isfinite(bits))
+        snprintf(rate, sizeof rate, "%.4f bits/byte", bits);
+    snprintf(text, sizeof text, "validation loss %.4f%s%s", loss, rate[0] ? ", " : "", rate);
+    dp_trainer_tell(t, DP_EV_EVAL, loss, rate);
+    dp_steplog_event(t->log, "eval", t->step, loss, text);
+    return 0;
+}
+
+/* A checkpoint that fails at an interval is a warning; the last one must succeed. */
+static int save(struct dp_trainer *t, bool must, struct dp_err *err)
+{
+    char path[1100] = "";
+    int rc = dp_saving_run(&t->sums, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
+
+    if (rc == 0) {
+        dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);
+        return 0;
+    }
+    dp_err_prefix(err, "checkpoint at step %llu", (unsigned long long)t->step);
+    if (must || err->code == DP_EGONE)
+        return -1;
+    if (t->rank == 0)
+        dp_warn("%s", err->text);
+    return 0;
+}
+
+/* At the end of a job's time Slurm kills it after KillWait, in an evaluation, too: what can be saved is saved before.
+ * Else a checkpoint comes last, so that a run which goes on from it has no evaluation to make up for. */
+static int evaluate_and_save(struct dp_trainer *t, uint32_t flags, struct dp_save_clock_took *took, struct dp_err *err)
+{
+    bool stops = flags & DP_ORDER_STOP;
+
+    for (int turn = 0; turn < 2; turn++) {
+        bool is_save = (turn == 0) == stops;
+        uint64_t start_ns = dp_now_ns();
+
+        if (!(flags & (is_save ? DP_ORDER_SAVE : DP_ORDER_EVAL)))
+            continue;
+        if ((is_save ? save(t, stops, err) : evaluate(t, err)) < 0)
+            return -1;
+        *(is_save ? &took->save_ns : &took->eval_ns) = dp_now_ns() - start_ns;
+    }
+    return 0;
+}
+
+static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work, struct dp_save_clock_took *took,
+                   struct dp_err *err)
+{
+    dp_trainer_trace(t);
+    dp_need_begin(&t->need);
+    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
+        return -1;
+    if (work & DP_ORDER_PRUNE && prune(t, o->target, err) < 0)
+        return -1;
+    if (work & DP_ORDER_HANDOVER && hand_over(t, o->migration, err) < 0)
+        return -1;
+    if (!t->is_leaving && evaluate_and_save(t, o->flags, took, err) < 0)
+        return -1;
+    dp_metrics_reset(t->metrics, t->stage);
+    dp_need_end(&t->need, work);
+    if (work & (DP_ORDER_PRUNE | DP_ORDER_HANDOVER))
+        dp_need_trim();
+    return 0;
+}
+
+/* What a hand-over moved away is kept until all have acknowledged it. */
+static int drop_copies(struct dp_trainer *t, struct dp_err *err)
+{
+    int state = dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err);
+    bool had_copies = t->has_copies;
+
+    if (state < 0)
+        return -1;
+    t->has_copies = state == DP_HANDOVER_KEEPING;
+    if (had_copies && !t->has_copies)
+        dp_need_trim();
+    return 0;
+}
+
+int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct dp_err *err)
+{
+    uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
+    struct dp_save_clock_took took = {0};
+    uint64_t start_ns = dp_now_ns();
+
+    if (drop_copies(t, err) < 0 ||
+        (work && do_work(t, o, work, &took, err) < 0))
+        return -1;
+    if (work)
+        t->boundary_ns += dp_now_ns() - start_ns;
+    dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &took);
+    return 0;
+}

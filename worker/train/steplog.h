@@ -1,0 +1,37 @@
+/* What rank 0 writes about each step: a JSON line in a file, and a line for people now and then.
+ *
+ * Numbers in the file have 17 significant digits, so two runs can be compared bit by bit. Lines:
+ *   {"step", "loss", "bits_per_byte", "grad_norm", "lr", "sparsity", "tokens_per_s", "step_ms",
+ *    "wait_ms", "layout", "epoch", "workers"}
+ *   {"event": "pruned|eval|saved|resumed|complete|handover|aborted|stopped", "step", "value", "text"}
+ */
+#ifndef DP_WORKER_TRAIN_STEPLOG_H
+#define DP_WORKER_TRAIN_STEPLOG_H
+
+#include <stdbool.h>
+
+#include "common/layout.h"
+#include "worker/model/config.h"
+
+struct dp_steplog;
+
+struct dp_step_line {
+    uint64_t step; /* completed */
+    double loss, grad_norm, lr, sparsity;
+    uint64_t step_ns, wait_ns;
+    const struct dp_layout *layout;
+};
+
+/* bytes_per_token: 0 where unknown. append: a resumed run goes on in its file. */
+struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, bool append,
+                                   struct dp_err *err);
+void dp_steplog_close(struct dp_steplog *log);
+
+void dp_steplog_step(struct dp_steplog *log, const struct dp_step_line *line);
+/* value NaN: none. The text goes to the terminal too. */
+void dp_steplog_event(struct dp_steplog *log, const char *event, uint64_t step, double value,
+                      const char *text);
+/* Nats per token as bits per byte; NaN where the bytes are unknown. */
+double dp_steplog_bits(const struct dp_steplog *log, double loss);
+
+#endif

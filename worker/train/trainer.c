@@ -1,0 +1,282 @@
+/* See trainer.h. The loop of one optimizer step:
+ *
+ *   pipeline (forward and backward of all microbatches), tied gradient, squares of the gradients
+ *   one round of sums and orders (orders.h): loss, gradient norm, what happens at the boundary
+ *   optimizer step, tied weights
+ *   boundary: prune, hand over, evaluate, save, stop - the same on all workers
+ *
+ * Between boundaries a worker talks to nobody but its neighbours and rank 0. */
+#include "worker/train/trainer_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "worker/train/memory.h"
+#include "worker/train/wishes.h"
+
+void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text)
+{
+    struct dp_msg_event m = {.kind = (uint8_t)kind, .step = t->step, .value = isfinite(value) ? value : 0};
+
+    if (t->rank != 0)
+        return;
+    snprintf(m.text, sizeof m.text, "%s", text);
+    dp_control_event(t->control, &m);
+}
+
+void dp_trainer_event(struct dp_trainer *t, enum dp_event kind, const char *name, double value, const char *text)
+{
+    if (t->rank != 0)
+        return;
+    dp_trainer_tell(t, kind, value, text);
+    dp_steplog_event(t->log, name, t->step, value, text);
+}
+
+/* The migration that rank 0's daemon wants, 0: none. */
+static uint64_t pending_migration(struct dp_trainer *t)
+{
+    const struct dp_msg_prepare *p = t->rank == 0 ? dp_control_prepare(t->control) : NULL;
+
+    return p ? p->migration : 0; /* one for another epoch is voted down inside */
+}
+
+static uint32_t wishes(struct dp_trainer *t)
+{
+    uint32_t w = dp_wishes_take();
+
+    if (dp_control_take_save(t->control))
+        w |= DP_WISH_SAVE;
+    if (t->rank != 0)
+        return w;
+    if (dp_control_has_limit(t->control))
+        dp_save_clock_end_at(&t->save_clock, dp_control_end_ns(t->control));
+    return w | dp_save_clock_wishes(&t->save_clock, dp_now_ns(), t->step + 1);
+}
+
+static double grad_scale(const struct dp_trainer *t, double norm)
+{
+    double clip = t->config->train.clip;
+
+    return clip > 0 && norm > clip ? clip / norm : 1.0;
+}
+
+static int optimize(struct dp_trainer *t, const struct dp_order *order, struct dp_err *err)
+{
+    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
+        return -1;
+    if (dp_stage_n_layers(t->stage) > 0 &&
+        dp_stage_step(t->stage, t->step, grad_scale(t, order->grad_norm), err) < 0)
+        return -1;
+    return dp_tied_weights(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err);
+}
+
+/* While a worker waits for others, its daemon is still answered. A reconnect changes the descriptor. */
+static void on_control(void *arg)
+{
+    struct dp_trainer *t = arg;
+
+    dp_control_poll(t->control);
+    if (t->args->transport)
+        dp_transport_watch(t->args->transport, dp_control_fd(t->control), on_control, t);
+}
+
+/* One optimizer step; the order says what follows. */
+static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_err *err)
+{
+    struct dp_step_sample sample = {.epoch = t->layout.epoch};
+    uint64_t start_ns = dp_now_ns(), start_device_ns = t->be->ops->time_ns(t->be), mark;
+    struct dp_step_part part = {.squares = t->squares, .losses = t->losses};
+
+    t->wait_ns = t->sums.wait_ns = 0;
+    on_control(t);
+    if (dp_pipeline_train(t->pipeline, &t->layout, t->stage, t->step, t->losses, &t->wait_ns, err) < 0 ||
+        dp_tied_gradients(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err) < 0)
+        return -1;
+    mark = t->be->ops->time_ns(t->be);
+    if (dp_stage_grad_squares(t->stage, t->squares, err) < 0)
+        return -1;
+    sample.optimizer_ns = t->be->ops->time_ns(t->be) - mark;
+    part.wishes = wishes(t);
+    if (dp_orders_run(&t->sums, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
+        return -1;
+    if (order->reason == DP_STOP_DIVERGED)
+        return 0;
+    mark = t->be->ops->time_ns(t->be);
+    if (optimize(t, order, err) < 0)
+        return -1;
+    sample.optimizer_ns += t->be->ops->time_ns(t->be) - mark;
+    sample.step = ++t->step;
+    t->loss = order->loss;
+    sample.wall_ns = dp_now_ns() - start_ns;
+    sample.device_ns = t->be->ops->time_ns(t->be) - start_device_ns;
+    sample.pipeline = dp_pipeline_take_times(t->pipeline);
+    sample.wait_ns = t->wait_ns + t->sums.wait_ns;
+    sample.microbatches = (uint32_t)t->config->train.microbatches;
+    sample.loss = order->loss;
+    sample.grad_norm = order->grad_norm;
+    dp_metrics_step(t->metrics, &sample, t->stage);
+    if (t->rank == 0)
+        dp_steplog_step(t->log, &(struct dp_step_line){.step = t->step,
+                                                       .loss = order->loss,
+                                                       .grad_norm = order->grad_norm,
+                                                       .lr = dp_train_lr(t->config, t->step - 1),
+                                                       .sparsity = t->sparsity,
+                                                       .step_ns = sample.wall_ns,
+                                                       .wait_ns = sample.wait_ns,
+                                                       .layout = &t->layout});
+    return 0;
+}
+
+static void trace(struct dp_trainer *t, const struct dp_msg_report *window)
+{
+    dp_tracelog_window(t->trace, window, dp_metrics_rest(t->metrics), &t->layout, t->boundary_ns);
+    t->boundary_ns = 0;
+}
+
+void dp_trainer_trace(struct dp_trainer *t)
+{
+    const struct dp_msg_report *window = dp_tracelog_is_on(t->trace) ? dp_metrics_window(t->metrics, t->stage) : NULL;
+
+    if (window)
+        trace(t, window);
+}
+
+static uint64_t largest_layer_bytes(const struct dp_trainer *t)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < dp_stage_n_layers(t->stage); i++) {
+        uint64_t bytes = dp_layer_state_bytes(dp_stage_layer(t->stage, i));
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static void report(struct dp_trainer *t)
+{
+    uint64_t now = dp_now_ns();
+    const struct dp_msg_report *r;
+
+    dp_control_state(t->control, t->step, 0, &t->layout);
+    dp_metrics_set_interval(t->metrics, dp_trainer_report_ms(t));
+    if (!dp_metrics_is_due(t->metrics, now))
+        return;
+    dp_metrics_set_memory(t->metrics, dp_need_bytes(&t->need, largest_layer_bytes(t)), dp_memory_own_job());
+    r = dp_metrics_report(t->metrics, now, t->stage);
+    trace(t, r);
+    dp_control_report(t->control, r);
+}
+
+/* ---- end ---- */
+
+static void note_end(struct dp_trainer *t, enum dp_goodbye how, const char *text)
+{
+    struct dp_msg_goodbye m = {.rank = t->rank, .how = (uint8_t)how, .step = t->step, .loss = t->loss};
+
+    if (!t->control)
+        return;
+    snprintf(m.text, sizeof m.text, "%.255s", text);
+    dp_control_goodbye(t->control, &m);
+}
+
+/* This worker owns nothing any more: wait until the coordinator lets it go. */
+static int leave(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
+{
+    int state;
+
+    dp_control_state(t->control, t->step, 0, &t->layout);
+    while ((state = dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err)) ==
+           DP_HANDOVER_LEAVING)
+        dp_control_wait(t->control, 100);
+    if (state < 0)
+        return -1;
+    note_end(t, DP_BYE_DRAINED, "");
+    *how = DP_RUN_DRAINED;
+    return 0;
+}
+
+/* Nothing was saved and no weight was changed by the step that went wrong. */
+static int diverged(struct dp_trainer *t, const struct dp_order *o, enum dp_run_end *how, struct dp_err *err)
+{
+    dp_err_set(err, DP_EINVAL, "the loss is %g, the gradient norm %g at step %llu: lower train.lr; checkpoints are as they were",
+               o->loss, o->grad_norm, (unsigned long long)o->step);
+    if (t->rank == 0)
+        dp_steplog_event(t->log, "stopped", t->step, NAN, err->text);
+    if (dp_sums_barrier(&t->sums, err) == 0)
+        *how = DP_RUN_DIVERGED;
+    return -1;
+}
+
+static int finish(struct dp_trainer *t, const struct dp_order *o, enum dp_run_end *how, struct dp_err *err)
+{
+    bool is_stopped = o->reason != DP_STOP_COMPLETED;
+
+    dp_trainer_trace(t);
+    if (is_stopped && t->rank == 0)
+        dp_steplog_event(t->log, "stopped", t->step, NAN,
+                         o->reason == DP_STOP_TIME ? "before the job's time is over, after saving"
+                         : t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
+    /* Whoever leaves first must not take the others' last messages along. */
+    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0 || dp_sums_barrier(&t->sums, err) < 0)
+        return -1;
+    note_end(t, is_stopped ? DP_BYE_SAVED : DP_BYE_COMPLETED, "");
+    *how = is_stopped ? DP_RUN_STOPPED : DP_RUN_COMPLETED;
+    return 0;
+}
+
+static int loop(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
+{
+    struct dp_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
+
+    if (t->step >= (uint64_t)t->config->train.steps && t->rank == 0) {
+        char text[160];
+
+        snprintf(text, sizeof text, "nothing is left to train: this checkpoint is of step %llu, train.steps is %lld; a larger "
+                 "train.steps goes on from it", (unsigned long long)t->step, (long long)t->config->train.steps);
+        dp_steplog_event(t->log, "complete", t->step, NAN, text);
+    }
+    dp_wishes_begin();
+    dp_save_clock_start(&t->save_clock, t->config, dp_now_ns());
+    dp_save_clock_end_at(&t->save_clock, dp_save_clock_env_end(dp_now_ns(), dp_wall_ns()));
+    while (t->step < (uint64_t)t->config->train.steps) {
+        if (train_step(t, &order, err) < 0)
+            return -1;
+        if (order.reason == DP_STOP_DIVERGED)
+            return diverged(t, &order, how, err);
+        report(t);
+        if (dp_trainer_boundary(t, &order, err) < 0)
+            return -1;
+        if (t->is_leaving)
+            return leave(t, how, err);
+        if (order.flags & DP_ORDER_STOP)
+            break;
+    }
+    return finish(t, &order, how, err);
+}
+
+static void note_failure(struct dp_trainer *t, const struct dp_err *err)
+{
+    struct dp_msg_event m = {.kind = DP_EV_FAILED, .step = t->step};
+
+    if (!t->control)
+        return;
+    snprintf(m.text, sizeof m.text, "%s", err->text);
+    dp_control_event(t->control, &m);
+    note_end(t, DP_BYE_FAILED, err->text);
+}
+
+int dp_trainer_run(const struct dp_trainer_args *args, enum dp_run_end *how, struct dp_err *err)
+{
+    struct dp_trainer t = {.args = args, .config = args->config, .rank = args->wireup->rank, .loss = NAN, .ckpt_lock = -1};
+    int rc = dp_trainer_begin(&t, how, err);
+
+    if (rc == 0)
+        rc = loop(&t, how, err);
+    if (rc < 0)
+        note_failure(&t, err);
+    dp_trainer_end(&t);
+    return rc;
+}

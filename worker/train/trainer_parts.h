@@ -1,0 +1,69 @@
+/* Inside of a run: what trainer.c (steps), trainer_start.c (from nothing to the first step) and
+ * boundary.c (between two steps) share. */
+#ifndef DP_WORKER_TRAIN_TRAINER_PARTS_H
+#define DP_WORKER_TRAIN_TRAINER_PARTS_H
+
+#include "worker/checkpoint/saving.h"
+#include "worker/daemon_link/need.h"
+#include "worker/handover/handover.h"
+#include "worker/train/metrics.h"
+#include "worker/train/orders.h"
+#include "worker/train/pipeline.h"
+#include "worker/train/save_clock.h"
+#include "worker/train/steplog.h"
+#include "worker/train/tied.h"
+#include "worker/train/tracelog.h"
+#include "worker/train/trainer.h"
+
+struct dp_trainer {
+    const struct dp_trainer_args *args;
+    const struct dp_train_config *config;
+    uint32_t rank;
+    struct dp_layout layout;
+    struct dp_backend *be;
+    struct dp_data *data;
+    struct dp_stage *stage;
+    struct dp_start start;
+    struct dp_sums sums;
+    struct dp_tied tied;
+    struct dp_pipeline *pipeline;
+    struct dp_control *control;
+    struct dp_handover *handover;
+    struct dp_metrics *metrics;
+    struct dp_need need;
+    bool has_copies; /* of layers that left: freed when their hand-over is over */
+    struct dp_steplog *log; /* rank 0 only */
+    struct dp_tracelog *trace;
+    uint64_t boundary_ns;   /* between steps, since the last line of the trace */
+    int ckpt_lock;          /* rank 0 only; -1: none */
+    struct dp_save_clock save_clock; /* rank 0 only */
+    double *losses, *squares;
+    uint64_t step; /* completed */
+    double loss;   /* of the last of them, NaN: none was made here */
+    uint64_t mem_limit_bytes; /* for layers, 0: unlimited */
+    double sparsity;
+    uint64_t wait_ns; /* of the running step */
+    bool is_leaving;
+};
+
+/* Collective, from nothing to the first step. *end: DP_RUN_REFUSED when all failed alike. */
+int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *end, struct dp_err *err);
+/* Frees everything; a half-begun run is fine. */
+void dp_trainer_end(struct dp_trainer *t);
+
+/* What the order says, after the optimizer step. Sets is_leaving. */
+int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *order, struct dp_err *err);
+
+/* Write what was measured since the last window into the trace, before something changes the costs. */
+void dp_trainer_trace(struct dp_trainer *t);
+
+/* An event, on rank 0: to the log, the terminal and the daemon. value NaN: none. */
+void dp_trainer_event(struct dp_trainer *t, enum dp_event kind, const char *name, double value, const char *text);
+
+/* The daemon's part of it alone. */
+void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text);
+
+/* Least time between two reports: the daemon's wish, or a second. */
+uint32_t dp_trainer_report_ms(const struct dp_trainer *t);
+
+#endif

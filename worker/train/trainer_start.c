@@ -1,0 +1,246 @@
+/* See trainer_parts.h: from nothing to the first step, and the end of it all.
+ *
+ * Whatever can fail is tried before anybody depends on it, and then all workers agree: either all
+ * train, or all have the same error and can leave in good order. Rank 0 alone decides what concerns
+ * all (which checkpoint, which table of crossovers) and tells the others. */
+#include "worker/train/trainer_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "worker/checkpoint/ckpt_lock.h"
+#include "worker/daemon_link/hello.h"
+#include "worker/net/linkprobe.h"
+#include "worker/train/initial.h"
+#include "worker/train/memory.h"
+#include "worker/train/preflight.h"
+
+#define FIRST_CONTACT_MS 3000
+#define REPORT_MS 1000
+
+/* What this worker can check alone, before anybody has to wait for it. */
+static int open_local(struct dp_trainer *t, struct dp_err *err)
+{
+    const struct dp_train_config *c = t->config;
+
+    if (dp_layout_initial(c, t->args->wireup->n_workers, &t->layout, err) < 0)
+        return -1;
+    if (t->rank == 0 && dp_preflight_files(c, err) < 0)
+        return -1;
+    t->data = dp_data_open(c, err);
+    if (!t->data || (t->rank == 0 && dp_ckpt_lock(c, &t->ckpt_lock, err) < 0))
+        return -1;
+    t->be = dp_backend_create(c->pipeline.backend, (int)t->args->wireup->local_rank, (int)c->pipeline.threads, err);
+    if (!t->be)
+        return -1;
+    t->losses = calloc((size_t)c->train.microbatches, sizeof *t->losses);
+    t->squares = calloc(t->layout.n_layers, sizeof *t->squares);
+    if (!t->losses || !t->squares)
+        return dp_err_set(err, DP_ENOMEM, "no memory for the sums of a step");
+    return 0;
+}
+
+/* The options of the job came along, and nobody took them: where the plugin ran, it set DYNPIPE_MODE at least. */
+static void tell_without_plugin(const struct dp_trainer *t)
+{
+    const char *mode = getenv("DYNPIPE_MODE"), *node = getenv("SLURMD_NODENAME");
+
+    if (t->args->socket || !getenv("SLURM_DYNPIPE") || (mode && !strcmp(mode, "off")) || t->args->wireup->local_rank)
+        return;
+    dp_warn("rank=%u: the job asks for DynPipe, but Slurm's step on node %s did not load spank_dynpipe.so (plugstack.conf "
+            "there); training goes on with a fixed layout", t->rank, node ? node : "?");
+}
+
+static int open_control(struct dp_trainer *t, struct dp_err *err)
+{
+    const struct dp_msg_welcome *w;
+    struct dp_msg_hello *hello = calloc(1, sizeof *hello);
+
+    if (!hello)
+        return dp_err_set(err, DP_ENOMEM, "no memory for HELLO");
+    dp_hello_fill(hello, t->config, &t->layout, t->rank, t->step);
+    t->mem_limit_bytes = dp_memory_limit(t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+    hello->mem_limit_bytes = t->mem_limit_bytes;
+    tell_without_plugin(t);
+    t->control = dp_control_create(t->args->socket, hello, FIRST_CONTACT_MS, err);
+    free(hello);
+    if (!t->control)
+        return -1;
+    w = dp_control_welcome(t->control);
+    if (dp_control_is_connected(t->control) && w && w->text[0] && t->rank == 0)
+        dp_info("%s", w->text);
+    return 0;
+}
+
+/* A worker's answer to: what is broken between you and the coordinator? */
+struct trouble {
+    char node[64], text[300];
+};
+
+#define TOLD 4 /* different troubles that are told */
+
+static bool is_told_before(const struct trouble *all, uint32_t r)
+{
+    for (uint32_t i = 0; i < r; i++)
+        if (!strcmp(all[i].text, all[r].text))
+            return true;
+    return false;
+}
+
+static void tell_troubles(const struct trouble *all, uint32_t n)
+{
+    uint32_t told = 0;
+
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t same = 0;
+
+        if (r > 0 && all[0].text[0] && !strncmp(all[r].text, DP_HOST_TROUBLE, strlen(DP_HOST_TROUBLE)))
+            continue; /* worker 0 is on that host, or hears the same */
+        if (!all[r].text[0] || is_told_before(all, r) || ++told > TOLD)
+            continue;
+        for (uint32_t i = r; i < n; i++)
+            same += !strcmp(all[i].text, all[r].text);
+        if (n == 1)
+            dp_warn("no coordinator: %s; training goes on with a fixed layout", all[r].text);
+        else if (same == 1)
+            dp_warn("worker %u on %s: no coordinator: %s; training goes on with a fixed layout", r, all[r].node,
+                    all[r].text);
+        else
+            dp_warn("worker %u on %s and %u more of %u workers: no coordinator: %s; training goes on with a fixed layout", r,
+                    all[r].node, same - 1, n, all[r].text);
+    }
+    if (told > TOLD)
+        dp_warn("no coordinator, for %u reasons more", told - TOLD);
+}
+
+/* Each worker knows of its own line only; people read it once. */
+static int share_troubles(struct dp_trainer *t, struct dp_err *err)
+{
+    uint32_t n = t->layout.n_workers;
+    struct trouble mine = {0}, *all = t->rank == 0 ? calloc(n, sizeof *all) : NULL;
+    const char *node = getenv("SLURMD_NODENAME");
+    size_t offset[DP_MAX_WORKERS + 1];
+    int rc;
+
+    if (t->rank == 0 && !all)
+        return dp_err_set(err, DP_ENOMEM, "no memory for the answers of %u workers", n);
+    snprintf(mine.text, sizeof mine.text, "%.299s", dp_control_trouble(t->control));
+    if (node)
+        snprintf(mine.node, sizeof mine.node, "%.63s", node);
+    else
+        gethostname(mine.node, sizeof mine.node - 1);
+    for (uint32_t r = 0; r <= n; r++)
+        offset[r] = r * sizeof mine;
+    rc = dp_sums_gather(&t->sums, &mine, sizeof mine, all, offset, err);
+    if (rc == 0 && t->rank == 0)
+        tell_troubles(all, n);
+    free(all);
+    if (t->args->wireup->local_rank != 0)
+        dp_control_hush(t->control);
+    return rc;
+}
+
+uint32_t dp_trainer_report_ms(const struct dp_trainer *t)
+{
+    const struct dp_msg_welcome *w = dp_control_is_connected(t->control) ? dp_control_welcome(t->control) : NULL;
+
+    return w && w->report_ms ? w->report_ms : REPORT_MS;
+}
+
+static int open_rest(struct dp_trainer *t, struct dp_err *err)
+{
+    t->stage = dp_saving_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
+    if (!t->stage || open_control(t, err) < 0)
+        return -1;
+    dp_tied_init(&t->tied, t->config, t->be, t->args->transport, t->rank);
+    t->pipeline = dp_pipeline_create(t->config, t->be, t->args->transport, t->rank, t->data, err);
+    t->handover = t->pipeline ? dp_handover_create(NULL, err) : NULL;
+    t->metrics = t->handover ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
+    t->trace = t->metrics ? dp_tracelog_open(t->config, t->rank, t->start.path[0] != '\0', err) : NULL;
+    if (!t->trace)
+        return -1;
+    if (t->rank == 0)
+        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), t->start.path[0] != '\0', err);
+    return t->rank == 0 && !t->log ? -1 : 0;
+}
+
+/* Sparsity of the whole model now: after a resume it is not known from the schedule alone. */
+static int measure_sparsity(struct dp_trainer *t, struct dp_err *err)
+{
+    uint64_t prunable = dp_model_prunable(t->config), left = 0;
+
+    for (uint32_t i = 0; i < dp_stage_n_layers(t->stage); i++) {
+        const struct dp_layer *l = dp_stage_layer(t->stage, i);
+
+        for (uint32_t k = 0; k < l->n_params; k++)
+            if (l->param[k].prunable)
+                left += (uint64_t)l->param[k].nnz;
+    }
+    if (dp_sums_counts(&t->sums, &left, 1, err) < 0)
+        return -1;
+    t->sparsity = prunable ? 1.0 - (double)left / (double)prunable : 0;
+    return 0;
+}
+
+/* A trace begins with the link to the next worker, which all measure together. */
+static int begin_trace(struct dp_trainer *t, struct dp_err *err)
+{
+    uint32_t n = t->layout.n_workers;
+    struct dp_link_times link = {0};
+
+    if (!dp_tracelog_is_on(t->trace))
+        return 0;
+    if (t->args->transport && dp_link_probe(t->args->transport, t->rank, n, dp_boundary_bytes(t->config), &link, err) < 0)
+        return -1;
+    dp_tracelog_header(t->trace, t->config, t->rank, n, &link);
+    return 0;
+}
+
+int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
+{
+    int rc;
+
+    /* The sums need only the number of workers, which is known even when open_local() fails. */
+    t->layout.n_workers = t->args->wireup->n_workers;
+    dp_sums_init(&t->sums, t->args->transport, &t->layout, t->rank);
+    rc = open_local(t, err);
+    t->layout.n_workers = t->args->wireup->n_workers;
+    *how = DP_RUN_REFUSED;
+    if (dp_sums_agree(&t->sums, rc, err) < 0 || dp_saving_start(&t->sums, t->config, t->be, &t->start, err) < 0)
+        return -1;
+    t->step = t->start.step;
+    rc = open_rest(t, err);
+    if (dp_sums_agree(&t->sums, rc, err) < 0)
+        return -1;
+    *how = DP_RUN_FAILED;
+    if (share_troubles(t, err) < 0 || measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)
+        return -1;
+    if (t->start.path[0])
+        dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);
+    return 0;
+}
+
+void dp_trainer_end(struct dp_trainer *t)
+{
+    if (t->args->transport)
+        dp_transport_watch(t->args->transport, -1, NULL, NULL);
+    dp_steplog_close(t->log);
+    dp_tracelog_close(t->trace);
+    dp_metrics_destroy(t->metrics);
+    dp_handover_destroy(t->handover);
+    dp_control_destroy(t->control);
+    dp_pipeline_destroy(t->pipeline);
+    dp_tied_release(&t->tied);
+    dp_stage_destroy(t->stage);
+    dp_backend_destroy(t->be);
+    dp_data_close(t->data);
+    free(t->losses);
+    free(t->squares);
+    if (t->ckpt_lock >= 0)
+        close(t->ckpt_lock);
+}
