@@ -42,6 +42,26 @@ none "libraries do not exit, abort or print" "$(grep -E '^(common|policies|kerne
     grep -vE '^[^:]*/(main|bench)[./]' | grep -vE '^(worker/train/steplog|spank_plugin/spank_dynpipe)\.c:' |
     grep -E '[^[:alnum:]_](exit|abort|printf|puts|perror)[[:space:]]*\(' )"
 # What differs between Slurm's releases stands in one file; the plugin sees SPANK beside it.
+# The table in doc/design.md says which folder may include which; one that has no row goes by its parent's.
+none "includes go the way that doc/design.md says" "$(
+    # shellcheck disable=SC2046
+    awk -F' *[|] *' '
+        function row_of(path) { # the folder with a row that this one is, or lies in
+            while (path != "" && !(path in may)) if (!sub("/[^/]*$", "", path)) path = ""
+            return path
+        }
+        NR == FNR {
+            if ($2 ~ /^[a-z_\/]+\/$/ && NF > 4) { folder = substr($2, 1, length($2) - 1); may[folder] = ", " $4 ","; rows++ }
+            next
+        }
+        FNR == 1 { own = FILENAME; sub("/[^/]*$", "", own); own = row_of(own) }
+        own == "" || !match($0, /^#include "[a-z_0-9]+\/[^"]*"/) { next }
+        {
+            split($0, part, "\""); it = part[2]; sub("/[^/]*$", "", it); it = row_of(it)
+            if (it != own && !index(may[own], ", " it ",")) print FILENAME ": " part[2]
+        }
+        END { if (rows < 10) print "doc/design.md: its table is not found" }' doc/design.md $(grep -vE '^(tests|doc|etc)/' <<<"$sources")
+)"
 none "only common/libslurm.c uses libslurm" "$(
     # shellcheck disable=SC2086
     grep -nE '#[[:space:]]*include[[:space:]]*[<"]slurm/' $sources | grep -vE '^(common/libslurm\.c|spank_plugin/plugin\.h):'
