@@ -33,7 +33,7 @@ int dp_random(void *out, size_t bytes, struct dp_err *err)
 
 /* Behind 24 random bytes: the mark, and the version u16. One nonce in 2^48 of an acceptor that knows nothing of it
  * looks so by chance: he refuses the answer, and the next nonce is another one. */
-static const uint8_t version_mark[6] = "DPvers";
+static const uint8_t version_mark[] = {'D', 'P', 'v', 'e', 'r', 's'};
 #define MARK_AT (DP_DIGEST_BYTES - sizeof version_mark - 2)
 
 int dp_challenge_init(struct dp_msg_challenge *challenge, struct dp_err *err)
