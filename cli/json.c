@@ -1,4 +1,4 @@
-/* See json.h. The keys of the documents belong to the daemon (daemon/coord_json.c); a command of
+/* See json.h. The keys of the documents belong to the daemon (daemon/coord/json.c); a command of
  * another version must still show what it understands. */
 #include "config.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/helper.h"
+#include "daemon/child/helper.h"
 #include "daemon/history.h"
 #include "daemon/run.h"
 

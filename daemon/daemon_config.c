@@ -16,7 +16,7 @@
 
 #include "common/conf.h"
 #include "common/site_defaults.h"
-#include "daemon/trusted_file.h"
+#include "daemon/child/trusted_file.h"
 #include "policies/pack.h"
 
 #define AT(member) offsetof(struct dp_config, member), sizeof ((struct dp_config *)0)->member

@@ -14,7 +14,7 @@
 
 #include "common/err.h"
 #include "common/msg.h"
-#include "daemon/coordinator.h"
+#include "daemon/coord/job.h"
 
 #define DP_MAX_PARTITIONS 64
 #define DP_MAX_NODE_ENTRIES 512

@@ -18,7 +18,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "daemon/helper.h"
+#include "daemon/child/helper.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/run.h"
 
 #define SECOND_NS UINT64_C(1000000000)

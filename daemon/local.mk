@@ -10,7 +10,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/device_files.c daemon/device_files.h \
 	daemon/dispatch.c \
 	daemon/fence.c daemon/fence.h daemon/fence_job.c \
-	daemon/helper.c daemon/helper_child.c daemon/helper.h \
+	daemon/child/helper.c daemon/child/helper_child.c daemon/child/helper.h \
 	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
 	daemon/name_check.c \
@@ -30,14 +30,14 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/seek.c \
 	daemon/share.c daemon/share.h \
 	daemon/shrink.c daemon/shrink.h \
-	daemon/site_policy.c daemon/site_policy.h \
+	daemon/child/site_policy.c daemon/child/site_policy.h \
 	daemon/slot.c \
 	daemon/slot_lock.c daemon/slot_lock.h \
 	daemon/slurm_job.c daemon/slurm_job.h \
 	daemon/slurmd_conf.c daemon/slurmd_conf.h \
 	daemon/step.c \
 	daemon/tasks.c daemon/tasks.h \
-	daemon/trusted_file.c daemon/trusted_file.h \
+	daemon/child/trusted_file.c daemon/child/trusted_file.h \
 	daemon/wireup.c daemon/wireup.h daemon/wireup_table.c daemon/wireup_tasks.c \
 	daemon/worker.c
 
@@ -116,32 +116,32 @@ endif
 # --- coordinator (daemon/coord*): a state machine without sockets, files or clocks ---
 noinst_LIBRARIES += daemon/libdpcoord.a
 daemon_libdpcoord_a_SOURCES = \
-	daemon/coord_decide.c \
-	daemon/coord_internal.h \
-	daemon/coord_journal.c \
-	daemon/coord_saving.c \
-	daemon/coord_ahead.c \
-	daemon/coord_trade.c \
-	daemon/coord_json.c \
-	daemon/coord_limit.c \
-	daemon/coord_memory.c \
-	daemon/coord_memory_need.c \
-	daemon/coord_member.c \
-	daemon/coord_migrate.c \
-	daemon/coord_missing.c \
-	daemon/coord_release.c \
-	daemon/coord_replay.c \
-	daemon/coord_report.c \
-	daemon/coord_rewrite.c \
-	daemon/coord_snapshot.c \
-	daemon/coord_stall.c \
-	daemon/coord_balance.c \
-	daemon/coord_correct.c \
-	daemon/coord_link.c \
-	daemon/coord_promise.c \
-	daemon/coord_promise_json.c \
-	daemon/coord_think.c \
-	daemon/coordinator.c daemon/coordinator.h
+	daemon/coord/decide.c \
+	daemon/coord/internal.h \
+	daemon/coord/journal.c \
+	daemon/coord/saving.c \
+	daemon/coord/ahead.c \
+	daemon/coord/trade.c \
+	daemon/coord/json.c \
+	daemon/coord/limit.c \
+	daemon/coord/memory.c \
+	daemon/coord/memory_need.c \
+	daemon/coord/member.c \
+	daemon/coord/migrate.c \
+	daemon/coord/missing.c \
+	daemon/coord/release.c \
+	daemon/coord/replay.c \
+	daemon/coord/report.c \
+	daemon/coord/rewrite.c \
+	daemon/coord/snapshot.c \
+	daemon/coord/stall.c \
+	daemon/coord/balance.c \
+	daemon/coord/correct.c \
+	daemon/coord/link.c \
+	daemon/coord/promise.c \
+	daemon/coord/promise_json.c \
+	daemon/coord/think.c \
+	daemon/coord/coordinator.c daemon/coord/coordinator.h daemon/coord/job.h
 # Tests of it in a world of their own, whose clock, network and disk are tables.
 coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
 COORD_WORLD_LIBS = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \

@@ -24,11 +24,11 @@
 #include "common/log.h"
 #include "common/stdout.h"
 #include "common/trust.h"
+#include "daemon/child/helper.h"
+#include "daemon/child/site_policy.h"
 #include "daemon/daemon.h"
-#include "daemon/helper.h"
 #include "daemon/privileged.h"
 #include "daemon/run.h"
-#include "daemon/site_policy.h"
 
 struct options {
     const char *config_path;

@@ -8,8 +8,8 @@
 #include "common/clock.h"
 #include "common/libslurm.h"
 #include "common/log.h"
+#include "daemon/child/helper.h"
 #include "daemon/daemon.h"
-#include "daemon/helper.h"
 #include "daemon/slurm_job.h"
 
 #define DEADLINE_S 70.0

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "daemon/helper.h"
+#include "daemon/child/helper.h"
 #include "daemon/node_look.h"
 #include "daemon/run.h"
 

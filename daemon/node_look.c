@@ -16,7 +16,7 @@
 #include "common/client.h"
 #include "common/libslurm.h"
 #include "common/munge_trip.h"
-#include "daemon/helper.h"
+#include "daemon/child/helper.h"
 #include "daemon/plugstack.h"
 #include "daemon/slurm_job.h"
 #include "daemon/slurmd_conf.h"

@@ -17,7 +17,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "daemon/helper.h"
+#include "daemon/child/helper.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
 

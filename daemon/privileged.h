@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/helper.h"
+#include "daemon/child/helper.h"
 
 enum dp_priv_op { DP_PRIV_FENCE = 1, DP_PRIV_SHRINK = 2, DP_PRIV_REQUEUE = 3, DP_PRIV_MEMORY = 4 };
 

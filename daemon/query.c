@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/libslurm.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/node_log.h"
 #include "daemon/run.h"
 

@@ -11,9 +11,9 @@
 #define DP_DAEMON_RUN_H
 
 #include "common/journal.h"
+#include "daemon/child/helper.h"
 #include "daemon/daemon.h"
 #include "daemon/fence.h"
-#include "daemon/helper.h"
 #include "daemon/history.h"
 #include "daemon/slurm_job.h"
 

@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/peer.h"
 #include "daemon/privileged.h"
 #include "daemon/run.h"

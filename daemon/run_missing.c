@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
 

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"
 #include "daemon/wireup.h"

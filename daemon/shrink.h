@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/coordinator.h"
+#include "daemon/coord/job.h"
 
 struct dp_shrink_request {
     uint32_t job_id, restart_count;

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
 #include "daemon/privileged.h"

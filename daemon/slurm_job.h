@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/coordinator.h"
+#include "daemon/coord/job.h"
 
 /* The answer of a helper that reads a job. */
 struct dp_job_result {

@@ -43,7 +43,7 @@ let_run_to() {
     return 1
 }
 
-# A coordinator's record types: daemon/coordinator.h. It opens its journal when the first worker comes.
+# A coordinator's record types: daemon/coord/coordinator.h. It opens its journal when the first worker comes.
 declare -A type=([INTENT]=2 [COMMIT]=3 [DONE]=5 [DRAIN]=6 [GONE]=7 [RELINTENT]=8)
 coordinator_journal() { echo "$D/dynpipe/n1/job-$1.0.journal"; } # JOB
 stop_coordinator_at() { # JOB RECORD

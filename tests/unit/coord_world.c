@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/bench/recorded_loads.h"
 #include "policies/sim/links.h"
 #include "policies/sim/predict.h"
 #include "tests/unit/random.h"
-#include "policies/bench/recorded_loads.h"
 
 #define SEC 1000000000ull
-#define DP_REC_MEMORY 21 /* coord_internal.h */
+#define DP_REC_MEMORY 21 /* coord/internal.h */
 #define TICK (SEC / 5)
 #define REPORT (SEC / 5)
 #define PRUNE_BEGIN 140u /* 7 s */

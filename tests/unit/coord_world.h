@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "daemon/coordinator.h"
+#include "daemon/coord/coordinator.h"
 
 #define W_MAX 4 /* workers, one per node */
 #define W_LAYERS 8

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/coord/coordinator.h"
 #include "tests/unit/daemon_world.h"
 
 enum { JOURNALS = 16 };

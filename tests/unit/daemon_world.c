@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/coordinator.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
 #include "tests/unit/random.h"

@@ -3,7 +3,7 @@
  * of its own, a unix socket and a TCP port; they speak to each other over TCP.
  *
  * What is not real (daemon_kernel.c, _children.c, _slurm.c, _disk.c): the clock stands still until the world moves it,
- * also for libevent; a child (daemon/helper.h) is a call that is made at once or at a time to come; credentials come
+ * also for libevent; a child (daemon/child/helper.h) is a call that is made at once or at a time to come; credentials come
  * from a table; processes exist in a table, which procscan.h, pidfds and signals see; libslurm is struct dw_slurm.
  * fence.c and shrink.c are real; while a fence waits, the world goes on.
  *

@@ -1,6 +1,6 @@
 /* The coordinator where predictions meet others (coord_world.h). Others come and go on its workers' cores: hand-overs
  * are few, however often predictions change, and what follows pruning is not held up; the bound is that of
- * coord_balance.c. A link between two nodes is slow: packing goes round it. */
+ * coord/balance.c. A link between two nodes is slow: packing goes round it. */
 #include "tests/unit/unit.h"
 
 #include <math.h>

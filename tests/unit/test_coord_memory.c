@@ -5,7 +5,7 @@
 #include "tests/unit/coord_world.h"
 
 #define START_MB 4096u
-#define REC_MEMORY ((enum dp_record)21) /* coord_internal.h */
+#define REC_MEMORY ((enum dp_record)21) /* coord/internal.h */
 
 /* Layers of 400 MiB, two on each node, that pruning makes a tenth of; all nodes stay, unless a test says otherwise. */
 static struct world *begin(uint64_t seed)

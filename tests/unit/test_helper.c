@@ -1,5 +1,5 @@
 /* What a child of the daemon does to itself before it works. */
-#include "daemon/helper.h"
+#include "daemon/child/helper.h"
 
 #include <event2/event.h>
 #include <fcntl.h>

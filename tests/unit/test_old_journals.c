@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/journal.h"
-#include "daemon/coordinator.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/node_log.h"
 #include "tests/unit/journals_v1.h"
 #include "tests/unit/unit.h"

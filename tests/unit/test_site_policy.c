@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "daemon/site_policy.h"
-#include "daemon/trusted_file.h"
+#include "daemon/child/site_policy.h"
+#include "daemon/child/trusted_file.h"
 
 #define LAYERS 8
 #define DEVICES 4

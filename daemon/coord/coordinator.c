@@ -1,0 +1,273 @@
+/* The life of a coordinator: created for a job, fed the journal's records, begun, ticked, ended.
+ *
+ * See coordinator.h for the contract, internal.h for the map of the other files, and
+ * doc/protocol.md for the protocol. Nothing here reads a clock: every entry is given the time.
+ */
+#include "daemon/coord/internal.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_job(const struct dp_job_info *job, struct dp_err *err)
+{
+    if (job->n_nodes < 1 || job->n_nodes > DP_MAX_SLOTS)
+        return dp_err_set(err, DP_EINVAL, "job %u has %u nodes, allowed are 1 to %d", job->job_id,
+                          job->n_nodes, DP_MAX_SLOTS);
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (!job->node[i][0])
+            return dp_err_set(err, DP_EINVAL, "job %u: node %u has no name", job->job_id, i);
+    return 0;
+}
+
+static void set_slots(struct dp_coord *c)
+{
+    c->n_slots = c->job.n_nodes;
+    for (uint32_t i = 0; i < c->n_slots; i++) {
+        memcpy(c->slot[i].name, c->job.node[i], sizeof c->slot[i].name);
+        if (!strcmp(c->job.node[i], c->job.batch_host))
+            c->batch_slot = i;
+    }
+}
+
+struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_run_limits *limits,
+                                 const struct dp_coord_ops *ops, void *arg, struct dp_err *err)
+{
+    const struct dp_policy *policy = NULL;
+    struct dp_coord *c;
+
+    if (!limits->policy_file[0])
+        policy = dp_policy_find(limits->policy, err);
+    if ((!policy && !limits->policy_file[0]) || check_job(job, err) < 0)
+        return NULL;
+    c = calloc(1, sizeof *c);
+    if (c && !policy)
+        c->site = calloc(1, sizeof *c->site);
+    if (!c || (!policy && !c->site)) {
+        free(c);
+        dp_err_set(err, DP_ENOMEM, "coordinator of job %u: out of memory", job->job_id);
+        return NULL;
+    }
+    c->job = *job;
+    c->limits = *limits;
+    c->ops = *ops;
+    c->arg = arg;
+    if (c->site)
+        dp_site_policy_init(c->site, limits->policy, limits->policy_file, limits->policy_arguments,
+                            limits->policy_timeout_s);
+    c->policy = c->site ? &c->site->policy : policy;
+    c->loss = c->eval_loss = NAN;
+    c->sample_every = 1;
+    set_slots(c);
+    return c;
+}
+
+void dp_coord_destroy(struct dp_coord *c)
+{
+    if (!c)
+        return;
+    free(c->question);
+    free(c->site);
+    free(c);
+}
+
+int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
+{
+    c->incarnation++;
+    if (!c->t0_ns || c->t0_ns > now_ns)
+        c->t0_ns = now_ns;
+    c->is_over = false; /* after END: another step of the same job */
+    c->over_why[0] = '\0';
+    if (coord_journal_start(c, now_ns) < 0)
+        return dp_err_set(err, DP_EIO, "job %u: journal: %s", c->job.job_id, c->journal_error);
+    c->is_begun = true;
+    coord_saving_begin(c, now_ns);
+    c->begin_ns = c->stall.heard_ns = now_ns;
+    c->last_change_ns = c->rel.next_ns = now_ns;
+    if (c->incarnation > 1)
+        coord_note(c, now_ns, "coordinator restarted, incarnation %u", c->incarnation);
+    if (c->mig.state == MIG_PREPARING) /* presumed abort: no COMMIT was found */
+        coord_migrate_abort(c, now_ns, "the coordinator restarted before the decision");
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        c->slot[s].stop_first_ns = c->slot[s].stop_last_ns = 0;
+    return 0;
+}
+
+static void note_journal(struct dp_coord *c, uint64_t now_ns)
+{
+    if (c->is_journal_failing && !c->was_journal_failing)
+        coord_note(c, now_ns, "the journal cannot be written: %.200s", c->journal_error);
+    else if (!c->is_journal_failing && c->was_journal_failing)
+        coord_note(c, now_ns, "the journal is written again");
+    c->was_journal_failing = c->is_journal_failing;
+}
+
+void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
+{
+    if (!c->is_begun || c->is_over)
+        return;
+    note_journal(c, now_ns);
+    coord_member_tick(c, now_ns);
+    coord_migrate_tick(c, now_ns);
+    coord_release_tick(c, now_ns);
+    coord_stall_tick(c, now_ns);
+    coord_missing_tick(c, now_ns);
+    coord_limit_tick(c, now_ns);
+    coord_memory_tick(c, now_ns);
+    coord_promise_tick(c, now_ns);
+    coord_decide_tick(c, now_ns);
+}
+
+void dp_coord_end(struct dp_coord *c, uint64_t now_ns, const char *why)
+{
+    if (c->is_over)
+        return;
+    c->is_over = true;
+    c->over_ns = now_ns;
+    snprintf(c->over_why, sizeof c->over_why, "%s", why ? why : "");
+    coord_note(c, now_ns, "over: %s", c->over_why);
+    (void)coord_journal_end(c, now_ns, c->over_why);
+}
+
+static int set_paused(struct dp_coord *c, uint64_t now_ns, bool is_paused)
+{
+    if (c->is_paused != is_paused)
+        coord_note(c, now_ns, is_paused ? "paused" : "resumed");
+    c->is_paused = is_paused;
+    return 0;
+}
+
+static int command_layout(struct dp_coord *c, uint64_t now_ns, const char *text, struct dp_err *err)
+{
+    struct dp_layout next;
+
+    if (c->limits.mode < DP_MODE_BALANCE)
+        return dp_err_set(err, DP_EINVAL, "layers may not move in mode %s", dp_mode_name(c->limits.mode));
+    if (!c->has_layout)
+        return dp_err_set(err, DP_EINVAL, "not all workers are there yet");
+    if (dp_layout_parse(text, &c->layout, &next, err) < 0)
+        return -1;
+    if (!coord_layers_moved(&c->layout, &next))
+        return dp_err_set(err, DP_EINVAL, "the layout is %s already", text);
+    return coord_migrate_begin(c, now_ns, &next, "asked for on the command line", err);
+}
+
+static int command_save(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
+{
+    struct dp_msg_save save = {0};
+    uint8_t body[64];
+    struct dp_writer w;
+
+    if (!c->has_layout || !c->worker[0].is_connected)
+        return dp_err_set(err, DP_EINVAL, "worker 0, which saves, is not connected");
+    if (!c->checkpoint_dir[0])
+        return dp_err_set(err, DP_EINVAL, "the run has no checkpoint directory");
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_save_encode(&w, &save);
+    c->ops.to_worker(c->arg, 0, DP_MSG_SAVE, body, dp_writer_used(&w));
+    coord_note(c, now_ns, "checkpoint asked for");
+    return 0;
+}
+
+int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, const char *argument,
+                     struct dp_err *err)
+{
+    if (c->is_over)
+        return dp_err_set(err, DP_EINVAL, "the run is over: %s", c->over_why);
+    switch (verb) {
+    case DP_VERB_PAUSE:
+        return set_paused(c, now_ns, true);
+    case DP_VERB_RESUME:
+        coord_promise_resume(c, now_ns);
+        return set_paused(c, now_ns, false);
+    case DP_VERB_LAYOUT:
+        return command_layout(c, now_ns, argument, err);
+    case DP_VERB_SAVE:
+        return command_save(c, now_ns, err);
+    }
+    return dp_err_set(err, DP_EINVAL, "unknown command %d", (int)verb);
+}
+
+bool dp_coord_is_over(const struct dp_coord *c)
+{
+    return c->is_over;
+}
+
+bool dp_coord_all_left(const struct dp_coord *c)
+{
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (!c->layout.gone[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
+            return false;
+    return c->has_layout;
+}
+
+uint32_t dp_coord_incarnation(const struct dp_coord *c)
+{
+    return c->incarnation;
+}
+
+const struct dp_job_info *dp_coord_job(const struct dp_coord *c)
+{
+    return &c->job;
+}
+
+const char *dp_coord_next_event(struct dp_coord *c)
+{
+    if (c->n_events - c->n_logged > COORD_EVENTS)
+        c->n_logged = c->n_events - COORD_EVENTS;
+    return c->n_logged == c->n_events ? NULL : c->event[c->n_logged++ % COORD_EVENTS].text;
+}
+
+/* --- shared by the other files --- */
+
+void coord_note(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...)
+{
+    struct coord_event *e = &c->event[c->n_events++ % COORD_EVENTS];
+    va_list ap;
+
+    e->t_ns = now_ns;
+    e->step = c->step;
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+}
+
+void coord_fail(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (c->failed[0])
+        return; /* the first reason is the one that counts */
+    va_start(ap, fmt);
+    vsnprintf(c->failed, sizeof c->failed, fmt, ap);
+    va_end(ap);
+    coord_note(c, now_ns, "failed: %.240s", c->failed);
+}
+
+int coord_slot_find(const struct dp_coord *c, const char *node)
+{
+    for (uint32_t i = 0; i < c->n_slots; i++)
+        if (!strcmp(c->slot[i].name, node))
+            return (int)i;
+    return -1;
+}
+
+bool coord_is_live(const struct dp_coord *c, uint32_t rank)
+{
+    return !c->layout.gone[rank] && !c->worker[rank].has_left && !c->worker[rank].is_lost;
+}
+
+double coord_seconds(const struct dp_coord *c, uint64_t t_ns)
+{
+    return t_ns > c->t0_ns ? (double)(t_ns - c->t0_ns) / 1e9 : 0.0;
+}
+
+const char *coord_slot_state_name(enum coord_slot_state state)
+{
+    static const char *const name[] = {"active",    "drained",  "stopping", "gone",
+                                       "releasing", "released", "held"};
+
+    return (unsigned)state < sizeof name / sizeof name[0] ? name[state] : "?";
+}

@@ -1,0 +1,140 @@
+/* The coordinator of one run: decides, journals, hands over, drains and releases.
+ *
+ * A state machine without sockets, files, clocks or threads of its own: the daemon feeds it events
+ * and carries out what it asks through struct dp_coord_ops, so every interleaving can be tested in
+ * one process. It implements doc/protocol.md (hand-over and release); the letters of the steps there
+ * are named in the sources. One coordinator per run, on the batch host's daemon.
+ *
+ * Slots are the nodes of the job, in the order of the job's node list; slot 0 is the batch host,
+ * which Slurm never takes back.
+ */
+#ifndef DP_DAEMON_COORD_COORDINATOR_H
+#define DP_DAEMON_COORD_COORDINATOR_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "common/journal.h"
+#include "common/msg.h"
+#include "daemon/coord/job.h"
+
+/* Journal records of the coordinator; payloads are written and read by coordinator code only. */
+enum dp_record {
+    DP_REC_START = 1,   /* incarnation, job, limits, first layout */
+    DP_REC_INTENT = 2,  /* migration, new layout */
+    DP_REC_COMMIT = 3,  /* migration, epoch: the decision point */
+    DP_REC_ABORT = 4,
+    DP_REC_DONE = 5,
+    DP_REC_DRAIN = 6,   /* slot */
+    DP_REC_GONE = 7,    /* slot, proof */
+    DP_REC_RELINTENT = 8, /* slots: from here on they are dead for this run */
+    DP_REC_RELEASED = 9,
+    DP_REC_HELD = 10,   /* slot, why */
+    DP_REC_END = 11,
+};
+
+/* What the coordinator asks of the daemon. None may block; `arg` is the daemon's. */
+struct dp_coord_ops {
+    /* As dp_journal_append(), dp_journal_settle() and dp_journal_reserve() of common/journal.h. The journal may
+     * ask for dp_coord_snapshot() meanwhile, to write itself anew. */
+    enum dp_journal_fate (*journal)(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                    struct dp_err *err);
+    int (*settle)(void *arg, struct dp_err *err);
+    int (*reserve)(void *arg, size_t bytes, struct dp_err *err);
+    /* Send a worker its message, by whichever daemon it is connected to; silently lost when that
+     * connection is down: the coordinator repeats what matters. */
+    void (*to_worker)(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes);
+    /* Tell the daemon of a slot to end everything of this run there and prove it:
+     * answered by dp_coord_slot_gone(), repeated by the coordinator until it is. */
+    void (*stop_slot)(void *arg, uint32_t slot, uint32_t grace_ms);
+    /* Ask Slurm, as the job's owner, to shrink the job to the slots whose keep[] is 1:
+     * answered by dp_coord_release_answer(), whose text and rc prove nothing. */
+    void (*shrink)(void *arg, const uint8_t keep[DP_MAX_SLOTS]);
+    /* Ask Slurm, as the job's owner, to end the job and, with may_requeue, to put it back into the queue:
+     * answered by dp_coord_requeue_answer(). */
+    void (*requeue)(void *arg, bool may_requeue);
+    /* Read the job from Slurm: answered by dp_coord_job_read(). */
+    void (*read_job)(void *arg);
+    /* Work out a decision without blocking: dp_coord_think() in a child process that is killed after
+     * deadline_s. Answered exactly once by dp_coord_thought(), not from within this call; not asked again
+     * before. returns -1 when no child could be made; 1: too many others think now, ask again. */
+    int (*think)(void *arg, double deadline_s, struct dp_err *err);
+    /* Is the daemon of a slot too old to empty it and to prove that? Then it is not asked to, and nothing is packed. Where it is,
+     * why is one line for people. NULL: none ever is. */
+    bool (*is_outdated)(void *arg, uint32_t slot, char *why, size_t cap);
+    /* Ask Slurm, as the job's owner, to lower its memory on each node to so many MiB: answered by
+     * dp_coord_memory_answer(). NULL: never asked. */
+    void (*memory)(void *arg, uint32_t mb);
+};
+
+struct dp_coord;
+
+/* A new run (replayed records follow) or one that the journal knows: feed every record in order to
+ * dp_coord_replay(), then call dp_coord_begin() once, which journals START with incarnation + 1 and
+ * finishes or aborts what was under way. now_ns: monotonic. */
+struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_run_limits *limits,
+                                 const struct dp_coord_ops *ops, void *arg, struct dp_err *err);
+void dp_coord_destroy(struct dp_coord *c);
+int dp_coord_replay(struct dp_coord *c, enum dp_record type, const void *payload, size_t bytes, struct dp_err *err);
+int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err);
+/* Records that a replay makes the same of as of all that were written (confirmed) so far; histories no
+ * longer than they are kept. Changes nothing in *c. returns 0, or -1: put failed, or memory did. */
+typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, const void *payload, size_t bytes,
+                                                struct dp_err *err);
+int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
+
+void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
+/* rc 1: Slurm will not do that with this job; else rc and text prove nothing. */
+void dp_coord_memory_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
+/* What Slurm says about the job's time: left_ms until its limit at end_s (wall clock); DP_NO_TIME_LIMIT and 0: it
+ * has none. */
+void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uint64_t left_ms);
+
+/* What Slurm says of the size changes that the job may make, whenever it is read: the controller may be another one
+ * than when the run began. */
+void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, bool has_stepmgr);
+
+/* Events. node: where the worker's daemon sits; pid: as that daemon's kernel named it.
+ * hello fills *welcome (device_lock is the node daemon's business) - verdict FENCED for a slot that
+ * has been drained or released, DENIED for a hello that contradicts the run. */
+void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t pid,
+                    const struct dp_msg_hello *m, struct dp_msg_welcome *welcome);
+void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);
+void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote *m);
+void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_decision_ack *m);
+void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m);
+void dp_coord_pong(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_pong *m);
+void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_goodbye *m);
+void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_worker_lost *m);
+/* What the daemon knows of the way to a node of which nothing is heard; "" where it knows nothing. */
+void dp_coord_node_trouble(struct dp_coord *c, const char *node, const char *text);
+bool dp_coord_is_node_missing(const struct dp_coord *c, const char *node);
+void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, const struct dp_msg_slot_gone *m);
+void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
+/* job NULL: Slurm could not be read (text says why). */
+void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text);
+/* In the child: ask the policy, pack, predict. May block, changes nothing in *c.
+ * result: room for DP_THOUGHT_MAX bytes. returns how many were written. */
+#define DP_THOUGHT_MAX 32768u
+size_t dp_coord_think(const struct dp_coord *c, uint8_t *result);
+/* What the child left; result NULL: it died or ran past its deadline, why says which. */
+void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why);
+/* Called about every 100 ms: timeouts, resends, the policy. */
+void dp_coord_tick(struct dp_coord *c, uint64_t now_ns);
+/* Slurm says that the job is over (or its last step ended): no more retries; journals END. */
+void dp_coord_end(struct dp_coord *c, uint64_t now_ns, const char *why);
+/* pause, resume, layout, save. returns 0, or -1 and why it is refused. */
+int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, const char *argument, struct dp_err *err);
+
+/* The next event that was not asked for yet, for the log; NULL: none. Valid until the next call. */
+const char *dp_coord_next_event(struct dp_coord *c);
+
+bool dp_coord_is_over(const struct dp_coord *c);
+bool dp_coord_all_left(const struct dp_coord *c); /* every worker that trained has left or is lost */
+uint32_t dp_coord_incarnation(const struct dp_coord *c);
+const struct dp_job_info *dp_coord_job(const struct dp_coord *c);
+
+/* JSON for the command line: DP_QUERY_STATUS, DP_QUERY_EXPLAIN, DP_QUERY_REPORT. New reference. */
+json_t *dp_coord_json(const struct dp_coord *c, uint64_t now_ns, enum dp_query what);
+
+#endif

@@ -1,0 +1,633 @@
+/* What the files of the coordinator share. Nothing outside daemon/coord*.c includes this.
+ *
+ * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
+ * member.c  who is in the run: HELLO, GOODBYE, lost workers, events
+ * report.c  measured loads, checked
+ * decide.c  question, reference, verdict, decision log
+ * promise.c the measured step against what was promised of it; trials; when packing stops
+ * promise_json.c  what people see of that
+ * balance.c when balancing waits
+ * link.c    how long messages between slots take
+ * correct.c what the simulator does not know of a run, for think.c
+ * snapshot.c loads and devices as a policy wants them; speeds of devices
+ * ahead.c   loads to come, and what the reference allows then
+ * trade.c   what every number of slots would give and cost
+ * think.c   predictions, policy and packing, in a child process
+ * migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
+ * release.c drained slots: proof of gone, RELINTENT, shrink, read back
+ * saving.c  what the run saved against a fixed layout
+ * stall.c   silence: who does not answer
+ * missing.c nodes of which nothing is heard
+ * limit.c   time that the job has left
+ * memory.c  host memory: what the run needs, what goes back to Slurm
+ * memory_need.c  how much that is, and what it leaves for layers
+ * journal.c records: what is written
+ * replay.c  what a restart makes of them
+ * rewrite.c all that counts as records: a journal written anew
+ * json.c    what people see
+ */
+#ifndef DP_DAEMON_COORD_INTERNAL_H
+#define DP_DAEMON_COORD_INTERNAL_H
+
+#include "daemon/child/site_policy.h"
+#include "daemon/coord/coordinator.h"
+#include "policies/decide.h"
+#include "policies/pack.h"
+#include "policies/promise.h"
+#include "policies/pruning.h"
+#include "policies/release_when.h"
+#include "policies/saving.h"
+#include "policies/sim/correction.h"
+#include "policies/sim/predict.h"
+#include "policies/trade.h"
+
+#define COORD_DECISIONS 200
+#define COORD_HANDOVERS 256
+#define COORD_SAMPLES 512
+#define COORD_EVENTS 64
+#define COORD_MEDIAN 3 /* reports that a layer's load is the median of */
+#define COORD_STEADY 256 /* step times that the throughput before pruning is the median of */
+#define COORD_RECENT 16  /* and that of now */
+#define COORD_SHARED 8   /* reports that the sharing of a worker's cores is the median of */
+#define SECOND 1000000000ull
+
+/* Records besides those of coordinator.h. */
+#define DP_REC_NODES 12     /* names of the slots, in parts */
+#define DP_REC_REFERENCE 13 /* iteration before pruning, speeds of the devices */
+#define DP_REC_WORKERS 14   /* slot and process of every worker; before the START with their layout */
+#define DP_REC_SAVING 15    /* sums of saving.c */
+#define DP_REC_HANDOVER 16  /* of a journal that was written anew: one that is over, for reports */
+#define DP_REC_COUNTS 17    /* of such a journal, its end: newest commit, shrinks that were used */
+#define DP_REC_PROMISE 18   /* packing stops, or may go on */
+#define DP_REC_BALANCE 19   /* when balancing waits, and what predictions are corrected by */
+#define DP_REC_LINKS 20     /* what messages between slots take; behind BALANCE */
+#define DP_REC_MEMORY 21    /* host memory of each node: what is asked for, or was given back */
+
+#define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
+#define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
+#define STOP_RESEND_NS (2 * SECOND)  /* STOP_SLOT */
+#define HELD_RESEND_NS (5 * SECOND)  /* STOP_SLOT to a slot that is held */
+#define MORE_WAIT_NS SECOND /* of proved slots for those that are being stopped, where each can go by itself */
+#define LAST_SHRINK_WAIT_NS (2 * HELD_RESEND_NS) /* of proved slots for held ones, where only one shrink is left */
+#define ANSWER_NS (40 * SECOND)      /* a call to Slurm that never came back (slurm.md F5) */
+#define RECHECK_NS (30 * SECOND)     /* released slots: does one come back? */
+#define BACKOFF_MAX_S 30
+#define RETURN_NS (10 * SECOND)      /* after a restart: workers not heard of yet count as alive */
+
+enum coord_slot_state {
+    SLOT_ACTIVE,
+    SLOT_DRAINED,   /* DRAIN is journalled, its workers leave by themselves */
+    SLOT_STOPPING,  /* STOP_SLOT was sent, no proof yet */
+    SLOT_GONE,      /* proved */
+    SLOT_RELEASING, /* RELINTENT is journalled: dead for this run */
+    SLOT_RELEASED,
+    SLOT_HELD, /* no proof: never released, unless a proof comes after all */
+};
+
+struct coord_slot {
+    char name[64];
+    enum coord_slot_state state;
+    uint64_t drained_ns, stop_first_ns, stop_last_ns, gone_ns, intent_ns;
+    uint64_t freed_ns; /* first read of the job without it */
+    uint64_t released_ns;
+    uint64_t proof_took_ns;
+    char text[256]; /* the proof, or why it is held */
+    uint64_t missing_ns;    /* since when nothing is heard of its workers, 0: something is */
+    bool is_missing_noted;
+    char trouble[200];      /* why, as the daemon knows; "": not known */
+};
+
+struct coord_worker {
+    bool is_known;     /* said HELLO to this incarnation */
+    bool is_connected; /* its daemon hears it */
+    bool has_left;     /* said GOODBYE, or ended after it was drained */
+    bool is_lost;      /* its process ended otherwise */
+    uint8_t bye;       /* enum dp_goodbye, when has_left */
+    bool is_fresh;     /* reported since the last decision */
+    uint32_t pid, slot;
+    uint64_t mem_limit_bytes;
+    double speed;
+    uint64_t predicted_busy_ns; /* in one iteration of the layout in force */
+    char device[64];
+    uint32_t n_reports; /* since the last change of layout */
+    uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, lost_ns, mem_bytes, rss_bytes, need_bytes, job_bytes;
+    double shared[COORD_SHARED]; /* dp_contention() of the newest reports on this layout */
+    uint32_t n_shared;           /* ever added */
+    uint64_t ahead_ns, held_ns;  /* of the newest report: common/msg.h */
+    uint64_t report_ns, finish_sent_ns;
+    uint64_t answered_ping; /* number of the newest */
+};
+
+/* Two slots whose workers were neighbours. */
+struct coord_pair {
+    uint16_t a, b;                /* a < b */
+    uint32_t n;                   /* ever measured */
+    uint32_t ns[COORD_SHARED];    /* the newest: a message, beyond what is configured */
+};
+
+struct coord_layer {
+    struct dp_layer_load sample[COORD_MEDIAN];
+    uint32_t n_samples, at;
+    struct dp_layer_load load; /* medians of times, newest of the rest */
+    uint64_t opt_ns;
+};
+
+enum coord_mig_state {
+    MIG_NONE,
+    MIG_PREPARING, /* INTENT is journalled */
+    MIG_ABORTING,  /* will abort as soon as the disk is known to hold no COMMIT; nobody was told anything */
+    MIG_COMMITTED, /* COMMIT is journalled and told until all have acknowledged */
+    MIG_ABORTED,   /* told until all have acknowledged; ABORT is journalled unless that failed */
+};
+
+struct coord_migration {
+    uint64_t id; /* of the newest INTENT, also after it ended */
+    enum coord_mig_state state;
+    bool is_doubtful; /* its COMMIT may be on the disk, and may not */
+    struct dp_layout before, next;
+    uint8_t is_member[DP_MAX_WORKERS]; /* had not left when it began: these vote and acknowledge */
+    uint8_t has_vote[DP_MAX_WORKERS], has_ack[DP_MAX_WORKERS];
+    uint64_t pause_ns[DP_MAX_WORKERS], transfer_ns[DP_MAX_WORKERS];
+    bool has_boundary;
+    uint64_t boundary;
+    uint8_t digest[DP_DIGEST_BYTES];
+    uint64_t started_ns, sent_ns, decided_ns;
+    uint32_t moved_layers;
+    uint64_t moved_bytes, sent_bytes;
+    char reason[256], why[256]; /* of the move; of an abort */
+};
+
+struct coord_handover {
+    uint64_t id, epoch, boundary, started_ns, decided_ns, done_ns;
+    bool is_committed;
+    uint32_t moved_layers, n_leavers;
+    uint64_t moved_bytes, pause_max_ns, pause_median_ns, transfer_max_ns;
+    uint64_t predicted_ns;                       /* device time of an iteration, when it was decided */
+    uint64_t expected_ns, allowed_ns, measured_ns; /* wall time of a step: foreseen, by the reference, and what came */
+    enum dp_promise_verdict promise;
+    char layout[256], reason[256];
+};
+
+/* What a layout was put in force for, and where it came from. */
+struct coord_pledge {
+    uint64_t id;                      /* of the migration; 0: none, or asked for by hand */
+    uint64_t expected_ns, allowed_ns; /* wall time of a step; 0: unknown */
+    uint64_t predicted_ns;            /* device time of an iteration */
+    bool is_trial;                    /* `leave` go when it keeps what was promised, else `back` is put in force again */
+    uint8_t leave[DP_MAX_WORKERS];
+    uint64_t before_ns;               /* measured on `back` */
+    struct dp_layout back;
+};
+
+struct coord_promise {
+    struct coord_pledge next, now; /* of the hand-over under way, of the layout in force */
+    enum dp_promise_verdict verdict;
+    struct dp_promise_out out;
+    uint64_t allowed_ns;     /* by the reference, as the newest decision knows it */
+    bool is_backing;         /* a failed trial is to be taken back */
+    uint32_t n_watched;      /* of c->recent.n: measurements that a verdict was spoken on */
+    uint64_t tried_ns;       /* last try to go on with a trial, or back */
+
+    bool is_stopped;         /* no packing */
+    uint32_t n_missed;       /* in a row */
+    uint64_t until_ns;       /* stopped until then at least */
+    char why[256];
+
+    bool is_corrected;       /* predictions are made with `correction` */
+    struct dp_correction correction;
+    uint32_t n_learned, n_explained; /* of c->recent.n: measurements it was last compared with; how often it was right */
+    bool has_usual;
+    struct dp_correction newest, usual; /* as measured: at the newest decision, and when all was well */
+};
+
+/* What a layout was decided with. */
+struct coord_basis {
+    bool is_corrected;
+    struct dp_correction correction; /* where it is */
+    uint64_t weights_left;           /* by layer, as a hash */
+    bool is_balancing, is_counted;   /* no slot is given up; no change of loads explains it */
+};
+
+struct coord_balance {
+    struct coord_basis next, now; /* of the hand-over under way, of the layout in force */
+    struct dp_layout before;      /* the newest hand-over, unless that was asked for by hand; no workers: none */
+    uint32_t n;                   /* that count, less what is forgotten */
+    uint64_t until_ns;            /* pause */
+    uint64_t quiet_ns;            /* since then none was wished for */
+};
+
+struct coord_times { /* the newest of some durations */
+    uint32_t n, at; /* n: ever added */
+    uint64_t ns[COORD_STEADY];
+};
+
+struct coord_decision {
+    uint64_t first_ns, last_ns, step;
+    uint32_t count; /* the same answer so many times in a row */
+    bool is_applied;
+    bool is_corrected; /* the next four rest on corrected predictions, else on plain device time */
+    uint64_t current_ns, proposed_ns, limit_ns, fastest_ns, moved_bytes;
+    uint64_t measured_ns, expected_ns, allowed_ns; /* wall time of a step: now, of the proposal at most, by the reference */
+    uint32_t slots_now, slots_after, devices_after, moved_layers;
+    double imbalance; /* (max - min) / mean busy time of the stages now */
+    struct dp_decide_out out;
+    char policy_reason[256], pack_reason[256], release_reason[256], layout[256];
+};
+
+/* What is being thought about, and the decision that it is for: from coord_decide_tick() until the answer. */
+struct coord_question {
+    struct coord_decision d;
+    bool wants_reference;
+    uint64_t epoch; /* of the layout then */
+    uint64_t beside_ns; /* the measured step beside its loads; 0: unknown */
+    uint32_t memory_mb; /* that the nodes were to keep then */
+    uint32_t step_id;
+};
+
+/* The newest loads from before anything was pruned, what the reference is predicted from: kept, because the child
+ * that does so may fail until there are no such loads any more. */
+struct coord_early {
+    bool is_set, is_unmoved; /* is_unmoved: nor was a layer moved, so they tell the speeds of the devices */
+    struct dp_layout layout;
+    struct dp_layer_load load[DP_MAX_LAYERS];
+    uint64_t opt_ns[DP_MAX_LAYERS];
+};
+
+/* The run as a policy wants to see it; `in` points into the rest. */
+struct coord_snapshot {
+    struct dp_layer_load layer[DP_MAX_LAYERS];
+    uint64_t opt[DP_MAX_LAYERS];
+    struct dp_device device[DP_MAX_WORKERS];
+    struct dp_policy_in in;
+};
+
+#define COORD_LOOKS 3
+
+struct coord_ahead {
+    uint32_t n;
+    struct dp_pack_later later[COORD_LOOKS];
+    struct dp_layer_load layer[COORD_LOOKS][DP_MAX_LAYERS];
+    uint64_t opt[COORD_LOOKS][DP_MAX_LAYERS];
+};
+
+/* The answer: a child's bytes. */
+struct coord_thought {
+    int32_t rc; /* -1: no proposal, err says why */
+    enum dp_errcode code;
+    char why[256];
+    uint32_t slots_after;
+    uint64_t limit_ns, fastest_ns;
+    char pack_reason[256], release_reason[256];
+    struct dp_policy_out out; /* the proposal; gone[] of its layout: who leaves */
+    uint32_t moved_layers;
+    uint64_t moved_bytes;
+    /* Whatever rc is; 0: could not be told. */
+    uint64_t current_ns, start_ns;     /* iteration of the layout in force, of the start layout, with the loads of now */
+    uint64_t balanced_ns;              /* of the best layout on the devices that the run began with, likewise */
+    uint64_t reference_ns;             /* start layout with the loads of c->early, where the question wants it */
+    uint64_t stage_ns[DP_MAX_WORKERS]; /* of the layout in force: what each worker computes in one iteration */
+    double speed[DP_MAX_WORKERS];      /* of the devices, measured where the question wants the reference */
+    struct dp_prune_trend trend;
+    double left_mean; /* coord_steps_left_mean() */
+    struct dp_trade trade;
+    /* Wall time. 0: could not be told */
+    struct dp_measured measured;  /* step of the layout in force */
+    struct dp_correction learned; /* from it */
+    bool is_corrected;            /* iterations of decision and proposal are corrected ones */
+    bool is_as_decided;           /* by the correction that the layout in force was decided with */
+    uint64_t basis_ns, basis_start_ns; /* current_ns and start_ns as they compare with the proposal's */
+    uint64_t believed_ns;         /* that step by the correction that is in use */
+    uint64_t then_ns, most_ns;    /* step of the proposal: at least, and where the rest grows with it */
+    uint64_t allowed_ns;          /* by the reference */
+};
+_Static_assert(sizeof(struct coord_thought) <= DP_THOUGHT_MAX, "a thought fits into its buffer");
+
+/* The sums of the windows that are closed, and the one that is open. */
+struct coord_saving {
+    struct dp_saving_sums sums;
+    uint64_t step, since_ns; /* of the newest report in them; step 0: none of this step's workers yet */
+    uint64_t epoch, steps;
+    double steps_s, besides_s, pause_s;
+    bool is_whole;
+    uint64_t journalled_ns;
+};
+
+struct coord_sample {
+    uint64_t step, t_ns;
+    double loss, sparsity, tokens_per_s;
+};
+
+struct coord_event {
+    uint64_t t_ns, step;
+    char text[256];
+};
+
+struct coord_stall {
+    bool is_asking, is_stalled, was_answerable; /* the newest PING was sent long enough ago */
+    uint64_t heard_ns, ping, sent_ns;           /* heard_ns: of any worker */
+    uint64_t since_ns;                          /* is_stalled */
+    bool is_ending;                             /* Slurm was asked to end the job */
+    uint64_t retry_ns;                          /* not again before */
+    char text[160];
+};
+
+struct coord_limit {
+    bool is_known, is_told; /* told to worker 0 as it is now */
+    uint64_t end_ns;        /* UINT64_MAX: the job has no time limit */
+};
+
+/* Of each node, MiB. What is journalled as asked for counts as given: layers move by it. */
+struct coord_memory {
+    uint32_t start_mb, given_mb; /* at the start; as confirmed last, 0: never anything */
+    uint32_t target_mb;          /* asked for and not confirmed; 0: nothing */
+    uint32_t now_mb, need_mb;    /* as Slurm says, as the newest reports say with all that may come; 0: not known */
+    uint32_t saved_mb;           /* likewise when the newest checkpoint was made */
+    uint32_t window_mb, n_window; /* the most in the looks of a window, so far */
+    uint64_t window_epoch;
+    bool is_asking, is_reading, is_refused;
+    uint64_t deadline_ns, next_ns;
+    uint32_t attempts, backoff_s;
+    uint64_t clean_ns, clean_boot_s; /* first read that shows target_mb, 0: none */
+    uint64_t given_ns, given_step;   /* of given_mb */
+    uint32_t n_given;
+    char why[200]; /* nothing more is given back, because */
+};
+
+struct coord_release {
+    bool is_reading, is_shrinking; /* asked, no answer yet */
+    uint64_t deadline_ns, next_ns;
+    uint32_t backoff_s, attempts, lost_updates, shrinks_used;
+    bool has_told_stepmgr;
+    bool is_clean; /* the newest read shows the job without the slots */
+    uint64_t clean_ns, clean_boot_s;
+    uint64_t last_read_ns;
+    char answer[256];
+};
+
+struct dp_coord {
+    struct dp_job_info job; /* node[]: as at the first start, index = slot */
+    struct dp_run_limits limits;
+    struct dp_coord_ops ops;
+    void *arg;
+    const struct dp_policy *policy;
+    struct dp_site_policy *site;      /* NULL: the policy is built in */
+    struct coord_question *question;  /* being thought about, NULL: none */
+    uint32_t n_policy_failures;       /* in a row */
+
+    uint32_t incarnation;
+    bool is_begun, is_over, is_paused, has_journalled_nodes;
+    uint64_t begin_ns; /* of this incarnation */
+    uint32_t n_journalled; /* replay: workers of the step that the next START names */
+    uint16_t journalled_slot[DP_MAX_WORKERS];
+    uint32_t journalled_pid[DP_MAX_WORKERS];
+    uint64_t t0_ns; /* first begin, for times that people read */
+    uint64_t over_ns;
+    char over_why[256], failed[256];
+
+    /* the step that trains */
+    bool has_step, has_shape, has_layout;
+    uint32_t step_id, n_workers, n_layers;
+    uint64_t steps_total, prune_begin, prune_end, boundary_bytes, step;
+    double final_sparsity, sparsity, loss, eval_loss;
+    uint64_t loss_step; /* that the loss belongs to */
+    uint32_t microbatches, tokens_per_microbatch;
+    uint8_t schedule;
+    bool is_completed;
+    char checkpoint_dir[1024], checkpoint[1024];
+    struct dp_layout layout, start_layout;
+    struct coord_worker worker[DP_MAX_WORKERS];
+    struct coord_layer layer[DP_MAX_LAYERS];
+    bool is_pruned;
+
+    uint64_t reference_ns, reference_step_ns; /* predicted and measured iteration before pruning */
+    bool is_reference_final;
+    struct coord_early early;
+    uint32_t n_reference; /* snapshots that it was taken from */
+    uint64_t predicted_ns, step_ns; /* of the layout in force: last prediction, last measurement */
+    uint64_t predicted_start_ns;    /* of the start layout with the loads of then */
+    uint64_t predicted_balanced_ns; /* of the best layout on the devices that the run began with, likewise */
+    uint64_t predicted_epoch;       /* of the layout in force then */
+    uint64_t predicted_beside_ns;   /* the step that was measured in the reports whose loads they are; 0: unknown */
+    double left_mean; /* of a step that is left, over one of now, as of the newest prediction; 0: unknown */
+    struct coord_saving saving;
+    struct dp_trade trade; /* of the newest decision */
+    struct coord_times steady; /* steps of the start layout, warm and unpruned */
+    struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
+    struct coord_times recent; /* last steps of the layout in force */
+
+    uint32_t n_slots, batch_slot;
+    struct coord_slot slot[DP_MAX_SLOTS];
+    struct coord_migration mig;
+    uint64_t last_commit_id; /* migration of the layout in force, 0: none */
+    uint64_t last_change_ns, next_decision_ns;
+    struct coord_release rel;
+    struct coord_stall stall;
+    struct coord_limit limit;
+    struct coord_memory memory;
+    struct coord_promise promise;
+    struct coord_balance balance;
+    uint32_t n_pairs;
+    struct coord_pair pair[DP_LINKS_MAX];
+
+    uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
+    bool is_journal_failing, was_journal_failing; /* the newest record could not be written; as was told last */
+    char dropped_why[256], journal_error[256];
+
+    /* history, bounded */
+    uint32_t n_decisions, n_handovers, n_events; /* ever; rings */
+    uint32_t n_logged; /* of the events */
+    struct coord_decision decision[COORD_DECISIONS];
+    struct coord_handover handover[COORD_HANDOVERS];
+    struct coord_event event[COORD_EVENTS];
+    uint32_t n_samples, sample_every;
+    uint64_t next_sample_step;
+    struct coord_sample sample[COORD_SAMPLES];
+};
+
+/* --- coordinator.c --- */
+void coord_note(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void coord_fail(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int coord_slot_find(const struct dp_coord *c, const char *node);
+/* A worker that must vote, acknowledge and report: in the layout, and its process not known to be over. */
+bool coord_is_live(const struct dp_coord *c, uint32_t rank);
+double coord_seconds(const struct dp_coord *c, uint64_t t_ns);
+const char *coord_slot_state_name(enum coord_slot_state state);
+
+/* --- member.c --- */
+void coord_step_reset(struct dp_coord *c);
+void coord_member_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- report.c --- */
+void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss); /* after `step` steps; NaN: unknown */
+void coord_loads_reset(struct dp_coord *c); /* a new layout is in force */
+bool coord_loads_ready(const struct dp_coord *c);
+double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns);
+uint64_t coord_steady_step_ns(const struct dp_coord *c); /* before anything changed; 0: not known */
+void coord_measured(const struct dp_coord *c, struct dp_measured *out);  /* that, and how sure it is */
+uint64_t coord_recent_step_ns(const struct dp_coord *c); /* of the layout in force; 0: not known */
+uint64_t coord_step_beside_loads_ns(const struct dp_coord *c); /* over the reports that loads are medians of; 0: not known */
+/* seconds, but not less than five steps of this run */
+double coord_patience_s(const struct dp_coord *c, double seconds);
+
+/* --- saving.c --- */
+uint32_t coord_per_slot(const struct dp_coord *c); /* devices, as people count them: GPUs of a node, at least 1 */
+void coord_saving_begin(struct dp_coord *c, uint64_t now_ns);
+void coord_saving_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);
+void coord_saving_moved(struct dp_coord *c); /* a new layout is in force */
+void coord_saving_paused(struct dp_coord *c, uint64_t pause_ns);
+/* Until now; and to the last step at the speed of now: "saving" of doc/json.md. */
+void coord_saving_so_far(const struct dp_coord *c, uint64_t now_ns, struct dp_saving *out);
+json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns);
+
+/* --- stall.c --- */
+void coord_stall_heard(struct dp_coord *c, uint64_t now_ns);
+void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- limit.c --- */
+void coord_limit_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- memory.c --- */
+void coord_memory_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_memory_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job); /* NULL: it could not be */
+int coord_memory_replay(struct dp_coord *c, struct dp_reader *r, struct dp_err *err);
+void coord_memory_saved(struct dp_coord *c); /* a checkpoint was made */
+json_t *coord_memory_json(const struct dp_coord *c); /* new reference; null where nothing is to be given back */
+
+/* --- memory_need.c --- */
+uint32_t coord_memory_kept_mb(const struct dp_coord *c); /* that layouts must do with; 0: nothing was given back */
+/* MiB that the fullest node needs, with room for layers that may come and the margin; 0: not known. */
+uint32_t coord_memory_need_mb(const struct dp_coord *c);
+uint64_t coord_memory_limit_bytes(const struct dp_coord *c, uint32_t rank); /* for its layers; 0: unlimited */
+
+/* --- missing.c --- */
+bool coord_is_missing(const struct dp_coord *c, uint32_t slot); /* its workers should be here and are not */
+void coord_missing_tick(struct dp_coord *c, uint64_t now_ns);
+/* "nothing from n3 for 12 s: ...", "" where nothing is missing. */
+void coord_missing_text(const struct dp_coord *c, uint64_t now_ns, char *out, size_t cap);
+json_t *coord_missing_json(const struct dp_coord *c, uint64_t now_ns); /* new reference */
+
+/* --- decide.c --- */
+void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- snapshot.c: both take time with the layers and workers, for the child of think.c --- */
+/* The loads of now; speed: [n_workers] of the devices. */
+void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
+/* The loads from before anything was pruned: c->early. */
+void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
+/* speed: [n_workers] = relative to the usual device, by c->early; unchanged where it cannot be told. */
+void coord_snapshot_speeds(const struct dp_coord *c, double *speed);
+
+/* --- ahead.c: in the child --- */
+/* Iteration of the layout that the run started with, with these loads; 0: cannot be told. */
+uint64_t coord_fixed_ns(const struct dp_coord *c, const struct dp_policy_in *in);
+/* now: the loads; in: the devices. */
+void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_policy_in *in,
+                      double slope, struct coord_ahead *out);
+
+/* Mean time of a step that is left to the last one, over one of now, whatever the layout: 1 where nothing is pruned any
+ * more, or it cannot be told. layer, opt: [DP_MAX_LAYERS], room to work in. */
+double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapshot *now, double slope,
+                             struct dp_layer_load *layer, uint64_t *opt);
+
+/* --- trade.c: in the child --- */
+void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, const struct dp_pack *p, uint32_t slots_now,
+                      struct dp_trade *out);
+void coord_trade_choose(struct dp_trade *t, uint32_t slots, const char *why);
+
+/* --- promise.c --- */
+enum coord_way { WAY_GO, WAY_TRIAL, WAY_WAIT };
+/* How to come to a layout: at once; first with the same cuts and nobody leaving (*first), so that the step is
+ * measured while all can still go back; or not now, why says what is missing. Fills in the pledge of the move. */
+enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next,
+                                  const struct coord_thought *t, struct dp_layout *first, char *why, size_t cap);
+void coord_promise_begun(struct dp_coord *c); /* the hand-over that was planned */
+void coord_promise_committed(struct dp_coord *c, uint64_t now_ns, struct coord_handover *h);
+void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
+void coord_promise_tick(struct dp_coord *c, uint64_t now_ns);
+bool coord_promise_is_deciding(const struct dp_coord *c); /* a trial is under way: no other decision */
+void coord_promise_resume(struct dp_coord *c, uint64_t now_ns); /* packing may go on, if it was stopped */
+
+/* --- link.c --- */
+void coord_link_report(struct dp_coord *c, const struct dp_msg_report *m);
+/* What was measured; a link that takes little of a step of step_ns longer is none that is slow. In the child. */
+void coord_link_fill(const struct dp_coord *c, uint64_t step_ns, struct dp_links *out);
+uint32_t coord_link_median_ns(const struct coord_pair *p); /* n > 0 */
+void coord_link_forget(struct dp_coord *c);
+json_t *coord_link_json(const struct dp_coord *c, const struct dp_links *l); /* the slow ones; new reference */
+
+/* --- balance.c --- */
+bool coord_balance_is_paused(const struct dp_coord *c, uint64_t now_ns);
+/* Until this proposal, which gives no slot up, may be carried out. */
+uint64_t coord_balance_pause_ns(const struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
+void coord_balance_wished(struct dp_coord *c, uint64_t now_ns); /* a move that balances would pay */
+/* Before a hand-over begins: one that this proposal is for, any other one. */
+void coord_balance_plan(struct dp_coord *c, const struct coord_thought *t, bool is_balancing);
+void coord_balance_keep(struct dp_coord *c);
+void coord_balance_committed(struct dp_coord *c, uint64_t now_ns);
+void coord_balance_missed(struct dp_coord *c, uint64_t now_ns); /* the newest hand-over did not bring what was predicted */
+bool coord_balance_takes_back(const struct dp_coord *c, const struct dp_layout *next);
+void coord_balance_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_balance_resume(struct dp_coord *c); /* forgets the links, too */
+
+/* --- promise_json.c --- */
+json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns); /* new reference */
+void coord_promise_state(const struct dp_coord *c, char *out, size_t cap); /* of a run that trains, a sentence */
+
+/* --- correct.c --- */
+void coord_correct_report(struct dp_coord *c, const struct dp_msg_report *m);
+/* How many times as long as their device time the workers of a slot take; 1: their cores are their own. */
+double coord_correct_sharing(const struct dp_coord *c, uint32_t slot);
+/* In the child. now: the snapshot. Fills in measured, learned and believed_ns of t. */
+int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now, struct coord_thought *t,
+                        struct dp_err *err);
+/* The correction that proposals are judged with. */
+const struct dp_correction *coord_correct_model(const struct dp_coord *c, const struct coord_thought *t);
+/* Wall time that the reference allows; 0: unknown. Needs limit_ns, fastest_ns, basis_ns and basis_start_ns of t. */
+uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_policy_in *now, const struct coord_thought *t);
+
+/* --- think.c --- */
+uint32_t coord_shrinks_left(const struct dp_coord *c);
+
+/* --- migrate.c --- */
+/* Start a hand-over to these cuts and gone[]; refused while another is under way. */
+int coord_migrate_begin(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason,
+                        struct dp_err *err);
+void coord_migrate_abort(struct dp_coord *c, uint64_t now_ns, const char *why);
+void coord_migrate_tick(struct dp_coord *c, uint64_t now_ns);
+/* Tell one worker the outcome of a migration that it asks about; says nothing while undecided. */
+void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id);
+void coord_migrate_finish(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
+/* A report or HELLO shows that the worker has the layout in force: as good as its acknowledgement. */
+void coord_migrate_seen(struct dp_coord *c, uint64_t now_ns, uint32_t rank, uint64_t epoch);
+bool coord_migrate_is_idle(const struct dp_coord *c);
+uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b);
+
+/* --- release.c --- */
+void coord_release_tick(struct dp_coord *c, uint64_t now_ns);
+uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state);
+/* Is there a slot that could not be proved empty, its daemon being too old? why: one line. */
+bool coord_has_outdated(const struct dp_coord *c, char *why, size_t cap);
+uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot); /* Slurm has it back since; 0: it has not */
+double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns);
+
+/* --- journal.c: DP_JOURNAL_DURABLE (0), or negative with the error counted and kept for status --- */
+int coord_journal_start(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_room(struct dp_coord *c); /* for the decision and the end of a hand-over: before its INTENT */
+int coord_journal_intent(struct dp_coord *c, const struct coord_migration *m);
+enum dp_journal_fate coord_journal_commit(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_settle(struct dp_coord *c); /* 0: no doubtful record is left */
+int coord_journal_abort(struct dp_coord *c, uint64_t now_ns, const char *why);
+int coord_journal_done(struct dp_coord *c, const struct coord_handover *h);
+int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, uint64_t a, uint64_t b,
+                       const char *text);
+int coord_journal_relintent(struct dp_coord *c, uint64_t now_ns, const uint8_t *is_set);
+int coord_journal_reference(struct dp_coord *c);
+int coord_journal_saving(struct dp_coord *c);
+int coord_journal_handover(struct dp_coord *c, uint32_t number);
+int coord_journal_counts(struct dp_coord *c);
+int coord_journal_memory(struct dp_coord *c);
+int coord_journal_promise(struct dp_coord *c, uint64_t now_ns);
+int coord_journal_balance(struct dp_coord *c);
+int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);
+
+#endif

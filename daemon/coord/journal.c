@@ -1,0 +1,387 @@
+/* The coordinator's records: what is written before anything depends on it (replay.c: what a restart
+ * makes of them; rewrite.c: a journal written anew). Payloads are the business of these files only;
+ * numbers are big-endian, cuts and slots are u16, so that the largest record (WORKERS, 512 of them) has
+ * 3 KiB of the 4 KiB that a record may hold.
+ *
+ * A record that could not be written is absent or, seldom, doubtful: on the disk or not. Whoever wanted it
+ * acts as if it were not there, and may: what a restart does with any record but COMMIT is right whether it
+ * was told or not, and before the journal takes another record it is written anew without the doubtful
+ * one. Only after a doubtful COMMIT nobody is told anything until that has happened (migrate.c).
+ */
+#include "daemon/coord/internal.h"
+
+#include <stdio.h>
+
+#define RECORD_MAX 4096
+#define NODES_PER_RECORD 48
+#define LINKS_PER_RECORD 500 /* what is left out is measured again where workers are neighbours */
+#define ROOM_BYTES 8192 /* kept by START and INTENT: for a hand-over's records, for those of the next restart */
+
+struct record {
+    uint8_t bytes[RECORD_MAX];
+    struct dp_writer w;
+};
+
+static struct dp_writer *record_init(struct record *r)
+{
+    dp_writer_init(&r->w, r->bytes, sizeof r->bytes);
+    return &r->w;
+}
+
+static void note_failure(struct dp_coord *c, const struct dp_err *err)
+{
+    c->n_journal_errors++;
+    c->is_journal_failing = true;
+    snprintf(c->journal_error, sizeof c->journal_error, "%.255s", err->text);
+}
+
+static enum dp_journal_fate append(struct dp_coord *c, int type, struct record *r)
+{
+    enum dp_journal_fate fate = DP_JOURNAL_ABSENT;
+    struct dp_err err = {0};
+
+    if (r->w.bad)
+        dp_err_set(&err, DP_EINVAL, "record %d is too long", type);
+    else
+        fate = c->ops.journal(c->arg, (enum dp_record)type, r->bytes, dp_writer_used(&r->w), &err);
+    if (fate == DP_JOURNAL_DURABLE)
+        c->is_journal_failing = false;
+    else
+        note_failure(c, &err);
+    return fate;
+}
+
+int coord_journal_settle(struct dp_coord *c)
+{
+    struct dp_err err = {0};
+
+    if (c->ops.settle(c->arg, &err) == 0)
+        return 0;
+    note_failure(c, &err);
+    return -1;
+}
+
+static void wr_layout(struct dp_writer *w, const struct dp_layout *l)
+{
+    dp_wr_u64(w, l->epoch);
+    dp_wr_u32(w, l->n_workers);
+    dp_wr_u32(w, l->n_layers);
+    for (uint32_t s = 0; s < l->n_workers; s++)
+        dp_wr_u16(w, (uint16_t)l->cut[s + 1]);
+    for (uint32_t s = 0; s < l->n_workers; s++)
+        dp_wr_u8(w, l->gone[s]);
+}
+
+static int journal_nodes(struct dp_coord *c)
+{
+    for (uint32_t first = 0; first < c->n_slots; first += NODES_PER_RECORD) {
+        uint32_t n = c->n_slots - first < NODES_PER_RECORD ? c->n_slots - first : NODES_PER_RECORD;
+        struct record r;
+        struct dp_writer *w = record_init(&r);
+
+        dp_wr_u32(w, c->n_slots);
+        dp_wr_u32(w, c->batch_slot);
+        dp_wr_u32(w, first);
+        dp_wr_u32(w, n);
+        for (uint32_t i = 0; i < n; i++)
+            dp_wr_str(w, c->slot[first + i].name);
+        if (append(c, DP_REC_NODES, &r) < 0)
+            return -1;
+    }
+    c->has_journalled_nodes = true;
+    return 0;
+}
+
+static int journal_workers(struct dp_coord *c)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, c->n_workers);
+    for (uint32_t s = 0; s < c->n_workers; s++) {
+        dp_wr_u16(w, (uint16_t)c->worker[s].slot);
+        dp_wr_u32(w, c->worker[s].pid);
+    }
+    return append(c, DP_REC_WORKERS, &r);
+}
+
+/* Written at each begin, and again (same incarnation) when the layout of a step is first known. */
+int coord_journal_start(struct dp_coord *c, uint64_t now_ns)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    (void)now_ns;
+    if (!c->has_journalled_nodes && journal_nodes(c) < 0)
+        return -1;
+    if (c->has_layout && journal_workers(c) < 0)
+        return -1;
+    dp_wr_u32(w, c->incarnation);
+    dp_wr_u32(w, c->job.job_id);
+    dp_wr_u32(w, c->job.restart_count);
+    dp_wr_u64(w, c->t0_ns);
+    dp_wr_u64(w, c->mig.id);
+    dp_wr_u32(w, c->step_id);
+    dp_wr_u8(w, c->has_layout);
+    if (c->has_layout)
+        wr_layout(w, &c->layout);
+    (void)c->ops.reserve(c->arg, ROOM_BYTES, NULL);
+    return append(c, DP_REC_START, &r);
+}
+
+int coord_journal_intent(struct dp_coord *c, const struct coord_migration *m)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, m->id);
+    dp_wr_u64(w, m->started_ns);
+    wr_layout(w, &m->next);
+    dp_wr_u32(w, m->moved_layers);
+    dp_wr_u64(w, m->moved_bytes);
+    dp_wr_str(w, m->reason);
+    return append(c, DP_REC_INTENT, &r);
+}
+
+int coord_journal_room(struct dp_coord *c)
+{
+    struct dp_err err = {0};
+
+    if (c->ops.reserve(c->arg, ROOM_BYTES, &err) == 0)
+        return 0;
+    note_failure(c, &err);
+    return -1;
+}
+
+enum dp_journal_fate coord_journal_commit(struct dp_coord *c, uint64_t now_ns)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, c->mig.id);
+    dp_wr_u64(w, now_ns);
+    dp_wr_u64(w, c->mig.next.epoch);
+    dp_wr_u64(w, c->mig.boundary);
+    return append(c, DP_REC_COMMIT, &r);
+}
+
+int coord_journal_abort(struct dp_coord *c, uint64_t now_ns, const char *why)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, c->mig.id);
+    dp_wr_u64(w, now_ns);
+    dp_wr_str(w, why);
+    return append(c, DP_REC_ABORT, &r);
+}
+
+int coord_journal_done(struct dp_coord *c, const struct coord_handover *h)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, h->id);
+    dp_wr_u64(w, h->done_ns);
+    dp_wr_u64(w, h->pause_max_ns);
+    dp_wr_u64(w, h->pause_median_ns);
+    dp_wr_u64(w, h->transfer_max_ns);
+    return append(c, DP_REC_DONE, &r);
+}
+
+/* DRAIN(now), GONE(now, took, proof), RELEASED(freed, now), HELD(now, why). */
+int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, uint64_t a, uint64_t b,
+                       const char *text)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, slot);
+    dp_wr_u64(w, a);
+    dp_wr_u64(w, b);
+    dp_wr_str(w, text);
+    return append(c, type, &r);
+}
+
+int coord_journal_relintent(struct dp_coord *c, uint64_t now_ns, const uint8_t *is_set)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        n += is_set[s];
+    dp_wr_u64(w, now_ns);
+    dp_wr_u32(w, n);
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (is_set[s])
+            dp_wr_u16(w, (uint16_t)s);
+    return append(c, DP_REC_RELINTENT, &r);
+}
+
+int coord_journal_reference(struct dp_coord *c)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, c->reference_ns);
+    dp_wr_u64(w, c->reference_step_ns);
+    dp_wr_u8(w, c->is_reference_final);
+    dp_wr_u32(w, c->n_workers);
+    for (uint32_t s = 0; s < c->n_workers; s++)
+        dp_wr_u32(w, (uint32_t)(c->worker[s].speed * 1000.0));
+    return append(c, DP_REC_REFERENCE, &r);
+}
+
+int coord_journal_saving(struct dp_coord *c)
+{
+    const struct coord_saving *s = &c->saving;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, s->step);
+    dp_wr_u64(w, s->since_ns);
+    dp_wr_u64(w, s->sums.steps);
+    dp_wr_u64(w, s->sums.unknown_steps);
+    for (int way = 0; way < DP_N_WAYS; way++)
+        dp_wr_f64(w, s->sums.time_s[way]);
+    dp_wr_f64(w, s->sums.dense_s);
+    dp_wr_f64(w, s->sums.pruned_s);
+    dp_wr_f64(w, s->sums.miss);
+    dp_wr_u32(w, s->sums.n_miss);
+    return append(c, DP_REC_SAVING, &r);
+}
+
+/* What no other record says: how many hand-overs there ever were, and one of those that are remembered. */
+int coord_journal_handover(struct dp_coord *c, uint32_t number)
+{
+    const struct coord_handover *h = &c->handover[number % COORD_HANDOVERS];
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, number);
+    dp_wr_u64(w, h->id);
+    dp_wr_u64(w, h->epoch);
+    dp_wr_u64(w, h->boundary);
+    dp_wr_u64(w, h->started_ns);
+    dp_wr_u64(w, h->decided_ns);
+    dp_wr_u64(w, h->done_ns);
+    dp_wr_u8(w, h->is_committed);
+    dp_wr_u32(w, h->moved_layers);
+    dp_wr_u32(w, h->n_leavers);
+    dp_wr_u64(w, h->moved_bytes);
+    dp_wr_u64(w, h->pause_max_ns);
+    dp_wr_u64(w, h->pause_median_ns);
+    dp_wr_u64(w, h->transfer_max_ns);
+    dp_wr_str(w, h->layout);
+    dp_wr_str(w, h->reason);
+    return append(c, DP_REC_HANDOVER, &r);
+}
+
+int coord_journal_counts(struct dp_coord *c)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, c->last_commit_id);
+    dp_wr_u32(w, c->rel.shrinks_used);
+    return append(c, DP_REC_COUNTS, &r);
+}
+
+int coord_journal_promise(struct dp_coord *c, uint64_t now_ns)
+{
+    const struct coord_promise *p = &c->promise;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, now_ns);
+    dp_wr_u8(w, p->is_stopped);
+    dp_wr_u32(w, p->n_missed);
+    dp_wr_u64(w, p->until_ns);
+    dp_wr_str(w, p->why);
+    return append(c, DP_REC_PROMISE, &r);
+}
+
+/* A factor in thousandths, as far as they go. */
+static void wr_correction(struct dp_writer *w, const struct dp_correction *k, bool is_there, uint32_t n_slots)
+{
+    dp_wr_u32(w, is_there ? n_slots : 0);
+    if (!is_there)
+        return;
+    for (uint32_t s = 0; s < n_slots; s++)
+        dp_wr_u16(w, k->slot[s] < 65.0 ? (uint16_t)(k->slot[s] * 1000.0 + 0.5) : 65000);
+    dp_wr_u64(w, k->link_ns);
+    dp_wr_u64(w, k->rest_ns);
+    dp_wr_f64(w, k->scale);
+}
+
+static int journal_links(struct dp_coord *c)
+{
+    uint32_t n = 0;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    for (uint32_t i = 0; i < c->n_pairs; i++)
+        n += c->pair[i].n >= COORD_MEDIAN;
+    n = n < LINKS_PER_RECORD ? n : LINKS_PER_RECORD;
+    dp_wr_u64(w, coord_recent_step_ns(c));
+    dp_wr_u32(w, n);
+    for (uint32_t i = 0; i < c->n_pairs && n > 0; i++) {
+        const struct coord_pair *p = &c->pair[i];
+
+        if (p->n < COORD_MEDIAN)
+            continue;
+        dp_wr_u16(w, p->a);
+        dp_wr_u16(w, p->b);
+        dp_wr_u32(w, coord_link_median_ns(p));
+        n--;
+    }
+    return append(c, DP_REC_LINKS, &r);
+}
+
+int coord_journal_balance(struct dp_coord *c)
+{
+    const struct coord_balance *b = &c->balance;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, b->n);
+    dp_wr_u64(w, b->until_ns);
+    dp_wr_u64(w, b->quiet_ns);
+    dp_wr_u8(w, b->now.is_corrected);
+    dp_wr_u8(w, b->now.is_balancing);
+    dp_wr_u8(w, b->now.is_counted);
+    dp_wr_u64(w, b->now.weights_left);
+    dp_wr_u32(w, b->before.n_workers);
+    for (uint32_t s = 0; s < b->before.n_workers; s++)
+        dp_wr_u16(w, (uint16_t)b->before.cut[s + 1]);
+    dp_wr_u8(w, c->promise.is_corrected);
+    wr_correction(w, &b->now.correction, b->now.is_corrected, c->n_slots);
+    wr_correction(w, &c->promise.correction, c->promise.is_corrected, c->n_slots);
+    return append(c, DP_REC_BALANCE, &r) < 0 || journal_links(c) < 0 ? -1 : 0;
+}
+
+int coord_journal_memory(struct dp_coord *c)
+{
+    const struct coord_memory *k = &c->memory;
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, k->start_mb);
+    dp_wr_u32(w, k->given_mb);
+    dp_wr_u32(w, k->target_mb);
+    dp_wr_u32(w, k->n_given);
+    dp_wr_u64(w, k->given_ns);
+    dp_wr_u64(w, k->given_step);
+    return append(c, DP_REC_MEMORY, &r);
+}
+
+int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, now_ns);
+    dp_wr_str(w, why);
+    return append(c, DP_REC_END, &r);
+}

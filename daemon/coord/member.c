@@ -1,0 +1,380 @@
+/* Who is in the run: HELLO and its verdict, GOODBYE, lost processes, events.
+ *
+ * Membership comes from here, not from PMIx. A rank belongs to the process that said HELLO first; the
+ * same process may say it again as often as its connection or this daemon dies. Whoever is at an older
+ * epoch or in doubt is answered with the journalled decision (protocol.md section 4, steps 4 to 6).
+ * Nobody starts on a slot that has been drained: that is what makes it safe to give away.
+ */
+#include "daemon/coord/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REPORT_MS 250
+
+/* Forget the step that trained; slots, migration ids and the release stay. */
+void coord_step_reset(struct dp_coord *c)
+{
+    uint64_t id = c->mig.id;
+
+    memset(c->worker, 0, sizeof c->worker);
+    memset(c->layer, 0, sizeof c->layer);
+    memset(&c->mig, 0, sizeof c->mig);
+    memset(&c->layout, 0, sizeof c->layout);
+    memset(&c->start_layout, 0, sizeof c->start_layout);
+    c->mig.id = id;
+    c->last_commit_id = 0;
+    c->has_step = c->has_shape = c->has_layout = c->is_pruned = c->is_completed = false;
+    c->reference_ns = c->reference_step_ns = c->predicted_ns = c->predicted_start_ns = c->predicted_balanced_ns = c->step_ns = c->step = 0;
+    c->is_reference_final = c->early.is_set = false;
+    c->n_reference = 0;
+    memset(&c->trade, 0, sizeof c->trade);
+    c->saving.step = 0; /* what was saved is the job's, and stays */
+    memset(&c->steady, 0, sizeof c->steady);
+    memset(&c->recent, 0, sizeof c->recent);
+    memset(&c->stall, 0, sizeof c->stall);
+    memset(&c->promise, 0, sizeof c->promise);
+    memset(&c->balance, 0, sizeof c->balance); /* links stay: the nodes are the same */
+    memset(&c->trend, 0, sizeof c->trend);
+    c->sparsity = 0.0;
+    c->loss = c->eval_loss = NAN;
+    c->loss_step = 0;
+    c->failed[0] = '\0';
+    c->next_sample_step = 0;
+}
+
+static void refuse(struct dp_msg_welcome *w, enum dp_verdict verdict, const char *text)
+{
+    w->verdict = (uint8_t)verdict;
+    snprintf(w->text, sizeof w->text, "%.255s", text);
+}
+
+static bool step_is_alive(const struct dp_coord *c, uint64_t now_ns)
+{
+    bool may_return = c->has_layout && now_ns - c->begin_ns < RETURN_NS;
+
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if ((c->worker[r].is_known || (may_return && !c->layout.gone[r])) && !c->worker[r].has_left &&
+            !c->worker[r].is_lost)
+            return true;
+    return false;
+}
+
+/* The process that the rank belongs to, as this incarnation heard or the journal says. */
+static bool is_same_process(const struct dp_coord *c, uint32_t rank, uint32_t pid, uint32_t slot)
+{
+    const struct coord_worker *w = &c->worker[rank];
+
+    return (w->is_known || c->has_layout) && w->pid == pid && w->slot == slot && !w->is_lost;
+}
+
+/* A process that was there when the slot was drained and has not left yet. */
+static bool is_leaver(const struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot)
+{
+    return c->has_layout && m->step_id == c->step_id && m->rank < c->n_workers && c->layout.gone[m->rank] &&
+           !c->worker[m->rank].has_left && is_same_process(c, m->rank, pid, slot);
+}
+
+static bool may_start_on(const struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot)
+{
+    switch (c->slot[slot].state) {
+    case SLOT_ACTIVE:
+        return true;
+    case SLOT_DRAINED:
+    case SLOT_STOPPING:
+        return is_leaver(c, m, pid, slot);
+    default:
+        return false;
+    }
+}
+
+static void take_shape(struct dp_coord *c, const struct dp_msg_hello *m)
+{
+    c->has_step = c->has_shape = true;
+    c->step_id = m->step_id;
+    c->n_workers = m->n_workers;
+    c->n_layers = m->n_layers;
+    c->steps_total = m->steps_total;
+    c->prune_begin = m->prune_begin;
+    c->prune_end = m->prune_end;
+    c->final_sparsity = m->final_sparsity;
+    c->microbatches = m->microbatches;
+    c->tokens_per_microbatch = m->tokens_per_microbatch;
+    c->schedule = m->schedule;
+    c->boundary_bytes = m->boundary_bytes;
+    snprintf(c->checkpoint_dir, sizeof c->checkpoint_dir, "%s", m->checkpoint_dir);
+}
+
+static bool shape_matches(const struct dp_coord *c, const struct dp_msg_hello *m)
+{
+    if ((c->has_shape || c->has_layout) && (m->n_workers != c->n_workers || m->n_layers != c->n_layers))
+        return false;
+    return !c->has_shape || (m->steps_total == c->steps_total && m->microbatches == c->microbatches);
+}
+
+static bool is_sane(const struct dp_msg_hello *m)
+{
+    return m->rank < m->n_workers && m->n_workers <= DP_MAX_WORKERS && m->n_layers >= 1 &&
+           m->n_layers <= DP_MAX_LAYERS && m->microbatches >= 1 && m->microbatches <= 65535 &&
+           m->tokens_per_microbatch >= 1 && m->schedule <= DP_SCHED_GPIPE && m->final_sparsity >= 0.0 &&
+           m->final_sparsity < 1.0 && m->prune_begin <= m->prune_end;
+}
+
+/* What a decision costs grows with all three, and the first two are the user's word. Such a run trains on without us.
+ * A run that is known already keeps its place: its job may have become smaller. */
+static bool is_too_big(const struct dp_coord *c, const struct dp_msg_hello *m, struct dp_err *err)
+{
+    if (c->has_shape || c->has_layout)
+        return false;
+    if (c->job.n_tasks && m->n_workers > c->job.n_tasks)
+        dp_err_set(err, DP_EINVAL, "%u workers, but Slurm gave the job %u tasks or processors: ask for the tasks with "
+                   "sbatch --ntasks", m->n_workers, c->job.n_tasks);
+    else if ((uint64_t)m->n_workers * m->microbatches * m->n_layers > DP_RUN_SIZE_MAX)
+        dp_err_set(err, DP_EINVAL, "%u workers x %u microbatches x %u layers are more than the daemon decides about "
+                   "(%u in all): use fewer microbatches", m->n_workers, m->microbatches, m->n_layers, DP_RUN_SIZE_MAX);
+    else
+        return false;
+    return true;
+}
+
+static bool has_cuts(const struct dp_layout *l, const struct dp_msg_hello *m)
+{
+    return m->n_workers == l->n_workers && m->n_layers == l->n_layers &&
+           !memcmp(m->cut, l->cut, (l->n_workers + 1) * sizeof l->cut[0]);
+}
+
+/* The first workers of a step say which layout they start with; all must say the same. */
+static int join_first_layout(struct dp_coord *c, const struct dp_msg_hello *m, struct dp_err *err)
+{
+    if (!c->layout.n_workers) {
+        struct dp_layout l = {.epoch = m->epoch, .n_workers = m->n_workers, .n_layers = m->n_layers};
+
+        memcpy(l.cut, m->cut, sizeof l.cut);
+        if (dp_layout_check(&l, err) < 0)
+            return -1;
+        c->layout = l;
+        return 0;
+    }
+    if (m->epoch != c->layout.epoch || !has_cuts(&c->layout, m))
+        return dp_err_set(err, DP_EINVAL, "worker %u starts with another layout than the others", m->rank);
+    return 0;
+}
+
+/* Is the layout that the worker has one that this journal can explain? A worker with a newer layout
+ * than the journal is a contradiction: refused, never guessed at. */
+static int check_epoch(const struct dp_coord *c, const struct dp_msg_hello *m, struct dp_err *err)
+{
+    bool is_behind = c->mig.state == MIG_COMMITTED && m->epoch + 1 == c->layout.epoch;
+
+    if (m->epoch == c->layout.epoch && has_cuts(&c->layout, m))
+        return 0;
+    if (is_behind && m->doubt == c->mig.id && has_cuts(&c->mig.before, m))
+        return 0;
+    return dp_err_set(err, DP_EINVAL, "worker %u has layout epoch %llu, the run is at %llu", m->rank,
+                      (unsigned long long)m->epoch, (unsigned long long)c->layout.epoch);
+}
+
+static void all_are_there(struct dp_coord *c, uint64_t now_ns)
+{
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (!c->worker[r].is_known)
+            return;
+    c->has_layout = true;
+    if (coord_journal_start(c, now_ns) < 0) {
+        c->has_layout = false; /* tried again with the next HELLO or tick */
+        return;
+    }
+    c->start_layout = c->layout;
+    c->last_change_ns = now_ns;
+    coord_note(c, now_ns, "%u workers train %u layers", c->n_workers, c->n_layers);
+}
+
+void coord_member_tick(struct dp_coord *c, uint64_t now_ns)
+{
+    if (c->has_shape && !c->has_layout)
+        all_are_there(c, now_ns);
+}
+
+static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot)
+{
+    struct coord_worker *w = &c->worker[m->rank];
+
+    w->is_known = w->is_connected = true;
+    w->pid = pid;
+    w->slot = slot;
+    w->mem_limit_bytes = m->mem_limit_bytes;
+    if (!(w->speed > 0.0))
+        w->speed = 1.0;
+    snprintf(w->device, sizeof w->device, "%s", m->device);
+    if (m->rank == 0)
+        c->limit.is_told = false;
+    if (m->step > c->step && m->step <= c->steps_total)
+        c->step = m->step;
+}
+
+/* What a worker that comes (back) may have missed. */
+static void catch_up(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_hello *m)
+{
+    if (m->doubt)
+        coord_migrate_tell(c, m->rank, m->doubt);
+    if (m->epoch == c->layout.epoch && !m->doubt)
+        coord_migrate_seen(c, now_ns, m->rank, m->epoch);
+    if (c->last_commit_id && c->mig.state != MIG_COMMITTED && m->epoch == c->layout.epoch)
+        coord_migrate_finish(c, now_ns, m->rank); /* DONE: copies may be freed, leavers may leave */
+}
+
+static int admit(struct dp_coord *c, uint32_t pid, uint32_t slot, const struct dp_msg_hello *m,
+                 struct dp_err *err)
+{
+    struct coord_worker *w = &c->worker[m->rank];
+
+    if (!shape_matches(c, m))
+        return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", m->rank);
+    if ((w->is_known || c->has_layout) && !is_same_process(c, m->rank, pid, slot))
+        return dp_err_set(err, DP_EINVAL, "rank %u is process %u on %s", m->rank, w->pid,
+                          c->slot[w->slot].name);
+    if (w->is_known)
+        return 0;
+    return c->has_layout ? check_epoch(c, m, err) : join_first_layout(c, m, err);
+}
+
+void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t pid,
+                    const struct dp_msg_hello *m, struct dp_msg_welcome *w)
+{
+    int slot = coord_slot_find(c, node);
+    struct dp_err err;
+
+    memset(w, 0, sizeof *w);
+    w->mode = c->limits.mode;
+    w->report_ms = REPORT_MS;
+    if (m->job_id != c->job.job_id || slot < 0 || !is_sane(m)) {
+        refuse(w, DP_VERDICT_DENIED, slot < 0 ? "this node is not part of the job" : "not of this run");
+        return;
+    }
+    if (!may_start_on(c, m, pid, (uint32_t)slot)) {
+        refuse(w, DP_VERDICT_FENCED, "this node was drained and is being given back");
+        return;
+    }
+    if (c->is_over && (!c->has_step || m->step_id == c->step_id)) {
+        refuse(w, DP_VERDICT_DENIED, "the run is over");
+        return;
+    }
+    if (c->has_step && m->step_id != c->step_id) {
+        if (!c->is_over && step_is_alive(c, now_ns)) {
+            refuse(w, DP_VERDICT_DENIED, "another step of this job is training");
+            return;
+        }
+        coord_step_reset(c);
+        coord_note(c, now_ns, "step %u starts", m->step_id);
+    }
+    if (c->has_layout && m->rank < c->n_workers && c->layout.gone[m->rank] &&
+        !is_leaver(c, m, pid, (uint32_t)slot)) {
+        refuse(w, DP_VERDICT_FENCED, "this worker left the run");
+        return;
+    }
+    if (is_too_big(c, m, &err)) {
+        refuse(w, DP_VERDICT_UNKNOWN, err.text);
+        coord_note(c, now_ns, "its layout stays as it is: %.220s", err.text);
+        return;
+    }
+    if (admit(c, pid, (uint32_t)slot, m, &err) < 0) {
+        refuse(w, DP_VERDICT_DENIED, err.text);
+        coord_note(c, now_ns, "refused: %.240s", err.text);
+        return;
+    }
+    if (!c->has_shape)
+        take_shape(c, m);
+    adopt(c, m, pid, (uint32_t)slot);
+    if (!c->stall.is_stalled)
+        coord_stall_heard(c, now_ns); /* a worker that only comes back makes no step */
+    if (!c->has_layout)
+        all_are_there(c, now_ns);
+    else
+        catch_up(c, now_ns, m);
+}
+
+static void check_completed(struct dp_coord *c, uint64_t now_ns)
+{
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (!c->layout.gone[r] && !(c->worker[r].has_left && c->worker[r].bye == DP_BYE_COMPLETED))
+            return;
+    c->is_completed = true;
+    coord_note(c, now_ns, "training completed");
+}
+
+void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_goodbye *m)
+{
+    struct coord_worker *w = &c->worker[m->rank < DP_MAX_WORKERS ? m->rank : 0];
+
+    if (m->rank >= c->n_workers || w->has_left || !w->is_known)
+        return;
+    w->has_left = true;
+    w->bye = m->how;
+    if (m->step > c->step && m->step <= c->steps_total)
+        c->step = m->step;
+    coord_loss_take(c, now_ns, m->step, m->loss); /* steps after the last report */
+    if (c->layout.gone[m->rank])
+        return; /* a leaver, as agreed */
+    if (c->mig.state == MIG_PREPARING)
+        coord_migrate_abort(c, now_ns, "a worker left");
+    if (m->how == DP_BYE_FAILED)
+        coord_fail(c, now_ns, "worker %u on %s: %s", m->rank, c->slot[w->slot].name, m->text);
+    else if (m->how == DP_BYE_DRAINED)
+        coord_fail(c, now_ns, "worker %u on %s left without being asked", m->rank, c->slot[w->slot].name);
+    if (c->has_layout)
+        check_completed(c, now_ns);
+}
+
+void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_worker_lost *m)
+{
+    struct coord_worker *w = &c->worker[m->rank < DP_MAX_WORKERS ? m->rank : 0];
+    char text[160];
+
+    if (m->rank >= c->n_workers || !w->is_known || w->pid != m->pid)
+        return;
+    w->is_connected = false;
+    if (!m->exited || w->has_left || w->is_lost)
+        return;
+    if (c->layout.gone[m->rank]) {
+        w->has_left = true;
+        w->bye = DP_BYE_DRAINED;
+        return;
+    }
+    w->is_lost = true;
+    snprintf(text, sizeof text, "worker %u on %s was lost (process %u)", m->rank, c->slot[w->slot].name, m->pid);
+    if (c->mig.state == MIG_PREPARING)
+        coord_migrate_abort(c, now_ns, text);
+    coord_fail(c, now_ns, "%s", text);
+}
+
+void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m)
+{
+    switch (m->kind) {
+    case DP_EV_PRUNED:
+        if (!(m->value >= 0.0 && m->value <= 1.0)) {
+            c->n_ignored++;
+            return;
+        }
+        c->sparsity = m->value;
+        coord_note(c, now_ns, "pruned to sparsity %.3f at step %llu", m->value, (unsigned long long)m->step);
+        break;
+    case DP_EV_SAVED:
+        snprintf(c->checkpoint, sizeof c->checkpoint, "%s", m->text);
+        coord_note(c, now_ns, "checkpoint %.200s", m->text);
+        coord_memory_saved(c);
+        break;
+    case DP_EV_EVAL:
+        c->eval_loss = m->value;
+        coord_note(c, now_ns, "validation loss %.4f%s%.100s", m->value, m->text[0] ? ", " : "", m->text);
+        break;
+    case DP_EV_RESUMED:
+        coord_note(c, now_ns, "resumed from %.200s", m->text);
+        break;
+    case DP_EV_FAILED:
+        coord_fail(c, now_ns, "%.250s", m->text);
+        break;
+    default:
+        c->n_ignored++;
+    }
+}

@@ -1,0 +1,422 @@
+/* The hand-over (doc/protocol.md, "Hand-over"): two phases, decided by one durable record.
+ *
+ * INTENT is journalled, with room kept for what follows, then PREPARE goes to every worker until all have
+ * voted. All yes, with the same boundary and digest: COMMIT is journalled, and only then told. Anything
+ * else, a timeout, a lost voter or a restart without COMMIT: ABORT. It may be told as soon as the disk is
+ * known to hold no COMMIT of this migration, since that is what a restart would make of it; its record is for
+ * reports, and does not hold workers up that stand still. Decisions are repeated until every worker that lives
+ * has acknowledged (or shows by HELLO or a report that it has the layout in force). Then DONE, and
+ * FINISH: only now sources free their copies and leavers leave.
+ */
+#include "daemon/coord/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Largest of these bodies is PREPARE: 512 workers with 5 bytes each, and a few fields. */
+#define BODY_MAX 4096
+
+static void send_prepare(struct dp_coord *c, uint32_t rank)
+{
+    struct dp_msg_prepare *p = calloc(1, sizeof *p);
+    uint8_t body[BODY_MAX];
+    struct dp_writer w;
+
+    if (!p)
+        return; /* it is sent again */
+    p->incarnation = c->incarnation;
+    p->migration = c->mig.id;
+    p->epoch = c->layout.epoch;
+    p->n_workers = c->n_workers;
+    p->n_layers = c->n_layers;
+    memcpy(p->cut, c->mig.next.cut, sizeof p->cut);
+    memcpy(p->gone, c->mig.next.gone, sizeof p->gone);
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_prepare_encode(&w, p);
+    free(p);
+    if (!w.bad)
+        c->ops.to_worker(c->arg, rank, DP_MSG_PREPARE, body, dp_writer_used(&w));
+}
+
+static void send_decision(struct dp_coord *c, uint32_t rank, uint64_t id, bool is_commit, const char *why)
+{
+    struct dp_msg_decision d = {.incarnation = c->incarnation, .migration = id, .commit = is_commit,
+                                .epoch = c->layout.epoch};
+    uint8_t body[1024];
+    struct dp_writer w;
+
+    snprintf(d.text, sizeof d.text, "%s", why);
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_decision_encode(&w, &d);
+    c->ops.to_worker(c->arg, rank, DP_MSG_DECISION, body, dp_writer_used(&w));
+}
+
+void coord_migrate_finish(struct dp_coord *c, uint64_t now_ns, uint32_t rank)
+{
+    struct dp_msg_finish f = {.migration = c->last_commit_id};
+    uint8_t body[64];
+    struct dp_writer w;
+
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_finish_encode(&w, &f);
+    c->worker[rank].finish_sent_ns = now_ns;
+    c->ops.to_worker(c->arg, rank, DP_MSG_FINISH, body, dp_writer_used(&w));
+}
+
+bool coord_migrate_is_idle(const struct dp_coord *c)
+{
+    return c->mig.state == MIG_NONE;
+}
+
+uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b)
+{
+    uint32_t n = 0;
+
+    for (uint32_t l = 0, s = 0, t = 0; l < a->n_layers; l++) {
+        while (a->cut[s + 1] <= l)
+            s++;
+        while (b->cut[t + 1] <= l)
+            t++;
+        n += s != t;
+    }
+    return n;
+}
+
+/* Can it be asked for at all? */
+static int check_next(const struct dp_coord *c, const struct dp_layout *next, struct dp_err *err)
+{
+    if (!c->has_layout || c->is_over || c->failed[0] || c->is_completed)
+        return dp_err_set(err, DP_EINVAL, "the run is not training");
+    if (c->stall.is_stalled)
+        return dp_err_set(err, DP_EINVAL, "%s", c->stall.text);
+    if (!coord_migrate_is_idle(c))
+        return dp_err_set(err, DP_EINVAL, "hand-over %llu is under way", (unsigned long long)c->mig.id);
+    if (next->n_workers != c->n_workers || next->n_layers != c->n_layers)
+        return dp_err_set(err, DP_EINVAL, "layout of %u layers on %u workers", next->n_layers, next->n_workers);
+    if (dp_layout_check(next, err) < 0)
+        return -1;
+    for (uint32_t r = 0; r < c->n_workers; r++) {
+        if (c->layout.gone[r] && !next->gone[r])
+            return dp_err_set(err, DP_EINVAL, "worker %u has left for good", r);
+        if (next->gone[r] && c->worker[r].slot == c->batch_slot)
+            return dp_err_set(err, DP_EINVAL, "worker %u is on the batch host, which cannot be given back", r);
+        if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_connected))
+            return dp_err_set(err, DP_EINVAL, "worker %u is not connected", r);
+    }
+    return 0;
+}
+
+static void reset(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason)
+{
+    struct coord_migration *m = &c->mig;
+    uint64_t id = m->id;
+
+    memset(m, 0, sizeof *m);
+    m->id = id + 1; /* ids are never used twice, not even that of an INTENT that was not confirmed */
+    m->before = c->layout;
+    m->next = *next;
+    m->next.epoch = c->layout.epoch + 1;
+    m->started_ns = now_ns;
+    m->moved_layers = coord_layers_moved(&c->layout, next);
+    for (uint32_t l = 0, s = 0, t = 0; l < c->n_layers; l++) {
+        while (c->layout.cut[s + 1] <= l)
+            s++;
+        while (next->cut[t + 1] <= l)
+            t++;
+        m->moved_bytes += s != t ? c->layer[l].load.state_bytes : 0;
+    }
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        m->is_member[r] = !c->layout.gone[r];
+    snprintf(m->reason, sizeof m->reason, "%.255s", reason);
+}
+
+int coord_migrate_begin(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason,
+                        struct dp_err *err)
+{
+    if (check_next(c, next, err) < 0)
+        return -1;
+    if (coord_journal_room(c) < 0)
+        return dp_err_set(err, DP_EIO, "journal: %s", c->journal_error);
+    reset(c, now_ns, next, reason);
+    if (coord_journal_intent(c, &c->mig) < 0)
+        return dp_err_set(err, DP_EIO, "journal: %s", c->journal_error);
+    c->mig.state = MIG_PREPARING;
+    c->mig.sent_ns = 0;
+    coord_migrate_tick(c, now_ns);
+    return 0;
+}
+
+static struct coord_handover *record_outcome(struct dp_coord *c, uint64_t now_ns, bool is_commit)
+{
+    struct coord_handover *h = &c->handover[c->n_handovers++ % COORD_HANDOVERS];
+    const struct coord_migration *m = &c->mig;
+
+    memset(h, 0, sizeof *h);
+    h->id = m->id;
+    h->epoch = c->layout.epoch;
+    h->boundary = m->boundary;
+    h->started_ns = m->started_ns;
+    h->decided_ns = now_ns;
+    h->is_committed = is_commit;
+    h->moved_layers = m->moved_layers;
+    h->moved_bytes = m->moved_bytes;
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        h->n_leavers += m->next.gone[r] && !m->before.gone[r];
+    dp_layout_format(&c->layout, h->layout, sizeof h->layout);
+    snprintf(h->reason, sizeof h->reason, "%s", is_commit ? m->reason : m->why);
+    return h;
+}
+
+void coord_migrate_abort(struct dp_coord *c, uint64_t now_ns, const char *why)
+{
+    struct coord_migration *m = &c->mig;
+
+    if (m->state != MIG_PREPARING && m->state != MIG_ABORTING)
+        return;
+    if (m->state == MIG_PREPARING)
+        snprintf(m->why, sizeof m->why, "%.255s", why);
+    m->state = MIG_ABORTING;
+    if (m->is_doubtful && coord_journal_settle(c) < 0)
+        return; /* tried again at the next tick; until then nobody is told anything */
+    m->is_doubtful = false;
+    (void)coord_journal_abort(c, now_ns, m->why);
+    m->state = MIG_ABORTED;
+    m->decided_ns = now_ns;
+    m->sent_ns = 0;
+    memset(m->has_ack, 0, sizeof m->has_ack);
+    c->last_change_ns = now_ns;
+    record_outcome(c, now_ns, false);
+    coord_note(c, now_ns, "hand-over %llu aborted: %.180s", (unsigned long long)m->id, m->why);
+}
+
+/* The decision point. */
+static void commit(struct dp_coord *c, uint64_t now_ns)
+{
+    struct coord_migration *m = &c->mig;
+    enum dp_journal_fate fate = coord_journal_commit(c, now_ns);
+    char why[256];
+
+    if (fate != DP_JOURNAL_DURABLE) {
+        m->is_doubtful = fate == DP_JOURNAL_DOUBTFUL;
+        snprintf(why, sizeof why, "the journal could not be written: %.200s", c->journal_error);
+        coord_migrate_abort(c, now_ns, why);
+        return;
+    }
+    m->state = MIG_COMMITTED;
+    m->decided_ns = now_ns;
+    m->sent_ns = 0;
+    c->layout = m->next;
+    coord_saving_moved(c);
+    c->last_commit_id = m->id;
+    c->last_change_ns = now_ns;
+    coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
+    coord_loads_reset(c);
+    coord_note(c, now_ns, "hand-over %llu committed at step %llu: %.180s", (unsigned long long)m->id,
+               (unsigned long long)m->boundary, m->reason);
+}
+
+void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id)
+{
+    if (id == c->mig.id && (c->mig.state == MIG_PREPARING || c->mig.state == MIG_ABORTING))
+        return; /* undecided */
+    if (id && id == c->last_commit_id)
+        send_decision(c, rank, id, true, "");
+    else if (id > c->last_commit_id && id <= c->mig.id)
+        send_decision(c, rank, id, false, id == c->mig.id ? c->mig.why : "aborted");
+    else
+        c->n_ignored++; /* never heard of; or older than a commit that the asker has voted for, so not in doubt */
+}
+
+static bool all_voted(const struct dp_coord *c)
+{
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (c->mig.is_member[r] && !c->mig.has_vote[r])
+            return false;
+    return true;
+}
+
+static void count_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote *v)
+{
+    struct coord_migration *m = &c->mig;
+    char why[256];
+
+    if (!v->yes) {
+        snprintf(why, sizeof why, "worker %u: %.200s", v->rank, v->text[0] ? v->text : "no");
+        coord_migrate_abort(c, now_ns, why);
+        return;
+    }
+    if (m->has_boundary &&
+        (v->boundary != m->boundary || memcmp(v->digest, m->digest, sizeof m->digest) != 0)) {
+        snprintf(why, sizeof why, "worker %u disagrees: boundary %llu, the others %llu%s", v->rank,
+                 (unsigned long long)v->boundary, (unsigned long long)m->boundary,
+                 v->boundary == m->boundary ? ", another digest" : "");
+        coord_migrate_abort(c, now_ns, why);
+        return;
+    }
+    m->has_boundary = true;
+    m->boundary = v->boundary;
+    memcpy(m->digest, v->digest, sizeof m->digest);
+    if (!m->has_vote[v->rank])
+        m->sent_bytes += v->sent_bytes;
+    m->has_vote[v->rank] = 1;
+    if (all_voted(c))
+        commit(c, now_ns);
+}
+
+static void resend(struct dp_coord *c, uint64_t now_ns)
+{
+    struct coord_migration *m = &c->mig;
+
+    if (m->sent_ns && now_ns - m->sent_ns < RESEND_NS)
+        return;
+    m->sent_ns = now_ns;
+    for (uint32_t r = 0; r < c->n_workers; r++) {
+        if (!m->is_member[r] || c->worker[r].has_left || c->worker[r].is_lost)
+            continue;
+        if (m->state == MIG_PREPARING && !m->has_vote[r])
+            send_prepare(c, r);
+        else if (m->state != MIG_PREPARING && !m->has_ack[r])
+            send_decision(c, r, m->id, m->state == MIG_COMMITTED, m->state == MIG_ABORTED ? m->why : "");
+    }
+}
+
+void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote *v)
+{
+    if (c->is_over || !c->has_layout || v->rank >= c->n_workers || !c->worker[v->rank].is_known) {
+        c->n_ignored++;
+        return;
+    }
+    coord_stall_heard(c, now_ns);
+    if (v->migration == c->mig.id && c->mig.state == MIG_PREPARING) {
+        if (v->incarnation == c->incarnation && c->mig.is_member[v->rank] && coord_is_live(c, v->rank))
+            count_vote(c, now_ns, v);
+        else
+            c->n_ignored++;
+        if (c->mig.state == MIG_COMMITTED || c->mig.state == MIG_ABORTED)
+            resend(c, now_ns); /* decided: all workers stand still until they hear it */
+        return;
+    }
+    coord_migrate_tell(c, v->rank, v->migration); /* decided: whoever still votes has not heard */
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Pauses of all workers that stopped: largest and median. */
+static void measure(const struct dp_coord *c, struct coord_handover *h)
+{
+    uint64_t pause[DP_MAX_WORKERS];
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < c->n_workers; r++) {
+        if (c->mig.pause_ns[r])
+            pause[n++] = c->mig.pause_ns[r];
+        if (c->mig.transfer_ns[r] > h->transfer_max_ns)
+            h->transfer_max_ns = c->mig.transfer_ns[r];
+    }
+    qsort(pause, n, sizeof pause[0], by_size);
+    h->pause_max_ns = n ? pause[n - 1] : 0;
+    h->pause_median_ns = n ? pause[n / 2] : 0;
+    if (c->mig.sent_bytes)
+        h->moved_bytes = c->mig.sent_bytes;
+}
+
+static bool all_know(const struct dp_coord *c)
+{
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (c->mig.is_member[r] && !c->mig.has_ack[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
+            return false;
+    return true;
+}
+
+static void end_if_all_know(struct dp_coord *c, uint64_t now_ns)
+{
+    struct coord_handover *h = &c->handover[(c->n_handovers - 1) % COORD_HANDOVERS];
+
+    if ((c->mig.state != MIG_COMMITTED && c->mig.state != MIG_ABORTED) || !all_know(c))
+        return;
+    if (c->mig.state == MIG_COMMITTED) {
+        measure(c, h);
+        h->done_ns = now_ns;
+        if (coord_journal_done(c, h) < 0)
+            return; /* next tick */
+        coord_saving_paused(c, h->pause_max_ns);
+        for (uint32_t r = 0; r < c->n_workers; r++)
+            if (c->mig.is_member[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
+                coord_migrate_finish(c, now_ns, r);
+    }
+    h->done_ns = now_ns;
+    c->mig.state = MIG_NONE;
+}
+
+void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_decision_ack *m)
+{
+    if (c->is_over || m->rank >= c->n_workers || m->migration != c->mig.id ||
+        (c->mig.state != MIG_COMMITTED && c->mig.state != MIG_ABORTED) || m->epoch != c->layout.epoch) {
+        c->n_ignored++;
+        return;
+    }
+    if (!c->mig.has_ack[m->rank]) {
+        c->mig.pause_ns[m->rank] = m->pause_ns;
+        c->mig.transfer_ns[m->rank] = m->transfer_ns;
+    }
+    c->mig.has_ack[m->rank] = 1;
+    end_if_all_know(c, now_ns);
+}
+
+/* An acknowledgement can be lost between two daemons, and a worker sends it once. What a worker does
+ * says the same: it has the new epoch in force; or, after an abort, it goes on training for a while
+ * (whoever is in doubt stands still, and asks again when it votes). */
+void coord_migrate_seen(struct dp_coord *c, uint64_t now_ns, uint32_t rank, uint64_t epoch)
+{
+    bool is_committed = c->mig.state == MIG_COMMITTED;
+    bool is_aborted = c->mig.state == MIG_ABORTED && now_ns - c->mig.decided_ns > ABORT_KNOWN_NS;
+
+    if (epoch != c->layout.epoch || c->mig.has_ack[rank] || !(is_committed || is_aborted))
+        return;
+    c->mig.has_ack[rank] = 1;
+    end_if_all_know(c, now_ns);
+}
+
+/* FINISH has no acknowledgement: leavers hear it until they leave. */
+static void repeat_finish(struct dp_coord *c, uint64_t now_ns)
+{
+    if (c->mig.state == MIG_COMMITTED || !c->last_commit_id)
+        return;
+    for (uint32_t r = 0; r < c->n_workers; r++) {
+        const struct coord_worker *w = &c->worker[r];
+
+        if (c->layout.gone[r] && w->is_known && !w->has_left && !w->is_lost &&
+            c->slot[w->slot].state < SLOT_GONE && now_ns - w->finish_sent_ns >= RESEND_NS)
+            coord_migrate_finish(c, now_ns, r);
+    }
+}
+
+void coord_migrate_tick(struct dp_coord *c, uint64_t now_ns)
+{
+    struct coord_migration *m = &c->mig;
+    double patience_s = coord_patience_s(c, c->limits.vote_timeout_s); /* a boundary may be a step away */
+    char why[256];
+
+    if (m->state == MIG_ABORTING)
+        coord_migrate_abort(c, now_ns, m->why);
+    if (m->state == MIG_PREPARING && (double)(now_ns - m->started_ns) / 1e9 > patience_s) {
+        uint32_t missing = 0;
+
+        while (missing < c->n_workers && (!m->is_member[missing] || m->has_vote[missing]))
+            missing++;
+        snprintf(why, sizeof why, "no vote of worker %u within %.0f s", missing, patience_s);
+        coord_migrate_abort(c, now_ns, why);
+    }
+    if (m->state == MIG_PREPARING || m->state == MIG_COMMITTED || m->state == MIG_ABORTED) {
+        end_if_all_know(c, now_ns);
+        if (m->state != MIG_NONE)
+            resend(c, now_ns);
+    }
+    repeat_finish(c, now_ns);
+}

@@ -1,0 +1,394 @@
+/* Giving slots back (doc/protocol.md, "Release"): drained, proved gone, intended, asked, read back.
+ *
+ * No proof, no release. After RELINTENT is durable a slot is dead for this run, whatever Slurm says.
+ * What Slurm answers to the request proves nothing (slurm.md F4, F5): only two reads of the job
+ * without the slots, confirm_s apart and from the same life of the controller, do. Before every
+ * request the job is read, so that a late retry cannot hit a requeued job (F6).
+ */
+#include "daemon/coord/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        n += c->slot[s].state == state;
+    return n;
+}
+
+uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot)
+{
+    const struct coord_slot *s = &c->slot[slot];
+
+    return s->state == SLOT_RELEASED || (s->freed_ns && c->rel.is_clean) ? s->freed_ns : 0;
+}
+
+double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns)
+{
+    double held = 0.0;
+
+    for (uint32_t s = 0; s < c->n_slots; s++) {
+        uint64_t freed_ns = coord_slot_freed_ns(c, s);
+
+        held += coord_seconds(c, freed_ns ? freed_ns : now_ns);
+    }
+    return held;
+}
+
+bool coord_has_outdated(const struct dp_coord *c, char *why, size_t cap)
+{
+    why[0] = '\0';
+    for (uint32_t s = 0; c->ops.is_outdated && s < c->n_slots; s++)
+        if (s != c->batch_slot && c->slot[s].state < SLOT_RELEASING && c->ops.is_outdated(c->arg, s, why, cap))
+            return true;
+    return false;
+}
+
+/* --- a: slots whose workers have all left by a committed and acknowledged layout --- */
+
+static bool is_empty(const struct dp_coord *c, uint32_t slot)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (c->worker[r].slot == slot) {
+            if (!c->layout.gone[r])
+                return false;
+            n++;
+        }
+    return n > 0;
+}
+
+static void drain(struct dp_coord *c, uint64_t now_ns)
+{
+    if (!c->has_layout || !coord_migrate_is_idle(c))
+        return;
+    for (uint32_t s = 0; s < c->n_slots; s++) {
+        if (c->slot[s].state != SLOT_ACTIVE || s == c->batch_slot || !is_empty(c, s))
+            continue;
+        if (coord_journal_slot(c, DP_REC_DRAIN, s, now_ns, 0, "") < 0)
+            return;
+        c->slot[s].state = SLOT_DRAINED;
+        c->slot[s].drained_ns = now_ns;
+        c->slot[s].text[0] = '\0';
+        coord_note(c, now_ns, "%s is drained", c->slot[s].name);
+    }
+}
+
+/* --- b, c: stop it and wait for the proof --- */
+
+static bool all_left(const struct dp_coord *c, uint32_t slot)
+{
+    for (uint32_t r = 0; r < c->n_workers; r++)
+        if (c->worker[r].slot == slot && !c->worker[r].has_left && !c->worker[r].is_lost)
+            return false;
+    return true;
+}
+
+static void hold(struct dp_coord *c, uint64_t now_ns, uint32_t slot, const char *why)
+{
+    struct coord_slot *s = &c->slot[slot];
+
+    if (s->state == SLOT_HELD || coord_journal_slot(c, DP_REC_HELD, slot, now_ns, 0, why) < 0)
+        return;
+    s->state = SLOT_HELD;
+    snprintf(s->text, sizeof s->text, "%.255s", why);
+    coord_note(c, now_ns, "%s is held, not released: %.180s", s->name, s->text);
+}
+
+static void ask_stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
+{
+    struct coord_slot *s = &c->slot[slot];
+
+    if (s->state == SLOT_DRAINED)
+        s->state = SLOT_STOPPING;
+    if (!s->stop_first_ns)
+        s->stop_first_ns = now_ns;
+    s->stop_last_ns = now_ns;
+    c->ops.stop_slot(c->arg, slot, (uint32_t)(c->limits.grace_s * 1000.0));
+}
+
+static void stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
+{
+    struct coord_slot *s = &c->slot[slot];
+    uint64_t pause = s->state == SLOT_HELD ? HELD_RESEND_NS : STOP_RESEND_NS;
+    char why[256];
+
+    /* Leavers go by themselves first: a kill would end the whole step (slurm.md section 3). */
+    if (s->state == SLOT_DRAINED && !all_left(c, slot) &&
+        (double)(now_ns - s->drained_ns) / 1e9 < c->limits.grace_s)
+        return;
+    if (s->state == SLOT_STOPPING && s->stop_first_ns &&
+        (double)(now_ns - s->stop_first_ns) / 1e9 > c->limits.gone_timeout_s + c->limits.grace_s) {
+        hold(c, now_ns, slot, "no proof that its processes are gone");
+        return;
+    }
+    if (c->ops.is_outdated && c->ops.is_outdated(c->arg, slot, why, sizeof why))
+        hold(c, now_ns, slot, why); /* until it is upgraded */
+    else if (!s->stop_last_ns || now_ns - s->stop_last_ns >= pause)
+        ask_stop(c, now_ns, slot);
+}
+
+void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, const struct dp_msg_slot_gone *m)
+{
+    int i = coord_slot_find(c, node);
+    struct coord_slot *s = i < 0 ? NULL : &c->slot[i];
+
+    /* Only what was asked for counts: a slot in stopping or held, and an answer to this incarnation. */
+    if (!s || c->is_over || m->incarnation != c->incarnation || !s->stop_first_ns ||
+        (s->state != SLOT_STOPPING && s->state != SLOT_HELD)) {
+        c->n_ignored++;
+        return;
+    }
+    if (!m->gone) {
+        hold(c, now_ns, (uint32_t)i, m->text[0] ? m->text : "no proof");
+        return;
+    }
+    if (coord_journal_slot(c, DP_REC_GONE, (uint32_t)i, now_ns, m->took_ns, m->text) < 0)
+        return; /* asked again */
+    s->state = SLOT_GONE;
+    s->gone_ns = now_ns;
+    s->proof_took_ns = m->took_ns;
+    snprintf(s->text, sizeof s->text, "%.255s", m->text);
+    coord_note(c, now_ns, "%s is gone: %.180s", s->name, s->text);
+}
+
+/* --- d: the intent, for all proved slots at once --- */
+
+static uint64_t newest_gone_ns(const struct dp_coord *c)
+{
+    uint64_t newest_ns = 0;
+
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (c->slot[s].state == SLOT_GONE && c->slot[s].gone_ns > newest_ns)
+            newest_ns = c->slot[s].gone_ns;
+    return newest_ns;
+}
+
+/* The only shrink that is left takes all that it can. Slots that nobody could ask about, slurmctld being away, are
+ * proved one after the other when it is back; one that is really stuck must not keep the others for long. */
+static bool waits_for_held(const struct dp_coord *c, uint64_t now_ns)
+{
+    return coord_shrinks_left(c) == 1 && coord_slots_with(c, SLOT_HELD) && now_ns - newest_gone_ns(c) < LAST_SHRINK_WAIT_NS;
+}
+
+/* Where there will be another shrink, slots that are empty within a moment go together, and nobody waits for more. */
+static bool waits_for_others(const struct dp_coord *c, uint64_t now_ns)
+{
+    return (coord_slots_with(c, SLOT_DRAINED) || coord_slots_with(c, SLOT_STOPPING)) &&
+           (coord_shrinks_left(c) == 1 || now_ns - newest_gone_ns(c) < MORE_WAIT_NS);
+}
+
+static void intend(struct dp_coord *c, uint64_t now_ns)
+{
+    uint8_t is_set[DP_MAX_SLOTS] = {0};
+
+    if (!coord_slots_with(c, SLOT_GONE) || coord_slots_with(c, SLOT_RELEASING) || !coord_shrinks_left(c) ||
+        waits_for_others(c, now_ns) || waits_for_held(c, now_ns))
+        return;
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        is_set[s] = c->slot[s].state == SLOT_GONE;
+    if (coord_journal_relintent(c, now_ns, is_set) < 0)
+        return;
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (is_set[s]) {
+            c->slot[s].state = SLOT_RELEASING;
+            c->slot[s].intent_ns = now_ns;
+        }
+    c->rel.shrinks_used++;
+    c->rel.is_clean = false;
+    c->rel.backoff_s = 0;
+    c->rel.next_ns = now_ns;
+}
+
+/* --- e, f: read, ask, read, and read again --- */
+
+static void wait_longer(struct dp_coord *c, uint64_t now_ns)
+{
+    uint32_t b = c->rel.backoff_s;
+
+    c->rel.backoff_s = b ? (2 * b < BACKOFF_MAX_S ? 2 * b : BACKOFF_MAX_S) : 1;
+    c->rel.next_ns = now_ns + c->rel.backoff_s * SECOND;
+}
+
+static void ask_read(struct dp_coord *c, uint64_t now_ns)
+{
+    c->rel.is_reading = true;
+    c->rel.deadline_ns = now_ns + ANSWER_NS;
+    c->ops.read_job(c->arg);
+}
+
+static bool is_in(const struct dp_job_info *job, const char *node)
+{
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (!strcmp(job->node[i], node))
+            return true;
+    return false;
+}
+
+static void ask_shrink(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
+{
+    uint8_t keep[DP_MAX_SLOTS] = {0};
+
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        keep[s] = c->slot[s].state < SLOT_RELEASING || c->slot[s].state == SLOT_HELD
+                      ? is_in(job, c->slot[s].name)
+                      : 0;
+    keep[c->batch_slot] = 1;
+    c->rel.attempts++;
+    c->rel.is_shrinking = true;
+    c->rel.deadline_ns = now_ns + ANSWER_NS;
+    c->ops.shrink(c->arg, keep);
+}
+
+static void confirmed(struct dp_coord *c, uint64_t now_ns)
+{
+    for (uint32_t s = 0; s < c->n_slots; s++) {
+        struct coord_slot *k = &c->slot[s];
+
+        if (k->state != SLOT_RELEASING)
+            continue;
+        if (coord_journal_slot(c, DP_REC_RELEASED, s, k->freed_ns, now_ns, k->text) < 0) {
+            wait_longer(c, now_ns);
+            return;
+        }
+        k->state = SLOT_RELEASED;
+        k->released_ns = now_ns;
+        coord_note(c, now_ns, "%s is released, %.1f s after it was drained", k->name,
+                   (double)(k->freed_ns - k->drained_ns) / 1e9);
+    }
+    c->rel.next_ns = now_ns + RECHECK_NS;
+}
+
+static void without_slots(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
+{
+    c->rel.backoff_s = 0;
+    if (!c->rel.is_clean || c->rel.clean_boot_s != job->boot_s) {
+        c->rel.is_clean = true;
+        c->rel.clean_ns = now_ns;
+        c->rel.clean_boot_s = job->boot_s;
+        for (uint32_t s = 0; s < c->n_slots; s++)
+            if (c->slot[s].state == SLOT_RELEASING && !c->slot[s].freed_ns)
+                c->slot[s].freed_ns = now_ns;
+    }
+    if (!coord_slots_with(c, SLOT_RELEASING))
+        c->rel.next_ns = now_ns + RECHECK_NS;
+    else if ((double)(now_ns - c->rel.clean_ns) / 1e9 >= c->limits.confirm_s && now_ns > c->rel.clean_ns)
+        confirmed(c, now_ns);
+    else
+        c->rel.next_ns = c->rel.clean_ns + (uint64_t)(c->limits.confirm_s * 1e9) + 1;
+}
+
+/* A slot that Slurm took back is there again: the controller lost what it had acknowledged (F4). */
+static void slot_came_back(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
+{
+    c->rel.lost_updates++;
+    c->rel.is_clean = false;
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (is_in(job, c->slot[s].name) &&
+            (c->slot[s].state == SLOT_RELEASED || c->slot[s].state == SLOT_RELEASING)) {
+            c->slot[s].state = SLOT_RELEASING;
+            c->slot[s].freed_ns = 0;
+            coord_note(c, now_ns, "%s is back in the job: Slurm lost the release, asking again",
+                       c->slot[s].name);
+        }
+}
+
+static void judge_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
+{
+    bool is_present = false;
+
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        is_present |= c->slot[s].state >= SLOT_RELEASING && c->slot[s].state != SLOT_HELD &&
+                      is_in(job, c->slot[s].name);
+    if (!is_present) {
+        without_slots(c, now_ns, job);
+        return;
+    }
+    if (c->rel.is_clean)
+        slot_came_back(c, now_ns, job);
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (c->slot[s].state == SLOT_RELEASED && is_in(job, c->slot[s].name))
+            c->slot[s].state = SLOT_RELEASING; /* first read after a restart of this daemon */
+    wait_longer(c, now_ns);
+    ask_shrink(c, now_ns, job);
+}
+
+void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, bool has_stepmgr)
+{
+    c->job.shrinks_allowed = allowed;
+    c->job.has_stepmgr = has_stepmgr;
+    if (has_stepmgr && !c->rel.has_told_stepmgr && c->limits.mode == DP_MODE_RELEASE)
+        coord_note(c, now_ns, "no node will be given back: the job has a stepmgr (sbatch --stepmgr, or SlurmctldParameters="
+                              "enable_stepmgr), which would start its next step on nodes that left");
+    c->rel.has_told_stepmgr |= has_stepmgr;
+}
+
+void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text)
+{
+    if (c->is_over)
+        return;
+    c->rel.is_reading = false;
+    c->rel.last_read_ns = now_ns;
+    if (!job) {
+        coord_memory_read(c, now_ns, NULL);
+        snprintf(c->rel.answer, sizeof c->rel.answer, "job cannot be read: %.200s", text ? text : "");
+        wait_longer(c, now_ns);
+        return;
+    }
+    if (job->restart_count != c->job.restart_count) {
+        dp_coord_end(c, now_ns, "the job was requeued");
+        return;
+    }
+    if (!job->is_running) {
+        snprintf(c->rel.answer, sizeof c->rel.answer, "job is not running");
+        wait_longer(c, now_ns);
+        return;
+    }
+    dp_coord_may_shrink(c, now_ns, job->shrinks_allowed, job->has_stepmgr);
+    c->job.boot_s = job->boot_s;
+    c->job.end_s = job->end_s;
+    coord_memory_read(c, now_ns, job);
+    if (c->rel.is_shrinking)
+        return; /* a read that was under way before the request says nothing about it */
+    judge_read(c, now_ns, job);
+}
+
+void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text)
+{
+    if (c->is_over || !c->rel.is_shrinking) {
+        c->n_ignored++;
+        return;
+    }
+    c->rel.is_shrinking = false;
+    snprintf(c->rel.answer, sizeof c->rel.answer, "rc %d: %.200s", rc, text ? text : "");
+    if (rc != 0)
+        coord_note(c, now_ns, "Slurm: %.200s", c->rel.answer);
+    if (c->rel.backoff_s <= 1)
+        c->rel.next_ns = now_ns; /* whatever it says, the job is read; the first time at once */
+}
+
+void coord_release_tick(struct dp_coord *c, uint64_t now_ns)
+{
+    drain(c, now_ns);
+    for (uint32_t s = 0; s < c->n_slots; s++) {
+        enum coord_slot_state state = c->slot[s].state;
+
+        if (state == SLOT_DRAINED || state == SLOT_STOPPING || state == SLOT_HELD)
+            stop(c, now_ns, s);
+    }
+    intend(c, now_ns);
+    if (!coord_slots_with(c, SLOT_RELEASING) && !coord_slots_with(c, SLOT_RELEASED))
+        return;
+    if ((c->rel.is_reading || c->rel.is_shrinking) && now_ns < c->rel.deadline_ns)
+        return;
+    if (c->rel.is_reading || c->rel.is_shrinking) { /* never answered: read again */
+        c->rel.is_reading = c->rel.is_shrinking = false;
+        c->rel.next_ns = now_ns;
+    }
+    if (now_ns >= c->rel.next_ns)
+        ask_read(c, now_ns);
+}

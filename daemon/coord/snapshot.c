@@ -1,0 +1,122 @@
+/* Loads and devices as a policy wants to see them. Runs in the child (think.c): a run may have 1024
+ * layers on 512 workers.
+ */
+#include "daemon/coord/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SAME_SPEED 1.4 /* closer devices count as equal: noise must not look like hardware */
+
+/* What the filling of a snapshot starts from. */
+struct source {
+    const struct dp_layout *layout; /* that the loads were measured in */
+    const struct coord_early *early; /* NULL: the loads of now */
+};
+
+static void fill_stage(const struct dp_coord *c, const struct source *from, uint32_t d, struct coord_snapshot *s)
+{
+    double v = s->device[d].speed;
+
+    for (uint32_t l = from->layout->cut[d]; l < from->layout->cut[d + 1]; l++) {
+        s->layer[l] = from->early ? from->early->load[l] : c->layer[l].load;
+        s->opt[l] = (uint64_t)((double)(from->early ? from->early->opt_ns[l] : c->layer[l].opt_ns) * v);
+        s->layer[l].fwd_ns = (uint64_t)((double)s->layer[l].fwd_ns * v);
+        s->layer[l].bwd_input_ns = (uint64_t)((double)s->layer[l].bwd_input_ns * v);
+        s->layer[l].bwd_weight_ns = (uint64_t)((double)s->layer[l].bwd_weight_ns * v);
+    }
+}
+
+static void fill(const struct dp_coord *c, const struct source *from, const double *speed, struct coord_snapshot *s)
+{
+    for (uint32_t d = 0; d < c->n_workers; d++) {
+        const struct coord_worker *w = &c->worker[d];
+
+        s->device[d] = (struct dp_device){speed[d] > 0.0 ? speed[d] : 1.0, coord_memory_limit_bytes(c, d), w->slot,
+                                          !c->layout.gone[d] && c->slot[w->slot].state == SLOT_ACTIVE};
+        fill_stage(c, from, d, s);
+    }
+    s->in = (struct dp_policy_in){.n_layers = c->n_layers, .n_devices = c->n_workers, .n_slots = c->n_slots,
+                                  .layer = s->layer, .layer_opt_ns = s->opt, .current = from->layout,
+                                  .device = s->device, .batch_slot = c->batch_slot,
+                                  .schedule = (enum dp_schedule_kind)c->schedule,
+                                  .microbatches = c->microbatches, .boundary_bytes = c->boundary_bytes,
+                                  .link_latency_s = c->limits.link_latency_s,
+                                  .link_bytes_per_s = c->limits.link_bytes_per_s, .step = c->step,
+                                  .steps_total = c->steps_total, .seed = c->job.job_id};
+}
+
+void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s)
+{
+    fill(c, &(struct source){&c->layout, NULL}, speed, s);
+}
+
+void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s)
+{
+    fill(c, &(struct source){&c->early.layout, &c->early}, speed, s);
+}
+
+static uint64_t most_common_params(const struct dp_coord *c)
+{
+    uint64_t best = 0;
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        uint32_t n = 0;
+
+        for (uint32_t k = 0; k < c->n_layers; k++)
+            n += c->early.load[k].params == c->early.load[i].params;
+        if (n > most) {
+            most = n;
+            best = c->early.load[i].params;
+        }
+    }
+    return best;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Mean time of the blocks of a worker; 0: it has none. */
+static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params)
+{
+    uint32_t blocks = 0;
+    double ns = 0.0;
+
+    for (uint32_t l = c->early.layout.cut[d]; l < c->early.layout.cut[d + 1]; l++) {
+        const struct dp_layer_load *k = &c->early.load[l];
+
+        if (k->params != params)
+            continue;
+        ns += (double)(k->fwd_ns + k->bwd_input_ns + k->bwd_weight_ns);
+        blocks++;
+    }
+    return blocks ? ns / blocks : 0.0;
+}
+
+/* Before pruning all blocks cost the same on the same device, so a device's speed is the usual time
+ * of a block over its own. */
+void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
+{
+    double block[DP_MAX_WORKERS], sorted[DP_MAX_WORKERS];
+    uint64_t params = most_common_params(c);
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < c->n_workers; d++) {
+        block[d] = block_time(c, d, params);
+        if (block[d] > 0.0)
+            sorted[n++] = block[d];
+    }
+    if (n < 2)
+        return;
+    qsort(sorted, n, sizeof sorted[0], by_value);
+    for (uint32_t d = 0; d < c->n_workers; d++) {
+        double v = block[d] > 0.0 ? sorted[n / 2] / block[d] : 1.0;
+
+        speed[d] = v > 1.0 / SAME_SPEED && v < SAME_SPEED ? 1.0 : v;
+    }
+}
