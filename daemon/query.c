@@ -14,6 +14,7 @@
 #include "daemon/coord/coordinator.h"
 #include "daemon/node_log.h"
 #include "daemon/run.h"
+#include "daemon/wireup.h"
 
 void dp_query_refuse(struct dp_conn *c, enum dp_verdict verdict, const char *text)
 {
@@ -77,12 +78,18 @@ static bool may_see(const struct dp_conn *c, json_int_t owner)
 /* No coordinator here: say where, or why there is none yet. */
 static json_t *absence(const struct dp_run *run, enum dp_verdict *verdict, char text[256])
 {
+    json_t *waiting = dp_wireup_waiting(run);
+    const char *why = json_string_value(json_object_get(waiting, "state_text"));
+
     *verdict = DP_VERDICT_UNKNOWN;
-    if (run->role == DP_RUN_RELAY)
+    if (why)
+        snprintf(text, 256, "%s", why);
+    else if (run->role == DP_RUN_RELAY)
         snprintf(text, 256, "ask the daemon of node %s, the job's batch host", run->job.batch_host);
     else
         snprintf(text, 256, "%s", run->role == DP_RUN_LOOKUP ? "waiting for Slurm to tell about this job"
                                                              : "no worker has connected yet");
+    json_decref(waiting);
     return NULL;
 }
 

@@ -267,14 +267,18 @@ static const char *const role_names[] = {"waiting for Slurm", "coordinator", "re
 
 static json_t *run_json(const struct dp_run *run)
 {
+    json_t *doc, *waiting = run->coord ? NULL : dp_wireup_waiting(run);
     json_int_t n_workers = 0;
 
     for (const struct dp_worker *w = run->workers; w; w = w->next)
         n_workers += w->conn && !w->is_waiting;
-    return json_pack("{s:I, s:I, s:s, s:s, s:s, s:i, s:I, s:b, s:b}", "job_id", (json_int_t)run->job_id, "uid",
-                     (json_int_t)run->uid, "state", "running", "role", role_names[run->role], "batch_host",
-                     run->job.batch_host, "nodes", (int)run->job.n_nodes, "workers_here", n_workers, "fenced",
-                     run->is_fenced, "has_coordinator", run->coord != NULL);
+    doc = json_pack("{s:I, s:I, s:s, s:s, s:s, s:i, s:I, s:b, s:b}", "job_id", (json_int_t)run->job_id, "uid",
+                    (json_int_t)run->uid, "state", waiting ? "waiting" : "running", "role", role_names[run->role], "batch_host",
+                    run->job.batch_host, "nodes", (int)run->job.n_nodes, "workers_here", n_workers, "fenced",
+                    run->is_fenced, "has_coordinator", run->coord != NULL);
+    json_object_update(doc, waiting);
+    json_decref(waiting);
+    return doc;
 }
 
 json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid)

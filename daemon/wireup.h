@@ -4,6 +4,8 @@
 #ifndef DP_DAEMON_WIREUP_H
 #define DP_DAEMON_WIREUP_H
 
+#include <jansson.h>
+
 #include "daemon/roster.h"
 #include "daemon/run.h"
 #include "daemon/tasks.h"
@@ -48,6 +50,10 @@ void dp_wireup_peer_down(struct dp_run *run, const char *node);
 void dp_wireup_step_end(struct dp_run *run, uint32_t step_id);
 void dp_wireup_tick(struct dp_run *run, uint64_t now_ns);
 void dp_wireup_destroy(struct dp_run *run);
+
+/* While workers of a step wait for each other at this batch host: {"state_text", "missing"}, as a coordinator's status
+ * has them. NULL: nobody waits. */
+json_t *dp_wireup_waiting(const struct dp_run *run);
 
 /* Between the files. */
 struct dp_roster *dp_wireup_find(const struct dp_run *run, uint32_t step_id);

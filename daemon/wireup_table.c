@@ -196,6 +196,58 @@ static bool is_all_told(const struct dp_roster *r)
     return true;
 }
 
+static uint32_t n_absent_from(const struct dp_roster *r, const char *node)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < r->n_workers; i++)
+        n += !r->entry[i].is_there && !strcmp(r->entry[i].told, node);
+    return n;
+}
+
+/* From which nodes somebody is missing, and why, as far as this daemon knows. */
+static json_t *missing_nodes(const struct dp_run *run, const struct dp_roster *r)
+{
+    bool is_known = is_all_told(r);
+    json_t *list = json_array();
+    char text[320];
+
+    for (uint32_t i = 0; i < run->job.n_nodes; i++) {
+        const char *node = run->job.node[i], *why = dp_peer_trouble(run->daemon, node);
+        uint32_t n = n_absent_from(r, node);
+
+        if (n == 0 && (is_known || is_heard(r, node)))
+            continue;
+        if (*why)
+            snprintf(text, sizeof text, "its daemon cannot be reached: %s", why);
+        else if (n)
+            snprintf(text, sizeof text, "workers that began there and say nothing: %u", n);
+        else
+            snprintf(text, sizeof text, "no worker has come from there: does slurmd there load spank_dynpipe.so? "
+                                        "`dynpipe check -j %u` looks", run->job_id);
+        json_array_append_new(list, json_pack("{s:s, s:s}", "node", node, "text", text));
+    }
+    return list;
+}
+
+json_t *dp_wireup_waiting(const struct dp_run *run)
+{
+    const struct dp_roster *r = run->wiring ? run->wiring->rosters : NULL;
+    char who[512], silent[512] = "", text[1100];
+    uint32_t missing;
+
+    while (r && (r->state != DP_ROSTER_GATHERING || !r->deadline_ns))
+        r = r->next;
+    if (!r || run->role != DP_RUN_COORD)
+        return NULL;
+    missing = dp_roster_missing(r, who, sizeof who);
+    if (!is_all_told(r))
+        name_silent(run, r, silent, sizeof silent);
+    snprintf(text, sizeof text, "%u of %u workers have come; no word of %s in %.0f s%s", r->n_workers - missing, r->n_workers,
+             who, (double)(dp_now_ns() - r->began_ns) / 1e9, silent);
+    return json_pack("{s:s, s:o}", "state_text", text, "missing", missing_nodes(run, r));
+}
+
 static void warn(struct dp_run *run, const struct dp_roster *r, const char *text)
 {
     uint32_t speaker = dp_roster_speaker(r);

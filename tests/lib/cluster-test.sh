@@ -50,9 +50,9 @@ cluster_up() {
     cluster up "$@" || bail "no cluster: $*"
     export SLURM_CONF=$D/etc/slurm.conf
     on_failure=cluster_logs
-    # By PMIx where this Slurm has it, else by the daemons.
+    # By PMIx where this Slurm has it (DP_PMIX=no: not even then), else by the daemons.
     mpi=
-    ! srun --mpi=list 2>&1 | grep -qw pmix || mpi=--mpi=pmix
+    [ "${DP_PMIX:-}" = no ] || ! srun --mpi=list 2>&1 | grep -qw pmix || mpi=--mpi=pmix
     # Slurm writes slurm-N.out into the working directory.
     cd "$D" || bail "cannot enter $D"
 }

@@ -27,7 +27,12 @@ srun $mpi -n 3 $worker $DP_SRCDIR/etc/gpt-prune.conf data.path=$D/text.txt model
 Y
 
 run_value() { timeout 20 "$dynpipe" status -j "$job" --json 2>/dev/null | jq -r ".run | $1" 2>/dev/null; }
-misses() { run_value '.missing[] | .node + ": " + .text' | grep -qE -- "$1"; }
+misses() {
+    { # without PMIx there is no coordinator before all workers have met
+        run_value '.missing[] | .node + ": " + .text'
+        timeout 20 "$dynpipe" status --json 2>/dev/null | jq -r ".runs[]? | select(.job_id == $job) | .missing[]? | .node + \": \" + .text"
+    } | grep -qE -- "$1"
+}
 all_there() { [ "$(run_value '[.workers[] | select(.connected)] | length')" = 3 ] && [ "$(run_value '.missing | length')" = 0 ]; }
 says() {
     grep -qE "^$1 +$2 +$3" "$D/check"

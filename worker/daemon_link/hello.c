@@ -48,3 +48,14 @@ void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, cons
     snprintf(h->checkpoint_dir, sizeof h->checkpoint_dir, "%.1023s", c->checkpoint.dir);
     memcpy(h->cut, l->cut, (l->n_workers + 1) * sizeof *h->cut);
 }
+
+bool dp_hello_lacks_plugin(char why[256])
+{
+    const char *mode = getenv("DYNPIPE_MODE"), *node = getenv("SLURMD_NODENAME");
+
+    if (!getenv("SLURM_DYNPIPE") || (mode && !strcmp(mode, "off")))
+        return false;
+    snprintf(why, 256, "the job asks for DynPipe, but Slurm's step on node %.64s did not load spank_dynpipe.so (plugstack.conf "
+                       "there)", node ? node : "?");
+    return true;
+}

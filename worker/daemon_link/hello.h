@@ -12,4 +12,8 @@ void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256]);
 void dp_hello_fill(struct dp_msg_hello *out, const struct dp_train_config *config,
                    const struct dp_layout *layout, uint32_t rank, uint64_t step);
 
+/* The job's options came along, and nobody took them: where the plugin ran, it set DYNPIPE_MODE at least. why: for
+ * people. returns false: it ran, or DynPipe was not asked for. */
+bool dp_hello_lacks_plugin(char why[256]);
+
 #endif

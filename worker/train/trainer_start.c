@@ -45,15 +45,12 @@ static int open_local(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
-/* The options of the job came along, and nobody took them: where the plugin ran, it set DYNPIPE_MODE at least. */
 static void tell_without_plugin(const struct dp_trainer *t)
 {
-    const char *mode = getenv("DYNPIPE_MODE"), *node = getenv("SLURMD_NODENAME");
+    char why[256];
 
-    if (t->args->socket || !getenv("SLURM_DYNPIPE") || (mode && !strcmp(mode, "off")) || t->args->wireup->local_rank)
-        return;
-    dp_warn("rank=%u: the job asks for DynPipe, but Slurm's step on node %s did not load spank_dynpipe.so (plugstack.conf "
-            "there); training goes on with a fixed layout", t->rank, node ? node : "?");
+    if (!t->args->socket && !t->args->wireup->local_rank && dp_hello_lacks_plugin(why))
+        dp_warn("rank=%u: %s; training goes on with a fixed layout", t->rank, why);
 }
 
 static int open_control(struct dp_trainer *t, struct dp_err *err)
