@@ -1,4 +1,4 @@
-/* Numbers of a document with their unit, which their key's ending names (style.md: units live in
+/* Numbers of a document with their unit, which their key's ending names (units live in
  * names), so that a number which this command has never heard of still reads well. */
 #ifndef DP_CLI_UNITS_H
 #define DP_CLI_UNITS_H

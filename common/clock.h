@@ -20,7 +20,7 @@ static inline uint64_t dp_now_ns(void)
 }
 
 /* CPU time of the calling thread: the cost of a layer on backend cpu, where workers may share
- * cores (design.md section 3: cost is device time, not wall time). */
+ * cores (design.md, "When to move, when to pack"). */
 static inline uint64_t dp_thread_cpu_ns(void)
 {
     return dp_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -1,4 +1,4 @@
-/* Packing: the fewest slots that still meet the reference (design.md section 3, "When to pack").
+/* Packing: the fewest slots that still meet the reference (design.md, "When to move, when to pack").
  *
  * For sets of devices, the policy's layout is predicted by the simulator (bubble, links, memory). Only
  * whole slots free anything, and the batch host's never leaves, so of all sets that meet the reference

@@ -2,7 +2,7 @@
  *
  * Membership comes from here, not from PMIx. A rank belongs to the process that said HELLO first; the
  * same process may say it again as often as its connection or this daemon dies. Whoever is at an older
- * epoch or in doubt is answered with the journalled decision (protocol.md section 4, steps 4 to 6).
+ * epoch or in doubt is answered with the journalled decision (protocol.md, "Hand-over", steps 4 to 6).
  * Nobody starts on a slot that has been drained: that is what makes it safe to give away.
  */
 #include "daemon/coord/internal.h"

@@ -117,7 +117,7 @@ static void stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
     uint64_t pause = s->state == SLOT_HELD ? HELD_RESEND_NS : STOP_RESEND_NS;
     char why[256];
 
-    /* Leavers go by themselves first: a kill would end the whole step (slurm.md section 3). */
+    /* Leavers go by themselves first: a kill would end the whole step (slurm.md F11). */
     if (s->state == SLOT_DRAINED && !all_left(c, slot) &&
         (double)(now_ns - s->drained_ns) / 1e9 < c->limits.grace_s)
         return;
