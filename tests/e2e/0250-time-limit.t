@@ -25,8 +25,11 @@ one() {
 srun $mpi -n 2 $(worker_command "$D/$name.jsonl" $run checkpoint.dir="$D/$name.saved" "$@")
 echo "workers ended with \$?"
 X
-    sbatch --parsable -J "$name" -N1 -n2 -o "$D/$name.out" "${options[@]}" "$D/$name.sh"
+    sbatch --parsable -J "$name" -N1 -n2 -o "$D/$name.out" "${served[@]}" "${options[@]}" "$D/$name.sh"
 }
+# Without PMIx the workers of a step meet by the daemons, which a job with --dynpipe has.
+served=()
+[ -n "$mpi" ] || served=(--dynpipe=observe)
 # A task that ends before it is a worker; what is left waits for it in PMIx's fence.
 cat >"$D/missing.task" <<X
 #!/bin/bash
@@ -34,7 +37,7 @@ cat >"$D/missing.task" <<X
 exec $(worker_command "$D/missing.jsonl" $run)
 X
 chmod +x "$D/missing.task"
-missing=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/missing.out" --export=ALL,DYNPIPE_WIREUP_S=10 \
+missing=$(sbatch --parsable "${served[@]}" -N2 -n2 -w n5,n6 -o "$D/missing.out" --export=ALL,DYNPIPE_WIREUP_S=10 \
     --wrap "srun $mpi --no-kill --kill-on-bad-exit=0 $D/missing.task")
 
 trains() { steps_done "$D/$1.jsonl" 5; }
@@ -89,7 +92,7 @@ wait_for 150 job_ended "$missing"
 is "$(job_state "$missing")" FAILED "missing: a run whose task dies before it has met the others is ended"
 like "$(cat "$D/missing.out")" "worker 0 of 2: no word of worker 1 on n6 in [0-9]+ s" "missing: who is missing, and where, is said"
 is "$(grep -c "no word of" "$D/missing.out")" 1 "missing: once"
-hanging=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/hanging.out" \
+hanging=$(sbatch --parsable "${served[@]}" -N2 -n2 -w n5,n6 -o "$D/hanging.out" \
     --wrap "srun $mpi --no-kill --kill-on-bad-exit=0 $D/missing.task")
 is_waiting() { [ -n "$(workers_on "$hanging" n5)" ]; }
 wait_for 60 is_waiting
@@ -100,7 +103,7 @@ ok $? "missing: SIGTERM ends a worker that waits for the others, at once"
 # A configuration that one node does not have: its worker is the only one to know, and worker 0 says it.
 sed "s|exit 3|set -- none.conf|; s|exec \([^ ]*\) [^ ]*|exec \1 \${1:-$DP_SRCDIR/etc/gpt-prune.conf}|" "$D/missing.task" >"$D/unread.task"
 chmod +x "$D/unread.task"
-unread=$(sbatch --parsable -N2 -n2 -w n5,n6 -o "$D/unread.out" \
+unread=$(sbatch --parsable "${served[@]}" -N2 -n2 -w n5,n6 -o "$D/unread.out" \
     --wrap "srun $mpi --no-kill --kill-on-bad-exit=0 $D/unread.task")
 wait_for 60 job_ended "$unread"
 ok $? "missing: a worker that cannot read its configuration ends the run"
