@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "policies/decide/saving_json.h"
 #include "policies/graph/read.h"
-#include "policies/saving_json.h"
 #include "policies/sim/read_graph.h"
 #include "policies/sim/replan.h"
 #include "policies/sim/run.h"

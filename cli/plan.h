@@ -6,8 +6,8 @@
 
 #include "cli/command.h"
 #include "cli/policy.h"
+#include "policies/decide/trade.h"
 #include "policies/graph/hierarchical.h"
-#include "policies/trade.h"
 
 struct dp_plan_question {
     enum dp_plan_algorithm algorithm;

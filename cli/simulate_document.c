@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/simulate.h"
-#include "policies/saving_json.h"
+#include "policies/decide/saving_json.h"
 
 static void put(json_t *o, const char *key, double value)
 {

@@ -17,7 +17,7 @@
 #include "common/conf.h"
 #include "common/site_defaults.h"
 #include "daemon/child/trusted_file.h"
-#include "policies/pack.h"
+#include "policies/decide/pack.h"
 
 #define AT(member) offsetof(struct dp_config, member), sizeof ((struct dp_config *)0)->member
 #define RUN_AT(member) offsetof(struct dp_config, run.member), sizeof ((struct dp_config *)0)->run.member

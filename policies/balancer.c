@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policies/chain.h"
 #include "policies/question.h"
+#include "policies/solve/chain.h"
 
 int dp_balancer_minmax(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
 {

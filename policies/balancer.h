@@ -4,8 +4,8 @@
 #ifndef DP_POLICIES_BALANCER_H
 #define DP_POLICIES_BALANCER_H
 
-#include "policies/partition.h"
 #include "policies/policy.h"
+#include "policies/solve/partition.h"
 
 /* What a balancer has to say besides its cuts; "" at first. */
 struct dp_balancer_note {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "policies/balancer.h"
-#include "policies/chain.h"
-#include "policies/diffuse.h"
+#include "policies/solve/chain.h"
+#include "policies/solve/diffuse.h"
 
 /* Rounds times workers, about half a second, so that a daemon is not held up: any round's cuts are an
  * answer. 64 workers get 65536 rounds. */

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/front.h"
 #include "policies/question.h"
+#include "policies/solve/front.h"
 
 #define ALL 400u
 #define OPERATIONS 1000000u  /* simulated for one answer, beyond ALL: about 40 ms */

@@ -2,35 +2,36 @@
 noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \
 	policies/balancer.c policies/balancer.h \
-	policies/chain.c policies/chain.h \
-	policies/decide.c policies/decide.h \
-	policies/deepspeed.c \
-	policies/deepspeed_range.c \
-	policies/diffuse.c policies/diffuse.h \
+	policies/solve/chain.c policies/solve/chain.h \
+	policies/decide/decide.c policies/decide/decide.h \
+	policies/baselines/deepspeed.c \
+	policies/baselines/deepspeed_range.c \
+	policies/solve/diffuse.c policies/solve/diffuse.h \
 	policies/diffusion.c \
-	policies/dynmo.c \
-	policies/dynmo_diffusion.c \
-	policies/first_fit.c policies/first_fit.h \
-	policies/front.c policies/front.h \
+	policies/baselines/dynmo.c \
+	policies/baselines/dynmo_diffusion.c \
+	policies/baselines/first_fit.c policies/baselines/first_fit.h \
+	policies/solve/front.c policies/solve/front.h \
 	policies/helpers.c \
 	policies/iteration.c \
 	policies/keep.c \
-	policies/nicol.c policies/nicol.h \
-	policies/pack.c policies/pack.h policies/pack_lasting.c \
-	policies/pack_sets.c policies/pack_sets.h \
+	policies/nicol.c policies/solve/nicol.c policies/solve/nicol.h \
+	policies/decide/pack.c policies/decide/pack.h policies/decide/pack_lasting.c \
+	policies/decide/pack_sets.c policies/decide/pack_sets.h \
 	policies/param.c \
-	policies/partition.c policies/partition.h policies/partition_depth.c policies/partition_depth.h \
-	policies/partition_links.c policies/partition_links.h policies/partition_near.c policies/partition_near.h \
+	policies/solve/partition.c policies/solve/partition.h policies/solve/partition_depth.c policies/solve/partition_depth.h \
+	policies/solve/partition_links.c policies/solve/partition_links.h policies/solve/partition_near.c policies/solve/partition_near.h \
 	policies/policy.c policies/policy.h \
-	policies/promise.c policies/promise.h \
-	policies/pruning.c policies/pruning.h \
+	policies/decide/promise.c policies/decide/promise.h \
+	policies/decide/pruning.c policies/decide/pruning.h \
 	policies/question.c policies/question.h \
-	policies/release_when.c policies/release_when.h \
-	policies/saving.c policies/saving.h policies/saving_json.c policies/saving_json.h \
+	policies/decide/release_when.c policies/decide/release_when.h \
+	policies/decide/saving.c policies/decide/saving.h policies/decide/saving_json.c policies/decide/saving_json.h \
+	policies/sim/answer.c \
 	policies/sim/balance.c policies/sim/balance.h policies/sim/balance_chain.c policies/sim/balance_chain.h \
 	policies/sim/case.c policies/sim/case.h \
 	policies/sim/links.c policies/sim/links.h \
-	policies/sim/correction.c policies/sim/correction.h \
+	policies/decide/correction.c policies/decide/correction.h \
 	policies/sim/fields.c policies/sim/fields.h \
 	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \
 	policies/sim/implied.c policies/sim/implied.h \
@@ -42,11 +43,11 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/recut.c policies/sim/recut.h policies/sim/replan.c policies/sim/replan.h policies/sim/read_model.c policies/sim/read_trace.c policies/sim/trace_parts.c policies/sim/trace_parts.h \
 	policies/sim/run.c policies/sim/run.h \
 	policies/sim/stages.c policies/sim/stages.h \
-	policies/sim/ways.c policies/sim/ways.h \
+	policies/decide/ways.c policies/decide/ways.h \
 	policies/time.c \
 	policies/time_comm.c \
-	policies/torchgpipe.c \
-	policies/trade.c policies/trade.h \
+	policies/baselines/torchgpipe.c \
+	policies/decide/trade.c policies/decide/trade.h \
 	policies/uniform.c
 
 # What a site compiles its own policies against: etc/examples/headroom.c shows how. Each policy brings its
@@ -54,10 +55,10 @@ policies_libdppolicy_a_SOURCES = \
 policyincludedir = $(includedir)/dynpipe
 nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h policies/policy.h
 lib_LIBRARIES = policies/libdynpipe-policy.a
-policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c common/megatron.c policies/chain.c \
-	policies/chain.h policies/helpers.c policies/partition.c policies/partition.h policies/partition_depth.c \
-	policies/partition_depth.h policies/partition_links.c policies/partition_links.h policies/partition_near.c \
-	policies/partition_near.h policies/question.c policies/question.h
+policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c common/megatron.c policies/solve/chain.c \
+	policies/solve/chain.h policies/helpers.c policies/solve/partition.c policies/solve/partition.h policies/solve/partition_depth.c \
+	policies/solve/partition_depth.h policies/solve/partition_links.c policies/solve/partition_links.h policies/solve/partition_near.c \
+	policies/solve/partition_near.h policies/question.c policies/question.h
 policies_libdynpipe_policy_a_CFLAGS = $(AM_CFLAGS) -fPIC
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = etc/dynpipe-policy.pc

@@ -2,8 +2,8 @@
 #ifndef DP_POLICIES_QUESTION_H
 #define DP_POLICIES_QUESTION_H
 
-#include "policies/partition.h"
 #include "policies/policy.h"
+#include "policies/solve/partition.h"
 
 struct dp_question {
     struct dp_partition q; /* refers to the arrays below and to the layout in force; no costs */

@@ -1,5 +1,5 @@
 /* What the simulator does not know of this run, from the measured step: how much others have of the workers'
- * cores, links that are slower than configured, time that belongs to no layer (policies/sim/correction.h).
+ * cores, links that are slower than configured, time that belongs to no layer (policies/decide/correction.h).
  *
  * The sharing of cores and the rest are measured all along, so what a proposal will take is judged with them
  * before anybody moves. Decisions themselves are made with plain device time, in which noise does not show,

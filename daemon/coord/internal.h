@@ -31,15 +31,15 @@
 
 #include "daemon/child/site_policy.h"
 #include "daemon/coord/coordinator.h"
-#include "policies/decide.h"
-#include "policies/pack.h"
-#include "policies/promise.h"
-#include "policies/pruning.h"
-#include "policies/release_when.h"
-#include "policies/saving.h"
-#include "policies/sim/correction.h"
+#include "policies/decide/correction.h"
+#include "policies/decide/decide.h"
+#include "policies/decide/pack.h"
+#include "policies/decide/promise.h"
+#include "policies/decide/pruning.h"
+#include "policies/decide/release_when.h"
+#include "policies/decide/saving.h"
+#include "policies/decide/trade.h"
 #include "policies/sim/predict.h"
-#include "policies/trade.h"
 
 #define COORD_DECISIONS 200
 #define COORD_HANDOVERS 256

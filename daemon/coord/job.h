@@ -42,7 +42,7 @@ struct dp_job_info {
 struct dp_run_limits {
     uint8_t mode;      /* enum dp_mode */
     uint8_t reference; /* enum dp_reference */
-    uint8_t objective; /* enum dp_objective of policies/pack.h */
+    uint8_t objective; /* enum dp_objective of policies/decide/pack.h */
     uint8_t packing;   /* enum dp_packing */
     uint32_t min_devices;
     double max_slowdown; /* percent */

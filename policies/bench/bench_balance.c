@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "common/stdout.h"
 #include "policies/balancer.h"
-#include "policies/chain.h"
+#include "policies/solve/chain.h"
 
 #define MOST_REPEATS 101
 #define BUDGET_NS UINT64_C(1000000000) /* of one row */

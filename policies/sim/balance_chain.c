@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "policies/balancer.h"
-#include "policies/chain.h"
-#include "policies/front.h"
 #include "policies/sim/stages.h"
+#include "policies/solve/chain.h"
+#include "policies/solve/front.h"
 
 #define FRONT_CELLS (UINT64_C(1) << 27) /* layers * devices * layouts of the front */
 #define FRONT_MOST 12u

@@ -2,8 +2,8 @@
 #ifndef DP_TESTS_SNAPSHOTS_H
 #define DP_TESTS_SNAPSHOTS_H
 
-#include "policies/chain.h"
 #include "policies/policy.h"
+#include "policies/solve/chain.h"
 #include "tests/unit/random.h"
 
 #define MAX_N 56

@@ -5,8 +5,8 @@
 #include "tests/unit/unit.h"
 
 #include "policies/balancer.h"
-#include "policies/chain.h"
-#include "policies/nicol.h"
+#include "policies/solve/chain.h"
+#include "policies/solve/nicol.h"
 #include "tests/unit/snapshots.h"
 
 /* What DeepSpeed's, and torchgpipe's, own functions answer to these weights. */

@@ -2,7 +2,7 @@
  * what is in force, iteration is close to the best where it cannot try all, and never worse than any other. */
 #include "tests/unit/unit.h"
 
-#include "policies/partition.h"
+#include "policies/solve/partition.h"
 #include "tests/unit/snapshots.h"
 
 /* --- what time and time-comm promise, against every layout --- */

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "daemon/daemon_config.h"
-#include "policies/pack.h"
-#include "policies/trade.h"
+#include "policies/decide/pack.h"
+#include "policies/decide/trade.h"
 
 static char path[] = "/tmp/dp-conf-XXXXXX";
 

@@ -1,9 +1,9 @@
-/* The local rule of policies/diffuse.h, run by workers that have nothing but their own state and
+/* The local rule of policies/solve/diffuse.h, run by workers that have nothing but their own state and
  * mailboxes at their two boundaries: it ends, every worker knows it, and the answer is what the header promises. */
 #include "tests/unit/unit.h"
 
 #include "policies/balancer.h"
-#include "policies/diffuse.h"
+#include "policies/solve/diffuse.h"
 #include "tests/unit/random.h"
 
 #define MAX_P 12

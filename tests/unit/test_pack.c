@@ -3,9 +3,9 @@
  * and DynMo's first-fit merges beside it. */
 #include "tests/unit/unit.h"
 
-#include "policies/first_fit.h"
-#include "policies/pack.h"
-#include "policies/pack_sets.h"
+#include "policies/baselines/first_fit.h"
+#include "policies/decide/pack.h"
+#include "policies/decide/pack_sets.h"
 #include "policies/sim/predict.h"
 #include "tests/unit/random.h"
 

@@ -2,7 +2,7 @@
 #include "tests/unit/unit.h"
 
 #include "common/clock.h"
-#include "policies/nicol.h"
+#include "policies/solve/nicol.h"
 #include "tests/unit/random.h"
 
 #define MAX_N 9

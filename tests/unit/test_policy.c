@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-#include "policies/decide.h"
-#include "policies/pack.h"
-#include "policies/release_when.h"
+#include "policies/decide/decide.h"
+#include "policies/decide/pack.h"
+#include "policies/decide/release_when.h"
 #include "policies/sim/predict.h"
 #include "tests/unit/random.h"
 

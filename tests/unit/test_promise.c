@@ -1,9 +1,9 @@
 /* Promises: what counts as measured, when one is missed, and what a missed one teaches the predictions. */
-#include "policies/promise.h"
+#include "policies/decide/promise.h"
 
 #include <math.h>
 
-#include "policies/sim/correction.h"
+#include "policies/decide/correction.h"
 #include "policies/sim/predict.h"
 #include "tests/unit/random.h"
 #include "tests/unit/unit.h"

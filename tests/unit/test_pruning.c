@@ -1,5 +1,5 @@
 /* Loads to come: what a run's own history says about them, against what a run measured later. */
-#include "policies/pruning.h"
+#include "policies/decide/pruning.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "policies/saving.h"
-#include "policies/trade.h"
+#include "policies/decide/saving.h"
+#include "policies/decide/trade.h"
 
 static bool is_near(double a, double b)
 {

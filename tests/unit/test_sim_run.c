@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "policies/decide/ways.h"
 #include "policies/sim/read.h"
 #include "policies/sim/run.h"
-#include "policies/sim/ways.h"
 #include "tests/unit/random.h"
 
 /* --- files --- */

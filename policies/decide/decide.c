@@ -1,0 +1,97 @@
+/* See decide.h. The order of the tests is the order in which a person would ask. */
+#include "policies/decide/decide.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS(ns) ((double)(ns) / 1e6)
+#define SAY(out, ...) snprintf((out)->reason, sizeof(out)->reason, __VA_ARGS__)
+
+static const char *kind_of(const struct dp_decide_in *in)
+{
+    return in->is_corrected ? "corrected time" : "device time";
+}
+
+static void numbers(const struct dp_decide_in *in, struct dp_decide_out *out)
+{
+    double step_gain_ns = (double)in->current_ns - (double)in->proposed_ns;
+
+    out->gain_percent = in->current_ns ? 100.0 * step_gain_ns / (double)in->current_ns : 0.0;
+    out->gain_s = step_gain_ns * (double)in->steps_left / 1e9;
+    out->cost_s = (double)in->fixed_ns / 1e9;
+    if (in->link_bytes_per_s > 0.0)
+        out->cost_s += (double)in->moved_bytes / in->link_bytes_per_s;
+    if (in->slots_after < in->slots_now)
+        out->saved_slot_s = (double)(in->slots_now - in->slots_after) *
+                            ((double)in->proposed_ns * (double)in->steps_left / 1e9 - out->cost_s);
+}
+
+/* Fewer slots: worth it when they are free for longer than the hand-over stops the others. */
+static void decide_shrink(const struct dp_decide_in *in, struct dp_decide_out *out)
+{
+    double stopped = out->cost_s * in->slots_after;
+
+    if (out->saved_slot_s <= stopped) {
+        SAY(out, "stay: from %u slots to %u would save %.1f slot-s, the hand-over costs %.1f slot-s",
+            in->slots_now, in->slots_after, out->saved_slot_s, stopped);
+        return;
+    }
+    out->verdict = DP_MOVE;
+    SAY(out, "move: from %u slots to %u at %.3f ms of %s a step (now %.3f ms, allowed %.3f ms); frees %.0f slot-s",
+        in->slots_now, in->slots_after, MS(in->proposed_ns), kind_of(in), MS(in->current_ns), MS(in->limit_ns),
+        out->saved_slot_s);
+}
+
+static void decide_speed(const struct dp_decide_in *in, struct dp_decide_out *out)
+{
+    if (out->gain_percent < in->hysteresis) {
+        SAY(out, "stay: predicted gain %.1f %% is below the hysteresis of %.1f %% (%s %.3f ms -> %.3f ms)",
+            out->gain_percent, in->hysteresis, kind_of(in), MS(in->current_ns), MS(in->proposed_ns));
+        return;
+    }
+    if (out->gain_s <= out->cost_s) {
+        SAY(out, "stay: %.2f s gained over %" PRIu64 " steps do not pay for a hand-over of %.2f s", out->gain_s,
+            in->steps_left, out->cost_s);
+        return;
+    }
+    out->verdict = DP_MOVE;
+    SAY(out, "move: predicted gain %.1f %% (%s %.3f ms -> %.3f ms), %.1f s over %" PRIu64
+             " steps for a hand-over of %.2f s",
+        out->gain_percent, kind_of(in), MS(in->current_ns), MS(in->proposed_ns), out->gain_s, in->steps_left, out->cost_s);
+}
+
+void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out)
+{
+    memset(out, 0, sizeof *out);
+    numbers(in, out);
+    if (!in->moved_layers && in->slots_after >= in->slots_now)
+        SAY(out, "stay: the layout is already the best (%s %.3f ms a step)", kind_of(in), MS(in->current_ns));
+    else if (in->cooldown_left_ns)
+        SAY(out, "stay: %.1f s of the cooldown are left", (double)in->cooldown_left_ns / 1e9);
+    else if (in->pause_left_ns && in->slots_after >= in->slots_now)
+        SAY(out, "stay: balancing pauses for another %.1f s, unless loads change (predicted gain %.1f %%)",
+            (double)in->pause_left_ns / 1e9, out->gain_percent);
+    else if (in->slots_after < in->slots_now)
+        decide_shrink(in, out);
+    else
+        decide_speed(in, out);
+}
+
+uint32_t dp_moved_layers(const struct dp_policy_in *in, const struct dp_layout *to, uint64_t *bytes)
+{
+    uint32_t n = 0, a = 0, b = 0;
+
+    *bytes = 0;
+    for (uint32_t l = 0; l < in->n_layers; l++) {
+        while (in->current->cut[a + 1] <= l)
+            a++;
+        while (to->cut[b + 1] <= l)
+            b++;
+        if (a != b) {
+            n++;
+            *bytes += in->layer[l].state_bytes;
+        }
+    }
+    return n;
+}

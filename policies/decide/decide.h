@@ -1,0 +1,39 @@
+/* Is a proposed layout worth a hand-over? Hysteresis, cooldown, and the cost of moving against what
+ * is gained in the steps that remain. Numbers in, verdict with all its numbers out. */
+#ifndef DP_POLICIES_DECIDE_DECIDE_H
+#define DP_POLICIES_DECIDE_DECIDE_H
+
+#include "policies/policy.h"
+
+enum dp_move_verdict { DP_STAY = 0, DP_MOVE = 1 };
+
+struct dp_decide_in {
+    uint64_t current_ns, proposed_ns; /* predicted iteration of both layouts: device time */
+    bool is_corrected;                /* or as corrected by what was measured (decide/correction.h) */
+    uint64_t limit_ns;                /* longest iteration that meets the reference; 0: none */
+    uint32_t slots_now, slots_after;  /* used by the run; fewer after: the move frees slots */
+    uint32_t moved_layers;
+    uint64_t moved_bytes;
+    double link_bytes_per_s; /* 0: moving costs only fixed_ns */
+    uint64_t fixed_ns;       /* pause of a hand-over apart from the bytes */
+    uint64_t steps_left;
+    double hysteresis;       /* percent */
+    uint64_t cooldown_left_ns;
+    uint64_t pause_left_ns;  /* as long no layers are moved but to free slots */
+};
+
+struct dp_decide_out {
+    enum dp_move_verdict verdict;
+    double gain_percent;   /* of the iteration; negative: slower */
+    double gain_s;         /* over the steps that are left */
+    double cost_s;         /* of the hand-over */
+    double saved_slot_s;   /* slot-seconds that the freed slots are worth; 0 where none is freed */
+    char reason[256];      /* "stay: predicted gain 1.2 % is below the hysteresis of 5 %" */
+};
+
+void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out);
+
+/* Layers that change their owner between two layouts of the same model, and the bytes of their state. */
+uint32_t dp_moved_layers(const struct dp_policy_in *in, const struct dp_layout *to, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,107 @@
+/* See promise.h. */
+#include "policies/decide/promise.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 256
+/* Of normal noise the median's standard error is 1.2533 sigma / sqrt(n), and sigma 1.4826 times the median
+ * distance from the median. */
+#define THREE_ERRORS (3.0 * 1.2533 * 1.4826)
+#define MS(ns) ((double)(ns) / 1e6)
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static uint64_t median_of(uint64_t *v, uint32_t n)
+{
+    qsort(v, n, sizeof v[0], by_size);
+    return v[n / 2];
+}
+
+void dp_measured_of(const uint64_t *ns, uint32_t n, struct dp_measured *out)
+{
+    uint64_t v[MOST];
+
+    *out = (struct dp_measured){.n = n > MOST ? MOST : n};
+    if (!out->n)
+        return;
+    memcpy(v, ns, out->n * sizeof v[0]);
+    out->ns = median_of(v, out->n);
+    for (uint32_t i = 0; i < out->n; i++)
+        v[i] = v[i] > out->ns ? v[i] - out->ns : out->ns - v[i];
+    if (out->ns)
+        out->noise = THREE_ERRORS * (double)median_of(v, out->n) / sqrt(out->n) / (double)out->ns;
+    if (out->noise > DP_PROMISE_NOISE_MAX)
+        out->noise = DP_PROMISE_NOISE_MAX;
+}
+
+static double slack(const struct dp_measured *now)
+{
+    return 1.0 + DP_PROMISE_TOLERANCE + now->noise;
+}
+
+static bool is_longer(const struct dp_measured *now, uint64_t than_ns)
+{
+    return than_ns && (double)now->ns > (double)than_ns * slack(now);
+}
+
+static void say(const struct dp_promise_in *in, struct dp_promise_out *out)
+{
+    char expected[48] = "", allowed[48] = "";
+
+    if (in->expected_ns)
+        snprintf(expected, sizeof expected, ", %.1f ms were expected", MS(in->expected_ns));
+    if (in->allowed_ns)
+        snprintf(allowed, sizeof allowed, ", %.1f ms are allowed", MS(in->allowed_ns));
+    snprintf(out->text, sizeof out->text, "a step takes %.1f ms of wall time%s%s", MS(in->now.ns), expected, allowed);
+}
+
+void dp_promise_judge(const struct dp_promise_in *in, struct dp_promise_out *out)
+{
+    memset(out, 0, sizeof *out);
+    if (in->now.n < DP_PROMISE_WINDOW) {
+        snprintf(out->text, sizeof out->text, "%u of %d measurements are there", in->now.n, DP_PROMISE_WINDOW);
+        return;
+    }
+    out->is_unexpected = is_longer(&in->now, in->expected_ns);
+    out->is_too_slow = is_longer(&in->now, in->allowed_ns);
+    out->verdict = out->is_unexpected || out->is_too_slow ? DP_PROMISE_MISSED : DP_PROMISE_KEPT;
+    say(in, out);
+}
+
+bool dp_promise_explains(const struct dp_measured *now, uint64_t predicted_ns)
+{
+    return now->n >= DP_PROMISE_WINDOW && predicted_ns && !is_longer(now, predicted_ns) &&
+           (double)predicted_ns <= (double)now->ns * slack(now);
+}
+
+const char *dp_promise_name(enum dp_promise_verdict verdict)
+{
+    switch (verdict) {
+    case DP_PROMISE_OPEN:
+        return "open";
+    case DP_PROMISE_KEPT:
+        return "kept";
+    case DP_PROMISE_MISSED:
+        return "missed";
+    }
+    return "?";
+}
+
+double dp_contention(uint64_t step_ns, uint64_t wait_ns, uint64_t lost_ns)
+{
+    uint64_t own = step_ns > wait_ns ? step_ns - wait_ns : 0;
+    double factor;
+
+    if (!own || !lost_ns)
+        return 1.0;
+    factor = lost_ns < own ? (double)own / (double)(own - lost_ns) : DP_CONTENTION_MAX;
+    return factor < DP_CONTENTION_MAX ? factor : DP_CONTENTION_MAX;
+}

@@ -1,0 +1,45 @@
+/* What pruning does to the loads: a trend learnt from the run's own history, the schedule's sparsity at
+ * a later step, and the loads at that sparsity. */
+#ifndef DP_POLICIES_DECIDE_PRUNING_H
+#define DP_POLICIES_DECIDE_PRUNING_H
+
+#include "policies/policy.h"
+
+#define DP_PRUNE_LEVELS 32
+
+/* Sums over the layers that can be pruned, once per density that the run has been at. */
+struct dp_prune_level {
+    double nnz, ns; /* ns: of one microbatch, forward and both backward parts */
+    uint32_t n;     /* times that this density was measured */
+};
+
+struct dp_prune_trend {
+    uint32_t n;
+    struct dp_prune_level level[DP_PRUNE_LEVELS]; /* from dense to sparse */
+};
+
+/* One more measurement, on devices of speed 1. Densities closer than 3 % are one level. */
+void dp_prune_learn(struct dp_prune_trend *t, const struct dp_layer_load *layer, uint32_t n_layers);
+
+/* Time that a nonzero less saves, in ns per nonzero; 0: not known yet. Time over nonzeros is flat while
+ * matrices are dense, a line from where the sparse kernels win: so the steepest chord that ends at the
+ * newest level is closest to the line. */
+double dp_prune_slope(const struct dp_prune_trend *t);
+
+/* Sparsity at a later step, by the cubic schedule from what there is now (any sparsity to start with). */
+double dp_prune_sparsity_at(uint64_t step, uint64_t now, uint64_t begin, uint64_t end, double sparsity_now,
+                            double final_sparsity);
+
+/* Sparsity now of the layers that can be pruned: those that have lost parameters, and all of the most
+ * common size (the blocks). */
+double dp_prune_sparsity(const struct dp_layer_load *layer, uint32_t n_layers);
+
+/* Loads as they will be at `sparsity`: every prunable layer keeps the same part of what it has now, and
+ * its time falls by slope (dp_prune_slope) for each nonzero; slope 0: DP_PRUNABLE_TIME of its time is
+ * proportional to its nonzeros, as measured with 0.64 for blocks of the CPU backend.
+ * out, opt_out: [n_layers] =; opt NULL: no optimizer times. */
+#define DP_PRUNABLE_TIME 0.65
+void dp_loads_at_sparsity(const struct dp_layer_load *now, const uint64_t *opt, double slope, uint32_t n_layers,
+                          double sparsity, struct dp_layer_load *out, uint64_t *opt_out);
+
+#endif
