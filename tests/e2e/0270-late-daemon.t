@@ -9,6 +9,7 @@
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
+[ -n "$mpi" ] || skip_all "without PMIx no run begins before the daemons of all its nodes are there (0280-wireup)"
 
 connected() { [ "$(status "$1" '[.workers[] | select(.connected)] | length')" = "$2" ]; }
 # Far more than the 5 s that it may take: this machine may be busy.
