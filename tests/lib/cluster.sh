@@ -335,7 +335,11 @@ start_daemon() {
     poll 60 daemon_ready $! "$log" "${was:-0}"
 }
 # Its socket is there before its port.
-daemon_ready() { gone "$1" || [ "$(grep -cxa ready "$2")" -gt "$3" ]; }
+daemon_ready() {
+    local n
+    n=$(grep -cxa ready "$2" 2>/dev/null)
+    gone "$1" || [ "${n:-0}" -gt "$3" ]
+}
 
 # An empty data directory without the server's own tables is all that it takes: no plug-ins, no
 # users. No network and no passwords: the socket lies in a directory that only its owner enters.
