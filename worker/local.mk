@@ -50,7 +50,7 @@ worker_daemon_link_libdpdaemonlink_a_SOURCES = \
 worker_model_libdpmodel_a_SOURCES = \
 	worker/model/act.c worker/model/act.h \
 	worker/model/block.c \
-	worker/model/config.c worker/model/config.h \
+	worker/model/train_config.c worker/model/train_config.h \
 	worker/model/data.c worker/model/data.h \
 	worker/model/ends.c \
 	worker/model/lap.h \

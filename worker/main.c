@@ -2,7 +2,7 @@
  *
  * Errors that all workers share (configuration, data, checkpoint) are printed once; fail() has the
  * rules for the others. */
-#include <config.h> /* of the build; worker/model/config.h is another one */
+#include <config.h> /* of the build; worker/model/train_config.h is another one */
 
 #include <getopt.h>
 #include <signal.h>

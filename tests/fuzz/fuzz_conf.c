@@ -9,7 +9,7 @@
 #include "common/conf.h"
 #include "common/conf_text.h"
 #include "daemon/daemon_config.h"
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 const char fuzz_name[] = "fuzz_conf";
 

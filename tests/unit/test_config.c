@@ -1,6 +1,6 @@
 /* The training configuration: defaults are sound, etc/ lists every key as the table has it, and what
  * two keys together get wrong is refused. */
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 #include "common/conf.h"
 #include "tests/unit/unit.h"

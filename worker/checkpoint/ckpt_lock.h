@@ -3,7 +3,7 @@
 #ifndef DP_WORKER_CHECKPOINT_CKPT_LOCK_H
 #define DP_WORKER_CHECKPOINT_CKPT_LOCK_H
 
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 /* Make the directory where it is missing, and lock it for as long as this process lives or until
  * close(*fd). A run that is just ending is waited for, some seconds. *fd: -1 where config names no

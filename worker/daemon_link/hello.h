@@ -3,7 +3,7 @@
 #define DP_WORKER_DAEMON_LINK_HELLO_H
 
 #include "common/msg.h"
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 /* Of Slurm's environment: 0 outside of a job; DynPipe's options, "" where they are none that can be read. */
 void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256]);

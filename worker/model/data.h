@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 struct dp_data;
 

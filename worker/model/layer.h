@@ -17,7 +17,7 @@
 
 #include "kernels/autotune.h"
 #include "kernels/backend.h"
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 enum dp_layer_kind { DP_LAYER_EMBEDDING, DP_LAYER_BLOCK, DP_LAYER_HEAD };
 

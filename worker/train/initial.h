@@ -4,7 +4,7 @@
 #define DP_WORKER_TRAIN_INITIAL_H
 
 #include "common/layout.h"
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 /* DP_EINVAL when there are more workers than layers, or pipeline.layout does not fit. */
 int dp_layout_initial(const struct dp_train_config *config, uint32_t n_workers, struct dp_layout *out,

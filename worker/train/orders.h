@@ -12,7 +12,7 @@
 #ifndef DP_WORKER_TRAIN_ORDERS_H
 #define DP_WORKER_TRAIN_ORDERS_H
 
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 #include "worker/net/sums.h"
 
 /* Wishes of any worker. */

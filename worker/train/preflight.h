@@ -3,7 +3,7 @@
 #ifndef DP_WORKER_TRAIN_PREFLIGHT_H
 #define DP_WORKER_TRAIN_PREFLIGHT_H
 
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 /* Can the files of `output` be written, and is the folder of the checkpoints there, or can it be made? Makes
  * none of them. DP_EINVAL with the key and the path. */

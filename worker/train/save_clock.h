@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 
 struct dp_save_clock {
     const struct dp_train_config *config; /* borrowed */

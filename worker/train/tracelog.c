@@ -1,5 +1,5 @@
 /* See tracelog.h. */
-#include <config.h> /* of the build; worker/model/config.h is another one */
+#include <config.h> /* of the build; worker/model/train_config.h is another one */
 
 #include "worker/train/tracelog.h"
 

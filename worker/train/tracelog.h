@@ -8,7 +8,7 @@
 
 #include "common/layout.h"
 #include "common/msg.h"
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 #include "worker/net/linkprobe.h"
 #include "worker/train/metrics.h"
 

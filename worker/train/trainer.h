@@ -7,7 +7,7 @@
 #ifndef DP_WORKER_TRAIN_TRAINER_H
 #define DP_WORKER_TRAIN_TRAINER_H
 
-#include "worker/model/config.h"
+#include "worker/model/train_config.h"
 #include "worker/net/transport.h"
 #include "worker/net/wireup.h"
 
