@@ -196,15 +196,22 @@ static enum dp_parsed take_number(int value, const char *arg, struct dp_cli *out
             return wrong(out->command->name, "--interval=%s: wanted are 0.05 to 3600 seconds%s", arg, "");
         return DP_PARSED_RUN;
     }
-    if (value == 'j' && dp_job_is_member(arg)) {
-        out->job_member = arg;
-        return DP_PARSED_RUN;
-    }
-    out->job_member = NULL;
-    if (parse_number(arg, 1, value == 'j' ? 4294967294.0 : 100000, &v) < 0 || v != floor(v))
-        return wrong(out->command->name, value == 'j' ? "--job=%s: wanted is a Slurm job id, as 12, 12_3 or 12+1%s"
-                                                      : "--number=%s: wanted is a number from 1%s", arg, "");
-    *(value == 'j' ? &out->job_id : &out->count) = (uint32_t)v;
+    if (parse_number(arg, 1, 100000, &v) < 0 || v != floor(v))
+        return wrong(out->command->name, "--number=%s: wanted is a number from 1%s", arg, "");
+    out->count = (uint32_t)v;
+    return DP_PARSED_RUN;
+}
+
+/* The last one counts, in whichever form. */
+static enum dp_parsed take_job(const char *arg, struct dp_cli *out)
+{
+    bool is_member = dp_job_is_member(arg);
+    double v;
+
+    if (!is_member && (parse_number(arg, 1, 4294967294.0, &v) < 0 || v != floor(v)))
+        return wrong(out->command->name, "--job=%s: wanted is a Slurm job id, as 12, 12_3 or 12+1%s", arg, "");
+    out->job_member = is_member ? arg : NULL;
+    out->job_id = is_member ? 0 : (uint32_t)v;
     return DP_PARSED_RUN;
 }
 
@@ -284,7 +291,8 @@ static enum dp_parsed take_color(const char *arg, struct dp_cli *out)
 static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
 {
     switch (value) {
-    case 'j': case 'n': case OPT_INTERVAL: return take_number(value, arg, out);
+    case 'j': return take_job(arg, out);
+    case 'n': case OPT_INTERVAL: return take_number(value, arg, out);
     case OPT_COLOR: return take_color(arg, out);
     case OPT_STAGES: return take_devices(arg, out);
     case OPT_CHUNKS: return take_whole32("chunks", arg, out, &out->simulate.chunks);

@@ -37,6 +37,8 @@ like "$("$dynpipe" status -j "$job" 2>&1)" "job $job" "status -j"
 like "$("$dynpipe" status -j "${array}_3" 2>&1)" "job $job" "status -j ARRAY_TASK"
 "$dynpipe" status -j "${array}_7" >"$D/err" 2>&1
 is "$? $(cat "$D/err")" "1 dynpipe status: job ${array}_7: no task 7 of it has begun" "a task that there is not"
+"$dynpipe" explain -j "${array}_7" -n 1 >"$D/err" 2>&1
+is "$? $(cat "$D/err")" "1 dynpipe explain: job ${array}_7: no task 7 of it has begun" "whatever option follows"
 "$dynpipe" status -j "${array}+1" >"$D/err" 2>&1
 is "$? $(cat "$D/err")" "1 dynpipe status: job ${array}+1: no component 1 of it has begun" "a job without components"
 like "$("$dynpipe" status -h --node n1 2>&1)" "$job" "--node n1 has the run"
