@@ -60,8 +60,11 @@ sed -i "s#^PlugStackConfig=.*#PlugStackConfig=$D/etc3/plugstack.conf#" "$D/etc3/
 cluster stop slurmd:3
 env DYNPIPE_CLUSTER="$D" SLURM_CONF="$D/etc3/slurm.conf" slurmd -N n3 -f "$D/etc3/slurm.conf" </dev/null >>"$D/log/start.log" 2>&1
 begin
-runs "no plugin on n3: status names n3 and why" wait_for 60 misses "^n3: (its daemon runs but was not told of the job|no worker has come from there): does slurmd there load spank_dynpipe.so"
-like "$(cat "$D/train.out")" "Slurm's step on node n3 did not load spank_dynpipe.so" "the run's output names it, too"
+# Without PMIx the workers meet by the daemons, and wait for each other: there is no run yet.
+missed="its daemon runs but was not told of the job" told="rank=2: .*" unheard="on n2: no coordinator"
+[ -n "$mpi" ] || missed="no worker has come from there" told="the job asks for DynPipe, but " unheard="of 3 waits for the others"
+runs "no plugin on n3: status names n3 and why" wait_for 60 misses "^n3: $missed: does slurmd there load spank_dynpipe.so"
+like "$(cat "$D/train.out")" "${told}Slurm's step on node n3 did not load spank_dynpipe.so" "the run's output names it, too"
 if [ -n "$mpi" ]; then
     runs "the steps of the others are shown" wait_for 60 steps
     is "$(run_value '.workers[2].node')" null "its worker is on no other node"
@@ -71,7 +74,7 @@ if [ -n "$mpi" ]; then
     "$dynpipe" watch -j "$job" --interval 0.2 >"$D/watch" 2>&1 &
     watcher=$!
     runs "watch shows it" wait_for 60 file_has "$D/watch" "nothing from n3: its daemon runs"
-else # the workers wait for each other: there is no run yet
+else
     like "$("$dynpipe" status -j "$job" 2>&1)" "2 of 3 workers have come; no word of worker 2.*nothing was heard of n3" "status -j shows it"
     like "$("$dynpipe" status)" "job $job: 2 of 3 workers have come" "status shows it"
 fi
@@ -108,7 +111,7 @@ begin
 runs "a wrong munge key: status says what the other side's munge said" wait_for 60 \
     misses "^n2: its daemon cannot be reached: 127.0.0.[0-9]+ port [0-9]+: it refuses our credential: .*Invalid credential"
 runs "and so does the run's output" wait_for 60 file_has "$D/train.out" \
-    "worker 1 (on n2: no coordinator|of 3 waits for the others): node n2 does not reach the daemon of the batch host n1: .*Invalid credential"
+    "worker 1 $unheard: node n2 does not reach the daemon of the batch host n1: .*Invalid credential"
 is "$(grep -c 'no daemon at' "$D/train.out")" 0 "nobody says that there is no daemon"
 check
 says FAIL nodes "n2: .*refuses our credential: .*Invalid credential" "check names node and cause"

@@ -81,7 +81,7 @@ like "$(cat "$D/train.out")" "$told: node n3 does not reach $host: no answer( so
     "a connection that nothing comes through any more: the run's output names the batch host"
 diag "worker: after $(since "$t0") s"
 runs "status names n3, and why" wait_for 60 misses \
-    "^n3: its daemon cannot be reached: $(address n3) port $(port n3): no answer( so far)? \(filtered\?\)"
+    "^n3: its daemon cannot be reached: $(address n3) port $(port n3): no answer \(filtered\?\)"
 diag "status: after $(since "$t0") s"
 wait_for 20 check_fails
 ok $? "nothing gets through to n3 either: check fails"

@@ -46,7 +46,7 @@ is "$(job_state "$missing")" FAILED "missing: a run that lacks a worker is ended
 like "$(cat "$D/missing.out")" "worker 0 of 4: no word of worker 3 on n4 in [0-9]+ s: the run cannot begin" "missing: it is named, with its node"
 is "$(grep -c "no word of" "$D/missing.out")" 1 "missing: once"
 
-if srun --mpi=list 2>&1 | grep -q pmix; then
+if [ -n "$mpi" ]; then
     pmix=$(short pmix --mpi=pmix --)
     forced=$(short forced --mpi=pmix -- pipeline.wireup=daemon)
     ended_well "$pmix" pmix

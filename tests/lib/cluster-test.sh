@@ -2,7 +2,7 @@
 # DP_BUILDDIR: . "$DP_SRCDIR/tests/lib/cluster-test.sh"
 #
 # Gives: $D (the cluster's directory, removed at the end when all tests passed), cluster_up OPTIONS,
-# cluster COMMAND [ARGS] (cluster.sh on $D), $mpi (srun's option with which workers meet), conditions for wait_for, and an exit trap that stops
+# cluster COMMAND [ARGS] (cluster.sh on $D), $mpi (of cluster.sh mpi), conditions for wait_for, and an exit trap that stops
 # everything. On the first failed test the ends of all logs are printed. DP_KEEP=1 keeps $D.
 # shellcheck shell=bash disable=SC2034
 
@@ -50,9 +50,7 @@ cluster_up() {
     cluster up "$@" || bail "no cluster: $*"
     export SLURM_CONF=$D/etc/slurm.conf
     on_failure=cluster_logs
-    # By PMIx where this Slurm has it (DP_PMIX=no: not even then), else by the daemons.
-    mpi=
-    [ "${DP_PMIX:-}" = no ] || ! srun --mpi=list 2>&1 | grep -qw pmix || mpi=--mpi=pmix
+    mpi=$(cluster mpi)
     # Slurm writes slurm-N.out into the working directory.
     cd "$D" || bail "cannot enter $D"
 }

@@ -5,6 +5,8 @@
 #   cluster.sh down DIR                stop all of it, return when every process is gone
 #   cluster.sh env DIR                 print what a shell has to export to use it
 #   cluster.sh logs DIR [LINES]        end of every log (default 60 lines each)
+#   cluster.sh mpi DIR                 print srun's option with which workers meet: --mpi=pmix where this Slurm has it
+#                                      (DP_PMIX=no: not even then), else nothing: by the daemons
 #   cluster.sh pids DIR                every process that belongs to it, one per line
 #   cluster.sh stop DIR PART [SIGNAL]  stop one part (TERM, then KILL; or the signal given)
 #   cluster.sh start DIR PART          start one part again
@@ -545,6 +547,7 @@ case $command in
     down) down ;;
     env) printf 'export SLURM_CONF=%q\n' "$conf" ;;
     logs) logs "$@" ;;
+    mpi) [ "${DP_PMIX:-}" = no ] || ! SLURM_CONF=$conf srun --mpi=list 2>&1 | grep -qw pmix || echo --mpi=pmix ;;
     pids) cluster_pids ;;
     stop) stop_part "$(normal_part "${1:?part}")" "${2:-}" ;;
     start) start_part "$(normal_part "${1:?part}")" ;;
