@@ -25,6 +25,14 @@ static int ask_batch_host(void *arg, FILE *out)
     return 0;
 }
 
+/* In a child, for 10 s at most. */
+static int ask_slurm(dp_probe_fn work, void *arg, char **text, struct dp_err *err)
+{
+    if (dp_probe(work, arg, 10, text, err) == 0)
+        return 0;
+    return err->code == DP_ETIMEOUT ? dp_err_prefix(err, "Slurm") : -1;
+}
+
 int dp_batch_host(uint32_t job_id, char *out, size_t cap, struct dp_err *err)
 {
     static uint32_t known_job;
@@ -32,7 +40,7 @@ int dp_batch_host(uint32_t job_id, char *out, size_t cap, struct dp_err *err)
     char *text;
 
     if (job_id != known_job) {
-        if (dp_probe(ask_batch_host, &job_id, 10, &text, err) < 0)
+        if (ask_slurm(ask_batch_host, &job_id, &text, err) < 0)
             return -1;
         snprintf(known_host, sizeof known_host, "%s", text ? text : "");
         known_job = *known_host ? job_id : 0;
@@ -103,7 +111,7 @@ int dp_job_of_member(const char *text, uint32_t *job_id, struct dp_err *err)
 
     if (!read_member(text, &m))
         return dp_err_set(err, DP_EINVAL, "%s: no job id", text);
-    if (dp_probe(ask_member, &m, 10, &answer, err) < 0)
+    if (ask_slurm(ask_member, &m, &answer, err) < 0)
         return -1;
     p = answer ? answer : "";
     is_number = read_number(&p, job_id) && *job_id;

@@ -41,6 +41,10 @@ is "$? $(cat "$D/err")" "1 dynpipe status: job ${array}_7: no task 7 of it has b
 is "$? $(cat "$D/err")" "1 dynpipe explain: job ${array}_7: no task 7 of it has begun" "whatever option follows"
 "$dynpipe" status -j "${array}+1" >"$D/err" 2>&1
 is "$? $(cat "$D/err")" "1 dynpipe status: job ${array}+1: no component 1 of it has begun" "a job without components"
+cluster stop slurmctld STOP
+"$dynpipe" status -j "${array}_3" >"$D/err" 2>&1
+is "$? $(cat "$D/err")" "1 dynpipe status: Slurm: no answer in time" "a slurmctld that is stopped: who does not answer is said"
+cluster stop slurmctld CONT
 like "$("$dynpipe" status -h --node n1 2>&1)" "$job" "--node n1 has the run"
 runs "watch, begun before the run, sees steps" wait_for 60 file_has "$D/watch" "step [0-9]+/1000000000 loss"
 scancel "${array}_4"
