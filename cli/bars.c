@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See bars.h. A column of a curve always shows at least its lowest mark, so that a value at the
  * bottom of the range differs from no value. */
 #include "cli/bars.h"

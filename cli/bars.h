@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bars and curves made of characters: eighths of blocks where the terminal takes UTF-8, else ASCII. */
 #ifndef DP_CLI_BARS_H
 #define DP_CLI_BARS_H

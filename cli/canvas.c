@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See canvas.h. Running out of memory drops text; the next frame tries again. */
 #include "cli/canvas.h"
 

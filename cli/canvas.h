@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lines of coloured text that are clipped to the width of the screen, built in memory and written at
  * once: a frame never tears, and a test can look at it. */
 #ifndef DP_CLI_CANVAS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See changes.h. */
 #include "cli/changes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What differs between two documents of a run, as lines for people. */
 #ifndef DP_CLI_CHANGES_H
 #define DP_CLI_CHANGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe check: is this cluster set up right? One line a finding, with what to do about it. */
 #include "cli/check.h"
 

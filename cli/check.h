@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of dynpipe check: findings, and the groups of looks that make them. */
 #ifndef DP_CLI_CHECK_H
 #define DP_CLI_CHECK_H

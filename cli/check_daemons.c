@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe.conf, and the daemon of this node. */
 #include <stdlib.h>
 #include <string.h>

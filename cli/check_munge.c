@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* munge: does a credential make the round trip, in time, and is munged new enough? */
 #include <stdlib.h>
 #include <string.h>

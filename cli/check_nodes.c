@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every node is asked: its daemon looks at what only that node can see (daemon/node_look.c), and at the way to the
  * node that will coordinate: the job's batch host, else the first node of the list. All at a time, so that many nodes
  * that drop packets cost one time-out. */

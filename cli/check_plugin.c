@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Is the plugin in this machine's plugstack.conf, as `optional`, there, and built for this Slurm? */
 #include "config.h"
 

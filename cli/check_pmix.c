@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* PMIx: Slurm's server side, and the library that the workers start with. Only its version is asked
  * for: a PMIx client is never initialised here, and never as root (CVE-2023-41915). */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Slurm's own settings that decide what DynPipe can do (doc/slurm in short: node-wise shrinking is
  * Slurm's, and an administrator can forbid it). */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe simulate --cluster: a job mix on a cluster, without and with DynPipe, under each scheduler of
  * the description. */
 #include "cli/cluster.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of `dynpipe simulate --cluster` share. */
 #ifndef DP_CLI_CLUSTER_H
 #define DP_CLI_CLUSTER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See cluster.h: a simulated cluster as JSON; doc/json.md tells the members. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A simulated cluster as a picture: without DynPipe above, with it below, on one time axis. Of a small one
  * each node is a row with the jobs that it runs; of a large one the nodes that are held, needed and idle are
  * areas. Under each stands what waits, in nodes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See cluster.h: a simulated cluster as tables for people, one a scheduler: without and with DynPipe, side
  * by side. */
 #include <math.h>

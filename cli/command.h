@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the command line said, and the table of subcommands. */
 #ifndef DP_CLI_COMMAND_H
 #define DP_CLI_COMMAND_H

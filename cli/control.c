@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe pause, resume and save: one message, one answer. */
 #include <stdio.h>
 #include <string.h>

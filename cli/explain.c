@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe explain: the last decisions with the numbers that they rest on, the hand-overs, and why a
  * node was not given back. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See fetch.h. */
 #include "cli/fetch.h"
 

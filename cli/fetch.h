@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where documents come from: the local daemon, the daemon of a node, or a saved file. */
 #ifndef DP_CLI_FETCH_H
 #define DP_CLI_FETCH_H

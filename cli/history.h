@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Samples of a run over its steps, for the curves of `dynpipe watch`. */
 #ifndef DP_CLI_HISTORY_H
 #define DP_CLI_HISTORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading documents that may lack keys, and writing those that this command prints.
  *
  * Getters take names "a|b.c": the first of the alternatives that is there, b.c being c inside of b.

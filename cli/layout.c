@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe layout: show the layout of a run, or ask for another one. */
 #include "config.h"
 

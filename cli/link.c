@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See link.h. One connection for each question: a daemon that restarts is not noticed. */
 #include "config.h"
 

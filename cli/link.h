@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The way to a daemon: the unix socket of this node, or TCP with munge to another one. */
 #ifndef DP_CLI_LINK_H
 #define DP_CLI_LINK_H

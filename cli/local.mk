@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The dynpipe command: one file a subcommand.
 bin_PROGRAMS += cli/dynpipe
 cli_dynpipe_SOURCES = \

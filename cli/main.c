@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe: look at and steer the runs that DynPipe trains. This file only dispatches; each subcommand
  * has a file of its own, and cli/options.c reads the command line. */
 #include <locale.h>

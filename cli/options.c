@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See options.h. One table holds every option with its help; a subcommand's mask says which of them
  * it takes, so that an option which means nothing there is an error and not silence. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line into struct dp_cli, and the help texts. */
 #ifndef DP_CLI_OPTIONS_H
 #define DP_CLI_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe plan: which nodes of a graph to which devices, and what to expect of it. The work is done in
  * policies/graph; this file asks, and puts the answer into a document. */
 #include "config.h"

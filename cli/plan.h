@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The pieces of `dynpipe plan`: what was asked, and the document that answers. */
 #ifndef DP_CLI_PLAN_H
 #define DP_CLI_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The question of `dynpipe plan` from its options. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans where messages take long to arrive. What a device or a link does for a microbatch is the same then, but each stage
  * more makes an iteration wait for two messages, and microbatches under way are too few to hide that. So plans for fewer
  * devices, too, and without replicas, are simulated, the best straight one is cut anew for its iteration

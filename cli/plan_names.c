@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of many nodes in few words: those that differ in one number only, the last one in the name,
  * are drawn together where the numbers follow each other. */
 #include "config.h"

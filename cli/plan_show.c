@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The document of `dynpipe plan` for people: what was asked, what to expect, why, and the stages. */
 #include "config.h"
 

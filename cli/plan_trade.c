@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The trade of a graph: planned anew for every number of devices, or of machines, and simulated with the same
  * microbatches. See plan.h. */
 #include "config.h"

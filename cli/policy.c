@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See policy.h. A name with a slash is a file, as for a shell, so that no file in the current folder takes the place of a
  * policy that is built in. */
 #include "cli/policy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A policy that a command line names: one that is built in, or, where the name has a slash, the user's own. */
 #ifndef DP_CLI_POLICY_H
 #define DP_CLI_POLICY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Work that may hang or end the process (libslurm does both), done in a child with a deadline. */
 #ifndef DP_CLI_PROBE_H
 #define DP_CLI_PROBE_H

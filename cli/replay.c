@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Saved documents (fetch.h): a file with one JSON document after the other, as `dynpipe watch --json`
  * writes them, or just one. */
 #include <errno.h>

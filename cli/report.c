@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe report: what a run gave back, and what that cost, beside the runs that it could have been. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run's document (DP_QUERY_STATUS) says, in the words of the screen. */
 #ifndef DP_CLI_RUN_H
 #define DP_CLI_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run saved, as text: the run, a fixed layout and all devices balanced side by side. */
 #ifndef DP_CLI_SAVING_H
 #define DP_CLI_SAVING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Width of what a command prints on. */
 #ifndef DP_CLI_SCREEN_H
 #define DP_CLI_SCREEN_H

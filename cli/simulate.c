@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe simulate: a model description or a recorded run through the simulator (policies/sim/), as
  * tables, JSON, a Chrome trace or a picture. */
 #include "cli/simulate.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of `dynpipe simulate` share. */
 #ifndef DP_CLI_SIMULATE_H
 #define DP_CLI_SIMULATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A timeline in the Trace Event Format ("JSON object format"), which chrome://tracing and Perfetto
  * load: complete events (X) for what was computed and reduced, metadata (M) with the names of the rows,
  * counters (C) with the memory. Times are microseconds. Process 0 holds the devices, process 1 their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See simulate.h: the numbers of a simulated run as JSON; doc/json.md tells the members. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A timeline as a picture: one row a device with what it computed, what it reduced and waited for, its
  * share of waiting, and under each row its memory over time. */
 #include <inttypes.h>

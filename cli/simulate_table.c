@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See simulate.h: a simulated run as tables for people. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See slurm_job.h. libslurm ends the process when it finds no configuration, and can block for
  * minutes: it runs in a child (slurm.md F5). */
 #include "cli/slurm_job.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the command asks Slurm about a job: where its coordinator sits, and which job somebody means. */
 #ifndef DP_CLI_SLURM_JOB_H
 #define DP_CLI_SLURM_JOB_H

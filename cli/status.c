@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe status: a table of runs, or one run in detail. */
 #include <stdio.h>
 #include <stdlib.h>

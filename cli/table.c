@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See table.h: the format is parsed into fields, the cells are formed once, then printed. */
 #include "cli/table.h"
 

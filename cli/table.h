@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A table of text: columns chosen as squeue's -o chooses them, or by name.
  *
  * A format is either squeue's ("%.10i %20j %T": a dot aligns to the right, the number is the width)

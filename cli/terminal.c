@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See terminal.h. Signals are blocked outside of ppoll(), so none gets lost between looking at a flag
  * and going to sleep; a handler only sets a flag. */
 #include "config.h"

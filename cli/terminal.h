@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The terminal of `dynpipe watch`: alternate screen, keys without echo, and back again whatever ends
  * the program (q, ^C, ^Z, a closed window, an error). One per process. */
 #ifndef DP_CLI_TERMINAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See text.h. Everything that a daemon, a file or a user's job wrote goes through dp_text_clean()
  * before it reaches a terminal: a job name may hold escape sequences (slurm.md F10). */
 #include "config.h"

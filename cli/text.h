@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Text for people: foreign bytes made harmless, width on the screen, numbers with few digits. */
 #ifndef DP_CLI_TEXT_H
 #define DP_CLI_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One simulated iteration with everything that a drawing needs: who computed what when, what the
  * network carried, and the memory over time. */
 #ifndef DP_CLI_TIMELINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The trade for every number of devices, as a table. */
 #ifndef DP_CLI_TRADE_H
 #define DP_CLI_TRADE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Numbers of a document with their unit, which their key's ending names (units live in
  * names), so that a number which this command has never heard of still reads well. */
 #ifndef DP_CLI_UNITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of the picture of a run, shared by `dynpipe status -j` and `dynpipe watch`. Each appends
  * whole lines to the canvas and shows nothing for keys that the document lacks. */
 #ifndef DP_CLI_VIEW_H

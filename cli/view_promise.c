@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Promise of the picture of a run: see view.h. */
 #include <math.h>
 #include <stdio.h>

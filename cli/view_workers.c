@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers, layout and slots of the picture of a run: see view.h. */
 #include <math.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe watch: asks again and again, keeps what the curves need, and hands over to one of the two
  * ways to show it. */
 #include "cli/watch.h"

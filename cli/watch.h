@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of dynpipe watch: what is known of the run, and the two ways to show it. */
 #ifndef DP_CLI_WATCH_H
 #define DP_CLI_WATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe watch where stdout is no terminal: one line for each change, or one JSON document a line. */
 #include <math.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe watch on a terminal. Each frame is drawn whole into a canvas and shown with one write; the
  * rows are shared out between workers, curves and events by the size of the screen. */
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sets of elements as bitmaps of 64-bit words. */
 #ifndef DP_COMMON_BITS_H
 #define DP_COMMON_BITS_H

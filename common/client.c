@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See client.h. The socket is non-blocking and every wait is a poll with what is left of the
  * deadline, so a daemon that hangs costs the caller timeout_ms and no more. */
 #include "config.h"

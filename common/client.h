@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The client's end of a connection to a daemon, for the command line and for tests: blocking calls
  * with a deadline. Over the unix socket the kernel says who we are; over TCP munge does (session.h).
  */

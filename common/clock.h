@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The three clocks of the project. Wall-clock time is for printing only. */
 #ifndef DP_COMMON_CLOCK_H
 #define DP_COMMON_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Configuration files by table (conf.h). The text goes through conf_text.c, then libconfig, then each
  * setting through conf_value.c. Nothing is read that the table or `extra` does not name, so a key that
  * is spelled wrong can never be silently ignored.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A table of configuration keys, read from a libconfig file into a struct.
  *
  * Everything is parsed into a caller's fresh struct and validated whole, so a wrong file changes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See conf_scan.h. */
 #include "common/conf_scan.h"
 

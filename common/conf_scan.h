@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Look through the text of a configuration file, right or wrong, for its settings: for who needs a few of them
  * and has neither libconfig nor the right to complain (the plugin in a user's command, a command past a mistake
  * in the file). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The text of a configuration file before libconfig sees it (conf_text.h).
  *
  * libconfig 1.5, which Debian 12 has, reads "3000000000" as -1294967296 and "1e9999" as infinity and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of common/conf.c: the text of a configuration file before libconfig sees it. */
 #ifndef DP_COMMON_CONF_TEXT_H
 #define DP_COMMON_CONF_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One value against its entry of the table (conf_value.h): type, range, choices, room.
  *
  * A bound of 1e18 or more means "no bound" to people: it is left out of messages.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of common/conf.c: one value against its entry of the table. */
 #ifndef DP_COMMON_CONF_VALUE_H
 #define DP_COMMON_CONF_VALUE_H

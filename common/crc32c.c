@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See crc32c.h. The bit-by-bit version is the specification and the fallback. One chain of the
  * instruction takes 8 bytes per 3 cycles, its latency; long inputs are cut into three chains side by
  * side (from 9.8 to 27 GB/s on an AMD EPYC, family 25 model 17), because tensors between workers of a node

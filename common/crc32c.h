@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* CRC-32C (Castagnoli, reflected polynomial 0x82f63b78; RFC 3720 appendix B.4), used for journal
  * records, checkpoint files and hand-over chunks. Uses the SSE4.2 instruction where there is one. */
 #ifndef DP_COMMON_CRC32C_H

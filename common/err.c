@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See err.h. Texts that do not fit are cut, never overflowed: an error path must not fail itself. */
 #include "common/err.h"
 

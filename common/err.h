@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Errors as values: a code for the program, a text for the person.
  *
  * Every function that can fail returns 0 / -1 (or pointer / NULL) and takes a caller-owned

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See journal.h. What a crash can leave behind decides every step here:
  *
  * - A new file appears under its name only when its contents are durable.

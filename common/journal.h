@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* An append-only file of records that are durable before the append returns (journal_record.h has the
  * bytes). One process holds a journal at a time (an OFD lock, so a forked child that wants to outlive
  * its parent must close its descriptors first).

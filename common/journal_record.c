@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See journal_record.h. Rubbish may follow the last record only at the very end, so a later good record
  * turns "torn" into "damaged". The search for one costs a look at every byte of the tail, and a
  * checksum only where length and number could be a record's: a tail that has such places everywhere was

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The bytes of a journal, in memory: records as they are written, found and read back. No files here
  * (journal.h), so what a stranger's bytes can do is tried at the speed of memory (tests/fuzz).
  *

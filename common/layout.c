@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See layout.h. Everything that reads a layout from a wire, a file, a person or a policy passes it
  * through dp_layout_check() before it indexes anything with it. */
 #include "common/layout.h"

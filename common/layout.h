@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layout says which worker owns which layers: worker s owns layers [cut[s], cut[s+1]).
  *
  * cut has n_workers+1 entries, cut[0] = 0, cut[n_workers] = n_layers, never decreasing. A worker

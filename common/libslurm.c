@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See libslurm.h. The only file that sees Slurm's own structures, but for the plugin, which sees SPANK's. */
 #include "config.h"
 

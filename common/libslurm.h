@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* All that the daemon and the command use of libslurm. What differs between Slurm's releases stands in libslurm.c,
  * chosen by what configure found in the headers; doc/slurm.md lists it. libslurm can block for a minute and ends the
  * process where it finds no configuration: only for child processes, dp_slurm_open() first.

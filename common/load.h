@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker measures of a layer, and the schedules that it can follow. Part of the interface of
  * policies (policies/policy.h), which sites compile against: no other header is needed here. */
 #ifndef DP_COMMON_LOAD_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 noinst_LIBRARIES += common/libdpcommon.a
 common_libdpcommon_a_SOURCES = \
 	common/bits.h \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See log.h. A line is built in one buffer and written with one write(2), so lines of several
  * processes that share a file do not mix. */
 #include "common/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One line per event, on stderr or in a file: "2026-11-21T08:00:00.123 info: text".
  *
  * Whatever a peer, a user or a file wrote may appear in a line, so every control byte is escaped as

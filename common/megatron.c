@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See megatron.h. What is repeated is read again, so that every letter passes through put(), which
  * knows what may follow what, and no text needs memory for what its numbers say. */
 #include "common/megatron.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts as Megatron-Core writes them (--pipeline-model-parallel-layout): "Et*3|(tt|)*29,m|L".
  *
  * One letter a layer, in the order of the model: E embedding, t transformer block, m multi-token

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See msg.h: codecs made from the field lists, and the few messages that carry an array behind
  * their fields. A count from the wire is checked against the array that it will index first. */
 #include "common/msg.h"

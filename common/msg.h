@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every message that DynPipe's processes exchange, and its codec.
  *
  * A frame is a 16-byte header (magic u32 | version u16 | type u16 | body_len u32 | seq u32, all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See msg.h: bodies of other versions. Whoever passes bodies on without reading them (the daemon, between workers and
  * other daemons) turns them into its own version where they come in and into the peer's where they go out, so
  * nothing in between knows of versions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See munge_trip.h. */
 #include "common/munge_trip.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Does munge work here: a credential made and read again. */
 #ifndef DP_COMMON_MUNGE_TRIP_H
 #define DP_COMMON_MUNGE_TRIP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See options.h. Numbers are read digit by digit: strtod would follow the user's locale, and strtol
  * takes blanks, signs and hexadecimal that nobody means. Nothing here allocates, and nothing takes
  * time that grows with a number. */

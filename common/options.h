@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The options that users give: names, texts, strict validation. No Slurm in here, so that the unit
  * tests run the very objects that slurmstepd loads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See schedule.h. Pure: the same arguments give the same list on every worker. */
 #include "common/schedule.h"
 

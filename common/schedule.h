@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pipeline schedules as data: which microbatch a stage works on, in which direction, in which order.
  *
  * Backward runs over the microbatches in the order 0..m-1 in every schedule and on every stage, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See session.h. Why not a munge credential per message, as Slurm does: 190 us each
  * and a call that can hang, and its replay protection is per munged, so one credential is good once
  * on every node. Here munge vouches once for a key; the fresh nonce, the receiver's name and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is at the other end of a TCP connection, and proof with every frame that it is still the same:
  * doc/protocol.md, "Session".
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Defaults of dynpipe.conf that the plugin goes by, too, when it checks at submission what a site allows. */
 #ifndef DP_COMMON_SITE_DEFAULTS_H
 #define DP_COMMON_SITE_DEFAULTS_H

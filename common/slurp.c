@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See slurp.h. The size is not asked for: a pipe has none, and a file may grow. */
 #include "common/slurp.h"
 

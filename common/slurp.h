@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A whole file in memory. */
 #ifndef DP_COMMON_SLURP_H
 #define DP_COMMON_SLURP_H

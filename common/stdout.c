@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See stdout.h. */
 #include "common/stdout.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What was printed has to arrive. */
 #ifndef DP_COMMON_STDOUT_H
 #define DP_COMMON_STDOUT_H

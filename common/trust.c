@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See trust.h. Folders are walked upwards from an open one, so links in the path and what becomes of it
  * meanwhile do not matter: it is that folder's own ancestors that are looked at.
  */

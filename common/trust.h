@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where may others have put something? Of files that root or a daemon makes or connects to by their path.
  *
  * Neither allocates nor asks the user database: slurmstepd calls them. */

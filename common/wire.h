@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bounded reading and writing of big-endian fields.
  *
  * Both ends are sticky: after the first field that does not fit, `bad` stays set, reads give 0 and

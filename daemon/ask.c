@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Questions, each answered by a child that has the whole daemon as it was when it was forked: what a status costs grows
  * with the run that it is about, and a report of a finished run is read from its file. Few children at a time, few of
  * one user; an answer that nobody takes counts against its user, so memory has a bound, too.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See cgroup.h. Every path is walked from the root of the hierarchy, folder by folder and without following links, and
  * what is written to must lie on a cgroup2 file system: whatever the names say, nothing else can be meant. The folders
  * are root's, and so is cgroup.kill: it is opened as root (rights.h), and nothing else is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Slurm's cgroups (version 2) of a job on this node: who is in them, and the end of all that is.
  *
  * A process of the job can clear its environment, leave its session and change its uid within a user name space; it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a command needs of a configuration that is wrong: where the daemons are. They run on with what they read
  * before, so a mistake in the file must not hide them from everybody. A section that is not known (a typo) counts
  * as `daemon`. Each value passes the same checks as in a file that is right, or the default stays. */

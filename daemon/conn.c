@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See conn.h. Nobody's frames keep the loop from the others: a few are taken in one turn, and what they cost is
  * taken from the share of their user (share.h), who is not read from while it is used up. The checks of a frame
  * come in this order: header, length for its type, may this role say that (default: no), and only then is the body

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One connection of the daemon: frames in, frames out, limits and deadlines, and the table of what
  * each kind of peer may say.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Who has a place among the connections: see struct dp_conn_set. */
 #include "daemon/conn.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One daemon, apart from what a process has only once (main.c: argv, signals, the pid file, the parting of rights): its
  * event loop, its sockets, its runs. Several can live in one process (tests/fuzz/fuzz_daemons.c).
  */

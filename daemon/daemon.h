@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of one daemon share: the event loop, the configuration, its runs and its peers.
  * daemon.c opens and closes it, main.c makes a program of it.
  */

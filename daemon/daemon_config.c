@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See daemon_config.h. The table below is the one place where a key, its range, default and meaning are
  * written; etc/dynpipe.conf is printed from it and a test compares the two. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's configuration: etc/dynpipe.conf.
  *
  * Sections `daemon` and `run` are tables of keys; `partitions` overrides keys of `run` for one

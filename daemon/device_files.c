@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See device_files.h. A device is known by its numbers where we see it, whatever name a process opened it by;
  * and by its name, because a daemon with a /dev of its own (PrivateDevices=yes) does not see it. The processes
  * of a job have no such /dev.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The device files of a node's GPUs, by the names that gres.conf gives them, and who has one open. */
 #ifndef DP_DAEMON_DEVICE_FILES_H
 #define DP_DAEMON_DEVICE_FILES_H

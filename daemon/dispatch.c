@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From a frame to the function that means it. The role's table (conn.c) was asked before; what does
  * not decode ends the connection. */
 #include "config.h"

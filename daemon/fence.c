@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See fence.h. The sequence: wait for a polite exit, TERM, KILL, then look twice, 200 ms apart, with
  * nothing found and the device lock free. Signals go through a pidfd that was opened before the
  * process was looked at again, so a pid that was given away meanwhile is not hit.

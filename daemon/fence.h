@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* End every process of a job on this node and prove that none is left.
  *
  * What belongs to (job, node) is found out here, never taken from a message: members of Slurm's cgroups of the

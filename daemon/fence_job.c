@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* STOP_SLOT in a helper process (fence.h): whose is the job? The process that listens to the network does
  * not say so: Slurm does, here. From then on this process has the owner's rights, so whatever it takes for
  * a process of the job, no signal of it reaches another user.

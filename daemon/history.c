@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See history.h. Files are called job-<id>.<restart>.<end>.json, written to a temporary name and renamed, so a reader
  * never sees half of one; each begins with the job and its owner, which is all that the index needs of it. */
 #include "config.h"

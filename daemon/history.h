@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Reports of finished runs: one file each in state_dir/history, and an index of them in memory, so that nobody's
  * question reads the folder. The index is made by a child at start and kept up to date; files are written and read by
  * children.

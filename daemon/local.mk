@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # parts of daemon/ (see Makefile.am)
 noinst_LIBRARIES += daemon/libdpdaemon.a
 daemon_libdpdaemon_a_SOURCES = \

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The unix socket of the node: everybody may connect (mode 0666), the kernel says who it is
  * (SO_PEERCRED), and the table in conn.c says what that lets them do. A lock file beside the socket,
  * not the socket itself, tells whether another daemon is alive: a stale socket is replaced, a live

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpiped: argv, start-up, the event loop, and shut-down in the reverse order.
  *
  * Start-up: configuration; the small root process (before any socket exists); the node's journal; the

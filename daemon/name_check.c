@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Is the name that this daemon was given one of Slurm's? Asked once after the start, in a child, and again as long as
  * Slurm does not say: a daemon of another name serves nobody, and no job tells it so. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* CHECK: what `dynpipe check` asks every node. The look itself (node_look.c) runs in a child; whoever asks the same
  * while it runs, or within a second after, gets the same answer, and only so many looks run at a time, so asking
  * often costs nobody anything.

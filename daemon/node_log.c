@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See node_log.h. Records: ADOPT (body of STEP_START), FENCE (job, restart count, incarnation), END
  * (job). A log that has grown, or a write of which failed, is written anew with what still counts. Each
  * ADOPT keeps room for what must be written later, so that a full disk does not hold up a release. */

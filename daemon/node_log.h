@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The journal of a node: which jobs are registered here, and which must never run here again.
  * It is what a daemon that was killed remembers its runs by.
  */

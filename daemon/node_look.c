@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See node_look.h. Each look does the thing itself, with the rights of the daemon, and says what the system said. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A look at one node from within, for `dynpipe check`: is there what a run needs? Blocks; for a child process. */
 #ifndef DP_DAEMON_NODE_LOOK_H
 #define DP_DAEMON_NODE_LOOK_H

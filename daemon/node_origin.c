@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See node_origin.h. When Slurm does not answer, the node's name and dynpipe.conf are what there is: the same
  * that our own connections to it go by, and a daemon that comes back while slurmctld is away must get in. A
  * name that is no node's gains nothing by that: orders are taken only from nodes that Slurm gave the job.

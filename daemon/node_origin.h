@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* May a daemon that comes from here call itself that node?
  *
  * A credential says that its sender is a daemon's user, not on which node he is. So the address that the

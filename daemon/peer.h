@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections between the daemons of two nodes, whoever opened them: doc/protocol.md, "Session".
  */
 #ifndef DP_DAEMON_PEER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The connecting side of TCP: a link to the daemon of a node that some run needs, opened again with
  * back-off (1, 2, 2 .. s) for as long as it is wanted: a daemon that comes back is found soon. Names are looked up and credentials are
  * sealed in child processes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The accepting side of TCP: a challenge, a credential that a child process opens with munge, and
  * then a session. A daemon must run as our own user (or root); anybody else's credential makes a
  * command line with that uid and no more. A daemon must come from an address of the node that it says it

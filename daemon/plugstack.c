@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See plugstack.h. A `required` plugin that fails drains nodes (slurm.md F8); one of another Slurm release is not
  * loaded at all. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The line of plugstack.conf that names our plugin, and what Slurm would find behind it. */
 #ifndef DP_DAEMON_PLUGSTACK_H
 #define DP_DAEMON_PLUGSTACK_H

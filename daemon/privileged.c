@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See privileged.h. The process with the rights has no network and no memory between requests. It checks
  * the size of what it gets and nothing else is parsed; the work itself distrusts its request: a fence
  * touches processes of the job's owner alone, a shrink is sent with his rights, and who he is Slurm says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The two things that need another user's rights, behind one narrow interface: empty a slot and prove it,
  * and ask Slurm for a shrink, for less memory or a requeue, all as the job's owner.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See procfd.h. A process that cannot be dumped gives its /proc/pid/fd to root: dp_rights_see_as_root(). */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a process has open: /proc/pid/fd. */
 #ifndef DP_DAEMON_PROCFD_H
 #define DP_DAEMON_PROCFD_H

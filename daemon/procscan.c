@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See procscan.h. The scan reads /proc once; membership then spreads from parents to children and
  * from session leaders to their sessions until nothing changes. slurmstepd, which watches the tasks,
  * is told by its executable (owned by root, named slurmstepd) and its real uid, not by a name that a

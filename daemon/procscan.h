@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The processes of this machine that belong to (job, node): fence.h says which those are. */
 #ifndef DP_DAEMON_PROCSCAN_H
 #define DP_DAEMON_PROCSCAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What `dynpipe` asks: jobs, one job's status, decisions and report, this node; and its commands.
  * Everybody may ask; answers are about the asker's own jobs, root's about all. A node that is not a
  * job's batch host names the one that is. All but what this node says of itself is worked out in a child (ask.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See rights.h. Capabilities by the system calls themselves: libcap would be one library more for three
  * calls. Every change is looked at afterwards: a kernel or a sandbox that says yes and does not do it
  * must not go unnoticed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose rights a process of the daemon works with.
  *
  * The daemon is started as root, or by systemd as its own user with three capabilities: SETUID and

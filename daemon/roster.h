@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table by which the workers of one step meet: each one's card, whose process it is, and the run's key. On the batch
  * host it is the one that counts; on the job's other nodes it is a copy, that is handed on to the workers there.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See run.h. A run begins when the plugin (root, or the daemon's own user) registers a step of a job;
  * what the job is - owner, nodes, batch host, restart count - is then asked of Slurm, never taken
  * from a message. It ends when Slurm says that the job is over, was requeued, or is not known.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The runs of this node: a job that was started with --dynpipe, its workers here, and - on the batch
  * host - its coordinator. On the job's other nodes the daemon passes on what workers and coordinator
  * say to each other.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The coordinator's surroundings: its journal, and how what it asks for is carried out. Answers that
  * a helper gives come back through the event loop, so the coordinator is never entered from within
  * one of its own requests.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Why nothing is heard of a node, as far as daemons can tell each other: on the batch host for the coordinator's
  * `missing`, on the others for workers whose HELLO waits. Only told, nothing is decided by it; but the batch host
  * knocks at nodes that it misses, so that one which may only be called is found, too.

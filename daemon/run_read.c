@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run's job is now, as Slurm says: asked when the run is made, when a step begins or ends, when another daemon
  * knows more, and every poll_s, each time in a child.
  */

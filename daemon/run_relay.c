@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the nodes of a run. Up: a worker's frame in a RELAY from its node to the batch host. Down:
  * the coordinator's in a RELAY to the worker's node. A frame is taken only from a node that the job
  * has, and orders only from its batch host: both as Slurm says, whatever the frame says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs that no step registered here: the daemon was down, or not there yet, when the step began, or has lost its
  * journal. A worker's HELLO or, on the batch host, another daemon's JOIN makes it ask Slurm, in a child; what Slurm
  * says (owner, nodes, batch host, tasks) decides, nothing that was said here does. Then it goes on as if STEP_START

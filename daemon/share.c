@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See share.h. */
 #include "daemon/share.h"
 

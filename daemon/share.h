@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a user has of the daemon's time: a bucket that fills steadily and that everything he sends empties a little.
  * Who is below zero is not refused: what he sends next waits in the kernel. Root and the daemon's own user are not
  * held to it. A TCP connection has part in the share of its address until its user is known.

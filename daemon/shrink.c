@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See shrink.h: doc/protocol.md, release, step e. The job is read first - RUNNING, the same restart
  * count, this node its batch host, every kept node still in it - because Slurm applies the same update happily
  * to a requeued job. The node list is absolute, so a repeat has no further effect. The

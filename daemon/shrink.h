@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What Slurm is asked for with the rights of a job's owner: to shrink the job to the nodes that it keeps, to lower its
  * memory, or to end it, stalled, and put it back into the queue. */
 #ifndef DP_DAEMON_SHRINK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* STOP_SLOT: end everything of the run on this node and prove it (doc/protocol.md, release, steps b
  * and c). The FENCE is journalled before the first look, so nothing that says HELLO while we look is
  * let in; the proof is what fence.c sees afterwards. Only the batch host of the job may ask, and an

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See slot_lock.h. A daemon that listens has given up root's rights and cannot give a file away. It need
  * not: an access control list names the one user who may open it besides, and setting one takes no right
  * but to own the file. The list is written as the kernel reads it (acl(5), linux/posix_acl_xattr.h): one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The lock of a slot: a file that workers of a run hold (flock) while they use the slot's device. It lies
  * beside the socket, since every user gets there, as he need not to the journals.
  */

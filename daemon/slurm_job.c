@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See slurm_job.h. */
 #include "config.h"
 

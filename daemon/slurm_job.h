@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What Slurm knows about a job. Blocks (libslurm can take 10 to 60 s): for helper processes only. */
 #ifndef DP_DAEMON_SLURM_JOB_H
 #define DP_DAEMON_SLURM_JOB_H

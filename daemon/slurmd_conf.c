@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See slurmd_conf.h. slurmstepd takes its plugins from the file of the slurmd that starts it: -f, else SLURM_CONF of
  * slurmd's environment, else the copy of a slurmd without configuration of its own, else the file that Slurm was built
  * with. */

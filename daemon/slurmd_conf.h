@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the slurmd of this node goes by: its own slurm.conf, which need not be the controller's. */
 #ifndef DP_DAEMON_SLURMD_CONF_H
 #define DP_DAEMON_SLURMD_CONF_H

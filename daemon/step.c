@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Steps that start and end on this node, as the plugin tells. A step of a job that is known already may be of the
  * same job after a requeue, which only Slurm knows: so it is asked, and no worker is answered before it has said.
  * Where this node was fenced not even a task may start before: the answer to STEP_START waits, too. slurmstepd waits

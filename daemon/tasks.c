@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See tasks.h. A task may be a script that starts the worker, so a process counts as what its nearest ancestor is that the
  * plugin told of. */
 #include "config.h"

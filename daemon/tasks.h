@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which processes of this node are which tasks of a step, as Slurm's plugin told: so that a worker cannot take another's
  * rank, and a rank that is missing can be named with its node. */
 #ifndef DP_DAEMON_TASKS_H

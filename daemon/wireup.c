@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See wireup.h: the workers of this node, and their way to the table. A card waits here until it is known whose it is, what
  * the job is, and until the batch host can be reached; it is said again every 2 s until the others have met, because the
  * daemon there may not have known the job, or may be another one by then.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How the workers of a step meet through the daemons: doc/protocol.md, "Wire-up". wireup.c: the workers of this node.
  * wireup_table.c: who gets the table, here and on other nodes, and when it is given up. wireup_tasks.c: what the plugin
  * tells. roster.h: the table. tasks.h: who is who. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See wireup.h: who gets the table, and when it is given up. A table may have megabytes and hundreds of takers, so it goes
  * out in pieces, some in a turn of the loop, each when its taker has taken what it was sent before.
  */

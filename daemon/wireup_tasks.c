@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See wireup.h: what Slurm's plugin tells of a step's tasks, here and on to the batch host, which names by it who is missing.
  */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Local workers: doc/protocol.md, "Workers". A HELLO is answered when the job is known and the batch
  * host is reachable; until then nothing more is read from that connection, so nothing has to be
  * queued here. When the way to the coordinator breaks, local connections are closed: each worker

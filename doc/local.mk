@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # parts of doc/ (see Makefile.am)
 EXTRA_DIST += doc/design.md doc/messages.md doc/protocol.md doc/security.md
 check_PROGRAMS += doc/print_messages

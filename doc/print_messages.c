@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Prints doc/messages.md from the field lists of common/msg.h, so that the byte tables cannot differ
  * from the codecs. tests/unit/messages-doc.t compares; after a change of a message:
  *   make doc/print_messages && doc/print_messages > doc/messages.md */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # parts of etc/ (see Makefile.am). Nothing is put in force by an installation: configurations and
 # snippets lie with the examples, the unit goes where --with-systemdsystemunitdir says.
 examplesdir = $(docdir)/examples

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The crossover table and its measurement.
  *
  * For a shape, the time of the sparse ops relative to the dense ones is measured at a few sparsities,

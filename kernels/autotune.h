@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Dense or sparse? Decided by measurement, once per machine type, the same on every worker.
  *
  * For a shape (c_out, c_in, n) and a granularity of pruning the table holds the sparsity from which on the sparse kernels beat

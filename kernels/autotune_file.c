@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The file of the crossover table: JSON, written to a temporary name and renamed.
  *
  *   {"format": "dynpipe-tune", "version": 2,

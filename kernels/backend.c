@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening a backend by name.
  *
  * The CPU backend is linked in. Any other is a shared object libdynpipe-NAME.so, loaded when asked

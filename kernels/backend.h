@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel backend: memory of one device and the operations of a GPT on it.
  *
  * The CPU backend is the specification; another backend (CUDA) is a shared object that is loaded on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The kernel backends. The op files are compiled once per version of the processor (kernels/cpu/vec.h)
 # and all versions end up in one library; device.c chooses at run time.
 KERNELS_LIBS = $(GEMM_LIBS) $(OPENMP_CFLAGS) -ldl -lm $(JANSSON_LIBS)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See probe.h. Values do not matter to time, but zeros and subnormals would: all are in +-[0.5, 1). */
 #include "kernels/probe.h"
 

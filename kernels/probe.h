@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A linear layer made up for timing: random numbers, one dense matrix and sparse ones of chosen
  * sparsity or pattern. Shared by the autotune (autotune.h) and by kernels/bench, so that what is tuned, what is
  * published and what trains is the same call. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The operations of kernels/backend.h in plain C: their specification, and what tests compare with.
  *
  * reference.inc is written once for a type REAL; here it is included for float and double, with the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See waiting.h. Measured with two threads on two cores that four compilers wanted too, step of a stage at 90 % zeros:
  * 1.3 s as GNU's OpenMP comes, 0.50 s asleep at once, 0.56 s with 1000 rounds; 0.33 to 0.50 s with one thread. */
 #include "kernels/waiting.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How long threads that have nothing to do keep their cores busy. */
 #ifndef DP_KERNELS_WAITING_H
 #define DP_KERNELS_WAITING_H

@@ -1,3 +1,4 @@
+dnl SPDX-License-Identifier: BSD-3-Clause
 dnl Options and library checks of configure.ac, one macro each.
 
 AC_ARG_ENABLE([sanitizer],

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See balancer.h. A snapshot becomes a dp_partition over its allowed devices; the cuts of the answer
  * are weighed here, with speeds and all, whatever the balancer knew. */
 #include "policies/balancer.h"

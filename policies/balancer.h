@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the balancers have in common: algorithms that cut a chain of layers, without limits of size, and
  * what makes a policy of each. One algorithm a file; doc/policies.md lists them with their sources.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy diffusion: rounds of the local rule of diffuse.h on a snapshot, from the cuts in force until
  * every worker knows that it is over: what the workers would do by themselves, done here for all of
  * them. Nothing passes between them but their notes and layers.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What policies share: which devices count, and the exact min-max layout. See policy.h. Site policies
  * link these functions from libdynpipe-policy.a, so nothing here may need the rest of the library. */
 #include "policies/policy.h"

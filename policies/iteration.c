@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy iteration: the least predicted time of a whole iteration, bubble, links, unequal devices and the
  * optimizer included. Where a network is slow or devices differ, the layout whose slowest device is
  * fastest (policy time) need not be the one whose iteration is: each device more adds its own time once.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy keep: the layout stays as it is. The baseline that every other policy is compared with. */
 #include <stdio.h>
 

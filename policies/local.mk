@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Policies and their models: pure functions, no clock, no sockets.
 noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \

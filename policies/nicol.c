@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy nicol: policy time by the algorithm of solve/nicol.h. */
 #include "policies/balancer.h"
 #include "policies/solve/nicol.h"

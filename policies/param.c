@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy param: the fullest device holds as few remaining parameters as possible. Needs no timing, so
  * it is what a run can do before anything was measured; it knows nothing of device speeds. */
 #include <inttypes.h>

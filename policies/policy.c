@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Registry of policies, and the check of what they are asked. See policy.h; what they answer: sim/answer.c. */
 #include "policies/policy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The interface of a policy: measured loads in, layout out.
  *
  * A policy is a pure function: no clock, no sockets, no globals; the same snapshot and seed give the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See question.h. Site policies get this, too: nothing here may need the rest of the library. */
 #include "policies/question.h"
 

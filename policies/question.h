@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A snapshot as what the balancers understand: a chain of layers over the allowed devices. */
 #ifndef DP_POLICIES_QUESTION_H
 #define DP_POLICIES_QUESTION_H

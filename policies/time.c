@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy time: the slowest device is as fast as possible, by measured times of forward, both backward
  * parts and the optimizer, device speeds and memory included. With 1F1B an iteration takes about
  * sum(t_s) + (m-1) max(t_s): the sum does not depend on the cuts, so the maximum is what counts. */

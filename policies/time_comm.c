@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy time-comm: as policy time, for workers that compute nothing while they send: a device that holds
  * layers also pays for the messages over its boundaries, an activation and a gradient of every
  * microbatch. Inner devices have two boundaries and so get less to compute; which ones are inner follows from

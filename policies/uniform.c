@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policy uniform: Megatron-LM's, the same number of layers on every device, the first devices one more. */
 #include <stdio.h>
 

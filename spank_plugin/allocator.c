@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In sbatch, salloc and srun: check what the user gave while he is still there to correct it, and
  * pass the result on to slurmstepd as one line in the environment (DP_ENV_SPEC).
  *

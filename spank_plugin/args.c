@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See args.h. Nothing here allocates: slurmstepd calls it. */
 #include "spank_plugin/args.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the administrator wrote behind the plugin in plugstack.conf, and the socket's path that follows from it. No
  * Slurm in here. */
 #ifndef DP_SPANK_ARGS_H

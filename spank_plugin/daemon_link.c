@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See daemon_link.h. The socket never blocks; every wait is a poll against one deadline, so that a
  * daemon that is dead, stopped, slow or hostile costs a step half a second and nothing else. */
 #include "spank_plugin/daemon_link.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One short conversation with the daemon of this node over its unix socket. */
 #ifndef DP_SPANK_DAEMON_LINK_H
 #define DP_SPANK_DAEMON_LINK_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # parts of spank_plugin/ (see Makefile.am)
 # What needs no Slurm lies in a library of its own, so that the unit tests run the same objects.
 noinst_LIBRARIES += spank_plugin/libdpspank.a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the plugin share. Each file serves one Slurm context; spank_dynpipe.c holds the
  * symbols that Slurm looks for and hands each call to the file of the context it came in. */
 #ifndef DP_SPANK_PLUGIN_H

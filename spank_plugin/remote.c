@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* In slurmstepd, as root: learn what the job asked for, tell the daemon of this node that a step
  * starts and ends, set DYNPIPE_* for its tasks.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See site.h. What cannot be told is allowed here: the daemon decides at the start of the job. */
 #include "config.h" /* _GNU_SOURCE: memrchr */
 

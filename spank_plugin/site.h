@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the site allows, as dynpipe.conf says it, for a user who submits: he is still there to correct what the
  * daemons would otherwise change. No Slurm in here. */
 #ifndef DP_SPANK_SITE_H

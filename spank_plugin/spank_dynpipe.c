@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The symbols that Slurm looks for. Nothing is decided here: each call goes to the file of the
  * context it came in.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # parts of tests/ (see Makefile.am)
 EXTRA_DIST += tests/distros/run tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
 	tests/lib/build.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/lone-daemon.sh tests/lib/observed-run.sh \

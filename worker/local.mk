@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # parts of worker/ (see Makefile.am)
 
 # A library for each folder; whoever is named first uses those behind it, never the other way round.

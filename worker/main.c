@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe-worker: arguments, start-up, shut-down. Everything between is in trainer.c.
  *
  * Errors that all workers share (configuration, data, checkpoint) are printed once; fail() has the

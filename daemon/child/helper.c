@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See helper.h. The daemon has one thread, so fork is safe; 0.3 ms for a small process. Children are
  * reaped by the SIGCHLD handler of main.c. */
 #include "config.h"

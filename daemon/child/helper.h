@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Work that may hang - libslurm, munge, name look-ups, proving a slot empty - done in a child process
  * with a deadline, its answer read from a pipe by the event loop.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What helper.h has for the child itself: nothing of libevent, so that a program without an event loop can have such a
  * child, too. */
 #include "config.h"

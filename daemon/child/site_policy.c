@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See site_policy.h. Runs where blocking is allowed: in the child that works out a decision
  * (coord/think.c), or before the daemon listens.
  *

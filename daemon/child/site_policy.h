@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A site's own policy: a shared object that exports DP_POLICY_SYMBOL (policies/policy.h), named in
  * dynpipe.conf, asked in a child process of its own for every single answer.
  *

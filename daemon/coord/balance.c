@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* When balancing waits. Predictions follow what others have of the cores now, and others come and go: layers that
  * follow them go to and fro, and each hand-over costs more than it brings. So a move counts that no change of loads
  * explains, and one that did not bring what was predicted counts twice; after each, balancing pauses, twice as long

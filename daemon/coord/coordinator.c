@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a coordinator: created for a job, fed the journal's records, begun, ticked, ended.
  *
  * See coordinator.h for the contract, internal.h for the map of the other files, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The coordinator of one run: decides, journals, hands over, drains and releases.
  *
  * A state machine without sockets, files, clocks or threads of its own: the daemon feeds it events

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the simulator does not know of this run, from the measured step: how much others have of the workers'
  * cores, links that are slower than configured, time that belongs to no layer (policies/decide/correction.h).
  *

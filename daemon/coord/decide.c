@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* From loads to a decision: a question to think.c, reference, verdict on its answer, log.
  *
  * Runs when every worker that holds layers has reported often enough since the last change, and again

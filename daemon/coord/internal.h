@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of the coordinator share. Nothing outside daemon/coord*.c includes this.
  *
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end

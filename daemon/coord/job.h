@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What is known of a job and what may be done with its run: for the coordinator, and for those who read, configure
  * and shrink jobs for it.
  */

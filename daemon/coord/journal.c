@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The coordinator's records: what is written before anything depends on it (replay.c: what a restart
  * makes of them; rewrite.c: a journal written anew). Payloads are the business of these files only;
  * numbers are big-endian, cuts and slots are u16, so that the largest record (WORKERS, 512 of them) has

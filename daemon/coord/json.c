@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What people and programs see of a run: the documents behind `dynpipe status`, `explain`, `report`.
  *
  * Keys are stable; a number that is not known is null. Times end in _s (seconds since the coordinator

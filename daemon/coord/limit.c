@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How much time the job has left, for worker 0: it saves and stops before that is over
  * (worker/train/save_clock.h).
  *

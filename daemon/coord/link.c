@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How long messages between two slots take, beyond what is configured.
  *
  * Clocks of two nodes cannot be compared. So each worker measures two times on its own: from sending the first

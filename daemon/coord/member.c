@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is in the run: HELLO and its verdict, GOODBYE, lost processes, events.
  *
  * Membership comes from here, not from PMIx. A rank belongs to the process that said HELLO first; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Host memory that pruning freed goes back to Slurm while the job runs (doc/design.md, "Memory").
  *
  * Slurm lowers a running job's memory and never raises it again, the same for all of its nodes, and the kernel's limit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How much host memory a node of the run needs, and what a node that gave some back has left for layers (memory.c).
  *
  * A worker reports what it has and what it may take for a moment: pruning, a checkpoint, the streams of a hand-over

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The hand-over (doc/protocol.md, "Hand-over"): two phases, decided by one durable record.
  *
  * INTENT is journalled, with room kept for what follows, then PREPARE goes to every worker until all have

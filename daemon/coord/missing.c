@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is not there: nodes of which nothing is heard, since when, and why as far as the daemon knows.
  *
  * Before the layout is known these are the nodes without any worker, as long as workers are missing: which rank

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What was promised of a layout, and what came of it.
  *
  * Before a slot is given up, its layers leave it and nobody else does: an ordinary hand-over, which another

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What people and programs see of promise.c: `promise` of status, explain and report. */
 #include "daemon/coord/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Giving slots back (doc/protocol.md, "Release"): drained, proved gone, intended, asked, read back.
  *
  * No proof, no release. After RELINTENT is durable a slot is dead for this run, whatever Slurm says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a restart makes of the coordinator's records (journal.c writes them). Nothing in a journal is
  * believed that would index beyond an array or contradict the job: such a journal is refused as damaged. */
 #include "daemon/coord/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Measured loads, checked before anything believes them.
  *
  * A report is dropped and counted, never repaired, when it is of another epoch, older than the newest,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A journal written anew: the records that say what counts of a run now, in an order that replay accepts.
  * They are made by the same functions as the ones that they replace, on a copy of the coordinator whose
  * journal is the caller's: for each record the copy is brought to what it was when that was written.

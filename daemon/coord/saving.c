@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the run saved against the runs that it could have been (policies/decide/saving.h), added up as it goes.
  *
  * A window lies between two reports of the worker with the first layer. It is closed with the newest predictions

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Does anything still happen? A worker that hangs (stopped, a dead device, a file system that does not
  * answer) holds all the others for ever and loses no connection, so only silence shows it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The part of a decision that takes time: what the simulator predicts for the layouts that there are, what
  * the policy proposes for every number of devices, what is predicted for it, and when to use the only
  * shrink. Runs in a child process (dp_coord_ops.think) on a copy of the coordinator, so that neither 512

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What every number of slots would give and cost from now to the last step: the options that packing has looked at,
  * laid open. A step takes what the model says of it times what the run measures over what the model says of the layout
  * in force; as the layers get sparser, it gets shorter by the same factor on every number of slots.

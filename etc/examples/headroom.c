@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A site's own policy: as fast as possible with a part of every device's memory left free, for sites
  * where something else needs it (fragmentation, another process, a debugger).
  *

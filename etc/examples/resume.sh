@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # One run over many starts of one job. Before its time is over, or when it is preempted, the run saves and
 # ends with 75; when a worker dies it ends with another status; either way the job goes back into the queue,
 # and the next start goes on from the newest checkpoint. Slurm itself does that when a node dies, and DynPipe

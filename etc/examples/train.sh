@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # One run on whole nodes: starts on 4, may end on 2. What it gives back, the next job gets.
 #
 #   sbatch train.sh [RUN.conf]

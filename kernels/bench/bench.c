@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See bench.h. */
 #include "kernels/bench/bench.h"
 

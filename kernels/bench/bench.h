@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the benchmarks share: medians. */
 #ifndef DP_KERNELS_BENCH_BENCH_H
 #define DP_KERNELS_BENCH_BENCH_H

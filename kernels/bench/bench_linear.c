@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench: dense against sparse linear layers on this machine: forward, input gradient, weight gradient.
  *
  *   bench_linear [--shape OUTxINxTOKENS]... [--mask FILE]... [options]      (--help lists them)

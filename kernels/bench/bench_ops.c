@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-ops: every operation but the linear layers, at the sizes of GPT-2 124M.
  *
  *   bench_ops [options]      (--help lists them)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See limits.h. A figure is the best of some runs: what disturbs a run only makes it slower. */
 #include "kernels/bench/limits.h"
 

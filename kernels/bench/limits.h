@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the machine can do at best, measured: the figures that benchmarks are compared with. */
 #ifndef DP_KERNELS_BENCH_LIMITS_H
 #define DP_KERNELS_BENCH_LIMITS_H

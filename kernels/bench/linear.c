@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See linear.h. Every row is warmed up by one round that does not count, then all rows take turns: dense with
  * one number of threads, each pattern with it, dense with the next number, ...
  */

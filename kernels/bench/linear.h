@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One table of bench_linear: a matrix, dense and with several patterns of zeros, with each number of threads,
  * all in alternation: the three operations of a linear layer in as many tokens. */
 #ifndef DP_KERNELS_BENCH_LINEAR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See linear_arguments.h. */
 #include "kernels/bench/linear_arguments.h"
 

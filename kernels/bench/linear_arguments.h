@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of bench_linear. */
 #ifndef DP_KERNELS_BENCH_LINEAR_ARGUMENTS_H
 #define DP_KERNELS_BENCH_LINEAR_ARGUMENTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What bench_linear prints for people, from its JSON: see linear.h. */
 #include "kernels/bench/linear.h"
 

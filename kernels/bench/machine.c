@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See machine.h. Linux: /proc says most of it. */
 #include <config.h>
 

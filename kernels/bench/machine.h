@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a measured figure has to name: processor, cores, versions, how busy the machine was. */
 #ifndef DP_KERNELS_BENCH_MACHINE_H
 #define DP_KERNELS_BENCH_MACHINE_H

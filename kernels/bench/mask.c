@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See mask.h; files: mask_file.c. */
 #include "kernels/bench/mask.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which weights of a matrix are kept, as a picture: netpbm's bitmap, a pixel per weight, black (1) where it
  * is kept, a row of pixels per row of the matrix. https://netpbm.sourceforge.net/doc/pbm.html
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Masks as portable bitmaps (mask.h). The header is the same in both formats: P1 or P4, columns, rows, with
  * white space and comments between, one white space behind. Plain pixels are the digits 0 and 1, with or
  * without white space; raw ones are bits, the first one high, and a row begins with a new byte.

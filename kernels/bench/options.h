@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Values of the options that several benchmarks have. What is wrong is an error with the option's text. */
 #ifndef DP_KERNELS_BENCH_OPTIONS_H
 #define DP_KERNELS_BENCH_OPTIONS_H

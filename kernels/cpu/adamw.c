@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One AdamW step in one pass over the four arrays: as fast as memory gives them.
  *
  * What is read is asked for AHEAD elements before: four streams are too few for the hardware's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* y = a + b */
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"

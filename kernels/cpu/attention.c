@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Causal attention in blocks (Dao et al. 2022, arXiv:2205.14135): memory grows with the context, not with
  * its square.
  *

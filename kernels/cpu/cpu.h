@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the op files of the CPU backend share: the context, its workspace, the dense GEMM.
  *
  * Versions: the ops are compiled for avx512, avx2 and plain C (vec.h); each version is one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The linear ops with a dense w: the library's GEMM on blocks, on the backend's threads.
  *
  * A block is small enough that what follows the product (bias, residual, GELU) finds it in the

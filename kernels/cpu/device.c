@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The CPU as a device: its memory, its clock, and which version of the ops it runs.
  *
  * Large blocks ask for huge pages: packing walks memory with large strides, and 4 KiB pages cost it

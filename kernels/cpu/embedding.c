@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Token plus position embedding. The backward adds in token order: its tasks share out the channels. */
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What follows a product of a linear op while its output is in the cache: bias, residual, GELU. */
 #ifndef DP_KERNELS_CPU_EPILOGUE_H
 #define DP_KERNELS_CPU_EPILOGUE_H

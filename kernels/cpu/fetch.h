@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Fetching what the next step of a walk needs while this one computes.
  *
  * Pieces (plan.h) are sorted by count, columns of a piece lie anywhere in their block: the processor foresees

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Dense single-precision GEMM: oneDNN where the build has it, else OpenBLAS; on the calling thread.
  *
  * Threads come from outside (parallel.h): how a library cuts a product among its own threads, and so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The head with its loss: logits that exist a block at a time.
  *
  * The vocabulary is cut into blocks of some 512 columns and the tokens into parts of which all logits fit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layer norm over channels, two passes (mean first: no cancellation in the variance), and backward.
  *
  * With xhat = (x - mean) rstd and g = dy gamma:

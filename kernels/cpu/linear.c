@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The three linear ops: dense.c does those with a dense w, spmm.c and sddmm.c those with a
  * sparse one. */
 #include "kernels/cpu/ops.h"

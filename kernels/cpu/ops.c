@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The vtable of one version of the CPU backend. */
 #include "kernels/cpu/ops.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The ops of one version; each is declared like its member of struct dp_backend_ops. */
 #ifndef DP_KERNELS_CPU_OPS_H
 #define DP_KERNELS_CPU_OPS_H

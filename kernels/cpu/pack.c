@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Activations (tokens, channels) to token tiles (tiles, channels, 64) and back: the op reorder.
  *
  * The sparse kernels multiply one weight with 64 tokens at a time, so these must be neighbours. Both

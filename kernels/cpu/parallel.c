@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Tasks on OpenMP's threads: the pool that oneDNN brings along, so that no second one contends with it.
  *
  * Without OpenMP (a compiler that lacks it; the thread sanitizer, which does not know its barriers) the

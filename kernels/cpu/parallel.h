@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Work of one operation on the threads of a backend.
  *
  * Results must not depend on the number of threads. So an operation is cut into tasks by its shapes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Building the index of plan.h from a CSR pattern; time O(nnz + pieces), done at pruning events. */
 #include "kernels/cpu/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The index that the sparse kernels walk.
  *
  * A direction is the pattern of a matrix (rows, cols) cut into chunks of 512 rows, one where there are no more

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* sparse_refresh: the values of w in the orders in which forward and backward walk them (plan.h).
  *
  * Forward, pieces lie in CSR order and are copied one behind the other. Backward, a row of w goes to as many

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Weight gradient with a sparse w (SDDMM): dw += dy^T x at the nonzeros only.
  *
  * A piece of a row (plan.h) keeps the dy of its row in registers, 64 tokens, or with AVX-512 128 tokens of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products of attention: some 64 rows, a head's width. The GEMM library spends more on a call than on
  * the arithmetic there (7 us for 3.5 us of work at 32 x 128 x 32).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Forward and input gradient with a sparse w: tiles, orders, threads, and what precedes and follows the
  * products, whose inner loops are spmm_single.c and spmm_blocks.c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What spmm.c (the ops) and the files with its inner loops share: one block of columns of one chunk of rows
  * (plan.h), for one token tile. */
 #ifndef DP_KERNELS_CPU_SPMM_H

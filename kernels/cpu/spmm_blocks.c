@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products with a sparse w in blocks of 4 x 1: four rows of one column.
  *
  * Forward, the sums of a piece's four rows stay in registers and a column of x is loaded once for them: 4

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Products with a sparse w, weight by weight: only the nonzeros are touched.
  *
  * One piece of a row (plan.h) holds the 64 sums of a token tile in registers and adds one fused multiply

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sum of squares in a fixed order: float lanes over 4096 elements, the lanes and blocks in double. */
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One vector of floats, whatever the processor, and the names of the version being compiled.
  *
  * Every op file of this folder is compiled once per version (kernels/local.mk) with DP_VEC, the

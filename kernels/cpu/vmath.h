@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* exp, 2^x, the logistic function and GELU on vectors.
  *
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2 (ln 2 split in two parts, Cody & Waite), a polynomial of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* DeepSpeed's static partition of a pipeline (partition_method "parameters"), as older releases had it and
  * DynMo took it over: bisection on the bottleneck over inclusive prefix sums (deepspeed/runtime/utils.py,
  * partition_balanced, _rb_partition_balanced, _lprobe; written anew).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* DeepSpeed's partition of today (deepspeed/runtime/utils.py, partition_balanced): a dynamic
  * program over (items, parts) that wants the fullest and the emptiest part close together. It keeps one
  * answer per state, the one with the least max - min, and takes the last of equal ones; that is not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* DynMo's centralised balancer (SC'25, doi 10.1145/3712285.3759775; balancer/deepspeed.py of the released
  * code; written anew from its description): DeepSpeed's static partition, asked again after every
  * pruning step, by remaining parameters or by forward time (it measures no backward). Layers that

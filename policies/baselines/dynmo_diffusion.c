@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* DynMo's "diffusion" (balancer/diffusion.py of the released code; written anew from its description). It
  * is no diffusion: one process sees all loads. At most five times over, every stage with more than the
  * average gives one layer to the stage with the least load of all; the move stays if the variance of the

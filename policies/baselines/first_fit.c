@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See first_fit.h. */
 #include "policies/baselines/first_fit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* DynMo's packing (arXiv 2505.14864; balancer/pack.py of its code at 7faf19e, read and re-told), as a
  * baseline: whole stages are merged into a device to their right, first fit by memory, until a number of
  * devices is reached that the user gives; all or nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* torchgpipe's balance (torchgpipe/balance/blockpartition.py; written anew): Barany and Grinberg's
  * algorithm, in which the smallest block takes an end item from its neighbour on the way to the
  * largest one until the two differ by no more than the largest item.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-balance: how long the balancers take, and how many rounds the decentralised one, on random
  * layers of this seed. What is timed is the library's function as the policies call it. Medians of CPU
  * time, after one run that is not counted. With --large: once each, up to 100 000 layers on 10 000 devices, with the most

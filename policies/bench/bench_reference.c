@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-reference: what each reference makes of a run that is pruned while it trains: how much later it ends
  * than the layout that it started with, and how many GPU-seconds it takes (policies/decide/saving.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What `./demo` measured on two cores: at each density of the blocks' matrices, the time of one
  * microbatch through all eight blocks (forward and both backward parts), after the reports settled. */
 #ifndef DP_POLICIES_BENCH_RECORDED_LOADS_H

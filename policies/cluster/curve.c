@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See curve.h. */
 #include "policies/cluster/curve.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The need of a training run over time, as a simulated run has it (policies/sim/): what `dynpipe simulate`
  * says of devices held, turned into a curve for jobs of a mix. */
 #ifndef DP_POLICIES_CLUSTER_CURVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Random numbers of a seed, the same on every machine: splitmix64 (Steele, Lea, Flood 2014, OOPSLA), which
  * passes from state to state by adding a constant, so that a number can also be had by its place. */
 #ifndef DP_POLICIES_CLUSTER_DRAW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* EASY backfill (Lifka 1995, "The ANL/IBM SP scheduling system"; Mu'alem and Feitelson 2001, IEEE TPDS 12):
  * the head of the queue is promised the earliest time at which enough nodes are free when every running job
  * takes as long as its limit says. A later job may start now if it ends by then, or if it takes none of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See generate.h. */
 #include "policies/cluster/generate.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Job mixes from stated distributions. Times are whole seconds, as in workload files. */
 #ifndef DP_POLICIES_CLUSTER_GENERATE_H
 #define DP_POLICIES_CLUSTER_GENERATE_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Job mixes on a cluster: schedulers, readers, statistics.
 noinst_LIBRARIES += policies/libdpcluster.a
 policies_libdpcluster_a_SOURCES = \

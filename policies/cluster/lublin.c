@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The workload model of Lublin and Feitelson ("The workload on parallel supercomputers: modeling the
  * characteristics of rigid jobs", J. Parallel Distrib. Comput. 63, 2003), with the parameters that the paper
  * gives for batch and interactive jobs together:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A job mix: what arrives at a cluster, how many whole nodes it wants, and how the need of DynPipe jobs
  * falls while they run.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See queue.h. Branch k has the branches 2k and 2k + 1; leaf of job i is n_leaves + i. */
 #include "policies/cluster/queue.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The jobs that wait, in the order of their arrival, with a fast answer to "which is the next that could
  * start here": a binary tree over the numbers of all jobs, that knows the least nodes and the least time
  * limit of those that wait below each of its branches; and a list to walk along.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See read.h: the document; where its jobs come from is in read_workload.c. */
 #include "policies/cluster/read.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Descriptions of a cluster and its job mix (doc/cluster.md), into a case to simulate. */
 #ifndef DP_POLICIES_CLUSTER_READ_H
 #define DP_POLICIES_CLUSTER_READ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the jobs of a description come from: a workload file, or a model. */
 #include <math.h>
 #include <stdio.h>

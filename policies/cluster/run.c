@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See run.h. Whatever happens at one time is carried out before a scheduler looks: first jobs end, then
  * nodes come back, then jobs arrive. */
 #include "policies/cluster/run.h"

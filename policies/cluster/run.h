@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A job mix on a cluster of equal nodes, from event to event: jobs arrive, a scheduler starts them, they
  * give nodes back, they end.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A round of Slurm's sched/backfill (slurm.conf: bf_interval, bf_max_job_test, bf_window): every job, in
  * order, is given the earliest time at which its nodes are free for as long as its limit says, around all
  * that was given to those before it; whose time is now starts. Nothing is remembered from round to round.

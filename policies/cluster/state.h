@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the event loop (run.c) and the schedulers share: the queue, the free nodes, and who runs until
  * when, as far as a scheduler may know. */
 #ifndef DP_POLICIES_CLUSTER_STATE_H

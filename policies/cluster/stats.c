@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See stats.h. Sums run in the order of the jobs, so equal inputs give equal bits. */
 #include "policies/cluster/stats.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a simulated job mix means for those who wait and for those who pay.
  *
  * Waiting time: start - submit. Bounded slowdown: max(1, (end - submit) / max(run, 10 s)) with the run time

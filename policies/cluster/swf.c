@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See swf.h. */
 #include "policies/cluster/swf.h"
 

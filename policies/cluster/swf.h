@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The Standard Workload Format, version 2.2, of the Parallel Workloads Archive (Feitelson, Tsafrir, Krakov
  * 2014, J. Parallel Distrib. Comput. 74; https://www.cs.huji.ac.il/labs/parallel/workload/swf.html): lines
  * of 18 numbers, -1 for unknown, and comments that begin with ';'.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See swf_comment.h. */
 #include "policies/cluster/swf_comment.h"
 

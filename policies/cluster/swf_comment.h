@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Comments of workload files (swf.h): "; MaxNodes: 128". */
 #ifndef DP_POLICIES_CLUSTER_SWF_COMMENT_H
 #define DP_POLICIES_CLUSTER_SWF_COMMENT_H

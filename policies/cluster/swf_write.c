@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Workload files, written. A job that came from such a file keeps every field of its line but the times that
  * this program decides: its submit time, which a wanted load may have moved, and how long it waited. The
  * comments stay, but for those that hold the sizes of this file or would no longer be true. */

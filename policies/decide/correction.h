@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run measures that the simulator does not know: cores that others use, links that are slower than the
  * configuration says, and time that belongs to no layer. Learned from a measured step, put into the snapshot
  * that predictions and policies are made from.

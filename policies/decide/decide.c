@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See decide.h. The order of the tests is the order in which a person would ask. */
 #include "policies/decide/decide.h"
 

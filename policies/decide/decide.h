@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Is a proposed layout worth a hand-over? Hysteresis, cooldown, and the cost of moving against what
  * is gained in the steps that remain. Numbers in, verdict with all its numbers out. */
 #ifndef DP_POLICIES_DECIDE_DECIDE_H

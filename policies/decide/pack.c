@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See pack.h.
  *
  * A set of devices is tried by allowing only them. Beyond DP_PACK_ALL devices a prediction takes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing: the fewest slots that still meet the reference (design.md, "When to move, when to pack").
  *
  * For sets of devices, the policy's layout is predicted by the simulator (bubble, links, memory). Only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See pack.h, dp_pack_choose_lasting(). Where a choice does not last, more devices than it kept are asked for, until
  * one lasts or all are kept. */
 #include "policies/decide/pack.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See pack_sets.h. */
 #include "policies/decide/pack_sets.h"
 

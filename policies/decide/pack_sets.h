@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sets of whole slots to pack onto: what each could be at best, so that a policy is asked about few of them.
  *
  * The bound, for any layout on given devices. Let stage s, in the order of the pipeline, take t(s) for a microbatch

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See promise.h. */
 #include "policies/decide/promise.h"
 

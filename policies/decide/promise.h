@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Was a promise kept? The measured time of a step against the one that was expected of a layout and the one
  * that the reference allows. Wall time throughout. Numbers in, verdict with all its numbers out. */
 #ifndef DP_POLICIES_DECIDE_PROMISE_H

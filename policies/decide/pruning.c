@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See pruning.h. Blocks have the same shapes, so one slope serves all of them, however unevenly they
  * are pruned; sums over all blocks hide the noise of each. */
 #include "policies/decide/pruning.h"

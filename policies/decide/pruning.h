@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What pruning does to the loads: a trend learnt from the run's own history, the schedule's sparsity at
  * a later step, and the loads at that sparsity. */
 #ifndef DP_POLICIES_DECIDE_PRUNING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See release_when.h. A slot given back at step t returns (steps_total - t) steps of its time; with
  * one shrink left it is all or nothing, so every choice is compared in slot-seconds. */
 #include "policies/decide/release_when.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Release now, or wait until pruning frees more? Only a question where Slurm lets a job shrink once
  * more and no further (22.05 without slurmdbd, slurm.md F7). */
 #ifndef DP_POLICIES_DECIDE_RELEASE_WHEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See saving.h. */
 #include "policies/decide/saving.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run saved, against the runs that it could have been.
  *
  * The same steps can be taken in three ways. All of them prune alike, so each becomes faster as layers get

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See saving_json.h. */
 #include "policies/decide/saving_json.h"
 

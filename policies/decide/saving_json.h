@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A saving and a trade as JSON: "saving" and "trade" of doc/json.md, the same from a coordinator and from the simulator. */
 #ifndef DP_POLICIES_DECIDE_SAVING_JSON_H
 #define DP_POLICIES_DECIDE_SAVING_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See trade.h. */
 #include "policies/decide/trade.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What every number of devices costs and gives: the choice that packing makes, laid open. */
 #ifndef DP_POLICIES_DECIDE_TRADE_H
 #define DP_POLICIES_DECIDE_TRADE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See ways.h. Another way of the same run is a copy of the case with other events: same costs, other layouts. */
 #include "policies/decide/ways.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A simulated run taken in other ways: with the layout that it started with, with the best one on all devices,
  * on fewer devices from the first step on (policies/decide/saving.h). */
 #ifndef DP_POLICIES_DECIDE_WAYS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See bound.h. Work without loss: give the CPUs what they do best compared with an accelerator (least
  * cpu_ns for each accel_ns taken off), as long as they have time, cutting the last unit. That is the
  * fractional knapsack, and what remains must fit the accelerators' time; the least time for which it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Lower bounds that hold whatever the plan: what an answer is compared with when nobody knows the best. */
 #ifndef DP_POLICIES_GRAPH_BOUND_H
 #define DP_POLICIES_GRAPH_BOUND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See check.h. */
 #include "policies/graph/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a plan of a graph is worth, found from the graph's nodes and edges alone: the planners work on
  * units and ideals, and are checked by code that knows neither. */
 #ifndef DP_POLICIES_GRAPH_CHECK_H

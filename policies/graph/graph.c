@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See graph.h. Arrays that grow by doubling; the search for a cycle is Kahn's, and follows the edges
  * that are left backwards until a node comes again, so that the message can name an edge of the cycle
  * and not one that merely leads to it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A network as a graph: nodes with costs, edges along which activations (or gradients) flow.
  *
  * Such graphs are of two kinds (read.h):

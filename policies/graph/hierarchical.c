@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See hierarchical.h. The search is ranges.c's, over the ideals of the network, or where they are too many
  * over those of a few linear orders of it. Here it is asked, and its answer becomes a plan.
  */

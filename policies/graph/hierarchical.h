@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* PipeDream's hierarchical dynamic program (Narayanan et al., SOSP'19; optimizer_graph_hierarchical.py of the
  * release): a pipeline whose stages may have replicas, on a network of one level (devices) or two (devices in
  * machines). What one level plans for a range of the graph on one machine is what the next level has a range

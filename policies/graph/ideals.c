@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See ideals.h. Level by level: the ideals with one unit more are those of this level plus each unit
  * whose predecessors they hold. A hash table over the sets (each unit has a random word, a set the xor
  * of its units') says which are known; equal words are compared bit by bit. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The ideals of a graph's units: sets that hold with every unit all that come before it. What lies
  * before a cut of a pipeline is one, so that a plan is a chain of ideals from nothing to everything,
  * and a stage the difference of two of them (Tarnawski et al., NeurIPS'20; PipeDream's antichains are

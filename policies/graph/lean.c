@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See lean.h. A bound that has an answer falls to the load that the answer really has; between it and the last one that has
  * none it is halved. The stages of an answer are found going backwards, each the one with the least traffic. */
 #include "policies/graph/lean.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dp_maxload_solve() without a table: for many devices and long orders. Is there an answer within a bound? Then the least
  * such bound, by bisection. For a bound let
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Orders of a graph's units in which no edge leads backwards: what is left of a graph that has too many
  * ideals. Depth first keeps branches together, so that few activations cross a cut (the "-linearize"
  * of dnn-partitioning); which branch first matters, so there are several orders, and the caller takes

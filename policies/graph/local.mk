@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Graphs of layers: readers, planners and their checks (pure functions but for the reading of a file).
 noinst_LIBRARIES += policies/libdpgraph.a
 policies_libdpgraph_a_SOURCES = \

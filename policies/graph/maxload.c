@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See maxload.h. For each ideal I, in the order of their size, a walk (walk.h) visits the ideals below it that are near
  * enough; with a bound near the optimum little is left of the square of the number of ideals. Nor is an ideal looked at
  * with fewer devices than its own work needs within the bound, or with so many that too few are left for the rest. The

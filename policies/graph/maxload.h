@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exact max-load dynamic program over ideals (Tarnawski et al., NeurIPS'20, section 5): the units of a
  * graph over k accelerators and c CPUs, every device a stage, so that the busiest one has least to do.
  * An accelerator's load is its compute and its traffic (units.h), a CPU's its compute alone; what lies

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See plan.h. What all planners share. */
 #include "policies/graph/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plan of a graph: which nodes on which stage, on how many devices, and what each device then does.
  * Every plan that comes out of here passed dp_graph_check(), and its loads are those of
  * dp_graph_loads(), not those that the planner believes in. */

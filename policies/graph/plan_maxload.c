@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Max-load plans: orders first, whose answer bounds the search over all ideals; then that search, when
  * it is not too much; then the check of what came out, by code that knows neither (check.h). */
 #include "policies/graph/plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See ranges.h. For a fixed base (the ideal before the range that is planned) one table time[ideal][devices]
  * holds the best of every range from it. The lower of two levels is solved once from every base and leaves
  * inner[base][ideal], its time with all devices of a machine; the upper one, and an only level, are solved

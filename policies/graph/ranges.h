@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The dynamic program behind hierarchical.c: the least time of every range of a network, on every number of
  * devices of a level. A range lies between two ideals (ideals.h); its time is that of its slowest stage, as
  * hierarchical.h defines it. */

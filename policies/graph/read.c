@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See read.h. A file whose first visible byte is '{' is JSON; every other one is held to be a profile,
  * whose first line then has to look like one. */
 #include "policies/graph/read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Graph files into struct dp_graph: PipeDream's graph.txt, dnn-partitioning's JSON and Piper's JSON, told
  * apart by their content. What a file may hold is bounded (graph.h, DP_GRAPH_MAX_FILE); every error names the
  * file and the line, or the path inside the JSON document. Nothing in a file can do more than be

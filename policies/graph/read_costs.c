@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dnn-partitioning's JSON (msr-fiddle/dnn-partitioning, throughput-dp/dp.cpp):
  *
  *   {"maxSizePerFPGA": BYTES, "maxFPGAs": N, "maxCPUs": N,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the readers of JSON graphs share: nodes with ids, edges between ids, and errors that name the place
  * in the document ("nodes[3].id"). */
 #ifndef DP_POLICIES_GRAPH_READ_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Piper's JSON (msr-fiddle/piper, algo.cpp; Tarnawski, Narayanan, Phanishayee 2021, NeurIPS):
  *
  *   {"maxDevices": N, "maxMemoryPerDevice": bytes, "bandwidth": bytes/s, "mbsInBatch": microbatches,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* PipeDream's graph.txt (msr-fiddle/pipedream, graph/graph.py, Node.from_str):
  *
  *   node4 -- Linear(8, 8) -- forward_compute_time=1.5, backward_compute_time=3, activation_size=64,

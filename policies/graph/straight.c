@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See straight.h. */
 #include "policies/graph/straight.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The best straight pipeline of an order, one device a stage, without a table: for hierarchical.c, where that of ranges.h
  * would be too large.
  *

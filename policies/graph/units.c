@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See units.h. Nodes are merged in a union-find; every step looks at the graph of what is merged so
  * far: colours, then cycles (Tarjan, without recursion), then pieces without work, which can close no
  * cycle because they touch one unit only. What is left is numbered in a topological order and written down

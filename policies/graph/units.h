@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a planner moves: the units of a graph, the nodes that cannot be parted.
  *
  * One unit holds (1) the nodes of one colour, forward and backward; (2) everything on a cycle that

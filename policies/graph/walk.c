@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See walk.h. */
 #include "policies/graph/walk.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Walks from an ideal down to all ideals below it, with the load of what lies between on the way. For the
  * max-load searches (maxload.c, lean.c).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A hierarchical plan weighed from the graph: the formulas of hierarchical.h once more, over stages instead
  * of ideals, so that the search can be held against them. */
 #include "policies/graph/hierarchical.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* dp_policy_run() and dp_policy_weigh() of policies/policy.h: what a policy answers is checked, and its time predicted by
  * the simulator. */
 #include "policies/policy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See balance.h. */
 #include "policies/sim/balance.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layout from one of the policies of the running system, asked as its coordinator asks. */
 #ifndef DP_POLICIES_SIM_BALANCE_H
 #define DP_POLICIES_SIM_BALANCE_H

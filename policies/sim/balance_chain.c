@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See balance_chain.h. The balancers know chains of any length (balancer.h); here a case becomes one. */
 #include "policies/sim/balance_chain.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policies on a case of any size: what balance.c asks where a snapshot of a run (policies/policy.h) is too small. */
 #ifndef DP_POLICIES_SIM_BALANCE_CHAIN_H
 #define DP_POLICIES_SIM_BALANCE_CHAIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See case.h. */
 #include "policies/sim/case.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A training run to simulate: model, devices, network, schedule, and what happens when.
  *
  * Layers get their costs from a table (a cost at some densities, linear between them) or, in a recorded

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See fields.h. */
 #include "policies/sim/fields.h"
 

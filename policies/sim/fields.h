@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The members of a JSON object, read strictly: an unknown name, a wrong type and a number out of range
  * are errors that say where ("events[3].density: ..."). The first error sticks; what is read after it
  * is the fallback, so that a reader can read on and look once. */

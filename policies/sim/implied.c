@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See implied.h. */
 #include "policies/sim/implied.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A 1F1B pipeline of one device a stage, run without lists of its operations: what program.c runs where these would be too
  * many. The same start and end of every operation.
  *

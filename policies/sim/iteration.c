@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See iteration.h. */
 #include "policies/sim/iteration.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One training iteration of a pipeline and its data-parallel replicas: when it ends, what every device
  * did, and how much memory it took.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See links.h. */
 #include "policies/sim/links.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What messages between two slots take longer than the configuration says, as far as it was measured.
  *
  * Where two slots never were neighbours nobody has measured it. A slot whose links are all slow has a slow way into

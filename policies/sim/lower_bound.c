@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See iteration.h. Both bounds hold for any order of the operations:
  *
  *   a device d starts when the first microbatch has come through the stages before its first one, does

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See order.h. */
 #include "policies/sim/order.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Pipeline schedules as data: for each device the list of its operations, in the order in which it
  * runs them. What a schedule is stands in one small file each (order_*.c); everything else works on
  * the lists and knows no schedule.

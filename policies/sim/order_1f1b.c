@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* 1F1B (PipeDream-Flush; Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1): device d of D runs
  * min(D - d - 1, m) forwards ahead, then one forward and one backward in turn, then the backwards that
  * are left. At most min(D - d, m) microbatches are kept. The same list as common/schedule.c, which

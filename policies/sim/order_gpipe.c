@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* GPipe (Huang et al. 2019, arXiv:1811.06965): all forwards, then all backwards; every microbatch is
  * kept. Backward runs over the microbatches in the order 0..m-1, as in common/schedule.c: gradients
  * add up in one order in every schedule of this project. */

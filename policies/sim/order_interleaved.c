@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Interleaved 1F1B (Narayanan et al. 2021, arXiv:2104.04473, section 2.2.2; Megatron-LM's
  * forward_backward_pipelining_with_interleaving): a device owns v chunks of the model, so a microbatch
  * passes it v times, and the bubble falls by v at the price of v times the messages.

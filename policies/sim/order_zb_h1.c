@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* ZB-H1, the zero-bubble schedule with the memory of 1F1B (Qi, Wan, Huang, Lin 2023, arXiv:2401.10241,
  * section 2.1): backward is split into the gradient of the input (B), which the device before waits
  * for, and that of the weights (W), which nobody waits for. Forwards and B run as in 1F1B; device d

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See predict.h. */
 #include "policies/sim/predict.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What one iteration of a running job will take under a layout: the simulator on a policy's snapshot. */
 #ifndef DP_POLICIES_SIM_PREDICT_H
 #define DP_POLICIES_SIM_PREDICT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See program.h. Making a program walks the devices' lists with a work list: a device goes on until a
  * message is missing and is listed again when it is sent, so each operation is visited once. What is
  * left over then is a deadlock. */

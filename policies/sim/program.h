@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A schedule made ready to run: the operations of one pipeline in an order in which each comes after
  * everything that it waits for.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See read.h. A trace begins with {"trace": 1, ...} in its first line; a graph of costs is a JSON object with
  * "nodes", a profile is no JSON and has " -- " in it; all else is taken for a description. */
 #include "policies/sim/read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Files into cases: a model description with a cost table, the traces of a recorded run, or a graph
  * (doc/simulator.md describes them). */
 #ifndef DP_POLICIES_SIM_READ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A graph file (policies/graph) as a case: it is planned, and the plan's stages become the layout. A layer
  * is a unit of the graph, what no plan parts; layers are ordered by stage, and within a stage as no edge
  * contradicts, so that policies can cut them anew.

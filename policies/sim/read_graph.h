@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Graph files and their plans as cases of the simulator. */
 #ifndef DP_POLICIES_SIM_READ_GRAPH_H
 #define DP_POLICIES_SIM_READ_GRAPH_H

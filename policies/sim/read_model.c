@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A model description (doc/simulator.md, "Model description") into a case. */
 #include <math.h>
 #include <stdio.h>

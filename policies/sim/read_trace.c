@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Traces of a recorded run (doc/simulator.md, "Trace of a run") into a case: one phase for each window
  * of worker 0, with the costs that every layer had then. Windows of different workers do not begin at
  * the same steps: a layer's cost is that of the window that shares the most steps with the phase, else

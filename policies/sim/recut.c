@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See recut.h. */
 #include "policies/sim/recut.h"
 

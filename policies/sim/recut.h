@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The chain of a case cut anew for the least simulated iteration: what counts where messages take long to arrive, since that
  * costs no device and no link any time, but makes the pipeline wait. */
 #ifndef DP_POLICIES_SIM_RECUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See replan.h. The chain is the simulator's case of the plan, so that a policy sees the costs that `dynpipe simulate`
  * shows it; what its answer is worth comes from the graph alone, as of every plan. */
 #include "policies/sim/replan.h"

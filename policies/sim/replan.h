@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plan of a graph cut anew by a policy. */
 #ifndef DP_POLICIES_SIM_REPLAN_H
 #define DP_POLICIES_SIM_REPLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See run.h. A stretch whose stages, links and layout are those of the one before is not simulated
  * again. */
 #include "policies/sim/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A whole training run: its iterations from event to event, each stretch simulated once. */
 #ifndef DP_POLICIES_SIM_RUN_H
 #define DP_POLICIES_SIM_RUN_H

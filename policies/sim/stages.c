@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See stages.h. */
 #include "policies/sim/stages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A case's layers under a layout, as what dp_sim_iterate() takes: stages, links, all-reduces. */
 #ifndef DP_POLICIES_SIM_STAGES_H
 #define DP_POLICIES_SIM_STAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See trace_parts.h. */
 #define _GNU_SOURCE /* memmem */
 #include "policies/sim/trace_parts.h"

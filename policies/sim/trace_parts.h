@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of read_trace.c: which part of each trace is played.
  *
  * A resumed run goes on in its files. Where it came back with other workers or other settings, its layouts and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs of a chain: weight, load and memory of the items that one bin of a dp_partition holds, for the
  * balancers that weigh runs one by one. Prefix sums, so that each costs O(1). */
 #ifndef DP_POLICIES_SOLVE_CHAIN_H

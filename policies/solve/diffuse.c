@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See diffuse.h. Nothing here sees more than one worker and the notes of its neighbours. */
 #include "policies/solve/diffuse.h"
 

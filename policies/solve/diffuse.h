@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Decentralised diffusion: the rule by which one worker of a pipeline talks to its two neighbours and
  * takes layers from them, until no cut of the pipeline has a lower highest load.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See front.h.
  *
  * way(d, y): the shortest way through bins 0 .. d that hold items [0, y), each within the bound:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts between the two ends of what an iteration waits for: its slowest stage, m - 1 times, and one microbatch's way
  * through all stages. Fewer stages, and the fast ones, have the shorter way; more stages the faster slowest one. Of all
  * cuts whose bins keep within a bound, the one with the shortest way; and a bound below every layout's iteration. */

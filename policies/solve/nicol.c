@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See nicol.h. */
 #include "policies/solve/nicol.h"
 

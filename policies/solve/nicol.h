@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Nicol's exact contiguous min-max partition: the same answer as dp_partition_minmax() by another way,
  * so that each checks the other.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exact contiguous min-max partition by bisection on the answer.
  *
  * A bound b is feasible when filling the bins from the left, each as far as b and its memory allow,

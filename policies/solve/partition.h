@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exact contiguous min-max partition: n items in order over p bins in order, so that the fullest bin
  * is as empty as possible. */
 #ifndef DP_POLICIES_SOLVE_PARTITION_H

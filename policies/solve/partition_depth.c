@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See partition_depth.h. For a bound b let start(d, k) be the least item from which bins d, d+1, ... can hold all
  * to the end, at most k of them with anything in them. A bin that is one of k to the end has k copies:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Min-max partition where the memory of a bin depends on how many bins after it hold anything: see `depth` in
  * partition.h. For dp_partition_minmax(), which counts as if all did; that may refuse a cut that leaves a bin
  * empty and so keeps fewer activations before it. */

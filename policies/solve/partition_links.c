@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See partition_links.h. For a bound let reach(d) be the most items from the front that bins 0 .. d can hold, the next
  * item in another bin:
  *

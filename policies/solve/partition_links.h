@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Min-max partition where a bin's load has a part for each neighbour: see `between` in partition.h. For
  * dp_partition_minmax(). */
 #ifndef DP_POLICIES_SOLVE_PARTITION_LINKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See partition_near.h. From the last bin to the first, for every place x of the cut before bin b and every number k of
  * bins from b on that hold anything:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Of all cuts of a chain whose bins keep within a bound, those nearest to the cuts in force. For
  * dp_partition_minmax(). */
 #ifndef DP_POLICIES_SOLVE_PARTITION_NEAR_H

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # bench_linear on tiny shapes: its JSON is complete and agrees with itself and with its tables; the masks of a network
 # that was trained and pruned go from a checkpoint through pictures to it; what is no mask and no option is refused.
 # bench_ops: its JSON and its options.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # bench_messages between real processes: its JSON is complete and its figures agree, its table says the same,
 # and what is no option is refused.
 # shellcheck source=tests/bench/lib.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # bench_peers: programs take turns, its figures agree with each other, and it says what is missing or not the same
 # model. llm.c is a stand-in here (fake_llmc.c); PyTorch is the real one where it is installed.
 # shellcheck source=tests/bench/lib.sh

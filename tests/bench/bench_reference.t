@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # make bench-reference: what the references promise holds in each of its runs, and the table of doc/policies.md is
 # what it prints.
 # shellcheck source=tests/lib/tap.sh

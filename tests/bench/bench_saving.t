@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # bench_saving: one short round of its runs, and what it says about bad options. How far predictions are from the
 # truth is no test: other processes have the cores, too.
 # shellcheck source=tests/lib/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # bench_simulator: one short round of its runs, its figures, and what it says about bad options. How far the
 # simulator is from the truth is no test: other processes have the cores, too.
 # shellcheck source=tests/lib/tap.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # bench_train on tiny shapes: its JSON is complete, its figures agree with each other and with the shape, and
 # what it runs does train.
 # shellcheck source=tests/bench/lib.sh

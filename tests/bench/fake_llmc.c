@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands for llm.c's train_gpt2.c in tests/bench/bench_peers.t: what worker/bench/peer_llmc.c calls, with a
  * "model" whose loss halves with every update. It holds the checkpoint to llm.c's format: header, and as many
  * floats as the shape has parameters.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # What the tests of the benchmarks share: source it after nothing else. Gives $dir, a folder that goes at the end,
 # and holds.

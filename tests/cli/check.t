@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # dynpipe check on a private Slurm: a cluster that is set up right, and what it says about mistakes.
 # shellcheck disable=SC2034,SC2154 # D and dynpipe's output come from the sourced files
 # shellcheck source=tests/lib/cluster-test.sh

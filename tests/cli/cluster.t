@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # dynpipe simulate --cluster: its table, its document, its pictures, workload files, and what it says about
 # wrong ones.
 # shellcheck source=tests/cli/lib.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The sbatch examples, with Slurm's commands played: how the workers are started, which end of a run puts the
 # job back into the queue, and that a signal reaches the workers only.
 # shellcheck source=tests/cli/lib.sh

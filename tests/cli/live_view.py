@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs `dynpipe watch` in a pseudo terminal and prints "pass name" or "fail name" lines.
 
 The screen is what a small terminal emulator makes of the bytes: cursor to the top left, erase to the

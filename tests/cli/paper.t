@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # policies/sim/paper/paper: the papers' setting, small enough for a test: its tables agree with its results, the results
 # with arithmetic, and what is wrong is said.
 # shellcheck source=tests/cli/lib.sh

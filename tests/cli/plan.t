@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # dynpipe plan: small graphs of every format, what it says about bad files and bad questions, and that what it
 # prints adds up.
 # shellcheck source=tests/cli/lib.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The command against a real daemon and a real worker, without Slurm: what it shows, what it changes,
 # who may, and how it ends. Works as root and as an ordinary user.
 # shellcheck source=tests/cli/lib.sh

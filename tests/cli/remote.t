@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The command on a machine without a daemon: Slurm names the batch host, and the daemon there answers
 # over TCP with munge.
 # shellcheck disable=SC2034,SC2154 # D comes from the sourced file

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The harness itself: a private Slurm comes up, runs jobs, survives restarts and goes without trace,
 # for root and for an ordinary user.
 # shellcheck disable=SC2016,SC2034,SC2154 # jobs expand their own variables; the rest is tap.sh's

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The harness with slurmdbd on a private mariadb: comes up, keeps accounts, and a job can be shrunk
 # more than once (without slurmdbd Slurm 22.05 allows one shrink a job).
 # shellcheck source=tests/lib/cluster-test.sh

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The SPANK plugin through real sbatch, srun and salloc: options and their refusal, what reaches the
 # daemon and the tasks, forged values, daemons that are absent, stopped or refuse. No node may drain.
 # The daemon's side is tests/lib/step_listener, which shows each message and gives chosen answers.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Daemons, plugin and Slurm together: workers of two nodes meet at the batch host's coordinator, who
 # may ask what, kill -9 of either daemon, and what is left when the job is over. The workers are
 # tests/lib/daemon_probe, which says HELLO as a worker does and stays.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What is broken on one node is named where people look: in the run's output, in status, and by `dynpipe check`,
 # which asks every node. Slurm's plugin missing, a full disk, a wrong munge key, a closed port; and what is mended
 # heals by itself.

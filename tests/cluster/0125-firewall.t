@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A firewall that drops packets between nodes and the batch host: nothing answers, so nothing says no. The run's
 # output, status and `dynpipe check` name node and port, within seconds, and what is let through again heals. The
 # whole test lives in a network namespace of its own: the machine's network is not touched.

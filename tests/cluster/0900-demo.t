@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # ./demo cleans up: after --keep by --stop, after ^C at once, and twice is no harm. Short runs of what is built here;
 # what the demo shows is for whoever runs it.
 : "${DP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"

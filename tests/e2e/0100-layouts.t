@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What a run computes does not depend on how many workers compute it, on their schedule, or on how
 # often it was stopped, killed and resumed: loss and gradient norm of every step are the same text.
 # Then: what is wrong with a configuration, a text or a checkpoint is said clearly.

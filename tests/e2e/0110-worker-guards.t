@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What one worker does where its surroundings are wrong: a cache that cannot be written, a text that is
 # cut short while it is read, tasks that do not know of each other, cores that others want, a checkpoint
 # directory that another run uses. No Slurm, no mpirun, no root.

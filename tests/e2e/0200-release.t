@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A pruning run on a real Slurm hands layers over, leaves nodes, and the job that waits starts on one
 # of them while training goes on to its last step. The loss of every step equals that of one worker
 # alone, and no process of the run starts on a released node again.

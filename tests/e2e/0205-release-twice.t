@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # With slurmdbd a job may shrink as often as it likes: a run gives nodes back, goes on, gives back more
 # when the site allows fewer devices, and keeps the losses of one worker alone.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What a run promised when it gave nodes back, held against what is measured. Two workers a node. As long as
 # others have the cores, measured times say that fewer nodes would not do, though device time says they would.
 # Left alone, the run tries fewer nodes; others come while it does, and it takes the trial back, no node lost. Left

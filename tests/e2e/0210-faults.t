@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # kill -9 in the middle of hand-overs and releases: of the coordinator's daemon at each of its journal
 # records, of another node's daemon, and of slurmctld. Training goes on, losses stay bit-identical, no
 # layer is lost or owned twice, and afterwards the run gives a node back and ends well.

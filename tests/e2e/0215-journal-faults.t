@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Journals that cannot be written: fdatasync and pwrite fail at the records of hand-overs and releases, once, at
 # every record, and for good; then the disk is really full. Training goes on, or waits until the journal can be
 # written and no longer; losses stay bit-identical; status and `dynpipe check` say what is wrong.

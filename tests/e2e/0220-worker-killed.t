@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # kill -9 of a worker: the run ends with a clear message and resumes from the last checkpoint, also on
 # another number of workers, with the same losses as if nothing had happened.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A worker that cannot be killed (tests/lib/hold_exit keeps it inside its exit, with its device lock) on a node that is
 # to be given back: the node is held, not released, however long that takes, and the run goes on. When the process is
 # gone at last, Slurm has the node within 10 s.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A worker that is stopped (SIGSTOP) holds its pipeline up: the user reads which one, nothing is killed,
 # and when it goes on, so does the run, with the losses of an undisturbed one. Where the site says how long
 # that may last, the job is put back into the queue then, and so it is when a worker dies: each start goes on

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A node dies under a run that may be requeued: Slurm finds it DOWN and puts the job back, and the next start, on
 # other nodes, goes on from the newest checkpoint (etc/examples/resume.sh). First a node with everything on it, until
 # slurmctld misses it by itself; then the batch host with the coordinator, its journals and the batch script; then a

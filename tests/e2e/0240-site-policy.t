@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A site's own policy on a real Slurm: a user asks for it with --dynpipe-policy, it moves layers while the run
 # trains, and every loss stays that of one worker alone. A name that the site does not have moves nothing.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The end of a job's time, however it comes: the time limit, told by the daemon before it or by Slurm's two
 # SIGTERMs at it, a preemption, --signal, scancel. Each run leaves a checkpoint of its last step, and all
 # their steps together have the losses of one undisturbed run. They run side by side: slurmctld looks at

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # SIGTERM, and the end of a job's time, at the worst moments: in a hand-over that waits for its decision (which then is
 # commit; in one of them the daemon that decided is restarted), in one that waits for a daemon that does not come (which
 # ends in abort), and in an evaluation. No worker is killed by it, and each run leaves a checkpoint of its last step that

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The daemon as it is shipped: the process that listens is user dynpipe, without a capability; a helper keeps
 # the rights to end what is left of a job and to ask Slurm as its owner. Both ways to start it: by root, and as
 # the systemd unit does. A run of an ordinary user gives nodes back, and nothing of it gets in the way.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A daemon that was not there when the step began learns of it when it comes: from Slurm, because a worker says HELLO.
 # Once it is another node's, once the batch host's, whose journals are gone, too. Then the job is requeued while Slurm
 # answers late: neither the node that was given back nor the coordinator of its former life turns anybody away.

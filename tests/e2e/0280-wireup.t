@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Workers that a plain srun started meet through the daemons: with two tasks on a node, with layers that move and a node that
 # is given back; a rank that never comes is named, and nobody hangs. Losses are those of one worker and of a run under PMIx.
 # shellcheck disable=SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's

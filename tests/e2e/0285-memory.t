@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Host memory that pruning frees goes back to Slurm while the job runs: what squeue and scontrol show falls, a job that
 # waits for that memory starts, and the run goes on with the losses of one that was left alone. Where Slurm cannot do
 # that, sbatch and `dynpipe status` say why.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A rolling upgrade under running jobs: daemons, plugin, worker and command of the release before (0.1.0, commit 60dffd6,
 # built beside this one) and of this one, in both orders. First the batch host's daemon is replaced first, under old
 # workers that the old plugin started; then last, under new workers that the new plugin started. Layers move in every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034
 # What the end-to-end tests share: real text, a small model, a private Slurm with plugin and daemons.
 # Source it first: . "${DP_SRCDIR:-...}/tests/e2e/lib.sh"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # For the job that runs on a released node: look again and again for processes of the former job.
 #

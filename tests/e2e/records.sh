@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Stop a daemon at the records of its journals, with strace: what 0210-faults and 0215-journal-faults share.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A fuzz target as a test that needs no clang: every seed, every truncation of small seeds, then
  * mutations of the seeds from a fixed generator, so that two runs try the same inputs. Which input it
  * was is told when the program dies, and the input is left in <target>.crash.

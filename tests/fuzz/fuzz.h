@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a fuzz target and the program around it (driver.c, or libFuzzer) have of each other.
  *
  * A target is one file: its name, its seeds, made by the project's own encoders, and the function that

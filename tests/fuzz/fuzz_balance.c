@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Snapshots of any numbers: what passes dp_policy_in_check() gets from every policy a layout that stands
  * the check, or an error that says why not. */
 #include "tests/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Descriptions of clusters and workload files of `dynpipe simulate --cluster`: files that a user brings
  * along. What is read is simulated, where it is small, by every scheduler; what is a workload file is
  * written and read again. */

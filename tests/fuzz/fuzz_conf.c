@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Configuration text: the daemon's file, a run's file, and an override of one key. The first byte of
  * an input says which. */
 #include "tests/fuzz/fuzz.h"

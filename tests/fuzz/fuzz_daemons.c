@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Two real daemons, four fake workers (tests/unit/daemon_world.h), and an input that says what goes wrong: daemons that
  * are killed, also in the middle of a record or of a journal that is written anew, jobs that are requeued, links that
  * break, disks that fail, children that die, workers that vote no, vanish or are stopped, processes that cannot be

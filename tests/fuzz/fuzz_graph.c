@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Graph files, which come from anywhere: both formats. What is accepted has costs within their limits, edges
  * between its nodes, no cycle, and a plan that passes the check. */
 #include "tests/fuzz/fuzz.h"

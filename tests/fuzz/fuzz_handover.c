@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A whole run under faults that the input chooses: a coordinator, its journal, a model of the daemons of the other
  * nodes (fuzz_daemons.c has real ones, and a tenth of the speed),
  * four workers and a slurmctld (tests/unit/coord_world.h). Its bytes decide what is lost, repeated, late, refused,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Journals: the bytes themselves, and what a node's daemon and a coordinator make of them. An input is a
  * journal, read from memory as opening one reads it; its checksums are mended for a second reading. A
  * coordinator that accepts a journal must be able to begin, to answer, to print itself, and to write its

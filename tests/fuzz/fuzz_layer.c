@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The byte stream of a layer. Its checksums would keep every mutation out, so they are mended and the
  * stream is read a second time: behind them stands a peer or a file that computes them too. What is
  * read must write the same bytes again. */

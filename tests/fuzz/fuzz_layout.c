@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layout as text, from a command of a user. What is accepted is valid and prints as it parses. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The manifest of a checkpoint: as it is, and with its own digest mended. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A mask for bench_linear, from whatever file the command line names. What is read is written the same again.
  */
 #include "tests/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Frame header and body of every message, in every version: the header says which. What decodes must encode to the very
  * bytes it came from: there is one form of each message in a version, so nothing in it is skipped or read twice. Only a
  * newer peer's may go on behind that. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What workers tell each other around a hand-over: a note. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What reaches the plugin inside slurmstepd: values of options, the line that carries them, the node's
  * name, and the arguments of plugstack.conf. The first byte of an input says which. */
 #include "tests/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Model descriptions and traces of `dynpipe simulate`: files that a user brings along. What is read is
  * simulated, where it is small. */
 #include "tests/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The file of the crossover table: it lies in a user's cache. What is read must be in range. */
 #include "tests/fuzz/fuzz.h"
 

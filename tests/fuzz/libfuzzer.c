@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Under libFuzzer: with FUZZ_SEEDS=FOLDER the program writes its seeds there and ends. */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What all fuzz targets share: seeds, the input as a file, and a limit on single allocations (the
  * linker sends malloc and its kin of this tree's objects through here: -Wl,--wrap). Large blocks are kept and given
  * out again: a coordinator is 1 MB, and to map one anew for each input takes longer than what the input does. */

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # One dynpiped without Slurm: configuration, hostile bytes, who may say what, kill -9 and restart.
 # Needs nothing but the build; works as root and as an ordinary user.
 # shellcheck disable=SC2015,SC2317,SC2154

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Site policies as a site uses them: the example is compiled against what is installed, loaded by a real
 # daemon, and decides for a run of real workers; policies that hang, crash or speak another interface
 # leave a run as it is, and say so. No Slurm, no root.

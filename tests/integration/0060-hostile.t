@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # One dynpiped without Slurm and users who mean it harm: whatever they send, it stays small and answers others.
 # Works as root and as an ordinary user.
 # shellcheck disable=SC2015,SC2317,SC2154 # run_fd and its kind are set by in_background

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A site policy that misbehaves as its argument says; with BAD_ABI, one of another interface. */
 #include <signal.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What ./check and ./demo share; each sets here to its own folder and sources this file first:
 #
 #   leave_odd_folder NAME "$@"   starts the script NAME again under a name that make can work with

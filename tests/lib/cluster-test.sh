@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What every test on a private Slurm starts with; source it after setting nothing but DP_SRCDIR and
 # DP_BUILDDIR: . "$DP_SRCDIR/tests/lib/cluster-test.sh"
 #

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # A private Slurm of several nodes on this machine, for tests and for the demo.
 #
 #   cluster.sh up DIR [options]        bring it up, return when every node is idle
@@ -39,7 +40,7 @@ set -u
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
 
-usage() { sed -n '2,/^set -u/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '3,/^set -u/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 die() { echo "cluster.sh: $*" >&2; exit 1; }
 
 [ $# -ge 2 ] || usage

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a user may try against a daemon, and how long an honest one waits meanwhile, for tests.
  *
  *   daemon_hostile gap SOCKET SECONDS        asks about the node again and again; prints "answers N gap MS", the

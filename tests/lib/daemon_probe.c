@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A hand that says one thing to a daemon, for tests: daemon_probe SOCKET MODE ARGUMENTS...
  *
  *   step JOB UID NODE      STEP_START; prints "ack VERDICT TEXT"

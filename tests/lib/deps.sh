@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The one list of Debian packages, and their installation.
 #
 #   deps.sh [GROUP...]    as root: install what is missing; else: name what is missing and end with 1

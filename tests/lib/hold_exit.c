@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A process that does not die: attached to it, this one is told by the kernel when it begins to exit, however that
  * came about, and keeps it there, with all its files open and its locks held; SIGKILL cannot end it a second time.
  * That is what a process looks like that hangs in the kernel. For tests.

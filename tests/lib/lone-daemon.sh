@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2317 # who sources it uses what is set; cleanup is called by the trap
 # One dynpiped without Slurm, for tests of what it takes from strangers; source it first of all. Skips the file where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A shared object that is no policy: one without decide(), or with NO_SYMBOL one that exports another name. */
 #include "policies/policy.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # who sources it uses what is set; D and the rest come from cluster-test.sh
 # A private Slurm of three nodes with plugin and daemons, and a small run on all of them that daemons only observe: for

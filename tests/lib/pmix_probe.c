@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank of a PMIx job, for the tests of the harness: init, put a value, fence with collection,
  * read every other rank's value, finalize. Prints "rank R of N" when all of that worked. */
 #include <pmix.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Speaks to a dynpiped's helper as somebody who took over the process that listens: takes that process's own
  * socket to it and sends requests of his own.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The example of a site policy (etc/examples/headroom.c), compiled as a site compiles it: against what
 # `make install` installs, staged below a folder of the test. Source it after tests/lib/tap.sh.
 # shellcheck shell=bash

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stands in for the daemons of several nodes where a test wants to see what the plugin says, and
  * wants to choose the answer.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Small TAP helpers for tests in bash; source it: . "$DP_SRCDIR/tests/lib/tap.sh"
 #

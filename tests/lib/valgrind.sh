@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The kernels' tests of a build under valgrind: reads and writes outside of what was allocated, numbers that
 # nobody wrote, memory that is lost.
 #

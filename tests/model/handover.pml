@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* handover.pml - one hand-over and the release of the source's slot, as doc/protocol.md says it and
  * daemon/coord*.c does it: C decides, S gives its layer to D, W takes part without moving anything,
  * then S's node is drained, proved empty and given back. Checked by handover_check.t.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Checks tests/model/handover.pml: every property holds, and every wrong protocol (-DM1 ...) is caught.
 . "$DP_SRCDIR/tests/lib/tap.sh"
 

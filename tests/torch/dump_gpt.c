@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Run one step of the GPT on backend cpu and write everything that another implementation needs to do
  * the same: tests/torch/gpt_vs_torch.py compares.
  *

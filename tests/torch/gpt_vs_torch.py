@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The same GPT in PyTorch, on the weights and tokens that tests/torch/dump_gpt wrote.
 
 Prints one line per tensor: the relative difference ||ours - torch|| / ||torch|| of loss and gradients.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Loss and all gradients of our GPT equal PyTorch's to 1e-4 relative, on the same weights and tokens.
 DP_SRCDIR=${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 DP_BUILDDIR=${DP_BUILDDIR:-$PWD}

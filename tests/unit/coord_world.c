@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See coord_world.h. */
 #include "tests/unit/coord_world.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A small world around one coordinator: workers, node daemons, a network that loses, repeats and
  * reorders, a slurmctld that forgets, and a journal that can crash the coordinator at any append.
  * Everything follows from the seed. Invariants of doc/protocol.md are checked at every event. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the daemons of daemon_world.h have instead of children and rights: the functions of helper.c, helper_child.c,
  * rights.c and privileged.c stand here under their own names, so the linker takes none of those.
  *

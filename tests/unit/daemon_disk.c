@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Journals of the daemons of daemon_world.h: real files, but a daemon can be killed at each record, before or after it
  * is there, and a disk can fail. What becomes durable is noted for the invariants. What is called __wrap_X is called
  * in the place of X. */

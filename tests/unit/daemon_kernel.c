@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the daemons of daemon_world.h have instead of a kernel: the clock, processes, who is at the other end of a socket.
  * What is called __wrap_X is called in the place of X (-Wl,--wrap in tests/fuzz/local.mk); the functions of procscan.c
  * stand here under their own names, so the linker does not take that file. */

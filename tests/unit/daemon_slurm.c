@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the daemons of daemon_world.h have instead of Slurm and munge. The functions of slurm_job.c stand here under
  * their own names; what is called __wrap_X is called in the place of X. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The workers of daemon_world.h: processes that speak to the daemon of their node as worker/ does, and train in no
  * time. What they own, and which copies of layers they hold, is what the invariants are about. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See daemon_world.h: the daemons' lives, Slurm's, and what goes wrong. */
 #include "config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Two real daemons in one process, and everything around them that is not: four worker processes, slurmstepd, Slurm,
  * munge, the clock, and the children that daemons have. Each daemon has its own event loop, its journals in a folder
  * of its own, a unix socket and a TCP port; they speak to each other over TCP.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A tiny model on backend cpu for the tests of the engine. */
 #ifndef DP_TESTS_UNIT_ENGINE_H
 #define DP_TESTS_UNIT_ENGINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See fakedaemon.h. Failures of the test's own system calls end the test process with a line: they
  * are no result of what is tested. */
 #include "tests/unit/fakedaemon.h"

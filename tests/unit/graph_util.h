@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Small random graphs for the tests of policies/graph. */
 #ifndef DP_TESTS_GRAPH_UTIL_H
 #define DP_TESTS_GRAPH_UTIL_H

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What configure promises about programs that run as root or listen to a network: looked up in the files
 # themselves. A flag that this compiler does not take is skipped, not passed.
 # shellcheck source=tests/lib/tap.sh

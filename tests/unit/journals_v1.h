@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Journals that daemons of release 0.1.0 (60dffd6) wrote in a run of four nodes that gave two of them back: of the batch
  * host's coordinator right after the nodes were drained, and the node journals of the batch host and of a drained
  * node. To make others: start 0300-rolling-upgrade.t with warmup_reports = 2 and copy $D/dynpipe while its first run goes. */

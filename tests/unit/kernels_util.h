@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the kernel tests share: random numbers, buffers between guard bytes, a comparison that NaN
  * fails, and the versions of the CPU backend that this machine runs. */
 #ifndef DP_TESTS_UNIT_KERNELS_UTIL_H

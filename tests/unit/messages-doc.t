@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # The byte tables that people read are those of the codecs.
 echo 1..1
 if "$DP_BUILDDIR/doc/print_messages" | cmp - "$DP_SRCDIR/doc/messages.md"; then

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bodies as release 0.1.0 (60dffd6, protocol version 1) encodes them: printed by a program that was linked with its
  * common/msg.c, from the values that test_msg.c looks for. */
 #ifndef DP_TESTS_UNIT_MESSAGES_V1_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See procs.h. Cards go through one pipe per process. */
 #include "tests/unit/procs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes with a transport each, for tests of what runs between workers. */
 #ifndef DP_TESTS_PROCS_H
 #define DP_TESTS_PROCS_H

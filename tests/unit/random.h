@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A small seeded generator (splitmix64), so that a failing case can be run again. */
 #ifndef DP_TESTS_RANDOM_H
 #define DP_TESTS_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs to ask policies about: pruned models, and models and devices of every shape. */
 #ifndef DP_TESTS_SNAPSHOTS_H
 #define DP_TESTS_SNAPSHOTS_H

@@ -1,6 +1,7 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # What a reviewer should not have to look for: calls that are banned, files without an introduction,
-# tabs, long lines, notes to oneself, and scripts that shellcheck complains about.
+# tabs, long lines, sources without a licence, notes to oneself, and scripts that shellcheck complains about.
 # shellcheck source=tests/lib/tap.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
 cd "$DP_SRCDIR" || exit 1
@@ -70,8 +71,20 @@ none "only common/libslurm.c uses libslurm" "$(
 )"
 # shellcheck disable=SC2086
 none "every file begins with a comment" "$(for f in $sources; do
-    head -c 400 "$f" | grep -v '^$' | head -n 1 | grep -q '^/[*/]' || echo "$f"
+    head -c 400 "$f" | grep -vE '^$|SPDX-License-Identifier' | head -n 1 | grep -q '^/[*/]' || echo "$f"
 done)"
+# Whoever copies a file takes its licence along. Not in texts, drawings and data (recorded, or read by programs that
+# know no comments), in configurations that a program prints (etc/dynpipe.conf), nor in what git alone reads.
+if tracked=$(git ls-files 2>/dev/null) && [ -n "$tracked" ]; then
+    none "every source says its licence within three lines" "$(
+        grep -vE '\.(md|json|jsonl|svg|txt|out)$|^tests/data/|^LICENSE$|^\.[^/]*$|^etc/dynpipe\.conf$' <<<"$tracked" | while read -r f; do
+            [ ! -f "$f" ] || head -n 3 "$f" | grep -qE '^(/\*|#|dnl|\.\\") SPDX-License-Identifier: BSD-3-Clause( \*/)?$' || echo "$f"
+        done)"
+    is "$(sed -n 3p LICENSE)" "Copyright (c) 2026, the DynPipe authors" "LICENSE is there"
+else
+    skip "every source says its licence within three lines" "this is no checkout of git"
+    skip "LICENSE is there" "this is no checkout of git"
+fi
 # shellcheck disable=SC2086
 none "no tabs" "$(grep -nP '\t' $sources)"
 # shellcheck disable=SC2086

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policies on cases of any size: the same answers as those of a running job's, and some that are far larger. */
 #include "tests/unit/unit.h"
 

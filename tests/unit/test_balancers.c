@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The balancers side by side: baselines against what the programs that they stand for answer, our own
  * never worse than any of them, and every policy on snapshots of all kinds. */
 #include <config.h>

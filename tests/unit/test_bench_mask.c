@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Masks as portable bitmaps: what is written is read again, plain and raw are the same, what is no bitmap is
  * refused with the place; how even the nonzeros of a mask lie. */
 #include "tests/unit/unit.h"

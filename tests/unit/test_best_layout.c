@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the policies promise against every layout there is: time and time-comm are the best and of those the nearest to
  * what is in force, iteration is close to the best where it cannot try all, and never worse than any other. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A checkpoint is whole or refused by name: what is written is found and read bit for bit, a flipped bit
  * anywhere is noticed, the wrong model is told apart, old ones go, leftovers of a crash do not count. */
 #define _GNU_SOURCE /* nftw */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Job mixes: workload files (the Standard Workload Format), models, descriptions; what is wrong in them is
  * named, what archives contain is counted, and what is written is read back. */
 #include <config.h>

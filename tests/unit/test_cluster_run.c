@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Job mixes on a cluster: cases worked out by hand for every scheduler, a second simulation that counts
  * seconds and tries everything, and what must hold of any mix. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The training configuration: defaults are sound, etc/ lists every key as the table has it, and what
  * two keys together get wrong is refused. */
 #include "worker/model/train_config.h"

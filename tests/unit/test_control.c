@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The worker's control line against a real unix socket: partial frames, wrong types, a daemon that
  * dies and comes back, what is repeated and what is dropped. Nothing here sleeps for luck: both ends
  * are driven until the condition holds or 10 s have passed. */

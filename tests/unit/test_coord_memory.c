@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Host memory that goes back to Slurm (coord_world.h): as pruning frees it, in few steps, never so much that a node has
  * too little, whatever crashes; and not where a job could not come back with less. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The coordinator in a simulated world (coord_world.h): the plain course of a run, a crash before and
  * after every single journal record, thousands of seeded campaigns with faults of every kind, and the
  * rules that need no world. DP_CAMPAIGNS sets how many campaigns run, DP_SEED runs one and shows it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The check value of RFC 3720 and the two ways to feed the same bytes. */
 #include "common/crc32c.h"
 #include "tests/unit/unit.h"

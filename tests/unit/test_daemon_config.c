@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* etc/dynpipe.conf is the table of keys; users tighten what it allows. */
 #include "config.h"
 

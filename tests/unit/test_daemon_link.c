@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The plugin's talk with the daemon, against daemons of every temper: right, refusing, dead, absent,
  * silent, full, slow, closing early, and answering nonsense. Each must be over in bounded time: by a clock
  * that only the talk's own waits move, so that it does not matter how busy this machine is. */

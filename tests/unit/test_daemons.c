@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Two real daemons with what daemon_world.h has around them: what concerns more than one node. Faults of all kinds are
  * tests/fuzz/fuzz_daemons.c's. */
 #include "tests/unit/daemon_world.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Sampling is a function of (seed, step, microbatch, row); what cannot be trained on is refused. */
 #include "worker/model/data.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The local rule of policies/solve/diffuse.h, run by workers that have nothing but their own state and
  * mailboxes at their two boundaries: it ends, every worker knows it, and the answer is what the header promises. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Emptying a slot: what belongs to (job, node) is ended and nothing else is, and there is no proof
  * while anything is left. Real processes, told apart by their environment as Slurm sets it. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Hierarchical plans of small random graphs against all plans: every assignment of nodes to stages, every
  * number of replicas, every way to put stages on machines. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Plans without a table against those with one: the same load, on random graphs, chains, devices and limits of memory. The
  * planner checks and weighs both from the graph. And on chains that are too long for a table: within the bounds. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Max-load plans of tiny random graphs against all assignments of their nodes, found and weighed by code that
  * shares nothing with the planner; and what a plan must be whatever the graph. */
 #include "tests/unit/unit.h"

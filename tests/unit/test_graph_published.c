@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Published graphs, and what others found for them: the optima of dnn-partitioning's program (msr-fiddle/
  * dnn-partitioning, throughput-dp, run) and the figures of PipeDream's optimizer with activations counted
  * (--activation_compression_ratio 1, run), to the printed digits. The files are other projects': where

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The readers of graph files: what they take from good ones, and what they say about bad ones. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Hand-overs between forked workers with the real transport, control line and layers; another process
  * plays the daemons and the coordinator over a real socket. Every layer that a worker holds afterwards
  * is compared byte for byte with the one that its index and the seed define: weights, both moments,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a child of the daemon does to itself before it works. */
 #include "daemon/child/helper.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The first layout: every worker has a layer, the largest share is the smallest possible. */
 #include "tests/unit/unit.h"
 #include "worker/train/initial.h"

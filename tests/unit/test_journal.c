@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The journal: order, durability on every truncation and every flipped bit, a full disk, the lock. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The journal on a disk that fails: every call that writes may fail, a failed fdatasync leaves any part
  * of what was written on the disk and marks the rest clean (ext4, xfs), and in between the process is
  * killed or the power is cut. Whatever happens, a journal that is opened again holds every record that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Attention forward and backward, every version, against the double reference: contexts around the blocks
  * of 64 queries and of 256 keys, odd head sizes and GPT-2's, several sequences, and the same bits at
  * another address with three threads. */

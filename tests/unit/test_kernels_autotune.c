@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The crossover table: lookup, its file (round trip, damage), and that a measurement gives something
  * sensible. What it gives exactly depends on the machine and is not asserted. */
 #include <sys/stat.h>

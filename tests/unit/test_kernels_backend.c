@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening backends by name, and memory of the CPU backend. */
 #include "tests/unit/kernels_util.h"
 

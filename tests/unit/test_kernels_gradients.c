@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every backward of the reference (kernels/reference.inc, in double) against central finite
  * differences of its forward: dL/dx_i ~ (L(x + h e_i) - L(x - h e_i)) / 2h with L = sum of outputs
  * times fixed random factors. Steps of 1e-5 leave errors near 1e-9; 1e-7 is allowed. */

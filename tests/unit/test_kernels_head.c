@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The head with its loss, every version, against the double reference: tokens and vocabularies around the
  * blocks of 64 and 512, one and several parts of tokens and groups of blocks, the same bits at another
  * address with three threads, and the same loss without gradients. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layer norm forward and backward, every version, against the double reference: tokens around a tile,
  * channels around every vector width, outputs in rows and in tiles, padding, and the same bits at another
  * address with three threads. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The linear ops, dense and sparse, every version, against the double reference.
  *
  * Patterns: random at several densities, none, all, empty rows and columns, and rows whose number of

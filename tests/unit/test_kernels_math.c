@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions on vectors (vmath.h, vec.h), compiled for one version: exp and 2^x against the C library over
  * every 512th float of their ranges, GELU and its slope against the reference over all magnitudes, and what
  * lanes do among each other. */

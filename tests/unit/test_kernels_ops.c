@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The elementwise and row-wise ops of the CPU backend, every version, against the double reference:
  * sizes around every vector width and, where an op is cut into tasks, around these; noise in outputs,
  * guards around buffers, and the same bits at another address with three threads. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layer is its byte stream: what is written reads back bit for bit, in every storage format, and what
  * is damaged, cut or of another model is refused. */
 #include "common/bits.h"

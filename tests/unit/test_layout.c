@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Layouts: what is refused, who owns what, and the text form both ways. */
 #include "common/layout.h"
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Megatron's layout strings: the published example, what is refused and where, both ways. */
 #include "common/megatron.h"
 #include "tests/unit/random.h"

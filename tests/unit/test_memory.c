@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What cgroups allow, from a tree like the kernel's. */
 #include "worker/train/memory.h"
 

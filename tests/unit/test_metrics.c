@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The window of a report: medians, means per microbatch, resets, a changed stage, the price of it all.
  * The stage is a stand-in with counters that the test sets; metrics.c is the real one. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which layers move between two layouts: the table by hand, and against the owners layer by layer. */
 #include "tests/unit/unit.h"
 #include "worker/handover/moves.h"

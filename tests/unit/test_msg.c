@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Every message: round trip, every truncation refused, trailing bytes refused, fixed sizes kept; and the versions: what
  * an older peer sends and is sent, what a newer one may add. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The journal of a node, as a daemon finds it that has just been upgraded. */
 #include "daemon/node_log.h"
 

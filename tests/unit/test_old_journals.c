@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Journals of the release before, as an upgraded daemon finds them: whole, and with an end that was cut off. */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The plugin's options: what passes, what is refused and how the refusal reads, the text form on the
  * way to slurmstepd, the plugin's own arguments, and 10,000 random hostile values. */
 #include "spank_plugin/args.h"

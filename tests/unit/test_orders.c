@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What rank 0 orders, and what two workers make of their parts of a step. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Packing against brute force over every contiguous layout of thousands of random small runs, with unequal
  * devices, memory limits, slots of several devices, links and both schedules; the objective efficiency;
  * and DynMo's first-fit merges beside it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The min-max partition against all cuts of small instances, and its speed on a large one. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A plan and its simulation mean the same: what a microbatch takes on the busiest device, and the memory of each. */
 #include "tests/unit/unit.h"
 

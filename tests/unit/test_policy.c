@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Policies through the registry, the check of their answers, packing, the decision, and when to use
  * the only shrink. */
 #include "tests/unit/unit.h"

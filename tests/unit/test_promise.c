@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Promises: what counts as measured, when one is missed, and what a missed one teaches the predictions. */
 #include "policies/decide/promise.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Selection is exact: the union over any number of workers is what a full sort of all weights, or of all
  * blocks of 4 x 1, keeps, ties by global index; the last event reaches the final sparsity; what is gone stays
  * gone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Loads to come: what a run's own history says about them, against what a run measured later. */
 #include "policies/decide/pruning.h"
 

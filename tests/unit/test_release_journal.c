@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The disk fills up, or loses what it is given, at each record of a release in turn. While it is so, Slurm is asked for
  * nothing that is not journalled, and training goes on; when it takes records again, and when the daemon has died
  * meanwhile, the same nodes go back. */

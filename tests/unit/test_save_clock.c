@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* When the clock asks for a checkpoint, and when the job's time is as good as over. */
 #include "worker/train/save_clock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run saved: windows added up against numbers worked out by hand, and what is learned from them. */
 #include "tests/unit/unit.h"
 

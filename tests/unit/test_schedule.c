@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Schedules: every operation once, dependencies can be met, 1F1B keeps its memory bound. */
 #include "tests/unit/unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The session of a TCP connection, against a munged of its own (own key, socket and folder):
  * replay, wrong receiver, wrong reader, changed, repeated and reordered frames are refused. */
 #include "config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One simulated iteration: against closed forms, published bubbles, lower bounds, and a slow simulation
  * written from the definitions, which looks at all devices for whatever can begin first. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Whole simulated runs, and the readers of model descriptions and traces: events, layouts, pauses,
  * releases and totals against numbers worked out by hand; what is wrong in a file is named. */
 #include <config.h>

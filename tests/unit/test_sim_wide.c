@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Stages of several devices that take the microbatches in turn: against pipelines of single devices, closed forms,
  * and times that are looked up one from the other, as the definitions have them. */
 #include "tests/unit/unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Site policies: which files are loaded, what a policy that misbehaves in every way costs, and the example
  * of etc/examples. The shared objects are built by make check; DP_BUILDDIR says where. */
 #include "tests/unit/unit.h"

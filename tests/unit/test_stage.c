@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The model trains right, and the same, however it is cut into stages: gradients against differences of
  * the loss; losses and layers bit for bit over cuts, orders of microbatches, pruning and layers that
  * move as bytes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Collective operations of three workers, before and after one left. */
 #include "tests/unit/procs.h"
 #include "worker/net/sums.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The data plane between forked processes: exact matching, sizes around the bounce limit, a sleeping
  * receiver, leavers, a killed peer, injected and damaged messages. */
 #include <poll.h>

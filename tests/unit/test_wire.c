@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bounded fields: values survive, short buffers stick, texts cannot carry control bytes. */
 #include "common/wire.h"
 #include "tests/unit/unit.h"

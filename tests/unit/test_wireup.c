@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers that meet through two real daemons (daemon_world.h): who is taken, who is not, and what a restart in the middle
  * does. The workers here do what worker/net/wireup_daemon.c does. */
 #include "tests/unit/daemon_world.h"

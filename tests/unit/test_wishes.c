@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Signals become wishes, and the heap survives them: oneDNN's kernels run with their stack in the heap,
  * so a handler on the computing thread would destroy what lies in front of it. */
 #include "worker/train/wishes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* cmocka with the headers that it wants before it. Tests use checks that survive NDEBUG. */
 #ifndef DP_TESTS_UNIT_H
 #define DP_TESTS_UNIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-messages: what do messages between workers of one node cost?
  *
  *   bench_messages [--workers N] [--rounds N] [--json]      (--help says what is measured)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-train: how fast does one worker train, and what limits it?
  *
  *   bench_train [--row NAME]... [--model SHAPE]... [--stage SHAPE]... [options]      (--help lists them)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See group.h. */
 #include "worker/bench/group.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One row of bench_train: a model at one or several sparsities, stepped in alternation with the measurement
  * of the processor's peak. */
 #ifndef DP_WORKER_BENCH_GROUP_H

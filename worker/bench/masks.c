@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See masks.h. Random masks come from Philox, keyed by layer and matrix: every run prunes alike. */
 #include "worker/bench/masks.h"
 

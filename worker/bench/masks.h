@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which weights are left: random, or what a trained and pruned network kept. */
 #ifndef DP_WORKER_BENCH_MASKS_H
 #define DP_WORKER_BENCH_MASKS_H

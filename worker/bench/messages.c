@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See messages.h. */
 #include "worker/bench/messages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What messages between the workers of one node cost, measured over the real transport between real
  * processes. */
 #ifndef DP_WORKER_BENCH_MESSAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* llm.c as a program that bench_peers can run in turns with others. It is not part of the build: bench_peers
  * compiles it against the llm.c folder that its user names, whose train_gpt2.c leaves out its own main()
  * under TESTING.

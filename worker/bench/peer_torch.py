@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The GPT of bench_train in PyTorch, as a user of nanoGPT would run it; started by bench_peers.
 
     peer_torch.py BLOCKSxCHANNELSxHEADSxVOCABULARYxBATCHxCONTEXT THREADS wall|cpu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What bench_train times: a GPT, or a stage of its blocks, on one worker, stepped as worker/train/trainer.c
  * does it, without pipeline, daemon and files.
  *

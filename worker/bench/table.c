@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See table.h. */
 #include "worker/bench/table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What bench_train prints for people, from its JSON. */
 #ifndef DP_WORKER_BENCH_TABLE_H
 #define DP_WORKER_BENCH_TABLE_H

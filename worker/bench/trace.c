@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See trace.h. The table of operations is copied, and each member times itself around the one it stands
  * for. Two clock reads a call, below 1 us, are little beside an operation.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the time of a step goes: a backend whose operations are timed one by one. */
 #ifndef DP_WORKER_BENCH_TRACE_H
 #define DP_WORKER_BENCH_TRACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints (checkpoint.h): the directory's life. A name without .tmp appears by one rename, after
  * every file in it and the directory itself have been synced; a checkpoint that is dropped gets its .tmp
  * back before its files go. So at any instant, also after a crash, a plain name is a whole checkpoint.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints that do not know how many workers wrote them.
  *
  * DIR/step-00000123/ holds one file per layer (dp_layer_write's stream) and manifest.json with the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Files of a checkpoint (ckpt_file.h). A file counts as written when fsync said so: without it, power
  * loss brings back an empty file under the new name.
  */

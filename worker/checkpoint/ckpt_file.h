@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of checkpoint.c: whole files with digests, and directories that stay. */
 #ifndef DP_WORKER_CHECKPOINT_CKPT_FILE_H
 #define DP_WORKER_CHECKPOINT_CKPT_FILE_H

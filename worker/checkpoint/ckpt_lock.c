@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See ckpt_lock.h. The lock is flock(2) on DIR/.lock, so the kernel drops it with the process, however
  * that one ends; the text in the file only tells people who holds it. The file stays: removing it would
  * let two processes lock two files of the same name. */

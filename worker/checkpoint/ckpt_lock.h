@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One run at a time in a checkpoint directory. Two would remove each other's unfinished checkpoints and
  * take turns at naming the newest one. */
 #ifndef DP_WORKER_CHECKPOINT_CKPT_LOCK_H

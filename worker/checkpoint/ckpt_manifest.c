@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* manifest.json of a checkpoint (ckpt_manifest.h): model, step, tune table, size and SHA-256 of every
  * layer's file. Its own SHA-256 stands in it too and is taken over the bytes of the file with 64 zeros
  * in the digest's place: any flipped bit shows, whether or not it would still be JSON.

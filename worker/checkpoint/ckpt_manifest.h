@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of checkpoint.c: manifest.json. */
 #ifndef DP_WORKER_CHECKPOINT_CKPT_MANIFEST_H
 #define DP_WORKER_CHECKPOINT_CKPT_MANIFEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See saving.h. Every phase ends with an agreement, so that no worker writes into a checkpoint that
  * another one has given up, and all go on (or end) together. */
 #include "worker/checkpoint/saving.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints of a run of several workers: each writes its layers, rank 0 makes them one. */
 #ifndef DP_WORKER_CHECKPOINT_SAVING_H
 #define DP_WORKER_CHECKPOINT_SAVING_H

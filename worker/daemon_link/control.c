@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See control.h: what the worker and its daemon say to each other, over worker/daemon_link/line.c.
  *
  * A worker must survive its daemon, so nothing here blocks and nothing here fails: a line that breaks,

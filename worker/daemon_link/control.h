@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The worker's line to its node's daemon: a unix socket that never holds up training.
  *
  * Lost connections are opened again with back-off; HELLO is repeated each time, so a restarted daemon

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See control_parts.h: what the daemon says, and what it may say when.
  *
  * Stale messages: the highest coordinator incarnation and migration seen win, lower ones are dropped

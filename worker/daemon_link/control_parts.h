@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What control.c and control_in.c share: the worker's line to its daemon and what is kept for it. */
 #ifndef DP_WORKER_DAEMON_LINK_CONTROL_PARTS_H
 #define DP_WORKER_DAEMON_LINK_CONTROL_PARTS_H

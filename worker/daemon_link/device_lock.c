@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See device_lock.h. */
 #include "worker/daemon_link/device_lock.h"
 

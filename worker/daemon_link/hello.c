@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See hello.h. */
 #include "worker/daemon_link/hello.h"
 

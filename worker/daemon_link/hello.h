@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker tells its daemon first: who it is, in which job, what the run plans. */
 #ifndef DP_WORKER_DAEMON_LINK_HELLO_H
 #define DP_WORKER_DAEMON_LINK_HELLO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See line.h. The header of a frame that is being built sits in tx right behind what is queued; only
  * dp_line_end() moves tx_end past it, so a body that does not fit leaves no trace. */
 #include "worker/daemon_link/line.h"

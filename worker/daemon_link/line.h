@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One connection to the daemon: a non-blocking unix stream that carries frames (common/msg.h).
  *
  * Knows framing and buffers, nothing of what the messages mean; worker/daemon_link/control_in.c does. Both buffers

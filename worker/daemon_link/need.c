@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See need.h. The kernel keeps the most that was ever resident (VmHWM); writing 5 to clear_refs makes it begin anew, so
  * a peak belongs to the steps, or to the boundary, in which it was. Where that cannot be written, a peak counts until
  * the end of the run.

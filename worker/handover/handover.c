@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See handover.h. This file holds the part of the protocol that concerns the coordinator: votes, doubt,
  * the decision, and what outlives a hand-over. What the workers do among themselves before it is in
  * passage_ready.c and passage_ship.c.

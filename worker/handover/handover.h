@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The worker's side of a hand-over: moving layers between workers, all or nothing.
  *
  * Implements the hand-over of doc/protocol.md. All workers that are still in the run call

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See moves.h. */
 #include "worker/handover/moves.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Which layers move, from whom to whom, between two layouts of the same model. */
 #ifndef DP_WORKER_HANDOVER_MOVES_H
 #define DP_WORKER_HANDOVER_MOVES_H

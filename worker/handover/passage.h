@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One hand-over under way, up to the point where its workers have agreed to vote or to abort. */
 #ifndef DP_WORKER_HANDOVER_PASSAGE_H
 #define DP_WORKER_HANDOVER_PASSAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* First round of a hand-over: does every worker hold the same PREPARE, and can it obey? Until here no
  * byte has moved, so a no costs nothing but the wait. */
 #include <stdio.h>

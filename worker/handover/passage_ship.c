@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Second round of a hand-over: move the cargo while listening for the verdict, so that the first no
  * anywhere ends it everywhere within milliseconds. Every worker polls once: yes when all its cargo is
  * sent, or received and verified, and no as soon as something went wrong. The leader says "vote" only

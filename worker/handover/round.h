@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Short rounds among the workers of a hand-over, in band: all tell the leader, the leader tells all.
  *
  * Every message is a note (yes or no, a digest, a text) of fixed size; the poll carries the digests of

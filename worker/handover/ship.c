@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See ship.h: the set of streams of one worker, and what both ends of a stream have in common. */
 #include "worker/handover/ship.h"
 

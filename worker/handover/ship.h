@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The cargo of a hand-over: layers on their way from source to destination, all at once.
  *
  * Between each pair of workers that exchange layers runs one stream, layer after layer:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The destination's end of a stream (ship.h): look at the manifest, say whether there is room, take the
  * chunks in order into a buffer, verify, and read the layer back into a shadow. Nothing of the stage
  * is touched. */

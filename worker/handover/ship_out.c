@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The source's end of a stream (ship.h): write the layer, tell its size and digest, send it when the
  * destination has room. One serialised layer per stream is in memory at a time. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of the ship: one stream, what its two ends (ship_out.c, ship_in.c) and ship.c share. */
 #ifndef DP_WORKER_HANDOVER_SHIP_STREAM_H
 #define DP_WORKER_HANDOVER_SHIP_STREAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Slots and workspace (act.h). Each is one device allocation cut into tensors on 64-byte borders. */
 #include "worker/model/act.h"
 

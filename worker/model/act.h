@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of the stage: what layers keep between forward and backward, and the workspace they share.
  *
  * A slot is what one layer keeps of one microbatch; free slots stay in a pool, so that a training step

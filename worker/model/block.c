@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A pre-norm transformer block (act.h), forward and backward:
  *   x2 = x + proj(attention(qkv(ln1(x))))
  *   y  = x2 + mlp_proj(gelu(fc(ln2(x2))))

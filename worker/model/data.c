@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Training text (data.h): one mapped file, two readers (bytes, 16-bit tokens), sampling by counter.
  *
  * A .bin file is llm.c's: 256 int32 (magic 20240520, version 1, number of tokens, zeros), then the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Training text, sampled so that every worker of any layout sees the same tokens.
  *
  * Each worker maps the file and computes a microbatch from (seed, step, microbatch, row) alone:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The two ends of the model (act.h): the embedding, and the final norm with the head and the loss.
  *
  * The head's gradients are formed in forward, while a block of logits is in the cache: all logits would

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Device time of the parts of a layer: read the clock between parts, add each lap where it belongs. */
 #ifndef DP_WORKER_MODEL_LAP_H
 #define DP_WORKER_MODEL_LAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layer's life: made from the run's seed, measured, destroyed (layer.h).
  *
  * Initial weights are a function of (seed, layer, tensor, element): pair j of a tensor comes from

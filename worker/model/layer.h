@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One layer: the unit that moves between workers.
  *
  * Layer 0 is the embedding (wte, wpe), layers 1..blocks are transformer blocks, layer blocks + 1 is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A layer as a byte stream (dp_layer_write, dp_layer_read in layer.h), for checkpoints and hand-over.
  *
  * All numbers little-endian, no padding:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Taking weights out of a matrix (dp_param_prune in layer.h).
  *
  * Above the crossover of the tune table the matrix stays dense with a bitmap of what is left (the

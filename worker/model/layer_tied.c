@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The tied head (layer.h): the head's copy of wte and the embedding's wte, which stands for both. The
  * runtime carries the two arrays between their owners; when one worker holds both it hands the pointers
  * over directly. Tokens touch few rows of wte in a step, so the sum is formed in the head's gradient:

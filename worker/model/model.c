@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of a GPT-2's parameters (model.h; Radford et al. 2019). Matrices are (outputs, inputs) as
  * the linear operation of kernels/backend.h takes them. Everything that must agree between layers,
  * checkpoints, pruning and messages about shapes is derived from here.

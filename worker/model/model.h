@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The shapes of a GPT-2: which parameters a layer has, how they begin, what pruning may take. */
 #ifndef DP_WORKER_MODEL_MODEL_H
 #define DP_WORKER_MODEL_MODEL_H

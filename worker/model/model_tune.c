@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Measuring the shapes of a model before a run prunes (dp_model_tune in layer.h). */
 #include "worker/model/model.h"
 

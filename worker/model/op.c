@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See op.h. n is batch * context of one microbatch everywhere. */
 #include "worker/model/op.h"
 

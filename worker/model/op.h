@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls that layers make most, with their shapes taken from the parameter. A matrix that is stored
  * sparse runs the sparse kernels: nothing above this line knows. */
 #ifndef DP_WORKER_MODEL_OP_H

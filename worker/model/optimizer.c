@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The optimizer step of a stage (stage.h): learning rate, gradient norm, AdamW on every parameter.
  *
  * Bias corrections and learning rate are formed in double from the step alone, so that a resumed or

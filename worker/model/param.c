@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of one parameter (param.h): the four arrays that go together element by element, the bitmap of
  * what is left of a matrix stored dense, the pattern of one stored sparse.
  */

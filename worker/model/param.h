@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of one parameter: what worker/model/layer.c, layer_io.c and layer_prune.c share. */
 #ifndef DP_WORKER_MODEL_PARAM_H
 #define DP_WORKER_MODEL_PARAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See philox.h. Constants and number of rounds are those of the paper's philox4x32-10; the known answers
  * of its reference implementation are in tests/unit/test_data.c. */
 #include "worker/model/philox.h"

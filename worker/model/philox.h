@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"): a
  * function from a key and a counter to 128 random bits. No state: whoever knows key and counter gets
  * the same numbers, on any worker, in any order. */

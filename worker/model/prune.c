@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A pruning event on one stage (prune.h): look at all prunable matrices of the stage, agree with the
  * other workers on what survives, take the rest out of each matrix.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Gradual global magnitude pruning, exact for any number of workers.
  *
  * Sparsity after pruning event i of n (Zhu & Gupta 2017, arXiv:1710.01878, eq. 1):

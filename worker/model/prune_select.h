@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Exact selection of the k largest magnitudes among weights that are spread over workers. */
 #ifndef DP_WORKER_MODEL_PRUNE_SELECT_H
 #define DP_WORKER_MODEL_PRUNE_SELECT_H

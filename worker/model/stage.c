@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The layers of one worker, run in order (stage.h).
  *
  * kept[mb * n_layers + i] is what layer i keeps of microbatch mb. A layer writes its output straight

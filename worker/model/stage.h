@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* A stage: the contiguous layers that one worker owns, and the activations of its microbatches.
  *
  * The stage runs layers; it knows nothing of other workers. The runtime feeds it boundary

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of a training run's keys, and the checks that need more than one key (train_config.h).
  *
  * The defaults are a byte-level GPT of 1.7 million parameters that trains on two cores; etc/gpt-prune.conf

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See linkprobe.h. One round trip is two messages, and each of the two workers handles one end of both.
  * Workers are alike, so: round trip = 2 (way + device time of this worker). Medians, because a
  * round in which another process had the core says nothing about the link. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How long a boundary tensor takes to the next worker, apart from what sender and receiver compute for it.
  *
  * The parts are those of the LogP models (Culler et al. 1993, PPoPP; Alexandrov et al. 1995, SPAA): the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See muster.h. Who is there is found out by asking for what each has put before its fence: PMIx fetches that
  * from the other node, fence or not, and of a worker that never came it says nothing, ever. A step daemon
  * that talks to one that has ended answers nobody until it gives up, after 31 s (Slurm 22.05); so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The first fence of a step, with an end: whoever waits there too long learns who has not come.
  *
  * A task that dies before it has met the others is told to nobody by Slurm, where the step does not end with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How long a worker waits for something, where a user may say so. */
 #ifndef DP_WORKER_NET_PATIENCE_H
 #define DP_WORKER_NET_PATIENCE_H

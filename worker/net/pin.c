@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See pin.h. Slurm may have bound the task already; only cores that it left are used, so a worker that
  * was given one core stays on it. */
 #define _GNU_SOURCE /* sched_setaffinity */

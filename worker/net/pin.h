@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Bind the process to the cores of its rank. */
 #ifndef DP_WORKER_NET_PIN_H
 #define DP_WORKER_NET_PIN_H

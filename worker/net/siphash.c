@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See siphash.h. Used for message headers of the data plane (transport.c): 40 bytes cost about 30 ns,
  * so every message can carry a check that nobody without the run's key can make. The payload is bound
  * to the header by its CRC-32C. Words are read little-endian, as the paper says. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* SipHash-2-4 (Aumasson & Bernstein 2012): a keyed 64-bit check of short inputs. */
 #ifndef DP_WORKER_NET_SIPHASH_H
 #define DP_WORKER_NET_SIPHASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See sums.h. Receives are posted for all workers before the first one is waited for, so a slow
  * worker holds up nothing but the result. */
 #include "worker/net/sums.h"

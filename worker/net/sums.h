@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Small collective operations of the workers that are still in the run, through rank 0.
  *
  * Rank 0 takes the others' parts in rank order and sends one answer to each: with a handful of

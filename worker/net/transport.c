@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See transport.h: the UCX worker, the peers' cards and endpoints. Messages are in xfer.c.
  *
  * A peer on the same node is reached through shared memory and CMA, which UCX uses only for endpoints

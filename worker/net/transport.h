@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The data plane between the workers of one run: tagged messages over UCX, host memory.
  *
  * Shared memory and CMA within a node, TCP or InfiniBand between nodes, as UCX finds them. Every

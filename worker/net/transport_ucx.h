@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of the transport: what transport.c (UCX context, peers) and xfer.c (messages) share. */
 #ifndef DP_WORKER_NET_TRANSPORT_UCX_H
 #define DP_WORKER_NET_TRANSPORT_UCX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See wireup.h: which way, and what is the same by all of them. */
 #define _GNU_SOURCE /* environ */
 #include "worker/net/wireup_ways.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* How the workers of one step find each other: rank, size, business cards and the run's key.
  *
  * Under PMIx (srun --mpi=pmix, mpirun) by PMIx; under any other srun of a job that has DynPipe by the daemons, which check

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See wireup_ways.h: wire-up by this node's daemon, over a line of its own, before the control line says HELLO.
  *
  * The worker says its card until it has all cards and the key, then that it has them, until it hears that everybody has. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See wireup_ways.h: wire-up by the launcher's PMIx. The cards go through PMIx once, at the start; afterwards PMIx is only
  * told that a worker leaves, because a process that ends without PMIx_Finalize makes Slurm kill the whole step. PMIx events
  * are never used (they kill the step too).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See transport.h: messages. A message is a header of 48 bytes and the payload.
  *
  * Up to BOUNCE bytes travel as one UCX message through a bounce buffer. Larger payloads follow as a

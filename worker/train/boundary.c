@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See trainer_parts.h: what happens between two optimizer steps, the same on all workers: prune, hand over,
  * evaluate and save, in this order. The order came with the sums of the step (orders.h). */
 #include "worker/train/trainer_parts.h"

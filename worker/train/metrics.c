@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See metrics.h. A window is a ring of the newest DP_METRICS_WINDOW steps; medians are taken when a
  * report is built, so a step costs a few stores per layer. Layer values are kept layer by layer, each
  * with its three parts, because a median goes over the steps of one part. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker measures of itself, step by step, and the report that it makes of it.
  *
  * Every number in a report is a median over the optimizer steps of one window (at most

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See orders.h. A part is: u64 wishes | squares of the worker's layers | with the head, the losses;
  * all 8 bytes wide, so its length follows from the layout, which rank 0 and the worker share. */
 #include "worker/train/orders.h"

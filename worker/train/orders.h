@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What all workers do at the boundary after an optimizer step, decided by rank 0.
  *
  * After the last backward of a step each worker tells rank 0 its part: wishes (a signal arrived),

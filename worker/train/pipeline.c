@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See pipeline.h. A "lane" is one direction of boundary tensors from one neighbour: activations from
  * the previous active worker, gradients from the next. Each lane keeps AHEAD receives posted, in
  * microbatch order, which is the order in which every schedule consumes them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs a stage over the microbatches of one step, and passes boundary tensors to its neighbours.
  *
  * Receives are posted ahead; sends go out of pooled buffers and are waited for only when the buffer is

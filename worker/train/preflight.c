@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See preflight.h. access(2) answers for the real user, whom nobody changes here. A file that cannot be
  * written is found now instead of after the minutes that the first measuring of kernels takes; one that is
  * taken away in between still is an error then. */

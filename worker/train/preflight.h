@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run would stumble over later, looked for before anything is computed: by --check-config, and by each
  * run before kernels are measured. */
 #ifndef DP_WORKER_TRAIN_PREFLIGHT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See save_clock.h. What must still fit before the end is one more step, the evaluation before or after it
  * where one is due, and a save, all twice as long as they lately were, and checkpoint.before_limit_s for what
  * nobody has measured: a first save, the clock of another machine, a batch script that puts the job back into the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* When the clock asks for a checkpoint: every so often, and before the time of the job is over.
  *
  * Rank 0 alone has one; what it finds due is a wish (orders.h) like a signal's, so all save and stop

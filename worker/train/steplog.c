@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See steplog.h. A line is written and flushed whole, so whoever follows the file never sees half a
  * step, and a run that is killed leaves all steps that it finished. */
 #include "worker/train/steplog.h"

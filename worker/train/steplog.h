@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What rank 0 writes about each step: a JSON line in a file, and a line for people now and then.
  *
  * Numbers in the file have 17 significant digits, so two runs can be compared bit by bit. Lines:

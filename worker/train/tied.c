@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See tied.h. The gradient of the head is complete before any other (its backward comes first), so it
  * usually waits at the embedding's owner when that one is done. */
 #include "worker/train/tied.h"

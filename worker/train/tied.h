@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The tied head across workers: gradient to the embedding, new weights back to the head.
  *
  * worker/model/layer.h gives the order; this file moves the tensors where embedding and head live on two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See tracelog.h. */
 #include <config.h> /* of the build; worker/model/train_config.h is another one */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker writes about its costs over time, for `dynpipe simulate` (doc/simulator.md, "Trace of a
  * run"): JSON lines in the file <output.trace>.<rank>, a header and then one line a window of
  * metrics.h. A line is written and flushed whole. */

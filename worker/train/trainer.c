@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See trainer.h. The loop of one optimizer step:
  *
  *   pipeline (forward and backward of all microbatches), tied gradient, squares of the gradients

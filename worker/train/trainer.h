@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* One worker's whole run: from the first layer to the last checkpoint.
  *
  * All workers call dp_trainer_run() with the same configuration. It ends when the last step is done,

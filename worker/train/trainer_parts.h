@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of a run: what trainer.c (steps), trainer_start.c (from nothing to the first step) and
  * boundary.c (between two steps) share. */
 #ifndef DP_WORKER_TRAIN_TRAINER_PARTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See trainer_parts.h: from nothing to the first step, and the end of it all.
  *
  * Whatever can fail is tried before anybody depends on it, and then all workers agree: either all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* See wishes.h. The signals are blocked in every thread, and one thread of their own waits for them.
  *
  * No handler may ever run on a thread that computes: oneDNN's SGEMM kernels use a workspace from the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Signals as wishes: SIGTERM and SIGINT ask to save and stop, SIGUSR1 to save and go on. They take effect
  * at the next boundary of an optimizer step, whichever worker got them. */
 #ifndef DP_WORKER_TRAIN_WISHES_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The trace of worker 0 of a run of one worker into densities.json: of each pruning level, the part of every block's
 # matrices that is left. --arg command: how the run was started; $channels: its width.
 #

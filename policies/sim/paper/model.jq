@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The setting of the DynPipe and DynMo papers as a model description of dynpipe simulate.
 #
 #   jq -n -L FOLDER --slurpfile densities densities.json 'include "model"; model(...)'

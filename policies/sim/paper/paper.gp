@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The picture of `paper`: above, whole-run throughput of every policy over that of the static layout, with what was
 # published as lines; below, tokens/s per device over bandwidth. Variables: layers, bandwidth (files of tab-separated
 # columns, one block for 8 and one for 720 devices), out, numbers (columns of layers besides the first), blocks.

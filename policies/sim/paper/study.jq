@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The runs that make up the study, as a state that questions come out of and answers go into, so that a few calls of
 # jq do for hundreds of runs (policies/sim/paper/paper). Comes behind model.jq in one program: jq 1.7 aborts when a
 # module includes another one.
