@@ -94,6 +94,22 @@ none "no blanks at the end of a line" "$(grep -nE ' +$' $sources)"
 # shellcheck disable=SC2086
 none "no notes to oneself" "$(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $sources | grep -vE '"[^"]*XXX')"
 
+# Documents: prose in paragraphs that one reads in one go; tables and code do not count.
+MAX_WORDS=120
+documents=$(find . -maxdepth 2 -name '*.md' \( -path './*.md' -o -path './doc/*' \) | sed 's|^\./||' | LC_ALL=C sort)
+[ -n "$documents" ] || bail "no documents under $DP_SRCDIR"
+# shellcheck disable=SC2086
+none "no paragraph is longer than $MAX_WORDS words" "$(awk -v most=$MAX_WORDS '
+    function ends() { if (words > most) print file ":" first ": " words " words"; words = 0 }
+    FNR == 1 { ends(); file = FILENAME; in_code = 0 }
+    /^ *```/ { ends(); in_code = !in_code; next }
+    in_code { next }
+    /^ *$/ || /^#/ || /^ *\|/ { ends(); next }
+    /^    / && !words { next }
+    /^ *([-*]|[0-9]+\.) / { ends() }
+    { if (!words) first = FNR; words += NF }
+    END { ends() }' $documents)"
+
 if command -v shellcheck >/dev/null; then
     scripts=$({ grep -rlE '^#!/bin/(ba)?sh' check demo bootstrap .ci etc tests 2>/dev/null; find tests -name '*.sh'; } | LC_ALL=C sort -u)
     # shellcheck disable=SC2086
