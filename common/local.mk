@@ -31,10 +31,12 @@ common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)
-common_tests = tests/unit/test_wire tests/unit/test_msg tests/unit/test_layout tests/unit/test_megatron tests/unit/test_crc32c \
+common_tests = tests/unit/test_err tests/unit/test_wire tests/unit/test_msg tests/unit/test_layout tests/unit/test_megatron tests/unit/test_crc32c \
 	tests/unit/test_conf tests/unit/test_journal tests/unit/test_journal_faults
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
+tests_unit_test_err_SOURCES = tests/unit/test_err.c tests/unit/unit.h
+tests_unit_test_err_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c tests/unit/unit.h
 tests_unit_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_msg_SOURCES = tests/unit/test_msg.c tests/unit/messages_v1.h tests/unit/unit.h
