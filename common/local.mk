@@ -31,7 +31,7 @@ common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)
-common_tests = tests/unit/test_err tests/unit/test_wire tests/unit/test_msg tests/unit/test_layout tests/unit/test_megatron tests/unit/test_crc32c \
+common_tests = tests/unit/test_err tests/unit/test_wire tests/unit/test_msg tests/unit/test_msg_golden tests/unit/test_layout tests/unit/test_megatron tests/unit/test_crc32c \
 	tests/unit/test_conf tests/unit/test_journal tests/unit/test_journal_faults
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
@@ -41,6 +41,8 @@ tests_unit_test_wire_SOURCES = tests/unit/test_wire.c tests/unit/unit.h
 tests_unit_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_msg_SOURCES = tests/unit/test_msg.c tests/unit/messages_v1.h tests/unit/unit.h
 tests_unit_test_msg_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_msg_golden_SOURCES = tests/unit/test_msg_golden.c tests/unit/messages_golden.h tests/unit/unit.h
+tests_unit_test_msg_golden_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/unit.h
 tests_unit_test_megatron_SOURCES = tests/unit/test_megatron.c tests/unit/random.h tests/unit/unit.h
 tests_unit_test_megatron_LDADD = common/libdpcommon.a $(UNIT_LIBS)
