@@ -37,7 +37,7 @@ worker_net_libdpnet_a_SOURCES = \
 	worker/net/patience.c worker/net/patience.h \
 	worker/net/pin.c worker/net/pin.h \
 	worker/net/siphash.c worker/net/siphash.h \
-	worker/net/sums.c worker/net/sums.h \
+	worker/net/collectives.c worker/net/collectives.h \
 	worker/net/transport.c worker/net/transport.h worker/net/transport_ucx.h \
 	worker/net/wireup.c worker/net/wireup.h worker/net/wireup_daemon.c worker/net/wireup_pmix.c worker/net/wireup_ways.h \
 	worker/net/xfer.c
@@ -142,7 +142,7 @@ bench-messages: worker/bench/bench_messages
 	worker/bench/bench_messages $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-runtime_tests = tests/unit/test_initial tests/unit/test_memory tests/unit/test_orders tests/unit/test_save_clock tests/unit/test_schedule tests/unit/test_sums tests/unit/test_transport \
+runtime_tests = tests/unit/test_initial tests/unit/test_memory tests/unit/test_orders tests/unit/test_save_clock tests/unit/test_schedule tests/unit/test_collectives tests/unit/test_transport \
 	tests/unit/test_wishes
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
@@ -156,8 +156,8 @@ tests_unit_test_orders_SOURCES = tests/unit/test_orders.c tests/unit/procs.c tes
 tests_unit_test_orders_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c tests/unit/unit.h
 tests_unit_test_schedule_LDADD = policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
-tests_unit_test_sums_SOURCES = tests/unit/test_sums.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_sums_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_test_collectives_SOURCES = tests/unit/test_collectives.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
+tests_unit_test_collectives_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_test_transport_SOURCES = tests/unit/test_transport.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
 tests_unit_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_test_wishes_SOURCES = tests/unit/test_wishes.c tests/unit/unit.h

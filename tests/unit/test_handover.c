@@ -354,7 +354,7 @@ static void tear_down(struct worker *w)
 /* Nobody goes before all are done, as in a run; the dead are not waited for. */
 static void meet(struct dp_transport *t, uint32_t rank)
 {
-    uint64_t tag = dp_tag(DP_CH_SUM, 1, 1, 1);
+    uint64_t tag = dp_tag(DP_CH_COLLECTIVE, 1, 1, 1);
     struct dp_xfer *in[MAX_PROCS] = {0}, *out[MAX_PROCS] = {0};
     uint8_t got[MAX_PROCS], say = 1;
 

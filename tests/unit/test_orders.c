@@ -89,9 +89,9 @@ static int body(struct dp_transport *t, uint32_t rank)
     struct dp_step_part part = {.wishes = rank == 1 ? DP_WISH_SAVE : 0, .squares = squares[rank], .losses = losses};
     struct dp_err err = {0};
     struct dp_order o;
-    struct dp_sums s;
+    struct dp_collectives s;
 
-    dp_sums_init(&s, t, &layout, rank);
+    dp_collectives_init(&s, t, &layout, rank);
     if (dp_orders_run(&s, &c, 7, &part, 0, &o, &err) < 0)
         return 1;
     if (o.step != 7 || o.flags != DP_ORDER_SAVE || o.loss != 6.0 / 24 || o.grad_norm != sqrt(((1e16 + 1) + 1) + 1))

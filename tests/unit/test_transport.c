@@ -110,7 +110,7 @@ static int ring_with_leaver(struct dp_transport *t, uint32_t rank)
 
     for (int phase = 0; phase < 2; phase++) {
         for (uint32_t i = 0; i < 300; i++) {
-            uint64_t v = 0, tag = dp_tag(DP_CH_SUM, (uint64_t)phase, i, 0);
+            uint64_t v = 0, tag = dp_tag(DP_CH_COLLECTIVE, (uint64_t)phase, i, 0);
             uint32_t k = 0, n = n_alive[phase], next, prev;
 
             while (alive[phase][k] != rank)
@@ -148,9 +148,9 @@ static int die_after_hello(struct dp_transport *t, uint32_t rank)
     int v = 1;
 
     (void)rank;
-    if (send_all(t, 0, dp_tag(DP_CH_SUM, 0, 0, 0), &v, sizeof v))
+    if (send_all(t, 0, dp_tag(DP_CH_COLLECTIVE, 0, 0, 0), &v, sizeof v))
         return 40;
-    if (recv_all(t, 0, dp_tag(DP_CH_SUM, 0, 1, 0), &v, sizeof v))
+    if (recv_all(t, 0, dp_tag(DP_CH_COLLECTIVE, 0, 1, 0), &v, sizeof v))
         return 41;
     kill(getpid(), SIGKILL);
     return 42;
@@ -164,10 +164,10 @@ static int expect_gone(struct dp_transport *t, uint32_t rank)
     int v;
 
     (void)rank;
-    if (recv_all(t, 1, dp_tag(DP_CH_SUM, 0, 0, 0), &v, sizeof v) || send_all(t, 1, dp_tag(DP_CH_SUM, 0, 1, 0), &v, sizeof v))
+    if (recv_all(t, 1, dp_tag(DP_CH_COLLECTIVE, 0, 0, 0), &v, sizeof v) || send_all(t, 1, dp_tag(DP_CH_COLLECTIVE, 0, 1, 0), &v, sizeof v))
         return 43;
     start_ns = dp_now_ns();
-    x = dp_transport_recv(t, 1, dp_tag(DP_CH_SUM, 0, 2, 0), &v, sizeof v, &err);
+    x = dp_transport_recv(t, 1, dp_tag(DP_CH_COLLECTIVE, 0, 2, 0), &v, sizeof v, &err);
     if (!x)
         return err.code == DP_EGONE ? 0 : 44;
     if (dp_transport_wait(t, x, 0, NULL, &err) == 0 || err.code != DP_EGONE)
@@ -309,14 +309,14 @@ static int wrong_size(struct dp_transport *t, uint32_t rank)
     uint64_t v = 1;
 
     (void)rank;
-    return send_all(t, 1, dp_tag(DP_CH_SUM, 0, 0, 0), &v, 7);
+    return send_all(t, 1, dp_tag(DP_CH_COLLECTIVE, 0, 0, 0), &v, 7);
 }
 
 static int refuses(struct dp_transport *t, uint32_t rank)
 {
     struct dp_err err = {0};
     uint64_t v = 0;
-    struct dp_xfer *x = dp_transport_recv(t, 0, dp_tag(DP_CH_SUM, 0, 0, 0), &v, sizeof v, &err);
+    struct dp_xfer *x = dp_transport_recv(t, 0, dp_tag(DP_CH_COLLECTIVE, 0, 0, 0), &v, sizeof v, &err);
 
     (void)rank;
     if (!x || dp_transport_wait(t, x, 0, NULL, &err) == 0)

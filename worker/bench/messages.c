@@ -77,7 +77,7 @@ int bench_and_back(struct dp_transport *t, uint32_t rank, size_t bytes, int roun
         uint64_t start_ns = dp_now_ns(), round = (uint64_t)(i + 2);
 
         for (uint32_t k = 0; rc == 0 && k < 2 * BENCH_MESSAGES; k++)
-            rc = pass(t, k % 2 == rank, !rank, dp_tag(DP_CH_SUM, 0, round, k), data, bytes, err);
+            rc = pass(t, k % 2 == rank, !rank, dp_tag(DP_CH_COLLECTIVE, 0, round, k), data, bytes, err);
         if (i >= 0)
             samples[i] = (double)(dp_now_ns() - start_ns) / BENCH_MESSAGES;
     }
@@ -97,17 +97,17 @@ int bench_orders(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int 
     struct dp_layout layout = {.n_workers = n_workers, .n_layers = BENCH_LAYERS};
     uint64_t cpu_start_ns = 0;
     struct dp_order order;
-    struct dp_sums sums;
+    struct dp_collectives collectives;
 
     for (uint32_t r = 0; r <= n_workers; r++)
         layout.cut[r] = r * BENCH_LAYERS / n_workers;
-    dp_sums_init(&sums, t, &layout, rank);
+    dp_collectives_init(&collectives, t, &layout, rank);
     for (int i = -2; i < rounds; i++) {
         uint64_t start_ns = dp_now_ns();
 
         if (i == 0)
             cpu_start_ns = dp_thread_cpu_ns();
-        if (dp_orders_run(&sums, &config, (uint64_t)(i + 3), &part, 0, &order, err) < 0)
+        if (dp_orders_run(&collectives, &config, (uint64_t)(i + 3), &part, 0, &order, err) < 0)
             return -1;
         if (i >= 0)
             samples[i] = (double)(dp_now_ns() - start_ns);

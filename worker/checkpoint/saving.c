@@ -19,33 +19,33 @@ static int write_layers(const struct dp_train_config *config, struct dp_stage *s
 }
 
 /* All entries in layer order to rank 0. */
-static int gather_entries(struct dp_sums *s, const struct dp_ckpt_entry *mine, uint32_t n,
+static int gather_entries(struct dp_collectives *s, const struct dp_ckpt_entry *mine, uint32_t n,
                           struct dp_ckpt_entry *all, struct dp_err *err)
 {
     size_t offset[DP_MAX_WORKERS + 1];
 
     for (uint32_t r = 0; r <= s->layout->n_workers; r++)
         offset[r] = s->layout->cut[r] * sizeof *all;
-    return dp_sums_gather(s, mine, n * sizeof *mine, all, offset, err);
+    return dp_collectives_gather(s, mine, n * sizeof *mine, all, offset, err);
 }
 
-static int save(struct dp_sums *s, const struct dp_train_config *config, const struct dp_tune *tune,
+static int save(struct dp_collectives *s, const struct dp_train_config *config, const struct dp_tune *tune,
                 struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
 {
     struct dp_ckpt_entry mine[DP_MAX_LAYERS], all[DP_MAX_LAYERS];
     int rc = s->rank == 0 ? dp_ckpt_begin(config, step, err) : 0;
 
-    if (dp_sums_agree(s, rc, err) < 0)
+    if (dp_collectives_agree(s, rc, err) < 0)
         return -1;
     memset(mine, 0, sizeof mine);
     rc = write_layers(config, stage, step, mine, err);
-    if (dp_sums_agree(s, rc, err) < 0 || gather_entries(s, mine, dp_stage_n_layers(stage), all, err) < 0)
+    if (dp_collectives_agree(s, rc, err) < 0 || gather_entries(s, mine, dp_stage_n_layers(stage), all, err) < 0)
         return -1;
     rc = s->rank == 0 ? dp_ckpt_commit(config, step, tune, all, path, cap, err) : 0;
-    return dp_sums_agree(s, rc, err);
+    return dp_collectives_agree(s, rc, err);
 }
 
-int dp_saving_run(struct dp_sums *s, const struct dp_train_config *config, const struct dp_tune *tune,
+int dp_saving_run(struct dp_collectives *s, const struct dp_train_config *config, const struct dp_tune *tune,
                   struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
 {
     int rc = save(s, config, tune, stage, step, path, cap, err);
@@ -124,14 +124,14 @@ static int decide_start(const struct dp_train_config *config, struct dp_backend 
     return decide_tune(config, be, &out->tune, err);
 }
 
-int dp_saving_start(struct dp_sums *s, const struct dp_train_config *config, struct dp_backend *be,
+int dp_saving_start(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
                     struct dp_start *out, struct dp_err *err)
 {
     int rc = s->rank == 0 ? decide_start(config, be, out, err) : 0;
 
-    if (dp_sums_agree(s, rc, err) < 0)
+    if (dp_collectives_agree(s, rc, err) < 0)
         return -1;
-    return dp_sums_broadcast(s, out, sizeof *out, err);
+    return dp_collectives_broadcast(s, out, sizeof *out, err);
 }
 
 static struct dp_layer *make_layer(const struct dp_train_config *config, struct dp_backend *be,

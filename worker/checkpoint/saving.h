@@ -5,11 +5,11 @@
 
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/model/stage.h"
-#include "worker/net/sums.h"
+#include "worker/net/collectives.h"
 
 /* Collective. Succeeds or fails on all workers alike; a failure leaves older checkpoints as they were.
  * path: of the finished checkpoint, on rank 0. err: not NULL. */
-int dp_saving_run(struct dp_sums *sums, const struct dp_train_config *config, const struct dp_tune *tune,
+int dp_saving_run(struct dp_collectives *collectives, const struct dp_train_config *config, const struct dp_tune *tune,
                   struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err);
 
 /* What a run begins with, decided by rank 0 and the same on all. */
@@ -20,7 +20,7 @@ struct dp_start {
 };
 
 /* Collective: find the checkpoint, take its tune table or measure one. err: not NULL. */
-int dp_saving_start(struct dp_sums *sums, const struct dp_train_config *config, struct dp_backend *be,
+int dp_saving_start(struct dp_collectives *collectives, const struct dp_train_config *config, struct dp_backend *be,
                     struct dp_start *out, struct dp_err *err);
 
 /* This worker's layers, from the checkpoint or new. Not collective. NULL and err on failure. */

@@ -203,7 +203,7 @@ static int prune_view(const struct view *v, struct dp_prune_cut *cut, struct dp_
 }
 
 int dp_prune_run(struct dp_stage *stage, const struct dp_train_config *config, double target,
-                 dp_sum_fn *sum, void *arg, double *reached, struct dp_err *err)
+                 dp_allreduce_fn *sum, void *arg, double *reached, struct dp_err *err)
 {
     const uint64_t prunable = dp_model_prunable(config);
     const int64_t block = dp_train_block_rows(config);

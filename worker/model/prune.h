@@ -23,13 +23,13 @@ bool dp_prune_due(const struct dp_train_config *config, uint64_t step, double *t
 #define DP_PRUNE_BINS 2048
 
 /* Sum `n` counters over all workers of the run, in place; every worker gets the same sums. */
-typedef int dp_sum_fn(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
+typedef int dp_allreduce_fn(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
 /* Gather one counter per layer of the model: each worker fills its own layers' entries, the others are
- * 0 on entry; afterwards all have all. Same as dp_sum_fn over n_layers counters. */
+ * 0 on entry; afterwards all have all. Same as dp_allreduce_fn over n_layers counters. */
 
 /* Prune the stage to the target; all workers call it at the same boundary. *reached: sparsity of the
  * whole model afterwards. sum NULL: this stage is the whole model. */
 int dp_prune_run(struct dp_stage *stage, const struct dp_train_config *config, double target,
-                 dp_sum_fn *sum, void *arg, double *reached, struct dp_err *err);
+                 dp_allreduce_fn *sum, void *arg, double *reached, struct dp_err *err);
 
 #endif

@@ -41,14 +41,14 @@ static uint32_t find_bin(const uint64_t *bins, uint32_t n, uint64_t *k)
     return b;
 }
 
-static int sum_over(dp_sum_fn *sum, void *arg, uint64_t *counts, uint32_t n, struct dp_err *err)
+static int sum_over(dp_allreduce_fn *sum, void *arg, uint64_t *counts, uint32_t n, struct dp_err *err)
 {
     return sum ? sum(arg, counts, n, err) : 0;
 }
 
 /* Of the weights equal to the threshold the first `left` in layer order survive. */
 static int share_ties(const struct dp_prune_part *parts, uint32_t n_parts, uint32_t n_layers, uint64_t left,
-                      dp_sum_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err)
+                      dp_allreduce_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err)
 {
     for (uint32_t p = 0; p < n_parts; p++)
         for (int64_t i = 0; i < parts[p].n; i++)
@@ -65,7 +65,7 @@ static int share_ties(const struct dp_prune_part *parts, uint32_t n_parts, uint3
     return 0;
 }
 
-static int narrow(const struct dp_prune_part *parts, uint32_t n_parts, uint64_t *k, dp_sum_fn *sum, void *arg,
+static int narrow(const struct dp_prune_part *parts, uint32_t n_parts, uint64_t *k, dp_allreduce_fn *sum, void *arg,
                   uint64_t *bins, struct dp_prune_cut *out, struct dp_err *err)
 {
     for (uint32_t v = 0; v < sizeof levels / sizeof levels[0]; v++) {
@@ -91,7 +91,7 @@ static int narrow(const struct dp_prune_part *parts, uint32_t n_parts, uint64_t 
 }
 
 int dp_prune_select(const struct dp_prune_part *parts, uint32_t n_parts, uint32_t n_layers, uint64_t k,
-                    dp_sum_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err)
+                    dp_allreduce_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err)
 {
     uint64_t *bins = calloc(DP_PRUNE_BINS, sizeof *bins);
     int rc = -1;

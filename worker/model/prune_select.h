@@ -35,6 +35,6 @@ static inline uint32_t dp_prune_key(float w)
 
 /* All workers call it with the same k and n_layers and their own parts. 1 to 4 sums. */
 int dp_prune_select(const struct dp_prune_part *parts, uint32_t n_parts, uint32_t n_layers, uint64_t k,
-                    dp_sum_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err);
+                    dp_allreduce_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err);
 
 #endif

@@ -23,7 +23,7 @@ enum dp_channel {
     DP_CH_ACTIVATION = 1, /* forward boundary of a microbatch */
     DP_CH_GRADIENT = 2,   /* backward boundary of a microbatch */
     DP_CH_ORDER = 3,      /* rank 0 -> all: what the next step does */
-    DP_CH_SUM = 4,        /* sums over workers */
+    DP_CH_COLLECTIVE = 4, /* sums over workers */
     DP_CH_TIED = 5,       /* tied head: gradient one way, weights the other */
     DP_CH_LAYER = 6,      /* hand-over: manifest and chunks */
     DP_CH_POLL = 7,       /* hand-over: votes among the workers, before they go to the coordinator */

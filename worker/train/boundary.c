@@ -15,7 +15,7 @@ static int prune(struct dp_trainer *t, double target, struct dp_err *err)
 {
     char text[64];
 
-    if (dp_prune_run(t->stage, t->config, target, dp_sums_counts, &t->sums, &t->sparsity, err) < 0)
+    if (dp_prune_run(t->stage, t->config, target, dp_collectives_allreduce, &t->collectives, &t->sparsity, err) < 0)
         return dp_err_prefix(err, "pruning at step %llu", (unsigned long long)t->step);
     snprintf(text, sizeof text, "sparsity %.6f", t->sparsity);
     dp_trainer_event(t, DP_EV_PRUNED, "pruned", t->sparsity, text);
@@ -94,7 +94,7 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
         return dp_err_prefix(err, "evaluation at step %llu", (unsigned long long)t->step);
     for (uint32_t r = 0; r <= t->layout.n_workers; r++)
         offset[r] = r * sizeof *all;
-    if (dp_sums_gather(&t->sums, &mine, sizeof mine, all, offset, err) < 0)
+    if (dp_collectives_gather(&t->collectives, &mine, sizeof mine, all, offset, err) < 0)
         return -1;
     if (t->rank != 0)
         return 0;
@@ -112,7 +112,7 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
 static int save(struct dp_trainer *t, bool must, struct dp_err *err)
 {
     char path[1100] = "";
-    int rc = dp_saving_run(&t->sums, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
+    int rc = dp_saving_run(&t->collectives, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
 
     if (rc == 0) {
         dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);

@@ -109,7 +109,7 @@ static int check(const struct dp_order *o, uint64_t step, uint64_t epoch, struct
     return 0;
 }
 
-int dp_orders_run(struct dp_sums *s, const struct dp_train_config *c, uint64_t step,
+int dp_orders_run(struct dp_collectives *s, const struct dp_train_config *c, uint64_t step,
                   const struct dp_step_part *part, uint64_t migration, struct dp_order *order,
                   struct dp_err *err)
 {
@@ -128,7 +128,7 @@ int dp_orders_run(struct dp_sums *s, const struct dp_train_config *c, uint64_t s
     if (!buffer)
         return dp_err_set(err, DP_ENOMEM, "no memory for the sums of %u workers", l->n_workers);
     fill_part(l, s->rank, part, c->train.microbatches, buffer + total / sizeof *buffer);
-    if (dp_sums_gather(s, buffer + total / sizeof *buffer, mine, buffer, offset, err) < 0)
+    if (dp_collectives_gather(s, buffer + total / sizeof *buffer, mine, buffer, offset, err) < 0)
         goto out;
     memset(order, 0, sizeof *order);
     order->step = step;
@@ -139,7 +139,7 @@ int dp_orders_run(struct dp_sums *s, const struct dp_train_config *c, uint64_t s
         add_up(l, buffer, offset, c, order);
         dp_order_decide(c, step, &in, order);
     }
-    if (dp_sums_broadcast(s, order, sizeof *order, err) == 0)
+    if (dp_collectives_broadcast(s, order, sizeof *order, err) == 0)
         rc = check(order, step, l->epoch, err);
 out:
     free(buffer);

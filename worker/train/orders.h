@@ -14,7 +14,7 @@
 #define DP_WORKER_TRAIN_ORDERS_H
 
 #include "worker/model/train_config.h"
-#include "worker/net/sums.h"
+#include "worker/net/collectives.h"
 
 /* Wishes of any worker. */
 enum dp_wish {
@@ -64,7 +64,7 @@ void dp_order_decide(const struct dp_train_config *config, uint64_t step, const 
 
 /* One round: part in, order out; collective. migration: a hand-over that rank 0's daemon prepares, 0 on
  * the others. DP_EPROTO when an order names another step or epoch than this worker is in. */
-int dp_orders_run(struct dp_sums *s, const struct dp_train_config *config, uint64_t step,
+int dp_orders_run(struct dp_collectives *s, const struct dp_train_config *config, uint64_t step,
                   const struct dp_step_part *part, uint64_t migration, struct dp_order *order,
                   struct dp_err *err);
 

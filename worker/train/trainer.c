@@ -90,7 +90,7 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
     uint64_t start_ns = dp_now_ns(), start_device_ns = t->be->ops->time_ns(t->be), mark;
     struct dp_step_part part = {.squares = t->squares, .losses = t->losses};
 
-    t->wait_ns = t->sums.wait_ns = 0;
+    t->wait_ns = t->collectives.wait_ns = 0;
     on_control(t);
     if (dp_pipeline_train(t->pipeline, &t->layout, t->stage, t->step, t->losses, &t->wait_ns, err) < 0 ||
         dp_tied_gradients(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err) < 0)
@@ -100,7 +100,7 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
         return -1;
     sample.optimizer_ns = t->be->ops->time_ns(t->be) - mark;
     part.wishes = wishes(t);
-    if (dp_orders_run(&t->sums, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
+    if (dp_orders_run(&t->collectives, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
         return -1;
     if (order->reason == DP_STOP_DIVERGED)
         return 0;
@@ -113,7 +113,7 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
     sample.wall_ns = dp_now_ns() - start_ns;
     sample.device_ns = t->be->ops->time_ns(t->be) - start_device_ns;
     sample.pipeline = dp_pipeline_take_times(t->pipeline);
-    sample.wait_ns = t->wait_ns + t->sums.wait_ns;
+    sample.wait_ns = t->wait_ns + t->collectives.wait_ns;
     sample.microbatches = (uint32_t)t->config->train.microbatches;
     sample.loss = order->loss;
     sample.grad_norm = order->grad_norm;
@@ -206,7 +206,7 @@ static int diverged(struct dp_trainer *t, const struct dp_order *o, enum dp_run_
                o->loss, o->grad_norm, (unsigned long long)o->step);
     if (t->rank == 0)
         dp_steplog_event(t->log, "stopped", t->step, NAN, err->text);
-    if (dp_sums_barrier(&t->sums, err) == 0)
+    if (dp_collectives_barrier(&t->collectives, err) == 0)
         *how = DP_RUN_DIVERGED;
     return -1;
 }
@@ -221,7 +221,7 @@ static int finish(struct dp_trainer *t, const struct dp_order *o, enum dp_run_en
                          o->reason == DP_STOP_TIME ? "before the job's time is over, after saving"
                          : t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
     /* Whoever leaves first must not take the others' last messages along. */
-    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0 || dp_sums_barrier(&t->sums, err) < 0)
+    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0 || dp_collectives_barrier(&t->collectives, err) < 0)
         return -1;
     note_end(t, is_stopped ? DP_BYE_SAVED : DP_BYE_COMPLETED, "");
     *how = is_stopped ? DP_RUN_STOPPED : DP_RUN_COMPLETED;

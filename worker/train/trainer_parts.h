@@ -25,7 +25,7 @@ struct dp_trainer {
     struct dp_data *data;
     struct dp_stage *stage;
     struct dp_start start;
-    struct dp_sums sums;
+    struct dp_collectives collectives;
     struct dp_tied tied;
     struct dp_pipeline *pipeline;
     struct dp_control *control;

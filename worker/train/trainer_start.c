@@ -134,7 +134,7 @@ static int share_troubles(struct dp_trainer *t, struct dp_err *err)
         gethostname(mine.node, sizeof mine.node - 1);
     for (uint32_t r = 0; r <= n; r++)
         offset[r] = r * sizeof mine;
-    rc = dp_sums_gather(&t->sums, &mine, sizeof mine, all, offset, err);
+    rc = dp_collectives_gather(&t->collectives, &mine, sizeof mine, all, offset, err);
     if (rc == 0 && t->rank == 0)
         tell_troubles(all, n);
     free(all);
@@ -179,7 +179,7 @@ static int measure_sparsity(struct dp_trainer *t, struct dp_err *err)
             if (l->param[k].prunable)
                 left += (uint64_t)l->param[k].nnz;
     }
-    if (dp_sums_counts(&t->sums, &left, 1, err) < 0)
+    if (dp_collectives_allreduce(&t->collectives, &left, 1, err) < 0)
         return -1;
     t->sparsity = prunable ? 1.0 - (double)left / (double)prunable : 0;
     return 0;
@@ -205,15 +205,15 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *
 
     /* The sums need only the number of workers, which is known even when open_local() fails. */
     t->layout.n_workers = t->args->wireup->n_workers;
-    dp_sums_init(&t->sums, t->args->transport, &t->layout, t->rank);
+    dp_collectives_init(&t->collectives, t->args->transport, &t->layout, t->rank);
     rc = open_local(t, err);
     t->layout.n_workers = t->args->wireup->n_workers;
     *how = DP_RUN_REFUSED;
-    if (dp_sums_agree(&t->sums, rc, err) < 0 || dp_saving_start(&t->sums, t->config, t->be, &t->start, err) < 0)
+    if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_saving_start(&t->collectives, t->config, t->be, &t->start, err) < 0)
         return -1;
     t->step = t->start.step;
     rc = open_rest(t, err);
-    if (dp_sums_agree(&t->sums, rc, err) < 0)
+    if (dp_collectives_agree(&t->collectives, rc, err) < 0)
         return -1;
     *how = DP_RUN_FAILED;
     if (share_troubles(t, err) < 0 || measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Collective operations of three workers, before and after one left. */
 #include "tests/unit/procs.h"
-#include "worker/net/sums.h"
+#include "worker/net/collectives.h"
 
 #define CHECK(what)                                                                                \
     do {                                                                                           \
@@ -11,7 +11,7 @@
         }                                                                                          \
     } while (0)
 
-static int rounds(struct dp_sums *s, uint32_t rank, uint64_t want_sum)
+static int rounds(struct dp_collectives *s, uint32_t rank, uint64_t want_sum)
 {
     struct dp_err err = {0};
 
@@ -22,16 +22,16 @@ static int rounds(struct dp_sums *s, uint32_t rank, uint64_t want_sum)
 
         for (size_t k = 0; k < 3000; k++)
             counts[k] = (rank + 1) * (k + 1);
-        CHECK(dp_sums_counts(s, counts, 3000, &err) == 0);
+        CHECK(dp_collectives_allreduce(s, counts, 3000, &err) == 0);
         for (size_t k = 0; k < 3000; k++)
             CHECK(counts[k] == want_sum * (k + 1));
         if (s->layout->gone[1])
             offset[2] = 8, offset[3] = 40;
-        CHECK(dp_sums_gather(s, mine, rank == 0 ? 8 : rank == 1 ? 16 : 32, all, offset, &err) == 0);
+        CHECK(dp_collectives_gather(s, mine, rank == 0 ? 8 : rank == 1 ? 16 : 32, all, offset, &err) == 0);
         if (rank == 0)
             CHECK(all[0] == 0 && all[offset[2] / 8 + 1] == 20 && all[offset[2] / 8 + 3] == i);
         mine[0] = rank == 0 ? 7 + i : -1;
-        CHECK(dp_sums_broadcast(s, mine, 8, &err) == 0 && mine[0] == 7 + i);
+        CHECK(dp_collectives_broadcast(s, mine, 8, &err) == 0 && mine[0] == 7 + i);
     }
     return 0;
 }
@@ -40,15 +40,15 @@ static int body(struct dp_transport *t, uint32_t rank)
 {
     struct dp_layout layout = {.n_workers = 3, .n_layers = 3, .cut = {0, 1, 2, 3}};
     struct dp_err err = {0};
-    struct dp_sums s;
+    struct dp_collectives s;
 
-    dp_sums_init(&s, t, &layout, rank);
+    dp_collectives_init(&s, t, &layout, rank);
     if (rounds(&s, rank, 6))
         return 1;
-    CHECK(dp_sums_agree(&s, 0, &err) == 0);
+    CHECK(dp_collectives_agree(&s, 0, &err) == 0);
     if (rank == 2)
         dp_err_set(&err, DP_EIO, "third");
-    CHECK(dp_sums_agree(&s, rank == 2 ? -1 : 0, &err) == -1);
+    CHECK(dp_collectives_agree(&s, rank == 2 ? -1 : 0, &err) == -1);
     CHECK(err.code == DP_EIO && !strcmp(err.text, "third"));
     if (rank == 1)
         return 0;
@@ -69,15 +69,15 @@ static void alone(void **state)
     struct dp_layout layout = {.n_workers = 1, .n_layers = 1, .cut = {0, 1}};
     struct dp_err err = {0};
     uint64_t count = 5;
-    struct dp_sums s;
+    struct dp_collectives s;
 
     (void)state;
-    dp_sums_init(&s, NULL, &layout, 0);
-    assert_int_equal(dp_sums_counts(&s, &count, 1, &err), 0);
+    dp_collectives_init(&s, NULL, &layout, 0);
+    assert_int_equal(dp_collectives_allreduce(&s, &count, 1, &err), 0);
     assert_int_equal(count, 5);
-    assert_int_equal(dp_sums_agree(&s, 0, &err), 0);
+    assert_int_equal(dp_collectives_agree(&s, 0, &err), 0);
     dp_err_set(&err, DP_ENOMEM, "mine");
-    assert_int_equal(dp_sums_agree(&s, -1, &err), -1);
+    assert_int_equal(dp_collectives_agree(&s, -1, &err), -1);
     assert_string_equal(err.text, "mine");
 }
 
@@ -85,4 +85,4 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(alone),
     cmocka_unit_test(three_then_two),
 };
-TEST_MAIN("sums", tests)
+TEST_MAIN("collectives", tests)

@@ -6,13 +6,13 @@
  * in the same order; a counter of rounds, equal on all, keeps their messages apart. Whoever
  * has left (layout->gone) takes no part.
  */
-#ifndef DP_WORKER_NET_SUMS_H
-#define DP_WORKER_NET_SUMS_H
+#ifndef DP_WORKER_NET_COLLECTIVES_H
+#define DP_WORKER_NET_COLLECTIVES_H
 
 #include "common/layout.h"
 #include "worker/net/transport.h"
 
-struct dp_sums {
+struct dp_collectives {
     struct dp_transport *transport; /* borrowed; NULL: the worker is alone */
     const struct dp_layout *layout; /* borrowed: in force, may change between two operations */
     uint32_t rank;
@@ -20,26 +20,26 @@ struct dp_sums {
     uint64_t wait_ns; /* += time spent waiting; the owner resets it */
 };
 
-void dp_sums_init(struct dp_sums *s, struct dp_transport *transport, const struct dp_layout *layout,
-                  uint32_t rank);
+void dp_collectives_init(struct dp_collectives *c, struct dp_transport *transport, const struct dp_layout *layout,
+                         uint32_t rank);
 
-/* Rank 0 gets worker r's bytes at all[offset[r]..offset[r + 1]); offset has n_workers + 1 entries and is
+/* Rank 0 gets worker r'c bytes at all[offset[r]..offset[r + 1]); offset has n_workers + 1 entries and is
  * used by rank 0 alone, like `all`. The others send `bytes` bytes of `mine`; so does rank 0, to itself.
  * A worker that sends another number of bytes than rank 0 expects is an error. */
-int dp_sums_gather(struct dp_sums *s, const void *mine, size_t bytes, void *all, const size_t *offset,
-                   struct dp_err *err);
+int dp_collectives_gather(struct dp_collectives *c, const void *mine, size_t bytes, void *all, const size_t *offset,
+                          struct dp_err *err);
 
 /* data of rank 0 to all. */
-int dp_sums_broadcast(struct dp_sums *s, void *data, size_t bytes, struct dp_err *err);
+int dp_collectives_broadcast(struct dp_collectives *c, void *data, size_t bytes, struct dp_err *err);
 
-/* Sum of n counters, in place, the same on all. arg: struct dp_sums (a dp_sum_fn of prune.h). */
-int dp_sums_counts(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
+/* Sum of n counters, in place, the same on all. arg: struct dp_collectives (a dp_allreduce_fn of prune.h). */
+int dp_collectives_allreduce(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
 
 /* Nobody passes before all are here. */
-int dp_sums_barrier(struct dp_sums *s, struct dp_err *err);
+int dp_collectives_barrier(struct dp_collectives *c, struct dp_err *err);
 
 /* Did everybody succeed? rc, err: what this worker has to say. returns: 0 when all gave 0, else -1 on all
  * with the error of the lowest rank that failed, so that one worker can print it once. err: not NULL. */
-int dp_sums_agree(struct dp_sums *s, int rc, struct dp_err *err);
+int dp_collectives_agree(struct dp_collectives *c, int rc, struct dp_err *err);
 
 #endif
