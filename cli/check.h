@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "cli/command.h"
-#include "daemon/daemon_config.h"
+#include "common/site/daemon_config.h"
 
 enum dp_finding { DP_FIND_OK, DP_FIND_WARN, DP_FIND_FAIL };
 

@@ -10,9 +10,9 @@
 #include "cli/check.h"
 #include "cli/json.h"
 #include "cli/link.h"
+#include "common/conf/plugin_args.h"
+#include "common/conf/plugstack.h"
 #include "common/libslurm.h"
-#include "daemon/plugstack.h"
-#include "spank_plugin/args.h"
 
 static void check_version(struct dp_check *c, const char *path)
 {

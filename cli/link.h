@@ -5,7 +5,7 @@
 
 #include "cli/command.h"
 #include "common/msg.h"
-#include "daemon/daemon_config.h"
+#include "common/site/daemon_config.h"
 
 /* The configuration that the command goes by: --config, $DYNPIPE_CONF, the installed one, else the
  * defaults. *path (may be NULL): what was read, NULL for the defaults; borrowed. NULL and err when it

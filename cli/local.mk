@@ -36,8 +36,7 @@ cli_dynpipe_SOURCES = \
 	cli/units.c cli/units.h \
 	cli/view.h cli/view_curves.c cli/view_head.c cli/view_promise.c cli/view_workers.c \
 	cli/watch.c cli/watch.h cli/watch_plain.c cli/watch_screen.c
-cli_dynpipe_CPPFLAGS = $(AM_CPPFLAGS) -DDYNPIPE_CONF_PATH='"$(sysconfdir)/dynpipe/dynpipe.conf"'
-cli_dynpipe_LDADD = policies/libdpcluster.a daemon/libdpdaemon.a policies/libdppolicy.a policies/libdpgraph.a spank_plugin/libdpspank.a common/libdpcommon.a \
+cli_dynpipe_LDADD = policies/libdpcluster.a common/site/libdpsite.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a \
 	$(JANSSON_LIBS) $(LIBCONFIG_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -ldl -lm
 
 EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \

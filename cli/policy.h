@@ -3,7 +3,7 @@
 #ifndef DP_CLI_POLICY_H
 #define DP_CLI_POLICY_H
 
-#include "daemon/child/site_policy.h"
+#include "common/site/site_policy.h"
 
 struct dp_cli_policy {
     const char *name;            /* of the registry, or DP_SIM_OWN_POLICY; NULL: no policy was named */

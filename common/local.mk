@@ -2,14 +2,20 @@
 noinst_LIBRARIES += common/libdpcommon.a
 common_libdpcommon_a_SOURCES = \
 	common/bits.h \
+	common/child.c common/child.h \
 	common/client.c common/client.h \
 	common/clock.h \
-	common/conf.c common/conf.h \
-	common/conf_scan.c common/conf_scan.h \
-	common/conf_text.c common/conf_text.h \
-	common/conf_value.c common/conf_value.h \
+	common/conf/conf.c common/conf/conf.h \
+	common/conf/conf_scan.c common/conf/conf_scan.h \
+	common/conf/conf_text.c common/conf/conf_text.h \
+	common/conf/conf_value.c common/conf/conf_value.h \
+	common/conf/options.c common/conf/options.h \
+	common/conf/plugin_args.c common/conf/plugin_args.h \
+	common/conf/plugstack.c common/conf/plugstack.h \
+	common/conf/site_defaults.h \
 	common/crc32c.c common/crc32c.h \
 	common/err.c common/err.h \
+	common/job.h \
 	common/journal.c common/journal.h common/journal_record.c common/journal_record.h \
 	common/layout.c common/layout.h \
 	common/libslurm.c common/libslurm.h \
@@ -18,16 +24,21 @@ common_libdpcommon_a_SOURCES = \
 	common/megatron.c common/megatron.h \
 	common/msg.c common/msg.h common/msg_recode.c \
 	common/munge_trip.c common/munge_trip.h \
-	common/options.c common/options.h \
+	common/run_limits.h \
 	common/schedule.c common/schedule.h \
 	common/session.c common/session.h \
-	common/site_defaults.h \
 	common/slurp.c common/slurp.h \
 	common/stdout.c common/stdout.h \
 	common/trust.c common/trust.h \
+	common/trusted_file.c common/trusted_file.h \
 	common/wire.c common/wire.h
 # The plugin links these objects into a shared object.
 common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC
+# What an administrator sets up knows the policies: above them.
+noinst_LIBRARIES += common/site/libdpsite.a
+common_site_libdpsite_a_SOURCES = \
+	common/site/config_salvage.c common/site/daemon_config.c common/site/daemon_config.h \
+	common/site/site_policy.c common/site/site_policy.h
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/child.h"
 #include "daemon/child/helper.h"
 #include "daemon/history.h"
 #include "daemon/run.h"
@@ -42,7 +43,7 @@ static void answer_work(const void *request, int fd)
     char *out;
 
     memcpy(&a, request, sizeof a);
-    dp_helper_limit(ANSWER_SPACE, ANSWER_DEADLINE_S);
+    dp_child_limit(ANSWER_SPACE, ANSWER_DEADLINE_S);
     doc = dp_query_document(a->conn, &a->query, &verdict, text);
     out = doc ? json_dumps(doc, JSON_COMPACT) : text;
     if (!out) {
@@ -50,8 +51,8 @@ static void answer_work(const void *request, int fd)
         return;
     }
     first = (uint8_t)verdict;
-    dp_helper_write(fd, &first, 1);
-    dp_helper_write(fd, (const uint8_t *)out, strlen(out) + 1);
+    dp_child_write(fd, &first, 1);
+    dp_child_write(fd, (const uint8_t *)out, strlen(out) + 1);
     if (doc)
         free(out);
     json_decref(doc);

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <sys/types.h>
 
-#include "daemon/daemon_config.h"
+#include "common/site/daemon_config.h"
 #include "daemon/conn.h"
 
 struct dp_priv;

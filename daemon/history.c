@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "daemon/child/helper.h"
@@ -155,8 +156,8 @@ static void index_work(const void *request, int fd)
             goto out;
     if (h.n > 1)
         qsort(h.past, h.n, sizeof *h.past, by_end);
-    dp_helper_write(fd, (const uint8_t *)h.past, h.n * sizeof *h.past);
-    dp_helper_write(fd, (const uint8_t *)"", 1); /* that was all */
+    dp_child_write(fd, (const uint8_t *)h.past, h.n * sizeof *h.past);
+    dp_child_write(fd, (const uint8_t *)"", 1); /* that was all */
 out:
     free(h.past);
     if (dir)
@@ -261,9 +262,9 @@ static void save_work(const void *request, int fd)
     doc = document(run);
     file = doc ? open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (file >= 0 && json_dumpfd(doc, file, JSON_COMPACT) == 0 && fsync(file) == 0 && rename(tmp, path) == 0) {
-        dp_helper_write(fd, (const uint8_t *)"", 1);
+        dp_child_write(fd, (const uint8_t *)"", 1);
     } else {
-        dp_helper_write(fd, (const uint8_t *)strerror(errno), strlen(strerror(errno)) + 1);
+        dp_child_write(fd, (const uint8_t *)strerror(errno), strlen(strerror(errno)) + 1);
         if (file >= 0)
             unlink(tmp);
     }

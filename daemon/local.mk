@@ -2,8 +2,6 @@
 # parts of daemon/ (see Makefile.am)
 noinst_LIBRARIES += daemon/libdpdaemon.a
 daemon_libdpdaemon_a_SOURCES = \
-	daemon/daemon_config.c daemon/daemon_config.h \
-	daemon/config_salvage.c \
 	daemon/cgroup.c daemon/cgroup.h \
 	daemon/ask.c \
 	daemon/conn.c daemon/conn.h daemon/conn_place.c daemon/conn_version.c \
@@ -11,7 +9,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/device_files.c daemon/device_files.h \
 	daemon/dispatch.c \
 	daemon/fence.c daemon/fence.h daemon/fence_job.c \
-	daemon/child/helper.c daemon/child/helper_child.c daemon/child/helper.h \
+	daemon/child/helper.c daemon/child/helper.h \
 	daemon/history.c daemon/history.h \
 	daemon/local_server.c \
 	daemon/name_check.c \
@@ -20,7 +18,6 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/node_look.c daemon/node_look.h \
 	daemon/node_origin.c daemon/node_origin.h \
 	daemon/peer.h daemon/peer_link.c daemon/peer_server.c \
-	daemon/plugstack.c daemon/plugstack.h \
 	daemon/privileged.c daemon/privileged.h \
 	daemon/procfd.c daemon/procfd.h \
 	daemon/procscan.c daemon/procscan.h \
@@ -31,21 +28,18 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/seek.c \
 	daemon/share.c daemon/share.h \
 	daemon/shrink.c daemon/shrink.h \
-	daemon/child/site_policy.c daemon/child/site_policy.h \
 	daemon/slot.c \
 	daemon/slot_lock.c daemon/slot_lock.h \
 	daemon/slurm_job.c daemon/slurm_job.h \
 	daemon/slurmd_conf.c daemon/slurmd_conf.h \
 	daemon/step.c \
 	daemon/tasks.c daemon/tasks.h \
-	daemon/child/trusted_file.c daemon/child/trusted_file.h \
 	daemon/wireup.c daemon/wireup.h daemon/wireup_table.c daemon/wireup_tasks.c \
 	daemon/worker.c
 
 sbin_PROGRAMS += daemon/dynpiped
 daemon_dynpiped_SOURCES = daemon/main.c
-daemon_dynpiped_CPPFLAGS = $(AM_CPPFLAGS) -DDP_SYSCONFDIR='"$(sysconfdir)"'
-daemon_dynpiped_LDADD = daemon/libdpdaemon.a daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
+daemon_dynpiped_LDADD = daemon/libdpdaemon.a daemon/libdpcoord.a common/site/libdpsite.a policies/libdppolicy.a \
 	common/libdpcommon.a $(DAEMON_LIBS)
 DAEMON_LIBS = $(LIBEVENT_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -lm
 
@@ -96,7 +90,7 @@ TESTS += $(daemon_tests)
 tests_unit_test_session_SOURCES = tests/unit/test_session.c tests/unit/unit.h
 tests_unit_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS) $(UNIT_LIBS)
 tests_unit_test_daemon_config_SOURCES = tests/unit/test_daemon_config.c tests/unit/unit.h
-tests_unit_test_daemon_config_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
+tests_unit_test_daemon_config_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBCONFIG_LIBS) $(UNIT_LIBS) -lm
 tests_unit_test_wireup_SOURCES = tests/unit/test_wireup.c tests/unit/unit.h $(daemon_world)
 tests_unit_test_wireup_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
@@ -109,7 +103,7 @@ tests_unit_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEV
 tests_unit_test_node_log_SOURCES = tests/unit/test_node_log.c tests/unit/unit.h
 tests_unit_test_node_log_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_site_policy_SOURCES = tests/unit/test_site_policy.c tests/unit/unit.h
-tests_unit_test_site_policy_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
+tests_unit_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
 tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/unit.h
 tests_unit_test_fence_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
@@ -142,10 +136,10 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/promise.c \
 	daemon/coord/promise_json.c \
 	daemon/coord/think.c \
-	daemon/coord/coordinator.c daemon/coord/coordinator.h daemon/coord/job.h
+	daemon/coord/coordinator.c daemon/coord/coordinator.h
 # Tests of it in a world of their own, whose clock, network and disk are tables.
 coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
-COORD_WORLD_LIBS = daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a common/libdpcommon.a \
+COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
 coord_tests = tests/unit/test_coord_balance tests/unit/test_coord_memory tests/unit/test_coordinator tests/unit/test_old_journals tests/unit/test_release_journal
@@ -158,7 +152,7 @@ tests_unit_test_coord_memory_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c $(coord_world)
 tests_unit_test_coordinator_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_old_journals_SOURCES = tests/unit/test_old_journals.c tests/unit/journals_v1.h tests/unit/unit.h
-tests_unit_test_old_journals_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_old_journals_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
 tests_unit_test_release_journal_SOURCES = tests/unit/test_release_journal.c $(coord_world)
 tests_unit_test_release_journal_LDADD = $(COORD_WORLD_LIBS)
 endif

@@ -23,10 +23,10 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/site/site_policy.h"
 #include "common/stdout.h"
 #include "common/trust.h"
 #include "daemon/child/helper.h"
-#include "daemon/child/site_policy.h"
 #include "daemon/daemon.h"
 #include "daemon/privileged.h"
 #include "daemon/run.h"
@@ -41,7 +41,7 @@ static void print_usage(FILE *out)
 {
     fputs("Usage: dynpiped [-f FILE] [--node NAME] [--foreground] [--check-config] [--print-config]\n"
           "\n"
-          "  -f, --config FILE   configuration (default " DP_SYSCONFDIR "/dynpipe/dynpipe.conf)\n"
+          "  -f, --config FILE   configuration (default " DYNPIPE_CONF_PATH ")\n"
           "  -N, --node NAME     name of this node in Slurm (default: the host's short name)\n"
           "  -D, --foreground    do not go to the background; \"ready\" on stdout when listening\n"
           "      --check-config  read the configuration, say what is wrong with it, and end\n"
@@ -120,8 +120,8 @@ static int parse_options(int argc, char **argv, struct options *o)
                 optind < argc ? "unknown argument" : "not a node name");
         return 2;
     }
-    if (!o->config_path && access(DP_SYSCONFDIR "/dynpipe/dynpipe.conf", F_OK) == 0)
-        o->config_path = DP_SYSCONFDIR "/dynpipe/dynpipe.conf";
+    if (!o->config_path && access(DYNPIPE_CONF_PATH, F_OK) == 0)
+        o->config_path = DYNPIPE_CONF_PATH;
     return -1;
 }
 

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "common/client.h"
+#include "common/conf/plugstack.h"
 #include "common/libslurm.h"
 #include "common/munge_trip.h"
 #include "daemon/child/helper.h"
-#include "daemon/plugstack.h"
 #include "daemon/slurm_job.h"
 #include "daemon/slurmd_conf.h"
 

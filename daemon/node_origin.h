@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/daemon_config.h"
+#include "common/site/daemon_config.h"
 
 struct dp_origin {
     char node[64];          /* as the daemon calls itself */

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "daemon/fence.h"
 #include "daemon/rights.h"
 #include "daemon/shrink.h"
@@ -107,8 +108,8 @@ void dp_priv_serve(int fd)
         size_t bytes = (size_t)n < sizeof e ? 0 : (size_t)n - sizeof e;
 
         if (pipe_fd >= 0 && is_op(e.op, bytes) && e.deadline_s > 0 && e.deadline_s < 86400 && fork() == 0) {
-            dp_helper_become_child(pipe_fd, e.deadline_s);
-            dp_helper_write(pipe_fd, result, ops[e.op].work(request, bytes, result));
+            dp_child_become(pipe_fd, e.deadline_s);
+            dp_child_write(pipe_fd, result, ops[e.op].work(request, bytes, result));
             _exit(0);
         }
         if (pipe_fd >= 0)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "daemon/coord/coordinator.h"
@@ -245,7 +246,7 @@ static size_t think_work(const void *request, size_t bytes, uint8_t *result)
 
     (void)bytes;
     memcpy(&c, request, sizeof c);
-    dp_helper_limit(THINK_SPACE, THINK_CPU_S);
+    dp_child_limit(THINK_SPACE, THINK_CPU_S);
     return dp_coord_think(c, result);
 }
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/coord/job.h"
+#include "common/job.h"
 
 struct dp_shrink_request {
     uint32_t job_id, restart_count;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/coord/job.h"
+#include "common/job.h"
 
 /* The answer of a helper that reads a job. */
 struct dp_job_result {

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/conf/options.h"
 #include "common/log.h"
-#include "common/options.h"
 #include "daemon/node_log.h"
 #include "daemon/peer.h"
 #include "daemon/run.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/conf_text.h"
+#include "common/conf/conf_text.h"
 #include "spank_plugin/site.h"
 
 int dp_allocator_option(struct dp_given *given, const struct dp_option_def *def, const char *text,

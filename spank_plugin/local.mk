@@ -3,10 +3,8 @@
 # What needs no Slurm lies in a library of its own, so that the unit tests run the same objects.
 noinst_LIBRARIES += spank_plugin/libdpspank.a
 spank_plugin_libdpspank_a_SOURCES = \
-	spank_plugin/args.c spank_plugin/args.h \
 	spank_plugin/daemon_link.c spank_plugin/daemon_link.h \
 	spank_plugin/site.c spank_plugin/site.h
-spank_plugin_libdpspank_a_CPPFLAGS = $(AM_CPPFLAGS) -DDYNPIPE_CONF_PATH='"$(sysconfdir)/dynpipe/dynpipe.conf"'
 spank_plugin_libdpspank_a_CFLAGS = $(AM_CFLAGS) -fPIC
 
 # A "program" that is linked as a shared object: no libtool needed. Slurm gives it its symbols when

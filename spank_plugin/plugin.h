@@ -7,7 +7,7 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-#include "spank_plugin/args.h"
+#include "common/conf/plugin_args.h"
 
 /* Set for the tasks of a step that the daemon knows, beside the DYNPIPE_* of the options. */
 #define DP_ENV_SOCKET "DYNPIPE_SOCKET"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/conf_scan.h"
-#include "common/site_defaults.h"
+#include "common/conf/conf_scan.h"
+#include "common/conf/site_defaults.h"
 
 enum { MAX_PARTITIONS = 64 };
 

@@ -4,7 +4,7 @@
 #ifndef DP_SPANK_SITE_H
 #define DP_SPANK_SITE_H
 
-#include "common/options.h"
+#include "common/conf/options.h"
 
 struct dp_site {
     char policies[512];  /* names separated by commas */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "common/log.h"
 #include "common/stdout.h"
 #include "kernels/waiting.h"

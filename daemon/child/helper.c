@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
+
 struct dp_helper {
     struct event *event;
     pid_t pid; /* 0: not ours */
@@ -122,7 +124,7 @@ static pid_t fork_child(double deadline_s, int *read_fd, int *write_fd, struct d
         return dp_err_set(err, DP_EIO, "pipe: %s", strerror(errno));
     pid = fork();
     if (pid == 0) {
-        dp_helper_become_child(fds[1], deadline_s);
+        dp_child_become(fds[1], deadline_s);
         *write_fd = fds[1];
         return 0;
     }
@@ -159,7 +161,7 @@ struct dp_helper *dp_helper_start(struct event_base *base, dp_helper_work_fn wor
     if (pid == 0) {
         static uint8_t result[DP_HELPER_RESULT_MAX];
 
-        dp_helper_write(write_fd, result, work(request, bytes, result));
+        dp_child_write(write_fd, result, work(request, bytes, result));
         _exit(0);
     }
     if (pid < 0)

@@ -32,7 +32,7 @@ struct dp_helper *dp_helper_start(struct event_base *base, dp_helper_work_fn wor
                                   size_t bytes, double deadline_s, dp_helper_done_fn done, void *arg,
                                   struct dp_err *err);
 
-/* Runs in the child and writes its answer itself (dp_helper_write). */
+/* Runs in the child and writes its answer itself (dp_child_write(), common/child.h). */
 typedef void (*dp_helper_writer_fn)(const void *request, int fd);
 
 /* As dp_helper_start(), for an answer of up to max_bytes. */
@@ -49,16 +49,5 @@ void dp_helper_cancel(struct dp_helper *h);
 
 /* Let it finish without us, done is not called. NULL is fine. */
 void dp_helper_leave(struct dp_helper *h);
-
-/* In the child of a fork: close all but keep_fd and stderr, give signals their default meaning and
- * die at the deadline by SIGALRM even when nobody is left to kill us. */
-void dp_helper_become_child(int keep_fd, double deadline_s);
-
-/* In the child: no more address space and processor time than this, and no core file; where memory runs out it ends
- * before the daemon does. */
-void dp_helper_limit(uint64_t address_bytes, double cpu_s);
-
-/* Write a result to a pipe; for children. */
-void dp_helper_write(int fd, const uint8_t *result, size_t bytes);
 
 #endif

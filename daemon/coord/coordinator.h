@@ -15,9 +15,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "common/job.h"
 #include "common/journal.h"
 #include "common/msg.h"
-#include "daemon/coord/job.h"
+#include "common/run_limits.h"
 
 /* Journal records of the coordinator; payloads are written and read by coordinator code only. */
 enum dp_record {

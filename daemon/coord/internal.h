@@ -30,7 +30,7 @@
 #ifndef DP_DAEMON_COORD_INTERNAL_H
 #define DP_DAEMON_COORD_INTERNAL_H
 
-#include "daemon/child/site_policy.h"
+#include "common/site/site_policy.h"
 #include "daemon/coord/coordinator.h"
 #include "policies/decide/correction.h"
 #include "policies/decide/decide.h"

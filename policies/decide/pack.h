@@ -14,6 +14,7 @@
 #define DP_POLICIES_DECIDE_PACK_H
 
 #include "common/msg.h"
+#include "common/run_limits.h"
 #include "policies/policy.h"
 
 #define DP_PACK_SETS 6  /* up to so many devices, or slots besides the batch host's, every set of them is tried */
@@ -25,16 +26,6 @@
 #define DP_PACK_OPTIONS ((1 << DP_PACK_SETS) + 2 * DP_PACK_ALL + DP_PACK_ASKS)
 
 /* What counts among the options that meet the reference. */
-enum dp_objective {
-    DP_OBJ_DEVICES = 0,    /* fewest slots, then the fastest */
-    DP_OBJ_EFFICIENCY = 1, /* most throughput for each device that is kept, then fewest slots */
-};
-
-enum dp_packing {
-    DP_PACKING_BEST = 0,
-    DP_PACKING_FIRST_FIT = 1, /* DynMo's, for comparison: first_fit.h */
-};
-
 struct dp_pack_rule {
     enum dp_reference reference;
     /* START: the iteration of the run before pruning; FIXED: that of the layout that it started with, on all devices that

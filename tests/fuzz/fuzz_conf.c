@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/conf.h"
-#include "common/conf_text.h"
-#include "daemon/daemon_config.h"
+#include "common/conf/conf.h"
+#include "common/conf/conf_text.h"
+#include "common/site/daemon_config.h"
 #include "worker/model/train_config.h"
 
 const char fuzz_name[] = "fuzz_conf";

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "spank_plugin/args.h"
+#include "common/conf/plugin_args.h"
 
 const char fuzz_name[] = "fuzz_options";
 

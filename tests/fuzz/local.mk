@@ -17,7 +17,7 @@ TESTS += $(fuzz_targets)
 endif
 EXTRA_DIST += tests/fuzz/libfuzzer.c tests/fuzz/driver.c
 fuzz_common = tests/fuzz/fuzz.h tests/fuzz/support.c $(FUZZ_MAIN)
-FUZZ_DAEMON_LIBS = daemon/libdpdaemon.a common/libdpcommon.a $(DAEMON_LIBS)
+FUZZ_DAEMON_LIBS = daemon/libdpdaemon.a common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(DAEMON_LIBS)
 
 tests_fuzz_fuzz_cluster_SOURCES = tests/fuzz/fuzz_cluster.c $(fuzz_common)
 tests_fuzz_fuzz_cluster_LDADD = policies/libdpcluster.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
@@ -26,7 +26,7 @@ tests_fuzz_fuzz_balance_SOURCES = tests/fuzz/fuzz_balance.c $(fuzz_common)
 tests_fuzz_fuzz_balance_LDADD = policies/libdppolicy.a common/libdpcommon.a -lm
 tests_fuzz_fuzz_balance_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
-tests_fuzz_fuzz_conf_LDADD = daemon/libdpdaemon.a policies/libdppolicy.a $(MODEL_LIBS)
+tests_fuzz_fuzz_conf_LDADD = common/site/libdpsite.a policies/libdppolicy.a $(MODEL_LIBS)
 tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
 # Two daemons in one process: what they have of the kernel, their children, munge and Slurm is not real.
 daemon_world = tests/unit/daemon_world.c tests/unit/daemon_world.h tests/unit/daemon_worker.c \
@@ -35,7 +35,7 @@ DAEMON_WORLD_LINK = -Wl,--wrap=syscall,--wrap=nanosleep,--wrap=getsockopt,--wrap
 	-Wl,--wrap=fdatasync,--wrap=dp_log,--wrap=dp_journal_open,--wrap=dp_journal_destroy,--wrap=dp_journal_append \
 	-Wl,--wrap=dp_coord_replay,--wrap=dp_coord_report,--wrap=dp_handshake_seal,--wrap=dp_handshake_open,--wrap=dp_origin_work \
 	-Wl,--wrap=dp_slurm_job_shrink,--wrap=dp_slurm_job_kill,--wrap=dp_slurm_job_requeue,--wrap=dp_slurm_each_node
-DAEMON_WORLD_LIBS = daemon/libdpdaemon.a daemon/libdpcoord.a daemon/libdpdaemon.a policies/libdppolicy.a \
+DAEMON_WORLD_LIBS = daemon/libdpdaemon.a daemon/libdpcoord.a common/site/libdpsite.a policies/libdppolicy.a \
 	common/libdpcommon.a $(DAEMON_LIBS)
 tests_fuzz_fuzz_daemons_SOURCES = tests/fuzz/fuzz_daemons.c $(daemon_world) $(fuzz_common)
 tests_fuzz_fuzz_daemons_LDADD = $(DAEMON_WORLD_LIBS)
@@ -44,10 +44,10 @@ tests_fuzz_fuzz_graph_SOURCES = tests/fuzz/fuzz_graph.c $(fuzz_common)
 tests_fuzz_fuzz_graph_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_graph_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_handover_SOURCES = tests/fuzz/fuzz_handover.c tests/unit/coord_world.c tests/unit/coord_world.h $(fuzz_common)
-tests_fuzz_fuzz_handover_LDADD = daemon/libdpcoord.a policies/libdppolicy.a $(FUZZ_DAEMON_LIBS)
+tests_fuzz_fuzz_handover_LDADD = daemon/libdpcoord.a $(FUZZ_DAEMON_LIBS)
 tests_fuzz_fuzz_handover_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/unit/coord_world.c tests/unit/coord_world.h $(fuzz_common)
-tests_fuzz_fuzz_journal_LDADD = daemon/libdpcoord.a policies/libdppolicy.a $(FUZZ_DAEMON_LIBS)
+tests_fuzz_fuzz_journal_LDADD = daemon/libdpcoord.a $(FUZZ_DAEMON_LIBS)
 tests_fuzz_fuzz_journal_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_layer_SOURCES = tests/fuzz/fuzz_layer.c $(fuzz_common)
 tests_fuzz_fuzz_layer_LDADD = $(MODEL_LIBS)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "daemon/node_look.h"
 #include "daemon/privileged.h"
 #include "daemon/rights.h"
@@ -25,19 +26,19 @@ static struct {
     size_t used, max;
 } buffer;
 
-void dp_helper_become_child(int keep_fd, double deadline_s)
+void dp_child_become(int keep_fd, double deadline_s)
 {
     (void)keep_fd;
     (void)deadline_s;
 }
 
-void dp_helper_limit(uint64_t address_bytes, double cpu_s)
+void dp_child_limit(uint64_t address_bytes, double cpu_s)
 {
     (void)address_bytes;
     (void)cpu_s;
 }
 
-void dp_helper_write(int fd, const uint8_t *result, size_t bytes)
+void dp_child_write(int fd, const uint8_t *result, size_t bytes)
 {
     if (fd != BUFFER_FD || buffer.used + bytes > buffer.max)
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Configuration files: what is good is read, what is bad is refused with file, line and a hint, and
  * nothing that libconfig would wrap or ignore passes. */
-#include "common/conf.h"
+#include "common/conf/conf.h"
 
 #include <libconfig.h>
 #include <stdbool.h>

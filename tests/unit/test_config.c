@@ -3,7 +3,7 @@
  * two keys together get wrong is refused. */
 #include "worker/model/train_config.h"
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "tests/unit/unit.h"
 
 static void in_etc(char *out, size_t cap, const char *name)

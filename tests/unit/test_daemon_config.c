@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/daemon_config.h"
+#include "common/site/daemon_config.h"
 #include "policies/decide/pack.h"
 #include "policies/decide/trade.h"
 

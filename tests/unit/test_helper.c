@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "tests/unit/unit.h"
 
 struct seen {
@@ -22,7 +23,7 @@ static size_t look(const void *request, size_t bytes, uint8_t *result)
     (void)request;
     (void)bytes;
     prctl(PR_SET_DUMPABLE, 0);
-    dp_helper_limit(UINT64_C(2) << 30, 10.0);
+    dp_child_limit(UINT64_C(2) << 30, 10.0);
     s.is_dumpable = prctl(PR_GET_DUMPABLE);
     fd = open("/proc/self/oom_score_adj", O_RDONLY);
     if (fd >= 0 && read(fd, s.oom_score_adj, sizeof s.oom_score_adj - 1) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plugin's options: what passes, what is refused and how the refusal reads, the text form on the
  * way to slurmstepd, the plugin's own arguments, and 10,000 random hostile values. */
-#include "spank_plugin/args.h"
+#include "common/conf/plugin_args.h"
 #include "spank_plugin/site.h"
 #include "tests/unit/unit.h"
 

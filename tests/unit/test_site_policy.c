@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "daemon/child/site_policy.h"
-#include "daemon/child/trusted_file.h"
+#include "common/site/site_policy.h"
+#include "common/trusted_file.h"
 
 #define LAYERS 8
 #define DEVICES 4

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/options.h"
+#include "common/conf/options.h"
 #include "common/schedule.h"
 
 static uint32_t number_of(const char *name)

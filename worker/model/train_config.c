@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "common/layout.h"
 
 #define AT(member) offsetof(struct dp_train_config, member)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Configuration of one training run (a libconfig file, etc/gpt-*.conf). Read with common/conf.h:
+/* Configuration of one training run (a libconfig file, etc/gpt-*.conf). Read with common/conf/conf.h:
  * an unknown key, a wrong type or a number out of range is an error with file and line. */
 #ifndef DP_WORKER_MODEL_TRAIN_CONFIG_H
 #define DP_WORKER_MODEL_TRAIN_CONFIG_H

@@ -3,15 +3,15 @@
  * setting through conf_value.c. Nothing is read that the table or `extra` does not name, so a key that
  * is spelled wrong can never be silently ignored.
  */
-#include "common/conf.h"
+#include "common/conf/conf.h"
 
 #include <ctype.h>
 #include <libconfig.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/conf_text.h"
-#include "common/conf_value.h"
+#include "common/conf/conf_text.h"
+#include "common/conf/conf_value.h"
 
 const struct dp_conf_key *dp_conf_find(const struct dp_conf_key *keys, const char *section,
                                        const char *name)

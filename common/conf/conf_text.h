@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of common/conf.c: the text of a configuration file before libconfig sees it. */
-#ifndef DP_COMMON_CONF_TEXT_H
-#define DP_COMMON_CONF_TEXT_H
+/* Inside of common/conf/conf.c: the text of a configuration file before libconfig sees it. */
+#ifndef DP_COMMON_CONF_CONF_TEXT_H
+#define DP_COMMON_CONF_CONF_TEXT_H
 
 #include <stddef.h>
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "common/err.h"
 
 /* The whole file as a NUL-terminated string that the caller frees; NULL and err ("path: ...") when it

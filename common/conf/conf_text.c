@@ -7,7 +7,7 @@
  * checked, integers get the suffix L that makes libconfig read 64 bits, @include is refused. Lines
  * stay lines, so libconfig's line numbers hold for the file as it was written.
  */
-#include "common/conf_text.h"
+#include "common/conf/conf_text.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the administrator wrote behind the plugin in plugstack.conf, and the socket's path that follows from it. No
  * Slurm in here. */
-#ifndef DP_SPANK_ARGS_H
-#define DP_SPANK_ARGS_H
+#ifndef DP_COMMON_CONF_PLUGIN_ARGS_H
+#define DP_COMMON_CONF_PLUGIN_ARGS_H
 
-#include "common/options.h"
+#include "common/conf/options.h"
 
 /* Read the arguments of the plugin. Unknown or bad ones leave the default in force.
  * returns: 0, or -1 with the first complaint in *err; *args is complete in either case. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files whose contents run with the daemon's rights. */
-#ifndef DP_DAEMON_CHILD_TRUSTED_FILE_H
-#define DP_DAEMON_CHILD_TRUSTED_FILE_H
+#ifndef DP_COMMON_TRUSTED_FILE_H
+#define DP_COMMON_TRUSTED_FILE_H
 
 #include "common/err.h"
 

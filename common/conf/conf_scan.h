@@ -2,8 +2,8 @@
 /* Look through the text of a configuration file, right or wrong, for its settings: for who needs a few of them
  * and has neither libconfig nor the right to complain (the plugin in a user's command, a command past a mistake
  * in the file). */
-#ifndef DP_COMMON_CONF_SCAN_H
-#define DP_COMMON_CONF_SCAN_H
+#ifndef DP_COMMON_CONF_CONF_SCAN_H
+#define DP_COMMON_CONF_CONF_SCAN_H
 
 /* One NAME = VALUE. All borrowed for the call. */
 struct dp_conf_found {

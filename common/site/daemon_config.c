@@ -3,7 +3,7 @@
  * written; etc/dynpipe.conf is printed from it and a test compares the two. */
 #include "config.h"
 
-#include "daemon/daemon_config.h"
+#include "common/site/daemon_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/conf.h"
-#include "common/site_defaults.h"
-#include "daemon/child/trusted_file.h"
+#include "common/conf/conf.h"
+#include "common/conf/site_defaults.h"
+#include "common/trusted_file.h"
 #include "policies/decide/pack.h"
 
 #define AT(member) offsetof(struct dp_config, member), sizeof ((struct dp_config *)0)->member

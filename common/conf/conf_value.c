@@ -3,7 +3,7 @@
  *
  * A bound of 1e18 or more means "no bound" to people: it is left out of messages.
  */
-#include "common/conf_value.h"
+#include "common/conf/conf_value.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What helper.h has for the child itself: nothing of libevent, so that a program without an event loop can have such a
- * child, too. */
+/* See child.h. */
 #include "config.h"
 
-#include "daemon/child/helper.h"
+#include "common/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-void dp_helper_become_child(int keep_fd, double deadline_s)
+void dp_child_become(int keep_fd, double deadline_s)
 {
     sigset_t none;
 
@@ -44,7 +43,7 @@ static void go_first(void)
     prctl(PR_SET_DUMPABLE, was);
 }
 
-void dp_helper_limit(uint64_t address_bytes, double cpu_s)
+void dp_child_limit(uint64_t address_bytes, double cpu_s)
 {
     struct rlimit core = {0, 0}, cpu = {(rlim_t)ceil(cpu_s), (rlim_t)ceil(cpu_s) + 1};
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -59,7 +58,7 @@ void dp_helper_limit(uint64_t address_bytes, double cpu_s)
     go_first();
 }
 
-void dp_helper_write(int fd, const uint8_t *result, size_t bytes)
+void dp_child_write(int fd, const uint8_t *result, size_t bytes)
 {
     while (bytes > 0) {
         ssize_t n = write(fd, result, bytes);

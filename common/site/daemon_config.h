@@ -6,16 +6,17 @@
  * daemons of nodes listen, for sites where the node's name and the common port do not (several slurmd
  * on one machine).
  */
-#ifndef DP_DAEMON_CONFIG_H
-#define DP_DAEMON_CONFIG_H
+#ifndef DP_COMMON_SITE_DAEMON_CONFIG_H
+#define DP_COMMON_SITE_DAEMON_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
+#include "common/job.h"
 #include "common/msg.h"
-#include "daemon/coord/job.h"
+#include "common/run_limits.h"
 
 #define DP_MAX_PARTITIONS 64
 #define DP_MAX_NODE_ENTRIES 512

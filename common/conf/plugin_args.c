@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See args.h. Nothing here allocates: slurmstepd calls it. */
-#include "spank_plugin/args.h"
+#include "common/conf/plugin_args.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See conf_scan.h. */
-#include "common/conf_scan.h"
+#include "common/conf/conf_scan.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/conf_text.h"
+#include "common/conf/conf_text.h"
 
 enum { VALUE_MAX = 1024 };
 

@@ -6,8 +6,8 @@
  * policy which crashes, hangs, eats memory or writes where it should not harms nobody, and that no state
  * survives from one question to the next: the same snapshot and seed can only give the same answer.
  */
-#ifndef DP_DAEMON_CHILD_SITE_POLICY_H
-#define DP_DAEMON_CHILD_SITE_POLICY_H
+#ifndef DP_COMMON_SITE_SITE_POLICY_H
+#define DP_COMMON_SITE_SITE_POLICY_H
 
 #include "policies/policy.h"
 

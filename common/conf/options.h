@@ -6,8 +6,8 @@
  * network, in slurmstepd: there it may have been forged (doc/design.md, "Plugin"). So it may in a worker's
  * HELLO, from which a daemon learns them that was not told by the plugin.
  */
-#ifndef DP_COMMON_OPTIONS_H
-#define DP_COMMON_OPTIONS_H
+#ifndef DP_COMMON_CONF_OPTIONS_H
+#define DP_COMMON_CONF_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See trusted_file.h. The folders are looked at from the root down: who may not write one cannot put
  * something else under the names below it between this look and the use. */
-#include "daemon/child/trusted_file.h"
+#include "common/trusted_file.h"
 
 #include <errno.h>
 #include <stdbool.h>

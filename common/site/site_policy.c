@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "daemon/child/site_policy.h"
+#include "common/site/site_policy.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,9 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/child.h"
 #include "common/clock.h"
-#include "daemon/child/helper.h"
-#include "daemon/child/trusted_file.h"
+#include "common/trusted_file.h"
 
 #define MEMORY_MAX (1ull << 30) /* of a policy's own data */
 #define ARGUMENTS_MAX 32
@@ -172,10 +172,10 @@ static void be_child(const struct dp_site_policy *s, const struct dp_policy_in *
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    dp_helper_become_child(fd, seconds);
+    dp_child_become(fd, seconds);
     limit_child();
     answer(s, in, &r);
-    dp_helper_write(fd, (const uint8_t *)&r, sizeof r);
+    dp_child_write(fd, (const uint8_t *)&r, sizeof r);
     _exit(0);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of common/conf.c: one value against its entry of the table. */
-#ifndef DP_COMMON_CONF_VALUE_H
-#define DP_COMMON_CONF_VALUE_H
+/* Inside of common/conf/conf.c: one value against its entry of the table. */
+#ifndef DP_COMMON_CONF_CONF_VALUE_H
+#define DP_COMMON_CONF_CONF_VALUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/conf.h"
+#include "common/conf/conf.h"
 
 /* Check and store into out + key->offset. Messages begin with "section.name: ". */
 int dp_conf_put_int(const struct dp_conf_key *key, int64_t v, void *out, struct dp_err *err);

@@ -3,7 +3,7 @@
  * loaded at all. */
 #include "config.h"
 
-#include "daemon/plugstack.h"
+#include "common/conf/plugstack.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* See options.h. Numbers are read digit by digit: strtod would follow the user's locale, and strtol
  * takes blanks, signs and hexadecimal that nobody means. Nothing here allocates, and nothing takes
  * time that grows with a number. */
-#include "common/options.h"
+#include "common/conf/options.h"
 
 #include <stdio.h>
 #include <string.h>

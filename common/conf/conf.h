@@ -6,8 +6,8 @@
  * out of range names the range; every message begins "file:line: ". @include is refused and integers
  * are checked on their text, because libconfig 1.5 wraps them silently.
  */
-#ifndef DP_COMMON_CONF_H
-#define DP_COMMON_CONF_H
+#ifndef DP_COMMON_CONF_CONF_H
+#define DP_COMMON_CONF_CONF_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The line of plugstack.conf that names our plugin, and what Slurm would find behind it. */
-#ifndef DP_DAEMON_PLUGSTACK_H
-#define DP_DAEMON_PLUGSTACK_H
+#ifndef DP_COMMON_CONF_PLUGSTACK_H
+#define DP_COMMON_CONF_PLUGSTACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/conf_scan.h"
-#include "common/conf_text.h"
-#include "daemon/daemon_config.h"
+#include "common/conf/conf_scan.h"
+#include "common/conf/conf_text.h"
+#include "common/site/daemon_config.h"
 
 struct salvage {
     struct dp_config *c;
