@@ -49,15 +49,17 @@ worker_daemon_link_libdpdaemonlink_a_SOURCES = \
 	worker/daemon_link/line.c worker/daemon_link/line.h \
 	worker/daemon_link/need.c worker/daemon_link/need.h
 worker_model_libdpmodel_a_SOURCES = \
-	worker/model/act.c worker/model/act.h \
+	worker/model/activations.c worker/model/activations.h \
 	worker/model/block.c \
 	worker/model/train_config.c worker/model/train_config.h \
 	worker/model/data.c worker/model/data.h \
-	worker/model/ends.c \
-	worker/model/lap.h \
-	worker/model/layer.c worker/model/layer.h worker/model/layer_io.c worker/model/layer_prune.c worker/model/layer_tied.c \
+	worker/model/embedding.c \
+	worker/model/head.c \
+	worker/model/timer.h \
+	worker/model/layer.c worker/model/layer.h worker/model/layer_io.c worker/model/layer_prune.c \
+	worker/model/layer_run.h worker/model/layer_tied.c \
 	worker/model/model.c worker/model/model.h worker/model/model_tune.c \
-	worker/model/op.c worker/model/op.h \
+	worker/model/layer_ops.c worker/model/layer_ops.h \
 	worker/model/optimizer.c \
 	worker/model/param.c worker/model/param.h \
 	worker/model/philox.c worker/model/philox.h \

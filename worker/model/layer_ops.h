@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls that layers make most, with their shapes taken from the parameter. A matrix that is stored
  * sparse runs the sparse kernels: nothing above this line knows. */
-#ifndef DP_WORKER_MODEL_OP_H
-#define DP_WORKER_MODEL_OP_H
+#ifndef DP_WORKER_MODEL_LAYER_OPS_H
+#define DP_WORKER_MODEL_LAYER_OPS_H
 
 #include "worker/model/layer.h"
 
@@ -18,36 +18,36 @@ static inline struct dp_view dp_rows(float *p)
 }
 
 /* The order in which the matrix w likes its activations: a sparse one packs rows into tiles first. */
-static inline enum dp_token_order dp_op_order(const struct dp_layer *l, int w)
+static inline enum dp_token_order dp_layer_order(const struct dp_layer *l, int w)
 {
     return l->param[w].sparse ? DP_TILES : DP_ROWS;
 }
 
 /* *out: x (n, c) in the order that w likes: x itself, or tiles made from it in `room`. */
-int dp_op_for(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err);
+int dp_layer_ordered(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err);
 
 /* What a linear layer makes of its product: y = it + bias + residual, gelu = gelu(y); see struct dp_linear. */
-struct dp_op_out {
+struct dp_linear_out {
     float *y;
     const float *residual; /* or NULL */
     float *gelu;           /* or NULL */
     enum dp_token_order order;   /* of all three */
 };
 /* out (n, rows) from x (n, cols) w^T; bias: a parameter or DP_NO_BIAS. */
-int dp_op_linear(struct dp_layer *l, struct dp_op_out out, struct dp_view x, int w, int bias, struct dp_err *err);
+int dp_layer_linear(struct dp_layer *l, struct dp_linear_out out, struct dp_view x, int w, int bias, struct dp_err *err);
 /* dx (n, cols) = dy (n, rows) w */
-int dp_op_linear_input(struct dp_layer *l, struct dp_view dx, struct dp_view dy, int w, struct dp_err *err);
+int dp_layer_linear_input(struct dp_layer *l, struct dp_view dx, struct dp_view dy, int w, struct dp_err *err);
 /* The same through the GELU in front of w: times gelu'(x); gelu (n, cols) = gelu(x), both in dx's order. */
-int dp_op_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, struct dp_view dy, const float *x,
-                            int w, struct dp_err *err);
+int dp_layer_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, struct dp_view dy, const float *x,
+                               int w, struct dp_err *err);
 /* dw += dy^T x; dbias += */
-int dp_op_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view dy, struct dp_view x, struct dp_err *err);
+int dp_layer_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view dy, struct dp_view x, struct dp_err *err);
 /* Layer norm of rows x with the weights at w and w + 1. */
-int dp_op_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const float *x, int w,
-               struct dp_err *err);
+int dp_layer_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const float *x, int w,
+                  struct dp_err *err);
 /* dx = or, with add, +=; rows. */
-int dp_op_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,
-                    const float *rstd, int w, bool add, struct dp_err *err);
+int dp_layer_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,
+                       const float *rstd, int w, bool add, struct dp_err *err);
 
 #define DP_NO_BIAS (-1)
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See op.h. n is batch * context of one microbatch everywhere. */
-#include "worker/model/op.h"
+/* See layer_ops.h. n is batch * context of one microbatch everywhere. */
+#include "worker/model/layer_ops.h"
 
 static int64_t tokens_of(const struct dp_layer *l)
 {
     return l->config->train.batch * l->config->model.context;
 }
 
-int dp_op_for(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err)
+int dp_layer_ordered(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err)
 {
     const struct dp_reorder a = {.n = tokens_of(l), .c = c, .y = room, .y_order = DP_TILES, .x = x};
 
     *out = dp_rows(x);
-    if (dp_op_order(l, w) == DP_ROWS)
+    if (dp_layer_order(l, w) == DP_ROWS)
         return 0;
     *out = (struct dp_view){.p = room, .order = DP_TILES};
     return l->be->ops->reorder(l->be, &a, err);
 }
 
-int dp_op_linear(struct dp_layer *l, struct dp_op_out out, struct dp_view x, int w, int bias, struct dp_err *err)
+int dp_layer_linear(struct dp_layer *l, struct dp_linear_out out, struct dp_view x, int w, int bias, struct dp_err *err)
 {
     const struct dp_param *p = &l->param[w];
     const struct dp_linear a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .y = out.y,
@@ -29,13 +29,13 @@ int dp_op_linear(struct dp_layer *l, struct dp_op_out out, struct dp_view x, int
     return l->be->ops->linear(l->be, &a, err);
 }
 
-int dp_op_linear_input(struct dp_layer *l, struct dp_view dx, struct dp_view dy, int w, struct dp_err *err)
+int dp_layer_linear_input(struct dp_layer *l, struct dp_view dx, struct dp_view dy, int w, struct dp_err *err)
 {
-    return dp_op_linear_gelu_input(l, dx, NULL, dy, NULL, w, err);
+    return dp_layer_linear_gelu_input(l, dx, NULL, dy, NULL, w, err);
 }
 
-int dp_op_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, struct dp_view dy, const float *x,
-                            int w, struct dp_err *err)
+int dp_layer_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, struct dp_view dy, const float *x,
+                               int w, struct dp_err *err)
 {
     const struct dp_param *p = &l->param[w];
     const struct dp_linear_bwd_input a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dx = dx.p,
@@ -45,7 +45,7 @@ int dp_op_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, 
     return l->be->ops->linear_bwd_input(l->be, &a, err);
 }
 
-int dp_op_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view dy, struct dp_view x, struct dp_err *err)
+int dp_layer_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view dy, struct dp_view x, struct dp_err *err)
 {
     struct dp_param *p = &l->param[w];
     const struct dp_linear_bwd_weight a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dw = p->g,
@@ -58,8 +58,8 @@ int dp_op_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view dy, 
     return l->be->ops->linear_bwd_weight(l->be, &a, err);
 }
 
-int dp_op_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const float *x, int w,
-               struct dp_err *err)
+int dp_layer_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const float *x, int w,
+                  struct dp_err *err)
 {
     const struct dp_layernorm a = {.n = tokens_of(l), .c = l->config->model.channels, .y = y.p, .mean = mean,
                                    .rstd = rstd, .x = x, .gamma = l->param[w].w, .beta = l->param[w + 1].w,
@@ -68,8 +68,8 @@ int dp_op_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, c
     return l->be->ops->layernorm(l->be, &a, err);
 }
 
-int dp_op_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,
-                    const float *rstd, int w, bool add, struct dp_err *err)
+int dp_layer_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,
+                       const float *rstd, int w, bool add, struct dp_err *err)
 {
     const struct dp_layernorm_bwd a = {.n = tokens_of(l), .c = l->config->model.channels, .dx = dx,
                                        .dgamma = l->param[w].g, .dbeta = l->param[w + 1].g, .dy = dy, .x = x,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slots and workspace (act.h). Each is one device allocation cut into tensors on 64-byte borders. */
-#include "worker/model/act.h"
+/* Activations and workspace (activations.h). Each is one device allocation cut into tensors on 64-byte borders. */
+#include "worker/model/activations.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static size_t round_up(int64_t floats)
     return ((size_t)floats * sizeof(float) + 63) & ~(size_t)63;
 }
 
-/* The tensors of a slot. returns their number. */
-static uint32_t parts_of(struct dp_act *act, const struct dp_train_config *config, struct part out[MAX_PARTS])
+/* The tensors of a set. returns their number. */
+static uint32_t parts_of(struct dp_activations *act, const struct dp_train_config *config, struct part out[MAX_PARTS])
 {
     const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
     const int64_t hidden = dp_order_floats(DP_TILES, n, 4 * c);
@@ -55,19 +55,19 @@ static size_t cut(void *mem, const struct part *parts, uint32_t n)
     return at;
 }
 
-size_t dp_act_bytes(const struct dp_train_config *config, enum dp_layer_kind kind)
+size_t dp_activations_bytes(const struct dp_train_config *config, enum dp_layer_kind kind)
 {
-    struct dp_act act = {.kind = kind};
+    struct dp_activations act = {.kind = kind};
     struct part parts[MAX_PARTS];
 
     return cut(NULL, parts, parts_of(&act, config, parts));
 }
 
-struct dp_act *dp_act_take(struct dp_act_pool *pool, enum dp_layer_kind kind, struct dp_err *err)
+struct dp_activations *dp_activations_take(struct dp_activation_pool *pool, enum dp_layer_kind kind, struct dp_err *err)
 {
-    struct dp_act *act = pool->free[kind];
+    struct dp_activations *act = pool->free[kind];
     struct part parts[MAX_PARTS];
-    size_t bytes = dp_act_bytes(pool->config, kind);
+    size_t bytes = dp_activations_bytes(pool->config, kind);
 
     if (act) {
         pool->free[kind] = act->next;
@@ -91,7 +91,7 @@ struct dp_act *dp_act_take(struct dp_act_pool *pool, enum dp_layer_kind kind, st
     return act;
 }
 
-void dp_act_give(struct dp_act_pool *pool, struct dp_act *act)
+void dp_activations_give(struct dp_activation_pool *pool, struct dp_activations *act)
 {
     if (!act)
         return;
@@ -99,7 +99,7 @@ void dp_act_give(struct dp_act_pool *pool, struct dp_act *act)
     pool->free[act->kind] = act;
 }
 
-void dp_act_destroy(struct dp_act_pool *pool, struct dp_act *act)
+void dp_activations_destroy(struct dp_activation_pool *pool, struct dp_activations *act)
 {
     if (!act)
         return;
@@ -107,19 +107,19 @@ void dp_act_destroy(struct dp_act_pool *pool, struct dp_act *act)
     free(act);
 }
 
-void dp_act_pool_release(struct dp_act_pool *pool)
+void dp_activation_pool_release(struct dp_activation_pool *pool)
 {
     for (int kind = 0; kind < 3; kind++)
         while (pool->free[kind]) {
-            struct dp_act *act = pool->free[kind];
+            struct dp_activations *act = pool->free[kind];
 
             pool->free[kind] = act->next;
-            dp_act_destroy(pool, act);
+            dp_activations_destroy(pool, act);
         }
 }
 
-int dp_work_init(struct dp_work *work, const struct dp_train_config *config, struct dp_backend *be,
-                 struct dp_err *err)
+int dp_workspace_init(struct dp_workspace *work, const struct dp_train_config *config, struct dp_backend *be,
+                      struct dp_err *err)
 {
     const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
     const int64_t one = dp_order_floats(DP_TILES, n, c), hidden = dp_order_floats(DP_TILES, n, 4 * c);
@@ -140,7 +140,7 @@ int dp_work_init(struct dp_work *work, const struct dp_train_config *config, str
     return 0;
 }
 
-void dp_work_release(struct dp_work *work, struct dp_backend *be)
+void dp_workspace_release(struct dp_workspace *work, struct dp_backend *be)
 {
     be->ops->free(be, work->mem);
     free(work->loss);
