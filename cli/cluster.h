@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "cli/command.h"
-#include "policies/cluster/read.h"
+#include "policies/cluster/read/read.h"
 #include "policies/cluster/stats.h"
 
 /* A job mix under one scheduler, without and with DynPipe. */

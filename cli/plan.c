@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "cli/json.h"
-#include "policies/decide/saving_json.h"
-#include "policies/graph/read.h"
-#include "policies/sim/read_graph.h"
+#include "policies/graph/read/read.h"
+#include "policies/saving/saving_json.h"
+#include "policies/sim/case/read_graph.h"
 #include "policies/sim/replan.h"
 #include "policies/sim/run.h"
 

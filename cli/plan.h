@@ -7,8 +7,8 @@
 
 #include "cli/command.h"
 #include "cli/policy.h"
-#include "policies/decide/trade.h"
-#include "policies/graph/hierarchical.h"
+#include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/saving/trade.h"
 
 struct dp_plan_question {
     enum dp_plan_algorithm algorithm;

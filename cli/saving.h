@@ -7,7 +7,7 @@
 
 #include "cli/canvas.h"
 
-/* saving: as policies/decide/saving_json.h makes it; NULL, or without numbers: nothing is printed. */
+/* saving: as policies/saving/saving_json.h makes it; NULL, or without numbers: nothing is printed. */
 void dp_saving_show(struct dp_canvas *c, const json_t *saving);
 
 /* A run that did nothing, and could have done nothing, is its own fixed run. */

@@ -12,8 +12,8 @@
 #include "cli/text.h"
 #include "cli/timeline.h"
 #include "policies/policy.h"
-#include "policies/sim/order.h"
-#include "policies/sim/read.h"
+#include "policies/sim/case/read.h"
+#include "policies/sim/iteration/order.h"
 
 #define MOST_TRADED 3e6 /* operations of the run */
 

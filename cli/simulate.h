@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "cli/command.h"
-#include "policies/decide/ways.h"
+#include "policies/saving/ways.h"
 
 /* One element of "phases" (doc/json.md), without "stages" where nobody looks at them: they are most of
  * the work of a long run. New reference; NULL: out of memory. */

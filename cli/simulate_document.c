@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/simulate.h"
-#include "policies/decide/saving_json.h"
+#include "policies/saving/saving_json.h"
 
 static void put(json_t *o, const char *key, double value)
 {

@@ -7,7 +7,7 @@
 
 #include "cli/canvas.h"
 
-/* trade: as policies/decide/trade.h makes it; nothing is printed of NULL, or of fewer than two rows. title: of the table. */
+/* trade: as policies/saving/trade.h makes it; nothing is printed of NULL, or of fewer than two rows. title: of the table. */
 void dp_trade_show(struct dp_canvas *c, const json_t *trade, const char *title);
 
 #endif

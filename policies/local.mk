@@ -2,54 +2,38 @@
 # Policies and their models: pure functions, no clock, no sockets.
 noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \
-	policies/balancer.c policies/balancer.h \
-	policies/solve/chain.c policies/solve/chain.h \
-	policies/decide/decide.c policies/decide/decide.h \
-	policies/baselines/deepspeed.c \
-	policies/baselines/deepspeed_range.c \
-	policies/solve/diffuse.c policies/solve/diffuse.h \
-	policies/diffusion.c \
-	policies/baselines/dynmo.c \
-	policies/baselines/dynmo_diffusion.c \
-	policies/baselines/first_fit.c policies/baselines/first_fit.h \
-	policies/solve/front.c policies/solve/front.h \
-	policies/helpers.c \
-	policies/iteration.c \
-	policies/keep.c \
-	policies/nicol.c policies/solve/nicol.c policies/solve/nicol.h \
-	policies/decide/pack.c policies/decide/pack.h policies/decide/pack_lasting.c \
-	policies/decide/pack_sets.c policies/decide/pack_sets.h \
-	policies/param.c \
-	policies/solve/partition.c policies/solve/partition.h policies/solve/partition_depth.c policies/solve/partition_depth.h \
-	policies/solve/partition_links.c policies/solve/partition_links.h policies/solve/partition_near.c policies/solve/partition_near.h \
-	policies/policy.c policies/policy.h \
-	policies/decide/promise.c policies/decide/promise.h \
-	policies/decide/pruning.c policies/decide/pruning.h \
-	policies/question.c policies/question.h \
-	policies/decide/release_when.c policies/decide/release_when.h \
-	policies/decide/saving.c policies/decide/saving.h policies/decide/saving_json.c policies/decide/saving_json.h \
-	policies/sim/answer.c \
-	policies/sim/balance.c policies/sim/balance.h policies/sim/balance_chain.c policies/sim/balance_chain.h \
-	policies/sim/case.c policies/sim/case.h \
-	policies/sim/links.c policies/sim/links.h \
-	policies/decide/correction.c policies/decide/correction.h \
-	policies/sim/fields.c policies/sim/fields.h \
-	policies/sim/iteration.c policies/sim/iteration.h policies/sim/lower_bound.c \
-	policies/sim/implied.c policies/sim/implied.h \
-	policies/sim/order.c policies/sim/order.h policies/sim/order_1f1b.c policies/sim/order_gpipe.c \
-	policies/sim/order_interleaved.c policies/sim/order_zb_h1.c \
-	policies/sim/predict.c policies/sim/predict.h \
-	policies/sim/program.c policies/sim/program.h \
-	policies/sim/read.c policies/sim/read.h policies/sim/read_graph.c policies/sim/read_graph.h \
-	policies/sim/recut.c policies/sim/recut.h policies/sim/replan.c policies/sim/replan.h policies/sim/read_model.c policies/sim/read_trace.c policies/sim/trace_parts.c policies/sim/trace_parts.h \
-	policies/sim/run.c policies/sim/run.h \
-	policies/sim/stages.c policies/sim/stages.h \
-	policies/decide/ways.c policies/decide/ways.h \
-	policies/time.c \
-	policies/time_comm.c \
+	policies/balancer.c policies/balancer.h policies/diffusion.c policies/helpers.c policies/iteration.c policies/keep.c \
+	policies/nicol.c policies/param.c policies/policy.c policies/policy.h policies/question.c policies/question.h \
+	policies/time.c policies/time_comm.c policies/uniform.c \
+	policies/baselines/deepspeed.c policies/baselines/deepspeed_range.c policies/baselines/dynmo.c \
+	policies/baselines/dynmo_diffusion.c policies/baselines/first_fit.c policies/baselines/first_fit.h \
 	policies/baselines/torchgpipe.c \
-	policies/decide/trade.c policies/decide/trade.h \
-	policies/uniform.c
+	policies/decide/correction.c policies/decide/correction.h policies/decide/decide.c policies/decide/decide.h \
+	policies/decide/pack.c policies/decide/pack.h policies/decide/pack_lasting.c \
+	policies/decide/pack_sets.c policies/decide/pack_sets.h policies/decide/promise.c policies/decide/promise.h \
+	policies/decide/pruning.c policies/decide/pruning.h policies/decide/release_when.c policies/decide/release_when.h \
+	policies/predict/answer.c policies/predict/links.c policies/predict/links.h \
+	policies/predict/predict.c policies/predict/predict.h \
+	policies/saving/saving.c policies/saving/saving.h policies/saving/saving_json.c policies/saving/saving_json.h \
+	policies/saving/trade.c policies/saving/trade.h policies/saving/ways.c policies/saving/ways.h \
+	policies/sim/balance.c policies/sim/balance.h policies/sim/balance_chain.c policies/sim/balance_chain.h \
+	policies/sim/recut.c policies/sim/recut.h policies/sim/replan.c policies/sim/replan.h \
+	policies/sim/run.c policies/sim/run.h policies/sim/stages.c policies/sim/stages.h \
+	policies/sim/case/case.c policies/sim/case/case.h policies/sim/case/fields.c policies/sim/case/fields.h \
+	policies/sim/case/read.c policies/sim/case/read.h policies/sim/case/read_graph.c policies/sim/case/read_graph.h \
+	policies/sim/case/read_model.c policies/sim/case/read_trace.c \
+	policies/sim/case/trace_parts.c policies/sim/case/trace_parts.h \
+	policies/sim/iteration/implied.c policies/sim/iteration/implied.h \
+	policies/sim/iteration/iteration.c policies/sim/iteration/iteration.h policies/sim/iteration/lower_bound.c \
+	policies/sim/iteration/order.c policies/sim/iteration/order.h policies/sim/iteration/order_1f1b.c \
+	policies/sim/iteration/order_gpipe.c policies/sim/iteration/order_interleaved.c policies/sim/iteration/order_zb_h1.c \
+	policies/sim/iteration/program.c policies/sim/iteration/program.h \
+	policies/solve/chain.c policies/solve/chain.h policies/solve/diffuse.c policies/solve/diffuse.h \
+	policies/solve/front.c policies/solve/front.h policies/solve/nicol.c policies/solve/nicol.h \
+	policies/solve/partition.c policies/solve/partition.h \
+	policies/solve/partition_depth.c policies/solve/partition_depth.h \
+	policies/solve/partition_links.c policies/solve/partition_links.h \
+	policies/solve/partition_near.c policies/solve/partition_near.h
 
 # What a site compiles its own policies against: etc/examples/headroom.c shows how. Each policy brings its
 # own copy of the helpers, so that nothing but struct dp_policy lies between it and the daemon.

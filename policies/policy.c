@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registry of policies, and the check of what they are asked. See policy.h; what they answer: sim/answer.c. */
+/* Registry of policies, and the check of what they are asked. See policy.h; what they answer: predict/answer.c. */
 #include "policies/policy.h"
 
 #include <math.h>

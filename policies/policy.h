@@ -49,7 +49,7 @@ struct dp_policy_in {
     uint64_t boundary_bytes; /* one activation (or gradient) message between two stages */
     double link_latency_s, link_bytes_per_s; /* bytes_per_s 0: no cost of size */
     uint64_t step, steps_total, seed;
-    const struct dp_links *links; /* sim/links.h: slow links between slots, which predictions know; NULL: none */
+    const struct dp_links *links; /* predict/links.h: slow links between slots, which predictions know; NULL: none */
 };
 
 struct dp_policy_out {

@@ -5,7 +5,7 @@
  * with each new set of reports. Whatever takes longer the more workers, layers or microbatches a run says
  * that it has is worked out in the child: here are counters and one pass over the workers. A policy that
  * fails or does not answer leaves the layout in force and is asked again later and later. All predictions
- * come from one model (policies/sim/predict.h), so the reference is a prediction, too: of the start layout
+ * come from one model (policies/predict/predict.h), so the reference is a prediction, too: of the start layout
  * with the loads before pruning. What it misses (overheads, shared cores) it misses on both sides of the
  * comparison.
  */

@@ -38,9 +38,9 @@
 #include "policies/decide/promise.h"
 #include "policies/decide/pruning.h"
 #include "policies/decide/release_when.h"
-#include "policies/decide/saving.h"
-#include "policies/decide/trade.h"
-#include "policies/sim/predict.h"
+#include "policies/predict/predict.h"
+#include "policies/saving/saving.h"
+#include "policies/saving/trade.h"
 
 #define COORD_DECISIONS 200
 #define COORD_HANDOVERS 256

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policies/decide/saving_json.h"
+#include "policies/saving/saving_json.h"
 
 /* json_real() refuses NaN and infinity. */
 static json_t *num(double v)

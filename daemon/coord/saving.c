@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the run saved against the runs that it could have been (policies/decide/saving.h), added up as it goes.
+/* What the run saved against the runs that it could have been (policies/saving/saving.h), added up as it goes.
  *
  * A window lies between two reports of the worker with the first layer. It is closed with the newest predictions
  * for its layout; those come from think.c, some reports after a layout is in force, so what was measured
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/decide/saving_json.h"
+#include "policies/saving/saving_json.h"
 
 #define JOURNAL_EVERY_NS (60 * SECOND)
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/sim/predict.h"
+#include "policies/predict/predict.h"
 
 /* Memory of the stages of the layout in force: what DynMo measures. mem: = [n_devices] */
 static int measure(const struct dp_policy_in *in, uint64_t *mem, struct dp_err *err)

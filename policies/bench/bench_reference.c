@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-reference: what each reference makes of a run that is pruned while it trains: how much later it ends
- * than the layout that it started with, and how many GPU-seconds it takes (policies/decide/saving.h).
+ * than the layout that it started with, and how many GPU-seconds it takes (policies/saving/saving.h).
  *
  * 24 equal blocks on 2, 4 and 8 devices, one a slot, are pruned to 90 % between a tenth and six tenths of the steps.
  * A block takes at a density what `./demo` measured. Densities are even, or rise over the depth from a fifth of the
@@ -15,8 +15,8 @@
 #include "common/stdout.h"
 #include "policies/bench/recorded_loads.h"
 #include "policies/decide/pack.h"
-#include "policies/decide/saving.h"
-#include "policies/sim/predict.h"
+#include "policies/predict/predict.h"
+#include "policies/saving/saving.h"
 
 #define BLOCKS 24
 #define MOST_DEVICES 8

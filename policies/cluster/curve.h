@@ -5,7 +5,7 @@
 #define DP_POLICIES_CLUSTER_CURVE_H
 
 #include "policies/cluster/mix.h"
-#include "policies/sim/case.h"
+#include "policies/sim/case/case.h"
 
 /* c passes dp_sim_case_check(), and is changed. out: steps and stretch are set.
  *

@@ -2,19 +2,15 @@
 # Job mixes on a cluster: schedulers, readers, statistics.
 noinst_LIBRARIES += policies/libdpcluster.a
 policies_libdpcluster_a_SOURCES = \
-	policies/cluster/curve.c policies/cluster/curve.h \
-	policies/cluster/draw.c policies/cluster/draw.h \
-	policies/cluster/easy.c \
-	policies/cluster/generate.c policies/cluster/generate.h policies/cluster/lublin.c \
-	policies/cluster/mix.c policies/cluster/mix.h \
-	policies/cluster/queue.c policies/cluster/queue.h \
-	policies/cluster/read.c policies/cluster/read.h policies/cluster/read_workload.c \
-	policies/cluster/run.c policies/cluster/run.h policies/cluster/state.h \
-	policies/cluster/slurm.c \
+	policies/cluster/curve.c policies/cluster/curve.h policies/cluster/easy.c \
+	policies/cluster/mix.c policies/cluster/mix.h policies/cluster/queue.c policies/cluster/queue.h \
+	policies/cluster/run.c policies/cluster/run.h policies/cluster/slurm.c policies/cluster/state.h \
 	policies/cluster/stats.c policies/cluster/stats.h \
-	policies/cluster/swf.c policies/cluster/swf.h \
-	policies/cluster/swf_comment.c policies/cluster/swf_comment.h \
-	policies/cluster/swf_write.c
+	policies/cluster/generate/draw.c policies/cluster/generate/draw.h \
+	policies/cluster/generate/generate.c policies/cluster/generate/generate.h policies/cluster/generate/lublin.c \
+	policies/cluster/read/read.c policies/cluster/read/read.h policies/cluster/read/read_workload.c \
+	policies/cluster/read/swf.c policies/cluster/read/swf.h \
+	policies/cluster/read/swf_comment.c policies/cluster/read/swf_comment.h policies/cluster/read/swf_write.c
 
 # make bench-cluster: a mix of real jobs on a private Slurm beside the simulated one
 .PHONY: bench-cluster

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "policies/decide/promise.h"
-#include "policies/sim/predict.h"
+#include "policies/predict/predict.h"
 
 #define HALVINGS 24
 

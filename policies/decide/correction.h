@@ -14,7 +14,7 @@
 #define DP_POLICIES_DECIDE_CORRECTION_H
 
 #include "policies/policy.h"
-#include "policies/sim/links.h"
+#include "policies/predict/links.h"
 
 struct dp_correction {
     double slot[DP_MAX_WORKERS]; /* by slot, >= 1; 0 counts as 1 */

@@ -2,19 +2,19 @@
 # Graphs of layers: readers, planners and their checks (pure functions but for the reading of a file).
 noinst_LIBRARIES += policies/libdpgraph.a
 policies_libdpgraph_a_SOURCES = \
-	policies/graph/bound.c policies/graph/bound.h \
-	policies/graph/check.c policies/graph/check.h \
-	policies/graph/graph.c policies/graph/graph.h \
-	policies/graph/hierarchical.c policies/graph/hierarchical.h policies/graph/ranges.c policies/graph/ranges.h policies/graph/weigh.c \
-	policies/graph/straight.c policies/graph/straight.h \
-	policies/graph/ideals.c policies/graph/ideals.h \
-	policies/graph/line.c policies/graph/line.h \
-	policies/graph/lean.c policies/graph/lean.h \
-	policies/graph/maxload.c policies/graph/maxload.h policies/graph/walk.c policies/graph/walk.h \
-	policies/graph/plan.c policies/graph/plan.h policies/graph/plan_maxload.c \
-	policies/graph/read.c policies/graph/read.h policies/graph/read_profile.c \
-	policies/graph/read_json.c policies/graph/read_json.h policies/graph/read_costs.c policies/graph/read_piper.c \
-	policies/graph/units.c policies/graph/units.h
+	policies/graph/check.c policies/graph/check.h policies/graph/graph.c policies/graph/graph.h \
+	policies/graph/ideals.c policies/graph/ideals.h policies/graph/line.c policies/graph/line.h \
+	policies/graph/plan.c policies/graph/plan.h policies/graph/units.c policies/graph/units.h \
+	policies/graph/hierarchical/hierarchical.c policies/graph/hierarchical/hierarchical.h \
+	policies/graph/hierarchical/ranges.c policies/graph/hierarchical/ranges.h \
+	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/weigh.c \
+	policies/graph/maxload/bound.c policies/graph/maxload/bound.h \
+	policies/graph/maxload/lean.c policies/graph/maxload/lean.h \
+	policies/graph/maxload/maxload.c policies/graph/maxload/maxload.h policies/graph/maxload/plan_maxload.c \
+	policies/graph/maxload/walk.c policies/graph/maxload/walk.h \
+	policies/graph/read/read.c policies/graph/read/read.h policies/graph/read/read_costs.c \
+	policies/graph/read/read_json.c policies/graph/read/read_json.h policies/graph/read/read_piper.c \
+	policies/graph/read/read_profile.c
 
 if HAVE_CMOCKA
 graph_tests = tests/unit/test_graph_hierarchical tests/unit/test_graph_lean tests/unit/test_graph_plan tests/unit/test_graph_published \

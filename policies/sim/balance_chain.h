@@ -3,7 +3,7 @@
 #ifndef DP_POLICIES_SIM_BALANCE_CHAIN_H
 #define DP_POLICIES_SIM_BALANCE_CHAIN_H
 
-#include "policies/sim/case.h"
+#include "policies/sim/case/case.h"
 
 /* count: in: layers of the layout in force, out: of the answer, one number a stage; stages from `allowed` on get none.
  * The same answers as dp_policy_run()'s for every policy but `iteration`, which is the best, by the simulated iteration,

@@ -4,7 +4,7 @@
 #ifndef DP_POLICIES_SIM_RECUT_H
 #define DP_POLICIES_SIM_RECUT_H
 
-#include "policies/sim/case.h"
+#include "policies/sim/case/case.h"
 
 struct dp_sim_recut {
     uint64_t iteration_ns;

@@ -10,7 +10,7 @@
 #include "policies/graph/check.h"
 #include "policies/graph/units.h"
 #include "policies/sim/balance.h"
-#include "policies/sim/read_graph.h"
+#include "policies/sim/case/read_graph.h"
 #include "policies/sim/recut.h"
 
 /* Cut the chain. *layout: the answer; release it whatever comes back. found: = without a policy. */

@@ -3,7 +3,7 @@
 #ifndef DP_POLICIES_SIM_REPLAN_H
 #define DP_POLICIES_SIM_REPLAN_H
 
-#include "policies/graph/hierarchical.h"
+#include "policies/graph/hierarchical/hierarchical.h"
 #include "policies/policy.h"
 
 struct dp_sim_replan {

@@ -3,7 +3,7 @@
 #ifndef DP_POLICIES_SIM_STAGES_H
 #define DP_POLICIES_SIM_STAGES_H
 
-#include "policies/sim/case.h"
+#include "policies/sim/case/case.h"
 
 /* Place k (program.h) is on device used[k % n_used]; there are n_used * chunks of them. */
 struct dp_sim_layout {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policies/cluster/read.h"
+#include "policies/cluster/read/read.h"
 #include "policies/cluster/stats.h"
 
 const char fuzz_name[] = "fuzz_cluster";

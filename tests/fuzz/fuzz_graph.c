@@ -4,8 +4,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "policies/graph/check.h"
-#include "policies/graph/hierarchical.h"
-#include "policies/graph/read.h"
+#include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/graph/read/read.h"
 
 const char fuzz_name[] = "fuzz_graph";
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "policies/sim/read.h"
+#include "policies/sim/case/read.h"
 #include "policies/sim/run.h"
 
 const char fuzz_name[] = "fuzz_simulate";

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "policies/bench/recorded_loads.h"
-#include "policies/sim/links.h"
-#include "policies/sim/predict.h"
+#include "policies/predict/links.h"
+#include "policies/predict/predict.h"
 #include "tests/unit/random.h"
 
 #define SEC 1000000000ull

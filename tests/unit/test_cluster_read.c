@@ -10,9 +10,9 @@
 
 #include "common/clock.h"
 #include "policies/cluster/curve.h"
-#include "policies/cluster/read.h"
+#include "policies/cluster/read/read.h"
 #include "policies/cluster/stats.h"
-#include "policies/sim/read.h"
+#include "policies/sim/case/read.h"
 #include "tests/unit/random.h"
 
 #define S 1000000000ull

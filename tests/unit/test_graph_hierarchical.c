@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "policies/graph/check.h"
-#include "policies/graph/hierarchical.h"
+#include "policies/graph/hierarchical/hierarchical.h"
 #include "tests/unit/graph_util.h"
 
 #define MAX_NODES 5

@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "common/clock.h"
-#include "policies/graph/hierarchical.h"
+#include "policies/graph/hierarchical/hierarchical.h"
 #include "policies/graph/plan.h"
 #include "tests/unit/graph_util.h"
 

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "policies/graph/bound.h"
 #include "policies/graph/check.h"
+#include "policies/graph/maxload/bound.h"
 #include "policies/graph/plan.h"
 #include "tests/unit/graph_util.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "policies/graph/check.h"
-#include "policies/graph/hierarchical.h"
-#include "policies/graph/read.h"
+#include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/graph/read/read.h"
 
 /* A file of the shared data, or NULL. */
 static const char *find(const char *name)

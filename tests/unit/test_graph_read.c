@@ -2,7 +2,7 @@
 /* The readers of graph files: what they take from good ones, and what they say about bad ones. */
 #include "tests/unit/unit.h"
 
-#include "policies/graph/read.h"
+#include "policies/graph/read/read.h"
 
 static const char profile[] = "node1 -- Input -- forward_compute_time=635.902, backward_compute_time=0.000, "
                               "activation_size=1000.0, parameter_size=0.000\n"

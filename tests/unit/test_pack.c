@@ -7,7 +7,7 @@
 #include "policies/baselines/first_fit.h"
 #include "policies/decide/pack.h"
 #include "policies/decide/pack_sets.h"
-#include "policies/sim/predict.h"
+#include "policies/predict/predict.h"
 #include "tests/unit/random.h"
 
 #define MAX_L 8

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "policies/graph/hierarchical.h"
-#include "policies/sim/read_graph.h"
+#include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/sim/case/read_graph.h"
 #include "policies/sim/replan.h"
 #include "policies/sim/run.h"
 #include "tests/unit/graph_util.h"

@@ -8,7 +8,7 @@
 #include "policies/decide/decide.h"
 #include "policies/decide/pack.h"
 #include "policies/decide/release_when.h"
-#include "policies/sim/predict.h"
+#include "policies/predict/predict.h"
 #include "tests/unit/random.h"
 
 #define LAYERS 10

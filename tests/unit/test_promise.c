@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "policies/decide/correction.h"
-#include "policies/sim/predict.h"
+#include "policies/predict/predict.h"
 #include "tests/unit/random.h"
 #include "tests/unit/unit.h"
 

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "policies/decide/saving.h"
-#include "policies/decide/trade.h"
+#include "policies/saving/saving.h"
+#include "policies/saving/trade.h"
 
 static bool is_near(double a, double b)
 {

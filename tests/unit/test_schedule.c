@@ -3,7 +3,7 @@
 #include "tests/unit/unit.h"
 
 #include "common/schedule.h"
-#include "policies/sim/order.h"
+#include "policies/sim/iteration/order.h"
 
 #define MAX_S 9
 #define MAX_M 17

@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "common/clock.h"
-#include "policies/sim/iteration.h"
+#include "policies/sim/iteration/iteration.h"
 #include "tests/unit/random.h"
 
 #define S_MAX 16 /* stages */

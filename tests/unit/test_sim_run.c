@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "policies/decide/ways.h"
-#include "policies/sim/read.h"
+#include "policies/saving/ways.h"
+#include "policies/sim/case/read.h"
 #include "policies/sim/run.h"
 #include "tests/unit/random.h"
 

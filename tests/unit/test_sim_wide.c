@@ -3,7 +3,7 @@
  * and times that are looked up one from the other, as the definitions have them. */
 #include "tests/unit/unit.h"
 
-#include "policies/sim/iteration.h"
+#include "policies/sim/iteration/iteration.h"
 #include "tests/unit/random.h"
 
 #define STAGES 5

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A hierarchical plan weighed from the graph: the formulas of hierarchical.h once more, over stages instead
+ * of ideals, so that the search can be held against them. */
+#include "policies/graph/hierarchical/hierarchical.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "policies/graph/check.h"
+
+struct scale {
+    const struct dp_plan_hierarchical *ask;
+    const struct dp_stage_load *load; /* [n_stages] */
+    struct dp_graph_plan *p;
+};
+
+double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, double param_bytes, uint32_t m, bool is_first)
+{
+    double once = (m - 1) * param_bytes / (ask->bytes_per_s[level] * m);
+
+    if (!ask->microbatches)
+        return level && is_first ? 4.0 * once / ask->devices[0] : 4.0 * once;
+    return 2.0 * once * m * (level + 1 < ask->n_levels ? ask->devices[1] : 1) / ask->microbatches;
+}
+
+double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m)
+{
+    return (ask->microbatches ? 1.0 : 2.0) * bytes / (ask->bytes_per_s[level] * m);
+}
+
+/* Time that the transfers before and behind stages [first, last] take on m links of a level. */
+static double transfer_s(const struct scale *w, uint32_t level, uint32_t first, uint32_t last, uint32_t m)
+{
+    double in = first ? dp_plan_transfer_s(w->ask, level, (double)w->load[first - 1].out_bytes, m) : 0.0;
+    double out = last + 1 < w->p->n_stages ? dp_plan_transfer_s(w->ask, level, (double)w->load[last].out_bytes, m) : 0.0;
+
+    return fmax(in, out);
+}
+
+/* Behind a first stage: the released program forgets it. */
+static double front_transfer_s(const struct scale *w, uint32_t level, uint32_t last, uint32_t m)
+{
+    return w->ask->microbatches && last + 1 < w->p->n_stages
+               ? dp_plan_transfer_s(w->ask, level, (double)w->load[last].out_bytes, m)
+               : 0.0;
+}
+
+/* Stages [first, end) share machines, `machines` of them (1 where there is one level). */
+static double weigh_group(const struct scale *w, uint32_t first, uint32_t end, uint32_t machines)
+{
+    const struct dp_plan_hierarchical *ask = w->ask;
+    double params = 0.0, outer_sync = 0.0, outer_transfer = 0.0, worst = 0.0;
+
+    for (uint32_t s = first; s < end; s++)
+        params += (double)w->load[s].param_bytes;
+    if (ask->n_levels > 1) {
+        outer_sync = dp_plan_sync_s(ask, 1, params, machines, first == 0);
+        outer_transfer = first > 0 ? transfer_s(w, 1, first, end - 1, machines) : front_transfer_s(w, 1, end - 1, machines);
+    }
+    for (uint32_t s = first; s < end; s++) {
+        struct dp_graph_stage *t = &w->p->stage[s];
+        uint32_t r = t->replicas / machines;
+        double compute = (double)w->load[s].accel_ns / 1e9;
+        double sync = dp_plan_sync_s(ask, 0, (double)w->load[s].param_bytes, r, s == first);
+        double transfer = s > first ? transfer_s(w, 0, s, s, r) : front_transfer_s(w, 0, s, r);
+        double load = (fmax((compute + sync) / r, transfer) + outer_sync) / machines;
+
+        load = fmax(load, outer_transfer);
+        t->compute_ns = w->load[s].accel_ns;
+        t->sync_ns = (uint64_t)((sync + outer_sync * r) * 1e9 + 0.5);
+        t->traffic_ns = (uint64_t)(fmax(transfer / machines, outer_transfer) * 1e9 + 0.5);
+        t->load_ns = (uint64_t)(load * 1e9 + 0.5);
+        worst = fmax(worst, load);
+    }
+    return worst;
+}
+
+/* A device has the state of its parameters, and on the only level the outputs of all microbatches that are under way. */
+static void weigh_memory(const struct scale *w)
+{
+    uint32_t behind = 0;
+
+    for (uint32_t s = w->p->n_stages; s-- > 0;) {
+        struct dp_graph_stage *t = &w->p->stage[s];
+        uint64_t under_way = (behind + t->replicas - 1) / t->replicas + 1, kept;
+
+        if (__builtin_mul_overflow(w->load[s].kept_bytes, under_way, &kept) ||
+            __builtin_add_overflow(w->load[s].bytes, kept, &t->bytes))
+            t->bytes = UINT64_MAX;
+        behind += t->replicas;
+    }
+}
+
+int dp_plan_hierarchical_weigh(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
+                               struct dp_graph_plan *p, struct dp_err *err)
+{
+    struct dp_stage_load *load = calloc((size_t)p->n_stages + 1, sizeof *load);
+    struct scale w = {.ask = ask, .load = load, .p = p};
+    double worst = 0.0;
+    int rc = -1;
+
+    if (!load) {
+        dp_err_set(err, DP_ENOMEM, "a plan of %u stages: out of memory", p->n_stages);
+        goto out;
+    }
+    if (dp_graph_loads(g, p->stage_of, p->n_stages, load, err) < 0)
+        goto out;
+    for (uint32_t s = 0, end; s < p->n_stages; s = end) {
+        uint32_t machines = 1;
+
+        for (end = s; end < p->n_stages && p->stage[end].group == p->stage[s].group;)
+            end++;
+        if (ask->n_levels > 1)
+            machines = p->stage[s].machines;
+        else
+            end = p->n_stages;
+        worst = fmax(worst, weigh_group(&w, s, end, machines));
+    }
+    weigh_memory(&w);
+    p->load_ns = (uint64_t)(worst * 1e9 + 0.5);
+    rc = 0;
+out:
+    free(load);
+    return rc;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Max-load plans: orders first, whose answer bounds the search over all ideals; then that search, when
+ * it is not too much; then the check of what came out, by code that knows neither (check.h). */
+#include "policies/graph/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policies/graph/check.h"
+#include "policies/graph/line.h"
+#include "policies/graph/maxload/bound.h"
+#include "policies/graph/maxload/maxload.h"
+
+#define MAX_STEPS UINT64_C(10000000000)
+
+struct search {
+    const struct dp_graph *g;
+    const struct dp_plan_maxload *ask;
+    struct dp_units units;
+    struct dp_maxload_answer best; /* n_stages 0: none yet */
+    struct dp_graph_plan *out;
+    int n_orders;  /* that were cut */
+    bool is_chain; /* there is one order only: its cuts are all ideals */
+};
+
+static void keep_better(struct search *s, struct dp_maxload_answer *a)
+{
+    struct dp_maxload_answer old = s->best;
+
+    if (s->best.n_stages && s->best.load_ns <= a->load_ns)
+        return;
+    s->best = *a;
+    *a = old;
+}
+
+static struct dp_maxload question(const struct search *s, const struct dp_ideals *ideals, uint64_t bound_ns)
+{
+    return (struct dp_maxload){.units = &s->units,
+                               .ideals = ideals,
+                               .n_accel = s->ask->n_accel,
+                               .speed = s->ask->speed,
+                               .n_cpus = s->ask->n_cpus,
+                               .accel_bytes = s->ask->accel_bytes,
+                               .bound_ns = bound_ns,
+                               .watch = s->ask->watch,
+                               .has_no_table = s->ask->has_no_table,
+                               .best_ns = s->best.n_stages ? s->best.load_ns : 0,
+                               .lower_ns = s->out->bound_ns};
+}
+
+/* The best of one order: bounds from a little above the lower bound up, since a near one saves much. */
+static int try_order(struct search *s, const struct dp_ideals *ideals, struct dp_err *err)
+{
+    uint64_t known = s->best.n_stages ? s->best.load_ns : UINT64_MAX - 1, low = s->out->bound_ns;
+    int rc = DP_MAXLOAD_NONE;
+
+    for (uint64_t slack = low / 64 + 1; rc == DP_MAXLOAD_NONE; slack *= 4) {
+        bool is_last = low >= known || slack >= known - low;
+        struct dp_maxload q = question(s, ideals, is_last ? known : low + slack);
+        struct dp_maxload_answer a;
+
+        rc = dp_maxload_solve(&q, &a, err);
+        s->out->steps += a.steps;
+        if (a.n_stages) /* an ended search may have some answer */
+            keep_better(s, &a);
+        dp_maxload_release(&a);
+        s->out->was_ended |= rc == DP_MAXLOAD_ENDED;
+        if (is_last || slack > UINT64_MAX / 8)
+            break;
+    }
+    return rc < 0 ? -1 : 0;
+}
+
+static int try_orders(struct search *s, struct dp_err *err)
+{
+    size_t n = (size_t)s->units.n + 1;
+    uint32_t *order = calloc(n, sizeof *order), *first = calloc(n, sizeof *first);
+    int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
+
+    for (int kind = 0; rc == 0 && kind < DP_N_LINES && !s->is_chain && !s->out->was_ended; kind++) {
+        struct dp_ideals ideals;
+
+        rc = dp_line_make(&s->units, (enum dp_line_kind)kind, order, err);
+        if (rc == 0 && kind > 0 && !memcmp(order, first, n * sizeof *order))
+            continue;
+        if (rc == 0)
+            rc = dp_ideals_create_chain(&ideals, &s->units, order, err);
+        if (rc < 0)
+            break;
+        if (kind == 0) {
+            memcpy(first, order, n * sizeof *order);
+            s->is_chain = dp_line_is_chain(&s->units, order);
+        }
+        rc = try_order(s, &ideals, err);
+        s->n_orders++;
+        dp_ideals_release(&ideals);
+    }
+    free(order);
+    free(first);
+    s->out->line_ns = rc == 0 && s->best.n_stages ? s->best.load_ns : 0;
+    return rc;
+}
+
+/* All ideals. returns: 0 with is_optimal told, or -1. */
+static int try_exact(struct search *s, struct dp_err *err)
+{
+    struct dp_ideals ideals;
+    struct dp_maxload q;
+    struct dp_maxload_answer a;
+    bool is_too_many;
+    int rc;
+
+    if (dp_ideals_create(&ideals, &s->units, s->ask->max_ideals ? s->ask->max_ideals : DP_IDEALS_CAP,
+                         &is_too_many, err) < 0) {
+        if (!is_too_many)
+            return -1;
+        snprintf(s->out->why, sizeof s->out->why, "the graph has more than %u ideals",
+                 s->ask->max_ideals ? s->ask->max_ideals : DP_IDEALS_CAP);
+        return 0;
+    }
+    s->out->n_ideals = ideals.n;
+    q = question(s, &ideals, s->best.n_stages ? s->best.load_ns : UINT64_MAX - 1);
+    q.max_steps = s->ask->max_steps ? s->ask->max_steps : MAX_STEPS;
+    rc = dp_maxload_solve(&q, &a, err);
+    s->out->steps += a.steps;
+    if (rc == DP_MAXLOAD_TOO_MUCH)
+        snprintf(s->out->why, sizeof s->out->why, "the search over its %u ideals is too long", ideals.n);
+    else if (rc == DP_MAXLOAD_ENDED)
+        s->out->was_ended = true;
+    else
+        s->out->is_optimal = rc >= 0;
+    if (a.n_stages)
+        keep_better(s, &a);
+    dp_maxload_release(&a);
+    dp_ideals_release(&ideals);
+    return rc < 0 ? -1 : 0;
+}
+
+/* Stages of the nodes. An input goes where the first of its takers is. */
+static void place_nodes(const struct search *s, uint32_t *stage_of)
+{
+    const struct dp_graph *g = s->g;
+
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        stage_of[i] = s->units.unit_of[i] == DP_NO_UNIT ? UINT32_MAX : s->best.stage[s->units.unit_of[i]];
+    for (uint32_t e = 0; e < g->n_edges; e++) {
+        if (g->node[g->edge[e].from].is_input && stage_of[g->edge[e].to] < stage_of[g->edge[e].from])
+            stage_of[g->edge[e].from] = stage_of[g->edge[e].to];
+    }
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        stage_of[i] = stage_of[i] == UINT32_MAX ? 0 : stage_of[i];
+}
+
+static uint64_t memory_of(const struct dp_stage_load *load, uint64_t under_way)
+{
+    uint64_t bytes;
+
+    return __builtin_mul_overflow(load->kept_bytes, under_way, &bytes) || __builtin_add_overflow(load->bytes, bytes, &bytes)
+               ? UINT64_MAX
+               : bytes;
+}
+
+static double speed_of(const double *speed, uint32_t accelerator)
+{
+    return speed ? speed[accelerator] : 1;
+}
+
+int dp_plan_maxload_weigh(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err)
+{
+    struct dp_stage_load *load = calloc((size_t)p->n_stages + 1, sizeof *load);
+    int rc = load ? 0 : dp_err_set(err, DP_ENOMEM, "plan: out of memory");
+
+    p->load_ns = 0;
+    if (rc == 0)
+        rc = dp_graph_loads(g, p->stage_of, p->n_stages, load, err);
+    for (uint32_t i = 0; rc == 0 && i < p->n_stages; i++) {
+        struct dp_graph_stage *t = &p->stage[i];
+
+        t->bytes = memory_of(&load[i], p->n_stages - i);
+        t->compute_ns = t->is_cpu ? load[i].cpu_ns : dp_plan_time_ns(load[i].accel_ns, speed_of(speed, t->accelerator));
+        t->traffic_ns = t->is_cpu ? 0 : load[i].traffic_ns;
+        t->load_ns = t->compute_ns + t->traffic_ns;
+        p->load_ns = t->load_ns > p->load_ns ? t->load_ns : p->load_ns;
+        if (!t->is_cpu && load[i].only_on_cpu)
+            rc = dp_err_set(err, DP_EINVAL, "stage %u of the answer cannot be on an accelerator", i);
+    }
+    free(load);
+    return rc;
+}
+
+/* Does it keep what was asked for and what the search promised? */
+static int check_plan(const struct search *s, struct dp_err *err)
+{
+    const struct dp_graph_plan *p = s->out;
+    uint32_t n_cpus = 0;
+
+    for (uint32_t i = 0; i < p->n_stages; i++) {
+        n_cpus += p->stage[i].is_cpu;
+        if (!p->stage[i].is_cpu && p->stage[i].bytes > s->ask->accel_bytes)
+            return dp_err_set(err, DP_EINVAL, "stage %u of the answer cannot be on an accelerator", i);
+    }
+    if (n_cpus > s->ask->n_cpus || p->n_stages - n_cpus > s->ask->n_accel || p->load_ns != s->best.load_ns)
+        return dp_err_set(err, DP_EINVAL, "the answer does not keep what it promises: %u stages, %llu ns", p->n_stages,
+                          (unsigned long long)p->load_ns);
+    return 0;
+}
+
+/* The answer as a plan, measured anew. */
+static int write_plan(struct search *s, struct dp_err *err)
+{
+    struct dp_graph_plan *p = s->out;
+
+    p->n_stages = p->n_devices = s->best.n_stages;
+    p->stage = calloc((size_t)p->n_stages + 1, sizeof *p->stage);
+    p->stage_of = calloc(s->g->n_nodes, sizeof *p->stage_of);
+    if (!p->stage || !p->stage_of)
+        return dp_err_set(err, DP_ENOMEM, "plan: out of memory");
+    place_nodes(s, p->stage_of);
+    for (uint32_t i = 0; i < p->n_stages; i++)
+        p->stage[i] = (struct dp_graph_stage){
+            .is_cpu = s->best.is_cpu[i], .accelerator = s->best.accelerator[i], .machines = 1, .replicas = 1};
+    if (dp_graph_check(s->g, p->stage_of, p->n_stages, err) < 0 || dp_plan_maxload_weigh(s->g, s->ask->speed, p, err) < 0)
+        return -1;
+    return check_plan(s, err);
+}
+
+static void say_why(struct search *s)
+{
+    struct dp_graph_plan *p = s->out;
+    char how[sizeof p->why];
+    uint32_t slowest = 0;
+
+    if (p->is_optimal)
+        snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
+    else if (p->was_ended)
+        snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
+    else
+        snprintf(how, sizeof how,
+                 "%.100s: only %d order%s of its %u units %s cut, and a better plan may lie in the gap", *p->why ? p->why : "as asked",
+                 s->n_orders, s->n_orders == 1 ? "" : "s", p->n_units, s->n_orders == 1 ? "was" : "were");
+    for (uint32_t i = 1; i < p->n_stages; i++)
+        slowest = p->stage[i].load_ns > p->stage[slowest].load_ns ? i : slowest;
+    if (s->ask->n_accel + s->ask->n_cpus == 1)
+        snprintf(p->why, sizeof p->why, "there is one device only");
+    else if (p->n_units == 1)
+        snprintf(p->why, sizeof p->why, "nothing in this graph can be parted");
+    else if (p->n_stages == 1)
+        snprintf(p->why, sizeof p->why, "%.180s; every cut costs more traffic than it saves compute", how);
+    else
+        snprintf(p->why, sizeof p->why,
+                 "%.140s; stage %u sets the pace: %.4g ms of compute, %.4g ms of traffic", how, slowest,
+                 (double)p->stage[slowest].compute_ns / 1e6, (double)p->stage[slowest].traffic_ns / 1e6);
+}
+
+static int no_answer(const struct search *s, struct dp_err *err)
+{
+    uint64_t total = 0, largest = 0;
+    bool needs_cpu = false;
+
+    for (uint32_t i = 0; i < s->units.n; i++) {
+        uint64_t bytes = s->units.bytes[i] + s->units.kept_bytes[i];
+
+        total += bytes;
+        largest = bytes > largest ? bytes : largest;
+        needs_cpu |= s->units.only_on_cpu[i];
+    }
+    if (needs_cpu && s->ask->n_cpus == 0)
+        return dp_err_set(err, DP_EINVAL, "some nodes need a CPU: they cannot run on an accelerator");
+    return dp_err_set(
+        err, DP_ENOMEM,
+        "found no plan that fits %u accelerators of %.4g GB and %u CPUs: all nodes need %.4g GB, the "
+        "largest piece that cannot be parted %.4g GB",
+        s->ask->n_accel, (double)s->ask->accel_bytes / 1e9, s->ask->n_cpus, (double)total / 1e9,
+        (double)largest / 1e9);
+}
+
+static int search(struct search *s, struct dp_err *err)
+{
+    struct dp_graph_plan *p = s->out;
+    double fastest = 1;
+
+    p->n_units = s->units.n;
+    for (uint32_t i = 0; i < s->units.n; i++)
+        p->single_ns += s->units.accel_ns[i];
+    for (uint32_t i = 0; i < s->ask->n_accel; i++)
+        fastest = i == 0 || speed_of(s->ask->speed, i) > fastest ? speed_of(s->ask->speed, i) : fastest;
+    p->single_ns = dp_plan_time_ns(p->single_ns, fastest);
+    if (dp_bound_maxload(&s->units, s->ask->n_accel, s->ask->speed, s->ask->n_cpus, s->ask->accel_bytes, &p->bound_ns, err) <
+        0)
+        return -1;
+    if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)
+        return -1;
+    p->n_ideals = s->is_chain ? s->units.n + 1 : 0;
+    p->is_optimal = s->is_chain && !p->was_ended;
+    if (s->ask->algorithm != DP_PLAN_LINE && p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && try_exact(s, err) < 0)
+        return -1;
+    if (s->ask->algorithm == DP_PLAN_EXACT && !p->is_optimal && *p->why)
+        return dp_err_set(err, DP_ENOMEM, "no exact answer: %s", p->why);
+    if (!s->best.n_stages && p->was_ended)
+        return dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
+    if (!s->best.n_stages)
+        return no_answer(s, err);
+    p->algorithm = p->is_optimal && s->ask->algorithm != DP_PLAN_LINE ? DP_PLAN_EXACT : DP_PLAN_LINE;
+    if (write_plan(s, err) < 0)
+        return -1;
+    say_why(s);
+    return 0;
+}
+
+int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
+                    struct dp_err *err)
+{
+    struct search s = {.g = g, .ask = ask, .out = out};
+    int rc = -1;
+
+    *out = (struct dp_graph_plan){0};
+    if (ask->n_accel + ask->n_cpus == 0)
+        return dp_err_set(err, DP_EINVAL, "a plan for no device");
+    if (ask->n_cpus && g->kind == DP_GRAPH_PROFILE)
+        return dp_err_set(err, DP_EINVAL, "a profile has no times on a CPU");
+    if (dp_units_create(&s.units, g, err) < 0)
+        return -1;
+    if (s.units.n == 0)
+        dp_err_set(err, DP_EINVAL, "the graph has nothing but inputs");
+    else
+        rc = search(&s, err);
+    dp_units_release(&s.units);
+    dp_maxload_release(&s.best);
+    return rc;
+}

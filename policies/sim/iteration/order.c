@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See order.h. */
+#include "policies/sim/iteration/order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct dp_sim_scheduler *const schedulers[DP_SIM_N_SCHEDULES] = {
+    [DP_SIM_1F1B] = &dp_sim_1f1b,
+    [DP_SIM_GPIPE] = &dp_sim_gpipe,
+    [DP_SIM_INTERLEAVED] = &dp_sim_interleaved,
+    [DP_SIM_ZB_H1] = &dp_sim_zb_h1,
+};
+
+#define MOST_LISTED (1u << 20) /* operations of a 1F1B: more take too much memory */
+
+static const char *const kind_names[] = {"forward", "backward", "weight gradient"};
+
+const struct dp_sim_scheduler *dp_sim_scheduler(enum dp_sim_schedule schedule)
+{
+    return schedulers[schedule];
+}
+
+int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_err *err)
+{
+    char known[128] = "";
+    size_t used = 0;
+
+    for (int i = 0; i < DP_SIM_N_SCHEDULES; i++) {
+        if (!strcmp(name, schedulers[i]->name)) {
+            *out = (enum dp_sim_schedule)i;
+            return 0;
+        }
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", schedulers[i]->name);
+    }
+    return dp_err_set(err, DP_EINVAL, "there is no schedule \"%.40s\"; known: %s", name, known);
+}
+
+/* n_stages: each of which has every microbatch. */
+static int check_counts(const struct dp_sim_scheduler *s, uint32_t n_devices, uint64_t n_stages, uint32_t chunks,
+                        uint32_t microbatches, uint32_t most, struct dp_err *err)
+{
+    uint64_t ops;
+
+    if (n_devices < 1 || n_devices > DP_SIM_MAX_DEVICES || microbatches < 1 || microbatches > DP_SIM_MAX_MICROBATCHES ||
+        chunks < 1 || chunks > DP_SIM_MAX_CHUNKS)
+        return dp_err_set(err, DP_EINVAL, "simulation of %u stages, %u chunks and %u microbatches", n_devices, chunks,
+                          microbatches);
+    ops = n_stages * microbatches * (s->is_split ? 3 : 2);
+    if (ops > most)
+        return dp_err_set(err, DP_EINVAL, "an iteration of %llu operations, at most %u can be simulated",
+                          (unsigned long long)ops, most);
+    if (chunks > 1 && s != &dp_sim_interleaved)
+        return dp_err_set(err, DP_EINVAL, "schedule %s: has one chunk a device, not %u", s->name, chunks);
+    return s->check ? s->check(n_devices, chunks, microbatches, err) : 0;
+}
+
+static int no_memory(const struct dp_sim_order *o, struct dp_err *err)
+{
+    return dp_err_set(err, DP_ENOMEM, "simulation of %u devices and %u microbatches: out of memory", o->n_devices, o->microbatches);
+}
+
+static int fill_lists(const struct dp_sim_scheduler *s, struct dp_sim_order *out, size_t n_ops, struct dp_err *err)
+{
+    out->op = calloc(n_ops, sizeof *out->op);
+    if (!out->op)
+        return no_memory(out, err);
+    for (uint32_t d = 0; d < out->n_devices; d++)
+        s->fill(out, d, dp_sim_order_list(out, d));
+    return 0;
+}
+
+int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
+                        struct dp_sim_order *out, struct dp_err *err)
+{
+    const struct dp_sim_scheduler *s = schedulers[schedule];
+
+    memset(out, 0, sizeof *out);
+    if (check_counts(s, n_devices, (uint64_t)n_devices * chunks, chunks, microbatches,
+                     s == &dp_sim_1f1b ? DP_SIM_MAX_IMPLIED_OPS : DP_SIM_MAX_OPS, err) < 0)
+        return -1;
+    out->n_devices = n_devices;
+    out->chunks = chunks;
+    out->microbatches = microbatches;
+    out->is_split = s->is_split;
+    out->n_per_device = (s->is_split ? 3 : 2) * chunks * microbatches;
+    out->is_implied = s == &dp_sim_1f1b && (size_t)n_devices * out->n_per_device > MOST_LISTED;
+    return out->is_implied ? 0 : fill_lists(s, out, (size_t)n_devices * out->n_per_device, err);
+}
+
+void dp_sim_order_imply(struct dp_sim_order *o)
+{
+    free(o->op);
+    o->op = NULL;
+    o->is_implied = true;
+}
+
+static int check_widths(const struct dp_sim_scheduler *s, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
+                        uint32_t *n_devices, struct dp_err *err)
+{
+    uint64_t devices = 0;
+
+    if (s != &dp_sim_1f1b && s != &dp_sim_gpipe)
+        return dp_err_set(err, DP_EINVAL, "schedule %s: stages have one device each; 1f1b and gpipe know several", s->name);
+    for (uint32_t i = 0; i < n_stages; i++) {
+        if (!width[i])
+            return dp_err_set(err, DP_EINVAL, "stage %u has no device", i);
+        devices += width[i];
+    }
+    *n_devices = devices > DP_SIM_MAX_DEVICES ? UINT32_MAX : (uint32_t)devices;
+    return check_counts(s, *n_devices, n_stages, 1, microbatches, DP_SIM_MAX_OPS, err);
+}
+
+/* Where stages and lists are; n_devices, n_wide and microbatches are set. */
+static int place_stages(const uint32_t *width, struct dp_sim_order *out, struct dp_err *err)
+{
+    uint32_t n_ops = 0;
+
+    out->begin = calloc((size_t)out->n_wide + 1, sizeof *out->begin);
+    out->stage_of = calloc(out->n_devices, sizeof *out->stage_of);
+    out->list = calloc(out->n_devices, sizeof *out->list);
+    if (!out->begin || !out->stage_of || !out->list)
+        return no_memory(out, err);
+    for (uint32_t s = 0; s < out->n_wide; s++) {
+        out->begin[s + 1] = out->begin[s] + width[s];
+        for (uint32_t d = out->begin[s]; d < out->begin[s + 1]; d++) {
+            out->stage_of[d] = s;
+            out->list[d] = n_ops;
+            n_ops += dp_sim_order_ops(out, d);
+        }
+    }
+    return 0;
+}
+
+int dp_sim_order_create_wide(enum dp_sim_schedule schedule, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
+                             struct dp_sim_order *out, struct dp_err *err)
+{
+    const struct dp_sim_scheduler *s = schedulers[schedule];
+
+    memset(out, 0, sizeof *out);
+    if (check_widths(s, n_stages, width, microbatches, &out->n_devices, err) < 0)
+        return -1;
+    out->n_wide = n_stages;
+    out->chunks = 1;
+    out->microbatches = microbatches;
+    if (place_stages(width, out, err) == 0 && fill_lists(s, out, (size_t)2 * n_stages * microbatches, err) == 0)
+        return 0;
+    dp_sim_order_release(out);
+    return -1;
+}
+
+void dp_sim_order_release(struct dp_sim_order *order)
+{
+    free(order->op);
+    free(order->begin);
+    free(order->stage_of);
+    free(order->list);
+    memset(order, 0, sizeof *order);
+}
+
+struct dp_sim_share dp_sim_order_share(const struct dp_sim_order *o, uint32_t device)
+{
+    uint32_t stage, first, step;
+
+    if (!o->n_wide)
+        return (struct dp_sim_share){0, 1, o->microbatches};
+    stage = o->stage_of[device];
+    first = device - o->begin[stage];
+    step = o->begin[stage + 1] - o->begin[stage];
+    return (struct dp_sim_share){first, step, first < o->microbatches ? (o->microbatches - first - 1) / step + 1 : 0};
+}
+
+struct dp_sim_op *dp_sim_order_list(const struct dp_sim_order *o, uint32_t device)
+{
+    return o->op + (o->n_wide ? o->list[device] : (size_t)device * o->n_per_device);
+}
+
+uint32_t dp_sim_order_ops(const struct dp_sim_order *o, uint32_t device)
+{
+    return (o->is_split ? 3 : 2) * o->chunks * dp_sim_order_share(o, device).count;
+}
+
+uint32_t dp_sim_order_behind(const struct dp_sim_order *o, uint32_t device)
+{
+    return o->n_devices - (o->n_wide ? o->begin[o->stage_of[device] + 1] : device + 1);
+}
+
+/* One device. next: [chunks * microbatches] of zeros, the kind that each microbatch of a chunk has next. */
+static int check_device(const struct dp_sim_order *o, uint32_t device, uint8_t *next, struct dp_err *err)
+{
+    const struct dp_sim_op *op = dp_sim_order_list(o, device);
+    const struct dp_sim_share own = dp_sim_order_share(o, device);
+    uint32_t n = dp_sim_order_ops(o, device);
+    int last = o->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t *is_next;
+
+        if (op[i].chunk >= o->chunks || op[i].mb >= o->microbatches || op[i].mb % own.step != own.first || op[i].kind > last)
+            return dp_err_set(err, DP_EINVAL, "schedule: operation %u of device %u is of chunk %u, microbatch %u, kind %u",
+                              i, device, op[i].chunk, op[i].mb, op[i].kind);
+        is_next = &next[(size_t)op[i].chunk * o->microbatches + op[i].mb];
+        if (op[i].kind != *is_next)
+            return dp_err_set(err, DP_EINVAL, "schedule: operation %u of device %u is a %s of chunk %u, microbatch %u, %s",
+                              i, device, kind_names[op[i].kind], op[i].chunk, op[i].mb,
+                              op[i].kind < *is_next ? "for the second time" : "too early");
+        ++*is_next;
+    }
+    /* every operation is a different one and there are as many as there must be: none is missing */
+    return 0;
+}
+
+int dp_sim_order_check(const struct dp_sim_order *o, struct dp_err *err)
+{
+    size_t cells = (size_t)o->chunks * o->microbatches;
+    uint8_t *next = malloc(cells);
+    int rc = 0;
+
+    if (!next)
+        return dp_err_set(err, DP_ENOMEM, "schedule: out of memory");
+    if (!o->n_wide && o->n_per_device != (o->is_split ? 3 : 2) * cells)
+        rc = dp_err_set(err, DP_EINVAL, "schedule: %u operations a device for %zu microbatches of chunks", o->n_per_device,
+                        cells);
+    for (uint32_t d = 0; d < o->n_devices && rc == 0; d++) {
+        memset(next, 0, cells);
+        rc = check_device(o, d, next, err);
+    }
+    free(next);
+    return rc;
+}

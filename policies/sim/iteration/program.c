@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See program.h. Making a program walks the devices' lists with a work list: a device goes on until a
+ * message is missing and is listed again when it is sent, so each operation is visited once. What is
+ * left over then is a deadlock. */
+#include "policies/sim/iteration/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "policies/sim/iteration/implied.h"
+
+#define KINDS 3
+
+/* Indexes into the arrays of a run, worked out once. Slot 0 is a message that is always there. */
+struct step {
+    uint32_t device, in, out; /* out 0: nobody waits for it */
+    uint32_t cost;            /* kind * V + place */
+    uint32_t boundary, link;  /* of what is sent */
+    uint32_t came_over;       /* boundary of what is awaited, where stages have several devices */
+};
+
+struct dp_sim_program {
+    struct dp_sim_order order;
+    uint32_t n_stages, n_places, n_ops;
+    uint32_t n_links;
+    uint32_t *first_link; /* [n_stages + 1] of the pairs with the next stage, where stages have several devices; else NULL */
+    struct step *step;    /* [n_ops] */
+    uint32_t *mb;         /* [n_ops] */
+    uint32_t *in_flight;  /* [n_devices] */
+    /* what changes during a run */
+    uint64_t *slot;         /* [slots] arrival; where stages have several devices: when it is sent */
+    uint64_t *now;          /* [D] end of the device's last operation */
+    uint64_t *link_free;    /* [2D+1] */
+    uint64_t *way_in_free;  /* [2D] where stages have several devices */
+    uint64_t *there;        /* [2D] of an implied order (implied.h) */
+    struct dp_sim_link *at; /* [L] boundaries; the last one costs nothing */
+};
+
+const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *p)
+{
+    return &p->order;
+}
+
+uint32_t dp_sim_program_places(const struct dp_sim_program *p)
+{
+    return p->n_places;
+}
+
+uint32_t dp_sim_program_links(const struct dp_sim_program *p)
+{
+    return p->n_links;
+}
+
+uint32_t dp_sim_program_pairs(const struct dp_sim_program *p, uint32_t stage)
+{
+    return p->first_link[stage + 1] - p->first_link[stage];
+}
+
+uint32_t dp_sim_program_link(const struct dp_sim_program *p, uint32_t stage, uint32_t mb)
+{
+    return p->first_link[stage] + mb % dp_sim_program_pairs(p, stage);
+}
+
+uint32_t dp_sim_program_device(const struct dp_sim_program *p, uint32_t stage, uint32_t mb)
+{
+    const struct dp_sim_order *o = &p->order;
+
+    return o->begin[stage] + mb % (o->begin[stage + 1] - o->begin[stage]);
+}
+
+uint32_t dp_sim_program_ops(const struct dp_sim_program *p)
+{
+    return p->n_ops;
+}
+
+uint32_t dp_sim_program_in_flight(const struct dp_sim_program *p, uint32_t device)
+{
+    return p->in_flight[device];
+}
+
+/* Where the activation, or the gradient, for microbatch mb of a stage arrives. */
+static uint32_t slot_of(const struct dp_sim_program *p, enum dp_sim_kind kind, uint32_t stage, uint32_t mb)
+{
+    return 1 + ((kind == DP_SIM_FORWARD ? 0 : p->n_stages) + stage) * p->order.microbatches + mb;
+}
+
+static size_t n_slots(const struct dp_sim_program *p)
+{
+    return 1 + 2 * (size_t)p->n_stages * p->order.microbatches;
+}
+
+/* As step_of(), where stages have several devices. */
+static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_sim_op *op)
+{
+    const struct dp_sim_order *o = &p->order;
+    uint32_t d = o->n_devices, stage = o->stage_of[device], none = p->n_links - 1, before = none, behind = none;
+    struct step s = {.device = device, .cost = op->kind * p->n_places + device};
+
+    if (stage > 0)
+        before = dp_sim_program_link(p, stage - 1, op->mb);
+    if (stage + 1 < p->n_stages)
+        behind = dp_sim_program_link(p, stage, op->mb);
+    if (op->kind == DP_SIM_FORWARD) {
+        s.in = before != none ? slot_of(p, DP_SIM_FORWARD, stage, op->mb) : 0;
+        s.out = behind != none ? slot_of(p, DP_SIM_FORWARD, stage + 1, op->mb) : 0;
+        s.link = device;
+    } else {
+        s.in = behind != none ? slot_of(p, DP_SIM_BACKWARD, stage, op->mb) : 0;
+        s.out = before != none ? slot_of(p, DP_SIM_BACKWARD, stage - 1, op->mb) : 0;
+        s.link = d + device;
+    }
+    s.came_over = op->kind == DP_SIM_FORWARD ? before : behind;
+    s.boundary = op->kind == DP_SIM_FORWARD ? behind : before;
+    return s;
+}
+
+/* Links 0..D-1 lead from a device to the next, D..2D-1 to the one before; 2D is inside of a device. */
+static struct step step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_sim_op *op)
+{
+    uint32_t d = p->order.n_devices, stage = op->chunk * d + device, last = p->n_stages - 1;
+    struct step s = {.device = device, .cost = op->kind * p->n_places + stage, .boundary = last, .link = 2 * d};
+
+    if (p->order.n_wide)
+        return wide_step_of(p, device, op);
+    if (op->kind == DP_SIM_FORWARD) {
+        s.in = stage > 0 ? slot_of(p, DP_SIM_FORWARD, stage, op->mb) : 0;
+        if (stage == last)
+            return s;
+        s.out = slot_of(p, DP_SIM_FORWARD, stage + 1, op->mb);
+        s.boundary = d > 1 ? stage : last;
+        s.link = d > 1 ? device : 2 * d;
+    } else if (op->kind == DP_SIM_BACKWARD) {
+        s.in = stage < last ? slot_of(p, DP_SIM_BACKWARD, stage, op->mb) : 0;
+        if (stage == 0)
+            return s;
+        s.out = slot_of(p, DP_SIM_BACKWARD, stage - 1, op->mb);
+        s.boundary = d > 1 ? stage - 1 : last;
+        s.link = d > 1 ? d + device : 2 * d;
+    }
+    return s;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t count_in_flight(const struct dp_sim_order *o, uint32_t device)
+{
+    const struct dp_sim_op *op = dp_sim_order_list(o, device);
+    int last = o->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+    uint32_t n = dp_sim_order_ops(o, device), now = 0, most = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        now += op[i].kind == DP_SIM_FORWARD;
+        most = now > most ? now : most;
+        now -= op[i].kind == last;
+    }
+    return most;
+}
+
+/* The device that receives what a step sends. */
+static uint32_t receiver(const struct dp_sim_program *p, const struct step *s, uint32_t mb)
+{
+    uint32_t d = p->order.n_devices;
+
+    if (p->order.n_wide)
+        return dp_sim_program_device(p, p->order.stage_of[s->device] + (s->link < d ? 1 : -1u), mb);
+    if (s->link == 2 * d)
+        return s->device;
+    return s->link < d ? (s->device + 1) % d : (s->device + d - 1) % d;
+}
+
+struct maker {
+    struct dp_sim_program *p;
+    uint32_t *next;     /* [D] operations of a device that are placed */
+    uint32_t *todo;     /* [D] work list */
+    uint8_t *is_listed; /* [D] */
+    uint8_t *is_there;  /* [slots] */
+    uint32_t n_todo;
+};
+
+static void list(struct maker *m, uint32_t device)
+{
+    if (!m->is_listed[device]) {
+        m->is_listed[device] = 1;
+        m->todo[m->n_todo++] = device;
+    }
+}
+
+/* Place the operations of a device until a message is missing. */
+static void advance(struct maker *m, uint32_t device)
+{
+    struct dp_sim_program *p = m->p;
+    const struct dp_sim_op *op = dp_sim_order_list(&p->order, device);
+    uint32_t n = dp_sim_order_ops(&p->order, device);
+
+    while (m->next[device] < n) {
+        uint32_t mb = op[m->next[device]].mb;
+        struct step s = step_of(p, device, &op[m->next[device]]);
+
+        if (!m->is_there[s.in])
+            return;
+        p->mb[p->n_ops] = mb;
+        p->step[p->n_ops++] = s;
+        m->next[device]++;
+        if (s.out) {
+            m->is_there[s.out] = 1;
+            list(m, receiver(p, &s, mb));
+        }
+    }
+}
+
+static int deadlock(const struct maker *m, struct dp_err *err)
+{
+    static const char *const waits_for[] = {"activation", "gradient", "nothing"};
+    const struct dp_sim_order *o = &m->p->order;
+    uint32_t d = 0;
+    const struct dp_sim_op *op;
+
+    while (m->next[d] == dp_sim_order_ops(o, d))
+        d++;
+    op = dp_sim_order_list(o, d) + m->next[d];
+    return dp_err_set(err, DP_EINVAL,
+                      "schedule: deadlock, device %u waits for ever at its operation %u for the %s of chunk %u, microbatch %u", d,
+                      m->next[d], waits_for[op->kind], op->chunk, op->mb);
+}
+
+static uint32_t count_ops(const struct dp_sim_order *o)
+{
+    uint32_t all = 0;
+
+    for (uint32_t d = 0; d < o->n_devices; d++)
+        all += dp_sim_order_ops(o, d);
+    return all;
+}
+
+static int place_all(struct dp_sim_program *p, struct dp_err *err)
+{
+    uint32_t d = p->order.n_devices, all = count_ops(&p->order);
+    struct maker m = {.p = p};
+    int rc = 0;
+
+    m.next = calloc(d, sizeof *m.next);
+    m.todo = calloc(d, sizeof *m.todo);
+    m.is_listed = calloc(d, 1);
+    m.is_there = calloc(n_slots(p), 1);
+    if (m.next && m.todo && m.is_listed && m.is_there) {
+        m.is_there[0] = 1;
+        for (uint32_t i = d; i > 0; i--)
+            list(&m, i - 1);
+        while (m.n_todo) {
+            uint32_t device = m.todo[--m.n_todo];
+
+            m.is_listed[device] = 0;
+            advance(&m, device);
+        }
+        if (p->n_ops < all)
+            rc = deadlock(&m, err);
+    } else {
+        rc = dp_err_set(err, DP_ENOMEM, "schedule of %u operations: out of memory", all);
+    }
+    free(m.next);
+    free(m.todo);
+    free(m.is_listed);
+    free(m.is_there);
+    return rc;
+}
+
+/* Microbatches go round the devices of either stage: after so many the same two meet again. */
+static uint64_t pairs_of(uint32_t a, uint32_t b, uint32_t microbatches)
+{
+    uint64_t x = a, y = b;
+
+    while (y) {
+        uint64_t rest = x % y;
+
+        x = y;
+        y = rest;
+    }
+    return a / x * b < microbatches ? a / x * b : microbatches;
+}
+
+/* The numbers of the links between stages of several devices. */
+static int number_links(struct dp_sim_program *p, struct dp_err *err)
+{
+    const struct dp_sim_order *o = &p->order;
+    uint64_t links = 0;
+
+    p->first_link = calloc((size_t)p->n_stages + 1, sizeof *p->first_link);
+    if (!p->first_link)
+        return dp_err_set(err, DP_ENOMEM, "schedule of %u stages: out of memory", p->n_stages);
+    for (uint32_t s = 0; s + 1 < p->n_stages; s++) {
+        links += pairs_of(o->begin[s + 1] - o->begin[s], o->begin[s + 2] - o->begin[s + 1], o->microbatches);
+        if (links >= DP_SIM_MAX_LINKS)
+            return dp_err_set(err, DP_EINVAL, "stages of so many devices that there are more than %u pairs", DP_SIM_MAX_LINKS);
+        p->first_link[s + 1] = (uint32_t)links;
+    }
+    p->n_links = (uint32_t)links + 1;
+    return 0;
+}
+
+static int make_room(struct dp_sim_program *p, struct dp_err *err)
+{
+    size_t d = p->order.n_devices, all = p->order.is_implied ? 1 : count_ops(&p->order);
+
+    p->step = calloc(all, sizeof *p->step);
+    p->mb = calloc(all, sizeof *p->mb);
+    p->in_flight = calloc(d, sizeof *p->in_flight);
+    p->slot = calloc(p->order.is_implied ? 1 : n_slots(p), sizeof *p->slot);
+    p->there = calloc(2 * d, sizeof *p->there);
+    p->now = calloc(d, sizeof *p->now);
+    p->link_free = calloc(2 * d + 1, sizeof *p->link_free);
+    p->way_in_free = calloc(2 * d, sizeof *p->way_in_free);
+    p->at = calloc(p->n_links, sizeof *p->at);
+    if (p->step && p->mb && p->in_flight && p->slot && p->now && p->link_free && p->way_in_free && p->at && p->there)
+        return 0;
+    return dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
+}
+
+struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct dp_err *err)
+{
+    struct dp_sim_program *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        dp_sim_order_release(order);
+        dp_err_set(err, DP_ENOMEM, "schedule: out of memory");
+        return NULL;
+    }
+    p->order = *order;
+    memset(order, 0, sizeof *order);
+    p->n_places = p->n_links = p->n_stages = p->order.chunks * p->order.n_devices;
+    if (p->order.n_wide)
+        p->n_stages = p->order.n_wide;
+    if ((p->order.n_wide && number_links(p, err) < 0) || (!p->order.is_implied && dp_sim_order_check(&p->order, err) < 0) ||
+        make_room(p, err) < 0 || (!p->order.is_implied && place_all(p, err) < 0)) {
+        dp_sim_program_destroy(p);
+        return NULL;
+    }
+    p->n_ops = p->order.is_implied ? 2 * p->order.n_devices * p->order.microbatches : p->n_ops;
+    for (uint32_t d = 0; d < p->order.n_devices; d++)
+        p->in_flight[d] = p->order.is_implied ? least(p->order.n_devices - d, p->order.microbatches) : count_in_flight(&p->order, d);
+    return p;
+}
+
+void dp_sim_program_destroy(struct dp_sim_program *p)
+{
+    if (!p)
+        return;
+    dp_sim_order_release(&p->order);
+    free(p->first_link);
+    free(p->step);
+    free(p->mb);
+    free(p->in_flight);
+    free(p->slot);
+    free(p->now);
+    free(p->link_free);
+    free(p->way_in_free);
+    free(p->there);
+    free(p->at);
+    free(p);
+}
+
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* When the message that a step awaits has come over the receiver's way in. */
+static uint64_t receive(struct dp_sim_program *p, const struct step *s)
+{
+    const struct dp_sim_link *over = &p->at[s->came_over];
+    uint64_t *way_in = &p->way_in_free[s->link];
+
+    *way_in = later(p->slot[s->in], *way_in + over->send_ns);
+    return *way_in + over->latency_ns;
+}
+
+void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,
+                        struct dp_sim_span *span)
+{
+    size_t d = p->order.n_devices;
+    bool is_wide = p->order.n_wide != 0;
+
+    memset(p->way_in_free, 0, 2 * d * sizeof *p->way_in_free);
+    memset(p->there, 0, 2 * d * sizeof *p->there);
+    memset(p->now, 0, d * sizeof *p->now); /* slots are written before they are read; slot 0 stays 0 */
+    memset(p->link_free, 0, (2 * d + 1) * sizeof *p->link_free);
+    memset(done, 0, KINDS * (size_t)p->n_places * sizeof *done);
+    memcpy(p->at, link, p->n_links * sizeof *p->at);
+    p->at[p->n_links - 1] = (struct dp_sim_link){0, 0};
+    if (p->order.is_implied) {
+        dp_sim_implied_run(&(struct dp_sim_implied){.n_stages = p->order.n_devices, .microbatches = p->order.microbatches,
+                                                    .fwd_ns = cost, .bwd_ns = cost + d, .link = p->at, .now = p->now,
+                                                    .activation = p->there, .gradient = p->there + d, .forth_free = p->link_free,
+                                                    .back_free = p->link_free + d},
+                           done, span);
+        return;
+    }
+    for (uint32_t i = 0; i < p->n_ops; i++) {
+        const struct step *s = &p->step[i];
+        uint64_t there = is_wide && s->in ? receive(p, s) : p->slot[s->in];
+        uint64_t start = later(there, p->now[s->device]), end = start + cost[s->cost];
+
+        p->now[s->device] = done[s->cost] = end;
+        if (s->out) {
+            uint64_t sent = later(end, p->link_free[s->link]) + p->at[s->boundary].send_ns;
+
+            p->link_free[s->link] = sent;
+            p->slot[s->out] = is_wide ? sent : sent + p->at[s->boundary].latency_ns;
+        }
+        if (span)
+            span[i] = (struct dp_sim_span){
+                .device = s->device,
+                .place = s->cost % p->n_places,
+                .mb = p->mb[i],
+                .kind = (enum dp_sim_kind)(s->cost / p->n_places),
+                .start_ns = start,
+                .end_ns = end,
+            };
+    }
+}
