@@ -138,19 +138,31 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/think.c \
 	daemon/coord/coordinator.c daemon/coord/coordinator.h
 # Tests of it in a world of their own, whose clock, network and disk are tables.
-coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
+coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/coord_check.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
 COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
-coord_tests = tests/unit/test_coord_balance tests/unit/test_coord_memory tests/unit/test_coordinator tests/unit/test_old_journals tests/unit/test_release_journal
+coord_tests = tests/unit/test_coord_balance tests/unit/test_coord_journal tests/unit/test_coord_memory tests/unit/test_coord_packing \
+	tests/unit/test_coord_promise tests/unit/test_coord_release tests/unit/test_coord_silence tests/unit/test_coord_steps \
+	tests/unit/test_old_journals tests/unit/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
 tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c $(coord_world)
 tests_unit_test_coord_balance_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_coord_memory_SOURCES = tests/unit/test_coord_memory.c $(coord_world)
 tests_unit_test_coord_memory_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coordinator_SOURCES = tests/unit/test_coordinator.c $(coord_world)
-tests_unit_test_coordinator_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coord_journal_SOURCES = tests/unit/test_coord_journal.c $(coord_world)
+tests_unit_test_coord_journal_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coord_packing_SOURCES = tests/unit/test_coord_packing.c $(coord_world)
+tests_unit_test_coord_packing_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coord_promise_SOURCES = tests/unit/test_coord_promise.c $(coord_world)
+tests_unit_test_coord_promise_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coord_release_SOURCES = tests/unit/test_coord_release.c $(coord_world)
+tests_unit_test_coord_release_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coord_silence_SOURCES = tests/unit/test_coord_silence.c $(coord_world)
+tests_unit_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_test_coord_steps_SOURCES = tests/unit/test_coord_steps.c $(coord_world)
+tests_unit_test_coord_steps_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_test_old_journals_SOURCES = tests/unit/test_old_journals.c tests/unit/journals_v1.h tests/unit/unit.h
 tests_unit_test_old_journals_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
 tests_unit_test_release_journal_SOURCES = tests/unit/test_release_journal.c $(coord_world)
