@@ -169,7 +169,8 @@ dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 
 if HAVE_CMOCKA
-handover_tests = tests/unit/test_control tests/unit/test_metrics tests/unit/test_moves tests/unit/test_handover
+handover_tests = tests/unit/test_control tests/unit/test_metrics tests/unit/test_moves tests/unit/test_handover \
+	tests/unit/test_handover_faults
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_test_control_SOURCES = tests/unit/test_control.c tests/unit/fakedaemon.c \
@@ -179,7 +180,10 @@ tests_unit_test_metrics_SOURCES = tests/unit/test_metrics.c tests/unit/unit.h
 tests_unit_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_moves_SOURCES = tests/unit/test_moves.c tests/unit/unit.h
 tests_unit_test_moves_LDADD = worker/handover/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_handover_SOURCES = tests/unit/test_handover.c tests/unit/fakedaemon.c tests/unit/fakedaemon.h \
-	tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
+handover_world = tests/unit/handover_daemons.c tests/unit/handover_worker.c tests/unit/handover_world.h tests/unit/fakedaemon.c \
+	tests/unit/fakedaemon.h tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
+tests_unit_test_handover_SOURCES = tests/unit/test_handover.c $(handover_world)
 tests_unit_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_test_handover_faults_SOURCES = tests/unit/test_handover_faults.c $(handover_world)
+tests_unit_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 endif
