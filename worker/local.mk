@@ -7,7 +7,8 @@ noinst_LIBRARIES += worker/train/libdptrain.a worker/handover/libdphandover.a wo
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/boundary.c \
 	worker/train/initial.c worker/train/initial.h \
-	worker/train/memory.c worker/train/memory.h \
+	worker/train/memory_limit.c worker/train/memory_limit.h \
+	worker/train/memory_need.c worker/train/memory_need.h \
 	worker/train/metrics.c worker/train/metrics.h \
 	worker/train/orders.c worker/train/orders.h \
 	worker/train/pipeline.c worker/train/pipeline.h \
@@ -43,11 +44,10 @@ worker_net_libdpnet_a_SOURCES = \
 	worker/net/xfer.c
 worker_net_libdpnet_a_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS) $(PMIX_CFLAGS)
 worker_daemon_link_libdpdaemonlink_a_SOURCES = \
-	worker/daemon_link/control.c worker/daemon_link/control.h worker/daemon_link/control_in.c worker/daemon_link/control_parts.h \
+	worker/daemon_link/control.c worker/daemon_link/control.h worker/daemon_link/control_receive.c worker/daemon_link/control_internal.h \
 	worker/daemon_link/device_lock.c worker/daemon_link/device_lock.h \
 	worker/daemon_link/hello.c worker/daemon_link/hello.h \
-	worker/daemon_link/line.c worker/daemon_link/line.h \
-	worker/daemon_link/need.c worker/daemon_link/need.h
+	worker/daemon_link/frame_socket.c worker/daemon_link/frame_socket.h
 worker_model_libdpmodel_a_SOURCES = \
 	worker/model/activations.c worker/model/activations.h \
 	worker/model/block.c \
@@ -144,14 +144,14 @@ bench-messages: worker/bench/bench_messages
 	worker/bench/bench_messages $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-runtime_tests = tests/unit/test_initial tests/unit/test_memory tests/unit/test_orders tests/unit/test_save_clock tests/unit/test_schedule tests/unit/test_collectives tests/unit/test_transport \
+runtime_tests = tests/unit/test_initial tests/unit/test_memory_limit tests/unit/test_orders tests/unit/test_save_clock tests/unit/test_schedule tests/unit/test_collectives tests/unit/test_transport \
 	tests/unit/test_wishes
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
 tests_unit_test_initial_SOURCES = tests/unit/test_initial.c tests/unit/unit.h
 tests_unit_test_initial_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_test_memory_SOURCES = tests/unit/test_memory.c tests/unit/unit.h
-tests_unit_test_memory_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_test_memory_limit_SOURCES = tests/unit/test_memory_limit.c tests/unit/unit.h
+tests_unit_test_memory_limit_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_save_clock_SOURCES = tests/unit/test_save_clock.c tests/unit/unit.h
 tests_unit_test_save_clock_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_test_orders_SOURCES = tests/unit/test_orders.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A daemon's end of the control line for tests: a real unix socket, real frames, no opinion. */
+/* A daemon's end of the control connection for tests: a real unix socket, real frames, no opinion. */
 #ifndef DP_TESTS_FAKEDAEMON_H
 #define DP_TESTS_FAKEDAEMON_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the hand-over share. Workers are forked, with the real transport, control line and layers
+/* What the tests of the hand-over share. Workers are forked, with the real transport, control connection and layers
  * (handover_worker.c); another process plays the daemons and the coordinator over a real socket (handover_daemons.c).
  * A layer is what its index and a seed define: weights, both moments, sparse patterns, random state. */
 #ifndef DP_TESTS_HANDOVER_WORLD_H

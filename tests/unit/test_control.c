@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The worker's control line against a real unix socket: partial frames, wrong types, a daemon that
+/* The worker's control connection against a real unix socket: partial frames, wrong types, a daemon that
  * dies and comes back, what is repeated and what is dropped. Nothing here sleeps for luck: both ends
  * are driven until the condition holds or 10 s have passed. */
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 static struct fake_daemon d;
 static struct fake_peer peer;
 
-/* Poll the control line until cond holds. */
+/* Poll the control connection until cond holds. */
 #define UNTIL(c, cond)                                                                             \
     do {                                                                                           \
         uint64_t until_end = dp_now_ns() + 10000000000u;                                           \
@@ -175,7 +175,7 @@ static void several_frames_may_come_at_once(void **state)
     finish(c);
 }
 
-/* What a daemon may not send ends the line, and the worker opens a new one. */
+/* What a daemon may not send ends the connection, and the worker opens a new one. */
 static void refused(const void *frame, size_t bytes)
 {
     struct dp_control *c = connected();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See control.h: what the worker and its daemon say to each other, over worker/daemon_link/line.c.
+/* See control.h: what the worker and its daemon say to each other, over worker/daemon_link/frame_socket.c.
  *
- * A worker must survive its daemon, so nothing here blocks and nothing here fails: a line that breaks,
+ * A worker must survive its daemon, so nothing here blocks and nothing here fails: a connection that breaks,
  * or a daemon that says something it may not, is closed and opened again after a pause that doubles
- * from 50 ms to 2 s. Messages that matter are kept here, not in the line's buffer, and are queued
- * again on the next line: a vote until its decision is known, an acknowledgement until FINISH, an
+ * from 50 ms to 2 s. Messages that matter are kept here, not in the connection's buffer, and are queued
+ * again on the next connection: a vote until its decision is known, an acknowledgement until FINISH, an
  * event until the socket took it, a goodbye always. Receivers drop what they have seen (migration
- * ids), so repeating is safe. What comes in is control_in.c's.
+ * ids), so repeating is safe. What comes in is control_receive.c's.
  */
-#include "worker/daemon_link/control_parts.h"
+#include "worker/daemon_link/control_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -40,9 +40,9 @@ static bool queue_hello(struct dp_control *c)
 {
     struct dp_writer w;
 
-    dp_line_begin(&c->line, &w);
+    dp_frame_socket_begin(&c->link, &w);
     dp_msg_hello_encode(&w, &c->hello);
-    return dp_line_end(&c->line, &w, DP_MSG_HELLO);
+    return dp_frame_socket_end(&c->link, &w, DP_MSG_HELLO);
 }
 
 /* Forget events that the socket took. */
@@ -50,7 +50,7 @@ static void drop_sent_events(struct dp_control *c)
 {
     uint32_t n = 0;
 
-    while (n < c->n_events && c->event[n].is_queued && c->event[n].end <= c->line.sent)
+    while (n < c->n_events && c->event[n].is_queued && c->event[n].end <= c->link.sent)
         n++;
     c->n_events -= n;
     memmove(c->event, c->event + n, c->n_events * sizeof c->event[0]);
@@ -64,39 +64,39 @@ static void queue_events(struct dp_control *c)
 
         if (e->is_queued)
             continue;
-        dp_line_begin(&c->line, &w);
+        dp_frame_socket_begin(&c->link, &w);
         dp_msg_event_encode(&w, &e->m);
-        if (!dp_line_end(&c->line, &w, DP_MSG_EVENT))
+        if (!dp_frame_socket_end(&c->link, &w, DP_MSG_EVENT))
             return;
         e->is_queued = true;
-        e->end = c->line.queued;
+        e->end = c->link.queued;
     }
 }
 
-/* Queue every kept message that this line has not had yet, oldest kind first. */
+/* Queue every kept message that this connection has not had yet, oldest kind first. */
 static void queue_kept(struct dp_control *c)
 {
     struct dp_writer w;
 
     if (c->has_vote && !c->vote_queued) {
-        dp_line_begin(&c->line, &w);
+        dp_frame_socket_begin(&c->link, &w);
         dp_msg_vote_encode(&w, &c->vote);
-        c->vote_queued = dp_line_end(&c->line, &w, DP_MSG_VOTE);
+        c->vote_queued = dp_frame_socket_end(&c->link, &w, DP_MSG_VOTE);
     }
     if (c->has_ack && !c->ack_queued) {
-        dp_line_begin(&c->line, &w);
+        dp_frame_socket_begin(&c->link, &w);
         dp_msg_decision_ack_encode(&w, &c->ack);
-        c->ack_queued = dp_line_end(&c->line, &w, DP_MSG_DECISION_ACK);
+        c->ack_queued = dp_frame_socket_end(&c->link, &w, DP_MSG_DECISION_ACK);
     }
     queue_events(c);
     if (c->has_goodbye && !c->goodbye_queued) {
-        dp_line_begin(&c->line, &w);
+        dp_frame_socket_begin(&c->link, &w);
         dp_msg_goodbye_encode(&w, &c->goodbye);
-        c->goodbye_queued = dp_line_end(&c->line, &w, DP_MSG_GOODBYE);
+        c->goodbye_queued = dp_frame_socket_end(&c->link, &w, DP_MSG_GOODBYE);
     }
 }
 
-/* ---- the state of the line ---- */
+/* ---- the state of the connection ---- */
 
 /* What the batch host lacks all nodes hear, and people read it once. */
 static bool is_told_by_another(const struct dp_control *c, const char *why)
@@ -138,7 +138,7 @@ static void note_trouble(struct dp_control *c, const char *why)
  * The two versions are tried in turn, until one is answered. */
 static uint16_t other_version(const struct dp_control *c)
 {
-    bool is_hung_up = c->state == LINE_GREETING && !c->line.has_heard;
+    bool is_hung_up = c->state == LINK_GREETING && !c->link.has_heard;
 
     return is_hung_up && c->try_version == DP_PROTO_VERSION ? DP_PROTO_MIN : DP_PROTO_VERSION;
 }
@@ -146,13 +146,13 @@ static uint16_t other_version(const struct dp_control *c)
 static void line_down(struct dp_control *c, const char *why)
 {
     note_trouble(c, why);
-    if (c->state == LINE_UP) {
+    if (c->state == LINK_UP) {
         c->is_lost = true;
         if (c->hello.rank == 0)
             tell_loss(c, why);
         else
             c->is_untold = true; /* the next try shows whose daemon it is */
-        if (dp_now_ns() - c->hello_ns > STEADY_NS) /* a line that flaps keeps its long pauses */
+        if (dp_now_ns() - c->hello_ns > STEADY_NS) /* a connection that flaps keeps its long pauses */
             c->backoff_ns = 0;
     }
     c->backoff_ns = c->backoff_ns < BACKOFF_MIN_NS ? BACKOFF_MIN_NS : 2 * c->backoff_ns;
@@ -163,8 +163,8 @@ static void line_down(struct dp_control *c, const char *why)
     for (uint32_t i = 0; i < c->n_events; i++)
         c->event[i].is_queued = false;
     c->vote_queued = c->ack_queued = c->goodbye_queued = false;
-    dp_line_close(&c->line);
-    c->state = LINE_DOWN;
+    dp_frame_socket_close(&c->link);
+    c->state = LINK_DOWN;
     c->next_try_ns = dp_now_ns() + c->backoff_ns;
 }
 
@@ -172,11 +172,11 @@ static void try_connect(struct dp_control *c)
 {
     struct dp_err err;
 
-    if (dp_line_open(&c->line, c->socket, c->try_version, &err) < 0) {
+    if (dp_frame_socket_open(&c->link, c->socket, c->try_version, &err) < 0) {
         line_down(c, err.text);
         return;
     }
-    c->state = LINE_GREETING;
+    c->state = LINK_GREETING;
     c->hello_ns = dp_now_ns();
     queue_hello(c);
 }
@@ -196,15 +196,15 @@ static void service(struct dp_control *c)
         }
         return;
     }
-    if (c->state == LINE_GREETING && dp_now_ns() - c->hello_ns > WELCOME_TIMEOUT_NS) {
+    if (c->state == LINK_GREETING && dp_now_ns() - c->hello_ns > WELCOME_TIMEOUT_NS) {
         line_down(c, "dynpiped took HELLO and does not answer it");
         return;
     }
-    if (c->state == LINE_UP) {
+    if (c->state == LINK_UP) {
         queue_kept(c);
         dp_control_take_lock(c);
     }
-    if (dp_line_flush(&c->line, &err) < 0) {
+    if (dp_frame_socket_flush(&c->link, &err) < 0) {
         line_down(c, err.text);
         return;
     }
@@ -215,29 +215,29 @@ void dp_control_poll(struct dp_control *c)
 {
     if (!c->socket)
         return;
-    if (c->state == LINE_DOWN) {
+    if (c->state == LINK_DOWN) {
         if (dp_now_ns() < c->next_try_ns)
             return;
         try_connect(c);
     }
-    if (c->state != LINE_DOWN)
+    if (c->state != LINK_DOWN)
         service(c);
 }
 
 void dp_control_wait(struct dp_control *c, uint32_t timeout_ms)
 {
     uint64_t now = dp_now_ns(), ns = timeout_ms * MS;
-    struct pollfd p = {.fd = c->line.fd, .events = POLLIN};
+    struct pollfd p = {.fd = c->link.fd, .events = POLLIN};
 
-    if (dp_line_has_output(&c->line) && c->line.fd >= 0)
+    if (dp_frame_socket_has_output(&c->link) && c->link.fd >= 0)
         p.events |= POLLOUT;
-    if (c->socket && c->state == LINE_DOWN && c->next_try_ns < now + ns)
+    if (c->socket && c->state == LINK_DOWN && c->next_try_ns < now + ns)
         ns = c->next_try_ns > now ? c->next_try_ns - now : 0;
     poll(&p, 1, (int)((ns + MS - 1) / MS)); /* fd -1 is ignored: then it only sleeps */
     dp_control_poll(c);
 }
 
-/* A welcome that was followed by a broken line is no refusal. */
+/* A welcome that was followed by a broken connection is no refusal. */
 static bool is_refused(const struct dp_control *c)
 {
     return c->has_welcome &&
@@ -249,7 +249,7 @@ static void wait_first_welcome(struct dp_control *c, uint32_t timeout_ms)
     uint64_t end = dp_now_ns() + timeout_ms * MS;
 
     dp_control_poll(c);
-    while (c->state != LINE_UP && dp_now_ns() < end) {
+    while (c->state != LINK_UP && dp_now_ns() < end) {
         uint64_t left = (end - dp_now_ns()) / MS;
 
         if (is_refused(c))
@@ -267,17 +267,17 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
         c->socket = strdup(socket);
     if (!c || (socket && !c->socket)) {
         free(c);
-        dp_err_set(err, DP_ENOMEM, "control line: out of memory");
+        dp_err_set(err, DP_ENOMEM, "control connection: out of memory");
         return NULL;
     }
     c->hello = *hello;
     c->try_version = DP_PROTO_VERSION;
     dp_device_lock_init(&c->lock);
-    dp_line_init(&c->line);
+    dp_frame_socket_init(&c->link);
     if (!socket)
         return c;
     wait_first_welcome(c, first_timeout_ms);
-    if (c->state == LINE_UP)
+    if (c->state == LINK_UP)
         return c;
     if (is_refused(c)) {
         dp_err_set(err, DP_EAUTH, "the daemon says that this worker must not run here: %s",
@@ -301,15 +301,15 @@ void dp_control_destroy(struct dp_control *c)
 
     if (!c)
         return;
-    if (c->state == LINE_UP)
+    if (c->state == LINK_UP)
         service(c);
-    while (c->state == LINE_UP && dp_line_has_output(&c->line) && dp_now_ns() < end) {
-        struct pollfd p = {.fd = c->line.fd, .events = POLLIN | POLLOUT};
+    while (c->state == LINK_UP && dp_frame_socket_has_output(&c->link) && dp_now_ns() < end) {
+        struct pollfd p = {.fd = c->link.fd, .events = POLLIN | POLLOUT};
 
         poll(&p, 1, 50);
         service(c);
     }
-    dp_line_close(&c->line);
+    dp_frame_socket_close(&c->link);
     dp_device_lock_release(&c->lock);
     free(c->socket);
     free(c);
@@ -318,7 +318,7 @@ void dp_control_destroy(struct dp_control *c)
 
 const char *dp_control_trouble(const struct dp_control *c)
 {
-    return c->socket && c->state != LINE_UP ? c->trouble : "";
+    return c->socket && c->state != LINK_UP ? c->trouble : "";
 }
 
 void dp_control_hush(struct dp_control *c)
@@ -328,12 +328,12 @@ void dp_control_hush(struct dp_control *c)
 
 int dp_control_fd(const struct dp_control *c)
 {
-    return c->line.fd;
+    return c->link.fd;
 }
 
 bool dp_control_is_connected(const struct dp_control *c)
 {
-    return c->state == LINE_UP;
+    return c->state == LINK_UP;
 }
 
 const struct dp_msg_welcome *dp_control_welcome(const struct dp_control *c)
@@ -398,14 +398,14 @@ static bool push(struct dp_control *c)
 {
     struct dp_err err = {0};
 
-    if (c->state != LINE_UP)
+    if (c->state != LINK_UP)
         return false;
     queue_kept(c);
-    if (dp_line_flush(&c->line, &err) < 0)
+    if (dp_frame_socket_flush(&c->link, &err) < 0)
         line_down(c, err.text);
     else
         drop_sent_events(c);
-    return c->state == LINE_UP;
+    return c->state == LINK_UP;
 }
 
 bool dp_control_report(struct dp_control *c, const struct dp_msg_report *m)
@@ -413,11 +413,11 @@ bool dp_control_report(struct dp_control *c, const struct dp_msg_report *m)
     struct dp_writer w;
 
     /* a daemon that does not read gets no second report: the newest is worth more than both */
-    if (c->state != LINE_UP || dp_line_has_output(&c->line))
+    if (c->state != LINK_UP || dp_frame_socket_has_output(&c->link))
         return false;
-    dp_line_begin(&c->line, &w);
+    dp_frame_socket_begin(&c->link, &w);
     dp_msg_report_encode(&w, m);
-    return dp_line_end(&c->line, &w, DP_MSG_REPORT) && push(c);
+    return dp_frame_socket_end(&c->link, &w, DP_MSG_REPORT) && push(c);
 }
 
 bool dp_control_vote(struct dp_control *c, const struct dp_msg_vote *m)

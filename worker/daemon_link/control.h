@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The worker's line to its node's daemon: a unix socket that never holds up training.
+/* The worker's connection to its node's daemon: a unix socket that never holds up training.
  *
  * Lost connections are opened again with back-off; HELLO is repeated each time, so a restarted daemon
  * adopts the worker. Without a daemon (no DYNPIPE_SOCKET, or dead) every call here still works: the
@@ -29,10 +29,10 @@ void dp_control_wait(struct dp_control *c, uint32_t timeout_ms);
 bool dp_control_is_connected(const struct dp_control *c);
 /* What is broken while there is no line, borrowed until the next poll; "": nothing, or no socket was given. */
 const char *dp_control_trouble(const struct dp_control *c);
-/* From here on another worker of this node tells people about the line; refusals are still told. */
+/* From here on another worker of this node tells people about the connection; refusals are still told. */
 void dp_control_hush(struct dp_control *c);
 /* The newest WELCOME, NULL before the first one. A verdict other than OK in it: a daemon that came back
- * says that this worker must not run here; the line then counts as down. */
+ * says that this worker must not run here; the connection then counts as down. */
 const struct dp_msg_welcome *dp_control_welcome(const struct dp_control *c);
 
 /* What the daemon asked, borrowed until the next poll; NULL or false: nothing. */
@@ -48,8 +48,8 @@ uint64_t dp_control_end_ns(const struct dp_control *c);
 /* What this worker is at, for the next HELLO. */
 void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const struct dp_layout *layout);
 
-/* Queue a message. Reports are dropped while the line is down; votes, acks, events and goodbyes are
- * kept and sent again after a reconnect. returns false when there is no line now. */
+/* Queue a message. Reports are dropped while the connection is down; votes, acks, events and goodbyes are
+ * kept and sent again after a reconnect. returns false when there is no connection now. */
 bool dp_control_report(struct dp_control *c, const struct dp_msg_report *m);
 bool dp_control_vote(struct dp_control *c, const struct dp_msg_vote *m);
 bool dp_control_ack(struct dp_control *c, const struct dp_msg_decision_ack *m);

@@ -38,7 +38,7 @@ struct dp_handover {
     struct retired *retired;
     struct dp_grave *grave;
     bool is_leaving;
-    uint64_t leaving_since_ns, down_since_ns; /* down_since_ns 0: the line is up */
+    uint64_t leaving_since_ns, down_since_ns; /* down_since_ns 0: the connection is up */
     uint8_t poll_buf[DP_POLL_BYTES];
 };
 

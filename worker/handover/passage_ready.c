@@ -10,7 +10,7 @@
 #include "worker/handover/passage.h"
 
 #define MS UINT64_C(1000000)
-#define LINE_DOWN_NS (1000 * MS) /* patience for PREPARE while there is no daemon */
+#define NO_DAEMON_NS (1000 * MS) /* patience for PREPARE while there is no daemon */
 
 bool dp_passage_is_aborted(struct dp_passage *p)
 {
@@ -69,9 +69,9 @@ static int wait_prepare(struct dp_passage *p, struct dp_err *err)
             return dp_err_set(err, DP_EGONE, "the coordinator aborted");
         if (dp_control_is_connected(c))
             up = now;
-        if (now - begin >= p->times->prepare_ns || now - up >= LINE_DOWN_NS)
+        if (now - begin >= p->times->prepare_ns || now - up >= NO_DAEMON_NS)
             return dp_err_set(err, DP_ETIMEOUT, "worker %u has no PREPARE from its daemon%s", p->args->rank,
-                              dp_control_is_connected(c) ? "" : ", the line is down");
+                              dp_control_is_connected(c) ? "" : ", the connection is down");
         dp_control_wait(c, 10);
     }
 }

@@ -47,7 +47,7 @@ static enum progress advance(struct dp_passage *p)
         rc = dp_err_set(&err, DP_ETIMEOUT, "no byte moved for %llu ms",
                         (unsigned long long)(p->times->stall_ns / MS));
     if (rc > 0 && !dp_control_is_connected(p->args->control))
-        rc = dp_err_set(&err, DP_EGONE, "the line to the daemon is down");
+        rc = dp_err_set(&err, DP_EGONE, "the connection to the daemon is down");
     if (rc < 0)
         snprintf(p->why, sizeof p->why, "worker %u: %.230s", p->args->rank, err.text);
     return rc < 0 ? FAILED : rc > 0 ? FINISHED : WORKING;

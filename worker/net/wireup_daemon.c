@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See wireup_ways.h: wire-up by this node's daemon, over a line of its own, before the control line says HELLO.
+/* See wireup_ways.h: wire-up by this node's daemon, over a connection of its own, before the control connection says HELLO.
  *
  * The worker says its card until it has all cards and the key, then that it has them, until it hears that everybody has. A
  * daemon that dies meanwhile, here or on the batch host, is told the same again when it is back: what counts is here, so
@@ -18,7 +18,7 @@
 #include "common/log.h"
 #include "common/msg.h"
 #include "worker/daemon_link/hello.h"
-#include "worker/daemon_link/line.h"
+#include "worker/daemon_link/frame_socket.h"
 #include "worker/net/muster.h"
 
 #define MS UINT64_C(1000000)
@@ -38,7 +38,7 @@ struct card {
 struct meeting {
     const struct dp_wireup *w;
     struct dp_transport *t; /* NULL: it refuses */
-    struct dp_line line;
+    struct dp_frame_socket link;
     struct dp_msg_card card;
     uint8_t key[DP_KEY_BYTES];
     struct card *cards;     /* n_workers */
@@ -55,13 +55,13 @@ static bool may_send(void *arg, uint16_t type)
     return type == DP_MSG_ROSTER || type == DP_MSG_WIREUP;
 }
 
-/* ---- the line ---- */
+/* ---- the connection ---- */
 
 static void hang_up(struct meeting *m, const char *why)
 {
     if (why[0])
         snprintf(m->text, sizeof m->text, "%s", why);
-    dp_line_close(&m->line);
+    dp_frame_socket_close(&m->link);
     m->try_ns = dp_now_ns() + RETRY_NS;
 }
 
@@ -76,16 +76,16 @@ static void say_card(struct meeting *m)
         m->card.key_len = DP_KEY_BYTES;
     }
     m->card.patience_ms = m->end_ns > now_ns ? (uint32_t)((m->end_ns - now_ns) / MS) : 0;
-    dp_line_begin(&m->line, &w);
+    dp_frame_socket_begin(&m->link, &w);
     dp_msg_card_encode(&w, &m->card);
-    dp_line_end(&m->line, &w, DP_MSG_CARD); /* two of them fit */
+    dp_frame_socket_end(&m->link, &w, DP_MSG_CARD); /* two of them fit */
 }
 
 static void open_line(struct meeting *m)
 {
     struct dp_err err = {0};
 
-    if (dp_line_open(&m->line, m->w->socket, DP_PROTO_VERSION, &err) < 0)
+    if (dp_frame_socket_open(&m->link, m->w->socket, DP_PROTO_VERSION, &err) < 0)
         hang_up(m, err.text);
     else
         say_card(m);
@@ -170,7 +170,7 @@ static int take_state(struct meeting *m, struct dp_reader *r, struct dp_err *err
     return 0;
 }
 
-/* -1: the line has to be closed. */
+/* -1: the connection has to be closed. */
 static int hear(struct meeting *m, struct dp_err *err)
 {
     struct dp_err later = {0};
@@ -180,9 +180,9 @@ static int hear(struct meeting *m, struct dp_err *err)
     bool was_full;
 
     do {
-        read_rc = dp_line_read(&m->line, &later);
-        was_full = m->line.rx_used == sizeof m->line.rx;
-        while ((rc = dp_line_next(&m->line, may_send, NULL, &h, &body, err)) > 0) {
+        read_rc = dp_frame_socket_read(&m->link, &later);
+        was_full = m->link.rx_used == sizeof m->link.rx;
+        while ((rc = dp_frame_socket_next(&m->link, may_send, NULL, &h, &body, err)) > 0) {
             struct dp_reader r;
 
             dp_reader_init(&r, body, h.body_len);
@@ -194,12 +194,12 @@ static int hear(struct meeting *m, struct dp_err *err)
     } while (read_rc == 0 && was_full);
     if (read_rc < 0)
         *err = later;
-    return read_rc < 0 || dp_line_flush(&m->line, err) < 0 ? -1 : 0;
+    return read_rc < 0 || dp_frame_socket_flush(&m->link, err) < 0 ? -1 : 0;
 }
 
 static void tell_once(struct meeting *m)
 {
-    if (m->has_told || m->w->local_rank || dp_now_ns() - m->start_ns < TELL_NS || m->line.fd >= 0)
+    if (m->has_told || m->w->local_rank || dp_now_ns() - m->start_ns < TELL_NS || m->link.fd >= 0)
         return;
     m->has_told = true;
     dp_warn("worker %u of %u cannot meet the others yet: %s", m->w->rank, m->w->n_workers, m->text);
@@ -209,17 +209,17 @@ static void tell_once(struct meeting *m)
 static void wait_for_verdict(struct meeting *m)
 {
     while (!m->has_go && !m->has_failed && dp_now_ns() < m->end_ns) {
-        struct pollfd p = {.fd = m->line.fd, .events = POLLIN};
+        struct pollfd p = {.fd = m->link.fd, .events = POLLIN};
         bool was_all = m->has_all;
         struct dp_err err = {0};
 
-        if (m->line.fd < 0 && dp_now_ns() >= m->try_ns)
+        if (m->link.fd < 0 && dp_now_ns() >= m->try_ns)
             open_line(m);
-        p.fd = m->line.fd;
-        if (dp_line_has_output(&m->line) && m->line.fd >= 0)
+        p.fd = m->link.fd;
+        if (dp_frame_socket_has_output(&m->link) && m->link.fd >= 0)
             p.events |= POLLOUT;
         poll(&p, 1, 100);
-        if (m->line.fd >= 0 && hear(m, &err) < 0 && !m->has_failed && !m->has_go)
+        if (m->link.fd >= 0 && hear(m, &err) < 0 && !m->has_failed && !m->has_go)
             hang_up(m, m->text[0] && err.code == DP_EGONE ? "" : err.text); /* what it said before tells more */
         if (m->has_all && !was_all)
             m->text[0] = '\0';
@@ -247,7 +247,7 @@ static struct meeting *meeting_create(const struct dp_wireup *w, struct dp_trans
     dp_hello_step(&m->card.job_id, &m->card.step_id, m->card.options);
     m->card.rank = w->rank;
     m->card.n_workers = w->n_workers;
-    dp_line_init(&m->line);
+    dp_frame_socket_init(&m->link);
     return m;
 }
 
@@ -255,7 +255,7 @@ static void meeting_destroy(struct meeting *m)
 {
     for (uint32_t i = 0; i < m->w->n_workers; i++)
         free(m->cards[i].data);
-    dp_line_close(&m->line);
+    dp_frame_socket_close(&m->link);
     explicit_bzero(m->key, sizeof m->key);
     free(m->cards);
     free(m);

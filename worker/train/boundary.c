@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "worker/model/prune.h"
-#include "worker/train/memory.h"
+#include "worker/train/memory_limit.h"
 
 static int prune(struct dp_trainer *t, double target, struct dp_err *err)
 {
@@ -149,7 +149,7 @@ static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work
                    struct dp_err *err)
 {
     dp_trainer_trace(t);
-    dp_need_begin(&t->need);
+    dp_memory_need_begin(&t->need);
     if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
     if (work & DP_ORDER_PRUNE && prune(t, o->target, err) < 0)
@@ -159,9 +159,9 @@ static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work
     if (!t->is_leaving && evaluate_and_save(t, o->flags, took, err) < 0)
         return -1;
     dp_metrics_reset(t->metrics, t->stage);
-    dp_need_end(&t->need, work);
+    dp_memory_need_end(&t->need, work);
     if (work & (DP_ORDER_PRUNE | DP_ORDER_HANDOVER))
-        dp_need_trim();
+        dp_memory_trim();
     return 0;
 }
 
@@ -175,7 +175,7 @@ static int drop_copies(struct dp_trainer *t, struct dp_err *err)
         return -1;
     t->has_copies = state == DP_HANDOVER_KEEPING;
     if (had_copies && !t->has_copies)
-        dp_need_trim();
+        dp_memory_trim();
     return 0;
 }
 

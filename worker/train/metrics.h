@@ -66,7 +66,7 @@ bool dp_metrics_is_due(const struct dp_metrics *m, uint64_t now_ns);
  * call with m. */
 const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_stage *stage);
 
-/* For the next report: need.h, memory.h. */
+/* For the next report: memory_need.h, memory_limit.h. */
 void dp_metrics_set_memory(struct dp_metrics *m, uint64_t need_bytes, uint64_t job_bytes);
 
 /* Build the report of the window and begin a new one. Borrowed until the next call with m. */

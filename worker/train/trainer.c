@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "worker/train/memory.h"
+#include "worker/train/memory_limit.h"
 #include "worker/train/wishes.h"
 
 void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text)
@@ -165,7 +165,7 @@ static void report(struct dp_trainer *t)
     dp_metrics_set_interval(t->metrics, dp_trainer_report_ms(t));
     if (!dp_metrics_is_due(t->metrics, now))
         return;
-    dp_metrics_set_memory(t->metrics, dp_need_bytes(&t->need, largest_layer_bytes(t)), dp_memory_own_job());
+    dp_metrics_set_memory(t->metrics, dp_memory_need_bytes(&t->need, largest_layer_bytes(t)), dp_memory_own_job());
     r = dp_metrics_report(t->metrics, now, t->stage);
     trace(t, r);
     dp_control_report(t->control, r);

@@ -5,8 +5,8 @@
 #define DP_WORKER_TRAIN_TRAINER_PARTS_H
 
 #include "worker/checkpoint/saving.h"
-#include "worker/daemon_link/need.h"
 #include "worker/handover/handover.h"
+#include "worker/train/memory_need.h"
 #include "worker/train/metrics.h"
 #include "worker/train/orders.h"
 #include "worker/train/pipeline.h"
@@ -31,7 +31,7 @@ struct dp_trainer {
     struct dp_control *control;
     struct dp_handover *handover;
     struct dp_metrics *metrics;
-    struct dp_need need;
+    struct dp_memory_need need;
     bool has_copies; /* of layers that left: freed when their hand-over is over */
     struct dp_steplog *log; /* rank 0 only */
     struct dp_tracelog *trace;

@@ -18,7 +18,7 @@
 #include "worker/daemon_link/hello.h"
 #include "worker/net/linkprobe.h"
 #include "worker/train/initial.h"
-#include "worker/train/memory.h"
+#include "worker/train/memory_limit.h"
 #include "worker/train/preflight.h"
 
 #define FIRST_CONTACT_MS 3000
@@ -116,7 +116,7 @@ static void tell_troubles(const struct trouble *all, uint32_t n)
         dp_warn("no coordinator, for %u reasons more", told - TOLD);
 }
 
-/* Each worker knows of its own line only; people read it once. */
+/* Each worker knows of its own connection only; people read it once. */
 static int share_troubles(struct dp_trainer *t, struct dp_err *err)
 {
     uint32_t n = t->layout.n_workers;

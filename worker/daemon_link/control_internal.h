@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What control.c and control_in.c share: the worker's line to its daemon and what is kept for it. */
-#ifndef DP_WORKER_DAEMON_LINK_CONTROL_PARTS_H
-#define DP_WORKER_DAEMON_LINK_CONTROL_PARTS_H
+/* What control.c and control_receive.c share: the worker's connection to its daemon and what is kept for it. */
+#ifndef DP_WORKER_DAEMON_LINK_CONTROL_INTERNAL_H
+#define DP_WORKER_DAEMON_LINK_CONTROL_INTERNAL_H
 
 #include "worker/daemon_link/control.h"
 #include "worker/daemon_link/device_lock.h"
-#include "worker/daemon_link/line.h"
+#include "worker/daemon_link/frame_socket.h"
 
 #define MAX_EVENTS 32
 
-enum line_state { LINE_DOWN, LINE_GREETING, LINE_UP };
+enum link_state { LINK_DOWN, LINK_GREETING, LINK_UP };
 
 struct kept_event {
     struct dp_msg_event m;
     bool is_queued;
-    uint64_t end; /* of its frame, in bytes queued on this line */
+    uint64_t end; /* of its frame, in bytes queued on this connection */
 };
 
 struct dp_control {
     char *socket; /* NULL: there is no daemon */
-    struct dp_line line;
-    enum line_state state;
+    struct dp_frame_socket link;
+    enum link_state state;
     uint16_t try_version; /* of the next HELLO */
     uint64_t backoff_ns, next_try_ns, hello_ns;
     bool was_up;  /* since the last refusal */
     bool is_lost; /* "lost" was told, "back" was not */
     bool is_untold; /* neither was "lost": worker 0 may tell it for all */
     bool is_hushed; /* another worker of the node tells */
-    char trouble[300], told[300]; /* what is broken while the line is down, "": nothing was; as logged last */
+    char trouble[300], told[300]; /* what is broken while the connection is down, "": nothing was; as logged last */
     uint64_t down_ns, told_ns;    /* since when; when something of it was logged last */
 
     struct dp_msg_hello hello;
@@ -61,7 +61,7 @@ void dp_control_take_lock(struct dp_control *c);
 
 /* Read and handle all whole frames; what was read before the peer closed still counts. Rounds are
  * bounded: a daemon that never stops talking does not hold up training.
- * returns: 0, or -1 when the line has to be closed; DP_EAUTH: the daemon refuses this worker. */
+ * returns: 0, or -1 when the connection has to be closed; DP_EAUTH: the daemon refuses this worker. */
 int dp_control_receive(struct dp_control *c, struct dp_err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See need.h. The kernel keeps the most that was ever resident (VmHWM); writing 5 to clear_refs makes it begin anew, so
+/* See memory_need.h. The kernel keeps the most that was ever resident (VmHWM); writing 5 to clear_refs makes it begin anew, so
  * a peak belongs to the steps, or to the boundary, in which it was. Where that cannot be written, a peak counts until
  * the end of the run.
  */
-#include "worker/daemon_link/need.h"
+#include "worker/train/memory_need.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -45,7 +45,7 @@ static uint64_t beyond(uint64_t peak, uint64_t resident)
     return peak > resident ? peak - resident : 0;
 }
 
-void dp_need_begin(struct dp_need *n)
+void dp_memory_need_begin(struct dp_memory_need *n)
 {
     uint64_t peak;
 
@@ -54,7 +54,7 @@ void dp_need_begin(struct dp_need *n)
         n->step_bytes = beyond(peak, n->before_bytes);
 }
 
-void dp_need_end(struct dp_need *n, uint32_t work)
+void dp_memory_need_end(struct dp_memory_need *n, uint32_t work)
 {
     uint64_t peak;
 
@@ -64,7 +64,7 @@ void dp_need_end(struct dp_need *n, uint32_t work)
             n->work_bytes[i] = beyond(peak, n->before_bytes);
 }
 
-uint64_t dp_need_bytes(struct dp_need *n, uint64_t largest_layer_bytes)
+uint64_t dp_memory_need_bytes(struct dp_memory_need *n, uint64_t largest_layer_bytes)
 {
     uint64_t peak, resident = look(&peak), most = beyond(peak, resident), foreseen = 2 * largest_layer_bytes + SPARE;
 
@@ -77,7 +77,7 @@ uint64_t dp_need_bytes(struct dp_need *n, uint64_t largest_layer_bytes)
     return resident ? resident + (most > foreseen ? most : foreseen) : 0;
 }
 
-void dp_need_trim(void)
+void dp_memory_trim(void)
 {
     malloc_trim(0);
 }

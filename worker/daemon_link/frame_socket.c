@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See line.h. The header of a frame that is being built sits in tx right behind what is queued; only
- * dp_line_end() moves tx_end past it, so a body that does not fit leaves no trace. */
-#include "worker/daemon_link/line.h"
+/* See frame_socket.h. The header of a frame that is being built sits in tx right behind what is queued; only
+ * dp_frame_socket_end() moves tx_end past it, so a body that does not fit leaves no trace. */
+#include "worker/daemon_link/frame_socket.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "common/trust.h"
 
-void dp_line_init(struct dp_line *l)
+void dp_frame_socket_init(struct dp_frame_socket *l)
 {
     l->fd = -1;
     l->version = DP_PROTO_VERSION;
@@ -22,7 +22,7 @@ void dp_line_init(struct dp_line *l)
     l->queued = l->sent = 0;
 }
 
-int dp_line_open(struct dp_line *l, const char *path, uint16_t version, struct dp_err *err)
+int dp_frame_socket_open(struct dp_frame_socket *l, const char *path, uint16_t version, struct dp_err *err)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     size_t n = strlen(path);
@@ -45,13 +45,13 @@ int dp_line_open(struct dp_line *l, const char *path, uint16_t version, struct d
         close(fd);
         return -1;
     }
-    dp_line_init(l);
+    dp_frame_socket_init(l);
     l->version = version;
     l->fd = fd;
     return 0;
 }
 
-void dp_line_close(struct dp_line *l)
+void dp_frame_socket_close(struct dp_frame_socket *l)
 {
     if (l->fd >= 0)
         close(l->fd);
@@ -59,14 +59,14 @@ void dp_line_close(struct dp_line *l)
 }
 
 /* Drop the frame that the caller is done with. */
-static void consume(struct dp_line *l)
+static void consume(struct dp_frame_socket *l)
 {
     memmove(l->rx, l->rx + l->rx_frame, l->rx_used - l->rx_frame);
     l->rx_used -= l->rx_frame;
     l->rx_frame = 0;
 }
 
-int dp_line_read(struct dp_line *l, struct dp_err *err)
+int dp_frame_socket_read(struct dp_frame_socket *l, struct dp_err *err)
 {
     consume(l);
     while (l->rx_used < sizeof l->rx) {
@@ -85,7 +85,7 @@ int dp_line_read(struct dp_line *l, struct dp_err *err)
 }
 
 /* A daemon answers in the version that it is spoken to, or in a lower one that is its highest. */
-static int take_version(struct dp_line *l, const struct dp_header *h, struct dp_err *err)
+static int take_version(struct dp_frame_socket *l, const struct dp_header *h, struct dp_err *err)
 {
     if (h->version > l->version || (h->version != l->version && l->has_heard))
         return dp_err_set(err, DP_EPROTO, "the daemon speaks protocol version %u where %u is spoken", h->version, l->version);
@@ -96,8 +96,8 @@ static int take_version(struct dp_line *l, const struct dp_header *h, struct dp_
     return 0;
 }
 
-int dp_line_next(struct dp_line *l, dp_line_allow_fn *allow, void *arg, struct dp_header *h,
-                 const uint8_t **body, struct dp_err *err)
+int dp_frame_socket_next(struct dp_frame_socket *l, dp_frame_allow_fn *allow, void *arg, struct dp_header *h,
+                         const uint8_t **body, struct dp_err *err)
 {
     consume(l);
     if (l->rx_used < DP_HEADER_BYTES)
@@ -114,7 +114,7 @@ int dp_line_next(struct dp_line *l, dp_line_allow_fn *allow, void *arg, struct d
     return 1;
 }
 
-void dp_line_begin(struct dp_line *l, struct dp_writer *w)
+void dp_frame_socket_begin(struct dp_frame_socket *l, struct dp_writer *w)
 {
     size_t room;
 
@@ -133,7 +133,7 @@ void dp_line_begin(struct dp_line *l, struct dp_writer *w)
     w->version = l->version;
 }
 
-bool dp_line_end(struct dp_line *l, const struct dp_writer *w, uint16_t type)
+bool dp_frame_socket_end(struct dp_frame_socket *l, const struct dp_writer *w, uint16_t type)
 {
     struct dp_header h = {.version = l->version, .type = type};
 
@@ -149,7 +149,7 @@ bool dp_line_end(struct dp_line *l, const struct dp_writer *w, uint16_t type)
     return true;
 }
 
-int dp_line_flush(struct dp_line *l, struct dp_err *err)
+int dp_frame_socket_flush(struct dp_frame_socket *l, struct dp_err *err)
 {
     while (l->tx_begin < l->tx_end) {
         ssize_t n = send(l->fd, l->tx + l->tx_begin, l->tx_end - l->tx_begin, MSG_NOSIGNAL);
@@ -167,7 +167,7 @@ int dp_line_flush(struct dp_line *l, struct dp_err *err)
     return 0;
 }
 
-bool dp_line_has_output(const struct dp_line *l)
+bool dp_frame_socket_has_output(const struct dp_frame_socket *l)
 {
     return l->tx_begin < l->tx_end;
 }

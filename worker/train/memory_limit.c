@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See memory.h. Slurm limits a step's memory by its cgroup (ConstrainRAMSpace), or by an rlimit, or not
+/* See memory_limit.h. Slurm limits a step's memory by its cgroup (ConstrainRAMSpace), or by an rlimit, or not
  * at all; a policy that knows the limit never proposes a layout that the kernel would kill. Workers
  * that share a node share its cgroup: then pipeline.memory_mb says what each may take. */
-#include "worker/train/memory.h"
+#include "worker/train/memory_limit.h"
 
 #include <fcntl.h>
 #include <limits.h>

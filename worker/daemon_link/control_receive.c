@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See control_parts.h: what the daemon says, and what it may say when.
+/* See control_internal.h: what the daemon says, and what it may say when.
  *
  * Stale messages: the highest coordinator incarnation and migration seen win, lower ones are dropped
  * (doc/protocol.md, identities).
  */
-#include "worker/daemon_link/control_parts.h"
+#include "worker/daemon_link/control_internal.h"
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -16,7 +16,7 @@ static bool may_send(void *arg, uint16_t type)
 {
     const struct dp_control *c = arg;
 
-    if (c->state == LINE_GREETING)
+    if (c->state == LINK_GREETING)
         return type == DP_MSG_WELCOME;
     return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH ||
            type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT;
@@ -28,8 +28,8 @@ static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *
         return -1;
     if (c->welcome.verdict > DP_VERDICT_UNKNOWN)
         return dp_err_set(err, DP_EPROTO, "WELCOME: verdict %u", c->welcome.verdict);
-    if (c->line.offered >= DP_PROTO_VERSION && c->line.version < DP_PROTO_VERSION)
-        return dp_err_set(err, DP_EGONE, "the daemon that came back speaks protocol version %u", c->line.offered);
+    if (c->link.offered >= DP_PROTO_VERSION && c->link.version < DP_PROTO_VERSION)
+        return dp_err_set(err, DP_EGONE, "the daemon that came back speaks protocol version %u", c->link.offered);
     c->has_welcome = true;
     if (c->welcome.verdict != DP_VERDICT_OK && c->welcome.verdict != DP_VERDICT_UNKNOWN && c->was_up)
         dp_warn(WHO_FMT ": the daemon that came back refuses this worker: %s", WHO(c), c->welcome.text);
@@ -43,7 +43,7 @@ static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *
     c->trouble[0] = c->told[0] = '\0';
     c->down_ns = 0;
     c->was_up = true;
-    c->state = LINE_UP;
+    c->state = LINK_UP;
     dp_control_take_lock(c);
     return 0;
 }
@@ -114,7 +114,7 @@ static int on_finish(struct dp_control *c, struct dp_reader *r, struct dp_err *e
     return 0;
 }
 
-/* Answered wherever this line is served: in a wait for another worker, too. */
+/* Answered wherever this connection is served: in a wait for another worker, too. */
 static int on_ping(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
 {
     struct dp_msg_pong answer = {.rank = c->hello.rank};
@@ -124,9 +124,9 @@ static int on_ping(struct dp_control *c, struct dp_reader *r, struct dp_err *err
     if (dp_msg_ping_decode(r, &m, err) < 0)
         return -1;
     answer.number = m.number;
-    dp_line_begin(&c->line, &w);
+    dp_frame_socket_begin(&c->link, &w);
     dp_msg_pong_encode(&w, &answer);
-    dp_line_end(&c->line, &w, DP_MSG_PONG); /* no room: it is asked again */
+    dp_frame_socket_end(&c->link, &w, DP_MSG_PONG); /* no room: it is asked again */
     return 0;
 }
 
@@ -179,9 +179,9 @@ int dp_control_receive(struct dp_control *c, struct dp_err *err)
     int rc, read_rc, rounds = 0;
 
     do {
-        read_rc = dp_line_read(&c->line, &later);
-        was_full = c->line.rx_used == sizeof c->line.rx;
-        while ((rc = dp_line_next(&c->line, may_send, c, &h, &body, err)) > 0)
+        read_rc = dp_frame_socket_read(&c->link, &later);
+        was_full = c->link.rx_used == sizeof c->link.rx;
+        while ((rc = dp_frame_socket_next(&c->link, may_send, c, &h, &body, err)) > 0)
             if (on_frame(c, &h, body, err) < 0)
                 return -1;
         if (rc < 0)
