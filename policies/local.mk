@@ -28,6 +28,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/iteration/order.c policies/sim/iteration/order.h policies/sim/iteration/order_1f1b.c \
 	policies/sim/iteration/order_gpipe.c policies/sim/iteration/order_interleaved.c policies/sim/iteration/order_zb_h1.c \
 	policies/sim/iteration/program.c policies/sim/iteration/program.h \
+	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h \
 	policies/solve/chain.c policies/solve/chain.h policies/solve/diffuse.c policies/solve/diffuse.h \
 	policies/solve/front.c policies/solve/front.h policies/solve/nicol.c policies/solve/nicol.h \
 	policies/solve/partition.c policies/solve/partition.h \
@@ -40,10 +41,13 @@ policies_libdppolicy_a_SOURCES = \
 policyincludedir = $(includedir)/dynpipe
 nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h policies/policy.h
 lib_LIBRARIES = policies/libdynpipe-policy.a
-policies_libdynpipe_policy_a_SOURCES = common/err.c common/layout.c common/megatron.c policies/solve/chain.c \
-	policies/solve/chain.h policies/helpers.c policies/solve/partition.c policies/solve/partition.h policies/solve/partition_depth.c \
-	policies/solve/partition_depth.h policies/solve/partition_links.c policies/solve/partition_links.h policies/solve/partition_near.c \
-	policies/solve/partition_near.h policies/question.c policies/question.h
+policies_libdynpipe_policy_a_SOURCES = \
+	common/err.c common/layout.c common/megatron.c policies/helpers.c policies/question.c policies/question.h \
+	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h policies/solve/chain.c policies/solve/chain.h \
+	policies/solve/partition.c policies/solve/partition.h \
+	policies/solve/partition_depth.c policies/solve/partition_depth.h \
+	policies/solve/partition_links.c policies/solve/partition_links.h \
+	policies/solve/partition_near.c policies/solve/partition_near.h
 policies_libdynpipe_policy_a_CFLAGS = $(AM_CFLAGS) -fPIC
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = etc/dynpipe-policy.pc

@@ -2,9 +2,10 @@
 # Job mixes on a cluster: schedulers, readers, statistics.
 noinst_LIBRARIES += policies/libdpcluster.a
 policies_libdpcluster_a_SOURCES = \
-	policies/cluster/curve.c policies/cluster/curve.h policies/cluster/easy.c \
+	policies/cluster/curve.c policies/cluster/curve.h policies/cluster/easy.c policies/cluster/machine.h \
 	policies/cluster/mix.c policies/cluster/mix.h policies/cluster/queue.c policies/cluster/queue.h \
-	policies/cluster/run.c policies/cluster/run.h policies/cluster/slurm.c policies/cluster/state.h \
+	policies/cluster/run.c policies/cluster/run.h policies/cluster/scheduler.c policies/cluster/scheduler.h \
+	policies/cluster/slurm.c policies/cluster/state.c policies/cluster/state.h \
 	policies/cluster/stats.c policies/cluster/stats.h \
 	policies/cluster/generate/draw.c policies/cluster/generate/draw.h \
 	policies/cluster/generate/generate.c policies/cluster/generate/generate.h policies/cluster/generate/lublin.c \

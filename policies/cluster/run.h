@@ -10,32 +10,11 @@
 #ifndef DP_POLICIES_CLUSTER_RUN_H
 #define DP_POLICIES_CLUSTER_RUN_H
 
+#include "policies/cluster/machine.h"
 #include "policies/cluster/mix.h"
+#include "policies/cluster/scheduler.h"
 
 #define DP_CLUSTER_END_NS 4000000000000000000u /* 126 years */
-
-enum dp_cluster_scheduler { DP_CLUSTER_FIFO, DP_CLUSTER_EASY, DP_CLUSTER_SLURM, DP_CLUSTER_SCHEDULERS };
-
-struct dp_cluster_scheduler_info {
-    const char *name, *help;
-};
-extern const struct dp_cluster_scheduler_info dp_cluster_schedulers[DP_CLUSTER_SCHEDULERS];
-/* By name. returns 0, or -1 with the known ones in the text. */
-int dp_cluster_scheduler_find(const char *name, enum dp_cluster_scheduler *out, struct dp_err *err);
-
-struct dp_cluster_machine {
-    uint32_t nodes;
-    uint64_t latency_ns; /* from the release of a node to the first job that can start on it; at most DP_CLUSTER_MAX_NS */
-    /* of DP_CLUSTER_SLURM, as SchedulerParameters in slurm.conf */
-    uint64_t interval_ns; /* bf_interval, at least 1 s: no two rounds of backfill are nearer */
-    uint64_t window_ns;   /* bf_window, at most DP_CLUSTER_MAX_NS: nothing is reserved that would start later than so long from now */
-    uint32_t depth;       /* bf_max_job_test: at most so many jobs in a round */
-};
-
-struct dp_cluster_times {
-    uint64_t start_ns, end_ns;
-    uint64_t promised_ns; /* EASY: the first start that the job was promised as head of the queue; else UINT64_MAX */
-};
 
 /* mix passes dp_cluster_mix_check() for machine->nodes. is_shrinking: DynPipe jobs give nodes back.
  * out: [n_jobs] overwritten; every job has run. returns -1: out of memory, or it goes on after DP_CLUSTER_END_NS. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the event loop (run.c) and the schedulers share: the queue, the free nodes, and who runs until
- * when, as far as a scheduler may know. */
+/* What the event loop (run.c) and the schedulers share: the queue, the free nodes, who runs until when, as far as a
+ * scheduler may know, and the events to come. */
 #ifndef DP_POLICIES_CLUSTER_STATE_H
 #define DP_POLICIES_CLUSTER_STATE_H
 
+#include "policies/cluster/machine.h"
+#include "policies/cluster/mix.h"
 #include "policies/cluster/queue.h"
-#include "policies/cluster/run.h"
 
 /* A job that runs, as the scheduler sees it. */
 struct dp_cluster_running {
@@ -13,7 +14,7 @@ struct dp_cluster_running {
     uint32_t job, nodes;
 };
 
-/* Free nodes over time, for DP_CLUSTER_SLURM: entry i holds from its time to that of entry i + 1. */
+/* Free nodes over time, for a scheduler with rounds: entry i holds from its time to that of entry i + 1. */
 struct dp_cluster_free {
     uint64_t from_ns;
     uint32_t nodes;
@@ -29,12 +30,22 @@ struct dp_cluster_state {
     uint32_t n_running;
     struct dp_cluster_running *running; /* by limit_ends_ns, then job */
     struct dp_cluster_times *times;     /* [n_jobs] */
-    struct dp_cluster_free *plan;       /* room for 2 * (running jobs + depth) + 2 entries; only of DP_CLUSTER_SLURM */
+    struct dp_cluster_free *plan;       /* room for 2 * (running jobs + depth) + 2 entries; only where the scheduler has rounds */
     uint32_t n_plan;
-    /* of run.c */
+    /* of state.c */
     struct dp_cluster_event *heap;
     uint32_t n_heap;
 };
+
+/* At the beginning of time; is_shrinking and times are the caller's. Release it, whatever this returns (0 or -1). */
+int dp_cluster_state_create(struct dp_cluster_state *s, const struct dp_cluster_mix *mix, const struct dp_cluster_machine *machine,
+                            bool has_plan, struct dp_err *err);
+void dp_cluster_state_release(struct dp_cluster_state *s);
+
+/* When the next job ends or gives nodes back; UINT64_MAX: none does. */
+uint64_t dp_cluster_next_ns(const struct dp_cluster_state *s);
+/* Carry out all of that at now_ns: first who ends, then what is given back. */
+void dp_cluster_carry_out(struct dp_cluster_state *s);
 
 /* Start a job that waits and fits into the free nodes. */
 void dp_cluster_start(struct dp_cluster_state *s, uint32_t job);

@@ -4,7 +4,8 @@
 #ifndef DP_POLICIES_SOLVE_CHAIN_H
 #define DP_POLICIES_SOLVE_CHAIN_H
 
-#include "policies/solve/partition.h"
+#include "common/err.h"
+#include "policies/solve/bins.h"
 
 struct dp_chain {
     const struct dp_partition *q; /* borrowed */

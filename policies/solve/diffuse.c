@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "policies/solve/partition.h"
+#include "policies/solve/bins.h"
 
 #define OVERFULL (UINT64_C(1) << 63) /* above all times: what does not fit must go first */
 

@@ -5,7 +5,8 @@
 #ifndef DP_POLICIES_SOLVE_FRONT_H
 #define DP_POLICIES_SOLVE_FRONT_H
 
-#include "policies/solve/partition.h"
+#include "common/err.h"
+#include "policies/solve/bins.h"
 
 struct dp_front {
     const struct dp_partition *q; /* borrowed; `weight` is a step's work, copies[] count, depth does not */

@@ -11,7 +11,8 @@
 #ifndef DP_POLICIES_SOLVE_NICOL_H
 #define DP_POLICIES_SOLVE_NICOL_H
 
-#include "policies/solve/partition.h"
+#include "common/err.h"
+#include "policies/solve/bins.h"
 
 /* Arguments, answer and errors are those of dp_partition_minmax(); `prefer` and `depth` are not looked at.
  * Each bin's tries lie between what earlier ones showed to be too little and enough (as Pinar and Aykanat, J. Parallel Distrib.

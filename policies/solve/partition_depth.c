@@ -14,7 +14,9 @@
 
 #include <stdlib.h>
 
+#include "policies/solve/bisect.h"
 #include "policies/solve/chain.h"
+#include "policies/solve/partition_links.h"
 
 struct depths {
     struct dp_chain chain;
@@ -122,7 +124,7 @@ int dp_partition_depth(const struct dp_partition *q, bool has_answer, uint32_t *
         dp_err_set(err, DP_ENOMEM, "partition: out of memory");
         goto out;
     }
-    if (dp_partition_minmax(&t.q, any, &low, err) < 0)
+    if (dp_partition_bisect(&t.q, any, &low, err) < 0 || (t.q.between && dp_partition_links(&t.q, any, &low, err) < 0))
         goto out;
     if (has_answer && low == *largest) {
         rc = 0;

@@ -5,7 +5,8 @@
 #ifndef DP_POLICIES_SOLVE_PARTITION_DEPTH_H
 #define DP_POLICIES_SOLVE_PARTITION_DEPTH_H
 
-#include "policies/solve/partition.h"
+#include "common/err.h"
+#include "policies/solve/bins.h"
 
 #define DP_PARTITION_DEPTH_BINS 64 /* for more it would take too long */
 

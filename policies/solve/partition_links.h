@@ -4,7 +4,8 @@
 #ifndef DP_POLICIES_SOLVE_PARTITION_LINKS_H
 #define DP_POLICIES_SOLVE_PARTITION_LINKS_H
 
-#include "policies/solve/partition.h"
+#include "common/err.h"
+#include "policies/solve/bins.h"
 
 /* cut: =. largest: in: that of the best cuts without `between`, out: of the best ones with it. Exact, copies[] as they
  * are given, in O(p log n) for each of at most 64 probes. returns 0 or -1 (out of memory). */

@@ -4,7 +4,8 @@
 #ifndef DP_POLICIES_SOLVE_PARTITION_NEAR_H
 #define DP_POLICIES_SOLVE_PARTITION_NEAR_H
 
-#include "policies/solve/partition.h"
+#include "common/err.h"
+#include "policies/solve/bins.h"
 
 #define DP_PARTITION_NEAR_CELLS (1u << 23) /* bins * places of a cut (* bins, where `depth` counts): 0.1 s or so */
 

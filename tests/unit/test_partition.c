@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "policies/solve/nicol.h"
+#include "policies/solve/partition.h"
 #include "tests/unit/random.h"
 
 #define MAX_N 9
