@@ -22,10 +22,10 @@ CLEANFILES += etc/dynpiped.service etc/plugstack.conf.example
 
 etc/dynpiped.service: etc/dynpiped.service.in Makefile
 	@$(MKDIR_P) etc
-	$(AM_V_GEN)sed -e 's|@sbindir[@]|$(sbindir)|g' '$(srcdir)/etc/dynpiped.service.in' >$@.tmp && mv $@.tmp $@
+	$(AM_V_GEN)$(fill_in) '$(srcdir)/etc/dynpiped.service.in' >$@.tmp && mv $@.tmp $@
 etc/plugstack.conf.example: etc/plugstack.conf.example.in Makefile
 	@$(MKDIR_P) etc
-	$(AM_V_GEN)sed -e 's|@spankdir[@]|$(spankdir)|g' '$(srcdir)/etc/plugstack.conf.example.in' >$@.tmp && mv $@.tmp $@
+	$(AM_V_GEN)$(fill_in) '$(srcdir)/etc/plugstack.conf.example.in' >$@.tmp && mv $@.tmp $@
 
 # Both are known by the name of the package, not by that of the source.
 install-data-local:

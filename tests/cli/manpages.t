@@ -6,7 +6,7 @@
 # shellcheck disable=SC2154 # tmp comes from lib.sh
 
 # Text of a page, its \- and font changes undone.
-page() { sed -e 's/\\-/-/g' -e 's/\\f.//g' "$DP_SRCDIR/doc/$1"; }
+page() { sed -e 's/\\-/-/g' -e 's/\\f.//g' "$DP_SRCDIR/doc/$1.in"; }
 
 page dynpipe.1 >"$tmp/dynpipe.1"
 for c in $("$dynpipe" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
@@ -48,4 +48,10 @@ for o in $(grep -oE '"dynpipe(-[a-z-]+)?"' "$DP_SRCDIR/common/options.c" | tr -d
     runs "spank_dynpipe.8 has --$o" grep -qe "--$o" "$tmp/spank.8"
 done
 for a in socket policies default_mode; do runs "spank_dynpipe.8 has $a=" grep -q "$a=" "$tmp/spank.8"; done
+
+version=$("$dynpipe" --version)
+for p in dynpipe.1 dynpipe-worker.1 dynpipe.conf.5 dynpiped.8 spank_dynpipe.8; do
+    like "$(grep '^\.TH' "$DP_BUILDDIR/doc/$p")" " \"DynPipe ${version#dynpipe }\" " "$p has the version"
+    is "$(grep -n '@[A-Za-z_]*@' "$DP_BUILDDIR/doc/$p")" "" "$p: every name is filled in"
+done
 done_testing

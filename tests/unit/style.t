@@ -85,6 +85,11 @@ else
     skip "every source says its licence within three lines" "this is no checkout of git"
     skip "LICENSE is there" "this is no checkout of git"
 fi
+version=$(sed -n 's/^AC_INIT(\[dynpipe\], \[\(.*\)\])$/\1/p' configure.ac)
+case $version in
+    *~dev) like "$(grep -m 1 '^## ' CHANGELOG.md)" "^## ${version%~dev} \(not released yet" "CHANGELOG.md and configure.ac name one version" ;;
+    *) like "$(grep -m 1 '^## ' CHANGELOG.md)" "^## $version \(.*20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]" "CHANGELOG.md and configure.ac name one version" ;;
+esac
 # shellcheck disable=SC2086
 none "no tabs" "$(grep -nP '\t' $sources)"
 # shellcheck disable=SC2086
