@@ -33,15 +33,15 @@ worker_checkpoint_libdpcheckpoint_a_SOURCES = \
 	worker/checkpoint/ckpt_manifest.c worker/checkpoint/ckpt_manifest.h \
 	worker/checkpoint/saving.c worker/checkpoint/saving.h
 worker_net_libdpnet_a_SOURCES = \
-	worker/net/linkprobe.c worker/net/linkprobe.h \
-	worker/net/muster.c worker/net/muster.h \
-	worker/net/patience.c worker/net/patience.h \
+	worker/net/link_times.c worker/net/link_times.h \
+	worker/net/pmix_rendezvous.c worker/net/pmix_rendezvous.h \
+	worker/net/timeout.c worker/net/timeout.h \
 	worker/net/pin.c worker/net/pin.h \
 	worker/net/siphash.c worker/net/siphash.h \
 	worker/net/collectives.c worker/net/collectives.h \
-	worker/net/transport.c worker/net/transport.h worker/net/transport_ucx.h \
-	worker/net/wireup.c worker/net/wireup.h worker/net/wireup_daemon.c worker/net/wireup_pmix.c worker/net/wireup_ways.h \
-	worker/net/xfer.c
+	worker/net/transport.c worker/net/transport.h worker/net/transport_internal.h \
+	worker/net/wireup.c worker/net/wireup.h worker/net/wireup_daemon.c worker/net/wireup_pmix.c worker/net/wireup_internal.h \
+	worker/net/transport_messages.c
 worker_net_libdpnet_a_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS) $(PMIX_CFLAGS)
 worker_daemon_link_libdpdaemonlink_a_SOURCES = \
 	worker/daemon_link/control.c worker/daemon_link/control.h worker/daemon_link/control_receive.c worker/daemon_link/control_internal.h \

@@ -291,7 +291,7 @@ void tear_down(struct worker *w)
 void meet(struct dp_transport *t, uint32_t rank)
 {
     uint64_t tag = dp_tag(DP_CH_COLLECTIVE, 1, 1, 1);
-    struct dp_xfer *in[MAX_PROCS] = {0}, *out[MAX_PROCS] = {0};
+    struct dp_transport_request *in[MAX_PROCS] = {0}, *out[MAX_PROCS] = {0};
     uint8_t got[MAX_PROCS], say = 1;
 
     for (uint32_t i = 0; i < sc.n_workers; i++)

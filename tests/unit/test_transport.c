@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "tests/unit/procs.h"
-#include "worker/net/linkprobe.h"
+#include "worker/net/link_times.h"
 #include "worker/net/siphash.h"
 
 static int say(const struct dp_err *err, int rc)
@@ -19,7 +19,7 @@ static int say(const struct dp_err *err, int rc)
 static int send_all(struct dp_transport *t, uint32_t to, uint64_t tag, const void *data, size_t bytes)
 {
     struct dp_err err = {0};
-    struct dp_xfer *x = dp_transport_send(t, to, tag, data, bytes, &err);
+    struct dp_transport_request *x = dp_transport_send(t, to, tag, data, bytes, &err);
 
     if (!x || dp_transport_wait(t, x, 0, NULL, &err) < 0)
         return say(&err, 10);
@@ -29,7 +29,7 @@ static int send_all(struct dp_transport *t, uint32_t to, uint64_t tag, const voi
 static int recv_all(struct dp_transport *t, uint32_t from, uint64_t tag, void *data, size_t bytes)
 {
     struct dp_err err = {0};
-    struct dp_xfer *x = dp_transport_recv(t, from, tag, data, bytes, &err);
+    struct dp_transport_request *x = dp_transport_recv(t, from, tag, data, bytes, &err);
 
     if (!x || dp_transport_wait(t, x, 0, NULL, &err) < 0)
         return say(&err, 11);
@@ -48,7 +48,7 @@ static const size_t sizes[] = {0, 1, 47, 4096, 8143, 8144, 8145, 100000, 1 << 20
 static int send_sizes(struct dp_transport *t, uint32_t rank)
 {
     struct dp_err err = {0};
-    struct dp_xfer *x[N_SIZES];
+    struct dp_transport_request *x[N_SIZES];
     uint8_t *data[N_SIZES];
     int rc = 0;
 
@@ -160,7 +160,7 @@ static int expect_gone(struct dp_transport *t, uint32_t rank)
 {
     struct dp_err err = {0};
     uint64_t start_ns;
-    struct dp_xfer *x;
+    struct dp_transport_request *x;
     int v;
 
     (void)rank;
@@ -197,11 +197,11 @@ static int late_sender(struct dp_transport *t, uint32_t rank)
     int v = 5;
 
     (void)rank;
-    if (recv_all(t, 1, dp_tag(DP_CH_ORDER, 0, 1, 0), &v, sizeof v))
+    if (recv_all(t, 1, dp_tag(DP_CH_WIREUP, 0, 1, 0), &v, sizeof v))
         return 55;
     poll(NULL, 0, LATE_MS);
     v = 5;
-    return send_all(t, 1, dp_tag(DP_CH_ORDER, 0, 0, 0), &v, sizeof v);
+    return send_all(t, 1, dp_tag(DP_CH_WIREUP, 0, 0, 0), &v, sizeof v);
 }
 
 static int watched;
@@ -218,17 +218,17 @@ static int sleeping_receiver(struct dp_transport *t, uint32_t rank)
 {
     uint64_t start_ns = dp_now_ns(), waited_ns = 0, cpu_ns;
     struct dp_err err = {0};
-    struct dp_xfer *x;
+    struct dp_transport_request *x;
     int p[2], v = 0;
 
     (void)rank;
     if (pipe(p) < 0 || write(p[1], "x", 1) != 1)
         return 50;
     dp_transport_watch(t, p[0], on_watch, &p[0]);
-    x = dp_transport_recv(t, 0, dp_tag(DP_CH_ORDER, 0, 0, 0), &v, sizeof v, &err);
+    x = dp_transport_recv(t, 0, dp_tag(DP_CH_WIREUP, 0, 0, 0), &v, sizeof v, &err);
     if (!x || dp_transport_wait(t, x, 20000000, &waited_ns, &err) == 0 || err.code != DP_ETIMEOUT)
         return 51;
-    if (send_all(t, 0, dp_tag(DP_CH_ORDER, 0, 1, 0), &watched, sizeof watched))
+    if (send_all(t, 0, dp_tag(DP_CH_WIREUP, 0, 1, 0), &watched, sizeof watched))
         return 54;
     cpu_ns = dp_thread_cpu_ns();
     if (dp_transport_wait(t, x, 0, &waited_ns, &err) < 0 || v != 5 || watched != 1)
@@ -251,7 +251,7 @@ static int honest(struct dp_transport *t, uint32_t rank)
 
     (void)rank;
     memset(big, 1, sizeof big);
-    if (recv_all(t, 0, dp_tag(DP_CH_ORDER, 0, 0, 0), &go, sizeof go)) /* the injected ones are there */
+    if (recv_all(t, 0, dp_tag(DP_CH_WIREUP, 0, 0, 0), &go, sizeof go)) /* the injected ones are there */
         return 60;
     return send_all(t, 0, dp_tag(DP_CH_LAYER, 0, 0, 0), &v, sizeof v) ||
                    send_all(t, 0, dp_tag(DP_CH_LAYER, 0, 0, 1), big, sizeof big)
@@ -263,7 +263,7 @@ static int victim(struct dp_transport *t, uint32_t rank)
 {
     static uint8_t big[100000];
     struct dp_err err = {0};
-    struct dp_xfer *a, *b;
+    struct dp_transport_request *a, *b;
     int v = 0;
 
     (void)rank;
@@ -273,7 +273,7 @@ static int victim(struct dp_transport *t, uint32_t rank)
         return say(&err, 62);
     if (dp_transport_wait(t, a, 500000000, NULL, &err) == 0 || err.code != DP_ETIMEOUT)
         return 63;
-    if (send_all(t, 1, dp_tag(DP_CH_ORDER, 0, 0, 0), &v, sizeof v))
+    if (send_all(t, 1, dp_tag(DP_CH_WIREUP, 0, 0, 0), &v, sizeof v))
         return 64;
     if (dp_transport_wait(t, a, 0, NULL, &err) < 0 || v != 1)
         return say(&err, 65);
@@ -316,7 +316,7 @@ static int refuses(struct dp_transport *t, uint32_t rank)
 {
     struct dp_err err = {0};
     uint64_t v = 0;
-    struct dp_xfer *x = dp_transport_recv(t, 0, dp_tag(DP_CH_COLLECTIVE, 0, 0, 0), &v, sizeof v, &err);
+    struct dp_transport_request *x = dp_transport_recv(t, 0, dp_tag(DP_CH_COLLECTIVE, 0, 0, 0), &v, sizeof v, &err);
 
     (void)rank;
     if (!x || dp_transport_wait(t, x, 0, NULL, &err) == 0)
@@ -332,13 +332,13 @@ static void a_wrong_length_is_refused(void **state)
 
 #define BOUNDARY 100000
 
-static int probe(struct dp_transport *t, uint32_t rank)
+static int measure(struct dp_transport *t, uint32_t rank)
 {
     struct dp_err err = {0};
     struct dp_link_times link = {7, 7};
 
     (void)rank;
-    if (dp_link_probe(t, rank, 4, BOUNDARY, &link, &err) < 0)
+    if (dp_link_measure(t, rank, 4, BOUNDARY, &link, &err) < 0)
         return say(&err, 90);
     return rank == 3 && (link.latency_ns || link.transfer_ns) ? 91 : 0;
 }
@@ -347,7 +347,7 @@ static int probe(struct dp_transport *t, uint32_t rank)
 static void links_of_a_chain(void **state)
 {
     (void)state;
-    procs_run(4, (procs_body_fn *[]){probe, probe, probe, probe}, (int[]){0, 0, 0, 0}, false);
+    procs_run(4, (procs_body_fn *[]){measure, measure, measure, measure}, (int[]){0, 0, 0, 0}, false);
 }
 
 static int measures_a_slow_one(struct dp_transport *t, uint32_t rank)
@@ -355,7 +355,7 @@ static int measures_a_slow_one(struct dp_transport *t, uint32_t rank)
     struct dp_err err = {0};
     struct dp_link_times link;
 
-    if (dp_link_probe(t, rank, 2, BOUNDARY, &link, &err) < 0)
+    if (dp_link_measure(t, rank, 2, BOUNDARY, &link, &err) < 0)
         return say(&err, 92);
     /* 2 ms in a round trip of two messages; what this worker computes is taken off. */
     if (!(link.latency_ns > 800000 && link.latency_ns < 1000000000))
@@ -363,7 +363,7 @@ static int measures_a_slow_one(struct dp_transport *t, uint32_t rank)
     return link.transfer_ns > 4000000 && link.transfer_ns < 1000000000 ? 0 : 94;
 }
 
-/* As the probe answers, but 2 ms late, and 14 ms with the large message. */
+/* As the measurement answers, but 2 ms late, and 14 ms with the large message. */
 static int answers_late(struct dp_transport *t, uint32_t rank)
 {
     static char data[BOUNDARY];
@@ -373,7 +373,7 @@ static int answers_late(struct dp_transport *t, uint32_t rank)
     for (uint32_t i = 0; i < 2 * 21; i++) {
         uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, 0xffffff, i);
         size_t bytes = i < 21 ? 8 : sizeof data;
-        struct dp_xfer *x = dp_transport_recv(t, 0, tag, data, bytes, &err);
+        struct dp_transport_request *x = dp_transport_recv(t, 0, tag, data, bytes, &err);
 
         if (!x || dp_transport_wait(t, x, 0, NULL, &err) < 0)
             return say(&err, 95);

@@ -8,14 +8,14 @@
 #include "common/clock.h"
 #include "worker/train/orders.h"
 
-static struct dp_xfer *start(struct dp_transport *t, bool sends, uint32_t peer, uint64_t tag, void *data,
-                             size_t n, struct dp_err *err)
+static struct dp_transport_request *start(struct dp_transport *t, bool sends, uint32_t peer, uint64_t tag, void *data,
+                                          size_t n, struct dp_err *err)
 {
     return sends ? dp_transport_send(t, peer, tag, data, n, err)
                  : dp_transport_recv(t, peer, tag, data, n, err);
 }
 
-static int finish(struct dp_transport *t, struct dp_xfer *x, struct dp_err *err)
+static int finish(struct dp_transport *t, struct dp_transport_request *x, struct dp_err *err)
 {
     return x && dp_transport_wait(t, x, 0, NULL, err) == 0 ? 0 : -1;
 }
@@ -31,7 +31,7 @@ static int pass(struct dp_transport *t, bool sends, uint32_t peer, uint64_t tag,
 static int stream(struct dp_transport *t, uint32_t rank, uint64_t round, char *data[2], size_t bytes,
                   struct dp_err *err)
 {
-    struct dp_xfer *x[2] = {NULL, NULL};
+    struct dp_transport_request *x[2] = {NULL, NULL};
 
     for (uint32_t i = 0; i < BENCH_MESSAGES; i++) {
         if (x[i % 2] && finish(t, x[i % 2], err) < 0)
@@ -42,7 +42,7 @@ static int stream(struct dp_transport *t, uint32_t rank, uint64_t round, char *d
     }
     if (finish(t, x[0], err) < 0 || finish(t, x[1], err) < 0)
         return -1;
-    return pass(t, rank != 0, !rank, dp_tag(DP_CH_ORDER, 0, round, 0), data[0], 0, err);
+    return pass(t, rank != 0, !rank, dp_tag(DP_CH_WIREUP, 0, round, 0), data[0], 0, err);
 }
 
 int bench_one_way(struct dp_transport *t, uint32_t rank, size_t bytes, int rounds, double *samples,

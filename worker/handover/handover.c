@@ -18,7 +18,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "worker/handover/passage.h"
-#include "worker/net/patience.h"
+#include "worker/net/timeout.h"
 
 #define S UINT64_C(1000000000)
 
@@ -47,8 +47,8 @@ void dp_handover_times_default(struct dp_handover_times *times)
     times->prepare_ns = 10 * S;
     times->stall_ns = 30 * S;
     times->poll_ns = 300 * S;
-    times->doubt_ns = dp_patience_ns("DYNPIPE_DOUBT_S", 600 * S);
-    times->leave_ns = dp_patience_ns("DYNPIPE_LEAVE_S", 60 * S);
+    times->doubt_ns = dp_timeout_from_env_ns("DYNPIPE_DOUBT_S", 600 * S);
+    times->leave_ns = dp_timeout_from_env_ns("DYNPIPE_LEAVE_S", 60 * S);
 }
 
 struct dp_handover *dp_handover_create(const struct dp_handover_times *times, struct dp_err *err)

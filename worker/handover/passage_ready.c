@@ -10,7 +10,7 @@
 #include "worker/handover/passage.h"
 
 #define MS UINT64_C(1000000)
-#define NO_DAEMON_NS (1000 * MS) /* patience for PREPARE while there is no daemon */
+#define NO_DAEMON_NS (1000 * MS) /* timeout for PREPARE while there is no daemon */
 
 bool dp_passage_is_aborted(struct dp_passage *p)
 {
@@ -133,7 +133,7 @@ static void collect(struct dp_passage *p, struct dp_gather *g, struct dp_note *m
 }
 
 /* x NULL: it could not be started, and err says why. */
-static int wait_or_cancel(struct dp_transport *t, struct dp_xfer *x, uint64_t timeout_ns, struct dp_err *err)
+static int wait_or_cancel(struct dp_transport *t, struct dp_transport_request *x, uint64_t timeout_ns, struct dp_err *err)
 {
     if (!x)
         return -1;
@@ -150,7 +150,7 @@ static int ask_leader(struct dp_passage *p, struct dp_note *n, struct dp_err *er
     struct dp_transport *t = p->round.transport;
     uint64_t left = 2 * p->times->prepare_ns + 5000 * MS;
     uint8_t out[DP_NOTE_BYTES], in[DP_NOTE_BYTES];
-    struct dp_xfer *x;
+    struct dp_transport_request *x;
 
     dp_note_encode(out, p->migration, n);
     x = dp_transport_send(t, p->round.leader, dp_round_tag(&p->round, DP_ROUND_READY), out, sizeof out, err);

@@ -167,7 +167,7 @@ static int ship_as_leader(struct dp_passage *p, struct dp_err *err)
 /* ---- the others ---- */
 
 /* Start telling the leader how it went here. */
-static struct dp_xfer *send_poll(struct dp_passage *p, bool yes, struct dp_err *err)
+static struct dp_transport_request *send_poll(struct dp_passage *p, bool yes, struct dp_err *err)
 {
     const struct dp_ship *s = p->ship;
     struct dp_note n = {.yes = yes};
@@ -183,7 +183,7 @@ static struct dp_xfer *send_poll(struct dp_passage *p, bool yes, struct dp_err *
 }
 
 struct follower {
-    struct dp_xfer *verdict, *poll;
+    struct dp_transport_request *verdict, *poll;
     uint8_t buf[DP_NOTE_BYTES];
     enum progress mine;
     bool has_verdict;
@@ -221,7 +221,7 @@ static int follow(struct dp_passage *p, struct follower *f, struct dp_err *err)
 }
 
 /* After the verdict the leader reads no poll any more: one that is still under way is withdrawn. */
-static void finish_poll(struct dp_transport *t, struct dp_xfer *poll)
+static void finish_poll(struct dp_transport *t, struct dp_transport_request *poll)
 {
     struct dp_err err = {0};
 

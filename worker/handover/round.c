@@ -55,7 +55,7 @@ static bool takes_part(const struct dp_round *r, uint32_t rank)
 /* All sends first: one worker that hangs must not keep the verdict from the others. */
 void dp_round_tell(const struct dp_round *r, enum dp_round_kind kind, const struct dp_note *n)
 {
-    struct dp_xfer *x[DP_MAX_WORKERS] = {0};
+    struct dp_transport_request *x[DP_MAX_WORKERS] = {0};
     uint64_t end = dp_now_ns() + TELL_NS;
     uint8_t buf[DP_NOTE_BYTES];
 
@@ -118,7 +118,7 @@ int dp_gather_step(struct dp_gather *g, uint32_t *rank, struct dp_err *err)
     struct dp_transport *t = g->round->transport;
 
     for (uint32_t i = 0; g->n_open && i < g->round->layout->n_workers; i++) {
-        struct dp_xfer *x = g->x[i];
+        struct dp_transport_request *x = g->x[i];
 
         if (!x || (!dp_transport_test(t, x) && !dp_transport_is_gone(t, i)))
             continue;

@@ -39,7 +39,7 @@ void dp_round_tell(const struct dp_round *r, enum dp_round_kind kind, const stru
 struct dp_gather {
     const struct dp_round *round;
     uint32_t n_open; /* not arrived yet */
-    struct dp_xfer *x[DP_MAX_WORKERS];
+    struct dp_transport_request *x[DP_MAX_WORKERS];
     uint8_t *buf[DP_MAX_WORKERS];
 };
 

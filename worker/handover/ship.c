@@ -21,7 +21,7 @@ uint64_t dp_stream_tag(const struct dp_ship *s, enum stream_message what, uint64
     return dp_tag(DP_CH_LAYER, s->args->layout->epoch, s->args->step, (uint32_t)(s->migration & 15) << 12 | index);
 }
 
-int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_xfer **x, struct dp_err *err)
+int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_transport_request **x, struct dp_err *err)
 {
     struct dp_transport *t = s->args->transport;
     int rc;

@@ -16,7 +16,7 @@
 /* One chunk in flight; outlives its stream when a stuck peer still holds on to it. */
 struct dp_grave {
     struct dp_grave *next;
-    struct dp_xfer *x; /* NULL: not in flight */
+    struct dp_transport_request *x; /* NULL: not in flight */
     uint32_t len;      /* payload bytes */
     uint8_t bytes[CHUNK_HEAD + DP_SHIP_CHUNK];
 };
@@ -46,7 +46,7 @@ struct dp_stream {
     struct dp_grave *window[DP_SHIP_WINDOW];
     uint8_t ctl_in[MANIFEST_BYTES];
     uint8_t ctl_out[MANIFEST_BYTES];
-    struct dp_xfer *ctl_in_x, *ctl_out_x;
+    struct dp_transport_request *ctl_in_x, *ctl_out_x;
 };
 
 /* Index part of a tag: which message of the stream. */
@@ -54,7 +54,7 @@ enum stream_message { MSG_CHUNK, MSG_MANIFEST, MSG_ACCEPT, MSG_END };
 uint64_t dp_stream_tag(const struct dp_ship *s, enum stream_message what, uint64_t n);
 
 /* Is the transfer over? 1: yes, fine, *x is NULL now; 0: not yet; -1: it failed, *x is NULL. */
-int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_xfer **x, struct dp_err *err);
+int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_transport_request **x, struct dp_err *err);
 /* Send a short message (copied), after the one before it is out. */
 int dp_stream_control(struct dp_ship *s, struct dp_stream *st, enum stream_message what, uint64_t n,
                       const void *message, uint32_t bytes, struct dp_err *err);

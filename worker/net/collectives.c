@@ -22,13 +22,13 @@ static uint64_t next_tag(struct dp_collectives *c)
     return dp_tag(DP_CH_COLLECTIVE, 0, c->round++, 0);
 }
 
-static int wait_one(struct dp_collectives *c, struct dp_xfer *x, struct dp_err *err)
+static int wait_one(struct dp_collectives *c, struct dp_transport_request *x, struct dp_err *err)
 {
     return x ? dp_transport_wait(c->transport, x, 0, &c->wait_ns, err) : -1;
 }
 
 /* Wait for n transfers. After the first failure the others are only given up. */
-static int wait_all(struct dp_collectives *c, struct dp_xfer *x[], uint32_t n, struct dp_err *err)
+static int wait_all(struct dp_collectives *c, struct dp_transport_request *x[], uint32_t n, struct dp_err *err)
 {
     int rc = 0;
 
@@ -41,7 +41,7 @@ static int wait_all(struct dp_collectives *c, struct dp_xfer *x[], uint32_t n, s
     return rc;
 }
 
-static int give_up(struct dp_collectives *c, struct dp_xfer *x[], uint32_t n)
+static int give_up(struct dp_collectives *c, struct dp_transport_request *x[], uint32_t n)
 {
     while (n--)
         dp_transport_cancel(c->transport, x[n]);
@@ -50,7 +50,7 @@ static int give_up(struct dp_collectives *c, struct dp_xfer *x[], uint32_t n)
 
 static int gather_here(struct dp_collectives *c, uint64_t tag, char *all, const size_t *offset, struct dp_err *err)
 {
-    struct dp_xfer *x[DP_MAX_WORKERS];
+    struct dp_transport_request *x[DP_MAX_WORKERS];
     uint32_t n = 0;
 
     for (uint32_t r = 0; r < c->layout->n_workers; r++) {
@@ -77,7 +77,7 @@ int dp_collectives_gather(struct dp_collectives *c, const void *mine, size_t byt
 
 int dp_collectives_broadcast(struct dp_collectives *c, void *data, size_t bytes, struct dp_err *err)
 {
-    struct dp_xfer *x[DP_MAX_WORKERS];
+    struct dp_transport_request *x[DP_MAX_WORKERS];
     uint64_t tag = next_tag(c);
     uint32_t n = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See transport.h: the UCX worker, the peers' cards and endpoints. Messages are in xfer.c.
+/* See transport.h: the UCX worker, the peers' cards and endpoints. Messages are in transport_messages.c.
  *
  * A peer on the same node is reached through shared memory and CMA, which UCX uses only for endpoints
  * without failure handling; its death is seen through a pidfd instead, at once. A peer on another
@@ -9,7 +9,7 @@
  *
  * Everything of UCX's own configuration stays with the user's UCX_* variables; only what they leave
  * open is set here. */
-#include "worker/net/transport_ucx.h"
+#include "worker/net/transport_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include "common/clock.h"
 
 #define CARD_MAGIC 0x44504331u /* "DPC1" */
-#define CLOSE_NS 1000000000u   /* patience with a peer that no longer answers */
+#define CLOSE_NS 1000000000u   /* timeout for a peer that no longer answers */
 
 struct card_head {
     uint32_t magic, pid;
@@ -231,7 +231,7 @@ void dp_transport_destroy(struct dp_transport *t)
     }
     if (t->worker)
         ucp_worker_destroy(t->worker);
-    is_held = dp_xfer_release_all(t);
+    is_held = dp_transport_request_release_all(t);
     /* Memory of a message that a dead peer never fetched stays registered in the context, and from 1.14 on UCX ends
      * the process when such a context is cleaned up. The process ends soon: until then it stays. */
     if (is_held)

@@ -17,12 +17,12 @@
 #include "common/err.h"
 
 struct dp_transport;
-struct dp_xfer; /* one send or receive in flight */
+struct dp_transport_request; /* one send or receive in flight */
 
 enum dp_channel {
     DP_CH_ACTIVATION = 1, /* forward boundary of a microbatch */
     DP_CH_GRADIENT = 2,   /* backward boundary of a microbatch */
-    DP_CH_ORDER = 3,      /* rank 0 -> all: what the next step does */
+    DP_CH_WIREUP = 3,     /* wire-up: the barrier of a run that all give up */
     DP_CH_COLLECTIVE = 4, /* sums over workers */
     DP_CH_TIED = 5,       /* tied head: gradient one way, weights the other */
     DP_CH_LAYER = 6,      /* hand-over: manifest and chunks */
@@ -48,16 +48,16 @@ void dp_transport_remove(struct dp_transport *t, uint32_t rank);
 
 /* Start a transfer. The buffer is borrowed until dp_transport_wait() returns for it; every transfer
  * is waited for exactly once. */
-struct dp_xfer *dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *data,
-                                  size_t bytes, struct dp_err *err);
-struct dp_xfer *dp_transport_recv(struct dp_transport *t, uint32_t from, uint64_t tag, void *data,
-                                  size_t bytes, struct dp_err *err);
+struct dp_transport_request *dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *data,
+                                               size_t bytes, struct dp_err *err);
+struct dp_transport_request *dp_transport_recv(struct dp_transport *t, uint32_t from, uint64_t tag, void *data,
+                                               size_t bytes, struct dp_err *err);
 /* timeout_ns 0: for ever. DP_ETIMEOUT leaves the transfer in flight: wait again or cancel. *waited_ns,
  * where not NULL, += the time spent. DP_EGONE: the peer is gone; DP_ECORRUPT: a check failed. */
-int dp_transport_wait(struct dp_transport *t, struct dp_xfer *x, uint64_t timeout_ns, uint64_t *waited_ns,
+int dp_transport_wait(struct dp_transport *t, struct dp_transport_request *x, uint64_t timeout_ns, uint64_t *waited_ns,
                       struct dp_err *err);
-bool dp_transport_test(struct dp_transport *t, struct dp_xfer *x);
-void dp_transport_cancel(struct dp_transport *t, struct dp_xfer *x);
+bool dp_transport_test(struct dp_transport *t, struct dp_transport_request *x);
+void dp_transport_cancel(struct dp_transport *t, struct dp_transport_request *x);
 /* For whoever drives many transfers with dp_transport_test(): make progress; when there was none, sleep
  * until something arrives or timeout_ns passed. */
 void dp_transport_idle(struct dp_transport *t, uint64_t timeout_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See wireup.h: which way, and what is the same by all of them. */
 #define _GNU_SOURCE /* environ */
-#include "worker/net/wireup_ways.h"
+#include "worker/net/wireup_internal.h"
 
 #include <spawn.h>
 #include <stdio.h>
@@ -116,17 +116,17 @@ bool dp_wireup_refuse(const struct dp_wireup *w, const char *why)
 
 static void hear_of_worker_0(const struct dp_wireup *w, struct dp_transport *t)
 {
-    uint64_t tag = dp_tag(DP_CH_ORDER, 0xfff, 0xffffff, 0xffff); /* no step has it */
+    uint64_t tag = dp_tag(DP_CH_WIREUP, 0xfff, 0xffffff, 0xffff); /* no step has it */
     uint8_t word = 0;
 
     for (uint32_t r = 1; w->rank == 0 && r < w->n_workers; r++) {
-        struct dp_xfer *x = dp_transport_send(t, r, tag, &word, 1, NULL);
+        struct dp_transport_request *x = dp_transport_send(t, r, tag, &word, 1, NULL);
 
         if (x && dp_transport_wait(t, x, BARRIER_NS, NULL, NULL) < 0)
             dp_transport_cancel(t, x);
     }
     if (w->rank > 0) {
-        struct dp_xfer *x = dp_transport_recv(t, 0, tag, &word, 1, NULL);
+        struct dp_transport_request *x = dp_transport_recv(t, 0, tag, &word, 1, NULL);
 
         if (x && dp_transport_wait(t, x, BARRIER_NS, NULL, NULL) < 0)
             dp_transport_cancel(t, x);

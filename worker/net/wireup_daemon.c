@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See wireup_ways.h: wire-up by this node's daemon, over a connection of its own, before the control connection says HELLO.
+/* See wireup_internal.h: wire-up by this node's daemon, over a connection of its own, before the control connection says HELLO.
  *
  * The worker says its card until it has all cards and the key, then that it has them, until it hears that everybody has. A
  * daemon that dies meanwhile, here or on the batch host, is told the same again when it is back: what counts is here, so
  * nothing of a wire-up has to outlive a daemon. Who has all and hears nothing more goes on after a while: one that has heard
  * that everybody has may be training already.
  */
-#include "worker/net/wireup_ways.h"
+#include "worker/net/wireup_internal.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -19,13 +19,13 @@
 #include "common/msg.h"
 #include "worker/daemon_link/hello.h"
 #include "worker/daemon_link/frame_socket.h"
-#include "worker/net/muster.h"
+#include "worker/net/pmix_rendezvous.h"
 
 #define MS UINT64_C(1000000)
 #define S UINT64_C(1000000000)
 #define RETRY_NS (500 * MS)
 #define TELL_NS (10 * S)      /* of no daemon */
-#define VERDICT_NS (15 * S)   /* after the patience, for the coordinator to say who is missing */
+#define VERDICT_NS (15 * S)   /* after the timeout, for the coordinator to say who is missing */
 #define READY_NS (60 * S)     /* with everything at hand */
 #define REFUSAL_NS (20 * S)   /* for the others to come */
 #define SPEAK_FIRST_S 5       /* the others leave a speaker so long before they end, and the step with them */
@@ -294,7 +294,7 @@ int dp_meet_by_daemon(const struct dp_wireup *w, struct dp_transport *t, struct 
     }
     m->card.card = card;
     m->card.card_len = (uint16_t)bytes;
-    m->end_ns = m->start_ns + dp_muster_patience_ns();
+    m->end_ns = m->start_ns + dp_rendezvous_timeout_ns();
     wait_for_verdict(m);
     if (!m->has_go && !m->has_failed && !m->has_all) { /* the coordinator says who is missing */
         m->end_ns += VERDICT_NS;

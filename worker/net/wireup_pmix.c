@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See wireup_ways.h: wire-up by the launcher's PMIx. The cards go through PMIx once, at the start; afterwards PMIx is only
+/* See wireup_internal.h: wire-up by the launcher's PMIx. The cards go through PMIx once, at the start; afterwards PMIx is only
  * told that a worker leaves, because a process that ends without PMIx_Finalize makes Slurm kill the whole step. PMIx events
  * are never used (they kill the step too).
  *
- * Everything here may block for as long as the slowest worker needs to start, which muster.c limits. PMIx is not initialised
+ * Everything here may block for as long as the slowest worker needs to start, which pmix_rendezvous.c limits. PMIx is not initialised
  * unless the launcher announced it: PMIx_Init without a server waits or fails in ways that differ between versions. */
-#include "worker/net/wireup_ways.h"
+#include "worker/net/wireup_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include <pmix.h>
 
 #include "common/layout.h"
-#include "worker/net/muster.h"
+#include "worker/net/pmix_rendezvous.h"
 
 #define KEY_CARD "dynpipe.card"
 #define KEY_SECRET "dynpipe.key"
@@ -165,10 +165,10 @@ static int get(uint32_t rank, const char *name, pmix_value_t **out, struct dp_er
 /* key: what all have put, so that who is missing can be told; NULL: nothing that is sure. */
 static int fence(const struct dp_wireup *w, const char *key, struct dp_err *err)
 {
-    const struct dp_muster m = {
-        .me = me, .n_workers = w->n_workers, .key = key, .patience_ns = dp_muster_patience_ns()};
+    const struct dp_rendezvous m = {
+        .me = me, .n_workers = w->n_workers, .key = key, .timeout_ns = dp_rendezvous_timeout_ns()};
 
-    return dp_muster_fence(&m, err);
+    return dp_rendezvous_fence(&m, err);
 }
 
 static int take_key(struct dp_transport *t, struct dp_err *err)

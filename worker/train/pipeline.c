@@ -21,7 +21,7 @@
 struct buffer {
     struct buffer *next;
     float *device, *host; /* the same memory on a backend with host memory */
-    struct dp_xfer *xfer; /* in flight, or NULL */
+    struct dp_transport_request *request; /* in flight, or NULL */
 };
 
 struct lane {
@@ -92,8 +92,8 @@ static void destroy_buffers(struct dp_pipeline *p, struct buffer *b)
     while (b) {
         struct buffer *next = b->next;
 
-        if (b->xfer)
-            dp_transport_cancel(p->transport, b->xfer);
+        if (b->request)
+            dp_transport_cancel(p->transport, b->request);
         if (b->host != b->device)
             free(b->host);
         p->be->ops->free(p->be, b->device);
@@ -151,12 +151,12 @@ static int collect_sent(struct dp_pipeline *p, bool all, uint64_t *wait_ns, stru
         struct buffer *b = *link;
         int rc = 0;
 
-        if (!all && !dp_transport_test(p->transport, b->xfer)) {
+        if (!all && !dp_transport_test(p->transport, b->request)) {
             link = &b->next;
             continue;
         }
-        rc = dp_transport_wait(p->transport, b->xfer, 0, wait_ns, err);
-        b->xfer = NULL;
+        rc = dp_transport_wait(p->transport, b->request, 0, wait_ns, err);
+        b->request = NULL;
         *link = b->next;
         b->next = p->spare;
         p->spare = b;
@@ -202,9 +202,9 @@ static int post_ahead(struct pass *s, struct lane *l, struct dp_err *err)
 
         if (!b)
             return -1;
-        b->xfer = dp_transport_recv(p->transport, (uint32_t)l->from, tag_of(s, l->channel, l->n_posted), b->host,
-                                    p->boundary_bytes, err);
-        if (!b->xfer) {
+        b->request = dp_transport_recv(p->transport, (uint32_t)l->from, tag_of(s, l->channel, l->n_posted), b->host,
+                                       p->boundary_bytes, err);
+        if (!b->request) {
             give_buffer(p, b);
             return -1;
         }
@@ -232,11 +232,11 @@ static int take_next(struct pass *s, struct lane *l, struct buffer **out, uint64
     b = l->posted[l->n_taken % AHEAD];
     l->posted[l->n_taken++ % AHEAD] = NULL;
     begin_ns = dp_thread_cpu_ns();
-    was_there = dp_transport_test(p->transport, b->xfer);
-    rc = dp_transport_wait(p->transport, b->xfer, 0, s->wait_ns, err);
+    was_there = dp_transport_test(p->transport, b->request);
+    rc = dp_transport_wait(p->transport, b->request, 0, s->wait_ns, err);
     *came_ns = was_there ? 0 : dp_now_ns();
     p->times.receive_ns += dp_thread_cpu_ns() - begin_ns;
-    b->xfer = NULL;
+    b->request = NULL;
     if (rc == 0 && b->host != b->device)
         rc = p->be->ops->put(p->be, b->device, b->host, p->boundary_bytes, err);
     if (rc == 0)
@@ -258,8 +258,8 @@ static int send_on(struct pass *s, int to, enum dp_channel channel, uint32_t mb,
     if (b->host != b->device)
         rc = p->be->ops->get(p->be, b->host, b->device, p->boundary_bytes, err);
     if (rc == 0) {
-        b->xfer = dp_transport_send(p->transport, (uint32_t)to, tag_of(s, channel, mb), b->host, p->boundary_bytes, err);
-        rc = b->xfer ? 0 : -1;
+        b->request = dp_transport_send(p->transport, (uint32_t)to, tag_of(s, channel, mb), b->host, p->boundary_bytes, err);
+        rc = b->request ? 0 : -1;
     }
     if (rc < 0) {
         give_buffer(p, b);
@@ -279,8 +279,8 @@ static void drop_lane(struct pass *s, struct lane *l)
 
         if (!b)
             continue;
-        dp_transport_cancel(s->p->transport, b->xfer);
-        b->xfer = NULL;
+        dp_transport_cancel(s->p->transport, b->request);
+        b->request = NULL;
         give_buffer(s->p, b);
         l->posted[i] = NULL;
     }

@@ -69,7 +69,7 @@ static struct dp_layer *last_layer(const struct dp_tied *t, const struct dp_layo
 
 int dp_tied_settle(struct dp_tied *t, uint64_t *wait_ns, struct dp_err *err)
 {
-    struct dp_xfer *x = t->sending;
+    struct dp_transport_request *x = t->sending;
 
     t->sending = NULL;
     return x ? dp_transport_wait(t->transport, x, 0, wait_ns, err) : 0;
@@ -94,7 +94,7 @@ static int send_tensor(struct dp_tied *t, uint32_t to, uint64_t tag, const float
 /* The tensor is in t->device afterwards. */
 static int receive_tensor(struct dp_tied *t, uint32_t from, uint64_t tag, uint64_t *wait_ns, struct dp_err *err)
 {
-    struct dp_xfer *x;
+    struct dp_transport_request *x;
 
     if (dp_tied_settle(t, wait_ns, err) < 0 || need_buffer(t, err) < 0)
         return -1;

@@ -18,7 +18,7 @@ struct dp_tied {
     struct dp_transport *transport; /* NULL: the worker is alone */
     uint32_t rank;
     float *host, *device; /* one tensor, made on first use; the same memory on a host backend */
-    struct dp_xfer *sending;
+    struct dp_transport_request *sending;
 };
 
 /* All pointers borrowed. Models without a tied head make every call below do nothing. */

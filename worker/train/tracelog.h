@@ -10,7 +10,7 @@
 #include "common/layout.h"
 #include "common/msg.h"
 #include "worker/model/train_config.h"
-#include "worker/net/linkprobe.h"
+#include "worker/net/link_times.h"
 #include "worker/train/metrics.h"
 
 struct dp_tracelog;

@@ -16,7 +16,7 @@
 #include "common/log.h"
 #include "worker/checkpoint/ckpt_lock.h"
 #include "worker/daemon_link/hello.h"
-#include "worker/net/linkprobe.h"
+#include "worker/net/link_times.h"
 #include "worker/train/initial.h"
 #include "worker/train/memory_limit.h"
 #include "worker/train/preflight.h"
@@ -193,7 +193,7 @@ static int begin_trace(struct dp_trainer *t, struct dp_err *err)
 
     if (!dp_tracelog_is_on(t->trace))
         return 0;
-    if (t->args->transport && dp_link_probe(t->args->transport, t->rank, n, dp_boundary_bytes(t->config), &link, err) < 0)
+    if (t->args->transport && dp_link_measure(t->args->transport, t->rank, n, dp_boundary_bytes(t->config), &link, err) < 0)
         return -1;
     dp_tracelog_header(t->trace, t->config, t->rank, n, &link);
     return 0;

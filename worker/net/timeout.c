@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See patience.h. */
-#include "worker/net/patience.h"
+/* See timeout.h. */
+#include "worker/net/timeout.h"
 
 #include <stdlib.h>
 
 #include "common/log.h"
 
-uint64_t dp_patience_ns(const char *name, uint64_t fallback_ns)
+uint64_t dp_timeout_from_env_ns(const char *name, uint64_t fallback_ns)
 {
     const char *text = getenv(name);
     char *end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the transport: what transport.c (UCX context, peers) and xfer.c (messages) share. */
-#ifndef DP_WORKER_NET_TRANSPORT_UCX_H
-#define DP_WORKER_NET_TRANSPORT_UCX_H
+/* Inside of the transport: what transport.c (UCX context, peers) and transport_messages.c (messages) share. */
+#ifndef DP_WORKER_NET_TRANSPORT_INTERNAL_H
+#define DP_WORKER_NET_TRANSPORT_INTERNAL_H
 
 #include <ucp/api/ucp.h>
 
@@ -31,9 +31,9 @@ struct dp_transport {
     int watch_fd;
     void (*watch_fn)(void *arg);
     void *watch_arg;
-    struct dp_xfer *ready; /* receives whose current part has arrived */
-    struct dp_xfer *spare; /* finished ones, kept with their bounce buffers */
-    struct dp_xfer *all;   /* every one that was ever made, for the end */
+    struct dp_transport_request *ready; /* receives whose current part has arrived */
+    struct dp_transport_request *spare; /* finished ones, kept with their bounce buffers */
+    struct dp_transport_request *all; /* every one that was ever made, for the end */
     struct dp_peer peer[DP_MAX_WORKERS];
 };
 
@@ -42,6 +42,6 @@ ucp_ep_h dp_peer_ep(struct dp_peer *peer, struct dp_err *err);
 /* Has the peer's process ended (or UCX seen it go)? */
 bool dp_peer_is_gone(struct dp_peer *peer);
 /* Frees all transfers; the UCX worker is gone by then. returns: did UCX still hold a request of one? */
-bool dp_xfer_release_all(struct dp_transport *t);
+bool dp_transport_request_release_all(struct dp_transport *t);
 
 #endif

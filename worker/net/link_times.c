@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See linkprobe.h. One round trip is two messages, and each of the two workers handles one end of both.
+/* See link_times.h. One round trip is two messages, and each of the two workers handles one end of both.
  * Workers are alike, so: round trip = 2 (way + device time of this worker). Medians, because a
  * round in which another process had the core says nothing about the link. */
-#include "worker/net/linkprobe.h"
+#include "worker/net/link_times.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -12,30 +12,30 @@
 #define ROUNDS 21
 #define NAP_NS 1000000 /* before a round: the partner sleeps, as it does in training */
 #define SMALL_BYTES 8
-#define PROBE_STEP 0xffffffu /* no step of a run has this number */
+#define NO_STEP 0xffffffu    /* no step of a run has this number */
 
-struct probe {
+struct measurement {
     struct dp_transport *transport;
     uint32_t peer;
     void *data;
     size_t bytes;
 };
 
-static int finish(struct dp_transport *t, struct dp_xfer *x, struct dp_err *err)
+static int finish(struct dp_transport *t, struct dp_transport_request *x, struct dp_err *err)
 {
     return x ? dp_transport_wait(t, x, 0, NULL, err) : -1;
 }
 
-static int give(const struct probe *p, uint32_t round, struct dp_err *err)
+static int give(const struct measurement *p, uint32_t round, struct dp_err *err)
 {
-    uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, PROBE_STEP, round);
+    uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, NO_STEP, round);
 
     return finish(p->transport, dp_transport_send(p->transport, p->peer, tag, p->data, p->bytes, err), err);
 }
 
-static int take(const struct probe *p, uint32_t round, struct dp_err *err)
+static int take(const struct measurement *p, uint32_t round, struct dp_err *err)
 {
-    uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, PROBE_STEP, round);
+    uint64_t tag = dp_tag(DP_CH_ACTIVATION, 0, NO_STEP, round);
 
     return finish(p->transport, dp_transport_recv(p->transport, p->peer, tag, p->data, p->bytes, err), err);
 }
@@ -48,7 +48,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Median time of a message of p->bytes on its way. first: number of the first round. */
-static int ping(const struct probe *p, uint32_t first, uint64_t *way_ns, struct dp_err *err)
+static int ping(const struct measurement *p, uint32_t first, uint64_t *way_ns, struct dp_err *err)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
     uint64_t way[ROUNDS];
@@ -70,7 +70,7 @@ static int ping(const struct probe *p, uint32_t first, uint64_t *way_ns, struct 
     return 0;
 }
 
-static int pong(const struct probe *p, uint32_t first, struct dp_err *err)
+static int pong(const struct measurement *p, uint32_t first, struct dp_err *err)
 {
     for (uint32_t i = 0; i < ROUNDS; i++)
         if (take(p, first + i, err) < 0 || give(p, first + i, err) < 0)
@@ -79,7 +79,7 @@ static int pong(const struct probe *p, uint32_t first, struct dp_err *err)
 }
 
 /* Both sizes with one neighbour. */
-static int with_neighbour(struct probe *p, size_t boundary_bytes, bool is_first, struct dp_link_times *out, struct dp_err *err)
+static int with_neighbour(struct measurement *p, size_t boundary_bytes, bool is_first, struct dp_link_times *out, struct dp_err *err)
 {
     uint64_t small_ns = 0, large_ns = 0;
 
@@ -94,10 +94,10 @@ static int with_neighbour(struct probe *p, size_t boundary_bytes, bool is_first,
     return 0;
 }
 
-int dp_link_probe(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t boundary_bytes,
-                  struct dp_link_times *out, struct dp_err *err)
+int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t boundary_bytes,
+                    struct dp_link_times *out, struct dp_err *err)
 {
-    struct probe p = {.transport = transport};
+    struct measurement p = {.transport = transport};
     int rc = 0;
 
     *out = (struct dp_link_times){0};

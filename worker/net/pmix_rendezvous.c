@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See muster.h. Who is there is found out by asking for what each has put before its fence: PMIx fetches that
+/* See pmix_rendezvous.h. Who is there is found out by asking for what each has put before its fence: PMIx fetches that
  * from the other node, fence or not, and of a worker that never came it says nothing, ever. A step daemon
  * that talks to one that has ended answers nobody until it gives up, after 31 s (Slurm 22.05); so
  * answers get more than that before anybody is called missing.
@@ -9,7 +9,7 @@
  *
  * Callbacks run on PMIx's thread, also after this file has given up: what they touch is static. */
 #define _GNU_SOURCE /* pthread_condattr_setclock */
-#include "worker/net/muster.h"
+#include "worker/net/pmix_rendezvous.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,12 +20,12 @@
 #include "common/clock.h"
 #include "common/layout.h"
 #include "common/log.h"
-#include "worker/net/patience.h"
+#include "worker/net/timeout.h"
 
 #define S UINT64_C(1000000000)
 #define ASK_NS (5 * S)     /* until somebody is asked for: most starts are over by then */
 #define ANSWER_NS (40 * S) /* for the answers */
-#define WARN_NS (90 * S)   /* from the start, where the patience is longer still */
+#define WARN_NS (90 * S)   /* from the start, where the timeout is longer still */
 #define ASKERS 64
 #define NAMED 4         /* missing workers that a text names */
 #define SPEAK_FIRST_S 5 /* the others leave a speaker so long before they end, and the step with them */
@@ -38,9 +38,9 @@ static struct {
     bool is_here[DP_MAX_WORKERS];
 } hall = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-uint64_t dp_muster_patience_ns(void)
+uint64_t dp_rendezvous_timeout_ns(void)
 {
-    return dp_patience_ns("DYNPIPE_WIREUP_S", 300 * S);
+    return dp_timeout_from_env_ns("DYNPIPE_WIREUP_S", 300 * S);
 }
 
 static void on_fence(pmix_status_t status, void *arg)
@@ -78,17 +78,17 @@ static bool wait_until(uint64_t end_ns)
 }
 
 /* Ranks that this one asks for: the first of them and behind the last. */
-static uint32_t asked_from(const struct dp_muster *m)
+static uint32_t asked_from(const struct dp_rendezvous *m)
 {
     return m->me.rank == 0 ? 1 : 0;
 }
 
-static uint32_t asked_to(const struct dp_muster *m)
+static uint32_t asked_to(const struct dp_rendezvous *m)
 {
     return m->me.rank == 0 ? m->n_workers : m->me.rank <= ASKERS ? m->me.rank : 0;
 }
 
-static void ask(const struct dp_muster *m)
+static void ask(const struct dp_rendezvous *m)
 {
     pmix_proc_t p = m->me;
 
@@ -103,7 +103,7 @@ static void ask(const struct dp_muster *m)
 }
 
 /* " on n3", as the launcher knows it. */
-static void name_node(const struct dp_muster *m, uint32_t rank, char *out, size_t cap)
+static void name_node(const struct dp_rendezvous *m, uint32_t rank, char *out, size_t cap)
 {
     pmix_value_t *v = NULL;
     pmix_proc_t p = m->me;
@@ -124,7 +124,7 @@ static void name_node(const struct dp_muster *m, uint32_t rank, char *out, size_
 
 /* Everybody below this one is missing: then it speaks. The missing by name in out, "" when all are there.
  * returns: false, another one speaks. */
-static bool find_missing(const struct dp_muster *m, char *out, size_t cap)
+static bool find_missing(const struct dp_rendezvous *m, char *out, size_t cap)
 {
     bool is_here[DP_MAX_WORKERS];
     uint32_t n = 0;
@@ -152,7 +152,7 @@ static bool find_missing(const struct dp_muster *m, char *out, size_t cap)
     return true;
 }
 
-static int give_up(const struct dp_muster *m, uint64_t start_ns, struct dp_err *err)
+static int give_up(const struct dp_rendezvous *m, uint64_t start_ns, struct dp_err *err)
 {
     const struct timespec speak_first = {.tv_sec = SPEAK_FIRST_S};
     char who[512];
@@ -171,7 +171,7 @@ static int give_up(const struct dp_muster *m, uint64_t start_ns, struct dp_err *
     return -1;
 }
 
-static int begin(const struct dp_muster *m, struct dp_err *err)
+static int begin(const struct dp_rendezvous *m, struct dp_err *err)
 {
     pthread_condattr_t attr;
     pmix_proc_t all = m->me;
@@ -200,9 +200,9 @@ static int begin(const struct dp_muster *m, struct dp_err *err)
 }
 
 /* returns: is the fence over? */
-static bool wait_patiently(const struct dp_muster *m, uint64_t start_ns)
+static bool wait_patiently(const struct dp_rendezvous *m, uint64_t start_ns)
 {
-    uint64_t end_ns = m->patience_ns > ASK_NS + ANSWER_NS ? m->patience_ns : ASK_NS + ANSWER_NS;
+    uint64_t end_ns = m->timeout_ns > ASK_NS + ANSWER_NS ? m->timeout_ns : ASK_NS + ANSWER_NS;
     char who[512];
 
     if (wait_until(start_ns + ASK_NS))
@@ -218,7 +218,7 @@ static bool wait_patiently(const struct dp_muster *m, uint64_t start_ns)
     return wait_until(start_ns + end_ns);
 }
 
-int dp_muster_fence(const struct dp_muster *m, struct dp_err *err)
+int dp_rendezvous_fence(const struct dp_rendezvous *m, struct dp_err *err)
 {
     uint64_t start_ns = dp_now_ns();
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The two ways behind wireup.h: wireup_pmix.c and wireup_daemon.c. */
-#ifndef DP_WORKER_NET_WIREUP_WAYS_H
-#define DP_WORKER_NET_WIREUP_WAYS_H
+#ifndef DP_WORKER_NET_WIREUP_INTERNAL_H
+#define DP_WORKER_NET_WIREUP_INTERNAL_H
 
 #include "worker/net/wireup.h"
 

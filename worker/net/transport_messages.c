@@ -13,7 +13,7 @@
  * UCX tag of a header: 0 | channel 3 | sender 9 | epoch 12 | step 23 | index 16 bits; of a payload:
  * 1 | 63 bits of the check. The step's 24th bit is compared in the header. */
 #define _GNU_SOURCE /* ppoll */
-#include "worker/net/transport_ucx.h"
+#include "worker/net/transport_internal.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 48, "no padding in what is hashed");
 
-struct dp_xfer {
-    struct dp_xfer *next, *next_all;
+struct dp_transport_request {
+    struct dp_transport_request *next, *next_all;
     struct dp_transport *t;
     struct dp_peer *peer;
     bool is_send, is_payload, is_cancelled, is_done;
@@ -75,15 +75,15 @@ static uint64_t payload_tag(uint64_t check)
     return check | 1ull << 63;
 }
 
-static bool is_small(const struct dp_xfer *x)
+static bool is_small(const struct dp_transport_request *x)
 {
     return x->bytes <= BOUNCE - sizeof x->header;
 }
 
-static struct dp_xfer *take_xfer(struct dp_transport *t, uint32_t peer, uint64_t tag, void *data, size_t bytes,
-                                 struct dp_err *err)
+static struct dp_transport_request *take_request(struct dp_transport *t, uint32_t peer, uint64_t tag, void *data, size_t bytes,
+                                                 struct dp_err *err)
 {
-    struct dp_xfer *x = t->spare, *chain;
+    struct dp_transport_request *x = t->spare, *chain;
 
     if (x) {
         t->spare = x->next;
@@ -97,7 +97,7 @@ static struct dp_xfer *take_xfer(struct dp_transport *t, uint32_t peer, uint64_t
         t->all = x;
     }
     chain = x->next_all;
-    memset(x, 0, offsetof(struct dp_xfer, header));
+    memset(x, 0, offsetof(struct dp_transport_request, header));
     x->next_all = chain;
     x->t = t;
     x->peer = &t->peer[peer];
@@ -107,12 +107,12 @@ static struct dp_xfer *take_xfer(struct dp_transport *t, uint32_t peer, uint64_t
     return x;
 }
 
-bool dp_xfer_release_all(struct dp_transport *t)
+bool dp_transport_request_release_all(struct dp_transport *t)
 {
     bool is_held = false;
 
     while (t->all) {
-        struct dp_xfer *x = t->all;
+        struct dp_transport_request *x = t->all;
 
         t->all = x->next_all;
         is_held |= x->open > 0;
@@ -122,7 +122,7 @@ bool dp_xfer_release_all(struct dp_transport *t)
     return is_held;
 }
 
-static void fail_xfer(struct dp_xfer *x, enum dp_errcode code, const char *why)
+static void fail_request(struct dp_transport_request *x, enum dp_errcode code, const char *why)
 {
     if (x->code == DP_OK) {
         x->code = code;
@@ -134,18 +134,18 @@ static void fail_xfer(struct dp_xfer *x, enum dp_errcode code, const char *why)
 
 static void on_sent(void *request, ucs_status_t status, void *arg)
 {
-    struct dp_xfer *x = arg;
+    struct dp_transport_request *x = arg;
 
     (void)request;
     if (status != UCS_OK) {
         x->status = status;
-        fail_xfer(x, dp_peer_is_gone(x->peer) ? DP_EGONE : DP_EIO, "cannot be sent");
+        fail_request(x, dp_peer_is_gone(x->peer) ? DP_EGONE : DP_EIO, "cannot be sent");
     }
     if (--x->open == 0)
         x->is_done = true;
 }
 
-static int post_send(struct dp_xfer *x, ucp_ep_h ep, const void *data, size_t bytes, uint64_t tag)
+static int post_send(struct dp_transport_request *x, ucp_ep_h ep, const void *data, size_t bytes, uint64_t tag)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -165,7 +165,7 @@ static int post_send(struct dp_xfer *x, ucp_ep_h ep, const void *data, size_t by
     return 0;
 }
 
-static int start_send(struct dp_xfer *x, ucp_ep_h ep)
+static int start_send(struct dp_transport_request *x, ucp_ep_h ep)
 {
     struct header *h = &x->header;
     struct dp_transport *t = x->t;
@@ -194,23 +194,23 @@ static int start_send(struct dp_xfer *x, ucp_ep_h ep)
     return post_send(x, ep, x->data, x->bytes, payload_tag(h->check));
 }
 
-struct dp_xfer *dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *data,
-                                  size_t bytes, struct dp_err *err)
+struct dp_transport_request *dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *data,
+                                               size_t bytes, struct dp_err *err)
 {
     ucp_ep_h ep = to < t->n_workers ? dp_peer_ep(&t->peer[to], err) : NULL;
-    struct dp_xfer *x;
+    struct dp_transport_request *x;
 
     if (!ep) {
         if (to >= t->n_workers)
             dp_err_set(err, DP_EINVAL, "no worker %u", to);
         return NULL;
     }
-    x = take_xfer(t, to, tag, (void *)(uintptr_t)data, bytes, err);
+    x = take_request(t, to, tag, (void *)(uintptr_t)data, bytes, err);
     if (!x)
         return NULL;
     x->is_send = true;
     if (start_send(x, ep) < 0) {
-        fail_xfer(x, dp_peer_is_gone(x->peer) ? DP_EGONE : DP_EIO, ucs_status_string(x->status));
+        fail_request(x, dp_peer_is_gone(x->peer) ? DP_EGONE : DP_EIO, ucs_status_string(x->status));
         dp_err_set(err, x->code, "message of %zu bytes to worker %u: %s", bytes, to, x->why);
         dp_transport_cancel(t, x);
         return NULL;
@@ -224,7 +224,7 @@ struct dp_xfer *dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t 
 /* May be called inside ucp_tag_recv_nbx, so it only notes what came; advance() does the rest. */
 static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *arg)
 {
-    struct dp_xfer *x = arg;
+    struct dp_transport_request *x = arg;
 
     (void)request;
     x->status = status;
@@ -234,7 +234,7 @@ static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_i
     x->t->ready = x;
 }
 
-static void post_recv(struct dp_xfer *x, void *data, size_t bytes, uint64_t tag)
+static void post_recv(struct dp_transport_request *x, void *data, size_t bytes, uint64_t tag)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
@@ -249,12 +249,12 @@ static void post_recv(struct dp_xfer *x, void *data, size_t bytes, uint64_t tag)
     if (UCS_PTR_IS_ERR(r)) {
         x->open--;
         x->status = UCS_PTR_STATUS(r);
-        fail_xfer(x, DP_EIO, ucs_status_string(x->status));
+        fail_request(x, DP_EIO, ucs_status_string(x->status));
         x->is_done = true;
     }
 }
 
-static void post_header(struct dp_xfer *x)
+static void post_header(struct dp_transport_request *x)
 {
     size_t room = sizeof x->header + (is_small(x) ? x->bytes : 0);
 
@@ -262,14 +262,14 @@ static void post_header(struct dp_xfer *x)
     post_recv(x, x->bounce, room, header_tag(x->tag, (uint32_t)(x->peer - x->t->peer)));
 }
 
-static void finish_payload(struct dp_xfer *x, const void *payload)
+static void finish_payload(struct dp_transport_request *x, const void *payload)
 {
     if (dp_crc32c(0, payload, x->bytes) != x->header.crc)
-        fail_xfer(x, DP_ECORRUPT, "its CRC-32C does not match");
+        fail_request(x, DP_ECORRUPT, "its CRC-32C does not match");
     x->is_done = true;
 }
 
-static bool header_is_genuine(const struct dp_xfer *x)
+static bool header_is_genuine(const struct dp_transport_request *x)
 {
     const struct header *h = &x->header;
     size_t want = sizeof *h + (is_small(x) ? x->bytes : 0);
@@ -279,7 +279,7 @@ static bool header_is_genuine(const struct dp_xfer *x)
            h->from == x->peer - x->t->peer && h->to == x->t->rank && h->tag == x->tag && h->bytes == x->bytes;
 }
 
-static void advance_header(struct dp_xfer *x)
+static void advance_header(struct dp_transport_request *x)
 {
     if (!header_is_genuine(x)) {
         if (!x->refused_ns)
@@ -295,7 +295,7 @@ static void advance_header(struct dp_xfer *x)
     }
 }
 
-static void advance(struct dp_xfer *x)
+static void advance(struct dp_transport_request *x)
 {
     if (x->request[0])
         ucp_request_free(x->request[0]);
@@ -305,18 +305,18 @@ static void advance(struct dp_xfer *x)
     } else if (!x->is_payload) {
         advance_header(x);
     } else if (x->status != UCS_OK || x->got != x->bytes) {
-        fail_xfer(x, dp_peer_is_gone(x->peer) ? DP_EGONE : DP_EIO,
-                  x->status != UCS_OK ? ucs_status_string(x->status) : "it is too short");
+        fail_request(x, dp_peer_is_gone(x->peer) ? DP_EGONE : DP_EIO,
+                     x->status != UCS_OK ? ucs_status_string(x->status) : "it is too short");
         x->is_done = true;
     } else {
         finish_payload(x, x->data);
     }
 }
 
-struct dp_xfer *dp_transport_recv(struct dp_transport *t, uint32_t from, uint64_t tag, void *data, size_t bytes,
-                                  struct dp_err *err)
+struct dp_transport_request *dp_transport_recv(struct dp_transport *t, uint32_t from, uint64_t tag, void *data, size_t bytes,
+                                               struct dp_err *err)
 {
-    struct dp_xfer *x;
+    struct dp_transport_request *x;
 
     if (from >= t->n_workers) {
         dp_err_set(err, DP_EINVAL, "no worker %u", from);
@@ -325,7 +325,7 @@ struct dp_xfer *dp_transport_recv(struct dp_transport *t, uint32_t from, uint64_
     /* An endpoint to a worker elsewhere is what lets UCX notice that it died. */
     if (!t->peer[from].is_local && !dp_peer_ep(&t->peer[from], err))
         return NULL;
-    x = take_xfer(t, from, tag, data, bytes, err);
+    x = take_request(t, from, tag, data, bytes, err);
     if (!x)
         return NULL;
     post_header(x);
@@ -342,7 +342,7 @@ static bool progress(struct dp_transport *t)
     while (ucp_worker_progress(t->worker))
         moved = true;
     while (t->ready) {
-        struct dp_xfer *x = t->ready;
+        struct dp_transport_request *x = t->ready;
 
         t->ready = x->next;
         advance(x);
@@ -351,7 +351,7 @@ static bool progress(struct dp_transport *t)
     return moved;
 }
 
-static void give_back(struct dp_xfer *x)
+static void give_back(struct dp_transport_request *x)
 {
     for (int i = 0; i < 2; i++)
         if (x->request[i])
@@ -360,7 +360,7 @@ static void give_back(struct dp_xfer *x)
     x->t->spare = x;
 }
 
-void dp_transport_cancel(struct dp_transport *t, struct dp_xfer *x)
+void dp_transport_cancel(struct dp_transport *t, struct dp_transport_request *x)
 {
     uint64_t end_ns = dp_now_ns() + CANCEL_NS;
 
@@ -373,12 +373,12 @@ void dp_transport_cancel(struct dp_transport *t, struct dp_xfer *x)
     do {
         progress(t);
     } while (x->open && !dp_peer_is_gone(x->peer) && dp_now_ns() < end_ns);
-    /* What UCX still holds stays allocated (dp_xfer_release_all), it is only not used again. */
+    /* What UCX still holds stays allocated (dp_transport_request_release_all), it is only not used again. */
     if (x->open == 0)
         give_back(x);
 }
 
-bool dp_transport_test(struct dp_transport *t, struct dp_xfer *x)
+bool dp_transport_test(struct dp_transport *t, struct dp_transport_request *x)
 {
     progress(t);
     return x->is_done;
@@ -386,7 +386,7 @@ bool dp_transport_test(struct dp_transport *t, struct dp_xfer *x)
 
 /* Sleep until UCX, the watched descriptor or the peer's end asks for attention, or end_ns (0: never).
  * returns: false when the peer's process has ended. */
-static bool sleep_for(struct dp_transport *t, const struct dp_xfer *x, uint64_t end_ns)
+static bool sleep_for(struct dp_transport *t, const struct dp_transport_request *x, uint64_t end_ns)
 {
     struct pollfd p[3] = {
         {.fd = t->efd, .events = POLLIN},
@@ -429,7 +429,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 }
 
 /* returns: 0 when x is done, or the reason why it is not. */
-static enum dp_errcode wait_for(struct dp_transport *t, struct dp_xfer *x, uint64_t start_ns, uint64_t timeout_ns)
+static enum dp_errcode wait_for(struct dp_transport *t, struct dp_transport_request *x, uint64_t start_ns, uint64_t timeout_ns)
 {
     uint64_t end_ns = timeout_ns ? start_ns + timeout_ns : 0;
 
@@ -453,7 +453,7 @@ static enum dp_errcode wait_for(struct dp_transport *t, struct dp_xfer *x, uint6
     }
 }
 
-static int explain(const struct dp_xfer *x, enum dp_errcode code, const char *why, struct dp_err *err)
+static int explain(const struct dp_transport_request *x, enum dp_errcode code, const char *why, struct dp_err *err)
 {
     return dp_err_set(err, code, "message of %zu bytes (channel %u, epoch %u, step %u, index %u) %s worker %u: %s",
                       x->bytes, (unsigned)(x->tag >> 52), (unsigned)(x->tag >> 40 & 0xfff),
@@ -461,7 +461,7 @@ static int explain(const struct dp_xfer *x, enum dp_errcode code, const char *wh
                       x->is_send ? "to" : "from", (unsigned)(x->peer - x->t->peer), why);
 }
 
-int dp_transport_wait(struct dp_transport *t, struct dp_xfer *x, uint64_t timeout_ns, uint64_t *waited_ns,
+int dp_transport_wait(struct dp_transport *t, struct dp_transport_request *x, uint64_t timeout_ns, uint64_t *waited_ns,
                       struct dp_err *err)
 {
     uint64_t start_ns = dp_now_ns();

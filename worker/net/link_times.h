@@ -5,8 +5,8 @@
  * device's own part of a message, its "overhead", is measured in every step (metrics.h); the rest,
  * measured here, passes while both could compute.
  */
-#ifndef DP_WORKER_NET_LINKPROBE_H
-#define DP_WORKER_NET_LINKPROBE_H
+#ifndef DP_WORKER_NET_LINK_TIMES_H
+#define DP_WORKER_NET_LINK_TIMES_H
 
 #include "worker/net/transport.h"
 
@@ -17,7 +17,7 @@ struct dp_link_times {
 
 /* Ping-pong between neighbours, all pairs with an even first worker and then the others. Collective: all
  * n workers call it, before training. *out: rank's link to rank + 1; 0 for the last worker. */
-int dp_link_probe(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t boundary_bytes,
-                  struct dp_link_times *out, struct dp_err *err);
+int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t boundary_bytes,
+                    struct dp_link_times *out, struct dp_err *err);
 
 #endif
