@@ -25,7 +25,7 @@ cluster_up --nodes 2 --no-daemon --cpus 4 \
     --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock policies=keep,uniform,param,time config=$D/etc/dynpipe.conf"
 me=$(id -u)
 version=$(slurmd -V | sed -E 's/^[^0-9]*([0-9.]+).*/\1/')
-like "$(cat "$D/log/slurmd.n1.log")" "dynpipe: spank_dynpipe.so [0-9.]+, built for Slurm ${version//./\\.}" \
+like "$(cat "$D/log/slurmd.n1.log")" "dynpipe: spank_dynpipe.so [0-9.]+(~dev)?, built for Slurm ${version//./\\.}" \
     "slurmd's log says which Slurm the plugin was built for"
 
 # No command may hang the whole file.
