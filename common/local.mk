@@ -42,30 +42,30 @@ common_site_libdpsite_a_SOURCES = \
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)
-common_tests = tests/unit/test_err tests/unit/test_wire tests/unit/test_msg tests/unit/test_msg_golden tests/unit/test_layout tests/unit/test_megatron tests/unit/test_crc32c \
-	tests/unit/test_conf tests/unit/test_journal tests/unit/test_journal_faults
+common_tests = tests/unit/common/test_err tests/unit/common/test_wire tests/unit/common/test_msg tests/unit/common/test_msg_golden tests/unit/common/test_layout tests/unit/common/test_megatron tests/unit/common/test_crc32c \
+	tests/unit/common/test_conf tests/unit/common/test_journal tests/unit/common/test_journal_faults
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
-tests_unit_test_err_SOURCES = tests/unit/test_err.c tests/unit/unit.h
-tests_unit_test_err_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_wire_SOURCES = tests/unit/test_wire.c tests/unit/unit.h
-tests_unit_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_msg_SOURCES = tests/unit/test_msg.c tests/unit/messages_v1.h tests/unit/unit.h
-tests_unit_test_msg_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_msg_golden_SOURCES = tests/unit/test_msg_golden.c tests/unit/messages_golden.h tests/unit/unit.h
-tests_unit_test_msg_golden_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_layout_SOURCES = tests/unit/test_layout.c tests/unit/unit.h
-tests_unit_test_megatron_SOURCES = tests/unit/test_megatron.c tests/unit/random.h tests/unit/unit.h
-tests_unit_test_megatron_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_layout_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_crc32c_SOURCES = tests/unit/test_crc32c.c tests/unit/unit.h
-tests_unit_test_crc32c_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_conf_SOURCES = tests/unit/test_conf.c tests/unit/unit.h
-tests_unit_test_conf_LDADD = common/libdpcommon.a $(LIBCONFIG_LIBS) $(UNIT_LIBS)
-tests_unit_test_journal_SOURCES = tests/unit/test_journal.c tests/unit/unit.h
-tests_unit_test_journal_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_journal_faults_SOURCES = tests/unit/test_journal_faults.c tests/unit/random.h tests/unit/unit.h
-tests_unit_test_journal_faults_LDADD = common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_journal_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=fdatasync,--wrap=fsync,--wrap=rename,--wrap=ftruncate \
+tests_unit_common_test_err_SOURCES = tests/unit/common/test_err.c tests/unit/unit.h
+tests_unit_common_test_err_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_wire_SOURCES = tests/unit/common/test_wire.c tests/unit/unit.h
+tests_unit_common_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_msg_SOURCES = tests/unit/common/test_msg.c tests/unit/common/messages_v1.h tests/unit/unit.h
+tests_unit_common_test_msg_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_msg_golden_SOURCES = tests/unit/common/test_msg_golden.c tests/unit/common/messages_golden.h tests/unit/unit.h
+tests_unit_common_test_msg_golden_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_layout_SOURCES = tests/unit/common/test_layout.c tests/unit/unit.h
+tests_unit_common_test_megatron_SOURCES = tests/unit/common/test_megatron.c tests/unit/random.h tests/unit/unit.h
+tests_unit_common_test_megatron_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_layout_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_crc32c_SOURCES = tests/unit/common/test_crc32c.c tests/unit/unit.h
+tests_unit_common_test_crc32c_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_conf_SOURCES = tests/unit/common/test_conf.c tests/unit/unit.h
+tests_unit_common_test_conf_LDADD = common/libdpcommon.a $(LIBCONFIG_LIBS) $(UNIT_LIBS)
+tests_unit_common_test_journal_SOURCES = tests/unit/common/test_journal.c tests/unit/unit.h
+tests_unit_common_test_journal_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_journal_faults_SOURCES = tests/unit/common/test_journal_faults.c tests/unit/random.h tests/unit/unit.h
+tests_unit_common_test_journal_faults_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_journal_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=fdatasync,--wrap=fsync,--wrap=rename,--wrap=ftruncate \
 	-Wl,--wrap=fallocate,--wrap=clock_gettime
 endif

@@ -83,29 +83,29 @@ tests_lib_no_symbol_so_LDFLAGS = $(site_policy_ldflags)
 tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
-daemon_tests = tests/unit/test_session tests/unit/test_daemon_config \
-	tests/unit/test_daemons tests/unit/test_wireup tests/unit/test_fence tests/unit/test_helper tests/unit/test_node_log tests/unit/test_site_policy
+daemon_tests = tests/unit/common/test_session tests/unit/common/test_daemon_config \
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_fence tests/unit/daemon/test_helper tests/unit/daemon/test_node_log tests/unit/common/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
-tests_unit_test_session_SOURCES = tests/unit/test_session.c tests/unit/unit.h
-tests_unit_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS) $(UNIT_LIBS)
-tests_unit_test_daemon_config_SOURCES = tests/unit/test_daemon_config.c tests/unit/unit.h
-tests_unit_test_daemon_config_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
+tests_unit_common_test_session_SOURCES = tests/unit/common/test_session.c tests/unit/unit.h
+tests_unit_common_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS) $(UNIT_LIBS)
+tests_unit_common_test_daemon_config_SOURCES = tests/unit/common/test_daemon_config.c tests/unit/unit.h
+tests_unit_common_test_daemon_config_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBCONFIG_LIBS) $(UNIT_LIBS) -lm
-tests_unit_test_wireup_SOURCES = tests/unit/test_wireup.c tests/unit/unit.h $(daemon_world)
-tests_unit_test_wireup_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
-tests_unit_test_wireup_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
-tests_unit_test_daemons_SOURCES = tests/unit/test_daemons.c tests/unit/unit.h $(daemon_world)
-tests_unit_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
-tests_unit_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
-tests_unit_test_helper_SOURCES = tests/unit/test_helper.c tests/unit/unit.h
-tests_unit_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
-tests_unit_test_node_log_SOURCES = tests/unit/test_node_log.c tests/unit/unit.h
-tests_unit_test_node_log_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_site_policy_SOURCES = tests/unit/test_site_policy.c tests/unit/unit.h
-tests_unit_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
-tests_unit_test_fence_SOURCES = tests/unit/test_fence.c tests/unit/unit.h
-tests_unit_test_fence_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_daemon_test_wireup_SOURCES = tests/unit/daemon/test_wireup.c tests/unit/unit.h $(daemon_world)
+tests_unit_daemon_test_wireup_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
+tests_unit_daemon_test_wireup_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
+tests_unit_daemon_test_daemons_SOURCES = tests/unit/daemon/test_daemons.c tests/unit/unit.h $(daemon_world)
+tests_unit_daemon_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
+tests_unit_daemon_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
+tests_unit_daemon_test_helper_SOURCES = tests/unit/daemon/test_helper.c tests/unit/unit.h
+tests_unit_daemon_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
+tests_unit_daemon_test_node_log_SOURCES = tests/unit/daemon/test_node_log.c tests/unit/unit.h
+tests_unit_daemon_test_node_log_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_site_policy_SOURCES = tests/unit/common/test_site_policy.c tests/unit/unit.h
+tests_unit_common_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
+tests_unit_daemon_test_fence_SOURCES = tests/unit/daemon/test_fence.c tests/unit/unit.h
+tests_unit_daemon_test_fence_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 
 # --- coordinator (daemon/coord*): a state machine without sockets, files or clocks ---
@@ -138,35 +138,35 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/think.c \
 	daemon/coord/coordinator.c daemon/coord/coordinator.h
 # Tests of it in a world of their own, whose clock, network and disk are tables.
-coord_world = tests/unit/coord_world.c tests/unit/coord_world.h tests/unit/coord_check.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
+coord_world = tests/unit/daemon/coord_world.c tests/unit/daemon/coord_world.h tests/unit/daemon/coord_check.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
 COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
-coord_tests = tests/unit/test_coord_balance tests/unit/test_coord_journal tests/unit/test_coord_memory tests/unit/test_coord_packing \
-	tests/unit/test_coord_promise tests/unit/test_coord_release tests/unit/test_coord_silence tests/unit/test_coord_steps \
-	tests/unit/test_old_journals tests/unit/test_release_journal
+coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
+	tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_steps \
+	tests/unit/daemon/test_old_journals tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
-tests_unit_test_coord_balance_SOURCES = tests/unit/test_coord_balance.c $(coord_world)
-tests_unit_test_coord_balance_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coord_memory_SOURCES = tests/unit/test_coord_memory.c $(coord_world)
-tests_unit_test_coord_memory_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coord_journal_SOURCES = tests/unit/test_coord_journal.c $(coord_world)
-tests_unit_test_coord_journal_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coord_packing_SOURCES = tests/unit/test_coord_packing.c $(coord_world)
-tests_unit_test_coord_packing_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coord_promise_SOURCES = tests/unit/test_coord_promise.c $(coord_world)
-tests_unit_test_coord_promise_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coord_release_SOURCES = tests/unit/test_coord_release.c $(coord_world)
-tests_unit_test_coord_release_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coord_silence_SOURCES = tests/unit/test_coord_silence.c $(coord_world)
-tests_unit_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_coord_steps_SOURCES = tests/unit/test_coord_steps.c $(coord_world)
-tests_unit_test_coord_steps_LDADD = $(COORD_WORLD_LIBS)
-tests_unit_test_old_journals_SOURCES = tests/unit/test_old_journals.c tests/unit/journals_v1.h tests/unit/unit.h
-tests_unit_test_old_journals_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
-tests_unit_test_release_journal_SOURCES = tests/unit/test_release_journal.c $(coord_world)
-tests_unit_test_release_journal_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_balance_SOURCES = tests/unit/daemon/test_coord_balance.c $(coord_world)
+tests_unit_daemon_test_coord_balance_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_memory_SOURCES = tests/unit/daemon/test_coord_memory.c $(coord_world)
+tests_unit_daemon_test_coord_memory_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_journal_SOURCES = tests/unit/daemon/test_coord_journal.c $(coord_world)
+tests_unit_daemon_test_coord_journal_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_packing_SOURCES = tests/unit/daemon/test_coord_packing.c $(coord_world)
+tests_unit_daemon_test_coord_packing_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_promise_SOURCES = tests/unit/daemon/test_coord_promise.c $(coord_world)
+tests_unit_daemon_test_coord_promise_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_release_SOURCES = tests/unit/daemon/test_coord_release.c $(coord_world)
+tests_unit_daemon_test_coord_release_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_silence_SOURCES = tests/unit/daemon/test_coord_silence.c $(coord_world)
+tests_unit_daemon_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_steps_SOURCES = tests/unit/daemon/test_coord_steps.c $(coord_world)
+tests_unit_daemon_test_coord_steps_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_old_journals_SOURCES = tests/unit/daemon/test_old_journals.c tests/unit/daemon/journals_v1.h tests/unit/unit.h
+tests_unit_daemon_test_old_journals_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_release_journal_SOURCES = tests/unit/daemon/test_release_journal.c $(coord_world)
+tests_unit_daemon_test_release_journal_LDADD = $(COORD_WORLD_LIBS)
 endif
 # The same protocol as a model, checked by spin.
 dist_check_SCRIPTS += tests/model/handover_check.t

@@ -71,45 +71,45 @@ bench-ops: kernels/bench/bench_ops
 	kernels/bench/bench_ops $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-kernels_tests = tests/unit/test_bench_mask \
-	tests/unit/test_kernels_attention tests/unit/test_kernels_autotune tests/unit/test_kernels_backend \
-	tests/unit/test_kernels_gradients tests/unit/test_kernels_head tests/unit/test_kernels_layernorm tests/unit/test_kernels_linear \
-	tests/unit/test_kernels_math tests/unit/test_kernels_ops
+kernels_tests = tests/unit/kernels/test_bench_mask \
+	tests/unit/kernels/test_kernels_attention tests/unit/kernels/test_kernels_autotune tests/unit/kernels/test_kernels_backend \
+	tests/unit/kernels/test_kernels_gradients tests/unit/kernels/test_kernels_head tests/unit/kernels/test_kernels_layernorm tests/unit/kernels/test_kernels_linear \
+	tests/unit/kernels/test_kernels_math tests/unit/kernels/test_kernels_ops
 check_PROGRAMS += $(kernels_tests)
 TESTS += $(kernels_tests)
 KERNELS_TEST_LIBS = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS) $(UNIT_LIBS)
-tests_unit_test_bench_mask_SOURCES = tests/unit/test_bench_mask.c tests/unit/unit.h
-tests_unit_test_bench_mask_LDADD = $(BENCH_LIBS) $(UNIT_LIBS)
-tests_unit_test_kernels_attention_SOURCES = tests/unit/test_kernels_attention.c tests/unit/kernels_util.h
-tests_unit_test_kernels_attention_LDADD = $(KERNELS_TEST_LIBS)
-tests_unit_test_kernels_autotune_SOURCES = tests/unit/test_kernels_autotune.c
-tests_unit_test_kernels_autotune_LDADD = $(KERNELS_TEST_LIBS)
-tests_unit_test_kernels_backend_SOURCES = tests/unit/test_kernels_backend.c tests/unit/kernels_util.h
-tests_unit_test_kernels_backend_LDADD = $(KERNELS_TEST_LIBS)
-tests_unit_test_kernels_gradients_SOURCES = tests/unit/test_kernels_gradients.c tests/unit/kernels_util.h
-tests_unit_test_kernels_gradients_LDADD = $(KERNELS_TEST_LIBS)
-tests_unit_test_kernels_head_SOURCES = tests/unit/test_kernels_head.c tests/unit/kernels_util.h
-tests_unit_test_kernels_head_LDADD = $(KERNELS_TEST_LIBS)
-tests_unit_test_kernels_layernorm_SOURCES = tests/unit/test_kernels_layernorm.c tests/unit/kernels_util.h
-tests_unit_test_kernels_layernorm_LDADD = $(KERNELS_TEST_LIBS)
-tests_unit_test_kernels_linear_SOURCES = tests/unit/test_kernels_linear.c tests/unit/kernels_util.h
-tests_unit_test_kernels_linear_LDADD = $(KERNELS_TEST_LIBS)
-tests_unit_test_kernels_math_SOURCES = tests/unit/test_kernels_math.c
-tests_unit_test_kernels_math_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=plain -DDP_VEC_FLOATS=4
-tests_unit_test_kernels_math_LDADD = $(UNIT_LIBS) -lm
+tests_unit_kernels_test_bench_mask_SOURCES = tests/unit/kernels/test_bench_mask.c tests/unit/unit.h
+tests_unit_kernels_test_bench_mask_LDADD = $(BENCH_LIBS) $(UNIT_LIBS)
+tests_unit_kernels_test_kernels_attention_SOURCES = tests/unit/kernels/test_kernels_attention.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_attention_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_autotune_SOURCES = tests/unit/kernels/test_kernels_autotune.c
+tests_unit_kernels_test_kernels_autotune_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_backend_SOURCES = tests/unit/kernels/test_kernels_backend.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_backend_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_gradients_SOURCES = tests/unit/kernels/test_kernels_gradients.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_gradients_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_head_SOURCES = tests/unit/kernels/test_kernels_head.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_head_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_layernorm_SOURCES = tests/unit/kernels/test_kernels_layernorm.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_layernorm_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_linear_SOURCES = tests/unit/kernels/test_kernels_linear.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_linear_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_math_SOURCES = tests/unit/kernels/test_kernels_math.c
+tests_unit_kernels_test_kernels_math_CPPFLAGS = $(AM_CPPFLAGS) -DDP_VEC=plain -DDP_VEC_FLOATS=4
+tests_unit_kernels_test_kernels_math_LDADD = $(UNIT_LIBS) -lm
 if HAVE_X86_VERSIONS
-kernels_math_versions = tests/unit/test_kernels_math_avx2 tests/unit/test_kernels_math_avx512
+kernels_math_versions = tests/unit/kernels/test_kernels_math_avx2 tests/unit/kernels/test_kernels_math_avx512
 check_PROGRAMS += $(kernels_math_versions)
 TESTS += $(kernels_math_versions)
-tests_unit_test_kernels_math_avx2_SOURCES = tests/unit/test_kernels_math.c
-tests_unit_test_kernels_math_avx2_CFLAGS = $(kernels_libcpu_avx2_a_CFLAGS)
-tests_unit_test_kernels_math_avx2_CPPFLAGS = $(kernels_libcpu_avx2_a_CPPFLAGS)
-tests_unit_test_kernels_math_avx2_LDADD = $(UNIT_LIBS) -lm
-tests_unit_test_kernels_math_avx512_SOURCES = tests/unit/test_kernels_math.c
-tests_unit_test_kernels_math_avx512_CFLAGS = $(kernels_libcpu_avx512_a_CFLAGS)
-tests_unit_test_kernels_math_avx512_CPPFLAGS = $(kernels_libcpu_avx512_a_CPPFLAGS)
-tests_unit_test_kernels_math_avx512_LDADD = $(UNIT_LIBS) -lm
+tests_unit_kernels_test_kernels_math_avx2_SOURCES = tests/unit/kernels/test_kernels_math.c
+tests_unit_kernels_test_kernels_math_avx2_CFLAGS = $(kernels_libcpu_avx2_a_CFLAGS)
+tests_unit_kernels_test_kernels_math_avx2_CPPFLAGS = $(kernels_libcpu_avx2_a_CPPFLAGS)
+tests_unit_kernels_test_kernels_math_avx2_LDADD = $(UNIT_LIBS) -lm
+tests_unit_kernels_test_kernels_math_avx512_SOURCES = tests/unit/kernels/test_kernels_math.c
+tests_unit_kernels_test_kernels_math_avx512_CFLAGS = $(kernels_libcpu_avx512_a_CFLAGS)
+tests_unit_kernels_test_kernels_math_avx512_CPPFLAGS = $(kernels_libcpu_avx512_a_CPPFLAGS)
+tests_unit_kernels_test_kernels_math_avx512_LDADD = $(UNIT_LIBS) -lm
 endif
-tests_unit_test_kernels_ops_SOURCES = tests/unit/test_kernels_ops.c tests/unit/kernels_util.h
-tests_unit_test_kernels_ops_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_ops_SOURCES = tests/unit/kernels/test_kernels_ops.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_ops_LDADD = $(KERNELS_TEST_LIBS)
 endif

@@ -5,7 +5,7 @@
  * suffixes _f32 and _f64: dp_ref_gelu_f64. Matrices are dense; a sparse op is the dense one with zeros
  * in w, and its weight gradient is the dense one where w has nonzeros. Backward functions do what the
  * structs of backend.h say about = and +=. The gradients are checked against finite differences in
- * tests/unit/test_kernels_gradients.c.
+ * tests/unit/kernels/test_kernels_gradients.c.
  */
 #ifndef DP_KERNELS_REFERENCE_H
 #define DP_KERNELS_REFERENCE_H

@@ -80,22 +80,22 @@ worker_dynpipe_worker_LDADD = $(WORKER_LIBS)
 
 # ---- tests and benchmarks of one worker ----
 if HAVE_CMOCKA
-engine_tests = tests/unit/test_config tests/unit/test_data tests/unit/test_layer tests/unit/test_prune \
-	tests/unit/test_checkpoint tests/unit/test_stage
+engine_tests = tests/unit/worker/test_config tests/unit/worker/test_data tests/unit/worker/test_layer tests/unit/worker/test_prune \
+	tests/unit/worker/test_checkpoint tests/unit/worker/test_stage
 check_PROGRAMS += $(engine_tests)
 TESTS += $(engine_tests)
-tests_unit_test_config_SOURCES = tests/unit/test_config.c tests/unit/unit.h
-tests_unit_test_config_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_test_data_SOURCES = tests/unit/test_data.c tests/unit/unit.h
-tests_unit_test_data_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_test_layer_SOURCES = tests/unit/test_layer.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_layer_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_test_prune_SOURCES = tests/unit/test_prune.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_prune_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_test_checkpoint_SOURCES = tests/unit/test_checkpoint.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_checkpoint_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_test_stage_SOURCES = tests/unit/test_stage.c tests/unit/engine.h tests/unit/unit.h
-tests_unit_test_stage_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_config_SOURCES = tests/unit/worker/test_config.c tests/unit/unit.h
+tests_unit_worker_test_config_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_data_SOURCES = tests/unit/worker/test_data.c tests/unit/unit.h
+tests_unit_worker_test_data_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_layer_SOURCES = tests/unit/worker/test_layer.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_layer_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_prune_SOURCES = tests/unit/worker/test_prune.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_prune_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_checkpoint_SOURCES = tests/unit/worker/test_checkpoint.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_checkpoint_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_stage_SOURCES = tests/unit/worker/test_stage.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_stage_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 
 # make bench-train: training steps of the engine on this machine
@@ -144,46 +144,46 @@ bench-messages: worker/bench/bench_messages
 	worker/bench/bench_messages $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-runtime_tests = tests/unit/test_initial tests/unit/test_memory_limit tests/unit/test_orders tests/unit/test_save_clock tests/unit/test_schedule tests/unit/test_collectives tests/unit/test_transport \
-	tests/unit/test_wishes
+runtime_tests = tests/unit/worker/test_initial tests/unit/worker/test_memory_limit tests/unit/worker/test_orders tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport \
+	tests/unit/worker/test_wishes
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
-tests_unit_test_initial_SOURCES = tests/unit/test_initial.c tests/unit/unit.h
-tests_unit_test_initial_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_test_memory_limit_SOURCES = tests/unit/test_memory_limit.c tests/unit/unit.h
-tests_unit_test_memory_limit_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_save_clock_SOURCES = tests/unit/test_save_clock.c tests/unit/unit.h
-tests_unit_test_save_clock_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_orders_SOURCES = tests/unit/test_orders.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_orders_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c tests/unit/unit.h
-tests_unit_test_schedule_LDADD = policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
-tests_unit_test_collectives_SOURCES = tests/unit/test_collectives.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_collectives_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_test_transport_SOURCES = tests/unit/test_transport.c tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_test_wishes_SOURCES = tests/unit/test_wishes.c tests/unit/unit.h
-tests_unit_test_wishes_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_initial_SOURCES = tests/unit/worker/test_initial.c tests/unit/unit.h
+tests_unit_worker_test_initial_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_memory_limit_SOURCES = tests/unit/worker/test_memory_limit.c tests/unit/unit.h
+tests_unit_worker_test_memory_limit_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_worker_test_save_clock_SOURCES = tests/unit/worker/test_save_clock.c tests/unit/unit.h
+tests_unit_worker_test_save_clock_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_worker_test_orders_SOURCES = tests/unit/worker/test_orders.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_orders_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_policies_test_schedule_SOURCES = tests/unit/policies/test_schedule.c tests/unit/unit.h
+tests_unit_policies_test_schedule_LDADD = policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
+tests_unit_worker_test_collectives_SOURCES = tests/unit/worker/test_collectives.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_collectives_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_transport_SOURCES = tests/unit/worker/test_transport.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_wishes_SOURCES = tests/unit/worker/test_wishes.c tests/unit/unit.h
+tests_unit_worker_test_wishes_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 
 if HAVE_CMOCKA
-handover_tests = tests/unit/test_control tests/unit/test_metrics tests/unit/test_moves tests/unit/test_handover \
-	tests/unit/test_handover_faults
+handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_moves tests/unit/worker/test_handover \
+	tests/unit/worker/test_handover_faults
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
-tests_unit_test_control_SOURCES = tests/unit/test_control.c tests/unit/fakedaemon.c \
-	tests/unit/fakedaemon.h tests/unit/unit.h
-tests_unit_test_control_LDADD = worker/daemon_link/libdpdaemonlink.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_metrics_SOURCES = tests/unit/test_metrics.c tests/unit/unit.h
-tests_unit_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_test_moves_SOURCES = tests/unit/test_moves.c tests/unit/unit.h
-tests_unit_test_moves_LDADD = worker/handover/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
-handover_world = tests/unit/handover_daemons.c tests/unit/handover_worker.c tests/unit/handover_world.h tests/unit/fakedaemon.c \
-	tests/unit/fakedaemon.h tests/unit/procs.c tests/unit/procs.h tests/unit/unit.h
-tests_unit_test_handover_SOURCES = tests/unit/test_handover.c $(handover_world)
-tests_unit_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_test_handover_faults_SOURCES = tests/unit/test_handover_faults.c $(handover_world)
-tests_unit_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_control_SOURCES = tests/unit/worker/test_control.c tests/unit/worker/fakedaemon.c \
+	tests/unit/worker/fakedaemon.h tests/unit/unit.h
+tests_unit_worker_test_control_LDADD = worker/daemon_link/libdpdaemonlink.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
+tests_unit_worker_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_worker_test_moves_SOURCES = tests/unit/worker/test_moves.c tests/unit/unit.h
+tests_unit_worker_test_moves_LDADD = worker/handover/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
+handover_world = tests/unit/worker/handover_daemons.c tests/unit/worker/handover_worker.c tests/unit/worker/handover_world.h tests/unit/worker/fakedaemon.c \
+	tests/unit/worker/fakedaemon.h tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_handover_SOURCES = tests/unit/worker/test_handover.c $(handover_world)
+tests_unit_worker_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
+tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 endif

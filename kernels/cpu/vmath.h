@@ -4,7 +4,7 @@
  * exp: x = k ln 2 + r with |r| <= ln 2 / 2 (ln 2 split in two parts, Cody & Waite), a polynomial of
  * degree 6 for e^r (1 + r + r^2 q(r), q by least maximum error: 4e-9 with coefficients in float), times
  * 2^k put together from bits. Largest error seen over all floats in [-87.33, 88.37]: below 2 ulp
- * (tests/unit/test_kernels_math). Below -87.33, where the result would be subnormal, the answer is 0;
+ * (tests/unit/kernels/test_kernels_math). Below -87.33, where the result would be subnormal, the answer is 0;
  * above 88.37 it stays at e^88.37 (2.4e38), so that no infinity enters a sum. NaN stays NaN.
  */
 #ifndef DP_KERNELS_CPU_VMATH_H
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) vf vf_exp(vf x)
 
 /* 2^x for x <= 0 (and up to 127): for a softmax whose scores are in units of ln 2, three instructions
  * less. x = k + r with |r| <= 1/2, a polynomial of degree 6. Below -126 the answer is 0; NaN stays NaN.
- * Largest error seen over [-126, 0]: below 2 ulp (tests/unit/test_kernels_math). */
+ * Largest error seen over [-126, 0]: below 2 ulp (tests/unit/kernels/test_kernels_math). */
 static inline __attribute__((always_inline)) vf vf_exp2(vf x)
 {
     const vf magic = vf_set1(12582912.0f + 127.0f); /* as in vf_exp */

@@ -20,12 +20,12 @@ bench-cluster: cli/dynpipe
 EXTRA_DIST += policies/cluster/bench/bench_slurm
 
 if HAVE_CMOCKA
-cluster_unit_tests = tests/unit/test_cluster_read tests/unit/test_cluster_run
+cluster_unit_tests = tests/unit/policies/test_cluster_read tests/unit/policies/test_cluster_run
 cluster_libs = policies/libdpcluster.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(cluster_unit_tests)
 TESTS += $(cluster_unit_tests)
-tests_unit_test_cluster_read_SOURCES = tests/unit/test_cluster_read.c tests/unit/unit.h tests/unit/random.h
-tests_unit_test_cluster_read_LDADD = $(cluster_libs)
-tests_unit_test_cluster_run_SOURCES = tests/unit/test_cluster_run.c tests/unit/unit.h tests/unit/random.h
-tests_unit_test_cluster_run_LDADD = $(cluster_libs)
+tests_unit_policies_test_cluster_read_SOURCES = tests/unit/policies/test_cluster_read.c tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_cluster_read_LDADD = $(cluster_libs)
+tests_unit_policies_test_cluster_run_SOURCES = tests/unit/policies/test_cluster_run.c tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_cluster_run_LDADD = $(cluster_libs)
 endif

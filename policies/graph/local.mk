@@ -17,22 +17,22 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/read/read_profile.c
 
 if HAVE_CMOCKA
-graph_tests = tests/unit/test_graph_hierarchical tests/unit/test_graph_lean tests/unit/test_graph_plan tests/unit/test_graph_published \
-	tests/unit/test_graph_read tests/unit/test_plan_simulated
+graph_tests = tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
+	tests/unit/policies/test_graph_read tests/unit/policies/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
 TESTS += $(graph_tests)
-tests_unit_test_graph_hierarchical_SOURCES = tests/unit/test_graph_hierarchical.c tests/unit/graph_util.h tests/unit/unit.h \
+tests_unit_policies_test_graph_hierarchical_SOURCES = tests/unit/policies/test_graph_hierarchical.c tests/unit/policies/graph_util.h tests/unit/unit.h \
 	tests/unit/random.h
-tests_unit_test_graph_hierarchical_LDADD = $(graph_libs)
-tests_unit_test_graph_lean_SOURCES = tests/unit/test_graph_lean.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
-tests_unit_test_graph_lean_LDADD = $(graph_libs)
-tests_unit_test_graph_plan_SOURCES = tests/unit/test_graph_plan.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
-tests_unit_test_graph_plan_LDADD = $(graph_libs)
-tests_unit_test_graph_published_SOURCES = tests/unit/test_graph_published.c tests/unit/unit.h
-tests_unit_test_graph_published_LDADD = $(graph_libs)
-tests_unit_test_graph_read_SOURCES = tests/unit/test_graph_read.c tests/unit/unit.h
-tests_unit_test_graph_read_LDADD = $(graph_libs)
-tests_unit_test_plan_simulated_SOURCES = tests/unit/test_plan_simulated.c tests/unit/graph_util.h tests/unit/unit.h tests/unit/random.h
-tests_unit_test_plan_simulated_LDADD = policies/libdppolicy.a $(graph_libs)
+tests_unit_policies_test_graph_hierarchical_LDADD = $(graph_libs)
+tests_unit_policies_test_graph_lean_SOURCES = tests/unit/policies/test_graph_lean.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_graph_lean_LDADD = $(graph_libs)
+tests_unit_policies_test_graph_plan_SOURCES = tests/unit/policies/test_graph_plan.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_graph_plan_LDADD = $(graph_libs)
+tests_unit_policies_test_graph_published_SOURCES = tests/unit/policies/test_graph_published.c tests/unit/unit.h
+tests_unit_policies_test_graph_published_LDADD = $(graph_libs)
+tests_unit_policies_test_graph_read_SOURCES = tests/unit/policies/test_graph_read.c tests/unit/unit.h
+tests_unit_policies_test_graph_read_LDADD = $(graph_libs)
+tests_unit_policies_test_plan_simulated_SOURCES = tests/unit/policies/test_plan_simulated.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_plan_simulated_LDADD = policies/libdppolicy.a $(graph_libs)
 endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two real daemons, four fake workers (tests/unit/daemon_world.h), and an input that says what goes wrong: daemons that
+/* Two real daemons, four fake workers (tests/unit/daemon/daemon_world.h), and an input that says what goes wrong: daemons that
  * are killed, also in the middle of a record or of a journal that is written anew, jobs that are requeued, links that
  * break, disks that fail, children that die, workers that vote no, vanish or are stopped, processes that cannot be
  * killed, a Slurm that forgets. With a bit set the workers lie; with another the daemon of the second node is somebody
@@ -21,7 +21,7 @@
 
 #include "common/wire.h"
 #include "daemon/peer.h"
-#include "tests/unit/daemon_world.h"
+#include "tests/unit/daemon/daemon_world.h"
 
 const char fuzz_name[] = "fuzz_daemons";
 

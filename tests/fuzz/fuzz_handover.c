@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A whole run under faults that the input chooses: a coordinator, its journal, a model of the daemons of the other
  * nodes (fuzz_daemons.c has real ones, and a tenth of the speed),
- * four workers and a slurmctld (tests/unit/coord_world.h). Its bytes decide what is lost, repeated, late, refused,
+ * four workers and a slurmctld (tests/unit/daemon/coord_world.h). Its bytes decide what is lost, repeated, late, refused,
  * killed, full or forgotten, and when. With the first bit set the workers are hostile, too: messages of theirs
  * are changed on the way and made up. Then layers may be lost, which are theirs, but no node is given back on
  * which something of the run lives, and nothing breaks.
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "common/wire.h"
-#include "tests/unit/coord_world.h"
+#include "tests/unit/daemon/coord_world.h"
 
 const char fuzz_name[] = "fuzz_handover";
 

@@ -2,7 +2,7 @@
 /* Journals: the bytes themselves, and what a node's daemon and a coordinator make of them. An input is a
  * journal, read from memory as opening one reads it; its checksums are mended for a second reading. A
  * coordinator that accepts a journal must be able to begin, to answer, to print itself, and to write its
- * journal anew so that it is accepted again. (Files: unit/test_journal.) */
+ * journal anew so that it is accepted again. (Files: unit/common/test_journal.) */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/journal_record.h"
 #include "common/wire.h"
 #include "daemon/node_log.h"
-#include "tests/unit/coord_world.h"
+#include "tests/unit/daemon/coord_world.h"
 
 const char fuzz_name[] = "fuzz_journal";
 

@@ -29,8 +29,8 @@ tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
 tests_fuzz_fuzz_conf_LDADD = common/site/libdpsite.a policies/libdppolicy.a $(MODEL_LIBS)
 tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
 # Two daemons in one process: what they have of the kernel, their children, munge and Slurm is not real.
-daemon_world = tests/unit/daemon_world.c tests/unit/daemon_world.h tests/unit/daemon_worker.c \
-	tests/unit/daemon_kernel.c tests/unit/daemon_children.c tests/unit/daemon_slurm.c tests/unit/daemon_disk.c
+daemon_world = tests/unit/daemon/daemon_world.c tests/unit/daemon/daemon_world.h tests/unit/daemon/daemon_worker.c \
+	tests/unit/daemon/daemon_kernel.c tests/unit/daemon/daemon_children.c tests/unit/daemon/daemon_slurm.c tests/unit/daemon/daemon_disk.c
 DAEMON_WORLD_LINK = -Wl,--wrap=syscall,--wrap=nanosleep,--wrap=getsockopt,--wrap=setsockopt,--wrap=signal,--wrap=unlink,--wrap=rename \
 	-Wl,--wrap=fdatasync,--wrap=dp_log,--wrap=dp_journal_open,--wrap=dp_journal_destroy,--wrap=dp_journal_append \
 	-Wl,--wrap=dp_coord_replay,--wrap=dp_coord_report,--wrap=dp_handshake_seal,--wrap=dp_handshake_open,--wrap=dp_origin_work \
@@ -43,10 +43,10 @@ tests_fuzz_fuzz_daemons_LDFLAGS = $(FUZZ_LINK) $(DAEMON_WORLD_LINK)
 tests_fuzz_fuzz_graph_SOURCES = tests/fuzz/fuzz_graph.c $(fuzz_common)
 tests_fuzz_fuzz_graph_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
 tests_fuzz_fuzz_graph_LDFLAGS = $(FUZZ_LINK)
-tests_fuzz_fuzz_handover_SOURCES = tests/fuzz/fuzz_handover.c tests/unit/coord_world.c tests/unit/coord_world.h $(fuzz_common)
+tests_fuzz_fuzz_handover_SOURCES = tests/fuzz/fuzz_handover.c tests/unit/daemon/coord_world.c tests/unit/daemon/coord_world.h $(fuzz_common)
 tests_fuzz_fuzz_handover_LDADD = daemon/libdpcoord.a $(FUZZ_DAEMON_LIBS)
 tests_fuzz_fuzz_handover_LDFLAGS = $(FUZZ_LINK)
-tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/unit/coord_world.c tests/unit/coord_world.h $(fuzz_common)
+tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/unit/daemon/coord_world.c tests/unit/daemon/coord_world.h $(fuzz_common)
 tests_fuzz_fuzz_journal_LDADD = daemon/libdpcoord.a $(FUZZ_DAEMON_LIBS)
 tests_fuzz_fuzz_journal_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_layer_SOURCES = tests/fuzz/fuzz_layer.c $(fuzz_common)

@@ -7,7 +7,7 @@
 #
 # valgrind knows no AVX-512 and hides it, so the versions avx2 and plain run. oneDNN's own code for AVX2 reads
 # behind its buffers; DNNL_MAX_CPU_ISA makes it take code that does not. Tests leave out their longest cases
-# (DP_VALGRIND; tests/unit/kernels_util.h), and functions in registers alone (test_kernels_math) are not worth it.
+# (DP_VALGRIND; tests/unit/kernels/kernels_util.h), and functions in registers alone (test_kernels_math) are not worth it.
 # Ends with 1 where a test or valgrind found an error; prints what.
 set -u
 build=${1:?usage: valgrind.sh BUILD}
@@ -18,7 +18,7 @@ trap 'rm -rf "$logs"' EXIT
 run() {
     DP_VALGRIND=1 DNNL_MAX_CPU_ISA=SSE41 CMOCKA_MESSAGE_OUTPUT=TAP OMP_WAIT_POLICY=passive \
         valgrind --quiet --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
-        "$build/tests/unit/test_kernels_$1" >"$logs/$1" 2>&1
+        "$build/tests/unit/kernels/test_kernels_$1" >"$logs/$1" 2>&1
     echo "$?" >"$logs/$1.rc"
 }
 export -f run

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See philox.h. Constants and number of rounds are those of the paper's philox4x32-10; the known answers
- * of its reference implementation are in tests/unit/test_data.c. */
+ * of its reference implementation are in tests/unit/worker/test_data.c. */
 #include "worker/model/philox.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 /* The table of a training run's keys, and the checks that need more than one key (train_config.h).
  *
  * The defaults are a byte-level GPT of 1.7 million parameters that trains on two cores; etc/gpt-prune.conf
- * and etc/gpt2-124m.conf list every key, which tests/unit/test_config.c checks against this table.
+ * and etc/gpt2-124m.conf list every key, which tests/unit/worker/test_config.c checks against this table.
  */
 #include "worker/model/train_config.h"
 

@@ -2,7 +2,7 @@
 /* 1F1B (PipeDream-Flush; Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1): device d of D runs
  * min(D - d - 1, m) forwards ahead, then one forward and one backward in turn, then the backwards that
  * are left. At most min(D - d, m) microbatches are kept. The same list as common/schedule.c, which
- * tests/unit/test_schedule.c compares.
+ * tests/unit/policies/test_schedule.c compares.
  *
  * Each of r devices of a stage (PipeDream's 1F1B-RR) runs its own share of the microbatches, ceil(n / r) forwards
  * ahead where the later stages have n devices. So a backward waits for forwards of at most n microbatches later, and

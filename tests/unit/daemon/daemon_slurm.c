@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the daemons of daemon_world.h have instead of Slurm and munge. The functions of slurm_job.c stand here under
+ * their own names; what is called __wrap_X is called in the place of X. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/libslurm.h"
+#include "common/session.h"
+#include "daemon/node_origin.h"
+#include "daemon/slurm_job.h"
+#include "tests/unit/daemon/daemon_world.h"
+
+#define SEC UINT64_C(1000000000)
+enum { CREDENTIALS = 256 };
+
+/* ---- Slurm ---- */
+
+void dp_slurm_enter(void)
+{
+}
+
+void dp_job_read(uint32_t job_id, struct dp_job_result *out)
+{
+    struct dw_slurm *s = &dw.slurm;
+    struct dp_job_info *job = &out->job;
+
+    memset(out, 0, sizeof *out);
+    snprintf(out->proctrack, sizeof out->proctrack, "proctrack/cgroup");
+    out->rc = s->is_down ? -1 : job_id == DW_JOB ? 0 : 1;
+    if (out->rc != 0) {
+        snprintf(out->text, sizeof out->text, "slurm: %s", out->rc < 0 ? "no answer" : "no such job");
+        return;
+    }
+    job->job_id = job_id;
+    job->uid = job->gid = DW_OWNER;
+    job->restart_count = s->restart_count;
+    job->is_running = !s->has_ended && !s->begin_at_ns;
+    job->is_completing = s->has_ended && s->is_completing;
+    job->is_queued = (s->has_ended && s->is_queued) || s->begin_at_ns;
+    for (uint32_t n = 0; n < DW_NODES; n++)
+        if (s->held[n])
+            memcpy(job->node[job->n_nodes++], dw.node[n].name, sizeof job->node[0]);
+    memcpy(job->batch_host, dw.node[0].name, sizeof job->batch_host);
+    job->n_tasks = DW_WORKERS;
+    job->start_s = 1;
+    job->boot_s = s->boot_s;
+    job->shrinks_allowed = s->shrinks_allowed;
+    if (s->begin_at_ns)
+        snprintf(out->text, sizeof out->text, "the job is PENDING");
+    else if (s->has_ended)
+        snprintf(out->text, sizeof out->text, "the job is COMPLETED");
+}
+
+size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result)
+{
+    struct dp_job_request q;
+    struct dp_job_result r;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    dp_job_read(q.job_id, &r);
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
+uint32_t dp_job_list_others(uint32_t uid, uint32_t job_id, const char *node, uint32_t *out, uint32_t cap)
+{
+    (void)uid;
+    (void)job_id;
+    (void)node;
+    (void)out;
+    (void)cap;
+    return 0;
+}
+
+int __wrap_dp_slurm_job_shrink(uint32_t job_id, const char *keep, struct dp_err *err);
+int __wrap_dp_slurm_job_kill(uint32_t job_id, int signal, struct dp_err *err);
+int __wrap_dp_slurm_job_requeue(uint32_t job_id, struct dp_err *err);
+int __wrap_dp_slurm_each_node(const char *name, dp_slurm_node_fn fn, void *arg, struct dp_err *err);
+
+/* A node that leaves the job: nothing of the run may live there. */
+static void give_away(uint32_t n)
+{
+    dw.slurm.held[n] = false;
+    if (n == 0)
+        dw_broken_for_all("the batch host is given away", n, 0);
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        if (dw.process[i].is_alive && dw.process[i].node == n && !dw.node[n].is_hostile)
+            dw_broken_for_all("a node is given away on which something lives", n, dw.process[i].pid);
+    if (!dw.node[n].is_fenced && !dw.node[n].is_hostile)
+        dw_broken_for_all("a node is given away that is not fenced", n, 0);
+}
+
+int __wrap_dp_slurm_job_shrink(uint32_t job_id, const char *keep, struct dp_err *err)
+{
+    bool is_late = dw_chance(dw.fault_percent); /* done, but the answer is lost */
+
+    (void)job_id;
+    if (dw.slurm.is_down)
+        return dp_err_set(err, DP_EIO, "no answer");
+    for (uint32_t n = 0; n < DW_NODES; n++)
+        if (dw.slurm.held[n] && !strstr(keep, dw.node[n].name))
+            give_away(n);
+    dw.slurm.save_at_ns = dw.now_ns + 5 * SEC;
+    return is_late ? dp_err_set(err, DP_EIO, "timed out") : 0;
+}
+
+int __wrap_dp_slurm_job_kill(uint32_t job_id, int signal, struct dp_err *err)
+{
+    (void)job_id;
+    (void)signal;
+    (void)err;
+    dw.slurm.has_ended = true;
+    return 0;
+}
+
+int __wrap_dp_slurm_job_requeue(uint32_t job_id, struct dp_err *err)
+{
+    return __wrap_dp_slurm_job_kill(job_id, 0, err);
+}
+
+/* Both nodes are known. */
+int __wrap_dp_slurm_each_node(const char *name, dp_slurm_node_fn fn, void *arg, struct dp_err *err)
+{
+    (void)name;
+    (void)fn;
+    (void)arg;
+    return dw.slurm.is_down ? dp_err_set(err, DP_EIO, "no answer") : 0;
+}
+
+/* ---- munge ---- */
+
+static struct {
+    struct dp_handshake hs;
+    uint32_t id;
+} credential[CREDENTIALS];
+
+int __wrap_dp_handshake_seal(const struct dp_handshake *hs, const char *munge_socket, uid_t reader, char *out, size_t cap,
+                             struct dp_err *err);
+int __wrap_dp_handshake_open(const char *text, const char *munge_socket, struct dp_handshake *hs, uid_t *uid,
+                             struct in_addr *sealed_at, struct dp_err *err);
+size_t __wrap_dp_origin_work(const void *request, size_t bytes, uint8_t *result);
+
+int __wrap_dp_handshake_seal(const struct dp_handshake *hs, const char *munge_socket, uid_t reader, char *out, size_t cap,
+                             struct dp_err *err)
+{
+    static uint32_t next;
+
+    (void)munge_socket;
+    (void)reader;
+    if (dw_chance(dw.child_percent))
+        return dp_err_set(err, DP_EIO, "munge: no");
+    next++;
+    credential[next % CREDENTIALS].hs = *hs;
+    credential[next % CREDENTIALS].id = next;
+    snprintf(out, cap, "%u", next);
+    return 0;
+}
+
+/* Each can be opened once. */
+int __wrap_dp_handshake_open(const char *text, const char *munge_socket, struct dp_handshake *hs, uid_t *uid,
+                             struct in_addr *sealed_at, struct dp_err *err)
+{
+    uint32_t id = (uint32_t)strtoul(text, NULL, 10);
+
+    (void)munge_socket;
+    if (!id || credential[id % CREDENTIALS].id != id)
+        return dp_err_set(err, DP_EAUTH, "munge: replayed, or none");
+    credential[id % CREDENTIALS].id = 0;
+    *hs = credential[id % CREDENTIALS].hs;
+    *uid = DW_DAEMON_UID;
+    if (sealed_at)
+        memset(sealed_at, 0, sizeof *sealed_at);
+    return 0;
+}
+
+size_t __wrap_dp_origin_work(const void *request, size_t bytes, uint8_t *result)
+{
+    struct dp_origin_result r = {.is_fine = !dw_chance(dw.child_percent), .text = "it comes from elsewhere"};
+
+    (void)request;
+    (void)bytes;
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}

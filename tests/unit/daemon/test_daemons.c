@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two real daemons with what daemon_world.h has around them: what concerns more than one node. Faults of all kinds are
+ * tests/fuzz/fuzz_daemons.c's. */
+#include "tests/unit/daemon/daemon_world.h"
+
+#include "common/wire.h"
+#include "daemon/peer.h"
+#include "tests/unit/unit.h"
+
+enum { FLOOD_S = 10, PER_STEP = 20 };
+#define INTERVAL_S 0.2 /* report_ms of the world */
+/* Twice what each worker is asked for, and what may come at once. */
+#define TAKEN_MAX (DW_WORKERS * (2 * (uint32_t)(FLOOD_S / INTERVAL_S) + 8 + 1))
+
+static int open_world(void **state)
+{
+    (void)state;
+    return dw_open();
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    dw_close();
+    return 0;
+}
+
+static void end_world(void)
+{
+    char broken[sizeof dw.broken];
+
+    dw_stop();
+    memcpy(broken, dw.broken, sizeof broken);
+    assert_string_equal(broken, "");
+}
+
+static void a_run_gives_a_node_back(void **state)
+{
+    (void)state;
+    dw_start(1, NULL, 0);
+    dw_run(40, false);
+    dw_restart_all();
+    assert_true(dw.n_commits >= 2);
+    assert_int_equal(dw.n_released, 1);
+    assert_false(dw.slurm.held[1]);
+    end_world();
+}
+
+/* A worker reports without a pause: on its node the rest is dropped, so it is not even passed on. */
+static void reports_of_a_worker_are_limited(void **state)
+{
+    (void)state;
+    dw_start(2, NULL, 0);
+    dw_run(4, false);
+    dw.n_reports = 0;
+    for (uint64_t end = dw.now_ns + FLOOD_S * 1000000000ull; dw.now_ns < end;) {
+        for (int i = 0; i < PER_STEP; i++)
+            dw_report(2);
+        dw_advance(DW_STEP_NS);
+    }
+    assert_in_range(dw.n_reports, 3 * FLOOD_S / INTERVAL_S / 2, TAKEN_MAX);
+    end_world();
+}
+
+static void relay_report(struct dp_conn *c, uint32_t rank)
+{
+    static uint8_t body[DP_BODY_MAX];
+    static struct dp_msg_report m;
+    struct dp_msg_relay relay = {.job_id = DW_JOB, .rank = rank, .pid = 1000 + rank, .inner_type = DP_MSG_REPORT, .inner = body};
+    struct dp_writer w;
+
+    m = (struct dp_msg_report){.rank = rank, .epoch = 1, .step = 1, .window_steps = 1, .step_ns = 1000000,
+                               .first_layer = 2 * rank, .n_layers = 2};
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_report_encode(&w, &m);
+    relay.inner_len = (uint32_t)dp_writer_used(&w);
+    DP_CONN_SEND(c, relay, DP_MSG_RELAY, &relay);
+}
+
+/* A node passes on whatever it likes: the batch host does not look at it, and goes on hearing the others. */
+static void reports_of_a_run_are_limited_where_it_is_coordinated(void **state)
+{
+    (void)state;
+    dw_start(3, NULL, 0);
+    dw_run(4, false);
+    dw.n_reports = 0;
+    dw.node[1].is_hostile = true;
+    for (uint64_t end = dw.now_ns + FLOOD_S * 1000000000ull; dw.now_ns < end;) {
+        struct dp_conn *c = dp_peer_find(&dw.node[1].d, dw.node[0].name);
+
+        assert_non_null(c);
+        for (int i = 0; i < PER_STEP; i++)
+            relay_report(c, (uint32_t)i % DW_WORKERS); /* the others' in their names, too */
+        dw_advance(DW_STEP_NS);
+    }
+    assert_in_range(dw.n_reports, 2 * FLOOD_S / INTERVAL_S, TAKEN_MAX);
+    end_world();
+}
+
+static uint32_t n_in_doubt(void)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < DW_WORKERS; r++)
+        n += dw.worker[r].doubt != 0;
+    return n;
+}
+
+/* The job's time is over while workers wait for a decision, and these daemons die and come back while Slurm waits for
+ * the processes (KillWait): the workers hear it, or they could not save. */
+static void die_at_the_limit(uint64_t seed, bool first, bool second)
+{
+    dw_start(seed, NULL, 0);
+    for (int i = 0; i < 2000 && n_in_doubt() < DW_WORKERS; i++)
+        dw_advance(DW_STEP_NS);
+    assert_int_equal(n_in_doubt(), DW_WORKERS);
+    dw.slurm.has_ended = dw.slurm.is_completing = true;
+    if (first)
+        dw_kill_daemon(0, 1.0);
+    if (second)
+        dw_kill_daemon(1, 1.0);
+    dw_run(25, false);
+    assert_int_equal(n_in_doubt(), 0);
+    assert_true(dw.n_commits + dw.n_aborts > 0);
+    assert_non_null(dp_run_find(&dw.node[0].d, DW_JOB));
+    dw.is_lost = true;
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        dw_exit(&dw.process[i]);
+    dw_run(40, false); /* the second may have asked the first once more */
+    assert_null(dp_run_find(&dw.node[0].d, DW_JOB));
+    assert_null(dp_run_find(&dw.node[1].d, DW_JOB));
+    end_world();
+}
+
+static void daemons_that_die_at_the_time_limit_come_back_to_the_run(void **state)
+{
+    (void)state;
+    die_at_the_limit(4, true, false);
+    die_at_the_limit(5, false, true);
+    die_at_the_limit(6, true, true);
+}
+
+/* The job was put back into the queue: Slurm speaks of its next life already. */
+static void a_daemon_does_not_take_the_next_life_for_this_one(void **state)
+{
+    (void)state;
+    dw_start(7, NULL, 0);
+    dw_run(5, false);
+    dw.slurm.has_ended = dw.slurm.is_completing = dw.slurm.is_queued = true;
+    dw.slurm.restart_count = 1;
+    dw_kill_daemon(0, 1.0);
+    dw_run(5, false);
+    assert_null(dp_run_find(&dw.node[0].d, DW_JOB));
+    end_world();
+}
+
+/* The job runs on the node again that it had given back, and the daemon there cannot write that down: until Slurm has
+ * said what the job is now nobody is told that the node was given back. */
+static void requeue_with_a_dead_disk(uint64_t seed)
+{
+    dw_start(seed, NULL, 0);
+    for (int i = 0; i < 2000 && !dw.n_released; i++)
+        dw_advance(DW_STEP_NS);
+    assert_int_equal(dw.n_released, 1);
+    while (dp_run_find(&dw.node[1].d, DW_JOB)->next_read_ns < dw.now_ns + 4000000000u)
+        dw_advance(DW_STEP_NS);
+    dw_requeue();
+    dw.slurm.begin_at_ns = dw.now_ns + 2 * DW_STEP_NS; /* before that daemon looks at the job again */
+    dw.node[1].disk_dead_until_ns = dw.now_ns + 1500000000u;
+    dw_run(7, false);
+    for (uint32_t r = 0; r < DW_WORKERS; r++)
+        assert_true(dw.worker[r].is_welcome);
+    end_world();
+}
+
+static void a_requeued_job_is_not_turned_away_for_a_full_disk(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 8; seed < 12; seed++) /* a step of the same number needs no record */
+        requeue_with_a_dead_disk(seed);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_run_gives_a_node_back),
+    cmocka_unit_test(reports_of_a_worker_are_limited),
+    cmocka_unit_test(reports_of_a_run_are_limited_where_it_is_coordinated),
+    cmocka_unit_test(daemons_that_die_at_the_time_limit_come_back_to_the_run),
+    cmocka_unit_test(a_daemon_does_not_take_the_next_life_for_this_one),
+    cmocka_unit_test(a_requeued_job_is_not_turned_away_for_a_full_disk),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests_name("daemons", tests, open_world, close_world);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The model trains right, and the same, however it is cut into stages: gradients against differences of
+ * the loss; losses and layers bit for bit over cuts, orders of microbatches, pruning and layers that
+ * move as bytes. */
+#include "tests/unit/worker/engine.h"
+
+#include <math.h>
+
+#include "worker/model/model.h"
+
+#define MAX_STAGES 8
+
+struct model {
+    struct dp_train_config *config;
+    struct dp_backend *be;
+    struct dp_tune tune;
+    uint32_t n_stages;
+    struct dp_stage *stage[MAX_STAGES];
+    float *wire[MAX_STAGES + 1]; /* boundary before stage s */
+    bool all_forwards_first;     /* GPipe's order instead of one after the other */
+};
+
+static void model_stages(struct model *m, struct dp_layer **layers, const uint32_t *cut)
+{
+    struct dp_err err = {0};
+
+    for (uint32_t s = 0; s < m->n_stages; s++) {
+        m->stage[s] = dp_stage_create(m->config, m->be, layers + cut[s], cut[s + 1] - cut[s], &err);
+        if (!m->stage[s])
+            fail_msg("%s", err.text);
+    }
+}
+
+static struct model model_open(struct dp_train_config *c, const uint32_t *cut, uint32_t n_stages,
+                               double crossover)
+{
+    struct model m = {.config = c, .be = cpu(), .tune = tune_at(c, crossover), .n_stages = n_stages};
+    size_t n = (size_t)(c->train.batch * c->model.context * c->model.channels * c->train.microbatches);
+    struct dp_layer *layers[64];
+
+    for (uint32_t i = 0; i < dp_model_layers(c); i++)
+        layers[i] = layer_at(c, i, m.be, &m.tune);
+    for (uint32_t s = 0; s <= n_stages; s++)
+        m.wire[s] = calloc(n, sizeof(float));
+    model_stages(&m, layers, cut);
+    return m;
+}
+
+/* The tune table moved with the struct: layers must not point into the old place. */
+static void model_settle(struct model *m)
+{
+    for (uint32_t s = 0; s < m->n_stages; s++)
+        for (uint32_t i = 0; i < dp_stage_n_layers(m->stage[s]); i++)
+            dp_stage_layer(m->stage[s], i)->tune = &m->tune;
+}
+
+static void model_close(struct model *m)
+{
+    for (uint32_t s = 0; s < m->n_stages; s++)
+        dp_stage_destroy(m->stage[s]);
+    for (uint32_t s = 0; s <= m->n_stages; s++)
+        free(m->wire[s]);
+    dp_backend_destroy(m->be);
+}
+
+static struct dp_layer *model_layer(struct model *m, uint32_t index)
+{
+    uint32_t s = 0;
+
+    while (index >= dp_stage_n_layers(m->stage[s]))
+        index -= dp_stage_n_layers(m->stage[s++]);
+    return dp_stage_layer(m->stage[s], index);
+}
+
+static void check(int rc, const struct dp_err *err)
+{
+    if (rc < 0)
+        fail_msg("%s", err->text);
+}
+
+static double model_forward(struct model *m, uint64_t step, uint32_t mb, bool keep)
+{
+    const struct dp_train_config *c = m->config;
+    int64_t n = c->train.batch * c->model.context;
+    uint32_t tokens[256], targets[256];
+    struct dp_err err = {0};
+    double loss = NAN;
+
+    fake_tokens(c, step, mb, tokens, targets);
+    for (uint32_t s = 0; s < m->n_stages; s++)
+        check(dp_stage_forward(m->stage[s], mb, m->wire[s] + mb * n * c->model.channels, tokens, targets,
+                               m->wire[s + 1] + mb * n * c->model.channels, &loss, keep, &err), &err);
+    return loss;
+}
+
+static void model_backward(struct model *m, uint64_t step, uint32_t mb)
+{
+    const struct dp_train_config *c = m->config;
+    int64_t at = mb * c->train.batch * c->model.context * c->model.channels;
+    uint32_t tokens[256], targets[256];
+    struct dp_err err = {0};
+
+    fake_tokens(c, step, mb, tokens, targets);
+    for (uint32_t s = m->n_stages; s-- > 0;)
+        check(dp_stage_backward(m->stage[s], mb, m->wire[s + 1] + at, m->wire[s] + at, tokens, &err), &err);
+}
+
+/* Forward and backward of a step: mean loss. */
+static double model_gradients(struct model *m, uint64_t step)
+{
+    const struct dp_train_config *c = m->config;
+    uint32_t n_mb = (uint32_t)c->train.microbatches;
+    double sum = 0;
+
+    for (uint32_t mb = 0; mb < n_mb; mb++) {
+        sum += model_forward(m, step, mb, true);
+        if (!m->all_forwards_first)
+            model_backward(m, step, mb);
+    }
+    for (uint32_t mb = 0; mb < n_mb && m->all_forwards_first; mb++)
+        model_backward(m, step, mb);
+    if (c->model.tied_head) {
+        struct dp_layer *head = model_layer(m, dp_model_layers(c) - 1);
+        struct dp_err err = {0};
+
+        check(dp_layer_tied_merge(model_layer(m, 0), dp_layer_tied_gradient(head), &err), &err);
+    }
+    return sum / (double)(c->train.batch * c->model.context * c->train.microbatches);
+}
+
+static void tie_weights(struct model *m)
+{
+    struct dp_layer *head = model_layer(m, dp_model_layers(m->config) - 1);
+    struct dp_err err = {0};
+
+    if (!m->config->model.tied_head)
+        return;
+    check(dp_layer_tied_set(head, dp_layer_tied_weight(model_layer(m, 0)), &err), &err);
+}
+
+static double model_step(struct model *m, uint64_t step)
+{
+    double loss = model_gradients(m, step), squares[64], sum = 0, norm;
+    struct dp_err err = {0};
+
+    for (uint32_t s = 0, at = 0; s < m->n_stages; at += dp_stage_n_layers(m->stage[s++]))
+        check(dp_stage_grad_squares(m->stage[s], squares + at, &err), &err);
+    for (uint32_t i = 0; i < dp_model_layers(m->config); i++)
+        sum += squares[i];
+    norm = sqrt(sum);
+    for (uint32_t s = 0; s < m->n_stages; s++)
+        check(dp_stage_step(m->stage[s], step, norm > 0.5 ? 0.5 / norm : 1.0, &err), &err);
+    if (m->config->model.tied_head)
+        dp_layer_tied_split(model_layer(m, 0),
+                            dp_layer_tied_gradient(model_layer(m, dp_model_layers(m->config) - 1)));
+    tie_weights(m);
+    return loss;
+}
+
+/* Prune as one stage, then cut anew: every layer goes through its byte stream. */
+static void model_prune(struct model *m, double target, const uint32_t *cut, uint32_t n_stages)
+{
+    struct dp_layer *layers[64], *moved[64];
+    uint32_t n = dp_model_layers(m->config), at = 0;
+    struct dp_err err = {0};
+    struct dp_stage *whole;
+    double reached = 0;
+
+    for (uint32_t s = 0; s < m->n_stages; s++) {
+        uint32_t count = dp_stage_n_layers(m->stage[s]);
+
+        dp_stage_take_layers(m->stage[s], layers + at);
+        assert_int_equal(dp_stage_n_layers(m->stage[s]), 0);
+        dp_stage_destroy(m->stage[s]);
+        at += count;
+    }
+    whole = dp_stage_create(m->config, m->be, layers, n, &err);
+    check(dp_prune_run(whole, m->config, target, NULL, NULL, &reached, &err), &err);
+    assert_true(fabs(reached - target) < 1e-3);
+    dp_stage_take_layers(whole, layers);
+    dp_stage_destroy(whole);
+    for (uint32_t i = 0; i < n; i++) {
+        uint8_t *data;
+        size_t bytes;
+
+        check(dp_layer_write(layers[i], &data, &bytes, &err), &err);
+        moved[i] = dp_layer_read(m->config, m->be, &m->tune, data, bytes, &err);
+        if (!moved[i])
+            fail_msg("%s", err.text);
+        free(data);
+        dp_layer_destroy(layers[i]);
+    }
+    assert_true(n_stages <= m->n_stages);
+    for (uint32_t s = n_stages; s < m->n_stages; s++)
+        free(m->wire[s + 1]);
+    m->n_stages = n_stages;
+    model_stages(m, moved, cut);
+}
+
+static double mean_loss(struct model *m)
+{
+    const struct dp_train_config *c = m->config;
+    double sum = 0;
+
+    tie_weights(m);
+    for (uint32_t mb = 0; mb < (uint32_t)c->train.microbatches; mb++)
+        sum += model_forward(m, 0, mb, false);
+    return sum / (double)(c->train.batch * c->model.context * c->train.microbatches);
+}
+
+/* Difference of the loss along `dir` of length 1, by central differences with Richardson's step. */
+static double slope(struct model *m, struct dp_param *p, const double *dir, const float *w)
+{
+    const double h = 0.02;
+    double d[2];
+
+    for (int i = 0; i < 2; i++) {
+        double at[2];
+
+        for (int side = 0; side < 2; side++) {
+            for (int64_t k = 0; k < p->n; k++)
+                p->w[k] = (float)(w[k] + (side ? 1 : -1) * h / (i + 1) * dir[k]);
+            if (p->sparse)
+                m->be->ops->sparse_refresh(m->be, p->sparse, p->w, NULL);
+            at[side] = mean_loss(m);
+        }
+        d[i] = (at[1] - at[0]) / (2 * h / (i + 1));
+    }
+    return (4 * d[1] - d[0]) / 3;
+}
+
+/* The gradient of one parameter, along itself and along a random direction. */
+static void check_param(struct model *m, uint32_t layer, struct dp_param *p)
+{
+    size_t n = (size_t)p->n;
+    double *dir = calloc(n, sizeof *dir), norm = 0, dot, length, got;
+    float *w = calloc(n, sizeof *w);
+    uint32_t seed = 5;
+
+    memcpy(w, p->w, n * sizeof *w);
+    for (int64_t k = 0; k < p->n; k++)
+        norm += (double)p->g[k] * p->g[k];
+    norm = sqrt(norm);
+    assert_true(norm > 1e-4);
+    for (int way = 0; way < 2; way++) {
+        dot = length = 0;
+        for (int64_t k = 0; k < p->n; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            dir[k] = way ? (double)(seed >> 8) / 16777216.0 - 0.5 : p->g[k];
+            length += dir[k] * dir[k];
+        }
+        for (int64_t k = 0; k < p->n; k++) {
+            dir[k] /= sqrt(length);
+            dot += dir[k] * p->g[k];
+        }
+        got = slope(m, p, dir, w);
+        if (!(fabs(got - dot) <= 2e-3 * norm + 2e-5)) /* fp32: 1e-7 * loss / h is 2e-5 */
+            fail_msg("layer %u, %s, way %d: slope %.8g, gradient %.8g", layer, p->name, way, got, dot);
+    }
+    memcpy(p->w, w, n * sizeof *w);
+    if (p->sparse)
+        m->be->ops->sparse_refresh(m->be, p->sparse, p->w, NULL);
+    free(dir);
+    free(w);
+}
+
+static void check_gradients(bool tied, double sparsity, double crossover)
+{
+    struct dp_train_config c = tiny_config();
+    const uint32_t cut[] = {0, 4};
+    struct model m;
+
+    c.model.tied_head = tied;
+    m = model_open(&c, cut, 1, crossover);
+    model_settle(&m);
+    for (uint32_t i = 0; i < dp_model_layers(&c); i++)
+        shake(model_layer(&m, i), i + 1);
+    tie_weights(&m);
+    if (sparsity > 0)
+        model_prune(&m, sparsity, cut, 1);
+    model_gradients(&m, 0);
+    for (uint32_t i = 0; i < dp_model_layers(&c); i++) {
+        struct dp_layer *l = model_layer(&m, i);
+
+        for (uint32_t j = 0; j < l->n_params; j++)
+            if (l->param[j].m && !l->param[j].keep)
+                check_param(&m, i, &l->param[j]);
+        for (uint32_t j = 0; j < l->n_params; j++)
+            assert_int_equal(crossover < 1 && sparsity > 0 && l->param[j].prunable, l->param[j].sparse != NULL);
+    }
+    model_close(&m);
+}
+
+static void gradients_are_slopes(void **state)
+{
+    (void)state;
+    check_gradients(false, 0, 1);
+    check_gradients(true, 0, 1);
+    check_gradients(false, 0.6, 0.05);
+    check_gradients(false, 0.6, 1.0);
+}
+
+#define STEPS 12
+
+/* 12 steps with prunings at 4 and 8 where the layers are cut anew; bytes: of all layers at the end. */
+static void train(bool tied, const uint32_t *cut, uint32_t n_stages, const uint32_t *cut2, uint32_t n2,
+                  bool gpipe, double crossover, double *loss, uint8_t **bytes, size_t *n_bytes)
+{
+    struct dp_train_config c = tiny_config();
+    struct model m;
+
+    c.model.tied_head = tied;
+    m = model_open(&c, cut, n_stages, crossover);
+    model_settle(&m);
+    m.all_forwards_first = gpipe;
+    *bytes = NULL;
+    *n_bytes = 0;
+    for (uint64_t step = 0; step < STEPS; step++) {
+        if (step == 4)
+            model_prune(&m, 0.5, cut2, n2);
+        if (step == 8)
+            model_prune(&m, 0.9, cut2, n2);
+        loss[step] = model_step(&m, step);
+    }
+    for (uint32_t i = 0; i < dp_model_layers(&c); i++) {
+        uint8_t *one;
+        size_t n;
+
+        assert_int_equal(dp_layer_write(model_layer(&m, i), &one, &n, NULL), 0);
+        *bytes = realloc(*bytes, *n_bytes + n);
+        assert_non_null(*bytes);
+        memcpy(*bytes + *n_bytes, one, n);
+        *n_bytes += n;
+        free(one);
+    }
+    model_close(&m);
+}
+
+static void cuts_change_nothing(void **state)
+{
+    static const uint32_t whole[] = {0, 4}, half[] = {0, 2, 4}, three[] = {0, 1, 3, 4};
+    static const uint32_t four[] = {0, 1, 2, 3, 4};
+
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        const bool tied = way == 1;
+        const double crossover = way == 2 ? 0.3 : 0.7;
+        double a[STEPS], b[STEPS];
+        uint8_t *x, *y;
+        size_t n, k;
+
+        train(tied, whole, 1, whole, 1, false, crossover, a, &x, &n);
+        assert_true(a[0] > 2.7 && a[0] < 3.0); /* ln 17 = 2.83 */
+        train(tied, half, 2, whole, 1, true, crossover, b, &y, &k);
+        assert_memory_equal(a, b, sizeof a);
+        assert_int_equal(n, k);
+        assert_memory_equal(x, y, n);
+        free(y);
+        train(tied, three, 3, half, 2, false, crossover, b, &y, &k);
+        assert_memory_equal(a, b, sizeof a);
+        assert_memory_equal(x, y, n);
+        free(y);
+        train(tied, four, 4, three, 3, true, crossover, b, &y, &k);
+        assert_memory_equal(a, b, sizeof a);
+        assert_memory_equal(x, y, n);
+        free(y);
+        free(x);
+    }
+}
+
+static void training_learns_and_memory_stands(void **state)
+{
+    struct dp_train_config c = tiny_config();
+    const uint32_t cut[] = {0, 2, 4};
+    uint64_t act[4] = {0};
+    double first = 0, last = 0;
+    size_t bytes = 0;
+    struct model m;
+
+    (void)state;
+    c.train.steps = 80;
+    c.train.lr = 0.01;
+    m = model_open(&c, cut, 2, 1.0);
+    model_settle(&m);
+    for (uint64_t i = 0; i < 80; i++) {
+        last = model_gradients(&m, 0); /* the same tokens every time */
+        first = i ? first : last;
+        for (uint32_t s = 0; s < 2; s++)
+            assert_int_equal(dp_stage_step(m.stage[s], i, 1.0, NULL), 0);
+        if (i == 1)
+            bytes = dp_stage_bytes(m.stage[0], act);
+    }
+    assert_true(last < 0.3 * first);
+    assert_int_equal(dp_stage_bytes(m.stage[0], act), bytes);
+    assert_int_equal(act[0], 0);
+    assert_int_equal(dp_stage_bytes(m.stage[0], NULL), bytes);
+    assert_true(act[1] >= 10 * 120 * sizeof(float)); /* ten (n, c) tensors */
+    assert_true(model_layer(&m, 1)->timed_microbatches == 160);
+    assert_true(model_layer(&m, 1)->fwd_ns > 0 && model_layer(&m, 1)->bwd_weight_ns > 0);
+    model_close(&m);
+}
+
+static void misuse_is_refused(void **state)
+{
+    struct dp_train_config c = tiny_config();
+    const uint32_t cut[] = {0, 4};
+    uint32_t tokens[10] = {0};
+    struct dp_layer *wrong[2];
+    struct dp_err err;
+    struct model m = model_open(&c, cut, 1, 1.0);
+
+    (void)state;
+    model_settle(&m);
+    assert_int_equal(dp_stage_backward(m.stage[0], 0, NULL, NULL, tokens, &err), -1);
+    assert_non_null(strstr(err.text, "without its forward"));
+    assert_int_equal(dp_stage_forward(m.stage[0], 2, NULL, tokens, NULL, NULL, NULL, true, &err), -1);
+    assert_int_equal(dp_stage_forward(m.stage[0], 0, NULL, NULL, NULL, NULL, NULL, true, &err), -1);
+    assert_int_equal(dp_stage_forward(m.stage[0], 0, NULL, tokens, NULL, NULL, NULL, true, &err), 0);
+    assert_int_equal(dp_stage_forward(m.stage[0], 0, NULL, tokens, NULL, NULL, NULL, true, &err), -1);
+    assert_non_null(strstr(err.text, "in flight"));
+    assert_int_equal(dp_stage_backward(m.stage[0], 0, NULL, NULL, tokens, &err), -1);
+    assert_non_null(strstr(err.text, "no targets"));
+    wrong[0] = layer_at(&c, 1, m.be, &m.tune);
+    wrong[1] = layer_at(&c, 3, m.be, &m.tune);
+    assert_null(dp_stage_create(&c, m.be, wrong, 2, &err));
+    dp_layer_destroy(wrong[0]); /* still ours */
+    dp_layer_destroy(wrong[1]);
+    struct dp_stage *empty = dp_stage_create(&c, m.be, NULL, 0, &err);
+    assert_non_null(empty);
+    assert_int_equal(dp_stage_forward(empty, 0, NULL, tokens, NULL, NULL, NULL, true, &err), -1);
+    assert_int_equal(dp_stage_step(empty, 0, 1.0, &err), 0);
+    dp_stage_destroy(empty);
+    model_close(&m);
+}
+
+static void learning_rate(void **state)
+{
+    struct dp_train_config c = tiny_config();
+
+    (void)state;
+    c.train.steps = 100;
+    c.train.warmup = 10;
+    c.train.lr = 1.0;
+    c.train.min_lr = 0.1;
+    assert_true(fabs(dp_train_lr(&c, 0) - 0.1) < 1e-12);
+    assert_true(fabs(dp_train_lr(&c, 9) - 1.0) < 1e-12);
+    assert_true(fabs(dp_train_lr(&c, 10) - 1.0) < 1e-12);
+    assert_true(fabs(dp_train_lr(&c, 99) - 0.1) < 1e-12);
+    assert_true(fabs(dp_train_lr(&c, 54) - 0.558) < 1e-2);
+    c.train.warmup = 0;
+    c.train.steps = 1;
+    assert_true(dp_train_lr(&c, 0) > 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gradients_are_slopes), cmocka_unit_test(cuts_change_nothing),
+    cmocka_unit_test(training_learns_and_memory_stands), cmocka_unit_test(misuse_is_refused),
+    cmocka_unit_test(learning_rate),
+};
+TEST_MAIN("stage", tests)
