@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every node is asked: its daemon looks at what only that node can see (daemon/node_look.c), and at the way to the
+/* Every node is asked: its daemon looks at what only that node can see (daemon/query/node_look.c), and at the way to the
  * node that will coordinate: the job's batch host, else the first node of the list. All at a time, so that many nodes
  * that drop packets cost one time-out. */
 #include "config.h"
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/slurm_job.h"
 #include "cli/check.h"
 #include "cli/json.h"
 #include "cli/link.h"
 #include "cli/probe.h"
+#include "cli/slurm_job.h"
 #include "common/clock.h"
 #include "common/libslurm.h"
 

@@ -374,7 +374,7 @@ enum dp_option_bit {
     F(u8, what, "enum dp_query")                                                                   \
     F(u32, job_id, "Slurm job id, 0 for DP_QUERY_JOBS and DP_QUERY_NODE")
 
-/* Answered as a QUERY is: what the daemon finds when it looks at its own node (daemon/node_check.c). */
+/* Answered as a QUERY is: what the daemon finds when it looks at its own node (daemon/query/node_check.c). */
 #define DP_CHECK_FIELDS(F)                                                                         \
     F(u32, job_id, "Slurm job id: was a step of it registered here? 0: no such question")          \
     F(s64, target, "node whose daemon is to be reached from there, empty: none")

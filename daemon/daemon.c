@@ -6,13 +6,22 @@
 
 #include "daemon/daemon.h"
 
+#include "daemon/net/daemon_state.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "common/log.h"
-#include "daemon/history.h"
-#include "daemon/peer.h"
-#include "daemon/run.h"
+#include "daemon/dispatch.h"
+#include "daemon/net/listen.h"
+#include "daemon/net/local_server.h"
+#include "daemon/net/peer_link.h"
+#include "daemon/net/peer_server.h"
+#include "daemon/query/ask.h"
+#include "daemon/query/name_check.h"
+#include "daemon/query/node_check.h"
+#include "daemon/run/history.h"
+#include "daemon/run/run.h"
 
 #define TICK_MS 100
 #define PRUNE_EVERY_TICKS 6000
@@ -20,22 +29,6 @@
 static bool owns_run(void *arg, uid_t uid)
 {
     return dp_runs_has_owner(arg, uid);
-}
-
-static void listen_again(struct dp_daemon *d)
-{
-    d->n_accepted = 0;
-    if (d->local)
-        evconnlistener_enable(d->local);
-    if (d->tcp)
-        evconnlistener_enable(d->tcp);
-}
-
-static void on_again(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    listen_again(arg);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -51,15 +44,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     if (d->n_ticks++ % PRUNE_EVERY_TICKS == 0)
         dp_history_prune_journals(d);
     dp_history_tick(d);
-    /* A listener that ran out of descriptors was paused: see on_accept_error(). */
-    listen_again(d);
-}
-
-static void on_accept_error(struct evconnlistener *listener, void *arg)
-{
-    (void)arg;
-    dp_warn("accept: %s", strerror(errno));
-    evconnlistener_disable(listener); /* until the next tick, instead of spinning */
+    dp_listen_again(d); /* one that ran out of descriptors was paused */
 }
 
 int dp_daemon_begin(struct dp_daemon *d, struct dp_err *err)
@@ -70,16 +55,16 @@ int dp_daemon_begin(struct dp_daemon *d, struct dp_err *err)
     d->base = event_base_new();
     if (!d->base)
         return dp_err_set(err, DP_ENOMEM, "no event loop");
+    d->events = &dp_dispatch_events;
     d->conns.base = d->base;
     d->conns.daemon_uid = d->uid;
     d->conns.owns_run = owns_run;
     d->conns.arg = d;
     dp_daemon_limit(d);
     d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
-    d->again = event_new(d->base, -1, 0, on_again, d);
-    if (!d->again || !d->tick || event_add(d->tick, &tick) < 0)
+    if (!d->tick || event_add(d->tick, &tick) < 0)
         return dp_err_set(err, DP_ENOMEM, "no event loop");
-    return 0;
+    return dp_listen_begin(d, err);
 }
 
 void dp_daemon_limit(struct dp_daemon *d)
@@ -93,9 +78,6 @@ int dp_daemon_serve(struct dp_daemon *d, struct dp_err *err)
     /* The socket's lock tells first and clearest that another daemon is here. */
     if (dp_local_open(d, err) < 0 || dp_runs_open(d, err) < 0 || dp_peer_open(d, err) < 0)
         return -1;
-    evconnlistener_set_error_cb(d->local, on_accept_error);
-    if (d->tcp)
-        evconnlistener_set_error_cb(d->tcp, on_accept_error);
     return 0;
 }
 
@@ -111,7 +93,6 @@ void dp_daemon_end(struct dp_daemon *d)
         event_base_loop(d->base, EVLOOP_NONBLOCK); /* frees the connections */
     if (d->tick)
         event_free(d->tick);
-    if (d->again)
-        event_free(d->again);
-    d->tick = d->again = NULL;
+    d->tick = NULL;
+    dp_listen_end(d);
 }

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a frame to the function that means it. The role's table (conn.c) was asked before; what does
+/* From a frame to the function that means it. The role's table (net/roles.c) was asked before; what does
  * not decode ends the connection. */
 #include "config.h"
 
-#include "daemon/peer.h"
-#include "daemon/run.h"
-#include "daemon/wireup.h"
-
-#define ACCEPTS_PER_TURN 32
+#include "daemon/dispatch.h"
+#include "daemon/net/daemon_state.h"
+#include "daemon/net/peer_link.h"
+#include "daemon/query/ask.h"
+#include "daemon/query/node_check.h"
+#include "daemon/query/query.h"
+#include "daemon/run/relay.h"
+#include "daemon/run/run.h"
+#include "daemon/run/slot.h"
+#include "daemon/run/step.h"
+#include "daemon/run/wireup.h"
+#include "daemon/run/worker.h"
 
 /* Decode into m and go on, or close. */
 #define DECODE(name)                                                                               \
@@ -15,7 +22,7 @@
     if (dp_msg_##name##_decode(&r, &m, &err) < 0)                                                  \
         break
 
-void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
+static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {
     struct dp_err err = {0};
     struct dp_reader r;
@@ -111,7 +118,7 @@ void dp_dispatch_frame(struct dp_conn *c, const struct dp_header *h, const uint8
     dp_conn_refuse(c, err.text);
 }
 
-void dp_dispatch_closed(struct dp_conn *c, const char *why)
+static void on_closed(struct dp_conn *c, const char *why)
 {
     dp_ask_forget(c->owner, c);
     dp_step_forget(c->owner, c);
@@ -122,18 +129,16 @@ void dp_dispatch_closed(struct dp_conn *c, const char *why)
         dp_wireup_closed(c);
 }
 
-void dp_dispatch_drained(struct dp_conn *c)
+static void on_drained(struct dp_conn *c)
 {
     dp_ask_drained(c);
     dp_wireup_drained(c);
 }
 
-void dp_dispatch_accepted(struct dp_daemon *d, struct evconnlistener *listener)
-{
-    static const struct timeval now = {0};
-
-    if (++d->n_accepted < ACCEPTS_PER_TURN)
-        return;
-    evconnlistener_disable(listener);
-    event_add(d->again, &now);
-}
+const struct dp_net_events dp_dispatch_events = {
+    .frame = on_frame,
+    .closed = on_closed,
+    .drained = on_drained,
+    .peer_up = dp_run_peer_up,
+    .peer_down = dp_run_peer_down,
+};

@@ -2,40 +2,29 @@
 # parts of daemon/ (see Makefile.am)
 noinst_LIBRARIES += daemon/libdpdaemon.a
 daemon_libdpdaemon_a_SOURCES = \
-	daemon/cgroup.c daemon/cgroup.h \
-	daemon/ask.c \
-	daemon/conn.c daemon/conn.h daemon/conn_place.c daemon/conn_version.c \
-	daemon/daemon.c daemon/daemon.h \
-	daemon/device_files.c daemon/device_files.h \
-	daemon/dispatch.c \
-	daemon/fence.c daemon/fence.h daemon/fence_job.c \
-	daemon/child/helper.c daemon/child/helper.h \
-	daemon/history.c daemon/history.h \
-	daemon/local_server.c \
-	daemon/name_check.c \
-	daemon/node_check.c \
-	daemon/node_log.c daemon/node_log.h \
-	daemon/node_look.c daemon/node_look.h \
-	daemon/node_origin.c daemon/node_origin.h \
-	daemon/peer.h daemon/peer_link.c daemon/peer_server.c \
-	daemon/privileged.c daemon/privileged.h \
-	daemon/procfd.c daemon/procfd.h \
-	daemon/procscan.c daemon/procscan.h \
-	daemon/query.c \
-	daemon/rights.c daemon/rights.h \
-	daemon/run.c daemon/run.h daemon/run_coord.c daemon/run_missing.c daemon/run_read.c \
-	daemon/run_relay.c daemon/roster.c daemon/roster.h \
-	daemon/seek.c \
-	daemon/share.c daemon/share.h \
-	daemon/shrink.c daemon/shrink.h \
-	daemon/slot.c \
-	daemon/slot_lock.c daemon/slot_lock.h \
-	daemon/slurm_job.c daemon/slurm_job.h \
-	daemon/slurmd_conf.c daemon/slurmd_conf.h \
-	daemon/step.c \
-	daemon/tasks.c daemon/tasks.h \
-	daemon/wireup.c daemon/wireup.h daemon/wireup_table.c daemon/wireup_tasks.c \
-	daemon/worker.c
+	daemon/daemon.c daemon/daemon.h daemon/dispatch.c daemon/dispatch.h \
+	daemon/query/ask.c daemon/query/ask.h daemon/query/name_check.c daemon/query/name_check.h \
+	daemon/query/node_check.c daemon/query/node_check.h daemon/query/node_look.c daemon/query/node_look.h \
+	daemon/query/query.c daemon/query/query.h daemon/query/slurmd_conf.c daemon/query/slurmd_conf.h \
+	daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h \
+	daemon/run/missing.c daemon/run/missing.h daemon/run/node_journal.c daemon/run/node_journal.h \
+	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
+	daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/seek.c daemon/run/seek.h \
+	daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/tasks.c daemon/run/tasks.h \
+	daemon/run/wireup.c daemon/run/wireup.h daemon/run/wireup_table.c daemon/run/wireup_tasks.c \
+	daemon/run/worker.c daemon/run/worker.h \
+	daemon/net/conn.c daemon/net/conn.h daemon/net/conn_place.c daemon/net/conn_version.c daemon/net/daemon_state.h \
+	daemon/net/listen.c daemon/net/listen.h daemon/net/local_server.c daemon/net/local_server.h \
+	daemon/net/peer_link.c daemon/net/peer_link.h daemon/net/peer_server.c daemon/net/peer_server.h \
+	daemon/net/roles.c daemon/net/roles.h daemon/net/share.c daemon/net/share.h \
+	daemon/release/as_owner.c daemon/release/as_owner.h daemon/release/cgroup.c daemon/release/cgroup.h \
+	daemon/release/device_files.c daemon/release/device_files.h \
+	daemon/release/empty_slot.c daemon/release/empty_slot.h daemon/release/empty_slot_job.c \
+	daemon/release/privileged.c daemon/release/privileged.h daemon/release/procfd.c daemon/release/procfd.h \
+	daemon/release/procscan.c daemon/release/procscan.h daemon/release/rights.c daemon/release/rights.h \
+	daemon/release/slot_lock.c daemon/release/slot_lock.h \
+	daemon/child/helper.c daemon/child/helper.h daemon/child/node_origin.c daemon/child/node_origin.h \
+	daemon/child/slurm_job.c daemon/child/slurm_job.h
 
 sbin_PROGRAMS += daemon/dynpiped
 daemon_dynpiped_SOURCES = daemon/main.c
@@ -84,7 +73,7 @@ tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/test_session tests/unit/common/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_fence tests/unit/daemon/test_helper tests/unit/daemon/test_node_log tests/unit/common/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_test_session_SOURCES = tests/unit/common/test_session.c tests/unit/unit.h
@@ -100,12 +89,12 @@ tests_unit_daemon_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_daemon_test_helper_SOURCES = tests/unit/daemon/test_helper.c tests/unit/unit.h
 tests_unit_daemon_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
-tests_unit_daemon_test_node_log_SOURCES = tests/unit/daemon/test_node_log.c tests/unit/unit.h
-tests_unit_daemon_test_node_log_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_daemon_test_node_journal_SOURCES = tests/unit/daemon/test_node_journal.c tests/unit/unit.h
+tests_unit_daemon_test_node_journal_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_test_site_policy_SOURCES = tests/unit/common/test_site_policy.c tests/unit/unit.h
 tests_unit_common_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
-tests_unit_daemon_test_fence_SOURCES = tests/unit/daemon/test_fence.c tests/unit/unit.h
-tests_unit_daemon_test_fence_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_daemon_test_empty_slot_SOURCES = tests/unit/daemon/test_empty_slot.c tests/unit/unit.h
+tests_unit_daemon_test_empty_slot_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 
 # --- coordinator (daemon/coord*): a state machine without sockets, files or clocks ---

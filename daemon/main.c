@@ -28,8 +28,9 @@
 #include "common/trust.h"
 #include "daemon/child/helper.h"
 #include "daemon/daemon.h"
-#include "daemon/privileged.h"
-#include "daemon/run.h"
+#include "daemon/net/daemon_state.h"
+#include "daemon/release/privileged.h"
+#include "daemon/run/run.h"
 
 struct options {
     const char *config_path;

@@ -4,6 +4,8 @@
  * See coordinator.h for the contract, internal.h for the map of the other files, and
  * doc/protocol.md for the protocol. Nothing here reads a clock: every entry is given the time.
  */
+#include "daemon/coord/coordinator.h"
+
 #include "daemon/coord/internal.h"
 
 #include <math.h>

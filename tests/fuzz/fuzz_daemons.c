@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "common/wire.h"
-#include "daemon/peer.h"
+#include "daemon/net/peer_link.h"
 #include "tests/unit/daemon/daemon_world.h"
 
 const char fuzz_name[] = "fuzz_daemons";

@@ -10,7 +10,7 @@
 
 #include "common/journal_record.h"
 #include "common/wire.h"
-#include "daemon/node_log.h"
+#include "daemon/run/node_journal.h"
 #include "tests/unit/daemon/coord_world.h"
 
 const char fuzz_name[] = "fuzz_journal";
@@ -88,7 +88,7 @@ static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, st
 
 static int replay_node(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {
-    return dp_node_log_replay(arg, type, payload, bytes, err);
+    return dp_node_journal_replay(arg, type, payload, bytes, err);
 }
 
 static enum dp_journal_fate put_anew(void *arg, enum dp_record type, const void *payload, size_t bytes,
@@ -136,7 +136,7 @@ static size_t end_of(const uint8_t *data, size_t bytes)
 static void read_records(const uint8_t *data, size_t end)
 {
     struct dp_coord *c = dp_coord_create(&world.job, &world.limits, &ops, NULL, NULL);
-    struct dp_node_log *log = dp_node_log_create(NULL);
+    struct dp_node_journal *log = dp_node_journal_create(NULL);
 
     if (!c || !log)
         fuzz_die("out of memory");
@@ -144,7 +144,7 @@ static void read_records(const uint8_t *data, size_t end)
         go_on(c);
     (void)dp_journal_replay(data, end, replay_node, log, NULL);
     dp_coord_destroy(c);
-    dp_node_log_destroy(log);
+    dp_node_journal_destroy(log);
 }
 
 /* Checksums and numbers of all records that lie within the input. */

@@ -19,9 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/fence.h"
-#include "daemon/privileged.h"
-#include "daemon/shrink.h"
+#include "daemon/release/as_owner.h"
+#include "daemon/release/empty_slot.h"
+#include "daemon/release/privileged.h"
 
 #define DEADLINE_S 30.0
 #define FLOOD_FDS 3
@@ -84,13 +84,13 @@ static size_t ask(int fd, uint32_t op, const void *request, size_t bytes, void *
 
 static int fence(int fd, int argc, char **argv)
 {
-    struct dp_fence_request q = {.job_id = (uint32_t)strtoul(argv[3], NULL, 10),
+    struct dp_empty_request q = {.job_id = (uint32_t)strtoul(argv[3], NULL, 10),
                                  .restart_count = (uint32_t)strtoul(argv[4], NULL, 10), .timeout_ms = 1500};
-    struct dp_fence_result r;
+    struct dp_empty_result r;
 
     for (int i = 5; i < argc; i++)
         q.worker[q.n_workers++].pid = (uint32_t)strtoul(argv[i], NULL, 10);
-    if (ask(fd, DP_PRIV_FENCE, &q, sizeof q, &r, sizeof r) != sizeof r)
+    if (ask(fd, DP_PRIV_EMPTY, &q, sizeof q, &r, sizeof r) != sizeof r)
         return 1;
     printf("gone=%d %s\n", r.gone, r.text);
     return 0;
@@ -123,11 +123,11 @@ static int requeue(int fd, char **argv)
 
 static int flood(int fd, unsigned long n)
 {
-    static struct dp_fence_request q;
+    static struct dp_empty_request q;
     const int fds[FLOOD_FDS] = {fd, fd, fd};
 
     for (unsigned long i = 0; i < n; i++)
-        if (send_request(fd, DP_PRIV_FENCE, &q, sizeof q, fds, 2 + i % 2) < 0)
+        if (send_request(fd, DP_PRIV_EMPTY, &q, sizeof q, fds, 2 + i % 2) < 0)
             return 1;
     return 0;
 }

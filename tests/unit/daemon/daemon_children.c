@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "common/child.h"
-#include "daemon/node_look.h"
-#include "daemon/privileged.h"
-#include "daemon/rights.h"
-#include "daemon/shrink.h"
+#include "daemon/query/node_look.h"
+#include "daemon/release/as_owner.h"
+#include "daemon/release/privileged.h"
+#include "daemon/release/rights.h"
 #include "tests/unit/daemon/daemon_world.h"
 
 #define BUFFER_FD (-7) /* of a child that writes: its answer */
@@ -71,7 +71,7 @@ static struct dp_helper *start(dp_helper_done_fn done, void *arg, uint32_t ms, s
 
 static bool asks_slurm(dp_helper_work_fn work)
 {
-    return work == dp_job_read_work || work == dp_fence_work || work == dp_shrink_work || work == dp_requeue_work ||
+    return work == dp_job_read_work || work == dp_empty_slot_work || work == dp_shrink_work || work == dp_requeue_work ||
            work == dp_memory_work;
 }
 
@@ -182,7 +182,7 @@ static struct dp_helper *find_due(void)
     struct dp_helper *found = NULL;
 
     for (struct dp_helper *h = dw.helpers; h; h = h->next)
-        if (!h->is_running && dw.now_ns >= h->due_ns && !(h->work == dp_fence_work && dw.n_fences) &&
+        if (!h->is_running && dw.now_ns >= h->due_ns && !(h->work == dp_empty_slot_work && dw.n_fences) &&
             (!found || h->due_ns < found->due_ns))
             found = h;
     return found;
@@ -191,18 +191,18 @@ static struct dp_helper *find_due(void)
 static void work_now(struct dp_helper *h)
 {
     static uint8_t one[DP_HELPER_RESULT_MAX], fenced[DP_HELPER_RESULT_MAX];
-    uint8_t *result = h->work == dp_fence_work ? fenced : one;
+    uint8_t *result = h->work == dp_empty_slot_work ? fenced : one;
     uint32_t life = dw.fenced_life;
     size_t n;
 
-    if (h->work == dp_fence_work)
-        dw.fenced_life = ((const struct dp_fence_request *)h->request)->restart_count;
-    dw.n_fences += h->work == dp_fence_work;
+    if (h->work == dp_empty_slot_work)
+        dw.fenced_life = ((const struct dp_empty_request *)h->request)->restart_count;
+    dw.n_fences += h->work == dp_empty_slot_work;
     n = h->work(h->request, h->bytes, result);
-    dw.n_fences -= h->work == dp_fence_work;
+    dw.n_fences -= h->work == dp_empty_slot_work;
     dw.fenced_life = life;
-    if (h->work == dp_fence_work)
-        dw.n_fenced += n == sizeof(struct dp_fence_result) && ((struct dp_fence_result *)(void *)result)->gone;
+    if (h->work == dp_empty_slot_work)
+        dw.n_fenced += n == sizeof(struct dp_empty_result) && ((struct dp_empty_result *)(void *)result)->gone;
     if (!h->is_cancelled)
         keep_result(h, result, n);
 }
@@ -243,7 +243,7 @@ const struct dp_priv_scope *dp_priv_scope(void)
 struct dp_helper *dp_priv_start(struct dp_priv *p, struct event_base *base, enum dp_priv_op op, const void *request,
                                 size_t bytes, double deadline_s, dp_helper_done_fn done, void *arg, struct dp_err *err)
 {
-    static const dp_helper_work_fn work[] = {NULL, dp_fence_work, dp_shrink_work, dp_requeue_work, dp_memory_work};
+    static const dp_helper_work_fn work[] = {NULL, dp_empty_slot_work, dp_shrink_work, dp_requeue_work, dp_memory_work};
 
     (void)p;
     return dp_helper_start(base, work[op], request, bytes, deadline_s, done, arg, err);

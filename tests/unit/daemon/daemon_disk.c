@@ -91,7 +91,7 @@ static uint64_t be(const uint8_t *p, int n)
 
 static void note_record(bool is_run, uint8_t type, const uint8_t *payload)
 {
-    enum { NODE_FENCE = 2 }; /* node_log.c */
+    enum { NODE_FENCE = 2 }; /* node_journal.c */
 
     if (!is_run) {
         dw.current->is_fenced |= type == NODE_FENCE && be(payload + 4, 4) == dw.slurm.restart_count;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "daemon/procscan.h"
+#include "daemon/release/procscan.h"
 #include "tests/unit/daemon/daemon_world.h"
 
 #define SEC UINT64_C(1000000000)
@@ -141,7 +141,7 @@ bool dp_proc_read(uint32_t pid, struct dp_proc *out)
     return p && p->is_alive;
 }
 
-void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out)
+void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out)
 {
     out->n = 0;
     out->device[0] = '\0';
@@ -155,7 +155,7 @@ void dp_proc_scan(const struct dp_fence_job *q, struct dp_proc_list *out)
         }
 }
 
-/* Nobody is in a cgroup of Slurm's: test_fence has them. */
+/* Nobody is in a cgroup of Slurm's: test_empty_slot has them. */
 uint32_t dp_cgroups_populated(const struct dp_cgroups *c, uint32_t job_id, char *which, size_t cap)
 {
     (void)c, (void)job_id, (void)which, (void)cap;

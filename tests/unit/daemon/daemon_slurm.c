@@ -8,8 +8,8 @@
 
 #include "common/libslurm.h"
 #include "common/session.h"
-#include "daemon/node_origin.h"
-#include "daemon/slurm_job.h"
+#include "daemon/child/node_origin.h"
+#include "daemon/child/slurm_job.h"
 #include "tests/unit/daemon/daemon_world.h"
 
 #define SEC UINT64_C(1000000000)

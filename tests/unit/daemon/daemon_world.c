@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "daemon/coord/coordinator.h"
-#include "daemon/node_log.h"
-#include "daemon/peer.h"
+#include "daemon/daemon.h"
+#include "daemon/net/peer_link.h"
+#include "daemon/run/node_journal.h"
 #include "tests/unit/random.h"
 
 #define SEC UINT64_C(1000000000)
@@ -197,7 +198,7 @@ static void raise_daemon(struct dw_node *node)
     node->is_up = true;
     node->n_restarts++;
     dw.n_restarts++;
-    known = dp_node_log_find(node->d.log, DW_JOB);
+    known = dp_node_journal_find(node->d.log, DW_JOB);
     if (node->is_fenced && !(known && known->is_fenced) && !dw.slurm.has_ended)
         dw_broken_for_all("a fence is forgotten", 0, 0);
     node->is_fenced = known && known->is_fenced && known->fence_restart == dw.slurm.restart_count;
@@ -217,7 +218,7 @@ void dw_kill_daemon(uint32_t n, double away_s)
 static void daemon_tick(struct dw_node *node)
 {
     for (const struct dp_helper *h = dw.helpers; node->is_dead && h; h = h->next)
-        if (h->is_running && h->node == node && h->work != dp_fence_work)
+        if (h->is_running && h->node == node && h->work != dp_empty_slot_work)
             return;
     if (node->is_up && node->is_dead) {
         uint64_t soonest = dw_soon(2000);

@@ -6,7 +6,7 @@
  * What is not real (daemon_kernel.c, _children.c, _slurm.c, _disk.c): the clock stands still until the world moves it,
  * also for libevent; a child (daemon/child/helper.h) is a call that is made at once or at a time to come; credentials come
  * from a table; processes exist in a table, which procscan.h, pidfds and signals see; libslurm is struct dw_slurm.
- * fence.c and shrink.c are real; while a fence waits, the world goes on.
+ * empty_slot.c and as_owner.c are real; while a slot is emptied, the world goes on.
  *
  * What must hold (doc/protocol.md, "Invariants") is checked at every step; w.broken says what did not.
  */
@@ -17,8 +17,8 @@
 #include <stdio.h>
 
 #include "common/journal.h"
-#include "daemon/daemon.h"
-#include "daemon/run.h"
+#include "daemon/net/daemon_state.h"
+#include "daemon/run/run.h"
 
 enum { DW_NODES = 2, DW_WORKERS = 4, DW_LAYERS = 8, DW_PROCESSES = 64, DW_SAID = 8 };
 enum { DW_JOB = 7, DW_OWNER = 4242, DW_STRANGER = 4243, DW_DAEMON_UID = 900 };

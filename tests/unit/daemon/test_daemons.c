@@ -4,7 +4,8 @@
 #include "tests/unit/daemon/daemon_world.h"
 
 #include "common/wire.h"
-#include "daemon/peer.h"
+#include "daemon/net/peer_link.h"
+#include "daemon/run/run.h"
 #include "tests/unit/unit.h"
 
 enum { FLOOD_S = 10, PER_STEP = 20 };

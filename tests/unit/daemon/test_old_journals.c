@@ -8,7 +8,7 @@
 
 #include "common/journal.h"
 #include "daemon/coord/coordinator.h"
-#include "daemon/node_log.h"
+#include "daemon/run/node_journal.h"
 #include "tests/unit/daemon/journals_v1.h"
 #include "tests/unit/unit.h"
 
@@ -130,13 +130,13 @@ static void so_is_any_beginning_of_it(void **state)
 
 static int replay_node(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {
-    return dp_node_log_replay(arg, type, payload, bytes, err);
+    return dp_node_journal_replay(arg, type, payload, bytes, err);
 }
 
-static struct dp_node_log *node_log(const uint8_t *data, size_t bytes)
+static struct dp_node_journal *node_log(const uint8_t *data, size_t bytes)
 {
     struct dp_err err = {0};
-    struct dp_node_log *log = dp_node_log_create(&err);
+    struct dp_node_journal *log = dp_node_journal_create(&err);
     struct dp_journal *j;
 
     assert_non_null(log);
@@ -150,22 +150,22 @@ static struct dp_node_log *node_log(const uint8_t *data, size_t bytes)
 
 static void a_nodes_is_read(void **state)
 {
-    struct dp_node_log *log = node_log(v1_host_journal, sizeof v1_host_journal);
-    const struct dp_node_job *known = dp_node_log_find(log, 1);
+    struct dp_node_journal *log = node_log(v1_host_journal, sizeof v1_host_journal);
+    const struct dp_node_job *known = dp_node_journal_find(log, 1);
 
     (void)state;
     assert_non_null(known);
     assert_false(known->is_fenced);
     assert_int_equal(known->start.mode, DP_MODE_RELEASE);
     assert_string_equal(known->start.node, "n1");
-    dp_node_log_destroy(log);
+    dp_node_journal_destroy(log);
     log = node_log(v1_node_journal, sizeof v1_node_journal);
-    known = dp_node_log_find(log, 1);
+    known = dp_node_journal_find(log, 1);
     assert_non_null(known);
     assert_true(known->is_fenced && known->fence_restart == 0 && known->fence_incarnation == 1);
-    dp_node_log_destroy(log);
+    dp_node_journal_destroy(log);
     for (size_t bytes = DP_JOURNAL_MAGIC_BYTES; bytes < sizeof v1_node_journal; bytes++)
-        dp_node_log_destroy(node_log(v1_node_journal, bytes));
+        dp_node_journal_destroy(node_log(v1_node_journal, bytes));
 }
 
 static int prepare(void **state)

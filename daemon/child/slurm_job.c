@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See slurm_job.h. */
+#include "config.h"
+
+#include "daemon/child/slurm_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/libslurm.h"
+
+#define MANY_SHRINKS 1000000u
+
+void dp_slurm_enter(void)
+{
+    const char *conf = getenv("SLURM_CONF");
+    char copy[512] = "";
+
+    if (conf)
+        snprintf(copy, sizeof copy, "%s", conf);
+    clearenv();
+    if (copy[0])
+        setenv("SLURM_CONF", copy, 1);
+    if (chdir("/") < 0)
+        _exit(1);
+    dp_slurm_open();
+}
+
+static void copy_text(char *out, size_t cap, const char *text)
+{
+    snprintf(out, cap, "%s", text);
+}
+
+/* "gres:gpu:2", "gres/gpu:a100:2", "gpu:4(IDX:0-3)": the count behind "gpu". 0: none. */
+static uint32_t gpus_in(const char *tres)
+{
+    const char *p = strstr(tres, "gpu");
+
+    if (!p)
+        return 0;
+    p += 3;
+    while (*p == ':' || *p == '=') {
+        char *end;
+        unsigned long n = strtoul(p + 1, &end, 10);
+
+        if (end != p + 1)
+            return n > 4096 ? 4096 : (uint32_t)n;
+        for (p++; *p && *p != ':' && *p != '=' && *p != ','; p++)
+            ;
+    }
+    return 1; /* "gres:gpu" alone means one */
+}
+
+static void add_node(const char *name, void *arg)
+{
+    struct dp_job_info *out = arg;
+
+    if (out->n_nodes < DP_MAX_SLOTS)
+        copy_text(out->node[out->n_nodes++], sizeof out->node[0], name);
+}
+
+/* The job's nodes in its own order, the batch host first: slot 0 is the one Slurm never takes back. */
+static void fill_nodes(struct dp_job_info *out, const struct dp_slurm_job *j)
+{
+    copy_text(out->batch_host, sizeof out->batch_host, j->batch_host);
+    dp_slurm_each_host(j->nodes, false, add_node, out);
+    if (!out->batch_host[0] && out->n_nodes > 0)
+        memcpy(out->batch_host, out->node[0], sizeof out->batch_host);
+    for (uint32_t i = 1; i < out->n_nodes; i++)
+        if (!strcmp(out->node[i], out->batch_host)) {
+            memmove(out->node[1], out->node[0], i * sizeof out->node[0]);
+            memcpy(out->node[0], out->batch_host, sizeof out->node[0]);
+        }
+}
+
+static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
+{
+    struct dp_job_info *job = &out->job;
+
+    job->job_id = j->job_id;
+    job->uid = j->uid;
+    job->gid = j->gid;
+    job->restart_count = j->restart_count;
+    job->is_running = j->is_running;
+    job->is_completing = j->is_completing;
+    job->has_stepmgr = j->has_stepmgr;
+    job->is_queued = j->is_queued;
+    job->may_requeue = j->may_requeue;
+    job->mem_mb = j->mem_mb;
+    job->is_mem_resizing = j->is_resizing;
+    copy_text(job->partition, sizeof job->partition, j->partition);
+    copy_text(job->name, sizeof job->name, j->name);
+    job->start_s = j->start_s;
+    job->end_s = j->end_s;
+    fill_nodes(job, j);
+    job->n_tasks = j->n_tasks > j->n_cpus ? j->n_tasks : j->n_cpus;
+    job->gpus_per_node = gpus_in(j->tres_per_node);
+    if (job->gpus_per_node == 0 && job->n_nodes > 0)
+        job->gpus_per_node = gpus_in(j->gres_total) / job->n_nodes;
+    if (!job->is_running)
+        snprintf(out->text, sizeof out->text, "the job is %s", j->state);
+}
+
+/* Without slurmdbd a job has no database index and can be resized once, until 24.11: a matter of the controller that
+ * runs, not of the headers. A stepmgr is not told which nodes leave, and starts the job's next step there. */
+static uint32_t shrinks_allowed(const struct dp_slurm_conf *conf, const struct dp_slurm_job *job)
+{
+    if (job->has_stepmgr)
+        return 0;
+    return dp_slurm_release_of(conf->version) >= 2411 || strstr(conf->accounting, "slurmdbd") ? MANY_SHRINKS : 1;
+}
+
+/* What slurmctld would answer, where that can be told before it is asked. */
+static const char *memory_trouble(const struct dp_slurm_conf *conf)
+{
+    if (!dp_slurm_reduces_memory())
+        return "this Slurm takes no memory back from a running job";
+    if (!conf->counts_memory)
+        return "Slurm gives no memory to jobs here (SelectTypeParameters has no CR_..._Memory)";
+    if (!conf->has_extern)
+        return "Slurm lowers the memory of jobs with an extern step only (PrologFlags=Contain)";
+    return "";
+}
+
+void dp_job_read(uint32_t job_id, struct dp_job_result *out)
+{
+    struct dp_slurm_job job = {0};
+    struct dp_slurm_conf conf = {0};
+    struct dp_err err = {0};
+
+    memset(out, 0, sizeof *out);
+    if (dp_slurm_job_load(job_id, &job, &err) < 0 || dp_slurm_conf_load(&conf, &err) < 0) {
+        out->rc = err.code == DP_EGONE ? 1 : -1;
+        snprintf(out->text, sizeof out->text, "slurm: %.240s", err.text);
+    } else {
+        fill_job(out, &job);
+        out->job.boot_s = conf.boot_s;
+        out->job.shrinks_allowed = shrinks_allowed(&conf, &job);
+        copy_text(out->job.mem_why, sizeof out->job.mem_why, memory_trouble(&conf));
+        copy_text(out->proctrack, sizeof out->proctrack, conf.proctrack);
+    }
+    dp_slurm_job_release(&job);
+    dp_slurm_conf_release(&conf);
+}
+
+struct others {
+    uint32_t but; /* this job */
+    const char *node;
+    uint32_t *out, n, cap;
+};
+
+static void add_other(const struct dp_slurm_job *job, void *arg)
+{
+    struct others *o = arg;
+
+    if (o->n < o->cap && job->job_id != o->but && job->has_begun && dp_slurm_has_host(job->nodes, o->node))
+        o->out[o->n++] = job->job_id;
+}
+
+uint32_t dp_job_list_others(uint32_t uid, uint32_t job_id, const char *node, uint32_t *out, uint32_t cap)
+{
+    struct others o = {job_id, node, out, 0, cap};
+
+    dp_slurm_each_job_of(uid, add_other, &o, NULL);
+    return o.n;
+}
+
+size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result)
+{
+    struct dp_job_request q;
+    struct dp_job_result r;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    dp_slurm_enter();
+    dp_job_read(q.job_id, &r);
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}

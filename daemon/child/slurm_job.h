@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What Slurm knows about a job. Blocks (libslurm can take 10 to 60 s): for helper processes only. */
+#ifndef DP_DAEMON_CHILD_SLURM_JOB_H
+#define DP_DAEMON_CHILD_SLURM_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/job.h"
+
+/* The answer of a helper that reads a job. */
+struct dp_job_result {
+    int rc;                /* 0: job is filled in; 1: Slurm knows no such job; -1: Slurm does not answer */
+    char text[256];        /* why not; or the state of a job that does not run */
+    char proctrack[64];    /* Slurm's plugin that keeps track of a job's processes */
+    struct dp_job_info job;
+};
+
+struct dp_job_request {
+    uint32_t job_id;
+};
+
+/* dp_helper_work_fn: struct dp_job_request in, struct dp_job_result out. */
+size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result);
+
+/* The same, in a child that has called dp_slurm_enter() already. */
+void dp_job_read(uint32_t job_id, struct dp_job_result *out);
+
+/* The user's other jobs that run on a node now. returns: how many, at most cap; 0 when Slurm does not say. */
+uint32_t dp_job_list_others(uint32_t uid, uint32_t job_id, const char *node, uint32_t *out, uint32_t cap);
+
+/* In a child: away from the user's folder and environment (scontrol's library writes files into the
+ * current folder when SLURM_JOBID is set), then open libslurm. Keeps SLURM_CONF. */
+void dp_slurm_enter(void);
+
+#endif

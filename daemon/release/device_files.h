@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The device files of a node's GPUs, by the names that gres.conf gives them, and who has one open. */
+#ifndef DP_DAEMON_RELEASE_DEVICE_FILES_H
+#define DP_DAEMON_RELEASE_DEVICE_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DP_DEVICES_MAX 64
+
+struct dp_device_files {
+    char patterns[256];             /* glob(7), separated by commas; empty: none */
+    uint32_t n;                     /* devices that match now */
+    uint32_t number[DP_DEVICES_MAX][2]; /* major, minor */
+};
+
+void dp_device_files_find(struct dp_device_files *d, const char *patterns);
+
+/* Has the process one of them open? path: = under which name. A process that we may not look at has none. */
+bool dp_device_files_are_open(const struct dp_device_files *d, uint32_t pid, char path[256]);
+
+#endif

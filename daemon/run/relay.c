@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the nodes of a run. Up: a worker's frame in a RELAY from its node to the batch host. Down:
+ * the coordinator's in a RELAY to the worker's node. A frame is taken only from a node that the job
+ * has, and orders only from its batch host: both as Slurm says, whatever the frame says.
+ */
+#include "config.h"
+
+#include "daemon/run/relay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/coord/coordinator.h"
+#include "daemon/net/daemon_state.h"
+#include "daemon/net/peer_link.h"
+#include "daemon/run/coordinate.h"
+#include "daemon/run/missing.h"
+#include "daemon/run/read_job.h"
+#include "daemon/run/run.h"
+#include "daemon/run/seek.h"
+#include "daemon/run/wireup.h"
+#include "daemon/run/worker.h"
+
+/* Twice as many reports as a worker is asked for, and some that come together when a node was deaf for a while. */
+#define REPORTS_PER_INTERVAL 2.0
+#define REPORTS_BURST 8.0
+#define OTHERS_PER_S 50.0
+#define OTHERS_BURST 200.0
+
+bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type)
+{
+    double per_s = REPORTS_PER_INTERVAL * 1e3 / (double)run->daemon->config->report_ms;
+    bool is_report = type == DP_MSG_REPORT;
+    struct dp_bucket *b;
+
+    if (rank >= DP_MAX_WORKERS)
+        return false;
+    b = is_report ? &run->heard[rank].reports : &run->heard[rank].others;
+    if (!dp_bucket_has(b, is_report ? per_s : OTHERS_PER_S, is_report ? REPORTS_BURST : OTHERS_BURST, dp_now_ns()))
+        return false;
+    b->level -= 1.0;
+    return true;
+}
+
+void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_type type, const uint8_t *body,
+                     size_t bytes)
+{
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = w->rank, .pid = w->pid, .restarts = run->job.restart_count,
+                                 .inner_type = (uint16_t)type, .inner_len = (uint32_t)bytes, .inner = body};
+
+    if (type == DP_MSG_HELLO || dp_run_takes(run, w->rank, type))
+        (void)DP_PEER_SEND(run->daemon, run->job.batch_host, relay, DP_MSG_RELAY, &relay);
+}
+
+/* It may have given it back since. */
+bool dp_run_has_member(const struct dp_run *run, const char *node)
+{
+    const struct dp_job_info *job = run->coord ? dp_coord_job(run->coord) : &run->job;
+
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (!strcmp(job->node[i], node))
+            return true;
+    return false;
+}
+
+static void welcome_down(struct dp_conn *c, const struct dp_run *run, uint32_t rank,
+                         const struct dp_msg_welcome *welcome)
+{
+    uint8_t body[1024];
+    struct dp_writer w;
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = rank, .restarts = run->job.restart_count,
+                                 .inner_type = DP_MSG_WELCOME, .inner = body};
+
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_welcome_encode(&w, welcome);
+    relay.inner_len = (uint32_t)dp_writer_used(&w);
+    DP_CONN_SEND(c, relay, DP_MSG_RELAY, &relay);
+}
+
+static void hello_up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay *m)
+{
+    struct dp_msg_welcome welcome;
+    struct dp_msg_hello hello;
+    struct dp_err err = {0};
+    struct dp_reader r;
+
+    dp_reader_init(&r, m->inner, m->inner_len);
+    if (dp_msg_hello_decode(&r, &hello, &err) < 0 || hello.rank != m->rank || hello.job_id != m->job_id) {
+        DP_RUN_LOG(run, dp_warn, "job=%u node=%s: bad HELLO in a relay %s", m->job_id, c->node, err.text);
+        return;
+    }
+    dp_run_coord_hello(run, c->node, m->pid, &hello, &welcome);
+    welcome_down(c, run, m->rank, &welcome);
+}
+
+static void up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay *m)
+{
+    struct dp_err err = {0};
+
+    if (!dp_run_has_member(run, c->node)) {
+        dp_warn("job=%u does not have node %s, relay refused", run->job_id, c->node);
+        return;
+    }
+    if ((m->inner_type == DP_MSG_HELLO || m->inner_type == DP_MSG_CARD) && dp_run_is_asking(run))
+        return; /* as for workers of this node */
+    if (m->inner_type == DP_MSG_CARD)
+        dp_wireup_relayed(c, run, m);
+    else if (m->inner_type == DP_MSG_HELLO)
+        hello_up(c, run, m);
+    else if (dp_run_coord_frame(run, c->node, m->rank, (enum dp_msg_type)m->inner_type, m->inner, m->inner_len,
+                                &err) < 0)
+        DP_RUN_LOG(run, dp_warn, "job=%u node=%s rank=%u: %s", run->job_id, c->node, m->rank, err.text);
+}
+
+static bool is_order(uint16_t type)
+{
+    return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH || type == DP_MSG_SAVE ||
+           type == DP_MSG_PING;
+}
+
+static void welcome_here(struct dp_run *run, const struct dp_msg_relay *m)
+{
+    struct dp_msg_welcome welcome;
+    struct dp_reader r;
+
+    dp_reader_init(&r, m->inner, m->inner_len);
+    if (dp_msg_welcome_decode(&r, &welcome, NULL) < 0)
+        return;
+    for (struct dp_worker *w = run->workers; w; w = w->next)
+        if (w->rank == m->rank && w->is_waiting) {
+            dp_worker_welcome(w, &welcome);
+            return;
+        }
+}
+
+void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m)
+{
+    struct dp_run *run = dp_run_find(c->owner, m->job_id);
+
+    if (!run || run->role == DP_RUN_LOOKUP || !dp_run_is_same_life(run, m->restarts))
+        return; /* it is sent again when both sides know the job */
+    if (run->role == DP_RUN_COORD) {
+        up(c, run, m);
+        return;
+    }
+    if (strcmp(c->node, run->job.batch_host)) {
+        dp_warn("job=%u: node %s is not its batch host, order refused", run->job_id, c->node);
+        return;
+    }
+    if (m->inner_type == DP_MSG_WELCOME)
+        welcome_here(run, m);
+    else if (m->inner_type == DP_MSG_WIREUP)
+        dp_wireup_refused(run, m);
+    else if (is_order(m->inner_type))
+        dp_worker_send(run, m->rank, (enum dp_msg_type)m->inner_type, m->inner, m->inner_len);
+}
+
+void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m)
+{
+    struct dp_run *run = dp_run_find(c->owner, m->job_id);
+
+    dp_debug("job=%u joined by node %s%s", m->job_id, c->node, run ? "" : ", not known here");
+    if (run)
+        dp_run_joined(run, c->node);
+    else
+        dp_seek_join(c->owner, c->node, m->job_id);
+}
+
+void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m)
+{
+    struct dp_run *run = dp_run_find(c->owner, m->job_id);
+
+    if (run && run->role == DP_RUN_COORD)
+        dp_run_coord_lost(run, c->node, m);
+}
+
+static void join(struct dp_run *run)
+{
+    struct dp_msg_join m = {run->job_id};
+
+    (void)DP_PEER_SEND(run->daemon, run->job.batch_host, join, DP_MSG_JOIN, &m);
+    dp_workers_serve(run);
+}
+
+void dp_run_peer_up(struct dp_daemon *d, const char *node)
+{
+    for (struct dp_run *run = d->runs; run; run = run->next) {
+        if (run->role == DP_RUN_RELAY && !strcmp(run->job.batch_host, node))
+            join(run);
+        dp_wireup_peer_up(run, node);
+    }
+}
+
+void dp_run_peer_down(struct dp_daemon *d, const char *node)
+{
+    for (struct dp_run *run = d->runs; run; run = run->next) {
+        dp_wireup_peer_down(run, node);
+        if (run->role == DP_RUN_RELAY && !strcmp(run->job.batch_host, node))
+            dp_workers_hang_up(run, "the batch host's daemon is away");
+        else if (run->role == DP_RUN_COORD)
+            dp_run_coord_node_lost(run, node);
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What goes to and comes from daemons of other nodes for a run, and what happens to their connections. */
+#ifndef DP_DAEMON_RUN_RELAY_H
+#define DP_DAEMON_RUN_RELAY_H
+
+#include "daemon/run/worker.h"
+
+/* May this be looked at, or passed on? What a worker says more often than it has reason to is dropped, on its node and
+ * where the run is coordinated: what matters is said again. */
+bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type);
+
+void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m);
+/* Did the job that we coordinate have this node when it began? */
+bool dp_run_has_member(const struct dp_run *run, const char *node);
+void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m);
+void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m);
+void dp_run_slot_gone(struct dp_conn *c, const struct dp_msg_slot_gone *m);
+void dp_run_peer_up(struct dp_daemon *d, const char *node);
+void dp_run_peer_down(struct dp_daemon *d, const char *node);
+void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_type type, const uint8_t *body,
+                     size_t bytes);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The runs of this node: a job that was started with --dynpipe, its workers here, and - on the batch
+ * host - its coordinator. On the job's other nodes the daemon passes on what workers and coordinator
+ * say to each other.
+ */
+#ifndef DP_DAEMON_RUN_RUN_H
+#define DP_DAEMON_RUN_RUN_H
+
+#include "common/journal.h"
+#include "daemon/child/helper.h"
+#include "daemon/child/slurm_job.h"
+#include "daemon/net/daemon_state.h"
+#include "daemon/release/empty_slot.h"
+#include "daemon/run/history.h"
+
+struct dp_worker;
+struct dp_tasks;
+struct dp_wiring;
+
+enum dp_run_role {
+    DP_RUN_LOOKUP, /* Slurm has not told yet what the job is: HELLOs wait */
+    DP_RUN_COORD,  /* this node is the batch host */
+    DP_RUN_RELAY,  /* another one is */
+};
+
+struct dp_run {
+    struct dp_run *next;
+    struct dp_daemon *daemon;
+    uint32_t job_id, uid;
+    enum dp_run_role role;
+    struct dp_msg_step_start start;
+    struct dp_job_info job; /* as Slurm told last; restart_count and batch_host from DP_RUN_COORD on */
+    struct dp_worker *workers;
+    struct dp_bucket lines; /* of the log */
+
+    /* Reading the job from Slurm. */
+    struct dp_helper *reader;
+    bool must_read, coord_wants_read;
+    uint64_t doubted_ns;    /* another daemon's word made us ask */
+    uint64_t awaited_ns;    /* taken up when the job was over and Slurm waited for its processes; 0: before */
+    bool is_unsure;         /* a step began since Slurm was asked last: of the job as we know it, or was it requeued? */
+    uint64_t next_read_ns;
+    uint32_t read_backoff_s;
+    char read_why[160];     /* why the last read failed, "": it did not */
+
+    /* Coordinator. */
+    struct dp_coord *coord;
+    struct dp_journal *journal;
+    struct dp_helper *shrinker, *requeuer, *memorer, *thinker;
+    uint32_t step_id;       /* of the workers that it coordinates */
+    uint64_t step_ended_ns; /* 0: it has not */
+    char rank_node[DP_MAX_WORKERS][64];
+    uint32_t rank_pid[DP_MAX_WORKERS];
+    struct {
+        struct dp_bucket reports, others;
+    } heard[DP_MAX_WORKERS]; /* what each rank may still say */
+    char joined[DP_MAX_SLOTS][64]; /* nodes whose daemons know the job */
+    uint32_t n_joined;
+    uint64_t looked_ns;     /* for what is missing */
+
+    /* Wire-up. */
+    struct dp_tasks *tasks;   /* of the steps that the plugin told of here */
+    struct dp_wiring *wiring; /* NULL: nobody has come to it */
+
+    /* Slot. */
+    bool is_fenced;
+    struct dp_helper *fencer;
+    struct dp_msg_stop_slot stop; /* the newest; incarnation 0: none */
+    bool must_stop;
+    char stop_from[64];
+};
+
+/* Open the node's journal and take up the runs in it. */
+int dp_runs_open(struct dp_daemon *d, struct dp_err *err);
+void dp_runs_close(struct dp_daemon *d);
+void dp_runs_tick(struct dp_daemon *d); /* every 100 ms */
+bool dp_runs_has_owner(const struct dp_daemon *d, uid_t uid);
+struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id);
+struct dp_run *dp_run_create(struct dp_daemon *d, const struct dp_msg_step_start *start);
+struct dp_run *dp_run_make(struct dp_daemon *d, const struct dp_msg_step_start *start); /* without asking Slurm */
+bool dp_job_has_node(const struct dp_job_info *job, const char *node);
+void dp_run_forget_peer(struct dp_daemon *d, const char *node); /* no link to it, unless a run needs one */
+void dp_run_end(struct dp_run *run, const char *why); /* frees it */
+/* The whole table for `dynpipe` (query.c): new reference. */
+json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid);
+
+/* A line of the log that the run's owner can cause as often as he likes. Some of a run and of a user may come at
+ * once, and a few each second. */
+bool dp_run_may_log(struct dp_run *run);
+#define DP_RUN_LOG(run, log, ...)                                                                  \
+    do {                                                                                           \
+        if (dp_run_may_log(run))                                                                   \
+            log(__VA_ARGS__);                                                                      \
+    } while (0)
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The workers of this node: HELLO, what they say, and their end. */
+#ifndef DP_DAEMON_RUN_WORKER_H
+#define DP_DAEMON_RUN_WORKER_H
+
+#include <event2/event.h>
+
+#include "daemon/run/run.h"
+
+/* A worker process on this node. It outlives its connection until its process is gone. */
+struct dp_worker {
+    struct dp_worker *next;
+    struct dp_run *run;
+    struct dp_conn *conn;  /* NULL: not connected */
+    uint32_t rank, pid;
+    uint64_t start_ticks;
+    int pidfd;
+    struct event *exit_event;
+    bool is_waiting;       /* its HELLO waits for the job to be known or for the batch host */
+    bool has_exited;
+    uint64_t exited_ns;
+    uint64_t hello_ns, served_ns; /* served: when it was handed on last */
+    size_t hello_bytes;
+    uint8_t *hello;        /* body of its last HELLO */
+};
+
+void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint8_t *body, size_t bytes);
+void dp_worker_frame(struct dp_conn *c, enum dp_msg_type type, const uint8_t *body, size_t bytes);
+void dp_worker_closed(struct dp_conn *c, const char *why);
+void dp_worker_send(struct dp_run *run, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes);
+void dp_worker_welcome(struct dp_worker *w, struct dp_msg_welcome *welcome);
+void dp_worker_serve(struct dp_worker *w); /* forward its HELLO, if it waits and can be */
+void dp_workers_serve(struct dp_run *run);                   /* forward the HELLOs that waited */
+void dp_workers_hang_up(struct dp_run *run, const char *why); /* they come back and say HELLO again */
+void dp_workers_tick(struct dp_run *run, uint64_t now_ns);
+void dp_workers_destroy(struct dp_run *run);
+void dp_run_lock_path(const struct dp_run *run, char *out, size_t cap);
+
+#endif
