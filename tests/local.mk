@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # parts of tests/ (see Makefile.am)
-EXTRA_DIST += tests/distros/run tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
+EXTRA_DIST += tests/distros/run tests/lib/cited.awk tests/lib/cited.sh tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
 	tests/lib/build.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/lone-daemon.sh tests/lib/observed-run.sh \
 	tests/lib/run-cmocka tests/lib/site-policy.sh tests/lib/timed tests/lib/valgrind.sh
 
@@ -27,8 +27,8 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/observe.sh tests/e2e/records.sh
 dist_check_SCRIPTS += $(cluster_tests) $(e2e_tests)
 TESTS += $(cluster_tests) $(e2e_tests)
 
-dist_check_SCRIPTS += tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
-TESTS += tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
+dist_check_SCRIPTS += tests/unit/citations.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
+TESTS += tests/unit/citations.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
 
 # For ./check, which runs them in groups.
 print-tests:

@@ -3,7 +3,7 @@
  * tests run the very objects that slurmstepd loads.
  *
  * A value is checked where it is given (sbatch, srun, salloc) and again, as if it came from the
- * network, in slurmstepd: there it may have been forged (doc/design.md, "Plugin"). So it may in a worker's
+ * network, in slurmstepd: there it may have been forged (doc/security.md, T1). So it may in a worker's
  * HELLO, from which a daemon learns them that was not told by the plugin.
  */
 #ifndef DP_COMMON_CONF_OPTIONS_H

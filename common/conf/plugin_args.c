@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See args.h. Nothing here allocates: slurmstepd calls it. */
+/* See plugin_args.h. Nothing here allocates: slurmstepd calls it. */
 #include "common/conf/plugin_args.h"
 
 #include <stdio.h>

@@ -72,7 +72,7 @@ struct dp_empty_result {
 /* Empty the slot, with the rights that this process has. Blocks up to timeout_ms. */
 void dp_empty_slot(const struct dp_empty_job *job, struct dp_empty_result *out);
 
-/* fence_job.c: dp_helper_work_fn for dp_priv_start(): struct dp_empty_request in, struct dp_empty_result
+/* empty_slot_job.c: dp_helper_work_fn for dp_priv_start(): struct dp_empty_request in, struct dp_empty_result
  * out. Asks Slurm whose job it is, takes that user's rights, and runs the above. */
 size_t dp_empty_slot_work(const void *request, size_t bytes, uint8_t *result);
 

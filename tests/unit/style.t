@@ -4,6 +4,8 @@
 # tabs, long lines, sources without a licence, notes to oneself, and scripts that shellcheck complains about.
 # shellcheck source=tests/lib/tap.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/cited.sh
+. "$DP_SRCDIR/tests/lib/cited.sh"
 cd "$DP_SRCDIR" || exit 1
 folders='cli common daemon doc kernels policies spank_plugin tests worker'
 # shellcheck disable=SC2086 # several folders
@@ -114,6 +116,8 @@ none "no paragraph is longer than $MAX_WORDS words" "$(awk -v most=$MAX_WORDS '
     /^ *([-*]|[0-9]+\.) / { ends() }
     { if (!words) first = FNR; words += NF }
     END { ends() }' $documents)"
+
+none "every file, test, section, function and link that is cited exists" "$(cited)"
 
 if command -v shellcheck >/dev/null; then
     scripts=$({ grep -rlE '^#!/bin/(ba)?sh' check demo bootstrap .ci etc tests 2>/dev/null; find tests -name '*.sh'; } | LC_ALL=C sort -u)

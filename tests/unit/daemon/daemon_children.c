@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemons of daemon_world.h have instead of children and rights: the functions of helper.c, helper_child.c,
+/* What the daemons of daemon_world.h have instead of children and rights: the functions of helper.c, common/child.c,
  * rights.c and privileged.c stand here under their own names, so the linker takes none of those.
  *
  * privileged.c keeps what a helper process may know in static memory, because it is a process: that is why it is left

@@ -3,7 +3,7 @@
  * munge, the clock, and the children that daemons have. Each daemon has its own event loop, its journals in a folder
  * of its own, a unix socket and a TCP port; they speak to each other over TCP.
  *
- * What is not real (daemon_kernel.c, _children.c, _slurm.c, _disk.c): the clock stands still until the world moves it,
+ * What is not real (daemon_kernel.c, daemon_children.c, daemon_slurm.c, daemon_disk.c): the clock stands still until the world moves it,
  * also for libevent; a child (daemon/child/helper.h) is a call that is made at once or at a time to come; credentials come
  * from a table; processes exist in a table, which procscan.h, pidfds and signals see; libslurm is struct dw_slurm.
  * empty_slot.c and as_owner.c are real; while a slot is emptied, the world goes on.
