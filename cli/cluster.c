@@ -70,11 +70,11 @@ static int simulate_all(const struct dp_cli *cli, const struct dp_cluster_case *
     }
     if (cli->simulate.save_swf && save_swf(c, pair, cli->simulate.save_swf, err) < 0)
         return -1;
-    if (cli->simulate.svg) {
+    if (cli->svg) {
         char title[256];
 
         dp_text_clean(title, sizeof title, c->name[0] ? c->name : cli->simulate.cluster);
-        return dp_cluster_svg(c, pair, title, cli->simulate.svg, err);
+        return dp_cluster_svg(c, pair, title, cli->svg, err);
     }
     return 0;
 }

@@ -34,11 +34,12 @@ enum dp_takes {
     DP_TAKES_FILES = 1u << 13,   /* one such argument or more */
     DP_TAKES_NODES = 1u << 15,   /* --nodes, -j of what is looked at */
     DP_TAKES_SIMULATE = 1u << 14, /* what changes a simulated run, and its drawings */
+    DP_TAKES_SVG = 1u << 16,      /* --svg of a real run */
 };
 
 /* Options of simulate; 0 and NULL: not given. */
 struct dp_cli_simulate {
-    const char *schedule, *balance, *chrome_trace, *svg;
+    const char *schedule, *balance, *chrome_trace;
     const char *cluster, *scheduler, *save_swf;
     uint64_t seed;
     uint32_t devices, chunks, microbatches, replicas;
@@ -58,6 +59,7 @@ struct dp_cli {
     const char *format, *socket, *node, *config, *from, *set, *nodes; /* NULL: not given */
     const char *file, *devices, *bandwidth, *latency, *memory, *cpus, *speed, *algorithm, *policy, *time_limit; /* NULL: not given */
     const char *arguments; /* of a policy that is a file; NULL: not given */
+    const char *svg;       /* file for a picture; NULL: not given */
     double interval_s;
     uint32_t count; /* -n; 0: the subcommand's default */
     char **files;     /* borrowed from argv */

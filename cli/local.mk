@@ -22,7 +22,7 @@ cli_dynpipe_SOURCES = \
 	cli/plan.c cli/plan.h cli/plan_ask.c cli/plan_latency.c cli/plan_names.c cli/plan_patience.c cli/plan_show.c cli/plan_trade.c \
 	cli/policy.c cli/policy.h \
 	cli/probe.c cli/probe.h \
-	cli/report.c \
+	cli/report.c cli/report_svg.c cli/report_svg.h \
 	cli/run.c cli/run.h \
 	cli/saving.c cli/saving.h \
 	cli/screen.c cli/screen.h \
@@ -44,7 +44,7 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/status.json tests/data/cli/watch.jsonl \
 	tests/data/cli/cluster.out tests/data/cli/cluster.svg tests/data/cli/explain.out tests/data/cli/explain-one.out tests/data/cli/layout.out \
 	tests/data/cli/plan.out tests/data/cli/plan-costs.json tests/data/cli/plan-costs.out \
-	tests/data/cli/report.out tests/data/cli/simulate.out tests/data/cli/simulate.svg \
+	tests/data/cli/report.out tests/data/cli/report.svg tests/data/cli/simulate.out tests/data/cli/simulate.svg \
 	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out

@@ -48,7 +48,7 @@ const struct dp_command dp_commands[] = {
     {"report", "what a run gave back, and what that cost", "[-j JOB] [OPTION...]",
      "Time and GPU-seconds beside those of a fixed layout and of all devices balanced, at equal sparsity; what\n"
      "packing gains, and what pruning gains by itself; the pause of every hand-over and how long releases took.",
-     RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN, dp_cmd_report},
+     RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_SVG, dp_cmd_report},
     {"plan", "where to cut a network that is a graph", "FILE [--devices=N] [OPTION...]",
      "FILE is a layer graph: a PipeDream profile (graph.txt), dnn-partitioning's or Piper's JSON; \"-\" is\n"
      "stdin. Prints which nodes go to which device, the load of each, the throughput to expect, a lower\n"

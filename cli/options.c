@@ -51,6 +51,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
     {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration, or the cluster, as a picture"},
+    {DP_TAKES_SVG, OPT_SVG, "svg", "FILE", "write the run over time as a picture, too"},
     {DP_TAKES_SIMULATE, OPT_CLUSTER, "cluster", "FILE", "a job mix on a cluster instead of a run: its description"},
     {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "fifo, easy or slurm, instead of what that description says"},
     {DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the model that makes the jobs, instead of what that description says"},
@@ -306,7 +307,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_BALANCE: out->simulate.balance = arg; break;
     case OPT_ARGUMENTS: out->arguments = arg; break;
     case OPT_CHROME_TRACE: out->simulate.chrome_trace = arg; break;
-    case OPT_SVG: out->simulate.svg = arg; break;
+    case OPT_SVG: out->svg = arg; break;
     case OPT_CLUSTER: out->simulate.cluster = arg; break;
     case OPT_SCHEDULER: out->simulate.scheduler = arg; break;
     case OPT_SEED: return take_whole("seed", arg, 9e15, out, &out->simulate.seed);

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/fetch.h"
 #include "cli/json.h"
+#include "cli/report_svg.h"
 #include "cli/run.h"
 #include "cli/saving.h"
 #include "cli/screen.h"
@@ -213,6 +214,10 @@ enum dp_exit dp_cmd_report(const struct dp_cli *cli)
     doc = dp_fetch(cli, DP_QUERY_REPORT, job, &err);
     if (!doc)
         return dp_cmd_fail(cli, &err);
+    if (cli->svg && dp_report_svg(doc, cli->svg, &err) < 0) {
+        json_decref(doc);
+        return dp_cmd_fail(cli, &err);
+    }
     if (cli->json) {
         json_t *whole = dp_json_envelope("report", "report", doc);
 

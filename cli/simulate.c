@@ -44,7 +44,7 @@ static int draw(const struct dp_cli *cli, const struct collector *k, struct dp_e
     dp_text_clean(title, sizeof title, k->c->name[0] ? k->c->name : cli->files[0]);
     if (cli->simulate.chrome_trace && dp_timeline_chrome(&k->timeline, title, cli->simulate.chrome_trace, err) < 0)
         return -1;
-    return cli->simulate.svg ? dp_timeline_svg(&k->timeline, title, cli->simulate.svg, err) : 0;
+    return cli->svg ? dp_timeline_svg(&k->timeline, title, cli->svg, err) : 0;
 }
 
 /* The trade plays the run again for each number of devices: not where that takes more than a moment. */
@@ -65,7 +65,7 @@ static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struc
     k->c = c;
     k->draw = cli->simulate.draw ? cli->simulate.draw : c->iterations;
     k->wants_stages = cli->json || cli->format;
-    k->wants_timeline = cli->simulate.chrome_trace || cli->simulate.svg;
+    k->wants_timeline = cli->simulate.chrome_trace || cli->svg;
     if (k->draw > c->iterations)
         return dp_err_set(err, DP_EINVAL, "--draw=%llu: the run has %llu iterations", (unsigned long long)k->draw,
                           (unsigned long long)c->iterations);

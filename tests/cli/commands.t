@@ -72,4 +72,42 @@ echo '{"job_id":"x","workers":7,"cuts":[null,"a"],"slots":[1],"devices_held":[[]
 for c in status explain report layout watch; do
     for f in empty odd; do exit_is 0 "$c: $f document" "$c" --from "$tmp/$f.json"; done
 done
+
+# The picture of a report.
+exit_is 0 "report --svg" report --from "$data/report.json" --svg "$tmp/report.svg"
+is "$out" "$("$dynpipe" report --from "$data/report.json")" "prints the report, too"
+[ -z "${DP_UPDATE:-}" ] || cp "$tmp/report.svg" "$data/report.svg"
+runs "the picture is as recorded" diff "$data/report.svg" "$tmp/report.svg"
+exit_is 0 "with --json" report --json --from "$data/report.json" --svg "$tmp/again.svg"
+runs "it is the same" cmp "$tmp/report.svg" "$tmp/again.svg"
+exit_is 1 "a report without nodes" report --from "$tmp/empty.json" --svg "$tmp/none.svg"
+like "$err" "none.svg: nothing to draw: the report names no node, or no time" "is none to draw"
+runs "and leaves no file" test ! -e "$tmp/none.svg"
+exit_is 1 "a picture that cannot be written" report --from "$data/report.json" --svg "$tmp/none/x.svg"
+like "$err" "none/x.svg: No such file" "names it"
+exit_is 2 "status --svg" status --svg x --from "$data/status.json"
+if command -v python3 >/dev/null; then
+    # 300 nodes, two workers each, with names that are no XML, one that left and never was given back, and holes.
+    python3 - "$tmp" <<'P'
+import json, sys
+slots = [{"slot": i, "node": "a<b&%d\"" % i, "batch_host": i == 0, "freed_at_s": 30 + i if 0 < i < 299 else None} for i in range(300)]
+workers = [{"rank": r, "slot": r // 2} for r in range(600)]
+start = "|".join("%d-%d" % (r, r) for r in range(600))
+doc = {"job": {"id": 7, "name": "<x> & \u0007y"}, "now_s": 1e5, "slots": slots, "workers": workers, "start_layout": {"text": start},
+       "handovers": [{"outcome": "committed", "done_at_s": None, "decided_at_s": 10, "layout": "0-599" + "|-" * 599},
+                     {"outcome": "aborted", "done_at_s": 11, "layout": "x"}, {"outcome": "committed", "layout": None},
+                     {"outcome": "committed", "done_at_s": 20, "layout": "0-599" + "|x" * 599}],
+       "samples": [{"at_s": 1, "loss": None, "tokens_per_s": 5}, {"at_s": 2, "loss": 3, "sparsity": 0.5}, 4, {}],
+       "slots_held_over_time": [[0, 300], [30]]}
+json.dump(doc, open(sys.argv[1] + "/wide.json", "w"))
+P
+    exit_is 0 "300 nodes, odd names, holes" report --from "$tmp/wide.json" --svg "$tmp/wide.svg"
+    for f in report wide; do
+        runs "$f.svg is XML" python3 -c 'import sys, xml.dom.minidom as d; assert d.parse(sys.argv[1]).documentElement.tagName == "svg"' "$tmp/$f.svg"
+    done
+    unlike "$(cat "$tmp/wide.svg")" '(nan|inf|="-[0-9])' "all that is drawn has a place"
+    like "$(cat "$tmp/wide.svg")" 'layers 0-0, 1-1' "two workers of a node share its row"
+else
+    skip "pictures are XML" "python3 is not installed"
+fi
 done_testing
