@@ -122,10 +122,14 @@ bench-simulator: worker/dynpipe-worker cli/dynpipe
 .PHONY: bench-saving
 bench-saving: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_saving --build . $(BENCHFLAGS)
-EXTRA_DIST += worker/bench/bench_saving worker/bench/bench_simulator tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
+# make bench-demo: how much of what ./demo gains is that fewer workers share the cores of one machine
+.PHONY: bench-demo
+bench-demo: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
+	$(srcdir)/worker/bench/bench_demo --build . $(BENCHFLAGS)
+EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_saving worker/bench/bench_simulator tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_demo.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c

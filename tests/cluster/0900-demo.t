@@ -54,9 +54,10 @@ nothing_left
 ok $? "and nothing is left" || diag "$(processes) $(folders)"
 fails "nothing is written down as kept" test -s "$T/kept"
 
-begin
-wait_for 240 grep -q "is a pruning run on 4 nodes" "$T/demo.out"
-ok $? "a run begins"
+begin --without-pruning
+wait_for 240 grep -q "is a run without pruning on 4 nodes" "$T/demo.out"
+ok $? "a run begins, the control"
+like "$(cat "$T/demo.out")" "sbatch --dynpipe=release .*--dynpipe-max-slowdown=99" "which may become as slow as it likes"
 interrupt
 is $rc 130 "^C in the middle: ended by it"
 nothing_left
