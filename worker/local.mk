@@ -22,10 +22,10 @@ worker_train_libdptrain_a_SOURCES = \
 worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/handover.c worker/handover/handover.h \
 	worker/handover/moves.c worker/handover/moves.h \
-	worker/handover/passage.h worker/handover/passage_ready.c worker/handover/passage_ship.c \
-	worker/handover/round.c worker/handover/round.h \
-	worker/handover/ship.c worker/handover/ship.h worker/handover/ship_stream.h \
-	worker/handover/ship_in.c worker/handover/ship_out.c
+	worker/handover/attempt.h worker/handover/attempt_prepare.c worker/handover/attempt_transfer.c \
+	worker/handover/voting.c worker/handover/voting.h \
+	worker/handover/transfer.c worker/handover/transfer.h worker/handover/transfer_internal.h \
+	worker/handover/transfer_receive.c worker/handover/transfer_send.c
 worker_checkpoint_libdpcheckpoint_a_SOURCES = \
 	worker/checkpoint/checkpoint.c worker/checkpoint/checkpoint.h \
 	worker/checkpoint/ckpt_file.c worker/checkpoint/ckpt_file.h \

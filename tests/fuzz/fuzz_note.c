@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "worker/handover/round.h"
+#include "worker/handover/voting.h"
 
 const char fuzz_name[] = "fuzz_note";
 

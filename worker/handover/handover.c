@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See handover.h. This file holds the part of the protocol that concerns the coordinator: votes, doubt,
  * the decision, and what outlives a hand-over. What the workers do among themselves before it is in
- * passage_ready.c and passage_ship.c.
+ * attempt_prepare.c and attempt_transfer.c.
  *
  * The rules that keep all workers in one layout, whatever dies when (doc/protocol.md):
  *   - the layout changes here on COMMIT and on nothing else;
@@ -17,7 +17,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/handover/passage.h"
+#include "worker/handover/attempt.h"
 #include "worker/net/timeout.h"
 
 #define S UINT64_C(1000000000)
@@ -36,7 +36,7 @@ struct dp_handover {
     uint64_t committed; /* the newest that this worker took part in */
     uint64_t answered;  /* decisions up to this one are acknowledged */
     struct retired *retired;
-    struct dp_grave *grave;
+    struct dp_chunk *stuck;
     bool is_leaving;
     uint64_t leaving_since_ns, down_since_ns; /* down_since_ns 0: the connection is up */
     uint8_t poll_buf[DP_POLL_BYTES];
@@ -83,7 +83,7 @@ void dp_handover_destroy(struct dp_handover *h)
         h->retired = r->next;
         free_retired(r);
     }
-    dp_grave_free(h->grave);
+    dp_chunks_free(h->stuck);
     free(h);
 }
 
@@ -99,7 +99,7 @@ size_t dp_handover_retired_bytes(const struct dp_handover *h)
 
 /* ---- votes and acknowledgements ---- */
 
-static void fill_vote(const struct dp_passage *p, bool yes, struct dp_msg_vote *v)
+static void fill_vote(const struct dp_attempt *p, bool yes, struct dp_msg_vote *v)
 {
     *v = (struct dp_msg_vote){
         .incarnation = p->prepare.incarnation,
@@ -108,9 +108,9 @@ static void fill_vote(const struct dp_passage *p, bool yes, struct dp_msg_vote *
         .yes = yes,
         .boundary = p->args->step,
     };
-    if (p->ship) {
-        v->sent_bytes = p->ship->sent_bytes;
-        v->received_bytes = p->ship->received_bytes;
+    if (p->transfer) {
+        v->sent_bytes = p->transfer->sent_bytes;
+        v->received_bytes = p->transfer->received_bytes;
     }
     if (yes)
         memcpy(v->digest, p->digest, sizeof v->digest);
@@ -119,7 +119,7 @@ static void fill_vote(const struct dp_passage *p, bool yes, struct dp_msg_vote *
 }
 
 /* Close the migration with a no, unless the coordinator has ended it already. */
-static void vote_no(struct dp_handover *h, struct dp_passage *p)
+static void vote_no(struct dp_handover *h, struct dp_attempt *p)
 {
     struct dp_msg_vote v;
 
@@ -127,7 +127,7 @@ static void vote_no(struct dp_handover *h, struct dp_passage *p)
         h->closed = p->migration;
     if (!p->has_prepare)
         return; /* answered when PREPARE comes: dp_handover_finish_poll() */
-    if (!dp_passage_is_aborted(p)) {
+    if (!dp_attempt_is_aborted(p)) {
         fill_vote(p, false, &v);
         dp_control_vote(p->args->control, &v);
     }
@@ -151,14 +151,14 @@ static void acknowledge(struct dp_handover *h, struct dp_control *control, uint3
 
 /* Vote yes and wait for the decision, through whatever happens to the daemon.
  * returns: 1 commit, 0 abort, -1 T_doubt passed or the decision makes no sense. */
-static int vote_yes(struct dp_handover *h, struct dp_passage *p, struct dp_err *err)
+static int vote_yes(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
 {
     const struct dp_handover_args *a = p->args;
     const struct dp_msg_decision *d;
     uint64_t begin = dp_now_ns();
     struct dp_msg_vote v;
 
-    if (dp_passage_is_aborted(p)) {
+    if (dp_attempt_is_aborted(p)) {
         snprintf(p->why, sizeof p->why, "the coordinator aborted");
         return 0;
     }
@@ -187,13 +187,13 @@ static int vote_yes(struct dp_handover *h, struct dp_passage *p, struct dp_err *
 
 /* ---- commit ---- */
 
-static struct dp_layer *take_shadow(struct dp_ship *s, uint32_t layer)
+static struct dp_layer *take_shadow(struct dp_transfer *s, uint32_t layer)
 {
-    for (uint32_t i = 0; i < s->n_cargo; i++) {
-        struct dp_layer *shadow = s->cargo[i].shadow;
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        struct dp_layer *shadow = s->layer[i].shadow;
 
-        if (shadow && s->cargo[i].move.layer == layer) {
-            s->cargo[i].shadow = NULL;
+        if (shadow && s->layer[i].move.layer == layer) {
+            s->layer[i].shadow = NULL;
             return shadow;
         }
     }
@@ -201,7 +201,7 @@ static struct dp_layer *take_shadow(struct dp_ship *s, uint32_t layer)
 }
 
 /* Put the new layout in force: kept layers and shadows become the new stage, the others retire. */
-static int commit(struct dp_handover *h, struct dp_passage *p, struct dp_err *err)
+static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
 {
     const struct dp_handover_args *a = p->args;
     uint32_t first = p->next.cut[a->rank], n = p->next.cut[a->rank + 1] - first;
@@ -224,7 +224,7 @@ static int commit(struct dp_handover *h, struct dp_passage *p, struct dp_err *er
     }
     for (uint32_t i = 0; i < n; i++)
         if (!fresh[i])
-            fresh[i] = take_shadow(p->ship, first + i);
+            fresh[i] = take_shadow(p->transfer, first + i);
     stage = dp_stage_create(a->config, a->backend, fresh, n, err);
     if (!stage)
         for (uint32_t i = 0; i < n; i++)
@@ -249,7 +249,7 @@ out:
     return stage ? 0 : -1;
 }
 
-static int after_commit(struct dp_handover *h, struct dp_passage *p, uint64_t begin_ns,
+static int after_commit(struct dp_handover *h, struct dp_attempt *p, uint64_t begin_ns,
                         struct dp_handover_outcome *out, struct dp_err *err)
 {
     const struct dp_handover_args *a = p->args;
@@ -265,7 +265,7 @@ static int after_commit(struct dp_handover *h, struct dp_passage *p, uint64_t be
     return 0;
 }
 
-static void after_abort(struct dp_handover *h, struct dp_passage *p, uint64_t begin_ns,
+static void after_abort(struct dp_handover *h, struct dp_attempt *p, uint64_t begin_ns,
                         struct dp_handover_outcome *out)
 {
     const struct dp_handover_args *a = p->args;
@@ -273,13 +273,13 @@ static void after_abort(struct dp_handover *h, struct dp_passage *p, uint64_t be
     dp_control_state(a->control, a->step, 0, a->layout);
     out->pause_ns = dp_now_ns() - begin_ns;
     snprintf(out->text, sizeof out->text, "%s", p->why);
-    if (dp_passage_is_aborted(p))
+    if (dp_attempt_is_aborted(p))
         acknowledge(h, a->control, a->rank, p->migration, a->layout->epoch, out->pause_ns, p->transfer_ns);
 }
 
 /* ---- public ---- */
 
-static void init_passage(struct dp_passage *p, struct dp_handover *h, const struct dp_handover_args *args,
+static void init_attempt(struct dp_attempt *p, struct dp_handover *h, const struct dp_handover_args *args,
                          uint64_t migration)
 {
     uint32_t leader = 0;
@@ -291,13 +291,13 @@ static void init_passage(struct dp_passage *p, struct dp_handover *h, const stru
     p->migration = migration;
     p->closed = h->closed;
     p->poll_buf = h->poll_buf;
-    p->round = (struct dp_round){.transport = args->transport, .layout = args->layout, .rank = args->rank,
-                                 .leader = leader, .step = args->step, .migration = migration};
+    p->voting = (struct dp_voting){.transport = args->transport, .layout = args->layout, .rank = args->rank,
+                                   .leader = leader, .step = args->step, .migration = migration};
 }
 
-static void log_outcome(const struct dp_passage *p, const struct dp_handover_outcome *out)
+static void log_outcome(const struct dp_attempt *p, const struct dp_handover_outcome *out)
 {
-    if (p->args->rank != p->round.leader)
+    if (p->args->rank != p->voting.leader)
         return;
     if (out->is_committed)
         dp_info("hand-over %llu: %u layers moved at step %llu, epoch %llu, pause %.1f ms",
@@ -311,7 +311,7 @@ static void log_outcome(const struct dp_passage *p, const struct dp_handover_out
 int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, uint64_t migration,
                     struct dp_handover_outcome *out, struct dp_err *err)
 {
-    struct dp_passage *p = calloc(1, sizeof *p);
+    struct dp_attempt *p = calloc(1, sizeof *p);
     uint64_t begin = dp_now_ns();
     struct dp_err local = {0};
     int rc;
@@ -319,19 +319,19 @@ int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, 
     memset(out, 0, sizeof *out);
     if (!p)
         return dp_err_set(err, DP_ENOMEM, "hand-over: out of memory");
-    init_passage(p, h, args, migration);
-    rc = dp_passage_ready(p, &local);
+    init_attempt(p, h, args, migration);
+    rc = dp_attempt_prepare(p, &local);
     if (rc > 0)
-        rc = dp_passage_ship(p, &local);
+        rc = dp_attempt_transfer(p, &local);
     if (rc < 0)
         snprintf(p->why, sizeof p->why, "worker %u: %.230s", args->rank, local.text);
     if (rc > 0)
         rc = vote_yes(h, p, &local);
     else
         vote_no(h, p); /* also when the leader is gone: the coordinator need not wait */
-    if (p->ship) {
-        out->sent_bytes = p->ship->sent_bytes;
-        out->received_bytes = p->ship->received_bytes;
+    if (p->transfer) {
+        out->sent_bytes = p->transfer->sent_bytes;
+        out->received_bytes = p->transfer->received_bytes;
     }
     out->transfer_ns = p->transfer_ns;
     if (rc > 0)
@@ -342,7 +342,7 @@ int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, 
         log_outcome(p, out);
     else if (err)
         *err = local;
-    dp_ship_destroy(p->ship, &h->grave);
+    dp_transfer_destroy(p->transfer, &h->stuck);
     free(p);
     return rc;
 }

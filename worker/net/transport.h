@@ -26,7 +26,7 @@ enum dp_channel {
     DP_CH_COLLECTIVE = 4, /* sums over workers */
     DP_CH_TIED = 5,       /* tied head: gradient one way, weights the other */
     DP_CH_LAYER = 6,      /* hand-over: manifest and chunks */
-    DP_CH_POLL = 7,       /* hand-over: votes among the workers, before they go to the coordinator */
+    DP_CH_VOTING = 7,     /* hand-over: voting among the workers, before they go to the coordinator */
     DP_CH_SAVE = 8,       /* checkpoint: digests to rank 0 */
 };
 

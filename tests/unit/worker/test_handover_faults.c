@@ -207,7 +207,7 @@ static void daemons_that_die_before_the_votes_abort(void **state)
     begin(script_dies_before_votes, ABORTED);
     sc.waits_for_decision = true;
     sc.stalls = 0;
-    sc.why = "line";
+    sc.why = "connection";
     run();
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The destination's end of a stream (ship.h): look at the manifest, say whether there is room, take the
+/* The destination's end of a stream (transfer.h): look at the manifest, say whether there is room, take the
  * chunks in order into a buffer, verify, and read the layer back into a shadow. Nothing of the stage
  * is touched. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/crc32c.h"
-#include "worker/handover/ship_stream.h"
+#include "worker/handover/transfer_internal.h"
 
-static int begin_layer(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int begin_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    st->cargo = dp_stream_next_cargo(s, st);
-    if (st->cargo == s->n_cargo) {
+    st->layer = dp_stream_next_layer(s, st);
+    if (st->layer == s->n_layers) {
         st->state = STREAM_DONE;
         return 1;
     }
@@ -24,9 +24,9 @@ static int begin_layer(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
 }
 
 /* Is there memory for the stream of bytes and the layer that it becomes? */
-static int make_room(struct dp_ship *s, struct dp_stream *st, uint64_t state_bytes, struct dp_err *err)
+static int make_room(struct dp_transfer *s, struct dp_stream *st, uint64_t state_bytes, struct dp_err *err)
 {
-    uint32_t layer = s->cargo[st->cargo].move.layer;
+    uint32_t layer = s->layer[st->layer].move.layer;
     uint64_t limit = s->args->mem_limit_bytes;
 
     if (st->bytes == 0 || st->bytes > (uint64_t)1 << 40 || state_bytes > (uint64_t)1 << 40)
@@ -43,22 +43,22 @@ static int make_room(struct dp_ship *s, struct dp_stream *st, uint64_t state_byt
 }
 
 /* Answer a manifest; the answer is sent even when it is no, so that the source need not wait. */
-static int answer(struct dp_ship *s, struct dp_stream *st, bool yes, struct dp_err *err)
+static int answer(struct dp_transfer *s, struct dp_stream *st, bool yes, struct dp_err *err)
 {
     uint8_t message[ACCEPT_BYTES];
     struct dp_writer w;
 
     dp_writer_init(&w, message, sizeof message);
-    dp_wr_u32(&w, SHIP_MAGIC);
+    dp_wr_u32(&w, TRANSFER_MAGIC);
     dp_wr_u64(&w, s->migration);
-    dp_wr_u32(&w, s->cargo[st->cargo].move.layer);
+    dp_wr_u32(&w, s->layer[st->layer].move.layer);
     dp_wr_u8(&w, yes);
     return dp_stream_control(s, st, MSG_ACCEPT, st->n_begun, message, sizeof message, err);
 }
 
-static int take_manifest(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int take_manifest(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    uint32_t layer = s->cargo[st->cargo].move.layer;
+    uint32_t layer = s->layer[st->layer].move.layer;
     int rc = dp_stream_reap(s, st->peer, &st->ctl_in_x, err);
     struct dp_reader r;
     uint64_t state_bytes;
@@ -67,7 +67,7 @@ static int take_manifest(struct dp_ship *s, struct dp_stream *st, struct dp_err 
     if (rc <= 0)
         return rc;
     dp_reader_init(&r, st->ctl_in, MANIFEST_BYTES);
-    fits = dp_rd_u32(&r) == SHIP_MAGIC;
+    fits = dp_rd_u32(&r) == TRANSFER_MAGIC;
     fits &= dp_rd_u64(&r) == s->migration;
     fits &= dp_rd_u32(&r) == layer;
     st->bytes = dp_rd_u64(&r);
@@ -87,14 +87,14 @@ static int take_manifest(struct dp_ship *s, struct dp_stream *st, struct dp_err 
     return 1;
 }
 
-static int post_chunk(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int post_chunk(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     uint64_t left = st->bytes - st->posted;
-    struct dp_grave *g = dp_stream_slot(st, st->n_posted, err);
+    struct dp_chunk *g = dp_stream_chunk(st, st->n_posted, err);
 
     if (!g)
         return -1;
-    g->len = left < DP_SHIP_CHUNK ? (uint32_t)left : DP_SHIP_CHUNK;
+    g->len = left < DP_TRANSFER_CHUNK ? (uint32_t)left : DP_TRANSFER_CHUNK;
     g->x = dp_transport_recv(s->args->transport, st->peer, dp_stream_tag(s, MSG_CHUNK, st->n_posted), g->bytes,
                              CHUNK_HEAD + g->len, err);
     if (!g->x)
@@ -104,15 +104,15 @@ static int post_chunk(struct dp_ship *s, struct dp_stream *st, struct dp_err *er
     return 0;
 }
 
-static int take_chunk(struct dp_ship *s, struct dp_stream *st, const struct dp_grave *g, struct dp_err *err)
+static int take_chunk(struct dp_transfer *s, struct dp_stream *st, const struct dp_chunk *g, struct dp_err *err)
 {
-    uint32_t layer = s->cargo[st->cargo].move.layer;
+    uint32_t layer = s->layer[st->layer].move.layer;
     const uint8_t *payload = g->bytes + CHUNK_HEAD;
     struct dp_reader r;
     bool fits;
 
     dp_reader_init(&r, g->bytes, CHUNK_HEAD);
-    fits = dp_rd_u32(&r) == SHIP_MAGIC;
+    fits = dp_rd_u32(&r) == TRANSFER_MAGIC;
     fits &= dp_rd_u64(&r) == s->migration;
     fits &= dp_rd_u32(&r) == layer;
     fits &= dp_rd_u64(&r) == st->finished;
@@ -132,10 +132,10 @@ static int take_chunk(struct dp_ship *s, struct dp_stream *st, const struct dp_g
 }
 
 /* All bytes are here: do they hash to what the manifest says, and are they this layer? */
-static int finish_layer(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int finish_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     const struct dp_handover_args *a = s->args;
-    struct dp_cargo *c = &s->cargo[st->cargo];
+    struct dp_transfer_layer *c = &s->layer[st->layer];
 
     if (dp_stream_hash_end(st, c->digest, err) < 0)
         return -1;
@@ -154,14 +154,14 @@ static int finish_layer(struct dp_ship *s, struct dp_stream *st, struct dp_err *
     return 0;
 }
 
-static int move_chunks(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int move_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     int moved = 0;
 
     if (st->ctl_out_x && dp_stream_reap(s, st->peer, &st->ctl_out_x, err) < 0)
         return -1;
     while (st->n_done < st->n_posted) {
-        struct dp_grave *g = st->window[st->n_done % DP_SHIP_WINDOW];
+        struct dp_chunk *g = st->window[st->n_done % DP_TRANSFER_WINDOW];
         int rc = dp_stream_reap(s, st->peer, &g->x, err);
 
         if (rc < 0) {
@@ -175,7 +175,7 @@ static int move_chunks(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
             return -1;
         moved = 1;
     }
-    while (st->n_posted - st->n_done < DP_SHIP_WINDOW && st->posted < st->bytes) {
+    while (st->n_posted - st->n_done < DP_TRANSFER_WINDOW && st->posted < st->bytes) {
         if (post_chunk(s, st, err) < 0)
             return -1;
         moved = 1;
@@ -185,7 +185,7 @@ static int move_chunks(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     return moved;
 }
 
-int dp_stream_step_in(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+int dp_stream_step_in(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     switch (st->state) {
     case STREAM_NEXT:
@@ -200,7 +200,7 @@ int dp_stream_step_in(struct dp_ship *s, struct dp_stream *st, struct dp_err *er
 }
 
 /* How many chunks did the source send? 1 known, 0 not yet, -1. */
-static int learn_total(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int learn_total(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     struct dp_transport *t = s->args->transport;
     struct dp_reader r;
@@ -220,7 +220,7 @@ static int learn_total(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     if (rc <= 0)
         return rc;
     dp_reader_init(&r, st->ctl_in, END_BYTES);
-    fits = dp_rd_u32(&r) == SHIP_MAGIC;
+    fits = dp_rd_u32(&r) == TRANSFER_MAGIC;
     fits &= dp_rd_u64(&r) == s->migration;
     st->n_total = dp_rd_u64(&r);
     if (!fits || st->n_total < st->n_done)
@@ -229,7 +229,7 @@ static int learn_total(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     return 1;
 }
 
-int dp_stream_stop_in(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+int dp_stream_stop_in(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     struct dp_transport *t = s->args->transport;
     int rc;
@@ -240,17 +240,17 @@ int dp_stream_stop_in(struct dp_ship *s, struct dp_stream *st, struct dp_err *er
     if (rc <= 0)
         return rc;
     while (st->n_posted > st->n_total) { /* those will not come */
-        struct dp_grave *g = st->window[--st->n_posted % DP_SHIP_WINDOW];
+        struct dp_chunk *g = st->window[--st->n_posted % DP_TRANSFER_WINDOW];
 
         dp_transport_cancel(t, g->x);
         g->x = NULL;
         st->posted -= g->len;
     }
-    while (st->n_posted < st->n_total && st->n_posted - st->n_done < DP_SHIP_WINDOW && st->posted < st->bytes)
+    while (st->n_posted < st->n_total && st->n_posted - st->n_done < DP_TRANSFER_WINDOW && st->posted < st->bytes)
         if (post_chunk(s, st, err) < 0)
             return -1;
     while (st->n_done < st->n_posted) {
-        rc = dp_stream_reap(s, st->peer, &st->window[st->n_done % DP_SHIP_WINDOW]->x, NULL);
+        rc = dp_stream_reap(s, st->peer, &st->window[st->n_done % DP_TRANSFER_WINDOW]->x, NULL);
         if (rc == 0)
             return 0;
         st->n_done++; /* damaged or not: it is out of the way */

@@ -2,17 +2,17 @@
 /* Short rounds among the workers of a hand-over, in band: all tell the leader, the leader tells all.
  *
  * Every message is a note (yes or no, a digest, a text) of fixed size; the poll carries the digests of
- * the worker's own cargo behind it.
+ * the worker's own layers behind it.
  */
-#ifndef DP_WORKER_HANDOVER_ROUND_H
-#define DP_WORKER_HANDOVER_ROUND_H
+#ifndef DP_WORKER_HANDOVER_VOTING_H
+#define DP_WORKER_HANDOVER_VOTING_H
 
 #include "common/msg.h"
 #include "worker/net/transport.h"
 
 #define DP_NOTE_BYTES 304u
 
-enum dp_round_kind { DP_ROUND_READY = 0, DP_ROUND_GO = 1, DP_ROUND_POLL = 2, DP_ROUND_VERDICT = 3 };
+enum dp_voting_message { DP_VOTING_READY = 0, DP_VOTING_GO = 1, DP_VOTING_POLL = 2, DP_VOTING_VERDICT = 3 };
 
 struct dp_note {
     bool yes;
@@ -21,7 +21,7 @@ struct dp_note {
 };
 
 /* Who takes part, and what makes this attempt's messages differ from any other's. */
-struct dp_round {
+struct dp_voting {
     struct dp_transport *transport;
     const struct dp_layout *layout; /* in force: workers that are not gone */
     uint32_t rank, leader;
@@ -31,23 +31,23 @@ struct dp_round {
 void dp_note_encode(uint8_t out[DP_NOTE_BYTES], uint64_t migration, const struct dp_note *n);
 int dp_note_decode(const uint8_t in[DP_NOTE_BYTES], uint64_t migration, struct dp_note *n, struct dp_err *err);
 
-uint64_t dp_round_tag(const struct dp_round *r, enum dp_round_kind kind);
+uint64_t dp_voting_tag(const struct dp_voting *r, enum dp_voting_message kind);
 /* The leader tells all others; a worker that is gone or does not take it in 0.5 s is skipped. */
-void dp_round_tell(const struct dp_round *r, enum dp_round_kind kind, const struct dp_note *n);
+void dp_voting_tell(const struct dp_voting *r, enum dp_voting_message kind, const struct dp_note *n);
 
 /* The leader's receives from all others. */
-struct dp_gather {
-    const struct dp_round *round;
+struct dp_voting_gather {
+    const struct dp_voting *voting;
     uint32_t n_open; /* not arrived yet */
     struct dp_transport_request *x[DP_MAX_WORKERS];
     uint8_t *buf[DP_MAX_WORKERS];
 };
 
 /* bytes_of(arg, rank): size of that worker's message. NULL: DP_NOTE_BYTES. */
-struct dp_gather *dp_gather_create(const struct dp_round *r, enum dp_round_kind kind,
-                                   size_t (*bytes_of)(void *arg, uint32_t rank), void *arg, struct dp_err *err);
-void dp_gather_destroy(struct dp_gather *g); /* cancels what has not come */
+struct dp_voting_gather *dp_voting_gather_create(const struct dp_voting *r, enum dp_voting_message kind,
+                                                 size_t (*bytes_of)(void *arg, uint32_t rank), void *arg, struct dp_err *err);
+void dp_voting_gather_destroy(struct dp_voting_gather *g); /* cancels what has not come */
 /* 1: *rank's message has arrived, in buf[*rank]; 0: nothing new; -1: *rank is gone. Never blocks. */
-int dp_gather_step(struct dp_gather *g, uint32_t *rank, struct dp_err *err);
+int dp_voting_gather_step(struct dp_voting_gather *g, uint32_t *rank, struct dp_err *err);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See ship.h: the set of streams of one worker, and what both ends of a stream have in common. */
-#include "worker/handover/ship.h"
+/* See transfer.h: the set of streams of one worker, and what both ends of a stream have in common. */
+#include "worker/handover/transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
-#include "worker/handover/ship_stream.h"
+#include "worker/handover/transfer_internal.h"
 
 /* Low 16 bits of a tag: 4 of the migration, so that a leftover of another attempt at the same boundary
  * is not taken for this one's, and 12 that name the message. Chunks count modulo 2048: far more than
  * are in flight. */
-uint64_t dp_stream_tag(const struct dp_ship *s, enum stream_message what, uint64_t n)
+uint64_t dp_stream_tag(const struct dp_transfer *s, enum stream_message what, uint64_t n)
 {
     static const uint32_t base[] = {
         [MSG_CHUNK] = 0, [MSG_MANIFEST] = 2048, [MSG_ACCEPT] = 2560, [MSG_END] = 4095};
@@ -21,7 +21,7 @@ uint64_t dp_stream_tag(const struct dp_ship *s, enum stream_message what, uint64
     return dp_tag(DP_CH_LAYER, s->args->layout->epoch, s->args->step, (uint32_t)(s->migration & 15) << 12 | index);
 }
 
-int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_transport_request **x, struct dp_err *err)
+int dp_stream_reap(struct dp_transfer *s, uint32_t peer, struct dp_transport_request **x, struct dp_err *err)
 {
     struct dp_transport *t = s->args->transport;
     int rc;
@@ -33,7 +33,7 @@ int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_transport_request
     return rc < 0 ? -1 : 1;
 }
 
-int dp_stream_control(struct dp_ship *s, struct dp_stream *st, enum stream_message what, uint64_t n,
+int dp_stream_control(struct dp_transfer *s, struct dp_stream *st, enum stream_message what, uint64_t n,
                       const void *message, uint32_t bytes, struct dp_err *err)
 {
     if (st->ctl_out_x) {
@@ -48,9 +48,9 @@ int dp_stream_control(struct dp_ship *s, struct dp_stream *st, enum stream_messa
     return st->ctl_out_x ? 0 : -1;
 }
 
-struct dp_grave *dp_stream_slot(struct dp_stream *st, uint64_t n, struct dp_err *err)
+struct dp_chunk *dp_stream_chunk(struct dp_stream *st, uint64_t n, struct dp_err *err)
 {
-    struct dp_grave **g = &st->window[n % DP_SHIP_WINDOW];
+    struct dp_chunk **g = &st->window[n % DP_TRANSFER_WINDOW];
 
     if (!*g)
         *g = malloc(sizeof **g);
@@ -62,12 +62,12 @@ struct dp_grave *dp_stream_slot(struct dp_stream *st, uint64_t n, struct dp_err 
     return *g;
 }
 
-uint32_t dp_stream_next_cargo(const struct dp_ship *s, const struct dp_stream *st)
+uint32_t dp_stream_next_layer(const struct dp_transfer *s, const struct dp_stream *st)
 {
-    uint32_t i = st->cargo == s->n_cargo ? 0 : st->cargo + 1;
+    uint32_t i = st->layer == s->n_layers ? 0 : st->layer + 1;
 
-    for (; i < s->n_cargo; i++) {
-        const struct dp_move *m = &s->cargo[i].move;
+    for (; i < s->n_layers; i++) {
+        const struct dp_move *m = &s->layer[i].move;
 
         if (st->is_out ? m->from == s->args->rank && m->to == st->peer
                        : m->to == s->args->rank && m->from == st->peer)
@@ -95,40 +95,40 @@ int dp_stream_hash_end(struct dp_stream *st, uint8_t out[DP_DIGEST_BYTES], struc
 }
 
 /* The stream with this peer in this direction, made when there is none. */
-static void need_stream(struct dp_ship *s, bool is_out, uint32_t peer)
+static void need_stream(struct dp_transfer *s, bool is_out, uint32_t peer)
 {
     for (uint32_t i = 0; i < s->n_streams; i++)
         if (s->stream[i].is_out == is_out && s->stream[i].peer == peer)
             return;
     s->stream[s->n_streams++] =
-        (struct dp_stream){.is_out = is_out, .peer = peer, .cargo = s->n_cargo, .state = STREAM_NEXT};
+        (struct dp_stream){.is_out = is_out, .peer = peer, .layer = s->n_layers, .state = STREAM_NEXT};
 }
 
-static void load(struct dp_ship *s, const struct dp_moves *moves)
+static void load(struct dp_transfer *s, const struct dp_moves *moves)
 {
     uint32_t rank = s->args->rank;
 
     for (uint32_t i = 0; i < moves->n; i++)
         if (moves->move[i].from == rank || moves->move[i].to == rank)
-            s->cargo[s->n_cargo++].move = moves->move[i];
-    for (uint32_t i = 0; i < s->n_cargo; i++) {
-        const struct dp_move *m = &s->cargo[i].move;
+            s->layer[s->n_layers++].move = moves->move[i];
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        const struct dp_move *m = &s->layer[i].move;
 
         need_stream(s, m->from == rank, m->from == rank ? m->to : m->from);
     }
 }
 
-struct dp_ship *dp_ship_create(const struct dp_handover_args *args, uint64_t migration,
-                               const struct dp_moves *moves, struct dp_err *err)
+struct dp_transfer *dp_transfer_create(const struct dp_handover_args *args, uint64_t migration,
+                                       const struct dp_moves *moves, struct dp_err *err)
 {
-    struct dp_ship *s = calloc(1, sizeof *s);
+    struct dp_transfer *s = calloc(1, sizeof *s);
 
     if (s) {
-        s->cargo = calloc(moves->n + 1, sizeof *s->cargo);
+        s->layer = calloc(moves->n + 1, sizeof *s->layer);
         s->stream = calloc(moves->n + 1, sizeof *s->stream);
     }
-    if (!s || !s->cargo || !s->stream) {
-        dp_ship_destroy(s, NULL);
+    if (!s || !s->layer || !s->stream) {
+        dp_transfer_destroy(s, NULL);
         dp_err_set(err, DP_ENOMEM, "no memory to move %u layers", moves->n);
         return NULL;
     }
@@ -140,7 +140,7 @@ struct dp_ship *dp_ship_create(const struct dp_handover_args *args, uint64_t mig
     return s;
 }
 
-int dp_ship_step(struct dp_ship *s, struct dp_err *err)
+int dp_transfer_step(struct dp_transfer *s, struct dp_err *err)
 {
     uint32_t done = 0;
 
@@ -162,7 +162,7 @@ int dp_ship_step(struct dp_ship *s, struct dp_err *err)
     return done == s->n_streams;
 }
 
-void dp_ship_stop(struct dp_ship *s, uint64_t timeout_ns)
+void dp_transfer_stop(struct dp_transfer *s, uint64_t timeout_ns)
 {
     uint64_t end = dp_now_ns() + timeout_ns;
     uint32_t open;
@@ -182,7 +182,7 @@ void dp_ship_stop(struct dp_ship *s, uint64_t timeout_ns)
     } while (open && dp_now_ns() < end);
 }
 
-static void destroy_stream(struct dp_ship *s, struct dp_stream *st, struct dp_grave **grave)
+static void destroy_stream(struct dp_transfer *s, struct dp_stream *st, struct dp_chunk **stuck)
 {
     struct dp_transport *t = s->args->transport;
 
@@ -190,40 +190,40 @@ static void destroy_stream(struct dp_ship *s, struct dp_stream *st, struct dp_gr
         dp_transport_cancel(t, st->ctl_in_x);
     if (st->ctl_out_x)
         dp_transport_cancel(t, st->ctl_out_x);
-    for (uint32_t i = 0; i < DP_SHIP_WINDOW; i++) {
-        struct dp_grave *g = st->window[i];
+    for (uint32_t i = 0; i < DP_TRANSFER_WINDOW; i++) {
+        struct dp_chunk *g = st->window[i];
 
         if (!g || !g->x) {
             free(g);
             continue;
         }
         dp_transport_cancel(t, g->x);
-        g->next = *grave;
-        *grave = g;
+        g->next = *stuck;
+        *stuck = g;
     }
     free(st->data);
     EVP_MD_CTX_free(st->sha);
 }
 
-void dp_ship_destroy(struct dp_ship *s, struct dp_grave **grave)
+void dp_transfer_destroy(struct dp_transfer *s, struct dp_chunk **stuck)
 {
     if (!s)
         return;
     for (uint32_t i = 0; i < s->n_streams; i++)
-        destroy_stream(s, &s->stream[i], grave);
-    for (uint32_t i = 0; i < s->n_cargo; i++)
-        dp_layer_destroy(s->cargo[i].shadow);
+        destroy_stream(s, &s->stream[i], stuck);
+    for (uint32_t i = 0; i < s->n_layers; i++)
+        dp_layer_destroy(s->layer[i].shadow);
     free(s->stream);
-    free(s->cargo);
+    free(s->layer);
     free(s);
 }
 
-void dp_grave_free(struct dp_grave *grave)
+void dp_chunks_free(struct dp_chunk *stuck)
 {
-    while (grave) {
-        struct dp_grave *next = grave->next;
+    while (stuck) {
+        struct dp_chunk *next = stuck->next;
 
-        free(grave);
-        grave = next;
+        free(stuck);
+        stuck = next;
     }
 }

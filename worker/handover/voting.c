@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See round.h. */
-#include "worker/handover/round.h"
+/* See voting.h. */
+#include "worker/handover/voting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,18 +42,18 @@ int dp_note_decode(const uint8_t in[DP_NOTE_BYTES], uint64_t migration, struct d
 }
 
 /* 4 bits of the migration: a leftover of an earlier attempt at this boundary is never taken. */
-uint64_t dp_round_tag(const struct dp_round *r, enum dp_round_kind kind)
+uint64_t dp_voting_tag(const struct dp_voting *r, enum dp_voting_message kind)
 {
-    return dp_tag(DP_CH_POLL, r->layout->epoch, r->step, (uint32_t)(r->migration & 15) << 12 | (uint32_t)kind);
+    return dp_tag(DP_CH_VOTING, r->layout->epoch, r->step, (uint32_t)(r->migration & 15) << 12 | (uint32_t)kind);
 }
 
-static bool takes_part(const struct dp_round *r, uint32_t rank)
+static bool takes_part(const struct dp_voting *r, uint32_t rank)
 {
     return rank != r->rank && !r->layout->gone[rank];
 }
 
 /* All sends first: one worker that hangs must not keep the verdict from the others. */
-void dp_round_tell(const struct dp_round *r, enum dp_round_kind kind, const struct dp_note *n)
+void dp_voting_tell(const struct dp_voting *r, enum dp_voting_message kind, const struct dp_note *n)
 {
     struct dp_transport_request *x[DP_MAX_WORKERS] = {0};
     uint64_t end = dp_now_ns() + TELL_NS;
@@ -62,7 +62,7 @@ void dp_round_tell(const struct dp_round *r, enum dp_round_kind kind, const stru
     dp_note_encode(buf, r->migration, n);
     for (uint32_t i = 0; i < r->layout->n_workers; i++)
         if (takes_part(r, i))
-            x[i] = dp_transport_send(r->transport, i, dp_round_tag(r, kind), buf, sizeof buf, NULL);
+            x[i] = dp_transport_send(r->transport, i, dp_voting_tag(r, kind), buf, sizeof buf, NULL);
     for (uint32_t i = 0; i < r->layout->n_workers; i++) {
         uint64_t now = dp_now_ns();
         struct dp_err err = {0};
@@ -73,16 +73,16 @@ void dp_round_tell(const struct dp_round *r, enum dp_round_kind kind, const stru
     }
 }
 
-struct dp_gather *dp_gather_create(const struct dp_round *r, enum dp_round_kind kind,
-                                   size_t (*bytes_of)(void *arg, uint32_t rank), void *arg, struct dp_err *err)
+struct dp_voting_gather *dp_voting_gather_create(const struct dp_voting *r, enum dp_voting_message kind,
+                                                 size_t (*bytes_of)(void *arg, uint32_t rank), void *arg, struct dp_err *err)
 {
-    struct dp_gather *g = calloc(1, sizeof *g);
+    struct dp_voting_gather *g = calloc(1, sizeof *g);
 
     if (!g) {
         dp_err_set(err, DP_ENOMEM, "no memory to gather notes");
         return NULL;
     }
-    g->round = r;
+    g->voting = r;
     for (uint32_t i = 0; i < r->layout->n_workers; i++) {
         size_t bytes = bytes_of ? bytes_of(arg, i) : DP_NOTE_BYTES;
 
@@ -92,9 +92,9 @@ struct dp_gather *dp_gather_create(const struct dp_round *r, enum dp_round_kind 
         if (!g->buf[i])
             dp_err_set(err, DP_ENOMEM, "no memory for a note of %zu bytes", bytes);
         else
-            g->x[i] = dp_transport_recv(r->transport, i, dp_round_tag(r, kind), g->buf[i], bytes, err);
+            g->x[i] = dp_transport_recv(r->transport, i, dp_voting_tag(r, kind), g->buf[i], bytes, err);
         if (!g->x[i]) {
-            dp_gather_destroy(g);
+            dp_voting_gather_destroy(g);
             return NULL;
         }
         g->n_open++;
@@ -102,22 +102,22 @@ struct dp_gather *dp_gather_create(const struct dp_round *r, enum dp_round_kind 
     return g;
 }
 
-void dp_gather_destroy(struct dp_gather *g)
+void dp_voting_gather_destroy(struct dp_voting_gather *g)
 {
     if (!g)
         return;
     for (uint32_t i = 0; i < DP_MAX_WORKERS; i++) {
-        dp_transport_cancel(g->round->transport, g->x[i]);
+        dp_transport_cancel(g->voting->transport, g->x[i]);
         free(g->buf[i]);
     }
     free(g);
 }
 
-int dp_gather_step(struct dp_gather *g, uint32_t *rank, struct dp_err *err)
+int dp_voting_gather_step(struct dp_voting_gather *g, uint32_t *rank, struct dp_err *err)
 {
-    struct dp_transport *t = g->round->transport;
+    struct dp_transport *t = g->voting->transport;
 
-    for (uint32_t i = 0; g->n_open && i < g->round->layout->n_workers; i++) {
+    for (uint32_t i = 0; g->n_open && i < g->voting->layout->n_workers; i++) {
         struct dp_transport_request *x = g->x[i];
 
         if (!x || (!dp_transport_test(t, x) && !dp_transport_is_gone(t, i)))

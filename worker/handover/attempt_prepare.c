@@ -7,12 +7,12 @@
 #include <openssl/evp.h>
 
 #include "common/clock.h"
-#include "worker/handover/passage.h"
+#include "worker/handover/attempt.h"
 
 #define MS UINT64_C(1000000)
 #define NO_DAEMON_NS (1000 * MS) /* timeout for PREPARE while there is no daemon */
 
-bool dp_passage_is_aborted(struct dp_passage *p)
+bool dp_attempt_is_aborted(struct dp_attempt *p)
 {
     const struct dp_msg_decision *d;
 
@@ -22,7 +22,7 @@ bool dp_passage_is_aborted(struct dp_passage *p)
 }
 
 /* Is PREPARE something that this worker can do? Fills next and moves. */
-static int check_prepare(struct dp_passage *p, struct dp_err *err)
+static int check_prepare(struct dp_attempt *p, struct dp_err *err)
 {
     const struct dp_layout *old = p->args->layout;
     const struct dp_msg_prepare *m = &p->prepare;
@@ -42,14 +42,14 @@ static int check_prepare(struct dp_passage *p, struct dp_err *err)
     for (uint32_t i = 0; i < old->n_workers; i++)
         if (old->gone[i] && !next->gone[i])
             return dp_err_set(err, DP_EINVAL, "PREPARE brings back worker %u, which left", i);
-    if (next->gone[p->round.leader])
-        return dp_err_set(err, DP_EINVAL, "PREPARE lets worker %u leave, which leads the run", p->round.leader);
+    if (next->gone[p->voting.leader])
+        return dp_err_set(err, DP_EINVAL, "PREPARE lets worker %u leave, which leads the run", p->voting.leader);
     dp_moves_plan(old, next, &p->moves);
     return 0;
 }
 
 /* Wait for this worker's own PREPARE. */
-static int wait_prepare(struct dp_passage *p, struct dp_err *err)
+static int wait_prepare(struct dp_attempt *p, struct dp_err *err)
 {
     struct dp_control *c = p->args->control;
     uint64_t begin = dp_now_ns(), up = begin;
@@ -65,7 +65,7 @@ static int wait_prepare(struct dp_passage *p, struct dp_err *err)
             p->has_prepare = true;
             return check_prepare(p, err);
         }
-        if (dp_passage_is_aborted(p))
+        if (dp_attempt_is_aborted(p))
             return dp_err_set(err, DP_EGONE, "the coordinator aborted");
         if (dp_control_is_connected(c))
             up = now;
@@ -77,7 +77,7 @@ static int wait_prepare(struct dp_passage *p, struct dp_err *err)
 }
 
 /* What PREPARE says, as 32 bytes. */
-static int digest_prepare(const struct dp_passage *p, uint8_t out[DP_DIGEST_BYTES])
+static int digest_prepare(const struct dp_attempt *p, uint8_t out[DP_DIGEST_BYTES])
 {
     uint8_t body[4096];
     struct dp_writer w;
@@ -89,7 +89,7 @@ static int digest_prepare(const struct dp_passage *p, uint8_t out[DP_DIGEST_BYTE
     return EVP_Digest(body, dp_writer_used(&w), out, &n, EVP_sha256(), NULL) == 1 && !w.bad ? 0 : -1;
 }
 
-static void my_note(struct dp_passage *p, struct dp_note *n)
+static void my_note(struct dp_attempt *p, struct dp_note *n)
 {
     struct dp_err err = {0};
 
@@ -101,7 +101,7 @@ static void my_note(struct dp_passage *p, struct dp_note *n)
 }
 
 /* The leader's half: all say yes, to the same PREPARE. */
-static void collect(struct dp_passage *p, struct dp_gather *g, struct dp_note *mine)
+static void collect(struct dp_attempt *p, struct dp_voting_gather *g, struct dp_note *mine)
 {
     uint64_t end = dp_now_ns() + p->times->prepare_ns + 2000 * MS;
 
@@ -109,7 +109,7 @@ static void collect(struct dp_passage *p, struct dp_gather *g, struct dp_note *m
         struct dp_err err = {0};
         struct dp_note n;
         uint32_t rank = 0;
-        int rc = dp_gather_step(g, &rank, &err);
+        int rc = dp_voting_gather_step(g, &rank, &err);
 
         if (rc > 0)
             rc = dp_note_decode(g->buf[rank], p->migration, &n, &err) < 0 ? -1 : 1;
@@ -126,7 +126,7 @@ static void collect(struct dp_passage *p, struct dp_gather *g, struct dp_note *m
             mine->yes = false;
             snprintf(mine->text, sizeof mine->text, "%u workers are not at the boundary", g->n_open);
         } else if (rc == 0) {
-            dp_transport_idle(p->round.transport, 20 * MS);
+            dp_transport_idle(p->voting.transport, 20 * MS);
             dp_control_poll(p->args->control);
         }
     }
@@ -145,30 +145,30 @@ static int wait_or_cancel(struct dp_transport *t, struct dp_transport_request *x
 }
 
 /* The others' half: tell the leader, wait for its word. */
-static int ask_leader(struct dp_passage *p, struct dp_note *n, struct dp_err *err)
+static int ask_leader(struct dp_attempt *p, struct dp_note *n, struct dp_err *err)
 {
-    struct dp_transport *t = p->round.transport;
+    struct dp_transport *t = p->voting.transport;
     uint64_t left = 2 * p->times->prepare_ns + 5000 * MS;
     uint8_t out[DP_NOTE_BYTES], in[DP_NOTE_BYTES];
     struct dp_transport_request *x;
 
     dp_note_encode(out, p->migration, n);
-    x = dp_transport_send(t, p->round.leader, dp_round_tag(&p->round, DP_ROUND_READY), out, sizeof out, err);
+    x = dp_transport_send(t, p->voting.leader, dp_voting_tag(&p->voting, DP_VOTING_READY), out, sizeof out, err);
     if (wait_or_cancel(t, x, left, err) < 0)
         return -1;
-    x = dp_transport_recv(t, p->round.leader, dp_round_tag(&p->round, DP_ROUND_GO), in, sizeof in, err);
+    x = dp_transport_recv(t, p->voting.leader, dp_voting_tag(&p->voting, DP_VOTING_GO), in, sizeof in, err);
     if (wait_or_cancel(t, x, left, err) < 0)
         return -1;
     return dp_note_decode(in, p->migration, n, err);
 }
 
-int dp_passage_ready(struct dp_passage *p, struct dp_err *err)
+int dp_attempt_prepare(struct dp_attempt *p, struct dp_err *err)
 {
     struct dp_err local = {0};
     struct dp_note n;
 
-    if (p->args->rank == p->round.leader) {
-        struct dp_gather *g = dp_gather_create(&p->round, DP_ROUND_READY, NULL, NULL, &local);
+    if (p->args->rank == p->voting.leader) {
+        struct dp_voting_gather *g = dp_voting_gather_create(&p->voting, DP_VOTING_READY, NULL, NULL, &local);
 
         my_note(p, &n);
         if (g) {
@@ -177,8 +177,8 @@ int dp_passage_ready(struct dp_passage *p, struct dp_err *err)
             n.yes = false;
             snprintf(n.text, sizeof n.text, "%.255s", local.text);
         }
-        dp_round_tell(&p->round, DP_ROUND_GO, &n);
-        dp_gather_destroy(g);
+        dp_voting_tell(&p->voting, DP_VOTING_GO, &n);
+        dp_voting_gather_destroy(g);
     } else {
         bool mine;
 

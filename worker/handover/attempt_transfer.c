@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Second round of a hand-over: move the cargo while listening for the verdict, so that the first no
- * anywhere ends it everywhere within milliseconds. Every worker polls once: yes when all its cargo is
+/* Second round of a hand-over: move the layers while listening for the verdict, so that the first no
+ * anywhere ends it everywhere within milliseconds. Every worker polls once: yes when all its layers are
  * sent, or received and verified, and no as soon as something went wrong. The leader says "vote" only
  * when all said yes and source and destination of each layer name the same digest.
  *
@@ -12,7 +12,7 @@
 #include <openssl/evp.h>
 
 #include "common/clock.h"
-#include "worker/handover/passage.h"
+#include "worker/handover/attempt.h"
 
 #define MS UINT64_C(1000000)
 #define IDLE_NS (20 * MS)
@@ -22,7 +22,7 @@ enum progress { WORKING, FINISHED, FAILED };
 
 static size_t poll_bytes(void *arg, uint32_t rank)
 {
-    const struct dp_passage *p = arg;
+    const struct dp_attempt *p = arg;
     size_t n = 0;
 
     for (uint32_t i = 0; i < p->moves.n; i++)
@@ -31,19 +31,19 @@ static size_t poll_bytes(void *arg, uint32_t rank)
 }
 
 /* One round of this worker's own part; why is filled when it failed. */
-static enum progress advance(struct dp_passage *p)
+static enum progress advance(struct dp_attempt *p)
 {
     struct dp_err err = {0};
     int rc;
 
-    if (!p->ship)
+    if (!p->transfer)
         return FAILED;
-    if (dp_passage_is_aborted(p)) {
+    if (dp_attempt_is_aborted(p)) {
         snprintf(p->why, sizeof p->why, "the coordinator aborted");
         return FAILED;
     }
-    rc = dp_ship_step(p->ship, &err);
-    if (rc == 0 && dp_now_ns() - p->ship->moved_ns > p->times->stall_ns)
+    rc = dp_transfer_step(p->transfer, &err);
+    if (rc == 0 && dp_now_ns() - p->transfer->moved_ns > p->times->stall_ns)
         rc = dp_err_set(&err, DP_ETIMEOUT, "no byte moved for %llu ms",
                         (unsigned long long)(p->times->stall_ns / MS));
     if (rc > 0 && !dp_control_is_connected(p->args->control))
@@ -61,7 +61,7 @@ struct ballot {
 };
 
 /* Enter the digests that `rank` knows; they follow each other in layer order. */
-static int enter(struct dp_passage *p, struct ballot *b, uint32_t rank, const uint8_t *digests, struct dp_err *err)
+static int enter(struct dp_attempt *p, struct ballot *b, uint32_t rank, const uint8_t *digests, struct dp_err *err)
 {
     for (uint32_t i = 0; i < p->moves.n; i++) {
         const struct dp_move *m = &p->moves.move[i];
@@ -77,7 +77,7 @@ static int enter(struct dp_passage *p, struct ballot *b, uint32_t rank, const ui
     return 0;
 }
 
-static int take_poll(struct dp_passage *p, struct ballot *b, uint32_t rank, const uint8_t *buf, struct dp_err *err)
+static int take_poll(struct dp_attempt *p, struct ballot *b, uint32_t rank, const uint8_t *buf, struct dp_err *err)
 {
     struct dp_note n;
 
@@ -88,26 +88,26 @@ static int take_poll(struct dp_passage *p, struct ballot *b, uint32_t rank, cons
     return enter(p, b, rank, buf + DP_NOTE_BYTES, err);
 }
 
-static int take_polls(struct dp_passage *p, struct ballot *b, struct dp_gather *g, struct dp_err *err)
+static int take_polls(struct dp_attempt *p, struct ballot *b, struct dp_voting_gather *g, struct dp_err *err)
 {
     uint32_t rank = 0;
     int rc;
 
-    while ((rc = dp_gather_step(g, &rank, err)) > 0)
+    while ((rc = dp_voting_gather_step(g, &rank, err)) > 0)
         if (take_poll(p, b, rank, g->buf[rank], err) < 0)
             return -1;
     return rc < 0 ? dp_err_prefix(err, "worker %u", rank) : 0;
 }
 
 /* Everybody said yes: the digest over all digests, in layer order. */
-static int close_ballot(struct dp_passage *p, struct ballot *b, struct dp_err *err)
+static int close_ballot(struct dp_attempt *p, struct ballot *b, struct dp_err *err)
 {
-    const struct dp_ship *s = p->ship;
+    const struct dp_transfer *s = p->transfer;
     uint8_t own[2 * DP_MAX_LAYERS][DP_DIGEST_BYTES];
     unsigned n;
 
-    for (uint32_t i = 0; i < s->n_cargo; i++)
-        memcpy(own[i], s->cargo[i].digest, DP_DIGEST_BYTES);
+    for (uint32_t i = 0; i < s->n_layers; i++)
+        memcpy(own[i], s->layer[i].digest, DP_DIGEST_BYTES);
     if (enter(p, b, p->args->rank, own[0], err) < 0)
         return -1;
     for (uint32_t i = 0; i < p->moves.n; i++)
@@ -119,7 +119,7 @@ static int close_ballot(struct dp_passage *p, struct ballot *b, struct dp_err *e
 }
 
 /* returns: true when all may vote. */
-static bool lead(struct dp_passage *p, struct ballot *b, struct dp_gather *g)
+static bool lead(struct dp_attempt *p, struct ballot *b, struct dp_voting_gather *g)
 {
     uint64_t end = dp_now_ns() + p->times->poll_ns;
     enum progress mine = WORKING;
@@ -137,7 +137,7 @@ static bool lead(struct dp_passage *p, struct ballot *b, struct dp_gather *g)
             snprintf(p->why, sizeof p->why, "%u workers did not say whether they are ready", g->n_open);
             return false;
         }
-        dp_transport_idle(p->round.transport, IDLE_NS);
+        dp_transport_idle(p->voting.transport, IDLE_NS);
     }
     if (close_ballot(p, b, &err) < 0) {
         snprintf(p->why, sizeof p->why, "%.255s", err.text);
@@ -146,9 +146,9 @@ static bool lead(struct dp_passage *p, struct ballot *b, struct dp_gather *g)
     return true;
 }
 
-static int ship_as_leader(struct dp_passage *p, struct dp_err *err)
+static int transfer_as_leader(struct dp_attempt *p, struct dp_err *err)
 {
-    struct dp_gather *g = dp_gather_create(&p->round, DP_ROUND_POLL, poll_bytes, p, err);
+    struct dp_voting_gather *g = dp_voting_gather_create(&p->voting, DP_VOTING_POLL, poll_bytes, p, err);
     struct dp_note verdict = {0};
     struct ballot ballot = {0};
 
@@ -159,26 +159,26 @@ static int ship_as_leader(struct dp_passage *p, struct dp_err *err)
     memcpy(verdict.digest, p->digest, sizeof verdict.digest);
     if (!verdict.yes)
         snprintf(verdict.text, sizeof verdict.text, "%.255s", p->why);
-    dp_round_tell(&p->round, DP_ROUND_VERDICT, &verdict);
-    dp_gather_destroy(g);
+    dp_voting_tell(&p->voting, DP_VOTING_VERDICT, &verdict);
+    dp_voting_gather_destroy(g);
     return verdict.yes;
 }
 
 /* ---- the others ---- */
 
 /* Start telling the leader how it went here. */
-static struct dp_transport_request *send_poll(struct dp_passage *p, bool yes, struct dp_err *err)
+static struct dp_transport_request *send_poll(struct dp_attempt *p, bool yes, struct dp_err *err)
 {
-    const struct dp_ship *s = p->ship;
+    const struct dp_transfer *s = p->transfer;
     struct dp_note n = {.yes = yes};
 
     if (!yes)
         snprintf(n.text, sizeof n.text, "%s", p->why);
     dp_note_encode(p->poll_buf, p->migration, &n);
     memset(p->poll_buf + DP_NOTE_BYTES, 0, poll_bytes(p, p->args->rank) - DP_NOTE_BYTES);
-    for (uint32_t i = 0; s && i < s->n_cargo; i++)
-        memcpy(p->poll_buf + DP_NOTE_BYTES + (size_t)i * DP_DIGEST_BYTES, s->cargo[i].digest, DP_DIGEST_BYTES);
-    return dp_transport_send(p->round.transport, p->round.leader, dp_round_tag(&p->round, DP_ROUND_POLL),
+    for (uint32_t i = 0; s && i < s->n_layers; i++)
+        memcpy(p->poll_buf + DP_NOTE_BYTES + (size_t)i * DP_DIGEST_BYTES, s->layer[i].digest, DP_DIGEST_BYTES);
+    return dp_transport_send(p->voting.transport, p->voting.leader, dp_voting_tag(&p->voting, DP_VOTING_POLL),
                              p->poll_buf, poll_bytes(p, p->args->rank), err);
 }
 
@@ -190,13 +190,13 @@ struct follower {
 };
 
 /* Work and listen until the verdict is there. -1: the leader is gone. */
-static int follow(struct dp_passage *p, struct follower *f, struct dp_err *err)
+static int follow(struct dp_attempt *p, struct follower *f, struct dp_err *err)
 {
-    struct dp_transport *t = p->round.transport;
+    struct dp_transport *t = p->voting.transport;
     uint64_t end = dp_now_ns() + p->times->poll_ns + 5000 * MS;
 
     while (!f->has_verdict) {
-        if (dp_transport_test(t, f->verdict) || dp_transport_is_gone(t, p->round.leader)) {
+        if (dp_transport_test(t, f->verdict) || dp_transport_is_gone(t, p->voting.leader)) {
             int rc = dp_transport_wait(t, f->verdict, STOP_NS, NULL, err);
 
             f->verdict = NULL;
@@ -229,15 +229,15 @@ static void finish_poll(struct dp_transport *t, struct dp_transport_request *pol
         dp_transport_cancel(t, poll);
 }
 
-static int ship_as_follower(struct dp_passage *p, struct dp_err *err)
+static int transfer_as_follower(struct dp_attempt *p, struct dp_err *err)
 {
-    struct dp_transport *t = p->round.transport;
+    struct dp_transport *t = p->voting.transport;
     struct follower f = {.mine = WORKING};
     struct dp_err local = {0};
     struct dp_note n = {0};
     int rc = -1;
 
-    f.verdict = dp_transport_recv(t, p->round.leader, dp_round_tag(&p->round, DP_ROUND_VERDICT), f.buf,
+    f.verdict = dp_transport_recv(t, p->voting.leader, dp_voting_tag(&p->voting, DP_VOTING_VERDICT), f.buf,
                                   sizeof f.buf, &local);
     if (f.verdict)
         rc = follow(p, &f, &local);
@@ -263,18 +263,18 @@ static int ship_as_follower(struct dp_passage *p, struct dp_err *err)
     return n.yes && f.mine == FINISHED;
 }
 
-int dp_passage_ship(struct dp_passage *p, struct dp_err *err)
+int dp_attempt_transfer(struct dp_attempt *p, struct dp_err *err)
 {
     uint64_t begin = dp_now_ns();
     struct dp_err local = {0};
     int rc;
 
-    p->ship = dp_ship_create(p->args, p->migration, &p->moves, &local);
-    if (!p->ship) /* said in the poll: the others wait for it */
+    p->transfer = dp_transfer_create(p->args, p->migration, &p->moves, &local);
+    if (!p->transfer) /* said in the poll: the others wait for it */
         snprintf(p->why, sizeof p->why, "worker %u: %.230s", p->args->rank, local.text);
-    rc = p->args->rank == p->round.leader ? ship_as_leader(p, err) : ship_as_follower(p, err);
-    if (rc == 0 && p->ship)
-        dp_ship_stop(p->ship, STOP_NS);
-    p->transfer_ns = p->ship && p->ship->n_cargo ? dp_now_ns() - begin : 0;
+    rc = p->args->rank == p->voting.leader ? transfer_as_leader(p, err) : transfer_as_follower(p, err);
+    if (rc == 0 && p->transfer)
+        dp_transfer_stop(p->transfer, STOP_NS);
+    p->transfer_ns = p->transfer && p->transfer->n_layers ? dp_now_ns() - begin : 0;
     return rc;
 }

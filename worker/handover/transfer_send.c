@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The source's end of a stream (ship.h): write the layer, tell its size and digest, send it when the
+/* The source's end of a stream (transfer.h): write the layer, tell its size and digest, send it when the
  * destination has room. One serialised layer per stream is in memory at a time. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/crc32c.h"
-#include "worker/handover/ship_stream.h"
+#include "worker/handover/transfer_internal.h"
 
-static struct dp_layer *layer_of(const struct dp_ship *s, uint32_t index)
+static struct dp_layer *layer_of(const struct dp_transfer *s, uint32_t index)
 {
     struct dp_stage *stage = *s->args->stage;
 
@@ -18,9 +18,9 @@ static struct dp_layer *layer_of(const struct dp_ship *s, uint32_t index)
 }
 
 /* Serialise the current layer and take its digest. */
-static int write_layer(struct dp_ship *s, struct dp_stream *st, size_t *state_bytes, struct dp_err *err)
+static int write_layer(struct dp_transfer *s, struct dp_stream *st, size_t *state_bytes, struct dp_err *err)
 {
-    struct dp_cargo *c = &s->cargo[st->cargo];
+    struct dp_transfer_layer *c = &s->layer[st->layer];
     struct dp_layer *layer = layer_of(s, c->move.layer);
     size_t bytes;
 
@@ -39,14 +39,14 @@ static int write_layer(struct dp_ship *s, struct dp_stream *st, size_t *state_by
     return dp_stream_hash_end(st, c->digest, err);
 }
 
-static int begin_layer(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int begin_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     uint8_t message[MANIFEST_BYTES];
     struct dp_writer w;
     size_t state_bytes = 0;
 
-    st->cargo = dp_stream_next_cargo(s, st);
-    if (st->cargo == s->n_cargo) {
+    st->layer = dp_stream_next_layer(s, st);
+    if (st->layer == s->n_layers) {
         st->state = STREAM_DONE;
         return 1;
     }
@@ -54,12 +54,12 @@ static int begin_layer(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
         return -1;
     st->posted = st->finished = 0;
     dp_writer_init(&w, message, sizeof message);
-    dp_wr_u32(&w, SHIP_MAGIC);
+    dp_wr_u32(&w, TRANSFER_MAGIC);
     dp_wr_u64(&w, s->migration);
-    dp_wr_u32(&w, s->cargo[st->cargo].move.layer);
+    dp_wr_u32(&w, s->layer[st->layer].move.layer);
     dp_wr_u64(&w, st->bytes);
     dp_wr_u64(&w, state_bytes);
-    dp_wr_bytes(&w, s->cargo[st->cargo].digest, DP_DIGEST_BYTES);
+    dp_wr_bytes(&w, s->layer[st->layer].digest, DP_DIGEST_BYTES);
     st->ctl_in_x = dp_transport_recv(s->args->transport, st->peer, dp_stream_tag(s, MSG_ACCEPT, st->n_begun),
                                      st->ctl_in, ACCEPT_BYTES, err);
     if (!st->ctl_in_x || dp_stream_control(s, st, MSG_MANIFEST, st->n_begun, message, sizeof message, err) < 0)
@@ -69,9 +69,9 @@ static int begin_layer(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     return 1;
 }
 
-static int take_accept(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int take_accept(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    uint32_t layer = s->cargo[st->cargo].move.layer;
+    uint32_t layer = s->layer[st->layer].move.layer;
     int rc = dp_stream_reap(s, st->peer, &st->ctl_in_x, err);
     struct dp_reader r;
     bool fits;
@@ -79,7 +79,7 @@ static int take_accept(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     if (rc <= 0)
         return rc;
     dp_reader_init(&r, st->ctl_in, ACCEPT_BYTES);
-    fits = dp_rd_u32(&r) == SHIP_MAGIC;
+    fits = dp_rd_u32(&r) == TRANSFER_MAGIC;
     fits &= dp_rd_u64(&r) == s->migration;
     fits &= dp_rd_u32(&r) == layer;
     if (!fits)
@@ -90,19 +90,19 @@ static int take_accept(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     return 1;
 }
 
-static int post_chunk(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int post_chunk(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     const struct dp_handover_args *a = s->args;
-    uint32_t layer = s->cargo[st->cargo].move.layer;
+    uint32_t layer = s->layer[st->layer].move.layer;
     uint64_t left = st->bytes - st->posted;
-    struct dp_grave *g = dp_stream_slot(st, st->n_posted, err);
+    struct dp_chunk *g = dp_stream_chunk(st, st->n_posted, err);
     struct dp_writer w;
 
     if (!g)
         return -1;
-    g->len = left < DP_SHIP_CHUNK ? (uint32_t)left : DP_SHIP_CHUNK;
+    g->len = left < DP_TRANSFER_CHUNK ? (uint32_t)left : DP_TRANSFER_CHUNK;
     dp_writer_init(&w, g->bytes, CHUNK_HEAD);
-    dp_wr_u32(&w, SHIP_MAGIC);
+    dp_wr_u32(&w, TRANSFER_MAGIC);
     dp_wr_u64(&w, s->migration);
     dp_wr_u32(&w, layer);
     dp_wr_u64(&w, st->posted);
@@ -121,12 +121,12 @@ static int post_chunk(struct dp_ship *s, struct dp_stream *st, struct dp_err *er
 }
 
 /* Reap what is out, in order. */
-static int reap_chunks(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int reap_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     int moved = 0;
 
     while (st->n_done < st->n_posted) {
-        struct dp_grave *g = st->window[st->n_done % DP_SHIP_WINDOW];
+        struct dp_chunk *g = st->window[st->n_done % DP_TRANSFER_WINDOW];
         int rc = dp_stream_reap(s, st->peer, &g->x, err);
 
         if (rc < 0)
@@ -141,13 +141,13 @@ static int reap_chunks(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     return moved;
 }
 
-static int move_chunks(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+static int move_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     int moved = reap_chunks(s, st, err);
 
     if (moved < 0)
         return -1;
-    while (st->n_posted - st->n_done < DP_SHIP_WINDOW && st->posted < st->bytes) {
+    while (st->n_posted - st->n_done < DP_TRANSFER_WINDOW && st->posted < st->bytes) {
         if (post_chunk(s, st, err) < 0)
             return -1;
         moved = 1;
@@ -155,14 +155,14 @@ static int move_chunks(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     if (st->finished == st->bytes) {
         free(st->data);
         st->data = NULL;
-        s->cargo[st->cargo].is_done = true;
+        s->layer[st->layer].is_done = true;
         st->state = STREAM_NEXT;
         moved = 1;
     }
     return moved;
 }
 
-int dp_stream_step_out(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+int dp_stream_step_out(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     switch (st->state) {
     case STREAM_NEXT:
@@ -176,7 +176,7 @@ int dp_stream_step_out(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
     }
 }
 
-int dp_stream_stop_out(struct dp_ship *s, struct dp_stream *st, struct dp_err *err)
+int dp_stream_stop_out(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     uint8_t message[END_BYTES];
     struct dp_writer w;
@@ -190,7 +190,7 @@ int dp_stream_stop_out(struct dp_ship *s, struct dp_stream *st, struct dp_err *e
         rc = dp_stream_reap(s, st->peer, &st->ctl_out_x, err);
     if (rc == 1 && !st->has_end) {
         dp_writer_init(&w, message, sizeof message);
-        dp_wr_u32(&w, SHIP_MAGIC);
+        dp_wr_u32(&w, TRANSFER_MAGIC);
         dp_wr_u64(&w, s->migration);
         dp_wr_u64(&w, st->n_posted);
         rc = dp_stream_control(s, st, MSG_END, 0, message, sizeof message, err) < 0 ? -1 : 0;

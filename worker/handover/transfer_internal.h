@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inside of the ship: one stream, what its two ends (ship_out.c, ship_in.c) and ship.c share. */
-#ifndef DP_WORKER_HANDOVER_SHIP_STREAM_H
-#define DP_WORKER_HANDOVER_SHIP_STREAM_H
+/* Inside of the transfer: one stream, what its two ends (transfer_send.c, transfer_receive.c) and transfer.c share. */
+#ifndef DP_WORKER_HANDOVER_TRANSFER_INTERNAL_H
+#define DP_WORKER_HANDOVER_TRANSFER_INTERNAL_H
 
 #include <openssl/evp.h>
 
-#include "worker/handover/ship.h"
+#include "worker/handover/transfer.h"
 
 #define CHUNK_HEAD 32u    /* magic u32, migration u64, layer u32, offset u64, len u32, crc32c u32 */
 #define MANIFEST_BYTES 64u /* magic u32, migration u64, layer u32, bytes u64, state u64, digest */
 #define ACCEPT_BYTES 17u  /* magic u32, migration u64, layer u32, yes u8 */
 #define END_BYTES 20u     /* magic u32, migration u64, chunks u64 */
-#define SHIP_MAGIC 0x44505348u /* "DPSH" */
+#define TRANSFER_MAGIC 0x44505348u /* "DPSH" */
 
 /* One chunk in flight; outlives its stream when a stuck peer still holds on to it. */
-struct dp_grave {
-    struct dp_grave *next;
+struct dp_chunk {
+    struct dp_chunk *next;
     struct dp_transport_request *x; /* NULL: not in flight */
     uint32_t len;      /* payload bytes */
-    uint8_t bytes[CHUNK_HEAD + DP_SHIP_CHUNK];
+    uint8_t bytes[CHUNK_HEAD + DP_TRANSFER_CHUNK];
 };
 
 enum stream_state {
@@ -35,7 +35,7 @@ struct dp_stream {
     bool has_total;       /* in: END came, n_total is the number of chunks to take */
     uint32_t peer;
     enum stream_state state;
-    uint32_t cargo;   /* index of the current layer; n_cargo before the first */
+    uint32_t layer;   /* index of the current layer; n_layers before the first */
     uint32_t n_begun; /* layers, the current one included */
     uint64_t n_posted, n_done, n_total; /* chunks since the stream began */
     uint64_t bytes, posted, finished;   /* of the current layer */
@@ -43,7 +43,7 @@ struct dp_stream {
     uint8_t *data;                      /* the current layer */
     uint8_t digest[DP_DIGEST_BYTES];    /* what the manifest says */
     EVP_MD_CTX *sha;
-    struct dp_grave *window[DP_SHIP_WINDOW];
+    struct dp_chunk *window[DP_TRANSFER_WINDOW];
     uint8_t ctl_in[MANIFEST_BYTES];
     uint8_t ctl_out[MANIFEST_BYTES];
     struct dp_transport_request *ctl_in_x, *ctl_out_x;
@@ -51,25 +51,25 @@ struct dp_stream {
 
 /* Index part of a tag: which message of the stream. */
 enum stream_message { MSG_CHUNK, MSG_MANIFEST, MSG_ACCEPT, MSG_END };
-uint64_t dp_stream_tag(const struct dp_ship *s, enum stream_message what, uint64_t n);
+uint64_t dp_stream_tag(const struct dp_transfer *s, enum stream_message what, uint64_t n);
 
 /* Is the transfer over? 1: yes, fine, *x is NULL now; 0: not yet; -1: it failed, *x is NULL. */
-int dp_stream_reap(struct dp_ship *s, uint32_t peer, struct dp_transport_request **x, struct dp_err *err);
+int dp_stream_reap(struct dp_transfer *s, uint32_t peer, struct dp_transport_request **x, struct dp_err *err);
 /* Send a short message (copied), after the one before it is out. */
-int dp_stream_control(struct dp_ship *s, struct dp_stream *st, enum stream_message what, uint64_t n,
+int dp_stream_control(struct dp_transfer *s, struct dp_stream *st, enum stream_message what, uint64_t n,
                       const void *message, uint32_t bytes, struct dp_err *err);
 /* The chunk buffer of position n, made on first use. */
-struct dp_grave *dp_stream_slot(struct dp_stream *st, uint64_t n, struct dp_err *err);
-/* Index of the stream's next cargo after st->cargo, n_cargo when there is none. */
-uint32_t dp_stream_next_cargo(const struct dp_ship *s, const struct dp_stream *st);
+struct dp_chunk *dp_stream_chunk(struct dp_stream *st, uint64_t n, struct dp_err *err);
+/* Index of the stream's next layer after st->layer, n_layers when there is none. */
+uint32_t dp_stream_next_layer(const struct dp_transfer *s, const struct dp_stream *st);
 int dp_stream_hash_begin(struct dp_stream *st, struct dp_err *err);
 int dp_stream_hash_end(struct dp_stream *st, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err);
 
 /* One step of one end: 1 when something happened, 0 nothing now, -1 failed. */
-int dp_stream_step_out(struct dp_ship *s, struct dp_stream *st, struct dp_err *err);
-int dp_stream_step_in(struct dp_ship *s, struct dp_stream *st, struct dp_err *err);
+int dp_stream_step_out(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err);
+int dp_stream_step_in(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err);
 /* Stopping: 1 when this end is done with the stream, 0 not yet, -1 failed. */
-int dp_stream_stop_out(struct dp_ship *s, struct dp_stream *st, struct dp_err *err);
-int dp_stream_stop_in(struct dp_ship *s, struct dp_stream *st, struct dp_err *err);
+int dp_stream_stop_out(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err);
+int dp_stream_stop_in(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err);
 
 #endif
