@@ -6,19 +6,20 @@ noinst_LIBRARIES += worker/train/libdptrain.a worker/handover/libdphandover.a wo
 	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/boundary.c \
-	worker/train/initial.c worker/train/initial.h \
+	worker/train/initial_layout.c worker/train/initial_layout.h \
 	worker/train/memory_limit.c worker/train/memory_limit.h \
 	worker/train/memory_need.c worker/train/memory_need.h \
 	worker/train/metrics.c worker/train/metrics.h \
-	worker/train/orders.c worker/train/orders.h \
+	worker/train/step_order.c worker/train/step_order.h \
+	worker/train/step_sync.c worker/train/step_sync.h \
 	worker/train/pipeline.c worker/train/pipeline.h \
 	worker/train/preflight.c worker/train/preflight.h \
 	worker/train/save_clock.c worker/train/save_clock.h \
 	worker/train/steplog.c worker/train/steplog.h \
-	worker/train/tied.c worker/train/tied.h \
+	worker/train/tied_head.c worker/train/tied_head.h \
 	worker/train/tracelog.c worker/train/tracelog.h \
-	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_parts.h worker/train/trainer_start.c \
-	worker/train/wishes.c worker/train/wishes.h
+	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_internal.h worker/train/trainer_start.c \
+	worker/train/signals.c worker/train/signals.h
 worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/handover.c worker/handover/handover.h \
 	worker/handover/moves.c worker/handover/moves.h \
@@ -31,7 +32,7 @@ worker_checkpoint_libdpcheckpoint_a_SOURCES = \
 	worker/checkpoint/ckpt_file.c worker/checkpoint/ckpt_file.h \
 	worker/checkpoint/ckpt_lock.c worker/checkpoint/ckpt_lock.h \
 	worker/checkpoint/ckpt_manifest.c worker/checkpoint/ckpt_manifest.h \
-	worker/checkpoint/saving.c worker/checkpoint/saving.h
+	worker/checkpoint/distributed.c worker/checkpoint/distributed.h
 worker_net_libdpnet_a_SOURCES = \
 	worker/net/link_times.c worker/net/link_times.h \
 	worker/net/pmix_rendezvous.c worker/net/pmix_rendezvous.h \
@@ -148,26 +149,26 @@ bench-messages: worker/bench/bench_messages
 	worker/bench/bench_messages $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-runtime_tests = tests/unit/worker/test_initial tests/unit/worker/test_memory_limit tests/unit/worker/test_orders tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport \
-	tests/unit/worker/test_wishes
+runtime_tests = tests/unit/worker/test_initial_layout tests/unit/worker/test_memory_limit tests/unit/worker/test_step_sync tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport \
+	tests/unit/worker/test_signals
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
-tests_unit_worker_test_initial_SOURCES = tests/unit/worker/test_initial.c tests/unit/unit.h
-tests_unit_worker_test_initial_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_initial_layout_SOURCES = tests/unit/worker/test_initial_layout.c tests/unit/unit.h
+tests_unit_worker_test_initial_layout_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_memory_limit_SOURCES = tests/unit/worker/test_memory_limit.c tests/unit/unit.h
 tests_unit_worker_test_memory_limit_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_worker_test_save_clock_SOURCES = tests/unit/worker/test_save_clock.c tests/unit/unit.h
 tests_unit_worker_test_save_clock_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_worker_test_orders_SOURCES = tests/unit/worker/test_orders.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
-tests_unit_worker_test_orders_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_step_sync_SOURCES = tests/unit/worker/test_step_sync.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_step_sync_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_policies_test_schedule_SOURCES = tests/unit/policies/test_schedule.c tests/unit/unit.h
 tests_unit_policies_test_schedule_LDADD = policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
 tests_unit_worker_test_collectives_SOURCES = tests/unit/worker/test_collectives.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_collectives_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_transport_SOURCES = tests/unit/worker/test_transport.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_wishes_SOURCES = tests/unit/worker/test_wishes.c tests/unit/unit.h
-tests_unit_worker_test_wishes_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_signals_SOURCES = tests/unit/worker/test_signals.c tests/unit/unit.h
+tests_unit_worker_test_signals_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t

@@ -20,7 +20,7 @@
 #include "worker/net/pin.h"
 #include "worker/train/preflight.h"
 #include "worker/train/trainer.h"
-#include "worker/train/wishes.h"
+#include "worker/train/signals.h"
 
 enum { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_SAVED = 75 };
 
@@ -139,7 +139,7 @@ static int fail_to_meet(struct dp_wireup *w, const struct dp_err *err)
 /* What the others do not know is said by whom it happened to, and PMIx is not told: a process that
  * ends without PMIx_Finalize makes the launcher end the others. (Without PMIx they see that it is gone.) What all
  * know is said by worker 0 alone, before any of them ends: a launcher may kill the rest when the first one fails. */
-static int fail(struct dp_wireup *w, struct dp_transport *t, enum dp_run_end end, const struct dp_err *err)
+static int fail(struct dp_wireup *w, struct dp_transport *t, enum dp_run_outcome end, const struct dp_err *err)
 {
     bool is_common = end == DP_RUN_REFUSED || end == DP_RUN_DIVERGED;
 
@@ -189,7 +189,7 @@ static void catch_lost_text(void)
 static int train(const struct dp_train_config *config, struct dp_wireup *w, struct dp_err *err)
 {
     struct dp_transport *transport;
-    enum dp_run_end end = DP_RUN_FAILED;
+    enum dp_run_outcome end = DP_RUN_FAILED;
     uint32_t local_rank = 0, n_local = 1;
     int rc;
 
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
         return refuse(&err);
     dp_wait_briefly((long)config.pipeline.threads, argv);
     catch_lost_text();
-    if (dp_wishes_catch(&err) < 0 || dp_wireup_init(&w, config.pipeline.wireup, getenv("DYNPIPE_SOCKET"), &err) < 0) {
+    if (dp_signals_catch(&err) < 0 || dp_wireup_init(&w, config.pipeline.wireup, getenv("DYNPIPE_SOCKET"), &err) < 0) {
         dp_error("%s", err.text);
         return EXIT_ERROR;
     }

@@ -7,7 +7,7 @@
  * up instead of linked: a oneDNN built without OpenMP then still works.
  *
  * oneDNN's kernels may use their workspace on the heap as stack: no signal handler may run on a thread
- * that calls them (worker/train/wishes.c).
+ * that calls them (worker/train/signals.c).
  */
 #include "config.h"
 

@@ -12,7 +12,7 @@ ok $? "three workers" || bail "$(cat "$dir/err")"
 is "$(cat "$dir/err")" "" "nothing to complain about"
 holds "machine and versions are named" '(.machine.cpu, .dynpipe, .compiler | length > 0) and .rounds == 5'
 holds "four sizes one way, there and back, the exchange after a step" '
-    [.rows[] | .what] == ["one way", "one way", "one way", "one way", "and back", "orders"] and
+    [.rows[] | .what] == ["one way", "one way", "one way", "one way", "and back", "step sync"] and
     [.rows[].bytes] == [8, 200000, 1048576, 4194304, 8, null]'
 # A NaN has no JSON: its key would be missing.
 holds "all times are there and in order" '[.rows[].ns | .min > 0 and .median >= .min and .max >= .median] | all'
@@ -22,7 +22,7 @@ holds "each of the three says what a step costs it" '.rows[5] | .workers == 3 an
 
 "$bench" --workers 2 --rounds 3 >"$dir/table" 2>&1
 ok $? "as a table"
-is "$(grep -cE '^(machine:|one way|and back|orders) ' "$dir/table")" 7 "the machine and a line for each" || diag "$(cat "$dir/table")"
+is "$(grep -cE '^(machine:|one way|and back|step sync) ' "$dir/table")" 7 "the machine and a line for each" || diag "$(cat "$dir/table")"
 
 for bad in "--workers 1" "--workers 17" "--rounds 0" "--rounds many" "--nonsense" "more"; do
     # shellcheck disable=SC2086

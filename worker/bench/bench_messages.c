@@ -28,13 +28,13 @@
 static const char usage[] =
     "usage: bench_messages [options]\n"
     "\n"
-    "  --workers N       processes that exchange sums and orders, 2 to 16, default 4; two of them send "
+    "  --workers N       processes that exchange sums and the order of a step, 2 to 16, default 4; two of them send "
     "messages\n"
     "  --rounds N        samples of each figure, default 200\n"
     "  --json            for machines\n"
     "\n"
     "one way: messages from one worker to the next, two in flight; and back: there and back, one at a time;\n"
-    "orders: what all workers say and hear after a step of a model with 26 layers and 8 microbatches.\n";
+    "step sync: what all workers say and hear after a step of a model with 26 layers and 8 microbatches.\n";
 
 struct arguments {
     int workers, rounds;
@@ -90,7 +90,7 @@ static int swap_cards(struct dp_transport *t, uint32_t peer, int fd, struct dp_e
     return dp_transport_add(t, peer, theirs, (size_t)n, err);
 }
 
-/* Every worker knows rank 0, and that is all that sums and orders need. */
+/* Every worker knows rank 0, and that is all that the exchange needs. */
 static struct dp_transport *meet(uint32_t rank, uint32_t n, int fd[][2], struct dp_err *err)
 {
     struct dp_transport *t = dp_transport_create(rank, n, err);
@@ -181,9 +181,9 @@ static int measure(uint32_t rank, const struct arguments *a, int fd[][2], double
     if (t)
         rc = rank < 2 ? measure_pair(t, rank, a, samples, rows, err) : 0;
     if (rc == 0)
-        rc = bench_orders(t, rank, (uint32_t)a->workers, a->rounds, samples, &cpu_ns[rank], err);
+        rc = bench_step_sync(t, rank, (uint32_t)a->workers, a->rounds, samples, &cpu_ns[rank], err);
     if (rc == 0 && rank == 0)
-        add_row(rows, json_pack("{s:s, s:i}", "what", "orders", "workers", a->workers), samples, a->rounds);
+        add_row(rows, json_pack("{s:s, s:i}", "what", "step sync", "workers", a->workers), samples, a->rounds);
     dp_transport_destroy(t);
     free(samples);
     return rc;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "worker/train/orders.h"
+#include "worker/train/step_sync.h"
 
 static struct dp_transport_request *start(struct dp_transport *t, bool sends, uint32_t peer, uint64_t tag, void *data,
                                           size_t n, struct dp_err *err)
@@ -85,8 +85,8 @@ int bench_and_back(struct dp_transport *t, uint32_t rank, size_t bytes, int roun
     return rc;
 }
 
-int bench_orders(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int rounds, double *samples,
-                 double *cpu_ns, struct dp_err *err)
+int bench_step_sync(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int rounds, double *samples,
+                    double *cpu_ns, struct dp_err *err)
 {
     const struct dp_train_config config = {
         .train = {.steps = INT64_MAX, .microbatches = BENCH_MICROBATCHES, .batch = 1},
@@ -96,7 +96,7 @@ int bench_orders(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int 
     const struct dp_step_part part = {.squares = squares, .losses = losses};
     struct dp_layout layout = {.n_workers = n_workers, .n_layers = BENCH_LAYERS};
     uint64_t cpu_start_ns = 0;
-    struct dp_order order;
+    struct dp_step_order order;
     struct dp_collectives collectives;
 
     for (uint32_t r = 0; r <= n_workers; r++)
@@ -107,7 +107,7 @@ int bench_orders(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int 
 
         if (i == 0)
             cpu_start_ns = dp_thread_cpu_ns();
-        if (dp_orders_run(&collectives, &config, (uint64_t)(i + 3), &part, 0, &order, err) < 0)
+        if (dp_step_sync(&collectives, &config, (uint64_t)(i + 3), &part, 0, &order, err) < 0)
             return -1;
         if (i >= 0)
             samples[i] = (double)(dp_now_ns() - start_ns);

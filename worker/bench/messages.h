@@ -13,7 +13,7 @@
 #define BENCH_LAYERS 26   /* of the model whose sums are exchanged */
 #define BENCH_MICROBATCHES 8
 
-/* Nanoseconds, `rounds` of them in *samples: the caller's array. All but bench_orders are for ranks 0 and 1.
+/* Nanoseconds, `rounds` of them in *samples: the caller's array. All but bench_step_sync are for ranks 0 and 1.
  * returns: 0 or -1. */
 
 /* A message of `bytes` from rank 0 to rank 1, two in flight as in a pipeline, BENCH_MESSAGES per sample. */
@@ -22,9 +22,9 @@ int bench_one_way(struct dp_transport *t, uint32_t rank, size_t bytes, int round
 /* `bytes` there and as many back, one after the other. */
 int bench_and_back(struct dp_transport *t, uint32_t rank, size_t bytes, int rounds, double *samples,
                    struct dp_err *err);
-/* The exchange of sums and orders after a step (worker/train/orders.h), with nothing to compute between, one after
+/* The exchange that ends every step (worker/train/step_sync.h), with nothing to compute between, one after
  * the other; *cpu_ns: what a round takes of this process's CPU. */
-int bench_orders(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int rounds, double *samples,
-                 double *cpu_ns, struct dp_err *err);
+int bench_step_sync(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int rounds, double *samples,
+                    double *cpu_ns, struct dp_err *err);
 
 #endif

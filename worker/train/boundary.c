@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See trainer_parts.h: what happens between two optimizer steps, the same on all workers: prune, hand over,
- * evaluate and save, in this order. The order came with the sums of the step (orders.h). */
-#include "worker/train/trainer_parts.h"
+/* See trainer_internal.h: what happens between two optimizer steps, the same on all workers: prune, hand over,
+ * evaluate and save, in this order. The order came with the sums of the step (step_order.h). */
+#include "worker/train/trainer_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
 static int save(struct dp_trainer *t, bool must, struct dp_err *err)
 {
     char path[1100] = "";
-    int rc = dp_saving_run(&t->collectives, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
+    int rc = dp_distributed_save(&t->collectives, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
 
     if (rc == 0) {
         dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);
@@ -145,12 +145,12 @@ static int evaluate_and_save(struct dp_trainer *t, uint32_t flags, struct dp_sav
     return 0;
 }
 
-static int do_work(struct dp_trainer *t, const struct dp_order *o, uint32_t work, struct dp_save_clock_took *took,
+static int do_work(struct dp_trainer *t, const struct dp_step_order *o, uint32_t work, struct dp_save_clock_took *took,
                    struct dp_err *err)
 {
     dp_trainer_trace(t);
     dp_memory_need_begin(&t->need);
-    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
+    if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
     if (work & DP_ORDER_PRUNE && prune(t, o->target, err) < 0)
         return -1;
@@ -179,7 +179,7 @@ static int drop_copies(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
-int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *o, struct dp_err *err)
+int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *o, struct dp_err *err)
 {
     uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
     struct dp_save_clock_took took = {0};

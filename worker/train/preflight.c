@@ -15,7 +15,7 @@
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/model/data.h"
 #include "worker/model/model.h"
-#include "worker/train/initial.h"
+#include "worker/train/initial_layout.h"
 
 /* The folder that holds path, "." where it names none. */
 static void folder_of(const char *path, char out[1100])

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "worker/train/orders.h"
+#include "worker/train/step_order.h"
 
 #define SECOND_NS 1000000000ull
 
@@ -58,7 +58,7 @@ static bool is_time_over(const struct dp_save_clock *c, uint64_t now_ns, uint64_
     return (double)(c->end_ns - now_ns) / 1e9 <= reserve_s + 2 * (double)next_ns / 1e9;
 }
 
-uint32_t dp_save_clock_wishes(struct dp_save_clock *c, uint64_t now_ns, uint64_t step)
+uint32_t dp_save_clock_requests(struct dp_save_clock *c, uint64_t now_ns, uint64_t step)
 {
     double every_s = c->config->checkpoint.every_s;
 
@@ -66,8 +66,8 @@ uint32_t dp_save_clock_wishes(struct dp_save_clock *c, uint64_t now_ns, uint64_t
     if (!c->config->checkpoint.dir[0])
         return 0;
     if (is_time_over(c, now_ns, step))
-        return DP_WISH_END;
-    return every_s > 0 && (double)(now_ns - c->tried_ns) / 1e9 >= every_s ? DP_WISH_SAVE : 0;
+        return DP_REQUEST_END;
+    return every_s > 0 && (double)(now_ns - c->tried_ns) / 1e9 >= every_s ? DP_REQUEST_SAVE : 0;
 }
 
 void dp_save_clock_boundary(struct dp_save_clock *c, uint64_t now_ns, const struct dp_save_clock_took *took)

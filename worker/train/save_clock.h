@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When the clock asks for a checkpoint: every so often, and before the time of the job is over.
  *
- * Rank 0 alone has one; what it finds due is a wish (orders.h) like a signal's, so all save and stop
+ * Rank 0 alone has one; what it finds due is a request (step_order.h) like a signal's, so all save and stop
  * together, and no clock changes a bit of the training. Times are monotonic.
  */
 #ifndef DP_WORKER_TRAIN_SAVE_CLOCK_H
@@ -27,8 +27,8 @@ struct dp_save_clock_took {
 void dp_save_clock_start(struct dp_save_clock *c, const struct dp_train_config *config, uint64_t now_ns);
 /* When the job's time is over; it may change while the run lasts. 0: not known, or without end. */
 void dp_save_clock_end_at(struct dp_save_clock *c, uint64_t end_ns);
-/* `step` steps are done (before the boundary). returns: enum dp_wish bits, 0 where checkpoint.dir is empty. */
-uint32_t dp_save_clock_wishes(struct dp_save_clock *c, uint64_t now_ns, uint64_t step);
+/* `step` steps are done (before the boundary). returns: enum dp_step_request bits, 0 where checkpoint.dir is empty. */
+uint32_t dp_save_clock_requests(struct dp_save_clock *c, uint64_t now_ns, uint64_t step);
 /* The boundary is done. */
 void dp_save_clock_boundary(struct dp_save_clock *c, uint64_t now_ns, const struct dp_save_clock_took *took);
 /* When Slurm said that this job ends, by the variable that newer ones set; 0: not said. */

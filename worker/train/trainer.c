@@ -2,12 +2,12 @@
 /* See trainer.h. The loop of one optimizer step:
  *
  *   pipeline (forward and backward of all microbatches), tied gradient, squares of the gradients
- *   one round of sums and orders (orders.h): loss, gradient norm, what happens at the boundary
+ *   one exchange with rank 0 (step_sync.h): loss, gradient norm, what happens at the boundary
  *   optimizer step, tied weights
  *   boundary: prune, hand over, evaluate, save, stop - the same on all workers
  *
  * Between boundaries a worker talks to nobody but its neighbours and rank 0. */
-#include "worker/train/trainer_parts.h"
+#include "worker/train/trainer_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #include "common/clock.h"
 #include "worker/train/memory_limit.h"
-#include "worker/train/wishes.h"
+#include "worker/train/signals.h"
 
 void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text)
 {
@@ -43,17 +43,17 @@ static uint64_t pending_migration(struct dp_trainer *t)
     return p ? p->migration : 0; /* one for another epoch is voted down inside */
 }
 
-static uint32_t wishes(struct dp_trainer *t)
+static uint32_t requests_of(struct dp_trainer *t)
 {
-    uint32_t w = dp_wishes_take();
+    uint32_t w = dp_signals_take();
 
     if (dp_control_take_save(t->control))
-        w |= DP_WISH_SAVE;
+        w |= DP_REQUEST_SAVE;
     if (t->rank != 0)
         return w;
     if (dp_control_has_limit(t->control))
         dp_save_clock_end_at(&t->save_clock, dp_control_end_ns(t->control));
-    return w | dp_save_clock_wishes(&t->save_clock, dp_now_ns(), t->step + 1);
+    return w | dp_save_clock_requests(&t->save_clock, dp_now_ns(), t->step + 1);
 }
 
 static double grad_scale(const struct dp_trainer *t, double norm)
@@ -63,14 +63,14 @@ static double grad_scale(const struct dp_trainer *t, double norm)
     return clip > 0 && norm > clip ? clip / norm : 1.0;
 }
 
-static int optimize(struct dp_trainer *t, const struct dp_order *order, struct dp_err *err)
+static int optimize(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err)
 {
-    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0)
+    if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
     if (dp_stage_n_layers(t->stage) > 0 &&
         dp_stage_step(t->stage, t->step, grad_scale(t, order->grad_norm), err) < 0)
         return -1;
-    return dp_tied_weights(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err);
+    return dp_tied_head_weights(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err);
 }
 
 /* While a worker waits for others, its daemon is still answered. A reconnect changes the descriptor. */
@@ -84,7 +84,7 @@ static void on_control(void *arg)
 }
 
 /* One optimizer step; the order says what follows. */
-static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_err *err)
+static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct dp_err *err)
 {
     struct dp_step_sample sample = {.epoch = t->layout.epoch};
     uint64_t start_ns = dp_now_ns(), start_device_ns = t->be->ops->time_ns(t->be), mark;
@@ -93,14 +93,14 @@ static int train_step(struct dp_trainer *t, struct dp_order *order, struct dp_er
     t->wait_ns = t->collectives.wait_ns = 0;
     on_control(t);
     if (dp_pipeline_train(t->pipeline, &t->layout, t->stage, t->step, t->losses, &t->wait_ns, err) < 0 ||
-        dp_tied_gradients(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err) < 0)
+        dp_tied_head_gradients(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err) < 0)
         return -1;
     mark = t->be->ops->time_ns(t->be);
     if (dp_stage_grad_squares(t->stage, t->squares, err) < 0)
         return -1;
     sample.optimizer_ns = t->be->ops->time_ns(t->be) - mark;
-    part.wishes = wishes(t);
-    if (dp_orders_run(&t->collectives, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
+    part.requests = requests_of(t);
+    if (dp_step_sync(&t->collectives, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
         return -1;
     if (order->reason == DP_STOP_DIVERGED)
         return 0;
@@ -184,7 +184,7 @@ static void note_end(struct dp_trainer *t, enum dp_goodbye how, const char *text
 }
 
 /* This worker owns nothing any more: wait until the coordinator lets it go. */
-static int leave(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
+static int leave(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *err)
 {
     int state;
 
@@ -200,7 +200,7 @@ static int leave(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
 }
 
 /* Nothing was saved and no weight was changed by the step that went wrong. */
-static int diverged(struct dp_trainer *t, const struct dp_order *o, enum dp_run_end *how, struct dp_err *err)
+static int diverged(struct dp_trainer *t, const struct dp_step_order *o, enum dp_run_outcome *how, struct dp_err *err)
 {
     dp_err_set(err, DP_EINVAL, "the loss is %g, the gradient norm %g at step %llu: lower train.lr; checkpoints are as they were",
                o->loss, o->grad_norm, (unsigned long long)o->step);
@@ -211,7 +211,7 @@ static int diverged(struct dp_trainer *t, const struct dp_order *o, enum dp_run_
     return -1;
 }
 
-static int finish(struct dp_trainer *t, const struct dp_order *o, enum dp_run_end *how, struct dp_err *err)
+static int finish(struct dp_trainer *t, const struct dp_step_order *o, enum dp_run_outcome *how, struct dp_err *err)
 {
     bool is_stopped = o->reason != DP_STOP_COMPLETED;
 
@@ -221,16 +221,16 @@ static int finish(struct dp_trainer *t, const struct dp_order *o, enum dp_run_en
                          o->reason == DP_STOP_TIME ? "before the job's time is over, after saving"
                          : t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
     /* Whoever leaves first must not take the others' last messages along. */
-    if (dp_tied_settle(&t->tied, &t->wait_ns, err) < 0 || dp_collectives_barrier(&t->collectives, err) < 0)
+    if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0 || dp_collectives_barrier(&t->collectives, err) < 0)
         return -1;
     note_end(t, is_stopped ? DP_BYE_SAVED : DP_BYE_COMPLETED, "");
     *how = is_stopped ? DP_RUN_STOPPED : DP_RUN_COMPLETED;
     return 0;
 }
 
-static int loop(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
+static int loop(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *err)
 {
-    struct dp_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
+    struct dp_step_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
 
     if (t->step >= (uint64_t)t->config->train.steps && t->rank == 0) {
         char text[160];
@@ -239,7 +239,7 @@ static int loop(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
                  "train.steps goes on from it", (unsigned long long)t->step, (long long)t->config->train.steps);
         dp_steplog_event(t->log, "complete", t->step, NAN, text);
     }
-    dp_wishes_begin();
+    dp_signals_begin();
     dp_save_clock_start(&t->save_clock, t->config, dp_now_ns());
     dp_save_clock_end_at(&t->save_clock, dp_save_clock_env_end(dp_now_ns(), dp_wall_ns()));
     while (t->step < (uint64_t)t->config->train.steps) {
@@ -269,7 +269,7 @@ static void note_failure(struct dp_trainer *t, const struct dp_err *err)
     note_end(t, DP_BYE_FAILED, err->text);
 }
 
-int dp_trainer_run(const struct dp_trainer_args *args, enum dp_run_end *how, struct dp_err *err)
+int dp_trainer_run(const struct dp_trainer_args *args, enum dp_run_outcome *how, struct dp_err *err)
 {
     struct dp_trainer t = {.args = args, .config = args->config, .rank = args->wireup->rank, .loss = NAN, .ckpt_lock = -1};
     int rc = dp_trainer_begin(&t, how, err);

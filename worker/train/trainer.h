@@ -12,7 +12,7 @@
 #include "worker/net/transport.h"
 #include "worker/net/wireup.h"
 
-enum dp_run_end {
+enum dp_run_outcome {
     DP_RUN_COMPLETED, /* all steps are done */
     DP_RUN_DRAINED,   /* this worker left; the others go on */
     DP_RUN_STOPPED,   /* by a signal or the job's time limit, after a checkpoint where one is configured */
@@ -30,6 +30,6 @@ struct dp_trainer_args {
 };
 
 /* returns: 0 or -1; *end always says how it ended. */
-int dp_trainer_run(const struct dp_trainer_args *args, enum dp_run_end *end, struct dp_err *err);
+int dp_trainer_run(const struct dp_trainer_args *args, enum dp_run_outcome *end, struct dp_err *err);
 
 #endif

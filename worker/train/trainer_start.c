@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See trainer_parts.h: from nothing to the first step, and the end of it all.
+/* See trainer_internal.h: from nothing to the first step, and the end of it all.
  *
  * Whatever can fail is tried before anybody depends on it, and then all workers agree: either all
  * train, or all have the same error and can leave in good order. Rank 0 alone decides what concerns
  * all (which checkpoint, which table of crossovers) and tells the others. */
-#include "worker/train/trainer_parts.h"
+#include "worker/train/trainer_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "worker/checkpoint/ckpt_lock.h"
 #include "worker/daemon_link/hello.h"
 #include "worker/net/link_times.h"
-#include "worker/train/initial.h"
+#include "worker/train/initial_layout.h"
 #include "worker/train/memory_limit.h"
 #include "worker/train/preflight.h"
 
@@ -152,10 +152,10 @@ uint32_t dp_trainer_report_ms(const struct dp_trainer *t)
 
 static int open_rest(struct dp_trainer *t, struct dp_err *err)
 {
-    t->stage = dp_saving_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
+    t->stage = dp_start_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
     if (!t->stage || open_control(t, err) < 0)
         return -1;
-    dp_tied_init(&t->tied, t->config, t->be, t->args->transport, t->rank);
+    dp_tied_head_init(&t->tied, t->config, t->be, t->args->transport, t->rank);
     t->pipeline = dp_pipeline_create(t->config, t->be, t->args->transport, t->rank, t->data, err);
     t->handover = t->pipeline ? dp_handover_create(NULL, err) : NULL;
     t->metrics = t->handover ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
@@ -199,7 +199,7 @@ static int begin_trace(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
-int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *err)
+int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *err)
 {
     int rc;
 
@@ -209,7 +209,7 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *how, struct dp_err *
     rc = open_local(t, err);
     t->layout.n_workers = t->args->wireup->n_workers;
     *how = DP_RUN_REFUSED;
-    if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_saving_start(&t->collectives, t->config, t->be, &t->start, err) < 0)
+    if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_start_agree(&t->collectives, t->config, t->be, &t->start, err) < 0)
         return -1;
     t->step = t->start.step;
     rc = open_rest(t, err);
@@ -233,7 +233,7 @@ void dp_trainer_end(struct dp_trainer *t)
     dp_handover_destroy(t->handover);
     dp_control_destroy(t->control);
     dp_pipeline_destroy(t->pipeline);
-    dp_tied_release(&t->tied);
+    dp_tied_head_release(&t->tied);
     dp_stage_destroy(t->stage);
     dp_backend_destroy(t->be);
     dp_data_close(t->data);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/unit.h"
-#include "worker/train/orders.h"
+#include "worker/train/step_sync.h"
 
 #define S 1000000000ull
 
@@ -17,20 +17,20 @@ static struct dp_train_config config_of(double every_s, double before_limit_s)
     return c;
 }
 
-/* Steps of step_s from *now on until a wish comes; a save takes save_s. returns: the wish, 0 after until_s. */
+/* Steps of step_s from *now on until a request comes; a save takes save_s. returns: the request, 0 after until_s. */
 static uint32_t run(struct dp_save_clock *c, uint64_t *now, double step_s, double save_s, double until_s)
 {
     for (;;) {
-        uint32_t wish;
+        uint32_t request;
 
         *now += (uint64_t)(step_s * 1e9);
         if ((double)*now / 1e9 > until_s)
             return 0;
-        wish = dp_save_clock_wishes(c, *now, 1);
-        *now += wish ? (uint64_t)(save_s * 1e9) : 0;
-        dp_save_clock_boundary(c, *now, &(struct dp_save_clock_took){.save_ns = wish ? (uint64_t)(save_s * 1e9) : 0});
-        if (wish)
-            return wish;
+        request = dp_save_clock_requests(c, *now, 1);
+        *now += request ? (uint64_t)(save_s * 1e9) : 0;
+        dp_save_clock_boundary(c, *now, &(struct dp_save_clock_took){.save_ns = request ? (uint64_t)(save_s * 1e9) : 0});
+        if (request)
+            return request;
     }
 }
 
@@ -43,7 +43,7 @@ static void every_so_often(void **state)
     (void)state;
     dp_save_clock_start(&c, &config, now);
     for (int i = 1; i <= 3; i++) { /* a save of 20 s does not eat into the time between two */
-        assert_int_equal(run(&c, &now, 1, 20, 1000), DP_WISH_SAVE);
+        assert_int_equal(run(&c, &now, 1, 20, 1000), DP_REQUEST_SAVE);
         assert_int_equal(now / S, 5 + 120 * i);
     }
     config.checkpoint.every_s = 0;
@@ -69,14 +69,14 @@ static uint64_t stops_at(double reserve_s, double step_s, double save_s, uint64_
     struct dp_train_config config = config_of(1000, reserve_s);
     struct dp_save_clock c;
     uint64_t now = 0;
-    uint32_t wish;
+    uint32_t request;
 
     dp_save_clock_start(&c, &config, now);
     dp_save_clock_end_at(&c, end_s * S);
     do
-        wish = run(&c, &now, step_s, save_s, 1e6);
-    while (wish == DP_WISH_SAVE);
-    assert_int_equal(wish, DP_WISH_END);
+        request = run(&c, &now, step_s, save_s, 1e6);
+    while (request == DP_REQUEST_SAVE);
+    assert_int_equal(request, DP_REQUEST_END);
     return now / S - (uint64_t)save_s;
 }
 
@@ -105,7 +105,7 @@ static uint64_t stops_at_step(double eval_s, uint64_t *now_ns)
         struct dp_save_clock_took took = {0};
 
         *now_ns += S;
-        if (dp_save_clock_wishes(&c, *now_ns, ++step) == DP_WISH_END)
+        if (dp_save_clock_requests(&c, *now_ns, ++step) == DP_REQUEST_END)
             return step;
         took.eval_ns = step % 10 == 0 ? (uint64_t)(eval_s * 1e9) : 0;
         *now_ns += took.eval_ns;
@@ -142,7 +142,7 @@ static void the_end_may_move(void **state)
     dp_save_clock_end_at(&c, 0); /* for ever */
     assert_int_equal(run(&c, &now, 1, 1, 30000), 0);
     dp_save_clock_end_at(&c, 30100 * S);
-    assert_int_equal(run(&c, &now, 1, 1, 40000), DP_WISH_END);
+    assert_int_equal(run(&c, &now, 1, 1, 40000), DP_REQUEST_END);
     config.checkpoint.before_limit_s = 0; /* only the signal counts */
     assert_int_equal(run(&c, &now, 1, 1, 40000), 0);
 }
@@ -159,7 +159,7 @@ static void a_stall_is_forgotten(void **state)
     assert_int_equal(run(&c, &now, 1, 1, 1000), 0);
     assert_int_equal(run(&c, &now, 3000, 1, 5000), 0); /* one step of 50 minutes */
     assert_int_equal(run(&c, &now, 1, 1, 19900), 0);
-    assert_int_equal(run(&c, &now, 1, 1, 20000), DP_WISH_END);
+    assert_int_equal(run(&c, &now, 1, 1, 20000), DP_REQUEST_END);
 }
 
 static void newer_slurms_say_it_at_the_start(void **state)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See orders.h. A part is: u64 wishes | squares of the worker's layers | with the head, the losses;
+/* See step_sync.h. A part is: u64 requests | squares of the worker's layers | with the head, the losses;
  * all 8 bytes wide, so its length follows from the layout, which rank 0 and the worker share. */
-#include "worker/train/orders.h"
+#include "worker/train/step_sync.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "worker/model/prune.h"
 
 static bool holds_head(const struct dp_layout *l, uint32_t rank)
 {
@@ -21,41 +19,9 @@ static size_t part_words(const struct dp_layout *l, uint32_t rank, int64_t micro
     return 1 + l->cut[rank + 1] - l->cut[rank] + (holds_head(l, rank) ? (size_t)microbatches : 0);
 }
 
-static bool is_every(int64_t every, uint64_t step)
-{
-    return every > 0 && step % (uint64_t)every == 0;
-}
-
-void dp_order_decide(const struct dp_train_config *c, uint64_t step, const struct dp_order_input *in,
-                     struct dp_order *o)
-{
-    bool is_last = step >= (uint64_t)c->train.steps, must_stop = in->wishes & (DP_WISH_STOP | DP_WISH_END);
-
-    if (!isfinite(o->loss) || !isfinite(o->grad_norm)) {
-        /* Nothing worth keeping: the last checkpoint stays as it is. */
-        o->flags = DP_ORDER_STOP;
-        o->reason = DP_STOP_DIVERGED;
-        return;
-    }
-    if (dp_prune_due(c, step, &o->target) && o->target > 0)
-        o->flags |= DP_ORDER_PRUNE;
-    if (in->migration && !is_last && !must_stop) {
-        o->flags |= DP_ORDER_HANDOVER;
-        o->migration = in->migration;
-    }
-    if (is_every(c->data.eval_every, step) || is_last)
-        o->flags |= DP_ORDER_EVAL;
-    if (c->checkpoint.dir[0] && (is_every(c->checkpoint.every, step) || in->wishes || is_last))
-        o->flags |= DP_ORDER_SAVE;
-    if (is_last || must_stop) {
-        o->flags |= DP_ORDER_STOP;
-        o->reason = is_last ? DP_STOP_COMPLETED : in->wishes & DP_WISH_STOP ? DP_STOP_SIGNAL : DP_STOP_TIME;
-    }
-}
-
 /* Sum in layer order, then in microbatch order: the same bits for every layout. */
 static void add_up(const struct dp_layout *l, const double *words, const size_t *offset,
-                   const struct dp_train_config *c, struct dp_order *o)
+                   const struct dp_train_config *c, struct dp_step_order *o)
 {
     double squares = 0, loss = 0;
 
@@ -72,9 +38,9 @@ static void add_up(const struct dp_layout *l, const double *words, const size_t 
     o->loss = loss / (double)(c->train.microbatches * c->train.batch * c->model.context);
 }
 
-static uint32_t all_wishes(const struct dp_layout *l, const double *words, const size_t *offset)
+static uint32_t all_requests(const struct dp_layout *l, const double *words, const size_t *offset)
 {
-    uint64_t wishes = 0;
+    uint64_t requests = 0;
 
     for (uint32_t r = 0; r < l->n_workers; r++) {
         uint64_t w;
@@ -82,25 +48,25 @@ static uint32_t all_wishes(const struct dp_layout *l, const double *words, const
         if (l->gone[r])
             continue;
         memcpy(&w, words + offset[r] / sizeof *words, sizeof w);
-        wishes |= w;
+        requests |= w;
     }
-    return (uint32_t)wishes;
+    return (uint32_t)requests;
 }
 
 static void fill_part(const struct dp_layout *l, uint32_t rank, const struct dp_step_part *part, int64_t m,
                       double *out)
 {
     uint32_t n = l->cut[rank + 1] - l->cut[rank];
-    uint64_t wishes = part->wishes;
+    uint64_t requests = part->requests;
 
-    memcpy(out, &wishes, sizeof wishes);
+    memcpy(out, &requests, sizeof requests);
     if (n)
         memcpy(out + 1, part->squares, n * sizeof *out);
     if (holds_head(l, rank))
         memcpy(out + 1 + n, part->losses, (size_t)m * sizeof *out);
 }
 
-static int check(const struct dp_order *o, uint64_t step, uint64_t epoch, struct dp_err *err)
+static int check(const struct dp_step_order *o, uint64_t step, uint64_t epoch, struct dp_err *err)
 {
     if (o->step != step || o->epoch != epoch)
         return dp_err_set(err, DP_EPROTO, "order for step %llu, epoch %llu; this worker is at step %llu, epoch %llu",
@@ -109,9 +75,9 @@ static int check(const struct dp_order *o, uint64_t step, uint64_t epoch, struct
     return 0;
 }
 
-int dp_orders_run(struct dp_collectives *s, const struct dp_train_config *c, uint64_t step,
-                  const struct dp_step_part *part, uint64_t migration, struct dp_order *order,
-                  struct dp_err *err)
+int dp_step_sync(struct dp_collectives *s, const struct dp_train_config *c, uint64_t step,
+                 const struct dp_step_part *part, uint64_t migration, struct dp_step_order *order,
+                 struct dp_err *err)
 {
     const struct dp_layout *l = s->layout;
     size_t mine = part_words(l, s->rank, c->train.microbatches) * sizeof(double), total = 0;
@@ -134,10 +100,10 @@ int dp_orders_run(struct dp_collectives *s, const struct dp_train_config *c, uin
     order->step = step;
     order->epoch = l->epoch;
     if (s->rank == 0) {
-        struct dp_order_input in = {.wishes = all_wishes(l, buffer, offset), .migration = migration};
+        struct dp_step_order_input in = {.requests = all_requests(l, buffer, offset), .migration = migration};
 
         add_up(l, buffer, offset, c, order);
-        dp_order_decide(c, step, &in, order);
+        dp_step_order_decide(c, step, &in, order);
     }
     if (dp_collectives_broadcast(s, order, sizeof *order, err) == 0)
         rc = check(order, step, l->epoch, err);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inside of a run: what trainer.c (steps), trainer_start.c (from nothing to the first step) and
  * boundary.c (between two steps) share. */
-#ifndef DP_WORKER_TRAIN_TRAINER_PARTS_H
-#define DP_WORKER_TRAIN_TRAINER_PARTS_H
+#ifndef DP_WORKER_TRAIN_TRAINER_INTERNAL_H
+#define DP_WORKER_TRAIN_TRAINER_INTERNAL_H
 
-#include "worker/checkpoint/saving.h"
+#include "worker/checkpoint/distributed.h"
 #include "worker/handover/handover.h"
 #include "worker/train/memory_need.h"
 #include "worker/train/metrics.h"
-#include "worker/train/orders.h"
+#include "worker/train/step_sync.h"
 #include "worker/train/pipeline.h"
 #include "worker/train/save_clock.h"
 #include "worker/train/steplog.h"
-#include "worker/train/tied.h"
+#include "worker/train/tied_head.h"
 #include "worker/train/tracelog.h"
 #include "worker/train/trainer.h"
 
@@ -26,7 +26,7 @@ struct dp_trainer {
     struct dp_stage *stage;
     struct dp_start start;
     struct dp_collectives collectives;
-    struct dp_tied tied;
+    struct dp_tied_head tied;
     struct dp_pipeline *pipeline;
     struct dp_control *control;
     struct dp_handover *handover;
@@ -48,12 +48,12 @@ struct dp_trainer {
 };
 
 /* Collective, from nothing to the first step. *end: DP_RUN_REFUSED when all failed alike. */
-int dp_trainer_begin(struct dp_trainer *t, enum dp_run_end *end, struct dp_err *err);
+int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *end, struct dp_err *err);
 /* Frees everything; a half-begun run is fine. */
 void dp_trainer_end(struct dp_trainer *t);
 
 /* What the order says, after the optimizer step. Sets is_leaving. */
-int dp_trainer_boundary(struct dp_trainer *t, const struct dp_order *order, struct dp_err *err);
+int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
 
 /* Write what was measured since the last window into the trace, before something changes the costs. */
 void dp_trainer_trace(struct dp_trainer *t);
@@ -64,7 +64,7 @@ void dp_trainer_event(struct dp_trainer *t, enum dp_event kind, const char *name
 /* The daemon's part of it alone. */
 void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text);
 
-/* Least time between two reports: the daemon's wish, or a second. */
+/* Least time between two reports: what the daemon asks, or a second. */
 uint32_t dp_trainer_report_ms(const struct dp_trainer *t);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See wishes.h. The signals are blocked in every thread, and one thread of their own waits for them.
+/* See signals.h. The signals are blocked in every thread, and one thread of their own waits for them.
  *
  * No handler may ever run on a thread that computes: oneDNN's SGEMM kernels use a workspace from the
  * heap as their stack (they load rsp with it), so the kernel would write the signal's frame, some 3 KiB
  * with AVX-512, over whatever lies in front of that workspace. An alternate stack is no way out, since
  * it belongs to one thread and OpenMP's threads run those kernels too. */
 #define _GNU_SOURCE /* sigset_t */
-#include "worker/train/wishes.h"
+#include "worker/train/signals.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,11 +14,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "worker/train/orders.h"
+#include "worker/train/step_order.h"
 
 #define STACK_BYTES (256 * 1024) /* thread-local storage of all libraries comes out of it */
 
-static _Atomic uint32_t wishes;
+static _Atomic uint32_t requests;
 static _Atomic bool has_begun;
 
 static void fill_set(sigset_t *set)
@@ -56,18 +56,18 @@ static void *wait_for_signals(void *arg)
         if (sigwait(&set, &n) != 0)
             continue;
         if (n == SIGUSR1) {
-            atomic_fetch_or(&wishes, DP_WISH_SAVE);
+            atomic_fetch_or(&requests, DP_REQUEST_SAVE);
             continue;
         }
         if (!atomic_load(&has_begun) || (n == SIGINT && was_interrupted))
             end_by(n);
         was_interrupted |= n == SIGINT;
-        atomic_fetch_or(&wishes, DP_WISH_STOP);
+        atomic_fetch_or(&requests, DP_REQUEST_STOP);
     }
     return NULL;
 }
 
-int dp_wishes_catch(struct dp_err *err)
+int dp_signals_catch(struct dp_err *err)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -88,12 +88,12 @@ int dp_wishes_catch(struct dp_err *err)
     return rc ? dp_err_set(err, DP_EIO, "signals: %s", strerror(rc)) : 0;
 }
 
-void dp_wishes_begin(void)
+void dp_signals_begin(void)
 {
     atomic_store(&has_begun, true);
 }
 
-uint32_t dp_wishes_take(void)
+uint32_t dp_signals_take(void)
 {
-    return atomic_exchange(&wishes, 0);
+    return atomic_exchange(&requests, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See saving.h. Every phase ends with an agreement, so that no worker writes into a checkpoint that
+/* See distributed.h. Every phase ends with an agreement, so that no worker writes into a checkpoint that
  * another one has given up, and all go on (or end) together. */
-#include "worker/checkpoint/saving.h"
+#include "worker/checkpoint/distributed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static int save(struct dp_collectives *s, const struct dp_train_config *config, 
     return dp_collectives_agree(s, rc, err);
 }
 
-int dp_saving_run(struct dp_collectives *s, const struct dp_train_config *config, const struct dp_tune *tune,
-                  struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+int dp_distributed_save(struct dp_collectives *s, const struct dp_train_config *config, const struct dp_tune *tune,
+                        struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
 {
     int rc = save(s, config, tune, stage, step, path, cap, err);
 
@@ -124,8 +124,8 @@ static int decide_start(const struct dp_train_config *config, struct dp_backend 
     return decide_tune(config, be, &out->tune, err);
 }
 
-int dp_saving_start(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
-                    struct dp_start *out, struct dp_err *err)
+int dp_start_agree(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
+                   struct dp_start *out, struct dp_err *err)
 {
     int rc = s->rank == 0 ? decide_start(config, be, out, err) : 0;
 
@@ -142,9 +142,9 @@ static struct dp_layer *make_layer(const struct dp_train_config *config, struct 
     return dp_layer_create(config, index, be, &start->tune, err);
 }
 
-struct dp_stage *dp_saving_stage(const struct dp_train_config *config, struct dp_backend *be,
-                                 const struct dp_start *start, const struct dp_layout *layout, uint32_t rank,
-                                 struct dp_err *err)
+struct dp_stage *dp_start_stage(const struct dp_train_config *config, struct dp_backend *be,
+                                const struct dp_start *start, const struct dp_layout *layout, uint32_t rank,
+                                struct dp_err *err)
 {
     struct dp_layer *layers[DP_MAX_LAYERS];
     uint32_t n = layout->cut[rank + 1] - layout->cut[rank];

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "tests/unit/worker/procs.h"
-#include "worker/train/orders.h"
+#include "worker/train/step_sync.h"
 
 static struct dp_train_config config_of(void)
 {
@@ -18,19 +18,19 @@ static struct dp_train_config config_of(void)
     return c;
 }
 
-static struct dp_order decide(const struct dp_train_config *c, uint64_t step, uint32_t wishes, uint64_t migration)
+static struct dp_step_order decide(const struct dp_train_config *c, uint64_t step, uint32_t requests, uint64_t migration)
 {
-    struct dp_order_input in = {.wishes = wishes, .migration = migration};
-    struct dp_order o = {.step = step, .loss = 1, .grad_norm = 1};
+    struct dp_step_order_input in = {.requests = requests, .migration = migration};
+    struct dp_step_order o = {.step = step, .loss = 1, .grad_norm = 1};
 
-    dp_order_decide(c, step, &in, &o);
+    dp_step_order_decide(c, step, &in, &o);
     return o;
 }
 
 static void what_is_due_is_ordered(void **state)
 {
     struct dp_train_config c = config_of();
-    struct dp_order o;
+    struct dp_step_order o;
 
     (void)state;
     assert_int_equal(decide(&c, 1, 0, 0).flags, 0);
@@ -48,34 +48,34 @@ static void what_is_due_is_ordered(void **state)
     assert_int_equal(o.reason, DP_STOP_COMPLETED);
 }
 
-static void wishes_are_granted(void **state)
+static void requests_are_granted(void **state)
 {
     struct dp_train_config c = config_of();
-    struct dp_order o;
+    struct dp_step_order o;
 
     (void)state;
-    assert_int_equal(decide(&c, 7, DP_WISH_SAVE, 0).flags, DP_ORDER_SAVE);
-    o = decide(&c, 7, DP_WISH_STOP, 42);
+    assert_int_equal(decide(&c, 7, DP_REQUEST_SAVE, 0).flags, DP_ORDER_SAVE);
+    o = decide(&c, 7, DP_REQUEST_STOP, 42);
     assert_int_equal(o.flags, DP_ORDER_SAVE | DP_ORDER_STOP);
     assert_int_equal(o.reason, DP_STOP_SIGNAL);
-    o = decide(&c, 7, DP_WISH_END, 42);
+    o = decide(&c, 7, DP_REQUEST_END, 42);
     assert_int_equal(o.flags, DP_ORDER_SAVE | DP_ORDER_STOP);
     assert_int_equal(o.reason, DP_STOP_TIME);
-    assert_int_equal(decide(&c, 7, DP_WISH_END | DP_WISH_STOP, 0).reason, DP_STOP_SIGNAL);
-    assert_int_equal(decide(&c, 100, DP_WISH_END, 0).reason, DP_STOP_COMPLETED);
+    assert_int_equal(decide(&c, 7, DP_REQUEST_END | DP_REQUEST_STOP, 0).reason, DP_STOP_SIGNAL);
+    assert_int_equal(decide(&c, 100, DP_REQUEST_END, 0).reason, DP_STOP_COMPLETED);
     c.checkpoint.dir[0] = '\0';
-    assert_int_equal(decide(&c, 7, DP_WISH_SAVE, 0).flags, 0);
-    assert_int_equal(decide(&c, 7, DP_WISH_STOP, 0).flags, DP_ORDER_STOP);
+    assert_int_equal(decide(&c, 7, DP_REQUEST_SAVE, 0).flags, 0);
+    assert_int_equal(decide(&c, 7, DP_REQUEST_STOP, 0).flags, DP_ORDER_STOP);
 }
 
 static void a_run_that_diverged_only_stops(void **state)
 {
     struct dp_train_config c = config_of();
-    struct dp_order o = {.step = 100, .loss = NAN};
-    struct dp_order_input in = {.wishes = DP_WISH_SAVE};
+    struct dp_step_order o = {.step = 100, .loss = NAN};
+    struct dp_step_order_input in = {.requests = DP_REQUEST_SAVE};
 
     (void)state;
-    dp_order_decide(&c, 100, &in, &o);
+    dp_step_order_decide(&c, 100, &in, &o);
     assert_int_equal(o.flags, DP_ORDER_STOP);
     assert_int_equal(o.reason, DP_STOP_DIVERGED);
 }
@@ -86,18 +86,18 @@ static int body(struct dp_transport *t, uint32_t rank)
     static const double squares[3][2] = {{1e16, 1}, {0}, {1, 1}}, losses[3] = {1, 2, 3};
     struct dp_layout layout = {.n_workers = 3, .n_layers = 4, .cut = {0, 2, 2, 4}};
     struct dp_train_config c = config_of();
-    struct dp_step_part part = {.wishes = rank == 1 ? DP_WISH_SAVE : 0, .squares = squares[rank], .losses = losses};
+    struct dp_step_part part = {.requests = rank == 1 ? DP_REQUEST_SAVE : 0, .squares = squares[rank], .losses = losses};
     struct dp_err err = {0};
-    struct dp_order o;
+    struct dp_step_order o;
     struct dp_collectives s;
 
     dp_collectives_init(&s, t, &layout, rank);
-    if (dp_orders_run(&s, &c, 7, &part, 0, &o, &err) < 0)
+    if (dp_step_sync(&s, &c, 7, &part, 0, &o, &err) < 0)
         return 1;
     if (o.step != 7 || o.flags != DP_ORDER_SAVE || o.loss != 6.0 / 24 || o.grad_norm != sqrt(((1e16 + 1) + 1) + 1))
         return 2;
     /* A worker that is at another step does not follow. */
-    if (dp_orders_run(&s, &c, rank == 2 ? 9 : 8, &part, 0, &o, &err) < 0)
+    if (dp_step_sync(&s, &c, rank == 2 ? 9 : 8, &part, 0, &o, &err) < 0)
         return rank == 2 && err.code == DP_EPROTO ? 0 : 3;
     return rank == 2 ? 4 : 0;
 }
@@ -110,8 +110,8 @@ static void sums_in_layer_order(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_due_is_ordered),
-    cmocka_unit_test(wishes_are_granted),
+    cmocka_unit_test(requests_are_granted),
     cmocka_unit_test(a_run_that_diverged_only_stops),
     cmocka_unit_test(sums_in_layer_order),
 };
-TEST_MAIN("orders", tests)
+TEST_MAIN("step_sync", tests)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints of a run of several workers: each writes its layers, rank 0 makes them one. */
-#ifndef DP_WORKER_CHECKPOINT_SAVING_H
-#define DP_WORKER_CHECKPOINT_SAVING_H
+#ifndef DP_WORKER_CHECKPOINT_DISTRIBUTED_H
+#define DP_WORKER_CHECKPOINT_DISTRIBUTED_H
 
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/model/stage.h"
@@ -9,8 +9,8 @@
 
 /* Collective. Succeeds or fails on all workers alike; a failure leaves older checkpoints as they were.
  * path: of the finished checkpoint, on rank 0. err: not NULL. */
-int dp_saving_run(struct dp_collectives *collectives, const struct dp_train_config *config, const struct dp_tune *tune,
-                  struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err);
+int dp_distributed_save(struct dp_collectives *collectives, const struct dp_train_config *config, const struct dp_tune *tune,
+                        struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err);
 
 /* What a run begins with, decided by rank 0 and the same on all. */
 struct dp_start {
@@ -20,12 +20,12 @@ struct dp_start {
 };
 
 /* Collective: find the checkpoint, take its tune table or measure one. err: not NULL. */
-int dp_saving_start(struct dp_collectives *collectives, const struct dp_train_config *config, struct dp_backend *be,
-                    struct dp_start *out, struct dp_err *err);
+int dp_start_agree(struct dp_collectives *collectives, const struct dp_train_config *config, struct dp_backend *be,
+                   struct dp_start *out, struct dp_err *err);
 
 /* This worker's layers, from the checkpoint or new. Not collective. NULL and err on failure. */
-struct dp_stage *dp_saving_stage(const struct dp_train_config *config, struct dp_backend *be,
-                                 const struct dp_start *start, const struct dp_layout *layout, uint32_t rank,
-                                 struct dp_err *err);
+struct dp_stage *dp_start_stage(const struct dp_train_config *config, struct dp_backend *be,
+                                const struct dp_start *start, const struct dp_layout *layout, uint32_t rank,
+                                struct dp_err *err);
 
 #endif

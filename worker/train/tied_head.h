@@ -2,17 +2,17 @@
 /* The tied head across workers: gradient to the embedding, new weights back to the head.
  *
  * worker/model/layer.h gives the order; this file moves the tensors where embedding and head live on two
- * workers. Sends overlap with the work that follows: dp_tied_settle() ends them before the tensors
+ * workers. Sends overlap with the work that follows: dp_tied_head_settle() ends them before the tensors
  * change.
  */
-#ifndef DP_WORKER_TRAIN_TIED_H
-#define DP_WORKER_TRAIN_TIED_H
+#ifndef DP_WORKER_TRAIN_TIED_HEAD_H
+#define DP_WORKER_TRAIN_TIED_HEAD_H
 
 #include "common/layout.h"
 #include "worker/model/stage.h"
 #include "worker/net/transport.h"
 
-struct dp_tied {
+struct dp_tied_head {
     const struct dp_train_config *config;
     struct dp_backend *be;
     struct dp_transport *transport; /* NULL: the worker is alone */
@@ -22,17 +22,17 @@ struct dp_tied {
 };
 
 /* All pointers borrowed. Models without a tied head make every call below do nothing. */
-void dp_tied_init(struct dp_tied *t, const struct dp_train_config *config, struct dp_backend *be,
-                  struct dp_transport *transport, uint32_t rank);
-void dp_tied_release(struct dp_tied *t);
+void dp_tied_head_init(struct dp_tied_head *t, const struct dp_train_config *config, struct dp_backend *be,
+                       struct dp_transport *transport, uint32_t rank);
+void dp_tied_head_release(struct dp_tied_head *t);
 
 /* After the last backward of step `step`: embedding gradient += head gradient. */
-int dp_tied_gradients(struct dp_tied *t, const struct dp_layout *layout, struct dp_stage *stage, uint64_t step,
-                      uint64_t *wait_ns, struct dp_err *err);
+int dp_tied_head_gradients(struct dp_tied_head *t, const struct dp_layout *layout, struct dp_stage *stage, uint64_t step,
+                           uint64_t *wait_ns, struct dp_err *err);
 /* After the optimizer step: the head's copy = the embedding's weights. */
-int dp_tied_weights(struct dp_tied *t, const struct dp_layout *layout, struct dp_stage *stage, uint64_t step,
-                    uint64_t *wait_ns, struct dp_err *err);
+int dp_tied_head_weights(struct dp_tied_head *t, const struct dp_layout *layout, struct dp_stage *stage, uint64_t step,
+                         uint64_t *wait_ns, struct dp_err *err);
 /* Wait until what was sent may change. Before the optimizer step, and before layers move. */
-int dp_tied_settle(struct dp_tied *t, uint64_t *wait_ns, struct dp_err *err);
+int dp_tied_head_settle(struct dp_tied_head *t, uint64_t *wait_ns, struct dp_err *err);
 
 #endif

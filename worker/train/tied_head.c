@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See tied.h. The gradient of the head is complete before any other (its backward comes first), so it
+/* See tied_head.h. The gradient of the head is complete before any other (its backward comes first), so it
  * usually waits at the embedding's owner when that one is done. */
-#include "worker/train/tied.h"
+#include "worker/train/tied_head.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { GRADIENT = 0, WEIGHTS = 1 }; /* index in the tag */
 
-void dp_tied_init(struct dp_tied *t, const struct dp_train_config *config, struct dp_backend *be,
-                  struct dp_transport *transport, uint32_t rank)
+void dp_tied_head_init(struct dp_tied_head *t, const struct dp_train_config *config, struct dp_backend *be,
+                       struct dp_transport *transport, uint32_t rank)
 {
-    *t = (struct dp_tied){.config = config, .be = be, .transport = transport, .rank = rank};
+    *t = (struct dp_tied_head){.config = config, .be = be, .transport = transport, .rank = rank};
 }
 
-void dp_tied_release(struct dp_tied *t)
+void dp_tied_head_release(struct dp_tied_head *t)
 {
     if (t->sending)
         dp_transport_cancel(t->transport, t->sending);
@@ -26,12 +26,12 @@ void dp_tied_release(struct dp_tied *t)
     t->host = t->device = NULL;
 }
 
-static size_t tensor_bytes(const struct dp_tied *t)
+static size_t tensor_bytes(const struct dp_tied_head *t)
 {
     return (size_t)dp_layer_tied_count(t->config) * sizeof(float);
 }
 
-static int need_buffer(struct dp_tied *t, struct dp_err *err)
+static int need_buffer(struct dp_tied_head *t, struct dp_err *err)
 {
     void *p;
 
@@ -49,25 +49,25 @@ static int need_buffer(struct dp_tied *t, struct dp_err *err)
 }
 
 /* merge and split give t->device another array. */
-static void follow_swap(struct dp_tied *t)
+static void follow_swap(struct dp_tied_head *t)
 {
     if (t->be->ops->host_memory)
         t->host = t->device;
 }
 
-static struct dp_layer *first_layer(const struct dp_tied *t, const struct dp_layout *l, struct dp_stage *stage)
+static struct dp_layer *first_layer(const struct dp_tied_head *t, const struct dp_layout *l, struct dp_stage *stage)
 {
     return dp_layout_owner(l, 0) == t->rank ? dp_stage_layer(stage, 0) : NULL;
 }
 
-static struct dp_layer *last_layer(const struct dp_tied *t, const struct dp_layout *l, struct dp_stage *stage)
+static struct dp_layer *last_layer(const struct dp_tied_head *t, const struct dp_layout *l, struct dp_stage *stage)
 {
     if (dp_layout_owner(l, l->n_layers - 1) != t->rank)
         return NULL;
     return dp_stage_layer(stage, dp_stage_n_layers(stage) - 1);
 }
 
-int dp_tied_settle(struct dp_tied *t, uint64_t *wait_ns, struct dp_err *err)
+int dp_tied_head_settle(struct dp_tied_head *t, uint64_t *wait_ns, struct dp_err *err)
 {
     struct dp_transport_request *x = t->sending;
 
@@ -75,12 +75,12 @@ int dp_tied_settle(struct dp_tied *t, uint64_t *wait_ns, struct dp_err *err)
     return x ? dp_transport_wait(t->transport, x, 0, wait_ns, err) : 0;
 }
 
-static int send_tensor(struct dp_tied *t, uint32_t to, uint64_t tag, const float *tensor, uint64_t *wait_ns,
+static int send_tensor(struct dp_tied_head *t, uint32_t to, uint64_t tag, const float *tensor, uint64_t *wait_ns,
                        struct dp_err *err)
 {
     const float *data = tensor;
 
-    if (dp_tied_settle(t, wait_ns, err) < 0)
+    if (dp_tied_head_settle(t, wait_ns, err) < 0)
         return -1;
     if (!t->be->ops->host_memory) {
         if (need_buffer(t, err) < 0 || t->be->ops->get(t->be, t->host, tensor, tensor_bytes(t), err) < 0)
@@ -92,11 +92,11 @@ static int send_tensor(struct dp_tied *t, uint32_t to, uint64_t tag, const float
 }
 
 /* The tensor is in t->device afterwards. */
-static int receive_tensor(struct dp_tied *t, uint32_t from, uint64_t tag, uint64_t *wait_ns, struct dp_err *err)
+static int receive_tensor(struct dp_tied_head *t, uint32_t from, uint64_t tag, uint64_t *wait_ns, struct dp_err *err)
 {
     struct dp_transport_request *x;
 
-    if (dp_tied_settle(t, wait_ns, err) < 0 || need_buffer(t, err) < 0)
+    if (dp_tied_head_settle(t, wait_ns, err) < 0 || need_buffer(t, err) < 0)
         return -1;
     x = dp_transport_recv(t->transport, from, tag, t->host, tensor_bytes(t), err);
     if (!x || dp_transport_wait(t->transport, x, 0, wait_ns, err) < 0)
@@ -104,8 +104,8 @@ static int receive_tensor(struct dp_tied *t, uint32_t from, uint64_t tag, uint64
     return t->host == t->device ? 0 : t->be->ops->put(t->be, t->device, t->host, tensor_bytes(t), err);
 }
 
-int dp_tied_gradients(struct dp_tied *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
-                      uint64_t *wait_ns, struct dp_err *err)
+int dp_tied_head_gradients(struct dp_tied_head *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
+                           uint64_t *wait_ns, struct dp_err *err)
 {
     uint64_t tag = dp_tag(DP_CH_TIED, l->epoch, step, GRADIENT);
     struct dp_layer *embedding, *head;
@@ -128,8 +128,8 @@ int dp_tied_gradients(struct dp_tied *t, const struct dp_layout *l, struct dp_st
     return 0;
 }
 
-int dp_tied_weights(struct dp_tied *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
-                    uint64_t *wait_ns, struct dp_err *err)
+int dp_tied_head_weights(struct dp_tied_head *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
+                         uint64_t *wait_ns, struct dp_err *err)
 {
     uint64_t tag = dp_tag(DP_CH_TIED, l->epoch, step, WEIGHTS);
     struct dp_layer *embedding, *head;

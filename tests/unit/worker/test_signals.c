@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Signals become wishes, and the heap survives them: oneDNN's kernels run with their stack in the heap,
+/* Signals become requests, and the heap survives them: oneDNN's kernels run with their stack in the heap,
  * so a handler on the computing thread would destroy what lies in front of it. */
-#include "worker/train/wishes.h"
+#include "worker/train/signals.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,18 +12,18 @@
 #include "common/clock.h"
 #include "kernels/backend.h"
 #include "tests/unit/unit.h"
-#include "worker/train/orders.h"
+#include "worker/train/step_order.h"
 
 #define S UINT64_C(1000000000)
 #define N_BLOCKS 512
 
-static uint32_t wait_for_wish(void)
+static uint32_t wait_for_request(void)
 {
     uint64_t end = dp_now_ns() + 10 * S;
     uint32_t got = 0;
 
     while (!got && dp_now_ns() < end)
-        got = dp_wishes_take();
+        got = dp_signals_take();
     return got;
 }
 
@@ -32,24 +32,24 @@ static void usr1_saves(void **state)
     struct dp_err err = {0};
 
     (void)state;
-    if (dp_wishes_catch(&err) < 0)
+    if (dp_signals_catch(&err) < 0)
         fail_msg("%s", err.text);
-    assert_int_equal(dp_wishes_take(), 0);
+    assert_int_equal(dp_signals_take(), 0);
     assert_int_equal(kill(getpid(), SIGUSR1), 0);
-    assert_int_equal(wait_for_wish(), DP_WISH_SAVE);
-    assert_int_equal(dp_wishes_take(), 0);
+    assert_int_equal(wait_for_request(), DP_REQUEST_SAVE);
+    assert_int_equal(dp_signals_take(), 0);
 }
 
 /* In a child: a stop is wished for, and wished for again, and again by SIGINT. Then what ends it. */
 static void wish_again_and_again(int last)
 {
-    static const int wishes[] = {SIGTERM, SIGTERM, SIGINT, SIGTERM};
+    static const int requests[] = {SIGTERM, SIGTERM, SIGINT, SIGTERM};
 
-    if (dp_wishes_catch(NULL) < 0)
+    if (dp_signals_catch(NULL) < 0)
         _exit(1);
-    dp_wishes_begin();
-    for (unsigned i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
-        if (kill(getpid(), wishes[i]) < 0 || wait_for_wish() != DP_WISH_STOP)
+    dp_signals_begin();
+    for (unsigned i = 0; i < sizeof requests / sizeof requests[0]; i++)
+        if (kill(getpid(), requests[i]) < 0 || wait_for_request() != DP_REQUEST_STOP)
             _exit(2 + (int)i);
     kill(getpid(), last);
     for (;;)
@@ -87,7 +87,7 @@ static void a_worker_that_has_not_begun_ends(void **state)
         pid_t pid = fork();
 
         if (pid == 0) {
-            if (dp_wishes_catch(NULL) < 0 || kill(getpid(), SIGUSR1) < 0 || wait_for_wish() != DP_WISH_SAVE)
+            if (dp_signals_catch(NULL) < 0 || kill(getpid(), SIGUSR1) < 0 || wait_for_request() != DP_REQUEST_SAVE)
                 _exit(1);
             kill(getpid(), signals[i]);
             for (;;)
@@ -172,7 +172,7 @@ static void heap_survives(void **state)
     free(dw);
     free(dy);
     dp_backend_destroy(be);
-    assert_int_equal(dp_wishes_take(), DP_WISH_SAVE);
+    assert_int_equal(dp_signals_take(), DP_REQUEST_SAVE);
 }
 
 int main(void)
@@ -184,5 +184,5 @@ int main(void)
         cmocka_unit_test(heap_survives),
     };
 
-    return cmocka_run_group_tests_name("wishes", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
 }

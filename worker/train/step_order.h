@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What all workers do at the boundary after an optimizer step, decided by rank 0.
+ *
+ * The parts of an order are done in this sequence: prune, hand over, evaluate, save, stop; where the run stops it
+ * saves before it evaluates, because its job may be killed meanwhile.
+ */
+#ifndef DP_WORKER_TRAIN_STEP_ORDER_H
+#define DP_WORKER_TRAIN_STEP_ORDER_H
+
+#include "worker/model/train_config.h"
+
+/* Requests of any worker. */
+enum dp_step_request {
+    DP_REQUEST_SAVE = 1u << 0, /* SIGUSR1, or the daemon asked */
+    DP_REQUEST_STOP = 1u << 1, /* SIGTERM: save and stop */
+    DP_REQUEST_END = 1u << 2, /* the job's time is nearly over: save and stop */
+};
+
+enum dp_step_order_flag {
+    DP_ORDER_PRUNE = 1u << 0,
+    DP_ORDER_HANDOVER = 1u << 1,
+    DP_ORDER_EVAL = 1u << 2,
+    DP_ORDER_SAVE = 1u << 3,
+    DP_ORDER_STOP = 1u << 4,
+};
+
+enum dp_stop_reason { DP_STOP_NOT = 0, DP_STOP_COMPLETED = 1, DP_STOP_SIGNAL = 2, DP_STOP_DIVERGED = 3, DP_STOP_TIME = 4 };
+
+struct dp_step_order {
+    uint64_t step; /* optimizer steps completed at the boundary */
+    uint64_t epoch;
+    uint32_t flags;  /* enum dp_step_order_flag */
+    uint32_t reason; /* enum dp_stop_reason, with DP_ORDER_STOP */
+    double target;   /* sparsity, with DP_ORDER_PRUNE */
+    uint64_t migration;
+    /* results of the step, the same bits on all workers */
+    double loss;      /* mean over the step's tokens, nats */
+    double grad_norm; /* of all gradients of the model, before clipping */
+};
+
+/* Rank 0's own requests at this boundary. */
+struct dp_step_order_input {
+    uint32_t requests;
+    uint64_t migration; /* 0: none pending */
+};
+
+/* What rank 0 orders after `step` steps, given everybody's requests. Pure. */
+void dp_step_order_decide(const struct dp_train_config *config, uint64_t step, const struct dp_step_order_input *in,
+                          struct dp_step_order *order);
+
+#endif
