@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "kernels/probe.h"
+#include "kernels/timed_linear.h"
 
 #define N_POINTS 4
 static const double points[N_POINTS] = {0.5, 0.7, 0.9, 0.98};
@@ -51,14 +51,14 @@ bool dp_tune_is_sparse(const struct dp_tune *tune, int64_t c_out, int64_t c_in, 
 }
 
 /* One round: ratio[i] = sparse time at points[i] / dense time, the three ops together. */
-static int measure_round(struct dp_probe *p, double ratio[N_POINTS], struct dp_err *err)
+static int measure_round(struct dp_timed_linear *p, double ratio[N_POINTS], struct dp_err *err)
 {
-    double dense[DP_PROBE_N_OPS], sparse[DP_PROBE_N_OPS];
+    double dense[DP_TIMED_N_OPS], sparse[DP_TIMED_N_OPS];
 
-    if (dp_probe_time(p, -1, NULL, dense, err) < 0)
+    if (dp_timed_linear_time(p, -1, NULL, dense, err) < 0)
         return -1;
     for (int i = 0; i < N_POINTS; i++) {
-        if (dp_probe_time(p, i, NULL, sparse, err) < 0)
+        if (dp_timed_linear_time(p, i, NULL, sparse, err) < 0)
             return -1;
         ratio[i] = (sparse[0] + sparse[1] + sparse[2]) / (dense[0] + dense[1] + dense[2] + 1.0);
     }
@@ -124,15 +124,15 @@ static int64_t choose_tokens(int64_t c_out, int64_t c_in, int64_t n)
 static int measure(struct dp_backend *be, const struct dp_tune_entry *e, double *crossover, struct dp_err *err)
 {
     double rounds[N_POINTS][MAX_ROUNDS], ratio[N_POINTS];
-    struct dp_probe_pattern patterns[N_POINTS];
-    struct dp_probe *p;
+    struct dp_timed_pattern patterns[N_POINTS];
+    struct dp_timed_linear *p;
     uint64_t start;
     int done = 0, rc = -1;
 
     for (int i = 0; i < N_POINTS; i++)
-        patterns[i] = (struct dp_probe_pattern){.sparsity = points[i], .block_rows = e->block_rows};
-    p = dp_probe_create(be, e->c_out, e->c_in, choose_tokens(e->c_out, e->c_in, e->n), patterns, N_POINTS, DP_TILES,
-                        err);
+        patterns[i] = (struct dp_timed_pattern){.sparsity = points[i], .block_rows = e->block_rows};
+    p = dp_timed_linear_create(be, e->c_out, e->c_in, choose_tokens(e->c_out, e->c_in, e->n), patterns, N_POINTS, DP_TILES,
+                               err);
     if (!p || measure_round(p, ratio, err) < 0) /* warms up */
         goto out;
     start = dp_now_ns();
@@ -144,11 +144,11 @@ static int measure(struct dp_backend *be, const struct dp_tune_entry *e, double 
         done++;
     }
     for (int i = 0; i < N_POINTS; i++)
-        ratio[i] = dp_probe_median(rounds[i], done);
+        ratio[i] = dp_timed_median(rounds[i], done);
     *crossover = find_crossover(ratio);
     rc = 0;
 out:
-    dp_probe_destroy(p);
+    dp_timed_linear_destroy(p);
     return rc;
 }
 

@@ -48,13 +48,13 @@ static inline int64_t dp_sparse_block(const struct dp_sparse *sp)
  * are there: finite and otherwise undefined in activations, 0 in gradients, so that they add nothing to a
  * weight gradient. A dense w takes rows only; with a sparse w every combination gives the same
  * bits (dbias apart). */
-enum dp_token_order { DP_ROWS, DP_TILES };
+enum dp_token_format { DP_ROWS, DP_TILES };
 #define DP_TILE 64
 
-/* Floats of an activation (n, c) in an order. */
-static inline int64_t dp_order_floats(enum dp_token_order order, int64_t n, int64_t c)
+/* Floats of an activation (n, c) in an format. */
+static inline int64_t dp_format_floats(enum dp_token_format format, int64_t n, int64_t c)
 {
-    return (order == DP_TILES ? (n + DP_TILE - 1) / DP_TILE * DP_TILE : n) * c;
+    return (format == DP_TILES ? (n + DP_TILE - 1) / DP_TILE * DP_TILE : n) * c;
 }
 
 /* y (n, c_out) = x (n, c_in) w^T + bias + residual.  w: (c_out, c_in), dense or the values of `sparse`, as
@@ -62,12 +62,12 @@ static inline int64_t dp_order_floats(enum dp_token_order order, int64_t n, int6
 struct dp_linear {
     int64_t n, c_in, c_out;
     float *y;
-    float *gelu;                    /* (n, c_out) = gelu(y), in y's order, or NULL */
+    float *gelu;                    /* (n, c_out) = gelu(y), in y's format, or NULL */
     const float *x, *w;
     const float *bias;              /* (c_out) or NULL */
-    const float *residual;          /* (n, c_out), in y's order, or NULL; not y */
+    const float *residual;          /* (n, c_out), in y's format, or NULL; not y */
     const struct dp_sparse *sparse; /* NULL: w is dense */
-    enum dp_token_order x_order, y_order;
+    enum dp_token_format x_format, y_format;
 };
 
 /* dx (n, c_in) = dy (n, c_out) w; where gelu_x is given, times gelu'(gelu_x) element by element. */
@@ -78,7 +78,7 @@ struct dp_linear_bwd_input {
     const float *dy, *w;
     const float *gelu_x; /* (n, c_in), what went into the GELU in front of w; or NULL */
     const struct dp_sparse *sparse;
-    enum dp_token_order dy_order, dx_order; /* gelu and gelu_x: like dx */
+    enum dp_token_format dy_format, dx_format; /* gelu and gelu_x: like dx */
 };
 
 /* dw += dy^T x, or = with overwrite; only at the nonzeros where sparse is given; dbias (c_out) += column
@@ -89,17 +89,17 @@ struct dp_linear_bwd_weight {
     float *dbias; /* (c_out) or NULL */
     const float *dy, *x;
     const struct dp_sparse *sparse;
-    enum dp_token_order dy_order, x_order;
+    enum dp_token_format dy_format, x_format;
     bool overwrite; /* dw holds nothing yet */
 };
 
-/* y = x, (n, c) each, in other orders; the padding of tiles becomes 0. y may be x where the orders are the
+/* y = x, (n, c) each, in other formats; the padding of tiles becomes 0. y may be x where the formats are the
  * same. */
 struct dp_reorder {
     int64_t n, c;
     float *y;
     const float *x;
-    enum dp_token_order y_order, x_order;
+    enum dp_token_format y_format, x_format;
 };
 
 /* y (n, c) = wte[token] + wpe[position]; token i sits at position i % t. */
@@ -123,7 +123,7 @@ struct dp_layernorm {
     int64_t n, c;
     float *y, *mean, *rstd;
     const float *x, *gamma, *beta; /* x in rows */
-    enum dp_token_order y_order;
+    enum dp_token_format y_format;
 };
 
 /* dx = (or += when add_to_dx, for the residual path); dgamma, dbeta +=. dx, dy and x in rows. */

@@ -23,7 +23,7 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/cpu/parallel.c kernels/cpu/parallel.h \
 	kernels/cpu/plan.c kernels/cpu/plan.h \
 	kernels/cpu/refresh.c \
-	kernels/probe.c kernels/probe.h \
+	kernels/timed_linear.c kernels/timed_linear.h \
 	kernels/reference.h \
 	kernels/waiting.c kernels/waiting.h
 kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS) $(OPENMP_CFLAGS)

@@ -2,11 +2,11 @@
 /* See bench.h. */
 #include "kernels/bench/bench.h"
 
-#include "kernels/probe.h"
+#include "kernels/timed_linear.h"
 
 struct dp_bench_result dp_bench_summarise(double *samples, int n)
 {
-    struct dp_bench_result r = {.median = dp_probe_median(samples, n)}; /* sorts them */
+    struct dp_bench_result r = {.median = dp_timed_median(samples, n)}; /* sorts them */
 
     r.spread = (samples[n - 1] - samples[0]) / r.median;
     return r;
@@ -14,7 +14,7 @@ struct dp_bench_result dp_bench_summarise(double *samples, int n)
 
 json_t *bench_times_json(double *samples, int n)
 {
-    double median = dp_probe_median(samples, n); /* sorts them */
+    double median = dp_timed_median(samples, n); /* sorts them */
 
     return json_pack("{s:f, s:f, s:f}", "median", median, "min", samples[0], "max", samples[n - 1]);
 }

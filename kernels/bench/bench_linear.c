@@ -4,7 +4,7 @@
  *   bench_linear [--shape OUTxINxTOKENS]... [--mask FILE]... [options]      (--help lists them)
  *
  * Zeros are random, or those of a network that was trained and pruned: bench_train --pictures writes its
- * masks. Activations of sparse operations lie in tiles, as between the operations of a block; with --order
+ * masks. Activations of sparse operations lie in tiles, as between the operations of a block; with --format
  * rows their times include packing and unpacking.
  */
 #include <stdio.h>
@@ -21,7 +21,7 @@ static json_t *head_json(const struct linear_options *o)
     json_object_set_new(root, "backend", json_string(o->backend));
     json_object_set_new(root, "rounds", json_integer(o->rounds));
     json_object_set_new(root, "clock", json_string(o->clock == CLOCK_MONOTONIC ? "wall" : "cpu"));
-    json_object_set_new(root, "order", json_string(o->order == DP_TILES ? "tiles" : "rows"));
+    json_object_set_new(root, "format", json_string(o->format == DP_TILES ? "tiles" : "rows"));
     return root;
 }
 
@@ -30,7 +30,7 @@ static void print_head(json_t *root, const struct linear_options *o)
     bench_machine_print(root);
     printf("backend %s; %s; activations of sparse operations in %s; x: over dense\n", o->backend,
            o->clock == CLOCK_MONOTONIC ? "wall time" : "CPU time of the thread",
-           o->order == DP_TILES ? "tiles" : "rows");
+           o->format == DP_TILES ? "tiles" : "rows");
 }
 
 static int run(const struct linear_arguments *a, json_t *root, struct dp_err *err)

@@ -62,12 +62,12 @@ static int run_embedding_bwd(struct dp_backend *be, const struct test *x, float 
     return be->ops->embedding_bwd(be, &(struct dp_embedding_bwd){x->n, x->t, C, V, a[0], a[1], a[2], tokens}, err);
 }
 
-static int layernorm(struct dp_backend *be, const struct test *x, float *const a[], enum dp_token_order order,
+static int layernorm(struct dp_backend *be, const struct test *x, float *const a[], enum dp_token_format format,
                      struct dp_err *err)
 {
     return be->ops->layernorm(be, &(struct dp_layernorm){.n = x->n, .c = C, .y = a[0], .mean = a[2],
                                                          .rstd = a[2] + x->n, .x = a[1], .gamma = a[3],
-                                                         .beta = a[3] + C, .y_order = order}, err);
+                                                         .beta = a[3] + C, .y_format = format}, err);
 }
 
 static int run_layernorm(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)

@@ -10,16 +10,16 @@
 #include "common/clock.h"
 #include "kernels/bench/bench.h"
 
-static const char *const op_names[DP_PROBE_N_OPS] = {"forward", "dx", "dw"};
+static const char *const op_names[DP_TIMED_N_OPS] = {"forward", "dx", "dw"};
 
 struct run {
     const struct linear_case *c;
     const struct linear_options *o;
     int n_rows; /* of each number of threads: dense, then the patterns */
-    struct dp_probe_pattern pattern[BENCH_MAX_PATTERNS];
+    struct dp_timed_pattern pattern[BENCH_MAX_PATTERNS];
     char name[BENCH_MAX_PATTERNS][1100]; /* where the zeros come from */
-    struct dp_probe *probe[BENCH_MAX_THREADS];
-    double (*ns)[DP_PROBE_N_OPS][DP_BENCH_MAX_ROUNDS]; /* [n_threads * n_rows] */
+    struct dp_timed_linear *timed[BENCH_MAX_THREADS];
+    double (*ns)[DP_TIMED_N_OPS][DP_BENCH_MAX_ROUNDS]; /* [n_threads * n_rows] */
 };
 
 static uint64_t wall_ns(struct dp_backend *be)
@@ -33,7 +33,7 @@ static void add_pattern(struct run *r, double sparsity, int64_t block_rows, cons
 {
     int i = r->n_rows++ - 1;
 
-    r->pattern[i] = (struct dp_probe_pattern){.sparsity = sparsity, .block_rows = block_rows, .keep = keep};
+    r->pattern[i] = (struct dp_timed_pattern){.sparsity = sparsity, .block_rows = block_rows, .keep = keep};
     snprintf(r->name[i], sizeof r->name[i], "%s%s", prefix, name);
 }
 
@@ -59,21 +59,21 @@ static void choose_patterns(struct run *r)
 
 static int measure(struct run *r, struct dp_backend *const be[], struct dp_err *err)
 {
-    dp_probe_clock_fn *now = r->o->clock == CLOCK_MONOTONIC ? wall_ns : NULL;
+    dp_timed_clock_fn *now = r->o->clock == CLOCK_MONOTONIC ? wall_ns : NULL;
 
     for (int t = 0; t < r->o->n_threads; t++) {
-        r->probe[t] = dp_probe_create(be[t], r->c->c_out, r->c->c_in, r->c->tokens, r->pattern, r->n_rows - 1,
-                                      r->o->order, err);
-        if (!r->probe[t])
+        r->timed[t] = dp_timed_linear_create(be[t], r->c->c_out, r->c->c_in, r->c->tokens, r->pattern, r->n_rows - 1,
+                                             r->o->format, err);
+        if (!r->timed[t])
             return -1;
     }
     for (int round = -1; round < r->o->rounds; round++)
         for (int i = 0; i < r->o->n_threads * r->n_rows; i++) {
-            double ns[DP_PROBE_N_OPS];
+            double ns[DP_TIMED_N_OPS];
 
-            if (dp_probe_time(r->probe[i / r->n_rows], i % r->n_rows - 1, now, ns, err) < 0)
+            if (dp_timed_linear_time(r->timed[i / r->n_rows], i % r->n_rows - 1, now, ns, err) < 0)
                 return -1;
-            for (int op = 0; round >= 0 && op < DP_PROBE_N_OPS; op++)
+            for (int op = 0; round >= 0 && op < DP_TIMED_N_OPS; op++)
                 r->ns[i][op][round] = ns[op];
         }
     return 0;
@@ -104,12 +104,12 @@ static json_t *spread_json(const struct dp_sparse *sp, struct dp_err *err)
 }
 
 /* a's times over b's, for each operation and for all three. */
-static json_t *ratio_json(const double a[DP_PROBE_N_OPS], const double b[DP_PROBE_N_OPS])
+static json_t *ratio_json(const double a[DP_TIMED_N_OPS], const double b[DP_TIMED_N_OPS])
 {
     json_t *o = json_object();
     double sum[2] = {0.0, 0.0};
 
-    for (int op = 0; op < DP_PROBE_N_OPS; op++) {
+    for (int op = 0; op < DP_TIMED_N_OPS; op++) {
         json_object_set_new(o, op_names[op], json_real(a[op] / b[op]));
         sum[0] += a[op];
         sum[1] += b[op];
@@ -126,11 +126,11 @@ static const char *granularity_of(const struct dp_sparse *sp)
 }
 
 /* Row i; ns: the times that count, of all rows. */
-static json_t *row_json(struct run *r, int i, double (*ns)[DP_PROBE_N_OPS], struct dp_err *err)
+static json_t *row_json(struct run *r, int i, double (*ns)[DP_TIMED_N_OPS], struct dp_err *err)
 {
     const int row = i % r->n_rows;
-    const struct dp_probe *probe = r->probe[i / r->n_rows];
-    const struct dp_sparse *sp = row ? dp_probe_sparse(probe, row - 1) : NULL;
+    const struct dp_timed_linear *timed = r->timed[i / r->n_rows];
+    const struct dp_sparse *sp = row ? dp_timed_linear_sparse(timed, row - 1) : NULL;
     const double size = (double)r->c->c_out * (double)r->c->c_in, nnz = sp ? (double)sp->nnz : size;
     json_t *o = json_pack("{s:i, s:f, s:s, s:s}", "threads", r->o->threads[i / r->n_rows], "sparsity",
                           1.0 - nnz / size, "granularity", granularity_of(sp), "masks",
@@ -138,7 +138,7 @@ static json_t *row_json(struct run *r, int i, double (*ns)[DP_PROBE_N_OPS], stru
            *times = json_object();
     double all_ns = 0.0;
 
-    for (int op = 0; op < DP_PROBE_N_OPS; op++) {
+    for (int op = 0; op < DP_TIMED_N_OPS; op++) {
         json_object_set_new(times, op_names[op], bench_times_json(r->ns[i][op], r->o->rounds));
         all_ns += ns[i][op];
     }
@@ -149,7 +149,7 @@ static json_t *row_json(struct run *r, int i, double (*ns)[DP_PROBE_N_OPS], stru
     if (sp) {
         json_t *spread = spread_json(sp, err);
 
-        json_object_set_new(o, "plan_bytes", json_integer((json_int_t)dp_probe_plan_bytes(probe, row - 1)));
+        json_object_set_new(o, "plan_bytes", json_integer((json_int_t)dp_timed_linear_plan_bytes(timed, row - 1)));
         if (!spread) {
             json_decref(o);
             return NULL;
@@ -162,11 +162,11 @@ static json_t *row_json(struct run *r, int i, double (*ns)[DP_PROBE_N_OPS], stru
 static json_t *case_json(struct run *r, struct dp_err *err)
 {
     const int n = r->o->n_threads * r->n_rows;
-    double ns[BENCH_MAX_THREADS * (BENCH_MAX_PATTERNS + 1)][DP_PROBE_N_OPS], spread = 0.0;
+    double ns[BENCH_MAX_THREADS * (BENCH_MAX_PATTERNS + 1)][DP_TIMED_N_OPS], spread = 0.0;
     json_t *rows = json_array();
 
     for (int i = 0; i < n; i++)
-        for (int op = 0; op < DP_PROBE_N_OPS; op++) {
+        for (int op = 0; op < DP_TIMED_N_OPS; op++) {
             struct dp_bench_result s = dp_bench_summarise(r->ns[i][op], r->o->rounds);
 
             ns[i][op] = r->o->is_best ? r->ns[i][op][0] : s.median; /* they are sorted now */
@@ -200,7 +200,7 @@ json_t *linear_case_run(const struct linear_case *c, const struct linear_options
     else if (measure(&r, be, err) == 0)
         result = case_json(&r, err);
     for (int t = 0; t < o->n_threads; t++)
-        dp_probe_destroy(r.probe[t]);
+        dp_timed_linear_destroy(r.timed[t]);
     free(r.ns);
     return result;
 }

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "kernels/bench/mask.h"
-#include "kernels/probe.h"
+#include "kernels/timed_linear.h"
 
-#define BENCH_MAX_PATTERNS DP_PROBE_MAX_PATTERNS
+#define BENCH_MAX_PATTERNS DP_TIMED_MAX_PATTERNS
 #define BENCH_MAX_THREADS 4
 
 struct linear_options {
@@ -19,7 +19,7 @@ struct linear_options {
     int n_threads, threads[BENCH_MAX_THREADS];
     clockid_t clock;           /* CLOCK_MONOTONIC, or else the device time of the calling thread */
     bool is_best;              /* compare the fastest rounds, not the medians */
-    enum dp_token_order order; /* of the activations of sparse operations */
+    enum dp_token_format format; /* of the activations of sparse operations */
     int n_sparsities;
     double sparsity[BENCH_MAX_PATTERNS / 2]; /* of the random patterns */
     bool weights, blocks;                    /* they have single weights, blocks of 4 x 1 */

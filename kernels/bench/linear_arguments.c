@@ -21,7 +21,7 @@ static const char usage[] =
     "  --granularity G        of random zeros: weight, 4x1, both (default)\n"
     "  --threads LIST         default 1; 1,2: each of them, in alternation\n"
     "  --rounds N             measured rounds, default 7\n"
-    "  --order ORDER          of the activations of sparse operations: tiles (default), rows\n"
+    "  --format FORMAT         of the activations of sparse operations: tiles (default), rows\n"
     "  --backend NAME         cpu, cpu:avx512, cpu:avx2, cpu:plain; default cpu\n"
     "  --clock CLOCK          wall (default), or cpu: with one thread, on a machine that is busy\n"
     "  --best                 compare the fastest rounds, not the medians: with several threads, on such a\n"
@@ -64,12 +64,12 @@ static int parse_mask(const char *path, struct linear_arguments *a, struct dp_er
     return 0;
 }
 
-static int parse_order(const char *name, enum dp_token_order *out, struct dp_err *err)
+static int parse_format(const char *name, enum dp_token_format *out, struct dp_err *err)
 {
     *out = strcmp(name, "rows") ? DP_TILES : DP_ROWS;
     if (!strcmp(name, "rows") || !strcmp(name, "tiles"))
         return 0;
-    return dp_err_set(err, DP_EINVAL, "--order takes tiles and rows, not '%.60s'", name);
+    return dp_err_set(err, DP_EINVAL, "--format takes tiles and rows, not '%.60s'", name);
 }
 
 static int parse_option(int c, struct linear_arguments *a, struct dp_err *err)
@@ -94,7 +94,7 @@ static int parse_option(int c, struct linear_arguments *a, struct dp_err *err)
     case 'r':
         return bench_parse_count(optarg, DP_BENCH_MAX_ROUNDS, &o->rounds, err);
     case 'o':
-        return parse_order(optarg, &o->order, err);
+        return parse_format(optarg, &o->format, err);
     case 'w':
         return bench_parse_clock(optarg, &o->clock, err);
     case 'f':
@@ -124,7 +124,7 @@ int linear_arguments_parse(int argc, char **argv, struct linear_arguments *a)
     static const struct option longs[] = {{"shape", 1, NULL, 's'},       {"mask", 1, NULL, 'm'},
                                           {"tokens", 1, NULL, 'n'},      {"sparsity", 1, NULL, 'z'},
                                           {"granularity", 1, NULL, 'g'}, {"threads", 1, NULL, 't'},
-                                          {"rounds", 1, NULL, 'r'},      {"order", 1, NULL, 'o'},
+                                          {"rounds", 1, NULL, 'r'},      {"format", 1, NULL, 'o'},
                                           {"clock", 1, NULL, 'w'},       {"backend", 1, NULL, 'b'},
                                           {"best", 0, NULL, 'f'},        {"json", 0, NULL, 'j'},
                                           {"help", 0, NULL, 'h'},        {0}};
@@ -136,7 +136,7 @@ int linear_arguments_parse(int argc, char **argv, struct linear_arguments *a)
                                                .n_threads = 1,
                                                .threads = {1},
                                                .clock = CLOCK_MONOTONIC,
-                                               .order = DP_TILES,
+                                               .format = DP_TILES,
                                                .n_sparsities = 6,
                                                .sparsity = {0.0, 0.5, 0.7, 0.8, 0.9, 0.95},
                                                .weights = true,

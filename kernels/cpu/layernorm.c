@@ -178,7 +178,7 @@ static int forward_task(void *arg, int64_t task, int thread, struct dp_err *err)
     const float *x = a->x + i * a->c;
 
     (void)err;
-    if (a->y_order == DP_TILES) {
+    if (a->y_format == DP_TILES) {
         float *tile = f->room + thread * TOKENS * a->c;
 
         DP_FN(pack)(tile, x, a->c, end - i, a->c);

@@ -15,7 +15,7 @@ static int check_sparse(const struct dp_sparse *sp, int64_t c_out, int64_t c_in,
 }
 
 /* A dense w takes rows; the plan of a sparse one fits the shapes. */
-static int check(const struct dp_sparse *sp, int64_t c_out, int64_t c_in, enum dp_token_order a, enum dp_token_order b,
+static int check(const struct dp_sparse *sp, int64_t c_out, int64_t c_in, enum dp_token_format a, enum dp_token_format b,
                  struct dp_err *err)
 {
     if (sp)
@@ -28,14 +28,14 @@ static int check(const struct dp_sparse *sp, int64_t c_out, int64_t c_in, enum d
 
 int DP_FN(linear)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err)
 {
-    if (check(a->sparse, a->c_out, a->c_in, a->x_order, a->y_order, err) < 0)
+    if (check(a->sparse, a->c_out, a->c_in, a->x_format, a->y_format, err) < 0)
         return -1;
     return a->sparse ? DP_FN(spmm)(be, a, err) : DP_FN(dense)(be, a, err);
 }
 
 int DP_FN(linear_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err)
 {
-    if (check(a->sparse, a->c_out, a->c_in, a->dy_order, a->dx_order, err) < 0)
+    if (check(a->sparse, a->c_out, a->c_in, a->dy_format, a->dx_format, err) < 0)
         return -1;
     return a->sparse ? DP_FN(spmm_bwd)(be, a, err) : DP_FN(dense_bwd_input)(be, a, err);
 }
@@ -79,7 +79,7 @@ int DP_FN(linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_w
 {
     struct dp_linear_bwd_weight sums = *a;
 
-    if (check(a->sparse, a->c_out, a->c_in, a->dy_order, a->x_order, err) < 0)
+    if (check(a->sparse, a->c_out, a->c_in, a->dy_format, a->x_format, err) < 0)
         return -1;
     if (a->overwrite && (a->sparse || a->n == 0))
         memset(a->dw, 0, (size_t)(a->sparse ? a->sparse->nnz : a->c_out * a->c_in) * sizeof *a->dw);
@@ -87,7 +87,7 @@ int DP_FN(linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_w
         return -1;
     if (!a->dbias)
         return 0;
-    if (a->dy_order == DP_TILES)
+    if (a->dy_format == DP_TILES)
         return DP_FN(tile_sums)(be, a->dbias, a->dy, a->n, a->c_out, err);
     return dp_cpu_parallel(be, (a->c_out + SUM_COLUMNS - 1) / SUM_COLUMNS, column_sums_task, &sums, err);
 }

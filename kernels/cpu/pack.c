@@ -105,11 +105,11 @@ static int reorder_task(void *arg, int64_t i, int thread, struct dp_err *err)
 
     (void)thread;
     (void)err;
-    if (a->x_order == DP_ROWS && a->y_order == DP_TILES) {
+    if (a->x_format == DP_ROWS && a->y_format == DP_TILES) {
         DP_FN(pack)(a->y + in_tiles, a->x + in_rows, a->c, n, c);
-    } else if (a->x_order == DP_TILES && a->y_order == DP_ROWS) {
+    } else if (a->x_format == DP_TILES && a->y_format == DP_ROWS) {
         DP_FN(unpack)(a->y + in_rows, a->c, a->x + in_tiles, n, c);
-    } else if (a->y_order == DP_ROWS) {
+    } else if (a->y_format == DP_ROWS) {
         for (int64_t r = 0; a->y != a->x && r < n; r++)
             memcpy(a->y + in_rows + r * a->c, a->x + in_rows + r * a->c, (size_t)c * sizeof *a->y);
     } else {
@@ -130,7 +130,7 @@ int DP_FN(reorder)(struct dp_backend *be, const struct dp_reorder *a, struct dp_
 
 int DP_FN(pack_all)(struct dp_backend *be, float *tiles, const float *x, int64_t n, int64_t c, struct dp_err *err)
 {
-    const struct dp_reorder a = {.n = n, .c = c, .y = tiles, .x = x, .y_order = DP_TILES};
+    const struct dp_reorder a = {.n = n, .c = c, .y = tiles, .x = x, .y_format = DP_TILES};
 
     return DP_FN(reorder)(be, &a, err);
 }

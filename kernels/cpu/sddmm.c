@@ -7,7 +7,7 @@
  * together: 2.9 instructions beside 8 multiplies.
  * Blocks of 4 x 1: two columns of x meet the dy of four rows, so that 8 multiplies take 6 loads, and dy needs
  * no registers of its own.
- * Each element of dw adds up its tiles in order, by twos from token 0 on, whatever the orders and threads.
+ * Each element of dw adds up its tiles in order, by twos from token 0 on, whatever the formats and threads.
  */
 #include "kernels/cpu/fetch.h"
 #include "kernels/cpu/ops.h"
@@ -348,7 +348,7 @@ int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, st
 {
     const struct dp_plan *plan = a->sparse->plan;
     const struct dp_plan_dir *d = dp_sparse_block(a->sparse) == 4 ? &plan->bwd : &plan->fwd; /* many tasks */
-    int64_t x_packs = a->x_order == DP_ROWS ? d->cols : 0, dy_packs = a->dy_order == DP_ROWS ? d->rows : 0;
+    int64_t x_packs = a->x_format == DP_ROWS ? d->cols : 0, dy_packs = a->dy_format == DP_ROWS ? d->rows : 0;
     int64_t group = x_packs + dy_packs ? dp_pack_group(a->n, x_packs + dy_packs) : dp_tiles(a->n) * DP_TILE;
     const int64_t group_blocks = choose_group(d);
     float *packed = dp_cpu_scratch(be, group * (x_packs + dy_packs), err);

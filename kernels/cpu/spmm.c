@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forward and input gradient with a sparse w: tiles, orders, threads, and what precedes and follows the
+/* Forward and input gradient with a sparse w: tiles, formats, threads, and what precedes and follows the
  * products, whose inner loops are spmm_single.c and spmm_blocks.c.
  *
  * The output of a tile is made in parts of up to 1024 channels, one task each: bias and residual are what the
@@ -17,10 +17,10 @@ struct product {
     bool is_spread;           /* blocks of 4 x 1, backward: parts are blocks of columns, not chunks of rows */
     int64_t n, n_in, n_out;
     int64_t part, n_parts;    /* channels of y in a task, and how many of them */
-    enum dp_token_order x_order, y_order;
+    enum dp_token_format x_format, y_format;
     const float *x, *w;
     float *y;
-    const float *bias, *start; /* start: in y's order */
+    const float *bias, *start; /* start: in y's format */
     float *gelu;               /* gelu(y), or gelu(gelu_x) where that is given */
     const float *gelu_x;
     float *sums;               /* y in rows: SUMS for each thread */
@@ -42,7 +42,7 @@ static void finish_tile(const struct product *p, int64_t token, int64_t n, int64
 {
     int64_t at = token * p->n_out + channel;
 
-    if (p->y_order == DP_TILES) {
+    if (p->y_format == DP_TILES) {
         finish(p, token * p->n_out + channel * DP_TILE, count * DP_TILE);
         return;
     }
@@ -105,7 +105,7 @@ static int product_task(void *arg, int64_t i, int thread, struct dp_err *err)
     int64_t t = (p->is_spread ? i / p->n_parts : i % tiles) * DP_TILE, token = p->first + t;
     int64_t channel = part * p->part, count = p->n_out - channel < p->part ? p->n_out - channel : p->part;
     int64_t n = p->tokens - t < DP_TILE ? p->tokens - t : DP_TILE, at = token * p->n_out + channel * DP_TILE;
-    bool is_tile = p->y_order == DP_TILES, has_next = t + DP_TILE < p->tokens;
+    bool is_tile = p->y_format == DP_TILES, has_next = t + DP_TILE < p->tokens;
     const float *x = p->x + t * p->n_in;
     struct dp_spmm_step s = {.d = p->d, .w = p->w, .y = is_tile ? p->y + at : p->sums + thread * SUMS,
                              .bias = p->bias ? p->bias + channel : NULL};
@@ -129,9 +129,9 @@ static int run_product(struct dp_backend *be, struct product *p, struct dp_err *
 {
     const struct dp_cpu *cpu = be->ctx;
     const float *x = p->x;
-    bool packs = p->x_order == DP_ROWS;
+    bool packs = p->x_format == DP_ROWS;
     int64_t group = packs ? dp_pack_group(p->n, p->n_in) : dp_tiles(p->n) * DP_TILE;
-    int64_t sums = p->y_order == DP_ROWS ? cpu->threads * SUMS : 0;
+    int64_t sums = p->y_format == DP_ROWS ? cpu->threads * SUMS : 0;
     float *packed = dp_cpu_scratch(be, sums + (packs ? group * p->n_in : 0), err);
 
     if (!packed)
@@ -155,7 +155,7 @@ int DP_FN(spmm)(struct dp_backend *be, const struct dp_linear *a, struct dp_err 
 {
     const struct dp_plan *plan = a->sparse->plan;
     struct product p = {.d = &plan->fwd, .n = a->n, .n_in = a->c_in, .n_out = a->c_out, .w = a->w,
-                        .x_order = a->x_order, .y_order = a->y_order, .x = a->x, .y = a->y, .bias = a->bias,
+                        .x_format = a->x_format, .y_format = a->y_format, .x = a->x, .y = a->y, .bias = a->bias,
                         .start = a->residual, .gelu = a->gelu};
 
     return run_product(be, &p, err);
@@ -165,8 +165,8 @@ int DP_FN(spmm_bwd)(struct dp_backend *be, const struct dp_linear_bwd_input *a, 
 {
     const struct dp_plan *plan = a->sparse->plan;
     struct product p = {.d = &plan->bwd, .n = a->n, .n_in = a->c_out, .n_out = a->c_in, .w = a->w,
-                        .is_spread = dp_sparse_block(a->sparse) == 4, .x_order = a->dy_order,
-                        .y_order = a->dx_order, .x = a->dy, .y = a->dx, .gelu = a->gelu, .gelu_x = a->gelu_x};
+                        .is_spread = dp_sparse_block(a->sparse) == 4, .x_format = a->dy_format,
+                        .y_format = a->dx_format, .x = a->dy, .y = a->dx, .gelu = a->gelu, .gelu_x = a->gelu_x};
 
     return run_product(be, &p, err);
 }

@@ -9,7 +9,7 @@
  *
  * With AVX-512 a tile is four registers, and four sums in flight are not enough where a multiply takes
  * four cycles and two begin in each: two pieces of equal count are done together. A sum adds up its row's
- * nonzeros from left to right whatever the version, the orders or the threads.
+ * nonzeros from left to right whatever the version, the formats or the threads.
  */
 #include "kernels/cpu/spmm.h"
 

@@ -30,7 +30,7 @@ ok $? "two shapes, two sparsities, one thread and two" || bail "$(cat "$dir/err"
 holds "machine, versions and options are named" '
     (.machine.cpu | length > 0) and .machine.cores > 0 and .machine.memory_bytes > 1e6 and .machine.load >= 0 and
     (.dynpipe, .gemm, .compiler | length > 0) and
-    .backend == "cpu" and .rounds == 3 and .clock == "wall" and .order == "tiles"'
+    .backend == "cpu" and .rounds == 3 and .clock == "wall" and .format == "tiles"'
 holds "each number of threads has all rows; 33 rows have no blocks of 4" '[.cases[] | [.rows[] | .granularity]] ==
     [["dense", "weight", "weight", "4x1", "4x1"] | . + .] + [["dense", "weight", "weight"] | . + .] and
     [.cases[0].rows[].threads] == [1, 1, 1, 1, 1, 2, 2, 2, 2, 2]'
@@ -47,9 +47,9 @@ holds "are what is compared" '.cases[0] | .figure == "min" and (.rows[2] as $r |
 is "$(grep -c '^ .*(' "$dir/text") $(grep -c '^w (' "$dir/text") $(grep -c 'x 1 thread:' "$dir/text") $(grep -c '^      2 ' "$dir/text")" \
     "16 2 2 16" "the tables have as many rows; those of two threads twice"
 like "$(cat "$dir/text")" 'machine: .*wall time.*w \(64, 96\), 70 tokens; dense [0-9]+ GFLOP/s.*dense.*4x1  7[0-9]\.[0-9] %' "the table for people"
-"$bench" --json --rounds 1 --shape 8x8x8 --sparsity 0.5 --granularity 4x1 --order rows --clock cpu --backend cpu:plain >"$dir/out.json" 2>"$dir/err"
+"$bench" --json --rounds 1 --shape 8x8x8 --sparsity 0.5 --granularity 4x1 --format rows --clock cpu --backend cpu:plain >"$dir/out.json" 2>"$dir/err"
 ok $? "the other options" || diag "$(cat "$dir/err")"
-holds "are taken" '.clock == "cpu" and .order == "rows" and .backend == "cpu:plain" and
+holds "are taken" '.clock == "cpu" and .format == "rows" and .backend == "cpu:plain" and
     [.cases[].rows[].granularity] == ["dense", "4x1"]'
 
 # ---- masks that were trained: two blocks of 64 channels ----
@@ -123,7 +123,7 @@ is "$? $(cat "$dir/err")" "1 bench_train: $dir/none/pictures: No such file or di
 is "$?" 2 "pictures want a checkpoint"
 for bad in "--shape 4x4" "--shape 0x4x4" "--shape 70000x4x4" "--shape 65536x65536x1" "--shape 4x4x4x4" "--sparsity 1" "--sparsity 0.5," \
     "--sparsity -0.1" "--sparsity nan" "--threads 0" "--threads 1," "--threads 1,2,3,4,5" "--rounds 0" "--rounds 2x" "--rounds 102" "--clock moon" \
-    "--clock cpu --threads 1,2" "--granularity 2x2" "--order columns" "--tokens 0" "--tokens" "--nonsense" "extra"; do
+    "--clock cpu --threads 1,2" "--granularity 2x2" "--format columns" "--tokens 0" "--tokens" "--nonsense" "extra"; do
     # shellcheck disable=SC2086 # an option and its argument
     "$bench" $bad >/dev/null 2>"$dir/err"
     is "$? $(grep -c 'Try bench_linear --help' "$dir/err") $(grep -vc 'Try' "$dir/err")" "2 1 1" "refused: $bad"

@@ -10,7 +10,7 @@
 #include "kernels/bench/bench.h"
 #include "kernels/bench/limits.h"
 #include "kernels/bench/machine.h"
-#include "kernels/probe.h"
+#include "kernels/timed_linear.h"
 #include "worker/bench/trace.h"
 
 #define PEAK_FLOATS 65536 /* a pass of 10 us */
@@ -273,7 +273,7 @@ json_t *bench_group_run(const struct bench_row *row, const struct bench_options 
     if (open_group(&g, err) == 0 && measure(&g, err) == 0) {
         result = shape_json(&row->shape);
         for (int t = 0; t < options->n_threads; t++)
-            peak[t] = dp_probe_median(g.peak[t], options->steps);
+            peak[t] = dp_timed_median(g.peak[t], options->steps);
         json_object_set_new(result, "peak_rss_bytes", json_integer((json_int_t)bench_peak_rss_bytes()));
         variants = json_array();
         for (int i = 0; i < g.n_variants; i++)

@@ -21,7 +21,7 @@ static size_t round_up(int64_t floats)
 static uint32_t parts_of(struct dp_activations *act, const struct dp_train_config *config, struct part out[MAX_PARTS])
 {
     const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
-    const int64_t hidden = dp_order_floats(DP_TILES, n, 4 * c);
+    const int64_t hidden = dp_format_floats(DP_TILES, n, 4 * c);
     const struct part block[] = {
         {&act->x, n * c},   {&act->mean1, n},   {&act->rstd1, n}, {&act->mean2, n}, {&act->rstd2, n},
         {&act->qkv, 3 * n * c}, {&act->att, n * c}, {&act->lse, n * config->model.heads},
@@ -122,7 +122,7 @@ int dp_workspace_init(struct dp_workspace *work, const struct dp_train_config *c
                       struct dp_err *err)
 {
     const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
-    const int64_t one = dp_order_floats(DP_TILES, n, c), hidden = dp_order_floats(DP_TILES, n, 4 * c);
+    const int64_t one = dp_format_floats(DP_TILES, n, c), hidden = dp_format_floats(DP_TILES, n, 4 * c);
     const struct part parts[] = {
         {&work->a, one}, {&work->b, n * c}, {&work->h, hidden}, {&work->g, hidden}, {&work->d, n * c}, {&work->t, one},
     };

@@ -17,16 +17,16 @@ struct dp_activations {
     void *mem;           /* [device] all that follows, one allocation; NULL for the embedding */
     float *x;            /* (n, c) input of the layer */
     float *mean1, *rstd1, *mean2, *rstd2; /* (n); the head uses the first pair */
-    float *qkv, *att, *lse, *x2, *fc;     /* block: (n, 3c), (n, c), (b, h, t), (n, c), (n, 4c) in any order */
+    float *qkv, *att, *lse, *x2, *fc;     /* block: (n, 3c), (n, c), (b, h, t), (n, c), (n, 4c) in any format */
     float *dx;                            /* head: (n, c), gradient of the final norm's output */
     bool has_loss;                        /* head: dx is there */
 };
 
 struct dp_workspace {
     void *mem;          /* [device] */
-    float *a;           /* (n, c) in any order */
+    float *a;           /* (n, c) in any format */
     float *b;           /* (n, c) */
-    float *h, *g;       /* (n, 4c) in any order */
+    float *h, *g;       /* (n, 4c) in any format */
     float *d;           /* (n, c) gradient on its way back */
     float *t;           /* (n, c) the same in tiles */
     double *loss;       /* [host] n */

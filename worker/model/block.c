@@ -35,18 +35,18 @@ static int attention_back(struct dp_layer *l, struct dp_activations *act, float 
 }
 
 /* The hidden activations of the MLP stay in tiles when both matrices around them are sparse. */
-static enum dp_token_order hidden_order(const struct dp_layer *l)
+static enum dp_token_format hidden_format(const struct dp_layer *l)
 {
-    return dp_layer_order(l, DP_FC_W) == DP_TILES ? dp_layer_order(l, DP_MLP_W) : DP_ROWS;
+    return dp_layer_format(l, DP_FC_W) == DP_TILES ? dp_layer_format(l, DP_MLP_W) : DP_ROWS;
 }
 
 int dp_block_forward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, float *y, bool keep,
                      struct dp_err *err)
 {
-    const struct dp_view ln1 = {work->a, dp_layer_order(l, DP_QKV_W)}, ln2 = {work->a, dp_layer_order(l, DP_FC_W)},
-                         hidden = {work->g, hidden_order(l)};
+    const struct dp_view ln1 = {work->a, dp_layer_format(l, DP_QKV_W)}, ln2 = {work->a, dp_layer_format(l, DP_FC_W)},
+                         hidden = {work->g, hidden_format(l)};
     const struct dp_linear_out qkv = {.y = act->qkv}, x2 = {.y = act->x2, .residual = act->x},
-                           fc = {.y = act->fc, .gelu = hidden.p, .order = hidden.order},
+                           fc = {.y = act->fc, .gelu = hidden.p, .format = hidden.format},
                            out = {.y = y, .residual = act->x2};
     struct dp_timer timer = dp_timer_start(l->be);
 
@@ -66,11 +66,11 @@ int dp_block_forward(struct dp_layer *l, struct dp_activations *act, struct dp_w
 static int mlp_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, struct dp_timer *timer,
                         struct dp_err *err)
 {
-    const struct dp_view hidden = {work->g, hidden_order(l)}, dhidden = {work->h, hidden.order},
-                         ln2 = {work->a, dp_layer_order(l, DP_FC_W)};
+    const struct dp_view hidden = {work->g, hidden_format(l)}, dhidden = {work->h, hidden.format},
+                         ln2 = {work->a, dp_layer_format(l, DP_FC_W)};
     struct dp_view d;
 
-    if (dp_layer_ordered(l, DP_MLP_W, &d, work->t, work->d, l->config->model.channels, err) < 0 ||
+    if (dp_layer_formatted(l, DP_MLP_W, &d, work->t, work->d, l->config->model.channels, err) < 0 ||
         dp_layer_linear_gelu_input(l, dhidden, hidden.p, d, act->fc, DP_MLP_W, err) < 0)
         return -1;
     dp_timer_add(timer, &l->bwd_input_ns);
@@ -90,11 +90,11 @@ static int mlp_backward(struct dp_layer *l, struct dp_activations *act, struct d
 static int attention_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work,
                               struct dp_timer *timer, struct dp_err *err)
 {
-    const struct dp_view ln1 = {work->a, dp_layer_order(l, DP_QKV_W)};
+    const struct dp_view ln1 = {work->a, dp_layer_format(l, DP_QKV_W)};
     const int64_t c = l->config->model.channels;
     struct dp_view d, dqkv;
 
-    if (dp_layer_ordered(l, DP_PROJ_W, &d, work->t, work->d, c, err) < 0 ||
+    if (dp_layer_formatted(l, DP_PROJ_W, &d, work->t, work->d, c, err) < 0 ||
         dp_layer_linear_input(l, dp_rows(work->b), d, DP_PROJ_W, err) < 0)
         return -1;
     dp_timer_add(timer, &l->bwd_input_ns);
@@ -102,7 +102,7 @@ static int attention_backward(struct dp_layer *l, struct dp_activations *act, st
         return -1;
     dp_timer_add(timer, &l->bwd_weight_ns);
     if (attention_back(l, act, work->h, work->b, err) < 0 ||
-        dp_layer_ordered(l, DP_QKV_W, &dqkv, work->g, work->h, 3 * c, err) < 0 ||
+        dp_layer_formatted(l, DP_QKV_W, &dqkv, work->g, work->h, 3 * c, err) < 0 ||
         dp_layer_linear_input(l, dp_rows(work->b), dqkv, DP_QKV_W, err) < 0)
         return -1;
     dp_timer_add(timer, &l->bwd_input_ns);

@@ -7,14 +7,14 @@ static int64_t tokens_of(const struct dp_layer *l)
     return l->config->train.batch * l->config->model.context;
 }
 
-int dp_layer_ordered(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err)
+int dp_layer_formatted(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err)
 {
-    const struct dp_reorder a = {.n = tokens_of(l), .c = c, .y = room, .y_order = DP_TILES, .x = x};
+    const struct dp_reorder a = {.n = tokens_of(l), .c = c, .y = room, .y_format = DP_TILES, .x = x};
 
     *out = dp_rows(x);
-    if (dp_layer_order(l, w) == DP_ROWS)
+    if (dp_layer_format(l, w) == DP_ROWS)
         return 0;
-    *out = (struct dp_view){.p = room, .order = DP_TILES};
+    *out = (struct dp_view){.p = room, .format = DP_TILES};
     return l->be->ops->reorder(l->be, &a, err);
 }
 
@@ -24,7 +24,7 @@ int dp_layer_linear(struct dp_layer *l, struct dp_linear_out out, struct dp_view
     const struct dp_linear a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .y = out.y,
                                 .gelu = out.gelu, .x = x.p, .w = p->w,
                                 .bias = bias == DP_NO_BIAS ? NULL : l->param[bias].w, .residual = out.residual,
-                                .sparse = p->sparse, .x_order = x.order, .y_order = out.order};
+                                .sparse = p->sparse, .x_format = x.format, .y_format = out.format};
 
     return l->be->ops->linear(l->be, &a, err);
 }
@@ -40,7 +40,7 @@ int dp_layer_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gel
     const struct dp_param *p = &l->param[w];
     const struct dp_linear_bwd_input a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dx = dx.p,
                                           .gelu = gelu, .dy = dy.p, .w = p->w, .gelu_x = x, .sparse = p->sparse,
-                                          .dy_order = dy.order, .dx_order = dx.order};
+                                          .dy_format = dy.format, .dx_format = dx.format};
 
     return l->be->ops->linear_bwd_input(l->be, &a, err);
 }
@@ -51,8 +51,8 @@ int dp_layer_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view d
     const struct dp_linear_bwd_weight a = {.n = tokens_of(l), .c_in = p->cols, .c_out = p->rows, .dw = p->g,
                                            .overwrite = p->g_is_void,
                                            .dbias = bias == DP_NO_BIAS ? NULL : l->param[bias].g, .dy = dy.p,
-                                           .x = x.p, .sparse = p->sparse, .dy_order = dy.order,
-                                           .x_order = x.order};
+                                           .x = x.p, .sparse = p->sparse, .dy_format = dy.format,
+                                           .x_format = x.format};
 
     p->g_is_void = false;
     return l->be->ops->linear_bwd_weight(l->be, &a, err);
@@ -63,7 +63,7 @@ int dp_layer_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd
 {
     const struct dp_layernorm a = {.n = tokens_of(l), .c = l->config->model.channels, .y = y.p, .mean = mean,
                                    .rstd = rstd, .x = x, .gamma = l->param[w].w, .beta = l->param[w + 1].w,
-                                   .y_order = y.order};
+                                   .y_format = y.format};
 
     return l->be->ops->layernorm(l->be, &a, err);
 }

@@ -9,35 +9,35 @@
 /* An activation and how it lies in memory (kernels/backend.h). */
 struct dp_view {
     float *p;
-    enum dp_token_order order;
+    enum dp_token_format format;
 };
 
 static inline struct dp_view dp_rows(float *p)
 {
-    return (struct dp_view){.p = p, .order = DP_ROWS};
+    return (struct dp_view){.p = p, .format = DP_ROWS};
 }
 
-/* The order in which the matrix w likes its activations: a sparse one packs rows into tiles first. */
-static inline enum dp_token_order dp_layer_order(const struct dp_layer *l, int w)
+/* The format in which the matrix w likes its activations: a sparse one packs rows into tiles first. */
+static inline enum dp_token_format dp_layer_format(const struct dp_layer *l, int w)
 {
     return l->param[w].sparse ? DP_TILES : DP_ROWS;
 }
 
-/* *out: x (n, c) in the order that w likes: x itself, or tiles made from it in `room`. */
-int dp_layer_ordered(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err);
+/* *out: x (n, c) in the format that w likes: x itself, or tiles made from it in `room`. */
+int dp_layer_formatted(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err);
 
 /* What a linear layer makes of its product: y = it + bias + residual, gelu = gelu(y); see struct dp_linear. */
 struct dp_linear_out {
     float *y;
     const float *residual; /* or NULL */
     float *gelu;           /* or NULL */
-    enum dp_token_order order;   /* of all three */
+    enum dp_token_format format; /* of all three */
 };
 /* out (n, rows) from x (n, cols) w^T; bias: a parameter or DP_NO_BIAS. */
 int dp_layer_linear(struct dp_layer *l, struct dp_linear_out out, struct dp_view x, int w, int bias, struct dp_err *err);
 /* dx (n, cols) = dy (n, rows) w */
 int dp_layer_linear_input(struct dp_layer *l, struct dp_view dx, struct dp_view dy, int w, struct dp_err *err);
-/* The same through the GELU in front of w: times gelu'(x); gelu (n, cols) = gelu(x), both in dx's order. */
+/* The same through the GELU in front of w: times gelu'(x); gelu (n, cols) = gelu(x), both in dx's format. */
 int dp_layer_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, struct dp_view dy, const float *x,
                                int w, struct dp_err *err);
 /* dw += dy^T x; dbias += */

@@ -50,19 +50,19 @@ static void free_problem(struct problem *p)
 }
 
 /* Where token i, channel j lies. */
-static int64_t at(const struct problem *p, enum dp_token_order order, int64_t i, int64_t j)
+static int64_t at(const struct problem *p, enum dp_token_format format, int64_t i, int64_t j)
 {
-    return order == DP_ROWS ? i * p->c + j : (i / DP_TILE * p->c + j) * DP_TILE + i % DP_TILE;
+    return format == DP_ROWS ? i * p->c + j : (i / DP_TILE * p->c + j) * DP_TILE + i % DP_TILE;
 }
 
 /* The buffer back in rows; what pads it must be finite. */
-static struct buf in_rows(const struct problem *p, struct buf b, enum dp_token_order order, const char *what)
+static struct buf in_rows(const struct problem *p, struct buf b, enum dp_token_format format, const char *what)
 {
     struct buf rows = buf_noise(p->n * p->c, 0, 1);
 
-    for (int64_t i = 0; i < (order == DP_ROWS ? p->n : b.n / p->c); i++)
+    for (int64_t i = 0; i < (format == DP_ROWS ? p->n : b.n / p->c); i++)
         for (int64_t j = 0; j < p->c; j++) {
-            float v = b.p[at(p, order, i, j)];
+            float v = b.p[at(p, format, i, j)];
 
             if (i < p->n)
                 rows.p[i * p->c + j] = v;
@@ -75,7 +75,7 @@ static struct buf in_rows(const struct problem *p, struct buf b, enum dp_token_o
 /* rstd reaches 316 where a row has one channel: the error of the mean grows with it. */
 #define ALLOWED 3e-5
 
-static void check_forward(struct dp_backend *const be[2], const struct problem *p, enum dp_token_order y_order,
+static void check_forward(struct dp_backend *const be[2], const struct problem *p, enum dp_token_format y_format,
                           const char *what)
 {
     struct buf y[2], mean[2], rstd[2], rows;
@@ -83,13 +83,13 @@ static void check_forward(struct dp_backend *const be[2], const struct problem *
     for (int i = 0; i < 2; i++) {
         struct buf x = buf_copy(p->x, i);
 
-        y[i] = buf_noise(dp_order_floats(y_order, p->n, p->c), 2 * i, 9);
+        y[i] = buf_noise(dp_format_floats(y_format, p->n, p->c), 2 * i, 9);
         mean[i] = buf_noise(p->n, i, 10), rstd[i] = buf_noise(p->n, 3 * i, 11);
         CHECK_OP(be[i], layernorm, .n = p->n, .c = p->c, .y = y[i].p, .mean = mean[i].p, .rstd = rstd[i].p,
-                 .x = x.p, .gamma = p->gamma.p, .beta = p->beta.p, .y_order = y_order);
+                 .x = x.p, .gamma = p->gamma.p, .beta = p->beta.p, .y_format = y_format);
         buf_free(x, what);
     }
-    rows = in_rows(p, y[0], y_order, what);
+    rows = in_rows(p, y[0], y_format, what);
     check_close(mean[0].p, p->mean, p->n, 1e-6, what);
     check_close(rstd[0].p, p->rstd, p->n, ALLOWED, what);
     check_close(rows.p, p->y, p->n * p->c, ALLOWED, what);
@@ -135,7 +135,7 @@ static void check_problem(struct dp_backend *const be[2], const struct problem *
     for (int second = 0; second < 2; second++) {
         char what[96];
 
-        snprintf(what, sizeof what, "%s layernorm (%lld, %lld), y in order %d, += dx %d", version, (long long)p->n,
+        snprintf(what, sizeof what, "%s layernorm (%lld, %lld), y in format %d, += dx %d", version, (long long)p->n,
                  (long long)p->c, second, second);
         check_forward(be, p, second, what);
         check_backward(be, p, second, what);
@@ -168,16 +168,16 @@ static void nan_stays(void **state)
     for (int v = 0; v < N_VERSIONS; v++) {
         struct dp_backend *be = open_version(v);
 
-        for (enum dp_token_order order = DP_ROWS; be && order <= DP_TILES; order++) {
+        for (enum dp_token_format format = DP_ROWS; be && format <= DP_TILES; format++) {
             const struct problem p = {.n = 11, .c = 3};
             const float one[3] = {1, 1, 1};
             float x[11 * 3] = {0}, y[DP_TILE * 3], mean[11], rstd[11];
 
             x[4 * 3 + 2] = NAN;
             CHECK_OP(be, layernorm, .n = p.n, .c = p.c, .y = y, .mean = mean, .rstd = rstd, .x = x, .gamma = one,
-                     .beta = one, .y_order = order);
+                     .beta = one, .y_format = format);
             for (int64_t i = 0; i < p.n * p.c; i++)
-                assert_int_equal(isnan(y[at(&p, order, i / p.c, i % p.c)]) != 0, i / p.c == 4);
+                assert_int_equal(isnan(y[at(&p, format, i / p.c, i % p.c)]) != 0, i / p.c == 4);
         }
         dp_backend_destroy(be);
     }

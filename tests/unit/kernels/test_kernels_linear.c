@@ -5,7 +5,7 @@
  * nonzeros is log-normal. Shapes: 1, primes, around the tile of 64 tokens, the vector widths, the
  * column blocks (64 to 384), the row chunk (512, 1024) and the group of packed tokens (256 or more), and the
  * blocks of dense.c (512 tokens, 512 columns). Another address, other threads, and with a sparse w other
- * orders of the activations: the same bits. */
+ * formats of the activations: the same bits. */
 #include "tests/unit/kernels/kernels_util.h"
 
 struct shape {
@@ -143,18 +143,18 @@ struct result {
 };
 
 /* Which activations lie in tiles. */
-struct orders {
-    enum dp_token_order in, out; /* x and dx; y and dy */
+struct formats {
+    enum dp_token_format in, out; /* x and dx; y and dy */
 };
 
-/* An activation of (n, c) numbers in an order; the padding of tiles is noise, or 0 where it is a gradient. */
-static struct buf in_order(struct buf rows, enum dp_token_order order, int64_t n, int64_t c, int shift, bool is_gradient)
+/* An activation of (n, c) numbers in a format; the padding of tiles is noise, or 0 where it is a gradient. */
+static struct buf in_format(struct buf rows, enum dp_token_format format, int64_t n, int64_t c, int shift, bool is_gradient)
 {
     struct buf b;
 
-    if (order == DP_ROWS)
+    if (format == DP_ROWS)
         return buf_copy(rows, shift);
-    b = buf_noise(dp_order_floats(order, n, c), shift, 77);
+    b = buf_noise(dp_format_floats(format, n, c), shift, 77);
     for (int64_t t = 0; t < b.n / c; t++)
         for (int64_t j = 0; j < c; j++) {
             float *at = &b.p[(t / DP_TILE * c + j) * DP_TILE + t % DP_TILE];
@@ -165,11 +165,11 @@ static struct buf in_order(struct buf rows, enum dp_token_order order, int64_t n
 }
 
 /* The same in rows, which replaces it; the padding must be finite, of gradients 0. */
-static void to_rows(struct buf *b, enum dp_token_order order, int64_t n, int64_t c, bool is_gradient, const char *what)
+static void to_rows(struct buf *b, enum dp_token_format format, int64_t n, int64_t c, bool is_gradient, const char *what)
 {
     struct buf rows = buf_noise(n * c, 0, 1);
 
-    for (int64_t t = 0; order == DP_TILES && t < b->n / c; t++)
+    for (int64_t t = 0; format == DP_TILES && t < b->n / c; t++)
         for (int64_t j = 0; j < c; j++) {
             float v = b->p[(t / DP_TILE * c + j) * DP_TILE + t % DP_TILE];
 
@@ -178,23 +178,23 @@ static void to_rows(struct buf *b, enum dp_token_order order, int64_t n, int64_t
             else if (!(is_gradient ? v == 0.0f : isfinite(v)))
                 fail_msg("%s: padding is %g", what, (double)v);
         }
-    if (order == DP_ROWS)
+    if (format == DP_ROWS)
         memcpy(rows.p, b->p, (size_t)(n * c) * sizeof(float));
     buf_free(*b, what);
     *b = rows;
 }
 
 static struct result run_ops(struct dp_backend *be, const struct expected *e, bool sparse, int shift,
-                             struct orders o)
+                             struct formats o)
 {
     struct shape s = e->s;
     int64_t nw = sparse ? e->pattern.sp.nnz : s.c_in * s.c_out;
-    int64_t n_in = dp_order_floats(o.in, s.n, s.c_in), n_out = dp_order_floats(o.out, s.n, s.c_out);
+    int64_t n_in = dp_format_floats(o.in, s.n, s.c_in), n_out = dp_format_floats(o.out, s.n, s.c_out);
     const struct dp_sparse *sp = sparse ? &e->pattern.sp : NULL;
-    struct buf x = in_order(e->x, o.in, s.n, s.c_in, shift, false), bias = buf_copy(e->bias, shift);
-    struct buf dy = in_order(e->dy, o.out, s.n, s.c_out, shift, true);
-    struct buf residual = in_order(e->residual, o.out, s.n, s.c_out, shift, false);
-    struct buf gelu_x = in_order(e->gelu_x, o.in, s.n, s.c_in, shift, false);
+    struct buf x = in_format(e->x, o.in, s.n, s.c_in, shift, false), bias = buf_copy(e->bias, shift);
+    struct buf dy = in_format(e->dy, o.out, s.n, s.c_out, shift, true);
+    struct buf residual = in_format(e->residual, o.out, s.n, s.c_out, shift, false);
+    struct buf gelu_x = in_format(e->gelu_x, o.in, s.n, s.c_in, shift, false);
     struct result r = {.y = buf_noise(n_out, shift, 41), .gelu = buf_noise(n_out, shift, 46),
                        .gelu_back = buf_noise(n_in, shift, 47), .dx = buf_noise(n_in, shift, 42),
                        .dw = buf_noise(nw, shift, 43), .dbias = buf_noise(s.c_out, shift, 44),
@@ -202,13 +202,13 @@ static struct result run_ops(struct dp_backend *be, const struct expected *e, bo
 
     memcpy(r.w.p, sparse ? e->pattern.values : e->w.p, (size_t)nw * sizeof(float));
     CHECK_OP(be, linear, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .y = r.y.p, .x = x.p, .w = r.w.p,
-             .bias = bias.p, .residual = residual.p, .gelu = r.gelu.p, .sparse = sp, .x_order = o.in,
-             .y_order = o.out);
+             .bias = bias.p, .residual = residual.p, .gelu = r.gelu.p, .sparse = sp, .x_format = o.in,
+             .y_format = o.out);
     CHECK_OP(be, linear_bwd_input, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .dx = r.dx.p, .dy = dy.p,
-             .w = r.w.p, .gelu_x = gelu_x.p, .gelu = r.gelu_back.p, .sparse = sp, .dy_order = o.out,
-             .dx_order = o.in);
+             .w = r.w.p, .gelu_x = gelu_x.p, .gelu = r.gelu_back.p, .sparse = sp, .dy_format = o.out,
+             .dx_format = o.in);
     CHECK_OP(be, linear_bwd_weight, .n = s.n, .c_in = s.c_in, .c_out = s.c_out, .dw = r.dw.p,
-             .dbias = r.dbias.p, .dy = dy.p, .x = x.p, .sparse = sp, .dy_order = o.out, .x_order = o.in);
+             .dbias = r.dbias.p, .dy = dy.p, .x = x.p, .sparse = sp, .dy_format = o.out, .x_format = o.in);
     buf_free(x, "x"), buf_free(dy, "dy"), buf_free(bias, "bias");
     buf_free(residual, "residual"), buf_free(gelu_x, "gelu_x");
     to_rows(&r.y, o.out, s.n, s.c_out, false, "y"), to_rows(&r.gelu, o.out, s.n, s.c_out, false, "gelu");
@@ -246,11 +246,11 @@ static void check_same_results(const struct result *a, const struct result *b, c
 }
 
 /* Tiles for one side or both: the bits of rows, but for dbias. */
-static void check_orders(struct dp_backend *be, struct dp_backend *threads, const struct expected *e,
-                         const struct result *rows, const char *what)
+static void check_formats(struct dp_backend *be, struct dp_backend *threads, const struct expected *e,
+                          const struct result *rows, const char *what)
 {
     for (int i = 1; i < 4; i++) {
-        struct orders o = {i & 1 ? DP_TILES : DP_ROWS, i & 2 ? DP_TILES : DP_ROWS};
+        struct formats o = {i & 1 ? DP_TILES : DP_ROWS, i & 2 ? DP_TILES : DP_ROWS};
         struct result r = run_ops(i == 3 ? threads : be, e, true, 3, o);
 
         check_result(&r, e, true, what);
@@ -274,7 +274,7 @@ static void refresh_anew(struct dp_backend *be, struct expected *e)
 static void check_version(struct dp_backend *be, struct dp_backend *threads, struct expected *e, bool sparse,
                           const char *what)
 {
-    struct orders rows = {DP_ROWS, DP_ROWS};
+    struct formats rows = {DP_ROWS, DP_ROWS};
     struct result r[3];
     struct dp_err err = {0};
 
@@ -296,7 +296,7 @@ static void check_version(struct dp_backend *be, struct dp_backend *threads, str
         result_free(&r[i], what);
     }
     if (sparse) {
-        check_orders(be, threads, e, &r[0], what);
+        check_formats(be, threads, e, &r[0], what);
         be->ops->sparse_release(be, &e->pattern.sp);
     }
     result_free(&r[0], what);
@@ -477,15 +477,15 @@ static void dense_takes_rows(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        enum dp_token_order tiles[2] = {i == 1 ? DP_ROWS : DP_TILES, i == 0 ? DP_ROWS : DP_TILES};
+        enum dp_token_format tiles[2] = {i == 1 ? DP_ROWS : DP_TILES, i == 0 ? DP_ROWS : DP_TILES};
         struct dp_err err[3] = {{0}};
 
         assert_int_equal(be->ops->linear(be, &(struct dp_linear){.n = 1, .c_in = 1, .c_out = 1, .y = f, .x = f, .w = f,
-                                                                 .x_order = tiles[0], .y_order = tiles[1]}, &err[0]), -1);
+                                                                 .x_format = tiles[0], .y_format = tiles[1]}, &err[0]), -1);
         assert_int_equal(be->ops->linear_bwd_input(be, &(struct dp_linear_bwd_input){.n = 1, .c_in = 1, .c_out = 1,
-                             .dx = f, .dy = f, .w = f, .dy_order = tiles[0], .dx_order = tiles[1]}, &err[1]), -1);
+                             .dx = f, .dy = f, .w = f, .dy_format = tiles[0], .dx_format = tiles[1]}, &err[1]), -1);
         assert_int_equal(be->ops->linear_bwd_weight(be, &(struct dp_linear_bwd_weight){.n = 1, .c_in = 1, .c_out = 1,
-                             .dw = f, .dy = f, .x = f, .dy_order = tiles[0], .x_order = tiles[1]}, &err[2]), -1);
+                             .dw = f, .dy = f, .x = f, .dy_format = tiles[0], .x_format = tiles[1]}, &err[2]), -1);
         for (int k = 0; k < 3; k++) {
             assert_int_equal(err[k].code, DP_EINVAL);
             assert_non_null(strstr(err[k].text, "tiles need a sparse w"));
@@ -494,7 +494,7 @@ static void dense_takes_rows(void **state)
     dp_backend_destroy(be);
 }
 
-/* The op reorder: every pair of orders, shapes around a tile and around its task of 512 channels. */
+/* The op reorder: every pair of formats, shapes around a tile and around its task of 512 channels. */
 static void reorder(void **state)
 {
     const struct {
@@ -510,15 +510,15 @@ static void reorder(void **state)
         be = dp_backend_create(version_names[v / 2], 0, v % 2 ? N_THREADS : 1, NULL);
         for (int i = 0; i < 7 * 4; i++) {
             int64_t n = sizes[i / 4].n, c = sizes[i / 4].c;
-            enum dp_token_order from = i & 1 ? DP_TILES : DP_ROWS, to = i & 2 ? DP_TILES : DP_ROWS;
-            struct buf rows = buf_noise(n * c, 0, 5), x = in_order(rows, from, n, c, 1, false);
-            struct buf y = buf_noise(dp_order_floats(to, n, c), 2, 6);
+            enum dp_token_format from = i & 1 ? DP_TILES : DP_ROWS, to = i & 2 ? DP_TILES : DP_ROWS;
+            struct buf rows = buf_noise(n * c, 0, 5), x = in_format(rows, from, n, c, 1, false);
+            struct buf y = buf_noise(dp_format_floats(to, n, c), 2, 6);
 
-            CHECK_OP(be, reorder, .n = n, .c = c, .y = y.p, .x = x.p, .y_order = to, .x_order = from);
+            CHECK_OP(be, reorder, .n = n, .c = c, .y = y.p, .x = x.p, .y_format = to, .x_format = from);
             to_rows(&y, to, n, c, true, "reorder");
             check_same(rows, y, "reorder");
             if (from == to) {
-                CHECK_OP(be, reorder, .n = n, .c = c, .y = x.p, .x = x.p, .y_order = to, .x_order = from);
+                CHECK_OP(be, reorder, .n = n, .c = c, .y = x.p, .x = x.p, .y_format = to, .x_format = from);
                 to_rows(&x, to, n, c, true, "reorder in place");
                 check_same(rows, x, "reorder in place");
             }

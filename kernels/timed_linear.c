@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See probe.h. Values do not matter to time, but zeros and subnormals would: all are in +-[0.5, 1). */
-#include "kernels/probe.h"
+/* See timed_linear.h. Values do not matter to time, but zeros and subnormals would: all are in +-[0.5, 1). */
+#include "kernels/timed_linear.h"
 
 #include <stdlib.h>
 
@@ -9,14 +9,14 @@
 #define SHORTEST_NS 50000.0
 #define MAX_REPEATS 1000
 
-struct dp_probe {
+struct dp_timed_linear {
     struct dp_backend *be;
     int64_t n, c_in, c_out;
-    enum dp_token_order order; /* of the activations of sparse ops */
+    enum dp_token_format format; /* of the activations of sparse ops */
     float *x, *dy, *y, *dx, *w, *dw; /* device */
     int n_patterns;
-    struct dp_sparse pattern[DP_PROBE_MAX_PATTERNS];
-    int repeats[DP_PROBE_MAX_PATTERNS + 1][DP_PROBE_N_OPS]; /* [0]: dense; 0: not known yet */
+    struct dp_sparse pattern[DP_TIMED_MAX_PATTERNS];
+    int repeats[DP_TIMED_MAX_PATTERNS + 1][DP_TIMED_N_OPS]; /* [0]: dense; 0: not known yet */
 };
 
 /* xorshift64*, Vigna 2016 */
@@ -49,7 +49,7 @@ static float *make_array(struct dp_backend *be, int64_t n, float *host, uint64_t
 }
 
 /* Are `block` rows from `row` on of column c kept? -1: some of them. */
-static int is_kept(const struct dp_probe *p, const uint64_t *keep, int64_t row, int64_t c, int64_t block)
+static int is_kept(const struct dp_timed_linear *p, const uint64_t *keep, int64_t row, int64_t c, int64_t block)
 {
     int64_t n = 0;
 
@@ -58,7 +58,7 @@ static int is_kept(const struct dp_probe *p, const uint64_t *keep, int64_t row, 
     return n == 0 ? 0 : n == block ? 1 : -1;
 }
 
-static int make_pattern(struct dp_probe *p, struct dp_sparse *sp, const struct dp_probe_pattern *pattern,
+static int make_pattern(struct dp_timed_linear *p, struct dp_sparse *sp, const struct dp_timed_pattern *pattern,
                         uint64_t *seed, struct dp_err *err)
 {
     const int64_t block = pattern->block_rows, groups = p->c_out / block;
@@ -97,9 +97,9 @@ static int64_t max3(int64_t a, int64_t b, int64_t c)
     return ab > c ? ab : c;
 }
 
-static int make_arrays(struct dp_probe *p, uint64_t *seed, struct dp_err *err)
+static int make_arrays(struct dp_timed_linear *p, uint64_t *seed, struct dp_err *err)
 {
-    int64_t nx = dp_order_floats(DP_TILES, p->n, p->c_in), ny = dp_order_floats(DP_TILES, p->n, p->c_out);
+    int64_t nx = dp_format_floats(DP_TILES, p->n, p->c_in), ny = dp_format_floats(DP_TILES, p->n, p->c_out);
     int64_t nw = p->c_in * p->c_out;
     float *host = malloc((size_t)max3(nx, ny, nw) * sizeof *host);
     int rc = -1;
@@ -119,14 +119,14 @@ static int make_arrays(struct dp_probe *p, uint64_t *seed, struct dp_err *err)
     return rc;
 }
 
-struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
-                                 const struct dp_probe_pattern *patterns, int n_patterns,
-                                 enum dp_token_order order, struct dp_err *err)
+struct dp_timed_linear *dp_timed_linear_create(struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,
+                                               const struct dp_timed_pattern *patterns, int n_patterns,
+                                               enum dp_token_format format, struct dp_err *err)
 {
-    struct dp_probe *p;
+    struct dp_timed_linear *p;
     uint64_t seed = 0x9e3779b97f4a7c15ull;
 
-    if (c_out < 1 || c_in < 1 || n < 1 || n_patterns > DP_PROBE_MAX_PATTERNS ||
+    if (c_out < 1 || c_in < 1 || n < 1 || n_patterns > DP_TIMED_MAX_PATTERNS ||
         c_out > DP_SPARSE_MAX || c_in > DP_SPARSE_MAX) {
         dp_err_set(err, DP_EINVAL, "linear layer (%lld, %lld) with %lld tokens", (long long)c_out,
                    (long long)c_in, (long long)n);
@@ -140,14 +140,14 @@ struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c
         }
     p = calloc(1, sizeof *p);
     if (!p) {
-        dp_err_set(err, DP_ENOMEM, "no memory for a probe");
+        dp_err_set(err, DP_ENOMEM, "no memory for a timed layer");
         return NULL;
     }
     p->be = be;
     p->c_out = c_out;
     p->c_in = c_in;
     p->n = n;
-    p->order = order;
+    p->format = format;
     if (make_arrays(p, &seed, err) < 0)
         goto fail;
     for (; p->n_patterns < n_patterns; p->n_patterns++)
@@ -155,15 +155,15 @@ struct dp_probe *dp_probe_create(struct dp_backend *be, int64_t c_out, int64_t c
             goto fail;
     return p;
 fail:
-    dp_probe_destroy(p);
+    dp_timed_linear_destroy(p);
     return NULL;
 }
 
-void dp_probe_destroy(struct dp_probe *p)
+void dp_timed_linear_destroy(struct dp_timed_linear *p)
 {
     if (!p)
         return;
-    for (int i = 0; i < DP_PROBE_MAX_PATTERNS; i++) {
+    for (int i = 0; i < DP_TIMED_MAX_PATTERNS; i++) {
         p->be->ops->sparse_release(p->be, &p->pattern[i]);
         free(p->pattern[i].row_ptr);
         free(p->pattern[i].col);
@@ -177,36 +177,36 @@ void dp_probe_destroy(struct dp_probe *p)
     free(p);
 }
 
-static int run_op(struct dp_probe *p, int op, const struct dp_sparse *sp, struct dp_err *err)
+static int run_op(struct dp_timed_linear *p, int op, const struct dp_sparse *sp, struct dp_err *err)
 {
     const struct dp_backend_ops *ops = p->be->ops;
-    const enum dp_token_order order = sp ? p->order : DP_ROWS;
+    const enum dp_token_format format = sp ? p->format : DP_ROWS;
     const struct dp_linear forward = {.n = p->n, .c_in = p->c_in, .c_out = p->c_out, .y = p->y, .x = p->x,
-                                      .w = p->w, .sparse = sp, .x_order = order, .y_order = order};
+                                      .w = p->w, .sparse = sp, .x_format = format, .y_format = format};
     const struct dp_linear_bwd_input input = {.n = p->n, .c_in = p->c_in, .c_out = p->c_out, .dx = p->dx,
-                                              .dy = p->dy, .w = p->w, .sparse = sp, .dy_order = order,
-                                              .dx_order = order};
+                                              .dy = p->dy, .w = p->w, .sparse = sp, .dy_format = format,
+                                              .dx_format = format};
     const struct dp_linear_bwd_weight weight = {.n = p->n, .c_in = p->c_in, .c_out = p->c_out, .dw = p->dw,
-                                                .dy = p->dy, .x = p->x, .sparse = sp, .dy_order = order,
-                                                .x_order = order};
+                                                .dy = p->dy, .x = p->x, .sparse = sp, .dy_format = format,
+                                                .x_format = format};
 
     switch (op) {
-    case DP_PROBE_FORWARD:
+    case DP_TIMED_FORWARD:
         return ops->linear(p->be, &forward, err);
-    case DP_PROBE_INPUT:
+    case DP_TIMED_INPUT:
         return ops->linear_bwd_input(p->be, &input, err);
     default:
         return ops->linear_bwd_weight(p->be, &weight, err);
     }
 }
 
-int dp_probe_time(struct dp_probe *p, int pattern, dp_probe_clock_fn *now, double ns[DP_PROBE_N_OPS],
-                  struct dp_err *err)
+int dp_timed_linear_time(struct dp_timed_linear *p, int pattern, dp_timed_clock_fn *now, double ns[DP_TIMED_N_OPS],
+                         struct dp_err *err)
 {
     const struct dp_sparse *sp = pattern < 0 ? NULL : &p->pattern[pattern];
 
     now = now ? now : p->be->ops->time_ns;
-    for (int op = 0; op < DP_PROBE_N_OPS; op++) {
+    for (int op = 0; op < DP_TIMED_N_OPS; op++) {
         int *repeats = &p->repeats[pattern + 1][op], times = *repeats ? *repeats : 1;
         uint64_t start = now(p->be);
 
@@ -224,12 +224,12 @@ int dp_probe_time(struct dp_probe *p, int pattern, dp_probe_clock_fn *now, doubl
     return 0;
 }
 
-const struct dp_sparse *dp_probe_sparse(const struct dp_probe *p, int pattern)
+const struct dp_sparse *dp_timed_linear_sparse(const struct dp_timed_linear *p, int pattern)
 {
     return &p->pattern[pattern];
 }
 
-size_t dp_probe_plan_bytes(const struct dp_probe *p, int pattern)
+size_t dp_timed_linear_plan_bytes(const struct dp_timed_linear *p, int pattern)
 {
     return p->be->ops->sparse_bytes(p->be, &p->pattern[pattern]);
 }
@@ -241,7 +241,7 @@ static int compare_doubles(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-double dp_probe_median(double *x, int n)
+double dp_timed_median(double *x, int n)
 {
     qsort(x, (size_t)n, sizeof *x, compare_doubles);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2.0;
