@@ -69,3 +69,5 @@ tests_unit_common_test_journal_faults_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_test_journal_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=fdatasync,--wrap=fsync,--wrap=rename,--wrap=ftruncate \
 	-Wl,--wrap=fallocate,--wrap=clock_gettime
 endif
+
+EXTRA_DIST += common/README.md common/conf/README.md common/site/README.md

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # parts of doc/ (see Makefile.am)
-EXTRA_DIST += doc/design.md doc/messages.md doc/protocol.md doc/security.md
+EXTRA_DIST += doc/design.md doc/glossary.md doc/messages.md doc/protocol.md doc/security.md
 check_PROGRAMS += doc/print_messages
 doc_print_messages_SOURCES = doc/print_messages.c
 doc_print_messages_LDADD = common/libdpcommon.a

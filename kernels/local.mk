@@ -113,3 +113,5 @@ endif
 tests_unit_kernels_test_kernels_ops_SOURCES = tests/unit/kernels/test_kernels_ops.c tests/unit/kernels/kernels_util.h
 tests_unit_kernels_test_kernels_ops_LDADD = $(KERNELS_TEST_LIBS)
 endif
+
+EXTRA_DIST += kernels/README.md kernels/bench/README.md kernels/cpu/README.md

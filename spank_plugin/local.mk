@@ -33,3 +33,5 @@ tests_unit_spank_plugin_test_daemon_link_SOURCES = tests/unit/spank_plugin/test_
 tests_unit_spank_plugin_test_daemon_link_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_spank_plugin_test_daemon_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime,--wrap=nanosleep,--wrap=poll
 endif
+
+EXTRA_DIST += spank_plugin/README.md

@@ -192,3 +192,5 @@ tests_unit_worker_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
 tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 endif
+
+EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/daemon_link/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/train/README.md

@@ -65,6 +65,18 @@ none "includes go the way that doc/design.md says" "$(
         }
         END { if (rows < 10) print "doc/design.md: its table is not found" }' doc/design.md $(grep -vE '^(tests|doc|etc)/' <<<"$sources")
 )"
+# A README.md in each folder with sources says in one line a file what it is for: of all files there, and of no other.
+none "README.md of a folder names its files" "$(
+    # shellcheck disable=SC2086
+    for d in $(printf '%s\n' $sources | grep -vE '^(tests|doc|cli|daemon|policies)/' | sed 's#/[^/]*$##' | LC_ALL=C sort -u); do
+        [ -f "$d/README.md" ] || { echo "$d/README.md is missing"; continue; }
+        names=$(sed -nE 's/^\| ([^ |]+) \|.*/\1/p' "$d/README.md" | grep -vx file |
+            sed -E 's/^(.*)\.\[ch\]$/\1.c\n\1.h/' | LC_ALL=C sort)
+        for n in $names; do [ -e "$d/$n" ] || echo "$d/README.md: there is no $n"; done
+        LC_ALL=C comm -13 <(echo "$names") <(find "$d" -maxdepth 1 -name '*.[ch]' -printf '%f\n' -o -maxdepth 1 -name '*.inc' -printf '%f\n' |
+            LC_ALL=C sort) | sed "s#^#$d/README.md does not name #"
+    done
+)"
 none "only common/libslurm.c uses libslurm" "$(
     # shellcheck disable=SC2086
     grep -nE '#[[:space:]]*include[[:space:]]*[<"]slurm/' $sources | grep -vE '^(common/libslurm\.c|spank_plugin/plugin\.h):'
