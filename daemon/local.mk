@@ -133,7 +133,7 @@ COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppol
 if HAVE_CMOCKA
 coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
 	tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_steps \
-	tests/unit/daemon/test_old_journals tests/unit/daemon/test_release_journal
+	tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
 tests_unit_daemon_test_coord_balance_SOURCES = tests/unit/daemon/test_coord_balance.c $(coord_world)
@@ -154,6 +154,9 @@ tests_unit_daemon_test_coord_steps_SOURCES = tests/unit/daemon/test_coord_steps.
 tests_unit_daemon_test_coord_steps_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_old_journals_SOURCES = tests/unit/daemon/test_old_journals.c tests/unit/daemon/journals_v1.h tests/unit/unit.h
 tests_unit_daemon_test_old_journals_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_records_SOURCES = tests/unit/daemon/test_records.c tests/unit/daemon/records_golden.h \
+	tests/unit/common/messages_golden.h tests/unit/golden.h tests/unit/unit.h
+tests_unit_daemon_test_records_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_release_journal_SOURCES = tests/unit/daemon/test_release_journal.c $(coord_world)
 tests_unit_daemon_test_release_journal_LDADD = $(COORD_WORLD_LIBS)
 endif

@@ -1,46 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every message against the bytes in messages_golden.h, both ways: what another release, or another program, relies on
  * does not change unnoticed. */
-#include <ctype.h>
-
 #include "common/msg.h"
 #include "tests/unit/common/messages_golden.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/golden.h"
 
 static uint8_t buf[DP_BODY_MAX], want[DP_BODY_MAX];
-
-static unsigned digit(char c)
-{
-    return isdigit((unsigned char)c) ? (unsigned)(c - '0') : (unsigned)(c - 'a' + 10);
-}
-
-static size_t unhex(const char *text, uint8_t *out)
-{
-    size_t n = strlen(text) / 2;
-
-    assert_int_equal(strlen(text) % 2, 0);
-    assert_int_equal(strspn(text, "0123456789abcdef"), strlen(text));
-    for (size_t i = 0; i < n; i++)
-        out[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
-    return n;
-}
-
-/* Fails with the message's name, the first byte that differs, and all that was found. */
-static void same_bytes(const char *name, const uint8_t *is, size_t n_is, const uint8_t *should, size_t n_should)
-{
-    size_t at = 0;
-
-    while (at < n_is && at < n_should && is[at] == should[at])
-        at++;
-    if (at == n_is && at == n_should)
-        return;
-    fprintf(stderr, "%s is encoded as\n    \"", name);
-    for (size_t i = 0; i < n_is; i++)
-        fprintf(stderr, "%02x%s", is[i], i + 1 == n_is ? "\"\n" : i % 32 == 31 ? "\"\n    \"" : "");
-    if (at < n_is && at < n_should)
-        fail_msg("%s: byte %zu is 0x%02x, should be 0x%02x", name, at, is[at], should[at]);
-    fail_msg("%s: %zu bytes, should be %zu; the first %zu agree", name, n_is, n_should, at);
-}
 
 static size_t encoded(void (*encode)(struct dp_writer *, const void *), const void *message, uint16_t version)
 {
