@@ -345,9 +345,11 @@ daemon_ready() {
 }
 
 # An empty data directory without the server's own tables is all that it takes: no plug-ins, no
-# users. No network and no passwords: the socket lies in a directory that only its owner enters.
+# users. No network and no passwords: the socket lies in a directory that only its owner enters. The folder of
+# slurmdbd's database is that database, empty. slurmdbd makes one that is not there and tries again with the same handle,
+# but with libmariadb 3.4 (of MariaDB 11.8.9) a handle that failed once allows results of 0 columns: error 5027.
 start_mariadb() {
-    mkdir -p "$dir/db/data" && chmod 700 "$dir/db"
+    mkdir -p "$dir/db/data/slurm_acct_db" && chmod 700 "$dir/db"
     DYNPIPE_CLUSTER=$dir setsid mariadbd --no-defaults --datadir="$dir/db/data" \
         --socket="$dir/db/sock" --pid-file="$dir/run/mariadbd.pid" --skip-networking \
         --skip-grant-tables --innodb-buffer-pool-size=32M --innodb-log-file-size=16M \
