@@ -208,11 +208,16 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
     unshare -m bash -c 'mount -t tmpfs -o size=64k none "$1/full" && head -c 65536 /dev/zero >"$1/full/fill"
         TMPDIR=$1/full timeout -k 1 300 "${@:2}"' - "$dir" "$mpirun" --oversubscribe --bind-to none -n 2 \
         bash -c '>"$0/started"; exec "${@}"' "$dir" "$worker" "$dir/gpt.conf" >"$dir/full.out" 2>&1
-    isnt "$?" 0 "a full TMPDIR"
-    if [ -e "$dir/started" ]; then
-        like "$(cat "$dir/full.out")" "no space is left in $dir/full" "is named"
-    else
+    rc=$?
+    isnt "$rc" 0 "a full TMPDIR"
+    # With PMIx 5 it is mpirun, the server, that writes those files: it dies of it itself (SIGBUS), without a word, where
+    # it would report the death of a worker.
+    if [ ! -e "$dir/started" ]; then
         skip "is named" "this mpirun starts nothing there"
+    elif [ "$rc" -gt 128 ] && [ ! -s "$dir/full.out" ]; then
+        skip "is named" "this mpirun itself dies there, of signal $((rc - 128))"
+    else
+        like "$(cat "$dir/full.out")" "no space is left in $dir/full" "is named"
     fi
 else
     skip "a full TMPDIR" "needs root"
