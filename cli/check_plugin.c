@@ -38,6 +38,22 @@ static void check_version(struct dp_check *c, const char *path)
         dp_check_note(c, DP_FIND_OK, "plugin", NULL, "%s, for Slurm %u.%02u", path, release / 100, release % 100);
 }
 
+/* Jobs with a /tmp of their own do not see a socket in that of the node. */
+static void check_place(struct dp_check *c, const char *socket)
+{
+    const char *const hidden[] = {"/tmp/", "/dev/shm/"};
+    char plugin[128];
+
+    dp_json_text(plugin, sizeof plugin, c->slurm, "own_folders", "");
+    if (!strstr(plugin, "tmpfs") && strcmp(plugin, "namespace/linux") != 0)
+        return;
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
+        if (!strncmp(socket, hidden[i], strlen(hidden[i])))
+            dp_check_note(c, DP_FIND_FAIL, "socket", "put it where jobs see it, as /run/dynpipe (socket=... in plugstack.conf, "
+                          "daemon.socket in dynpipe.conf), or take its folder out of Dirs in Slurm's configuration of that plugin",
+                          "Slurm gives each job its own /tmp and /dev/shm (%s): no worker finds %s", plugin, socket);
+}
+
 /* Does the plugin talk to the socket that the daemon listens on? */
 static void check_arguments(struct dp_check *c, const struct dp_plugstack *f)
 {
@@ -57,6 +73,7 @@ static void check_arguments(struct dp_check *c, const struct dp_plugstack *f)
                       "the plugin talks to %s, dynpiped listens on %s", path, c->config->socket);
     else
         dp_check_note(c, DP_FIND_OK, "socket", NULL, "plugin and daemon agree on %s", path);
+    check_place(c, path);
 }
 
 void dp_check_plugin(struct dp_check *c)

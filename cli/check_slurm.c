@@ -47,6 +47,7 @@ static int read_conf(void *arg, FILE *out)
     set_text(o, "accounting", conf.accounting);
     set_text(o, "authinfo", conf.auth_info);
     set_text(o, "proctrack", conf.proctrack);
+    set_text(o, "own_folders", conf.own_folders);
     dp_slurm_each_partition(add_name, partitions, NULL); /* for those of dynpipe.conf */
     dp_slurm_each_node(NULL, add_node, nodes, NULL);     /* for the daemons' check */
     json_object_set_new(o, "partitions", partitions);

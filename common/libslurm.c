@@ -16,6 +16,13 @@
 /* A list of hosts was a pointer up to 23.02, and is a struct since. */
 typedef __typeof__(slurm_hostlist_create("")) hosts_t;
 
+/* What gives each job a /tmp of its own has another name from 25.11 on. */
+#if HAVE_SLURM_CONF_T_NAMESPACE_PLUGIN
+#define NAMESPACE_PLUGIN namespace_plugin
+#else
+#define NAMESPACE_PLUGIN job_container_plugin
+#endif
+
 /* Which job: its number up to 25.11, from 26.05 on the number among others. */
 #if HAVE_SLURM_JOB_BY_STEP_ID
 static slurm_step_id_t job_key(uint32_t job_id)
@@ -156,6 +163,7 @@ int dp_slurm_conf_load(struct dp_slurm_conf *out, struct dp_err *err)
         .accounting = text(c->accounting_storage_type),
         .auth_info = text(c->authinfo),
         .proctrack = text(c->proctrack_type),
+        .own_folders = text(c->NAMESPACE_PLUGIN),
         .has_extern = (c->prolog_flags & PROLOG_FLAG_CONTAIN) != 0,
         .counts_memory = (c->select_type_param & GIVES_MEMORY) != 0,
         .boot_s = (uint64_t)c->boot_time,

@@ -33,6 +33,7 @@ unsigned dp_slurm_release_of_number(uint32_t number);
 struct dp_slurm_conf { /* texts are never NULL */
     const char *version; /* of slurmctld */
     const char *cluster, *path, *plugstack, *plugin_dir, *sched_params, *select_type, *accounting, *auth_info, *proctrack;
+    const char *own_folders; /* the plugin that gives jobs a /tmp of their own: job_container/tmpfs, namespace/linux, ... */
     bool has_extern;     /* every job has a step of its own for what is not started by srun (PrologFlags=Contain) */
     bool counts_memory;  /* memory is given to jobs, SelectTypeParameters=CR_..._Memory */
     uint64_t boot_s;     /* when slurmctld started */

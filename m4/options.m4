@@ -75,7 +75,7 @@ AC_DEFUN([DP_CHECK_SLURM], [
   AC_CHECK_DECLS([slurm_init, slurm_load_job, slurm_requeue], [],
     [AC_MSG_ERROR([these headers of Slurm lack a function that DynPipe uses; it needs Slurm 22.05 or later])], [@%:@include <slurm/slurm.h>])
   AC_CHECK_DECLS([slurm_free_conf], [], [], [@%:@include <slurm/slurm.h>])
-  AC_CHECK_MEMBERS([job_info_t.step_id, job_info_t.mem_update_delay, job_desc_msg_t.step_id], [], [], [@%:@include <slurm/slurm.h>])
+  AC_CHECK_MEMBERS([job_info_t.step_id, job_info_t.mem_update_delay, job_desc_msg_t.step_id, slurm_conf_t.namespace_plugin], [], [], [@%:@include <slurm/slurm.h>])
   AC_CACHE_CHECK([whether slurm_load_job takes a slurm_step_id_t], [dp_cv_slurm_job_by_step_id], [
     AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <slurm/slurm.h>]],
       [[slurm_step_id_t id = {0}; job_info_msg_t *jobs; return slurm_load_job(&jobs, id, 0);]])],

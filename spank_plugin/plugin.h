@@ -42,7 +42,7 @@ void dp_remote_user_init(spank_t sp);
 /* In the task's own process, still as root: waits until it is known whether it may start here. */
 void dp_remote_task_init_privileged(void);
 /* Runs in the task's own process; ends it when this node is fenced off for the run. */
-void dp_remote_task_init(void);
+void dp_remote_task_init(spank_t sp);
 /* Once for each task of this node, in slurmstepd, before any of their programs starts. */
 void dp_remote_task_forked(spank_t sp);
 void dp_remote_task_exit(spank_t sp);

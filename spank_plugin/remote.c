@@ -15,6 +15,7 @@
 
 #include "spank_plugin/plugin.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,11 +291,29 @@ void dp_remote_task_init_privileged(void)
     } while (self.is_unsure && now.tv_sec - start.tv_sec < UNSURE_MAX_S);
 }
 
-void dp_remote_task_init(void)
+/* The daemon was told of this step by that very path: where jobs have a /tmp of their own, slurmstepd sees that of the
+ * node, and the task, whose process this is, does not. */
+static void say_what_is_hidden(spank_t sp)
+{
+    uint32_t task;
+    char line[512];
+    int n;
+
+    if (!self.is_told || self.step == SLURM_BATCH_SCRIPT || spank_get_item(sp, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0 ||
+        access(self.socket, F_OK) == 0 || errno != ENOENT)
+        return;
+    n = snprintf(line, sizeof line, "dynpipe: the tasks on node %s do not see its daemon's socket %s (JobContainerType, namespace: a "
+                 "folder of the job's own lies over it): " FIXED "; the site must put the socket elsewhere\n", self.node, self.socket);
+    if (write(STDERR_FILENO, line, (size_t)n) < 0)
+        return; /* who has closed stderr reads nothing */
+}
+
+void dp_remote_task_init(spank_t sp)
 {
     char line[256];
     int n;
 
+    say_what_is_hidden(sp);
     if (!self.is_fenced && !self.is_unsure)
         return;
     if (self.has_waited) { /* else the user has been told */

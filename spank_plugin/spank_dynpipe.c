@@ -141,9 +141,9 @@ int slurm_spank_task_init_privileged(spank_t sp, int argc, char *argv[])
 
 int slurm_spank_task_init(spank_t sp, int argc, char *argv[])
 {
-    (void)sp, (void)argc, (void)argv;
+    (void)argc, (void)argv;
     if (is_step())
-        dp_remote_task_init();
+        dp_remote_task_init(sp);
     return 0;
 }
 

@@ -27,7 +27,7 @@ slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2|libp
 demo="bible-kjv bible-kjv-text"
 bench="gnuplot-nox jq openmpi-bin python3 python3-torch libopenblas0-openmp libblis4-openmp"
 quick="libcmocka-dev jq binutils gnuplot-nox shellcheck strace openmpi-bin python3"
-test="clang libclang-rt-dev spin valgrind iproute2 python3-numpy python3-torch slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
+test="runc clang libclang-rt-dev spin valgrind iproute2 python3-numpy python3-torch slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
 distros="debootstrap util-linux"
 
 packages_of() {

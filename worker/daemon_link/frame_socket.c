@@ -4,6 +4,7 @@
 #include "worker/daemon_link/frame_socket.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -22,6 +23,22 @@ void dp_frame_socket_init(struct dp_frame_socket *l)
     l->queued = l->sent = 0;
 }
 
+/* A folder that is not there tells more than the socket in it: the plugin has told of a daemon. */
+static const char *hint(const char *path)
+{
+    char folder[sizeof((struct sockaddr_un *)0)->sun_path];
+    char *slash;
+
+    snprintf(folder, sizeof folder, "%s", path);
+    slash = strrchr(folder, '/');
+    if (errno != ENOENT || !slash || slash == folder)
+        return "";
+    *slash = '\0';
+    if (access(folder, F_OK) == 0 || errno != ENOENT)
+        return "";
+    return " (nor its folder: no daemon has been here, or this is a container or a /tmp of the job's own that does not show it)";
+}
+
 int dp_frame_socket_open(struct dp_frame_socket *l, const char *path, uint16_t version, struct dp_err *err)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -36,7 +53,9 @@ int dp_frame_socket_open(struct dp_frame_socket *l, const char *path, uint16_t v
     if (fd < 0)
         return dp_err_set(err, DP_EIO, "socket: %s", strerror(errno));
     if (connect(fd, (struct sockaddr *)&sa, sizeof sa) < 0) {
-        dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+        const char *why = strerror(errno);
+
+        dp_err_set(err, DP_EIO, "%s: %s%s", path, why, hint(path));
         close(fd);
         return -1;
     }

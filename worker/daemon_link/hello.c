@@ -56,6 +56,12 @@ bool dp_hello_lacks_plugin(char why[256])
 
     if (!getenv("SLURM_DYNPIPE") || (mode && !strcmp(mode, "off")))
         return false;
+    if (getenv("SLURM_CONTAINER")) {
+        snprintf(why, 256, "the job asks for DynPipe, but what its plugin sets for each task is not in this container: Slurm 22.05 "
+                           "gives none of it to srun --container (let srun start the container's program instead: srun apptainer "
+                           "exec ...)");
+        return true;
+    }
     snprintf(why, 256, "the job asks for DynPipe, but Slurm's step on node %.64s did not load spank_dynpipe.so (plugstack.conf "
                        "there)", node ? node : "?");
     return true;
