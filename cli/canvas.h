@@ -20,7 +20,9 @@ struct dp_canvas {
     bool is_screen; /* lines end with "erase to the end of the line" and CR LF */
 };
 
+/* An empty canvas; memory comes with the text. columns: of the screen, what passes them is cut. */
 void dp_canvas_init(struct dp_canvas *c, size_t columns, bool color, bool is_screen);
+/* Free the text; text is NULL then. A canvas that was only initialised may be released, too. */
 void dp_canvas_release(struct dp_canvas *c);
 
 /* Append clean text; what passes the right edge is cut. */
@@ -30,6 +32,7 @@ void dp_canvas_put(struct dp_canvas *c, enum dp_style style, const char *fmt, ..
 void dp_canvas_to(struct dp_canvas *c, size_t column);
 /* Text that ends at a column (exclusive). */
 void dp_canvas_right(struct dp_canvas *c, size_t column, enum dp_style style, const char *text);
+/* End the line, empty or not. Beyond max_lines it and its text are dropped. */
 void dp_canvas_line(struct dp_canvas *c);
 
 /* Text in as many lines as it needs, each beginning at column `indent`; at most max_lines. */

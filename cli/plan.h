@@ -36,6 +36,8 @@ struct dp_plan_patience {
     struct dp_plan_watch watch;
     uint64_t begin_ns, said_ns, limit_ns; /* limit_ns 0: none */
 };
+/* The clock starts now. limit_s 0: no limit. p->watch is for the search and points to *p, which must stay where it
+ * is. */
 void dp_plan_patience_init(struct dp_plan_patience *p, double limit_s);
 
 /* The network of a question, as dp_plan_hierarchical() is asked. */
@@ -57,6 +59,8 @@ uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_que
 /* Plan for every number of devices, of machines where there are several, or for some evenly; all with the microbatches
  * of the question, DP_PLAN_TRADED iterations of them. */
 #define DP_PLAN_TRADED 1000.0
+/* out: overwritten, owns nothing; rows in ascending numbers of devices, the last one (all devices) is what the others
+ * are compared with. A number for which there is no plan has a row that says so. */
 void dp_plan_trade(const struct dp_plan_question *q, struct dp_graph *g, struct dp_trade *out);
 
 /* The answer as a document; new reference. trade: NULL: not asked for. */

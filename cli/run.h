@@ -13,6 +13,8 @@
 extern const struct dp_column dp_run_columns[];
 extern const char dp_run_format[];
 
+/* Texts for a cell, made harmless for a terminal and cut to cap bytes with the NUL; "-" where the run does not say.
+ * Return out. The user: the name that the document or this machine's accounts have, else the uid. */
 char *dp_run_user(char *out, size_t cap, const json_t *run);
 char *dp_run_layout(char *out, size_t cap, const json_t *run);
 /* How many devices the run held over time: entry i of dp_run_held_count(), each valid from its time (in
@@ -34,6 +36,7 @@ bool dp_run_is_over(const json_t *run);
 bool dp_run_is_deserted(const json_t *run);
 /* Did it end badly? */
 bool dp_run_has_failed(const json_t *run);
+/* Colour of a run's state: bad, good, or of no concern. */
 enum dp_style dp_run_state_style(const json_t *run);
 
 #endif

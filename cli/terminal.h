@@ -15,11 +15,15 @@ enum dp_key { DP_KEY_NONE, DP_KEY_QUIT, DP_KEY_UP, DP_KEY_DOWN, DP_KEY_PAGE_UP, 
 /* Can the live view be shown here: stdout is a terminal that understands cursor movement? */
 bool dp_terminal_is_usable(void);
 
+/* Switch to the alternate screen, without echo where stdin is a terminal; signals that end a program, SIGWINCH and
+ * stop and continue are taken by dp_terminal_wait() from here on. Given back at exit, too. returns 0, or -1 with
+ * DP_EIO and nothing changed. */
 int dp_terminal_open(struct dp_err *err);
 
 /* Give the terminal back as it was. Does nothing when it is not open. */
 void dp_terminal_close(void);
 
+/* Of stdout, in characters; 24 x 80 where it cannot be told. */
 void dp_terminal_size(size_t *rows, size_t *columns);
 
 /* Wait for a key, a new size or a signal until the monotonic time until_ns. DP_KEY_NONE: time is up.

@@ -22,6 +22,7 @@ struct dp_timeline {
 /* Simulate an iteration of a phase again and keep it (replica 0). Release it. */
 int dp_timeline_take(const struct dp_sim_case *c, const struct dp_sim_phase *phase, uint64_t iteration, struct dp_timeline *out,
                      struct dp_err *err);
+/* Free what take() made; a struct of zeroes may be released, too. */
 void dp_timeline_release(struct dp_timeline *t);
 
 /* Optimizer time of a device. */

@@ -46,6 +46,8 @@ int dp_slurm_conf_load(struct dp_slurm_conf *out, struct dp_err *err);
 void dp_slurm_conf_release(struct dp_slurm_conf *conf);
 
 typedef void (*dp_slurm_name_fn)(const char *name, void *arg);
+/* Call fn for the name of every partition, hidden ones too; a name lives as long as the call. returns 0, or -1:
+ * slurmctld could not be asked. */
 int dp_slurm_each_partition(dp_slurm_name_fn fn, void *arg, struct dp_err *err);
 
 /* ---- nodes ---- */

@@ -26,6 +26,8 @@ void dp_log_never_wait(void);
  * as it was. */
 int dp_log_to(const char *where, struct dp_err *err);
 
+/* One line, cut at 2,047 bytes; control bytes in it are escaped. Levels above the one that was set up cost nothing.
+ * Never fails: what cannot be written is lost, and counted after dp_log_never_wait(). */
 void dp_log(enum dp_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define dp_error(...) dp_log(DP_LOG_ERROR, __VA_ARGS__)

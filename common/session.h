@@ -91,8 +91,10 @@ int dp_session_verify(struct dp_session *s, const uint8_t header[DP_HEADER_BYTES
  * the number of the seal as nonce. `of` says what the key is for (its job, step and restart count); opening it as
  * another's fails (DP_EAUTH). sealed: number u64 | 16 bytes | tag of 16 bytes. */
 #define DP_SEAL_OF 3
+/* returns 0, or -1 with DP_EIO (no memory). Each call uses up a number; no number seals twice. */
 int dp_session_seal(struct dp_session *s, const uint8_t key[DP_KEY_BYTES], const uint32_t of[DP_SEAL_OF],
                     uint8_t sealed[DP_SEALED_KEY_BYTES], struct dp_err *err);
+/* Takes seals in any order, the same one again, too. returns 0, or -1 with DP_EAUTH and key overwritten with zeroes. */
 int dp_session_unseal(const struct dp_session *s, const uint8_t sealed[DP_SEALED_KEY_BYTES], const uint32_t of[DP_SEAL_OF],
                       uint8_t key[DP_KEY_BYTES], struct dp_err *err);
 

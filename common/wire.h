@@ -23,6 +23,7 @@ struct dp_writer {
     uint16_t version; /* that is written, 0: our own */
 };
 
+/* Borrow the bytes; in our own version of the protocol unless the caller sets `version`. */
 void dp_reader_init(struct dp_reader *r, const void *data, size_t bytes);
 void dp_writer_init(struct dp_writer *w, void *data, size_t bytes);
 
@@ -32,6 +33,8 @@ size_t dp_writer_used(const struct dp_writer *w);
 /* True when everything was read and nothing is left over: trailing bytes are an error. */
 bool dp_reader_at_end(const struct dp_reader *r);
 
+/* The next field, unsigned and big-endian; f64: the 64 bits of an IEEE 754 number, of which any are taken (NaN, too).
+ * Past the end: bad is set and the value is 0; dp_rd_bytes() fills `out` with zeroes then. */
 uint8_t dp_rd_u8(struct dp_reader *r);
 uint16_t dp_rd_u16(struct dp_reader *r);
 uint32_t dp_rd_u32(struct dp_reader *r);
@@ -42,6 +45,7 @@ void dp_rd_bytes(struct dp_reader *r, void *out, size_t bytes);
  * or holds a control byte (0x00-0x1f, 0x7f): no text from a peer can forge a log line. */
 void dp_rd_str(struct dp_reader *r, char *out, size_t cap);
 
+/* Append a field. What does not fit is left out as a whole, and bad is set. */
 void dp_wr_u8(struct dp_writer *w, uint8_t v);
 void dp_wr_u16(struct dp_writer *w, uint16_t v);
 void dp_wr_u32(struct dp_writer *w, uint32_t v);

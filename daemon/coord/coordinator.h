@@ -85,6 +85,8 @@ typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, 
                                                 struct dp_err *err);
 int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
 
+/* What Slurm said to ops.requeue. rc 0: it was done, text says how people call it; else text says why not. Only
+ * noted: that the job is over shows when it is read. */
 void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
 /* rc 1: Slurm will not do that with this job; else rc and text prove nothing. */
 void dp_coord_memory_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);
@@ -131,6 +133,8 @@ int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, con
 /* The next event that was not asked for yet, for the log; NULL: none. Valid until the next call. */
 const char *dp_coord_next_event(struct dp_coord *c);
 
+/* Was END journalled, here or by an incarnation before? Nothing is asked of anybody any more; a HELLO of a new step
+ * begins anew. */
 bool dp_coord_is_over(const struct dp_coord *c);
 bool dp_coord_all_left(const struct dp_coord *c); /* every worker that trained has left or is lost */
 uint32_t dp_coord_incarnation(const struct dp_coord *c);

@@ -7,8 +7,13 @@
 
 #include "daemon/net/daemon_state.h"
 
+/* ANSWER without a document, the last one of a question; OK and "" is the answer to a COMMAND that was carried out.
+ * text: cut at 255 bytes. */
 void dp_query_refuse(struct dp_conn *c, enum dp_verdict verdict, const char *text);
+/* DP_QUERY_NODE: what everybody may know of this node, at once, without a child. */
 void dp_query_answer_node(struct dp_conn *c);
+/* COMMAND of a user to the coordinator of a run on this node: refused unless c is the owner of the job or root, and
+ * where the run is coordinated elsewhere. Always answered. */
 void dp_query_command(struct dp_conn *c, const struct dp_msg_command *m);
 /* In a child: the answer to a question of this connection. returns the document, a new reference, or NULL with the
  * verdict and one line. */

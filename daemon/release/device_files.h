@@ -14,6 +14,8 @@ struct dp_device_files {
     uint32_t number[DP_DEVICES_MAX][2]; /* major, minor */
 };
 
+/* Set *d to the device files that match patterns (cut at 255 bytes) now; "" finds none. What is no device file does
+ * not count; beyond DP_DEVICES_MAX the rest is left out. */
 void dp_device_files_find(struct dp_device_files *d, const char *patterns);
 
 /* Has the process one of them open? path: = under which name. A process that we may not look at has none. */

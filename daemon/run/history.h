@@ -29,6 +29,7 @@ bool dp_history_is_ready(const struct dp_daemon *d); /* the index is complete, o
 
 /* Keep the report of a run that is over; of one user the newest DP_HISTORY_OF_USER are kept. */
 #define DP_HISTORY_OF_USER 1000u
+/* Written by a child that sees the run as it is now; *run may go at once. A failure is logged, and the report lost. */
 void dp_history_save(const struct dp_run *run);
 /* The newest of a job; NULL: none. Borrowed until the next call of anything here. */
 const struct dp_past *dp_history_find(const struct dp_daemon *d, uint32_t job_id);

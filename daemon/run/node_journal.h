@@ -23,7 +23,10 @@ struct dp_node_job {
     uint32_t fence_incarnation;         /* of the coordinator that asked for it */
 };
 
+/* Read what is there, or begin a new file (0600). NULL with the error: another daemon has it open, it is damaged
+ * (DP_ECORRUPT), or it cannot be written. */
 struct dp_node_journal *dp_node_journal_open(const char *path, struct dp_err *err);
+/* Close the file, free what is known; NULL is fine. The file stays. */
 void dp_node_journal_destroy(struct dp_node_journal *l);
 
 /* Without a file, to be fed records: what opening makes of them (tests). */
@@ -40,6 +43,8 @@ int dp_node_journal_end(struct dp_node_journal *l, uint32_t job_id, struct dp_er
 /* Why its newest record could not be written; NULL when it could. Valid until the next record. */
 const char *dp_node_journal_trouble(const struct dp_node_journal *l);
 
+/* The jobs that are known, by `next`, in no order; NULL: none (of that id). Borrowed until the next adopt, fence or
+ * end. */
 const struct dp_node_job *dp_node_journal_first(const struct dp_node_journal *l);
 const struct dp_node_job *dp_node_journal_find(const struct dp_node_journal *l, uint32_t job_id);
 

@@ -9,14 +9,24 @@
  * where the run is coordinated: what matters is said again. */
 bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type);
 
+/* RELAY of another daemon: to the coordinator where this node has it, else to the worker here that it is for. What is
+ * of another life of the job, of a node that is none of its, or no order of its batch host is dropped; senders repeat
+ * what matters. */
 void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m);
 /* Did the job that we coordinate have this node when it began? */
 bool dp_run_has_member(const struct dp_run *run, const char *node);
+/* Messages of other daemons for the batch host. JOIN of a job that is not known here: Slurm is asked (seek.h). The
+ * others: to the coordinator, dropped where there is none. */
 void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m);
 void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m);
 void dp_run_slot_gone(struct dp_conn *c, const struct dp_msg_slot_gone *m);
+/* The connection to a node's daemon stands: its orders are asked for where it is a batch host, and rosters go on. Or
+ * it does not any more: where it is the batch host, workers here are hung up on and come back; where we coordinate,
+ * its workers are unheard. */
 void dp_run_peer_up(struct dp_daemon *d, const char *node);
 void dp_run_peer_down(struct dp_daemon *d, const char *node);
+/* A worker's frame to the batch host. Dropped where no connection stands, and what comes too often (dp_run_takes()):
+ * what matters is said again. */
 void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_type type, const uint8_t *body,
                      size_t bytes);
 

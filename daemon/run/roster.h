@@ -52,7 +52,9 @@ struct dp_roster {
     struct dp_roster_entry entry[]; /* n_workers */
 };
 
+/* Nobody has come yet. n_workers: 1..DP_MAX_WORKERS, the caller has checked. NULL: no memory. */
 struct dp_roster *dp_roster_create(uint32_t step_id, uint32_t n_workers);
+/* Overwrites the run's key; NULL is fine. The caller takes it out of its list first. */
 void dp_roster_destroy(struct dp_roster *r);
 
 /* A worker's card, or that it refuses or is lost. node and pid: as its daemon knows them; m->key: opened. A card that

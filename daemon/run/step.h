@@ -6,7 +6,10 @@
 
 #include "daemon/run/run.h"
 
+/* STEP_START of a plugin on this node: written down (node_journal.h) before it is acknowledged. FENCED: the job gave
+ * this node back; LATER, or no answer yet: Slurm is asked whether it was requeued since. */
 void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m);
+/* STEP_END: acknowledged at once; the job is read soon, for this may have been its last step. */
 void dp_run_step_end(struct dp_conn *c, const struct dp_msg_step_end *m);
 /* The options that a worker brings, for a step that the plugin did not tell of here. returns -1: it brings none. */
 int dp_step_from_hello(const struct dp_msg_hello *m, struct dp_msg_step_start *start);

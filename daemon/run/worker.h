@@ -24,16 +24,28 @@ struct dp_worker {
     uint8_t *hello;        /* body of its last HELLO */
 };
 
+/* HELLO of a process on this node, which c's credentials name: it gets a seat in its run, or is turned away with a
+ * WELCOME that says why. body: m as it came, kept for the batch host. */
 void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint8_t *body, size_t bytes);
+/* Any later frame of a worker that was welcomed, to where its run is coordinated. A body that nobody can read ends
+ * the connection. */
 void dp_worker_frame(struct dp_conn *c, enum dp_msg_type type, const uint8_t *body, size_t bytes);
+/* Its connection is gone; the worker stays known until its process ends. why: for the log. */
 void dp_worker_closed(struct dp_conn *c, const char *why);
+/* Dropped where the worker is not here, not connected or not welcome yet. */
 void dp_worker_send(struct dp_run *run, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes);
+/* The answer of the coordinator to its HELLO. device_lock and report_ms are filled in here, and OK becomes FENCED
+ * where the node was given back meanwhile. Anything but OK ends the connection. */
 void dp_worker_welcome(struct dp_worker *w, struct dp_msg_welcome *welcome);
 void dp_worker_serve(struct dp_worker *w); /* forward its HELLO, if it waits and can be */
 void dp_workers_serve(struct dp_run *run);                   /* forward the HELLOs that waited */
 void dp_workers_hang_up(struct dp_run *run, const char *why); /* they come back and say HELLO again */
+/* Close the connections of workers whose process ended some seconds ago: a child of it may hold the socket open. To
+ * be called about every 100 ms. */
 void dp_workers_tick(struct dp_run *run, uint64_t now_ns);
+/* Forget all. Their connections end when what is queued has been sent; their processes go on. */
 void dp_workers_destroy(struct dp_run *run);
+/* Where the lock of this job's slot lies (slot_lock.h). */
 void dp_run_lock_path(const struct dp_run *run, char *out, size_t cap);
 
 #endif
