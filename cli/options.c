@@ -15,6 +15,7 @@
 
 #include "cli/slurm_job.h"
 #include "cli/text.h"
+#include "common/schedule/list.h"
 
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
@@ -41,7 +42,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SET, OPT_SET, "set", "LAYOUT", "ask for this layout, for example \"0-3|4-9|-|-\" or \"Et*3|t*5L||\""},
     {DP_TAKES_SET, OPT_MEGATRON, "megatron", NULL, "print the layout as Megatron's --pipeline-model-parallel-layout has it"},
     {DP_TAKES_SIMULATE, OPT_STAGES, "devices", "N", "of one pipeline; 4x2: on 2 nodes of 4 (default: what the file says)"},
-    {DP_TAKES_SIMULATE, OPT_SCHEDULE, "schedule", "NAME", "1f1b, gpipe, interleaved or zb-h1, instead of the file's"},
+    {DP_TAKES_SIMULATE, OPT_SCHEDULE, "schedule", "NAME", &DP_SCHEDULES(DP_SCHEDULE_COMMA) ", instead of the file's; help: list them"[2]},
     {DP_TAKES_SIMULATE, OPT_CHUNKS, "chunks", "N", "of the model on each device (interleaved)"},
     {DP_TAKES_SIMULATE, OPT_MICROBATCHES, "microbatches", "N", "of one pipeline in one iteration"},
     {DP_TAKES_SIMULATE, OPT_REPLICAS, "replicas", "N", "pipelines that train the model in parallel"},
@@ -53,7 +54,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration, or the cluster, as a picture"},
     {DP_TAKES_SVG, OPT_SVG, "svg", "FILE", "write the run over time as a picture, too"},
     {DP_TAKES_SIMULATE, OPT_CLUSTER, "cluster", "FILE", "a job mix on a cluster instead of a run: its description"},
-    {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "fifo, easy or slurm, instead of what that description says"},
+    {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "instead of those that description names; help: list them"},
     {DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the model that makes the jobs, instead of what that description says"},
     {DP_TAKES_SIMULATE, OPT_SAVE_SWF, "save-swf", "FILE", "write the jobs of the cluster as a workload file, with how long they waited"},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
@@ -121,10 +122,15 @@ static void print_command_help(const struct dp_command *c)
     print_options(c->takes);
 }
 
-/* simulate --balance=help needs no file. */
-static bool lists_policies(const struct dp_cli *cli)
+static bool is_help(const char *value)
 {
-    return cli->simulate.balance && !strcmp(cli->simulate.balance, "help");
+    return value && !strcmp(value, "help");
+}
+
+/* simulate --balance=help, --schedule=help and --scheduler=help need no file. */
+static bool lists_names(const struct dp_cli *cli)
+{
+    return is_help(cli->simulate.balance) || is_help(cli->simulate.schedule) || is_help(cli->simulate.scheduler);
 }
 
 static enum dp_parsed wrong(const char *command, const char *fmt, const char *a, const char *b)
@@ -390,7 +396,7 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
     if (out->command->takes & DP_TAKES_FILES) {
         out->files = argv + optind;
         out->n_files = (uint32_t)(argc - optind);
-        if (out->n_files || out->simulate.cluster || lists_policies(out))
+        if (out->n_files || out->simulate.cluster || lists_names(out))
             return DP_PARSED_RUN;
         return wrong(out->command->name, "%swhich file?%s", "", "");
     }

@@ -123,7 +123,7 @@ static int simulate(const struct dp_graph *g, const struct dp_plan_question *q, 
 {
     const struct dp_plan_hierarchical net = dp_plan_network(q);
     uint32_t devices = p->algorithm != DP_PLAN_HIERARCHICAL ? p->n_stages : q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
-    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = devices, .chunks = 1, .replicas = 1, .buckets = 1,
+    struct dp_sim_case c = {.schedule = DP_SCHED_1F1B, .devices = devices, .chunks = 1, .replicas = 1, .buckets = 1,
                             .iterations = 1, .microbatches = q->microbatches};
     struct dp_sim_totals totals;
     struct dp_err err;

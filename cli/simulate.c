@@ -11,9 +11,10 @@
 #include "cli/policy.h"
 #include "cli/text.h"
 #include "cli/timeline.h"
+#include "common/schedule/schedule.h"
+#include "policies/cluster/scheduler.h"
 #include "policies/policy.h"
 #include "policies/sim/case/read.h"
-#include "policies/sim/iteration/order.h"
 
 #define MOST_TRADED 3e6 /* operations of the run */
 
@@ -101,21 +102,33 @@ static enum dp_exit show(const struct dp_cli *cli, json_t *document, uint64_t it
     return DP_EXIT_OK;
 }
 
-/* Names first, without blanks: for shell completion, too. */
-static enum dp_exit list_policies(void)
+static bool is_help(const char *value)
+{
+    return value && !strcmp(value, "help");
+}
+
+/* What the options that ask for help can be. Names first, without blanks: for shell completion, too. */
+static bool list_names(const struct dp_cli *cli)
 {
     const struct dp_policy *p;
 
-    for (size_t i = 0; (p = dp_policy_at(i)); i++)
-        printf("%-21s %s\n", p->name, p->help);
-    return DP_EXIT_OK;
+    if (is_help(cli->simulate.balance))
+        for (size_t i = 0; (p = dp_policy_at(i)); i++)
+            printf("%-21s %s\n", p->name, p->help);
+    if (is_help(cli->simulate.schedule))
+        for (int i = 0; i < DP_N_SCHEDULES; i++)
+            printf("%-21s %s\n", dp_schedules[i].name, dp_schedules[i].help);
+    if (is_help(cli->simulate.scheduler))
+        for (int i = 0; i < DP_CLUSTER_SCHEDULERS; i++)
+            printf("%-21s %s\n", dp_cluster_schedulers[i].name, dp_cluster_schedulers[i].help);
+    return is_help(cli->simulate.balance) || is_help(cli->simulate.schedule) || is_help(cli->simulate.scheduler);
 }
 
 /* Options that are wrong whatever the files say. */
 static bool options_fit(const struct dp_cli *cli)
 {
     const char *schedule = cli->simulate.schedule;
-    enum dp_sim_schedule found;
+    enum dp_schedule_kind found;
     struct dp_err err;
 
     if (cli->simulate.scheduler || cli->simulate.save_swf || cli->simulate.seed) {
@@ -123,7 +136,7 @@ static bool options_fit(const struct dp_cli *cli)
                 cli->simulate.scheduler ? "scheduler" : cli->simulate.seed ? "seed" : "save-swf");
         return false;
     }
-    if (schedule && dp_sim_schedule_find(schedule, &found, &err) < 0) {
+    if (schedule && dp_schedule_find(schedule, &found, &err) < 0) {
         fprintf(stderr, "dynpipe simulate: --schedule=%s: %s\n", schedule, err.text);
         return false;
     }
@@ -150,8 +163,8 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
     enum dp_exit code;
     struct dp_err err;
 
-    if (cli->simulate.balance && !strcmp(cli->simulate.balance, "help"))
-        return list_policies();
+    if (list_names(cli))
+        return DP_EXIT_OK;
     if (cli->simulate.cluster)
         return dp_simulate_cluster(cli);
     if (!options_fit(cli))

@@ -157,7 +157,7 @@ json_t *dp_simulate_document(const struct dp_sim_case *c, const struct dp_sim_to
 
     json_object_set_new(o, "name", json_string(c->name));
     json_object_set_new(o, "source", json_string(c->source));
-    json_object_set_new(o, "schedule", json_string(dp_sim_scheduler(c->schedule)->name));
+    json_object_set_new(o, "schedule", json_string(dp_schedules[c->schedule].name));
     put_count(o, "devices", c->devices);
     put_count(o, "chunks", c->chunks);
     put_count(o, "microbatches", c->microbatches);

@@ -95,13 +95,13 @@ void dp_timeline_bytes(const struct dp_timeline *t, uint32_t device, dp_timeline
 
         if (s->device != device)
             continue;
-        if (s->kind == DP_SIM_FORWARD)
+        if (s->kind == DP_OP_FORWARD)
             bytes += g->act_bytes;
-        else if (s->kind == DP_SIM_BACKWARD)
+        else if (s->kind == DP_OP_BACKWARD)
             bytes -= t->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes;
         else
             bytes -= g->wgrad_bytes;
-        fn(arg, s->kind == DP_SIM_FORWARD ? s->start_ns : s->end_ns, bytes);
+        fn(arg, s->kind == DP_OP_FORWARD ? s->start_ns : s->end_ns, bytes);
     }
 }
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker measures of a layer, and the schedules that it can follow. Part of the interface of
+/* What a worker measures of a layer. Part of the interface of
  * policies (policies/policy.h), which sites compile against: no other header is needed here. */
 #ifndef DP_COMMON_LOAD_H
 #define DP_COMMON_LOAD_H
 
 #include <stdint.h>
-
-enum dp_schedule_kind { DP_SCHED_1F1B = 0, DP_SCHED_GPIPE = 1 };
 
 struct dp_layer_load {
     uint64_t fwd_ns;       /* device time, forward of one microbatch, median of the window */

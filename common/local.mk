@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+schedule_sources = \
+	common/schedule/1f1b.c common/schedule/gpipe.c common/schedule/interleaved.c common/schedule/list.h \
+	common/schedule/schedule.c common/schedule/schedule.h common/schedule/zb_h1.c
 noinst_LIBRARIES += common/libdpcommon.a
 common_libdpcommon_a_SOURCES = \
 	common/bits.h \
@@ -25,7 +28,7 @@ common_libdpcommon_a_SOURCES = \
 	common/msg.c common/msg.h common/msg_recode.c \
 	common/munge_trip.c common/munge_trip.h \
 	common/run_limits.h \
-	common/schedule.c common/schedule.h \
+	$(schedule_sources) \
 	common/session.c common/session.h \
 	common/slurp.c common/slurp.h \
 	common/stdout.c common/stdout.h \

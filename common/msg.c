@@ -466,7 +466,6 @@ void dp_header_encode(uint8_t bytes[DP_HEADER_BYTES], const struct dp_header *h)
 
 static const char *const mode_names[] = {"off", "observe", "balance", "release", NULL};
 static const char *const reference_names[] = {"start", "best", "fixed", NULL};
-static const char *const schedule_names[] = {"1f1b", "gpipe", NULL};
 
 static const char *name_of(const char *const *names, unsigned value)
 {
@@ -494,11 +493,6 @@ const char *dp_reference_name(unsigned reference)
     return name_of(reference_names, reference);
 }
 
-const char *dp_schedule_name(unsigned schedule)
-{
-    return name_of(schedule_names, schedule);
-}
-
 int dp_mode_parse(const char *text)
 {
     return value_of(mode_names, text);
@@ -507,9 +501,4 @@ int dp_mode_parse(const char *text)
 int dp_reference_parse(const char *text)
 {
     return value_of(reference_names, text);
-}
-
-int dp_schedule_parse(const char *text)
-{
-    return value_of(schedule_names, text);
 }

@@ -535,13 +535,11 @@ int dp_msg_recode(uint16_t type, uint16_t from, const uint8_t *body, size_t byte
 /* Name of a type ("HELLO"), "?" when there is none. */
 const char *dp_msg_name(uint16_t type);
 
-/* Names of the enums above for people ("release", "start", "1f1b"); "?" when out of range. The
+/* Names of the enums above for people ("release", "start"); "?" when out of range. The
  * parsers return the value, or -1 when the text names none. */
 const char *dp_mode_name(unsigned mode);
 const char *dp_reference_name(unsigned reference);
-const char *dp_schedule_name(unsigned schedule);
 int dp_mode_parse(const char *text);
 int dp_reference_parse(const char *text);
-int dp_schedule_parse(const char *text);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "common/schedule/schedule.h"
 #include "policies/question.h"
 
 uint32_t dp_policy_allowed(const struct dp_policy_in *in, uint32_t index[DP_MAX_WORKERS])
@@ -19,9 +20,7 @@ uint32_t dp_policy_allowed(const struct dp_policy_in *in, uint32_t index[DP_MAX_
 
 uint32_t dp_policy_in_flight(const struct dp_policy_in *in, uint32_t i, uint32_t n)
 {
-    uint32_t deep = in->schedule == DP_SCHED_GPIPE ? in->microbatches : n - i;
-
-    return deep < in->microbatches ? deep : in->microbatches;
+    return dp_schedule_in_flight(in->schedule, i, n, in->microbatches);
 }
 
 void dp_policy_spread(const struct dp_policy_in *in, const uint32_t *index, uint32_t n, const uint32_t *cut,

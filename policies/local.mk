@@ -25,8 +25,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/case/trace_parts.c policies/sim/case/trace_parts.h \
 	policies/sim/iteration/implied.c policies/sim/iteration/implied.h \
 	policies/sim/iteration/iteration.c policies/sim/iteration/iteration.h policies/sim/iteration/lower_bound.c \
-	policies/sim/iteration/order.c policies/sim/iteration/order.h policies/sim/iteration/order_1f1b.c \
-	policies/sim/iteration/order_gpipe.c policies/sim/iteration/order_interleaved.c policies/sim/iteration/order_zb_h1.c \
+	policies/sim/iteration/order.c policies/sim/iteration/order.h \
 	policies/sim/iteration/program.c policies/sim/iteration/program.h \
 	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h \
 	policies/solve/chain.c policies/solve/chain.h policies/solve/diffuse.c policies/solve/diffuse.h \
@@ -39,10 +38,12 @@ policies_libdppolicy_a_SOURCES = \
 # What a site compiles its own policies against: etc/examples/headroom.c shows how. Each policy brings its
 # own copy of the helpers, so that nothing but struct dp_policy lies between it and the daemon.
 policyincludedir = $(includedir)/dynpipe
-nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h policies/policy.h
+nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h common/schedule/list.h policies/policy.h
 lib_LIBRARIES = policies/libdynpipe-policy.a
 policies_libdynpipe_policy_a_SOURCES = \
-	common/err.c common/layout.c common/megatron.c policies/helpers.c policies/question.c policies/question.h \
+	common/err.c common/layout.c common/megatron.c \
+	$(schedule_sources) \
+	policies/helpers.c policies/question.c policies/question.h \
 	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h policies/solve/chain.c policies/solve/chain.h \
 	policies/solve/partition.c policies/solve/partition.h \
 	policies/solve/partition_depth.c policies/solve/partition_depth.h \

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/schedule/schedule.h"
+
 static const struct dp_policy *const known[] = {
     &dp_policy_keep,
     &dp_policy_uniform,
@@ -100,6 +102,8 @@ int dp_policy_in_check(const struct dp_policy_in *in, struct dp_err *err)
                           in->current->n_layers, in->current->n_workers, in->n_layers, in->n_devices);
     if (in->microbatches < 1)
         return dp_err_set(err, DP_EINVAL, "snapshot: no microbatches");
+    if (!dp_schedule_is_trained(in->schedule))
+        return dp_err_set(err, DP_EINVAL, "snapshot: no schedule %u", (unsigned)in->schedule);
     if (in->n_slots < 1 || in->n_slots > DP_MAX_WORKERS || in->batch_slot >= in->n_slots)
         return dp_err_set(err, DP_EINVAL, "snapshot: batch slot %u of %u", in->batch_slot, in->n_slots);
     if (!(in->link_latency_s >= 0.0 && in->link_latency_s < 1e6) || !(in->link_bytes_per_s >= 0.0))

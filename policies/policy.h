@@ -23,6 +23,7 @@
 #include "common/err.h"
 #include "common/layout.h"
 #include "common/load.h"
+#include "common/schedule/list.h"
 
 #define DP_POLICY_ABI 1
 #define DP_POLICY_SYMBOL "dp_policy_v1" /* const struct dp_policy dp_policy_v1 */

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "common/schedule/schedule.h"
+
 struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_speed)
 {
     struct dp_question *t = calloc(1, sizeof *t);
@@ -13,7 +15,7 @@ struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_
     t->q = (struct dp_partition){.n = in->n_layers, .p = dp_policy_allowed(in, t->index), .weight = t->weight,
                                  .speed = with_speed ? t->speed : NULL, .fixed_bytes = t->fixed,
                                  .multi_bytes = t->multi, .copies = t->copies, .cap_bytes = t->cap,
-                                 .depth = in->schedule == DP_SCHED_GPIPE ? 0 : in->microbatches,
+                                 .depth = dp_schedule_depth(in->schedule, in->microbatches),
                                  .prefer = in->current->cut, .device = t->index};
     for (uint32_t i = 0; i < t->q.p; i++) {
         t->speed[i] = in->device[t->index[i]].speed;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/schedule/schedule.h"
 #include "policies/saving/saving_json.h"
 
 /* json_real() refuses NaN and infinity. */

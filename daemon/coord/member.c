@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/schedule/schedule.h"
+
 #define REPORT_MS 250
 
 /* Forget the step that trained; slots, migration ids and the release stay. */
@@ -118,7 +120,7 @@ static bool is_sane(const struct dp_msg_hello *m)
 {
     return m->rank < m->n_workers && m->n_workers <= DP_MAX_WORKERS && m->n_layers >= 1 &&
            m->n_layers <= DP_MAX_LAYERS && m->microbatches >= 1 && m->microbatches <= 65535 &&
-           m->tokens_per_microbatch >= 1 && m->schedule <= DP_SCHED_GPIPE && m->final_sparsity >= 0.0 &&
+           m->tokens_per_microbatch >= 1 && dp_schedule_is_trained(m->schedule) && m->final_sparsity >= 0.0 &&
            m->final_sparsity < 1.0 && m->prune_begin <= m->prune_end;
 }
 

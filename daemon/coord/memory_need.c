@@ -7,6 +7,7 @@
  * (its script, srun) is in the cgroup that Slurm made for it, or else estimated.
  */
 #include "daemon/coord/internal.h"
+#include "common/schedule/schedule.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define BESIDE (64 * MIB) /* shell and srun, where no cgroup counts them */
@@ -25,7 +26,7 @@ static uint64_t beyond(uint64_t a, uint64_t b)
 static uint64_t largest_stage_bytes(const struct dp_coord *c)
 {
     uint64_t all = 0, most = 0;
-    uint32_t devices = 0, fewest;
+    uint32_t devices = 0, fewest, kept;
 
     for (uint32_t r = 0; r < c->n_workers; r++)
         devices += coord_is_live(c, r);
@@ -34,9 +35,9 @@ static uint64_t largest_stage_bytes(const struct dp_coord *c)
     fewest = c->limits.mode >= DP_MODE_RELEASE ? (devices + 1) / 2 : devices;
     if (fewest < c->limits.min_devices)
         fewest = c->limits.min_devices < devices ? c->limits.min_devices : devices;
+    kept = dp_schedule_in_flight((enum dp_schedule_kind)c->schedule, 0, fewest, c->microbatches);
     for (uint32_t l = 0; l < c->n_layers; l++) {
         const struct dp_layer_load *k = &c->layer[l].load;
-        uint32_t kept = c->schedule == DP_SCHED_1F1B && fewest < c->microbatches ? fewest : c->microbatches;
         uint64_t bytes = k->state_bytes + kept * k->act_bytes;
 
         all += bytes;

@@ -60,7 +60,7 @@ int dp_sim_layout(const struct dp_policy_in *in, const struct dp_layout *layout,
         dp_err_set(err, DP_ENOMEM, "simulation: out of memory");
         goto out;
     }
-    if (dp_sim_order_create(in->schedule == DP_SCHED_GPIPE ? DP_SIM_GPIPE : DP_SIM_1F1B, n, 1, in->microbatches, &order, err) < 0)
+    if (dp_sim_order_create(in->schedule, n, 1, in->microbatches, &order, err) < 0)
         goto out;
     program = dp_sim_program_create(&order, err);
     if (!program)

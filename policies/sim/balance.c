@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/schedule/schedule.h"
 #include "policies/policy.h"
 #include "policies/sim/balance_chain.h"
 
@@ -30,6 +31,14 @@ static void count_layers(const struct dp_sim_case *c, const struct dp_sim_layout
     memset(count, 0, (size_t)c->devices * c->chunks * sizeof *count);
     for (uint32_t k = 0; k < l->n_used * c->chunks; k++)
         count[c->chunks == 1 ? l->used[k] : k] = l->cut[k + 1] - l->cut[k];
+}
+
+/* Policies know what workers follow: of the others they are told the one that keeps as many microbatches. */
+static enum dp_schedule_kind trained_like(enum dp_schedule_kind schedule)
+{
+    if (dp_schedule_is_trained(schedule))
+        return schedule;
+    return dp_schedules[schedule].rule->keeps_all ? DP_SCHED_GPIPE : DP_SCHED_1F1B;
 }
 
 static void fill_question(const struct dp_sim_case *c, const struct dp_sim_layer *layer, uint32_t allowed, uint32_t stages,
@@ -66,7 +75,7 @@ static void fill_question(const struct dp_sim_case *c, const struct dp_sim_layer
     q->in.layer_opt_ns = q->opt_ns;
     q->in.current = &q->current;
     q->in.device = q->device;
-    q->in.schedule = c->schedule == DP_SIM_GPIPE ? DP_SCHED_GPIPE : DP_SCHED_1F1B;
+    q->in.schedule = trained_like(c->schedule);
     q->in.microbatches = c->microbatches;
     q->in.boundary_bytes = layer[0].output_bytes;
     q->in.link_latency_s = (double)c->inside.latency_ns * 1e-9;

@@ -133,16 +133,14 @@ static void fill(struct ask *a, const uint32_t *count, uint32_t p)
         a->multi[i] = a->layer[i].act_bytes;
     }
     for (uint32_t b = 0; b < p; b++) {
-        uint32_t deep = c->schedule == DP_SIM_GPIPE ? c->microbatches : p - b;
-
         a->speed[b] = c->speed ? c->speed[b % c->devices] : 1.0;
         a->cap[b] = c->chunks == 1 ? c->memory_bytes : 0;
-        a->copies[b] = deep < c->microbatches ? deep : c->microbatches;
+        a->copies[b] = dp_schedule_in_flight(c->schedule, b, p, c->microbatches);
         a->prefer[b + 1] = a->prefer[b] + count[b];
     }
     a->q = (struct dp_partition){.n = c->n_layers, .p = p, .weight = a->weight, .fixed_bytes = a->fixed, .multi_bytes = a->multi,
                                  .copies = a->copies, .cap_bytes = a->cap, .prefer = a->prefer,
-                                 .depth = c->schedule == DP_SIM_GPIPE ? 0 : c->microbatches};
+                                 .depth = dp_schedule_depth(c->schedule, c->microbatches)};
 }
 
 static void weigh(struct ask *a, enum dp_weigh by)

@@ -109,7 +109,7 @@ static void say_why(const char *name, uint64_t before_ns, struct dp_graph_plan *
 int dp_sim_replan(const struct dp_graph *g, const struct dp_plan_hierarchical *net, const struct dp_sim_replan *ask,
                   struct dp_graph_plan *p, struct dp_err *err)
 {
-    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = ask->devices, .chunks = 1, .replicas = 1, .buckets = 1,
+    struct dp_sim_case c = {.schedule = DP_SCHED_1F1B, .devices = ask->devices, .chunks = 1, .replicas = 1, .buckets = 1,
                             .iterations = 1, .microbatches = ask->microbatches};
     const char *name = ask->own ? ask->own->name : ask->policy ? ask->policy : "the least iteration";
     struct dp_sim_layout layout = {0};

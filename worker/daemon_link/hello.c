@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/conf/options.h"
-#include "common/schedule.h"
+#include "common/schedule/schedule.h"
 
 static uint32_t number_of(const char *name)
 {
@@ -30,6 +30,8 @@ void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256])
 void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, const struct dp_layout *l,
                    uint32_t rank, uint64_t step)
 {
+    enum dp_schedule_kind schedule;
+
     memset(h, 0, sizeof *h);
     dp_hello_step(&h->job_id, &h->step_id, h->options);
     h->rank = rank;
@@ -43,7 +45,7 @@ void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, cons
     h->final_sparsity = c->prune.final;
     h->microbatches = (uint32_t)c->train.microbatches;
     h->tokens_per_microbatch = (uint32_t)(c->train.batch * c->model.context);
-    h->schedule = (uint8_t)dp_schedule_parse(c->pipeline.schedule);
+    h->schedule = dp_schedule_find_trained(c->pipeline.schedule, &schedule, NULL) == 0 ? (uint8_t)schedule : UINT8_MAX;
     h->boundary_bytes = dp_boundary_bytes(c);
     snprintf(h->device, sizeof h->device, "%s", c->pipeline.backend);
     snprintf(h->checkpoint_dir, sizeof h->checkpoint_dir, "%.1023s", c->checkpoint.dir);

@@ -11,6 +11,7 @@
 
 #include "common/conf/conf.h"
 #include "common/layout.h"
+#include "common/schedule/list.h"
 
 #define AT(member) offsetof(struct dp_train_config, member)
 #define INT(section, key, low, high, fallback, help)                                               \
@@ -59,7 +60,7 @@ static const struct dp_conf_key keys[] = {
     TEXT(prune, granularity, "weight", "weight|4x1",
          "single weights, or blocks of 4 outputs of one input, by their L2 norm"),
 
-    TEXT(pipeline, schedule, "1f1b", "1f1b|gpipe", "order of forwards and backwards"),
+    TEXT(pipeline, schedule, "1f1b", &DP_SCHEDULES_TRAINED(DP_SCHEDULE_BAR)[1], "order of forwards and backwards"),
     TEXT(pipeline, backend, "cpu", "cpu|cuda", "where the layers are computed"),
     INT(pipeline, threads, 1, 1024, "1", "compute threads of a worker (cpu)"),
     INT(pipeline, memory_mb, 0, 1e9, "0",

@@ -42,7 +42,7 @@ struct dp_train_config {
         char granularity[16];      /* "weight", "4x1" */
     } prune;
     struct {
-        char schedule[16]; /* "1f1b", "gpipe" */
+        char schedule[16]; /* a name of DP_SCHEDULES_TRAINED */
         char backend[16];  /* "cpu", "cuda" */
         int64_t threads;
         int64_t memory_mb; /* MiB for a worker's layers, 0: see worker/train/memory_limit.h */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/schedule.h"
+#include "common/schedule/schedule.h"
 
 #define AHEAD 2
 #define EVAL_AHEAD 4
@@ -40,6 +40,7 @@ struct dp_pipeline {
     size_t boundary_bytes;
     int64_t tokens; /* of a microbatch */
     uint32_t *inputs, *targets; /* [microbatches][tokens] */
+    enum dp_schedule_kind schedule;
     struct dp_op *ops;
     struct buffer *spare, *sending; /* sending: oldest last */
     uint32_t n_buffers;
@@ -69,6 +70,11 @@ struct dp_pipeline *dp_pipeline_create(const struct dp_train_config *config, str
 
     if (!p)
         goto no_memory;
+    if (dp_schedule_find_trained(config->pipeline.schedule, &p->schedule, err) < 0) {
+        dp_err_prefix(err, "pipeline.schedule");
+        dp_pipeline_destroy(p);
+        return NULL;
+    }
     p->config = config;
     p->be = be;
     p->transport = transport;
@@ -404,9 +410,10 @@ static int read_step(struct dp_pipeline *p, uint64_t step, struct dp_err *err)
 static int run_op(struct pass *s, const struct dp_op *op, double *losses, struct dp_err *err)
 {
     struct dp_pipeline *p = s->p;
+    bool is_backward = op->kind == DP_OP_BACKWARD;
     const uint32_t *tokens = p->inputs + op->mb * p->tokens, *targets = p->targets + op->mb * p->tokens;
-    uint64_t begin_ns = p->be->ops->time_ns(p->be), *sum = op->is_backward ? &p->times.backward_ns : &p->times.forward_ns;
-    int rc = op->is_backward ? backward(s, op->mb, tokens, err) : forward(s, op->mb, tokens, targets, true, &losses[op->mb], err);
+    uint64_t begin_ns = p->be->ops->time_ns(p->be), *sum = is_backward ? &p->times.backward_ns : &p->times.forward_ns;
+    int rc = is_backward ? backward(s, op->mb, tokens, err) : forward(s, op->mb, tokens, targets, true, &losses[op->mb], err);
 
     *sum += p->be->ops->time_ns(p->be) - begin_ns;
     return rc;
@@ -434,8 +441,7 @@ int dp_pipeline_train(struct dp_pipeline *p, const struct dp_layout *layout, str
     s.index_base = 0;
     if ((s.has_first || s.has_head) && read_step(p, step, err) < 0)
         return -1;
-    dp_schedule_fill(dp_schedule_parse(p->config->pipeline.schedule) == DP_SCHED_GPIPE ? DP_SCHED_GPIPE : DP_SCHED_1F1B,
-                     stage_index(p, layout), dp_layout_active(layout), m, p->ops);
+    dp_schedule_fill(p->schedule, stage_index(p, layout), dp_layout_active(layout), m, p->ops);
     rc = post_ahead(&s, &s.in, err) < 0 || post_ahead(&s, &s.back, err) < 0 ? -1 : 0;
     for (uint32_t i = 0; i < 2 * m && rc == 0; i++)
         rc = run_op(&s, &p->ops[i], losses, err);

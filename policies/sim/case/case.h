@@ -66,7 +66,7 @@ struct dp_sim_event {
 
 struct dp_sim_case {
     char name[128], source[1024];
-    enum dp_sim_schedule schedule;
+    enum dp_schedule_kind schedule;
     uint32_t devices; /* of one pipeline */
     uint32_t chunks, microbatches, replicas, buckets;
     uint64_t tokens; /* of one microbatch */

@@ -275,7 +275,7 @@ static int take_shape(const struct dp_graph *g, const struct dp_sim_override *wi
         return -1;
     c->iterations = 1;
     c->microbatches = with && with->microbatches ? with->microbatches : g->microbatches;
-    return with && with->schedule ? dp_sim_schedule_find(with->schedule, &c->schedule, err) : 0;
+    return with && with->schedule ? dp_schedule_find(with->schedule, &c->schedule, err) : 0;
 }
 
 /* May stages have replicas? Not where something is asked for that only pipelines of single devices know. */
@@ -283,7 +283,7 @@ static bool may_replicate(const struct dp_sim_override *with, const struct dp_si
 {
     bool wants_single = with && (with->is_straight || with->policy);
 
-    return !wants_single && c->chunks == 1 && c->replicas == 1 && (c->schedule == DP_SIM_1F1B || c->schedule == DP_SIM_GPIPE);
+    return !wants_single && c->chunks == 1 && c->replicas == 1 && dp_schedules[c->schedule].rule->has_shares;
 }
 
 int dp_sim_read_graph(const char *name, const char *text, size_t bytes, const struct dp_sim_override *with, struct dp_sim_case *c,

@@ -362,8 +362,8 @@ static int read_shape(struct dp_fields *f, const struct dp_sim_override *with, s
     if (f->is_bad)
         return -1;
     if (!with || !with->schedule)
-        return dp_sim_schedule_find(schedule, &c->schedule, err) < 0 ? dp_err_prefix(err, "schedule") : 0;
-    return dp_sim_schedule_find(with->schedule, &c->schedule, err);
+        return dp_schedule_find(schedule, &c->schedule, err) < 0 ? dp_err_prefix(err, "schedule") : 0;
+    return dp_schedule_find(with->schedule, &c->schedule, err);
 }
 
 int dp_sim_read_model(const json_t *document, const struct dp_sim_override *with, struct dp_sim_case *c, struct dp_err *err)

@@ -115,7 +115,7 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
     transfer_ns = dp_fields_count(&f, "link_transfer_ns", 0, MAX_NS, 0);
     dp_fields_text(&f, "schedule", schedule, sizeof schedule, NULL);
     dp_fields_text(&f, "source", fresh.source, sizeof fresh.source, NULL);
-    if (f.is_bad || dp_sim_schedule_find(schedule, &fresh.schedule, err) < 0)
+    if (f.is_bad || dp_schedule_find(schedule, &fresh.schedule, err) < 0)
         return -1;
     if (r->has_header && same_run(c, &fresh, r, workers, layers, boundary_bytes, err) < 0)
         return -1;
@@ -537,7 +537,7 @@ int dp_sim_read_trace(uint32_t n, const struct dp_sim_trace_text *file, const st
         rc = fill_events(&r, c, err) < 0 ? dp_err_prefix(err, "%s", file[0].path) : 0;
     }
     if (rc == 0 && with && with->schedule) {
-        rc = dp_sim_schedule_find(with->schedule, &c->schedule, err);
+        rc = dp_schedule_find(with->schedule, &c->schedule, err);
         for (uint32_t i = 0; i < c->n_events; i++)
             c->event[i].measured_ns = 0;
     }

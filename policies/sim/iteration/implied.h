@@ -3,7 +3,7 @@
  * many. The same start and end of every operation.
  *
  * In round j stage s of S runs the backward of microbatch j - (S - s) and then the forward of microbatch j, as far as
- * these exist. That is its list (order_1f1b.c): S - 1 - s forwards ahead, then a forward and a backward in turn. The
+ * these exist. That is its list (common/schedule/1f1b.c): S - 1 - s forwards ahead, then a forward and a backward in turn. The
  * gradient for a backward left the stage behind it one round earlier, the activation for a forward the stage before it in this
  * round: a run needs no more than what arrives next. */
 #ifndef DP_POLICIES_SIM_ITERATION_IMPLIED_H

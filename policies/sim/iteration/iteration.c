@@ -34,7 +34,7 @@ static void fill_costs(const struct work *w, const struct dp_sim_stage *stage)
 /* The parts of a stage's gradient are ready in equal steps of its last backward. */
 static void note_ready(const struct work *w, uint32_t buckets)
 {
-    uint32_t kind = w->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+    uint32_t kind = w->is_split ? DP_OP_WEIGHT : DP_OP_BACKWARD;
 
     for (uint32_t k = 0; k < w->n_places; k++) {
         uint64_t took = w->cost[kind * w->n_places + k], end = w->done[kind * w->n_places + k];
@@ -64,16 +64,16 @@ static void wait_for_each_other(const struct dp_sim_order *o, const struct work 
 /* Most bytes that the kept microbatches of a device take. */
 static uint64_t kept_bytes(const struct dp_sim_order *o, uint32_t device, const struct dp_sim_stage *stage)
 {
-    const struct dp_sim_op *op = dp_sim_order_list(o, device);
+    const struct dp_op *op = dp_sim_order_list(o, device);
     uint32_t n = dp_sim_order_ops(o, device);
     uint64_t now = 0, most = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         const struct dp_sim_stage *g = &stage[op[i].chunk * o->n_devices + device];
 
-        if (op[i].kind == DP_SIM_FORWARD)
+        if (op[i].kind == DP_OP_FORWARD)
             now += g->act_bytes;
-        else if (op[i].kind == DP_SIM_BACKWARD)
+        else if (op[i].kind == DP_OP_BACKWARD)
             now -= o->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes;
         else
             now -= g->wgrad_bytes;

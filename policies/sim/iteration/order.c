@@ -6,39 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct dp_sim_scheduler *const schedulers[DP_SIM_N_SCHEDULES] = {
-    [DP_SIM_1F1B] = &dp_sim_1f1b,
-    [DP_SIM_GPIPE] = &dp_sim_gpipe,
-    [DP_SIM_INTERLEAVED] = &dp_sim_interleaved,
-    [DP_SIM_ZB_H1] = &dp_sim_zb_h1,
-};
-
 #define MOST_LISTED (1u << 20) /* operations of a 1F1B: more take too much memory */
 
 static const char *const kind_names[] = {"forward", "backward", "weight gradient"};
 
-const struct dp_sim_scheduler *dp_sim_scheduler(enum dp_sim_schedule schedule)
-{
-    return schedulers[schedule];
-}
-
-int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_err *err)
-{
-    char known[128] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < DP_SIM_N_SCHEDULES; i++) {
-        if (!strcmp(name, schedulers[i]->name)) {
-            *out = (enum dp_sim_schedule)i;
-            return 0;
-        }
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", schedulers[i]->name);
-    }
-    return dp_err_set(err, DP_EINVAL, "there is no schedule \"%.40s\"; known: %s", name, known);
-}
-
 /* n_stages: each of which has every microbatch. */
-static int check_counts(const struct dp_sim_scheduler *s, uint32_t n_devices, uint64_t n_stages, uint32_t chunks,
+static int check_counts(const struct dp_schedule *s, uint32_t n_devices, uint64_t n_stages, uint32_t chunks,
                         uint32_t microbatches, uint32_t most, struct dp_err *err)
 {
     uint64_t ops;
@@ -47,13 +20,13 @@ static int check_counts(const struct dp_sim_scheduler *s, uint32_t n_devices, ui
         chunks < 1 || chunks > DP_SIM_MAX_CHUNKS)
         return dp_err_set(err, DP_EINVAL, "simulation of %u stages, %u chunks and %u microbatches", n_devices, chunks,
                           microbatches);
-    ops = n_stages * microbatches * (s->is_split ? 3 : 2);
+    ops = n_stages * microbatches * (s->rule->is_split ? 3 : 2);
     if (ops > most)
         return dp_err_set(err, DP_EINVAL, "an iteration of %llu operations, at most %u can be simulated",
                           (unsigned long long)ops, most);
-    if (chunks > 1 && s != &dp_sim_interleaved)
+    if (chunks > 1 && !s->rule->has_chunks)
         return dp_err_set(err, DP_EINVAL, "schedule %s: has one chunk a device, not %u", s->name, chunks);
-    return s->check ? s->check(n_devices, chunks, microbatches, err) : 0;
+    return s->rule->check ? s->rule->check(n_devices, chunks, microbatches, err) : 0;
 }
 
 static int no_memory(const struct dp_sim_order *o, struct dp_err *err)
@@ -61,31 +34,36 @@ static int no_memory(const struct dp_sim_order *o, struct dp_err *err)
     return dp_err_set(err, DP_ENOMEM, "simulation of %u devices and %u microbatches: out of memory", o->n_devices, o->microbatches);
 }
 
-static int fill_lists(const struct dp_sim_scheduler *s, struct dp_sim_order *out, size_t n_ops, struct dp_err *err)
+static int fill_lists(const struct dp_schedule *s, struct dp_sim_order *out, size_t n_ops, struct dp_err *err)
 {
     out->op = calloc(n_ops, sizeof *out->op);
     if (!out->op)
         return no_memory(out, err);
-    for (uint32_t d = 0; d < out->n_devices; d++)
-        s->fill(out, d, dp_sim_order_list(out, d));
+    for (uint32_t d = 0; d < out->n_devices; d++) {
+        const struct dp_schedule_place place = {.device = d, .n_devices = out->n_devices, .chunks = out->chunks,
+                                                .microbatches = out->microbatches, .behind = dp_sim_order_behind(out, d),
+                                                .share = dp_sim_order_share(out, d)};
+
+        s->rule->fill(&place, dp_sim_order_list(out, d));
+    }
     return 0;
 }
 
-int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
+int dp_sim_order_create(enum dp_schedule_kind schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
                         struct dp_sim_order *out, struct dp_err *err)
 {
-    const struct dp_sim_scheduler *s = schedulers[schedule];
+    const struct dp_schedule *s = &dp_schedules[schedule];
 
     memset(out, 0, sizeof *out);
     if (check_counts(s, n_devices, (uint64_t)n_devices * chunks, chunks, microbatches,
-                     s == &dp_sim_1f1b ? DP_SIM_MAX_IMPLIED_OPS : DP_SIM_MAX_OPS, err) < 0)
+                     schedule == DP_SCHED_1F1B ? DP_SIM_MAX_IMPLIED_OPS : DP_SIM_MAX_OPS, err) < 0)
         return -1;
     out->n_devices = n_devices;
     out->chunks = chunks;
     out->microbatches = microbatches;
-    out->is_split = s->is_split;
-    out->n_per_device = (s->is_split ? 3 : 2) * chunks * microbatches;
-    out->is_implied = s == &dp_sim_1f1b && (size_t)n_devices * out->n_per_device > MOST_LISTED;
+    out->is_split = s->rule->is_split;
+    out->n_per_device = (s->rule->is_split ? 3 : 2) * chunks * microbatches;
+    out->is_implied = schedule == DP_SCHED_1F1B && (size_t)n_devices * out->n_per_device > MOST_LISTED;
     return out->is_implied ? 0 : fill_lists(s, out, (size_t)n_devices * out->n_per_device, err);
 }
 
@@ -96,13 +74,13 @@ void dp_sim_order_imply(struct dp_sim_order *o)
     o->is_implied = true;
 }
 
-static int check_widths(const struct dp_sim_scheduler *s, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
+static int check_widths(const struct dp_schedule *s, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
                         uint32_t *n_devices, struct dp_err *err)
 {
     uint64_t devices = 0;
 
-    if (s != &dp_sim_1f1b && s != &dp_sim_gpipe)
-        return dp_err_set(err, DP_EINVAL, "schedule %s: stages have one device each; 1f1b and gpipe know several", s->name);
+    if (!s->rule->has_shares)
+        return dp_err_set(err, DP_EINVAL, "schedule %s: stages have one device each", s->name);
     for (uint32_t i = 0; i < n_stages; i++) {
         if (!width[i])
             return dp_err_set(err, DP_EINVAL, "stage %u has no device", i);
@@ -133,10 +111,10 @@ static int place_stages(const uint32_t *width, struct dp_sim_order *out, struct 
     return 0;
 }
 
-int dp_sim_order_create_wide(enum dp_sim_schedule schedule, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
+int dp_sim_order_create_wide(enum dp_schedule_kind schedule, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
                              struct dp_sim_order *out, struct dp_err *err)
 {
-    const struct dp_sim_scheduler *s = schedulers[schedule];
+    const struct dp_schedule *s = &dp_schedules[schedule];
 
     memset(out, 0, sizeof *out);
     if (check_widths(s, n_stages, width, microbatches, &out->n_devices, err) < 0)
@@ -159,19 +137,19 @@ void dp_sim_order_release(struct dp_sim_order *order)
     memset(order, 0, sizeof *order);
 }
 
-struct dp_sim_share dp_sim_order_share(const struct dp_sim_order *o, uint32_t device)
+struct dp_schedule_share dp_sim_order_share(const struct dp_sim_order *o, uint32_t device)
 {
     uint32_t stage, first, step;
 
     if (!o->n_wide)
-        return (struct dp_sim_share){0, 1, o->microbatches};
+        return (struct dp_schedule_share){0, 1, o->microbatches};
     stage = o->stage_of[device];
     first = device - o->begin[stage];
     step = o->begin[stage + 1] - o->begin[stage];
-    return (struct dp_sim_share){first, step, first < o->microbatches ? (o->microbatches - first - 1) / step + 1 : 0};
+    return (struct dp_schedule_share){first, step, first < o->microbatches ? (o->microbatches - first - 1) / step + 1 : 0};
 }
 
-struct dp_sim_op *dp_sim_order_list(const struct dp_sim_order *o, uint32_t device)
+struct dp_op *dp_sim_order_list(const struct dp_sim_order *o, uint32_t device)
 {
     return o->op + (o->n_wide ? o->list[device] : (size_t)device * o->n_per_device);
 }
@@ -189,10 +167,10 @@ uint32_t dp_sim_order_behind(const struct dp_sim_order *o, uint32_t device)
 /* One device. next: [chunks * microbatches] of zeros, the kind that each microbatch of a chunk has next. */
 static int check_device(const struct dp_sim_order *o, uint32_t device, uint8_t *next, struct dp_err *err)
 {
-    const struct dp_sim_op *op = dp_sim_order_list(o, device);
-    const struct dp_sim_share own = dp_sim_order_share(o, device);
+    const struct dp_op *op = dp_sim_order_list(o, device);
+    const struct dp_schedule_share own = dp_sim_order_share(o, device);
     uint32_t n = dp_sim_order_ops(o, device);
-    int last = o->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+    int last = o->is_split ? DP_OP_WEIGHT : DP_OP_BACKWARD;
 
     for (uint32_t i = 0; i < n; i++) {
         uint8_t *is_next;

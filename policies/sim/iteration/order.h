@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pipeline schedules as data: for each device the list of its operations, in the order in which it
- * runs them. What a schedule is stands in one small file each (order_*.c); everything else works on
- * the lists and knows no schedule.
+/* The lists of a schedule (common/schedule/) for all devices of a pipeline. Everything else here works on them and knows no
+ * schedule.
  *
  * With v chunks a device the model is cut into V = v * D stages in order, and stage k lives on device
  * k % D as its chunk k / D (v = 1: stage k on device k).
@@ -17,6 +16,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/schedule/schedule.h"
 
 #define DP_SIM_MAX_DEVICES 65536u
 #define DP_SIM_MAX_CHUNKS 1024u
@@ -25,25 +25,11 @@
 #define DP_SIM_MAX_OPS (1u << 26) /* of one pipeline in one iteration, in lists */
 #define DP_SIM_MAX_IMPLIED_OPS (1u << 31)
 
-enum dp_sim_schedule { DP_SIM_1F1B, DP_SIM_GPIPE, DP_SIM_INTERLEAVED, DP_SIM_ZB_H1, DP_SIM_N_SCHEDULES };
-
-enum dp_sim_kind {
-    DP_SIM_FORWARD,
-    DP_SIM_BACKWARD, /* all of it; where the schedule is split, only the gradient of the input */
-    DP_SIM_WEIGHT,   /* gradient of the weights, only where the schedule is split */
-};
-
-struct dp_sim_op {
-    uint32_t mb;
-    uint16_t chunk;
-    uint8_t kind; /* enum dp_sim_kind */
-};
-
 struct dp_sim_order {
     uint32_t n_devices, chunks, microbatches;
     bool is_split;
     uint32_t n_per_device; /* operations of one device: (2 or 3) * chunks * microbatches */
-    struct dp_sim_op *op;  /* [n_devices][n_per_device]; where stages have several devices see dp_sim_order_list() */
+    struct dp_op *op;  /* [n_devices][n_per_device]; where stages have several devices see dp_sim_order_list() */
     bool is_implied;       /* 1F1B of so many operations that they are not listed: op is NULL */
     /* Only where stages have several devices; else n_wide is 0 and the others NULL. */
     uint32_t n_wide;    /* stages */
@@ -52,40 +38,20 @@ struct dp_sim_order {
     uint32_t *list;     /* [n_devices] where the operations of a device begin in op */
 };
 
-/* Microbatches of a device: first, first + step, ..., `count` of them. */
-struct dp_sim_share {
-    uint32_t first, step, count;
-};
-
-/* What one order_*.c provides. */
-struct dp_sim_scheduler {
-    const char *name, *help;
-    bool is_split;
-    /* Optional: what of the numbers this schedule cannot do. returns 0 or -1. */
-    int (*check)(uint32_t n_devices, uint32_t chunks, uint32_t microbatches, struct dp_err *err);
-    /* Write all operations of one device. */
-    void (*fill)(const struct dp_sim_order *order, uint32_t device, struct dp_sim_op *out);
-};
-extern const struct dp_sim_scheduler dp_sim_1f1b, dp_sim_gpipe, dp_sim_interleaved, dp_sim_zb_h1;
-
-const struct dp_sim_scheduler *dp_sim_scheduler(enum dp_sim_schedule schedule);
-/* returns 0, or -1 and an error that lists the known names. */
-int dp_sim_schedule_find(const char *name, enum dp_sim_schedule *out, struct dp_err *err);
-
 /* The lists of a schedule, complete; of a 1F1B of more than a million operations none (is_implied), which a program runs
  * all the same. On failure *out is empty. */
-int dp_sim_order_create(enum dp_sim_schedule schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
+int dp_sim_order_create(enum dp_schedule_kind schedule, uint32_t n_devices, uint32_t chunks, uint32_t microbatches,
                         struct dp_sim_order *out, struct dp_err *err);
-/* Stage s of n_stages has width[s] >= 1 devices; microbatch j is on the (j mod width[s])-th of them. 1f1b or gpipe. */
-int dp_sim_order_create_wide(enum dp_sim_schedule schedule, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
+/* Stage s of n_stages has width[s] >= 1 devices; microbatch j is on the (j mod width[s])-th of them. The schedule has shares. */
+int dp_sim_order_create_wide(enum dp_schedule_kind schedule, uint32_t n_stages, const uint32_t *width, uint32_t microbatches,
                              struct dp_sim_order *out, struct dp_err *err);
 void dp_sim_order_release(struct dp_sim_order *order);
 /* Forget the lists of a 1F1B whose stages have one device each. */
 void dp_sim_order_imply(struct dp_sim_order *order);
 
-struct dp_sim_share dp_sim_order_share(const struct dp_sim_order *order, uint32_t device);
+struct dp_schedule_share dp_sim_order_share(const struct dp_sim_order *order, uint32_t device);
 /* The operations of a device, and how many there are. */
-struct dp_sim_op *dp_sim_order_list(const struct dp_sim_order *order, uint32_t device);
+struct dp_op *dp_sim_order_list(const struct dp_sim_order *order, uint32_t device);
 uint32_t dp_sim_order_ops(const struct dp_sim_order *order, uint32_t device);
 uint32_t dp_sim_order_behind(const struct dp_sim_order *order, uint32_t device); /* devices of all later stages */
 

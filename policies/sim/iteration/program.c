@@ -79,9 +79,9 @@ uint32_t dp_sim_program_in_flight(const struct dp_sim_program *p, uint32_t devic
 }
 
 /* Where the activation, or the gradient, for microbatch mb of a stage arrives. */
-static uint32_t slot_of(const struct dp_sim_program *p, enum dp_sim_kind kind, uint32_t stage, uint32_t mb)
+static uint32_t slot_of(const struct dp_sim_program *p, enum dp_op_kind kind, uint32_t stage, uint32_t mb)
 {
-    return 1 + ((kind == DP_SIM_FORWARD ? 0 : p->n_stages) + stage) * p->order.microbatches + mb;
+    return 1 + ((kind == DP_OP_FORWARD ? 0 : p->n_stages) + stage) * p->order.microbatches + mb;
 }
 
 static size_t n_slots(const struct dp_sim_program *p)
@@ -90,7 +90,7 @@ static size_t n_slots(const struct dp_sim_program *p)
 }
 
 /* As step_of(), where stages have several devices. */
-static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_sim_op *op)
+static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_op *op)
 {
     const struct dp_sim_order *o = &p->order;
     uint32_t d = o->n_devices, stage = o->stage_of[device], none = p->n_links - 1, before = none, behind = none;
@@ -100,40 +100,40 @@ static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device,
         before = dp_sim_program_link(p, stage - 1, op->mb);
     if (stage + 1 < p->n_stages)
         behind = dp_sim_program_link(p, stage, op->mb);
-    if (op->kind == DP_SIM_FORWARD) {
-        s.in = before != none ? slot_of(p, DP_SIM_FORWARD, stage, op->mb) : 0;
-        s.out = behind != none ? slot_of(p, DP_SIM_FORWARD, stage + 1, op->mb) : 0;
+    if (op->kind == DP_OP_FORWARD) {
+        s.in = before != none ? slot_of(p, DP_OP_FORWARD, stage, op->mb) : 0;
+        s.out = behind != none ? slot_of(p, DP_OP_FORWARD, stage + 1, op->mb) : 0;
         s.link = device;
     } else {
-        s.in = behind != none ? slot_of(p, DP_SIM_BACKWARD, stage, op->mb) : 0;
-        s.out = before != none ? slot_of(p, DP_SIM_BACKWARD, stage - 1, op->mb) : 0;
+        s.in = behind != none ? slot_of(p, DP_OP_BACKWARD, stage, op->mb) : 0;
+        s.out = before != none ? slot_of(p, DP_OP_BACKWARD, stage - 1, op->mb) : 0;
         s.link = d + device;
     }
-    s.came_over = op->kind == DP_SIM_FORWARD ? before : behind;
-    s.boundary = op->kind == DP_SIM_FORWARD ? behind : before;
+    s.came_over = op->kind == DP_OP_FORWARD ? before : behind;
+    s.boundary = op->kind == DP_OP_FORWARD ? behind : before;
     return s;
 }
 
 /* Links 0..D-1 lead from a device to the next, D..2D-1 to the one before; 2D is inside of a device. */
-static struct step step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_sim_op *op)
+static struct step step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_op *op)
 {
     uint32_t d = p->order.n_devices, stage = op->chunk * d + device, last = p->n_stages - 1;
     struct step s = {.device = device, .cost = op->kind * p->n_places + stage, .boundary = last, .link = 2 * d};
 
     if (p->order.n_wide)
         return wide_step_of(p, device, op);
-    if (op->kind == DP_SIM_FORWARD) {
-        s.in = stage > 0 ? slot_of(p, DP_SIM_FORWARD, stage, op->mb) : 0;
+    if (op->kind == DP_OP_FORWARD) {
+        s.in = stage > 0 ? slot_of(p, DP_OP_FORWARD, stage, op->mb) : 0;
         if (stage == last)
             return s;
-        s.out = slot_of(p, DP_SIM_FORWARD, stage + 1, op->mb);
+        s.out = slot_of(p, DP_OP_FORWARD, stage + 1, op->mb);
         s.boundary = d > 1 ? stage : last;
         s.link = d > 1 ? device : 2 * d;
-    } else if (op->kind == DP_SIM_BACKWARD) {
-        s.in = stage < last ? slot_of(p, DP_SIM_BACKWARD, stage, op->mb) : 0;
+    } else if (op->kind == DP_OP_BACKWARD) {
+        s.in = stage < last ? slot_of(p, DP_OP_BACKWARD, stage, op->mb) : 0;
         if (stage == 0)
             return s;
-        s.out = slot_of(p, DP_SIM_BACKWARD, stage - 1, op->mb);
+        s.out = slot_of(p, DP_OP_BACKWARD, stage - 1, op->mb);
         s.boundary = d > 1 ? stage - 1 : last;
         s.link = d > 1 ? d + device : 2 * d;
     }
@@ -147,12 +147,12 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 static uint32_t count_in_flight(const struct dp_sim_order *o, uint32_t device)
 {
-    const struct dp_sim_op *op = dp_sim_order_list(o, device);
-    int last = o->is_split ? DP_SIM_WEIGHT : DP_SIM_BACKWARD;
+    const struct dp_op *op = dp_sim_order_list(o, device);
+    int last = o->is_split ? DP_OP_WEIGHT : DP_OP_BACKWARD;
     uint32_t n = dp_sim_order_ops(o, device), now = 0, most = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        now += op[i].kind == DP_SIM_FORWARD;
+        now += op[i].kind == DP_OP_FORWARD;
         most = now > most ? now : most;
         now -= op[i].kind == last;
     }
@@ -192,7 +192,7 @@ static void list(struct maker *m, uint32_t device)
 static void advance(struct maker *m, uint32_t device)
 {
     struct dp_sim_program *p = m->p;
-    const struct dp_sim_op *op = dp_sim_order_list(&p->order, device);
+    const struct dp_op *op = dp_sim_order_list(&p->order, device);
     uint32_t n = dp_sim_order_ops(&p->order, device);
 
     while (m->next[device] < n) {
@@ -216,7 +216,7 @@ static int deadlock(const struct maker *m, struct dp_err *err)
     static const char *const waits_for[] = {"activation", "gradient", "nothing"};
     const struct dp_sim_order *o = &m->p->order;
     uint32_t d = 0;
-    const struct dp_sim_op *op;
+    const struct dp_op *op;
 
     while (m->next[d] == dp_sim_order_ops(o, d))
         d++;
@@ -414,7 +414,7 @@ void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const st
                 .device = s->device,
                 .place = s->cost % p->n_places,
                 .mb = p->mb[i],
-                .kind = (enum dp_sim_kind)(s->cost / p->n_places),
+                .kind = (enum dp_op_kind)(s->cost / p->n_places),
                 .start_ns = start,
                 .end_ns = end,
             };

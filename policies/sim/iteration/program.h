@@ -27,7 +27,7 @@ struct dp_sim_link {
 /* One operation as it ran. */
 struct dp_sim_span {
     uint32_t device, place, mb;
-    enum dp_sim_kind kind;
+    enum dp_op_kind kind;
     uint64_t start_ns, end_ns;
 };
 

@@ -411,7 +411,6 @@ static void names_go_both_ways(void **state)
     assert_int_equal(dp_mode_parse("relase"), -1);
     assert_string_equal(dp_reference_name(DP_REF_BEST), "best");
     assert_string_equal(dp_reference_name(DP_REF_FIXED), "fixed");
-    assert_int_equal(dp_schedule_parse("gpipe"), DP_SCHED_GPIPE);
     assert_string_equal(dp_mode_name(99), "?");
 }
 

@@ -20,7 +20,8 @@ static void make(struct example *t, uint64_t *seed, uint32_t n, uint32_t p)
 {
     struct dp_err err;
 
-    *t = (struct example){.c = {.schedule = random_below(seed, 2) ? DP_SIM_1F1B : DP_SIM_GPIPE, .devices = p, .chunks = 1, .replicas = 1,
+    *t = (struct example){.c = {.schedule = random_below(seed, 2) ? DP_SCHED_1F1B : DP_SCHED_GPIPE, .devices = p, .chunks = 1,
+                                .replicas = 1,
                                 .buckets = 1, .microbatches = 1 + random_below(seed, 24), .n_layers = n, .iterations = 1}};
     t->layer = calloc(n, sizeof *t->layer);
     t->count = calloc(p, sizeof *t->count);

@@ -34,7 +34,7 @@ static int see(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
 static void simulate(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net, uint32_t microbatches,
                      uint64_t latency_ns, struct seen *seen)
 {
-    struct dp_sim_case c = {.schedule = DP_SIM_1F1B, .devices = p->algorithm == DP_PLAN_HIERARCHICAL ? net->devices[0] : p->n_stages,
+    struct dp_sim_case c = {.schedule = DP_SCHED_1F1B, .devices = p->algorithm == DP_PLAN_HIERARCHICAL ? net->devices[0] : p->n_stages,
                             .chunks = 1, .replicas = 1, .buckets = 1, .iterations = 1, .microbatches = microbatches};
     struct dp_sim_totals totals;
     struct dp_err err;

@@ -2,8 +2,10 @@
 /* Schedules: every operation once, dependencies can be met, 1F1B keeps its memory bound. */
 #include "tests/unit/unit.h"
 
-#include "common/schedule.h"
-#include "policies/sim/iteration/order.h"
+#include <stdio.h>
+
+#include "common/schedule/schedule.h"
+#include "worker/train/pipeline.h"
 
 #define MAX_S 9
 #define MAX_M 17
@@ -23,13 +25,13 @@ static bool play(struct dp_op ops[MAX_S][2 * MAX_M], uint32_t s, uint32_t m)
             if (at[i] == 2 * m)
                 continue;
             op = ops[i][at[i]];
-            if (op.is_backward)
+            if (op.kind == DP_OP_BACKWARD)
                 can = fwd[i] > op.mb && (i + 1 == s || bwd[i + 1] > op.mb);
             else
                 can = i == 0 || fwd[i - 1] > op.mb;
             if (!can)
                 continue;
-            op.is_backward ? bwd[i]++ : fwd[i]++;
+            op.kind == DP_OP_BACKWARD ? bwd[i]++ : fwd[i]++;
             at[i]++;
             left--;
             moved = true;
@@ -47,7 +49,7 @@ static void check(enum dp_schedule_kind kind, uint32_t s, uint32_t m)
 
         dp_schedule_fill(kind, i, s, m, ops[i]);
         for (uint32_t k = 0; k < 2 * m; k++) {
-            uint32_t *next = ops[i][k].is_backward ? &bwd : &fwd;
+            uint32_t *next = ops[i][k].kind == DP_OP_BACKWARD ? &bwd : &fwd;
 
             assert_int_equal(ops[i][k].mb, *next); /* both directions in order 0..m-1 */
             ++*next;
@@ -69,49 +71,79 @@ static void every_size(void **state)
     (void)state;
     for (uint32_t s = 1; s <= MAX_S; s++)
         for (uint32_t m = 1; m <= MAX_M; m++) {
-            check(DP_SCHED_1F1B, s, m);
-            check(DP_SCHED_GPIPE, s, m);
+            for (int k = 0; k < DP_N_SCHEDULES_TRAINED; k++)
+                check((enum dp_schedule_kind)k, s, m);
         }
 }
 
 static void one_f_one_b_of_two_stages(void **state)
 {
-    static const struct dp_op want[] = {{0, 0}, {1, 0}, {0, 1}, {2, 0}, {1, 1}, {2, 1}};
+    static const struct dp_op want[] = {{0, 0, DP_OP_FORWARD},  {1, 0, DP_OP_FORWARD}, {0, 0, DP_OP_BACKWARD},
+                                       {2, 0, DP_OP_FORWARD}, {1, 0, DP_OP_BACKWARD}, {2, 0, DP_OP_BACKWARD}};
     struct dp_op got[6];
 
     (void)state;
     dp_schedule_fill(DP_SCHED_1F1B, 0, 2, 3, got);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(got[i].mb, want[i].mb);
-        assert_int_equal(got[i].is_backward, want[i].is_backward);
+        assert_int_equal(got[i].kind, want[i].kind);
     }
 }
 
-/* The simulator predicts what the worker does: both have the same lists. */
-static void the_simulator_has_the_same_lists(void **state)
+/* Numbers are in messages, in journals and in policies that sites have compiled. */
+static void numbers_stay(void **state)
 {
     (void)state;
-    for (uint32_t s = 1; s <= MAX_S; s++)
-        for (uint32_t m = 1; m <= MAX_M; m++)
-            for (int gpipe = 0; gpipe < 2; gpipe++) {
-                struct dp_sim_order o;
-                struct dp_op mine[2 * MAX_M];
+    assert_int_equal(DP_SCHED_1F1B, 0);
+    assert_int_equal(DP_SCHED_GPIPE, 1);
+    assert_true(DP_N_SCHEDULES_TRAINED >= 2);
+}
 
-                assert_int_equal(dp_sim_order_create(gpipe ? DP_SIM_GPIPE : DP_SIM_1F1B, s, 1, m, &o, NULL), 0);
-                for (uint32_t i = 0; i < s; i++) {
-                    dp_schedule_fill(gpipe ? DP_SCHED_GPIPE : DP_SCHED_1F1B, i, s, m, mine);
-                    for (uint32_t k = 0; k < 2 * m; k++) {
-                        assert_int_equal(o.op[i * 2 * m + k].mb, mine[k].mb);
-                        assert_int_equal(o.op[i * 2 * m + k].kind, mine[k].is_backward ? DP_SIM_BACKWARD : DP_SIM_FORWARD);
-                    }
-                }
-                dp_sim_order_release(&o);
-            }
+/* A worker has one part of the model and runs whole backwards; a policy is told of 1F1B or GPipe by what is kept. */
+static void workers_know_their_own(void **state)
+{
+    enum dp_schedule_kind kind;
+    struct dp_err err;
+
+    (void)state;
+    for (unsigned k = 0; k < DP_N_SCHEDULES; k++) {
+        const struct dp_schedule *s = &dp_schedules[k];
+
+        assert_int_equal(s->is_trained, dp_schedule_is_trained(k));
+        assert_int_equal(dp_schedule_find(s->name, &kind, &err), 0);
+        assert_int_equal(kind, k);
+        assert_int_equal(dp_schedule_find_trained(s->name, &kind, &err), s->is_trained ? 0 : -1);
+        if (s->is_trained)
+            assert_false(s->rule->is_split || s->rule->has_chunks);
+        assert_string_equal(dp_schedule_name(k), s->name);
+    }
+    assert_false(dp_schedule_is_trained(DP_N_SCHEDULES_TRAINED));
+    assert_false(dp_schedule_is_trained(255));
+    assert_string_equal(dp_schedule_name(255), "?");
+    assert_int_equal(dp_schedule_find_trained("zb-h1", &kind, &err), -1);
+    assert_string_equal(err.text, "only the simulator knows schedule \"zb-h1\"; workers know 1f1b, gpipe");
+    assert_int_equal(dp_schedule_find_trained("1F1B", &kind, &err), -1);
+    assert_string_equal(err.text, "there is no schedule \"1F1B\"; workers know 1f1b, gpipe");
+}
+
+/* Whatever filled the configuration: a name that workers do not know is not run as another schedule. */
+static void the_pipeline_refuses_others(void **state)
+{
+    struct dp_train_config c;
+    struct dp_err err;
+
+    (void)state;
+    assert_int_equal(dp_train_config_load(NULL, 0, NULL, &c, &err), 0);
+    snprintf(c.pipeline.schedule, sizeof c.pipeline.schedule, "interleaved");
+    assert_null(dp_pipeline_create(&c, NULL, NULL, 0, NULL, &err));
+    assert_string_equal(err.text, "pipeline.schedule: only the simulator knows schedule \"interleaved\"; workers know 1f1b, gpipe");
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_size),
-    cmocka_unit_test(the_simulator_has_the_same_lists),
+    cmocka_unit_test(numbers_stay),
+    cmocka_unit_test(workers_know_their_own),
+    cmocka_unit_test(the_pipeline_refuses_others),
     cmocka_unit_test(one_f_one_b_of_two_stages),
 };
 TEST_MAIN("schedule", tests)

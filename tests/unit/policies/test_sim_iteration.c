@@ -22,7 +22,7 @@ struct world {
     struct dp_err err;
 };
 
-static struct dp_sim_program *program_of(enum dp_sim_schedule s, uint32_t d, uint32_t v, uint32_t m)
+static struct dp_sim_program *program_of(enum dp_schedule_kind s, uint32_t d, uint32_t v, uint32_t m)
 {
     struct dp_sim_order order;
     struct dp_sim_program *p;
@@ -37,7 +37,7 @@ static struct dp_sim_program *program_of(enum dp_sim_schedule s, uint32_t d, uin
 }
 
 /* Iteration time of one pipeline with what `w` holds. */
-static uint64_t run(struct world *w, enum dp_sim_schedule s, uint32_t d, uint32_t v, uint32_t m)
+static uint64_t run(struct world *w, enum dp_schedule_kind s, uint32_t d, uint32_t v, uint32_t m)
 {
     struct dp_sim_program *p = program_of(s, d, v, m);
 
@@ -70,7 +70,7 @@ static void balanced_1f1b(void **state)
             struct world w;
 
             all_stages(&w, s, (struct dp_sim_stage){10, 12, 8, 7, 100, 5, 5});
-            assert_int_equal(run(&w, DP_SIM_1F1B, s, 1, m), (m + s - 1) * 30 + 7);
+            assert_int_equal(run(&w, DP_SCHED_1F1B, s, 1, m), (m + s - 1) * 30 + 7);
             for (uint32_t i = 0; i < s; i++) {
                 uint32_t deep = s - i < m ? s - i : m;
                 double idle = (double)(w.out.backward_ns - (w.device[i].busy_ns - 7)) / (double)w.out.backward_ns;
@@ -91,9 +91,9 @@ static void slow_last_stage_1f1b(void **state)
 
     all_stages(&w, 3, (struct dp_sim_stage){.fwd_ns = 10, .bwd_input_ns = 20});
     w.stage[2] = (struct dp_sim_stage){.fwd_ns = 40, .bwd_input_ns = 50, .bwd_weight_ns = 30};
-    assert_int_equal(run(&w, DP_SIM_1F1B, 3, 1, 16), 30 + 30 + 16 * 120);
+    assert_int_equal(run(&w, DP_SCHED_1F1B, 3, 1, 16), 30 + 30 + 16 * 120);
     assert_true(w.device[2].bubble < 0.04 && w.device[0].bubble > 0.7);
-    w.in.program = program_of(DP_SIM_1F1B, 3, 1, 16);
+    w.in.program = program_of(DP_SCHED_1F1B, 3, 1, 16);
     assert_int_equal(dp_sim_lower_bound(&w.in), w.out.iteration_ns);
     dp_sim_program_destroy(w.in.program);
 }
@@ -120,7 +120,7 @@ static void gpipe_closed_form(void **state)
             fm = g->fwd_ns > fm ? g->fwd_ns : fm;
             bm = b > bm ? b : bm;
         }
-        assert_int_equal(run(&w, DP_SIM_GPIPE, n, 1, m), fs + bs + (m - 1) * (fm + bm));
+        assert_int_equal(run(&w, DP_SCHED_GPIPE, n, 1, m), fs + bs + (m - 1) * (fm + bm));
         for (uint32_t s = 0; s < n; s++) {
             assert_int_equal(w.device[s].in_flight, m);
             assert_int_equal(w.device[s].mem_bytes, 1000 + m * s);
@@ -140,7 +140,7 @@ static void interleaved_divides_the_bubble(void **state)
                 uint32_t m = groups * d, kept = (v - 1) * d + 2 * (d - 1) + 1;
 
                 all_stages(&w, d * v, (struct dp_sim_stage){.fwd_ns = 10, .bwd_input_ns = 12, .bwd_weight_ns = 8, .act_bytes = 3});
-                assert_int_equal(run(&w, DP_SIM_INTERLEAVED, d, v, m), m * v * 30 + (d - 1) * 30);
+                assert_int_equal(run(&w, DP_SCHED_INTERLEAVED, d, v, m), m * v * 30 + (d - 1) * 30);
                 if (kept > v * m)
                     kept = v * m;
                 assert_int_equal(w.device[0].in_flight, kept);
@@ -158,11 +158,11 @@ static void zb_h1_published_bubble(void **state)
             struct world w;
 
             all_stages(&w, p, (struct dp_sim_stage){10, 10, 10, 0, 0, 7, 4});
-            assert_int_equal(run(&w, DP_SIM_ZB_H1, p, 1, m), m * 30 + (p - 1) * 10);
+            assert_int_equal(run(&w, DP_SCHED_ZB_H1, p, 1, m), m * 30 + (p - 1) * 10);
             for (uint32_t i = 1; i <= p; i++)
                 assert_int_equal(w.device[i - 1].mem_bytes, (p - i + 1) * 7 + (i - 1) * 4);
             all_stages(&w, p, (struct dp_sim_stage){.fwd_ns = 10, .bwd_input_ns = 11, .bwd_weight_ns = 9});
-            assert_int_equal(run(&w, DP_SIM_ZB_H1, p, 1, m), m * 30 + (p - 1) * (10 + 11 - 9));
+            assert_int_equal(run(&w, DP_SCHED_ZB_H1, p, 1, m), m * 30 + (p - 1) * (10 + 11 - 9));
         }
 }
 
@@ -180,8 +180,8 @@ static void one_microbatch_pays_every_link(void **state)
     }
     w.stage[2].opt_ns = 9;
     w.in.norm_ns = 5;
-    assert_int_equal(run(&w, DP_SIM_1F1B, 4, 1, 1), 36 + 6 * 1100 + 2 * (0 + 1 + 2) + 5 + 9);
-    w.in.program = program_of(DP_SIM_1F1B, 4, 1, 1);
+    assert_int_equal(run(&w, DP_SCHED_1F1B, 4, 1, 1), 36 + 6 * 1100 + 2 * (0 + 1 + 2) + 5 + 9);
+    w.in.program = program_of(DP_SCHED_1F1B, 4, 1, 1);
     assert_int_equal(dp_sim_lower_bound(&w.in), w.out.iteration_ns);
     dp_sim_program_destroy(w.in.program);
 }
@@ -194,7 +194,7 @@ static void slow_link_sets_the_pace(void **state)
 
     all_stages(&w, 2, (struct dp_sim_stage){.fwd_ns = 1, .bwd_input_ns = 1});
     w.link[0].send_ns = 100;
-    assert_int_equal(run(&w, DP_SIM_GPIPE, 2, 1, 10), 1 + 10 * 100 + 1 + 1 + 10 * 100 + 1);
+    assert_int_equal(run(&w, DP_SCHED_GPIPE, 2, 1, 10), 1 + 10 * 100 + 1 + 1 + 10 * 100 + 1);
 }
 
 /* Two stages, 1F1B: the last stage's gradient is ready before the first stage's, its all-reduce runs
@@ -210,11 +210,11 @@ static void reduction_overlaps_with_backward(void **state)
     w.in.reduce_ns = w.reduce_ns;
     w.in.buckets = 1;
     w.out.reduction = part;
-    assert_int_equal(run(&w, DP_SIM_1F1B, 2, 1, 4), 5 * 30 + 16 + 1);
+    assert_int_equal(run(&w, DP_SCHED_1F1B, 2, 1, 4), 5 * 30 + 16 + 1);
     assert_int_equal(part[1].start_ns, 5 * 30 - 20);
     w.reduce_ns[0] = w.reduce_ns[1] = 8;
     w.in.buckets = 2;
-    assert_int_equal(run(&w, DP_SIM_1F1B, 2, 1, 4), 5 * 30 + 8 + 1);
+    assert_int_equal(run(&w, DP_SCHED_1F1B, 2, 1, 4), 5 * 30 + 8 + 1);
     assert_int_equal(part[0].start_ns, 5 * 30 - 10);
     assert_int_equal(part[1].end_ns, 5 * 30 + 8);
 }
@@ -225,19 +225,19 @@ static void lists_of_small_cases(void **state)
 {
     (void)state;
     static const struct {
-        enum dp_sim_schedule schedule;
+        enum dp_schedule_kind schedule;
         uint32_t d, v, m, device;
         const char *want;
     } table[] = {
-        {DP_SIM_1F1B, 4, 1, 6, 0, "1234a5b6cdef"},
-        {DP_SIM_1F1B, 4, 1, 6, 3, "1a2b3c4d5e6f"},
-        {DP_SIM_GPIPE, 2, 1, 3, 1, "123abc"},
-        {DP_SIM_ZB_H1, 4, 1, 6, 0, "1234aA5bB6cCdDeEfF"},
-        {DP_SIM_ZB_H1, 4, 1, 6, 2, "12a3b4cA5dB6eCfDEF"},
-        {DP_SIM_ZB_H1, 4, 1, 6, 3, "1a2b3c4dA5eB6fCDEF"},
-        {DP_SIM_INTERLEAVED, 4, 2, 8, 0, "1234-1-2-3-4567-a8-b-5-c-6-d-7a-8bcd-e-f-g-hefgh"},
-        {DP_SIM_INTERLEAVED, 4, 2, 8, 3, "1234-1-a-2-b-3-c-4-d5a6b7c8d-5-e-6-f-7-g-8-hefgh"},
-        {DP_SIM_INTERLEAVED, 2, 2, 2, 0, "12-1-2-a-bab"},
+        {DP_SCHED_1F1B, 4, 1, 6, 0, "1234a5b6cdef"},
+        {DP_SCHED_1F1B, 4, 1, 6, 3, "1a2b3c4d5e6f"},
+        {DP_SCHED_GPIPE, 2, 1, 3, 1, "123abc"},
+        {DP_SCHED_ZB_H1, 4, 1, 6, 0, "1234aA5bB6cCdDeEfF"},
+        {DP_SCHED_ZB_H1, 4, 1, 6, 2, "12a3b4cA5dB6eCfDEF"},
+        {DP_SCHED_ZB_H1, 4, 1, 6, 3, "1a2b3c4dA5eB6fCDEF"},
+        {DP_SCHED_INTERLEAVED, 4, 2, 8, 0, "1234-1-2-3-4567-a8-b-5-c-6-d-7a-8bcd-e-f-g-hefgh"},
+        {DP_SCHED_INTERLEAVED, 4, 2, 8, 3, "1234-1-a-2-b-3-c-4-d5a6b7c8d-5-e-6-f-7-g-8-hefgh"},
+        {DP_SCHED_INTERLEAVED, 2, 2, 2, 0, "12-1-2-a-bab"},
     };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -248,7 +248,7 @@ static void lists_of_small_cases(void **state)
         assert_int_equal(dp_sim_order_create(table[i].schedule, table[i].d, table[i].v, table[i].m, &o, &err), 0);
         assert_int_equal(dp_sim_order_check(&o, &err), 0);
         for (uint32_t k = 0; k < o.n_per_device; k++) {
-            const struct dp_sim_op *op = &o.op[table[i].device * o.n_per_device + k];
+            const struct dp_op *op = &o.op[table[i].device * o.n_per_device + k];
 
             if (op->chunk)
                 *at++ = '-';
@@ -265,21 +265,21 @@ static void incomplete_lists_are_refused(void **state)
     (void)state;
     static const struct {
         uint32_t at;
-        struct dp_sim_op op;
+        struct dp_op op;
         const char *want;
     } table[] = {
-        {7, {0, 0, DP_SIM_BACKWARD}, "operation 1 of device 1 is a backward of chunk 0, microbatch 0, too early"},
-        {1, {0, 0, DP_SIM_FORWARD}, "operation 1 of device 0 is a forward of chunk 0, microbatch 0, for the second time"},
-        {2, {0, 0, DP_SIM_WEIGHT}, "operation 2 of device 0 is of chunk 0, microbatch 0, kind 2"},
-        {2, {3, 0, DP_SIM_BACKWARD}, "microbatch 3, kind 1"},
-        {2, {0, 1, DP_SIM_BACKWARD}, "is of chunk 1"},
+        {7, {0, 0, DP_OP_BACKWARD}, "operation 1 of device 1 is a backward of chunk 0, microbatch 0, too early"},
+        {1, {0, 0, DP_OP_FORWARD}, "operation 1 of device 0 is a forward of chunk 0, microbatch 0, for the second time"},
+        {2, {0, 0, DP_OP_WEIGHT}, "operation 2 of device 0 is of chunk 0, microbatch 0, kind 2"},
+        {2, {3, 0, DP_OP_BACKWARD}, "microbatch 3, kind 1"},
+        {2, {0, 1, DP_OP_BACKWARD}, "is of chunk 1"},
     };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct dp_sim_order o;
         struct dp_err err;
 
-        assert_int_equal(dp_sim_order_create(DP_SIM_GPIPE, 2, 1, 3, &o, &err), 0);
+        assert_int_equal(dp_sim_order_create(DP_SCHED_GPIPE, 2, 1, 3, &o, &err), 0);
         if (table[i].at == 7)
             o.op[6].mb = 1;
         o.op[table[i].at] = table[i].op;
@@ -295,11 +295,11 @@ static void incomplete_lists_are_refused(void **state)
 static void a_deadlock_is_found(void **state)
 {
     (void)state;
-    struct dp_sim_op lists[8] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {1, 0, 1}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}, {1, 0, 1}};
+    struct dp_op lists[8] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {1, 0, 1}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}, {1, 0, 1}};
     struct dp_sim_order o;
     struct dp_err err;
 
-    assert_int_equal(dp_sim_order_create(DP_SIM_1F1B, 2, 1, 2, &o, &err), 0);
+    assert_int_equal(dp_sim_order_create(DP_SCHED_1F1B, 2, 1, 2, &o, &err), 0);
     memcpy(o.op, lists, sizeof lists);
     assert_int_equal(dp_sim_order_check(&o, &err), 0);
     assert_null(dp_sim_program_create(&o, &err));
@@ -310,16 +310,16 @@ static void refuses_impossible_numbers(void **state)
 {
     (void)state;
     static const struct {
-        enum dp_sim_schedule schedule;
+        enum dp_schedule_kind schedule;
         uint32_t d, v, m;
         const char *want;
     } table[] = {
-        {DP_SIM_1F1B, 0, 1, 4, "0 stages"},
-        {DP_SIM_1F1B, 1, 1, 0, "0 microbatches"},
-        {DP_SIM_1F1B, 4, 2, 4, "schedule 1f1b: has one chunk a device, not 2"},
-        {DP_SIM_INTERLEAVED, 4, 2, 6, "6 microbatches are no multiple of 4 devices"},
-        {DP_SIM_1F1B, UINT32_MAX, 1, 1, "4294967295 stages"},
-        {DP_SIM_1F1B, 65536, 1, 65536, "8589934592 operations"},
+        {DP_SCHED_1F1B, 0, 1, 4, "0 stages"},
+        {DP_SCHED_1F1B, 1, 1, 0, "0 microbatches"},
+        {DP_SCHED_1F1B, 4, 2, 4, "schedule 1f1b: has one chunk a device, not 2"},
+        {DP_SCHED_INTERLEAVED, 4, 2, 6, "6 microbatches are no multiple of 4 devices"},
+        {DP_SCHED_1F1B, UINT32_MAX, 1, 1, "4294967295 stages"},
+        {DP_SCHED_1F1B, 65536, 1, 65536, "8589934592 operations"},
     };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -335,14 +335,14 @@ static void refuses_impossible_numbers(void **state)
 static void schedules_have_names(void **state)
 {
     (void)state;
-    enum dp_sim_schedule s = DP_SIM_GPIPE;
+    enum dp_schedule_kind s = DP_SCHED_GPIPE;
     struct dp_err err;
 
-    for (int i = 0; i < DP_SIM_N_SCHEDULES; i++) {
-        assert_int_equal(dp_sim_schedule_find(dp_sim_scheduler((enum dp_sim_schedule)i)->name, &s, &err), 0);
+    for (int i = 0; i < DP_N_SCHEDULES; i++) {
+        assert_int_equal(dp_schedule_find(dp_schedules[i].name, &s, &err), 0);
         assert_int_equal(s, i);
     }
-    assert_int_equal(dp_sim_schedule_find("zb", &s, &err), -1);
+    assert_int_equal(dp_schedule_find("zb", &s, &err), -1);
     assert_non_null(strstr(err.text, "known: 1f1b, gpipe, interleaved, zb-h1"));
 }
 
@@ -362,7 +362,7 @@ struct slow {
 
 static int64_t start_of(const struct slow *s, uint32_t d)
 {
-    const struct dp_sim_op *op;
+    const struct dp_op *op;
     uint32_t k;
     int64_t at = 0;
 
@@ -370,9 +370,9 @@ static int64_t start_of(const struct slow *s, uint32_t d)
         return NEVER;
     op = &s->o->op[d * s->o->n_per_device + s->next[d]];
     k = op->chunk * s->o->n_devices + d;
-    if (op->kind == DP_SIM_FORWARD)
+    if (op->kind == DP_OP_FORWARD)
         at = s->fwd_there[k][op->mb];
-    if (op->kind == DP_SIM_BACKWARD)
+    if (op->kind == DP_OP_BACKWARD)
         at = s->bwd_there[k][op->mb];
     if (at == NEVER)
         return NEVER;
@@ -391,13 +391,13 @@ static int64_t send(struct slow *s, int direction, uint32_t from, uint32_t bound
 
 static void execute(struct slow *s, uint32_t d, int64_t start)
 {
-    const struct dp_sim_op *op = &s->o->op[d * s->o->n_per_device + s->next[d]++];
+    const struct dp_op *op = &s->o->op[d * s->o->n_per_device + s->next[d]++];
     uint32_t k = op->chunk * s->o->n_devices + d, last = s->o->n_devices * s->o->chunks - 1;
     const struct dp_sim_stage *g = &s->stage[k];
     int64_t end = start;
 
     switch (op->kind) {
-    case DP_SIM_FORWARD:
+    case DP_OP_FORWARD:
         end += (int64_t)g->fwd_ns;
         s->mem[d] += (int64_t)g->act_bytes;
         if (k < last)
@@ -405,7 +405,7 @@ static void execute(struct slow *s, uint32_t d, int64_t start)
         else
             s->bwd_there[k][op->mb] = end;
         break;
-    case DP_SIM_BACKWARD:
+    case DP_OP_BACKWARD:
         end += (int64_t)(g->bwd_input_ns + (s->o->is_split ? 0 : g->bwd_weight_ns));
         s->grad_start[k] = start;
         s->grad_end[k] = end;
@@ -419,9 +419,9 @@ static void execute(struct slow *s, uint32_t d, int64_t start)
     }
     if (s->mem[d] > s->most[d])
         s->most[d] = s->mem[d];
-    if (op->kind == DP_SIM_BACKWARD)
+    if (op->kind == DP_OP_BACKWARD)
         s->mem[d] -= (int64_t)(s->o->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes);
-    if (op->kind == DP_SIM_WEIGHT)
+    if (op->kind == DP_OP_WEIGHT)
         s->mem[d] -= (int64_t)g->wgrad_bytes;
     s->device_free[d] = end;
 }
@@ -517,9 +517,9 @@ static void equals_the_slow_simulation(void **state)
     assert_non_null(s);
     for (uint64_t i = 0; i < 4000; i++) {
         uint64_t seed = i + 99;
-        enum dp_sim_schedule schedule = (enum dp_sim_schedule)random_below(&seed, DP_SIM_N_SCHEDULES);
-        uint32_t d = 1 + random_below(&seed, 5), v = schedule == DP_SIM_INTERLEAVED ? 1 + random_below(&seed, 3) : 1;
-        uint32_t m = v > 1 || schedule == DP_SIM_INTERLEAVED ? d * (1 + random_below(&seed, 2)) : 1 + random_below(&seed, M_MAX);
+        enum dp_schedule_kind schedule = (enum dp_schedule_kind)random_below(&seed, DP_N_SCHEDULES);
+        uint32_t d = 1 + random_below(&seed, 5), v = schedule == DP_SCHED_INTERLEAVED ? 1 + random_below(&seed, 3) : 1;
+        uint32_t m = v > 1 || schedule == DP_SCHED_INTERLEAVED ? d * (1 + random_below(&seed, 2)) : 1 + random_below(&seed, M_MAX);
         struct dp_sim_program *p = program_of(schedule, d, v, m);
         struct world w;
 
@@ -550,7 +550,7 @@ static void spans_do_not_overlap(void **state)
     (void)state;
     for (uint64_t i = 0; i < 200; i++) {
         uint64_t seed = i, end[S_MAX] = {0}, busy[S_MAX] = {0};
-        struct dp_sim_program *p = program_of(DP_SIM_ZB_H1, 4, 1, 6);
+        struct dp_sim_program *p = program_of(DP_SCHED_ZB_H1, 4, 1, 6);
         uint32_t n = dp_sim_program_ops(p);
         struct dp_sim_span *span = calloc(n, sizeof *span);
         struct world w;
@@ -591,12 +591,12 @@ static void implied_order_is_the_same(void **state)
     for (uint64_t i = 0; i < 5000; i++) {
         uint64_t seed = i + 17;
         uint32_t d = 1 + random_below(&seed, S_MAX), m = 1 + random_below(&seed, M_MAX + 20), n = 2 * d * m;
-        struct dp_sim_program *listed = program_of(DP_SIM_1F1B, d, 1, m), *implied;
+        struct dp_sim_program *listed = program_of(DP_SCHED_1F1B, d, 1, m), *implied;
         struct dp_sim_span span[2][2 * S_MAX * (M_MAX + 20)];
         struct dp_sim_order order;
         struct world a, b;
 
-        assert_int_equal(dp_sim_order_create(DP_SIM_1F1B, d, 1, m, &order, NULL), 0);
+        assert_int_equal(dp_sim_order_create(DP_SCHED_1F1B, d, 1, m, &order, NULL), 0);
         dp_sim_order_imply(&order);
         implied = dp_sim_program_create(&order, NULL);
         assert_non_null(implied);
@@ -645,7 +645,7 @@ static void a_large_iteration_is_fast(void **state)
     }
     for (int i = 0; i < 3; i++) {
         uint64_t begin = dp_thread_cpu_ns(), took;
-        struct dp_sim_program *p = program_of(DP_SIM_1F1B, STAGES, 1, MICROBATCHES);
+        struct dp_sim_program *p = program_of(DP_SCHED_1F1B, STAGES, 1, MICROBATCHES);
         struct dp_sim_in in = {.program = p, .replicas = 1, .stage = stage, .link = link};
         struct dp_sim_out out = {0};
 

@@ -14,7 +14,7 @@
 #define UNKNOWN UINT64_MAX
 
 struct world {
-    enum dp_sim_schedule schedule;
+    enum dp_schedule_kind schedule;
     uint32_t n_stages, width[STAGES], mbs;
     struct dp_sim_stage cost[DEVICES]; /* by place */
     struct dp_sim_link link[LINKS];
@@ -50,7 +50,7 @@ static struct dp_sim_program *simulate(struct world *w)
 static void random_world(struct world *w, uint64_t *seed)
 {
     memset(w, 0, sizeof *w);
-    w->schedule = random_below(seed, 3) ? DP_SIM_1F1B : DP_SIM_GPIPE;
+    w->schedule = random_below(seed, 3) ? DP_SCHED_1F1B : DP_SCHED_GPIPE;
     w->n_stages = 1 + random_below(seed, STAGES);
     w->mbs = 1 + random_below(seed, MBS);
     for (uint32_t s = 0; s < w->n_stages; s++)
@@ -70,7 +70,7 @@ struct slow {
     uint64_t end[DEVICES][2 * MBS], sent[DEVICES][2 * MBS], came[DEVICES][2 * MBS];
 };
 
-static const struct dp_sim_op *op_at(const struct slow *s, uint32_t d, uint32_t i)
+static const struct dp_op *op_at(const struct slow *s, uint32_t d, uint32_t i)
 {
     return &dp_sim_order_list(s->o, d)[i];
 }
@@ -84,7 +84,7 @@ static uint32_t before(const struct slow *s, uint32_t d, uint32_t i)
     return UINT32_MAX;
 }
 
-static uint32_t find(const struct slow *s, uint32_t d, const struct dp_sim_op *op)
+static uint32_t find(const struct slow *s, uint32_t d, const struct dp_op *op)
 {
     uint32_t i = 0;
 
@@ -115,9 +115,9 @@ static uint32_t stage_of(const struct world *w, uint32_t d)
 /* The device at the other end of what operation i of device d sends (or awaits); UINT32_MAX: none. */
 static uint32_t other_end(const struct slow *s, uint32_t d, uint32_t i, bool sends)
 {
-    const struct dp_sim_op *op = op_at(s, d, i);
+    const struct dp_op *op = op_at(s, d, i);
     uint32_t stage = stage_of(s->w, d);
-    bool is_up = (op->kind == DP_SIM_FORWARD) == sends;
+    bool is_up = (op->kind == DP_OP_FORWARD) == sends;
 
     if (is_up ? stage + 1 == s->w->n_stages : stage == 0)
         return UINT32_MAX;
@@ -165,7 +165,7 @@ static uint64_t end_of(struct slow *s, uint32_t d, uint32_t i)
     if (s->end[d][i] == UNKNOWN)
         s->end[d][i] = latest(i ? end_of(s, d, i - 1) : 0,
                               from == UINT32_MAX ? 0 : came(s, d, i) + link_between(s, from, d, op_at(s, d, i)->mb)->latency_ns) +
-                       (op_at(s, d, i)->kind == DP_SIM_FORWARD ? g->fwd_ns : g->bwd_input_ns + g->bwd_weight_ns);
+                       (op_at(s, d, i)->kind == DP_OP_FORWARD ? g->fwd_ns : g->bwd_input_ns + g->bwd_weight_ns);
     return s->end[d][i];
 }
 
@@ -193,7 +193,7 @@ static void equals_the_definitions(void **state)
         assert_int_equal(dp_sim_program_ops(p), n);
         assert_int_equal(w.out.iteration_ns, end);
         for (uint32_t i = 0; i < n; i++) {
-            const struct dp_sim_op op = {.mb = w.span[i].mb, .kind = (uint8_t)w.span[i].kind};
+            const struct dp_op op = {.mb = w.span[i].mb, .kind = (uint8_t)w.span[i].kind};
 
             assert_int_equal(w.span[i].place, w.span[i].device);
             assert_int_equal(w.span[i].end_ns, s.end[w.span[i].device][find(&s, w.span[i].device, &op)]);
@@ -313,7 +313,7 @@ static void few_are_kept(void **state)
         const struct dp_sim_order *o;
 
         random_world(&w, &seed);
-        w.schedule = DP_SIM_1F1B;
+        w.schedule = DP_SCHED_1F1B;
         p = simulate(&w);
         o = dp_sim_program_order(p);
         for (uint32_t d = 0; d < o->n_devices; d++) {
@@ -334,19 +334,19 @@ static void refuses(void **state)
     struct dp_err err;
 
     (void)state;
-    assert_int_equal(dp_sim_order_create_wide(DP_SIM_1F1B, 3, width, 4, &order, &err), -1);
+    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 3, width, 4, &order, &err), -1);
     assert_string_equal(err.text, "stage 1 has no device");
-    assert_int_equal(dp_sim_order_create_wide(DP_SIM_ZB_H1, 1, width, 4, &order, &err), -1);
+    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_ZB_H1, 1, width, 4, &order, &err), -1);
     assert_non_null(strstr(err.text, "zb-h1: stages have one device each"));
-    assert_int_equal(dp_sim_order_create_wide(DP_SIM_1F1B, 2, large, 4, &order, &err), -1);
-    assert_int_equal(dp_sim_order_create_wide(DP_SIM_1F1B, 0, NULL, 4, &order, &err), -1);
-    assert_int_equal(dp_sim_order_create_wide(DP_SIM_1F1B, 2, (uint32_t[]){30000, 30000}, 4, &order, &err), 0);
+    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 2, large, 4, &order, &err), -1);
+    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 0, NULL, 4, &order, &err), -1);
+    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 2, (uint32_t[]){30000, 30000}, 4, &order, &err), 0);
     p = dp_sim_program_create(&order, &err); /* of 900 million pairs of devices four meet */
     assert_non_null(p);
     assert_int_equal(dp_sim_program_links(p), 4 + 1);
     dp_sim_program_destroy(p);
     /* a microbatch on another device than its own */
-    assert_int_equal(dp_sim_order_create_wide(DP_SIM_GPIPE, 1, (uint32_t[]){2}, 4, &order, &err), 0);
+    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_GPIPE, 1, (uint32_t[]){2}, 4, &order, &err), 0);
     order.op[0].mb = 1;
     assert_null(dp_sim_program_create(&order, &err));
     assert_non_null(strstr(err.text, "operation 0 of device 0"));

@@ -6,7 +6,7 @@
  * Microbatches run in groups of D: the whole group through chunk 0, then through chunk 1, and so on;
  * backward from the last chunk to the first. Device d runs 2 (D - d - 1) + (v - 1) D of these forwards
  * ahead, then forward and backward in turn. The number of microbatches must be a multiple of D. */
-#include "policies/sim/iteration/order.h"
+#include "common/schedule/schedule.h"
 
 static int check(uint32_t n_devices, uint32_t chunks, uint32_t microbatches, struct dp_err *err)
 {
@@ -18,34 +18,33 @@ static int check(uint32_t n_devices, uint32_t chunks, uint32_t microbatches, str
 }
 
 /* The i-th forward, or backward, of a device. */
-static struct dp_sim_op nth(const struct dp_sim_order *o, uint32_t i, enum dp_sim_kind kind)
+static struct dp_op nth(const struct dp_schedule_place *at, uint32_t i, enum dp_op_kind kind)
 {
-    uint32_t d = o->n_devices, group = i / (d * o->chunks), chunk = i / d % o->chunks;
+    uint32_t d = at->n_devices, group = i / (d * at->chunks), chunk = i / d % at->chunks;
 
-    return (struct dp_sim_op){
+    return (struct dp_op){
         .mb = group * d + i % d,
-        .chunk = (uint16_t)(kind == DP_SIM_FORWARD ? chunk : o->chunks - 1 - chunk),
+        .chunk = (uint16_t)(kind == DP_OP_FORWARD ? chunk : at->chunks - 1 - chunk),
         .kind = (uint8_t)kind,
     };
 }
 
-static void fill(const struct dp_sim_order *o, uint32_t device, struct dp_sim_op *out)
+static void fill(const struct dp_schedule_place *at, struct dp_op *out)
 {
-    uint32_t n = o->chunks * o->microbatches, fwd = 0;
-    uint32_t ahead = 2 * (o->n_devices - device - 1) + (o->chunks - 1) * o->n_devices;
+    uint32_t n = at->chunks * at->microbatches, fwd = 0;
+    uint32_t ahead = 2 * at->behind + (at->chunks - 1) * at->n_devices;
 
     while (fwd < n && fwd < ahead)
-        *out++ = nth(o, fwd++, DP_SIM_FORWARD);
+        *out++ = nth(at, fwd++, DP_OP_FORWARD);
     for (uint32_t bwd = 0; bwd < n; bwd++) {
         if (fwd < n)
-            *out++ = nth(o, fwd++, DP_SIM_FORWARD);
-        *out++ = nth(o, bwd, DP_SIM_BACKWARD);
+            *out++ = nth(at, fwd++, DP_OP_FORWARD);
+        *out++ = nth(at, bwd, DP_OP_BACKWARD);
     }
 }
 
-const struct dp_sim_scheduler dp_sim_interleaved = {
-    .name = "interleaved",
-    .help = "1f1b over several chunks a device",
+const struct dp_schedule_rule dp_schedule_interleaved = {
+    .has_chunks = true,
     .check = check,
     .fill = fill,
 };
