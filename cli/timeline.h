@@ -31,6 +31,7 @@ uint64_t dp_timeline_optimizer_ns(const struct dp_timeline *t, uint32_t device);
 /* Bytes of a device after each of its spans begins or ends. Calls back in the order of time with what is
  * held from then on; the first call is at 0. */
 typedef void (*dp_timeline_bytes_fn)(void *arg, uint64_t at_ns, uint64_t bytes);
+/* fn is called with arg, at least once; device: below n_devices. */
 void dp_timeline_bytes(const struct dp_timeline *t, uint32_t device, dp_timeline_bytes_fn fn, void *arg);
 
 /* Write text to a file, all or nothing. Takes text (malloc'ed, NULL: it could not be formed). */

@@ -83,6 +83,7 @@ int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err);
  * longer than they are kept. Changes nothing in *c. returns 0, or -1: put failed, or memory did. */
 typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, const void *payload, size_t bytes,
                                                 struct dp_err *err);
+/* put is called with arg for one record after the other, and may not call the coordinator. */
 int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
 
 /* What Slurm said to ops.requeue. rc 0: it was done, text says how people call it; else text says why not. Only

@@ -13,6 +13,7 @@
 struct dp_bench_result {
     double median, spread;
 };
+/* n >= 1, whatever the unit; the median of an even number is the mean of the two in the middle. */
 struct dp_bench_result dp_bench_summarise(double *samples, int n);
 /* The same as JSON: median, min, max. The caller frees it. */
 json_t *bench_times_json(double *samples, int n);

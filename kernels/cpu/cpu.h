@@ -34,6 +34,7 @@ struct dp_gemm {
     float *c;
     int64_t lda, ldb, ldc;
 };
+/* returns 0, or -1 with DP_EINVAL or DP_ENOMEM and c in any state. m or n 0: c is left as it is. */
 int dp_cpu_gemm(const struct dp_gemm *g, struct dp_err *err);
 
 /* Members of the vtable that are the same in every version (device.c, plan.c, refresh.c). */

@@ -13,6 +13,7 @@
 
 #define DP_OP_DECL(op) int DP_FN(op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);
 DP_CPU_OPS(DP_OP_DECL)
+/* Bytes of scratch that the head takes for n tokens, c channels and a vocabulary of v, with gradients. */
 size_t DP_FN(head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
 
 /* The dense side of the three linear ops (dense.c), without dbias. */

@@ -25,6 +25,9 @@ struct dp_cluster_stats {
     double held_share, needed_share; /* of nodes * makespan; 0 where that is 0 */
 };
 
+/* What users and the administrator see of a simulated mix. times: [mix->n_jobs]; is_shrinking: with DynPipe switched
+ * on. Slowdown is the bounded one: from submit to end, over the run time without DynPipe (at least
+ * DP_CLUSTER_SHORT_NS of it), at least 1. returns 0, or -1 with DP_ENOMEM. */
 int dp_cluster_stats(const struct dp_cluster_mix *mix, uint32_t nodes, bool is_shrinking, const struct dp_cluster_times *times,
                      struct dp_cluster_stats *out, struct dp_err *err);
 
@@ -33,6 +36,7 @@ struct dp_cluster_moved {
     uint32_t earlier, later;
     double earlier_s, later_s; /* by so much in the mean; 0 of no jobs */
 };
+/* a, b: [mix->n_jobs] each, the same mix simulated in two ways. */
 void dp_cluster_moved(const struct dp_cluster_mix *mix, const struct dp_cluster_times *a, const struct dp_cluster_times *b,
                       struct dp_cluster_moved *out);
 

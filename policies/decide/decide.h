@@ -32,6 +32,9 @@ struct dp_decide_out {
     char reason[256];      /* "stay: predicted gain 1.2 % is below the hysteresis of 5 %" */
 };
 
+/* Move or stay, and one line that says why. Cooldown comes first, then the pause of balancing. A layout that frees
+ * slots must bring back more slot-seconds than the hand-over stops; any other one must gain more than the hysteresis,
+ * and more time over the steps that are left than the hand-over takes. out: overwritten. */
 void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out);
 
 /* Layers that change their owner between two layouts of the same model, and the bytes of their state. */

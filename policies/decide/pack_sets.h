@@ -29,6 +29,8 @@ struct dp_slot_sets {
 };
 #define DP_NO_KIND UINT32_MAX
 
+/* The sets of in's slots; in is not kept. n 0: more than DP_SLOT_SETS even by kinds, then only whole slots are
+ * packed. */
 void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in);
 /* has: = [n_slots] is the slot in the set? */
 void dp_slot_sets_expand(const struct dp_slot_sets *sets, uint32_t set, bool *has);

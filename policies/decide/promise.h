@@ -37,6 +37,9 @@ struct dp_promise_out {
     char text[200];                  /* "a step takes 49.0 ms, 25.2 ms were expected, 26.3 ms are allowed" */
 };
 
+/* Open until DP_PROMISE_WINDOW measurements are there. Then missed, where the time is longer than what was expected,
+ * or than what is allowed, by more than DP_PROMISE_TOLERANCE and the noise of the measurements; else kept. Times of 0
+ * are nobody's promise. */
 void dp_promise_judge(const struct dp_promise_in *in, struct dp_promise_out *out);
 
 /* Are two times the same but for tolerance and noise? */

@@ -40,6 +40,7 @@ double dp_prune_sparsity(const struct dp_layer_load *layer, uint32_t n_layers);
  * proportional to its nonzeros, as measured with 0.64 for blocks of the CPU backend.
  * out, opt_out: [n_layers] =; opt NULL: no optimizer times. */
 #define DP_PRUNABLE_TIME 0.65
+/* sparsity below that of now changes nothing. Layers that are not pruned stay; out may not be now. */
 void dp_loads_at_sparsity(const struct dp_layer_load *now, const uint64_t *opt, double slope, uint32_t n_layers,
                           double sparsity, struct dp_layer_load *out, uint64_t *opt_out);
 

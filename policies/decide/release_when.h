@@ -33,6 +33,8 @@ struct dp_release_when_out {
 
 /* Waiting must return DP_WAIT_GAIN times as much: it is a prediction, what is free now is measured. */
 #define DP_WAIT_GAIN 1.05
+/* Release now, or wait? Where the job can shrink more than once: now. Where only once: when free slots times the
+ * seconds left are most, by the predictions in later[]. out: overwritten, with one line that says why. */
 void dp_release_when(const struct dp_release_when_in *in, struct dp_release_when_out *out);
 
 #endif

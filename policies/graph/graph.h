@@ -69,7 +69,9 @@ struct dp_graph {
     uint32_t microbatches; /* of an iteration; 0: the file does not say */
 };
 
+/* Empty, without a limit of memory; owns nothing yet. */
 void dp_graph_init(struct dp_graph *g, enum dp_graph_kind kind);
+/* Free nodes, their names and edges; the graph is empty again, of the same kind. */
 void dp_graph_release(struct dp_graph *g);
 
 /* Append a copy of *node (its name too). returns: its index, or -1 (DP_ENOMEM, DP_EINVAL: too many). */

@@ -36,6 +36,7 @@ int dp_ideals_create(struct dp_ideals *out, const struct dp_units *u, uint32_t c
 int dp_ideals_create_chain(struct dp_ideals *out, const struct dp_units *u, const uint32_t *order,
                            struct dp_err *err);
 
+/* Free the tables; a struct of zeroes may be released, too. */
 void dp_ideals_release(struct dp_ideals *ideals);
 
 /* Is the unit in it? For those of an order see `rank`. */

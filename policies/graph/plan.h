@@ -80,6 +80,7 @@ int dp_plan_maxload_weigh(const struct dp_graph *g, const double *speed, struct 
 /* What takes so long at speed 1, rounded up. */
 uint64_t dp_plan_time_ns(uint64_t ns, double speed);
 
+/* As --algorithm has it. */
 const char *dp_plan_algorithm_name(enum dp_plan_algorithm a);
 
 #endif

@@ -44,6 +44,8 @@ struct dp_saving_sums {
     uint32_t n_miss; /* windows in it, as far as they count */
 };
 
+/* Add a window of w->steps steps to every way: the run by its measured times, the others by what is predicted for
+ * them, calibrated by what the run's own prediction missed. Pauses count for the run alone. */
 void dp_saving_add(struct dp_saving_sums *sums, const struct dp_saving_window *w);
 /* A step of a way in this window, calibrated. */
 double dp_saving_step_s(const struct dp_saving_sums *sums, const struct dp_saving_window *w, enum dp_way way);

@@ -13,8 +13,11 @@ struct dp_sim_layout {
     uint32_t *stage_of; /* [devices * chunks] stage of each place */
 };
 
+/* Room for any layout of the case, with no device used yet. returns 0, or -1 with DP_ENOMEM and nothing to release. */
 int dp_sim_layout_create(const struct dp_sim_case *c, struct dp_sim_layout *out, struct dp_err *err);
+/* Free it; a struct of zeroes may be released, too. */
 void dp_sim_layout_release(struct dp_sim_layout *layout);
+/* Both made for the case c; what *to had is overwritten. */
 void dp_sim_layout_copy(const struct dp_sim_case *c, const struct dp_sim_layout *from, struct dp_sim_layout *to);
 
 /* Layers per stage into a layout. With one chunk a device count[i] is device i's, 0: it owns nothing;
@@ -35,7 +38,10 @@ struct dp_sim_stages {
     struct dp_sim_in in;        /* refers to the above */
 };
 
+/* Room for the tables of a case of one device a stage; dp_sim_stages_fill() makes more where stages have several.
+ * returns 0, or -1 with DP_ENOMEM and nothing to release. */
 int dp_sim_stages_create(const struct dp_sim_case *c, struct dp_sim_stages *out, struct dp_err *err);
+/* Free tables and program; a struct of zeroes may be released, too. */
 void dp_sim_stages_release(struct dp_sim_stages *s);
 
 /* Fill in everything for layers[n_layers] under a layout.

@@ -13,11 +13,13 @@ struct dp_device_lock {
     bool has_failed;
 };
 
+/* Not held, never tried. */
 void dp_device_lock_init(struct dp_device_lock *l);
 /* Take it unless it is held, path is empty, or the last try was less than a second ago: a lock that is taken
  * (just then the fence tests it) is free soon. Never blocks.
  * returns: 0, or -1 with errno the first time that it fails. */
 int dp_device_lock_take(struct dp_device_lock *l, const char *path);
+/* Give it back; does nothing where it is not held. The end of the process does the same. */
 void dp_device_lock_release(struct dp_device_lock *l);
 
 #endif

@@ -26,11 +26,13 @@ struct dp_frame_socket {
     uint8_t rx[DP_FRAME_SOCKET_RX_BYTES], tx[DP_FRAME_SOCKET_TX_BYTES];
 };
 
+/* Closed, nothing queued, in our own version. Frees nothing: one that is open is closed first. */
 void dp_frame_socket_init(struct dp_frame_socket *l);
 /* version: to begin with (msg.h).
  * Connect; a unix socket connects or refuses at once. The plugin may have seen nobody there, so who serves it is looked
  * at here, too (common/trust.h). */
 int dp_frame_socket_open(struct dp_frame_socket *l, const char *path, uint16_t version, struct dp_err *err);
+/* What is queued and what has come is lost. Closing what is closed does nothing. */
 void dp_frame_socket_close(struct dp_frame_socket *l);
 
 /* Take what has arrived, as far as it fits. -1: the peer closed or the socket failed. */

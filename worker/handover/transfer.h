@@ -40,6 +40,8 @@ struct dp_transfer {
     uint64_t moved_ns; /* when something moved last */
 };
 
+/* Streams for all layers of `moves` that this worker sends or receives; nothing is posted before the first step. args
+ * are borrowed as long as it lives, moves are copied. NULL with DP_ENOMEM. */
 struct dp_transfer *dp_transfer_create(const struct dp_handover_args *args, uint64_t migration,
                                        const struct dp_moves *moves, struct dp_err *err);
 
@@ -50,9 +52,9 @@ int dp_transfer_step(struct dp_transfer *s, struct dp_err *err);
 /* End all streams after an abort that every worker was told of; at most timeout_ns. */
 void dp_transfer_stop(struct dp_transfer *s, uint64_t timeout_ns);
 
+struct dp_chunk;
 /* Cancels what is in flight and destroys shadows that were not taken. A buffer that a peer may still be
  * reading (it is stuck, not dead) is not freed but put on *stuck. */
-struct dp_chunk;
 void dp_transfer_destroy(struct dp_transfer *s, struct dp_chunk **stuck);
 void dp_chunks_free(struct dp_chunk *stuck); /* once the transport is destroyed */
 

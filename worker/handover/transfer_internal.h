@@ -51,6 +51,9 @@ struct dp_stream {
 
 /* Index part of a tag: which message of the stream. */
 enum stream_message { MSG_CHUNK, MSG_MANIFEST, MSG_ACCEPT, MSG_END };
+/* n: of chunks the position in the stream, of manifests and acceptances the layer's turn. Unlike any other tag under
+ * way: positions repeat after 2,048 and 512, far beyond DP_TRANSFER_WINDOW, migrations after 16, and epoch and step
+ * are in the tag, too. */
 uint64_t dp_stream_tag(const struct dp_transfer *s, enum stream_message what, uint64_t n);
 
 /* Is the transfer over? 1: yes, fine, *x is NULL now; 0: not yet; -1: it failed, *x is NULL. */

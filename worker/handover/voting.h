@@ -28,9 +28,12 @@ struct dp_voting {
     uint64_t step, migration;
 };
 
+/* What a worker says about this hand-over: always DP_NOTE_BYTES, the rest zeroes. */
 void dp_note_encode(uint8_t out[DP_NOTE_BYTES], uint64_t migration, const struct dp_note *n);
+/* returns 0, or -1 with DP_EPROTO: no note, or one about another migration; *n is then of no use. */
 int dp_note_decode(const uint8_t in[DP_NOTE_BYTES], uint64_t migration, struct dp_note *n, struct dp_err *err);
 
+/* The same on all workers of this attempt, and another one for each kind, step, epoch and (of 16) migration. */
 uint64_t dp_voting_tag(const struct dp_voting *r, enum dp_voting_message kind);
 /* The leader tells all others; a worker that is gone or does not take it in 0.5 s is skipped. */
 void dp_voting_tell(const struct dp_voting *r, enum dp_voting_message kind, const struct dp_note *n);

@@ -49,8 +49,11 @@ void dp_activations_give(struct dp_activation_pool *pool, struct dp_activations 
 void dp_activation_pool_release(struct dp_activation_pool *pool); /* sets that are still taken are the caller's */
 void dp_activations_destroy(struct dp_activation_pool *pool, struct dp_activations *act);
 
+/* Room for the intermediate results of one microbatch, which all layers of a stage share. returns 0, or -1; release
+ * it either way. */
 int dp_workspace_init(struct dp_workspace *work, const struct dp_train_config *config, struct dp_backend *be,
                       struct dp_err *err);
+/* Free it; be: the backend that it was made on. A struct of zeroes may be released, too. */
 void dp_workspace_release(struct dp_workspace *work, struct dp_backend *be);
 
 #endif

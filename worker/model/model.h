@@ -21,7 +21,9 @@ enum { DP_LN1_W, DP_LN1_B, DP_QKV_W, DP_QKV_B, DP_PROJ_W, DP_PROJ_B, DP_LN2_W, D
        DP_MLP_W, DP_MLP_B };
 enum { DP_LNF_W, DP_LNF_B, DP_HEAD_W };
 
+/* 0 is the embedding, the last one of dp_model_layers() the head, the others are blocks. */
 enum dp_layer_kind dp_model_kind(const struct dp_train_config *config, uint32_t index);
+/* For texts: "embedding", "block", "head"; "?" for no kind. */
 const char *dp_layer_kind_name(enum dp_layer_kind kind);
 
 /* The parameters of layer `index` in order. returns their number, at most DP_LAYER_MAX_PARAMS. */

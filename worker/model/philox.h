@@ -12,6 +12,7 @@ void dp_philox(uint64_t key, uint64_t counter_low, uint64_t counter_high, uint32
 
 /* A key for one purpose, from the run's seed: keys of different purposes or indexes are unrelated. */
 enum dp_philox_use { DP_PHILOX_LAYER = 1, DP_PHILOX_TRAIN = 2 };
+/* The first 64 bits of Philox under the key `seed` at counter (index, use). */
 uint64_t dp_philox_key(uint64_t seed, enum dp_philox_use use, uint64_t index);
 
 /* Two independent normal numbers (mean 0, variance 1; Box & Muller 1958) from out[0..3]. */

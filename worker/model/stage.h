@@ -18,6 +18,7 @@ struct dp_stage *dp_stage_create(const struct dp_train_config *config, struct dp
 /* Destroys the layers too. */
 void dp_stage_destroy(struct dp_stage *stage);
 
+/* Layers that this worker has now; 0 on a worker that a hand-over emptied. */
 uint32_t dp_stage_n_layers(const struct dp_stage *stage);
 struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i); /* i-th of the stage, borrowed */
 /* Take layers out (ownership moves to the caller's array of dp_stage_n_layers() entries); the stage is

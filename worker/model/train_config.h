@@ -78,6 +78,7 @@ size_t dp_boundary_bytes(const struct dp_train_config *config);
 
 /* The table of keys, for --help and tests; ends with an entry whose name is NULL. */
 struct dp_conf_key;
+/* Static, of the library. */
 const struct dp_conf_key *dp_train_config_keys(void);
 
 /* What no single key can tell: heads divide channels, pruning ends after it begins, ... The load does

@@ -20,6 +20,8 @@ struct dp_collectives {
     uint64_t wait_ns; /* += time spent waiting; the owner resets it */
 };
 
+/* transport and layout are borrowed and may change between two operations; workers that are gone in the layout take
+ * no part. Every other worker calls the same operations in the same order. */
 void dp_collectives_init(struct dp_collectives *c, struct dp_transport *transport, const struct dp_layout *layout,
                          uint32_t rank);
 

@@ -24,6 +24,7 @@ struct dp_save_clock_took {
     uint64_t save_ns, eval_ns;
 };
 
+/* The run begins now; config is borrowed. */
 void dp_save_clock_start(struct dp_save_clock *c, const struct dp_train_config *config, uint64_t now_ns);
 /* When the job's time is over; it may change while the run lasts. 0: not known, or without end. */
 void dp_save_clock_end_at(struct dp_save_clock *c, uint64_t end_ns);

@@ -28,6 +28,8 @@ struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double 
                                    struct dp_err *err);
 void dp_steplog_close(struct dp_steplog *log);
 
+/* A line of JSON for every step where there is a file; one on the terminal for the first and the last step and every
+ * output.every-th. What cannot be written is lost, training goes on. */
 void dp_steplog_step(struct dp_steplog *log, const struct dp_step_line *line);
 /* value NaN: none. The text goes to the terminal too. */
 void dp_steplog_event(struct dp_steplog *log, const char *event, uint64_t step, double value,

@@ -32,6 +32,8 @@ struct dp_cluster_distribution {
     double value[DP_CLUSTER_MAX_CHOICES], weight[DP_CLUSTER_MAX_CHOICES];
 };
 
+/* One number of a distribution; uses up one draw of d, a constant none. Exponential: -mean ln(u), u from (0, 1].
+ * Log-uniform: the logarithm is drawn evenly. Choices: by weight. */
 double dp_cluster_draw_from(struct dp_cluster_draw *d, const struct dp_cluster_distribution *from);
 
 #endif

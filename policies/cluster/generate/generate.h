@@ -51,7 +51,11 @@ struct dp_lublin {
     double at_s, points, remainder;
 };
 
+/* The model of Lublin and Feitelson 2003 (J. Parallel Distrib. Comput. 63) for a machine of so many nodes, with the
+ * constants of the authors' program. draw: borrowed, and used up by the next two. */
 void dp_lublin_init(struct dp_lublin *l, uint32_t nodes, struct dp_cluster_draw *draw);
+/* The next job: when it comes, in seconds from the beginning and never before the one before it; its nodes, 1..nodes;
+ * its run time, 1 to e^12 seconds. There is always a next one. */
 void dp_lublin_next(struct dp_lublin *l, double *submit_s, uint32_t *nodes, double *run_s);
 
 #endif

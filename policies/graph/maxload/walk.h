@@ -40,6 +40,8 @@ void dp_walk_release(struct dp_walk *w);
 /* What takes longer is of no interest from now on. returns 0, or -1 without memory. */
 int dp_walk_limit(struct dp_walk *w, uint64_t bound_ns);
 
+/* A walk over all ideals J below I = `from`, by removing one unit at a time; sums of I - J start at 0. One walk at a
+ * time. */
 void dp_walk_begin(struct dp_walk *w, uint32_t from);
 /* On to the next ideal below `from`. returns: its number, or UINT32_MAX at the end; then all sums are 0. */
 uint32_t dp_walk_next(struct dp_walk *w, uint32_t from);

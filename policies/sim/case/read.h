@@ -33,6 +33,8 @@ void dp_sim_override_shape(const struct dp_sim_override *with, struct dp_sim_cas
 
 /* --- the two formats; out is empty before, and on failure the caller releases it --- */
 
+/* A model description or a graph as a document (doc/simulator.md, "Model description"). returns 0, or -1 and the
+ * member that is wrong. */
 int dp_sim_read_model(const json_t *document, const struct dp_sim_override *with, struct dp_sim_case *out, struct dp_err *err);
 
 /* The text of one trace file. */
@@ -40,6 +42,8 @@ struct dp_sim_trace_text {
     const char *path, *text;
     size_t bytes;
 };
+/* The traces of all workers of one run, in any order (doc/simulator.md, "Trace of a run"). returns 0, or -1 with file
+ * and line. */
 int dp_sim_read_trace(uint32_t n, const struct dp_sim_trace_text *file, const struct dp_sim_override *with,
                       struct dp_sim_case *out, struct dp_err *err);
 

@@ -49,6 +49,7 @@ void dp_sim_order_release(struct dp_sim_order *order);
 /* Forget the lists of a 1F1B whose stages have one device each. */
 void dp_sim_order_imply(struct dp_sim_order *order);
 
+/* Which microbatches this device of its stage works on; all of them where a stage has one device. */
 struct dp_schedule_share dp_sim_order_share(const struct dp_sim_order *order, uint32_t device);
 /* The operations of a device, and how many there are. */
 struct dp_op *dp_sim_order_list(const struct dp_sim_order *order, uint32_t device);
