@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/trust.h"
 
 #define RETRY_NS UINT64_C(1000000000) /* between two attempts to write the file anew */
 
@@ -240,7 +241,7 @@ struct dp_journal *dp_journal_open(const char *path, dp_journal_fn replay, dp_jo
     if (j->fd < 0 && errno == ENOENT)
         j->fd = create_file(path, err);
     else if (j->fd < 0)
-        dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+        dp_trust_not_opened(path, err);
     else if (lock_file(j->fd, path, err) < 0)
         goto fail;
     if (j->fd < 0 || load(j, replay, err) < 0)

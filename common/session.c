@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/random.h>
 
 #include "common/wire.h"
@@ -153,12 +154,16 @@ int dp_handshake_open(const char *credential, const char *munge_socket, struct d
     munge_ctx_t ctx = make_context(munge_socket, err);
     void *payload = NULL;
     int bytes = 0, rc = -1;
+    munge_err_t e;
     gid_t gid;
 
     if (!ctx)
         return -1;
     /* Success alone counts: munge hands out the payload of expired and replayed credentials too. */
-    if (munge_decode(credential, ctx, &payload, &bytes, uid, &gid) != EMUNGE_SUCCESS)
+    e = munge_decode(credential, ctx, &payload, &bytes, uid, &gid);
+    if (e == EMUNGE_CRED_UNAUTHORIZED)
+        dp_err_set(err, DP_EAUTH, "sealed for another user than uid %u: is run_user the same on all nodes?", geteuid());
+    else if (e != EMUNGE_SUCCESS)
         dp_err_set(err, DP_EAUTH, "munge: %s", munge_ctx_strerror(ctx));
     else
         rc = seal_decode(payload, bytes > 0 ? (size_t)bytes : 0, hs, err);

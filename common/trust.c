@@ -106,3 +106,31 @@ int dp_trust_server(int fd, const char *path, struct dp_err *err)
         return dp_err_set(err, DP_EAUTH, "served by uid %u, who is neither root nor owner of its folder", cred.uid);
     return 0;
 }
+
+/* What is there of a path, and can be looked at: it, or the nearest folder above it. */
+static bool find_visible(const char *path, char *out, size_t cap, struct stat *st)
+{
+    char *slash;
+
+    snprintf(out, cap, "%s", path);
+    while (lstat(out, st) < 0) {
+        slash = strrchr(out, '/');
+        if (!slash || slash == out)
+            return false;
+        *slash = '\0';
+    }
+    return true;
+}
+
+int dp_trust_not_opened(const char *path, struct dp_err *err)
+{
+    const char *why = strerror(errno);
+    bool is_refused = errno == EACCES || errno == EPERM;
+    char visible[512];
+    struct stat st;
+
+    if (!is_refused || !find_visible(path, visible, sizeof visible, &st) || st.st_uid == geteuid())
+        return dp_err_set(err, DP_EIO, "%s: %s", path, why);
+    return dp_err_set(err, DP_EIO, "%s: %s: %s belongs to uid %u, and this daemon is uid %u. Did it run as another user before? "
+                      "Then give it what it left: chown -R %u", path, why, visible, st.st_uid, geteuid(), geteuid());
+}

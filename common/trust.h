@@ -17,4 +17,8 @@ int dp_trust_folder(const char *file, uid_t *owner, struct dp_err *err);
 /* Is a connected unix socket served by root, by us, or by whom the folder of its path belongs to? */
 int dp_trust_server(int fd, const char *path, struct dp_err *err);
 
+/* Fill err with why `path` could not be opened (errno), and, where that is because it or a folder above it is another user's,
+ * whose: a daemon that began to run as another user finds what it left as the first one. returns -1. */
+int dp_trust_not_opened(const char *path, struct dp_err *err);
+
 #endif

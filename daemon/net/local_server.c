@@ -94,7 +94,7 @@ static int take_lock(struct dp_daemon *d, struct dp_err *err)
     snprintf(path, sizeof path, "%s.lock", socket_path);
     d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (d->lock_fd < 0)
-        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+        return dp_trust_not_opened(path, err);
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
         close(d->lock_fd);
         d->lock_fd = -1;

@@ -19,6 +19,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/trust.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
@@ -186,7 +187,11 @@ static int make_folder(const char *path, mode_t mode, struct dp_err *err)
 
     if (mkdir(path, mode) < 0 && errno != EEXIST)
         return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)))
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid != geteuid()) {
+        errno = EPERM;
+        return dp_trust_not_opened(path, err);
+    }
+    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || (st.st_mode & (S_IWGRP | S_IWOTH)))
         return dp_err_set(err, DP_EAUTH, "%s: must be a folder of the daemon's user that nobody else may write", path);
     return 0;
 }

@@ -335,7 +335,7 @@ start_daemon() {
     DYNPIPE_CLUSTER=$dir setsid $as "$bin" -f "$dir/etc/dynpipe.conf" --node "n$n" --foreground \
         </dev/null >>"$log" 2>&1 9>&- &
     echo $! >"$dir/run/dynpiped.n$n.pid"
-    poll 60 daemon_ready $! "$log" "${was:-0}"
+    poll 60 daemon_ready $! "$log" "${was:-0}" && alive $!
 }
 # Its socket is there before its port.
 daemon_ready() {
