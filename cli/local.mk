@@ -1,41 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The dynpipe command: one file a subcommand.
+# The dynpipe command.
 bin_PROGRAMS += cli/dynpipe
 cli_dynpipe_SOURCES = \
-	cli/bars.c cli/bars.h \
-	cli/slurm_job.c cli/slurm_job.h \
-	cli/canvas.c cli/canvas.h \
-	cli/changes.c cli/changes.h \
-	cli/check.c cli/check.h cli/check_daemons.c cli/check_munge.c cli/check_nodes.c cli/check_plugin.c \
-	cli/check_pmix.c cli/check_slurm.c \
-	cli/cluster.c cli/cluster.h cli/cluster_document.c cli/cluster_svg.c cli/cluster_table.c \
-	cli/command.h \
-	cli/control.c \
-	cli/explain.c \
-	cli/fetch.c cli/fetch.h cli/replay.c \
-	cli/history.c cli/history.h \
-	cli/json.c cli/json.h \
-	cli/layout.c \
-	cli/link.c cli/link.h \
 	cli/main.c \
-	cli/options.c cli/options.h \
-	cli/plan.c cli/plan.h cli/plan_ask.c cli/plan_latency.c cli/plan_names.c cli/plan_patience.c cli/plan_show.c cli/plan_trade.c \
-	cli/policy.c cli/policy.h \
-	cli/probe.c cli/probe.h \
-	cli/report.c cli/report_svg.c cli/report_svg.h \
-	cli/run.c cli/run.h \
-	cli/saving.c cli/saving.h \
-	cli/screen.c cli/screen.h \
-	cli/simulate.c cli/simulate_chrome.c cli/simulate_document.c cli/simulate_svg.c cli/simulate_table.c \
-	cli/simulate.h cli/timeline.c cli/timeline.h \
-	cli/status.c \
-	cli/table.c cli/table.h \
-	cli/terminal.c cli/terminal.h \
-	cli/text.c cli/text.h \
-	cli/trade.c cli/trade.h \
-	cli/units.c cli/units.h \
-	cli/view.h cli/view_curves.c cli/view_head.c cli/view_promise.c cli/view_workers.c \
-	cli/watch.c cli/watch.h cli/watch_plain.c cli/watch_screen.c
+	cli/runs/changes.c cli/runs/changes.h cli/runs/control.c cli/runs/explain.c cli/runs/layout.c cli/runs/report.c \
+	cli/runs/report_svg.c cli/runs/report_svg.h cli/runs/status.c cli/runs/view.h cli/runs/view_curves.c \
+	cli/runs/view_head.c cli/runs/view_promise.c cli/runs/view_workers.c cli/runs/watch.c cli/runs/watch.h \
+	cli/runs/watch_plain.c cli/runs/watch_screen.c \
+	cli/plan/ask.c cli/plan/latency.c cli/plan/names.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
+	cli/plan/show.c cli/plan/trade.c \
+	cli/simulate/chrome.c cli/simulate/cluster.c cli/simulate/cluster.h cli/simulate/cluster_document.c \
+	cli/simulate/cluster_svg.c cli/simulate/cluster_table.c cli/simulate/document.c \
+	cli/simulate/simulate.c cli/simulate/simulate.h cli/simulate/svg.c cli/simulate/table.c \
+	cli/simulate/timeline.c cli/simulate/timeline.h \
+	cli/check/check.c cli/check/check.h cli/check/daemons.c cli/check/munge.c cli/check/nodes.c cli/check/plugin.c \
+	cli/check/pmix.c cli/check/slurm.c \
+	cli/ask/fetch.c cli/ask/fetch.h cli/ask/history.c cli/ask/history.h cli/ask/link.c cli/ask/link.h cli/ask/replay.c \
+	cli/ask/run.c cli/ask/run.h \
+	cli/command/command.h cli/command/options.c cli/command/options.h cli/command/policy.c cli/command/policy.h \
+	cli/command/probe.c cli/command/probe.h cli/command/slurm_job.c cli/command/slurm_job.h \
+	cli/show/bars.c cli/show/bars.h cli/show/canvas.c cli/show/canvas.h cli/show/json.c cli/show/json.h \
+	cli/show/save.c cli/show/save.h \
+	cli/show/saving.c cli/show/saving.h cli/show/screen.c cli/show/screen.h cli/show/table.c cli/show/table.h \
+	cli/show/terminal.c cli/show/terminal.h cli/show/text.c cli/show/text.h cli/show/trade.c cli/show/trade.h \
+	cli/show/units.c cli/show/units.h
 cli_dynpipe_LDADD = policies/libdpcluster.a common/site/libdpsite.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a \
 	$(JANSSON_LIBS) $(LIBCONFIG_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -ldl -lm
 

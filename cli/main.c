@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dynpipe: look at and steer the runs that DynPipe trains. This file only dispatches; each subcommand
- * has a file of its own, and cli/options.c reads the command line. */
+ * has a file of its own, and cli/command/options.c reads the command line. */
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/command.h"
-#include "cli/json.h"
-#include "cli/options.h"
-#include "cli/slurm_job.h"
-#include "cli/text.h"
+#include "cli/command/command.h"
+#include "cli/command/options.h"
+#include "cli/command/slurm_job.h"
+#include "cli/show/json.h"
+#include "cli/show/text.h"
 #include "common/stdout.h"
 
 #define RUN_OPTIONS (DP_TAKES_JOB | DP_TAKES_JSON | DP_TAKES_DAEMON)

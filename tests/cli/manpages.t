@@ -44,7 +44,9 @@ else
 fi
 
 page spank_dynpipe.8 >"$tmp/spank.8"
-for o in $(grep -oE '"dynpipe(-[a-z-]+)?"' "$DP_SRCDIR/common/options.c" | tr -d '"'); do
+options=$(grep -oE '"dynpipe(-[a-z-]+)?"' "$DP_SRCDIR/common/conf/options.c" | tr -d '"')
+runs "options of the plugin are found" test -n "$options"
+for o in $options; do
     runs "spank_dynpipe.8 has --$o" grep -qe "--$o" "$tmp/spank.8"
 done
 for a in socket policies default_mode; do runs "spank_dynpipe.8 has $a=" grep -q "$a=" "$tmp/spank.8"; done

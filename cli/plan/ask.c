@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The question of `dynpipe plan` from its options. */
+#include "config.h"
+
+#include "cli/plan/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command/options.h"
+
+/* What an unnamed network is taken for: PCIe 3.0 x16 inside of a machine, 10 Gbit/s Ethernet between. */
+static const double default_bytes_per_s[DP_PLAN_LEVELS] = {12e9, 1.25e9};
+
+/* A number with a unit of bytes behind it: 16e9, 16G, 16GB, 16GiB. */
+static int parse_bytes(const char *text, double *out)
+{
+    static const char letters[] = "KMGTP";
+    char *end;
+    const char *letter;
+    double base = 1000.0;
+
+    errno = 0;
+    *out = strtod(text, &end);
+    if (errno || end == text || !(*out > 0.0 && *out <= 1e18))
+        return -1;
+    if (!*end || !strcmp(end, "B"))
+        return 0;
+    letter = strchr(letters, *end == 'k' ? 'K' : *end);
+    if (!letter)
+        return -1;
+    end++;
+    if (*end == 'i') {
+        base = 1024.0;
+        end++;
+    }
+    for (const char *l = letters; l <= letter; l++)
+        *out *= base;
+    return (*end && strcmp(end, "B") != 0) || !(*out <= 1e18) ? -1 : 0;
+}
+
+/* "12", or "12,1.25": a number for the inside of a machine, and one for between machines. */
+static int parse_levels(const char *text, const struct dp_plan_question *q, double low, double high, double out[DP_PLAN_LEVELS])
+{
+    for (uint32_t level = 0; level < q->n_levels; level++) {
+        char *end;
+
+        out[level] = strtod(text, &end);
+        if (end == text || !(out[level] >= low && out[level] <= high) || *end != (level + 1 < q->n_levels ? ',' : '\0'))
+            return -1;
+        text = end + 1;
+    }
+    return 0;
+}
+
+static int parse_bandwidth(const char *text, struct dp_plan_question *q)
+{
+    double gb_per_s[DP_PLAN_LEVELS];
+
+    if (parse_levels(text, q, 0.001, 1e6, gb_per_s) < 0)
+        return -1;
+    for (uint32_t level = 0; level < q->n_levels; level++)
+        q->bytes_per_s[level] = gb_per_s[level] * 1e9;
+    return 0;
+}
+
+static int parse_latency(const char *text, struct dp_plan_question *q)
+{
+    double us[DP_PLAN_LEVELS];
+
+    if (parse_levels(text, q, 0, 1e7, us) < 0)
+        return -1;
+    for (uint32_t level = 0; level < q->n_levels; level++)
+        q->latency_ns[level] = (uint64_t)(us[level] * 1e3 + 0.5);
+    return 0;
+}
+
+static int parse_cpus(const char *text, uint32_t *out)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || n > 1000)
+        return -1;
+    *out = (uint32_t)n;
+    return 0;
+}
+
+/* "1,1,0.5": a number for each device. returns: how many, 0: not that, or out of memory. */
+static uint32_t parse_speeds(const char *text, double **out)
+{
+    uint32_t n = 1;
+
+    for (const char *p = text; *p; p++)
+        n += *p == ',';
+    *out = n <= 65535 ? calloc(n, sizeof **out) : NULL;
+    for (uint32_t i = 0; *out && i < n; i++) {
+        char *end;
+        double v = strtod(text, &end);
+
+        if (end == text || !(v >= 1e-6 && v <= 1e6) || *end != (i + 1 < n ? ',' : '\0'))
+            return 0;
+        (*out)[i] = v;
+        text = end + 1;
+    }
+    return *out ? n : 0;
+}
+
+static int take_speeds(const struct dp_cli *cli, struct dp_plan_question *q, struct dp_err *err)
+{
+    uint32_t n = cli->speed ? parse_speeds(cli->speed, &q->speed) : 0;
+
+    if (!cli->speed)
+        return 0;
+    if (!n)
+        return dp_err_set(err, DP_EINVAL, "--speed=%s: wanted is a number from 1e-6 to 1e6 for each device, like 1,1,0.5", cli->speed);
+    if (!cli->devices) {
+        q->n_levels = 1;
+        q->devices[0] = n;
+    }
+    if (q->n_levels > 1)
+        return dp_err_set(err, DP_EINVAL, "--speed: known for devices of one level, not for machines");
+    if (n != q->devices[0])
+        return dp_err_set(err, DP_EINVAL, "--speed=%s: %u numbers for %u devices", cli->speed, n, q->devices[0]);
+    return 0;
+}
+
+static int parse_seconds(const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return end == text || *end || !(*out >= 0.001 && *out <= 1e6) ? -1 : 0;
+}
+
+static int parse_algorithm(const char *text, enum dp_plan_algorithm *out)
+{
+    for (int a = 0; a < DP_PLAN_N; a++) {
+        if (!strcmp(text, dp_plan_algorithm_name((enum dp_plan_algorithm)a))) {
+            *out = (enum dp_plan_algorithm)a;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+                 struct dp_err *err)
+{
+    double bytes;
+    int levels = 0;
+
+    if (cli->devices)
+        levels = dp_cli_devices(cli->devices, 65535, q->devices);
+    if (levels < 0)
+        return dp_err_set(err, DP_EINVAL, "--devices=%s: wanted is a number, or 4x2 for 2 machines of 4",
+                          cli->devices);
+    q->n_levels = (uint32_t)levels;
+    if (!cli->devices && !cli->speed) {
+        if (g->kind == DP_GRAPH_PROFILE && !g->n_accel)
+            return dp_err_set(err, DP_EINVAL,
+                              "a profile does not say how many devices there are: --devices=N");
+        q->n_levels = 1;
+        q->devices[0] = g->n_accel;
+    }
+    if (take_speeds(cli, q, err) < 0)
+        return -1;
+    q->has_bandwidth = cli->bandwidth != NULL;
+    if (cli->bandwidth && parse_bandwidth(cli->bandwidth, q) < 0)
+        return dp_err_set(
+            err, DP_EINVAL, "--bandwidth=%s: wanted is %s GB/s, from 0.001 to 1000000", cli->bandwidth,
+            q->n_levels == 1 ? "one number of" : "12,1.25 (inside of a machine, between machines) in");
+    if (cli->latency && parse_latency(cli->latency, q) < 0)
+        return dp_err_set(err, DP_EINVAL, "--latency=%s: wanted is %s microseconds, from 0 to 10000000", cli->latency,
+                          q->n_levels == 1 ? "one number of" : "5,30 (inside of a machine, between machines) in");
+    if (cli->memory) {
+        q->has_memory = true;
+        if (parse_bytes(cli->memory, &bytes) < 0)
+            return dp_err_set(err, DP_EINVAL, "--memory=%s: wanted is a size like 16GiB", cli->memory);
+        q->memory_bytes = (uint64_t)bytes;
+    }
+    if (cli->cpus) {
+        q->has_cpus = true;
+        if (parse_cpus(cli->cpus, &q->n_cpus) < 0)
+            return dp_err_set(err, DP_EINVAL, "--cpus=%s: wanted is a number from 0 to 1000", cli->cpus);
+    }
+    if (cli->time_limit && parse_seconds(cli->time_limit, &q->time_limit_s) < 0)
+        return dp_err_set(err, DP_EINVAL, "--time-limit=%s: wanted are seconds, from 0.001 to 1000000", cli->time_limit);
+    if (cli->algorithm && parse_algorithm(cli->algorithm, &q->algorithm) < 0)
+        return dp_err_set(err, DP_EINVAL, "--algorithm=%s: wanted is auto, exact, line or hierarchical",
+                          cli->algorithm);
+    return dp_cli_policy_take("policy", cli->policy, cli->arguments, &q->policy, err);
+}
+
+/* What does not go together. */
+static int check(const struct dp_graph *g, const struct dp_plan_question *q, struct dp_err *err)
+{
+    if (q->speed && q->algorithm == DP_PLAN_HIERARCHICAL)
+        return dp_err_set(err, DP_EINVAL,
+                          "--speed: --algorithm=hierarchical takes devices for alike, since replicas of a stage get the same; "
+                          "exact and line know speeds");
+    if (g->kind == DP_GRAPH_PROFILE) {
+        if (q->n_cpus)
+            return dp_err_set(err, DP_EINVAL, "--cpus: a profile has no times on a CPU");
+        if (q->algorithm != DP_PLAN_HIERARCHICAL && q->n_levels > 1)
+            return dp_err_set(err, DP_EINVAL, "--algorithm=%s knows one level of devices, not machines",
+                              dp_plan_algorithm_name(q->algorithm));
+        if (q->has_memory && q->n_levels > 1)
+            return dp_err_set(err, DP_EINVAL, "--memory: known for devices of one level, not for machines");
+        if (q->memory_bytes != UINT64_MAX && q->n_levels > 1)
+            return dp_err_set(err, DP_EINVAL,
+                              "--devices: this file limits the memory of devices, which is known for devices of one level, "
+                              "not for machines");
+    } else {
+        if (q->algorithm == DP_PLAN_HIERARCHICAL)
+            return dp_err_set(err, DP_EINVAL,
+                              "--algorithm=hierarchical: replicas need the sizes of parameters, which "
+                              "this file does not have");
+        if (q->n_levels > 1)
+            return dp_err_set(
+                err, DP_EINVAL,
+                "--devices: this file's transfers have one cost, so that devices have one level");
+        if (q->has_bandwidth)
+            return dp_err_set(err, DP_EINVAL, "--bandwidth: this file says itself what transfers cost");
+        if (q->devices[0] + q->n_cpus == 0)
+            return dp_err_set(err, DP_EINVAL, "the file has no devices: --devices=N");
+    }
+    if (q->policy.name && q->n_levels > 1)
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for one level of devices, not for machines");
+    if (q->policy.name && q->speed)
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for devices that are alike here, so that it does not go with --speed");
+    if (q->policy.name && q->n_cpus)
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for accelerators only: --cpus=0");
+    if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL)
+        return dp_err_set(err, DP_EINVAL, "--straight: only the hierarchical algorithm makes replicas");
+    return 0;
+}
+
+int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+                struct dp_err *err)
+{
+    *q = (struct dp_plan_question){
+        .memory_bytes = g->accel_bytes, .n_cpus = g->n_cpus, .is_straight = cli->straight};
+    memcpy(q->bytes_per_s, default_bytes_per_s, sizeof q->bytes_per_s);
+    if (g->bytes_per_s > 0)
+        q->bytes_per_s[0] = g->bytes_per_s;
+    q->microbatches = g->microbatches;
+    if (parse(cli, g, q, err) < 0)
+        return -1;
+    if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE && !q->speed) /* replicas are alike */
+        q->algorithm = DP_PLAN_HIERARCHICAL;
+    if (dp_plan_has_latency(q)) /* plans of different depth are compared */
+        q->microbatches = dp_plan_microbatches(q);
+    q->is_straight |= q->policy.name && q->algorithm == DP_PLAN_HIERARCHICAL; /* a policy knows no replicas */
+    return check(g, q, err);
+}

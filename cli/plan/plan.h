@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The pieces of `dynpipe plan`: what was asked, and the document that answers. */
+#ifndef DP_CLI_PLAN_PLAN_H
+#define DP_CLI_PLAN_PLAN_H
+
+#include <jansson.h>
+
+#include "cli/command/command.h"
+#include "cli/command/policy.h"
+#include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/saving/trade.h"
+
+struct dp_plan_question {
+    enum dp_plan_algorithm algorithm;
+    uint32_t n_levels;                /* 0: --devices was not given */
+    uint32_t devices[DP_PLAN_LEVELS]; /* of a machine, machines; or just devices */
+    bool has_bandwidth, has_memory, has_cpus;
+    double bytes_per_s[DP_PLAN_LEVELS];
+    uint64_t latency_ns[DP_PLAN_LEVELS];
+    uint64_t memory_bytes; /* UINT64_MAX: no limit */
+    uint32_t n_cpus;
+    double *speed; /* [devices[0]], or NULL: all alike; of the question, to be freed */
+    bool is_straight;
+    double time_limit_s; /* 0: none */
+    uint32_t microbatches; /* of an iteration; 0: dp_plan_microbatches() */
+    struct dp_cli_policy policy; /* that cuts the order of the plan anew, if any */
+};
+
+/* From the command line, and what it leaves open from the graph or from defaults. *q must stay where it is.
+ * returns 0, or -1: the command line is wrong. Free q->speed, whatever comes back. */
+int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+                struct dp_err *err);
+
+/* Watches a search: says on stderr how far it is when it takes long, and ends it after the time limit. */
+struct dp_plan_patience {
+    struct dp_plan_watch watch;
+    uint64_t begin_ns, said_ns, limit_ns; /* limit_ns 0: none */
+};
+/* The clock starts now. limit_s 0: no limit. p->watch is for the search and points to *p, which must stay where it
+ * is. */
+void dp_plan_patience_init(struct dp_plan_patience *p, double limit_s);
+
+/* The network of a question, as dp_plan_hierarchical() is asked. */
+struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_question *q);
+bool dp_plan_has_latency(const struct dp_plan_question *q);
+/* Microbatches of an iteration: some for each device that there is. */
+uint32_t dp_plan_microbatches(const struct dp_plan_question *q);
+/* The least time of a microbatch on the busiest device, whatever the latency. returns 0, or -1: no plan. *p: the caller's to
+ * release. */
+int dp_plan_search(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+/* Where a message has a latency: the least simulated iteration of a number of plans. Likewise; is_optimal: of all cuts of the
+ * graph's only order this has the shortest one. */
+int dp_plan_for_latency(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+/* What the question asks for: one of the two, and the policy's cuts. Likewise. */
+int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+/* One simulated iteration of 1F1B with the question's microbatches; 0: too large to simulate. */
+uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p);
+
+/* Plan for every number of devices, of machines where there are several, or for some evenly; all with the microbatches
+ * of the question, DP_PLAN_TRADED iterations of them. */
+#define DP_PLAN_TRADED 1000.0
+/* out: overwritten, owns nothing; rows in ascending numbers of devices, the last one (all devices) is what the others
+ * are compared with. A number for which there is no plan has a row that says so. */
+void dp_plan_trade(const struct dp_plan_question *q, struct dp_graph *g, struct dp_trade *out);
+
+/* The answer as a document; new reference. trade: NULL: not asked for. */
+json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
+                         const struct dp_graph_plan *p, const struct dp_trade *trade);
+
+/* Print such a document for people. */
+void dp_plan_show(const struct dp_cli *cli, const json_t *plan);
+
+/* "node1-7, node9, node1-7grad": the names of a list of strings with runs of numbers drawn together, made
+ * harmless for a terminal. returns: a string to free, or NULL without memory. */
+char *dp_plan_names(const json_t *names);
+
+#endif

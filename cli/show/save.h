@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A drawing, or another text, becomes a file. */
+#ifndef DP_CLI_SHOW_SAVE_H
+#define DP_CLI_SHOW_SAVE_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+
+/* Write text to a file, all or nothing. Takes text (malloc'ed, NULL: it could not be formed). returns 0 or -1. */
+int dp_show_save(const char *path, char *text, size_t bytes, struct dp_err *err);
+
+#endif
