@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define POLY 0x82f63b78u
+#define POLY 0x82f63b78u /* Castagnoli's 0x1edc6f41, bits reversed */
 
 static uint32_t crc_by_bit(uint32_t crc, const unsigned char *p, size_t n)
 {

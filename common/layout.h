@@ -14,8 +14,8 @@
 
 #include "common/err.h"
 
-#define DP_MAX_WORKERS 512
-#define DP_MAX_LAYERS 1024
+#define DP_MAX_WORKERS 512 /* cuts and gone of so many fit into a frame and, as u16, into a record of a journal */
+#define DP_MAX_LAYERS 1024 /* loads of so many, 56 bytes each, fit into one REPORT */
 
 struct dp_layout {
     uint64_t epoch;

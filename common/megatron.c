@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_REPEATS 9999u
+#define MOST_REPEATS 9999u /* of one group of layers; with more than DP_MAX_LAYERS it is refused anyway */
 
 struct reader {
     const char *text;

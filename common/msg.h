@@ -402,8 +402,8 @@ enum dp_option_bit {
 
 #define DP_AUTH_OK_FIELDS(F) F(digest, proof, "HMAC over the handshake with the session key")
 
-#define DP_ANSWER_CHUNK 32768u
-#define DP_ROSTER_CHUNK 49152u
+#define DP_ANSWER_CHUNK 32768u /* half a frame */
+#define DP_ROSTER_CHUNK 49152u /* room for five of the largest cards */
 
 typedef char dp_s64_t[64];
 typedef char dp_s256_t[256];

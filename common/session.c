@@ -260,7 +260,7 @@ int dp_session_verify(struct dp_session *s, const uint8_t header[DP_HEADER_BYTES
 
 /* ---- a run's key ---- */
 
-#define GCM_TAG 16
+#define GCM_TAG 16 /* bytes, the longest that GCM has */
 
 static void seal_nonce(uint64_t number, uint8_t nonce[12])
 {

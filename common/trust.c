@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 64
+#define DEPTH_MAX 64 /* folders above a file; deeper ones are not trusted */
 
 static bool is_trusted(uid_t uid)
 {

@@ -23,8 +23,8 @@
 #include "daemon/run/history.h"
 #include "daemon/run/run.h"
 
-#define TICK_MS 100
-#define PRUNE_EVERY_TICKS 6000
+#define TICK_MS 100 /* resends and deadlines are seconds; ten looks at them in one */
+#define PRUNE_EVERY_TICKS 6000 /* ten minutes */
 
 static bool owns_run(void *arg, uid_t uid)
 {

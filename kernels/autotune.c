@@ -17,9 +17,9 @@
 #define N_POINTS 4
 static const double points[N_POINTS] = {0.5, 0.7, 0.9, 0.98};
 
-#define MIN_ROUNDS 3
-#define MAX_ROUNDS 15
-#define BUDGET_NS 100000000u
+#define MIN_ROUNDS 3 /* for a median */
+#define MAX_ROUNDS 15 /* of fast shapes, before the budget is used up */
+#define BUDGET_NS 100000000u /* of one shape, beyond MIN_ROUNDS */
 #define MOST_FLOPS 4e9   /* of one dense forward + backward: 256 tokens of 3072x768; 64 mislead */
 #define LOWEST 0.2       /* no crossover below this is believed from a line through 0.5 and 0.7 */
 

@@ -12,7 +12,7 @@
 
 #include "kernels/backend.h"
 
-#define DP_TUNE_MAX 64
+#define DP_TUNE_MAX 64 /* shapes; a model has four, a file those of some models */
 
 struct dp_tune_entry {
     int64_t c_out, c_in, n;

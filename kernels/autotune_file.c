@@ -23,7 +23,7 @@
 
 #define FORMAT "dynpipe-tune"
 #define FORMAT_VERSION 2
-#define MAX_FILE_BYTES 65536
+#define MAX_FILE_BYTES 65536 /* DP_TUNE_MAX entries of a few hundred bytes */
 
 /* The whole file as text with its NUL; the caller frees. NULL: *missing, or err. */
 static char *read_text(const char *path, bool *missing, struct dp_err *err)

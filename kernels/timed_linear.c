@@ -6,8 +6,8 @@
 
 #include "common/bits.h"
 
-#define SHORTEST_NS 50000.0
-#define MAX_REPEATS 1000
+#define SHORTEST_NS 50000.0 /* a call is repeated until it takes so long */
+#define MAX_REPEATS 1000 /* of shapes that are next to nothing */
 
 struct dp_timed_linear {
     struct dp_backend *be;

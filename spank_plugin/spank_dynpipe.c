@@ -21,7 +21,7 @@ SPANK_PLUGIN(dynpipe, 1)
 
 const char *const dp_task_env[] = {DP_ENV_SOCKET, DP_ENV_JOB, DP_ENV_STEP, DP_ENV_NODE, NULL};
 
-#define VAL_REFUSED 100
+#define VAL_REFUSED 100 /* beyond every index of dp_option_defs */
 
 static struct dp_plugin_args plugin_args;
 static struct dp_given given;

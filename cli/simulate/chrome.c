@@ -11,7 +11,7 @@
 #include "cli/show/save.h"
 #include "cli/simulate/timeline.h"
 
-#define MOST_SPANS 2000000u
+#define MOST_SPANS 2000000u /* each is about a hundred bytes of JSON */
 
 static const char *const names[] = {"forward", "backward", "weight gradient"};
 

@@ -11,8 +11,8 @@
 #include "cli/show/text.h"
 #include "cli/simulate/timeline.h"
 
-#define MOST_SPANS 100000u
-#define MOST_DEVICES 256u
+#define MOST_SPANS 100000u /* a rectangle each, which a browser must hold */
+#define MOST_DEVICES 256u /* rows that can still be told apart */
 
 enum {
     LEFT = 76,    /* names of the rows */

@@ -22,7 +22,7 @@
 
 #include "common/slurp.h"
 
-#define MAX_FILE_BYTES (1 << 20)
+#define MAX_FILE_BYTES (1 << 20) /* nobody writes a configuration of 1 MiB: it is the wrong file */
 
 static int read_all(int fd, char *buf, size_t bytes)
 {

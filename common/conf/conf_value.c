@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_BOUND 1e18
+#define NO_BOUND 1e18 /* beyond every bound in a table, and still exact enough to compare with */
 
 void dp_conf_range(const struct dp_conf_key *key, char *out, size_t cap)
 {

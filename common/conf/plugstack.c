@@ -17,7 +17,7 @@
 #include "common/slurp.h"
 
 #define ELF_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
-#define PLUGIN_MAX (64u << 20)
+#define PLUGIN_MAX (64u << 20) /* read whole; ours with symbols is below 1 MiB */
 
 enum { MAX_DEPTH = 8 };
 

@@ -14,8 +14,8 @@
 
 #include "common/err.h"
 
-#define DP_HELPER_RESULT_MAX 65536u
-#define DP_HELPER_REQUEST_MAX 8192u
+#define DP_HELPER_RESULT_MAX 65536u /* of a child; writers (dp_helper_start_writer()) say how much they need */
+#define DP_HELPER_REQUEST_MAX 8192u /* requests are small structs */
 
 struct dp_helper;
 

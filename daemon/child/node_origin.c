@@ -17,9 +17,9 @@
 #include "common/libslurm.h"
 #include "daemon/child/slurm_job.h"
 
-#define MAX_ADDRESSES 32
-#define MAX_CACHED 512
-#define KEEP_NS (UINT64_C(300) * 1000000000)
+#define MAX_ADDRESSES 32 /* of one name; a node has a few */
+#define MAX_CACHED 512 /* as many as a run has nodes at most: DP_MAX_SLOTS */
+#define KEEP_NS (UINT64_C(300) * 1000000000) /* an address that was changed is believed for so long */
 
 struct addresses {
     uint32_t n;

@@ -11,7 +11,7 @@
 
 #include "common/libslurm.h"
 
-#define MANY_SHRINKS 1000000u
+#define MANY_SHRINKS 1000000u /* no limit */
 
 void dp_slurm_enter(void)
 {

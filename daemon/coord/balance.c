@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAUSE_S 10.0
+#define PAUSE_S 10.0 /* the first pause, at least; each is twice as long as the one before it */
 #define PAUSE_DOUBLINGS 8u /* of 10 s: 43 minutes */
 #define FORGET 8           /* pauses */
 

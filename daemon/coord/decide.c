@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECIDE_EVERY_NS (SECOND / 2)
+#define DECIDE_EVERY_NS (SECOND / 2) /* reports come at most every 250 ms (member.c), and a decision takes a child */
 #define FIXED_PAUSE_NS (SECOND / 2) /* of a hand-over, before one was measured */
 #define REFERENCE_MAX 16             /* snapshots, in a run without pruning */
 #define THINK_S 30.0                 /* for packing and its predictions, besides the policy's own time */

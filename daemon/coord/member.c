@@ -14,7 +14,7 @@
 
 #include "common/schedule/schedule.h"
 
-#define REPORT_MS 250
+#define REPORT_MS 250 /* two reports for each decision (DECIDE_EVERY_NS) */
 
 /* Forget the step that trained; slots, migration ids and the release stay. */
 void coord_step_reset(struct dp_coord *c)

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_NS (1 * SECOND)
+#define LOOK_NS (1 * SECOND) /* memory follows pruning, which takes minutes */
 #define LOOKS 8          /* of a window */
 #define LEAST_PERCENT 10u /* of what the job has; fewer is not worth a change, each of which accounting records */
 #define LEAST_MB 16u

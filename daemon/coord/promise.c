@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAUSE_S 10u
+#define PAUSE_S 10u /* doubled with every promise of packing that is missed in a row */
 #define PAUSE_DOUBLINGS 8u    /* 43 minutes */
 #define RETRY_NS (2 * SECOND) /* of a hand-over that could not begin, or was aborted */
 #define EXPLAINED 2           /* windows */

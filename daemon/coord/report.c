@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_STEP_NS (3600 * SECOND)
-#define MAX_BYTES (1ull << 50)
-#define PATIENCE_STEPS 5
+#define MAX_STEP_NS (3600 * SECOND) /* an hour: a report of a longer step is a lie or a broken clock */
+#define MAX_BYTES (1ull << 50) /* 1 PiB, likewise; sums over all workers stay far from 2^64 */
+#define PATIENCE_STEPS 5 /* votes come at a boundary, and workers may be some steps apart */
 
 void coord_loads_reset(struct dp_coord *c)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY_WORKERS 32
+#define MANY_WORKERS 32 /* with more there are three looks ahead: each packs anew */
 
 /* Room to work in. */
 struct thinking {

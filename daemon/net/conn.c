@@ -24,10 +24,11 @@
 #include "common/clock.h"
 #include "common/log.h"
 
+/* Two of the largest frames: one to work on, one on its way. */
 #define READ_MAX (2 * (DP_HEADER_BYTES + DP_BODY_MAX + DP_TAG_BYTES))
-#define OUTPUT_MAX (16u << 20)
-#define WRITE_TIMEOUT_S 15
-#define LOG_WINDOW_NS UINT64_C(1000000000)
+#define OUTPUT_MAX (16u << 20) /* as much as the largest answer (ANSWER_MAX of query/ask.c) */
+#define WRITE_TIMEOUT_S 15 /* a peer that takes no byte for so long has stopped */
+#define LOG_WINDOW_NS UINT64_C(1000000000) /* refused connections are counted over it, and told in one line */
 #define LOG_LINES 10u /* about refused peers, in one window */
 #define PARTIAL_S 10.0 /* a frame that has begun must end */
 #define FRAMES_PER_TURN 8

@@ -23,8 +23,8 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/listen.h"
 
-#define FIRST_FRAME_S 5.0
-#define BACKLOG 128
+#define FIRST_FRAME_S 5.0 /* whoever connects speaks first; a place costs a descriptor */
+#define BACKLOG 128 /* a node's tasks all connect within the same millisecond */
 
 static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {

@@ -28,7 +28,7 @@
 #include "daemon/net/listen.h"
 #include "daemon/net/peer_link.h"
 
-#define AUTH_DEADLINE_S 10.0
+#define AUTH_DEADLINE_S 10.0 /* both sides ask munged, which may be slow on a loaded node */
 #define LINE_DEADLINE_S 10.0 /* until its credential is looked at */
 #define MUNGE_DEADLINE_S 8.0
 #define CLI_IDLE_S 60.0

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #define SECOND 1e9
-#define LINES_PER_S 10.0
-#define LINES_BURST 300.0
-#define LOOKUPS_PER_S 0.5
-#define LOOKUPS_BURST 10.0
-#define SAY_EVERY_NS UINT64_C(10000000000)
+#define LINES_PER_S 10.0 /* a user's, of the log */
+#define LINES_BURST 300.0 /* what one run may write at once (run/run.c), and half as much again */
+#define LOOKUPS_PER_S 0.5 /* questions to slurmctld that a user can cause */
+#define LOOKUPS_BURST 10.0 /* a few steps that start at the same time */
+#define SAY_EVERY_NS UINT64_C(10000000000) /* how many lines were left out */
 #define LINES_TO_SAY 20.0 /* that would fit in: the flood is over */
 
 bool dp_bucket_has(struct dp_bucket *b, double per_s, double burst, uint64_t now_ns)

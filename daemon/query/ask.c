@@ -17,9 +17,9 @@
 #include "daemon/run/history.h"
 #include "daemon/run/run.h"
 
-#define ANSWER_MAX (16u << 20)
-#define ANSWER_DEADLINE_S 30.0
-#define ANSWER_SPACE (UINT64_C(2) << 30)
+#define ANSWER_MAX (16u << 20) /* a document as text; its histories are bounded (coord/internal.h) */
+#define ANSWER_DEADLINE_S 30.0 /* of wall and of processor time */
+#define ANSWER_SPACE (UINT64_C(2) << 30) /* address space: the daemon's memory as it was, and the document */
 #define ANSWERERS 4u         /* children at a time */
 #define ANSWERERS_OF_ROOT 2u /* and so many more for root */
 #define ANSWERS_OF_USER 2u   /* in work or on their way to him, at a time */

@@ -15,9 +15,9 @@
 #include "daemon/child/slurm_job.h"
 #include "daemon/net/daemon_state.h"
 
-#define DEADLINE_S 70.0
-#define AGAIN_NS UINT64_C(30000000000)
-#define TRIES 20u
+#define DEADLINE_S 70.0 /* libslurm tries for long where no slurmctld answers */
+#define AGAIN_NS UINT64_C(30000000000) /* slurmctld may start after us */
+#define TRIES 20u /* ten minutes, then whoever cares looks with `dynpipe check` */
 
 enum answer { NO_ANSWER, UNKNOWN, KNOWN };
 

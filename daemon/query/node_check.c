@@ -18,8 +18,8 @@
 #include "daemon/query/query.h"
 #include "daemon/run/run.h"
 
-#define LOOK_DEADLINE_S 10.0
-#define FRESH_NS UINT64_C(1000000000)
+#define LOOK_DEADLINE_S 10.0 /* more than munge and TARGET_MS (node_look.c) take */
+#define FRESH_NS UINT64_C(1000000000) /* several of one user's tasks may ask at the same moment */
 enum { MAX_LOOKS = 4, MAX_ASKERS = 32 };
 
 struct asker {

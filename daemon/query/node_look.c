@@ -22,7 +22,7 @@
 #include "daemon/child/slurm_job.h"
 #include "daemon/query/slurmd_conf.h"
 
-#define TARGET_MS 4000
+#define TARGET_MS 4000 /* another daemon answers in milliseconds, unless a firewall drops packets */
 #define LOW_BYTES (16ull << 20) /* some thousand records */
 #define LOOK_BYTES 4096         /* the largest record */
 

@@ -21,9 +21,9 @@
 
 #include "daemon/release/empty_slot.h"
 
-#define DP_CGROUP_STEPS 256
-#define DP_CGROUP_SCOPES 4
-#define DP_CGROUP_PATH 512
+#define DP_CGROUP_STEPS 256 /* of one job on one node; with more there is no proof by cgroups */
+#define DP_CGROUP_SCOPES 4 /* of slurmd's: one, or one for each slurmd of a test machine */
+#define DP_CGROUP_PATH 512 /* of a step's group; a longer one is none of Slurm's */
 
 struct dp_cgroup_step {
     uint32_t job_id;

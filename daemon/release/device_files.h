@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DP_DEVICES_MAX 64
+#define DP_DEVICES_MAX 64 /* a file or two for each GPU of a node */
 
 struct dp_device_files {
     char patterns[256];             /* glob(7), separated by commas; empty: none */

@@ -24,8 +24,8 @@
 
 #include "daemon/release/device_files.h"
 
-#define DP_EMPTY_MAX_PIDS 64
-#define DP_EMPTY_MAX_JOBS 64
+#define DP_EMPTY_MAX_PIDS 64 /* workers of one job on one node; the question goes through a pipe */
+#define DP_EMPTY_MAX_JOBS 64 /* of the same owner on one node: whose processes are not to be taken for this job's */
 
 /* A process that said HELLO for the job. A pid alone may have been given away. */
 struct dp_empty_worker {

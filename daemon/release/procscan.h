@@ -10,7 +10,7 @@
 #include "daemon/release/cgroup.h"
 #include "daemon/release/empty_slot.h"
 
-#define DP_MAX_SCANNED 32768
+#define DP_MAX_SCANNED 32768 /* the default of pid_max; with more processes a look proves nothing */
 
 struct dp_proc {
     uint32_t pid, ppid, session;

@@ -31,7 +31,7 @@
 #include "daemon/run/step.h"
 #include "daemon/run/worker.h"
 
-#define SHRINK_DEADLINE_S 20.0
+#define SHRINK_DEADLINE_S 20.0 /* what was done all the same shows when the job is read */
 #define THINK_SPACE (UINT64_C(2) << 30) /* of a decision: its site policy may have half of it */
 #define THINK_CPU_S 30.0
 #define THINKERS 8u /* at a time */

@@ -26,9 +26,9 @@
 #include "daemon/run/run.h"
 
 #define SECOND_NS UINT64_C(1000000000)
-#define INDEX_MAX_BYTES (64u << 20)
-#define INDEX_DEADLINE_S 300.0
-#define SAVE_DEADLINE_S 60.0
+#define INDEX_MAX_BYTES (64u << 20) /* struct dp_past of 2.8 million runs */
+#define INDEX_DEADLINE_S 300.0 /* at the start alone, and nobody waits but `dynpipe status` of runs that are over */
+#define SAVE_DEADLINE_S 60.0 /* for a disk that is slow; nothing else waits for it */
 #define WRITING_MS 10000 /* patience with a file that is being written */
 #define PER_TICK 16u     /* files that one tick removes */
 

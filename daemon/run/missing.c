@@ -18,7 +18,7 @@
 #include "daemon/run/run.h"
 #include "daemon/run/worker.h"
 
-#define LOOK_EVERY_NS UINT64_C(500000000)
+#define LOOK_EVERY_NS UINT64_C(500000000) /* people are told after seconds */
 #define JOIN_EVERY_NS UINT64_C(5000000000) /* a batch host that was told too early forgets it */
 #define SERVE_EVERY_NS UINT64_C(500000000) /* a HELLO that waits is handed on again */
 #define MAX_KNOCKS 8u /* nodes that the batch host of one run calls at a time */

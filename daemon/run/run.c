@@ -33,8 +33,8 @@
 #include "daemon/run/worker.h"
 
 #define SECOND_NS UINT64_C(1000000000)
-#define RUN_LINES_PER_S 5.0
-#define RUN_LINES_BURST 200.0
+#define RUN_LINES_PER_S 5.0 /* of the log, that a run's owner can cause */
+#define RUN_LINES_BURST 200.0 /* a line for each of some hundred workers at start and end */
 #define GOODBYE_WAIT_NS (2 * SECOND_NS) /* from STEP_END for what other nodes still have to say */
 
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id)

@@ -11,8 +11,8 @@
 
 #include "daemon/release/procscan.h"
 
-#define STEPS_MAX 16
-#define DEPTH_MAX 64
+#define STEPS_MAX 16 /* steps of one job whose tasks are known at a time; the oldest goes */
+#define DEPTH_MAX 64 /* parents of a process that are looked at */
 
 static struct dp_tasks *find(const struct dp_tasks *list, uint32_t step_id)
 {

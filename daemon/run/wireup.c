@@ -25,7 +25,7 @@
 #include "daemon/run/seek.h"
 
 #define MS UINT64_C(1000000)
-#define AGAIN_NS (2000 * MS)
+#define AGAIN_NS (2000 * MS) /* messages between daemons may be lost with their connection */
 #define TASKS_NS (2000 * MS)   /* for the plugin to tell of a step's tasks; one of a former release never does */
 #define TELL_NS (5000 * MS)    /* a worker that waits learns why */
 #define TELL_AGAIN_NS (30000 * MS)

@@ -17,7 +17,7 @@
 #include "common/clock.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define LARGE (HUGE_PAGE / 2)
+#define LARGE (HUGE_PAGE / 2) /* smaller ones would leave most of a huge page empty */
 
 extern const struct dp_backend_ops dp_cpu_ops_plain;
 #ifdef HAVE_X86_VERSIONS
@@ -73,7 +73,7 @@ struct head {
     size_t mapped; /* bytes of a mapping of its own; 0: from the heap */
 };
 
-#define HEAD 64
+#define HEAD 64 /* keeps blocks aligned to a cache line */
 
 static struct head *head_of(void *p)
 {

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-#define EPS 1e-5f
+#define EPS 1e-5f /* GPT-2's and PyTorch's default */
 #define TOKENS DP_TILE /* of a task */
 #define SPAN (4 * VW)  /* tokens of a tile that go together */
 #define ROWS 4 /* that forward takes at a time: sums and roots of one alone would wait for each other */

@@ -9,7 +9,7 @@
  */
 #include "kernels/cpu/ops.h"
 
-#define MR (VW == 4 ? 4 : 6)
+#define MR (VW == 4 ? 4 : 6) /* with NR: as many accumulators as the registers hold beside a row of b */
 #define NR (VW == 16 ? 4 : 2)
 
 static inline __attribute__((always_inline)) void add_tile(vf acc[MR][NR], const float *c, int64_t ldc,

@@ -3,7 +3,7 @@
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 
-#define BLOCK 4096
+#define BLOCK 4096 /* summed in one order, whatever the number of threads */
 #define BLOCKS 16 /* of a task */
 #define AHEAD 512 /* elements asked for before they are read: adamw.c says why */
 

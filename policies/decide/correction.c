@@ -8,7 +8,7 @@
 #include "policies/decide/promise.h"
 #include "policies/predict/predict.h"
 
-#define HALVINGS 24
+#define HALVINGS 24 /* the interval becomes a ten-millionth */
 
 static double factor_of(const struct dp_correction *c, uint32_t slot)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 256
+#define MOST 256 /* as promise.h says; COORD_STEADY are kept */
 /* Of normal noise the median's standard error is 1.2533 sigma / sqrt(n), and sigma 1.4826 times the median
  * distance from the median. */
 #define THREE_ERRORS (3.0 * 1.2533 * 1.4826)

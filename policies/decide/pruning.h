@@ -6,7 +6,7 @@
 
 #include "policies/policy.h"
 
-#define DP_PRUNE_LEVELS 32
+#define DP_PRUNE_LEVELS 32 /* 3 % apart at least, so down to a density of 0.4; then every other one goes */
 
 /* Sums over the layers that can be pruned, once per density that the run has been at. */
 struct dp_prune_level {

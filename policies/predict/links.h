@@ -14,6 +14,7 @@
 
 #include "common/layout.h"
 
+/* Neighbours of a pipeline of DP_MAX_WORKERS, one layout; LINKS_PER_RECORD of them survive a restart. */
 #define DP_LINKS_MAX 512
 
 struct dp_link_time {

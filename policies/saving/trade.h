@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DP_TRADE_ROWS 16
+#define DP_TRADE_ROWS 16 /* what people read in a table */
 #define DP_TRADE_LATER 5.0 /* percent: run.default_slowdown of dynpipe.conf */
 
 struct dp_trade_row {

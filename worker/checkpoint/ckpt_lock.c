@@ -16,8 +16,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define PATIENCE_NS UINT64_C(3000000000)
-#define RETRY_NS 50000000
+#define PATIENCE_NS UINT64_C(3000000000) /* a run before this one that is being killed gives it back within that */
+#define RETRY_NS 50000000 /* a try costs a system call */
 
 static void say_holder(int fd)
 {

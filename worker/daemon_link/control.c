@@ -20,10 +20,10 @@
 #include "common/log.h"
 
 #define MS UINT64_C(1000000)
-#define BACKOFF_MIN_NS (50 * MS)
-#define BACKOFF_MAX_NS (2000 * MS)
-#define WELCOME_TIMEOUT_NS (5000 * MS)
-#define STEADY_NS (5000 * MS)
+#define BACKOFF_MIN_NS (50 * MS) /* a daemon that is restarted is back in some tenths of a second */
+#define BACKOFF_MAX_NS (2000 * MS) /* what a worker waits at most, when the daemon is back after long */
+#define WELCOME_TIMEOUT_NS (5000 * MS) /* the batch host's daemon may have to answer first */
+#define STEADY_NS (5000 * MS) /* a connection that held so long begins with short pauses again */
 #define REFUSED_NS (1000 * MS) /* until the next HELLO after one that was answered with a no */
 #define TELL_EVERY_NS (10000 * MS)
 

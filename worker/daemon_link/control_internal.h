@@ -7,7 +7,7 @@
 #include "worker/daemon_link/device_lock.h"
 #include "worker/daemon_link/frame_socket.h"
 
-#define MAX_EVENTS 32
+#define MAX_EVENTS 32 /* kept while no daemon takes them; then the oldest goes */
 
 enum link_state { LINK_DOWN, LINK_GREETING, LINK_UP };
 

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 
+/* Of a full buffer in one turn: training is not to wait for a daemon that never stops talking. */
 #define MAX_ROUNDS 16
 #define MS UINT64_C(1000000)
 

@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 
-#define RETRY_NS UINT64_C(1000000000)
+#define RETRY_NS UINT64_C(1000000000) /* whoever tests it holds it for a moment */
 
 void dp_device_lock_init(struct dp_device_lock *l)
 {

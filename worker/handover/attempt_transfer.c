@@ -15,8 +15,8 @@
 #include "worker/handover/attempt.h"
 
 #define MS UINT64_C(1000000)
-#define IDLE_NS (20 * MS)
-#define STOP_NS (1000 * MS)
+#define IDLE_NS (20 * MS) /* asleep, unless a message comes: deadlines are seconds */
+#define STOP_NS (1000 * MS) /* for messages of streams that end; a peer that takes longer is stuck */
 
 enum progress { WORKING, FINISHED, FAILED };
 

@@ -17,8 +17,8 @@
 #include "worker/handover/handover.h"
 #include "worker/handover/moves.h"
 
-#define DP_TRANSFER_CHUNK (512u * 1024)
-#define DP_TRANSFER_WINDOW 4
+#define DP_TRANSFER_CHUNK (512u * 1024) /* each has a checksum of its own */
+#define DP_TRANSFER_WINDOW 4 /* chunks under way: one is hashed while others travel */
 
 /* One layer that this worker sends or receives. */
 struct dp_transfer_layer {

@@ -10,7 +10,7 @@
 #include "common/msg.h"
 #include "worker/net/transport.h"
 
-#define DP_NOTE_BYTES 304u
+#define DP_NOTE_BYTES 304u /* magic, migration, yes, digest and text: at most 302, and zeroes to a multiple of 16 */
 
 enum dp_voting_message { DP_VOTING_READY = 0, DP_VOTING_GO = 1, DP_VOTING_POLL = 2, DP_VOTING_VERDICT = 3 };
 

@@ -19,7 +19,7 @@
 
 #include "worker/model/philox.h"
 
-#define BIN_MAGIC 20240520u
+#define BIN_MAGIC 20240520u /* llm.c's, as are the next two */
 #define BIN_VERSION 1u
 #define BIN_HEADER_BYTES 1024u
 

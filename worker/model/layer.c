@@ -16,7 +16,7 @@
 #include "worker/model/param.h"
 #include "worker/model/philox.h"
 
-#define INIT_STD 0.02
+#define INIT_STD 0.02 /* GPT-2's */
 
 static void fill_normal(float *w, int64_t n, uint64_t key, uint64_t tensor, double std)
 {

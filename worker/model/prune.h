@@ -20,7 +20,7 @@
 /* Is there a pruning event after `step` completed steps? *target = the sparsity it must reach. */
 bool dp_prune_due(const struct dp_train_config *config, uint64_t step, double *target);
 
-#define DP_PRUNE_BINS 2048
+#define DP_PRUNE_BINS 2048 /* of the histogram that a threshold is searched in */
 
 /* Sum `n` counters over all workers of the run, in place; every worker gets the same sums. */
 typedef int dp_allreduce_fn(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);

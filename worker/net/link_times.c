@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 
-#define ROUNDS 21
+#define ROUNDS 21 /* odd, for the median */
 #define NAP_NS 1000000 /* before a round: the partner sleeps, as it does in training */
 #define SMALL_BYTES 8
 #define NO_STEP 0xffffffu    /* no step of a run has this number */

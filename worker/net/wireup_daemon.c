@@ -23,7 +23,7 @@
 
 #define MS UINT64_C(1000000)
 #define S UINT64_C(1000000000)
-#define RETRY_NS (500 * MS)
+#define RETRY_NS (500 * MS) /* until a daemon is there */
 #define TELL_NS (10 * S)      /* of no daemon */
 #define VERDICT_NS (15 * S)   /* after the timeout, for the coordinator to say who is missing */
 #define READY_NS (60 * S)     /* with everything at hand */

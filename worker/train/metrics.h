@@ -19,7 +19,7 @@
 #include "common/msg.h"
 #include "worker/train/pipeline.h"
 
-#define DP_METRICS_WINDOW 64
+#define DP_METRICS_WINDOW 64 /* steps that medians are taken over at most; 512 bytes for each layer and part */
 
 struct dp_metrics;
 

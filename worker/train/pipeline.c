@@ -13,8 +13,8 @@
 #include "common/clock.h"
 #include "common/schedule/schedule.h"
 
-#define AHEAD 2
-#define EVAL_AHEAD 4
+#define AHEAD 2 /* receives: a message that comes while one is worked on finds its buffer */
+#define EVAL_AHEAD 4 /* microbatches that an evaluation sends before it waits: there is no gradient to slow it down */
 #define EVAL_INDEX 0x8000u /* validation microbatches in a tag; training ones are below */
 
 /* One boundary tensor. */

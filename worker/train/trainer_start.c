@@ -21,8 +21,8 @@
 #include "worker/train/memory_limit.h"
 #include "worker/train/preflight.h"
 
-#define FIRST_CONTACT_MS 3000
-#define REPORT_MS 1000
+#define FIRST_CONTACT_MS 3000 /* then training starts, and the daemon is looked for meanwhile */
+#define REPORT_MS 1000 /* until a daemon says what it wants */
 
 /* What this worker can check alone, before anybody has to wait for it. */
 static int open_local(struct dp_trainer *t, struct dp_err *err)

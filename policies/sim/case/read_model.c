@@ -10,10 +10,10 @@
 
 #define MS 1e6
 #define US 1e3
-#define MAX_BYTES 1e15
-#define MAX_POINTS 4096u
-#define MAX_KINDS 4096u
-#define MAX_ITERATIONS 1e9
+#define MAX_BYTES 1e15 /* 1 PB, exact in a double */
+#define MAX_POINTS 4096u /* of a cost over density */
+#define MAX_KINDS 4096u /* of layers; a model has three */
+#define MAX_ITERATIONS 1e9 /* only those at which something changes are simulated */
 
 static const char document_names[] =
     "name source schedule devices chunks microbatches replicas gradient_buckets tokens_per_microbatch device network kinds layers "

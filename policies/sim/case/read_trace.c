@@ -12,8 +12,8 @@
 #include "policies/sim/case/read.h"
 #include "policies/sim/case/trace_parts.h"
 
-#define MAX_NS 1e15
-#define MAX_BYTES 1e15
+#define MAX_NS 1e15 /* eleven days, exact in a double */
+#define MAX_BYTES 1e15 /* 1 PB, likewise */
 #define MAX_STEPS 1e9
 #define MAX_COSTS (1u << 23) /* layers x windows of worker 0: each of them takes memory */
 

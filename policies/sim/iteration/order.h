@@ -21,7 +21,7 @@
 #define DP_SIM_MAX_DEVICES 65536u
 #define DP_SIM_MAX_CHUNKS 1024u
 #define DP_SIM_MAX_MICROBATCHES 65536u
-#define DP_SIM_MAX_LINKS (1u << 22)
+#define DP_SIM_MAX_LINKS (1u << 22) /* pairs of devices that speak */
 #define DP_SIM_MAX_OPS (1u << 26) /* of one pipeline in one iteration, in lists */
 #define DP_SIM_MAX_IMPLIED_OPS (1u << 31)
 
