@@ -12,6 +12,7 @@
 #   quick   demo, and what most of the quick tests use
 #   test    all of that, and what only some tests use (the default)
 #   distros what tests/distros/run makes another Debian with
+#   packages build, and what `make deb`, `make rpm` and their test want
 #
 # A package that another release of Debian calls otherwise has several names, with a | between them.
 #
@@ -29,6 +30,7 @@ bench="gnuplot-nox jq openmpi-bin python3 python3-torch libopenblas0-openmp libb
 quick="libcmocka-dev jq binutils gnuplot-nox shellcheck strace openmpi-bin python3"
 test="runc clang libclang-rt-dev spin valgrind iproute2 python3-numpy python3-torch slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
 distros="debootstrap util-linux"
+packaging="cpio debhelper dpkg-dev lintian rpm rpmlint"
 
 packages_of() {
     local g
@@ -41,7 +43,8 @@ packages_of() {
             quick) echo "$build $slurm $demo $quick" ;;
             test) echo "$build $slurm $demo $quick $test" ;;
             distros) echo "$distros" ;;
-            *) echo "deps.sh: no group '$g'; there are build, slurm, demo, bench, quick, test, distros" >&2; return 2 ;;
+            packages) echo "$build $packaging" ;;
+            *) echo "deps.sh: no group '$g'; there are build, slurm, demo, bench, quick, test, distros, packages" >&2; return 2 ;;
         esac
     done | tr -s ' ' '\n' | sed '/^$/d' | sort -u
 }

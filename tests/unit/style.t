@@ -88,10 +88,10 @@ none "every file begins with a comment" "$(for f in $sources; do
     head -c 400 "$f" | grep -vE '^$|SPDX-License-Identifier' | head -n 1 | grep -q '^/[*/]' || echo "$f"
 done)"
 # Whoever copies a file takes its licence along. Not in texts, drawings and data (recorded, or read by programs that
-# know no comments), in configurations that a program prints (etc/dynpipe.conf), nor in what git alone reads.
+# know no comments), nor in what git alone reads.
 if tracked=$(git ls-files 2>/dev/null) && [ -n "$tracked" ]; then
     none "every source says its licence within three lines" "$(
-        grep -vE '\.(md|json|jsonl|svg|txt|out)$|^tests/data/|^LICENSE$|^\.[^/]*$|^etc/dynpipe\.conf$' <<<"$tracked" | while read -r f; do
+        grep -vE '\.(md|json|jsonl|svg|txt|out)$|^tests/data/|^LICENSE$|^debian/(copyright|source/format|.*README\.Debian)$|^\.[^/]*$' <<<"$tracked" | while read -r f; do
             [ ! -f "$f" ] || head -n 3 "$f" | grep -qE '^(/\*|#|dnl|\.\\") SPDX-License-Identifier: BSD-3-Clause( \*/)?$' || echo "$f"
         done)"
     is "$(sed -n 3p LICENSE)" "Copyright (c) 2026, the DynPipe authors" "LICENSE is there"
