@@ -31,6 +31,11 @@ TESTS += $(cluster_tests) $(e2e_tests)
 dist_check_SCRIPTS += tests/unit/citations.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
 TESTS += tests/unit/citations.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
 
+package_tests = tests/packages/deb.t tests/packages/rpm.t
+EXTRA_DIST += tests/packages/lib.sh
+dist_check_SCRIPTS += $(package_tests)
+TESTS += $(package_tests)
+
 # For ./check, which runs them in groups.
 print-tests:
 	@echo $(TESTS)
