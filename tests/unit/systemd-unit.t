@@ -25,7 +25,7 @@ for folder in Runtime:/run State:/var/lib; do
 done
 
 # A child may fail for want of memory, and takes nobody with it.
-largest=$(sed -n 's/^#define [A-Z]*_SPACE (UINT64_C(\([0-9]*\)) << 30).*/\1/p' "$DP_SRCDIR"/daemon/*.c | sort -n | tail -n 1)
+largest=$(sed -n 's/^#define [A-Z]*_SPACE (UINT64_C(\([0-9]*\)) << 30).*/\1/p' "$DP_SRCDIR"/daemon/*.c "$DP_SRCDIR"/daemon/*/*.c | sort -n | tail -n 1)
 memory=$(sed -n 's/^MemoryMax=\([0-9]*\)G$/\1/p' "$unit")
 ok $((${largest:-99} + 1 > ${memory:-0})) "MemoryMax holds the largest child ($largest GiB) and the daemon"
 is "$(sed -n 's/^OOMPolicy=//p' "$unit")" continue "a child that runs out of memory does not end the service"
