@@ -37,7 +37,7 @@ static uint64_t weights_left(const struct dp_coord *c)
 {
     uint64_t hash = 14695981039346656037u;
 
-    for (uint32_t l = 0; l < c->n_layers; l++)
+    for (uint32_t l = 0; l < c->train.n_layers; l++)
         hash = (hash ^ c->layer[l].load.nnz) * 1099511628211u;
     return hash;
 }

@@ -61,8 +61,8 @@ struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_
         dp_site_policy_init(c->site, limits->policy, limits->policy_file, limits->policy_arguments,
                             limits->policy_timeout_s);
     c->policy = c->site ? &c->site->policy : policy;
-    c->loss = c->eval_loss = NAN;
-    c->sample_every = 1;
+    c->train.loss = c->train.eval_loss = NAN;
+    c->history.sample_every = 1;
     set_slots(c);
     return c;
 }
@@ -78,19 +78,19 @@ void dp_coord_destroy(struct dp_coord *c)
 
 int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
 {
-    c->incarnation++;
-    if (!c->t0_ns || c->t0_ns > now_ns)
-        c->t0_ns = now_ns;
-    c->is_over = false; /* after END: another step of the same job */
-    c->over_why[0] = '\0';
+    c->life.incarnation++;
+    if (!c->life.first_ns || c->life.first_ns > now_ns)
+        c->life.first_ns = now_ns;
+    c->life.is_over = false; /* after END: another step of the same job */
+    c->life.over_why[0] = '\0';
     if (coord_journal_start(c, now_ns) < 0)
-        return dp_err_set(err, DP_EIO, "job %u: journal: %s", c->job.job_id, c->journal_error);
-    c->is_begun = true;
+        return dp_err_set(err, DP_EIO, "job %u: journal: %s", c->job.job_id, c->journal.error);
+    c->life.is_begun = true;
     coord_saving_begin(c, now_ns);
-    c->begin_ns = c->stall.heard_ns = now_ns;
+    c->life.begin_ns = c->stall.heard_ns = now_ns;
     c->last_change_ns = c->rel.next_ns = now_ns;
-    if (c->incarnation > 1)
-        coord_note(c, now_ns, "coordinator restarted, incarnation %u", c->incarnation);
+    if (c->life.incarnation > 1)
+        coord_note(c, now_ns, "coordinator restarted, incarnation %u", c->life.incarnation);
     if (c->mig.state == MIG_PREPARING) /* presumed abort: no COMMIT was found */
         coord_migrate_abort(c, now_ns, "the coordinator restarted before the decision");
     for (uint32_t s = 0; s < c->n_slots; s++)
@@ -100,16 +100,16 @@ int dp_coord_begin(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
 
 static void note_journal(struct dp_coord *c, uint64_t now_ns)
 {
-    if (c->is_journal_failing && !c->was_journal_failing)
-        coord_note(c, now_ns, "the journal cannot be written: %.200s", c->journal_error);
-    else if (!c->is_journal_failing && c->was_journal_failing)
+    if (c->journal.is_failing && !c->journal.was_failing)
+        coord_note(c, now_ns, "the journal cannot be written: %.200s", c->journal.error);
+    else if (!c->journal.is_failing && c->journal.was_failing)
         coord_note(c, now_ns, "the journal is written again");
-    c->was_journal_failing = c->is_journal_failing;
+    c->journal.was_failing = c->journal.is_failing;
 }
 
 void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
 {
-    if (!c->is_begun || c->is_over)
+    if (!c->life.is_begun || c->life.is_over)
         return;
     note_journal(c, now_ns);
     coord_member_tick(c, now_ns);
@@ -125,20 +125,20 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
 
 void dp_coord_end(struct dp_coord *c, uint64_t now_ns, const char *why)
 {
-    if (c->is_over)
+    if (c->life.is_over)
         return;
-    c->is_over = true;
-    c->over_ns = now_ns;
-    snprintf(c->over_why, sizeof c->over_why, "%s", why ? why : "");
-    coord_note(c, now_ns, "over: %s", c->over_why);
-    (void)coord_journal_end(c, now_ns, c->over_why);
+    c->life.is_over = true;
+    c->life.over_ns = now_ns;
+    snprintf(c->life.over_why, sizeof c->life.over_why, "%s", why ? why : "");
+    coord_note(c, now_ns, "over: %s", c->life.over_why);
+    (void)coord_journal_end(c, now_ns, c->life.over_why);
 }
 
 static int set_paused(struct dp_coord *c, uint64_t now_ns, bool is_paused)
 {
-    if (c->is_paused != is_paused)
+    if (c->life.is_paused != is_paused)
         coord_note(c, now_ns, is_paused ? "paused" : "resumed");
-    c->is_paused = is_paused;
+    c->life.is_paused = is_paused;
     return 0;
 }
 
@@ -148,7 +148,7 @@ static int command_layout(struct dp_coord *c, uint64_t now_ns, const char *text,
 
     if (c->limits.mode < DP_MODE_BALANCE)
         return dp_err_set(err, DP_EINVAL, "layers may not move in mode %s", dp_mode_name(c->limits.mode));
-    if (!c->has_layout)
+    if (!c->train.has_layout)
         return dp_err_set(err, DP_EINVAL, "not all workers are there yet");
     if (dp_layout_parse(text, &c->layout, &next, err) < 0)
         return -1;
@@ -163,9 +163,9 @@ static int command_save(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
     uint8_t body[64];
     struct dp_writer w;
 
-    if (!c->has_layout || !c->worker[0].is_connected)
+    if (!c->train.has_layout || !c->worker[0].is_connected)
         return dp_err_set(err, DP_EINVAL, "worker 0, which saves, is not connected");
-    if (!c->checkpoint_dir[0])
+    if (!c->train.checkpoint_dir[0])
         return dp_err_set(err, DP_EINVAL, "the run has no checkpoint directory");
     dp_writer_init(&w, body, sizeof body);
     dp_msg_save_encode(&w, &save);
@@ -177,8 +177,8 @@ static int command_save(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
 int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, const char *argument,
                      struct dp_err *err)
 {
-    if (c->is_over)
-        return dp_err_set(err, DP_EINVAL, "the run is over: %s", c->over_why);
+    if (c->life.is_over)
+        return dp_err_set(err, DP_EINVAL, "the run is over: %s", c->life.over_why);
     switch (verb) {
     case DP_VERB_PAUSE:
         return set_paused(c, now_ns, true);
@@ -195,20 +195,20 @@ int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, con
 
 bool dp_coord_is_over(const struct dp_coord *c)
 {
-    return c->is_over;
+    return c->life.is_over;
 }
 
 bool dp_coord_all_left(const struct dp_coord *c)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->layout.gone[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
             return false;
-    return c->has_layout;
+    return c->train.has_layout;
 }
 
 uint32_t dp_coord_incarnation(const struct dp_coord *c)
 {
-    return c->incarnation;
+    return c->life.incarnation;
 }
 
 const struct dp_job_info *dp_coord_job(const struct dp_coord *c)
@@ -218,20 +218,20 @@ const struct dp_job_info *dp_coord_job(const struct dp_coord *c)
 
 const char *dp_coord_next_event(struct dp_coord *c)
 {
-    if (c->n_events - c->n_logged > COORD_EVENTS)
-        c->n_logged = c->n_events - COORD_EVENTS;
-    return c->n_logged == c->n_events ? NULL : c->event[c->n_logged++ % COORD_EVENTS].text;
+    if (c->history.n_events - c->history.n_logged > COORD_EVENTS)
+        c->history.n_logged = c->history.n_events - COORD_EVENTS;
+    return c->history.n_logged == c->history.n_events ? NULL : c->history.event[c->history.n_logged++ % COORD_EVENTS].text;
 }
 
 /* --- shared by the other files --- */
 
 void coord_note(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...)
 {
-    struct coord_event *e = &c->event[c->n_events++ % COORD_EVENTS];
+    struct coord_event *e = &c->history.event[c->history.n_events++ % COORD_EVENTS];
     va_list ap;
 
     e->t_ns = now_ns;
-    e->step = c->step;
+    e->step = c->train.step;
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
@@ -241,12 +241,12 @@ void coord_fail(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...)
 {
     va_list ap;
 
-    if (c->failed[0])
+    if (c->life.failed[0])
         return; /* the first reason is the one that counts */
     va_start(ap, fmt);
-    vsnprintf(c->failed, sizeof c->failed, fmt, ap);
+    vsnprintf(c->life.failed, sizeof c->life.failed, fmt, ap);
     va_end(ap);
-    coord_note(c, now_ns, "failed: %.240s", c->failed);
+    coord_note(c, now_ns, "failed: %.240s", c->life.failed);
 }
 
 int coord_slot_find(const struct dp_coord *c, const char *node)
@@ -264,7 +264,7 @@ bool coord_is_live(const struct dp_coord *c, uint32_t rank)
 
 double coord_seconds(const struct dp_coord *c, uint64_t t_ns)
 {
-    return t_ns > c->t0_ns ? (double)(t_ns - c->t0_ns) / 1e9 : 0.0;
+    return t_ns > c->life.first_ns ? (double)(t_ns - c->life.first_ns) / 1e9 : 0.0;
 }
 
 const char *coord_slot_state_name(enum coord_slot_state state)

@@ -42,7 +42,7 @@ double coord_correct_sharing(const struct dp_coord *c, uint32_t slot)
     double each[DP_MAX_WORKERS], factor;
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         const struct coord_worker *w = &c->worker[r];
 
         if (w->slot == slot && w->n_shared >= COORD_MEDIAN)
@@ -99,7 +99,7 @@ uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_poli
     if (!t->limit_ns || c->limits.packing == DP_PACKING_FIRST_FIT)
         return 0;
     if (c->limits.reference == DP_REF_START)
-        return dp_pack_limit_ns(c->reference_step_ns, c->limits.max_slowdown);
+        return dp_pack_limit_ns(c->reference.step_ns, c->limits.max_slowdown);
     if (!t->measured.n || !base_ns || !reference_ns ||
         dp_correction_predict(usual, now, is_fixed ? &c->start_layout : &c->layout, &wall_ns, &err) < 0)
         return 0;

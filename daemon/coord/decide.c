@@ -24,11 +24,11 @@
 
 static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
 {
-    if (c->limits.mode == DP_MODE_OFF || !c->has_layout || c->failed[0] || c->is_completed || c->stall.is_stalled)
+    if (c->limits.mode == DP_MODE_OFF || !c->train.has_layout || c->life.failed[0] || c->train.is_completed || c->stall.is_stalled)
         return false;
     if (c->question || now_ns < c->next_decision_ns || !coord_migrate_is_idle(c) || coord_promise_is_deciding(c))
         return false;
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_known))
             return false;
     return coord_loads_ready(c);
@@ -38,25 +38,26 @@ static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
 
 static void keep_early(struct dp_coord *c)
 {
-    c->early.is_set = true;
-    c->early.is_unmoved = !c->last_commit_id;
-    c->early.layout = c->layout;
-    for (uint32_t l = 0; l < c->n_layers; l++) {
-        c->early.load[l] = c->layer[l].load;
-        c->early.opt_ns[l] = c->layer[l].opt_ns;
+    c->reference.early.is_set = true;
+    c->reference.early.is_unmoved = !c->last_commit_id;
+    c->reference.early.layout = c->layout;
+    for (uint32_t l = 0; l < c->train.n_layers; l++) {
+        c->reference.early.load[l] = c->layer[l].load;
+        c->reference.early.opt_ns[l] = c->layer[l].opt_ns;
     }
 }
 
 /* Follows the run until pruning begins (first reports are slow), then stays. */
 static void plan_reference(struct dp_coord *c, struct coord_question *q)
 {
-    bool is_early = !c->is_pruned && (c->prune_end ? c->step < c->prune_begin : c->n_reference < REFERENCE_MAX);
+    bool is_early = !c->train.is_pruned &&
+                    (c->train.prune_end ? c->train.step < c->train.prune_begin : c->reference.n_snapshots < REFERENCE_MAX);
 
-    if (c->is_reference_final)
+    if (c->reference.is_final)
         return;
-    if (c->reference_ns && !is_early) {
-        c->reference_step_ns = coord_steady_step_ns(c);
-        c->is_reference_final = coord_journal_reference(c) == 0;
+    if (c->reference.ns && !is_early) {
+        c->reference.step_ns = coord_steady_step_ns(c);
+        c->reference.is_final = coord_journal_reference(c) == 0;
         return;
     }
     q->wants_reference = true;
@@ -66,29 +67,29 @@ static void plan_reference(struct dp_coord *c, struct coord_question *q)
 
 static void take_reference(struct dp_coord *c, const struct coord_thought *t)
 {
-    c->reference_ns = t->reference_ns;
-    if (!c->last_commit_id || !c->n_reference)
-        c->reference_step_ns = coord_steady_step_ns(c) ? coord_steady_step_ns(c) : c->step_ns;
-    if (!c->n_reference++)
+    c->reference.ns = t->reference_ns;
+    if (!c->last_commit_id || !c->reference.n_snapshots)
+        c->reference.step_ns = coord_steady_step_ns(c) ? coord_steady_step_ns(c) : c->step_ns;
+    if (!c->reference.n_snapshots++)
         (void)coord_journal_reference(c); /* again, with better numbers, when pruning begins */
 }
 
 /* What the child worked out whatever came of the proposal. */
 static void take_predictions(struct dp_coord *c, struct coord_question *q, const struct coord_thought *t)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         c->worker[r].speed = t->speed[r];
         c->worker[r].predicted_busy_ns = t->stage_ns[r];
     }
     if (q->wants_reference && t->reference_ns)
         take_reference(c, t);
     c->trend = t->trend;
-    c->predicted_ns = t->current_ns;
-    c->predicted_start_ns = t->start_ns;
-    c->predicted_balanced_ns = t->balanced_ns;
-    c->predicted_epoch = q->epoch;
-    c->predicted_beside_ns = q->beside_ns;
-    c->left_mean = t->left_mean;
+    c->predicted.ns = t->current_ns;
+    c->predicted.start_ns = t->start_ns;
+    c->predicted.balanced_ns = t->balanced_ns;
+    c->predicted.epoch = q->epoch;
+    c->predicted.beside_ns = q->beside_ns;
+    c->predicted.left_mean = t->left_mean;
     c->trade = t->trade;
     q->d.current_ns = t->basis_ns;
     q->d.is_corrected = t->is_corrected;
@@ -104,7 +105,7 @@ static uint32_t slots_in_use(const struct dp_coord *c)
     uint8_t is_used[DP_MAX_SLOTS] = {0};
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->layout.gone[r] && !is_used[c->worker[r].slot]) {
             is_used[c->worker[r].slot] = 1;
             n++;
@@ -117,7 +118,7 @@ static double imbalance_now(const struct dp_coord *c)
     double min = 0.0, max = 0.0, sum = 0.0;
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         double busy = (double)c->worker[r].busy_ns;
 
         if (c->layout.cut[r + 1] == c->layout.cut[r])
@@ -132,8 +133,8 @@ static double imbalance_now(const struct dp_coord *c)
 
 static uint64_t fixed_cost_ns(const struct dp_coord *c)
 {
-    for (uint32_t i = 0; i < c->n_handovers && i < COORD_HANDOVERS; i++) {
-        const struct coord_handover *h = &c->handover[(c->n_handovers - 1 - i) % COORD_HANDOVERS];
+    for (uint32_t i = 0; i < c->history.n_handovers && i < COORD_HANDOVERS; i++) {
+        const struct coord_handover *h = &c->history.handover[(c->history.n_handovers - 1 - i) % COORD_HANDOVERS];
 
         if (h->is_committed && h->pause_max_ns)
             return h->pause_max_ns;
@@ -145,7 +146,7 @@ static uint64_t cooldown_left_ns(const struct dp_coord *c, uint64_t now_ns)
 {
     uint64_t cooldown = (uint64_t)(c->limits.cooldown_s * 1e9), since = now_ns - c->last_change_ns;
 
-    return c->n_handovers && since < cooldown ? cooldown - since : 0;
+    return c->history.n_handovers && since < cooldown ? cooldown - since : 0;
 }
 
 static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
@@ -159,7 +160,7 @@ static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_though
                               .moved_bytes = t->moved_bytes,
                               .link_bytes_per_s = c->limits.link_bytes_per_s,
                               .fixed_ns = fixed_cost_ns(c),
-                              .steps_left = c->steps_total > c->step ? c->steps_total - c->step : 0,
+                              .steps_left = c->train.steps_total > c->train.step ? c->train.steps_total - c->train.step : 0,
                               .hysteresis = c->limits.hysteresis,
                               .cooldown_left_ns = cooldown_left_ns(c, now_ns)};
 
@@ -188,7 +189,7 @@ static bool is_repetition(const struct coord_decision *a, const struct coord_dec
 
 static void log_decision(struct dp_coord *c, const struct coord_decision *d)
 {
-    struct coord_decision *last = c->n_decisions ? &c->decision[(c->n_decisions - 1) % COORD_DECISIONS] : NULL;
+    struct coord_decision *last = c->history.n_decisions ? &c->history.decision[(c->history.n_decisions - 1) % COORD_DECISIONS] : NULL;
 
     if (last && is_repetition(last, d)) {
         uint64_t first = last->first_ns;
@@ -199,7 +200,7 @@ static void log_decision(struct dp_coord *c, const struct coord_decision *d)
         last->count = count + 1;
         return;
     }
-    c->decision[c->n_decisions++ % COORD_DECISIONS] = *d;
+    c->history.decision[c->history.n_decisions++ % COORD_DECISIONS] = *d;
 }
 
 /* What came of a decision to move, at the end of its reason. */
@@ -240,7 +241,7 @@ static void apply(struct dp_coord *c, uint64_t now_ns, const struct coord_though
         return;
     if (c->limits.mode == DP_MODE_OBSERVE)
         remark(d, "observed only");
-    else if (c->is_paused)
+    else if (c->life.is_paused)
         remark(d, "paused");
     else
         move(c, now_ns, t, d);
@@ -266,12 +267,12 @@ static void policy_failed(struct dp_coord *c, uint64_t now_ns, struct coord_deci
 /* Is what was asked about still so? */
 static bool still_holds(const struct dp_coord *c, const struct coord_question *q)
 {
-    if (c->is_over || !c->has_layout || c->failed[0] || c->is_completed || c->stall.is_stalled)
+    if (c->life.is_over || !c->train.has_layout || c->life.failed[0] || c->train.is_completed || c->stall.is_stalled)
         return false;
-    if (c->step_id != q->step_id || c->layout.epoch != q->epoch || !coord_migrate_is_idle(c) ||
+    if (c->train.step_id != q->step_id || c->layout.epoch != q->epoch || !coord_migrate_is_idle(c) ||
         coord_memory_kept_mb(c) != q->memory_mb)
         return false;
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->layout.gone[r] && !coord_is_live(c, r))
             return false;
     return true;
@@ -284,7 +285,7 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question 
     struct dp_err err;
 
     if (dp_layout_check(&t->out.layout, &err) < 0 || t->out.layout.epoch != q->epoch ||
-        t->out.layout.n_workers != c->n_workers || t->out.layout.n_layers != c->n_layers) {
+        t->out.layout.n_workers != c->train.n_workers || t->out.layout.n_layers != c->train.n_layers) {
         policy_failed(c, now_ns, d, "the proposal is no layout of this run");
         return;
     }
@@ -321,7 +322,7 @@ void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result
         rest(c, now_ns, q);
     if (q && still_holds(c, q)) {
         q->d.last_ns = now_ns;
-        q->d.current_ns = c->predicted_ns; /* until the answer knows better */
+        q->d.current_ns = c->predicted.ns; /* until the answer knows better */
         if (!result || bytes != sizeof t) {
             snprintf(text, sizeof text, "policy %s: %.160s", c->policy->name, result ? "answer of a wrong size" : why);
             policy_failed(c, now_ns, &q->d, text);
@@ -347,13 +348,13 @@ static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
     struct dp_err err;
     int rc;
 
-    *d = (struct coord_decision){.first_ns = now_ns, .last_ns = now_ns, .step = c->step, .count = 1};
+    *d = (struct coord_decision){.first_ns = now_ns, .last_ns = now_ns, .step = c->train.step, .count = 1};
     plan_reference(c, q);
     d->slots_now = slots_in_use(c);
     d->imbalance = imbalance_now(c);
     q->epoch = c->layout.epoch;
     q->beside_ns = coord_step_beside_loads_ns(c);
-    q->step_id = c->step_id;
+    q->step_id = c->train.step_id;
     q->memory_mb = coord_memory_kept_mb(c);
     c->question = q;
     rc = c->ops.think(c->arg, THINK_S + (c->site ? c->site->timeout_s : 0.0), &err);
@@ -374,8 +375,8 @@ void coord_decide_tick(struct dp_coord *c, uint64_t now_ns)
     q = calloc(1, sizeof *q);
     if (!q)
         return; /* no decision is a decision to stay */
-    c->next_decision_ns = now_ns + DECIDE_EVERY_NS * (1 + c->n_workers / 64); /* large runs: a second of CPU */
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    c->next_decision_ns = now_ns + DECIDE_EVERY_NS * (1 + c->train.n_workers / 64); /* large runs: a second of CPU */
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         c->worker[r].is_fresh = false;
     if (ask(c, now_ns, q) < 0)
         free(q);

@@ -370,79 +370,95 @@ struct dp_coord {
     struct dp_run_limits limits;
     struct dp_coord_ops ops;
     void *arg;
+    struct {
+        uint32_t incarnation;
+        bool is_begun, is_over, is_paused;
+        uint64_t begin_ns; /* of this incarnation */
+        uint64_t first_ns; /* first begin, for times that people read */
+        uint64_t over_ns;
+        char over_why[256], failed[256];
+    } life;
+    struct { /* what the newest record NODES said of the step that the next START names */
+        bool has_nodes;
+        uint32_t n_workers;
+        uint16_t slot[DP_MAX_WORKERS];
+        uint32_t pid[DP_MAX_WORKERS];
+    } replay;
+
     const struct dp_policy *policy;
     struct dp_site_policy *site;      /* NULL: the policy is built in */
     struct coord_question *question;  /* being thought about, NULL: none */
     uint32_t n_policy_failures;       /* in a row */
+    uint64_t last_change_ns, next_decision_ns;
 
-    uint32_t incarnation;
-    bool is_begun, is_over, is_paused, has_journalled_nodes;
-    uint64_t begin_ns; /* of this incarnation */
-    uint32_t n_journalled; /* replay: workers of the step that the next START names */
-    uint16_t journalled_slot[DP_MAX_WORKERS];
-    uint32_t journalled_pid[DP_MAX_WORKERS];
-    uint64_t t0_ns; /* first begin, for times that people read */
-    uint64_t over_ns;
-    char over_why[256], failed[256];
-
-    /* the step that trains */
-    bool has_step, has_shape, has_layout;
-    uint32_t step_id, n_workers, n_layers;
-    uint64_t steps_total, prune_begin, prune_end, boundary_bytes, step;
-    double final_sparsity, sparsity, loss, eval_loss;
-    uint64_t loss_step; /* that the loss belongs to */
-    uint32_t microbatches, tokens_per_microbatch;
-    uint8_t schedule;
-    bool is_completed;
-    char checkpoint_dir[1024], checkpoint[1024];
+    struct { /* the step that trains, as its workers said */
+        bool has_step, has_shape, has_layout, is_pruned, is_completed;
+        uint32_t step_id, n_workers, n_layers, microbatches, tokens_per_microbatch;
+        uint8_t schedule;
+        uint64_t steps_total, prune_begin, prune_end, boundary_bytes, step;
+        double final_sparsity, sparsity, loss, eval_loss;
+        uint64_t loss_step; /* that the loss belongs to */
+        char checkpoint_dir[1024], checkpoint[1024];
+    } train;
     struct dp_layout layout, start_layout;
+    uint64_t last_commit_id; /* migration of the layout in force, 0: none */
     struct coord_worker worker[DP_MAX_WORKERS];
     struct coord_layer layer[DP_MAX_LAYERS];
-    bool is_pruned;
-
-    uint64_t reference_ns, reference_step_ns; /* predicted and measured iteration before pruning */
-    bool is_reference_final;
-    struct coord_early early;
-    uint32_t n_reference; /* snapshots that it was taken from */
-    uint64_t predicted_ns, step_ns; /* of the layout in force: last prediction, last measurement */
-    uint64_t predicted_start_ns;    /* of the start layout with the loads of then */
-    uint64_t predicted_balanced_ns; /* of the best layout on the devices that the run began with, likewise */
-    uint64_t predicted_epoch;       /* of the layout in force then */
-    uint64_t predicted_beside_ns;   /* the step that was measured in the reports whose loads they are; 0: unknown */
-    double left_mean; /* of a step that is left, over one of now, as of the newest prediction; 0: unknown */
-    struct coord_saving saving;
-    struct dp_trade trade; /* of the newest decision */
-    struct coord_times steady; /* steps of the start layout, warm and unpruned */
-    struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
-    struct coord_times recent; /* last steps of the layout in force */
-
     uint32_t n_slots, batch_slot;
     struct coord_slot slot[DP_MAX_SLOTS];
+
+    struct { /* what max_slowdown is measured against */
+        uint64_t ns, step_ns; /* predicted and measured iteration before pruning */
+        bool is_final;
+        uint32_t n_snapshots; /* that it was taken from */
+        struct coord_early early;
+        struct coord_times steady; /* steps of the start layout, warm and unpruned */
+    } reference;
+    struct {
+        uint64_t ns;          /* of the layout in force */
+        uint64_t start_ns;    /* of the start layout with the loads of then */
+        uint64_t balanced_ns; /* of the best layout on the devices that the run began with, likewise */
+        uint64_t epoch;       /* of the layout in force then */
+        uint64_t beside_ns;   /* the step that was measured in the reports whose loads they are; 0: unknown */
+        double left_mean;     /* of a step that is left, over one of now, as of the newest prediction; 0: unknown */
+    } predicted;
+    uint64_t step_ns; /* of the layout in force: last measurement */
+    struct coord_times recent; /* last steps of the layout in force */
+    struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
+
+    struct coord_saving saving;
+    struct dp_trade trade; /* of the newest decision */
     struct coord_migration mig;
-    uint64_t last_commit_id; /* migration of the layout in force, 0: none */
-    uint64_t last_change_ns, next_decision_ns;
     struct coord_release rel;
     struct coord_stall stall;
     struct coord_limit limit;
     struct coord_memory memory;
     struct coord_promise promise;
     struct coord_balance balance;
-    uint32_t n_pairs;
-    struct coord_pair pair[DP_LINKS_MAX];
+    struct { /* what messages between two nodes take */
+        uint32_t n;
+        struct coord_pair pair[DP_LINKS_MAX];
+    } links;
 
-    uint64_t n_dropped_reports, n_reports, n_ignored, n_journal_errors;
-    bool is_journal_failing, was_journal_failing; /* the newest record could not be written; as was told last */
-    char dropped_why[256], journal_error[256];
-
-    /* history, bounded */
-    uint32_t n_decisions, n_handovers, n_events; /* ever; rings */
-    uint32_t n_logged; /* of the events */
-    struct coord_decision decision[COORD_DECISIONS];
-    struct coord_handover handover[COORD_HANDOVERS];
-    struct coord_event event[COORD_EVENTS];
-    uint32_t n_samples, sample_every;
-    uint64_t next_sample_step;
-    struct coord_sample sample[COORD_SAMPLES];
+    struct {
+        uint64_t n, n_dropped, n_ignored;
+        char dropped_why[256];
+    } reports;
+    struct {
+        uint64_t n_errors;
+        bool is_failing, was_failing; /* the newest record could not be written; as was told last */
+        char error[256];
+    } journal;
+    struct { /* bounded */
+        uint32_t n_decisions, n_handovers, n_events; /* ever; rings */
+        uint32_t n_logged; /* of the events */
+        struct coord_decision decision[COORD_DECISIONS];
+        struct coord_handover handover[COORD_HANDOVERS];
+        struct coord_event event[COORD_EVENTS];
+        uint32_t n_samples, sample_every;
+        uint64_t next_sample_step;
+        struct coord_sample sample[COORD_SAMPLES];
+    } history;
 };
 
 /* --- coordinator.c --- */

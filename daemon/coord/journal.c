@@ -31,9 +31,9 @@ static struct dp_writer *record_init(struct record *r)
 
 static void note_failure(struct dp_coord *c, const struct dp_err *err)
 {
-    c->n_journal_errors++;
-    c->is_journal_failing = true;
-    snprintf(c->journal_error, sizeof c->journal_error, "%.255s", err->text);
+    c->journal.n_errors++;
+    c->journal.is_failing = true;
+    snprintf(c->journal.error, sizeof c->journal.error, "%.255s", err->text);
 }
 
 static enum dp_journal_fate append(struct dp_coord *c, int type, struct record *r)
@@ -46,7 +46,7 @@ static enum dp_journal_fate append(struct dp_coord *c, int type, struct record *
     else
         fate = c->ops.journal(c->arg, (enum dp_record)type, r->bytes, dp_writer_used(&r->w), &err);
     if (fate == DP_JOURNAL_DURABLE)
-        c->is_journal_failing = false;
+        c->journal.is_failing = false;
     else
         note_failure(c, &err);
     return fate;
@@ -89,7 +89,7 @@ static int journal_nodes(struct dp_coord *c)
         if (append(c, DP_REC_NODES, &r) < 0)
             return -1;
     }
-    c->has_journalled_nodes = true;
+    c->replay.has_nodes = true;
     return 0;
 }
 
@@ -98,8 +98,8 @@ static int journal_workers(struct dp_coord *c)
     struct record r;
     struct dp_writer *w = record_init(&r);
 
-    dp_wr_u32(w, c->n_workers);
-    for (uint32_t s = 0; s < c->n_workers; s++) {
+    dp_wr_u32(w, c->train.n_workers);
+    for (uint32_t s = 0; s < c->train.n_workers; s++) {
         dp_wr_u16(w, (uint16_t)c->worker[s].slot);
         dp_wr_u32(w, c->worker[s].pid);
     }
@@ -113,18 +113,18 @@ int coord_journal_start(struct dp_coord *c, uint64_t now_ns)
     struct dp_writer *w = record_init(&r);
 
     (void)now_ns;
-    if (!c->has_journalled_nodes && journal_nodes(c) < 0)
+    if (!c->replay.has_nodes && journal_nodes(c) < 0)
         return -1;
-    if (c->has_layout && journal_workers(c) < 0)
+    if (c->train.has_layout && journal_workers(c) < 0)
         return -1;
-    dp_wr_u32(w, c->incarnation);
+    dp_wr_u32(w, c->life.incarnation);
     dp_wr_u32(w, c->job.job_id);
     dp_wr_u32(w, c->job.restart_count);
-    dp_wr_u64(w, c->t0_ns);
+    dp_wr_u64(w, c->life.first_ns);
     dp_wr_u64(w, c->mig.id);
-    dp_wr_u32(w, c->step_id);
-    dp_wr_u8(w, c->has_layout);
-    if (c->has_layout)
+    dp_wr_u32(w, c->train.step_id);
+    dp_wr_u8(w, c->train.has_layout);
+    if (c->train.has_layout)
         wr_layout(w, &c->layout);
     (void)c->ops.reserve(c->arg, ROOM_BYTES, NULL);
     return append(c, DP_REC_START, &r);
@@ -225,11 +225,11 @@ int coord_journal_reference(struct dp_coord *c)
     struct record r;
     struct dp_writer *w = record_init(&r);
 
-    dp_wr_u64(w, c->reference_ns);
-    dp_wr_u64(w, c->reference_step_ns);
-    dp_wr_u8(w, c->is_reference_final);
-    dp_wr_u32(w, c->n_workers);
-    for (uint32_t s = 0; s < c->n_workers; s++)
+    dp_wr_u64(w, c->reference.ns);
+    dp_wr_u64(w, c->reference.step_ns);
+    dp_wr_u8(w, c->reference.is_final);
+    dp_wr_u32(w, c->train.n_workers);
+    for (uint32_t s = 0; s < c->train.n_workers; s++)
         dp_wr_u32(w, (uint32_t)(c->worker[s].speed * 1000.0));
     return append(c, DP_REC_REFERENCE, &r);
 }
@@ -256,7 +256,7 @@ int coord_journal_saving(struct dp_coord *c)
 /* What no other record says: how many hand-overs there ever were, and one of those that are remembered. */
 int coord_journal_handover(struct dp_coord *c, uint32_t number)
 {
-    const struct coord_handover *h = &c->handover[number % COORD_HANDOVERS];
+    const struct coord_handover *h = &c->history.handover[number % COORD_HANDOVERS];
     struct record r;
     struct dp_writer *w = record_init(&r);
 
@@ -322,13 +322,13 @@ static int journal_links(struct dp_coord *c)
     struct record r;
     struct dp_writer *w = record_init(&r);
 
-    for (uint32_t i = 0; i < c->n_pairs; i++)
-        n += c->pair[i].n >= COORD_MEDIAN;
+    for (uint32_t i = 0; i < c->links.n; i++)
+        n += c->links.pair[i].n >= COORD_MEDIAN;
     n = n < LINKS_PER_RECORD ? n : LINKS_PER_RECORD;
     dp_wr_u64(w, coord_recent_step_ns(c));
     dp_wr_u32(w, n);
-    for (uint32_t i = 0; i < c->n_pairs && n > 0; i++) {
-        const struct coord_pair *p = &c->pair[i];
+    for (uint32_t i = 0; i < c->links.n && n > 0; i++) {
+        const struct coord_pair *p = &c->links.pair[i];
 
         if (p->n < COORD_MEDIAN)
             continue;

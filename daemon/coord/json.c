@@ -48,21 +48,21 @@ static void set_text(json_t *o, const char *key, const char *text)
 
 static const char *state_name(const struct dp_coord *c)
 {
-    if (c->failed[0])
+    if (c->life.failed[0])
         return "failed";
-    if (c->is_completed)
+    if (c->train.is_completed)
         return "completed";
-    if (c->is_over)
+    if (c->life.is_over)
         return "over";
     if (dp_coord_all_left(c))
         return "ended";
-    if (!c->has_layout)
+    if (!c->train.has_layout)
         return "waiting";
     if (c->stall.is_stalled)
         return "stalled";
     if (!coord_migrate_is_idle(c))
         return "migrating";
-    return c->is_paused ? "paused" : "training";
+    return c->life.is_paused ? "paused" : "training";
 }
 
 static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, size_t cap)
@@ -71,28 +71,28 @@ static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, siz
     uint32_t n = 0;
 
     coord_missing_text(c, now_ns, missing, sizeof missing);
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         n += c->worker[r].is_known;
-    if (c->failed[0])
-        snprintf(out, cap, "failed: %s", c->failed);
-    else if (c->is_completed)
-        snprintf(out, cap, "completed at step %llu", (unsigned long long)c->step);
-    else if (c->is_over)
-        snprintf(out, cap, "over: %s", c->over_why);
+    if (c->life.failed[0])
+        snprintf(out, cap, "failed: %s", c->life.failed);
+    else if (c->train.is_completed)
+        snprintf(out, cap, "completed at step %llu", (unsigned long long)c->train.step);
+    else if (c->life.is_over)
+        snprintf(out, cap, "over: %s", c->life.over_why);
     else if (dp_coord_all_left(c))
-        snprintf(out, cap, "ended: all workers have left at step %llu", (unsigned long long)c->step);
-    else if (!c->has_layout)
-        snprintf(out, cap, "waiting for workers (%u of %u are there)%s%s", n, c->n_workers, missing[0] ? ": " : "",
+        snprintf(out, cap, "ended: all workers have left at step %llu", (unsigned long long)c->train.step);
+    else if (!c->train.has_layout)
+        snprintf(out, cap, "waiting for workers (%u of %u are there)%s%s", n, c->train.n_workers, missing[0] ? ": " : "",
                  missing);
     else if (c->stall.is_stalled)
         snprintf(out, cap, "%s", c->stall.text);
     else if (c->mig.state == MIG_ABORTING)
-        snprintf(out, cap, "the workers wait for a decision that the journal does not take: %s", c->journal_error);
+        snprintf(out, cap, "the workers wait for a decision that the journal does not take: %s", c->journal.error);
     else if (!coord_migrate_is_idle(c))
         snprintf(out, cap, "hand-over %llu: %s", (unsigned long long)c->mig.id, c->mig.reason);
     else if (missing[0])
         snprintf(out, cap, "%s with the layout in force; %s", state_name(c), missing);
-    else if (c->is_paused)
+    else if (c->life.is_paused)
         snprintf(out, cap, "%s", state_name(c));
     else
         coord_promise_state(c, out, cap);
@@ -159,7 +159,7 @@ static const char *worker_state(const struct dp_coord *c, uint32_t r)
         return "lost";
     if (w->has_left)
         return "left";
-    if (c->has_layout && c->layout.gone[r])
+    if (c->train.has_layout && c->layout.gone[r])
         return "leaving";
     if (!w->is_known)
         return "unknown";
@@ -169,7 +169,7 @@ static const char *worker_state(const struct dp_coord *c, uint32_t r)
 static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r, uint64_t busiest)
 {
     const struct coord_worker *w = &c->worker[r];
-    bool has_place = w->is_known || c->has_layout; /* said by its HELLO, or by the journal */
+    bool has_place = w->is_known || c->train.has_layout; /* said by its HELLO, or by the journal */
     uint32_t a = c->layout.cut[r], b = c->layout.cut[r + 1];
     uint64_t nnz = 0, params = 0;
     json_t *o = json_object();
@@ -210,10 +210,10 @@ static json_t *workers_json(const struct dp_coord *c, uint64_t now_ns)
     json_t *a = json_array();
     uint64_t busiest = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->layout.cut[r + 1] > c->layout.cut[r] && c->worker[r].busy_ns > busiest)
             busiest = c->worker[r].busy_ns;
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         json_array_append_new(a, worker_json(c, now_ns, r, busiest));
     return a;
 }
@@ -222,7 +222,7 @@ static json_t *layers_json(const struct dp_coord *c)
 {
     json_t *a = json_array();
 
-    for (uint32_t i = 0; c->has_layout && i < c->n_layers; i++) {
+    for (uint32_t i = 0; c->train.has_layout && i < c->train.n_layers; i++) {
         const struct dp_layer_load *l = &c->layer[i].load;
         json_t *o = json_object();
 
@@ -329,21 +329,21 @@ static json_t *decision_json(const struct dp_coord *c, const struct coord_decisi
 
 static json_t *decisions_json(const struct dp_coord *c)
 {
-    uint32_t n = c->n_decisions < COORD_DECISIONS ? c->n_decisions : COORD_DECISIONS;
+    uint32_t n = c->history.n_decisions < COORD_DECISIONS ? c->history.n_decisions : COORD_DECISIONS;
     json_t *a = json_array();
 
-    for (uint32_t i = c->n_decisions - n; i < c->n_decisions; i++)
-        json_array_append_new(a, decision_json(c, &c->decision[i % COORD_DECISIONS]));
+    for (uint32_t i = c->history.n_decisions - n; i < c->history.n_decisions; i++)
+        json_array_append_new(a, decision_json(c, &c->history.decision[i % COORD_DECISIONS]));
     return a;
 }
 
 static json_t *events_json(const struct dp_coord *c)
 {
-    uint32_t n = c->n_events < COORD_EVENTS ? c->n_events : COORD_EVENTS;
+    uint32_t n = c->history.n_events < COORD_EVENTS ? c->history.n_events : COORD_EVENTS;
     json_t *a = json_array();
 
-    for (uint32_t i = c->n_events - n; i < c->n_events; i++) {
-        const struct coord_event *e = &c->event[i % COORD_EVENTS];
+    for (uint32_t i = c->history.n_events - n; i < c->history.n_events; i++) {
+        const struct coord_event *e = &c->history.event[i % COORD_EVENTS];
         json_t *o = json_object();
 
         set(o, "at_s", num(coord_seconds(c, e->t_ns)));
@@ -356,11 +356,11 @@ static json_t *events_json(const struct dp_coord *c)
 
 static json_t *handovers_json(const struct dp_coord *c)
 {
-    uint32_t n = c->n_handovers < COORD_HANDOVERS ? c->n_handovers : COORD_HANDOVERS;
+    uint32_t n = c->history.n_handovers < COORD_HANDOVERS ? c->history.n_handovers : COORD_HANDOVERS;
     json_t *a = json_array();
 
-    for (uint32_t i = c->n_handovers - n; i < c->n_handovers; i++) {
-        const struct coord_handover *h = &c->handover[i % COORD_HANDOVERS];
+    for (uint32_t i = c->history.n_handovers - n; i < c->history.n_handovers; i++) {
+        const struct coord_handover *h = &c->history.handover[i % COORD_HANDOVERS];
         json_t *o = json_object();
 
         set(o, "id", u64(h->id));
@@ -423,8 +423,8 @@ static json_t *samples_json(const struct dp_coord *c)
 {
     json_t *a = json_array();
 
-    for (uint32_t i = 0; i < c->n_samples; i++) {
-        const struct coord_sample *s = &c->sample[i];
+    for (uint32_t i = 0; i < c->history.n_samples; i++) {
+        const struct coord_sample *s = &c->history.sample[i];
         json_t *o = json_object();
 
         set(o, "step", u64(s->step));
@@ -441,12 +441,12 @@ static json_t *counters_json(const struct dp_coord *c)
 {
     json_t *o = json_object();
 
-    set(o, "reports", u64(c->n_reports));
-    set(o, "reports_dropped", u64(c->n_dropped_reports));
-    set_text(o, "last_dropped", c->dropped_why);
-    set(o, "messages_ignored", u64(c->n_ignored));
-    set(o, "journal_errors", u64(c->n_journal_errors));
-    set_text(o, "last_journal_error", c->journal_error);
+    set(o, "reports", u64(c->reports.n));
+    set(o, "reports_dropped", u64(c->reports.n_dropped));
+    set_text(o, "last_dropped", c->reports.dropped_why);
+    set(o, "messages_ignored", u64(c->reports.n_ignored));
+    set(o, "journal_errors", u64(c->journal.n_errors));
+    set_text(o, "last_journal_error", c->journal.error);
     set(o, "shrink_requests", u64(c->rel.attempts));
     set(o, "lost_updates", u64(c->rel.lost_updates));
     set_text(o, "last_slurm_answer", c->rel.answer);
@@ -470,7 +470,7 @@ static uint32_t members(const struct dp_coord *c)
 {
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         n += !c->layout.gone[r];
     return n;
 }
@@ -486,23 +486,23 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     state_text(c, now_ns, text, sizeof text);
     set_text(o, "state_text", text);
     set(o, "missing", coord_missing_json(c, now_ns));
-    if (c->is_journal_failing)
-        set_text(o, "journal_error", c->journal_error);
+    if (c->journal.is_failing)
+        set_text(o, "journal_error", c->journal.error);
     else
         set(o, "journal_error", json_null());
-    set(o, "paused", json_boolean(c->is_paused));
+    set(o, "paused", json_boolean(c->life.is_paused));
     set(o, "now_s", num(coord_seconds(c, now_ns)));
-    set(o, "incarnation", u64(c->incarnation));
-    set(o, "step", u64(c->step));
-    set(o, "steps_total", u64(c->steps_total));
-    set(o, "loss", num(c->loss));
-    set(o, "loss_step", isfinite(c->loss) ? u64(c->loss_step) : json_null());
-    set(o, "eval_loss", num(c->eval_loss));
-    set(o, "sparsity", num(c->sparsity));
-    set_text(o, "schedule", dp_schedule_name(c->schedule));
-    set(o, "microbatches", u64(c->microbatches));
+    set(o, "incarnation", u64(c->life.incarnation));
+    set(o, "step", u64(c->train.step));
+    set(o, "steps_total", u64(c->train.steps_total));
+    set(o, "loss", num(c->train.loss));
+    set(o, "loss_step", isfinite(c->train.loss) ? u64(c->train.loss_step) : json_null());
+    set(o, "eval_loss", num(c->train.eval_loss));
+    set(o, "sparsity", num(c->train.sparsity));
+    set_text(o, "schedule", dp_schedule_name(c->train.schedule));
+    set(o, "microbatches", u64(c->train.microbatches));
     set(o, "limits", limits_json(c));
-    set(o, "layout", c->has_layout ? layout_json(&c->layout) : json_null());
+    set(o, "layout", c->train.has_layout ? layout_json(&c->layout) : json_null());
     set(o, "promise", coord_promise_json(c, now_ns));
     set(o, "memory", coord_memory_json(c));
 }
@@ -511,16 +511,16 @@ static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 {
     set(o, "tokens_per_s", c->step_ns ? num(coord_tokens_per_s(c, c->step_ns)) : json_null());
     set(o, "step_ms", ms(c->step_ns));
-    set(o, "predicted_ms", ms(c->predicted_ns));
-    set(o, "reference_ms", ms(c->reference_ns));
+    set(o, "predicted_ms", ms(c->predicted.ns));
+    set(o, "reference_ms", ms(c->reference.ns));
     set(o, "saving", coord_saving_json(c, now_ns));
-    set(o, "throughput_start", speed_json(c, coord_steady_step_ns(c), c->n_workers));
+    set(o, "throughput_start", speed_json(c, coord_steady_step_ns(c), c->train.n_workers));
     set(o, "workers", workers_json(c, now_ns));
     set(o, "slots", slots_json(c));
     set(o, "slots_held_over_time", held_json(c));
     set(o, "last_decision",
-        c->n_decisions ? decision_json(c, &c->decision[(c->n_decisions - 1) % COORD_DECISIONS]) : json_null());
-    set_text(o, "checkpoint", c->checkpoint);
+        c->history.n_decisions ? decision_json(c, &c->history.decision[(c->history.n_decisions - 1) % COORD_DECISIONS]) : json_null());
+    set_text(o, "checkpoint", c->train.checkpoint);
     set(o, "events", events_json(c));
     set(o, "counters", counters_json(c));
 }
@@ -555,8 +555,8 @@ json_t *dp_coord_json(const struct dp_coord *c, uint64_t now_ns, enum dp_query w
 {
     json_t *o = json_object(), *meta = json_object();
 
-    if (c->is_over && c->over_ns)
-        now_ns = c->over_ns; /* the clock of a run stops with it */
+    if (c->life.is_over && c->life.over_ns)
+        now_ns = c->life.over_ns; /* the clock of a run stops with it */
     set(meta, "plugin", json_pack("{s:s,s:s}", "type", "dynpipe", "name", "coordinator"));
     set(meta, "version", json_string("1"));
     set(o, "meta", meta);

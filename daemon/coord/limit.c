@@ -35,7 +35,7 @@ void coord_limit_tick(struct dp_coord *c, uint64_t now_ns)
     uint8_t body[64];
     struct dp_writer w;
 
-    if (!c->limit.is_known || c->limit.is_told || !c->n_workers || !c->worker[0].is_connected || !coord_is_live(c, 0))
+    if (!c->limit.is_known || c->limit.is_told || !c->train.n_workers || !c->worker[0].is_connected || !coord_is_live(c, 0))
         return;
     if (end_ns != UINT64_MAX)
         m.left_ms = end_ns > now_ns ? (end_ns - now_ns) / MS : 0;

@@ -20,13 +20,13 @@ static struct coord_pair *pair_of(struct dp_coord *c, uint32_t a, uint32_t b)
 {
     uint32_t low = a < b ? a : b, high = a < b ? b : a;
 
-    for (uint32_t i = 0; i < c->n_pairs; i++)
-        if (c->pair[i].a == low && c->pair[i].b == high)
-            return &c->pair[i];
-    if (c->n_pairs == DP_LINKS_MAX)
+    for (uint32_t i = 0; i < c->links.n; i++)
+        if (c->links.pair[i].a == low && c->links.pair[i].b == high)
+            return &c->links.pair[i];
+    if (c->links.n == DP_LINKS_MAX)
         return NULL;
-    c->pair[c->n_pairs] = (struct coord_pair){.a = (uint16_t)low, .b = (uint16_t)high};
-    return &c->pair[c->n_pairs++];
+    c->links.pair[c->links.n] = (struct coord_pair){.a = (uint16_t)low, .b = (uint16_t)high};
+    return &c->links.pair[c->links.n++];
 }
 
 static uint64_t configured_ns(const struct dp_coord *c)
@@ -34,7 +34,7 @@ static uint64_t configured_ns(const struct dp_coord *c)
     double s = c->limits.link_latency_s;
 
     if (c->limits.link_bytes_per_s > 0.0)
-        s += (double)c->boundary_bytes / c->limits.link_bytes_per_s;
+        s += (double)c->train.boundary_bytes / c->limits.link_bytes_per_s;
     return (uint64_t)(s * 1e9);
 }
 
@@ -80,8 +80,8 @@ uint32_t coord_link_median_ns(const struct coord_pair *p)
 void coord_link_fill(const struct dp_coord *c, uint64_t step_ns, struct dp_links *out)
 {
     memset(out, 0, sizeof *out);
-    for (uint32_t i = 0; i < c->n_pairs; i++) {
-        const struct coord_pair *p = &c->pair[i];
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        const struct coord_pair *p = &c->links.pair[i];
         uint32_t ns = p->n >= COORD_MEDIAN ? coord_link_median_ns(p) : 0;
 
         if (p->n >= COORD_MEDIAN)
@@ -91,7 +91,7 @@ void coord_link_fill(const struct dp_coord *c, uint64_t step_ns, struct dp_links
 
 void coord_link_forget(struct dp_coord *c)
 {
-    c->n_pairs = 0;
+    c->links.n = 0;
 }
 
 json_t *coord_link_json(const struct dp_coord *c, const struct dp_links *l)

@@ -28,23 +28,24 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->start_layout, 0, sizeof c->start_layout);
     c->mig.id = id;
     c->last_commit_id = 0;
-    c->has_step = c->has_shape = c->has_layout = c->is_pruned = c->is_completed = false;
-    c->reference_ns = c->reference_step_ns = c->predicted_ns = c->predicted_start_ns = c->predicted_balanced_ns = c->step_ns = c->step = 0;
-    c->is_reference_final = c->early.is_set = false;
-    c->n_reference = 0;
+    c->train.has_step = c->train.has_shape = c->train.has_layout = c->train.is_pruned = c->train.is_completed = false;
+    c->reference.ns = c->reference.step_ns = c->step_ns = c->train.step = 0;
+    c->predicted.ns = c->predicted.start_ns = c->predicted.balanced_ns = 0;
+    c->reference.is_final = c->reference.early.is_set = false;
+    c->reference.n_snapshots = 0;
     memset(&c->trade, 0, sizeof c->trade);
     c->saving.step = 0; /* what was saved is the job's, and stays */
-    memset(&c->steady, 0, sizeof c->steady);
+    memset(&c->reference.steady, 0, sizeof c->reference.steady);
     memset(&c->recent, 0, sizeof c->recent);
     memset(&c->stall, 0, sizeof c->stall);
     memset(&c->promise, 0, sizeof c->promise);
     memset(&c->balance, 0, sizeof c->balance); /* links stay: the nodes are the same */
     memset(&c->trend, 0, sizeof c->trend);
-    c->sparsity = 0.0;
-    c->loss = c->eval_loss = NAN;
-    c->loss_step = 0;
-    c->failed[0] = '\0';
-    c->next_sample_step = 0;
+    c->train.sparsity = 0.0;
+    c->train.loss = c->train.eval_loss = NAN;
+    c->train.loss_step = 0;
+    c->life.failed[0] = '\0';
+    c->history.next_sample_step = 0;
 }
 
 static void refuse(struct dp_msg_welcome *w, enum dp_verdict verdict, const char *text)
@@ -55,9 +56,9 @@ static void refuse(struct dp_msg_welcome *w, enum dp_verdict verdict, const char
 
 static bool step_is_alive(const struct dp_coord *c, uint64_t now_ns)
 {
-    bool may_return = c->has_layout && now_ns - c->begin_ns < RETURN_NS;
+    bool may_return = c->train.has_layout && now_ns - c->life.begin_ns < RETURN_NS;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if ((c->worker[r].is_known || (may_return && !c->layout.gone[r])) && !c->worker[r].has_left &&
             !c->worker[r].is_lost)
             return true;
@@ -69,13 +70,13 @@ static bool is_same_process(const struct dp_coord *c, uint32_t rank, uint32_t pi
 {
     const struct coord_worker *w = &c->worker[rank];
 
-    return (w->is_known || c->has_layout) && w->pid == pid && w->slot == slot && !w->is_lost;
+    return (w->is_known || c->train.has_layout) && w->pid == pid && w->slot == slot && !w->is_lost;
 }
 
 /* A process that was there when the slot was drained and has not left yet. */
 static bool is_leaver(const struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot)
 {
-    return c->has_layout && m->step_id == c->step_id && m->rank < c->n_workers && c->layout.gone[m->rank] &&
+    return c->train.has_layout && m->step_id == c->train.step_id && m->rank < c->train.n_workers && c->layout.gone[m->rank] &&
            !c->worker[m->rank].has_left && is_same_process(c, m->rank, pid, slot);
 }
 
@@ -94,26 +95,26 @@ static bool may_start_on(const struct dp_coord *c, const struct dp_msg_hello *m,
 
 static void take_shape(struct dp_coord *c, const struct dp_msg_hello *m)
 {
-    c->has_step = c->has_shape = true;
-    c->step_id = m->step_id;
-    c->n_workers = m->n_workers;
-    c->n_layers = m->n_layers;
-    c->steps_total = m->steps_total;
-    c->prune_begin = m->prune_begin;
-    c->prune_end = m->prune_end;
-    c->final_sparsity = m->final_sparsity;
-    c->microbatches = m->microbatches;
-    c->tokens_per_microbatch = m->tokens_per_microbatch;
-    c->schedule = m->schedule;
-    c->boundary_bytes = m->boundary_bytes;
-    snprintf(c->checkpoint_dir, sizeof c->checkpoint_dir, "%s", m->checkpoint_dir);
+    c->train.has_step = c->train.has_shape = true;
+    c->train.step_id = m->step_id;
+    c->train.n_workers = m->n_workers;
+    c->train.n_layers = m->n_layers;
+    c->train.steps_total = m->steps_total;
+    c->train.prune_begin = m->prune_begin;
+    c->train.prune_end = m->prune_end;
+    c->train.final_sparsity = m->final_sparsity;
+    c->train.microbatches = m->microbatches;
+    c->train.tokens_per_microbatch = m->tokens_per_microbatch;
+    c->train.schedule = m->schedule;
+    c->train.boundary_bytes = m->boundary_bytes;
+    snprintf(c->train.checkpoint_dir, sizeof c->train.checkpoint_dir, "%s", m->checkpoint_dir);
 }
 
 static bool shape_matches(const struct dp_coord *c, const struct dp_msg_hello *m)
 {
-    if ((c->has_shape || c->has_layout) && (m->n_workers != c->n_workers || m->n_layers != c->n_layers))
+    if ((c->train.has_shape || c->train.has_layout) && (m->n_workers != c->train.n_workers || m->n_layers != c->train.n_layers))
         return false;
-    return !c->has_shape || (m->steps_total == c->steps_total && m->microbatches == c->microbatches);
+    return !c->train.has_shape || (m->steps_total == c->train.steps_total && m->microbatches == c->train.microbatches);
 }
 
 static bool is_sane(const struct dp_msg_hello *m)
@@ -128,7 +129,7 @@ static bool is_sane(const struct dp_msg_hello *m)
  * A run that is known already keeps its place: its job may have become smaller. */
 static bool is_too_big(const struct dp_coord *c, const struct dp_msg_hello *m, struct dp_err *err)
 {
-    if (c->has_shape || c->has_layout)
+    if (c->train.has_shape || c->train.has_layout)
         return false;
     if (c->job.n_tasks && m->n_workers > c->job.n_tasks)
         dp_err_set(err, DP_EINVAL, "%u workers, but Slurm gave the job %u tasks or processors: ask for the tasks with "
@@ -180,22 +181,22 @@ static int check_epoch(const struct dp_coord *c, const struct dp_msg_hello *m, s
 
 static void all_are_there(struct dp_coord *c, uint64_t now_ns)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->worker[r].is_known)
             return;
-    c->has_layout = true;
+    c->train.has_layout = true;
     if (coord_journal_start(c, now_ns) < 0) {
-        c->has_layout = false; /* tried again with the next HELLO or tick */
+        c->train.has_layout = false; /* tried again with the next HELLO or tick */
         return;
     }
     c->start_layout = c->layout;
     c->last_change_ns = now_ns;
-    coord_note(c, now_ns, "%u workers train %u layers", c->n_workers, c->n_layers);
+    coord_note(c, now_ns, "%u workers train %u layers", c->train.n_workers, c->train.n_layers);
 }
 
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns)
 {
-    if (c->has_shape && !c->has_layout)
+    if (c->train.has_shape && !c->train.has_layout)
         all_are_there(c, now_ns);
 }
 
@@ -212,8 +213,8 @@ static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid
     snprintf(w->device, sizeof w->device, "%s", m->device);
     if (m->rank == 0)
         c->limit.is_told = false;
-    if (m->step > c->step && m->step <= c->steps_total)
-        c->step = m->step;
+    if (m->step > c->train.step && m->step <= c->train.steps_total)
+        c->train.step = m->step;
 }
 
 /* What a worker that comes (back) may have missed. */
@@ -234,12 +235,12 @@ static int admit(struct dp_coord *c, uint32_t pid, uint32_t slot, const struct d
 
     if (!shape_matches(c, m))
         return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", m->rank);
-    if ((w->is_known || c->has_layout) && !is_same_process(c, m->rank, pid, slot))
+    if ((w->is_known || c->train.has_layout) && !is_same_process(c, m->rank, pid, slot))
         return dp_err_set(err, DP_EINVAL, "rank %u is process %u on %s", m->rank, w->pid,
                           c->slot[w->slot].name);
     if (w->is_known)
         return 0;
-    return c->has_layout ? check_epoch(c, m, err) : join_first_layout(c, m, err);
+    return c->train.has_layout ? check_epoch(c, m, err) : join_first_layout(c, m, err);
 }
 
 void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t pid,
@@ -259,19 +260,19 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
         refuse(w, DP_VERDICT_FENCED, "this node was drained and is being given back");
         return;
     }
-    if (c->is_over && (!c->has_step || m->step_id == c->step_id)) {
+    if (c->life.is_over && (!c->train.has_step || m->step_id == c->train.step_id)) {
         refuse(w, DP_VERDICT_DENIED, "the run is over");
         return;
     }
-    if (c->has_step && m->step_id != c->step_id) {
-        if (!c->is_over && step_is_alive(c, now_ns)) {
+    if (c->train.has_step && m->step_id != c->train.step_id) {
+        if (!c->life.is_over && step_is_alive(c, now_ns)) {
             refuse(w, DP_VERDICT_DENIED, "another step of this job is training");
             return;
         }
         coord_step_reset(c);
         coord_note(c, now_ns, "step %u starts", m->step_id);
     }
-    if (c->has_layout && m->rank < c->n_workers && c->layout.gone[m->rank] &&
+    if (c->train.has_layout && m->rank < c->train.n_workers && c->layout.gone[m->rank] &&
         !is_leaver(c, m, pid, (uint32_t)slot)) {
         refuse(w, DP_VERDICT_FENCED, "this worker left the run");
         return;
@@ -286,12 +287,12 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
         coord_note(c, now_ns, "refused: %.240s", err.text);
         return;
     }
-    if (!c->has_shape)
+    if (!c->train.has_shape)
         take_shape(c, m);
     adopt(c, m, pid, (uint32_t)slot);
     if (!c->stall.is_stalled)
         coord_stall_heard(c, now_ns); /* a worker that only comes back makes no step */
-    if (!c->has_layout)
+    if (!c->train.has_layout)
         all_are_there(c, now_ns);
     else
         catch_up(c, now_ns, m);
@@ -299,10 +300,10 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
 
 static void check_completed(struct dp_coord *c, uint64_t now_ns)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->layout.gone[r] && !(c->worker[r].has_left && c->worker[r].bye == DP_BYE_COMPLETED))
             return;
-    c->is_completed = true;
+    c->train.is_completed = true;
     coord_note(c, now_ns, "training completed");
 }
 
@@ -310,12 +311,12 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
 {
     struct coord_worker *w = &c->worker[m->rank < DP_MAX_WORKERS ? m->rank : 0];
 
-    if (m->rank >= c->n_workers || w->has_left || !w->is_known)
+    if (m->rank >= c->train.n_workers || w->has_left || !w->is_known)
         return;
     w->has_left = true;
     w->bye = m->how;
-    if (m->step > c->step && m->step <= c->steps_total)
-        c->step = m->step;
+    if (m->step > c->train.step && m->step <= c->train.steps_total)
+        c->train.step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss); /* steps after the last report */
     if (c->layout.gone[m->rank])
         return; /* a leaver, as agreed */
@@ -325,7 +326,7 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
         coord_fail(c, now_ns, "worker %u on %s: %s", m->rank, c->slot[w->slot].name, m->text);
     else if (m->how == DP_BYE_DRAINED)
         coord_fail(c, now_ns, "worker %u on %s left without being asked", m->rank, c->slot[w->slot].name);
-    if (c->has_layout)
+    if (c->train.has_layout)
         check_completed(c, now_ns);
 }
 
@@ -334,7 +335,7 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
     struct coord_worker *w = &c->worker[m->rank < DP_MAX_WORKERS ? m->rank : 0];
     char text[160];
 
-    if (m->rank >= c->n_workers || !w->is_known || w->pid != m->pid)
+    if (m->rank >= c->train.n_workers || !w->is_known || w->pid != m->pid)
         return;
     w->is_connected = false;
     if (!m->exited || w->has_left || w->is_lost)
@@ -356,19 +357,19 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_eve
     switch (m->kind) {
     case DP_EV_PRUNED:
         if (!(m->value >= 0.0 && m->value <= 1.0)) {
-            c->n_ignored++;
+            c->reports.n_ignored++;
             return;
         }
-        c->sparsity = m->value;
+        c->train.sparsity = m->value;
         coord_note(c, now_ns, "pruned to sparsity %.3f at step %llu", m->value, (unsigned long long)m->step);
         break;
     case DP_EV_SAVED:
-        snprintf(c->checkpoint, sizeof c->checkpoint, "%s", m->text);
+        snprintf(c->train.checkpoint, sizeof c->train.checkpoint, "%s", m->text);
         coord_note(c, now_ns, "checkpoint %.200s", m->text);
         coord_memory_saved(c);
         break;
     case DP_EV_EVAL:
-        c->eval_loss = m->value;
+        c->train.eval_loss = m->value;
         coord_note(c, now_ns, "validation loss %.4f%s%.100s", m->value, m->text[0] ? ", " : "", m->text);
         break;
     case DP_EV_RESUMED:
@@ -378,6 +379,6 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_eve
         coord_fail(c, now_ns, "%.250s", m->text);
         break;
     default:
-        c->n_ignored++;
+        c->reports.n_ignored++;
     }
 }

@@ -26,8 +26,8 @@
 
 static bool is_wanted(const struct dp_coord *c)
 {
-    return c->limits.memory_margin && c->limits.mode >= DP_MODE_RELEASE && c->ops.memory && c->has_layout &&
-           !c->failed[0] && !c->is_completed && !c->stall.is_stalled && !dp_coord_all_left(c);
+    return c->limits.memory_margin && c->limits.mode >= DP_MODE_RELEASE && c->ops.memory && c->train.has_layout &&
+           !c->life.failed[0] && !c->train.is_completed && !c->stall.is_stalled && !dp_coord_all_left(c);
 }
 
 /* Nothing is under way that changes what is needed, or what the job is. */
@@ -35,12 +35,12 @@ static bool is_quiet(const struct dp_coord *c)
 {
     static const enum coord_slot_state under_way[] = {SLOT_DRAINED, SLOT_STOPPING, SLOT_GONE, SLOT_RELEASING, SLOT_HELD};
 
-    if (!coord_migrate_is_idle(c) || coord_promise_is_deciding(c) || c->is_paused)
+    if (!coord_migrate_is_idle(c) || coord_promise_is_deciding(c) || c->life.is_paused)
         return false;
     for (size_t i = 0; i < sizeof under_way / sizeof under_way[0]; i++)
         if (coord_slots_with(c, under_way[i]))
             return false;
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->layout.gone[r] && (!coord_is_live(c, r) || !c->worker[r].is_connected ||
                                    c->worker[r].n_reports < c->limits.warmup_reports))
             return false;
@@ -93,7 +93,7 @@ static const char *hold_back(const struct dp_coord *c)
 {
     if (!c->job.may_requeue)
         return "";
-    if (!c->checkpoint_dir[0])
+    if (!c->train.checkpoint_dir[0])
         return "a job that is put back into the queue would begin anew with less memory: set checkpoint.dir, or use "
                "sbatch --no-requeue";
     return c->memory.saved_mb ? "" : "a checkpoint comes first, for a job that is put back into the queue";
@@ -176,7 +176,7 @@ static void given(struct dp_coord *c, uint64_t now_ns)
     k->given_mb = k->target_mb;
     k->target_mb = 0;
     k->given_ns = now_ns;
-    k->given_step = c->step;
+    k->given_step = c->train.step;
     k->n_given++;
     if (coord_journal_memory(c) < 0) {
         *k = before;
@@ -185,7 +185,7 @@ static void given(struct dp_coord *c, uint64_t now_ns)
     }
     gib(from, before.given_mb ? before.given_mb : before.start_mb);
     gib(to, k->given_mb);
-    coord_note(c, now_ns, "memory %s -> %s per node given back at step %llu", from, to, (unsigned long long)c->step);
+    coord_note(c, now_ns, "memory %s -> %s per node given back at step %llu", from, to, (unsigned long long)c->train.step);
 }
 
 static void judge(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
@@ -238,8 +238,8 @@ void dp_coord_memory_answer(struct dp_coord *c, uint64_t now_ns, int rc, const c
 {
     struct coord_memory *k = &c->memory;
 
-    if (c->is_over || !k->is_asking) {
-        c->n_ignored++;
+    if (c->life.is_over || !k->is_asking) {
+        c->reports.n_ignored++;
         return;
     }
     k->is_asking = false;

@@ -28,15 +28,15 @@ static uint64_t largest_stage_bytes(const struct dp_coord *c)
     uint64_t all = 0, most = 0;
     uint32_t devices = 0, fewest, kept;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         devices += coord_is_live(c, r);
     if (devices < 2)
         return 0;
     fewest = c->limits.mode >= DP_MODE_RELEASE ? (devices + 1) / 2 : devices;
     if (fewest < c->limits.min_devices)
         fewest = c->limits.min_devices < devices ? c->limits.min_devices : devices;
-    kept = dp_schedule_in_flight((enum dp_schedule_kind)c->schedule, 0, fewest, c->microbatches);
-    for (uint32_t l = 0; l < c->n_layers; l++) {
+    kept = dp_schedule_in_flight((enum dp_schedule_kind)c->train.schedule, 0, fewest, c->train.microbatches);
+    for (uint32_t l = 0; l < c->train.n_layers; l++) {
         const struct dp_layer_load *k = &c->layer[l].load;
         uint64_t bytes = k->state_bytes + kept * k->act_bytes;
 
@@ -51,7 +51,7 @@ static uint64_t node_bytes(const struct dp_coord *c, uint32_t slot)
 {
     uint64_t need = 0, resident = 0, job = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         const struct coord_worker *w = &c->worker[r];
 
         if (!is_here(c, r, slot))
@@ -72,7 +72,7 @@ static uint64_t room_bytes(const struct dp_coord *c, uint32_t slot)
 {
     uint64_t largest = largest_stage_bytes(c), room = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (is_here(c, r, slot))
             room += beyond(largest, c->worker[r].mem_bytes);
     return room;
@@ -86,7 +86,7 @@ uint32_t coord_memory_need_mb(const struct dp_coord *c)
         uint64_t bytes = node_bytes(c, s);
         bool has_workers = false;
 
-        for (uint32_t r = 0; r < c->n_workers; r++)
+        for (uint32_t r = 0; r < c->train.n_workers; r++)
             has_workers |= is_here(c, r, s);
         if (has_workers && !bytes)
             return 0;
@@ -114,7 +114,7 @@ uint64_t coord_memory_limit_bytes(const struct dp_coord *c, uint32_t rank)
 
     if (!bytes)
         return w->mem_limit_bytes;
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         n += is_here(c, r, w->slot);
     free_bytes = beyond(kept * 200 / (200 + c->limits.memory_margin), bytes);
     limit = w->mem_bytes + (n ? free_bytes / n : 0);

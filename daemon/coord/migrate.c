@@ -26,11 +26,11 @@ static void send_prepare(struct dp_coord *c, uint32_t rank)
 
     if (!p)
         return; /* it is sent again */
-    p->incarnation = c->incarnation;
+    p->incarnation = c->life.incarnation;
     p->migration = c->mig.id;
     p->epoch = c->layout.epoch;
-    p->n_workers = c->n_workers;
-    p->n_layers = c->n_layers;
+    p->n_workers = c->train.n_workers;
+    p->n_layers = c->train.n_layers;
     memcpy(p->cut, c->mig.next.cut, sizeof p->cut);
     memcpy(p->gone, c->mig.next.gone, sizeof p->gone);
     dp_writer_init(&w, body, sizeof body);
@@ -42,7 +42,7 @@ static void send_prepare(struct dp_coord *c, uint32_t rank)
 
 static void send_decision(struct dp_coord *c, uint32_t rank, uint64_t id, bool is_commit, const char *why)
 {
-    struct dp_msg_decision d = {.incarnation = c->incarnation, .migration = id, .commit = is_commit,
+    struct dp_msg_decision d = {.incarnation = c->life.incarnation, .migration = id, .commit = is_commit,
                                 .epoch = c->layout.epoch};
     uint8_t body[1024];
     struct dp_writer w;
@@ -87,17 +87,17 @@ uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b
 /* Can it be asked for at all? */
 static int check_next(const struct dp_coord *c, const struct dp_layout *next, struct dp_err *err)
 {
-    if (!c->has_layout || c->is_over || c->failed[0] || c->is_completed)
+    if (!c->train.has_layout || c->life.is_over || c->life.failed[0] || c->train.is_completed)
         return dp_err_set(err, DP_EINVAL, "the run is not training");
     if (c->stall.is_stalled)
         return dp_err_set(err, DP_EINVAL, "%s", c->stall.text);
     if (!coord_migrate_is_idle(c))
         return dp_err_set(err, DP_EINVAL, "hand-over %llu is under way", (unsigned long long)c->mig.id);
-    if (next->n_workers != c->n_workers || next->n_layers != c->n_layers)
+    if (next->n_workers != c->train.n_workers || next->n_layers != c->train.n_layers)
         return dp_err_set(err, DP_EINVAL, "layout of %u layers on %u workers", next->n_layers, next->n_workers);
     if (dp_layout_check(next, err) < 0)
         return -1;
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         if (c->layout.gone[r] && !next->gone[r])
             return dp_err_set(err, DP_EINVAL, "worker %u has left for good", r);
         if (next->gone[r] && c->worker[r].slot == c->batch_slot)
@@ -120,14 +120,14 @@ static void reset(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *n
     m->next.epoch = c->layout.epoch + 1;
     m->started_ns = now_ns;
     m->moved_layers = coord_layers_moved(&c->layout, next);
-    for (uint32_t l = 0, s = 0, t = 0; l < c->n_layers; l++) {
+    for (uint32_t l = 0, s = 0, t = 0; l < c->train.n_layers; l++) {
         while (c->layout.cut[s + 1] <= l)
             s++;
         while (next->cut[t + 1] <= l)
             t++;
         m->moved_bytes += s != t ? c->layer[l].load.state_bytes : 0;
     }
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         m->is_member[r] = !c->layout.gone[r];
     snprintf(m->reason, sizeof m->reason, "%.255s", reason);
 }
@@ -138,10 +138,10 @@ int coord_migrate_begin(struct dp_coord *c, uint64_t now_ns, const struct dp_lay
     if (check_next(c, next, err) < 0)
         return -1;
     if (coord_journal_room(c) < 0)
-        return dp_err_set(err, DP_EIO, "journal: %s", c->journal_error);
+        return dp_err_set(err, DP_EIO, "journal: %s", c->journal.error);
     reset(c, now_ns, next, reason);
     if (coord_journal_intent(c, &c->mig) < 0)
-        return dp_err_set(err, DP_EIO, "journal: %s", c->journal_error);
+        return dp_err_set(err, DP_EIO, "journal: %s", c->journal.error);
     c->mig.state = MIG_PREPARING;
     c->mig.sent_ns = 0;
     coord_migrate_tick(c, now_ns);
@@ -150,7 +150,7 @@ int coord_migrate_begin(struct dp_coord *c, uint64_t now_ns, const struct dp_lay
 
 static struct coord_handover *record_outcome(struct dp_coord *c, uint64_t now_ns, bool is_commit)
 {
-    struct coord_handover *h = &c->handover[c->n_handovers++ % COORD_HANDOVERS];
+    struct coord_handover *h = &c->history.handover[c->history.n_handovers++ % COORD_HANDOVERS];
     const struct coord_migration *m = &c->mig;
 
     memset(h, 0, sizeof *h);
@@ -162,7 +162,7 @@ static struct coord_handover *record_outcome(struct dp_coord *c, uint64_t now_ns
     h->is_committed = is_commit;
     h->moved_layers = m->moved_layers;
     h->moved_bytes = m->moved_bytes;
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         h->n_leavers += m->next.gone[r] && !m->before.gone[r];
     dp_layout_format(&c->layout, h->layout, sizeof h->layout);
     snprintf(h->reason, sizeof h->reason, "%s", is_commit ? m->reason : m->why);
@@ -200,7 +200,7 @@ static void commit(struct dp_coord *c, uint64_t now_ns)
 
     if (fate != DP_JOURNAL_DURABLE) {
         m->is_doubtful = fate == DP_JOURNAL_DOUBTFUL;
-        snprintf(why, sizeof why, "the journal could not be written: %.200s", c->journal_error);
+        snprintf(why, sizeof why, "the journal could not be written: %.200s", c->journal.error);
         coord_migrate_abort(c, now_ns, why);
         return;
     }
@@ -226,12 +226,12 @@ void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id)
     else if (id > c->last_commit_id && id <= c->mig.id)
         send_decision(c, rank, id, false, id == c->mig.id ? c->mig.why : "aborted");
     else
-        c->n_ignored++; /* never heard of; or older than a commit that the asker has voted for, so not in doubt */
+        c->reports.n_ignored++; /* never heard of; or older than a commit that the asker has voted for, so not in doubt */
 }
 
 static bool all_voted(const struct dp_coord *c)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->mig.is_member[r] && !c->mig.has_vote[r])
             return false;
     return true;
@@ -272,7 +272,7 @@ static void resend(struct dp_coord *c, uint64_t now_ns)
     if (m->sent_ns && now_ns - m->sent_ns < RESEND_NS)
         return;
     m->sent_ns = now_ns;
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         if (!m->is_member[r] || c->worker[r].has_left || c->worker[r].is_lost)
             continue;
         if (m->state == MIG_PREPARING && !m->has_vote[r])
@@ -284,16 +284,16 @@ static void resend(struct dp_coord *c, uint64_t now_ns)
 
 void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote *v)
 {
-    if (c->is_over || !c->has_layout || v->rank >= c->n_workers || !c->worker[v->rank].is_known) {
-        c->n_ignored++;
+    if (c->life.is_over || !c->train.has_layout || v->rank >= c->train.n_workers || !c->worker[v->rank].is_known) {
+        c->reports.n_ignored++;
         return;
     }
     coord_stall_heard(c, now_ns);
     if (v->migration == c->mig.id && c->mig.state == MIG_PREPARING) {
-        if (v->incarnation == c->incarnation && c->mig.is_member[v->rank] && coord_is_live(c, v->rank))
+        if (v->incarnation == c->life.incarnation && c->mig.is_member[v->rank] && coord_is_live(c, v->rank))
             count_vote(c, now_ns, v);
         else
-            c->n_ignored++;
+            c->reports.n_ignored++;
         if (c->mig.state == MIG_COMMITTED || c->mig.state == MIG_ABORTED)
             resend(c, now_ns); /* decided: all workers stand still until they hear it */
         return;
@@ -314,7 +314,7 @@ static void measure(const struct dp_coord *c, struct coord_handover *h)
     uint64_t pause[DP_MAX_WORKERS];
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         if (c->mig.pause_ns[r])
             pause[n++] = c->mig.pause_ns[r];
         if (c->mig.transfer_ns[r] > h->transfer_max_ns)
@@ -329,7 +329,7 @@ static void measure(const struct dp_coord *c, struct coord_handover *h)
 
 static bool all_know(const struct dp_coord *c)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->mig.is_member[r] && !c->mig.has_ack[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
             return false;
     return true;
@@ -337,7 +337,7 @@ static bool all_know(const struct dp_coord *c)
 
 static void end_if_all_know(struct dp_coord *c, uint64_t now_ns)
 {
-    struct coord_handover *h = &c->handover[(c->n_handovers - 1) % COORD_HANDOVERS];
+    struct coord_handover *h = &c->history.handover[(c->history.n_handovers - 1) % COORD_HANDOVERS];
 
     if ((c->mig.state != MIG_COMMITTED && c->mig.state != MIG_ABORTED) || !all_know(c))
         return;
@@ -347,7 +347,7 @@ static void end_if_all_know(struct dp_coord *c, uint64_t now_ns)
         if (coord_journal_done(c, h) < 0)
             return; /* next tick */
         coord_saving_paused(c, h->pause_max_ns);
-        for (uint32_t r = 0; r < c->n_workers; r++)
+        for (uint32_t r = 0; r < c->train.n_workers; r++)
             if (c->mig.is_member[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
                 coord_migrate_finish(c, now_ns, r);
     }
@@ -357,9 +357,9 @@ static void end_if_all_know(struct dp_coord *c, uint64_t now_ns)
 
 void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_decision_ack *m)
 {
-    if (c->is_over || m->rank >= c->n_workers || m->migration != c->mig.id ||
+    if (c->life.is_over || m->rank >= c->train.n_workers || m->migration != c->mig.id ||
         (c->mig.state != MIG_COMMITTED && c->mig.state != MIG_ABORTED) || m->epoch != c->layout.epoch) {
-        c->n_ignored++;
+        c->reports.n_ignored++;
         return;
     }
     if (!c->mig.has_ack[m->rank]) {
@@ -389,7 +389,7 @@ static void repeat_finish(struct dp_coord *c, uint64_t now_ns)
 {
     if (c->mig.state == MIG_COMMITTED || !c->last_commit_id)
         return;
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         const struct coord_worker *w = &c->worker[r];
 
         if (c->layout.gone[r] && w->is_known && !w->has_left && !w->is_lost &&
@@ -409,7 +409,7 @@ void coord_migrate_tick(struct dp_coord *c, uint64_t now_ns)
     if (m->state == MIG_PREPARING && (double)(now_ns - m->started_ns) / 1e9 > patience_s) {
         uint32_t missing = 0;
 
-        while (missing < c->n_workers && (!m->is_member[missing] || m->has_vote[missing]))
+        while (missing < c->train.n_workers && (!m->is_member[missing] || m->has_vote[missing]))
             missing++;
         snprintf(why, sizeof why, "no vote of worker %u within %.0f s", missing, patience_s);
         coord_migrate_abort(c, now_ns, why);

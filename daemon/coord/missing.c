@@ -16,7 +16,7 @@ static uint32_t n_known(const struct dp_coord *c)
 {
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         n += c->worker[r].is_known;
     return n;
 }
@@ -30,7 +30,7 @@ static bool is_away(const struct dp_coord *c, uint32_t rank, uint32_t slot)
 
 static bool has_worker(const struct dp_coord *c, uint32_t slot)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->worker[r].is_known && c->worker[r].slot == slot)
             return true;
     return false;
@@ -38,11 +38,11 @@ static bool has_worker(const struct dp_coord *c, uint32_t slot)
 
 bool coord_is_missing(const struct dp_coord *c, uint32_t slot)
 {
-    if (!c->has_shape || c->slot[slot].state != SLOT_ACTIVE || c->is_over || c->failed[0])
+    if (!c->train.has_shape || c->slot[slot].state != SLOT_ACTIVE || c->life.is_over || c->life.failed[0])
         return false;
-    if (!c->has_layout)
-        return n_known(c) < c->n_workers && !has_worker(c, slot);
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    if (!c->train.has_layout)
+        return n_known(c) < c->train.n_workers && !has_worker(c, slot);
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (is_away(c, r, slot))
             return true;
     return false;
@@ -74,7 +74,7 @@ void coord_missing_tick(struct dp_coord *c, uint64_t now_ns)
         struct coord_slot *s = &c->slot[i];
 
         if (!coord_is_missing(c, i)) {
-            if (s->is_missing_noted && !c->is_over)
+            if (s->is_missing_noted && !c->life.is_over)
                 coord_note(c, now_ns, "%s is there again after %.0f s", s->name, (double)(now_ns - s->missing_ns) / 1e9);
             s->missing_ns = 0;
             s->is_missing_noted = false;
@@ -118,7 +118,7 @@ json_t *coord_missing_json(const struct dp_coord *c, uint64_t now_ns)
         if (!s->missing_ns || !coord_is_missing(c, i))
             continue;
         ranks = json_array();
-        for (uint32_t r = 0; c->has_layout && r < c->n_workers; r++)
+        for (uint32_t r = 0; c->train.has_layout && r < c->train.n_workers; r++)
             if (is_away(c, r, i))
                 json_array_append_new(ranks, json_integer(r));
         text = json_string(reason(s)); /* NULL: it quotes bytes that are no UTF-8 */

@@ -128,7 +128,7 @@ enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const str
 
     *first = *next;
     pledge(c, t);
-    coord_balance_plan(c, t, !memcmp(next->gone, c->layout.gone, c->n_workers));
+    coord_balance_plan(c, t, !memcmp(next->gone, c->layout.gone, c->train.n_workers));
     if (c->balance.next.is_balancing)
         return plan_balance(c, next, t, why, cap);
     if (p->is_stopped) {
@@ -182,7 +182,7 @@ bool coord_promise_is_deciding(const struct dp_coord *c)
 
 static bool has_gone(const struct dp_coord *c)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->layout.gone[r])
             return true;
     return false;
@@ -190,8 +190,8 @@ static bool has_gone(const struct dp_coord *c)
 
 static void tell_handover(struct dp_coord *c, uint64_t measured_ns)
 {
-    for (uint32_t i = 0; i < c->n_handovers && i < COORD_HANDOVERS; i++) {
-        struct coord_handover *h = &c->handover[(c->n_handovers - 1 - i) % COORD_HANDOVERS];
+    for (uint32_t i = 0; i < c->history.n_handovers && i < COORD_HANDOVERS; i++) {
+        struct coord_handover *h = &c->history.handover[(c->history.n_handovers - 1 - i) % COORD_HANDOVERS];
 
         if (h->is_committed && h->id == c->last_commit_id) {
             h->measured_ns = measured_ns;
@@ -311,7 +311,7 @@ static void leave(struct dp_coord *c, uint64_t now_ns, const struct dp_measured 
     char reason[256];
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (p->now.leave[r] && !next.gone[r] && next.cut[r + 1] == next.cut[r] &&
             c->slot[c->worker[r].slot].state == SLOT_ACTIVE) {
             next.gone[r] = 1;
@@ -345,7 +345,7 @@ void coord_promise_tick(struct dp_coord *c, uint64_t now_ns)
     struct coord_promise *p = &c->promise;
     struct dp_measured now;
 
-    if (!c->has_layout || !c->last_commit_id || !coord_migrate_is_idle(c) || c->failed[0] || c->is_completed)
+    if (!c->train.has_layout || !c->last_commit_id || !coord_migrate_is_idle(c) || c->life.failed[0] || c->train.is_completed)
         return;
     coord_balance_tick(c, now_ns);
     coord_measured(c, &now);
@@ -353,7 +353,7 @@ void coord_promise_tick(struct dp_coord *c, uint64_t now_ns)
         judge_move(c, now_ns, &now);
     else
         watch(c, now_ns, &now);
-    if (c->is_paused || now_ns - p->tried_ns < RETRY_NS)
+    if (c->life.is_paused || now_ns - p->tried_ns < RETRY_NS)
         return;
     if (p->is_backing)
         go_back(c, now_ns);

@@ -65,8 +65,8 @@ static json_t *measured_links_json(const struct dp_coord *c)
 {
     json_t *a = json_array();
 
-    for (uint32_t i = 0; i < c->n_pairs; i++) {
-        const struct coord_pair *p = &c->pair[i];
+    for (uint32_t i = 0; i < c->links.n; i++) {
+        const struct coord_pair *p = &c->links.pair[i];
 
         if (p->n >= COORD_MEDIAN && p->b < c->n_slots)
             json_array_append_new(a, json_pack("{s:s,s:s,s:f}", "from", c->slot[p->a].name, "to", c->slot[p->b].name, "ms",

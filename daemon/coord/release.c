@@ -54,7 +54,7 @@ static bool is_empty(const struct dp_coord *c, uint32_t slot)
 {
     uint32_t n = 0;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->worker[r].slot == slot) {
             if (!c->layout.gone[r])
                 return false;
@@ -65,7 +65,7 @@ static bool is_empty(const struct dp_coord *c, uint32_t slot)
 
 static void drain(struct dp_coord *c, uint64_t now_ns)
 {
-    if (!c->has_layout || !coord_migrate_is_idle(c))
+    if (!c->train.has_layout || !coord_migrate_is_idle(c))
         return;
     for (uint32_t s = 0; s < c->n_slots; s++) {
         if (c->slot[s].state != SLOT_ACTIVE || s == c->batch_slot || !is_empty(c, s))
@@ -83,7 +83,7 @@ static void drain(struct dp_coord *c, uint64_t now_ns)
 
 static bool all_left(const struct dp_coord *c, uint32_t slot)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->worker[r].slot == slot && !c->worker[r].has_left && !c->worker[r].is_lost)
             return false;
     return true;
@@ -139,9 +139,9 @@ void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, c
     struct coord_slot *s = i < 0 ? NULL : &c->slot[i];
 
     /* Only what was asked for counts: a slot in stopping or held, and an answer to this incarnation. */
-    if (!s || c->is_over || m->incarnation != c->incarnation || !s->stop_first_ns ||
+    if (!s || c->life.is_over || m->incarnation != c->life.incarnation || !s->stop_first_ns ||
         (s->state != SLOT_STOPPING && s->state != SLOT_HELD)) {
-        c->n_ignored++;
+        c->reports.n_ignored++;
         return;
     }
     if (!m->gone) {
@@ -330,7 +330,7 @@ void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, 
 
 void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text)
 {
-    if (c->is_over)
+    if (c->life.is_over)
         return;
     c->rel.is_reading = false;
     c->rel.last_read_ns = now_ns;
@@ -360,8 +360,8 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
 
 void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text)
 {
-    if (c->is_over || !c->rel.is_shrinking) {
-        c->n_ignored++;
+    if (c->life.is_over || !c->rel.is_shrinking) {
+        c->reports.n_ignored++;
         return;
     }
     c->rel.is_shrinking = false;

@@ -27,10 +27,10 @@ static int replay_start(struct dp_coord *c, struct dp_reader *r, struct dp_err *
     uint32_t job_id, restart_count, step_id;
     uint64_t mig_id;
 
-    c->incarnation = dp_rd_u32(r);
+    c->life.incarnation = dp_rd_u32(r);
     job_id = dp_rd_u32(r);
     restart_count = dp_rd_u32(r);
-    c->t0_ns = dp_rd_u64(r);
+    c->life.first_ns = dp_rd_u64(r);
     mig_id = dp_rd_u64(r);
     step_id = dp_rd_u32(r);
     if (job_id != c->job.job_id || restart_count != c->job.restart_count)
@@ -38,39 +38,39 @@ static int replay_start(struct dp_coord *c, struct dp_reader *r, struct dp_err *
                           restart_count, c->job.job_id, c->job.restart_count);
     if (mig_id > c->mig.id)
         c->mig.id = mig_id;
-    c->is_over = false;
+    c->life.is_over = false;
     if (!dp_rd_u8(r))
         return 0;
-    if (!c->has_layout || step_id != c->step_id)
+    if (!c->train.has_layout || step_id != c->train.step_id)
         coord_step_reset(c);
-    c->step_id = step_id;
-    c->has_step = c->has_layout = true;
+    c->train.step_id = step_id;
+    c->train.has_step = c->train.has_layout = true;
     if (rd_layout(r, &c->layout, err) < 0)
         return -1;
-    c->n_layers = c->layout.n_layers;
+    c->train.n_layers = c->layout.n_layers;
     if (!c->start_layout.n_workers)
         c->start_layout = c->layout;
-    if (c->n_journalled != c->layout.n_workers)
+    if (c->replay.n_workers != c->layout.n_workers)
         return dp_err_set(err, DP_ECORRUPT, "START of %u workers, %u are known", c->layout.n_workers,
-                          c->n_journalled);
-    c->n_workers = c->n_journalled;
-    for (uint32_t s = 0; s < c->n_workers; s++) {
-        c->worker[s].slot = c->journalled_slot[s];
-        c->worker[s].pid = c->journalled_pid[s];
+                          c->replay.n_workers);
+    c->train.n_workers = c->replay.n_workers;
+    for (uint32_t s = 0; s < c->train.n_workers; s++) {
+        c->worker[s].slot = c->replay.slot[s];
+        c->worker[s].pid = c->replay.pid[s];
     }
     return 0;
 }
 
 static int replay_workers(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
 {
-    c->n_journalled = dp_rd_u32(r);
-    if (c->n_journalled > DP_MAX_WORKERS)
-        return dp_err_set(err, DP_ECORRUPT, "%u workers", c->n_journalled);
-    for (uint32_t s = 0; s < c->n_journalled; s++) {
-        c->journalled_slot[s] = dp_rd_u16(r);
-        c->journalled_pid[s] = dp_rd_u32(r);
-        if (c->journalled_slot[s] >= c->n_slots)
-            return dp_err_set(err, DP_ECORRUPT, "worker %u in slot %u of %u", s, c->journalled_slot[s],
+    c->replay.n_workers = dp_rd_u32(r);
+    if (c->replay.n_workers > DP_MAX_WORKERS)
+        return dp_err_set(err, DP_ECORRUPT, "%u workers", c->replay.n_workers);
+    for (uint32_t s = 0; s < c->replay.n_workers; s++) {
+        c->replay.slot[s] = dp_rd_u16(r);
+        c->replay.pid[s] = dp_rd_u32(r);
+        if (c->replay.slot[s] >= c->n_slots)
+            return dp_err_set(err, DP_ECORRUPT, "worker %u in slot %u of %u", s, c->replay.slot[s],
                               c->n_slots);
     }
     return 0;
@@ -88,7 +88,7 @@ static int replay_nodes(struct dp_coord *c, struct dp_reader *r, struct dp_err *
         dp_rd_str(r, c->slot[i].name, sizeof c->slot[i].name);
         snprintf(c->job.node[i], sizeof c->job.node[i], "%s", c->slot[i].name);
     }
-    c->has_journalled_nodes = first + n == n_slots;
+    c->replay.has_nodes = first + n == n_slots;
     return 0;
 }
 
@@ -96,7 +96,7 @@ static int replay_intent(struct dp_coord *c, struct dp_reader *r, struct dp_err 
 {
     struct coord_migration *m = &c->mig;
 
-    if (!c->has_layout)
+    if (!c->train.has_layout)
         return dp_err_set(err, DP_ECORRUPT, "INTENT before any layout");
     memset(m, 0, sizeof *m);
     m->id = dp_rd_u64(r);
@@ -106,9 +106,9 @@ static int replay_intent(struct dp_coord *c, struct dp_reader *r, struct dp_err 
     m->moved_layers = dp_rd_u32(r);
     m->moved_bytes = dp_rd_u64(r);
     dp_rd_str(r, m->reason, sizeof m->reason);
-    if (m->next.n_workers != c->n_workers || m->next.n_layers != c->n_layers)
+    if (m->next.n_workers != c->train.n_workers || m->next.n_layers != c->train.n_layers)
         return dp_err_set(err, DP_ECORRUPT, "INTENT %llu has another shape", (unsigned long long)m->id);
-    for (uint32_t s = 0; s < c->n_workers; s++)
+    for (uint32_t s = 0; s < c->train.n_workers; s++)
         m->is_member[s] = !c->layout.gone[s];
     m->state = MIG_PREPARING;
     return 0;
@@ -116,11 +116,11 @@ static int replay_intent(struct dp_coord *c, struct dp_reader *r, struct dp_err 
 
 static struct coord_handover *newest_handover(struct dp_coord *c, uint64_t id)
 {
-    struct coord_handover *h = c->n_handovers ? &c->handover[(c->n_handovers - 1) % COORD_HANDOVERS] : NULL;
+    struct coord_handover *h = c->history.n_handovers ? &c->history.handover[(c->history.n_handovers - 1) % COORD_HANDOVERS] : NULL;
 
     if (h && h->id == id)
         return h;
-    h = &c->handover[c->n_handovers++ % COORD_HANDOVERS];
+    h = &c->history.handover[c->history.n_handovers++ % COORD_HANDOVERS];
     memset(h, 0, sizeof *h);
     h->id = id;
     h->started_ns = c->mig.started_ns;
@@ -150,7 +150,7 @@ static int replay_decision(struct dp_coord *c, struct dp_reader *r, bool is_comm
         c->mig.state = MIG_COMMITTED;
         c->last_commit_id = id;
         dp_layout_format(&c->layout, h->layout, sizeof h->layout);
-        for (uint32_t s = 0; s < c->n_workers; s++)
+        for (uint32_t s = 0; s < c->train.n_workers; s++)
             h->n_leavers += c->layout.gone[s] && !c->mig.before.gone[s];
         return 0;
     }
@@ -229,13 +229,13 @@ static int replay_reference(struct dp_coord *c, struct dp_reader *r, struct dp_e
 {
     uint32_t n;
 
-    c->reference_ns = dp_rd_u64(r);
-    c->reference_step_ns = dp_rd_u64(r);
-    c->is_reference_final = true; /* what the restart finds is not measured again */
+    c->reference.ns = dp_rd_u64(r);
+    c->reference.step_ns = dp_rd_u64(r);
+    c->reference.is_final = true; /* what the restart finds is not measured again */
     dp_rd_u8(r);
     n = dp_rd_u32(r);
-    if (n != c->n_workers)
-        return dp_err_set(err, DP_ECORRUPT, "speeds of %u workers, the run has %u", n, c->n_workers);
+    if (n != c->train.n_workers)
+        return dp_err_set(err, DP_ECORRUPT, "speeds of %u workers, the run has %u", n, c->train.n_workers);
     for (uint32_t s = 0; s < n; s++) {
         uint32_t milli = dp_rd_u32(r);
 
@@ -267,9 +267,9 @@ static int replay_saving(struct dp_coord *c, struct dp_reader *r, struct dp_err 
 static int replay_handover(struct dp_coord *c, struct dp_reader *r)
 {
     uint32_t number = dp_rd_u32(r);
-    struct coord_handover *h = &c->handover[number % COORD_HANDOVERS];
+    struct coord_handover *h = &c->history.handover[number % COORD_HANDOVERS];
 
-    c->n_handovers = number + 1;
+    c->history.n_handovers = number + 1;
     memset(h, 0, sizeof *h);
     h->id = dp_rd_u64(r);
     h->epoch = dp_rd_u64(r);
@@ -340,8 +340,8 @@ static int replay_balance(struct dp_coord *c, struct dp_reader *r, struct dp_err
     b->now.is_counted = dp_rd_u8(r) != 0;
     b->now.weights_left = dp_rd_u64(r);
     b->before.n_workers = dp_rd_u32(r);
-    if (b->before.n_workers && b->before.n_workers != c->n_workers)
-        return dp_err_set(err, DP_ECORRUPT, "a layout of %u workers, the run has %u", b->before.n_workers, c->n_workers);
+    if (b->before.n_workers && b->before.n_workers != c->train.n_workers)
+        return dp_err_set(err, DP_ECORRUPT, "a layout of %u workers, the run has %u", b->before.n_workers, c->train.n_workers);
     for (uint32_t s = 0; s < b->before.n_workers; s++)
         b->before.cut[s + 1] = dp_rd_u16(r);
     c->promise.is_corrected = dp_rd_u8(r) != 0;
@@ -359,7 +359,7 @@ static int replay_links(struct dp_coord *c, struct dp_reader *r, struct dp_err *
         return dp_err_set(err, DP_ECORRUPT, "%u links", n);
     coord_link_forget(c);
     for (uint32_t i = 0; i < n; i++) {
-        struct coord_pair *p = &c->pair[i];
+        struct coord_pair *p = &c->links.pair[i];
 
         p->a = dp_rd_u16(r);
         p->b = dp_rd_u16(r);
@@ -368,7 +368,7 @@ static int replay_links(struct dp_coord *c, struct dp_reader *r, struct dp_err *
             return dp_err_set(err, DP_ECORRUPT, "a link between slots %u and %u of %u", p->a, p->b, c->n_slots);
         for (p->n = 1; p->n < COORD_MEDIAN; p->n++)
             p->ns[p->n] = p->ns[0];
-        c->n_pairs++;
+        c->links.n++;
     }
     if (c->promise.is_corrected)
         coord_link_fill(c, step_ns, &c->promise.correction.links);
@@ -380,10 +380,10 @@ static int replay_links(struct dp_coord *c, struct dp_reader *r, struct dp_err *
 static int replay_end(struct dp_coord *c, struct dp_reader *r)
 {
     dp_rd_u64(r);
-    dp_rd_str(r, c->over_why, sizeof c->over_why);
-    c->is_over = true;
+    dp_rd_str(r, c->life.over_why, sizeof c->life.over_why);
+    c->life.is_over = true;
     coord_step_reset(c); /* what holds for the job stays: its slots, and the shrinks that were used */
-    c->n_workers = c->n_layers = 0;
+    c->train.n_workers = c->train.n_layers = 0;
     return 0;
 }
 

@@ -19,12 +19,12 @@
 
 void coord_loads_reset(struct dp_coord *c)
 {
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         c->worker[r].n_reports = 0;
         c->worker[r].is_fresh = false;
         c->worker[r].n_shared = 0;
     }
-    for (uint32_t l = 0; l < c->n_layers; l++)
+    for (uint32_t l = 0; l < c->train.n_layers; l++)
         c->layer[l].n_samples = c->layer[l].at = 0;
     memset(&c->recent, 0, sizeof c->recent);
 }
@@ -33,7 +33,7 @@ bool coord_loads_ready(const struct dp_coord *c)
 {
     uint32_t wanted = c->limits.warmup_reports ? c->limits.warmup_reports : 1;
 
-    for (uint32_t r = 0; r < c->n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
         const struct coord_worker *w = &c->worker[r];
 
         if (c->layout.cut[r + 1] > c->layout.cut[r] && (w->n_reports < wanted || !w->is_fresh))
@@ -70,9 +70,9 @@ static uint64_t median_time(const struct coord_times *t, uint32_t cap)
 
 uint64_t coord_steady_step_ns(const struct dp_coord *c)
 {
-    uint64_t measured = median_time(&c->steady, COORD_STEADY);
+    uint64_t measured = median_time(&c->reference.steady, COORD_STEADY);
 
-    return measured ? measured : c->reference_step_ns;
+    return measured ? measured : c->reference.step_ns;
 }
 
 uint64_t coord_recent_step_ns(const struct dp_coord *c)
@@ -110,7 +110,7 @@ double coord_patience_s(const struct dp_coord *c, double seconds)
  * of a layout cover memory that is touched for the first time, so they do not count. */
 static void take_step_time(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
-    bool is_early = !c->is_pruned && !c->last_commit_id && (!c->prune_end || m->step <= c->prune_begin);
+    bool is_early = !c->train.is_pruned && !c->last_commit_id && (!c->train.prune_end || m->step <= c->train.prune_begin);
 
     c->step_ns = m->step_ns;
     coord_saving_report(c, now_ns, m);
@@ -118,12 +118,12 @@ static void take_step_time(struct dp_coord *c, uint64_t now_ns, const struct dp_
         return;
     add_time(&c->recent, COORD_RECENT, m->step_ns);
     if (is_early)
-        add_time(&c->steady, COORD_STEADY, m->step_ns);
+        add_time(&c->reference.steady, COORD_STEADY, m->step_ns);
 }
 
 double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns)
 {
-    return step_ns ? (double)c->microbatches * c->tokens_per_microbatch / ((double)step_ns / 1e9) : 0.0;
+    return step_ns ? (double)c->train.microbatches * c->train.tokens_per_microbatch / ((double)step_ns / 1e9) : 0.0;
 }
 
 /* NaN: unknown */
@@ -137,7 +137,7 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
     const struct coord_worker *w;
     uint64_t total = 0;
 
-    if (!c->has_layout || m->rank >= c->n_workers)
+    if (!c->train.has_layout || m->rank >= c->train.n_workers)
         return "unknown worker";
     w = &c->worker[m->rank];
     if (!w->is_known || !coord_is_live(c, m->rank))
@@ -146,7 +146,7 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
         return "another layout epoch";
     if (m->step <= w->step && w->n_reports)
         return "stale or repeated";
-    if (m->step > c->steps_total)
+    if (m->step > c->train.steps_total)
         return "step beyond the end";
     if (m->n_layers != c->layout.cut[m->rank + 1] - c->layout.cut[m->rank] ||
         (m->n_layers && m->first_layer != c->layout.cut[m->rank]))
@@ -221,26 +221,26 @@ static void take_sample(struct dp_coord *c, uint64_t now_ns, double loss)
 {
     struct coord_sample *s;
 
-    if (c->loss_step < c->next_sample_step)
+    if (c->train.loss_step < c->history.next_sample_step)
         return;
-    if (c->n_samples == COORD_SAMPLES) {
+    if (c->history.n_samples == COORD_SAMPLES) {
         for (uint32_t i = 0; i < COORD_SAMPLES / 2; i++)
-            c->sample[i] = c->sample[2 * i];
-        c->n_samples = COORD_SAMPLES / 2;
-        c->sample_every *= 2;
+            c->history.sample[i] = c->history.sample[2 * i];
+        c->history.n_samples = COORD_SAMPLES / 2;
+        c->history.sample_every *= 2;
     }
-    s = &c->sample[c->n_samples++];
-    *s = (struct coord_sample){c->loss_step, now_ns, loss, c->sparsity, coord_tokens_per_s(c, c->step_ns)};
-    c->next_sample_step = c->loss_step + c->sample_every;
+    s = &c->history.sample[c->history.n_samples++];
+    *s = (struct coord_sample){c->train.loss_step, now_ns, loss, c->train.sparsity, coord_tokens_per_s(c, c->step_ns)};
+    c->history.next_sample_step = c->train.loss_step + c->history.sample_every;
 }
 
 /* Workers report at moments of their own: what a later one says of an earlier step is no news. */
 void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss)
 {
-    if (isnan(loss) || !is_loss(loss) || step < c->loss_step || step > c->steps_total)
+    if (isnan(loss) || !is_loss(loss) || step < c->train.loss_step || step > c->train.steps_total)
         return;
-    c->loss_step = step;
-    c->loss = loss;
+    c->train.loss_step = step;
+    c->train.loss = loss;
     take_sample(c, now_ns, loss);
 }
 
@@ -267,7 +267,7 @@ static void take_worker(struct dp_coord *c, uint64_t now_ns, const struct dp_msg
 /* Does its sender have the layout in force? Asked of leavers, too, whose loads count no more. */
 static bool shows_layout(const struct dp_coord *c, const struct dp_msg_report *m)
 {
-    return c->has_layout && m->rank < c->n_workers && c->worker[m->rank].is_known &&
+    return c->train.has_layout && m->rank < c->train.n_workers && c->worker[m->rank].is_known &&
            m->epoch == c->layout.epoch &&
            m->n_layers == c->layout.cut[m->rank + 1] - c->layout.cut[m->rank] &&
            (!m->n_layers || m->first_layer == c->layout.cut[m->rank]);
@@ -278,12 +278,12 @@ static void take_progress(struct dp_coord *c, uint64_t now_ns, const struct dp_m
 {
     struct coord_worker *w = &c->worker[m->rank];
 
-    if (m->step <= w->step || m->step > c->steps_total || !m->step_ns || m->step_ns > MAX_STEP_NS)
+    if (m->step <= w->step || m->step > c->train.steps_total || !m->step_ns || m->step_ns > MAX_STEP_NS)
         return;
     w->step = m->step;
     w->report_ns = now_ns;
-    if (m->step > c->step)
-        c->step = m->step;
+    if (m->step > c->train.step)
+        c->train.step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss);
 }
 
@@ -291,30 +291,30 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
 {
     const char *wrong = what_is_wrong(c, now_ns, m);
 
-    if (c->has_shape && !c->has_layout && m->rank < c->n_workers && c->worker[m->rank].is_known) {
+    if (c->train.has_shape && !c->train.has_layout && m->rank < c->train.n_workers && c->worker[m->rank].is_known) {
         take_progress(c, now_ns, m);
         return;
     }
     if (shows_layout(c, m))
         coord_migrate_seen(c, now_ns, m->rank, m->epoch);
     if (wrong) {
-        c->n_dropped_reports++;
-        snprintf(c->dropped_why, sizeof c->dropped_why, "worker %u: %s", m->rank, wrong);
+        c->reports.n_dropped++;
+        snprintf(c->reports.dropped_why, sizeof c->reports.dropped_why, "worker %u: %s", m->rank, wrong);
         return;
     }
-    c->n_reports++;
+    c->reports.n++;
     coord_stall_heard(c, now_ns);
     take_worker(c, now_ns, m);
     for (uint32_t i = 0; i < m->n_layers; i++) {
         take_layer(&c->layer[m->first_layer + i], &m->layer[i]);
-        c->is_pruned |= m->layer[i].nnz < m->layer[i].params;
+        c->train.is_pruned |= m->layer[i].nnz < m->layer[i].params;
     }
     share_optimizer(c, m);
     if (m->n_layers)
         take_step_time(c, now_ns, m);
     coord_correct_report(c, m);
     coord_link_report(c, m);
-    if (m->step > c->step)
-        c->step = m->step;
+    if (m->step > c->train.step)
+        c->train.step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss);
 }

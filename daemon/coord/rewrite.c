@@ -32,12 +32,12 @@ static int put_layouts(struct dp_coord *k)
 {
     const struct dp_layout now = k->mig.state == MIG_COMMITTED ? k->mig.before : k->layout;
 
-    k->has_journalled_nodes = false;
-    if (k->has_layout && k->start_layout.n_workers)
+    k->replay.has_nodes = false;
+    if (k->train.has_layout && k->start_layout.n_workers)
         k->layout = k->start_layout;
     if (coord_journal_start(k, 0) < 0)
         return -1;
-    if (!k->has_layout || !memcmp(&k->layout, &now, sizeof now))
+    if (!k->train.has_layout || !memcmp(&k->layout, &now, sizeof now))
         return 0;
     k->layout = now;
     return coord_journal_start(k, 0);
@@ -45,9 +45,9 @@ static int put_layouts(struct dp_coord *k)
 
 static int put_handovers(struct dp_coord *k)
 {
-    uint32_t n = k->n_handovers < COORD_HANDOVERS ? k->n_handovers : COORD_HANDOVERS;
+    uint32_t n = k->history.n_handovers < COORD_HANDOVERS ? k->history.n_handovers : COORD_HANDOVERS;
 
-    for (uint32_t i = k->n_handovers - n; i < k->n_handovers; i++)
+    for (uint32_t i = k->history.n_handovers - n; i < k->history.n_handovers; i++)
         if (coord_journal_handover(k, i) < 0)
             return -1;
     return 0;
@@ -115,19 +115,19 @@ static int put_slots(struct dp_coord *k)
 /* Is there anything in BALANCE and LINKS? */
 static bool has_learned(const struct dp_coord *k)
 {
-    return k->balance.n || k->balance.until_ns || k->balance.before.n_workers || k->promise.is_corrected || k->n_pairs;
+    return k->balance.n || k->balance.until_ns || k->balance.before.n_workers || k->promise.is_corrected || k->links.n;
 }
 
 static int put_all(struct dp_coord *k)
 {
-    if (put_layouts(k) < 0 || (k->has_layout && k->reference_ns && coord_journal_reference(k) < 0) ||
+    if (put_layouts(k) < 0 || (k->train.has_layout && k->reference.ns && coord_journal_reference(k) < 0) ||
         (k->saving.since_ns && coord_journal_saving(k) < 0) ||
         ((k->promise.is_stopped || k->promise.n_missed) && coord_journal_promise(k, 0) < 0) ||
-        (k->has_layout && has_learned(k) && coord_journal_balance(k) < 0) ||
+        (k->train.has_layout && has_learned(k) && coord_journal_balance(k) < 0) ||
         (k->memory.start_mb && coord_journal_memory(k) < 0) || put_handovers(k) < 0 || put_migration(k) < 0 ||
         put_slots(k) < 0 || coord_journal_counts(k) < 0)
         return -1;
-    return k->is_over ? coord_journal_end(k, k->over_ns, k->over_why) : 0;
+    return k->life.is_over ? coord_journal_end(k, k->life.over_ns, k->life.over_why) : 0;
 }
 
 int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err)
@@ -143,7 +143,7 @@ int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, 
     k->arg = &sink;
     rc = put_all(k);
     if (rc < 0)
-        dp_err_set(err, DP_EIO, "%s", k->journal_error);
+        dp_err_set(err, DP_EIO, "%s", k->journal.error);
     free(k);
     return rc < 0 ? -1 : 0;
 }

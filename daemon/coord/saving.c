@@ -20,7 +20,7 @@
 
 static bool is_predicted(const struct dp_coord *c, const struct coord_saving *s)
 {
-    return c->predicted_ns && c->predicted_epoch == s->epoch;
+    return c->predicted.ns && c->predicted.epoch == s->epoch;
 }
 
 static struct dp_saving_window window_of(const struct dp_coord *c, const struct coord_saving *s)
@@ -33,10 +33,10 @@ static struct dp_saving_window window_of(const struct dp_coord *c, const struct 
                                  .dense_s = (double)coord_steady_step_ns(c) / 1e9};
 
     if (is_predicted(c, s)) {
-        w.measured_s = (double)c->predicted_beside_ns / 1e9;
-        w.predicted_s[DP_WAY_RUN] = (double)c->predicted_ns / 1e9;
-        w.predicted_s[DP_WAY_FIXED] = (double)c->predicted_start_ns / 1e9;
-        w.predicted_s[DP_WAY_BALANCED] = (double)c->predicted_balanced_ns / 1e9;
+        w.measured_s = (double)c->predicted.beside_ns / 1e9;
+        w.predicted_s[DP_WAY_RUN] = (double)c->predicted.ns / 1e9;
+        w.predicted_s[DP_WAY_FIXED] = (double)c->predicted.start_ns / 1e9;
+        w.predicted_s[DP_WAY_BALANCED] = (double)c->predicted.balanced_ns / 1e9;
     }
     return w;
 }
@@ -63,7 +63,7 @@ void coord_saving_begin(struct dp_coord *c, uint64_t now_ns)
     if (s->since_ns > now_ns) /* of a clock before the machine's start */
         memset(s, 0, sizeof *s);
     if (!s->since_ns)
-        s->since_ns = c->t0_ns;
+        s->since_ns = c->life.first_ns;
 }
 
 void coord_saving_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
@@ -177,7 +177,8 @@ static void make_as_long(struct dp_saving_window *w, double factor)
 
 json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns)
 {
-    bool goes_on = c->has_layout && !c->is_over && !c->is_completed && !dp_coord_all_left(c) && c->steps_total > c->step;
+    bool goes_on = c->train.has_layout && !c->life.is_over && !c->train.is_completed && !dp_coord_all_left(c) &&
+                   c->train.steps_total > c->train.step;
     struct dp_saving_held held[DP_MAX_SLOTS + 1];
     struct dp_saving_window now, left;
     struct dp_saving saving;
@@ -185,15 +186,15 @@ json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns)
     json_t *o;
 
     sums_until(c, now_ns, &s);
-    now = left = steps_of_now(c, goes_on ? c->steps_total - c->step : 1);
-    make_as_long(&left, c->left_mean > 0.0 ? c->left_mean : 1.0);
+    now = left = steps_of_now(c, goes_on ? c->train.steps_total - c->train.step : 1);
+    make_as_long(&left, c->predicted.left_mean > 0.0 ? c->predicted.left_mean : 1.0);
     if (goes_on)
         dp_saving_add(&s.sums, &left);
     dp_saving_close(&s.sums, held, held_by_time(c, held), &saving);
     for (int way = 0; way < DP_N_WAYS; way++)
         saving.step_s[way] = dp_saving_step_s(&s.sums, &now, (enum dp_way)way);
     o = dp_saving_json(&saving, s.sums.steps,
-                       (double)s.sums.steps * (double)c->microbatches * (double)c->tokens_per_microbatch);
+                       (double)s.sums.steps * (double)c->train.microbatches * (double)c->train.tokens_per_microbatch);
     json_object_set_new(o, "is_forecast", json_boolean(goes_on));
     json_object_set_new(o, "unknown_steps", json_integer((json_int_t)s.sums.unknown_steps));
     return o;

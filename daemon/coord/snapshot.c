@@ -30,21 +30,21 @@ static void fill_stage(const struct dp_coord *c, const struct source *from, uint
 
 static void fill(const struct dp_coord *c, const struct source *from, const double *speed, struct coord_snapshot *s)
 {
-    for (uint32_t d = 0; d < c->n_workers; d++) {
+    for (uint32_t d = 0; d < c->train.n_workers; d++) {
         const struct coord_worker *w = &c->worker[d];
 
         s->device[d] = (struct dp_device){speed[d] > 0.0 ? speed[d] : 1.0, coord_memory_limit_bytes(c, d), w->slot,
                                           !c->layout.gone[d] && c->slot[w->slot].state == SLOT_ACTIVE};
         fill_stage(c, from, d, s);
     }
-    s->in = (struct dp_policy_in){.n_layers = c->n_layers, .n_devices = c->n_workers, .n_slots = c->n_slots,
+    s->in = (struct dp_policy_in){.n_layers = c->train.n_layers, .n_devices = c->train.n_workers, .n_slots = c->n_slots,
                                   .layer = s->layer, .layer_opt_ns = s->opt, .current = from->layout,
                                   .device = s->device, .batch_slot = c->batch_slot,
-                                  .schedule = (enum dp_schedule_kind)c->schedule,
-                                  .microbatches = c->microbatches, .boundary_bytes = c->boundary_bytes,
+                                  .schedule = (enum dp_schedule_kind)c->train.schedule,
+                                  .microbatches = c->train.microbatches, .boundary_bytes = c->train.boundary_bytes,
                                   .link_latency_s = c->limits.link_latency_s,
-                                  .link_bytes_per_s = c->limits.link_bytes_per_s, .step = c->step,
-                                  .steps_total = c->steps_total, .seed = c->job.job_id};
+                                  .link_bytes_per_s = c->limits.link_bytes_per_s, .step = c->train.step,
+                                  .steps_total = c->train.steps_total, .seed = c->job.job_id};
 }
 
 void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s)
@@ -54,7 +54,7 @@ void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct c
 
 void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s)
 {
-    fill(c, &(struct source){&c->early.layout, &c->early}, speed, s);
+    fill(c, &(struct source){&c->reference.early.layout, &c->reference.early}, speed, s);
 }
 
 static uint64_t most_common_params(const struct dp_coord *c)
@@ -62,14 +62,14 @@ static uint64_t most_common_params(const struct dp_coord *c)
     uint64_t best = 0;
     uint32_t most = 0;
 
-    for (uint32_t i = 0; i < c->n_layers; i++) {
+    for (uint32_t i = 0; i < c->train.n_layers; i++) {
         uint32_t n = 0;
 
-        for (uint32_t k = 0; k < c->n_layers; k++)
-            n += c->early.load[k].params == c->early.load[i].params;
+        for (uint32_t k = 0; k < c->train.n_layers; k++)
+            n += c->reference.early.load[k].params == c->reference.early.load[i].params;
         if (n > most) {
             most = n;
-            best = c->early.load[i].params;
+            best = c->reference.early.load[i].params;
         }
     }
     return best;
@@ -88,8 +88,8 @@ static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params)
     uint32_t blocks = 0;
     double ns = 0.0;
 
-    for (uint32_t l = c->early.layout.cut[d]; l < c->early.layout.cut[d + 1]; l++) {
-        const struct dp_layer_load *k = &c->early.load[l];
+    for (uint32_t l = c->reference.early.layout.cut[d]; l < c->reference.early.layout.cut[d + 1]; l++) {
+        const struct dp_layer_load *k = &c->reference.early.load[l];
 
         if (k->params != params)
             continue;
@@ -107,7 +107,7 @@ void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
     uint64_t params = most_common_params(c);
     uint32_t n = 0;
 
-    for (uint32_t d = 0; d < c->n_workers; d++) {
+    for (uint32_t d = 0; d < c->train.n_workers; d++) {
         block[d] = block_time(c, d, params);
         if (block[d] > 0.0)
             sorted[n++] = block[d];
@@ -115,7 +115,7 @@ void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
     if (n < 2)
         return;
     qsort(sorted, n, sizeof sorted[0], by_value);
-    for (uint32_t d = 0; d < c->n_workers; d++) {
+    for (uint32_t d = 0; d < c->train.n_workers; d++) {
         double v = block[d] > 0.0 ? sorted[n / 2] / block[d] : 1.0;
 
         speed[d] = v > 1.0 / SAME_SPEED && v < SAME_SPEED ? 1.0 : v;

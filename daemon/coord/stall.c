@@ -33,7 +33,7 @@ void coord_stall_heard(struct dp_coord *c, uint64_t now_ns)
 /* A run that stalls before its first step after a requeue too would stall for ever. */
 static bool may_requeue(const struct dp_coord *c)
 {
-    return c->n_reports > 0 || c->incarnation > 1 || c->job.restart_count == 0;
+    return c->reports.n > 0 || c->life.incarnation > 1 || c->job.restart_count == 0;
 }
 
 static void end_tick(struct dp_coord *c, uint64_t now_ns)
@@ -53,8 +53,8 @@ static void end_tick(struct dp_coord *c, uint64_t now_ns)
 
 void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text)
 {
-    if (c->is_over)
-        c->n_ignored++;
+    if (c->life.is_over)
+        c->reports.n_ignored++;
     else
         coord_note(c, now_ns, "Slurm: %s%.200s", rc == 0 ? "the job was " : "", text ? text : "");
 }
@@ -71,7 +71,7 @@ static void name_the_silent(struct dp_coord *c)
     size_t cap = sizeof c->stall.text;
     uint32_t silent = 0, first = 0;
 
-    for (uint32_t r = c->n_workers; r-- > 0;)
+    for (uint32_t r = c->train.n_workers; r-- > 0;)
         if (is_silent(c, r)) {
             silent++;
             first = r;
@@ -93,14 +93,14 @@ static void ping(struct dp_coord *c, uint64_t now_ns)
     c->stall.was_answerable = false;
     dp_writer_init(&w, body, sizeof body);
     dp_msg_ping_encode(&w, &m);
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (coord_is_live(c, r))
             c->ops.to_worker(c->arg, r, DP_MSG_PING, body, dp_writer_used(&w));
 }
 
 static bool is_quiet_for_long(const struct dp_coord *c, uint64_t now_ns)
 {
-    double patience_s = coord_patience_s(c, c->limits.stall_s) * (c->n_reports ? 1.0 : FIRST_STEP_FACTOR);
+    double patience_s = coord_patience_s(c, c->limits.stall_s) * (c->reports.n ? 1.0 : FIRST_STEP_FACTOR);
     uint64_t heard_ns = c->stall.heard_ns > c->last_change_ns ? c->stall.heard_ns : c->last_change_ns;
 
     return now_ns > heard_ns && (double)(now_ns - heard_ns) / 1e9 > patience_s;
@@ -108,7 +108,7 @@ static bool is_quiet_for_long(const struct dp_coord *c, uint64_t now_ns)
 
 void coord_stall_tick(struct dp_coord *c, uint64_t now_ns)
 {
-    if (!c->has_layout || c->failed[0] || c->is_completed || dp_coord_all_left(c) || !(c->limits.stall_s > 0.0))
+    if (!c->train.has_layout || c->life.failed[0] || c->train.is_completed || dp_coord_all_left(c) || !(c->limits.stall_s > 0.0))
         return;
     if (!c->stall.is_asking && is_quiet_for_long(c, now_ns)) {
         c->stall.is_asking = true;
@@ -139,8 +139,8 @@ void coord_stall_tick(struct dp_coord *c, uint64_t now_ns)
 void dp_coord_pong(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_pong *m)
 {
     (void)now_ns;
-    if (c->is_over || m->rank >= c->n_workers || m->number > c->stall.ping)
-        c->n_ignored++;
+    if (c->life.is_over || m->rank >= c->train.n_workers || m->number > c->stall.ping)
+        c->reports.n_ignored++;
     else
         c->worker[m->rank].answered_ping = m->number;
 }

@@ -37,15 +37,15 @@ static int look(struct thinking *k, struct dp_err *err)
 {
     const struct dp_coord *c = k->c;
 
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         k->t.speed[r] = c->worker[r].speed;
-    if (k->q->wants_reference && c->early.is_set && c->early.is_unmoved)
+    if (k->q->wants_reference && c->reference.early.is_set && c->reference.early.is_unmoved)
         coord_snapshot_speeds(c, k->t.speed);
     coord_snapshot_fill(c, k->t.speed, &k->now);
     k->t.trend = c->trend;
     if (dp_policy_in_check(&k->now.in, err) < 0)
         return -1;
-    dp_prune_learn(&k->t.trend, k->now.layer, c->n_layers);
+    dp_prune_learn(&k->t.trend, k->now.layer, c->train.n_layers);
     return 0;
 }
 
@@ -74,7 +74,7 @@ static uint64_t predict_balanced(struct thinking *k)
     uint64_t best = k->t.start_ns;
     bool has_all = true;
 
-    for (uint32_t r = 0; r < k->c->n_workers; r++) {
+    for (uint32_t r = 0; r < k->c->train.n_workers; r++) {
         has_all = has_all && k->now.device[r].is_allowed;
         k->all[r] = k->now.device[r];
         k->all[r].is_allowed = true;
@@ -97,7 +97,7 @@ static int predict(struct thinking *k, struct dp_err *err)
 
     if (dp_sim_layout(&k->now.in, &c->start_layout, NULL, &k->t.start_ns, err) < 0)
         k->t.start_ns = 0;
-    if (k->q->wants_reference && c->early.is_set)
+    if (k->q->wants_reference && c->reference.early.is_set)
         predict_reference(k);
     else if (k->q->wants_reference)
         k->t.reference_ns = k->t.start_ns; /* the run was taken up later than that */
@@ -106,7 +106,7 @@ static int predict(struct thinking *k, struct dp_err *err)
         return -1;
     }
     k->t.balanced_ns = predict_balanced(k);
-    for (uint32_t r = 0; r < c->n_workers; r++)
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->layout.cut[r + 1] > c->layout.cut[r])
             k->t.stage_ns[r] = k->stage[n++].busy_ns;
     return 0;
@@ -123,7 +123,7 @@ static uint32_t free_at(struct thinking *k, double sparsity)
     struct dp_policy_in in = k->in;
     struct dp_pack_rule rule = k->rule;
 
-    dp_loads_at_sparsity(k->now.layer, k->now.opt, dp_prune_slope(&k->t.trend), k->c->n_layers, sparsity,
+    dp_loads_at_sparsity(k->now.layer, k->now.opt, dp_prune_slope(&k->t.trend), k->c->train.n_layers, sparsity,
                          k->later_layer, k->later_opt);
     in.layer = k->later_layer;
     in.layer_opt_ns = k->later_opt;
@@ -140,17 +140,17 @@ static uint32_t free_at(struct thinking *k, double sparsity)
 static void look_ahead(struct thinking *k, struct dp_release_when_in *in)
 {
     const struct dp_coord *c = k->c;
-    uint32_t n = c->n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER;
-    double sparsity = dp_prune_sparsity(k->now.layer, c->n_layers);
+    uint32_t n = c->train.n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER;
+    double sparsity = dp_prune_sparsity(k->now.layer, c->train.n_layers);
 
-    if (in->step >= c->prune_end || !(c->final_sparsity > 0.0))
+    if (in->step >= c->train.prune_end || !(c->train.final_sparsity > 0.0))
         return;
     for (uint32_t i = n; i > 0; i--) {
         struct dp_release_later *later = &in->later[in->n_later];
 
-        later->step = in->step + ((c->prune_end - in->step) * i + n - 1) / n;
-        later->free = free_at(k, dp_prune_sparsity_at(later->step, in->step, c->prune_begin, c->prune_end,
-                                                      sparsity, c->final_sparsity));
+        later->step = in->step + ((c->train.prune_end - in->step) * i + n - 1) / n;
+        later->free = free_at(k, dp_prune_sparsity_at(later->step, in->step, c->train.prune_begin, c->train.prune_end,
+                                                      sparsity, c->train.final_sparsity));
         if (later->free <= in->free_now)
             return; /* nor does an earlier step free more */
         in->n_later++;
@@ -163,9 +163,9 @@ static bool may_release(struct thinking *k)
     const struct dp_coord *c = k->c;
     struct dp_release_when_in in = {.shrinks_left = coord_shrinks_left(c),
                                     .has_stepmgr = c->job.has_stepmgr,
-                                    .step = c->step,
+                                    .step = c->train.step,
                                     .step_s = (double)coord_recent_step_ns(c) / 1e9,
-                                    .steps_total = c->steps_total};
+                                    .steps_total = c->train.steps_total};
     struct dp_release_when_out out;
 
     in.free_now = k->pack.slots < k->q->d.slots_now ? k->q->d.slots_now - k->pack.slots : 0;
@@ -178,7 +178,7 @@ static bool may_release(struct thinking *k)
 
 static void leave_slots(struct thinking *k)
 {
-    for (uint32_t r = 0; r < k->c->n_workers; r++)
+    for (uint32_t r = 0; r < k->c->train.n_workers; r++)
         if (!k->pack.keep_slot[k->c->worker[r].slot])
             k->t.out.layout.gone[r] = 1;
 }
@@ -190,7 +190,7 @@ static void set_rule(struct thinking *k)
     k->rule = (struct dp_pack_rule){(enum dp_reference)l->reference,
                                     l->reference == DP_REF_FIXED ? k->t.start_ns
                                     : k->t.reference_ns          ? k->t.reference_ns
-                                                                 : k->c->reference_ns,
+                                                                 : k->c->reference.ns,
                                     l->max_slowdown,
                                     l->min_devices,
                                     (enum dp_objective)l->objective,
@@ -206,8 +206,8 @@ static int use_correction(struct thinking *k, struct dp_err *err)
     k->t.basis_start_ns = coord_fixed_ns(k->c, &k->in);
     if (k->rule.reference == DP_REF_FIXED) {
         k->rule.reference_ns = k->t.basis_start_ns;
-    } else if (k->c->reference_step_ns && k->rule.reference_ns) {
-        k->rule.reference_ns = dp_correction_iteration_ns(model, k->c->reference_step_ns);
+    } else if (k->c->reference.step_ns && k->rule.reference_ns) {
+        k->rule.reference_ns = dp_correction_iteration_ns(model, k->c->reference.step_ns);
         k->rule.reference_ns += !k->rule.reference_ns; /* 0 would be none */
     }
     k->t.is_corrected = true;

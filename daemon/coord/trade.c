@@ -38,7 +38,7 @@ static void thin_out(const struct dp_pack_option **best, uint32_t choice, uint32
 /* That are left, each as long as one of now. */
 static double steps_of_now(const struct dp_coord *c, const struct coord_thought *t)
 {
-    return c->steps_total > c->step ? (double)(c->steps_total - c->step) * t->left_mean : 0.0;
+    return c->train.steps_total > c->train.step ? (double)(c->train.steps_total - c->train.step) * t->left_mean : 0.0;
 }
 
 static void fill_row(const struct dp_coord *c, const struct dp_pack_option *o, double scale, double steps,

@@ -62,13 +62,13 @@ static void fill_start(struct dp_coord *c)
 {
     static const uint32_t slot[] = {0, 1, 3};
 
-    c->incarnation = 0x01020305;
-    c->t0_ns = U(1);
+    c->life.incarnation = 0x01020305;
+    c->life.first_ns = U(1);
     c->mig.id = 3;
-    c->step_id = 0x01020309;
-    c->has_step = c->has_layout = true;
-    c->n_workers = 3;
-    c->n_layers = 8;
+    c->train.step_id = 0x01020309;
+    c->train.has_step = c->train.has_layout = true;
+    c->train.n_workers = 3;
+    c->train.n_layers = 8;
     set_layout(&c->layout, 0x11, 3, 5, 0);
     for (uint32_t s = 0; s < 3; s++) {
         c->worker[s].slot = slot[s];
@@ -78,7 +78,7 @@ static void fill_start(struct dp_coord *c)
 
 static void write_start(struct dp_coord *c)
 {
-    c->has_journalled_nodes = false;
+    c->replay.has_nodes = false;
     assert_int_equal(coord_journal_start(c, U(99)), 0);
 }
 
@@ -86,9 +86,9 @@ static void fill_reference(struct dp_coord *c)
 {
     static const double speed[] = {1.0, 0.5, 2.25};
 
-    c->reference_ns = U(2);
-    c->reference_step_ns = U(3);
-    c->is_reference_final = true;
+    c->reference.ns = U(2);
+    c->reference.step_ns = U(3);
+    c->reference.is_final = true;
     for (uint32_t s = 0; s < 3; s++)
         c->worker[s].speed = speed[s];
 }
@@ -146,9 +146,9 @@ static void fill_balance(struct dp_coord *c)
     c->promise.is_corrected = true;
     set_correction(&b->now.correction, 1.0, U(13), 0.5);
     set_correction(&c->promise.correction, 3.0, U(15), 0.25);
-    c->n_pairs = 2;
-    c->pair[0] = (struct coord_pair){.a = 0, .b = 2, .n = 3, .ns = {0x01020321, 0x01020321, 0x01020321}};
-    c->pair[1] = (struct coord_pair){.a = 1, .b = 3, .n = 4, .ns = {0x01020322, 0x01020322, 1, 0x01020323}};
+    c->links.n = 2;
+    c->links.pair[0] = (struct coord_pair){.a = 0, .b = 2, .n = 3, .ns = {0x01020321, 0x01020321, 0x01020321}};
+    c->links.pair[1] = (struct coord_pair){.a = 1, .b = 3, .n = 4, .ns = {0x01020322, 0x01020322, 1, 0x01020323}};
 }
 
 /* The step's time is not kept: it only tells which links are slow, when the record is read. */
@@ -171,8 +171,8 @@ static void write_memory(struct dp_coord *c)
 
 static void fill_handover(struct dp_coord *c)
 {
-    c->n_handovers = 3;
-    c->handover[2] = (struct coord_handover){
+    c->history.n_handovers = 3;
+    c->history.handover[2] = (struct coord_handover){
         .id = 2, .epoch = 0x10, .boundary = U(19), .started_ns = U(20), .decided_ns = U(21), .done_ns = U(22), .is_committed = true,
         .moved_layers = 0x0102030e, .n_leavers = 0x0102030f, .moved_bytes = U(23), .pause_max_ns = U(24),
         .pause_median_ns = U(25), .transfer_max_ns = U(26), .layout = "0-2|3-4|5-7", .reason = "less to wait"};
@@ -222,13 +222,13 @@ static void write_commit(struct dp_coord *c)
 
 static void fill_done(struct dp_coord *c)
 {
-    c->handover[c->n_handovers++] = (struct coord_handover){.id = 4, .done_ns = U(32), .pause_max_ns = U(33),
+    c->history.handover[c->history.n_handovers++] = (struct coord_handover){.id = 4, .done_ns = U(32), .pause_max_ns = U(33),
                                                             .pause_median_ns = U(34), .transfer_max_ns = U(35)};
 }
 
 static void write_done(struct dp_coord *c)
 {
-    assert_int_equal(coord_journal_done(c, &c->handover[c->n_handovers - 1]), 0);
+    assert_int_equal(coord_journal_done(c, &c->history.handover[c->history.n_handovers - 1]), 0);
 }
 
 #define S (&c->slot[3])
@@ -307,12 +307,12 @@ static void write_counts(struct dp_coord *c)
 
 static void fill_end(struct dp_coord *c)
 {
-    snprintf(c->over_why, sizeof c->over_why, "the step ended");
+    snprintf(c->life.over_why, sizeof c->life.over_why, "the step ended");
 }
 
 static void write_end(struct dp_coord *c)
 {
-    assert_int_equal(coord_journal_end(c, U(43), c->over_why), 0);
+    assert_int_equal(coord_journal_end(c, U(43), c->life.over_why), 0);
 }
 
 /* In an order that a run could have; numbers as they stand on disks. */
