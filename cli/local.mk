@@ -32,6 +32,7 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/status.json tests/data/cli/watch.jsonl \
 	tests/data/cli/cluster.out tests/data/cli/cluster.svg tests/data/cli/explain.out tests/data/cli/explain-one.out tests/data/cli/layout.out \
 	tests/data/cli/plan.out tests/data/cli/plan-costs.json tests/data/cli/plan-costs.out \
+	tests/data/cli/plan-piper.json tests/data/cli/plan-piper.out \
 	tests/data/cli/report.out tests/data/cli/report.svg tests/data/cli/simulate.out tests/data/cli/simulate.svg \
 	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \

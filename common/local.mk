@@ -73,4 +73,4 @@ tests_unit_common_test_journal_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,
 	-Wl,--wrap=fallocate,--wrap=clock_gettime
 endif
 
-EXTRA_DIST += common/README.md common/conf/README.md common/site/README.md
+EXTRA_DIST += common/README.md common/conf/README.md common/schedule/README.md common/site/README.md
