@@ -78,6 +78,8 @@ struct dp_command {
 /* Ends with an entry whose name is NULL. */
 extern const struct dp_command dp_commands[];
 
+/* What each command does once its command line has been read and found to be complete: it prints its answer, or why
+ * there is none, and returns the exit status of `dynpipe`. */
 enum dp_exit dp_cmd_status(const struct dp_cli *cli);
 enum dp_exit dp_cmd_watch(const struct dp_cli *cli);
 enum dp_exit dp_cmd_explain(const struct dp_cli *cli);

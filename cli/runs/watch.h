@@ -39,6 +39,8 @@ enum dp_watch_state {
     DP_WATCH_ERROR, /* err says why it makes no sense to go on */
 };
 
+/* Ask the daemon once, or take the next document of a replay. w->run: the newest document, of the watch; err is only set with
+ * DP_WATCH_ERROR. */
 enum dp_watch_state dp_watch_poll(struct dp_watch *w, struct dp_err *err);
 
 /* Time of the newest document for the start of a line: the run's own clock, else the wall's. */

@@ -129,6 +129,31 @@ none "no paragraph is longer than $MAX_WORDS words" "$(awk -v most=$MAX_WORDS '
     { if (!words) first = FNR; words += NF }
     END { ends() }' $documents)"
 
+# Whoever calls a function is told by its header: units, ownership, errors.
+none "every prototype in a header has a word of contract, or its group has" "$(
+    # shellcheck disable=SC2046
+    awk '
+        # A comment counts for the declarations behind it up to the next blank line; so does one behind a declaration.
+        FNR == 1 { in_comment = depth = has_word = 0; text = "" }
+        in_comment { if (/\*\//) { in_comment = 0; has_word = 1 } next }
+        /^[ \t]*\/\*/ { if (/\*\//) has_word = 1; else in_comment = 1; next }
+        /^$/ { has_word = 0; text = ""; next }
+        /^#/ || in_macro { in_macro = /\\$/; next }
+        {
+            line = $0
+            if (line ~ /\/\*/) { if (!depth) behind = 1; if (line !~ /\*\//) in_comment = 1 }
+            gsub(/\/\*.*/, "", line)
+            opened = gsub(/{/, "{", line); closed = gsub(/}/, "}", line)
+            if (depth || opened) { depth += opened - closed; if (!depth) has_word = 0; text = ""; behind = 0; next }
+            if (text == "") at = FNR
+            text = text " " line
+            if (line !~ /;/) next
+            if (behind) has_word = 1
+            if (!has_word && text ~ /^ [a-z].*[a-z0-9_]\(.*\).*;/ && text !~ /^ (typedef|extern|static)/) print FILENAME ":" at ":" text
+            text = ""; behind = 0
+        }
+    ' $(grep -E '\.h$' <<<"$sources" | grep -v '^tests/')
+)"
 none "every file, test, section, function and link that is cited exists" "$(cited)"
 
 if command -v shellcheck >/dev/null; then
