@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,14 +77,27 @@ static void check_arguments(struct dp_check *c, const struct dp_plugstack *f)
     check_place(c, path);
 }
 
+/* PlugStackConfig; where slurm.conf does not name it slurmctld says nothing, and it is beside slurm.conf. */
+static void plugstack_path(const json_t *slurm, char *out, size_t cap)
+{
+    char conf[512];
+    const char *slash;
+
+    if (*dp_json_text(out, cap, slurm, "plugstack", ""))
+        return;
+    slash = strrchr(dp_json_text(conf, sizeof conf, slurm, "slurm_conf", ""), '/');
+    snprintf(out, cap, "%.*s/plugstack.conf", slash ? (int)(slash - conf) : 1, slash ? conf : ".");
+}
+
 void dp_check_plugin(struct dp_check *c)
 {
-    char stack[512], folders[1024], path[1600];
+    char stack[600], folders[1024], path[1600];
     struct dp_plugstack f;
 
     if (!c->slurm)
         return;
-    dp_plugstack_read(dp_json_text(stack, sizeof stack, c->slurm, "plugstack", ""), &f);
+    plugstack_path(c->slurm, stack, sizeof stack);
+    dp_plugstack_read(stack, &f);
     if (!f.is_found) {
         dp_check_note(c, DP_FIND_FAIL, "plugstack",
                       "add the line `optional spank_dynpipe.so` there, on login and compute nodes",

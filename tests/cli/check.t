@@ -67,6 +67,13 @@ look --config "$D/etc/wrong.conf"
 like "$(finding FAIL config)" "wrong.conf:1: .*port" "a wrong dynpipe.conf"
 look --json
 runs "--json" python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); assert d["checks"] and d["errors"]' "$D/check"
+# Slurm's default, of which slurmctld says nothing.
+echo "optional $plugin socket=$D/run/dynpiped-%n.sock" >"$stack"
+sed -i '/^PlugStackConfig/d' "$D/etc/slurm.conf"
+cluster restart-slurmctld >/dev/null 2>&1
+wait_for 60 scontrol ping >/dev/null 2>&1
+look
+like "$(finding ok plugstack)" "$D/etc/plugstack.conf:1: optional" "a slurm.conf that does not name plugstack.conf: it lies beside it"
 cluster down >/dev/null 2>&1
 look
 is "$?" 1 "without slurmctld: exit code 1"
