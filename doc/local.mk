@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # parts of doc/ (see Makefile.am)
-EXTRA_DIST += doc/design.md doc/glossary.md doc/messages.md doc/protocol.md doc/security.md
 check_PROGRAMS += doc/print_messages
 doc_print_messages_SOURCES = doc/print_messages.c
 doc_print_messages_LDADD = common/libdpcommon.a
@@ -15,3 +14,28 @@ CLEANFILES += $(man_pages)
 $(man_pages): $(man_sources) Makefile
 	@$(MKDIR_P) doc
 	$(AM_V_GEN)$(fill_in) '$(srcdir)/$@.in' >$@.tmp && mv $@.tmp $@
+
+# Documents are installed as they lie here: README.md in docdir, the others in docdir/doc. What they link to outside of
+# that is installed elsewhere or not at all; doc/links.awk makes their links follow.
+documents = README.md CHANGELOG.md \
+	doc/README.md doc/admin.md doc/benchmarks.md doc/cluster.md doc/design.md doc/faq.md doc/glossary.md doc/json.md \
+	doc/kernels.md doc/messages.md doc/paper.md doc/policies.md doc/protocol.md doc/security.md doc/simulator.md \
+	doc/slurm.md doc/tutorial.md
+pictures = doc/idea.svg doc/run.svg
+EXTRA_DIST += $(documents) $(pictures) doc/links.awk
+installed_documents = build-doc/README.md build-doc/CHANGELOG.md
+installed_doc = \
+	build-doc/doc/README.md build-doc/doc/admin.md build-doc/doc/benchmarks.md build-doc/doc/cluster.md \
+	build-doc/doc/design.md build-doc/doc/faq.md build-doc/doc/glossary.md build-doc/doc/json.md \
+	build-doc/doc/kernels.md build-doc/doc/messages.md build-doc/doc/paper.md build-doc/doc/policies.md \
+	build-doc/doc/protocol.md build-doc/doc/security.md build-doc/doc/simulator.md \
+	build-doc/doc/slurm.md build-doc/doc/tutorial.md
+doc_DATA = $(installed_documents)
+docsdir = $(docdir)/doc
+docs_DATA = $(installed_doc)
+dist_docs_DATA = $(pictures)
+CLEANFILES += $(installed_documents) $(installed_doc)
+$(installed_documents) $(installed_doc): $(documents) doc/links.awk Makefile
+	@$(MKDIR_P) build-doc/doc
+	$(AM_V_GEN)f='$@'; f=$${f#build-doc/}; $(AWK) -v file="$$f" -v installed='$(documents) $(pictures)' \
+		-v examples='$(dist_examples_DATA) $(dist_examples_SCRIPTS)' -f '$(srcdir)/doc/links.awk' "$(srcdir)/$$f" >$@.tmp && mv $@.tmp $@
