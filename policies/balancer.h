@@ -5,7 +5,7 @@
 #ifndef DP_POLICIES_BALANCER_H
 #define DP_POLICIES_BALANCER_H
 
-#include "policies/policy.h"
+#include "policies/list.h"
 #include "policies/solve/partition.h"
 
 /* What a balancer has to say besides its cuts; "" at first. */
@@ -32,23 +32,33 @@ enum dp_weigh {
     DP_BY_FORWARD,   /* forward time of one microbatch: what DynMo measures */
 };
 
+/* A policy on chains of any size, for the simulator (sim/balance_chain.h). */
+struct dp_policy_chain {
+    enum dp_weigh by;
+    dp_balancer_fn *fn;  /* NULL: it knows snapshots only */
+    bool is_slow;        /* in a running job `iteration` asks it only where the run is small */
+    uint64_t most_cells; /* layers * devices up to which `iteration` asks it in the simulator, 0: however many */
+};
+
 /* Ask a balancer about a snapshot: the decide() of a policy named `name`. */
 int dp_balancer_decide(const struct dp_policy_in *in, const char *name, enum dp_weigh by, dp_balancer_fn *fn,
                        struct dp_policy_out *out, struct dp_err *err);
 
-/* A policy dp_policy_<id> of a balancer. */
-#define DP_BALANCER_POLICY(id, label, by, fn, text)                                                        \
+/* A policy dp_policy_<id> of a balancer, with its dp_policy_chain_<id>; `...`: more members of that. */
+#define DP_BALANCER_POLICY(id, label, weigh, balancer, text) DP_BALANCER_POLICY_WITH(id, label, weigh, balancer, text, .is_slow = false)
+#define DP_BALANCER_POLICY_WITH(id, label, weigh, balancer, text, ...)                                     \
     static int id##_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,          \
                            struct dp_err *err)                                                             \
     {                                                                                                      \
         (void)state;                                                                                       \
-        return dp_balancer_decide(in, label, by, fn, out, err);                                            \
+        return dp_balancer_decide(in, label, weigh, balancer, out, err);                                   \
     }                                                                                                      \
     const struct dp_policy dp_policy_##id = {                                                              \
         .abi = DP_POLICY_ABI,                                                                              \
         .name = label,                                                                                     \
         .help = text,                                                                                      \
         .decide = id##_decide,                                                                             \
-    }
+    };                                                                                                     \
+    const struct dp_policy_chain dp_policy_chain_##id = {.by = weigh, .fn = balancer, __VA_ARGS__}
 
 #endif

@@ -172,7 +172,7 @@ out:
     return rc;
 }
 
-DP_BALANCER_POLICY(diffusion_param, "diffusion-param", DP_BY_PARAM, dp_balancer_diffusion,
-                   "neighbours hand layers to each other, by remaining parameters");
-DP_BALANCER_POLICY(diffusion_time, "diffusion-time", DP_BY_TIME, dp_balancer_diffusion,
-                   "neighbours hand layers to each other, by measured time");
+DP_BALANCER_POLICY_WITH(diffusion_param, "diffusion-param", DP_BY_PARAM, dp_balancer_diffusion,
+                   "neighbours hand layers to each other, by remaining parameters", .is_slow = true);
+DP_BALANCER_POLICY_WITH(diffusion_time, "diffusion-time", DP_BY_TIME, dp_balancer_diffusion,
+                   "neighbours hand layers to each other, by measured time", .is_slow = true);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/balancer.h"
 #include "policies/question.h"
 #include "policies/solve/front.h"
 
@@ -138,24 +139,13 @@ static void try_policy(struct climb *t, const struct dp_policy *policy)
     note_start(t);
 }
 
-static bool is_quick(const struct dp_policy *policy)
-{
-    static const struct dp_policy *const slow[] = {&dp_policy_diffusion_param, &dp_policy_diffusion_time,
-                                                   &dp_policy_deepspeed_range_param, &dp_policy_deepspeed_range_time};
-
-    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++)
-        if (policy == slow[i])
-            return false;
-    return true;
-}
-
 static void try_policies(struct climb *t)
 {
     bool is_small = (uint64_t)t->in->n_layers * t->in->n_layers * t->p <= SMALL;
     const struct dp_policy *policy;
 
     for (size_t i = 0; (policy = dp_policy_at(i)); i++)
-        if (policy != &dp_policy_iteration && (is_small || is_quick(policy)))
+        if (policy != &dp_policy_iteration && (is_small || !dp_policy_chain_at(i)->is_slow))
             try_policy(t, policy);
 }
 
@@ -329,3 +319,4 @@ const struct dp_policy dp_policy_iteration = {
     .help = "least predicted iteration time, bubble and links included",
     .decide = iteration_decide,
 };
+const struct dp_policy_chain dp_policy_chain_iteration = {.fn = NULL};

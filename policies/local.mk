@@ -3,8 +3,8 @@
 noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \
 	policies/balancer.c policies/balancer.h policies/diffusion.c policies/helpers.c policies/iteration.c policies/keep.c \
-	policies/nicol.c policies/param.c policies/policy.c policies/policy.h policies/question.c policies/question.h \
-	policies/time.c policies/time_comm.c policies/uniform.c \
+	policies/list.h policies/nicol.c policies/param.c policies/policy.c policies/policy.h \
+	policies/question.c policies/question.h policies/time.c policies/time_comm.c policies/uniform.c \
 	policies/baselines/deepspeed.c policies/baselines/deepspeed_range.c policies/baselines/dynmo.c \
 	policies/baselines/dynmo_diffusion.c policies/baselines/first_fit.c policies/baselines/first_fit.h \
 	policies/baselines/torchgpipe.c \

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policies/policy.h"
+#include "policies/balancer.h"
 
 static int param_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
                         struct dp_err *err)
@@ -33,3 +33,4 @@ const struct dp_policy dp_policy_param = {
     .help = "exact min-max of the remaining parameters per device",
     .decide = param_decide,
 };
+const struct dp_policy_chain dp_policy_chain_param = {.by = DP_BY_PARAM, .fn = dp_balancer_minmax};

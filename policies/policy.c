@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Registry of policies, and the check of what they are asked. See policy.h; what they answer: predict/answer.c. */
-#include "policies/policy.h"
+#include "policies/list.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,45 +9,34 @@
 
 #include "common/schedule/schedule.h"
 
-static const struct dp_policy *const known[] = {
-    &dp_policy_keep,
-    &dp_policy_uniform,
-    &dp_policy_param,
-    &dp_policy_time,
-    &dp_policy_iteration,
-    &dp_policy_time_comm,
-    &dp_policy_nicol,
-    &dp_policy_diffusion_param,
-    &dp_policy_diffusion_time,
-    /* baselines */
-    &dp_policy_deepspeed_param,
-    &dp_policy_deepspeed_time,
-    &dp_policy_deepspeed_range_param,
-    &dp_policy_deepspeed_range_time,
-    &dp_policy_dynmo_param,
-    &dp_policy_dynmo_time,
-    &dp_policy_dynmo_diffusion_param,
-    &dp_policy_dynmo_diffusion_time,
-    &dp_policy_torchgpipe_param,
-    &dp_policy_torchgpipe_time,
-};
+#define ENTRY(id) {&dp_policy_##id, &dp_policy_chain_##id},
+static const struct {
+    const struct dp_policy *policy;
+    const struct dp_policy_chain *chain;
+} known[] = {DP_POLICIES(ENTRY)};
 #define SUM_MAX 4e18 /* below 2^62: a few such sums may be added */
 #define N_KNOWN (sizeof known / sizeof known[0])
 
 const struct dp_policy *dp_policy_at(size_t i)
 {
-    return i < N_KNOWN ? known[i] : NULL;
+    return i < N_KNOWN ? known[i].policy : NULL;
+}
+
+const struct dp_policy_chain *dp_policy_chain_at(size_t i)
+{
+    return i < N_KNOWN ? known[i].chain : NULL;
 }
 
 const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err)
 {
-    char names[512] = "";
+    char names[1024] = "";
     size_t n = 0;
 
     for (size_t i = 0; i < N_KNOWN; i++) {
-        if (!strcmp(known[i]->name, name))
-            return known[i];
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", known[i]->name);
+        if (!strcmp(known[i].policy->name, name))
+            return known[i].policy;
+        if (n < sizeof names)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", known[i].policy->name);
     }
     dp_err_set(err, DP_EINVAL, "unknown policy \"%.64s\": known are %s", name, names);
     return NULL;

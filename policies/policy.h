@@ -71,14 +71,7 @@ struct dp_policy {
     void (*close)(void *state); /* optional */
 };
 
-extern const struct dp_policy dp_policy_keep, dp_policy_uniform, dp_policy_param, dp_policy_time, dp_policy_iteration;
-extern const struct dp_policy dp_policy_time_comm, dp_policy_nicol, dp_policy_diffusion_param, dp_policy_diffusion_time;
-extern const struct dp_policy dp_policy_deepspeed_param, dp_policy_deepspeed_time, dp_policy_deepspeed_range_param;
-extern const struct dp_policy dp_policy_deepspeed_range_time, dp_policy_dynmo_param, dp_policy_dynmo_time;
-extern const struct dp_policy dp_policy_dynmo_diffusion_param, dp_policy_dynmo_diffusion_time;
-extern const struct dp_policy dp_policy_torchgpipe_param, dp_policy_torchgpipe_time;
-
-/* The i-th policy of the registry, NULL after the last. */
+/* The i-th built-in policy (list.h), NULL after the last. */
 const struct dp_policy *dp_policy_at(size_t i);
 /* By name; NULL and an error that lists the known names. */
 const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policies/policy.h"
+#include "policies/balancer.h"
 
 static int time_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
                        struct dp_err *err)
@@ -38,3 +38,4 @@ const struct dp_policy dp_policy_time = {
     .help = "exact min-max of the measured time per device",
     .decide = time_decide,
 };
+const struct dp_policy_chain dp_policy_chain_time = {.by = DP_BY_TIME, .fn = dp_balancer_minmax};

@@ -2,7 +2,8 @@
 /* Policy uniform: Megatron-LM's, the same number of layers on every device, the first devices one more. */
 #include <stdio.h>
 
-#include "policies/policy.h"
+#include "policies/balancer.h"
+#include "policies/solve/chain.h"
 
 static int uniform_decide(void *state, const struct dp_policy_in *in, struct dp_policy_out *out,
                           struct dp_err *err)
@@ -21,9 +22,18 @@ static int uniform_decide(void *state, const struct dp_policy_in *in, struct dp_
     return 0;
 }
 
+static int uniform_chain(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
+{
+    (void)note;
+    (void)err;
+    dp_chain_uniform(q->n, q->p, cut);
+    return 0;
+}
+
 const struct dp_policy dp_policy_uniform = {
     .abi = DP_POLICY_ABI,
     .name = "uniform",
     .help = "equal number of layers on every device",
     .decide = uniform_decide,
 };
+const struct dp_policy_chain dp_policy_chain_uniform = {.by = DP_BY_TIME, .fn = uniform_chain};

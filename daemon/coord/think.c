@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/list.h"
+
 #define MANY_WORKERS 32 /* with more there are three looks ahead: each packs anew */
 
 /* Room to work in. */

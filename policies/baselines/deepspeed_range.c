@@ -11,6 +11,8 @@
 #include "policies/balancer.h"
 #include "policies/solve/chain.h"
 
+#define MOST_CELLS 3000000u /* of a chain that the simulator asks about: about a second */
+
 struct state {
     uint64_t most, least; /* of the parts; least is UINT64_MAX without any */
 };
@@ -87,7 +89,7 @@ out:
     return rc;
 }
 
-DP_BALANCER_POLICY(deepspeed_range_param, "deepspeed-range-param", DP_BY_PARAM, dp_balancer_deepspeed_range,
-                   "DeepSpeed's partition of today, least max - min, by remaining parameters");
-DP_BALANCER_POLICY(deepspeed_range_time, "deepspeed-range-time", DP_BY_TIME, dp_balancer_deepspeed_range,
-                   "DeepSpeed's partition of today, least max - min, by measured time");
+DP_BALANCER_POLICY_WITH(deepspeed_range_param, "deepspeed-range-param", DP_BY_PARAM, dp_balancer_deepspeed_range,
+                   "DeepSpeed's partition of today, least max - min, by remaining parameters", .is_slow = true, .most_cells = MOST_CELLS);
+DP_BALANCER_POLICY_WITH(deepspeed_range_time, "deepspeed-range-time", DP_BY_TIME, dp_balancer_deepspeed_range,
+                   "DeepSpeed's partition of today, least max - min, by measured time", .is_slow = true, .most_cells = MOST_CELLS);

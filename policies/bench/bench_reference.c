@@ -15,6 +15,7 @@
 #include "common/stdout.h"
 #include "policies/bench/recorded_loads.h"
 #include "policies/decide/pack.h"
+#include "policies/list.h"
 #include "policies/predict/predict.h"
 #include "policies/saving/saving.h"
 

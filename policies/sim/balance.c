@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/schedule/schedule.h"
-#include "policies/policy.h"
+#include "policies/list.h"
 #include "policies/sim/balance_chain.h"
 
 /* What a snapshot points to. */

@@ -8,12 +8,10 @@
 
 #include "policies/balancer.h"
 #include "policies/sim/stages.h"
-#include "policies/solve/chain.h"
 #include "policies/solve/front.h"
 
 #define FRONT_CELLS (UINT64_C(1) << 27) /* layers * devices * layouts of the front */
 #define FRONT_MOST 12u
-#define RANGE_CELLS 3000000u /* layers * devices that deepspeed-range is asked about: about a second */
 
 struct ask {
     const struct dp_sim_case *c;
@@ -29,52 +27,14 @@ struct ask {
     struct dp_sim_stages stages;
 };
 
-static int keep(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
+/* By name; NULL: there is none, or it knows snapshots only. */
+static const struct dp_policy_chain *find(const char *name)
 {
-    (void)note;
-    for (uint32_t b = 0; b <= q->p; b++)
-        cut[b] = q->prefer[b];
-    return q->prefer[q->p] == q->n ? 0 : dp_err_set(err, DP_EINVAL, "worker %u may not keep its layers", q->p);
-}
+    const struct dp_policy *p;
 
-static int uniform(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
-{
-    (void)note;
-    (void)err;
-    dp_chain_uniform(q->n, q->p, cut);
-    return 0;
-}
-
-static const struct known {
-    const char *name;
-    enum dp_weigh by;
-    dp_balancer_fn *fn;
-} known[] = {
-    {"keep", DP_BY_TIME, keep},
-    {"uniform", DP_BY_TIME, uniform},
-    {"param", DP_BY_PARAM, dp_balancer_minmax},
-    {"time", DP_BY_TIME, dp_balancer_minmax},
-    {"time-comm", DP_BY_TIME_COMM, dp_balancer_minmax},
-    {"nicol", DP_BY_TIME, dp_balancer_nicol},
-    {"diffusion-param", DP_BY_PARAM, dp_balancer_diffusion},
-    {"diffusion-time", DP_BY_TIME, dp_balancer_diffusion},
-    {"deepspeed-param", DP_BY_PARAM, dp_balancer_deepspeed},
-    {"deepspeed-time", DP_BY_TIME, dp_balancer_deepspeed},
-    {"deepspeed-range-param", DP_BY_PARAM, dp_balancer_deepspeed_range},
-    {"deepspeed-range-time", DP_BY_TIME, dp_balancer_deepspeed_range},
-    {"dynmo-param", DP_BY_PARAM, dp_balancer_dynmo},
-    {"dynmo-time", DP_BY_FORWARD, dp_balancer_dynmo},
-    {"dynmo-diffusion-param", DP_BY_PARAM, dp_balancer_dynmo_diffusion},
-    {"dynmo-diffusion-time", DP_BY_FORWARD, dp_balancer_dynmo_diffusion},
-    {"torchgpipe-param", DP_BY_PARAM, dp_balancer_torchgpipe},
-    {"torchgpipe-time", DP_BY_TIME, dp_balancer_torchgpipe},
-};
-
-static const struct known *find(const char *name)
-{
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i].name, name))
-            return &known[i];
+    for (size_t i = 0; (p = dp_policy_at(i)); i++)
+        if (!strcmp(p->name, name))
+            return dp_policy_chain_at(i)->fn ? dp_policy_chain_at(i) : NULL;
     return NULL;
 }
 
@@ -155,7 +115,7 @@ static void weigh(struct ask *a, enum dp_weigh by)
     a->q.between = between < 1e18 ? (uint64_t)between : (uint64_t)1e18;
 }
 
-static int ask_one(struct ask *a, const struct known *k, struct dp_err *err)
+static int ask_one(struct ask *a, const struct dp_policy_chain *k, struct dp_err *err)
 {
     struct dp_balancer_note note = {""};
 
@@ -210,19 +170,15 @@ static int try_fronts(struct ask *a, struct dp_err *err)
     return 0;
 }
 
-/* Would it take more than some seconds? */
-static bool is_slow(const struct ask *a, const struct known *k)
-{
-    return k->fn == dp_balancer_deepspeed_range && (uint64_t)a->q.n * a->q.p > RANGE_CELLS;
-}
-
 static int iterate(struct ask *a, struct dp_err *err)
 {
+    const struct dp_policy_chain *k;
+
     a->best_ns = UINT64_MAX;
     if (dp_sim_layout_create(a->c, &a->layout, err) < 0 || dp_sim_stages_create(a->c, &a->stages, err) < 0)
         return -1;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!is_slow(a, &known[i]) && ask_one(a, &known[i], NULL) == 0 && try_cuts(a, err) < 0)
+    for (size_t i = 0; (k = dp_policy_chain_at(i)); i++)
+        if (k->fn && (!k->most_cells || (uint64_t)a->q.n * a->q.p <= k->most_cells) && ask_one(a, k, NULL) == 0 && try_cuts(a, err) < 0)
             return -1;
     if (try_fronts(a, err) < 0)
         return -1;
@@ -237,7 +193,7 @@ int dp_sim_balance_chain(const struct dp_sim_case *c, const struct dp_sim_layer 
 {
     struct ask a = {.c = c, .layer = layer};
     uint32_t stages = c->devices * c->chunks;
-    const struct known *k = find(policy);
+    const struct dp_policy_chain *k = find(policy);
     int rc = create(&a, stages, allowed, err);
 
     if (rc == 0) {

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/site/site_policy.h"
 #include "common/trusted_file.h"
+#include "policies/list.h"
 
 #define LAYERS 8
 #define DEVICES 4

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "policies/policy.h"
+#include "policies/list.h"
 #include "policies/sim/balance.h"
 #include "policies/sim/balance_chain.h"
 #include "tests/unit/random.h"

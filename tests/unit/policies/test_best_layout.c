@@ -3,6 +3,7 @@
  * what is in force, iteration is close to the best where it cannot try all, and never worse than any other. */
 #include "tests/unit/unit.h"
 
+#include "policies/list.h"
 #include "policies/solve/partition.h"
 #include "tests/unit/policies/snapshots.h"
 

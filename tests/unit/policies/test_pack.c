@@ -7,6 +7,7 @@
 #include "policies/baselines/first_fit.h"
 #include "policies/decide/pack.h"
 #include "policies/decide/pack_sets.h"
+#include "policies/list.h"
 #include "policies/predict/predict.h"
 #include "tests/unit/random.h"
 
