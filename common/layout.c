@@ -67,6 +67,26 @@ uint32_t dp_layout_active(const struct dp_layout *l)
     return n;
 }
 
+uint32_t dp_layout_moves(const struct dp_layout *old, const struct dp_layout *next, struct dp_moves *out)
+{
+    uint32_t from = 0, to = 0, n = 0;
+
+    for (uint32_t layer = 0; layer < old->n_layers; layer++) {
+        while (layer >= old->cut[from + 1])
+            from++;
+        while (layer >= next->cut[to + 1])
+            to++;
+        if (from == to)
+            continue;
+        if (out)
+            out->move[n] = (struct dp_move){.layer = layer, .from = from, .to = to};
+        n++;
+    }
+    if (out)
+        out->n = n;
+    return n;
+}
+
 void dp_layout_format(const struct dp_layout *l, char *out, size_t cap)
 {
     size_t n = 0;

@@ -40,6 +40,20 @@ int dp_layout_prev(const struct dp_layout *layout, uint32_t worker);
 /* Number of workers that own at least one layer. */
 uint32_t dp_layout_active(const struct dp_layout *layout);
 
+/* A layer that another worker owns in the next layout. */
+struct dp_move {
+    uint32_t layer, from, to;
+};
+
+struct dp_moves {
+    uint32_t n;
+    struct dp_move move[DP_MAX_LAYERS]; /* in layer order */
+};
+
+/* Which layers move, from whom to whom. Both layouts valid, with the same numbers of workers and layers.
+ * out: =, or NULL. returns: how many. */
+uint32_t dp_layout_moves(const struct dp_layout *old, const struct dp_layout *next, struct dp_moves *out);
+
 /* Write "0-3|4-6|-|7-9" (a dash for a worker without layers, x for one that left) into out. */
 void dp_layout_format(const struct dp_layout *layout, char *out, size_t cap);
 

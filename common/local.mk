@@ -45,7 +45,7 @@ common_site_libdpsite_a_SOURCES = \
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)
-common_tests = tests/unit/common/test_err tests/unit/common/test_wire tests/unit/common/test_msg tests/unit/common/test_msg_golden tests/unit/common/test_layout tests/unit/common/test_megatron tests/unit/common/test_crc32c \
+common_tests = tests/unit/common/test_err tests/unit/common/test_wire tests/unit/common/test_msg tests/unit/common/test_msg_golden tests/unit/common/test_layout tests/unit/common/test_moves tests/unit/common/test_megatron tests/unit/common/test_crc32c \
 	tests/unit/common/test_conf tests/unit/common/test_journal tests/unit/common/test_journal_faults
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
@@ -57,6 +57,8 @@ tests_unit_common_test_msg_SOURCES = tests/unit/common/test_msg.c tests/unit/com
 tests_unit_common_test_msg_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_test_msg_golden_SOURCES = tests/unit/common/test_msg_golden.c tests/unit/common/messages_golden.h tests/unit/golden.h tests/unit/unit.h
 tests_unit_common_test_msg_golden_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_moves_SOURCES = tests/unit/common/test_moves.c tests/unit/unit.h
+tests_unit_common_test_moves_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_test_layout_SOURCES = tests/unit/common/test_layout.c tests/unit/unit.h
 tests_unit_common_test_megatron_SOURCES = tests/unit/common/test_megatron.c tests/unit/random.h tests/unit/unit.h
 tests_unit_common_test_megatron_LDADD = common/libdpcommon.a $(UNIT_LIBS)

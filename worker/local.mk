@@ -22,7 +22,6 @@ worker_train_libdptrain_a_SOURCES = \
 	worker/train/signals.c worker/train/signals.h
 worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/handover.c worker/handover/handover.h \
-	worker/handover/moves.c worker/handover/moves.h \
 	worker/handover/attempt.h worker/handover/attempt_prepare.c worker/handover/attempt_transfer.c \
 	worker/handover/voting.c worker/handover/voting.h \
 	worker/handover/transfer.c worker/handover/transfer.h worker/handover/transfer_internal.h \
@@ -174,7 +173,7 @@ dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 
 if HAVE_CMOCKA
-handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_moves tests/unit/worker/test_handover \
+handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_handover \
 	tests/unit/worker/test_handover_faults
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
@@ -183,8 +182,6 @@ tests_unit_worker_test_control_SOURCES = tests/unit/worker/test_control.c tests/
 tests_unit_worker_test_control_LDADD = worker/daemon_link/libdpdaemonlink.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
 tests_unit_worker_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_worker_test_moves_SOURCES = tests/unit/worker/test_moves.c tests/unit/unit.h
-tests_unit_worker_test_moves_LDADD = worker/handover/libdphandover.a common/libdpcommon.a $(UNIT_LIBS)
 handover_world = tests/unit/worker/handover_daemons.c tests/unit/worker/handover_worker.c tests/unit/worker/handover_world.h tests/unit/worker/fakedaemon.c \
 	tests/unit/worker/fakedaemon.h tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_handover_SOURCES = tests/unit/worker/test_handover.c $(handover_world)

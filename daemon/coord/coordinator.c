@@ -152,7 +152,7 @@ static int command_layout(struct dp_coord *c, uint64_t now_ns, const char *text,
         return dp_err_set(err, DP_EINVAL, "not all workers are there yet");
     if (dp_layout_parse(text, &c->layout, &next, err) < 0)
         return -1;
-    if (!coord_layers_moved(&c->layout, &next))
+    if (!dp_layout_moves(&c->layout, &next, NULL))
         return dp_err_set(err, DP_EINVAL, "the layout is %s already", text);
     return coord_migrate_begin(c, now_ns, &next, "asked for on the command line", err);
 }

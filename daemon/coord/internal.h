@@ -617,7 +617,6 @@ void coord_migrate_finish(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
 /* A report or HELLO shows that the worker has the layout in force: as good as its acknowledgement. */
 void coord_migrate_seen(struct dp_coord *c, uint64_t now_ns, uint32_t rank, uint64_t epoch);
 bool coord_migrate_is_idle(const struct dp_coord *c);
-uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b);
 
 /* --- release.c --- */
 void coord_release_tick(struct dp_coord *c, uint64_t now_ns);

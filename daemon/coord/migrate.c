@@ -70,20 +70,6 @@ bool coord_migrate_is_idle(const struct dp_coord *c)
     return c->mig.state == MIG_NONE;
 }
 
-uint32_t coord_layers_moved(const struct dp_layout *a, const struct dp_layout *b)
-{
-    uint32_t n = 0;
-
-    for (uint32_t l = 0, s = 0, t = 0; l < a->n_layers; l++) {
-        while (a->cut[s + 1] <= l)
-            s++;
-        while (b->cut[t + 1] <= l)
-            t++;
-        n += s != t;
-    }
-    return n;
-}
-
 /* Can it be asked for at all? */
 static int check_next(const struct dp_coord *c, const struct dp_layout *next, struct dp_err *err)
 {
@@ -111,6 +97,7 @@ static int check_next(const struct dp_coord *c, const struct dp_layout *next, st
 static void reset(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason)
 {
     struct coord_migration *m = &c->mig;
+    struct dp_moves moves;
     uint64_t id = m->id;
 
     memset(m, 0, sizeof *m);
@@ -119,14 +106,9 @@ static void reset(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *n
     m->next = *next;
     m->next.epoch = c->layout.epoch + 1;
     m->started_ns = now_ns;
-    m->moved_layers = coord_layers_moved(&c->layout, next);
-    for (uint32_t l = 0, s = 0, t = 0; l < c->train.n_layers; l++) {
-        while (c->layout.cut[s + 1] <= l)
-            s++;
-        while (next->cut[t + 1] <= l)
-            t++;
-        m->moved_bytes += s != t ? c->layer[l].load.state_bytes : 0;
-    }
+    m->moved_layers = dp_layout_moves(&c->layout, next, &moves);
+    for (uint32_t i = 0; i < moves.n; i++)
+        m->moved_bytes += c->layer[moves.move[i].layer].load.state_bytes;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         m->is_member[r] = !c->layout.gone[r];
     snprintf(m->reason, sizeof m->reason, "%.255s", reason);

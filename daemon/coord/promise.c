@@ -135,7 +135,7 @@ enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const str
         snprintf(why, cap, "packing is stopped");
         return WAY_WAIT;
     }
-    if (!coord_layers_moved(&c->layout, next))
+    if (!dp_layout_moves(&c->layout, next, NULL))
         return plan_leave(c, now_ns, why, cap);
     if (t->measured.n < DP_PROMISE_WINDOW) { /* what is expected and allowed rests on them */
         snprintf(why, cap, "%u of %d measurements are there", t->measured.n, DP_PROMISE_WINDOW);

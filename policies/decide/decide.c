@@ -81,18 +81,11 @@ void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out)
 
 uint32_t dp_moved_layers(const struct dp_policy_in *in, const struct dp_layout *to, uint64_t *bytes)
 {
-    uint32_t n = 0, a = 0, b = 0;
+    struct dp_moves moves;
 
     *bytes = 0;
-    for (uint32_t l = 0; l < in->n_layers; l++) {
-        while (in->current->cut[a + 1] <= l)
-            a++;
-        while (to->cut[b + 1] <= l)
-            b++;
-        if (a != b) {
-            n++;
-            *bytes += in->layer[l].state_bytes;
-        }
-    }
-    return n;
+    dp_layout_moves(in->current, to, &moves);
+    for (uint32_t i = 0; i < moves.n; i++)
+        *bytes += in->layer[moves.move[i].layer].state_bytes;
+    return moves.n;
 }

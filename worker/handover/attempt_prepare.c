@@ -44,7 +44,7 @@ static int check_prepare(struct dp_attempt *p, struct dp_err *err)
             return dp_err_set(err, DP_EINVAL, "PREPARE brings back worker %u, which left", i);
     if (next->gone[p->voting.leader])
         return dp_err_set(err, DP_EINVAL, "PREPARE lets worker %u leave, which leads the run", p->voting.leader);
-    dp_moves_plan(old, next, &p->moves);
+    dp_layout_moves(old, next, &p->moves);
     return 0;
 }
 

@@ -14,8 +14,8 @@
 #ifndef DP_WORKER_HANDOVER_TRANSFER_H
 #define DP_WORKER_HANDOVER_TRANSFER_H
 
+#include "common/layout.h"
 #include "worker/handover/handover.h"
-#include "worker/handover/moves.h"
 
 #define DP_TRANSFER_CHUNK (512u * 1024) /* each has a checksum of its own */
 #define DP_TRANSFER_WINDOW 4 /* chunks under way: one is hashed while others travel */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which layers move between two layouts: the table by hand, and against the owners layer by layer. */
 #include "tests/unit/unit.h"
-#include "worker/handover/moves.h"
+#include "common/layout.h"
 
 static void set(struct dp_layout *l, uint32_t n_workers, const uint32_t *cut)
 {
@@ -19,15 +19,15 @@ static void moves_by_hand(void **state)
     (void)state;
     set(&a, 3, (uint32_t[]){0, 4, 6, 8});
     set(&b, 3, (uint32_t[]){0, 2, 5, 8});
-    dp_moves_plan(&a, &b, &m);
+    dp_layout_moves(&a, &b, &m);
     assert_int_equal(m.n, 3);
     assert_memory_equal(&m.move[0], (&(struct dp_move){2, 0, 1}), sizeof m.move[0]);
     assert_memory_equal(&m.move[1], (&(struct dp_move){3, 0, 1}), sizeof m.move[0]);
     assert_memory_equal(&m.move[2], (&(struct dp_move){5, 1, 2}), sizeof m.move[0]);
-    dp_moves_plan(&a, &a, &m);
+    dp_layout_moves(&a, &a, &m);
     assert_int_equal(m.n, 0);
     set(&b, 3, (uint32_t[]){0, 0, 0, 8}); /* all to the last, over an empty one */
-    dp_moves_plan(&a, &b, &m);
+    dp_layout_moves(&a, &b, &m);
     assert_int_equal(m.n, 6);
     assert_int_equal(m.move[5].from, 1);
     assert_int_equal(m.move[5].to, 2);
@@ -49,7 +49,7 @@ static void moves_match_the_owners(void **state)
         for (uint32_t b = 0; b < n; b++) {
             uint32_t at = 0;
 
-            dp_moves_plan(&l[a], &l[b], &m);
+            dp_layout_moves(&l[a], &l[b], &m);
             for (uint32_t layer = 0; layer < 5; layer++) {
                 uint32_t from = dp_layout_owner(&l[a], layer), to = dp_layout_owner(&l[b], layer);
 
