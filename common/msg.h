@@ -45,47 +45,53 @@
 #define DP_DIGEST_BYTES 32 /* SHA-256 */
 #define DP_STEP_BATCH 0xfffffffbu /* step id of the batch script, as Slurm has it */
 
-enum dp_msg_type {
-    /* plugin -> daemon, and back */
-    DP_MSG_STEP_START = 1,
-    DP_MSG_STEP_END = 2,
-    DP_MSG_ACK = 3,
-    DP_MSG_TASKS = 4, /* between daemons, too */
-    /* worker <-> daemon; between daemons inside RELAY */
-    DP_MSG_HELLO = 10,
-    DP_MSG_WELCOME = 11,
-    DP_MSG_REPORT = 12,
-    DP_MSG_PREPARE = 13,
-    DP_MSG_VOTE = 14,
-    DP_MSG_DECISION = 15,
-    DP_MSG_DECISION_ACK = 16,
-    DP_MSG_FINISH = 17,
-    DP_MSG_GOODBYE = 18,
-    DP_MSG_SAVE = 19,
-    DP_MSG_EVENT = 20,
-    DP_MSG_PING = 21,
-    DP_MSG_PONG = 22,
-    DP_MSG_LIMIT = 23,
-    /* wire-up (doc/protocol.md), before any HELLO: CARD inside RELAY, too; the others between daemons, too */
-    DP_MSG_CARD = 24,
-    DP_MSG_ROSTER = 25,
-    DP_MSG_WIREUP = 26,
-    /* daemon <-> daemon */
-    DP_MSG_RELAY = 30,
-    DP_MSG_WORKER_LOST = 31,
-    DP_MSG_STOP_SLOT = 32,
-    DP_MSG_SLOT_GONE = 33,
-    DP_MSG_JOIN = 34,
-    /* command line <-> daemon */
-    DP_MSG_QUERY = 40,
-    DP_MSG_ANSWER = 41,
-    DP_MSG_COMMAND = 42,
-    DP_MSG_CHECK = 43,
-    /* opening of a TCP connection (doc/protocol.md, "Session") */
-    DP_MSG_CHALLENGE = 50,
-    DP_MSG_AUTH = 51,
-    DP_MSG_AUTH_OK = 52,
-};
+/* The list of messages: M(name, NAME, number, version that brought it, kind). The fields of one are DP_<NAME>_FIELDS; where it
+ * is nothing but these (PLAIN; PLAIN_3: and DP_<NAME>_SINCE_3), struct dp_msg_<name>, its codec, its place in the codecs' table
+ * and its chapter in doc/messages.md come from this line. OWN: its struct is below, its codec and size in msg.c, its chapter
+ * in doc/print_messages.c. Numbers are for ever. */
+#define DP_MESSAGES(M)                                                                                         \
+    /* plugin -> daemon, and back */                                                                           \
+    M(step_start, STEP_START, 1, 1, PLAIN_3)                                                                   \
+    M(step_end, STEP_END, 2, 1, PLAIN)                                                                         \
+    M(ack, ACK, 3, 1, OWN)                                                                                     \
+    M(tasks, TASKS, 4, 3, OWN) /* between daemons, too */                                                      \
+    /* worker <-> daemon; between daemons inside RELAY */                                                      \
+    M(hello, HELLO, 10, 1, OWN)                                                                                \
+    M(welcome, WELCOME, 11, 1, PLAIN)                                                                          \
+    M(report, REPORT, 12, 1, OWN)                                                                              \
+    M(prepare, PREPARE, 13, 1, OWN)                                                                            \
+    M(vote, VOTE, 14, 1, PLAIN)                                                                                \
+    M(decision, DECISION, 15, 1, PLAIN)                                                                        \
+    M(decision_ack, DECISION_ACK, 16, 1, PLAIN)                                                                \
+    M(finish, FINISH, 17, 1, PLAIN)                                                                            \
+    M(goodbye, GOODBYE, 18, 1, OWN)                                                                            \
+    M(save, SAVE, 19, 1, PLAIN)                                                                                \
+    M(event, EVENT, 20, 1, PLAIN)                                                                              \
+    M(ping, PING, 21, 1, PLAIN)                                                                                \
+    M(pong, PONG, 22, 1, PLAIN)                                                                                \
+    M(limit, LIMIT, 23, 3, PLAIN)                                                                              \
+    /* wire-up (doc/protocol.md), before any HELLO: CARD inside RELAY, too; the others between daemons, too */ \
+    M(card, CARD, 24, 3, OWN)                                                                                  \
+    M(roster, ROSTER, 25, 3, OWN)                                                                              \
+    M(wireup, WIREUP, 26, 3, OWN)                                                                              \
+    /* daemon <-> daemon */                                                                                    \
+    M(relay, RELAY, 30, 1, OWN)                                                                                \
+    M(worker_lost, WORKER_LOST, 31, 1, PLAIN)                                                                  \
+    M(stop_slot, STOP_SLOT, 32, 1, PLAIN_3)                                                                    \
+    M(slot_gone, SLOT_GONE, 33, 1, PLAIN)                                                                      \
+    M(join, JOIN, 34, 1, PLAIN)                                                                                \
+    /* command line <-> daemon */                                                                              \
+    M(query, QUERY, 40, 1, PLAIN)                                                                              \
+    M(answer, ANSWER, 41, 1, OWN)                                                                              \
+    M(command, COMMAND, 42, 1, PLAIN)                                                                          \
+    M(check, CHECK, 43, 3, PLAIN)                                                                              \
+    /* opening of a TCP connection (doc/protocol.md, "Session") */                                             \
+    M(challenge, CHALLENGE, 50, 1, PLAIN)                                                                      \
+    M(auth, AUTH, 51, 1, PLAIN)                                                                                \
+    M(auth_ok, AUTH_OK, 52, 1, PLAIN)
+
+#define DP_MSG_NUMBER(name, NAME, number, since, kind) DP_MSG_##NAME = number,
+enum dp_msg_type { DP_MESSAGES(DP_MSG_NUMBER) };
 
 enum dp_mode { DP_MODE_OFF = 0, DP_MODE_OBSERVE = 1, DP_MODE_BALANCE = 2, DP_MODE_RELEASE = 3 };
 enum dp_reference { DP_REF_START = 0, DP_REF_BEST = 1, DP_REF_FIXED = 2 };
@@ -418,8 +424,12 @@ typedef double dp_f64_t;
 
 #define DP_FIELD_DECL(kind, name, doc) dp_##kind##_t name;
 
-struct dp_msg_step_start { DP_STEP_START_FIELDS(DP_FIELD_DECL) DP_STEP_START_SINCE_3(DP_FIELD_DECL) };
-struct dp_msg_step_end { DP_STEP_END_FIELDS(DP_FIELD_DECL) };
+#define DP_MSG_STRUCT_PLAIN(name, NAME) struct dp_msg_##name { DP_##NAME##_FIELDS(DP_FIELD_DECL) };
+#define DP_MSG_STRUCT_PLAIN_3(name, NAME) struct dp_msg_##name { DP_##NAME##_FIELDS(DP_FIELD_DECL) DP_##NAME##_SINCE_3(DP_FIELD_DECL) };
+#define DP_MSG_STRUCT_OWN(name, NAME) /* below */
+#define DP_MSG_STRUCT(name, NAME, number, since, kind) DP_MSG_STRUCT_##kind(name, NAME)
+DP_MESSAGES(DP_MSG_STRUCT)
+
 struct dp_msg_ack { DP_ACK_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_tasks {
     DP_TASKS_FIELDS(DP_FIELD_DECL)
@@ -430,7 +440,6 @@ struct dp_msg_hello {
     DP_HELLO_SINCE_3(DP_FIELD_DECL)
     uint32_t cut[DP_MAX_WORKERS + 1];
 };
-struct dp_msg_welcome { DP_WELCOME_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_report {
     DP_REPORT_FIELDS(DP_FIELD_DECL)
     DP_REPORT_SINCE_3(DP_FIELD_DECL)
@@ -441,16 +450,7 @@ struct dp_msg_prepare {
     uint32_t cut[DP_MAX_WORKERS + 1];
     uint8_t gone[DP_MAX_WORKERS];
 };
-struct dp_msg_vote { DP_VOTE_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_decision { DP_DECISION_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_decision_ack { DP_DECISION_ACK_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_finish { DP_FINISH_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_goodbye { DP_GOODBYE_FIELDS(DP_FIELD_DECL) DP_GOODBYE_SINCE_3(DP_FIELD_DECL) };
-struct dp_msg_save { DP_SAVE_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_event { DP_EVENT_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_ping { DP_PING_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_pong { DP_PONG_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_limit { DP_LIMIT_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_card {
     DP_CARD_FIELDS(DP_FIELD_DECL)
     const uint8_t *key, *card; /* decode: borrowed from the frame; encode: borrowed from the caller */
@@ -468,39 +468,15 @@ struct dp_msg_relay {
     DP_RELAY_SINCE_3(DP_FIELD_DECL)
     const uint8_t *inner; /* decode: borrowed from the frame; encode: borrowed from the caller */
 };
-struct dp_msg_worker_lost { DP_WORKER_LOST_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_stop_slot { DP_STOP_SLOT_FIELDS(DP_FIELD_DECL) DP_STOP_SLOT_SINCE_3(DP_FIELD_DECL) };
-struct dp_msg_slot_gone { DP_SLOT_GONE_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_join { DP_JOIN_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_query { DP_QUERY_FIELDS(DP_FIELD_DECL) };
 struct dp_msg_answer {
     DP_ANSWER_FIELDS(DP_FIELD_DECL)
     const char *json; /* as dp_msg_relay.inner */
 };
-struct dp_msg_command { DP_COMMAND_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_check { DP_CHECK_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_challenge { DP_CHALLENGE_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_auth { DP_AUTH_FIELDS(DP_FIELD_DECL) };
-struct dp_msg_auth_ok { DP_AUTH_OK_FIELDS(DP_FIELD_DECL) };
-
-/* name, type: every message once, for the codecs and for tests that walk them all. */
-#define DP_MESSAGES(M)                                                                             \
-    M(step_start, DP_MSG_STEP_START) M(step_end, DP_MSG_STEP_END) M(ack, DP_MSG_ACK)               \
-    M(tasks, DP_MSG_TASKS) M(card, DP_MSG_CARD) M(roster, DP_MSG_ROSTER) M(wireup, DP_MSG_WIREUP)  \
-    M(hello, DP_MSG_HELLO) M(welcome, DP_MSG_WELCOME) M(report, DP_MSG_REPORT)                     \
-    M(prepare, DP_MSG_PREPARE) M(vote, DP_MSG_VOTE) M(decision, DP_MSG_DECISION)                   \
-    M(decision_ack, DP_MSG_DECISION_ACK) M(finish, DP_MSG_FINISH) M(goodbye, DP_MSG_GOODBYE)       \
-    M(save, DP_MSG_SAVE) M(event, DP_MSG_EVENT) M(ping, DP_MSG_PING) M(pong, DP_MSG_PONG)          \
-    M(limit, DP_MSG_LIMIT) M(relay, DP_MSG_RELAY)                                                                         \
-    M(worker_lost, DP_MSG_WORKER_LOST) M(stop_slot, DP_MSG_STOP_SLOT)                              \
-    M(slot_gone, DP_MSG_SLOT_GONE) M(join, DP_MSG_JOIN) M(query, DP_MSG_QUERY)                     \
-    M(answer, DP_MSG_ANSWER) M(command, DP_MSG_COMMAND) M(check, DP_MSG_CHECK)                   \
-    M(challenge, DP_MSG_CHALLENGE) M(auth, DP_MSG_AUTH) M(auth_ok, DP_MSG_AUTH_OK)
 
 /* int dp_msg_X_decode(body reader, out, err): 0, or -1 and DP_EPROTO; out is overwritten.
  * void dp_msg_X_encode(body writer, in): too little room sets w->bad.
  * Both in the version of the reader or writer (wire.h). */
-#define DP_MSG_CODEC_DECL(name, type)                                                              \
+#define DP_MSG_CODEC_DECL(name, NAME, number, since, kind)                                         \
     int dp_msg_##name##_decode(struct dp_reader *r, struct dp_msg_##name *m, struct dp_err *err);  \
     void dp_msg_##name##_encode(struct dp_writer *w, const struct dp_msg_##name *m);
 DP_MESSAGES(DP_MSG_CODEC_DECL)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 union message {
-#define MEMBER(name, type) struct dp_msg_##name name;
+#define MEMBER(name, NAME, type, since, kind) struct dp_msg_##name name;
     DP_MESSAGES(MEMBER)
 };
 
@@ -45,7 +45,7 @@ int dp_msg_recode(uint16_t type, uint16_t from, const uint8_t *body, size_t byte
     dp_reader_init(&r, body, bytes);
     r.version = from;
     switch (type) {
-#define CASE(name, number)                                                                         \
+#define CASE(name, NAME, number, since, kind)                                                      \
     case number:                                                                                   \
         rc = dp_msg_##name##_decode(&r, &m.name, err);                                             \
         if (rc == 0 && (number) == DP_MSG_RELAY)                                                   \

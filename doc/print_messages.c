@@ -32,11 +32,54 @@ static const char *bytes_of(const char *kind)
     printf("\nFrom version %d on, at the end:\n\n| field | kind | bytes | meaning |\n|---|---|---|---|\n", version); \
     FIELDS(ROW)
 
-#define TABLE(type, FIELDS)                                                                        \
+#define TABLE(NAME)                                                                                \
     printf("\n## %s (type %d, at most %u bytes%s)\n\n| field | kind | bytes | meaning |\n|---|---|---|---|\n", \
-           dp_msg_name(type), type, dp_msg_max_body(type),                                         \
-           dp_msg_since(type) == 3 ? ", from version 3 on" : "");                                  \
-    FIELDS(ROW)
+           dp_msg_name(DP_MSG_##NAME), DP_MSG_##NAME, dp_msg_max_body(DP_MSG_##NAME),              \
+           dp_msg_since(DP_MSG_##NAME) == 3 ? ", from version 3 on" : "");                         \
+    DP_##NAME##_FIELDS(ROW)
+
+/* More than a table. */
+#define PRINT_ACK                                                                                  \
+    TABLE(ACK)
+#define PRINT_TASKS                                                                                \
+    TABLE(TASKS)                                                                                   \
+    printf("\nThen count pairs of u32: rank in the step, and pid.\n");
+#define PRINT_HELLO                                                                                \
+    TABLE(HELLO)                                                                                   \
+    printf("\nThen n_workers + 1 cuts, u32 each: the layout in force in the worker.\n");           \
+    LATER(3, DP_HELLO_SINCE_3)
+#define PRINT_REPORT                                                                               \
+    TABLE(REPORT)                                                                                  \
+    printf("\nThen for each of the n_layers layers seven u64: fwd_ns, bwd_input_ns, bwd_weight_ns, state_bytes, " \
+           "act_bytes, params, nnz (struct dp_layer_load).\n");                                    \
+    LATER(3, DP_REPORT_SINCE_3)
+#define PRINT_PREPARE                                                                              \
+    TABLE(PREPARE)                                                                                 \
+    printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`: the layout that a commit puts in force.\n");
+#define PRINT_GOODBYE                                                                              \
+    TABLE(GOODBYE)                                                                                 \
+    LATER(3, DP_GOODBYE_SINCE_3)
+#define PRINT_CARD                                                                                 \
+    TABLE(CARD)                                                                                    \
+    printf("\nThen key_len bytes of key and card_len bytes of card.\n");
+#define PRINT_ROSTER                                                                               \
+    TABLE(ROSTER)                                                                                  \
+    printf("\nThen cards_len bytes: count cards, each a u16 length and that many bytes.\n");
+#define PRINT_WIREUP                                                                               \
+    TABLE(WIREUP)                                                                                  \
+    printf("\nThen key_len bytes of key.\n");
+#define PRINT_RELAY                                                                                \
+    TABLE(RELAY)                                                                                   \
+    printf("\nThen inner_len bytes: the body of the relayed message.\n");                          \
+    LATER(3, DP_RELAY_SINCE_3)
+#define PRINT_ANSWER                                                                               \
+    TABLE(ANSWER)                                                                                  \
+    printf("\nThen json_len bytes of UTF-8: a piece of one JSON document.\n");
+
+#define PRINT_PLAIN(NAME) TABLE(NAME)
+#define PRINT_PLAIN_3(NAME) TABLE(NAME) LATER(3, DP_##NAME##_SINCE_3)
+#define PRINT_OWN(NAME) PRINT_##NAME
+#define PRINT(name, NAME, number, since, kind) PRINT_##kind(NAME)
 
 int main(void)
 {
@@ -46,54 +89,6 @@ int main(void)
            "Every frame begins with 16 bytes: magic 0x%08x (\"DYNP\"), version u16 (%d), type u16, body_len u32, "
            "seq u32. protocol.md says how versions meet.\n",
            DP_MAGIC, DP_PROTO_VERSION);
-    TABLE(DP_MSG_STEP_START, DP_STEP_START_FIELDS)
-    LATER(3, DP_STEP_START_SINCE_3)
-    TABLE(DP_MSG_STEP_END, DP_STEP_END_FIELDS)
-    TABLE(DP_MSG_ACK, DP_ACK_FIELDS)
-    TABLE(DP_MSG_TASKS, DP_TASKS_FIELDS)
-    printf("\nThen count pairs of u32: rank in the step, and pid.\n");
-    TABLE(DP_MSG_HELLO, DP_HELLO_FIELDS)
-    printf("\nThen n_workers + 1 cuts, u32 each: the layout in force in the worker.\n");
-    LATER(3, DP_HELLO_SINCE_3)
-    TABLE(DP_MSG_WELCOME, DP_WELCOME_FIELDS)
-    TABLE(DP_MSG_REPORT, DP_REPORT_FIELDS)
-    printf("\nThen for each of the n_layers layers seven u64: fwd_ns, bwd_input_ns, bwd_weight_ns, state_bytes, "
-           "act_bytes, params, nnz (struct dp_layer_load).\n");
-    LATER(3, DP_REPORT_SINCE_3)
-    TABLE(DP_MSG_PREPARE, DP_PREPARE_FIELDS)
-    printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`: the layout that a commit puts in force.\n");
-    TABLE(DP_MSG_VOTE, DP_VOTE_FIELDS)
-    TABLE(DP_MSG_DECISION, DP_DECISION_FIELDS)
-    TABLE(DP_MSG_DECISION_ACK, DP_DECISION_ACK_FIELDS)
-    TABLE(DP_MSG_FINISH, DP_FINISH_FIELDS)
-    TABLE(DP_MSG_GOODBYE, DP_GOODBYE_FIELDS)
-    LATER(3, DP_GOODBYE_SINCE_3)
-    TABLE(DP_MSG_SAVE, DP_SAVE_FIELDS)
-    TABLE(DP_MSG_EVENT, DP_EVENT_FIELDS)
-    TABLE(DP_MSG_PING, DP_PING_FIELDS)
-    TABLE(DP_MSG_PONG, DP_PONG_FIELDS)
-    TABLE(DP_MSG_LIMIT, DP_LIMIT_FIELDS)
-    TABLE(DP_MSG_CARD, DP_CARD_FIELDS)
-    printf("\nThen key_len bytes of key and card_len bytes of card.\n");
-    TABLE(DP_MSG_ROSTER, DP_ROSTER_FIELDS)
-    printf("\nThen cards_len bytes: count cards, each a u16 length and that many bytes.\n");
-    TABLE(DP_MSG_WIREUP, DP_WIREUP_FIELDS)
-    printf("\nThen key_len bytes of key.\n");
-    TABLE(DP_MSG_RELAY, DP_RELAY_FIELDS)
-    printf("\nThen inner_len bytes: the body of the relayed message.\n");
-    LATER(3, DP_RELAY_SINCE_3)
-    TABLE(DP_MSG_WORKER_LOST, DP_WORKER_LOST_FIELDS)
-    TABLE(DP_MSG_STOP_SLOT, DP_STOP_SLOT_FIELDS)
-    LATER(3, DP_STOP_SLOT_SINCE_3)
-    TABLE(DP_MSG_SLOT_GONE, DP_SLOT_GONE_FIELDS)
-    TABLE(DP_MSG_JOIN, DP_JOIN_FIELDS)
-    TABLE(DP_MSG_QUERY, DP_QUERY_FIELDS)
-    TABLE(DP_MSG_ANSWER, DP_ANSWER_FIELDS)
-    printf("\nThen json_len bytes of UTF-8: a piece of one JSON document.\n");
-    TABLE(DP_MSG_COMMAND, DP_COMMAND_FIELDS)
-    TABLE(DP_MSG_CHECK, DP_CHECK_FIELDS)
-    TABLE(DP_MSG_CHALLENGE, DP_CHALLENGE_FIELDS)
-    TABLE(DP_MSG_AUTH, DP_AUTH_FIELDS)
-    TABLE(DP_MSG_AUTH_OK, DP_AUTH_OK_FIELDS)
+    DP_MESSAGES(PRINT)
     return 0;
 }

@@ -33,7 +33,7 @@ static void decode(uint16_t version, uint16_t type, const uint8_t *body, size_t 
     dp_writer_init(&w, encoded, sizeof encoded);
     w.version = version;
     switch (type) {
-#define CASE(name, number)                                                                         \
+#define CASE(name, NAME, number, since, kind)                                                      \
     case number: {                                                                                 \
         static struct dp_msg_##name m;                                                             \
         if (dp_msg_##name##_decode(&r, &m, &err) == 0) {                                           \
@@ -126,7 +126,7 @@ void fuzz_make_seeds(void)
     static uint8_t frame[DP_HEADER_BYTES + DP_BODY_MAX];
     struct dp_writer w;
 
-#define SEED(name, number)                                                                         \
+#define SEED(name, NAME, number, since, kind)                                                      \
     {                                                                                              \
         static struct dp_msg_##name m;                                                             \
         dp_writer_init(&w, frame + DP_HEADER_BYTES, DP_BODY_MAX);                                  \

@@ -141,7 +141,7 @@ static void older_ones_come_back(uint16_t type, size_t n)
     }
 }
 
-#define ROUND_TRIP(name, type)                                                                     \
+#define ROUND_TRIP(name, NAME, type, since, kind)                                                  \
     static void round_trip_##name(void **state)                                                    \
     {                                                                                              \
         struct dp_msg_##name *m = calloc(1, sizeof *m), *back = malloc(sizeof *back);              \
@@ -414,7 +414,7 @@ static void names_go_both_ways(void **state)
     assert_string_equal(dp_mode_name(99), "?");
 }
 
-#define TEST_OF(name, type) cmocka_unit_test(round_trip_##name),
+#define TEST_OF(name, NAME, type, since, kind) cmocka_unit_test(round_trip_##name),
 static const struct CMUnitTest tests[] = {
     DP_MESSAGES(TEST_OF)
     cmocka_unit_test(release_0_1_0_is_understood),

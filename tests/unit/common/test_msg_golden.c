@@ -53,7 +53,7 @@ static void check(uint16_t type, void (*encode)(struct dp_writer *, const void *
         same_bytes(name, buf, encoded(encode, g->message, 1), want, n);
 }
 
-#define TEST_OF(name, type)                                                                        \
+#define TEST_OF(name, NAME, type, since, kind)                                                     \
     static void encode_##name(struct dp_writer *w, const void *m)                                  \
     {                                                                                              \
         dp_msg_##name##_encode(w, m);                                                              \
@@ -99,7 +99,7 @@ static void the_header_has_its_bytes(void **state)
     assert_true(back.version == h.version && back.type == h.type && back.body_len == h.body_len && back.seq == h.seq);
 }
 
-#define ROW_OF(name, type) cmocka_unit_test(golden_bytes_of_##name),
+#define ROW_OF(name, NAME, type, since, kind) cmocka_unit_test(golden_bytes_of_##name),
 static const struct CMUnitTest tests[] = {
     DP_MESSAGES(ROW_OF)
     cmocka_unit_test(every_type_has_golden_bytes),
