@@ -21,7 +21,7 @@
 
 #include "common/err.h"
 
-#define DP_BACKEND_ABI 1
+#define DP_BACKEND_ABI 2
 
 /* Pattern of a sparse matrix w (rows, cols) in CSR order, weight by weight or, with block_rows 4, in blocks of
  * 4 x 1: four rows 4g ... 4g + 3 of one column are there or not, together (rows is a multiple of 4). Then
@@ -192,6 +192,25 @@ struct dp_sum_squares {
 
 struct dp_backend;
 
+/* The operations, in the order of the table below: `op` takes a struct dp_<op>, whose comment says what it computes. A new
+ * one is a line here and, for each backend, a function of that name. */
+#define DP_BACKEND_OPS(O) \
+    O(linear)             \
+    O(linear_bwd_input)   \
+    O(linear_bwd_weight)  \
+    O(reorder)            \
+    O(embedding)          \
+    O(embedding_bwd)      \
+    O(layernorm)          \
+    O(layernorm_bwd)      \
+    O(attention)          \
+    O(attention_bwd)      \
+    O(add)                \
+    O(head)               \
+    O(adamw)              \
+    O(sum_squares)
+#define DP_BACKEND_OP(op) int (*op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);
+
 struct dp_backend_ops {
     uint32_t abi;
     const char *name;    /* "cpu", "cuda" */
@@ -214,22 +233,9 @@ struct dp_backend_ops {
     /* Bytes of the plan, 0 without one. */
     size_t (*sparse_bytes)(struct dp_backend *be, const struct dp_sparse *sp);
 
-    int (*linear)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
-    int (*linear_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
-    int (*linear_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
-    int (*reorder)(struct dp_backend *be, const struct dp_reorder *a, struct dp_err *err);
-    int (*embedding)(struct dp_backend *be, const struct dp_embedding *a, struct dp_err *err);
-    int (*embedding_bwd)(struct dp_backend *be, const struct dp_embedding_bwd *a, struct dp_err *err);
-    int (*layernorm)(struct dp_backend *be, const struct dp_layernorm *a, struct dp_err *err);
-    int (*layernorm_bwd)(struct dp_backend *be, const struct dp_layernorm_bwd *a, struct dp_err *err);
-    int (*attention)(struct dp_backend *be, const struct dp_attention *a, struct dp_err *err);
-    int (*attention_bwd)(struct dp_backend *be, const struct dp_attention_bwd *a, struct dp_err *err);
-    int (*add)(struct dp_backend *be, const struct dp_add *a, struct dp_err *err);
-    int (*head)(struct dp_backend *be, const struct dp_head *a, struct dp_err *err);
     /* Bytes of workspace that head with gradients needs, kept from its first call on. */
     size_t (*head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
-    int (*adamw)(struct dp_backend *be, const struct dp_adamw *a, struct dp_err *err);
-    int (*sum_squares)(struct dp_backend *be, const struct dp_sum_squares *a, struct dp_err *err);
+    DP_BACKEND_OPS(DP_BACKEND_OP)
 };
 
 struct dp_backend {

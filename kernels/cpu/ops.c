@@ -24,5 +24,5 @@ const struct dp_backend_ops DP_FN(ops) = {
     .sparse_refresh = dp_cpu_sparse_refresh,
     .sparse_bytes = dp_cpu_sparse_bytes,
     .head_bytes = DP_FN(head_bytes),
-    DP_CPU_OPS(DP_OP_MEMBER)
+    DP_BACKEND_OPS(DP_OP_MEMBER)
 };

@@ -6,13 +6,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
 
-#define DP_CPU_OPS(O)                                                                              \
-    O(linear) O(linear_bwd_input) O(linear_bwd_weight) O(reorder) O(embedding) O(embedding_bwd) O(layernorm)  \
-    O(layernorm_bwd) O(attention) O(attention_bwd) O(add) O(head)     \
-    O(adamw) O(sum_squares)
-
 #define DP_OP_DECL(op) int DP_FN(op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);
-DP_CPU_OPS(DP_OP_DECL)
+DP_BACKEND_OPS(DP_OP_DECL)
 /* Bytes of scratch that the head takes for n tokens, c channels and a vocabulary of v, with gradients. */
 size_t DP_FN(head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
 
