@@ -186,8 +186,10 @@ handover_world = tests/unit/worker/handover_daemons.c tests/unit/worker/handover
 	tests/unit/worker/fakedaemon.h tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_handover_SOURCES = tests/unit/worker/test_handover.c $(handover_world)
 tests_unit_worker_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_handover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
 tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 endif
 
 EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/daemon_link/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/train/README.md

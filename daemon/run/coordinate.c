@@ -289,8 +289,19 @@ static int on_think(void *arg, double deadline_s, struct dp_err *err)
     return run->thinker ? 0 : -1;
 }
 
-static const struct dp_coord_ops coord_ops = {on_journal, on_settle,  on_reserve,  on_to_worker, on_stop_slot,
-                                              on_shrink,  on_requeue, on_read_job, on_think, on_is_outdated, on_memory};
+static const struct dp_coord_ops coord_ops = {
+    .journal = on_journal,
+    .settle = on_settle,
+    .reserve = on_reserve,
+    .to_worker = on_to_worker,
+    .stop_slot = on_stop_slot,
+    .shrink = on_shrink,
+    .requeue = on_requeue,
+    .read_job = on_read_job,
+    .think = on_think,
+    .is_outdated = on_is_outdated,
+    .memory = on_memory,
+};
 
 /* ---- begin and end ---- */
 

@@ -62,7 +62,7 @@ struct dp_plan_maxload {
     uint32_t max_ideals;  /* 0: DP_IDEALS_CAP */
     uint64_t max_steps;   /* 0: a few minutes of one core; exact gives up beyond it */
     const struct dp_plan_watch *watch; /* NULL: nobody */
-    bool has_no_table; /* even where one would be small (lean.h): for tests */
+    bool is_lean; /* in the least memory, whatever the size (lean.h); the same load */
 };
 
 /* g: finished, with its bandwidth set where it is a profile. *out is the caller's to release, whatever

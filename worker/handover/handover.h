@@ -38,9 +38,6 @@ struct dp_handover_args {
     const struct dp_tune *tune;
     uint64_t step;            /* optimizer steps completed at this boundary */
     uint64_t mem_limit_bytes; /* 0: unlimited; a destination that would pass it votes no */
-    /* Tests only: may damage an outgoing chunk after its checksum was taken. NULL otherwise. */
-    void (*chunk_hook)(void *arg, uint32_t layer, uint64_t offset, uint8_t *payload, size_t bytes);
-    void *chunk_hook_arg;
 };
 
 /* How long a worker waits. */

@@ -109,8 +109,6 @@ static int post_chunk(struct dp_transfer *s, struct dp_stream *st, struct dp_err
     dp_wr_u32(&w, g->len);
     dp_wr_u32(&w, dp_crc32c(0, st->data + st->posted, g->len));
     memcpy(g->bytes + CHUNK_HEAD, st->data + st->posted, g->len);
-    if (a->chunk_hook)
-        a->chunk_hook(a->chunk_hook_arg, layer, st->posted, g->bytes + CHUNK_HEAD, g->len);
     g->x = dp_transport_send(a->transport, st->peer, dp_stream_tag(s, MSG_CHUNK, st->n_posted), g->bytes,
                              CHUNK_HEAD + g->len, err);
     if (!g->x)

@@ -42,7 +42,7 @@ struct dp_plan_hierarchical {
     uint32_t max_ideals;   /* 0: DP_IDEALS_CAP */
     uint64_t max_steps;    /* of the search over all ideals; 0: some seconds of one core. UINT64_MAX: no limit */
     const struct dp_plan_watch *watch; /* NULL: nobody */
-    bool has_no_table; /* straight pipelines without one, even where it would be small (straight.h): for tests */
+    bool is_lean; /* straight pipelines in the least memory, whatever their size (straight.h); the same load */
 };
 
 #define DP_PLAN_MICROBATCHES 4 /* for each device, where nobody says how many an iteration has */

@@ -19,7 +19,7 @@ bool dp_straight_is_for(const struct dp_ranges *h, double n)
 {
     bool is_large = n > DP_RANGES_MAX_CUTS || n * (h->ask->devices[0] + 1.0) > MOST_CELLS;
 
-    return h->ask->is_straight && h->ask->n_levels == 1 && (is_large || h->ask->has_no_table);
+    return h->ask->is_straight && h->ask->n_levels == 1 && (is_large || h->ask->is_lean);
 }
 
 static double compute_s(const struct dp_ranges *h, uint32_t from, uint32_t to)

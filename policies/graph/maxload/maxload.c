@@ -194,7 +194,7 @@ static bool is_lean(const struct dp_maxload *q, uint32_t size)
 {
     uint64_t bytes = (uint64_t)q->ideals->n * size * sizeof(uint64_t);
 
-    return q->has_no_table || bytes > TABLE_MAX || (q->ideals->rank && bytes > ORDER_TABLE_MAX);
+    return q->is_lean || bytes > TABLE_MAX || (q->ideals->rank && bytes > ORDER_TABLE_MAX);
 }
 
 int dp_maxload_solve(const struct dp_maxload *asked, struct dp_maxload_answer *out, struct dp_err *err)

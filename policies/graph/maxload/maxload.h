@@ -26,7 +26,7 @@ struct dp_maxload {
     uint64_t max_steps;   /* pairs of ideals looked at; 0: no limit */
     const struct dp_plan_watch *watch; /* NULL: nobody; asked with best_ns and lower_ns */
     uint64_t best_ns, lower_ns;
-    bool has_no_table; /* even where it would be small (lean.h): for tests */
+    bool is_lean; /* in the least memory, whatever the size (lean.h); the same load */
 };
 
 enum dp_maxload_verdict {

@@ -44,7 +44,7 @@ static struct dp_maxload question(const struct search *s, const struct dp_ideals
                                .accel_bytes = s->ask->accel_bytes,
                                .bound_ns = bound_ns,
                                .watch = s->ask->watch,
-                               .has_no_table = s->ask->has_no_table,
+                               .is_lean = s->ask->is_lean,
                                .best_ns = s->best.n_stages ? s->best.load_ns : 0,
                                .lower_ns = s->out->bound_ns};
 }

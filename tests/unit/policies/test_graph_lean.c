@@ -101,7 +101,7 @@ static void max_load_is_the_same(void **state)
             ask.speed = speed;
         assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
         rc_a = dp_plan_maxload(&g, &ask, &a, &err);
-        ask.has_no_table = true;
+        ask.is_lean = true;
         rc_b = dp_plan_maxload(&g, &ask, &b, &err);
         if (rc_a != rc_b || (rc_a == 0 && a.load_ns != b.load_ns))
             print_message("# case %lu: %lu ns with a table, %lu without, %s\n", (unsigned long)i, (unsigned long)a.load_ns,
@@ -139,7 +139,7 @@ static void straight_is_the_same(void **state)
             ask.accel_bytes = memory_of(&g, &seed, ask.devices[0]);
         assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
         rc_a = dp_plan_hierarchical(&g, &ask, &a, NULL);
-        ask.has_no_table = true;
+        ask.is_lean = true;
         rc_b = dp_plan_hierarchical(&g, &ask, &b, NULL);
         compare_loads(&a, rc_a, &b, rc_b, &n);
         dp_graph_plan_release(&a);
