@@ -13,6 +13,7 @@
 
 #define STEPS_MAX 16 /* steps of one job whose tasks are known at a time; the oldest goes */
 #define DEPTH_MAX 64 /* parents of a process that are looked at */
+#define LAST_SENDS 2 /* of tasks that have ended: the first may come too early */
 
 static struct dp_tasks *find(const struct dp_tasks *list, uint32_t step_id)
 {
@@ -25,11 +26,12 @@ static struct dp_tasks *find(const struct dp_tasks *list, uint32_t step_id)
 
 static void drop_oldest(struct dp_tasks **list)
 {
-    struct dp_tasks *last = *list;
+    struct dp_tasks *last = NULL;
     int n = 0;
 
     for (struct dp_tasks *t = *list; t; t = t->next, n++)
-        last = t;
+        if (t->last_sends || !last || !last->last_sends)
+            last = t; /* one that has ended first */
     if (n >= STEPS_MAX)
         dp_tasks_forget(list, last->m.step_id);
 }
@@ -51,6 +53,7 @@ void dp_tasks_expect(struct dp_tasks **list, uint32_t step_id, uint64_t now_ns)
 
     if (t) {
         t->is_told = t->is_told && has_life(t);
+        t->last_sends = 0;
         return;
     }
     drop_oldest(list);
@@ -89,6 +92,16 @@ void dp_tasks_forget(struct dp_tasks **list, uint32_t step_id)
             free(t);
             return;
         }
+}
+
+void dp_tasks_end(struct dp_tasks **list, uint32_t step_id)
+{
+    struct dp_tasks *t = find(*list, step_id);
+
+    if (t && t->is_told && !t->sent_ns)
+        t->last_sends = LAST_SENDS;
+    else
+        dp_tasks_forget(list, step_id);
 }
 
 void dp_tasks_move(struct dp_tasks **from, struct dp_tasks **to)

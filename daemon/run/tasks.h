@@ -10,6 +10,7 @@ struct dp_tasks {
     struct dp_tasks *next;
     struct dp_msg_tasks m;
     bool is_told;        /* false: only that the step starts */
+    uint8_t last_sends;  /* the step has ended here: so often the batch host is still told of it; 0: it has not */
     uint64_t since_ns, sent_ns;
     uint64_t start_ticks[DP_MAX_WORKERS];
 };
@@ -25,6 +26,9 @@ enum dp_claim {
 void dp_tasks_expect(struct dp_tasks **list, uint32_t step_id, uint64_t now_ns);
 void dp_tasks_tell(struct dp_tasks **list, const struct dp_msg_tasks *m, uint64_t now_ns);
 void dp_tasks_forget(struct dp_tasks **list, uint32_t step_id);
+/* The step has ended here. A task that ends at once may have done so before the batch host could be told where it was:
+ * then they stay until that was sent. */
+void dp_tasks_end(struct dp_tasks **list, uint32_t step_id);
 /* Those with a process that lives go over to another list: what was told since a job was requeued. */
 void dp_tasks_move(struct dp_tasks **from, struct dp_tasks **to);
 void dp_tasks_destroy(struct dp_tasks **list);

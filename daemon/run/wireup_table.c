@@ -307,7 +307,7 @@ void dp_wireup_step_end(struct dp_run *run, uint32_t step_id)
 {
     struct dp_roster *r = dp_wireup_find(run, step_id);
 
-    dp_tasks_forget(&run->tasks, step_id);
+    dp_tasks_end(&run->tasks, step_id);
     if (r && !has_wirers(run, step_id) && r->state != DP_ROSTER_GATHERING)
         drop(run, r);
 }

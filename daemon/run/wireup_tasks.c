@@ -54,16 +54,28 @@ void dp_wireup_tasks(struct dp_conn *c, const struct dp_msg_tasks *m)
     }
 }
 
+static void tell_tasks(struct dp_run *run, struct dp_tasks *t, uint64_t now_ns)
+{
+    if (!t->is_told || now_ns - t->since_ns > FOR_NS || (t->sent_ns && now_ns - t->sent_ns < AGAIN_NS))
+        return;
+    if (run->role == DP_RUN_RELAY) {
+        send_tasks(run, t, now_ns);
+    } else if (!t->sent_ns) {
+        note_tasks(run, run->daemon->node, &t->m);
+        t->sent_ns = now_ns;
+    }
+}
+
 void dp_wireup_tasks_tick(struct dp_run *run, uint64_t now_ns)
 {
-    for (struct dp_tasks *t = run->tasks; t; t = t->next) {
-        if (!t->is_told || now_ns - t->since_ns > FOR_NS || (t->sent_ns && now_ns - t->sent_ns < AGAIN_NS))
-            continue;
-        if (run->role == DP_RUN_RELAY)
-            send_tasks(run, t, now_ns);
-        else if (!t->sent_ns) {
-            note_tasks(run, run->daemon->node, &t->m);
-            t->sent_ns = now_ns;
-        }
+    struct dp_tasks *next;
+
+    for (struct dp_tasks *t = run->tasks; t; t = next) {
+        uint64_t sent_ns = t->sent_ns;
+
+        next = t->next;
+        tell_tasks(run, t, now_ns);
+        if (t->last_sends && ((t->sent_ns != sent_ns && --t->last_sends == 0) || now_ns - t->since_ns > FOR_NS))
+            dp_tasks_forget(&run->tasks, t->m.step_id);
     }
 }

@@ -317,6 +317,33 @@ static void a_rank_that_is_missing_is_named_with_its_node(void **state)
     end();
 }
 
+/* Its node could not tell the batch host of it while it lived. */
+static void a_task_that_ended_at_once_is_named_with_its_node(void **state)
+{
+    const struct dp_msg_step_end ended = {.job_id = DW_JOB, .step_id = STEP};
+    uint8_t body[64];
+    struct dp_writer w;
+
+    (void)state;
+    begin();
+    for (uint32_t i = 0; i < 2; i++)
+        task[i] = dw_fork(i, DW_WORKERS);
+    dw_kill_daemon(0, 3.0);
+    run(1);
+    tell_tasks(1, STEP, 2, 1, 1, task + 1);
+    dw_exit(task[1]);
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_step_end_encode(&w, &ended);
+    (void)dw_say(1, 0, DP_MSG_STEP_END, body, dp_writer_used(&w));
+    run(6);
+    tell_tasks(0, STEP, 2, 0, 1, task);
+    come(task[0], STEP, 0, 2);
+    run(PATIENCE_MS / 1e3 + 3);
+    assert_true(all[0].has_failed);
+    assert_non_null(strstr(all[0].text, "no word of worker 1 on n1 in 30 s: the run cannot begin"));
+    end();
+}
+
 static void a_refusal_reaches_all(void **state)
 {
     (void)state;
@@ -495,6 +522,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(many_workers_with_large_cards_meet),
     cmocka_unit_test(two_steps_meet_at_the_same_time),
     cmocka_unit_test(a_rank_that_is_missing_is_named_with_its_node),
+    cmocka_unit_test(a_task_that_ended_at_once_is_named_with_its_node),
     cmocka_unit_test(a_refusal_reaches_all),
     cmocka_unit_test(a_worker_that_dies_is_not_waited_for),
     cmocka_unit_test(nobody_takes_a_rank_that_is_not_his),
