@@ -13,6 +13,7 @@ export DP_SRCDIR
 [ "$(id -u)" = 0 ] || skip_all "only root's slurmd makes mount name spaces"
 # A job's name space is bound to a file. Linux 6.18 refuses that ("Invalid argument") where its number is not above that of
 # the one around it, and numbers are given by processor: so it is refused at times where ours is not the machine's first.
+# And who enters one leaves a chroot.
 binds_name_spaces() {
     local cpu child rc=0
     : >"$D/bound"
@@ -20,13 +21,18 @@ binds_name_spaces() {
         taskset -c "$cpu" unshare -m sleep 60 &
         child=$!
         wait_for 20 grep -qx sleep "/proc/$child/comm"
-        if mount --bind "/proc/$child/ns/mnt" "$D/bound" 2>/dev/null; then umount "$D/bound"; else rc=1; fi
+        if mount --bind "/proc/$child/ns/mnt" "$D/bound" 2>/dev/null; then
+            nsenter --mount="$D/bound" test -d "$D" || rc=1
+            umount "$D/bound"
+        else
+            rc=1
+        fi
         kill "$child"
         wait "$child" 2>/dev/null
     done
     return $rc
 }
-binds_name_spaces || skip_all "this Linux binds no mount name spaces here"
+binds_name_spaces || skip_all "this Linux binds no mount name spaces here, or this is a chroot"
 # What a killed job leaves mounted would keep the folder.
 unmount_all() {
     cluster down
