@@ -34,7 +34,7 @@ code() {
             print FILENAME ":" FNR ":" line
         }' $sources
 }
-code=$(code)
+code=$(code) || bail "awk failed"
 
 for call in strcpy strcat strncat sprintf vsprintf gets atoi atol atof strtok system popen mktemp tmpnam alloca; do
     none "no $call()" "$(grep -E "[^[:alnum:]_>.]${call}[[:space:]]*\(" <<<"$code")"
@@ -63,7 +63,7 @@ none "includes go the way that doc/design.md says" "$(
             split($0, part, "\""); it = part[2]; sub("/[^/]*$", "", it); it = row_of(it)
             if (it != own && !index(may[own], ", " it ",")) print FILENAME ": " part[2]
         }
-        END { if (rows < 10) print "doc/design.md: its table is not found" }' doc/design.md $(grep -vE '^(tests|doc|etc)/' <<<"$sources")
+        END { if (rows < 10) print "doc/design.md: its table is not found" }' doc/design.md $(grep -vE '^(tests|doc|etc)/' <<<"$sources") || echo "awk failed"
 )"
 # A README.md in each folder with sources says in one line a file what it is for: of all files there, and of no other.
 none "README.md of a folder names its files" "$(
@@ -143,7 +143,7 @@ none "every prototype in a header has a word of contract, or its group has" "$(
             line = $0
             if (line ~ /\/\*/) { if (!depth) behind = 1; if (line !~ /\*\//) in_comment = 1 }
             gsub(/\/\*.*/, "", line)
-            opened = gsub(/{/, "{", line); closed = gsub(/}/, "}", line)
+            opened = gsub(/[{]/, "{", line); closed = gsub(/[}]/, "}", line)
             if (depth || opened) { depth += opened - closed; if (!depth) has_word = 0; text = ""; behind = 0; next }
             if (text == "") at = FNR
             text = text " " line
@@ -152,7 +152,7 @@ none "every prototype in a header has a word of contract, or its group has" "$(
             if (!has_word && text ~ /^ [a-z].*[a-z0-9_]\(.*\).*;/ && text !~ /^ (typedef|extern|static)/) print FILENAME ":" at ":" text
             text = ""; behind = 0
         }
-    ' $(grep -E '\.h$' <<<"$sources" | grep -v '^tests/')
+    ' $(grep -E '\.h$' <<<"$sources" | grep -v '^tests/') || echo "awk failed"
 )"
 none "every file, test, section, function and link that is cited exists" "$(cited)"
 
