@@ -12,10 +12,10 @@
 int dp_layout_check(const struct dp_layout *l, struct dp_err *err)
 {
     if (l->n_workers < 1 || l->n_workers > DP_MAX_WORKERS)
-        return dp_err_set(err, DP_EINVAL, "layout: %u workers, allowed are 1 to %d", l->n_workers,
+        return dp_err_set(err, DP_EINVAL, "layout: %u workers; allowed: 1 to %d", l->n_workers,
                           DP_MAX_WORKERS);
     if (l->n_layers < 1 || l->n_layers > DP_MAX_LAYERS)
-        return dp_err_set(err, DP_EINVAL, "layout: %u layers, allowed are 1 to %d", l->n_layers,
+        return dp_err_set(err, DP_EINVAL, "layout: %u layers; allowed: 1 to %d", l->n_layers,
                           DP_MAX_LAYERS);
     if (l->cut[0] != 0)
         return dp_err_set(err, DP_EINVAL, "layout: starts at layer %u, not 0", l->cut[0]);

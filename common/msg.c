@@ -411,7 +411,7 @@ int dp_header_decode(const uint8_t bytes[DP_HEADER_BYTES], struct dp_header *h, 
     if (dp_msg_since(h->type) > h->version)
         return dp_err_set(err, DP_EPROTO, "protocol version %u has no %s", h->version, dp_msg_name(h->type));
     if (h->body_len > largest(h))
-        return dp_err_set(err, DP_EPROTO, "%s: body of %u bytes, allowed are %u", dp_msg_name(h->type),
+        return dp_err_set(err, DP_EPROTO, "%s: body of %u bytes; allowed: %u", dp_msg_name(h->type),
                           h->body_len, largest(h));
     return 0;
 }

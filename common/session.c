@@ -61,7 +61,7 @@ int dp_handshake_init(struct dp_handshake *hs, enum dp_purpose purpose, const ch
     memset(hs, 0, sizeof *hs);
     hs->version = version_of(challenge->nonce);
     if (!hs->version)
-        return dp_err_set(err, DP_EPROTO, "it speaks no protocol version that is known here");
+        return dp_err_set(err, DP_EPROTO, "it speaks no protocol version known here");
     hs->purpose = (uint8_t)purpose;
     memcpy(hs->nonce, challenge->nonce, sizeof hs->nonce);
     snprintf(hs->connector, sizeof hs->connector, "%s", connector);

@@ -51,7 +51,7 @@ int dp_text_check(const char *name, const char *text, size_t bytes, struct dp_er
         return -1;
     if (bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)) && memchr(text, '\0', bytes))
         return dp_err_set(err, DP_EINVAL, "%s: this is UTF-16 text: save it as UTF-8", name);
-    return memchr(text, '\0', bytes) ? dp_err_set(err, DP_EINVAL, "%s: a NUL byte: this is no text file", name) : 0;
+    return memchr(text, '\0', bytes) ? dp_err_set(err, DP_EINVAL, "%s: a NUL byte: this is not a text file", name) : 0;
 }
 
 size_t dp_text_skip_mark(char *text, size_t bytes)

@@ -18,9 +18,9 @@ static int check_one(const char *path, bool is_file, struct dp_err *err)
     if (S_ISLNK(st.st_mode))
         return dp_err_set(err, DP_EAUTH, "%s is a link; write the path that it leads to", path);
     if (is_file && !S_ISREG(st.st_mode))
-        return dp_err_set(err, DP_EAUTH, "%s is no regular file", path);
+        return dp_err_set(err, DP_EAUTH, "%s is not a regular file", path);
     if (!is_file && !S_ISDIR(st.st_mode))
-        return dp_err_set(err, DP_EAUTH, "%s is no folder", path);
+        return dp_err_set(err, DP_EAUTH, "%s is not a folder", path);
     if (st.st_uid != 0 && st.st_uid != geteuid())
         return dp_err_set(err, DP_EAUTH, "%s belongs to uid %u, must belong to root or the daemon's user",
                           path, st.st_uid);

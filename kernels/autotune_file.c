@@ -91,7 +91,7 @@ static int read_table(json_t *root, struct dp_tune *out, struct dp_err *err)
         return dp_err_set(err, DP_ECORRUPT, "format %s version %d, this program reads " FORMAT " version %d",
                           format, version, FORMAT_VERSION);
     if (!json_is_array(entries) || json_array_size(entries) > DP_TUNE_MAX)
-        return dp_err_set(err, DP_ECORRUPT, "entries is no list of at most %d", DP_TUNE_MAX);
+        return dp_err_set(err, DP_ECORRUPT, "entries is not a list of at most %d", DP_TUNE_MAX);
     out->n_entries = (uint32_t)json_array_size(entries);
     for (uint32_t i = 0; i < out->n_entries; i++)
         if (read_entry(json_array_get(entries, i), &out->entry[i], err) < 0)

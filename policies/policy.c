@@ -38,7 +38,7 @@ const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err)
         if (n < sizeof names)
             n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", known[i].policy->name);
     }
-    dp_err_set(err, DP_EINVAL, "unknown policy \"%.64s\": known are %s", name, names);
+    dp_err_set(err, DP_EINVAL, "unknown policy \"%.64s\"; known: %s", name, names);
     return NULL;
 }
 

@@ -122,7 +122,7 @@ void dp_site_scan(const char *text, const char *partitions, struct dp_site *out)
 int dp_site_check(const struct dp_site *site, const struct dp_options *asked, const char *path, struct dp_err *err)
 {
     if (asked->set & DP_OPT_POLICY && site->policies[0] && !is_listed(site->policies, asked->policy))
-        return dp_err_set(err, DP_EINVAL, "--dynpipe-policy=%s: no such policy at this site, allowed are %.400s (%s)",
+        return dp_err_set(err, DP_EINVAL, "--dynpipe-policy=%s: unknown policy at this site; allowed: %.400s (%s)",
                           asked->policy, site->policies, path);
     if (asked->set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown > site->max_slowdown)
         return dp_err_set(err, DP_EINVAL, "--dynpipe-max-slowdown=%g: this site allows at most %g percent (%s)",

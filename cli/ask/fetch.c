@@ -37,7 +37,7 @@ static json_t *parse(const char *text, struct dp_err *err)
     json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, &bad);
 
     if (!doc)
-        dp_err_set(err, DP_EPROTO, "the daemon's answer is no JSON: %s", bad.text);
+        dp_err_set(err, DP_EPROTO, "the daemon's answer is not valid JSON: %s", bad.text);
     return doc;
 }
 
@@ -103,9 +103,9 @@ static int only_run(const struct dp_cli *cli, uint32_t *job_id, struct dp_err *e
         n = count_runs(runs, true, job_id, ids, sizeof ids);
     json_decref(doc);
     if (n == 0)
-        return dp_err_set(err, DP_EGONE, "no run here; say which with --job or ask another node with --node");
+        return dp_err_set(err, DP_EGONE, "no run on this node; name one with --job, or ask another node with --node");
     if (n > 1)
-        return dp_err_set(err, DP_EINVAL, "%zu runs here (%s): say which with --job", n, ids);
+        return dp_err_set(err, DP_EINVAL, "%zu runs on this node (%s); choose one with --job", n, ids);
     return 0;
 }
 

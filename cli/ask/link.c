@@ -67,7 +67,7 @@ static struct dp_config *usable_config(const struct dp_cli *cli, const char **pa
         return config;
     config = dp_config_salvage(*path, dp_link_node(), NULL);
     if (config && !is_told)
-        fprintf(stderr, "dynpipe: warning: %s (only where the daemons listen is taken from this file)\n",
+        fprintf(stderr, "dynpipe: warning: %s (only the addresses of the daemons are taken from this file)\n",
                 dp_text_clean(clean, sizeof clean, err->text));
     is_told = is_told || config;
     return config;
@@ -130,7 +130,7 @@ static int put_once(const struct door *at, const struct question *q, struct dp_e
     } else if (dp_client_query(client, DP_QUERY_NODE, 0, &text, err) == 0) {
         rc = dp_client_command(client, q->verb, q->job_id, q->argument, err);
         if (rc < 0 && err->code == DP_EHUNGUP) {
-            dp_err_prefix(err, "whether it was carried out is not known");
+            dp_err_prefix(err, "it is not known whether it was carried out");
             err->code = DP_EIO;
         }
     }
@@ -211,7 +211,7 @@ static int put_anywhere(const struct dp_cli *cli, const struct question *q, stru
     if (cli->node) {
         rc = put(&at, q, err);
         if (rc < 0 && err->code == DP_EIO && !is_listed(config, cli->node))
-            dp_err_prefix(err, "--node=%.63s (no node that dynpipe.conf lists)", cli->node);
+            dp_err_prefix(err, "--node=%.63s (not a node listed in dynpipe.conf)", cli->node);
     } else {
         dp_link_socket(cli, config, socket, sizeof socket);
         rc = put(&at, q, err);

@@ -51,7 +51,7 @@ json_t *dp_replay_next(FILE *file, const char *path, bool is_first, enum dp_quer
     ungetc(byte, file);
     doc = json_loadf(file, JSON_DISABLE_EOF_CHECK, &bad);
     if (!doc) {
-        dp_err_set(err, DP_EPROTO, "%s: line %d: no JSON: %s", path, bad.line, bad.text);
+        dp_err_set(err, DP_EPROTO, "%s: line %d: not valid JSON: %s", path, bad.line, bad.text);
         return NULL;
     }
     inner = json_object_get(doc, "meta") ? json_object_get(doc, wrapper_of(what)) : NULL;

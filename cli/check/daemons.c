@@ -30,10 +30,10 @@ void dp_check_note_trouble(struct dp_check *c, const json_t *doc)
 
     if (*dp_json_text(trouble, sizeof trouble, doc, "journal_error", ""))
         dp_check_note(c, DP_FIND_FAIL, "journal",
-                      "look after the file system of state_dir there; until then no layer moves and no node is given back",
+                      "check the file system of state_dir there; until then no layer moves and no node is given back",
                       "%s cannot write its journal: %s", dp_json_text(node, sizeof node, doc, "node", "this node"), trouble);
     if (*dp_json_text(trouble, sizeof trouble, doc, "trouble", ""))
-        dp_check_note(c, DP_FIND_FAIL, "reload", "correct it, until `dynpiped --check-config` says ok, and reload again",
+        dp_check_note(c, DP_FIND_FAIL, "reload", "fix it until `dynpiped --check-config` says ok, then reload again",
                       "%s: %s", dp_json_text(node, sizeof node, doc, "node", "this node"), trouble);
 }
 

@@ -69,9 +69,9 @@ void dp_check_munge(struct dp_check *c)
     find_socket(c, socket, sizeof socket);
     if (dp_probe(round_trip, socket, 5, &text, &err) < 0)
         dp_check_note(c, DP_FIND_FAIL, "munge", "is munged running, and is its socket the right one?",
-                      "a credential cannot be made and read: %s%s%s", err.text, *socket ? ", socket " : "", socket);
+                      "a credential cannot be created and decoded: %s%s%s", err.text, *socket ? ", socket " : "", socket);
     else
-        dp_check_note(c, DP_FIND_OK, "munge", NULL, "a credential makes the round trip%s%s",
+        dp_check_note(c, DP_FIND_OK, "munge", NULL, "a credential can be created and decoded%s%s",
                       *socket ? " through " : "", socket);
     free(text);
     check_version(c);

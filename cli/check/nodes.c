@@ -54,7 +54,7 @@ static void ask(struct asked *a)
     a->doc = text ? json_loads(text, 0, NULL) : NULL;
     a->skew_s = dp_json_number(a->doc, "wall_s") - (double)dp_wall_ns() / 1e9;
     if (!a->doc)
-        dp_err_set(&a->err, DP_EPROTO, "its answer is no JSON");
+        dp_err_set(&a->err, DP_EPROTO, "its answer is not valid JSON");
     free(text);
 }
 
@@ -110,7 +110,7 @@ static int print_nodes(void *arg, FILE *out)
     }
     n = dp_slurm_each_host(cli->nodes ? cli->nodes : job.nodes, true, print_name, out);
     if (!n && cli->nodes)
-        fprintf(stderr, "--nodes=%s: no list of nodes\n", cli->nodes);
+        fprintf(stderr, "--nodes=%s: not a list of nodes\n", cli->nodes);
     else if (!n)
         fprintf(stderr, "job %u: the job has no nodes\n", cli->job_id);
     dp_slurm_job_release(&job);
@@ -193,7 +193,7 @@ static void collect_findings(json_t *all, const struct asked *a)
                     dp_json_text(text, sizeof text, f, "text", ""), dp_json_text(todo, sizeof todo, f, "todo", ""));
     }
     if (*dp_json_text(text, sizeof text, a->doc, "error", ""))
-        collect(all, a->node, "FAIL", "node", text, "look into its log");
+        collect(all, a->node, "FAIL", "node", text, "see its log");
 }
 
 static void collect_state(json_t *all, const struct asked *a)
@@ -260,7 +260,7 @@ static void report(struct dp_check *c, const char *local, const struct asked *as
         collect_state(all, &asked[i]);
     }
     if (fine == n)
-        dp_check_note(c, DP_FIND_OK, "nodes", NULL, "the daemons of %zu of %zu nodes were asked, all answer", n, known);
+        dp_check_note(c, DP_FIND_OK, "nodes", NULL, "the daemons of %zu of %zu nodes were asked; all answered", n, known);
     if (fine && json_object_size(all) == 0)
         dp_check_note(c, DP_FIND_OK, "inside", NULL, "plugin, state_dir, munge and clock are right on %s%s%s",
                       n > 1 ? "all of them" : asked[0].node, n > 1 ? ", and all reach " : "", n > 1 ? target : "");

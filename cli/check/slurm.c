@@ -64,10 +64,10 @@ static void check_shrink(struct dp_check *c, unsigned version)
 
     dp_json_text(params, sizeof params, c->slurm, "sched_params", "");
     if (strstr(params, "disable_job_shrink"))
-        dp_check_note(c, DP_FIND_FAIL, "shrink", "take disable_job_shrink out of SchedulerParameters",
-                      "SchedulerParameters forbids that a running job gets smaller: nothing can be released");
+        dp_check_note(c, DP_FIND_FAIL, "shrink", "remove disable_job_shrink from SchedulerParameters",
+                      "SchedulerParameters does not let a running job shrink: nothing can be released");
     else
-        dp_check_note(c, DP_FIND_OK, "shrink", NULL, "a running job may get smaller");
+        dp_check_note(c, DP_FIND_OK, "shrink", NULL, "a running job may shrink");
     dp_json_text(accounting, sizeof accounting, c->slurm, "accounting", "");
     if (version < 241100 && !strstr(accounting, "slurmdbd"))
         dp_check_note(c, DP_FIND_WARN, "releases",
@@ -86,7 +86,7 @@ static void check_select(struct dp_check *c)
         dp_check_note(c, DP_FIND_OK, "select", NULL, "%s", select);
     else
         dp_check_note(c, DP_FIND_WARN, "select", "SelectType=select/cons_tres",
-                      "%s: GPUs cannot be asked for with --gpus", select);
+                      "%s: GPUs cannot be requested with --gpus", select);
     dp_json_text(params, sizeof params, c->slurm, "sched_params", "");
     if (!strstr(params, "bf_interval") && !strstr(params, "sched_min_interval"))
         dp_check_note(c, DP_FIND_OK, "scheduler", NULL,
@@ -119,7 +119,7 @@ static void check_partitions(struct dp_check *c)
         json_array_foreach(names, i, name)
             is_known |= !strcmp(json_string_value(name), c->config->partition[p].name);
         if (!is_known)
-            dp_check_note(c, DP_FIND_WARN, "partitions", "correct the name, or take the entry out",
+            dp_check_note(c, DP_FIND_WARN, "partitions", "correct the name, or remove the entry",
                           "dynpipe.conf has values for partition %s, which Slurm does not have", c->config->partition[p].name);
     }
 }
@@ -149,7 +149,7 @@ void dp_check_slurm(struct dp_check *c)
     }
     dp_json_text(version, sizeof version, c->slurm, "version", "?");
     number = dp_check_version(version);
-    dp_check_note(c, number >= 220500 ? DP_FIND_OK : DP_FIND_WARN, "slurm", "DynPipe is tested from 22.05 on",
+    dp_check_note(c, number >= 220500 ? DP_FIND_OK : DP_FIND_WARN, "slurm", "DynPipe is tested with 22.05 and newer",
                   "Slurm %s, cluster %s, %s", version, dp_json_text(cluster, sizeof cluster, c->slurm, "cluster", "?"),
                   dp_json_text(conf, sizeof conf, c->slurm, "slurm_conf", ""));
     if (number / 100 != dp_check_version(dp_slurm_built_for()) / 100)

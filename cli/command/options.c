@@ -161,8 +161,8 @@ static enum dp_parsed unknown_command(const char *name)
             best = c;
     }
     if (dp_text_distance(name, best->name) > 3)
-        return wrong(NULL, "there is no command \"%s\"%s", name, "");
-    return wrong(NULL, "there is no command \"%s\"; did you mean \"%s\"?", name, best->name);
+        return wrong(NULL, "unknown command \"%s\"%s", name, "");
+    return wrong(NULL, "unknown command \"%s\"; did you mean \"%s\"?", name, best->name);
 }
 
 static enum dp_parsed unknown_option(const struct dp_command *c, const char *given)
@@ -171,18 +171,18 @@ static enum dp_parsed unknown_option(const struct dp_command *c, const char *giv
     const struct option_entry *best = NULL;
 
     if (strncmp(given, "--", 2) != 0)
-        return wrong(c->name, "there is no option \"%s\"%s", given, "");
+        return wrong(c->name, "unknown option \"%s\"%s", given, "");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
     for (size_t i = 0; i < N_ENTRIES; i++) {
         if (!strcmp(name, entries[i].name))
-            return wrong(c->name, "--%s means nothing here%s", name, "");
+            return wrong(c->name, "--%s does not apply to this command%s", name, "");
         if (is_taken(&entries[i], c->takes) &&
             (!best || dp_text_distance(name, entries[i].name) < dp_text_distance(name, best->name)))
             best = &entries[i];
     }
     if (!best || dp_text_distance(name, best->name) > 3)
-        return wrong(c->name, "there is no option \"--%s\"%s", name, "");
-    return wrong(c->name, "there is no option \"--%s\"; did you mean \"--%s\"?", name, best->name);
+        return wrong(c->name, "unknown option \"--%s\"%s", name, "");
+    return wrong(c->name, "unknown option \"--%s\"; did you mean \"--%s\"?", name, best->name);
 }
 
 /* A number of the whole text within [low, high]. returns: 0, or -1. */
@@ -201,11 +201,11 @@ static enum dp_parsed take_number(int value, const char *arg, struct dp_cli *out
 
     if (value == OPT_INTERVAL) {
         if (parse_number(arg, 0.05, 3600, &out->interval_s) < 0)
-            return wrong(out->command->name, "--interval=%s: wanted are 0.05 to 3600 seconds%s", arg, "");
+            return wrong(out->command->name, "--interval=%s: expected 0.05 to 3600 seconds%s", arg, "");
         return DP_PARSED_RUN;
     }
     if (parse_number(arg, 1, 100000, &v) < 0 || v != floor(v))
-        return wrong(out->command->name, "--number=%s: wanted is a number from 1%s", arg, "");
+        return wrong(out->command->name, "--number=%s: expected a number from 1%s", arg, "");
     out->count = (uint32_t)v;
     return DP_PARSED_RUN;
 }
@@ -217,7 +217,7 @@ static enum dp_parsed take_job(const char *arg, struct dp_cli *out)
     double v;
 
     if (!is_member && (parse_number(arg, 1, 4294967294.0, &v) < 0 || v != floor(v)))
-        return wrong(out->command->name, "--job=%s: wanted is a Slurm job id, as 12, 12_3 or 12+1%s", arg, "");
+        return wrong(out->command->name, "--job=%s: expected a Slurm job id, as 12, 12_3 or 12+1%s", arg, "");
     out->job_member = is_member ? arg : NULL;
     out->job_id = is_member ? 0 : (uint32_t)v;
     return DP_PARSED_RUN;
@@ -229,7 +229,7 @@ static enum dp_parsed take_whole(const char *option, const char *arg, double mos
     char wanted[96];
     double v;
 
-    snprintf(wanted, sizeof wanted, "--%s=%%s: wanted is a number from 1 to %.0f%%s", option, most);
+    snprintf(wanted, sizeof wanted, "--%s=%%s: expected a number from 1 to %.0f%%s", option, most);
     if (parse_number(arg, 1, most, &v) < 0 || v != floor(v))
         return wrong(out->command->name, wanted, arg, "");
     *value = (uint64_t)v;
@@ -272,7 +272,7 @@ static enum dp_parsed take_devices(const char *arg, struct dp_cli *out)
     int levels = dp_cli_devices(arg, 65536, n);
 
     if (levels < 0 || (uint64_t)n[0] * n[1] > 65536)
-        return wrong(out->command->name, "--devices=%s: wanted is a number from 1 to 65536, or 4x2 for 2 nodes of 4%s", arg, "");
+        return wrong(out->command->name, "--devices=%s: expected a number from 1 to 65536, or 4x2 for 2 nodes of 4%s", arg, "");
     out->simulate.devices = n[0] * n[1];
     out->simulate.devices_per_node = levels > 1 ? n[0] : 0;
     return DP_PARSED_RUN;
@@ -281,7 +281,7 @@ static enum dp_parsed take_devices(const char *arg, struct dp_cli *out)
 static enum dp_parsed take_bandwidth(const char *arg, struct dp_cli *out)
 {
     if (parse_number(arg, 0.001, 1e6, &out->simulate.gb_per_s) < 0)
-        return wrong(out->command->name, "--bandwidth=%s: wanted is a number of GB/s from 0.001 to 1000000%s", arg, "");
+        return wrong(out->command->name, "--bandwidth=%s: expected a number of GB/s from 0.001 to 1000000%s", arg, "");
     return DP_PARSED_RUN;
 }
 
@@ -292,7 +292,7 @@ static enum dp_parsed take_color(const char *arg, struct dp_cli *out)
     else if (!strcmp(arg, "never"))
         out->color = false;
     else if (strcmp(arg, "auto") != 0)
-        return wrong(out->command->name, "--color=%s: wanted is auto, always or never%s", arg, "");
+        return wrong(out->command->name, "--color=%s: expected auto, always or never%s", arg, "");
     return DP_PARSED_RUN;
 }
 
@@ -384,7 +384,7 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
         char letter[3] = {'-', (char)optopt, '\0'};
 
         if (value == ':')
-            return wrong(out->command->name, "%s wants an argument%s", argv[optind - 1], "");
+            return wrong(out->command->name, "%s requires an argument%s", argv[optind - 1], "");
         if (value == '?') /* an unknown letter may stand inside of a word like -jq */
             return unknown_option(out->command, optopt > 0 && optopt < 256 ? letter : argv[optind - 1]);
         p = take(value, optarg, out);
@@ -398,10 +398,10 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
         out->n_files = (uint32_t)(argc - optind);
         if (out->n_files || out->simulate.cluster || lists_names(out))
             return DP_PARSED_RUN;
-        return wrong(out->command->name, "%swhich file?%s", "", "");
+        return wrong(out->command->name, "%sno file given%s", "", "");
     }
     if (optind < argc)
-        return wrong(out->command->name, "what is \"%s\"?%s", argv[optind], "");
+        return wrong(out->command->name, "unexpected argument \"%s\"%s", argv[optind], "");
     return DP_PARSED_RUN;
 }
 

@@ -16,7 +16,7 @@ int dp_cli_policy_take(const char *option, const char *name, const char *argumen
 
     *out = (struct dp_cli_policy){.name = name};
     if (arguments && !is_file)
-        return dp_err_set(err, DP_EINVAL, "--arguments means nothing without --%s=./FILE.so", option);
+        return dp_err_set(err, DP_EINVAL, "--arguments requires --%s=./FILE.so", option);
     if (is_file) {
         if (dp_site_policy_init_own(&out->site, name, arguments ? arguments : "", ANSWER_S, err) < 0)
             return dp_err_prefix(err, "--%s", option);

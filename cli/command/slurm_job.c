@@ -48,7 +48,7 @@ int dp_batch_host(uint32_t job_id, char *out, size_t cap, struct dp_err *err)
         free(text);
     }
     if (!*known_host)
-        return dp_err_set(err, DP_EGONE, "job %u does not run", job_id);
+        return dp_err_set(err, DP_EGONE, "job %u is not running", job_id);
     snprintf(out, cap, "%s", known_host);
     return 0;
 }
@@ -111,7 +111,7 @@ int dp_job_of_member(const char *text, uint32_t *job_id, struct dp_err *err)
     bool is_number;
 
     if (!read_member(text, &m))
-        return dp_err_set(err, DP_EINVAL, "%s: no job id", text);
+        return dp_err_set(err, DP_EINVAL, "%s: not a job id", text);
     if (ask_slurm(ask_member, &m, &answer, err) < 0)
         return -1;
     p = answer ? answer : "";

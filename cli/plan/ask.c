@@ -114,13 +114,13 @@ static int take_speeds(const struct dp_cli *cli, struct dp_plan_question *q, str
     if (!cli->speed)
         return 0;
     if (!n)
-        return dp_err_set(err, DP_EINVAL, "--speed=%s: wanted is a number from 1e-6 to 1e6 for each device, like 1,1,0.5", cli->speed);
+        return dp_err_set(err, DP_EINVAL, "--speed=%s: expected a number from 1e-6 to 1e6 for each device, like 1,1,0.5", cli->speed);
     if (!cli->devices) {
         q->n_levels = 1;
         q->devices[0] = n;
     }
     if (q->n_levels > 1)
-        return dp_err_set(err, DP_EINVAL, "--speed: known for devices of one level, not for machines");
+        return dp_err_set(err, DP_EINVAL, "--speed: supported for devices of one level, not for machines");
     if (n != q->devices[0])
         return dp_err_set(err, DP_EINVAL, "--speed=%s: %u numbers for %u devices", cli->speed, n, q->devices[0]);
     return 0;
@@ -154,13 +154,13 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     if (cli->devices)
         levels = dp_cli_devices(cli->devices, 65535, q->devices);
     if (levels < 0)
-        return dp_err_set(err, DP_EINVAL, "--devices=%s: wanted is a number, or 4x2 for 2 machines of 4",
+        return dp_err_set(err, DP_EINVAL, "--devices=%s: expected a number, or 4x2 for 2 machines of 4",
                           cli->devices);
     q->n_levels = (uint32_t)levels;
     if (!cli->devices && !cli->speed) {
         if (g->kind == DP_GRAPH_PROFILE && !g->n_accel)
             return dp_err_set(err, DP_EINVAL,
-                              "a profile does not say how many devices there are: --devices=N");
+                              "a profile does not say how many devices there are; use --devices=N");
         q->n_levels = 1;
         q->devices[0] = g->n_accel;
     }
@@ -169,26 +169,26 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     q->has_bandwidth = cli->bandwidth != NULL;
     if (cli->bandwidth && parse_bandwidth(cli->bandwidth, q) < 0)
         return dp_err_set(
-            err, DP_EINVAL, "--bandwidth=%s: wanted is %s GB/s, from 0.001 to 1000000", cli->bandwidth,
+            err, DP_EINVAL, "--bandwidth=%s: expected %s GB/s, from 0.001 to 1000000", cli->bandwidth,
             q->n_levels == 1 ? "one number of" : "12,1.25 (inside of a machine, between machines) in");
     if (cli->latency && parse_latency(cli->latency, q) < 0)
-        return dp_err_set(err, DP_EINVAL, "--latency=%s: wanted is %s microseconds, from 0 to 10000000", cli->latency,
+        return dp_err_set(err, DP_EINVAL, "--latency=%s: expected %s microseconds, from 0 to 10000000", cli->latency,
                           q->n_levels == 1 ? "one number of" : "5,30 (inside of a machine, between machines) in");
     if (cli->memory) {
         q->has_memory = true;
         if (parse_bytes(cli->memory, &bytes) < 0)
-            return dp_err_set(err, DP_EINVAL, "--memory=%s: wanted is a size like 16GiB", cli->memory);
+            return dp_err_set(err, DP_EINVAL, "--memory=%s: expected a size like 16GiB", cli->memory);
         q->memory_bytes = (uint64_t)bytes;
     }
     if (cli->cpus) {
         q->has_cpus = true;
         if (parse_cpus(cli->cpus, &q->n_cpus) < 0)
-            return dp_err_set(err, DP_EINVAL, "--cpus=%s: wanted is a number from 0 to 1000", cli->cpus);
+            return dp_err_set(err, DP_EINVAL, "--cpus=%s: expected a number from 0 to 1000", cli->cpus);
     }
     if (cli->time_limit && parse_seconds(cli->time_limit, &q->time_limit_s) < 0)
-        return dp_err_set(err, DP_EINVAL, "--time-limit=%s: wanted are seconds, from 0.001 to 1000000", cli->time_limit);
+        return dp_err_set(err, DP_EINVAL, "--time-limit=%s: expected seconds, from 0.001 to 1000000", cli->time_limit);
     if (cli->algorithm && parse_algorithm(cli->algorithm, &q->algorithm) < 0)
-        return dp_err_set(err, DP_EINVAL, "--algorithm=%s: wanted is auto, exact, line or hierarchical",
+        return dp_err_set(err, DP_EINVAL, "--algorithm=%s: expected auto, exact, line or hierarchical",
                           cli->algorithm);
     return dp_cli_policy_take("policy", cli->policy, cli->arguments, &q->policy, err);
 }
@@ -202,15 +202,15 @@ static int check(const struct dp_graph *g, const struct dp_plan_question *q, str
                           "exact and line know speeds");
     if (g->kind == DP_GRAPH_PROFILE) {
         if (q->n_cpus)
-            return dp_err_set(err, DP_EINVAL, "--cpus: a profile has no times on a CPU");
+            return dp_err_set(err, DP_EINVAL, "--cpus: a profile has no CPU times");
         if (q->algorithm != DP_PLAN_HIERARCHICAL && q->n_levels > 1)
-            return dp_err_set(err, DP_EINVAL, "--algorithm=%s knows one level of devices, not machines",
+            return dp_err_set(err, DP_EINVAL, "--algorithm=%s supports one level of devices, not machines",
                               dp_plan_algorithm_name(q->algorithm));
         if (q->has_memory && q->n_levels > 1)
-            return dp_err_set(err, DP_EINVAL, "--memory: known for devices of one level, not for machines");
+            return dp_err_set(err, DP_EINVAL, "--memory: supported for devices of one level, not for machines");
         if (q->memory_bytes != UINT64_MAX && q->n_levels > 1)
             return dp_err_set(err, DP_EINVAL,
-                              "--devices: this file limits the memory of devices, which is known for devices of one level, "
+                              "--devices: this file limits the memory of devices, which is supported for devices of one level, "
                               "not for machines");
     } else {
         if (q->algorithm == DP_PLAN_HIERARCHICAL)
@@ -220,16 +220,16 @@ static int check(const struct dp_graph *g, const struct dp_plan_question *q, str
         if (q->n_levels > 1)
             return dp_err_set(
                 err, DP_EINVAL,
-                "--devices: this file's transfers have one cost, so that devices have one level");
+                "--devices: this file gives one cost per transfer, so devices have one level");
         if (q->has_bandwidth)
-            return dp_err_set(err, DP_EINVAL, "--bandwidth: this file says itself what transfers cost");
+            return dp_err_set(err, DP_EINVAL, "--bandwidth: this file already says what transfers cost");
         if (q->devices[0] + q->n_cpus == 0)
-            return dp_err_set(err, DP_EINVAL, "the file has no devices: --devices=N");
+            return dp_err_set(err, DP_EINVAL, "the file does not say how many devices there are; use --devices=N");
     }
     if (q->policy.name && q->n_levels > 1)
         return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for one level of devices, not for machines");
     if (q->policy.name && q->speed)
-        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for devices that are alike here, so that it does not go with --speed");
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy assumes equal devices here and cannot be combined with --speed");
     if (q->policy.name && q->n_cpus)
         return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for accelerators only: --cpus=0");
     if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL)

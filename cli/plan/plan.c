@@ -262,7 +262,7 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
     json_t *doc;
 
     if (!cli->file) {
-        dp_err_set(&err, DP_EINVAL, "which graph? `dynpipe plan FILE --devices=N`");
+        dp_err_set(&err, DP_EINVAL, "no graph given; use `dynpipe plan FILE --devices=N`");
         dp_cmd_fail(cli, &err);
         return DP_EXIT_USAGE;
     }

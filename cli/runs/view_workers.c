@@ -137,7 +137,7 @@ static void worker(struct dp_canvas *c, const struct columns *k, const json_t *r
         dp_canvas_put(c, DP_DIM, "none");
     dp_canvas_to(c, k->bar);
     if (!gone && (dp_json_is(w, "state", "unknown") || dp_json_is(w, "state", "disconnected"))) {
-        dp_canvas_put(c, DP_RED, "%s", dp_json_is(w, "state", "unknown") ? "not heard of yet" : "not heard of now");
+        dp_canvas_put(c, DP_RED, "%s", dp_json_is(w, "state", "unknown") ? "not heard from yet" : "not heard from now");
     } else if (gone || !(n > 0)) {
         slot_state(run, w, slot, sizeof slot);
         dp_canvas_put(c, DP_DIM, "%s%s%s", dp_json_text(text, sizeof text, w, "state", "idle"),

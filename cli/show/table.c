@@ -41,7 +41,7 @@ static int unknown_name(const struct dp_column *columns, const char *name, struc
             best = c;
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *known ? ", " : "", c->name);
     }
-    return dp_err_set(err, DP_EINVAL, "format: no column \"%s\", did you mean \"%s\"? Known: %s", name,
+    return dp_err_set(err, DP_EINVAL, "format: unknown column \"%s\", did you mean \"%s\"? Known: %s", name,
                       best->name, known);
 }
 
@@ -69,7 +69,7 @@ static const char *parse_percent(const struct dp_column *columns, const char *p,
         f->width = f->width * 10 + (size_t)(*p++ - '0');
     f->column = *p ? find_letter(columns, *p) : NULL;
     if (!f->column) {
-        dp_err_set(err, DP_EINVAL, "format: no column %%%.1s", p);
+        dp_err_set(err, DP_EINVAL, "format: unknown column %%%.1s", p);
         return NULL;
     }
     return p + 1;

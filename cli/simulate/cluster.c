@@ -129,7 +129,7 @@ enum dp_exit dp_simulate_cluster(const struct dp_cli *cli)
     struct dp_err err;
 
     if (wrong || cli->n_files > 1) {
-        fprintf(stderr, wrong ? "dynpipe simulate: --%s means nothing with --cluster\n"
+        fprintf(stderr, wrong ? "dynpipe simulate: --%s cannot be combined with --cluster\n"
                               : "dynpipe simulate: %swith --cluster one workload file can be given\n", wrong ? wrong : "");
         return DP_EXIT_USAGE;
     }

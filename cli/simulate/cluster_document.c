@@ -143,7 +143,7 @@ static void verdict(const struct dp_cluster_pair *p, char *out, size_t cap)
     else if (fabs(gain_s) < 0.01 * before_s)
         n = (size_t)snprintf(out, cap, "Nothing gained: jobs wait as long as before.");
     else
-        n = (size_t)snprintf(out, cap, "Jobs wait %s %s in the mean (%.0f %%).", time, gain_s > 0 ? "less" : "longer",
+        n = (size_t)snprintf(out, cap, "Jobs wait %s %s on average (%.0f %%).", time, gain_s > 0 ? "less" : "longer",
                              100 * fabs(gain_s) / before_s);
     n += (size_t)snprintf(out + n, cap - n, " Start earlier: %s, later: %s.", dp_text_count(earlier, sizeof earlier, p->moved.earlier),
                           dp_text_count(later, sizeof later, p->moved.later));
@@ -151,7 +151,7 @@ static void verdict(const struct dp_cluster_pair *p, char *out, size_t cap)
                           dp_text_count(hours, sizeof hours, fabs(back_h) >= 99.95 ? round(fabs(back_h)) : fabs(back_h)),
                           back_h >= 0 ? "come back" : "more are held", before_s < 1 && back_h >= 0 ? " that no job asks for" : "");
     if (fabs(sooner_s) >= 1)
-        snprintf(out + n, cap - n, " DynPipe jobs end %s %s in the mean.", dp_text_seconds(time, sizeof time, fabs(sooner_s)),
+        snprintf(out + n, cap - n, " DynPipe jobs end %s %s on average.", dp_text_seconds(time, sizeof time, fabs(sooner_s)),
                  sooner_s > 0 ? "earlier" : "later");
 }
 

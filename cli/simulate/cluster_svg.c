@@ -32,7 +32,7 @@ struct picture {
     const struct dp_cluster_case *c;
     uint64_t first_ns, span_ns;
     double most_waiting;
-    double *column[2][N_LAYERS]; /* [WIDTH] nodes in the mean of a column, without and with DynPipe */
+    double *column[2][N_LAYERS]; /* [WIDTH] nodes on average of a column, without and with DynPipe */
 };
 
 static double x_of(const struct picture *p, uint64_t at_ns)
@@ -247,7 +247,7 @@ static int write_panel(const struct picture *p, const struct dp_cluster_pair *pa
     double base = base_of(with), zero[WIDTH] = {0};
     char wait[32];
 
-    fprintf(p->out, "<text class=\"b\" x=\"%d\" y=\"%.1f\">%s DynPipe: waiting time %s in the mean, %.1f %% of the nodes held</text>\n",
+    fprintf(p->out, "<text class=\"b\" x=\"%d\" y=\"%.1f\">%s DynPipe: mean waiting time %s, %.1f %% of the nodes held</text>\n",
             LEFT, base - HELD - 6, with ? "with" : "without", dp_text_seconds(wait, sizeof wait, s->wait_s.mean), 100 * s->held_share);
     fprintf(p->out, "<rect class=\"i\" x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%d\"/>\n", LEFT, base - HELD, WIDTH, HELD);
     if (!has_rows(p))

@@ -21,7 +21,7 @@ static double ms(uint64_t ns)
     return (double)ns * 1e-6;
 }
 
-/* Device i of the pipeline over all replicas: busy time and bubble in the mean, memory at most. */
+/* Device i of the pipeline over all replicas: busy time and bubble on average, memory at most. */
 static json_t *stage_document(const struct dp_sim_case *c, const struct dp_sim_phase *p, uint32_t i)
 {
     uint32_t n = p->layout->n_used, layers = 0;

@@ -132,7 +132,7 @@ static bool options_fit(const struct dp_cli *cli)
     struct dp_err err;
 
     if (cli->simulate.scheduler || cli->simulate.save_swf || cli->simulate.seed) {
-        fprintf(stderr, "dynpipe simulate: --%s means nothing without --cluster\n",
+        fprintf(stderr, "dynpipe simulate: --%s requires --cluster\n",
                 cli->simulate.scheduler ? "scheduler" : cli->simulate.seed ? "seed" : "save-swf");
         return false;
     }

@@ -65,7 +65,7 @@ char *dp_conf_text_read_checked(const char *path, dp_conf_check_fn check, struct
     }
     if (!S_ISREG(st.st_mode) || st.st_size > MAX_FILE_BYTES) {
         dp_err_set(err, DP_EINVAL, "%s: %s", path,
-                   S_ISREG(st.st_mode) ? "larger than 1 MiB, no configuration file" : "not a regular file");
+                   S_ISREG(st.st_mode) ? "larger than 1 MiB: not a configuration file" : "not a regular file");
         goto out;
     }
     if (check && check(path, &st, err) < 0)

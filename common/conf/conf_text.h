@@ -9,7 +9,7 @@
 #include "common/err.h"
 
 /* The whole file as a NUL-terminated string that the caller frees; NULL and err ("path: ...") when it
- * cannot be read, is no regular file, is larger than 1 MiB, is empty, or holds a NUL byte. */
+ * cannot be read, is not a regular file, is larger than 1 MiB, is empty, or holds a NUL byte. */
 char *dp_conf_text_read(const char *path, struct dp_err *err);
 
 /* The same, if `check` (NULL: none) takes the file that was opened: what is looked at is what is read. */

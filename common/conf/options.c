@@ -128,7 +128,7 @@ static int set_mode(struct dp_options *o, const char *text, const struct dp_plug
     else
         mode = dp_mode_parse(text);
     if (mode < 0)
-        return dp_err_set(err, DP_EINVAL, "'%s' is no mode, allowed are " MODES, dp_option_quoted(text, q));
+        return dp_err_set(err, DP_EINVAL, "'%s' is not a known mode; allowed: " MODES, dp_option_quoted(text, q));
     o->mode = (uint8_t)mode;
     return 0;
 }
@@ -139,10 +139,10 @@ static int set_policy(struct dp_options *o, const char *text, const struct dp_pl
     char q[48];
 
     if (!is_policy_name(text))
-        return dp_err_set(err, DP_EINVAL, "'%s' is no name of a policy, allowed are 1 to 63 of a-z 0-9 _ -%s%s",
+        return dp_err_set(err, DP_EINVAL, "'%s' is not a valid policy name; allowed: 1 to 63 characters of a-z 0-9 _ -%s%s",
                           dp_option_quoted(text, q), *args->policies ? "; this site has " : "", args->policies);
     if (!is_listed(args->policies, text))
-        return dp_err_set(err, DP_EINVAL, "no policy '%s', allowed are %s", dp_option_quoted(text, q), args->policies);
+        return dp_err_set(err, DP_EINVAL, "unknown policy '%s'; allowed: %s", dp_option_quoted(text, q), args->policies);
     memset(o->policy, 0, sizeof o->policy);
     memcpy(o->policy, text, strlen(text));
     return 0;
@@ -154,7 +154,7 @@ static int set_reference(struct dp_options *o, const char *text, struct dp_err *
     int reference = dp_reference_parse(text);
 
     if (reference < 0)
-        return dp_err_set(err, DP_EINVAL, "'%s' is no reference, allowed are fixed, start, best", dp_option_quoted(text, q));
+        return dp_err_set(err, DP_EINVAL, "'%s' is not a known reference; allowed: fixed, start, best", dp_option_quoted(text, q));
     o->reference = (uint8_t)reference;
     return 0;
 }
@@ -169,7 +169,7 @@ static int set_memory(struct dp_options *o, const char *text, struct dp_err *err
         percent = 0;
     else if (text && *text && strcmp(text, "(null)") != 0 && strcmp(text, "on") != 0 &&
              parse_count(text, DP_MEMORY_MARGIN_MAX, &percent) < 0)
-        return dp_err_set(err, DP_EINVAL, "'%s' is no room for memory, allowed are off, on and 1 to %u (percent)",
+        return dp_err_set(err, DP_EINVAL, "'%s' is not a valid memory margin; allowed: off, on, 1 to %u (percent)",
                           dp_option_quoted(text, q), DP_MEMORY_MARGIN_MAX);
     o->memory = percent;
     return 0;
@@ -189,19 +189,19 @@ static int set_value(struct dp_options *o, uint32_t bit, const char *text,
         return set_reference(o, text, err);
     case DP_OPT_MIN_GPUS:
         if (parse_count(text, DP_MAX_WORKERS, &o->min_gpus) < 0)
-            return dp_err_set(err, DP_EINVAL, "'%s' is no number of GPUs, allowed are 1 to %d",
+            return dp_err_set(err, DP_EINVAL, "'%s' is not a valid number of GPUs; allowed: 1 to %d",
                               dp_option_quoted(text, q), DP_MAX_WORKERS);
         return 0;
     case DP_OPT_STALL_END:
         if (parse_count(text, DP_STALL_END_MAX_MIN, &o->stall_end_min) < 0)
-            return dp_err_set(err, DP_EINVAL, "'%s' is no number of minutes, allowed are 1 to %d",
+            return dp_err_set(err, DP_EINVAL, "'%s' is not a valid number of minutes; allowed: 1 to %d",
                               dp_option_quoted(text, q), DP_STALL_END_MAX_MIN);
         return 0;
     case DP_OPT_MEMORY:
         return set_memory(o, text, err);
     case DP_OPT_MAX_SLOWDOWN:
         if (parse_percent(text, &o->max_slowdown) < 0)
-            return dp_err_set(err, DP_EINVAL, "'%s' is no percentage, allowed are 0 to 100", dp_option_quoted(text, q));
+            return dp_err_set(err, DP_EINVAL, "'%s' is not a valid percentage; allowed: 0 to 100", dp_option_quoted(text, q));
         return 0;
     default:
         return dp_err_set(err, DP_EINVAL, "unknown option");
@@ -306,7 +306,7 @@ static int parse_item(const char *item, size_t n, const struct dp_plugin_args *a
     size_t len = eq ? n - (size_t)(eq - item) - 1 : 0;
 
     if (!def || len < 1 || len >= sizeof value || (o->set & def->bit))
-        return dp_err_set(err, DP_EINVAL, "options of the job are not readable");
+        return dp_err_set(err, DP_EINVAL, "the job's options cannot be read");
     memcpy(value, eq + 1, len);
     value[len] = 0;
     return dp_option_set(o, def, value, args, err);
@@ -319,7 +319,7 @@ int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct
 
     memset(o, 0, sizeof *o);
     if (strnlen(text, DP_SPEC_MAX) >= DP_SPEC_MAX)
-        return dp_err_set(err, DP_EINVAL, "options of the job are too long");
+        return dp_err_set(err, DP_EINVAL, "the job's options are too long");
     for (;;) {
         size_t n = strcspn(p, ",");
         if (parse_item(p, n, args, o, err) < 0) {
@@ -332,7 +332,7 @@ int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct
     }
     if (!(o->set & DP_OPT_MODE)) {
         memset(o, 0, sizeof *o);
-        return dp_err_set(err, DP_EINVAL, "options of the job name no mode");
+        return dp_err_set(err, DP_EINVAL, "the job's options name no mode");
     }
     return 0;
 }

@@ -33,7 +33,7 @@ static int parse_arg(const char *arg, struct dp_plugin_args *args, struct dp_err
         }
     }
     return dp_err_set(err, DP_EINVAL,
-                      "plugstack.conf: '%s' is not understood; allowed are socket=/PATH, config=/PATH, "
+                      "plugstack.conf: unknown argument '%s'; allowed: socket=/PATH, config=/PATH, "
                       "policies=NAME,NAME and default_mode=observe|balance|release",
                       dp_option_quoted(arg, q));
 }

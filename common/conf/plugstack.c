@@ -187,10 +187,10 @@ int dp_plugin_version(const char *path, uint32_t *version, struct dp_err *err)
         return -1;
     e.bytes = text;
     if (!copy(&e, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELF_CLASS)
-        dp_err_set(err, DP_EINVAL, "no shared object of this machine");
+        dp_err_set(err, DP_EINVAL, "not a shared object for this machine");
     else if (!copy_object(&e, &head, "plugin_version", version, sizeof *version) ||
              !copy_object(&e, &head, "plugin_type", &type, 1))
-        dp_err_set(err, DP_EINVAL, "no SPANK plugin");
+        dp_err_set(err, DP_EINVAL, "not a SPANK plugin");
     else
         rc = 0;
     free(text);

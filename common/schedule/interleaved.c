@@ -12,7 +12,7 @@ static int check(uint32_t n_devices, uint32_t chunks, uint32_t microbatches, str
 {
     (void)chunks;
     if (microbatches % n_devices)
-        return dp_err_set(err, DP_EINVAL, "schedule interleaved: %u microbatches are no multiple of %u devices", microbatches,
+        return dp_err_set(err, DP_EINVAL, "schedule interleaved: %u microbatches are not a multiple of %u devices", microbatches,
                           n_devices);
     return 0;
 }

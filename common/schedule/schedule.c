@@ -24,7 +24,7 @@ int dp_schedule_find(const char *name, enum dp_schedule_kind *out, struct dp_err
 {
     if (find(name, DP_N_SCHEDULES, out) == 0)
         return 0;
-    return dp_err_set(err, DP_EINVAL, "there is no schedule \"%.40s\"; known: %s", name, &DP_SCHEDULES(DP_SCHEDULE_COMMA)[2]);
+    return dp_err_set(err, DP_EINVAL, "unknown schedule \"%.40s\"; known: %s", name, &DP_SCHEDULES(DP_SCHEDULE_COMMA)[2]);
 }
 
 int dp_schedule_find_trained(const char *name, enum dp_schedule_kind *out, struct dp_err *err)

@@ -51,9 +51,9 @@ static const struct dp_conf_key keys[] = {
     {"daemon", "log", DP_CONF_STRING, AT(log), 0, 0, "stderr", NULL,
      "stderr, syslog, or the path of a file, which SIGHUP opens anew; %n: name of the node"},
     {"daemon", "log_level", DP_CONF_STRING, AT(log_level), 0, 0, "info", "error|warning|info|debug",
-     "most talkative level that is written"},
+     "most verbose level that is written"},
     {"daemon", "max_connections", DP_CONF_INT, AT(max_connections), 8, 65536, "512", NULL,
-     "connections at a time, all users; a quarter is kept for who has a run on this node"},
+     "connections at a time, all users; a quarter is reserved for users with a run on this node"},
     {"daemon", "max_connections_per_uid", DP_CONF_INT, AT(max_connections_per_uid), 4, 65536, "128", NULL,
      "connections at a time of one user"},
 
@@ -115,7 +115,7 @@ void dp_config_print(FILE *out)
     dp_conf_print(keys, out);
     fputs("\n# Other values of section run for some partitions, each key as above:\n"
           "# partitions = ( { name = \"debug\"; max_mode = \"observe\"; }, { name = \"gpu\"; cooldown_s = 60.0; } );\n"
-          "\n# Policies of this site, shared objects (doc/policies.md); policies above says who of them may be asked for:\n"
+          "\n# Policies of this site, shared objects (doc/policies.md); policies above says which of them may be requested:\n"
           "# site_policies = ( { name = \"headroom\"; file = \"/usr/lib/dynpipe/headroom.so\"; arguments = \"free=10\"; } );\n"
           "\n# Where the daemons of nodes listen, where not at <name>:<port>; from: more addresses that they come from:\n"
           "# nodes = ( { name = \"n1\"; address = \"10.0.0.1\"; port = 6831; from = \"10.1.0.1\"; } );\n",
@@ -236,10 +236,10 @@ static int read_site_policy(struct dp_config *c, const char *path, config_settin
         return -1;
     if (config_setting_length(group) > 0)
         return bad_entry(path, config_setting_get_elem(group, 0), err,
-                         "unknown key %s in site_policies, known are name, file, arguments",
+                         "unknown key %s in site_policies; known: name, file, arguments",
                          config_setting_name(config_setting_get_elem(group, 0)));
     if (!is_policy_name(p->name))
-        return bad_entry(path, group, err, "'%s' is no name of a policy, allowed are 1 to 63 of a-z 0-9 _ -", p->name);
+        return bad_entry(path, group, err, "'%s' is not a valid policy name; allowed: 1 to 63 characters of a-z 0-9 _ -", p->name);
     if (dp_policy_find(p->name, NULL) || find_site_policy(c, p->name))
         return bad_entry(path, group, err, "there is a policy %s already", p->name);
     if (dp_trusted_file_check(p->file, &why) < 0)
@@ -273,7 +273,7 @@ static int read_node(struct dp_config *c, const char *path, config_setting_t *gr
     }
     if (config_setting_length(group) > 0)
         return bad_entry(path, config_setting_get_elem(group, 0), err,
-                         "unknown key %s in nodes, known are name, address, from, port",
+                         "unknown key %s in nodes; known: name, address, from, port",
                          config_setting_name(config_setting_get_elem(group, 0)));
     n->port = (uint16_t)port;
     c->n_nodes++;
@@ -376,7 +376,7 @@ static int check_log(const struct dp_config *c, const char *path, struct dp_err 
 {
     if (c->log[0] == '/' || !strcmp(c->log, "stderr") || !strcmp(c->log, "syslog"))
         return 0;
-    return dp_err_set(err, DP_EINVAL, "%s: daemon.log \"%s\": wanted is stderr, syslog, or a path that begins with /", path,
+    return dp_err_set(err, DP_EINVAL, "%s: daemon.log \"%s\": expected stderr, syslog, or a path that begins with /", path,
                       c->log);
 }
 

@@ -17,7 +17,7 @@
 static int check_job(const struct dp_job_info *job, struct dp_err *err)
 {
     if (job->n_nodes < 1 || job->n_nodes > DP_MAX_SLOTS)
-        return dp_err_set(err, DP_EINVAL, "job %u has %u nodes, allowed are 1 to %d", job->job_id,
+        return dp_err_set(err, DP_EINVAL, "job %u has %u nodes; allowed: 1 to %d", job->job_id,
                           job->n_nodes, DP_MAX_SLOTS);
     for (uint32_t i = 0; i < job->n_nodes; i++)
         if (!job->node[i][0])

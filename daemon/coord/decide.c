@@ -286,7 +286,7 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question 
 
     if (dp_layout_check(&t->out.layout, &err) < 0 || t->out.layout.epoch != q->epoch ||
         t->out.layout.n_workers != c->train.n_workers || t->out.layout.n_layers != c->train.n_layers) {
-        policy_failed(c, now_ns, d, "the proposal is no layout of this run");
+        policy_failed(c, now_ns, d, "the proposal is not a layout of this run");
         return;
     }
     if (c->n_policy_failures)

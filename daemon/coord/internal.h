@@ -73,7 +73,7 @@
 #define ANSWER_NS (40 * SECOND)      /* a call to Slurm that never came back (slurm.md F5) */
 #define RECHECK_NS (30 * SECOND)     /* released slots: does one come back? */
 #define BACKOFF_MAX_S 30
-#define RETURN_NS (10 * SECOND)      /* after a restart: workers not heard of yet count as alive */
+#define RETURN_NS (10 * SECOND)      /* after a restart: workers not heard from yet count as alive */
 
 enum coord_slot_state {
     SLOT_ACTIVE,

@@ -258,7 +258,7 @@ static int replay_saving(struct dp_coord *c, struct dp_reader *r, struct dp_err 
     for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
         *number[i] = dp_rd_f64(r);
         if (!isfinite(*number[i]))
-            return dp_err_set(err, DP_ECORRUPT, "a saving that is no number");
+            return dp_err_set(err, DP_ECORRUPT, "a saving that is not a number");
     }
     s->sums.n_miss = dp_rd_u32(r);
     return 0;

@@ -152,7 +152,7 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
         (m->n_layers && m->first_layer != c->layout.cut[m->rank]))
         return "not the layers of this worker";
     if (!is_loss(m->loss) || isinf(m->grad_norm) || m->grad_norm < 0.0)
-        return "loss or gradient norm is no number of a training";
+        return "loss or gradient norm is not a number that training can have";
     if (!m->step_ns || m->step_ns > MAX_STEP_NS || m->busy_ns > MAX_STEP_NS || m->wait_ns > MAX_STEP_NS ||
         m->optimizer_ns > MAX_STEP_NS || m->overhead_ns > MAX_STEP_NS || m->lost_ns > MAX_STEP_NS ||
         m->ahead_ns > MAX_STEP_NS || m->held_ns > MAX_STEP_NS ||

@@ -24,7 +24,7 @@
 void coord_stall_heard(struct dp_coord *c, uint64_t now_ns)
 {
     if (c->stall.is_stalled)
-        coord_note(c, now_ns, "goes on after %.0f s without a word",
+        coord_note(c, now_ns, "goes on after %.0f s of silence",
                    (double)(now_ns - c->stall.heard_ns) / 1e9);
     c->stall.is_stalled = false;
     c->stall.heard_ns = now_ns;

@@ -314,7 +314,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
         if (c->ops->connected)
             c->ops->connected(c);
     } else if (what & BEV_EVENT_TIMEOUT) {
-        dp_conn_refuse(c, "does not take what it is sent");
+        dp_conn_refuse(c, "does not read what it is sent");
     } else {
         dp_conn_close(c, what & BEV_EVENT_EOF ? "closed by the peer"
                                               : evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
@@ -402,7 +402,7 @@ static void queue_frame(struct dp_conn *c, uint16_t version, enum dp_msg_type ty
 
     dp_header_encode(head, &h);
     if (evbuffer_get_length(out) + bytes > OUTPUT_MAX) {
-        dp_conn_refuse(c, "does not take what it is sent");
+        dp_conn_refuse(c, "does not read what it is sent");
         return;
     }
     evbuffer_add(out, head, sizeof head);

@@ -115,7 +115,7 @@ int dp_local_open(struct dp_daemon *d, struct dp_err *err)
         return -1;
     if (lstat(path, &st) == 0) {
         if (!S_ISSOCK(st.st_mode))
-            return dp_err_set(err, DP_EIO, "%s: exists and is no socket", path);
+            return dp_err_set(err, DP_EIO, "%s: exists and is not a socket", path);
         unlink(path);
     }
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -85,7 +85,7 @@ static int check_newcomer(const struct dp_daemon *d, const struct newcomer *n, c
     if (dp_handshake_check(&r->hs, &n->challenge, n->node, n->conn->version, err) < 0)
         return -1;
     if (r->hs.purpose == DP_PURPOSE_PEER && !is_daemon_uid(d, r->uid))
-        return dp_err_set(err, DP_EAUTH, "uid %d is no daemon's: run_user must have one uid everywhere, and here it is %d",
+        return dp_err_set(err, DP_EAUTH, "uid %d is not the daemons' user: run_user must have the same uid on all nodes, and here it is %d",
                           (int)r->uid, (int)d->uid);
     if (r->hs.purpose == DP_PURPOSE_PEER && !strcmp(n->node, d->node))
         return dp_err_set(err, DP_EAUTH, "that is this node itself");
@@ -366,7 +366,7 @@ int dp_peer_open(struct dp_daemon *d, struct dp_err *err)
     d->origins = dp_origin_cache_create();
     addr.sin_port = htons(self.port);
     if (inet_pton(AF_INET, d->config->listen, &addr.sin_addr) != 1)
-        return dp_err_set(err, DP_EINVAL, "listen: %s is no IPv4 address", d->config->listen);
+        return dp_err_set(err, DP_EINVAL, "listen: %s is not an IPv4 address", d->config->listen);
     d->tcp = evconnlistener_new_bind(d->base, on_accept, d, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
                                      128, (struct sockaddr *)&addr, sizeof addr);
     if (!d->tcp)

@@ -91,7 +91,7 @@ static void give_up(struct dp_ask *a, const char *why)
     struct dp_conn *c = a->conn;
     char text[256];
 
-    snprintf(text, sizeof text, "no answer could be made: %.200s", why);
+    snprintf(text, sizeof text, "the answer could not be built: %.200s", why);
     dp_query_refuse(c, DP_VERDICT_UNKNOWN, text);
     if (!c->is_closed)
         conclude(a);

@@ -139,7 +139,7 @@ void dp_node_check(struct dp_conn *c, const struct dp_msg_check *m)
 
     dp_conn_set_deadline(c, 60);
     if (m->target[0] && !dp_config_is_node_name(m->target)) {
-        dp_query_refuse(c, DP_VERDICT_DENIED, "no name of a node");
+        dp_query_refuse(c, DP_VERDICT_DENIED, "not a node name");
         return;
     }
     if (!d->check && !(d->check = calloc(1, sizeof *d->check))) {

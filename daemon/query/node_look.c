@@ -86,9 +86,9 @@ static void look_at_munge(json_t *list, const struct dp_look_request *q)
 
     if (dp_munge_round_trip(q->munge_socket, &err) < 0)
         note(list, "FAIL", "munge", "is munged running there, and is its socket the right one?",
-             "a credential cannot be made and read: %s", err.text);
+             "a credential cannot be created and decoded: %s", err.text);
     else
-        note(list, "ok", "munge", NULL, "a credential makes the round trip");
+        note(list, "ok", "munge", NULL, "a credential can be created and decoded");
 }
 
 /* Folders in which Slurm looks for plugins: the file's, else the controller's. */
@@ -232,7 +232,7 @@ static void look_at_target(json_t *list, const struct dp_look_request *q)
     if (!q->target[0] || !strcmp(q->target, q->node))
         return;
     if (q->must_be_known && !is_node_of_slurm(q)) {
-        note(list, "warn", "peer", "check the name", "%s is no node that Slurm knows", q->target);
+        note(list, "warn", "peer", "check the name", "%s is not a node that Slurm knows", q->target);
         return;
     }
     client = dp_client_open_tcp(q->address, q->port, *q->from ? q->from : NULL, q->target,

@@ -122,15 +122,15 @@ static json_t *job_document(const struct dp_conn *c, const struct dp_msg_query *
     const struct dp_past *past = !run || (!run->coord && run->role == DP_RUN_COORD) ? dp_history_find(d, q->job_id) : NULL;
 
     if (run && !may_see(c, run->uid))
-        return refused(verdict, DP_VERDICT_DENIED, text, "the job belongs to somebody else");
+        return refused(verdict, DP_VERDICT_DENIED, text, "the job belongs to another user");
     if (run && run->coord)
         return dp_coord_json(run->coord, dp_now_ns(), (enum dp_query)q->what);
     if (run && !past)
         return absence(run, verdict, text);
     if (!past)
-        return refused(verdict, DP_VERDICT_UNKNOWN, text, "nothing is known of this job here");
+        return refused(verdict, DP_VERDICT_UNKNOWN, text, "this job is not known here");
     if (!may_see(c, past->uid))
-        return refused(verdict, DP_VERDICT_DENIED, text, "the job belongs to somebody else");
+        return refused(verdict, DP_VERDICT_DENIED, text, "the job belongs to another user");
     return past_document(d, past, (enum dp_query)q->what, verdict, text);
 }
 
@@ -159,7 +159,7 @@ void dp_query_send(struct dp_conn *c, json_t *doc)
     if (text && (a.json_len = (uint32_t)strlen(text)) <= DP_ANSWER_CHUNK)
         DP_CONN_SEND(c, answer, DP_MSG_ANSWER, &a);
     else
-        dp_query_refuse(c, DP_VERDICT_UNKNOWN, "no answer could be made");
+        dp_query_refuse(c, DP_VERDICT_UNKNOWN, "the answer could not be built");
     free(text);
 }
 
@@ -177,9 +177,9 @@ void dp_query_command(struct dp_conn *c, const struct dp_msg_command *m)
     enum dp_verdict verdict;
 
     if (!run)
-        dp_query_refuse(c, DP_VERDICT_UNKNOWN, "nothing is known of this job here");
+        dp_query_refuse(c, DP_VERDICT_UNKNOWN, "this job is not known here");
     else if (!may_see(c, run->uid))
-        dp_query_refuse(c, DP_VERDICT_DENIED, "the job belongs to somebody else");
+        dp_query_refuse(c, DP_VERDICT_DENIED, "the job belongs to another user");
     else if (!run->coord) {
         (void)absence(run, &verdict, text);
         dp_query_refuse(c, verdict, text);

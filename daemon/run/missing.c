@@ -54,7 +54,7 @@ static void say_why(struct dp_run *run, const char *node, uint32_t *n_knocks)
         snprintf(text, sizeof text, DP_PEER_OLD_FMT "it cannot tell a requeued job from its life before; upgrade it",
                  dp_peer_version(d, node), DP_PROTO_VERSION);
     } else if (is_other && !has_joined(run, node)) {
-        snprintf(text, sizeof text, "its daemon runs but was not told of the job: does slurmd there load spank_dynpipe.so? "
+        snprintf(text, sizeof text, "its daemon runs but was not told about the job: does slurmd there load spank_dynpipe.so? "
                                     "`dynpipe check -j %u` looks", run->job_id);
     } else {
         snprintf(text, sizeof text, "its daemon knows the job, and no worker there says a word");
@@ -107,7 +107,7 @@ void dp_run_why_waiting(const struct dp_run *run, char *out, size_t cap)
         snprintf(out, cap, DP_HOST_TROUBLE "%s is too old to tell job %u, which was requeued, from its life before: "
                            "upgrade it", host, run->job_id);
     } else {
-        snprintf(out, cap, DP_HOST_TROUBLE "%s was not told of job %u: does slurmd there load "
+        snprintf(out, cap, DP_HOST_TROUBLE "%s was not told about job %u: does slurmd there load "
                            "spank_dynpipe.so? `dynpipe check -j %u` looks", host, run->job_id, run->job_id);
     }
 }

@@ -75,7 +75,7 @@ static const char *why_not(const struct dp_seek *s, const struct dp_job_result *
     if (!r->job.is_running && (!r->job.is_completing || r->job.is_queued))
         return "Slurm says that it does not run";
     if (s->uid != BY_PEERS && r->job.uid != s->uid)
-        return "Slurm says that it is somebody else's";
+        return "Slurm says that it belongs to another user";
     if (!dp_job_has_node(&r->job, node))
         return "Slurm says that it does not have this node";
     if (s->uid == BY_PEERS && (strcmp(r->job.batch_host, node) || !dp_job_has_node(&r->job, s->from)))

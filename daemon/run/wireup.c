@@ -273,7 +273,7 @@ void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
     const char *text;
 
     if (m->kind == DP_CARD_LOST || m->key_len == DP_SEALED_KEY_BYTES || (m->kind == DP_CARD_READY) != (m->key_len > 0)) {
-        dp_conn_refuse(c, "no worker says that");
+        dp_conn_refuse(c, "a worker does not send that");
         return;
     }
     if (c->role == DP_ROLE_WIRER && (!w || w->rank != m->rank || w->step_id != m->step_id || w->n_workers != m->n_workers)) {
@@ -287,7 +287,7 @@ void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
     else if (!run)
         turn_away(c, run, m, DP_WIREUP_LATER, dp_seek_hello(d, c->uid, &hello));
     else if (run->uid != c->uid)
-        turn_away(c, NULL, m, DP_WIREUP_DENIED, "the job belongs to somebody else");
+        turn_away(c, NULL, m, DP_WIREUP_DENIED, "the job belongs to another user");
     else if (!w && !(w = seat(run, c, m, &text)))
         turn_away(c, run, m, DP_WIREUP_DENIED, text);
     else if (take_card(w, m) < 0)

@@ -107,7 +107,7 @@ int dp_wireup_put(struct dp_run *run, const char *node, uint32_t pid, const stru
         o->cursor = 0;
     }
     if (r->state != before && r->state == DP_ROSTER_WHOLE)
-        DP_RUN_LOG(run, dp_info, "job=%u step=%u all %u workers have come to wire up, the last in %.1f s", run->job_id, r->step_id,
+        DP_RUN_LOG(run, dp_info, "job=%u step=%u all %u workers have arrived to wire up, the last in %.1f s", run->job_id, r->step_id,
                    r->n_workers, (double)(dp_now_ns() - r->began_ns) / 1e9);
     if (r->state != before && r->state == DP_ROSTER_FAILED)
         DP_RUN_LOG(run, dp_warn, "job=%u step=%u wire-up: %s", run->job_id, r->step_id, r->text);
@@ -248,7 +248,7 @@ json_t *dp_wireup_waiting(const struct dp_run *run)
     missing = dp_roster_missing(r, who, sizeof who);
     if (!is_all_told(r))
         name_silent(run, r, silent, sizeof silent);
-    snprintf(text, sizeof text, "%u of %u workers have come; no word of %s in %.0f s%s", r->n_workers - missing, r->n_workers,
+    snprintf(text, sizeof text, "%u of %u workers have arrived; nothing heard from %s in %.0f s%s", r->n_workers - missing, r->n_workers,
              who, (double)(dp_now_ns() - r->began_ns) / 1e9, silent);
     return json_pack("{s:s, s:o}", "state_text", text, "missing", missing_nodes(run, r));
 }
@@ -284,13 +284,13 @@ static void gather_tick(struct dp_run *run, struct dp_roster *r, uint64_t now_ns
         name_silent(run, r, silent, sizeof silent);
     if (now_ns < r->deadline_ns) {
         r->has_warned = true;
-        snprintf(text, sizeof text, "no word of %s in %.0f s%s, waiting %.0f s more", who, (double)(now_ns - r->began_ns) / 1e9,
+        snprintf(text, sizeof text, "nothing heard from %s in %.0f s%s, waiting %.0f s more", who, (double)(now_ns - r->began_ns) / 1e9,
                  silent, (double)(r->deadline_ns - now_ns) / 1e9);
         warn(run, r, text);
         return;
     }
     if (!dp_roster_fail_refused(r))
-        dp_roster_fail(r, "no word of %s in %.0f s%s: the run cannot begin; see what that task printed, and that dynpipe-worker "
+        dp_roster_fail(r, "nothing heard from %s in %.0f s%s: the run cannot begin; see what that task printed, and that dynpipe-worker "
                        "starts there (DYNPIPE_WIREUP_S: seconds to wait)", who, (double)(now_ns - r->began_ns) / 1e9, silent);
     DP_RUN_LOG(run, dp_warn, "job=%u step=%u wire-up: %s", run->job_id, r->step_id, r->text);
 }

@@ -273,7 +273,7 @@ void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint
         return;
     }
     if (run->uid != c->uid) {
-        turn_away(c, DP_VERDICT_DENIED, "the job belongs to somebody else");
+        turn_away(c, DP_VERDICT_DENIED, "the job belongs to another user");
         return;
     }
     if (run->is_fenced && !dp_run_is_asking(run)) {

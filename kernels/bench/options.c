@@ -39,7 +39,7 @@ int bench_parse_counts(const char *text, int most, int cap, int *out, int *n, st
 
     *n = parse_list(text, ',', most, cap < 64 ? cap : 64, v);
     if (*n == 0)
-        return dp_err_set(err, DP_EINVAL, "'%.60s' is no list of at most %d numbers from 1 to %d", text, cap,
+        return dp_err_set(err, DP_EINVAL, "'%.60s' is not a list of at most %d numbers from 1 to %d", text, cap,
                           most);
     for (int i = 0; i < *n; i++)
         out[i] = (int)v[i];
@@ -69,7 +69,7 @@ int bench_parse_fractions(const char *text, int cap, double *out, int *n, struct
             return 0;
         at = end;
     }
-    return dp_err_set(err, DP_EINVAL, "'%.60s' is no list of at most %d fractions below 1", text, cap);
+    return dp_err_set(err, DP_EINVAL, "'%.60s' is not a list of at most %d fractions below 1", text, cap);
 }
 
 int bench_parse_granularity(const char *name, bool *weights, bool *blocks, struct dp_err *err)

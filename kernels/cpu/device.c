@@ -63,7 +63,7 @@ const struct dp_backend_ops *dp_cpu_ops(const char *version, struct dp_err *err)
             return NULL;
         }
     }
-    dp_err_set(err, DP_EINVAL, "cpu:%s: there are avx512, avx2 and plain", version);
+    dp_err_set(err, DP_EINVAL, "cpu:%s: unknown instruction set; known: avx512, avx2, plain", version);
     return NULL;
 }
 

@@ -262,10 +262,10 @@ static int check_pattern(const struct dp_sparse *sp, struct dp_err *err)
         return dp_err_set(err, DP_EINVAL, "sparse matrix (%lld, %lld) with %lld nonzeros: out of range",
                           (long long)sp->rows, (long long)sp->cols, (long long)sp->nnz);
     if (sp->block_rows != 0 && sp->block_rows != 1 && sp->block_rows != 4)
-        return dp_err_set(err, DP_EINVAL, "sparse matrix: blocks of %lld rows, there are 1 and 4",
+        return dp_err_set(err, DP_EINVAL, "sparse matrix: blocks of %lld rows; supported: 1, 4",
                           (long long)sp->block_rows);
     if (sp->rows % dp_sparse_block(sp) || sp->nnz % dp_sparse_block(sp))
-        return dp_err_set(err, DP_EINVAL, "sparse matrix: %lld rows, %lld nonzeros are no whole blocks of %lld",
+        return dp_err_set(err, DP_EINVAL, "sparse matrix: %lld rows, %lld nonzeros are not whole blocks of %lld",
                           (long long)sp->rows, (long long)sp->nnz, (long long)sp->block_rows);
     if (sp->row_ptr[0] != 0 || sp->row_ptr[groups(sp)] != entries_of(sp))
         return dp_err_set(err, DP_EINVAL, "sparse matrix: row pointers do not span the %lld nonzeros",

@@ -65,7 +65,7 @@ static int check_curve(const struct dp_cluster_curve *c, uint32_t i, struct dp_e
         return dp_err_set(err, DP_EINVAL, "curve %u: %u steps; at most %u are allowed", i, c->n_steps, DP_CLUSTER_MAX_STEPS);
     for (uint32_t k = 0; k < c->n_steps; k++) {
         if (!(c->step[k].at > at && c->step[k].at < 1) || !(c->step[k].hold > 0 && c->step[k].hold < hold))
-            return dp_err_set(err, DP_EINVAL, "curve %u, step %u: at %g hold %g; wanted are rising times and falling shares within (0, 1)",
+            return dp_err_set(err, DP_EINVAL, "curve %u, step %u: at %g hold %g; expected rising times and falling shares within (0, 1)",
                               i, k, c->step[k].at, c->step[k].hold);
         at = c->step[k].at;
         hold = c->step[k].hold;

@@ -34,7 +34,7 @@ int dp_cluster_stats(const struct dp_cluster_mix *mix, uint32_t nodes, bool is_s
 /* Jobs that start earlier, and later, by more than a second in b than in a. */
 struct dp_cluster_moved {
     uint32_t earlier, later;
-    double earlier_s, later_s; /* by so much in the mean; 0 of no jobs */
+    double earlier_s, later_s; /* by so much on average; 0 of no jobs */
 };
 /* a, b: [mix->n_jobs] each, the same mix simulated in two ways. */
 void dp_cluster_moved(const struct dp_cluster_mix *mix, const struct dp_cluster_times *a, const struct dp_cluster_times *b,

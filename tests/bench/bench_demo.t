@@ -37,6 +37,6 @@ like "$(MISS=fails "$bench" --build "$dir/build" --rounds 1 2>&1; echo "rc=$?")"
 "$bench" --build "$dir/build" --rounds 1 --full >/dev/null
 unlike "$(cat "$CALLS")" "--fast" "--full leaves out --fast"
 like "$("$bench" --build "$dir" 2>&1)" "no programs there" "a folder without programs is named"
-like "$("$bench" --rounds 0 2>&1)" "'0' is no number from 1 to 99" "a wrong number is refused"
+like "$("$bench" --rounds 0 2>&1)" "'0' is not a number from 1 to 99" "a wrong number is refused"
 like "$("$bench" --what 2>&1)" "unknown option '--what'" "an unknown option is named"
 done_testing

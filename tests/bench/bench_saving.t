@@ -23,6 +23,6 @@ is "$(grep -cE '^(fixed layout, s|fixed layout, GPU-s|all devices balanced, s) +
     "predicted beside measured"
 is "$(jq -r '.saving.fixed.time_s == .saving.run.time_s' "$tmp/kept/fixed-1.json")" true "a run that kept its layout is its own fixed run"
 like "$("$bench" --build "$tmp" 2>&1)" "dynpipe-worker is not built" "a folder without programs is named"
-like "$("$bench" --steps 3 2>&1)" "'3' is no number from 40 on" "too few steps are refused"
+like "$("$bench" --steps 3 2>&1)" "'3' is not a number from 40 on" "too few steps are refused"
 like "$("$bench" --what 2>&1)" "unknown option '--what'" "an unknown option is named"
 done_testing

@@ -29,7 +29,7 @@ is "$(awk '/^ *[0-9]+ % / { e = 100 * ($6 / $5 - 1) - $7; if (e < -0.2 || e > 0.
     "every error is that of its line"
 is "$(find "$dir/kept" -name '*.trace.*' | wc -l)" 48 "--keep keeps the traces"
 like "$(head -n 1 "$dir/kept/90-gpipe-0-2_3-9.trace.0")" '"link_latency_ns":[0-9]+,"link_transfer_ns":[0-9]+' "a trace knows its link"
-like "$("$bench" "${programs[@]}" --steps 3 2>&1)" "'3' is no number from 12 on" "too few steps are refused"
+like "$("$bench" "${programs[@]}" --steps 3 2>&1)" "'3' is not a number from 12 on" "too few steps are refused"
 like "$("$bench" --worker "$dir/none" 2>&1)" "no program" "a missing program is named"
 like "$("$bench" --what 2>&1)" "unknown option '--what'" "an unknown option is named"
 done_testing

@@ -21,11 +21,11 @@ look
 rc=$?
 diag "$(cat "$D/check")"
 like "$(finding ok slurm)" "Slurm [0-9]" "Slurm's version"
-like "$(finding ok shrink)" "may get smaller" "jobs may shrink"
+like "$(finding ok shrink)" "may shrink" "jobs may shrink"
 like "$(finding ok plugstack)" ":1: optional" "the plugin is in plugstack.conf"
 like "$(finding ok plugin)" "for Slurm" "and fits this Slurm"
 like "$(finding ok socket)" "agree" "plugin and daemon mean the same socket"
-like "$(finding ok munge)" "round trip" "munge works"
+like "$(finding ok munge)" "created and decoded" "munge works"
 like "$(finding warn proctrack)" "linuxproc: a process .* leaves its job" "a Slurm that loses sight of processes is warned about"
 like "$(finding ok select)" "cons_tres" "select/cons_tres"
 if [ -S "$D/run/dynpiped-n1.sock" ]; then
@@ -47,7 +47,7 @@ for f in "$dynpipe" "$D/etc/slurm.conf"; do
     cp "$f" "$D/spank_dynpipe.so"
     echo "optional $D/spank_dynpipe.so" >"$stack"
     look
-    like "$(finding FAIL plugin)" "spank_dynpipe.so: no (SPANK plugin|shared object of this machine)" "a file that is no plugin: ${f##*/}"
+    like "$(finding FAIL plugin)" "spank_dynpipe.so: not a (SPANK plugin|shared object for this machine)" "a file that is no plugin: ${f##*/}"
 done
 mkdir "$D/etc/stack.d"
 echo "optional $plugin socket=/elsewhere.sock" >"$D/etc/stack.d/dynpipe.conf"

@@ -28,7 +28,7 @@ like "$out" '^fifo +\|   21.0 s\|-53.3 %' "prints them"
 
 exit_is 0 "the example" simulate --cluster "$example" --svg "$tmp/rows.svg"
 like "$out" 'need of [0-9]+ DynPipe jobs: 50 % of the nodes from' "has its curve from a simulated run"
-like "$out" 'Jobs wait [0-9:]+ less in the mean' "gains"
+like "$out" 'Jobs wait [0-9:]+ less on average' "gains"
 "$dynpipe" simulate --cluster "$example" --json >"$tmp/doc.json"
 runs "--json is valid" valid_json "$tmp/doc.json"
 cat >"$tmp/check.py" <<'X'
@@ -130,18 +130,18 @@ exit_is 1 "no such file" simulate --cluster "$tmp/none.swf"
 like "$err" 'none.swf: No such file' "names it"
 sed 's/"share": 0.5/"share": 1.5/' "$tmp/worked.json" >"$tmp/bad.json"
 exit_is 1 "a wrong description" simulate --cluster "$tmp/bad.json"
-like "$err" 'bad.json: dynpipe\[0\].needs\[0\].share: wanted is a number from 0 to 1' "names the member"
+like "$err" 'bad.json: dynpipe\[0\].needs\[0\].share: expected a number from 0 to 1' "names the member"
 exit_is 1 "--json of it" simulate --json --cluster "$tmp/bad.json"
 like "$out" '"errors": \[' "has the error in its document"
 exit_is 1 "an unknown scheduler" simulate --cluster "$tmp/worked.json" --scheduler esay
-like "$err" 'no scheduler "esay"; known: fifo, easy, slurm' "lists them"
+like "$err" 'unknown scheduler "esay"; known: fifo, easy, slurm' "lists them"
 exit_is 1 "a picture that cannot be written" simulate --cluster "$tmp/worked.json" --svg "$tmp/none/x.svg"
 like "$err" 'none/x.svg: No such file' "names it"
 exit_is 1 "a workload file that cannot be written" simulate --cluster "$tmp/worked.json" --save-swf "$tmp/none/x.swf"
 exit_is 2 "options of a training run" simulate --cluster "$tmp/worked.json" --microbatches 3
-like "$err" '--microbatches means nothing with --cluster' "are refused"
+like "$err" '--microbatches cannot be combined with --cluster' "are refused"
 exit_is 2 "and the other way round" simulate "$tmp/worked.json" --scheduler easy
-like "$err" '--scheduler means nothing without --cluster' "likewise"
+like "$err" '--scheduler requires --cluster' "likewise"
 exit_is 2 "two workload files" simulate --cluster "$tmp/worked.json" a b
 exit_is 2 "an unknown column" simulate --cluster "$tmp/worked.json" -o waiting
 done_testing

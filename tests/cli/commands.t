@@ -57,7 +57,7 @@ cat >"$tmp/missing.json" <<X
 X
 out=$("$dynpipe" status --from "$tmp/missing.json")
 like "$out" "missing n2 for 12.* s: Connection refused" "status names the missing node and why"
-like "$out" "1  - +4-7 +not heard of yet" "and puts its worker on no other node"
+like "$out" "1  - +4-7 +not heard from yet" "and puts its worker on no other node"
 like "$out" "step 30 of 100" "and shows how far the others are"
 is "$("$dynpipe" status -a --from "$tmp/missing.json" -h -o jobid | grep -c .)" 1 "a table for programs has no such line"
 echo "{\"runs\": [$(cat "$tmp/missing.json")]}" >"$tmp/runs.json"

@@ -115,7 +115,7 @@ ready node=
 does not name spank_dynpipe.so
 none on this node
 plugin, state_dir, munge and clock are right on
-a running job may get smaller
+a running job may shrink
 measuring and reporting
 fewer than 
 M

@@ -83,7 +83,7 @@ refused() { # CODE NAME REGEX ARGUMENTS...
     like "$(paper "${@:4}" 2>&1; echo "rc=$?")" "$3.*rc=$1" "$2"
 }
 refused 2 "12 layers are refused" "12 blocks are no equal share for 8 devices" --layers 12
-refused 2 "an unknown policy is named" "there is no 'tmie'; known are keep, uniform" --policies tmie
+refused 2 "an unknown policy is named" "there is no 'tmie'; known: keep, uniform" --policies tmie
 refused 2 "an unknown option is named" "unknown option '--what'" --what
 refused 2 "so is one without its value" "--layers needs a value" --layers
 refused 2 "and an argument too many" "unknown option 'extra'" extra

@@ -74,10 +74,10 @@ done
 exit_is 1 "a policy's answer that does not fit" plan two-towers.txt --devices=4 --memory=512MiB --policy=uniform
 like "$err" 'policy uniform: ' "names who gave it"
 exit_is 0 "a policy that looks at memory" plan two-towers.txt --devices=4 --memory=550MiB --policy=time
-for wrong in "--policy=tmie:unknown policy .tmie.: known are keep" "--policy=./none.so:--policy: policy ./none.so: No such file" \
+for wrong in "--policy=tmie:unknown policy .tmie.; known: keep" "--policy=./none.so:--policy: policy ./none.so: No such file" \
     "--policy=$lib/old_policy.so:it has policy interface 4711, this program has 1" "--policy=$lib/no_decide.so:it has no decide" \
     "--policy=$lib/no_symbol.so:it has no symbol dp_policy_v1" "--policy=time --devices=2x2:one level of devices" \
-    "--policy=time --arguments=x:means nothing without --policy=./FILE.so"; do
+    "--policy=time --arguments=x:requires --policy=./FILE.so"; do
     # shellcheck disable=SC2086 # several words
     exit_is 2 "${wrong#*:}" plan two-towers.txt --devices=4 ${wrong%%:*}
     like "$err" "${wrong#*:}" "is an error"
@@ -105,7 +105,7 @@ exit_is 0 "latencies of two levels" plan two-towers.txt --devices=2x2 --latency=
 like "$(tr -s ' \n' ' ' <<<"$out")" '1.25 GB/s between machines.*, latency 5 and 30 us' "are told"
 for l in -1 x 1e9 nan '' 1,2; do exit_is 2 "--latency=$l" plan two-towers.txt --devices=2 "--latency=$l"; done
 exit_is 2 "one latency for machines" plan two-towers.txt --devices=2x2 --latency=5
-like "$err" 'wanted is 5,30 \(inside of a machine, between machines\)' "says what is wanted"
+like "$err" 'expected 5,30 \(inside of a machine, between machines\)' "says what is wanted"
 exit_is 0 "unequal devices" plan two-towers.txt --speed=1,1,0.5 --bandwidth=12
 like "$out" '3 accelerators of unequal speed, 12 GB/s' "are as many as have a speed"
 like "$out" '#2 x0.5 +84.00 ms +2.00 ms +0 s +86.00 ms +100 %' "a slow one takes its time"
@@ -164,7 +164,7 @@ else
 fi
 
 exit_is 2 "no file" plan
-like "$err" 'which graph' "asks for one"
+like "$err" 'no graph given' "asks for one"
 exit_is 1 "no such file" plan none.txt --devices=2
 like "$err" 'none.txt: No such file' "names it"
 exit_is 2 "no devices" plan two-towers.txt
@@ -201,7 +201,7 @@ bad "nan" 'nan.txt:3: forward_compute_time="nan"' nan.txt
 sed 's/"timePerSample": 0.03,/"timePerSample": -0.03,/' plan-piper.json >negative.json
 bad "negative time of a Piper file" 'negative.json: nodes\[2\].TMPCs.1\[1\]: timePerSample = -0.03' negative.json
 head -c 900 plan-costs.json >torn.json
-bad "torn JSON" 'torn.json:[0-9]*:[0-9]*: no JSON' torn.json
+bad "torn JSON" 'torn.json:[0-9]*:[0-9]*: not valid JSON' torn.json
 sed 's/"fpgaLatency": 5/"fpgaLatency": -5/' plan-costs.json >negative.json
 bad "negative time" 'negative.json: nodes\[1\]: fpgaLatency = -5' negative.json
 printf '{"a": "%s"' "$(printf '\033[31m')" >escape.json

@@ -83,7 +83,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     other="setpriv --reuid=65534 --regid=65534 --clear-groups"
     $other "$dynpipe" pause -j 77 2>"$tmp/err"
     is "$?" 3 "somebody else's pause is refused"
-    like "$(cat "$tmp/err")" "belongs to somebody else" "and told why"
+    like "$(cat "$tmp/err")" "belongs to another user" "and told why"
     is "$($other "$dynpipe" status -h | wc -l)" 0 "and the run is not shown"
 else
     skip "somebody else's pause" "needs root and setpriv"

@@ -81,14 +81,14 @@ exit_is 1 "no JSON" simulate "$tmp/bad.json"
 like "$err" 'bad.json:2: ' "names file and line"
 sed 's/"forward_ms": 2/"forward_ms": -2/' "$tmp/worked.json" >"$tmp/bad.json"
 exit_is 1 "a negative time" simulate "$tmp/bad.json"
-like "$err" 'bad.json: kinds.l.forward_ms: wanted is a number from 0' "names the member"
+like "$err" 'bad.json: kinds.l.forward_ms: expected a number from 0' "names the member"
 exit_is 1 "--json of a bad file" simulate --json "$tmp/bad.json"
 like "$out" '"errors": \[' "has the error in its document"
 head -c 100 "$tmp/worked.json" >"$tmp/bad.json"
 exit_is 1 "a truncated file" simulate "$tmp/bad.json"
 like "$err" 'bad.json:2: ' "says where it ends"
 exit_is 2 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
-like "$err" 'simulate: --schedule=zb: there is no schedule "zb"; known: 1f1b' "lists them, and blames no file"
+like "$err" 'simulate: --schedule=zb: unknown schedule "zb"; known: 1f1b' "lists them, and blames no file"
 two_towers=$DP_SRCDIR/etc/examples/two-towers.txt
 for options in "--devices=3 --straight" "--devices=4"; do
     # shellcheck disable=SC2086
@@ -117,7 +117,7 @@ for options in "--balance time" "--replicas 2" "--schedule zb-h1"; do
         "$options: one device a stage"
 done
 exit_is 1 "a graph without devices" simulate "$two_towers"
-like "$err" "two-towers.txt: the graph does not say how many devices there are: --devices=N" "is told what is missing"
+like "$err" "two-towers.txt: the graph does not say how many devices there are; use --devices=N" "is told what is missing"
 head -c 500 "$two_towers" >"$tmp/torn.txt"
 exit_is 1 "a torn graph" simulate "$tmp/torn.txt" --devices 2
 like "$err" "torn.txt:[0-9]+: " "names file and line"
@@ -125,7 +125,7 @@ exit_is 2 "a bandwidth that is none" simulate "$two_towers" --devices 2 --bandwi
 exit_is 0 "the policies are listed" simulate --balance=help
 is "$(cut -d' ' -f1 <<<"$out" | head -n 4 | tr '\n' ' ')" "keep uniform param time " "by their names"
 exit_is 2 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
-like "$err" 'simulate: --balance=tmie: unknown policy "tmie": known are keep' "says so, and blames no file"
+like "$err" 'simulate: --balance=tmie: unknown policy "tmie"; known: keep' "says so, and blames no file"
 # A layout leaves the document as a description takes it in: device 2 is slow, and on another node than device 1.
 cat >"$tmp/gap.json" <<'X'
 {"name": "gap", "source": "made up", "devices": 4, "microbatches": 2, "device": {"speed": [1, 1, 0.5, 1]}, "iterations": 2,
@@ -192,7 +192,7 @@ like "$err" 'policy .*/none.so: No such file or directory' "is named"
 exit_is 2 "a file without a slash" simulate "$tmp/tight.json" --balance mine.so
 like "$err" 'unknown policy "mine.so".*a slash in its name' "is told to have one"
 exit_is 2 "arguments for a policy that has none" simulate "$tmp/tight.json" --balance time --arguments x
-like "$err" '--arguments means nothing without --balance=./FILE.so' "says so"
+like "$err" '--arguments requires --balance=./FILE.so' "says so"
 sed 's/"devices"/"balance": ".\/", &/' "$tmp/tight.json" >"$tmp/bad.json"
 exit_is 1 "a description that wants one" simulate "$tmp/bad.json"
 like "$err" 'unknown policy "./"' "loads none"
@@ -226,8 +226,8 @@ for lost in 120000 0; do
     fi
 done
 exit_is 2 "no file at all" simulate
-like "$err" 'which file' "asks for it"
+like "$err" 'no file given' "asks for it"
 exit_is 2 "a wrong number" simulate "$tmp/worked.json" --devices 0
-like "$err" '--devices=0: wanted is a number from 1' "says what is wanted"
+like "$err" '--devices=0: expected a number from 1' "says what is wanted"
 exit_is 2 "an unknown column" simulate "$tmp/worked.json" -o tokenz
 done_testing

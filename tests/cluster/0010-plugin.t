@@ -96,18 +96,18 @@ refused() { # WANT OPTION...
         like "$out" "$want" "and says what is allowed"
     done
 }
-refused 'no mode, allowed are off, observe, balance, release' --dynpipe=fast
-refused 'no number of GPUs, allowed are 1 to 512' --dynpipe --dynpipe-min-gpus=0
-refused 'no percentage, allowed are 0 to 100' --dynpipe --dynpipe-max-slowdown=101
-refused 'no reference, allowed are fixed, start, best' --dynpipe --dynpipe-reference=worst
-refused 'no number of minutes, allowed are 1 to 10080' --dynpipe --dynpipe-stall-end=0
-refused 'no room for memory, allowed are off, on and 1 to 1000' --dynpipe --dynpipe-memory=0
-refused "no policy 'magic', allowed are keep,uniform,param,time" --dynpipe --dynpipe-policy=magic
+refused 'not a known mode; allowed: off, observe, balance, release' --dynpipe=fast
+refused 'not a valid number of GPUs; allowed: 1 to 512' --dynpipe --dynpipe-min-gpus=0
+refused 'not a valid percentage; allowed: 0 to 100' --dynpipe --dynpipe-max-slowdown=101
+refused 'not a known reference; allowed: fixed, start, best' --dynpipe --dynpipe-reference=worst
+refused 'not a valid number of minutes; allowed: 1 to 10080' --dynpipe --dynpipe-stall-end=0
+refused 'not a valid memory margin; allowed: off, on, 1 to 1000' --dynpipe --dynpipe-memory=0
+refused "unknown policy 'magic'; allowed: keep,uniform,param,time" --dynpipe --dynpipe-policy=magic
 refused 'do nothing without --dynpipe' --dynpipe-min-gpus=2
 # What dynpipe.conf does not allow, in this partition or in any that Slurm may choose.
-refused "policy=uniform: no such policy at this site, allowed are keep,time,param \($D/etc/dynpipe.conf\)" \
+refused "policy=uniform: unknown policy at this site; allowed: keep,time,param \($D/etc/dynpipe.conf\)" \
     --dynpipe --dynpipe-policy=uniform
-refused "policy=param: no such policy at this site, allowed are keep,time " --dynpipe --dynpipe-policy=param -p main
+refused "policy=param: unknown policy at this site; allowed: keep,time " --dynpipe --dynpipe-policy=param -p main
 refused "max-slowdown=30: this site allows at most 20 percent" --dynpipe --dynpipe-max-slowdown=30 -p main
 # More devices than the job can have.
 refused 'min-gpus=9: this job asks for 2 at most' --dynpipe --dynpipe-min-gpus=9 -N2 --gpus-per-node=1

@@ -55,7 +55,7 @@ if [ "$(id -u)" = 0 ]; then
     asked() { sdiag | sed -n 's/.*REQUEST_JOB_INFO_SINGLE .*count:\([0-9]*\).*/\1/p'; }
     stranger() { setpriv --reuid 65534 --regid 65534 --clear-groups env SLURM_DYNPIPE=mode=balance "$probe" "$D/run/dynpiped-n3.sock" hello "$1" 0 1 </dev/null; }
     if cp "$probe" "$D/probe" && chmod 755 "$D/probe" && probe=$D/probe && stranger 1 >/dev/null; then
-        theirs() { stranger "$plain" | grep -q "^welcome 3 .*Slurm says that it is somebody else's"; }
+        theirs() { stranger "$plain" | grep -q "^welcome 3 .*Slurm says that it belongs to another user"; }
         runs "another user's worker gets nowhere" wait_for 60 theirs
         unlike "$(ask n3 jobs 0)" "\"job_id\":$plain," "and the job is not registered by that"
         before=$(asked)

@@ -62,7 +62,7 @@ cluster stop slurmd:3
 env DYNPIPE_CLUSTER="$D" SLURM_CONF="$D/etc3/slurm.conf" slurmd -N n3 -f "$D/etc3/slurm.conf" </dev/null >>"$D/log/start.log" 2>&1
 begin
 # Without PMIx the workers meet by the daemons, and wait for each other: there is no run yet.
-missed="its daemon runs but was not told of the job" told="rank=2: .*" unheard="on n2: no coordinator"
+missed="its daemon runs but was not told about the job" told="rank=2: .*" unheard="on n2: no coordinator"
 [ -n "$mpi" ] || missed="no worker has come from there" told="the job asks for DynPipe, but " unheard="of 3 waits for the others"
 runs "no plugin on n3: status names n3 and why" wait_for 60 misses "^n3: $missed: does slurmd there load spank_dynpipe.so"
 like "$(cat "$D/train.out")" "${told}Slurm's step on node n3 did not load spank_dynpipe.so" "the run's output names it, too"
@@ -76,8 +76,8 @@ if [ -n "$mpi" ]; then
     watcher=$!
     runs "watch shows it" wait_for 60 file_has "$D/watch" "nothing from n3: its daemon runs"
 else
-    like "$("$dynpipe" status -j "$job" 2>&1)" "2 of 3 workers have come; no word of worker 2.*nothing was heard of n3" "status -j shows it"
-    like "$("$dynpipe" status)" "job $job: 2 of 3 workers have come" "status shows it"
+    like "$("$dynpipe" status -j "$job" 2>&1)" "2 of 3 workers have arrived; nothing heard from worker 2.*nothing was heard of n3" "status -j shows it"
+    like "$("$dynpipe" status)" "job $job: 2 of 3 workers have arrived" "status shows it"
 fi
 check_fails() { check "$@"; [ $? = 1 ]; } # who asks the same within a second gets the same answer
 wait_for 20 check_fails

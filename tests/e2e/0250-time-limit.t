@@ -91,8 +91,8 @@ is "$(job_state "$high")" COMPLETED "low: and its node went on to the next job"
 
 wait_for 150 job_ended "$missing"
 is "$(job_state "$missing")" FAILED "missing: a run whose task dies before it has met the others is ended"
-like "$(cat "$D/missing.out")" "worker 0 of 2: no word of worker 1 on n6 in [0-9]+ s" "missing: who is missing, and where, is said"
-is "$(grep -c "no word of" "$D/missing.out")" 1 "missing: once"
+like "$(cat "$D/missing.out")" "worker 0 of 2: nothing heard from worker 1 on n6 in [0-9]+ s" "missing: who is missing, and where, is said"
+is "$(grep -c "nothing heard from" "$D/missing.out")" 1 "missing: once"
 hanging=$(sbatch --parsable "${served[@]}" -N2 -n2 -w n5,n6 -o "$D/hanging.out" \
     --wrap "srun $mpi --no-kill --kill-on-bad-exit=0 $D/missing.task")
 is_waiting() { [ -n "$(workers_on "$hanging" n5)" ]; }

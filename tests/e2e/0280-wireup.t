@@ -36,16 +36,16 @@ plain=$(short plain --mpi=none --)
 missing=$(sbatch --parsable -N2 -n4 --ntasks-per-node=2 --dynpipe=balance -o "$D/missing.out" --export=ALL,DYNPIPE_WIREUP_S=12 \
     --wrap "srun --mpi=none --no-kill --kill-on-bad-exit=0 $D/missing.task")
 at_host() { dynpipe status --node "$(scontrol show job "$missing" | sed -n 's/.*BatchHost=//p')" "$@" 2>&1; }
-names_it() { at_host | grep -qE "job $missing: 3 of 4 workers have come; no word of worker 3 on n4 in [0-9]+ s"; }
+names_it() { at_host | grep -qE "job $missing: 3 of 4 workers have arrived; nothing heard from worker 3 on n4 in [0-9]+ s"; }
 runs "missing: status says who the others wait for" wait_for 60 names_it
-like "$(at_host -j "$missing")" "3 of 4 workers have come; no word of worker 3 on n4" "missing: with -j, too"
+like "$(at_host -j "$missing")" "3 of 4 workers have arrived; nothing heard from worker 3 on n4" "missing: with -j, too"
 ended_well "$plain" plain
 unlike "$(cat "$D/plain.out")" "waits for the others" "plain: nobody has to be warned"
-like "$(cat "$D"/log/dynpiped.n*.log)" "job=$plain step=0 all 4 workers have come to wire up" "plain: by way of the daemons"
+like "$(cat "$D"/log/dynpiped.n*.log)" "job=$plain step=0 all 4 workers have arrived to wire up" "plain: by way of the daemons"
 wait_for 120 job_ended "$missing"
 is "$(job_state "$missing")" FAILED "missing: a run that lacks a worker is ended"
-like "$(cat "$D/missing.out")" "worker 0 of 4: no word of worker 3 on n4 in [0-9]+ s: the run cannot begin" "missing: it is named, with its node"
-is "$(grep -c "no word of" "$D/missing.out")" 1 "missing: once"
+like "$(cat "$D/missing.out")" "worker 0 of 4: nothing heard from worker 3 on n4 in [0-9]+ s: the run cannot begin" "missing: it is named, with its node"
+is "$(grep -c "nothing heard from" "$D/missing.out")" 1 "missing: once"
 
 if [ -n "$mpi" ]; then
     pmix=$(short pmix --mpi=pmix --)

@@ -24,7 +24,7 @@ static void check_stats(const struct dp_cluster_mix *mix, uint32_t nodes, bool i
         fuzz_die("no statistics");
     if (!(s.wait_s.mean >= 0) || !(s.slowdown.mean >= 0.999999) || !(s.held_share <= 1.000001) || !isfinite(s.held_node_s) ||
         (is_shrinking && !(s.needed_node_s <= s.held_node_s * 1.000001)))
-        fuzz_die("a result is no number");
+        fuzz_die("a result is not a number");
 }
 
 static void simulate(const struct dp_cluster_mix *mix, const struct dp_cluster_machine *m)

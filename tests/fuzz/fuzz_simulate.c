@@ -18,7 +18,7 @@ static int look(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
     if (p->out->iteration_ns < dp_sim_lower_bound(p->in))
         fuzz_die("faster than the lower bound");
     if (!(p->tokens_per_s >= 0) || !isfinite(p->device_s) || !(p->density >= 0 && p->density <= 1e15))
-        fuzz_die("a result is no number");
+        fuzz_die("a result is not a number");
     return 0;
 }
 

@@ -73,9 +73,9 @@ like "$("$probe" "$sock" query status 8)" '^error ' "another run's cannot"
 hello 7 0 2 "$dir/w0b"
 like "$(cat "$dir/w0b")" '^welcome 1 ' "a second process with the same rank is turned away"
 if [ ${#nobody[@]} -gt 0 ]; then
-    like "$("${nobody[@]}" "$probe" "$sock" query status 7)" 'error .*somebody else' "another user may not see it"
+    like "$("${nobody[@]}" "$probe" "$sock" query status 7)" 'error .*another user' "another user may not see it"
     is "$("${nobody[@]}" "$probe" "$sock" query jobs 0)" '{"node":"n1","jobs":[]}' "nor find it in the list"
-    is "$("${nobody[@]}" "$probe" "$sock" hello 7 1 2 </dev/null)" "welcome 1 the job belongs to somebody else" \
+    is "$("${nobody[@]}" "$probe" "$sock" hello 7 1 2 </dev/null)" "welcome 1 the job belongs to another user" \
         "nor join it"
     is "$("${nobody[@]}" "$probe" "$sock" step 9 65534 n1 | grep -c ack)" 0 "nor register a job"
 else

@@ -53,7 +53,7 @@ ok $? "starts"
 # ---- finished runs
 is "$("$probe" "$sock" query jobs 0 | grep -o '"job_id":1[0-9]*' | wc -l)" "$([ "$(id -u)" = 0 ] && echo 400 || echo 0)" \
     "lists the runs that its files tell of"
-like "$("$probe" "$sock" query status 1234)" "$([ "$(id -u)" = 0 ] && echo '"job 1234"' || echo 'error .*somebody else')" \
+like "$("$probe" "$sock" query status 1234)" "$([ "$(id -u)" = 0 ] && echo '"job 1234"' || echo 'error .*another user')" \
     "and answers from the file of one"
 if [ ${#nobody[@]} -gt 0 ]; then
     "${nobody[@]}" "$hostile" flood "$sock" 0 0 4 >"$dir/flood" &
@@ -64,7 +64,7 @@ if [ ${#nobody[@]} -gt 0 ]; then
     pids="$pids $!"
     longest=$(gap 5)
     ok $((${longest:-99999} > 3000)) "nor does one of workers who want to wire up" || diag "waited ${longest:-for ever} ms"
-    like "$("${nobody[@]}" "$probe" "$sock" query status 1234)" 'error .*somebody else' "a finished run is its owner's to see"
+    like "$("${nobody[@]}" "$probe" "$sock" query status 1234)" 'error .*another user' "a finished run is its owner's to see"
 else
     skip "a flood of questions keeps nobody waiting" "needs root to become another user"
     skip "nor does one of workers who want to wire up" "needs root to become another user"

@@ -184,7 +184,7 @@ static int read_root(const char *path, json_t *root, const struct dp_train_confi
     int version = 0;
 
     if (json_unpack(root, "{s:i,s:I}", "dynpipe_checkpoint", &version, "step", &step) || step < 0)
-        return dp_err_set(err, DP_ECORRUPT, "%s: no manifest of a checkpoint", path);
+        return dp_err_set(err, DP_ECORRUPT, "%s: not a checkpoint manifest", path);
     if (version != FORMAT_VERSION)
         return dp_err_set(err, DP_EINVAL, "%s: format %d, this program reads format %d", path, version,
                           FORMAT_VERSION);
@@ -193,7 +193,7 @@ static int read_root(const char *path, json_t *root, const struct dp_train_confi
     m->step = (uint64_t)step;
     if (read_tune(json_object_get(root, "tune"), &m->tune) < 0 ||
         read_layers(json_object_get(root, "layers"), dp_model_layers(config), m->entry) < 0)
-        return dp_err_set(err, DP_ECORRUPT, "%s: tune table or list of layers is not complete", path);
+        return dp_err_set(err, DP_ECORRUPT, "%s: tune table or list of layers is incomplete", path);
     return 0;
 }
 

@@ -131,7 +131,7 @@ static void note_trouble(struct dp_control *c, const char *why)
         return;
     memcpy(c->told, c->trouble, sizeof c->told);
     c->told_ns = now;
-    dp_warn(WHO_FMT ": still no coordinator, for %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
+    dp_warn(WHO_FMT ": still no coordinator after %.0f s: %s", WHO(c), (double)(now - c->down_ns) / 1e9, why);
 }
 
 /* A daemon of release 0.1.0 hangs up on a HELLO of another version than its own, without a word; so may one that dies.
@@ -197,7 +197,7 @@ static void service(struct dp_control *c)
         return;
     }
     if (c->state == LINK_GREETING && dp_now_ns() - c->hello_ns > WELCOME_TIMEOUT_NS) {
-        line_down(c, "dynpiped took HELLO and does not answer it");
+        line_down(c, "dynpiped accepted HELLO but does not answer it");
         return;
     }
     if (c->state == LINK_UP) {
@@ -286,7 +286,7 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
         return NULL;
     }
     if (!c->trouble[0])
-        snprintf(c->trouble, sizeof c->trouble, "dynpiped took HELLO and does not answer it");
+        snprintf(c->trouble, sizeof c->trouble, "dynpiped accepted HELLO but does not answer it");
     c->is_lost = true; /* the caller tells it */
     c->is_untold = is_told_by_another(c, c->trouble);
     c->told_ns = dp_now_ns();

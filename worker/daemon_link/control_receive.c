@@ -30,10 +30,10 @@ static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *
     if (c->welcome.verdict > DP_VERDICT_UNKNOWN)
         return dp_err_set(err, DP_EPROTO, "WELCOME: verdict %u", c->welcome.verdict);
     if (c->link.offered >= DP_PROTO_VERSION && c->link.version < DP_PROTO_VERSION)
-        return dp_err_set(err, DP_EGONE, "the daemon that came back speaks protocol version %u", c->link.offered);
+        return dp_err_set(err, DP_EGONE, "the restarted daemon speaks protocol version %u", c->link.offered);
     c->has_welcome = true;
     if (c->welcome.verdict != DP_VERDICT_OK && c->welcome.verdict != DP_VERDICT_UNKNOWN && c->was_up)
-        dp_warn(WHO_FMT ": the daemon that came back refuses this worker: %s", WHO(c), c->welcome.text);
+        dp_warn(WHO_FMT ": the restarted daemon refuses this worker: %s", WHO(c), c->welcome.text);
     c->was_up = c->was_up && (c->welcome.verdict == DP_VERDICT_OK || c->welcome.verdict == DP_VERDICT_UNKNOWN);
     if (c->welcome.verdict != DP_VERDICT_OK)
         return dp_err_set(err, DP_EAUTH, "%s%s", c->welcome.verdict == DP_VERDICT_UNKNOWN ? "" : "refused: ",

@@ -46,7 +46,7 @@ int dp_frame_socket_open(struct dp_frame_socket *l, const char *path, uint16_t v
     int fd;
 
     if (n == 0 || n >= sizeof sa.sun_path)
-        return dp_err_set(err, DP_EINVAL, "socket path of %zu bytes, allowed are 1 to %zu", n,
+        return dp_err_set(err, DP_EINVAL, "socket path of %zu bytes; allowed: 1 to %zu", n,
                           sizeof sa.sun_path - 1);
     memcpy(sa.sun_path, path, n);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -124,7 +124,7 @@ int dp_frame_socket_next(struct dp_frame_socket *l, dp_frame_allow_fn *allow, vo
     if (dp_header_decode(l->rx, h, err) < 0 || take_version(l, h, err) < 0)
         return -1;
     if (!allow(arg, h->type))
-        return dp_err_set(err, DP_EPROTO, "%s is nothing that a daemon may send now",
+        return dp_err_set(err, DP_EPROTO, "the daemon may not send %s now",
                           dp_msg_name(h->type));
     if (l->rx_used - DP_HEADER_BYTES < h->body_len)
         return 0;

@@ -194,7 +194,7 @@ static int read_header(struct input *in, const struct dp_train_config *c, uint32
     uint32_t words[4], crc;
 
     if (!h || !crc_at || memcmp(h, magic, sizeof magic))
-        return corrupt(err, h && crc_at ? "no layer of this version (magic number)" : "cut short");
+        return corrupt(err, h && crc_at ? "not a layer of this version (magic number)" : "cut short");
     memcpy(&crc, crc_at, sizeof crc);
     if (dp_crc32c(0, h, HEADER_BYTES) != crc)
         return corrupt(err, "checksum of the header does not match");

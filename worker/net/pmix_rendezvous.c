@@ -162,7 +162,7 @@ static int give_up(const struct dp_rendezvous *m, uint64_t start_ns, struct dp_e
         nanosleep(&speak_first, NULL);
     else if (who[0])
         dp_err_set(err, DP_ETIMEOUT,
-                   "no word of %s in %.0f s: the run cannot begin; see what that task printed, and that dynpipe-worker "
+                   "nothing heard from %s in %.0f s: the run cannot begin; see what that task printed, and that dynpipe-worker "
                    "starts there (DYNPIPE_WIREUP_S: seconds to wait)", who, (double)(dp_now_ns() - start_ns) / 1e9);
     else
         dp_err_set(err, DP_ETIMEOUT, "%s, and the launcher's fence has not ended in %.0f s",
@@ -212,7 +212,7 @@ static bool wait_patiently(const struct dp_rendezvous *m, uint64_t start_ns)
         if (wait_until(start_ns + WARN_NS))
             return true;
         if (find_missing(m, who, sizeof who) && who[0])
-            dp_warn("no word of %s in %.0f s, waiting %.0f s more", who, (double)WARN_NS / 1e9,
+            dp_warn("nothing heard from %s in %.0f s, waiting %.0f s more", who, (double)WARN_NS / 1e9,
                     (double)(end_ns - WARN_NS) / 1e9);
     }
     return wait_until(start_ns + end_ns);

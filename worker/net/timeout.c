@@ -16,7 +16,7 @@ uint64_t dp_timeout_from_env_ns(const char *name, uint64_t fallback_ns)
         return fallback_ns;
     s = strtod(text, &end);
     if (*end || !(s > 0 && s <= 86400)) {
-        dp_warn("%s=%s is no number of seconds in 0..86400: using %g", name, text, (double)fallback_ns / 1e9);
+        dp_warn("%s=%s is not a number of seconds from 0 to 86400; using %g", name, text, (double)fallback_ns / 1e9);
         return fallback_ns;
     }
     return (uint64_t)(s * 1e9);

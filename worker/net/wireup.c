@@ -35,7 +35,7 @@ static int check_alone(struct dp_err *err)
     char why[256];
 
     if (step > 1 && dp_hello_lacks_plugin(why))
-        return dp_err_set(err, DP_EINVAL, "%s, so this worker does not find the other %ld", why, step - 1);
+        return dp_err_set(err, DP_EINVAL, "%s, so this worker cannot find the other %ld", why, step - 1);
     if (step > 1)
         return dp_err_set(err, DP_EINVAL,
                           "srun started %ld tasks without PMIx, and no daemon serves this step, so each would train alone; use: "
@@ -65,7 +65,7 @@ static int begin_by_daemon(struct dp_wireup *w, struct dp_err *err)
     if (n < 1 || rank < 0 || rank >= n || local < 0)
         return dp_err_set(err, DP_EINVAL, "SLURM_PROCID, SLURM_LOCALID and SLURM_STEP_NUM_TASKS are not those of a task of srun");
     if (n > DP_MAX_WORKERS)
-        return dp_err_set(err, DP_EINVAL, "%ld workers; allowed are 1 to %d", n, DP_MAX_WORKERS);
+        return dp_err_set(err, DP_EINVAL, "%ld workers; allowed: 1 to %d", n, DP_MAX_WORKERS);
     w->way = DP_WIREUP_BY_DAEMON;
     w->rank = (uint32_t)rank;
     w->n_workers = (uint32_t)n;

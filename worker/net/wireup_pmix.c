@@ -63,7 +63,7 @@ static int get_size(uint32_t *out, struct dp_err *err)
     *out = v->type == PMIX_UINT32 ? v->data.uint32 : 0;
     PMIX_VALUE_RELEASE(v);
     if (*out < 1 || *out > DP_MAX_WORKERS)
-        return dp_err_set(err, DP_EINVAL, "%u workers; allowed are 1 to %d", *out, DP_MAX_WORKERS);
+        return dp_err_set(err, DP_EINVAL, "%u workers; allowed: 1 to %d", *out, DP_MAX_WORKERS);
     return 0;
 }
 

@@ -80,7 +80,7 @@ int dp_cluster_generate(const struct dp_cluster_model *model, uint32_t nodes, st
         generate_job(model, nodes, &draw, &lublin, &at_s, &mix->job[i]);
         if (!(at_s <= MAX_SUBMIT_S)) {
             dp_cluster_mix_release(mix);
-            return dp_err_set(err, DP_EINVAL, "job %u would arrive after %g s; wanted is at most %g s", i + 1, at_s, MAX_SUBMIT_S);
+            return dp_err_set(err, DP_EINVAL, "job %u would arrive after %g s; expected at most %g s", i + 1, at_s, MAX_SUBMIT_S);
         }
         mix->n_jobs++;
     }

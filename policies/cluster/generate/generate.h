@@ -46,7 +46,7 @@ enum { DP_LUBLIN_BUCKETS = 48 };
 struct dp_lublin {
     struct dp_cluster_draw *draw;
     double log2_nodes;
-    double weight[DP_LUBLIN_BUCKETS]; /* arrivals by half hours of the day, 1 in the mean */
+    double weight[DP_LUBLIN_BUCKETS]; /* arrivals by half hours of the day, 1 on average */
     uint32_t bucket;
     double at_s, points, remainder;
 };

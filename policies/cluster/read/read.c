@@ -38,7 +38,7 @@ static int read_schedulers(struct dp_fields *f, struct dp_cluster_case *c, struc
         return 0;
     }
     if (json_array_size(list) < 1 || json_array_size(list) > DP_CLUSTER_SCHEDULERS)
-        return dp_err_set(err, DP_EINVAL, "schedulers: wanted is an array of 1 to %d names", DP_CLUSTER_SCHEDULERS);
+        return dp_err_set(err, DP_EINVAL, "schedulers: expected an array of 1 to %d names", DP_CLUSTER_SCHEDULERS);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
 
@@ -46,7 +46,7 @@ static int read_schedulers(struct dp_fields *f, struct dp_cluster_case *c, struc
             return dp_err_prefix(err, "schedulers[%zu]", i);
         for (size_t k = 0; k < i; k++)
             if (c->scheduler[k] == c->scheduler[i])
-                return dp_err_set(err, DP_EINVAL, "schedulers[%zu]: \"%s\" is there twice", i, name);
+                return dp_err_set(err, DP_EINVAL, "schedulers[%zu]: \"%s\" appears twice", i, name);
         c->n_schedulers++;
     }
     return 0;
@@ -80,7 +80,7 @@ static int read_needs(const json_t *list, const char *where, struct dp_cluster_c
 {
     out->n_steps = (uint32_t)json_array_size(list);
     if (out->n_steps < 1 || out->n_steps > DP_CLUSTER_MAX_STEPS)
-        return dp_err_set(err, DP_EINVAL, "%sneeds: wanted is an array of 1 to %u steps", where, DP_CLUSTER_MAX_STEPS);
+        return dp_err_set(err, DP_EINVAL, "%sneeds: expected an array of 1 to %u steps", where, DP_CLUSTER_MAX_STEPS);
     for (uint32_t k = 0; k < out->n_steps; k++) {
         char path[160];
         struct dp_fields f;
@@ -127,7 +127,7 @@ static int32_t read_id(struct dp_fields *f, const char *name)
     double v = dp_fields_number(f, name, 0, INT32_MAX, -1);
 
     if (v != floor(v))
-        dp_fields_fail(f, name, "wanted is a whole number, not %g", v);
+        dp_fields_fail(f, name, "expected a whole number, not %g", v);
     return (int32_t)v;
 }
 
@@ -156,11 +156,11 @@ static int read_group(const json_t *value, uint32_t i, const char *path, struct 
     dp_fields_text(&f, "run", g->run, sizeof g->run, "");
     factor = dp_fields_number(&f, "run_time_factor", 0.1, DP_CLUSTER_MAX_STRETCH, 0);
     if (!f.is_bad && dp_fields_get(&f, "single_release") && !json_is_boolean(dp_fields_get(&f, "single_release")))
-        dp_fields_fail(&f, "single_release", "wanted is true or false");
+        dp_fields_fail(&f, "single_release", "expected true or false");
     if (!f.is_bad && g->class[0] && find_class(c, g->class) < 0)
         dp_fields_fail(&f, "class", "the workload has no class \"%s\"", g->class);
     if (!f.is_bad && !g->run[0] == !dp_fields_get(&f, "needs"))
-        dp_fields_fail(&f, "needs", "wanted is either this or run");
+        dp_fields_fail(&f, "needs", "expected either this or run");
     if (f.is_bad)
         return -1;
     curve->stretch = 1;
@@ -205,7 +205,7 @@ static int read_groups(struct dp_fields *f, const char *path, struct dp_cluster_
     const json_t *list = dp_fields_get(f, "dynpipe");
 
     if (!json_is_array(list) || json_array_size(list) > DP_CLUSTER_MAX_GROUPS)
-        return dp_err_set(err, DP_EINVAL, "dynpipe: wanted is an array of at most %u groups of jobs", DP_CLUSTER_MAX_GROUPS);
+        return dp_err_set(err, DP_EINVAL, "dynpipe: expected an array of at most %u groups of jobs", DP_CLUSTER_MAX_GROUPS);
     c->n_groups = c->mix.n_curves = (uint32_t)json_array_size(list);
     c->mix.curve = calloc((size_t)c->n_groups + 1, sizeof *c->mix.curve);
     if (!c->mix.curve)

@@ -76,7 +76,7 @@ void dp_cluster_read_distribution(struct dp_fields *f, const char *name, double 
         out->kind = DP_CLUSTER_CONSTANT;
         out->a = dp_fields_number(f, name, low, high, fallback);
     } else if (json_object_size(v) != 1 || !read_kind(kind, json_object_get(v, kind), low, high, out)) {
-        dp_fields_fail(f, name, "wanted is a number, or one of %s (in braces) with values from %g to %g", distribution_names, low, high);
+        dp_fields_fail(f, name, "expected a number, or one of %s (in braces) with values from %g to %g", distribution_names, low, high);
     }
 }
 
@@ -114,7 +114,7 @@ static int read_class(const json_t *value, uint32_t i, struct dp_cluster_case *c
     snprintf(c->class[i], sizeof c->class[i], "%s", out->name);
     for (uint32_t k = 0; k < i; k++)
         if (!f.is_bad && !strcmp(m->class[k].name, out->name))
-            dp_fields_fail(&f, "name", "is there twice");
+            dp_fields_fail(&f, "name", "appears twice");
     return f.is_bad ? -1 : 0;
 }
 
@@ -125,7 +125,7 @@ static int read_classes(struct dp_fields *f, struct dp_cluster_case *c, struct d
     m->n_classes = c->n_classes = (uint32_t)json_array_size(list);
     if (m->n_classes < 1 || m->n_classes > DP_CLUSTER_MAX_CLASSES) {
         m->n_classes = c->n_classes = 0;
-        dp_fields_fail(f, "classes", "wanted is an array of 1 to %u classes", DP_CLUSTER_MAX_CLASSES);
+        dp_fields_fail(f, "classes", "expected an array of 1 to %u classes", DP_CLUSTER_MAX_CLASSES);
         return -1;
     }
     for (uint32_t i = 0; i < m->n_classes; i++)
@@ -157,7 +157,7 @@ static int read_model(struct dp_fields *f, uint64_t seed, struct dp_cluster_case
             dp_fields_fail(f, "model", "\"lublin-feitelson\" has its own arrivals and no classes");
         read_estimate(f, f->path, &m->estimate, err);
     } else {
-        dp_fields_fail(f, "model", "wanted is \"classes\" or \"lublin-feitelson\"");
+        dp_fields_fail(f, "model", "expected \"classes\" or \"lublin-feitelson\"");
     }
     if (f->is_bad)
         goto out;

@@ -51,7 +51,7 @@ static int refuse(const struct reader *r, enum field f, const char *begin, size_
     for (size_t i = 0; i < n && used < sizeof word - 4; i++)
         word[used++] = begin[i] >= ' ' && begin[i] < 0x7f ? begin[i] : '?';
     word[used] = '\0';
-    return dp_err_set(r->err, DP_EINVAL, "%s:%u: field %d (%s) is \"%s\"; wanted is %s", r->name, r->line, (int)f + 1, field_names[f],
+    return dp_err_set(r->err, DP_EINVAL, "%s:%u: field %d (%s) is \"%s\"; expected %s", r->name, r->line, (int)f + 1, field_names[f],
                       word, wanted);
 }
 
@@ -231,7 +231,7 @@ static int parse_lines(struct reader *r, const char *text, size_t bytes)
         end = end ? end : stop;
         r->line++;
         if (memchr(p, '\0', (size_t)(end - p)))
-            return dp_err_set(r->err, DP_EINVAL, "%s:%u: a NUL byte: this is no text file", r->name, r->line);
+            return dp_err_set(r->err, DP_EINVAL, "%s:%u: a NUL byte: this is not a text file", r->name, r->line);
         while (p < end && dp_swf_is_blank(*p))
             p++;
         if (p < end && *p == ';')

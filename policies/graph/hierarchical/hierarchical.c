@@ -373,7 +373,7 @@ static int check_question(const struct dp_graph *g, const struct dp_plan_hierarc
     }
     if (ask->n_levels > 1 && ask->accel_bytes != UINT64_MAX)
         return dp_err_set(err, DP_EINVAL,
-                          "memory limits are known for devices of one level, not for machines");
+                          "memory limits are supported for devices of one level, not for machines");
     return 0;
 }
 

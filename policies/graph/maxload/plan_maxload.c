@@ -318,7 +318,7 @@ int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask,
     if (ask->n_accel + ask->n_cpus == 0)
         return dp_err_set(err, DP_EINVAL, "a plan for no device");
     if (ask->n_cpus && g->kind == DP_GRAPH_PROFILE)
-        return dp_err_set(err, DP_EINVAL, "a profile has no times on a CPU");
+        return dp_err_set(err, DP_EINVAL, "a profile has no CPU times");
     if (dp_units_create(&s.units, g, err) < 0)
         return -1;
     if (s.units.n == 0)

@@ -12,7 +12,7 @@
 int dp_graph_take_time(double value, double unit_ns, const char *what, uint64_t *out, struct dp_err *err)
 {
     if (!isfinite(value) || value < 0.0 || !(value * unit_ns <= (double)DP_GRAPH_MAX_NS))
-        return dp_err_set(err, DP_EINVAL, "%s = %g: wanted is a time from 0 to %g", what, value,
+        return dp_err_set(err, DP_EINVAL, "%s = %g: expected a time from 0 to %g", what, value,
                           (double)DP_GRAPH_MAX_NS / unit_ns);
     *out = (uint64_t)(value * unit_ns + 0.5);
     return 0;
@@ -21,7 +21,7 @@ int dp_graph_take_time(double value, double unit_ns, const char *what, uint64_t 
 int dp_graph_take_bytes(double value, const char *what, uint64_t *out, struct dp_err *err)
 {
     if (!isfinite(value) || value < 0.0 || !(value <= (double)DP_GRAPH_MAX_BYTES))
-        return dp_err_set(err, DP_EINVAL, "%s = %g: wanted is a size from 0 to %g bytes", what, value,
+        return dp_err_set(err, DP_EINVAL, "%s = %g: expected a size from 0 to %g bytes", what, value,
                           (double)DP_GRAPH_MAX_BYTES);
     *out = (uint64_t)(value + 0.5);
     return 0;

@@ -64,7 +64,7 @@ static int take_node(struct reader *r, size_t i, const json_t *object)
     json_t *name;
 
     if (!json_is_object(object))
-        return dp_graph_json_fail(r->json, at, "", "is no object");
+        return dp_graph_json_fail(r->json, at, "", "is not an object");
     if (dp_graph_json_id(r->json, at, object, "id", &r->json->id[i]) < 0 || take_ms(r, at, object, "fpgaLatency", &accel_ns) < 0 ||
         take_ms(r, at, object, "cpuLatency", &node.cpu_ns) < 0 ||
         take_flag(r, at, object, "supportedOnFpga", &on_accel) < 0 ||
@@ -122,7 +122,7 @@ static int take_edge(struct reader *r, size_t i, const json_t *object)
     double cost;
 
     if (!json_is_object(object))
-        return dp_graph_json_fail(r->json, at, "", "is no object");
+        return dp_graph_json_fail(r->json, at, "", "is not an object");
     if (dp_graph_json_end(r->json, at, object, "sourceId", &from) < 0 || dp_graph_json_end(r->json, at, object, "destId", &to) < 0 ||
         dp_graph_json_real(r->json, at, object, "cost", &cost) < 0)
         return -1;

@@ -26,7 +26,7 @@ int dp_graph_json_real(struct dp_graph_json *r, struct dp_json_place at, const j
     if (!v)
         return dp_graph_json_fail(r, at, key, "missing");
     if (!json_is_number(v))
-        return dp_graph_json_fail(r, at, key, "is no number");
+        return dp_graph_json_fail(r, at, key, "is not a number");
     *out = json_number_value(v);
     return 0;
 }
@@ -45,7 +45,7 @@ int dp_graph_json_id(struct dp_graph_json *r, struct dp_json_place at, const jso
     }
     d = json_real_value(v);
     if (!json_is_real(v) || d != floor(d) || fabs(d) > 9e15)
-        return dp_graph_json_fail(r, at, key, "is no whole number");
+        return dp_graph_json_fail(r, at, key, "is not a whole number");
     *out = (int64_t)d;
     return 0;
 }
@@ -108,9 +108,9 @@ static int take_list(struct dp_graph_json *r, const json_t *doc, const char *key
 {
     *out = json_object_get(doc, key);
     if (!json_is_array(*out))
-        return dp_err_set(r->err, DP_EINVAL, "%s: %s: %s", r->file, key, *out ? "is no list" : "missing");
+        return dp_err_set(r->err, DP_EINVAL, "%s: %s: %s", r->file, key, *out ? "is not a list" : "missing");
     if (json_array_size(*out) < least || json_array_size(*out) > most)
-        return dp_err_set(r->err, DP_EINVAL, "%s: %s: %zu of them; wanted are %zu to %zu", r->file, key,
+        return dp_err_set(r->err, DP_EINVAL, "%s: %s: %zu of them; expected %zu to %zu", r->file, key,
                           json_array_size(*out), least, most);
     return 0;
 }
@@ -151,7 +151,7 @@ int dp_graph_parse_json(const char *name, const char *text, size_t bytes, struct
     int rc;
 
     if (!doc)
-        return dp_err_set(err, DP_EINVAL, "%s:%d:%d: no JSON: %s", name, bad.line, bad.column, bad.text);
+        return dp_err_set(err, DP_EINVAL, "%s:%d:%d: not valid JSON: %s", name, bad.line, bad.column, bad.text);
     rc = is_piper(doc) ? dp_graph_take_piper(&r, doc) : dp_graph_take_costs(&r, doc);
     free(r.id);
     free(r.by_id);

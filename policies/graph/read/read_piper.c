@@ -30,7 +30,7 @@ static int check_alone(struct dp_graph_json *r, struct dp_json_place at, const j
     const char *id;
 
     if (all && !json_is_object(all))
-        return dp_graph_json_fail(r, at, key, "is no object");
+        return dp_graph_json_fail(r, at, key, "is not an object");
     json_object_foreach(all, id, v)
     {
         if (!json_is_number(v) || json_number_value(v) != 0.0)
@@ -54,7 +54,7 @@ static int take_way(struct dp_graph_json *r, struct dp_json_place at, const json
     double s;
 
     if (!json_is_object(way))
-        return dp_graph_json_fail(r, at, "", "is no object");
+        return dp_graph_json_fail(r, at, "", "is not an object");
     if (dp_graph_json_real(r, at, way, "timePerSample", &s) < 0)
         return -1;
     if (dp_graph_take_time(s, 1e9, "timePerSample", &ns, r->err) < 0)
@@ -99,7 +99,7 @@ static int take_node(struct dp_graph_json *r, size_t i, const json_t *object)
     json_t *name;
 
     if (!json_is_object(object))
-        return dp_graph_json_fail(r, at, "", "is no object");
+        return dp_graph_json_fail(r, at, "", "is not an object");
     if (dp_graph_json_id(r, at, object, "id", &r->id[i]) < 0 || take_ways(r, i, object, &node) < 0)
         return -1;
     name = json_object_get(object, "name");
@@ -160,7 +160,7 @@ static int take_edge(struct dp_graph_json *r, size_t i, const json_t *object)
     uint64_t bytes, *most;
 
     if (!json_is_object(object))
-        return dp_graph_json_fail(r, at, "", "is no object");
+        return dp_graph_json_fail(r, at, "", "is not an object");
     if (dp_graph_json_end(r, at, object, "sourceId", &from) < 0 || dp_graph_json_end(r, at, object, "destId", &to) < 0 ||
         take_bytes(r, at, object, "communicationCost", &bytes) < 0)
         return -1;
@@ -177,7 +177,7 @@ static int take_number(struct dp_graph_json *r, const json_t *doc, const char *k
     if (!n)
         return dp_err_set(r->err, DP_EINVAL, "%s: %s: missing", r->file, key);
     if (!json_is_number(n) || !(*out >= least && *out <= most) || (is_whole && *out != floor(*out)))
-        return dp_err_set(r->err, DP_EINVAL, "%s: %s: wanted is a %snumber from %g to %g", r->file, key, is_whole ? "whole " : "",
+        return dp_err_set(r->err, DP_EINVAL, "%s: %s: expected a %snumber from %g to %g", r->file, key, is_whole ? "whole " : "",
                           least, most);
     return 0;
 }

@@ -131,7 +131,7 @@ static int take_costs(struct reader *r, char *text, struct dp_graph_node *node)
         if (!value)
             return dp_err_set(r->err, DP_EINVAL, "%s:%u: \"%s=\" is missing", r->file, r->line, names[i]);
         if ((i == 2 ? parse_sum(value, &v) : parse_number(value, &v)) < 0)
-            return dp_err_set(r->err, DP_EINVAL, "%s:%u: %s=\"%.40s\" is no number", r->file, r->line,
+            return dp_err_set(r->err, DP_EINVAL, "%s:%u: %s=\"%.40s\" is not a number", r->file, r->line,
                               names[i], value);
         if ((i < 2 ? dp_graph_take_time(v, 1e6, names[i], out[i], r->err)
                    : dp_graph_take_bytes(v, names[i], out[i], r->err)) < 0)

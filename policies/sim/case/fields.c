@@ -40,7 +40,7 @@ void dp_fields_open(struct dp_fields *f, const json_t *value, const char *path, 
     *f = (struct dp_fields){.object = value, .err = err};
     snprintf(f->path, sizeof f->path, "%.150s", path);
     if (!json_is_object(value)) {
-        dp_fields_fail(f, *path ? "" : "the document", "wanted is an object {...}");
+        dp_fields_fail(f, *path ? "" : "the document", "expected an object {...}");
         return;
     }
     if (*path)
@@ -48,7 +48,7 @@ void dp_fields_open(struct dp_fields *f, const json_t *value, const char *path, 
     json_object_foreach((json_t *)value, name, member)
     {
         if (!is_known(name, known)) {
-            dp_fields_fail(f, name, "unknown; known are %s", known);
+            dp_fields_fail(f, name, "unknown; known: %s", known);
             return;
         }
     }
@@ -78,7 +78,7 @@ double dp_fields_number(struct dp_fields *f, const char *name, double low, doubl
         return isnan(fallback) ? low : fallback;
     }
     if (!dp_fields_is_number(v, low, high, &out)) {
-        dp_fields_fail(f, name, "wanted is a number from %g to %g", low, high);
+        dp_fields_fail(f, name, "expected a number from %g to %g", low, high);
         return low;
     }
     return out;
@@ -89,7 +89,7 @@ uint64_t dp_fields_count(struct dp_fields *f, const char *name, double low, doub
     double v = dp_fields_number(f, name, low, high, fallback);
 
     if (v != floor(v)) {
-        dp_fields_fail(f, name, "wanted is a whole number, not %g", v);
+        dp_fields_fail(f, name, "expected a whole number, not %g", v);
         return (uint64_t)low;
     }
     return (uint64_t)v;
@@ -110,7 +110,7 @@ void dp_fields_text(struct dp_fields *f, const char *name, char *out, size_t cap
     else if (!v)
         dp_fields_fail(f, name, "is missing");
     else if (!json_is_string(v) || json_string_length(v) >= cap)
-        dp_fields_fail(f, name, "wanted is a text of less than %zu bytes", cap);
+        dp_fields_fail(f, name, "expected a text of less than %zu bytes", cap);
     else
         snprintf(out, cap, "%s", json_string_value(v));
 }

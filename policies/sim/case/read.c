@@ -51,7 +51,7 @@ static int use_policy(const struct dp_sim_override *with, struct dp_sim_case *c,
     const char *policy = with->policy;
 
     if (strlen(policy) >= sizeof c->policy)
-        return dp_err_set(err, DP_EINVAL, "there is no policy \"%.64s\"", policy);
+        return dp_err_set(err, DP_EINVAL, "unknown policy \"%.64s\"", policy);
     c->own = with->own;
     c->own_state = with->own_state;
     free(c->count);
@@ -108,7 +108,7 @@ static int read_texts(uint32_t n, char *const path[], const struct text *text, c
 
     if (!is_trace(&text[0])) {
         if (n > 1)
-            return dp_err_set(err, DP_EINVAL, "%s: is no trace, and only traces can be given together", path[0]);
+            return dp_err_set(err, DP_EINVAL, "%s: is not a trace, and only traces can be given together", path[0]);
         return read_description(path[0], &text[0], with, out, err);
     }
     trace = calloc(n, sizeof *trace);

@@ -270,7 +270,7 @@ static int take_shape(const struct dp_graph *g, const struct dp_sim_override *wi
     c->replicas = with && with->replicas ? with->replicas : 1;
     c->buckets = with && with->buckets ? with->buckets : 1;
     if (!c->devices)
-        return dp_err_set(err, DP_EINVAL, "the graph does not say how many devices there are: --devices=N");
+        return dp_err_set(err, DP_EINVAL, "the graph does not say how many devices there are; use --devices=N");
     if (dp_sim_case_check_shape(c, err) < 0)
         return -1;
     c->iterations = 1;

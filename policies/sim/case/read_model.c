@@ -66,10 +66,10 @@ static int read_kind(const char *name, const json_t *value, struct dp_sim_layer_
     char path[160];
 
     if (!*name || strlen(name) >= sizeof out->name)
-        return dp_err_set(err, DP_EINVAL, "kinds: a name of 1 to %zu bytes is wanted", sizeof out->name - 1);
+        return dp_err_set(err, DP_EINVAL, "kinds: expected a name of 1 to %zu bytes", sizeof out->name - 1);
     snprintf(out->name, sizeof out->name, "%s", name);
     if (n < 1 || n > MAX_POINTS)
-        return dp_err_set(err, DP_EINVAL, "kinds.%s: %zu points; wanted are 1 to %u", name, n, MAX_POINTS);
+        return dp_err_set(err, DP_EINVAL, "kinds.%s: %zu points; expected 1 to %u", name, n, MAX_POINTS);
     out->point = calloc(n, sizeof *out->point);
     if (!out->point)
         return no_memory(err);
@@ -93,7 +93,7 @@ static int read_kinds(struct dp_fields *f, struct dp_sim_case *c, struct dp_err 
     json_t *value;
 
     if (!json_is_object(kinds) || json_object_size(kinds) < 1 || json_object_size(kinds) > MAX_KINDS) {
-        dp_fields_fail(f, "kinds", "wanted is an object with the costs of 1 to %u kinds of layers", MAX_KINDS);
+        dp_fields_fail(f, "kinds", "expected an object with the costs of 1 to %u kinds of layers", MAX_KINDS);
         return -1;
     }
     c->kind = calloc(json_object_size(kinds), sizeof *c->kind);
@@ -114,7 +114,7 @@ static int find_kind(const struct dp_sim_case *c, const char *name, const char *
     for (*out = 0; *out < c->n_kinds; ++*out)
         if (!strcmp(c->kind[*out].name, name))
             return 0;
-    return dp_err_set(err, DP_EINVAL, "%s: there is no kind \"%.64s\" in kinds", path, name);
+    return dp_err_set(err, DP_EINVAL, "%s: unknown kind \"%.64s\" in kinds", path, name);
 }
 
 /* Element i of layers: "kind" or {"kind": ..., "count": n}. */
@@ -140,7 +140,7 @@ static int read_layers(struct dp_fields *f, struct dp_sim_case *c, struct dp_err
     uint64_t n = 0;
 
     if (!json_is_array(layers)) {
-        dp_fields_fail(f, "layers", "wanted is an array of kinds");
+        dp_fields_fail(f, "layers", "expected an array of kinds");
         return -1;
     }
     for (int filling = 0; filling < 2; filling++) {
@@ -172,14 +172,14 @@ static int read_speed(const json_t *value, struct dp_sim_case *c, struct dp_err 
     size_t all = (size_t)c->replicas * c->devices, n = json_is_array(value) ? json_array_size(value) : 1;
 
     if (n != 1 && n != c->devices && n != all)
-        return dp_err_set(err, DP_EINVAL, "device.speed: %zu numbers; wanted are 1, %u (a pipeline's) or %zu (all)", n, c->devices,
+        return dp_err_set(err, DP_EINVAL, "device.speed: %zu numbers; expected 1, %u (a pipeline's) or %zu (all)", n, c->devices,
                           all);
     c->speed = calloc(all, sizeof *c->speed);
     if (!c->speed)
         return no_memory(err);
     for (size_t i = 0; i < all; i++)
         if (!dp_fields_is_number(json_is_array(value) ? json_array_get(value, i % n) : value, 1e-6, 1e6, &c->speed[i]))
-            return dp_err_set(err, DP_EINVAL, "device.speed: wanted are numbers from 1e-6 to 1e6");
+            return dp_err_set(err, DP_EINVAL, "device.speed: expected numbers from 1e-6 to 1e6");
     return 0;
 }
 
@@ -211,7 +211,7 @@ static int read_network(const json_t *value, struct dp_sim_case *c, struct dp_er
     dp_fields_text(&f, "neighbours", neighbours, sizeof neighbours, "stages");
     c->is_data_inside = !strcmp(neighbours, "replicas");
     if (!c->is_data_inside && strcmp(neighbours, "stages") != 0)
-        dp_fields_fail(&f, "neighbours", "wanted is \"stages\" or \"replicas\"");
+        dp_fields_fail(&f, "neighbours", "expected \"stages\" or \"replicas\"");
     if (f.is_bad || read_tier(&f, "inside", &free_of_cost, &c->inside, err) < 0)
         return -1;
     return read_tier(&f, "between", &c->inside, &c->between, err);
@@ -242,13 +242,13 @@ static int read_counts(const json_t *value, const char *path, const struct dp_si
     double v;
 
     if (!json_is_array(value) || n < 1 || n > (uint64_t)c->devices * c->chunks)
-        return dp_err_set(err, DP_EINVAL, "%s: wanted is an array with the number of layers of each stage", path);
+        return dp_err_set(err, DP_EINVAL, "%s: expected an array with the number of layers of each stage", path);
     *out = calloc(n, sizeof **out);
     if (!*out)
         return no_memory(err);
     for (size_t i = 0; i < n; i++) {
         if (!dp_fields_is_number(json_array_get(value, i), 0, DP_SIM_MAX_LAYERS, &v) || v != floor(v))
-            return dp_err_set(err, DP_EINVAL, "%s[%zu]: wanted is a number of layers", path, i);
+            return dp_err_set(err, DP_EINVAL, "%s[%zu]: expected a number of layers", path, i);
         (*out)[i] = (uint32_t)v;
     }
     *n_out = (uint32_t)n;
@@ -273,7 +273,7 @@ static int read_density(const json_t *value, const char *path, const struct dp_s
         for (uint32_t i = 0; i < c->n_layers; i++)
             is_good = is_good && dp_fields_is_number(json_array_get(value, i), 0, 1, &e->densities[i]);
     }
-    return is_good ? 0 : dp_err_set(err, DP_EINVAL, "%s.density: wanted are numbers from 0 to 1", path);
+    return is_good ? 0 : dp_err_set(err, DP_EINVAL, "%s.density: expected numbers from 0 to 1", path);
 }
 
 static void read_release(struct dp_fields *f, enum dp_sim_release *out)
@@ -286,7 +286,7 @@ static void read_release(struct dp_fields *f, enum dp_sim_release *out)
     else if (!strcmp(text, "nodes"))
         *out = DP_SIM_RELEASE_NODES;
     else if (*text)
-        dp_fields_fail(f, "release", "wanted is \"devices\" or \"nodes\"");
+        dp_fields_fail(f, "release", "expected \"devices\" or \"nodes\"");
 }
 
 static int read_event(const json_t *value, const char *path, const struct dp_sim_case *c, struct dp_sim_event *e, struct dp_err *err)
@@ -306,7 +306,7 @@ static int read_event(const json_t *value, const char *path, const struct dp_sim
     density = dp_fields_get(&f, "density");
     layout = dp_fields_get(&f, "layout");
     if (layout && e->policy[0])
-        dp_fields_fail(&f, "layout", "stands beside balance; one of them is wanted");
+        dp_fields_fail(&f, "layout", "cannot be combined with balance; use one of them");
     if (e->devices && !e->policy[0])
         dp_fields_fail(&f, "devices", "says how many devices balance may use, which is missing");
     if (f.is_bad || (density && read_density(density, path, c, e, err) < 0))
@@ -324,7 +324,7 @@ static int read_events(const struct dp_fields *f, struct dp_sim_case *c, struct 
     if (!events)
         return 0;
     if (!json_is_array(events))
-        return dp_err_set(err, DP_EINVAL, "events: wanted is an array");
+        return dp_err_set(err, DP_EINVAL, "events: expected an array");
     c->event = calloc(n ? n : 1, sizeof *c->event);
     if (!c->event)
         return no_memory(err);
@@ -382,7 +382,7 @@ int dp_sim_read_model(const json_t *document, const struct dp_sim_override *with
         return -1;
     layout = dp_fields_get(&f, "layout");
     if (layout && c->policy[0])
-        dp_fields_fail(&f, "layout", "stands beside balance; one of them is wanted");
+        dp_fields_fail(&f, "layout", "cannot be combined with balance; use one of them");
     if (f.is_bad || (layout && read_counts(layout, "layout", c, &c->count, &c->n_count, err) < 0))
         return -1;
     return read_events(&f, c, err);

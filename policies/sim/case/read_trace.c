@@ -177,7 +177,7 @@ static int read_layers(const struct recording *r, const json_t *layers, struct r
     char path[64];
 
     if (!json_is_array(layers) || n > r->layers || rec->first_layer > r->layers - n)
-        return dp_err_set(err, DP_EINVAL, "layers: wanted is an array of the costs of at most %u layers from layer %u on",
+        return dp_err_set(err, DP_EINVAL, "layers: expected an array of the costs of at most %u layers from layer %u on",
                           r->layers - rec->first_layer, rec->first_layer);
     rec->layer = calloc(n ? n : 1, sizeof *rec->layer);
     if (!rec->layer)
@@ -198,14 +198,14 @@ static int read_counts(const struct recording *r, const json_t *value, struct re
     double v;
 
     if (!json_is_array(value) || json_array_size(value) != r->workers)
-        return dp_err_set(err, DP_EINVAL, "layout: wanted are the numbers of layers of %u workers", r->workers);
+        return dp_err_set(err, DP_EINVAL, "layout: expected the numbers of layers of %u workers", r->workers);
     rec->count = calloc(r->workers, sizeof *rec->count);
     if (!rec->count)
         return dp_err_set(err, DP_ENOMEM, "layout: out of memory");
     rec->n_count = r->workers;
     for (uint32_t i = 0; i < r->workers; i++) {
         if (!dp_fields_is_number(json_array_get(value, i), 0, r->layers, &v) || v != floor(v))
-            return dp_err_set(err, DP_EINVAL, "layout[%u]: wanted is a number of layers", i);
+            return dp_err_set(err, DP_EINVAL, "layout[%u]: expected a number of layers", i);
         rec->count[i] = (uint32_t)v;
         sum += rec->count[i];
     }
@@ -263,7 +263,7 @@ static int read_line(const char *text, size_t bytes, bool is_first, struct recor
     if (json_object_get(line, "trace"))
         rc = read_header(line, is_first, r, c, err);
     else if (is_first)
-        rc = dp_err_set(err, DP_EINVAL, "is no trace: it begins without {\"trace\": 1, ...}");
+        rc = dp_err_set(err, DP_EINVAL, "is not a trace: it begins without {\"trace\": 1, ...}");
     else
         rc = read_record(line, r, err);
     json_decref(line);
@@ -376,7 +376,7 @@ static uint32_t neighbours(const uint32_t *count, uint32_t n, uint32_t rank)
     return count[rank] ? has_before + has_after : 0;
 }
 
-/* What one end of a message takes, in the mean over the workers: with each neighbour a microbatch exchanges
+/* What one end of a message takes, on average over the workers: with each neighbour a microbatch exchanges
  * two messages, and each has one end here. */
 static uint64_t message_ns(const struct recording *r, const struct record **newest)
 {

@@ -126,7 +126,7 @@ static void site_policies_are_checked(void **state)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"run: { policies = \"time,tiem\"; };", "run: policies \"time,tiem\": unknown policy \"tiem\": known are keep,"},
+        {"run: { policies = \"time,tiem\"; };", "run: policies \"time,tiem\": unknown policy \"tiem\"; known: keep,"},
         {"run: { policies = \"time,,keep\"; };", "unknown policy \"\""},
         {"site_policies = ( { name = \"a\"; file = \"/no/where.so\"; } );", "1: policy a: /no: No such file"},
         {"site_policies = ( { name = \"a\"; file = \"a.so\"; } );", "must be an absolute path"},
@@ -135,7 +135,7 @@ static void site_policies_are_checked(void **state)
         {"site_policies = ( { name = \"a\"; file = \"/a\"; abi = 1; } );", "unknown key abi in site_policies"},
         {"site_policies = ( \"a\" );", "expected {"},
         {"site_policies = \"a\";", "expected a list"},
-        {"site_policies = ( { name = \"A b\"; file = \"/a\"; } );", "'A b' is no name of a policy"},
+        {"site_policies = ( { name = \"A b\"; file = \"/a\"; } );", "'A b' is not a valid policy name"},
         {"site_policies = ( { name = \"time\"; file = \"/a\"; } );", "there is a policy time already"},
         {"site_policies = ( { name = \"a\"; file = \"%s\"; }, { name = \"a\"; file = \"%s\"; } );", "policy a already"},
         {"run: { policy = \"a\"; };\nsite_policies = ( { name = \"a\"; file = \"%s\"; } );", "is not one of policies"},

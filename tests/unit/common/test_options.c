@@ -147,16 +147,16 @@ static void test_refusals_name_what_is_allowed(void **state)
     (void)state;
     defaults();
     dp_option_set(&o, def_of(DP_OPT_MODE), "fast", &args, &err);
-    assert_string_equal(err.text, "'fast' is no mode, allowed are off, observe, balance, release");
+    assert_string_equal(err.text, "'fast' is not a known mode; allowed: off, observe, balance, release");
     dp_option_set(&o, def_of(DP_OPT_MIN_GPUS), "many", &args, &err);
-    assert_string_equal(err.text, "'many' is no number of GPUs, allowed are 1 to 512");
+    assert_string_equal(err.text, "'many' is not a valid number of GPUs; allowed: 1 to 512");
     dp_option_set(&o, def_of(DP_OPT_STALL_END), "10081", &args, &err);
-    assert_string_equal(err.text, "'10081' is no number of minutes, allowed are 1 to 10080");
+    assert_string_equal(err.text, "'10081' is not a valid number of minutes; allowed: 1 to 10080");
     dp_option_set(&o, def_of(DP_OPT_REFERENCE), "\033[2Jx\n", &args, &err);
-    assert_string_equal(err.text, "'?[2Jx?' is no reference, allowed are fixed, start, best");
+    assert_string_equal(err.text, "'?[2Jx?' is not a known reference; allowed: fixed, start, best");
     snprintf(args.policies, sizeof args.policies, "keep,time");
     dp_option_set(&o, def_of(DP_OPT_POLICY), "tim", &args, &err);
-    assert_string_equal(err.text, "no policy 'tim', allowed are keep,time");
+    assert_string_equal(err.text, "unknown policy 'tim'; allowed: keep,time");
     dp_option_set(&o, def_of(DP_OPT_POLICY), "time,", &args, &err);
     assert_non_null(strstr(err.text, "this site has keep,time"));
     assert_int_equal(dp_option_set(&o, def_of(DP_OPT_POLICY), "time", &args, &err), 0);
@@ -351,7 +351,7 @@ static void test_the_site_is_read(void **state)
     assert_string_equal(err.text, "--dynpipe-max-slowdown=20.6: this site allows at most 20.5 percent (/etc/x)");
     dp_site_scan(text, "a", &site);
     assert_int_equal(dp_site_check(&site, &o, "/etc/x", &err), -1);
-    assert_string_equal(err.text, "--dynpipe-policy=time: no such policy at this site, allowed are keep (/etc/x)");
+    assert_string_equal(err.text, "--dynpipe-policy=time: unknown policy at this site; allowed: keep (/etc/x)");
     dp_site_scan("run: { policy = 7 } } nodes", "main", &site); /* nothing of use: the defaults */
     assert_true(site.max_slowdown == 50);
     assert_non_null(strstr(site.policies, "iteration"));

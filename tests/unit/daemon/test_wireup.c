@@ -312,7 +312,7 @@ static void a_rank_that_is_missing_is_named_with_its_node(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         assert_true(all[i].has_failed && !all[i].was_denied);
         assert_int_equal(all[i].speaker, 0);
-        assert_non_null(strstr(all[i].text, "no word of worker 3 on n1 in 30 s: the run cannot begin"));
+        assert_non_null(strstr(all[i].text, "nothing heard from worker 3 on n1 in 30 s: the run cannot begin"));
     }
     end();
 }
@@ -340,7 +340,7 @@ static void a_task_that_ended_at_once_is_named_with_its_node(void **state)
     come(task[0], STEP, 0, 2);
     run(PATIENCE_MS / 1e3 + 3);
     assert_true(all[0].has_failed);
-    assert_non_null(strstr(all[0].text, "no word of worker 1 on n1 in 30 s: the run cannot begin"));
+    assert_non_null(strstr(all[0].text, "nothing heard from worker 1 on n1 in 30 s: the run cannot begin"));
     end();
 }
 
@@ -398,7 +398,7 @@ static void nobody_takes_a_rank_that_is_not_his(void **state)
     assert_non_null(strstr(w[0]->text, "is of task 0 of step 5, not of task 3"));
     assert_non_null(strstr(w[1]->text, "another process has this rank"));
     assert_non_null(strstr(w[2]->text, "was not started by any task of step 5 here"));
-    assert_non_null(strstr(w[3]->text, "somebody else"));
+    assert_non_null(strstr(w[3]->text, "another user"));
     assert_non_null(strstr(w[4]->text, "step 5 has 4 tasks, not 5"));
     assert_false(all[0].has_failed || all[1].has_failed || all[2].has_failed);
     w[4] = come(task[3], STEP, 3, 4);

@@ -130,17 +130,17 @@ static void wrong_files_are_refused(void **state)
     refused("; MaxNodes: 4000000000\n1 0 -1 10" TAIL, "at most 1000000 are simulated");
     refused(HEAD "1 0 -1 10 2\n", "log:3: 5 fields; a job has 18");
     refused(HEAD "1 0 -1 10" TAIL "1 0 -1 10 1" TAIL, "log:4: 19 fields");
-    refused(HEAD "1 -1 -1 10" TAIL, "log:3: field 2 (submit time) is \"-1\"; wanted is a time from 0");
+    refused(HEAD "1 -1 -1 10" TAIL, "log:3: field 2 (submit time) is \"-1\"; expected a time from 0");
     refused(HEAD "1 0 -1 -5" TAIL, "log:3: field 4 (run time) is \"-5\"");
-    refused(HEAD "1 0 -1 nan" TAIL, "log:3: field 4 (run time) is \"nan\"; wanted is a number");
-    refused(HEAD "1 0 -1 inf" TAIL, "wanted is a number");
-    refused(HEAD "1 0 -1 1e999" TAIL, "wanted is a number");
-    refused(HEAD "1 0 -1 0x10" TAIL, "wanted is a number");
+    refused(HEAD "1 0 -1 nan" TAIL, "log:3: field 4 (run time) is \"nan\"; expected a number");
+    refused(HEAD "1 0 -1 inf" TAIL, "expected a number");
+    refused(HEAD "1 0 -1 1e999" TAIL, "expected a number");
+    refused(HEAD "1 0 -1 0x10" TAIL, "expected a number");
     refused(HEAD "1 0 -1 1e9" TAIL, "a time from 0 to 1e8 s");
     refused(HEAD "1 1e10 -1 10" TAIL, "a time from 0 to 1e9 s");
-    refused(HEAD "1 0 -1 10-" TAIL, "\"10-\"; wanted is a number");
-    refused(HEAD "1 0 -1 ." TAIL, "wanted is a number");
-    refused(HEAD "1 0 -1 10 2.5 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1", "field 5 (allocated processors) is \"2.5\"; wanted is a whole number");
+    refused(HEAD "1 0 -1 10-" TAIL, "\"10-\"; expected a number");
+    refused(HEAD "1 0 -1 ." TAIL, "expected a number");
+    refused(HEAD "1 0 -1 10 2.5 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1", "field 5 (allocated processors) is \"2.5\"; expected a whole number");
     refused(HEAD "1 0 -1 10 99999999999 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1", "not too large");
     refused(HEAD "1 0 -1 10 2 -1 -1 -2 20 -1 1 1 1 1 1 1 -1 -1", "field 8 (requested processors)");
     refused(HEAD "1 0 -1 10 2 x -1 2 20 -1 1 1 1 1 1 1 -1 -1", "field 6 (CPU time) is \"x\"");
@@ -555,48 +555,48 @@ static void wrong_descriptions_are_refused(void **state)
     static const char *const wrong[][2] = {
         {"", "mix.json: the file is empty"},
         {"{\"source\": \"x\",\n \"nodes\": nan}", "mix.json:2: "},
-        {"[]", "the document: wanted is an object"},
+        {"[]", "the document: expected an object"},
         {"{" MODEL ", " DYNPIPE "}", "mix.json: source: is missing"},
         {"{\"source\": \"\", " MODEL ", " DYNPIPE "}", "source: is empty"},
-        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"node\": 3}", "node: unknown; known are"},
+        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"node\": 3}", "node: unknown; known:"},
         {"{" SOURCE ", \"nodes\": 1e999}", "mix.json:1: "},
-        {"{" SOURCE ", \"nodes\": -4}", "nodes: wanted is a number from 1"},
-        {"{" SOURCE ", \"nodes\": 2.5}", "nodes: wanted is a whole number"},
+        {"{" SOURCE ", \"nodes\": -4}", "nodes: expected a number from 1"},
+        {"{" SOURCE ", \"nodes\": 2.5}", "nodes: expected a whole number"},
         {"{" SOURCE ", \"workload\": {\"model\": \"lublin-feitelson\", \"jobs\": 5}, " DYNPIPE "}", "nodes: is missing"},
         {"{" SOURCE ", \"nodes\": 4, " DYNPIPE "}", "workload: is missing"},
-        {"{" SOURCE ", \"nodes\": 4, \"workload\": {\"model\": \"x\", \"jobs\": 5}, " DYNPIPE "}", "workload.model: wanted is"},
+        {"{" SOURCE ", \"nodes\": 4, \"workload\": {\"model\": \"x\", \"jobs\": 5}, " DYNPIPE "}", "workload.model: expected"},
         {LUBLIN(""), "workload.jobs: is missing"},
-        {LUBLIN(", \"jobs\": 1e9"), "workload.jobs: wanted is"},
+        {LUBLIN(", \"jobs\": 1e9"), "workload.jobs: expected"},
         {LUBLIN(", \"jobs\": 1, \"load\": 0.5"), "a load of 0.5 cannot be had"},
         {LUBLIN(", \"jobs\": 9, \"classes\": []"), "has its own arrivals"},
         {CLASSES("\"classes\": []"), "workload.between_arrivals_s: is missing"},
-        {CLASSES("\"between_arrivals_s\": 1, \"classes\": []"), "workload.classes: wanted is an array of 1"},
-        {CLASSES("\"between_arrivals_s\": {\"poisson\": 1}, \"classes\": []"), "wanted is a number, or one of constant exponential"},
-        {CLASSES("\"between_arrivals_s\": {\"uniform\": [3, 1]}, \"classes\": []"), "wanted is a number, or one of"},
-        {CLASSES("\"between_arrivals_s\": {\"log_uniform\": [0, 1]}, \"classes\": []"), "wanted is a number, or one of"},
-        {CLASSES("\"between_arrivals_s\": {\"choices\": [[1, 0]]}, \"classes\": []"), "wanted is a number, or one of"},
-        {CLASSES("\"between_arrivals_s\": {\"exponential\": -1}, \"classes\": []"), "wanted is a number, or one of"},
+        {CLASSES("\"between_arrivals_s\": 1, \"classes\": []"), "workload.classes: expected an array of 1"},
+        {CLASSES("\"between_arrivals_s\": {\"poisson\": 1}, \"classes\": []"), "expected a number, or one of constant exponential"},
+        {CLASSES("\"between_arrivals_s\": {\"uniform\": [3, 1]}, \"classes\": []"), "expected a number, or one of"},
+        {CLASSES("\"between_arrivals_s\": {\"log_uniform\": [0, 1]}, \"classes\": []"), "expected a number, or one of"},
+        {CLASSES("\"between_arrivals_s\": {\"choices\": [[1, 0]]}, \"classes\": []"), "expected a number, or one of"},
+        {CLASSES("\"between_arrivals_s\": {\"exponential\": -1}, \"classes\": []"), "expected a number, or one of"},
         {LUBLIN(", \"jobs\": 5, \"seed\": 1.5"), "workload.seed"},
         {CLASS("\"run_s\": 1"), "workload.classes[0].nodes: is missing"},
-        {CLASS("\"nodes\": 0, \"run_s\": 1"), "workload.classes[0].nodes: wanted is"},
+        {CLASS("\"nodes\": 0, \"run_s\": 1"), "workload.classes[0].nodes: expected"},
         {CLASS("\"nodes\": 1, \"run_s\": 1, \"estimate\": {\"factor\": 0.5}"),
-         "workload.classes[0].estimate.factor: wanted is"},
+         "workload.classes[0].estimate.factor: expected"},
         {CLASS("\"nodes\": 1, \"run_s\": 1}, {\"name\": \"a\", \"nodes\": 1, \"run_s\": 1"),
-         "workload.classes[1].name: is there twice"},
+         "workload.classes[1].name: appears twice"},
         {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": [\"esay\"]}",
-         "schedulers[0]: no scheduler \"esay\"; known: fifo, easy, slurm"},
-        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": [\"easy\", \"easy\"]}", "schedulers[1]: \"easy\" is there twice"},
-        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": []}", "schedulers: wanted is"},
-        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"slurm\": {\"bf_interval_s\": 0}}", "slurm.bf_interval_s: wanted is a number from 1"},
-        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"release_latency_s\": -1}", "release_latency_s: wanted is"},
-        {"{" SOURCE ", " MODEL "}", "dynpipe: wanted is an array"},
-        {GROUP(""), "dynpipe[0].needs: wanted is either this or run"},
-        {GROUP(NEEDS ", \"run\": \"x\""), "dynpipe[0].needs: wanted is either this or run"},
-        {GROUP(NEEDS ", \"share\": 1.5"), "dynpipe[0].share: wanted is"},
+         "schedulers[0]: unknown scheduler \"esay\"; known: fifo, easy, slurm"},
+        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": [\"easy\", \"easy\"]}", "schedulers[1]: \"easy\" appears twice"},
+        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": []}", "schedulers: expected"},
+        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"slurm\": {\"bf_interval_s\": 0}}", "slurm.bf_interval_s: expected a number from 1"},
+        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"release_latency_s\": -1}", "release_latency_s: expected"},
+        {"{" SOURCE ", " MODEL "}", "dynpipe: expected an array"},
+        {GROUP(""), "dynpipe[0].needs: expected either this or run"},
+        {GROUP(NEEDS ", \"run\": \"x\""), "dynpipe[0].needs: expected either this or run"},
+        {GROUP(NEEDS ", \"share\": 1.5"), "dynpipe[0].share: expected"},
         {GROUP(NEEDS ", \"class\": \"train\""), "dynpipe[0].class: the workload has no class \"train\""},
-        {GROUP(NEEDS ", \"user\": 1.5"), "dynpipe[0].user: wanted is a whole number"},
-        {GROUP(NEEDS ", \"single_release\": 1"), "dynpipe[0].single_release: wanted is true or false"},
-        {GROUP("\"needs\": []"), "dynpipe[0].needs: wanted is an array of 1"},
+        {GROUP(NEEDS ", \"user\": 1.5"), "dynpipe[0].user: expected a whole number"},
+        {GROUP(NEEDS ", \"single_release\": 1"), "dynpipe[0].single_release: expected true or false"},
+        {GROUP("\"needs\": []"), "dynpipe[0].needs: expected an array of 1"},
         {GROUP("\"needs\": [{\"at\": 0, \"share\": 0.5}]"), "dynpipe[0].needs[0].at: shares of the run time rise"},
         {GROUP("\"needs\": [{\"at\": 0.5, \"share\": 1}]"), "dynpipe[0].needs[0].share: shares of the nodes fall"},
         {GROUP("\"needs\": [{\"at\": 0.5, \"share\": 0.5}, {\"at\": 0.5, \"share\": 0.4}]"), "dynpipe[0].needs[1].at"},
@@ -645,7 +645,7 @@ static void many_jobs_take_seconds(void **state)
         assert_int_equal(dp_cluster_run(&c.mix, &c.machine, scheduler, k % 2, t, NULL), 0);
         took = dp_thread_cpu_ns() - begin;
         assert_int_equal(dp_cluster_stats(&c.mix, c.machine.nodes, k % 2, t, &stats, NULL), 0);
-        print_message("# %u jobs, %s%s: %.2f s; %.0f s of waiting in the mean\n", c.mix.n_jobs, dp_cluster_schedulers[scheduler].name,
+        print_message("# %u jobs, %s%s: %.2f s; %.0f s of waiting on average\n", c.mix.n_jobs, dp_cluster_schedulers[scheduler].name,
                       k % 2 ? ", shrinking" : "", (double)took * 1e-9, stats.wait_s.mean);
 #ifndef DP_SANITIZED
         assert_true(took < 10 * S);

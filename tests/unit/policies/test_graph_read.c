@@ -28,7 +28,7 @@ static void reads_a_profile(void **state)
     assert_int_equal(parse(profile, &g, &err), 0);
     assert_int_equal(g.kind, DP_GRAPH_PROFILE);
     assert_int_equal(g.n_nodes, 3);
-    assert_int_equal(g.n_edges, 2); /* one of the three is there twice */
+    assert_int_equal(g.n_edges, 2); /* one of the three appears twice */
     assert_true(g.node[0].is_input);
     assert_int_equal(g.node[0].forward_ns, 0); /* the time of loading data is nobody's */
     assert_int_equal(g.node[0].output_bytes, 0);
@@ -145,14 +145,14 @@ static const struct {
     {LINE("a", "1", "1", "1", "1") "b -- X\n", "file:2: a node without \" -- forward"},
     {LINE("a", "1", "1", "1", "1") "b -- X -- forward_compute_time=1, backward_compute_time=1",
      "file:2: \"activation_size=\""},
-    {LINE("a", "nan", "1", "1", "1"), "file:1: forward_compute_time=\"nan\" is no number"},
+    {LINE("a", "nan", "1", "1", "1"), "file:1: forward_compute_time=\"nan\" is not a number"},
     {LINE("a", "-1", "1", "1", "1"), "file:1: forward_compute_time = -1"},
     {LINE("a", "1", "1e30", "1", "1"), "file:1: backward_compute_time = 1e+30"},
     {LINE("a", "1", "1e999", "1", "1"), "file:1: backward_compute_time = inf"},
-    {LINE("a", "1", "1", "0x10", "1"), "file:1: activation_size=\"0x10\" is no number"},
-    {LINE("a", "1", "1", "[1; 2", "1"), "file:1: activation_size=\"[1; 2\" is no number"},
-    {LINE("a", "1", "1", "[1; -2]", "1"), "is no number"},
-    {LINE("a", "1", "1", "[]", "1"), "is no number"},
+    {LINE("a", "1", "1", "0x10", "1"), "file:1: activation_size=\"0x10\" is not a number"},
+    {LINE("a", "1", "1", "[1; 2", "1"), "file:1: activation_size=\"[1; 2\" is not a number"},
+    {LINE("a", "1", "1", "[1; -2]", "1"), "is not a number"},
+    {LINE("a", "1", "1", "[]", "1"), "is not a number"},
     {LINE("a", "1", "1", "1e20", "1"), "file:1: activation_size = 1e+20"},
     {LINE("a", "1", "1", "1", "1, more=2"), "file:1: something follows"},
     {LINE("a", "1", "1", "1", "1 -- stage_id=x"), "file:1: what follows the costs"},
@@ -167,20 +167,20 @@ static const struct {
          LINE("c", "1", "1", "1", "1") "\ta -- b\n\tb -- c\n\tc -- b\n",
      "closes a cycle"},
     {"{", "file:1:"},
-    {"{\"nodes\": [NaN]}", "no JSON"},
-    {"{\"a\": 1, \"a\": 2}", "no JSON: duplicate"},
-    {"{\"a\": 1e999}", "no JSON: real number overflow"},
+    {"{\"nodes\": [NaN]}", "not valid JSON"},
+    {"{\"a\": 1, \"a\": 2}", "not valid JSON: duplicate"},
+    {"{\"a\": 1e999}", "not valid JSON: real number overflow"},
     {"{}", "file: maxFPGAs: missing"},
     {"{\"maxSizePerFPGA\": 1, \"maxFPGAs\": -2, \"maxCPUs\": 1}", "maxFPGAs: not a number that"},
     {"{\"maxSizePerFPGA\": 1, \"maxFPGAs\": 2, \"maxCPUs\": 1}", "nodes: missing"},
     {DOC("", ""), "nodes: 0 of them"},
-    {DOC("7", ""), "nodes[0]: is no object"},
+    {DOC("7", ""), "nodes[0]: is not an object"},
     {DOC("{}", ""), "nodes[0].id: missing"},
-    {DOC("{\"id\": \"x\"}", ""), "nodes[0].id: is no whole number"},
-    {DOC("{\"id\": 1.5}", ""), "nodes[0].id: is no whole number"},
+    {DOC("{\"id\": \"x\"}", ""), "nodes[0].id: is not a whole number"},
+    {DOC("{\"id\": 1.5}", ""), "nodes[0].id: is not a whole number"},
     {DOC("{\"id\": 1, \"fpgaLatency\": -1}", ""), "nodes[0]: fpgaLatency = -1"},
     {DOC("{\"id\": 1, \"fpgaLatency\": 1e300}", ""), "nodes[0]: fpgaLatency = 1e+300"},
-    {DOC("{\"id\": 1, \"fpgaLatency\": null}", ""), "nodes[0].fpgaLatency: is no number"},
+    {DOC("{\"id\": 1, \"fpgaLatency\": null}", ""), "nodes[0].fpgaLatency: is not a number"},
     {DOC(NODE("1") ", {\"id\": 2, \"fpgaLatency\": 1, \"cpuLatency\": 1, \"supportedOnFpga\": 2}", ""),
      "nodes[1].supportedOnFpga: is neither 0 nor 1"},
     {DOC(NODE("1") "," NODE("2") "," NODE("1"), ""), "nodes[2].id: 1 is the id of nodes[0], too"},
@@ -191,33 +191,33 @@ static const struct {
     {DOC(NODE("1") "," NODE("2"), EDGE("1", "2", "1") "," EDGE("2", "1", "1")), "closes a cycle"},
     {DOC(BACK("1") "," NODE("2"), EDGE("1", "2", "1")), "edges[0]: leads from a backward node"},
     {"{\"nodes\": [{\"TMPCs\": 0}]}", "file: maxDevices: missing"},
-    {"{\"maxDevices\": 0}", "file: maxDevices: wanted is a whole number from 1 to 65535"},
-    {"{\"maxDevices\": 2.5}", "maxDevices: wanted is a whole number"},
-    {"{\"maxDevices\": \"2\"}", "maxDevices: wanted is a whole number"},
+    {"{\"maxDevices\": 0}", "file: maxDevices: expected a whole number from 1 to 65535"},
+    {"{\"maxDevices\": 2.5}", "maxDevices: expected a whole number"},
+    {"{\"maxDevices\": \"2\"}", "maxDevices: expected a whole number"},
     {"{\"maxDevices\": 2}", "maxMemoryPerDevice: missing"},
-    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 0}", "maxMemoryPerDevice: wanted is a number from 1 to"},
-    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": -1}", "bandwidth: wanted is a number from 1"},
+    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 0}", "maxMemoryPerDevice: expected a number from 1 to"},
+    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": -1}", "bandwidth: expected a number from 1"},
     {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": 1}", "mbsInBatch: missing"},
-    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": 1, \"maxBatchSize\": 0}", "maxBatchSize: wanted is a whole"},
+    {"{\"maxDevices\": 2, \"maxMemoryPerDevice\": 1, \"bandwidth\": 1, \"maxBatchSize\": 0}", "maxBatchSize: expected a whole"},
     {"{" SETTING "}", "nodes: missing"},
     {"{" SETTING ", \"nodes\": [1]}", "edges: missing"},
     {PIPER(SETTING, "", ""), "nodes: 0 of them"},
-    {PIPER(SETTING, "[]", ""), "nodes[0]: is no object"},
+    {PIPER(SETTING, "[]", ""), "nodes[0]: is not an object"},
     {PIPER(SETTING, "{\"id\": 1}", ""), "nodes[0].TMPCs.1: missing, or no list"},
     {PIPER(SETTING, "{\"id\": 1, \"TMPCs\": {\"2\": [1]}}", ""), "nodes[0].TMPCs.1: missing"},
     {PIPER(SETTING, "{\"id\": 1, \"TMPCs\": {\"1\": {}}}", ""), "nodes[0].TMPCs.1: missing, or no list"},
-    {PIPER(SETTING, ONE "," LAYER("2", "", "7"), ""), "nodes[1].TMPCs.1[0]: is no object"},
+    {PIPER(SETTING, ONE "," LAYER("2", "", "7"), ""), "nodes[1].TMPCs.1[0]: is not an object"},
     {PIPER(SETTING, LAYER("1", "", WAY("v", "-1", "1", "1", "1")), ""), "nodes[0].TMPCs.1[0]: timePerSample = -1"},
-    {PIPER(SETTING, LAYER("1", "", WAY("v", "1e5", "1", "1", "1")), ""), "nodes[0].TMPCs.1[0]: timePerSample = 100000: wanted is a time"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1e5", "1", "1", "1")), ""), "nodes[0].TMPCs.1[0]: timePerSample = 100000: expected a time"},
     {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1e99", "1", "1")), ""), "nodes[0].TMPCs.1[0]: parameterSize = 1e+99"},
-    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "true", "1")), ""), "nodes[0].TMPCs.1[0].memoryUsageA: is no number"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "true", "1")), ""), "nodes[0].TMPCs.1[0].memoryUsageA: is not a number"},
     {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "1", "-1")), ""), "nodes[0].TMPCs.1[0]: memoryUsageB = -1"},
-    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "1", "1, \"syncTimeFw\": {\"1\": 5}") ""), ""), "no JSON: duplicate"},
+    {PIPER(SETTING, LAYER("1", "", WAY("v", "1", "1", "1", "1, \"syncTimeFw\": {\"1\": 5}") ""), ""), "not valid JSON: duplicate"},
     {PIPER(SETTING, "{\"id\": 1, \"TMPCs\": {\"1\": [{\"timePerSample\": 1, \"parameterSize\": 1, \"memoryUsageA\": 1, "
                     "\"memoryUsageB\": 1, \"syncTimeFw\": {\"3\": 5}}]}}", ""),
      "nodes[0].TMPCs.1[0].syncTimeFw: is not 0 throughout"},
     {PIPER(SETTING, ONE "," ONE, ""), "nodes[1].id: 1 is the id of nodes[0], too"},
-    {PIPER(SETTING, ONE, "0"), "edges[0]: is no object"},
+    {PIPER(SETTING, ONE, "0"), "edges[0]: is not an object"},
     {PIPER(SETTING, ONE, PASS("1", "2", "1")), "edges[0].destId: there is no node with id 2"},
     {PIPER(SETTING, ONE "," LAYER("2", "", WAY("v", "1", "1", "1", "1")), PASS("1", "2", "-1")), "edges[0]: communicationCost = -1"},
     {PIPER(SETTING, ONE, PASS("1", "1", "1")), "edges[0]: the edge from \"1\" to \"1\" closes a cycle"},
@@ -247,7 +247,7 @@ static void refuses_what_is_no_text(void **state)
     struct dp_err err;
 
     assert_int_equal(dp_graph_parse("file", "a\0b", 3, &g, &err), -1);
-    assert_non_null(strstr(err.text, "no text file"));
+    assert_non_null(strstr(err.text, "not a text file"));
     dp_graph_release(&g);
     assert_int_equal(dp_graph_read("/nonexistent/graph.txt", &g, &err), -1);
     assert_int_equal(err.code, DP_EIO);

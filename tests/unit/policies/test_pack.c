@@ -429,7 +429,7 @@ static void many_unequal_slots(void **state)
         assert_int_equal(dp_pack_choose(&dp_policy_time, NULL, &t.in, &rule, p, &t.err), 0);
         less_efficient += device_time_of(&t, p) > best_time * (1.0 + 1e-9);
     }
-    printf("# 8 to %d unequal slots, all sets of them against %u asked about in the mean: of %u runs %u need more slots, %u "
+    printf("# 8 to %d unequal slots, all sets of them against %u asked about on average: of %u runs %u need more slots, %u "
            "are slower, %u less efficient\n", WIDE_S, asked / n, n, more_slots, slower, less_efficient);
     assert_true(n > RUNS * 3 / 4 && more_slots <= n / 100 && slower <= n / 50 && less_efficient <= n / 50);
     free(p);

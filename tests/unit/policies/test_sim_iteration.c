@@ -317,7 +317,7 @@ static void refuses_impossible_numbers(void **state)
         {DP_SCHED_1F1B, 0, 1, 4, "0 stages"},
         {DP_SCHED_1F1B, 1, 1, 0, "0 microbatches"},
         {DP_SCHED_1F1B, 4, 2, 4, "schedule 1f1b: has one chunk a device, not 2"},
-        {DP_SCHED_INTERLEAVED, 4, 2, 6, "6 microbatches are no multiple of 4 devices"},
+        {DP_SCHED_INTERLEAVED, 4, 2, 6, "6 microbatches are not a multiple of 4 devices"},
         {DP_SCHED_1F1B, UINT32_MAX, 1, 1, "4294967295 stages"},
         {DP_SCHED_1F1B, 65536, 1, 65536, "8589934592 operations"},
     };
