@@ -29,7 +29,7 @@ const struct dp_command dp_commands[] = {
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_INTERVAL, dp_cmd_watch},
     {"explain", "why layers moved, stayed, or a device was not given back", "[-j JOB] [-n N] [OPTION...]",
      "What every number of nodes would take and save to the end, the last decisions with the numbers that they\n"
-     "rest on, the hand-overs and the state of each slot.",
+     "rest on, the hand-overs and the state of each node.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_COUNT, dp_cmd_explain},
     {"layout", "show the layout, or ask for one", "[-j JOB] [--megatron | --set LAYOUT] [OPTION...]",
      "A layout has one field for each worker, in order: \"0-3|4-9|-|x\" says that worker 0 owns the\n"
@@ -46,7 +46,7 @@ const struct dp_command dp_commands[] = {
      "The run writes a checkpoint into its own checkpoint folder and goes on.", RUN_OPTIONS,
      dp_cmd_control},
     {"report", "what a run gave back, and what that cost", "[-j JOB] [OPTION...]",
-     "Time and GPU-seconds beside those of a fixed layout and of all devices balanced, at equal sparsity; what\n"
+     "Time and device-seconds beside those of a fixed layout and of all devices balanced, at equal sparsity; what\n"
      "packing gains, and what pruning gains by itself; the pause of every hand-over and how long releases took.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_SVG, dp_cmd_report},
     {"plan", "where to cut a network that is a graph", "FILE [--devices=N] [OPTION...]",

@@ -296,7 +296,7 @@ static void write_head(const struct picture *p, double height)
             dp_json_text(state, sizeof state, p->doc, "state", "?"), dp_text_seconds(time, sizeof time, p->all_s),
             dp_json_text(step, sizeof step, p->doc, "step", "?"), dp_json_text(total, sizeof total, p->doc, "steps_total", "?"));
     if (isfinite(later) && isfinite(fewer))
-        fprintf(p->out, "<text x=\"20\" y=\"52\">against the layout of its start, kept on all nodes: %.1f %% %s, %.1f %% %s GPU-seconds"
+        fprintf(p->out, "<text x=\"20\" y=\"52\">against the layout of its start, kept on all nodes: %.1f %% %s, %.1f %% %s device-seconds"
                 "</text>\n", fabs(later), later < 0 ? "earlier" : "later", fabs(fewer), fewer < 0 ? "fewer" : "more");
     for (size_t i = 0; i < sizeof legend / sizeof *legend; i++) {
         fprintf(p->out, "<rect class=\"%s\" x=\"%.0f\" y=\"70\" width=\"14\" height=\"14\"/>\n", legend[i].class, x);

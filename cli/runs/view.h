@@ -9,7 +9,7 @@
 #include "cli/ask/history.h"
 #include "cli/show/canvas.h"
 
-/* Who, how far, loss, sparsity, speed, devices, time and GPU-seconds beside a fixed layout: 4 lines, or 5. */
+/* Who, how far, loss, sparsity, speed, devices, time and device-seconds beside a fixed layout: 4 lines, or 5. */
 void dp_view_head(struct dp_canvas *c, const json_t *run);
 
 /* A heading and one line for each worker from `first` on, at most `rows` lines in all. */

@@ -9,7 +9,7 @@
 #include "cli/show/json.h"
 #include "cli/show/text.h"
 
-enum { STEP = 32, TIME = 43, DEVICE_S = 55, EACH = 74 };
+enum { STEP = 32, TIME = 43, DEVICE_S = 55, EACH = 77 };
 
 static void way(struct dp_canvas *c, const char *label, const json_t *saving, const char *key, enum dp_style style)
 {
@@ -37,10 +37,10 @@ static void verdict(struct dp_canvas *c, const json_t *saving)
 
     change(time, sizeof time, dp_json_number(saving, "later_percent"), "earlier", "later");
     change(gpus, sizeof gpus, dp_json_number(saving, "device_s_percent"), "fewer", "more");
-    snprintf(text, sizeof text, "against the fixed layout: %s, %s GPU-s; %s GPU-s are free for others before its end", time, gpus,
+    snprintf(text, sizeof text, "against the fixed layout: %s, %s device-s; %s device-s are free for others before its end", time, gpus,
              dp_text_count(lent, sizeof lent, dp_json_number(saving, "lent_device_s")));
     dp_canvas_wrap(c, 0, DP_PLAIN, 4, text);
-    snprintf(text, sizeof text, "tokens per GPU-s at equal sparsity: %+.1f %% by packing and balancing", packing);
+    snprintf(text, sizeof text, "tokens per device-s at equal sparsity: %+.1f %% by packing and balancing", packing);
     if (isfinite(pruning))
         snprintf(text + strlen(text), sizeof text - strlen(text), "; by pruning alone: %+.1f %%", pruning);
     dp_canvas_wrap(c, 0, DP_PLAIN, 4, text);
@@ -61,8 +61,8 @@ void dp_saving_show(struct dp_canvas *c, const json_t *saving)
     dp_canvas_put(c, DP_DIM, "%s", dp_json_flag(saving, "is_forecast", false) ? "to the end, as it goes" : "");
     dp_canvas_right(c, STEP, DP_DIM, "STEP");
     dp_canvas_right(c, TIME, DP_DIM, "TIME");
-    dp_canvas_right(c, DEVICE_S, DP_DIM, "GPU-S");
-    dp_canvas_right(c, EACH, DP_DIM, "TOKENS PER GPU-S");
+    dp_canvas_right(c, DEVICE_S, DP_DIM, "DEVICE-S");
+    dp_canvas_right(c, EACH, DP_DIM, "TOKENS PER DEVICE-S");
     dp_canvas_line(c);
     way(c, "this run", saving, "run", DP_BOLD);
     way(c, "fixed layout", saving, "fixed", DP_PLAIN);

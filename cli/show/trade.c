@@ -49,7 +49,7 @@ void dp_trade_show(struct dp_canvas *c, const json_t *trade, const char *title)
     dp_canvas_right(c, STEP, DP_DIM, "STEP");
     dp_canvas_right(c, TIME, DP_DIM, "TIME");
     dp_canvas_right(c, LATER, DP_DIM, "LATER");
-    dp_canvas_right(c, DEVICE_S, DP_DIM, "GPU-S");
+    dp_canvas_right(c, DEVICE_S, DP_DIM, "DEVICE-S");
     dp_canvas_right(c, FEWER, DP_DIM, "MORE");
     dp_canvas_line(c);
     json_array_foreach((json_t *)trade, i, r)

@@ -29,8 +29,8 @@ static const struct {
     {"makespan_s", "makespan", TIME},
     {"held_node_h", "node-hours held", HOURS},
     {"needed_node_h", "node-hours needed", HOURS},
-    {"held_device_h", "GPU-hours held", HOURS},
-    {"needed_device_h", "GPU-hours needed", HOURS},
+    {"held_device_h", "device-hours held", HOURS},
+    {"needed_device_h", "device-hours needed", HOURS},
     {"held_percent", "nodes held", PERCENT},
     {"needed_percent", "nodes needed", PERCENT},
 };

@@ -161,7 +161,7 @@ static const struct dp_column phase_columns[] = {
     {"bubbles", 'U', false, "BUBBLES %", bubbles},
     {"tokens", 'T', true, "TOKENS/S", tokens},
     {"perdevice", 'g', true, "PER DEVICE", per_device},
-    {"gpus", 'G', true, "GPU-S", gpu_seconds},
+    {"gpus", 'G', true, "DEVICE-S", gpu_seconds},
     {"memory", 'M', true, "MEMORY", memory},
     {"pause", 'p', true, "PAUSE", pause_ms},
     {"moved", 'v', true, "MOVED", moved},
@@ -272,7 +272,7 @@ static void print_totals(const json_t *document)
     if (isfinite(tokens))
         printf("%s tokens/s, %s per device; ", dp_text_count(rate, sizeof rate, tokens),
                dp_text_count(each, sizeof each, dp_json_number(t, "tokens_per_device_s")));
-    printf("%s GPU-s\n", dp_text_count(device_s, sizeof device_s, dp_json_number(t, "device_s")));
+    printf("%s device-s\n", dp_text_count(device_s, sizeof device_s, dp_json_number(t, "device_s")));
     if (dp_json_number(t, "measured_phases") > 0) {
         printf("predicted against measured, %.0f windows: %.1f %% off in the median, %.1f %% at worst\n",
                dp_json_number(t, "measured_phases"), dp_json_number(t, "median_error_percent"),

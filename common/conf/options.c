@@ -12,12 +12,12 @@
 const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
     {DP_OPT_MODE, "dynpipe", "MODE", "mode", "DYNPIPE_MODE",
      "[dynpipe] what DynPipe may do in this job: off, observe (measure only), balance (move layers), "
-     "release (also give GPUs back); without MODE: what the site chose",
+     "release (also give nodes back); without MODE: what the site chose",
      true},
     {DP_OPT_POLICY, "dynpipe-policy", "NAME", "policy", "DYNPIPE_POLICY",
      "[dynpipe] policy that places the layers", false},
     {DP_OPT_MIN_GPUS, "dynpipe-min-gpus", "N", "min-gpus", "DYNPIPE_MIN_GPUS",
-     "[dynpipe] never keep fewer GPUs than N", false},
+     "[dynpipe] never keep fewer devices (GPUs) than N", false},
     {DP_OPT_MAX_SLOWDOWN, "dynpipe-max-slowdown", "PERCENT", "max-slowdown", "DYNPIPE_MAX_SLOWDOWN",
      "[dynpipe] how much later the run may end than without DynPipe, in percent", false},
     {DP_OPT_REFERENCE, "dynpipe-reference", "fixed|start|best", "reference", "DYNPIPE_REFERENCE",

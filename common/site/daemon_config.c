@@ -68,7 +68,7 @@ static const struct dp_conf_key keys[] = {
      "what a run is held to: the time that it would take without DynPipe, its speed at the start, or the best on all "
      "devices held"},
     {"run", "objective", DP_CONF_STRING, RUN_AT(objective), 0, 0, "auto", "auto|devices|efficiency",
-     "of what meets the reference: the fewest devices, or the fewest GPU-seconds; auto: these with fixed, else those"},
+     "of what meets the reference: the fewest devices, or the fewest device-seconds; auto: these with fixed, else those"},
     {"run", "packing", DP_CONF_STRING, RUN_AT(packing), 0, 0, "best", "best|first-fit",
      "first-fit: DynMo's merging of whole stages onto min_devices, for comparison"},
     {"run", "max_slowdown", DP_CONF_FLOAT, RUN_AT(max_slowdown), 0, 100, DP_DEFAULT_MAX_SLOWDOWN, NULL,
@@ -94,7 +94,7 @@ static const struct dp_conf_key keys[] = {
     {"run", "stall_end_s", DP_CONF_FLOAT, RUN_AT(stall_end_s), 0, 604800, "0", NULL,
      "a run stalled for so long is ended and put back into the queue, 0: never; users may ask for less, seconds"},
     {"run", "gone_timeout_s", DP_CONF_FLOAT, RUN_AT(gone_timeout_s), 1, 3600, "30", NULL,
-     "time for the proof that a slot is empty; then it is held, seconds"},
+     "time for the proof that a node is empty; then it is held, seconds"},
     {"run", "grace_s", DP_CONF_FLOAT, RUN_AT(grace_s), 0, 600, "10", NULL,
      "time for a drained worker to leave by itself, seconds"},
     {"run", "confirm_s", DP_CONF_FLOAT, RUN_AT(confirm_s), 0, 3600, "10", NULL,
@@ -473,7 +473,7 @@ static uint8_t mode_of(const char *text)
     return mode < 0 ? DP_MODE_OFF : (uint8_t)mode;
 }
 
-/* auto: a run that is held to the time without DynPipe gives back what saves GPU-seconds, and no more. */
+/* auto: a run that is held to the time without DynPipe gives back what saves device-seconds, and no more. */
 static uint8_t objective_of(const struct dp_run_conf *r, uint8_t reference)
 {
     if (!strcmp(r->objective, "auto"))

@@ -246,7 +246,7 @@ static int foresee(struct thinking *k, const struct dp_layout *next, struct dp_e
     return 0;
 }
 
-/* The fewest slots, or GPU-seconds, that meet the reference now and for good, the trade that this is, the reason, and
+/* The fewest slots, or device-seconds, that meet the reference now and for good, the trade that this is, the reason, and
  * whether they may be freed now. returns 1 or 0, or -1. */
 static int pack(struct thinking *k, const char *before, struct dp_err *err)
 {
@@ -287,7 +287,7 @@ static int pack_as_measured(struct thinking *k, struct dp_err *err)
     rc = pack(k, before, err);
     if (rc <= 0 || !is_too_slow(k))
         return rc;
-    snprintf(before, sizeof before, "%u slots by device time, but a step would take %.1f ms of wall time, %.1f ms are allowed; ",
+    snprintf(before, sizeof before, "%u nodes by device time, but a step would take %.1f ms of wall time, %.1f ms are allowed; ",
              k->pack.slots, (double)k->t.then_ns / 1e6, (double)k->t.allowed_ns / 1e6);
     if (!k->t.is_corrected && use_correction(k, err) < 0)
         return -1;
@@ -337,7 +337,7 @@ static int think(struct thinking *k, struct dp_err *err)
         return -1;
     if (propose(k, err) < 0)
         return -1;
-    coord_trade_choose(&k->t.trade, k->t.slots_after, k->t.slots_after < k->q->d.slots_now ? "chosen: gives slots back" : "chosen");
+    coord_trade_choose(&k->t.trade, k->t.slots_after, k->t.slots_after < k->q->d.slots_now ? "chosen: gives nodes back" : "chosen");
     k->t.moved_layers = dp_moved_layers(&k->now.in, &k->t.out.layout, &k->t.moved_bytes);
     return 0;
 }

@@ -31,7 +31,7 @@ static void answer(struct dp_run *run, bool gone, uint64_t took_ns, const char *
                                  .took_ns = took_ns};
 
     snprintf(m.text, sizeof m.text, "%s", text);
-    dp_info("job=%u slot %s: %s", run->job_id, gone ? "is empty" : "is held", text);
+    dp_info("job=%u node %s: %s", run->job_id, gone ? "is empty" : "is held", text);
     if (run->role == DP_RUN_COORD && run->coord)
         dp_coord_slot_gone(run->coord, dp_now_ns(), run->daemon->node, &m);
     else if (run->role == DP_RUN_RELAY)
@@ -141,7 +141,7 @@ void dp_slot_stop(struct dp_daemon *d, const char *from, const struct dp_msg_sto
         run->stop.incarnation = m->incarnation; /* its answer is under way */
         return;
     }
-    dp_info("job=%u node %s asks to stop this slot, grace_ms=%u", m->job_id, from, m->grace_ms);
+    dp_info("job=%u node %s asks to empty this node, grace_ms=%u", m->job_id, from, m->grace_ms);
     run->stop = *m;
     run->must_stop = true;
     snprintf(run->stop_from, sizeof run->stop_from, "%s", from);

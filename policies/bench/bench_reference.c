@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* make bench-reference: what each reference makes of a run that is pruned while it trains: how much later it ends
- * than the layout that it started with, and how many GPU-seconds it takes (policies/saving/saving.h).
+ * than the layout that it started with, and how many device-seconds it takes (policies/saving/saving.h).
  *
  * 24 equal blocks on 2, 4 and 8 devices, one a slot, are pruned to 90 % between a tenth and six tenths of the steps.
  * A block takes at a density what `./demo` measured. Densities are even, or rise over the depth from a fifth of the
@@ -193,7 +193,7 @@ int main(void)
         for (uint32_t each = 1; each <= 8; each *= 8)
             for (int is_uneven = 0; is_uneven < 2; is_uneven++) {
                 printf("%u stages, %u microbatches, densities %s\n   %-14s %2s  %8s  %8s  %8s\n", devices, devices * each,
-                       is_uneven ? "uneven" : "even", "reference", "to", "later", "GPU-s", "packing");
+                       is_uneven ? "uneven" : "even", "reference", "to", "later", "device-s", "packing");
                 for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
                     begin(&w, devices, devices * each, is_uneven);
                     run(&w, &rules[i]);

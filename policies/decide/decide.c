@@ -34,12 +34,12 @@ static void decide_shrink(const struct dp_decide_in *in, struct dp_decide_out *o
     double stopped = out->cost_s * in->slots_after;
 
     if (out->saved_slot_s <= stopped) {
-        SAY(out, "stay: from %u slots to %u would save %.1f slot-s, the hand-over costs %.1f slot-s",
+        SAY(out, "stay: from %u nodes to %u would save %.1f node-s, the hand-over costs %.1f node-s",
             in->slots_now, in->slots_after, out->saved_slot_s, stopped);
         return;
     }
     out->verdict = DP_MOVE;
-    SAY(out, "move: from %u slots to %u at %.3f ms of %s a step (now %.3f ms, allowed %.3f ms); frees %.0f slot-s",
+    SAY(out, "move: from %u nodes to %u at %.3f ms of %s a step (now %.3f ms, allowed %.3f ms); frees %.0f node-s",
         in->slots_now, in->slots_after, MS(in->proposed_ns), kind_of(in), MS(in->current_ns), MS(in->limit_ns),
         out->saved_slot_s);
 }

@@ -359,12 +359,12 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
                  out->n_options, ms, o->devices);
     else if (o->meets && t->rule->objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u slots are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
+                 "%u of %u nodes are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
                  "%.3f ms allowed, fastest %.3f ms",
                  o->slots, t->in->n_slots, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
     else if (o->meets)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u slots are enough%s: %.3f ms a step predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
+                 "%u of %u nodes are enough%s: %.3f ms a step predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
                  o->slots, t->in->n_slots, bound, ms, o->devices, allowed, fastest);
     else
         snprintf(out->reason, sizeof out->reason, "nothing meets %.3f ms: fastest is %.3f ms a step predicted on %u devices", allowed, ms,

@@ -42,25 +42,25 @@ void dp_release_when(const struct dp_release_when_in *in, struct dp_release_when
         return;
     }
     if (!in->shrinks_left && in->has_stepmgr) {
-        SAY(out, "%u slots are not needed, but the job's stepmgr would start its next step on nodes that left", in->free_now);
+        SAY(out, "%u nodes are not needed, but the job's stepmgr would start its next step on nodes that left", in->free_now);
         return;
     }
     if (!in->shrinks_left) {
-        SAY(out, "slots that are not needed: %u, but this Slurm lets the job shrink no further", in->free_now);
+        SAY(out, "nodes that are not needed: %u, but this Slurm lets the job shrink no further", in->free_now);
         return;
     }
     if (in->shrinks_left > 1) {
         out->now = true;
-        SAY(out, "release now, slots: %u, more releases possible: %u", in->free_now, in->shrinks_left - 1);
+        SAY(out, "release now, nodes: %u, more releases possible: %u", in->free_now, in->shrinks_left - 1);
         return;
     }
     later = find_later(in, out);
     out->now = out->wait_slot_s < DP_WAIT_GAIN * out->now_slot_s;
     if (!later)
-        SAY(out, "release now, slots: %u, %.0f slot-s, and no later step is expected to free more", in->free_now,
+        SAY(out, "release now, nodes: %u, %.0f node-s, and no later step is expected to free more", in->free_now,
             out->now_slot_s);
     else
-        SAY(out, "%s %.0f slot-s by freeing %u now, %.0f slot-s by freeing %u at step %" PRIu64
+        SAY(out, "%s %.0f node-s by freeing %u now, %.0f node-s by freeing %u at step %" PRIu64
                  ", and the job can shrink only once",
             out->now ? "release:" : "wait:", out->now_slot_s, in->free_now, out->wait_slot_s, later,
             out->wait_step);

@@ -56,7 +56,7 @@ void dp_trade_mark(struct dp_trade *t)
     if (fastest)
         add_word(fastest, "fastest");
     if (fewest)
-        add_word(fewest, "fewest GPU-s");
+        add_word(fewest, "fewest device-s");
     snprintf(word, sizeof word, "fewest at most %g %% later", DP_TRADE_LATER);
     for (uint32_t i = 0; i < t->n; i++)
         if (&t->row[i] == within) {

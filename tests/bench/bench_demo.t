@@ -27,8 +27,8 @@ export DEMO=$dir/demo CALLS=$dir/calls
 is $? 0 "three rounds" || diag "$(cat "$dir/err" "$dir/out")"
 is "$(cut -d' ' -f1,2 "$CALLS" | sed 's/ --out//' | tr '\n' ';')" "--fast;--fast --without-pruning;--fast;--fast --without-pruning;--fast;--fast --without-pruning;" \
     "in turns"
-like "$(cat "$dir/out")" "^.*pruned: a step 1.80 times as long, with own cores 2.00; tokens for each GPU-s times 2.22, with own cores 2.00" "medians of the pruned runs"
-like "$(cat "$dir/out")" "control: a step 4.00 times as long, with own cores 2.00; tokens for each GPU-s times 1.00, with own cores 2.00" "and of the control"
+like "$(cat "$dir/out")" "^.*pruned: a step 1.80 times as long, with own cores 2.00; tokens for each device-s times 2.22, with own cores 2.00" "medians of the pruned runs"
+like "$(cat "$dir/out")" "control: a step 4.00 times as long, with own cores 2.00; tokens for each device-s times 1.00, with own cores 2.00" "and of the control"
 is "$(find "$dir/kept" -name report.json | wc -l)" 6 "and what they left is kept"
 : >"$CALLS"
 like "$(MISS=stays "$bench" --build "$dir/build" --rounds 1 2>&1; echo "rc=$?")" "round 1: pruned packed nothing.*rc=1" "a run that packed nothing is told"

@@ -20,7 +20,7 @@ awk '/ stages, / { run = $1 " " $3 " " $6; next }
        print run, name, percent, $(NF - 5), $(NF - 3) }' "$tmp/out" >"$tmp/rows"
 is "$(wc -l <"$tmp/rows")" 96 "12 runs with 8 references each"
 is "$(awk '$4 == "fixed" && $6 > $5' "$tmp/rows")" "" "fixed: none ends later than it may"
-is "$(awk '($4 == "fixed" || $4 == "balanced") && $7 > 0' "$tmp/rows")" "" "and none takes more GPU-seconds than the fixed layout"
+is "$(awk '($4 == "fixed" || $4 == "balanced") && $7 > 0' "$tmp/rows")" "" "and none takes more device-seconds than the fixed layout"
 is "$(awk '$4 == "balanced" && $6 > 0' "$tmp/rows")" "" "balancing alone makes none later"
 
 # The table's columns, in order.

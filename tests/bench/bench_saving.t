@@ -19,7 +19,7 @@ rc=$?
 is "$((rc < 2))" 1 "all runs" || diag "$(cat "$tmp/err" "$tmp/out")"
 is "$(grep -cE '^1 +(release|fixed|balanced) +[0-9.]+ +[0-9.]+ +[0-9.]+, [0-9.]+; [0-9.]+$' "$tmp/out")" 3 "a line for each run"
 unlike "$(cat "$tmp/out")" "losses" "all of them trained alike"
-is "$(grep -cE '^(fixed layout, s|fixed layout, GPU-s|all devices balanced, s) +predicted +[0-9.]+ +measured +[0-9.]+ +[-+][0-9.]+ %$' "$tmp/out")" 3 \
+is "$(grep -cE '^(fixed layout, s|fixed layout, device-s|all devices balanced, s) +predicted +[0-9.]+ +measured +[0-9.]+ +[-+][0-9.]+ %$' "$tmp/out")" 3 \
     "predicted beside measured"
 is "$(jq -r '.saving.fixed.time_s == .saving.run.time_s' "$tmp/kept/fixed-1.json")" true "a run that kept its layout is its own fixed run"
 like "$("$bench" --build "$tmp" 2>&1)" "dynpipe-worker is not built" "a folder without programs is named"

@@ -224,7 +224,7 @@ is "$(jq '.plan | (.trade[3].step_ms * 1e6 | round) == .prediction.iteration_ns 
     "all of them: the plan itself"
 is "$(jq '.plan.trade[0] | .step_ms == 16 * 201' trade.json)" true "one device: all the work, no waiting"
 is "$(jq '.plan.trade | all(.device_s == .time_s * .devices and (.time_s * 1000 | round) == (.step_ms * 1000 | round))' trade.json)" true \
-    "GPU-seconds of 1000 iterations"
+    "device-seconds of 1000 iterations"
 exit_is 0 "--trade of machines" plan two-towers.txt --devices=2x2 --trade --json
 is "$(jq -c '[.plan.trade[].devices]' <<<"$out")" "[2,4]" "by machines"
 exit_is 0 "--trade of a file of costs" plan plan-costs.json --devices=3 --trade

@@ -71,7 +71,7 @@ exit_is 0 "save" save -j 77
 saved() { "$dynpipe" status -j 77 | grep -q "^saved .*ckpt"; }
 runs "the checkpoint is written and shown" wait_for 60 saved
 like "$("$dynpipe" explain)" "job 77.*(step [0-9]+|no decision yet)" "explain"
-like "$("$dynpipe" report)" "job 77.*TOKENS PER GPU-S.*this run .*fixed layout .*tokens/s" "report"
+like "$("$dynpipe" report)" "job 77.*TOKENS PER DEVICE-S.*this run .*fixed layout .*tokens/s" "report"
 if command -v python3 >/dev/null; then
     for c in status explain report layout; do
         "$dynpipe" "$c" --json >"$tmp/$c.json"

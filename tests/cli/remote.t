@@ -55,6 +55,6 @@ is "$?" 0 "and ends with the run"
 diag "$(tail -n 3 "$D/watch")"
 wait_for 60 job_ended "$job"
 is "$(job_state "$job")" COMPLETED "the job completed"
-like "$("$dynpipe" report -j "$job" 2>&1)" "job $job.*TOKENS PER GPU-S.*this run .*fixed layout " "report after the end"
+like "$("$dynpipe" report -j "$job" 2>&1)" "job $job.*TOKENS PER DEVICE-S.*this run .*fixed layout " "report after the end"
 diag "$("$dynpipe" report -j "$job" 2>&1)"
 done_testing

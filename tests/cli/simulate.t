@@ -103,7 +103,7 @@ exit_is 0 "a description on nodes" simulate "$tmp/worked.json" --devices 2x2 --b
 for d in 4x 2x2x2 0x2 300x300 x2; do exit_is 2 "--devices=$d" simulate "$tmp/worked.json" "--devices=$d"; done
 exit_is 0 "stages with replicas" simulate "$two_towers" --devices 4 --bandwidth 1.25 --svg "$tmp/wide.svg" --chrome-trace "$tmp/wide.json"
 like "$out" $' 5x2 5x2\n' "shows how many layers on how many devices"
-like "$out" '[0-9] s, 0 s of it pauses; [0-9.]+ GPU-s' "knows no tokens"
+like "$out" '[0-9] s, 0 s of it pauses; [0-9.]+ device-s' "knows no tokens"
 is "$(jq '[.traceEvents[] | select(.name == "all-reduce") | .args.stage] | tostring' "$tmp/wide.json")" '"[0,0,1,1]"' \
     "they exchange gradients"
 is "$(jq '[.traceEvents[] | select(.name == "forward 3") | .tid] | tostring' "$tmp/wide.json")" '"[1,3]"' \

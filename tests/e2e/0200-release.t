@@ -58,7 +58,7 @@ is "$(jq '.report | (.saving.run.device_s - .device_seconds_held | fabs) < 0.01 
     .saving.fixed.device_s == 4 * .saving.fixed.time_s and .saving.balanced.time_s <= .saving.fixed.time_s and
     .saving.unknown_steps < .saving.steps and (.saving.is_forecast | not)' <<<"$report")" true \
     "the run stands beside its fixed layout and all nodes balanced"
-like "$(dynpipe explain -j "$job")" "DEVICES +STEP +TIME +LATER +GPU-S" "explain has the trade for the nodes that it held last"
+like "$(dynpipe explain -j "$job")" "DEVICES +STEP +TIME +LATER +DEVICE-S" "explain has the trade for the nodes that it held last"
 runs "and the release" test "$(jq '.report.releases | length' <<<"$report")" -ge 1
 # jq writes a number that it counted with as it writes all of them, and any other one as it was read.
 is "$(jq -c '[.report.step, .report.loss_step, .report.loss + 0]' <<<"$report")" \

@@ -73,7 +73,7 @@ wait_for 120 messages
 ok $? "how long messages between neighbouring nodes take is measured"
 diag "$(promise 'links | tojson')"
 is_shared() { is_true '.promise.shared | length > 0'; }
-refuses() { is_shared && explains '[.explain.decisions[].pack_reason | select(test("slots by device time, but a step would take"))] | length > 0'; }
+refuses() { is_shared && explains '[.explain.decisions[].pack_reason | select(test("nodes by device time, but a step would take"))] | length > 0'; }
 crowd refuses
 ok $? "by device time fewer nodes would do, by measured times not"
 

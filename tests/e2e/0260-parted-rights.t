@@ -82,7 +82,7 @@ for n in n1 n2; do
 done
 wait_for 60 three_hide
 ok $? "three processes of it hide from Slurm, each with a GPU"
-is_held() { grep -qs "slot is held.*nothing shows that it is the job's, but it has a device open.*-device0" "$D"/log/dynpiped.n[2-4].log; }
+is_held() { grep -qs "node is held.*nothing shows that it is the job's, but it has a device open.*-device0" "$D"/log/dynpiped.n[2-4].log; }
 wait_for 300 is_held
 ok $? "no node is given back while one holds its GPU"
 is "$(job_nodes "$job")" 4 "all of them stay"
@@ -91,7 +91,7 @@ like "$(cat "$D"/log/dynpiped.n1.log)" "ProctrackType is proctrack/linuxproc" "t
 end_hidden
 wait_for 300 nodes_fewer "$job" 4
 ok $? "it becomes smaller"
-like "$(grep -h "slot is empty" "$D"/log/dynpiped.n[2-4].log)" "job=$job slot is empty" "after a proof"
+like "$(grep -h "node is empty" "$D"/log/dynpiped.n[2-4].log)" "job=$job node is empty" "after a proof"
 like "$(grep -h "shrink: rc" "$D/log/dynpiped.n1.log")" "job=$job shrink: rc=0" "and Slurm was asked"
 unlike "$(cat "$D"/log/dynpiped.n*.log)" "device lock:|cannot|capabilit" "no right was missing"
 

@@ -63,7 +63,7 @@ wait_for 120 steps_done "$D/seen.jsonl" 1
 ok $? "the socket is seen: a run trains"
 wait_for 180 nodes_fewer "$job" 4
 ok $? "the socket is seen: the run gives nodes back"
-like "$(cat "$D"/log/dynpiped.n*.log)" "job=$job slot is empty" "after a proof that they are empty"
+like "$(cat "$D"/log/dynpiped.n*.log)" "job=$job node is empty" "after a proof that they are empty"
 end_run "$job" seen
 
 # The same with the socket in the node's /tmp.

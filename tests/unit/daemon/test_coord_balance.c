@@ -280,7 +280,7 @@ static void packing_goes_round_a_slow_link(void **state)
     }
     assert_int_equal(n_slow, 1);
     d = json_object_get(o, "last_decision");
-    assert_non_null(strstr(json_string_value(json_object_get(d, "pack_reason")), " slots by device time, but a step would take "));
+    assert_non_null(strstr(json_string_value(json_object_get(d, "pack_reason")), " nodes by device time, but a step would take "));
     assert_int_equal(json_integer_value(json_object_get(d, "slots_after")), 3);
     assert_true(json_real_value(json_object_get(d, "expected_ms")) < 0.6 * json_real_value(json_object_get(d, "measured_ms")));
     json_decref(o);

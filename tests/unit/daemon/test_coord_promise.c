@@ -188,7 +188,7 @@ static void packing_asks_the_measured_times_first(void **state)
     world_run(w, 60.0, false);
     o = dp_coord_json(w->c, w->now_ns, DP_QUERY_EXPLAIN);
     json_array_foreach(json_object_get(o, "decisions"), i, d)
-        has_asked |= strstr(text_of(d, "pack_reason"), " slots by device time, but a step would take ") != NULL;
+        has_asked |= strstr(text_of(d, "pack_reason"), " nodes by device time, but a step would take ") != NULL;
     assert_true(has_asked);
     assert_int_equal(world_count(w, DP_REC_DRAIN), 0);
     assert_int_equal(events_with(w, "promise missed"), 0);

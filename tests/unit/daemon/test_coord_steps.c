@@ -293,7 +293,7 @@ static void a_saving_is_that_of_a_real_fixed_run(void **state)
 }
 
 /* Held to the time of the fixed layout a run ends at most so much later, whatever it gives back, and takes no more
- * GPU-seconds; what every number of slots would take stands in `explain`. */
+ * device-seconds; what every number of slots would take stands in `explain`. */
 static void no_later_than_promised(void **state)
 {
     (void)state;
@@ -318,7 +318,7 @@ static void no_later_than_promised(void **state)
         o = dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
         fixed_s = saving_of(o, "fixed", "time_s");
         released = world_count(w, DP_REC_RELEASED);
-        print_message("# at most %g %% later: %.1f s for %.1f s, %.0f GPU-s for %.0f, %u slots given back\n", percent[k],
+        print_message("# at most %g %% later: %.1f s for %.1f s, %.0f device-s for %.0f, %u slots given back\n", percent[k],
                       saving_of(o, "run", "time_s"), fixed_s, saving_of(o, "run", "device_s"), saving_of(o, "fixed", "device_s"),
                       released);
         assert_true(saving_of(o, "run", "time_s") <= fixed_s * (1.0 + percent[k] / 100.0) + overhead_s);

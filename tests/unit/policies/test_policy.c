@@ -418,7 +418,7 @@ static void one_shrink_waits_where_that_returns_more(void **state)
     dp_release_when(&in, &out); /* 1 x 90 s against 3 x 60 s and 2 x 75 s */
     assert_false(out.now);
     assert_int_equal(out.wait_step, 400);
-    assert_string_equal(out.reason, "wait: 90 slot-s by freeing 1 now, 180 slot-s by freeing 3 at step 400, "
+    assert_string_equal(out.reason, "wait: 90 node-s by freeing 1 now, 180 node-s by freeing 3 at step 400, "
                                     "and the job can shrink only once");
     in.later[0].step = 900; /* 1 x 90 s against 3 x 10 s and 2 x 75 s */
     dp_release_when(&in, &out);

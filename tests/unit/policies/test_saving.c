@@ -154,7 +154,7 @@ static void numbers_of_devices(void **state)
     assert_true(n[0] == 32 && n[DP_TRADE_ROWS - 1] == 512);
 }
 
-/* Fixed: 10 s on 4 devices. Within 5 % the fewest GPU-seconds are those of 3 devices; 1 has fewer, and no layout for 2. */
+/* Fixed: 10 s on 4 devices. Within 5 % the fewest device-seconds are those of 3 devices; 1 has fewer, and no layout for 2. */
 static void a_trade_has_its_marks(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void a_trade_has_its_marks(void **state)
                                  {.devices = 4, .step_s = 1, .time_s = 9, .device_s = 36}}};
 
     dp_trade_mark(&t);
-    assert_string_equal(t.row[0].why, "fewest GPU-s");
+    assert_string_equal(t.row[0].why, "fewest device-s");
     assert_string_equal(t.row[1].why, "no memory");
     assert_string_equal(t.row[2].why, "fewest at most 5 % later");
     assert_string_equal(t.row[3].why, "fastest");

@@ -224,7 +224,7 @@ static void a_run_beside_its_balanced_way(void **state)
     dp_sim_trade(&c, &s, &trade);
     assert_int_equal(trade.n, 4);
     assert_true(fabs(trade.row[0].time_s - t.time_s) < 1e-9 && fabs(trade.row[3].time_s - s.time_s[DP_WAY_BALANCED]) < 1e-9);
-    assert_string_equal(trade.row[0].why, "fewest GPU-s");
+    assert_string_equal(trade.row[0].why, "fewest device-s");
     dp_sim_case_release(&c);
     dp_sim_case_release(&moving);
 }
