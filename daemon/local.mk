@@ -124,7 +124,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/link.c \
 	daemon/coord/promise.c \
 	daemon/coord/promise_json.c \
-	daemon/coord/think.c \
+	daemon/coord/plan.c \
 	daemon/coord/coordinator.c daemon/coord/coordinator.h
 # Tests of it in a world of their own, whose clock, network and disk are tables.
 coord_world = tests/unit/daemon/coord_world.c tests/unit/daemon/coord_world.h tests/unit/daemon/coord_check.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h

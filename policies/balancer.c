@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policies/question.h"
+#include "policies/chain_problem.h"
 #include "policies/solve/chain.h"
 
 int dp_balancer_minmax(const struct dp_partition *q, uint32_t *cut, struct dp_balancer_note *note, struct dp_err *err)
@@ -17,7 +17,7 @@ int dp_balancer_minmax(const struct dp_partition *q, uint32_t *cut, struct dp_ba
     return dp_partition_minmax(q, cut, &largest, err);
 }
 
-static uint64_t weigh(const struct dp_policy_in *in, uint32_t l, enum dp_weigh by)
+static uint64_t weigh(const struct dp_policy_in *in, uint32_t l, enum dp_balancer_weight by)
 {
     if (by == DP_BY_PARAM)
         return in->layer[l].nnz;
@@ -32,7 +32,7 @@ static uint64_t between(const struct dp_policy_in *in)
     return ns > 0.0 ? ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18 : 0;
 }
 
-static int explain(const struct dp_question *t, const char *name, enum dp_weigh by,
+static int explain(const struct dp_chain_problem *t, const char *name, enum dp_balancer_weight by,
                    const struct dp_balancer_note *note, struct dp_policy_out *out, struct dp_err *err)
 {
     const char *unit = by == DP_BY_PARAM ? "remaining parameters" : by == DP_BY_FORWARD ? "ms of forward a microbatch" : "ms a step";
@@ -56,10 +56,10 @@ static int explain(const struct dp_question *t, const char *name, enum dp_weigh 
     return 0;
 }
 
-int dp_balancer_decide(const struct dp_policy_in *in, const char *name, enum dp_weigh by, dp_balancer_fn *fn,
+int dp_balancer_decide(const struct dp_policy_in *in, const char *name, enum dp_balancer_weight by, dp_balancer_fn *fn,
                        struct dp_policy_out *out, struct dp_err *err)
 {
-    struct dp_question *t = dp_question_create(in, by != DP_BY_PARAM);
+    struct dp_chain_problem *t = dp_chain_problem_create(in, by != DP_BY_PARAM);
     struct dp_balancer_note note = {""};
     int rc;
 

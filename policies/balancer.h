@@ -25,7 +25,7 @@ dp_balancer_fn dp_balancer_dynmo, dp_balancer_dynmo_diffusion, dp_balancer_diffu
 dp_balancer_fn dp_balancer_minmax, dp_balancer_nicol; /* dp_partition_minmax(), dp_partition_nicol() */
 
 /* The weight of a layer. */
-enum dp_weigh {
+enum dp_balancer_weight {
     DP_BY_PARAM,     /* remaining parameters; speeds count for nothing */
     DP_BY_TIME,      /* dp_policy_layer_work_ns() */
     DP_BY_TIME_COMM, /* the same, and every device that holds layers also pays for its messages */
@@ -34,14 +34,14 @@ enum dp_weigh {
 
 /* A policy on chains of any size, for the simulator (sim/balance_chain.h). */
 struct dp_policy_chain {
-    enum dp_weigh by;
+    enum dp_balancer_weight by;
     dp_balancer_fn *fn;  /* NULL: it knows snapshots only */
     bool is_slow;        /* in a running job `iteration` asks it only where the run is small */
     uint64_t most_cells; /* layers * devices up to which `iteration` asks it in the simulator, 0: however many */
 };
 
 /* Ask a balancer about a snapshot: the decide() of a policy named `name`. */
-int dp_balancer_decide(const struct dp_policy_in *in, const char *name, enum dp_weigh by, dp_balancer_fn *fn,
+int dp_balancer_decide(const struct dp_policy_in *in, const char *name, enum dp_balancer_weight by, dp_balancer_fn *fn,
                        struct dp_policy_out *out, struct dp_err *err);
 
 /* A policy dp_policy_<id> of a balancer, with its dp_policy_chain_<id>; `...`: more members of that. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/schedule/schedule.h"
-#include "policies/question.h"
+#include "policies/chain_problem.h"
 
 uint32_t dp_policy_allowed(const struct dp_policy_in *in, uint32_t index[DP_MAX_WORKERS])
 {
@@ -57,7 +57,7 @@ double dp_policy_boundary_ns(const struct dp_policy_in *in)
 int dp_policy_minmax(const struct dp_policy_in *in, const uint64_t *weight, bool with_speed,
                      struct dp_layout *out, uint64_t *largest, struct dp_err *err)
 {
-    struct dp_question *t = dp_question_create(in, with_speed);
+    struct dp_chain_problem *t = dp_chain_problem_create(in, with_speed);
     int rc;
 
     if (!t)

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "policies/balancer.h"
-#include "policies/question.h"
+#include "policies/chain_problem.h"
 #include "policies/solve/front.h"
 
 #define ALL 400u
@@ -42,7 +42,7 @@ struct climb {
     struct start start[CLIMBS]; /* the best ones, all different */
     uint32_t n_starts;
     struct start here; /* where a climb has come to */
-    struct dp_question *question;
+    struct dp_chain_problem *problem;
     struct dp_front front;
     uint64_t *pass; /* [n_layers] of the front */
     uint64_t bound_ns;
@@ -79,7 +79,7 @@ static uint64_t try_cuts(struct climb *t)
 {
     dp_policy_spread(t->in, t->index, t->p, t->cut, &t->trial.layout);
     t->n_tried++;
-    if (dp_policy_weigh(t->in, &t->trial, NULL) < 0)
+    if (dp_policy_predict(t->in, &t->trial, NULL) < 0)
         return 0;
     keep_better(t);
     return t->trial.iteration_ns;
@@ -171,7 +171,7 @@ static void try_fronts(struct climb *t)
     uint64_t cells = (uint64_t)t->in->n_layers * t->p, least, most, full, bound[FRONT_MOST + 1], ns[FRONT_MOST];
     uint32_t may = (uint32_t)(FRONT_CELLS / cells < FRONT_MOST ? FRONT_CELLS / cells : FRONT_MOST), grid = may * 2 / 3, best = 0;
 
-    if (may < 4 || dp_partition_minmax(&t->question->q, t->cut, &least, NULL) < 0)
+    if (may < 4 || dp_partition_minmax(&t->problem->q, t->cut, &least, NULL) < 0)
         return;
     (void)try_front(t, UINT64_MAX >> 2, &most);
     if (!most)
@@ -253,16 +253,16 @@ static int prepare(struct climb *t, struct dp_err *err)
 {
     const struct dp_policy_in *in = t->in;
 
-    t->question = dp_question_create(in, true);
+    t->problem = dp_chain_problem_create(in, true);
     t->pass = calloc(in->n_layers, sizeof *t->pass);
-    if (!t->question || !t->pass)
+    if (!t->problem || !t->pass)
         return dp_err_set(err, DP_ENOMEM, "out of memory");
     for (uint32_t l = 0; l < in->n_layers; l++) {
-        t->question->weight[l] = dp_policy_layer_work_ns(in, l);
+        t->problem->weight[l] = dp_policy_layer_work_ns(in, l);
         t->pass[l] = in->layer[l].fwd_ns + in->layer[l].bwd_input_ns + in->layer[l].bwd_weight_ns;
     }
-    t->question->q.prefer = NULL;
-    t->front = (struct dp_front){&t->question->q, t->pass, floor(dp_policy_boundary_ns(in) / in->microbatches)};
+    t->problem->q.prefer = NULL;
+    t->front = (struct dp_front){&t->problem->q, t->pass, floor(dp_policy_boundary_ns(in) / in->microbatches)};
     t->front.hop_ns = fmax(t->front.hop_ns - 4.0, 0.0); /* the simulator rounds its four parts down */
     return 0;
 }
@@ -307,7 +307,7 @@ static int iteration_decide(void *state, const struct dp_policy_in *in, struct d
         say_why(t, is_exact, out);
     }
 out:
-    free(t->question);
+    free(t->problem);
     free(t->pass);
     free(t);
     return rc;

@@ -4,7 +4,7 @@ noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \
 	policies/balancer.c policies/balancer.h policies/diffusion.c policies/helpers.c policies/iteration.c policies/keep.c \
 	policies/list.h policies/nicol.c policies/param.c policies/policy.c policies/policy.h \
-	policies/question.c policies/question.h policies/time.c policies/time_comm.c policies/uniform.c \
+	policies/chain_problem.c policies/chain_problem.h policies/time.c policies/time_comm.c policies/uniform.c \
 	policies/baselines/deepspeed.c policies/baselines/deepspeed_range.c policies/baselines/dynmo.c \
 	policies/baselines/dynmo_diffusion.c policies/baselines/first_fit.c policies/baselines/first_fit.h \
 	policies/baselines/torchgpipe.c \
@@ -43,7 +43,7 @@ lib_LIBRARIES = policies/libdynpipe-policy.a
 policies_libdynpipe_policy_a_SOURCES = \
 	common/err.c common/layout.c common/megatron.c \
 	$(schedule_sources) \
-	policies/helpers.c policies/question.c policies/question.h \
+	policies/helpers.c policies/chain_problem.c policies/chain_problem.h \
 	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h policies/solve/chain.c policies/solve/chain.h \
 	policies/solve/partition.c policies/solve/partition.h \
 	policies/solve/partition_depth.c policies/solve/partition_depth.h \

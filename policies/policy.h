@@ -85,7 +85,7 @@ int dp_policy_run(const struct dp_policy *policy, void *state, const struct dp_p
 
 /* Predict a layout that passes dp_layout_check() for this snapshot: sets both times of *out. returns 0, or -1
  * where it does not fit into memory (DP_ENOMEM). Not for site policies: it needs the simulator. */
-int dp_policy_weigh(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err);
+int dp_policy_predict(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err);
 /* Did it answer nonsense (DP_EPROTO), not in time (DP_ETIMEOUT), crash (DP_EGONE), or is it of another
  * interface (DP_ENOTSUP)? */
 bool dp_policy_is_broken(const struct dp_err *err);

@@ -41,7 +41,7 @@ static int parse_bytes(const char *text, double *out)
 }
 
 /* "12", or "12,1.25": a number for the inside of a machine, and one for between machines. */
-static int parse_levels(const char *text, const struct dp_plan_question *q, double low, double high, double out[DP_PLAN_LEVELS])
+static int parse_levels(const char *text, const struct dp_plan_problem *q, double low, double high, double out[DP_PLAN_LEVELS])
 {
     for (uint32_t level = 0; level < q->n_levels; level++) {
         char *end;
@@ -54,7 +54,7 @@ static int parse_levels(const char *text, const struct dp_plan_question *q, doub
     return 0;
 }
 
-static int parse_bandwidth(const char *text, struct dp_plan_question *q)
+static int parse_bandwidth(const char *text, struct dp_plan_problem *q)
 {
     double gb_per_s[DP_PLAN_LEVELS];
 
@@ -65,7 +65,7 @@ static int parse_bandwidth(const char *text, struct dp_plan_question *q)
     return 0;
 }
 
-static int parse_latency(const char *text, struct dp_plan_question *q)
+static int parse_latency(const char *text, struct dp_plan_problem *q)
 {
     double us[DP_PLAN_LEVELS];
 
@@ -107,7 +107,7 @@ static uint32_t parse_speeds(const char *text, double **out)
     return *out ? n : 0;
 }
 
-static int take_speeds(const struct dp_cli *cli, struct dp_plan_question *q, struct dp_err *err)
+static int take_speeds(const struct dp_cli *cli, struct dp_plan_problem *q, struct dp_err *err)
 {
     uint32_t n = cli->speed ? parse_speeds(cli->speed, &q->speed) : 0;
 
@@ -145,7 +145,7 @@ static int parse_algorithm(const char *text, enum dp_plan_algorithm *out)
     return -1;
 }
 
-static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q,
                  struct dp_err *err)
 {
     double bytes;
@@ -194,7 +194,7 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
 }
 
 /* What does not go together. */
-static int check(const struct dp_graph *g, const struct dp_plan_question *q, struct dp_err *err)
+static int check(const struct dp_graph *g, const struct dp_plan_problem *q, struct dp_err *err)
 {
     if (q->speed && q->algorithm == DP_PLAN_HIERARCHICAL)
         return dp_err_set(err, DP_EINVAL,
@@ -237,10 +237,10 @@ static int check(const struct dp_graph *g, const struct dp_plan_question *q, str
     return 0;
 }
 
-int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q,
                 struct dp_err *err)
 {
-    *q = (struct dp_plan_question){
+    *q = (struct dp_plan_problem){
         .memory_bytes = g->accel_bytes, .n_cpus = g->n_cpus, .is_straight = cli->straight};
     memcpy(q->bytes_per_s, default_bytes_per_s, sizeof q->bytes_per_s);
     if (g->bytes_per_s > 0)

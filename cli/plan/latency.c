@@ -37,9 +37,9 @@ static void keep_better(struct best *best, struct dp_graph_plan *p, uint64_t ite
 }
 
 /* Plans for all numbers of devices, or some of them, the largest first. */
-static void try_numbers(const struct dp_plan_question *asked, struct dp_graph *g, struct best *best)
+static void try_numbers(const struct dp_plan_problem *asked, struct dp_graph *g, struct best *best)
 {
-    struct dp_plan_question q = *asked;
+    struct dp_plan_problem q = *asked;
     uint32_t *varied = &q.devices[q.n_levels > 1], numbers[DP_TRADE_ROWS], n = dp_trade_numbers(*varied, numbers);
     bool is_large = (double)g->n_nodes * q.devices[0] * (q.n_levels > 1 ? q.devices[1] : 1) > LARGE;
 
@@ -55,7 +55,7 @@ static void try_numbers(const struct dp_plan_question *asked, struct dp_graph *g
 }
 
 /* A plan with stages s and s + 1 as one, on the devices of both. returns 0, or -1: that is none. */
-static int make_joined(const struct dp_plan_question *q, const struct dp_graph *g, const struct dp_graph_plan *from, uint32_t s,
+static int make_joined(const struct dp_plan_problem *q, const struct dp_graph *g, const struct dp_graph_plan *from, uint32_t s,
                        struct dp_graph_plan *out)
 {
     const struct dp_plan_hierarchical net = dp_plan_network(q);
@@ -72,7 +72,7 @@ static int make_joined(const struct dp_plan_question *q, const struct dp_graph *
     out->stage[s].replicas += from->stage[s + 1].replicas;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         out->stage_of[i] = from->stage_of[i] - (from->stage_of[i] > s);
-    if (dp_plan_hierarchical_weigh(g, &net, out, NULL) < 0)
+    if (dp_plan_hierarchical_evaluate(g, &net, out, NULL) < 0)
         return -1;
     for (uint32_t i = 0; i < out->n_stages; i++)
         if (out->stage[i].bytes > q->memory_bytes)
@@ -81,7 +81,7 @@ static int make_joined(const struct dp_plan_question *q, const struct dp_graph *
 }
 
 /* Join stages of the best plan as long as that helps: up to data parallelism, which waits for no message. */
-static void join_stages(const struct dp_plan_question *q, struct dp_graph *g, struct best *best)
+static void join_stages(const struct dp_plan_problem *q, struct dp_graph *g, struct best *best)
 {
     uint64_t before_ns = 0;
 
@@ -103,12 +103,12 @@ static void join_stages(const struct dp_plan_question *q, struct dp_graph *g, st
     }
 }
 
-static void recut(const struct dp_plan_question *asked, struct dp_graph *g, struct best *best)
+static void recut(const struct dp_plan_problem *asked, struct dp_graph *g, struct best *best)
 {
     const struct dp_sim_replan ask = {.devices = asked->devices[0], .microbatches = asked->microbatches,
                                       .latency_ns = asked->latency_ns[0], .accel_bytes = asked->memory_bytes};
     const struct dp_plan_hierarchical net = dp_plan_network(asked);
-    struct dp_plan_question q = *asked;
+    struct dp_plan_problem q = *asked;
     struct dp_graph_plan p = {0};
 
     q.devices[0] = best->devices;
@@ -121,9 +121,9 @@ static void recut(const struct dp_plan_question *asked, struct dp_graph *g, stru
 }
 
 /* One device a stage, all alike. */
-static void try_straight(const struct dp_plan_question *asked, struct dp_graph *g, struct best *best)
+static void try_straight(const struct dp_plan_problem *asked, struct dp_graph *g, struct best *best)
 {
-    struct dp_plan_question q = *asked;
+    struct dp_plan_problem q = *asked;
     struct best straight = {.iteration_ns = 0};
 
     q.is_straight = q.algorithm == DP_PLAN_HIERARCHICAL;
@@ -133,7 +133,7 @@ static void try_straight(const struct dp_plan_question *asked, struct dp_graph *
     best->n_tried += straight.n_tried - 1;
 }
 
-int dp_plan_for_latency(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+int dp_plan_for_latency(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
     bool is_single = q->n_levels == 1 && !q->speed && !q->n_cpus;
     bool is_straight = q->is_straight || q->algorithm != DP_PLAN_HIERARCHICAL;

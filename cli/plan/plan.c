@@ -31,7 +31,7 @@ static void set_ns(json_t *o, const char *key, uint64_t ns)
     json_object_set_new(o, key, ns ? json_integer((json_int_t)ns) : json_null());
 }
 
-static json_t *stages(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
+static json_t *stages(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p)
 {
     json_t *list = json_array();
 
@@ -56,7 +56,7 @@ static json_t *stages(const struct dp_graph *g, const struct dp_plan_question *q
     return list;
 }
 
-static json_t *devices(const struct dp_graph *g, const struct dp_plan_question *q)
+static json_t *devices(const struct dp_graph *g, const struct dp_plan_problem *q)
 {
     json_t *o = json_object(), *bandwidth = json_array(), *speed = json_array(), *latency = json_array();
 
@@ -96,17 +96,17 @@ static int take_iteration(void *arg, const struct dp_sim_phase *p, struct dp_err
     return 0;
 }
 
-uint32_t dp_plan_microbatches(const struct dp_plan_question *q)
+uint32_t dp_plan_microbatches(const struct dp_plan_problem *q)
 {
     return q->microbatches ? q->microbatches : DP_PLAN_MICROBATCHES * q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
 }
 
-bool dp_plan_has_latency(const struct dp_plan_question *q)
+bool dp_plan_has_latency(const struct dp_plan_problem *q)
 {
     return q->latency_ns[0] || (q->n_levels > 1 && q->latency_ns[1]);
 }
 
-struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_question *q)
+struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_problem *q)
 {
     struct dp_plan_hierarchical h = {.n_levels = q->n_levels, .accel_bytes = q->memory_bytes, .is_straight = q->is_straight};
 
@@ -118,7 +118,7 @@ struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_question *q)
 
 /* One iteration of 1F1B, as the simulator sees it: filling and draining the pipeline, transfers on links, gradients
  * of replicas once. microbatches: =. returns 0, or -1: too large. */
-static int simulate(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p,
+static int simulate(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p,
                     dp_sim_phase_fn on_phase, void *arg, uint32_t *microbatches)
 {
     const struct dp_plan_hierarchical net = dp_plan_network(q);
@@ -142,7 +142,7 @@ static int simulate(const struct dp_graph *g, const struct dp_plan_question *q, 
     return rc;
 }
 
-static json_t *prediction(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
+static json_t *prediction(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p)
 {
     json_t *o = json_object();
     uint32_t microbatches;
@@ -163,7 +163,7 @@ static int note_iteration(void *arg, const struct dp_sim_phase *p, struct dp_err
     return 0;
 }
 
-uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p)
+uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p)
 {
     uint32_t microbatches;
     uint64_t ns = 0;
@@ -171,7 +171,7 @@ uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_que
     return simulate(g, q, p, note_iteration, &ns, &microbatches) < 0 ? 0 : ns;
 }
 
-json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
+json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_problem *q,
                          const struct dp_graph_plan *p, const struct dp_trade *trade)
 {
     json_t *o = json_object(), *file = json_string(cli->file), *policy = cli->policy ? json_string(cli->policy) : NULL;
@@ -208,7 +208,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     return o;
 }
 
-int dp_plan_search(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
     uint64_t max_steps = q->time_limit_s > 0 ? UINT64_MAX : 0; /* who waits so long wants it searched */
     struct dp_plan_patience patience;
@@ -233,7 +233,7 @@ int dp_plan_search(const struct dp_plan_question *q, struct dp_graph *g, struct 
     return dp_plan_maxload(g, &ask, p, err);
 }
 
-int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+int dp_plan_solve(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
     const struct dp_plan_hierarchical net = dp_plan_network(q);
     const struct dp_sim_replan ask = {.policy = q->policy.name,
@@ -254,7 +254,7 @@ int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct d
 enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
 {
     enum dp_exit code = DP_EXIT_OK;
-    struct dp_plan_question q = {0};
+    struct dp_plan_problem q = {0};
     struct dp_graph_plan p = {0};
     struct dp_trade trade;
     struct dp_graph g;

@@ -10,7 +10,7 @@
 #include "policies/graph/hierarchical/hierarchical.h"
 #include "policies/saving/trade.h"
 
-struct dp_plan_question {
+struct dp_plan_problem {
     enum dp_plan_algorithm algorithm;
     uint32_t n_levels;                /* 0: --devices was not given */
     uint32_t devices[DP_PLAN_LEVELS]; /* of a machine, machines; or just devices */
@@ -28,7 +28,7 @@ struct dp_plan_question {
 
 /* From the command line, and what it leaves open from the graph or from defaults. *q must stay where it is.
  * returns 0, or -1: the command line is wrong. Free q->speed, whatever comes back. */
-int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_question *q,
+int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q,
                 struct dp_err *err);
 
 /* Watches a search: says on stderr how far it is when it takes long, and ends it after the time limit. */
@@ -41,30 +41,30 @@ struct dp_plan_patience {
 void dp_plan_patience_init(struct dp_plan_patience *p, double limit_s);
 
 /* The network of a question, as dp_plan_hierarchical() is asked. */
-struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_question *q);
-bool dp_plan_has_latency(const struct dp_plan_question *q);
+struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_problem *q);
+bool dp_plan_has_latency(const struct dp_plan_problem *q);
 /* Microbatches of an iteration: some for each device that there is. */
-uint32_t dp_plan_microbatches(const struct dp_plan_question *q);
+uint32_t dp_plan_microbatches(const struct dp_plan_problem *q);
 /* The least time of a microbatch on the busiest device, whatever the latency. returns 0, or -1: no plan. *p: the caller's to
  * release. */
-int dp_plan_search(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
 /* Where a message has a latency: the least simulated iteration of a number of plans. Likewise; is_optimal: of all cuts of the
  * graph's only order this has the shortest one. */
-int dp_plan_for_latency(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+int dp_plan_for_latency(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
 /* What the question asks for: one of the two, and the policy's cuts. Likewise. */
-int dp_plan_solve(const struct dp_plan_question *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+int dp_plan_solve(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
 /* One simulated iteration of 1F1B with the question's microbatches; 0: too large to simulate. */
-uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_question *q, const struct dp_graph_plan *p);
+uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_problem *q, const struct dp_graph_plan *p);
 
 /* Plan for every number of devices, of machines where there are several, or for some evenly; all with the microbatches
  * of the question, DP_PLAN_TRADED iterations of them. */
 #define DP_PLAN_TRADED 1000.0
 /* out: overwritten, owns nothing; rows in ascending numbers of devices, the last one (all devices) is what the others
  * are compared with. A number for which there is no plan has a row that says so. */
-void dp_plan_trade(const struct dp_plan_question *q, struct dp_graph *g, struct dp_trade *out);
+void dp_plan_trade(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_trade *out);
 
 /* The answer as a document; new reference. trade: NULL: not asked for. */
-json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_question *q,
+json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_problem *q,
                          const struct dp_graph_plan *p, const struct dp_trade *trade);
 
 /* Print such a document for people. */

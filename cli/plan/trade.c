@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fill_row(const struct dp_plan_question *q, struct dp_graph *g, const struct dp_graph_plan *p, struct dp_trade_row *row)
+static void fill_row(const struct dp_plan_problem *q, struct dp_graph *g, const struct dp_graph_plan *p, struct dp_trade_row *row)
 {
     uint64_t ns = dp_plan_iteration_ns(g, q, p);
 
@@ -22,7 +22,7 @@ static void fill_row(const struct dp_plan_question *q, struct dp_graph *g, const
     row->device_s = row->time_s * row->devices;
 }
 
-static void plan_row(const struct dp_plan_question *q, struct dp_graph *g, struct dp_trade_row *row)
+static void plan_row(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_trade_row *row)
 {
     struct dp_graph_plan p = {0};
     struct dp_err err;
@@ -36,9 +36,9 @@ static void plan_row(const struct dp_plan_question *q, struct dp_graph *g, struc
     dp_graph_plan_release(&p);
 }
 
-void dp_plan_trade(const struct dp_plan_question *asked, struct dp_graph *g, struct dp_trade *out)
+void dp_plan_trade(const struct dp_plan_problem *asked, struct dp_graph *g, struct dp_trade *out)
 {
-    struct dp_plan_question q = *asked;
+    struct dp_plan_problem q = *asked;
     uint32_t *varied = &q.devices[q.n_levels > 1], numbers[DP_TRADE_ROWS], n = dp_trade_numbers(*varied, numbers);
 
     memset(out, 0, sizeof *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is to come of a run that is pruned on, in the child of think.c: the loads at some steps up to the end of
+/* What is to come of a run that is pruned on, in the child of plan.c: the loads at some steps up to the end of
  * pruning, and what the reference `fixed` allows then. A slot that was given back does not come again, so what is kept
  * must do for all of them; the other references promise a speed of now. And how long the steps that are left take
  * beside one of now.

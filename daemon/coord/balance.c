@@ -52,7 +52,7 @@ static bool have_loads_changed(const struct dp_coord *c)
     return weights_left(c) != c->balance.now.weights_left;
 }
 
-uint64_t coord_balance_pause_ns(const struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t)
+uint64_t coord_balance_pause_ns(const struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t)
 {
     if (!coord_balance_is_paused(c, now_ns) || (t->is_as_decided && have_loads_changed(c)))
         return 0;
@@ -60,7 +60,7 @@ uint64_t coord_balance_pause_ns(const struct dp_coord *c, uint64_t now_ns, const
 }
 
 /* Is it the loads that make this move, and nothing else? */
-static bool follows_loads(const struct dp_coord *c, const struct coord_thought *t)
+static bool follows_loads(const struct dp_coord *c, const struct coord_plan *t)
 {
     return have_loads_changed(c) && (t->is_as_decided || (!t->is_corrected && !c->balance.now.is_corrected));
 }
@@ -74,7 +74,7 @@ void coord_balance_keep(struct dp_coord *c)
     next->is_counted = next->is_balancing = false;
 }
 
-void coord_balance_plan(struct dp_coord *c, const struct coord_thought *t, bool is_balancing)
+void coord_balance_plan(struct dp_coord *c, const struct coord_plan *t, bool is_balancing)
 {
     struct coord_basis *next = &c->balance.next;
 

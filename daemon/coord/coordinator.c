@@ -71,7 +71,7 @@ void dp_coord_destroy(struct dp_coord *c)
 {
     if (!c)
         return;
-    free(c->question);
+    free(c->planning);
     free(c->site);
     free(c);
 }

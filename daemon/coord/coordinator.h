@@ -57,10 +57,10 @@ struct dp_coord_ops {
     void (*requeue)(void *arg, bool may_requeue);
     /* Read the job from Slurm: answered by dp_coord_job_read(). */
     void (*read_job)(void *arg);
-    /* Work out a decision without blocking: dp_coord_think() in a child process that is killed after
-     * deadline_s. Answered exactly once by dp_coord_thought(), not from within this call; not asked again
-     * before. returns -1 when no child could be made; 1: too many others think now, ask again. */
-    int (*think)(void *arg, double deadline_s, struct dp_err *err);
+    /* Work out a decision without blocking: dp_coord_plan() in a child process that is killed after
+     * deadline_s. Answered exactly once by dp_coord_planned(), not from within this call; not asked again
+     * before. returns -1 when no child could be made; 1: too many others plan now, ask again. */
+    int (*plan)(void *arg, double deadline_s, struct dp_err *err);
     /* Is the daemon of a slot too old to empty it and to prove that? Then it is not asked to, and nothing is packed. Where it is,
      * why is one line for people. NULL: none ever is. */
     bool (*is_outdated)(void *arg, uint32_t slot, char *why, size_t cap);
@@ -119,11 +119,11 @@ void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const 
 /* job NULL: Slurm could not be read (text says why). */
 void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job, const char *text);
 /* In the child: ask the policy, pack, predict. May block, changes nothing in *c.
- * result: room for DP_THOUGHT_MAX bytes. returns how many were written. */
-#define DP_THOUGHT_MAX 32768u
-size_t dp_coord_think(const struct dp_coord *c, uint8_t *result);
+ * result: room for DP_COORD_PLAN_MAX bytes. returns how many were written. */
+#define DP_COORD_PLAN_MAX 32768u
+size_t dp_coord_plan(const struct dp_coord *c, uint8_t *result);
 /* What the child left; result NULL: it died or ran past its deadline, why says which. */
-void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why);
+void dp_coord_planned(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why);
 /* Called about every 100 ms: timeouts, resends, the policy. */
 void dp_coord_tick(struct dp_coord *c, uint64_t now_ns);
 /* Slurm says that the job is over (or its last step ended): no more retries; journals END. */

@@ -54,12 +54,12 @@ double coord_correct_sharing(const struct dp_coord *c, uint32_t slot)
 
 /* --- corrections --- */
 
-static bool is_believed(const struct dp_coord *c, const struct coord_thought *t)
+static bool is_believed(const struct dp_coord *c, const struct coord_plan *t)
 {
     return c->promise.is_corrected && (t->measured.n < DP_PROMISE_WINDOW || dp_promise_explains(&t->measured, t->believed_ns));
 }
 
-int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now, struct coord_thought *t,
+int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now, struct coord_plan *t,
                         struct dp_err *err)
 {
     const struct coord_promise *p = &c->promise;
@@ -80,7 +80,7 @@ int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now
     return dp_correction_settle(&t->learned, now, &c->layout, t->measured.ns, err);
 }
 
-const struct dp_correction *coord_correct_model(const struct dp_coord *c, const struct coord_thought *t)
+const struct dp_correction *coord_correct_model(const struct dp_coord *c, const struct coord_plan *t)
 {
     return is_believed(c, t) ? &c->promise.correction : &t->learned;
 }
@@ -88,7 +88,7 @@ const struct dp_correction *coord_correct_model(const struct dp_coord *c, const 
 /* With reference `start` the measured step of the start is what the user saw. Nobody has measured what `fixed` and
  * `best` compare with: the start layout with the loads of now, and the best one. They take what is predicted of them,
  * as much longer as the layout in force took while all was well. */
-uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_policy_in *now, const struct coord_thought *t)
+uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_policy_in *now, const struct coord_plan *t)
 {
     const struct dp_correction *usual = c->promise.has_usual ? &c->promise.usual : &t->learned;
     bool is_fixed = c->limits.reference == DP_REF_FIXED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From loads to a decision: a question to think.c, reference, verdict on its answer, log.
+/* From loads to a decision: what plan.c is asked, reference, verdict on its answer, log.
  *
  * Runs when every worker that holds layers has reported often enough since the last change, and again
  * with each new set of reports. Whatever takes longer the more workers, layers or microbatches a run says
@@ -18,15 +18,15 @@
 #define DECIDE_EVERY_NS (SECOND / 2) /* reports come at most every 250 ms (member.c), and a decision takes a child */
 #define FIXED_PAUSE_NS (SECOND / 2) /* of a hand-over, before one was measured */
 #define REFERENCE_MAX 16             /* snapshots, in a run without pruning */
-#define THINK_S 30.0                 /* for packing and its predictions, besides the policy's own time */
+#define PLAN_S 30.0                  /* for packing and its predictions, besides the policy's own time */
 #define RETRY_MAX_S 300u             /* longest wait after failures of the policy */
-#define REST_FACTOR 3                /* so many times as long as the last thought took, before the next one */
+#define REST_FACTOR 3                /* so many times as long as the last plan took, before the next one */
 
 static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
 {
     if (c->limits.mode == DP_MODE_OFF || !c->train.has_layout || c->life.failed[0] || c->train.is_completed || c->stall.is_stalled)
         return false;
-    if (c->question || now_ns < c->next_decision_ns || !coord_migrate_is_idle(c) || coord_promise_is_deciding(c))
+    if (c->planning || now_ns < c->next_decision_ns || !coord_migrate_is_idle(c) || coord_promise_is_deciding(c))
         return false;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_known))
@@ -48,7 +48,7 @@ static void keep_early(struct dp_coord *c)
 }
 
 /* Follows the run until pruning begins (first reports are slow), then stays. */
-static void plan_reference(struct dp_coord *c, struct coord_question *q)
+static void plan_reference(struct dp_coord *c, struct coord_planning *q)
 {
     bool is_early = !c->train.is_pruned &&
                     (c->train.prune_end ? c->train.step < c->train.prune_begin : c->reference.n_snapshots < REFERENCE_MAX);
@@ -65,7 +65,7 @@ static void plan_reference(struct dp_coord *c, struct coord_question *q)
         keep_early(c);
 }
 
-static void take_reference(struct dp_coord *c, const struct coord_thought *t)
+static void take_reference(struct dp_coord *c, const struct coord_plan *t)
 {
     c->reference.ns = t->reference_ns;
     if (!c->last_commit_id || !c->reference.n_snapshots)
@@ -75,7 +75,7 @@ static void take_reference(struct dp_coord *c, const struct coord_thought *t)
 }
 
 /* What the child worked out whatever came of the proposal. */
-static void take_predictions(struct dp_coord *c, struct coord_question *q, const struct coord_thought *t)
+static void take_predictions(struct dp_coord *c, struct coord_planning *q, const struct coord_plan *t)
 {
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         c->worker[r].speed = t->speed[r];
@@ -149,7 +149,7 @@ static uint64_t cooldown_left_ns(const struct dp_coord *c, uint64_t now_ns)
     return c->history.n_handovers && since < cooldown ? cooldown - since : 0;
 }
 
-static void weigh(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
+static void choose_move(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t, struct coord_decision *d)
 {
     const struct dp_policy_out *out = &t->out;
     struct dp_decide_in in = {.current_ns = d->current_ns, .proposed_ns = out->iteration_ns,
@@ -211,7 +211,7 @@ static void remark(struct coord_decision *d, const char *text)
     snprintf(d->out.reason + n, sizeof d->out.reason - n, " [%.150s]", text);
 }
 
-static void move(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
+static void move(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t, struct coord_decision *d)
 {
     enum coord_way way;
     struct dp_layout first;
@@ -234,7 +234,7 @@ static void move(struct dp_coord *c, uint64_t now_ns, const struct coord_thought
     d->is_applied = true;
 }
 
-static void apply(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t, struct coord_decision *d)
+static void apply(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t, struct coord_decision *d)
 {
 
     if (d->out.verdict != DP_MOVE)
@@ -265,7 +265,7 @@ static void policy_failed(struct dp_coord *c, uint64_t now_ns, struct coord_deci
 }
 
 /* Is what was asked about still so? */
-static bool still_holds(const struct dp_coord *c, const struct coord_question *q)
+static bool still_holds(const struct dp_coord *c, const struct coord_planning *q)
 {
     if (c->life.is_over || !c->train.has_layout || c->life.failed[0] || c->train.is_completed || c->stall.is_stalled)
         return false;
@@ -279,7 +279,7 @@ static bool still_holds(const struct dp_coord *c, const struct coord_question *q
 }
 
 /* A proposal: it passed dp_policy_run() in the child, and is looked at again before anybody moves. */
-static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question *q, const struct coord_thought *t)
+static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_planning *q, const struct coord_plan *t)
 {
     struct coord_decision *d = &q->d;
     struct dp_err err;
@@ -297,13 +297,13 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_question 
     d->slots_after = t->slots_after;
     memcpy(d->pack_reason, t->pack_reason, sizeof d->pack_reason);
     memcpy(d->release_reason, t->release_reason, sizeof d->release_reason);
-    weigh(c, now_ns, t, d);
+    choose_move(c, now_ns, t, d);
     apply(c, now_ns, t, d);
     log_decision(c, d);
 }
 
-/* A run that needs long thoughts gets them seldom: no user keeps a core of this node busy with his numbers. */
-static void rest(struct dp_coord *c, uint64_t now_ns, const struct coord_question *q)
+/* A run that needs long plans gets them seldom: no user keeps a core of this node busy with his numbers. */
+static void rest(struct dp_coord *c, uint64_t now_ns, const struct coord_planning *q)
 {
     uint64_t earliest_ns = now_ns + REST_FACTOR * (now_ns - q->d.first_ns);
 
@@ -311,13 +311,13 @@ static void rest(struct dp_coord *c, uint64_t now_ns, const struct coord_questio
         c->next_decision_ns = earliest_ns;
 }
 
-void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why)
+void dp_coord_planned(struct dp_coord *c, uint64_t now_ns, const uint8_t *result, size_t bytes, const char *why)
 {
-    struct coord_question *q = c->question;
-    struct coord_thought t;
+    struct coord_planning *q = c->planning;
+    struct coord_plan t;
     char text[256];
 
-    c->question = NULL;
+    c->planning = NULL;
     if (q)
         rest(c, now_ns, q);
     if (q && still_holds(c, q)) {
@@ -329,7 +329,7 @@ void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result
         } else {
             memcpy(&t, result, sizeof t);
             take_predictions(c, q, &t);
-            coord_promise_thought(c, now_ns, &t);
+            coord_promise_planned(c, now_ns, &t);
             if (t.rc == 0)
                 conclude(c, now_ns, q, &t);
             else if (dp_policy_is_broken(&(struct dp_err){.code = t.code}))
@@ -342,7 +342,7 @@ void dp_coord_thought(struct dp_coord *c, uint64_t now_ns, const uint8_t *result
 }
 
 /* returns -1 when nobody can be asked. */
-static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
+static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_planning *q)
 {
     struct coord_decision *d = &q->d;
     struct dp_err err;
@@ -356,11 +356,11 @@ static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
     q->beside_ns = coord_step_beside_loads_ns(c);
     q->step_id = c->train.step_id;
     q->memory_mb = coord_memory_kept_mb(c);
-    c->question = q;
-    rc = c->ops.think(c->arg, THINK_S + (c->site ? c->site->timeout_s : 0.0), &err);
+    c->planning = q;
+    rc = c->ops.plan(c->arg, PLAN_S + (c->site ? c->site->timeout_s : 0.0), &err);
     if (rc == 0)
         return 0;
-    c->question = NULL;
+    c->planning = NULL;
     if (rc < 0)
         stay(c, d, err.text);
     return -1;
@@ -368,7 +368,7 @@ static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_question *q)
 
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns)
 {
-    struct coord_question *q;
+    struct coord_planning *q;
 
     if (!is_wanted(c, now_ns))
         return;

@@ -4,16 +4,16 @@
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
  * member.c  who is in the run: HELLO, GOODBYE, lost workers, events
  * report.c  measured loads, checked
- * decide.c  question, reference, verdict, decision log
+ * decide.c  what is planned, reference, verdict, decision log
  * promise.c the measured step against what was promised of it; trials; when packing stops
  * promise_json.c  what people see of that
  * balance.c when balancing waits
  * link.c    how long messages between slots take
- * correct.c what the simulator does not know of a run, for think.c
+ * correct.c what the simulator does not know of a run, for plan.c
  * snapshot.c loads and devices as a policy wants them; speeds of devices
  * ahead.c   loads to come, and what the reference allows then
  * trade.c   what every number of slots would give and cost
- * think.c   predictions, policy and packing, in a child process
+ * plan.c   predictions, policy and packing, in a child process
  * migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
  * release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * saving.c  what the run saved against a fixed layout
@@ -235,8 +235,8 @@ struct coord_decision {
     char policy_reason[256], pack_reason[256], release_reason[256], layout[256];
 };
 
-/* What is being thought about, and the decision that it is for: from coord_decide_tick() until the answer. */
-struct coord_question {
+/* What is being planned, and the decision that it is for: from coord_decide_tick() until the answer. */
+struct coord_planning {
     struct coord_decision d;
     bool wants_reference;
     uint64_t epoch; /* of the layout then */
@@ -272,7 +272,7 @@ struct coord_ahead {
 };
 
 /* The answer: a child's bytes. */
-struct coord_thought {
+struct coord_plan {
     int32_t rc; /* -1: no proposal, err says why */
     enum dp_errcode code;
     char why[256];
@@ -285,9 +285,9 @@ struct coord_thought {
     /* Whatever rc is; 0: could not be told. */
     uint64_t current_ns, start_ns;     /* iteration of the layout in force, of the start layout, with the loads of now */
     uint64_t balanced_ns;              /* of the best layout on the devices that the run began with, likewise */
-    uint64_t reference_ns;             /* start layout with the loads of c->early, where the question wants it */
+    uint64_t reference_ns;             /* start layout with the loads of c->early, where the planning wants it */
     uint64_t stage_ns[DP_MAX_WORKERS]; /* of the layout in force: what each worker computes in one iteration */
-    double speed[DP_MAX_WORKERS];      /* of the devices, measured where the question wants the reference */
+    double speed[DP_MAX_WORKERS];      /* of the devices, measured where the planning wants the reference */
     struct dp_prune_trend trend;
     double left_mean; /* coord_steps_left_mean() */
     struct dp_trade trade;
@@ -301,7 +301,7 @@ struct coord_thought {
     uint64_t then_ns, most_ns;    /* step of the proposal: at least, and where the rest grows with it */
     uint64_t allowed_ns;          /* by the reference */
 };
-_Static_assert(sizeof(struct coord_thought) <= DP_THOUGHT_MAX, "a thought fits into its buffer");
+_Static_assert(sizeof(struct coord_plan) <= DP_COORD_PLAN_MAX, "a plan fits into its buffer");
 
 /* The sums of the windows that are closed, and the one that is open. */
 struct coord_saving {
@@ -387,7 +387,7 @@ struct dp_coord {
 
     const struct dp_policy *policy;
     struct dp_site_policy *site;      /* NULL: the policy is built in */
-    struct coord_question *question;  /* being thought about, NULL: none */
+    struct coord_planning *planning;  /* a decision being planned, NULL: none */
     uint32_t n_policy_failures;       /* in a row */
     uint64_t last_change_ns, next_decision_ns;
 
@@ -526,7 +526,7 @@ json_t *coord_missing_json(const struct dp_coord *c, uint64_t now_ns); /* new re
 /* --- decide.c --- */
 void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
 
-/* --- snapshot.c: both take time with the layers and workers, for the child of think.c --- */
+/* --- snapshot.c: both take time with the layers and workers, for the child of plan.c --- */
 /* The loads of now; speed: [n_workers] of the devices. */
 void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
 /* The loads from before anything was pruned: c->early. */
@@ -547,7 +547,7 @@ double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapsh
                              struct dp_layer_load *layer, uint64_t *opt);
 
 /* --- trade.c: in the child --- */
-void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, const struct dp_pack *p, uint32_t slots_now,
+void coord_trade_fill(const struct dp_coord *c, const struct coord_plan *t, const struct dp_pack *p, uint32_t slots_now,
                       struct dp_trade *out);
 void coord_trade_choose(struct dp_trade *t, uint32_t slots, const char *why);
 
@@ -556,10 +556,10 @@ enum coord_way { WAY_GO, WAY_TRIAL, WAY_WAIT };
 /* How to come to a layout: at once; first with the same cuts and nobody leaving (*first), so that the step is
  * measured while all can still go back; or not now, why says what is missing. Fills in the pledge of the move. */
 enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next,
-                                  const struct coord_thought *t, struct dp_layout *first, char *why, size_t cap);
+                                  const struct coord_plan *t, struct dp_layout *first, char *why, size_t cap);
 void coord_promise_begun(struct dp_coord *c); /* the hand-over that was planned */
 void coord_promise_committed(struct dp_coord *c, uint64_t now_ns, struct coord_handover *h);
-void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
+void coord_promise_planned(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t);
 void coord_promise_tick(struct dp_coord *c, uint64_t now_ns);
 bool coord_promise_is_deciding(const struct dp_coord *c); /* a trial is under way: no other decision */
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns); /* packing may go on, if it was stopped */
@@ -575,10 +575,10 @@ json_t *coord_link_json(const struct dp_coord *c, const struct dp_links *l); /* 
 /* --- balance.c --- */
 bool coord_balance_is_paused(const struct dp_coord *c, uint64_t now_ns);
 /* Until this proposal, which gives no slot up, may be carried out. */
-uint64_t coord_balance_pause_ns(const struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t);
+uint64_t coord_balance_pause_ns(const struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t);
 void coord_balance_wished(struct dp_coord *c, uint64_t now_ns); /* a move that balances would pay */
 /* Before a hand-over begins: one that this proposal is for, any other one. */
-void coord_balance_plan(struct dp_coord *c, const struct coord_thought *t, bool is_balancing);
+void coord_balance_plan(struct dp_coord *c, const struct coord_plan *t, bool is_balancing);
 void coord_balance_keep(struct dp_coord *c);
 void coord_balance_committed(struct dp_coord *c, uint64_t now_ns);
 void coord_balance_missed(struct dp_coord *c, uint64_t now_ns); /* the newest hand-over did not bring what was predicted */
@@ -595,14 +595,14 @@ void coord_correct_report(struct dp_coord *c, const struct dp_msg_report *m);
 /* How many times as long as their device time the workers of a slot take; 1: their cores are their own. */
 double coord_correct_sharing(const struct dp_coord *c, uint32_t slot);
 /* In the child. now: the snapshot. Fills in measured, learned and believed_ns of t. */
-int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now, struct coord_thought *t,
+int coord_correct_learn(const struct dp_coord *c, const struct dp_policy_in *now, struct coord_plan *t,
                         struct dp_err *err);
 /* The correction that proposals are judged with. */
-const struct dp_correction *coord_correct_model(const struct dp_coord *c, const struct coord_thought *t);
+const struct dp_correction *coord_correct_model(const struct dp_coord *c, const struct coord_plan *t);
 /* Wall time that the reference allows; 0: unknown. Needs limit_ns, fastest_ns, basis_ns and basis_start_ns of t. */
-uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_policy_in *now, const struct coord_thought *t);
+uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_policy_in *now, const struct coord_plan *t);
 
-/* --- think.c --- */
+/* --- plan.c --- */
 uint32_t coord_shrinks_left(const struct dp_coord *c);
 
 /* --- migrate.c --- */

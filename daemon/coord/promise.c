@@ -65,7 +65,7 @@ static void keep_usual(struct coord_promise *p, const struct dp_correction *k)
     p->usual = *k;
 }
 
-static void pledge(struct dp_coord *c, const struct coord_thought *t)
+static void pledge(struct dp_coord *c, const struct coord_plan *t)
 {
     struct coord_pledge *p = &c->promise.next;
     struct dp_measured now;
@@ -103,7 +103,7 @@ static enum coord_way plan_leave(struct dp_coord *c, uint64_t now_ns, char *why,
 
 /* One move after the other: who moves again before it is known what came of it never knows. And a move that goes
  * back rests on predictions that have proved right since, not on those that were just refuted. */
-static enum coord_way plan_balance(const struct dp_coord *c, const struct dp_layout *next, const struct coord_thought *t,
+static enum coord_way plan_balance(const struct dp_coord *c, const struct dp_layout *next, const struct coord_plan *t,
                                    char *why, size_t cap)
 {
     const struct coord_promise *p = &c->promise;
@@ -122,7 +122,7 @@ static enum coord_way plan_balance(const struct dp_coord *c, const struct dp_lay
 }
 
 enum coord_way coord_promise_plan(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next,
-                                  const struct coord_thought *t, struct dp_layout *first, char *why, size_t cap)
+                                  const struct coord_plan *t, struct dp_layout *first, char *why, size_t cap)
 {
     struct coord_promise *p = &c->promise;
 
@@ -388,7 +388,7 @@ static void describe(const struct dp_coord *c, const struct dp_correction *k, ch
         snprintf(out + used, cap - used, ", each message %.2f ms longer", MS(k->link_ns));
 }
 
-static void learn(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t)
+static void learn(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t)
 {
     struct coord_promise *p = &c->promise;
     char text[320];
@@ -401,7 +401,7 @@ static void learn(struct dp_coord *c, uint64_t now_ns, const struct coord_though
     (void)coord_journal_balance(c);
 }
 
-void coord_promise_thought(struct dp_coord *c, uint64_t now_ns, const struct coord_thought *t)
+void coord_promise_planned(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t)
 {
     struct coord_promise *p = &c->promise;
 

@@ -2,7 +2,7 @@
 /* What the run saved against the runs that it could have been (policies/saving/saving.h), added up as it goes.
  *
  * A window lies between two reports of the worker with the first layer. It is closed with the newest predictions
- * for its layout; those come from think.c, some reports after a layout is in force, so what was measured
+ * for its layout; those come from plan.c, some reports after a layout is in force, so what was measured
  * before waits for them. All time of the run is in some window: what no step explains is between the steps of
  * every way, the pause of a hand-over alone belongs to the run. The sums are journalled now and then, and a
  * restarted coordinator goes on from there: its first window reaches back to them.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads and devices as a policy wants to see them. Runs in the child (think.c): a run may have 1024
+/* Loads and devices as a policy wants to see them. Runs in the child (plan.c): a run may have 1024
  * layers on 512 workers.
  */
 #include "daemon/coord/internal.h"

@@ -36,7 +36,7 @@ static void thin_out(const struct dp_pack_option **best, uint32_t choice, uint32
 }
 
 /* That are left, each as long as one of now. */
-static double steps_of_now(const struct dp_coord *c, const struct coord_thought *t)
+static double steps_of_now(const struct dp_coord *c, const struct coord_plan *t)
 {
     return c->train.steps_total > c->train.step ? (double)(c->train.steps_total - c->train.step) * t->left_mean : 0.0;
 }
@@ -55,7 +55,7 @@ static void fill_row(const struct dp_coord *c, const struct dp_pack_option *o, d
     row->device_s = row->time_s * row->devices;
 }
 
-void coord_trade_fill(const struct dp_coord *c, const struct coord_thought *t, const struct dp_pack *p, uint32_t slots_now,
+void coord_trade_fill(const struct dp_coord *c, const struct coord_plan *t, const struct dp_pack *p, uint32_t slots_now,
                       struct dp_trade *out)
 {
     double steps = steps_of_now(c, t);

@@ -248,45 +248,45 @@ static void on_read_job(void *arg)
 }
 
 /* The child has the coordinator as it was when it was forked: a pointer is all it needs. */
-static size_t think_work(const void *request, size_t bytes, uint8_t *result)
+static size_t plan_work(const void *request, size_t bytes, uint8_t *result)
 {
     const struct dp_coord *c;
 
     (void)bytes;
     memcpy(&c, request, sizeof c);
     dp_child_limit(THINK_SPACE, THINK_CPU_S);
-    return dp_coord_think(c, result);
+    return dp_coord_plan(c, result);
 }
 
-static void on_thought(void *arg, const uint8_t *result, size_t bytes, const char *why)
+static void on_planned(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
     struct dp_run *run = arg;
 
-    run->thinker = NULL;
+    run->planner = NULL;
     if (run->coord)
-        dp_coord_thought(run->coord, dp_now_ns(), result, bytes, why);
+        dp_coord_planned(run->coord, dp_now_ns(), result, bytes, why);
 }
 
-static bool may_think(const struct dp_run *run)
+static bool may_plan(const struct dp_run *run)
 {
     uint32_t all = 0, own = 0;
 
     for (const struct dp_run *r = run->daemon->runs; r; r = r->next) {
-        all += r->thinker != NULL;
-        own += r->thinker && r->uid == run->uid;
+        all += r->planner != NULL;
+        own += r->planner && r->uid == run->uid;
     }
     return all < THINKERS && own < THINKERS_OF_USER;
 }
 
-static int on_think(void *arg, double deadline_s, struct dp_err *err)
+static int on_plan(void *arg, double deadline_s, struct dp_err *err)
 {
     struct dp_run *run = arg;
 
-    if (!may_think(run))
+    if (!may_plan(run))
         return 1;
-    run->thinker = dp_helper_start(run->daemon->base, think_work, &run->coord, sizeof run->coord, deadline_s,
-                                   on_thought, run, err);
-    return run->thinker ? 0 : -1;
+    run->planner = dp_helper_start(run->daemon->base, plan_work, &run->coord, sizeof run->coord, deadline_s,
+                                   on_planned, run, err);
+    return run->planner ? 0 : -1;
 }
 
 static const struct dp_coord_ops coord_ops = {
@@ -298,7 +298,7 @@ static const struct dp_coord_ops coord_ops = {
     .shrink = on_shrink,
     .requeue = on_requeue,
     .read_job = on_read_job,
-    .think = on_think,
+    .plan = on_plan,
     .is_outdated = on_is_outdated,
     .memory = on_memory,
 };
@@ -401,8 +401,8 @@ void dp_run_coord_close(struct dp_run *run, bool has_ended)
     dp_helper_cancel(run->shrinker);
     dp_helper_cancel(run->requeuer);
     dp_helper_cancel(run->memorer);
-    dp_helper_cancel(run->thinker);
-    run->shrinker = run->requeuer = run->memorer = run->thinker = NULL;
+    dp_helper_cancel(run->planner);
+    run->shrinker = run->requeuer = run->memorer = run->planner = NULL;
     forget_nodes(run);
     dp_journal_destroy(run->journal);
     run->journal = NULL;

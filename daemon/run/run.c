@@ -152,7 +152,7 @@ static void run_free(struct dp_run *run)
     dp_helper_cancel(run->shrinker);
     dp_helper_cancel(run->requeuer);
     dp_helper_cancel(run->memorer);
-    dp_helper_cancel(run->thinker);
+    dp_helper_cancel(run->planner);
     dp_helper_cancel(run->fencer);
     dp_coord_destroy(run->coord);
     dp_journal_destroy(run->journal);

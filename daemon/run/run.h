@@ -46,7 +46,7 @@ struct dp_run {
     /* Coordinator. */
     struct dp_coord *coord;
     struct dp_journal *journal;
-    struct dp_helper *shrinker, *requeuer, *memorer, *thinker;
+    struct dp_helper *shrinker, *requeuer, *memorer, *planner;
     uint32_t step_id;       /* of the workers that it coordinates */
     uint64_t step_ended_ns; /* 0: it has not */
     char rank_node[DP_MAX_WORKERS][64];

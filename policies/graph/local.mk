@@ -7,7 +7,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/plan.c policies/graph/plan.h policies/graph/units.c policies/graph/units.h \
 	policies/graph/hierarchical/hierarchical.c policies/graph/hierarchical/hierarchical.h \
 	policies/graph/hierarchical/ranges.c policies/graph/hierarchical/ranges.h \
-	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/weigh.c \
+	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/evaluate.c \
 	policies/graph/maxload/bound.c policies/graph/maxload/bound.h \
 	policies/graph/maxload/lean.c policies/graph/maxload/lean.h \
 	policies/graph/maxload/maxload.c policies/graph/maxload/maxload.h policies/graph/maxload/plan_maxload.c \

@@ -75,7 +75,7 @@ void dp_graph_plan_release(struct dp_graph_plan *p);
 /* Loads of such a plan from the graph, the accelerators' speeds (NULL: all 1) and the plan's stage_of, is_cpu and
  * accelerator alone: sets the times and bytes of its stages and load_ns. returns 0, or -1: DP_ENOMEM, or what only a CPU
  * can run is on an accelerator. */
-int dp_plan_maxload_weigh(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err);
+int dp_plan_maxload_evaluate(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err);
 
 /* What takes so long at speed 1, rounded up. */
 uint64_t dp_plan_time_ns(uint64_t ns, double speed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dp_policy_run() and dp_policy_weigh() of policies/policy.h: what a policy answers is checked, and its time predicted by
+/* dp_policy_run() and dp_policy_predict() of policies/policy.h: what a policy answers is checked, and its time predicted by
  * the simulator. */
 #include "policies/policy.h"
 
@@ -54,7 +54,7 @@ static void make_printable(char *text, size_t cap)
             *text = '?';
 }
 
-int dp_policy_weigh(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
+int dp_policy_predict(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err)
 {
     struct dp_sim_stage_out *stage = calloc(DP_MAX_WORKERS, sizeof *stage);
     int rc = -1;
@@ -89,7 +89,7 @@ int dp_policy_run(const struct dp_policy *policy, void *state, const struct dp_p
             local.code = DP_EPROTO;
             rc = -1;
         } else if (rc == 0)
-            rc = dp_policy_weigh(in, out, &local);
+            rc = dp_policy_predict(in, out, &local);
         else if (!local.text[0])
             dp_err_set(&local, local.code, "it gave no layout and no reason");
     }

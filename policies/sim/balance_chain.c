@@ -103,7 +103,7 @@ static void fill(struct ask *a, const uint32_t *count, uint32_t p)
                                  .depth = dp_schedule_depth(c->schedule, c->microbatches)};
 }
 
-static void weigh(struct ask *a, enum dp_weigh by)
+static void weigh(struct ask *a, enum dp_balancer_weight by)
 {
     double between = by == DP_BY_TIME_COMM ? a->c->microbatches * hop_ns(a) : 0.0;
 

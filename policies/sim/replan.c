@@ -84,7 +84,8 @@ static int take(const struct dp_graph *g, const struct dp_sim_layout *l, struct 
 static int weigh(const struct dp_graph *g, const struct dp_plan_hierarchical *net, uint64_t accel_bytes, struct dp_graph_plan *p,
                  struct dp_err *err)
 {
-    int rc = p->algorithm == DP_PLAN_HIERARCHICAL ? dp_plan_hierarchical_weigh(g, net, p, err) : dp_plan_maxload_weigh(g, NULL, p, err);
+    int rc = p->algorithm == DP_PLAN_HIERARCHICAL ? dp_plan_hierarchical_evaluate(g, net, p, err)
+             : dp_plan_maxload_evaluate(g, NULL, p, err);
 
     for (uint32_t s = 0; rc == 0 && s < p->n_stages; s++)
         if (p->stage[s].bytes > accel_bytes)

@@ -17,7 +17,7 @@ struct dp_sim_replan {
 
 /* *p: a plan of one device a stage, none of them a CPU. The units of the graph stay in the order in which it has them,
  * and become the layers of a chain, with the plan's stages as the layout in force; the policy cuts it for `devices`
- * devices. The answer is checked and weighed as any plan; why and is_optimal are set, bounds stay. Without a policy is_optimal
+ * devices. The answer is checked and evaluated as any plan; why and is_optimal are set, bounds stay. Without a policy is_optimal
  * says whether every layout of the units in this order was simulated.
  * net: as for dp_sim_from_plan(). returns 0, or -1 with *p to be released and not used. */
 int dp_sim_replan(const struct dp_graph *g, const struct dp_plan_hierarchical *net, const struct dp_sim_replan *ask,

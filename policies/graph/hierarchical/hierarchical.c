@@ -228,7 +228,7 @@ static int write_plan(struct search *h, const struct answer *a, struct dp_err *e
         p->stage_of[i] = unit == DP_NO_UNIT ? 0 : a->n_stages - 1 - a->stage_of_unit[unit];
     }
     if (dp_graph_check(h->ranges.g, p->stage_of, p->n_stages, err) < 0 ||
-        dp_plan_hierarchical_weigh(h->ranges.g, h->ranges.ask, p, err) < 0)
+        dp_plan_hierarchical_evaluate(h->ranges.g, h->ranges.ask, p, err) < 0)
         return -1;
     weighed = (double)p->load_ns / 1e9;
     if (!(fabs(weighed - a->time_s) <= 1e-9 + 1e-9 * a->time_s))

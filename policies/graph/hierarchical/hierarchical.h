@@ -62,7 +62,7 @@ int dp_plan_hierarchical(const struct dp_graph *g, const struct dp_plan_hierarch
 
 /* Loads of a plan by the formulas above, from the graph and the plan's stage_of, group and replicas alone:
  * sets the times and bytes of its stages and load_ns. returns 0 or -1 (DP_ENOMEM). */
-int dp_plan_hierarchical_weigh(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
-                               struct dp_graph_plan *p, struct dp_err *err);
+int dp_plan_hierarchical_evaluate(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
+                                  struct dp_graph_plan *p, struct dp_err *err);
 
 #endif

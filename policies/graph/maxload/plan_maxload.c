@@ -166,7 +166,7 @@ static double speed_of(const double *speed, uint32_t accelerator)
     return speed ? speed[accelerator] : 1;
 }
 
-int dp_plan_maxload_weigh(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err)
+int dp_plan_maxload_evaluate(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err)
 {
     struct dp_stage_load *load = calloc((size_t)p->n_stages + 1, sizeof *load);
     int rc = load ? 0 : dp_err_set(err, DP_ENOMEM, "plan: out of memory");
@@ -220,7 +220,7 @@ static int write_plan(struct search *s, struct dp_err *err)
     for (uint32_t i = 0; i < p->n_stages; i++)
         p->stage[i] = (struct dp_graph_stage){
             .is_cpu = s->best.is_cpu[i], .accelerator = s->best.accelerator[i], .machines = 1, .replicas = 1};
-    if (dp_graph_check(s->g, p->stage_of, p->n_stages, err) < 0 || dp_plan_maxload_weigh(s->g, s->ask->speed, p, err) < 0)
+    if (dp_graph_check(s->g, p->stage_of, p->n_stages, err) < 0 || dp_plan_maxload_evaluate(s->g, s->ask->speed, p, err) < 0)
         return -1;
     return check_plan(s, err);
 }

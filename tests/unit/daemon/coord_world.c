@@ -354,29 +354,29 @@ static void op_read_job(void *arg)
 }
 
 /* Worked out at once, told later; with faults some children die. */
-static int op_think(void *arg, double deadline_s, struct dp_err *err)
+static int op_plan(void *arg, double deadline_s, struct dp_err *err)
 {
     struct world *w = arg;
 
-    if (w->is_thinking)
+    if (w->is_planning)
         broken_for_all(w, "two questions at once", 0, 0);
     if (!(deadline_s > 0.0))
         broken_for_all(w, "a question without a deadline", 0, 0);
     if (chance(w, w->loss_percent))
         return dp_err_set(err, DP_ENOMEM, "no child");
-    w->is_thinking = true;
-    w->thought_at_ns = soon(w, w->think_ms);
-    w->thought_bytes = w->thinker_dies || chance(w, w->loss_percent) ? 0 : (uint32_t)dp_coord_think(w->c, w->thought);
+    w->is_planning = true;
+    w->planned_at_ns = soon(w, w->plan_ms);
+    w->plan_bytes = w->planner_dies || chance(w, w->loss_percent) ? 0 : (uint32_t)dp_coord_plan(w->c, w->plan);
     return 0;
 }
 
-static void thought_tick(struct world *w)
+static void plan_tick(struct world *w)
 {
-    if (!w->is_thinking || w->now_ns < w->thought_at_ns || !w->c || w->has_crashed)
+    if (!w->is_planning || w->now_ns < w->planned_at_ns || !w->c || w->has_crashed)
         return;
-    w->is_thinking = false;
-    dp_coord_thought(w->c, w->now_ns, w->thought_bytes ? w->thought : NULL, w->thought_bytes,
-                     w->thought_bytes ? "" : "the helper process died");
+    w->is_planning = false;
+    dp_coord_planned(w->c, w->now_ns, w->plan_bytes ? w->plan : NULL, w->plan_bytes,
+                     w->plan_bytes ? "" : "the helper process died");
 }
 
 /* --- workers --- */
@@ -1018,7 +1018,7 @@ static void bury_coordinator(struct world *w)
     w->n_crashes++;
     w->restart_at_ns = soon(w, 2000);
     w->read_at_ns = 0;
-    w->is_thinking = false; /* the daemon cancels its helpers */
+    w->is_planning = false; /* the daemon cancels its helpers */
 }
 
 /* One owner per layer, among those that may step (not in doubt). */
@@ -1147,7 +1147,7 @@ void world_run(struct world *w, double seconds, bool with_faults)
             node_tick(w, r);
         }
         ctld_tick(w);
-        thought_tick(w);
+        plan_tick(w);
         if (with_faults)
             faults(w);
         if (w->c && !w->has_crashed)
@@ -1201,7 +1201,7 @@ void world_init(struct world *w, uint64_t seed)
     w->crash_at = UINT32_MAX;
     w->steps_total = W_STEPS;
     w->vote_ms = 700;
-    w->think_ms = 20;
+    w->plan_ms = 20;
     w->boot_s = 1000;
     w->job = (struct dp_job_info){.job_id = 7, .uid = 1000, .gid = 1000, .is_running = true, .n_nodes = W_MAX,
                                   .batch_host = "n0", .start_s = 1, .boot_s = 1000, .shrinks_allowed = 1};
@@ -1210,7 +1210,7 @@ void world_init(struct world *w, uint64_t seed)
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
     w->ops = (struct dp_coord_ops){op_journal, op_settle,  op_reserve,  op_to_worker, op_stop_slot,
-                                   op_shrink,  op_requeue, op_read_job, op_think, op_is_outdated, op_memory};
+                                   op_shrink,  op_requeue, op_read_job, op_plan, op_is_outdated, op_memory};
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 

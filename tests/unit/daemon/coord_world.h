@@ -99,11 +99,11 @@ struct world {
     uint32_t stop_incarnation[W_MAX];
     struct dp_msg_slot_gone last_gone[W_MAX];
 
-    bool is_thinking, thinker_dies; /* a decision is being worked out; none of them is ever answered */
-    uint32_t think_ms;              /* an answer comes within so long */
-    uint64_t thought_at_ns;
-    uint32_t thought_bytes;
-    uint8_t thought[DP_THOUGHT_MAX];
+    bool is_planning, planner_dies; /* a decision is being worked out; none of them is ever answered */
+    uint32_t plan_ms;               /* an answer comes within so long */
+    uint64_t planned_at_ns;
+    uint32_t plan_bytes;
+    uint8_t plan[DP_COORD_PLAN_MAX];
 
     bool held[W_MAX], held_durable[W_MAX]; /* slurmctld: our nodes, in memory and on disk */
     bool is_ctld_down;

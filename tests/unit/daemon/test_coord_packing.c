@@ -233,7 +233,7 @@ static void a_failing_policy_leaves_the_layout(void **state)
     uint32_t notes = 0;
     const char *text;
 
-    w->thinker_dies = true;
+    w->planner_dies = true;
     world_start(w);
     world_run(w, 60.0, false);
     assert_int_equal(world_count(w, DP_REC_INTENT), 0);
@@ -247,7 +247,7 @@ static void a_failing_policy_leaves_the_layout(void **state)
     while ((text = dp_coord_next_event(w->c)))
         notes += strstr(text, "no decision: policy time: the helper process died") != NULL;
     assert_int_equal(notes, 1);
-    w->thinker_dies = false;
+    w->planner_dies = false;
     world_run(w, 150.0, false);
     assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
     while ((text = dp_coord_next_event(w->c)))
@@ -263,22 +263,22 @@ static void a_late_answer_is_dropped(void **state)
     struct world *w = begin(37);
     struct dp_err err;
 
-    w->think_ms = 20000;
+    w->plan_ms = 20000;
     world_start(w);
-    for (int i = 0; i < 200 && !w->is_thinking; i++)
+    for (int i = 0; i < 200 && !w->is_planning; i++)
         world_run(w, 0.2, false);
-    assert_true(w->is_thinking);
-    w->thought_at_ns = w->now_ns + 15000000000u;
+    assert_true(w->is_planning);
+    w->planned_at_ns = w->now_ns + 15000000000u;
     assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "0-4|5|6|7", &err), 0);
     world_run(w, 14.0, false);
     assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
-    assert_true(w->is_thinking); /* nothing else was asked */
+    assert_true(w->is_planning); /* nothing else was asked */
     assert_int_equal(world_count(w, DP_REC_INTENT), 1);
-    for (uint64_t due = w->thought_at_ns; w->now_ns < due;)
+    for (uint64_t due = w->planned_at_ns; w->now_ns < due;)
         world_run(w, 0.2, false);
     assert_int_equal(world_count(w, DP_REC_INTENT), 1); /* that of the command */
-    w->think_ms = 1;
-    w->thought_at_ns = w->now_ns;
+    w->plan_ms = 1;
+    w->planned_at_ns = w->now_ns;
     world_run(w, 120.0, false);
     assert_int_equal(world_count(w, DP_REC_RELEASED), 3);
     end(w);

@@ -58,7 +58,7 @@ static void try_every(struct every *e, struct dp_policy_out *out, uint32_t d)
         }
         return;
     }
-    if (dp_policy_weigh(&e->t->in, out, NULL) < 0)
+    if (dp_policy_predict(&e->t->in, out, NULL) < 0)
         return;
     ns = slowest_of(e->t, &out->layout, e->pays_messages);
     moved = moved_cuts(e->t, &out->layout);
@@ -170,7 +170,7 @@ static void try_least(struct least *e, struct dp_policy_out *out, uint32_t d)
         out->layout.cut[d + 1] = to;
         if (d + 1 < p)
             try_least(e, out, d + 1);
-        else if (dp_policy_weigh(&e->t->in, out, NULL) == 0 && out->iteration_ns < e->ns)
+        else if (dp_policy_predict(&e->t->in, out, NULL) == 0 && out->iteration_ns < e->ns)
             e->ns = out->iteration_ns;
     }
 }

@@ -106,7 +106,7 @@ static void weigh(struct instance *t, uint32_t n_stages)
 {
     struct dp_graph_plan p = {.n_stages = n_stages, .stage = t->stage, .stage_of = t->stage_of};
 
-    assert_int_equal(dp_plan_hierarchical_weigh(&t->g, &t->ask, &p, NULL), 0);
+    assert_int_equal(dp_plan_hierarchical_evaluate(&t->g, &t->ask, &p, NULL), 0);
     if (t->ask.n_levels == 1) {
         double again = weigh_one_level(t, n_stages);
 

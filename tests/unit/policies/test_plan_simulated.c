@@ -139,7 +139,7 @@ static void first_stage_pays_for_what_leaves_it(void **state)
     assert_int_equal(dp_graph_add_edge(&g, 0, 1, 0, NULL), 0);
     assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
     p = (struct dp_graph_plan){.algorithm = DP_PLAN_HIERARCHICAL, .n_stages = 2, .n_devices = 4, .stage = stage, .stage_of = stage_of};
-    assert_int_equal(dp_plan_hierarchical_weigh(&g, &ask, &p, NULL), 0);
+    assert_int_equal(dp_plan_hierarchical_evaluate(&g, &ask, &p, NULL), 0);
     assert_int_equal(p.load_ns, 20000000);
     simulate(&g, &p, &ask, ask.microbatches, 0, &seen);
     each = (double)seen.iteration_ns / ask.microbatches;

@@ -46,7 +46,7 @@ static double front_transfer_s(const struct scale *w, uint32_t level, uint32_t l
 }
 
 /* Stages [first, end) share machines, `machines` of them (1 where there is one level). */
-static double weigh_group(const struct scale *w, uint32_t first, uint32_t end, uint32_t machines)
+static double evaluate_group(const struct scale *w, uint32_t first, uint32_t end, uint32_t machines)
 {
     const struct dp_plan_hierarchical *ask = w->ask;
     double params = 0.0, outer_sync = 0.0, outer_transfer = 0.0, worst = 0.0;
@@ -76,7 +76,7 @@ static double weigh_group(const struct scale *w, uint32_t first, uint32_t end, u
 }
 
 /* A device has the state of its parameters, and on the only level the outputs of all microbatches that are under way. */
-static void weigh_memory(const struct scale *w)
+static void evaluate_memory(const struct scale *w)
 {
     uint32_t behind = 0;
 
@@ -91,8 +91,8 @@ static void weigh_memory(const struct scale *w)
     }
 }
 
-int dp_plan_hierarchical_weigh(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
-                               struct dp_graph_plan *p, struct dp_err *err)
+int dp_plan_hierarchical_evaluate(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
+                                  struct dp_graph_plan *p, struct dp_err *err)
 {
     struct dp_stage_load *load = calloc((size_t)p->n_stages + 1, sizeof *load);
     struct scale w = {.ask = ask, .load = load, .p = p};
@@ -114,9 +114,9 @@ int dp_plan_hierarchical_weigh(const struct dp_graph *g, const struct dp_plan_hi
             machines = p->stage[s].machines;
         else
             end = p->n_stages;
-        worst = fmax(worst, weigh_group(&w, s, end, machines));
+        worst = fmax(worst, evaluate_group(&w, s, end, machines));
     }
-    weigh_memory(&w);
+    evaluate_memory(&w);
     p->load_ns = (uint64_t)(worst * 1e9 + 0.5);
     rc = 0;
 out:

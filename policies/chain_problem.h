@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A snapshot as what the balancers understand: a chain of layers over the allowed devices. */
-#ifndef DP_POLICIES_QUESTION_H
-#define DP_POLICIES_QUESTION_H
+#ifndef DP_POLICIES_CHAIN_PROBLEM_H
+#define DP_POLICIES_CHAIN_PROBLEM_H
 
 #include "policies/policy.h"
 #include "policies/solve/partition.h"
 
-struct dp_question {
+struct dp_chain_problem {
     struct dp_partition q; /* refers to the arrays below and to the layout in force; no costs */
     uint32_t index[DP_MAX_WORKERS]; /* [q.p] device of each bin */
     uint32_t cut[DP_MAX_WORKERS + 1], copies[DP_MAX_WORKERS];
@@ -16,6 +16,6 @@ struct dp_question {
 };
 
 /* All but weight[], which is 0. The caller frees it. returns NULL: out of memory. */
-struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_speed);
+struct dp_chain_problem *dp_chain_problem_create(const struct dp_policy_in *in, bool with_speed);
 
 #endif

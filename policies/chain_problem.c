@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See question.h. Site policies get this, too: nothing here may need the rest of the library. */
-#include "policies/question.h"
+/* See chain_problem.h. Site policies get this, too: nothing here may need the rest of the library. */
+#include "policies/chain_problem.h"
 
 #include <stdlib.h>
 
 #include "common/schedule/schedule.h"
 
-struct dp_question *dp_question_create(const struct dp_policy_in *in, bool with_speed)
+struct dp_chain_problem *dp_chain_problem_create(const struct dp_policy_in *in, bool with_speed)
 {
-    struct dp_question *t = calloc(1, sizeof *t);
+    struct dp_chain_problem *t = calloc(1, sizeof *t);
 
     if (!t)
         return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The part of a decision that takes time: what the simulator predicts for the layouts that there are, what
  * the policy proposes for every number of devices, what is predicted for it, and when to use the only
- * shrink. Runs in a child process (dp_coord_ops.think) on a copy of the coordinator, so that neither 512
+ * shrink. Runs in a child process (dp_coord_ops.plan) on a copy of the coordinator, so that neither 512
  * workers nor a policy that never answers can hold up the daemon. Changes nothing but its own result.
  */
 #include "daemon/coord/internal.h"
@@ -15,9 +15,9 @@
 #define MANY_WORKERS 32 /* with more there are three looks ahead: each packs anew */
 
 /* Room to work in. */
-struct thinking {
+struct planner {
     const struct dp_coord *c;
-    const struct coord_question *q;
+    const struct coord_planning *q;
     struct coord_snapshot now, early;
     struct dp_device all[DP_MAX_WORKERS];
     struct dp_sim_stage_out stage[DP_MAX_WORKERS];
@@ -31,11 +31,11 @@ struct thinking {
     struct coord_ahead ahead;
     struct dp_layer_load later_layer[DP_MAX_LAYERS];
     uint64_t later_opt[DP_MAX_LAYERS];
-    struct coord_thought t;
+    struct coord_plan t;
 };
 
 /* Loads, speeds and what is learnt from them. */
-static int look(struct thinking *k, struct dp_err *err)
+static int look(struct planner *k, struct dp_err *err)
 {
     const struct dp_coord *c = k->c;
 
@@ -51,7 +51,7 @@ static int look(struct thinking *k, struct dp_err *err)
     return 0;
 }
 
-static void predict_reference(struct thinking *k)
+static void predict_reference(struct planner *k)
 {
     struct dp_err err;
 
@@ -69,7 +69,7 @@ static void keep_faster(uint64_t *best, uint64_t ns)
 
 /* The best layout on all devices that the run began with, also on those that left: the fastest of the start layout,
  * that of policy `time`, that of the run's own policy, and the one in force while nobody has left. */
-static uint64_t predict_balanced(struct thinking *k)
+static uint64_t predict_balanced(struct planner *k)
 {
     const struct dp_policy *policy[] = {&dp_policy_time, k->state ? NULL : k->policy};
     struct dp_policy_in in = k->now.in;
@@ -92,7 +92,7 @@ static uint64_t predict_balanced(struct thinking *k)
 }
 
 /* Iterations of the layouts that there are, and what each worker computes in one. */
-static int predict(struct thinking *k, struct dp_err *err)
+static int predict(struct planner *k, struct dp_err *err)
 {
     const struct dp_coord *c = k->c;
     uint32_t n = 0;
@@ -120,7 +120,7 @@ uint32_t coord_shrinks_left(const struct dp_coord *c)
 }
 
 /* Slots that packing is predicted to free at a sparsity to come; none when it cannot be told. */
-static uint32_t free_at(struct thinking *k, double sparsity)
+static uint32_t free_at(struct planner *k, double sparsity)
 {
     struct dp_policy_in in = k->in;
     struct dp_pack_rule rule = k->rule;
@@ -139,7 +139,7 @@ static uint32_t free_at(struct thinking *k, double sparsity)
 
 /* Steps at which more may be free, and how much: the end of pruning first, and when that is no more
  * than now, nothing else. A prediction for many workers takes long: those look at few steps. */
-static void look_ahead(struct thinking *k, struct dp_release_when_in *in)
+static void look_ahead(struct planner *k, struct dp_release_when_in *in)
 {
     const struct dp_coord *c = k->c;
     uint32_t n = c->train.n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER;
@@ -160,7 +160,7 @@ static void look_ahead(struct thinking *k, struct dp_release_when_in *in)
 }
 
 /* May slots be freed now? Fills in the reason either way. */
-static bool may_release(struct thinking *k)
+static bool may_release(struct planner *k)
 {
     const struct dp_coord *c = k->c;
     struct dp_release_when_in in = {.shrinks_left = coord_shrinks_left(c),
@@ -178,14 +178,14 @@ static bool may_release(struct thinking *k)
     return out.now;
 }
 
-static void leave_slots(struct thinking *k)
+static void leave_slots(struct planner *k)
 {
     for (uint32_t r = 0; r < k->c->train.n_workers; r++)
         if (!k->pack.keep_slot[k->c->worker[r].slot])
             k->t.out.layout.gone[r] = 1;
 }
 
-static void set_rule(struct thinking *k)
+static void set_rule(struct planner *k)
 {
     const struct dp_run_limits *l = &k->c->limits;
 
@@ -200,7 +200,7 @@ static void set_rule(struct thinking *k)
 }
 
 /* From here on predictions are corrected, and so is what they are held against. */
-static int use_correction(struct thinking *k, struct dp_err *err)
+static int use_correction(struct planner *k, struct dp_err *err)
 {
     const struct dp_correction *model = coord_correct_model(k->c, &k->t);
 
@@ -217,7 +217,7 @@ static int use_correction(struct thinking *k, struct dp_err *err)
 }
 
 /* While balancing pauses: predictions differ from those that the layout in force was decided with by the loads alone. */
-static int use_decided(struct thinking *k, struct dp_err *err)
+static int use_decided(struct planner *k, struct dp_err *err)
 {
     const struct coord_basis *b = &k->c->balance.now;
 
@@ -231,7 +231,7 @@ static int use_decided(struct thinking *k, struct dp_err *err)
 
 /* Wall time of a step under the proposal, and what the reference allows. What no prediction knows of the step
  * (the rest) may stay as it is or grow with it: a promise is missed when it is neither. */
-static int foresee(struct thinking *k, const struct dp_layout *next, struct dp_err *err)
+static int foresee(struct planner *k, const struct dp_layout *next, struct dp_err *err)
 {
     const struct dp_correction *model = coord_correct_model(k->c, &k->t);
     uint64_t rest_ns = model->rest_ns, now_ns = k->t.measured.ns;
@@ -248,7 +248,7 @@ static int foresee(struct thinking *k, const struct dp_layout *next, struct dp_e
 
 /* The fewest slots, or device-seconds, that meet the reference now and for good, the trade that this is, the reason, and
  * whether they may be freed now. returns 1 or 0, or -1. */
-static int pack(struct thinking *k, const char *before, struct dp_err *err)
+static int pack(struct planner *k, const char *before, struct dp_err *err)
 {
     int n;
 
@@ -265,13 +265,13 @@ static int pack(struct thinking *k, const char *before, struct dp_err *err)
 }
 
 /* Would slots be given up that the measured times say are needed? */
-static bool is_too_slow(const struct thinking *k)
+static bool is_too_slow(const struct planner *k)
 {
     return k->pack.slots < k->q->d.slots_now && k->t.allowed_ns &&
            (double)k->t.then_ns > (double)k->t.allowed_ns * (1.0 + DP_PROMISE_TOLERANCE + k->t.measured.noise);
 }
 
-static int pack_as_measured(struct thinking *k, struct dp_err *err)
+static int pack_as_measured(struct planner *k, struct dp_err *err)
 {
     char before[256] = "";
     int rc;
@@ -296,7 +296,7 @@ static int pack_as_measured(struct thinking *k, struct dp_err *err)
 }
 
 /* The layout to move to, packed where slots may be given back, else the fastest one. */
-static int propose(struct thinking *k, struct dp_err *err)
+static int propose(struct planner *k, struct dp_err *err)
 {
     static const struct dp_pack_rule fastest = {.reference = DP_REF_START};
     uint8_t mode = k->c->limits.mode;
@@ -324,7 +324,7 @@ static int propose(struct thinking *k, struct dp_err *err)
     return foresee(k, &k->t.out.layout, err);
 }
 
-static int think(struct thinking *k, struct dp_err *err)
+static int make_plan(struct planner *k, struct dp_err *err)
 {
     if (look(k, err) < 0 || predict(k, err) < 0 || coord_correct_learn(k->c, &k->now.in, &k->t, err) < 0)
         return -1;
@@ -342,28 +342,28 @@ static int think(struct thinking *k, struct dp_err *err)
     return 0;
 }
 
-size_t dp_coord_think(const struct dp_coord *c, uint8_t *result)
+size_t dp_coord_plan(const struct dp_coord *c, uint8_t *result)
 {
-    struct thinking *k = calloc(1, sizeof *k);
+    struct planner *k = calloc(1, sizeof *k);
     struct dp_err err = {.code = DP_EINVAL};
 
-    if (!k || !c->question) {
+    if (!k || !c->planning) {
         free(k);
         return 0;
     }
     k->c = c;
-    k->q = c->question;
+    k->q = c->planning;
     k->policy = c->policy;
     if (c->site) {
         k->site = *c->site;
         k->state = &k->site;
     }
-    k->t.rc = think(k, &err);
+    k->t.rc = make_plan(k, &err);
     if (k->t.rc < 0) {
         k->t.code = err.code;
         snprintf(k->t.why, sizeof k->t.why, "%.*s", (int)sizeof k->t.why - 1, err.text);
     }
     memcpy(result, &k->t, sizeof k->t);
     free(k);
-    return sizeof(struct coord_thought);
+    return sizeof(struct coord_plan);
 }
