@@ -56,7 +56,7 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
     }
     case DP_MSG_WIREUP: {
         DECODE(wireup);
-        dp_wireup_state(c, &m);
+        dp_wireup_take_state(c, &m);
         return;
     }
     case DP_MSG_HELLO: {
@@ -99,12 +99,12 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
     }
     case DP_MSG_QUERY: {
         DECODE(query);
-        dp_ask(c, &m);
+        dp_ask_add(c, &m);
         return;
     }
     case DP_MSG_CHECK: {
         DECODE(check);
-        dp_node_check(c, &m);
+        dp_node_check_start(c, &m);
         return;
     }
     case DP_MSG_COMMAND: {

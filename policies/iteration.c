@@ -231,7 +231,7 @@ static bool climb_once(struct climb *t)
     return true;
 }
 
-static void climb(struct climb *t)
+static void climb_up(struct climb *t)
 {
     uint32_t left = (uint32_t)(OPERATIONS / (2 * (uint64_t)t->p * t->in->microbatches));
 
@@ -298,7 +298,7 @@ static int iteration_decide(void *state, const struct dp_policy_in *in, struct d
     if (is_exact)
         try_all(t, 1);
     else if (t->p)
-        climb(t);
+        climb_up(t);
     rc = t->has_best ? 0
          : t->p      ? dp_err_set(err, DP_ENOMEM, "the layers do not fit into the memory of %u devices", t->p)
                      : dp_err_set(err, DP_EINVAL, "no device is allowed");

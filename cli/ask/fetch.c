@@ -41,7 +41,7 @@ static json_t *parse(const char *text, struct dp_err *err)
     return doc;
 }
 
-json_t *dp_fetch(const struct dp_cli *cli, enum dp_query what, uint32_t job_id, struct dp_err *err)
+json_t *dp_fetch_document(const struct dp_cli *cli, enum dp_query what, uint32_t job_id, struct dp_err *err)
 {
     char *text = NULL;
     json_t *doc;
@@ -91,7 +91,7 @@ static size_t count_runs(const json_t *runs, bool over, uint32_t *job_id, char *
 /* The only run that goes on; where none does, the only one that is still remembered. */
 static int only_run(const struct dp_cli *cli, uint32_t *job_id, struct dp_err *err)
 {
-    json_t *doc = dp_fetch(cli, DP_QUERY_JOBS, 0, err), *runs;
+    json_t *doc = dp_fetch_document(cli, DP_QUERY_JOBS, 0, err), *runs;
     char ids[256] = "";
     size_t n;
 

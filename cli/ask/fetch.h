@@ -12,7 +12,7 @@
 /* One document. New reference; NULL and err: DP_EAUTH refused, DP_EGONE no such run, else the daemon
  * or the file could not be read. With --from the last document of the file is taken, and a document
  * that this command printed with --json is unwrapped. Blocks for a few seconds at most. */
-json_t *dp_fetch(const struct dp_cli *cli, enum dp_query what, uint32_t job_id, struct dp_err *err);
+json_t *dp_fetch_document(const struct dp_cli *cli, enum dp_query what, uint32_t job_id, struct dp_err *err);
 
 /* The job that the user means: -j, $SLURM_JOB_ID, or the only run of the daemon. With --from 0 is fine.
  * returns: 0, or -1. */
@@ -24,7 +24,7 @@ uint32_t dp_fetch_env_job(void);
 /* The runs of a document of DP_QUERY_JOBS, whatever its form. Borrowed, NULL: none. */
 json_t *dp_fetch_runs(const json_t *document);
 
-/* Let the daemon do something. returns: 0, or -1 as for dp_fetch(). */
+/* Let the daemon do something. returns: 0, or -1 as for dp_fetch_document(). */
 int dp_fetch_command(const struct dp_cli *cli, enum dp_verb verb, uint32_t job_id, const char *argument,
                      struct dp_err *err);
 

@@ -112,7 +112,7 @@ static void recut(const struct dp_plan_problem *asked, struct dp_graph *g, struc
     struct dp_graph_plan p = {0};
 
     q.devices[0] = best->devices;
-    if (best->iteration_ns && dp_plan_search(&q, g, &p, NULL) == 0 && dp_sim_replan(g, &net, &ask, &p, NULL) == 0) {
+    if (best->iteration_ns && dp_plan_search(&q, g, &p, NULL) == 0 && dp_sim_replan_run(g, &net, &ask, &p, NULL) == 0) {
         p.is_optimal = p.is_optimal && p.n_ideals == p.n_units + 1; /* in its only order */
         keep_better(best, &p, dp_plan_iteration_ns(g, asked, &p), asked->devices[0]);
         return;

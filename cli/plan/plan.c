@@ -226,11 +226,11 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
 
         h.max_steps = max_steps;
         h.watch = &patience.watch;
-        return dp_plan_hierarchical(g, &h, p, err);
+        return dp_plan_hierarchical_find(g, &h, p, err);
     }
     if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)
         return -1;
-    return dp_plan_maxload(g, &ask, p, err);
+    return dp_plan_maxload_find(g, &ask, p, err);
 }
 
 int dp_plan_solve(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
@@ -248,7 +248,7 @@ int dp_plan_solve(const struct dp_plan_problem *q, struct dp_graph *g, struct dp
         return dp_plan_for_latency(q, g, p, err);
     if (dp_plan_search(q, g, p, err) < 0)
         return -1;
-    return ask.policy ? dp_sim_replan(g, &net, &ask, p, err) : 0;
+    return ask.policy ? dp_sim_replan_run(g, &net, &ask, p, err) : 0;
 }
 
 enum dp_exit dp_cmd_plan(const struct dp_cli *cli)

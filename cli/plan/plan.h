@@ -40,7 +40,7 @@ struct dp_plan_patience {
  * is. */
 void dp_plan_patience_init(struct dp_plan_patience *p, double limit_s);
 
-/* The network of a question, as dp_plan_hierarchical() is asked. */
+/* The network of a question, as dp_plan_hierarchical_find() is asked. */
 struct dp_plan_hierarchical dp_plan_network(const struct dp_plan_problem *q);
 bool dp_plan_has_latency(const struct dp_plan_problem *q);
 /* Microbatches of an iteration: some for each device that there is. */

@@ -200,11 +200,11 @@ enum dp_exit dp_cmd_explain(const struct dp_cli *cli)
 
     if (dp_fetch_job(cli, &job, &err) < 0)
         return dp_cmd_fail(cli, &err);
-    doc = dp_fetch(cli, DP_QUERY_EXPLAIN, job, &err);
+    doc = dp_fetch_document(cli, DP_QUERY_EXPLAIN, job, &err);
     if (!doc)
         return dp_cmd_fail(cli, &err);
     if (!cli->from && !dp_json_list(doc, "slots")) { /* why a node is held stands in the status */
-        json_t *status = dp_fetch(cli, DP_QUERY_STATUS, job, NULL);
+        json_t *status = dp_fetch_document(cli, DP_QUERY_STATUS, job, NULL);
 
         json_object_update_missing(doc, status);
         json_decref(status);

@@ -102,7 +102,7 @@ enum dp_exit dp_cmd_layout(const struct dp_cli *cli)
     }
     if (dp_fetch_job(cli, &job, &err) < 0)
         return dp_cmd_fail(cli, &err);
-    run = dp_fetch(cli, DP_QUERY_STATUS, job, &err);
+    run = dp_fetch_document(cli, DP_QUERY_STATUS, job, &err);
     if (!run)
         return dp_cmd_fail(cli, &err);
     if (cli->set)

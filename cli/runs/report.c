@@ -211,7 +211,7 @@ enum dp_exit dp_cmd_report(const struct dp_cli *cli)
 
     if (dp_fetch_job(cli, &job, &err) < 0)
         return dp_cmd_fail(cli, &err);
-    doc = dp_fetch(cli, DP_QUERY_REPORT, job, &err);
+    doc = dp_fetch_document(cli, DP_QUERY_REPORT, job, &err);
     if (!doc)
         return dp_cmd_fail(cli, &err);
     if (cli->svg && dp_report_svg(doc, cli->svg, &err) < 0) {

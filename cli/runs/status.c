@@ -90,7 +90,7 @@ static json_t *complete(const struct dp_cli *cli, json_t *list)
         if (!cli->from && !cli->all && dp_run_is_over(run))
             continue;
         if (!cli->from)
-            full = dp_fetch(cli, DP_QUERY_STATUS, id, NULL);
+            full = dp_fetch_document(cli, DP_QUERY_STATUS, id, NULL);
 
         json_object_del(full, "meta");
         json_array_append_new(runs, full ? full : json_incref(run));
@@ -105,7 +105,7 @@ enum dp_exit dp_cmd_status(const struct dp_cli *cli)
     struct dp_err err;
     json_t *doc, *runs;
 
-    doc = dp_fetch(cli, one ? DP_QUERY_STATUS : DP_QUERY_JOBS, job, &err);
+    doc = dp_fetch_document(cli, one ? DP_QUERY_STATUS : DP_QUERY_JOBS, job, &err);
     if (!doc)
         return dp_cmd_fail(cli, &err);
     runs = dp_fetch_runs(doc);

@@ -72,7 +72,7 @@ static void log_line(void *arg, double at_s, enum dp_style style, const char *te
 static json_t *next_document(struct dp_watch *w, struct dp_err *err)
 {
     return w->replay ? dp_replay_next(w->replay, w->cli->from, !w->run, DP_QUERY_STATUS, err)
-                     : dp_fetch(w->cli, DP_QUERY_STATUS, w->job_id, err);
+                     : dp_fetch_document(w->cli, DP_QUERY_STATUS, w->job_id, err);
 }
 
 /* No document: is that the end, a hole, or hopeless? */
@@ -96,7 +96,7 @@ static enum dp_watch_state no_document(struct dp_watch *w, struct dp_err *err)
 /* Who comes late wants to see the curve from its beginning: the report has samples of the whole run. */
 static void fill_history(struct dp_watch *w)
 {
-    json_t *report = dp_fetch(w->cli, DP_QUERY_REPORT, w->job_id, NULL);
+    json_t *report = dp_fetch_document(w->cli, DP_QUERY_REPORT, w->job_id, NULL);
 
     if (report)
         dp_history_add(&w->history, report);

@@ -35,9 +35,9 @@ static int simulate(const struct dp_cluster_case *c, struct dp_cluster_pair *pai
 {
     for (int with = 0; with < 2; with++)
         if (dp_cluster_run(&c->mix, &c->machine, pair->scheduler, with, pair->times[with], err) < 0 ||
-            dp_cluster_stats(&c->mix, c->machine.nodes, with, pair->times[with], &pair->stats[with], err) < 0)
+            dp_cluster_stats_fill(&c->mix, c->machine.nodes, with, pair->times[with], &pair->stats[with], err) < 0)
             return -1;
-    dp_cluster_moved(&c->mix, pair->times[0], pair->times[1], &pair->moved);
+    dp_cluster_compare(&c->mix, pair->times[0], pair->times[1], &pair->moved);
     return 0;
 }
 

@@ -133,7 +133,7 @@ static int open_policy(const struct dp_site_policy *s, const struct dp_policy *p
 }
 
 /* in NULL: only look whether it can be asked. */
-static void answer(const struct dp_site_policy *s, const struct dp_policy_in *in, struct reply *r)
+static void answer_in_child(const struct dp_site_policy *s, const struct dp_policy_in *in, struct reply *r)
 {
     static struct dp_err err;
     const struct dp_policy *policy = load(s, &err);
@@ -174,7 +174,7 @@ static void be_child(const struct dp_site_policy *s, const struct dp_policy_in *
         _exit(1);
     dp_child_become(fd, seconds);
     limit_child();
-    answer(s, in, &r);
+    answer_in_child(s, in, &r);
     dp_child_write(fd, (const uint8_t *)&r, sizeof r);
     _exit(0);
 }

@@ -15,7 +15,7 @@ uint64_t coord_fixed_ns(const struct dp_coord *c, const struct dp_policy_in *in)
 {
     uint64_t ns;
 
-    return dp_sim_layout(in, &c->start_layout, NULL, &ns, NULL) < 0 ? 0 : ns;
+    return dp_predict_layout(in, &c->start_layout, NULL, &ns, NULL) < 0 ? 0 : ns;
 }
 
 void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_policy_in *in,

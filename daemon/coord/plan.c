@@ -57,7 +57,7 @@ static void predict_reference(struct planner *k)
 
     coord_snapshot_fill_early(k->c, k->t.speed, &k->early);
     if (dp_policy_in_check(&k->early.in, &err) < 0 ||
-        dp_sim_layout(&k->early.in, &k->c->start_layout, NULL, &k->t.reference_ns, &err) < 0)
+        dp_predict_layout(&k->early.in, &k->c->start_layout, NULL, &k->t.reference_ns, &err) < 0)
         k->t.reference_ns = 0;
 }
 
@@ -97,13 +97,13 @@ static int predict(struct planner *k, struct dp_err *err)
     const struct dp_coord *c = k->c;
     uint32_t n = 0;
 
-    if (dp_sim_layout(&k->now.in, &c->start_layout, NULL, &k->t.start_ns, err) < 0)
+    if (dp_predict_layout(&k->now.in, &c->start_layout, NULL, &k->t.start_ns, err) < 0)
         k->t.start_ns = 0;
     if (k->q->wants_reference && c->reference.early.is_set)
         predict_reference(k);
     else if (k->q->wants_reference)
         k->t.reference_ns = k->t.start_ns; /* the run was taken up later than that */
-    if (dp_sim_layout(&k->now.in, &c->layout, k->stage, &k->t.current_ns, err) < 0) {
+    if (dp_predict_layout(&k->now.in, &c->layout, k->stage, &k->t.current_ns, err) < 0) {
         k->t.current_ns = 0;
         return -1;
     }
@@ -213,7 +213,7 @@ static int use_correction(struct planner *k, struct dp_err *err)
         k->rule.reference_ns += !k->rule.reference_ns; /* 0 would be none */
     }
     k->t.is_corrected = true;
-    return dp_sim_layout(&k->in, &k->c->layout, NULL, &k->t.basis_ns, err);
+    return dp_predict_layout(&k->in, &k->c->layout, NULL, &k->t.basis_ns, err);
 }
 
 /* While balancing pauses: predictions differ from those that the layout in force was decided with by the loads alone. */
@@ -226,7 +226,7 @@ static int use_decided(struct planner *k, struct dp_err *err)
         dp_correction_apply(&b->correction, &k->now.in, k->device, &k->in);
     k->t.is_corrected = b->is_corrected;
     k->t.is_as_decided = true;
-    return dp_sim_layout(&k->in, &k->c->layout, NULL, &k->t.basis_ns, err);
+    return dp_predict_layout(&k->in, &k->c->layout, NULL, &k->t.basis_ns, err);
 }
 
 /* Wall time of a step under the proposal, and what the reference allows. What no prediction knows of the step

@@ -198,7 +198,7 @@ void dp_ask_pump(struct dp_daemon *d)
     }
 }
 
-void dp_ask(struct dp_conn *c, const struct dp_msg_query *q)
+void dp_ask_add(struct dp_conn *c, const struct dp_msg_query *q)
 {
     struct dp_daemon *d = c->owner;
     struct dp_ask *a, **at = &d->asks;

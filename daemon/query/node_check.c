@@ -130,7 +130,7 @@ static struct look *find_look(struct dp_node_check *k, const char *target, bool 
     return oldest;
 }
 
-void dp_node_check(struct dp_conn *c, const struct dp_msg_check *m)
+void dp_node_check_start(struct dp_conn *c, const struct dp_msg_check *m)
 {
     struct dp_daemon *d = c->owner;
     bool is_trusted = c->uid == 0 || c->uid == d->uid;

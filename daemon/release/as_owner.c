@@ -28,7 +28,7 @@ static int say(struct dp_shrink_result *r, const char *fmt, const char *what)
 /* Everything that the process could do besides ends here. */
 static int become_owner(const struct dp_job_info *job, struct dp_shrink_result *r)
 {
-    const struct dp_priv_scope *scope = dp_priv_scope();
+    const struct dp_priv_scope *scope = dp_priv_current_scope();
     struct dp_rights owner = {job->uid, scope->is_split ? scope->listener : job->uid, job->gid, NULL};
     const struct passwd *pw;
     struct dp_err err = {0};
@@ -60,7 +60,7 @@ static int check_job(uint32_t restart_count, const struct dp_job_result *read, s
         return say(r, "%s", read->text);
     if (job->restart_count != restart_count)
         return say(r, "%s", "the job was requeued");
-    if (strcmp(job->batch_host, dp_priv_scope()->node) != 0)
+    if (strcmp(job->batch_host, dp_priv_current_scope()->node) != 0)
         return say(r, "this node does not decide for the job, %s does", job->batch_host);
     return 0;
 }

@@ -24,7 +24,7 @@ static int refuse(struct dp_empty_result *r, const char *fmt, const char *what)
 /* As somebody who may end the job's processes and nobody else's. */
 static int take_rights(const struct dp_job_info *info, struct dp_empty_job *job, struct dp_empty_result *r)
 {
-    const struct dp_priv_scope *scope = dp_priv_scope();
+    const struct dp_priv_scope *scope = dp_priv_current_scope();
     const struct dp_rights owner = {info->uid, scope->is_split ? scope->listener : info->uid, info->gid, NULL};
     struct dp_err err = {0};
 
@@ -50,7 +50,7 @@ static enum dp_empty_life ask_slurm(const struct dp_empty_job *job)
 
 static int find_job(const struct dp_empty_request *q, struct dp_empty_job *job, struct dp_empty_result *r)
 {
-    const struct dp_priv_scope *scope = dp_priv_scope();
+    const struct dp_priv_scope *scope = dp_priv_current_scope();
     struct dp_job_result read;
 
     dp_slurm_enter();

@@ -51,7 +51,7 @@ static bool is_op(uint32_t op, size_t bytes)
     return op < sizeof ops / sizeof ops[0] && ops[op].work && ops[op].bytes == bytes;
 }
 
-const struct dp_priv_scope *dp_priv_scope(void)
+const struct dp_priv_scope *dp_priv_current_scope(void)
 {
     return &fixed_scope;
 }

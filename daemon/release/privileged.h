@@ -32,7 +32,7 @@ struct dp_priv_scope {
 /* run_user empty and root, or no right to change users: no process is made. Else: fork it; this process
  * becomes run_user (with capabilities: stays who it is) and loses every other right for good. */
 struct dp_priv *dp_priv_create(const char *run_user, const struct dp_priv_scope *scope, struct dp_err *err);
-const struct dp_priv_scope *dp_priv_scope(void);
+const struct dp_priv_scope *dp_priv_current_scope(void);
 void dp_priv_destroy(struct dp_priv *p); /* the process ends when its socket closes */
 
 /* As dp_helper_start(); request: the op's own struct (empty_slot.h, as_owner.h). */

@@ -39,7 +39,7 @@ struct dp_wiring {
 void dp_wireup_tasks(struct dp_conn *c, const struct dp_msg_tasks *m);   /* of the plugin, or of a node */
 void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m);     /* of a worker here */
 void dp_wireup_roster(struct dp_conn *c, const struct dp_msg_roster *m); /* of the batch host */
-void dp_wireup_state(struct dp_conn *c, const struct dp_msg_wireup *m);  /* of the batch host */
+void dp_wireup_take_state(struct dp_conn *c, const struct dp_msg_wireup *m); /* of the batch host */
 void dp_wireup_relayed(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay *m); /* a CARD of a node */
 void dp_wireup_refused(struct dp_run *run, const struct dp_msg_relay *m); /* the batch host refuses one of our CARDs */
 

@@ -352,7 +352,7 @@ static void take_whole(struct dp_conn *c, struct dp_run *run, struct dp_roster *
     r->state = DP_ROSTER_WHOLE;
 }
 
-void dp_wireup_state(struct dp_conn *c, const struct dp_msg_wireup *m)
+void dp_wireup_take_state(struct dp_conn *c, const struct dp_msg_wireup *m)
 {
     struct dp_run *run = run_of(c, m->job_id, m->restarts);
     struct dp_roster *r = run && run->wiring ? dp_wireup_find(run, m->step_id) : NULL;

@@ -17,7 +17,7 @@ static int measure(const struct dp_policy_in *in, uint64_t *mem, struct dp_err *
 
     if (!stage)
         return dp_err_set(err, DP_ENOMEM, "first-fit: out of memory");
-    rc = dp_sim_layout(in, in->current, stage, &ns, err);
+    rc = dp_predict_layout(in, in->current, stage, &ns, err);
     for (uint32_t d = 0, s = 0; d < in->n_devices; d++)
         mem[d] = in->current->cut[d + 1] > in->current->cut[d] ? stage[s++].mem_bytes : 0;
     free(stage);
@@ -100,7 +100,7 @@ static void say(const struct dp_policy_in *in, uint32_t target, const struct dp_
                  (double)f->moved_bytes / 1048576.0);
 }
 
-int dp_first_fit(const struct dp_policy_in *in, uint32_t target, struct dp_first_fit *f, struct dp_err *err)
+int dp_first_fit_pack(const struct dp_policy_in *in, uint32_t target, struct dp_first_fit *f, struct dp_err *err)
 {
     static const struct dp_policy asked = {
         .abi = DP_POLICY_ABI, .name = "first-fit", .help = "", .decide = repeat};

@@ -28,6 +28,6 @@ struct dp_first_fit {
 };
 
 /* in: passes dp_policy_in_check(). Starts from the layout in force. */
-int dp_first_fit(const struct dp_policy_in *in, uint32_t target, struct dp_first_fit *f, struct dp_err *err);
+int dp_first_fit_pack(const struct dp_policy_in *in, uint32_t target, struct dp_first_fit *f, struct dp_err *err);
 
 #endif

@@ -107,7 +107,7 @@ static double step_with(const struct world *w, const struct dp_layer_load *layer
     uint64_t ns = 0;
 
     in.layer = layer;
-    if (dp_sim_layout(&in, l, NULL, &ns, NULL) < 0)
+    if (dp_predict_layout(&in, l, NULL, &ns, NULL) < 0)
         exit(1);
     return (double)ns * 1e-9;
 }

@@ -77,8 +77,8 @@ static void add_up(const struct dp_cluster_mix *mix, bool is_shrinking, const st
     out->makespan_s = mix->n_jobs ? (double)(last_ns - mix->job[0].submit_ns) * 1e-9 : 0;
 }
 
-int dp_cluster_stats(const struct dp_cluster_mix *mix, uint32_t nodes, bool is_shrinking, const struct dp_cluster_times *times,
-                     struct dp_cluster_stats *out, struct dp_err *err)
+int dp_cluster_stats_fill(const struct dp_cluster_mix *mix, uint32_t nodes, bool is_shrinking, const struct dp_cluster_times *times,
+                          struct dp_cluster_stats *out, struct dp_err *err)
 {
     double *value = calloc((size_t)mix->n_jobs + 1, sizeof *value);
 
@@ -100,8 +100,8 @@ int dp_cluster_stats(const struct dp_cluster_mix *mix, uint32_t nodes, bool is_s
     return 0;
 }
 
-void dp_cluster_moved(const struct dp_cluster_mix *mix, const struct dp_cluster_times *a, const struct dp_cluster_times *b,
-                      struct dp_cluster_moved *out)
+void dp_cluster_compare(const struct dp_cluster_mix *mix, const struct dp_cluster_times *a, const struct dp_cluster_times *b,
+                        struct dp_cluster_moved *out)
 {
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < mix->n_jobs; i++) {

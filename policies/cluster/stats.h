@@ -28,8 +28,8 @@ struct dp_cluster_stats {
 /* What users and the administrator see of a simulated mix. times: [mix->n_jobs]; is_shrinking: with DynPipe switched
  * on. Slowdown is the bounded one: from submit to end, over the run time without DynPipe (at least
  * DP_CLUSTER_SHORT_NS of it), at least 1. returns 0, or -1 with DP_ENOMEM. */
-int dp_cluster_stats(const struct dp_cluster_mix *mix, uint32_t nodes, bool is_shrinking, const struct dp_cluster_times *times,
-                     struct dp_cluster_stats *out, struct dp_err *err);
+int dp_cluster_stats_fill(const struct dp_cluster_mix *mix, uint32_t nodes, bool is_shrinking, const struct dp_cluster_times *times,
+                          struct dp_cluster_stats *out, struct dp_err *err);
 
 /* Jobs that start earlier, and later, by more than a second in b than in a. */
 struct dp_cluster_moved {
@@ -37,7 +37,7 @@ struct dp_cluster_moved {
     double earlier_s, later_s; /* by so much on average; 0 of no jobs */
 };
 /* a, b: [mix->n_jobs] each, the same mix simulated in two ways. */
-void dp_cluster_moved(const struct dp_cluster_mix *mix, const struct dp_cluster_times *a, const struct dp_cluster_times *b,
-                      struct dp_cluster_moved *out);
+void dp_cluster_compare(const struct dp_cluster_mix *mix, const struct dp_cluster_times *a, const struct dp_cluster_times *b,
+                        struct dp_cluster_moved *out);
 
 #endif

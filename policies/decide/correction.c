@@ -52,7 +52,7 @@ static int simulate(const struct dp_correction *c, const struct dp_policy_in *in
     if (!device)
         return dp_err_set(err, DP_ENOMEM, "prediction: out of memory");
     dp_correction_apply(c, in, device, &corrected);
-    rc = dp_sim_layout(&corrected, layout, NULL, iteration_ns, err);
+    rc = dp_predict_layout(&corrected, layout, NULL, iteration_ns, err);
     free(device);
     return rc;
 }

@@ -34,7 +34,7 @@ void dp_correction_apply(const struct dp_correction *c, const struct dp_policy_i
 uint64_t dp_correction_wall_ns(const struct dp_correction *c, uint64_t iteration_ns);
 uint64_t dp_correction_iteration_ns(const struct dp_correction *c, uint64_t wall_ns);
 
-/* The layout's wall time of a step. returns 0, or -1 (see dp_sim_layout()). */
+/* The layout's wall time of a step. returns 0, or -1 (see dp_predict_layout()). */
 int dp_correction_predict(const struct dp_correction *c, const struct dp_policy_in *in, const struct dp_layout *layout,
                           uint64_t *wall_ns, struct dp_err *err);
 

@@ -469,7 +469,7 @@ static int choose_first_fit(struct search *t, struct dp_err *err)
         if (err)
             *err = t->broken;
         rc = -1;
-    } else if (dp_first_fit(t->in, t->rule->min_devices, f, err) < 0) {
+    } else if (dp_first_fit_pack(t->in, t->rule->min_devices, f, err) < 0) {
         rc = -1;
     } else if (f->is_possible) {
         memcpy(&out->best, &f->out, sizeof out->best);

@@ -68,8 +68,8 @@ struct dp_plan_maxload {
 /* g: finished, with its bandwidth set where it is a profile. *out is the caller's to release, whatever
  * comes back. returns 0, or -1: DP_EINVAL (the question), DP_ENOMEM (nothing fits into the devices'
  * memory, or EXACT was asked for and is too much). */
-int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
-                    struct dp_err *err);
+int dp_plan_maxload_find(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
+                         struct dp_err *err);
 void dp_graph_plan_release(struct dp_graph_plan *p);
 
 /* Loads of such a plan from the graph, the accelerators' speeds (NULL: all 1) and the plan's stage_of, is_cpu and

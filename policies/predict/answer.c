@@ -62,7 +62,7 @@ int dp_policy_predict(const struct dp_policy_in *in, struct dp_policy_out *out, 
     out->bottleneck_ns = out->iteration_ns = 0;
     if (!stage)
         return dp_err_set(err, DP_ENOMEM, "out of memory");
-    if (dp_sim_layout(in, &out->layout, stage, &out->iteration_ns, err) < 0 ||
+    if (dp_predict_layout(in, &out->layout, stage, &out->iteration_ns, err) < 0 ||
         memory_check(in, &out->layout, stage, err) < 0)
         goto out;
     for (uint32_t s = 0; s < dp_layout_active(&out->layout); s++)

@@ -44,8 +44,8 @@ static struct dp_sim_link link_of(const struct dp_policy_in *in, uint32_t a, uin
     return link;
 }
 
-int dp_sim_layout(const struct dp_policy_in *in, const struct dp_layout *layout, struct dp_sim_stage_out *out,
-                  uint64_t *iteration_ns, struct dp_err *err)
+int dp_predict_layout(const struct dp_policy_in *in, const struct dp_layout *layout, struct dp_sim_stage_out *out,
+                      uint64_t *iteration_ns, struct dp_err *err)
 {
     uint32_t n = dp_layout_active(layout), k = 0, last = 0;
     struct dp_sim_stage *stage = calloc(n + 1, sizeof *stage);

@@ -8,7 +8,7 @@
 
 /* Stage i of out is the i-th worker that owns layers; links as in->links has them, else all alike.
  * out: [dp_layout_active(layout)] or NULL. returns 0, or -1 (no layers, no microbatches, out of memory). */
-int dp_sim_layout(const struct dp_policy_in *in, const struct dp_layout *layout, struct dp_sim_stage_out *out,
-                  uint64_t *iteration_ns, struct dp_err *err);
+int dp_predict_layout(const struct dp_policy_in *in, const struct dp_layout *layout, struct dp_sim_stage_out *out,
+                      uint64_t *iteration_ns, struct dp_err *err);
 
 #endif

@@ -138,7 +138,7 @@ static int search(struct recut *t, bool is_exact, struct dp_err *err)
     return rc < 0 ? -1 : 0;
 }
 
-int dp_sim_recut(struct dp_sim_case *c, struct dp_sim_recut *out, struct dp_err *err)
+int dp_sim_recut_run(struct dp_sim_case *c, struct dp_sim_recut *out, struct dp_err *err)
 {
     struct recut t = {.c = c, .best_ns = UINT64_MAX, .left = OPERATIONS};
     bool is_exact = are_few(c->n_layers, c->devices) && 2.0 * ALL * c->devices * c->microbatches <= OPERATIONS;

@@ -16,6 +16,6 @@ struct dp_sim_recut {
  * `count` to begin with; = the best one found. Every layout is simulated where they are few, else cuts are moved, stages
  * joined and parted, as long as that helps and is not too much. Where a layout fits into memory, one that does comes out.
  * returns 0 or -1. */
-int dp_sim_recut(struct dp_sim_case *c, struct dp_sim_recut *out, struct dp_err *err);
+int dp_sim_recut_run(struct dp_sim_case *c, struct dp_sim_recut *out, struct dp_err *err);
 
 #endif

@@ -20,7 +20,8 @@ static int cut(struct dp_sim_case *c, const struct dp_sim_replan *ask, struct dp
     c->memory_bytes = ask->accel_bytes == UINT64_MAX ? 0 : ask->accel_bytes;
     c->own = ask->own;
     c->own_state = ask->own_state;
-    if (dp_sim_case_check(c, err) < 0 || (!ask->policy && dp_sim_recut(c, found, err) < 0) || dp_sim_layout_create(c, layout, err) < 0 ||
+    if (dp_sim_case_check(c, err) < 0 || (!ask->policy && dp_sim_recut_run(c, found, err) < 0) ||
+        dp_sim_layout_create(c, layout, err) < 0 ||
         dp_sim_layout_set(c, c->count, c->n_count, layout, err) < 0)
         return -1;
     return !ask->policy ? 0 : dp_sim_balance(c, c->event[0].layer, ask->policy, ask->devices, layout, err);
@@ -107,8 +108,8 @@ static void say_why(const char *name, uint64_t before_ns, struct dp_graph_plan *
              (double)p->stage[slowest].traffic_ns / 1e6);
 }
 
-int dp_sim_replan(const struct dp_graph *g, const struct dp_plan_hierarchical *net, const struct dp_sim_replan *ask,
-                  struct dp_graph_plan *p, struct dp_err *err)
+int dp_sim_replan_run(const struct dp_graph *g, const struct dp_plan_hierarchical *net, const struct dp_sim_replan *ask,
+                      struct dp_graph_plan *p, struct dp_err *err)
 {
     struct dp_sim_case c = {.schedule = DP_SCHED_1F1B, .devices = ask->devices, .chunks = 1, .replicas = 1, .buckets = 1,
                             .iterations = 1, .microbatches = ask->microbatches};

@@ -20,7 +20,7 @@ struct dp_sim_replan {
  * devices. The answer is checked and evaluated as any plan; why and is_optimal are set, bounds stay. Without a policy is_optimal
  * says whether every layout of the units in this order was simulated.
  * net: as for dp_sim_from_plan(). returns 0, or -1 with *p to be released and not used. */
-int dp_sim_replan(const struct dp_graph *g, const struct dp_plan_hierarchical *net, const struct dp_sim_replan *ask,
-                  struct dp_graph_plan *p, struct dp_err *err);
+int dp_sim_replan_run(const struct dp_graph *g, const struct dp_plan_hierarchical *net, const struct dp_sim_replan *ask,
+                      struct dp_graph_plan *p, struct dp_err *err);
 
 #endif

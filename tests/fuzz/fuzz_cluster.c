@@ -20,7 +20,7 @@ static void check_stats(const struct dp_cluster_mix *mix, uint32_t nodes, bool i
 {
     struct dp_cluster_stats s;
 
-    if (dp_cluster_stats(mix, nodes, is_shrinking, t, &s, NULL) < 0)
+    if (dp_cluster_stats_fill(mix, nodes, is_shrinking, t, &s, NULL) < 0)
         fuzz_die("no statistics");
     if (!(s.wait_s.mean >= 0) || !(s.slowdown.mean >= 0.999999) || !(s.held_share <= 1.000001) || !isfinite(s.held_node_s) ||
         (is_shrinking && !(s.needed_node_s <= s.held_node_s * 1.000001)))

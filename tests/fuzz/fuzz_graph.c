@@ -51,12 +51,12 @@ static void plan(struct dp_graph *g)
         return; /* so that nothing takes long */
     ask.n_cpus = g->kind == DP_GRAPH_COSTS;
     if (g->kind == DP_GRAPH_COSTS || dp_graph_set_bandwidth(g, 1e9, NULL) == 0) {
-        if (dp_plan_maxload(g, &ask, &p, NULL) == 0)
+        if (dp_plan_maxload_find(g, &ask, &p, NULL) == 0)
             check_plan(g, &p);
         dp_graph_plan_release(&p);
     }
     if (g->kind == DP_GRAPH_PROFILE) {
-        if (dp_plan_hierarchical(g, &h, &p, NULL) == 0)
+        if (dp_plan_hierarchical_find(g, &h, &p, NULL) == 0)
             check_plan(g, &p);
         dp_graph_plan_release(&p);
     }

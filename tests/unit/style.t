@@ -83,6 +83,19 @@ none "only common/libslurm.c uses libslurm" "$(
     grep -E '(^|[^[:alnum:]_])slurm_[a-z0-9_]+[[:space:]]*\(' <<<"$code" |
         grep -vE '^(common/libslurm\.c|tests/[^:]*):|^spank_plugin/[^:]*:[0-9]*:.*slurm_(spank_[a-z_]+|error|info|debug)[[:space:]]*\('
 )"
+# Names that begin with dp_ are everybody's, the others their file's.
+none "no struct and function share a name" "$(awk -F: '
+    function key(name) { return name ~ /^dp_/ ? name : $1 SUBSEP name }
+    {
+        line = $0; sub(/^[^:]*:[^:]*:/, "", line)
+        if (match(line, /(struct|enum|union) [a-z_0-9]+ *\{/)) {
+            name = substr(line, RSTART, RLENGTH); sub(/^[a-z]+ /, "", name); sub(/ *\{/, "", name); tag[key(name)] = name
+        }
+        if (line ~ /^[a-z]/ && match(line, /[a-z_0-9]+\(/)) {
+            name = substr(line, RSTART, RLENGTH - 1); made[key(name)] = $1 ": " name
+        }
+    }
+    END { for (k in tag) if (k in made) print made[k] }' <<<"$code" | LC_ALL=C sort)"
 # shellcheck disable=SC2086
 none "every file begins with a comment" "$(for f in $sources; do
     head -c 400 "$f" | grep -vE '^$|SPDX-License-Identifier' | head -n 1 | grep -q '^/[*/]' || echo "$f"

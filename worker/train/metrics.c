@@ -306,7 +306,7 @@ const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_st
     return &m->report;
 }
 
-const struct dp_metrics_rest *dp_metrics_rest(const struct dp_metrics *m)
+const struct dp_metrics_rest *dp_metrics_get_rest(const struct dp_metrics *m)
 {
     return &m->rest;
 }

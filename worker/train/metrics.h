@@ -73,6 +73,6 @@ void dp_metrics_set_memory(struct dp_metrics *m, uint64_t need_bytes, uint64_t j
 const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage);
 
 /* The rest of the window of the last report or window. Borrowed likewise. */
-const struct dp_metrics_rest *dp_metrics_rest(const struct dp_metrics *m);
+const struct dp_metrics_rest *dp_metrics_get_rest(const struct dp_metrics *m);
 
 #endif

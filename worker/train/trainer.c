@@ -132,7 +132,7 @@ static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct 
 
 static void trace(struct dp_trainer *t, const struct dp_msg_report *window)
 {
-    dp_tracelog_window(t->trace, window, dp_metrics_rest(t->metrics), &t->layout, t->boundary_ns);
+    dp_tracelog_window(t->trace, window, dp_metrics_get_rest(t->metrics), &t->layout, t->boundary_ns);
     t->boundary_ns = 0;
 }
 

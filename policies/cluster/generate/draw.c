@@ -22,7 +22,7 @@ static double to_unit(uint64_t bits)
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-double dp_cluster_draw(struct dp_cluster_draw *d)
+double dp_cluster_draw_next(struct dp_cluster_draw *d)
 {
     return to_unit(next(d));
 }
@@ -41,7 +41,7 @@ double dp_cluster_draw_at(uint64_t seed, uint64_t place)
 static double draw_normal(struct dp_cluster_draw *d)
 {
     for (;;) {
-        double x = 2 * dp_cluster_draw(d) - 1, y = 2 * dp_cluster_draw(d) - 1, s = x * x + y * y;
+        double x = 2 * dp_cluster_draw_next(d) - 1, y = 2 * dp_cluster_draw_next(d) - 1, s = x * x + y * y;
 
         if (s > 0 && s < 1)
             return x * sqrt(-2 * log(s) / s);
@@ -70,7 +70,7 @@ static double choose(struct dp_cluster_draw *d, const struct dp_cluster_distribu
 
     for (uint32_t k = 0; k < from->n; k++)
         all += from->weight[k];
-    at = dp_cluster_draw(d) * all;
+    at = dp_cluster_draw_next(d) * all;
     for (; i + 1 < from->n && at >= from->weight[i]; i++)
         at -= from->weight[i];
     return from->value[i];
@@ -80,8 +80,8 @@ double dp_cluster_draw_from(struct dp_cluster_draw *d, const struct dp_cluster_d
 {
     switch (from->kind) {
     case DP_CLUSTER_EXPONENTIAL: return -from->a * log(dp_cluster_draw_positive(d));
-    case DP_CLUSTER_UNIFORM: return from->a + (from->b - from->a) * dp_cluster_draw(d);
-    case DP_CLUSTER_LOG_UNIFORM: return from->a * exp(log(from->b / from->a) * dp_cluster_draw(d));
+    case DP_CLUSTER_UNIFORM: return from->a + (from->b - from->a) * dp_cluster_draw_next(d);
+    case DP_CLUSTER_LOG_UNIFORM: return from->a * exp(log(from->b / from->a) * dp_cluster_draw_next(d));
     case DP_CLUSTER_CHOICES: return choose(d, from);
     case DP_CLUSTER_CONSTANT: break;
     }

@@ -13,7 +13,7 @@ struct dp_cluster_draw {
 };
 
 /* [0, 1) and (0, 1] */
-double dp_cluster_draw(struct dp_cluster_draw *d);
+double dp_cluster_draw_next(struct dp_cluster_draw *d);
 double dp_cluster_draw_positive(struct dp_cluster_draw *d);
 /* The number of a seed at a place. */
 double dp_cluster_draw_at(uint64_t seed, uint64_t place);

@@ -30,7 +30,7 @@ static uint32_t draw_class(struct dp_cluster_draw *draw, const struct dp_cluster
 
     for (uint32_t k = 0; k < model->n_classes; k++)
         all += model->class[k].share;
-    at = dp_cluster_draw(draw) * all;
+    at = dp_cluster_draw_next(draw) * all;
     for (; i + 1 < model->n_classes && at >= model->class[i].share; i++)
         at -= model->class[i].share;
     return i;

@@ -82,15 +82,15 @@ static double next_arrival(struct dp_lublin *l)
 
 static uint32_t next_size(struct dp_lublin *l)
 {
-    double u = dp_cluster_draw(l->draw), high = l->log2_nodes, middle = high - 2.5, low = 0.8, par;
+    double u = dp_cluster_draw_next(l->draw), high = l->log2_nodes, middle = high - 2.5, low = 0.8, par;
 
     if (u <= 0.244 || high < 1)
         return 1;
     middle = middle > low ? middle : (low + high) / 2;
-    if (dp_cluster_draw(l->draw) <= 0.86)
-        par = low + (middle - low) * dp_cluster_draw(l->draw);
+    if (dp_cluster_draw_next(l->draw) <= 0.86)
+        par = low + (middle - low) * dp_cluster_draw_next(l->draw);
     else
-        par = middle + (high - middle) * dp_cluster_draw(l->draw);
+        par = middle + (high - middle) * dp_cluster_draw_next(l->draw);
     if (u <= 0.244 + 0.576)
         par = floor(par + 0.5);
     return (uint32_t)(exp2(par) + 0.5);
@@ -104,5 +104,5 @@ void dp_lublin_next(struct dp_lublin *l, double *submit_s, uint32_t *nodes, doub
     *submit_s = l->at_s;
     *nodes = next_size(l);
     p = 0.78 - 0.0054 * *nodes;
-    *run_s = exp(dp_cluster_draw(l->draw) <= p ? bounded_gamma(l, 4.2, 0.94, 12) : bounded_gamma(l, 312, 0.03, 12));
+    *run_s = exp(dp_cluster_draw_next(l->draw) <= p ? bounded_gamma(l, 4.2, 0.94, 12) : bounded_gamma(l, 312, 0.03, 12));
 }

@@ -53,7 +53,7 @@ static int add_stage(const struct dp_ranges *h, struct answer *a, uint32_t from,
 static int trace_inner(struct dp_ranges *h, struct answer *a, uint32_t base, uint32_t to, uint32_t group,
                        uint32_t machines)
 {
-    struct dp_ranges_level l = dp_ranges_level(h, 0);
+    struct dp_ranges_level l = dp_ranges_at(h, 0);
     uint32_t m = l.n;
 
     if (h->ask->n_levels > 1)
@@ -71,7 +71,7 @@ static int trace_inner(struct dp_ranges *h, struct answer *a, uint32_t base, uin
 
 static int trace_outer(struct dp_ranges *h, struct answer *a)
 {
-    struct dp_ranges_level l = dp_ranges_level(h, 1);
+    struct dp_ranges_level l = dp_ranges_at(h, 1);
     struct dp_ranges_choice *range =
         calloc((size_t)l.n + 1, sizeof *range); /* from, replicas; ends where the last began */
     uint32_t n = 0, m = l.n, to = h->ideals.n - 1;
@@ -111,7 +111,7 @@ static int solve_straight(struct dp_ranges *h, struct answer *a)
 /* The best plan over h->ideals, into *a where it is better than that. returns 0 or -1 (memory). */
 static int solve_states(struct dp_ranges *h, struct answer *a)
 {
-    struct dp_ranges_level top = dp_ranges_level(h, h->ask->n_levels - 1);
+    struct dp_ranges_level top = dp_ranges_at(h, h->ask->n_levels - 1);
     double time;
 
     if (dp_ranges_create(h) < 0)
@@ -377,8 +377,8 @@ static int check_question(const struct dp_graph *g, const struct dp_plan_hierarc
     return 0;
 }
 
-int dp_plan_hierarchical(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
-                         struct dp_graph_plan *out, struct dp_err *err)
+int dp_plan_hierarchical_find(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
+                              struct dp_graph_plan *out, struct dp_err *err)
 {
     struct search h = {.ranges = {.g = g, .ask = ask, .each = 1}, .out = out, .each = 1};
     int rc = -1;

@@ -52,13 +52,13 @@ double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, do
 /* So many bytes of a microbatch on the links of m replicas. */
 double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m);
 
-/* g: a profile. As dp_plan_maxload(), but for many devices, or machines, which are given to stages in groups where that is
+/* g: a profile. As dp_plan_maxload_find(), but for many devices, or machines, which are given to stages in groups where that is
  * too long (is_optimal is false then), and for orders of more than 8192 units, which are not cut everywhere but for
  * straight pipelines; bound_ns
  * is all compute spread without loss, or one unit with as many replicas as serve it. Where there are too many ideals
  * the best of several orders comes out (line.h). */
-int dp_plan_hierarchical(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
-                         struct dp_graph_plan *out, struct dp_err *err);
+int dp_plan_hierarchical_find(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
+                              struct dp_graph_plan *out, struct dp_err *err);
 
 /* Loads of a plan by the formulas above, from the graph and the plan's stage_of, group and replicas alone:
  * sets the times and bytes of its stages and load_ns. returns 0 or -1 (DP_ENOMEM). */

@@ -19,7 +19,7 @@
 #define GROUPS 64u
 #define MAX_SINGLE_WORK 2e8 /* beyond, many devices are planned for in groups */
 
-struct dp_ranges_level dp_ranges_level(const struct dp_ranges *h, uint32_t index)
+struct dp_ranges_level dp_ranges_at(const struct dp_ranges *h, uint32_t index)
 {
     uint32_t each = index + 1 == h->ask->n_levels ? h->each : 1;
 
@@ -65,7 +65,7 @@ static double later_stage_s(const struct dp_ranges *h, const struct dp_ranges_le
 
 bool dp_ranges_has_room(const struct dp_ranges *h, uint32_t from, uint32_t to, uint32_t m, uint32_t end)
 {
-    uint32_t under_way = (dp_ranges_level(h, 0).n - end + m - 1) / m + 1;
+    uint32_t under_way = (dp_ranges_at(h, 0).n - end + m - 1) / m + 1;
     uint64_t state = h->state[to] - h->state[from], kept = h->kept[to] - h->kept[from];
 
     if (h->ask->accel_bytes == UINT64_MAX)
@@ -349,10 +349,10 @@ void dp_ranges_release(struct dp_ranges *h)
 
 int dp_ranges_create(struct dp_ranges *h)
 {
-    size_t n = h->ideals.n, most = dp_ranges_level(h, 0).n;
+    size_t n = h->ideals.n, most = dp_ranges_at(h, 0).n;
 
-    if (h->ask->n_levels > 1 && dp_ranges_level(h, 1).n > most)
-        most = dp_ranges_level(h, 1).n;
+    if (h->ask->n_levels > 1 && dp_ranges_at(h, 1).n > most)
+        most = dp_ranges_at(h, 1).n;
     h->compute_ns = calloc(n, sizeof *h->compute_ns);
     h->params = calloc(n, sizeof *h->params);
     h->state = calloc(n, sizeof *h->state);
@@ -377,7 +377,7 @@ int dp_ranges_create(struct dp_ranges *h)
 /* Steps of the innermost loop, as they were measured: a few cuts near the best, and a share of the rest. */
 double dp_ranges_work(const struct dp_ranges *h, double n)
 {
-    double m[DP_PLAN_LEVELS] = {dp_ranges_level(h, 0).n, h->ask->n_levels > 1 ? dp_ranges_level(h, 1).n : 1};
+    double m[DP_PLAN_LEVELS] = {dp_ranges_at(h, 0).n, h->ask->n_levels > 1 ? dp_ranges_at(h, 1).n : 1};
     double cut = 16 + n / 16, inner = m[0] * m[0] / 2, outer = m[1] * m[1] / 2;
 
     return h->ask->n_levels == 1 ? n * inner * cut : (n * n / 2 * inner + n * outer) * cut;
@@ -400,17 +400,17 @@ void dp_ranges_group(struct dp_ranges *h, double n)
 
 bool dp_ranges_are_too_many(const struct dp_ranges *h, double n)
 {
-    double most = dp_ranges_level(h, 0).n;
+    double most = dp_ranges_at(h, 0).n;
 
-    if (h->ask->n_levels > 1 && dp_ranges_level(h, 1).n > most)
-        most = dp_ranges_level(h, 1).n;
+    if (h->ask->n_levels > 1 && dp_ranges_at(h, 1).n > most)
+        most = dp_ranges_at(h, 1).n;
     return (h->ask->n_levels > 1 && dp_ranges_work(h, n) > DP_RANGES_MAX_WORK) || n * (most + 1) > MAX_TABLE ||
            (h->ask->n_levels > 1 && n * n > MAX_TABLE);
 }
 
 void dp_ranges_solve_inner(struct dp_ranges *h)
 {
-    struct dp_ranges_level l = dp_ranges_level(h, 0);
+    struct dp_ranges_level l = dp_ranges_at(h, 0);
     uint32_t n = h->ideals.n;
 
     for (uint32_t base = 0; base < n; base++) {

@@ -47,7 +47,7 @@ struct dp_ranges_choice {
 };
 
 /* The level of that index, 0 <= index < ask->n_levels; groups (h->each) are on the last one only. */
-struct dp_ranges_level dp_ranges_level(const struct dp_ranges *h, uint32_t index);
+struct dp_ranges_level dp_ranges_at(const struct dp_ranges *h, uint32_t index);
 
 /* Steps of the innermost loop for n ideals, as they were measured: a few cuts near the best, and a share of
  * the rest. */

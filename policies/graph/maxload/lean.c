@@ -127,7 +127,7 @@ static void probe_ideal(struct lean *t, uint32_t ideal)
     bool is_of_use = false;
 
     for (uint32_t c = 0; c < t->row; c++) {
-        struct dp_walk_window win = dp_walk_window(&t->w, ideal, c);
+        struct dp_walk_window win = dp_walk_window_at(&t->w, ideal, c);
 
         to[c] = NONE;
         is_of_use |= win.low <= win.high;

@@ -172,7 +172,7 @@ static int solve(struct dp_walk *w, struct table *t, struct dp_walk_window *win,
         bool is_of_use = false;
 
         for (uint32_t c = 0; c <= w->q->n_cpus; c++) {
-            win[c] = dp_walk_window(w, i, c);
+            win[c] = dp_walk_window_at(w, i, c);
             is_of_use |= win[c].low <= win[c].high;
         }
         if (is_of_use)

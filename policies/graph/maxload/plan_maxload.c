@@ -275,7 +275,7 @@ static int no_answer(const struct search *s, struct dp_err *err)
         (double)largest / 1e9);
 }
 
-static int search(struct search *s, struct dp_err *err)
+static int search_all(struct search *s, struct dp_err *err)
 {
     struct dp_graph_plan *p = s->out;
     double fastest = 1;
@@ -308,8 +308,8 @@ static int search(struct search *s, struct dp_err *err)
     return 0;
 }
 
-int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
-                    struct dp_err *err)
+int dp_plan_maxload_find(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
+                         struct dp_err *err)
 {
     struct search s = {.g = g, .ask = ask, .out = out};
     int rc = -1;
@@ -324,7 +324,7 @@ int dp_plan_maxload(const struct dp_graph *g, const struct dp_plan_maxload *ask,
     if (s.units.n == 0)
         dp_err_set(err, DP_EINVAL, "the graph has nothing but inputs");
     else
-        rc = search(&s, err);
+        rc = search_all(&s, err);
     dp_units_release(&s.units);
     dp_maxload_release(&s.best);
     return rc;

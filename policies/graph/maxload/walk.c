@@ -137,7 +137,7 @@ static uint32_t least_accel(const struct dp_walk *w, uint64_t work_ns, uint32_t 
     return n < w->q->n_accel + 1 ? (uint32_t)n : w->q->n_accel + 1;
 }
 
-struct dp_walk_window dp_walk_window(const struct dp_walk *w, uint32_t ideal, uint32_t cpus)
+struct dp_walk_window dp_walk_window_at(const struct dp_walk *w, uint32_t ideal, uint32_t cpus)
 {
     uint64_t all = w->work_ns[w->q->ideals->n - 1], own = w->work_ns[ideal];
     uint32_t rest = least_accel(w, all - own, w->q->n_cpus - cpus);

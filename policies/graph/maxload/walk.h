@@ -58,6 +58,6 @@ uint64_t dp_walk_cpu_load(const struct dp_walk *w);
 
 /* No fewer than its own work needs within the bound beside so many CPUs, and not so many that too few are left for the
  * rest. */
-struct dp_walk_window dp_walk_window(const struct dp_walk *w, uint32_t ideal, uint32_t cpus);
+struct dp_walk_window dp_walk_window_at(const struct dp_walk *w, uint32_t ideal, uint32_t cpus);
 
 #endif

@@ -259,8 +259,8 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, co
 static int plan(struct dp_graph *g, const struct dp_plan_hierarchical *net, struct dp_graph_plan *p, struct dp_err *err)
 {
     if (g->kind == DP_GRAPH_PROFILE)
-        return dp_plan_hierarchical(g, net, p, err);
-    return dp_plan_maxload(g, &(struct dp_plan_maxload){.n_accel = net->devices[0], .accel_bytes = g->accel_bytes}, p, err);
+        return dp_plan_hierarchical_find(g, net, p, err);
+    return dp_plan_maxload_find(g, &(struct dp_plan_maxload){.n_accel = net->devices[0], .accel_bytes = g->accel_bytes}, p, err);
 }
 
 static int take_shape(const struct dp_graph *g, const struct dp_sim_override *with, struct dp_sim_case *c, struct dp_err *err)

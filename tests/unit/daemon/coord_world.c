@@ -663,7 +663,7 @@ static uint64_t pipeline_ns(const struct world *w, const struct dp_layout *layou
         device[d] = (struct dp_device){.speed = 1.0 / factor[d], .slot = d};
     true_links(w, &links);
     in.links = &links;
-    if (dp_sim_layout(&in, layout, NULL, &ns, NULL) < 0)
+    if (dp_predict_layout(&in, layout, NULL, &ns, NULL) < 0)
         abort();
     return ns;
 }
@@ -822,7 +822,7 @@ uint64_t world_step_ns(const struct dp_layout *layout, uint64_t step)
 
     for (uint32_t l = 0; l < W_LAYERS; l++)
         load[l] = recorded_load(step, l);
-    if (dp_sim_layout(&in, layout, NULL, &ns, NULL) < 0)
+    if (dp_predict_layout(&in, layout, NULL, &ns, NULL) < 0)
         abort();
     return ns + ns / 2;
 }

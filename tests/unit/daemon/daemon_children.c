@@ -228,7 +228,7 @@ void dw_children(void)
 
 /* ---- rights ---- */
 
-const struct dp_priv_scope *dp_priv_scope(void)
+const struct dp_priv_scope *dp_priv_current_scope(void)
 {
     static struct dp_priv_scope scope;
 

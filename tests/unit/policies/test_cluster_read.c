@@ -644,7 +644,7 @@ static void many_jobs_take_seconds(void **state)
 
         assert_int_equal(dp_cluster_run(&c.mix, &c.machine, scheduler, k % 2, t, NULL), 0);
         took = dp_thread_cpu_ns() - begin;
-        assert_int_equal(dp_cluster_stats(&c.mix, c.machine.nodes, k % 2, t, &stats, NULL), 0);
+        assert_int_equal(dp_cluster_stats_fill(&c.mix, c.machine.nodes, k % 2, t, &stats, NULL), 0);
         print_message("# %u jobs, %s%s: %.2f s; %.0f s of waiting on average\n", c.mix.n_jobs, dp_cluster_schedulers[scheduler].name,
                       k % 2 ? ", shrinking" : "", (double)took * 1e-9, stats.wait_s.mean);
 #ifndef DP_SANITIZED

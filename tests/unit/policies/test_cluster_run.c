@@ -155,12 +155,12 @@ static void the_next_job_starts_on_nodes_given_back(void **state)
         assert_int_equal(with[2].start_ns, 37 * S);
         assert_int_equal(with[0].end_ns, 100 * S);
     }
-    dp_cluster_moved(&mix, without, with, &moved);
+    dp_cluster_compare(&mix, without, with, &moved);
     assert_int_equal(moved.earlier, 2);
     assert_int_equal(moved.later, 0);
     assert_true(moved.earlier_s == 68);
-    assert_int_equal(dp_cluster_stats(&mix, 10, false, without, &a, NULL), 0);
-    assert_int_equal(dp_cluster_stats(&mix, 10, true, with, &b, NULL), 0);
+    assert_int_equal(dp_cluster_stats_fill(&mix, 10, false, without, &a, NULL), 0);
+    assert_int_equal(dp_cluster_stats_fill(&mix, 10, true, with, &b, NULL), 0);
     assert_true(a.held_node_s == 10 * 100 + 100 && a.needed_node_s == 10 * 25 + 5 * 75 + 100 && a.makespan_s == 110);
     assert_true(b.held_node_s == a.needed_node_s && b.needed_node_s == a.needed_node_s && b.makespan_s == 100);
     assert_true(a.wait_s.mean == 190.0 / 3 && a.wait_s.median == 95 && a.wait_s.max == 95 && a.wait_s.p95 == 95);
@@ -528,7 +528,7 @@ static void check_times(const struct dp_cluster_mix *mix, const struct dp_cluste
     }
     assert_int_equal(used, 0);
     free(c);
-    assert_int_equal(dp_cluster_stats(mix, m->nodes, is_shrinking, t, &stats, NULL), 0);
+    assert_int_equal(dp_cluster_stats_fill(mix, m->nodes, is_shrinking, t, &stats, NULL), 0);
     if (!m->latency_ns && !(node_s >= stats.held_node_s * 0.999999 && node_s <= stats.held_node_s * 1.000001))
         fail_msg("%.9g node-seconds are used, %.9g were held", node_s, stats.held_node_s);
     assert_true(stats.held_node_s >= stats.needed_node_s * 0.999999);
@@ -632,7 +632,7 @@ static void no_jobs(void **state)
     (void)state;
     for (int k = 0; k < DP_CLUSTER_SCHEDULERS; k++)
         assert_int_equal(dp_cluster_run(&mix, &plain, (enum dp_cluster_scheduler)k, true, t, NULL), 0);
-    assert_int_equal(dp_cluster_stats(&mix, 10, true, t, &stats, NULL), 0);
+    assert_int_equal(dp_cluster_stats_fill(&mix, 10, true, t, &stats, NULL), 0);
     assert_true(stats.wait_s.mean == 0 && stats.held_share == 0 && stats.makespan_s == 0);
 }
 

@@ -181,7 +181,7 @@ static void compare(uint32_t n_levels, uint32_t n_cases, uint32_t least_refused)
 
         make(&t, &seed, n_levels);
         brute_force(&t);
-        rc = dp_plan_hierarchical(&t.g, &t.ask, &p, &err);
+        rc = dp_plan_hierarchical_find(&t.g, &t.ask, &p, &err);
         if (isinf(t.best_s)) {
             assert_int_equal(rc, -1);
             assert_int_equal(err.code, DP_ENOMEM);
@@ -200,7 +200,7 @@ static void compare(uint32_t n_levels, uint32_t n_cases, uint32_t least_refused)
             for (uint32_t s = 0; s < p.n_stages; s++)
                 replicas += p.stage[s].replicas > 1;
             t.ask.max_ideals = 1; /* orders only */
-            if (dp_plan_hierarchical(&t.g, &t.ask, &line, &err) == 0) {
+            if (dp_plan_hierarchical_find(&t.g, &t.ask, &line, &err) == 0) {
                 assert_true(line.load_ns + 2 >= p.load_ns);
                 assert_true(!line.is_optimal || line.load_ns == p.load_ns); /* of a chain all are of one order */
             }
@@ -331,26 +331,26 @@ static void deep_networks_are_searched_in_seconds(void **state)
     clock_t t = clock();
 
     make_translation(&g);
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), 0);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), 0);
     t = clock() - t;
     print_message("# %u nodes, %u ideals, 16 devices: %.1f s, %.3f ms a microbatch, %u looks\n", g.n_nodes, p.n_ideals,
                   (double)t / CLOCKS_PER_SEC, (double)p.load_ns / 1e6, all.asked);
     assert_true(p.is_optimal && !p.was_ended && p.n_ideals > 10000 && all.asked > 100);
     assert_true((double)t / CLOCKS_PER_SEC < 10.0);
     w.arg = &some;
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &early, &err), 0);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &early, &err), 0);
     assert_true(early.was_ended && !early.is_optimal && early.load_ns >= p.load_ns && early.bound_ns <= p.load_ns);
     assert_int_equal(some.asked, 50);
     assert_true(some.best_ns >= early.load_ns - 1 && some.best_ns <= early.load_ns + 1 && some.bound_ns == early.bound_ns);
     assert_non_null(strstr(early.why, "the time limit ended the search"));
     dp_graph_plan_release(&early);
     w.arg = &none; /* before the first order was cut */
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &early, &err), -1);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &early, &err), -1);
     assert_int_equal(err.code, DP_ETIMEOUT);
     dp_graph_plan_release(&early);
     w.arg = &all;
     ask.max_steps = 1000; /* the same on every machine */
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &early, &err), 0);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &early, &err), 0);
     assert_true(!early.was_ended && !early.is_optimal && strstr(early.why, "is too long"));
     dp_graph_plan_release(&early);
     dp_graph_plan_release(&p);
@@ -383,7 +383,7 @@ static void thousands_of_devices(void **state)
         } else {
             make_translation(&g);
         }
-        if (dp_plan_hierarchical(&g, &ask, &p, &err) < 0)
+        if (dp_plan_hierarchical_find(&g, &ask, &p, &err) < 0)
             fail_msg("%s", err.text);
         print_message("# %u nodes on %ux%u devices: %.3f ms a microbatch, at least %.3f; %u devices used, %.1f s\n", g.n_nodes,
                       devices[i][0], devices[i][1], (double)p.load_ns / 1e6, (double)p.bound_ns / 1e6, p.n_devices,
@@ -408,22 +408,22 @@ static void refuses_wrong_questions(void **state)
     dp_graph_init(&g, DP_GRAPH_COSTS);
     graph_make_nodes(&g, &seed, 3, 50);
     assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), -1);
     assert_int_equal(err.code, DP_EINVAL);
     g.kind = DP_GRAPH_PROFILE;
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), 0);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), 0);
     dp_graph_plan_release(&p);
     ask.n_levels = 3;
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), -1);
     ask.n_levels = 2;
     ask.accel_bytes = 5;
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), -1);
     ask.accel_bytes = UINT64_MAX;
     ask.bytes_per_s[1] = (double)NAN;
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), -1);
     ask.bytes_per_s[1] = 1e9;
     ask.devices[1] = 0;
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), -1);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), -1);
     dp_graph_release(&g);
 }
 

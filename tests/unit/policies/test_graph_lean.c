@@ -100,9 +100,9 @@ static void max_load_is_the_same(void **state)
         if (random_below(&seed, 3) == 0)
             ask.speed = speed;
         assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
-        rc_a = dp_plan_maxload(&g, &ask, &a, &err);
+        rc_a = dp_plan_maxload_find(&g, &ask, &a, &err);
         ask.is_lean = true;
-        rc_b = dp_plan_maxload(&g, &ask, &b, &err);
+        rc_b = dp_plan_maxload_find(&g, &ask, &b, &err);
         if (rc_a != rc_b || (rc_a == 0 && a.load_ns != b.load_ns))
             print_message("# case %lu: %lu ns with a table, %lu without, %s\n", (unsigned long)i, (unsigned long)a.load_ns,
                           (unsigned long)b.load_ns, rc_a < 0 || rc_b < 0 ? err.text : "");
@@ -138,9 +138,9 @@ static void straight_is_the_same(void **state)
         if (random_below(&seed, 3) == 0)
             ask.accel_bytes = memory_of(&g, &seed, ask.devices[0]);
         assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
-        rc_a = dp_plan_hierarchical(&g, &ask, &a, NULL);
+        rc_a = dp_plan_hierarchical_find(&g, &ask, &a, NULL);
         ask.is_lean = true;
-        rc_b = dp_plan_hierarchical(&g, &ask, &b, NULL);
+        rc_b = dp_plan_hierarchical_find(&g, &ask, &b, NULL);
         compare_loads(&a, rc_a, &b, rc_b, &n);
         dp_graph_plan_release(&a);
         dp_graph_plan_release(&b);
@@ -169,7 +169,7 @@ static void long_chains(void **state)
             most = g.node[v].forward_ns > most ? g.node[v].forward_ns : most;
             most_send = g.node[v].send_ns > most_send ? g.node[v].send_ns : most_send;
         }
-        if (dp_plan_maxload(&g, &ask, &p, &err) < 0)
+        if (dp_plan_maxload_find(&g, &ask, &p, &err) < 0)
             fail_msg("%s", err.text);
         assert_true(p.is_optimal);
         assert_true(p.load_ns >= p.bound_ns && p.load_ns <= p.bound_ns + most + 2 * most_send);

@@ -212,7 +212,7 @@ static void equals_brute_force(void **state)
 
         make(&t, &seed);
         want = brute_force(&t);
-        rc = dp_plan_maxload(&t.g, &t.ask, &p, &err);
+        rc = dp_plan_maxload_find(&t.g, &t.ask, &p, &err);
         if (want == UINT64_MAX) {
             assert_int_equal(rc, -1);
             assert_int_equal(err.code, DP_ENOMEM);
@@ -226,7 +226,7 @@ static void equals_brute_force(void **state)
             assert_true(p.is_optimal);
             check_plan(&t, &p);
             t.ask.algorithm = DP_PLAN_LINE;
-            if (dp_plan_maxload(&t.g, &t.ask, &line, &err) == 0) {
+            if (dp_plan_maxload_find(&t.g, &t.ask, &line, &err) == 0) {
                 check_plan(&t, &line);
                 assert_true(line.load_ns >= want);
                 assert_int_equal(line.load_ns, p.line_ns);
@@ -257,7 +257,7 @@ static void gives_up_where_it_should(void **state)
     dp_graph_init(&g, DP_GRAPH_COSTS);
     graph_make_nodes(&g, &seed, 40, 0); /* 40 nodes without an edge: 2^40 ideals */
     assert_int_equal(dp_graph_finish(&g, NULL, NULL), 0);
-    assert_int_equal(dp_plan_maxload(&g, &ask, &p, &err), 0);
+    assert_int_equal(dp_plan_maxload_find(&g, &ask, &p, &err), 0);
     assert_int_equal(p.algorithm, DP_PLAN_LINE);
     assert_int_equal(p.n_ideals, 0);
     assert_false(p.is_optimal);
@@ -265,11 +265,11 @@ static void gives_up_where_it_should(void **state)
     assert_true(p.bound_ns <= p.load_ns);
     dp_graph_plan_release(&p);
     ask.algorithm = DP_PLAN_EXACT;
-    assert_int_equal(dp_plan_maxload(&g, &ask, &p, &err), -1);
+    assert_int_equal(dp_plan_maxload_find(&g, &ask, &p, &err), -1);
     assert_non_null(strstr(err.text, "no exact answer"));
     dp_graph_plan_release(&p);
     ask = (struct dp_plan_maxload){.accel_bytes = UINT64_MAX};
-    assert_int_equal(dp_plan_maxload(&g, &ask, &p, &err), -1);
+    assert_int_equal(dp_plan_maxload_find(&g, &ask, &p, &err), -1);
     assert_int_equal(err.code, DP_EINVAL);
     dp_graph_plan_release(&p);
     dp_graph_release(&g);

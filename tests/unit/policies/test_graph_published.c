@@ -77,7 +77,7 @@ static void plan_optimum(const struct optimum *o, const char *path)
     ask.n_accel = g.n_accel;
     ask.n_cpus = g.n_cpus;
     ask.accel_bytes = g.accel_bytes;
-    if (dp_plan_maxload(&g, &ask, &p, &err) < 0)
+    if (dp_plan_maxload_find(&g, &ask, &p, &err) < 0)
         fail_msg("%s: %s", path, err.text);
     t = cpu_seconds() - t;
     exact_ms = (double)p.load_ns / 1e6;
@@ -148,7 +148,7 @@ static void plan_figure(const struct figure *f, const char *path)
 
     if (dp_graph_read(path, &g, &err) < 0)
         fail_msg("%s", err.text);
-    if (dp_plan_hierarchical(&g, &ask, &p, &err) < 0)
+    if (dp_plan_hierarchical_find(&g, &ask, &p, &err) < 0)
         fail_msg("%s: %s", path, err.text);
     t = cpu_seconds() - t;
     single = (double)p.single_ns / (double)p.load_ns;
@@ -203,7 +203,7 @@ static void vgg16_is_cut_at_17(void **state)
         return;
     }
     assert_int_equal(dp_graph_read(path, &g, &err), 0);
-    assert_int_equal(dp_plan_hierarchical(&g, &ask, &p, &err), 0);
+    assert_int_equal(dp_plan_hierarchical_find(&g, &ask, &p, &err), 0);
     assert_int_equal(p.n_stages, 2);
     assert_int_equal(p.stage[0].replicas, 3);
     assert_int_equal(p.stage[1].replicas, 1);

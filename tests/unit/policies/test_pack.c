@@ -108,7 +108,7 @@ static bool fits(struct brute *b, uint64_t *ns)
     for (uint32_t d = 0; d < b->l.n_workers; d++)
         if (b->l.cut[d + 1] > b->l.cut[d] && (!b->t->device[d].is_allowed || b->l.gone[d]))
             return false;
-    if (dp_sim_layout(&b->t->in, &b->l, stage, ns, NULL) < 0)
+    if (dp_predict_layout(&b->t->in, &b->l, stage, ns, NULL) < 0)
         fail_msg("the simulator refuses a layout");
     for (uint32_t d = 0; d < b->l.n_workers; d++)
         if (b->l.cut[d + 1] > b->l.cut[d] && b->t->device[d].mem_limit_bytes &&
@@ -568,20 +568,20 @@ static void first_fit_as_published(void **state)
     for (uint32_t d = 0; d < 4; d++)
         device[d] = (struct dp_device){1.0, 1000, d, true};
     /* 0 -> 1 -> 2 -> 3: two of three merges carry layers that have moved before */
-    assert_int_equal(dp_first_fit(&in, 1, f, NULL), 0);
+    assert_int_equal(dp_first_fit_pack(&in, 1, f, NULL), 0);
     assert_true(f->is_reached && f->is_contiguous && f->is_possible);
     dp_layout_format(&f->out.layout, text, sizeof text);
     assert_string_equal(text, "-|-|-|0-7");
     assert_int_equal(f->sent_bytes, 200 + 400 + 600);
     assert_int_equal(f->moved_bytes, 600);
     assert_int_equal(f->out.iteration_ns, 4 * 8 * 3000);
-    assert_int_equal(dp_first_fit(&in, 3, f, NULL), 0);
+    assert_int_equal(dp_first_fit_pack(&in, 3, f, NULL), 0);
     dp_layout_format(&f->out.layout, text, sizeof text);
     assert_string_equal(text, "-|0-3|4-5|6-7");
     /* the test is "less than the limit" */
     for (uint32_t d = 0; d < 4; d++)
         device[d].mem_limit_bytes = 400;
-    assert_int_equal(dp_first_fit(&in, 2, f, NULL), 0);
+    assert_int_equal(dp_first_fit_pack(&in, 2, f, NULL), 0);
     assert_false(f->is_reached);
     assert_string_equal(f->reason, "first-fit: cannot pack onto 2 devices, 4 are left of 4");
     /* a full device in between: its stage is jumped over, and the order of the layers is lost */
@@ -589,7 +589,7 @@ static void first_fit_as_published(void **state)
         device[d].mem_limit_bytes = 401;
     layer[2].state_bytes = 201;
     layer[3].state_bytes = 200;
-    assert_int_equal(dp_first_fit(&in, 3, f, NULL), 0);
+    assert_int_equal(dp_first_fit_pack(&in, 3, f, NULL), 0);
     assert_true(f->is_reached && !f->is_contiguous && !f->is_possible);
     assert_int_equal(f->owner[0], 2);
     assert_string_equal(f->reason, "first-fit: on 3 devices the layers would not be in order");
@@ -664,7 +664,7 @@ static void what_is_given_up_is_not_missed_later(void **state)
         struct run t;
 
         init(&t, &seed, ANY, 3 + random_below(&seed, 6), 2 + random_below(&seed, 4));
-        assert_int_equal(dp_sim_layout(&t.in, &t.current, NULL, &rule.reference_ns, NULL), 0);
+        assert_int_equal(dp_predict_layout(&t.in, &t.current, NULL, &rule.reference_ns, NULL), 0);
         for (uint32_t l = 0; l < t.in.n_layers; l++) { /* some stay as they are, others become cheap */
             uint64_t less = random_below(&seed, 2) ? 1 : 30;
 
@@ -675,7 +675,7 @@ static void what_is_given_up_is_not_missed_later(void **state)
         }
         later.layer_opt_ns = t.in.layer_opt_ns;
         t.in.layer = layer;
-        assert_int_equal(dp_sim_layout(&t.in, &t.current, NULL, &ns, NULL), 0);
+        assert_int_equal(dp_predict_layout(&t.in, &t.current, NULL, &ns, NULL), 0);
         t.in.layer = t.layer;
         later.limit_ns = dp_pack_later_ns(ns, rule.max_slowdown);
         if (dp_pack_choose(&dp_policy_time, NULL, &t.in, &rule, plain, &t.err) == 0) {
@@ -713,13 +713,13 @@ static void never_worse_than_first_fit(void **state)
         struct run t;
 
         init(&t, &seed, ANY, 4 + random_below(&seed, 4), 2 + random_below(&seed, 3));
-        assert_int_equal(dp_sim_layout(&t.in, &t.current, NULL, &start_ns, NULL), 0);
+        assert_int_equal(dp_predict_layout(&t.in, &t.current, NULL, &start_ns, NULL), 0);
         rule.reference_ns = start_ns;
         for (uint32_t target = 1; target < t.in.n_devices; target++) {
             uint32_t slots;
             bool is_batch_used = false;
 
-            assert_int_equal(dp_first_fit(&t.in, target, f, NULL), 0);
+            assert_int_equal(dp_first_fit_pack(&t.in, target, f, NULL), 0);
             if (!f->is_reached)
                 continue;
             out_of_order += !f->is_contiguous;

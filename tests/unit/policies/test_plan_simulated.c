@@ -100,7 +100,7 @@ static void plans_are_what_is_simulated(void **state)
         ask.is_straight = random_below(&seed, 4) == 0;
         if (random_below(&seed, 2))
             ask.accel_bytes = 200000 + random_below(&seed, 3000000);
-        if (dp_plan_hierarchical(&g, &ask, &p, &err) < 0) {
+        if (dp_plan_hierarchical_find(&g, &ask, &p, &err) < 0) {
             assert_int_equal(err.code, DP_ENOMEM);
             refused++;
         } else {
@@ -167,8 +167,8 @@ static void algorithms_agree_where_transfers_are_free(void **state)
         make_profile(&g, &seed);
         ask.accel_bytes = other.accel_bytes = random_below(&seed, 3) ? 200000 + random_below(&seed, 1200000) : UINT64_MAX;
         assert_int_equal(dp_graph_set_bandwidth(&g, 1e18, &err), 0);
-        one = dp_plan_hierarchical(&g, &ask, &a, &err);
-        two = dp_plan_maxload(&g, &other, &b, &err);
+        one = dp_plan_hierarchical_find(&g, &ask, &a, &err);
+        two = dp_plan_maxload_find(&g, &other, &b, &err);
         assert_int_equal(one, two);
         refused += one < 0;
         if (one == 0) {
@@ -247,7 +247,7 @@ static void latency_moves_cuts(void **state)
             struct seen seen;
             struct dp_err err;
 
-            if (dp_plan_hierarchical(&g, &net, &p, &err) < 0 || dp_sim_replan(&g, &net, &ask, &p, &err) < 0)
+            if (dp_plan_hierarchical_find(&g, &net, &p, &err) < 0 || dp_sim_replan_run(&g, &net, &ask, &p, &err) < 0)
                 fail_msg("%s", err.text);
             simulate(&g, &p, &net, net.microbatches, latency_ns[k], &seen);
             assert_int_equal(seen.iteration_ns, least_iteration(&g, &trial, &net, latency_ns[k], 0));

@@ -130,7 +130,7 @@ static void time_is_optimal(void **state)
             l.cut[1] = random_below(&seed, LAYERS + 1);
             l.cut[2] = l.cut[1] + random_below(&seed, LAYERS - l.cut[1] + 1);
             l.cut[3] = l.cut[2] + random_below(&seed, LAYERS - l.cut[2] + 1);
-            assert_int_equal(dp_sim_layout(&t.in, &l, stage, &ns, &t.err), 0);
+            assert_int_equal(dp_predict_layout(&t.in, &l, stage, &ns, &t.err), 0);
             for (uint32_t s = 0; s < dp_layout_active(&l); s++)
                 worst = stage[s].busy_ns > worst ? stage[s].busy_ns : worst;
             assert_true(best <= worst + 2 * 8); /* the simulator rounds each microbatch up */
@@ -285,7 +285,7 @@ static void packs_as_pruning_goes_on(void **state)
 
     init(&t);
     assert_int_equal(pack(&t, rule)->slots, 4); /* no reference: the fastest */
-    assert_int_equal(dp_sim_layout(&t.in, &t.layout, NULL, &rule.reference_ns, &t.err), 0);
+    assert_int_equal(dp_predict_layout(&t.in, &t.layout, NULL, &rule.reference_ns, &t.err), 0);
     for (uint32_t p = 100; p >= 10; p -= 10) {
         struct dp_pack *c;
 

@@ -120,7 +120,7 @@ static uint64_t simulate(struct run *r, const struct dp_correction *c)
     uint64_t ns;
 
     dp_correction_apply(c, &r->in, r->corrected, &in);
-    if (dp_sim_layout(&in, &r->layout, NULL, &ns, &r->err) < 0)
+    if (dp_predict_layout(&in, &r->layout, NULL, &ns, &r->err) < 0)
         fail_msg("%s", r->err.text);
     return ns;
 }
@@ -142,7 +142,7 @@ static void nothing_learned_changes_nothing(void **state)
 
     (void)state;
     init(&r);
-    assert_int_equal(dp_sim_layout(&r.in, &r.layout, NULL, &ns, &r.err), 0);
+    assert_int_equal(dp_predict_layout(&r.in, &r.layout, NULL, &ns, &r.err), 0);
     assert_int_equal(simulate(&r, &c), ns);
     assert_int_equal(wall(&r, &c), ns);
     assert_true(dp_correction_is_neutral(&c, 2));

@@ -119,7 +119,7 @@ static void set_layout(struct dp_layout *l, const uint32_t *cut)
     memcpy(l->cut, cut, (sc.n_workers + 1) * sizeof *cut);
 }
 
-int set_up(struct worker *w)
+int set_up(struct worker_state *w)
 {
     struct dp_layer *layers[8];
     struct dp_msg_hello hello = {.job_id = 1, .rank = w->rank, .n_workers = sc.n_workers, .n_layers = 8, .epoch = EPOCH};
@@ -143,10 +143,10 @@ int set_up(struct worker *w)
     return 0;
 }
 
-static struct worker *sender; /* of this process */
+static struct worker_state *sender; /* of this process */
 
 /* Before a chunk leaves; its checksum was taken. */
-static void disturb(const struct worker *w, uint64_t offset, uint8_t *payload, size_t bytes)
+static void disturb(const struct worker_state *w, uint64_t offset, uint8_t *payload, size_t bytes)
 {
     if ((int)w->rank == sc.dies)
         raise(SIGKILL);
@@ -194,7 +194,7 @@ struct dp_transport_request *__wrap_dp_transport_send(struct dp_transport *t, ui
     return __real_dp_transport_send(t, to, tag, buf, bytes, err);
 }
 
-int check_stage(struct worker *w)
+int check_stage(struct worker_state *w)
 {
     uint32_t first = w->layout.cut[w->rank], n = w->layout.cut[w->rank + 1] - first;
 
@@ -206,7 +206,7 @@ int check_stage(struct worker *w)
     return 0;
 }
 
-static bool gave_layers(const struct worker *w)
+static bool gave_layers(const struct worker_state *w)
 {
     for (uint32_t l = sc.old_cut[w->rank]; l < sc.old_cut[w->rank + 1]; l++)
         if (l < sc.new_cut[w->rank] || l >= sc.new_cut[w->rank + 1])
@@ -214,7 +214,7 @@ static bool gave_layers(const struct worker *w)
     return false;
 }
 
-int poll_until(struct worker *w, int state, struct dp_err *err)
+int poll_until(struct worker_state *w, int state, struct dp_err *err)
 {
     uint64_t end = dp_now_ns() + 20000 * MS;
     int got;
@@ -225,7 +225,7 @@ int poll_until(struct worker *w, int state, struct dp_err *err)
     return got;
 }
 
-static int after_commit(struct worker *w, const struct dp_handover_outcome *out)
+static int after_commit(struct worker_state *w, const struct dp_handover_outcome *out)
 {
     bool leaves = sc.gone[w->rank];
     struct dp_err err = {0};
@@ -247,7 +247,7 @@ static int after_commit(struct worker *w, const struct dp_handover_outcome *out)
     return 0;
 }
 
-static int after_abort(struct worker *w, const struct dp_handover_outcome *out)
+static int after_abort(struct worker_state *w, const struct dp_handover_outcome *out)
 {
     uint64_t end = dp_now_ns() + 20000 * MS;
     struct dp_err err = {0};
@@ -271,7 +271,7 @@ static int after_abort(struct worker *w, const struct dp_handover_outcome *out)
     return 0;
 }
 
-static int run_worker(struct worker *w)
+static int run_worker(struct worker_state *w)
 {
     struct dp_handover_args args = {
         .transport = w->t, .control = w->control, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
@@ -305,7 +305,7 @@ static int run_worker(struct worker *w)
     return out.is_committed ? after_commit(w, &out) : after_abort(w, &out);
 }
 
-void tear_down(struct worker *w)
+void tear_down(struct worker_state *w)
 {
     dp_control_destroy(w->control);
     dp_stage_destroy(w->stage);
@@ -334,7 +334,7 @@ void meet(struct dp_transport *t, uint32_t rank)
 
 int worker(struct dp_transport *t, uint32_t rank)
 {
-    struct worker *w = &(struct worker){.t = t, .rank = rank};
+    struct worker_state *w = &(struct worker_state){.t = t, .rank = rank};
     int rc = set_up(w);
 
     if (rc == 0)

@@ -51,7 +51,7 @@ extern struct dp_tune tune;
 
 /* ---- a worker ---- */
 
-struct worker {
+struct worker_state {
     struct dp_transport *t;
     uint32_t rank;
     struct dp_backend *be;
@@ -71,11 +71,11 @@ struct worker {
 
 void set_model(int64_t channels);
 uint64_t mix(uint64_t x);
-int set_up(struct worker *w);
+int set_up(struct worker_state *w);
 /* Every layer of the layout's part is here, in order, unharmed. */
-int check_stage(struct worker *w);
-int poll_until(struct worker *w, int state, struct dp_err *err);
-void tear_down(struct worker *w);
+int check_stage(struct worker_state *w);
+int poll_until(struct worker_state *w, int state, struct dp_err *err);
+void tear_down(struct worker_state *w);
 /* Nobody goes before all are done, as in a run; the dead are not waited for. */
 void meet(struct dp_transport *t, uint32_t rank);
 int worker(struct dp_transport *t, uint32_t rank);

@@ -107,7 +107,7 @@ static void random_cuts(uint64_t m, uint32_t *cut)
     cut[sc.n_workers] = 8;
 }
 
-static int one_of_many(struct worker *w, uint64_t m)
+static int one_of_many(struct worker_state *w, uint64_t m)
 {
     struct dp_handover_args args = {
         .transport = w->t, .control = w->control, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
@@ -130,7 +130,7 @@ static int one_of_many(struct worker *w, uint64_t m)
 
 static int worker_of_many(struct dp_transport *t, uint32_t rank)
 {
-    struct worker *w = &(struct worker){.t = t, .rank = rank};
+    struct worker_state *w = &(struct worker_state){.t = t, .rank = rank};
     int rc = set_up(w);
 
     for (uint64_t m = 1; rc == 0 && m <= MANY; m++)

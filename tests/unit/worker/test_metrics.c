@@ -85,7 +85,7 @@ static struct dp_metrics *fresh(uint32_t report_ms)
 static void the_rest_of_a_step(void **state)
 {
     struct dp_metrics *m = fresh(1000000);
-    const struct dp_metrics_rest *rest = dp_metrics_rest(m);
+    const struct dp_metrics_rest *rest = dp_metrics_get_rest(m);
 
     (void)state;
     set_stage(0, 1);
