@@ -38,7 +38,7 @@ struct dp_run_limits {
     double grace_s;           /* time for a drained worker to leave by itself */
     double confirm_s;         /* between the two reads that confirm a release */
     uint32_t memory_margin;   /* give host memory back, but so many percent more than is needed; 0: do not */
-    double link_latency_s, link_bytes_per_s; /* cost of a boundary and of moving layers */
+    double link_latency_s, link_bytes_per_s; /* cost of a stage's messages and of moving layers */
 };
 
 #endif

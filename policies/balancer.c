@@ -24,10 +24,10 @@ static uint64_t weigh(const struct dp_policy_in *in, uint32_t l, enum dp_balance
     return by == DP_BY_FORWARD ? in->layer[l].fwd_ns : dp_policy_layer_work_ns(in, l);
 }
 
-/* Both ends of a boundary pay for its messages: nothing overlaps. */
+/* Both ends of a border pay for its messages: nothing overlaps. */
 static uint64_t between(const struct dp_policy_in *in)
 {
-    double ns = dp_policy_boundary_ns(in);
+    double ns = dp_policy_message_ns(in);
 
     return ns > 0.0 ? ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18 : 0;
 }

@@ -18,8 +18,8 @@ struct pipeline {
     const struct dp_partition *q;
     uint32_t *cut;
     struct dp_diffuse_worker *worker; /* [p] */
-    struct dp_diffuse_note *note;     /* [p][2] over its left and its right boundary */
-    bool *asked, *gives;              /* [p][2] over its left, its right boundary: for a layer, a layer */
+    struct dp_diffuse_note *note;     /* [p][2] over its left and its right border */
+    bool *asked, *gives;              /* [p][2] over its left, its right border: for a layer, a layer */
     uint32_t rounds, last_move, moves;
 };
 
@@ -48,7 +48,7 @@ static void begin(struct pipeline *t)
     }
 }
 
-/* Over one boundary of worker b. */
+/* Over one border of worker b. */
 static void tell(struct pipeline *t, uint32_t b, enum dp_diffuse_side to)
 {
     bool is_left = to == DP_DIFFUSE_LEFT, has = t->cut[b] < t->cut[b + 1];
@@ -70,7 +70,7 @@ static void tell_all(struct pipeline *t)
         tell(t, b, DP_DIFFUSE_LEFT);
 }
 
-/* asked: = [p][2] is the worker asked over its left, its right boundary? */
+/* asked: = [p][2] is the worker asked over its left, its right border? */
 static void ask_all(struct pipeline *t)
 {
     uint32_t p = t->q->p;
@@ -84,7 +84,7 @@ static void ask_all(struct pipeline *t)
             b + 1 < p && dp_diffuse_wants(&t->worker[b + 1], DP_DIFFUSE_LEFT, t->asked[2 * b + 3]);
 }
 
-/* Worker b hands the layer at a boundary to the nearest one there that asked for itself. */
+/* Worker b hands the layer at a border to the nearest one there that asked for itself. */
 static void hand_over(struct pipeline *t, uint32_t b, enum dp_diffuse_side to)
 {
     uint32_t taker = b;

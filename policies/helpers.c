@@ -45,12 +45,12 @@ uint64_t dp_policy_layer_work_ns(const struct dp_policy_in *in, uint32_t layer)
            (in->layer_opt_ns ? in->layer_opt_ns[layer] : 0);
 }
 
-double dp_policy_boundary_ns(const struct dp_policy_in *in)
+double dp_policy_message_ns(const struct dp_policy_in *in)
 {
     double message_s = in->link_latency_s;
 
     if (in->link_bytes_per_s > 0.0)
-        message_s += (double)in->boundary_bytes / in->link_bytes_per_s;
+        message_s += (double)in->stage_message_bytes / in->link_bytes_per_s;
     return 2e9 * in->microbatches * message_s;
 }
 

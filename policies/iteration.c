@@ -262,7 +262,7 @@ static int prepare(struct climb *t, struct dp_err *err)
         t->pass[l] = in->layer[l].fwd_ns + in->layer[l].bwd_input_ns + in->layer[l].bwd_weight_ns;
     }
     t->problem->q.prefer = NULL;
-    t->front = (struct dp_front){&t->problem->q, t->pass, floor(dp_policy_boundary_ns(in) / in->microbatches)};
+    t->front = (struct dp_front){&t->problem->q, t->pass, floor(dp_policy_message_ns(in) / in->microbatches)};
     t->front.hop_ns = fmax(t->front.hop_ns - 4.0, 0.0); /* the simulator rounds its four parts down */
     return 0;
 }

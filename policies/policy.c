@@ -74,7 +74,7 @@ static int sums_check(const struct dp_policy_in *in, struct dp_err *err)
         bytes += (double)k->state_bytes + in->microbatches * (double)k->act_bytes;
         nonzeros += (double)k->nnz;
     }
-    ns = ns / slowest + in->n_devices * dp_policy_boundary_ns(in);
+    ns = ns / slowest + in->n_devices * dp_policy_message_ns(in);
     if (!(ns < SUM_MAX) || !(bytes < SUM_MAX) || !(nonzeros < SUM_MAX))
         return dp_err_set(err, DP_EINVAL, "snapshot: a step of %g s in %g bytes with %g parameters", ns / 1e9,
                           bytes, nonzeros);

@@ -47,7 +47,7 @@ struct dp_policy_in {
     uint32_t batch_slot;               /* can never be given back: work is packed towards it */
     enum dp_schedule_kind schedule;
     uint32_t microbatches;   /* per step, >= 1 */
-    uint64_t boundary_bytes; /* one activation (or gradient) message between two stages */
+    uint64_t stage_message_bytes; /* one activation (or gradient) message between two stages */
     double link_latency_s, link_bytes_per_s; /* bytes_per_s 0: no cost of size */
     uint64_t step, steps_total, seed;
     const struct dp_links *links; /* predict/links.h: slow links between slots, which predictions know; NULL: none */
@@ -106,9 +106,9 @@ void dp_policy_spread(const struct dp_policy_in *in, const uint32_t *index, uint
                       struct dp_layout *out);
 /* Work of one layer in one step on a device of speed 1: every microbatch, and the optimizer. */
 uint64_t dp_policy_layer_work_ns(const struct dp_policy_in *in, uint32_t layer);
-/* Time that a step's messages take over one boundary between two stages, one after the other: an activation and a
+/* Time that a step's messages take over one border between two stages, one after the other: an activation and a
  * gradient of every microbatch. */
-double dp_policy_boundary_ns(const struct dp_policy_in *in);
+double dp_policy_message_ns(const struct dp_policy_in *in);
 /* The exact contiguous min-max layout of these weights over the allowed devices, of all best ones the
  * one nearest to the current layout. with_speed: a device's load is weight / speed.
  * largest: = load of the fullest device. */

@@ -143,7 +143,7 @@ void coord_balance_resume(struct dp_coord *c)
     (void)coord_journal_balance(c);
 }
 
-/* Does a boundary go back that the newest hand-over moved? */
+/* Does a cut go back that the newest hand-over moved? */
 bool coord_balance_takes_back(const struct dp_coord *c, const struct dp_layout *next)
 {
     const struct dp_layout *now = &c->layout, *before = &c->balance.before;

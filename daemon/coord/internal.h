@@ -395,7 +395,7 @@ struct dp_coord {
         bool has_step, has_shape, has_layout, is_pruned, is_completed;
         uint32_t step_id, n_workers, n_layers, microbatches, tokens_per_microbatch;
         uint8_t schedule;
-        uint64_t steps_total, prune_begin, prune_end, boundary_bytes, step;
+        uint64_t steps_total, prune_begin, prune_end, stage_message_bytes, step;
         double final_sparsity, sparsity, loss, eval_loss;
         uint64_t loss_step; /* that the loss belongs to */
         char checkpoint_dir[1024], checkpoint[1024];

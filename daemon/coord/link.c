@@ -34,7 +34,7 @@ static uint64_t configured_ns(const struct dp_coord *c)
     double s = c->limits.link_latency_s;
 
     if (c->limits.link_bytes_per_s > 0.0)
-        s += (double)c->train.boundary_bytes / c->limits.link_bytes_per_s;
+        s += (double)c->train.stage_message_bytes / c->limits.link_bytes_per_s;
     return (uint64_t)(s * 1e9);
 }
 

@@ -106,7 +106,7 @@ static void take_shape(struct dp_coord *c, const struct dp_msg_hello *m)
     c->train.microbatches = m->microbatches;
     c->train.tokens_per_microbatch = m->tokens_per_microbatch;
     c->train.schedule = m->schedule;
-    c->train.boundary_bytes = m->boundary_bytes;
+    c->train.stage_message_bytes = m->stage_message_bytes;
     snprintf(c->train.checkpoint_dir, sizeof c->train.checkpoint_dir, "%s", m->checkpoint_dir);
 }
 

@@ -41,7 +41,7 @@ static void fill(const struct dp_coord *c, const struct source *from, const doub
                                   .layer = s->layer, .layer_opt_ns = s->opt, .current = from->layout,
                                   .device = s->device, .batch_slot = c->batch_slot,
                                   .schedule = (enum dp_schedule_kind)c->train.schedule,
-                                  .microbatches = c->train.microbatches, .boundary_bytes = c->train.boundary_bytes,
+                                  .microbatches = c->train.microbatches, .stage_message_bytes = c->train.stage_message_bytes,
                                   .link_latency_s = c->limits.link_latency_s,
                                   .link_bytes_per_s = c->limits.link_bytes_per_s, .step = c->train.step,
                                   .steps_total = c->train.steps_total, .seed = c->job.job_id};

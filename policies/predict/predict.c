@@ -40,7 +40,7 @@ static struct dp_sim_link link_of(const struct dp_policy_in *in, uint32_t a, uin
         link.latency_ns += dp_links_ns(in->links, in->device[a].slot, in->device[b].slot);
 
     if (in->link_bytes_per_s > 0.0)
-        link.send_ns = (uint64_t)((double)in->boundary_bytes / in->link_bytes_per_s * 1e9);
+        link.send_ns = (uint64_t)((double)in->stage_message_bytes / in->link_bytes_per_s * 1e9);
     return link;
 }
 

@@ -77,7 +77,7 @@ static void fill_question(const struct dp_sim_case *c, const struct dp_sim_layer
     q->in.device = q->device;
     q->in.schedule = trained_like(c->schedule);
     q->in.microbatches = c->microbatches;
-    q->in.boundary_bytes = layer[0].output_bytes;
+    q->in.stage_message_bytes = layer[0].output_bytes;
     q->in.link_latency_s = (double)c->inside.latency_ns * 1e-9;
     q->in.link_bytes_per_s = c->inside.bytes_per_s;
     q->in.steps_total = c->iterations;

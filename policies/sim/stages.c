@@ -232,7 +232,7 @@ static uint64_t norm_ns(const struct dp_sim_case *c, const struct dp_sim_layout 
     return 2 * levels * (is_one_node ? c->inside.latency_ns : c->between.latency_ns);
 }
 
-/* A message over the boundary behind stage s, whose bytes are what the last layer before it puts out. */
+/* A message over the border behind stage s, whose bytes are what the last layer before it puts out. */
 static struct dp_sim_link link_behind(const struct dp_sim_layer *layer, const struct dp_sim_layout *l, uint32_t s,
                                       const struct dp_sim_tier *tier)
 {

@@ -6,7 +6,7 @@
  * sees all loads. A round has three steps, the same for all workers:
  *   1. everyone sends each neighbour a note (dp_diffuse_tell);
  *   2. everyone reads both notes and asks at most one neighbour for a layer (dp_diffuse_ask);
- *   3. who is asked gives the layer that lies at that boundary (dp_diffuse_grant; not to one whom it asks
+ *   3. who is asked gives the layer that lies at that border (dp_diffuse_grant; not to one whom it asks
  *      itself, and of two who ask for an only layer the left one gets it). Layers never pass each other.
  * A worker without layers cuts nobody off: it waits for one neighbour's note and tells the other one of the layer
  * in it, passes on an ask unless it asks itself (dp_diffuse_wants), and then the layer that comes. So what counts
@@ -71,7 +71,7 @@ struct dp_diffuse_worker {
     uint32_t layers;
     uint64_t weight, fixed_bytes, multi_bytes;
     /* the rule's own */
-    uint64_t highest[2]; /* load beyond the left and the right boundary, as heard */
+    uint64_t highest[2]; /* load beyond the left and the right border, as heard */
     uint32_t quiet;      /* rounds without a move, as far as heard */
     enum dp_diffuse_side asks;
 };
@@ -80,22 +80,22 @@ struct dp_diffuse_note {
     uint64_t highest; /* load of the sender and of all beyond it */
     uint32_t quiet;
     bool has_layer;
-    struct dp_diffuse_layer layer; /* that lies at this boundary */
+    struct dp_diffuse_layer layer; /* that lies at this border */
 };
 
 /* Time that the worker's layers take; beyond any such time where they do not fit into its memory. */
 uint64_t dp_diffuse_load(const struct dp_diffuse_worker *w);
 
-/* Step 1: the note over one boundary. end: the worker's layer there. NULL when it has none: then passed is this
- * round's note over its other boundary, NULL where there is no neighbour. */
+/* Step 1: the note over one border. end: the worker's layer there. NULL when it has none: then passed is this
+ * round's note over its other border, NULL where there is no neighbour. */
 void dp_diffuse_tell(const struct dp_diffuse_worker *w, enum dp_diffuse_side to, const struct dp_diffuse_layer *end,
                      const struct dp_diffuse_note *passed, struct dp_diffuse_note *out);
 /* Step 2: left and right are the neighbours' notes, NULL where there is no neighbour. returns: whom it asks. */
 enum dp_diffuse_side dp_diffuse_ask(struct dp_diffuse_worker *w, const struct dp_diffuse_note *left,
                                     const struct dp_diffuse_note *right);
-/* Does it ask over the boundary `side`: for itself, or for one beyond it who asks over the other boundary? */
+/* Does it ask over the border `side`: for itself, or for one beyond it who asks over the other border? */
 bool dp_diffuse_wants(const struct dp_diffuse_worker *w, enum dp_diffuse_side side, bool is_asked);
-/* Step 3: does it give its layer at the boundary `to`, the one that its note told of? It goes to the
+/* Step 3: does it give its layer at the border `to`, the one that its note told of? It goes to the
  * nearest worker there that asks for itself. Call it for both sides before anything moves. */
 bool dp_diffuse_grant(const struct dp_diffuse_worker *w, enum dp_diffuse_side to, bool left_asks, bool right_asks);
 /* A layer came (is_mine), or went. */

@@ -35,8 +35,8 @@ struct near {
     uint32_t *queue;      /* [widest row] */
 };
 
-/* First and last boundary between devices at which this cut lies. */
-static void boundaries(const struct dp_partition *q, uint32_t cut, uint32_t *first, uint32_t *last)
+/* First and last border between devices at which this cut lies. */
+static void borders(const struct dp_partition *q, uint32_t cut, uint32_t *first, uint32_t *last)
 {
     *first = q->device ? q->device[cut - 1] + 1 : cut;
     *last = q->device ? q->device[cut] : cut;
@@ -47,18 +47,18 @@ static uint64_t distance_at(const struct dp_partition *q, uint32_t cut, uint32_t
     uint32_t first, last;
     uint64_t sum = 0;
 
-    boundaries(q, cut, &first, &last);
+    borders(q, cut, &first, &last);
     for (uint32_t d = first; d <= last; d++)
         sum += x > q->prefer[d] ? x - q->prefer[d] : q->prefer[d] - x;
     return sum;
 }
 
-/* The place nearest to the boundaries in force, if it were free. */
+/* The place nearest to the borders in force, if it were free. */
 static uint32_t wish(const struct dp_partition *q, uint32_t cut)
 {
     uint32_t first, last;
 
-    boundaries(q, cut, &first, &last);
+    borders(q, cut, &first, &last);
     return q->prefer[first + (last - first) / 2]; /* they rise: the median */
 }
 
@@ -130,7 +130,7 @@ static uint32_t *far_of(const struct near *t, uint32_t k, uint32_t cut, uint32_t
     return &t->far[(t->levels > 1 ? k : 0) * t->cells + t->row[cut] + x - t->low[cut]];
 }
 
-/* The distance of a cut, place by place: each boundary in force that it passes comes nearer no more. */
+/* The distance of a cut, place by place: each border in force that it passes comes nearer no more. */
 static void find_own(struct near *t, uint32_t cut)
 {
     uint32_t first, last, *own = &t->own[t->row[cut]];
@@ -139,7 +139,7 @@ static void find_own(struct near *t, uint32_t cut)
     memset(own, 0, ((size_t)t->high[cut] - t->low[cut] + 1) * sizeof *own);
     if (cut == 0 || cut == t->q->p)
         return;
-    boundaries(t->q, cut, &first, &last);
+    borders(t->q, cut, &first, &last);
     d = distance_at(t->q, cut, t->low[cut]);
     for (uint32_t x = t->low[cut], passed = first;; x++) {
         own[x - t->low[cut]] = (uint32_t)d;

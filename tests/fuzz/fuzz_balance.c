@@ -57,7 +57,7 @@ static void fill(struct snapshot *t, struct bytes *b)
                                   .layer = t->layer, .layer_opt_ns = flags & 1 ? t->opt : NULL,
                                   .current = &t->layout, .device = t->device,
                                   .schedule = flags & 2 ? DP_SCHED_GPIPE : DP_SCHED_1F1B,
-                                  .microbatches = (uint32_t)take(b, 1) % 17, .boundary_bytes = take_number(b),
+                                  .microbatches = (uint32_t)take(b, 1) % 17, .stage_message_bytes = take_number(b),
                                   .link_latency_s = flags & 4 ? take_double(b) : 0.0,
                                   .link_bytes_per_s = flags & 8 ? take_double(b) : 1e9};
     t->layout.n_workers = t->in.n_devices;

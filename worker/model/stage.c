@@ -109,7 +109,7 @@ void dp_stage_take_layers(struct dp_stage *s, struct dp_layer **out)
     dp_workspace_release(&s->work, s->be);
 }
 
-static size_t boundary_bytes(const struct dp_stage *s)
+static size_t stage_message_bytes(const struct dp_stage *s)
 {
     return (size_t)(s->config->train.batch * s->config->model.context * s->config->model.channels) *
            sizeof(float);
@@ -183,7 +183,7 @@ int dp_stage_forward(struct dp_stage *s, uint32_t mb, const float *in, const uin
     act[0] = dp_activations_take(&s->pool, s->layer[0]->kind, err);
     if (!act[0])
         return -1;
-    if ((act[0]->x && s->be->ops->copy(s->be, act[0]->x, in, boundary_bytes(s), err) < 0) ||
+    if ((act[0]->x && s->be->ops->copy(s->be, act[0]->x, in, stage_message_bytes(s), err) < 0) ||
         forward_layers(s, act, tokens, targets, out, loss, keep, err) < 0) {
         give_all(s, act);
         return -1;
@@ -215,7 +215,7 @@ int dp_stage_backward(struct dp_stage *s, uint32_t mb, const float *dout, float 
     if (!act[0])
         return dp_err_set(err, DP_EINVAL, "stage: backward of microbatch %u without its forward", mb);
     if (s->layer[s->n_layers - 1]->kind != DP_LAYER_HEAD &&
-        s->be->ops->copy(s->be, s->work.d, dout, boundary_bytes(s), err) < 0)
+        s->be->ops->copy(s->be, s->work.d, dout, stage_message_bytes(s), err) < 0)
         return -1;
     for (uint32_t i = s->n_layers; i-- > 0;) {
         if (run_backward(s->layer[i], act[i], &s->work, tokens, err) < 0)
@@ -224,7 +224,7 @@ int dp_stage_backward(struct dp_stage *s, uint32_t mb, const float *dout, float 
         act[i] = NULL;
     }
     if (s->layer[0]->kind != DP_LAYER_EMBEDDING)
-        return s->be->ops->copy(s->be, din, s->work.d, boundary_bytes(s), err);
+        return s->be->ops->copy(s->be, din, s->work.d, stage_message_bytes(s), err);
     return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A stage: the contiguous layers that one worker owns, and the activations of its microbatches.
  *
- * The stage runs layers; it knows nothing of other workers. The runtime feeds it boundary
- * activations and takes them away.  Boundary tensor: (batch * context, channels) float32.
+ * The stage runs layers; it knows nothing of other workers. The runtime feeds it input
+ * activations and takes them away.  A message between stages: (batch * context, channels) float32.
  */
 #ifndef DP_WORKER_MODEL_STAGE_H
 #define DP_WORKER_MODEL_STAGE_H
@@ -26,10 +26,10 @@ struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i); /* i-th of 
 void dp_stage_take_layers(struct dp_stage *stage, struct dp_layer **out);
 
 /* Forward of microbatch mb (0..microbatches-1).
- * in:      [device] boundary activations; ignored when the stage holds layer 0.
+ * in:      [device] activations; ignored when the stage holds layer 0.
  * tokens:  batch*context inputs; used when the stage holds layer 0.
  * targets: batch*context; used when the stage holds the head, NULL: no loss.
- * out:     [device] = boundary activations; ignored when the stage holds the head.
+ * out:     [device] = activations; ignored when the stage holds the head.
  * loss:    = sum over tokens of the loss in nats, where the stage holds the head.
  * keep:    false for evaluation: nothing is kept for backward. */
 int dp_stage_forward(struct dp_stage *stage, uint32_t mb, const float *in, const uint32_t *tokens,

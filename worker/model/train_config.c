@@ -144,7 +144,7 @@ int dp_train_config_check(const struct dp_train_config *c, struct dp_err *err)
     return 0;
 }
 
-size_t dp_boundary_bytes(const struct dp_train_config *c)
+size_t dp_stage_message_bytes(const struct dp_train_config *c)
 {
     return (size_t)(c->train.batch * c->model.context * c->model.channels) * sizeof(float);
 }

@@ -74,7 +74,7 @@ int dp_train_config_load(const char *path, int n_overrides, char *const override
 int64_t dp_train_block_rows(const struct dp_train_config *config);
 
 /* Bytes of what a stage sends the next one for a microbatch: [batch, context, channels] floats. */
-size_t dp_boundary_bytes(const struct dp_train_config *config);
+size_t dp_stage_message_bytes(const struct dp_train_config *config);
 
 /* The table of keys, for --help and tests; ends with an entry whose name is NULL. */
 struct dp_conf_key;

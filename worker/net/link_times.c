@@ -79,14 +79,14 @@ static int pong(const struct measurement *p, uint32_t first, struct dp_err *err)
 }
 
 /* Both sizes with one neighbour. */
-static int with_neighbour(struct measurement *p, size_t boundary_bytes, bool is_first, struct dp_link_times *out, struct dp_err *err)
+static int with_neighbour(struct measurement *p, size_t stage_message_bytes, bool is_first, struct dp_link_times *out, struct dp_err *err)
 {
     uint64_t small_ns = 0, large_ns = 0;
 
     p->bytes = SMALL_BYTES;
     if ((is_first ? ping(p, 0, &small_ns, err) : pong(p, 0, err)) < 0)
         return -1;
-    p->bytes = boundary_bytes;
+    p->bytes = stage_message_bytes;
     if ((is_first ? ping(p, ROUNDS, &large_ns, err) : pong(p, ROUNDS, err)) < 0)
         return -1;
     if (is_first)
@@ -94,23 +94,23 @@ static int with_neighbour(struct measurement *p, size_t boundary_bytes, bool is_
     return 0;
 }
 
-int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t boundary_bytes,
+int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t stage_message_bytes,
                     struct dp_link_times *out, struct dp_err *err)
 {
     struct measurement p = {.transport = transport};
     int rc = 0;
 
     *out = (struct dp_link_times){0};
-    p.data = calloc(1, boundary_bytes > SMALL_BYTES ? boundary_bytes : SMALL_BYTES);
+    p.data = calloc(1, stage_message_bytes > SMALL_BYTES ? stage_message_bytes : SMALL_BYTES);
     if (!p.data)
-        return dp_err_set(err, DP_ENOMEM, "no memory for a message of %zu bytes", boundary_bytes);
+        return dp_err_set(err, DP_ENOMEM, "no memory for a message of %zu bytes", stage_message_bytes);
     for (uint32_t turn = 0; turn < 2 && rc == 0; turn++) {
         bool is_first = rank % 2 == turn;
 
         if (is_first ? rank + 1 >= n : rank == 0)
             continue;
         p.peer = is_first ? rank + 1 : rank - 1;
-        rc = with_neighbour(&p, boundary_bytes, is_first, out, err);
+        rc = with_neighbour(&p, stage_message_bytes, is_first, out, err);
     }
     free(p.data);
     return rc < 0 ? dp_err_prefix(err, "measuring the link to worker %u", p.peer) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long a boundary tensor takes to the next worker, apart from what sender and receiver compute for it.
+/* How long a stage's message takes to the next worker, apart from what sender and receiver compute for it.
  *
  * The parts are those of the LogP models (Culler et al. 1993, PPoPP; Alexandrov et al. 1995, SPAA): the
  * device's own part of a message, its "overhead", is measured in every step (metrics.h); the rest,
@@ -12,12 +12,12 @@
 
 struct dp_link_times {
     uint64_t latency_ns;  /* of a message of a few bytes to a worker that sleeps */
-    uint64_t transfer_ns; /* what one of boundary_bytes takes longer */
+    uint64_t transfer_ns; /* what one of stage_message_bytes takes longer */
 };
 
 /* Ping-pong between neighbours, all pairs with an even first worker and then the others. Collective: all
  * n workers call it, before training. *out: rank's link to rank + 1; 0 for the last worker. */
-int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t boundary_bytes,
+int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t stage_message_bytes,
                     struct dp_link_times *out, struct dp_err *err);
 
 #endif

@@ -20,8 +20,8 @@ struct dp_transport;
 struct dp_transport_request; /* one send or receive in flight */
 
 enum dp_channel {
-    DP_CH_ACTIVATION = 1, /* forward boundary of a microbatch */
-    DP_CH_GRADIENT = 2,   /* backward boundary of a microbatch */
+    DP_CH_ACTIVATION = 1, /* of a microbatch, to the next stage */
+    DP_CH_GRADIENT = 2,   /* of a microbatch, to the stage before */
     DP_CH_WIREUP = 3,     /* wire-up: the barrier of a run that all give up */
     DP_CH_COLLECTIVE = 4, /* sums over workers */
     DP_CH_TIED = 5,       /* tied head: gradient one way, weights the other */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See pipeline.h. A "lane" is one direction of boundary tensors from one neighbour: activations from
+/* See pipeline.h. A "lane" is one direction of messages from one neighbour: activations from
  * the previous active worker, gradients from the next. Each lane keeps AHEAD receives posted, in
  * microbatch order, which is the order in which every schedule consumes them.
  *
@@ -17,7 +17,7 @@
 #define EVAL_AHEAD 4 /* microbatches that an evaluation sends before it waits: there is no gradient to slow it down */
 #define EVAL_INDEX 0x8000u /* validation microbatches in a tag; training ones are below */
 
-/* One boundary tensor. */
+/* One message: an activation or a gradient. */
 struct buffer {
     struct buffer *next;
     float *device, *host; /* the same memory on a backend with host memory */
@@ -37,7 +37,7 @@ struct dp_pipeline {
     struct dp_transport *transport;
     const struct dp_data *data;
     uint32_t rank;
-    size_t boundary_bytes;
+    size_t stage_message_bytes;
     int64_t tokens; /* of a microbatch */
     uint32_t *inputs, *targets; /* [microbatches][tokens] */
     enum dp_schedule_kind schedule;
@@ -81,7 +81,7 @@ struct dp_pipeline *dp_pipeline_create(const struct dp_train_config *config, str
     p->rank = rank;
     p->data = data;
     p->tokens = config->train.batch * config->model.context;
-    p->boundary_bytes = dp_boundary_bytes(config);
+    p->stage_message_bytes = dp_stage_message_bytes(config);
     p->inputs = calloc(m * (size_t)p->tokens, sizeof *p->inputs);
     p->targets = calloc(m * (size_t)p->tokens, sizeof *p->targets);
     p->ops = calloc(2 * m, sizeof *p->ops);
@@ -124,7 +124,7 @@ size_t dp_pipeline_bytes(const struct dp_pipeline *p)
 {
     size_t copies = p->be->ops->host_memory ? 1 : 2;
 
-    return p->n_buffers * p->boundary_bytes * copies +
+    return p->n_buffers * p->stage_message_bytes * copies +
            2 * (size_t)(p->config->train.microbatches * p->tokens) * sizeof *p->inputs;
 }
 
@@ -133,16 +133,16 @@ static struct buffer *make_buffer(struct dp_pipeline *p, struct dp_err *err)
     struct buffer *b = calloc(1, sizeof *b);
     void *device = NULL;
 
-    if (!b || p->be->ops->alloc(p->be, p->boundary_bytes, &device, err) < 0)
+    if (!b || p->be->ops->alloc(p->be, p->stage_message_bytes, &device, err) < 0)
         goto fail;
     b->device = device;
-    b->host = p->be->ops->host_memory ? b->device : malloc(p->boundary_bytes);
+    b->host = p->be->ops->host_memory ? b->device : malloc(p->stage_message_bytes);
     if (!b->host)
         goto fail;
     p->n_buffers++;
     return b;
 fail:
-    dp_err_set(err, DP_ENOMEM, "no memory for a boundary tensor of %zu bytes", p->boundary_bytes);
+    dp_err_set(err, DP_ENOMEM, "no memory for a stage message of %zu bytes", p->stage_message_bytes);
     p->be->ops->free(p->be, device);
     free(b);
     return NULL;
@@ -209,7 +209,7 @@ static int post_ahead(struct pass *s, struct lane *l, struct dp_err *err)
         if (!b)
             return -1;
         b->request = dp_transport_recv(p->transport, (uint32_t)l->from, tag_of(s, l->channel, l->n_posted), b->host,
-                                       p->boundary_bytes, err);
+                                       p->stage_message_bytes, err);
         if (!b->request) {
             give_buffer(p, b);
             return -1;
@@ -244,7 +244,7 @@ static int take_next(struct pass *s, struct lane *l, struct buffer **out, uint64
     p->times.receive_ns += dp_thread_cpu_ns() - begin_ns;
     b->request = NULL;
     if (rc == 0 && b->host != b->device)
-        rc = p->be->ops->put(p->be, b->device, b->host, p->boundary_bytes, err);
+        rc = p->be->ops->put(p->be, b->device, b->host, p->stage_message_bytes, err);
     if (rc == 0)
         rc = post_ahead(s, l, err);
     if (rc < 0) {
@@ -262,9 +262,9 @@ static int send_on(struct pass *s, int to, enum dp_channel channel, uint32_t mb,
     int rc = 0;
 
     if (b->host != b->device)
-        rc = p->be->ops->get(p->be, b->host, b->device, p->boundary_bytes, err);
+        rc = p->be->ops->get(p->be, b->host, b->device, p->stage_message_bytes, err);
     if (rc == 0) {
-        b->request = dp_transport_send(p->transport, (uint32_t)to, tag_of(s, channel, mb), b->host, p->boundary_bytes, err);
+        b->request = dp_transport_send(p->transport, (uint32_t)to, tag_of(s, channel, mb), b->host, p->stage_message_bytes, err);
         rc = b->request ? 0 : -1;
     }
     if (rc < 0) {

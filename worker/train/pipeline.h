@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a stage over the microbatches of one step, and passes boundary tensors to its neighbours.
+/* Runs a stage over the microbatches of one step, and passes activations and gradients to its neighbours.
  *
  * Receives are posted ahead; sends go out of pooled buffers and are waited for only when the buffer is
  * needed again or the step ends, so a stage does not wait for a successor that is still computing.
@@ -45,7 +45,7 @@ int dp_pipeline_eval(struct dp_pipeline *p, const struct dp_layout *layout, stru
 /* What the training steps since the last call took; begins again at 0. */
 struct dp_pipeline_times dp_pipeline_take_times(struct dp_pipeline *p);
 
-/* Bytes of boundary tensors held. */
+/* Bytes of stage messages held. */
 size_t dp_pipeline_bytes(const struct dp_pipeline *p);
 
 #endif

@@ -52,7 +52,7 @@ void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *c
     json_object_set_new(o, "schedule", json_string(c->pipeline.schedule));
     put(o, "microbatches", (uint64_t)c->train.microbatches);
     put(o, "tokens_per_microbatch", (uint64_t)(c->train.batch * c->model.context));
-    put(o, "boundary_bytes", dp_boundary_bytes(c));
+    put(o, "boundary_bytes", dp_stage_message_bytes(c));
     put(o, "link_latency_ns", link->latency_ns);
     put(o, "link_transfer_ns", link->transfer_ns);
     write_line(log, o);

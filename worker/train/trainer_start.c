@@ -193,7 +193,7 @@ static int begin_trace(struct dp_trainer *t, struct dp_err *err)
 
     if (!dp_tracelog_is_on(t->trace))
         return 0;
-    if (t->args->transport && dp_link_measure(t->args->transport, t->rank, n, dp_boundary_bytes(t->config), &link, err) < 0)
+    if (t->args->transport && dp_link_measure(t->args->transport, t->rank, n, dp_stage_message_bytes(t->config), &link, err) < 0)
         return -1;
     dp_tracelog_header(t->trace, t->config, t->rank, n, &link);
     return 0;

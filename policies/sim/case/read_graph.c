@@ -3,7 +3,7 @@
  * is a unit of the graph, what no plan parts; layers are ordered by stage, and within a stage as no edge
  * contradicts, so that policies can cut them anew.
  *
- * A boundary passes on whatever some unit before it puts out and some unit behind it takes, once,
+ * A border passes on whatever some unit before it puts out and some unit behind it takes, once,
  * however far it goes. A profile knows bytes: they go over the links. A file of costs knows the time that
  * each end of a transfer takes of its device, forward and backward together: half of it is booked on each way.
  */
@@ -70,8 +70,8 @@ static void add_node(const struct dp_graph *g, const struct dp_graph_plan *p, ui
     l->grad_bytes += n->param_bytes;
 }
 
-/* What a node puts out passes the boundaries from its layer to the farthest one that takes it. passing[k]: change at
- * the boundary behind layer k. */
+/* What a node puts out passes the borders from its layer to the farthest one that takes it. passing[k]: change at
+ * the border behind layer k. */
 static void pass_on(const struct dp_graph *g, bool as_time, const struct dp_units *u, const uint32_t *place, int64_t *passing)
 {
     for (uint32_t e = 0; e < g->n_edges;) {

@@ -38,7 +38,7 @@ struct recording {
     size_t n, cap;
     size_t file_begin; /* first record of the file that is read */
     uint32_t workers, layers, rank; /* of the headers; rank of this file */
-    uint64_t boundary_bytes, longest; /* longest: steps of the longest window */
+    uint64_t stage_message_bytes, longest; /* longest: steps of the longest window */
     uint64_t latency_ns, transfer_ns; /* of the slowest link between neighbours */
     bool has_header, has_rank_0;
     bool is_cut;          /* an older start of the run is left out */
@@ -82,10 +82,10 @@ static void drop_last(struct recording *r)
 /* ---- header ---- */
 
 static int same_run(const struct dp_sim_case *a, const struct dp_sim_case *b, const struct recording *r, uint32_t workers,
-                    uint32_t layers, uint64_t boundary_bytes, struct dp_err *err)
+                    uint32_t layers, uint64_t stage_message_bytes, struct dp_err *err)
 {
     if (a->schedule != b->schedule || a->microbatches != b->microbatches || a->tokens != b->tokens || workers != r->workers ||
-        layers != r->layers || boundary_bytes != r->boundary_bytes)
+        layers != r->layers || stage_message_bytes != r->stage_message_bytes)
         return dp_err_set(err, DP_EINVAL, "this is the trace of another run than the first one");
     return 0;
 }
@@ -101,14 +101,14 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
     struct dp_fields f;
     struct dp_sim_case fresh = {0};
     uint32_t workers, layers, rank;
-    uint64_t boundary_bytes, latency_ns, transfer_ns;
+    uint64_t stage_message_bytes, latency_ns, transfer_ns;
 
     dp_fields_open(&f, line, "", header_names, err);
     dp_fields_count(&f, "trace", 1, 1, NAN);
     workers = (uint32_t)dp_fields_count(&f, "workers", 1, DP_SIM_MAX_DEVICES, NAN);
     rank = (uint32_t)dp_fields_count(&f, "rank", 0, workers - 1.0, NAN);
     layers = (uint32_t)dp_fields_count(&f, "layers", 1, DP_SIM_MAX_LAYERS, NAN);
-    boundary_bytes = dp_fields_count(&f, "boundary_bytes", 0, MAX_BYTES, NAN);
+    stage_message_bytes = dp_fields_count(&f, "boundary_bytes", 0, MAX_BYTES, NAN);
     fresh.microbatches = (uint32_t)dp_fields_count(&f, "microbatches", 1, DP_SIM_MAX_MICROBATCHES, NAN);
     fresh.tokens = dp_fields_count(&f, "tokens_per_microbatch", 1, 1e12, NAN);
     latency_ns = dp_fields_count(&f, "link_latency_ns", 0, MAX_NS, 0);
@@ -117,12 +117,12 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
     dp_fields_text(&f, "source", fresh.source, sizeof fresh.source, NULL);
     if (f.is_bad || dp_schedule_find(schedule, &fresh.schedule, err) < 0)
         return -1;
-    if (r->has_header && same_run(c, &fresh, r, workers, layers, boundary_bytes, err) < 0)
+    if (r->has_header && same_run(c, &fresh, r, workers, layers, stage_message_bytes, err) < 0)
         return -1;
     if (!r->has_header) {
         r->workers = workers;
         r->layers = layers;
-        r->boundary_bytes = boundary_bytes;
+        r->stage_message_bytes = stage_message_bytes;
         r->has_header = true;
         *c = fresh;
         r->is_read = calloc(workers, sizeof *r->is_read);
@@ -134,7 +134,7 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
         return dp_err_set(err, DP_EINVAL, "rank: worker %u stands in another file, too", rank);
     r->latency_ns = latency_ns > r->latency_ns ? latency_ns : r->latency_ns;
     r->transfer_ns = transfer_ns > r->transfer_ns ? transfer_ns : r->transfer_ns;
-    r->next[rank] = link_of(latency_ns, transfer_ns, boundary_bytes);
+    r->next[rank] = link_of(latency_ns, transfer_ns, stage_message_bytes);
     r->rank = rank;
     r->is_read[rank] = true;
     r->has_rank_0 |= rank == 0;
@@ -143,7 +143,7 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
 
 /* ---- records ---- */
 
-static int read_layer(const json_t *value, const char *path, uint64_t boundary_bytes, struct dp_sim_layer *out, struct dp_err *err)
+static int read_layer(const json_t *value, const char *path, uint64_t stage_message_bytes, struct dp_sim_layer *out, struct dp_err *err)
 {
     struct dp_fields f;
 
@@ -156,7 +156,7 @@ static int read_layer(const json_t *value, const char *path, uint64_t boundary_b
     out->params = dp_fields_count(&f, "parameters", 0, MAX_BYTES, NAN);
     out->nnz = dp_fields_count(&f, "nonzeros", 0, MAX_BYTES, NAN);
     out->grad_bytes = out->nnz * sizeof(float);
-    out->output_bytes = boundary_bytes;
+    out->output_bytes = stage_message_bytes;
     return f.is_bad ? -1 : 0;
 }
 
@@ -185,7 +185,7 @@ static int read_layers(const struct recording *r, const json_t *layers, struct r
     rec->n_layers = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
         snprintf(path, sizeof path, "layers[%zu]", i);
-        if (read_layer(json_array_get(layers, i), path, r->boundary_bytes, &rec->layer[i], err) < 0)
+        if (read_layer(json_array_get(layers, i), path, r->stage_message_bytes, &rec->layer[i], err) < 0)
             return -1;
     }
     share_optimizer(rec, optimizer_ns);
@@ -527,7 +527,7 @@ int dp_sim_read_trace(uint32_t n, const struct dp_sim_trace_text *file, const st
                      (unsigned long long)first);
         c->devices = r.workers;
         c->n_layers = r.layers;
-        c->inside = link_of(r.latency_ns, r.transfer_ns, r.boundary_bytes);
+        c->inside = link_of(r.latency_ns, r.transfer_ns, r.stage_message_bytes);
         for (uint32_t i = 0; i < r.workers; i++) /* of what nobody measured: the slowest */
             if (!r.next[i].latency_ns && !(r.next[i].bytes_per_s > 0))
                 r.next[i] = c->inside;

@@ -15,8 +15,8 @@
 struct step {
     uint32_t device, in, out; /* out 0: nobody waits for it */
     uint32_t cost;            /* kind * V + place */
-    uint32_t boundary, link;  /* of what is sent */
-    uint32_t came_over;       /* boundary of what is awaited, where stages have several devices */
+    uint32_t border, link;    /* of what is sent */
+    uint32_t came_over;       /* border of what is awaited, where stages have several devices */
 };
 
 struct dp_sim_program {
@@ -33,7 +33,7 @@ struct dp_sim_program {
     uint64_t *link_free;    /* [2D+1] */
     uint64_t *way_in_free;  /* [2D] where stages have several devices */
     uint64_t *there;        /* [2D] of an implied order (implied.h) */
-    struct dp_sim_link *at; /* [L] boundaries; the last one costs nothing */
+    struct dp_sim_link *at; /* [L] borders; the last one costs nothing */
 };
 
 const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *p)
@@ -110,7 +110,7 @@ static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device,
         s.link = d + device;
     }
     s.came_over = op->kind == DP_OP_FORWARD ? before : behind;
-    s.boundary = op->kind == DP_OP_FORWARD ? behind : before;
+    s.border = op->kind == DP_OP_FORWARD ? behind : before;
     return s;
 }
 
@@ -118,7 +118,7 @@ static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device,
 static struct step step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_op *op)
 {
     uint32_t d = p->order.n_devices, stage = op->chunk * d + device, last = p->n_stages - 1;
-    struct step s = {.device = device, .cost = op->kind * p->n_places + stage, .boundary = last, .link = 2 * d};
+    struct step s = {.device = device, .cost = op->kind * p->n_places + stage, .border = last, .link = 2 * d};
 
     if (p->order.n_wide)
         return wide_step_of(p, device, op);
@@ -127,14 +127,14 @@ static struct step step_of(const struct dp_sim_program *p, uint32_t device, cons
         if (stage == last)
             return s;
         s.out = slot_of(p, DP_OP_FORWARD, stage + 1, op->mb);
-        s.boundary = d > 1 ? stage : last;
+        s.border = d > 1 ? stage : last;
         s.link = d > 1 ? device : 2 * d;
     } else if (op->kind == DP_OP_BACKWARD) {
         s.in = stage < last ? slot_of(p, DP_OP_BACKWARD, stage, op->mb) : 0;
         if (stage == 0)
             return s;
         s.out = slot_of(p, DP_OP_BACKWARD, stage - 1, op->mb);
-        s.boundary = d > 1 ? stage - 1 : last;
+        s.border = d > 1 ? stage - 1 : last;
         s.link = d > 1 ? d + device : 2 * d;
     }
     return s;
@@ -404,10 +404,10 @@ void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const st
 
         p->now[s->device] = done[s->cost] = end;
         if (s->out) {
-            uint64_t sent = later(end, p->link_free[s->link]) + p->at[s->boundary].send_ns;
+            uint64_t sent = later(end, p->link_free[s->link]) + p->at[s->border].send_ns;
 
             p->link_free[s->link] = sent;
-            p->slot[s->out] = is_wide ? sent : sent + p->at[s->boundary].latency_ns;
+            p->slot[s->out] = is_wide ? sent : sent + p->at[s->border].latency_ns;
         }
         if (span)
             span[i] = (struct dp_sim_span){

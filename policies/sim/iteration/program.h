@@ -18,7 +18,7 @@
 
 struct dp_sim_program;
 
-/* One message over a boundary: it leaves when its sender has finished and the link is free, occupies
+/* One message over a border: it leaves when its sender has finished and the link is free, occupies
  * the link for send_ns and arrives latency_ns later. Devices compute meanwhile. */
 struct dp_sim_link {
     uint64_t send_ns, latency_ns;

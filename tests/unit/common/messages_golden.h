@@ -112,7 +112,7 @@ static const struct dp_msg_hello golden_hello = {
     .epoch = 0x0102030405060706, .doubt = 0x0102030405060707, .step = 0x0102030405060708,
     .steps_total = 0x0102030405060709, .prune_begin = 0x010203040506070a, .prune_end = 0x010203040506070b,
     .final_sparsity = 0.9, .microbatches = 0x0102030d, .tokens_per_microbatch = 0x0102030e, .schedule = 1,
-    .mem_limit_bytes = 0x0102030405060710, .boundary_bytes = 0x0102030405060711, .device = "cpu",
+    .mem_limit_bytes = 0x0102030405060710, .stage_message_bytes = 0x0102030405060711, .device = "cpu",
     .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .cut = {0, 4, 4, 9},
 };
 static const char golden_hello_bytes[] =
@@ -132,7 +132,7 @@ static const char golden_hello_bytes[] =
     "0102030e" /* tokens_per_microbatch */
     "01" /* schedule */
     "0102030405060710" /* mem_limit_bytes */
-    "0102030405060711" /* boundary_bytes */
+    "0102030405060711" /* stage_message_bytes */
     "0003637075" /* device */
     "00062f746d702f63" /* checkpoint_dir */
     "00000000000000040000000400000009" /* cut */

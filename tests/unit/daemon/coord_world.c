@@ -399,7 +399,7 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->final_sparsity = 0.9;
     m->microbatches = MICROBATCHES;
     m->tokens_per_microbatch = 64;
-    m->boundary_bytes = BOUNDARY_BYTES;
+    m->stage_message_bytes = BOUNDARY_BYTES;
     m->mem_limit_bytes = w->mem_limit_bytes;
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
     snprintf(m->checkpoint_dir, sizeof m->checkpoint_dir, "%s", w->has_checkpoints ? "/ckpt" : "");
@@ -654,7 +654,7 @@ static uint64_t pipeline_ns(const struct world *w, const struct dp_layout *layou
     struct dp_device device[W_MAX];
     struct dp_policy_in in = {.n_layers = W_LAYERS, .n_devices = W_MAX, .n_slots = W_MAX, .layer = load,
                               .current = layout, .device = device, .microbatches = MICROBATCHES,
-                              .boundary_bytes = BOUNDARY_BYTES, .link_bytes_per_s = 1e9};
+                              .stage_message_bytes = BOUNDARY_BYTES, .link_bytes_per_s = 1e9};
     uint64_t ns = 0;
 
     for (uint32_t l = 0; l < W_LAYERS; l++)
@@ -817,7 +817,7 @@ uint64_t world_step_ns(const struct dp_layout *layout, uint64_t step)
     struct dp_device device[W_MAX] = {{.speed = 1.0}, {.speed = 1.0}, {.speed = 1.0}, {.speed = 1.0}};
     struct dp_policy_in in = {.n_layers = W_LAYERS, .n_devices = W_MAX, .n_slots = W_MAX, .layer = load,
                               .current = layout, .device = device, .microbatches = MICROBATCHES,
-                              .boundary_bytes = BOUNDARY_BYTES, .link_bytes_per_s = 1e9};
+                              .stage_message_bytes = BOUNDARY_BYTES, .link_bytes_per_s = 1e9};
     uint64_t ns = 0;
 
     for (uint32_t l = 0; l < W_LAYERS; l++)

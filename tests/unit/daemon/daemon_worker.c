@@ -200,7 +200,7 @@ static void fill_hello(uint32_t rank, struct dp_msg_hello *m)
     *m = (struct dp_msg_hello){.job_id = DW_JOB, .rank = rank, .n_workers = DW_WORKERS, .n_layers = DW_LAYERS,
                                .epoch = k->layout.epoch, .doubt = k->doubt, .step = k->step, .steps_total = STEPS_TOTAL,
                                .prune_begin = PRUNE_BEGIN, .prune_end = PRUNE_END, .final_sparsity = 0.9,
-                               .microbatches = MICROBATCHES, .tokens_per_microbatch = 64, .boundary_bytes = 1000};
+                               .microbatches = MICROBATCHES, .tokens_per_microbatch = 64, .stage_message_bytes = 1000};
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
 }
 

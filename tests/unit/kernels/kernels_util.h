@@ -63,7 +63,7 @@ static inline double rnd_normal(uint64_t *s)
 #define GUARD_BYTES 64
 #define GUARD_BYTE 0xa5
 
-/* n floats between guards; `shift` floats away from a 64-byte boundary. */
+/* n floats between guards; `shift` floats away from a 64-byte border. */
 struct buf {
     unsigned char *raw;
     float *p;

@@ -37,7 +37,7 @@ static inline void make(struct snapshot *t, uint64_t *seed)
         t->device[d] = (struct dp_device){1.0, 0, d, true};
     t->in = (struct dp_policy_in){.n_layers = n, .n_devices = p, .n_slots = p, .layer = t->layer,
                                   .layer_opt_ns = t->opt, .current = &t->layout, .device = t->device,
-                                  .microbatches = 16, .boundary_bytes = 1000000, .link_latency_s = 1e-5,
+                                  .microbatches = 16, .stage_message_bytes = 1000000, .link_latency_s = 1e-5,
                                   .link_bytes_per_s = 1e9, .steps_total = 1000};
 }
 

@@ -317,7 +317,7 @@ static void never_worse_on_unequal_devices(void **state)
     assert_true(compared > 3000);
 }
 
-/* Messages that stop computing: where they are dear, only both ends, with one boundary each, hold layers. */
+/* Messages that stop computing: where they are dear, only both ends, with one border each, hold layers. */
 static void messages_count(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void messages_count(void **state)
     assert_int_equal(dp_layout_active(&out.layout), t.in.n_devices);
     t.in.link_bytes_per_s = 1e3;
     assert_int_equal(dp_policy_run(&dp_policy_time_comm, NULL, &t.in, &out, NULL), 0);
-    assert_int_equal(dp_layout_active(&out.layout), 1); /* any boundary costs more than all work */
+    assert_int_equal(dp_layout_active(&out.layout), 1); /* any border costs more than all work */
 }
 
 /* Anything that passes dp_policy_in_check(): each policy answers or says why not. */

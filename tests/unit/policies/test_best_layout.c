@@ -9,10 +9,10 @@
 
 /* --- what time and time-comm promise, against every layout --- */
 
-/* The slowest device of a layout: its work and, where messages stop computing, both ends of each boundary. */
+/* The slowest device of a layout: its work and, where messages stop computing, both ends of each border. */
 static uint64_t slowest_of(const struct snapshot *t, const struct dp_layout *l, bool pays_messages)
 {
-    uint64_t slowest = 0, boundary = pays_messages ? (uint64_t)dp_policy_boundary_ns(&t->in) : 0;
+    uint64_t slowest = 0, border = pays_messages ? (uint64_t)dp_policy_message_ns(&t->in) : 0;
 
     for (uint32_t d = 0; d < t->in.n_devices; d++) {
         uint64_t work = 0, ns = 0;
@@ -22,7 +22,7 @@ static uint64_t slowest_of(const struct snapshot *t, const struct dp_layout *l, 
         for (uint32_t i = l->cut[d]; i < l->cut[d + 1]; i++)
             work += dp_policy_layer_work_ns(&t->in, i);
         ns = dp_partition_time(t->device[d].speed, work);
-        ns += boundary * ((dp_layout_prev(l, d) >= 0) + (dp_layout_next(l, d) >= 0));
+        ns += border * ((dp_layout_prev(l, d) >= 0) + (dp_layout_next(l, d) >= 0));
         slowest = ns > slowest ? ns : slowest;
     }
     return slowest;
@@ -236,7 +236,7 @@ static void iteration_is_never_worse_on_long_chains(void **state)
         uint64_t seed = shape;
         uint32_t n = N - random_below(&seed, 100), p = P - random_below(&seed, 40);
         struct dp_policy_in in = {.n_layers = n, .n_devices = p, .n_slots = p, .layer = layer, .current = now, .device = device,
-                                  .microbatches = 8 + random_below(&seed, 24), .boundary_bytes = 1000000,
+                                  .microbatches = 8 + random_below(&seed, 24), .stage_message_bytes = 1000000,
                                   .link_bytes_per_s = shape % 2 ? 1e8 : 1e11, .steps_total = 1000};
 
         for (uint32_t l = 0; l < n; l++) {

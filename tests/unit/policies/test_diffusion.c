@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The local rule of policies/solve/diffuse.h, run by workers that have nothing but their own state and
- * mailboxes at their two boundaries: it ends, every worker knows it, and the answer is what the header promises. */
+ * mailboxes at their two borders: it ends, every worker knows it, and the answer is what the header promises. */
 #include "tests/unit/unit.h"
 
 #include "policies/balancer.h"
@@ -19,7 +19,7 @@ struct worker {
     struct dp_diffuse_note in[2]; /* what the neighbours sent this round */
     bool has_in[2], has_told[2];
     bool is_asked[2], has_ask[2], has_asked[2]; /* did a neighbour ask; has it said so; have we */
-    struct dp_diffuse_layer box[2];             /* a layer that came over the left, the right boundary */
+    struct dp_diffuse_layer box[2];             /* a layer that came over the left, the right border */
     uint32_t box_name[2];
     bool has_box[2];
 };
@@ -112,7 +112,7 @@ static bool try_ask(struct world *t, uint32_t b)
     return did;
 }
 
-/* Put the layer at a boundary, when it is given, into the neighbour's box. */
+/* Put the layer at a border, when it is given, into the neighbour's box. */
 static void give(struct world *t, uint32_t b, int side)
 {
     struct worker *w = &t->worker[b], *next = neighbour(t, b, side);

@@ -80,7 +80,7 @@ static void init(struct run *t, uint64_t *seed, enum kind kind, uint32_t layers,
     }
     t->in.batch_slot = kind == ANY ? t->device[random_below(seed, devices)].slot : 0;
     if (kind == ANY && random_below(seed, 2)) {
-        t->in.boundary_bytes = 1000;
+        t->in.stage_message_bytes = 1000;
         t->in.link_latency_s = 1e-6;
         t->in.link_bytes_per_s = 1e9;
     }
@@ -320,7 +320,7 @@ static void init_wide(struct wide *t, uint64_t *seed)
     memset(t, 0, sizeof *t);
     t->in = (struct dp_policy_in){.n_slots = 8 + random_below(seed, WIDE_S - 7), .layer = t->layer, .current = &t->current,
                                   .device = t->device, .microbatches = 4 + random_below(seed, 20), .steps_total = 100,
-                                  .boundary_bytes = random_below(seed, 2) * 100000, .link_latency_s = 1e-6,
+                                  .stage_message_bytes = random_below(seed, 2) * 100000, .link_latency_s = 1e-6,
                                   .link_bytes_per_s = 1e9};
     for (uint32_t s = 0; s < t->in.n_slots; s++) {
         uint32_t devices = kind == 1 ? 1 : 1 + random_below(seed, 3);
@@ -521,7 +521,7 @@ static void climbing_never_makes_it_slower(void **state)
         uint64_t seed = i * 41 + 1;
 
         in.microbatches = 1 + random_below(&seed, 30);
-        in.boundary_bytes = random_below(&seed, 100000);
+        in.stage_message_bytes = random_below(&seed, 100000);
         for (uint32_t l = 0; l < L; l++)
             layer[l] = (struct dp_layer_load){random_below(&seed, 100000),
                                               random_below(&seed, 100000),

@@ -103,7 +103,7 @@ static uint64_t distance(const struct instance *t, const uint32_t *cut)
     uint32_t n_devices = t->q.device ? t->device[t->p - 1] + 1 : t->p;
     uint64_t sum = 0;
 
-    for (uint32_t d = 1, b = 0; d < n_devices; d++) { /* the boundary before device d */
+    for (uint32_t d = 1, b = 0; d < n_devices; d++) { /* the border before device d */
         while (b < t->p && (t->q.device ? t->device[b] : b) < d)
             b++;
         sum += cut[b] > t->prefer[d] ? cut[b] - t->prefer[d] : t->prefer[d] - cut[b];

@@ -252,7 +252,7 @@ static void bad_snapshots_are_refused(void **state)
         case 6: t.in.link_bytes_per_s = NAN; break;
         case 7: t.device[0].speed = 1e-18; break;
         case 8: t.in.n_layers = 0; break;
-        case 9: t.in.boundary_bytes = UINT64_MAX, t.in.link_bytes_per_s = 1e-300; break;
+        case 9: t.in.stage_message_bytes = UINT64_MAX, t.in.link_bytes_per_s = 1e-300; break;
         }
         assert_int_equal(dp_policy_in_check(&t.in, &t.err), -1);
     }

@@ -111,7 +111,7 @@ static void init(struct run *r)
         r->device[d] = (struct dp_device){1.0, 0, d / 2, true};
     r->in = (struct dp_policy_in){.n_layers = LAYERS, .n_devices = DEVICES, .n_slots = 2, .layer = r->layer,
                                   .layer_opt_ns = r->opt, .current = &r->layout, .device = r->device,
-                                  .microbatches = 6, .boundary_bytes = 1000, .link_latency_s = 1e-5, .steps_total = 10};
+                                  .microbatches = 6, .stage_message_bytes = 1000, .link_latency_s = 1e-5, .steps_total = 10};
 }
 
 static uint64_t simulate(struct run *r, const struct dp_correction *c)

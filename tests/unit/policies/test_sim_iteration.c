@@ -379,14 +379,14 @@ static int64_t start_of(const struct slow *s, uint32_t d)
     return at > s->device_free[d] ? at : s->device_free[d];
 }
 
-static int64_t send(struct slow *s, int direction, uint32_t from, uint32_t boundary, int64_t now)
+static int64_t send(struct slow *s, int direction, uint32_t from, uint32_t border, int64_t now)
 {
     if (s->o->n_devices == 1)
         return now;
     if (s->sent[direction][from] > now)
         now = s->sent[direction][from];
-    s->sent[direction][from] = now + (int64_t)s->link[boundary].send_ns;
-    return s->sent[direction][from] + (int64_t)s->link[boundary].latency_ns;
+    s->sent[direction][from] = now + (int64_t)s->link[border].send_ns;
+    return s->sent[direction][from] + (int64_t)s->link[border].latency_ns;
 }
 
 static void execute(struct slow *s, uint32_t d, int64_t start)

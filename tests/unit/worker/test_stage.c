@@ -16,7 +16,7 @@ struct model {
     struct dp_tune tune;
     uint32_t n_stages;
     struct dp_stage *stage[MAX_STAGES];
-    float *wire[MAX_STAGES + 1]; /* boundary before stage s */
+    float *wire[MAX_STAGES + 1]; /* messages in front of stage s */
     bool all_forwards_first;     /* GPipe's order instead of one after the other */
 };
 
