@@ -40,3 +40,5 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 cli_tests = tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)
+
+EXTRA_DIST += cli/README.md cli/ask/README.md cli/check/README.md cli/command/README.md cli/plan/README.md cli/runs/README.md cli/show/README.md cli/simulate/README.md

@@ -108,3 +108,5 @@ tests_unit_policies_test_promise_LDADD = $(policy_libs)
 tests_unit_policies_test_policy_SOURCES = tests/unit/policies/test_policy.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_policy_LDADD = $(policy_libs)
 endif
+
+EXTRA_DIST += policies/README.md policies/baselines/README.md policies/bench/README.md policies/cluster/README.md policies/cluster/generate/README.md policies/cluster/read/README.md policies/decide/README.md policies/graph/README.md policies/graph/hierarchical/README.md policies/graph/maxload/README.md policies/graph/read/README.md policies/predict/README.md policies/saving/README.md policies/sim/README.md policies/sim/case/README.md policies/sim/iteration/README.md policies/solve/README.md
