@@ -24,7 +24,7 @@ const struct dp_command dp_commands[] = {
      RUN_OPTIONS | DP_TAKES_TABLE | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_ALL, dp_cmd_status},
     {"watch", "live view of one run", "[-j JOB] [OPTION...]",
      "Loads as bars, layout, loss, sparsity, devices held over time, and what was decided and why.\n"
-     "Keys: q quits, the arrows scroll the workers. Where stdout is no terminal, one line for each\n"
+     "Keys: q quits, the arrows scroll the workers. Where stdout is not a terminal, one line for each\n"
      "change. Ends by itself, with 0, when the run ends.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_INTERVAL, dp_cmd_watch},
     {"explain", "why layers moved, stayed, or a device was not given back", "[-j JOB] [-n N] [OPTION...]",

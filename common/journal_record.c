@@ -91,7 +91,7 @@ int dp_journal_scan(const uint8_t *data, size_t bytes, struct dp_journal_extent 
         at += DP_JOURNAL_HEAD_BYTES + h.len;
     }
     if (at < bytes && has_good_record(data, bytes, at + 1, seq + 1))
-        return dp_err_set(err, DP_ECORRUPT, "record %llu at byte %zu is damaged, with good ones behind it",
+        return dp_err_set(err, DP_ECORRUPT, "record %llu at byte %zu is damaged, followed by good ones",
                           (unsigned long long)(seq + 1), at);
     *out = (struct dp_journal_extent){at, seq};
     return 0;

@@ -153,7 +153,7 @@ void dp_log(enum dp_log_level level, const char *fmt, ...)
         return;
     }
     if (log_lost) {
-        snprintf(text, sizeof text, "%u lines were lost here, nobody took them", log_lost);
+        snprintf(text, sizeof text, "%u lines were lost here because nothing read them", log_lost);
         log_lost = 0;
         write_line(DP_LOG_WARN, text);
         if (!log_waits && would_wait()) {

@@ -67,7 +67,7 @@ static int read_times(struct reader *r, uint32_t *times)
     }
     r->at++;
     if (r->text[r->at] < '0' || r->text[r->at] > '9')
-        return wrong(r, r->at, "a number belongs behind *");
+        return wrong(r, r->at, "a number must follow *");
     for (*times = 0; r->text[r->at] >= '0' && r->text[r->at] <= '9'; r->at++) {
         *times = *times * 10 + (uint32_t)(r->text[r->at] - '0');
         if (*times > MOST_REPEATS)
@@ -120,7 +120,7 @@ static int read_group(struct reader *r)
     if (read_times(r, &times) < 0)
         return -1;
     if (r->at == after + 1)
-        return wrong(r, r->at, "*n belongs behind brackets");
+        return wrong(r, r->at, "*n must follow brackets");
     after = r->at;
     for (uint32_t i = 0; i < times; i++) {
         r->at = inside;

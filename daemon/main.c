@@ -312,7 +312,7 @@ static int remove_old_pidfile(const char *path, struct dp_err *err)
     if (lstat(path, &st) < 0)
         return errno == ENOENT ? 0 : dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return dp_err_set(err, DP_EAUTH, "%s: is no file; remove it, or name another pidfile", path);
+        return dp_err_set(err, DP_EAUTH, "%s: is not a regular file; remove it, or name another pidfile", path);
     if (unlink(path) < 0)
         return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     return 0;

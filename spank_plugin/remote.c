@@ -318,7 +318,7 @@ void dp_remote_task_init(spank_t sp)
         return;
     if (self.has_waited) { /* else the user has been told */
         n = snprintf(line, sizeof line, "dynpipe: node %s takes no task of this job: it was given back, and %s\n", self.node,
-                     self.is_fenced ? "the job was not requeued" : "nobody could tell in time whether it was requeued");
+                     self.is_fenced ? "the job was not requeued" : "it could not be found out in time whether it was requeued");
         if (write(STDERR_FILENO, line, (size_t)n) < 0)
             _exit(EXIT_FAILURE);
     }

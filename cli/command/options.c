@@ -48,7 +48,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_REPLICAS, "replicas", "N", "pipelines that train the model in parallel"},
     {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy; ./FILE.so: yours; help: list them"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_ARGUMENTS, "arguments", "WORDS", "of a policy of yours (./FILE.so), separated by blanks"},
-    {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after so many"},
+    {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after this many"},
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
     {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration, or the cluster, as a picture"},

@@ -200,7 +200,7 @@ static void show_trade(struct dp_canvas *c, const json_t *plan)
 
     if (json_array_size(dp_json_list(plan, "trade")) < 2)
         return;
-    snprintf(title, sizeof title, "%.0f iterations of %.0f microbatches on so many devices; against all of them", DP_PLAN_TRADED,
+    snprintf(title, sizeof title, "%.0f iterations of %.0f microbatches by number of devices, compared with all of them", DP_PLAN_TRADED,
              dp_json_number(plan, "trade_microbatches"));
     dp_canvas_line(c);
     dp_trade_show(c, dp_json_list(plan, "trade"), title);

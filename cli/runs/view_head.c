@@ -137,7 +137,8 @@ static void saving(struct dp_canvas *c, const json_t *run)
         json_t *of = dp_json_get(dp_json_get(run, "saving"), way[i][0]);
 
         dp_canvas_put(c, DP_DIM, "%s", way[i][1]);
-        dp_canvas_put(c, i ? DP_PLAIN : DP_BOLD, "%s, %s device-s", dp_text_seconds(time, sizeof time, dp_json_number(of, "time_s")),
+        dp_canvas_put(c, i ? DP_PLAIN : DP_BOLD, i ? "%s, %s" : "%s, %s device-s",
+                      dp_text_seconds(time, sizeof time, dp_json_number(of, "time_s")),
                       dp_text_count(gpus, sizeof gpus, dp_json_number(of, "device_s")));
         dp_canvas_put(c, DP_PLAIN, "%s", i < 2 ? "   " : "");
     }

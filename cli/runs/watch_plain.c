@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dynpipe watch where stdout is no terminal: one line for each change, or one JSON document a line. */
+/* dynpipe watch where stdout is not a terminal: one line for each change, or one JSON document a line. */
 #include <math.h>
 #include <signal.h>
 #include <string.h>

@@ -139,7 +139,7 @@ static void verdict(const struct dp_cluster_pair *p, char *out, size_t cap)
     }
     dp_text_seconds(time, sizeof time, fabs(gain_s));
     if (before_s < 1)
-        n = (size_t)snprintf(out, cap, "Nothing to gain for those who wait: nobody waits here.");
+        n = (size_t)snprintf(out, cap, "Nothing to gain: no job waits here.");
     else if (fabs(gain_s) < 0.01 * before_s)
         n = (size_t)snprintf(out, cap, "Nothing gained: jobs wait as long as before.");
     else

@@ -237,7 +237,7 @@ static void print_saving(const json_t *document)
     }
     if (dp_json_number(document, "totals.iterations") > 1 && json_array_size(dp_json_list(document, "trade")) > 1) {
         dp_canvas_line(&c);
-        dp_trade_show(&c, dp_json_list(document, "trade"), "the whole run on so many devices, balanced; against the fixed layout");
+        dp_trade_show(&c, dp_json_list(document, "trade"), "the whole run by number of devices, balanced, compared with the fixed layout");
     }
     printf("%s\n", c.text ? c.text : "");
     dp_canvas_release(&c);

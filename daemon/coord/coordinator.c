@@ -153,8 +153,8 @@ static int command_layout(struct dp_coord *c, uint64_t now_ns, const char *text,
     if (dp_layout_parse(text, &c->layout, &next, err) < 0)
         return -1;
     if (!dp_layout_moves(&c->layout, &next, NULL))
-        return dp_err_set(err, DP_EINVAL, "the layout is %s already", text);
-    return coord_migrate_begin(c, now_ns, &next, "asked for on the command line", err);
+        return dp_err_set(err, DP_EINVAL, "the layout is already %s", text);
+    return coord_migrate_begin(c, now_ns, &next, "requested on the command line", err);
 }
 
 static int command_save(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)

@@ -325,7 +325,7 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
     if (m->how == DP_BYE_FAILED)
         coord_fail(c, now_ns, "worker %u on %s: %s", m->rank, c->slot[w->slot].name, m->text);
     else if (m->how == DP_BYE_DRAINED)
-        coord_fail(c, now_ns, "worker %u on %s left without being asked", m->rank, c->slot[w->slot].name);
+        coord_fail(c, now_ns, "worker %u on %s left without being told to", m->rank, c->slot[w->slot].name);
     if (c->train.has_layout)
         check_completed(c, now_ns);
 }

@@ -94,9 +94,9 @@ static const char *hold_back(const struct dp_coord *c)
     if (!c->job.may_requeue)
         return "";
     if (!c->train.checkpoint_dir[0])
-        return "a job that is put back into the queue would begin anew with less memory: set checkpoint.dir, or use "
+        return "a requeued job would start over with less memory: set checkpoint.dir, or use "
                "sbatch --no-requeue";
-    return c->memory.saved_mb ? "" : "a checkpoint comes first, for a job that is put back into the queue";
+    return c->memory.saved_mb ? "" : "a checkpoint comes first, in case the job is requeued";
 }
 
 static void look(struct dp_coord *c, uint64_t now_ns)
@@ -150,7 +150,7 @@ static void ask(struct dp_coord *c, uint64_t now_ns)
         return; /* as after a restart: not known yet whether it would still do */
     if (need_mb > k->target_mb || k->attempts == ATTEMPTS_MAX) {
         if (k->attempts == ATTEMPTS_MAX)
-            refuse(c, now_ns, "Slurm says yes and does not do it: a node refuses, see the log of slurmctld");
+            refuse(c, now_ns, "Slurm accepted it but did not do it: a node refuses, see slurmctld's log");
         give_up(c);
         return;
     }

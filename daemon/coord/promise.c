@@ -54,7 +54,7 @@ void coord_promise_resume(struct dp_coord *c, uint64_t now_ns)
     c->promise.until_ns = 0;
     if (!c->promise.is_stopped)
         return;
-    lift(c, now_ns, "asked for on the command line");
+    lift(c, now_ns, "requested on the command line");
 }
 
 /* --- a move is planned, begun, committed --- */

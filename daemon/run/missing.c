@@ -57,7 +57,7 @@ static void say_why(struct dp_run *run, const char *node, uint32_t *n_knocks)
         snprintf(text, sizeof text, "its daemon runs but was not told about the job: does slurmd there load spank_dynpipe.so? "
                                     "`dynpipe check -j %u` looks", run->job_id);
     } else {
-        snprintf(text, sizeof text, "its daemon knows the job, and no worker there says a word");
+        snprintf(text, sizeof text, "its daemon knows the job, but no worker there has connected");
     }
     dp_coord_node_trouble(run->coord, node, text);
 }

@@ -222,7 +222,7 @@ int dp_roster_put(struct dp_roster *r, const char *node, uint32_t pid, const str
     if (is_other && (r->state == DP_ROSTER_FAILED || r->state == DP_ROSTER_GO))
         begin_round(r);
     else if (is_other && r->state == DP_ROSTER_WHOLE)
-        dp_roster_fail(r, "worker %u on %s began anew while the workers met", m->rank, node);
+        dp_roster_fail(r, "worker %u on %s started again while the workers met", m->rank, node);
     if (r->state == DP_ROSTER_GO || (e->is_there && !is_other && e->kind == DP_CARD_READY))
         return 0;
     if (take_key(r, m, err) < 0 || keep_card(e, m, err) < 0)

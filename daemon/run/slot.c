@@ -102,7 +102,7 @@ void dp_slot_serve(struct dp_run *run)
         return;
     run->must_stop = false;
     if (!dp_run_is_same_life(run, run->stop.restarts)) {
-        dp_warn("job=%u: STOP_SLOT is of another life of the job, ignored", run->job_id); /* it is sent again */
+        dp_warn("job=%u: STOP_SLOT belongs to another restart of the job, ignored", run->job_id); /* it is sent again */
         if (dp_peer_is_old(run->daemon, run->stop_from))
             answer(run, false, 0, "the daemon of the batch host is too old to tell a requeued job from its life before: "
                                   "upgrade it");

@@ -144,7 +144,7 @@ static bool check(struct dp_wirer *w)
         return false;
     }
     if (claim != DP_CLAIM_TRUE)
-        DP_RUN_LOG(w->run, dp_info, "job=%u step=%u rank=%u pid=%u is believed: the plugin did not tell of its tasks here",
+        DP_RUN_LOG(w->run, dp_info, "job=%u step=%u rank=%u pid=%u is accepted unchecked: the plugin did not report its tasks here",
                    w->run->job_id, w->step_id, w->rank, w->pid);
     w->is_checked = true;
     return true;
@@ -282,7 +282,7 @@ void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
     }
     memcpy(hello.options, m->options, sizeof hello.options);
     if (!d->config->slurm)
-        turn_away(c, run, m, DP_WIREUP_DENIED, "the daemon of this node does without Slurm (daemon.slurm = false): start the "
+        turn_away(c, run, m, DP_WIREUP_DENIED, "the daemon of this node runs without Slurm (daemon.slurm = false): start the "
                   "workers with PMIx");
     else if (!run)
         turn_away(c, run, m, DP_WIREUP_LATER, dp_seek_hello(d, c->uid, &hello));

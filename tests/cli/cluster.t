@@ -59,7 +59,7 @@ cp "$DP_SRCDIR/etc/examples/simulate-gpt24.json" "$tmp"
 exit_is 0 "an empty cluster" simulate --cluster "$tmp/large.json" --scheduler easy --svg "$tmp/areas.svg"
 sed 's/"load": 0.8/"load": 0.05/' "$tmp/large.json" >"$tmp/empty.json"
 exit_is 0 "an almost empty one" simulate --cluster "$tmp/empty.json" --scheduler slurm
-like "$out" 'Nothing to gain for those who wait: nobody waits here.* node-hours come back that no job asks for' "says that nothing is gained"
+like "$out" 'Nothing to gain: no job waits here.* node-hours come back that no job asks for' "says that nothing is gained"
 sed 's/"run": "[^"]*"/"share": 0, "needs": [{"at": 0.5, "share": 0.5}]/' "$example" >"$tmp/none.json"
 exit_is 0 "no DynPipe job" simulate --cluster "$tmp/none.json" --scheduler easy
 like "$out" 'Nothing changes: no job of this mix is a DynPipe job' "says so"

@@ -18,7 +18,7 @@ int dp_ckpt_sha256(const void *data, size_t bytes, uint8_t out[DP_DIGEST_BYTES],
     unsigned len = 0;
 
     if (EVP_Digest(data, bytes, out, &len, EVP_sha256(), NULL) != 1 || len != DP_DIGEST_BYTES)
-        return dp_err_set(err, DP_ENOTSUP, "libcrypto gives no SHA-256");
+        return dp_err_set(err, DP_ENOTSUP, "libcrypto has no SHA-256");
     return 0;
 }
 

@@ -274,7 +274,7 @@ static int read_bitmap(struct dp_backend *be, struct dp_param *p, const uint8_t 
         return dp_err_set(err, DP_ENOMEM, "%s: no memory for a bitmap", p->name);
     memcpy(host, words, bytes); /* the stream need not be aligned */
     if (dp_bits_count(host, p->n) != p->nnz || (p->n % 64 && host[p->n / 64] >> (p->n % 64))) {
-        corrupt(err, "the bitmap does not count what its header says, or goes on behind its end");
+        corrupt(err, "the bitmap does not count what its header says, or continues past its end");
     } else if (be->ops->alloc(be, bytes, &mem, err) == 0) {
         p->keep = mem;
         rc = be->ops->put(be, mem, host, bytes, err);

@@ -74,7 +74,7 @@ static const struct dp_conf_key keys[] = {
     INT(checkpoint, every, 0, 1e9, "0", "steps between checkpoints, 0: as every_s says, on request and at the end"),
     FLOAT(checkpoint, every_s, 0, 1e9, "900", "seconds between checkpoints, 0: as every says, on request and at the end"),
     FLOAT(checkpoint, before_limit_s, 0, 1e6, "60",
-          "the run saves and stops so many seconds before the job's time limit; 0: when Slurm's SIGTERM comes"),
+          "seconds before the job's time limit at which the run saves and stops; 0: when Slurm's SIGTERM comes"),
     INT(checkpoint, keep, 1, 1e6, "2", "newest checkpoints that stay"),
     TEXT(checkpoint, resume, "auto", NULL, "auto: the newest complete one in dir, none, or a path"),
 

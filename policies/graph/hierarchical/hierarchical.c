@@ -176,7 +176,7 @@ static int solve(struct search *h, struct answer *a, struct dp_err *err)
     dp_ranges_group(&h->ranges, h->ranges.units.n + 1.0);
     if (!dp_straight_is_for(&h->ranges, h->ranges.units.n + 1.0) && dp_ranges_are_too_many(&h->ranges, h->ranges.units.n + 1.0))
         return dp_err_set(err, DP_ENOMEM,
-                          "%u units on so many devices are too much for the hierarchical algorithm; "
+                          "%u units on so many devices are too many for the hierarchical algorithm; "
                           "`dynpipe plan --algorithm=line` takes them",
                           h->ranges.units.n);
     if (solve_lines(h, a, err) < 0)

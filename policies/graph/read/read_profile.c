@@ -196,7 +196,7 @@ static int take_node(struct reader *r, char *text)
     if (stage) {
         if (strncmp(stage, " -- stage_id=", 13) != 0 || strtol(stage + 13, &end, 10) < 0 || *end ||
             end == stage + 13)
-            return fail_text(r, "what follows the costs is no \" -- stage_id=NUMBER\"");
+            return fail_text(r, "what follows the costs is not \" -- stage_id=NUMBER\"");
         *stage = '\0';
     }
     *costs = '\0';

@@ -131,7 +131,7 @@ static int read_header(const json_t *line, bool is_first_of_file, struct recordi
             return dp_err_set(err, DP_ENOMEM, "trace of %u workers: out of memory", workers);
     }
     if (is_first_of_file ? r->is_read[rank] : rank != r->rank)
-        return dp_err_set(err, DP_EINVAL, "rank: worker %u stands in another file, too", rank);
+        return dp_err_set(err, DP_EINVAL, "rank: worker %u is in another file, too", rank);
     r->latency_ns = latency_ns > r->latency_ns ? latency_ns : r->latency_ns;
     r->transfer_ns = transfer_ns > r->transfer_ns ? transfer_ns : r->transfer_ns;
     r->next[rank] = link_of(latency_ns, transfer_ns, stage_message_bytes);

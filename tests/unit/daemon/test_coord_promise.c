@@ -121,7 +121,7 @@ static void packing_is_stopped_until_somebody_lifts_it(void **state)
     w->crowd_factor = 1.0;
     assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_RESUME, "", &err), 0);
     assert_false(is_stopped(w));
-    assert_int_equal(events_with(w, "packing may go on: asked for on the command line"), 1);
+    assert_int_equal(events_with(w, "packing may go on: requested on the command line"), 1);
     world_release(w);
     world_start(w);
     assert_false(is_stopped(w));

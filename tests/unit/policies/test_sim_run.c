@@ -721,7 +721,7 @@ static void bad_traces_are_refused(void **state)
     } table[] = {
         {1, {trace_1}, "/0: the trace of worker 0 is missing"},
         {1, {HEADER("0") RECORD("10", "10", "[2, 1]", "2", "0", LAYER("10") ", " LAYER("20"))}, "/0: no trace has costs of layer 2"},
-        {2, {trace_0, trace_0}, "/1:1: rank: worker 0 stands in another file, too"},
+        {2, {trace_0, trace_0}, "/1:1: rank: worker 0 is in another file, too"},
         {1, {HEADER("0")}, "/0: worker 0 measured nothing"},
         {1, {HEADER("2")}, "/0:1: rank: expected a number from 0 to 1"},
         {1, {HEADER("0") "{\"step\": 1"}, "/0:2: "},
