@@ -93,11 +93,12 @@ static void fill_wireup(struct dp_msg_wireup *m)
     {                                                                                              \
         memset(m, 0, sizeof *m);                                                                   \
     }
-fill_plain(step_start) fill_plain(step_end) fill_plain(ack) fill_plain(welcome) fill_plain(vote)
-fill_plain(decision) fill_plain(decision_ack) fill_plain(finish) fill_plain(goodbye) fill_plain(save)
-fill_plain(event) fill_plain(ping) fill_plain(pong) fill_plain(limit) fill_plain(worker_lost) fill_plain(stop_slot) fill_plain(slot_gone)
-fill_plain(join) fill_plain(query) fill_plain(command) fill_plain(check) fill_plain(challenge) fill_plain(auth)
-fill_plain(auth_ok)
+#define FILL_PLAIN(name) fill_plain(name)
+#define FILL_PLAIN_3(name) fill_plain(name)
+#define FILL_OWN(name)
+#define FILL_OF(name, NAME, number, since, kind) FILL_##kind(name)
+DP_MESSAGES(FILL_OF)
+fill_plain(ack) fill_plain(goodbye)
 
 static uint8_t other[DP_BODY_MAX + 64];
 

@@ -343,7 +343,9 @@ static void schedules_have_names(void **state)
         assert_int_equal(s, i);
     }
     assert_int_equal(dp_schedule_find("zb", &s, &err), -1);
-    assert_non_null(strstr(err.text, "known: 1f1b, gpipe, interleaved, zb-h1"));
+    assert_non_null(strstr(err.text, "known: 1f1b, gpipe, "));
+    for (int i = 0; i < DP_N_SCHEDULES; i++)
+        assert_non_null(strstr(err.text, dp_schedules[i].name));
 }
 
 /* --- the slow one: global time, no work list, no slots --- */
