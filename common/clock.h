@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The three clocks of the project. Wall-clock time is for printing only. */
+/* The three clocks of the project, and their unit. Wall-clock time is for printing only. */
 #ifndef DP_COMMON_CLOCK_H
 #define DP_COMMON_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
+#define DP_SECOND_NS UINT64_C(1000000000)
+#define DP_MS_NS UINT64_C(1000000)
+
 static inline uint64_t dp_clock_read_ns(clockid_t id)
 {
     struct timespec t;
 
     clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)t.tv_sec * DP_SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
 /* Monotonic time: deadlines, pauses, durations. */

@@ -22,7 +22,7 @@ common_libdpcommon_a_SOURCES = \
 	common/journal.c common/journal.h common/journal_record.c common/journal_record.h \
 	common/layout.c common/layout.h \
 	common/libslurm.c common/libslurm.h \
-	common/load.h \
+	common/load.h common/numbers.h \
 	common/log.c common/log.h \
 	common/megatron.c common/megatron.h \
 	common/msg.c common/msg.h common/msg_recode.c \

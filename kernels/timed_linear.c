@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/bits.h"
+#include "common/numbers.h"
 
 #define SHORTEST_NS 50000.0 /* a call is repeated until it takes so long */
 #define MAX_REPEATS 1000 /* of shapes that are next to nothing */
@@ -234,15 +235,8 @@ size_t dp_timed_linear_plan_bytes(const struct dp_timed_linear *p, int pattern)
     return p->be->ops->sparse_bytes(p->be, &p->pattern[pattern]);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
 double dp_timed_median(double *x, int n)
 {
-    qsort(x, (size_t)n, sizeof *x, compare_doubles);
+    qsort(x, (size_t)n, sizeof *x, dp_by_double);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2.0;
 }

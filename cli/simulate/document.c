@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/simulate/simulate.h"
+#include "common/numbers.h"
 #include "policies/saving/saving_json.h"
 
 static void put(json_t *o, const char *key, double value)
@@ -121,13 +122,6 @@ json_t *dp_simulate_phase(const struct dp_sim_case *c, const struct dp_sim_phase
     return o;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* |predicted / measured - 1| over the phases of a recorded run: lower median and worst. */
 static void put_errors(json_t *o, const json_t *phases)
 {
@@ -143,7 +137,7 @@ static void put_errors(json_t *o, const json_t *phases)
             error[n++] = fabs(json_number_value(e));
     }
     if (n)
-        qsort(error, n, sizeof *error, by_size);
+        qsort(error, n, sizeof *error, dp_by_double);
     put_count(o, "measured_phases", n);
     put(o, "median_error_percent", n ? error[(n - 1) / 2] : NAN);
     put(o, "worst_error_percent", n ? error[n - 1] : NAN);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
+
 /* --- how much others have of a slot's cores --- */
 
 void coord_correct_report(struct dp_coord *c, const struct dp_msg_report *m)
@@ -21,20 +23,12 @@ void coord_correct_report(struct dp_coord *c, const struct dp_msg_report *m)
         w->shared[w->n_shared++ % COORD_SHARED] = dp_contention(m->step_ns, m->wait_ns, m->lost_ns);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(const double *v, uint32_t n)
 {
     double sorted[DP_MAX_WORKERS];
 
     memcpy(sorted, v, n * sizeof v[0]);
-    qsort(sorted, n, sizeof sorted[0], by_value);
-    return sorted[n / 2];
+    return dp_median_double(sorted, n);
 }
 
 double coord_correct_sharing(const struct dp_coord *c, uint32_t slot)

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECIDE_EVERY_NS (SECOND / 2) /* reports come at most every 250 ms (member.c), and a decision takes a child */
-#define FIXED_PAUSE_NS (SECOND / 2) /* of a hand-over, before one was measured */
+#define DECIDE_EVERY_NS (DP_SECOND_NS / 2) /* reports come at most every 250 ms (member.c), and a decision takes a child */
+#define FIXED_PAUSE_NS (DP_SECOND_NS / 2) /* of a hand-over, before one was measured */
 #define REFERENCE_MAX 16             /* snapshots, in a run without pruning */
 #define PLAN_S 30.0                  /* for packing and its predictions, besides the policy's own time */
 #define RETRY_MAX_S 300u             /* longest wait after failures of the policy */
@@ -258,7 +258,7 @@ static void policy_failed(struct dp_coord *c, uint64_t now_ns, struct coord_deci
 {
     uint64_t wait_s = c->n_policy_failures < 9 ? 1ull << c->n_policy_failures : RETRY_MAX_S;
 
-    c->next_decision_ns = now_ns + (wait_s < RETRY_MAX_S ? wait_s : RETRY_MAX_S) * SECOND;
+    c->next_decision_ns = now_ns + (wait_s < RETRY_MAX_S ? wait_s : RETRY_MAX_S) * DP_SECOND_NS;
     if (!c->n_policy_failures++)
         coord_note(c, now_ns, "the layout stays, no decision: %.200s", why);
     stay(c, d, why);

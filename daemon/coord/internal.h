@@ -30,6 +30,7 @@
 #ifndef DP_DAEMON_COORD_INTERNAL_H
 #define DP_DAEMON_COORD_INTERNAL_H
 
+#include "common/clock.h"
 #include "common/site/site_policy.h"
 #include "daemon/coord/coordinator.h"
 #include "policies/decide/correction.h"
@@ -50,7 +51,6 @@
 #define COORD_STEADY 256 /* step times that the throughput before pruning is the median of */
 #define COORD_RECENT 16  /* and that of now */
 #define COORD_SHARED 8   /* reports that the sharing of a worker's cores is the median of */
-#define SECOND 1000000000ull
 
 /* Records besides those of coordinator.h. */
 #define DP_REC_NODES 12     /* names of the slots, in parts */
@@ -64,16 +64,16 @@
 #define DP_REC_LINKS 20     /* what messages between slots take; behind BALANCE */
 #define DP_REC_MEMORY 21    /* host memory of each node: what is asked for, or was given back */
 
-#define RESEND_NS (1 * SECOND)       /* PREPARE, DECISION, FINISH to leavers */
-#define ABORT_KNOWN_NS (5 * SECOND)  /* a report so long after an abort shows that it is known */
-#define STOP_RESEND_NS (2 * SECOND)  /* STOP_SLOT */
-#define HELD_RESEND_NS (5 * SECOND)  /* STOP_SLOT to a slot that is held */
-#define MORE_WAIT_NS SECOND /* of proved slots for those that are being stopped, where each can go by itself */
+#define RESEND_NS (1 * DP_SECOND_NS)       /* PREPARE, DECISION, FINISH to leavers */
+#define ABORT_KNOWN_NS (5 * DP_SECOND_NS)  /* a report so long after an abort shows that it is known */
+#define STOP_RESEND_NS (2 * DP_SECOND_NS)  /* STOP_SLOT */
+#define HELD_RESEND_NS (5 * DP_SECOND_NS)  /* STOP_SLOT to a slot that is held */
+#define MORE_WAIT_NS DP_SECOND_NS /* of proved slots for those that are being stopped, where each can go by itself */
 #define LAST_SHRINK_WAIT_NS (2 * HELD_RESEND_NS) /* of proved slots for held ones, where only one shrink is left */
-#define ANSWER_NS (40 * SECOND)      /* a call to Slurm that never came back (slurm.md F5) */
-#define RECHECK_NS (30 * SECOND)     /* released slots: does one come back? */
+#define ANSWER_NS (40 * DP_SECOND_NS)      /* a call to Slurm that never came back (slurm.md F5) */
+#define RECHECK_NS (30 * DP_SECOND_NS)     /* released slots: does one come back? */
 #define BACKOFF_MAX_S 30
-#define RETURN_NS (10 * SECOND)      /* after a restart: workers not heard from yet count as alive */
+#define RETURN_NS (10 * DP_SECOND_NS)      /* after a restart: workers not heard from yet count as alive */
 
 enum coord_slot_state {
     SLOT_ACTIVE,

@@ -8,8 +8,9 @@
  */
 #include "daemon/coord/internal.h"
 
-#define MS 1000000ull
-#define SAME_NS (2 * SECOND) /* end times are whole seconds, read at any moment of one */
+#include "common/clock.h"
+
+#define SAME_NS (2 * DP_SECOND_NS) /* end times are whole seconds, read at any moment of one */
 
 static bool is_same(uint64_t a_ns, uint64_t b_ns)
 {
@@ -18,7 +19,7 @@ static bool is_same(uint64_t a_ns, uint64_t b_ns)
 
 void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uint64_t left_ms)
 {
-    uint64_t end_ns = left_ms < (UINT64_MAX - now_ns) / MS ? now_ns + left_ms * MS : UINT64_MAX;
+    uint64_t end_ns = left_ms < (UINT64_MAX - now_ns) / DP_MS_NS ? now_ns + left_ms * DP_MS_NS : UINT64_MAX;
 
     c->job.end_s = end_s;
     if (c->limit.is_known && is_same(c->limit.end_ns, end_ns))
@@ -38,7 +39,7 @@ void coord_limit_tick(struct dp_coord *c, uint64_t now_ns)
     if (!c->limit.is_known || c->limit.is_told || !c->train.n_workers || !c->worker[0].is_connected || !coord_is_live(c, 0))
         return;
     if (end_ns != UINT64_MAX)
-        m.left_ms = end_ns > now_ns ? (end_ns - now_ns) / MS : 0;
+        m.left_ms = end_ns > now_ns ? (end_ns - now_ns) / DP_MS_NS : 0;
     dp_writer_init(&w, body, sizeof body);
     dp_msg_limit_encode(&w, &m);
     c->ops.to_worker(c->arg, 0, DP_MSG_LIMIT, body, dp_writer_used(&w));

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOK_NS (1 * SECOND) /* memory follows pruning, which takes minutes */
+#define LOOK_NS (1 * DP_SECOND_NS) /* memory follows pruning, which takes minutes */
 #define LOOKS 8          /* of a window */
 #define LEAST_PERCENT 10u /* of what the job has; fewer is not worth a change, each of which accounting records */
 #define LEAST_MB 16u
@@ -137,7 +137,7 @@ static void read_job(struct dp_coord *c, uint64_t now_ns)
 static void wait_longer(struct coord_memory *k, uint64_t now_ns)
 {
     k->backoff_s = k->backoff_s ? (2 * k->backoff_s < BACKOFF_MAX_S ? 2 * k->backoff_s : BACKOFF_MAX_S) : 1;
-    k->next_ns = now_ns + k->backoff_s * SECOND;
+    k->next_ns = now_ns + k->backoff_s * DP_SECOND_NS;
 }
 
 static void ask(struct dp_coord *c, uint64_t now_ns)

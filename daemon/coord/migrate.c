@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
+
 /* Largest of these bodies is PREPARE: 512 workers with 5 bytes each, and a few fields. */
 #define BODY_MAX 4096
 
@@ -283,13 +285,6 @@ void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote
     coord_migrate_tell(c, v->rank, v->migration); /* decided: whoever still votes has not heard */
 }
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Pauses of all workers that stopped: largest and median. */
 static void measure(const struct dp_coord *c, struct coord_handover *h)
 {
@@ -302,7 +297,7 @@ static void measure(const struct dp_coord *c, struct coord_handover *h)
         if (c->mig.transfer_ns[r] > h->transfer_max_ns)
             h->transfer_max_ns = c->mig.transfer_ns[r];
     }
-    qsort(pause, n, sizeof pause[0], by_size);
+    qsort(pause, n, sizeof pause[0], dp_by_u64);
     h->pause_max_ns = n ? pause[n - 1] : 0;
     h->pause_median_ns = n ? pause[n / 2] : 0;
     if (c->mig.sent_bytes)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NOTE_AFTER_NS (3 * SECOND) /* a daemon that restarts is back by then; so are slow starters */
+#define NOTE_AFTER_NS (3 * DP_SECOND_NS) /* a daemon that restarts is back by then; so are slow starters */
 
 static uint32_t n_known(const struct dp_coord *c)
 {

@@ -19,7 +19,7 @@
 
 #define PAUSE_S 10u /* doubled with every promise of packing that is missed in a row */
 #define PAUSE_DOUBLINGS 8u    /* 43 minutes */
-#define RETRY_NS (2 * SECOND) /* of a hand-over that could not begin, or was aborted */
+#define RETRY_NS (2 * DP_SECOND_NS) /* of a hand-over that could not begin, or was aborted */
 #define EXPLAINED 2           /* windows */
 #define MS(ns) ((double)(ns) / 1e6)
 
@@ -29,7 +29,7 @@ static void missed(struct dp_coord *c, uint64_t now_ns, const char *what, bool i
 {
     struct coord_promise *p = &c->promise;
     uint32_t doublings = p->n_missed < PAUSE_DOUBLINGS ? p->n_missed : PAUSE_DOUBLINGS;
-    uint64_t until_ns = now_ns + (uint64_t)(PAUSE_S << (is_of_packing ? doublings : 0)) * SECOND;
+    uint64_t until_ns = now_ns + (uint64_t)(PAUSE_S << (is_of_packing ? doublings : 0)) * DP_SECOND_NS;
 
     p->is_stopped = true;
     p->n_missed += is_of_packing;

@@ -212,7 +212,7 @@ static void wait_longer(struct dp_coord *c, uint64_t now_ns)
     uint32_t b = c->rel.backoff_s;
 
     c->rel.backoff_s = b ? (2 * b < BACKOFF_MAX_S ? 2 * b : BACKOFF_MAX_S) : 1;
-    c->rel.next_ns = now_ns + c->rel.backoff_s * SECOND;
+    c->rel.next_ns = now_ns + c->rel.backoff_s * DP_SECOND_NS;
 }
 
 static void ask_read(struct dp_coord *c, uint64_t now_ns)

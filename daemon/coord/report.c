@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_STEP_NS (3600 * SECOND) /* an hour: a report of a longer step is a lie or a broken clock */
+#include "common/numbers.h"
+
+#define MAX_STEP_NS (3600 * DP_SECOND_NS) /* an hour: a report of a longer step is a lie or a broken clock */
 #define MAX_BYTES (1ull << 50) /* 1 PiB, likewise; sums over all workers stay far from 2^64 */
 #define PATIENCE_STEPS 5 /* votes come at a boundary, and workers may be some steps apart */
 
@@ -51,21 +53,13 @@ static void add_time(struct coord_times *t, uint32_t cap, uint64_t ns)
     t->n++;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 static uint64_t median_time(const struct coord_times *t, uint32_t cap)
 {
     uint32_t n = t->n < cap ? t->n : cap;
     uint64_t v[COORD_STEADY];
 
     memcpy(v, t->ns, n * sizeof v[0]);
-    qsort(v, n, sizeof v[0], by_size);
-    return n ? v[n / 2] : 0;
+    return n ? dp_median_u64(v, n) : 0;
 }
 
 uint64_t coord_steady_step_ns(const struct dp_coord *c)

@@ -14,7 +14,7 @@
 
 #include "policies/saving/saving_json.h"
 
-#define JOURNAL_EVERY_NS (60 * SECOND) /* a restart loses so much of the sums */
+#define JOURNAL_EVERY_NS (60 * DP_SECOND_NS) /* a restart loses so much of the sums */
 
 /* --- windows --- */
 

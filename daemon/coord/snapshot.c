@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
+
 #define SAME_SPEED 1.4 /* closer devices count as equal: noise must not look like hardware */
 
 /* What the filling of a snapshot starts from. */
@@ -75,13 +77,6 @@ static uint64_t most_common_params(const struct dp_coord *c)
     return best;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Mean time of the blocks of a worker; 0: it has none. */
 static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params)
 {
@@ -103,7 +98,7 @@ static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params)
  * of a block over its own. */
 void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
 {
-    double block[DP_MAX_WORKERS], sorted[DP_MAX_WORKERS];
+    double block[DP_MAX_WORKERS], sorted[DP_MAX_WORKERS], middle;
     uint64_t params = most_common_params(c);
     uint32_t n = 0;
 
@@ -114,9 +109,9 @@ void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
     }
     if (n < 2)
         return;
-    qsort(sorted, n, sizeof sorted[0], by_value);
+    middle = dp_median_double(sorted, n);
     for (uint32_t d = 0; d < c->train.n_workers; d++) {
-        double v = block[d] > 0.0 ? sorted[n / 2] / block[d] : 1.0;
+        double v = block[d] > 0.0 ? middle / block[d] : 1.0;
 
         speed[d] = v > 1.0 / SAME_SPEED && v < SAME_SPEED ? 1.0 : v;
     }

@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PING_NS (5 * SECOND)   /* between two questions */
-#define ANSWER_PING_NS (3 * SECOND)
-#define END_AGAIN_NS (30 * SECOND) /* after Slurm has refused, or said nothing */
+#define PING_NS (5 * DP_SECOND_NS)   /* between two questions */
+#define ANSWER_PING_NS (3 * DP_SECOND_NS)
+#define END_AGAIN_NS (30 * DP_SECOND_NS) /* after Slurm has refused, or said nothing */
 #define FIRST_STEP_FACTOR 10.0 /* before any report: kernels are tuned, files are read */
 
 void coord_stall_heard(struct dp_coord *c, uint64_t now_ns)

@@ -25,7 +25,6 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/run/run.h"
 
-#define SECOND_NS UINT64_C(1000000000)
 #define INDEX_MAX_BYTES (64u << 20) /* struct dp_past of 2.8 million runs */
 #define INDEX_DEADLINE_S 300.0 /* at the start alone, and nobody waits but `dynpipe status` of runs that are over */
 #define SAVE_DEADLINE_S 60.0 /* for a disk that is slow; nothing else waits for it */
@@ -242,7 +241,7 @@ static json_t *document(const struct dp_run *run)
     json_t *report = dp_coord_json(run->coord, now_ns, DP_QUERY_REPORT);
 
     return json_pack("{s:I, s:I, s:I, s:o?, s:o?, s:o?}", "job_id", (json_int_t)run->job_id, "uid",
-                     (json_int_t)run->uid, "ended_s", (json_int_t)(dp_wall_ns() / SECOND_NS), "status", status,
+                     (json_int_t)run->uid, "ended_s", (json_int_t)(dp_wall_ns() / DP_SECOND_NS), "status", status,
                      "explain", explain, "report", report);
 }
 

@@ -24,8 +24,7 @@
 
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_BACKOFF_MAX_S 30u
-#define SECOND_NS UINT64_C(1000000000)
-#define RETURN_NS (10 * SECOND_NS) /* for workers of a job that is over to come back; they try every 2 s */
+#define RETURN_NS (10 * DP_SECOND_NS) /* for workers of a job that is over to come back; they try every 2 s */
 
 bool dp_run_is_asking(const struct dp_run *run)
 {
@@ -255,7 +254,7 @@ bool dp_run_is_same_life(struct dp_run *run, uint32_t restarts)
 
     if (!run->daemon->config->slurm || restarts == run->job.restart_count)
         return true;
-    if (restarts > run->job.restart_count && !run->is_unsure && now_ns - run->doubted_ns > SECOND_NS) {
+    if (restarts > run->job.restart_count && !run->is_unsure && now_ns - run->doubted_ns > DP_SECOND_NS) {
         run->doubted_ns = now_ns;
         run->is_unsure = true;
         dp_run_read_soon(run);

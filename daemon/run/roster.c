@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/session.h"
 
-#define MS UINT64_C(1000000)
-#define REFUSED_NS (10000 * MS) /* after the first refusal: the others most often refuse, too, and worker 0 tells it */
+#define REFUSED_NS (10000 * DP_MS_NS) /* after the first refusal: the others most often refuse, too, and worker 0 tells it */
 #define NAMED 4u
 
 struct dp_roster *dp_roster_create(uint32_t step_id, uint32_t n_workers)
@@ -192,7 +192,7 @@ static void look(struct dp_roster *r)
 
 static void be_patient(struct dp_roster *r, const struct dp_msg_card *m, uint64_t now_ns)
 {
-    uint64_t end_ns = now_ns + m->patience_ms * MS;
+    uint64_t end_ns = now_ns + m->patience_ms * DP_MS_NS;
 
     if (m->kind == DP_CARD_REFUSED && end_ns > now_ns + REFUSED_NS)
         end_ns = now_ns + REFUSED_NS;

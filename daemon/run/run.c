@@ -32,10 +32,9 @@
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
-#define SECOND_NS UINT64_C(1000000000)
 #define RUN_LINES_PER_S 5.0 /* of the log, that a run's owner can cause */
 #define RUN_LINES_BURST 200.0 /* a line for each of some hundred workers at start and end */
-#define GOODBYE_WAIT_NS (2 * SECOND_NS) /* from STEP_END for what other nodes still have to say */
+#define GOODBYE_WAIT_NS (2 * DP_SECOND_NS) /* from STEP_END for what other nodes still have to say */
 
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id)
 {
@@ -80,7 +79,7 @@ static void set_standalone_job(struct dp_run *run)
     job->n_nodes = 1;
     snprintf(job->node[0], sizeof job->node[0], "%s", run->daemon->node);
     snprintf(job->batch_host, sizeof job->batch_host, "%s", run->daemon->node);
-    job->start_s = dp_wall_ns() / SECOND_NS;
+    job->start_s = dp_wall_ns() / DP_SECOND_NS;
     run->role = DP_RUN_COORD;
 }
 

@@ -25,9 +25,8 @@
 #include "daemon/run/step.h"
 
 #define DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
-#define SECOND_NS UINT64_C(1000000000)
-#define NO_NS (20 * SECOND_NS)    /* a no of Slurm's stands for so long; a job may still start or be requeued */
-#define AGAIN_NS (2 * SECOND_NS)  /* after none */
+#define NO_NS (20 * DP_SECOND_NS)    /* a no of Slurm's stands for so long; a job may still start or be requeued */
+#define AGAIN_NS (2 * DP_SECOND_NS)  /* after none */
 #define AT_A_TIME 4u
 #define OF_A_USER 2u
 #define BY_PEERS UINT32_MAX       /* for uid: a daemon asks, not a user */

@@ -24,11 +24,10 @@
 #include "daemon/run/run.h"
 #include "daemon/run/seek.h"
 
-#define MS UINT64_C(1000000)
-#define AGAIN_NS (2000 * MS) /* messages between daemons may be lost with their connection */
-#define TASKS_NS (2000 * MS)   /* for the plugin to tell of a step's tasks; one of a former release never does */
-#define TELL_NS (5000 * MS)    /* a worker that waits learns why */
-#define TELL_AGAIN_NS (30000 * MS)
+#define AGAIN_NS (2000 * DP_MS_NS) /* messages between daemons may be lost with their connection */
+#define TASKS_NS (2000 * DP_MS_NS)   /* for the plugin to tell of a step's tasks; one of a former release never does */
+#define TELL_NS (5000 * DP_MS_NS)    /* a worker that waits learns why */
+#define TELL_AGAIN_NS (30000 * DP_MS_NS)
 #define WIRERS_MAX (2u * DP_MAX_WORKERS)
 
 static struct dp_wiring *wiring(struct dp_run *run)
@@ -97,7 +96,7 @@ static struct dp_msg_card card_of(const struct dp_wirer *w)
     struct dp_msg_card m = {.job_id = w->run->job_id, .step_id = w->step_id, .rank = w->rank, .n_workers = w->n_workers,
                             .kind = w->kind, .card_len = w->card_len, .card = w->card};
 
-    m.patience_ms = w->end_ns > now_ns ? (uint32_t)((w->end_ns - now_ns) / MS) : 0;
+    m.patience_ms = w->end_ns > now_ns ? (uint32_t)((w->end_ns - now_ns) / DP_MS_NS) : 0;
     if (w->kind == DP_CARD_READY) {
         m.key = w->key;
         m.key_len = DP_KEY_BYTES;
@@ -206,7 +205,7 @@ static int take_card(struct dp_wirer *w, const struct dp_msg_card *m)
     w->card = copy;
     w->card_len = m->card_len;
     w->kind = m->kind;
-    w->end_ns = dp_now_ns() + m->patience_ms * MS;
+    w->end_ns = dp_now_ns() + m->patience_ms * DP_MS_NS;
     if (m->kind == DP_CARD_READY && m->key_len == DP_KEY_BYTES)
         memcpy(w->key, m->key, sizeof w->key);
     return 0;

@@ -17,11 +17,10 @@
 #include "daemon/run/run.h"
 #include "daemon/run/wireup.h"
 
-#define MS UINT64_C(1000000)
 #define PIECES_PER_TURN 16 /* then other nodes get their turn */
 #define TABLES_MAX 8u           /* of a run */
-#define AGAIN_NS (1000 * MS)    /* a node that asks for what it was sent gets it again, not sooner than this */
-#define WARN_NS (90000 * MS)
+#define AGAIN_NS (1000 * DP_MS_NS)    /* a node that asks for what it was sent gets it again, not sooner than this */
+#define WARN_NS (90000 * DP_MS_NS)
 #define SILENT_NAMED 3u
 
 struct dp_roster *dp_wireup_find(const struct dp_run *run, uint32_t step_id)

@@ -12,9 +12,8 @@
 #include "daemon/run/run.h"
 #include "daemon/run/wireup.h"
 
-#define MS UINT64_C(1000000)
-#define AGAIN_NS (2000 * MS)   /* a batch host that was told too early forgets it */
-#define FOR_NS (60000 * MS)
+#define AGAIN_NS (2000 * DP_MS_NS)   /* a batch host that was told too early forgets it */
+#define FOR_NS (60000 * DP_MS_NS)
 
 static void send_tasks(const struct dp_run *run, struct dp_tasks *t, uint64_t now_ns)
 {

@@ -20,6 +20,8 @@
 
 #include <math.h>
 
+#include "common/numbers.h"
+
 #define QUERIES DP_TILE
 #define LOG2_E 1.44269504088896341f
 #define LN_2 0.693147180559945309f
@@ -47,11 +49,6 @@ static int check_shape(int64_t b, int64_t t, int64_t c, int64_t h, struct dp_err
         return dp_err_set(err, DP_EINVAL, "attention: %lld channels in %lld heads, context %lld",
                           (long long)c, (long long)h, (long long)t);
     return 0;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* A head's rows lie so far apart that no hardware fetches them in time: ask for the line of p AHEAD rows
@@ -90,7 +87,7 @@ static void scatter(float *y, int64_t ld, const float *x, int64_t width, int64_t
 /* Columns that the products may read in a row of which `seen` are in front of the diagonal. */
 static int64_t columns_read(int64_t seen, int64_t columns)
 {
-    return smaller((seen + DP_GEMM_BAND + VW - 1) / VW * VW, columns);
+    return dp_least_i64((seen + DP_GEMM_BAND + VW - 1) / VW * VW, columns);
 }
 
 /* Of a row of which `seen` >= 1 columns are in front of the diagonal: the whole vectors before the last
@@ -142,11 +139,11 @@ static void cut_forward(struct forward *f, float *p, const struct head *s)
 /* Scores of keys k0 ... to probabilities, up to a factor that the end knows. */
 static void exp_rows(struct forward *f, const struct head *s, int64_t q0, int64_t rows, int64_t k0)
 {
-    int64_t keys = smaller(q0 + rows - k0, KEYS), columns = (keys + DP_TILE - 1) / DP_TILE * DP_TILE;
+    int64_t keys = dp_least_i64(q0 + rows - k0, KEYS), columns = (keys + DP_TILE - 1) / DP_TILE * DP_TILE;
 
     for (int64_t i = 0; i < rows; i++) {
         float *x = f->scores + i * KEYS, before = k0 ? f->largest[i] : -INFINITY;
-        int64_t seen = smaller(q0 + i + 1 - k0, KEYS);
+        int64_t seen = dp_least_i64(q0 + i + 1 - k0, KEYS);
         struct span span = span_of(seen);
         vf best = vf_set1(before), sum = {0}, shift, e;
 
@@ -178,7 +175,7 @@ static void exp_rows(struct forward *f, const struct head *s, int64_t q0, int64_
 
 static void forward_block(struct forward *f, const struct head *s, int64_t q0, int64_t rows, int64_t k0)
 {
-    int64_t keys = smaller(q0 + rows - k0, KEYS);
+    int64_t keys = dp_least_i64(q0 + rows - k0, KEYS);
     struct dp_small_gemm score = {.m = rows, .n = DP_TILE, .k = s->size, .shape = DP_GEMM_C_LOWER, .a = f->q,
                                   .a_row = s->width, .a_col = 1, .ldb = DP_TILE, .ldc = KEYS};
     struct dp_small_gemm apply = {.m = rows, .n = s->width, .k = keys, .shape = DP_GEMM_A_LOWER,
@@ -215,7 +212,7 @@ static int forward_head(void *arg, int64_t task, int thread, struct dp_err *err)
     DP_FN(pack)(f.key_tiles, q + a->c, s.ld_qkv, s.t, s.size);
     gather(f.values, s.width, q + 2 * a->c, s.ld_qkv, s.t, s.size, 1.0f);
     for (int64_t q0 = 0; q0 < s.t; q0 += QUERIES) {
-        int64_t rows = smaller(s.t - q0, QUERIES);
+        int64_t rows = dp_least_i64(s.t - q0, QUERIES);
 
         gather(f.q, s.width, q + q0 * s.ld_qkv, s.ld_qkv, rows, s.size, LOG2_E / sqrtf((float)s.size));
         for (int64_t k0 = 0; k0 < q0 + rows; k0 += KEYS)
@@ -278,7 +275,7 @@ static void score_gradients(struct backward *f, int64_t rows, int64_t diagonal)
 {
     for (int64_t i = 0; i < rows; i++) {
         float *p = f->p + i * DP_TILE, *dp = f->dp + i * DP_TILE;
-        int64_t seen = smaller(diagonal + i + 1, DP_TILE), end = columns_read(seen, DP_TILE);
+        int64_t seen = dp_least_i64(diagonal + i + 1, DP_TILE), end = columns_read(seen, DP_TILE);
         struct span span = span_of(seen);
         vf shift = vf_set1(f->shift[i]), dot = vf_set1(f->dot[i]), e;
 
@@ -298,7 +295,7 @@ static void score_gradients(struct backward *f, int64_t rows, int64_t diagonal)
 /* Queries [q0, q0 + rows) with up to 64 keys from k0 on. */
 static void backward_block(struct backward *f, const struct head *s, int64_t q0, int64_t rows, int64_t k0)
 {
-    int64_t keys = smaller(s->t - k0, DP_TILE), diagonal = q0 - k0;
+    int64_t keys = dp_least_i64(s->t - k0, DP_TILE), diagonal = q0 - k0;
     struct dp_small_gemm product = {.m = rows, .n = DP_TILE, .k = s->size, .shape = DP_GEMM_C_LOWER,
                                     .diagonal = diagonal, .a = f->q, .a_row = s->width, .a_col = 1,
                                     .b = f->key_tiles + k0 * s->size, .ldb = DP_TILE, .c = f->p, .ldc = DP_TILE};
@@ -357,7 +354,7 @@ static int backward_head(void *arg, int64_t task, int thread, struct dp_err *err
     DP_FN(pack)(f.value_tiles, q + 2 * a->c, s.ld_qkv, s.t, s.size);
     gather(f.keys, s.width, q + a->c, s.ld_qkv, s.t, s.size, 1.0f);
     for (int64_t q0 = 0; q0 < s.t; q0 += QUERIES) {
-        int64_t rows = smaller(s.t - q0, QUERIES);
+        int64_t rows = dp_least_i64(s.t - q0, QUERIES);
 
         gather(f.q, s.width, q + q0 * s.ld_qkv, s.ld_qkv, rows, s.size, LOG2_E * scale);
         gather(f.dy, s.width, dy + q0 * s.ld_y, s.ld_y, rows, s.size, 1.0f);

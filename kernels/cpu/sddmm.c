@@ -10,6 +10,7 @@
  * Each element of dw adds up its tiles in order, by twos from token 0 on, whatever the formats and threads.
  */
 #include "kernels/cpu/fetch.h"
+#include "common/numbers.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/plan.h"
@@ -265,11 +266,6 @@ static __attribute__((noinline)) void walk_blocks_2(const struct step *s)
     walk_blocks(s, BLOCK_TILES);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* dw += for tokens that lie packed. */
 struct gradient {
     const struct dp_plan_dir *d;
@@ -290,7 +286,7 @@ static void set_fetch(const struct gradient *f, struct step *s, const struct tur
     const struct dp_plan_dir *d = f->d;
     int64_t pieces = (int64_t)d->first[s->at + 1] - d->first[s->at];
     int64_t dy_t = now->t + now->tiles, row0 = now->chunk * d->chunk;
-    int64_t rows = least(d->rows - row0, d->chunk), share = (rows + now->b1 - now->b0 - 1) / (now->b1 - now->b0);
+    int64_t rows = dp_least_i64(d->rows - row0, d->chunk), share = (rows + now->b1 - now->b0 - 1) / (now->b1 - now->b0);
     int64_t row = (now->b - now->b0) * share;
     bool is_last = now->b + 1 == now->b1;
     int64_t x_t = is_last ? dy_t : now->t, col = (is_last ? now->b0 : now->b + 1) * d->block;
@@ -299,8 +295,8 @@ static void set_fetch(const struct gradient *f, struct step *s, const struct tur
         const float *x = f->x + (x_t + i) * s->next_x + col * DP_TILE;
         const float *dy = f->dy + (dy_t + i) * s->next_dy + (row0 + row) * DP_TILE;
 
-        s->fetch[i] = dp_fetch_tile(i < now->tiles && x_t + i < f->tiles ? x : NULL, least(d->cols - col, d->block), pieces);
-        s->fetch[2 + i] = dp_fetch_tile(i < now->tiles && dy_t + i < f->tiles ? dy : NULL, least(rows - row, share),
+        s->fetch[i] = dp_fetch_tile(i < now->tiles && x_t + i < f->tiles ? x : NULL, dp_least_i64(d->cols - col, d->block), pieces);
+        s->fetch[2 + i] = dp_fetch_tile(i < now->tiles && dy_t + i < f->tiles ? dy : NULL, dp_least_i64(rows - row, share),
                                         pieces);
     }
 }
@@ -320,7 +316,7 @@ static int gradient_task(void *arg, int64_t i, int thread, struct dp_err *err)
 
     (void)thread;
     (void)err;
-    now.b1 = least(now.b0 + f->group, d->n_blocks);
+    now.b1 = dp_least_i64(now.b0 + f->group, d->n_blocks);
     for (; now.t < f->tiles; now.t += now.tiles) {
         now.tiles = f->tiles - now.t >= most ? most : 1;
         s.dy = f->dy + now.t * s.next_dy + now.chunk * d->chunk * DP_TILE;

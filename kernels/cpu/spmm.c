@@ -6,6 +6,7 @@
  * sums start with, GELU follows while they are in the second-level cache. Measured: `make bench`, doc/kernels.md.
  */
 #include "kernels/cpu/epilogue.h"
+#include "common/numbers.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/spmm.h"
 
@@ -51,11 +52,6 @@ static void finish_tile(const struct product *p, int64_t token, int64_t n, int64
         finish(p, at, count);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Rows of a chunk, from all blocks of columns, while the next block of x is fetched, and at the end the next
  * tile's first one; and during all of them that tile's sums, `count` channels. next_x, next_y: NULL where no
  * tile follows. */
@@ -73,10 +69,10 @@ static void gather(const struct product *p, struct dp_spmm_step *s, int64_t chun
         s->x = x + b * d->block * DP_TILE;
         s->is_first = b == 0;
         pieces = (int64_t)d->first[s->at + 1] - d->first[s->at];
-        s->fetch[0] = is_last ? dp_fetch_tile(next_x, least(d->cols, d->block), pieces)
-                              : dp_fetch_tile(s->x + d->block * DP_TILE, least(d->cols - (b + 1) * d->block, d->block),
+        s->fetch[0] = is_last ? dp_fetch_tile(next_x, dp_least_i64(d->cols, d->block), pieces)
+                              : dp_fetch_tile(s->x + d->block * DP_TILE, dp_least_i64(d->cols - (b + 1) * d->block, d->block),
                                               pieces);
-        s->fetch[1] = dp_fetch_tile(next_y ? next_y + b * share * DP_TILE : NULL, least(count - b * share, share),
+        s->fetch[1] = dp_fetch_tile(next_y ? next_y + b * share * DP_TILE : NULL, dp_least_i64(count - b * share, share),
                                     pieces);
         if (d->row_width == 4)
             DP_FN(spmm_blocks)(s);

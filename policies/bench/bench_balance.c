@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/numbers.h"
 #include "common/stdout.h"
 #include "policies/balancer.h"
 #include "policies/solve/chain.h"
@@ -78,13 +79,6 @@ static void make_unequal(struct chain *c)
     c->q.cap_bytes = c->cap;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 struct row {
     const char *name;
     dp_balancer_fn *fn;
@@ -131,7 +125,7 @@ static int run_row(const struct row *r)
         ns[repeats] = dp_thread_cpu_ns() - t;
         spent += ns[repeats++];
     }
-    qsort(ns, repeats, sizeof *ns, by_value);
+    qsort(ns, repeats, sizeof *ns, dp_by_u64);
     printf("%-16s %7" PRIu32 " %7" PRIu32 "  %-7s %10.3f %10.3f  %s\n", r->name, r->n, r->p,
            r->is_unequal ? "unequal" : "equal", (double)ns[repeats / 2] / 1e6, (double)ns[repeats - 1] / 1e6, note.text);
     rc = 0;

@@ -5,14 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS 1000000000u
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
+#include "common/clock.h"
+#include "common/numbers.h"
 
 /* value: [n], sorted here. */
 static struct dp_cluster_spread spread(double *value, uint32_t n)
@@ -24,7 +18,7 @@ static struct dp_cluster_spread spread(double *value, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         s.mean += value[i];
     s.mean /= n;
-    qsort(value, n, sizeof *value, by_size);
+    qsort(value, n, sizeof *value, dp_by_double);
     s.median = value[(n - 1) / 2];
     s.p95 = value[(uint32_t)(((uint64_t)n * 95 + 99) / 100) - 1];
     s.max = value[n - 1];
@@ -105,10 +99,10 @@ void dp_cluster_compare(const struct dp_cluster_mix *mix, const struct dp_cluste
 {
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < mix->n_jobs; i++) {
-        if (a[i].start_ns > b[i].start_ns + SECOND_NS) {
+        if (a[i].start_ns > b[i].start_ns + DP_SECOND_NS) {
             out->earlier++;
             out->earlier_s += (double)(a[i].start_ns - b[i].start_ns) * 1e-9;
-        } else if (b[i].start_ns > a[i].start_ns + SECOND_NS) {
+        } else if (b[i].start_ns > a[i].start_ns + DP_SECOND_NS) {
             out->later++;
             out->later_s += (double)(b[i].start_ns - a[i].start_ns) * 1e-9;
         }

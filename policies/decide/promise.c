@@ -7,24 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
+
 #define MOST 256 /* as promise.h says; COORD_STEADY are kept */
 /* Of normal noise the median's standard error is 1.2533 sigma / sqrt(n), and sigma 1.4826 times the median
  * distance from the median. */
 #define THREE_ERRORS (3.0 * 1.2533 * 1.4826)
 #define MS(ns) ((double)(ns) / 1e6)
-
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static uint64_t median_of(uint64_t *v, uint32_t n)
-{
-    qsort(v, n, sizeof v[0], by_size);
-    return v[n / 2];
-}
 
 void dp_measured_of(const uint64_t *ns, uint32_t n, struct dp_measured *out)
 {
@@ -34,11 +23,11 @@ void dp_measured_of(const uint64_t *ns, uint32_t n, struct dp_measured *out)
     if (!out->n)
         return;
     memcpy(v, ns, out->n * sizeof v[0]);
-    out->ns = median_of(v, out->n);
+    out->ns = dp_median_u64(v, out->n);
     for (uint32_t i = 0; i < out->n; i++)
         v[i] = v[i] > out->ns ? v[i] - out->ns : out->ns - v[i];
     if (out->ns)
-        out->noise = THREE_ERRORS * (double)median_of(v, out->n) / sqrt(out->n) / (double)out->ns;
+        out->noise = THREE_ERRORS * (double)dp_median_u64(v, out->n) / sqrt(out->n) / (double)out->ns;
     if (out->noise > DP_PROMISE_NOISE_MAX)
         out->noise = DP_PROMISE_NOISE_MAX;
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "policies/solve/chain.h"
 #include "policies/solve/partition_depth.h"
 
@@ -152,11 +153,6 @@ static void find_own(struct near *t, uint32_t cut)
     }
 }
 
-static uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Runs of this bin that begin with item 0. */
 static uint32_t least_from_front(const struct near *t, uint32_t bin, uint32_t k, uint32_t first)
 {
@@ -164,7 +160,7 @@ static uint32_t least_from_front(const struct near *t, uint32_t bin, uint32_t k,
     uint32_t y = t->low[bin + 1] > first ? t->low[bin + 1] : first;
 
     for (; y <= t->high[bin + 1] && y < t->q->n && fits(t, bin, 0, y, k); y++)
-        least = least_of(least, *far_of(t, rest, bin + 1, y));
+        least = dp_least_u32(least, *far_of(t, rest, bin + 1, y));
     return least;
 }
 
@@ -192,9 +188,9 @@ static void find_far(struct near *t, uint32_t bin, uint32_t k)
                 least = *far_of(t, rest, bin + 1, t->queue[head]);
         }
         if (has_end && x + shortest <= t->q->n && fits(t, bin, x, t->q->n, k))
-            least = least_of(least, *far_of(t, rest, bin + 1, t->q->n));
+            least = dp_least_u32(least, *far_of(t, rest, bin + 1, t->q->n));
         if (t->levels > 1 && x >= t->low[bin + 1] && x <= t->high[bin + 1])
-            least = least_of(least, *far_of(t, k, bin + 1, x));
+            least = dp_least_u32(least, *far_of(t, k, bin + 1, x));
         *far_of(t, k, bin, x) = least == NONE ? NONE : least + own;
     }
 }

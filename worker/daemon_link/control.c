@@ -19,13 +19,12 @@
 #include "common/clock.h"
 #include "common/log.h"
 
-#define MS UINT64_C(1000000)
-#define BACKOFF_MIN_NS (50 * MS) /* a daemon that is restarted is back in some tenths of a second */
-#define BACKOFF_MAX_NS (2000 * MS) /* what a worker waits at most, when the daemon is back after long */
-#define WELCOME_TIMEOUT_NS (5000 * MS) /* the batch host's daemon may have to answer first */
-#define STEADY_NS (5000 * MS) /* a connection that held so long begins with short pauses again */
-#define REFUSED_NS (1000 * MS) /* until the next HELLO after one that was answered with a no */
-#define TELL_EVERY_NS (10000 * MS)
+#define BACKOFF_MIN_NS (50 * DP_MS_NS) /* a daemon that is restarted is back in some tenths of a second */
+#define BACKOFF_MAX_NS (2000 * DP_MS_NS) /* what a worker waits at most, when the daemon is back after long */
+#define WELCOME_TIMEOUT_NS (5000 * DP_MS_NS) /* the batch host's daemon may have to answer first */
+#define STEADY_NS (5000 * DP_MS_NS) /* a connection that held so long begins with short pauses again */
+#define REFUSED_NS (1000 * DP_MS_NS) /* until the next HELLO after one that was answered with a no */
+#define TELL_EVERY_NS (10000 * DP_MS_NS)
 
 void dp_control_take_lock(struct dp_control *c)
 {
@@ -226,14 +225,14 @@ void dp_control_poll(struct dp_control *c)
 
 void dp_control_wait(struct dp_control *c, uint32_t timeout_ms)
 {
-    uint64_t now = dp_now_ns(), ns = timeout_ms * MS;
+    uint64_t now = dp_now_ns(), ns = timeout_ms * DP_MS_NS;
     struct pollfd p = {.fd = c->link.fd, .events = POLLIN};
 
     if (dp_frame_socket_has_output(&c->link) && c->link.fd >= 0)
         p.events |= POLLOUT;
     if (c->socket && c->state == LINK_DOWN && c->next_try_ns < now + ns)
         ns = c->next_try_ns > now ? c->next_try_ns - now : 0;
-    poll(&p, 1, (int)((ns + MS - 1) / MS)); /* fd -1 is ignored: then it only sleeps */
+    poll(&p, 1, (int)((ns + DP_MS_NS - 1) / DP_MS_NS)); /* fd -1 is ignored: then it only sleeps */
     dp_control_poll(c);
 }
 
@@ -246,11 +245,11 @@ static bool is_refused(const struct dp_control *c)
 
 static void wait_first_welcome(struct dp_control *c, uint32_t timeout_ms)
 {
-    uint64_t end = dp_now_ns() + timeout_ms * MS;
+    uint64_t end = dp_now_ns() + timeout_ms * DP_MS_NS;
 
     dp_control_poll(c);
     while (c->state != LINK_UP && dp_now_ns() < end) {
-        uint64_t left = (end - dp_now_ns()) / MS;
+        uint64_t left = (end - dp_now_ns()) / DP_MS_NS;
 
         if (is_refused(c))
             return;
@@ -296,7 +295,7 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
 
 void dp_control_destroy(struct dp_control *c)
 {
-    uint64_t end = dp_now_ns() + 1000 * MS;
+    uint64_t end = dp_now_ns() + 1000 * DP_MS_NS;
     int saved = errno;
 
     if (!c)

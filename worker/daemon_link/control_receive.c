@@ -11,7 +11,6 @@
 
 /* Of a full buffer in one turn: training is not to wait for a daemon that never stops talking. */
 #define MAX_ROUNDS 16
-#define MS UINT64_C(1000000)
 
 static bool may_send(void *arg, uint16_t type)
 {
@@ -139,7 +138,7 @@ static int on_limit(struct dp_control *c, struct dp_reader *r, struct dp_err *er
     if (dp_msg_limit_decode(r, &m, err) < 0)
         return -1;
     c->has_limit = true;
-    c->end_ns = m.left_ms < (UINT64_MAX - now_ns) / MS ? now_ns + m.left_ms * MS : 0;
+    c->end_ns = m.left_ms < (UINT64_MAX - now_ns) / DP_MS_NS ? now_ns + m.left_ms * DP_MS_NS : 0;
     return 0;
 }
 

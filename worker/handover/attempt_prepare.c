@@ -9,8 +9,7 @@
 #include "common/clock.h"
 #include "worker/handover/attempt.h"
 
-#define MS UINT64_C(1000000)
-#define NO_DAEMON_NS (1000 * MS) /* timeout for PREPARE while there is no daemon */
+#define NO_DAEMON_NS (1000 * DP_MS_NS) /* timeout for PREPARE while there is no daemon */
 
 bool dp_attempt_is_aborted(struct dp_attempt *p)
 {
@@ -103,7 +102,7 @@ static void my_note(struct dp_attempt *p, struct dp_note *n)
 /* The leader's half: all say yes, to the same PREPARE. */
 static void collect(struct dp_attempt *p, struct dp_voting_gather *g, struct dp_note *mine)
 {
-    uint64_t end = dp_now_ns() + p->times->prepare_ns + 2000 * MS;
+    uint64_t end = dp_now_ns() + p->times->prepare_ns + 2000 * DP_MS_NS;
 
     while (mine->yes && g->n_open) {
         struct dp_err err = {0};
@@ -126,7 +125,7 @@ static void collect(struct dp_attempt *p, struct dp_voting_gather *g, struct dp_
             mine->yes = false;
             snprintf(mine->text, sizeof mine->text, "%u workers are not at the boundary", g->n_open);
         } else if (rc == 0) {
-            dp_transport_idle(p->voting.transport, 20 * MS);
+            dp_transport_idle(p->voting.transport, 20 * DP_MS_NS);
             dp_control_poll(p->args->control);
         }
     }
@@ -148,7 +147,7 @@ static int wait_or_cancel(struct dp_transport *t, struct dp_transport_request *x
 static int ask_leader(struct dp_attempt *p, struct dp_note *n, struct dp_err *err)
 {
     struct dp_transport *t = p->voting.transport;
-    uint64_t left = 2 * p->times->prepare_ns + 5000 * MS;
+    uint64_t left = 2 * p->times->prepare_ns + 5000 * DP_MS_NS;
     uint8_t out[DP_NOTE_BYTES], in[DP_NOTE_BYTES];
     struct dp_transport_request *x;
 

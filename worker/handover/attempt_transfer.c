@@ -14,9 +14,8 @@
 #include "common/clock.h"
 #include "worker/handover/attempt.h"
 
-#define MS UINT64_C(1000000)
-#define IDLE_NS (20 * MS) /* asleep, unless a message comes: deadlines are seconds */
-#define STOP_NS (1000 * MS) /* for messages of streams that end; a peer that takes longer is stuck */
+#define IDLE_NS (20 * DP_MS_NS) /* asleep, unless a message comes: deadlines are seconds */
+#define STOP_NS (1000 * DP_MS_NS) /* for messages of streams that end; a peer that takes longer is stuck */
 
 enum progress { WORKING, FINISHED, FAILED };
 
@@ -45,7 +44,7 @@ static enum progress advance(struct dp_attempt *p)
     rc = dp_transfer_step(p->transfer, &err);
     if (rc == 0 && dp_now_ns() - p->transfer->moved_ns > p->times->stall_ns)
         rc = dp_err_set(&err, DP_ETIMEOUT, "no byte moved for %llu ms",
-                        (unsigned long long)(p->times->stall_ns / MS));
+                        (unsigned long long)(p->times->stall_ns / DP_MS_NS));
     if (rc > 0 && !dp_control_is_connected(p->args->control))
         rc = dp_err_set(&err, DP_EGONE, "the connection to the daemon is down");
     if (rc < 0)
@@ -193,7 +192,7 @@ struct follower {
 static int follow(struct dp_attempt *p, struct follower *f, struct dp_err *err)
 {
     struct dp_transport *t = p->voting.transport;
-    uint64_t end = dp_now_ns() + p->times->poll_ns + 5000 * MS;
+    uint64_t end = dp_now_ns() + p->times->poll_ns + 5000 * DP_MS_NS;
 
     while (!f->has_verdict) {
         if (dp_transport_test(t, f->verdict) || dp_transport_is_gone(t, p->voting.leader)) {
@@ -225,7 +224,7 @@ static void finish_poll(struct dp_transport *t, struct dp_transport_request *pol
 {
     struct dp_err err = {0};
 
-    if (dp_transport_wait(t, poll, 1000 * MS, NULL, &err) < 0 && err.code == DP_ETIMEOUT)
+    if (dp_transport_wait(t, poll, 1000 * DP_MS_NS, NULL, &err) < 0 && err.code == DP_ETIMEOUT)
         dp_transport_cancel(t, poll);
 }
 

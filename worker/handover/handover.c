@@ -20,8 +20,6 @@
 #include "worker/handover/attempt.h"
 #include "worker/net/timeout.h"
 
-#define S UINT64_C(1000000000)
-
 /* Layers that this worker gave away in one migration. */
 struct retired {
     struct retired *next;
@@ -44,11 +42,11 @@ struct dp_handover {
 
 void dp_handover_times_default(struct dp_handover_times *times)
 {
-    times->prepare_ns = 10 * S;
-    times->stall_ns = 30 * S;
-    times->poll_ns = 300 * S;
-    times->doubt_ns = dp_timeout_from_env_ns("DYNPIPE_DOUBT_S", 600 * S);
-    times->leave_ns = dp_timeout_from_env_ns("DYNPIPE_LEAVE_S", 60 * S);
+    times->prepare_ns = 10 * DP_SECOND_NS;
+    times->stall_ns = 30 * DP_SECOND_NS;
+    times->poll_ns = 300 * DP_SECOND_NS;
+    times->doubt_ns = dp_timeout_from_env_ns("DYNPIPE_DOUBT_S", 600 * DP_SECOND_NS);
+    times->leave_ns = dp_timeout_from_env_ns("DYNPIPE_LEAVE_S", 60 * DP_SECOND_NS);
 }
 
 struct dp_handover *dp_handover_create(const struct dp_handover_times *times, struct dp_err *err)
@@ -170,7 +168,7 @@ static int vote_yes(struct dp_handover *h, struct dp_attempt *p, struct dp_err *
             return dp_err_set(err, DP_ETIMEOUT,
                               "in doubt about hand-over %llu for %llu s: no daemon says whether it was committed; "
                               "the run ends and can go on from its last checkpoint",
-                              (unsigned long long)p->migration, (unsigned long long)(h->times.doubt_ns / S));
+                              (unsigned long long)p->migration, (unsigned long long)(h->times.doubt_ns / DP_SECOND_NS));
         dp_transport_idle(a->transport, 1); /* peers may still be fetching the verdict */
         dp_control_wait(a->control, 50);
     }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/numbers.h"
 
 #define ROUNDS 21 /* odd, for the median */
 #define NAP_NS 1000000 /* before a round: the partner sleeps, as it does in training */
@@ -40,13 +41,6 @@ static int take(const struct measurement *p, uint32_t round, struct dp_err *err)
     return finish(p->transport, dp_transport_recv(p->transport, p->peer, tag, p->data, p->bytes, err), err);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Median time of a message of p->bytes on its way. first: number of the first round. */
 static int ping(const struct measurement *p, uint32_t first, uint64_t *way_ns, struct dp_err *err)
 {
@@ -65,7 +59,7 @@ static int ping(const struct measurement *p, uint32_t first, uint64_t *way_ns, s
         way[i] = (dp_now_ns() - start_ns) / 2;
         way[i] = way[i] > device_ns ? way[i] - device_ns : 0;
     }
-    qsort(way, ROUNDS, sizeof *way, by_value);
+    qsort(way, ROUNDS, sizeof *way, dp_by_u64);
     *way_ns = way[ROUNDS / 2];
     return 0;
 }

@@ -22,10 +22,9 @@
 #include "common/log.h"
 #include "worker/net/timeout.h"
 
-#define S UINT64_C(1000000000)
-#define ASK_NS (5 * S)     /* until somebody is asked for: most starts are over by then */
-#define ANSWER_NS (40 * S) /* for the answers */
-#define WARN_NS (90 * S)   /* from the start, where the timeout is longer still */
+#define ASK_NS (5 * DP_SECOND_NS)     /* until somebody is asked for: most starts are over by then */
+#define ANSWER_NS (40 * DP_SECOND_NS) /* for the answers */
+#define WARN_NS (90 * DP_SECOND_NS)   /* from the start, where the timeout is longer still */
 #define ASKERS 64
 #define NAMED 4         /* missing workers that a text names */
 #define SPEAK_FIRST_S 5 /* the others leave a speaker so long before they end, and the step with them */
@@ -40,7 +39,7 @@ static struct {
 
 uint64_t dp_rendezvous_timeout_ns(void)
 {
-    return dp_timeout_from_env_ns("DYNPIPE_WIREUP_S", 300 * S);
+    return dp_timeout_from_env_ns("DYNPIPE_WIREUP_S", 300 * DP_SECOND_NS);
 }
 
 static void on_fence(pmix_status_t status, void *arg)
@@ -66,7 +65,7 @@ static void on_answer(pmix_status_t status, pmix_value_t *value, void *arg)
 /* returns: is the fence over? */
 static bool wait_until(uint64_t end_ns)
 {
-    struct timespec end = {.tv_sec = (time_t)(end_ns / S), .tv_nsec = (long)(end_ns % S)};
+    struct timespec end = {.tv_sec = (time_t)(end_ns / DP_SECOND_NS), .tv_nsec = (long)(end_ns % DP_SECOND_NS)};
     bool is_done;
 
     pthread_mutex_lock(&hall.mutex);

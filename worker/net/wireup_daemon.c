@@ -21,13 +21,11 @@
 #include "worker/daemon_link/frame_socket.h"
 #include "worker/net/pmix_rendezvous.h"
 
-#define MS UINT64_C(1000000)
-#define S UINT64_C(1000000000)
-#define RETRY_NS (500 * MS) /* until a daemon is there */
-#define TELL_NS (10 * S)      /* of no daemon */
-#define VERDICT_NS (15 * S)   /* after the timeout, for the coordinator to say who is missing */
-#define READY_NS (60 * S)     /* with everything at hand */
-#define REFUSAL_NS (20 * S)   /* for the others to come */
+#define RETRY_NS (500 * DP_MS_NS) /* until a daemon is there */
+#define TELL_NS (10 * DP_SECOND_NS)      /* of no daemon */
+#define VERDICT_NS (15 * DP_SECOND_NS)   /* after the timeout, for the coordinator to say who is missing */
+#define READY_NS (60 * DP_SECOND_NS)     /* with everything at hand */
+#define REFUSAL_NS (20 * DP_SECOND_NS)   /* for the others to come */
 #define SPEAK_FIRST_S 5       /* the others leave a speaker so long before they end, and the step with them */
 
 struct card {
@@ -75,7 +73,7 @@ static void say_card(struct meeting *m)
         m->card.key = m->key;
         m->card.key_len = DP_KEY_BYTES;
     }
-    m->card.patience_ms = m->end_ns > now_ns ? (uint32_t)((m->end_ns - now_ns) / MS) : 0;
+    m->card.patience_ms = m->end_ns > now_ns ? (uint32_t)((m->end_ns - now_ns) / DP_MS_NS) : 0;
     dp_frame_socket_begin(&m->link, &w);
     dp_msg_card_encode(&w, &m->card);
     dp_frame_socket_end(&m->link, &w, DP_MSG_CARD); /* two of them fit */

@@ -7,9 +7,8 @@
 
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "worker/train/step_order.h"
-
-#define SECOND_NS 1000000000ull
 
 /* Follows a longer one at once, shorter ones slowly: a stall of a minute is forgotten after some steps. */
 static uint64_t follow(uint64_t old, uint64_t now)
@@ -85,10 +84,10 @@ uint64_t dp_save_clock_env_end(uint64_t now_ns, uint64_t wall_ns)
 {
     const char *text = getenv("SLURM_JOB_END_TIME");
     unsigned long long end_s = text ? strtoull(text, NULL, 10) : 0;
-    uint64_t wall_s = wall_ns / SECOND_NS;
+    uint64_t wall_s = wall_ns / DP_SECOND_NS;
 
     /* what lies in the past, or more than ten years ahead, is no end of this job */
     if (end_s <= wall_s || end_s - wall_s > 10 * 366 * 86400ull)
         return 0;
-    return now_ns + (end_s - wall_s) * SECOND_NS;
+    return now_ns + (end_s - wall_s) * DP_SECOND_NS;
 }

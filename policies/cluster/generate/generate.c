@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS 1000000000u
+#include "common/clock.h"
+
 #define MAX_SUBMIT_S ((double)DP_CLUSTER_MAX_SUBMIT_NS * 1e-9)
 #define MAX_RUN_S ((double)DP_CLUSTER_MAX_NS * 1e-9)
 
@@ -20,7 +21,7 @@ static uint64_t limit_ns(struct dp_cluster_draw *draw, const struct dp_cluster_e
     double asked = (double)run_s * within(1, dp_cluster_draw_from(draw, &e->factor), 1e6);
 
     asked = ceil(within(0, asked, e->most_s > 0 ? e->most_s : MAX_RUN_S) / 60) * 60;
-    return (uint64_t)within((double)run_s, asked, MAX_RUN_S) * SECOND_NS;
+    return (uint64_t)within((double)run_s, asked, MAX_RUN_S) * DP_SECOND_NS;
 }
 
 static uint32_t draw_class(struct dp_cluster_draw *draw, const struct dp_cluster_model *model)
@@ -58,10 +59,10 @@ static void generate_job(const struct dp_cluster_model *model, uint32_t nodes, s
         size = n;
     }
     out->owner = nobody;
-    out->submit_ns = (uint64_t)*at_s * SECOND_NS;
+    out->submit_ns = (uint64_t)*at_s * DP_SECOND_NS;
     out->nodes = (uint32_t)within(1, floor(size + 0.5), nodes);
-    out->run_ns = (uint64_t)within(1, floor(run_s + 0.5), MAX_RUN_S) * SECOND_NS;
-    out->limit_ns = limit_ns(draw, estimate, out->run_ns / SECOND_NS);
+    out->run_ns = (uint64_t)within(1, floor(run_s + 0.5), MAX_RUN_S) * DP_SECOND_NS;
+    out->limit_ns = limit_ns(draw, estimate, out->run_ns / DP_SECOND_NS);
 }
 
 int dp_cluster_generate(const struct dp_cluster_model *model, uint32_t nodes, struct dp_cluster_mix *mix, struct dp_err *err)
@@ -109,7 +110,7 @@ int dp_cluster_set_load(struct dp_cluster_mix *mix, uint32_t nodes, double load,
     for (uint32_t i = 0; i < mix->n_jobs; i++) {
         struct dp_cluster_job *j = &mix->job[i];
 
-        j->submit_ns = first_ns + (uint64_t)((double)(j->submit_ns - first_ns) * 1e-9 * factor) * SECOND_NS;
+        j->submit_ns = first_ns + (uint64_t)((double)(j->submit_ns - first_ns) * 1e-9 * factor) * DP_SECOND_NS;
     }
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "policies/sim/iteration/implied.h"
 
 #define KINDS 3
@@ -138,11 +139,6 @@ static struct step step_of(const struct dp_sim_program *p, uint32_t device, cons
         s.link = d > 1 ? d + device : 2 * d;
     }
     return s;
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
 }
 
 static uint32_t count_in_flight(const struct dp_sim_order *o, uint32_t device)
@@ -339,7 +335,7 @@ struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct 
     }
     p->n_ops = p->order.is_implied ? 2 * p->order.n_devices * p->order.microbatches : p->n_ops;
     for (uint32_t d = 0; d < p->order.n_devices; d++)
-        p->in_flight[d] = p->order.is_implied ? least(p->order.n_devices - d, p->order.microbatches) : count_in_flight(&p->order, d);
+        p->in_flight[d] = p->order.is_implied ? dp_least_u32(p->order.n_devices - d, p->order.microbatches) : count_in_flight(&p->order, d);
     return p;
 }
 

@@ -154,7 +154,7 @@ static void fill_balance(struct dp_coord *c)
 /* The step's time is not kept: it only tells which links are slow, when the record is read. */
 static void write_balance(struct dp_coord *c)
 {
-    c->step_ns = SECOND;
+    c->step_ns = DP_SECOND_NS;
     assert_int_equal(coord_journal_balance(c), 0);
 }
 
