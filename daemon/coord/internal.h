@@ -486,6 +486,9 @@ uint64_t coord_step_beside_loads_ns(const struct dp_coord *c); /* over the repor
 /* seconds, but not less than five steps of this run */
 double coord_patience_s(const struct dp_coord *c, double seconds);
 
+/* --- json.c --- */
+json_t *coord_ms(uint64_t ns); /* new reference; null for 0 (not known) and UINT64_MAX (any) */
+
 /* --- saving.c --- */
 uint32_t coord_per_slot(const struct dp_coord *c); /* devices, as people count them: GPUs of a node, at least 1 */
 void coord_saving_begin(struct dp_coord *c, uint64_t now_ns);

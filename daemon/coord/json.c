@@ -19,9 +19,9 @@ static json_t *num(double v)
     return isfinite(v) ? json_real(v) : json_null();
 }
 
-static json_t *ms(uint64_t ns)
+json_t *coord_ms(uint64_t ns)
 {
-    return ns ? json_real((double)ns / 1e6) : json_null();
+    return ns && ns != UINT64_MAX ? json_real((double)ns / 1e6) : json_null();
 }
 
 static json_t *at(const struct dp_coord *c, uint64_t t_ns)
@@ -188,12 +188,12 @@ static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r
     set(o, "first_layer", b > a ? u64(a) : json_null());
     set(o, "layers", u64(b - a));
     set(o, "step", u64(w->step));
-    set(o, "step_ms", ms(w->step_ns));
-    set(o, "busy_ms", b > a ? ms(w->busy_ns) : json_real(0.0));
-    set(o, "wait_ms", ms(w->wait_ns));
-    set(o, "optimizer_ms", ms(w->optimizer_ns));
-    set(o, "overhead_ms", ms(w->overhead_ns));
-    set(o, "lost_ms", ms(w->lost_ns));
+    set(o, "step_ms", coord_ms(w->step_ns));
+    set(o, "busy_ms", b > a ? coord_ms(w->busy_ns) : json_real(0.0));
+    set(o, "wait_ms", coord_ms(w->wait_ns));
+    set(o, "optimizer_ms", coord_ms(w->optimizer_ns));
+    set(o, "overhead_ms", coord_ms(w->overhead_ns));
+    set(o, "lost_ms", coord_ms(w->lost_ns));
     set(o, "overhead_percent", w->step_ns ? num(100.0 * (double)w->overhead_ns / (double)w->step_ns) : json_null());
     set(o, "load", busiest && b > a ? num((double)w->busy_ns / (double)busiest) : json_real(0.0));
     set(o, "mem_bytes", u64(w->mem_bytes));
@@ -229,9 +229,9 @@ static json_t *layers_json(const struct dp_coord *c)
         set(o, "layer", u64(i));
         set(o, "params", u64(l->params));
         set(o, "nnz", u64(l->nnz));
-        set(o, "forward_ms", ms(l->fwd_ns));
-        set(o, "backward_ms", ms(l->bwd_input_ns + l->bwd_weight_ns));
-        set(o, "optimizer_ms", ms(c->layer[i].opt_ns));
+        set(o, "forward_ms", coord_ms(l->fwd_ns));
+        set(o, "backward_ms", coord_ms(l->bwd_input_ns + l->bwd_weight_ns));
+        set(o, "optimizer_ms", coord_ms(c->layer[i].opt_ns));
         set(o, "state_bytes", u64(l->state_bytes));
         set(o, "activation_bytes", u64(l->act_bytes));
         json_array_append_new(a, o);
@@ -305,14 +305,14 @@ static json_t *decision_json(const struct dp_coord *c, const struct coord_decisi
     set_text(o, "policy_reason", d->policy_reason);
     set_text(o, "pack_reason", d->pack_reason);
     set_text(o, "release_reason", d->release_reason);
-    set(o, "current_ms", ms(d->current_ns));
-    set(o, "proposed_ms", ms(d->proposed_ns));
+    set(o, "current_ms", coord_ms(d->current_ns));
+    set(o, "proposed_ms", coord_ms(d->proposed_ns));
     set(o, "corrected", json_boolean(d->is_corrected));
-    set(o, "limit_ms", ms(d->limit_ns));
-    set(o, "fastest_ms", ms(d->fastest_ns));
-    set(o, "measured_ms", ms(d->measured_ns));
-    set(o, "expected_ms", ms(d->expected_ns));
-    set(o, "allowed_ms", ms(d->allowed_ns));
+    set(o, "limit_ms", coord_ms(d->limit_ns));
+    set(o, "fastest_ms", coord_ms(d->fastest_ns));
+    set(o, "measured_ms", coord_ms(d->measured_ns));
+    set(o, "expected_ms", coord_ms(d->expected_ns));
+    set(o, "allowed_ms", coord_ms(d->allowed_ns));
     set(o, "gain_percent", num(d->out.gain_percent));
     set(o, "gain_s", num(d->out.gain_s));
     set(o, "cost_s", num(d->out.cost_s));
@@ -373,13 +373,13 @@ static json_t *handovers_json(const struct dp_coord *c)
         set(o, "moved_layers", u64(h->moved_layers));
         set(o, "moved_bytes", u64(h->moved_bytes));
         set(o, "leavers", u64(h->n_leavers));
-        set(o, "pause_max_ms", ms(h->pause_max_ns));
-        set(o, "pause_median_ms", ms(h->pause_median_ns));
-        set(o, "transfer_max_ms", ms(h->transfer_max_ns));
-        set(o, "predicted_ms", ms(h->predicted_ns));
-        set(o, "expected_ms", ms(h->expected_ns));
-        set(o, "allowed_ms", ms(h->allowed_ns));
-        set(o, "measured_ms", ms(h->measured_ns));
+        set(o, "pause_max_ms", coord_ms(h->pause_max_ns));
+        set(o, "pause_median_ms", coord_ms(h->pause_median_ns));
+        set(o, "transfer_max_ms", coord_ms(h->transfer_max_ns));
+        set(o, "predicted_ms", coord_ms(h->predicted_ns));
+        set(o, "expected_ms", coord_ms(h->expected_ns));
+        set(o, "allowed_ms", coord_ms(h->allowed_ns));
+        set(o, "measured_ms", coord_ms(h->measured_ns));
         set_text(o, "promise", h->is_committed ? dp_promise_name(h->promise) : "none");
         set_text(o, "layout", h->layout);
         set_text(o, "reason", h->reason);
@@ -461,7 +461,7 @@ static json_t *speed_json(const struct dp_coord *c, uint64_t step_ns, uint32_t d
 
     set(o, "tokens_per_s", step_ns ? num(v) : json_null());
     set(o, "tokens_per_s_per_device", step_ns && devices ? num(v / devices) : json_null());
-    set(o, "step_ms", ms(step_ns));
+    set(o, "step_ms", coord_ms(step_ns));
     set(o, "devices", u64(devices));
     return o;
 }
@@ -510,9 +510,9 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 {
     set(o, "tokens_per_s", c->step_ns ? num(coord_tokens_per_s(c, c->step_ns)) : json_null());
-    set(o, "step_ms", ms(c->step_ns));
-    set(o, "predicted_ms", ms(c->predicted.ns));
-    set(o, "reference_ms", ms(c->reference.ns));
+    set(o, "step_ms", coord_ms(c->step_ns));
+    set(o, "predicted_ms", coord_ms(c->predicted.ns));
+    set(o, "reference_ms", coord_ms(c->reference.ns));
     set(o, "saving", coord_saving_json(c, now_ns));
     set(o, "throughput_start", speed_json(c, coord_steady_step_ns(c), c->train.n_workers));
     set(o, "workers", workers_json(c, now_ns));

@@ -4,11 +4,6 @@
 
 #include <stdio.h>
 
-static json_t *ms(uint64_t ns)
-{
-    return ns ? json_real((double)ns / 1e6) : json_null();
-}
-
 void coord_promise_state(const struct dp_coord *c, char *out, size_t cap)
 {
     const struct coord_promise *p = &c->promise;
@@ -56,8 +51,8 @@ static json_t *correction_json(const struct dp_coord *c)
     for (uint32_t s = 0; s < c->n_slots; s++)
         if (k->slot[s] > 1.0)
             json_array_append_new(a, json_pack("{s:s,s:f}", "node", c->slot[s].name, "factor", k->slot[s]));
-    return json_pack("{s:o,s:o,s:o,s:o}", "shared", a, "links", coord_link_json(c, &k->links), "link_ms", ms(k->link_ns),
-                     "rest_ms", ms(k->rest_ns));
+    return json_pack("{s:o,s:o,s:o,s:o}", "shared", a, "links", coord_link_json(c, &k->links), "link_ms", coord_ms(k->link_ns),
+                     "rest_ms", coord_ms(k->rest_ns));
 }
 
 /* As measured now, slow or not. */
@@ -85,9 +80,9 @@ json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns)
     json_object_set_new(o, "verdict", json_string(verdict(c)));
     json_object_set_new(o, "text", json_string(p->out.text));
     json_object_set_new(o, "trial", json_boolean(coord_promise_is_deciding(c)));
-    json_object_set_new(o, "measured_ms", ms(now.ns));
-    json_object_set_new(o, "expected_ms", ms(p->now.expected_ns));
-    json_object_set_new(o, "allowed_ms", ms(p->allowed_ns));
+    json_object_set_new(o, "measured_ms", coord_ms(now.ns));
+    json_object_set_new(o, "expected_ms", coord_ms(p->now.expected_ns));
+    json_object_set_new(o, "allowed_ms", coord_ms(p->allowed_ns));
     json_object_set_new(o, "packing_stopped", json_boolean(p->is_stopped));
     json_object_set_new(o, "why", json_string(p->is_stopped ? p->why : ""));
     json_object_set_new(o, "stopped_until_s", p->is_stopped ? json_real(coord_seconds(c, p->until_ns)) : json_null());

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "policies/decide/pack.h"
+
 #define MS(ns) ((double)(ns) / 1e6)
 #define SAY(out, ...) snprintf((out)->reason, sizeof(out)->reason, __VA_ARGS__)
 
@@ -32,6 +34,7 @@ static void numbers(const struct dp_decide_in *in, struct dp_decide_out *out)
 static void decide_shrink(const struct dp_decide_in *in, struct dp_decide_out *out)
 {
     double stopped = out->cost_s * in->slots_after;
+    char allowed[DP_PACK_ALLOWED];
 
     if (out->saved_slot_s <= stopped) {
         SAY(out, "stay: from %u nodes to %u would save %.1f node-s, the hand-over costs %.1f node-s",
@@ -39,8 +42,8 @@ static void decide_shrink(const struct dp_decide_in *in, struct dp_decide_out *o
         return;
     }
     out->verdict = DP_MOVE;
-    SAY(out, "move: from %u nodes to %u at %.3f ms of %s a step (now %.3f ms, allowed %.3f ms); frees %.0f node-s",
-        in->slots_now, in->slots_after, MS(in->proposed_ns), kind_of(in), MS(in->current_ns), MS(in->limit_ns),
+    SAY(out, "move: from %u nodes to %u at %.3f ms of %s a step (now %.3f ms, allowed %s); frees %.0f node-s",
+        in->slots_now, in->slots_after, MS(in->proposed_ns), kind_of(in), MS(in->current_ns), dp_pack_allowed(in->limit_ns, allowed),
         out->saved_slot_s);
 }
 

@@ -121,6 +121,15 @@ uint64_t dp_pack_later_ns(uint64_t reference_ns, double percent)
     return limit >= 1.8e19 ? UINT64_MAX : (uint64_t)limit;
 }
 
+const char *dp_pack_allowed(uint64_t limit_ns, char out[DP_PACK_ALLOWED])
+{
+    if (limit_ns == UINT64_MAX)
+        snprintf(out, DP_PACK_ALLOWED, "any time");
+    else
+        snprintf(out, DP_PACK_ALLOWED, "%.3f ms", (double)limit_ns / 1e6);
+    return out;
+}
+
 static uint64_t limit_of(const struct search *t)
 {
     const struct dp_pack_rule *r = t->rule;
@@ -203,14 +212,15 @@ static struct dp_pack_option *try_set(struct search *t, struct set s)
 static void judge(const struct search *t, struct dp_pack_option *o)
 {
     uint64_t limit_ns = t->out->limit_ns;
+    char allowed[DP_PACK_ALLOWED];
 
     if (!o->iteration_ns)
         return;
     if (o->devices_kept < t->rule->min_devices)
         snprintf(o->why, sizeof o->why, "fewer than %u devices", t->rule->min_devices);
     else if (limit_ns && o->iteration_ns > limit_ns)
-        snprintf(o->why, sizeof o->why, "%.3f ms a step predicted, %.3f ms allowed", (double)o->iteration_ns / 1e6,
-                 (double)limit_ns / 1e6);
+        snprintf(o->why, sizeof o->why, "%.3f ms a step predicted, %s allowed", (double)o->iteration_ns / 1e6,
+                 dp_pack_allowed(limit_ns, allowed));
     else
         o->meets = true;
 }
@@ -349,9 +359,10 @@ static int search_sets(struct search *t, bool is_all, struct dp_err *err)
 static void explain(const struct search *t, const struct dp_pack_option *o)
 {
     struct dp_pack *out = t->out;
-    double ms = (double)o->iteration_ns / 1e6, allowed = (double)out->limit_ns / 1e6, fastest = (double)out->fastest_ns / 1e6;
-    char bound[32] = "";
+    double ms = (double)o->iteration_ns / 1e6, fastest = (double)out->fastest_ns / 1e6;
+    char bound[32] = "", allowed[DP_PACK_ALLOWED];
 
+    dp_pack_allowed(out->limit_ns, allowed);
     if (out->least_slots)
         snprintf(bound, sizeof bound, " (bound: %u)", out->least_slots);
     if (!out->limit_ns)
@@ -360,14 +371,14 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
     else if (o->meets && t->rule->objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
                  "%u of %u nodes are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
-                 "%.3f ms allowed, fastest %.3f ms",
+                 "%s allowed, fastest %.3f ms",
                  o->slots, t->in->n_slots, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
     else if (o->meets)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u nodes are enough%s: %.3f ms a step predicted on %u devices, %.3f ms allowed, fastest %.3f ms",
+                 "%u of %u nodes are enough%s: %.3f ms a step predicted on %u devices, %s allowed, fastest %.3f ms",
                  o->slots, t->in->n_slots, bound, ms, o->devices, allowed, fastest);
     else
-        snprintf(out->reason, sizeof out->reason, "nothing meets %.3f ms: fastest is %.3f ms a step predicted on %u devices", allowed, ms,
+        snprintf(out->reason, sizeof out->reason, "nothing meets %s: fastest is %.3f ms a step predicted on %u devices", allowed, ms,
                  o->devices);
 }
 

@@ -82,5 +82,8 @@ int dp_pack_choose_lasting(const struct dp_policy *policy, void *state, const st
 uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown);
 /* Longest iteration that takes at most so many percent more time. */
 uint64_t dp_pack_later_ns(uint64_t reference_ns, double percent);
+/* What either allows, for people: "86.470 ms", or "any time" for UINT64_MAX. returns out. */
+#define DP_PACK_ALLOWED 40
+const char *dp_pack_allowed(uint64_t limit_ns, char out[DP_PACK_ALLOWED]);
 
 #endif

@@ -48,7 +48,9 @@ static void say(const struct dp_promise_in *in, struct dp_promise_out *out)
 
     if (in->expected_ns)
         snprintf(expected, sizeof expected, ", %.1f ms were expected", MS(in->expected_ns));
-    if (in->allowed_ns)
+    if (in->allowed_ns == UINT64_MAX)
+        snprintf(allowed, sizeof allowed, ", any time is allowed");
+    else if (in->allowed_ns)
         snprintf(allowed, sizeof allowed, ", %.1f ms are allowed", MS(in->allowed_ns));
     snprintf(out->text, sizeof out->text, "a step takes %.1f ms of wall time%s%s", MS(in->now.ns), expected, allowed);
 }

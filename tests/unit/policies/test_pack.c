@@ -209,6 +209,17 @@ static struct dp_pack_rule random_rule(uint64_t *seed, const struct run *t)
     return rule;
 }
 
+/* Of a throughput all of which may be lost: a number of 20 digits of milliseconds is no help to anybody. */
+static void what_is_allowed_is_said(void **state)
+{
+    char text[DP_PACK_ALLOWED];
+
+    (void)state;
+    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(50000000, 100.0), text), "any time");
+    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(50000000, 50.0), text), "100.000 ms");
+    assert_string_equal(dp_pack_allowed(UINT64_MAX - 1, text), "18446744073709.551 ms");
+}
+
 static uint64_t limit_of(const struct dp_pack_rule *rule, uint64_t fastest_ns)
 {
     if (rule->reference == DP_REF_FIXED)
@@ -798,6 +809,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(first_fit_as_published),
     cmocka_unit_test(never_worse_than_first_fit),
     cmocka_unit_test(what_is_given_up_is_not_missed_later),
+    cmocka_unit_test(what_is_allowed_is_said),
     cmocka_unit_test(first_fit_as_a_rule),
 };
 TEST_MAIN("pack", tests)
