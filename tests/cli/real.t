@@ -42,7 +42,7 @@ unset SLURMD_NODENAME
 exit_is 1 "explain without a run" explain
 like "$err" "no run here" "says so"
 exit_is 1 "a job that nobody knows" status -j 4242
-like "$err" "nothing is known" "says so"
+like "$err" "not known here" "says so"
 
 head -c 60000 "$DP_SRCDIR"/common/*.c >"$tmp/text.txt"
 SLURM_JOB_ID=77 SLURM_STEP_ID=0 "$worker" "$DP_SRCDIR/etc/gpt-prune.conf" data.path="$tmp/text.txt" \

@@ -35,7 +35,7 @@ is "$(grep -c 'daemon of node n2 connected' "$D/log/dynpiped.n1.log")" 1 "n2's d
 workers_connected() { ask n1 status "$job" | grep -o '"connected":true' | grep -c .; }
 is "$(workers_connected)" 2 "the coordinator sees both"
 like "$(ask n2 status "$job")" "error ask the daemon of node n1" "another node of the job names the one to ask"
-like "$(ask n3 status "$job")" "error nothing is known" "a node outside the job knows nothing"
+like "$(ask n3 status "$job")" "error this job is not known here" "a node outside the job knows nothing"
 like "$("$probe" - remote "$n1_port" n1 "$D/run/munge.socket" status "$job")" '"incarnation":1' "the same over TCP with munge"
 like "$("$probe" - remote "$n1_port" n2 "$D/run/munge.socket" status "$job")" "daemon of node n1, not of n2" \
     "a daemon that gives another name is refused"
