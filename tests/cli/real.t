@@ -40,7 +40,7 @@ like "$err" 'typo.conf:1: syntax error at "="' "and the token is named"
 export DYNPIPE_SOCKET=$tmp/n1.sock
 unset SLURMD_NODENAME
 exit_is 1 "explain without a run" explain
-like "$err" "no run here" "says so"
+like "$err" "no run on this node" "says so"
 exit_is 1 "a job that nobody knows" status -j 4242
 like "$err" "not known here" "says so"
 
