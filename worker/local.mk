@@ -88,13 +88,13 @@ tests_unit_worker_test_config_SOURCES = tests/unit/worker/test_config.c tests/un
 tests_unit_worker_test_config_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_data_SOURCES = tests/unit/worker/test_data.c tests/unit/unit.h
 tests_unit_worker_test_data_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_layer_SOURCES = tests/unit/worker/test_layer.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_layer_SOURCES = tests/unit/worker/test_layer.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_layer_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_prune_SOURCES = tests/unit/worker/test_prune.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_prune_SOURCES = tests/unit/worker/test_prune.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_prune_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_checkpoint_SOURCES = tests/unit/worker/test_checkpoint.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_checkpoint_SOURCES = tests/unit/worker/test_checkpoint.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_checkpoint_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_stage_SOURCES = tests/unit/worker/test_stage.c tests/unit/worker/engine.h tests/unit/unit.h
+tests_unit_worker_test_stage_SOURCES = tests/unit/worker/test_stage.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_stage_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 

@@ -9,6 +9,7 @@
 
 #include "common/bits.h"
 #include "common/crc32c.h"
+#include "tests/unit/worker/tiny_model.h"
 #include "worker/model/layer.h"
 
 const char fuzz_name[] = "fuzz_layer";
@@ -22,22 +23,11 @@ static struct dp_backend *be;
 
 static void set_up(void)
 {
-    int64_t ch, n;
-
     if (be)
         return;
-    if (dp_train_config_load(NULL, 0, NULL, &config, NULL) < 0)
+    if (tiny_model(&config, NULL) < 0)
         fuzz_die("no default configuration");
-    config.model.blocks = 2;
-    config.model.channels = 12;
-    config.model.heads = 3;
-    config.model.context = 5;
-    config.model.vocabulary = 17;
-    config.train.batch = 2;
-    ch = config.model.channels;
-    n = config.train.batch * config.model.context;
-    tune = (struct dp_tune){.n_entries = 4,
-                            .entry = {{3 * ch, ch, n, 0.5, 1}, {ch, ch, n, 0.5, 1}, {4 * ch, ch, n, 0.5, 1}, {ch, 4 * ch, n, 0.5, 1}}};
+    tune = tune_at(&config, 0.5);
     be = dp_backend_create("cpu", 0, 1, NULL);
     if (!be)
         fuzz_die("no backend");

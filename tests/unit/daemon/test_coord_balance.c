@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "tests/unit/daemon/coord_world.h"
+#include "tests/unit/daemon/coord_check.h"
 
 #define FIRST_PAUSE_S 10.0
 
@@ -16,25 +16,16 @@ static double bound(double seconds)
 }
 
 /* Without pruning, unless a test says so; three nodes of four are allowed twice the time, and need less. */
-static struct world *begin(uint64_t seed)
+static struct world *begin_even(uint64_t seed)
 {
-    struct world *w = malloc(sizeof *w);
+    struct world *w = begin(seed);
 
-    world_init(w, seed);
     w->limits.min_devices = 3;
     w->limits.hysteresis = 1.0;
     w->limits.max_slowdown = 50.0;
     for (uint32_t l = 0; l < W_LAYERS; l++)
         w->density[l] = 1.0;
     return w;
-}
-
-static void end(struct world *w)
-{
-    if (w->broken[0])
-        fail_msg("%s", w->broken);
-    world_release(w);
-    free(w);
 }
 
 static json_t *document(const struct world *w, enum dp_query what)
@@ -82,7 +73,7 @@ static uint32_t texts_with(const struct world *w, const char *list, const char *
 /* The coordinator's daemon is restarted every so many seconds. */
 static uint32_t handovers_in_600_s(uint64_t seed, double restart_s)
 {
-    struct world *w = begin(seed);
+    struct world *w = begin_even(seed);
     uint32_t before;
 
     world_start(w);
@@ -133,7 +124,7 @@ static void nor_do_trials(void **state)
 {
     (void)state;
     for (uint64_t seed = 80; seed < 90; seed++) {
-        struct world *w = begin(seed);
+        struct world *w = begin_even(seed);
 
         w->noise = 3.0;
         w->job.shrinks_allowed = 100;
@@ -150,7 +141,7 @@ static void nor_do_trials(void **state)
 static void a_pause_doubles(void **state)
 {
     (void)state;
-    struct world *w = begin(90);
+    struct world *w = begin_even(90);
     double last_s = 0.0, gap_s = 0.0;
     uint32_t n = 0, before;
     struct dp_err err;
@@ -188,7 +179,7 @@ static void pruning_is_followed_all_the_same(void **state)
 {
     (void)state;
     for (uint64_t seed = 91; seed < 101; seed++) {
-        struct world *w = begin(seed);
+        struct world *w = begin_even(seed);
         uint32_t before;
 
         world_start(w);
@@ -219,7 +210,7 @@ static void pruning_is_followed_all_the_same(void **state)
 static void a_trial_that_waits_is_judged_again(void **state)
 {
     (void)state;
-    struct world *w = begin(102);
+    struct world *w = begin_even(102);
     struct dp_err err;
     json_t *o;
     bool is_trial = false;
@@ -253,7 +244,7 @@ static void a_trial_that_waits_is_judged_again(void **state)
 static void packing_goes_round_a_slow_link(void **state)
 {
     (void)state;
-    struct world *w = begin(101);
+    struct world *w = begin_even(101);
     json_t *o, *p, *list, *d;
     uint32_t n_slow = 0, before;
     struct dp_err err;

@@ -3,30 +3,21 @@
  * too little, whatever crashes; and not where a job could not come back with less. */
 #include "tests/unit/unit.h"
 
-#include "tests/unit/daemon/coord_world.h"
+#include "tests/unit/daemon/coord_check.h"
 
 #define START_MB 4096u
 #define REC_MEMORY ((enum dp_record)21) /* coord/internal.h */
 
 /* Layers of 400 MiB, two on each node, that pruning makes a tenth of; all nodes stay, unless a test says otherwise. */
-static struct world *begin(uint64_t seed)
+static struct world *begin_with_memory(uint64_t seed)
 {
-    struct world *w = malloc(sizeof *w);
+    struct world *w = begin(seed);
 
-    world_init(w, seed);
     w->limits.min_devices = 4;
     w->limits.memory_margin = 25;
     w->layer_mb = 400;
     w->mem_mb = w->mem_durable_mb = START_MB;
     return w;
-}
-
-static void end(struct world *w)
-{
-    if (w->broken[0])
-        fail_msg("%s", w->broken);
-    world_release(w);
-    free(w);
 }
 
 static json_int_t number(const struct world *w, const char *key)
@@ -52,7 +43,7 @@ static void expect_text(const struct world *w, const char *part)
 static void what_pruning_frees_goes_back(void **state)
 {
     (void)state;
-    struct world *w = begin(1);
+    struct world *w = begin_with_memory(1);
     uint32_t dense_mb;
 
     world_start(w);
@@ -81,7 +72,7 @@ static void only_where_it_is_wanted(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct world *w = begin(2);
+        struct world *w = begin_with_memory(2);
 
         if (i == 0)
             w->limits.memory_margin = 0;
@@ -103,7 +94,7 @@ static void a_restart_knows_it(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 12; i++) {
-        struct world *w = begin(3);
+        struct world *w = begin_with_memory(3);
         uint32_t before;
 
         world_start(w);
@@ -123,7 +114,7 @@ static void a_restart_knows_it(void **state)
 static void a_lost_answer_is_noticed(void **state)
 {
     (void)state;
-    struct world *w = begin(4);
+    struct world *w = begin_with_memory(4);
     uint32_t n;
 
     world_start(w);
@@ -143,7 +134,7 @@ static void a_lost_answer_is_noticed(void **state)
 static void a_refusal_is_said_once(void **state)
 {
     (void)state;
-    struct world *w = begin(5);
+    struct world *w = begin_with_memory(5);
 
     w->mem_is_refused = true;
     world_start(w);
@@ -154,7 +145,7 @@ static void a_refusal_is_said_once(void **state)
     expect_text(w, "not with this job");
     end(w);
 
-    w = begin(6); /* known before anything is asked */
+    w = begin_with_memory(6); /* known before anything is asked */
     snprintf(w->job.mem_why, sizeof w->job.mem_why, "this Slurm takes no memory back from a running job");
     world_start(w);
     world_run(w, 60.0, false);
@@ -167,7 +158,7 @@ static void a_refusal_is_said_once(void **state)
 static void a_node_that_fails_is_not_asked_for_ever(void **state)
 {
     (void)state;
-    struct world *w = begin(7);
+    struct world *w = begin_with_memory(7);
 
     w->mem_node_fails = true;
     world_start(w);
@@ -182,7 +173,7 @@ static void a_node_that_fails_is_not_asked_for_ever(void **state)
 static void a_job_that_may_be_requeued_needs_a_checkpoint(void **state)
 {
     (void)state;
-    struct world *w = begin(8);
+    struct world *w = begin_with_memory(8);
     struct dp_msg_event saved = {.kind = DP_EV_SAVED, .step = 10, .text = "/ckpt/10"};
     uint32_t first;
 
@@ -193,7 +184,7 @@ static void a_job_that_may_be_requeued_needs_a_checkpoint(void **state)
     expect_text(w, "set checkpoint.dir, or use sbatch --no-requeue");
     end(w);
 
-    w = begin(9);
+    w = begin_with_memory(9);
     w->job.may_requeue = w->has_checkpoints = true;
     world_start(w);
     world_run(w, 15.0, false); /* in the middle of pruning */
@@ -212,7 +203,7 @@ static void a_job_that_may_be_requeued_needs_a_checkpoint(void **state)
 static void packing_finds_room(void **state)
 {
     (void)state;
-    struct world *w = begin(10);
+    struct world *w = begin_with_memory(10);
 
     w->limits.min_devices = 1;
     w->limits.max_slowdown = 80.0;
@@ -228,7 +219,7 @@ static void nothing_is_ended_whatever_crashes(void **state)
 {
     (void)state;
     for (uint32_t seed = 0; seed < 60; seed++) {
-        struct world *w = begin(100 + seed);
+        struct world *w = begin_with_memory(100 + seed);
 
         w->limits.min_devices = 1 + seed % 4;
         w->limits.max_slowdown = 80.0;

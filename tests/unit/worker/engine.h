@@ -4,27 +4,17 @@
 #define DP_TESTS_UNIT_ENGINE_H
 
 #include "tests/unit/unit.h"
+#include "tests/unit/worker/tiny_model.h"
 #include "worker/model/prune.h"
 #include "worker/model/stage.h"
 
-/* blocks, channels, heads and context are small; vocabulary 17 keeps rows off the vector width. */
 static inline struct dp_train_config tiny_config(void)
 {
     struct dp_train_config c;
     struct dp_err err = {0};
 
-    if (dp_train_config_load(NULL, 0, NULL, &c, &err) < 0)
+    if (tiny_model(&c, &err) < 0)
         fail_msg("%s", err.text);
-    c.model.blocks = 2;
-    c.model.channels = 12;
-    c.model.heads = 3;
-    c.model.context = 5;
-    c.model.vocabulary = 17;
-    c.train.batch = 2;
-    c.train.microbatches = 2;
-    c.train.steps = 20;
-    c.train.warmup = 2;
-    c.train.seed = 42;
     return c;
 }
 
@@ -36,20 +26,6 @@ static inline struct dp_backend *cpu(void)
     if (!be)
         fail_msg("%s", err.text);
     return be;
-}
-
-/* Every shape becomes sparse from this sparsity on, at the run's granularity. */
-static inline struct dp_tune tune_at(const struct dp_train_config *c, double crossover)
-{
-    const int64_t ch = c->model.channels, n = c->train.batch * c->model.context;
-    const int64_t block = dp_train_block_rows(c);
-    const struct dp_tune t = {.n_entries = 4,
-                              .entry = {{3 * ch, ch, n, crossover, block},
-                                        {ch, ch, n, crossover, block},
-                                        {4 * ch, ch, n, crossover, block},
-                                        {ch, 4 * ch, n, crossover, block}}};
-
-    return t;
 }
 
 static inline struct dp_layer *layer_at(const struct dp_train_config *c, uint32_t index, struct dp_backend *be,
