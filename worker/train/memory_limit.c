@@ -13,9 +13,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/numbers.h"
-
 #define UNLIMITED (UINT64_C(1) << 60) /* v1 says "no limit" by a number near 2^63 */
+
+/* The lower of two limits; 0 is none. */
+static uint64_t lower_limit(uint64_t a, uint64_t b)
+{
+    return !a ? b : !b ? a : a < b ? a : b;
+}
 
 /* A file of the kernel as text, NUL-terminated; empty when it cannot be read. */
 static void slurp(const char *path, char *out, size_t cap)
@@ -51,7 +55,7 @@ static uint64_t limit_up(const char *base, const char *group, const char *file)
     for (;;) {
         char *slash;
 
-        limit = dp_least_u64(limit, limit_in(folder, file));
+        limit = lower_limit(limit, limit_in(folder, file));
         slash = strrchr(folder, '/');
         if (!slash || (size_t)(slash - folder) < floor)
             return limit;
@@ -77,10 +81,10 @@ uint64_t dp_memory_cgroup_limit(const char *root, const char *cgroups)
             continue;
         *group++ = '\0';
         if (!controllers[1]) {
-            limit = dp_least_u64(limit, limit_up(root, group, "memory.max"));
+            limit = lower_limit(limit, limit_up(root, group, "memory.max"));
         } else if (!strcmp(controllers + 1, "memory")) {
             snprintf(base, sizeof base, "%.4000s/memory", root);
-            limit = dp_least_u64(limit, limit_up(base, group, "memory.limit_in_bytes"));
+            limit = lower_limit(limit, limit_up(base, group, "memory.limit_in_bytes"));
         }
     }
     return limit;
@@ -186,7 +190,7 @@ uint64_t dp_memory_limit(int64_t memory_mb, uint64_t stage_bytes)
     if (memory_mb > 0)
         return (uint64_t)memory_mb << 20;
     slurp("/proc/self/cgroup", cgroups, sizeof cgroups);
-    limit = dp_least_u64(dp_memory_cgroup_limit("/sys/fs/cgroup", cgroups), dp_least_u64(rlimit_of(RLIMIT_AS), rlimit_of(RLIMIT_DATA)));
+    limit = lower_limit(dp_memory_cgroup_limit("/sys/fs/cgroup", cgroups), lower_limit(rlimit_of(RLIMIT_AS), rlimit_of(RLIMIT_DATA)));
     if (!limit)
         return 0;
     return limit > base ? limit - base : 1; /* 1: no room at all, which 0 would not say */
