@@ -103,7 +103,7 @@ of the cooldown are left
 packing is stopped
 packing waits: 
 one release in the life of a job: without slurmdbd this Slurm shrinks a job once
-, all answer
+; all answered
 a checkpoint will be written at the next step
 paused: the layout stays as it is until `dynpipe resume`
 shows the hand-over

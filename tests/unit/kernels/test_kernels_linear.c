@@ -463,7 +463,7 @@ static void bad_patterns(void **state)
     expect_refusal(be, sp, "out of range");
     sp.rows = 2;
     sp.block_rows = 4;
-    expect_refusal(be, sp, "no whole blocks of 4");
+    expect_refusal(be, sp, "not whole blocks of 4");
     sp.block_rows = 3;
     expect_refusal(be, sp, "blocks of 3 rows");
     dp_backend_destroy(be);
