@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A run over time. Above, each node is a row: the layers that it had, when it had none, and from when on others had the
- * node. Below, what pruning and packing made of it: sparsity, tokens/s for each GPU held, loss. On a card of its own
+ * node. Below, what pruning and packing made of it: sparsity, tokens/s for each device held, loss. On a card of its own
  * colour, so that it can be read on light and on dark pages. */
 #include "cli/runs/report_svg.h"
 
@@ -218,7 +218,7 @@ static void write_curve(const struct picture *p, enum curve curve, double top)
     write_line(p, "g", LEFT, top + CURVE, LEFT + WIDTH, top + CURVE);
     write_words(p, "r b", LEFT - 8, top + CURVE / 2.0, label[curve]);
     if (curve == EACH)
-        write_words(p, "r b", LEFT - 8, top + CURVE / 2.0 + 14, "each GPU held");
+        write_words(p, "r b", LEFT - 8, top + CURVE / 2.0 + 14, "each device held");
     write_words(p, "r", LEFT - 8, top + 10, dp_text_count(text, sizeof text, high));
     write_words(p, "r", LEFT - 8, top + CURVE, dp_text_count(text, sizeof text, low));
     fputs("<path class=\"c\" d=\"", p->out);
