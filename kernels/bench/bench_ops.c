@@ -332,7 +332,7 @@ static int parse(int argc, char **argv, struct options *o)
         rc = parse_option(c, o, &err);
     }
     if (rc == 0 && optind < argc)
-        rc = dp_err_set(&err, DP_EINVAL, "'%.60s' is no option", argv[optind]);
+        rc = dp_err_set(&err, DP_EINVAL, "unknown option '%.60s'", argv[optind]);
     if (rc < 0)
         fprintf(stderr, "bench_ops: %s\n", err.text);
     return rc < 0 ? 2 : -1;

@@ -153,7 +153,7 @@ int linear_arguments_parse(int argc, char **argv, struct linear_arguments *a)
         rc = parse_option(c, a, &err);
     }
     if (rc == 0 && optind < argc)
-        rc = dp_err_set(&err, DP_EINVAL, "'%.60s' is no option", argv[optind]);
+        rc = dp_err_set(&err, DP_EINVAL, "unknown option '%.60s'", argv[optind]);
     if (rc == 0)
         rc = bench_check_clock(a->options.clock, a->options.threads, a->options.n_threads, &err);
     if (rc == 0 && a->n_cases == 0 && a->n_paths == 0)

@@ -117,7 +117,7 @@ static int read_picture(struct reader *r, struct bench_mask *m)
     int64_t left, want;
 
     if (next(r) != 'P' || (next(r) != '1' && !is_raw))
-        return fail(r, "begins with neither P1 nor P4, so it is no bitmap");
+        return fail(r, "begins with neither P1 nor P4, so this is not a bitmap");
     if (read_side(r, "columns", &m->cols) < 0 || read_side(r, "rows", &m->rows) < 0)
         return -1;
     if (m->rows * m->cols > BENCH_MASK_MAX)

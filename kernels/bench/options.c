@@ -49,7 +49,7 @@ int bench_parse_counts(const char *text, int most, int cap, int *out, int *n, st
 int bench_parse_shape(const char *text, int n, int64_t *out, struct dp_err *err)
 {
     if (parse_list(text, 'x', BENCH_MAX_SIDE, n, out) != n)
-        return dp_err_set(err, DP_EINVAL, "'%.60s' is no shape: %d numbers from 1 to %d with x between", text,
+        return dp_err_set(err, DP_EINVAL, "'%.60s' is not a shape: expected %d numbers from 1 to %d with x between", text,
                           n, BENCH_MAX_SIDE);
     return 0;
 }
@@ -98,6 +98,6 @@ int bench_check_clock(clockid_t clock, const int *threads, int n, struct dp_err 
     for (int i = 0; i < n && clock != CLOCK_MONOTONIC; i++)
         if (threads[i] > 1)
             return dp_err_set(err, DP_EINVAL,
-                              "the CPU time of several threads is no duration: --clock cpu takes one");
+                              "--clock cpu measures one thread: with several, CPU time is not a duration");
     return 0;
 }

@@ -205,7 +205,7 @@ int main(int argc, char *argv[])
         bool is_help = !strcmp(argv[1], "--help");
 
         if (!is_help)
-            fprintf(stderr, "bench_balance: '%s' is no option\n", argv[1]);
+            fprintf(stderr, "bench_balance: unknown option '%s'\n", argv[1]);
         fprintf(is_help ? stdout : stderr, "Usage: bench_balance [--large]\nTimes the balancers of doc/policies.md on random layers.\n"
                 "--large: each once, with its memory, up to 100 000 layers on 10 000 devices.\n");
         return is_help ? 0 : 2;

@@ -67,7 +67,7 @@ static int parse(int argc, char **argv, struct arguments *a)
                                    c == 'w' ? &a->workers : &a->rounds, &err);
     }
     if (rc == 0 && optind < argc)
-        rc = dp_err_set(&err, DP_EINVAL, "'%.60s' is no option", argv[optind]);
+        rc = dp_err_set(&err, DP_EINVAL, "unknown option '%.60s'", argv[optind]);
     if (rc == 0 && a->workers < 2)
         rc = dp_err_set(&err, DP_EINVAL, "--workers: 2 at least");
     if (rc < 0)

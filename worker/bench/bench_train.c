@@ -213,7 +213,7 @@ static int parse(int argc, char **argv, struct arguments *a)
         rc = parse_option(c, a, &err);
     }
     if (rc == 0 && optind < argc)
-        rc = dp_err_set(&err, DP_EINVAL, "'%.60s' is no option", argv[optind]);
+        rc = dp_err_set(&err, DP_EINVAL, "unknown option '%.60s'", argv[optind]);
     if (rc == 0)
         rc = check(a, &err);
     if (rc < 0)
