@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A run over time. Above, each node is a row: the layers that it had, when it had none, and from when on others had the
- * node. Below, what pruning and packing made of it: sparsity, tokens/s for each device held, loss. On a card of its own
+ * node. Below, what pruning and packing made of it: sparsity, tokens/s per device held, loss. On a card of its own
  * colour, so that it can be read on light and on dark pages. */
 #include "cli/runs/report_svg.h"
 
@@ -199,7 +199,7 @@ static double value_of(const json_t *doc, const json_t *sample, enum curve curve
 
 static void write_curve(const struct picture *p, enum curve curve, double top)
 {
-    static const char *const label[] = {[SPARSITY] = "sparsity, %", [EACH] = "tokens/s for", [LOSS] = "loss"};
+    static const char *const label[] = {[SPARSITY] = "sparsity, %", [EACH] = "tokens/s per", [LOSS] = "loss"};
     double low = curve == LOSS ? INFINITY : 0, high = curve == SPARSITY ? 100 : 0, x, y;
     const json_t *list = dp_json_list(p->doc, "samples"), *s;
     char text[32];
@@ -218,7 +218,7 @@ static void write_curve(const struct picture *p, enum curve curve, double top)
     write_line(p, "g", LEFT, top + CURVE, LEFT + WIDTH, top + CURVE);
     write_words(p, "r b", LEFT - 8, top + CURVE / 2.0, label[curve]);
     if (curve == EACH)
-        write_words(p, "r b", LEFT - 8, top + CURVE / 2.0 + 14, "each device held");
+        write_words(p, "r b", LEFT - 8, top + CURVE / 2.0 + 14, "device held");
     write_words(p, "r", LEFT - 8, top + 10, dp_text_count(text, sizeof text, high));
     write_words(p, "r", LEFT - 8, top + CURVE, dp_text_count(text, sizeof text, low));
     fputs("<path class=\"c\" d=\"", p->out);
