@@ -4,32 +4,9 @@
 # the rights to end what is left of a job and to ask Slurm as its owner. Both ways to start it: by root, and as
 # the systemd unit does. A run of an ordinary user gives nodes back, and nothing of it gets in the way.
 # shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
-: "${DP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
-export DP_SRCDIR
-if [ "${DP_OWN_USERS:-}" != yes ]; then
-    # A name space of our own, in which the users are there that this needs.
-    # shellcheck source=tests/lib/tap.sh
-    . "$DP_SRCDIR/tests/lib/tap.sh"
-    [ "$(id -u)" = 0 ] || skip_all "only root can start daemons of several users"
-    unshare -m true 2>/dev/null || skip_all "no mount name spaces here"
-    command -v setpriv >/dev/null || skip_all "setpriv is not installed"
-    DP_OWN_USERS=yes exec unshare -m "$0"
-fi
-users=$(mktemp -d /tmp/dpusersXXXXXX)
-for f in passwd group; do cp /etc/$f "$users/$f"; chmod 644 "$users/$f"; done
-for u in dynpipe:64990 dpowner:64991 dpother:64992; do
-    sed -i "/^${u%:*}:/d" "$users/passwd" "$users/group"
-    echo "${u%:*}:x:${u#*:}:${u#*:}::/:/bin/sh" >>"$users/passwd"
-    echo "${u%:*}:x:${u#*:}:" >>"$users/group"
-done
-mount --bind "$users/passwd" /etc/passwd && mount --bind "$users/group" /etc/group || exit 1
-# shellcheck source=tests/e2e/lib.sh
-. "$DP_SRCDIR/tests/e2e/lib.sh"
-remove_users() { umount /etc/passwd /etc/group; rm -rf "$users"; }
-at_end+=(remove_users)
-
-as() { local user=$1; shift; setpriv --reuid "$user" --regid "$user" --clear-groups "$@"; }
-as dpowner test -x "$worker" || skip_all "another user does not reach the build"
+own_users="dynpipe:64990 dpowner:64991 dpother:64992"
+# shellcheck source=tests/e2e/own_users.sh
+. "$(dirname "$0")/own_users.sh"
 cluster_up --nodes 4 --gpus 1 --cpus 2 --split --plugstack "optional $plugin socket=$D/sock/%n.sock" \
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; gone_timeout_s = 3.0; grace_s = 2.0; };'
 export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/sock/n1.sock

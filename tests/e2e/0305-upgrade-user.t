@@ -5,33 +5,11 @@
 # and then new ones; or the new ones are root's until all are new, and become dynpipe then. What root's daemon left, its
 # journals above all, is read by dynpipe's; where it cannot be, the daemon says so and ends. Losses stay those of one worker.
 # shellcheck disable=SC2086,SC2154 # $run is a list; the rest is lib.sh's and release_before.sh's
-: "${DP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
-export DP_SRCDIR
-if [ "${DP_OWN_USERS:-}" != yes ]; then
-    # A name space of our own, in which the users are there that this needs.
-    # shellcheck source=tests/lib/tap.sh
-    . "$DP_SRCDIR/tests/lib/tap.sh"
-    [ "$(id -u)" = 0 ] || skip_all "only root can start daemons of several users"
-    unshare -m true 2>/dev/null || skip_all "no mount name spaces here"
-    command -v setpriv >/dev/null || skip_all "setpriv is not installed"
-    DP_OWN_USERS=yes exec unshare -m "$0"
-fi
-users=$(mktemp -d /tmp/dpusersXXXXXX)
-for f in passwd group; do cp /etc/$f "$users/$f"; chmod 644 "$users/$f"; done
-for u in dynpipe:64990 dpowner:64991; do
-    sed -i "/^${u%:*}:/d" "$users/passwd" "$users/group"
-    echo "${u%:*}:x:${u#*:}:${u#*:}::/:/bin/sh" >>"$users/passwd"
-    echo "${u%:*}:x:${u#*:}:" >>"$users/group"
-done
-mount --bind "$users/passwd" /etc/passwd && mount --bind "$users/group" /etc/group || exit 1
-# shellcheck source=tests/e2e/lib.sh
-. "$DP_SRCDIR/tests/e2e/lib.sh"
-remove_users() { umount /etc/passwd /etc/group; rm -rf "$users"; }
-at_end+=(remove_users)
+own_users="dynpipe:64990 dpowner:64991"
+# shellcheck source=tests/e2e/own_users.sh
+. "$(dirname "$0")/own_users.sh"
 # shellcheck source=tests/e2e/release_before.sh
 . "$DP_SRCDIR/tests/e2e/release_before.sh"
-as() { local user=$1; shift; setpriv --reuid "$user" --regid "$user" --clear-groups "$@"; }
-as dpowner test -x "$worker" || skip_all "another user does not reach the build"
 
 cluster_up --nodes 4 --gpus 1 --cpus 2 --no-daemon --split --daemon-key 'report_ms = 250;' \
     --plugstack "optional $D/spank_dynpipe.so socket=$D/sock/%n.sock" --daemon-conf "$old_limits"
