@@ -85,6 +85,18 @@ like "$err" "none.svg: nothing to draw: the report names no node, or no time" "i
 runs "and leaves no file" test ! -e "$tmp/none.svg"
 exit_is 1 "a picture that cannot be written" report --from "$data/report.json" --svg "$tmp/none/x.svg"
 like "$err" "none/x.svg: No such file" "names it"
+# A disk that is full after a kilobyte.
+echo "the one before" >"$tmp/kept.svg"
+chmod 640 "$tmp/kept.svg"
+(trap '' XFSZ; ulimit -f 1; "$dynpipe" report --from "$data/report.json" --svg "$tmp/kept.svg") >/dev/null 2>"$tmp/full.err"
+is "$?" 1 "a picture that does not fit on the disk"
+like "$(cat "$tmp/full.err")" "kept.svg: File too large" "names it"
+is "$(cat "$tmp/kept.svg")" "the one before" "and leaves the one before"
+is "$(find "$tmp" -name 'kept.svg?*')" "" "and nothing else"
+exit_is 0 "a picture in the place of another" report --from "$data/report.json" --svg "$tmp/kept.svg"
+runs "takes it" cmp "$tmp/report.svg" "$tmp/kept.svg"
+is "$(stat -c %a "$tmp/kept.svg")" 640 "with its rights"
+is "$(umask 027; "$dynpipe" report --from "$data/report.json" --svg "$tmp/fresh.svg" >/dev/null; stat -c %a "$tmp/fresh.svg")" 640 "a new one has those of the umask"
 exit_is 2 "status --svg" status --svg x --from "$data/status.json"
 if command -v python3 >/dev/null; then
     # 300 nodes, two workers each, with names that are no XML, one that left and never was given back, and holes.
