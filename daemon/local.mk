@@ -72,14 +72,14 @@ tests_lib_no_symbol_so_LDFLAGS = $(site_policy_ldflags)
 tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
-daemon_tests = tests/unit/common/test_session tests/unit/common/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/test_site_policy
+daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
-tests_unit_common_test_session_SOURCES = tests/unit/common/test_session.c tests/unit/unit.h
-tests_unit_common_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS) $(UNIT_LIBS)
-tests_unit_common_test_daemon_config_SOURCES = tests/unit/common/test_daemon_config.c tests/unit/unit.h
-tests_unit_common_test_daemon_config_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
+tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
+tests_unit_common_message_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS) $(UNIT_LIBS)
+tests_unit_common_site_test_daemon_config_SOURCES = tests/unit/common/site/test_daemon_config.c tests/unit/unit.h
+tests_unit_common_site_test_daemon_config_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBCONFIG_LIBS) $(UNIT_LIBS) -lm
 tests_unit_daemon_test_wireup_SOURCES = tests/unit/daemon/test_wireup.c tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_wireup_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
@@ -91,8 +91,8 @@ tests_unit_daemon_test_helper_SOURCES = tests/unit/daemon/test_helper.c tests/un
 tests_unit_daemon_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
 tests_unit_daemon_test_node_journal_SOURCES = tests/unit/daemon/test_node_journal.c tests/unit/unit.h
 tests_unit_daemon_test_node_journal_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_common_test_site_policy_SOURCES = tests/unit/common/test_site_policy.c tests/unit/unit.h
-tests_unit_common_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
+tests_unit_common_site_test_site_policy_SOURCES = tests/unit/common/site/test_site_policy.c tests/unit/unit.h
+tests_unit_common_site_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
 tests_unit_daemon_test_empty_slot_SOURCES = tests/unit/daemon/test_empty_slot.c tests/unit/unit.h
 tests_unit_daemon_test_empty_slot_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
@@ -155,7 +155,7 @@ tests_unit_daemon_test_coord_steps_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_old_journals_SOURCES = tests/unit/daemon/test_old_journals.c tests/unit/daemon/journals_v1.h tests/unit/unit.h
 tests_unit_daemon_test_old_journals_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_records_SOURCES = tests/unit/daemon/test_records.c tests/unit/daemon/records_golden.h \
-	tests/unit/common/messages_golden.h tests/unit/golden.h tests/unit/unit.h
+	tests/unit/common/message/messages_golden.h tests/unit/golden.h tests/unit/unit.h
 tests_unit_daemon_test_records_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_release_journal_SOURCES = tests/unit/daemon/test_release_journal.c $(coord_world)
 tests_unit_daemon_test_release_journal_LDADD = $(COORD_WORLD_LIBS)

@@ -25,7 +25,7 @@
 #include "common/log.h"
 #include "common/site/site_policy.h"
 #include "common/stdout.h"
-#include "common/trust.h"
+#include "common/file/trust.h"
 #include "daemon/child/helper.h"
 #include "daemon/daemon.h"
 #include "daemon/net/daemon_state.h"

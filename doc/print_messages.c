@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints doc/messages.md from the field lists of common/msg.h, so that the byte tables cannot differ
+/* Prints doc/messages.md from the field lists of common/message/msg.h, so that the byte tables cannot differ
  * from the codecs. tests/unit/messages-doc.t compares; after a change of a message:
  *   make doc/print_messages && doc/print_messages > doc/messages.md */
 #include <stdio.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 static const char *const encoding[][2] = {
     {"u8", "1"},       {"u16", "2"},           {"u32", "4"},           {"u64", "8"},
@@ -84,7 +84,7 @@ static const char *bytes_of(const char *kind)
 int main(void)
 {
     printf("# Messages\n\n"
-           "Printed by doc/print_messages from common/msg.h; do not edit. Numbers are big-endian; a text is a "
+           "Printed by doc/print_messages from common/message/msg.h; do not edit. Numbers are big-endian; a text is a "
            "u16 length and that many bytes without control characters; a digest is 32 raw bytes.\n\n"
            "Every frame begins with 16 bytes: magic 0x%08x (\"DYNP\"), version u16 (%d), type u16, body_len u32, "
            "seq u32. protocol.md says how versions meet.\n",

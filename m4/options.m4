@@ -66,7 +66,7 @@ AC_DEFUN([DP_CHECK_PMIX], [
 ])
 
 dnl Slurm: headers for the plugin, libslurm for the daemon and the command. What differs between its releases is looked
-dnl for in the headers, never concluded from the version (common/libslurm.c); the version is only said.
+dnl for in the headers, never concluded from the version (common/slurm/libslurm.c); the version is only said.
 AC_DEFUN([DP_CHECK_SLURM], [
   AC_CHECK_HEADERS([slurm/spank.h slurm/slurm.h], [],
     [AC_MSG_ERROR([Slurm's headers are missing (Debian: libslurm-dev)])])

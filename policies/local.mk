@@ -38,10 +38,10 @@ policies_libdppolicy_a_SOURCES = \
 # What a site compiles its own policies against: etc/examples/headroom.c shows how. Each policy brings its
 # own copy of the helpers, so that nothing but struct dp_policy lies between it and the daemon.
 policyincludedir = $(includedir)/dynpipe
-nobase_policyinclude_HEADERS = common/err.h common/layout.h common/load.h common/schedule/list.h policies/policy.h
+nobase_policyinclude_HEADERS = common/err.h common/run/layout.h common/run/load.h common/schedule/list.h policies/policy.h
 lib_LIBRARIES = policies/libdynpipe-policy.a
 policies_libdynpipe_policy_a_SOURCES = \
-	common/err.c common/layout.c common/megatron.c \
+	common/err.c common/run/layout.c common/run/megatron.c \
 	$(schedule_sources) \
 	policies/helpers.c policies/chain_problem.c policies/chain_problem.h \
 	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h policies/solve/chain.c policies/solve/chain.h \

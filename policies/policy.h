@@ -21,8 +21,8 @@
 #include <stddef.h>
 
 #include "common/err.h"
-#include "common/layout.h"
-#include "common/load.h"
+#include "common/run/layout.h"
+#include "common/run/load.h"
 #include "common/schedule/list.h"
 
 #define DP_POLICY_ABI 1

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/trust.h"
+#include "common/file/trust.h"
 
 #define FRAME_MAX (DP_HEADER_BYTES + 1024 + DP_MAX_WORKERS * 8) /* TASKS is the largest */
 

@@ -3,7 +3,7 @@
 #ifndef DP_SPANK_DAEMON_LINK_H
 #define DP_SPANK_DAEMON_LINK_H
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 /* For the whole conversation. slurmstepd waits in it, so it must stay short. */
 #define DP_LINK_TIMEOUT_MS 500

@@ -24,11 +24,11 @@ EXTRA_spank_plugin_spank_dynpipe_so_DEPENDENCIES = $(spank_lds)
 EXTRA_DIST += spank_plugin/spank_dynpipe.lds
 
 if HAVE_CMOCKA
-spank_tests = tests/unit/common/test_options tests/unit/spank_plugin/test_daemon_link
+spank_tests = tests/unit/common/conf/test_options tests/unit/spank_plugin/test_daemon_link
 check_PROGRAMS += $(spank_tests)
 TESTS += $(spank_tests)
-tests_unit_common_test_options_SOURCES = tests/unit/common/test_options.c tests/unit/unit.h
-tests_unit_common_test_options_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_conf_test_options_SOURCES = tests/unit/common/conf/test_options.c tests/unit/unit.h
+tests_unit_common_conf_test_options_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_spank_plugin_test_daemon_link_SOURCES = tests/unit/spank_plugin/test_daemon_link.c tests/unit/unit.h
 tests_unit_spank_plugin_test_daemon_link_LDADD = spank_plugin/libdpspank.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_spank_plugin_test_daemon_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime,--wrap=nanosleep,--wrap=poll

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/trust.h"
+#include "common/file/trust.h"
 #include "spank_plugin/daemon_link.h"
 
 #define UNSURE_MAX_S 150 /* a controller that is busy answers in time, and one that is dead starts no job */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "cli/command/command.h"
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 /* One document. New reference; NULL and err: DP_EAUTH refused, DP_EGONE no such run, else the daemon
  * or the file could not be read. With --from the last document of the file is taken, and a document

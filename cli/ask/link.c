@@ -14,9 +14,9 @@
 
 #include "cli/command/slurm_job.h"
 #include "cli/show/text.h"
-#include "common/client.h"
 #include "common/clock.h"
-#include "common/session.h"
+#include "common/message/client.h"
+#include "common/message/session.h"
 
 enum { TIMEOUT_MS = 5000, CHECK_MS = 12000 /* a look at a node may wait for Slurm */ };
 

@@ -4,7 +4,7 @@
 #define DP_CLI_ASK_LINK_H
 
 #include "cli/command/command.h"
-#include "common/msg.h"
+#include "common/message/msg.h"
 #include "common/site/daemon_config.h"
 
 /* The configuration that the command goes by: --config, $DYNPIPE_CONF, the installed one, else the

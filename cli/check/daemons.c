@@ -6,7 +6,7 @@
 #include "cli/ask/link.h"
 #include "cli/check/check.h"
 #include "cli/show/json.h"
-#include "common/client.h"
+#include "common/message/client.h"
 
 void dp_check_config(struct dp_check *c)
 {

@@ -6,7 +6,7 @@
 #include "cli/check/check.h"
 #include "cli/command/probe.h"
 #include "cli/show/json.h"
-#include "common/munge_trip.h"
+#include "common/message/munge_trip.h"
 
 enum { FLOOR = 518 }; /* 0.5.18, or a distribution's fix of CVE-2026-25506 (doc/protocol.md) */
 

@@ -16,7 +16,7 @@
 #include "cli/command/slurm_job.h"
 #include "cli/show/json.h"
 #include "common/clock.h"
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 
 /* So many are asked without --all, and at a time. */
 enum { MAX_ASKED = 16, AT_A_TIME = 32, TRIES = 10 };

@@ -13,7 +13,7 @@
 #include "cli/show/json.h"
 #include "common/conf/plugin_args.h"
 #include "common/conf/plugstack.h"
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 
 static void check_version(struct dp_check *c, const char *path)
 {

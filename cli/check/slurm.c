@@ -7,7 +7,7 @@
 #include "cli/check/check.h"
 #include "cli/command/probe.h"
 #include "cli/show/json.h"
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 
 static void set_text(json_t *o, const char *key, const char *value)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/command/probe.h"
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 
 static int ask_batch_host(void *arg, FILE *out)
 {

@@ -9,8 +9,8 @@
 #include "cli/ask/run.h"
 #include "cli/command/command.h"
 #include "cli/show/json.h"
-#include "common/layout.h"
-#include "common/megatron.h"
+#include "common/run/layout.h"
+#include "common/run/megatron.h"
 
 /* The layout in force as the daemon tells it. returns: 0, or -1 where the document lacks it. */
 static int layout_of(const json_t *run, struct dp_layout *out)

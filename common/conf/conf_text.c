@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/slurp.h"
+#include "common/file/slurp.h"
 
 #define MAX_FILE_BYTES (1 << 20) /* nobody writes a configuration of 1 MiB: it is the wrong file */
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 #define DP_OPTION_COUNT 7
 #define DP_STALL_END_MAX_MIN 10080 /* a week */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/slurp.h"
+#include "common/file/slurp.h"
 
 #define ELF_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
 #define PLUGIN_MAX (64u << 20) /* read whole; ours with symbols is below 1 MiB */

@@ -17,7 +17,7 @@
 
 #include "common/conf/conf.h"
 #include "common/conf/site_defaults.h"
-#include "common/trusted_file.h"
+#include "common/file/trusted_file.h"
 #include "policies/decide/pack.h"
 
 #define AT(member) offsetof(struct dp_config, member), sizeof ((struct dp_config *)0)->member

@@ -14,9 +14,9 @@
 #include <stdio.h>
 
 #include "common/err.h"
-#include "common/job.h"
-#include "common/msg.h"
-#include "common/run_limits.h"
+#include "common/message/msg.h"
+#include "common/run/run_limits.h"
+#include "common/slurm/job.h"
 
 #define DP_MAX_PARTITIONS 64
 #define DP_MAX_NODE_ENTRIES 512

@@ -27,7 +27,7 @@
 
 #include "common/child.h"
 #include "common/clock.h"
-#include "common/trusted_file.h"
+#include "common/file/trusted_file.h"
 
 #define MEMORY_MAX (1ull << 30) /* of a policy's own data */
 #define ARGUMENTS_MAX 32

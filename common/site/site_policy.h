@@ -2,7 +2,7 @@
 /* A site's own policy: a shared object that exports DP_POLICY_SYMBOL (policies/policy.h), named in
  * dynpipe.conf, asked in a child process of its own for every single answer.
  *
- * A child costs a millisecond or so (tests/unit/common/test_site_policy prints how much), and buys that a
+ * A child costs a millisecond or so (tests/unit/common/site/test_site_policy prints how much), and buys that a
  * policy which crashes, hangs, eats memory or writes where it should not harms nobody, and that no state
  * survives from one question to the next: the same snapshot and seed can only give the same answer.
  */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 #include "daemon/child/slurm_job.h"
 
 #define MAX_ADDRESSES 32 /* of one name; a node has a few */

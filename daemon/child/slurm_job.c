@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 
 #define MANY_SHRINKS 1000000u /* no limit */
 

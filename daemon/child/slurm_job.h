@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
+#include "common/slurm/job.h"
 
 /* The answer of a helper that reads a job. */
 struct dp_job_result {

@@ -15,10 +15,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "common/job.h"
-#include "common/journal.h"
-#include "common/msg.h"
-#include "common/run_limits.h"
+#include "common/file/journal.h"
+#include "common/message/msg.h"
+#include "common/run/run_limits.h"
+#include "common/slurm/job.h"
 
 /* Journal records of the coordinator; payloads are written and read by coordinator code only. */
 enum dp_record {
@@ -37,7 +37,7 @@ enum dp_record {
 
 /* What the coordinator asks of the daemon. None may block; `arg` is the daemon's. */
 struct dp_coord_ops {
-    /* As dp_journal_append(), dp_journal_settle() and dp_journal_reserve() of common/journal.h. The journal may
+    /* As dp_journal_append(), dp_journal_settle() and dp_journal_reserve() of common/file/journal.h. The journal may
      * ask for dp_coord_snapshot() meanwhile, to write itself anew. */
     enum dp_journal_fate (*journal)(void *arg, enum dp_record type, const void *payload, size_t bytes,
                                     struct dp_err *err);

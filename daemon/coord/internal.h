@@ -114,7 +114,7 @@ struct coord_worker {
     uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, lost_ns, mem_bytes, rss_bytes, need_bytes, job_bytes;
     double shared[COORD_SHARED]; /* dp_contention() of the newest reports on this layout */
     uint32_t n_shared;           /* ever added */
-    uint64_t ahead_ns, held_ns;  /* of the newest report: common/msg.h */
+    uint64_t ahead_ns, held_ns;  /* of the newest report: common/message/msg.h */
     uint64_t report_ns, finish_sent_ns;
     uint64_t answered_ping; /* number of the newest */
 };

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/msg.h"
-#include "common/session.h"
+#include "common/message/msg.h"
+#include "common/message/session.h"
 #include "daemon/net/roles.h"
 #include "daemon/net/share.h"
 

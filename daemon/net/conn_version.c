@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Versions of the protocol on a connection: common/msg.h says the rule. Frames are turned into our own version as they
+/* Versions of the protocol on a connection: common/message/msg.h says the rule. Frames are turned into our own version as they
  * come in and into the peer's as they go out (conn.c), so nothing else in the daemon knows of others.
  */
 #include "config.h"

@@ -18,8 +18,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/file/trust.h"
 #include "common/log.h"
-#include "common/trust.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/listen.h"
 

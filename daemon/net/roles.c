@@ -2,7 +2,7 @@
 /* See roles.h: what is not in the table is refused. */
 #include "daemon/net/roles.h"
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 #define BIT(type) (UINT64_C(1) << (type))
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/libslurm.h"
 #include "common/log.h"
+#include "common/slurm/libslurm.h"
 #include "daemon/child/helper.h"
 #include "daemon/child/slurm_job.h"
 #include "daemon/net/daemon_state.h"

@@ -14,10 +14,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/client.h"
 #include "common/conf/plugstack.h"
-#include "common/libslurm.h"
-#include "common/munge_trip.h"
+#include "common/message/client.h"
+#include "common/message/munge_trip.h"
+#include "common/slurm/libslurm.h"
 #include "daemon/child/helper.h"
 #include "daemon/child/slurm_job.h"
 #include "daemon/query/slurmd_conf.h"

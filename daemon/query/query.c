@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/run/node_journal.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/libslurm.h"
+#include "common/slurm/libslurm.h"
 #include "daemon/child/slurm_job.h"
 #include "daemon/release/privileged.h"
 #include "daemon/release/rights.h"

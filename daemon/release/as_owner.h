@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/job.h"
+#include "common/slurm/job.h"
 
 struct dp_shrink_request {
     uint32_t job_id, restart_count;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/journal.h"
+#include "common/file/journal.h"
 #include "common/wire.h"
 
 #define LATER_BYTES 128u /* FENCE and END of a job, with their heads */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 struct dp_node_journal;
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/session.h"
+#include "common/message/session.h"
 
 #define REFUSED_NS (10000 * DP_MS_NS) /* after the first refusal: the others most often refuse, too, and worker 0 tells it */
 #define NAMED 4u

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 enum dp_roster_state {
     DP_ROSTER_GATHERING, /* not all have come */

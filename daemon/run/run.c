@@ -19,7 +19,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/trust.h"
+#include "common/file/trust.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"

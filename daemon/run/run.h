@@ -6,7 +6,7 @@
 #ifndef DP_DAEMON_RUN_RUN_H
 #define DP_DAEMON_RUN_RUN_H
 
-#include "common/journal.h"
+#include "common/file/journal.h"
 #include "daemon/child/helper.h"
 #include "daemon/child/slurm_job.h"
 #include "daemon/net/daemon_state.h"

@@ -4,7 +4,7 @@
 #ifndef DP_DAEMON_RUN_TASKS_H
 #define DP_DAEMON_RUN_TASKS_H
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 struct dp_tasks {
     struct dp_tasks *next;

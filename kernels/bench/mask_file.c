@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/bits.h"
-#include "common/slurp.h"
+#include "common/file/slurp.h"
 
 #define MAX_FILE_BYTES ((size_t)2 * BENCH_MASK_MAX) /* plain pixels with white space */
 

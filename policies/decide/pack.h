@@ -13,8 +13,8 @@
 #ifndef DP_POLICIES_DECIDE_PACK_H
 #define DP_POLICIES_DECIDE_PACK_H
 
-#include "common/msg.h"
-#include "common/run_limits.h"
+#include "common/message/msg.h"
+#include "common/run/run_limits.h"
 #include "policies/policy.h"
 
 #define DP_PACK_SETS 6  /* up to so many devices, or slots besides the batch host's, every set of them is tried */

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 
 /* Neighbours of a pipeline of DP_MAX_WORKERS, one layout; LINKS_PER_RECORD of them survive a restart. */
 #define DP_LINKS_MAX 512

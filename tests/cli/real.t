@@ -44,7 +44,7 @@ like "$err" "no run on this node" "says so"
 exit_is 1 "a job that nobody knows" status -j 4242
 like "$err" "not known here" "says so"
 
-head -c 60000 "$DP_SRCDIR"/common/*.c >"$tmp/text.txt"
+head -c 60000 "$DP_SRCDIR"/common/*.c "$DP_SRCDIR"/common/*/*.c >"$tmp/text.txt"
 SLURM_JOB_ID=77 SLURM_STEP_ID=0 "$worker" "$DP_SRCDIR/etc/gpt-prune.conf" data.path="$tmp/text.txt" \
     model.blocks=2 model.channels=32 model.context=32 train.steps=1000000 train.microbatches=2 \
     prune.begin=20 prune.end=200 data.eval_every=50 checkpoint.dir="$tmp/ckpt" checkpoint.resume=none \

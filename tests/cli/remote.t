@@ -16,7 +16,7 @@ export LC_ALL=C.UTF-8 COLUMNS=100
 cluster_up --nodes 2 --gpus 1 --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock"
 export DYNPIPE_CONF=$D/etc/dynpipe.conf SLURMD_NODENAME=login
 unset DYNPIPE_SOCKET
-cat "$DP_SRCDIR"/common/*.c >"$D/text.txt"
+cat "$DP_SRCDIR"/common/*.c "$DP_SRCDIR"/common/*/*.c >"$D/text.txt"
 cat >"$D/train.sh" <<X
 #!/bin/bash
 #SBATCH --nodes=2 --gpus-per-node=1 --dynpipe=balance --job-name=remote

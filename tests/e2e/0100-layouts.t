@@ -21,7 +21,7 @@ export LSAN_OPTIONS=suppressions=$dir/lsan:print_suppressions=0
 ldd "$worker" | grep -q libtsan && export UCX_MEM_EVENTS=n
 
 # The project's own sources: a text that is always there.
-cat "$DP_SRCDIR"/common/*.[ch] >"$dir/text.txt"
+cat "$DP_SRCDIR"/common/*.[ch] "$DP_SRCDIR"/common/*/*.[ch] >"$dir/text.txt"
 cat >"$dir/gpt.conf" <<EOF
 model: { blocks = 6; channels = 64; heads = 4; context = 32; vocabulary = 256; };
 train: { steps = 40; batch = 2; microbatches = 6; warmup = 5; lr = 3e-3; min_lr = 3e-3; };

@@ -13,7 +13,7 @@ cleanup() { end_processes $pids; rm -rf "$dir"; }
 trap cleanup EXIT
 unset DYNPIPE_SOCKET XDG_CACHE_HOME "${!SLURM_@}"
 
-cat "$DP_SRCDIR"/common/*.[ch] >"$dir/text.txt"
+cat "$DP_SRCDIR"/common/*.[ch] "$DP_SRCDIR"/common/*/*.[ch] >"$dir/text.txt"
 cat >"$dir/gpt.conf" <<EOF
 model: { blocks = 1; channels = 32; heads = 4; context = 32; };
 train: { steps = 6; batch = 2; microbatches = 2; warmup = 1; };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/journal_record.h"
+#include "common/file/journal_record.h"
 #include "common/wire.h"
 #include "daemon/run/node_journal.h"
 #include "tests/unit/daemon/coord_world.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/megatron.h"
+#include "common/run/megatron.h"
 
 const char fuzz_name[] = "fuzz_layout";
 

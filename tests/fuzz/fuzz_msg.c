@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 const char fuzz_name[] = "fuzz_msg";
 

@@ -75,7 +75,7 @@ start() {
     pids=$!
     wait_for 60 grep -q ready "$tmp/ready" || bail "dynpiped does not come up: $(cat "$tmp/log")"
 }
-head -c 60000 "$DP_SRCDIR"/common/*.c >"$tmp/text.txt"
+head -c 60000 "$DP_SRCDIR"/common/*.c "$DP_SRCDIR"/common/*/*.c >"$tmp/text.txt"
 train() { # COMMAND...: in the background, without an end
     "$@" "$worker" "$DP_SRCDIR/etc/gpt-prune.conf" data.path="$tmp/text.txt" model.blocks=4 model.channels=32 \
         model.context=32 train.steps=1000000 train.microbatches=2 prune.begin=0 prune.end=0 data.eval_every=0 \

@@ -38,9 +38,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/client.h"
 #include "common/clock.h"
-#include "common/session.h"
+#include "common/message/client.h"
+#include "common/message/session.h"
 
 #define SECOND UINT64_C(1000000000)
 #define TIMEOUT_MS 60000u

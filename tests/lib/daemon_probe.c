@@ -29,9 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/client.h"
 #include "common/clock.h"
-#include "common/session.h"
+#include "common/message/client.h"
+#include "common/message/session.h"
 
 #define TIMEOUT_MS 10000u
 #define PATIENCE_MS 15000

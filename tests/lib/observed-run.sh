@@ -18,7 +18,7 @@ export LC_ALL=C.UTF-8 COLUMNS=300
 
 cluster_up --nodes 3 --gpus 1 --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock"
 export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock SLURMD_NODENAME=n1
-cat "$DP_SRCDIR"/common/*.c >"$D/text.txt"
+cat "$DP_SRCDIR"/common/*.c "$DP_SRCDIR"/common/*/*.c >"$D/text.txt"
 cat >"$D/train.sh" <<Y
 #!/bin/bash
 #SBATCH --nodes=3 --gpus-per-node=1 --dynpipe=observe --job-name=observed

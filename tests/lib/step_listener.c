@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 #define MAX_SOCKETS 16
 

@@ -90,7 +90,7 @@ for n in 1 2; do runs "the daemon of n$n starts" cluster start daemon:$n; done
 dynpipe check >"$D/check" 2>&1
 unlike "$(cat "$D/check")" "FAIL +(plugstack|plugin|daemon|socket|config)" "dynpipe check finds no fault in the plugin, nor in the daemons" || diag "$(cat "$D/check")"
 mkdir "$D/out" && chown dpowner "$D/out"
-cat "$DP_SRCDIR"/common/*.c >"$D/text.txt"
+cat "$DP_SRCDIR"/common/*.c "$DP_SRCDIR"/common/*/*.c >"$D/text.txt"
 cat >"$D/train.sh" <<X
 #!/bin/bash
 #SBATCH --nodes=2 --gpus-per-node=1 --dynpipe=balance

@@ -77,11 +77,11 @@ none "README.md of a folder names its files" "$(
             LC_ALL=C sort) | sed "s#^#$d/README.md does not name #"
     done
 )"
-none "only common/libslurm.c uses libslurm" "$(
+none "only common/slurm/libslurm.c uses libslurm" "$(
     # shellcheck disable=SC2086
-    grep -nE '#[[:space:]]*include[[:space:]]*[<"]slurm/' $sources | grep -vE '^(common/libslurm\.c|spank_plugin/plugin\.h):'
+    grep -nE '#[[:space:]]*include[[:space:]]*[<"]slurm/' $sources | grep -vE '^(common/slurm/libslurm\.c|spank_plugin/plugin\.h):'
     grep -E '(^|[^[:alnum:]_])slurm_[a-z0-9_]+[[:space:]]*\(' <<<"$code" |
-        grep -vE '^(common/libslurm\.c|tests/[^:]*):|^spank_plugin/[^:]*:[0-9]*:.*slurm_(spank_[a-z_]+|error|info|debug)[[:space:]]*\('
+        grep -vE '^(common/slurm/libslurm\.c|tests/[^:]*):|^spank_plugin/[^:]*:[0-9]*:.*slurm_(spank_[a-z_]+|error|info|debug)[[:space:]]*\('
 )"
 # Names that begin with dp_ are everybody's, the others their file's.
 none "no struct and function share a name" "$(awk -F: '

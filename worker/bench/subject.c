@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 #include "common/clock.h"
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/model/philox.h"
 
 #define SEED 1

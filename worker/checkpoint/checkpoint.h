@@ -10,7 +10,7 @@
 #ifndef DP_WORKER_CHECKPOINT_CHECKPOINT_H
 #define DP_WORKER_CHECKPOINT_CHECKPOINT_H
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 #include "worker/model/layer.h"
 
 struct dp_ckpt_entry {

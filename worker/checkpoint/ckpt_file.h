@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 /* returns 0, or -1 with DP_ENOTSUP: libcrypto has no SHA-256. */
 int dp_ckpt_sha256(const void *data, size_t bytes, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err);

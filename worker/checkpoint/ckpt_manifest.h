@@ -3,7 +3,7 @@
 #ifndef DP_WORKER_CHECKPOINT_CKPT_MANIFEST_H
 #define DP_WORKER_CHECKPOINT_CKPT_MANIFEST_H
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/checkpoint/checkpoint.h"
 
 struct dp_ckpt_manifest {

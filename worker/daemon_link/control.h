@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 struct dp_control;
 

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/trust.h"
+#include "common/file/trust.h"
 
 void dp_frame_socket_init(struct dp_frame_socket *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One connection to the daemon: a non-blocking unix stream that carries frames (common/msg.h).
+/* One connection to the daemon: a non-blocking unix stream that carries frames (common/message/msg.h).
  *
  * Knows framing and buffers, nothing of what the messages mean; worker/daemon_link/control_receive.c does. Both buffers
  * are bounded: a frame that finds no room is not queued, and the caller decides what that means.
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 #define DP_FRAME_SOCKET_RX_BYTES (DP_HEADER_BYTES + DP_BODY_MAX)
 #define DP_FRAME_SOCKET_TX_BYTES (2 * (DP_HEADER_BYTES + DP_BODY_MAX))
@@ -30,7 +30,7 @@ struct dp_frame_socket {
 void dp_frame_socket_init(struct dp_frame_socket *l);
 /* version: to begin with (msg.h).
  * Connect; a unix socket connects or refuses at once. The plugin may have seen nobody there, so who serves it is looked
- * at here, too (common/trust.h). */
+ * at here, too (common/file/trust.h). */
 int dp_frame_socket_open(struct dp_frame_socket *l, const char *path, uint16_t version, struct dp_err *err);
 /* What is queued and what has come is lost. Closing what is closed does nothing. */
 void dp_frame_socket_close(struct dp_frame_socket *l);

@@ -3,7 +3,7 @@
 #ifndef DP_WORKER_DAEMON_LINK_HELLO_H
 #define DP_WORKER_DAEMON_LINK_HELLO_H
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 #include "worker/model/train_config.h"
 
 /* Of Slurm's environment: 0 outside of a job; DynPipe's options, "" where they are none that can be read. */

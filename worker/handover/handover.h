@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/daemon_link/control.h"
 #include "worker/model/stage.h"
 #include "worker/net/transport.h"

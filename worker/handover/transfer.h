@@ -14,7 +14,7 @@
 #ifndef DP_WORKER_HANDOVER_TRANSFER_H
 #define DP_WORKER_HANDOVER_TRANSFER_H
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/handover/handover.h"
 
 #define DP_TRANSFER_CHUNK (512u * 1024) /* each has a checksum of its own */

@@ -7,7 +7,7 @@
 #ifndef DP_WORKER_HANDOVER_VOTING_H
 #define DP_WORKER_HANDOVER_VOTING_H
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 #include "worker/net/transport.h"
 
 #define DP_NOTE_BYTES 304u /* magic, migration, yes, digest and text: at most 302, and zeroes to a multiple of 16 */

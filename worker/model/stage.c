@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/model/layer_run.h"
 
 struct dp_stage {

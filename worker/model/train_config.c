@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/conf/conf.h"
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "common/schedule/list.h"
 
 #define AT(member) offsetof(struct dp_train_config, member)

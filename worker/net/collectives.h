@@ -9,7 +9,7 @@
 #ifndef DP_WORKER_NET_COLLECTIVES_H
 #define DP_WORKER_NET_COLLECTIVES_H
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/net/transport.h"
 
 struct dp_collectives {

@@ -18,8 +18,8 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "common/layout.h"
 #include "common/log.h"
+#include "common/run/layout.h"
 #include "worker/net/timeout.h"
 
 #define ASK_NS (5 * DP_SECOND_NS)     /* until somebody is asked for: most starts are over by then */

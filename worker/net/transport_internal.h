@@ -5,7 +5,7 @@
 
 #include <ucp/api/ucp.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/net/transport.h"
 
 struct dp_peer {

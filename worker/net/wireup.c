@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/daemon_link/hello.h"
 
 #define BARRIER_NS UINT64_C(10000000000) /* worker 0 may have died before it said a word */

@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/msg.h"
+#include "common/message/msg.h"
 #include "worker/daemon_link/hello.h"
 #include "worker/daemon_link/frame_socket.h"
 #include "worker/net/pmix_rendezvous.h"

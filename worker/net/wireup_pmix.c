@@ -16,7 +16,7 @@
 
 #include <pmix.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/net/pmix_rendezvous.h"
 
 #define KEY_CARD "dynpipe.card"

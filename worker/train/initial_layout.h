@@ -4,7 +4,7 @@
 #ifndef DP_WORKER_TRAIN_INITIAL_LAYOUT_H
 #define DP_WORKER_TRAIN_INITIAL_LAYOUT_H
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/model/train_config.h"
 
 /* DP_EINVAL when there are more workers than layers, or pipeline.layout does not fit. */

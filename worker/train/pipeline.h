@@ -8,7 +8,7 @@
 #ifndef DP_WORKER_TRAIN_PIPELINE_H
 #define DP_WORKER_TRAIN_PIPELINE_H
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/model/data.h"
 #include "worker/model/stage.h"
 #include "worker/net/transport.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/model/data.h"
 #include "worker/model/model.h"

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "common/layout.h"
+#include "common/run/layout.h"
 #include "worker/model/train_config.h"
 
 struct dp_steplog;

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "common/layout.h"
-#include "common/msg.h"
+#include "common/message/msg.h"
+#include "common/run/layout.h"
 #include "worker/model/train_config.h"
 #include "worker/net/link_times.h"
 #include "worker/train/metrics.h"

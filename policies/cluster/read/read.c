@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/slurp.h"
+#include "common/file/slurp.h"
 #include "policies/cluster/curve.h"
 #include "policies/sim/case/fields.h"
 #include "policies/sim/case/read.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/slurp.h"
+#include "common/file/slurp.h"
 #include "policies/cluster/read/read.h"
 #include "policies/sim/case/fields.h"
 

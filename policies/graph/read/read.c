@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/slurp.h"
+#include "common/file/slurp.h"
 
 int dp_graph_take_time(double value, double unit_ns, const char *what, uint64_t *out, struct dp_err *err)
 {

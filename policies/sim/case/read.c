@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/slurp.h"
+#include "common/file/slurp.h"
 #include "policies/sim/case/read_graph.h"
 
 struct text {

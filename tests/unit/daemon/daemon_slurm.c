@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/libslurm.h"
-#include "common/session.h"
+#include "common/message/session.h"
+#include "common/slurm/libslurm.h"
 #include "daemon/child/node_origin.h"
 #include "daemon/child/slurm_job.h"
 #include "tests/unit/daemon/daemon_world.h"

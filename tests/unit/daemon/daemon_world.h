@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/journal.h"
+#include "common/file/journal.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/run/run.h"
 

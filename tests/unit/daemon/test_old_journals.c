@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/journal.h"
+#include "common/file/journal.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/run/node_journal.h"
 #include "tests/unit/daemon/journals_v1.h"

@@ -6,7 +6,7 @@
 
 #include "daemon/coord/internal.h"
 #include "daemon/run/node_journal.h"
-#include "tests/unit/common/messages_golden.h"
+#include "tests/unit/common/message/messages_golden.h"
 #include "tests/unit/daemon/records_golden.h"
 #include "tests/unit/golden.h"
 

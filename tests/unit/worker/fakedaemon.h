@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "common/msg.h"
+#include "common/message/msg.h"
 
 struct fake_daemon {
     char dir[64], path[96];

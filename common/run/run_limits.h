@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What may be done with a run: what the administrator allows, narrowed by what its user asked for. */
+#ifndef DP_COMMON_RUN_RUN_LIMITS_H
+#define DP_COMMON_RUN_RUN_LIMITS_H
+
+#include <stdint.h>
+
+enum dp_objective {
+    DP_OBJ_DEVICES = 0,    /* fewest slots, then the fastest */
+    DP_OBJ_EFFICIENCY = 1, /* most throughput for each device that is kept, then fewest slots */
+};
+
+enum dp_packing {
+    DP_PACKING_BEST = 0,
+    DP_PACKING_FIRST_FIT = 1, /* DynMo's, for comparison: policies/baselines/first_fit.h */
+};
+
+/* What the administrator allows (etc/dynpipe.conf, partition overrides applied) narrowed by what the
+ * user asked for (STEP_START). */
+struct dp_run_limits {
+    uint8_t mode;      /* enum dp_mode */
+    uint8_t reference; /* enum dp_reference */
+    uint8_t objective; /* enum dp_objective */
+    uint8_t packing;   /* enum dp_packing */
+    uint32_t min_devices;
+    double max_slowdown; /* percent */
+    char policy[64];
+    char policy_file[256];      /* of a site policy, empty: built in */
+    char policy_arguments[256]; /* of a site policy */
+    double policy_timeout_s;    /* for all answers of a site policy to one decision */
+    double hysteresis;        /* percent of predicted iteration time that a move must gain */
+    double cooldown_s;        /* least time between two hand-overs */
+    uint32_t warmup_reports;  /* reports per worker before the first decision and after each change */
+    double vote_timeout_s;    /* PREPARE until all votes, 5 steps at least; then ABORT */
+    double stall_s;           /* nothing heard of the run, 5 steps at least; then it is stalled */
+    double stall_end_s;       /* stalled for so long: the job is ended and requeued; 0: never */
+    double gone_timeout_s;    /* STOP_SLOT until the proof; then HELD */
+    double grace_s;           /* time for a drained worker to leave by itself */
+    double confirm_s;         /* between the two reads that confirm a release */
+    uint32_t memory_margin;   /* give host memory back, but so many percent more than is needed; 0: do not */
+    double link_latency_s, link_bytes_per_s; /* cost of a stage's messages and of moving layers */
+};
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is known of a job: for the coordinator of its run, and for those who read and shrink jobs for it. */
+#ifndef DP_COMMON_SLURM_JOB_H
+#define DP_COMMON_SLURM_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/message/msg.h"
+
+#define DP_MAX_SLOTS DP_MAX_WORKERS
+/* Most workers x microbatches x layers of a run that a daemon decides about: some 100 MB and seconds for its child. */
+#define DP_RUN_SIZE_MAX (1u << 27)
+
+/* What Slurm says about a job; also what a release needs to know. */
+struct dp_job_info {
+    uint32_t job_id, uid, gid;
+    uint32_t restart_count;
+    bool is_running;             /* false: pending, completing or gone */
+    bool is_completing;          /* over, and Slurm waits for its processes: KillWait, then SIGKILL */
+    bool is_queued;              /* not begun, or put back into the queue */
+    uint32_t n_nodes;
+    char node[DP_MAX_SLOTS][64]; /* names, in the job's order */
+    char batch_host[64];
+    char partition[64];
+    char name[64];               /* of the job, as squeue shows it; cut where longer */
+    uint32_t n_tasks;            /* most workers that a new run may have: tasks or processors, the more; 0: not known */
+    uint32_t gpus_per_node;      /* 0: none asked for; then one slot counts as one device */
+    uint64_t start_s, end_s;     /* wall clock, seconds since 1970; end_s 0: unlimited */
+    uint64_t boot_s;             /* boot time of the controller: changes when it restarts */
+    uint32_t shrinks_allowed;    /* how many size changes this Slurm lets a job make (slurm.md F7) */
+    bool has_stepmgr;            /* Slurm's stepmgr keeps the job's steps: then none are allowed */
+    bool may_requeue;            /* Slurm may put it back into the queue */
+    uint32_t mem_mb;             /* MiB that it has on each node, 0: not known */
+    bool is_mem_resizing;        /* not all of its nodes have confirmed a change of that */
+    char mem_why[160];           /* why none of it can be given back, "": it can */
+};
+
+#endif
