@@ -5,11 +5,13 @@ KERNELS_LIBS = $(GEMM_LIBS) $(OPENMP_CFLAGS) -ldl -lm $(JANSSON_LIBS)
 KERNELS_CPPFLAGS = $(AM_CPPFLAGS) -DDP_PLUGIN_DIR='"$(libdir)/dynpipe"'
 
 cpu_ops = \
-	kernels/cpu/add.c kernels/cpu/adamw.c kernels/cpu/attention.c kernels/cpu/dense.c \
-	kernels/cpu/embedding.c kernels/cpu/epilogue.h kernels/cpu/fetch.h kernels/cpu/head.c \
-	kernels/cpu/layernorm.c kernels/cpu/linear.c kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/pack.c \
-	kernels/cpu/sddmm.c kernels/cpu/small_gemm.c kernels/cpu/spmm.c kernels/cpu/spmm.h \
-	kernels/cpu/spmm_blocks.c kernels/cpu/spmm_single.c kernels/cpu/sum_squares.c kernels/cpu/vec.h kernels/cpu/vmath.h
+	kernels/cpu/epilogue.h kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/vec.h kernels/cpu/vmath.h \
+	kernels/cpu/dense/dense.c kernels/cpu/dense/small_gemm.c \
+	kernels/cpu/layers/adamw.c kernels/cpu/layers/add.c kernels/cpu/layers/attention.c \
+	kernels/cpu/layers/embedding.c kernels/cpu/layers/head.c kernels/cpu/layers/layernorm.c kernels/cpu/layers/linear.c \
+	kernels/cpu/layers/sum_squares.c \
+	kernels/cpu/sparse/fetch.h kernels/cpu/sparse/pack.c kernels/cpu/sparse/sddmm.c kernels/cpu/sparse/spmm.c \
+	kernels/cpu/sparse/spmm.h kernels/cpu/sparse/spmm_blocks.c kernels/cpu/sparse/spmm_single.c
 
 noinst_LIBRARIES += kernels/libdpkernels.a
 EXTRA_LIBRARIES = kernels/libcpu_plain.a kernels/libcpu_avx2.a kernels/libcpu_avx512.a
@@ -19,10 +21,10 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/backend.c kernels/backend.h \
 	kernels/cpu/cpu.h \
 	kernels/cpu/device.c \
-	kernels/cpu/gemm.c \
+	kernels/cpu/dense/gemm.c \
 	kernels/cpu/parallel.c kernels/cpu/parallel.h \
-	kernels/cpu/plan.c kernels/cpu/plan.h \
-	kernels/cpu/refresh.c \
+	kernels/cpu/sparse/plan.c kernels/cpu/sparse/plan.h \
+	kernels/cpu/sparse/refresh.c \
 	kernels/timed_linear.c kernels/timed_linear.h \
 	kernels/reference.h \
 	kernels/waiting.c kernels/waiting.h
@@ -114,4 +116,5 @@ tests_unit_kernels_test_kernels_ops_SOURCES = tests/unit/kernels/test_kernels_op
 tests_unit_kernels_test_kernels_ops_LDADD = $(KERNELS_TEST_LIBS)
 endif
 
-EXTRA_DIST += kernels/README.md kernels/bench/README.md kernels/cpu/README.md
+EXTRA_DIST += kernels/README.md kernels/bench/README.md kernels/cpu/README.md kernels/cpu/dense/README.md \
+	kernels/cpu/layers/README.md kernels/cpu/sparse/README.md

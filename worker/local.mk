@@ -2,7 +2,7 @@
 # parts of worker/ (see Makefile.am)
 
 # A library for each folder; whoever is named first uses those behind it, never the other way round.
-noinst_LIBRARIES += worker/train/libdptrain.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
+noinst_LIBRARIES += worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
 	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/boundary.c \
@@ -10,16 +10,17 @@ worker_train_libdptrain_a_SOURCES = \
 	worker/train/memory_limit.c worker/train/memory_limit.h \
 	worker/train/memory_need.c worker/train/memory_need.h \
 	worker/train/metrics.c worker/train/metrics.h \
-	worker/train/step_order.c worker/train/step_order.h \
-	worker/train/step_sync.c worker/train/step_sync.h \
-	worker/train/pipeline.c worker/train/pipeline.h \
 	worker/train/preflight.c worker/train/preflight.h \
 	worker/train/save_clock.c worker/train/save_clock.h \
 	worker/train/steplog.c worker/train/steplog.h \
-	worker/train/tied_head.c worker/train/tied_head.h \
 	worker/train/tracelog.c worker/train/tracelog.h \
 	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_internal.h worker/train/trainer_start.c \
 	worker/train/signals.c worker/train/signals.h
+worker_step_libdpstep_a_SOURCES = \
+	worker/step/pipeline.c worker/step/pipeline.h \
+	worker/step/step_order.c worker/step/step_order.h \
+	worker/step/step_sync.c worker/step/step_sync.h \
+	worker/step/tied_head.c worker/step/tied_head.h
 worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/handover.c worker/handover/handover.h \
 	worker/handover/attempt.h worker/handover/attempt_prepare.c worker/handover/attempt_transfer.c \
@@ -70,8 +71,8 @@ worker_model_libdpmodel_a_SOURCES = \
 # For programs of one worker, which need no network.
 MODEL_LIBS = worker/checkpoint/libdpcheckpoint.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
-WORKER_LIBS = worker/train/libdptrain.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a worker/net/libdpnet.a \
-	worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
+WORKER_LIBS = worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
+	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 
 bin_PROGRAMS += worker/dynpipe-worker
@@ -157,7 +158,7 @@ tests_unit_worker_test_initial_layout_LDADD = worker/train/libdptrain.a $(MODEL_
 tests_unit_worker_test_memory_limit_SOURCES = tests/unit/worker/test_memory_limit.c tests/unit/unit.h
 tests_unit_worker_test_memory_limit_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_worker_test_save_clock_SOURCES = tests/unit/worker/test_save_clock.c tests/unit/unit.h
-tests_unit_worker_test_save_clock_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_worker_test_save_clock_LDADD = worker/train/libdptrain.a worker/step/libdpstep.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_worker_test_step_sync_SOURCES = tests/unit/worker/test_step_sync.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_step_sync_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_policies_test_schedule_SOURCES = tests/unit/policies/test_schedule.c tests/unit/unit.h
@@ -167,7 +168,7 @@ tests_unit_worker_test_collectives_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_transport_SOURCES = tests/unit/worker/test_transport.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_signals_SOURCES = tests/unit/worker/test_signals.c tests/unit/unit.h
-tests_unit_worker_test_signals_LDADD = worker/train/libdptrain.a $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_signals_LDADD = worker/train/libdptrain.a worker/step/libdpstep.a $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
 TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
@@ -192,4 +193,4 @@ tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 endif
 
-EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/daemon_link/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/train/README.md
+EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/daemon_link/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/step/README.md worker/train/README.md

@@ -11,12 +11,12 @@ DP_BACKEND_OPS(DP_OP_DECL)
 /* Bytes of scratch that the head takes for n tokens, c channels and a vocabulary of v, with gradients. */
 size_t DP_FN(head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
 
-/* The dense side of the three linear ops (dense.c), without dbias. */
+/* The dense side of the three linear ops (dense/dense.c), without dbias. */
 int DP_FN(dense)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
 int DP_FN(dense_bwd_input)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
 int DP_FN(dense_bwd_weight)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
 
-/* The sparse side: y and dx with all that follows them (spmm.c), dw and dbias (sddmm.c). The plan fits. */
+/* The sparse side: y and dx with all that follows them (sparse/spmm.c), dw and dbias (sddmm.c). The plan fits. */
 int DP_FN(spmm)(struct dp_backend *be, const struct dp_linear *a, struct dp_err *err);
 int DP_FN(spmm_bwd)(struct dp_backend *be, const struct dp_linear_bwd_input *a, struct dp_err *err);
 int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err);
@@ -24,7 +24,7 @@ int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, st
 int DP_FN(tile_sums)(struct dp_backend *be, float *dbias, const float *dy, int64_t n, int64_t c,
                      struct dp_err *err);
 
-/* Token tiles (pack.c). */
+/* Token tiles (sparse/pack.c). */
 static inline int64_t dp_tiles(int64_t n)
 {
     return (n + DP_TILE - 1) / DP_TILE;
@@ -46,7 +46,7 @@ static inline int64_t dp_pack_group(int64_t n, int64_t channels)
     return tiles < dp_tiles(n) ? tiles * DP_TILE : dp_tiles(n) * DP_TILE;
 }
 
-/* A product that is too small for the GEMM library (small_gemm.c), with any strides for a:
+/* A product that is too small for the GEMM library (dense/small_gemm.c), with any strides for a:
  * c (m, n) = or += a b,  a(i, k) = a[i * a_row + k * a_col], b: (k, ldb), c: (m, ldc); n is a multiple of
  * VW. Row i meets the diagonal in column `diagonal` + i. A matrix with a shape is
  *   C_LOWER: wanted up to the diagonal only; what lies behind it may be written or not

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "worker/train/step_sync.h"
+#include "worker/step/step_sync.h"
 
 static struct dp_transport_request *start(struct dp_transport *t, bool sends, uint32_t peer, uint64_t tag, void *data,
                                           size_t n, struct dp_err *err)

@@ -22,7 +22,7 @@ int bench_one_way(struct dp_transport *t, uint32_t rank, size_t bytes, int round
 /* `bytes` there and as many back, one after the other. */
 int bench_and_back(struct dp_transport *t, uint32_t rank, size_t bytes, int rounds, double *samples,
                    struct dp_err *err);
-/* The exchange that ends every step (worker/train/step_sync.h), with nothing to compute between, one after
+/* The exchange that ends every step (worker/step/step_sync.h), with nothing to compute between, one after
  * the other; *cpu_ns: what a round takes of this process's CPU. */
 int bench_step_sync(struct dp_transport *t, uint32_t rank, uint32_t n_workers, int rounds, double *samples,
                     double *cpu_ns, struct dp_err *err);

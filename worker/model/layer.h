@@ -9,7 +9,7 @@
  *
  * With a tied head, the head layer keeps a copy of wte: after backward the head's gradient is added
  * to the embedding's (embedding + head, in this order), the embedding's owner steps wte, and the new
- * values go back to the head (runtime: worker/train/tied_head.c).
+ * values go back to the head (runtime: worker/step/tied_head.c).
  */
 #ifndef DP_WORKER_MODEL_LAYER_H
 #define DP_WORKER_MODEL_LAYER_H

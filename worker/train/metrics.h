@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include "common/message/msg.h"
-#include "worker/train/pipeline.h"
+#include "worker/step/pipeline.h"
 
 #define DP_METRICS_WINDOW 64 /* steps that medians are taken over at most; 512 bytes for each layer and part */
 

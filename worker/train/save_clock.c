@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/clock.h"
-#include "worker/train/step_order.h"
+#include "worker/step/step_order.h"
 
 /* Follows a longer one at once, shorter ones slowly: a stall of a minute is forgotten after some steps. */
 static uint64_t follow(uint64_t old, uint64_t now)

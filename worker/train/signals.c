@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "worker/train/step_order.h"
+#include "worker/step/step_order.h"
 
 #define STACK_BYTES (256 * 1024) /* thread-local storage of all libraries comes out of it */
 

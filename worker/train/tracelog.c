@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "worker/train/pipeline.h"
+#include "worker/step/pipeline.h"
 
 struct dp_tracelog {
     FILE *file; /* NULL: none */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "common/schedule/schedule.h"
-#include "worker/train/pipeline.h"
+#include "worker/step/pipeline.h"
 
 #define MAX_S 9
 #define MAX_M 17

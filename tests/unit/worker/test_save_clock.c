@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "tests/unit/unit.h"
-#include "worker/train/step_sync.h"
+#include "worker/step/step_sync.h"
 
 #define S 1000000000ull
 

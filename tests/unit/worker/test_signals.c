@@ -12,7 +12,7 @@
 #include "common/clock.h"
 #include "kernels/backend.h"
 #include "tests/unit/unit.h"
-#include "worker/train/step_order.h"
+#include "worker/step/step_order.h"
 
 #define S UINT64_C(1000000000)
 #define N_BLOCKS 512

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "tests/unit/worker/procs.h"
-#include "worker/train/step_sync.h"
+#include "worker/step/step_sync.h"
 
 static struct dp_train_config config_of(void)
 {

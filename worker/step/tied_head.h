@@ -5,8 +5,8 @@
  * workers. Sends overlap with the work that follows: dp_tied_head_settle() ends them before the tensors
  * change.
  */
-#ifndef DP_WORKER_TRAIN_TIED_HEAD_H
-#define DP_WORKER_TRAIN_TIED_HEAD_H
+#ifndef DP_WORKER_STEP_TIED_HEAD_H
+#define DP_WORKER_STEP_TIED_HEAD_H
 
 #include "common/run/layout.h"
 #include "worker/model/stage.h"

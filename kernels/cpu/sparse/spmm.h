@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What spmm.c (the ops) and the files with its inner loops share: one block of columns of one chunk of rows
  * (plan.h), for one token tile. */
-#ifndef DP_KERNELS_CPU_SPMM_H
-#define DP_KERNELS_CPU_SPMM_H
+#ifndef DP_KERNELS_CPU_SPARSE_SPMM_H
+#define DP_KERNELS_CPU_SPARSE_SPMM_H
 
-#include "kernels/cpu/fetch.h"
+#include "kernels/cpu/sparse/fetch.h"
 #include "kernels/cpu/ops.h"
-#include "kernels/cpu/plan.h"
+#include "kernels/cpu/sparse/plan.h"
 
 struct dp_spmm_step {
     const struct dp_plan_dir *d;

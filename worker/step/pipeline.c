@@ -5,7 +5,7 @@
  *
  * Buffers live in host memory where the backend can compute on it; else each has a device twin, and
  * the copy happens around the transfer. */
-#include "worker/train/pipeline.h"
+#include "worker/step/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See step_sync.h. A part is: u64 requests | squares of the worker's layers | with the head, the losses;
  * all 8 bytes wide, so its length follows from the layout, which rank 0 and the worker share. */
-#include "worker/train/step_sync.h"
+#include "worker/step/step_sync.h"
 
 #include <math.h>
 #include <stdlib.h>

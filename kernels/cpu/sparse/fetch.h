@@ -5,8 +5,8 @@
  * none of it, and each first touch of a line would wait for memory. Measured at 95 % zeros, 768x3072, 256
  * tokens: 12 % of the time of an input gradient.
  */
-#ifndef DP_KERNELS_CPU_FETCH_H
-#define DP_KERNELS_CPU_FETCH_H
+#ifndef DP_KERNELS_CPU_SPARSE_FETCH_H
+#define DP_KERNELS_CPU_SPARSE_FETCH_H
 
 #include "kernels/backend.h"
 

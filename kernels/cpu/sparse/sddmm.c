@@ -9,11 +9,11 @@
  * no registers of its own.
  * Each element of dw adds up its tiles in order, by twos from token 0 on, whatever the formats and threads.
  */
-#include "kernels/cpu/fetch.h"
+#include "kernels/cpu/sparse/fetch.h"
 #include "common/numbers.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/plan.h"
+#include "kernels/cpu/sparse/plan.h"
 
 #define AHEAD DP_PLAN_SPARE
 #define FETCHES 4 /* at a time: x and dy of two tiles */

@@ -7,11 +7,11 @@
  * costs one round trip, and whatever changes the run (pruning, hand-over, checkpoint, end) happens on
  * all workers after the same step.
  */
-#ifndef DP_WORKER_TRAIN_STEP_SYNC_H
-#define DP_WORKER_TRAIN_STEP_SYNC_H
+#ifndef DP_WORKER_STEP_STEP_SYNC_H
+#define DP_WORKER_STEP_STEP_SYNC_H
 
 #include "worker/net/collectives.h"
-#include "worker/train/step_order.h"
+#include "worker/step/step_order.h"
 
 /* This worker's part of the step. */
 struct dp_step_part {

@@ -5,8 +5,8 @@
  * needed again or the step ends, so a stage does not wait for a successor that is still computing.
  * A worker without layers takes no part: its neighbours pass it over.
  */
-#ifndef DP_WORKER_TRAIN_PIPELINE_H
-#define DP_WORKER_TRAIN_PIPELINE_H
+#ifndef DP_WORKER_STEP_PIPELINE_H
+#define DP_WORKER_STEP_PIPELINE_H
 
 #include "common/run/layout.h"
 #include "worker/model/data.h"

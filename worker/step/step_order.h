@@ -4,8 +4,8 @@
  * The parts of an order are done in this sequence: prune, hand over, evaluate, save, stop; where the run stops it
  * saves before it evaluates, because its job may be killed meanwhile.
  */
-#ifndef DP_WORKER_TRAIN_STEP_ORDER_H
-#define DP_WORKER_TRAIN_STEP_ORDER_H
+#ifndef DP_WORKER_STEP_STEP_ORDER_H
+#define DP_WORKER_STEP_STEP_ORDER_H
 
 #include "worker/model/train_config.h"
 

@@ -17,8 +17,8 @@
  * of columns, backward with blocks of columns of dx that stay in the L1 cache (spmm_blocks.c). Memory: half a
  * byte per nonzero and direction, 8 per piece.
  */
-#ifndef DP_KERNELS_CPU_PLAN_H
-#define DP_KERNELS_CPU_PLAN_H
+#ifndef DP_KERNELS_CPU_SPARSE_PLAN_H
+#define DP_KERNELS_CPU_SPARSE_PLAN_H
 
 #include "kernels/backend.h"
 

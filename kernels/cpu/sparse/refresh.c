@@ -8,7 +8,7 @@
  * What a block reads and writes is asked for at its beginning (in a training step, 10 to 13 % less time).
  */
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/plan.h"
+#include "kernels/cpu/sparse/plan.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  * four cycles and two begin in each: two pieces of equal count are done together. A sum adds up its row's
  * nonzeros from left to right whatever the version, the formats or the threads.
  */
-#include "kernels/cpu/spmm.h"
+#include "kernels/cpu/sparse/spmm.h"
 
 /* Registers that hold sums of a piece: the tile, or as much of it as leaves registers for the operands. */
 #define N_ACC (DP_TILE / VW < 8 ? DP_TILE / VW : 8)

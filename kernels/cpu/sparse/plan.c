@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Building the index of plan.h from a CSR pattern; time O(nnz + pieces), done at pruning events. */
-#include "kernels/cpu/plan.h"
+#include "kernels/cpu/sparse/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

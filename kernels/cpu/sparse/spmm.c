@@ -8,7 +8,7 @@
 #include "kernels/cpu/epilogue.h"
 #include "common/numbers.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/spmm.h"
+#include "kernels/cpu/sparse/spmm.h"
 
 #define SUMS ((int64_t)DP_PLAN_MAX_CHUNK * DP_TILE) /* of a task */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See tied_head.h. The gradient of the head is complete before any other (its backward comes first), so it
  * usually waits at the embedding's owner when that one is done. */
-#include "worker/train/tied_head.h"
+#include "worker/step/tied_head.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * is one of w, not of w^T, whose entries would need a load for every multiply. A sum of dx adds up its rows in
  * the order of the walk, which is the pattern's alone.
  */
-#include "kernels/cpu/spmm.h"
+#include "kernels/cpu/sparse/spmm.h"
 
 #define N_VEC (VW == 16 ? 4 : 2) /* registers for each of four rows */
 #define SPAN (N_VEC * VW)        /* tokens in them */

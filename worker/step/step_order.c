@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See step_order.h. */
-#include "worker/train/step_order.h"
+#include "worker/step/step_order.h"
 
 #include <math.h>
 
