@@ -16,7 +16,7 @@
 #define RUN_OPTIONS (DP_TAKES_JOB | DP_TAKES_JSON | DP_TAKES_DAEMON)
 
 const struct dp_command dp_commands[] = {
-    {"status", "runs and how they do; one run in detail with -j", "[-j JOB | -a] [OPTION...]",
+    {"status", "runs and how they are doing; one run in detail with -j", "[-j JOB | -a] [OPTION...]",
      "One line for each run; with a job (-j, or $SLURM_JOB_ID) everything about it: workers with their\n"
      "load, layout, loss, sparsity, devices held, the last decision.\n\n"
      "Columns of -o: jobid name user state mode policy node step steps loss bpb sparsity devices speed\n"
@@ -28,8 +28,8 @@ const struct dp_command dp_commands[] = {
      "change. Ends by itself, with 0, when the run ends.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_INTERVAL, dp_cmd_watch},
     {"explain", "why layers moved, stayed, or a device was not given back", "[-j JOB] [-n N] [OPTION...]",
-     "What every number of nodes would take and save to the end, the last decisions with the numbers that they\n"
-     "rest on, the hand-overs and the state of each node.",
+     "What each number of nodes would take and save until the end, the last decisions with the numbers behind\n"
+     "them, the hand-overs and the state of each node.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_COUNT, dp_cmd_explain},
     {"layout", "show the layout, or ask for one", "[-j JOB] [--megatron | --set LAYOUT] [OPTION...]",
      "A layout has one field for each worker, in order: \"0-3|4-9|-|x\" says that worker 0 owns the\n"
@@ -50,7 +50,7 @@ const struct dp_command dp_commands[] = {
      "packing gains, and what pruning gains by itself; the pause of every hand-over and how long releases took.",
      RUN_OPTIONS | DP_TAKES_FROM | DP_TAKES_SCREEN | DP_TAKES_SVG, dp_cmd_report},
     {"plan", "where to cut a network that is a graph", "FILE [--devices=N] [OPTION...]",
-     "FILE is a layer graph: a PipeDream profile (graph.txt), dnn-partitioning's or Piper's JSON; \"-\" is\n"
+     "FILE is a layer graph: a PipeDream profile (graph.txt), dnn-partitioning's or Piper's JSON; '-' is\n"
      "stdin. Prints which nodes go to which device, the load of each, the throughput to expect, a lower\n"
      "bound, and why.\n\n"
      "Algorithms: exact (max-load over all cuts of the graph), line (over cuts of single orders of it;\n"

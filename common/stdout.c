@@ -13,5 +13,5 @@ int dp_stdout_flush(struct dp_err *err)
 
     if (fflush(stdout) != 0)
         return dp_err_set(err, DP_EIO, "stdout: %s", strerror(errno));
-    return had_failed ? dp_err_set(err, DP_EIO, "stdout: not all of it could be written") : 0;
+    return had_failed ? dp_err_set(err, DP_EIO, "stdout: not everything could be written") : 0;
 }

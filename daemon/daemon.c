@@ -54,7 +54,7 @@ int dp_daemon_begin(struct dp_daemon *d, struct dp_err *err)
     d->lock_fd = -1;
     d->base = event_base_new();
     if (!d->base)
-        return dp_err_set(err, DP_ENOMEM, "no event loop");
+        return dp_err_set(err, DP_ENOMEM, "cannot watch sockets and timers");
     d->events = &dp_dispatch_events;
     d->conns.base = d->base;
     d->conns.daemon_uid = d->uid;
@@ -63,7 +63,7 @@ int dp_daemon_begin(struct dp_daemon *d, struct dp_err *err)
     dp_daemon_limit(d);
     d->tick = event_new(d->base, -1, EV_PERSIST, on_tick, d);
     if (!d->tick || event_add(d->tick, &tick) < 0)
-        return dp_err_set(err, DP_ENOMEM, "no event loop");
+        return dp_err_set(err, DP_ENOMEM, "cannot watch sockets and timers");
     return dp_listen_begin(d, err);
 }
 

@@ -44,8 +44,8 @@ static void print_usage(FILE *out)
           "\n"
           "  -f, --config FILE   configuration (default " DYNPIPE_CONF_PATH ")\n"
           "  -N, --node NAME     name of this node in Slurm (default: the host's short name)\n"
-          "  -D, --foreground    do not go to the background; \"ready\" on stdout when listening\n"
-          "      --check-config  read the configuration, say what is wrong with it, and end\n"
+          "  -D, --foreground    stay in the foreground; \"ready\" on stdout when listening\n"
+          "      --check-config  read the configuration, say what is wrong with it, and exit\n"
           "      --print-config  print a configuration with every key, its meaning and default\n"
           "  -h, --help          this text\n"
           "  -V, --version       version\n",
@@ -312,7 +312,7 @@ static int remove_old_pidfile(const char *path, struct dp_err *err)
     if (lstat(path, &st) < 0)
         return errno == ENOENT ? 0 : dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
-        return dp_err_set(err, DP_EAUTH, "%s: is not a regular file; remove it, or name another pidfile", path);
+        return dp_err_set(err, DP_EAUTH, "%s: not a regular file; remove it, or name another pidfile", path);
     if (unlink(path) < 0)
         return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     return 0;
@@ -384,7 +384,7 @@ static void on_helper_gone(void *arg)
 {
     struct dp_daemon *d = arg;
 
-    dp_error("the helper with the rights is gone, ending");
+    dp_error("the privileged helper is gone, ending");
     d->has_failed = true;
     event_base_loopbreak(d->base);
 }
@@ -396,7 +396,7 @@ static void check_reload(struct dp_daemon *d)
 
     if (!d->config_path || faccessat(AT_FDCWD, d->config_path, R_OK, AT_EACCESS) == 0)
         return;
-    snprintf(why, sizeof why, "%.200s cannot be read by uid %d: give it that right", d->config_path, (int)geteuid());
+    snprintf(why, sizeof why, "%.200s cannot be read by uid %d: let it read that file", d->config_path, (int)geteuid());
     note_trouble(d, "a reload of the configuration will fail", why);
 }
 

@@ -61,7 +61,7 @@ static const struct dp_backend_ops *find_ops(const char *name, void **library, s
         return dp_cpu_ops(name + 4, err);
     if (!strcmp(name, "cuda"))
         return load_ops(name, library, err);
-    dp_err_set(err, DP_EINVAL, "unknown backend \"%s\"; known: cpu, cuda", name);
+    dp_err_set(err, DP_EINVAL, "unknown backend '%s'; known: cpu, cuda", name);
     return NULL;
 }
 

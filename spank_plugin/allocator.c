@@ -146,7 +146,7 @@ static int check_size(const struct dp_options *o)
 
     if (!most || o->min_gpus <= most)
         return 0;
-    slurm_error("dynpipe: --dynpipe-min-gpus=%u: this job asks for %u at most", o->min_gpus, most);
+    slurm_error("dynpipe: --dynpipe-min-gpus=%u: this job requests at most %u", o->min_gpus, most);
     return -1;
 }
 
@@ -175,7 +175,7 @@ static int check_stepmgr(const struct dp_options *o)
 
     if (o->mode != DP_MODE_RELEASE || !stepmgr || strcmp(stepmgr, "set") != 0)
         return 0;
-    slurm_error("dynpipe: --stepmgr: Slurm would start steps on nodes that were given back; leave it away, or use "
+    slurm_error("dynpipe: --stepmgr: Slurm would start steps on nodes that were given back; omit it, or use "
                 "--dynpipe=balance");
     return -1;
 }

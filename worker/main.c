@@ -25,10 +25,10 @@
 enum { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_SAVED = 75 };
 
 static const char usage[] =
-    "usage: dynpipe-worker [options] CONFIG [section.key=value ...]\n"
+    "Usage: dynpipe-worker [OPTION...] CONFIG [section.key=value ...]\n"
     "\n"
-    "Trains the model of CONFIG, alone or as one of the workers that srun or mpirun started. They meet by the\n"
-    "daemons (in a job with --dynpipe) or by PMIx (srun --mpi=pmix, mpirun): pipeline.wireup.\n"
+    "Trains the model of CONFIG, alone or as one of the workers that srun or mpirun started. They find each other\n"
+    "through the daemons (in a job with --dynpipe) or PMIx (srun --mpi=pmix, mpirun): pipeline.wireup.\n"
     "\n"
     "  --check-config   read CONFIG, the overrides and the data, say what is wrong, train nothing\n"
     "  --print-config   print every key with its meaning, range and default\n"
@@ -37,7 +37,7 @@ static const char usage[] =
     "  -V, --version    version\n"
     "\n"
     "Environment: DYNPIPE_SOCKET names the socket of this node's dynpiped; without it (or without the\n"
-    "daemon) the layout stays as it is. UCX_* variables set up the data plane; with one worker a node\n"
+    "daemon) the layout stays as it is. UCX_* variables set up the data plane; with one worker per node\n"
     "and plain TCP between nodes, UCX_RNDV_THRESH=inf UCX_TCP_SNDBUF=4m lets a worker compute while its\n"
     "tensors travel.\n"
     "\n"

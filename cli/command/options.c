@@ -46,38 +46,38 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_CHUNKS, "chunks", "N", "of the model on each device (interleaved)"},
     {DP_TAKES_SIMULATE, OPT_MICROBATCHES, "microbatches", "N", "of one pipeline in one iteration"},
     {DP_TAKES_SIMULATE, OPT_REPLICAS, "replicas", "N", "pipelines that train the model in parallel"},
-    {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy; ./FILE.so: yours; help: list them"},
-    {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_ARGUMENTS, "arguments", "WORDS", "of a policy of yours (./FILE.so), separated by blanks"},
+    {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy; ./FILE.so: your own; help: list them"},
+    {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_ARGUMENTS, "arguments", "WORDS", "for your own policy (./FILE.so), separated by blanks"},
     {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after this many"},
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
     {DP_TAKES_SIMULATE, OPT_SVG, "svg", "FILE", "write that iteration, or the cluster, as a picture"},
     {DP_TAKES_SVG, OPT_SVG, "svg", "FILE", "write the run over time as a picture, too"},
     {DP_TAKES_SIMULATE, OPT_CLUSTER, "cluster", "FILE", "a job mix on a cluster instead of a run: its description"},
-    {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "instead of those that description names; help: list them"},
-    {DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the model that makes the jobs, instead of what that description says"},
+    {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "instead of those that the description names; help: list them"},
+    {DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the model that makes the jobs (default: what the description says)"},
     {DP_TAKES_SIMULATE, OPT_SAVE_SWF, "save-swf", "FILE", "write the jobs of the cluster as a workload file, with how long they waited"},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
     {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
     {DP_TAKES_PLAN, OPT_DEVICES, "devices", "N", "accelerators; 4x2: 2 machines of 4 (default: what the file says)"},
-    {DP_TAKES_PLAN, OPT_BANDWIDTH, "bandwidth", "GB/S", "of a profile's transfers; 12,1.25: inside of and between machines"},
+    {DP_TAKES_PLAN, OPT_BANDWIDTH, "bandwidth", "GB/S", "of a profile's transfers; 12,1.25: inside and between machines"},
     {DP_TAKES_SIMULATE, OPT_GRAPH_BANDWIDTH, "bandwidth", "GB/S", "of the transfers of a graph that is a profile (default 12)"},
-    {DP_TAKES_PLAN, OPT_LATENCY, "latency", "US", "of a message: the shortest iteration counts; 5,30: inside of and between machines"},
-    {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, like 16GiB (default: what the file says, or no limit)"},
+    {DP_TAKES_PLAN, OPT_LATENCY, "latency", "US", "of a message: look for the shortest iteration; 5,30: inside and between machines"},
+    {DP_TAKES_PLAN, OPT_MEMORY, "memory", "SIZE", "of an accelerator, such as 16GiB (default: what the file says, or no limit)"},
     {DP_TAKES_PLAN, OPT_CPUS, "cpus", "N", "CPUs that may be stages, too (default: what the file says)"},
-    {DP_TAKES_PLAN, OPT_SPEED, "speed", "LIST", "of each accelerator along the pipeline, like 1,1,0.5 (default: all 1)"},
-    {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "auto, exact, line or hierarchical"},
-    {DP_TAKES_PLAN, OPT_POLICY, "policy", "POLICY", "cut the order that comes out anew, by this policy; ./FILE.so: yours"},
+    {DP_TAKES_PLAN, OPT_SPEED, "speed", "LIST", "of each accelerator along the pipeline, such as 1,1,0.5 (default: all 1)"},
+    {DP_TAKES_PLAN, OPT_ALGORITHM, "algorithm", "NAME", "how to search, instead of auto; help: list them"},
+    {DP_TAKES_PLAN, OPT_POLICY, "policy", "POLICY", "cut the resulting order again with this policy; ./FILE.so: your own"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_STRAIGHT, "straight", NULL, "of a profile: one device a stage, no replicas"},
     {DP_TAKES_PLAN, OPT_TRADE, "trade", NULL, "also plan for every smaller number of devices: what each would give and cost"},
-    {DP_TAKES_PLAN, OPT_TIME_LIMIT, "time-limit", "SECONDS", "end the search then, with the best plan so far and its bound"},
+    {DP_TAKES_PLAN, OPT_TIME_LIMIT, "time-limit", "SECONDS", "stop searching after this time and take the best plan so far"},
     {DP_TAKES_TABLE, 'h', "noheader", NULL, "no header line"},
     {DP_TAKES_TABLE, 'o', "format", "FORMAT", "columns: \"%.10i %8T\" or \"jobid,state:8\" (env DYNPIPE_FORMAT)"},
     {DP_TAKES_JSON, OPT_JSON, "json", NULL, "print one JSON document"},
     {DP_TAKES_SCREEN, OPT_ASCII, "ascii", NULL, "draw with ASCII, whatever the locale"},
     {DP_TAKES_SCREEN, OPT_COLOR, "color", "WHEN", "auto, always or never (env NO_COLOR)"},
-    {DP_TAKES_FROM, OPT_FROM, "from", "FILE", "read a saved JSON document instead of asking (\"-\": stdin)"},
+    {DP_TAKES_FROM, OPT_FROM, "from", "FILE", "read a saved JSON document instead of asking ('-': stdin)"},
     {DP_TAKES_DAEMON, OPT_NODE, "node", "NODE", "ask the daemon of this node, over TCP with munge"},
     {DP_TAKES_DAEMON, OPT_SOCKET, "socket", "PATH", "socket of the local daemon (env DYNPIPE_SOCKET)"},
     {DP_TAKES_DAEMON, OPT_CONFIG, "config", "FILE", "configuration to read (env DYNPIPE_CONF)"},
@@ -161,8 +161,8 @@ static enum dp_parsed unknown_command(const char *name)
             best = c;
     }
     if (dp_text_distance(name, best->name) > 3)
-        return wrong(NULL, "unknown command \"%s\"%s", name, "");
-    return wrong(NULL, "unknown command \"%s\"; did you mean \"%s\"?", name, best->name);
+        return wrong(NULL, "unknown command '%s'%s", name, "");
+    return wrong(NULL, "unknown command '%s'; did you mean '%s'?", name, best->name);
 }
 
 static enum dp_parsed unknown_option(const struct dp_command *c, const char *given)
@@ -171,7 +171,7 @@ static enum dp_parsed unknown_option(const struct dp_command *c, const char *giv
     const struct option_entry *best = NULL;
 
     if (strncmp(given, "--", 2) != 0)
-        return wrong(c->name, "unknown option \"%s\"%s", given, "");
+        return wrong(c->name, "unknown option '%s'%s", given, "");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
     for (size_t i = 0; i < N_ENTRIES; i++) {
         if (!strcmp(name, entries[i].name))
@@ -181,8 +181,8 @@ static enum dp_parsed unknown_option(const struct dp_command *c, const char *giv
             best = &entries[i];
     }
     if (!best || dp_text_distance(name, best->name) > 3)
-        return wrong(c->name, "unknown option \"--%s\"%s", name, "");
-    return wrong(c->name, "unknown option \"--%s\"; did you mean \"--%s\"?", name, best->name);
+        return wrong(c->name, "unknown option '--%s'%s", name, "");
+    return wrong(c->name, "unknown option '--%s'; did you mean '--%s'?", name, best->name);
 }
 
 /* A number of the whole text within [low, high]. returns: 0, or -1. */
@@ -205,7 +205,7 @@ static enum dp_parsed take_number(int value, const char *arg, struct dp_cli *out
         return DP_PARSED_RUN;
     }
     if (parse_number(arg, 1, 100000, &v) < 0 || v != floor(v))
-        return wrong(out->command->name, "--number=%s: expected a number from 1%s", arg, "");
+        return wrong(out->command->name, "--number=%s: expected a number of at least 1%s", arg, "");
     out->count = (uint32_t)v;
     return DP_PARSED_RUN;
 }
@@ -401,7 +401,7 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
         return wrong(out->command->name, "%sno file given%s", "", "");
     }
     if (optind < argc)
-        return wrong(out->command->name, "unexpected argument \"%s\"%s", argv[optind], "");
+        return wrong(out->command->name, "unexpected argument '%s'%s", argv[optind], "");
     return DP_PARSED_RUN;
 }
 
@@ -442,7 +442,7 @@ enum dp_parsed dp_cli_parse(int argc, char **argv, struct dp_cli *out)
         return DP_PARSED_DONE;
     }
     if (*first == '-')
-        return wrong(NULL, "\"%s\" before the command; the command comes first%s", first, "");
+        return wrong(NULL, "'%s' before the command; the command comes first%s", first, "");
     out->command = find_command(first);
     if (!out->command)
         return unknown_command(first);

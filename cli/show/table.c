@@ -41,7 +41,7 @@ static int unknown_name(const struct dp_column *columns, const char *name, struc
             best = c;
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *known ? ", " : "", c->name);
     }
-    return dp_err_set(err, DP_EINVAL, "format: unknown column \"%s\", did you mean \"%s\"? Known: %s", name,
+    return dp_err_set(err, DP_EINVAL, "format: unknown column '%s', did you mean '%s'? Known: %s", name,
                       best->name, known);
 }
 
@@ -98,7 +98,7 @@ static const char *parse_name(const struct dp_column *columns, const char *p, st
             f->width = f->width * 10 + (size_t)(*p - '0');
     }
     if (*p && *p != ',') {
-        dp_err_set(err, DP_EINVAL, "format: \"%s\" after column %s", p, name);
+        dp_err_set(err, DP_EINVAL, "format: '%s' after column %s", p, name);
         return NULL;
     }
     return p + (*p == ',');

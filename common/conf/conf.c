@@ -85,7 +85,7 @@ static int unknown_section(const struct dp_conf_key *keys, const char *const *ex
             least = distance(name, *extra);
             best = *extra;
         }
-    return dp_err_set(err, DP_EINVAL, "unknown section \"%.64s\"; the nearest known one is \"%s\"", name,
+    return dp_err_set(err, DP_EINVAL, "unknown section '%.64s'; the nearest known one is '%s'", name,
                       best ? best : "none");
 }
 
@@ -188,8 +188,8 @@ static int mistake(const char *path, const char *text, int line, const char *wha
         n--; /* ours: dp_conf_text_widen() */
     for (size_t i = 0; i < n && i < sizeof shown - 1; i++)
         shown[i] = token[i] >= ' ' && token[i] < 0x7f ? token[i] : '?';
-    return dp_err_set(err, DP_EINVAL, "%s:%d: %s at %s%s%s", path, line, what, *token == '"' ? "" : "\"", shown,
-                      *token == '"' ? "" : "\"");
+    return dp_err_set(err, DP_EINVAL, "%s:%d: %s at %s%s%s", path, line, what, *token == '"' ? "" : "'", shown,
+                      *token == '"' ? "" : "'");
 }
 
 char *dp_conf_read(const char *path, dp_conf_check_fn check, struct dp_err *err)
@@ -297,7 +297,7 @@ int dp_conf_set(const struct dp_conf_key *keys, const char *assignment, const ch
     int rc;
 
     if (!dot || !eq || dot > eq || dot - assignment >= (long)sizeof section || eq - dot > (long)sizeof name)
-        return dp_err_set(err, DP_EINVAL, "%s: \"%.100s\" is not of the form section.key=value", where,
+        return dp_err_set(err, DP_EINVAL, "%s: '%.100s' is not of the form section.key=value", where,
                           assignment);
     snprintf(section, sizeof section, "%.*s", (int)(dot - assignment), assignment);
     snprintf(name, sizeof name, "%.*s", (int)(eq - dot - 1), dot + 1);

@@ -211,7 +211,7 @@ char *dp_conf_text_widen(const char *path, const char *text, struct dp_err *err)
         if (!starts_number(p)) {
             n = plain_length(p);
             if (unfinished(p, n)) {
-                dp_err_set(err, DP_EINVAL, "%s:%u: %s without an end", path, line, unfinished(p, n));
+                dp_err_set(err, DP_EINVAL, "%s:%u: unterminated %s", path, line, unfinished(p, n));
                 goto fail;
             }
         } else if (check_number(p, &n, &integer, err) < 0) {

@@ -109,15 +109,15 @@ int dp_conf_put_string(const struct dp_conf_key *key, const char *v, void *out, 
     if (key->type != DP_CONF_STRING || (key->choices && !is_choice(key->choices, v))) {
         char quoted[128];
 
-        snprintf(quoted, sizeof quoted, "\"%.100s\"", v);
+        snprintf(quoted, sizeof quoted, "'%.100s'", v);
         return refuse(key, quoted, err);
     }
     if (len >= key->size)
-        return dp_err_set(err, DP_EINVAL, "%s.%s: %zu bytes are too long, at most %zu fit", key->section,
+        return dp_err_set(err, DP_EINVAL, "%s.%s: %zu bytes is too long; at most %zu fit", key->section,
                           key->name, len, key->size - 1);
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)v[i] < 0x20 || v[i] == 0x7f)
-            return dp_err_set(err, DP_EINVAL, "%s.%s: control bytes are not allowed", key->section, key->name);
+            return dp_err_set(err, DP_EINVAL, "%s.%s: control characters are not allowed", key->section, key->name);
     memset(to, 0, key->size); /* equal configurations are equal bytes */
     memcpy(to, v, len);
     return 0;

@@ -46,7 +46,7 @@ static int check_above(const char *folder, const struct stat *below, const struc
     if (!is_trusted(st->st_uid))
         return dp_err_set(err, DP_EAUTH, "%s: a folder above it belongs to uid %u", folder, st->st_uid);
     if (others_write(st) && (!(st->st_mode & S_ISVTX) || !is_trusted(below->st_uid)))
-        return dp_err_set(err, DP_EAUTH, "%s: others may write a folder above it (mode %04o)", folder,
+        return dp_err_set(err, DP_EAUTH, "%s: others may write to a folder above it (mode %04o)", folder,
                           st->st_mode & 07777);
     return 0;
 }
@@ -85,7 +85,7 @@ int dp_trust_folder(const char *file, uid_t *owner, struct dp_err *err)
         return -1;
     if (fstat(fd, &st) < 0 || others_write(&st)) {
         close(fd);
-        return dp_err_set(err, DP_EAUTH, "%s: must be a folder that nobody else may write (mode %04o)", folder,
+        return dp_err_set(err, DP_EAUTH, "%s: must be a folder that nobody else may write to (mode %04o)", folder,
                           st.st_mode & 07777);
     }
     *owner = st.st_uid;

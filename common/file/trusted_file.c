@@ -16,7 +16,7 @@ static int check_one(const char *path, bool is_file, struct dp_err *err)
     if (lstat(path, &st) < 0)
         return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     if (S_ISLNK(st.st_mode))
-        return dp_err_set(err, DP_EAUTH, "%s is a link; write the path that it leads to", path);
+        return dp_err_set(err, DP_EAUTH, "%s is a symbolic link; give the path that it points to", path);
     if (is_file && !S_ISREG(st.st_mode))
         return dp_err_set(err, DP_EAUTH, "%s is not a regular file", path);
     if (!is_file && !S_ISDIR(st.st_mode))
@@ -25,7 +25,7 @@ static int check_one(const char *path, bool is_file, struct dp_err *err)
         return dp_err_set(err, DP_EAUTH, "%s belongs to uid %u, must belong to root or the daemon's user",
                           path, st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH) && (is_file || !(st.st_mode & S_ISVTX)))
-        return dp_err_set(err, DP_EAUTH, "%s: others may write it (mode %04o)", path, st.st_mode & 07777);
+        return dp_err_set(err, DP_EAUTH, "%s: others may write to it (mode %04o)", path, st.st_mode & 07777);
     return 0;
 }
 

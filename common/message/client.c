@@ -168,7 +168,7 @@ struct dp_client *dp_client_open_unix(const char *path, uint32_t timeout_ms, str
     struct dp_client *c;
 
     if (strlen(path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-        dp_err_set(err, DP_EINVAL, "%s: longer than a socket's name may be", path);
+        dp_err_set(err, DP_EINVAL, "%s: longer than the path of a socket may be", path);
         return NULL;
     }
     c = create(timeout_ms, err);
@@ -305,7 +305,8 @@ static int take_version(struct dp_client *c, const struct dp_header *h, struct d
     if (h->type == DP_MSG_CHALLENGE && h->version == DP_PROTO_MIN)
         return 0;
     if (h->version > c->version || (h->version != c->version && !is_first))
-        return dp_err_set(err, DP_EPROTO, "the daemon speaks protocol version %u where %u is spoken", h->version, c->version);
+        return dp_err_set(err, DP_EPROTO, "the daemon speaks protocol version %u on a connection that uses version %u",
+                          h->version, c->version);
     c->version = h->version;
     return 0;
 }

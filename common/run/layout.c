@@ -156,20 +156,20 @@ static int parse_fields(const char *text, struct dp_layout *l, struct dp_err *er
         size_t n = strcspn(p, "|");
 
         if (n == 0 || n >= sizeof field)
-            return dp_err_set(err, DP_EINVAL, "layout \"%s\": no field for worker %u of %u", text, s,
+            return dp_err_set(err, DP_EINVAL, "layout '%s': no field for worker %u of %u", text, s,
                               l->n_workers);
         memcpy(field, p, n);
         field[n] = '\0';
         if (parse_field(field, l->cut[s], &l->cut[s + 1]) < 0)
             return dp_err_set(err, DP_EINVAL,
-                              "layout \"%s\": field \"%s\" of worker %u does not go on at layer %u", text,
+                              "layout '%s': field '%s' of worker %u does not continue at layer %u", text,
                               field, s, l->cut[s]);
         p += n;
         if (*p == '|' && s + 1 < l->n_workers)
             p++;
     }
     if (*p)
-        return dp_err_set(err, DP_EINVAL, "layout \"%s\": more fields than the %u workers", text,
+        return dp_err_set(err, DP_EINVAL, "layout '%s': more fields than the %u workers", text,
                           l->n_workers);
     return 0;
 }

@@ -33,9 +33,9 @@ static int put(struct reader *r, char c, size_t at)
         return 0;
     }
     if ((c == 'E') != (r->last == '\0'))
-        return wrong(r, at, c == 'E' ? "E, the embedding, is the first layer and no other" : "the first layer is E");
+        return wrong(r, at, c == 'E' ? "E, the embedding, must be the first layer and no other" : "the first layer must be E");
     if (r->last == 'L')
-        return wrong(r, at, "L is the last layer");
+        return wrong(r, at, "L must be the last layer");
     if (c == 't' && r->last == 'm')
         return wrong(r, at, "t after m");
     if (m->n_layers == DP_MAX_LAYERS)
@@ -113,9 +113,9 @@ static int read_group(struct reader *r)
 
     after = inside + strcspn(r->text + inside, ")");
     if (!r->text[after])
-        return wrong(r, inside - 1, "a bracket that nothing closes");
+        return wrong(r, inside - 1, "a bracket that is never closed");
     if (after == inside)
-        return wrong(r, inside, "nothing in brackets");
+        return wrong(r, inside, "empty brackets");
     r->at = after + 1;
     if (read_times(r, &times) < 0)
         return -1;
@@ -140,7 +140,7 @@ int dp_megatron_parse(const char *text, struct dp_megatron *out, struct dp_err *
     for (skip_commas(&r); text[r.at]; skip_commas(&r))
         if ((text[r.at] == '(' ? read_group(&r) : read_item(&r)) < 0)
             return -1;
-    return r.last == 'L' ? 0 : wrong(&r, r.at, "the last layer is L");
+    return r.last == 'L' ? 0 : wrong(&r, r.at, "the last layer must be L");
 }
 
 bool dp_megatron_looks_like(const char *text)

@@ -24,7 +24,7 @@ int dp_schedule_find(const char *name, enum dp_schedule_kind *out, struct dp_err
 {
     if (find(name, DP_N_SCHEDULES, out) == 0)
         return 0;
-    return dp_err_set(err, DP_EINVAL, "unknown schedule \"%.40s\"; known: %s", name, &DP_SCHEDULES(DP_SCHEDULE_COMMA)[2]);
+    return dp_err_set(err, DP_EINVAL, "unknown schedule '%.40s'; known: %s", name, &DP_SCHEDULES(DP_SCHEDULE_COMMA)[2]);
 }
 
 int dp_schedule_find_trained(const char *name, enum dp_schedule_kind *out, struct dp_err *err)
@@ -33,7 +33,7 @@ int dp_schedule_find_trained(const char *name, enum dp_schedule_kind *out, struc
 
     if (find(name, DP_N_SCHEDULES_TRAINED, out) == 0)
         return 0;
-    return dp_err_set(err, DP_EINVAL, "%s \"%.40s\"; workers know %s",
+    return dp_err_set(err, DP_EINVAL, "%s '%.40s'; workers know %s",
                       find(name, DP_N_SCHEDULES, &other) == 0 ? "only the simulator knows schedule" : "unknown schedule", name,
                       &DP_SCHEDULES_TRAINED(DP_SCHEDULE_COMMA)[2]);
 }

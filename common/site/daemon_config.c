@@ -128,7 +128,7 @@ static int check_owner(const char *path, const struct stat *opened, struct dp_er
         return dp_err_set(err, DP_EAUTH, "%s: belongs to uid %u, must belong to root or the daemon's user",
                           path, opened->st_uid);
     if (opened->st_mode & (S_IWGRP | S_IWOTH))
-        return dp_err_set(err, DP_EAUTH, "%s: others may write it (mode %03o)", path, opened->st_mode & 0777);
+        return dp_err_set(err, DP_EAUTH, "%s: others may write to it (mode %03o)", path, opened->st_mode & 0777);
     return 0;
 }
 
@@ -319,7 +319,7 @@ static int check_policies(const struct dp_config *c, const char *path, const cha
 
         snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 0, p);
         if (!find_site_policy(c, name) && !dp_policy_find(name, &why))
-            return dp_err_set(err, DP_EINVAL, "%s: %s: policies \"%s\": %s, or what site_policies names", path,
+            return dp_err_set(err, DP_EINVAL, "%s: %s: policies '%s': %s, or what site_policies names", path,
                               where, list, why.text);
         p += n + (p[n] == ',');
     }
@@ -332,7 +332,7 @@ static int check_run(const struct dp_config *c, const char *path, const char *wh
     if (check_policies(c, path, where, r->policies, err) < 0)
         return -1;
     if (!is_listed(r->policies, r->policy))
-        return dp_err_set(err, DP_EINVAL, "%s: %s: policy \"%s\" is not one of policies \"%s\"", path, where,
+        return dp_err_set(err, DP_EINVAL, "%s: %s: policy '%s' is not one of policies '%s'", path, where,
                           r->policy, r->policies);
     if (r->default_slowdown > r->max_slowdown)
         return dp_err_set(err, DP_EINVAL, "%s: %s: default_slowdown %g is above max_slowdown %g", path, where,
@@ -376,7 +376,7 @@ static int check_log(const struct dp_config *c, const char *path, struct dp_err 
 {
     if (c->log[0] == '/' || !strcmp(c->log, "stderr") || !strcmp(c->log, "syslog"))
         return 0;
-    return dp_err_set(err, DP_EINVAL, "%s: daemon.log \"%s\": expected stderr, syslog, or a path that begins with /", path,
+    return dp_err_set(err, DP_EINVAL, "%s: daemon.log '%s': expected stderr, syslog, or a path that begins with /", path,
                       c->log);
 }
 
@@ -520,7 +520,7 @@ static void narrow_memory(const struct dp_run_conf *r, const struct dp_msg_step_
     }
     out->memory_margin = wish == DP_MEMORY_ON || (wish && wish < least) ? least : wish;
     if (wish && wish < least)
-        snprintf(note, 256, "the site keeps %u percent more memory than a run needs, at least", least);
+        snprintf(note, 256, "the site keeps at least %u percent more memory than a run needs", least);
     if (out->memory_margin > DP_MEMORY_MARGIN_MAX)
         out->memory_margin = DP_MEMORY_MARGIN_MAX;
 }

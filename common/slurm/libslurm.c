@@ -389,7 +389,7 @@ int dp_slurm_job_reduce_memory(uint32_t job_id, uint32_t mb, struct dp_err *err)
     if (rc <= 0)
         return rc == 0 ? 0 : fail(err);
     return dp_err_set(err, DP_ENOTSUP, "%s",
-                      errno == ESLURM_JOB_NOT_PENDING ? "this Slurm takes no memory back from a running job"
+                      errno == ESLURM_JOB_NOT_PENDING ? "this Slurm cannot take memory back from a running job"
                                                       : slurm_strerror(errno));
 }
 

@@ -153,7 +153,7 @@ static void check(const struct dp_origin_request *q, struct dp_origin_result *r)
     inet_ntop(AF_INET, &o->sealed, sealed, sizeof sealed);
     list_addresses(&a, list, sizeof list);
     if (!has_address(&a, o->source))
-        snprintf(r->text, sizeof r->text, "it comes from %s, and that node's addresses are %s; if it is right, add from "
+        snprintf(r->text, sizeof r->text, "it connects from %s, but that node's addresses are %s; if this is right, add from "
                  "= \"%s\" to the node in `nodes` of dynpipe.conf", source, list[0] ? list : "not known", source);
     else if (!is_unspecific(o->sealed) && !has_address(&a, o->sealed) && known == KNOWN &&
              is_of_another(o->sealed, o->node, other))

@@ -116,11 +116,11 @@ static uint32_t shrinks_allowed(const struct dp_slurm_conf *conf, const struct d
 static const char *memory_trouble(const struct dp_slurm_conf *conf)
 {
     if (!dp_slurm_reduces_memory())
-        return "this Slurm takes no memory back from a running job";
+        return "this Slurm cannot take memory back from a running job";
     if (!conf->counts_memory)
-        return "Slurm gives no memory to jobs here (SelectTypeParameters has no CR_..._Memory)";
+        return "Slurm does not allocate memory to jobs here (SelectTypeParameters has no CR_..._Memory)";
     if (!conf->has_extern)
-        return "Slurm lowers the memory of jobs with an extern step only (PrologFlags=Contain)";
+        return "Slurm lowers only the memory of jobs with an extern step (PrologFlags=Contain)";
     return "";
 }
 

@@ -87,7 +87,7 @@ static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, siz
     else if (c->stall.is_stalled)
         snprintf(out, cap, "%s", c->stall.text);
     else if (c->mig.state == MIG_ABORTING)
-        snprintf(out, cap, "the workers wait for a decision that the journal does not take: %s", c->journal.error);
+        snprintf(out, cap, "the workers wait for a decision that cannot be written to the journal: %s", c->journal.error);
     else if (!coord_migrate_is_idle(c))
         snprintf(out, cap, "hand-over %llu: %s", (unsigned long long)c->mig.id, c->mig.reason);
     else if (missing[0])

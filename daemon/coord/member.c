@@ -135,7 +135,7 @@ static bool is_too_big(const struct dp_coord *c, const struct dp_msg_hello *m, s
         dp_err_set(err, DP_EINVAL, "%u workers, but Slurm gave the job %u tasks or processors: ask for the tasks with "
                    "sbatch --ntasks", m->n_workers, c->job.n_tasks);
     else if ((uint64_t)m->n_workers * m->microbatches * m->n_layers > DP_RUN_SIZE_MAX)
-        dp_err_set(err, DP_EINVAL, "%u workers x %u microbatches x %u layers are more than the daemon decides about "
+        dp_err_set(err, DP_EINVAL, "%u workers x %u microbatches x %u layers are more than the daemon can plan for "
                    "(%u in all): use fewer microbatches", m->n_workers, m->microbatches, m->n_layers, DP_RUN_SIZE_MAX);
     else
         return false;
@@ -161,7 +161,7 @@ static int join_first_layout(struct dp_coord *c, const struct dp_msg_hello *m, s
         return 0;
     }
     if (m->epoch != c->layout.epoch || !has_cuts(&c->layout, m))
-        return dp_err_set(err, DP_EINVAL, "worker %u starts with another layout than the others", m->rank);
+        return dp_err_set(err, DP_EINVAL, "worker %u starts with a different layout from the others", m->rank);
     return 0;
 }
 
@@ -274,7 +274,7 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     }
     if (c->train.has_layout && m->rank < c->train.n_workers && c->layout.gone[m->rank] &&
         !is_leaver(c, m, pid, (uint32_t)slot)) {
-        refuse(w, DP_VERDICT_FENCED, "this worker left the run");
+        refuse(w, DP_VERDICT_FENCED, "this worker has left the run");
         return;
     }
     if (is_too_big(c, m, &err)) {

@@ -85,7 +85,7 @@ static void begin(struct dp_coord *c, uint64_t now_ns, uint32_t mb)
     k->attempts = k->backoff_s = 0;
     k->clean_ns = 0;
     k->next_ns = now_ns;
-    coord_note(c, now_ns, "memory: %u MiB per node would do, of %u", mb, k->now_mb);
+    coord_note(c, now_ns, "memory: %u MiB per node would be enough, of %u", mb, k->now_mb);
 }
 
 /* Why nothing is asked for though it would do; "": it is. */
@@ -150,7 +150,7 @@ static void ask(struct dp_coord *c, uint64_t now_ns)
         return; /* as after a restart: not known yet whether it would still do */
     if (need_mb > k->target_mb || k->attempts == ATTEMPTS_MAX) {
         if (k->attempts == ATTEMPTS_MAX)
-            refuse(c, now_ns, "Slurm accepted it but did not do it: a node refuses, see slurmctld's log");
+            refuse(c, now_ns, "Slurm accepted the change but did not make it: a node refuses, see slurmctld's log");
         give_up(c);
         return;
     }

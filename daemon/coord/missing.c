@@ -75,7 +75,7 @@ void coord_missing_tick(struct dp_coord *c, uint64_t now_ns)
 
         if (!coord_is_missing(c, i)) {
             if (s->is_missing_noted && !c->life.is_over)
-                coord_note(c, now_ns, "%s is there again after %.0f s", s->name, (double)(now_ns - s->missing_ns) / 1e9);
+                coord_note(c, now_ns, "%s is back after %.0f s", s->name, (double)(now_ns - s->missing_ns) / 1e9);
             s->missing_ns = 0;
             s->is_missing_noted = false;
             s->trouble[0] = '\0';

@@ -65,7 +65,7 @@ static bool make_place(struct dp_conn_set *set, const struct dp_share *own, cons
     if (dp_conn_may_warn(set))
         dp_warn("too many connections (%s, uid %d): %s", why, (int)own->id, c ? "closing the oldest idle one" : "refusing one");
     if (c)
-        dp_conn_close(c, "another needs its place");
+        dp_conn_close(c, "another connection needs its place");
     return c != NULL;
 }
 
@@ -170,7 +170,7 @@ static void warn_of(struct dp_conn_set *set, uint32_t address, const char *what)
     char text[INET_ADDRSTRLEN];
 
     if (dp_conn_may_warn(set))
-        dp_warn("too many TCP connections that do not say who they are, the newest from %s: %s", address_text(address, text),
+        dp_warn("too many TCP connections that have not said who they are, the newest from %s: %s", address_text(address, text),
                 what);
 }
 
@@ -247,7 +247,7 @@ bool dp_conn_has_place_for(struct dp_conn_set *set, uint32_t address)
     c = oldest_silent(set, s->n_conns < NEWCOMERS_OF_ADDRESS ? NULL : s);
     warn_of(set, address, c ? "closing the oldest one" : "refusing it");
     if (c)
-        dp_conn_close(c, "another needs its place");
+        dp_conn_close(c, "another connection needs its place");
     return c != NULL;
 }
 

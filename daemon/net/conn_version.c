@@ -18,7 +18,7 @@ int dp_conn_agree(struct dp_conn *c, const struct dp_header *h, struct dp_err *e
         c->spoken = h->version;
     }
     if (!c->version || (h->version != c->spoken && h->version != c->version))
-        return dp_err_set(err, DP_EPROTO, "protocol version %u where %u is spoken", h->version,
+        return dp_err_set(err, DP_EPROTO, "protocol version %u on a connection that uses version %u", h->version,
                           c->version ? c->version : DP_PROTO_VERSION);
     c->spoken = h->version;
     return 0;

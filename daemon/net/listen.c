@@ -38,7 +38,7 @@ static void on_accept_error(struct evconnlistener *listener, void *arg)
 int dp_listen_begin(struct dp_daemon *d, struct dp_err *err)
 {
     d->again = event_new(d->base, -1, 0, on_again, d);
-    return d->again ? 0 : dp_err_set(err, DP_ENOMEM, "no event loop");
+    return d->again ? 0 : dp_err_set(err, DP_ENOMEM, "cannot watch sockets and timers");
 }
 
 void dp_listen_end(struct dp_daemon *d)

@@ -228,7 +228,7 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
 /* A host that is up answers SYN at once; a daemon that is stopped lets the kernel answer, and says nothing. */
 static const char *why_silent(const struct dp_link *l)
 {
-    return l->is_connected ? "it takes connections and says nothing (stopped?)" : "no answer (filtered?)";
+    return l->is_connected ? "it accepts connections but says nothing (stopped?)" : "no answer (filtered?)";
 }
 
 static void on_connected(struct dp_conn *c)

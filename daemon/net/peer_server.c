@@ -149,7 +149,7 @@ static int find_origin(const struct newcomer *n, struct dp_origin *out, struct d
 
     memset(out, 0, sizeof *out);
     if (getpeername(bufferevent_getfd(n->conn->bev), (struct sockaddr *)&from, &len) < 0 || from.sin_family != AF_INET)
-        return dp_err_set(err, DP_EAUTH, "where it comes from is not known");
+        return dp_err_set(err, DP_EAUTH, "its address is not known");
     snprintf(out->node, sizeof out->node, "%s", n->node);
     out->source = from.sin_addr;
     out->sealed = n->opened->sealed_at;
@@ -175,7 +175,7 @@ static void on_origin(void *arg, const uint8_t *result, size_t bytes, const char
     if (result && bytes == sizeof r)
         memcpy(&r, result, sizeof r);
     else
-        snprintf(r.text, sizeof r.text, "its addresses could not be found out: %s", why);
+        snprintf(r.text, sizeof r.text, "its addresses could not be determined: %s", why);
     r.text[sizeof r.text - 1] = '\0';
     if (!r.is_fine)
         dp_err_set(&err, DP_EAUTH, "%s", r.text);

@@ -82,7 +82,7 @@ static void on_looked(void *arg, const uint8_t *result, size_t bytes, const char
     l->done_ns = dp_now_ns();
     free(l->text);
     l->text = result && bytes && result[bytes - 1] == '\0' ? strdup((const char *)result) : NULL;
-    snprintf(l->why, sizeof l->why, "the look at this node failed: %s", why ? why : "no answer");
+    snprintf(l->why, sizeof l->why, "this node could not be checked: %s", why ? why : "no answer");
     answer_all(l);
 }
 

@@ -91,7 +91,7 @@ static json_t *absence(const struct dp_run *run, enum dp_verdict *verdict, char 
     else if (run->role == DP_RUN_RELAY)
         snprintf(text, 256, "ask the daemon of node %s, the job's batch host", run->job.batch_host);
     else
-        snprintf(text, 256, "%s", run->role == DP_RUN_LOOKUP ? "waiting for Slurm to tell about this job"
+        snprintf(text, 256, "%s", run->role == DP_RUN_LOOKUP ? "waiting for Slurm's answer about this job"
                                                              : "no worker has connected yet");
     json_decref(waiting);
     return NULL;
@@ -146,7 +146,7 @@ json_t *dp_query_document(const struct dp_conn *c, const struct dp_msg_query *q,
     case DP_QUERY_REPORT:
         return job_document(c, q, verdict, text);
     default:
-        return refused(verdict, DP_VERDICT_UNKNOWN, text, "unknown question");
+        return refused(verdict, DP_VERDICT_UNKNOWN, text, "unknown query");
     }
 }
 

@@ -141,7 +141,7 @@ static int find_listener(const char *run_user, struct dp_rights *who, struct dp_
         return 0;
     pw = getpwnam(run_user);
     if (!pw)
-        return dp_err_set(err, DP_EINVAL, "run_user: there is no user \"%s\"; make one (systemd-sysusers, or useradd "
+        return dp_err_set(err, DP_EINVAL, "run_user: there is no user '%s'; make one (systemd-sysusers, or useradd "
                           "--system --shell /usr/sbin/nologin %s), name another in section daemon of dynpipe.conf, or "
                           "let root listen to the network: run_user = \"\"", run_user, run_user);
     if (pw->pw_uid == 0)

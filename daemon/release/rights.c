@@ -78,7 +78,7 @@ static int change_user(const struct dp_rights *who, struct dp_err *err)
     if ((who->name ? initgroups(who->name, who->gid) : setgroups(0, NULL)) < 0 ||
         setresgid(who->gid, who->gid, who->gid) < 0 || setresuid(who->guard, who->uid, who->guard) < 0)
         return dp_err_set(err, DP_EAUTH, "cannot become uid %u: %s", who->uid, strerror(errno));
-    return is_user(who) ? 0 : dp_err_set(err, DP_EAUTH, "uid %u does not hold", who->uid);
+    return is_user(who) ? 0 : dp_err_set(err, DP_EAUTH, "the change to uid %u had no effect", who->uid);
 }
 
 int dp_rights_become(const struct dp_rights *who, struct dp_err *err)

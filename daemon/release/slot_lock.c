@@ -63,7 +63,7 @@ int dp_slot_lock_make(const char *path, uid_t owner, struct dp_err *err)
     if (fd < 0)
         return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     if (owner != geteuid() && fchown(fd, owner, (gid_t)-1) < 0 && admit(fd, owner) < 0) {
-        dp_err_set(err, DP_EIO, "%s: cannot be opened to uid %u alone: %s", path, owner, strerror(errno));
+        dp_err_set(err, DP_EIO, "%s: cannot be opened to uid %u only: %s", path, owner, strerror(errno));
         close(fd);
         unlink(path);
         return -1;

@@ -164,7 +164,7 @@ static int take_key(struct dp_roster *r, const struct dp_msg_card *m, struct dp_
     if (m->key_len != DP_KEY_BYTES)
         return dp_err_set(err, DP_EPROTO, "worker %u says that it is ready, and has no key", m->rank);
     if (r->has_key && memcmp(r->key, m->key, DP_KEY_BYTES))
-        return dp_err_set(err, DP_EAUTH, "worker %u has another key than the run", m->rank);
+        return dp_err_set(err, DP_EAUTH, "worker %u has a different key from the run's", m->rank);
     memcpy(r->key, m->key, DP_KEY_BYTES); /* of a daemon that ended since: all must have the same */
     r->has_key = true;
     return 0;
@@ -209,7 +209,7 @@ int dp_roster_put(struct dp_roster *r, const char *node, uint32_t pid, const str
     bool is_other;
 
     if (m->n_workers != r->n_workers)
-        return dp_err_set(err, DP_EINVAL, "worker %u counts %u tasks in its step, and there are %u", m->rank, m->n_workers,
+        return dp_err_set(err, DP_EINVAL, "worker %u counts %u tasks in its step, but there are %u", m->rank, m->n_workers,
                           r->n_workers);
     if (e->told[0] && strcmp(e->told, node))
         return dp_err_set(err, DP_EAUTH, "task %u was started on %s, not on %s", m->rank, e->told, node);

@@ -245,7 +245,7 @@ static struct dp_wirer *seat(struct dp_run *run, struct dp_conn *c, const struct
     if (!w) {
         for (const struct dp_wirer *o = first(run); o; o = o->next)
             n++;
-        *text = n < WIRERS_MAX ? "out of memory" : "too many workers wire up at a time";
+        *text = n < WIRERS_MAX ? "out of memory" : "too many workers are wiring up at once";
         w = n < WIRERS_MAX && wiring(run) ? calloc(1, sizeof *w) : NULL;
         if (!w)
             return NULL;
@@ -272,7 +272,7 @@ void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
     const char *text;
 
     if (m->kind == DP_CARD_LOST || m->key_len == DP_SEALED_KEY_BYTES || (m->kind == DP_CARD_READY) != (m->key_len > 0)) {
-        dp_conn_refuse(c, "a worker does not send that");
+        dp_conn_refuse(c, "workers do not send this");
         return;
     }
     if (c->role == DP_ROLE_WIRER && (!w || w->rank != m->rank || w->step_id != m->step_id || w->n_workers != m->n_workers)) {

@@ -96,7 +96,7 @@ int dp_wireup_put(struct dp_run *run, const char *node, uint32_t pid, const stru
     struct dp_outlet *o;
 
     if (!r)
-        return dp_err_set(err, DP_ENOMEM, "too many steps of this job wire up at a time");
+        return dp_err_set(err, DP_ENOMEM, "too many steps of this job are wiring up at once");
     before = r->state;
     if (dp_roster_put(r, node, pid, m, dp_now_ns(), err) < 0)
         return -1;

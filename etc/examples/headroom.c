@@ -35,7 +35,7 @@ static int headroom_open(void **state, int argc, char *const argv[], struct dp_e
         if (!strncmp(argv[i], "free=", 5))
             h->free_percent = strtod(argv[i] + 5, &end);
         if (end == argv[i] || *end || !(h->free_percent >= 0.0 && h->free_percent <= 90.0)) {
-            dp_err_set(err, DP_EINVAL, "argument \"%s\": expected free=PERCENT, 0 to 90", argv[i]);
+            dp_err_set(err, DP_EINVAL, "argument '%s': expected free=PERCENT, 0 to 90", argv[i]);
             free(h);
             return -1;
         }

@@ -35,5 +35,5 @@ int dp_cluster_scheduler_find(const char *name, enum dp_cluster_scheduler *out, 
         }
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", dp_cluster_schedulers[i].name);
     }
-    return dp_err_set(err, DP_EINVAL, "unknown scheduler \"%.64s\"; known: %s", name, known);
+    return dp_err_set(err, DP_EINVAL, "unknown scheduler '%.64s'; known: %s", name, known);
 }

@@ -16,7 +16,7 @@ static int check_colours(const struct dp_graph *g, const uint32_t *stage_of, str
         uint32_t *f = &first[g->node[i].colour];
 
         if (*f && stage_of[*f - 1] != stage_of[i])
-            rc = dp_err_set(err, DP_EINVAL, "\"%.80s\" on stage %u and \"%.80s\" on stage %u belong together",
+            rc = dp_err_set(err, DP_EINVAL, "'%.80s' on stage %u and '%.80s' on stage %u belong together",
                             g->node[*f - 1].name, stage_of[*f - 1], g->node[i].name, stage_of[i]);
         *f = i + 1;
     }
@@ -28,13 +28,13 @@ int dp_graph_check(const struct dp_graph *g, const uint32_t *stage_of, uint32_t 
 {
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         if (stage_of[i] >= n_stages)
-            return dp_err_set(err, DP_EINVAL, "node \"%.80s\" is in no stage", g->node[i].name);
+            return dp_err_set(err, DP_EINVAL, "node '%.80s' is in no stage", g->node[i].name);
     }
     for (uint32_t e = 0; e < g->n_edges; e++) {
         uint32_t before, after;
 
         if (dp_graph_edge_order(g, e, &before, &after) && stage_of[before] > stage_of[after])
-            return dp_err_set(err, DP_EINVAL, "\"%.80s\" on stage %u comes before \"%.80s\" on stage %u",
+            return dp_err_set(err, DP_EINVAL, "'%.80s' on stage %u comes before '%.80s' on stage %u",
                               g->node[before].name, stage_of[before], g->node[after].name, stage_of[after]);
     }
     return check_colours(g, stage_of, err);

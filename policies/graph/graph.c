@@ -219,7 +219,7 @@ int dp_graph_finish(struct dp_graph *g, uint32_t *cycle_origin, struct dp_err *e
         e = &g->edge[edge_on_cycle(g, missing, scratch)];
         if (cycle_origin)
             *cycle_origin = e->origin;
-        rc = dp_err_set(err, DP_EINVAL, "the edge from \"%.80s\" to \"%.80s\" closes a cycle",
+        rc = dp_err_set(err, DP_EINVAL, "the edge from '%.80s' to '%.80s' closes a cycle",
                         g->node[e->from].name, g->node[e->to].name);
     }
 out:
@@ -237,7 +237,7 @@ int dp_graph_set_bandwidth(struct dp_graph *g, double bytes_per_s, struct dp_err
         double ns = 2.0 * (double)g->node[i].output_bytes / bytes_per_s * 1e9;
 
         if (!(ns <= (double)DP_GRAPH_MAX_NS))
-            return dp_err_set(err, DP_EINVAL, "node \"%.80s\": moving its output at %g bytes/s takes %.3g s",
+            return dp_err_set(err, DP_EINVAL, "node '%.80s': moving its output at %g bytes/s takes %.3g s",
                               g->node[i].name, bytes_per_s, ns / 1e9);
         g->node[i].send_ns = (uint64_t)(ns + 0.5);
     }

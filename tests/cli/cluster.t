@@ -118,7 +118,7 @@ exit_is 1 "a truncated line" simulate --cluster "$tmp/worked.json" "$tmp/bad.swf
 like "$err" 'bad.swf:2: 5 fields; a job has 18' "names file and line"
 printf '; MaxProcs: 4\n1 0 -1 nan 4 -1 -1 4 200 -1 1 7 -1 -1 -1 -1 -1 -1\n' >"$tmp/bad.swf"
 exit_is 1 "no number" simulate --cluster "$tmp/worked.json" "$tmp/bad.swf"
-like "$err" 'bad.swf:2: field 4 \(run time\) is "nan"' "names the field"
+like "$err" "bad.swf:2: field 4 \(run time\) is 'nan'" "names the field"
 cat "$tmp/worked.swf" >"$tmp/large.swf"
 printf '3 5 -1 9 5 -1 -1 5 9 -1 1 7 -1 -1 -1 -1 -1 -1\n4 5 -1 9 5 -1 -1 5 9 -1 3 7 -1 -1 -1 -1 -1 -1\n' >>"$tmp/large.swf"
 exit_is 0 "a job that is larger than the cluster" simulate --cluster "$tmp/worked.json" "$tmp/large.swf"
@@ -134,7 +134,7 @@ like "$err" 'bad.json: dynpipe\[0\].needs\[0\].share: expected a number from 0 t
 exit_is 1 "--json of it" simulate --json --cluster "$tmp/bad.json"
 like "$out" '"errors": \[' "has the error in its document"
 exit_is 1 "an unknown scheduler" simulate --cluster "$tmp/worked.json" --scheduler esay
-like "$err" 'unknown scheduler "esay"; known: fifo, easy, slurm' "lists them"
+like "$err" "unknown scheduler 'esay'; known: fifo, easy, slurm" "lists them"
 exit_is 1 "a picture that cannot be written" simulate --cluster "$tmp/worked.json" --svg "$tmp/none/x.svg"
 like "$err" 'none/x.svg: No such file' "names it"
 exit_is 1 "a workload file that cannot be written" simulate --cluster "$tmp/worked.json" --save-swf "$tmp/none/x.swf"

@@ -197,7 +197,7 @@ bad "torn profile" 'torn.txt:3: ' torn.txt
 sed '$a\	head -- embed' two-towers.txt >cycle.txt
 bad "cycle" 'cycle.txt:[0-9]*: .* closes a cycle' cycle.txt
 sed 's/forward_compute_time=9,/forward_compute_time=nan,/' two-towers.txt >nan.txt
-bad "nan" 'nan.txt:3: forward_compute_time="nan"' nan.txt
+bad "nan" "nan.txt:3: forward_compute_time='nan'" nan.txt
 sed 's/"timePerSample": 0.03,/"timePerSample": -0.03,/' plan-piper.json >negative.json
 bad "negative time of a Piper file" 'negative.json: nodes\[2\].TMPCs.1\[1\]: timePerSample = -0.03' negative.json
 head -c 900 plan-costs.json >torn.json

@@ -36,7 +36,7 @@ is "$(grep -c . <<<"$err")" 1 "with one line of warning"
 like "$err" "warning: .*typo.conf:1: unknown key daemon.reprot_ms; the nearest known one is daemon.report_ms" "that names it"
 sed 's/slurm = false;/slurm == false;/' "$tmp/conf" >"$tmp/typo.conf"
 exit_is 0 "a syntax error: the daemon is found" status --config "$tmp/typo.conf"
-like "$err" 'typo.conf:1: syntax error at "="' "and the token is named"
+like "$err" "typo.conf:1: syntax error at '='" "and the token is named"
 export DYNPIPE_SOCKET=$tmp/n1.sock
 unset SLURMD_NODENAME
 exit_is 1 "explain without a run" explain

@@ -88,7 +88,7 @@ head -c 100 "$tmp/worked.json" >"$tmp/bad.json"
 exit_is 1 "a truncated file" simulate "$tmp/bad.json"
 like "$err" 'bad.json:2: ' "says where it ends"
 exit_is 2 "an unknown schedule" simulate "$tmp/worked.json" --schedule zb
-like "$err" 'simulate: --schedule=zb: unknown schedule "zb"; known: 1f1b' "lists them, and blames no file"
+like "$err" "simulate: --schedule=zb: unknown schedule 'zb'; known: 1f1b" "lists them, and blames no file"
 two_towers=$DP_SRCDIR/etc/examples/two-towers.txt
 for options in "--devices=3 --straight" "--devices=4"; do
     # shellcheck disable=SC2086
@@ -125,7 +125,7 @@ exit_is 2 "a bandwidth that is none" simulate "$two_towers" --devices 2 --bandwi
 exit_is 0 "the policies are listed" simulate --balance=help
 is "$(cut -d' ' -f1 <<<"$out" | head -n 4 | tr '\n' ' ')" "keep uniform param time " "by their names"
 exit_is 2 "an unknown policy" simulate "$tmp/worked.json" --balance tmie
-like "$err" 'simulate: --balance=tmie: unknown policy "tmie"; known: keep' "says so, and blames no file"
+like "$err" "simulate: --balance=tmie: unknown policy 'tmie'; known: keep" "says so, and blames no file"
 # A layout leaves the document as a description takes it in: device 2 is slow, and on another node than device 1.
 cat >"$tmp/gap.json" <<'X'
 {"name": "gap", "source": "made up", "devices": 4, "microbatches": 2, "device": {"speed": [1, 1, 0.5, 1]}, "iterations": 2,
@@ -190,12 +190,12 @@ like "$err" 'policy .*/tight.json: cannot be loaded: ' "is named"
 exit_is 2 "no such policy file" simulate "$tmp/tight.json" --balance "$tmp/none.so"
 like "$err" 'policy .*/none.so: No such file or directory' "is named"
 exit_is 2 "a file without a slash" simulate "$tmp/tight.json" --balance mine.so
-like "$err" 'unknown policy "mine.so".*a slash in its name' "is told to have one"
+like "$err" "unknown policy 'mine.so'.*a slash in its name" "is told to have one"
 exit_is 2 "arguments for a policy that has none" simulate "$tmp/tight.json" --balance time --arguments x
 like "$err" '--arguments requires --balance=./FILE.so' "says so"
 sed 's/"devices"/"balance": ".\/", &/' "$tmp/tight.json" >"$tmp/bad.json"
 exit_is 1 "a description that wants one" simulate "$tmp/bad.json"
-like "$err" 'unknown policy "./"' "loads none"
+like "$err" "unknown policy './'" "loads none"
 for size in 513 1025; do
     jq --argjson n $size '.devices = $n | .device = {} | .layers = [{kind: "s", count: $n}]' "$tmp/tight.json" >"$tmp/large.json"
     exit_is 1 "a policy of a file, asked about $size layers" simulate "$tmp/large.json" --balance "$lib/headroom.so"

@@ -20,26 +20,26 @@ exit_is 0 "-V of a subcommand" status -V
 like "$out" '^dynpipe [0-9]+\.[0-9]+' "prints the same"
 
 exit_is 2 "unknown command" stauts
-like "$err" 'unknown command "stauts"; did you mean "status"' "names the nearest"
+like "$err" "unknown command 'stauts'; did you mean 'status'" "names the nearest"
 exit_is 2 "unknown command that is near to nothing" frobnicate
 unlike "$err" 'did you mean' "guesses nothing"
 exit_is 2 "unknown option" status --jsno
-like "$err" 'unknown option "--jsno"; did you mean "--json"' "names the nearest"
+like "$err" "unknown option '--jsno'; did you mean '--json'" "names the nearest"
 exit_is 2 "unknown letter" status -x
-like "$err" 'unknown option "-x"' "names it"
+like "$err" "unknown option '-x'" "names it"
 exit_is 2 "an option of another command" status --interval 3
 like "$err" '--interval does not apply to this command' "says so"
 exit_is 2 "option before the command" --json status
 like "$err" 'the command comes first' "says so"
 exit_is 2 "an argument too many" status 12
-like "$err" 'unexpected argument "12"' "names it"
+like "$err" "unexpected argument '12'" "names it"
 exit_is 2 "no argument" status -j
 like "$err" '-j requires an argument' "says so"
 for j in 0 x -1 12x 4294967295 1.5; do exit_is 2 "--job=$j" status "--job=$j"; done
 for i in 0 -1 x 1e99 nan; do exit_is 2 "--interval=$i" watch "--interval=$i"; done
 exit_is 2 "--color=blue" status --color=blue
 exit_is 2 "unknown column" status -o jobid,laoyut --from "$data/runs.json"
-like "$err" 'unknown column "laoyut", did you mean "layout"' "names the nearest"
+like "$err" "unknown column 'laoyut', did you mean 'layout'" "names the nearest"
 exit_is 2 "unknown letter of a format" status -o %Q --from "$data/runs.json"
 exit_is 2 "--set with --from" layout --set '0-3|-' --from "$data/status.json"
 

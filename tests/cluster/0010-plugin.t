@@ -110,15 +110,15 @@ refused "policy=uniform: unknown policy at this site; allowed: keep,time,param \
 refused "policy=param: unknown policy at this site; allowed: keep,time " --dynpipe --dynpipe-policy=param -p main
 refused "max-slowdown=30: this site allows at most 20 percent" --dynpipe --dynpipe-max-slowdown=30 -p main
 # More devices than the job can have.
-refused 'min-gpus=9: this job asks for 2 at most' --dynpipe --dynpipe-min-gpus=9 -N2 --gpus-per-node=1
-refused 'min-gpus=3: this job asks for 2 at most' --dynpipe --dynpipe-min-gpus=3 -N2 --gres=gpu:1
-refused 'min-gpus=2: this job asks for 1 at most' --dynpipe --dynpipe-min-gpus=2 --gpus=1
-refused 'min-gpus=2: this job asks for 1 at most' --dynpipe --dynpipe-min-gpus=2 --gpus-per-node=1
+refused 'min-gpus=9: this job requests at most 2' --dynpipe --dynpipe-min-gpus=9 -N2 --gpus-per-node=1
+refused 'min-gpus=3: this job requests at most 2' --dynpipe --dynpipe-min-gpus=3 -N2 --gres=gpu:1
+refused 'min-gpus=2: this job requests at most 1' --dynpipe --dynpipe-min-gpus=2 --gpus=1
+refused 'min-gpus=2: this job requests at most 1' --dynpipe --dynpipe-min-gpus=2 --gpus-per-node=1
 if ! sbatch --stepmgr --test-only --wrap true 2>&1 | grep -q 'unrecognized option'; then # Slurm 24.05
     refused 'stepmgr: Slurm would start steps on nodes that were given back' --dynpipe --stepmgr -N2
     runs "a job that gives nothing back may have a stepmgr" sbatch --dynpipe=balance --stepmgr --test-only -N1 --wrap true
 fi
-like "$(timeout 60 srun -N2 --dynpipe --dynpipe-min-gpus=3 true 2>&1)" 'asks for 2 at most' "srun: no more workers than tasks"
+like "$(timeout 60 srun -N2 --dynpipe --dynpipe-min-gpus=3 true 2>&1)" 'requests at most 2' "srun: no more workers than tasks"
 printf '#!/bin/sh\n#SBATCH --dynpipe=often\ntrue\n' >"$D/bad.sh"
 fails "sbatch refuses a bad #SBATCH line" sbatch "$D/bad.sh"
 fails "sbatch refuses a bad DYNPIPE_MODE" env DYNPIPE_MODE=x sbatch --wrap true

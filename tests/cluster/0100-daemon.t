@@ -75,13 +75,13 @@ like "$("$probe" "$D/run/dynpiped-n1.sock" step 999998 "$(id -u)" n2)" "^ack 1 .
 address() { sed -n "s/.*name = \"$1\"; address = \"\([^\"]*\)\".*/\1/p" "$D/etc/dynpipe.conf"; }
 as_daemon() { "$probe" - daemon "$(address n1)" "$n1_port" "$D/run/munge.socket" "$1" "$2"; }
 is "$(as_daemon n3 "$(address n3)")" "let in" "a daemon of n3 from n3's address is one"
-like "$(as_daemon n2 "$(address n3)")" "^refused calls itself n2: it comes from $(address n3), and that node's addresses are .*$(address n2)" \
+like "$(as_daemon n2 "$(address n3)")" "^refused calls itself n2: it connects from $(address n3), but that node's addresses are .*$(address n2)" \
     "from there it cannot call itself n2"
-like "$(as_daemon n2 127.0.9.9)" "^refused calls itself n2: it comes from 127.0.9.9.* from = .127.0.9.9" "nor from an address that is no node's, and it reads what to do if that is right"
+like "$(as_daemon n2 127.0.9.9)" "^refused calls itself n2: it connects from 127.0.9.9.* from = .127.0.9.9" "nor from an address that is no node's, and it reads what to do if that is right"
 like "$(as_daemon n1 "$(address n1)")" "^refused calls itself n1: that is this node itself" "nobody else is the node itself"
 like "$(as_daemon login1 "$(address n3)")" "^refused calls itself login1: there is no node of that name in Slurm or dynpipe.conf" \
     "a name that Slurm does not know is nobody's"
-like "$(cat "$D/log/dynpiped.n1.log")" "calls itself n2: it comes from 127.0.9.9" "the daemon's log says it, too"
+like "$(cat "$D/log/dynpiped.n1.log")" "calls itself n2: it connects from 127.0.9.9" "the daemon's log says it, too"
 
 # ---- kill -9
 closed() { [ "$(grep -c '^closed' "$D/out")" -ge "$1" ]; }

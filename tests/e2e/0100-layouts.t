@@ -195,7 +195,7 @@ refuses() {
 
 refuses "more workers than layers" "9 workers for 8 layers" 9
 is "$(grep -c "9 workers for 8 layers" "$dir/refused.out")" 1 "which is said once"
-refuses "a layout for other workers" "pipeline.layout: layout \"0-7\"" 2 pipeline.layout=0-7
+refuses "a layout for other workers" "pipeline.layout: layout '0-7'" 2 pipeline.layout=0-7
 refuses "blocks that do not fit" "multiple of 4" 1 prune.granularity=4x1 model.channels=66 model.heads=3
 DYNPIPE_SOCKET=$dir/no.sock train 3 lonely train.steps=2 prune.begin=0 prune.end=0
 is "$?" 0 "a run without its daemon"

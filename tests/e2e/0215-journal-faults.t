@@ -76,7 +76,7 @@ wait_for 60 is_calm
 before=$(n_handovers aborted)
 fail_calls "$daemon" "$journal" fdatasync:error=EIO:when=2+ fsync:error=EIO
 hand_over >/dev/null
-says_it_waits() { status "$job" .state_text | grep -q "wait for a decision that the journal does not take"; }
+says_it_waits() { status "$job" .state_text | grep -q "wait for a decision that cannot be written to the journal"; }
 wait_for 60 says_it_waits
 ok $? "COMMIT is in doubt: the workers wait, and status says what for"
 reached=$(steps)

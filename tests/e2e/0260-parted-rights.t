@@ -118,7 +118,7 @@ kill -KILL "$(helper_of "$pid")"
 is_gone() { [ ! -d "/proc/$pid" ]; }
 wait_for 60 is_gone
 ok $? "without its helper the daemon does not go on as if all was well"
-like "$(tail -n 3 "$D/log/dynpiped.n2.log")" "the helper with the rights is gone, ending" "and says so"
+like "$(tail -n 3 "$D/log/dynpiped.n2.log")" "the privileged helper is gone, ending" "and says so"
 chmod 600 "$D/etc/dynpipe.conf"
 cluster restart daemon:3
 like "$(cat "$D/log/dynpiped.n3.log")" "a reload of the configuration will fail: $D/etc/dynpipe.conf cannot be read by uid 64990" \

@@ -28,7 +28,7 @@ text_is_there() { [ -n "$(status "$job" '.memory.text // ""')" ]; }
 if grep -q 'dynpipe-memory does nothing here' "$D/sbatch.err"; then
     ok 0 "this Slurm cannot, and sbatch says so"
     wait_for 120 text_is_there
-    like "$(status "$job" .memory.text)" 'takes no memory back from a running job' "status says so, too"
+    like "$(status "$job" .memory.text)" 'cannot take memory back from a running job' "status says so, too"
     wait_for 120 steps_done "$D/train.jsonl" 31
     is "$(memory "$job")" 900M "and the job keeps its memory"
 else

@@ -132,7 +132,7 @@ like "$(timeout 60 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo 
 mkdir -m 755 "$dir/open/ours"
 sed "s|socket = .*|socket = \"$dir/open/ours/%n.sock\";|" "$dir/conf" >"$dir/conf-open"
 chmod 777 "$dir/open"
-like "$(timeout 60 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "others may write a folder above.*rc=1" "nor in a folder below one"
+like "$(timeout 60 "$bin" -f "$dir/conf-open" --node n3 --foreground 2>&1; echo "rc=$?")" "others may write to a folder above.*rc=1" "nor in a folder below one"
 write_conf "$dir/conf-pid" "pidfile = \"$dir/pid-%n\";"
 echo precious >"$dir/precious" && ln -s precious "$dir/pid-n3"
 like "$(timeout 60 "$bin" -f "$dir/conf-pid" --node n3 --foreground 2>&1; echo "rc=$?")" "pid-n3.*rc=1" "a pid file that is a link is refused"

@@ -49,7 +49,7 @@ abi=$(sed -n 's/^#define DP_POLICY_ABI //p' "$DP_SRCDIR/policies/policy.h")
 conf headroom "$tmp/headroom.so" free=20 10.0
 checks "the example is taken" "ok.*rc=0"
 conf headroom "$tmp/headroom.so" free=lots 10.0
-checks "its arguments are checked" 'headroom: argument "free=lots": expected.*rc=1'
+checks "its arguments are checked" "headroom: argument 'free=lots': expected.*rc=1"
 conf old "$tmp/old_policy.so" x 10.0
 checks "a wrong interface is refused with both numbers" "policy old: .*/old_policy.so: it has policy interface 4711, this program has $abi.*rc=1"
 like "$(timeout 60 "$dynpiped" -f "$tmp/conf" --node n1 --foreground 2>&1; echo "rc=$?")" "interface 4711.*rc=1" "nor does the daemon start with it"
@@ -62,7 +62,7 @@ conf gone "$tmp/none.so" "" 10.0
 checks "a file that is not there is refused, with the line" "conf:3: policy gone: $tmp/none.so: No such file.*rc=1"
 chmod 666 "$tmp/headroom.so"
 conf headroom "$tmp/headroom.so" "" 10.0
-checks "a file that others may write is refused" "conf:3: policy headroom: $tmp/headroom.so: others may write it.*rc=1"
+checks "a file that others may write is refused" "conf:3: policy headroom: $tmp/headroom.so: others may write to it.*rc=1"
 chmod 644 "$tmp/headroom.so"
 conf headroom headroom.so "" 10.0
 checks "a path that is not absolute is refused" "must be an absolute path.*rc=1"

@@ -142,7 +142,7 @@ if [ "$port" != 0 ]; then
         sleep 0.2 # ten looks over two seconds, not one lucky one
     done
     ok $((answers < 5)) "and while 200 connections from elsewhere say nothing" || diag "$answers of 10 answered"
-    like "$(cat "$dir/log")" "too many TCP connections that do not say who they are, the newest from 127.0.0.2" "which the log tells"
+    like "$(cat "$dir/log")" "too many TCP connections that have not said who they are, the newest from 127.0.0.2" "which the log tells"
     exec {silent_fd}>&-
     in_background still still_fd bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; for i in \$(seq 70); do
         eval \"exec \$((i + 10))<>/dev/tcp/127.0.0.1/$port\"; done; echo ready; read -r"

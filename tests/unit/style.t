@@ -100,6 +100,10 @@ none "no struct and function share a name" "$(awk -F: '
 none "every file begins with a comment" "$(for f in $sources; do
     head -c 400 "$f" | grep -vE '^$|SPDX-License-Identifier' | head -n 1 | grep -q '^/[*/]' || echo "$f"
 done)"
+# Names and values in errors stand in 'single' quotes, as GNU programs have it. Behind = or : stands what a program reads:
+# JSON, XML, a key of the configuration.
+# shellcheck disable=SC2046
+none "errors put names in single quotes" "$(grep -nE '[^=: ] ?\\"%[-.0-9*]*s' $(grep -vE '^(tests|doc)/' <<<"$sources"))"
 # Whoever copies a file takes its licence along. Not in texts, drawings and data (recorded, or read by programs that
 # know no comments), nor in what git alone reads.
 if tracked=$(git ls-files 2>/dev/null) && [ -n "$tracked" ]; then

@@ -148,7 +148,7 @@ static int publish(const char *tmp, const char *final, struct dp_err *err)
         dp_ckpt_dir_remove(tmp, NULL);
         return 0;
     }
-    return dp_err_set(err, DP_EIO, "%s: cannot become %s: %s", tmp, final, strerror(errno));
+    return dp_err_set(err, DP_EIO, "%s: cannot be renamed to %s: %s", tmp, final, strerror(errno));
 }
 
 static int write_manifest(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,

@@ -107,7 +107,8 @@ int dp_frame_socket_read(struct dp_frame_socket *l, struct dp_err *err)
 static int take_version(struct dp_frame_socket *l, const struct dp_header *h, struct dp_err *err)
 {
     if (h->version > l->version || (h->version != l->version && l->has_heard))
-        return dp_err_set(err, DP_EPROTO, "the daemon speaks protocol version %u where %u is spoken", h->version, l->version);
+        return dp_err_set(err, DP_EPROTO, "the daemon speaks protocol version %u on a connection that uses version %u",
+                          h->version, l->version);
     if (!l->has_heard)
         l->offered = (uint16_t)(h->seq >> DP_SEQ_VERSION_SHIFT);
     l->version = h->version;

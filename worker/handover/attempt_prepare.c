@@ -42,7 +42,7 @@ static int check_prepare(struct dp_attempt *p, struct dp_err *err)
         if (old->gone[i] && !next->gone[i])
             return dp_err_set(err, DP_EINVAL, "PREPARE brings back worker %u, which left", i);
     if (next->gone[p->voting.leader])
-        return dp_err_set(err, DP_EINVAL, "PREPARE lets worker %u leave, which leads the run", p->voting.leader);
+        return dp_err_set(err, DP_EINVAL, "PREPARE lets worker %u leave, but it leads the run", p->voting.leader);
     dp_layout_moves(old, next, &p->moves);
     return 0;
 }

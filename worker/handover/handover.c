@@ -177,7 +177,7 @@ static int vote_yes(struct dp_handover *h, struct dp_attempt *p, struct dp_err *
         return 0;
     }
     if (d->epoch != p->next.epoch)
-        return dp_err_set(err, DP_EPROTO, "hand-over %llu was committed as epoch %llu, expected was %llu",
+        return dp_err_set(err, DP_EPROTO, "hand-over %llu was committed as epoch %llu; expected %llu",
                           (unsigned long long)p->migration, (unsigned long long)d->epoch,
                           (unsigned long long)p->next.epoch);
     return 1;

@@ -74,7 +74,7 @@ static int take_manifest(struct dp_transfer *s, struct dp_stream *st, struct dp_
     state_bytes = dp_rd_u64(&r);
     dp_rd_bytes(&r, st->digest, sizeof st->digest);
     if (!fits)
-        return dp_err_set(err, DP_EPROTO, "worker %u sent another manifest than layer %u's", st->peer, layer);
+        return dp_err_set(err, DP_EPROTO, "worker %u sent a manifest that is not layer %u's", st->peer, layer);
     if (make_room(s, st, state_bytes, err) < 0 || dp_stream_hash_begin(st, err) < 0) {
         answer(s, st, false, NULL);
         return -1;

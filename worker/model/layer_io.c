@@ -353,7 +353,7 @@ struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_b
     if (!layer)
         return NULL;
     if (n_params != layer->n_params) {
-        corrupt(err, "another number of tensors");
+        corrupt(err, "wrong number of tensors");
         goto fail;
     }
     layer->rng_key = rng[0];

@@ -43,7 +43,7 @@ static const struct dp_conf_key keys[] = {
     FLOAT(train, eps, 1e-30, 1, "1e-8", "AdamW: added to the root"),
     FLOAT(train, weight_decay, 0, 10, "0.1", "AdamW: decoupled decay of matrices and embeddings"),
     FLOAT(train, clip, 0, 1e9, "1.0", "largest global norm of the gradient, 0: no clipping"),
-    INT(train, seed, 0, 9.3e18, "1", "of weights and sampling"),
+    INT(train, seed, 0, 9.3e18, "1", "seed of weights and sampling"),
 
     TEXT(data, path, "", NULL, "text file, or GPT-2 tokens as llm.c writes them (.bin)"),
     TEXT(data, format, "auto", "text|tokens|auto", "auto tells .bin files by their first bytes"),
@@ -135,9 +135,9 @@ int dp_train_config_check(const struct dp_train_config *c, struct dp_err *err)
         return dp_err_set(err, DP_EINVAL, "train.min_lr: %g is more than train.lr %g", c->train.min_lr,
                           c->train.lr);
     if (c->checkpoint.every && !c->checkpoint.dir[0])
-        return dp_err_set(err, DP_EINVAL, "checkpoint.every: needs checkpoint.dir");
+        return dp_err_set(err, DP_EINVAL, "checkpoint.every: requires checkpoint.dir");
     if (!c->checkpoint.resume[0])
-        return dp_err_set(err, DP_EINVAL, "checkpoint.resume: is empty; it takes auto, none or a path");
+        return dp_err_set(err, DP_EINVAL, "checkpoint.resume: must not be empty; it takes auto, none or a path");
     if (c->data.eval_batches && c->data.validation == 0)
         return dp_err_set(err, DP_EINVAL, "data.validation: 0 leaves nothing for the %lld data.eval_batches",
                           (long long)c->data.eval_batches);

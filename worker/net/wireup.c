@@ -82,13 +82,13 @@ int dp_wireup_init(struct dp_wireup *w, const char *how, const char *socket, str
     if ((is_auto || !strcmp(how, "pmix")) && has_pmix())
         return dp_pmix_init(w, err);
     if (!strcmp(how, "pmix") && n != 1)
-        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is pmix, and the launcher did not announce PMIx; use: srun --mpi=pmix");
+        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is pmix, but the launcher did not announce PMIx; use: srun --mpi=pmix");
     if (!is_auto && is_pmix_of_another())
-        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is daemon, and another launcher than srun started the workers");
+        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is daemon, but a launcher other than srun started the workers");
     if (n > 1 && socket)
         return begin_by_daemon(w, err);
     if (!is_auto && n > 1)
-        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is daemon, and no daemon serves this step (DYNPIPE_SOCKET is not "
+        return dp_err_set(err, DP_EINVAL, "pipeline.wireup is daemon, but no daemon serves this step (DYNPIPE_SOCKET is not "
                           "set): was the job submitted with --dynpipe?");
     return check_alone(err);
 }

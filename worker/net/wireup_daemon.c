@@ -287,7 +287,7 @@ int dp_meet_by_daemon(const struct dp_wireup *w, struct dp_transport *t, struct 
     dp_transport_card(t, &card, &bytes);
     if (bytes > DP_CARD_MAX) {
         meeting_destroy(m);
-        return dp_err_set(err, DP_EINVAL, "UCX's address has %zu bytes, and daemons carry %u: leave fewer devices in "
+        return dp_err_set(err, DP_EINVAL, "UCX's address has %zu bytes, but daemons carry at most %u: leave fewer devices in "
                           "UCX_NET_DEVICES", bytes, DP_CARD_MAX);
     }
     m->card.card = card;

@@ -113,7 +113,7 @@ static void tell_troubles(const struct trouble *all, uint32_t n)
                     all[r].node, same - 1, n, all[r].text);
     }
     if (told > TOLD)
-        dp_warn("no coordinator, for %u reasons more", told - TOLD);
+        dp_warn("no coordinator, for %u more reasons", told - TOLD);
 }
 
 /* Each worker knows of its own connection only; people read it once. */

@@ -105,7 +105,7 @@ int dp_cluster_set_load(struct dp_cluster_mix *mix, uint32_t nodes, double load,
     double last_s = mix->n_jobs ? (double)(mix->job[mix->n_jobs - 1].submit_ns - first_ns) * 1e-9 * factor : 0;
 
     if (!(now > 0) || !(last_s + (double)first_ns * 1e-9 <= MAX_SUBMIT_S))
-        return dp_err_set(err, DP_EINVAL, "a load of %g cannot be had: it is %g, and the last job would arrive after %g s", load, now,
+        return dp_err_set(err, DP_EINVAL, "a load of %g cannot be reached: it is %g, and the last job would arrive after %g s", load, now,
                           last_s);
     for (uint32_t i = 0; i < mix->n_jobs; i++) {
         struct dp_cluster_job *j = &mix->job[i];

@@ -46,7 +46,7 @@ static int read_schedulers(struct dp_fields *f, struct dp_cluster_case *c, struc
             return dp_err_prefix(err, "schedulers[%zu]", i);
         for (size_t k = 0; k < i; k++)
             if (c->scheduler[k] == c->scheduler[i])
-                return dp_err_set(err, DP_EINVAL, "schedulers[%zu]: \"%s\" appears twice", i, name);
+                return dp_err_set(err, DP_EINVAL, "schedulers[%zu]: '%s' appears twice", i, name);
         c->n_schedulers++;
     }
     return 0;
@@ -158,7 +158,7 @@ static int read_group(const json_t *value, uint32_t i, const char *path, struct 
     if (!f.is_bad && dp_fields_get(&f, "single_release") && !json_is_boolean(dp_fields_get(&f, "single_release")))
         dp_fields_fail(&f, "single_release", "expected true or false");
     if (!f.is_bad && g->class[0] && find_class(c, g->class) < 0)
-        dp_fields_fail(&f, "class", "the workload has no class \"%s\"", g->class);
+        dp_fields_fail(&f, "class", "the workload has no class '%s'", g->class);
     if (!f.is_bad && !g->run[0] == !dp_fields_get(&f, "needs"))
         dp_fields_fail(&f, "needs", "expected either this or run");
     if (f.is_bad)

@@ -154,10 +154,10 @@ static int read_model(struct dp_fields *f, uint64_t seed, struct dp_cluster_case
             goto out;
     } else if (!f->is_bad && !strcmp(model, "lublin-feitelson")) {
         if (dp_fields_get(f, "between_arrivals_s") || dp_fields_get(f, "classes"))
-            dp_fields_fail(f, "model", "\"lublin-feitelson\" has its own arrivals and no classes");
+            dp_fields_fail(f, "model", "'lublin-feitelson' has its own arrivals and no classes");
         read_estimate(f, f->path, &m->estimate, err);
     } else {
-        dp_fields_fail(f, "model", "expected \"classes\" or \"lublin-feitelson\"");
+        dp_fields_fail(f, "model", "expected 'classes' or 'lublin-feitelson'");
     }
     if (f->is_bad)
         goto out;

@@ -51,7 +51,7 @@ static int refuse(const struct reader *r, enum field f, const char *begin, size_
     for (size_t i = 0; i < n && used < sizeof word - 4; i++)
         word[used++] = begin[i] >= ' ' && begin[i] < 0x7f ? begin[i] : '?';
     word[used] = '\0';
-    return dp_err_set(r->err, DP_EINVAL, "%s:%u: field %d (%s) is \"%s\"; expected %s", r->name, r->line, (int)f + 1, field_names[f],
+    return dp_err_set(r->err, DP_EINVAL, "%s:%u: field %d (%s) is '%s'; expected %s", r->name, r->line, (int)f + 1, field_names[f],
                       word, wanted);
 }
 
@@ -225,7 +225,7 @@ static int parse_lines(struct reader *r, const char *text, size_t bytes)
     const char *stop = text + bytes;
 
     if (bytes > 1 && (unsigned char)text[0] == 0x1f && (unsigned char)text[1] == 0x8b)
-        return dp_err_set(r->err, DP_EINVAL, "%s: is compressed; unpack it with gunzip first", r->name);
+        return dp_err_set(r->err, DP_EINVAL, "%s: compressed; unpack it with gunzip first", r->name);
     for (const char *p = text, *end; p < stop; p = end + 1) {
         end = memchr(p, '\n', (size_t)(stop - p));
         end = end ? end : stop;
@@ -240,7 +240,7 @@ static int parse_lines(struct reader *r, const char *text, size_t bytes)
             return -1;
     }
     if (!r->n)
-        return dp_err_set(r->err, DP_EINVAL, "%s: holds no job", r->name);
+        return dp_err_set(r->err, DP_EINVAL, "%s: holds no jobs", r->name);
     return 0;
 }
 
@@ -251,7 +251,7 @@ static int size_cluster(const struct reader *r, struct dp_cluster_swf *swf)
     uint64_t nodes = swf->nodes ? swf->nodes : r->max_nodes ? r->max_nodes : r->max_procs, processors = 1;
 
     if (!nodes)
-        return dp_err_set(r->err, DP_EINVAL, "%s: has no MaxNodes and no MaxProcs; say how many nodes the cluster has", r->name);
+        return dp_err_set(r->err, DP_EINVAL, "%s: neither MaxNodes nor MaxProcs; say how many nodes the cluster has", r->name);
     if (nodes > DP_CLUSTER_MAX_NODES)
         return dp_err_set(r->err, DP_EINVAL, "%s: %" PRIu64 " nodes; at most %u are simulated", r->name, nodes, DP_CLUSTER_MAX_NODES);
     if (r->max_nodes && r->max_procs > r->max_nodes)

@@ -244,7 +244,7 @@ static void say_why(struct search *s)
     if (s->ask->n_accel + s->ask->n_cpus == 1)
         snprintf(p->why, sizeof p->why, "there is one device only");
     else if (p->n_units == 1)
-        snprintf(p->why, sizeof p->why, "nothing in this graph can be parted");
+        snprintf(p->why, sizeof p->why, "nothing in this graph can be split");
     else if (p->n_stages == 1)
         snprintf(p->why, sizeof p->why, "%.180s; every cut costs more traffic than it saves compute", how);
     else
@@ -270,7 +270,7 @@ static int no_answer(const struct search *s, struct dp_err *err)
     return dp_err_set(
         err, DP_ENOMEM,
         "found no plan that fits %u accelerators of %.4g GB and %u CPUs: all nodes need %.4g GB, the "
-        "largest piece that cannot be parted %.4g GB",
+        "largest piece that cannot be split %.4g GB",
         s->ask->n_accel, (double)s->ask->accel_bytes / 1e9, s->ask->n_cpus, (double)total / 1e9,
         (double)largest / 1e9);
 }

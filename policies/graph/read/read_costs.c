@@ -152,7 +152,7 @@ static int take_limits(struct reader *r, const json_t *doc)
         v[i] = json_number_value(n);
         if (!json_is_number(n) || !(v[i] >= 0.0) || (i < 2 && (v[i] > 65535.0 || v[i] != floor(v[i]))))
             return dp_err_set(r->json->err, DP_EINVAL, "%s: %s: %s", r->json->file, keys[i],
-                              n ? "not a number that means something here" : "missing");
+                              n ? "not a number that can be used here" : "missing");
     }
     r->json->g->n_accel = (uint32_t)v[0];
     r->json->g->n_cpus = (uint32_t)v[1];

@@ -79,7 +79,7 @@ static int take_ways(struct dp_graph_json *r, size_t i, const json_t *object, st
 
     if (!json_array_size(ways))
         return dp_graph_json_fail(r, (struct dp_json_place){"nodes", i}, "TMPCs.1",
-                                  "missing, or no list of ways to run this layer on one device");
+                                  "missing, or not a list of ways to run this layer on one device");
     snprintf(list, sizeof list, "nodes[%zu].TMPCs.1", i);
     json_array_foreach(ways, k, way)
     {

@@ -129,9 +129,9 @@ static int take_costs(struct reader *r, char *text, struct dp_graph_node *node)
         double v;
 
         if (!value)
-            return dp_err_set(r->err, DP_EINVAL, "%s:%u: \"%s=\" is missing", r->file, r->line, names[i]);
+            return dp_err_set(r->err, DP_EINVAL, "%s:%u: '%s=' is missing", r->file, r->line, names[i]);
         if ((i == 2 ? parse_sum(value, &v) : parse_number(value, &v)) < 0)
-            return dp_err_set(r->err, DP_EINVAL, "%s:%u: %s=\"%.40s\" is not a number", r->file, r->line,
+            return dp_err_set(r->err, DP_EINVAL, "%s:%u: %s='%.40s' is not a number", r->file, r->line,
                               names[i], value);
         if ((i < 2 ? dp_graph_take_time(v, 1e6, names[i], out[i], r->err)
                    : dp_graph_take_bytes(v, names[i], out[i], r->err)) < 0)
@@ -191,12 +191,12 @@ static int take_node(struct reader *r, char *text)
         return fail_text(r, "neither a node (ID -- DESCRIPTION -- COSTS) nor an edge (a tab, then ID -- ID)");
     costs = find_last(description, " -- forward_compute_time=");
     if (!costs)
-        return fail_text(r, "a node without \" -- forward_compute_time=\"");
+        return fail_text(r, "a node without ' -- forward_compute_time='");
     stage = strstr(costs + 1, " -- ");
     if (stage) {
         if (strncmp(stage, " -- stage_id=", 13) != 0 || strtol(stage + 13, &end, 10) < 0 || *end ||
             end == stage + 13)
-            return fail_text(r, "what follows the costs is not \" -- stage_id=NUMBER\"");
+            return fail_text(r, "what follows the costs is not ' -- stage_id=NUMBER'");
         *stage = '\0';
     }
     *costs = '\0';
@@ -262,7 +262,7 @@ static int index_names(struct reader *r)
         const char *name = g->node[r->by_name[i]].name;
 
         if (!strcmp(g->node[r->by_name[i - 1]].name, name))
-            return dp_err_set(r->err, DP_EINVAL, "%s:%u: the id \"%.80s\" is that of line %u, too", r->file,
+            return dp_err_set(r->err, DP_EINVAL, "%s:%u: the id '%.80s' is that of line %u, too", r->file,
                               r->node_line[r->by_name[i]], name, r->node_line[r->by_name[i - 1]]);
     }
     return 0;
@@ -293,7 +293,7 @@ static int connect(struct reader *r)
         int64_t from = find_name(r, e->from), to = find_name(r, e->to);
 
         if (from < 0 || to < 0)
-            return dp_err_set(r->err, DP_EINVAL, "%s:%u: there is no node \"%.80s\"", r->file, e->line,
+            return dp_err_set(r->err, DP_EINVAL, "%s:%u: there is no node '%.80s'", r->file, e->line,
                               from < 0 ? e->from : e->to);
         if (dp_graph_add_edge(r->g, (uint32_t)from, (uint32_t)to, e->line, r->err) < 0)
             return fail(r, e->line);
@@ -353,7 +353,7 @@ int dp_graph_parse_profile(const char *name, char *text, size_t bytes, struct dp
     if (read_lines(&r, text) < 0)
         goto out;
     if (g->n_nodes == 0) {
-        dp_err_set(r.err, DP_EINVAL, "%s: no node in it", name);
+        dp_err_set(r.err, DP_EINVAL, "%s: no nodes in it", name);
         goto out;
     }
     g->n_colours = g->n_nodes;

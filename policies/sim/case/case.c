@@ -73,7 +73,7 @@ int dp_sim_cost_at(const struct dp_sim_layer_kind *k, double density, struct dp_
         return 0;
     }
     if (!(density >= p[0].density && density <= p[k->n_points - 1].density))
-        return dp_err_set(err, DP_EINVAL, "layers \"%s\": density %g is outside of the table's %g to %g", k->name, density,
+        return dp_err_set(err, DP_EINVAL, "layers '%s': density %g is outside of the table's %g to %g", k->name, density,
                           p[0].density, p[k->n_points - 1].density);
     while (p[1].density < density)
         p++;

@@ -51,7 +51,7 @@ static int use_policy(const struct dp_sim_override *with, struct dp_sim_case *c,
     const char *policy = with->policy;
 
     if (strlen(policy) >= sizeof c->policy)
-        return dp_err_set(err, DP_EINVAL, "unknown policy \"%.64s\"", policy);
+        return dp_err_set(err, DP_EINVAL, "unknown policy '%.64s'", policy);
     c->own = with->own;
     c->own_state = with->own_state;
     free(c->count);

@@ -114,7 +114,7 @@ static int find_kind(const struct dp_sim_case *c, const char *name, const char *
     for (*out = 0; *out < c->n_kinds; ++*out)
         if (!strcmp(c->kind[*out].name, name))
             return 0;
-    return dp_err_set(err, DP_EINVAL, "%s: unknown kind \"%.64s\" in kinds", path, name);
+    return dp_err_set(err, DP_EINVAL, "%s: unknown kind '%.64s' in kinds", path, name);
 }
 
 /* Element i of layers: "kind" or {"kind": ..., "count": n}. */
@@ -211,7 +211,7 @@ static int read_network(const json_t *value, struct dp_sim_case *c, struct dp_er
     dp_fields_text(&f, "neighbours", neighbours, sizeof neighbours, "stages");
     c->is_data_inside = !strcmp(neighbours, "replicas");
     if (!c->is_data_inside && strcmp(neighbours, "stages") != 0)
-        dp_fields_fail(&f, "neighbours", "expected \"stages\" or \"replicas\"");
+        dp_fields_fail(&f, "neighbours", "expected 'stages' or 'replicas'");
     if (f.is_bad || read_tier(&f, "inside", &free_of_cost, &c->inside, err) < 0)
         return -1;
     return read_tier(&f, "between", &c->inside, &c->between, err);
@@ -286,7 +286,7 @@ static void read_release(struct dp_fields *f, enum dp_sim_release *out)
     else if (!strcmp(text, "nodes"))
         *out = DP_SIM_RELEASE_NODES;
     else if (*text)
-        dp_fields_fail(f, "release", "expected \"devices\" or \"nodes\"");
+        dp_fields_fail(f, "release", "expected 'devices' or 'nodes'");
 }
 
 static int read_event(const json_t *value, const char *path, const struct dp_sim_case *c, struct dp_sim_event *e, struct dp_err *err)

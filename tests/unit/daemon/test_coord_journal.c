@@ -195,7 +195,7 @@ static void a_doubtful_commit_is_not_told(void **state)
         world_run(w, 60.0, false);
         assert_int_equal(n_in_doubt(w), W_MAX);
         o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
-        assert_non_null(strstr(text_of(o, "state_text"), "wait for a decision that the journal does not take"));
+        assert_non_null(strstr(text_of(o, "state_text"), "wait for a decision that cannot be written to the journal"));
         json_decref(o);
         w->is_disk_dead = false;
         if (is_restart)

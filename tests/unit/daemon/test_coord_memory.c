@@ -146,11 +146,11 @@ static void a_refusal_is_said_once(void **state)
     end(w);
 
     w = begin_with_memory(6); /* known before anything is asked */
-    snprintf(w->job.mem_why, sizeof w->job.mem_why, "this Slurm takes no memory back from a running job");
+    snprintf(w->job.mem_why, sizeof w->job.mem_why, "this Slurm cannot take memory back from a running job");
     world_start(w);
     world_run(w, 60.0, false);
     assert_int_equal(w->n_memory, 0);
-    expect_text(w, "this Slurm takes no memory back");
+    expect_text(w, "this Slurm cannot take memory back");
     end(w);
 }
 

@@ -122,31 +122,31 @@ static void wrong_files_are_refused(void **state)
 #define HEAD "; MaxProcs: 8\n\n"
 #define TAIL " 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n"
     (void)state;
-    refused("", "log: holds no job");
-    refused("; MaxProcs: 8\n", "log: holds no job");
-    refused("1 0 -1 10" TAIL, "has no MaxNodes and no MaxProcs");
-    refused("; MaxNodes: unknown\n1 0 -1 10" TAIL, "has no MaxNodes");
-    refused("; MaxNodes: 99999999999\n1 0 -1 10" TAIL, "has no MaxNodes");
+    refused("", "log: holds no jobs");
+    refused("; MaxProcs: 8\n", "log: holds no jobs");
+    refused("1 0 -1 10" TAIL, "neither MaxNodes nor MaxProcs");
+    refused("; MaxNodes: unknown\n1 0 -1 10" TAIL, "neither MaxNodes nor MaxProcs");
+    refused("; MaxNodes: 99999999999\n1 0 -1 10" TAIL, "neither MaxNodes nor MaxProcs");
     refused("; MaxNodes: 4000000000\n1 0 -1 10" TAIL, "at most 1000000 are simulated");
     refused(HEAD "1 0 -1 10 2\n", "log:3: 5 fields; a job has 18");
     refused(HEAD "1 0 -1 10" TAIL "1 0 -1 10 1" TAIL, "log:4: 19 fields");
-    refused(HEAD "1 -1 -1 10" TAIL, "log:3: field 2 (submit time) is \"-1\"; expected a time from 0");
-    refused(HEAD "1 0 -1 -5" TAIL, "log:3: field 4 (run time) is \"-5\"");
-    refused(HEAD "1 0 -1 nan" TAIL, "log:3: field 4 (run time) is \"nan\"; expected a number");
+    refused(HEAD "1 -1 -1 10" TAIL, "log:3: field 2 (submit time) is '-1'; expected a time from 0");
+    refused(HEAD "1 0 -1 -5" TAIL, "log:3: field 4 (run time) is '-5'");
+    refused(HEAD "1 0 -1 nan" TAIL, "log:3: field 4 (run time) is 'nan'; expected a number");
     refused(HEAD "1 0 -1 inf" TAIL, "expected a number");
     refused(HEAD "1 0 -1 1e999" TAIL, "expected a number");
     refused(HEAD "1 0 -1 0x10" TAIL, "expected a number");
     refused(HEAD "1 0 -1 1e9" TAIL, "a time from 0 to 1e8 s");
     refused(HEAD "1 1e10 -1 10" TAIL, "a time from 0 to 1e9 s");
-    refused(HEAD "1 0 -1 10-" TAIL, "\"10-\"; expected a number");
+    refused(HEAD "1 0 -1 10-" TAIL, "'10-'; expected a number");
     refused(HEAD "1 0 -1 ." TAIL, "expected a number");
-    refused(HEAD "1 0 -1 10 2.5 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1", "field 5 (allocated processors) is \"2.5\"; expected a whole number");
+    refused(HEAD "1 0 -1 10 2.5 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1", "field 5 (allocated processors) is '2.5'; expected a whole number");
     refused(HEAD "1 0 -1 10 99999999999 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1", "not too large");
     refused(HEAD "1 0 -1 10 2 -1 -1 -2 20 -1 1 1 1 1 1 1 -1 -1", "field 8 (requested processors)");
-    refused(HEAD "1 0 -1 10 2 x -1 2 20 -1 1 1 1 1 1 1 -1 -1", "field 6 (CPU time) is \"x\"");
+    refused(HEAD "1 0 -1 10 2 x -1 2 20 -1 1 1 1 1 1 1 -1 -1", "field 6 (CPU time) is 'x'");
     refused(HEAD "1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 think\n", "field 18 (think time)");
-    refused(HEAD "1 0 -1 10" TAIL "\x1b[2J", "log:4: field 1 (job number) is \"?[2J\"");
-    refused("\x1f\x8b\x08", "is compressed");
+    refused(HEAD "1 0 -1 10" TAIL "\x1b[2J", "log:4: field 1 (job number) is '?[2J'");
+    refused("\x1f\x8b\x08", "compressed; unpack");
     assert_int_equal(dp_cluster_swf_parse("log", "1 0\0 1\n", 7, &(struct dp_cluster_swf){0}, &(struct dp_cluster_mix){0},
                                           &(struct dp_cluster_counts){0}, NULL), -1);
 }
@@ -567,7 +567,7 @@ static void wrong_descriptions_are_refused(void **state)
         {"{" SOURCE ", \"nodes\": 4, \"workload\": {\"model\": \"x\", \"jobs\": 5}, " DYNPIPE "}", "workload.model: expected"},
         {LUBLIN(""), "workload.jobs: is missing"},
         {LUBLIN(", \"jobs\": 1e9"), "workload.jobs: expected"},
-        {LUBLIN(", \"jobs\": 1, \"load\": 0.5"), "a load of 0.5 cannot be had"},
+        {LUBLIN(", \"jobs\": 1, \"load\": 0.5"), "a load of 0.5 cannot be reached"},
         {LUBLIN(", \"jobs\": 9, \"classes\": []"), "has its own arrivals"},
         {CLASSES("\"classes\": []"), "workload.between_arrivals_s: is missing"},
         {CLASSES("\"between_arrivals_s\": 1, \"classes\": []"), "workload.classes: expected an array of 1"},
@@ -584,8 +584,8 @@ static void wrong_descriptions_are_refused(void **state)
         {CLASS("\"nodes\": 1, \"run_s\": 1}, {\"name\": \"a\", \"nodes\": 1, \"run_s\": 1"),
          "workload.classes[1].name: appears twice"},
         {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": [\"esay\"]}",
-         "schedulers[0]: unknown scheduler \"esay\"; known: fifo, easy, slurm"},
-        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": [\"easy\", \"easy\"]}", "schedulers[1]: \"easy\" appears twice"},
+         "schedulers[0]: unknown scheduler 'esay'; known: fifo, easy, slurm"},
+        {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": [\"easy\", \"easy\"]}", "schedulers[1]: 'easy' appears twice"},
         {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"schedulers\": []}", "schedulers: expected"},
         {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"slurm\": {\"bf_interval_s\": 0}}", "slurm.bf_interval_s: expected a number from 1"},
         {"{" SOURCE ", " MODEL ", " DYNPIPE ", \"release_latency_s\": -1}", "release_latency_s: expected"},
@@ -593,7 +593,7 @@ static void wrong_descriptions_are_refused(void **state)
         {GROUP(""), "dynpipe[0].needs: expected either this or run"},
         {GROUP(NEEDS ", \"run\": \"x\""), "dynpipe[0].needs: expected either this or run"},
         {GROUP(NEEDS ", \"share\": 1.5"), "dynpipe[0].share: expected"},
-        {GROUP(NEEDS ", \"class\": \"train\""), "dynpipe[0].class: the workload has no class \"train\""},
+        {GROUP(NEEDS ", \"class\": \"train\""), "dynpipe[0].class: the workload has no class 'train'"},
         {GROUP(NEEDS ", \"user\": 1.5"), "dynpipe[0].user: expected a whole number"},
         {GROUP(NEEDS ", \"single_release\": 1"), "dynpipe[0].single_release: expected true or false"},
         {GROUP("\"needs\": []"), "dynpipe[0].needs: expected an array of 1"},

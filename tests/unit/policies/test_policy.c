@@ -55,7 +55,7 @@ static const char *run(struct fixture *t, const char *policy)
 static void unknown_name_lists_the_known(void **state)
 {
     (void)state;
-    char want[1024] = "unknown policy \"tiem\"; known: ";
+    char want[1024] = "unknown policy 'tiem'; known: ";
     struct dp_err err;
 
     for (size_t i = 0; dp_policy_at(i); i++) {

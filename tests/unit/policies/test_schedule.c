@@ -121,9 +121,9 @@ static void workers_know_their_own(void **state)
     assert_false(dp_schedule_is_trained(255));
     assert_string_equal(dp_schedule_name(255), "?");
     assert_int_equal(dp_schedule_find_trained("zb-h1", &kind, &err), -1);
-    assert_string_equal(err.text, "only the simulator knows schedule \"zb-h1\"; workers know 1f1b, gpipe");
+    assert_string_equal(err.text, "only the simulator knows schedule 'zb-h1'; workers know 1f1b, gpipe");
     assert_int_equal(dp_schedule_find_trained("1F1B", &kind, &err), -1);
-    assert_string_equal(err.text, "unknown schedule \"1F1B\"; workers know 1f1b, gpipe");
+    assert_string_equal(err.text, "unknown schedule '1F1B'; workers know 1f1b, gpipe");
 }
 
 /* Whatever filled the configuration: a name that workers do not know is not run as another schedule. */

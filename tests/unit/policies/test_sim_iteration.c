@@ -303,7 +303,7 @@ static void a_deadlock_is_found(void **state)
     memcpy(o.op, lists, sizeof lists);
     assert_int_equal(dp_sim_order_check(&o, &err), 0);
     assert_null(dp_sim_program_create(&o, &err));
-    assert_non_null(strstr(err.text, "deadlock, device 0 waits for ever at its operation 1 for the gradient of chunk 0, microbatch 0"));
+    assert_non_null(strstr(err.text, "deadlock, device 0 waits forever at its action 1 for the gradient of chunk 0, microbatch 0"));
 }
 
 static void refuses_impossible_numbers(void **state)
@@ -316,7 +316,7 @@ static void refuses_impossible_numbers(void **state)
     } table[] = {
         {DP_SCHED_1F1B, 0, 1, 4, "0 stages"},
         {DP_SCHED_1F1B, 1, 1, 0, "0 microbatches"},
-        {DP_SCHED_1F1B, 4, 2, 4, "schedule 1f1b: has one chunk a device, not 2"},
+        {DP_SCHED_1F1B, 4, 2, 4, "schedule 1f1b: one chunk per device, not 2"},
         {DP_SCHED_INTERLEAVED, 4, 2, 6, "6 microbatches are not a multiple of 4 devices"},
         {DP_SCHED_1F1B, UINT32_MAX, 1, 1, "4294967295 stages"},
         {DP_SCHED_1F1B, 65536, 1, 65536, "8589934592 operations"},

@@ -365,7 +365,7 @@ static void bad_models_are_refused(void **state)
         {"{\"source\": \"x\", \"devices\": 1e300, \"microbatches\": 1}", "devices: expected"},
         {"{\"source\": \"x\", \"devices\": 1e999, \"microbatches\": 1}", "/0:1: "},
         {"{\"source\": \"x\", \"devices\": NaN, \"microbatches\": 1}", "/0:1: "},
-        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"schedule\": \"zb\"}", "schedule: unknown schedule \"zb\""},
+        {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"schedule\": \"zb\"}", "schedule: unknown schedule 'zb'"},
         {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1}", "kinds: expected an object"},
         {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"kinds\": {\"a\": {}}}", "kinds.a.forward_ms: is missing"},
         {"{\"source\": \"x\", \"devices\": 1, \"microbatches\": 1, \"kinds\": {\"a\": [{\"forward_ms\": -1}]}}",
@@ -379,9 +379,9 @@ static void bad_models_are_refused(void **state)
         {MODEL(", \"layout\": [2, 2, 2, 1, 1]"), "layout: expected an array"},
         {MODEL(", \"layout\": [8, 0.5]"), "layout[1]: expected a number of layers"},
         {MODEL(", \"layout\": [8], \"balance\": \"time\""), "layout: cannot be combined with balance"},
-        {MODEL(", \"balance\": \"tmie\""), "unknown policy \"tmie\""},
+        {MODEL(", \"balance\": \"tmie\""), "unknown policy 'tmie'"},
         {"{\"source\": \"x\", \"devices\": 65536, \"replicas\": 65536, \"microbatches\": 1}", "65536 replicas of 65536 stages"},
-        {MODEL(", \"chunks\": 2"), "schedule 1f1b: has one chunk a device"},
+        {MODEL(", \"chunks\": 2"), "schedule 1f1b: one chunk per device"},
         {MODEL(", \"events\": [{\"iteration\": 2}]"), "events[0].iteration: expected a number from 1 to 1"},
         {MODEL(", \"iterations\": 9, \"events\": [{\"iteration\": 5}, {\"iteration\": 4}]"), "events[1].iteration: 4 comes after 5"},
         {MODEL(", \"events\": [{\"iteration\": 1, \"density\": [1, 1]}]"), "events[0].density: 2 numbers for 8 layers"},
@@ -422,7 +422,7 @@ static void outside_of_the_table_is_an_error(void **state)
     struct dp_err err;
 
     assert_int_equal(dp_sim_run(&c, NULL, NULL, &t, &err), -1);
-    assert_non_null(strstr(err.text, "layer 0: layers \"a\": density 1 is outside of the table's 0.2 to 0.5"));
+    assert_non_null(strstr(err.text, "layer 0: layers 'a': density 1 is outside of the table's 0.2 to 0.5"));
     dp_sim_case_release(&c);
 }
 
@@ -496,7 +496,7 @@ static void bad_graphs_are_refused(void **state)
     } table[] = {
         {CHAIN, "/0: the graph does not say how many devices there are", {0}},
         {CHAIN, "/0: ", {.devices = 65536, .replicas = 65536}},
-        {CHAIN, "/0: unknown schedule \"pipe\"", {.devices = 2, .schedule = "pipe"}},
+        {CHAIN, "/0: unknown schedule 'pipe'", {.devices = 2, .schedule = "pipe"}},
         {CHAIN "\tnode3 -- node1\n", "/0:4: ", {.devices = 2}}, /* a cycle */
         {CHAIN "\tnode3 -- node9\n", "/0:7: ", {.devices = 2}},
         {NODE("nan"), "/0:1: ", {.devices = 1}},

@@ -359,7 +359,7 @@ static void test_served_by_another(void **state)
     /* Where root gave him the folder, he is the daemon. Below /tmp, where everybody can make one, nobody gave it. */
     assert_int_equal(chown(dir, 65534, 65534), 0);
     assert_int_equal(call(&ack, &err), DP_LINK_UNSENT);
-    assert_non_null(strstr(err.text, "others may write a folder above it"));
+    assert_non_null(strstr(err.text, "others may write to a folder above it"));
     assert_int_equal(chown(dir, 0, 0), 0);
     end_daemon();
 }

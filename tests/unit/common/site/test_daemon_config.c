@@ -126,8 +126,8 @@ static void site_policies_are_checked(void **state)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"run: { policies = \"time,tiem\"; };", "run: policies \"time,tiem\": unknown policy \"tiem\"; known: keep,"},
-        {"run: { policies = \"time,,keep\"; };", "unknown policy \"\""},
+        {"run: { policies = \"time,tiem\"; };", "run: policies 'time,tiem': unknown policy 'tiem'; known: keep,"},
+        {"run: { policies = \"time,,keep\"; };", "unknown policy ''"},
         {"site_policies = ( { name = \"a\"; file = \"/no/where.so\"; } );", "1: policy a: /no: No such file"},
         {"site_policies = ( { name = \"a\"; file = \"a.so\"; } );", "must be an absolute path"},
         {"site_policies = ( { name = \"a\"; } );", "file is missing"},
@@ -140,7 +140,7 @@ static void site_policies_are_checked(void **state)
         {"site_policies = ( { name = \"a\"; file = \"%s\"; }, { name = \"a\"; file = \"%s\"; } );", "policy a already"},
         {"run: { policy = \"a\"; };\nsite_policies = ( { name = \"a\"; file = \"%s\"; } );", "is not one of policies"},
         {"partitions = ( { name = \"p\"; policies = \"time,b\"; } );\n"
-         "site_policies = ( { name = \"a\"; file = \"%s\"; } );", "p: policies \"time,b\": unknown policy \"b\""},
+         "site_policies = ( { name = \"a\"; file = \"%s\"; } );", "p: policies 'time,b': unknown policy 'b'"},
     };
     struct dp_msg_step_start asked = {.options_set = DP_OPT_POLICY, .policy = "a"};
     struct dp_run_limits limits;

@@ -136,7 +136,7 @@ static void the_example_decides(void **state)
     assert_int_equal(dp_site_policy_probe(&t.site, &t.err), 0);
     init(&t, "headroom.so", "free=nan", 10.0);
     assert_int_equal(dp_site_policy_probe(&t.site, &t.err), -1);
-    assert_string_equal(t.err.text, "policy mine: argument \"free=nan\": expected free=PERCENT, 0 to 90");
+    assert_string_equal(t.err.text, "policy mine: argument 'free=nan': expected free=PERCENT, 0 to 90");
 }
 
 static void another_interface_is_refused_with_both_numbers(void **state)
@@ -176,7 +176,7 @@ static void files_that_are_no_policy(void **state)
     snprintf(link, sizeof link, "%s/link.so", dir);
     assert_int_equal(symlink("headroom.so", link), 0);
     assert_int_equal(dp_trusted_file_check(link, &t.err), -1);
-    assert_non_null(strstr(t.err.text, "is a link"));
+    assert_non_null(strstr(t.err.text, "is a symbolic link"));
 }
 
 static void others_may_not_write_it(void **state)
@@ -190,11 +190,11 @@ static void others_may_not_write_it(void **state)
     for (int bit = S_IWOTH; bit <= S_IWGRP; bit = bit << 3) {
         chmod(path, 0644 | (mode_t)bit);
         assert_int_equal(dp_trusted_file_check(path, &err), -1);
-        assert_non_null(strstr(err.text, "others may write it"));
+        assert_non_null(strstr(err.text, "others may write to it"));
         chmod(path, 0644);
         chmod(dir, 0755 | (mode_t)bit);
         assert_int_equal(dp_trusted_file_check(path, &err), -1);
-        assert_non_null(strstr(err.text, "others may write it"));
+        assert_non_null(strstr(err.text, "others may write to it"));
         chmod(dir, 0700);
     }
     assert_int_equal(dp_trusted_file_check("headroom.so", &err), -1);
