@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#define DP_SECOND_NS UINT64_C(1000000000)
-#define DP_MS_NS UINT64_C(1000000)
+#define DP_SECOND_NS UINT64_C(1000000000) /* a second in nanoseconds */
+#define DP_MS_NS UINT64_C(1000000)        /* a millisecond likewise */
 
 static inline uint64_t dp_clock_read_ns(clockid_t id)
 {

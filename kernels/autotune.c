@@ -14,7 +14,7 @@
 #include "common/clock.h"
 #include "kernels/timed_linear.h"
 
-#define N_POINTS 4
+#define N_POINTS 4 /* see above */
 static const double points[N_POINTS] = {0.5, 0.7, 0.9, 0.98};
 
 #define MIN_ROUNDS 3 /* for a median */

@@ -25,7 +25,7 @@
 #include "common/run/load.h"
 #include "common/schedule/list.h"
 
-#define DP_POLICY_ABI 1
+#define DP_POLICY_ABI 1 /* of dp_policy_v1 */
 #define DP_POLICY_SYMBOL "dp_policy_v1" /* const struct dp_policy dp_policy_v1 */
 
 struct dp_device {

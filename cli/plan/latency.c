@@ -14,7 +14,7 @@
 #include "policies/sim/replan.h"
 
 #define LARGE 1e6 /* nodes * devices: beyond, few numbers of devices are tried */
-#define FEW 3u
+#define FEW 3u /* then only the largest numbers, so many of them */
 
 struct best {
     struct dp_graph_plan plan;

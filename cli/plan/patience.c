@@ -9,7 +9,7 @@
 #include "common/clock.h"
 
 #define FIRST_NS UINT64_C(2000000000) /* shorter searches need no words */
-#define EVERY_NS UINT64_C(5000000000)
+#define EVERY_NS UINT64_C(5000000000) /* between two lines */
 
 static void say(const struct dp_plan_patience *p, double searched, uint64_t best_ns, uint64_t bound_ns)
 {

@@ -21,7 +21,7 @@
 #include "common/message/session.h"
 
 #define JSON_MAX (64u << 20) /* an answer beyond this is no answer */
-#define CONNECT_NS UINT64_C(5000000000)
+#define CONNECT_NS UINT64_C(5000000000) /* a host that is up answers a connect at once */
 
 struct dp_client {
     int fd;

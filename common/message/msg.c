@@ -332,7 +332,7 @@ void dp_msg_wireup_encode(struct dp_writer *w, const struct dp_msg_wireup *m)
 #define SIZE_digest DP_DIGEST_BYTES
 #define FIELD_SIZE(kind, name, doc) +SIZE_##kind
 
-#define CUTS_BYTES ((DP_MAX_WORKERS + 1) * 4)
+#define CUTS_BYTES ((DP_MAX_WORKERS + 1) * 4) /* u32 each */
 
 /* Largest bodies of those that are more than their fields. */
 #define MOST_ACK 0 DP_ACK_FIELDS(FIELD_SIZE)

@@ -23,8 +23,8 @@
 #include "common/wire.h"
 
 #define SEAL_MAGIC 0x44505341u /* "DPSA" */
-#define SEAL_MAX 512
-#define CREDENTIAL_TTL_S 60
+#define SEAL_MAX 512 /* two names of 63 bytes and the rest take 201 */
+#define CREDENTIAL_TTL_S 60 /* seconds: it is looked at at once, but munge compares the clocks of two nodes */
 
 int dp_random(void *out, size_t bytes, struct dp_err *err)
 {

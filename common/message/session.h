@@ -29,7 +29,7 @@
 #include "common/message/msg.h"
 
 #define DP_TAG_BYTES DP_DIGEST_BYTES
-#define DP_ANY_UID ((uid_t)-1)
+#define DP_ANY_UID ((uid_t)-1) /* chown(2)'s "no user" */
 
 enum dp_purpose { DP_PURPOSE_PEER = 1, DP_PURPOSE_CLI = 2 };
 

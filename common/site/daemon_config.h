@@ -18,9 +18,9 @@
 #include "common/run/run_limits.h"
 #include "common/slurm/job.h"
 
-#define DP_MAX_PARTITIONS 64
-#define DP_MAX_NODE_ENTRIES 512
-#define DP_MAX_SITE_POLICIES 16
+#define DP_MAX_PARTITIONS 64 /* with overrides; a whole run_conf each, in one struct */
+#define DP_MAX_NODE_ENTRIES 512 /* as many nodes as a run may have; a node without an entry goes by its name */
+#define DP_MAX_SITE_POLICIES 16 /* that users may choose from */
 
 /* What runs may do: section `run`, and its overrides per partition. */
 struct dp_run_conf {

@@ -30,7 +30,7 @@
 #include "common/file/trusted_file.h"
 
 #define MEMORY_MAX (1ull << 30) /* of a policy's own data */
-#define ARGUMENTS_MAX 32
+#define ARGUMENTS_MAX 32 /* of one policy, in 255 bytes of text */
 #define NOBODY 65534u /* the kernel's own number for who owns nothing */
 
 enum answer { ANSWER_LAYOUT = 1, ANSWER_NONE, ANSWER_UNUSABLE };

@@ -43,6 +43,8 @@
 #include "policies/saving/saving.h"
 #include "policies/saving/trade.h"
 
+/* Histories: the newest so many, for reports; they bound what one takes (daemon/query/ask.c). When the samples are full,
+ * every other one goes. */
 #define COORD_DECISIONS 200
 #define COORD_HANDOVERS 256
 #define COORD_SAMPLES 512
@@ -72,7 +74,7 @@
 #define LAST_SHRINK_WAIT_NS (2 * HELD_RESEND_NS) /* of proved slots for held ones, where only one shrink is left */
 #define ANSWER_NS (40 * DP_SECOND_NS)      /* a call to Slurm that never came back (slurm.md F5) */
 #define RECHECK_NS (30 * DP_SECOND_NS)     /* released slots: does one come back? */
-#define BACKOFF_MAX_S 30
+#define BACKOFF_MAX_S 30 /* pauses double up to it: as often as a released slot is looked at */
 #define RETURN_NS (10 * DP_SECOND_NS)      /* after a restart: workers not heard from yet count as alive */
 
 enum coord_slot_state {
@@ -262,7 +264,7 @@ struct coord_snapshot {
     struct dp_policy_in in;
 };
 
-#define COORD_LOOKS 3
+#define COORD_LOOKS 3 /* each is a simulation more of every layout that packing tries */
 
 struct coord_ahead {
     uint32_t n;

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#define RECORD_MAX 4096
+#define RECORD_MAX 4096 /* see above */
 #define NODES_PER_RECORD 48 /* names of up to 63 bytes: 48 * 65 fit into RECORD_MAX */
 #define LINKS_PER_RECORD 500 /* what is left out is measured again where workers are neighbours */
 #define ROOM_BYTES 8192 /* kept by START and INTENT: for a hand-over's records, for those of the next restart */

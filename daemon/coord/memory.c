@@ -21,8 +21,8 @@
 #define LOOK_NS (1 * DP_SECOND_NS) /* memory follows pruning, which takes minutes */
 #define LOOKS 8          /* of a window */
 #define LEAST_PERCENT 10u /* of what the job has; fewer is not worth a change, each of which accounting records */
-#define LEAST_MB 16u
-#define ATTEMPTS_MAX 8u
+#define LEAST_MB 16u /* of a job that has less than ten times as much */
+#define ATTEMPTS_MAX 8u /* with pauses of 1, 2, 4 ... 30 s: two minutes */
 
 static bool is_wanted(const struct dp_coord *c)
 {

@@ -9,7 +9,7 @@
 #include "daemon/coord/internal.h"
 #include "common/schedule/schedule.h"
 
-#define MIB (UINT64_C(1) << 20)
+#define MIB (UINT64_C(1) << 20) /* Slurm counts memory in it */
 #define BESIDE (64 * MIB) /* shell and srun, where no cgroup counts them */
 
 static bool is_here(const struct dp_coord *c, uint32_t rank, uint32_t slot)

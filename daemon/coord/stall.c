@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define PING_NS (5 * DP_SECOND_NS)   /* between two questions */
-#define ANSWER_PING_NS (3 * DP_SECOND_NS)
+#define ANSWER_PING_NS (3 * DP_SECOND_NS) /* one that waits for another worker answers at once; see above */
 #define END_AGAIN_NS (30 * DP_SECOND_NS) /* after Slurm has refused, or said nothing */
 #define FIRST_STEP_FACTOR 10.0 /* before any report: kernels are tuned, files are read */
 

@@ -24,10 +24,10 @@
 #include "daemon/net/daemon_state.h"
 
 #define CONNECT_DEADLINE_S 5.0 /* until its challenge; packets may be dropped on the way */
-#define AUTH_DEADLINE_S 15.0
-#define LOOKUP_DEADLINE_S 20.0
-#define MUNGE_DEADLINE_S 8.0
-#define BACKOFF_MAX_S 2
+#define AUTH_DEADLINE_S 15.0 /* both sides ask munged, and the other one may ask Slurm and the resolver who calls */
+#define LOOKUP_DEADLINE_S 20.0 /* the resolver, 5 s twice by default (resolv.conf(5)), for two names */
+#define MUNGE_DEADLINE_S 8.0 /* less than AUTH_DEADLINE_S, so that munge is named as the cause */
+#define BACKOFF_MAX_S 2 /* seconds, and up to half of one more: a daemon that is back is met soon */
 #define SILENT_NS UINT64_C(1000000000) /* a host that is up has answered by then */
 
 struct dp_link {

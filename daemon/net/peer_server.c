@@ -30,8 +30,8 @@
 
 #define AUTH_DEADLINE_S 10.0 /* both sides ask munged, which may be slow on a loaded node */
 #define LINE_DEADLINE_S 10.0 /* until its credential is looked at */
-#define MUNGE_DEADLINE_S 8.0
-#define CLI_IDLE_S 60.0
+#define MUNGE_DEADLINE_S 8.0 /* less than AUTH_DEADLINE_S, so that munge is named as the cause */
+#define CLI_IDLE_S 60.0 /* a command asks at once; this is one that hangs */
 #define ORIGIN_DEADLINE_S 5.0 /* for Slurm and the resolver, twice; the daemon that knocks waits 15 s */
 
 /* A newcomer, from accept to AUTH_OK. */

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define SECOND 1e9
+#define SECOND 1e9 /* in ns */
 #define LINES_PER_S 10.0 /* a user's, of the log */
 #define LINES_BURST 300.0 /* what one run may write at once (run/run.c), and half as much again */
 #define LOOKUPS_PER_S 0.5 /* questions to slurmctld that a user can cause */

@@ -24,7 +24,7 @@
 #define ANSWERERS_OF_ROOT 2u /* and so many more for root */
 #define ANSWERS_OF_USER 2u   /* in work or on their way to him, at a time */
 #define PIECES 4             /* that are queued at a time */
-#define IDLE_S 60.0
+#define IDLE_S 60.0 /* until the next question */
 
 struct dp_ask {
     struct dp_ask *next;

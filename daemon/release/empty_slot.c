@@ -21,7 +21,7 @@
 
 #define POLL_MS 20      /* at first; later a hundredth of the time that has passed, since a look reads all of /proc */
 #define POLL_MAX_MS 250 /* of a slot that is held, one attempt follows the other */
-#define CONFIRM_MS 200
+#define CONFIRM_MS 200 /* between the two looks of a proof: a fork that one missed is seen by the other */
 #define TERM_MS 2000 /* from TERM to KILL */
 #define ASK_MS 250   /* from one question to Slurm to the next, whatever a process that forks makes us ask */
 

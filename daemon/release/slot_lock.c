@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #define ACL_NAME "system.posix_acl_access"
-#define ACL_VERSION 2u
-#define NO_ID 0xffffffffu
+#define ACL_VERSION 2u /* POSIX_ACL_XATTR_VERSION */
+#define NO_ID 0xffffffffu /* ACL_UNDEFINED_ID: the entry is of no one user */
 
 enum { TAG_OWNER = 0x01, TAG_USER = 0x02, TAG_GROUP = 0x04, TAG_MASK = 0x10, TAG_OTHER = 0x20 };
 enum { READ_WRITE = 06 };

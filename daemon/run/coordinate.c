@@ -33,9 +33,9 @@
 
 #define SHRINK_DEADLINE_S 20.0 /* what was done all the same shows when the job is read */
 #define THINK_SPACE (UINT64_C(2) << 30) /* of a decision: its site policy may have half of it */
-#define THINK_CPU_S 30.0
+#define THINK_CPU_S 30.0 /* of the same: one that takes longer is ended, and the run stays as it is */
 #define THINKERS 8u /* at a time */
-#define THINKERS_OF_USER 2u
+#define THINKERS_OF_USER 2u /* so that no user has all of them */
 
 static void journal_path(const struct dp_run *run, char *out, size_t cap)
 {

@@ -23,7 +23,7 @@
 #include "daemon/run/worker.h"
 
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
-#define READ_BACKOFF_MAX_S 30u
+#define READ_BACKOFF_MAX_S 30u /* pauses double up to it: slurmctld may be down for hours */
 #define RETURN_NS (10 * DP_SECOND_NS) /* for workers of a job that is over to come back; they try every 2 s */
 
 bool dp_run_is_asking(const struct dp_run *run)

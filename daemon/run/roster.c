@@ -13,7 +13,7 @@
 #include "common/message/session.h"
 
 #define REFUSED_NS (10000 * DP_MS_NS) /* after the first refusal: the others most often refuse, too, and worker 0 tells it */
-#define NAMED 4u
+#define NAMED 4u /* missing workers that a text names */
 
 struct dp_roster *dp_roster_create(uint32_t step_id, uint32_t n_workers)
 {

@@ -27,11 +27,11 @@
 #define DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define NO_NS (20 * DP_SECOND_NS)    /* a no of Slurm's stands for so long; a job may still start or be requeued */
 #define AGAIN_NS (2 * DP_SECOND_NS)  /* after none */
-#define AT_A_TIME 4u
-#define OF_A_USER 2u
+#define AT_A_TIME 4u /* children that ask Slurm */
+#define OF_A_USER 2u /* of these, so that no user has all of them */
 #define BY_PEERS UINT32_MAX       /* for uid: a daemon asks, not a user */
-#define PEERS_PER_S 4.0
-#define PEERS_BURST 64.0
+#define PEERS_PER_S 4.0 /* a user has dp_share_may_look_up() instead; all peers together have this */
+#define PEERS_BURST 64.0 /* a daemon that was restarted is told of many runs at once */
 #define NO_STEP 0xfffffffeu       /* which one, a worker's HELLO says */
 
 struct dp_seek {

@@ -27,8 +27,8 @@
 #define AGAIN_NS (2000 * DP_MS_NS) /* messages between daemons may be lost with their connection */
 #define TASKS_NS (2000 * DP_MS_NS)   /* for the plugin to tell of a step's tasks; one of a former release never does */
 #define TELL_NS (5000 * DP_MS_NS)    /* a worker that waits learns why */
-#define TELL_AGAIN_NS (30000 * DP_MS_NS)
-#define WIRERS_MAX (2u * DP_MAX_WORKERS)
+#define TELL_AGAIN_NS (30000 * DP_MS_NS) /* and learns it again */
+#define WIRERS_MAX (2u * DP_MAX_WORKERS) /* those of two steps */
 
 static struct dp_wiring *wiring(struct dp_run *run)
 {

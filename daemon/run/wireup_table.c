@@ -20,8 +20,8 @@
 #define PIECES_PER_TURN 16 /* then other nodes get their turn */
 #define TABLES_MAX 8u           /* of a run */
 #define AGAIN_NS (1000 * DP_MS_NS)    /* a node that asks for what it was sent gets it again, not sooner than this */
-#define WARN_NS (90000 * DP_MS_NS)
-#define SILENT_NAMED 3u
+#define WARN_NS (90000 * DP_MS_NS) /* likewise in worker/net/pmix_rendezvous.c */
+#define SILENT_NAMED 3u /* nodes that a text names */
 
 struct dp_roster *dp_wireup_find(const struct dp_run *run, uint32_t step_id)
 {

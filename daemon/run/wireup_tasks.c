@@ -13,7 +13,7 @@
 #include "daemon/run/wireup.h"
 
 #define AGAIN_NS (2000 * DP_MS_NS)   /* a batch host that was told too early forgets it */
-#define FOR_NS (60000 * DP_MS_NS)
+#define FOR_NS (60000 * DP_MS_NS) /* a batch host that took none of them for so long has no daemon */
 
 static void send_tasks(const struct dp_run *run, struct dp_tasks *t, uint64_t now_ns)
 {

@@ -7,7 +7,7 @@
 
 #include "kernels/bench/mask.h"
 
-#define DP_BENCH_MAX_ROUNDS 101
+#define DP_BENCH_MAX_ROUNDS 101 /* odd, for the median */
 
 /* Of n samples, which it sorts: the median, and (largest - smallest) / median. */
 struct dp_bench_result {

@@ -9,8 +9,8 @@
 
 #include "common/clock.h"
 
-#define RUNS 5
-#define SHORTEST_NS 2000000u
+#define RUNS 5 /* the fastest one counts: a limit is what can be reached */
+#define SHORTEST_NS 2000000u /* of a run: what the start of threads takes must not count */
 
 typedef void pass_fn(float *x, int64_t n);
 
@@ -25,18 +25,18 @@ struct version {
 #endif
 
 #define TARGET
-#define FLOATS 4
+#define FLOATS 4 /* of a vector */
 #define LIMIT(name) plain_##name
 #include "kernels/bench/limits.inc"
 
 #ifdef HAVE_X86_VERSIONS
 #define TARGET __attribute__((target("avx2,fma")))
-#define FLOATS 8
+#define FLOATS 8 /* of a vector */
 #define LIMIT(name) avx2_##name
 #include "kernels/bench/limits.inc"
 
 #define TARGET __attribute__((target("avx512f")))
-#define FLOATS 16
+#define FLOATS 16 /* of a vector */
 #define LIMIT(name) avx512_##name
 #include "kernels/bench/limits.inc"
 #endif

@@ -13,7 +13,7 @@ enum dp_limit {
     DP_LIMIT_N
 };
 
-#define DP_LIMIT_MAX_THREADS 64
+#define DP_LIMIT_MAX_THREADS 64 /* whose ids and shares lie on a stack */
 
 /* backend: "cpu", "cpu:avx512" ...; threads: 1..DP_LIMIT_MAX_THREADS, each with its own share of the
  * `floats` floats that the arrays have together (for DP_LIMIT_FMA: how long a pass is, at least 256).

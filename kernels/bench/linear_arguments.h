@@ -5,8 +5,8 @@
 
 #include "kernels/bench/linear.h"
 
-#define LINEAR_MAX_MASKS 32
-#define LINEAR_MAX_CASES 256
+#define LINEAR_MAX_MASKS 32 /* files of one command line */
+#define LINEAR_MAX_CASES 256 /* shapes, and masks times numbers of tokens */
 
 struct linear_arguments {
     struct linear_options options;

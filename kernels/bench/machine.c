@@ -17,7 +17,7 @@
 #include <cblas.h>
 #endif
 
-#define NAME_BYTES 128
+#define NAME_BYTES 128 /* CPUID's brand string, which /proc/cpuinfo has, has 48 */
 
 /* The value of the line of `path` that begins with `key`, after its colon. */
 static void read_value(const char *path, const char *key, char *out, size_t cap)

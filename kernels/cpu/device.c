@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
+#define HUGE_PAGE ((size_t)2 << 20) /* x86-64's, and arm64's with pages of 4 KiB */
 #define LARGE (HUGE_PAGE / 2) /* smaller ones would leave most of a huge page empty */
 
 extern const struct dp_backend_ops dp_cpu_ops_plain;
@@ -30,7 +30,7 @@ struct version {
     bool runs; /* on this processor */
 };
 
-#define N_VERSIONS 3
+#define N_VERSIONS 3 /* of list_versions() */
 
 /* Best first. */
 static void list_versions(struct version v[N_VERSIONS])

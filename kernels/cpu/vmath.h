@@ -12,8 +12,8 @@
 
 #include "kernels/cpu/vec.h"
 
-#define DP_EXP_MIN (-87.33f)
-#define DP_EXP_MAX 88.37f
+#define DP_EXP_MIN (-87.33f) /* see above */
+#define DP_EXP_MAX 88.37f /* likewise */
 
 static inline __attribute__((always_inline)) vf vf_exp(vf x)
 {

@@ -16,7 +16,7 @@
 #include "policies/balancer.h"
 #include "policies/solve/chain.h"
 
-#define SWEEPS 5
+#define SWEEPS 5 /* as the released code has it */
 
 struct stages {
     const struct dp_chain *chain;

@@ -17,7 +17,7 @@
 #include "policies/balancer.h"
 #include "policies/solve/chain.h"
 
-#define MOST_REPEATS 101
+#define MOST_REPEATS 101 /* odd, for the median */
 #define BUDGET_NS UINT64_C(1000000000) /* of one row */
 
 struct chain {

@@ -19,10 +19,10 @@
 #include "policies/predict/predict.h"
 #include "policies/saving/saving.h"
 
-#define BLOCKS 24
-#define MOST_DEVICES 8
-#define WINDOWS 100
-#define PARAMS 1000000.0
+#define BLOCKS 24 /* divides evenly among 2, 4 and 8 devices */
+#define MOST_DEVICES 8 /* then three blocks are left for each */
+#define WINDOWS 100 /* of a run, each a percent of its steps */
+#define PARAMS 1000000.0 /* of a block; only the share that is left counts */
 
 struct rule {
     const char *name;

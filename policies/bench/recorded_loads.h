@@ -4,7 +4,7 @@
 #ifndef DP_POLICIES_BENCH_RECORDED_LOADS_H
 #define DP_POLICIES_BENCH_RECORDED_LOADS_H
 
-#define RECORDED_LAST 8
+#define RECORDED_LAST 8 /* index of the last row */
 
 static const struct {
     double density, ms;

@@ -11,13 +11,13 @@
 
 #include "common/err.h"
 
-#define DP_CLUSTER_MAX_JOBS 10000000u
-#define DP_CLUSTER_MAX_NODES 1000000u
-#define DP_CLUSTER_MAX_STEPS 64u
-#define DP_CLUSTER_MAX_GROUPS 64u
+#define DP_CLUSTER_MAX_JOBS 10000000u /* 64 bytes each */
+#define DP_CLUSTER_MAX_NODES 1000000u /* six times those of Fugaku */
+#define DP_CLUSTER_MAX_STEPS 64u /* releases of one job */
+#define DP_CLUSTER_MAX_GROUPS 64u /* ways in which the need of jobs falls: a list written by hand */
 #define DP_CLUSTER_MAX_NS 100000000000000000u /* of a run time or limit: 3 years */
 #define DP_CLUSTER_MAX_SUBMIT_NS 1000000000000000000u /* 31 years */
-#define DP_CLUSTER_MAX_STRETCH 10
+#define DP_CLUSTER_MAX_STRETCH 10 /* a run that takes longer than ten times is no trade */
 
 /* From `at` on the job needs `hold` of its nodes. */
 struct dp_cluster_step {

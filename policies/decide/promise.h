@@ -10,7 +10,7 @@
 #define DP_PROMISE_WINDOW 8        /* measurements that a verdict rests on */
 #define DP_PROMISE_TOLERANCE 0.10  /* of a time: what a prediction may be off */
 #define DP_PROMISE_NOISE_MAX 0.50  /* more than this is no noise, whatever the measurements scatter */
-#define DP_CONTENTION_MAX 64.0
+#define DP_CONTENTION_MAX 64.0 /* where next to all was lost; more processes that compute hardly share a core */
 #define DP_CONTENTION_LEAST 1.15   /* closer to 1 is no sharing, but interrupts and the clock */
 
 struct dp_measured {

@@ -11,7 +11,7 @@
 #include "policies/solve/front.h"
 
 #define FRONT_CELLS (UINT64_C(1) << 27) /* layers * devices * layouts of the front */
-#define FRONT_MOST 12u
+#define FRONT_MOST 12u /* layouts of it: each is a simulation of a case of any size */
 
 struct ask {
     const struct dp_sim_case *c;

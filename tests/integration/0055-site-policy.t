@@ -45,7 +45,7 @@ X
 checks() { # NAME REGEX
     like "$("$dynpiped" --check-config -f "$tmp/conf" 2>&1; echo "rc=$?")" "$2" "$1"
 }
-abi=$(sed -n 's/^#define DP_POLICY_ABI //p' "$DP_SRCDIR/policies/policy.h")
+abi=$(sed -nE 's/^#define DP_POLICY_ABI ([0-9]+).*/\1/p' "$DP_SRCDIR/policies/policy.h")
 conf headroom "$tmp/headroom.so" free=20 10.0
 checks "the example is taken" "ok.*rc=0"
 conf headroom "$tmp/headroom.so" free=lots 10.0

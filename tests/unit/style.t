@@ -171,6 +171,23 @@ none "every prototype in a header has a word of contract, or its group has" "$(
         }
     ' $(grep -E '\.h$' <<<"$sources" | grep -v '^tests/') || echo "awk failed"
 )"
+# Not what the compiler counts (sizeof), nor what is made of named ones alone.
+none "every number that has a name has a reason or a unit beside it, or its group has" "$(
+    # shellcheck disable=SC2046
+    awk '
+        FNR == 1 { in_comment = is_covered = 0 }
+        in_comment { if (/\*\//) { in_comment = 0; is_covered = 1 } next }
+        /^[ \t]*\/\*/ { is_covered = /\*\//; in_comment = !is_covered; next }
+        /^ *$/ { is_covered = 0; next }
+        !/^[ \t]*#[ \t]*define[ \t]+[A-Za-z_0-9]+[ \t]/ { next }
+        {
+            value = $0; sub(/^[ \t]*#[ \t]*define[ \t]+[A-Za-z_0-9]+[ \t]+/, "", value)
+            has_word = sub(/[ \t]*\/\*.*/, "", value); in_comment = has_word && !/\*\//
+            gsub(/"[^"]*"/, "", value); gsub(/[A-Za-z_][A-Za-z_0-9]*/, "", value)
+            if (!has_word && !is_covered && !/sizeof|\\$/ && value ~ /[0-9]/) print FILENAME ":" FNR ": " $0
+        }
+    ' $(grep -vE '^(tests|doc)/' <<<"$sources") || echo "awk failed"
+)"
 none "every file, test, section, function and link that is cited exists" "$(cited)"
 
 if command -v shellcheck >/dev/null; then

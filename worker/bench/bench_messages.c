@@ -22,8 +22,8 @@
 #include "kernels/bench/options.h"
 #include "worker/bench/messages.h"
 
-#define MAX_WORKERS 16
-#define MAX_ROUNDS 100000
+#define MAX_WORKERS 16 /* processes on one machine */
+#define MAX_ROUNDS 100000 /* some seconds of the shortest messages */
 
 static const char usage[] =
     "usage: bench_messages [options]\n"

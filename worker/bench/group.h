@@ -8,10 +8,10 @@
 
 #include "worker/bench/subject.h"
 
-#define BENCH_MAX_VARIANTS 24
-#define BENCH_MAX_THREADS 4
-#define BENCH_MAX_MASKS 8
-#define BENCH_MAX_STEPS 1001
+#define BENCH_MAX_VARIANTS 24 /* sparsities and masks of one row */
+#define BENCH_MAX_THREADS 4 /* numbers of threads that one call compares */
+#define BENCH_MAX_MASKS 8 /* each holds a checkpoint's bits */
+#define BENCH_MAX_STEPS 1001 /* odd, for the median */
 
 struct bench_options {
     const char *backend;

@@ -6,7 +6,7 @@
 #include "kernels/bench/mask.h"
 #include "worker/model/layer.h"
 
-#define BENCH_BLOCK_MATRICES 4
+#define BENCH_BLOCK_MATRICES 4 /* the prunable ones: qkv, attn.proj, fc, mlp.proj */
 
 /* The prunable matrices of a checkpoint's blocks. */
 struct bench_masks {

@@ -12,7 +12,7 @@
 #include "common/run/layout.h"
 #include "worker/model/philox.h"
 
-#define SEED 1
+#define SEED 1 /* any: the same weights and tokens in every call */
 /* Keys of the borders: any number that is no layer. */
 #define KEY_IN 1000000
 #define KEY_DOUT 1000001

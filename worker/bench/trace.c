@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 
-#define MAX_ENTRIES 256
+#define MAX_ENTRIES 256 /* operations times shapes: a stage has some thirty */
 
 struct entry {
     const char *op;

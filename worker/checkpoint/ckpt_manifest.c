@@ -11,9 +11,9 @@
 
 #include "worker/checkpoint/ckpt_file.h"
 
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 1 /* of all releases */
 #define SELF_KEY "\"sha256_of_this_file\": \""
-#define HEX_BYTES (2 * DP_DIGEST_BYTES)
+#define HEX_BYTES (2 * DP_DIGEST_BYTES) /* two digits a byte */
 
 void dp_ckpt_layer_name(uint32_t index, char out[32])
 {

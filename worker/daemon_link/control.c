@@ -24,7 +24,7 @@
 #define WELCOME_TIMEOUT_NS (5000 * DP_MS_NS) /* the batch host's daemon may have to answer first */
 #define STEADY_NS (5000 * DP_MS_NS) /* a connection that held so long begins with short pauses again */
 #define REFUSED_NS (1000 * DP_MS_NS) /* until the next HELLO after one that was answered with a no */
-#define TELL_EVERY_NS (10000 * DP_MS_NS)
+#define TELL_EVERY_NS (10000 * DP_MS_NS) /* between two lines about one trouble that changes its text */
 
 void dp_control_take_lock(struct dp_control *c)
 {

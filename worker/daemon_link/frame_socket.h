@@ -12,7 +12,7 @@
 #include "common/message/msg.h"
 
 #define DP_FRAME_SOCKET_RX_BYTES (DP_HEADER_BYTES + DP_BODY_MAX)
-#define DP_FRAME_SOCKET_TX_BYTES (2 * (DP_HEADER_BYTES + DP_BODY_MAX))
+#define DP_FRAME_SOCKET_TX_BYTES (2 * (DP_HEADER_BYTES + DP_BODY_MAX)) /* two of the largest frames */
 
 struct dp_frame_socket {
     int fd; /* -1: closed */

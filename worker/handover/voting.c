@@ -8,7 +8,7 @@
 #include "common/clock.h"
 
 #define NOTE_MAGIC 0x44504e54u /* "DPNT" */
-#define TELL_NS UINT64_C(500000000)
+#define TELL_NS UINT64_C(500000000) /* for all workers together: those that live take a message in milliseconds */
 
 void dp_note_encode(uint8_t out[DP_NOTE_BYTES], uint64_t migration, const struct dp_note *n)
 {

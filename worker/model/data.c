@@ -20,8 +20,8 @@
 #include "worker/model/philox.h"
 
 #define BIN_MAGIC 20240520u /* llm.c's, as are the next two */
-#define BIN_VERSION 1u
-#define BIN_HEADER_BYTES 1024u
+#define BIN_VERSION 1u /* of train files with 16-bit tokens */
+#define BIN_HEADER_BYTES 1024u /* 256 int32 */
 
 struct dp_data {
     const struct dp_train_config *config; /* borrowed */

@@ -40,7 +40,7 @@ struct dp_param {
                                   ties at the pruning threshold are broken by it */
 };
 
-#define DP_LAYER_MAX_PARAMS 12
+#define DP_LAYER_MAX_PARAMS 12 /* a block has so many (model.c) */
 
 struct dp_layer {
     uint32_t index;

@@ -12,7 +12,7 @@
 
 #define ROUNDS 21 /* odd, for the median */
 #define NAP_NS 1000000 /* before a round: the partner sleeps, as it does in training */
-#define SMALL_BYTES 8
+#define SMALL_BYTES 8 /* next to none: what is left is latency */
 #define NO_STEP 0xffffffu    /* no step of a run has this number */
 
 struct measurement {

@@ -25,7 +25,7 @@
 #define ASK_NS (5 * DP_SECOND_NS)     /* until somebody is asked for: most starts are over by then */
 #define ANSWER_NS (40 * DP_SECOND_NS) /* for the answers */
 #define WARN_NS (90 * DP_SECOND_NS)   /* from the start, where the timeout is longer still */
-#define ASKERS 64
+#define ASKERS 64 /* see above: that so many first workers are all missing is unlikely */
 #define NAMED 4         /* missing workers that a text names */
 #define SPEAK_FIRST_S 5 /* the others leave a speaker so long before they end, and the step with them */
 

@@ -26,8 +26,8 @@
 #define HEADER_MAGIC 0x44504d31u /* "DPM1" */
 #define BOUNCE 8192u             /* largest eager message of UCX's shared memory, header included */
 #define SPIN_NS 5000u            /* longer than a message takes within a node, far below a time slice */
-#define REFUSED_NS 5000000000u
-#define CANCEL_NS 1000000000u
+#define REFUSED_NS 5000000000u /* see above */
+#define CANCEL_NS 1000000000u /* for UCX to let go; what it still holds then stays allocated */
 
 struct header {
     uint32_t magic;

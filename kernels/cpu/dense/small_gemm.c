@@ -10,7 +10,7 @@
 #include "kernels/cpu/ops.h"
 
 #define MR (VW == 4 ? 4 : 6) /* with NR: as many accumulators as the registers hold beside a row of b */
-#define NR (VW == 16 ? 4 : 2)
+#define NR (VW == 16 ? 4 : 2) /* see above */
 
 static inline __attribute__((always_inline)) void add_tile(vf acc[MR][NR], const float *c, int64_t ldc,
                                                            const int rows, const int vectors)

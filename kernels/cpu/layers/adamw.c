@@ -9,7 +9,7 @@
 #include "kernels/cpu/parallel.h"
 
 #define PART (1 << 16) /* elements of a task */
-#define AHEAD 256
+#define AHEAD 256 /* elements; see above */
 
 /* The constants of a step, one register each. */
 struct step {

@@ -23,8 +23,8 @@
 #include "common/numbers.h"
 
 #define QUERIES DP_TILE
-#define LOG2_E 1.44269504088896341f
-#define LN_2 0.693147180559945309f
+#define LOG2_E 1.44269504088896341f /* e^x = 2^(x log2 e) */
+#define LN_2 0.693147180559945309f /* and back */
 #define KEYS 256 /* of a block of forward; a multiple of DP_TILE */
 
 /* One head of one sequence. */

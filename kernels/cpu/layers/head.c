@@ -20,7 +20,7 @@
 #define COLUMNS 512 /* of a block */
 #define GROUPS 8    /* of blocks: what may run at the same time in backward */
 #define TOKENS 512  /* at most, of a part */
-#define LOGITS_BYTES ((int64_t)64 << 20)
+#define LOGITS_BYTES ((int64_t)64 << 20) /* of 333 tokens where the vocabulary is GPT-2's */
 #define ROWS 64 /* tokens of a task where tokens are what is shared out */
 
 /* How the work is cut, and where the workspace lies. Padded: `rows` are the tokens of a part. */

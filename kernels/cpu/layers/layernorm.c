@@ -16,7 +16,7 @@
 #define TOKENS DP_TILE /* of a task */
 #define SPAN (4 * VW)  /* tokens of a tile that go together */
 #define ROWS 4 /* that forward takes at a time: sums and roots of one alone would wait for each other */
-#define ROWS_BACK 2
+#define ROWS_BACK 2 /* that backward takes at a time; it has more sums for each */
 
 /* Load VW channels, or the c - j that are left; store likewise. */
 static inline vf load_at(const float *p, int64_t j, int64_t c)

@@ -22,7 +22,7 @@
 
 #include "kernels/backend.h"
 
-#define DP_PLAN_MAX_CHUNK 1024
+#define DP_PLAN_MAX_CHUNK 1024 /* rows; choose_chunk() has the reason */
 #define DP_PLAN_SPARE 6 /* zero pieces behind the last one, for kernels that look ahead */
 
 struct dp_plan_piece {

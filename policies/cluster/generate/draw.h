@@ -23,7 +23,7 @@ double dp_cluster_draw_gamma(struct dp_cluster_draw *d, double shape, double sca
 
 enum dp_cluster_kind { DP_CLUSTER_CONSTANT, DP_CLUSTER_EXPONENTIAL, DP_CLUSTER_UNIFORM, DP_CLUSTER_LOG_UNIFORM, DP_CLUSTER_CHOICES };
 
-#define DP_CLUSTER_MAX_CHOICES 64u
+#define DP_CLUSTER_MAX_CHOICES 64u /* that a distribution lists by hand */
 
 struct dp_cluster_distribution {
     enum dp_cluster_kind kind;

@@ -8,8 +8,8 @@
 
 #include "common/clock.h"
 
-#define MAX_SUBMIT_S ((double)DP_CLUSTER_MAX_SUBMIT_NS * 1e-9)
-#define MAX_RUN_S ((double)DP_CLUSTER_MAX_NS * 1e-9)
+#define MAX_SUBMIT_S ((double)DP_CLUSTER_MAX_SUBMIT_NS * 1e-9) /* the same in seconds */
+#define MAX_RUN_S ((double)DP_CLUSTER_MAX_NS * 1e-9) /* likewise */
 
 static double within(double low, double value, double high)
 {

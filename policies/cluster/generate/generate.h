@@ -6,7 +6,7 @@
 #include "policies/cluster/generate/draw.h"
 #include "policies/cluster/mix.h"
 
-#define DP_CLUSTER_MAX_CLASSES 64u
+#define DP_CLUSTER_MAX_CLASSES 64u /* of jobs in one model: a file written by hand */
 
 /* What users ask for: the run time times a factor (never less than 1; Feitelson and Mu'alem Weil 1998,
  * IPPS, draw it evenly from 1 to a largest one), at most most_s, in whole minutes as Slurm counts them, and

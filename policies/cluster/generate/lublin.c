@@ -17,7 +17,7 @@
 
 #include "policies/cluster/generate/generate.h"
 
-#define BUCKET_S 1800.0
+#define BUCKET_S 1800.0 /* half an hour, see above */
 #define DAY_BEGINS 10 /* half hours after midnight */
 
 /* Weight of the k-th half hour of the cycle, up to a factor: the integral of x^(a - 1) e^(-x / b), by Simpson. */

@@ -12,7 +12,7 @@
 #include "policies/sim/case/fields.h"
 #include "policies/sim/case/read.h"
 
-#define SECOND_NS 1e9
+#define SECOND_NS 1e9 /* as a double: files have seconds with a fraction */
 
 static const char document_names[] =
     "name source nodes devices_per_node schedulers release_latency_s slurm workload dynpipe";

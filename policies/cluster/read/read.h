@@ -7,7 +7,7 @@
 #include "policies/cluster/read/swf.h"
 #include "policies/cluster/run.h"
 
-#define DP_CLUSTER_MAX_FILE_BYTES (1u << 30)
+#define DP_CLUSTER_MAX_FILE_BYTES (1u << 30) /* DP_CLUSTER_MAX_JOBS lines of 107 */
 
 /* Which jobs are DynPipe jobs. */
 struct dp_cluster_group {

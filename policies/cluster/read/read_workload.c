@@ -14,7 +14,7 @@ static const char model_names[] = "model seed jobs load between_arrivals_s estim
 static const char class_names[] = "name share nodes run_s estimate";
 static const char distribution_names[] = "constant exponential uniform log_uniform choices";
 
-#define LONGEST_S ((double)DP_CLUSTER_MAX_NS * 1e-9)
+#define LONGEST_S ((double)DP_CLUSTER_MAX_NS * 1e-9) /* the same in seconds */
 
 /* ---- distributions ---- */
 

@@ -27,7 +27,7 @@
 
 #include "policies/graph/plan.h"
 
-#define DP_PLAN_LEVELS 2
+#define DP_PLAN_LEVELS 2 /* devices, machines */
 
 struct dp_plan_hierarchical {
     uint32_t n_levels;                  /* 1 or 2 */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #define MAX_TABLE (1u << 27) /* doubles */
-#define GROUPS 64u
+#define GROUPS 64u /* at most so many, of devices or machines */
 #define MAX_SINGLE_WORK 2e8 /* beyond, many devices are planned for in groups */
 
 struct dp_ranges_level dp_ranges_at(const struct dp_ranges *h, uint32_t index)

@@ -12,7 +12,7 @@
 #include "policies/graph/maxload/bound.h"
 #include "policies/graph/maxload/maxload.h"
 
-#define MAX_STEPS UINT64_C(10000000000)
+#define MAX_STEPS UINT64_C(10000000000) /* a few minutes of one core */
 
 struct search {
     const struct dp_graph *g;

@@ -8,7 +8,7 @@
 
 #include "policies/graph/graph.h"
 
-#define DP_GRAPH_MAX_FILE (64u << 20)
+#define DP_GRAPH_MAX_FILE (64u << 20) /* bytes: MAX_EDGES of 60 */
 
 /* *g is initialised here, in any case; the caller releases it. path "-" is stdin.
  * returns 0, or -1 with DP_EIO (cannot be read) or DP_EINVAL (what is in it). */

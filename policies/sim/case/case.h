@@ -11,7 +11,7 @@
 #include "policies/policy.h"
 #include "policies/sim/iteration/iteration.h"
 
-#define DP_SIM_MAX_LAYERS 100000u
+#define DP_SIM_MAX_LAYERS 100000u /* a hundred times what a run may have */
 #define DP_SIM_MAX_CELLS (1u << 22) /* replicas * stages */
 #define DP_SIM_OWN_POLICY "./" /* name of dp_sim_case.own: no policy of the registry has a slash */
 #define DP_SIM_LONGEST_NS 1e18      /* an iteration of 31 years: what is longer is an error */

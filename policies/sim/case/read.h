@@ -8,7 +8,7 @@
 
 #include "policies/sim/case/case.h"
 
-#define DP_SIM_MAX_FILE_BYTES (256u << 20)
+#define DP_SIM_MAX_FILE_BYTES (256u << 20) /* of one file; read_trace.c bounds what it becomes */
 
 /* Numbers of the command line that take the place of the file's. */
 struct dp_sim_override {

@@ -8,8 +8,8 @@
 #include "policies/sim/case/fields.h"
 #include "policies/sim/case/read.h"
 
-#define MS 1e6
-#define US 1e3
+#define MS 1e6 /* in ns */
+#define US 1e3 /* likewise */
 #define MAX_BYTES 1e15 /* 1 PB, exact in a double */
 #define MAX_POINTS 4096u /* of a cost over density */
 #define MAX_KINDS 4096u /* of layers; a model has three */

@@ -14,7 +14,7 @@
 
 #define MAX_NS 1e15 /* eleven days, exact in a double */
 #define MAX_BYTES 1e15 /* 1 PB, likewise */
-#define MAX_STEPS 1e9
+#define MAX_STEPS 1e9 /* what train.steps may be */
 #define MAX_COSTS (1u << 23) /* layers x windows of worker 0: each of them takes memory */
 
 static const char header_names[] =

@@ -14,7 +14,7 @@
 
 #include "policies/sim/iteration/program.h"
 
-#define DP_SIM_MAX_BUCKETS 64u
+#define DP_SIM_MAX_BUCKETS 64u /* each is a message more for every stage */
 
 struct dp_sim_stage {
     uint64_t fwd_ns, bwd_input_ns, bwd_weight_ns; /* one microbatch */
