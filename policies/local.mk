@@ -25,7 +25,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/case/trace_parts.c policies/sim/case/trace_parts.h \
 	policies/sim/iteration/implied.c policies/sim/iteration/implied.h \
 	policies/sim/iteration/iteration.c policies/sim/iteration/iteration.h policies/sim/iteration/lower_bound.c \
-	policies/sim/iteration/order.c policies/sim/iteration/order.h \
+	policies/sim/iteration/actions.c policies/sim/iteration/actions.h \
 	policies/sim/iteration/program.c policies/sim/iteration/program.h \
 	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h \
 	policies/solve/chain.c policies/solve/chain.h policies/solve/diffuse.c policies/solve/diffuse.h \

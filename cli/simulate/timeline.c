@@ -33,7 +33,7 @@ static int make_room(const struct dp_sim_phase *p, struct dp_timeline *t, struct
 int dp_timeline_take(const struct dp_sim_case *c, const struct dp_sim_phase *p, uint64_t iteration, struct dp_timeline *t,
                      struct dp_err *err)
 {
-    const struct dp_sim_order *o = dp_sim_program_order(p->in->program);
+    const struct dp_sim_actions *o = dp_sim_program_order(p->in->program);
     struct dp_sim_out out = {0};
     int rc;
 
@@ -91,12 +91,12 @@ void dp_timeline_bytes(const struct dp_timeline *t, uint32_t device, dp_timeline
 
         if (s->device != device)
             continue;
-        if (s->kind == DP_OP_FORWARD)
+        if (s->kind == DP_ACTION_FORWARD)
             bytes += g->act_bytes;
-        else if (s->kind == DP_OP_BACKWARD)
+        else if (s->kind == DP_ACTION_BACKWARD)
             bytes -= t->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes;
         else
             bytes -= g->wgrad_bytes;
-        fn(arg, s->kind == DP_OP_FORWARD ? s->start_ns : s->end_ns, bytes);
+        fn(arg, s->kind == DP_ACTION_FORWARD ? s->start_ns : s->end_ns, bytes);
     }
 }

@@ -8,17 +8,17 @@
  * those for backwards of more than n earlier than they are: no circle. */
 #include "common/schedule/schedule.h"
 
-static void fill(const struct dp_schedule_place *at, struct dp_op *out)
+static void fill(const struct dp_schedule_place *at, struct dp_action *out)
 {
     const struct dp_schedule_share own = at->share;
     uint32_t ahead = (at->behind + own.step - 1) / own.step, fwd = 0;
 
     while (fwd < own.count && fwd < ahead)
-        *out++ = (struct dp_op){.mb = own.first + own.step * fwd++, .kind = DP_OP_FORWARD};
+        *out++ = (struct dp_action){.mb = own.first + own.step * fwd++, .kind = DP_ACTION_FORWARD};
     for (uint32_t bwd = 0; bwd < own.count; bwd++) {
         if (fwd < own.count)
-            *out++ = (struct dp_op){.mb = own.first + own.step * fwd++, .kind = DP_OP_FORWARD};
-        *out++ = (struct dp_op){.mb = own.first + own.step * bwd, .kind = DP_OP_BACKWARD};
+            *out++ = (struct dp_action){.mb = own.first + own.step * fwd++, .kind = DP_ACTION_FORWARD};
+        *out++ = (struct dp_action){.mb = own.first + own.step * bwd, .kind = DP_ACTION_BACKWARD};
     }
 }
 

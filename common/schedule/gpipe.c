@@ -4,15 +4,15 @@
  * every schedule of this project. */
 #include "common/schedule/schedule.h"
 
-static void fill(const struct dp_schedule_place *at, struct dp_op *out)
+static void fill(const struct dp_schedule_place *at, struct dp_action *out)
 {
     const struct dp_schedule_share own = at->share;
 
     for (uint32_t i = 0; i < own.count; i++) {
         uint32_t mb = own.first + own.step * i;
 
-        out[i] = (struct dp_op){.mb = mb, .kind = DP_OP_FORWARD};
-        out[own.count + i] = (struct dp_op){.mb = mb, .kind = DP_OP_BACKWARD};
+        out[i] = (struct dp_action){.mb = mb, .kind = DP_ACTION_FORWARD};
+        out[own.count + i] = (struct dp_action){.mb = mb, .kind = DP_ACTION_BACKWARD};
     }
 }
 

@@ -18,28 +18,28 @@ static int check(uint32_t n_devices, uint32_t chunks, uint32_t microbatches, str
 }
 
 /* The i-th forward, or backward, of a device. */
-static struct dp_op nth(const struct dp_schedule_place *at, uint32_t i, enum dp_op_kind kind)
+static struct dp_action nth(const struct dp_schedule_place *at, uint32_t i, enum dp_action_kind kind)
 {
     uint32_t d = at->n_devices, group = i / (d * at->chunks), chunk = i / d % at->chunks;
 
-    return (struct dp_op){
+    return (struct dp_action){
         .mb = group * d + i % d,
-        .chunk = (uint16_t)(kind == DP_OP_FORWARD ? chunk : at->chunks - 1 - chunk),
+        .chunk = (uint16_t)(kind == DP_ACTION_FORWARD ? chunk : at->chunks - 1 - chunk),
         .kind = (uint8_t)kind,
     };
 }
 
-static void fill(const struct dp_schedule_place *at, struct dp_op *out)
+static void fill(const struct dp_schedule_place *at, struct dp_action *out)
 {
     uint32_t n = at->chunks * at->microbatches, fwd = 0;
     uint32_t ahead = 2 * at->behind + (at->chunks - 1) * at->n_devices;
 
     while (fwd < n && fwd < ahead)
-        *out++ = nth(at, fwd++, DP_OP_FORWARD);
+        *out++ = nth(at, fwd++, DP_ACTION_FORWARD);
     for (uint32_t bwd = 0; bwd < n; bwd++) {
         if (fwd < n)
-            *out++ = nth(at, fwd++, DP_OP_FORWARD);
-        *out++ = nth(at, bwd, DP_OP_BACKWARD);
+            *out++ = nth(at, fwd++, DP_ACTION_FORWARD);
+        *out++ = nth(at, bwd, DP_ACTION_BACKWARD);
     }
 }
 

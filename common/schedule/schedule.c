@@ -48,7 +48,7 @@ bool dp_schedule_is_trained(unsigned kind)
     return kind < DP_N_SCHEDULES_TRAINED;
 }
 
-void dp_schedule_fill(enum dp_schedule_kind kind, uint32_t stage, uint32_t n_stages, uint32_t m, struct dp_op *out)
+void dp_schedule_fill(enum dp_schedule_kind kind, uint32_t stage, uint32_t n_stages, uint32_t m, struct dp_action *out)
 {
     const struct dp_schedule_place place = {.device = stage, .n_devices = n_stages, .chunks = 1, .microbatches = m,
                                             .behind = n_stages - stage - 1, .share = {.first = 0, .step = 1, .count = m}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pipeline schedules as data: for each device the list of its operations, in the order in which it runs them. What a
+/* Pipeline schedules as data: for each device the list of its actions, in the order in which it runs them. What a
  * schedule is stands in one small file of this folder each and in a line of list.h; workers and the simulator run the same
  * lists and know no schedule.
  *
@@ -15,16 +15,17 @@
 #include "common/err.h"
 #include "common/schedule/list.h"
 
-enum dp_op_kind {
-    DP_OP_FORWARD,
-    DP_OP_BACKWARD, /* all of it; where the schedule is split, only the gradient of the input */
-    DP_OP_WEIGHT,   /* gradient of the weights, only where the schedule is split */
+enum dp_action_kind {
+    DP_ACTION_FORWARD,
+    DP_ACTION_BACKWARD, /* all of it; where the schedule is split, only the gradient of the input */
+    DP_ACTION_WEIGHT,   /* gradient of the weights, only where the schedule is split */
 };
+#define DP_ACTION_KINDS (DP_ACTION_WEIGHT + 1) /* how many there are */
 
-struct dp_op {
+struct dp_action {
     uint32_t mb;
     uint16_t chunk;
-    uint8_t kind; /* enum dp_op_kind */
+    uint8_t kind; /* enum dp_action_kind */
 };
 
 /* Microbatches of a device: first, first + step, ..., `count` of them. */
@@ -47,8 +48,8 @@ struct dp_schedule_rule {
     bool keeps_all;  /* every microbatch is kept for its backward; else as many as with 1F1B, at most */
     /* Optional: what of the numbers this schedule cannot do. returns 0 or -1. */
     int (*check)(uint32_t n_devices, uint32_t chunks, uint32_t microbatches, struct dp_err *err);
-    /* Write all operations of one device: each microbatch of its share, of each chunk, in two or three parts. */
-    void (*fill)(const struct dp_schedule_place *place, struct dp_op *out);
+    /* Write all actions of one device: each microbatch of its share, of each chunk, in two or three parts. */
+    void (*fill)(const struct dp_schedule_place *place, struct dp_action *out);
 };
 #define DP_SCHEDULE_RULE(ID, id, name, help) extern const struct dp_schedule_rule dp_schedule_##id;
 DP_SCHEDULES(DP_SCHEDULE_RULE)
@@ -68,9 +69,9 @@ int dp_schedule_find_trained(const char *name, enum dp_schedule_kind *out, struc
 const char *dp_schedule_name(unsigned kind);
 bool dp_schedule_is_trained(unsigned kind);
 
-/* The operations of a stage that has one device and all microbatches, of a schedule that workers know.
- * out: room for 2 * microbatches operations, all of them written. stage: 0..n_stages-1. */
-void dp_schedule_fill(enum dp_schedule_kind kind, uint32_t stage, uint32_t n_stages, uint32_t microbatches, struct dp_op *out);
+/* The actions of a stage that has one device and all microbatches, of a schedule that workers know.
+ * out: room for 2 * microbatches actions, all of them written. stage: 0..n_stages-1. */
+void dp_schedule_fill(enum dp_schedule_kind kind, uint32_t stage, uint32_t n_stages, uint32_t microbatches, struct dp_action *out);
 
 /* Most microbatches that wait for their backward at once in a stage: all, or one for itself and each stage after it. */
 uint32_t dp_schedule_in_flight(enum dp_schedule_kind kind, uint32_t stage, uint32_t n_stages, uint32_t microbatches);

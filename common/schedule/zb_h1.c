@@ -6,21 +6,21 @@
  * are left fill the end. Bubble (D-1)(F + B - W) instead of (D-1)(F + B + W), their table 2. */
 #include "common/schedule/schedule.h"
 
-static void fill(const struct dp_schedule_place *at, struct dp_op *out)
+static void fill(const struct dp_schedule_place *at, struct dp_action *out)
 {
     uint32_t m = at->microbatches, ahead = at->behind, fwd = 0, weight = 0;
 
     while (fwd < m && fwd < ahead)
-        *out++ = (struct dp_op){.mb = fwd++, .kind = DP_OP_FORWARD};
+        *out++ = (struct dp_action){.mb = fwd++, .kind = DP_ACTION_FORWARD};
     for (uint32_t bwd = 0; bwd < m; bwd++) {
         if (fwd < m)
-            *out++ = (struct dp_op){.mb = fwd++, .kind = DP_OP_FORWARD};
-        *out++ = (struct dp_op){.mb = bwd, .kind = DP_OP_BACKWARD};
+            *out++ = (struct dp_action){.mb = fwd++, .kind = DP_ACTION_FORWARD};
+        *out++ = (struct dp_action){.mb = bwd, .kind = DP_ACTION_BACKWARD};
         if (bwd >= at->device)
-            *out++ = (struct dp_op){.mb = weight++, .kind = DP_OP_WEIGHT};
+            *out++ = (struct dp_action){.mb = weight++, .kind = DP_ACTION_WEIGHT};
     }
     while (weight < m)
-        *out++ = (struct dp_op){.mb = weight++, .kind = DP_OP_WEIGHT};
+        *out++ = (struct dp_action){.mb = weight++, .kind = DP_ACTION_WEIGHT};
 }
 
 const struct dp_schedule_rule dp_schedule_zb_h1 = {

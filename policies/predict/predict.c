@@ -53,16 +53,16 @@ int dp_predict_layout(const struct dp_policy_in *in, const struct dp_layout *lay
     struct dp_sim_in sim = {.replicas = 1, .stage = stage, .link = link};
     struct dp_sim_out result = {.device = out};
     struct dp_sim_program *program = NULL;
-    struct dp_sim_order order;
+    struct dp_sim_actions actions;
     int rc = -1;
 
     if (!stage || !link) {
         dp_err_set(err, DP_ENOMEM, "simulation: out of memory");
         goto out;
     }
-    if (dp_sim_order_create(in->schedule, n, 1, in->microbatches, &order, err) < 0)
+    if (dp_sim_actions_create(in->schedule, n, 1, in->microbatches, &actions, err) < 0)
         goto out;
-    program = dp_sim_program_create(&order, err);
+    program = dp_sim_program_create(&actions, err);
     if (!program)
         goto out;
     for (uint32_t d = 0; d < layout->n_workers; d++)

@@ -146,7 +146,7 @@ static int make_links(const struct dp_sim_case *c, struct dp_sim_stages *s, stru
 
 static int make_program(const struct dp_sim_case *c, uint32_t n_used, struct dp_sim_stages *s, struct dp_err *err)
 {
-    struct dp_sim_order order;
+    struct dp_sim_actions actions;
     int rc;
 
     if (s->program && s->made_for == n_used)
@@ -154,12 +154,12 @@ static int make_program(const struct dp_sim_case *c, uint32_t n_used, struct dp_
     dp_sim_program_destroy(s->program);
     s->program = NULL;
     if (c->width)
-        rc = dp_sim_order_create_wide(c->schedule, c->n_count, c->width, c->microbatches, &order, err);
+        rc = dp_sim_actions_create_wide(c->schedule, c->n_count, c->width, c->microbatches, &actions, err);
     else
-        rc = dp_sim_order_create(c->schedule, n_used, c->chunks, c->microbatches, &order, err);
+        rc = dp_sim_actions_create(c->schedule, n_used, c->chunks, c->microbatches, &actions, err);
     if (rc < 0)
         return -1;
-    s->program = dp_sim_program_create(&order, err);
+    s->program = dp_sim_program_create(&actions, err);
     s->made_for = n_used;
     return s->program ? make_links(c, s, err) : -1;
 }
@@ -260,13 +260,13 @@ static void add_messages(const struct dp_sim_layer *layer, const struct dp_sim_l
 /* Of one replica: all operations and messages after each other, in ns. */
 static double all_in_a_row(const struct dp_sim_in *in, uint32_t replica, uint32_t v)
 {
-    const struct dp_sim_order *o = dp_sim_program_order(in->program);
+    const struct dp_sim_actions *o = dp_sim_program_order(in->program);
     uint32_t n_links = dp_sim_program_links(in->program), m = o->microbatches;
     double sum = 0;
 
     for (uint32_t k = 0; k < v; k++) {
         const struct dp_sim_stage *g = &in->stage[(size_t)replica * v + k];
-        uint32_t share = o->n_wide ? dp_sim_order_share(o, k).count : m;
+        uint32_t share = o->n_wide ? dp_sim_actions_share(o, k).count : m;
 
         sum += share * ((double)g->fwd_ns + (double)g->bwd_input_ns + (double)g->bwd_weight_ns) + (double)g->opt_ns;
     }
@@ -303,7 +303,7 @@ static int check_length(const struct dp_sim_case *c, const struct dp_sim_in *in,
 static void join_devices(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l, uint32_t s,
                          struct dp_sim_stages *out)
 {
-    const struct dp_sim_order *o = dp_sim_program_order(out->program);
+    const struct dp_sim_actions *o = dp_sim_program_order(out->program);
     const struct dp_sim_tier *ring = &c->inside;
     struct dp_sim_layer sum = sum_layers(layer, l->cut[s], l->cut[s + 1]);
     uint32_t first = o->begin[s], end = o->begin[s + 1];

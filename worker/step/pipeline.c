@@ -41,7 +41,7 @@ struct dp_pipeline {
     int64_t tokens; /* of a microbatch */
     uint32_t *inputs, *targets; /* [microbatches][tokens] */
     enum dp_schedule_kind schedule;
-    struct dp_op *ops;
+    struct dp_action *ops;
     struct buffer *spare, *sending; /* sending: oldest last */
     uint32_t n_buffers;
     struct dp_pipeline_times times; /* of training */
@@ -407,10 +407,10 @@ static int read_step(struct dp_pipeline *p, uint64_t step, struct dp_err *err)
 
 /* One operation of the schedule, and its device time. The processor handles the messages whatever the
  * backend: their time is its own. */
-static int run_op(struct pass *s, const struct dp_op *op, double *losses, struct dp_err *err)
+static int run_op(struct pass *s, const struct dp_action *op, double *losses, struct dp_err *err)
 {
     struct dp_pipeline *p = s->p;
-    bool is_backward = op->kind == DP_OP_BACKWARD;
+    bool is_backward = op->kind == DP_ACTION_BACKWARD;
     const uint32_t *tokens = p->inputs + op->mb * p->tokens, *targets = p->targets + op->mb * p->tokens;
     uint64_t begin_ns = p->be->ops->time_ns(p->be), *sum = is_backward ? &p->times.backward_ns : &p->times.forward_ns;
     int rc = is_backward ? backward(s, op->mb, tokens, err) : forward(s, op->mb, tokens, targets, true, &losses[op->mb], err);

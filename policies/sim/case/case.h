@@ -84,7 +84,7 @@ struct dp_sim_case {
     const struct dp_policy *own; /* one that is in no registry, asked with own_state; NULL: none. Borrowed */
     void *own_state;
     uint32_t *count, n_count; /* layout to begin with, or NULL */
-    /* Stages of several devices (order.h), or NULL: one chunk, one replica and one layout, which is `count`. */
+    /* Stages of several devices (actions.h), or NULL: one chunk, one replica and one layout, which is `count`. */
     uint32_t *width; /* [n_count] devices of each stage */
     uint32_t *place; /* [sum of width] which they are, stage by stage */
 

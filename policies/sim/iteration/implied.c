@@ -14,7 +14,8 @@ static inline uint64_t send(uint64_t ready, uint64_t *free_at, const struct dp_s
     return *free_at + link->latency_ns;
 }
 
-static struct dp_sim_span *note(struct dp_sim_span *span, uint32_t stage, uint32_t mb, enum dp_op_kind kind, uint64_t end, uint64_t took)
+static struct dp_sim_span *note(struct dp_sim_span *span, uint32_t stage, uint32_t mb, enum dp_action_kind kind,
+                                uint64_t end, uint64_t took)
 {
     *span = (struct dp_sim_span){.device = stage, .place = stage, .mb = mb, .kind = kind, .start_ns = end - took, .end_ns = end};
     return span + 1;
@@ -32,14 +33,14 @@ void dp_sim_implied_run(const struct dp_sim_implied *r, uint64_t *done, struct d
             if (s)
                 r->gradient[s - 1] = send(r->now[s], &r->back_free[s], &r->link[s - 1]);
             if (span)
-                span = note(span, s, j - (n - s), DP_OP_BACKWARD, r->now[s], r->bwd_ns[s]);
+                span = note(span, s, j - (n - s), DP_ACTION_BACKWARD, r->now[s], r->bwd_ns[s]);
         }
         for (uint32_t s = 0; s < n && j < m; s++) {
             r->now[s] = done[s] = later(r->activation[s], r->now[s]) + r->fwd_ns[s];
             if (s + 1 < n)
                 r->activation[s + 1] = send(r->now[s], &r->forth_free[s], &r->link[s]);
             if (span)
-                span = note(span, s, j, DP_OP_FORWARD, r->now[s], r->fwd_ns[s]);
+                span = note(span, s, j, DP_ACTION_FORWARD, r->now[s], r->fwd_ns[s]);
         }
     }
 }

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KINDS 3
-
 struct work {
     uint32_t d, v, n_places; /* devices, chunks, V */
     bool is_split;
@@ -34,7 +32,7 @@ static void fill_costs(const struct work *w, const struct dp_sim_stage *stage)
 /* The parts of a stage's gradient are ready in equal steps of its last backward. */
 static void note_ready(const struct work *w, uint32_t buckets)
 {
-    uint32_t kind = w->is_split ? DP_OP_WEIGHT : DP_OP_BACKWARD;
+    uint32_t kind = w->is_split ? DP_ACTION_WEIGHT : DP_ACTION_BACKWARD;
 
     for (uint32_t k = 0; k < w->n_places; k++) {
         uint64_t took = w->cost[kind * w->n_places + k], end = w->done[kind * w->n_places + k];
@@ -48,7 +46,7 @@ static void note_ready(const struct work *w, uint32_t buckets)
 }
 
 /* Devices of one stage reduce together, when the last of them is ready. */
-static void wait_for_each_other(const struct dp_sim_order *o, const struct work *w, uint32_t buckets)
+static void wait_for_each_other(const struct dp_sim_actions *o, const struct work *w, uint32_t buckets)
 {
     for (uint32_t s = 0; s < o->n_wide; s++)
         for (uint32_t b = 0; b < buckets; b++) {
@@ -62,18 +60,18 @@ static void wait_for_each_other(const struct dp_sim_order *o, const struct work 
 }
 
 /* Most bytes that the kept microbatches of a device take. */
-static uint64_t kept_bytes(const struct dp_sim_order *o, uint32_t device, const struct dp_sim_stage *stage)
+static uint64_t kept_bytes(const struct dp_sim_actions *o, uint32_t device, const struct dp_sim_stage *stage)
 {
-    const struct dp_op *op = dp_sim_order_list(o, device);
-    uint32_t n = dp_sim_order_ops(o, device);
+    const struct dp_action *action = dp_sim_actions_list(o, device);
+    uint32_t n = dp_sim_actions_count(o, device);
     uint64_t now = 0, most = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct dp_sim_stage *g = &stage[op[i].chunk * o->n_devices + device];
+        const struct dp_sim_stage *g = &stage[action[i].chunk * o->n_devices + device];
 
-        if (op[i].kind == DP_OP_FORWARD)
+        if (action[i].kind == DP_ACTION_FORWARD)
             now += g->act_bytes;
-        else if (op[i].kind == DP_OP_BACKWARD)
+        else if (action[i].kind == DP_ACTION_BACKWARD)
             now -= o->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes;
         else
             now -= g->wgrad_bytes;
@@ -85,16 +83,16 @@ static uint64_t kept_bytes(const struct dp_sim_order *o, uint32_t device, const 
 static void note_device(const struct dp_sim_in *in, const struct work *w, const struct dp_sim_stage *stage, uint32_t device,
                         struct dp_sim_stage_out *out)
 {
-    const struct dp_sim_order *o = dp_sim_program_order(in->program);
+    const struct dp_sim_actions *o = dp_sim_program_order(in->program);
 
     memset(out, 0, sizeof *out);
     out->in_flight = dp_sim_program_in_flight(in->program, device);
     for (uint32_t k = device; k < w->n_places; k += w->d) {
         const struct dp_sim_stage *g = &stage[k];
 
-        out->busy_ns += dp_sim_order_share(o, device).count * (g->fwd_ns + g->bwd_input_ns + g->bwd_weight_ns) + g->opt_ns;
+        out->busy_ns += dp_sim_actions_share(o, device).count * (g->fwd_ns + g->bwd_input_ns + g->bwd_weight_ns) + g->opt_ns;
         out->mem_bytes += g->state_bytes;
-        for (uint32_t kind = 0; kind < KINDS; kind++)
+        for (uint32_t kind = 0; kind < DP_ACTION_KINDS; kind++)
             out->end_ns = later(out->end_ns, w->done[kind * w->n_places + k]);
     }
     if (w->v == 1 && !w->is_split)
@@ -127,7 +125,7 @@ static void run_replica(const struct dp_sim_in *in, const struct work *w, uint32
     }
     fill_costs(w, stage);
     dp_sim_program_run(in->program, w->cost, in->link + (size_t)r * dp_sim_program_links(in->program), w->done, r == 0 ? out->span : NULL);
-    for (uint32_t i = 0; i < KINDS * w->n_places; i++)
+    for (uint32_t i = 0; i < DP_ACTION_KINDS * w->n_places; i++)
         out->backward_ns = later(out->backward_ns, w->done[i]);
     if (in->reduce_ns)
         note_ready(w, in->buckets);
@@ -187,7 +185,7 @@ static void finish(const struct dp_sim_in *in, const struct work *w, struct dp_s
 
 static struct work work_of(const struct dp_sim_in *in)
 {
-    const struct dp_sim_order *o = dp_sim_program_order(in->program);
+    const struct dp_sim_actions *o = dp_sim_program_order(in->program);
 
     return (struct work){.d = o->n_devices, .v = o->chunks, .n_places = o->n_devices * o->chunks, .is_split = o->is_split};
 }
@@ -197,11 +195,11 @@ int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp
     struct work w = work_of(in);
     size_t ready = in->reduce_ns ? (size_t)w.n_places * in->buckets : 0;
 
-    w.cost = calloc(2 * KINDS * (size_t)w.n_places + ready, sizeof *w.cost);
+    w.cost = calloc(2 * DP_ACTION_KINDS * (size_t)w.n_places + ready, sizeof *w.cost);
     if (!w.cost)
         return dp_err_set(err, DP_ENOMEM, "simulation of %u stages: out of memory", w.n_places);
-    w.done = w.cost + KINDS * (size_t)w.n_places;
-    w.ready = w.done + KINDS * (size_t)w.n_places;
+    w.done = w.cost + DP_ACTION_KINDS * (size_t)w.n_places;
+    w.ready = w.done + DP_ACTION_KINDS * (size_t)w.n_places;
     out->iteration_ns = out->backward_ns = out->reduce_ns = out->norm_ns = 0;
     for (uint32_t r = 0; r < in->replicas; r++)
         run_replica(in, &w, r, out);

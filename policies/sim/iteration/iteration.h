@@ -52,14 +52,14 @@ struct dp_sim_out {
     uint64_t iteration_ns;
     uint64_t backward_ns, reduce_ns, norm_ns;     /* when the last of each has ended */
     struct dp_sim_stage_out *device;              /* [replicas][D] = or NULL, the caller's */
-    struct dp_sim_span *span;                     /* [ops] = of replica 0, or NULL */
+    struct dp_sim_span *span;                     /* [actions] = of replica 0, or NULL */
     struct dp_sim_reduction *reduction;           /* [V][buckets] =, or NULL */
 };
 
 /* The caller sets the three arrays of *out. returns 0, or -1 (out of memory). */
 int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp_err *err);
 
-/* No order of the operations can be faster: the largest of a device's work with the way of the first
+/* No order of the actions can be faster: the largest of a device's work with the way of the first
  * microbatch to it and of the last gradient from it, and of one microbatch's way through all stages.
  * Of replica 0, norm and optimizer included. */
 uint64_t dp_sim_lower_bound(const struct dp_sim_in *in);

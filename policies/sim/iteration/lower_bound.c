@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See iteration.h. Both bounds hold for any order of the operations:
+/* See iteration.h. Both bounds hold for any order of the actions:
  *
  *   a device d starts when the first microbatch has come through the stages before its first one, does
  *   all its work, and - where backward is one operation - ends with a backward of that first stage,
@@ -28,7 +28,7 @@ static struct way quickest(const struct dp_sim_in *in, uint32_t first, uint32_t 
 }
 
 /* The quickest message from places first .. end - 1 to the next stage. */
-static uint64_t quickest_message(const struct dp_sim_in *in, const struct dp_sim_order *o, uint32_t first, uint32_t end)
+static uint64_t quickest_message(const struct dp_sim_in *in, const struct dp_sim_actions *o, uint32_t first, uint32_t end)
 {
     uint32_t from = first, to = end, n = o->n_devices * o->chunks;
     uint64_t least = UINT64_MAX;
@@ -48,7 +48,7 @@ static uint64_t quickest_message(const struct dp_sim_in *in, const struct dp_sim
 }
 
 /* What device d computes; opt: = of it in the optimizer. */
-static uint64_t busy(const struct dp_sim_in *in, const struct dp_sim_order *o, uint32_t d, uint64_t *opt)
+static uint64_t busy(const struct dp_sim_in *in, const struct dp_sim_actions *o, uint32_t d, uint64_t *opt)
 {
     uint64_t ns = 0;
 
@@ -56,7 +56,7 @@ static uint64_t busy(const struct dp_sim_in *in, const struct dp_sim_order *o, u
     for (uint32_t c = d; c < o->n_devices * o->chunks; c += o->n_devices) {
         const struct dp_sim_stage *g = &in->stage[c];
 
-        ns += dp_sim_order_share(o, d).count * (g->fwd_ns + g->bwd_input_ns + g->bwd_weight_ns);
+        ns += dp_sim_actions_share(o, d).count * (g->fwd_ns + g->bwd_input_ns + g->bwd_weight_ns);
         *opt += g->opt_ns;
     }
     return ns;
@@ -64,7 +64,7 @@ static uint64_t busy(const struct dp_sim_in *in, const struct dp_sim_order *o, u
 
 uint64_t dp_sim_lower_bound(const struct dp_sim_in *in)
 {
-    const struct dp_sim_order *o = dp_sim_program_order(in->program);
+    const struct dp_sim_actions *o = dp_sim_program_order(in->program);
     uint32_t n = o->n_devices * o->chunks;
     struct way before = {0, 0};
     uint64_t bound = 0, most_opt = 0;
@@ -77,7 +77,7 @@ uint64_t dp_sim_lower_bound(const struct dp_sim_in *in)
         for (uint32_t d = k; d < end && d < o->n_devices; d++) {
             ns = before.fwd_ns + busy(in, o, d, &opt) + (o->is_split ? 0 : before.bwd_ns);
             /* a device for which no microbatch is left waits for none */
-            bound = ns > bound && dp_sim_order_share(o, d).count ? ns : bound;
+            bound = ns > bound && dp_sim_actions_share(o, d).count ? ns : bound;
             most_opt = opt > most_opt ? opt : most_opt;
         }
         message_ns = quickest_message(in, o, k, end);

@@ -10,8 +10,6 @@
 #include "common/numbers.h"
 #include "policies/sim/iteration/implied.h"
 
-#define KINDS 3
-
 /* Indexes into the arrays of a run, worked out once. Slot 0 is a message that is always there. */
 struct step {
     uint32_t device, in, out; /* out 0: nobody waits for it */
@@ -21,25 +19,25 @@ struct step {
 };
 
 struct dp_sim_program {
-    struct dp_sim_order order;
-    uint32_t n_stages, n_places, n_ops;
+    struct dp_sim_actions actions;
+    uint32_t n_stages, n_places, n_actions;
     uint32_t n_links;
     uint32_t *first_link; /* [n_stages + 1] of the pairs with the next stage, where stages have several devices; else NULL */
-    struct step *step;    /* [n_ops] */
-    uint32_t *mb;         /* [n_ops] */
+    struct step *step;    /* [n_actions] */
+    uint32_t *mb;         /* [n_actions] */
     uint32_t *in_flight;  /* [n_devices] */
     /* what changes during a run */
     uint64_t *slot;         /* [slots] arrival; where stages have several devices: when it is sent */
     uint64_t *now;          /* [D] end of the device's last operation */
     uint64_t *link_free;    /* [2D+1] */
     uint64_t *way_in_free;  /* [2D] where stages have several devices */
-    uint64_t *there;        /* [2D] of an implied order (implied.h) */
+    uint64_t *there;        /* [2D] of implied lists (implied.h) */
     struct dp_sim_link *at; /* [L] borders; the last one costs nothing */
 };
 
-const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *p)
+const struct dp_sim_actions *dp_sim_program_order(const struct dp_sim_program *p)
 {
-    return &p->order;
+    return &p->actions;
 }
 
 uint32_t dp_sim_program_places(const struct dp_sim_program *p)
@@ -64,14 +62,14 @@ uint32_t dp_sim_program_link(const struct dp_sim_program *p, uint32_t stage, uin
 
 uint32_t dp_sim_program_device(const struct dp_sim_program *p, uint32_t stage, uint32_t mb)
 {
-    const struct dp_sim_order *o = &p->order;
+    const struct dp_sim_actions *o = &p->actions;
 
     return o->begin[stage] + mb % (o->begin[stage + 1] - o->begin[stage]);
 }
 
 uint32_t dp_sim_program_ops(const struct dp_sim_program *p)
 {
-    return p->n_ops;
+    return p->n_actions;
 }
 
 uint32_t dp_sim_program_in_flight(const struct dp_sim_program *p, uint32_t device)
@@ -80,77 +78,77 @@ uint32_t dp_sim_program_in_flight(const struct dp_sim_program *p, uint32_t devic
 }
 
 /* Where the activation, or the gradient, for microbatch mb of a stage arrives. */
-static uint32_t slot_of(const struct dp_sim_program *p, enum dp_op_kind kind, uint32_t stage, uint32_t mb)
+static uint32_t slot_of(const struct dp_sim_program *p, enum dp_action_kind kind, uint32_t stage, uint32_t mb)
 {
-    return 1 + ((kind == DP_OP_FORWARD ? 0 : p->n_stages) + stage) * p->order.microbatches + mb;
+    return 1 + ((kind == DP_ACTION_FORWARD ? 0 : p->n_stages) + stage) * p->actions.microbatches + mb;
 }
 
 static size_t n_slots(const struct dp_sim_program *p)
 {
-    return 1 + 2 * (size_t)p->n_stages * p->order.microbatches;
+    return 1 + 2 * (size_t)p->n_stages * p->actions.microbatches;
 }
 
 /* As step_of(), where stages have several devices. */
-static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_op *op)
+static struct step wide_step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_action *action)
 {
-    const struct dp_sim_order *o = &p->order;
+    const struct dp_sim_actions *o = &p->actions;
     uint32_t d = o->n_devices, stage = o->stage_of[device], none = p->n_links - 1, before = none, behind = none;
-    struct step s = {.device = device, .cost = op->kind * p->n_places + device};
+    struct step s = {.device = device, .cost = action->kind * p->n_places + device};
 
     if (stage > 0)
-        before = dp_sim_program_link(p, stage - 1, op->mb);
+        before = dp_sim_program_link(p, stage - 1, action->mb);
     if (stage + 1 < p->n_stages)
-        behind = dp_sim_program_link(p, stage, op->mb);
-    if (op->kind == DP_OP_FORWARD) {
-        s.in = before != none ? slot_of(p, DP_OP_FORWARD, stage, op->mb) : 0;
-        s.out = behind != none ? slot_of(p, DP_OP_FORWARD, stage + 1, op->mb) : 0;
+        behind = dp_sim_program_link(p, stage, action->mb);
+    if (action->kind == DP_ACTION_FORWARD) {
+        s.in = before != none ? slot_of(p, DP_ACTION_FORWARD, stage, action->mb) : 0;
+        s.out = behind != none ? slot_of(p, DP_ACTION_FORWARD, stage + 1, action->mb) : 0;
         s.link = device;
     } else {
-        s.in = behind != none ? slot_of(p, DP_OP_BACKWARD, stage, op->mb) : 0;
-        s.out = before != none ? slot_of(p, DP_OP_BACKWARD, stage - 1, op->mb) : 0;
+        s.in = behind != none ? slot_of(p, DP_ACTION_BACKWARD, stage, action->mb) : 0;
+        s.out = before != none ? slot_of(p, DP_ACTION_BACKWARD, stage - 1, action->mb) : 0;
         s.link = d + device;
     }
-    s.came_over = op->kind == DP_OP_FORWARD ? before : behind;
-    s.border = op->kind == DP_OP_FORWARD ? behind : before;
+    s.came_over = action->kind == DP_ACTION_FORWARD ? before : behind;
+    s.border = action->kind == DP_ACTION_FORWARD ? behind : before;
     return s;
 }
 
 /* Links 0..D-1 lead from a device to the next, D..2D-1 to the one before; 2D is inside of a device. */
-static struct step step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_op *op)
+static struct step step_of(const struct dp_sim_program *p, uint32_t device, const struct dp_action *action)
 {
-    uint32_t d = p->order.n_devices, stage = op->chunk * d + device, last = p->n_stages - 1;
-    struct step s = {.device = device, .cost = op->kind * p->n_places + stage, .border = last, .link = 2 * d};
+    uint32_t d = p->actions.n_devices, stage = action->chunk * d + device, last = p->n_stages - 1;
+    struct step s = {.device = device, .cost = action->kind * p->n_places + stage, .border = last, .link = 2 * d};
 
-    if (p->order.n_wide)
-        return wide_step_of(p, device, op);
-    if (op->kind == DP_OP_FORWARD) {
-        s.in = stage > 0 ? slot_of(p, DP_OP_FORWARD, stage, op->mb) : 0;
+    if (p->actions.n_wide)
+        return wide_step_of(p, device, action);
+    if (action->kind == DP_ACTION_FORWARD) {
+        s.in = stage > 0 ? slot_of(p, DP_ACTION_FORWARD, stage, action->mb) : 0;
         if (stage == last)
             return s;
-        s.out = slot_of(p, DP_OP_FORWARD, stage + 1, op->mb);
+        s.out = slot_of(p, DP_ACTION_FORWARD, stage + 1, action->mb);
         s.border = d > 1 ? stage : last;
         s.link = d > 1 ? device : 2 * d;
-    } else if (op->kind == DP_OP_BACKWARD) {
-        s.in = stage < last ? slot_of(p, DP_OP_BACKWARD, stage, op->mb) : 0;
+    } else if (action->kind == DP_ACTION_BACKWARD) {
+        s.in = stage < last ? slot_of(p, DP_ACTION_BACKWARD, stage, action->mb) : 0;
         if (stage == 0)
             return s;
-        s.out = slot_of(p, DP_OP_BACKWARD, stage - 1, op->mb);
+        s.out = slot_of(p, DP_ACTION_BACKWARD, stage - 1, action->mb);
         s.border = d > 1 ? stage - 1 : last;
         s.link = d > 1 ? d + device : 2 * d;
     }
     return s;
 }
 
-static uint32_t count_in_flight(const struct dp_sim_order *o, uint32_t device)
+static uint32_t count_in_flight(const struct dp_sim_actions *o, uint32_t device)
 {
-    const struct dp_op *op = dp_sim_order_list(o, device);
-    int last = o->is_split ? DP_OP_WEIGHT : DP_OP_BACKWARD;
-    uint32_t n = dp_sim_order_ops(o, device), now = 0, most = 0;
+    const struct dp_action *action = dp_sim_actions_list(o, device);
+    int last = o->is_split ? DP_ACTION_WEIGHT : DP_ACTION_BACKWARD;
+    uint32_t n = dp_sim_actions_count(o, device), now = 0, most = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        now += op[i].kind == DP_OP_FORWARD;
+        now += action[i].kind == DP_ACTION_FORWARD;
         most = now > most ? now : most;
-        now -= op[i].kind == last;
+        now -= action[i].kind == last;
     }
     return most;
 }
@@ -158,10 +156,10 @@ static uint32_t count_in_flight(const struct dp_sim_order *o, uint32_t device)
 /* The device that receives what a step sends. */
 static uint32_t receiver(const struct dp_sim_program *p, const struct step *s, uint32_t mb)
 {
-    uint32_t d = p->order.n_devices;
+    uint32_t d = p->actions.n_devices;
 
-    if (p->order.n_wide)
-        return dp_sim_program_device(p, p->order.stage_of[s->device] + (s->link < d ? 1 : -1u), mb);
+    if (p->actions.n_wide)
+        return dp_sim_program_device(p, p->actions.stage_of[s->device] + (s->link < d ? 1 : -1u), mb);
     if (s->link == 2 * d)
         return s->device;
     return s->link < d ? (s->device + 1) % d : (s->device + d - 1) % d;
@@ -188,17 +186,17 @@ static void list(struct maker *m, uint32_t device)
 static void advance(struct maker *m, uint32_t device)
 {
     struct dp_sim_program *p = m->p;
-    const struct dp_op *op = dp_sim_order_list(&p->order, device);
-    uint32_t n = dp_sim_order_ops(&p->order, device);
+    const struct dp_action *action = dp_sim_actions_list(&p->actions, device);
+    uint32_t n = dp_sim_actions_count(&p->actions, device);
 
     while (m->next[device] < n) {
-        uint32_t mb = op[m->next[device]].mb;
-        struct step s = step_of(p, device, &op[m->next[device]]);
+        uint32_t mb = action[m->next[device]].mb;
+        struct step s = step_of(p, device, &action[m->next[device]]);
 
         if (!m->is_there[s.in])
             return;
-        p->mb[p->n_ops] = mb;
-        p->step[p->n_ops++] = s;
+        p->mb[p->n_actions] = mb;
+        p->step[p->n_actions++] = s;
         m->next[device]++;
         if (s.out) {
             m->is_there[s.out] = 1;
@@ -210,30 +208,30 @@ static void advance(struct maker *m, uint32_t device)
 static int deadlock(const struct maker *m, struct dp_err *err)
 {
     static const char *const waits_for[] = {"activation", "gradient", "nothing"};
-    const struct dp_sim_order *o = &m->p->order;
+    const struct dp_sim_actions *o = &m->p->actions;
     uint32_t d = 0;
-    const struct dp_op *op;
+    const struct dp_action *action;
 
-    while (m->next[d] == dp_sim_order_ops(o, d))
+    while (m->next[d] == dp_sim_actions_count(o, d))
         d++;
-    op = dp_sim_order_list(o, d) + m->next[d];
+    action = dp_sim_actions_list(o, d) + m->next[d];
     return dp_err_set(err, DP_EINVAL,
-                      "schedule: deadlock, device %u waits for ever at its operation %u for the %s of chunk %u, microbatch %u", d,
-                      m->next[d], waits_for[op->kind], op->chunk, op->mb);
+                      "schedule: deadlock, device %u waits forever at its action %u for the %s of chunk %u, microbatch %u", d,
+                      m->next[d], waits_for[action->kind], action->chunk, action->mb);
 }
 
-static uint32_t count_ops(const struct dp_sim_order *o)
+static uint32_t count_ops(const struct dp_sim_actions *o)
 {
     uint32_t all = 0;
 
     for (uint32_t d = 0; d < o->n_devices; d++)
-        all += dp_sim_order_ops(o, d);
+        all += dp_sim_actions_count(o, d);
     return all;
 }
 
 static int place_all(struct dp_sim_program *p, struct dp_err *err)
 {
-    uint32_t d = p->order.n_devices, all = count_ops(&p->order);
+    uint32_t d = p->actions.n_devices, all = count_ops(&p->actions);
     struct maker m = {.p = p};
     int rc = 0;
 
@@ -251,7 +249,7 @@ static int place_all(struct dp_sim_program *p, struct dp_err *err)
             m.is_listed[device] = 0;
             advance(&m, device);
         }
-        if (p->n_ops < all)
+        if (p->n_actions < all)
             rc = deadlock(&m, err);
     } else {
         rc = dp_err_set(err, DP_ENOMEM, "schedule of %u operations: out of memory", all);
@@ -280,7 +278,7 @@ static uint64_t pairs_of(uint32_t a, uint32_t b, uint32_t microbatches)
 /* The numbers of the links between stages of several devices. */
 static int number_links(struct dp_sim_program *p, struct dp_err *err)
 {
-    const struct dp_sim_order *o = &p->order;
+    const struct dp_sim_actions *o = &p->actions;
     uint64_t links = 0;
 
     p->first_link = calloc((size_t)p->n_stages + 1, sizeof *p->first_link);
@@ -298,12 +296,12 @@ static int number_links(struct dp_sim_program *p, struct dp_err *err)
 
 static int make_room(struct dp_sim_program *p, struct dp_err *err)
 {
-    size_t d = p->order.n_devices, all = p->order.is_implied ? 1 : count_ops(&p->order);
+    size_t d = p->actions.n_devices, all = p->actions.is_implied ? 1 : count_ops(&p->actions);
 
     p->step = calloc(all, sizeof *p->step);
     p->mb = calloc(all, sizeof *p->mb);
     p->in_flight = calloc(d, sizeof *p->in_flight);
-    p->slot = calloc(p->order.is_implied ? 1 : n_slots(p), sizeof *p->slot);
+    p->slot = calloc(p->actions.is_implied ? 1 : n_slots(p), sizeof *p->slot);
     p->there = calloc(2 * d, sizeof *p->there);
     p->now = calloc(d, sizeof *p->now);
     p->link_free = calloc(2 * d + 1, sizeof *p->link_free);
@@ -314,28 +312,29 @@ static int make_room(struct dp_sim_program *p, struct dp_err *err)
     return dp_err_set(err, DP_ENOMEM, "schedule of %zu operations: out of memory", all);
 }
 
-struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct dp_err *err)
+struct dp_sim_program *dp_sim_program_create(struct dp_sim_actions *actions, struct dp_err *err)
 {
     struct dp_sim_program *p = calloc(1, sizeof *p);
 
     if (!p) {
-        dp_sim_order_release(order);
+        dp_sim_actions_release(actions);
         dp_err_set(err, DP_ENOMEM, "schedule: out of memory");
         return NULL;
     }
-    p->order = *order;
-    memset(order, 0, sizeof *order);
-    p->n_places = p->n_links = p->n_stages = p->order.chunks * p->order.n_devices;
-    if (p->order.n_wide)
-        p->n_stages = p->order.n_wide;
-    if ((p->order.n_wide && number_links(p, err) < 0) || (!p->order.is_implied && dp_sim_order_check(&p->order, err) < 0) ||
-        make_room(p, err) < 0 || (!p->order.is_implied && place_all(p, err) < 0)) {
+    p->actions = *actions;
+    memset(actions, 0, sizeof *actions);
+    p->n_places = p->n_links = p->n_stages = p->actions.chunks * p->actions.n_devices;
+    if (p->actions.n_wide)
+        p->n_stages = p->actions.n_wide;
+    if ((p->actions.n_wide && number_links(p, err) < 0) || (!p->actions.is_implied && dp_sim_actions_check(&p->actions, err) < 0) ||
+        make_room(p, err) < 0 || (!p->actions.is_implied && place_all(p, err) < 0)) {
         dp_sim_program_destroy(p);
         return NULL;
     }
-    p->n_ops = p->order.is_implied ? 2 * p->order.n_devices * p->order.microbatches : p->n_ops;
-    for (uint32_t d = 0; d < p->order.n_devices; d++)
-        p->in_flight[d] = p->order.is_implied ? dp_least_u32(p->order.n_devices - d, p->order.microbatches) : count_in_flight(&p->order, d);
+    p->n_actions = p->actions.is_implied ? 2 * p->actions.n_devices * p->actions.microbatches : p->n_actions;
+    for (uint32_t d = 0; d < p->actions.n_devices; d++)
+        p->in_flight[d] = p->actions.is_implied ? dp_least_u32(p->actions.n_devices - d, p->actions.microbatches)
+                                                : count_in_flight(&p->actions, d);
     return p;
 }
 
@@ -343,7 +342,7 @@ void dp_sim_program_destroy(struct dp_sim_program *p)
 {
     if (!p)
         return;
-    dp_sim_order_release(&p->order);
+    dp_sim_actions_release(&p->actions);
     free(p->first_link);
     free(p->step);
     free(p->mb);
@@ -375,25 +374,25 @@ static uint64_t receive(struct dp_sim_program *p, const struct step *s)
 void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,
                         struct dp_sim_span *span)
 {
-    size_t d = p->order.n_devices;
-    bool is_wide = p->order.n_wide != 0;
+    size_t d = p->actions.n_devices;
+    bool is_wide = p->actions.n_wide != 0;
 
     memset(p->way_in_free, 0, 2 * d * sizeof *p->way_in_free);
     memset(p->there, 0, 2 * d * sizeof *p->there);
     memset(p->now, 0, d * sizeof *p->now); /* slots are written before they are read; slot 0 stays 0 */
     memset(p->link_free, 0, (2 * d + 1) * sizeof *p->link_free);
-    memset(done, 0, KINDS * (size_t)p->n_places * sizeof *done);
+    memset(done, 0, DP_ACTION_KINDS * (size_t)p->n_places * sizeof *done);
     memcpy(p->at, link, p->n_links * sizeof *p->at);
     p->at[p->n_links - 1] = (struct dp_sim_link){0, 0};
-    if (p->order.is_implied) {
-        dp_sim_implied_run(&(struct dp_sim_implied){.n_stages = p->order.n_devices, .microbatches = p->order.microbatches,
+    if (p->actions.is_implied) {
+        dp_sim_implied_run(&(struct dp_sim_implied){.n_stages = p->actions.n_devices, .microbatches = p->actions.microbatches,
                                                     .fwd_ns = cost, .bwd_ns = cost + d, .link = p->at, .now = p->now,
                                                     .activation = p->there, .gradient = p->there + d, .forth_free = p->link_free,
                                                     .back_free = p->link_free + d},
                            done, span);
         return;
     }
-    for (uint32_t i = 0; i < p->n_ops; i++) {
+    for (uint32_t i = 0; i < p->n_actions; i++) {
         const struct step *s = &p->step[i];
         uint64_t there = is_wide && s->in ? receive(p, s) : p->slot[s->in];
         uint64_t start = later(there, p->now[s->device]), end = start + cost[s->cost];
@@ -410,7 +409,7 @@ void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const st
                 .device = s->device,
                 .place = s->cost % p->n_places,
                 .mb = p->mb[i],
-                .kind = (enum dp_op_kind)(s->cost / p->n_places),
+                .kind = (enum dp_action_kind)(s->cost / p->n_places),
                 .start_ns = start,
                 .end_ns = end,
             };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A schedule made ready to run: the operations of one pipeline in an order in which each comes after
+/* A schedule made ready to run: the actions of one pipeline in an order in which each comes after
  * everything that it waits for.
  *
  * Who waits for whom depends on the schedule alone. A device runs its list in order; a link (one per
  * pair of neighbours and direction) sends in the order in which its one sender finishes. So no event
  * can overtake another whatever the times are, the order of events is worked out once, and one
- * iteration with other times is one pass over the operations: start = max(device free, message there).
+ * iteration with other times is one pass over the actions: start = max(device free, message there).
  *
  * A place is what has costs of its own: a stage, or one of the devices of a stage that has several. Such devices send
  * to several others and hear from several: then every device has one way out and one way in for each direction, messages
- * go out in the order of the sender's operations and come in, buffered by the network, in that of the receiver's.
+ * go out in the order of the sender's actions and come in, buffered by the network, in that of the receiver's.
  */
 #ifndef DP_POLICIES_SIM_ITERATION_PROGRAM_H
 #define DP_POLICIES_SIM_ITERATION_PROGRAM_H
 
-#include "policies/sim/iteration/order.h"
+#include "policies/sim/iteration/actions.h"
 
 struct dp_sim_program;
 
@@ -27,16 +27,16 @@ struct dp_sim_link {
 /* One operation as it ran. */
 struct dp_sim_span {
     uint32_t device, place, mb;
-    enum dp_op_kind kind;
+    enum dp_action_kind kind;
     uint64_t start_ns, end_ns;
 };
 
-/* Takes the lists over (also on failure: *order is empty then). An order that is not complete, or in
+/* Takes the lists over (also on failure: *actions is empty then). A list that is not complete, or in
  * which devices wait for each other in a circle, is an error that says where. */
-struct dp_sim_program *dp_sim_program_create(struct dp_sim_order *order, struct dp_err *err);
+struct dp_sim_program *dp_sim_program_create(struct dp_sim_actions *actions, struct dp_err *err);
 void dp_sim_program_destroy(struct dp_sim_program *program);
 
-const struct dp_sim_order *dp_sim_program_order(const struct dp_sim_program *program); /* borrowed */
+const struct dp_sim_actions *dp_sim_program_order(const struct dp_sim_program *program); /* borrowed */
 uint32_t dp_sim_program_places(const struct dp_sim_program *program);                 /* V; with several devices a stage D */
 uint32_t dp_sim_program_links(const struct dp_sim_program *program);                  /* L, see dp_sim_program_run() */
 /* Where stages have several devices: microbatch mb goes from one of a stage to one of the next over link

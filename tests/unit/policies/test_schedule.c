@@ -11,7 +11,7 @@
 #define MAX_M 17
 
 /* Play all stages against each other. returns: false when they wait for each other for ever. */
-static bool play(struct dp_op ops[MAX_S][2 * MAX_M], uint32_t s, uint32_t m)
+static bool play(struct dp_action actions[MAX_S][2 * MAX_M], uint32_t s, uint32_t m)
 {
     uint32_t at[MAX_S] = {0}, fwd[MAX_S] = {0}, bwd[MAX_S] = {0}, left = s * 2 * m;
     bool moved = true;
@@ -19,19 +19,19 @@ static bool play(struct dp_op ops[MAX_S][2 * MAX_M], uint32_t s, uint32_t m)
     while (left && moved) {
         moved = false;
         for (uint32_t i = 0; i < s; i++) {
-            struct dp_op op;
+            struct dp_action action;
             bool can;
 
             if (at[i] == 2 * m)
                 continue;
-            op = ops[i][at[i]];
-            if (op.kind == DP_OP_BACKWARD)
-                can = fwd[i] > op.mb && (i + 1 == s || bwd[i + 1] > op.mb);
+            action = actions[i][at[i]];
+            if (action.kind == DP_ACTION_BACKWARD)
+                can = fwd[i] > action.mb && (i + 1 == s || bwd[i + 1] > action.mb);
             else
-                can = i == 0 || fwd[i - 1] > op.mb;
+                can = i == 0 || fwd[i - 1] > action.mb;
             if (!can)
                 continue;
-            op.kind == DP_OP_BACKWARD ? bwd[i]++ : fwd[i]++;
+            action.kind == DP_ACTION_BACKWARD ? bwd[i]++ : fwd[i]++;
             at[i]++;
             left--;
             moved = true;
@@ -42,16 +42,16 @@ static bool play(struct dp_op ops[MAX_S][2 * MAX_M], uint32_t s, uint32_t m)
 
 static void check(enum dp_schedule_kind kind, uint32_t s, uint32_t m)
 {
-    struct dp_op ops[MAX_S][2 * MAX_M];
+    struct dp_action actions[MAX_S][2 * MAX_M];
 
     for (uint32_t i = 0; i < s; i++) {
         uint32_t fwd = 0, bwd = 0, most = 0;
 
-        dp_schedule_fill(kind, i, s, m, ops[i]);
+        dp_schedule_fill(kind, i, s, m, actions[i]);
         for (uint32_t k = 0; k < 2 * m; k++) {
-            uint32_t *next = ops[i][k].kind == DP_OP_BACKWARD ? &bwd : &fwd;
+            uint32_t *next = actions[i][k].kind == DP_ACTION_BACKWARD ? &bwd : &fwd;
 
-            assert_int_equal(ops[i][k].mb, *next); /* both directions in order 0..m-1 */
+            assert_int_equal(actions[i][k].mb, *next); /* both directions in order 0..m-1 */
             ++*next;
             assert_true(fwd >= bwd);
             if (fwd - bwd > most)
@@ -63,7 +63,7 @@ static void check(enum dp_schedule_kind kind, uint32_t s, uint32_t m)
         if (kind == DP_SCHED_1F1B)
             assert_true(most <= s - i);
     }
-    assert_true(play(ops, s, m));
+    assert_true(play(actions, s, m));
 }
 
 static void every_size(void **state)
@@ -78,9 +78,9 @@ static void every_size(void **state)
 
 static void one_f_one_b_of_two_stages(void **state)
 {
-    static const struct dp_op want[] = {{0, 0, DP_OP_FORWARD},  {1, 0, DP_OP_FORWARD}, {0, 0, DP_OP_BACKWARD},
-                                       {2, 0, DP_OP_FORWARD}, {1, 0, DP_OP_BACKWARD}, {2, 0, DP_OP_BACKWARD}};
-    struct dp_op got[6];
+    static const struct dp_action want[] = {{0, 0, DP_ACTION_FORWARD},  {1, 0, DP_ACTION_FORWARD}, {0, 0, DP_ACTION_BACKWARD},
+                                       {2, 0, DP_ACTION_FORWARD}, {1, 0, DP_ACTION_BACKWARD}, {2, 0, DP_ACTION_BACKWARD}};
+    struct dp_action got[6];
 
     (void)state;
     dp_schedule_fill(DP_SCHED_1F1B, 0, 2, 3, got);

@@ -24,13 +24,13 @@ struct world {
 
 static struct dp_sim_program *program_of(enum dp_schedule_kind s, uint32_t d, uint32_t v, uint32_t m)
 {
-    struct dp_sim_order order;
+    struct dp_sim_actions actions;
     struct dp_sim_program *p;
     struct dp_err err;
 
-    if (dp_sim_order_create(s, d, v, m, &order, &err) < 0)
+    if (dp_sim_actions_create(s, d, v, m, &actions, &err) < 0)
         fail_msg("%s", err.text);
-    p = dp_sim_program_create(&order, &err);
+    p = dp_sim_program_create(&actions, &err);
     if (!p)
         fail_msg("%s", err.text);
     return p;
@@ -241,22 +241,22 @@ static void lists_of_small_cases(void **state)
     };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct dp_sim_order o;
+        struct dp_sim_actions o;
         char text[128], *at = text;
         struct dp_err err;
 
-        assert_int_equal(dp_sim_order_create(table[i].schedule, table[i].d, table[i].v, table[i].m, &o, &err), 0);
-        assert_int_equal(dp_sim_order_check(&o, &err), 0);
+        assert_int_equal(dp_sim_actions_create(table[i].schedule, table[i].d, table[i].v, table[i].m, &o, &err), 0);
+        assert_int_equal(dp_sim_actions_check(&o, &err), 0);
         for (uint32_t k = 0; k < o.n_per_device; k++) {
-            const struct dp_op *op = &o.op[table[i].device * o.n_per_device + k];
+            const struct dp_action *action = &o.action[table[i].device * o.n_per_device + k];
 
-            if (op->chunk)
+            if (action->chunk)
                 *at++ = '-';
-            *at++ = (char)("1aA"[op->kind] + (char)op->mb);
+            *at++ = (char)("1aA"[action->kind] + (char)action->mb);
         }
         *at = '\0';
         assert_string_equal(text, table[i].want);
-        dp_sim_order_release(&o);
+        dp_sim_actions_release(&o);
     }
 }
 
@@ -265,29 +265,29 @@ static void incomplete_lists_are_refused(void **state)
     (void)state;
     static const struct {
         uint32_t at;
-        struct dp_op op;
+        struct dp_action action;
         const char *want;
     } table[] = {
-        {7, {0, 0, DP_OP_BACKWARD}, "operation 1 of device 1 is a backward of chunk 0, microbatch 0, too early"},
-        {1, {0, 0, DP_OP_FORWARD}, "operation 1 of device 0 is a forward of chunk 0, microbatch 0, for the second time"},
-        {2, {0, 0, DP_OP_WEIGHT}, "operation 2 of device 0 is of chunk 0, microbatch 0, kind 2"},
-        {2, {3, 0, DP_OP_BACKWARD}, "microbatch 3, kind 1"},
-        {2, {0, 1, DP_OP_BACKWARD}, "is of chunk 1"},
+        {7, {0, 0, DP_ACTION_BACKWARD}, "action 1 of device 1 is a backward of chunk 0, microbatch 0, too early"},
+        {1, {0, 0, DP_ACTION_FORWARD}, "action 1 of device 0 is a forward of chunk 0, microbatch 0, for the second time"},
+        {2, {0, 0, DP_ACTION_WEIGHT}, "action 2 of device 0 is of chunk 0, microbatch 0, kind 2"},
+        {2, {3, 0, DP_ACTION_BACKWARD}, "microbatch 3, kind 1"},
+        {2, {0, 1, DP_ACTION_BACKWARD}, "is of chunk 1"},
     };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct dp_sim_order o;
+        struct dp_sim_actions o;
         struct dp_err err;
 
-        assert_int_equal(dp_sim_order_create(DP_SCHED_GPIPE, 2, 1, 3, &o, &err), 0);
+        assert_int_equal(dp_sim_actions_create(DP_SCHED_GPIPE, 2, 1, 3, &o, &err), 0);
         if (table[i].at == 7)
-            o.op[6].mb = 1;
-        o.op[table[i].at] = table[i].op;
-        assert_int_equal(dp_sim_order_check(&o, &err), -1);
+            o.action[6].mb = 1;
+        o.action[table[i].at] = table[i].action;
+        assert_int_equal(dp_sim_actions_check(&o, &err), -1);
         assert_non_null(strstr(err.text, table[i].want));
         assert_null(dp_sim_program_create(&o, &err));
         assert_non_null(strstr(err.text, table[i].want));
-        assert_null(o.op);
+        assert_null(o.action);
     }
 }
 
@@ -295,13 +295,13 @@ static void incomplete_lists_are_refused(void **state)
 static void a_deadlock_is_found(void **state)
 {
     (void)state;
-    struct dp_op lists[8] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {1, 0, 1}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}, {1, 0, 1}};
-    struct dp_sim_order o;
+    struct dp_action lists[8] = {{0, 0, 0}, {0, 0, 1}, {1, 0, 0}, {1, 0, 1}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}, {1, 0, 1}};
+    struct dp_sim_actions o;
     struct dp_err err;
 
-    assert_int_equal(dp_sim_order_create(DP_SCHED_1F1B, 2, 1, 2, &o, &err), 0);
-    memcpy(o.op, lists, sizeof lists);
-    assert_int_equal(dp_sim_order_check(&o, &err), 0);
+    assert_int_equal(dp_sim_actions_create(DP_SCHED_1F1B, 2, 1, 2, &o, &err), 0);
+    memcpy(o.action, lists, sizeof lists);
+    assert_int_equal(dp_sim_actions_check(&o, &err), 0);
     assert_null(dp_sim_program_create(&o, &err));
     assert_non_null(strstr(err.text, "deadlock, device 0 waits forever at its action 1 for the gradient of chunk 0, microbatch 0"));
 }
@@ -319,16 +319,16 @@ static void refuses_impossible_numbers(void **state)
         {DP_SCHED_1F1B, 4, 2, 4, "schedule 1f1b: one chunk per device, not 2"},
         {DP_SCHED_INTERLEAVED, 4, 2, 6, "6 microbatches are not a multiple of 4 devices"},
         {DP_SCHED_1F1B, UINT32_MAX, 1, 1, "4294967295 stages"},
-        {DP_SCHED_1F1B, 65536, 1, 65536, "8589934592 operations"},
+        {DP_SCHED_1F1B, 65536, 1, 65536, "8589934592 actions"},
     };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct dp_sim_order o;
+        struct dp_sim_actions o;
         struct dp_err err;
 
-        assert_int_equal(dp_sim_order_create(table[i].schedule, table[i].d, table[i].v, table[i].m, &o, &err), -1);
+        assert_int_equal(dp_sim_actions_create(table[i].schedule, table[i].d, table[i].v, table[i].m, &o, &err), -1);
         assert_non_null(strstr(err.text, table[i].want));
-        assert_null(o.op);
+        assert_null(o.action);
     }
 }
 
@@ -352,7 +352,7 @@ static void schedules_have_names(void **state)
 
 enum { NEVER = -1 };
 struct slow {
-    const struct dp_sim_order *o;
+    const struct dp_sim_actions *o;
     const struct dp_sim_stage *stage;
     const struct dp_sim_link *link;
     int64_t fwd_there[S_MAX][M_MAX], bwd_there[S_MAX][M_MAX]; /* arrival at a stage */
@@ -364,18 +364,18 @@ struct slow {
 
 static int64_t start_of(const struct slow *s, uint32_t d)
 {
-    const struct dp_op *op;
+    const struct dp_action *action;
     uint32_t k;
     int64_t at = 0;
 
     if (s->next[d] == s->o->n_per_device)
         return NEVER;
-    op = &s->o->op[d * s->o->n_per_device + s->next[d]];
-    k = op->chunk * s->o->n_devices + d;
-    if (op->kind == DP_OP_FORWARD)
-        at = s->fwd_there[k][op->mb];
-    if (op->kind == DP_OP_BACKWARD)
-        at = s->bwd_there[k][op->mb];
+    action = &s->o->action[d * s->o->n_per_device + s->next[d]];
+    k = action->chunk * s->o->n_devices + d;
+    if (action->kind == DP_ACTION_FORWARD)
+        at = s->fwd_there[k][action->mb];
+    if (action->kind == DP_ACTION_BACKWARD)
+        at = s->bwd_there[k][action->mb];
     if (at == NEVER)
         return NEVER;
     return at > s->device_free[d] ? at : s->device_free[d];
@@ -393,26 +393,26 @@ static int64_t send(struct slow *s, int direction, uint32_t from, uint32_t borde
 
 static void execute(struct slow *s, uint32_t d, int64_t start)
 {
-    const struct dp_op *op = &s->o->op[d * s->o->n_per_device + s->next[d]++];
-    uint32_t k = op->chunk * s->o->n_devices + d, last = s->o->n_devices * s->o->chunks - 1;
+    const struct dp_action *action = &s->o->action[d * s->o->n_per_device + s->next[d]++];
+    uint32_t k = action->chunk * s->o->n_devices + d, last = s->o->n_devices * s->o->chunks - 1;
     const struct dp_sim_stage *g = &s->stage[k];
     int64_t end = start;
 
-    switch (op->kind) {
-    case DP_OP_FORWARD:
+    switch (action->kind) {
+    case DP_ACTION_FORWARD:
         end += (int64_t)g->fwd_ns;
         s->mem[d] += (int64_t)g->act_bytes;
         if (k < last)
-            s->fwd_there[k + 1][op->mb] = send(s, 0, d, k, end);
+            s->fwd_there[k + 1][action->mb] = send(s, 0, d, k, end);
         else
-            s->bwd_there[k][op->mb] = end;
+            s->bwd_there[k][action->mb] = end;
         break;
-    case DP_OP_BACKWARD:
+    case DP_ACTION_BACKWARD:
         end += (int64_t)(g->bwd_input_ns + (s->o->is_split ? 0 : g->bwd_weight_ns));
         s->grad_start[k] = start;
         s->grad_end[k] = end;
         if (k > 0)
-            s->bwd_there[k - 1][op->mb] = send(s, 1, d, k - 1, end);
+            s->bwd_there[k - 1][action->mb] = send(s, 1, d, k - 1, end);
         break;
     default:
         end += (int64_t)g->bwd_weight_ns;
@@ -421,15 +421,15 @@ static void execute(struct slow *s, uint32_t d, int64_t start)
     }
     if (s->mem[d] > s->most[d])
         s->most[d] = s->mem[d];
-    if (op->kind == DP_OP_BACKWARD)
+    if (action->kind == DP_ACTION_BACKWARD)
         s->mem[d] -= (int64_t)(s->o->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes);
-    if (op->kind == DP_OP_WEIGHT)
+    if (action->kind == DP_ACTION_WEIGHT)
         s->mem[d] -= (int64_t)g->wgrad_bytes;
     s->device_free[d] = end;
 }
 
 /* Always what can begin first. */
-static void slow_run(struct slow *s, const struct dp_sim_order *o, const struct dp_sim_stage *stage, const struct dp_sim_link *link)
+static void slow_run(struct slow *s, const struct dp_sim_actions *o, const struct dp_sim_stage *stage, const struct dp_sim_link *link)
 {
     memset(s, 0, sizeof *s);
     s->o = o;
@@ -595,12 +595,12 @@ static void implied_order_is_the_same(void **state)
         uint32_t d = 1 + random_below(&seed, S_MAX), m = 1 + random_below(&seed, M_MAX + 20), n = 2 * d * m;
         struct dp_sim_program *listed = program_of(DP_SCHED_1F1B, d, 1, m), *implied;
         struct dp_sim_span span[2][2 * S_MAX * (M_MAX + 20)];
-        struct dp_sim_order order;
+        struct dp_sim_actions actions;
         struct world a, b;
 
-        assert_int_equal(dp_sim_order_create(DP_SCHED_1F1B, d, 1, m, &order, NULL), 0);
-        dp_sim_order_imply(&order);
-        implied = dp_sim_program_create(&order, NULL);
+        assert_int_equal(dp_sim_actions_create(DP_SCHED_1F1B, d, 1, m, &actions, NULL), 0);
+        dp_sim_actions_imply(&actions);
+        implied = dp_sim_program_create(&actions, NULL);
         assert_non_null(implied);
         random_world(&a, &seed, d);
         b = a;

@@ -29,12 +29,12 @@ struct world {
 /* Simulate; the program is the caller's to destroy. */
 static struct dp_sim_program *simulate(struct world *w)
 {
-    struct dp_sim_order order;
+    struct dp_sim_actions actions;
     struct dp_err err;
 
-    if (dp_sim_order_create_wide(w->schedule, w->n_stages, w->width, w->mbs, &order, &err) < 0)
+    if (dp_sim_actions_create_wide(w->schedule, w->n_stages, w->width, w->mbs, &actions, &err) < 0)
         fail_msg("%s", err.text);
-    w->in.program = dp_sim_program_create(&order, &err);
+    w->in.program = dp_sim_program_create(&actions, &err);
     if (!w->in.program)
         fail_msg("%s", err.text);
     w->in.replicas = w->in.buckets = 1;
@@ -66,13 +66,13 @@ static void random_world(struct world *w, uint64_t *seed)
 
 struct slow {
     const struct world *w;
-    const struct dp_sim_order *o;
+    const struct dp_sim_actions *o;
     uint64_t end[DEVICES][2 * MBS], sent[DEVICES][2 * MBS], came[DEVICES][2 * MBS];
 };
 
-static const struct dp_op *op_at(const struct slow *s, uint32_t d, uint32_t i)
+static const struct dp_action *op_at(const struct slow *s, uint32_t d, uint32_t i)
 {
-    return &dp_sim_order_list(s->o, d)[i];
+    return &dp_sim_actions_list(s->o, d)[i];
 }
 
 /* The operation of device d before the i-th that goes the same way; UINT32_MAX: it is the first. */
@@ -84,11 +84,11 @@ static uint32_t before(const struct slow *s, uint32_t d, uint32_t i)
     return UINT32_MAX;
 }
 
-static uint32_t find(const struct slow *s, uint32_t d, const struct dp_op *op)
+static uint32_t find(const struct slow *s, uint32_t d, const struct dp_action *action)
 {
     uint32_t i = 0;
 
-    while (op_at(s, d, i)->kind != op->kind || op_at(s, d, i)->mb != op->mb)
+    while (op_at(s, d, i)->kind != action->kind || op_at(s, d, i)->mb != action->mb)
         i++;
     return i;
 }
@@ -115,13 +115,13 @@ static uint32_t stage_of(const struct world *w, uint32_t d)
 /* The device at the other end of what operation i of device d sends (or awaits); UINT32_MAX: none. */
 static uint32_t other_end(const struct slow *s, uint32_t d, uint32_t i, bool sends)
 {
-    const struct dp_op *op = op_at(s, d, i);
+    const struct dp_action *action = op_at(s, d, i);
     uint32_t stage = stage_of(s->w, d);
-    bool is_up = (op->kind == DP_OP_FORWARD) == sends;
+    bool is_up = (action->kind == DP_ACTION_FORWARD) == sends;
 
     if (is_up ? stage + 1 == s->w->n_stages : stage == 0)
         return UINT32_MAX;
-    return owner(s->w, is_up ? stage + 1 : stage - 1, op->mb);
+    return owner(s->w, is_up ? stage + 1 : stage - 1, action->mb);
 }
 
 /* Between devices a and b for a microbatch. */
@@ -165,7 +165,7 @@ static uint64_t end_of(struct slow *s, uint32_t d, uint32_t i)
     if (s->end[d][i] == UNKNOWN)
         s->end[d][i] = latest(i ? end_of(s, d, i - 1) : 0,
                               from == UINT32_MAX ? 0 : came(s, d, i) + link_between(s, from, d, op_at(s, d, i)->mb)->latency_ns) +
-                       (op_at(s, d, i)->kind == DP_OP_FORWARD ? g->fwd_ns : g->bwd_input_ns + g->bwd_weight_ns);
+                       (op_at(s, d, i)->kind == DP_ACTION_FORWARD ? g->fwd_ns : g->bwd_input_ns + g->bwd_weight_ns);
     return s->end[d][i];
 }
 
@@ -187,16 +187,16 @@ static void equals_the_definitions(void **state)
         s.w = &w;
         s.o = dp_sim_program_order(p);
         for (uint32_t d = 0; d < s.o->n_devices; d++)
-            for (uint32_t i = 0; i < dp_sim_order_ops(s.o, d); i++, n++)
+            for (uint32_t i = 0; i < dp_sim_actions_count(s.o, d); i++, n++)
                 end = latest(end, end_of(&s, d, i));
         assert_int_equal(n, 2 * w.n_stages * w.mbs); /* every stage has every microbatch, forward and back */
         assert_int_equal(dp_sim_program_ops(p), n);
         assert_int_equal(w.out.iteration_ns, end);
         for (uint32_t i = 0; i < n; i++) {
-            const struct dp_op op = {.mb = w.span[i].mb, .kind = (uint8_t)w.span[i].kind};
+            const struct dp_action action = {.mb = w.span[i].mb, .kind = (uint8_t)w.span[i].kind};
 
             assert_int_equal(w.span[i].place, w.span[i].device);
-            assert_int_equal(w.span[i].end_ns, s.end[w.span[i].device][find(&s, w.span[i].device, &op)]);
+            assert_int_equal(w.span[i].end_ns, s.end[w.span[i].device][find(&s, w.span[i].device, &action)]);
         }
         dp_sim_program_destroy(p);
     }
@@ -210,7 +210,7 @@ static void width_one_is_a_pipeline(void **state)
 
     (void)state;
     for (int round = 0; round < 1000; round++) {
-        struct dp_sim_order order;
+        struct dp_sim_actions actions;
         struct dp_sim_program *narrow;
         uint64_t wide_ns;
         struct dp_err err;
@@ -220,8 +220,8 @@ static void width_one_is_a_pipeline(void **state)
             w.width[s] = 1;
         dp_sim_program_destroy(simulate(&w));
         wide_ns = w.out.iteration_ns;
-        assert_int_equal(dp_sim_order_create(w.schedule, w.n_stages, 1, w.mbs, &order, &err), 0);
-        narrow = dp_sim_program_create(&order, &err);
+        assert_int_equal(dp_sim_actions_create(w.schedule, w.n_stages, 1, w.mbs, &actions, &err), 0);
+        narrow = dp_sim_program_create(&actions, &err);
         assert_non_null(narrow);
         w.in.program = narrow;
         assert_int_equal(dp_sim_iterate(&w.in, &w.out, &err), 0);
@@ -310,15 +310,15 @@ static void few_are_kept(void **state)
     (void)state;
     for (int round = 0; round < 2000; round++) {
         struct dp_sim_program *p;
-        const struct dp_sim_order *o;
+        const struct dp_sim_actions *o;
 
         random_world(&w, &seed);
         w.schedule = DP_SCHED_1F1B;
         p = simulate(&w);
         o = dp_sim_program_order(p);
         for (uint32_t d = 0; d < o->n_devices; d++) {
-            uint32_t r = w.width[stage_of(&w, d)], most = (dp_sim_order_behind(o, d) + r - 1) / r + 1;
-            uint32_t own = dp_sim_order_share(o, d).count;
+            uint32_t r = w.width[stage_of(&w, d)], most = (dp_sim_actions_behind(o, d) + r - 1) / r + 1;
+            uint32_t own = dp_sim_actions_share(o, d).count;
 
             assert_int_equal(w.device[d].in_flight, most < own ? most : own);
         }
@@ -329,27 +329,27 @@ static void few_are_kept(void **state)
 static void refuses(void **state)
 {
     static const uint32_t width[] = {1, 0, 1}, large[] = {65000, 65000};
-    struct dp_sim_order order;
+    struct dp_sim_actions actions;
     struct dp_sim_program *p;
     struct dp_err err;
 
     (void)state;
-    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 3, width, 4, &order, &err), -1);
+    assert_int_equal(dp_sim_actions_create_wide(DP_SCHED_1F1B, 3, width, 4, &actions, &err), -1);
     assert_string_equal(err.text, "stage 1 has no device");
-    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_ZB_H1, 1, width, 4, &order, &err), -1);
+    assert_int_equal(dp_sim_actions_create_wide(DP_SCHED_ZB_H1, 1, width, 4, &actions, &err), -1);
     assert_non_null(strstr(err.text, "zb-h1: stages have one device each"));
-    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 2, large, 4, &order, &err), -1);
-    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 0, NULL, 4, &order, &err), -1);
-    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_1F1B, 2, (uint32_t[]){30000, 30000}, 4, &order, &err), 0);
-    p = dp_sim_program_create(&order, &err); /* of 900 million pairs of devices four meet */
+    assert_int_equal(dp_sim_actions_create_wide(DP_SCHED_1F1B, 2, large, 4, &actions, &err), -1);
+    assert_int_equal(dp_sim_actions_create_wide(DP_SCHED_1F1B, 0, NULL, 4, &actions, &err), -1);
+    assert_int_equal(dp_sim_actions_create_wide(DP_SCHED_1F1B, 2, (uint32_t[]){30000, 30000}, 4, &actions, &err), 0);
+    p = dp_sim_program_create(&actions, &err); /* of 900 million pairs of devices four meet */
     assert_non_null(p);
     assert_int_equal(dp_sim_program_links(p), 4 + 1);
     dp_sim_program_destroy(p);
     /* a microbatch on another device than its own */
-    assert_int_equal(dp_sim_order_create_wide(DP_SCHED_GPIPE, 1, (uint32_t[]){2}, 4, &order, &err), 0);
-    order.op[0].mb = 1;
-    assert_null(dp_sim_program_create(&order, &err));
-    assert_non_null(strstr(err.text, "operation 0 of device 0"));
+    assert_int_equal(dp_sim_actions_create_wide(DP_SCHED_GPIPE, 1, (uint32_t[]){2}, 4, &actions, &err), 0);
+    actions.action[0].mb = 1;
+    assert_null(dp_sim_program_create(&actions, &err));
+    assert_non_null(strstr(err.text, "action 0 of device 0"));
 }
 
 int main(void)
