@@ -36,6 +36,10 @@ struct dp_policy_chain; /* balancer.h */
     extern const struct dp_policy_chain dp_policy_chain_##id;
 DP_POLICIES(DP_POLICY_DECLARE)
 
+/* The i-th policy of the list, NULL after the last. */
+const struct dp_policy *dp_policy_at(size_t i);
+/* By name; NULL and an error that lists the known names. */
+const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err);
 /* What the i-th policy of the list can do with chains of any size, NULL after the last. */
 const struct dp_policy_chain *dp_policy_chain_at(size_t i);
 

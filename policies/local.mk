@@ -2,8 +2,8 @@
 # Policies and their models: pure functions, no clock, no sockets.
 noinst_LIBRARIES += policies/libdppolicy.a
 policies_libdppolicy_a_SOURCES = \
-	policies/balancer.c policies/balancer.h policies/diffusion.c policies/helpers.c policies/iteration.c policies/keep.c \
-	policies/list.h policies/nicol.c policies/param.c policies/policy.c policies/policy.h \
+	policies/balancer.c policies/balancer.h policies/diffusion.c policies/helpers.c policies/keep.c \
+	policies/list.c policies/list.h policies/nicol.c policies/param.c policies/policy.c policies/policy.h \
 	policies/chain_problem.c policies/chain_problem.h policies/time.c policies/time_comm.c policies/uniform.c \
 	policies/baselines/deepspeed.c policies/baselines/deepspeed_range.c policies/baselines/dynmo.c \
 	policies/baselines/dynmo_diffusion.c policies/baselines/first_fit.c policies/baselines/first_fit.h \
@@ -12,7 +12,8 @@ policies_libdppolicy_a_SOURCES = \
 	policies/decide/pack.c policies/decide/pack.h policies/decide/pack_lasting.c \
 	policies/decide/pack_sets.c policies/decide/pack_sets.h policies/decide/promise.c policies/decide/promise.h \
 	policies/decide/pruning.c policies/decide/pruning.h policies/decide/release_when.c policies/decide/release_when.h \
-	policies/predict/answer.c policies/predict/links.c policies/predict/links.h \
+	policies/predict/answer.c policies/predict/answer.h policies/predict/iteration.c \
+	policies/predict/links.c policies/predict/links.h \
 	policies/predict/predict.c policies/predict/predict.h \
 	policies/saving/saving.c policies/saving/saving.h policies/saving/saving_json.c policies/saving/saving_json.h \
 	policies/saving/trade.c policies/saving/trade.h policies/saving/ways.c policies/saving/ways.h \

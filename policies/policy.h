@@ -2,7 +2,7 @@
 /* The interface of a policy: measured loads in, layout out.
  *
  * A policy is a pure function: no clock, no sockets, no globals; the same snapshot and seed give the
- * same answer. It proposes and nothing more: dp_policy_run() checks every answer (each layer owned
+ * same answer. It proposes and nothing more: dp_policy_run() (predict/answer.h) checks every answer (each layer owned
  * once, order kept, only allowed devices, memory fits) and predicts its iteration time itself, so a
  * wrong policy costs speed, never correctness.
  *
@@ -71,21 +71,6 @@ struct dp_policy {
     void (*close)(void *state); /* optional */
 };
 
-/* The i-th built-in policy (list.h), NULL after the last. */
-const struct dp_policy *dp_policy_at(size_t i);
-/* By name; NULL and an error that lists the known names. */
-const struct dp_policy *dp_policy_find(const char *name, struct dp_err *err);
-
-/* Ask a policy, check its answer, predict its time. On failure *out is undefined; err->code is DP_EINVAL
- * or DP_ENOMEM where the policy knows no layout for these devices or the layout does not fit into their
- * memory, and one for which dp_policy_is_broken() holds where it should not be asked again.
- * in: must pass dp_policy_in_check(). */
-int dp_policy_run(const struct dp_policy *policy, void *state, const struct dp_policy_in *in,
-                  struct dp_policy_out *out, struct dp_err *err);
-
-/* Predict a layout that passes dp_layout_check() for this snapshot: sets both times of *out. returns 0, or -1
- * where it does not fit into memory (DP_ENOMEM). Not for site policies: it needs the simulator. */
-int dp_policy_predict(const struct dp_policy_in *in, struct dp_policy_out *out, struct dp_err *err);
 /* Did it answer nonsense (DP_EPROTO), not in time (DP_ETIMEOUT), crash (DP_EGONE), or is it of another
  * interface (DP_ENOTSUP)? */
 bool dp_policy_is_broken(const struct dp_err *err);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "policies/list.h"
 #include "policies/sim/case/case.h"
 
 #define ANSWER_S 60.0 /* that a policy of the user has for each answer */

@@ -13,6 +13,7 @@
 #include "cli/simulate/timeline.h"
 #include "common/schedule/schedule.h"
 #include "policies/cluster/scheduler.h"
+#include "policies/list.h"
 #include "policies/policy.h"
 #include "policies/sim/case/read.h"
 

@@ -19,6 +19,7 @@
 #include "common/conf/site_defaults.h"
 #include "common/file/trusted_file.h"
 #include "policies/decide/pack.h"
+#include "policies/list.h"
 
 #define AT(member) offsetof(struct dp_config, member), sizeof ((struct dp_config *)0)->member
 #define RUN_AT(member) offsetof(struct dp_config, run.member), sizeof ((struct dp_config *)0)->run.member

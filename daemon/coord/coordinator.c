@@ -7,6 +7,7 @@
 #include "daemon/coord/coordinator.h"
 
 #include "daemon/coord/internal.h"
+#include "policies/list.h"
 
 #include <math.h>
 #include <stdarg.h>

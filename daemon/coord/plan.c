@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "policies/list.h"
+#include "policies/predict/answer.h"
 
 #define MANY_WORKERS 32 /* with more there are three looks ahead: each packs anew */
 

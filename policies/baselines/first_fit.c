@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/predict/answer.h"
 #include "policies/predict/predict.h"
 
 /* Memory of the stages of the layout in force: what DynMo measures. mem: = [n_devices] */

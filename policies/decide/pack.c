@@ -15,6 +15,7 @@
 
 #include "policies/baselines/first_fit.h"
 #include "policies/decide/pack_sets.h"
+#include "policies/predict/answer.h"
 
 /* Allowed devices in an order: the batch host's first, then slot by slot. */
 struct order {

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/predict/answer.h"
+
 struct lasting {
     const struct dp_policy *policy;
     void *state;

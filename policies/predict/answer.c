@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dp_policy_run() and dp_policy_predict() of policies/policy.h: what a policy answers is checked, and its time predicted by
- * the simulator. */
-#include "policies/policy.h"
+/* See answer.h. */
+#include "policies/predict/answer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 
 #include "common/schedule/schedule.h"
 #include "policies/list.h"
+#include "policies/predict/answer.h"
 #include "policies/sim/balance_chain.h"
 
 /* What a snapshot points to. */

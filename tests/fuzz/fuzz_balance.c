@@ -5,7 +5,9 @@
 
 #include <string.h>
 
+#include "policies/list.h"
 #include "policies/policy.h"
+#include "policies/predict/answer.h"
 
 const char fuzz_name[] = "fuzz_balance";
 

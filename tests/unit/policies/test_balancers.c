@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include "policies/balancer.h"
+#include "policies/predict/answer.h"
 #include "policies/solve/chain.h"
 #include "policies/solve/nicol.h"
 #include "tests/unit/policies/snapshots.h"

@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "policies/list.h"
+#include "policies/predict/answer.h"
 #include "policies/solve/partition.h"
 #include "tests/unit/policies/snapshots.h"
 

@@ -8,6 +8,7 @@
 #include "policies/decide/pack.h"
 #include "policies/decide/pack_sets.h"
 #include "policies/list.h"
+#include "policies/predict/answer.h"
 #include "policies/predict/predict.h"
 #include "tests/unit/random.h"
 

@@ -9,6 +9,7 @@
 #include "policies/decide/pack.h"
 #include "policies/decide/release_when.h"
 #include "policies/list.h"
+#include "policies/predict/answer.h"
 #include "policies/predict/predict.h"
 #include "tests/unit/random.h"
 

@@ -10,6 +10,7 @@
 
 #include "common/site/daemon_config.h"
 #include "policies/decide/pack.h"
+#include "policies/list.h"
 #include "policies/saving/trade.h"
 
 static char path[] = "/tmp/dp-conf-XXXXXX";

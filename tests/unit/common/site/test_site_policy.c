@@ -11,6 +11,7 @@
 #include "common/file/trusted_file.h"
 #include "common/site/site_policy.h"
 #include "policies/list.h"
+#include "policies/predict/answer.h"
 
 #define LAYERS 8
 #define DEVICES 4

@@ -17,13 +17,14 @@
 
 #include "policies/balancer.h"
 #include "policies/chain_problem.h"
+#include "policies/predict/answer.h"
 #include "policies/solve/front.h"
 
-#define ALL 400u
+#define ALL 400u /* see above */
 #define OPERATIONS 1000000u  /* simulated for one answer, beyond ALL: about 40 ms */
 #define SMALL (1u << 26)     /* layers^2 devices: policies that take more than linear time are asked up to it */
 #define FRONT_CELLS (1u << 22) /* layers * devices * layouts of the front: about 20 ms */
-#define FRONT_MOST 48u
+#define FRONT_MOST 48u /* layouts of a front: each is simulated */
 #define CLIMBS 8u /* starts that are improved */
 
 struct start {
