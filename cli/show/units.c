@@ -48,7 +48,6 @@ static const struct {
     {"cost_s", "hand-over costs"},     {"saved_slot_s", "node time saved"}, {"slots_now", "nodes now"},
     {"slots_after", "nodes after"},    {"moved_bytes", "bytes moved"},   {"moved_layers", "layers moved"},
     {"pack_reason", "packing:"},       {"policy_reason", "policy:"},     {"release_reason", "release:"},
-    {"max_slowdown_percent", "max slowdown"},
 };
 
 void dp_units_label(char *out, size_t cap, const char *key)

@@ -15,15 +15,20 @@ enum dp_packing {
     DP_PACKING_FIRST_FIT = 1, /* DynMo's, for comparison: policies/baselines/first_fit.h */
 };
 
-/* What the administrator allows (etc/dynpipe.conf, partition overrides applied) narrowed by what the
- * user asked for (STEP_START). */
-struct dp_run_limits {
-    uint8_t mode;      /* enum dp_mode */
+/* How far a run may be packed: what a step is held to, and what counts among the layouts that keep to it. */
+struct dp_pack_limits {
     uint8_t reference; /* enum dp_reference */
     uint8_t objective; /* enum dp_objective */
     uint8_t packing;   /* enum dp_packing */
-    uint32_t min_devices;
-    double max_slowdown; /* percent */
+    uint32_t min_devices; /* on the slots that are kept; FIRST_FIT: the number to reach */
+    double max_slowdown; /* percent, 0..100: of START and BEST throughput that may be lost, of FIXED time that may be added */
+};
+
+/* What the administrator allows (etc/dynpipe.conf, partition overrides applied) narrowed by what the
+ * user asked for (STEP_START). */
+struct dp_run_limits {
+    uint8_t mode; /* enum dp_mode */
+    struct dp_pack_limits pack;
     char policy[64];
     char policy_file[256];      /* of a site policy, empty: built in */
     char policy_arguments[256]; /* of a site policy */

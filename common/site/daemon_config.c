@@ -488,10 +488,10 @@ static void limits_of(const struct dp_run_conf *r, struct dp_run_limits *out)
 
     memset(out, 0, sizeof *out);
     out->mode = mode_of(r->default_mode);
-    out->reference = reference < 0 ? DP_REF_FIXED : (uint8_t)reference;
-    out->packing = !strcmp(r->packing, "first-fit") ? DP_PACKING_FIRST_FIT : DP_PACKING_BEST;
-    out->min_devices = (uint32_t)r->min_devices;
-    out->max_slowdown = r->default_slowdown;
+    out->pack.reference = reference < 0 ? DP_REF_FIXED : (uint8_t)reference;
+    out->pack.packing = !strcmp(r->packing, "first-fit") ? DP_PACKING_FIRST_FIT : DP_PACKING_BEST;
+    out->pack.min_devices = (uint32_t)r->min_devices;
+    out->pack.max_slowdown = r->default_slowdown;
     snprintf(out->policy, sizeof out->policy, "%s", r->policy);
     out->hysteresis = r->hysteresis;
     out->cooldown_s = r->cooldown_s;
@@ -542,8 +542,8 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
         snprintf(note, 256, "the site allows mode %s here", r->max_mode);
     }
     if (set & DP_OPT_REFERENCE && asked->reference <= DP_REF_FIXED)
-        out->reference = asked->reference;
-    out->objective = objective_of(r, out->reference);
+        out->pack.reference = asked->reference;
+    out->pack.objective = objective_of(r, out->pack.reference);
     if (set & DP_OPT_POLICY && is_listed(r->policies, asked->policy))
         snprintf(out->policy, sizeof out->policy, "%s", asked->policy);
     else if (set & DP_OPT_POLICY)
@@ -559,12 +559,12 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
     else if (set & DP_OPT_STALL_END)
         snprintf(note, 256, "the site ends a run that is stalled for %g s", r->stall_end_s);
     narrow_memory(r, asked, out, note);
-    if (set & DP_OPT_MIN_GPUS && asked->min_gpus > out->min_devices)
-        out->min_devices = asked->min_gpus;
+    if (set & DP_OPT_MIN_GPUS && asked->min_gpus > out->pack.min_devices)
+        out->pack.min_devices = asked->min_gpus;
     if (set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown >= 0 && asked->max_slowdown <= r->max_slowdown)
-        out->max_slowdown = asked->max_slowdown;
+        out->pack.max_slowdown = asked->max_slowdown;
     else if (set & DP_OPT_MAX_SLOWDOWN) {
-        out->max_slowdown = r->max_slowdown;
-        snprintf(note, 256, "the site allows a slowdown of %g percent at most", r->max_slowdown);
+        out->pack.max_slowdown = r->max_slowdown;
+        snprintf(note, 256, "the site allows a slowdown of at most %g percent", r->max_slowdown);
     }
 }

@@ -25,7 +25,7 @@ void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now
     double sparsity = dp_prune_sparsity(now->layer, c->train.n_layers);
 
     out->n = 0;
-    if (c->limits.reference != DP_REF_FIXED || c->train.step >= c->train.prune_end || !(c->train.final_sparsity > 0.0))
+    if (c->limits.pack.reference != DP_REF_FIXED || c->train.step >= c->train.prune_end || !(c->train.final_sparsity > 0.0))
         return;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t step = c->train.step + ((c->train.prune_end - c->train.step) * (i + 1) + n - 1) / n;
@@ -41,7 +41,7 @@ void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now
         fixed_ns = coord_fixed_ns(c, &then);
         if (fixed_ns)
             out->later[out->n++] = (struct dp_pack_later){out->layer[i], out->opt[i],
-                                                          dp_pack_later_ns(fixed_ns, c->limits.max_slowdown)};
+                                                          dp_pack_limit_ns(&c->limits.pack, fixed_ns)};
     }
 }
 

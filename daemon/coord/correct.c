@@ -85,15 +85,15 @@ const struct dp_correction *coord_correct_model(const struct dp_coord *c, const 
 uint64_t coord_correct_allowed_ns(const struct dp_coord *c, const struct dp_policy_in *now, const struct coord_plan *t)
 {
     const struct dp_correction *usual = c->promise.has_usual ? &c->promise.usual : &t->learned;
-    bool is_fixed = c->limits.reference == DP_REF_FIXED;
+    bool is_fixed = c->limits.pack.reference == DP_REF_FIXED;
     uint64_t base_ns = is_fixed ? t->basis_start_ns : t->basis_ns, reference_ns = is_fixed ? base_ns : t->fastest_ns, wall_ns;
     double reference_wall;
     struct dp_err err;
 
-    if (!t->limit_ns || c->limits.packing == DP_PACKING_FIRST_FIT)
+    if (!t->limit_ns || c->limits.pack.packing == DP_PACKING_FIRST_FIT)
         return 0;
-    if (c->limits.reference == DP_REF_START)
-        return dp_pack_limit_ns(c->reference.step_ns, c->limits.max_slowdown);
+    if (c->limits.pack.reference == DP_REF_START)
+        return dp_pack_limit_ns(&c->limits.pack, c->reference.step_ns);
     if (!t->measured.n || !base_ns || !reference_ns ||
         dp_correction_predict(usual, now, is_fixed ? &c->start_layout : &c->layout, &wall_ns, &err) < 0)
         return 0;

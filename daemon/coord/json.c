@@ -124,11 +124,11 @@ static json_t *limits_json(const struct dp_coord *c)
 {
     json_t *o = json_object();
 
-    set_text(o, "reference", dp_reference_name(c->limits.reference));
-    set_text(o, "objective", c->limits.objective == DP_OBJ_EFFICIENCY ? "efficiency" : "devices");
-    set_text(o, "packing", c->limits.packing == DP_PACKING_FIRST_FIT ? "first-fit" : "best");
-    set(o, "min_devices", u64(c->limits.min_devices));
-    set(o, "max_slowdown_percent", num(c->limits.max_slowdown));
+    set_text(o, "reference", dp_reference_name(c->limits.pack.reference));
+    set_text(o, "objective", c->limits.pack.objective == DP_OBJ_EFFICIENCY ? "efficiency" : "devices");
+    set_text(o, "packing", c->limits.pack.packing == DP_PACKING_FIRST_FIT ? "first-fit" : "best");
+    set(o, "min_devices", u64(c->limits.pack.min_devices));
+    set(o, "max_slowdown_percent", num(c->limits.pack.max_slowdown));
     set(o, "hysteresis_percent", num(c->limits.hysteresis));
     set(o, "cooldown_s", num(c->limits.cooldown_s));
     set(o, "stall_end_s", c->limits.stall_end_s > 0.0 ? num(c->limits.stall_end_s) : json_null());

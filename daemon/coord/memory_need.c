@@ -33,8 +33,8 @@ static uint64_t largest_stage_bytes(const struct dp_coord *c)
     if (devices < 2)
         return 0;
     fewest = c->limits.mode >= DP_MODE_RELEASE ? (devices + 1) / 2 : devices;
-    if (fewest < c->limits.min_devices)
-        fewest = c->limits.min_devices < devices ? c->limits.min_devices : devices;
+    if (fewest < c->limits.pack.min_devices)
+        fewest = c->limits.pack.min_devices < devices ? c->limits.pack.min_devices : devices;
     kept = dp_schedule_in_flight((enum dp_schedule_kind)c->train.schedule, 0, fewest, c->train.microbatches);
     for (uint32_t l = 0; l < c->train.n_layers; l++) {
         const struct dp_layer_load *k = &c->layer[l].load;

@@ -130,7 +130,7 @@ static uint32_t free_at(struct planner *k, double sparsity)
                          k->later_layer, k->later_opt);
     in.layer = k->later_layer;
     in.layer_opt_ns = k->later_opt;
-    if (rule.reference == DP_REF_FIXED)
+    if (rule.limits.reference == DP_REF_FIXED)
         rule.reference_ns = coord_fixed_ns(k->c, &in);
     if (dp_pack_choose(k->policy, k->state, &in, &rule, &k->later_pack, NULL) < 0 ||
         k->later_pack.slots >= k->q->d.slots_now)
@@ -188,16 +188,11 @@ static void leave_slots(struct planner *k)
 
 static void set_rule(struct planner *k)
 {
-    const struct dp_run_limits *l = &k->c->limits;
+    const struct dp_pack_limits *l = &k->c->limits.pack;
 
-    k->rule = (struct dp_pack_rule){(enum dp_reference)l->reference,
-                                    l->reference == DP_REF_FIXED ? k->t.start_ns
-                                    : k->t.reference_ns          ? k->t.reference_ns
-                                                                 : k->c->reference.ns,
-                                    l->max_slowdown,
-                                    l->min_devices,
-                                    (enum dp_objective)l->objective,
-                                    (enum dp_packing)l->packing};
+    k->rule = (struct dp_pack_rule){*l, l->reference == DP_REF_FIXED ? k->t.start_ns
+                                        : k->t.reference_ns          ? k->t.reference_ns
+                                                                     : k->c->reference.ns};
 }
 
 /* From here on predictions are corrected, and so is what they are held against. */
@@ -207,7 +202,7 @@ static int use_correction(struct planner *k, struct dp_err *err)
 
     dp_correction_apply(model, &k->now.in, k->device, &k->in);
     k->t.basis_start_ns = coord_fixed_ns(k->c, &k->in);
-    if (k->rule.reference == DP_REF_FIXED) {
+    if (k->rule.limits.reference == DP_REF_FIXED) {
         k->rule.reference_ns = k->t.basis_start_ns;
     } else if (k->c->reference.step_ns && k->rule.reference_ns) {
         k->rule.reference_ns = dp_correction_iteration_ns(model, k->c->reference.step_ns);
@@ -299,7 +294,7 @@ static int pack_as_measured(struct planner *k, struct dp_err *err)
 /* The layout to move to, packed where slots may be given back, else the fastest one. */
 static int propose(struct planner *k, struct dp_err *err)
 {
-    static const struct dp_pack_rule fastest = {.reference = DP_REF_START};
+    static const struct dp_pack_rule fastest = {.limits.reference = DP_REF_START};
     uint8_t mode = k->c->limits.mode;
     int rc = 0;
 

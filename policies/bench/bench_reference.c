@@ -31,14 +31,14 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-    {"balanced only", {.reference = DP_REF_START}, false},
-    {"fixed 0", {.reference = DP_REF_FIXED, .max_slowdown = 0, .objective = DP_OBJ_EFFICIENCY}, true},
-    {"fixed 5", {.reference = DP_REF_FIXED, .max_slowdown = 5, .objective = DP_OBJ_EFFICIENCY}, true},
-    {"fixed 10", {.reference = DP_REF_FIXED, .max_slowdown = 10, .objective = DP_OBJ_EFFICIENCY}, true},
-    {"fixed 25", {.reference = DP_REF_FIXED, .max_slowdown = 25, .objective = DP_OBJ_EFFICIENCY}, true},
-    {"start 5", {.reference = DP_REF_START, .max_slowdown = 5}, true},
-    {"best 5", {.reference = DP_REF_BEST, .max_slowdown = 5}, true},
-    {"efficiency", {.reference = DP_REF_FIXED, .max_slowdown = 100, .objective = DP_OBJ_EFFICIENCY}, true},
+    {"balanced only", {.limits = {.reference = DP_REF_START}}, false},
+    {"fixed 0", {.limits = {.reference = DP_REF_FIXED, .max_slowdown = 0, .objective = DP_OBJ_EFFICIENCY}}, true},
+    {"fixed 5", {.limits = {.reference = DP_REF_FIXED, .max_slowdown = 5, .objective = DP_OBJ_EFFICIENCY}}, true},
+    {"fixed 10", {.limits = {.reference = DP_REF_FIXED, .max_slowdown = 10, .objective = DP_OBJ_EFFICIENCY}}, true},
+    {"fixed 25", {.limits = {.reference = DP_REF_FIXED, .max_slowdown = 25, .objective = DP_OBJ_EFFICIENCY}}, true},
+    {"start 5", {.limits = {.reference = DP_REF_START, .max_slowdown = 5}}, true},
+    {"best 5", {.limits = {.reference = DP_REF_BEST, .max_slowdown = 5}}, true},
+    {"efficiency", {.limits = {.reference = DP_REF_FIXED, .max_slowdown = 100, .objective = DP_OBJ_EFFICIENCY}}, true},
 };
 
 struct world {
@@ -121,12 +121,12 @@ static double step_of(const struct world *w, const struct dp_layout *l)
 static uint32_t look_ahead(const struct world *w, const struct dp_pack_rule *r, uint32_t window, struct ahead *a)
 {
     const uint32_t end = WINDOWS * 6 / 10;
-    uint32_t n = r->reference == DP_REF_FIXED && window < end ? LOOKS : 0;
+    uint32_t n = r->limits.reference == DP_REF_FIXED && window < end ? LOOKS : 0;
 
     for (uint32_t i = 0; i < n; i++) {
         loads_at(w, window + (end - window) * (i + 1) / LOOKS, a->layer[i]);
         a->later[i] = (struct dp_pack_later){a->layer[i], w->opt,
-                                             dp_pack_later_ns((uint64_t)(1e9 * step_with(w, a->layer[i], &w->start)), r->max_slowdown)};
+                                             dp_pack_limit_ns(&r->limits, (uint64_t)(1e9 * step_with(w, a->layer[i], &w->start)))};
     }
     return n;
 }
@@ -138,8 +138,8 @@ static void decide(struct world *w, const struct rule *r, uint32_t window, doubl
     struct dp_pack_rule rule = r->rule;
     struct dp_err err;
 
-    rule.min_devices = 1;
-    rule.reference_ns = r->packs ? (uint64_t)(1e9 * (rule.reference == DP_REF_FIXED ? fixed_s : dense_s)) : 0;
+    rule.limits.min_devices = 1;
+    rule.reference_ns = r->packs ? (uint64_t)(1e9 * (rule.limits.reference == DP_REF_FIXED ? fixed_s : dense_s)) : 0;
     if (dp_pack_choose_lasting(&dp_policy_time, NULL, &w->in, &rule, ahead.later, look_ahead(w, &rule, window, &ahead), &w->pack,
                                &err) < 0) {
         fprintf(stderr, "bench-reference: %s\n", err.text);

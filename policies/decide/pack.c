@@ -103,22 +103,18 @@ static int make_orders(struct search *t, struct dp_err *err)
     return 0;
 }
 
-uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown)
+uint64_t dp_pack_limit_ns(const struct dp_pack_limits *limits, uint64_t reference_ns)
 {
-    double limit;
+    double share = limits->max_slowdown / 100.0, limit;
 
-    if (!(max_slowdown > 0.0))
+    if (limits->reference == DP_REF_FIXED)
+        limit = (double)reference_ns * (1.0 + share);
+    else if (!(share > 0.0))
         return reference_ns;
-    if (max_slowdown >= 100.0)
+    else if (share >= 1.0)
         return UINT64_MAX;
-    limit = (double)reference_ns / (1.0 - max_slowdown / 100.0);
-    return limit >= 1.8e19 ? UINT64_MAX : (uint64_t)limit;
-}
-
-uint64_t dp_pack_later_ns(uint64_t reference_ns, double percent)
-{
-    double limit = (double)reference_ns * (1.0 + percent / 100.0);
-
+    else
+        limit = (double)reference_ns / (1.0 - share);
     return limit >= 1.8e19 ? UINT64_MAX : (uint64_t)limit;
 }
 
@@ -135,12 +131,9 @@ static uint64_t limit_of(const struct search *t)
 {
     const struct dp_pack_rule *r = t->rule;
 
-    if (r->reference == DP_REF_BEST)
-        return dp_pack_limit_ns(t->out->fastest_ns, r->max_slowdown);
-    if (!r->reference_ns)
-        return 0;
-    return r->reference == DP_REF_FIXED ? dp_pack_later_ns(r->reference_ns, r->max_slowdown)
-                                        : dp_pack_limit_ns(r->reference_ns, r->max_slowdown);
+    if (r->limits.reference == DP_REF_BEST)
+        return dp_pack_limit_ns(&r->limits, t->out->fastest_ns);
+    return r->reference_ns ? dp_pack_limit_ns(&r->limits, r->reference_ns) : 0;
 }
 
 static void allow(struct search *t, const struct set *set)
@@ -217,8 +210,8 @@ static void judge(const struct search *t, struct dp_pack_option *o)
 
     if (!o->iteration_ns)
         return;
-    if (o->devices_kept < t->rule->min_devices)
-        snprintf(o->why, sizeof o->why, "fewer than %u devices", t->rule->min_devices);
+    if (o->devices_kept < t->rule->limits.min_devices)
+        snprintf(o->why, sizeof o->why, "fewer than %u devices", t->rule->limits.min_devices);
     else if (limit_ns && o->iteration_ns > limit_ns)
         snprintf(o->why, sizeof o->why, "%.3f ms a step predicted, %s allowed", (double)o->iteration_ns / 1e6,
                  dp_pack_allowed(limit_ns, allowed));
@@ -282,7 +275,7 @@ static bool is_better(const struct search *t, const struct dp_pack_option *a, co
     if (t->out->limit_ns && a->meets != b->meets)
         return a->meets;
     if (t->out->limit_ns && a->meets) {
-        if (t->rule->objective == DP_OBJ_EFFICIENCY && device_time(a) != device_time(b))
+        if (t->rule->limits.objective == DP_OBJ_EFFICIENCY && device_time(a) != device_time(b))
             return device_time(a) < device_time(b);
         if (a->slots != b->slots)
             return a->slots < b->slots;
@@ -307,7 +300,7 @@ static bool can_beat(const struct search *t, const struct dp_slot_set *s, const 
 {
     if (!best || !best->meets)
         return true;
-    if (t->rule->objective == DP_OBJ_EFFICIENCY)
+    if (t->rule->limits.objective == DP_OBJ_EFFICIENCY)
         return (double)s->bound_ns * s->devices < device_time(best);
     return s->slots < best->slots || (s->slots == best->slots && s->bound_ns < best->iteration_ns);
 }
@@ -323,9 +316,9 @@ static void ask_about(struct search *t, const struct dp_slot_set *list, uint32_t
     for (uint32_t i = 0; i < n && left && can_beat(t, &list[i], best); i++) {
         struct dp_pack_option *o;
 
-        if (t->rule->objective == DP_OBJ_DEVICES && i && list[i].slots != list[i - 1].slots)
+        if (t->rule->limits.objective == DP_OBJ_DEVICES && i && list[i].slots != list[i - 1].slots)
             share = left / 2;
-        else if (t->rule->objective == DP_OBJ_DEVICES && !share)
+        else if (t->rule->limits.objective == DP_OBJ_DEVICES && !share)
             continue;
         o = try_set(t, (struct set){.kind = SET_SLOTS, .order = &t->by_index, .bits = list[i].set});
         judge(t, o);
@@ -345,8 +338,8 @@ static int search_sets(struct search *t, bool is_all, struct dp_err *err)
 
     if (!out->limit_ns || !t->sets.n)
         return 0;
-    if (dp_slot_sets_rank(&t->sets, t->in, t->rule->min_devices, out->limit_ns,
-                          t->rule->objective == DP_OBJ_EFFICIENCY, &list, &n, err) < 0)
+    if (dp_slot_sets_rank(&t->sets, t->in, t->rule->limits.min_devices, out->limit_ns,
+                          t->rule->limits.objective == DP_OBJ_EFFICIENCY, &list, &n, err) < 0)
         return -1;
     for (uint32_t i = 0; i < n; i++)
         if (!i || list[i].slots < out->least_slots)
@@ -369,7 +362,7 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
     if (!out->limit_ns)
         snprintf(out->reason, sizeof out->reason, "no reference yet: fastest of %u options, %.3f ms a step predicted on %u devices",
                  out->n_options, ms, o->devices);
-    else if (o->meets && t->rule->objective == DP_OBJ_EFFICIENCY)
+    else if (o->meets && t->rule->limits.objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
                  "%u of %u nodes are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
                  "%s allowed, fastest %.3f ms",
@@ -481,7 +474,7 @@ static int choose_first_fit(struct search *t, struct dp_err *err)
         if (err)
             *err = t->broken;
         rc = -1;
-    } else if (dp_first_fit_pack(t->in, t->rule->min_devices, f, err) < 0) {
+    } else if (dp_first_fit_pack(t->in, t->rule->limits.min_devices, f, err) < 0) {
         rc = -1;
     } else if (f->is_possible) {
         memcpy(&out->best, &f->out, sizeof out->best);
@@ -521,7 +514,7 @@ int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_
     t->part.device = t->device;
     dp_slot_sets_init(&t->sets, in);
     if (make_orders(t, err) == 0)
-        rc = rule->packing == DP_PACKING_FIRST_FIT ? choose_first_fit(t, err) : choose_set(t, err);
+        rc = rule->limits.packing == DP_PACKING_FIRST_FIT ? choose_first_fit(t, err) : choose_set(t, err);
     free(t);
     return rc;
 }

@@ -27,14 +27,10 @@
 
 /* What counts among the options that meet the reference. */
 struct dp_pack_rule {
-    enum dp_reference reference;
+    struct dp_pack_limits limits;
     /* START: the iteration of the run before pruning; FIXED: that of the layout that it started with, on all devices that
      * it began with, with the loads of now. 0: unknown yet. */
     uint64_t reference_ns;
-    double max_slowdown; /* percent, 0..100: of START and BEST throughput that may be lost, of FIXED time that may be added */
-    uint32_t min_devices;  /* devices on the slots that are kept; FIRST_FIT: the number to reach */
-    enum dp_objective objective;
-    enum dp_packing packing;
 };
 
 struct dp_pack_option {
@@ -78,11 +74,9 @@ int dp_pack_choose_lasting(const struct dp_policy *policy, void *state, const st
                            const struct dp_pack_rule *rule, const struct dp_pack_later *later, uint32_t n_later,
                            struct dp_pack *out, struct dp_err *err);
 
-/* Longest iteration with at least (100 - max_slowdown) percent of the throughput of reference_ns. */
-uint64_t dp_pack_limit_ns(uint64_t reference_ns, double max_slowdown);
-/* Longest iteration that takes at most so many percent more time. */
-uint64_t dp_pack_later_ns(uint64_t reference_ns, double percent);
-/* What either allows, for people: "86.470 ms", or "any time" for UINT64_MAX. returns out. */
+/* Longest iteration that these limits allow beside one of reference_ns. */
+uint64_t dp_pack_limit_ns(const struct dp_pack_limits *limits, uint64_t reference_ns);
+/* The same, for people: "86.470 ms", or "any time" for UINT64_MAX. returns out. */
 #define DP_PACK_ALLOWED 40
 const char *dp_pack_allowed(uint64_t limit_ns, char out[DP_PACK_ALLOWED]);
 

@@ -95,11 +95,11 @@ static int choose(struct lasting *t, const struct dp_pack_rule *rule, const stru
         last = slow;
         last_ns = ns;
         devices = kept;
-        if (kept < more.min_devices) { /* nothing meets: the fastest layout, which leaves some idle */
+        if (kept < more.limits.min_devices) { /* nothing meets: the fastest layout, which leaves some idle */
             keep_all(t, out);
             break;
         }
-        more.min_devices = kept + 1;
+        more.limits.min_devices = kept + 1;
     }
     if (last)
         add_reason(out, devices, last_ns, last);

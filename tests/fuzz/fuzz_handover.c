@@ -134,7 +134,7 @@ static void set_faults(struct world *w, const uint8_t *data)
 {
     w->is_hostile = data[0] & 1;
     w->job.shrinks_allowed = data[0] & 2 ? 50 : 1;
-    w->limits.min_devices = 1 + (data[0] >> 2 & 3) % 3;
+    w->limits.pack.min_devices = 1 + (data[0] >> 2 & 3) % 3;
     w->loss_percent = data[1] % 32;
     w->fault_percent = data[2] % 8;
     w->crash_percent = data[3] % 12;

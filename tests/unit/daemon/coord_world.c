@@ -1205,7 +1205,7 @@ void world_init(struct world *w, uint64_t seed)
     w->boot_s = 1000;
     w->job = (struct dp_job_info){.job_id = 7, .uid = 1000, .gid = 1000, .is_running = true, .n_nodes = W_MAX,
                                   .batch_host = "n0", .start_s = 1, .boot_s = 1000, .shrinks_allowed = 1};
-    w->limits = (struct dp_run_limits){.mode = DP_MODE_RELEASE, .min_devices = 1, .max_slowdown = 5.0,
+    w->limits = (struct dp_run_limits){.mode = DP_MODE_RELEASE, .pack.min_devices = 1, .pack.max_slowdown = 5.0,
                                        .policy = "time", .hysteresis = 5.0, .cooldown_s = 1.0,
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};

@@ -20,9 +20,9 @@ static struct world *begin_even(uint64_t seed)
 {
     struct world *w = begin(seed);
 
-    w->limits.min_devices = 3;
+    w->limits.pack.min_devices = 3;
     w->limits.hysteresis = 1.0;
-    w->limits.max_slowdown = 50.0;
+    w->limits.pack.max_slowdown = 50.0;
     for (uint32_t l = 0; l < W_LAYERS; l++)
         w->density[l] = 1.0;
     return w;

@@ -286,7 +286,7 @@ static void campaign(uint64_t seed, uint64_t total[9])
     w->renew_percent = seed % 3 == 1 ? 10 : 0;
     w->no_percent = seed % 2 ? 5 : 0;
     w->job.shrinks_allowed = seed % 2 ? 1 : 50;
-    w->limits.min_devices = 1 + seed % 3;
+    w->limits.pack.min_devices = 1 + seed % 3;
     w->noise = seed % 7 == 3 ? 3.0 : 0.0;
     world_start(w);
     world_run(w, 70.0, true);

@@ -13,7 +13,7 @@ static struct world *begin_with_memory(uint64_t seed)
 {
     struct world *w = begin(seed);
 
-    w->limits.min_devices = 4;
+    w->limits.pack.min_devices = 4;
     w->limits.memory_margin = 25;
     w->layer_mb = 400;
     w->mem_mb = w->mem_durable_mb = START_MB;
@@ -205,9 +205,9 @@ static void packing_finds_room(void **state)
     (void)state;
     struct world *w = begin_with_memory(10);
 
-    w->limits.min_devices = 1;
-    w->limits.max_slowdown = 80.0;
-    w->limits.reference = DP_REF_START;
+    w->limits.pack.min_devices = 1;
+    w->limits.pack.max_slowdown = 80.0;
+    w->limits.pack.reference = DP_REF_START;
     world_start(w);
     world_run(w, 200.0, false);
     assert_true(w->n_released >= 1);
@@ -221,8 +221,8 @@ static void nothing_is_ended_whatever_crashes(void **state)
     for (uint32_t seed = 0; seed < 60; seed++) {
         struct world *w = begin_with_memory(100 + seed);
 
-        w->limits.min_devices = 1 + seed % 4;
-        w->limits.max_slowdown = 80.0;
+        w->limits.pack.min_devices = 1 + seed % 4;
+        w->limits.pack.max_slowdown = 80.0;
         w->crash_percent = seed % 3;
         w->loss_percent = seed % 2 ? 10 : 0;
         w->fault_percent = 2;

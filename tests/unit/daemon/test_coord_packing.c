@@ -107,7 +107,7 @@ static void many_shrinks_wait_for_nobody(void **state)
     for (uint32_t allowed = 1; allowed <= 50; allowed += 49) {
         struct world *w = begin(14);
 
-        w->limits.min_devices = 2; /* both leave by one hand-over, as where there is one shrink */
+        w->limits.pack.min_devices = 2; /* both leave by one hand-over, as where there is one shrink */
         world_start(w);
         while (!world_slot_has(w, 2, DP_REC_GONE) && w->now_ns < 400000000000u) {
             world_run(w, 0.1, false);
@@ -215,7 +215,7 @@ static void min_devices_is_kept(void **state)
     (void)state;
     struct world *w = begin(9);
 
-    w->limits.min_devices = 3;
+    w->limits.pack.min_devices = 3;
     world_start(w);
     world_run(w, 90.0, false);
     assert_int_equal(world_count(w, DP_REC_RELEASED), 1);

@@ -138,7 +138,7 @@ static void what_comes_later_is_seen_and_learned(void **state)
         struct world *w = begin(43 + (uint64_t)is_network);
         json_t *o, *p;
 
-        w->limits.min_devices = 2;
+        w->limits.pack.min_devices = 2;
         w->is_network = is_network;
         w->mem_limit_bytes = 600000; /* not all on one worker, without any link */
         world_start(w);

@@ -113,7 +113,7 @@ static void the_only_shrink_waits_for_a_held_slot(void **state)
         struct world *w = begin(14);
 
         w->job.shrinks_allowed = 1;
-        w->limits.min_devices = 2;
+        w->limits.pack.min_devices = 2;
         w->is_stuck[2] = w->is_stuck[3] = true;
         world_start(w);
         while (!(world_slot_has(w, 2, DP_REC_HELD) && world_slot_has(w, 3, DP_REC_HELD)) && w->now_ns < 400000000000u)

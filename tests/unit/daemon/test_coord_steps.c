@@ -258,7 +258,7 @@ static void a_saving_is_that_of_a_real_fixed_run(void **state)
             fixed_s += (double)world_step_ns(&start, i) / 1e9;
         w->is_timed = true;
         w->steps_total = steps;
-        w->limits.max_slowdown = k % 2 ? 5.0 : 40.0;
+        w->limits.pack.max_slowdown = k % 2 ? 5.0 : 40.0;
         if (k >= 6)
             w->crash_at = 8 + k; /* a journal that is read again goes on from the sums in it */
         world_start(w);
@@ -309,9 +309,9 @@ static void no_later_than_promised(void **state)
         w->is_timed = true;
         w->steps_total = 1500;
         w->job.shrinks_allowed = 100;
-        w->limits.reference = DP_REF_FIXED;
-        w->limits.objective = 1;
-        w->limits.max_slowdown = percent[k];
+        w->limits.pack.reference = DP_REF_FIXED;
+        w->limits.pack.objective = 1;
+        w->limits.pack.max_slowdown = percent[k];
         world_start(w);
         for (int i = 0; i < 600 && w->worker[0].step < w->steps_total; i++)
             world_run(w, 1.0, false);

@@ -16,7 +16,7 @@ static char path[] = "/tmp/dpoldXXXXXX";
 
 static const struct dp_job_info job = {.job_id = 1, .is_running = true, .n_nodes = 4, .node = {"n1", "n2", "n3", "n4"},
                                        .batch_host = "n1", .start_s = 1, .boot_s = 1000, .shrinks_allowed = 1};
-static const struct dp_run_limits limits = {.mode = DP_MODE_RELEASE, .min_devices = 1, .max_slowdown = 50.0, .policy = "time",
+static const struct dp_run_limits limits = {.mode = DP_MODE_RELEASE, .pack.min_devices = 1, .pack.max_slowdown = 50.0, .policy = "time",
                                             .cooldown_s = 1.0, .warmup_reports = 2, .vote_timeout_s = 5.0,
                                             .gone_timeout_s = 8.0, .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
 

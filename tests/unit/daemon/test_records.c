@@ -41,7 +41,7 @@ static struct dp_coord *coordinator(void)
 {
     static const struct dp_job_info job = {.job_id = 7, .restart_count = 2, .is_running = true, .n_nodes = 4,
                                            .node = {"n1", "n2", "n3", "n4"}, .batch_host = "n1", .shrinks_allowed = 1};
-    static const struct dp_run_limits limits = {.mode = DP_MODE_RELEASE, .min_devices = 1, .max_slowdown = 50.0,
+    static const struct dp_run_limits limits = {.mode = DP_MODE_RELEASE, .pack.min_devices = 1, .pack.max_slowdown = 50.0,
                                                 .policy = "time", .link_bytes_per_s = 1e9};
     static const struct dp_coord_ops ops = {.journal = keep, .reserve = no_room_needed};
     struct dp_err err = {0};

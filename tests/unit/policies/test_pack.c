@@ -127,7 +127,7 @@ static void weigh_slots(struct brute *b, uint32_t set, uint64_t ns)
         slots += set >> s & 1;
     for (uint32_t d = 0; d < b->l.n_workers; d++)
         kept += set >> b->t->device[d].slot & 1 && b->t->device[d].is_allowed && !b->l.gone[d];
-    if (kept < b->rule->min_devices)
+    if (kept < b->rule->limits.min_devices)
         return;
     if (!b->is_found || (double)ns * kept < b->device_time)
         b->device_time = (double)ns * kept;
@@ -202,11 +202,11 @@ static void check_plan(const struct run *t, const struct dp_pack *p)
 
 static struct dp_pack_rule random_rule(uint64_t *seed, const struct run *t)
 {
-    struct dp_pack_rule rule = {.max_slowdown = random_below(seed, 60), .min_devices = 1};
+    struct dp_pack_rule rule = {.limits = {.max_slowdown = random_below(seed, 60), .min_devices = 1}};
 
     if (random_below(seed, 4) == 0)
-        rule.min_devices = 1 + random_below(seed, t->in.n_devices);
-    rule.reference = (enum dp_reference)random_below(seed, 3);
+        rule.limits.min_devices = 1 + random_below(seed, t->in.n_devices);
+    rule.limits.reference = (enum dp_reference)random_below(seed, 3);
     return rule;
 }
 
@@ -215,17 +215,22 @@ static void what_is_allowed_is_said(void **state)
 {
     char text[DP_PACK_ALLOWED];
 
+    struct dp_pack_limits limits = {.reference = DP_REF_START, .max_slowdown = 100.0};
+
     (void)state;
-    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(50000000, 100.0), text), "any time");
-    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(50000000, 50.0), text), "100.000 ms");
+    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(&limits, 50000000), text), "any time");
+    limits.max_slowdown = 50.0; /* of the throughput */
+    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(&limits, 50000000), text), "100.000 ms");
+    limits.reference = DP_REF_FIXED; /* of the time */
+    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(&limits, 50000000), text), "75.000 ms");
+    limits.max_slowdown = 100.0;
+    assert_string_equal(dp_pack_allowed(dp_pack_limit_ns(&limits, 50000000), text), "100.000 ms");
     assert_string_equal(dp_pack_allowed(UINT64_MAX - 1, text), "18446744073709.551 ms");
 }
 
 static uint64_t limit_of(const struct dp_pack_rule *rule, uint64_t fastest_ns)
 {
-    if (rule->reference == DP_REF_FIXED)
-        return dp_pack_later_ns(rule->reference_ns, rule->max_slowdown);
-    return dp_pack_limit_ns(rule->reference == DP_REF_BEST ? fastest_ns : rule->reference_ns, rule->max_slowdown);
+    return dp_pack_limit_ns(&rule->limits, rule->limits.reference == DP_REF_BEST ? fastest_ns : rule->reference_ns);
 }
 
 static uint32_t n_none, n_missed,
@@ -266,7 +271,7 @@ static void compare(const struct dp_policy *policy, struct run *t, uint64_t *see
     if (b.is_found) {
         uint32_t kept = 0;
 
-        rule.objective = DP_OBJ_EFFICIENCY;
+        rule.limits.objective = DP_OBJ_EFFICIENCY;
         assert_int_equal(dp_pack_choose(policy, NULL, &t->in, &rule, p, &t->err), 0);
         check_plan(t, p);
         assert_true(p->best.iteration_ns <= b.limit_ns);
@@ -407,7 +412,7 @@ static void many_unequal_slots(void **state)
 
     for (uint64_t i = 0; i < RUNS; i++) {
         uint64_t seed = i * 257 + 3, fastest = 0, best_ns = 0;
-        struct dp_pack_rule rule = {.max_slowdown = 5.0, .min_devices = 1 + random_below(&seed, 3)};
+        struct dp_pack_rule rule = {.limits = {.max_slowdown = 5.0, .min_devices = 1 + random_below(&seed, 3)}};
         uint32_t best_slots = UINT32_MAX;
         double best_time = 0.0;
         struct wide t;
@@ -423,7 +428,7 @@ static void many_unequal_slots(void **state)
             uint32_t slots = (uint32_t)__builtin_popcount(set), devices = devices_on(&t, set);
             double time = (double)ns[set] * devices;
 
-            if (!ns[set] || ns[set] > dp_pack_limit_ns(rule.reference_ns, 5.0) || devices < rule.min_devices)
+            if (!ns[set] || ns[set] > dp_pack_limit_ns(&rule.limits, rule.reference_ns) || devices < rule.limits.min_devices)
                 continue;
             best_time = best_time == 0.0 || time < best_time ? time : best_time;
             if (slots < best_slots || (slots == best_slots && ns[set] < best_ns)) {
@@ -437,7 +442,7 @@ static void many_unequal_slots(void **state)
         asked += p->n_options;
         more_slots += p->slots > best_slots;
         slower += p->slots == best_slots && p->best.iteration_ns > best_ns;
-        rule.objective = DP_OBJ_EFFICIENCY;
+        rule.limits.objective = DP_OBJ_EFFICIENCY;
         assert_int_equal(dp_pack_choose(&dp_policy_time, NULL, &t.in, &rule, p, &t.err), 0);
         less_efficient += device_time_of(&t, p) > best_time * (1.0 + 1e-9);
     }
@@ -457,7 +462,7 @@ static void slots_of_two_kinds(void **state)
     struct dp_layout current = {.n_workers = S, .n_layers = S};
     struct dp_policy_in in = {.n_layers = S, .n_devices = S, .n_slots = S, .layer = layer, .current = &current,
                               .device = device, .microbatches = 80, .steps_total = 1};
-    struct dp_pack_rule rule = {.reference_ns = 80 * 10 * 3000 * 11 / 10, .min_devices = 1};
+    struct dp_pack_rule rule = {.reference_ns = 80 * 10 * 3000 * 11 / 10, .limits.min_devices = 1};
     struct dp_pack *p = new_pack();
 
     /* every fourth one is four times as fast; ten layers in each stage are about what is allowed */
@@ -483,7 +488,7 @@ static void other_policies_are_never_better(void **state)
     for (uint64_t i = 0; i < 3000; i++) {
         const struct dp_policy *asked = policy[i % 3];
         uint64_t seed = i * 191 + 3;
-        struct dp_pack_rule rule = {.max_slowdown = 10.0, .min_devices = 1};
+        struct dp_pack_rule rule = {.limits = {.max_slowdown = 10.0, .min_devices = 1}};
         struct dp_pack *p = new_pack();
         struct brute b;
         struct run t;
@@ -491,7 +496,7 @@ static void other_policies_are_never_better(void **state)
         init(&t, &seed, ANY, 1 + random_below(&seed, 7), 1 + random_below(&seed, 4));
         search(&b, &t, &rule, 0);
         rule.reference_ns = b.fastest_ns * (100 + random_below(&seed, 200)) / 100;
-        search(&b, &t, &rule, dp_pack_limit_ns(rule.reference_ns, rule.max_slowdown));
+        search(&b, &t, &rule, dp_pack_limit_ns(&rule.limits, rule.reference_ns));
         if (b.fastest_ns && dp_pack_choose(asked, NULL, &t.in, &rule, p, &t.err) == 0) {
             check_plan(&t, p);
             assert_true(p->best.iteration_ns >= b.fastest_ns);
@@ -668,8 +673,8 @@ static void what_is_given_up_is_not_missed_later(void **state)
 
     for (uint64_t i = 0; i < 1500; i++) {
         uint64_t seed = i * 97 + 5, ns;
-        struct dp_pack_rule rule = {.reference = DP_REF_FIXED, .max_slowdown = random_below(&seed, 80), .min_devices = 1,
-                                    .objective = DP_OBJ_EFFICIENCY};
+        struct dp_pack_rule rule = {.limits = {.reference = DP_REF_FIXED, .max_slowdown = random_below(&seed, 80), .min_devices = 1,
+                                               .objective = DP_OBJ_EFFICIENCY}};
         struct dp_pack *plain = new_pack(), *lasting = new_pack();
         struct dp_layer_load layer[DP_MAX_LAYERS];
         struct dp_pack_later later = {.layer = layer};
@@ -689,7 +694,7 @@ static void what_is_given_up_is_not_missed_later(void **state)
         t.in.layer = layer;
         assert_int_equal(dp_predict_layout(&t.in, &t.current, NULL, &ns, NULL), 0);
         t.in.layer = t.layer;
-        later.limit_ns = dp_pack_later_ns(ns, rule.max_slowdown);
+        later.limit_ns = dp_pack_limit_ns(&rule.limits, ns);
         if (dp_pack_choose(&dp_policy_time, NULL, &t.in, &rule, plain, &t.err) == 0) {
             assert_int_equal(dp_pack_choose_lasting(&dp_policy_time, NULL, &t.in, &rule, NULL, 0, lasting, &t.err), 0);
             assert_int_equal(lasting->slots, plain->slots);
@@ -720,7 +725,7 @@ static void never_worse_than_first_fit(void **state)
 
     for (uint64_t i = 0; i < 3000; i++) {
         uint64_t seed = i * 211 + 17, start_ns;
-        struct dp_pack_rule rule = {.max_slowdown = 100.0, .min_devices = 1};
+        struct dp_pack_rule rule = {.limits = {.max_slowdown = 100.0, .min_devices = 1}};
         struct dp_pack *p = new_pack();
         struct run t;
 
@@ -772,7 +777,7 @@ static void never_worse_than_first_fit(void **state)
 static void first_fit_as_a_rule(void **state)
 {
     (void)state;
-    struct dp_pack_rule rule = {.min_devices = 2, .packing = DP_PACKING_FIRST_FIT, .reference_ns = 1};
+    struct dp_pack_rule rule = {.limits = {.min_devices = 2, .packing = DP_PACKING_FIRST_FIT}, .reference_ns = 1};
     struct dp_pack *p = new_pack();
     uint64_t seed = 1;
     struct run t;

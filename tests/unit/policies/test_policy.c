@@ -280,7 +280,7 @@ static void scale(struct fixture *t, uint32_t percent)
 static void packs_as_pruning_goes_on(void **state)
 {
     (void)state;
-    struct dp_pack_rule rule = {.reference = DP_REF_START, .max_slowdown = 2.0, .min_devices = 1};
+    struct dp_pack_rule rule = {.limits = {.reference = DP_REF_START, .max_slowdown = 2.0, .min_devices = 1}};
     struct fixture t;
     uint32_t slots[101];
 
@@ -302,11 +302,11 @@ static void packs_as_pruning_goes_on(void **state)
     assert_int_equal(slots[100], 4);
     assert_int_equal(slots[10], 1);
     assert_true(slots[50] == 2);
-    rule.min_devices = 3;
+    rule.limits.min_devices = 3;
     assert_int_equal(pack(&t, rule)->slots, 3);
-    rule = (struct dp_pack_rule){.reference = DP_REF_BEST, .max_slowdown = 0.0, .min_devices = 1};
+    rule = (struct dp_pack_rule){.limits = {.reference = DP_REF_BEST, .max_slowdown = 0.0, .min_devices = 1}};
     assert_int_equal(pack(&t, rule)->slots, 4);
-    rule.max_slowdown = 100.0;
+    rule.limits.max_slowdown = 100.0;
     assert_int_equal(pack(&t, rule)->slots, 1);
 }
 
@@ -320,7 +320,7 @@ static void packs_a_large_run(void **state)
     struct dp_layout layout = {.n_workers = N, .n_layers = L};
     struct dp_policy_in in = {.n_layers = L, .n_devices = N, .n_slots = N, .layer = layer, .current = &layout,
                               .device = device, .microbatches = 100};
-    struct dp_pack_rule rule = {.max_slowdown = 1.0, .min_devices = 1};
+    struct dp_pack_rule rule = {.limits = {.max_slowdown = 1.0, .min_devices = 1}};
     struct dp_policy_out one;
     struct dp_pack *out = calloc(1, sizeof *out);
 
@@ -351,7 +351,7 @@ static void packs_a_large_run(void **state)
 static void packs_whole_slots_towards_the_batch_host(void **state)
 {
     (void)state;
-    struct dp_pack_rule rule = {.reference = DP_REF_BEST, .max_slowdown = 70.0, .min_devices = 1};
+    struct dp_pack_rule rule = {.limits = {.reference = DP_REF_BEST, .max_slowdown = 70.0, .min_devices = 1}};
     struct dp_pack *c;
     struct fixture t;
 
@@ -365,7 +365,7 @@ static void packs_whole_slots_towards_the_batch_host(void **state)
     assert_int_equal(c->devices, 2); /* both devices of the slot: the faster one of one slot */
     assert_true(c->keep_slot[1] && !c->keep_slot[0]);
     assert_int_equal(c->best.layout.cut[2], 0); /* workers 0 and 1 own nothing */
-    rule.min_devices = 2;
+    rule.limits.min_devices = 2;
     assert_int_equal(pack(&t, rule)->slots, 1);
     t.device[2].mem_limit_bytes = t.device[3].mem_limit_bytes = 5000;
     assert_int_equal(pack(&t, rule)->slots, 2); /* memory does not fit on one slot */

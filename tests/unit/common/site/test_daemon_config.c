@@ -86,12 +86,12 @@ static void partitions_override_and_nodes_resolve(void **state)
     dp_config_limits(c, "debug", &asked, &limits, note);
     assert_int_equal(limits.mode, DP_MODE_OBSERVE);
     assert_true(limits.cooldown_s == 60.0);
-    assert_int_equal(limits.objective, DP_OBJ_EFFICIENCY);
-    assert_int_equal(limits.packing, DP_PACKING_FIRST_FIT);
+    assert_int_equal(limits.pack.objective, DP_OBJ_EFFICIENCY);
+    assert_int_equal(limits.pack.packing, DP_PACKING_FIRST_FIT);
     dp_config_limits(c, "main", &asked, &limits, note);
     assert_int_equal(limits.mode, DP_MODE_RELEASE);
     assert_true(limits.cooldown_s == 5.0);
-    assert_int_equal(limits.packing, DP_PACKING_BEST);
+    assert_int_equal(limits.pack.packing, DP_PACKING_BEST);
     assert_string_equal(note, "");
     dp_config_find_node(c, "n2", &node);
     assert_string_equal(node.address, "127.0.0.1");
@@ -200,10 +200,10 @@ static void users_tighten_only(void **state)
     assert_non_null(c);
     dp_config_limits(c, "", &asked, &limits, note);
     assert_int_equal(limits.mode, DP_MODE_BALANCE);
-    assert_int_equal(limits.min_devices, 2);
-    assert_true(limits.max_slowdown == 10.0);
+    assert_int_equal(limits.pack.min_devices, 2);
+    assert_true(limits.pack.max_slowdown == 10.0);
     assert_string_equal(limits.policy, "time");
-    assert_int_equal(limits.reference, DP_REF_BEST);
+    assert_int_equal(limits.pack.reference, DP_REF_BEST);
     assert_true(note[0] != '\0');
     assert_true(limits.stall_end_s == 0); /* asked for with no time */
     asked.stall_end_s = 120;
@@ -213,29 +213,29 @@ static void users_tighten_only(void **state)
     snprintf(asked.policy, sizeof asked.policy, "keep");
     dp_config_limits(c, "", &asked, &limits, note);
     assert_int_equal(limits.mode, DP_MODE_OFF);
-    assert_int_equal(limits.min_devices, 4);
-    assert_true(limits.max_slowdown == 1);
+    assert_int_equal(limits.pack.min_devices, 4);
+    assert_true(limits.pack.max_slowdown == 1);
     assert_string_equal(limits.policy, "keep");
     assert_string_equal(note, "");
     assert_true(limits.stall_end_s == 120);
     snprintf(asked.policy, sizeof asked.policy, "ee"); /* part of a name is no name */
     dp_config_limits(c, "", &asked, &limits, note);
     assert_string_equal(limits.policy, "time");
-    assert_int_equal(limits.objective, DP_OBJ_DEVICES); /* of start and best, where nobody says anything else */
+    assert_int_equal(limits.pack.objective, DP_OBJ_DEVICES); /* of start and best, where nobody says anything else */
     asked.reference = DP_REF_FIXED;
     dp_config_limits(c, "", &asked, &limits, note);
-    assert_int_equal(limits.reference, DP_REF_FIXED);
-    assert_int_equal(limits.objective, DP_OBJ_EFFICIENCY);
+    assert_int_equal(limits.pack.reference, DP_REF_FIXED);
+    assert_int_equal(limits.pack.objective, DP_OBJ_EFFICIENCY);
     asked.reference = DP_REF_FIXED + 1; /* a newer plugin's: the site's counts */
     dp_config_limits(c, "", &asked, &limits, note);
-    assert_int_equal(limits.reference, DP_REF_FIXED);
+    assert_int_equal(limits.pack.reference, DP_REF_FIXED);
     asked.options_set = 0;
     dp_config_limits(c, "", &asked, &limits, note);
-    assert_true(limits.reference == DP_REF_FIXED && limits.max_slowdown == DP_TRADE_LATER); /* as a trade has it */
+    assert_true(limits.pack.reference == DP_REF_FIXED && limits.pack.max_slowdown == DP_TRADE_LATER); /* as a trade has it */
     asked.options_set = 0xff;
     asked.max_slowdown = strtod("nan", NULL);
     dp_config_limits(c, "", &asked, &limits, note);
-    assert_true(limits.max_slowdown == 10.0);
+    assert_true(limits.pack.max_slowdown == 10.0);
     dp_config_destroy(c);
     c = load_text("run: { stall_end_s = 600.0; };\n", &err);
     assert_non_null(c);
