@@ -36,7 +36,8 @@ common_libdpcommon_a_SOURCES = \
 	common/run/run_limits.h \
 	$(schedule_sources) \
 	common/slurm/job.h \
-	common/slurm/libslurm.c common/slurm/libslurm.h
+	common/slurm/libslurm.c common/slurm/libslurm.h \
+	common/slurm/node_name.c common/slurm/node_name.h
 # The plugin links these objects into a shared object.
 common_libdpcommon_a_CFLAGS = $(AM_CFLAGS) -fPIC
 # What an administrator sets up knows the policies: above them.
@@ -48,7 +49,7 @@ common_site_libdpsite_a_SOURCES = \
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS)
 common_tests = tests/unit/common/test_err tests/unit/common/test_wire tests/unit/common/message/test_msg tests/unit/common/message/test_msg_golden tests/unit/common/run/test_layout tests/unit/common/run/test_moves tests/unit/common/run/test_megatron tests/unit/common/test_crc32c \
-	tests/unit/common/conf/test_conf tests/unit/common/file/test_journal tests/unit/common/file/test_journal_faults
+	tests/unit/common/conf/test_conf tests/unit/common/file/test_journal tests/unit/common/file/test_journal_faults tests/unit/common/slurm/test_node_name
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
 tests_unit_common_test_err_SOURCES = tests/unit/common/test_err.c tests/unit/unit.h
@@ -69,6 +70,8 @@ tests_unit_common_test_crc32c_SOURCES = tests/unit/common/test_crc32c.c tests/un
 tests_unit_common_test_crc32c_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_conf_test_conf_SOURCES = tests/unit/common/conf/test_conf.c tests/unit/unit.h
 tests_unit_common_conf_test_conf_LDADD = common/libdpcommon.a $(LIBCONFIG_LIBS) $(UNIT_LIBS)
+tests_unit_common_slurm_test_node_name_SOURCES = tests/unit/common/slurm/test_node_name.c tests/unit/unit.h
+tests_unit_common_slurm_test_node_name_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_file_test_journal_SOURCES = tests/unit/common/file/test_journal.c tests/unit/unit.h
 tests_unit_common_file_test_journal_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_file_test_journal_faults_SOURCES = tests/unit/common/file/test_journal_faults.c tests/unit/random.h tests/unit/unit.h

@@ -24,6 +24,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/site/site_policy.h"
+#include "common/slurm/node_name.h"
 #include "common/stdout.h"
 #include "common/file/trust.h"
 #include "daemon/child/helper.h"
@@ -116,7 +117,7 @@ static int parse_options(int argc, char **argv, struct options *o)
             return 2;
         }
     }
-    if (optind < argc || !dp_config_is_node_name(o->node)) {
+    if (optind < argc || !dp_is_node_name(o->node)) {
         fprintf(stderr, "dynpiped: %s: %s\n", optind < argc ? argv[optind] : o->node,
                 optind < argc ? "unknown argument" : "not a node name");
         return 2;

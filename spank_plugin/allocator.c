@@ -63,14 +63,14 @@ void dp_allocator_init(void)
     forget_inherited_option("no-dynpipe");
 }
 
-static int add_environment(struct dp_options *o, const struct dp_plugin_args *args)
+static int add_environment(struct dp_msg_step_start *o, const struct dp_plugin_args *args)
 {
     struct dp_err err;
 
     for (size_t i = 0; i < DP_OPTION_COUNT; i++) {
         const struct dp_option_def *def = &dp_option_defs[i];
         const char *text = getenv(def->env);
-        if ((o->set & def->bit) || !text || !*text)
+        if ((o->options_set & def->bit) || !text || !*text)
             continue;
         if (dp_option_set(o, def, text, args, &err) < 0) {
             slurm_error("dynpipe: %s: %s", def->env, err.text);
@@ -91,7 +91,7 @@ static void forget_run(void)
         unsetenv(dp_option_defs[i].env);
 }
 
-static int pass_on(const struct dp_options *o)
+static int pass_on(const struct dp_msg_step_start *o)
 {
     char spec[DP_SPEC_MAX];
 
@@ -134,7 +134,7 @@ static bool ntasks_is_all(void)
     return (!per_node || *per_node == '-') && (!per_gpu || *per_gpu == '-');
 }
 
-static int check_size(const struct dp_options *o)
+static int check_size(const struct dp_msg_step_start *o)
 {
     struct dp_asked_size size = {
         .nodes = given_to_slurm("nodes"), .ntasks = given_to_slurm("ntasks"), .gpus = given_to_slurm("gpus"),
@@ -151,7 +151,7 @@ static int check_size(const struct dp_options *o)
 }
 
 /* The file is the same on every node. Where it is not here, or cannot be read, the daemon decides. */
-static int check_site(const struct dp_options *o, const struct dp_plugin_args *args)
+static int check_site(const struct dp_msg_step_start *o, const struct dp_plugin_args *args)
 {
     char *text = access(args->config, R_OK) == 0 ? dp_conf_text_read(args->config, NULL) : NULL;
     struct dp_site site;
@@ -169,7 +169,7 @@ static int check_site(const struct dp_options *o, const struct dp_plugin_args *a
 }
 
 /* A stepmgr (Slurm 24.05) goes on starting steps on nodes that the job no longer has. */
-static int check_stepmgr(const struct dp_options *o)
+static int check_stepmgr(const struct dp_msg_step_start *o)
 {
     const char *stepmgr = given_to_slurm("stepmgr");
 
@@ -182,41 +182,41 @@ static int check_stepmgr(const struct dp_options *o)
 
 /* Would a daemon change what is asked for? An srun inside of a job has its options from there, and may be
  * only a part of it. */
-static int check_request(const struct dp_options *o, const struct dp_plugin_args *args)
+static int check_request(const struct dp_msg_step_start *o, const struct dp_plugin_args *args)
 {
-    if (o->set & (DP_OPT_POLICY | DP_OPT_MAX_SLOWDOWN) && check_site(o, args) < 0)
+    if (o->options_set & (DP_OPT_POLICY | DP_OPT_MAX_SLOWDOWN) && check_site(o, args) < 0)
         return -1;
-    if (!(o->set & DP_OPT_MIN_GPUS) || (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID")) || is_het_job())
+    if (!(o->options_set & DP_OPT_MIN_GPUS) || (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID")) || is_het_job())
         return 0;
     return check_size(o);
 }
 
 /* At submission, where the user still sees it; what else may be in the way the daemon finds, and `dynpipe status` says. */
-static void tell_of_memory(const struct dp_options *o)
+static void tell_of_memory(const struct dp_msg_step_start *o)
 {
 #if HAVE_JOB_INFO_T_MEM_UPDATE_DELAY
     (void)o;
 #else
-    if (spank_context() == S_CTX_ALLOCATOR && o->set & DP_OPT_MEMORY && o->memory)
-        slurm_info("dynpipe: --dynpipe-memory does nothing here: this Slurm takes no memory back from a running job");
+    if (spank_context() == S_CTX_ALLOCATOR && o->options_set & DP_OPT_MEMORY && o->memory)
+        slurm_info("dynpipe: --dynpipe-memory does nothing here: this Slurm cannot take memory back from a running job");
 #endif
 }
 
 int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_args *args)
 {
-    struct dp_options o = given->options;
+    struct dp_msg_step_start o = given->options;
     bool is_new_job = spank_context() == S_CTX_ALLOCATOR;
 
     if (!given->is_refused) {
         if (!(is_new_job && is_inside_run()) && add_environment(&o, args) < 0)
             return -1;
-        if (given->options.set && !(o.set & DP_OPT_MODE)) {
+        if (given->options.options_set && !(o.options_set & DP_OPT_MODE)) {
             slurm_error("dynpipe: the options --dynpipe-* do nothing without --dynpipe");
             return -1;
         }
     }
     forget_run();
-    if (given->is_refused || !(o.set & DP_OPT_MODE) || o.mode == DP_MODE_OFF) {
+    if (given->is_refused || !(o.options_set & DP_OPT_MODE) || o.mode == DP_MODE_OFF) {
         unsetenv(DP_ENV_SPEC);
         return 0;
     }

@@ -18,7 +18,7 @@ extern const char *const dp_task_env[]; /* all four, NULL at the end */
 
 /* What the option callbacks collected. */
 struct dp_given {
-    struct dp_options options;
+    struct dp_msg_step_start options;
     bool is_refused; /* --no-dynpipe */
     bool is_bad;     /* a value did not pass (slurmstepd only: elsewhere it ends the command) */
 };

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/file/trust.h"
+#include "common/slurm/node_name.h"
 #include "spank_plugin/daemon_link.h"
 
 #define UNSURE_MAX_S 150 /* a controller that is busy answers in time, and one that is dead starts no job */
@@ -38,8 +39,7 @@ static struct {
     bool is_told;      /* the daemon got, or may have got, the start */
     bool is_fenced;    /* the daemon says that this run must never again use this node */
     bool has_paused;   /* after the first line about a killed task */
-    struct dp_options options;
-    struct dp_msg_step_start start;
+    struct dp_msg_step_start start; /* with the options of the job */
     struct dp_msg_tasks tasks; /* that were forked so far */
     uint32_t job, step, node_index; /* of this node among those of the step */
     char node[64];
@@ -56,14 +56,14 @@ void dp_remote_option(struct dp_given *given, const struct dp_option_def *def, c
 
 /* Commands that never loaded this plugin (slurmrestd) leave only the DYNPIPE_* of the job.
  * returns: 0, or -1 when one of them does not pass. */
-static int read_job_env(spank_t sp, const struct dp_plugin_args *args, struct dp_options *o)
+static int read_job_env(spank_t sp, const struct dp_plugin_args *args, struct dp_msg_step_start *o)
 {
     char value[DP_SPEC_MAX];
 
     for (size_t i = 0; i < DP_OPTION_COUNT; i++) {
         const struct dp_option_def *def = &dp_option_defs[i];
         spank_err_t rc = spank_getenv(sp, def->env, value, sizeof value);
-        if ((o->set & def->bit) || (rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE))
+        if ((o->options_set & def->bit) || (rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE))
             continue;
         if (rc == ESPANK_NOSPACE || dp_option_set(o, def, value, args, NULL) < 0)
             return -1;
@@ -74,7 +74,7 @@ static int read_job_env(spank_t sp, const struct dp_plugin_args *args, struct dp
 /* returns: 1 with *o filled when the step runs under DynPipe, 0 when not, -1 when what the job asked
  * for is not readable. */
 static int read_request(spank_t sp, const struct dp_given *given, const struct dp_plugin_args *args,
-                        struct dp_options *o)
+                        struct dp_msg_step_start *o)
 {
     char spec[DP_SPEC_MAX];
     spank_err_t rc;
@@ -92,7 +92,7 @@ static int read_request(spank_t sp, const struct dp_given *given, const struct d
         if (read_job_env(sp, args, o) < 0)
             return -1;
     }
-    return (o->set & DP_OPT_MODE) && o->mode != DP_MODE_OFF;
+    return (o->options_set & DP_OPT_MODE) && o->mode != DP_MODE_OFF;
 }
 
 /* The node's name comes from slurmd, by slurmstepd's own environment: it becomes part of a path
@@ -107,7 +107,7 @@ static int find_node(void)
         host[strcspn(host, ".")] = 0;
         name = host;
     }
-    if (!dp_node_name_ok(name))
+    if (!dp_is_node_name(name))
         return -1;
     snprintf(self.node, sizeof self.node, "%s", name);
     return 0;
@@ -200,7 +200,7 @@ static void tell_start(void)
 void dp_remote_start(spank_t sp, const struct dp_given *given, const struct dp_plugin_args *args)
 {
     struct dp_err err;
-    int wanted = read_request(sp, given, args, &self.options);
+    int wanted = read_request(sp, given, args, &self.start);
 
     if (wanted == 0 || read_items(sp, &self.start) < 0 || !is_task_step(self.step))
         return;
@@ -213,7 +213,6 @@ void dp_remote_start(spank_t sp, const struct dp_given *given, const struct dp_p
     } else if (dp_socket_path(args->socket, self.node, self.socket, sizeof self.socket, &err) < 0) {
         snprintf(self.notice, sizeof self.notice, "dynpipe: %.200s: " FIXED, err.text);
     } else {
-        dp_options_tell(&self.options, &self.start);
         memcpy(self.start.node, self.node, sizeof self.start.node);
         tell_start();
     }
@@ -231,7 +230,7 @@ static void set_task_env(spank_t sp)
 {
     char value[80], spec[DP_SPEC_MAX];
 
-    if (dp_options_format(&self.options, spec, sizeof spec) == 0)
+    if (dp_options_format(&self.start, spec, sizeof spec) == 0)
         spank_setenv(sp, DP_ENV_SPEC, spec, 1);
 
     spank_setenv(sp, DP_ENV_SOCKET, self.socket, 1);
@@ -239,7 +238,7 @@ static void set_task_env(spank_t sp)
     set_number(sp, DP_ENV_STEP, self.step);
     spank_setenv(sp, DP_ENV_NODE, self.node, 1);
     for (size_t i = 0; i < DP_OPTION_COUNT; i++)
-        if (dp_option_value(&self.options, &dp_option_defs[i], value, sizeof value) == 0)
+        if (dp_option_value(&self.start, &dp_option_defs[i], value, sizeof value) == 0)
             spank_setenv(sp, dp_option_defs[i].env, value, 1);
 }
 

@@ -14,13 +14,12 @@
 enum { MAX_PARTITIONS = 64 };
 
 /* Values of section run, and of each partition that has its own; "" and a negative number: not given. */
-struct limits {
-    char name[64], policies[512];
-    double max_slowdown;
-};
-
 struct scan {
-    struct limits run, partition[MAX_PARTITIONS];
+    struct dp_site run;
+    struct {
+        char name[64];
+        struct dp_site own;
+    } partition[MAX_PARTITIONS];
     unsigned n_partitions;
 };
 
@@ -51,19 +50,21 @@ static double number_of(const char *text)
 static void take(void *arg, const struct dp_conf_found *f)
 {
     struct scan *s = arg;
-    struct limits *l = &s->run;
+    struct dp_site *l = &s->run;
+    char *name = NULL;
 
     if (!strcmp(f->section, "partitions")) {
         if (f->entry < 1 || f->entry > MAX_PARTITIONS)
             return;
-        l = &s->partition[f->entry - 1];
+        l = &s->partition[f->entry - 1].own;
+        name = s->partition[f->entry - 1].name;
         for (; s->n_partitions < f->entry; s->n_partitions++)
-            s->partition[s->n_partitions].max_slowdown = -1;
+            s->partition[s->n_partitions].own.max_slowdown = -1;
     } else if (strcmp(f->section, "run") != 0) {
         return;
     }
-    if (!strcmp(f->name, "name"))
-        snprintf(l->name, sizeof l->name, "%.63s", f->value);
+    if (name && !strcmp(f->name, "name"))
+        snprintf(name, sizeof s->partition[0].name, "%.63s", f->value);
     else if (!strcmp(f->name, "policies") && strlen(f->value) < sizeof l->policies)
         snprintf(l->policies, sizeof l->policies, "%s", f->value);
     else if (!strcmp(f->name, "max_slowdown"))
@@ -71,7 +72,7 @@ static void take(void *arg, const struct dp_conf_found *f)
 }
 
 /* Add what one partition allows; what it says nothing about is section run's. */
-static void allow(struct dp_site *out, const struct limits *l, const struct limits *run)
+static void allow(struct dp_site *out, const struct dp_site *l, const struct dp_site *run)
 {
     const char *policies = l->policies[0] ? l->policies : run->policies;
     double slowdown = l->max_slowdown >= 0 ? l->max_slowdown : run->max_slowdown;
@@ -115,16 +116,16 @@ void dp_site_scan(const char *text, const char *partitions, struct dp_site *out)
         allow(out, &s->run, &s->run);
     for (unsigned i = 0; i < s->n_partitions; i++)
         if (is_any || is_listed(partitions, s->partition[i].name))
-            allow(out, &s->partition[i], &s->run);
+            allow(out, &s->partition[i].own, &s->run);
     free(s);
 }
 
-int dp_site_check(const struct dp_site *site, const struct dp_options *asked, const char *path, struct dp_err *err)
+int dp_site_check(const struct dp_site *site, const struct dp_msg_step_start *asked, const char *path, struct dp_err *err)
 {
-    if (asked->set & DP_OPT_POLICY && site->policies[0] && !is_listed(site->policies, asked->policy))
+    if (asked->options_set & DP_OPT_POLICY && site->policies[0] && !is_listed(site->policies, asked->policy))
         return dp_err_set(err, DP_EINVAL, "--dynpipe-policy=%s: unknown policy at this site; allowed: %.400s (%s)",
                           asked->policy, site->policies, path);
-    if (asked->set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown > site->max_slowdown)
+    if (asked->options_set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown > site->max_slowdown)
         return dp_err_set(err, DP_EINVAL, "--dynpipe-max-slowdown=%g: this site allows at most %g percent (%s)",
                           asked->max_slowdown, site->max_slowdown, path);
     return 0;

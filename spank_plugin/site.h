@@ -17,7 +17,7 @@ void dp_site_scan(const char *text, const char *partitions, struct dp_site *out)
 
 /* Does the site allow what was asked for? returns: 0, or -1 with a text that names what is allowed. path: of the
  * configuration, for that text. */
-int dp_site_check(const struct dp_site *site, const struct dp_options *asked, const char *path, struct dp_err *err);
+int dp_site_check(const struct dp_site *site, const struct dp_msg_step_start *asked, const char *path, struct dp_err *err);
 
 /* What Slurm's own options say about the size of a job, in the words that slurm_option_get() gives; NULL: not
  * given. */

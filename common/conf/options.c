@@ -115,7 +115,7 @@ static bool is_listed(const char *list, const char *name)
     }
 }
 
-static int set_mode(struct dp_options *o, const char *text, const struct dp_plugin_args *args,
+static int set_mode(struct dp_msg_step_start *o, const char *text, const struct dp_plugin_args *args,
                     struct dp_err *err)
 {
     char q[48];
@@ -133,7 +133,7 @@ static int set_mode(struct dp_options *o, const char *text, const struct dp_plug
     return 0;
 }
 
-static int set_policy(struct dp_options *o, const char *text, const struct dp_plugin_args *args,
+static int set_policy(struct dp_msg_step_start *o, const char *text, const struct dp_plugin_args *args,
                       struct dp_err *err)
 {
     char q[48];
@@ -148,7 +148,7 @@ static int set_policy(struct dp_options *o, const char *text, const struct dp_pl
     return 0;
 }
 
-static int set_reference(struct dp_options *o, const char *text, struct dp_err *err)
+static int set_reference(struct dp_msg_step_start *o, const char *text, struct dp_err *err)
 {
     char q[48];
     int reference = dp_reference_parse(text);
@@ -160,7 +160,7 @@ static int set_reference(struct dp_options *o, const char *text, struct dp_err *
 }
 
 /* Without a value: as in set_mode(). */
-static int set_memory(struct dp_options *o, const char *text, struct dp_err *err)
+static int set_memory(struct dp_msg_step_start *o, const char *text, struct dp_err *err)
 {
     uint32_t percent = DP_MEMORY_ON;
     char q[48];
@@ -175,9 +175,10 @@ static int set_memory(struct dp_options *o, const char *text, struct dp_err *err
     return 0;
 }
 
-static int set_value(struct dp_options *o, uint32_t bit, const char *text,
+static int set_value(struct dp_msg_step_start *o, uint32_t bit, const char *text,
                      const struct dp_plugin_args *args, struct dp_err *err)
 {
+    uint32_t minutes;
     char q[48];
 
     switch (bit) {
@@ -193,9 +194,10 @@ static int set_value(struct dp_options *o, uint32_t bit, const char *text,
                               dp_option_quoted(text, q), DP_MAX_WORKERS);
         return 0;
     case DP_OPT_STALL_END:
-        if (parse_count(text, DP_STALL_END_MAX_MIN, &o->stall_end_min) < 0)
+        if (parse_count(text, DP_STALL_END_MAX_MIN, &minutes) < 0)
             return dp_err_set(err, DP_EINVAL, "'%s' is not a valid number of minutes; allowed: 1 to %d",
                               dp_option_quoted(text, q), DP_STALL_END_MAX_MIN);
+        o->stall_end_s = minutes * 60;
         return 0;
     case DP_OPT_MEMORY:
         return set_memory(o, text, err);
@@ -208,7 +210,7 @@ static int set_value(struct dp_options *o, uint32_t bit, const char *text,
     }
 }
 
-int dp_option_set(struct dp_options *o, const struct dp_option_def *def, const char *text,
+int dp_option_set(struct dp_msg_step_start *o, const struct dp_option_def *def, const char *text,
                   const struct dp_plugin_args *args, struct dp_err *err)
 {
     if (text && strnlen(text, DP_VALUE_MAX + 1) > DP_VALUE_MAX)
@@ -217,15 +219,15 @@ int dp_option_set(struct dp_options *o, const struct dp_option_def *def, const c
         return dp_err_set(err, DP_EINVAL, "a value is missing");
     if (set_value(o, def->bit, text, args, err) < 0)
         return -1;
-    o->set |= def->bit;
+    o->options_set |= def->bit;
     return 0;
 }
 
-int dp_option_value(const struct dp_options *o, const struct dp_option_def *def, char *out, size_t cap)
+int dp_option_value(const struct dp_msg_step_start *o, const struct dp_option_def *def, char *out, size_t cap)
 {
     int n = -1;
 
-    if (!(o->set & def->bit))
+    if (!(o->options_set & def->bit))
         return -1;
     switch (def->bit) {
     case DP_OPT_MODE:
@@ -241,7 +243,7 @@ int dp_option_value(const struct dp_options *o, const struct dp_option_def *def,
         n = snprintf(out, cap, "%u", o->min_gpus);
         break;
     case DP_OPT_STALL_END:
-        n = snprintf(out, cap, "%u", o->stall_end_min);
+        n = snprintf(out, cap, "%u", o->stall_end_s / 60);
         break;
     case DP_OPT_MEMORY:
         if (o->memory == 0 || o->memory == DP_MEMORY_ON)
@@ -259,7 +261,7 @@ int dp_option_value(const struct dp_options *o, const struct dp_option_def *def,
     return n >= 0 && (size_t)n < cap ? 0 : -1;
 }
 
-int dp_options_format(const struct dp_options *o, char *out, size_t cap)
+int dp_options_format(const struct dp_msg_step_start *o, char *out, size_t cap)
 {
     size_t used = 0;
     char value[80];
@@ -276,18 +278,6 @@ int dp_options_format(const struct dp_options *o, char *out, size_t cap)
     return 0;
 }
 
-void dp_options_tell(const struct dp_options *o, struct dp_msg_step_start *m)
-{
-    m->options_set = o->set;
-    m->mode = o->mode;
-    m->reference = o->reference;
-    m->min_gpus = o->min_gpus;
-    m->max_slowdown = o->max_slowdown;
-    m->stall_end_s = o->stall_end_min * 60;
-    m->memory = o->memory;
-    memcpy(m->policy, o->policy, sizeof m->policy);
-}
-
 static const struct dp_option_def *find_key(const char *key, size_t len)
 {
     for (size_t i = 0; i < DP_OPTION_COUNT; i++)
@@ -297,7 +287,7 @@ static const struct dp_option_def *find_key(const char *key, size_t len)
 }
 
 /* One "key=value" of n bytes. */
-static int parse_item(const char *item, size_t n, const struct dp_plugin_args *args, struct dp_options *o,
+static int parse_item(const char *item, size_t n, const struct dp_plugin_args *args, struct dp_msg_step_start *o,
                       struct dp_err *err)
 {
     char value[80];
@@ -305,14 +295,14 @@ static int parse_item(const char *item, size_t n, const struct dp_plugin_args *a
     const struct dp_option_def *def = eq ? find_key(item, (size_t)(eq - item)) : NULL;
     size_t len = eq ? n - (size_t)(eq - item) - 1 : 0;
 
-    if (!def || len < 1 || len >= sizeof value || (o->set & def->bit))
+    if (!def || len < 1 || len >= sizeof value || (o->options_set & def->bit))
         return dp_err_set(err, DP_EINVAL, "the job's options cannot be read");
     memcpy(value, eq + 1, len);
     value[len] = 0;
     return dp_option_set(o, def, value, args, err);
 }
 
-int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct dp_options *o,
+int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct dp_msg_step_start *o,
                      struct dp_err *err)
 {
     const char *p = text;
@@ -330,7 +320,7 @@ int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct
         if (!*p++)
             break;
     }
-    if (!(o->set & DP_OPT_MODE)) {
+    if (!(o->options_set & DP_OPT_MODE)) {
         memset(o, 0, sizeof *o);
         return dp_err_set(err, DP_EINVAL, "the job's options name no mode");
     }

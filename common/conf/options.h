@@ -5,6 +5,9 @@
  * A value is checked where it is given (sbatch, srun, salloc) and again, as if it came from the
  * network, in slurmstepd: there it may have been forged (doc/security.md, T1). So it may in a worker's
  * HELLO, from which a daemon learns them that was not told by the plugin.
+ *
+ * They are kept in what the daemon is told of a step: options_set of struct dp_msg_step_start says which of its fields
+ * were given. The others of its fields (job, step, owner, node) are left alone here.
  */
 #ifndef DP_COMMON_CONF_OPTIONS_H
 #define DP_COMMON_CONF_OPTIONS_H
@@ -19,17 +22,6 @@
 #define DP_STALL_END_MAX_MIN 10080 /* a week */
 #define DP_VALUE_MAX 4096 /* longer than this is refused before anybody looks at it */
 #define DP_SPEC_MAX 256   /* bytes of dp_options_format's text, NUL included */
-
-struct dp_options {
-    uint32_t set; /* enum dp_option_bit: which of the next were given */
-    uint8_t mode; /* enum dp_mode */
-    uint8_t reference; /* enum dp_reference */
-    uint32_t min_gpus; /* 1..DP_MAX_WORKERS */
-    uint32_t stall_end_min; /* minutes, 1..DP_STALL_END_MAX_MIN */
-    uint32_t memory; /* percent, 1..DP_MEMORY_MARGIN_MAX; 0: off; DP_MEMORY_ON */
-    double max_slowdown; /* percent, 0..100 */
-    char policy[64];
-};
 
 /* What the administrator wrote behind the plugin in plugstack.conf. */
 struct dp_plugin_args {
@@ -61,22 +53,19 @@ const char *dp_option_quoted(const char *text, char out[48]);
 /* Set one option from text; text NULL means that no value was given.
  * returns: 0, or -1 with DP_EINVAL and a text that names the allowed values; *o is then unchanged.
  * The text is safe to print: of the user's value only printable ASCII is quoted, 40 bytes at most. */
-int dp_option_set(struct dp_options *o, const struct dp_option_def *def, const char *text,
+int dp_option_set(struct dp_msg_step_start *o, const struct dp_option_def *def, const char *text,
                   const struct dp_plugin_args *args, struct dp_err *err);
 
 /* The options as one line ("mode=release,min-gpus=2"), for the way to slurmstepd.
  * returns: 0, or -1 when it does not fit into cap (DP_SPEC_MAX always suffices). */
-int dp_options_format(const struct dp_options *o, char *out, size_t cap);
+int dp_options_format(const struct dp_msg_step_start *o, char *out, size_t cap);
 
-/* Inverse. Every key at most once, `mode` required, nothing else accepted; *o is overwritten. */
-int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct dp_options *o,
+/* Inverse. Every key at most once, `mode` required, nothing else accepted; *o is overwritten, and all 0 on failure. */
+int dp_options_parse(const char *text, const struct dp_plugin_args *args, struct dp_msg_step_start *o,
                      struct dp_err *err);
-
-/* What STEP_START says of them. */
-void dp_options_tell(const struct dp_options *o, struct dp_msg_step_start *m);
 
 /* The value of one option that is set, as text.
  * returns: 0, or -1 when it is not set or does not fit. */
-int dp_option_value(const struct dp_options *o, const struct dp_option_def *def, char *out, size_t cap);
+int dp_option_value(const struct dp_msg_step_start *o, const struct dp_option_def *def, char *out, size_t cap);
 
 #endif

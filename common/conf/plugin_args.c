@@ -52,14 +52,6 @@ int dp_plugin_args_parse(int argc, char *const argv[], struct dp_plugin_args *ar
     return rc;
 }
 
-bool dp_node_name_ok(const char *name)
-{
-    size_t n = strnlen(name, 64);
-
-    return n >= 1 && n <= 63 && name[0] != '.' &&
-           name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] == 0;
-}
-
 int dp_socket_path(const char *pattern, const char *node, char *out, size_t cap, struct dp_err *err)
 {
     size_t used = 0, limit = sizeof ((struct sockaddr_un *)0)->sun_path;

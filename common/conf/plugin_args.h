@@ -10,10 +10,6 @@
  * returns: 0, or -1 with the first complaint in *err; *args is complete in either case. */
 int dp_plugin_args_parse(int argc, char *const argv[], struct dp_plugin_args *args, struct dp_err *err);
 
-/* A node name that may become part of a path and of a log line: 1..63 of [A-Za-z0-9._-], no leading
- * dot. */
-bool dp_node_name_ok(const char *name);
-
 /* The socket of one node: %n in the pattern becomes the node's name.
  * returns: 0, or -1 when the path does not fit into a socket address. */
 int dp_socket_path(const char *pattern, const char *node, char *out, size_t cap, struct dp_err *err);

@@ -440,12 +440,6 @@ static bool is_loopback(const char *address)
     return !strncmp(address, "127.", 4);
 }
 
-bool dp_config_is_node_name(const char *name)
-{
-    return name[0] && name[0] != '.' && name[0] != '-' &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == strlen(name);
-}
-
 bool dp_config_is_shared_host(const struct dp_config *c, const char *node)
 {
     struct dp_node_entry self;

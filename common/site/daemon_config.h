@@ -84,9 +84,6 @@ void dp_config_print(FILE *out);
 /* Where the daemon of a node listens; an unlisted node: its own name and the common port. */
 void dp_config_find_node(const struct dp_config *c, const char *name, struct dp_node_entry *out);
 
-/* Node names end up in paths and messages. */
-bool dp_config_is_node_name(const char *name);
-
 /* Do several nodes of Slurm share this machine (two entries with one address, or with loopback addresses, by which
  * no other machine is reached)? Then a process
  * belongs to the node that SLURMD_NODENAME of its environment names. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/slurm/node_name.h"
 #include "daemon/child/helper.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/query/node_look.h"
@@ -138,7 +139,7 @@ void dp_node_check_start(struct dp_conn *c, const struct dp_msg_check *m)
     struct look *l;
 
     dp_conn_set_deadline(c, 60);
-    if (m->target[0] && !dp_config_is_node_name(m->target)) {
+    if (m->target[0] && !dp_is_node_name(m->target)) {
         dp_query_refuse(c, DP_VERDICT_DENIED, "not a node name");
         return;
     }

@@ -140,13 +140,16 @@ static void ask_anew(struct dp_run *run, const struct dp_msg_step_start *m)
 int dp_step_from_hello(const struct dp_msg_hello *m, struct dp_msg_step_start *start)
 {
     static const struct dp_plugin_args any = {.default_mode = DP_MODE_OFF};
-    struct dp_options o;
+    struct dp_msg_step_start told;
 
-    if (!m->options[0] || dp_options_parse(m->options, &any, &o, NULL) < 0 || o.mode == DP_MODE_OFF)
+    if (!m->options[0] || dp_options_parse(m->options, &any, &told, NULL) < 0 || told.mode == DP_MODE_OFF)
         return -1;
-    dp_options_tell(&o, start);
-    start->job_id = m->job_id;
-    start->step_id = m->step_id;
+    told.job_id = m->job_id;
+    told.step_id = m->step_id;
+    told.uid = start->uid;
+    told.gid = start->gid;
+    memcpy(told.node, start->node, sizeof told.node);
+    *start = told;
     return 0;
 }
 

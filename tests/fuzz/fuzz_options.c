@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/conf/plugin_args.h"
+#include "common/slurm/node_name.h"
 
 const char fuzz_name[] = "fuzz_options";
 
@@ -29,7 +30,7 @@ static void read_value(uint32_t which, const char *text)
 {
     const struct dp_option_def *def = &dp_option_defs[which % DP_OPTION_COUNT];
     const struct dp_plugin_args args = defaults();
-    struct dp_options o = {0};
+    struct dp_msg_step_start o = {0};
     struct dp_err err = {0};
     char spec[DP_SPEC_MAX];
 
@@ -42,7 +43,7 @@ static void read_value(uint32_t which, const char *text)
 static void read_spec(const char *text)
 {
     const struct dp_plugin_args args = defaults();
-    struct dp_options o, again;
+    struct dp_msg_step_start o, again;
     struct dp_err err = {0};
     char spec[DP_SPEC_MAX];
 
@@ -69,7 +70,7 @@ static void read_args(char *text)
     }
     (void)dp_plugin_args_parse(argc, argv, &args, NULL);
     (void)dp_socket_path(args.socket, "n0", path, sizeof path, NULL);
-    (void)dp_node_name_ok(text);
+    (void)dp_is_node_name(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -92,8 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 void fuzz_make_seeds(void)
 {
     static const char *const values[] = {"release", "time", "2", "2.5", "best", "30", "40"};
-    const struct dp_options all = {.set = 127, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
-                                   .max_slowdown = 2.5, .stall_end_min = 30, .memory = 40, .policy = "time"};
+    const struct dp_msg_step_start all = {.options_set = 127, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
+                                   .max_slowdown = 2.5, .stall_end_s = 30 * 60, .memory = 40, .policy = "time"};
     char spec[DP_SPEC_MAX + 1] = "s";
 
     for (uint32_t i = 0; i < DP_OPTION_COUNT; i++) {

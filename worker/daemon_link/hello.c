@@ -20,7 +20,7 @@ void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256])
 {
     static const struct dp_plugin_args any = {.default_mode = DP_MODE_OFF};
     const char *text = getenv(DP_ENV_SPEC);
-    struct dp_options parsed;
+    struct dp_msg_step_start parsed;
 
     *job_id = number_of("SLURM_JOB_ID");
     *step_id = number_of("SLURM_STEP_ID");
