@@ -134,17 +134,6 @@ static int parse_seconds(const char *text, double *out)
     return end == text || *end || !(*out >= 0.001 && *out <= 1e6) ? -1 : 0;
 }
 
-static int parse_algorithm(const char *text, enum dp_plan_algorithm *out)
-{
-    for (int a = 0; a < DP_PLAN_N; a++) {
-        if (!strcmp(text, dp_plan_algorithm_name((enum dp_plan_algorithm)a))) {
-            *out = (enum dp_plan_algorithm)a;
-            return 0;
-        }
-    }
-    return -1;
-}
-
 static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q,
                  struct dp_err *err)
 {
@@ -187,9 +176,8 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     }
     if (cli->time_limit && parse_seconds(cli->time_limit, &q->time_limit_s) < 0)
         return dp_err_set(err, DP_EINVAL, "--time-limit=%s: expected seconds, from 0.001 to 1000000", cli->time_limit);
-    if (cli->algorithm && parse_algorithm(cli->algorithm, &q->algorithm) < 0)
-        return dp_err_set(err, DP_EINVAL, "--algorithm=%s: expected auto, exact, line or hierarchical",
-                          cli->algorithm);
+    if (cli->algorithm && dp_plan_algorithm_find(cli->algorithm, &q->algorithm, err) < 0)
+        return dp_err_prefix(err, "--algorithm=%s", cli->algorithm);
     return dp_cli_policy_take("policy", cli->policy, cli->arguments, &q->policy, err);
 }
 

@@ -261,6 +261,11 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
     struct dp_err err;
     json_t *doc;
 
+    if (cli->algorithm && !strcmp(cli->algorithm, "help")) { /* names first: for shell completion, too */
+        for (int a = 0; a < DP_PLAN_N; a++)
+            printf("%-21s %s\n", dp_plan_algorithm_name((enum dp_plan_algorithm)a), dp_plan_algorithm_help((enum dp_plan_algorithm)a));
+        return DP_EXIT_OK;
+    }
     if (!cli->file) {
         dp_err_set(&err, DP_EINVAL, "no graph given; use `dynpipe plan FILE --devices=N`");
         dp_cmd_fail(cli, &err);

@@ -3,14 +3,39 @@
 #include "policies/graph/plan.h"
 
 #include <math.h>
-
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static const char *const names[DP_PLAN_N] = {"auto", "exact", "line", "hierarchical"};
+#define ROW(ID, name, help) {name, help},
+static const struct {
+    const char *name, *help;
+} algorithms[DP_PLAN_N] = {DP_PLAN_ALGORITHMS(ROW)};
 
 const char *dp_plan_algorithm_name(enum dp_plan_algorithm a)
 {
-    return a < DP_PLAN_N ? names[a] : "?";
+    return a < DP_PLAN_N ? algorithms[a].name : "?";
+}
+
+const char *dp_plan_algorithm_help(enum dp_plan_algorithm a)
+{
+    return a < DP_PLAN_N ? algorithms[a].help : "?";
+}
+
+int dp_plan_algorithm_find(const char *name, enum dp_plan_algorithm *out, struct dp_err *err)
+{
+    char known[128] = "";
+    size_t used = 0;
+
+    for (int a = 0; a < DP_PLAN_N; a++) {
+        if (!strcmp(name, algorithms[a].name)) {
+            *out = (enum dp_plan_algorithm)a;
+            return 0;
+        }
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", a ? ", " : "", algorithms[a].name);
+    }
+    return dp_err_set(err, DP_EINVAL, "unknown algorithm '%.64s'; known: %s", name, known);
 }
 
 void dp_graph_plan_release(struct dp_graph_plan *p)

@@ -7,13 +7,16 @@
 
 #include "policies/graph/graph.h"
 
-enum dp_plan_algorithm {
-    DP_PLAN_AUTO,         /* a profile: hierarchical; else exact, or line where that is too much */
-    DP_PLAN_EXACT,        /* max-load over all ideals */
-    DP_PLAN_LINE,         /* max-load over the ideals of a few orders (line.h) */
-    DP_PLAN_HIERARCHICAL, /* PipeDream's: stages may have replicas, networks levels */
-    DP_PLAN_N
-};
+/* All algorithms, a line each: --algorithm, its help, errors and TAB have their names from here. */
+#define DP_PLAN_ALGORITHMS(A)                                                                                  \
+    A(AUTO, "auto", "hierarchical for a profile; else exact, or line where that is too much")                  \
+    A(EXACT, "exact", "max-load over all cuts of the graph")                                                   \
+    A(LINE, "line", "max-load over cuts of single orders of it")                                               \
+    A(HIERARCHICAL, "hierarchical", "PipeDream: stages with replicas, networks with levels; profiles only")
+
+#define DP_PLAN_ENUM(ID, name, help) DP_PLAN_##ID,
+enum dp_plan_algorithm { DP_PLAN_ALGORITHMS(DP_PLAN_ENUM) DP_PLAN_N };
+#undef DP_PLAN_ENUM
 
 /* How far a long search is, so that its caller can say so, or end it. */
 struct dp_plan_watch {
@@ -80,7 +83,10 @@ int dp_plan_maxload_evaluate(const struct dp_graph *g, const double *speed, stru
 /* What takes so long at speed 1, rounded up. */
 uint64_t dp_plan_time_ns(uint64_t ns, double speed);
 
-/* As --algorithm has it. */
+/* As --algorithm has it; and in a few words. */
 const char *dp_plan_algorithm_name(enum dp_plan_algorithm a);
+const char *dp_plan_algorithm_help(enum dp_plan_algorithm a);
+/* returns 0 and *out, or -1 with an error that lists the names. */
+int dp_plan_algorithm_find(const char *name, enum dp_plan_algorithm *out, struct dp_err *err);
 
 #endif

@@ -27,5 +27,9 @@ balance:doc/policies.md:| name | what it does | knows | source |
 schedule:doc/simulator.md:| `schedule` | what a device does | source |
 scheduler:doc/cluster.md:| name | who may start |
 EOF
+algorithms=$("$dynpipe" plan --algorithm=help | cut -d' ' -f1)
+is "$(rows doc/policies.md '| algorithm | objective | source |' | LC_ALL=C sort)" "$(grep -vx auto <<<"$algorithms" | LC_ALL=C sort)" "doc/policies.md has all algorithms, and no other"
+is "$(offers plan --algorithm =)" "$algorithms" "TAB offers them"
+like "$("$dynpipe" plan --algorithm=magic "$DP_SRCDIR/tests/data/cli/plan-costs.json" 2>&1)" "unknown algorithm 'magic'; known: ${algorithms//$'\n'/, }" "an error lists them"
 is "$(offers plan --policy =)" "$(names balance)" "and policies to plan"
 done_testing
