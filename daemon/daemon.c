@@ -22,6 +22,7 @@
 #include "daemon/query/node_check.h"
 #include "daemon/run/history.h"
 #include "daemon/run/run.h"
+#include "daemon/run/runs.h"
 
 #define TICK_MS 100 /* resends and deadlines are seconds; ten looks at them in one */
 #define PRUNE_EVERY_TICKS 6000 /* ten minutes */

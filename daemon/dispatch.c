@@ -5,7 +5,6 @@
 
 #include "daemon/dispatch.h"
 #include "daemon/net/daemon_state.h"
-#include "daemon/net/peer_link.h"
 #include "daemon/query/ask.h"
 #include "daemon/query/node_check.h"
 #include "daemon/query/query.h"
@@ -16,105 +15,89 @@
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
-/* Decode into m and go on, or close. */
-#define DECODE(name)                                                                               \
-    struct dp_msg_##name m;                                                                        \
-    if (dp_msg_##name##_decode(&r, &m, &err) < 0)                                                  \
-        break
+/* What a frame makes happen. returns -1: it does not decode. */
+typedef int (*handle_fn)(struct dp_conn *c, enum dp_msg_type type, const uint8_t *body, size_t bytes, struct dp_err *err);
+
+static void stop_slot(struct dp_conn *c, const struct dp_msg_stop_slot *m)
+{
+    dp_slot_stop(c->owner, c->node, m);
+}
+
+/* Messages that are decoded here, and who means them. */
+#define DECODED(M)                                  \
+    M(step_start, STEP_START, dp_run_step_start)    \
+    M(step_end, STEP_END, dp_run_step_end)          \
+    M(tasks, TASKS, dp_wireup_tasks)                \
+    M(card, CARD, dp_wireup_card)                   \
+    M(roster, ROSTER, dp_wireup_roster)             \
+    M(wireup, WIREUP, dp_wireup_take_state)         \
+    M(relay, RELAY, dp_run_relay)                   \
+    M(worker_lost, WORKER_LOST, dp_run_worker_lost) \
+    M(stop_slot, STOP_SLOT, stop_slot)              \
+    M(slot_gone, SLOT_GONE, dp_run_slot_gone)       \
+    M(join, JOIN, dp_run_join)                      \
+    M(query, QUERY, dp_ask_add)                     \
+    M(check, CHECK, dp_node_check_start)            \
+    M(command, COMMAND, dp_query_command)
+
+#define DECODE_AND_HAND_ON(name, NAME, function)                                                                       \
+    static int on_##name(struct dp_conn *c, enum dp_msg_type type, const uint8_t *body, size_t bytes, struct dp_err *err) \
+    {                                                                                                                  \
+        struct dp_msg_##name m;                                                                                        \
+        struct dp_reader r;                                                                                            \
+                                                                                                                       \
+        (void)type;                                                                                                    \
+        dp_reader_init(&r, body, bytes);                                                                               \
+        if (dp_msg_##name##_decode(&r, &m, err) < 0)                                                                   \
+            return -1;                                                                                                 \
+        function(c, &m);                                                                                               \
+        return 0;                                                                                                      \
+    }
+DECODED(DECODE_AND_HAND_ON)
+
+/* Its bytes go on to the batch host, as they came. */
+static int on_hello(struct dp_conn *c, enum dp_msg_type type, const uint8_t *body, size_t bytes, struct dp_err *err)
+{
+    struct dp_msg_hello m;
+    struct dp_reader r;
+
+    (void)type;
+    dp_reader_init(&r, body, bytes);
+    if (dp_msg_hello_decode(&r, &m, err) < 0)
+        return -1;
+    dp_worker_hello(c, &m, body, bytes);
+    return 0;
+}
+
+/* Decoded where the run is coordinated. */
+static int on_worker(struct dp_conn *c, enum dp_msg_type type, const uint8_t *body, size_t bytes, struct dp_err *err)
+{
+    (void)err;
+    dp_worker_frame(c, type, body, bytes);
+    return 0;
+}
+
+#define ENTRY(name, NAME, function) [DP_MSG_##NAME] = on_##name,
+static const handle_fn handlers[] = {
+    DECODED(ENTRY)
+    [DP_MSG_HELLO] = on_hello,
+    [DP_MSG_REPORT] = on_worker,
+    [DP_MSG_VOTE] = on_worker,
+    [DP_MSG_DECISION_ACK] = on_worker,
+    [DP_MSG_GOODBYE] = on_worker,
+    [DP_MSG_EVENT] = on_worker,
+    [DP_MSG_PONG] = on_worker,
+};
 
 static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {
+    handle_fn handle = h->type < sizeof handlers / sizeof handlers[0] ? handlers[h->type] : NULL;
     struct dp_err err = {0};
-    struct dp_reader r;
 
-    dp_reader_init(&r, body, h->body_len);
-    switch (h->type) {
-    case DP_MSG_STEP_START: {
-        DECODE(step_start);
-        dp_run_step_start(c, &m);
-        return;
-    }
-    case DP_MSG_STEP_END: {
-        DECODE(step_end);
-        dp_run_step_end(c, &m);
-        return;
-    }
-    case DP_MSG_TASKS: {
-        DECODE(tasks);
-        dp_wireup_tasks(c, &m);
-        return;
-    }
-    case DP_MSG_CARD: {
-        DECODE(card);
-        dp_wireup_card(c, &m);
-        return;
-    }
-    case DP_MSG_ROSTER: {
-        DECODE(roster);
-        dp_wireup_roster(c, &m);
-        return;
-    }
-    case DP_MSG_WIREUP: {
-        DECODE(wireup);
-        dp_wireup_take_state(c, &m);
-        return;
-    }
-    case DP_MSG_HELLO: {
-        DECODE(hello);
-        dp_worker_hello(c, &m, body, h->body_len);
-        return;
-    }
-    case DP_MSG_REPORT:
-    case DP_MSG_VOTE:
-    case DP_MSG_DECISION_ACK:
-    case DP_MSG_GOODBYE:
-    case DP_MSG_EVENT:
-    case DP_MSG_PONG:
-        dp_worker_frame(c, (enum dp_msg_type)h->type, body, h->body_len);
-        return;
-    case DP_MSG_RELAY: {
-        DECODE(relay);
-        dp_run_relay(c, &m);
-        return;
-    }
-    case DP_MSG_WORKER_LOST: {
-        DECODE(worker_lost);
-        dp_run_worker_lost(c, &m);
-        return;
-    }
-    case DP_MSG_STOP_SLOT: {
-        DECODE(stop_slot);
-        dp_slot_stop(c->owner, c->node, &m);
-        return;
-    }
-    case DP_MSG_SLOT_GONE: {
-        DECODE(slot_gone);
-        dp_run_slot_gone(c, &m);
-        return;
-    }
-    case DP_MSG_JOIN: {
-        DECODE(join);
-        dp_run_join(c, &m);
-        return;
-    }
-    case DP_MSG_QUERY: {
-        DECODE(query);
-        dp_ask_add(c, &m);
-        return;
-    }
-    case DP_MSG_CHECK: {
-        DECODE(check);
-        dp_node_check_start(c, &m);
-        return;
-    }
-    case DP_MSG_COMMAND: {
-        DECODE(command);
-        dp_query_command(c, &m);
-        return;
-    }
-    default:
+    if (!handle)
         dp_err_set(&err, DP_EPROTO, "%s is not expected here", dp_msg_name(h->type));
-    }
+    else if (handle(c, (enum dp_msg_type)h->type, body, h->body_len, &err) == 0)
+        return;
     dp_conn_refuse(c, err.text);
 }
 

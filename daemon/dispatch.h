@@ -3,7 +3,7 @@
 #ifndef DP_DAEMON_DISPATCH_H
 #define DP_DAEMON_DISPATCH_H
 
-#include "daemon/net/daemon_state.h"
+#include "daemon/net/events.h"
 
 extern const struct dp_net_events dp_dispatch_events;
 

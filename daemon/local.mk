@@ -9,11 +9,12 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h \
 	daemon/run/missing.c daemon/run/missing.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
-	daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/seek.c daemon/run/seek.h \
+	daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
 	daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/tasks.c daemon/run/tasks.h \
 	daemon/run/wireup.c daemon/run/wireup.h daemon/run/wireup_table.c daemon/run/wireup_tasks.c \
 	daemon/run/worker.c daemon/run/worker.h \
 	daemon/net/conn.c daemon/net/conn.h daemon/net/conn_place.c daemon/net/conn_version.c daemon/net/daemon_state.h \
+	daemon/net/events.c daemon/net/events.h \
 	daemon/net/listen.c daemon/net/listen.h daemon/net/local_server.c daemon/net/local_server.h \
 	daemon/net/peer_link.c daemon/net/peer_link.h daemon/net/peer_server.c daemon/net/peer_server.h \
 	daemon/net/roles.c daemon/net/roles.h daemon/net/share.c daemon/net/share.h \

@@ -22,11 +22,11 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/file/trust.h"
 #include "common/log.h"
 #include "common/site/site_policy.h"
 #include "common/slurm/node_name.h"
 #include "common/stdout.h"
-#include "common/file/trust.h"
 #include "daemon/child/helper.h"
 #include "daemon/daemon.h"
 #include "daemon/net/daemon_state.h"

@@ -23,19 +23,7 @@ struct dp_ask;
 struct dp_past_list;
 struct dp_node_check;
 struct dp_seek;
-
-struct dp_daemon;
-
-/* What those who listen to sockets tell the rest of the daemon. */
-struct dp_net_events {
-    /* One frame from a local peer, a daemon or a command line, whose role allows it. */
-    void (*frame)(struct dp_conn *c, const struct dp_header *h, const uint8_t *body);
-    void (*closed)(struct dp_conn *c, const char *why); /* one that could send such frames */
-    void (*drained)(struct dp_conn *c); /* what was queued for it has been sent */
-    /* There is a connection to the daemon of a node, whoever opened it; there is none any more. */
-    void (*peer_up)(struct dp_daemon *d, const char *node);
-    void (*peer_down)(struct dp_daemon *d, const char *node);
-};
+struct dp_net_events;
 
 struct dp_daemon {
     struct event_base *base;

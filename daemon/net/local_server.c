@@ -21,33 +21,13 @@
 #include "common/file/trust.h"
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
+#include "daemon/net/events.h"
 #include "daemon/net/listen.h"
 
 #define FIRST_FRAME_S 5.0 /* whoever connects speaks first; a place costs a descriptor */
 #define BACKLOG 128 /* a node's tasks all connect within the same millisecond */
 
-static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
-{
-    const struct dp_daemon *d = c->owner;
-
-    d->events->frame(c, h, body);
-}
-
-static void on_closed(struct dp_conn *c, const char *why)
-{
-    const struct dp_daemon *d = c->owner;
-
-    d->events->closed(c, why);
-}
-
-static void on_drained(struct dp_conn *c)
-{
-    const struct dp_daemon *d = c->owner;
-
-    d->events->drained(c);
-}
-
-static const struct dp_conn_ops local_ops = {.frame = on_frame, .closed = on_closed, .drained = on_drained};
+static const struct dp_conn_ops local_ops = {.frame = dp_net_frame, .closed = dp_net_closed, .drained = dp_net_drained};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)

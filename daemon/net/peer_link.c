@@ -22,6 +22,7 @@
 #include "common/log.h"
 #include "daemon/child/helper.h"
 #include "daemon/net/daemon_state.h"
+#include "daemon/net/events.h"
 
 #define CONNECT_DEADLINE_S 5.0 /* until its challenge; packets may be dropped on the way */
 #define AUTH_DEADLINE_S 15.0 /* both sides ask munged, and the other one may ask Slurm and the resolver who calls */
@@ -210,7 +211,7 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
     struct dp_reader r;
 
     if (c->role == DP_ROLE_PEER) {
-        l->daemon->events->frame(c, h, body);
+        dp_net_frame(c, h, body);
         return;
     }
     dp_conn_set_deadline(c, AUTH_DEADLINE_S);

@@ -25,6 +25,7 @@
 #include "daemon/child/helper.h"
 #include "daemon/child/node_origin.h"
 #include "daemon/net/daemon_state.h"
+#include "daemon/net/events.h"
 #include "daemon/net/listen.h"
 #include "daemon/net/peer_link.h"
 
@@ -278,12 +279,10 @@ static void open_credential(struct dp_conn *c)
 
 static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {
-    const struct dp_daemon *d = c->owner;
-
     if (c->role == DP_ROLE_TCP_IN)
         on_auth(c, h, body);
     else
-        d->events->frame(c, h, body);
+        dp_net_frame(c, h, body);
 }
 
 static void on_closed(struct dp_conn *c, const char *why)
@@ -295,19 +294,12 @@ static void on_closed(struct dp_conn *c, const char *why)
         newcomer_free(n);
         return;
     }
-    d->events->closed(c, why);
+    dp_net_closed(c, why);
     if (c->role != DP_ROLE_PEER)
         return;
     dp_info("daemon of node %s: %s", c->node, why);
     if (!dp_peer_find(d, c->node))
         d->events->peer_down(d, c->node);
-}
-
-static void on_drained(struct dp_conn *c)
-{
-    const struct dp_daemon *d = c->owner;
-
-    d->events->drained(c);
 }
 
 static void challenge(struct dp_conn *c)
@@ -323,7 +315,7 @@ static void challenge(struct dp_conn *c)
 }
 
 static const struct dp_conn_ops accepted_ops = {
-    .frame = on_frame, .closed = on_closed, .drained = on_drained, .turn = open_credential};
+    .frame = on_frame, .closed = on_closed, .drained = dp_net_drained, .turn = open_credential};
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr, int len,
                       void *arg)

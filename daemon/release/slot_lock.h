@@ -12,8 +12,6 @@
 
 #include "common/err.h"
 
-#define DP_SLOT_LOCK_PATH_MAX 320
-
 /* socket: of the daemon that serves the node. */
 void dp_slot_lock_path(const char *socket, uint32_t job_id, char *out, size_t cap);
 

@@ -17,6 +17,7 @@
 #include "daemon/run/coordinate.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/run.h"
+#include "daemon/run/run_life.h"
 #include "daemon/run/slot.h"
 #include "daemon/run/step.h"
 #include "daemon/run/wireup.h"
@@ -25,11 +26,6 @@
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_BACKOFF_MAX_S 30u /* pauses double up to it: slurmctld may be down for hours */
 #define RETURN_NS (10 * DP_SECOND_NS) /* for workers of a job that is over to come back; they try every 2 s */
-
-bool dp_run_is_asking(const struct dp_run *run)
-{
-    return run->role == DP_RUN_LOOKUP || run->is_unsure;
-}
 
 /* First answer for this run: who coordinates it? */
 static void take_up(struct dp_run *run)

@@ -23,27 +23,6 @@
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
-/* Twice as many reports as a worker is asked for, and some that come together when a node was deaf for a while. */
-#define REPORTS_PER_INTERVAL 2.0
-#define REPORTS_BURST 8.0
-#define OTHERS_PER_S 50.0
-#define OTHERS_BURST 200.0
-
-bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type)
-{
-    double per_s = REPORTS_PER_INTERVAL * 1e3 / (double)run->daemon->config->report_ms;
-    bool is_report = type == DP_MSG_REPORT;
-    struct dp_bucket *b;
-
-    if (rank >= DP_MAX_WORKERS)
-        return false;
-    b = is_report ? &run->heard[rank].reports : &run->heard[rank].others;
-    if (!dp_bucket_has(b, is_report ? per_s : OTHERS_PER_S, is_report ? REPORTS_BURST : OTHERS_BURST, dp_now_ns()))
-        return false;
-    b->level -= 1.0;
-    return true;
-}
-
 void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_type type, const uint8_t *body,
                      size_t bytes)
 {
@@ -52,17 +31,6 @@ void dp_run_relay_up(struct dp_run *run, const struct dp_worker *w, enum dp_msg_
 
     if (type == DP_MSG_HELLO || dp_run_takes(run, w->rank, type))
         (void)DP_PEER_SEND(run->daemon, run->job.batch_host, relay, DP_MSG_RELAY, &relay);
-}
-
-/* It may have given it back since. */
-bool dp_run_has_member(const struct dp_run *run, const char *node)
-{
-    const struct dp_job_info *job = run->coord ? dp_coord_job(run->coord) : &run->job;
-
-    for (uint32_t i = 0; i < job->n_nodes; i++)
-        if (!strcmp(job->node[i], node))
-            return true;
-    return false;
 }
 
 static void welcome_down(struct dp_conn *c, const struct dp_run *run, uint32_t rank,

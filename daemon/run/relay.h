@@ -5,16 +5,10 @@
 
 #include "daemon/run/worker.h"
 
-/* May this be looked at, or passed on? What a worker says more often than it has reason to is dropped, on its node and
- * where the run is coordinated: what matters is said again. */
-bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type);
-
 /* RELAY of another daemon: to the coordinator where this node has it, else to the worker here that it is for. What is
  * of another life of the job, of a node that is none of its, or no order of its batch host is dropped; senders repeat
  * what matters. */
 void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m);
-/* Did the job that we coordinate have this node when it began? */
-bool dp_run_has_member(const struct dp_run *run, const char *node);
 /* Messages of other daemons for the batch host. JOIN of a job that is not known here: Slurm is asked (seek.h). The
  * others: to the coordinator, dropped where there is none. */
 void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m);

@@ -1,40 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See run.h. A run begins when the plugin (root, or the daemon's own user) registers a step of a job;
- * what the job is - owner, nodes, batch host, restart count - is then asked of Slurm, never taken
- * from a message. It ends when Slurm says that the job is over, was requeued, or is not known.
- *
- * Without Slurm (`slurm = false`) a worker's HELLO registers the run: its owner is whoever the kernel
- * says the worker is, and its only node is this one.
- */
+/* See run.h. What is asked of a run, or of all: changes none but its shares. */
 #include "config.h"
 
 #include "daemon/run/run.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/clock.h"
-#include "common/log.h"
-#include "common/file/trust.h"
 #include "daemon/coord/coordinator.h"
-#include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
-#include "daemon/run/coordinate.h"
-#include "daemon/run/missing.h"
-#include "daemon/run/node_journal.h"
-#include "daemon/run/read_job.h"
-#include "daemon/run/seek.h"
-#include "daemon/run/step.h"
-#include "daemon/run/wireup.h"
-#include "daemon/run/worker.h"
+#include "daemon/release/slot_lock.h"
 
 #define RUN_LINES_PER_S 5.0 /* of the log, that a run's owner can cause */
 #define RUN_LINES_BURST 200.0 /* a line for each of some hundred workers at start and end */
-#define GOODBYE_WAIT_NS (2 * DP_SECOND_NS) /* from STEP_END for what other nodes still have to say */
+/* Twice as many reports as a worker is asked for, and some that come together when a node was deaf for a while. */
+#define REPORTS_PER_INTERVAL 2.0
+#define REPORTS_BURST 8.0
+#define OTHERS_PER_S 50.0
+#define OTHERS_BURST 200.0
 
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id)
 {
@@ -67,59 +50,6 @@ bool dp_run_may_log(struct dp_run *run)
     return dp_share_may_log(s, now_ns);
 }
 
-static void set_standalone_job(struct dp_run *run)
-{
-    struct dp_job_info *job = &run->job;
-
-    memset(job, 0, sizeof *job);
-    job->job_id = run->job_id;
-    job->uid = run->uid;
-    job->gid = run->start.gid;
-    job->is_running = true;
-    job->n_nodes = 1;
-    snprintf(job->node[0], sizeof job->node[0], "%s", run->daemon->node);
-    snprintf(job->batch_host, sizeof job->batch_host, "%s", run->daemon->node);
-    job->start_s = dp_wall_ns() / DP_SECOND_NS;
-    run->role = DP_RUN_COORD;
-}
-
-struct dp_run *dp_run_make(struct dp_daemon *d, const struct dp_msg_step_start *start)
-{
-    const struct dp_node_job *known = dp_node_journal_find(d->log, start->job_id);
-    struct dp_run *run = calloc(1, sizeof *run);
-
-    if (!run)
-        return NULL;
-    run->daemon = d;
-    run->job_id = start->job_id;
-    run->uid = start->uid;
-    run->start = *start;
-    run->is_fenced = known && known->is_fenced;
-    run->next = d->runs;
-    d->runs = run;
-    return run;
-}
-
-struct dp_run *dp_run_create(struct dp_daemon *d, const struct dp_msg_step_start *start)
-{
-    struct dp_run *run = dp_run_make(d, start);
-
-    if (run && !d->config->slurm)
-        set_standalone_job(run);
-    else if (run)
-        dp_run_read_soon(run);
-    return run;
-}
-
-static void unlink_run(struct dp_run *run)
-{
-    struct dp_run **at = &run->daemon->runs;
-
-    while (*at != run)
-        at = &(*at)->next;
-    *at = run->next;
-}
-
 bool dp_job_has_node(const struct dp_job_info *job, const char *node)
 {
     for (uint32_t i = 0; i < job->n_nodes; i++)
@@ -138,167 +68,38 @@ void dp_run_forget_peer(struct dp_daemon *d, const char *node)
     dp_peer_forget(d, node);
 }
 
-static void run_free(struct dp_run *run)
+bool dp_run_is_asking(const struct dp_run *run)
 {
-    unlink_run(run);
-    if (run->role == DP_RUN_RELAY)
-        dp_run_forget_peer(run->daemon, run->job.batch_host);
-    dp_workers_destroy(run);
-    dp_wireup_destroy(run);
-    for (uint32_t i = 0; i < run->job.n_nodes && run->role == DP_RUN_COORD; i++)
-        dp_run_forget_peer(run->daemon, run->job.node[i]); /* that was called for a wire-up */
-    dp_helper_cancel(run->reader);
-    dp_helper_cancel(run->shrinker);
-    dp_helper_cancel(run->requeuer);
-    dp_helper_cancel(run->memorer);
-    dp_helper_cancel(run->planner);
-    dp_helper_cancel(run->fencer);
-    dp_coord_destroy(run->coord);
-    dp_journal_destroy(run->journal);
-    free(run);
+    return run->role == DP_RUN_LOOKUP || run->is_unsure;
 }
 
-void dp_run_end(struct dp_run *run, const char *why)
+bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type)
 {
-    struct dp_err err = {0};
-    char lock[320];
+    double per_s = REPORTS_PER_INTERVAL * 1e3 / (double)run->daemon->config->report_ms;
+    bool is_report = type == DP_MSG_REPORT;
+    struct dp_bucket *b;
 
-    DP_RUN_LOG(run, dp_info, "job=%u ends: %s", run->job_id, why);
-    if (run->coord) {
-        dp_coord_end(run->coord, dp_now_ns(), why);
-        dp_run_coord_close(run, true);
-        dp_run_coord_forget(run);
-    } else if (run->role == DP_RUN_COORD) {
-        dp_run_coord_forget(run);
-    }
-    if (dp_node_journal_end(run->daemon->log, run->job_id, &err) < 0)
-        dp_error("job=%u %s", run->job_id, err.text);
-    dp_run_lock_path(run, lock, sizeof lock);
-    unlink(lock);
-    run_free(run);
+    if (rank >= DP_MAX_WORKERS)
+        return false;
+    b = is_report ? &run->heard[rank].reports : &run->heard[rank].others;
+    if (!dp_bucket_has(b, is_report ? per_s : OTHERS_PER_S, is_report ? REPORTS_BURST : OTHERS_BURST, dp_now_ns()))
+        return false;
+    b->level -= 1.0;
+    return true;
 }
 
-/* ---- life ---- */
-
-static int make_folder(const char *path, mode_t mode, struct dp_err *err)
+/* It may have given it back since. */
+bool dp_run_has_member(const struct dp_run *run, const char *node)
 {
-    struct stat st;
+    const struct dp_job_info *job = run->coord ? dp_coord_job(run->coord) : &run->job;
 
-    if (mkdir(path, mode) < 0 && errno != EEXIST)
-        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
-    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid != geteuid()) {
-        errno = EPERM;
-        return dp_trust_not_opened(path, err);
-    }
-    if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || (st.st_mode & (S_IWGRP | S_IWOTH)))
-        return dp_err_set(err, DP_EAUTH, "%s: must be a folder of the daemon's user that nobody else may write", path);
-    return 0;
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (!strcmp(job->node[i], node))
+            return true;
+    return false;
 }
 
-int dp_runs_open(struct dp_daemon *d, struct dp_err *err)
+void dp_run_lock_path(const struct dp_run *run, char *out, size_t cap)
 {
-    char path[300];
-
-    if (make_folder(d->config->state_dir, 0755, err) < 0)
-        return -1;
-    snprintf(path, sizeof path, "%s.locks", d->config->socket);
-    if (make_folder(path, 0755, err) < 0)
-        return -1;
-    snprintf(path, sizeof path, "%s/history", d->config->state_dir);
-    if (make_folder(path, 0700, err) < 0)
-        return -1;
-    snprintf(path, sizeof path, "%s/node.journal", d->config->state_dir);
-    d->log = dp_node_journal_open(path, err);
-    if (!d->log || dp_history_open(d, err) < 0)
-        return -1;
-    for (const struct dp_node_job *j = dp_node_journal_first(d->log); j; j = j->next) {
-        struct dp_run *run = j->start.job_id ? dp_run_create(d, &j->start) : NULL;
-
-        if (run && !d->config->slurm && dp_run_coord_has_journal(run) &&
-            dp_run_coord_open(run, DP_RUN_OPEN_REST, err) < 0)
-            dp_error("job=%u cannot go on from its journal: %s", run->job_id, err->text);
-        if (run)
-            dp_info("job=%u uid=%u taken up again%s", run->job_id, run->uid, run->is_fenced ? ", fenced" : "");
-    }
-    return 0;
-}
-
-void dp_runs_close(struct dp_daemon *d)
-{
-    dp_seeks_close(d);
-    while (d->runs)
-        run_free(d->runs);
-    dp_history_close(d);
-    dp_node_journal_destroy(d->log);
-    d->log = NULL;
-}
-
-static void log_events(struct dp_run *run)
-{
-    const char *text;
-
-    while ((text = dp_coord_next_event(run->coord)))
-        DP_RUN_LOG(run, dp_info, "job=%u %s", run->job_id, text);
-}
-
-static void coord_tick(struct dp_run *run, uint64_t now_ns)
-{
-    dp_coord_tick(run->coord, now_ns);
-    if (run->step_ended_ns && now_ns - run->step_ended_ns > GOODBYE_WAIT_NS && !dp_coord_is_over(run->coord))
-        dp_coord_end(run->coord, now_ns, "the step ended");
-    if (!run->daemon->config->slurm && !run->workers && dp_coord_all_left(run->coord))
-        dp_coord_end(run->coord, now_ns, "all workers left"); /* nobody else says so */
-    log_events(run);
-    if (!dp_coord_is_over(run->coord))
-        return;
-    if (run->daemon->config->slurm)
-        dp_run_coord_close(run, true); /* the job may start another step, which opens the journal again */
-    else if (!run->workers)
-        dp_run_end(run, "all workers left");
-}
-
-void dp_runs_tick(struct dp_daemon *d)
-{
-    uint64_t now_ns = dp_now_ns();
-
-    dp_steps_tick(d, now_ns);
-    dp_seeks_tick(d, now_ns);
-    for (struct dp_run *run = d->runs, *next; run; run = next) {
-        next = run->next;
-        dp_run_read_tick(run, now_ns);
-        dp_workers_tick(run, now_ns);
-        dp_workers_explain(run, now_ns);
-        dp_wireup_tick(run, now_ns);
-        dp_run_missing_tick(run, now_ns);
-        if (run->coord)
-            coord_tick(run, now_ns);
-    }
-}
-
-static const char *const role_names[] = {"waiting for Slurm", "coordinator", "relay"};
-
-static json_t *run_json(const struct dp_run *run)
-{
-    json_t *doc, *waiting = run->coord ? NULL : dp_wireup_waiting(run);
-    json_int_t n_workers = 0;
-
-    for (const struct dp_worker *w = run->workers; w; w = w->next)
-        n_workers += w->conn && !w->is_waiting;
-    doc = json_pack("{s:I, s:I, s:s, s:s, s:s, s:i, s:I, s:b, s:b}", "job_id", (json_int_t)run->job_id, "uid",
-                    (json_int_t)run->uid, "state", waiting ? "waiting" : "running", "role", role_names[run->role], "batch_host",
-                    run->job.batch_host, "nodes", (int)run->job.n_nodes, "workers_here", n_workers, "fenced",
-                    run->is_fenced, "has_coordinator", run->coord != NULL);
-    json_object_update(doc, waiting);
-    json_decref(waiting);
-    return doc;
-}
-
-json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid)
-{
-    json_t *list = json_array();
-
-    for (const struct dp_run *run = d->runs; run; run = run->next)
-        if (uid == 0 || uid == run->uid)
-            json_array_append_new(list, run_json(run));
-    return list;
+    dp_slot_lock_path(run->daemon->config->socket, run->job_id, out, cap);
 }

@@ -11,7 +11,6 @@
 #include "daemon/child/slurm_job.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/release/empty_slot.h"
-#include "daemon/run/history.h"
 
 struct dp_worker;
 struct dp_tasks;
@@ -70,19 +69,20 @@ struct dp_run {
     char stop_from[64];
 };
 
-/* Open the node's journal and take up the runs in it. */
-int dp_runs_open(struct dp_daemon *d, struct dp_err *err);
-void dp_runs_close(struct dp_daemon *d);
-void dp_runs_tick(struct dp_daemon *d); /* every 100 ms */
+/* Of the runs here: does one belong to this user; the one of a job, NULL: there is none. */
 bool dp_runs_has_owner(const struct dp_daemon *d, uid_t uid);
 struct dp_run *dp_run_find(const struct dp_daemon *d, uint32_t job_id);
-struct dp_run *dp_run_create(struct dp_daemon *d, const struct dp_msg_step_start *start);
-struct dp_run *dp_run_make(struct dp_daemon *d, const struct dp_msg_step_start *start); /* without asking Slurm */
 bool dp_job_has_node(const struct dp_job_info *job, const char *node);
 void dp_run_forget_peer(struct dp_daemon *d, const char *node); /* no link to it, unless a run needs one */
-void dp_run_end(struct dp_run *run, const char *why); /* frees it */
-/* The whole table for `dynpipe` (query.c): new reference. */
-json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid);
+/* Slurm must say first what the job is now: until then nobody is welcome and nobody is turned away. */
+bool dp_run_is_asking(const struct dp_run *run);
+/* May this be looked at, or passed on? What a worker says more often than it has reason to is dropped, on its node and
+ * where the run is coordinated: what matters is said again. */
+bool dp_run_takes(struct dp_run *run, uint32_t rank, enum dp_msg_type type);
+/* Did the job that we coordinate have this node when it began? */
+bool dp_run_has_member(const struct dp_run *run, const char *node);
+/* Where the lock of this job's slot lies (slot_lock.h). */
+void dp_run_lock_path(const struct dp_run *run, char *out, size_t cap);
 
 /* A line of the log that the run's owner can cause as often as he likes. Some of a run and of a user may come at
  * once, and a few each second. */

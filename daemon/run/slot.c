@@ -21,6 +21,7 @@
 #include "daemon/run/read_job.h"
 #include "daemon/run/relay.h"
 #include "daemon/run/run.h"
+#include "daemon/run/run_life.h"
 #include "daemon/run/worker.h"
 
 #define MARGIN_S 15.0 /* for Slurm to say whose job it is */

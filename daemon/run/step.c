@@ -21,6 +21,7 @@
 #include "daemon/run/node_journal.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/run.h"
+#include "daemon/run/run_life.h"
 #include "daemon/run/wireup.h"
 
 /* Looked at every 100 ms, so the answer leaves 50 ms before the plugin gives up at the latest. */

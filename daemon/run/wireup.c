@@ -19,8 +19,6 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/missing.h"
-#include "daemon/run/read_job.h"
-#include "daemon/run/relay.h"
 #include "daemon/run/run.h"
 #include "daemon/run/seek.h"
 

@@ -13,7 +13,6 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/read_job.h"
-#include "daemon/run/relay.h"
 #include "daemon/run/run.h"
 #include "daemon/run/wireup.h"
 

@@ -8,7 +8,6 @@
 #include "common/clock.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/read_job.h"
-#include "daemon/run/relay.h"
 #include "daemon/run/run.h"
 #include "daemon/run/wireup.h"
 

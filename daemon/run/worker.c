@@ -30,15 +30,11 @@
 #include "daemon/run/read_job.h"
 #include "daemon/run/relay.h"
 #include "daemon/run/run.h"
+#include "daemon/run/run_life.h"
 #include "daemon/run/seek.h"
 
 #define USER_RUN 1000000000u /* Slurm's job ids end at 67 million */
 #define EXITED_WAIT_NS UINT64_C(1000000000) /* from the exit until what it had sent is read */
-
-void dp_run_lock_path(const struct dp_run *run, char *out, size_t cap)
-{
-    dp_slot_lock_path(run->daemon->config->socket, run->job_id, out, cap);
-}
 
 /* Without the lock the proof of an empty slot rests on the processes alone. */
 static int make_lock(const struct dp_run *run, char *path, size_t cap)

@@ -45,7 +45,5 @@ void dp_workers_hang_up(struct dp_run *run, const char *why); /* they come back 
 void dp_workers_tick(struct dp_run *run, uint64_t now_ns);
 /* Forget all. Their connections end when what is queued has been sent; their processes go on. */
 void dp_workers_destroy(struct dp_run *run);
-/* Where the lock of this job's slot lies (slot_lock.h). */
-void dp_run_lock_path(const struct dp_run *run, char *out, size_t cap);
 
 #endif

@@ -2,7 +2,7 @@
 /* Journals: the bytes themselves, and what a node's daemon and a coordinator make of them. An input is a
  * journal, read from memory as opening one reads it; its checksums are mended for a second reading. A
  * coordinator that accepts a journal must be able to begin, to answer, to print itself, and to write its
- * journal anew so that it is accepted again. (Files: unit/common/test_journal.) */
+ * journal anew so that it is accepted again. (Files: unit/common/file/test_journal.) */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -78,8 +78,17 @@ static int no_child(void *arg, double deadline_s, struct dp_err *err)
     return dp_err_set(err, DP_ENOMEM, "no child");
 }
 
-static const struct dp_coord_ops ops = {swallow, no_doubt, no_room_needed, no_worker,
-                                        no_slot, no_shrink, no_requeue, no_read, no_child, NULL, NULL};
+static const struct dp_coord_ops ops = {
+    .journal = swallow,
+    .settle = no_doubt,
+    .reserve = no_room_needed,
+    .to_worker = no_worker,
+    .stop_slot = no_slot,
+    .shrink = no_shrink,
+    .requeue = no_requeue,
+    .read_job = no_read,
+    .plan = no_child,
+};
 
 static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {

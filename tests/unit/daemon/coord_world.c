@@ -1209,8 +1209,19 @@ void world_init(struct world *w, uint64_t seed)
                                        .policy = "time", .hysteresis = 5.0, .cooldown_s = 1.0,
                                        .warmup_reports = 1, .vote_timeout_s = 5.0, .gone_timeout_s = 8.0,
                                        .grace_s = 2.0, .confirm_s = 6.0, .link_bytes_per_s = 1e9};
-    w->ops = (struct dp_coord_ops){op_journal, op_settle,  op_reserve,  op_to_worker, op_stop_slot,
-                                   op_shrink,  op_requeue, op_read_job, op_plan, op_is_outdated, op_memory};
+    w->ops = (struct dp_coord_ops){
+        .journal = op_journal,
+        .settle = op_settle,
+        .reserve = op_reserve,
+        .to_worker = op_to_worker,
+        .stop_slot = op_stop_slot,
+        .shrink = op_shrink,
+        .requeue = op_requeue,
+        .read_job = op_read_job,
+        .plan = op_plan,
+        .is_outdated = op_is_outdated,
+        .memory = op_memory,
+    };
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 

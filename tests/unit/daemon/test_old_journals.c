@@ -69,8 +69,17 @@ static int no_child(void *arg, double deadline_s, struct dp_err *err)
     return dp_err_set(err, DP_ENOMEM, "no child");
 }
 
-static const struct dp_coord_ops ops = {no_journal, no_doubt, no_room, no_worker, no_stop, no_shrink, no_requeue, no_read,
-                                        no_child, NULL, NULL};
+static const struct dp_coord_ops ops = {
+    .journal = no_journal,
+    .settle = no_doubt,
+    .reserve = no_room,
+    .to_worker = no_worker,
+    .stop_slot = no_stop,
+    .shrink = no_shrink,
+    .requeue = no_requeue,
+    .read_job = no_read,
+    .plan = no_child,
+};
 
 static int replay(void *arg, uint8_t type, const void *payload, size_t bytes, struct dp_err *err)
 {
