@@ -104,3 +104,36 @@ uint32_t dp_crc32c(uint32_t crc, const void *data, size_t bytes)
 #endif
     return ~crc_by_bit(crc, data, bytes);
 }
+
+/* CRCs as polynomials over GF(2), the highest bit being x^0: a b modulo the CRC's. */
+static uint32_t times(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+
+    for (int k = 0; k < 32; k++) {
+        product ^= b & (0u - (a >> 31));
+        a <<= 1;
+        b = (b >> 1) ^ (POLY & (0u - (b & 1u)));
+    }
+    return product;
+}
+
+/* x^(8 n): times this, a CRC is advanced by n zero bytes. */
+static uint32_t power_of_bytes(size_t n)
+{
+    uint32_t power = 1u << 31, base = 1u << 23; /* x^0, x^8 */
+
+    for (; n; n >>= 1, base = times(base, base))
+        if (n & 1)
+            power = times(power, base);
+    return power;
+}
+
+uint32_t dp_crc32c_join(uint32_t crc, const uint32_t *piece_crc, size_t piece, size_t bytes)
+{
+    const uint32_t whole = power_of_bytes(piece);
+
+    for (; bytes >= piece; bytes -= piece)
+        crc = times(crc, whole) ^ *piece_crc++;
+    return bytes ? times(crc, power_of_bytes(bytes)) ^ *piece_crc : crc;
+}

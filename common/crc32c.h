@@ -11,4 +11,8 @@
  * dp_crc32c(0, "123456789", 9) == 0xe3069283. */
 uint32_t dp_crc32c(uint32_t crc, const void *data, size_t bytes);
 
+/* dp_crc32c(crc, data, bytes) from the CRCs, each begun with 0, of its pieces: `piece` bytes (not 0), the last one what is
+ * left. */
+uint32_t dp_crc32c_join(uint32_t crc, const uint32_t *piece_crc, size_t piece, size_t bytes);
+
 #endif

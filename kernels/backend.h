@@ -21,13 +21,18 @@
 
 #include "common/err.h"
 
-#define DP_BACKEND_ABI 2
+#define DP_BACKEND_ABI 3
 
-/* Pattern of a sparse matrix w (rows, cols) in CSR order, weight by weight or, with block_rows 4, in blocks of
- * 4 x 1: four rows 4g ... 4g + 3 of one column are there or not, together (rows is a multiple of 4). Then
- * row_ptr and col count blocks, of the rows' groups g, and the four weights of a block follow each other.
- * Arrays that belong to the matrix element by element (values, gradient, both AdamW moments) are flat arrays
- * of nnz floats in this order, so optimizer and clipping need not know about sparsity. */
+/* Pattern of a sparse matrix w (rows, cols) in CSR order, weight by weight or in blocks, whose weights are there or not,
+ * together: 4 x 1 (four rows 4g ... 4g + 3 of one column), or b x b with b 32, 64 or 128. rows and cols are multiples of a
+ * block's. row_ptr and col count blocks: row_ptr of the rows of blocks, col[k] the block's first column divided by its
+ * columns.
+ * Arrays that belong to the matrix element by element (values, gradient, both AdamW moments) are flat arrays of nnz floats,
+ * so optimizer and clipping need not know about sparsity. Their order: of single weights CSR; of blocks of 4 x 1 the four
+ * weights of a block follow each other; of b x b as if they were blocks of 4 x 1, so that the four rows 4g ... 4g + 3 of all
+ * blocks in a row of blocks lie together. Weight (r, c) of block k, with R = r / b and m = row_ptr[R + 1] - row_ptr[R] blocks
+ * in its row of blocks, is element
+ *   row_ptr[R] b b + (r % b / 4) 4 b m + (k - row_ptr[R]) 4 b + 4 (c % b) + r % 4. */
 #define DP_SPARSE_MAX 65536 /* rows, and columns */
 
 struct dp_sparse {
@@ -38,9 +43,27 @@ struct dp_sparse {
     void *plan;              /* whatever the backend built from the pattern; made by sparse_prepare */
 };
 
+/* Columns of a block that has so many rows: those of 32 rows and more are square. */
+static inline int64_t dp_block_cols(int64_t block_rows)
+{
+    return block_rows >= 32 ? block_rows : 1;
+}
+
+static inline int64_t dp_block_weights(int64_t block_rows)
+{
+    return block_rows * dp_block_cols(block_rows);
+}
+
+/* Rows of a block. */
 static inline int64_t dp_sparse_block(const struct dp_sparse *sp)
 {
     return sp->block_rows > 1 ? sp->block_rows : 1;
+}
+
+/* Blocks of the pattern. */
+static inline int64_t dp_sparse_n_blocks(const struct dp_sparse *sp)
+{
+    return sp->nnz / dp_block_weights(dp_sparse_block(sp));
 }
 
 /* How an activation (n, c) lies in memory. DP_ROWS: row-major. DP_TILES: (ceil(n / 64), c, 64), 64 tokens of
@@ -190,6 +213,87 @@ struct dp_sum_squares {
     double *sum;
 };
 
+/* ---- pruning, and what else passes over weights ----
+ *
+ * A matrix (rows, cols) is kept or pruned weight by weight or in blocks: block_rows as in struct dp_sparse. Its blocks are
+ * numbered as they lie, one row of blocks after the other; with a sparse one only those of its pattern are, in the same
+ * order. With block_rows 1 a block is a weight.
+ * Bits: one per weight or block, i being bit i % 64 of word i / 64; what lies behind the last one in its word is 0.
+ * The key of a float is its bits without the sign: keys order like magnitudes, NaN above everything. */
+
+/* norm[i] = L2 norm of block i: in double the sum over each of its columns in the order of rows, then the columns
+ * s[0 ... c - 1] as s[j] += s[j + c / 2] for j < c / 2, and so on with c / 4 ... 1; the root of s[0], as a float. A square of
+ * a float is exact in double, so that these are the same bits everywhere.
+ * With keep: left = a bit for each block whose weights are all kept; *mixed += blocks of which some are and some are not. */
+struct dp_block_norms {
+    int64_t rows, cols, block_rows;
+    float *norm;
+    uint64_t *left, *mixed;         /* NULL without keep */
+    const float *w;                 /* (rows, cols), or the values of `sparse` */
+    const struct dp_sparse *sparse; /* of the same block_rows, prepared; NULL: w is dense */
+    const uint64_t *keep;           /* of weights; dense only; NULL: all are */
+};
+
+/* bins[b] += how many x[i] have keys with the number b in the `bits` (0 to 11) bits from bit `shift` on and those of `prefix`
+ * above. left: NULL, or bits; what has none does not count. bits 0, shift 0: bins[0] += how many keys are `prefix`. */
+struct dp_count_keys {
+    int64_t n;
+    const float *x;
+    const uint64_t *left;
+    uint32_t prefix, shift, bits;
+    uint64_t *bins; /* 1 << bits */
+};
+
+/* chosen = bits of those x[i] whose key is greater than `key`, or is `key` and among the first `ties` such, in the order of
+ * i. left: NULL, or bits; what has none is not looked at. */
+struct dp_choose {
+    int64_t n;
+    uint64_t *chosen;
+    const float *x;
+    const uint64_t *left;
+    uint32_t key;
+    uint64_t ties;
+};
+
+/* keep (a bit per weight) = the bit of the weight's block. */
+struct dp_spread_bits {
+    int64_t rows, cols, block_rows;
+    uint64_t *keep;
+    const uint64_t *bits;
+};
+
+/* x[i] = 0 where the bit of i is 0. */
+struct dp_mask {
+    int64_t n;
+    float *x;
+    const uint64_t *keep;
+};
+
+/* What is left of the arrays of a matrix: y[j], in to's order, = the elements of x[j], (rows, cols) or in from's order, at the same
+ * places. Every block of `to` is one of `from`. Both are prepared. */
+#define DP_GATHER_MAX 4
+struct dp_gather {
+    int64_t n_arrays; /* at most DP_GATHER_MAX */
+    float *y[DP_GATHER_MAX];
+    const float *x[DP_GATHER_MAX];
+    const struct dp_sparse *to;
+    const struct dp_sparse *from; /* of to's rows, cols and block_rows; NULL: x is dense */
+};
+
+/* y[r] += x[r], then x[r] = 0, for the rows r that are listed; c columns. */
+struct dp_merge_rows {
+    int64_t n, c;
+    float *y, *x;
+    const uint32_t *rows; /* n, no two alike */
+};
+
+/* crc[i] = dp_crc32c(0, ...) (common/crc32c.h) of the i-th piece of x: `piece` bytes, the last one what is left. */
+struct dp_digest {
+    int64_t bytes, piece;
+    uint32_t *crc;
+    const void *x;
+};
+
 struct dp_backend;
 
 /* The operations, in the order of the table below: `op` takes a struct dp_<op>, whose comment says what it computes. A new
@@ -208,7 +312,15 @@ struct dp_backend;
     O(add)                \
     O(head)               \
     O(adamw)              \
-    O(sum_squares)
+    O(sum_squares)        \
+    O(block_norms)        \
+    O(count_keys)         \
+    O(choose)             \
+    O(spread_bits)        \
+    O(mask)               \
+    O(gather)             \
+    O(merge_rows)         \
+    O(digest)
 #define DP_BACKEND_OP(op) int (*op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);
 
 struct dp_backend_ops {

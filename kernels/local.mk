@@ -7,9 +7,11 @@ KERNELS_CPPFLAGS = $(AM_CPPFLAGS) -DDP_PLUGIN_DIR='"$(libdir)/dynpipe"'
 cpu_ops = \
 	kernels/cpu/epilogue.h kernels/cpu/ops.c kernels/cpu/ops.h kernels/cpu/vec.h kernels/cpu/vmath.h \
 	kernels/cpu/dense/dense.c kernels/cpu/dense/small_gemm.c \
-	kernels/cpu/layers/adamw.c kernels/cpu/layers/add.c kernels/cpu/layers/attention.c \
+	kernels/cpu/layers/adamw.c kernels/cpu/layers/add.c kernels/cpu/layers/attention.c kernels/cpu/layers/digest.c \
 	kernels/cpu/layers/embedding.c kernels/cpu/layers/head.c kernels/cpu/layers/layernorm.c kernels/cpu/layers/linear.c \
-	kernels/cpu/layers/sum_squares.c \
+	kernels/cpu/layers/merge_rows.c kernels/cpu/layers/sum_squares.c \
+	kernels/cpu/pruning/block_norms.c kernels/cpu/pruning/choose.c kernels/cpu/pruning/count_keys.c kernels/cpu/pruning/gather.c \
+	kernels/cpu/pruning/mask.c kernels/cpu/pruning/run_of_bits.h kernels/cpu/pruning/spread_bits.c \
 	kernels/cpu/sparse/fetch.h kernels/cpu/sparse/pack.c kernels/cpu/sparse/sddmm.c kernels/cpu/sparse/spmm.c \
 	kernels/cpu/sparse/spmm.h kernels/cpu/sparse/spmm_blocks.c kernels/cpu/sparse/spmm_single.c
 
@@ -25,8 +27,10 @@ kernels_libdpkernels_a_SOURCES = \
 	kernels/cpu/parallel.c kernels/cpu/parallel.h \
 	kernels/cpu/sparse/plan.c kernels/cpu/sparse/plan.h \
 	kernels/cpu/sparse/refresh.c \
+	kernels/granularity.c kernels/granularity.h \
+	kernels/pattern.c kernels/pattern.h \
 	kernels/timed_linear.c kernels/timed_linear.h \
-	kernels/reference.h \
+	kernels/reference.h kernels/reference_pruning.h \
 	kernels/waiting.c kernels/waiting.h
 kernels_libdpkernels_a_CFLAGS = $(AM_CFLAGS) $(GEMM_CFLAGS) $(OPENMP_CFLAGS)
 kernels_libdpkernels_a_CPPFLAGS = $(KERNELS_CPPFLAGS) $(X86_VERSIONS_CPPFLAGS)
@@ -76,7 +80,7 @@ if HAVE_CMOCKA
 kernels_tests = tests/unit/kernels/test_bench_mask \
 	tests/unit/kernels/test_kernels_attention tests/unit/kernels/test_kernels_autotune tests/unit/kernels/test_kernels_backend \
 	tests/unit/kernels/test_kernels_gradients tests/unit/kernels/test_kernels_head tests/unit/kernels/test_kernels_layernorm tests/unit/kernels/test_kernels_linear \
-	tests/unit/kernels/test_kernels_math tests/unit/kernels/test_kernels_ops
+	tests/unit/kernels/test_kernels_math tests/unit/kernels/test_kernels_ops tests/unit/kernels/test_kernels_pruning
 check_PROGRAMS += $(kernels_tests)
 TESTS += $(kernels_tests)
 KERNELS_TEST_LIBS = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS) $(UNIT_LIBS)
@@ -114,7 +118,9 @@ tests_unit_kernels_test_kernels_math_avx512_LDADD = $(UNIT_LIBS) -lm
 endif
 tests_unit_kernels_test_kernels_ops_SOURCES = tests/unit/kernels/test_kernels_ops.c tests/unit/kernels/kernels_util.h
 tests_unit_kernels_test_kernels_ops_LDADD = $(KERNELS_TEST_LIBS)
+tests_unit_kernels_test_kernels_pruning_SOURCES = tests/unit/kernels/test_kernels_pruning.c tests/unit/kernels/kernels_util.h
+tests_unit_kernels_test_kernels_pruning_LDADD = $(KERNELS_TEST_LIBS)
 endif
 
 EXTRA_DIST += kernels/README.md kernels/bench/README.md kernels/cpu/README.md kernels/cpu/dense/README.md \
-	kernels/cpu/layers/README.md kernels/cpu/sparse/README.md
+	kernels/cpu/layers/README.md kernels/cpu/pruning/README.md kernels/cpu/sparse/README.md

@@ -158,6 +158,24 @@ static inline vf vf_masked(vf x, vi mask)
     return (vf)((vi)x & mask);
 }
 
+/* Bit j: the sign of lane j, of a mask whether it is set. */
+static inline uint32_t vi_bits(vi mask)
+{
+#if VW == 16
+    return _mm512_movepi32_mask((__m512i)mask);
+#elif VW == 8
+    return (uint32_t)_mm256_movemask_ps((__m256)mask);
+#elif defined(__x86_64__)
+    return (uint32_t)_mm_movemask_ps((__m128)mask);
+#else
+    uint32_t bits = 0;
+
+    for (int j = 0; j < VW; j++)
+        bits |= (uint32_t)(mask[j] < 0) << j;
+    return bits;
+#endif
+}
+
 static inline vf vf_sqrt(vf x)
 {
 #if VW == 16

@@ -100,6 +100,10 @@ none "no struct and function share a name" "$(awk -F: '
 none "every file begins with a comment" "$(for f in $sources; do
     head -c 400 "$f" | grep -vE '^$|SPDX-License-Identifier' | head -n 1 | grep -q '^/[*/]' || echo "$f"
 done)"
+# An operation that no test of the CPU's kernels calls could be anything.
+ops=$(sed -n '/^#define DP_BACKEND_OPS/,/[^\\]$/p' kernels/backend.h | grep -oE '\<O\([a-z_]+\)' | tr -d 'O()')
+none "every operation of the backends has a test on the CPU" "$([ -n "$ops" ] || echo "kernels/backend.h: its list is not found"
+    for op in $ops; do grep -qE "CHECK_OP\([^,]*, $op,|ops->$op\(" tests/unit/kernels/test_kernels_*.c || echo "$op"; done)"
 # Names and values in errors stand in 'single' quotes, as GNU programs have it. Behind = or : stands what a program reads:
 # JSON, XML, a key of the configuration.
 # shellcheck disable=SC2046

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/pattern.h"
 
 static double density_of(int64_t rows, int64_t cols, int64_t nnz)
 {
@@ -219,22 +220,17 @@ out:
     return rc;
 }
 
-/* Rows of sp's CSR, and entries of it. */
+/* Rows of sp's CSR. */
 static int64_t groups(const struct dp_sparse *sp)
 {
     return sp->rows / dp_sparse_block(sp);
 }
 
-static int64_t entries_of(const struct dp_sparse *sp)
-{
-    return sp->nnz / dp_sparse_block(sp);
-}
-
-/* The pattern of w^T in CSR: ptr [cols + 1], zeroed, is filled; returns the column indexes (the caller
+/* The pattern of w^T of single weights in CSR: ptr [cols + 1], zeroed, is filled; returns the column indexes (the caller
  * frees), NULL when memory is exhausted. */
 static uint16_t *transpose(const struct dp_sparse *sp, uint32_t *ptr)
 {
-    int64_t n = entries_of(sp);
+    int64_t n = sp->nnz;
     uint16_t *row_of = calloc(n ? (size_t)n : 1, sizeof *row_of);
     uint32_t *cursor = calloc((size_t)sp->cols, sizeof *cursor);
 
@@ -255,33 +251,6 @@ static uint16_t *transpose(const struct dp_sparse *sp, uint32_t *ptr)
     return row_of;
 }
 
-static int check_pattern(const struct dp_sparse *sp, struct dp_err *err)
-{
-    if (sp->rows < 1 || sp->cols < 1 || sp->nnz < 0 || sp->rows > DP_SPARSE_MAX ||
-        sp->cols > DP_SPARSE_MAX || sp->nnz >= UINT32_MAX)
-        return dp_err_set(err, DP_EINVAL, "sparse matrix (%lld, %lld) with %lld nonzeros: out of range",
-                          (long long)sp->rows, (long long)sp->cols, (long long)sp->nnz);
-    if (sp->block_rows != 0 && sp->block_rows != 1 && sp->block_rows != 4)
-        return dp_err_set(err, DP_EINVAL, "sparse matrix: blocks of %lld rows; supported: 1, 4",
-                          (long long)sp->block_rows);
-    if (sp->rows % dp_sparse_block(sp) || sp->nnz % dp_sparse_block(sp))
-        return dp_err_set(err, DP_EINVAL, "sparse matrix: %lld rows, %lld nonzeros are not whole blocks of %lld",
-                          (long long)sp->rows, (long long)sp->nnz, (long long)sp->block_rows);
-    if (sp->row_ptr[0] != 0 || sp->row_ptr[groups(sp)] != entries_of(sp))
-        return dp_err_set(err, DP_EINVAL, "sparse matrix: row pointers do not span the %lld nonzeros",
-                          (long long)sp->nnz);
-    for (int64_t r = 0; r < groups(sp); r++)
-        if (sp->row_ptr[r + 1] < sp->row_ptr[r] || sp->row_ptr[r + 1] > entries_of(sp))
-            return dp_err_set(err, DP_EINVAL, "sparse matrix: row pointer %lld falls or leaves the matrix",
-                              (long long)r + 1);
-    for (int64_t r = 0; r < groups(sp); r++)
-        for (int64_t p = sp->row_ptr[r]; p < sp->row_ptr[r + 1]; p++)
-            if (sp->col[p] >= sp->cols || (p > sp->row_ptr[r] && sp->col[p] <= sp->col[p - 1]))
-                return dp_err_set(err, DP_EINVAL, "sparse matrix: column %u in row %lld is out of order",
-                                  sp->col[p], (long long)(r * dp_sparse_block(sp)));
-    return 0;
-}
-
 /* fwd and bwd of single weights; ptr: sp's row pointers. */
 static int build_single(struct dp_plan *plan, const struct dp_sparse *sp, const uint32_t *ptr)
 {
@@ -298,6 +267,7 @@ static int build_single(struct dp_plan *plan, const struct dp_sparse *sp, const 
     return rc;
 }
 
+/* sp: single weights, or blocks of 4 x 1. */
 static struct dp_plan *plan_create(const struct dp_sparse *sp)
 {
     struct dp_plan *plan = calloc(1, sizeof *plan);
@@ -319,8 +289,8 @@ static struct dp_plan *plan_create(const struct dp_sparse *sp)
     } else {
         plan->bwd = plan->fwd;
         plan->fwd.block = choose_wide_block(cols);
-        built = dir_build(plan, &plan->fwd, ptr, sp->col, entries_of(sp), false) == 0 &&
-                dir_build(plan, &plan->bwd, ptr, sp->col, entries_of(sp), false) == 0;
+        built = dir_build(plan, &plan->fwd, ptr, sp->col, dp_sparse_n_blocks(sp), false) == 0 &&
+                dir_build(plan, &plan->bwd, ptr, sp->col, dp_sparse_n_blocks(sp), false) == 0;
     }
 out:
     free(ptr);
@@ -331,13 +301,36 @@ out:
     return plan;
 }
 
+/* Square blocks as blocks of 4 x 1, whose weights lie in the same order (struct dp_sparse). */
+static struct dp_plan *plan_create_square(const struct dp_sparse *sp)
+{
+    const int64_t edge = sp->block_rows, groups_of = edge / 4;
+    struct dp_sparse narrow = {.rows = sp->rows, .cols = sp->cols, .nnz = sp->nnz, .block_rows = 4};
+    struct dp_plan *plan = NULL;
+    int64_t at = 0;
+
+    narrow.row_ptr = calloc((size_t)(sp->rows / 4) + 1, sizeof *narrow.row_ptr);
+    narrow.col = calloc((size_t)(sp->nnz / 4) + 1, sizeof *narrow.col);
+    for (int64_t g = 0; narrow.row_ptr && narrow.col && g < sp->rows / 4; g++) {
+        for (int64_t k = sp->row_ptr[g / groups_of]; k < sp->row_ptr[g / groups_of + 1]; k++)
+            for (int64_t c = 0; c < edge; c++)
+                narrow.col[at++] = (uint16_t)(sp->col[k] * edge + c);
+        narrow.row_ptr[g + 1] = at;
+    }
+    if (narrow.row_ptr && narrow.col)
+        plan = plan_create(&narrow);
+    free(narrow.row_ptr);
+    free(narrow.col);
+    return plan;
+}
+
 int dp_cpu_sparse_prepare(struct dp_backend *be, struct dp_sparse *sp, struct dp_err *err)
 {
     struct dp_plan *plan;
 
-    if (check_pattern(sp, err) < 0)
+    if (dp_sparse_check(sp, err) < 0)
         return -1;
-    plan = plan_create(sp);
+    plan = dp_block_cols(dp_sparse_block(sp)) > 1 ? plan_create_square(sp) : plan_create(sp);
     if (!plan)
         return dp_err_set(err, DP_ENOMEM, "no memory for the index of %lld nonzeros", (long long)sp->nnz);
     dp_cpu_sparse_release(be, sp);

@@ -15,7 +15,7 @@
  * With blocks of 4 x 1 an entry of the index is a block, a piece belongs to four rows, values are read in CSR
  * order (four times as much lies together), and both directions are indexes of w: forward with wide blocks
  * of columns, backward with blocks of columns of dx that stay in the L1 cache (spmm_blocks.c). Memory: half a
- * byte per nonzero and direction, 8 per piece.
+ * byte per nonzero and direction, 8 per piece. Square blocks are walked as blocks of 4 x 1.
  */
 #ifndef DP_KERNELS_CPU_SPARSE_PLAN_H
 #define DP_KERNELS_CPU_SPARSE_PLAN_H
@@ -33,7 +33,7 @@ struct dp_plan_piece {
 
 struct dp_plan_dir {
     int64_t rows, cols, chunk, block; /* channels; chunk: at most DP_PLAN_MAX_CHUNK */
-    int64_t row_width;                /* channels of a piece: 1, or 4 with blocks of 4 x 1 */
+    int64_t row_width;                /* channels of a piece: 1, or 4 with blocks */
     int64_t n_chunks, n_blocks;
     uint32_t *first; /* [n_chunks * n_blocks + 1] pieces of (chunk, block) */
     uint32_t *first_offset; /* [n_chunks * n_blocks + 1] entries before (chunk, block) */

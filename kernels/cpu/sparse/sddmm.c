@@ -343,7 +343,7 @@ static int64_t choose_group(const struct dp_plan_dir *d)
 int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, struct dp_err *err)
 {
     const struct dp_plan *plan = a->sparse->plan;
-    const struct dp_plan_dir *d = dp_sparse_block(a->sparse) == 4 ? &plan->bwd : &plan->fwd; /* many tasks */
+    const struct dp_plan_dir *d = dp_sparse_block(a->sparse) > 1 ? &plan->bwd : &plan->fwd; /* many tasks */
     int64_t x_packs = a->x_format == DP_ROWS ? d->cols : 0, dy_packs = a->dy_format == DP_ROWS ? d->rows : 0;
     int64_t group = x_packs + dy_packs ? dp_pack_group(a->n, x_packs + dy_packs) : dp_tiles(a->n) * DP_TILE;
     const int64_t group_blocks = choose_group(d);

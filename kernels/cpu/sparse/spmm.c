@@ -161,7 +161,7 @@ int DP_FN(spmm_bwd)(struct dp_backend *be, const struct dp_linear_bwd_input *a, 
 {
     const struct dp_plan *plan = a->sparse->plan;
     struct product p = {.d = &plan->bwd, .n = a->n, .n_in = a->c_out, .n_out = a->c_in, .w = a->w,
-                        .is_spread = dp_sparse_block(a->sparse) == 4, .x_format = a->dy_format,
+                        .is_spread = dp_sparse_block(a->sparse) > 1, .x_format = a->dy_format,
                         .y_format = a->dx_format, .x = a->dy, .y = a->dx, .gelu = a->gelu, .gelu_x = a->gelu_x};
 
     return run_product(be, &p, err);

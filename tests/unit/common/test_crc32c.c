@@ -43,7 +43,25 @@ static void long_equals_short_pieces(void **state)
     }
 }
 
+static void joined_pieces_equal_whole(void **state)
+{
+    static unsigned char data[5000];
+    uint32_t crc[5000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i * i * 5 >> 4);
+    for (size_t piece = 1; piece < sizeof data; piece = piece * 3 + 1)
+        for (size_t n = 0; n <= sizeof data; n += n < 20 ? 1 : 311) {
+            for (size_t at = 0; at < n; at += piece)
+                crc[at / piece] = dp_crc32c(0, data + at, n - at < piece ? n - at : piece);
+            assert_int_equal(dp_crc32c_join(0, crc, piece, n), dp_crc32c(0, data, n));
+            assert_int_equal(dp_crc32c_join(0xe3069283u, crc, piece, n), dp_crc32c(0xe3069283u, data, n));
+        }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(joined_pieces_equal_whole),
     cmocka_unit_test(known_values),
     cmocka_unit_test(pieces_equal_whole),
     cmocka_unit_test(long_equals_short_pieces),

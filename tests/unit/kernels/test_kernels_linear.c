@@ -48,34 +48,46 @@ struct sparse {
     int64_t *element;
 };
 
-/* w: the dense matrix, is zeroed outside the pattern. With block_rows 4 the first row of four decides. */
-static struct sparse make_pattern(enum pattern kind, struct buf w, int64_t rows, int64_t cols, int64_t block_rows)
+/* The order of the weights of one row of blocks, rows r0 ... r0 + block - 1: of each four rows (or one) all columns of its m
+ * blocks, which are p->sp.col[first ...], the weights of a column one after the other. */
+static void add_values(struct sparse *p, struct buf w, int64_t r0, int64_t block, int64_t first, int64_t m)
 {
-    struct sparse s = {.sp = {.rows = rows, .cols = cols, .block_rows = block_rows}};
+    int64_t width = dp_block_cols(block), high = block < 4 ? block : 4;
+
+    for (int64_t group = r0; group < r0 + block; group += high)
+        for (int64_t c = 0; c < m * width; c++)
+            for (int64_t r = group; r < group + high; r++) {
+                int64_t e = r * p->sp.cols + p->sp.col[first + c / width] * width + c % width;
+
+                p->element[p->sp.nnz] = e;
+                p->values[p->sp.nnz++] = w.p[e];
+            }
+}
+
+/* w: the dense matrix, is zeroed outside the pattern. The first weight of a block decides. */
+static struct sparse make_pattern(enum pattern kind, struct buf w, int64_t rows, int64_t cols, int64_t block)
+{
+    struct sparse s = {.sp = {.rows = rows, .cols = cols, .block_rows = block}};
+    int64_t width = dp_block_cols(block), n = 0;
     uint64_t seed = 4711 + (uint64_t)kind;
 
-    s.sp.row_ptr = calloc((size_t)(rows / block_rows) + 1, sizeof *s.sp.row_ptr);
-    s.sp.col = calloc((size_t)(rows / block_rows * cols), sizeof *s.sp.col);
+    s.sp.row_ptr = calloc((size_t)(rows / block) + 1, sizeof *s.sp.row_ptr);
+    s.sp.col = calloc((size_t)(rows / block * (cols / width)), sizeof *s.sp.col);
     s.values = calloc((size_t)(rows * cols), sizeof *s.values);
     s.element = calloc((size_t)(rows * cols), sizeof *s.element);
-    for (int64_t g = 0; g < rows / block_rows; g++) {
+    for (int64_t g = 0; g < rows / block; g++) {
         double density = 0.1 * exp(rnd_normal(&seed) - 0.5);
 
-        for (int64_t c = 0; c < cols; c++) {
-            bool kept = is_kept(kind, g * block_rows, c, density, &seed);
+        for (int64_t c = 0; c < cols / width; c++) {
+            bool kept = is_kept(kind, g * block, c, density, &seed);
 
             if (kept)
-                s.sp.col[s.sp.nnz / block_rows] = (uint16_t)c;
-            for (int64_t r = g * block_rows; r < (g + 1) * block_rows; r++) {
-                if (kept) {
-                    s.element[s.sp.nnz] = r * cols + c;
-                    s.values[s.sp.nnz++] = w.p[r * cols + c];
-                } else {
-                    w.p[r * cols + c] = 0.0f;
-                }
-            }
+                s.sp.col[n++] = (uint16_t)c;
+            for (int64_t r = g * block; r < (g + 1) * block && !kept; r++)
+                memset(w.p + r * cols + c * width, 0, (size_t)width * sizeof *w.p);
         }
-        s.sp.row_ptr[g + 1] = s.sp.nnz / block_rows;
+        s.sp.row_ptr[g + 1] = n;
+        add_values(&s, w, g * block, block, s.sp.row_ptr[g], n - s.sp.row_ptr[g]);
     }
     return s;
 }
@@ -88,7 +100,7 @@ struct expected {
     double *y, *gelu, *gelu_back, *dx, *dw, *dbias; /* dw, dbias: without what was there before */
 };
 
-static struct expected expect(struct shape s, enum pattern kind, int64_t block_rows)
+static struct expected expect(struct shape s, enum pattern kind, int64_t block)
 {
     struct expected e = {.s = s, .w = buf_noise(s.c_in * s.c_out, 1, 31), .x = buf_noise(s.n * s.c_in, 1, 32),
                          .dy = buf_noise(s.n * s.c_out, 3, 33), .bias = buf_noise(s.c_out, 2, 34),
@@ -96,7 +108,7 @@ static struct expected expect(struct shape s, enum pattern kind, int64_t block_r
     double *w, *x = buf_double(e.x), *dy = buf_double(e.dy), *bias = buf_double(e.bias);
     double *residual = buf_double(e.residual), *gelu_x = buf_double(e.gelu_x), *dh;
 
-    e.pattern = make_pattern(kind, e.w, s.c_out, s.c_in, block_rows);
+    e.pattern = make_pattern(kind, e.w, s.c_out, s.c_in, block);
     w = buf_double(e.w);
     e.y = malloc((size_t)(s.n * s.c_out) * sizeof(double));
     e.gelu = malloc((size_t)(s.n * s.c_out) * sizeof(double));
@@ -366,6 +378,27 @@ static void block_ops(void **state)
         }
 }
 
+/* Blocks of b x b: a row and a column of them, few and many, more than a chunk of rows. */
+static void square_ops(void **state)
+{
+    static const int64_t edges[] = {32, 64, 128};
+    static const struct shape sizes[] = {{1, 1, 1}, {63, 1, 3}, {65, 5, 1}, {130, 3, 5}, {70, 9, 7}, {5, 4, 35}};
+
+    (void)state;
+    for (size_t b = 0; b < 3; b++)
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+            for (int kind = 0; kind < N_PATTERNS; kind++) {
+                struct shape s = {sizes[i].n, sizes[i].c_in * edges[b], sizes[i].c_out * edges[b]};
+                struct expected e;
+
+                if (is_left_out(work_of(s)) || (work_of(s) > 10000000 && kind != NINETY))
+                    continue;
+                e = expect(s, (enum pattern)kind, edges[b]);
+                check_versions(&e, true, kind + (int)edges[b] * 100);
+                expected_free(&e);
+            }
+}
+
 /* A real layer: 768 channels, 90 % zeros, and dense. */
 static void real_shape(void **state)
 {
@@ -466,6 +499,12 @@ static void bad_patterns(void **state)
     expect_refusal(be, sp, "not whole blocks of 4");
     sp.block_rows = 3;
     expect_refusal(be, sp, "blocks of 3 rows");
+    sp.rows = 64; /* square: columns count, too */
+    sp.nnz = 3 * 32 * 32;
+    sp.block_rows = 32;
+    expect_refusal(be, sp, "not whole blocks of 32x32");
+    sp.cols = 64; /* two blocks */
+    expect_refusal(be, sp, "column 5");
     dp_backend_destroy(be);
 }
 
@@ -530,6 +569,7 @@ static void reorder(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dense_ops),        cmocka_unit_test(sparse_ops),   cmocka_unit_test(block_ops), cmocka_unit_test(real_shape),
+    cmocka_unit_test(square_ops),
     cmocka_unit_test(optional_members), cmocka_unit_test(bad_patterns),
     cmocka_unit_test(dense_takes_rows), cmocka_unit_test(reorder),
 };
