@@ -65,7 +65,7 @@ static const struct dp_backend_ops *find_ops(const char *name, void **library, s
     return NULL;
 }
 
-struct dp_backend *dp_backend_create(const char *name, int device, int threads, struct dp_err *err)
+struct dp_backend *dp_backend_create(const char *name, int worker, int threads, struct dp_err *err)
 {
     struct opened *o = calloc(1, sizeof *o);
 
@@ -76,8 +76,13 @@ struct dp_backend *dp_backend_create(const char *name, int device, int threads, 
     o->be.ops = find_ops(name, &o->library, err);
     if (!o->be.ops)
         goto fail;
-    if (o->be.ops->open(&o->be, device, threads, err) < 0) {
+    if (o->be.ops->open(&o->be, worker, threads, err) < 0) {
         dp_err_prefix(err, "backend %s", name);
+        goto fail;
+    }
+    if (o->be.ops->info(&o->be, &o->be.info, err) < 0) {
+        dp_err_prefix(err, "backend %s", name);
+        o->be.ops->close(&o->be);
         goto fail;
     }
     return &o->be;

@@ -4,7 +4,19 @@
  * The CPU backend is the specification; another backend (CUDA) is a shared object that is loaded on
  * demand. Every operation takes one struct with named members, destination first. Shapes are
  * row-major, written (rows, columns); float32 unless said. "=" overwrites, "+=" accumulates.
+ * Activations and their gradients, which go from token to token or from layer to layer, are void *: their elements have
+ * act_bytes of struct dp_device_info, 4 (float32) or 2 (bfloat16). Weights, their gradients, moments, statistics kept for
+ * backward and losses are what their type says.
  * Pointers are device memory of the backend unless they are marked [host].
+ *
+ * Order: a backend works off what it is told on lanes. Operations, put, get, copy, zero and the sparse calls go to the
+ * computing lane and run one after the other as they were called; move goes to the lane that it names. Lanes run
+ * beside each other: nothing orders two of them but after(). A call may return before its work is done, and its
+ * results may be read by whatever the same lane is told next. What is marked [host] is read before the call returns.
+ * The CPU does the work while it is called, so that each of its tickets is 0.
+ *
+ * Errors: a call that cannot begin fails. Work that goes wrong later makes a later call fail, and that error names the
+ * operation that it came from; from then on every call fails alike, but for free, free_staging and close.
  *
  * Determinism: with the same inputs and shapes an operation gives the same bits in every process on the
  * same kind of processor, whatever the number of threads. Nothing depends on addresses.
@@ -21,7 +33,13 @@
 
 #include "common/err.h"
 
-#define DP_BACKEND_ABI 3
+#define DP_BACKEND_ABI 5 /* changes with every operation and every struct that a backend sees */
+
+/* DP_LANE_IN and DP_LANE_OUT carry what comes and what goes, beside the computing lane. */
+enum dp_lane { DP_LANE_COMPUTE, DP_LANE_IN, DP_LANE_OUT, DP_N_LANES };
+
+/* A point in a lane: everything that the lane was told before. 0: it has been passed. */
+typedef uint64_t dp_ticket;
 
 /* Pattern of a sparse matrix w (rows, cols) in CSR order, weight by weight or in blocks, whose weights are there or not,
  * together: 4 x 1 (four rows 4g ... 4g + 3 of one column), or b x b with b 32, 64 or 128. rows and cols are multiples of a
@@ -37,9 +55,9 @@
 
 struct dp_sparse {
     int64_t rows, cols, nnz; /* nnz: weights */
-    int64_t block_rows;      /* 1 (0 means that too) or 4 */
+    int64_t block_rows;      /* 1 (0 means that too), 4, 32, 64 or 128 */
     int64_t *row_ptr;        /* [host] rows / block_rows + 1 */
-    uint16_t *col;           /* [host] nnz / block_rows, ascending within a row */
+    uint16_t *col;           /* [host] nnz / weights of a block, ascending within a row */
     void *plan;              /* whatever the backend built from the pattern; made by sparse_prepare */
 };
 
@@ -74,8 +92,8 @@ static inline int64_t dp_sparse_n_blocks(const struct dp_sparse *sp)
 enum dp_token_format { DP_ROWS, DP_TILES };
 #define DP_TILE 64
 
-/* Floats of an activation (n, c) in an format. */
-static inline int64_t dp_format_floats(enum dp_token_format format, int64_t n, int64_t c)
+/* Elements of an activation (n, c) in a format. */
+static inline int64_t dp_format_elements(enum dp_token_format format, int64_t n, int64_t c)
 {
     return (format == DP_TILES ? (n + DP_TILE - 1) / DP_TILE * DP_TILE : n) * c;
 }
@@ -84,11 +102,12 @@ static inline int64_t dp_format_floats(enum dp_token_format format, int64_t n, i
  * sparse_refresh last saw them. */
 struct dp_linear {
     int64_t n, c_in, c_out;
-    float *y;
-    float *gelu;                    /* (n, c_out) = gelu(y), in y's format, or NULL */
-    const float *x, *w;
+    void *y;
+    void *gelu;                     /* (n, c_out) = gelu(y), in y's format, or NULL */
+    const void *x;
+    const float *w;
     const float *bias;              /* (c_out) or NULL */
-    const float *residual;          /* (n, c_out), in y's format, or NULL; not y */
+    const void *residual;           /* (n, c_out), in y's format, or NULL; not y */
     const struct dp_sparse *sparse; /* NULL: w is dense */
     enum dp_token_format x_format, y_format;
 };
@@ -96,10 +115,11 @@ struct dp_linear {
 /* dx (n, c_in) = dy (n, c_out) w; where gelu_x is given, times gelu'(gelu_x) element by element. */
 struct dp_linear_bwd_input {
     int64_t n, c_in, c_out;
-    float *dx;
-    float *gelu;         /* (n, c_in) = gelu(gelu_x), which costs little here; NULL without gelu_x */
-    const float *dy, *w;
-    const float *gelu_x; /* (n, c_in), what went into the GELU in front of w; or NULL */
+    void *dx;
+    void *gelu;         /* (n, c_in) = gelu(gelu_x), which costs little here; NULL without gelu_x */
+    const void *dy;
+    const float *w;
+    const void *gelu_x; /* (n, c_in), what went into the GELU in front of w; or NULL */
     const struct dp_sparse *sparse;
     enum dp_token_format dy_format, dx_format; /* gelu and gelu_x: like dx */
 };
@@ -110,7 +130,7 @@ struct dp_linear_bwd_weight {
     int64_t n, c_in, c_out;
     float *dw;    /* (c_out, c_in), or nnz values in CSR order */
     float *dbias; /* (c_out) or NULL */
-    const float *dy, *x;
+    const void *dy, *x;
     const struct dp_sparse *sparse;
     enum dp_token_format dy_format, x_format;
     bool overwrite; /* dw holds nothing yet */
@@ -120,40 +140,44 @@ struct dp_linear_bwd_weight {
  * same. */
 struct dp_reorder {
     int64_t n, c;
-    float *y;
-    const float *x;
+    void *y;
+    const void *x;
     enum dp_token_format y_format, x_format;
 };
 
 /* y (n, c) = wte[token] + wpe[position]; token i sits at position i % t. */
 struct dp_embedding {
     int64_t n, t, c, v;
-    float *y;
+    void *y;
     const float *wte, *wpe; /* (v, c), (t, c) */
-    const uint32_t *tokens; /* [host] n, each < v */
+    const uint32_t *tokens; /* n, each < v */
 };
 
 /* dwte += , dwpe += ; in token order, so equal tokens add up in a fixed order. */
 struct dp_embedding_bwd {
     int64_t n, t, c, v;
     float *dwte, *dwpe;
-    const float *dy;
-    const uint32_t *tokens; /* [host] */
+    const void *dy;
+    const uint32_t *tokens;
 };
 
 /* Layer norm, eps 1e-5 (GPT-2): y = (x - mean) * rstd * gamma + beta; mean, rstd: (n), kept. */
 struct dp_layernorm {
     int64_t n, c;
-    float *y, *mean, *rstd;
-    const float *x, *gamma, *beta; /* x in rows */
+    void *y;
+    float *mean, *rstd;
+    const void *x; /* in rows */
+    const float *gamma, *beta;
     enum dp_token_format y_format;
 };
 
 /* dx = (or += when add_to_dx, for the residual path); dgamma, dbeta +=. dx, dy and x in rows. */
 struct dp_layernorm_bwd {
     int64_t n, c;
-    float *dx, *dgamma, *dbeta;
-    const float *dy, *x, *gamma, *mean, *rstd;
+    void *dx;
+    float *dgamma, *dbeta;
+    const void *dy, *x;
+    const float *gamma, *mean, *rstd;
     bool add_to_dx;
 };
 
@@ -162,13 +186,15 @@ struct dp_layernorm_bwd {
  * No (t, t) matrix is kept from forward to backward. */
 struct dp_attention {
     int64_t b, t, c, h;
-    float *y, *lse;
-    const float *qkv;
+    void *y;
+    float *lse;
+    const void *qkv;
 };
 struct dp_attention_bwd {
     int64_t b, t, c, h;
-    float *dqkv; /* = */
-    const float *dy, *y, *qkv, *lse;
+    void *dqkv; /* = */
+    const void *dy, *y, *qkv;
+    const float *lse;
 };
 
 /* y = a + b; y may be a or b. */
@@ -183,29 +209,47 @@ struct dp_add {
  * dx = dlogits w; dw += dlogits^T x, or = with overwrite. dx and dw NULL: only the loss. */
 struct dp_head {
     int64_t n, c, v;
-    double *loss; /* [host] n */
-    float *dx;    /* (n, c) */
+    double *loss; /* n */
+    void *dx;     /* (n, c) */
     float *dw;    /* (v, c) */
-    const float *x, *w;      /* (n, c), (v, c) */
-    const uint32_t *targets; /* [host] n, each < v */
+    const void *x;  /* (n, c) */
+    const float *w; /* (v, c) */
+    const uint32_t *targets; /* n, each < v */
     float scale;
     bool overwrite; /* dw holds nothing yet */
 };
 
+/* *sum = x[0] + x[1] + ..., in that order, in double; with add_to_sum *sum += that, as one number. */
+struct dp_sum {
+    int64_t n;
+    double *sum;
+    const double *x;
+    bool add_to_sum;
+};
+
+/* What AdamW takes from the step that it is part of: one array of one such struct in device memory, put once a step. */
+struct dp_step_scalars {
+    float lr, beta1, beta2, eps, decay;
+    float bias1, bias2; /* 1 - beta1^t and 1 - beta2^t at step t, counted from 1 */
+    float grad_scale;   /* of clipping */
+};
+
 /* Decoupled weight decay AdamW on n elements (Loshchilov & Hutter 2019, algorithm 2):
  * g' = g * grad_scale; m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
- * w -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay w).  g is zeroed afterwards, unless leave_g.
+ * w -= lr (m/bias1 / (sqrt(v/bias2) + eps) + decay w), without decay where not decays.  g is zeroed afterwards,
+ * unless leave_g.
  * keep: NULL, or one bit per element; an element whose bit is 0 gets w = m = v = 0. */
 struct dp_adamw {
     int64_t n;
     float *w, *g, *m, *v;
     const uint64_t *keep;
-    float lr, beta1, beta2, eps, decay, bias1, bias2, grad_scale;
+    const struct dp_step_scalars *step;
+    bool decays;
     bool leave_g; /* what comes next overwrites it */
 };
 
 /* An order-fixed sum of squares: blocks of 4096 elements in float lanes widened to double, blocks in
- * order. keep: NULL, or one bit per element; an element whose bit is 0 does not count. *sum [host] = . */
+ * order. keep: NULL, or one bit per element; an element whose bit is 0 does not count. *sum = . */
 struct dp_sum_squares {
     int64_t n;
     const float *x;
@@ -311,6 +355,7 @@ struct dp_backend;
     O(attention_bwd)      \
     O(add)                \
     O(head)               \
+    O(sum)                \
     O(adamw)              \
     O(sum_squares)        \
     O(block_norms)        \
@@ -323,19 +368,78 @@ struct dp_backend;
     O(digest)
 #define DP_BACKEND_OP(op) int (*op)(struct dp_backend *be, const struct dp_##op *a, struct dp_err *err);
 
+/* The device, as its backend describes it. */
+struct dp_device_info {
+    char name[64];         /* "NVIDIA H100 80GB HBM3"; of a processor its model: same name and version, same bits */
+    uint64_t total_bytes;  /* of device memory, and ... */
+    uint64_t free_bytes;   /* ... what of it nobody uses at the moment; both 0: host memory, ask the operating system */
+    enum dp_token_format sparse_format; /* what sparse operations like their activations in */
+    uint32_t act_bytes;    /* of an element of an activation: 4 float32, 2 bfloat16; the same for the backend's life */
+};
+
+/* Memory of another worker's device, for backends that have such a thing: the worker is another process of the same user on
+ * the same machine, its device the same or one that this one sees. Nothing orders the lanes of two workers: what one has
+ * written the other may use once the writer has seen a ticket behind it passed, and has said so. */
+#define DP_LINK_CARD 128 /* bytes that say how another process opens memory: a handle of CUDA's has 64 */
+struct dp_link_card {
+    uint8_t bytes[DP_LINK_CARD];
+};
+
+struct dp_backend_link {
+    /* Who opens memory gets all that lies in the same unit: what is shown was asked for in whole units, of so many bytes. */
+    size_t unit;
+    /* *out = how others open p, which alloc gave. Before p is freed they have closed it. DP_ENOTSUP: they cannot; the
+     * backend goes on. */
+    int (*show)(struct dp_backend *be, void *p, struct dp_link_card *out, struct dp_err *err);
+    /* *out = memory that another worker shows, for put, get and move, and for no operation. Slow. DP_ENOTSUP: it cannot be
+     * opened here; the backend goes on. */
+    int (*open)(struct dp_backend *be, const struct dp_link_card *card, void **out, struct dp_err *err);
+    /* No lane may use it any more. NULL is fine. */
+    void (*close)(struct dp_backend *be, void *p);
+};
+
 struct dp_backend_ops {
     uint32_t abi;
     const char *name;    /* "cpu", "cuda" */
     bool host_memory;    /* device pointers may be read and written by the host */
-    int (*open)(struct dp_backend *be, int device, int threads, struct dp_err *err);
-    void (*close)(struct dp_backend *be);
-    int (*alloc)(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err); /* zeroed, 64-byte aligned */
-    void (*free)(struct dp_backend *be, void *p); /* NULL is fine */
+    int (*open)(struct dp_backend *be, int worker, int threads, struct dp_err *err);
+    void (*close)(struct dp_backend *be); /* what was not freed goes with it */
+    int (*info)(struct dp_backend *be, struct dp_device_info *out, struct dp_err *err);
+
+    /* Memory. alloc: of the device, zeroed for every lane, 64-byte aligned. alloc_staging: of the host, which reads and
+     * writes it like any other, undefined at first, 64-byte aligned; move takes it without a copy in between. Both may
+     * be slow: not for the inside of a step. free takes effect when the computing lane comes to it; another lane must
+     * have passed its last use. NULL is fine. */
+    int (*alloc)(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err);
+    void (*free)(struct dp_backend *be, void *p);
+    int (*alloc_staging)(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err);
+    void (*free_staging)(struct dp_backend *be, void *p); /* no lane may use it any more */
+
+    /* The computing lane. */
     int (*put)(struct dp_backend *be, void *dst, const void *host, size_t bytes, struct dp_err *err);
     int (*get)(struct dp_backend *be, void *host, const void *src, size_t bytes, struct dp_err *err); /* waits */
-    int (*copy)(struct dp_backend *be, void *dst, const void *src, size_t bytes, struct dp_err *err); /* within the device */
+    int (*copy)(struct dp_backend *be, void *dst, const void *src, size_t bytes, struct dp_err *err); /* within the device; may overlap */
+    int (*zero)(struct dp_backend *be, void *dst, size_t bytes, struct dp_err *err);
+
+    /* Between device memory and staging memory, either way, or within the device, on any lane. Until a ticket that was
+     * marked behind it has been passed, staging memory that is read must not be written, and one that is written not read. */
+    int (*move)(struct dp_backend *be, enum dp_lane lane, void *dst, const void *src, size_t bytes, struct dp_err *err);
+
+    /* Points in time. mark: *out = the lane's end as it is now. after: what the lane is told from now on waits for t.
+     * reached: 1 passed, 0 not yet; never waits. await: 1 passed, 0 not within timeout_ns. -1 and err on failure.
+     * sync waits for all lanes. */
+    int (*mark)(struct dp_backend *be, enum dp_lane lane, dp_ticket *out, struct dp_err *err);
+    int (*after)(struct dp_backend *be, enum dp_lane lane, dp_ticket t, struct dp_err *err);
+    int (*reached)(struct dp_backend *be, dp_ticket t, struct dp_err *err);
+    int (*await)(struct dp_backend *be, dp_ticket t, uint64_t timeout_ns, struct dp_err *err);
     int (*sync)(struct dp_backend *be, struct dp_err *err);
-    uint64_t (*time_ns)(struct dp_backend *be); /* device time spent so far by this worker */
+
+    /* Device time. time_ns: spent so far by this worker; waits for the computing lane, so only for what is measured by
+     * itself. lap: the time from the lap before, on the computing lane, is added to *sum_ns, which laps_collect does at
+     * the latest, or to nothing (NULL). laps_collect waits for the laps so far; sum_ns must live until then. */
+    uint64_t (*time_ns)(struct dp_backend *be);
+    int (*lap)(struct dp_backend *be, uint64_t *sum_ns, struct dp_err *err);
+    int (*laps_collect)(struct dp_backend *be, struct dp_err *err);
 
     /* Build / drop sp->plan from row_ptr and col. Called at pruning events and after a hand-over. */
     int (*sparse_prepare)(struct dp_backend *be, struct dp_sparse *sp, struct dp_err *err);
@@ -347,17 +451,20 @@ struct dp_backend_ops {
 
     /* Bytes of workspace that head with gradients needs, kept from its first call on. */
     size_t (*head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
+    const struct dp_backend_link *link; /* NULL: what goes to another worker passes the host */
     DP_BACKEND_OPS(DP_BACKEND_OP)
 };
 
 struct dp_backend {
     const struct dp_backend_ops *ops;
     void *ctx; /* the backend's own */
+    struct dp_device_info info; /* as dp_backend_create found it: what may change is free_bytes */
 };
 
-/* Open backend `name` ("cpu"; "cuda" where its shared object is installed) on `device` with
- * `threads` compute threads. The caller destroys it. NULL and err on failure. */
-struct dp_backend *dp_backend_create(const char *name, int device, int threads, struct dp_err *err);
+/* Open backend `name` ("cpu"; "cuda" where its shared object is installed) for the worker'th worker of this machine, from 0
+ * on, with `threads` compute threads. Of the devices that the process sees it takes the one of that number, and counts round
+ * where there are fewer. The caller destroys it. NULL and err on failure. */
+struct dp_backend *dp_backend_create(const char *name, int worker, int threads, struct dp_err *err);
 void dp_backend_destroy(struct dp_backend *be);
 
 #endif

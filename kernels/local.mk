@@ -9,7 +9,7 @@ cpu_ops = \
 	kernels/cpu/dense/dense.c kernels/cpu/dense/small_gemm.c \
 	kernels/cpu/layers/adamw.c kernels/cpu/layers/add.c kernels/cpu/layers/attention.c kernels/cpu/layers/digest.c \
 	kernels/cpu/layers/embedding.c kernels/cpu/layers/head.c kernels/cpu/layers/layernorm.c kernels/cpu/layers/linear.c \
-	kernels/cpu/layers/merge_rows.c kernels/cpu/layers/sum_squares.c \
+	kernels/cpu/layers/merge_rows.c kernels/cpu/layers/sum.c kernels/cpu/layers/sum_squares.c \
 	kernels/cpu/pruning/block_norms.c kernels/cpu/pruning/choose.c kernels/cpu/pruning/count_keys.c kernels/cpu/pruning/gather.c \
 	kernels/cpu/pruning/mask.c kernels/cpu/pruning/run_of_bits.h kernels/cpu/pruning/spread_bits.c \
 	kernels/cpu/sparse/fetch.h kernels/cpu/sparse/pack.c kernels/cpu/sparse/sddmm.c kernels/cpu/sparse/spmm.c \

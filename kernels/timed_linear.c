@@ -3,6 +3,7 @@
 #include "kernels/timed_linear.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/bits.h"
 #include "common/numbers.h"
@@ -30,62 +31,76 @@ static uint64_t next_random(uint64_t *s)
 }
 
 /* n floats of device memory, filled where `host` (n floats of room) is given. */
-static float *make_array(struct dp_backend *be, int64_t n, float *host, uint64_t *seed, struct dp_err *err)
+static void *make_array(struct dp_backend *be, int64_t n, uint32_t bytes, float *host, uint64_t *seed, struct dp_err *err)
 {
     void *p = NULL;
 
-    if (be->ops->alloc(be, (size_t)n * sizeof(float), &p, err) < 0)
+    if (be->ops->alloc(be, (size_t)n * bytes, &p, err) < 0)
         return NULL;
     for (int64_t i = 0; host && i < n; i++) {
         uint64_t r = next_random(seed);
         float magnitude = 0.5f + 0.5f * (float)(r >> 41) / 8388608.0f;
 
         host[i] = r & 1 ? magnitude : -magnitude;
+        if (bytes == 2) /* bfloat16: the upper half of a float32 */
+            memcpy((char *)host + 2 * i, (char *)&host[i] + 2, 2);
     }
-    if (host && be->ops->put(be, p, host, (size_t)n * sizeof(float), err) < 0) {
+    if (host && be->ops->put(be, p, host, (size_t)n * bytes, err) < 0) {
         be->ops->free(be, p);
         return NULL;
     }
     return p;
 }
 
-/* Are `block` rows from `row` on of column c kept? -1: some of them. */
-static int is_kept(const struct dp_timed_linear *p, const uint64_t *keep, int64_t row, int64_t c, int64_t block)
+/* Is the block whose first weight is (row, col) kept? -1: a part of it. */
+static int is_kept(const struct dp_timed_linear *p, const uint64_t *keep, int64_t row, int64_t col, int64_t block)
 {
     int64_t n = 0;
 
     for (int64_t i = row; i < row + block; i++)
-        n += dp_bits_get(keep, i * p->c_in + c);
-    return n == 0 ? 0 : n == block ? 1 : -1;
+        for (int64_t c = col; c < col + dp_block_cols(block); c++)
+            n += dp_bits_get(keep, i * p->c_in + c);
+    return n == 0 ? 0 : n == dp_block_weights(block) ? 1 : -1;
+}
+
+/* Is the next of `left` blocks one of the `wanted` that are still to be chosen among them (Knuth, algorithm S)? Few square
+ * blocks make a matrix: chosen one by one, they would miss the sparsity by far. */
+static bool is_chosen(int64_t *wanted, int64_t left, uint64_t *seed)
+{
+    bool chosen = (double)(next_random(seed) >> 32) / 4294967296.0 * (double)left < (double)*wanted;
+
+    *wanted -= chosen;
+    return chosen;
 }
 
 static int make_pattern(struct dp_timed_linear *p, struct dp_sparse *sp, const struct dp_timed_pattern *pattern,
                         uint64_t *seed, struct dp_err *err)
 {
-    const int64_t block = pattern->block_rows, groups = p->c_out / block;
+    const int64_t block = pattern->block_rows, groups = p->c_out / block, width = dp_block_cols(block);
     uint64_t limit = (uint64_t)((1.0 - pattern->sparsity) * 4294967296.0);
-    int64_t n = 0;
+    int64_t n = 0, left = groups * (p->c_in / width), wanted = (int64_t)((1.0 - pattern->sparsity) * (double)left + 0.5);
 
     *sp = (struct dp_sparse){.rows = p->c_out, .cols = p->c_in, .block_rows = block};
     sp->row_ptr = calloc((size_t)groups + 1, sizeof *sp->row_ptr);
-    sp->col = calloc((size_t)(groups * p->c_in) + 1, sizeof *sp->col);
+    sp->col = calloc((size_t)(groups * (p->c_in / width)) + 1, sizeof *sp->col);
     if (!sp->row_ptr || !sp->col)
         return dp_err_set(err, DP_ENOMEM, "no memory for a pattern of (%lld, %lld)", (long long)p->c_out,
                           (long long)p->c_in);
     for (int64_t g = 0; g < groups; g++) {
-        for (int64_t c = 0; c < p->c_in; c++) {
-            int kept = pattern->keep ? is_kept(p, pattern->keep, g * block, c, block)
+        for (int64_t c = 0; c < p->c_in / width; c++, left--) {
+            int kept = pattern->keep ? is_kept(p, pattern->keep, g * block, c * width, block)
+                       : width > 1   ? is_chosen(&wanted, left, seed)
                                      : next_random(seed) >> 32 < limit;
 
             if (kept < 0)
-                return dp_err_set(err, DP_EINVAL, "column %lld has a part of rows %lld to %lld", (long long)c,
+                return dp_err_set(err, DP_EINVAL, "column %lld has a part of rows %lld to %lld", (long long)(c * width),
                                   (long long)(g * block), (long long)(g * block + block - 1));
             if (kept)
                 sp->col[n++] = (uint16_t)c;
         }
         sp->row_ptr[g + 1] = n;
     }
-    sp->nnz = n * block;
+    sp->nnz = n * dp_block_weights(block);
     if (p->be->ops->sparse_prepare(p->be, sp, err) < 0)
         return -1;
     return p->be->ops->sparse_refresh(p->be, sp, p->w, err);
@@ -100,7 +115,8 @@ static int64_t max3(int64_t a, int64_t b, int64_t c)
 
 static int make_arrays(struct dp_timed_linear *p, uint64_t *seed, struct dp_err *err)
 {
-    int64_t nx = dp_format_floats(DP_TILES, p->n, p->c_in), ny = dp_format_floats(DP_TILES, p->n, p->c_out);
+    int64_t nx = dp_format_elements(DP_TILES, p->n, p->c_in), ny = dp_format_elements(DP_TILES, p->n, p->c_out);
+    uint32_t act_bytes = p->be->info.act_bytes;
     int64_t nw = p->c_in * p->c_out;
     float *host = malloc((size_t)max3(nx, ny, nw) * sizeof *host);
     int rc = -1;
@@ -108,12 +124,12 @@ static int make_arrays(struct dp_timed_linear *p, uint64_t *seed, struct dp_err 
     if (!host)
         return dp_err_set(err, DP_ENOMEM, "no memory for a linear layer (%lld, %lld)", (long long)p->c_out,
                           (long long)p->c_in);
-    p->x = make_array(p->be, nx, host, seed, err);
-    p->dy = p->x ? make_array(p->be, ny, host, seed, err) : NULL;
-    p->w = p->dy ? make_array(p->be, nw, host, seed, err) : NULL;
-    p->y = p->w ? make_array(p->be, ny, NULL, seed, err) : NULL;
-    p->dx = p->y ? make_array(p->be, nx, NULL, seed, err) : NULL;
-    p->dw = p->dx ? make_array(p->be, nw, NULL, seed, err) : NULL;
+    p->x = make_array(p->be, nx, act_bytes, host, seed, err);
+    p->dy = p->x ? make_array(p->be, ny, act_bytes, host, seed, err) : NULL;
+    p->w = p->dy ? make_array(p->be, nw, sizeof(float), host, seed, err) : NULL;
+    p->y = p->w ? make_array(p->be, ny, act_bytes, NULL, seed, err) : NULL;
+    p->dx = p->y ? make_array(p->be, nx, act_bytes, NULL, seed, err) : NULL;
+    p->dw = p->dx ? make_array(p->be, nw, sizeof(float), NULL, seed, err) : NULL;
     if (p->dw)
         rc = 0;
     free(host);
@@ -134,7 +150,7 @@ struct dp_timed_linear *dp_timed_linear_create(struct dp_backend *be, int64_t c_
         return NULL;
     }
     for (int i = 0; i < n_patterns; i++)
-        if (patterns[i].block_rows < 1 || c_out % patterns[i].block_rows) {
+        if (patterns[i].block_rows < 1 || c_out % patterns[i].block_rows || c_in % dp_block_cols(patterns[i].block_rows)) {
             dp_err_set(err, DP_EINVAL, "linear layer (%lld, %lld) in blocks of %lld rows", (long long)c_out,
                        (long long)c_in, (long long)patterns[i].block_rows);
             return NULL;

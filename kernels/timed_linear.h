@@ -7,12 +7,12 @@
 
 #include "kernels/backend.h"
 
-#define DP_TIMED_MAX_PATTERNS 16
+#define DP_TIMED_MAX_PATTERNS 40 /* sparsities or masks in one call: 8 of each granularity */
 
 enum dp_timed_op { DP_TIMED_FORWARD, DP_TIMED_INPUT, DP_TIMED_WEIGHT, DP_TIMED_N_OPS };
 
-/* A pattern in blocks of 1 or 4 rows. keep: one bit per weight, row-major (common/bits.h), whole blocks; NULL: random,
- * with the fraction `sparsity`, 0..1, of zeros. */
+/* A pattern in blocks of block_rows rows (kernels/granularity.h). keep: one bit per weight, row-major (common/bits.h),
+ * whole blocks; NULL: random, with the fraction `sparsity`, 0..1, of zeros. */
 struct dp_timed_pattern {
     double sparsity;
     int64_t block_rows;

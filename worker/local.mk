@@ -17,6 +17,9 @@ worker_train_libdptrain_a_SOURCES = \
 	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_internal.h worker/train/trainer_start.c \
 	worker/train/signals.c worker/train/signals.h
 worker_step_libdpstep_a_SOURCES = \
+	worker/step/device_link.c worker/step/device_link.h \
+	worker/step/device_wait.c worker/step/device_wait.h \
+	worker/step/neighbours.c worker/step/neighbours.h \
 	worker/step/pipeline.c worker/step/pipeline.h \
 	worker/step/step_order.c worker/step/step_order.h \
 	worker/step/step_sync.c worker/step/step_sync.h \
@@ -56,7 +59,6 @@ worker_model_libdpmodel_a_SOURCES = \
 	worker/model/data.c worker/model/data.h \
 	worker/model/embedding.c \
 	worker/model/head.c \
-	worker/model/timer.h \
 	worker/model/layer.c worker/model/layer.h worker/model/layer_io.c worker/model/layer_prune.c \
 	worker/model/layer_run.h worker/model/layer_tied.c \
 	worker/model/model.c worker/model/model.h worker/model/model_tune.c \

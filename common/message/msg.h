@@ -197,7 +197,7 @@ enum dp_option_bit {
     F(u8, schedule, "enum dp_schedule_kind")                                                       \
     F(u64, mem_limit_bytes, "memory that this worker may use, 0: unlimited")                       \
     F(u64, stage_message_bytes, "bytes of one activation message between two stages")                   \
-    F(s64, device, "cpu, or the UUID of a GPU")                                                    \
+    F(s64, device, "cpu, or the name of a GPU")                                                    \
     F(s1k, checkpoint_dir, "where checkpoints go, empty: none")
 /* Behind the cuts. */
 #define DP_HELLO_SINCE_3(F)                                                                        \

@@ -58,6 +58,15 @@ int dp_layout_prev(const struct dp_layout *l, uint32_t worker)
     return -1;
 }
 
+uint32_t dp_layout_stage(const struct dp_layout *l, uint32_t worker)
+{
+    uint32_t n = 0;
+
+    for (uint32_t w = 0; w < worker; w++)
+        n += l->cut[w + 1] > l->cut[w];
+    return n;
+}
+
 uint32_t dp_layout_active(const struct dp_layout *l)
 {
     uint32_t n = 0;

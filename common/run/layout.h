@@ -37,6 +37,9 @@ int dp_layout_next(const struct dp_layout *layout, uint32_t worker);
 /* Previous worker before `worker` that owns layers, or -1 when it is the first one. */
 int dp_layout_prev(const struct dp_layout *layout, uint32_t worker);
 
+/* How many workers before `worker` own layers: its stage's number, where it owns any. */
+uint32_t dp_layout_stage(const struct dp_layout *layout, uint32_t worker);
+
 /* Number of workers that own at least one layer. */
 uint32_t dp_layout_active(const struct dp_layout *layout);
 

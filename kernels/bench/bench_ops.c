@@ -120,9 +120,11 @@ static int run_loss(struct dp_backend *be, const struct test *x, float *const a[
 
 static int run_adamw(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)
 {
-    return be->ops->adamw(be, &(struct dp_adamw){.n = x->n, .w = a[0], .g = a[1], .m = a[2], .v = a[3], .lr = 1e-4f,
-                                                 .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f, .decay = 0.1f,
-                                                 .bias1 = 0.5f, .bias2 = 0.5f, .grad_scale = 1.0f}, err);
+    static const struct dp_step_scalars step = {.lr = 1e-4f, .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f, .decay = 0.1f,
+                                                .bias1 = 0.5f, .bias2 = 0.5f, .grad_scale = 1.0f};
+
+    return be->ops->adamw(be, &(struct dp_adamw){.n = x->n, .w = a[0], .g = a[1], .m = a[2], .v = a[3], .step = &step,
+                                                 .decays = true}, err);
 }
 
 static int run_sum_squares(struct dp_backend *be, const struct test *x, float *const a[], struct dp_err *err)

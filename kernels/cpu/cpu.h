@@ -12,6 +12,7 @@
 
 struct dp_cpu {
     int threads; /* for dp_cpu_parallel (parallel.h) */
+    uint64_t lap_ns; /* when the last lap ended */
     float *scratch;
     size_t scratch_floats;
 };
@@ -37,13 +38,22 @@ struct dp_gemm {
 /* returns 0, or -1 with DP_EINVAL or DP_ENOMEM and c in any state. m or n 0: c is left as it is. */
 int dp_cpu_gemm(const struct dp_gemm *g, struct dp_err *err);
 
-/* Members of the vtable that are the same in every version (device.c, plan.c, refresh.c). */
-int dp_cpu_open(struct dp_backend *be, int device, int threads, struct dp_err *err);
+/* Members of the vtable that are the same in every version (device.c, sparse/plan.c, sparse/refresh.c). */
+int dp_cpu_open(struct dp_backend *be, int worker, int threads, struct dp_err *err);
 void dp_cpu_close(struct dp_backend *be);
 int dp_cpu_alloc(struct dp_backend *be, size_t bytes, void **out, struct dp_err *err);
 void dp_cpu_free(struct dp_backend *be, void *p);
 int dp_cpu_copy(struct dp_backend *be, void *dst, const void *src, size_t bytes, struct dp_err *err);
+int dp_cpu_info(struct dp_backend *be, struct dp_device_info *out, struct dp_err *err);
+int dp_cpu_zero(struct dp_backend *be, void *dst, size_t bytes, struct dp_err *err);
+int dp_cpu_move(struct dp_backend *be, enum dp_lane lane, void *dst, const void *src, size_t bytes, struct dp_err *err);
+int dp_cpu_mark(struct dp_backend *be, enum dp_lane lane, dp_ticket *out, struct dp_err *err);
+int dp_cpu_after(struct dp_backend *be, enum dp_lane lane, dp_ticket t, struct dp_err *err);
+int dp_cpu_reached(struct dp_backend *be, dp_ticket t, struct dp_err *err);
+int dp_cpu_await(struct dp_backend *be, dp_ticket t, uint64_t timeout_ns, struct dp_err *err);
 int dp_cpu_sync(struct dp_backend *be, struct dp_err *err);
+int dp_cpu_lap(struct dp_backend *be, uint64_t *sum_ns, struct dp_err *err);
+int dp_cpu_laps_collect(struct dp_backend *be, struct dp_err *err);
 uint64_t dp_cpu_time_ns(struct dp_backend *be);
 int dp_cpu_sparse_prepare(struct dp_backend *be, struct dp_sparse *sp, struct dp_err *err);
 void dp_cpu_sparse_release(struct dp_backend *be, struct dp_sparse *sp);

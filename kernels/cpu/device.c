@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -139,17 +140,18 @@ static void free_aligned(void *p)
         free(h.base);
 }
 
-int dp_cpu_open(struct dp_backend *be, int device, int threads, struct dp_err *err)
+int dp_cpu_open(struct dp_backend *be, int worker, int threads, struct dp_err *err)
 {
     struct dp_cpu *cpu;
 
-    (void)device;
+    (void)worker;
     if (threads < 1)
         return dp_err_set(err, DP_EINVAL, "cpu: %d threads, at least 1 is needed", threads);
     cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return dp_err_set(err, DP_ENOMEM, "cpu: no memory for the context");
     cpu->threads = threads;
+    cpu->lap_ns = dp_thread_cpu_ns();
     be->ctx = cpu;
     return 0;
 }
@@ -192,6 +194,55 @@ int dp_cpu_copy(struct dp_backend *be, void *dst, const void *src, size_t bytes,
     return 0;
 }
 
+int dp_cpu_zero(struct dp_backend *be, void *dst, size_t bytes, struct dp_err *err)
+{
+    (void)be;
+    (void)err;
+    if (bytes)
+        memset(dst, 0, bytes);
+    return 0;
+}
+
+/* ---- lanes: everything is done while it is called ---- */
+
+int dp_cpu_move(struct dp_backend *be, enum dp_lane lane, void *dst, const void *src, size_t bytes, struct dp_err *err)
+{
+    (void)lane;
+    return dp_cpu_copy(be, dst, src, bytes, err);
+}
+
+int dp_cpu_mark(struct dp_backend *be, enum dp_lane lane, dp_ticket *out, struct dp_err *err)
+{
+    (void)be;
+    (void)lane;
+    (void)err;
+    *out = 0;
+    return 0;
+}
+
+int dp_cpu_after(struct dp_backend *be, enum dp_lane lane, dp_ticket t, struct dp_err *err)
+{
+    (void)be;
+    (void)lane;
+    (void)t;
+    (void)err;
+    return 0;
+}
+
+int dp_cpu_reached(struct dp_backend *be, dp_ticket t, struct dp_err *err)
+{
+    (void)be;
+    (void)t;
+    (void)err;
+    return 1;
+}
+
+int dp_cpu_await(struct dp_backend *be, dp_ticket t, uint64_t timeout_ns, struct dp_err *err)
+{
+    (void)timeout_ns;
+    return dp_cpu_reached(be, t, err);
+}
+
 int dp_cpu_sync(struct dp_backend *be, struct dp_err *err)
 {
     (void)be;
@@ -199,10 +250,54 @@ int dp_cpu_sync(struct dp_backend *be, struct dp_err *err)
     return 0;
 }
 
+/* ---- time, and what the device is ---- */
+
 uint64_t dp_cpu_time_ns(struct dp_backend *be)
 {
     (void)be;
     return dp_thread_cpu_ns();
+}
+
+int dp_cpu_lap(struct dp_backend *be, uint64_t *sum_ns, struct dp_err *err)
+{
+    struct dp_cpu *cpu = be->ctx;
+    uint64_t now_ns = dp_thread_cpu_ns();
+
+    (void)err;
+    if (sum_ns)
+        *sum_ns += now_ns - cpu->lap_ns;
+    cpu->lap_ns = now_ns;
+    return 0;
+}
+
+int dp_cpu_laps_collect(struct dp_backend *be, struct dp_err *err)
+{
+    (void)be;
+    (void)err;
+    return 0;
+}
+
+/* The processor's model as the kernel names it, "cpu" where it names none. */
+int dp_cpu_info(struct dp_backend *be, struct dp_device_info *out, struct dp_err *err)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[256], *value = NULL;
+
+    (void)be;
+    (void)err;
+    *out = (struct dp_device_info){.name = "cpu", .sparse_format = DP_TILES, .act_bytes = sizeof(float)};
+    while (f && !value && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10))
+            value = strchr(line, ':');
+    if (value) {
+        value += 1 + strspn(value + 1, " \t");
+        value[strcspn(value, "\n")] = '\0';
+        if (value[0])
+            snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, value);
+    }
+    if (f)
+        fclose(f);
+    return 0;
 }
 
 float *dp_cpu_scratch(struct dp_backend *be, int64_t n, struct dp_err *err)

@@ -60,7 +60,7 @@ static struct dp_stage *whole_model(const struct dp_train_config *c, struct dp_b
     }
     if (have == n && (!c->model.tied_head ||
                       dp_layer_tied_set(layers[n - 1], dp_layer_tied_weight(layers[0]), err) == 0))
-        stage = dp_stage_create(c, be, layers, n, err);
+        stage = dp_stage_create(c, be, layers, n, (uint32_t)c->train.microbatches, err);
     for (uint32_t i = 0; i < have && !stage; i++)
         dp_layer_destroy(layers[i]);
     free(layers);
@@ -100,11 +100,13 @@ static int run_step(FILE *f, const struct dp_train_config *c, struct dp_stage *s
         tokens[i] = (uint32_t)((h >> 33) % (uint64_t)c->model.vocabulary);
         targets[i] = (uint32_t)((h >> 41) % (uint64_t)c->model.vocabulary);
     }
+    if (rc == 0)
+        dp_stage_touch_tokens(stage, tokens, all);
     for (int64_t mb = 0; mb < c->train.microbatches && rc == 0; mb++) {
         rc = dp_stage_forward(stage, (uint32_t)mb, NULL, tokens + mb * n, targets + mb * n, NULL, &loss, true,
                               err);
         if (rc == 0)
-            rc = dp_stage_backward(stage, (uint32_t)mb, NULL, NULL, tokens + mb * n, err);
+            rc = dp_stage_backward(stage, (uint32_t)mb, NULL, tokens + mb * n, err);
         sum += loss;
     }
     if (rc == 0 && c->model.tied_head)

@@ -80,6 +80,11 @@ static int fill_normal(struct dp_backend *be, float *out, int64_t n, uint64_t in
     return rc;
 }
 
+static size_t border_bytes(const struct bench_subject *s)
+{
+    return (size_t)(tokens_of(s) * s->shape.channels) * sizeof(float);
+}
+
 static int make_borders(struct bench_subject *s, struct dp_err *err)
 {
     const int64_t n = s->shape.is_stage ? tokens_of(s) * s->shape.channels : 0;
@@ -88,7 +93,7 @@ static int make_borders(struct bench_subject *s, struct dp_err *err)
     for (int i = 0; n && i < 4; i++) {
         void *mem;
 
-        if (s->be->ops->alloc(s->be, (size_t)n * sizeof(float), &mem, err) < 0)
+        if (s->be->ops->alloc(s->be, border_bytes(s), &mem, err) < 0)
             return -1;
         *border[i] = mem;
     }
@@ -143,7 +148,7 @@ static int make_stage(struct bench_subject *s, const struct bench_zeros *zeros, 
         }
     }
     if (have == n)
-        s->stage = dp_stage_create(&s->config, s->be, layer, n, err);
+        s->stage = dp_stage_create(&s->config, s->be, layer, n, 1, err);
     for (uint32_t i = 0; i < have && !s->stage; i++)
         dp_layer_destroy(layer[i]);
     return s->stage ? 0 : -1;
@@ -247,7 +252,7 @@ static int clip_scale(struct bench_subject *s, double *scale, struct dp_err *err
 {
     double sum = 0.0, norm;
 
-    if (dp_stage_grad_squares(s->stage, s->squares, err) < 0)
+    if (dp_stage_sum_squares(s->stage, err) < 0 || dp_stage_grad_squares(s->stage, s->squares, err) < 0)
         return -1;
     for (uint32_t i = 0; i < dp_stage_n_layers(s->stage); i++)
         sum += s->squares[i];
@@ -276,10 +281,14 @@ static int run_step(struct bench_subject *s, bool clip, struct bench_step *out, 
     double scale = 1.0, loss = 0.0;
     uint64_t mark = dp_clock_read_ns(s->clock);
 
-    if (dp_stage_forward(s->stage, 0, s->in, s->tokens, s->targets, s->out, &loss, true, err) < 0)
+    dp_stage_touch_tokens(s->stage, s->tokens, tokens_of(s));
+    if (s->be->ops->lap(s->be, NULL, err) < 0 ||
+        dp_stage_forward(s->stage, 0, s->in, s->tokens, s->targets, s->out, &loss, true, err) < 0)
         return -1;
     lap(s, out, BENCH_FORWARD, &mark);
-    if (dp_stage_backward(s->stage, 0, s->dout, s->din, s->tokens, err) < 0)
+    if ((s->dout && s->be->ops->copy(s->be, s->din, s->dout, border_bytes(s), err) < 0) ||
+        s->be->ops->lap(s->be, NULL, err) < 0 ||
+        dp_stage_backward(s->stage, 0, s->din, s->tokens, err) < 0)
         return -1;
     lap(s, out, BENCH_BACKWARD, &mark);
     if (is_model &&
@@ -298,6 +307,8 @@ static int run_step(struct bench_subject *s, bool clip, struct bench_step *out, 
             return -1;
     }
     lap(s, out, BENCH_TIED, &mark);
+    if (s->be->ops->laps_collect(s->be, err) < 0)
+        return -1;
     out->loss = loss / (double)tokens_of(s);
     return 0;
 }

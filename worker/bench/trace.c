@@ -103,6 +103,7 @@ static double of_elements(char *shape, int64_t n)
     O(reorder, ELEMENTS(a->n * a->c))                                                                        \
     O(add, ELEMENTS(a->n))                                                                                   \
     O(head, HEAD(a))                                                                                         \
+    O(sum, ELEMENTS(a->n))                                                                                   \
     O(adamw, ELEMENTS(a->n))                                                                                 \
     O(sum_squares, ELEMENTS(a->n))
 

@@ -9,13 +9,14 @@
 
 #include "common/log.h"
 
-static int write_layers(const struct dp_train_config *config, struct dp_stage *stage, uint64_t step,
+/* A device that has failed, however late it says so, has no state that is worth keeping. */
+static int write_layers(const struct dp_train_config *config, struct dp_backend *be, struct dp_stage *stage, uint64_t step,
                         struct dp_ckpt_entry *entries, struct dp_err *err)
 {
     for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++)
         if (dp_ckpt_write_layer(config, step, dp_stage_layer(stage, i), &entries[i], err) < 0)
             return -1;
-    return 0;
+    return be->ops->sync(be, err);
 }
 
 /* All entries in layer order to rank 0. */
@@ -29,8 +30,8 @@ static int gather_entries(struct dp_collectives *s, const struct dp_ckpt_entry *
     return dp_collectives_gather(s, mine, n * sizeof *mine, all, offset, err);
 }
 
-static int save(struct dp_collectives *s, const struct dp_train_config *config, const struct dp_tune *tune,
-                struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+static int save(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
+                const struct dp_tune *tune, struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
 {
     struct dp_ckpt_entry mine[DP_MAX_LAYERS], all[DP_MAX_LAYERS];
     int rc = s->rank == 0 ? dp_ckpt_begin(config, step, err) : 0;
@@ -38,17 +39,17 @@ static int save(struct dp_collectives *s, const struct dp_train_config *config, 
     if (dp_collectives_agree(s, rc, err) < 0)
         return -1;
     memset(mine, 0, sizeof mine);
-    rc = write_layers(config, stage, step, mine, err);
+    rc = write_layers(config, be, stage, step, mine, err);
     if (dp_collectives_agree(s, rc, err) < 0 || gather_entries(s, mine, dp_stage_n_layers(stage), all, err) < 0)
         return -1;
     rc = s->rank == 0 ? dp_ckpt_commit(config, step, tune, all, path, cap, err) : 0;
     return dp_collectives_agree(s, rc, err);
 }
 
-int dp_distributed_save(struct dp_collectives *s, const struct dp_train_config *config, const struct dp_tune *tune,
-                        struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+int dp_distributed_save(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
+                        const struct dp_tune *tune, struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
 {
-    int rc = save(s, config, tune, stage, step, path, cap, err);
+    int rc = save(s, config, be, tune, stage, step, path, cap, err);
 
     if (rc < 0 && s->rank == 0 && err->code != DP_EGONE) /* all have agreed: nobody writes any more */
         dp_ckpt_abandon(config, step);
@@ -156,7 +157,7 @@ struct dp_stage *dp_start_stage(const struct dp_train_config *config, struct dp_
         if (!layers[have])
             goto fail;
     }
-    stage = dp_stage_create(config, be, layers, n, err);
+    stage = dp_stage_create(config, be, layers, n, dp_stage_in_flight(config, layout, rank), err);
     if (stage)
         return stage;
 fail:

@@ -9,8 +9,9 @@
 
 /* Collective. Succeeds or fails on all workers alike; a failure leaves older checkpoints as they were.
  * path: of the finished checkpoint, on rank 0. err: not NULL. */
-int dp_distributed_save(struct dp_collectives *collectives, const struct dp_train_config *config, const struct dp_tune *tune,
-                        struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err);
+int dp_distributed_save(struct dp_collectives *collectives, const struct dp_train_config *config, struct dp_backend *be,
+                        const struct dp_tune *tune, struct dp_stage *stage, uint64_t step, char *path, size_t cap,
+                        struct dp_err *err);
 
 /* What a run begins with, decided by rank 0 and the same on all. */
 struct dp_start {

@@ -46,8 +46,6 @@ void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, cons
     h->microbatches = (uint32_t)c->train.microbatches;
     h->tokens_per_microbatch = (uint32_t)(c->train.batch * c->model.context);
     h->schedule = dp_schedule_find_trained(c->pipeline.schedule, &schedule, NULL) == 0 ? (uint8_t)schedule : UINT8_MAX;
-    h->stage_message_bytes = dp_stage_message_bytes(c);
-    snprintf(h->device, sizeof h->device, "%s", c->pipeline.backend);
     snprintf(h->checkpoint_dir, sizeof h->checkpoint_dir, "%.1023s", c->checkpoint.dir);
     memcpy(h->cut, l->cut, (l->n_workers + 1) * sizeof *h->cut);
 }

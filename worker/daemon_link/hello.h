@@ -9,7 +9,8 @@
 /* Of Slurm's environment: 0 outside of a job; DynPipe's options, "" where they are none that can be read. */
 void dp_hello_step(uint32_t *job_id, uint32_t *step_id, char options[256]);
 /* Job and step come from Slurm's environment (0 outside of a job); the daemon checks them against
- * what the kernel says about the process. */
+ * what the kernel says about the process. device and stage_message_bytes are left to
+ * who has opened the device. */
 void dp_hello_fill(struct dp_msg_hello *out, const struct dp_train_config *config,
                    const struct dp_layout *layout, uint32_t rank, uint64_t step);
 

@@ -19,6 +19,8 @@ struct dp_attempt {
     struct dp_layout next; /* the layout that a commit puts in force */
     struct dp_moves moves;
     struct dp_transfer *transfer;
+    dp_ticket ticket; /* what the device was told for the layers that came */
+    bool is_told;     /* all of it was, and ticket is the end of it */
     uint8_t *poll_buf; /* DP_POLL_BYTES, borrowed; outlives the attempt, a stuck leader may still read it */
     uint8_t digest[DP_DIGEST_BYTES]; /* of all layers that move, the same on every worker */
     uint64_t transfer_ns;

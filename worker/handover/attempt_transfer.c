@@ -29,6 +29,20 @@ static size_t poll_bytes(void *arg, uint32_t rank)
     return DP_NOTE_BYTES + n * DP_DIGEST_BYTES;
 }
 
+/* All bytes are here, and the device was told: has it done all that, and everything before? Nobody votes for what a
+ * device that has failed holds, or sent. returns: 1 yes, 0 not yet, -1. */
+static int device_is_done(struct dp_attempt *p, struct dp_err *err)
+{
+    struct dp_backend *be = p->args->backend;
+    int rc;
+
+    if (!p->is_told && be->ops->mark(be, DP_LANE_COMPUTE, &p->ticket, err) < 0)
+        return -1;
+    p->is_told = true;
+    rc = be->ops->reached(be, p->ticket, err);
+    return rc > 0 && be->ops->sync(be, err) < 0 ? -1 : rc;
+}
+
 /* One round of this worker's own part; why is filled when it failed. */
 static enum progress advance(struct dp_attempt *p)
 {
@@ -45,6 +59,8 @@ static enum progress advance(struct dp_attempt *p)
     if (rc == 0 && dp_now_ns() - p->transfer->moved_ns > p->times->stall_ns)
         rc = dp_err_set(&err, DP_ETIMEOUT, "no byte moved for %llu ms",
                         (unsigned long long)(p->times->stall_ns / DP_MS_NS));
+    if (rc > 0)
+        rc = device_is_done(p, &err);
     if (rc > 0 && !dp_control_is_connected(p->args->control))
         rc = dp_err_set(&err, DP_EGONE, "the connection to the daemon is down");
     if (rc < 0)
@@ -268,7 +284,7 @@ int dp_attempt_transfer(struct dp_attempt *p, struct dp_err *err)
     struct dp_err local = {0};
     int rc;
 
-    p->transfer = dp_transfer_create(p->args, p->migration, &p->moves, &local);
+    p->transfer = dp_transfer_create(p->args, p->migration, &p->moves, &p->next, &local);
     if (!p->transfer) /* said in the poll: the others wait for it */
         snprintf(p->why, sizeof p->why, "worker %u: %.230s", p->args->rank, local.text);
     rc = p->args->rank == p->voting.leader ? transfer_as_leader(p, err) : transfer_as_follower(p, err);

@@ -223,7 +223,7 @@ static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_err *er
     for (uint32_t i = 0; i < n; i++)
         if (!fresh[i])
             fresh[i] = take_shadow(p->transfer, first + i);
-    stage = dp_stage_create(a->config, a->backend, fresh, n, err);
+    stage = dp_stage_create(a->config, a->backend, fresh, n, dp_stage_in_flight(a->config, &p->next, a->rank), err);
     if (!stage)
         for (uint32_t i = 0; i < n; i++)
             dp_layer_destroy(fresh[i]);

@@ -41,9 +41,9 @@ struct dp_transfer {
 };
 
 /* Streams for all layers of `moves` that this worker sends or receives; nothing is posted before the first step. args
- * are borrowed as long as it lives, moves are copied. NULL with DP_ENOMEM. */
+ * are borrowed as long as it lives, moves are copied. next: the layout that they lead to. NULL with DP_ENOMEM. */
 struct dp_transfer *dp_transfer_create(const struct dp_handover_args *args, uint64_t migration,
-                                       const struct dp_moves *moves, struct dp_err *err);
+                                       const struct dp_moves *moves, const struct dp_layout *next, struct dp_err *err);
 
 /* Advance all streams without blocking. returns 1 when all layers are done, 0 when there is more to do,
  * -1 with the reason when this worker cannot complete its part. */

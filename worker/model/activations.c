@@ -2,147 +2,131 @@
 /* Activations and workspace (activations.h). Each is one device allocation cut into tensors on 64-byte borders. */
 #include "worker/model/activations.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define MAX_PARTS 10
-
-struct part {
-    float **at;
-    int64_t n;
+/* Memory that tensors are cut from. Without memory only the bytes are counted. */
+struct roll {
+    char *mem; /* NULL: none */
+    const struct dp_device_info *device;
+    size_t used;
 };
 
-static size_t round_up(int64_t floats)
+static void *cut(struct roll *r, int64_t elements, size_t bytes_each)
 {
-    return ((size_t)floats * sizeof(float) + 63) & ~(size_t)63;
+    size_t at = r->used;
+
+    r->used += ((size_t)elements * bytes_each + 63) & ~(size_t)63;
+    return r->mem ? r->mem + at : NULL;
 }
 
-/* The tensors of a set. returns their number. */
-static uint32_t parts_of(struct dp_activations *act, const struct dp_train_config *config, struct part out[MAX_PARTS])
+static void *cut_activations(struct roll *r, int64_t elements)
+{
+    return cut(r, elements, r->device->act_bytes);
+}
+
+static float *cut_floats(struct roll *r, int64_t floats)
+{
+    return cut(r, floats, sizeof(float));
+}
+
+static void cut_set(struct dp_activations *act, const struct dp_train_config *config, bool has_x, struct roll *r)
 {
     const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
-    const int64_t hidden = dp_format_floats(DP_TILES, n, 4 * c);
-    const struct part block[] = {
-        {&act->x, n * c},   {&act->mean1, n},   {&act->rstd1, n}, {&act->mean2, n}, {&act->rstd2, n},
-        {&act->qkv, 3 * n * c}, {&act->att, n * c}, {&act->lse, n * config->model.heads},
-        {&act->x2, n * c},  {&act->fc, hidden},
-    };
-    const struct part head[] = {
-        {&act->x, n * c}, {&act->mean1, n}, {&act->rstd1, n}, {&act->dx, n * c},
-    };
 
-    switch (act->kind) {
-    case DP_LAYER_BLOCK:
-        memcpy(out, block, sizeof block);
-        return sizeof block / sizeof block[0];
-    case DP_LAYER_HEAD:
-        memcpy(out, head, sizeof head);
-        return sizeof head / sizeof head[0];
-    default:
-        return 0;
+    if (act->kind == DP_LAYER_EMBEDDING)
+        return;
+    act->x = has_x ? cut_activations(r, n * c) : NULL;
+    act->mean1 = cut_floats(r, n);
+    act->rstd1 = cut_floats(r, n);
+    if (act->kind == DP_LAYER_HEAD) {
+        act->dx = cut_activations(r, n * c);
+        return;
     }
+    act->mean2 = cut_floats(r, n);
+    act->rstd2 = cut_floats(r, n);
+    act->qkv = cut_activations(r, 3 * n * c);
+    act->att = cut_activations(r, n * c);
+    act->lse = cut_floats(r, n * config->model.heads);
+    act->x2 = cut_activations(r, n * c);
+    act->fc = cut_activations(r, dp_format_elements(r->device->sparse_format, n, 4 * c));
 }
 
-static size_t cut(void *mem, const struct part *parts, uint32_t n)
-{
-    size_t at = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        if (mem)
-            *parts[i].at = (float *)((char *)mem + at);
-        at += round_up(parts[i].n);
-    }
-    return at;
-}
-
-size_t dp_activations_bytes(const struct dp_train_config *config, enum dp_layer_kind kind)
+size_t dp_activations_bytes(const struct dp_train_config *config, const struct dp_device_info *device, enum dp_layer_kind kind)
 {
     struct dp_activations act = {.kind = kind};
-    struct part parts[MAX_PARTS];
+    struct roll r = {.device = device};
 
-    return cut(NULL, parts, parts_of(&act, config, parts));
+    cut_set(&act, config, true, &r);
+    return r.used;
 }
 
-struct dp_activations *dp_activations_take(struct dp_activation_pool *pool, enum dp_layer_kind kind, struct dp_err *err)
+int dp_activations_init(struct dp_activations *act, const struct dp_train_config *config, struct dp_backend *be,
+                        enum dp_layer_kind kind, bool is_first, struct dp_err *err)
 {
-    struct dp_activations *act = pool->free[kind];
-    struct part parts[MAX_PARTS];
-    size_t bytes = dp_activations_bytes(pool->config, kind);
+    struct roll r = {.device = &be->info};
 
-    if (act) {
-        pool->free[kind] = act->next;
-        act->next = NULL;
-        act->has_loss = false;
-        return act;
-    }
-    act = calloc(1, sizeof *act);
-    if (!act) {
-        dp_err_set(err, DP_ENOMEM, "no memory for activations");
-        return NULL;
-    }
-    act->kind = kind;
-    if (bytes && pool->be->ops->alloc(pool->be, bytes, &act->mem, err) < 0) {
-        dp_err_prefix(err, "activations of a microbatch");
-        free(act);
-        return NULL;
-    }
-    cut(act->mem, parts, parts_of(act, pool->config, parts));
-    pool->bytes += bytes;
-    return act;
+    *act = (struct dp_activations){.kind = kind};
+    cut_set(act, config, !is_first, &r);
+    if (!r.used)
+        return 0;
+    if (be->ops->alloc(be, r.used, &act->mem, err) < 0)
+        return dp_err_prefix(err, "activations of a microbatch");
+    act->bytes = r.used;
+    r = (struct roll){.mem = act->mem, .device = &be->info};
+    cut_set(act, config, !is_first, &r);
+    return 0;
 }
 
-void dp_activations_give(struct dp_activation_pool *pool, struct dp_activations *act)
+void dp_activations_release(struct dp_activations *act, struct dp_backend *be)
 {
-    if (!act)
-        return;
-    act->next = pool->free[act->kind];
-    pool->free[act->kind] = act;
+    be->ops->free(be, act->mem);
+    *act = (struct dp_activations){0};
 }
 
-void dp_activations_destroy(struct dp_activation_pool *pool, struct dp_activations *act)
+static void cut_workspace(struct dp_workspace *work, const struct dp_train_config *config, struct roll *r)
 {
-    if (!act)
-        return;
-    pool->be->ops->free(pool->be, act->mem);
-    free(act);
-}
+    const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
+    const enum dp_token_format format = r->device->sparse_format;
+    const int64_t one = dp_format_elements(format, n, c), hidden = dp_format_elements(format, n, 4 * c);
 
-void dp_activation_pool_release(struct dp_activation_pool *pool)
-{
-    for (int kind = 0; kind < 3; kind++)
-        while (pool->free[kind]) {
-            struct dp_activations *act = pool->free[kind];
-
-            pool->free[kind] = act->next;
-            dp_activations_destroy(pool, act);
-        }
+    work->a = cut_activations(r, one);
+    work->b = cut_activations(r, n * c);
+    work->h = cut_activations(r, hidden);
+    work->g = cut_activations(r, hidden);
+    work->d = cut_activations(r, n * c);
+    work->t = format == DP_ROWS ? NULL : cut_activations(r, one);
 }
 
 int dp_workspace_init(struct dp_workspace *work, const struct dp_train_config *config, struct dp_backend *be,
-                      struct dp_err *err)
+                      uint32_t n_layers, struct dp_err *err)
 {
-    const int64_t n = config->train.batch * config->model.context, c = config->model.channels;
-    const int64_t one = dp_format_floats(DP_TILES, n, c), hidden = dp_format_floats(DP_TILES, n, 4 * c);
-    const struct part parts[] = {
-        {&work->a, one}, {&work->b, n * c}, {&work->h, hidden}, {&work->g, hidden}, {&work->d, n * c}, {&work->t, one},
-    };
-    const uint32_t n_parts = sizeof parts / sizeof parts[0];
+    const int64_t n = config->train.batch * config->model.context;
+    const size_t doubles = ((size_t)n + (size_t)n_layers * DP_LAYER_MAX_PARAMS) * sizeof *work->doubles;
+    struct roll r = {.device = &be->info};
+    void *mem;
 
     memset(work, 0, sizeof *work);
-    work->bytes = cut(NULL, parts, n_parts);
+    cut_workspace(work, config, &r);
+    work->bytes = r.used;
     if (be->ops->alloc(be, work->bytes, &work->mem, err) < 0)
         return dp_err_prefix(err, "workspace");
-    cut(work->mem, parts, n_parts);
-    work->loss = calloc((size_t)n, sizeof *work->loss);
-    if (!work->loss)
-        return dp_err_set(err, DP_ENOMEM, "no memory for the workspace");
-    work->bytes += (size_t)n * sizeof *work->loss;
+    r = (struct roll){.mem = work->mem, .device = &be->info};
+    cut_workspace(work, config, &r);
+    if (be->ops->alloc(be, doubles, &mem, err) < 0)
+        return dp_err_prefix(err, "workspace");
+    work->doubles = work->loss = mem;
+    work->squares = work->loss + n;
+    if (be->ops->alloc(be, sizeof *work->step, &mem, err) < 0)
+        return dp_err_prefix(err, "workspace");
+    work->step = mem;
+    work->bytes += doubles + sizeof *work->step;
     return 0;
 }
 
 void dp_workspace_release(struct dp_workspace *work, struct dp_backend *be)
 {
     be->ops->free(be, work->mem);
-    free(work->loss);
+    be->ops->free(be, work->doubles);
+    be->ops->free(be, work->step);
     memset(work, 0, sizeof *work);
 }

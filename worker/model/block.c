@@ -12,7 +12,6 @@
 #include "worker/model/layer_ops.h"
 #include "worker/model/layer_run.h"
 #include "worker/model/model.h"
-#include "worker/model/timer.h"
 
 static int attention(struct dp_layer *l, struct dp_activations *act, struct dp_err *err)
 {
@@ -23,7 +22,7 @@ static int attention(struct dp_layer *l, struct dp_activations *act, struct dp_e
     return l->be->ops->attention(l->be, &a, err);
 }
 
-static int attention_back(struct dp_layer *l, struct dp_activations *act, float *dqkv, const float *dy,
+static int attention_back(struct dp_layer *l, struct dp_activations *act, void *dqkv, const void *dy,
                           struct dp_err *err)
 {
     const struct dp_train_config *c = l->config;
@@ -34,13 +33,15 @@ static int attention_back(struct dp_layer *l, struct dp_activations *act, float 
     return l->be->ops->attention_bwd(l->be, &a, err);
 }
 
-/* The hidden activations of the MLP stay in tiles when both matrices around them are sparse. */
+/* The hidden activations of the MLP stay in another format than rows when both matrices around them like that one. */
 static enum dp_token_format hidden_format(const struct dp_layer *l)
 {
-    return dp_layer_format(l, DP_FC_W) == DP_TILES ? dp_layer_format(l, DP_MLP_W) : DP_ROWS;
+    enum dp_token_format format = dp_layer_format(l, DP_FC_W);
+
+    return format == dp_layer_format(l, DP_MLP_W) ? format : DP_ROWS;
 }
 
-int dp_block_forward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, float *y, bool keep,
+int dp_block_forward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, void *y, bool keep,
                      struct dp_err *err)
 {
     const struct dp_view ln1 = {work->a, dp_layer_format(l, DP_QKV_W)}, ln2 = {work->a, dp_layer_format(l, DP_FC_W)},
@@ -48,79 +49,74 @@ int dp_block_forward(struct dp_layer *l, struct dp_activations *act, struct dp_w
     const struct dp_linear_out qkv = {.y = act->qkv}, x2 = {.y = act->x2, .residual = act->x},
                            fc = {.y = act->fc, .gelu = hidden.p, .format = hidden.format},
                            out = {.y = y, .residual = act->x2};
-    struct dp_timer timer = dp_timer_start(l->be);
 
     if (dp_layer_norm(l, ln1, act->mean1, act->rstd1, act->x, DP_LN1_W, err) < 0 ||
         dp_layer_linear(l, qkv, ln1, DP_QKV_W, DP_QKV_B, err) < 0 || attention(l, act, err) < 0 ||
         dp_layer_linear(l, x2, dp_rows(act->att), DP_PROJ_W, DP_PROJ_B, err) < 0 ||
         dp_layer_norm(l, ln2, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
         dp_layer_linear(l, fc, ln2, DP_FC_W, DP_FC_B, err) < 0 ||
-        dp_layer_linear(l, out, hidden, DP_MLP_W, DP_MLP_B, err) < 0)
+        dp_layer_linear(l, out, hidden, DP_MLP_W, DP_MLP_B, err) < 0 ||
+        (keep && dp_layer_lap(l, &l->fwd_ns, err) < 0))
         return dp_err_prefix(err, "layer %u, forward", l->index);
-    if (keep)
-        dp_timer_add(&timer, &l->fwd_ns);
     return 0;
 }
 
 /* work->d: gradient of y -> gradient of x2 */
-static int mlp_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, struct dp_timer *timer,
-                        struct dp_err *err)
+static int mlp_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, struct dp_err *err)
 {
     const struct dp_view hidden = {work->g, hidden_format(l)}, dhidden = {work->h, hidden.format},
                          ln2 = {work->a, dp_layer_format(l, DP_FC_W)};
     struct dp_view d;
 
     if (dp_layer_formatted(l, DP_MLP_W, &d, work->t, work->d, l->config->model.channels, err) < 0 ||
-        dp_layer_linear_gelu_input(l, dhidden, hidden.p, d, act->fc, DP_MLP_W, err) < 0)
+        dp_layer_linear_gelu_input(l, dhidden, hidden.p, d, act->fc, DP_MLP_W, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_input_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_input_ns);
     if (dp_layer_linear_weight(l, DP_MLP_W, DP_MLP_B, d, hidden, err) < 0 ||
         dp_layer_norm(l, ln2, act->mean2, act->rstd2, act->x2, DP_LN2_W, err) < 0 ||
-        dp_layer_linear_weight(l, DP_FC_W, DP_FC_B, dhidden, ln2, err) < 0)
+        dp_layer_linear_weight(l, DP_FC_W, DP_FC_B, dhidden, ln2, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_weight_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_weight_ns);
     if (dp_layer_linear_input(l, dp_rows(work->b), dhidden, DP_FC_W, err) < 0 ||
-        dp_layer_norm_back(l, work->d, work->b, act->x2, act->mean2, act->rstd2, DP_LN2_W, true, err) < 0)
+        dp_layer_norm_back(l, work->d, work->b, act->x2, act->mean2, act->rstd2, DP_LN2_W, true, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_input_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_input_ns);
     return 0;
 }
 
 /* work->d: gradient of x2 -> gradient of x */
 static int attention_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work,
-                              struct dp_timer *timer, struct dp_err *err)
+                              struct dp_err *err)
 {
     const struct dp_view ln1 = {work->a, dp_layer_format(l, DP_QKV_W)};
     const int64_t c = l->config->model.channels;
     struct dp_view d, dqkv;
 
     if (dp_layer_formatted(l, DP_PROJ_W, &d, work->t, work->d, c, err) < 0 ||
-        dp_layer_linear_input(l, dp_rows(work->b), d, DP_PROJ_W, err) < 0)
+        dp_layer_linear_input(l, dp_rows(work->b), d, DP_PROJ_W, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_input_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_input_ns);
-    if (dp_layer_linear_weight(l, DP_PROJ_W, DP_PROJ_B, d, dp_rows(act->att), err) < 0)
+    if (dp_layer_linear_weight(l, DP_PROJ_W, DP_PROJ_B, d, dp_rows(act->att), err) < 0 ||
+        dp_layer_lap(l, &l->bwd_weight_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_weight_ns);
     if (attention_back(l, act, work->h, work->b, err) < 0 ||
         dp_layer_formatted(l, DP_QKV_W, &dqkv, work->g, work->h, 3 * c, err) < 0 ||
-        dp_layer_linear_input(l, dp_rows(work->b), dqkv, DP_QKV_W, err) < 0)
+        dp_layer_linear_input(l, dp_rows(work->b), dqkv, DP_QKV_W, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_input_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_input_ns);
     if (dp_layer_norm(l, ln1, act->mean1, act->rstd1, act->x, DP_LN1_W, err) < 0 ||
-        dp_layer_linear_weight(l, DP_QKV_W, DP_QKV_B, dqkv, ln1, err) < 0)
+        dp_layer_linear_weight(l, DP_QKV_W, DP_QKV_B, dqkv, ln1, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_weight_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_weight_ns);
-    if (dp_layer_norm_back(l, work->d, work->b, act->x, act->mean1, act->rstd1, DP_LN1_W, true, err) < 0)
+    if (dp_layer_norm_back(l, work->d, work->b, act->x, act->mean1, act->rstd1, DP_LN1_W, true, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_input_ns, err) < 0)
         return -1;
-    dp_timer_add(timer, &l->bwd_input_ns);
     return 0;
 }
 
 int dp_block_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, struct dp_err *err)
 {
-    struct dp_timer timer = dp_timer_start(l->be);
-
-    if (mlp_backward(l, act, work, &timer, err) < 0 || attention_backward(l, act, work, &timer, err) < 0)
+    if (mlp_backward(l, act, work, err) < 0 || attention_backward(l, act, work, err) < 0)
         return dp_err_prefix(err, "layer %u, backward", l->index);
     l->timed_microbatches++;
     return 0;

@@ -9,9 +9,8 @@
 #include "worker/model/layer_ops.h"
 #include "worker/model/layer_run.h"
 #include "worker/model/model.h"
-#include "worker/model/timer.h"
 
-/* The sum of the losses; with keep, the head's gradients too. */
+/* The sum of the losses, in token order; with keep, the head's gradients too. */
 static int loss_of(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, const uint32_t *targets,
                    double *loss, bool keep, struct dp_err *err)
 {
@@ -22,14 +21,10 @@ static int loss_of(struct dp_layer *l, struct dp_activations *act, struct dp_wor
                               .dx = keep ? act->dx : NULL, .dw = keep ? p->g : NULL, .x = work->a, .w = p->w,
                               .targets = targets, .overwrite = p->g_is_void,
                               .scale = (float)(1.0 / (double)(n * c->train.microbatches))};
-    double sum = 0.0;
+    const struct dp_sum sum = {.n = n, .sum = loss, .x = work->loss, .add_to_sum = !keep};
 
-    if (l->be->ops->head(l->be, &a, err) < 0)
+    if (l->be->ops->head(l->be, &a, err) < 0 || (loss && l->be->ops->sum(l->be, &sum, err) < 0))
         return -1;
-    for (int64_t i = 0; i < n; i++)
-        sum += work->loss[i];
-    if (loss)
-        *loss = sum;
     if (keep)
         p->g_is_void = false;
     act->has_loss = keep;
@@ -39,25 +34,20 @@ static int loss_of(struct dp_layer *l, struct dp_activations *act, struct dp_wor
 int dp_head_forward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, const uint32_t *targets,
                     double *loss, bool keep, struct dp_err *err)
 {
-    struct dp_timer timer = dp_timer_start(l->be);
-
     if (dp_layer_norm(l, dp_rows(work->a), act->mean1, act->rstd1, act->x, DP_LNF_W, err) < 0 ||
-        (targets && loss_of(l, act, work, targets, loss, keep, err) < 0))
+        (targets && loss_of(l, act, work, targets, loss, keep, err) < 0) ||
+        (keep && dp_layer_lap(l, &l->fwd_ns, err) < 0))
         return dp_err_prefix(err, "layer %u, forward", l->index);
-    if (keep)
-        dp_timer_add(&timer, &l->fwd_ns);
     return 0;
 }
 
 int dp_head_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, struct dp_err *err)
 {
-    struct dp_timer timer = dp_timer_start(l->be);
-
     if (!act->has_loss)
         return dp_err_set(err, DP_EINVAL, "layer %u, backward: its forward had no targets", l->index);
-    if (dp_layer_norm_back(l, work->d, act->dx, act->x, act->mean1, act->rstd1, DP_LNF_W, false, err) < 0)
+    if (dp_layer_norm_back(l, work->d, act->dx, act->x, act->mean1, act->rstd1, DP_LNF_W, false, err) < 0 ||
+        dp_layer_lap(l, &l->bwd_input_ns, err) < 0)
         return dp_err_prefix(err, "layer %u, backward", l->index);
-    dp_timer_add(&timer, &l->bwd_input_ns);
     l->timed_microbatches++;
     return 0;
 }

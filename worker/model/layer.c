@@ -106,12 +106,19 @@ struct dp_layer *dp_layer_blank(const struct dp_train_config *config, uint32_t i
     layer->rng_key = dp_philox_key(config->train.seed, DP_PHILOX_LAYER, index);
     layer->n_params = dp_model_specs(config, index, spec);
     if (layer->kind == DP_LAYER_EMBEDDING && config->model.tied_head) {
+        void *rows = NULL;
+
         layer->touched = calloc(dp_bits_words(config->model.vocabulary), sizeof *layer->touched);
-        if (!layer->touched) {
-            dp_err_set(err, DP_ENOMEM, "layer %u: no memory", index);
+        if (!layer->touched)
+            dp_err_set(err, DP_ENOMEM, "no memory");
+        if (!layer->touched ||
+            be->ops->alloc(be, (size_t)config->model.vocabulary * sizeof *layer->touched_rows, &rows, err) < 0) {
+            dp_err_prefix(err, "layer %u", index);
+            free(layer->touched);
             free(layer);
             return NULL;
         }
+        layer->touched_rows = rows;
     }
     first = dp_model_first_prunable(config, index);
     for (uint32_t i = 0; i < layer->n_params; i++) {
@@ -135,6 +142,7 @@ void dp_layer_destroy(struct dp_layer *layer)
         return;
     for (uint32_t i = 0; i < layer->n_params; i++)
         dp_param_release(layer->be, &layer->param[i]);
+    layer->be->ops->free(layer->be, layer->touched_rows);
     free(layer->touched);
     free(layer);
 }
@@ -148,7 +156,7 @@ static size_t param_bytes(struct dp_backend *be, const struct dp_param *p)
     if (p->sparse)
         sum += sizeof *p->sparse +
                ((size_t)(p->rows / dp_sparse_block(p->sparse)) + 1) * sizeof *p->sparse->row_ptr +
-               (size_t)(p->sparse->nnz / dp_sparse_block(p->sparse)) * sizeof *p->sparse->col +
+               (size_t)dp_sparse_n_blocks(p->sparse) * sizeof *p->sparse->col +
                be->ops->sparse_bytes(be, p->sparse);
     return sum;
 }
@@ -160,6 +168,8 @@ size_t dp_layer_state_bytes(const struct dp_layer *layer)
 
     for (uint32_t i = 0; i < layer->n_params; i++)
         sum += param_bytes(layer->be, &layer->param[i]);
+    if (layer->touched_rows)
+        sum += (size_t)c->model.vocabulary * sizeof *layer->touched_rows;
     if (layer->kind == DP_LAYER_HEAD)
         sum += layer->be->ops->head_bytes(layer->be, c->train.batch * c->model.context, c->model.channels,
                                           c->model.vocabulary);

@@ -50,10 +50,11 @@ struct dp_layer {
     const struct dp_tune *tune;           /* borrowed */
     uint32_t n_params;
     struct dp_param param[DP_LAYER_MAX_PARAMS];
-    uint64_t *touched; /* tied embedding: one bit per row of wte that has a gradient; else NULL */
+    uint64_t *touched;       /* tied embedding: one bit per row of wte that has a gradient; else NULL */
+    uint32_t *touched_rows;  /* [device] tied embedding: room for a list of all rows; else NULL */
     uint64_t rng_key, rng_counter; /* counter-based generator (Philox) of this layer */
     /* measured: sums of device time since the reader set them to zero, over so many microbatches that
-     * went forward and backward */
+     * went forward and backward; complete when the backend's laps have been collected */
     uint64_t fwd_ns, bwd_input_ns, bwd_weight_ns, timed_microbatches;
 };
 
@@ -86,6 +87,9 @@ struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_b
  * of an element that is already gone, or a part of a block where the run prunes blocks and the storage is to
  * be sparse, is DP_EINVAL; on failure the param is as it was. */
 int dp_param_prune(struct dp_layer *layer, struct dp_param *param, const uint64_t *keep, struct dp_err *err);
+/* The same of a prunable param from what a backend chose: chosen: [device], ours from here on, a bit per block of the run's
+ * granularity that param has now, in the order of kernels/backend.h. A sparse param has that granularity. */
+int dp_param_keep_chosen(struct dp_layer *layer, struct dp_param *param, uint64_t *chosen, struct dp_err *err);
 
 /* The tied head. Its copy of wte has a gradient but no moments and is left out of grad squares and the
  * optimizer step; the embedding's wte stands for both. After the last backward of a step, in this order:

@@ -7,10 +7,12 @@
  *   per tensor: char name[32]  i64 rows, cols, n, nnz  u32 format, has_moments  u32 crc, zero
  *     format 0 dense: -  1 dense with bitmap: u64 words  2 CSR: i64 row_ptr[rows + 1], u32 col[nnz]
  *            3 CSR of blocks of 4 x 1: i64 row_ptr[rows / 4 + 1], u32 col[nnz / 4]
- *     f32 w[n]  and, where has_moments, m[n], v[n]
+ *            4, 5, 6 CSR of blocks of b x b, b 32, 64, 128: i64 row_ptr[rows / b + 1], u32 col[nnz / (b b)]
+ *     f32 w[n]  and, where has_moments, m[n], v[n], in the order of struct dp_sparse (kernels/backend.h)
  *   "DPLAYEND"
  * A tensor's crc (CRC-32C) covers its header up to the crc and all of its data. Lengths are checked
- * against the model's own shapes before anything is allocated by them.
+ * against the model's own shapes before anything is allocated by them. Arrays are checked where they lie, on the device:
+ * what the way there or back damages is found, too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +25,17 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
 
-#define NAME_BYTES 32
-#define HEADER_BYTES (8 + 4 * 4 + 2 * 8 + 5 * 8)
-#define TENSOR_BYTES (NAME_BYTES + 4 * 8 + 2 * 4)
+#define NAME_BYTES 32 /* see above */
+#define HEADER_BYTES (8 + 4 * 4 + 2 * 8 + 5 * 8) /* up to its crc */
+#define TENSOR_BYTES (NAME_BYTES + 4 * 8 + 2 * 4) /* likewise */
+#define PIECE 65536 /* bytes of an array under one checksum of the device: many for its cores, few for the bus */
 static const char magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'R', 1};
 static const char end_magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'N', 'D'};
 
-enum format { FORMAT_DENSE, FORMAT_BITMAP, FORMAT_CSR, FORMAT_BLOCKS };
+enum format { FORMAT_DENSE, FORMAT_BITMAP, FORMAT_CSR, FORMAT_BLOCKS, FORMAT_32, FORMAT_64, FORMAT_128, N_FORMATS };
+
+/* Rows of a block where the format is sparse, else 0. */
+static const int64_t format_rows[N_FORMATS] = {0, 0, 1, 4, 32, 64, 128};
 
 struct tensor_header {
     int64_t rows, cols, n, nnz;
@@ -38,15 +44,17 @@ struct tensor_header {
 
 static enum format format_of(const struct dp_param *p)
 {
-    if (p->sparse)
-        return dp_sparse_block(p->sparse) == 4 ? FORMAT_BLOCKS : FORMAT_CSR;
-    return p->keep ? FORMAT_BITMAP : FORMAT_DENSE;
+    int format = p->keep ? FORMAT_BITMAP : FORMAT_DENSE;
+
+    for (int i = FORMAT_CSR; p->sparse && i < N_FORMATS; i++)
+        if (format_rows[i] == dp_sparse_block(p->sparse))
+            format = i;
+    return (enum format)format;
 }
 
-/* Rows of a block where the format is sparse, else 0. */
 static int64_t block_rows_of(uint32_t format)
 {
-    return format == FORMAT_CSR ? 1 : format == FORMAT_BLOCKS ? 4 : 0;
+    return format < N_FORMATS ? format_rows[format] : 0;
 }
 
 static size_t row_ptr_bytes(int64_t rows, int64_t block)
@@ -56,12 +64,13 @@ static size_t row_ptr_bytes(int64_t rows, int64_t block)
 
 static size_t col_bytes(int64_t nnz, int64_t block)
 {
-    return (size_t)(nnz / block) * sizeof(uint32_t);
+    return (size_t)(nnz / dp_block_weights(block)) * sizeof(uint32_t);
 }
 
-static size_t payload_bytes(const struct tensor_header *h)
+/* Of a tensor's data in front of its arrays. */
+static size_t front_bytes(const struct tensor_header *h)
 {
-    size_t sum = (size_t)h->n * sizeof(float) * (h->has_moments ? 3 : 1);
+    size_t sum = 0;
 
     if (h->format == FORMAT_BITMAP)
         sum += dp_bits_words(h->n) * sizeof(uint64_t);
@@ -69,6 +78,87 @@ static size_t payload_bytes(const struct tensor_header *h)
         sum += row_ptr_bytes(h->rows, block_rows_of(h->format)) + col_bytes(h->nnz, block_rows_of(h->format));
     return sum;
 }
+
+static size_t payload_bytes(const struct tensor_header *h)
+{
+    return front_bytes(h) + (size_t)h->n * sizeof(float) * (h->has_moments ? 3 : 1);
+}
+
+/* ---- checksums ---- */
+
+/* Of the pieces of a layer's arrays, in the order of the stream. */
+struct digests {
+    uint32_t *crc;
+    size_t at; /* the first one that was not used yet */
+};
+
+static size_t array_bytes(const struct dp_param *p)
+{
+    return (size_t)p->n * sizeof(float);
+}
+
+/* That a param has in the stream. */
+static int arrays_of(const struct dp_param *p, const float *out[3])
+{
+    out[0] = p->w;
+    out[1] = p->m;
+    out[2] = p->v;
+    return p->m ? 3 : 1;
+}
+
+static size_t pieces_of(const struct dp_param *p)
+{
+    return (array_bytes(p) + PIECE - 1) / PIECE;
+}
+
+/* Ask for the checksums of all arrays; they are in out[] of the device. */
+static int ask_digests(const struct dp_layer *l, uint32_t *out, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < l->n_params; i++) {
+        const struct dp_param *p = &l->param[i];
+        const float *arrays[3];
+        int n = arrays_of(p, arrays);
+
+        for (int k = 0; k < n; k++, out += pieces_of(p)) {
+            const struct dp_digest a = {.bytes = (int64_t)array_bytes(p), .piece = PIECE, .crc = out, .x = arrays[k]};
+
+            if (l->be->ops->digest(l->be, &a, err) < 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* d->crc: the caller frees, also on failure. */
+static int read_digests(const struct dp_layer *l, struct digests *d, struct dp_err *err)
+{
+    struct dp_backend *be = l->be;
+    void *device = NULL;
+    size_t n = 0;
+    int rc = -1;
+
+    for (uint32_t i = 0; i < l->n_params; i++)
+        n += pieces_of(&l->param[i]) * (l->param[i].m ? 3 : 1);
+    *d = (struct digests){.crc = malloc(n * sizeof *d->crc + 1)};
+    if (!d->crc)
+        return dp_err_set(err, DP_ENOMEM, "no memory for %zu checksums", n);
+    if (be->ops->alloc(be, n * sizeof *d->crc, &device, err) == 0 && ask_digests(l, device, err) == 0)
+        rc = be->ops->get(be, d->crc, device, n * sizeof *d->crc, err);
+    be->ops->free(be, device);
+    return rc;
+}
+
+/* Of a tensor: its header at `head`, `front` bytes of data that are no arrays, and its arrays, which d is at. */
+static uint32_t tensor_crc(struct digests *d, const struct dp_param *p, const uint8_t *head, const uint8_t *data, size_t front)
+{
+    uint32_t crc = dp_crc32c(dp_crc32c(0, head, TENSOR_BYTES), data, front);
+
+    for (int k = 0; k < (p->m ? 3 : 1); k++, d->at += pieces_of(p))
+        crc = dp_crc32c_join(crc, d->crc + d->at, PIECE, array_bytes(p));
+    return crc;
+}
+
+/* ---- writing ---- */
 
 static uint8_t *put(uint8_t *at, const void *data, size_t bytes)
 {
@@ -102,7 +192,7 @@ static int write_payload(struct dp_backend *be, const struct dp_param *p, uint8_
 
     if (p->sparse) {
         at = put(at, p->sparse->row_ptr, row_ptr_bytes(p->rows, dp_sparse_block(p->sparse)));
-        for (int64_t k = 0; k < p->nnz / dp_sparse_block(p->sparse); k++) {
+        for (int64_t k = 0; k < dp_sparse_n_blocks(p->sparse); k++) {
             uint32_t col = p->sparse->col[k];
 
             at = put(at, &col, sizeof col);
@@ -120,27 +210,42 @@ static int write_payload(struct dp_backend *be, const struct dp_param *p, uint8_
     return 0;
 }
 
-/* One tensor at `at`. returns where the next one begins, or NULL. */
+/* One tensor at `at`, its checksum still 0. returns where the next one begins, or NULL. */
 static uint8_t *write_tensor(struct dp_backend *be, const struct dp_param *p, uint8_t *at, struct dp_err *err)
 {
     struct tensor_header h = header_of(p);
-    uint8_t *start = at;
-    uint32_t crc[2] = {0, 0};
+    const uint32_t crc[2] = {0, 0};
     char name[NAME_BYTES] = {0};
 
     memcpy(name, p->name, strnlen(p->name, sizeof name - 1));
     at = put(at, name, sizeof name);
     at = put(at, &h, TENSOR_BYTES - NAME_BYTES);
-    if (write_payload(be, p, at + sizeof crc, err) < 0)
-        return NULL;
-    crc[0] = dp_crc32c(dp_crc32c(0, start, TENSOR_BYTES), at + sizeof crc, payload_bytes(&h));
-    return put(at, crc, sizeof crc) + payload_bytes(&h);
+    at = put(at, crc, sizeof crc);
+    return write_payload(be, p, at, err) < 0 ? NULL : at + payload_bytes(&h);
+}
+
+/* The checksums of all tensors, which begin at `at`. */
+static int write_checksums(const struct dp_layer *l, uint8_t *at, struct dp_err *err)
+{
+    struct digests d;
+    int rc = read_digests(l, &d, err);
+
+    for (uint32_t i = 0; i < l->n_params && rc == 0; i++) {
+        struct tensor_header h = header_of(&l->param[i]);
+        uint8_t *data = at + TENSOR_BYTES + 8;
+        uint32_t crc = tensor_crc(&d, &l->param[i], at, data, front_bytes(&h));
+
+        memcpy(at + TENSOR_BYTES, &crc, sizeof crc);
+        at = data + payload_bytes(&h);
+    }
+    free(d.crc);
+    return rc;
 }
 
 int dp_layer_write(const struct dp_layer *layer, uint8_t **out, size_t *bytes, struct dp_err *err)
 {
     size_t total = HEADER_BYTES + 4 + sizeof end_magic;
-    uint8_t *data, *at;
+    uint8_t *data, *at, *first;
     uint32_t crc;
 
     for (uint32_t i = 0; i < layer->n_params; i++) {
@@ -154,9 +259,10 @@ int dp_layer_write(const struct dp_layer *layer, uint8_t **out, size_t *bytes, s
     encode_header(layer, data);
     crc = dp_crc32c(0, data, HEADER_BYTES);
     at = put(data + HEADER_BYTES, &crc, sizeof crc);
+    first = at;
     for (uint32_t i = 0; i < layer->n_params && at; i++)
         at = write_tensor(layer->be, &layer->param[i], at, err);
-    if (!at) {
+    if (!at || write_checksums(layer, first, err) < 0) {
         free(data);
         return dp_err_prefix(err, "layer %u", layer->index);
     }
@@ -166,8 +272,17 @@ int dp_layer_write(const struct dp_layer *layer, uint8_t **out, size_t *bytes, s
     return 0;
 }
 
+/* ---- reading ---- */
+
 struct input {
     const uint8_t *at, *end;
+};
+
+/* A tensor that was read and is still to be checked. */
+struct unchecked {
+    const uint8_t *head, *data; /* in the stream */
+    size_t front;               /* front_bytes() */
+    uint32_t crc;
 };
 
 static const uint8_t *take(struct input *in, size_t bytes)
@@ -219,16 +334,17 @@ static int read_header(struct input *in, const struct dp_train_config *c, uint32
 static int check_tensor_header(const struct tensor_header *h, const char *name, const struct dp_param *p,
                                bool has_moments, struct dp_err *err)
 {
-    int64_t all = p->rows * p->cols;
+    int64_t all = p->rows * p->cols, block = block_rows_of(h->format);
     char wanted[NAME_BYTES] = {0};
 
     memcpy(wanted, p->name, strnlen(p->name, sizeof wanted - 1));
-    if (block_rows_of(h->format) && (p->rows > DP_SPARSE_MAX || p->cols > DP_SPARSE_MAX))
+    if (block && (p->rows > DP_SPARSE_MAX || p->cols > DP_SPARSE_MAX))
         return corrupt(err, "a matrix of this size is never sparse");
     if (memcmp(name, wanted, sizeof wanted) || h->rows != p->rows || h->cols != p->cols ||
-        h->format > FORMAT_BLOCKS || h->has_moments != has_moments || h->nnz < 0 || h->nnz > all ||
-        h->n != (block_rows_of(h->format) ? h->nnz : all) ||
-        (h->format == FORMAT_BLOCKS && (p->rows % 4 || h->nnz % 4)) || (h->format != FORMAT_DENSE && !p->prunable) ||
+        h->format >= N_FORMATS || h->has_moments != has_moments || h->nnz < 0 || h->nnz > all ||
+        h->n != (block ? h->nnz : all) ||
+        (block && (p->rows % block || p->cols % dp_block_cols(block) || h->nnz % dp_block_weights(block))) ||
+        (h->format != FORMAT_DENSE && !p->prunable) ||
         (h->format == FORMAT_DENSE && h->nnz != all))
         return dp_err_set(err, DP_ECORRUPT, "layer stream: shape of %s does not fit", p->name);
     return 0;
@@ -238,7 +354,7 @@ static int read_pattern(struct dp_param *p, int64_t block, const uint8_t *row_pt
                         struct dp_err *err)
 {
     struct dp_sparse *sp = p->sparse = dp_param_sparse_alloc(p->rows, p->cols, p->nnz, block, err);
-    int64_t groups = p->rows / block, n = p->nnz / block;
+    int64_t groups = p->rows / block, n = p->nnz / dp_block_weights(block);
 
     if (!sp)
         return -1;
@@ -247,7 +363,7 @@ static int read_pattern(struct dp_param *p, int64_t block, const uint8_t *row_pt
         uint32_t column;
 
         memcpy(&column, col + (size_t)k * sizeof column, sizeof column);
-        if (column >= p->cols)
+        if (column >= p->cols / dp_block_cols(block))
             return corrupt(err, "a column is outside of its matrix");
         sp->col[k] = (uint16_t)column;
     }
@@ -295,14 +411,11 @@ static int read_arrays(struct dp_layer *layer, struct dp_param *p, const uint8_t
         (has_moments && (be->ops->put(be, p->m, data + bytes, bytes, err) < 0 ||
                          be->ops->put(be, p->v, data + 2 * bytes, bytes, err) < 0)))
         return -1;
-    if (p->sparse && (be->ops->sparse_prepare(be, p->sparse, err) < 0 ||
-                      be->ops->sparse_refresh(be, p->sparse, p->w, err) < 0))
-        return -1;
     return 0;
 }
 
 static int read_tensor(struct input *in, struct dp_layer *layer, struct dp_param *p, bool has_moments,
-                       struct dp_err *err)
+                       struct unchecked *out, struct dp_err *err)
 {
     const uint8_t *head = take(in, TENSOR_BYTES), *crc_at = take(in, 8), *data;
     struct tensor_header h;
@@ -317,8 +430,9 @@ static int read_tensor(struct input *in, struct dp_layer *layer, struct dp_param
     if (!data)
         return corrupt(err, "cut short");
     memcpy(crc, crc_at, sizeof crc);
-    if (crc[1] || dp_crc32c(dp_crc32c(0, head, TENSOR_BYTES), data, payload_bytes(&h)) != crc[0])
-        return dp_err_set(err, DP_ECORRUPT, "layer stream: checksum of %s does not match", p->name);
+    if (crc[1])
+        return corrupt(err, "a checksum is followed by what is not 0");
+    *out = (struct unchecked){.head = head, .data = data, .front = front_bytes(&h), .crc = crc[0]};
     p->n = h.n;
     p->nnz = h.nnz;
     if (block_rows_of(h.format)) {
@@ -336,11 +450,32 @@ static int read_tensor(struct input *in, struct dp_layer *layer, struct dp_param
     return read_arrays(layer, p, data, has_moments, err);
 }
 
+/* All tensors' checksums; then what is built from arrays that are right. */
+static int finish_layer(struct dp_layer *l, const struct unchecked *tensor, struct dp_err *err)
+{
+    struct dp_backend *be = l->be;
+    struct digests d;
+    int rc = read_digests(l, &d, err);
+
+    for (uint32_t i = 0; i < l->n_params && rc == 0; i++)
+        if (tensor_crc(&d, &l->param[i], tensor[i].head, tensor[i].data, tensor[i].front) != tensor[i].crc)
+            rc = dp_err_set(err, DP_ECORRUPT, "layer stream: checksum of %s does not match", l->param[i].name);
+    free(d.crc);
+    for (uint32_t i = 0; i < l->n_params && rc == 0; i++) {
+        struct dp_sparse *sp = l->param[i].sparse;
+
+        if (sp && (be->ops->sparse_prepare(be, sp, err) < 0 || be->ops->sparse_refresh(be, sp, l->param[i].w, err) < 0))
+            rc = -1;
+    }
+    return rc;
+}
+
 struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_backend *be,
                                const struct dp_tune *tune, const uint8_t *data, size_t bytes,
                                struct dp_err *err)
 {
     struct dp_param_spec spec[DP_LAYER_MAX_PARAMS];
+    struct unchecked tensor[DP_LAYER_MAX_PARAMS];
     struct input in = {data, data + bytes};
     struct dp_layer *layer;
     const uint8_t *tail;
@@ -360,13 +495,15 @@ struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_b
     layer->rng_counter = rng[1];
     dp_model_specs(config, index, spec);
     for (uint32_t i = 0; i < layer->n_params; i++)
-        if (read_tensor(&in, layer, &layer->param[i], !spec[i].is_tied_copy, err) < 0)
+        if (read_tensor(&in, layer, &layer->param[i], !spec[i].is_tied_copy, &tensor[i], err) < 0)
             goto fail;
     tail = take(&in, sizeof end_magic);
     if (!tail || memcmp(tail, end_magic, sizeof end_magic) || in.at != in.end) {
         corrupt(err, "does not end where it should");
         goto fail;
     }
+    if (finish_layer(layer, tensor, err) < 0)
+        goto fail;
     return layer;
 fail:
     dp_err_prefix(err, "layer %u", index);

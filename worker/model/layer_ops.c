@@ -7,14 +7,14 @@ static int64_t tokens_of(const struct dp_layer *l)
     return l->config->train.batch * l->config->model.context;
 }
 
-int dp_layer_formatted(struct dp_layer *l, int w, struct dp_view *out, float *room, float *x, int64_t c, struct dp_err *err)
+int dp_layer_formatted(struct dp_layer *l, int w, struct dp_view *out, void *room, void *x, int64_t c, struct dp_err *err)
 {
-    const struct dp_reorder a = {.n = tokens_of(l), .c = c, .y = room, .y_format = DP_TILES, .x = x};
+    const struct dp_reorder a = {.n = tokens_of(l), .c = c, .y = room, .y_format = dp_layer_format(l, w), .x = x};
 
     *out = dp_rows(x);
-    if (dp_layer_format(l, w) == DP_ROWS)
+    if (a.y_format == DP_ROWS)
         return 0;
-    *out = (struct dp_view){.p = room, .format = DP_TILES};
+    *out = (struct dp_view){.p = room, .format = a.y_format};
     return l->be->ops->reorder(l->be, &a, err);
 }
 
@@ -34,7 +34,7 @@ int dp_layer_linear_input(struct dp_layer *l, struct dp_view dx, struct dp_view 
     return dp_layer_linear_gelu_input(l, dx, NULL, dy, NULL, w, err);
 }
 
-int dp_layer_linear_gelu_input(struct dp_layer *l, struct dp_view dx, float *gelu, struct dp_view dy, const float *x,
+int dp_layer_linear_gelu_input(struct dp_layer *l, struct dp_view dx, void *gelu, struct dp_view dy, const void *x,
                                int w, struct dp_err *err)
 {
     const struct dp_param *p = &l->param[w];
@@ -58,7 +58,7 @@ int dp_layer_linear_weight(struct dp_layer *l, int w, int bias, struct dp_view d
     return l->be->ops->linear_bwd_weight(l->be, &a, err);
 }
 
-int dp_layer_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const float *x, int w,
+int dp_layer_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd, const void *x, int w,
                   struct dp_err *err)
 {
     const struct dp_layernorm a = {.n = tokens_of(l), .c = l->config->model.channels, .y = y.p, .mean = mean,
@@ -68,7 +68,7 @@ int dp_layer_norm(struct dp_layer *l, struct dp_view y, float *mean, float *rstd
     return l->be->ops->layernorm(l->be, &a, err);
 }
 
-int dp_layer_norm_back(struct dp_layer *l, float *dx, const float *dy, const float *x, const float *mean,
+int dp_layer_norm_back(struct dp_layer *l, void *dx, const void *dy, const void *x, const float *mean,
                        const float *rstd, int w, bool add, struct dp_err *err)
 {
     const struct dp_layernorm_bwd a = {.n = tokens_of(l), .c = l->config->model.channels, .dx = dx,
@@ -76,4 +76,9 @@ int dp_layer_norm_back(struct dp_layer *l, float *dx, const float *dy, const flo
                                        .gamma = l->param[w].w, .mean = mean, .rstd = rstd, .add_to_dx = add};
 
     return l->be->ops->layernorm_bwd(l->be, &a, err);
+}
+
+int dp_layer_lap(struct dp_layer *l, uint64_t *sum_ns, struct dp_err *err)
+{
+    return l->be->ops->lap(l->be, sum_ns, err);
 }

@@ -6,6 +6,7 @@
  */
 #include "worker/model/layer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/bits.h"
@@ -38,27 +39,35 @@ float *dp_layer_tied_weight(struct dp_layer *layer)
     return p ? p->w : NULL;
 }
 
-/* Row r of the head's gradient += row r of wte's, which becomes zero. */
-static int merge_row(struct dp_layer *embedding, const struct dp_param *p, int64_t r, float *head, struct dp_err *err)
+/* The touched rows as a list on the device; returns how many, -1 on failure. */
+static int64_t list_rows(struct dp_layer *embedding, int64_t rows, struct dp_err *err)
 {
-    float *row = p->g + r * p->cols;
-    const struct dp_add a = {.n = p->cols, .y = head + r * p->cols, .a = row, .b = head + r * p->cols};
+    uint32_t *list = malloc((size_t)rows * sizeof *list);
+    int64_t n = 0;
+    int rc;
 
-    if (embedding->be->ops->add(embedding->be, &a, err) < 0)
-        return -1;
-    return dp_device_zero(embedding->be, row, (size_t)p->cols * sizeof *row, err);
+    if (!list)
+        return dp_err_set(err, DP_ENOMEM, "no memory for a list of %lld rows", (long long)rows);
+    for (int64_t r = 0; r < rows; r++)
+        if (dp_bits_get(embedding->touched, r))
+            list[n++] = (uint32_t)r;
+    rc = embedding->be->ops->put(embedding->be, embedding->touched_rows, list, (size_t)n * sizeof *list, err);
+    free(list);
+    return rc < 0 ? -1 : n;
 }
 
 int dp_layer_tied_merge(struct dp_layer *embedding, float **head_gradient, struct dp_err *err)
 {
     struct dp_param *p = tied_param(embedding);
     float *sum = *head_gradient;
+    struct dp_merge_rows a;
 
     if (!p || !embedding->touched)
         return dp_err_set(err, DP_EINVAL, "layer %u holds no tied embedding", embedding->index);
-    for (int64_t r = 0; r < p->rows; r++)
-        if (dp_bits_get(embedding->touched, r) && merge_row(embedding, p, r, sum, err) < 0)
-            return dp_err_prefix(err, "layer %u, tied gradient", embedding->index);
+    a = (struct dp_merge_rows){.n = list_rows(embedding, p->rows, err), .c = p->cols, .y = sum, .x = p->g,
+                               .rows = embedding->touched_rows};
+    if (a.n < 0 || embedding->be->ops->merge_rows(embedding->be, &a, err) < 0)
+        return dp_err_prefix(err, "layer %u, tied gradient", embedding->index);
     memset(embedding->touched, 0, dp_bits_words(p->rows) * sizeof *embedding->touched);
     *head_gradient = p->g;
     p->g = sum;

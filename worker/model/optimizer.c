@@ -5,7 +5,9 @@
  * moved layer goes on with the same bits.
  */
 #include <math.h>
+#include <stdlib.h>
 
+#include "worker/model/layer_run.h"
 #include "worker/model/model.h"
 #include "worker/model/stage.h"
 
@@ -30,70 +32,99 @@ static bool is_stepped(const struct dp_param *p)
 
 /* A dense matrix with a bitmap has gradients where nothing is left: they must not count, so that the
  * norm does not depend on how a matrix is stored. */
-static int squares_of(struct dp_layer *l, struct dp_param *p, double *sum, struct dp_err *err)
+static int squares_of(struct dp_layer *l, double *sum, struct dp_err *err)
 {
-    const struct dp_sum_squares squares = {.n = p->n, .x = p->g, .keep = p->keep, .sum = sum};
+    for (uint32_t j = 0; j < l->n_params; j++) {
+        const struct dp_param *p = &l->param[j];
+        const struct dp_sum_squares squares = {.n = p->n, .x = p->g, .keep = p->keep, .sum = &sum[j]};
 
-    return l->be->ops->sum_squares(l->be, &squares, err);
-}
-
-int dp_stage_grad_squares(struct dp_stage *stage, double *out, struct dp_err *err)
-{
-    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {
-        struct dp_layer *l = dp_stage_layer(stage, i);
-
-        out[i] = 0.0;
-        for (uint32_t j = 0; j < l->n_params; j++) {
-            double sum = 0.0;
-
-            if (!is_stepped(&l->param[j]))
-                continue;
-            if (squares_of(l, &l->param[j], &sum, err) < 0)
-                return dp_err_prefix(err, "layer %u, %s", l->index, l->param[j].name);
-            out[i] += sum;
-        }
+        if (is_stepped(p) && l->be->ops->sum_squares(l->be, &squares, err) < 0)
+            return dp_err_prefix(err, "layer %u, %s", l->index, p->name);
     }
     return 0;
 }
 
-static int step_param(struct dp_layer *l, struct dp_param *p, const struct dp_adamw *common, struct dp_err *err)
+int dp_stage_sum_squares(struct dp_stage *stage, struct dp_err *err)
 {
-    struct dp_adamw a = *common;
+    double *sums = dp_stage_workspace(stage)->squares;
 
-    a.n = p->n;
-    a.w = p->w;
-    a.g = p->g;
-    a.m = p->m;
-    a.v = p->v;
-    a.keep = p->keep;
-    a.leave_g = p->is_linear || (l->touched && p == &l->param[DP_WTE]); /* tied: see dp_layer_tied_split() */
+    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++)
+        if (squares_of(dp_stage_layer(stage, i), sums + i * DP_LAYER_MAX_PARAMS, err) < 0)
+            return -1;
+    return 0;
+}
+
+int dp_stage_grad_squares(struct dp_stage *stage, double *out, struct dp_err *err)
+{
+    const uint32_t n = dp_stage_n_layers(stage);
+    const size_t bytes = (size_t)n * DP_LAYER_MAX_PARAMS * sizeof(double);
+    struct dp_backend *be;
+    double *sums;
+    int rc;
+
+    if (n == 0)
+        return 0;
+    be = dp_stage_layer(stage, 0)->be;
+    sums = malloc(bytes);
+    if (!sums)
+        return dp_err_set(err, DP_ENOMEM, "no memory for the norms of %u layers", n);
+    rc = be->ops->get(be, sums, dp_stage_workspace(stage)->squares, bytes, err);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        const struct dp_layer *l = dp_stage_layer(stage, i);
+
+        out[i] = 0.0;
+        for (uint32_t j = 0; j < l->n_params; j++)
+            if (is_stepped(&l->param[j]))
+                out[i] += sums[i * DP_LAYER_MAX_PARAMS + j];
+    }
+    free(sums);
+    return rc;
+}
+
+static int step_param(struct dp_layer *l, struct dp_param *p, const struct dp_step_scalars *step, struct dp_err *err)
+{
+    const struct dp_adamw a = {
+        .n = p->n, .w = p->w, .g = p->g, .m = p->m, .v = p->v, .keep = p->keep, .step = step, .decays = p->decays,
+        .leave_g = p->is_linear || (l->touched && p == &l->param[DP_WTE]), /* tied: see dp_layer_tied_split() */
+    };
+
     p->g_is_void = p->is_linear;
-    if (!p->decays)
-        a.decay = 0.0f;
     if (l->be->ops->adamw(l->be, &a, err) < 0)
         return -1;
     return p->sparse ? l->be->ops->sparse_refresh(l->be, p->sparse, p->w, err) : 0;
 }
 
+/* Of optimizer step `step`, on the device. */
+static int put_scalars(const struct dp_layer *l, struct dp_step_scalars *out, uint64_t step, double grad_scale,
+                       struct dp_err *err)
+{
+    const struct dp_train_config *c = l->config;
+    const double n = (double)step + 1.0;
+    const struct dp_step_scalars s = {
+        .lr = (float)dp_train_lr(c, step),
+        .beta1 = (float)c->train.beta1,
+        .beta2 = (float)c->train.beta2,
+        .eps = (float)c->train.eps,
+        .decay = (float)c->train.weight_decay,
+        .bias1 = (float)(1.0 - pow(c->train.beta1, n)),
+        .bias2 = (float)(1.0 - pow(c->train.beta2, n)),
+        .grad_scale = (float)grad_scale,
+    };
+
+    return l->be->ops->put(l->be, out, &s, sizeof s, err);
+}
+
 int dp_stage_step(struct dp_stage *stage, uint64_t step, double grad_scale, struct dp_err *err)
 {
+    struct dp_step_scalars *scalars = dp_stage_workspace(stage)->step;
+
+    if (dp_stage_n_layers(stage) && put_scalars(dp_stage_layer(stage, 0), scalars, step, grad_scale, err) < 0)
+        return -1;
     for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {
         struct dp_layer *l = dp_stage_layer(stage, i);
-        const struct dp_train_config *c = l->config;
-        const double n = (double)step + 1.0;
-        const struct dp_adamw common = {
-            .lr = (float)dp_train_lr(c, step),
-            .beta1 = (float)c->train.beta1,
-            .beta2 = (float)c->train.beta2,
-            .eps = (float)c->train.eps,
-            .decay = (float)c->train.weight_decay,
-            .bias1 = (float)(1.0 - pow(c->train.beta1, n)),
-            .bias2 = (float)(1.0 - pow(c->train.beta2, n)),
-            .grad_scale = (float)grad_scale,
-        };
 
         for (uint32_t j = 0; j < l->n_params; j++)
-            if (is_stepped(&l->param[j]) && step_param(l, &l->param[j], &common, err) < 0)
+            if (is_stepped(&l->param[j]) && step_param(l, &l->param[j], scalars, err) < 0)
                 return dp_err_prefix(err, "layer %u, %s", l->index, l->param[j].name);
     }
     return 0;

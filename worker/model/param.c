@@ -48,7 +48,7 @@ struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz,
         sp->nnz = nnz;
         sp->block_rows = block_rows;
         sp->row_ptr = calloc((size_t)(rows / block_rows) + 1, sizeof *sp->row_ptr);
-        sp->col = calloc((size_t)(nnz / block_rows) + 1, sizeof *sp->col);
+        sp->col = calloc((size_t)dp_sparse_n_blocks(sp) + 1, sizeof *sp->col);
     }
     if (!sp || !sp->row_ptr || !sp->col) {
         dp_param_sparse_free(NULL, sp);
@@ -69,25 +69,36 @@ void dp_param_sparse_free(struct dp_backend *be, struct dp_sparse *sp)
     free(sp);
 }
 
+int64_t dp_param_blocks(const struct dp_param *p, int64_t block_rows)
+{
+    return p->sparse ? dp_sparse_n_blocks(p->sparse) : p->rows * p->cols / dp_block_weights(block_rows);
+}
+
 int64_t dp_param_find(const struct dp_param *p, int64_t row, int64_t col)
 {
     const struct dp_sparse *sp = p->sparse;
-    int64_t block, low, high;
+    int64_t block, width, first, m, low, high;
 
     if (!sp)
         return row * p->cols + col;
     block = dp_sparse_block(sp);
-    low = sp->row_ptr[row / block];
+    width = dp_block_cols(block);
+    first = low = sp->row_ptr[row / block];
     high = sp->row_ptr[row / block + 1];
+    m = high - first;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
 
-        if (sp->col[middle] < col)
+        if (sp->col[middle] < col / width)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < sp->row_ptr[row / block + 1] && sp->col[low] == col ? low * block + row % block : -1;
+    if (low == first + m || sp->col[low] != col / width)
+        return -1;
+    if (width == 1)
+        return low * block + row % block;
+    return first * block * width + row % block / 4 * 4 * width * m + (low - first) * 4 * width + 4 * (col % width) + row % 4;
 }
 
 static void set_all(uint64_t *bits, int64_t n)
@@ -99,7 +110,7 @@ static void set_all(uint64_t *bits, int64_t n)
 
 uint64_t *dp_param_dup_kept(struct dp_backend *be, const struct dp_param *p, struct dp_err *err)
 {
-    int64_t n = p->rows * p->cols;
+    int64_t n = p->rows * p->cols, width = p->sparse ? dp_block_cols(dp_sparse_block(p->sparse)) : 1;
     uint64_t *bits = calloc(dp_bits_words(n) + 1, sizeof *bits);
 
     if (!bits) {
@@ -111,7 +122,8 @@ uint64_t *dp_param_dup_kept(struct dp_backend *be, const struct dp_param *p, str
             int64_t g = r / dp_sparse_block(p->sparse);
 
             for (int64_t k = p->sparse->row_ptr[g]; k < p->sparse->row_ptr[g + 1]; k++)
-                dp_bits_set(bits, r * p->cols + p->sparse->col[k]);
+                for (int64_t c = 0; c < width; c++)
+                    dp_bits_set(bits, r * p->cols + p->sparse->col[k] * width + c);
         }
     } else if (!p->keep) {
         set_all(bits, n);
@@ -120,21 +132,4 @@ uint64_t *dp_param_dup_kept(struct dp_backend *be, const struct dp_param *p, str
         return NULL;
     }
     return bits;
-}
-
-int dp_device_zero(struct dp_backend *be, void *p, size_t bytes, struct dp_err *err)
-{
-    static const char zeros[1 << 16];
-
-    if (be->ops->host_memory) {
-        memset(p, 0, bytes);
-        return 0;
-    }
-    for (size_t at = 0; at < bytes; at += sizeof zeros) {
-        size_t n = bytes - at < sizeof zeros ? bytes - at : sizeof zeros;
-
-        if (be->ops->put(be, (char *)p + at, zeros, n, err) < 0)
-            return -1;
-    }
-    return 0;
 }

@@ -20,13 +20,13 @@ struct dp_sparse *dp_param_sparse_alloc(int64_t rows, int64_t cols, int64_t nnz,
                                         struct dp_err *err);
 void dp_param_sparse_free(struct dp_backend *be, struct dp_sparse *sp); /* with its plan; NULL is fine */
 
+/* Blocks of block_rows rows that p has: of its pattern, or all of a dense matrix. */
+int64_t dp_param_blocks(const struct dp_param *p, int64_t block_rows);
+
 /* Where weight (row, col) lies in p's arrays; -1: it is not stored. */
 int64_t dp_param_find(const struct dp_param *p, int64_t row, int64_t col);
 
 /* Elements kept, as a bitmap over the dense matrix that the caller frees. */
 uint64_t *dp_param_dup_kept(struct dp_backend *be, const struct dp_param *p, struct dp_err *err);
-
-/* Set device memory to zero. */
-int dp_device_zero(struct dp_backend *be, void *p, size_t bytes, struct dp_err *err);
 
 #endif

@@ -5,7 +5,7 @@
  *   s = final + (initial - final) (1 - i / n)^3,  events at begin, begin + every, ..., end (included:
  * the last event is at `end`, so `final` is really reached).
  * Exactly k = round((1 - s) * prunable) weights survive: those of largest |w|, ties by smaller global
- * index. With prune.granularity 4x1, round((1 - s) * prunable / 4) blocks of four rows of one column: those
+ * index. With blocks (prune.granularity 4x1, 32x32, ...) of k weights, round((1 - s) * prunable / k) of them: those
  * of largest L2 norm, in float, ties by smaller index of the block: of its matrix, then rows, then column.
  * The threshold is found by histograms of the bits of |w| (a float's magnitude orders like its bits without
  * the sign): level 1 counts by the top 11 bits, level 2 by the next 10, level 3 by the last 10, each summed

@@ -1,28 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The layers of one worker, run in order (stage.h).
  *
- * kept[mb * n_layers + i] is what layer i keeps of microbatch mb. A layer writes its output straight
- * into the input of the next one's activations; only the stage's two borders are copied. The operations and
- * their order are the same for every layer wherever the cuts lie: that makes the loss independent of
- * the layout, bit for bit.
+ * Microbatch mb has slot mb % n_slots; kept[slot * n_layers + i] is what layer i keeps of it. A layer writes its output
+ * straight into the input of the next one's activations, and what comes and goes at the stage's two borders is used where
+ * it lies. The operations and their order are the same for every layer wherever the cuts lie: that makes the loss
+ * independent of the layout, bit for bit.
  */
 #include "worker/model/stage.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/run/layout.h"
+#include "common/bits.h"
+#include "common/schedule/schedule.h"
 #include "worker/model/layer_run.h"
+#include "worker/model/model.h"
+
+#define NO_MB UINT32_MAX
 
 struct dp_stage {
     const struct dp_train_config *config;
     struct dp_backend *be;
-    uint32_t n_layers;
+    uint32_t n_layers, n_slots;
     struct dp_layer **layer;
-    struct dp_activations **kept;
-    struct dp_activation_pool pool;
+    struct dp_activations *kept;
+    uint32_t *kept_mb; /* [n_slots] whose they are, NO_MB: nobody's */
     struct dp_workspace work;
+    void *own_d;       /* the workspace's place for the gradient on its way back */
 };
+
+uint32_t dp_stage_in_flight(const struct dp_train_config *c, const struct dp_layout *l, uint32_t rank)
+{
+    uint32_t microbatches = (uint32_t)c->train.microbatches;
+    enum dp_schedule_kind kind;
+
+    if (l->cut[rank] == l->cut[rank + 1])
+        return 0;
+    if (dp_schedule_find_trained(c->pipeline.schedule, &kind, NULL) < 0)
+        return microbatches;
+    return dp_schedule_in_flight(kind, dp_layout_stage(l, rank), dp_layout_active(l), microbatches);
+}
+
+size_t dp_stage_activation_bytes(const struct dp_train_config *c, const struct dp_backend *be, const struct dp_layout *l,
+                                 uint32_t rank)
+{
+    size_t sum = 0;
+
+    for (uint32_t i = l->cut[rank]; i < l->cut[rank + 1]; i++)
+        sum += dp_activations_bytes(c, &be->info, dp_model_kind(c, i));
+    return sum * dp_stage_in_flight(c, l, rank);
+}
 
 static int check_layers(struct dp_layer **layers, uint32_t n, struct dp_err *err)
 {
@@ -33,13 +60,40 @@ static int check_layers(struct dp_layer **layers, uint32_t n, struct dp_err *err
     return 0;
 }
 
+static int make_slots(struct dp_stage *s, struct dp_layer **layers, uint32_t n, uint32_t n_slots, struct dp_err *err)
+{
+    s->kept = calloc((size_t)n * n_slots + 1, sizeof *s->kept);
+    s->kept_mb = malloc(((size_t)n_slots + 1) * sizeof *s->kept_mb);
+    if (!s->kept || !s->kept_mb)
+        return dp_err_set(err, DP_ENOMEM, "stage: no memory");
+    s->n_slots = n_slots;
+    for (uint32_t slot = 0; slot < n_slots; slot++) {
+        s->kept_mb[slot] = NO_MB;
+        for (uint32_t i = 0; i < n; i++)
+            if (dp_activations_init(&s->kept[(size_t)slot * n + i], s->config, s->be, layers[i]->kind, i == 0, err) < 0)
+                return -1;
+    }
+    return 0;
+}
+
+static void drop_slots(struct dp_stage *s, uint32_t n_layers)
+{
+    for (size_t i = 0; s->kept && i < (size_t)n_layers * s->n_slots; i++)
+        dp_activations_release(&s->kept[i], s->be);
+    s->n_slots = 0;
+}
+
 struct dp_stage *dp_stage_create(const struct dp_train_config *config, struct dp_backend *be,
-                                 struct dp_layer **layers, uint32_t n, struct dp_err *err)
+                                 struct dp_layer **layers, uint32_t n, uint32_t in_flight, struct dp_err *err)
 {
     struct dp_stage *s;
 
     if (check_layers(layers, n, err) < 0)
         return NULL;
+    if (n && !in_flight) {
+        dp_err_set(err, DP_EINVAL, "stage: %u layers, and no microbatch in flight", n);
+        return NULL;
+    }
     s = calloc(1, sizeof *s);
     if (!s) {
         dp_err_set(err, DP_ENOMEM, "stage: no memory");
@@ -47,46 +101,35 @@ struct dp_stage *dp_stage_create(const struct dp_train_config *config, struct dp
     }
     s->config = config;
     s->be = be;
-    s->pool = (struct dp_activation_pool){.config = config, .be = be};
     s->layer = calloc(n + 1, sizeof *s->layer);
-    s->kept = calloc((size_t)n * (size_t)config->train.microbatches + 1, sizeof *s->kept);
-    if (!s->layer || !s->kept) {
+    if (!s->layer) {
         dp_err_set(err, DP_ENOMEM, "stage: no memory");
         goto fail;
     }
-    if (n && dp_workspace_init(&s->work, config, be, err) < 0)
+    if (make_slots(s, layers, n, n ? in_flight : 0, err) < 0 || (n && dp_workspace_init(&s->work, config, be, n, err) < 0))
         goto fail;
+    s->own_d = s->work.d;
     if (n)
         memcpy(s->layer, layers, n * sizeof *layers);
     s->n_layers = n; /* only now the layers are the stage's */
     return s;
 fail:
+    drop_slots(s, n);
     dp_stage_destroy(s);
     return NULL;
-}
-
-static void drop_activations(struct dp_stage *s)
-{
-    size_t n = (size_t)s->n_layers * (size_t)s->config->train.microbatches;
-
-    for (size_t i = 0; i < n; i++) {
-        dp_activations_destroy(&s->pool, s->kept[i]);
-        s->kept[i] = NULL;
-    }
-    dp_activation_pool_release(&s->pool);
-    s->pool.bytes = 0;
 }
 
 void dp_stage_destroy(struct dp_stage *s)
 {
     if (!s)
         return;
-    drop_activations(s);
+    drop_slots(s, s->n_layers);
     for (uint32_t i = 0; i < s->n_layers; i++)
         dp_layer_destroy(s->layer[i]);
     dp_workspace_release(&s->work, s->be);
     free(s->layer);
     free(s->kept);
+    free(s->kept_mb);
     free(s);
 }
 
@@ -100,23 +143,22 @@ struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i)
     return stage->layer[i];
 }
 
+struct dp_workspace *dp_stage_workspace(struct dp_stage *stage)
+{
+    return &stage->work;
+}
+
 void dp_stage_take_layers(struct dp_stage *s, struct dp_layer **out)
 {
-    drop_activations(s);
+    drop_slots(s, s->n_layers);
     if (s->n_layers)
         memcpy(out, s->layer, s->n_layers * sizeof *out);
     s->n_layers = 0;
     dp_workspace_release(&s->work, s->be);
 }
 
-static size_t stage_message_bytes(const struct dp_stage *s)
-{
-    return (size_t)(s->config->train.batch * s->config->model.context * s->config->model.channels) *
-           sizeof(float);
-}
-
 static int run_forward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, const uint32_t *tokens,
-                       const uint32_t *targets, float *y, double *loss, bool keep, struct dp_err *err)
+                       const uint32_t *targets, void *y, double *loss, bool keep, struct dp_err *err)
 {
     switch (l->kind) {
     case DP_LAYER_EMBEDDING:
@@ -126,6 +168,14 @@ static int run_forward(struct dp_layer *l, struct dp_activations *act, struct dp
     default:
         return dp_block_forward(l, act, work, y, keep, err);
     }
+}
+
+void dp_stage_touch_tokens(struct dp_stage *s, const uint32_t *tokens, int64_t n)
+{
+    uint64_t *touched = s->n_layers ? s->layer[0]->touched : NULL;
+
+    for (int64_t i = 0; touched && i < n; i++)
+        dp_bits_set(touched, tokens[i]);
 }
 
 static int check_call(const struct dp_stage *s, uint32_t mb, const uint32_t *tokens, struct dp_err *err)
@@ -138,56 +188,35 @@ static int check_call(const struct dp_stage *s, uint32_t mb, const uint32_t *tok
     return 0;
 }
 
-/* Activations of one microbatch: of all layers where they are kept, else of two neighbours at a time. */
-static int forward_layers(struct dp_stage *s, struct dp_activations **act, const uint32_t *tokens,
-                          const uint32_t *targets, float *out, double *loss, bool keep, struct dp_err *err)
+/* What layer i has of a microbatch in `slot`. Without a backward to come, blocks behind the second layer take turns with
+ * the sets of two: less memory to go through. */
+static struct dp_activations *set_of(struct dp_stage *s, uint32_t slot, uint32_t i, bool keep)
 {
-    for (uint32_t i = 0; i < s->n_layers; i++) {
-        float *y = out;
-
-        if (i + 1 < s->n_layers) {
-            act[i + 1] = dp_activations_take(&s->pool, s->layer[i + 1]->kind, err);
-            if (!act[i + 1])
-                return -1;
-            y = act[i + 1]->x;
-        }
-        if (run_forward(s->layer[i], act[i], &s->work, tokens, targets, y, loss, keep, err) < 0)
-            return -1;
-        if (!keep) {
-            dp_activations_give(&s->pool, act[i]);
-            act[i] = NULL;
-        }
-    }
-    return 0;
+    if (!keep && i > 2 && s->layer[i]->kind == DP_LAYER_BLOCK)
+        i = 2 - i % 2;
+    return &s->kept[(size_t)slot * s->n_layers + i];
 }
 
-static void give_all(struct dp_stage *s, struct dp_activations **act)
+int dp_stage_forward(struct dp_stage *s, uint32_t mb, void *in, const uint32_t *tokens,
+                     const uint32_t *targets, void *out, double *loss, bool keep, struct dp_err *err)
 {
-    for (uint32_t i = 0; i < s->n_layers; i++) {
-        dp_activations_give(&s->pool, act[i]);
-        act[i] = NULL;
-    }
-}
-
-int dp_stage_forward(struct dp_stage *s, uint32_t mb, const float *in, const uint32_t *tokens,
-                     const uint32_t *targets, float *out, double *loss, bool keep, struct dp_err *err)
-{
-    struct dp_activations *eval[DP_MAX_LAYERS], **act;
+    uint32_t slot;
 
     if (check_call(s, mb, tokens, err) < 0)
         return -1;
-    act = keep ? s->kept + (size_t)mb * s->n_layers : eval;
-    if (keep && act[0])
-        return dp_err_set(err, DP_EINVAL, "stage: microbatch %u is already in flight", mb);
-    memset(act, 0, s->n_layers * sizeof *act);
-    act[0] = dp_activations_take(&s->pool, s->layer[0]->kind, err);
-    if (!act[0])
-        return -1;
-    if ((act[0]->x && s->be->ops->copy(s->be, act[0]->x, in, stage_message_bytes(s), err) < 0) ||
-        forward_layers(s, act, tokens, targets, out, loss, keep, err) < 0) {
-        give_all(s, act);
-        return -1;
+    slot = mb % s->n_slots;
+    if (s->kept_mb[slot] != NO_MB)
+        return dp_err_set(err, DP_EINVAL, "stage: forward of microbatch %u while microbatch %u is in flight", mb,
+                          s->kept_mb[slot]);
+    set_of(s, slot, 0, keep)->x = in;
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        void *y = i + 1 < s->n_layers ? set_of(s, slot, i + 1, keep)->x : out;
+
+        if (run_forward(s->layer[i], set_of(s, slot, i, keep), &s->work, tokens, targets, y, loss, keep, err) < 0)
+            return -1;
     }
+    if (keep)
+        s->kept_mb[slot] = mb;
     return 0;
 }
 
@@ -204,38 +233,35 @@ static int run_backward(struct dp_layer *l, struct dp_activations *act, struct d
     }
 }
 
-int dp_stage_backward(struct dp_stage *s, uint32_t mb, const float *dout, float *din, const uint32_t *tokens,
-                      struct dp_err *err)
+int dp_stage_backward(struct dp_stage *s, uint32_t mb, void *d, const uint32_t *tokens, struct dp_err *err)
 {
-    struct dp_activations **act;
+    uint32_t slot;
 
     if (check_call(s, mb, tokens, err) < 0)
         return -1;
-    act = s->kept + (size_t)mb * s->n_layers;
-    if (!act[0])
+    slot = mb % s->n_slots;
+    if (s->kept_mb[slot] != mb)
         return dp_err_set(err, DP_EINVAL, "stage: backward of microbatch %u without its forward", mb);
-    if (s->layer[s->n_layers - 1]->kind != DP_LAYER_HEAD &&
-        s->be->ops->copy(s->be, s->work.d, dout, stage_message_bytes(s), err) < 0)
-        return -1;
-    for (uint32_t i = s->n_layers; i-- > 0;) {
-        if (run_backward(s->layer[i], act[i], &s->work, tokens, err) < 0)
+    if (!d && (s->layer[0]->kind != DP_LAYER_EMBEDDING || s->layer[s->n_layers - 1]->kind != DP_LAYER_HEAD))
+        return dp_err_set(err, DP_EINVAL, "stage: backward of microbatch %u without a gradient", mb);
+    s->work.d = d ? d : s->own_d;
+    for (uint32_t i = s->n_layers; i-- > 0;)
+        if (run_backward(s->layer[i], set_of(s, slot, i, true), &s->work, tokens, err) < 0)
             return -1;
-        dp_activations_give(&s->pool, act[i]);
-        act[i] = NULL;
-    }
-    if (s->layer[0]->kind != DP_LAYER_EMBEDDING)
-        return s->be->ops->copy(s->be, din, s->work.d, stage_message_bytes(s), err);
+    s->kept_mb[slot] = NO_MB;
     return 0;
 }
 
 size_t dp_stage_bytes(const struct dp_stage *s, uint64_t *act_bytes_per_layer)
 {
-    size_t sum = sizeof *s + s->work.bytes + s->pool.bytes;
+    size_t sum = sizeof *s + s->work.bytes;
 
+    for (size_t i = 0; i < (size_t)s->n_layers * s->n_slots; i++)
+        sum += s->kept[i].bytes;
     for (uint32_t i = 0; i < s->n_layers; i++) {
         sum += dp_layer_state_bytes(s->layer[i]);
         if (act_bytes_per_layer)
-            act_bytes_per_layer[i] = dp_activations_bytes(s->config, s->layer[i]->kind);
+            act_bytes_per_layer[i] = dp_activations_bytes(s->config, &s->be->info, s->layer[i]->kind);
     }
     return sum;
 }

@@ -2,19 +2,29 @@
 /* A stage: the contiguous layers that one worker owns, and the activations of its microbatches.
  *
  * The stage runs layers; it knows nothing of other workers. The runtime feeds it input
- * activations and takes them away.  A message between stages: (batch * context, channels) float32.
+ * activations and takes them away.  A message between stages: (batch * context, channels) activations.
  */
 #ifndef DP_WORKER_MODEL_STAGE_H
 #define DP_WORKER_MODEL_STAGE_H
 
+#include "common/run/layout.h"
 #include "worker/model/layer.h"
 
 struct dp_stage;
 
+/* Most microbatches that a worker's stage keeps for their backward at once, in a layout; 0 for one without layers. */
+uint32_t dp_stage_in_flight(const struct dp_train_config *config, const struct dp_layout *layout, uint32_t rank);
+
+/* Bytes of the activations that it keeps of them, with its input. */
+size_t dp_stage_activation_bytes(const struct dp_train_config *config, const struct dp_backend *be,
+                                 const struct dp_layout *layout, uint32_t rank);
+
 /* layers: n pointers, neighbours in the model; ownership moves in (also on failure nothing is lost:
- * on failure the caller still owns them). n may be 0: an empty stage. */
+ * on failure the caller still owns them). n may be 0: an empty stage. in_flight: microbatches that it has room for
+ * between their forward and their backward, which begin in the order of their numbers: number mb always has the same
+ * memory as mb + in_flight. */
 struct dp_stage *dp_stage_create(const struct dp_train_config *config, struct dp_backend *be,
-                                 struct dp_layer **layers, uint32_t n, struct dp_err *err);
+                                 struct dp_layer **layers, uint32_t n, uint32_t in_flight, struct dp_err *err);
 /* Destroys the layers too. */
 void dp_stage_destroy(struct dp_stage *stage);
 
@@ -26,23 +36,29 @@ struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i); /* i-th of 
 void dp_stage_take_layers(struct dp_stage *stage, struct dp_layer **out);
 
 /* Forward of microbatch mb (0..microbatches-1).
- * in:      [device] activations; ignored when the stage holds layer 0.
- * tokens:  batch*context inputs; used when the stage holds layer 0.
- * targets: batch*context; used when the stage holds the head, NULL: no loss.
+ * in:      [device] activations; ignored when the stage holds layer 0. With keep they stay as they are until backward.
+ * tokens:  [device] batch*context inputs; used when the stage holds layer 0.
+ * targets: [device] batch*context; used when the stage holds the head, NULL: no loss.
  * out:     [device] = activations; ignored when the stage holds the head.
- * loss:    = sum over tokens of the loss in nats, where the stage holds the head.
- * keep:    false for evaluation: nothing is kept for backward. */
-int dp_stage_forward(struct dp_stage *stage, uint32_t mb, const float *in, const uint32_t *tokens,
-                     const uint32_t *targets, float *out, double *loss, bool keep, struct dp_err *err);
+ * loss:    [device] = sum over tokens of the loss in nats, where the stage holds the head, or, in evaluation
+ *          (keep false), += that. NULL: not wanted.
+ * keep:    false for evaluation: nothing is kept for backward, and nothing may be kept of any other microbatch. */
+int dp_stage_forward(struct dp_stage *stage, uint32_t mb, void *in, const uint32_t *tokens,
+                     const uint32_t *targets, void *out, double *loss, bool keep, struct dp_err *err);
 
-/* Backward of microbatch mb, which forward kept; += into the gradients; frees what was kept.
- * dout: [device] gradient of out, ignored with the head. din: [device] =, ignored with layer 0.
+/* Backward of microbatch mb, which forward kept; += into the gradients.
+ * d: [device] gradient of out, which becomes that of in where it lies. With the head it need not be anything before, with
+ * layer 0 it is nothing afterwards; a stage with both can do without (NULL).
  * The gradient is that of the mean loss over all tokens of the step. */
-int dp_stage_backward(struct dp_stage *stage, uint32_t mb, const float *dout, float *din,
-                      const uint32_t *tokens, struct dp_err *err);
+int dp_stage_backward(struct dp_stage *stage, uint32_t mb, void *d, const uint32_t *tokens, struct dp_err *err);
 
-/* Sum of squares of each layer's gradients: out[i] for layer i of the stage. The caller adds up all
- * layers of the model in layer order. */
+/* Before the first backward of a step: the tokens of all its microbatches, [host]. A tied embedding adds only these
+ * rows to the head's gradient; any other stage has no use for them. */
+void dp_stage_touch_tokens(struct dp_stage *stage, const uint32_t *tokens, int64_t n);
+
+/* Sums of squares of each layer's gradients: the device is told to form them, and waited for to read them. out[i],
+ * [host], for layer i of the stage; the caller adds up all layers of the model in layer order. */
+int dp_stage_sum_squares(struct dp_stage *stage, struct dp_err *err);
 int dp_stage_grad_squares(struct dp_stage *stage, double *out, struct dp_err *err);
 
 /* One AdamW step at optimizer step `step` (from 0), gradients multiplied by grad_scale, then zeroed;
@@ -52,8 +68,8 @@ int dp_stage_step(struct dp_stage *stage, uint64_t step, double grad_scale, stru
 /* Linear warm-up, then cosine from lr to min_lr at the last step. */
 double dp_train_lr(const struct dp_train_config *config, uint64_t step);
 
-/* Bytes held: layers, kept activations, workspace. act_bytes_per_layer: [n_layers] bytes kept for one
- * microbatch, NULL: not wanted. */
+/* Bytes held: layers, room for activations, workspace; without what forward is given. act_bytes_per_layer: [n_layers]
+ * bytes kept for one microbatch, with the layer's input, NULL: not wanted. */
 size_t dp_stage_bytes(const struct dp_stage *stage, uint64_t *act_bytes_per_layer);
 
 #endif

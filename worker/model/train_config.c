@@ -69,6 +69,8 @@ static const struct dp_conf_key keys[] = {
     BOOL(pipeline, pin, "true", "bind a worker to its cores"),
     TEXT(pipeline, wireup, "auto", "auto|daemon|pmix",
          "how workers meet: by the launcher's PMIx, or by the daemons; auto: by PMIx where it is"),
+    TEXT(pipeline, link, "auto", "auto|off",
+         "messages of neighbours on one node; auto: from device to device where both can; off: through the host"),
 
     TEXT(checkpoint, dir, "", NULL, "directory of the checkpoints, empty: none are written"),
     INT(checkpoint, every, 0, 1e9, "0", "steps between checkpoints, 0: as every_s says, on request and at the end"),
@@ -144,9 +146,9 @@ int dp_train_config_check(const struct dp_train_config *c, struct dp_err *err)
     return 0;
 }
 
-size_t dp_stage_message_bytes(const struct dp_train_config *c)
+size_t dp_stage_message_bytes(const struct dp_train_config *c, uint32_t act_bytes)
 {
-    return (size_t)(c->train.batch * c->model.context * c->model.channels) * sizeof(float);
+    return (size_t)(c->train.batch * c->model.context * c->model.channels) * act_bytes;
 }
 
 int dp_train_config_load(const char *path, int n_overrides, char *const overrides[],

@@ -49,6 +49,7 @@ struct dp_train_config {
         char layout[4096]; /* to begin with, as dp_layout_format() writes it; empty: see worker/train/initial_layout.h */
         bool pin; /* bind the worker to cores */
         char wireup[16]; /* "auto", "daemon", "pmix" */
+        char link[16]; /* "auto", "off": between devices of a node */
     } pipeline;
     struct {
         char dir[1024]; /* empty: no checkpoints */
@@ -73,8 +74,9 @@ int dp_train_config_load(const char *path, int n_overrides, char *const override
 /* Rows of what pruning takes or leaves together: 1, or 4 for blocks of 4 x 1. */
 int64_t dp_train_block_rows(const struct dp_train_config *config);
 
-/* Bytes of what a stage sends the next one for a microbatch: [batch, context, channels] floats. */
-size_t dp_stage_message_bytes(const struct dp_train_config *config);
+/* Bytes of what a stage sends the next one for a microbatch: [batch, context, channels] activations, of act_bytes
+ * each (struct dp_device_info). */
+size_t dp_stage_message_bytes(const struct dp_train_config *config, uint32_t act_bytes);
 
 /* The table of keys, for --help and tests; ends with an entry whose name is NULL. */
 struct dp_conf_key;

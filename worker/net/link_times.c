@@ -20,6 +20,7 @@ struct measurement {
     uint32_t peer;
     void *data;
     size_t bytes;
+    bool computes;
 };
 
 static int finish(struct dp_transport *t, struct dp_transport_request *x, struct dp_err *err)
@@ -55,7 +56,7 @@ static int ping(const struct measurement *p, uint32_t first, uint64_t *way_ns, s
         device_ns = dp_thread_cpu_ns();
         if (give(p, first + i, err) < 0 || take(p, first + i, err) < 0)
             return -1;
-        device_ns = dp_thread_cpu_ns() - device_ns;
+        device_ns = p->computes ? dp_thread_cpu_ns() - device_ns : 0;
         way[i] = (dp_now_ns() - start_ns) / 2;
         way[i] = way[i] > device_ns ? way[i] - device_ns : 0;
     }
@@ -88,10 +89,10 @@ static int with_neighbour(struct measurement *p, size_t stage_message_bytes, boo
     return 0;
 }
 
-int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t stage_message_bytes,
+int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t stage_message_bytes, bool computes,
                     struct dp_link_times *out, struct dp_err *err)
 {
-    struct measurement p = {.transport = transport};
+    struct measurement p = {.transport = transport, .computes = computes};
     int rc = 0;
 
     *out = (struct dp_link_times){0};

@@ -16,8 +16,9 @@ struct dp_link_times {
 };
 
 /* Ping-pong between neighbours, all pairs with an even first worker and then the others. Collective: all
- * n workers call it, before training. *out: rank's link to rank + 1; 0 for the last worker. */
-int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t stage_message_bytes,
+ * n workers call it, before training. *out: rank's link to rank + 1; 0 for the last worker. computes: the processor that
+ * handles messages is the device, so that its own part of them counts as the device's; else it is part of the way. */
+int dp_link_measure(struct dp_transport *transport, uint32_t rank, uint32_t n, size_t stage_message_bytes, bool computes,
                     struct dp_link_times *out, struct dp_err *err);
 
 #endif

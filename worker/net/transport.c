@@ -305,6 +305,11 @@ uint32_t dp_transport_local_rank(const struct dp_transport *t, uint32_t *n_local
     return rank;
 }
 
+bool dp_transport_is_local(const struct dp_transport *t, uint32_t rank)
+{
+    return rank < t->n_workers && t->peer[rank].is_local;
+}
+
 void dp_transport_remove(struct dp_transport *t, uint32_t rank)
 {
     if (rank >= t->n_workers || !t->peer[rank].address)

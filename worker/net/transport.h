@@ -43,6 +43,8 @@ int dp_transport_add(struct dp_transport *t, uint32_t rank, const void *card, si
 void dp_transport_set_key(struct dp_transport *t, const uint8_t key[16]);
 /* Which of how many known workers of this machine this one is (several Slurm nodes may be one machine). */
 uint32_t dp_transport_local_rank(const struct dp_transport *t, uint32_t *n_local);
+/* Is this worker on the same machine, in the same namespace of processes? Both say the same of each other. */
+bool dp_transport_is_local(const struct dp_transport *t, uint32_t rank);
 /* Forget a peer that left the run. */
 void dp_transport_remove(struct dp_transport *t, uint32_t rank);
 

@@ -48,7 +48,7 @@ static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct
 /* Memory that was given back to Slurm (daemon/coord/memory.c) is missing in the cgroup at once. */
 static uint64_t memory_limit(const struct dp_trainer *t)
 {
-    uint64_t now = dp_memory_limit(t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+    uint64_t now = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
 
     return now && (!t->mem_limit_bytes || now < t->mem_limit_bytes) ? now : t->mem_limit_bytes;
 }
@@ -74,6 +74,8 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         return dp_err_prefix(err, "hand-over %llu at step %llu", (unsigned long long)migration,
                              (unsigned long long)t->step);
     t->is_leaving = outcome.is_leaving;
+    if (outcome.is_committed && dp_pipeline_part(t->pipeline, err) < 0)
+        return -1;
     if (outcome.is_committed)
         forget_leavers(t, &before);
     tell_handover(t, migration, &outcome);
@@ -112,7 +114,7 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
 static int save(struct dp_trainer *t, bool must, struct dp_err *err)
 {
     char path[1100] = "";
-    int rc = dp_distributed_save(&t->collectives, t->config, &t->start.tune, t->stage, t->step, path, sizeof path, err);
+    int rc = dp_distributed_save(&t->collectives, t->config, t->be, &t->start.tune, t->stage, t->step, path, sizeof path, err);
 
     if (rc == 0) {
         dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);

@@ -182,13 +182,25 @@ static uint64_t resident_bytes(void)
     return sscanf(text, "%*u %llu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-uint64_t dp_memory_limit(int64_t memory_mb, uint64_t stage_bytes)
+/* A device that cannot say any more what is free has failed: whatever it is told next says so. */
+static uint64_t device_limit(struct dp_backend *be, uint64_t stage_bytes)
+{
+    struct dp_device_info now = be->info;
+
+    if (be->ops->info(be, &now, NULL) < 0)
+        now = be->info;
+    return now.free_bytes + stage_bytes;
+}
+
+uint64_t dp_memory_limit(struct dp_backend *be, int64_t memory_mb, uint64_t stage_bytes)
 {
     uint64_t resident = resident_bytes(), base = resident > stage_bytes ? resident - stage_bytes : 0, limit;
     char cgroups[8192];
 
     if (memory_mb > 0)
         return (uint64_t)memory_mb << 20;
+    if (be->info.total_bytes)
+        return device_limit(be, stage_bytes);
     slurp("/proc/self/cgroup", cgroups, sizeof cgroups);
     limit = lower_limit(dp_memory_cgroup_limit("/sys/fs/cgroup", cgroups), lower_limit(rlimit_of(RLIMIT_AS), rlimit_of(RLIMIT_DATA)));
     if (!limit)

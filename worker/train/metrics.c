@@ -14,7 +14,7 @@
 #include "common/clock.h"
 
 #define PARTS 3                  /* forward, input gradient, weight gradient */
-#define CLOCK_READS_PER_LAYER 12 /* a block's laps of forward and backward, per microbatch */
+#define LAPS_PER_LAYER 9         /* of a block, forward and backward, per microbatch */
 
 struct step_times {
     uint64_t wall_ns, wait_ns, optimizer_ns, busy_ns, ahead_ns, held_ns;
@@ -148,12 +148,12 @@ static uint64_t less(uint64_t a, uint64_t b)
 static struct dp_metrics_rest rest_of(const struct dp_step_sample *s, uint64_t layers_ns)
 {
     const struct dp_pipeline_times *p = &s->pipeline;
-    uint64_t ops_ns = p->forward_ns + p->backward_ns;
+    uint64_t rest_ns = s->rest_ns + p->data_ns;
 
     return (struct dp_metrics_rest){
-        .message_ns = less(ops_ns, layers_ns) / (s->microbatches ? s->microbatches : 1),
-        .rest_ns = less(s->device_ns, ops_ns + s->optimizer_ns),
-        .lost_ns = less(s->wall_ns, s->wait_ns + less(s->device_ns, p->receive_ns)),
+        .message_ns = (p->border_ns + p->receive_ns) / (s->microbatches ? s->microbatches : 1),
+        .rest_ns = rest_ns,
+        .lost_ns = less(s->wall_ns, s->wait_ns + layers_ns + p->border_ns + s->optimizer_ns + rest_ns),
     };
 }
 
@@ -175,7 +175,7 @@ void dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struc
     t->rest = rest_of(s, t->busy_ns);
     t->busy_ns += s->optimizer_ns;
     m->newest = *s;
-    m->overhead_ns += (uint64_t)CLOCK_READS_PER_LAYER * m->n_layers * s->microbatches * m->clock_read_ns;
+    m->overhead_ns += (uint64_t)LAPS_PER_LAYER * m->n_layers * s->microbatches * m->clock_read_ns;
     m->overhead_ns += dp_thread_cpu_ns() - begin + m->clock_read_ns;
 }
 

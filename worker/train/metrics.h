@@ -2,14 +2,14 @@
 /* What a worker measures of itself, step by step, and the report that it makes of it.
  *
  * Every number in a report is a median over the optimizer steps of one window (at most
- * DP_METRICS_WINDOW of the newest ones; a window lasts WELCOME.report_ms). Costs are device time
- * (backend time_ns: the thread's CPU time on backend cpu), so workers that share a core do not look
- * slow; waiting is measured apart. Layers count their own device time (struct dp_layer: fwd_ns,
- * bwd_input_ns, bwd_weight_ns); dp_metrics_step() reads and resets those counters.
+ * DP_METRICS_WINDOW of the newest ones; a window lasts WELCOME.report_ms). Costs are device time (laps of the
+ * backend: the thread's CPU time on backend cpu), so workers that share a core do not look slow; waiting is measured
+ * apart. Each lap counts in one sum. Layers count their own (struct dp_layer: fwd_ns, bwd_input_ns, bwd_weight_ns);
+ * dp_metrics_step() reads and resets those counters, after the laps have been collected.
  *
  * The cost of measuring is itself reported: thread CPU time spent in this file, what the trainer adds
- * with dp_metrics_add_overhead(), and the clock reads around each layer's kernels at the price of a
- * read that was measured at the start.
+ * with dp_metrics_add_overhead(), and the laps of each layer's kernels at the price of a clock read that was measured at
+ * the start, which is what a lap costs a processor.
  */
 #ifndef DP_WORKER_TRAIN_METRICS_H
 #define DP_WORKER_TRAIN_METRICS_H
@@ -30,8 +30,8 @@ struct dp_step_sample {
     uint64_t wall_ns;      /* from boundary to boundary */
     uint64_t wait_ns;      /* part of it spent waiting for other workers */
     uint64_t optimizer_ns; /* device time of clipping and AdamW */
-    uint64_t device_ns;    /* device time of all of it */
-    struct dp_pipeline_times pipeline;
+    uint64_t rest_ns;      /* device time beside optimizer, pipeline and layers: sums */
+    struct dp_pipeline_times pipeline; /* receive_ns: what a processor spends while it waits; 0 of another device */
     uint32_t microbatches; /* of the step */
     double loss;           /* nats per token; NaN where this worker does not know it */
     double grad_norm;      /* before clipping; NaN where unknown */

@@ -35,15 +35,19 @@ static void write_line(struct dp_tracelog *log, json_t *o)
     json_decref(o);
 }
 
-void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *c, uint32_t rank, uint32_t n_workers,
-                        const struct dp_link_times *link)
+void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *c, const struct dp_backend *be, uint32_t rank,
+                        uint32_t n_workers, const struct dp_link_times *link)
 {
     char host[256] = "", source[512];
     json_t *o = json_object();
 
     gethostname(host, sizeof host - 1);
-    snprintf(source, sizeof source, "measured by dynpipe-worker %s, backend %s, %lld compute thread%s, host %s", PACKAGE_VERSION,
-             c->pipeline.backend, (long long)c->pipeline.threads, c->pipeline.threads == 1 ? "" : "s", host);
+    if (be->ops->host_memory)
+        snprintf(source, sizeof source, "measured by dynpipe-worker %s, backend %s, %lld compute thread%s, host %s", PACKAGE_VERSION,
+                 c->pipeline.backend, (long long)c->pipeline.threads, c->pipeline.threads == 1 ? "" : "s", host);
+    else
+        snprintf(source, sizeof source, "measured by dynpipe-worker %s, backend %s, %s, host %s", PACKAGE_VERSION,
+                 c->pipeline.backend, be->info.name, host);
     put(o, "trace", 1);
     json_object_set_new(o, "source", json_string(source));
     put(o, "rank", rank);
@@ -52,7 +56,7 @@ void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *c
     json_object_set_new(o, "schedule", json_string(c->pipeline.schedule));
     put(o, "microbatches", (uint64_t)c->train.microbatches);
     put(o, "tokens_per_microbatch", (uint64_t)(c->train.batch * c->model.context));
-    put(o, "boundary_bytes", dp_stage_message_bytes(c));
+    put(o, "boundary_bytes", dp_stage_message_bytes(c, be->info.act_bytes));
     put(o, "link_latency_ns", link->latency_ns);
     put(o, "link_transfer_ns", link->transfer_ns);
     write_line(log, o);

@@ -19,8 +19,8 @@ struct dp_tracelog;
 struct dp_tracelog *dp_tracelog_open(const struct dp_train_config *config, uint32_t rank, bool append, struct dp_err *err);
 void dp_tracelog_close(struct dp_tracelog *log);
 /* Before the first window. link: to the next worker. */
-void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *config, uint32_t rank, uint32_t n_workers,
-                        const struct dp_link_times *link);
+void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *config, const struct dp_backend *be, uint32_t rank,
+                        uint32_t n_workers, const struct dp_link_times *link);
 bool dp_tracelog_is_on(const struct dp_tracelog *log);
 
 /* window: what the steps of a window cost. layout: the one they ran in. boundary_ns: time between steps

@@ -73,47 +73,84 @@ static int optimize(struct dp_trainer *t, const struct dp_step_order *order, str
     return dp_tied_head_weights(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err);
 }
 
-/* While a worker waits for others, its daemon is still answered. A reconnect changes the descriptor. */
-static void on_control(void *arg)
+/* While a worker waits for others, or for its device, its daemon is still answered. A reconnect changes the descriptor. */
+void dp_trainer_serve(void *arg)
 {
     struct dp_trainer *t = arg;
 
     dp_control_poll(t->control);
     if (t->args->transport)
-        dp_transport_watch(t->args->transport, dp_control_fd(t->control), on_control, t);
+        dp_transport_watch(t->args->transport, dp_control_fd(t->control), dp_trainer_serve, t);
+}
+
+/* What the device did since the last lap counts there. */
+static int lap(struct dp_trainer *t, uint64_t *sum_ns, struct dp_err *err)
+{
+    return t->be->ops->lap(t->be, sum_ns, err);
+}
+
+/* The same where this worker waited for others: a processor handles their messages meanwhile, another device has nothing
+ * to do. */
+static int lap_of_wait(struct dp_trainer *t, struct dp_err *err)
+{
+    return lap(t, t->be->ops->host_memory ? &t->rest_ns : &t->idle_ns, err);
+}
+
+/* After the backwards: squares of the gradients, and what all workers have of them; the order. */
+static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_err *err)
+{
+    struct dp_step_part part = {.squares = t->squares, .losses = t->losses};
+
+    if (lap_of_wait(t, err) < 0 || dp_stage_sum_squares(t->stage, err) < 0 || dp_device_finish(&t->device, err) < 0 ||
+        dp_stage_grad_squares(t->stage, t->squares, err) < 0 || lap(t, &t->optimizer_ns, err) < 0 ||
+        dp_tied_head_send(&t->tied, err) < 0)
+        return -1;
+    part.requests = requests_of(t);
+    if (dp_step_sync(&t->collectives, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
+        return -1;
+    return lap_of_wait(t, err);
+}
+
+/* All that the step took, when the device is done with it. */
+static int collect(struct dp_trainer *t, uint64_t start_ns, struct dp_step_sample *sample, struct dp_err *err)
+{
+    if (lap(t, &t->optimizer_ns, err) < 0 || dp_device_finish(&t->device, err) < 0 ||
+        t->be->ops->laps_collect(t->be, err) < 0)
+        return -1;
+    sample->wall_ns = dp_now_ns() - start_ns;
+    sample->pipeline = dp_pipeline_take_times(t->pipeline);
+    sample->optimizer_ns = t->optimizer_ns;
+    sample->rest_ns = t->rest_ns;
+    sample->wait_ns = t->wait_ns + t->collectives.wait_ns;
+    if (!t->be->ops->host_memory) { /* a worker waits while its device still works; this is what the device waited */
+        sample->wait_ns = t->idle_ns + sample->pipeline.receive_ns;
+        sample->pipeline.receive_ns = 0;
+    }
+    return 0;
 }
 
 /* One optimizer step; the order says what follows. */
 static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct dp_err *err)
 {
     struct dp_step_sample sample = {.epoch = t->layout.epoch};
-    uint64_t start_ns = dp_now_ns(), start_device_ns = t->be->ops->time_ns(t->be), mark;
-    struct dp_step_part part = {.squares = t->squares, .losses = t->losses};
+    uint64_t start_ns = dp_now_ns();
 
     t->wait_ns = t->collectives.wait_ns = 0;
-    on_control(t);
+    t->optimizer_ns = t->rest_ns = t->idle_ns = 0;
+    if (lap(t, NULL, err) < 0)
+        return -1;
+    dp_trainer_serve(t);
     if (dp_pipeline_train(t->pipeline, &t->layout, t->stage, t->step, t->losses, &t->wait_ns, err) < 0 ||
-        dp_tied_head_gradients(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err) < 0)
-        return -1;
-    mark = t->be->ops->time_ns(t->be);
-    if (dp_stage_grad_squares(t->stage, t->squares, err) < 0)
-        return -1;
-    sample.optimizer_ns = t->be->ops->time_ns(t->be) - mark;
-    part.requests = requests_of(t);
-    if (dp_step_sync(&t->collectives, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
+        lap(t, &t->rest_ns, err) < 0 ||
+        dp_tied_head_gradients(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err) < 0 ||
+        add_up(t, order, err) < 0)
         return -1;
     if (order->reason == DP_STOP_DIVERGED)
         return 0;
-    mark = t->be->ops->time_ns(t->be);
-    if (optimize(t, order, err) < 0)
+    if (optimize(t, order, err) < 0 || collect(t, start_ns, &sample, err) < 0)
         return -1;
-    sample.optimizer_ns += t->be->ops->time_ns(t->be) - mark;
     sample.step = ++t->step;
     t->loss = order->loss;
-    sample.wall_ns = dp_now_ns() - start_ns;
-    sample.device_ns = t->be->ops->time_ns(t->be) - start_device_ns;
-    sample.pipeline = dp_pipeline_take_times(t->pipeline);
-    sample.wait_ns = t->wait_ns + t->collectives.wait_ns;
     sample.microbatches = (uint32_t)t->config->train.microbatches;
     sample.loss = order->loss;
     sample.grad_norm = order->grad_norm;
@@ -221,7 +258,8 @@ static int finish(struct dp_trainer *t, const struct dp_step_order *o, enum dp_r
                          o->reason == DP_STOP_TIME ? "before the job's time is over, after saving"
                          : t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
     /* Whoever leaves first must not take the others' last messages along. */
-    if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0 || dp_collectives_barrier(&t->collectives, err) < 0)
+    if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0 || dp_pipeline_part(t->pipeline, err) < 0 ||
+        dp_collectives_barrier(&t->collectives, err) < 0)
         return -1;
     note_end(t, is_stopped ? DP_BYE_SAVED : DP_BYE_COMPLETED, "");
     *how = is_stopped ? DP_RUN_STOPPED : DP_RUN_COMPLETED;
@@ -244,7 +282,7 @@ static int loop(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *e
     dp_save_clock_end_at(&t->save_clock, dp_save_clock_env_end(dp_now_ns(), dp_wall_ns()));
     while (t->step < (uint64_t)t->config->train.steps) {
         if (train_step(t, &order, err) < 0)
-            return -1;
+            return dp_err_prefix(err, "step %llu", (unsigned long long)t->step + 1);
         if (order.reason == DP_STOP_DIVERGED)
             return diverged(t, &order, how, err);
         report(t);

@@ -26,11 +26,13 @@ struct dp_trainer {
     struct dp_stage *stage;
     struct dp_start start;
     struct dp_collectives collectives;
+    struct dp_device_wait device;
     struct dp_tied_head tied;
     struct dp_pipeline *pipeline;
     struct dp_control *control;
     struct dp_handover *handover;
     struct dp_metrics *metrics;
+    uint64_t optimizer_ns, rest_ns, idle_ns; /* of the running step; complete when its laps have been collected */
     struct dp_memory_need need;
     bool has_copies; /* of layers that left: freed when their hand-over is over */
     struct dp_steplog *log; /* rank 0 only */
@@ -51,6 +53,9 @@ struct dp_trainer {
 int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *end, struct dp_err *err);
 /* Frees everything; a half-begun run is fine. */
 void dp_trainer_end(struct dp_trainer *t);
+
+/* Answer the daemon; arg: the trainer. */
+void dp_trainer_serve(void *arg);
 
 /* What the order says, after the optimizer step. Sets is_leaving. */
 int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);

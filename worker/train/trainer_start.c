@@ -62,7 +62,9 @@ static int open_control(struct dp_trainer *t, struct dp_err *err)
     if (!hello)
         return dp_err_set(err, DP_ENOMEM, "no memory for HELLO");
     dp_hello_fill(hello, t->config, &t->layout, t->rank, t->step);
-    t->mem_limit_bytes = dp_memory_limit(t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+    snprintf(hello->device, sizeof hello->device, "%s", t->be->ops->host_memory ? t->config->pipeline.backend : t->be->info.name);
+    hello->stage_message_bytes = dp_stage_message_bytes(t->config, t->be->info.act_bytes);
+    t->mem_limit_bytes = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
     hello->mem_limit_bytes = t->mem_limit_bytes;
     tell_without_plugin(t);
     t->control = dp_control_create(t->args->socket, hello, FIRST_CONTACT_MS, err);
@@ -155,8 +157,9 @@ static int open_rest(struct dp_trainer *t, struct dp_err *err)
     t->stage = dp_start_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
     if (!t->stage || open_control(t, err) < 0)
         return -1;
-    dp_tied_head_init(&t->tied, t->config, t->be, t->args->transport, t->rank);
-    t->pipeline = dp_pipeline_create(t->config, t->be, t->args->transport, t->rank, t->data, err);
+    t->device = (struct dp_device_wait){.be = t->be, .transport = t->args->transport, .serve = dp_trainer_serve, .arg = t};
+    dp_tied_head_init(&t->tied, t->config, &t->device, t->rank);
+    t->pipeline = dp_pipeline_create(t->config, &t->device, t->rank, t->data, err);
     t->handover = t->pipeline ? dp_handover_create(NULL, err) : NULL;
     t->metrics = t->handover ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
     t->trace = t->metrics ? dp_tracelog_open(t->config, t->rank, t->start.path[0] != '\0', err) : NULL;
@@ -189,13 +192,15 @@ static int measure_sparsity(struct dp_trainer *t, struct dp_err *err)
 static int begin_trace(struct dp_trainer *t, struct dp_err *err)
 {
     uint32_t n = t->layout.n_workers;
+    size_t bytes = dp_stage_message_bytes(t->config, t->be->info.act_bytes);
     struct dp_link_times link = {0};
 
     if (!dp_tracelog_is_on(t->trace))
         return 0;
-    if (t->args->transport && dp_link_measure(t->args->transport, t->rank, n, dp_stage_message_bytes(t->config), &link, err) < 0)
+    if (t->args->transport &&
+        dp_link_measure(t->args->transport, t->rank, n, bytes, t->be->ops->host_memory, &link, err) < 0)
         return -1;
-    dp_tracelog_header(t->trace, t->config, t->rank, n, &link);
+    dp_tracelog_header(t->trace, t->config, t->be, t->rank, n, &link);
     return 0;
 }
 

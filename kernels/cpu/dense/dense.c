@@ -58,19 +58,21 @@ static int forward_task(void *arg, int64_t i, int thread, struct dp_err *err)
     const struct forward *f = arg;
     const struct dp_linear *a = f->a;
     struct block b = block_at(&f->cut, i);
+    const float *x = a->x, *residual = a->residual;
+    float *y = a->y, *gelu = a->gelu;
     int64_t at = b.row * a->c_out + b.col;
     const struct dp_gemm g = {.trans_a = 'N', .trans_b = 'T', .m = b.rows, .n = b.cols, .k = a->c_in,
-                              .alpha = 1.0f, .a = a->x + b.row * a->c_in, .lda = a->c_in,
-                              .b = a->w + b.col * a->c_in, .ldb = a->c_in, .c = a->y + at, .ldc = a->c_out};
+                              .alpha = 1.0f, .a = x + b.row * a->c_in, .lda = a->c_in,
+                              .b = a->w + b.col * a->c_in, .ldb = a->c_in, .c = y + at, .ldc = a->c_out};
 
     (void)thread;
     if (dp_cpu_gemm(&g, err) < 0)
         return -1;
-    if (!a->bias && !a->residual && !a->gelu)
+    if (!a->bias && !residual && !gelu)
         return 0;
     for (int64_t r = 0; r < b.rows; r++, at += a->c_out)
-        dp_finish_row(a->y + at, a->bias ? a->bias + b.col : NULL, a->residual ? a->residual + at : NULL,
-                      a->gelu ? a->gelu + at : NULL, b.cols);
+        dp_finish_row(y + at, a->bias ? a->bias + b.col : NULL, residual ? residual + at : NULL,
+                      gelu ? gelu + at : NULL, b.cols);
     return 0;
 }
 
@@ -91,16 +93,18 @@ static int backward_task(void *arg, int64_t i, int thread, struct dp_err *err)
     const struct backward *f = arg;
     const struct dp_linear_bwd_input *a = f->a;
     struct block b = block_at(&f->cut, i);
+    const float *dy = a->dy, *gelu_x = a->gelu_x;
+    float *dx = a->dx, *gelu = a->gelu;
     int64_t at = b.row * a->c_in + b.col;
     const struct dp_gemm g = {.trans_a = 'N', .trans_b = 'N', .m = b.rows, .n = b.cols, .k = a->c_out,
-                              .alpha = 1.0f, .a = a->dy + b.row * a->c_out, .lda = a->c_out,
-                              .b = a->w + b.col, .ldb = a->c_in, .c = a->dx + at, .ldc = a->c_in};
+                              .alpha = 1.0f, .a = dy + b.row * a->c_out, .lda = a->c_out,
+                              .b = a->w + b.col, .ldb = a->c_in, .c = dx + at, .ldc = a->c_in};
 
     (void)thread;
     if (dp_cpu_gemm(&g, err) < 0)
         return -1;
-    for (int64_t r = 0; a->gelu_x && r < b.rows; r++, at += a->c_in)
-        dp_times_gelu_slope(a->dx + at, a->gelu ? a->gelu + at : NULL, a->gelu_x + at, b.cols);
+    for (int64_t r = 0; gelu_x && r < b.rows; r++, at += a->c_in)
+        dp_times_gelu_slope(dx + at, gelu ? gelu + at : NULL, gelu_x + at, b.cols);
     return 0;
 }
 
@@ -122,13 +126,14 @@ static int weight_task(void *arg, int64_t i, int thread, struct dp_err *err)
     const struct weight *f = arg;
     const struct dp_linear_bwd_weight *a = f->a;
     int64_t row = i * f->part, rows = a->c_out - row < f->part ? a->c_out - row : f->part;
+    const float *dy = a->dy, *x = a->x;
 
     (void)thread;
     for (int64_t t = 0; t < a->n; t += TOKENS) {
         const struct dp_gemm g = {.trans_a = 'T', .trans_b = 'N', .m = rows, .n = a->c_in,
                                   .k = a->n - t < TOKENS ? a->n - t : TOKENS, .alpha = 1.0f,
                                   .beta = a->overwrite && t == 0 ? 0.0f : 1.0f,
-                                  .a = a->dy + t * a->c_out + row, .lda = a->c_out, .b = a->x + t * a->c_in,
+                                  .a = dy + t * a->c_out + row, .lda = a->c_out, .b = x + t * a->c_in,
                                   .ldb = a->c_in, .c = a->dw + row * a->c_in, .ldc = a->c_in};
 
         if (dp_cpu_gemm(&g, err) < 0)

@@ -76,11 +76,13 @@ static int step_task(void *arg, int64_t task, int thread, struct dp_err *err)
 
 int DP_FN(adamw)(struct dp_backend *be, const struct dp_adamw *a, struct dp_err *err)
 {
+    const struct dp_step_scalars *x = a->step;
     struct call call = {.a = *a};
 
-    call.s = (struct step){.lr = vf_set1(a->lr), .beta1 = vf_set1(a->beta1), .beta2 = vf_set1(a->beta2),
-                           .rest1 = vf_set1(1.0f - a->beta1), .rest2 = vf_set1(1.0f - a->beta2),
-                           .eps = vf_set1(a->eps), .decay = vf_set1(a->decay), .inverse1 = vf_set1(1.0f / a->bias1),
-                           .inverse2 = vf_set1(1.0f / a->bias2), .grad_scale = vf_set1(a->grad_scale)};
+    call.s = (struct step){.lr = vf_set1(x->lr), .beta1 = vf_set1(x->beta1), .beta2 = vf_set1(x->beta2),
+                           .rest1 = vf_set1(1.0f - x->beta1), .rest2 = vf_set1(1.0f - x->beta2),
+                           .eps = vf_set1(x->eps), .decay = vf_set1(a->decays ? x->decay : 0.0f),
+                           .inverse1 = vf_set1(1.0f / x->bias1), .inverse2 = vf_set1(1.0f / x->bias2),
+                           .grad_scale = vf_set1(x->grad_scale)};
     return dp_cpu_parallel(be, (a->n + PART - 1) / PART, step_task, &call, err);
 }

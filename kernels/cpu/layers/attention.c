@@ -203,8 +203,8 @@ static int forward_head(void *arg, int64_t task, int thread, struct dp_err *err)
     const struct forward_call *call = arg;
     const struct dp_attention *a = call->a;
     struct head s = head_at(task, a->t, a->c, a->h);
-    const float *q = a->qkv + s.at_qkv;
-    float *y = a->y + s.at_y, *lse = a->lse + s.at_lse;
+    const float *q = (const float *)a->qkv + s.at_qkv;
+    float *y = (float *)a->y + s.at_y, *lse = a->lse + s.at_lse;
     struct forward f;
 
     (void)err;
@@ -344,8 +344,9 @@ static int backward_head(void *arg, int64_t task, int thread, struct dp_err *err
     const struct backward_call *call = arg;
     const struct dp_attention_bwd *a = call->a;
     struct head s = head_at(task, a->t, a->c, a->h);
-    const float *q = a->qkv + s.at_qkv, *y = a->y + s.at_y, *dy = a->dy + s.at_y, *lse = a->lse + s.at_lse;
-    float *dq = a->dqkv + s.at_qkv, scale = 1.0f / sqrtf((float)s.size);
+    const float *q = (const float *)a->qkv + s.at_qkv, *lse = a->lse + s.at_lse;
+    const float *y = (const float *)a->y + s.at_y, *dy = (const float *)a->dy + s.at_y;
+    float *dq = (float *)a->dqkv + s.at_qkv, scale = 1.0f / sqrtf((float)s.size);
     struct backward f;
 
     (void)err;

@@ -32,11 +32,12 @@ static int forward_task(void *arg, int64_t task, int thread, struct dp_err *err)
 {
     const struct dp_embedding *a = arg;
     int64_t end = (task + 1) * TOKENS < a->n ? (task + 1) * TOKENS : a->n;
+    float *y = a->y;
 
     (void)thread;
     (void)err;
     for (int64_t i = task * TOKENS; i < end; i++)
-        add_rows(a->y + i * a->c, a->wte + (int64_t)a->tokens[i] * a->c, a->wpe + i % a->t * a->c, a->c);
+        add_rows(y + i * a->c, a->wte + (int64_t)a->tokens[i] * a->c, a->wpe + i % a->t * a->c, a->c);
     return 0;
 }
 
@@ -53,15 +54,15 @@ static int backward_task(void *arg, int64_t task, int thread, struct dp_err *err
 {
     const struct dp_embedding_bwd *a = arg;
     int64_t j = task * CHANNELS, c = a->c - j < CHANNELS ? a->c - j : CHANNELS;
+    const float *dy = (const float *)a->dy + j;
 
     (void)thread;
     (void)err;
     for (int64_t i = 0; i < a->n; i++) {
         float *te = a->dwte + (int64_t)a->tokens[i] * a->c + j, *pe = a->dwpe + i % a->t * a->c + j;
-        const float *dy = a->dy + i * a->c + j;
 
-        add_rows(te, te, dy, c);
-        add_rows(pe, pe, dy, c);
+        add_rows(te, te, dy + i * a->c, c);
+        add_rows(pe, pe, dy + i * a->c, c);
     }
     return 0;
 }

@@ -122,9 +122,10 @@ static int logits_task(void *arg, int64_t block, int thread, struct dp_err *err)
     const struct part *p = arg;
     const struct dp_head *a = p->a;
     const int64_t ld = p->cut.columns, columns = block_columns(p, block);
+    const float *in = a->x;
     float *x = p->logits + (a->dx ? block : thread) * p->cut.rows * ld;
     const struct dp_gemm g = {.trans_a = 'N', .trans_b = 'T', .m = p->n, .n = columns, .k = a->c, .alpha = 1.0f,
-                              .a = a->x + p->first * a->c, .lda = a->c, .b = a->w + block * ld * a->c,
+                              .a = in + p->first * a->c, .lda = a->c, .b = a->w + block * ld * a->c,
                               .ldb = a->c, .c = x, .ldc = ld};
 
     if (dp_cpu_gemm(&g, err) < 0)
@@ -179,10 +180,11 @@ static int block_gradients(const struct part *p, int64_t block, float *share, bo
 {
     const struct dp_head *a = p->a;
     const int64_t ld = p->cut.columns, columns = block_columns(p, block), at_w = block * ld * a->c;
+    const float *x = a->x;
     float *d = p->logits + block * p->cut.rows * ld;
     const struct dp_gemm dw = {.trans_a = 'T', .trans_b = 'N', .m = columns, .n = a->c, .k = p->n, .alpha = 1.0f,
                                .beta = a->overwrite && p->first == 0 ? 0.0f : 1.0f, .a = d, .lda = ld,
-                               .b = a->x + p->first * a->c, .ldb = a->c, .c = a->dw + at_w, .ldc = a->c};
+                               .b = x + p->first * a->c, .ldb = a->c, .c = a->dw + at_w, .ldc = a->c};
     const struct dp_gemm dx = {.trans_a = 'N', .trans_b = 'N', .m = p->n, .n = a->c, .k = columns, .alpha = 1.0f,
                                .beta = is_first ? 0.0f : 1.0f, .a = d, .lda = ld, .b = a->w + at_w, .ldb = a->c,
                                .c = share, .ldc = a->c};
@@ -228,10 +230,11 @@ static int dx_task(void *arg, int64_t task, int thread, struct dp_err *err)
 {
     const struct part *p = arg;
     const int64_t c = p->a->c, i = task * ROWS, n = p->n - i < ROWS ? p->n - i : ROWS;
+    float *dx = p->a->dx;
 
     (void)thread;
     (void)err;
-    add_shares(p->a->dx + (p->first + i) * c, p->shares + i * c, p->cut.rows * c, p->cut.n_groups, n * c);
+    add_shares(dx + (p->first + i) * c, p->shares + i * c, p->cut.rows * c, p->cut.n_groups, n * c);
     return 0;
 }
 

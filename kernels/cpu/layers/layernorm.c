@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) void rows_forward(const struct dp_l
 {
     const int64_t c = a->c; /* a store through a vector might change *a, for all that the compiler knows */
     const float *gamma = a->gamma, *beta = a->beta;
-    float *y = a->y + i * c, mean[ROWS], variance[ROWS];
+    float *y = (float *)a->y + i * c, mean[ROWS], variance[ROWS];
 
     sum_rows(mean, x, NULL, c, rows);
     DP_UNROLL
@@ -175,7 +175,7 @@ static int forward_task(void *arg, int64_t task, int thread, struct dp_err *err)
     const struct forward *f = arg;
     const struct dp_layernorm *a = f->a;
     int64_t i = task * TOKENS, end = i + TOKENS < a->n ? i + TOKENS : a->n;
-    const float *x = a->x + i * a->c;
+    const float *x = (const float *)a->x + i * a->c;
 
     (void)err;
     if (a->y_format == DP_TILES) {
@@ -183,7 +183,7 @@ static int forward_task(void *arg, int64_t task, int thread, struct dp_err *err)
 
         DP_FN(pack)(tile, x, a->c, end - i, a->c);
         for (int64_t t = 0; t < TOKENS; t += SPAN)
-            span_forward(a, i + t, tile + t, a->y + i * a->c + t);
+            span_forward(a, i + t, tile + t, (float *)a->y + i * a->c + t);
         return 0;
     }
     for (; i + ROWS <= end; i += ROWS, x += ROWS * a->c)
@@ -236,7 +236,7 @@ static inline __attribute__((always_inline)) void row_gradient(const struct dp_l
     const float scale = a->rstd[i] / (float)c;
     const vf mean = sum->mean, rstd = sum->rstd, shift = vf_set1(-scale * vf_sum(sum->g));
     const vf slope = -rstd * vf_set1(scale * vf_sum(sum->gx));
-    float *dx = a->dx + i * c;
+    float *dx = (float *)a->dx + i * c;
     const bool add = a->add_to_dx;
     int64_t j = 0;
 
@@ -286,7 +286,7 @@ static int backward_task(void *arg, int64_t task, int thread, struct dp_err *err
     const struct dp_layernorm_bwd *a = f->a;
     float *dgamma = f->parts + task * 2 * f->width, *dbeta = dgamma + f->width;
     int64_t i = task * TOKENS, end = i + TOKENS < a->n ? i + TOKENS : a->n;
-    const float *x = a->x + i * a->c, *dy = a->dy + i * a->c;
+    const float *x = (const float *)a->x + i * a->c, *dy = (const float *)a->dy + i * a->c;
 
     (void)thread;
     (void)err;

@@ -102,21 +102,23 @@ static int reorder_task(void *arg, int64_t i, int thread, struct dp_err *err)
     int64_t t = i / f->parts * DP_TILE, ch = i % f->parts * PART;
     int64_t n = a->n - t < DP_TILE ? a->n - t : DP_TILE, c = a->c - ch < PART ? a->c - ch : PART;
     int64_t in_rows = t * a->c + ch, in_tiles = t * a->c + ch * DP_TILE;
+    const float *x = a->x;
+    float *y = a->y;
 
     (void)thread;
     (void)err;
     if (a->x_format == DP_ROWS && a->y_format == DP_TILES) {
-        DP_FN(pack)(a->y + in_tiles, a->x + in_rows, a->c, n, c);
+        DP_FN(pack)(y + in_tiles, x + in_rows, a->c, n, c);
     } else if (a->x_format == DP_TILES && a->y_format == DP_ROWS) {
-        DP_FN(unpack)(a->y + in_rows, a->c, a->x + in_tiles, n, c);
+        DP_FN(unpack)(y + in_rows, a->c, x + in_tiles, n, c);
     } else if (a->y_format == DP_ROWS) {
-        for (int64_t r = 0; a->y != a->x && r < n; r++)
-            memcpy(a->y + in_rows + r * a->c, a->x + in_rows + r * a->c, (size_t)c * sizeof *a->y);
+        for (int64_t r = 0; y != x && r < n; r++)
+            memcpy(y + in_rows + r * a->c, x + in_rows + r * a->c, (size_t)c * sizeof *y);
     } else {
-        if (a->y != a->x)
-            memcpy(a->y + in_tiles, a->x + in_tiles, (size_t)c * DP_TILE * sizeof *a->y);
+        if (y != x)
+            memcpy(y + in_tiles, x + in_tiles, (size_t)c * DP_TILE * sizeof *y);
         for (int64_t r = 0; n < DP_TILE && r < c; r++)
-            memset(a->y + in_tiles + r * DP_TILE + n, 0, (size_t)(DP_TILE - n) * sizeof *a->y);
+            memset(y + in_tiles + r * DP_TILE + n, 0, (size_t)(DP_TILE - n) * sizeof *y);
     }
     return 0;
 }

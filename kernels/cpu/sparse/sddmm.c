@@ -9,10 +9,10 @@
  * no registers of its own.
  * Each element of dw adds up its tiles in order, by twos from token 0 on, whatever the formats and threads.
  */
-#include "kernels/cpu/sparse/fetch.h"
 #include "common/numbers.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/sparse/fetch.h"
 #include "kernels/cpu/sparse/plan.h"
 
 #define AHEAD DP_PLAN_SPARE
@@ -347,6 +347,7 @@ int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, st
     int64_t x_packs = a->x_format == DP_ROWS ? d->cols : 0, dy_packs = a->dy_format == DP_ROWS ? d->rows : 0;
     int64_t group = x_packs + dy_packs ? dp_pack_group(a->n, x_packs + dy_packs) : dp_tiles(a->n) * DP_TILE;
     const int64_t group_blocks = choose_group(d);
+    const float *x = a->x, *dy = a->dy;
     float *packed = dp_cpu_scratch(be, group * (x_packs + dy_packs), err);
 
     if (!packed)
@@ -355,7 +356,7 @@ int DP_FN(sddmm)(struct dp_backend *be, const struct dp_linear_bwd_weight *a, st
         int64_t tokens = a->n - g < group ? a->n - g : group;
         struct gradient f = {.d = d, .tiles = dp_tiles(tokens), .group = group_blocks, .dw = a->dw,
                              .n_groups = (d->n_blocks + group_blocks - 1) / group_blocks,
-                             .x = a->x + g * d->cols, .dy = a->dy + g * d->rows};
+                             .x = x + g * d->cols, .dy = dy + g * d->rows};
 
         if (x_packs) {
             if (DP_FN(pack_all)(be, packed, f.x, tokens, d->cols, err) < 0)

@@ -4,8 +4,8 @@
 #ifndef DP_KERNELS_CPU_SPARSE_SPMM_H
 #define DP_KERNELS_CPU_SPARSE_SPMM_H
 
-#include "kernels/cpu/sparse/fetch.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/sparse/fetch.h"
 #include "kernels/cpu/sparse/plan.h"
 
 struct dp_spmm_step {

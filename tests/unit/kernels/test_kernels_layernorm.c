@@ -83,7 +83,7 @@ static void check_forward(struct dp_backend *const be[2], const struct problem *
     for (int i = 0; i < 2; i++) {
         struct buf x = buf_copy(p->x, i);
 
-        y[i] = buf_noise(dp_format_floats(y_format, p->n, p->c), 2 * i, 9);
+        y[i] = buf_noise(dp_format_elements(y_format, p->n, p->c), 2 * i, 9);
         mean[i] = buf_noise(p->n, i, 10), rstd[i] = buf_noise(p->n, 3 * i, 11);
         CHECK_OP(be[i], layernorm, .n = p->n, .c = p->c, .y = y[i].p, .mean = mean[i].p, .rstd = rstd[i].p,
                  .x = x.p, .gamma = p->gamma.p, .beta = p->beta.p, .y_format = y_format);

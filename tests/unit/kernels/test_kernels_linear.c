@@ -166,7 +166,7 @@ static struct buf in_format(struct buf rows, enum dp_token_format format, int64_
 
     if (format == DP_ROWS)
         return buf_copy(rows, shift);
-    b = buf_noise(dp_format_floats(format, n, c), shift, 77);
+    b = buf_noise(dp_format_elements(format, n, c), shift, 77);
     for (int64_t t = 0; t < b.n / c; t++)
         for (int64_t j = 0; j < c; j++) {
             float *at = &b.p[(t / DP_TILE * c + j) * DP_TILE + t % DP_TILE];
@@ -201,7 +201,7 @@ static struct result run_ops(struct dp_backend *be, const struct expected *e, bo
 {
     struct shape s = e->s;
     int64_t nw = sparse ? e->pattern.sp.nnz : s.c_in * s.c_out;
-    int64_t n_in = dp_format_floats(o.in, s.n, s.c_in), n_out = dp_format_floats(o.out, s.n, s.c_out);
+    int64_t n_in = dp_format_elements(o.in, s.n, s.c_in), n_out = dp_format_elements(o.out, s.n, s.c_out);
     const struct dp_sparse *sp = sparse ? &e->pattern.sp : NULL;
     struct buf x = in_format(e->x, o.in, s.n, s.c_in, shift, false), bias = buf_copy(e->bias, shift);
     struct buf dy = in_format(e->dy, o.out, s.n, s.c_out, shift, true);
@@ -551,7 +551,7 @@ static void reorder(void **state)
             int64_t n = sizes[i / 4].n, c = sizes[i / 4].c;
             enum dp_token_format from = i & 1 ? DP_TILES : DP_ROWS, to = i & 2 ? DP_TILES : DP_ROWS;
             struct buf rows = buf_noise(n * c, 0, 5), x = in_format(rows, from, n, c, 1, false);
-            struct buf y = buf_noise(dp_format_floats(to, n, c), 2, 6);
+            struct buf y = buf_noise(dp_format_elements(to, n, c), 2, 6);
 
             CHECK_OP(be, reorder, .n = n, .c = c, .y = y.p, .x = x.p, .y_format = to, .x_format = from);
             to_rows(&y, to, n, c, true, "reorder");

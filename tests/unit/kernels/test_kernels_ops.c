@@ -95,7 +95,8 @@ static void adamw_case(struct dp_backend *be, int64_t n, const char *what)
         struct buf v = buf_noise(n, 1, 4), w2, g2, m2, v2, g_before;
         uint64_t *keep = calloc((size_t)n / 64 + 1, sizeof *keep), seed = 77;
         double *wd, *gd, *md, *vd;
-        struct dp_ref_adamw_step_f64 s = {1e-2, 0.9, 0.95, 1e-8, 0.1, 0.3, 0.2, 0.5};
+        const struct dp_step_scalars step = {1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f, 0.2f, 0.5f};
+        struct dp_ref_adamw_step_f64 s = {1e-2, 0.9, 0.95, 1e-8, masked ? 0.0 : 0.1, 0.3, 0.2, 0.5};
 
         for (int64_t i = 0; i < n; i++)
             v.p[i] = fabsf(v.p[i]);
@@ -104,10 +105,8 @@ static void adamw_case(struct dp_backend *be, int64_t n, const char *what)
         g_before = buf_copy(g, 0);
         w2 = buf_copy(w, 0), g2 = buf_copy(g, 0), m2 = buf_copy(m, 0), v2 = buf_copy(v, 0);
         wd = buf_double(w), gd = buf_double(g), md = buf_double(m), vd = buf_double(v);
-        CHECK_OP(be, adamw, n, w.p, g.p, m.p, v.p, masked ? keep : NULL, 1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f,
-                 0.2f, 0.5f, false);
-        CHECK_OP(threads, adamw, n, w2.p, g2.p, m2.p, v2.p, masked ? keep : NULL, 1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f,
-                 0.3f, 0.2f, 0.5f, true);
+        CHECK_OP(be, adamw, n, w.p, g.p, m.p, v.p, masked ? keep : NULL, &step, !masked, false);
+        CHECK_OP(threads, adamw, n, w2.p, g2.p, m2.p, v2.p, masked ? keep : NULL, &step, !masked, true);
         dp_ref_adamw_f64(n, wd, gd, md, vd, masked ? keep : NULL, &s);
         check_close(w.p, wd, n, 1e-6, what);
         check_close(m.p, md, n, 3e-7, what);
@@ -165,7 +164,31 @@ static void sum_squares_sizes(void **state)
     each_size(sum_squares_case, (const int64_t[]){1017, 0});
 }
 
+/* The order is the operation: 1e16 swallows each 1 that comes after it. */
+static void sum_in_order(void **state)
+{
+    const double x[] = {1e16, 1.0, 1.0, -1e16, 0.5};
+
+    (void)state;
+    for (int v = 0; v < N_VERSIONS; v++) {
+        struct dp_backend *be = open_version(v);
+        double sum = NAN;
+
+        if (!be)
+            continue;
+        CHECK_OP(be, sum, .n = 5, .sum = &sum, .x = x);
+        assert_true(sum == 0.5);
+        sum = 1e16;
+        CHECK_OP(be, sum, .n = 2, .sum = &sum, .x = x + 1, .add_to_sum = true);
+        assert_true(sum == 1e16 + 2.0);
+        CHECK_OP(be, sum, .n = 0, .sum = &sum, .x = x);
+        assert_true(sum == 0.0);
+        dp_backend_destroy(be);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(sum_in_order),
     cmocka_unit_test(add_sizes),
     cmocka_unit_test(embedding_sizes),
     cmocka_unit_test(adamw_sizes),

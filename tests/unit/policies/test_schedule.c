@@ -135,8 +135,8 @@ static void the_pipeline_refuses_others(void **state)
     (void)state;
     assert_int_equal(dp_train_config_load(NULL, 0, NULL, &c, &err), 0);
     snprintf(c.pipeline.schedule, sizeof c.pipeline.schedule, "interleaved");
-    assert_null(dp_pipeline_create(&c, NULL, NULL, 0, NULL, &err));
-    assert_string_equal(err.text, "pipeline.schedule: only the simulator knows schedule \"interleaved\"; workers know 1f1b, gpipe");
+    assert_null(dp_pipeline_create(&c, &(struct dp_device_wait){0}, 0, NULL, &err));
+    assert_string_equal(err.text, "pipeline.schedule: only the simulator knows schedule 'interleaved'; workers know 1f1b, gpipe");
 }
 
 static const struct CMUnitTest tests[] = {

@@ -49,7 +49,7 @@ static inline struct dp_stage *stage_of(const struct dp_train_config *c, uint32_
 
     for (uint32_t i = first; i < end; i++)
         layers[i - first] = layer_at(c, i, be, tune);
-    s = dp_stage_create(c, be, layers, end - first, &err);
+    s = dp_stage_create(c, be, layers, end - first, (uint32_t)c->train.microbatches, &err);
     if (!s)
         fail_msg("%s", err.text);
     return s;

@@ -190,6 +190,19 @@ void run(void)
     fake_daemon_stop(&d);
 }
 
+void on_late_devices(void)
+{
+    const char *build = getenv("DP_BUILDDIR");
+    char cwd[2048], path[4096];
+
+    if (!build)
+        skip();
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    snprintf(path, sizeof path, "%s%s%s/tests/lib/late_backend.so", *build == '/' ? "" : cwd, *build == '/' ? "" : "/", build);
+    assert_int_equal(setenv("DYNPIPE_CUDA_PLUGIN", path, 1), 0);
+    sc.is_late = true;
+}
+
 void begin(void (*script)(void), enum ending ending)
 {
     sc = (struct scenario){

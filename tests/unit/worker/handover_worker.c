@@ -62,6 +62,30 @@ static int prune_param(struct dp_layer *l, struct dp_param *p, uint32_t keep_of_
     return rc;
 }
 
+/* Moments of the elements that are left. */
+static int fill_moments(struct dp_backend *be, struct dp_param *p, uint32_t index)
+{
+    const size_t n = (size_t)p->n, words = (n + 63) / 64;
+    uint64_t *keep = calloc(words, sizeof *keep);
+    float *m = calloc(n, sizeof *m), *v = calloc(n, sizeof *v);
+    int rc = keep && m && v ? 0 : -1;
+
+    if (rc == 0 && p->keep)
+        rc = be->ops->get(be, keep, p->keep, words * sizeof *keep, NULL);
+    for (size_t k = 0; rc == 0 && k < n; k++) {
+        bool left = !p->keep || (keep[k / 64] >> (k % 64) & 1);
+
+        m[k] = left ? (float)(mix((uint64_t)k * 31 + index) >> 40) * 1e-8f : 0;
+        v[k] = left ? (float)(mix((uint64_t)k * 37 + index) >> 40) * 1e-9f : 0;
+    }
+    if (rc == 0 && (be->ops->put(be, p->m, m, n * sizeof *m, NULL) < 0 || be->ops->put(be, p->v, v, n * sizeof *v, NULL) < 0))
+        rc = -1;
+    free(keep);
+    free(m);
+    free(v);
+    return rc;
+}
+
 /* Layer `index` as it would be in the middle of a pruned run: one matrix sparse, one pruned but dense,
  * moments of all elements that are left, random state moved on. */
 static struct dp_layer *make_layer(struct dp_backend *be, uint32_t index)
@@ -79,12 +103,8 @@ static struct dp_layer *make_layer(struct dp_backend *be, uint32_t index)
 
         if (p->prunable && pruned < 2 && prune_param(l, p, pruned++ == 0 ? 2 : 12) < 0)
             return NULL;
-        for (int64_t k = 0; p->m && k < p->n; k++) {
-            bool left = !p->keep || (p->keep[k / 64] >> (k % 64) & 1);
-
-            p->m[k] = left ? (float)(mix((uint64_t)k * 31 + index) >> 40) * 1e-8f : 0;
-            p->v[k] = left ? (float)(mix((uint64_t)k * 37 + index) >> 40) * 1e-9f : 0;
-        }
+        if (p->m && fill_moments(be, p, index) < 0)
+            return NULL;
     }
     l->rng_counter = 1000 + index;
     return l;
@@ -130,11 +150,13 @@ int set_up(struct worker_state *w)
     memcpy(hello.cut, w->layout.cut, sizeof hello.cut);
     first = w->layout.cut[w->rank];
     n = w->layout.cut[w->rank + 1] - first;
-    w->be = dp_backend_create("cpu", 0, 1, &err);
+    w->be = dp_backend_create(sc.is_late ? "cuda" : "cpu", 0, 1, &err);
+    if (!w->be)
+        fprintf(stderr, "# worker %u: %s\n", w->rank, err.text);
     CHECK(w->be);
     for (uint32_t i = 0; i < n; i++)
         CHECK((layers[i] = make_layer(w->be, first + i)));
-    w->stage = dp_stage_create(&config, w->be, layers, n, &err);
+    w->stage = dp_stage_create(&config, w->be, layers, n, 1, &err);
     CHECK(w->stage);
     w->control = dp_control_create(d.path, &hello, 20000, &err);
     CHECK(w->control && dp_control_is_connected(w->control));
@@ -258,7 +280,7 @@ static int after_abort(struct worker_state *w, const struct dp_handover_outcome 
     if (sc.why && !strstr(out->text, sc.why))
         fprintf(stderr, "# worker %u: \"%s\" does not say \"%s\"\n", w->rank, out->text, sc.why);
     CHECK(!sc.why || strstr(out->text, sc.why));
-    CHECK(check_stage(w) == 0);
+    CHECK((sc.fails_at && (int)w->rank == sc.fails) || check_stage(w) == 0); /* a device that has failed says nothing */
     CHECK(dp_handover_retired_bytes(w->h) == 0);
     while (sc.waits_for_decision && dp_now_ns() < end &&
            (state = dp_handover_finish_poll(w->h, w->control, w->rank, &w->layout, &err)) >= 0 &&
@@ -282,6 +304,12 @@ static int run_worker(struct worker_state *w)
     int rc;
 
     sender = w;
+    if (sc.fails_at && (int)w->rank == sc.fails) {
+        char text[16];
+
+        snprintf(text, sizeof text, "%u", sc.fails_at);
+        setenv("DYNPIPE_LATE_FAIL", text, 1);
+    }
     rc = dp_handover_run(w->h, &args, MIGRATION, &out, &err);
 
     CHECK(write(sc.pipe[1], "", 1) == 1);

@@ -40,6 +40,9 @@ struct scenario {
     void (*script)(void);         /* the daemons */
     procs_body_fn *body;          /* of the workers, NULL: one hand-over, then the checks of its ending */
     int64_t channels;
+    bool is_late;                 /* on the device of tests/lib/late_backend.c; see on_late_devices() */
+    int fails;                    /* rank whose device fails in the hand-over, at this piece of work, 0: none */
+    uint32_t fails_at;
 };
 extern struct scenario sc;
 
@@ -48,6 +51,9 @@ extern struct fake_peer peer[MAX_PROCS];
 extern uint64_t migration, epoch; /* of the script; only the long run changes them */
 extern struct dp_train_config config;
 extern struct dp_tune tune;
+
+/* From here on all workers have one; the build has to say where its file is. */
+void on_late_devices(void);
 
 /* ---- a worker ---- */
 

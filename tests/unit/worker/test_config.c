@@ -4,6 +4,7 @@
 #include "worker/model/train_config.h"
 
 #include "common/conf/conf.h"
+#include "kernels/granularity.h"
 #include "tests/unit/unit.h"
 
 static void in_etc(char *out, size_t cap, const char *name)
@@ -85,6 +86,7 @@ static void cross_checks(void **state)
         {"model.context=0", "1 to"},               {"train.seed=-1", "0"},
         {"train.steps=many", "an integer"},        {"pipeline.backend=gpu", "cpu|cuda"},
         {"model.vocabulary=1", "2 to"},            {"train.beta1=1", "not allowed"},
+        {"prune.granularity=2x2", "weight|4x1|32x32|64x64|128x128"},
     };
     struct dp_train_config c, before;
     struct dp_err err;
@@ -100,6 +102,33 @@ static void cross_checks(void **state)
             fail_msg("%s gives \"%s\"", bad[i][0], err.text);
     }
     assert_memory_equal(&c, &before, sizeof c); /* a wrong configuration changes nothing */
+}
+
+/* Blocks are whole in every matrix, or the run does not begin. */
+static void blocks_fit(void **state)
+{
+    static const struct {
+        const char *granularity, *channels;
+        const char *text; /* NULL: fine */
+    } cases[] = {{"4x1", "12", NULL}, {"4x1", "14", "multiple of 4, not 14"}, {"32x32", "96", NULL}, {"64x64", "1600", NULL},
+                 {"64x64", "96", "multiple of 64, not 96: attn.qkv.weight is 288 x 96"}, {"128x128", "768", NULL},
+                 {"128x128", "1600", "128x128 needs model.channels to be a multiple of 128, not 1600"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char granularity[64], channels[64], heads[] = "model.heads=2", *const three[] = {granularity, channels, heads};
+        struct dp_train_config c;
+        struct dp_err err = {0};
+        int rc;
+
+        snprintf(granularity, sizeof granularity, "prune.granularity=%s", cases[i].granularity);
+        snprintf(channels, sizeof channels, "model.channels=%s", cases[i].channels);
+        rc = dp_train_config_load(NULL, 3, three, &c, &err);
+        if (rc != (cases[i].text ? -1 : 0) || (cases[i].text && !strstr(err.text, cases[i].text)))
+            fail_msg("%s %s gives \"%s\"", granularity, channels, err.text);
+        if (rc == 0)
+            assert_int_equal(dp_train_block_rows(&c), dp_granularity_rows(cases[i].granularity));
+    }
 }
 
 static void overrides(void **state)
@@ -118,7 +147,7 @@ static void overrides(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(etc_lists_every_key),
     cmocka_unit_test(etc_holds_the_defaults),
-    cmocka_unit_test(cross_checks),
+    cmocka_unit_test(cross_checks), cmocka_unit_test(blocks_fit),
     cmocka_unit_test(overrides),
 };
 TEST_MAIN("config", tests)

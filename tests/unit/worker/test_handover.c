@@ -43,6 +43,19 @@ static void big_layers_move(void **state)
     run();
 }
 
+/* Devices that work as late as they may, in three orders. */
+static void late_devices_hand_over(void **state)
+{
+    (void)state;
+    for (int seed = 1; seed <= 3; seed++) {
+        begin(script_commit, COMMITTED);
+        on_late_devices();
+        setenv("DYNPIPE_LATE_SEED", (char[]){(char)('0' + seed), '\0'}, 1);
+        sc.channels = seed == 2 ? 256 : 0;
+        run();
+    }
+}
+
 static void a_worker_is_emptied_and_leaves(void **state)
 {
     (void)state;
@@ -172,6 +185,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(commit_moves_layers),
     cmocka_unit_test(long_shifts_do_not_deadlock),
     cmocka_unit_test(big_layers_move),
+    cmocka_unit_test(late_devices_hand_over),
     cmocka_unit_test(a_worker_is_emptied_and_leaves),
     cmocka_unit_test(an_empty_worker_leaves),
     cmocka_unit_test(a_leaver_leaves_without_daemons),

@@ -60,6 +60,24 @@ static void a_destination_without_memory_refuses(void **state)
     run();
 }
 
+/* What is told to a device is done, or not, later: nobody votes for it before. */
+static void a_device_that_fails_late_votes_no(void **state)
+{
+    static const uint32_t at[] = {1, 2, 7};
+
+    (void)state;
+    for (int rank = 0; rank < 3; rank++) /* a source that leads, source and destination, a destination */
+        for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+            begin(script_all_no, ABORTED);
+            on_late_devices();
+            sc.waits_for_decision = true;
+            sc.fails = rank;
+            sc.fails_at = at[i];
+            sc.why = "told to fail";
+            run();
+        }
+}
+
 static void script_worker_dies(void)
 {
     accept_all(0);
@@ -376,6 +394,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(abort_restores),
     cmocka_unit_test(a_damaged_chunk_is_refused),
     cmocka_unit_test(a_destination_without_memory_refuses),
+    cmocka_unit_test(a_device_that_fails_late_votes_no),
     cmocka_unit_test(a_worker_that_dies_aborts),
     cmocka_unit_test(a_source_that_hangs_aborts),
     cmocka_unit_test(a_destination_that_hangs_aborts),

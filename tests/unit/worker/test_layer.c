@@ -260,6 +260,85 @@ static void blocks_of_rows(void **state)
     dp_layer_destroy(l);
 }
 
+/* Blocks of 32 x 32: each weight is where struct dp_sparse says; the stream reads back and is refused where its blocks do not
+ * fit; a part of a block is refused. */
+static void square_blocks(void **state)
+{
+    struct dp_train_config c = tiny_config();
+    const int64_t edge = 32;
+    struct dp_layer *l, *back;
+    struct dp_tune at;
+    struct dp_param *p;
+    struct dp_err err = {0};
+    uint64_t *keep;
+    float *dense;
+    uint8_t *data;
+    size_t bytes;
+    int64_t n;
+
+    (void)state;
+    c.model.channels = 96;
+    snprintf(c.prune.granularity, sizeof c.prune.granularity, "32x32");
+    at = tune_at(&c, 0.3);
+    l = layer_at(&c, 1, be, &at);
+    shake(l, 9);
+    p = &l->param[DP_FC_W]; /* 12 x 3 blocks */
+    n = p->rows * p->cols;
+    dense = malloc((size_t)n * sizeof *dense);
+    keep = calloc(dp_bits_words(n) + 1, sizeof *keep);
+    memcpy(dense, p->w, (size_t)n * sizeof *dense);
+    for (int round = 0; round < 2; round++) { /* from dense, then from sparse */
+        memset(keep, 0, dp_bits_words(n) * sizeof *keep);
+        for (int64_t e = 0; e < n; e++) {
+            int64_t block = e / p->cols / edge * 3 + e % p->cols / edge;
+
+            if (block % 5 == 1 || (round == 0 && block % 4 == 2))
+                dp_bits_set(keep, e);
+        }
+        if (dp_param_prune(l, p, keep, &err) < 0)
+            fail_msg("%s", err.text);
+        assert_non_null(p->sparse);
+        assert_int_equal(p->sparse->block_rows, edge);
+        assert_int_equal(p->nnz, dp_bits_count(keep, n));
+        for (int64_t e = 0; e < n; e++) {
+            int64_t row = e / p->cols, col = e % p->cols, k = dp_param_find(p, row, col), *ptr, in_row, m;
+
+            assert_int_equal(k >= 0, dp_bits_get(keep, e));
+            if (k < 0)
+                continue;
+            ptr = p->sparse->row_ptr + row / edge;
+            m = ptr[1] - ptr[0];
+            for (in_row = 0; p->sparse->col[ptr[0] + in_row] != col / edge; in_row++)
+                ;
+            assert_int_equal(k, ptr[0] * edge * edge + row % edge / 4 * 4 * edge * m + in_row * 4 * edge + 4 * (col % edge) +
+                                    row % 4);
+            assert_true(p->w[k] == dense[e] && p->m[k] == dense[e] * 0.25f && p->v[k] == dense[e] * dense[e]);
+        }
+    }
+    assert_int_equal(dp_layer_write(l, &data, &bytes, &err), 0);
+    back = dp_layer_read(&c, be, &at, data, bytes, &err);
+    if (!back)
+        fail_msg("%s", err.text);
+    assert_same_layer(l, back);
+    dp_layer_destroy(back);
+    c.model.blocks = 3; /* of another model */
+    assert_null(dp_layer_read(&c, be, &at, data, bytes, &err));
+    c.model.blocks = 2;
+    for (size_t i = 0; i < bytes; i += i < 200 ? 1 : 997) {
+        data[i] ^= (uint8_t)(1u << (i % 8));
+        assert_null(dp_layer_read(&c, be, &at, data, bytes, &err));
+        assert_int_equal(err.code, DP_ECORRUPT);
+        data[i] ^= (uint8_t)(1u << (i % 8));
+    }
+    free(data);
+    keep[(edge + 5) / 64] &= ~((uint64_t)1 << (edge + 5) % 64); /* one weight of block 1 */
+    assert_int_equal(dp_param_prune(l, p, keep, &err), -1);
+    assert_int_equal(err.code, DP_EINVAL);
+    assert_non_null(strstr(err.text, "1023 of 1024 weights"));
+    free(keep), free(dense);
+    dp_layer_destroy(l);
+}
+
 static void a_bitmap_holds_zeros(void **state)
 {
     struct dp_train_config c = tiny_config();
@@ -320,7 +399,7 @@ static void initial_weights(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_kind_reads_back), cmocka_unit_test(damage_is_refused),
     cmocka_unit_test(pruned_weights_are_gone), cmocka_unit_test(a_bitmap_holds_zeros),
-    cmocka_unit_test(blocks_of_rows),
+    cmocka_unit_test(blocks_of_rows), cmocka_unit_test(square_blocks),
     cmocka_unit_test(initial_weights),
 };
 

@@ -51,7 +51,26 @@ static void nonsense_is_no_limit(void **state)
     (void)state;
     assert_int_equal(dp_memory_cgroup_limit(root, ""), 0);
     assert_int_equal(dp_memory_cgroup_limit(root, "\n:\nx\n0:\n::\n"), 0);
-    assert_int_equal(dp_memory_limit(3, 0), 3 << 20);
+    assert_int_equal(dp_memory_limit(NULL, 3, 0), 3 << 20);
+}
+
+static int device_info(struct dp_backend *be, struct dp_device_info *out, struct dp_err *err)
+{
+    (void)be;
+    (void)err;
+    *out = (struct dp_device_info){.total_bytes = 1000, .free_bytes = 600};
+    return 0;
+}
+
+/* Memory of the device's own: what is free, and what the stage has of it already. */
+static void a_device_limits(void **state)
+{
+    static const struct dp_backend_ops ops = {.info = device_info};
+    struct dp_backend be = {.ops = &ops, .info = {.total_bytes = 1000, .free_bytes = 900}};
+
+    (void)state;
+    assert_int_equal(dp_memory_limit(&be, 0, 50), 650);
+    assert_int_equal(dp_memory_limit(&be, 3, 50), 3 << 20);
 }
 
 static void remove_tree(void)
@@ -104,7 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_on_the_way_up_counts),
         cmocka_unit_test(v1_counts_too),
-        cmocka_unit_test(nonsense_is_no_limit),
+        cmocka_unit_test(nonsense_is_no_limit), cmocka_unit_test(a_device_limits),
         cmocka_unit_test(what_a_job_holds_on_its_node),
     };
 

@@ -93,15 +93,15 @@ static void the_rest_of_a_step(void **state)
         struct dp_step_sample s = sample_of(n, 1, 10000);
 
         stage.layer[0] = (struct dp_layer){.fwd_ns = 400, .bwd_input_ns = 300, .bwd_weight_ns = 300, .timed_microbatches = 4};
-        s.pipeline = (struct dp_pipeline_times){.forward_ns = 480, .backward_ns = 840, .receive_ns = 100};
-        s.device_ns = 480 + 840 + s.optimizer_ns + 7;
+        s.pipeline = (struct dp_pipeline_times){.data_ns = 3, .border_ns = 220, .receive_ns = 100};
+        s.rest_ns = 4;
         s.wait_ns = 8000;
         dp_metrics_step(m, &s, &stage);
     }
     assert_non_null(dp_metrics_window(m, &stage));
-    assert_int_equal(rest->message_ns, (480 + 840 - 1000) / 4);
+    assert_int_equal(rest->message_ns, (220 + 100) / 4);
     assert_int_equal(rest->rest_ns, 7);
-    assert_int_equal(rest->lost_ns, 10000 - 8000 - (480 + 840 + 50 + 7 - 100)); /* receiving is part of waiting */
+    assert_int_equal(rest->lost_ns, 10000 - 8000 - (1000 + 220 + 50 + 7)); /* receiving is part of waiting */
     dp_metrics_destroy(m);
 }
 

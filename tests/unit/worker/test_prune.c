@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Selection is exact: the union over any number of workers is what a full sort of all weights, or of all
- * blocks of 4 x 1, keeps, ties by global index; the last event reaches the final sparsity; what is gone stays
+ * blocks of any shape, keeps, ties by global index; the last event reaches the final sparsity; what is gone stays
  * gone. */
 #include "tests/unit/worker/engine.h"
 
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/bits.h"
+#include "kernels/granularity.h"
 #include "worker/model/model.h"
 #include "worker/model/param.h"
 
@@ -90,7 +91,7 @@ static void collect(struct worker *w, uint32_t n, uint64_t *kept)
 struct ranked {
     float magnitude;
     uint64_t order, global;
-    int64_t next; /* to the next weight of the block */
+    int64_t next; /* to the next row of the block */
 };
 
 static int by_rank(const void *a, const void *b)
@@ -104,17 +105,18 @@ static int by_rank(const void *a, const void *b)
 
 static float magnitude(const float *w, int64_t block, int64_t next)
 {
-    double sum = 0.0;
+    double sum = 0.0; /* of coarse numbers: exact in any order */
 
     for (int64_t r = 0; r < block; r++)
-        sum += (double)w[r * next] * (double)w[r * next];
+        for (int64_t c = 0; c < dp_block_cols(block); c++)
+            sum += (double)w[r * next + c] * (double)w[r * next + c];
     return block == 1 ? fabsf(*w) : (float)sqrt(sum);
 }
 
 /* All weights or blocks of the model before anything is pruned, best first. */
 static struct ranked *rank_all(const struct dp_train_config *c)
 {
-    const int64_t block = dp_train_block_rows(c);
+    const int64_t block = dp_train_block_rows(c), weights = dp_block_weights(block);
     struct ranked *r = calloc(dp_model_prunable(c), sizeof *r);
     struct dp_backend *be = cpu();
     uint64_t n = 0;
@@ -126,8 +128,9 @@ static struct ranked *rank_all(const struct dp_train_config *c)
         for (uint32_t j = 0; j < l->n_params; j++) {
             const struct dp_param *p = &l->param[j];
 
-            for (int64_t e = 0; p->prunable && e < p->n / block; e++) {
-                int64_t first = e / p->cols * block * p->cols + e % p->cols;
+            for (int64_t e = 0; p->prunable && e < p->n / weights; e++) {
+                int64_t m = p->cols / dp_block_cols(block);
+                int64_t first = e / m * block * p->cols + e % m * dp_block_cols(block);
 
                 r[n] = (struct ranked){magnitude(p->w + first, block, p->cols), n, p->first_global + (uint64_t)first,
                                        p->cols};
@@ -136,7 +139,7 @@ static struct ranked *rank_all(const struct dp_train_config *c)
         }
         dp_layer_destroy(l);
     }
-    assert_true(n == dp_model_prunable(c) / (uint64_t)block);
+    assert_true(n == dp_model_prunable(c) / (uint64_t)weights);
     qsort(r, n, sizeof *r, by_rank);
     dp_backend_destroy(be);
     return r;
@@ -146,7 +149,8 @@ static void run_workers(const struct dp_train_config *c, uint32_t n, double cros
                         const struct ranked *rank)
 {
     static const double targets[] = {0.25, 0.25, 0.6, 0.1, 0.9, 0.999};
-    const uint64_t block = (uint64_t)dp_train_block_rows(c), weights = dp_model_prunable(c), total = weights / block;
+    const int64_t rows = dp_train_block_rows(c), cols = dp_block_cols(rows);
+    const uint64_t block = (uint64_t)(rows * cols), weights = dp_model_prunable(c), total = weights / block;
     struct worker w[8] = {0};
     struct hub hub = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct dp_tune tune = tune_at(c, crossover);
@@ -180,8 +184,10 @@ static void run_workers(const struct dp_train_config *c, uint32_t n, double cros
         collect(w, n, kept);
         assert_int_equal(dp_bits_count(kept, (int64_t)weights), left * block);
         for (uint64_t i = 0; i < total; i++)
-            for (uint64_t r = 0; r < block; r++)
-                assert_int_equal(dp_bits_get(kept, (int64_t)(rank[i].global + r * (uint64_t)rank[i].next)), i < left);
+            for (int64_t e = 0; e < rows * cols; e++)
+                if (dp_bits_get(kept, (int64_t)rank[i].global + e / cols * rank[i].next + e % cols) != (i < left))
+                    fail_msg("target %g: block %llu in the order, weight %lld", targets[t], (unsigned long long)i,
+                             (long long)e);
         free(kept);
     }
     for (uint32_t s = 0; s < n; s++) {
@@ -198,9 +204,13 @@ static void union_equals_a_full_sort(void **state)
     struct ranked *rank;
 
     (void)state;
-    c.model.blocks = 3;
-    for (int g = 0; g < 2; g++) {
-        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", g ? "4x1" : "weight");
+    for (int g = 0; g < DP_N_GRANULARITIES; g++) {
+        int64_t block = dp_granularity_at(g);
+
+        c.model.blocks = block < 64 ? 3 : 1;
+        c.model.channels = block < 32 ? 12 : block < 128 ? 64 : 128;
+        c.model.heads = block < 32 ? 3 : 4;
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", dp_granularity_name(block));
         rank = rank_all(&c);
         for (int i = 0; i < 4; i++) {
             run_workers(&c, workers[i], 1.0, rank); /* bitmaps */
@@ -210,12 +220,17 @@ static void union_equals_a_full_sort(void **state)
     }
 }
 
-/* A run that goes on with another granularity is told so, dense and sparse; nothing is pruned then. */
+/* A run that goes on with another granularity is told so, dense and sparse; nothing is pruned then. Only a dense matrix
+ * can go on with what its blocks consist of. */
 static void other_granularity(void **state)
 {
+    static const char *const names[][2] = {{"weight", "4x1"}, {"4x1", "weight"}, {"4x1", "32x32"}, {"32x32", "4x1"},
+                                           {"64x64", "32x32"}, {"32x32", "64x64"}, {"weight", "64x64"}};
+
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        bool weights_first = i % 2 == 0, is_sparse = i / 2;
+    for (int i = 0; i < 14; i++) {
+        const char *first = names[i / 2][0], *second = names[i / 2][1];
+        bool is_sparse = i % 2, is_finer = dp_granularity_rows(second) < dp_granularity_rows(first);
         struct dp_train_config c = tiny_config();
         struct dp_backend *be = cpu();
         struct dp_err err = {0};
@@ -223,18 +238,21 @@ static void other_granularity(void **state)
         struct dp_stage *stage;
         double reached;
 
-        snprintf(c.prune.granularity, sizeof c.prune.granularity, weights_first ? "weight" : "4x1");
+        c.model.channels = 64;
+        c.model.heads = 4;
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", first);
         tune = tune_at(&c, is_sparse ? 0.4 : 1.0);
         stage = stage_of(&c, 0, dp_model_layers(&c), be, &tune);
         if (dp_prune_run(stage, &c, 0.5, NULL, NULL, &reached, &err) < 0)
             fail_msg("%s", err.text);
-        snprintf(c.prune.granularity, sizeof c.prune.granularity, weights_first ? "4x1" : "weight");
-        if (!weights_first && !is_sparse) { /* single weights of a dense matrix: whatever is left */
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", second);
+        if (is_finer && !is_sparse) {
             assert_int_equal(dp_prune_run(stage, &c, 0.7, NULL, NULL, &reached, &err), 0);
         } else {
             assert_int_equal(dp_prune_run(stage, &c, 0.7, NULL, NULL, &reached, &err), -1);
             assert_int_equal(err.code, DP_EINVAL);
             assert_non_null(strstr(err.text, "prune.granularity"));
+            assert_non_null(strstr(err.text, second));
         }
         dp_stage_destroy(stage);
         dp_backend_destroy(be);
@@ -244,10 +262,10 @@ static void other_granularity(void **state)
 /* What a pruned block still takes: weights, gradients, moments, pattern and plan. */
 static void memory_follows_density(void **state)
 {
-    static const double most[2] = {1.0 / 5.0, 1.0 / 6.5}; /* weight, 4x1 */
+    static const double most[DP_N_GRANULARITIES] = {1.0 / 5.0, 1.0 / 6.5, 1.0 / 6.5, 1.0 / 6.5, 1.0 / 6.5};
 
     (void)state;
-    for (int g = 0; g < 2; g++) {
+    for (int g = 0; g < DP_N_GRANULARITIES; g++) {
         struct dp_train_config c = tiny_config();
         struct dp_backend *be = cpu();
         struct dp_err err = {0};
@@ -257,7 +275,7 @@ static void memory_follows_density(void **state)
 
         c.model.blocks = 1;
         c.model.channels = 768;
-        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", g ? "4x1" : "weight");
+        snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", dp_granularity_name(dp_granularity_at(g)));
         tune = tune_at(&c, 0.4);
         stage = stage_of(&c, 1, 2, be, &tune);
         shake(dp_stage_layer(stage, 0), 5); /* equal shares for all matrices */

@@ -25,7 +25,8 @@ static void model_stages(struct model *m, struct dp_layer **layers, const uint32
     struct dp_err err = {0};
 
     for (uint32_t s = 0; s < m->n_stages; s++) {
-        m->stage[s] = dp_stage_create(m->config, m->be, layers + cut[s], cut[s + 1] - cut[s], &err);
+        m->stage[s] = dp_stage_create(m->config, m->be, layers + cut[s], cut[s + 1] - cut[s],
+                                      (uint32_t)m->config->train.microbatches, &err);
         if (!m->stage[s])
             fail_msg("%s", err.text);
     }
@@ -84,9 +85,11 @@ static double model_forward(struct model *m, uint64_t step, uint32_t mb, bool ke
     int64_t n = c->train.batch * c->model.context;
     uint32_t tokens[256], targets[256];
     struct dp_err err = {0};
-    double loss = NAN;
+    double loss = keep ? NAN : 0.0;
 
     fake_tokens(c, step, mb, tokens, targets);
+    if (keep)
+        dp_stage_touch_tokens(m->stage[0], tokens, n);
     for (uint32_t s = 0; s < m->n_stages; s++)
         check(dp_stage_forward(m->stage[s], mb, m->wire[s] + mb * n * c->model.channels, tokens, targets,
                                m->wire[s + 1] + mb * n * c->model.channels, &loss, keep, &err), &err);
@@ -96,13 +99,15 @@ static double model_forward(struct model *m, uint64_t step, uint32_t mb, bool ke
 static void model_backward(struct model *m, uint64_t step, uint32_t mb)
 {
     const struct dp_train_config *c = m->config;
-    int64_t at = mb * c->train.batch * c->model.context * c->model.channels;
+    int64_t n = c->train.batch * c->model.context * c->model.channels, at = mb * n;
     uint32_t tokens[256], targets[256];
     struct dp_err err = {0};
 
     fake_tokens(c, step, mb, tokens, targets);
-    for (uint32_t s = m->n_stages; s-- > 0;)
-        check(dp_stage_backward(m->stage[s], mb, m->wire[s + 1] + at, m->wire[s] + at, tokens, &err), &err);
+    for (uint32_t s = m->n_stages; s-- > 0;) {
+        check(dp_stage_backward(m->stage[s], mb, m->wire[s + 1] + at, tokens, &err), &err);
+        memcpy(m->wire[s] + at, m->wire[s + 1] + at, (size_t)n * sizeof *m->wire[s]);
+    }
 }
 
 /* Forward and backward of a step: mean loss. */
@@ -143,8 +148,10 @@ static double model_step(struct model *m, uint64_t step)
     double loss = model_gradients(m, step), squares[64], sum = 0, norm;
     struct dp_err err = {0};
 
-    for (uint32_t s = 0, at = 0; s < m->n_stages; at += dp_stage_n_layers(m->stage[s++]))
+    for (uint32_t s = 0, at = 0; s < m->n_stages; at += dp_stage_n_layers(m->stage[s++])) {
+        check(dp_stage_sum_squares(m->stage[s], &err), &err);
         check(dp_stage_grad_squares(m->stage[s], squares + at, &err), &err);
+    }
     for (uint32_t i = 0; i < dp_model_layers(m->config); i++)
         sum += squares[i];
     norm = sqrt(sum);
@@ -174,9 +181,10 @@ static void model_prune(struct model *m, double target, const uint32_t *cut, uin
         dp_stage_destroy(m->stage[s]);
         at += count;
     }
-    whole = dp_stage_create(m->config, m->be, layers, n, &err);
+    whole = dp_stage_create(m->config, m->be, layers, n, 1, &err);
     check(dp_prune_run(whole, m->config, target, NULL, NULL, &reached, &err), &err);
-    assert_true(fabs(reached - target) < 1e-3);
+    assert_true(fabs(reached - target) * (double)dp_model_prunable(m->config) <=
+                (double)dp_block_weights(dp_train_block_rows(m->config))); /* of whole blocks */
     dp_stage_take_layers(whole, layers);
     dp_stage_destroy(whole);
     for (uint32_t i = 0; i < n; i++) {
@@ -303,13 +311,18 @@ static void gradients_are_slopes(void **state)
 #define STEPS 12
 
 /* 12 steps with prunings at 4 and 8 where the layers are cut anew; bytes: of all layers at the end. */
-static void train(bool tied, const uint32_t *cut, uint32_t n_stages, const uint32_t *cut2, uint32_t n2,
+static void train(bool tied, const char *granularity, const uint32_t *cut, uint32_t n_stages, const uint32_t *cut2, uint32_t n2,
                   bool gpipe, double crossover, double *loss, uint8_t **bytes, size_t *n_bytes)
 {
     struct dp_train_config c = tiny_config();
     struct model m;
 
     c.model.tied_head = tied;
+    snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", granularity);
+    if (!strcmp(granularity, "32x32")) {
+        c.model.channels = 64;
+        c.model.heads = 4;
+    }
     m = model_open(&c, cut, n_stages, crossover);
     model_settle(&m);
     m.all_forwards_first = gpipe;
@@ -342,25 +355,26 @@ static void cuts_change_nothing(void **state)
     static const uint32_t four[] = {0, 1, 2, 3, 4};
 
     (void)state;
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 6; way++) {
         const bool tied = way == 1;
-        const double crossover = way == 2 ? 0.3 : 0.7;
+        const double crossover = way % 3 == 2 ? 0.3 : 0.7;
+        const char *granularity = way < 3 ? "weight" : way == 3 ? "4x1" : "32x32";
         double a[STEPS], b[STEPS];
         uint8_t *x, *y;
         size_t n, k;
 
-        train(tied, whole, 1, whole, 1, false, crossover, a, &x, &n);
+        train(tied, granularity, whole, 1, whole, 1, false, crossover, a, &x, &n);
         assert_true(a[0] > 2.7 && a[0] < 3.0); /* ln 17 = 2.83 */
-        train(tied, half, 2, whole, 1, true, crossover, b, &y, &k);
+        train(tied, granularity, half, 2, whole, 1, true, crossover, b, &y, &k);
         assert_memory_equal(a, b, sizeof a);
         assert_int_equal(n, k);
         assert_memory_equal(x, y, n);
         free(y);
-        train(tied, three, 3, half, 2, false, crossover, b, &y, &k);
+        train(tied, granularity, three, 3, half, 2, false, crossover, b, &y, &k);
         assert_memory_equal(a, b, sizeof a);
         assert_memory_equal(x, y, n);
         free(y);
-        train(tied, four, 4, three, 3, true, crossover, b, &y, &k);
+        train(tied, granularity, four, 4, three, 3, true, crossover, b, &y, &k);
         assert_memory_equal(a, b, sizeof a);
         assert_memory_equal(x, y, n);
         free(y);
@@ -411,26 +425,107 @@ static void misuse_is_refused(void **state)
 
     (void)state;
     model_settle(&m);
-    assert_int_equal(dp_stage_backward(m.stage[0], 0, NULL, NULL, tokens, &err), -1);
+    assert_int_equal(dp_stage_backward(m.stage[0], 0, NULL, tokens, &err), -1);
     assert_non_null(strstr(err.text, "without its forward"));
     assert_int_equal(dp_stage_forward(m.stage[0], 2, NULL, tokens, NULL, NULL, NULL, true, &err), -1);
     assert_int_equal(dp_stage_forward(m.stage[0], 0, NULL, NULL, NULL, NULL, NULL, true, &err), -1);
     assert_int_equal(dp_stage_forward(m.stage[0], 0, NULL, tokens, NULL, NULL, NULL, true, &err), 0);
     assert_int_equal(dp_stage_forward(m.stage[0], 0, NULL, tokens, NULL, NULL, NULL, true, &err), -1);
     assert_non_null(strstr(err.text, "in flight"));
-    assert_int_equal(dp_stage_backward(m.stage[0], 0, NULL, NULL, tokens, &err), -1);
+    assert_int_equal(dp_stage_backward(m.stage[0], 0, NULL, tokens, &err), -1);
     assert_non_null(strstr(err.text, "no targets"));
     wrong[0] = layer_at(&c, 1, m.be, &m.tune);
     wrong[1] = layer_at(&c, 3, m.be, &m.tune);
-    assert_null(dp_stage_create(&c, m.be, wrong, 2, &err));
+    assert_null(dp_stage_create(&c, m.be, wrong, 2, 1, &err));
     dp_layer_destroy(wrong[0]); /* still ours */
     dp_layer_destroy(wrong[1]);
-    struct dp_stage *empty = dp_stage_create(&c, m.be, NULL, 0, &err);
+    struct dp_stage *empty = dp_stage_create(&c, m.be, NULL, 0, 0, &err);
     assert_non_null(empty);
     assert_int_equal(dp_stage_forward(empty, 0, NULL, tokens, NULL, NULL, NULL, true, &err), -1);
     assert_int_equal(dp_stage_step(empty, 0, 1.0, &err), 0);
     dp_stage_destroy(empty);
     model_close(&m);
+}
+
+/* Losses and norms of a step whose microbatches are run in this order: n the forward of n, ~n its backward. */
+static void ordered_step(struct dp_train_config *c, uint32_t in_flight, const int *order, double losses[], double squares[])
+{
+    struct dp_tune tune = tune_at(c, 1.0);
+    struct dp_backend *be = cpu();
+    struct dp_layer *layers[64];
+    uint32_t n = dp_model_layers(c), tokens[256], targets[256];
+    struct dp_err err = {0};
+    struct dp_stage *stage;
+    double eval = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        layers[i] = layer_at(c, i, be, &tune);
+    stage = dp_stage_create(c, be, layers, n, in_flight, &err);
+    assert_non_null(stage);
+    for (int64_t i = 0; i < 2 * c->train.microbatches; i++) {
+        uint32_t mb = (uint32_t)(order[i] < 0 ? ~order[i] : order[i]);
+
+        fake_tokens(c, 0, mb, tokens, targets);
+        if (order[i] >= 0)
+            check(dp_stage_forward(stage, mb, NULL, tokens, targets, NULL, &losses[mb], true, &err), &err);
+        else
+            check(dp_stage_backward(stage, mb, NULL, tokens, &err), &err);
+    }
+    check(dp_stage_sum_squares(stage, &err), &err);
+    check(dp_stage_grad_squares(stage, squares, &err), &err);
+    fake_tokens(c, 0, 0, tokens, targets); /* an evaluation, in what is left of a slot */
+    check(dp_stage_forward(stage, 0, NULL, tokens, targets, NULL, &eval, false, &err), &err);
+    assert_true(eval == losses[0]);
+    dp_stage_destroy(stage);
+    dp_backend_destroy(be);
+}
+
+/* Slots: whichever the memory of a microbatch, its bits are the same; and one that is in use is not used again. */
+static void slots(void **state)
+{
+    static const int gpipe[] = {0, 1, 2, 3, ~0, ~1, ~2, ~3}, two[] = {0, 1, ~0, 2, ~1, 3, ~2, ~3},
+                     one[] = {0, ~0, 1, ~1, 2, ~2, 3, ~3};
+    double loss[3][4], squares[3][16];
+    struct dp_train_config c = tiny_config();
+    uint32_t tokens[256], targets[256];
+    struct dp_layout layout = {.n_workers = 3, .n_layers = 7, .cut = {0, 3, 3, 7}};
+    struct dp_stage *stage;
+    struct dp_layer *layer;
+    struct dp_err err = {0};
+    struct dp_backend *be;
+    struct dp_tune tune;
+
+    (void)state;
+    c.model.blocks = 5;
+    c.train.microbatches = 4;
+    ordered_step(&c, 4, gpipe, loss[0], squares[0]);
+    ordered_step(&c, 2, two, loss[1], squares[1]);
+    ordered_step(&c, 1, one, loss[2], squares[2]);
+    for (int i = 1; i < 3; i++) {
+        assert_memory_equal(loss[i], loss[0], sizeof loss[0]);
+        assert_memory_equal(squares[i], squares[0], dp_model_layers(&c) * sizeof squares[0][0]);
+    }
+    assert_int_equal(dp_stage_in_flight(&c, &layout, 0), 2);
+    assert_int_equal(dp_stage_in_flight(&c, &layout, 1), 0);
+    assert_int_equal(dp_stage_in_flight(&c, &layout, 2), 1);
+    snprintf(c.pipeline.schedule, sizeof c.pipeline.schedule, "gpipe");
+    assert_int_equal(dp_stage_in_flight(&c, &layout, 2), 4);
+    tune = tune_at(&c, 1.0);
+    be = cpu();
+    layer = layer_at(&c, 6, be, &tune);
+    assert_null(dp_stage_create(&c, be, &layer, 1, 0, &err));
+    stage = dp_stage_create(&c, be, &layer, 1, 2, &err);
+    fake_tokens(&c, 0, 0, tokens, targets);
+    float x[256] = {0};
+    check(dp_stage_forward(stage, 0, x, tokens, targets, NULL, NULL, true, &err), &err);
+    check(dp_stage_forward(stage, 1, x, tokens, targets, NULL, NULL, true, &err), &err);
+    assert_int_equal(dp_stage_forward(stage, 2, x, tokens, targets, NULL, NULL, true, &err), -1);
+    assert_string_equal(err.text, "stage: forward of microbatch 2 while microbatch 0 is in flight");
+    assert_int_equal(dp_stage_backward(stage, 2, x, tokens, &err), -1);
+    assert_int_equal(dp_stage_backward(stage, 0, NULL, tokens, &err), -1);
+    assert_string_equal(err.text, "stage: backward of microbatch 0 without a gradient");
+    dp_stage_destroy(stage);
+    dp_backend_destroy(be);
 }
 
 static void learning_rate(void **state)
@@ -455,6 +550,6 @@ static void learning_rate(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gradients_are_slopes), cmocka_unit_test(cuts_change_nothing),
     cmocka_unit_test(training_learns_and_memory_stands), cmocka_unit_test(misuse_is_refused),
-    cmocka_unit_test(learning_rate),
+    cmocka_unit_test(slots), cmocka_unit_test(learning_rate),
 };
 TEST_MAIN("stage", tests)

@@ -338,7 +338,7 @@ static int measure(struct dp_transport *t, uint32_t rank)
     struct dp_link_times link = {7, 7};
 
     (void)rank;
-    if (dp_link_measure(t, rank, 4, BIG, &link, &err) < 0)
+    if (dp_link_measure(t, rank, 4, BIG, true, &link, &err) < 0)
         return say(&err, 90);
     return rank == 3 && (link.latency_ns || link.transfer_ns) ? 91 : 0;
 }
@@ -355,7 +355,7 @@ static int measures_a_slow_one(struct dp_transport *t, uint32_t rank)
     struct dp_err err = {0};
     struct dp_link_times link;
 
-    if (dp_link_measure(t, rank, 2, BIG, &link, &err) < 0)
+    if (dp_link_measure(t, rank, 2, BIG, true, &link, &err) < 0)
         return say(&err, 92);
     /* 2 ms in a round trip of two messages; what this worker computes is taken off. */
     if (!(link.latency_ns > 800000 && link.latency_ns < 1000000000))
