@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "kernels/granularity.h"
 #include "kernels/timed_linear.h"
 
 #define N_POINTS 4 /* see above */
@@ -26,6 +27,12 @@ static const double points[N_POINTS] = {0.5, 0.7, 0.9, 0.98};
 static int64_t block_of(int64_t block_rows)
 {
     return block_rows > 1 ? block_rows : 1;
+}
+
+bool dp_tune_is_entry(const struct dp_tune_entry *e)
+{
+    return e->c_out >= 1 && e->c_in >= 1 && e->n >= 1 && e->crossover >= 0.0 && e->crossover <= 1.0 &&
+           dp_granularity_name(block_of(e->block_rows));
 }
 
 static const struct dp_tune_entry *find_entry(const struct dp_tune *tune, int64_t c_out, int64_t c_in,
@@ -125,14 +132,18 @@ static int measure(struct dp_backend *be, const struct dp_tune_entry *e, double 
 {
     double rounds[N_POINTS][MAX_ROUNDS], ratio[N_POINTS];
     struct dp_timed_pattern patterns[N_POINTS];
+    struct dp_device_info info;
     struct dp_timed_linear *p;
     uint64_t start;
     int done = 0, rc = -1;
 
+    if (be->ops->info(be, &info, err) < 0)
+        return -1;
+
     for (int i = 0; i < N_POINTS; i++)
         patterns[i] = (struct dp_timed_pattern){.sparsity = points[i], .block_rows = e->block_rows};
-    p = dp_timed_linear_create(be, e->c_out, e->c_in, choose_tokens(e->c_out, e->c_in, e->n), patterns, N_POINTS, DP_TILES,
-                               err);
+    p = dp_timed_linear_create(be, e->c_out, e->c_in, choose_tokens(e->c_out, e->c_in, e->n), patterns, N_POINTS,
+                               info.sparse_format, err);
     if (!p || measure_round(p, ratio, err) < 0) /* warms up */
         goto out;
     start = dp_now_ns();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dense or sparse? Decided by measurement, once per machine type, the same on every worker.
+/* Dense or sparse? Decided by measurement, once per kind of device, the same on every worker.
  *
  * For a shape (c_out, c_in, n) and a granularity of pruning the table holds the sparsity from which on the sparse kernels beat
  * the dense ones (forward + input gradient + weight gradient together). The table is measured when a
@@ -17,20 +17,24 @@
 struct dp_tune_entry {
     int64_t c_out, c_in, n;
     double crossover;   /* 0..1; 1: never sparse */
-    int64_t block_rows; /* 1 (0 means that too): single weights; 4: blocks of 4 x 1 */
+    int64_t block_rows; /* 1 (0 means that too): single weights; else see kernels/granularity.h */
 };
 struct dp_tune {
     uint32_t n_entries;
     struct dp_tune_entry entry[DP_TUNE_MAX];
 };
 
-/* Read the file (JSON). A missing file, or one measured with the kernels of an older version, gives an empty
- * table and 0; a damaged one is an error. */
-int dp_tune_load(const char *path, struct dp_tune *out, struct dp_err *err);
-/* Write it to a temporary name and rename. */
-int dp_tune_save(const char *path, const struct dp_tune *tune, struct dp_err *err);
-/* Where the file lies when nobody says: $XDG_CACHE_HOME or ~/.cache, /dynpipe/tune-<cpu model>.json. */
-int dp_tune_default_path(char *out, size_t cap, struct dp_err *err);
+/* Is every member in its range? What was read from a file or a manifest need not be. */
+bool dp_tune_is_entry(const struct dp_tune_entry *e);
+
+/* Read what the file (JSON) has for be's device. A missing file, or one measured with the kernels of an older version,
+ * gives an empty table and 0; a damaged one is an error. */
+int dp_tune_load(const char *path, struct dp_backend *be, struct dp_tune *out, struct dp_err *err);
+/* Write it, as measured on be's device, to a temporary name and rename. What the file had for other devices stays in it, as
+ * far as it can be read, the newest DP_TUNE_MAX of it. */
+int dp_tune_save(const char *path, struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err);
+/* Where the file lies when nobody says: $XDG_CACHE_HOME or ~/.cache, /dynpipe/tune-<name of be's device>.json. */
+int dp_tune_default_path(struct dp_backend *be, char *out, size_t cap, struct dp_err *err);
 /* Measure the shape if it is missing (0.1 s; matrices of millions of weights up to 0.5 s). It becomes the
  * newest of the table; a full one loses its oldest shape for it. */
 int dp_tune_add(struct dp_tune *tune, struct dp_backend *be, int64_t c_out, int64_t c_in, int64_t n,

@@ -45,16 +45,19 @@ static void choose_patterns(struct run *r)
     r->n_rows = 1;
     if (m) {
         const double sparsity = 1.0 - (double)m->nnz / (double)(m->rows * m->cols);
-        const int64_t block = bench_mask_has_blocks(m) ? 4 : 1;
+        const int64_t block = bench_mask_block_rows(m);
 
         add_pattern(r, sparsity, block, m->keep, "", r->c->path);
         add_pattern(r, sparsity, block, NULL, "random, density of ", r->c->path);
         return;
     }
-    for (int i = 0; i < o->n_sparsities && o->weights; i++)
-        add_pattern(r, o->sparsity[i], 1, NULL, "random", "");
-    for (int i = 0; i < o->n_sparsities && o->blocks && r->c->c_out % 4 == 0; i++)
-        add_pattern(r, o->sparsity[i], 4, NULL, "random", "");
+    for (int g = 0; g < o->n_granularities; g++) {
+        const int64_t block = o->granularity[g];
+        const bool fits = r->c->c_out % block == 0 && r->c->c_in % dp_block_cols(block) == 0;
+
+        for (int i = 0; i < o->n_sparsities && fits; i++)
+            add_pattern(r, o->sparsity[i], block, NULL, "random", "");
+    }
 }
 
 static int measure(struct run *r, struct dp_backend *const be[], struct dp_err *err)
@@ -84,7 +87,7 @@ static int measure(struct run *r, struct dp_backend *const be[], struct dp_err *
 static json_t *spread_json(const struct dp_sparse *sp, struct dp_err *err)
 {
     int64_t *in_row = calloc((size_t)(sp->rows + sp->cols), sizeof *in_row), *in_col = in_row + sp->rows;
-    const int64_t block = dp_sparse_block(sp);
+    const int64_t block = dp_sparse_block(sp), width = dp_block_cols(block);
     struct bench_spread s;
 
     if (!in_row) {
@@ -94,9 +97,10 @@ static json_t *spread_json(const struct dp_sparse *sp, struct dp_err *err)
     for (int64_t row = 0; row < sp->rows; row++) {
         int64_t begin = sp->row_ptr[row / block], end = sp->row_ptr[row / block + 1];
 
-        in_row[row] = end - begin;
+        in_row[row] = (end - begin) * width;
         for (int64_t i = begin; i < end; i++)
-            in_col[sp->col[i]]++;
+            for (int64_t c = 0; c < width; c++)
+                in_col[sp->col[i] * width + c]++;
     }
     bench_spread_get(in_row, sp->rows, in_col, sp->cols, &s);
     free(in_row);
@@ -120,9 +124,7 @@ static json_t *ratio_json(const double a[DP_TIMED_N_OPS], const double b[DP_TIME
 
 static const char *granularity_of(const struct dp_sparse *sp)
 {
-    if (!sp)
-        return "dense";
-    return dp_sparse_block(sp) > 1 ? "4x1" : "weight";
+    return sp ? dp_granularity_name(dp_sparse_block(sp)) : "dense";
 }
 
 /* Row i; ns: the times that count, of all rows. */

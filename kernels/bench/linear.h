@@ -8,10 +8,12 @@
 #include <time.h>
 
 #include "kernels/bench/mask.h"
+#include "kernels/bench/options.h"
 #include "kernels/timed_linear.h"
 
 #define BENCH_MAX_PATTERNS DP_TIMED_MAX_PATTERNS
-#define BENCH_MAX_THREADS 4
+#define BENCH_MAX_SPARSITIES (BENCH_MAX_PATTERNS / DP_N_GRANULARITIES) /* in one call */
+#define BENCH_MAX_THREADS 4 /* numbers of threads that one call compares */
 
 struct linear_options {
     const char *backend;
@@ -21,8 +23,9 @@ struct linear_options {
     bool is_best;              /* compare the fastest rounds, not the medians */
     enum dp_token_format format; /* of the activations of sparse operations */
     int n_sparsities;
-    double sparsity[BENCH_MAX_PATTERNS / 2]; /* of the random patterns */
-    bool weights, blocks;                    /* they have single weights, blocks of 4 x 1 */
+    double sparsity[BENCH_MAX_SPARSITIES]; /* of the random patterns */
+    int n_granularities;
+    int64_t granularity[DP_N_GRANULARITIES]; /* of the random patterns: rows of a block; those that fit a shape are measured */
 };
 
 struct linear_case {

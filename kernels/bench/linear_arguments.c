@@ -18,7 +18,7 @@ static const char usage[] =
     "                         this mask, and a random one of its density; may be repeated; -: stdin\n"
     "  --tokens LIST          with each mask, default 256\n"
     "  --sparsity LIST        fractions of random zeros, default 0,0.5,0.7,0.8,0.9,0.95\n"
-    "  --granularity G        of random zeros: weight, 4x1, both (default)\n"
+    "  --granularity LIST     of random zeros: weight, 4x1, 32x32, 64x64, 128x128; default weight,4x1 (or: both)\n"
     "  --threads LIST         default 1; 1,2: each of them, in alternation\n"
     "  --rounds N             measured rounds, default 7\n"
     "  --format FORMAT         of the activations of sparse operations: tiles (default), rows\n"
@@ -85,9 +85,9 @@ static int parse_option(int c, struct linear_arguments *a, struct dp_err *err)
         return bench_parse_counts(optarg, BENCH_MAX_SIDE, sizeof a->tokens / sizeof a->tokens[0], a->tokens,
                                   &a->n_tokens, err);
     case 'z':
-        return bench_parse_fractions(optarg, BENCH_MAX_PATTERNS / 2, o->sparsity, &o->n_sparsities, err);
+        return bench_parse_fractions(optarg, BENCH_MAX_SPARSITIES, o->sparsity, &o->n_sparsities, err);
     case 'g':
-        return bench_parse_granularity(optarg, &o->weights, &o->blocks, err);
+        return bench_parse_granularity(optarg, o->granularity, &o->n_granularities, err);
     case 't':
         return bench_parse_counts(optarg, DP_LIMIT_MAX_THREADS, BENCH_MAX_THREADS, o->threads, &o->n_threads,
                                   err);
@@ -139,8 +139,8 @@ int linear_arguments_parse(int argc, char **argv, struct linear_arguments *a)
                                                .format = DP_TILES,
                                                .n_sparsities = 6,
                                                .sparsity = {0.0, 0.5, 0.7, 0.8, 0.9, 0.95},
-                                               .weights = true,
-                                               .blocks = true},
+                                               .n_granularities = 2,
+                                               .granularity = {1, 4}},
                                    .n_tokens = 1,
                                    .tokens = {256}};
     while (rc == 0 && (c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const columns[] = {"forward", "dx", "dw", "all"};
-#define N_COLUMNS 4
+#define N_COLUMNS 4 /* of columns[] */
 
 static double number(json_t *o, const char *key)
 {
@@ -34,9 +34,9 @@ static void print_zeros(json_t *row)
 {
     printf("%7.0f  ", number(row, "threads"));
     if (is(row, "granularity", "dense"))
-        printf("   dense   ");
+        printf("       dense   ");
     else
-        printf("%s %5.1f %%", is(row, "granularity", "4x1") ? "4x1" : "   ", 100.0 * number(row, "sparsity"));
+        printf("%7s %5.1f %%", is(row, "granularity", "weight") ? "" : text(row, "granularity"), 100.0 * number(row, "sparsity"));
 }
 
 /* A name that says more than "random". */
@@ -56,7 +56,7 @@ static void print_times(json_t *rows, const char *figure)
     size_t i;
     json_t *row;
 
-    printf("threads     zeros   forward ms (x)      dx ms (x)       dw ms (x)      all x   plan MB\n");
+    printf("threads         zeros   forward ms (x)      dx ms (x)       dw ms (x)      all x   plan MB\n");
     json_array_foreach(rows, i, row)
     {
         json_t *ns = json_object_get(row, "ns");

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "common/bits.h"
+#include "kernels/backend.h"
+#include "kernels/granularity.h"
 
 void bench_mask_release(struct bench_mask *m)
 {
@@ -13,14 +15,28 @@ void bench_mask_release(struct bench_mask *m)
     *m = (struct bench_mask){0};
 }
 
-bool bench_mask_has_blocks(const struct bench_mask *m)
+static bool has_blocks(const struct bench_mask *m, int64_t block)
 {
-    if (m->rows % 4)
+    const int64_t width = dp_block_cols(block);
+
+    if (m->rows % block || m->cols % width)
         return false;
-    for (int64_t i = 0; i < m->rows * m->cols; i++)
-        if (dp_bits_get(m->keep, i) != dp_bits_get(m->keep, i / m->cols / 4 * 4 * m->cols + i % m->cols))
+    for (int64_t i = 0; i < m->rows * m->cols; i++) {
+        int64_t row = i / m->cols / block * block, col = i % m->cols / width * width;
+
+        if (dp_bits_get(m->keep, i) != dp_bits_get(m->keep, row * m->cols + col))
             return false;
+    }
     return true;
+}
+
+int64_t bench_mask_block_rows(const struct bench_mask *m)
+{
+    int i = DP_N_GRANULARITIES - 1;
+
+    while (i > 0 && !has_blocks(m, dp_granularity_at(i)))
+        i--;
+    return dp_granularity_at(i);
 }
 
 static double coefficient_of_variation(const int64_t *count, int64_t n, double *empty)

@@ -26,8 +26,8 @@ int bench_mask_read(const char *path, struct bench_mask *out, struct dp_err *err
 int bench_mask_write(const struct bench_mask *m, const char *path, struct dp_err *err);
 void bench_mask_release(struct bench_mask *m);
 
-/* Is every column of four rows kept or not as a whole? */
-bool bench_mask_has_blocks(const struct bench_mask *m);
+/* Rows of the largest blocks (kernels/granularity.h) that are kept or not as a whole. */
+int64_t bench_mask_block_rows(const struct bench_mask *m);
 
 /* How even the nonzeros of a matrix lie: standard deviation over mean of the numbers in rows and in columns,
  * fractions of rows and columns that have none. Random masks of density d have sqrt((1 - d) / (d * columns))

@@ -2,6 +2,7 @@
 /* See options.h. */
 #include "kernels/bench/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,15 +73,24 @@ int bench_parse_fractions(const char *text, int cap, double *out, int *n, struct
     return dp_err_set(err, DP_EINVAL, "'%.60s' is not a list of at most %d fractions below 1", text, cap);
 }
 
-int bench_parse_granularity(const char *name, bool *weights, bool *blocks, struct dp_err *err)
+int bench_parse_granularity(const char *text, int64_t out[DP_N_GRANULARITIES], int *n, struct dp_err *err)
 {
-    bool both = !strcmp(name, "both");
+    const char *at = strcmp(text, "both") ? text : "weight,4x1";
 
-    *weights = both || !strcmp(name, "weight");
-    *blocks = both || !strcmp(name, "4x1");
-    if (*weights || *blocks)
-        return 0;
-    return dp_err_set(err, DP_EINVAL, "--granularity takes weight, 4x1 and both, not '%.60s'", name);
+    for (*n = 0; *n < DP_N_GRANULARITIES; at++) {
+        size_t length = strcspn(at, ",");
+        char name[16];
+
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), at);
+        out[*n] = dp_granularity_rows(name);
+        if (length >= sizeof name || !out[*n])
+            break;
+        ++*n;
+        at += length;
+        if (!*at)
+            return 0;
+    }
+    return dp_err_set(err, DP_EINVAL, "--granularity takes both, or a list of " DP_GRANULARITY_CHOICES ", not '%.60s'", text);
 }
 
 int bench_parse_clock(const char *name, clockid_t *out, struct dp_err *err)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "common/err.h"
+#include "kernels/granularity.h"
 
 #define BENCH_MAX_SIDE (1 << 20) /* of a shape */
 
@@ -19,8 +20,8 @@ int bench_parse_counts(const char *text, int most, int cap, int *out, int *n, st
 int bench_parse_fractions(const char *text, int cap, double *out, int *n, struct dp_err *err);
 /* "2x64x4": n numbers from 1 to BENCH_MAX_SIDE. */
 int bench_parse_shape(const char *text, int n, int64_t *out, struct dp_err *err);
-/* "weight", "4x1", "both" */
-int bench_parse_granularity(const char *name, bool *weights, bool *blocks, struct dp_err *err);
+/* "4x1,32x32": names of kernels/granularity.h, or "both": weight and 4x1. out: rows of a block. */
+int bench_parse_granularity(const char *text, int64_t out[DP_N_GRANULARITIES], int *n, struct dp_err *err);
 /* "wall": CLOCK_MONOTONIC; "cpu": of the process */
 int bench_parse_clock(const char *name, clockid_t *out, struct dp_err *err);
 /* CPU time is a duration with one thread only. */

@@ -51,6 +51,12 @@ like "$(cat "$dir/text")" 'machine: .*wall time.*w \(64, 96\), 70 tokens; dense 
 ok $? "the other options" || diag "$(cat "$dir/err")"
 holds "are taken" '.clock == "cpu" and .format == "rows" and .backend == "cpu:plain" and
     [.cases[].rows[].granularity] == ["dense", "4x1"]'
+"$bench" --json --rounds 2 --shape 128x64x70 --shape 32x96x5 --sparsity 0.5 --granularity weight,32x32,64x64 >"$dir/out.json" 2>"$dir/err"
+ok $? "square blocks" || diag "$(cat "$dir/err")"
+holds "are measured where they fit, with as many zeros" '[.cases[] | [.rows[] | .granularity]] ==
+    [["dense", "weight", "32x32", "64x64"], ["dense", "weight", "32x32"]] and
+    [.cases[0].rows[2:][].sparsity] == [0.5, 0.5] and (.cases[1].rows[2].sparsity - 1 / 3 | fabs < 1e-6)'
+holds "their figures agree, too" "$consistent"
 
 # ---- masks that were trained: two blocks of 64 channels ----
 worker=$DP_BUILDDIR/worker/dynpipe-worker
@@ -123,7 +129,7 @@ is "$? $(cat "$dir/err")" "1 bench_train: $dir/none/pictures: No such file or di
 is "$?" 2 "pictures want a checkpoint"
 for bad in "--shape 4x4" "--shape 0x4x4" "--shape 70000x4x4" "--shape 65536x65536x1" "--shape 4x4x4x4" "--sparsity 1" "--sparsity 0.5," \
     "--sparsity -0.1" "--sparsity nan" "--threads 0" "--threads 1," "--threads 1,2,3,4,5" "--rounds 0" "--rounds 2x" "--rounds 102" "--clock moon" \
-    "--clock cpu --threads 1,2" "--granularity 2x2" "--format columns" "--tokens 0" "--tokens" "--nonsense" "extra"; do
+    "--clock cpu --threads 1,2" "--granularity 2x2" "--granularity weight," "--format columns" "--tokens 0" "--tokens" "--nonsense" "extra"; do
     # shellcheck disable=SC2086 # an option and its argument
     "$bench" $bad >/dev/null 2>"$dir/err"
     is "$? $(grep -c 'Try bench_linear --help' "$dir/err") $(grep -vc 'Try' "$dir/err")" "2 1 1" "refused: $bad"

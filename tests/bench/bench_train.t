@@ -66,6 +66,10 @@ holds "blocks are as many zeros, and fewer indexes" '.rows[0].variants |
     [.[] | .masks + " " + .granularity] == ["none weight", "random weight", "random 4x1"] and
     (.[2].sparsity - 0.9 | fabs < 0.02) and .[2].memory_bytes.weights < 1.2 * .[1].memory_bytes.weights and
     (.[2].sparse_matrices < 8 or .[1].sparse_matrices < 8 or .[2].memory_bytes.indexes < .[1].memory_bytes.indexes)'
+"$bench" --json --steps 2 --stage 2x64x4x2x20 --sparsity 0,0.5 --granularity 4x1,32x32 >"$dir/out.json" 2>"$dir/err"
+ok $? "square blocks" || diag "$(cat "$dir/err")"
+holds "are random, a block with another one's luck" '[.rows[0].variants[] | .masks + " " + .granularity] ==
+    ["none weight", "random 4x1", "random 32x32"] and (.rows[0].variants[2].sparsity - 0.5 | fabs < 0.25)'
 printf '3\n2\n' | "$bench" --follow --model 1x32x2x50x1x9 >"$dir/lines" 2>"$dir/err"
 ok $? "--follow ends with its input" || diag "$(cat "$dir/err")"
 jq -s . "$dir/lines" >"$dir/out.json"

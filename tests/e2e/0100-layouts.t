@@ -81,12 +81,18 @@ for head in false true; do
     train 3 "gpipe-$head" model.tied_head=$head pipeline.schedule=gpipe
     same "gpipe-$head" "one-$head" "$name: GPipe on 3 workers, the same losses"
 done
-# Blocks of 4 x 1, sparse from 50 % zeros on whatever this machine would measure.
-entries=$(for shape in "192 64" "64 64" "256 64" "64 256"; do
-    printf '%s{"c_out": %d, "c_in": %d, "n": 64, "crossover": 0.5, "block_rows": 4}' "$comma" $shape
-    comma=", "
-done)
-echo "{\"format\": \"dynpipe-tune\", \"version\": 2, \"entries\": [$entries]}" >"$dir/tune-4x1.json"
+# Blocks, sparse from 50 % zeros on whatever this machine would measure.
+# tune_at BLOCK FILE
+tune_at() {
+    local shape comma="" entries
+    entries=$(for shape in "192 64" "64 64" "256 64" "64 256"; do
+        # shellcheck disable=SC2086 # two numbers
+        printf '%s{"c_out": %d, "c_in": %d, "n": 64, "crossover": 0.5, "block": "%s"}' "$comma" $shape "$1"
+        comma=", "
+    done)
+    echo "{\"format\": \"dynpipe-tune\", \"version\": 3, \"entries\": [$entries]}" >"$2"
+}
+tune_at 4x1 "$dir/tune-4x1.json"
 blocks="prune.granularity=4x1 output.tune=$dir/tune-4x1.json"
 for n in 1 2 4; do
     # shellcheck disable=SC2086 # two options
@@ -96,6 +102,20 @@ done
 is "$(losses blocks-1 | awk '$1 == 25 { print ($4 > 0.7999 && $4 < 0.8001) }')" 1 "4x1 blocks: sparsity 0.8 is reached"
 train 2 blocks-threads prune.granularity=4x1 output.tune="$dir/tune-4x1.json" pipeline.threads=2
 same blocks-threads blocks-1 "4x1 blocks: two threads a worker, the same losses"
+tune_at 32x32 "$dir/tune-32x32.json"
+blocks="prune.granularity=32x32 output.tune=$dir/tune-32x32.json"
+for n in 1 3; do
+    # shellcheck disable=SC2086 # two options
+    train "$n" "square-$n" $blocks
+    same "square-$n" square-1 "32x32 blocks: $n workers, the same loss in every step"
+done
+is "$(losses square-1 | awk '$1 == 25 { print ($4 > 0.79 && $4 < 0.81) }')" 1 "32x32 blocks: sparsity 0.8 is reached"
+# shellcheck disable=SC2086 # two options
+train 2 square-first $blocks checkpoint.dir="$dir/square" checkpoint.every=20 checkpoint.keep=9
+ckpt=$(find "$dir/square" -maxdepth 1 -name '*20' | head -n 1)
+# shellcheck disable=SC2086 # two options
+train 3 square-second $blocks checkpoint.resume="${ckpt:-none}"
+same square-second square-1 "32x32 blocks: three workers go on from a checkpoint of two" 21
 
 train 8 "n8" model.tied_head=true
 same n8 one-true "as many workers as layers, the same losses"
@@ -197,6 +217,7 @@ refuses "more workers than layers" "9 workers for 8 layers" 9
 is "$(grep -c "9 workers for 8 layers" "$dir/refused.out")" 1 "which is said once"
 refuses "a layout for other workers" "pipeline.layout: layout '0-7'" 2 pipeline.layout=0-7
 refuses "blocks that do not fit" "multiple of 4" 1 prune.granularity=4x1 model.channels=66 model.heads=3
+refuses "square blocks that do not fit" "128x128 .* multiple of 128, not 64: attn.qkv.weight is 192 x 64" 1 prune.granularity=128x128
 DYNPIPE_SOCKET=$dir/no.sock train 3 lonely train.steps=2 prune.begin=0 prune.end=0
 is "$?" 0 "a run without its daemon"
 is "$(grep -c "no coordinator" "$dir/lonely.out")" 1 "says so once, not once a worker"

@@ -9,6 +9,7 @@
 
 #include "common/bits.h"
 #include "common/crc32c.h"
+#include "kernels/granularity.h"
 #include "tests/unit/worker/tiny_model.h"
 #include "worker/model/layer.h"
 
@@ -62,8 +63,12 @@ static size_t data_bytes(const uint8_t *head)
     sum = (size_t)shape[2] * sizeof(float) * (words[1] ? 3 : 1);
     if (words[0] == 1)
         sum += dp_bits_words(shape[2]) * sizeof(uint64_t);
-    if (words[0] == 2)
-        sum += ((size_t)shape[0] + 1) * sizeof(int64_t) + (size_t)shape[3] * sizeof(uint32_t);
+    if (words[0] >= 2 && words[0] < 7) {
+        const int64_t block = dp_granularity_at((int)words[0] - 2);
+
+        sum += ((size_t)(shape[0] / block) + 1) * sizeof(int64_t) +
+               (size_t)(shape[3] / dp_block_weights(block)) * sizeof(uint32_t);
+    }
     return sum;
 }
 
@@ -102,12 +107,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     return 0;
 }
 
-static void seed_layer(uint32_t index, uint32_t keep_one_of)
+/* Of each row of blocks, 1 or 4 rows high, one weight or column of `keep_one_of` is left; 1: four of five. */
+static void seed_layer(uint32_t index, uint32_t keep_one_of, const char *granularity)
 {
-    struct dp_layer *l = dp_layer_create(&config, index, be, &tune, NULL);
+    struct dp_layer *l;
+    int64_t block;
     uint8_t *data;
     size_t n;
 
+    snprintf(config.prune.granularity, sizeof config.prune.granularity, "%s", granularity);
+    tune = tune_at(&config, 0.5);
+    block = dp_train_block_rows(&config);
+    l = dp_layer_create(&config, index, be, &tune, NULL);
     for (uint32_t i = 0; l && keep_one_of && i < l->n_params; i++) {
         struct dp_param *p = &l->param[i];
         uint64_t keep[64] = {0};
@@ -115,7 +126,7 @@ static void seed_layer(uint32_t index, uint32_t keep_one_of)
         if (!p->prunable)
             continue;
         for (int64_t e = 0; e < p->rows * p->cols; e++)
-            if (keep_one_of == 1 ? e % 5 != 0 : e % keep_one_of == 0)
+            if (keep_one_of == 1 ? e % 5 != 0 : (e / p->cols / block * p->cols + e % p->cols) % keep_one_of == 0)
                 dp_bits_set(keep, e);
         if (dp_param_prune(l, p, keep, NULL) < 0)
             fuzz_die("a seed cannot be pruned");
@@ -130,9 +141,10 @@ static void seed_layer(uint32_t index, uint32_t keep_one_of)
 void fuzz_make_seeds(void)
 {
     set_up();
-    seed_layer(0, 0);
-    seed_layer(1, 0); /* dense */
-    seed_layer(1, 1); /* with bitmaps */
-    seed_layer(1, 6); /* sparse */
-    seed_layer(3, 0);
+    seed_layer(0, 0, "weight");
+    seed_layer(1, 0, "weight"); /* dense */
+    seed_layer(1, 1, "weight"); /* with bitmaps */
+    seed_layer(1, 6, "weight"); /* sparse */
+    seed_layer(1, 6, "4x1");
+    seed_layer(3, 0, "weight");
 }

@@ -10,11 +10,22 @@
 
 const char fuzz_name[] = "fuzz_tune";
 
+static struct dp_backend *be;
+
+static void set_up(void)
+{
+    if (!be)
+        be = dp_backend_create("cpu", 0, 1, NULL);
+    if (!be)
+        fuzz_die("no backend");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct dp_tune t;
 
-    if (dp_tune_load(fuzz_file(data, bytes), &t, NULL) < 0)
+    set_up();
+    if (dp_tune_load(fuzz_file(data, bytes), be, &t, NULL) < 0)
         return 0;
     if (t.n_entries > DP_TUNE_MAX)
         fuzz_die("more entries than there is room for");
@@ -33,7 +44,7 @@ static void seed_table(const struct dp_tune *t)
     size_t n;
     FILE *f;
 
-    if (dp_tune_save(path, t, NULL) < 0 || !(f = fopen(path, "re")))
+    if (dp_tune_save(path, be, t, NULL) < 0 || !(f = fopen(path, "re")))
         fuzz_die("a seed cannot be written");
     n = fread(text, 1, sizeof text, f);
     fclose(f);
@@ -42,8 +53,9 @@ static void seed_table(const struct dp_tune *t)
 
 void fuzz_make_seeds(void)
 {
-    struct dp_tune t = {.n_entries = 2, .entry = {{36, 12, 10, 0.5, 1}, {12, 12, 10, 1.0, 1}}};
+    struct dp_tune t = {.n_entries = 3, .entry = {{36, 12, 10, 0.5, 1}, {12, 12, 10, 1.0, 1}, {64, 32, 10, 0.5, 32}}};
 
+    set_up();
     seed_table(&t);
     for (t.n_entries = 0; t.n_entries < DP_TUNE_MAX; t.n_entries++)
         t.entry[t.n_entries] = t.entry[0];

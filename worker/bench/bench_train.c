@@ -29,7 +29,7 @@ static const char usage[] =
     "  --model SHAPE     a GPT: BLOCKSxCHANNELSxHEADSxVOCABULARYxBATCHxCONTEXT, heads divide channels\n"
     "  --stage SHAPE     blocks alone: BLOCKSxCHANNELSxHEADSxBATCHxCONTEXT\n"
     "  --sparsity LIST   fractions of zeros in the blocks' matrices, 0,0.5,0.9; default: the row's\n"
-    "  --granularity G   of random zeros: weight (default), 4x1, both\n"
+    "  --granularity LIST  of random zeros: weight (default), 4x1, 32x32, 64x64, 128x128; both: weight,4x1\n"
     "  --masks FOLDER    a checkpoint: its masks, and random ones with the same densities; may be repeated\n"
     "  --pictures FOLDER write the masks of --masks as portable bitmaps, and end: for bench_linear --mask\n"
     "  --threads LIST    compute threads, default 1; 1,2: each of them, in alternation\n"
@@ -141,7 +141,7 @@ static int parse_option(int c, struct arguments *a, struct dp_err *err)
     case 'w':
         return bench_parse_clock(optarg, &o->clock, err);
     case 'g':
-        return bench_parse_granularity(optarg, &o->weights, &o->blocks, err);
+        return bench_parse_granularity(optarg, o->granularity, &o->n_granularities, err);
     case 'b':
         o->backend = optarg;
         return 0;
@@ -201,7 +201,8 @@ static int parse(int argc, char **argv, struct arguments *a)
                                         .steps = 7,
                                         .clock = CLOCK_MONOTONIC,
                                         .clip = true,
-                                        .weights = true}};
+                                        .n_granularities = 1,
+                                        .granularity = {1}}};
     while (rc == 0 && (c = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
         if (c == 'l' || c == 'h') {
             fputs(c == 'h' ? usage : "", stdout);

@@ -61,13 +61,14 @@ static int add_variants(struct group *g, int threads, struct dp_err *err)
     const int n = o->n_sparsities ? o->n_sparsities : g->row->n_sparsities;
 
     for (int i = 0; i < n; i++) {
-        const struct bench_zeros weights = {.sparsity = sparsity[i], .block_rows = 1},
-                                 blocks = {.sparsity = sparsity[i], .block_rows = 4};
-        const char *name = sparsity[i] > 0.0 ? "random" : "none";
+        const bool is_dense = sparsity[i] == 0.0; /* of one granularity as of another */
 
-        if (((o->weights || sparsity[i] == 0.0) && add_variant(g, threads, &weights, name, "", err) < 0) ||
-            (o->blocks && sparsity[i] > 0.0 && add_variant(g, threads, &blocks, name, "", err) < 0))
-            return -1;
+        for (int k = 0; k < (is_dense ? 1 : o->n_granularities); k++) {
+            const struct bench_zeros zeros = {.sparsity = sparsity[i], .block_rows = is_dense ? 1 : o->granularity[k]};
+
+            if (add_variant(g, threads, &zeros, is_dense ? "none" : "random", "", err) < 0)
+                return -1;
+        }
     }
     for (int i = 0; i < o->n_masks; i++) {
         const struct bench_zeros trained = {.masks = g->masks[i]},

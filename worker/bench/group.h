@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "kernels/bench/options.h"
 #include "worker/bench/subject.h"
 
 #define BENCH_MAX_VARIANTS 24 /* sparsities and masks of one row */
@@ -21,7 +22,8 @@ struct bench_options {
     bool clip, trace;
     int n_sparsities; /* 0: those of the row */
     double sparsity[BENCH_MAX_VARIANTS];
-    bool weights, blocks; /* random zeros: of single weights, of blocks of 4 x 1 */
+    int n_granularities;
+    int64_t granularity[DP_N_GRANULARITIES]; /* of random zeros: rows of a block */
     int n_masks;
     const char *masks[BENCH_MAX_MASKS]; /* folders of checkpoints */
 };

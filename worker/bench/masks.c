@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "common/bits.h"
+#include "common/numbers.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/model/model.h"
 #include "worker/model/param.h"
@@ -77,12 +78,10 @@ static int read_block(struct bench_masks *masks, int64_t b, const struct dp_trai
 
 static void find_granularity(struct bench_masks *masks)
 {
-    bool whole = true;
-
+    masks->block_rows = DP_SPARSE_MAX;
     for (int64_t b = 0; b < masks->n_blocks; b++)
-        for (int i = 0; i < BENCH_BLOCK_MATRICES && whole; i++)
-            whole = bench_mask_has_blocks(&masks->block[b][i]);
-    masks->block_rows = whole ? 4 : 1;
+        for (int i = 0; i < BENCH_BLOCK_MATRICES; i++)
+            masks->block_rows = dp_least_i64(masks->block_rows, bench_mask_block_rows(&masks->block[b][i]));
 }
 
 struct bench_masks *bench_masks_load(const char *path, struct dp_backend *be, struct dp_err *err)
@@ -161,7 +160,7 @@ int bench_masks_draw(const struct bench_masks *masks, const char *folder, struct
 static int prune_randomly(double density, struct dp_layer *l, int param, struct dp_err *err)
 {
     struct dp_param *p = &l->param[param];
-    const int64_t n = p->rows * p->cols, block = dp_train_block_rows(l->config);
+    const int64_t n = p->rows * p->cols, block = dp_train_block_rows(l->config), width = dp_block_cols(block);
     const uint64_t key = dp_philox_key(SEED, DP_PHILOX_LAYER, l->index);
     uint64_t *keep = calloc(dp_bits_words(n), sizeof *keep);
     int rc;
@@ -171,7 +170,7 @@ static int prune_randomly(double density, struct dp_layer *l, int param, struct 
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits[4];
 
-        dp_philox(key, (uint64_t)(i / p->cols / block * p->cols + i % p->cols), (uint64_t)param, bits);
+        dp_philox(key, (uint64_t)(i / p->cols / block * p->cols + i % p->cols / width), (uint64_t)param, bits);
         if ((double)bits[0] < density * 4294967296.0)
             dp_bits_set(keep, i);
     }

@@ -12,7 +12,7 @@
 struct bench_masks {
     char path[1024];
     int64_t n_blocks, channels;
-    int64_t block_rows; /* 1: single weights were pruned, 4: blocks of 4 x 1 */
+    int64_t block_rows; /* of what was pruned: kernels/granularity.h */
     const char *name[BENCH_BLOCK_MATRICES]; /* attn.qkv, ... */
     struct bench_mask (*block)[BENCH_BLOCK_MATRICES];
 };

@@ -10,6 +10,7 @@
 
 #include "common/clock.h"
 #include "common/run/layout.h"
+#include "kernels/bench/options.h"
 #include "worker/model/philox.h"
 
 #define SEED 1 /* any: the same weights and tokens in every call */
@@ -53,7 +54,7 @@ static int make_config(const struct bench_shape *shape, const struct bench_zeros
     c->train.seed = SEED;
     c->prune.begin = c->prune.end = 1; /* so that the shapes are tuned */
     snprintf(c->prune.granularity, sizeof c->prune.granularity, "%s",
-             (zeros->masks ? zeros->masks->block_rows : zeros->block_rows) == 4 ? "4x1" : "weight");
+             dp_granularity_name(zeros->masks ? zeros->masks->block_rows : zeros->block_rows));
     return dp_train_config_check(c, err);
 }
 

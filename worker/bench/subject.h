@@ -67,7 +67,7 @@ struct bench_subject {
 /* Where the zeros are. */
 struct bench_zeros {
     double sparsity;                 /* random, the same in every matrix; ignored with masks */
-    int64_t block_rows;              /* 1: of single weights, 4: of blocks of 4 x 1; ignored with masks */
+    int64_t block_rows;              /* of what is zero together (kernels/granularity.h); ignored with masks */
     const struct bench_masks *masks; /* of a checkpoint, NULL: random */
     bool is_shuffled;                /* random, with the densities of `masks` matrix by matrix */
 };

@@ -57,7 +57,8 @@ static void print_speed(json_t *variants, bool is_stage)
         if (!is_stage)
             printf(" %7.1f %10.1f %9.1f %9.1f", number(p, "tied") * 1e-6, number(p, "embedding") * 1e-6,
                    number(p, "blocks") * 1e-6, number(p, "head") * 1e-6);
-        printf("  %s%s\n", strcmp(text(v, "granularity"), "4x1") ? "" : "4x1 ",
+        printf("  %s%s%s\n", strcmp(text(v, "granularity"), "weight") ? text(v, "granularity") : "",
+               strcmp(text(v, "granularity"), "weight") ? " " : "",
                strchr(text(v, "masks"), '/') ? text(v, "masks") : ""); /* of a checkpoint */
     }
 }

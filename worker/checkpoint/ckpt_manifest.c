@@ -145,14 +145,14 @@ static int read_tune(json_t *list, struct dp_tune *out)
         json_int_t c_out, c_in, n, block_rows = 1; /* not in manifests from before blocks */
 
         if (json_unpack(e, "{s:I,s:I,s:I,s:F,s?I}", "c_out", &c_out, "c_in", &c_in, "n", &n, "crossover",
-                        &out->entry[i].crossover, "block_rows", &block_rows) ||
-            (block_rows != 1 && block_rows != 4) || c_out < 1 || c_in < 1 || n < 1 ||
-            !(out->entry[i].crossover >= 0 && out->entry[i].crossover <= 1))
+                        &out->entry[i].crossover, "block_rows", &block_rows))
             return -1;
         out->entry[i].c_out = c_out;
         out->entry[i].c_in = c_in;
         out->entry[i].n = n;
         out->entry[i].block_rows = block_rows;
+        if (block_rows < 1 || !dp_tune_is_entry(&out->entry[i]))
+            return -1;
     }
     out->n_entries = (uint32_t)json_array_size(list);
     return 0;

@@ -64,10 +64,10 @@ static void warn_not_kept(const struct dp_err *why)
             "their last digits: output.tune names a file that can be written", why->text);
 }
 
-static int find_tune_file(const struct dp_train_config *config, char *path, size_t cap, struct dp_err *err)
+static int find_tune_file(const struct dp_train_config *config, struct dp_backend *be, char *path, size_t cap, struct dp_err *err)
 {
     if (!config->output.tune[0])
-        return dp_tune_default_path(path, cap, err);
+        return dp_tune_default_path(be, path, cap, err);
     snprintf(path, cap, "%s", config->output.tune);
     return 0;
 }
@@ -99,7 +99,7 @@ static int decide_tune(const struct dp_train_config *config, struct dp_backend *
 
     if (config->prune.end == 0)
         return 0; /* nothing to choose */
-    has_file = find_tune_file(config, path, sizeof path, &why) == 0 && dp_tune_load(path, tune, &why) == 0;
+    has_file = find_tune_file(config, be, path, sizeof path, &why) == 0 && dp_tune_load(path, be, tune, &why) == 0;
     if (!has_file && why.code == DP_ECORRUPT) {
         *err = why;
         return -1;
@@ -107,7 +107,7 @@ static int decide_tune(const struct dp_train_config *config, struct dp_backend *
     before = *tune;
     if (dp_model_tune(config, be, tune, err) < 0)
         return -1;
-    if (has_new(tune, &before) && (!has_file || dp_tune_save(path, tune, &why) < 0))
+    if (has_new(tune, &before) && (!has_file || dp_tune_save(path, be, tune, &why) < 0))
         warn_not_kept(&why);
     return 0;
 }

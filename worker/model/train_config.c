@@ -12,6 +12,9 @@
 #include "common/conf/conf.h"
 #include "common/run/layout.h"
 #include "common/schedule/list.h"
+#include "kernels/backend.h"
+#include "kernels/granularity.h"
+#include "worker/model/model.h"
 
 #define AT(member) offsetof(struct dp_train_config, member)
 #define INT(section, key, low, high, fallback, help)                                               \
@@ -57,8 +60,8 @@ static const struct dp_conf_key keys[] = {
     FLOAT(prune, initial, 0, 0.9999, "0.0", "sparsity of all prunable matrices together at `begin`"),
     FLOAT(prune, final, 0, 0.9999, "0.9", "sparsity at `end`"),
     TEXT(prune, pattern, "global", "global", "global: the smallest magnitudes of all matrices together"),
-    TEXT(prune, granularity, "weight", "weight|4x1",
-         "single weights, or blocks of 4 outputs of one input, by their L2 norm"),
+    TEXT(prune, granularity, "weight", DP_GRANULARITY_CHOICES,
+         "single weights, or blocks of so many outputs x inputs, by their L2 norm"),
 
     TEXT(pipeline, schedule, "1f1b", &DP_SCHEDULES_TRAINED(DP_SCHEDULE_BAR)[1], "order of forwards and backwards"),
     TEXT(pipeline, backend, "cpu", "cpu|cuda", "where the layers are computed"),
@@ -108,14 +111,31 @@ static int check_model(const struct dp_train_config *c, struct dp_err *err)
 
 int64_t dp_train_block_rows(const struct dp_train_config *c)
 {
-    return strcmp(c->prune.granularity, "4x1") ? 1 : 4;
+    int64_t rows = dp_granularity_rows(c->prune.granularity);
+
+    return rows ? rows : 1;
+}
+
+/* Every matrix that is pruned consists of whole blocks. */
+static int check_blocks(const struct dp_train_config *c, struct dp_err *err)
+{
+    const int64_t block = dp_train_block_rows(c);
+    struct dp_param_spec spec[DP_LAYER_MAX_PARAMS];
+    uint32_t n = dp_model_specs(c, 1, spec);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (spec[i].prunable && (spec[i].rows % block || spec[i].cols % dp_block_cols(block)))
+            return dp_err_set(err, DP_EINVAL,
+                              "prune.granularity: %s needs model.channels to be a multiple of %lld, not %lld: %s is %lld x %lld",
+                              c->prune.granularity, (long long)block, (long long)c->model.channels, spec[i].name,
+                              (long long)spec[i].rows, (long long)spec[i].cols);
+    return 0;
 }
 
 static int check_prune(const struct dp_train_config *c, struct dp_err *err)
 {
-    if (c->model.channels % dp_train_block_rows(c))
-        return dp_err_set(err, DP_EINVAL, "prune.granularity: %s needs model.channels to be a multiple of 4, not %lld",
-                          c->prune.granularity, (long long)c->model.channels);
+    if (check_blocks(c, err) < 0)
+        return -1;
     if (c->prune.begin > c->prune.end)
         return dp_err_set(err, DP_EINVAL, "prune.begin: %lld is after prune.end %lld",
                           (long long)c->prune.begin, (long long)c->prune.end);

@@ -39,7 +39,7 @@ struct dp_train_config {
         int64_t begin, end, every; /* steps; begin = end = 0: no pruning */
         double initial, final;     /* sparsity of all prunable matrices together */
         char pattern[16];          /* "global" */
-        char granularity[16];      /* "weight", "4x1" */
+        char granularity[16];      /* a name of kernels/granularity.h */
     } prune;
     struct {
         char schedule[16]; /* a name of DP_SCHEDULES_TRAINED */
@@ -71,7 +71,7 @@ struct dp_train_config {
 int dp_train_config_load(const char *path, int n_overrides, char *const overrides[],
                          struct dp_train_config *out, struct dp_err *err);
 
-/* Rows of what pruning takes or leaves together: 1, or 4 for blocks of 4 x 1. */
+/* Rows of what pruning takes or leaves together (kernels/granularity.h): 1 for single weights. */
 int64_t dp_train_block_rows(const struct dp_train_config *config);
 
 /* Bytes of what a stage sends the next one for a microbatch: [batch, context, channels] activations, of act_bytes

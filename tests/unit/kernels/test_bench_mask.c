@@ -151,13 +151,28 @@ static void blocks(void **state)
     (void)state;
     for (int64_t row = 0; row < 8; row++)
         dp_bits_set(keep, row * 3 + (row < 4 ? 1 : 2));
-    assert_true(bench_mask_has_blocks(&m));
+    assert_int_equal(bench_mask_block_rows(&m), 4);
     dp_bits_set(keep, 5 * 3);
-    assert_false(bench_mask_has_blocks(&m));
+    assert_int_equal(bench_mask_block_rows(&m), 1);
     m.rows = 4;
-    assert_true(bench_mask_has_blocks(&m));
+    assert_int_equal(bench_mask_block_rows(&m), 4);
     m.rows = 3;
-    assert_false(bench_mask_has_blocks(&m));
+    assert_int_equal(bench_mask_block_rows(&m), 1);
+}
+
+/* The largest that fits: 64 rows, of which the first 32 are kept. */
+static void square_blocks(void **state)
+{
+    uint64_t keep[64 * 2] = {0};
+    struct bench_mask m = {.rows = 64, .cols = 128, .keep = keep};
+
+    (void)state;
+    assert_int_equal(bench_mask_block_rows(&m), 64); /* nothing is kept */
+    for (int64_t i = 0; i < 32 * 128; i++)
+        dp_bits_set(keep, i);
+    assert_int_equal(bench_mask_block_rows(&m), 32);
+    keep[63 * 2 + 1] = (uint64_t)1 << 63;
+    assert_int_equal(bench_mask_block_rows(&m), 1);
 }
 
 static void spread(void **state)
@@ -191,7 +206,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip), cmocka_unit_test(golden), cmocka_unit_test(refused),
-        cmocka_unit_test(blocks),     cmocka_unit_test(spread),
+        cmocka_unit_test(blocks), cmocka_unit_test(square_blocks),     cmocka_unit_test(spread),
     };
 
     return cmocka_run_group_tests_name("masks of benchmarks", tests, make_file, remove_file);
