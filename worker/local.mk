@@ -152,7 +152,7 @@ bench-messages: worker/bench/bench_messages
 
 if HAVE_CMOCKA
 runtime_tests = tests/unit/worker/test_initial_layout tests/unit/worker/test_memory_limit tests/unit/worker/test_step_sync tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport \
-	tests/unit/worker/test_signals
+	tests/unit/worker/test_layers_golden tests/unit/worker/test_peer_messages tests/unit/worker/test_signals
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
 tests_unit_worker_test_initial_layout_SOURCES = tests/unit/worker/test_initial_layout.c tests/unit/unit.h
@@ -169,6 +169,12 @@ tests_unit_worker_test_collectives_SOURCES = tests/unit/worker/test_collectives.
 tests_unit_worker_test_collectives_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_transport_SOURCES = tests/unit/worker/test_transport.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_layers_golden_SOURCES = tests/unit/worker/test_layers_golden.c tests/unit/worker/layers_golden.h \
+	tests/unit/worker/engine.h tests/unit/golden.h tests/unit/unit.h
+tests_unit_worker_test_layers_golden_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_peer_messages_SOURCES = tests/unit/worker/test_peer_messages.c tests/unit/worker/peer_messages_golden.h \
+	tests/unit/worker/engine.h tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_peer_messages_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_signals_SOURCES = tests/unit/worker/test_signals.c tests/unit/unit.h
 tests_unit_worker_test_signals_LDADD = worker/train/libdptrain.a worker/step/libdpstep.a $(MODEL_LIBS) $(UNIT_LIBS)
 endif
