@@ -12,8 +12,11 @@ AS_CASE([$enable_sanitizer],
   [fuzzer],
     [SANITIZER_CFLAGS="-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=all"],
   [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: allowed are address, undefined, thread, address,undefined, fuzzer])])
+dnl A shared object of the tests takes kernels that programs take, too, and sanitized code reaches variables of the
+dnl sanitizer's library, which needs -fPIC there.
 AS_IF([test "$enable_sanitizer" != no],
-  [AC_DEFINE([DP_SANITIZED], [1], [built with a sanitizer: several times slower])])
+  [SANITIZER_CFLAGS="$SANITIZER_CFLAGS -fPIC"
+   AC_DEFINE([DP_SANITIZED], [1], [built with a sanitizer: several times slower])])
 AM_CONDITIONAL([FUZZER], [test "$enable_sanitizer" = fuzzer])
 AC_SUBST([SANITIZER_CFLAGS])
 

@@ -178,8 +178,15 @@ tests_unit_worker_test_peer_messages_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_signals_SOURCES = tests/unit/worker/test_signals.c tests/unit/unit.h
 tests_unit_worker_test_signals_LDADD = worker/train/libdptrain.a worker/step/libdpstep.a $(MODEL_LIBS) $(UNIT_LIBS)
 endif
-dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
-TESTS += tests/e2e/0100-layouts.t tests/e2e/0110-worker-guards.t
+# A device for the worker's tests: the cpu's operations, as late as the interface allows.
+check_PROGRAMS += tests/lib/late_backend.so
+tests_lib_late_backend_so_SOURCES = tests/lib/late_backend.c
+tests_lib_late_backend_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
+tests_lib_late_backend_so_LDFLAGS = $(SHARED_LINK) -shared -Wl,--version-script=$(top_srcdir)/kernels/cuda/plugin.lds
+tests_lib_late_backend_so_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
+
+dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0105-late-device.t tests/e2e/0110-worker-guards.t
+TESTS += tests/e2e/0100-layouts.t tests/e2e/0105-late-device.t tests/e2e/0110-worker-guards.t
 
 if HAVE_CMOCKA
 handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_handover \

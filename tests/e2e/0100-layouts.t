@@ -5,20 +5,9 @@
 # Then: what is wrong with a configuration, a text or a checkpoint is said clearly.
 # Needs mpirun for several workers; no Slurm, no network, no root.
 . "${DP_SRCDIR:?}/tests/lib/tap.sh"
+. "${DP_SRCDIR:?}/tests/lib/training.sh"
 
-worker=$DP_BUILDDIR/worker/dynpipe-worker
-mpirun=$(command -v mpirun) || skip_all "mpirun is missing (Debian: openmpi-bin)"
-dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
-trap 'rm -rf "$dir"' EXIT
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$dir
-unset DYNPIPE_SOCKET
-# Under the address sanitizer: PMIx keeps 5 bytes.
-echo "leak:libpmix" >"$dir/lsan"
-export LSAN_OPTIONS=suppressions=$dir/lsan:print_suppressions=0
-
-# Under the thread sanitizer: UCX patches madvise(), which glibc calls when a thread ends, and its lock
-# then finds no thread of the sanitizer's (a crash inside libtsan).
-ldd "$worker" | grep -q libtsan && export UCX_MEM_EVENTS=n
+begin_mpirun
 
 # The project's own sources: a text that is always there.
 cat "$DP_SRCDIR"/common/*.[ch] "$DP_SRCDIR"/common/*/*.[ch] >"$dir/text.txt"
