@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What a reviewer should not have to look for: calls that are banned, files without an introduction,
 # tabs, long lines, sources without a licence, notes to oneself, and scripts that shellcheck complains about.
+: "${DP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
 # shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+. "$DP_SRCDIR/tests/lib/tap.sh"
 # shellcheck source=tests/lib/cited.sh
 . "$DP_SRCDIR/tests/lib/cited.sh"
 cd "$DP_SRCDIR" || exit 1
 folders='cli common daemon doc kernels policies spank_plugin tests worker'
 # shellcheck disable=SC2086 # several folders
-sources=$(find $folders -name '*.[ch]' | LC_ALL=C sort)
+sources=$(find $folders -name '*.[ch]' -o -name '*.cu' | LC_ALL=C sort)
 [ -n "$sources" ] || bail "no sources under $DP_SRCDIR"
 MAX_COLUMNS=140
 
@@ -73,7 +74,7 @@ none "README.md of a folder names its files" "$(
         names=$(sed -nE 's/^\| ([^ |]+) \|.*/\1/p' "$d/README.md" | grep -vx file |
             sed -E 's/^(.*)\.\[ch\]$/\1.c\n\1.h/' | LC_ALL=C sort)
         for n in $names; do [ -e "$d/$n" ] || echo "$d/README.md: there is no $n"; done
-        LC_ALL=C comm -13 <(echo "$names") <(find "$d" -maxdepth 1 -name '*.[ch]' -printf '%f\n' -o -maxdepth 1 -name '*.inc' -printf '%f\n' |
+        LC_ALL=C comm -13 <(echo "$names") <(find "$d" -maxdepth 1 \( -name '*.[ch]' -o -name '*.cu' -o -name '*.inc' \) -printf '%f\n' |
             LC_ALL=C sort) | sed "s#^#$d/README.md does not name #"
     done
 )"
