@@ -27,7 +27,7 @@ slurm="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmix2|libp
     procps hostname"
 demo="bible-kjv bible-kjv-text"
 bench="gnuplot-nox jq openmpi-bin python3 python3-torch libopenblas0-openmp libblis4-openmp"
-quick="libcmocka-dev jq binutils gnuplot-nox shellcheck strace openmpi-bin python3"
+quick="g++ libcmocka-dev jq binutils gnuplot-nox shellcheck strace openmpi-bin python3"
 test="runc clang libclang-rt-dev spin valgrind iproute2 python3-numpy python3-torch slurmdbd slurm-wlm-mysql-plugin mariadb-server-core"
 distros="debootstrap util-linux"
 packaging="cpio debhelper dpkg-dev lintian rpm rpmlint"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening backends by name, and memory of the CPU backend. */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "tests/unit/kernels/kernels_util.h"
 
 static void unknown_names(void **state)
@@ -31,6 +34,78 @@ static void cuda_absent(void **state)
     }
     assert_int_not_equal(err.code, DP_OK);
     assert_non_null(strstr(err.text, "cuda"));
+}
+
+/* DYNPIPE_CUDA_PLUGIN: what is said of a file that will not do. */
+static void refused_plugin(const char *path, const char *want)
+{
+    struct dp_err err = {0};
+
+    setenv("DYNPIPE_CUDA_PLUGIN", path, 1);
+    assert_null(dp_backend_create("cuda", 0, 1, &err));
+    unsetenv("DYNPIPE_CUDA_PLUGIN");
+    if (!strstr(err.text, "DYNPIPE_CUDA_PLUGIN") || !strstr(err.text, want))
+        fail_msg("%s: \"%s\" does not say \"%s\"", path, err.text, want);
+}
+
+static void named_plugin(void **state)
+{
+    char path[] = "/tmp/dp-plugin-XXXXXX", emulator[4096];
+    const char *build = getenv("DP_BUILDDIR");
+    struct dp_backend *be;
+    struct dp_err err = {0};
+    float y[3] = {1.0f, 2.0f, 3.0f};
+    int fd = mkstemp(path);
+    void *x;
+
+    (void)state;
+    assert_true(fd >= 0);
+    refused_plugin("libdynpipe-cuda.so", "absolute");
+    refused_plugin("/nonexistent/libdynpipe-cuda.so", "No such file");
+    refused_plugin(path, "file too short");
+    assert_int_equal(fchmod(fd, 0666), 0);
+    refused_plugin(path, "others may write");
+    close(fd);
+    unlink(path);
+    snprintf(emulator, sizeof emulator, "%s/kernels/cuda/emu/libdynpipe-cuda-emu.so", build ? build : ".");
+    if (access(emulator, R_OK) != 0)
+        return;
+    setenv("DYNPIPE_CUDA_PLUGIN", emulator, 1);
+    be = dp_backend_create("cuda", 0, 1, &err);
+    unsetenv("DYNPIPE_CUDA_PLUGIN");
+    if (!be) { /* a relative path, or a checkout that others can write to */
+        assert_non_null(strstr(err.text, "DYNPIPE_CUDA_PLUGIN"));
+        print_message("# the emulator is not loaded: %s\n", err.text);
+        return;
+    }
+    assert_int_equal(be->ops->alloc(be, sizeof y, &x, &err), 0);
+    assert_int_equal(be->ops->put(be, x, y, sizeof y, &err), 0);
+    CHECK_OP(be, add, .n = 3, .y = x, .a = x, .b = x);
+    assert_int_equal(be->ops->get(be, y, x, sizeof y, &err), 0);
+    assert_true(y[0] == 2.0f && y[2] == 6.0f);
+    dp_backend_destroy(be);
+}
+
+/* The plugin of this build, where there is nvcc: it loads without a card, and without CUDA. */
+static void real_plugin(void **state)
+{
+    char path[4096];
+    const char *build = getenv("DP_BUILDDIR");
+    struct dp_backend *be;
+    struct dp_err err = {0};
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/kernels/cuda/libdynpipe-cuda.so", build ? build : ".");
+    if (access(path, R_OK) != 0)
+        return;
+    setenv("DYNPIPE_CUDA_PLUGIN", path, 1);
+    be = dp_backend_create("cuda", 0, 1, &err);
+    unsetenv("DYNPIPE_CUDA_PLUGIN");
+    if (!be && (strstr(err.text, "undefined symbol") || strstr(err.text, "shared object")))
+        fail_msg("%s", err.text);
+    if (!be)
+        print_message("# %s\n", err.text);
+    dp_backend_destroy(be);
 }
 
 static void all_members(void **state)
@@ -175,7 +250,7 @@ static void info(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(unknown_names),
+    cmocka_unit_test(unknown_names), cmocka_unit_test(named_plugin), cmocka_unit_test(real_plugin),
     cmocka_unit_test(cuda_absent), cmocka_unit_test(all_members),
     cmocka_unit_test(memory),        cmocka_unit_test(time_advances), cmocka_unit_test(lanes),
     cmocka_unit_test(laps),          cmocka_unit_test(info),
