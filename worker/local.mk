@@ -185,10 +185,21 @@ tests_lib_late_backend_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 tests_lib_late_backend_so_LDFLAGS = $(SHARED_LINK) -shared -Wl,--version-script=$(top_srcdir)/kernels/cuda/plugin.lds
 tests_lib_late_backend_so_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
 
-dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0105-late-device.t tests/e2e/0110-worker-guards.t
+dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0105-late-device.t tests/e2e/0107-device-link.t tests/e2e/0110-worker-guards.t
 TESTS += tests/e2e/0100-layouts.t tests/e2e/0105-late-device.t tests/e2e/0110-worker-guards.t
+if HAVE_CUDA_EMU
+TESTS += tests/e2e/0107-device-link.t
+endif
 
 if HAVE_CMOCKA
+if HAVE_CUDA_EMU
+check_PROGRAMS += tests/unit/worker/test_device_link
+TESTS += tests/unit/worker/test_device_link
+tests_unit_worker_test_device_link_SOURCES = tests/unit/worker/test_device_link.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_device_link_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_device_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
+EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynpipe-cuda-emu.so
+endif
 handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_handover \
 	tests/unit/worker/test_handover_faults
 check_PROGRAMS += $(handover_tests)

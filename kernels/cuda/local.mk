@@ -101,7 +101,8 @@ tests_unit_kernels_test_cuda_attention_LDADD = -ldl -lm
 TESTS += $(emu_runs)
 
 if HAVE_CMOCKA
-cuda_tests = tests/unit/kernels/test_cuda_backend tests/unit/kernels/test_cuda_bugs tests/unit/kernels/test_cuda_emu
+cuda_tests = tests/unit/kernels/test_cuda_backend tests/unit/kernels/test_cuda_bugs tests/unit/kernels/test_cuda_emu \
+	tests/unit/kernels/test_cuda_link
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 tests_unit_kernels_test_cuda_backend_SOURCES = tests/unit/kernels/test_cuda_backend.c tests/unit/kernels/cuda_util.h
@@ -109,6 +110,11 @@ tests_unit_kernels_test_cuda_backend_CPPFLAGS = $(AM_CPPFLAGS) -DDP_CUDA_EMU
 tests_unit_kernels_test_cuda_backend_LDFLAGS = $(emu_whole) $(AM_LDFLAGS)
 tests_unit_kernels_test_cuda_backend_LDADD = $(KERNELS_TEST_LIBS)
 EXTRA_tests_unit_kernels_test_cuda_backend_DEPENDENCIES = $(emu_libs)
+tests_unit_kernels_test_cuda_link_SOURCES = tests/unit/kernels/test_cuda_link.c tests/unit/kernels/cuda_util.h
+tests_unit_kernels_test_cuda_link_CPPFLAGS = $(AM_CPPFLAGS) -DDP_CUDA_EMU
+tests_unit_kernels_test_cuda_link_LDFLAGS = $(emu_whole) $(AM_LDFLAGS)
+tests_unit_kernels_test_cuda_link_LDADD = $(KERNELS_TEST_LIBS)
+EXTRA_tests_unit_kernels_test_cuda_link_DEPENDENCIES = $(emu_libs)
 bug_kernels = tests/unit/kernels/cuda_bugs/bugs.emu
 $(bug_kernels): $(cuda_headers) kernels/cuda/emu/device.h tests/unit/kernels/cuda_bugs/bugs.h
 tests_unit_kernels_test_cuda_bugs_SOURCES = tests/unit/kernels/test_cuda_bugs.c tests/unit/kernels/cuda_bugs/bugs.h
