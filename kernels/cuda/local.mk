@@ -66,9 +66,15 @@ EMU_CXX = $(CXX) -x c++ -std=gnu++17 -O2 -g -ffp-contract=off -DDP_CUDA_EMU $(CU
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(cuda_werror); $(EMU_CXX) $$werror -I$(top_srcdir) -I$(top_builddir) -c -o $@ $<
 
+gpu_ops_sources = tests/gpu/ops.c tests/gpu/ops.h tests/gpu/ops_linear.c tests/gpu/ops_pruning.c tests/gpu/ops_rows.c \
+	tests/gpu/ops_sparse.c tests/gpu/ops_weights.c
+EXTRA_DIST += $(gpu_ops_sources)
+dist_check_SCRIPTS += tests/gpu/ops.t tests/gpu/run.t
 # Whole runs on the emulator.
 emu_runs = tests/integration/0080-cuda-emulator.t tests/e2e/0106-cuda-emulator.t
 dist_check_SCRIPTS += $(emu_runs)
+# For machines with a card, where there is no ./configure.
+EXTRA_DIST += tests/gpu/run tests/gpu/run.mk tests/gpu/train.c tests/gpu/probe.cu
 
 if HAVE_CUDA_EMU
 emu_kernels = $(cuda_kernels:.cu=.emu)
@@ -98,7 +104,11 @@ TESTS += $(cuda_op_tests)
 tests_unit_kernels_test_cuda_attention_SOURCES = tests/unit/kernels/test_cuda_attention.c tests/unit/kernels/device_ops.h
 tests_unit_kernels_test_cuda_attention_LDADD = -ldl -lm
 
-TESTS += $(emu_runs)
+# One program for the emulator and for cards.
+check_PROGRAMS += tests/gpu/ops
+tests_gpu_ops_SOURCES = $(gpu_ops_sources)
+tests_gpu_ops_LDADD = common/libdpcommon.a -ldl -lm
+TESTS += tests/gpu/ops.t tests/gpu/run.t $(emu_runs)
 
 if HAVE_CMOCKA
 cuda_tests = tests/unit/kernels/test_cuda_backend tests/unit/kernels/test_cuda_bugs tests/unit/kernels/test_cuda_emu \
