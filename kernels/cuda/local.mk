@@ -51,7 +51,24 @@ kernels_cuda_libdynpipe_cuda_so_LDFLAGS = $(SHARED_LINK) -shared -Wl,--version-s
 kernels_cuda_libdynpipe_cuda_so_LDADD = $(cuda_objects) common/libdpcommon.a $(CUDA_LIBS) -lm
 EXTRA_kernels_cuda_libdynpipe_cuda_so_DEPENDENCIES = $(cuda_lds) $(cuda_objects)
 CLEANFILES += $(cuda_objects) kernels/cuda/nvcc.flags
+
+# What the compiler made of the kernels, against kernels/cuda/resources.txt: tests/gpu/resources.t. The objects that are
+# there are read; of planted.cu there is one for the test of the test.
+check_PROGRAMS += tests/gpu/resources
+tests_gpu_resources_SOURCES = tests/gpu/resources.c
+tests_gpu_resources_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CFLAGS)
+check_DATA += tests/gpu/planted.o
+tests/gpu/planted.o: $(cuda_headers) kernels/cuda/nvcc.flags
+CLEANFILES += tests/gpu/planted.o
+resources = tests/gpu/resources$(EXEEXT)
+kernel-table: $(resources) $(cuda_objects)
+	$(resources) --update "$(CUDA_ARCHS)" $(top_srcdir)/kernels/cuda/resources.txt $(cuda_objects)
+check-kernel-table: $(resources) $(cuda_objects)
+	@$(resources) "$(CUDA_ARCHS)" $(top_srcdir)/kernels/cuda/resources.txt $(cuda_objects)
 endif
+# For tests/gpu/resources.t.
+print-cuda-archs:
+	@echo $(CUDA_ARCHS)
 
 # The emulator itself is built without the sanitizers of the build: stacks that are switched are nothing for them.
 emu_sources = kernels/cuda/emu/block.c kernels/cuda/emu/block.h kernels/cuda/emu/check.c kernels/cuda/emu/check.h \
@@ -69,7 +86,9 @@ EMU_CXX = $(CXX) -x c++ -std=gnu++17 -O2 -g -ffp-contract=off -DDP_CUDA_EMU $(CU
 gpu_ops_sources = tests/gpu/ops.c tests/gpu/ops.h tests/gpu/ops_linear.c tests/gpu/ops_pruning.c tests/gpu/ops_rows.c \
 	tests/gpu/ops_sparse.c tests/gpu/ops_weights.c
 EXTRA_DIST += $(gpu_ops_sources)
-dist_check_SCRIPTS += tests/gpu/ops.t tests/gpu/run.t
+EXTRA_DIST += tests/gpu/resources.c tests/gpu/planted.cu kernels/cuda/resources.txt
+dist_check_SCRIPTS += tests/gpu/ops.t tests/gpu/resources.t tests/gpu/run.t
+TESTS += tests/gpu/resources.t
 # Whole runs on the emulator.
 emu_runs = tests/integration/0080-cuda-emulator.t tests/e2e/0106-cuda-emulator.t
 dist_check_SCRIPTS += $(emu_runs)
