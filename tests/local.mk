@@ -16,6 +16,16 @@ tests_lib_step_listener_LDADD = common/libdpcommon.a
 check_PROGRAMS += tests/lib/hold_exit
 tests_lib_hold_exit_SOURCES = tests/lib/hold_exit.c
 
+# The fault campaign, which is started by hand (tests/campaign --help).
+check_PROGRAMS += tests/campaign.d/watch tests/campaign.d/read_journal
+tests_campaign_d_watch_SOURCES = tests/campaign.d/watch.c
+tests_campaign_d_read_journal_SOURCES = tests/campaign.d/read_journal.c
+tests_campaign_d_read_journal_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
+EXTRA_DIST += tests/campaign tests/campaign.d/README.md tests/campaign.d/faults.sh tests/campaign.d/judge \
+	tests/campaign.d/kinds/node_shrink.sh tests/campaign.d/moments.sh tests/campaign.d/plan.sh tests/campaign.d/run
+dist_check_SCRIPTS += tests/campaign.d/judge.t
+TESTS += tests/campaign.d/judge.t
+
 # Each starts a Slurm of its own, so they may run at the same time.
 cluster_tests = tests/cluster/0000-harness.t tests/cluster/0001-accounting.t tests/cluster/0010-plugin.t tests/cluster/0120-diagnosis.t \
 	tests/cluster/0125-firewall.t tests/cluster/0900-demo.t

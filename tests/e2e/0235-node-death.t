@@ -54,6 +54,12 @@ die() {
     kill -KILL $pids
     rm -f "$D/run/slurmd.$node.pid"
 }
+# is_missed NODE: slurmctld is told that the node is down. Drained, too: an answer of slurmd's that is still on its way
+# ("node_did_resp: node n1 returned to service") makes a node that is only down idle again, and the job starts there.
+is_missed() {
+    scontrol update nodename="$1" state=drain reason=died
+    scontrol update nodename="$1" state=down reason=died
+}
 all_of() { tasks_on "$1"; cat "$D/run/dynpiped.$1.pid"; }
 # revive NODE: as after a boot that empties SlurmdSpoolDir and TmpFS, because Slurm 22.05 starts no step of the same
 # number where a killed step daemon left its folders for PMIx; a dynpiped that died, too, finds what it had.
@@ -92,7 +98,7 @@ ok $? "a node's death: it comes back and is idle"
 
 dead=$(batch_host)
 die "$dead" $(all_of "$dead")
-scontrol update nodename="$dead" state=down reason=died
+is_missed "$dead"
 goes_on "the batch host's death" 2
 is_coordinated() {
     local host
@@ -108,7 +114,7 @@ ok $? "the batch host's death: it comes back and is idle"
 dead=$(batch_host)
 left=$(tasks_on "$dead")
 die "$dead"
-scontrol update nodename="$dead" state=down reason=died
+is_missed "$dead"
 goes_on "left behind" 3
 none_left() {
     local p

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2154 # what is not set here is run's
+# What can be done to a run. fault_NAME TARGET MS hurts and mends again; it ends with 0 when it hurt something. Names with a
+# dash: fault_worker_kill is "worker-kill". Each runs in a shell of its own, at its moment, beside the others.
+
+pause_ms() { sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"; }
+
+run_pid() { # NODE: the run's worker there
+    local f
+    for f in $(LC_ALL=C grep -lzxF "SLURM_JOB_ID=$job" /proc/[0-9]*/environ 2>/dev/null); do
+        { LC_ALL=C grep -qzxF "SLURMD_NODENAME=$1" "$f" && LC_ALL=C grep -qzxF "SLURM_CONF=$SLURM_CONF" "$f"; } 2>/dev/null || continue
+        case $(readlink "${f%environ}exe" 2>/dev/null) in
+            */dynpipe-worker) f=${f#/proc/}; echo "${f%/environ}"; return ;;
+        esac
+    done
+}
+# That node may have left the run; the batch host never does.
+victim() { local p; p=$(run_pid "$1"); [ -n "$p" ] || p=$(run_pid n1); echo "$p"; }
+fault_worker_kill() { local p; p=$(victim "$1"); [ -n "$p" ] && kill -KILL "$p"; }
+fault_worker_stop() {
+    local p
+    p=$(victim "$1")
+    [ -n "$p" ] && kill -STOP "$p" || return 1
+    pause_ms "$2"
+    kill -CONT "$p" 2>/dev/null
+    return 0
+}
+
+kill_part() { # PART MS
+    cluster stop "$1" KILL || return 1
+    pause_ms "$2"
+    cluster start "$1"
+}
+stop_part() {
+    cluster stop "$1" STOP || return 1
+    pause_ms "$2"
+    cluster stop "$1" CONT
+}
+fault_daemon_kill() { kill_part "daemon:$1" "$2"; }
+fault_daemon_stop() { stop_part "daemon:$1" "$2"; }
+fault_slurmd_kill() { kill_part "slurmd:$1" "$2"; }
+fault_slurmd_stop() { stop_part "slurmd:$1" "$2"; }
+fault_munged_kill() { kill_part munged "$2"; }
+fault_munged_stop() { stop_part munged "$2"; }
+fault_slurmdbd_kill() { kill_part slurmdbd "$2"; }
+fault_slurmdbd_stop() { stop_part slurmdbd "$2"; }
+fault_slurmctld_stop() { stop_part slurmctld "$2"; }
+# A job that slurmctld has not saved yet (it takes up to 5 s) would not be there afterwards: that is no matter of DynPipe's.
+is_saved() { [ "$D/state/job_state" -nt "$D/submitted" ]; }
+fault_slurmctld_kill() { wait_for 20 is_saved && kill_part slurmctld "$2"; }
+
+# The coordinator's daemon, when a record is durable and nobody has been told.
+fault_record_kill() { # RECORD MS
+    local until=$((SECONDS + 20))
+    wait_for 20 test -e "$(coordinator_journal "$job")" || return 1
+    stop_at_records "$(daemon_pid 1)" "$(coordinator_journal "$job")" || { kill $tracer; return 1; }
+    while [ $SECONDS -lt $until ]; do
+        stopped_again || { sleep 0.02; continue; }
+        n_stops=$((n_stops + 1))
+        if [ "$(last_record)" = "${type[$1]}" ]; then
+            kill -KILL "$stopped"
+            wait $tracer
+            rm -f "$D/run/dynpiped.n1.pid"
+            pause_ms "$2"
+            cluster start daemon:1
+            return
+        fi
+        kill -CONT "$stopped"
+    done
+    let_go
+    return 1
+}
+
+# On the batch host the journal of the coordinator, elsewhere that of the node.
+journal_of() { if [ "$1" = n1 ]; then coordinator_journal "$job"; else echo "$D/dynpipe/$1/node.journal"; fi; }
+fail_journal() { # NODE MS EXPRESSION...
+    local node=$1 ms=$2
+    shift 2
+    fail_calls "$(daemon_pid "${node#n}")" "$(journal_of "$node")" "$@" || { kill $failer; return 1; }
+    pause_ms "$ms"
+    let_succeed
+    [ "$(n_failed)" -gt 0 ]
+}
+fault_journal_eio() { fail_journal "$1" "$2" fdatasync:error=EIO fsync:error=EIO; }
+fault_journal_enospc() { fail_journal "$1" "$2" pwrite64:error=ENOSPC; }
+fault_disk_full() {
+    dd if=/dev/zero of="$D/dynpipe/n1/filler" bs=4096 2>/dev/null
+    pause_ms "$2"
+    rm -f "$D/dynpipe/n1/filler"
+}
+
+# Nothing gets to or from the daemon of a node: not what it is asked, nor what it answers (as tests/cluster/0125-firewall.t;
+# offsets: Ethernet's header, then IP's without options; 2 is TC_ACT_SHOT). Its own calls go to the others' ports.
+port() { sed -n "s/.*name = \"$1\";.*port = \([0-9]*\);.*/\1/p" "$D/etc/dynpipe.conf"; }
+address() { sed -n "s/.*name = \"$1\";.*address = \"\([0-9.]*\)\";.*/\1/p" "$D/etc/dynpipe.conf"; }
+drop_port() {
+    tc filter add dev lo ingress bpf da bytecode \
+        "7,48 0 0 23,21 0 4 6,40 0 0 36,21 1 0 $1,6 0 0 4294967295,6 0 0 2,6 0 0 4294967295"
+}
+drop_from() { # PORT ADDRESS
+    local a b c d
+    IFS=. read -r a b c d <<<"$2"
+    tc filter add dev lo ingress bpf da bytecode \
+        "8,48 0 0 23,21 0 5 6,32 0 0 26,21 0 3 $(((a << 24) + (b << 16) + (c << 8) + d)),40 0 0 36,21 0 1 $1,6 0 0 2,6 0 0 4294967295"
+}
+fault_net_cut() { # NODE MS
+    local n
+    [ -n "${DP_OWN_NET:-}" ] || return 1
+    drop_port "$(port "$1")" || return 1
+    for ((n = 1; n <= $(plan_value nodes); n++)); do
+        [ "n$n" = "$1" ] || drop_from "$(port "n$n")" "$(address "$1")"
+    done
+    pause_ms "$2"
+    tc filter del dev lo ingress
+}
+
+# Slurm may be away because of another fault, and answers later.
+ask_slurm() {
+    local until=$((SECONDS + 20))
+    until timeout 10 "$@" >>"$E/asked" 2>&1; do
+        [ $SECONDS -lt $until ] || return 1
+        sleep 0.5
+    done
+}
+fault_job_scancel() { ask_slurm scancel "$job" && touch "$D/cancelled"; }
+fault_job_requeue() { ask_slurm scontrol requeue "$job"; }
+fault_job_preempt() { ask_slurm scancel --signal=TERM "$job"; } # as a preemption begins
+fault_job_update() {
+    case $1 in
+        comment) ask_slurm scontrol update JobId="$job" Comment="by hand" ;;
+        limit) ask_slurm scontrol update JobId="$job" TimeLimit=600 ;;
+        nice) ask_slurm scontrol update JobId="$job" Nice=5 ;;
+    esac
+}
+# The owner takes the last node by hand: Slurm kills what runs there, and the run begins again.
+fault_job_shrink() {
+    local nodes
+    mapfile -t nodes < <(scontrol show hostnames "$(squeue -h -j "$job" -o %N)")
+    [ ${#nodes[@]} -gt 1 ] || return 1
+    unset 'nodes[-1]'
+    touch "$D/shrunk-by-hand"
+    timeout 20 scontrol update JobId="$job" NodeList="$(IFS=,; echo "${nodes[*]}")" >>"$E/asked" 2>&1
+}

@@ -1,0 +1,272 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The campaign's judge and witness can fail: in evidence of a good run one thing after the other is made wrong (a release
+# without proof, a loss that is off by a bit, a process that is left), and each is reported; the witness sees a process of the
+# run on a node that Slurm gives away, and what is told before a journal has it. No Slurm here.
+# shellcheck source=tests/lib/tap.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+: "${DP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
+: "${DP_BUILDDIR:=$PWD}"
+parts=$DP_SRCDIR/tests/campaign.d
+reader=$DP_BUILDDIR/tests/campaign.d/read_journal
+witness=$DP_BUILDDIR/tests/campaign.d/watch
+for p in "$reader" "$witness"; do [ -x "$p" ] || bail "$p is not built"; done
+perl -MJSON::PP -e 1 2>/dev/null || skip_all "perl has no JSON::PP"
+T=$(mktemp -d "${TMPDIR:-/tmp}/dpXXXXXX") || bail "no temporary directory"
+left=
+cleanup() { [ -z "$left" ] || end_processes $left; rm -rf "$T"; }
+trap cleanup EXIT
+
+# make_evidence DIR [WITHOUT...]: job 7 trains 8 layers on n1, n2 and n3 for 30 steps, hands over twice, gives n3 back, and
+# makes steps 25 to 30 again after a requeue. The records that are named do not come into the journals.
+make_evidence() {
+    local dir=$1
+    shift
+    rm -rf "$dir"
+    mkdir -p "$dir/journals"
+    perl - "$dir" "$@" <<'P' || bail "no evidence"
+use strict;
+my ($dir, @without) = @ARGV;
+my %without = map { $_ => 1 } @without;
+sub crc {
+    my $c = 0xffffffff;
+    for my $b (unpack 'C*', $_[0]) { $c ^= $b; $c = $c & 1 ? ($c >> 1) ^ 0x82f63b78 : $c >> 1 for 1 .. 8 }
+    return $c ^ 0xffffffff;
+}
+sub journal {
+    my ($name, @records) = @_;
+    open my $f, '>:raw', "$dir/journals/$name" or die;
+    print $f "DPJRNL1\n";
+    my $seq = 0;
+    for (@records) {
+        my ($what, $type, $p) = @$_;
+        next if $without{$what};
+        my $head = pack 'Q>C', ++$seq, $type;
+        print $f pack('NN', length $p, crc(pack('N', length $p) . $head . $p)), $head, $p;
+    }
+}
+sub text { pack 'n/a', $_[0] }
+sub layout { my ($epoch, $cuts, $gone) = @_; pack 'Q>NNn3C3', $epoch, 3, 8, @$cuts, @$gone }
+sub intent { my ($id, $next) = @_; ['INTENT', 2, pack('Q>Q>', $id, 5) . $next . pack('NQ>', 2, 99) . text('move')] }
+sub commit { my ($id, $epoch) = @_; ['COMMIT', 3, pack 'Q>4', $id, 6, $epoch, 9] }
+sub done { ['DONE', 5, pack 'Q>5', $_[0], 7, 1, 1, 1] }
+sub slot { my ($what, $type, $text) = @_; [$what, $type, pack('NQ>Q>', 2, 8, 9) . text($text)] }
+my $first = layout(0, [3, 6, 8], [0, 0, 0]);
+my $second = layout(1, [4, 8, 8], [0, 0, 0]);
+my $third = layout(2, [4, 8, 8], [0, 0, 1]);
+my $proof = $without{proof} ? 'it said goodbye' : 'node=n3 job=7 empty twice 200 ms apart: processes=0 device_lock=free';
+my @nodes = ['NODES', 12, pack('N4', 3, 0, 0, 3) . text('n1') . text('n2') . text('n3')];
+my @workers = ['WORKERS', 14, pack 'N(nN)3', 3, 0, 11, 1, 12, 2, 13];
+sub start { my ($life) = @_; ['START', 1, pack('NNNQ>Q>NC', 1, 7, $life, 4, 0, 0, 1) . $first] }
+journal('n1.0000.job-7.0.journal', @nodes, @workers, start(0), intent(1, $second),
+    $without{'no-abort'} ? ['ABORT', 4, pack('Q>Q>', 1, 6) . text('no')] : (), commit(1, 1), done(1), intent(2, $third), commit(2, 2), done(2),
+    slot('DRAIN', 6, ''), slot('GONE', 7, $proof), ['RELINTENT', 8, pack 'Q>Nn', 10, 1, 2], slot('RELEASED', 9, 'gone'));
+journal('n1.0003.job-7.1.journal', @nodes, @workers, start(1));
+journal('n3.0002.node.journal', ['FENCE', 2, pack 'N3', 7, 0, 1]);
+open my $log, '>', "$dir/train.jsonl" or die;
+open my $ref, '>', "$dir/reference" or die;
+my $line = sub {
+    my ($step, $epoch, $layout) = @_;
+    printf $log "{\"step\":%d,\"loss\":%.17g,\"grad_norm\":1.5,\"layout\":\"%s\",\"epoch\":%d,\"workers\":3}\n", $step, 5 + 1 / $step, $layout, $epoch;
+};
+printf $ref "%d %.17g\n", $_, 5 + 1 / $_ for 1 .. 40;
+$line->($_, 0, '0-2|3-5|6-7') for 1 .. 10;
+$line->($_, 1, '0-3|4-7|-') for 11 .. 20;
+$line->($_, 2, '0-3|4-7|x') for 21 .. 30;
+print $log "{\"event\":\"resumed\",\"step\":24,\"value\":null,\"text\":\"saved/step-24\"}\n{\"step\":25,\"lo\n";
+$line->($_, 0, '0-2|3-5|6-7') for 25 .. 34;
+my %file = (
+    plan => "seed=1\nrun=1\nkind=node_shrink\nnodes=3\nfault=worker-kill:n2\@left+1/0\n",
+    faults => "1.000 worker-kill:n2 begins\n1.100 worker-kill:n2 ends \n1.200 all faults are over\n",
+    events => "1.000 record n1 job-7.0 START\n1.100 left n3 proved\n1.200 given n3 8 released\n1.900 end turns=9 longest_ms=3 looks=2 violations=0\n",
+    'end.job' => "JobId=7 JobName=train JobState=COMPLETED Restarts=1 Reason=None\n",
+    'end.want' => "COMPLETED\n", 'end.nodes' => "n1 idle none\nn2 idle none\nn3 idle none\n", 'end.queue' => '', 'end.left' => '',
+    'end.sacct' => "7|NODE_FAIL|3|9|a|b\n7|COMPLETED|3|4|c|d\n");
+for (keys %file) { open my $f, '>', "$dir/$_" or die; print $f $file{$_} }
+P
+}
+judged() { "$parts/judge" "$T/e" "$reader" >"$T/said" 2>&1; }
+
+make_evidence "$T/e"
+judged
+is "$?" 0 "a good run is good"
+is "$(cat "$T/said")" "faults=1 missed=0 releases=1 given=1 handovers=2 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
+
+# found REGEX NAME: what was changed in $T/e is a violation, and said so.
+found() {
+    judged
+    is "$?" 1 "$2: a violation"
+    like "$(cat "$T/said")" "violation: .*($1)" "$2: it is named"
+    make_evidence "$T/e"
+}
+without() { # RECORD REGEX NAME
+    make_evidence "$T/e" "$1"
+    found "$2" "$3"
+}
+without GONE "n1.0000.job-7.0.journal: RELINTENT of n3 without GONE: it is 'drain'" "a release without proof"
+without proof "GONE of n3 without a proof: 'it said goodbye'" "a goodbye is no proof"
+without FENCE "n3 was to be released in start 0, and its daemon has no FENCE" "a release without a fence"
+without RELINTENT "RELEASED of n3 without RELINTENT" "a release that was not intended"
+without INTENT "COMMIT 1 without its INTENT" "a decision about nothing"
+without INTENT "DynPipe's own reader: refused n1.0000.job-7.0.journal" "DynPipe's own reader is asked, too"
+without COMMIT "which no journal decided" "an epoch that was told before it was journalled"
+without no-abort "COMMIT 1 without its INTENT|COMMIT 1 after ABORT" "a decision after the opposite one"
+
+change() { sed -i "$2" "$T/e/$1" || bail "sed"; } # FILE EXPRESSION
+# The last bit of a loss: 5 + 1/7 is 5.1428571428571432 and the number below it 5.1428571428571423.
+change train.jsonl 's/5\.1428571428571432/5.1428571428571423/'
+found "step 7 has loss 4014924924924924 .*undisturbed it is 4014924924924925" "a loss that is off by its last bit"
+change train.jsonl '$s/"loss":5/"loss":6/'
+found "step 34 has loss" "a changed loss in the second start"
+change train.jsonl '34,$s/"loss":5/"loss":7/'
+found "step 26 has loss" "a step that is made again has another loss"
+change train.jsonl 12d
+found "step 13 comes after step 11" "a step that is missing"
+change train.jsonl 's/"layout":"0-3|4-7|-"/"layout":"0-4|5-7|-"/'
+found "step 11 was made in epoch 1 with layout 0-4.5-7.-, which no journal decided" "a layout that nobody decided"
+printf '\x01' | dd of="$T/e/journals/n1.0000.job-7.0.journal" bs=1 seek=60 conv=notrunc 2>/dev/null
+found "n1.0000.job-7.0.journal: record [12] is damaged, and another one follows" "a bit in a journal"
+change end.nodes 's/n2 idle none/n2 drained Prolog_error/'
+found "a node is not idle in the end: n2 drained" "a node that is drained"
+change end.job s/COMPLETED/FAILED/
+found "the job is FAILED, and should be COMPLETED" "a job that failed"
+change end.sacct '$s/COMPLETED/RUNNING/'
+found "accounting ends the job as RUNNING" "an accounting record that is wrong"
+echo "8 RUNNING n3" >"$T/e/end.queue"
+found "a job is left: 8 RUNNING n3" "a job that is left"
+echo "dynpipe-worker gpt-prune.conf" >"$T/e/end.left"
+found "a process is left: dynpipe-worker" "a process left alive"
+echo "the run does not come to itself" >"$T/e/trouble"
+found "the run does not come to itself" "a run that does not heal"
+change events 's/^1.200 .*/1.200 violation 1 processes of the run on n3, which the run does not have: pid 5/'
+found "witness: 1 processes of the run on n3" "what the witness has seen"
+change events 's/left n3 proved/left n3 by-hand/'
+found "n3 left the run, and neither the run nor a fault asked for that" "a node that Slurm took unasked"
+change events '$d'
+found "the witness did not watch to the end" "a witness that died"
+rm "$T/e/events"
+judged
+is "$?" 2 "evidence without events is no evidence"
+
+# ---- the witness -------------------------------------------------------------------------------------------------------
+# begin_witness [WITHOUT...]: a cluster's folder with the journals of the good run, and the witness beside it.
+begin_witness() {
+    make_evidence "$T/e" "$@"
+    rm -rf "$T/c" "$T/w"
+    mkdir -p "$T/c/log" "$T/w" "$T"/c/dynpipe/n{1,2,3}
+    cp "$T/e/journals/n1.0000.job-7.0.journal" "$T/c/dynpipe/n1/job-7.0.journal"
+    cp "$T/e/journals/n3.0002.node.journal" "$T/c/dynpipe/n3/node.journal"
+    "$witness" "$T/c" "$T/w" 7 &
+    left=$!
+    wait_for 10 test -s "$T/w/events"
+}
+end_witness() { kill -TERM $left; wait $left; rc=$?; left=; }
+slurm_says() { echo "[2026-01-01T00:00:00.000] $*" >>"$T/c/log/slurmctld.log"; }
+saw() { grep -qE "$1" "$T/w/events"; }
+
+begin_witness
+slurm_says "Killing JobId=7 StepId=0 on failed node n3"
+wait_for 10 saw ' left n3 proved$'
+ok $? "a proved release is seen"
+slurm_says "sched/backfill: _start_job: Started JobId=8 in main on n[2-3]"
+wait_for 10 saw ' given n3 8 released$'
+ok $? "and the job that has the node then"
+end_witness
+is "$rc" 0 "an empty node is no violation"
+is "$(cmp "$T/w/journals"/*job-7.0.journal "$T/c/dynpipe/n1/job-7.0.journal" 2>&1)" "" "the journal is kept"
+
+begin_witness
+env -i SLURM_JOB_ID=7 SLURMD_NODENAME=n3 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
+worker=$!
+env -i SLURM_JOB_ID=7 SLURMD_NODENAME=n2 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
+other=$!
+left="$left $worker $other"
+wait_for 10 grep -qz SLURM_JOB_ID=7 /proc/$worker/environ
+slurm_says "Killing JobId=7 StepId=0 on failed node n3"
+wait_for 10 saw "violation 1 processes of the run on n3, which Slurm took out of the run: pid $worker "
+ok $? "a process of the run on a node that Slurm gives away"
+end_processes $worker $other
+left=${left%% *}
+end_witness
+is "$rc" 1 "is a violation"
+
+begin_witness
+slurm_says "Killing JobId=7 StepId=0 on failed node n3"
+wait_for 10 saw ' left n3 '
+env -i SLURM_JOB_ID=7 SLURMD_NODENAME=n3 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
+worker=$!
+left="$left $worker"
+wait_for 10 saw "violation 1 processes of the run on n3, which the run does not have: pid $worker "
+ok $? "one that comes later, too"
+end_processes $worker
+left=${left%% *}
+end_witness
+
+begin_witness RELINTENT
+env -i SLURM_JOB_ID=7 SLURMD_NODENAME=n3 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
+worker=$!
+left="$left $worker"
+wait_for 10 grep -qz SLURM_JOB_ID=7 /proc/$worker/environ
+slurm_says "Killing JobId=7 StepId=0 on failed node n3"
+wait_for 10 saw ' left n3 by-hand$'
+ok $? "a node that the run did not mean to give back"
+end_processes $worker
+left=${left%% *}
+end_witness
+is "$rc" 0 "is its owner's affair, who has Slurm kill what runs there"
+
+begin_witness GONE
+slurm_says "Killing JobId=7 StepId=0 on failed node n3"
+wait_for 10 saw 'violation n3 left the run with RELINTENT and without DRAIN, GONE and FENCE'
+ok $? "a node that leaves without proof"
+end_witness
+
+begin_witness
+echo '{"step":11,"loss":5.0,"layout":"0-3","epoch":2,"workers":3}' >>"$T/c/train.jsonl"
+echo "2026-01-01T00:00:00.000 dynpiped info: job=7 hand-over 2 committed at step 9: move" >>"$T/c/log/dynpiped.n1.log"
+wait_for 10 saw ' epoch 2$'
+echo '{"step":12,"loss":5.0,"layout":"0-3","epoch":5,"workers":3}' >>"$T/c/train.jsonl"
+wait_for 10 saw 'violation the run is in epoch 5, and no journal has its COMMIT'
+ok $? "an epoch that is told and in no journal"
+echo "2026-01-01T00:00:00.000 dynpiped info: job=7 hand-over 9 committed at step 9: move" >>"$T/c/log/dynpiped.n1.log"
+wait_for 10 saw 'violation hand-over 9 is told to be committed'
+ok $? "a hand-over that is told and in no journal"
+echo "2026-01-01T00:00:00.000 dynpiped info: job=7 n2 is gone: empty" >>"$T/c/log/dynpiped.n1.log"
+wait_for 10 saw 'violation n2 is told to be gone without GONE in a journal'
+ok $? "a proof that is told and in no journal"
+end_witness
+is "$(grep -c ' violation ' "$T/w/events")" 3 "and nothing else"
+
+# ---- what the campaign is asked for --------------------------------------------------------------------------------------
+campaign=$DP_SRCDIR/tests/campaign
+is "$("$campaign" --seed 4 --runs 20 --list)" "$("$campaign" --seed 4 --runs 20 --list)" "a seed always gives the same plans"
+isnt "$("$campaign" --seed 4 --only 3 --list | sed 's/^[^:]*://')" "$("$campaign" --seed 5 --only 3 --list | sed 's/^[^:]*://')" "another seed other ones"
+is "$("$campaign" --seed 4 --only 3 --list)" "$("$campaign" --seed 4 --runs 20 --list | sed -n 3p)" "--only is the run of that number"
+like "$("$campaign" --help)" "--seed S --runs N" "--help"
+refused() { # WHY OPTION...
+    local why=$1
+    shift
+    "$campaign" "$@" >"$T/said" 2>&1
+    is "$?" 2 "refused: $*"
+    like "$(cat "$T/said")" "$why" "refused: $*: why"
+}
+refused "unknown option '--fast'" --seed 1 --runs 2 --fast
+refused "--seed: '-1' is not a number" --seed -1 --runs 2
+refused "--runs: '0' is not a number" --seed 1 --runs 0
+refused "--runs: '2x' is not a number" --seed 1 --runs 2x
+refused "--runs wants a value" --seed 1 --runs
+refused "--seed is missing" --runs 2
+refused "--runs or --only is missing" --seed 1
+refused "two ways" --seed 1 --runs 2 --only 1
+refused "behind --runs" --seed 1 --runs 2 --from 3
+# Every fault and every moment that a plan can name is there.
+# shellcheck source=tests/campaign.d/moments.sh
+. "$parts/moments.sh"
+# shellcheck source=tests/campaign.d/faults.sh
+. "$parts/faults.sh"
+missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Za-z0-9]+)?@[a-z]+' | sed 's/:[^@]*//' | sort -u | while IFS=@ read -r name moment; do
+    declare -F "fault_${name//-/_}" >/dev/null || echo "fault $name"
+    moment_pattern "$moment" >/dev/null || echo "moment $moment"
+done)
+is "$missing" "" "every fault and every moment of 200 plans is there"
+done_testing
