@@ -11,6 +11,8 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "common/numbers.h"
+
 static bool is_utf8;
 
 void dp_text_setup(bool ascii)
@@ -188,26 +190,23 @@ char *dp_text_percent(char *out, size_t cap, double share)
     return out;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 size_t dp_text_distance(const char *a, const char *b)
 {
     enum { CAP = 32 };
-    size_t d[CAP + 1][CAP + 1];
-    size_t n = strnlen(a, CAP), m = strnlen(b, CAP);
+    uint32_t d[CAP + 1][CAP + 1];
+    uint32_t n = (uint32_t)strnlen(a, CAP), m = (uint32_t)strnlen(b, CAP);
 
-    for (size_t i = 0; i <= n; i++)
+    for (uint32_t i = 0; i <= n; i++)
         d[i][0] = i;
-    for (size_t j = 0; j <= m; j++)
+    for (uint32_t j = 0; j <= m; j++)
         d[0][j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        for (size_t j = 1; j <= m; j++) {
-            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+    for (uint32_t i = 1; i <= n; i++) {
+        for (uint32_t j = 1; j <= m; j++) {
+            uint32_t changed = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+
+            d[i][j] = dp_least_u32(dp_least_u32(d[i - 1][j], d[i][j - 1]) + 1, changed);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = dp_least_u32(d[i][j], d[i - 2][j - 2] + 1);
         }
     }
     return d[n][m];

@@ -45,11 +45,6 @@ void dp_saving_add(struct dp_saving_sums *sums, const struct dp_saving_window *w
     }
 }
 
-static double least(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 void dp_saving_close(const struct dp_saving_sums *sums, const struct dp_saving_held *held, uint32_t n,
                      struct dp_saving *out)
 {
@@ -61,8 +56,8 @@ void dp_saving_close(const struct dp_saving_sums *sums, const struct dp_saving_h
     for (int way = DP_WAY_RUN + 1; way < DP_N_WAYS; way++)
         out->device_s[way] = out->time_s[way] * out->devices;
     for (uint32_t i = 0; i < n; i++) {
-        double from = held[i].from_s, to = i + 1 < n ? least(held[i + 1].from_s, end_s) : end_s;
-        double lent = least(i + 1 < n ? held[i + 1].from_s : fixed_s, fixed_s) - from;
+        double from = held[i].from_s, to = i + 1 < n ? fmin(held[i + 1].from_s, end_s) : end_s;
+        double lent = fmin(i + 1 < n ? held[i + 1].from_s : fixed_s, fixed_s) - from;
 
         out->device_s[DP_WAY_RUN] += to > from ? held[i].devices * (to - from) : 0.0;
         if (lent > 0.0 && held[i].devices < out->devices)

@@ -25,8 +25,9 @@ is "$((rc < 2))" 1 "all runs" || diag "$(cat "$dir/err" "$dir/out")"
 is "$(grep -cE '^ *(0|50|80|90) % (1f1b|gpipe) +0-[246]\|[357]-9 +[0-9.]+ +[0-9.]+ +[-+][0-9.]+ % +[0-9]+ ' "$dir/out")" 24 \
     "four sparsities, two schedules, three layouts"
 like "$(cat "$dir/out")" "runs +24: error [0-9.]+ % in the median, [0-9.]+ % at worst" "median and worst"
-is "$(awk '/^ *[0-9]+ % / { e = 100 * ($6 / $5 - 1) - $7; if (e < -0.2 || e > 0.2) print }' FS='[ %]+' OFS=' ' "$dir/out" | head -n 3)" "" \
-    "every error is that of its line"
+# Both times are rounded to three digits behind the point, the error to one: on a busy machine, where it is large, that is more.
+is "$(awk '/^ *[0-9]+ % / { e = 100 * ($6 / $5 - 1) - $7; most = 0.06 + 0.05 * ($6 / $5) * (1 / $5 + 1 / $6)
+    if (e < -most || e > most) print }' FS='[ %]+' OFS=' ' "$dir/out" | head -n 3)" "" "every error is that of its line"
 is "$(find "$dir/kept" -name '*.trace.*' | wc -l)" 48 "--keep keeps the traces"
 like "$(head -n 1 "$dir/kept/90-gpipe-0-2_3-9.trace.0")" '"link_latency_ns":[0-9]+,"link_transfer_ns":[0-9]+' "a trace knows its link"
 like "$("$bench" "${programs[@]}" --steps 3 2>&1)" "'3' is not a number from 12 on" "too few steps are refused"
