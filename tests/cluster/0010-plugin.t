@@ -10,11 +10,14 @@
 plugin=$DP_BUILDDIR/spank_plugin/spank_dynpipe.so
 nm -D "$plugin" 2>/dev/null | grep -q ' U __tsan_' &&
     skip_all "the plugin is built with the thread sanitizer, which Slurm's programs do not bear"
-# Slurm's programs load the address sanitizer's library first, and it watches what the plugin does.
+# Slurm's programs load the address sanitizer's library first, and it watches what the plugin does. Before it comes what
+# lets a child use its heap when another thread had it at the fork.
 preload=
 if nm -D "$plugin" | grep -q ' U __asan_'; then
-    LD_PRELOAD=$(gcc -print-file-name=libasan.so)
-    ASAN_OPTIONS=detect_leaks=0:log_path=$D/log/asan
+    fork_lock=$D/fork_lock.so
+    gcc -O2 -fPIC -shared -D_GNU_SOURCE -o "$fork_lock" "$DP_SRCDIR/tests/lib/fork_lock.c" -pthread || bail "fork_lock.c does not compile"
+    LD_PRELOAD=$fork_lock:$(gcc -print-file-name=libasan.so)
+    ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0:log_path=$D/log/asan
     export LD_PRELOAD ASAN_OPTIONS
     preload="LD_PRELOAD=$LD_PRELOAD ASAN_OPTIONS=$ASAN_OPTIONS"
 fi
