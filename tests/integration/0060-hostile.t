@@ -153,14 +153,16 @@ if [ "$port" != 0 ]; then
     in_background many2 many2_fd "$hostile" silent "$port" 900 127.0.0.1
     write_conf "$dir/there.conf" "munge_socket = \"$dir/run/munge.socket\";"
     echo "nodes = ( { name = \"n1\"; address = \"127.0.0.1\"; port = $port; } );" >>"$dir/there.conf"
-    answers=0 soon=0
+    # Without a turn of one's own it took seconds. The address sanitizer makes everything several times slower.
+    answers=0 soon=0 soon_us=800000
+    ! nm -D "$DP_BUILDDIR/daemon/dynpiped" | grep -q ' U __asan_' || soon_us=2400000
     for _ in 1 2 3 4 5 6 7 8; do
         from=${EPOCHREALTIME/[.,]/}
         timeout 20 "$dynpipe" status --config "$dir/there.conf" --node n1 >"$dir/status" 2>&1 && answers=$((answers + 1))
-        ((${EPOCHREALTIME/[.,]/} - from > 800000)) || soon=$((soon + 1))
+        ((${EPOCHREALTIME/[.,]/} - from > soon_us)) || soon=$((soon + 1))
     done
     is "$answers" 8 "the command has its answer while 1800 of its own address say nothing" || diag "$(cat "$dir/status")"
-    ok $((soon < 4)) "and most often at once" || diag "$soon of 8 within 800 ms"
+    ok $((soon < 4)) "and most often at once" || diag "$soon of 8 within $((soon_us / 1000)) ms"
     exec {many1_fd}>&- {many2_fd}>&-
     for how in silent garbage; do
         in_background "reopen-$how" reopen_fd "$hostile" reopen "$port" 64 127.0.0.1 $how
