@@ -316,15 +316,25 @@ static int flood_cards(char **argv)
 
 /* ---- over TCP ---- */
 
+static bool stdin_ends(int within_ms)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    return poll(&in, 1, within_ms) != 0;
+}
+
+/* Where the daemon's queue is full the kernel tries again after 1, 3, 7 .. s: a flood that is to end waits for none
+ * of that. */
 static int connect_silently(const char *from, uint16_t port)
 {
+    const struct timeval patience = {.tv_sec = 1};
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)}, own = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     inet_pton(AF_INET, "127.0.0.1", &addr.sin_addr);
     inet_pton(AF_INET, from, &own.sin_addr);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&own, sizeof own) == 0 &&
-        connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0)
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0 &&
+        bind(fd, (struct sockaddr *)&own, sizeof own) == 0 && connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0)
         return fd;
     if (fd >= 0)
         close(fd);
@@ -342,7 +352,6 @@ static bool is_closed(int fd)
 /* What is closed is opened again. */
 static int be_silent(char **argv)
 {
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     uint16_t port = (uint16_t)number(argv[0]);
     uint32_t n = number(argv[1]);
     int *fd = calloc(n, sizeof *fd);
@@ -351,8 +360,8 @@ static int be_silent(char **argv)
         fd[i] = connect_silently(argv[2], port);
     puts("ready");
     fflush(stdout);
-    while (fd && poll(&in, 1, 50) == 0)
-        for (uint32_t i = 0; i < n; i++)
+    while (fd && !stdin_ends(50))
+        for (uint32_t i = 0; i < n && !stdin_ends(0); i++)
             if (fd[i] < 0 || is_closed(fd[i])) {
                 if (fd[i] >= 0)
                     close(fd[i]);
@@ -413,7 +422,6 @@ static void count_overtaken(struct reopened *r, uint32_t i, uint32_t *now, uint3
 
 static int reopen(char **argv)
 {
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     uint16_t port = (uint16_t)number(argv[0]);
     bool is_garbage = !strcmp(argv[3], "garbage");
     uint32_t n = number(argv[1]);
@@ -422,8 +430,8 @@ static int reopen(char **argv)
 
     for (uint32_t i = 0; r && i < n; i++)
         r[i].fd = -1;
-    for (uint64_t round = 0; r && poll(&in, 1, 1) == 0; round++) {
-        for (uint32_t i = 0; i < n; i++)
+    for (uint64_t round = 0; r && !stdin_ends(1); round++) {
+        for (uint32_t i = 0; i < n && !stdin_ends(0); i++)
             if (is_spent(&r[i], is_garbage)) {
                 if (r[i].fd >= 0)
                     close(r[i].fd);

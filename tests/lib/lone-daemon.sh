@@ -13,6 +13,7 @@
 #   start                   starts node n1 from $dir/conf; sets pid; returns when it listens
 #   in_background NAME FD-VARIABLE COMMAND...   runs it until that descriptor is closed; returns when it has said a
 #                           line, to $dir/NAME
+#   end_background NAME FD  closes it, and returns when the process has ended by that; 1 when it does not
 # shellcheck source=tests/lib/tap.sh
 . "${DP_SRCDIR:-.}/tests/lib/tap.sh"
 bin=${DP_BUILDDIR:-.}/daemon/dynpiped
@@ -55,12 +56,21 @@ start() {
     wait_for 60 grep -qs ready "$dir/ready"
 }
 
+declare -A background=()
 in_background() {
     local fd
     mkfifo "$dir/$1.in"
     "${@:3}" <"$dir/$1.in" >"$dir/$1" &
     pids="$pids $!"
+    background[$1]=$!
     exec {fd}>"$dir/$1.in"
     printf -v "$2" %s "$fd"
     wait_for 100 test -s "$dir/$1"
 }
+
+end_background() {
+    local fd=$2
+    exec {fd}>&-
+    wait_for 60 is_over "${background[$1]}"
+}
+is_over() { ! kill -0 "$1" 2>/dev/null; }
