@@ -201,7 +201,7 @@ tests_unit_worker_test_device_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transpo
 EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynpipe-cuda-emu.so
 endif
 handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_handover \
-	tests/unit/worker/test_handover_faults
+	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_control_SOURCES = tests/unit/worker/test_control.c tests/unit/worker/fakedaemon.c \
@@ -217,6 +217,10 @@ tests_unit_worker_test_handover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
 tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
+tests_unit_worker_test_handover_calls_SOURCES = tests/unit/worker/test_handover_calls.c tests/unit/worker/failing_device.c \
+	tests/unit/worker/failing_device.h $(handover_world)
+tests_unit_worker_test_handover_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_handover_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 endif
 
 EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/daemon_link/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/step/README.md worker/train/README.md

@@ -198,8 +198,19 @@ static struct dp_layer *take_shadow(struct dp_transfer *s, uint32_t layer)
     return NULL;
 }
 
-/* Put the new layout in force: kept layers and shadows become the new stage, the others retire. */
-static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
+/* Has this worker the same layers, and as many microbatches in flight? Then nothing of its device is asked for, and nothing
+ * of that can fail once the others have committed. */
+static bool keeps_stage(const struct dp_attempt *p)
+{
+    const struct dp_handover_args *a = p->args;
+    const struct dp_layout *old = a->layout, *next = &p->next;
+
+    return old->cut[a->rank] == next->cut[a->rank] && old->cut[a->rank + 1] == next->cut[a->rank + 1] &&
+           dp_stage_in_flight(a->config, old, a->rank) == dp_stage_in_flight(a->config, next, a->rank);
+}
+
+/* Kept layers and shadows become the stage of the new layout, the others retire. */
+static int renew_stage(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
 {
     const struct dp_handover_args *a = p->args;
     uint32_t first = p->next.cut[a->rank], n = p->next.cut[a->rank + 1] - first;
@@ -238,13 +249,20 @@ static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_err *er
     }
     dp_stage_destroy(*a->stage);
     *a->stage = stage;
-    *a->layout = p->next;
-    h->committed = p->migration;
 out:
     free(old);
     free(fresh);
     free(r);
     return stage ? 0 : -1;
+}
+
+static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
+{
+    if (!keeps_stage(p) && renew_stage(h, p, err) < 0)
+        return -1;
+    *p->args->layout = p->next;
+    h->committed = p->migration;
+    return 0;
 }
 
 static int after_commit(struct dp_handover *h, struct dp_attempt *p, uint64_t begin_ns,

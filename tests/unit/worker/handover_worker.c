@@ -139,25 +139,32 @@ static void set_layout(struct dp_layout *l, const uint32_t *cut)
     memcpy(l->cut, cut, (sc.n_workers + 1) * sizeof *cut);
 }
 
-int set_up(struct worker_state *w)
+int make_stage(struct worker_state *w)
 {
     struct dp_layer *layers[8];
-    struct dp_msg_hello hello = {.job_id = 1, .rank = w->rank, .n_workers = sc.n_workers, .n_layers = 8, .epoch = EPOCH};
     struct dp_err err = {0};
-    uint32_t first, n;
+    uint32_t first = w->layout.cut[w->rank], n = w->layout.cut[w->rank + 1] - first;
 
-    set_layout(&w->layout, sc.old_cut);
-    memcpy(hello.cut, w->layout.cut, sizeof hello.cut);
-    first = w->layout.cut[w->rank];
-    n = w->layout.cut[w->rank + 1] - first;
-    w->be = dp_backend_create(sc.is_late ? "cuda" : "cpu", 0, 1, &err);
-    if (!w->be)
-        fprintf(stderr, "# worker %u: %s\n", w->rank, err.text);
-    CHECK(w->be);
     for (uint32_t i = 0; i < n; i++)
         CHECK((layers[i] = make_layer(w->be, first + i)));
     w->stage = dp_stage_create(&config, w->be, layers, n, 1, &err);
     CHECK(w->stage);
+    return 0;
+}
+
+int set_up(struct worker_state *w)
+{
+    struct dp_msg_hello hello = {.job_id = 1, .rank = w->rank, .n_workers = sc.n_workers, .n_layers = 8, .epoch = EPOCH};
+    struct dp_err err = {0};
+
+    set_layout(&w->layout, sc.old_cut);
+    memcpy(hello.cut, w->layout.cut, sizeof hello.cut);
+    if (!w->be)
+        w->be = dp_backend_create(sc.is_late ? "cuda" : "cpu", 0, 1, &err);
+    if (!w->be)
+        fprintf(stderr, "# worker %u: %s\n", w->rank, err.text);
+    CHECK(w->be);
+    CHECK(make_stage(w) == 0);
     w->control = dp_control_create(d.path, &hello, 20000, &err);
     CHECK(w->control && dp_control_is_connected(w->control));
     w->h = dp_handover_create(&sc.times, &err);

@@ -77,6 +77,9 @@ struct worker_state {
 
 void set_model(int64_t channels);
 uint64_t mix(uint64_t x);
+/* A stage of w's own part of its layout, on its device. returns: 0, or 1. */
+int make_stage(struct worker_state *w);
+/* A worker of the old layout, with a device unless it has one. returns: 0, or 1. */
 int set_up(struct worker_state *w);
 /* Every layer of the layout's part is here, in order, unharmed. */
 int check_stage(struct worker_state *w);
