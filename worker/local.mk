@@ -201,7 +201,7 @@ tests_unit_worker_test_device_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transpo
 EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynpipe-cuda-emu.so
 endif
 handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_handover \
-	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls
+	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_control_SOURCES = tests/unit/worker/test_control.c tests/unit/worker/fakedaemon.c \
@@ -217,6 +217,9 @@ tests_unit_worker_test_handover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
 tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
+tests_unit_worker_test_device_calls_SOURCES = tests/unit/worker/test_device_calls.c tests/unit/worker/failing_device.c \
+	tests/unit/worker/failing_device.h tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
+tests_unit_worker_test_device_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_calls_SOURCES = tests/unit/worker/test_handover_calls.c tests/unit/worker/failing_device.c \
 	tests/unit/worker/failing_device.h $(handover_world)
 tests_unit_worker_test_handover_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
