@@ -21,6 +21,9 @@ struct dp_job_info {
     bool is_queued;              /* not begun, or put back into the queue */
     uint32_t n_nodes;
     char node[DP_MAX_SLOTS][64]; /* names, in the job's order */
+    /* Of a run of slices, jobs of one worker each: the job of every slot. node[] names where it is, and so a node maybe more than
+     * once; of several on the batch host the first is the one that is never given back. All 0: the slots are one job's nodes. */
+    uint32_t slice[DP_MAX_SLOTS];
     char batch_host[64];
     char partition[64];
     char name[64];               /* of the job, as squeue shows it; cut where longer */

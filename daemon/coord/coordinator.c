@@ -23,15 +23,43 @@ static int check_job(const struct dp_job_info *job, struct dp_err *err)
     for (uint32_t i = 0; i < job->n_nodes; i++)
         if (!job->node[i][0])
             return dp_err_set(err, DP_EINVAL, "job %u: node %u has no name", job->job_id, i);
+    return coord_slices_check(job->slice, job->n_nodes, err);
+}
+
+int coord_slices_check(const uint32_t *slice, uint32_t n, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (!slice[i] != !slice[0])
+            return dp_err_set(err, DP_EINVAL, "slot %u has %s job of its own, slot 0 has %s", i, slice[i] ? "a" : "no",
+                              slice[0] ? "one" : "none");
+        for (uint32_t k = 0; k < i && slice[i]; k++)
+            if (slice[k] == slice[i])
+                return dp_err_set(err, DP_EINVAL, "slots %u and %u are both of job %u", k, i, slice[i]);
+    }
     return 0;
 }
 
-static void set_slots(struct dp_coord *c)
+void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice)
 {
-    c->n_slots = c->job.n_nodes;
-    for (uint32_t i = 0; i < c->n_slots; i++) {
-        memcpy(c->slot[i].name, c->job.node[i], sizeof c->slot[i].name);
-        if (!strcmp(c->job.node[i], c->job.batch_host))
+    struct coord_slot *s = &c->slot[slot];
+    char name[sizeof s->name]; /* node may lie in *c */
+
+    snprintf(name, sizeof name, "%s", node);
+    memcpy(s->name, name, sizeof s->name);
+    memcpy(c->job.node[slot], name, sizeof c->job.node[slot]);
+    s->slice = c->job.slice[slot] = slice;
+    if (slice)
+        snprintf(s->label, sizeof s->label, "%s (job %u)", name, slice);
+    else
+        snprintf(s->label, sizeof s->label, "%s", name);
+}
+
+static void set_slots(struct dp_coord *c, const struct dp_job_info *job)
+{
+    c->n_slots = job->n_nodes;
+    for (uint32_t i = c->n_slots; i-- > 0;) { /* of several on the batch host the first one */
+        coord_slot_set(c, i, job->node[i], job->slice[i]);
+        if (!strcmp(job->node[i], job->batch_host))
             c->batch_slot = i;
     }
 }
@@ -64,7 +92,7 @@ struct dp_coord *dp_coord_create(const struct dp_job_info *job, const struct dp_
     c->policy = c->site ? &c->site->policy : policy;
     c->train.loss = c->train.eval_loss = NAN;
     c->history.sample_every = 1;
-    set_slots(c);
+    set_slots(c, job);
     return c;
 }
 
@@ -250,12 +278,20 @@ void coord_fail(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...)
     coord_note(c, now_ns, "failed: %.240s", c->life.failed);
 }
 
-int coord_slot_find(const struct dp_coord *c, const char *node)
+int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id)
 {
     for (uint32_t i = 0; i < c->n_slots; i++)
-        if (!strcmp(c->slot[i].name, node))
+        if (!strcmp(c->slot[i].name, node) && job_id == (c->slot[i].slice ? c->slot[i].slice : c->job.job_id))
             return (int)i;
     return -1;
+}
+
+bool coord_slot_is_in(const struct dp_coord *c, uint32_t slot, const struct dp_job_info *job)
+{
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (!strcmp(job->node[i], c->slot[slot].name) && job->slice[i] == c->slot[slot].slice)
+            return true;
+    return false;
 }
 
 bool coord_is_live(const struct dp_coord *c, uint32_t rank)

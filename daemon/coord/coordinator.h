@@ -7,7 +7,8 @@
  * are named in the sources. One coordinator per run, on the batch host's daemon.
  *
  * Slots are the nodes of the job, in the order of the job's node list; slot 0 is the batch host,
- * which Slurm never takes back.
+ * which Slurm never takes back. Or they are slices (common/slurm/job.h): a slot is then a job on a node, which may
+ * have more of them, and whoever speaks for it names both.
  */
 #ifndef DP_DAEMON_COORD_COORDINATOR_H
 #define DP_DAEMON_COORD_COORDINATOR_H
@@ -99,7 +100,7 @@ void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uin
  * than when the run began. */
 void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, bool has_stepmgr);
 
-/* Events. node: where the worker's daemon sits; pid: as that daemon's kernel named it.
+/* Events. node: where the worker's daemon sits; pid: as that daemon's kernel named it; m->job_id: the slice, or the run's job.
  * hello fills *welcome (device_lock is the node daemon's business) - verdict FENCED for a slot that
  * has been drained or released, DENIED for a hello that contradicts the run. */
 void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t pid,

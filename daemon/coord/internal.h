@@ -65,6 +65,7 @@
 #define DP_REC_BALANCE 19   /* when balancing waits, and what predictions are corrected by */
 #define DP_REC_LINKS 20     /* what messages between slots take; behind BALANCE */
 #define DP_REC_MEMORY 21    /* host memory of each node: what is asked for, or was given back */
+#define DP_REC_SLICES 22    /* of a run of slices: the jobs of the slots that the next NODES name */
 
 #define RESEND_NS (1 * DP_SECOND_NS)       /* PREPARE, DECISION, FINISH to leavers */
 #define ABORT_KNOWN_NS (5 * DP_SECOND_NS)  /* a report so long after an abort shows that it is known */
@@ -88,7 +89,9 @@ enum coord_slot_state {
 };
 
 struct coord_slot {
-    char name[64];
+    char name[64];   /* of its node */
+    char label[96];  /* for people: the same, and which job of several there */
+    uint32_t slice;  /* its own job; 0: the run's, which has one slot on a node */
     enum coord_slot_state state;
     uint64_t drained_ns, stop_first_ns, stop_last_ns, gone_ns, intent_ns;
     uint64_t freed_ns; /* first read of the job without it */
@@ -382,6 +385,7 @@ struct dp_coord {
     } life;
     struct { /* what the newest record NODES said of the step that the next START names */
         bool has_nodes;
+        uint32_t n_slices, slice[DP_MAX_SLOTS]; /* n_slices 0: no SLICES since the last NODES */
         uint32_t n_workers;
         uint16_t slot[DP_MAX_WORKERS];
         uint32_t pid[DP_MAX_WORKERS];
@@ -466,7 +470,14 @@ struct dp_coord {
 /* --- coordinator.c --- */
 void coord_note(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void coord_fail(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-int coord_slot_find(const struct dp_coord *c, const char *node);
+/* Has every slot a job of its own, a different one, or has none of them? */
+int coord_slices_check(const uint32_t *slice, uint32_t n, struct dp_err *err);
+/* The slot of this job on this node. -1: there is none. */
+int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id);
+/* slice: 0, or the slot's own job. */
+void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice);
+/* Did the job, as Slurm was read now, keep this slot? */
+bool coord_slot_is_in(const struct dp_coord *c, uint32_t slot, const struct dp_job_info *job);
 /* A worker that must vote, acknowledge and report: in the layout, and its process not known to be over. */
 bool coord_is_live(const struct dp_coord *c, uint32_t rank);
 double coord_seconds(const struct dp_coord *c, uint64_t t_ns);

@@ -73,8 +73,22 @@ static void wr_layout(struct dp_writer *w, const struct dp_layout *l)
         dp_wr_u8(w, l->gone[s]);
 }
 
+/* Before NODES: a crash between the two leaves no slots, and both are written again. */
+static int journal_slices(struct dp_coord *c)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, c->n_slots);
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        dp_wr_u32(w, c->slot[s].slice);
+    return append(c, DP_REC_SLICES, &r);
+}
+
 static int journal_nodes(struct dp_coord *c)
 {
+    if (c->slot[0].slice && journal_slices(c) < 0)
+        return -1;
     for (uint32_t first = 0; first < c->n_slots; first += NODES_PER_RECORD) {
         uint32_t n = c->n_slots - first < NODES_PER_RECORD ? c->n_slots - first : NODES_PER_RECORD;
         struct record r;

@@ -249,6 +249,8 @@ static json_t *slots_json(const struct dp_coord *c)
 
         set(o, "slot", u64(i));
         set_text(o, "node", s->name);
+        if (s->slice)
+            set(o, "job", u64(s->slice));
         set_text(o, "state", coord_slot_state_name(s->state));
         set(o, "batch_host", json_boolean(i == c->batch_slot));
         set(o, "drained_at_s", at(c, s->drained_ns));
@@ -405,6 +407,8 @@ static json_t *releases_json(const struct dp_coord *c)
             continue;
         o = json_object();
         set_text(o, "node", s->name);
+        if (s->slice)
+            set(o, "job", u64(s->slice));
         set_text(o, "state", coord_slot_state_name(s->state));
         set(o, "drained_at_s", at(c, s->drained_ns));
         set(o, "freed_at_s", at(c, s->freed_ns));

@@ -237,23 +237,31 @@ static int admit(struct dp_coord *c, uint32_t pid, uint32_t slot, const struct d
         return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", m->rank);
     if ((w->is_known || c->train.has_layout) && !is_same_process(c, m->rank, pid, slot))
         return dp_err_set(err, DP_EINVAL, "rank %u is process %u on %s", m->rank, w->pid,
-                          c->slot[w->slot].name);
+                          c->slot[w->slot].label);
     if (w->is_known)
         return 0;
     return c->train.has_layout ? check_epoch(c, m, err) : join_first_layout(c, m, err);
 }
 
+static bool has_node(const struct dp_coord *c, const char *node)
+{
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (!strcmp(c->slot[s].name, node))
+            return true;
+    return false;
+}
+
 void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t pid,
                     const struct dp_msg_hello *m, struct dp_msg_welcome *w)
 {
-    int slot = coord_slot_find(c, node);
+    int slot = coord_slot_find(c, node, m->job_id);
     struct dp_err err;
 
     memset(w, 0, sizeof *w);
     w->mode = c->limits.mode;
     w->report_ms = REPORT_MS;
-    if (m->job_id != c->job.job_id || slot < 0 || !is_sane(m)) {
-        refuse(w, DP_VERDICT_DENIED, slot < 0 ? "this node is not part of the job" : "not of this run");
+    if (slot < 0 || !is_sane(m)) {
+        refuse(w, DP_VERDICT_DENIED, has_node(c, node) ? "not of this run" : "this node is not part of the job");
         return;
     }
     if (!may_start_on(c, m, pid, (uint32_t)slot)) {
@@ -323,9 +331,9 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
     if (c->mig.state == MIG_PREPARING)
         coord_migrate_abort(c, now_ns, "a worker left");
     if (m->how == DP_BYE_FAILED)
-        coord_fail(c, now_ns, "worker %u on %s: %s", m->rank, c->slot[w->slot].name, m->text);
+        coord_fail(c, now_ns, "worker %u on %s: %s", m->rank, c->slot[w->slot].label, m->text);
     else if (m->how == DP_BYE_DRAINED)
-        coord_fail(c, now_ns, "worker %u on %s left without being told to", m->rank, c->slot[w->slot].name);
+        coord_fail(c, now_ns, "worker %u on %s left without being told to", m->rank, c->slot[w->slot].label);
     if (c->train.has_layout)
         check_completed(c, now_ns);
 }
@@ -346,7 +354,7 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
         return;
     }
     w->is_lost = true;
-    snprintf(text, sizeof text, "worker %u on %s was lost (process %u)", m->rank, c->slot[w->slot].name, m->pid);
+    snprintf(text, sizeof text, "worker %u on %s was lost (process %u)", m->rank, c->slot[w->slot].label, m->pid);
     if (c->mig.state == MIG_PREPARING)
         coord_migrate_abort(c, now_ns, text);
     coord_fail(c, now_ns, "%s", text);

@@ -50,17 +50,17 @@ bool coord_is_missing(const struct dp_coord *c, uint32_t slot)
 
 void dp_coord_node_trouble(struct dp_coord *c, const char *node, const char *text)
 {
-    int slot = coord_slot_find(c, node);
-
-    if (slot >= 0)
-        snprintf(c->slot[slot].trouble, sizeof c->slot[slot].trouble, "%s", text);
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (!strcmp(c->slot[s].name, node))
+            snprintf(c->slot[s].trouble, sizeof c->slot[s].trouble, "%s", text);
 }
 
 bool dp_coord_is_node_missing(const struct dp_coord *c, const char *node)
 {
-    int slot = coord_slot_find(c, node);
-
-    return slot >= 0 && coord_is_missing(c, (uint32_t)slot);
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (!strcmp(c->slot[s].name, node) && coord_is_missing(c, s))
+            return true;
+    return false;
 }
 
 static const char *reason(const struct coord_slot *s)
@@ -75,7 +75,7 @@ void coord_missing_tick(struct dp_coord *c, uint64_t now_ns)
 
         if (!coord_is_missing(c, i)) {
             if (s->is_missing_noted && !c->life.is_over)
-                coord_note(c, now_ns, "%s is back after %.0f s", s->name, (double)(now_ns - s->missing_ns) / 1e9);
+                coord_note(c, now_ns, "%s is back after %.0f s", s->label, (double)(now_ns - s->missing_ns) / 1e9);
             s->missing_ns = 0;
             s->is_missing_noted = false;
             s->trouble[0] = '\0';
@@ -85,7 +85,7 @@ void coord_missing_tick(struct dp_coord *c, uint64_t now_ns)
             s->missing_ns = now_ns;
         if (!s->is_missing_noted && now_ns - s->missing_ns >= NOTE_AFTER_NS) {
             s->is_missing_noted = true;
-            coord_note(c, now_ns, "nothing from %s: %.180s", s->name, reason(s));
+            coord_note(c, now_ns, "nothing from %s: %.180s", s->label, reason(s));
         }
     }
 }
@@ -101,7 +101,7 @@ void coord_missing_text(const struct dp_coord *c, uint64_t now_ns, char *out, si
             first = &c->slot[i];
     if (!first)
         return;
-    snprintf(out, cap, "nothing from %s for %.0f s: %s", first->name, (double)(now_ns - first->missing_ns) / 1e9,
+    snprintf(out, cap, "nothing from %s for %.0f s: %s", first->label, (double)(now_ns - first->missing_ns) / 1e9,
              reason(first));
     if (n > 1)
         snprintf(out + strlen(out), cap - strlen(out), "; nor from %u other nodes", n - 1);

@@ -378,12 +378,12 @@ static void describe(const struct dp_coord *c, const struct dp_correction *k, ch
     }
     snprintf(out, cap, "%s", n ? "" : "no node shares its cores");
     if (n)
-        snprintf(out, cap, "others have cores of %u nodes, %s takes %.1f times its device time", n, c->slot[worst].name,
+        snprintf(out, cap, "others have cores of %u nodes, %s takes %.1f times its device time", n, c->slot[worst].label,
                  k->slot[worst]);
     used = strlen(out);
     if (slow)
-        used += (size_t)snprintf(out + used, cap - used, ", a message between %s and %s %.2f ms longer", c->slot[slow->a].name,
-                                 c->slot[slow->b].name, MS(slow->ns));
+        used += (size_t)snprintf(out + used, cap - used, ", a message between %s and %s %.2f ms longer", c->slot[slow->a].label,
+                                 c->slot[slow->b].label, MS(slow->ns));
     if (used < cap && k->link_ns)
         snprintf(out + used, cap - used, ", each message %.2f ms longer", MS(k->link_ns));
 }

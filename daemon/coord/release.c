@@ -75,7 +75,7 @@ static void drain(struct dp_coord *c, uint64_t now_ns)
         c->slot[s].state = SLOT_DRAINED;
         c->slot[s].drained_ns = now_ns;
         c->slot[s].text[0] = '\0';
-        coord_note(c, now_ns, "%s is drained", c->slot[s].name);
+        coord_note(c, now_ns, "%s is drained", c->slot[s].label);
     }
 }
 
@@ -97,7 +97,7 @@ static void hold(struct dp_coord *c, uint64_t now_ns, uint32_t slot, const char 
         return;
     s->state = SLOT_HELD;
     snprintf(s->text, sizeof s->text, "%.255s", why);
-    coord_note(c, now_ns, "%s is held, not released: %.180s", s->name, s->text);
+    coord_note(c, now_ns, "%s is held, not released: %.180s", s->label, s->text);
 }
 
 static void ask_stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
@@ -135,7 +135,7 @@ static void stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
 
 void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, const struct dp_msg_slot_gone *m)
 {
-    int i = coord_slot_find(c, node);
+    int i = coord_slot_find(c, node, m->job_id);
     struct coord_slot *s = i < 0 ? NULL : &c->slot[i];
 
     /* Only what was asked for counts: a slot in stopping or held, and an answer to this incarnation. */
@@ -154,7 +154,7 @@ void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, c
     s->gone_ns = now_ns;
     s->proof_took_ns = m->took_ns;
     snprintf(s->text, sizeof s->text, "%.255s", m->text);
-    coord_note(c, now_ns, "%s is gone: %.180s", s->name, s->text);
+    coord_note(c, now_ns, "%s is gone: %.180s", s->label, s->text);
 }
 
 /* --- d: the intent, for all proved slots at once --- */
@@ -222,21 +222,13 @@ static void ask_read(struct dp_coord *c, uint64_t now_ns)
     c->ops.read_job(c->arg);
 }
 
-static bool is_in(const struct dp_job_info *job, const char *node)
-{
-    for (uint32_t i = 0; i < job->n_nodes; i++)
-        if (!strcmp(job->node[i], node))
-            return true;
-    return false;
-}
-
 static void ask_shrink(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
 {
     uint8_t keep[DP_MAX_SLOTS] = {0};
 
     for (uint32_t s = 0; s < c->n_slots; s++)
         keep[s] = c->slot[s].state < SLOT_RELEASING || c->slot[s].state == SLOT_HELD
-                      ? is_in(job, c->slot[s].name)
+                      ? coord_slot_is_in(c, s, job)
                       : 0;
     keep[c->batch_slot] = 1;
     c->rel.attempts++;
@@ -258,7 +250,7 @@ static void confirmed(struct dp_coord *c, uint64_t now_ns)
         }
         k->state = SLOT_RELEASED;
         k->released_ns = now_ns;
-        coord_note(c, now_ns, "%s is released, %.1f s after it was drained", k->name,
+        coord_note(c, now_ns, "%s is released, %.1f s after it was drained", k->label,
                    (double)(k->freed_ns - k->drained_ns) / 1e9);
     }
     c->rel.next_ns = now_ns + RECHECK_NS;
@@ -289,12 +281,12 @@ static void slot_came_back(struct dp_coord *c, uint64_t now_ns, const struct dp_
     c->rel.lost_updates++;
     c->rel.is_clean = false;
     for (uint32_t s = 0; s < c->n_slots; s++)
-        if (is_in(job, c->slot[s].name) &&
+        if (coord_slot_is_in(c, s, job) &&
             (c->slot[s].state == SLOT_RELEASED || c->slot[s].state == SLOT_RELEASING)) {
             c->slot[s].state = SLOT_RELEASING;
             c->slot[s].freed_ns = 0;
             coord_note(c, now_ns, "%s is back in the job: Slurm lost the release, asking again",
-                       c->slot[s].name);
+                       c->slot[s].label);
         }
 }
 
@@ -304,7 +296,7 @@ static void judge_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
 
     for (uint32_t s = 0; s < c->n_slots; s++)
         is_present |= c->slot[s].state >= SLOT_RELEASING && c->slot[s].state != SLOT_HELD &&
-                      is_in(job, c->slot[s].name);
+                      coord_slot_is_in(c, s, job);
     if (!is_present) {
         without_slots(c, now_ns, job);
         return;
@@ -312,7 +304,7 @@ static void judge_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     if (c->rel.is_clean)
         slot_came_back(c, now_ns, job);
     for (uint32_t s = 0; s < c->n_slots; s++)
-        if (c->slot[s].state == SLOT_RELEASED && is_in(job, c->slot[s].name))
+        if (c->slot[s].state == SLOT_RELEASED && coord_slot_is_in(c, s, job))
             c->slot[s].state = SLOT_RELEASING; /* first read after a restart of this daemon */
     wait_longer(c, now_ns);
     ask_shrink(c, now_ns, job);

@@ -76,19 +76,39 @@ static int replay_workers(struct dp_coord *c, struct dp_reader *r, struct dp_err
     return 0;
 }
 
+static int replay_slices(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    uint32_t n = dp_rd_u32(r);
+
+    if (n < 1 || n > DP_MAX_SLOTS)
+        return dp_err_set(err, DP_ECORRUPT, "%u slices", n);
+    for (uint32_t s = 0; s < n; s++)
+        c->replay.slice[s] = dp_rd_u32(r);
+    c->replay.n_slices = n;
+    if (!c->replay.slice[0])
+        return dp_err_set(err, DP_ECORRUPT, "slices without jobs");
+    return coord_slices_check(c->replay.slice, n, err);
+}
+
 static int replay_nodes(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
 {
+    bool has_slices = c->replay.n_slices > 0;
+    char name[64];
     uint32_t n_slots = dp_rd_u32(r), batch = dp_rd_u32(r), first = dp_rd_u32(r), n = dp_rd_u32(r);
 
     if (n_slots < 1 || n_slots > DP_MAX_SLOTS || batch >= n_slots || first > n_slots || n > n_slots - first)
         return dp_err_set(err, DP_ECORRUPT, "slots %u to %u of %u", first, first + n, n_slots);
+    if (has_slices && n_slots != c->replay.n_slices)
+        return dp_err_set(err, DP_ECORRUPT, "%u slots, %u slices", n_slots, c->replay.n_slices);
     c->n_slots = c->job.n_nodes = n_slots;
     c->batch_slot = batch;
     for (uint32_t i = first; i < first + n; i++) {
-        dp_rd_str(r, c->slot[i].name, sizeof c->slot[i].name);
-        snprintf(c->job.node[i], sizeof c->job.node[i], "%s", c->slot[i].name);
+        dp_rd_str(r, name, sizeof name);
+        coord_slot_set(c, i, name, has_slices ? c->replay.slice[i] : 0);
     }
     c->replay.has_nodes = first + n == n_slots;
+    if (c->replay.has_nodes)
+        c->replay.n_slices = 0;
     return 0;
 }
 
@@ -394,6 +414,8 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_start(c, r, err);
     case DP_REC_NODES:
         return replay_nodes(c, r, err);
+    case DP_REC_SLICES:
+        return replay_slices(c, r, err);
     case DP_REC_WORKERS:
         return replay_workers(c, r, err);
     case DP_REC_INTENT:

@@ -80,7 +80,7 @@ static void name_the_silent(struct dp_coord *c)
         snprintf(out, cap, "stalled: no step is reported, and every worker answers");
     else
         snprintf(out, cap, "stalled: worker %u on %s does not answer%s", first,
-                 c->slot[c->worker[first].slot].name, silent > 1 ? ", nor do others" : "");
+                 c->slot[c->worker[first].slot].label, silent > 1 ? ", nor do others" : "");
 }
 
 static void ping(struct dp_coord *c, uint64_t now_ns)

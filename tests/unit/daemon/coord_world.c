@@ -381,12 +381,17 @@ static void plan_tick(struct world *w)
 
 /* --- workers --- */
 
+uint32_t world_job_of(const struct world *w, uint32_t slot)
+{
+    return w->job.slice[slot] ? w->job.slice[slot] : w->job.job_id;
+}
+
 static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
 {
     const struct world_worker *k = &w->worker[r];
 
     memset(m, 0, sizeof *m);
-    m->job_id = 7;
+    m->job_id = world_job_of(w, r);
     m->rank = r;
     m->n_workers = W_MAX;
     m->n_layers = W_LAYERS;
@@ -877,7 +882,7 @@ static void worker_tick(struct world *w, uint32_t r)
 
 static void node_tick(struct world *w, uint32_t s)
 {
-    struct dp_msg_slot_gone m = {.job_id = 7, .took_ns = 1000, .incarnation = w->stop_incarnation[s]};
+    struct dp_msg_slot_gone m = {.job_id = world_job_of(w, s), .took_ns = 1000, .incarnation = w->stop_incarnation[s]};
 
     if (!w->stop_at_ns[s] || w->now_ns < w->stop_at_ns[s])
         return;
@@ -899,8 +904,10 @@ static struct dp_job_info read_job(const struct world *w)
 
     job.n_nodes = 0;
     for (uint32_t s = 0; s < W_MAX; s++)
-        if (w->held[s])
+        if (w->held[s]) {
+            job.slice[job.n_nodes] = w->job.slice[s];
             memcpy(job.node[job.n_nodes++], w->job.node[s], sizeof job.node[0]);
+        }
     job.boot_s = w->boot_s;
     job.mem_mb = w->mem_mb;
     job.is_mem_resizing = w->mem_done_at_ns != 0;
@@ -1085,7 +1092,7 @@ static void faults(struct world *w)
         break;
     case 7: /* a proof that nobody asked for, of a wrong incarnation */
         if (w->c && !w->has_crashed) {
-            struct dp_msg_slot_gone m = {.job_id = 7, .incarnation = dp_coord_incarnation(w->c) - 1, .gone = 1};
+            struct dp_msg_slot_gone m = {.job_id = world_job_of(w, r), .incarnation = dp_coord_incarnation(w->c) - 1, .gone = 1};
 
             dp_coord_slot_gone(w->c, w->now_ns, w->job.node[r], &m);
         }
@@ -1231,6 +1238,15 @@ void world_init(struct world *w, uint64_t seed)
         k->layout = (struct dp_layout){.epoch = 1, .n_workers = W_MAX, .n_layers = W_LAYERS,
                                        .cut = {0, 2, 4, 6, 8}};
         w->held[r] = w->held_durable[r] = true;
+    }
+}
+
+void world_slice(struct world *w)
+{
+    w->job.shrinks_allowed = 50; /* each ends by itself */
+    for (uint32_t s = 0; s < W_MAX; s++) {
+        w->job.slice[s] = 201 + s;
+        snprintf(w->job.node[s], sizeof w->job.node[s], "n%u", s / 2);
     }
 }
 

@@ -9,7 +9,7 @@
 
 #include "daemon/coord/coordinator.h"
 
-#define W_MAX 4 /* workers, one per node */
+#define W_MAX 4 /* workers, one per slot */
 #define W_LAYERS 8
 #define W_STEPS 100000u
 #define W_RECORDS 400
@@ -120,6 +120,10 @@ struct world {
 /* A run of 4 workers on 4 nodes, release mode, pruning from 7 s to 25 s. */
 void world_init(struct world *w, uint64_t seed);
 void world_release(struct world *w);
+/* The same as 4 slices, jobs 201 to 204, two of them on each of 2 nodes; before world_start(). */
+void world_slice(struct world *w);
+/* The job that the worker, and the daemon of its node, name. */
+uint32_t world_job_of(const struct world *w, uint32_t slot);
 /* Start the coordinator; the workers say HELLO as time goes on. */
 void world_start(struct world *w);
 /* Simulate this long. with_faults: coordinator and slurmctld crashes, lost connections, bad reports. */

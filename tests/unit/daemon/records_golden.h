@@ -16,6 +16,10 @@ static const char golden_nodes[] =
     "00000004" /* number of names */
     "00026e3100026e3200026e3300026e34"; /* names */
 
+static const char golden_slices[] =
+    "00000004" /* n_slots */
+    "01020341010203420102034301020344"; /* job of each */
+
 static const char golden_workers[] =
     "00000003" /* n_workers */
     "000001020311" /* slot, pid */

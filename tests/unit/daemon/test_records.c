@@ -76,6 +76,16 @@ static void fill_start(struct dp_coord *c)
     }
 }
 
+/* The slots as jobs of their own: what follows says the same of them. */
+static void fill_slices(struct dp_coord *c)
+{
+    static const char *const name[] = {"n1", "n2", "n3", "n4"};
+
+    fill_start(c);
+    for (uint32_t s = 0; s < 4; s++)
+        coord_slot_set(c, s, name[s], 0x01020341 + s);
+}
+
 static void write_start(struct dp_coord *c)
 {
     c->replay.has_nodes = false;
@@ -322,6 +332,7 @@ static const struct row {
     void (*fill)(struct dp_coord *c), (*write)(struct dp_coord *c);
     bool is_part; /* a restart makes something of it with the next record only */
 } rows[] = {
+    {22, "SLICES", golden_slices, fill_slices, write_start, true},
     {12, "NODES", golden_nodes, fill_start, write_start, true},
     {14, "WORKERS", golden_workers, fill_start, write_start, true},
     {1, "START", golden_start, fill_start, write_start, false},

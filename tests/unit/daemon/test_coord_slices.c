@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The coordinator in a simulated world (coord_world.h) whose slots are slices: jobs of one worker each, two of them on a node. */
+#include "tests/unit/unit.h"
+
+#include "tests/unit/daemon/coord_check.h"
+
+#define SLICES 22 /* record, coord/internal.h */
+
+static struct world *begin_sliced(uint64_t seed)
+{
+    struct world *w = begin(seed);
+
+    world_slice(w);
+    return w;
+}
+
+static bool is_released(const struct world *w, uint32_t slot)
+{
+    return world_slot_has(w, slot, DP_REC_RELEASED);
+}
+
+static void run_until_released(struct world *w, uint32_t n)
+{
+    while (world_count(w, DP_REC_RELEASED) < n && w->now_ns < 400000000000u && !w->broken[0])
+        world_run(w, 0.5, false);
+}
+
+/* All but the first one of the batch host's, whose neighbour on the same node goes. */
+static void slices_are_packed_and_given_back(void **state)
+{
+    struct world *w = begin_sliced(31);
+    json_t *o, *slots;
+
+    (void)state;
+    world_start(w);
+    run_until_released(w, 3);
+    assert_true(world_is_settled(w));
+    assert_true(w->held[0] && !w->held[1] && !w->held[2] && !w->held[3]);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    slots = json_object_get(o, "slots");
+    assert_int_equal(json_array_size(slots), W_MAX);
+    for (uint32_t s = 0; s < W_MAX; s++) {
+        json_t *slot = json_array_get(slots, s);
+
+        assert_string_equal(text_of(slot, "node"), s < 2 ? "n0" : "n1");
+        assert_int_equal(int_of(slot, "job"), 201 + s);
+        assert_string_equal(text_of(slot, "state"), s ? "released" : "active");
+        assert_true(json_is_true(json_object_get(slot, "batch_host")) == (s == 0));
+    }
+    json_decref(o);
+    end(w);
+}
+
+/* One of two on a node is emptied and given back; the other one trains on, and a process of its own changes nothing there. */
+static void one_of_two_on_a_node_goes(void **state)
+{
+    struct world *w = begin_sliced(32);
+    uint32_t gone = 0;
+    uint64_t step;
+
+    (void)state;
+    w->limits.pack.min_devices = 3;
+    world_start(w);
+    run_until_released(w, 1);
+    while (gone < W_MAX && !is_released(w, gone))
+        gone++;
+    assert_in_range(gone, 1, W_MAX - 1);
+    step = w->worker[gone ^ 1].step;
+    world_run(w, 20.0, false);
+    assert_true(world_is_settled(w));
+    assert_int_equal(world_count(w, DP_REC_DRAIN), 1);
+    assert_true(w->held[gone ^ 1] && w->worker[gone ^ 1].is_alive && w->worker[gone ^ 1].step > step);
+    assert_true(dp_layout_stage(&w->worker[0].layout, gone ^ 1) > 0);
+    end(w);
+}
+
+/* A process of slice 203 cannot be killed: 204 on the same node is proved empty by itself. */
+static void a_stuck_slice_does_not_hold_its_neighbour(void **state)
+{
+    struct world *w = begin_sliced(33);
+
+    (void)state;
+    w->is_stuck[2] = true;
+    world_start(w);
+    run_until_released(w, 2);
+    world_run(w, 30.0, false);
+    assert_true(world_slot_has(w, 2, DP_REC_HELD) && !world_slot_has(w, 2, DP_REC_RELINTENT));
+    assert_true(w->held[2] && is_released(w, 1) && is_released(w, 3));
+    end(w);
+}
+
+static enum dp_verdict hello(struct world *w, const char *node, uint32_t job_id, uint32_t pid, uint32_t rank, char text[256])
+{
+    struct dp_msg_hello m = {.job_id = job_id, .rank = rank, .n_workers = W_MAX, .n_layers = W_LAYERS, .epoch = 1,
+                             .steps_total = W_STEPS, .microbatches = 8, .tokens_per_microbatch = 64, .cut = {0, 2, 4, 6, 8}};
+    struct dp_msg_welcome v;
+
+    dp_coord_hello(w->c, w->now_ns, node, pid, &m, &v);
+    memcpy(text, v.text, sizeof v.text);
+    return (enum dp_verdict)v.verdict;
+}
+
+/* A slice is its job on its node: neither alone, nor that of the run, nor another one of the same node. */
+static void who_is_who(void **state)
+{
+    struct world *w = begin_sliced(34);
+    char text[256];
+
+    (void)state;
+    world_start(w);
+    world_run(w, 4.0, false);
+    assert_int_equal(hello(w, "n0", 202, 101, 1, text), DP_VERDICT_OK); /* it was there before */
+    assert_int_equal(hello(w, "n1", 202, 101, 1, text), DP_VERDICT_DENIED);
+    assert_string_equal(text, "not of this run");
+    assert_int_equal(hello(w, "n0", 205, 101, 1, text), DP_VERDICT_DENIED);
+    assert_int_equal(hello(w, "n0", 7, 101, 1, text), DP_VERDICT_DENIED);
+    assert_int_equal(hello(w, "n2", 202, 101, 1, text), DP_VERDICT_DENIED);
+    assert_string_equal(text, "this node is not part of the job");
+    assert_int_equal(hello(w, "n0", 201, 101, 1, text), DP_VERDICT_DENIED);
+    assert_string_equal(text, "rank 1 is process 101 on n0 (job 202)");
+    end(w);
+}
+
+/* The proof of a slice is of that slice only. */
+static void a_proof_is_of_one_slice(void **state)
+{
+    struct world *w = begin_sliced(35);
+    struct dp_msg_slot_gone m = {.gone = 1, .text = "empty"};
+
+    (void)state;
+    w->is_stuck[2] = true;
+    world_start(w);
+    while (!world_slot_has(w, 2, DP_REC_HELD) && w->now_ns < 400000000000u && !w->broken[0])
+        world_run(w, 0.5, false);
+    world_run(w, 1.0, false);
+    assert_true(world_slot_has(w, 2, DP_REC_HELD));
+    m.incarnation = dp_coord_incarnation(w->c);
+    for (int i = 0; i < 4; i++) {
+        m.job_id = (uint32_t[]){7, 204, 202, 203}[i];
+        dp_coord_slot_gone(w->c, w->now_ns, i < 2 ? "n1" : "n0", &m);
+    }
+    assert_false(world_slot_has(w, 2, DP_REC_GONE));
+    assert_true(world_slot_has(w, 2, DP_REC_HELD));
+    end(w);
+}
+
+/* Crashes, lost messages and a Slurm that forgets, as for nodes. */
+static void crashes_at_every_record(void **state)
+{
+    uint32_t n = 0;
+
+    (void)state;
+    for (uint32_t k = 0; k < 24; k++) {
+        struct world *w = begin_sliced(36);
+
+        w->crash_at = k;
+        w->crash_before = k % 2;
+        world_start(w);
+        world_run(w, 150.0, false);
+        n += w->n_crashes;
+        if (!w->broken[0] && (!world_is_settled(w) || world_count(w, DP_REC_RELEASED) < 3))
+            snprintf(w->broken, sizeof w->broken, "%u released after a crash at record %u", world_count(w, DP_REC_RELEASED), k);
+        end(w);
+    }
+    assert_true(n >= 20);
+}
+
+static void faults_of_all_kinds(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct world *w = begin_sliced(seed);
+
+        w->crash_percent = 3;
+        w->loss_percent = 10;
+        w->fault_percent = 10;
+        w->renew_percent = 5;
+        world_start(w);
+        world_run(w, 120.0, true);
+        world_run(w, 60.0, false);
+        if (!w->broken[0] && !world_is_settled(w))
+            snprintf(w->broken, sizeof w->broken, "seed %llu is not settled", (unsigned long long)seed);
+        end(w);
+    }
+}
+
+/* What is written anew names the same slots. */
+static void a_journal_written_anew_has_them(void **state)
+{
+    struct world *w = begin_sliced(37);
+    struct dp_err err = {0};
+    struct world_record *r;
+    struct dp_coord *c;
+    uint32_t n = 0, n_slices = 0;
+
+    (void)state;
+    world_start(w);
+    run_until_released(w, 3);
+    r = world_snapshot(w->c, &n);
+    assert_non_null(r);
+    c = dp_coord_create(&w->job, &w->limits, &w->ops, w, &err);
+    for (uint32_t i = 0; i < n; i++) {
+        n_slices += r[i].type == (enum dp_record)SLICES;
+        if (dp_coord_replay(c, r[i].type, r[i].payload, r[i].bytes, &err) < 0)
+            fail_msg("%s", err.text);
+    }
+    assert_int_equal(n_slices, 1);
+    for (uint32_t s = 0; s < W_MAX; s++) {
+        assert_string_equal(dp_coord_job(c)->node[s], w->job.node[s]);
+        assert_int_equal(dp_coord_job(c)->slice[s], w->job.slice[s]);
+    }
+    dp_coord_destroy(c);
+    free(r);
+    end(w);
+}
+
+/* A run of nodes writes none, and a journal of one has none. */
+static void nodes_have_no_slices(void **state)
+{
+    struct world *w = begin(38);
+    json_t *o;
+
+    (void)state;
+    world_start(w);
+    world_run(w, 90.0, false);
+    assert_int_equal(world_count(w, (enum dp_record)SLICES), 0);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_null(json_object_get(json_array_get(json_object_get(o, "slots"), 0), "job"));
+    json_decref(o);
+    end(w);
+}
+
+/* why NULL: it does not. */
+static void refuses(struct world *w, const char *payload, size_t bytes, const char *why)
+{
+    static const uint8_t nodes[] = {0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1, 'a', 0, 1, 'a'};
+    struct dp_err err = {0};
+    struct dp_coord *c = dp_coord_create(&w->job, &w->limits, &w->ops, w, &err);
+    int rc = dp_coord_replay(c, (enum dp_record)SLICES, payload, bytes, &err);
+
+    if (rc == 0)
+        rc = dp_coord_replay(c, (enum dp_record)12, nodes, sizeof nodes, &err); /* NODES */
+    assert_int_equal(rc, why ? -1 : 0);
+    if (why && !strstr(err.text, why))
+        fail_msg("\"%s\", not \"%s\"", err.text, why);
+    dp_coord_destroy(c);
+}
+
+static void bad_slices_are_refused(void **state)
+{
+    struct world *w = begin_sliced(39);
+    struct dp_err err = {0};
+
+    (void)state;
+    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\12", 12, NULL);
+    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\11", 12, "slots 0 and 1 are both of job 9");
+    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\0", 12, "slot 1 has no job of its own");
+    refuses(w, "\0\0\0\2\0\0\0\0\0\0\0\0", 12, "slices without jobs");
+    refuses(w, "\0\0\0\3\0\0\0\11\0\0\0\12\0\0\0\13", 16, "2 slots, 3 slices");
+    refuses(w, "\0\0\0\0", 4, "0 slices");
+    refuses(w, "\0\0\2\1", 4, "513 slices");
+    refuses(w, "\0\0\0\2\0\0\0\11", 8, "");
+    w->job.slice[3] = 201;
+    assert_null(dp_coord_create(&w->job, &w->limits, &w->ops, w, &err));
+    assert_non_null(strstr(err.text, "slots 0 and 3 are both of job 201"));
+    w->job.slice[3] = 0;
+    assert_null(dp_coord_create(&w->job, &w->limits, &w->ops, w, &err));
+    end(w);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(slices_are_packed_and_given_back),
+    cmocka_unit_test(one_of_two_on_a_node_goes),
+    cmocka_unit_test(a_stuck_slice_does_not_hold_its_neighbour),
+    cmocka_unit_test(who_is_who),
+    cmocka_unit_test(a_proof_is_of_one_slice),
+    cmocka_unit_test(crashes_at_every_record),
+    cmocka_unit_test(faults_of_all_kinds),
+    cmocka_unit_test(a_journal_written_anew_has_them),
+    cmocka_unit_test(nodes_have_no_slices),
+    cmocka_unit_test(bad_slices_are_refused),
+};
+TEST_MAIN("coord_slices", tests)
