@@ -22,7 +22,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/release/device_files.c daemon/release/device_files.h \
 	daemon/release/empty_slot.c daemon/release/empty_slot.h daemon/release/empty_slot_job.c \
 	daemon/release/privileged.c daemon/release/privileged.h daemon/release/procfd.c daemon/release/procfd.h \
-	daemon/release/procscan.c daemon/release/procscan.h daemon/release/rights.c daemon/release/rights.h \
+	daemon/release/procread.c daemon/release/procread.h daemon/release/procscan.c daemon/release/procscan.h daemon/release/rights.c daemon/release/rights.h \
 	daemon/release/slot_lock.c daemon/release/slot_lock.h \
 	daemon/child/helper.c daemon/child/helper.h daemon/child/node_origin.c daemon/child/node_origin.h \
 	daemon/child/slurm_job.c daemon/child/slurm_job.h
@@ -74,7 +74,7 @@ tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
@@ -96,6 +96,8 @@ tests_unit_common_site_test_site_policy_SOURCES = tests/unit/common/site/test_si
 tests_unit_common_site_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
 tests_unit_daemon_test_empty_slot_SOURCES = tests/unit/daemon/test_empty_slot.c tests/unit/unit.h
 tests_unit_daemon_test_empty_slot_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_daemon_test_proof_SOURCES = tests/unit/daemon/test_proof.c tests/unit/unit.h
+tests_unit_daemon_test_proof_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 
 # --- coordinator (daemon/coord*): a state machine without sockets, files or clocks ---

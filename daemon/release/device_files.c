@@ -85,9 +85,9 @@ static bool is_device(void *arg, const struct dp_open_file *f)
     return found;
 }
 
-bool dp_device_files_are_open(const struct dp_device_files *d, uint32_t pid, char path[256])
+int dp_device_files_are_open(const struct dp_device_files *d, uint32_t pid, uint32_t tid, char path[256])
 {
     struct question q = {d, path};
 
-    return d->patterns[0] && dp_procfd_find(pid, is_device, &q) == 1;
+    return d->patterns[0] ? dp_procfd_find(pid, tid, is_device, &q) : 0;
 }

@@ -18,7 +18,8 @@ struct dp_device_files {
  * not count; beyond DP_DEVICES_MAX the rest is left out. */
 void dp_device_files_find(struct dp_device_files *d, const char *patterns);
 
-/* Has the process one of them open? path: = under which name. A process that we may not look at has none. */
-bool dp_device_files_are_open(const struct dp_device_files *d, uint32_t pid, char path[256]);
+/* Has the process one of them open (tid: a thread of it that lives)? path: = under which name. returns 1, 0, -1: it has
+ * ended, or we may not look, and errno. */
+int dp_device_files_are_open(const struct dp_device_files *d, uint32_t pid, uint32_t tid, char path[256]);
 
 #endif

@@ -190,8 +190,10 @@ static void describe_failure(const struct fence *f, struct dp_empty_result *r)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %.200s", f->list.device);
     if (f->n_groups && n < sizeof r->text)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %u cgroups not empty: %.200s", f->n_groups, f->group);
-    if ((f->list.is_incomplete || f->list.groups.is_incomplete) && n < sizeof r->text)
-        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", /proc could not be read in full");
+    if (f->list.is_incomplete && n < sizeof r->text)
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %s", f->list.why);
+    if (f->list.groups.is_incomplete && n < sizeof r->text)
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", the cgroups of the job could not be read in full");
     if (!dp_slot_lock_is_free(f->q->lock_path) && n < sizeof r->text)
         snprintf(r->text + n, sizeof r->text - n, ", device lock still held");
 }

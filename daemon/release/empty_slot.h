@@ -51,6 +51,7 @@ struct dp_empty_job {
     char node[64];
     bool is_shared_host; /* SLURMD_NODENAME decides whose a process is */
     bool is_users_slurm; /* slurmd is no root's, but runs as the owner himself */
+    uint64_t begun_ticks; /* since boot: a process that began before that began before the job; 0: not known */
     uint32_t grace_ms, timeout_ms;
     char socket[108];    /* of this daemon; empty: not looked at */
     char lock_path[320]; /* of the slot */

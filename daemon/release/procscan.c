@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See procscan.h. The scan reads /proc once; membership then spreads from parents to children and
- * from session leaders to their sessions until nothing changes. slurmstepd, which watches the tasks,
- * is told by its executable (owned by root, named slurmstepd) and its real uid, not by a name that a
- * task can give itself.
+ * from session leaders to their sessions until nothing changes.
+ *
+ * /proc is a list that is read while processes begin and end. Whoever ended between its name was read and he was looked
+ * at may have left a child that was not there when the names were read: then the names are read again, and those are
+ * looked at that have not been yet, until all who are named have been. A process that cannot be looked at is not one that
+ * has ended: it is noted, and the scan proves nothing.
  */
 #include "config.h"
 
@@ -10,8 +13,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,110 +23,93 @@
 #include "daemon/release/procfd.h"
 #include "daemon/release/rights.h"
 
-ssize_t dp_proc_text(uint32_t pid, const char *name, char *out, size_t cap)
-{
-    char path[64];
-    size_t used = 0;
-    ssize_t n = 0;
-    int fd;
+#define LISTS_MAX 64           /* readings of the list of processes in one scan */
+#define SCANS_MAX 8            /* until nobody ends whose devices are looked at */
+#define PIDS_MAX (4u << 20)    /* of the kernel's: PID_MAX_LIMIT */
+#define ENVIRONS_MAX 3         /* readings of an environment that is there and is read as nothing */
+#define ENVIRON_BYTES (6u << 20) /* the most that the kernel hands to a program */
 
-    snprintf(path, sizeof path, "/proc/%u/%s", pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES) {
-        dp_rights_see_as_root(true);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        dp_rights_see_as_root(false);
-    }
-    if (fd < 0)
-        return -1;
-    while (used + 1 < cap && (n = read(fd, out + used, cap - 1 - used)) > 0)
-        used += (size_t)n;
-    close(fd);
-    out[used] = '\0';
-    return n < 0 && used == 0 ? -1 : (ssize_t)used;
+struct scan {
+    const struct dp_empty_job *q;
+    struct dp_proc_list *out;
+    uint32_t n;                     /* processes of the owner's in out->proc, and those in the job's cgroups */
+    uint64_t judged[PIDS_MAX / 64]; /* pids that need no second look */
+    bool must_look_again;           /* at the process that is looked at, or its child: it has ended, or is between two programs */
+    struct dp_proc again;           /* the last one of these */
+    char hidepid[16];
+};
+
+/* ---- what cannot be looked at ---- */
+
+static void give_up(struct dp_proc_list *out, const char *why)
+{
+    if (!out->is_incomplete)
+        snprintf(out->why, sizeof out->why, "%s", why);
+    out->is_incomplete = true;
 }
 
-/* "pid (comm) S ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime
- * cstime priority nice threads itrealvalue starttime ...": comm may hold anything, so look for the
- * last ')'. */
-static bool parse_stat(const char *text, struct dp_proc *out)
+static bool began_before_the_job(const struct dp_empty_job *q, const struct dp_proc *p)
 {
-    const char *open_paren = strchr(text, '('), *p = strrchr(text, ')');
-    unsigned long long start;
-    unsigned ppid, session;
-    size_t len;
-
-    if (!open_paren || !p || p < open_paren)
-        return false;
-    len = (size_t)(p - open_paren - 1);
-    if (len >= sizeof out->comm)
-        len = sizeof out->comm - 1;
-    memcpy(out->comm, open_paren + 1, len);
-    out->comm[len] = '\0';
-    if (sscanf(p + 1, " %c %u %*d %u %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &out->state,
-               &ppid, &session, &start) != 4)
-        return false;
-    out->ppid = ppid;
-    out->session = session;
-    out->start_ticks = start;
-    return out->state != 'Z' && out->state != 'X';
+    return p->start_ticks && p->start_ticks < q->begun_ticks;
 }
 
-bool dp_proc_read(uint32_t pid, struct dp_proc *out)
+/* A dynpiped keeps others from looking into it; one that may trace nobody meets its own kind, of its own user. A process
+ * that only calls itself so could as well have cleared its environment. */
+static bool is_a_daemon(const struct dp_proc *p, int error)
 {
-    char text[1024], path[32];
-    struct stat st;
-
-    memset(out, 0, sizeof *out);
-    out->pid = pid;
-    snprintf(path, sizeof path, "/proc/%u", pid);
-    if (pid == 0 || dp_proc_text(pid, "stat", text, sizeof text) <= 0 || !parse_stat(text, out) || stat(path, &st) < 0)
-        return false;
-    out->uid = st.st_uid;
-    return true;
+    return (error == EACCES || error == EPERM) && !dp_rights_trace_all() && !strncmp(p->comm, "dynpiped", 8);
 }
 
-/* The real and effective uid; the owner of /proc/pid turns to root when a process is not dumpable. */
-static bool read_uids(uint32_t pid, unsigned *real, unsigned *effective)
+/* Something of a process could not be read: it has ended, or there is no proof while it lives. Not so where it began before
+ * the job did. */
+static void note(struct scan *s, const struct dp_proc *p, const char *what, int error)
 {
-    char text[4096];
-    const char *p;
+    char why[sizeof s->out->why];
+    size_t n;
 
-    if (dp_proc_text(pid, "status", text, sizeof text) <= 0)
-        return false;
-    p = strstr(text, "\nUid:");
-    return p && sscanf(p + 5, "%u %u", real, effective) == 2;
+    s->must_look_again |= dp_proc_has_ended(error);
+    if (dp_proc_has_ended(error) || began_before_the_job(s->q, p) || is_a_daemon(p, error))
+        return;
+    n = (size_t)snprintf(why, sizeof why, "%s of pid %u '%s' cannot be read: %s", what, p->pid, p->comm, strerror(error));
+    if (s->hidepid[0] && n < sizeof why)
+        snprintf(why + n, sizeof why - n, " (/proc is mounted with hidepid=%s)", s->hidepid);
+    give_up(s->out, why);
 }
 
-/* Is its executable Slurm's own, root's file that nobody else may write? */
-static bool runs_slurms_program(uint32_t pid)
+static ssize_t see(struct scan *s, const struct dp_proc *p, const char *name, char *text, size_t cap)
 {
-    char path[64], target[PATH_MAX];
-    const char *base;
-    struct stat st;
-    ssize_t n;
+    ssize_t n = dp_proc_live_text(p, name, text, cap);
 
-    snprintf(path, sizeof path, "/proc/%u/exe", pid);
-    n = readlink(path, target, sizeof target - 1);
-    if (n <= 0 || stat(path, &st) < 0 || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
-        return false;
-    target[n] = '\0';
-    base = strrchr(target, '/');
-    return base && (!strcmp(base + 1, "slurmstepd") || !strcmp(base + 1, "slurmd"));
+    if (n < 0)
+        note(s, p, name, errno);
+    return n;
 }
+
+static void give_up_on_last(struct scan *s)
+{
+    char why[sizeof s->out->why];
+
+    snprintf(why, sizeof why, "processes begin and end faster than they can be looked at, the last one pid %u '%s'", s->again.pid,
+             s->again.comm);
+    give_up(s->out, why);
+}
+
+/* hidepid: processes that are not seen are not counted. */
+static void give_up_hidden(struct scan *s)
+{
+    char why[sizeof s->out->why];
+
+    snprintf(why, sizeof why, "/proc hides processes of others (hidepid=%s), and the daemon may not see them", s->hidepid);
+    give_up(s->out, s->hidepid[0] ? why : "how /proc is mounted cannot be read");
+}
+
+/* ---- whose is it? ---- */
 
 /* real: its real uid. Slurm's own stays root's, whatever rights it takes for a while; a user who runs
  * slurmstepd himself, with a library of his own before it, must not hide in it. */
 static bool is_slurmstepd(const struct dp_empty_job *q, uint32_t pid, unsigned real)
 {
-    return (real == 0 || q->is_users_slurm) && runs_slurms_program(pid);
-}
-
-bool dp_proc_is_slurms(uint32_t pid)
-{
-    unsigned real, effective;
-
-    return runs_slurms_program(pid) && read_uids(pid, &real, &effective) && real == 0;
+    return (real == 0 || q->is_users_slurm) && dp_proc_runs_slurms_program(pid);
 }
 
 /* Value of a variable in an environment block, NULL: not there. */
@@ -139,22 +123,45 @@ static const char *env_value(const char *env, size_t bytes, const char *name)
     return NULL;
 }
 
+/* A process has no environment that can be read while it begins a program, and none when it ends: what it will be, or has
+ * been, is not known then. returns bytes, 0: it has an empty one, or it is not known yet, or cannot be (noted). */
+static ssize_t read_environment(struct scan *s, const struct dp_proc *p, char *env, size_t cap)
+{
+    uint64_t start, end;
+    ssize_t n;
+
+    for (int i = 0; i < ENVIRONS_MAX; i++) {
+        n = see(s, p, "environ", env, cap);
+        if (n != 0)
+            return n > 0 ? n : 0;
+        if (dp_proc_env_range(p, &start, &end) < 0) {
+            note(s, p, "stat", errno);
+            return 0;
+        }
+        if (end && start == end)
+            return 0;
+    }
+    s->must_look_again = true;
+    return 0;
+}
+
 enum claim { CLAIM_NONE, CLAIM_OURS, CLAIM_OTHER };
 
 /* Whose does the environment say that it is? */
-static enum claim claim_of_environment(const struct dp_empty_job *q, uint32_t pid, uint32_t *env_job)
+static enum claim claim_of_environment(struct scan *s, struct dp_proc *p)
 {
-    static char env[1 << 20]; /* larger environments are rare; ARG_MAX leaves the front readable */
-    ssize_t n = dp_proc_text(pid, "environ", env, sizeof env);
+    static char env[ENVIRON_BYTES + 1];
+    const struct dp_empty_job *q = s->q;
+    ssize_t n = read_environment(s, p, env, sizeof env);
     const char *job, *node, *socket;
 
-    *env_job = 0;
+    p->env_job = 0;
     if (n <= 0)
         return CLAIM_NONE;
     job = env_value(env, (size_t)n, "SLURM_JOB_ID");
     node = env_value(env, (size_t)n, "SLURMD_NODENAME");
-    *env_job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
-    if (*env_job != q->job_id)
+    p->env_job = job ? (uint32_t)strtoul(job, NULL, 10) : 0;
+    if (p->env_job != q->job_id)
         return CLAIM_NONE;
     if (!q->is_shared_host)
         return CLAIM_OURS;
@@ -169,14 +176,15 @@ static enum claim claim_of_environment(const struct dp_empty_job *q, uint32_t pi
 /* Is it in Slurm's cgroup of the job - and on a shared machine of this node? In one of those that were found
  * (cgroup.h), or in one whose path says so: /slurm/uid_U/job_J/step_S (v1, "slurm_NODE" with several slurmd) or
  * .../NODE_slurmstepd.scope/job_J/step_S/user/... (v2). */
-static bool is_in_cgroup(const struct dp_empty_job *q, const struct dp_cgroups *groups, uint32_t job_id, uint32_t pid)
+static bool is_in_cgroup(struct scan *s, uint32_t job_id, const struct dp_proc *proc)
 {
+    const struct dp_empty_job *q = s->q;
     char text[8192], job[32];
     const char *p;
 
-    if (dp_proc_text(pid, "cgroup", text, sizeof text) <= 0)
+    if (see(s, proc, "cgroup", text, sizeof text) <= 0)
         return false;
-    if (dp_cgroups_have(groups, job_id, text))
+    if (dp_cgroups_have(&s->out->groups, job_id, text))
         return true;
     snprintf(job, sizeof job, "/job_%u", job_id);
     for (p = text; (p = strstr(p, job)); p++) {
@@ -210,107 +218,211 @@ static bool is_lock(void *arg, const struct dp_open_file *f)
 }
 
 /* Does it have the slot's lock open? Nobody can but the job's owner, and he has no other use for it. */
-static bool has_lock(const struct dp_empty_job *q, uint32_t pid)
+static bool has_lock(const struct dp_empty_job *q, const struct dp_proc *p)
 {
     struct stat lock;
 
-    return stat(q->lock_path, &lock) == 0 && dp_procfd_find(pid, is_lock, &lock) == 1;
+    return stat(q->lock_path, &lock) == 0 && dp_procfd_find(p->pid, p->tid, is_lock, &lock) == 1;
 }
 
-/* Read all processes of the user into out (is_member: by themselves). */
-static uint32_t read_all(const struct dp_empty_job *q, struct dp_proc_list *out)
+/* returns: it may be of the job, by itself (is_member), or by its parent or session. */
+static bool is_candidate(struct scan *s, struct dp_proc *p)
 {
-    DIR *dir = opendir("/proc");
-    struct dirent *e;
-    uint32_t n = 0;
+    const struct dp_empty_job *q = s->q;
+    unsigned real, effective;
 
-    out->is_incomplete = dir == NULL;
-    while (dir && (e = readdir(dir))) {
-        struct dp_proc *p = &out->proc[n];
-        unsigned real, effective;
+    if (p->is_kernels)
+        return false;
+    if (dp_proc_uids(p, &real, &effective) < 0) {
+        note(s, p, "status", errno);
+        return false;
+    }
+    if ((real != q->uid && effective != q->uid) || is_slurmstepd(q, p->pid, real))
+        return false;
+    p->is_claimed = is_registered(q, p);
+    p->is_member = is_in_cgroup(s, q->job_id, p) || (p->is_claimed && has_lock(q, p));
+    if (p->is_member)
+        return true;
+    switch (claim_of_environment(s, p)) {
+    case CLAIM_OURS:
+        p->is_member = true;
+        return true;
+    case CLAIM_OTHER:
+        return p->is_claimed; /* the same job on another node: not even as somebody's child */
+    case CLAIM_NONE:
+        break;
+    }
+    return true;
+}
+
+/* ---- all of them ---- */
+
+static bool is_judged(const struct scan *s, unsigned long pid)
+{
+    return s->judged[pid / 64] >> pid % 64 & 1;
+}
+
+/* Look at a process whose name was read. returns: the names must be read again, for itself or for a child that it left. */
+static bool judge(struct scan *s, uint32_t pid)
+{
+    struct dp_proc *p = &s->out->proc[s->n];
+    enum dp_proc_life life = dp_proc_look(pid, p);
+
+    s->must_look_again = false;
+    if (life == DP_PROC_UNKNOWN)
+        note(s, p, "state", errno);
+    else if (life == DP_PROC_LIVES && is_candidate(s, p) && !s->must_look_again)
+        s->n++;
+    if (!s->must_look_again && (life != DP_PROC_GONE || p->state))
+        s->judged[pid / 64] |= UINT64_C(1) << pid % 64;
+    s->must_look_again |= life == DP_PROC_GONE;
+    if (s->must_look_again)
+        s->again = *p;
+    return s->must_look_again;
+}
+
+/* Look at all that are listed and have not been looked at. returns: once more. */
+static bool read_list(struct scan *s, DIR *dir)
+{
+    const struct dirent *e;
+    bool is_again = false;
+
+    rewinddir(dir);
+    while (errno = 0, (e = readdir(dir))) {
         char *end;
         unsigned long pid = strtoul(e->d_name, &end, 10);
 
-        if (*end || pid < 2 || pid == (unsigned long)getpid() || !dp_proc_read((uint32_t)pid, p))
+        if (*end || pid < 2 || pid >= PIDS_MAX || pid == (unsigned long)getpid() || is_judged(s, pid))
             continue;
-        if (!read_uids(p->pid, &real, &effective) || (real != q->uid && effective != q->uid) ||
-            is_slurmstepd(q, p->pid, real))
-            continue;
-        p->is_claimed = is_registered(q, p);
-        if (is_in_cgroup(q, &out->groups, q->job_id, p->pid) || (p->is_claimed && has_lock(q, p->pid)))
-            p->is_member = true;
-        else
-            switch (claim_of_environment(q, p->pid, &p->env_job)) {
-            case CLAIM_OURS:
-                p->is_member = true;
-                break;
-            case CLAIM_OTHER:
-                if (p->is_claimed)
-                    break;
-                continue; /* the same job on another node: not even as somebody's child */
-            case CLAIM_NONE:
-                break;
-            }
-        if (++n == DP_MAX_SCANNED) {
-            out->is_incomplete = true;
-            break;
+        is_again |= judge(s, (uint32_t)pid);
+        if (s->n == DP_MAX_SCANNED) {
+            give_up(s->out, "more processes than can be looked at");
+            return false;
         }
     }
+    if (errno)
+        give_up(s->out, "the list of processes cannot be read");
+    return is_again;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct dp_proc *x = a, *y = b;
+
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Read all processes of the user into out (is_member: by themselves), in the order of their pids. */
+static void read_all(struct scan *s)
+{
+    DIR *dir = opendir("/proc");
+    int lists = 0;
+
+    memset(s->judged, 0, sizeof s->judged);
+    if (!dir)
+        give_up(s->out, "/proc cannot be opened");
+    while (dir && read_list(s, dir) && ++lists < LISTS_MAX)
+        ;
+    if (lists == LISTS_MAX)
+        give_up_on_last(s);
     if (dir)
         closedir(dir);
-    return n;
+    qsort(s->out->proc, s->n, sizeof s->out->proc[0], by_pid);
 }
 
-static const struct dp_proc *find_proc(const struct dp_proc_list *list, uint32_t n, uint32_t pid)
+static const struct dp_proc *find_proc(const struct scan *s, uint32_t pid)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (list->proc[i].pid == pid)
-            return &list->proc[i];
-    return NULL;
+    const struct dp_proc key = {.pid = pid};
+
+    return bsearch(&key, s->out->proc, s->n, sizeof s->out->proc[0], by_pid);
 }
 
-/* By its environment it may say so falsely: then it is the owner himself who hides a process of this job
- * behind another one of his on the same node. A process in a cgroup of Slurm's cannot. */
-static bool is_of_other_job(const struct dp_empty_job *q, const struct dp_cgroups *groups, const struct dp_proc *p)
+/* To children, and from leaders to their sessions. */
+static void spread_membership(struct scan *s)
 {
-    for (uint32_t i = 0; i < q->n_other_jobs; i++)
-        if (p->env_job == q->other_job[i] || is_in_cgroup(q, groups, q->other_job[i], p->pid))
-            return true;
-    return false;
-}
+    bool has_changed = true;
 
-void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out)
-{
-    bool has_changed = true, any = false;
-    uint32_t n, kept = 0;
-
-    dp_cgroups_read(q, &out->groups);
-    n = read_all(q, out);
     while (has_changed) {
         has_changed = false;
-        for (uint32_t i = 0; i < n; i++) {
-            struct dp_proc *p = &out->proc[i];
+        for (uint32_t i = 0; i < s->n; i++) {
+            struct dp_proc *p = &s->out->proc[i];
             const struct dp_proc *parent, *leader;
 
             if (p->is_member)
                 continue;
-            parent = find_proc(out, n, p->ppid);
-            leader = p->session != p->pid ? find_proc(out, n, p->session) : NULL;
+            parent = find_proc(s, p->ppid);
+            leader = p->session != p->pid ? find_proc(s, p->session) : NULL;
             if ((parent && parent->is_member) || (leader && leader->is_member)) {
                 p->is_member = true;
                 has_changed = true;
             }
         }
     }
-    for (uint32_t i = 0; i < n && !any; i++)
+}
+
+/* By its environment it may say so falsely: then it is the owner himself who hides a process of this job
+ * behind another one of his on the same node. A process in a cgroup of Slurm's cannot. */
+static bool is_of_other_job(struct scan *s, const struct dp_proc *p)
+{
+    for (uint32_t i = 0; i < s->q->n_other_jobs; i++)
+        if (p->env_job == s->q->other_job[i] || is_in_cgroup(s, s->q->other_job[i], p))
+            return true;
+    return false;
+}
+
+static bool has_device(struct scan *s, const struct dp_proc *p)
+{
+    int rc = dp_device_files_are_open(&s->q->devices, p->pid, p->tid, s->out->device);
+
+    s->must_look_again = false;
+    if (rc < 0)
+        note(s, p, "fd", errno);
+    return rc == 1;
+}
+
+/* Keep the members and the claimed, and where there are none the holders of a device. returns: one of whom it is not known
+ * whether he is one has ended, with a child, maybe, that is. */
+static bool keep(struct scan *s)
+{
+    struct dp_proc_list *out = s->out;
+    bool any = false, is_again = false;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < s->n && !any; i++)
         any = out->proc[i].is_member || out->proc[i].is_claimed;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < s->n; i++) {
         struct dp_proc *p = &out->proc[i];
 
-        if (!any && !is_of_other_job(q, &out->groups, p))
-            p->is_holder = dp_device_files_are_open(&q->devices, p->pid, out->device);
+        if (!any && !is_of_other_job(s, p)) {
+            p->is_holder = has_device(s, p);
+            is_again |= s->must_look_again;
+            s->again = s->must_look_again ? *p : s->again;
+        }
         if (p->is_member || p->is_claimed || p->is_holder)
             out->proc[kept++] = *p;
     }
     out->n = kept;
+    return is_again && !kept;
+}
+
+void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out)
+{
+    static struct scan s;
+    bool is_again = true;
+
+    s.q = q;
+    s.out = out;
+    out->is_incomplete = false;
+    out->why[0] = '\0';
+    if (dp_proc_hides(s.hidepid, sizeof s.hidepid))
+        give_up_hidden(&s);
+    dp_cgroups_read(q, &out->groups);
+    for (int i = 0; i < SCANS_MAX && is_again; i++) {
+        s.n = 0;
+        read_all(&s);
+        spread_membership(&s);
+        is_again = keep(&s);
+    }
+    if (is_again)
+        give_up_on_last(&s);
 }

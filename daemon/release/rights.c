@@ -112,3 +112,10 @@ void dp_rights_see_as_root(bool on)
 {
     setfsuid(on ? 0 : geteuid()); /* says nothing when it may not */
 }
+
+bool dp_rights_trace_all(void)
+{
+    struct caps now;
+
+    return get_caps(&now) == 0 && (effective_of(&now) & BIT(CAP_SYS_PTRACE));
+}

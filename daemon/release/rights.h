@@ -35,4 +35,7 @@ int dp_rights_watch_as(const struct dp_rights *who, struct dp_err *err);
  * process that cannot be dumped to root. Elsewhere this changes nothing. */
 void dp_rights_see_as_root(bool on);
 
+/* May this process look into every other one (CAP_SYS_PTRACE)? hidepid hides nothing from it. */
+bool dp_rights_trace_all(void);
+
 #endif

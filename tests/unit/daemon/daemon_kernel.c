@@ -146,6 +146,7 @@ void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out)
     out->n = 0;
     out->device[0] = '\0';
     out->is_incomplete = false;
+    out->why[0] = '\0';
     out->groups.n = out->groups.n_scopes = 0;
     out->groups.is_incomplete = false;
     for (uint32_t i = 0; i < dw.n_processes; i++)
