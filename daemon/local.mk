@@ -19,6 +19,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/net/peer_link.c daemon/net/peer_link.h daemon/net/peer_server.c daemon/net/peer_server.h \
 	daemon/net/roles.c daemon/net/roles.h daemon/net/share.c daemon/net/share.h \
 	daemon/release/as_owner.c daemon/release/as_owner.h daemon/release/cgroup.c daemon/release/cgroup.h \
+	daemon/release/cgroup_v1.c daemon/release/cgroup_v1.h \
 	daemon/release/device_files.c daemon/release/device_files.h \
 	daemon/release/empty_slot.c daemon/release/empty_slot.h daemon/release/empty_slot_job.c \
 	daemon/release/privileged.c daemon/release/privileged.h daemon/release/procfd.c daemon/release/procfd.h \

@@ -269,6 +269,8 @@ void dp_cgroups_read(const struct dp_empty_job *q, struct dp_cgroups *out)
         add_usual_scope("/system.slice/slurmstepd.scope", out);
     for (uint32_t i = 0; i < out->n_scopes; i++)
         look_into_scope(q, out->scope[i], out);
+    dp_cgroup_v1_read(q, &out->v1);
+    out->is_incomplete |= out->v1.is_incomplete;
 }
 
 bool dp_cgroups_have(const struct dp_cgroups *c, uint32_t job_id, const char *text)

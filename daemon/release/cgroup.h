@@ -9,8 +9,8 @@
  *
  * and from 26.05 on an id that changes with every shrink in the place of job_J (unless CgroupJobIdPaths=yes). So the
  * folders of a job are those in which root's own slurmstepds of its steps sit, and job_J where one is. Nothing of it
- * comes from a message. Where Slurm keeps no such folders (version 1, proctrack/linuxproc, an ordinary user's Slurm)
- * there is nothing to find, and the proof rests on the processes alone.
+ * comes from a message. Version 1 is cgroup_v1.h's. Where Slurm keeps no such folders (proctrack/linuxproc, an ordinary
+ * user's Slurm) there is nothing to find, and the proof rests on the processes alone.
  */
 #ifndef DP_DAEMON_RELEASE_CGROUP_H
 #define DP_DAEMON_RELEASE_CGROUP_H
@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/release/cgroup_v1.h"
 #include "daemon/release/empty_slot.h"
 
 #define DP_CGROUP_STEPS 256 /* of one job on one node; with more there is no proof by cgroups */
@@ -36,6 +37,7 @@ struct dp_cgroups {
     uint32_t n;        /* steps of the job, and of its owner's others on this node */
     struct dp_cgroup_step step[DP_CGROUP_STEPS];
     bool is_incomplete; /* more than we can look at */
+    struct dp_cgroup_v1 v1;
 };
 
 /* Find the folders of q's job and of q's other jobs. */

@@ -117,12 +117,19 @@ static uint32_t signal_all(struct fence *f, int sig)
     return n;
 }
 
-/* The next life has cgroups of the same names, so Slurm is asked each time. */
+/* The next life has cgroups of the same names, so Slurm is asked each time. Frozen ones of version 1 are thawed, for the
+ * signal that each process in them has been sent; those of version 2 die frozen. */
 static uint32_t end_groups(struct fence *f)
 {
-    if (!f->n_groups || f->is_requeued || (f->q->ask && !is_same_life(f, &f->ask_of_groups_at_ms)))
+    const struct dp_cgroups *groups = &f->list.groups;
+    uint32_t n;
+
+    if ((!f->n_groups && !groups->v1.n_frozen) || f->is_requeued || (f->q->ask && !is_same_life(f, &f->ask_of_groups_at_ms)))
         return 0;
-    return dp_cgroups_kill(&f->list.groups, f->q->job_id);
+    n = dp_cgroups_kill(groups, f->q->job_id);
+    if (groups->v1.n_frozen)
+        dp_cgroup_v1_thaw(f->q);
+    return n;
 }
 
 static unsigned pause_ms(const struct fence *f)
@@ -190,6 +197,8 @@ static void describe_failure(const struct fence *f, struct dp_empty_result *r)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %.200s", f->list.device);
     if (f->n_groups && n < sizeof r->text)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %u cgroups not empty: %.200s", f->n_groups, f->group);
+    if (f->list.groups.v1.n_frozen && n < sizeof r->text)
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %u cgroups frozen", f->list.groups.v1.n_frozen);
     if (f->list.is_incomplete && n < sizeof r->text)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", %s", f->list.why);
     if (f->list.groups.is_incomplete && n < sizeof r->text)
@@ -234,7 +243,7 @@ void dp_empty_slot(const struct dp_empty_job *job, struct dp_empty_result *out)
                  "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u, cgroup.kill %u) "
                  "cgroup=%s device_lock=free device_files=closed took_ms=%llu boot_id=%s",
                  job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill, out->n_group_kill,
-                 f.list.groups.n_scopes ? "empty" : "none", (unsigned long long)(out->took_ns / 1000000), job->boot_id);
+                 f.list.groups.n_scopes || f.list.groups.v1.is_kept ? "empty" : "none", (unsigned long long)(out->took_ns / 1000000), job->boot_id);
     else
         describe_failure(&f, out);
 }

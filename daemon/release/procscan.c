@@ -229,6 +229,7 @@ static bool has_lock(const struct dp_empty_job *q, const struct dp_proc *p)
 static bool is_candidate(struct scan *s, struct dp_proc *p)
 {
     const struct dp_empty_job *q = s->q;
+    bool is_in_v1 = dp_cgroup_v1_has(&s->out->groups.v1, p->pid);
     unsigned real, effective;
 
     if (p->is_kernels)
@@ -237,10 +238,10 @@ static bool is_candidate(struct scan *s, struct dp_proc *p)
         note(s, p, "status", errno);
         return false;
     }
-    if ((real != q->uid && effective != q->uid) || is_slurmstepd(q, p->pid, real))
+    if ((!is_in_v1 && real != q->uid && effective != q->uid) || is_slurmstepd(q, p->pid, real))
         return false;
     p->is_claimed = is_registered(q, p);
-    p->is_member = is_in_cgroup(s, q->job_id, p) || (p->is_claimed && has_lock(q, p));
+    p->is_member = is_in_v1 || is_in_cgroup(s, q->job_id, p) || (p->is_claimed && has_lock(q, p));
     if (p->is_member)
         return true;
     switch (claim_of_environment(s, p)) {

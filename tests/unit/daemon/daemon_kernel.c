@@ -148,7 +148,8 @@ void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out)
     out->is_incomplete = false;
     out->why[0] = '\0';
     out->groups.n = out->groups.n_scopes = 0;
-    out->groups.is_incomplete = false;
+    out->groups.is_incomplete = out->groups.v1.is_kept = false;
+    out->groups.v1.n_frozen = 0;
     for (uint32_t i = 0; i < dw.n_processes; i++)
         if (dw.process[i].is_alive && !strcmp(dw.node[dw.process[i].node].name, q->node)) {
             (void)dp_proc_read(dw.process[i].pid, &out->proc[out->n]);

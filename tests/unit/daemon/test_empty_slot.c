@@ -425,6 +425,8 @@ static void nobody_new_is_ended_while_slurm_does_not_say(void **state)
 /* ---- cgroups, laid out as Slurm does it, in a hierarchy of this test's own ---- */
 
 static char hierarchy[64] = "/tmp/dp-cgroup-XXXXXX"; /* its root, mounted; empty: there is none here */
+static char freezer[64] = "/tmp/dp-freezer-XXXXXX"; /* the same of version 1; empty: there is none here */
+static char our_freezer[320];
 static char our_group[320];                          /* the folder that is the root, seen from outside */
 static char stepd_folder[] = "/tmp/dp-stepd-XXXXXX";
 
@@ -437,14 +439,14 @@ static bool write_text(const char *path, const char *text)
     return done;
 }
 
-/* Where version 2 is mounted; false: nowhere. */
-static bool find_mount(char *point, size_t cap)
+/* Where a file system of that type, and with that option, is mounted; false: nowhere. */
+static bool find_mount(const char *type, const char *option, char *point, size_t cap)
 {
     FILE *f = fopen("/proc/mounts", "re");
     char line[512], where[256] = "";
 
     while (f && !*where && fgets(line, sizeof line, f))
-        if (sscanf(line, "%*s %255s cgroup2 ", where) != 1 || !strstr(line, " cgroup2 "))
+        if (sscanf(line, "%*s %255s ", where) != 1 || !strstr(line, type) || !strstr(line, option))
             *where = '\0';
     if (f)
         fclose(f);
@@ -452,44 +454,63 @@ static bool find_mount(char *point, size_t cap)
     return *where;
 }
 
-/* Its own root: what is made here is nobody else's, and Slurm's own folders are out of reach. */
-static bool enter_hierarchy(void)
+/* Make a folder of ours where that is mounted, and sit in it. */
+static bool sit_in(const char *type, const char *option, char *group, size_t cap)
 {
     char point[256], path[400], pid[16];
 
-    if (geteuid() != 0 || !find_mount(point, sizeof point) || !mkdtemp(hierarchy))
+    if (geteuid() != 0 || !find_mount(type, option, point, sizeof point))
         return false;
-    snprintf(our_group, sizeof our_group, "%s/dp-test-%d", point, (int)getpid());
-    snprintf(path, sizeof path, "%s/cgroup.procs", our_group);
+    snprintf(group, cap, "%s/dp-test-%d", point, (int)getpid());
+    snprintf(path, sizeof path, "%s/cgroup.procs", group);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
-    return mkdir(our_group, 0755) == 0 && write_text(path, pid) && unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0 &&
-           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", hierarchy, "cgroup2", 0, NULL) == 0;
+    return mkdir(group, 0755) == 0 && write_text(path, pid);
 }
 
-static void make_group(const char *path)
+/* Their own roots: what is made here is nobody else's, and Slurm's own folders are out of reach. */
+static void enter_hierarchies(void)
+{
+    bool is_v2 = sit_in(" cgroup2 ", "", our_group, sizeof our_group) && mkdtemp(hierarchy);
+    bool is_v1 = sit_in(" cgroup ", "freezer", our_freezer, sizeof our_freezer) && mkdtemp(freezer);
+    bool is_ours = (is_v1 || is_v2) && unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0 &&
+                   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+
+    if (!is_ours || !is_v2 || mount("none", hierarchy, "cgroup2", 0, NULL) < 0)
+        hierarchy[0] = '\0';
+    if (!is_ours || !is_v1 || mount("none", freezer, "cgroup", 0, "freezer") < 0)
+        freezer[0] = '\0';
+}
+
+/* root: hierarchy or freezer. */
+static void make_group_in(const char *root, const char *path)
 {
     char all[512];
 
     for (const char *p = path; *p; p += *p == '/') {
         p += strcspn(p, "/");
-        snprintf(all, sizeof all, "%s/%.*s", hierarchy, (int)(p - path), path);
+        snprintf(all, sizeof all, "%s/%.*s", root, (int)(p - path), path);
         assert_true(mkdir(all, 0755) == 0 || errno == EEXIST);
     }
 }
 
-static void remove_groups(const char *path)
+static void remove_groups_in(const char *root, const char *path)
 {
     char all[512];
 
     for (size_t n = strlen(path); n > 0; n--)
         if (!path[n] || path[n] == '/') {
-            snprintf(all, sizeof all, "%s/%.*s", hierarchy, (int)n, path);
+            snprintf(all, sizeof all, "%s/%.*s", root, (int)n, path);
             rmdir(all); /* others may be in it */
         }
 }
 
+static void remove_groups(const char *path)
+{
+    remove_groups_in(hierarchy, path);
+}
+
 /* A process in that folder, of a uid, without an environment and in a session of its own; argv[0]: its title. */
-static pid_t start_in(const char *group, uid_t uid, const char *program, const char *title)
+static pid_t start_below(const char *root, const char *group, uid_t uid, const char *program, const char *title)
 {
     char *const env[] = {NULL}, *const argv[] = {(char *)(uintptr_t)title, (char *)"1000", NULL};
     char path[600], pid_text[16];
@@ -497,8 +518,8 @@ static pid_t start_in(const char *group, uid_t uid, const char *program, const c
     pid_t pid;
     char byte;
 
-    make_group(group);
-    snprintf(path, sizeof path, "%s/%s/cgroup.procs", hierarchy, group);
+    make_group_in(root, group);
+    snprintf(path, sizeof path, "%s/%s/cgroup.procs", root, group);
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pid = fork();
     if (pid == 0) {
@@ -513,6 +534,11 @@ static pid_t start_in(const char *group, uid_t uid, const char *program, const c
     assert_int_equal(read(fds[0], &byte, 1), 0); /* closed by exec */
     close(fds[0]);
     return pid;
+}
+
+static pid_t start_in(const char *group, uid_t uid, const char *program, const char *title)
+{
+    return start_below(hierarchy, group, uid, program, title);
 }
 
 /* The step daemon of a step, where Slurm has it. */
@@ -726,6 +752,168 @@ static void a_folder_of_a_users_is_none_of_slurms(void **state)
     remove_step(step);
 }
 
+/* ---- frozen ones, and version 1 ---- */
+
+static void set_state(const char *root, const char *group, const char *file, const char *text)
+{
+    char path[400];
+
+    snprintf(path, sizeof path, "%s/%s/%s", root, group, file);
+    assert_true(write_text(path, text));
+}
+
+static void wait_for_state(const char *root, const char *group, const char *file, const char *wanted)
+{
+    char path[400], text[256];
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s/%s", root, group, file);
+    do {
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = read(fd, text, sizeof text - 1);
+        close(fd);
+        text[n > 0 ? n : 0] = '\0';
+    } while (!strstr(text, wanted));
+}
+
+static void frozen_ones_of_version_2_are_ended(void **state)
+{
+    char step[128], group[160];
+    struct dp_empty_result r;
+    pid_t task;
+
+    (void)state;
+    NEEDS_CGROUPS();
+    snprintf(step, sizeof step, "system.slice/slurmstepd.scope/job_%u/step_0", JOB);
+    snprintf(group, sizeof group, "%s/user", step);
+    task = start_task(step, 165536);
+    set_state(hierarchy, group, "cgroup.freeze", "1");
+    wait_for_state(hierarchy, group, "cgroup.events", "frozen 1");
+    run_on_node(&r, false, 20000);
+    assert_true(r.gone);
+    assert_false(is_alive(task));
+    remove_step(step);
+}
+
+#define NEEDS_FREEZER() \
+    do { \
+        if (!freezer[0]) \
+            skip(); \
+    } while (0)
+
+static void v1_group(char *out, size_t cap, const char *base, uint32_t job, const char *more)
+{
+    snprintf(out, cap, "%s/uid_%u/job_%u%s", base, OWNER, job, more);
+}
+
+/* Of the owner, and of a uid that he got from a user name space; the step daemon that sits there, too, is left alone. */
+static void whoever_is_in_a_cgroup_of_version_1_is_ended(void **state)
+{
+    char program[64], title[64], step[128], task[128];
+    struct dp_empty_result r;
+    pid_t stepd, owners, others;
+
+    (void)state;
+    NEEDS_FREEZER();
+    snprintf(program, sizeof program, "%s/slurmstepd", stepd_folder);
+    snprintf(title, sizeof title, "slurmstepd: [%u.0]", JOB);
+    for (int shared = 0; shared < 2; shared++) {
+        v1_group(step, sizeof step, shared ? "slurm_n1" : "slurm", JOB, "/step_0");
+        v1_group(task, sizeof task, shared ? "slurm_n1" : "slurm", JOB, "/step_0/task_0");
+        stepd = start_below(freezer, step, 0, program, title);
+        owners = start_below(freezer, task, OWNER, "/bin/sleep", "sleep");
+        others = start_below(freezer, task, 165536, "/bin/sleep", "sleep");
+        run_on_node(&r, shared, 20000);
+        assert_true(r.gone);
+        assert_int_equal(r.n_polite, 2);
+        assert_non_null(strstr(r.text, " cgroup=empty "));
+        assert_false(is_alive(owners));
+        assert_false(is_alive(others));
+        assert_true(is_alive(stepd));
+        end(stepd);
+        remove_groups_in(freezer, task);
+    }
+}
+
+/* Whichever of the job's folders it is that was frozen. */
+static void frozen_ones_of_version_1_are_ended(void **state)
+{
+    static const char *const where[] = {"", "/step_0", "/step_0/task_0"};
+    struct dp_empty_result r;
+    char frozen[128], task[128];
+    pid_t pid;
+
+    (void)state;
+    NEEDS_FREEZER();
+    v1_group(task, sizeof task, "slurm", JOB, "/step_0/task_0");
+    for (int i = 0; i < 3; i++) {
+        v1_group(frozen, sizeof frozen, "slurm", JOB, where[i]);
+        pid = start_below(freezer, task, OWNER, "/bin/sleep", "sleep");
+        set_state(freezer, frozen, "freezer.state", "FROZEN");
+        wait_for_state(freezer, task, "freezer.state", "FROZEN");
+        run_on_node(&r, false, 20000);
+        assert_true(r.gone);
+        assert_true(r.n_kill >= 1);
+        assert_false(is_alive(pid));
+        remove_groups_in(freezer, task);
+    }
+}
+
+static void frozen_ones_of_the_next_life_stay_frozen(void **state)
+{
+    struct dp_empty_job q = {.job_id = JOB, .uid = OWNER, .ask = say_requeued, .timeout_ms = 10000};
+    struct dp_empty_result r;
+    char task[128];
+    pid_t pid;
+
+    (void)state;
+    NEEDS_FREEZER();
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    v1_group(task, sizeof task, "slurm", JOB, "/step_0/task_0");
+    pid = start_below(freezer, task, OWNER, "/bin/sleep", "sleep");
+    set_state(freezer, task, "freezer.state", "FROZEN");
+    wait_for_state(freezer, task, "freezer.state", "FROZEN");
+    dp_empty_slot(&q, &r);
+    assert_false(r.gone);
+    assert_non_null(strstr(r.text, "requeued"));
+    wait_for_state(freezer, task, "freezer.state", "FROZEN");
+    set_state(freezer, task, "freezer.state", "THAWED");
+    assert_true(is_alive(pid));
+    end(pid);
+    remove_groups_in(freezer, task);
+}
+
+/* Of another job, another node, a folder of a user's, and a guest of sshd's of another uid. */
+static void other_cgroups_of_version_1_are_left_alone(void **state)
+{
+    char group[4][128], path[256];
+    struct dp_empty_result r;
+    pid_t pid[4];
+
+    (void)state;
+    NEEDS_FREEZER();
+    v1_group(group[0], sizeof group[0], "slurm_n1", JOB + 1, "/step_0");
+    v1_group(group[1], sizeof group[1], "slurm_n2", JOB, "/step_0");
+    v1_group(group[2], sizeof group[2], "slurm_n1", JOB, "/step_extern");
+    v1_group(group[3], sizeof group[3], "slurm", JOB, "/step_0");
+    for (int i = 0; i < 4; i++)
+        pid[i] = start_below(freezer, group[i], 165536, "/bin/sleep", "sleep");
+    run_on_node(&r, true, 5000);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 0);
+    snprintf(path, sizeof path, "%s/slurm", freezer);
+    assert_int_equal(chown(path, OWNER, OWNER), 0);
+    run_on_node(&r, false, 5000);
+    assert_true(r.gone);
+    assert_int_equal(r.n_polite, 0);
+    for (int i = 0; i < 4; i++) {
+        assert_true(is_alive(pid[i]));
+        end(pid[i]);
+        remove_groups_in(freezer, group[i]);
+    }
+}
+
 static int setup(void **state)
 {
     char program[64];
@@ -737,25 +925,24 @@ static int setup(void **state)
         return -1;
     snprintf(program, sizeof program, "%s/slurmstepd", stepd_folder);
     copy_program("/bin/sleep", program);
-    if (!enter_hierarchy())
-        hierarchy[0] = '\0';
+    enter_hierarchies();
     /* Orphans come to us, so that none is left over as a zombie of somebody else. */
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 /* Back to where we came from, so that the folder can go. */
-static void leave_hierarchy(void)
+static void leave_hierarchy(const char *mounted, const char *group)
 {
     char path[400], pid[16];
 
-    if (!hierarchy[0])
+    if (!mounted[0])
         return;
-    snprintf(path, sizeof path, "%.300s/../cgroup.procs", our_group);
+    snprintf(path, sizeof path, "%.300s/../cgroup.procs", group);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     write_text(path, pid);
-    umount2(hierarchy, MNT_DETACH);
-    rmdir(hierarchy);
-    rmdir(our_group);
+    umount2(mounted, MNT_DETACH);
+    rmdir(mounted);
+    rmdir(group);
 }
 
 static int teardown(void **state)
@@ -768,7 +955,8 @@ static int teardown(void **state)
     snprintf(program, sizeof program, "%s/slurmstepd", stepd_folder);
     unlink(program);
     rmdir(stepd_folder);
-    leave_hierarchy();
+    leave_hierarchy(hierarchy, our_group);
+    leave_hierarchy(freezer, our_freezer);
     return unlink(lock_path);
 }
 
@@ -795,6 +983,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(tasks_without_a_step_daemon_are_ended),
         cmocka_unit_test(what_is_not_a_folder_of_the_job_is_left_alone),
         cmocka_unit_test(a_folder_of_a_users_is_none_of_slurms),
+        cmocka_unit_test(frozen_ones_of_version_2_are_ended),
+        cmocka_unit_test(whoever_is_in_a_cgroup_of_version_1_is_ended),
+        cmocka_unit_test(frozen_ones_of_version_1_are_ended),
+        cmocka_unit_test(frozen_ones_of_the_next_life_stay_frozen),
+        cmocka_unit_test(other_cgroups_of_version_1_are_left_alone),
     };
 
     if (argc > 1)
