@@ -6,7 +6,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/query/ask.c daemon/query/ask.h daemon/query/name_check.c daemon/query/name_check.h \
 	daemon/query/node_check.c daemon/query/node_check.h daemon/query/node_look.c daemon/query/node_look.h \
 	daemon/query/query.c daemon/query/query.h daemon/query/slurmd_conf.c daemon/query/slurmd_conf.h \
-	daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h \
+	daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
 	daemon/run/missing.c daemon/run/missing.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
 	daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
@@ -26,6 +26,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/release/procread.c daemon/release/procread.h daemon/release/procscan.c daemon/release/procscan.h daemon/release/rights.c daemon/release/rights.h \
 	daemon/release/slot_lock.c daemon/release/slot_lock.h \
 	daemon/child/helper.c daemon/child/helper.h daemon/child/node_origin.c daemon/child/node_origin.h \
+	daemon/child/job_time.c daemon/child/job_time.h \
 	daemon/child/slurm_job.c daemon/child/slurm_job.h
 
 sbin_PROGRAMS += daemon/dynpiped
@@ -75,7 +76,7 @@ tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
@@ -97,6 +98,8 @@ tests_unit_common_site_test_site_policy_SOURCES = tests/unit/common/site/test_si
 tests_unit_common_site_test_site_policy_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a $(UNIT_LIBS) -lm
 tests_unit_daemon_test_empty_slot_SOURCES = tests/unit/daemon/test_empty_slot.c tests/unit/unit.h
 tests_unit_daemon_test_empty_slot_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_daemon_test_clocks_SOURCES = tests/unit/daemon/test_clocks.c tests/unit/unit.h
+tests_unit_daemon_test_clocks_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_daemon_test_proof_SOURCES = tests/unit/daemon/test_proof.c tests/unit/unit.h
 tests_unit_daemon_test_proof_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif

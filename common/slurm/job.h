@@ -30,6 +30,8 @@ struct dp_job_info {
     uint32_t n_tasks;            /* most workers that a new run may have: tasks or processors, the more; 0: not known */
     uint32_t gpus_per_node;      /* 0: none asked for; then one slot counts as one device */
     uint64_t start_s, end_s;     /* wall clock, seconds since 1970; end_s 0: unlimited */
+    uint64_t now_s;              /* the controller's clock when it said so; 0: not known */
+    uint64_t read_ns;            /* dp_now_ns() of this node when the answer came; 0: none did */
     uint64_t boot_s;             /* boot time of the controller: changes when it restarts */
     uint32_t shrinks_allowed;    /* how many size changes this Slurm lets a job make (slurm.md F7) */
     bool has_stepmgr;            /* Slurm's stepmgr keeps the job's steps: then none are allowed */

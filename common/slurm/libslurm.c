@@ -319,6 +319,7 @@ int dp_slurm_job_load(uint32_t job_id, struct dp_slurm_job *out, struct dp_err *
     for (uint32_t i = 0; i < msg->record_count; i++)
         if (id_of(&msg->job_array[i]) == job_id) {
             *out = job_of(&msg->job_array[i]);
+            out->now_s = msg->last_update > 0 ? (uint64_t)msg->last_update : 0; /* when it was packed, by its clock */
             out->owned = msg;
             return 0;
         }

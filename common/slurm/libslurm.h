@@ -80,6 +80,7 @@ struct dp_slurm_job { /* texts are never NULL */
     uint32_t n_tasks, n_cpus;
     uint32_t mem_mb;         /* MiB on each node, the most of them; 0: not known */
     uint64_t start_s, end_s; /* end 0: no limit */
+    uint64_t now_s;          /* the controller's clock when it answered; 0: not known */
     const char *partition, *name, *nodes, *batch_host;
     const char *tres_per_node, *gres_total;
     void *owned;             /* NULL: holds nothing */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/slurm/libslurm.h"
 
 #define MANY_SHRINKS 1000000u /* no limit */
@@ -94,6 +95,7 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     copy_text(job->name, sizeof job->name, j->name);
     job->start_s = j->start_s;
     job->end_s = j->end_s;
+    job->now_s = j->now_s;
     fill_nodes(job, j);
     job->n_tasks = j->n_tasks > j->n_cpus ? j->n_tasks : j->n_cpus;
     job->gpus_per_node = gpus_in(j->tres_per_node);
@@ -129,9 +131,12 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
     struct dp_slurm_job job = {0};
     struct dp_slurm_conf conf = {0};
     struct dp_err err = {0};
+    int rc;
 
     memset(out, 0, sizeof *out);
-    if (dp_slurm_job_load(job_id, &job, &err) < 0 || dp_slurm_conf_load(&conf, &err) < 0) {
+    rc = dp_slurm_job_load(job_id, &job, &err);
+    out->job.read_ns = dp_now_ns();
+    if (rc < 0 || dp_slurm_conf_load(&conf, &err) < 0) {
         out->rc = err.code == DP_EGONE ? 1 : -1;
         snprintf(out->text, sizeof out->text, "slurm: %.240s", err.text);
     } else {

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "daemon/child/job_time.h"
 #include "daemon/child/slurm_job.h"
 #include "daemon/release/empty_slot.h"
 #include "daemon/release/privileged.h"
@@ -48,9 +50,18 @@ static enum dp_empty_life ask_slurm(const struct dp_empty_job *job)
     return read.job.restart_count == job->restart_count ? DP_LIFE_SAME : DP_LIFE_OVER;
 }
 
+/* In clock ticks, as /proc/pid/stat has it. */
+static uint64_t began_ticks(const struct dp_job_info *info, uint64_t asked_boot_ns)
+{
+    long hz = sysconf(_SC_CLK_TCK);
+
+    return hz > 0 ? dp_job_began_ns(info, asked_boot_ns) / DP_MS_NS * (uint64_t)hz / 1000 : 0;
+}
+
 static int find_job(const struct dp_empty_request *q, struct dp_empty_job *job, struct dp_empty_result *r)
 {
     const struct dp_priv_scope *scope = dp_priv_current_scope();
+    uint64_t asked_boot_ns = dp_clock_read_ns(CLOCK_BOOTTIME);
     struct dp_job_result read;
 
     dp_slurm_enter();
@@ -63,6 +74,7 @@ static int find_job(const struct dp_empty_request *q, struct dp_empty_job *job, 
     job->job_id = q->job_id;
     job->uid = read.job.uid;
     job->restart_count = q->restart_count;
+    job->begun_ticks = began_ticks(&read.job, asked_boot_ns);
     job->ask = ask_slurm;
     memcpy(job->node, scope->node, sizeof job->node);
     memcpy(job->socket, scope->socket, sizeof job->socket);

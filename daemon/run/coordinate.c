@@ -19,6 +19,7 @@
 #include "common/child.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/child/job_time.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
@@ -362,14 +363,12 @@ int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *
 
 void dp_run_coord_time(struct dp_run *run)
 {
-    uint64_t end_s = run->job.end_s, wall_ms = dp_wall_ns() / 1000000, left_ms = DP_NO_TIME_LIMIT;
+    uint64_t now_ns = dp_now_ns();
 
     if (!run->coord || !run->daemon->config->slurm)
         return;
-    if (end_s)
-        left_ms = end_s * 1000 > wall_ms ? end_s * 1000 - wall_ms : 0;
-    dp_coord_time_left(run->coord, dp_now_ns(), end_s, left_ms);
-    dp_coord_may_shrink(run->coord, dp_now_ns(), run->job.shrinks_allowed, run->job.has_stepmgr);
+    dp_coord_time_left(run->coord, now_ns, run->job.end_s, dp_job_left_ms(&run->job, now_ns, dp_wall_ns()));
+    dp_coord_may_shrink(run->coord, now_ns, run->job.shrinks_allowed, run->job.has_stepmgr);
 }
 
 void dp_run_coord_forget(const struct dp_run *run)

@@ -23,6 +23,7 @@
 #include "daemon/child/helper.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
+#include "daemon/run/keep_clock.h"
 #include "daemon/run/run.h"
 
 #define INDEX_MAX_BYTES (64u << 20) /* struct dp_past of 2.8 million runs */
@@ -44,6 +45,7 @@ struct dp_past_list {
     size_t n, cap;
     struct dp_helper *indexer; /* NULL: the index is complete */
     struct saving *savings;
+    struct dp_keep_clock clock; /* by which all of these, and journals, are old */
 };
 
 static void folder_of(const struct dp_daemon *d, char *out, size_t cap)
@@ -366,17 +368,59 @@ json_t *dp_history_list(const struct dp_daemon *d, uid_t uid)
 
 /* ---- remove them ---- */
 
+/* The journal of a coordinator: whose, and when something was written last. */
+static bool find_journal(DIR *dir, const char *name, unsigned *job, uint64_t *written_ms)
+{
+    unsigned restart;
+    struct stat st;
+    int used = 0;
+
+    if (sscanf(name, "job-%u.%u.journal%n", job, &restart, &used) != 2 || used <= 0 || name[used] ||
+        fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_mtime < 0)
+        return false;
+    *written_ms = (uint64_t)st.st_mtime * 1000;
+    return true;
+}
+
+static uint64_t newest_ms(const struct dp_daemon *d)
+{
+    const struct dp_past_list *h = d->history;
+    uint64_t newest = h->n ? h->past[h->n - 1].end_ms : 0, written_ms;
+    DIR *dir = opendir(d->config->state_dir);
+    const struct dirent *e;
+    unsigned job;
+
+    while (dir && (e = readdir(dir)))
+        if (find_journal(dir, e->d_name, &job, &written_ms) && written_ms > newest)
+            newest = written_ms;
+    if (dir)
+        closedir(dir);
+    return newest;
+}
+
+/* What was written before is old. */
+static uint64_t old_before_ms(const struct dp_daemon *d)
+{
+    uint64_t keep_ms = (uint64_t)(d->config->history_hours * 3.6e6), wall_ms = dp_wall_ns() / DP_MS_NS, now_ms;
+    struct dp_keep_clock *clock = &d->history->clock;
+
+    if (!clock->is_started)
+        dp_keep_clock_start(clock, newest_ms(d), wall_ms, dp_now_ns());
+    now_ms = dp_keep_clock_ms(clock, keep_ms, wall_ms, dp_now_ns());
+    return now_ms > keep_ms ? now_ms - keep_ms : 0;
+}
+
 void dp_history_tick(struct dp_daemon *d)
 {
     struct dp_past_list *h = d->history;
-    uint64_t now_ms = dp_wall_ns() / 1000000;
+    uint64_t old_ms;
     char path[400];
     size_t n = 0;
 
     if (!dp_history_is_ready(d))
         return;
-    while (n < h->n && n < PER_TICK && h->past[n].end_ms < now_ms &&
-           (double)(now_ms - h->past[n].end_ms) > d->config->history_hours * 3.6e6) {
+    old_ms = old_before_ms(d);
+    while (n < h->n && n < PER_TICK && h->past[n].end_ms < old_ms) {
         path_of(d, &h->past[n++], path, sizeof path);
         unlink(path);
     }
@@ -388,20 +432,14 @@ void dp_history_tick(struct dp_daemon *d)
 
 void dp_history_prune_journals(const struct dp_daemon *d)
 {
-    DIR *dir = opendir(d->config->state_dir);
-    time_t now = time(NULL);
-    struct dirent *e;
+    DIR *dir = dp_history_is_ready(d) ? opendir(d->config->state_dir) : NULL;
+    uint64_t old_ms = dir ? old_before_ms(d) : 0, written_ms;
+    const struct dirent *e;
+    unsigned job;
 
-    while (dir && (e = readdir(dir))) {
-        unsigned job, restart;
-        struct stat st;
-        int used = 0;
-
-        if (sscanf(e->d_name, "job-%u.%u.journal%n", &job, &restart, &used) == 2 && used > 0 && !e->d_name[used] &&
-            !dp_run_find(d, job) && fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            difftime(now, st.st_mtime) > d->config->history_hours * 3600)
+    while (dir && (e = readdir(dir)))
+        if (find_journal(dir, e->d_name, &job, &written_ms) && written_ms < old_ms && !dp_run_find(d, job))
             unlinkat(dirfd(dir), e->d_name, 0);
-    }
     if (dir)
         closedir(dir);
 }

@@ -33,9 +33,10 @@ bool dp_history_is_ready(const struct dp_daemon *d); /* the index is complete, o
 void dp_history_save(const struct dp_run *run);
 /* The newest of a job; NULL: none. Borrowed until the next call of anything here. */
 const struct dp_past *dp_history_find(const struct dp_daemon *d, uint32_t job_id);
-/* About every 100 ms: what is older than history_hours goes, some at a time. */
+/* About every 100 ms: what is older than history_hours by keep_clock.h goes, some at a time. */
 void dp_history_tick(struct dp_daemon *d);
-/* Journals of jobs that nobody knows any more (Slurm had forgotten the job when we came back). */
+/* Journals of jobs that nobody knows any more (Slurm had forgotten the job when we came back), likewise. Before
+ * the index is complete nothing goes. */
 void dp_history_prune_journals(const struct dp_daemon *d);
 
 /* For children, new references: the document (waits for one that is being written; NULL: it cannot be read), and one
