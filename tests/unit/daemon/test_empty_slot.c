@@ -148,7 +148,7 @@ static void end(pid_t pid)
 static void a_users_own_slurmstepd_is_ended(void **state)
 {
     char folder[] = "/tmp/dp-stepd-XXXXXX", path[64];
-    struct dp_empty_job q = {.job_id = JOB, .uid = 65534, .timeout_ms = 5000};
+    struct dp_empty_job q = {.job_id = JOB, .uid = 65534, .timeout_ms = 60000};
     struct dp_empty_result r;
     pid_t pid;
 
@@ -174,7 +174,7 @@ static void empty_is_proved_at_once(void **state)
     struct dp_empty_result r;
 
     (void)state;
-    run_fence(&r, 1000, 5000, true);
+    run_fence(&r, 1000, 60000, true);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 0);
     assert_true(r.took_ns >= 200000000u && r.took_ns < 2000000000u);
@@ -187,7 +187,7 @@ static void ends_with_term(void **state)
     pid_t pid = start_process("plain", JOB, "n1");
 
     (void)state;
-    run_fence(&r, 50, 10000, true);
+    run_fence(&r, 50, 60000, true);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 1);
     assert_true(r.n_term >= 1);
@@ -203,7 +203,7 @@ static void ends_the_stubborn_the_stopped_and_the_detached(void **state)
 
     (void)state;
     kill(stopped, SIGSTOP);
-    run_fence(&r, 50, 15000, true);
+    run_fence(&r, 50, 60000, true);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 3);
     assert_true(r.n_kill >= 2);
@@ -219,7 +219,7 @@ static void ends_children_that_say_nothing(void **state)
     pid_t parent = start_process("parent", JOB, "n1");
 
     (void)state;
-    run_fence(&r, 50, 10000, true);
+    run_fence(&r, 50, 60000, true);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 2);
     assert_false(is_alive(parent));
@@ -232,7 +232,7 @@ static void leaves_others_alone(void **state)
     pid_t client = start_process("plain", JOB, NULL); /* salloc's shell on the same machine */
 
     (void)state;
-    run_fence(&r, 50, 5000, true);
+    run_fence(&r, 50, 60000, true);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 0);
     assert_true(is_alive(other_job));
@@ -240,7 +240,7 @@ static void leaves_others_alone(void **state)
     assert_true(is_alive(client));
     end(client);
     /* Where one slurmd has the machine, the name of the node in the environment proves nothing. */
-    run_fence(&r, 50, 5000, false);
+    run_fence(&r, 50, 60000, false);
     assert_true(r.gone);
     assert_true(is_alive(other_job));
     assert_false(is_alive(other_node));
@@ -257,10 +257,10 @@ static void leaves_another_cluster_alone(void **state)
     task_socket = "/run/b.sock";
     pid = start_process("plain", JOB, "n1");
     task_socket = socket_path;
-    run_fence(&r, 0, 5000, true);
+    run_fence(&r, 0, 60000, true);
     assert_true(r.gone);
     assert_true(is_alive(pid));
-    run_fence(&r, 0, 5000, false); /* alone on its machine a daemon takes no such excuse */
+    run_fence(&r, 0, 60000, false); /* alone on its machine a daemon takes no such excuse */
     assert_true(r.gone);
     assert_false(is_alive(pid));
 }
@@ -276,14 +276,14 @@ static void a_held_lock_is_no_proof(void **state)
     assert_false(r.gone);
     assert_non_null(strstr(r.text, "device lock"));
     close(fd);
-    run_fence(&r, 50, 5000, true);
+    run_fence(&r, 50, 60000, true);
     assert_true(r.gone);
 }
 
 /* What the process that listens says of a pid ends nobody; it only stands in the way of a proof. */
 static void a_pid_that_is_only_named_is_not_hit(void **state)
 {
-    struct dp_empty_job q = {.job_id = JOB, .uid = geteuid(), .grace_ms = 10, .timeout_ms = 300, .n_workers = 1};
+    struct dp_empty_job q = {.job_id = JOB, .uid = geteuid(), .grace_ms = 10, .timeout_ms = 60000, .n_workers = 1};
     struct dp_empty_result r;
     pid_t other = start_process("plain", JOB + 2, "n1");
 
@@ -294,12 +294,14 @@ static void a_pid_that_is_only_named_is_not_hit(void **state)
     dp_empty_slot(&q, &r);
     assert_true(r.gone);
     q.worker[0].start_ticks--;
+    q.timeout_ms = 300;
     dp_empty_slot(&q, &r);
     assert_false(r.gone);
     assert_int_equal(r.n_term + r.n_kill, 0);
     assert_non_null(strstr(r.text, "registered, but nothing shows"));
     assert_true(is_alive(other));
     end(other);
+    q.timeout_ms = 60000;
     dp_empty_slot(&q, &r);
     assert_true(r.gone);
 }
@@ -307,7 +309,7 @@ static void a_pid_that_is_only_named_is_not_hit(void **state)
 /* A worker that says nothing of its job, but holds the lock that its owner alone can open. */
 static void a_registered_worker_with_the_lock_is_ended(void **state)
 {
-    struct dp_empty_job q = {.job_id = JOB, .uid = geteuid(), .timeout_ms = 5000, .n_workers = 1};
+    struct dp_empty_job q = {.job_id = JOB, .uid = geteuid(), .timeout_ms = 60000, .n_workers = 1};
     struct dp_empty_result r;
     int fd = open(lock_path, O_RDONLY); /* not closed by exec */
     pid_t worker = start_process("plain", JOB + 2, "n1");
@@ -343,6 +345,7 @@ static void a_held_device_is_no_proof(void **state)
     assert_non_null(strstr(r.text, "has a device open"));
     assert_non_null(strstr(r.text, device));
     assert_true(is_alive(hidden));
+    q.timeout_ms = 60000; /* others of this user's may come and go so fast that a look has no result */
     q.n_other_jobs = 1; /* it is of another job of the owner, which Slurm runs here, too */
     q.other_job[0] = JOB + 2;
     dp_empty_slot(&q, &r);
@@ -610,7 +613,7 @@ static void what_left_its_environment_and_its_uid_is_ended(void **state)
         stepd = start_stepd(step, JOB);
         owners = start_task(step, OWNER);
         others = start_task(step, 165536);
-        run_on_node(&r, shared, 10000);
+        run_on_node(&r, shared, 60000);
         assert_true(r.gone);
         assert_true(r.n_group_kill >= 1);
         assert_non_null(strstr(r.text, " cgroup=empty "));
@@ -636,7 +639,7 @@ static void folders_that_do_not_name_the_job_are_found(void **state)
     task = start_task(step, OWNER);
     other_stepd = start_stepd(other, JOB + 1);
     other_task = start_task(other, OWNER);
-    run_on_node(&r, false, 10000);
+    run_on_node(&r, false, 60000);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 1);
     assert_false(is_alive(task));
@@ -681,7 +684,7 @@ static void tasks_without_a_step_daemon_are_ended(void **state)
     NEEDS_CGROUPS();
     snprintf(step, sizeof step, "system.slice/slurmstepd.scope/job_%u/step_4294967294", JOB);
     task = start_task(step, 165536);
-    run_on_node(&r, false, 10000);
+    run_on_node(&r, false, 60000);
     assert_true(r.gone);
     assert_false(is_alive(task));
     remove_step(step);
@@ -712,7 +715,7 @@ static void what_is_not_a_folder_of_the_job_is_left_alone(void **state)
     snprintf(title, sizeof title, "slurmstepd: [%u.0]", JOB);
     snprintf(group, sizeof group, "%s/slurm", forged);
     liar = start_in(group, OWNER, program, title);
-    run_on_node(&r, true, 3000);
+    run_on_node(&r, true, 60000);
     assert_true(r.gone);
     assert_int_equal(r.n_group_kill, 0);
     for (int i = 0; i < 4; i++)
@@ -746,7 +749,7 @@ static void a_folder_of_a_users_is_none_of_slurms(void **state)
     assert_non_null(strstr(r.text, "1 cgroups not empty: /system.slice/slurmstepd.scope/job_"));
     assert_true(is_alive(task));
     assert_int_equal(chown(path, 0, 0), 0);
-    run_on_node(&r, false, 10000);
+    run_on_node(&r, false, 60000);
     assert_true(r.gone);
     assert_false(is_alive(task));
     remove_step(step);
@@ -790,7 +793,7 @@ static void frozen_ones_of_version_2_are_ended(void **state)
     task = start_task(step, 165536);
     set_state(hierarchy, group, "cgroup.freeze", "1");
     wait_for_state(hierarchy, group, "cgroup.events", "frozen 1");
-    run_on_node(&r, false, 20000);
+    run_on_node(&r, false, 60000);
     assert_true(r.gone);
     assert_false(is_alive(task));
     remove_step(step);
@@ -824,7 +827,7 @@ static void whoever_is_in_a_cgroup_of_version_1_is_ended(void **state)
         stepd = start_below(freezer, step, 0, program, title);
         owners = start_below(freezer, task, OWNER, "/bin/sleep", "sleep");
         others = start_below(freezer, task, 165536, "/bin/sleep", "sleep");
-        run_on_node(&r, shared, 20000);
+        run_on_node(&r, shared, 60000);
         assert_true(r.gone);
         assert_int_equal(r.n_polite, 2);
         assert_non_null(strstr(r.text, " cgroup=empty "));
@@ -852,7 +855,7 @@ static void frozen_ones_of_version_1_are_ended(void **state)
         pid = start_below(freezer, task, OWNER, "/bin/sleep", "sleep");
         set_state(freezer, frozen, "freezer.state", "FROZEN");
         wait_for_state(freezer, task, "freezer.state", "FROZEN");
-        run_on_node(&r, false, 20000);
+        run_on_node(&r, false, 60000);
         assert_true(r.gone);
         assert_true(r.n_kill >= 1);
         assert_false(is_alive(pid));
@@ -899,12 +902,12 @@ static void other_cgroups_of_version_1_are_left_alone(void **state)
     v1_group(group[3], sizeof group[3], "slurm", JOB, "/step_0");
     for (int i = 0; i < 4; i++)
         pid[i] = start_below(freezer, group[i], 165536, "/bin/sleep", "sleep");
-    run_on_node(&r, true, 5000);
+    run_on_node(&r, true, 60000);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 0);
     snprintf(path, sizeof path, "%s/slurm", freezer);
     assert_int_equal(chown(path, OWNER, OWNER), 0);
-    run_on_node(&r, false, 5000);
+    run_on_node(&r, false, 60000);
     assert_true(r.gone);
     assert_int_equal(r.n_polite, 0);
     for (int i = 0; i < 4; i++) {
