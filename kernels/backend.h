@@ -33,7 +33,7 @@
 
 #include "common/err.h"
 
-#define DP_BACKEND_ABI 5 /* changes with every operation and every struct that a backend sees */
+#define DP_BACKEND_ABI 6 /* changes with every operation and every struct that a backend sees */
 
 /* DP_LANE_IN and DP_LANE_OUT carry what comes and what goes, beside the computing lane. */
 enum dp_lane { DP_LANE_COMPUTE, DP_LANE_IN, DP_LANE_OUT, DP_N_LANES };
@@ -452,6 +452,13 @@ struct dp_backend_ops {
     /* Bytes of workspace that head with gradients needs, kept from its first call on. */
     size_t (*head_bytes)(struct dp_backend *be, int64_t n, int64_t c, int64_t v);
     const struct dp_backend_link *link; /* NULL: what goes to another worker passes the host */
+
+    /* Segments; both NULL: the backend has no use for them. Between the two the computing lane is told what it is, as a rule,
+     * told each time with the same key. A backend may hold it back until the end, and replay what it has recorded where it is
+     * the same again; the results are the same bits, errors may come at the end. Any call may be made in between. A segment
+     * that begins ends the one before; what a caller left open when a call failed ends so, too. */
+    int (*segment_begin)(struct dp_backend *be, uint32_t key, struct dp_err *err);
+    int (*segment_end)(struct dp_backend *be, struct dp_err *err);
     DP_BACKEND_OPS(DP_BACKEND_OP)
 };
 

@@ -50,9 +50,16 @@
     C(EventCreateWithFlags, (cudaEvent_t * event, unsigned flags), (event, flags))                                   \
     C(EventDestroy, (cudaEvent_t event), (event))                                                                    \
     C(EventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))                                        \
+    C(EventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream, unsigned flags), (event, stream, flags))        \
     C(EventQuery, (cudaEvent_t event), (event))                                                                      \
     C(EventSynchronize, (cudaEvent_t event), (event))                                                                \
-    C(EventElapsedTime, (float *ms, cudaEvent_t from, cudaEvent_t to), (ms, from, to))
+    C(EventElapsedTime, (float *ms, cudaEvent_t from, cudaEvent_t to), (ms, from, to))                           \
+    C(StreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))                    \
+    C(StreamEndCapture, (cudaStream_t stream, cudaGraph_t *graph), (stream, graph))                                  \
+    C(GraphInstantiate, (cudaGraphExec_t * exec, cudaGraph_t graph, unsigned long long flags), (exec, graph, flags)) \
+    C(GraphLaunch, (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))                                      \
+    C(GraphExecDestroy, (cudaGraphExec_t exec), (exec))                                                              \
+    C(GraphDestroy, (cudaGraph_t graph), (graph))
 
 #define DP_CUDA_CALL(name, parameters, names) cudaError_t(*name) parameters;
 struct dp_cuda_api {

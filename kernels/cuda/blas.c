@@ -256,6 +256,8 @@ int dp_cuda_blas_product(struct dp_cuda *cu, const struct dp_cuda_product *p, vo
         return -1;
     if (!s->has_algorithm)
         return 1;
+    if (dp_cuda_flush(cu, err) < 0)
+        return -1;
     return BLAS(cu, err, Matmul, cu->blas->handle, s->what, &one, p->b, s->b, p->a, s->a, &beta, p->c, s->c, p->c, s->c,
                 &s->algorithm, workspace, DP_CUDA_BLAS_BYTES, cu->lanes[DP_LANE_COMPUTE].stream);
 }

@@ -142,6 +142,17 @@ static inline unsigned dp_blocks(int64_t n, int64_t each)
     return blocks < UINT32_MAX ? (unsigned)blocks : UINT32_MAX; /* so many are refused when they are launched */
 }
 
+/* Bytes between members are 0, so that the same arguments are the same bytes (record.h). Where the compiler has no such
+ * thing, segments may be told call by call that could be replayed. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_clear_padding)
+#define DP_CLEAR_PADDING(values) (__builtin_clear_padding(&values), ...)
+#endif
+#endif
+#ifndef DP_CLEAR_PADDING
+#define DP_CLEAR_PADDING(values) (void)0
+#endif
+
 /* DP_LAUNCH(cu, err, kernel, grid, block, shared, arguments...): start the kernel on the computing lane. shared: bytes
  * for DP_SHARED_DYNAMIC. Arguments become the kernel's parameter types. returns: 0, or -1 and err. */
 #define DP_LAUNCH(cu, err, kernel, grid, block, shared, ...) \
@@ -151,16 +162,15 @@ template <class... P>
 static int dp_launch_values(struct dp_cuda *cu, struct dp_err *err, const char *name, void (*kernel)(P...), dim3 grid,
                             dim3 block, size_t shared, P... values)
 {
+    static const size_t sizes[] = {sizeof(P)..., 0};
     void *args[] = {const_cast<void *>(static_cast<const void *>(&values))..., nullptr};
 
+    DP_CLEAR_PADDING(values);
 #ifdef DP_CUDA_EMU
-    const size_t sizes[] = {sizeof(P)..., 0};
-    const struct dp_emu_kernel k = dp_emu_describe(name, kernel, sizes);
-
-    return dp_cuda_launch(cu, err, &k, grid, block, args, shared);
+    return dp_cuda_launch(cu, err, dp_emu_describe(name, kernel, sizes), grid, block, args, sizes, shared);
 #else
     (void)name;
-    return dp_cuda_launch(cu, err, reinterpret_cast<const void *>(kernel), grid, block, args, shared);
+    return dp_cuda_launch(cu, err, reinterpret_cast<const void *>(kernel), grid, block, args, sizes, shared);
 #endif
 }
 

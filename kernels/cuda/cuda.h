@@ -49,6 +49,13 @@ struct dp_cuda_block {
 
 #define DP_CUDA_RECENT 64 /* operations whose names are remembered */
 
+/* A kernel that was told that it may have so much dynamic shared memory. */
+#define DP_CUDA_ASKED 32
+struct dp_cuda_asked {
+    const void *kernel;
+    size_t bytes;
+};
+
 struct dp_cuda {
     int device;
     struct dp_cuda_lane lanes[DP_N_LANES];
@@ -70,6 +77,9 @@ struct dp_cuda {
     struct dp_cuda_note *note, *noted; /* of tokens out of range (tokens.h); noted: [host] as the lane brought it */
     struct dp_cuda_blas *blas;         /* cuBLASLt (blas.h), or NULL: products of our own */
 
+    struct dp_cuda_record *record;     /* segments (record.h); NULL: none has begun */
+    struct dp_cuda_asked asked[DP_CUDA_ASKED]; /* those without a kernel are free */
+
     struct dp_cuda_time *laps;
     size_t n_laps, max_laps; /* events are made for max_laps; laps[0]: the one that was collected last */
 };
@@ -87,10 +97,14 @@ int dp_cuda_refuse(struct dp_cuda *cu, struct dp_err *err, const char *fmt, ...)
 /* At least `bytes` of device memory, 256-byte aligned, contents undefined, for kernels of the operation that has begun;
  * it is the next one's, too. NULL and err (DP_ENOMEM) when memory is exhausted. */
 void *dp_cuda_scratch(struct dp_cuda *cu, size_t bytes, struct dp_err *err);
-/* Start a kernel on the computing lane; DP_LAUNCH (cu.h) calls it. A grid of 0 blocks is fine: nothing is to be done.
- * returns: 0, or -1 and err; from then on the backend has failed. */
+/* Start a kernel on the computing lane, now or when the segment ends (record.h); DP_LAUNCH (cu.h) calls it. sizes: of the
+ * arguments, up to a 0; they stay. A grid of 0 blocks is fine: nothing is to be done. returns: 0, or -1 and err; from then
+ * on the backend has failed. */
 int dp_cuda_launch(struct dp_cuda *cu, struct dp_err *err, const void *kernel, dim3 grid, dim3 block, void **args,
-                   size_t shared);
+                   const size_t *sizes, size_t shared);
+/* (record.c) Whoever uses the computing lane's stream by himself, or marks a point in it, comes behind all that the lane was
+ * told: what is held back is told now. returns: 0, or -1 and err. */
+int dp_cuda_flush(struct dp_cuda *cu, struct dp_err *err);
 
 /* May this error come from work that was started before the call that returned it? */
 bool dp_cuda_is_late(cudaError_t rc);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/record.h"
 
 #define OLDEST_CC 8 /* compute capability 8.0: bfloat16 on tensor cores, asynchronous copies */
 
@@ -114,21 +115,6 @@ int dp_cuda_refuse(struct dp_cuda *cu, struct dp_err *err, const char *fmt, ...)
     return dp_err_set(err, DP_EINVAL, "cuda: %s: %s", cu->op, text);
 }
 
-int dp_cuda_launch(struct dp_cuda *cu, struct dp_err *err, const void *kernel, dim3 grid, dim3 block, void **args,
-                   size_t shared)
-{
-    const size_t unasked = (size_t)48 << 10; /* that a kernel has without asking for it */
-
-    if (dp_cuda_usable(cu, err) < 0)
-        return -1;
-    if (!grid.x || !grid.y || !grid.z)
-        return 0;
-    if (shared > unasked &&
-        DP_CUDA(cu, err, FuncSetAttribute, kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared) < 0)
-        return -1;
-    return DP_CUDA(cu, err, LaunchKernel, kernel, grid, block, args, shared, cu->lanes[DP_LANE_COMPUTE].stream);
-}
-
 /* Runtime and driver fit together, and we have code for the worker's device. Where Slurm gave each task a GPU of its own, a
  * process sees that one only; where there are more workers than GPUs, they share them in turns. */
 static int look(struct dp_cuda *cu, int worker, struct dp_err *err)
@@ -215,6 +201,7 @@ void dp_cuda_close(struct dp_backend *be)
         if (cu->lanes[i].stream)
             dp_cuda_api.StreamSynchronize(cu->lanes[i].stream);
     dp_cuda_blas_close(cu);
+    dp_cuda_close_record(cu); /* its graphs have events and memory in them */
     while (cu->n_blocks)
         dp_cuda_drop_block(cu, &cu->blocks[cu->n_blocks - 1]);
     for (size_t i = 0; i < cu->max_laps; i++)

@@ -13,11 +13,12 @@ cuda_pruning = kernels/cuda/pruning/block_norms.cu kernels/cuda/pruning/choose.c
 cuda_kernels = kernels/cuda/columns.cu kernels/cuda/probe.cu kernels/cuda/product.cu kernels/cuda/tokens.cu $(cuda_layers) $(cuda_sparse) \
 	$(cuda_pruning)
 cuda_headers = kernels/cuda/api.h kernels/cuda/blas.h kernels/cuda/columns.h kernels/cuda/cu.h kernels/cuda/cuda.h kernels/cuda/finish.h \
-	kernels/cuda/gelu.h kernels/cuda/product.h kernels/cuda/layers/sort.h kernels/cuda/sparse/sparse.h \
+	kernels/cuda/gelu.h kernels/cuda/product.h kernels/cuda/record.h kernels/cuda/layers/sort.h kernels/cuda/sparse/sparse.h \
 	kernels/cuda/sparse/sparse_plan.h kernels/cuda/sparse/sparse_tile.h kernels/cuda/layers/sum.h kernels/cuda/tokens.h \
 	kernels/backend.h common/err.h
 cuda_host = kernels/cuda/api.h kernels/cuda/blas.c kernels/cuda/blas.h kernels/cuda/cuda.h kernels/cuda/device.c kernels/cuda/link.c \
 	kernels/cuda/memory.c kernels/cuda/notes.c kernels/cuda/ops.c kernels/cuda/product.h kernels/cuda/queue.c \
+	kernels/cuda/record.c kernels/cuda/record.h \
 	kernels/cuda/sparse/sparse_plan.c kernels/cuda/sparse/sparse_plan.h kernels/cuda/tokens.h kernels/granularity.c \
 	kernels/granularity.h kernels/pattern.c kernels/pattern.h
 cuda_lds = $(top_srcdir)/kernels/cuda/plugin.lds
@@ -131,7 +132,7 @@ TESTS += tests/gpu/ops.t tests/gpu/run.t $(emu_runs)
 
 if HAVE_CMOCKA
 cuda_tests = tests/unit/kernels/test_cuda_backend tests/unit/kernels/test_cuda_bugs tests/unit/kernels/test_cuda_emu \
-	tests/unit/kernels/test_cuda_link
+	tests/unit/kernels/test_cuda_link tests/unit/kernels/test_cuda_record
 check_PROGRAMS += $(cuda_tests)
 TESTS += $(cuda_tests)
 tests_unit_kernels_test_cuda_backend_SOURCES = tests/unit/kernels/test_cuda_backend.c tests/unit/kernels/cuda_util.h
@@ -144,6 +145,11 @@ tests_unit_kernels_test_cuda_link_CPPFLAGS = $(AM_CPPFLAGS) -DDP_CUDA_EMU
 tests_unit_kernels_test_cuda_link_LDFLAGS = $(emu_whole) $(AM_LDFLAGS)
 tests_unit_kernels_test_cuda_link_LDADD = $(KERNELS_TEST_LIBS)
 EXTRA_tests_unit_kernels_test_cuda_link_DEPENDENCIES = $(emu_libs)
+tests_unit_kernels_test_cuda_record_SOURCES = tests/unit/kernels/test_cuda_record.c tests/unit/kernels/cuda_util.h
+tests_unit_kernels_test_cuda_record_CPPFLAGS = $(AM_CPPFLAGS) -DDP_CUDA_EMU
+tests_unit_kernels_test_cuda_record_LDFLAGS = $(emu_whole) $(AM_LDFLAGS)
+tests_unit_kernels_test_cuda_record_LDADD = $(KERNELS_TEST_LIBS)
+EXTRA_tests_unit_kernels_test_cuda_record_DEPENDENCIES = $(emu_libs)
 bug_kernels = tests/unit/kernels/cuda_bugs/bugs.emu
 $(bug_kernels): $(cuda_headers) kernels/cuda/emu/device.h tests/unit/kernels/cuda_bugs/bugs.h
 tests_unit_kernels_test_cuda_bugs_SOURCES = tests/unit/kernels/test_cuda_bugs.c tests/unit/kernels/cuda_bugs/bugs.h

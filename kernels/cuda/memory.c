@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/record.h"
 #include "kernels/cuda/tokens.h"
 
 #define FIRST_BLOCKS 64 /* places at first; twice as many when they are taken */
@@ -62,7 +63,7 @@ void dp_cuda_collect_freed(struct dp_cuda *cu, bool all)
     }
 }
 
-/* cudaMalloc; when there is no room, once more without what was given back. */
+/* cudaMalloc; when there is no room, once more without what was given back, and without graphs. */
 static int device_memory(struct dp_cuda *cu, size_t bytes, void **out, struct dp_err *err)
 {
     struct dp_err late = {.code = DP_OK};
@@ -71,9 +72,9 @@ static int device_memory(struct dp_cuda *cu, size_t bytes, void **out, struct dp
 
     dp_cuda_collect_freed(cu, false);
     rc = dp_cuda_api.Malloc(out, bytes ? bytes : 1);
-    if (rc == cudaErrorMemoryAllocation && cu->n_freed) {
+    if (rc == cudaErrorMemoryAllocation && (dp_cuda_drop_graphs(cu) || cu->n_freed)) {
         dp_cuda_api.GetLastError(); /* forget it */
-        if (DP_CUDA(cu, &late, StreamSynchronize, cu->lanes[DP_LANE_COMPUTE].stream) < 0) {
+        if (dp_cuda_flush(cu, &late) < 0 || DP_CUDA(cu, &late, StreamSynchronize, cu->lanes[DP_LANE_COMPUTE].stream) < 0) {
             if (err)
                 *err = late;
             return -1;
@@ -97,7 +98,7 @@ int dp_cuda_alloc(struct dp_backend *be, size_t bytes, void **out, struct dp_err
     struct dp_cuda_block *b;
     void *p = NULL;
 
-    if (dp_cuda_usable(cu, err) < 0)
+    if (dp_cuda_flush(cu, err) < 0)
         return -1;
     cu->op = "alloc";
     b = dp_cuda_new_block(cu, err);
@@ -193,7 +194,7 @@ int dp_cuda_put(struct dp_backend *be, void *dst, const void *host, size_t bytes
     char *to = dst;
     const char *from = host;
 
-    if (dp_cuda_usable(cu, err) < 0)
+    if (dp_cuda_flush(cu, err) < 0)
         return -1;
     if (!cu->bounce && dp_cuda_alloc_staging(be, 2 * BOUNCE, &cu->bounce, err) < 0)
         return -1;
@@ -222,7 +223,7 @@ int dp_cuda_get(struct dp_backend *be, void *host, const void *src, size_t bytes
     struct dp_cuda *cu = dp_cuda_of(be);
     cudaStream_t stream = cu->lanes[DP_LANE_COMPUTE].stream;
 
-    if (dp_cuda_usable(cu, err) < 0)
+    if (dp_cuda_flush(cu, err) < 0)
         return -1;
     cu->op = "get";
     if (bytes && DP_CUDA(cu, err, MemcpyAsync, host, src, bytes, cudaMemcpyDeviceToHost, stream) < 0)
@@ -244,20 +245,18 @@ static bool overlap(const void *a, const void *b, size_t bytes)
 int dp_cuda_copy(struct dp_backend *be, void *dst, const void *src, size_t bytes, struct dp_err *err)
 {
     struct dp_cuda *cu = dp_cuda_begin(be, "copy", err);
-    cudaStream_t stream;
     void *between = NULL;
 
     if (!cu)
         return -1;
-    stream = cu->lanes[DP_LANE_COMPUTE].stream;
     if (!bytes || dst == src)
         return 0;
     if (overlap(dst, src, bytes)) {
         between = dp_cuda_scratch(cu, bytes, err);
-        if (!between || DP_CUDA(cu, err, MemcpyAsync, between, src, bytes, cudaMemcpyDeviceToDevice, stream) < 0)
+        if (!between || dp_cuda_tell_copy(cu, between, src, bytes, cudaMemcpyDeviceToDevice, err) < 0)
             return -1;
     }
-    return DP_CUDA(cu, err, MemcpyAsync, dst, between ? between : src, bytes, cudaMemcpyDeviceToDevice, stream);
+    return dp_cuda_tell_copy(cu, dst, between ? between : src, bytes, cudaMemcpyDeviceToDevice, err);
 }
 
 int dp_cuda_zero(struct dp_backend *be, void *dst, size_t bytes, struct dp_err *err)
@@ -266,7 +265,7 @@ int dp_cuda_zero(struct dp_backend *be, void *dst, size_t bytes, struct dp_err *
 
     if (!cu)
         return -1;
-    return bytes ? DP_CUDA(cu, err, MemsetAsync, dst, 0, bytes, cu->lanes[DP_LANE_COMPUTE].stream) : 0;
+    return bytes ? dp_cuda_tell_zero(cu, dst, bytes, err) : 0;
 }
 
 int dp_cuda_move(struct dp_backend *be, enum dp_lane lane, void *dst, const void *src, size_t bytes,
@@ -278,5 +277,7 @@ int dp_cuda_move(struct dp_backend *be, enum dp_lane lane, void *dst, const void
         return -1;
     if ((unsigned)lane >= DP_N_LANES)
         return dp_cuda_refuse(cu, err, "there is no lane %d", (int)lane);
+    if (lane == DP_LANE_COMPUTE && dp_cuda_flush(cu, err) < 0)
+        return -1;
     return bytes ? DP_CUDA(cu, err, MemcpyAsync, dst, src, bytes, cudaMemcpyDefault, cu->lanes[lane].stream) : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of the CUDA backend, the only symbol that the plugin shows. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/record.h"
 
 extern const struct dp_backend_ops dp_backend_v1;
 
@@ -36,5 +36,7 @@ __attribute__((visibility("default"))) const struct dp_backend_ops dp_backend_v1
     .sparse_bytes = dp_cuda_sparse_bytes,
     .head_bytes = dp_cuda_head_bytes,
     .link = &dp_cuda_link,
+    .segment_begin = dp_cuda_segment_begin,
+    .segment_end = dp_cuda_segment_end,
     DP_BACKEND_OPS(DP_OP_MEMBER)
 };

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "kernels/cuda/record.h"
 #include "kernels/cuda/tokens.h"
 
 #define FIRST_MARKS 16 /* places of a lane at first; twice as many when they are taken */
@@ -86,6 +87,8 @@ int dp_cuda_mark(struct dp_backend *be, enum dp_lane lane, dp_ticket *out, struc
         return -1;
     if (!is_lane(lane))
         return dp_err_set(err, DP_EINVAL, "cuda: mark: there is no lane %d", (int)lane);
+    if (lane == DP_LANE_COMPUTE && dp_cuda_flush(cu, err) < 0)
+        return -1;
     if (l->marked - l->passed == l->n_marks && pass_more(cu, lane, err) < 0)
         return -1;
     if (l->marked - l->passed == l->n_marks && more_marks(cu, l, err) < 0)
@@ -122,6 +125,8 @@ int dp_cuda_after(struct dp_backend *be, enum dp_lane lane, dp_ticket t, struct 
         return dp_err_set(err, DP_EINVAL, "cuda: after: there is no lane %d", (int)lane);
     if (!t || point_of(t) <= of->passed || lane_of(t) == lane)
         return 0;
+    if (lane == DP_LANE_COMPUTE && dp_cuda_flush(cu, err) < 0)
+        return -1;
     return DP_CUDA(cu, err, StreamWaitEvent, cu->lanes[lane].stream, mark_at(of, point_of(t))->event, 0);
 }
 
@@ -178,7 +183,7 @@ int dp_cuda_sync(struct dp_backend *be, struct dp_err *err)
 {
     struct dp_cuda *cu = dp_cuda_of(be);
 
-    if (dp_cuda_usable(cu, err) < 0)
+    if (dp_cuda_flush(cu, err) < 0)
         return -1;
     for (int i = 0; i < DP_N_LANES; i++) {
         if (DP_CUDA(cu, err, StreamSynchronize, cu->lanes[i].stream) < 0)
@@ -194,7 +199,7 @@ uint64_t dp_cuda_time_ns(struct dp_backend *be)
 {
     struct dp_cuda *cu = dp_cuda_of(be);
 
-    if (cu->failure.code == DP_OK)
+    if (dp_cuda_flush(cu, NULL) == 0)
         DP_CUDA(cu, NULL, StreamSynchronize, cu->lanes[DP_LANE_COMPUTE].stream);
     return dp_now_ns();
 }
@@ -222,7 +227,7 @@ int dp_cuda_lap(struct dp_backend *be, uint64_t *sum_ns, struct dp_err *err)
     lap = &cu->laps[cu->n_laps];
     if (!lap->event && DP_CUDA(cu, err, EventCreateWithFlags, &lap->event, cudaEventBlockingSync) < 0)
         return -1;
-    if (DP_CUDA(cu, err, EventRecord, lap->event, cu->lanes[DP_LANE_COMPUTE].stream) < 0)
+    if (dp_cuda_tell_record(cu, lap->event, err) < 0)
         return -1;
     lap->sum_ns = sum_ns;
     cu->n_laps++;
@@ -234,7 +239,7 @@ int dp_cuda_laps_collect(struct dp_backend *be, struct dp_err *err)
     struct dp_cuda *cu = dp_cuda_of(be);
     struct dp_cuda_time last;
 
-    if (dp_cuda_usable(cu, err) < 0)
+    if (dp_cuda_flush(cu, err) < 0)
         return -1;
     if (cu->n_laps < 2)
         return 0;

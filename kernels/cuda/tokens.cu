@@ -4,6 +4,7 @@
 #include "kernels/cuda/tokens.h"
 
 #include "kernels/cuda/cu.h"
+#include "kernels/cuda/record.h"
 
 #define THREADS 512 /* of a block */
 
@@ -42,6 +43,5 @@ int dp_cuda_check_tokens(struct dp_cuda *cu, const uint32_t *tokens, int64_t n, 
         return 0;
     if (DP_LAUNCH(cu, err, check_kernel, 1, THREADS, 0, n, v, tokens, cu->note, (uint64_t)op) < 0)
         return -1;
-    return DP_CUDA(cu, err, MemcpyAsync, cu->noted, cu->note, sizeof *cu->note, cudaMemcpyDeviceToHost,
-                   cu->lanes[DP_LANE_COMPUTE].stream);
+    return dp_cuda_tell_copy(cu, cu->noted, cu->note, sizeof *cu->note, cudaMemcpyDeviceToHost, err);
 }

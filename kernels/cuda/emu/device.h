@@ -74,9 +74,11 @@ __attribute__((no_sanitize("thread"))) static void dp_emu_call(void (*kernel)(vo
 }
 
 template <class... P>
-static struct dp_emu_kernel dp_emu_describe(const char *name, void (*kernel)(P...), const size_t *sizes)
+static const struct dp_emu_kernel *dp_emu_describe(const char *name, void (*kernel)(P...), const size_t *sizes)
 {
-    return {name, reinterpret_cast<void (*)(void)>(kernel), dp_emu_call<P...>, sizes};
+    const struct dp_emu_kernel k = {name, reinterpret_cast<void (*)(void)>(kernel), dp_emu_call<P...>, sizes};
+
+    return dp_emu_kernel_at(&k);
 }
 
 #define threadIdx (dp_emu_thread_index())

@@ -25,6 +25,7 @@ struct dp_emu_settings {
     int driver, count;    /* what the driver says: its version (13000), 0: there is none; devices, -1 for 1 */
     int cc_major;         /* 0: 9 */
     bool no_code;         /* the plugin has no code for the device */
+    bool says;            /* at the end: how many calls, kernels and graphs there were */
     bool no_ipc;          /* processes do not see each other's memory */
 };
 
@@ -37,7 +38,8 @@ struct dp_emu_counts {
     long calls;                           /* of the runtime since dp_emu_configure */
     long blocks, staging, streams, events; /* that live: memory, streams, events that were not given back */
     long opened;                          /* memory of other processes that was not closed */
-    long launches, findings;               /* ever */
+    long graphs;                          /* graphs, and what was made of them to be launched */
+    long launches, findings, replays;      /* ever; replays: launches of graphs, whose kernels count as launches */
 };
 /* What has happened and what lives. */
 struct dp_emu_counts dp_emu_count(void);

@@ -12,4 +12,13 @@ struct dp_emu_kernel {
     const size_t *sizes; /* of its arguments, up to a 0 */
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* The one place of this kernel, as on a card it has one address. What k names stays. */
+const struct dp_emu_kernel *dp_emu_kernel_at(const struct dp_emu_kernel *k);
+#ifdef __cplusplus
+}
+#endif
+
 #endif

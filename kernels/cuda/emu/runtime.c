@@ -25,7 +25,7 @@ static struct {
     pthread_mutex_t lock;
     bool configured, begun;
     struct dp_emu_settings settings;
-    long calls, streams, events, launches, opened;
+    long calls, streams, events, launches, opened, graphs, replays;
     struct {
         void (*kernel)(void);
         size_t bytes;
@@ -35,7 +35,7 @@ static struct {
 
 /* ---- settings ---- */
 
-/* "seed=7 fail=12 check=0", and what a test of opening wants: driver, count, cc, code, ipc, memory (MiB). */
+/* "seed=7 fail=12 check=0", say, and what a test of opening wants: driver, count, cc, code, ipc, memory (MiB). */
 static void read_environment(void)
 {
     const char *text = getenv("DYNPIPE_EMU");
@@ -62,6 +62,8 @@ static void read_environment(void)
             s->cc_major = (int)value;
         else if (!strcmp(name, "code"))
             s->no_code = !value;
+        else if (!strcmp(name, "say"))
+            s->says = value;
         else if (!strcmp(name, "ipc"))
             s->no_ipc = !value;
         else if (!strcmp(name, "memory"))
@@ -80,7 +82,7 @@ static void use_settings(void)
 
 static long live(void)
 {
-    return rt.streams + rt.events + rt.opened + dp_memory_blocks() + dp_memory_staging();
+    return rt.streams + rt.events + rt.graphs + rt.opened + dp_memory_blocks() + dp_memory_staging();
 }
 
 static void end_all(void)
@@ -121,7 +123,7 @@ struct dp_emu_counts dp_emu_count(void)
 
     pthread_mutex_lock(&rt.lock);
     c = (struct dp_emu_counts){.calls = rt.calls, .blocks = dp_memory_blocks(), .staging = dp_memory_staging(),
-                               .streams = rt.streams, .events = rt.events, .opened = rt.opened, .launches = rt.launches,
+                               .streams = rt.streams, .events = rt.events, .opened = rt.opened, .graphs = rt.graphs, .replays = rt.replays, .launches = rt.launches,
                                .findings = dp_emu_findings()};
     pthread_mutex_unlock(&rt.lock);
     return c;
@@ -130,6 +132,8 @@ struct dp_emu_counts dp_emu_count(void)
 /* The plugin is unloaded: its signal handler must not stay. */
 __attribute__((destructor)) static void unload(void)
 {
+    if (rt.settings.says)
+        fprintf(stderr, "emulator: %ld calls of the runtime, %ld kernels, %ld graphs launched\n", rt.calls, rt.launches, rt.replays);
     end_all();
     dp_emu_end_blocks();
 }
@@ -166,11 +170,29 @@ static cudaError_t leave(cudaError_t rc)
     return rc;
 }
 
+/* What this thread captures; NULL: nothing. */
+static __thread struct dp_emu_stream *capturing;
+
+/* A call that a capture forbids: the capture is worth nothing any more. */
+static cudaError_t forbidden(void)
+{
+    capturing->capture->is_invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
 #define ENTER(failure)                        \
     do {                                      \
         cudaError_t entered = enter(failure); \
         if (entered != cudaSuccess)           \
             return leave(entered);            \
+    } while (0)
+
+/* Of calls that wait, ask or allocate. */
+#define ENTER_UNSAFE(failure)          \
+    do {                               \
+        ENTER(failure);                \
+        if (capturing)                 \
+            return leave(forbidden()); \
     } while (0)
 
 /* ---- the device ---- */
@@ -240,6 +262,21 @@ static cudaError_t emu_GetLastError(void)
 
 /* ---- launches ---- */
 
+#define KERNELS 4096 /* of a program, with all versions of its templates */
+
+const struct dp_emu_kernel *dp_emu_kernel_at(const struct dp_emu_kernel *k)
+{
+    static struct dp_emu_kernel kernels[KERNELS];
+    size_t i = (uintptr_t)k->kernel / 16 % KERNELS;
+
+    pthread_mutex_lock(&rt.lock);
+    while (kernels[i].kernel && kernels[i].kernel != k->kernel)
+        i = (i + 1) % KERNELS;
+    kernels[i] = *k;
+    pthread_mutex_unlock(&rt.lock);
+    return &kernels[i];
+}
+
 static size_t asked_for(void (*kernel)(void))
 {
     for (int i = 0; i < rt.n_asked; i++)
@@ -273,29 +310,12 @@ static bool is_launch(dim3 grid, dim3 block, size_t shared, const struct dp_emu_
            block.z <= 64 && block.x * block.y * block.z <= DP_EMU_BLOCK_THREADS && shared <= asked_for(k->kernel);
 }
 
-/* Arguments are taken now: pointers, and behind them, 16 bytes each at least, the values. */
-static void **copy_args(void **args, const size_t *sizes)
-{
-    size_t n = 0, bytes = 0;
-    void **copy;
-    char *at;
-
-    for (; sizes[n]; n++)
-        bytes += (sizes[n] + 15) / 16 * 16;
-    copy = aligned_alloc(16, (n * sizeof *copy + 15) / 16 * 16 + bytes + 16);
-    if (!copy)
-        return NULL;
-    at = (char *)copy + (n * sizeof *copy + 15) / 16 * 16;
-    for (size_t i = 0; i < n; i++) {
-        copy[i] = at;
-        memcpy(at, args[i], sizes[i]);
-        at += (sizes[i] + 15) / 16 * 16;
-    }
-    return copy;
-}
-
 static cudaError_t ask(struct dp_emu_stream *s, struct dp_emu_item *item)
 {
+    if (s->capture) {
+        dp_graph_add(s->capture, item);
+        return leave(cudaSuccess);
+    }
     dp_stream_ask(s, item);
     dp_stream_eager();
     return leave(cudaSuccess);
@@ -314,14 +334,15 @@ static cudaError_t emu_LaunchKernel(const void *kernel, dim3 grid, dim3 block, v
     if (!item)
         return leave(cudaErrorMemoryAllocation);
     item->kind = DP_EMU_LAUNCH;
-    item->args = copy_args(args, k->sizes);
+    item->args = dp_launch_copy_args(args, k->sizes);
+    item->sizes = k->sizes;
     if (!item->args) {
         free(item);
         return leave(cudaErrorMemoryAllocation);
     }
     item->launch = (struct dp_emu_launch){.name = k->name, .grid = grid, .block = block, .shared = shared,
                                           .call = k->call, .kernel = k->kernel, .args = item->args};
-    rt.launches++;
+    rt.launches += !stream->capture;
     return ask(stream, item);
 }
 
@@ -337,7 +358,7 @@ static cudaError_t emu_MemGetInfo(size_t *left, size_t *total)
 
 static cudaError_t emu_Malloc(void **p, size_t bytes)
 {
-    ENTER(cudaErrorMemoryAllocation);
+    ENTER_UNSAFE(cudaErrorMemoryAllocation);
     *p = dp_check_alloc(bytes);
     if (!*p)
         return leave(cudaErrorMemoryAllocation);
@@ -350,6 +371,8 @@ static cudaError_t emu_Free(void *p)
 {
     cudaError_t rc = enter(cudaErrorUnknown);
 
+    if (capturing)
+        return leave(forbidden());
     while (dp_stream_step(NULL))
         ;
     if (p && (!dp_check_is_array(p) || dp_check_is_opened(p)))
@@ -363,7 +386,7 @@ static cudaError_t emu_Free(void *p)
 
 static cudaError_t emu_HostAlloc(void **p, size_t bytes, unsigned flags)
 {
-    ENTER(cudaErrorMemoryAllocation);
+    ENTER_UNSAFE(cudaErrorMemoryAllocation);
     (void)flags;
     *p = dp_staging_alloc(bytes);
     return leave(*p ? cudaSuccess : cudaErrorMemoryAllocation);
@@ -373,6 +396,8 @@ static cudaError_t emu_FreeHost(void *p)
 {
     cudaError_t rc = enter(cudaErrorUnknown);
 
+    if (capturing)
+        return leave(forbidden());
     while (dp_stream_step(NULL))
         ;
     if (p && dp_staging_free(p) < 0)
@@ -413,7 +438,9 @@ static cudaError_t emu_MemcpyAsync(void *dst, const void *src, size_t bytes, enu
     ENTER(cudaErrorUnknown);
     if (kind != cudaMemcpyDefault && (dp_check_is_device(dst) != to_device || dp_check_is_device(src) != from_device))
         return leave(cudaErrorInvalidValue);
-    if (dp_memory_asked(dst, src, bytes, stream->number, stream->asked + 1) < 0)
+    if (stream->capture && (dp_memory_is_pageable(dst) || dp_memory_is_pageable(src)))
+        return leave(forbidden());
+    if (!stream->capture && dp_memory_asked(dst, src, bytes, stream->number, stream->asked + 1) < 0)
         return leave(cudaErrorInvalidValue);
     item = calloc(1, sizeof *item);
     if (!item)
@@ -432,7 +459,8 @@ static cudaError_t emu_MemsetAsync(void *dst, int byte, size_t bytes, cudaStream
     struct dp_emu_item *item;
 
     ENTER(cudaErrorUnknown);
-    if (!dp_check_is_device(dst) || dp_memory_asked(dst, NULL, bytes, stream->number, stream->asked + 1) < 0)
+    if (!dp_check_is_device(dst) ||
+        (!stream->capture && dp_memory_asked(dst, NULL, bytes, stream->number, stream->asked + 1) < 0))
         return leave(cudaErrorInvalidValue);
     item = calloc(1, sizeof *item);
     if (!item)
@@ -448,7 +476,7 @@ static cudaError_t emu_MemsetAsync(void *dst, int byte, size_t bytes, cudaStream
 
 static cudaError_t emu_IpcGetMemHandle(cudaIpcMemHandle_t *handle, void *p)
 {
-    ENTER(cudaErrorUnknown);
+    ENTER_UNSAFE(cudaErrorUnknown);
     return leave(rt.settings.no_ipc ? cudaErrorNotSupported : dp_check_show(p, handle));
 }
 
@@ -456,7 +484,7 @@ static cudaError_t emu_IpcOpenMemHandle(void **p, cudaIpcMemHandle_t handle, uns
 {
     cudaError_t rc;
 
-    ENTER(cudaErrorUnknown);
+    ENTER_UNSAFE(cudaErrorUnknown);
     if (flags != cudaIpcMemLazyEnablePeerAccess)
         return leave(cudaErrorInvalidValue);
     rc = rt.settings.no_ipc ? cudaErrorPeerAccessUnsupported : dp_check_open_shown(&handle, p);
@@ -468,6 +496,8 @@ static cudaError_t emu_IpcCloseMemHandle(void *p)
 {
     cudaError_t rc = enter(cudaErrorUnknown), closed;
 
+    if (capturing)
+        return leave(forbidden());
     while (dp_stream_step(NULL))
         ;
     closed = dp_check_close_shown(p);
@@ -499,7 +529,7 @@ static cudaError_t emu_StreamDestroy(cudaStream_t stream)
 
 static cudaError_t emu_StreamSynchronize(cudaStream_t stream)
 {
-    ENTER(cudaErrorUnknown);
+    ENTER_UNSAFE(cudaErrorUnknown);
     while (stream->first)
         if (!dp_stream_step(stream))
             return leave(cudaErrorLaunchTimeout); /* streams wait for each other */
@@ -522,31 +552,61 @@ static cudaError_t emu_EventDestroy(cudaEvent_t event)
 {
     cudaError_t rc = enter(cudaErrorUnknown);
 
+    if (event->graphs) /* the real one keeps it; here it is a mistake */
+        return leave(cudaErrorInvalidResourceHandle);
     dp_record_release(event->record);
     free(event);
     rt.events--;
     return leave(rc);
 }
 
-static cudaError_t emu_EventRecord(cudaEvent_t event, cudaStream_t stream)
+/* An item that records the event; of a graph's, its record is made when the graph is launched. */
+static struct dp_emu_item *record_of(cudaEvent_t event, bool is_captured)
 {
-    struct dp_emu_record *record;
-    struct dp_emu_item *item;
+    struct dp_emu_record *record = is_captured ? NULL : calloc(1, sizeof *record);
+    struct dp_emu_item *item = calloc(1, sizeof *item);
 
-    ENTER(cudaErrorUnknown);
-    record = calloc(1, sizeof *record);
-    item = calloc(1, sizeof *item);
-    if (!record || !item) {
+    if ((!is_captured && !record) || !item) {
         free(record);
         free(item);
-        return leave(cudaErrorMemoryAllocation);
+        return NULL;
+    }
+    item->kind = DP_EMU_RECORD;
+    if (is_captured) {
+        item->event = event;
+        event->graphs++;
+        return item;
     }
     dp_record_release(event->record);
     event->record = record;
+    event->is_captured = false;
     record->holders = 2; /* the event and the item */
-    item->kind = DP_EMU_RECORD;
     item->record = record;
-    return ask(stream, item);
+    return item;
+}
+
+static cudaError_t emu_EventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    struct dp_emu_item *item;
+
+    ENTER(cudaErrorUnknown);
+    if (stream->capture) { /* a place in the capture, for other streams of it */
+        event->is_captured = true;
+        return leave(cudaSuccess);
+    }
+    item = record_of(event, false);
+    return item ? ask(stream, item) : leave(cudaErrorMemoryAllocation);
+}
+
+static cudaError_t emu_EventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags)
+{
+    struct dp_emu_item *item;
+
+    ENTER(cudaErrorUnknown);
+    if (flags != cudaEventRecordExternal || !stream->capture)
+        return leave(cudaErrorInvalidValue);
+    item = record_of(event, true);
+    return item ? ask(stream, item) : leave(cudaErrorMemoryAllocation);
 }
 
 static cudaError_t emu_StreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
@@ -555,6 +615,12 @@ static cudaError_t emu_StreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
 
     ENTER(cudaErrorUnknown);
     (void)flags;
+    if (event->is_captured)
+        return leave(cudaErrorCapturedEvent);
+    if (stream->capture) { /* it waits for what is no part of the capture */
+        forbidden();
+        return leave(cudaErrorStreamCaptureIsolation);
+    }
     if (!event->record)
         return leave(cudaSuccess);
     item = calloc(1, sizeof *item);
@@ -569,7 +635,9 @@ static cudaError_t emu_StreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
 /* Somebody who asks again and again sees it done in the end. */
 static cudaError_t emu_EventQuery(cudaEvent_t event)
 {
-    ENTER(cudaErrorUnknown);
+    ENTER_UNSAFE(cudaErrorUnknown);
+    if (event->is_captured)
+        return leave(cudaErrorCapturedEvent);
     if (event->record && !event->record->done)
         dp_stream_step(NULL);
     if (event->record && !event->record->done)
@@ -581,7 +649,9 @@ static cudaError_t emu_EventQuery(cudaEvent_t event)
 
 static cudaError_t emu_EventSynchronize(cudaEvent_t event)
 {
-    ENTER(cudaErrorUnknown);
+    ENTER_UNSAFE(cudaErrorUnknown);
+    if (event->is_captured)
+        return leave(cudaErrorCapturedEvent);
     while (event->record && !event->record->done)
         if (!dp_stream_step(NULL))
             return leave(cudaErrorLaunchTimeout);
@@ -599,6 +669,135 @@ static cudaError_t emu_EventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t
         return leave(cudaErrorNotReady);
     *ms = (float)((double)(to->record->ns - from->record->ns) * 1e-6);
     return leave(cudaSuccess);
+}
+
+/* ---- graphs ---- */
+
+struct dp_emu_graph_exec {
+    struct dp_emu_graph *work;
+};
+
+static cudaError_t emu_StreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    ENTER(cudaErrorUnknown);
+    if (mode != cudaStreamCaptureModeThreadLocal || capturing || stream->capture)
+        return leave(cudaErrorIllegalState);
+    stream->capture = dp_graph_make();
+    if (!stream->capture)
+        return leave(cudaErrorMemoryAllocation);
+    capturing = stream;
+    return leave(cudaSuccess);
+}
+
+static cudaError_t emu_StreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    cudaError_t rc = enter(cudaErrorUnknown);
+    struct dp_emu_graph *g = stream->capture;
+
+    *graph = NULL;
+    if (!g || capturing != stream)
+        return leave(cudaErrorIllegalState);
+    stream->capture = NULL;
+    capturing = NULL;
+    if (rc == cudaSuccess && g->is_invalid)
+        rc = cudaErrorStreamCaptureInvalidated;
+    if (rc == cudaSuccess) {
+        *graph = g;
+        rt.graphs++;
+    } else {
+        dp_graph_drop(g);
+    }
+    return leave(rc);
+}
+
+static bool copy_work(struct dp_emu_graph *to, const struct dp_emu_graph *from)
+{
+    for (const struct dp_emu_item *i = from->first; i; i = i->next) {
+        struct dp_emu_item *copy = dp_graph_copy(i);
+
+        if (!copy)
+            return false;
+        dp_graph_add(to, copy);
+    }
+    return true;
+}
+
+static cudaError_t emu_GraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+    struct dp_emu_graph_exec *x;
+
+    ENTER_UNSAFE(cudaErrorMemoryAllocation);
+    if (flags)
+        return leave(cudaErrorInvalidValue);
+    x = calloc(1, sizeof *x);
+    if (x)
+        x->work = dp_graph_make();
+    if (!x || !x->work || !copy_work(x->work, graph)) {
+        if (x)
+            dp_graph_drop(x->work);
+        free(x);
+        return leave(cudaErrorMemoryAllocation);
+    }
+    rt.graphs++;
+    *exec = x;
+    return leave(cudaSuccess);
+}
+
+/* One more time what a graph does, as its stream would have been asked for it call by call. */
+static cudaError_t replay(struct dp_emu_item *item, struct dp_emu_stream *stream)
+{
+    if ((item->kind == DP_EMU_COPY || item->kind == DP_EMU_SET) &&
+        dp_memory_asked(item->dst, item->src, item->bytes, stream->number, stream->asked + 1) < 0) {
+        dp_item_free(item);
+        return cudaErrorInvalidValue;
+    }
+    if (item->kind == DP_EMU_RECORD) {
+        struct dp_emu_item *now = record_of(item->event, false);
+
+        dp_item_free(item);
+        if (!now)
+            return cudaErrorMemoryAllocation;
+        item = now;
+    }
+    rt.launches += item->kind == DP_EMU_LAUNCH;
+    dp_stream_ask(stream, item);
+    return cudaSuccess;
+}
+
+static cudaError_t emu_GraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    ENTER(cudaErrorUnknown);
+    if (capturing)
+        return leave(forbidden());
+    for (const struct dp_emu_item *i = exec->work->first; i; i = i->next) {
+        struct dp_emu_item *item = dp_graph_copy(i);
+        cudaError_t rc = item ? replay(item, stream) : cudaErrorMemoryAllocation;
+
+        if (rc != cudaSuccess)
+            return leave(rc);
+    }
+    rt.replays++;
+    dp_stream_eager();
+    return leave(cudaSuccess);
+}
+
+static cudaError_t emu_GraphExecDestroy(cudaGraphExec_t exec)
+{
+    cudaError_t rc = enter(cudaErrorUnknown);
+
+    dp_graph_drop(exec->work);
+    free(exec);
+    rt.graphs--;
+    return leave(rc);
+}
+
+static cudaError_t emu_GraphDestroy(cudaGraph_t graph)
+{
+    cudaError_t rc = enter(cudaErrorUnknown);
+
+    dp_graph_drop(graph);
+    rt.graphs--;
+    return leave(rc);
 }
 
 /* ---- texts ---- */
@@ -620,6 +819,11 @@ static const char *emu_GetErrorName(cudaError_t rc)
         {cudaErrorNotReady, "cudaErrorNotReady"},
         {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout"},
         {cudaErrorLaunchFailure, "cudaErrorLaunchFailure"},
+        {cudaErrorIllegalState, "cudaErrorIllegalState"},
+        {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported"},
+        {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated"},
+        {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation"},
+        {cudaErrorCapturedEvent, "cudaErrorCapturedEvent"},
     };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -6,6 +6,7 @@
 #include "kernels/cuda/emu/stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "kernels/cuda/emu/emu.h"
@@ -65,13 +66,85 @@ void dp_record_release(struct dp_emu_record *r)
         free(r);
 }
 
-static void free_item(struct dp_emu_item *item)
+void dp_item_free(struct dp_emu_item *item)
 {
     if (item->kind == DP_EMU_RECORD || item->kind == DP_EMU_WAIT)
         dp_record_release(item->record);
+    if (item->kind == DP_EMU_RECORD && item->event)
+        item->event->graphs--;
     if (item->kind == DP_EMU_LAUNCH)
         free(item->args);
     free(item);
+}
+
+/* Arguments are taken now: pointers, and behind them, 16 bytes each at least, the values. */
+void **dp_launch_copy_args(void **args, const size_t *sizes)
+{
+    size_t n = 0, bytes = 0;
+    void **copy;
+    char *at;
+
+    for (; sizes[n]; n++)
+        bytes += (sizes[n] + 15) / 16 * 16;
+    copy = aligned_alloc(16, (n * sizeof *copy + 15) / 16 * 16 + bytes + 16);
+    if (!copy)
+        return NULL;
+    at = (char *)copy + (n * sizeof *copy + 15) / 16 * 16;
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = at;
+        memcpy(at, args[i], sizes[i]);
+        at += (sizes[i] + 15) / 16 * 16;
+    }
+    return copy;
+}
+
+struct dp_emu_graph *dp_graph_make(void)
+{
+    struct dp_emu_graph *g = calloc(1, sizeof *g);
+
+    if (g)
+        g->end = &g->first;
+    return g;
+}
+
+void dp_graph_add(struct dp_emu_graph *g, struct dp_emu_item *item)
+{
+    item->next = NULL;
+    *g->end = item;
+    g->end = &item->next;
+}
+
+struct dp_emu_item *dp_graph_copy(const struct dp_emu_item *item)
+{
+    struct dp_emu_item *copy = malloc(sizeof *copy);
+
+    if (!copy)
+        return NULL;
+    *copy = *item;
+    if (item->kind == DP_EMU_LAUNCH) {
+        copy->args = dp_launch_copy_args(item->args, item->sizes);
+        copy->launch.args = copy->args;
+        if (!copy->args) {
+            free(copy);
+            return NULL;
+        }
+    }
+    if (item->kind == DP_EMU_RECORD)
+        copy->event->graphs++;
+    return copy;
+}
+
+void dp_graph_drop(struct dp_emu_graph *g)
+{
+    if (!g)
+        return;
+    while (g->first) {
+        struct dp_emu_item *item = g->first;
+
+        g->first = item->next;
+        dp_item_free(item);
+    }
+    free(g);
 }
 
 void dp_stream_ask(struct dp_emu_stream *s, struct dp_emu_item *item)
@@ -124,7 +197,7 @@ static void run_first(struct dp_emu_stream *s)
     }
     s->done = item->number;
     s->known.at[s->number] = item->number;
-    free_item(item);
+    dp_item_free(item);
 }
 
 bool dp_stream_step(struct dp_emu_stream *wanted)
@@ -164,7 +237,7 @@ void dp_stream_drop(struct dp_emu_stream *s)
         struct dp_emu_item *item = s->first;
 
         s->first = item->next;
-        free_item(item);
+        dp_item_free(item);
     }
     free(s);
 }

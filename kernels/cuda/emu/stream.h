@@ -21,7 +21,8 @@ struct dp_emu_record {
 
 struct dp_emu_event {
     struct dp_emu_record *record; /* the last; NULL: never recorded */
-    bool times;
+    bool times, is_captured;      /* is_captured: its last record belongs to a capture, and is no point in time */
+    long graphs;                  /* that record it */
 };
 
 enum dp_emu_kind { DP_EMU_LAUNCH, DP_EMU_COPY, DP_EMU_SET, DP_EMU_RECORD, DP_EMU_WAIT };
@@ -36,6 +37,7 @@ struct dp_emu_item {
         struct {
             struct dp_emu_launch launch;
             void **args; /* and behind them what they point to */
+            const size_t *sizes; /* theirs */
         };
         struct {
             void *dst;
@@ -43,8 +45,17 @@ struct dp_emu_item {
             size_t bytes;
             int byte;
         };
-        struct dp_emu_record *record;
+        struct {
+            struct dp_emu_record *record;
+            struct dp_emu_event *event; /* of a graph's: whose record it will be, each time */
+        };
     };
+};
+
+/* Work that was captured, in its order: of one stream, so that each waits for the one before. */
+struct dp_emu_graph {
+    struct dp_emu_item *first, **end;
+    bool is_invalid; /* a call came in between that a capture forbids */
 };
 
 struct dp_emu_stream {
@@ -52,6 +63,7 @@ struct dp_emu_stream {
     uint64_t asked, done; /* works, counted over all streams that ever had this number */
     struct dp_emu_clock known; /* what comes before its next work */
     struct dp_emu_item *first, **end;
+    struct dp_emu_graph *capture; /* NULL: what it is asked for is to be done */
 };
 
 /* Begin, with a seed; the end of it all. */
@@ -62,6 +74,17 @@ struct dp_emu_stream *dp_stream_make(void);
 void dp_stream_drop(struct dp_emu_stream *s);
 /* Ask a stream for an item (malloc, its own part filled in), which it takes. */
 void dp_stream_ask(struct dp_emu_stream *s, struct dp_emu_item *item);
+/* A launch's arguments, taken now. NULL without memory. */
+void **dp_launch_copy_args(void **args, const size_t *sizes);
+/* A graph without work; NULL without memory. */
+struct dp_emu_graph *dp_graph_make(void);
+/* g takes the item. */
+void dp_graph_add(struct dp_emu_graph *g, struct dp_emu_item *item);
+/* The same work once more, for a graph or for a stream; NULL without memory. */
+struct dp_emu_item *dp_graph_copy(const struct dp_emu_item *item);
+void dp_graph_drop(struct dp_emu_graph *g);
+/* An item that no stream took. */
+void dp_item_free(struct dp_emu_item *item);
 /* Do something; `wanted` (or NULL) is what the host waits for, which some seeds prefer. returns: false when nothing is
  * left that may be done. */
 bool dp_stream_step(struct dp_emu_stream *wanted);

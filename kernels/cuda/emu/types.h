@@ -22,6 +22,7 @@ enum cudaError {
     cudaErrorPeerAccessUnsupported = 217,
     cudaErrorUnsupportedPtxVersion = 222,
     cudaErrorInvalidResourceHandle = 400,
+    cudaErrorIllegalState = 401,
     cudaErrorNotReady = 600,
     cudaErrorIllegalAddress = 700,
     cudaErrorLaunchTimeout = 702,
@@ -34,6 +35,10 @@ enum cudaError {
     cudaErrorInvalidPc = 718,
     cudaErrorLaunchFailure = 719,
     cudaErrorNotSupported = 801,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureIsolation = 905,
+    cudaErrorCapturedEvent = 907,
     cudaErrorUnknown = 999,
 };
 typedef enum cudaError cudaError_t;
@@ -47,12 +52,14 @@ enum cudaMemcpyKind {
 };
 
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 /* Flags. */
 #define cudaStreamNonBlocking 1u
 #define cudaEventBlockingSync 1u
 #define cudaEventDisableTiming 2u
+#define cudaEventRecordExternal 1u
 #define cudaHostAllocPortable 1u
 #define cudaIpcMemLazyEnablePeerAccess 1u
 
@@ -77,5 +84,7 @@ typedef struct dim3 {
 
 typedef struct dp_emu_stream *cudaStream_t;
 typedef struct dp_emu_event *cudaEvent_t;
+typedef struct dp_emu_graph *cudaGraph_t;
+typedef struct dp_emu_graph_exec *cudaGraphExec_t;
 
 #endif

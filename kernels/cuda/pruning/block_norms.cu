@@ -5,6 +5,7 @@
 #include "kernels/cuda/sparse/sparse_plan.h"
 
 #include "kernels/cuda/cu.h"
+#include "kernels/cuda/record.h"
 
 #define THREADS 128 /* of a block */
 #define MOST 128 /* columns of a block, a thread each */
@@ -122,7 +123,7 @@ static int find_left(struct dp_cuda *cu, const struct dp_block_norms *a, int64_t
     if (width == 1)
         return DP_LAUNCH(cu, err, narrow_left_kernel, dp_blocks((n + 63) / 64 * 64, THREADS), THREADS, 0, n, a->block_rows,
                          a->cols, a->keep, left, mixed);
-    if (bytes && DP_CUDA(cu, err, MemsetAsync, a->left, 0, bytes, cu->lanes[DP_LANE_COMPUTE].stream) < 0)
+    if (bytes && dp_cuda_tell_zero(cu, a->left, bytes, err) < 0)
         return -1;
     return DP_LAUNCH(cu, err, square_left_kernel, dp_blocks(n, THREADS / 32), THREADS, 0, n, a->block_rows, a->cols,
                      reinterpret_cast<const uint32_t *>(a->keep), left, mixed);

@@ -35,9 +35,9 @@ static inline void check_nothing_lives(const char *what)
 {
     struct dp_emu_counts c = dp_emu_count();
 
-    if (c.blocks || c.staging || c.streams || c.events || c.opened)
-        fail_msg("%s: %ld arrays, %ld of staging memory, %ld streams, %ld events and %ld of other processes are left", what,
-                 c.blocks, c.staging, c.streams, c.events, c.opened);
+    if (c.blocks || c.staging || c.streams || c.events || c.opened || c.graphs)
+        fail_msg("%s: %ld arrays, %ld of staging memory, %ld streams, %ld events, %ld of other processes and %ld graphs are left", what,
+                 c.blocks, c.staging, c.streams, c.events, c.opened, c.graphs);
 }
 
 /* A call of the table must succeed: DO(be, put, dst, src, bytes). */
