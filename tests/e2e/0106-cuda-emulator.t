@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # backend = "cuda" on a private Slurm, on the emulator (doc/cuda.md): whole runs of a tiny model that is pruned to sparse
 # matrices. With 1, 2 and 3 workers, each with another order of the emulator, every loss has the same bits, and is that of
-# the cpu within 1e-4. Layers are handed over between workers, a run gives a node back and the job that waits starts
+# the cpu within 1e-4; some of the runs record segments of their steps and replay them. Layers are handed over between workers, a run gives a node back and the job that waits starts
 # there. A device that fails and a worker that is killed end the run with a clear message, and what was saved before goes
 # on as if nothing had been.
 # shellcheck disable=SC2086,SC2154,SC2317 # $pruned and the like are lists; the rest is lib.sh's
@@ -60,7 +60,8 @@ run_cluster --nodes 3 --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; 
 pruned="train.lr=3e-3 train.min_lr=3e-3 data.eval_every=0 prune.begin=2 prune.end=8 prune.every=2 prune.final=0.75"
 for block in 4x1 32x32; do
     for n in 1 2 3; do
-        jobs+=("$(emulated "$block-$n" $n --dynpipe=observe -- $pruned train.steps=12 prune.granularity=$block)")
+        record=$([ $n = 1 ] || [ $block-$n = 4x1-3 ] && echo off || echo on) # against one worker without
+        jobs+=("$(emulated "$block-$n" $n --dynpipe=observe -- $pruned train.steps=12 prune.granularity=$block pipeline.record=$record)")
     done
     alone "$D/$block-cpu.jsonl" $pruned train.steps=12 prune.granularity=$block
     ok $? "$block: the cpu trains"
@@ -84,7 +85,7 @@ done
 # Whatever a step takes on three nodes, two are allowed: this is about the device, not about what pays.
 endless_pruned="$endless train.warmup=3 prune.begin=2 prune.end=8 prune.every=2 prune.final=0.75 prune.granularity=32x32"
 job=$(emulated train 3 --dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=100 --dynpipe-reference=start -- \
-    $endless_pruned "'pipeline.layout=0-1|2|3'")
+    $endless_pruned pipeline.record=on "'pipeline.layout=0-1|2|3'")
 connected() { [ "$(status "$job" '[.workers[] | select(.connected)] | length')" = 3 ]; }
 wait_for 60 connected
 ok $? "a run of three workers on the emulator"

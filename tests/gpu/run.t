@@ -15,12 +15,13 @@ for f in "$DP_BUILDDIR"/kernels/cuda/*.emu; do # they take longest, and are here
     cp "$DP_BUILDDIR/kernels/cuda/$f" "$work/build/emu/${f%.emu}.o"
 done
 
-log=$(run --parts='build|training')
+log=$(run --parts='build|training|recorded')
 ok $? "builds with make and a C compiler, and trains"
 on_failure=
 like "$log" "\\| build: emulator \\| ok " "the table has the build"
 like "$log" "\\| training \\| ok .*the same losses, bit for bit" "two workers have the losses of one"
-like "$(cat "$work/results.md")" "0 of 2 parts failed" "the table is kept"
+like "$log" "\\| recorded segments \\| ok .*the same losses, bit for bit" "and so has one whose segments are recorded"
+like "$(cat "$work/results.md")" "0 of 3 parts failed" "the table is kept"
 like "$(cat "$work/log")" "# losses 2 0x1\\." "the log has the losses"
 grep -q "FAILED" <<<"$log" && diag "$(tail -n 40 "$work/log")"
 

@@ -361,7 +361,7 @@ int main(int argc, char **argv)
     long steps = 10;
     int fds[2], status = 0;
     pid_t pid = 0;
-    bool is_ok;
+    bool is_ok, records = false;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (; argc > 1 && !strncmp(argv[1], "--", 2); argc--, argv++)
@@ -369,13 +369,17 @@ int main(int argc, char **argv)
             w.n = 2;
         else if (!strcmp(argv[1], "--model=tiny"))
             m = &models[1];
+        else if (!strcmp(argv[1], "--record"))
+            records = true;
         else if (!strncmp(argv[1], "--steps=", 8))
             steps = strtol(argv[1] + 8, NULL, 10);
     if (argc != 2 || steps < 1) {
-        fprintf(stderr, "usage: train [--workers=1|2] [--model=gpt2|tiny] [--steps=N] PLUGIN\n");
+        fprintf(stderr, "usage: train [--workers=1|2] [--model=gpt2|tiny] [--steps=N] [--record] PLUGIN\n");
         return 2;
     }
     configure(&w, m, steps);
+    if (records)
+        snprintf(w.config.pipeline.record, sizeof w.config.pipeline.record, "on");
     if (w.n == 2) {
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0 || (pid = fork()) < 0) /* before anyone asks for the card */
             die("a second process", NULL);

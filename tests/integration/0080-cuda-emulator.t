@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A worker trains on the emulator of the CUDA backend (doc/cuda.md): a tiny model, from the first step through pruning,
 # evaluation and a checkpoint to the last one. Loss and gradient norm of every step are those of the cpu within 1e-4, and
-# bit for bit the same whatever order the emulator's seed chose. What the device cannot do ends the run, with the
+# bit for bit the same whatever order the emulator's seed chose, and whether segments of a step are recorded or not. What the device cannot do ends the run, with the
 # operation's name, and leaves no damaged checkpoint.
 # No Slurm, no network, no root; tests/e2e/0106-cuda-emulator.t has several workers.
 # shellcheck disable=SC2086 # $masked and the like are lists
@@ -91,6 +91,9 @@ trains() { # NAME SEEDS KEYS...
     for seed in ${seeds#* }; do
         same emu-$seed $first "$name: the same bits with seed $seed"
     done
+    emulated "seed=${seeds%% *} say=1" recorded "$@" pipeline.record=on
+    same recorded $first "$name: and with recorded segments"
+    like "$(cat "$dir/recorded.out")" "[0-9]+ kernels, [1-9][0-9] graphs launched" "$name: which were replayed"
     is "$(sparsity $first)" 0.75 "$name: it is pruned"
 }
 masked=output.tune=$dir/tune-1.0.json
@@ -126,6 +129,11 @@ done
 is "$newest" 4 "the last of them, call $at, came behind a checkpoint"
 emulated "seed=1" after $checkpoints checkpoint.resume=auto
 runs "which goes on as if nothing had been" cmp <(losses after) <(losses whole | from "$newest")
+
+# The same where most calls are in graphs.
+emulated "seed=3 fail=1500" failed $checkpoints pipeline.record=on
+isnt $? 0 "recorded: a call of the runtime fails, and so does the run"
+like "$(cat "$dir/failed.out")" "cuda: ([a-z_]+|one of [a-z_, ]+|[a-z_]+ or [a-z_]+): .*returned by cuda[A-Z]" "recorded: and says in what"
 
 for at in 1.0 0.3; do
     runs "no worker measured what is sparse, table $at" cmp "$dir/tune-$at.json" "$dir/before-$at.json"

@@ -48,10 +48,12 @@ int dp_stage_sum_squares(struct dp_stage *stage, struct dp_err *err)
 {
     double *sums = dp_stage_workspace(stage)->squares;
 
+    if (dp_stage_part_begin(stage, DP_STAGE_SQUARES, 0, err) < 0)
+        return -1;
     for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++)
         if (squares_of(dp_stage_layer(stage, i), sums + i * DP_LAYER_MAX_PARAMS, err) < 0)
             return -1;
-    return 0;
+    return dp_stage_part_end(stage, err);
 }
 
 int dp_stage_grad_squares(struct dp_stage *stage, double *out, struct dp_err *err)
@@ -120,6 +122,8 @@ int dp_stage_step(struct dp_stage *stage, uint64_t step, double grad_scale, stru
 
     if (dp_stage_n_layers(stage) && put_scalars(dp_stage_layer(stage, 0), scalars, step, grad_scale, err) < 0)
         return -1;
+    if (dp_stage_part_begin(stage, DP_STAGE_STEP, 0, err) < 0)
+        return -1;
     for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {
         struct dp_layer *l = dp_stage_layer(stage, i);
 
@@ -127,5 +131,5 @@ int dp_stage_step(struct dp_stage *stage, uint64_t step, double grad_scale, stru
             if (is_stepped(&l->param[j]) && step_param(l, &l->param[j], scalars, err) < 0)
                 return dp_err_prefix(err, "layer %u, %s", l->index, l->param[j].name);
     }
-    return 0;
+    return dp_stage_part_end(stage, err);
 }

@@ -27,6 +27,7 @@ struct dp_stage {
     uint32_t *kept_mb; /* [n_slots] whose they are, NO_MB: nobody's */
     struct dp_workspace work;
     void *own_d;       /* the workspace's place for the gradient on its way back */
+    bool records;      /* the backend is told of the parts of a step */
 };
 
 uint32_t dp_stage_in_flight(const struct dp_train_config *c, const struct dp_layout *l, uint32_t rank)
@@ -101,6 +102,7 @@ struct dp_stage *dp_stage_create(const struct dp_train_config *config, struct dp
     }
     s->config = config;
     s->be = be;
+    s->records = !strcmp(config->pipeline.record, "on") && be->ops->segment_begin;
     s->layer = calloc(n + 1, sizeof *s->layer);
     if (!s->layer) {
         dp_err_set(err, DP_ENOMEM, "stage: no memory");
@@ -197,6 +199,16 @@ static struct dp_activations *set_of(struct dp_stage *s, uint32_t slot, uint32_t
     return &s->kept[(size_t)slot * s->n_layers + i];
 }
 
+int dp_stage_part_begin(const struct dp_stage *s, enum dp_stage_part part, uint32_t mb, struct dp_err *err)
+{
+    return s->records ? s->be->ops->segment_begin(s->be, mb * DP_N_STAGE_PARTS + (uint32_t)part, err) : 0;
+}
+
+int dp_stage_part_end(const struct dp_stage *s, struct dp_err *err)
+{
+    return s->records ? s->be->ops->segment_end(s->be, err) : 0;
+}
+
 int dp_stage_forward(struct dp_stage *s, uint32_t mb, void *in, const uint32_t *tokens,
                      const uint32_t *targets, void *out, double *loss, bool keep, struct dp_err *err)
 {
@@ -209,6 +221,8 @@ int dp_stage_forward(struct dp_stage *s, uint32_t mb, void *in, const uint32_t *
         return dp_err_set(err, DP_EINVAL, "stage: forward of microbatch %u while microbatch %u is in flight", mb,
                           s->kept_mb[slot]);
     set_of(s, slot, 0, keep)->x = in;
+    if (keep && dp_stage_part_begin(s, DP_STAGE_FORWARD, mb, err) < 0)
+        return -1;
     for (uint32_t i = 0; i < s->n_layers; i++) {
         void *y = i + 1 < s->n_layers ? set_of(s, slot, i + 1, keep)->x : out;
 
@@ -217,7 +231,7 @@ int dp_stage_forward(struct dp_stage *s, uint32_t mb, void *in, const uint32_t *
     }
     if (keep)
         s->kept_mb[slot] = mb;
-    return 0;
+    return keep ? dp_stage_part_end(s, err) : 0;
 }
 
 static int run_backward(struct dp_layer *l, struct dp_activations *act, struct dp_workspace *work, const uint32_t *tokens,
@@ -245,11 +259,13 @@ int dp_stage_backward(struct dp_stage *s, uint32_t mb, void *d, const uint32_t *
     if (!d && (s->layer[0]->kind != DP_LAYER_EMBEDDING || s->layer[s->n_layers - 1]->kind != DP_LAYER_HEAD))
         return dp_err_set(err, DP_EINVAL, "stage: backward of microbatch %u without a gradient", mb);
     s->work.d = d ? d : s->own_d;
+    if (dp_stage_part_begin(s, DP_STAGE_BACKWARD, mb, err) < 0)
+        return -1;
     for (uint32_t i = s->n_layers; i-- > 0;)
         if (run_backward(s->layer[i], set_of(s, slot, i, true), &s->work, tokens, err) < 0)
             return -1;
     s->kept_mb[slot] = NO_MB;
-    return 0;
+    return dp_stage_part_end(s, err);
 }
 
 size_t dp_stage_bytes(const struct dp_stage *s, uint64_t *act_bytes_per_layer)

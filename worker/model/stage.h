@@ -35,6 +35,13 @@ struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i); /* i-th of 
  * empty afterwards. */
 void dp_stage_take_layers(struct dp_stage *stage, struct dp_layer **out);
 
+/* Parts of a step, each of which is as a rule the same calls of the backend in every step, for each microbatch: with
+ * pipeline.record on, a backend that replays what it has recorded is told where they begin and end. What is left open when
+ * a call fails needs no end. */
+enum dp_stage_part { DP_STAGE_FORWARD, DP_STAGE_BACKWARD, DP_STAGE_SQUARES, DP_STAGE_STEP, DP_N_STAGE_PARTS };
+int dp_stage_part_begin(const struct dp_stage *stage, enum dp_stage_part part, uint32_t mb, struct dp_err *err);
+int dp_stage_part_end(const struct dp_stage *stage, struct dp_err *err);
+
 /* Forward of microbatch mb (0..microbatches-1).
  * in:      [device] activations; ignored when the stage holds layer 0. With keep they stay as they are until backward.
  * tokens:  [device] batch*context inputs; used when the stage holds layer 0.

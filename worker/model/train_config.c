@@ -74,6 +74,8 @@ static const struct dp_conf_key keys[] = {
          "how workers meet: by the launcher's PMIx, or by the daemons; auto: by PMIx where it is"),
     TEXT(pipeline, link, "auto", "auto|off",
          "messages of neighbours on one node; auto: from device to device where both can; off: through the host"),
+    TEXT(pipeline, record, "off", "off|on",
+         "on: what a device is told in a step is recorded and replayed, same bits (cuda; not measured on any card)"),
 
     TEXT(checkpoint, dir, "", NULL, "directory of the checkpoints, empty: none are written"),
     INT(checkpoint, every, 0, 1e9, "0", "steps between checkpoints, 0: as every_s says, on request and at the end"),

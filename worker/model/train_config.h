@@ -50,6 +50,7 @@ struct dp_train_config {
         bool pin; /* bind the worker to cores */
         char wireup[16]; /* "auto", "daemon", "pmix" */
         char link[16]; /* "auto", "off": between devices of a node */
+        char record[16]; /* "off", "on": segments of a step, for backends that replay them */
     } pipeline;
     struct {
         char dir[1024]; /* empty: no checkpoints */
