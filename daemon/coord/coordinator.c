@@ -286,6 +286,11 @@ int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id)
     return -1;
 }
 
+bool coord_is_sliced(const struct dp_coord *c)
+{
+    return c->slot[0].slice != 0;
+}
+
 bool coord_slot_is_in(const struct dp_coord *c, uint32_t slot, const struct dp_job_info *job)
 {
     for (uint32_t i = 0; i < job->n_nodes; i++)

@@ -8,7 +8,7 @@
  *
  * Slots are the nodes of the job, in the order of the job's node list; slot 0 is the batch host,
  * which Slurm never takes back. Or they are slices (common/slurm/job.h): a slot is then a job on a node, which may
- * have more of them, and whoever speaks for it names both.
+ * have more of them, and whoever speaks for it names both. The first one on the batch host is never given back.
  */
 #ifndef DP_DAEMON_COORD_COORDINATOR_H
 #define DP_DAEMON_COORD_COORDINATOR_H
@@ -48,15 +48,16 @@ struct dp_coord_ops {
      * connection is down: the coordinator repeats what matters. */
     void (*to_worker)(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes);
     /* Tell the daemon of a slot to end everything of this run there and prove it:
-     * answered by dp_coord_slot_gone(), repeated by the coordinator until it is. */
+     * answered by dp_coord_slot_gone(), repeated by the coordinator until it is. Slices end by themselves: never asked. */
     void (*stop_slot)(void *arg, uint32_t slot, uint32_t grace_ms);
     /* Ask Slurm, as the job's owner, to shrink the job to the slots whose keep[] is 1:
-     * answered by dp_coord_release_answer(), whose text and rc prove nothing. */
+     * answered by dp_coord_release_answer(), whose text and rc prove nothing. Never asked of a run of slices. */
     void (*shrink)(void *arg, const uint8_t keep[DP_MAX_SLOTS]);
     /* Ask Slurm, as the job's owner, to end the job and, with may_requeue, to put it back into the queue:
      * answered by dp_coord_requeue_answer(). */
     void (*requeue)(void *arg, bool may_requeue);
-    /* Read the job from Slurm: answered by dp_coord_job_read(). */
+    /* Read the job from Slurm: answered by dp_coord_job_read(). Of a run of slices that job names those whose own jobs are
+     * not over: Slurm waits for their processes and epilogs no more. */
     void (*read_job)(void *arg);
     /* Work out a decision without blocking: dp_coord_plan() in a child process that is killed after
      * deadline_s. Answered exactly once by dp_coord_planned(), not from within this call; not asked again

@@ -74,6 +74,7 @@
 #define MORE_WAIT_NS DP_SECOND_NS /* of proved slots for those that are being stopped, where each can go by itself */
 #define LAST_SHRINK_WAIT_NS (2 * HELD_RESEND_NS) /* of proved slots for held ones, where only one shrink is left */
 #define ANSWER_NS (40 * DP_SECOND_NS)      /* a call to Slurm that never came back (slurm.md F5) */
+#define ENDING_NS (2 * DP_SECOND_NS)       /* slices that were drained: has Slurm seen their jobs end? */
 #define RECHECK_NS (30 * DP_SECOND_NS)     /* released slots: does one come back? */
 #define BACKOFF_MAX_S 30 /* pauses double up to it: as often as a released slot is looked at */
 #define RETURN_NS (10 * DP_SECOND_NS)      /* after a restart: workers not heard from yet count as alive */
@@ -476,6 +477,8 @@ int coord_slices_check(const uint32_t *slice, uint32_t n, struct dp_err *err);
 int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id);
 /* slice: 0, or the slot's own job. */
 void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice);
+/* Are the slots of this run jobs of their own? */
+bool coord_is_sliced(const struct dp_coord *c);
 /* Did the job, as Slurm was read now, keep this slot? */
 bool coord_slot_is_in(const struct dp_coord *c, uint32_t slot, const struct dp_job_info *job);
 /* A worker that must vote, acknowledge and report: in the layout, and its process not known to be over. */

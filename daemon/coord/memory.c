@@ -26,7 +26,7 @@
 
 static bool is_wanted(const struct dp_coord *c)
 {
-    return c->limits.memory_margin && c->limits.mode >= DP_MODE_RELEASE && c->ops.memory && c->train.has_layout &&
+    return !coord_is_sliced(c) && c->limits.memory_margin && c->limits.mode >= DP_MODE_RELEASE && c->ops.memory && c->train.has_layout &&
            !c->life.failed[0] && !c->train.is_completed && !c->stall.is_stalled && !dp_coord_all_left(c);
 }
 

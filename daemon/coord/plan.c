@@ -117,6 +117,8 @@ static int predict(struct planner *k, struct dp_err *err)
 
 uint32_t coord_shrinks_left(const struct dp_coord *c)
 {
+    if (coord_is_sliced(c))
+        return DP_MAX_SLOTS; /* nothing is asked of Slurm */
     return c->job.shrinks_allowed > c->rel.shrinks_used ? c->job.shrinks_allowed - c->rel.shrinks_used : 0;
 }
 

@@ -5,6 +5,9 @@
  * What Slurm answers to the request proves nothing (slurm.md F4, F5): only two reads of the job
  * without the slots, confirm_s apart and from the same life of the controller, do. Before every
  * request the job is read, so that a late retry cannot hit a requeued job (F6).
+ *
+ * A slice is a job of its own, which ends when its worker has left. Slurm fences that itself: its word that the job is over
+ * is the proof, and nothing is asked of it. What else the slice's script does after its worker keeps the slot held until then.
  */
 #include "daemon/coord/internal.h"
 
@@ -76,6 +79,8 @@ static void drain(struct dp_coord *c, uint64_t now_ns)
         c->slot[s].drained_ns = now_ns;
         c->slot[s].text[0] = '\0';
         coord_note(c, now_ns, "%s is drained", c->slot[s].label);
+        if (coord_is_sliced(c) && c->rel.next_ns > now_ns + ENDING_NS)
+            c->rel.next_ns = now_ns + ENDING_NS;
     }
 }
 
@@ -110,6 +115,51 @@ static void ask_stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
         s->stop_first_ns = now_ns;
     s->stop_last_ns = now_ns;
     c->ops.stop_slot(c->arg, slot, (uint32_t)(c->limits.grace_s * 1000.0));
+}
+
+/* Its job ends when its worker has left. Who does not leave, or leaves a script behind that goes on, keeps it. */
+static void await_end(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
+{
+    if (c->slot[slot].state != SLOT_HELD &&
+        (double)(now_ns - c->slot[slot].drained_ns) / 1e9 > c->limits.gone_timeout_s + c->limits.grace_s)
+        hold(c, now_ns, slot, all_left(c, slot) ? "its worker has left, and its job goes on" : "its worker has not left");
+}
+
+static void be_gone(struct dp_coord *c, uint64_t now_ns, uint32_t slot, uint64_t took_ns, const char *text)
+{
+    struct coord_slot *s = &c->slot[slot];
+
+    if (coord_journal_slot(c, DP_REC_GONE, slot, now_ns, took_ns, text) < 0)
+        return; /* asked again */
+    s->state = SLOT_GONE;
+    s->gone_ns = now_ns;
+    s->proof_took_ns = took_ns;
+    snprintf(s->text, sizeof s->text, "%.255s", text);
+    coord_note(c, now_ns, "%s is gone: %.180s", s->label, s->text);
+}
+
+static bool is_leaving(const struct coord_slot *s)
+{
+    return s->state == SLOT_DRAINED || s->state == SLOT_STOPPING || s->state == SLOT_HELD;
+}
+
+static bool has_leaving(const struct dp_coord *c)
+{
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (is_leaving(&c->slot[s]))
+            return true;
+    return false;
+}
+
+static void note_ended(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
+{
+    char text[96];
+
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        if (is_leaving(&c->slot[s]) && !coord_slot_is_in(c, s, job)) {
+            snprintf(text, sizeof text, "Slurm says that job %u is over", c->slot[s].slice);
+            be_gone(c, now_ns, s, now_ns - c->slot[s].drained_ns, text);
+        }
 }
 
 static void stop(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
@@ -148,13 +198,7 @@ void dp_coord_slot_gone(struct dp_coord *c, uint64_t now_ns, const char *node, c
         hold(c, now_ns, (uint32_t)i, m->text[0] ? m->text : "no proof");
         return;
     }
-    if (coord_journal_slot(c, DP_REC_GONE, (uint32_t)i, now_ns, m->took_ns, m->text) < 0)
-        return; /* asked again */
-    s->state = SLOT_GONE;
-    s->gone_ns = now_ns;
-    s->proof_took_ns = m->took_ns;
-    snprintf(s->text, sizeof s->text, "%.255s", m->text);
-    coord_note(c, now_ns, "%s is gone: %.180s", s->label, s->text);
+    be_gone(c, now_ns, (uint32_t)i, m->took_ns, m->text);
 }
 
 /* --- d: the intent, for all proved slots at once --- */
@@ -307,7 +351,8 @@ static void judge_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
         if (c->slot[s].state == SLOT_RELEASED && coord_slot_is_in(c, s, job))
             c->slot[s].state = SLOT_RELEASING; /* first read after a restart of this daemon */
     wait_longer(c, now_ns);
-    ask_shrink(c, now_ns, job);
+    if (!coord_is_sliced(c)) /* a job that came back has no processes: Slurm ends it */
+        ask_shrink(c, now_ns, job);
 }
 
 void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, bool has_stepmgr)
@@ -347,7 +392,11 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     coord_memory_read(c, now_ns, job);
     if (c->rel.is_shrinking)
         return; /* a read that was under way before the request says nothing about it */
+    if (coord_is_sliced(c))
+        note_ended(c, now_ns, job);
     judge_read(c, now_ns, job);
+    if (coord_is_sliced(c) && has_leaving(c) && c->rel.next_ns > now_ns + ENDING_NS)
+        c->rel.next_ns = now_ns + ENDING_NS;
 }
 
 void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text)
@@ -368,13 +417,14 @@ void coord_release_tick(struct dp_coord *c, uint64_t now_ns)
 {
     drain(c, now_ns);
     for (uint32_t s = 0; s < c->n_slots; s++) {
-        enum coord_slot_state state = c->slot[s].state;
-
-        if (state == SLOT_DRAINED || state == SLOT_STOPPING || state == SLOT_HELD)
+        if (is_leaving(&c->slot[s]) && coord_is_sliced(c))
+            await_end(c, now_ns, s);
+        else if (is_leaving(&c->slot[s]))
             stop(c, now_ns, s);
     }
     intend(c, now_ns);
-    if (!coord_slots_with(c, SLOT_RELEASING) && !coord_slots_with(c, SLOT_RELEASED))
+    if (!coord_slots_with(c, SLOT_RELEASING) && !coord_slots_with(c, SLOT_RELEASED) &&
+        !(coord_is_sliced(c) && has_leaving(c)))
         return;
     if ((c->rel.is_reading || c->rel.is_shrinking) && now_ns < c->rel.deadline_ns)
         return;

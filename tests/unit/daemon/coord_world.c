@@ -293,6 +293,8 @@ static void op_stop_slot(void *arg, uint32_t slot, uint32_t grace_ms)
 
     if (w->has_crashed)
         return;
+    if (w->job.slice[slot])
+        broken_for_all(w, "stop of a slice", slot, grace_ms);
     if (!world_slot_has(w, slot, DP_REC_DRAIN) || slot == 0)
         broken_for_all(w, "stop of a slot that was not drained", slot, grace_ms);
     if (w->is_old[slot])
@@ -317,6 +319,8 @@ static void op_shrink(void *arg, const uint8_t keep[DP_MAX_SLOTS])
 
     if (w->has_crashed)
         return;
+    if (w->job.slice[0])
+        broken_for_all(w, "Slurm is asked to shrink slices", 0, 0);
     w->n_shrinks++;
     for (uint32_t s = 0; s < W_MAX; s++) {
         w->keep[s] = keep[s];
@@ -942,6 +946,16 @@ static void ctld_memory(struct world *w)
                                w->mem_is_refused ? "not with this job" : is_done ? "" : "no");
 }
 
+/* Slurm ends what is left of a slice, and its job, when its script is over. */
+static void slice_tick(struct world *w, uint32_t s)
+{
+    if (!w->job.slice[s] || !w->held[s] || w->worker[s].is_alive || w->is_stuck[s] || w->is_ctld_down || !chance(w, 20))
+        return;
+    w->worker[s].is_stray = w->held[s] = false;
+    if (!w->save_at_ns)
+        w->save_at_ns = w->now_ns + 5 * SEC;
+}
+
 static void ctld_tick(struct world *w)
 {
     if (w->mem_at_ns && w->now_ns >= w->mem_at_ns)
@@ -1152,6 +1166,7 @@ void world_run(struct world *w, double seconds, bool with_faults)
         for (uint32_t r = 0; r < W_MAX; r++) {
             worker_tick(w, r);
             node_tick(w, r);
+            slice_tick(w, r);
         }
         ctld_tick(w);
         plan_tick(w);

@@ -120,7 +120,8 @@ struct world {
 /* A run of 4 workers on 4 nodes, release mode, pruning from 7 s to 25 s. */
 void world_init(struct world *w, uint64_t seed);
 void world_release(struct world *w);
-/* The same as 4 slices, jobs 201 to 204, two of them on each of 2 nodes; before world_start(). */
+/* The same as 4 slices, jobs 201 to 204, two of them on each of 2 nodes; before world_start(). A slice's job ends soon after
+ * its worker has, unless it is stuck: then its script goes on. */
 void world_slice(struct world *w);
 /* The job that the worker, and the daemon of its node, name. */
 uint32_t world_job_of(const struct world *w, uint32_t slot);

@@ -74,18 +74,51 @@ static void one_of_two_on_a_node_goes(void **state)
     end(w);
 }
 
-/* A process of slice 203 cannot be killed: 204 on the same node is proved empty by itself. */
-static void a_stuck_slice_does_not_hold_its_neighbour(void **state)
+static const char *slot_text(json_t *status, uint32_t slot)
+{
+    return text_of(json_array_get(json_object_get(status, "slots"), slot), "text");
+}
+
+/* The script of slice 203 does something else when its worker has left: it is held as long, and 204 on the same node is not. */
+static void a_slice_that_goes_on_is_held(void **state)
 {
     struct world *w = begin_sliced(33);
+    json_t *o;
 
     (void)state;
     w->is_stuck[2] = true;
     world_start(w);
     run_until_released(w, 2);
     world_run(w, 30.0, false);
-    assert_true(world_slot_has(w, 2, DP_REC_HELD) && !world_slot_has(w, 2, DP_REC_RELINTENT));
+    assert_true(world_slot_has(w, 2, DP_REC_HELD) && !world_slot_has(w, 2, DP_REC_GONE));
     assert_true(w->held[2] && is_released(w, 1) && is_released(w, 3));
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    assert_string_equal(slot_text(o, 2), "its worker has left, and its job goes on");
+    assert_string_equal(slot_text(o, 3), "Slurm says that job 204 is over");
+    json_decref(o);
+    w->is_stuck[2] = false;
+    world_run(w, 20.0, false);
+    assert_true(is_released(w, 2) && !w->held[2] && world_is_settled(w));
+    end(w);
+}
+
+/* Slurm's controller was killed before it wrote that a slice had ended: it is there again, and nobody asks for anything. */
+static void a_forgotten_end_is_read_again(void **state)
+{
+    struct world *w = begin_sliced(13);
+
+    (void)state;
+    world_start(w);
+    while (w->held[3] && w->now_ns < 200000000000u && !w->broken[0])
+        world_run(w, 0.2, false);
+    assert_false(w->held[3]);
+    memcpy(w->held, w->held_durable, sizeof w->held);
+    w->boot_s++;
+    assert_true(w->held[3]);
+    world_run(w, 60.0, false);
+    assert_true(world_is_settled(w));
+    assert_true(!w->held[1] && !w->held[2] && !w->held[3]);
+    assert_true(is_released(w, 3));
     end(w);
 }
 
@@ -121,8 +154,8 @@ static void who_is_who(void **state)
     end(w);
 }
 
-/* The proof of a slice is of that slice only. */
-static void a_proof_is_of_one_slice(void **state)
+/* What a daemon says of an empty node, nobody asked for: Slurm alone ends slices. */
+static void nobody_else_ends_a_slice(void **state)
 {
     struct world *w = begin_sliced(35);
     struct dp_msg_slot_gone m = {.gone = 1, .text = "empty"};
@@ -130,17 +163,14 @@ static void a_proof_is_of_one_slice(void **state)
     (void)state;
     w->is_stuck[2] = true;
     world_start(w);
-    while (!world_slot_has(w, 2, DP_REC_HELD) && w->now_ns < 400000000000u && !w->broken[0])
+    while (!world_slot_has(w, 2, DP_REC_DRAIN) && w->now_ns < 400000000000u && !w->broken[0])
         world_run(w, 0.5, false);
     world_run(w, 1.0, false);
-    assert_true(world_slot_has(w, 2, DP_REC_HELD));
     m.incarnation = dp_coord_incarnation(w->c);
-    for (int i = 0; i < 4; i++) {
-        m.job_id = (uint32_t[]){7, 204, 202, 203}[i];
-        dp_coord_slot_gone(w->c, w->now_ns, i < 2 ? "n1" : "n0", &m);
-    }
-    assert_false(world_slot_has(w, 2, DP_REC_GONE));
-    assert_true(world_slot_has(w, 2, DP_REC_HELD));
+    m.job_id = 203;
+    dp_coord_slot_gone(w->c, w->now_ns, "n1", &m);
+    world_run(w, 30.0, false);
+    assert_true(world_slot_has(w, 2, DP_REC_HELD) && !world_slot_has(w, 2, DP_REC_GONE));
     end(w);
 }
 
@@ -177,6 +207,7 @@ static void faults_of_all_kinds(void **state)
         w->renew_percent = 5;
         world_start(w);
         world_run(w, 120.0, true);
+        memset(w->is_stuck, 0, sizeof w->is_stuck);
         world_run(w, 60.0, false);
         if (!w->broken[0] && !world_is_settled(w))
             snprintf(w->broken, sizeof w->broken, "seed %llu is not settled", (unsigned long long)seed);
@@ -271,9 +302,10 @@ static void bad_slices_are_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(slices_are_packed_and_given_back),
     cmocka_unit_test(one_of_two_on_a_node_goes),
-    cmocka_unit_test(a_stuck_slice_does_not_hold_its_neighbour),
+    cmocka_unit_test(a_slice_that_goes_on_is_held),
+    cmocka_unit_test(a_forgotten_end_is_read_again),
     cmocka_unit_test(who_is_who),
-    cmocka_unit_test(a_proof_is_of_one_slice),
+    cmocka_unit_test(nobody_else_ends_a_slice),
     cmocka_unit_test(crashes_at_every_record),
     cmocka_unit_test(faults_of_all_kinds),
     cmocka_unit_test(a_journal_written_anew_has_them),
