@@ -9,7 +9,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
 	daemon/run/missing.c daemon/run/missing.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
-	daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
+	daemon/run/group.c daemon/run/group.h daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
 	daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/tasks.c daemon/run/tasks.h \
 	daemon/run/wireup.c daemon/run/wireup.h daemon/run/wireup_table.c daemon/run/wireup_tasks.c \
 	daemon/run/worker.c daemon/run/worker.h \
@@ -40,6 +40,9 @@ tests_lib_daemon_hostile_SOURCES = tests/lib/daemon_hostile.c
 tests_lib_daemon_hostile_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
 tests_lib_daemon_probe_SOURCES = tests/lib/daemon_probe.c
 tests_lib_daemon_probe_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
+check_PROGRAMS += tests/lib/slices_probe
+tests_lib_slices_probe_SOURCES = tests/lib/slices_probe.c
+tests_lib_slices_probe_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(SLURM_LIBS)
 check_PROGRAMS += tests/lib/priv_probe
 tests_lib_priv_probe_SOURCES = tests/lib/priv_probe.c
 dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t \
@@ -76,7 +79,7 @@ tests_lib_no_symbol_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_group tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
@@ -90,6 +93,8 @@ tests_unit_daemon_test_wireup_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_daemon_test_daemons_SOURCES = tests/unit/daemon/test_daemons.c tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
+tests_unit_daemon_test_group_SOURCES = tests/unit/daemon/test_group.c tests/unit/unit.h
+tests_unit_daemon_test_group_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_daemon_test_helper_SOURCES = tests/unit/daemon/test_helper.c tests/unit/unit.h
 tests_unit_daemon_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
 tests_unit_daemon_test_node_journal_SOURCES = tests/unit/daemon/test_node_journal.c tests/unit/unit.h

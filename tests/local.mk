@@ -27,7 +27,7 @@ dist_check_SCRIPTS += tests/campaign.d/judge.t
 TESTS += tests/campaign.d/judge.t
 
 # Each starts a Slurm of its own, so they may run at the same time.
-cluster_tests = tests/cluster/0000-harness.t tests/cluster/0001-accounting.t tests/cluster/0010-plugin.t tests/cluster/0120-diagnosis.t \
+cluster_tests = tests/cluster/0000-harness.t tests/cluster/0001-accounting.t tests/cluster/0010-plugin.t tests/cluster/0015-slices.t tests/cluster/0120-diagnosis.t \
 	tests/cluster/0125-firewall.t tests/cluster/0900-demo.t
 e2e_tests = tests/e2e/0200-release.t tests/e2e/0205-release-twice.t tests/e2e/0206-promise.t tests/e2e/0210-faults.t tests/e2e/0215-journal-faults.t \
 	tests/e2e/0220-worker-killed.t tests/e2e/0225-frozen.t tests/e2e/0230-worker-stopped.t tests/e2e/0235-node-death.t \

@@ -16,6 +16,7 @@
 struct dp_job_info {
     uint32_t job_id, uid, gid;
     uint32_t restart_count;
+    uint32_t array_job_id;       /* of the array that it is a task of, 0: of none */
     bool is_running;             /* false: pending, completing or gone */
     bool is_completing;          /* over, and Slurm waits for its processes: KillWait, then SIGKILL */
     bool is_queued;              /* not begun, or put back into the queue */
@@ -39,6 +40,14 @@ struct dp_job_info {
     uint32_t mem_mb;             /* MiB that it has on each node, 0: not known */
     bool is_mem_resizing;        /* not all of its nodes have confirmed a change of that */
     char mem_why[160];           /* why none of it can be given back, "": it can */
+};
+
+/* A task of a job array that has one node now. */
+struct dp_slice {
+    uint32_t job_id, restart_count;
+    uint64_t start_s;            /* by the controller's clock */
+    bool is_running;             /* false: it is over, and Slurm waits for its processes and its epilog */
+    char node[64];
 };
 
 #endif

@@ -286,6 +286,7 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .uid = j->user_id,
         .gid = j->group_id,
         .restart_count = j->restart_cnt,
+        .array_job_id = j->array_job_id,
         .state = state_name(state),
         .is_running = has_begun && !(j->job_state & JOB_COMPLETING),
         .is_completing = (j->job_state & JOB_COMPLETING) != 0,
@@ -352,6 +353,24 @@ int dp_slurm_job_member(uint32_t job_id, char sign, uint32_t member, uint32_t *o
     }
     slurm_free_job_info_msg(msg);
     return is_found ? 0 : dp_err_set(err, DP_EGONE, "no %s %u of it has begun", sign == '_' ? "task" : "component", member);
+}
+
+int dp_slurm_each_task(uint32_t array_job_id, dp_slurm_job_fn fn, void *arg, uint64_t *now_s, struct dp_err *err)
+{
+    job_info_msg_t *msg = NULL;
+
+    if (slurm_load_job(&msg, job_key(array_job_id), SHOW_ALL) != SLURM_SUCCESS)
+        return fail(err);
+    *now_s = (uint64_t)msg->last_update;
+    for (uint32_t i = 0; i < msg->record_count; i++) {
+        const job_info_t *r = &msg->job_array[i];
+        const struct dp_slurm_job job = job_of(r);
+
+        if (r->array_job_id == array_job_id && r->array_task_id != NO_VAL) /* else the tasks that wait */
+            fn(&job, arg);
+    }
+    slurm_free_job_info_msg(msg);
+    return 0;
 }
 
 int dp_slurm_each_job_of(uint32_t uid, dp_slurm_job_fn fn, void *arg, struct dp_err *err)

@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/slurm/libslurm.h"
+#include "daemon/child/helper.h"
 
 #define MANY_SHRINKS 1000000u /* no limit */
 
@@ -84,6 +85,7 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     job->uid = j->uid;
     job->gid = j->gid;
     job->restart_count = j->restart_count;
+    job->array_job_id = j->array_job_id;
     job->is_running = j->is_running;
     job->is_completing = j->is_completing;
     job->has_stepmgr = j->has_stepmgr;
@@ -148,6 +150,55 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
     }
     dp_slurm_job_release(&job);
     dp_slurm_conf_release(&conf);
+}
+
+struct tasks {
+    uint32_t uid;
+    struct dp_slices_result *out;
+};
+
+static void add_slice(const struct dp_slurm_job *job, void *arg)
+{
+    struct tasks *t = arg;
+    struct dp_slice *s = &t->out->slice[t->out->n];
+    struct dp_job_info nodes = {0};
+
+    if (job->uid != t->uid || !(job->has_begun || job->is_completing) || dp_slurm_each_host(job->nodes, false, add_node, &nodes) != 1)
+        return;
+    t->out->is_cut |= t->out->n == DP_MAX_SLOTS;
+    if (t->out->is_cut)
+        return;
+    *s = (struct dp_slice){.job_id = job->job_id, .restart_count = job->restart_count, .start_s = job->start_s,
+                           .is_running = job->is_running};
+    copy_text(s->node, sizeof s->node, nodes.node[0]);
+    t->out->n++;
+}
+
+void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *out)
+{
+    struct tasks t = {q->uid, out};
+    struct dp_err err = {0};
+
+    memset(out, 0, sizeof *out);
+    if (dp_slurm_each_task(q->array_job_id, add_slice, &t, &out->read_s, &err) == 0)
+        return;
+    out->rc = err.code == DP_EGONE ? 1 : -1;
+    snprintf(out->text, sizeof out->text, "slurm: %.240s", err.text);
+}
+
+_Static_assert(sizeof(struct dp_slices_result) <= DP_HELPER_RESULT_MAX, "a helper can answer it");
+
+size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
+{
+    static struct dp_slices_result r;
+    struct dp_slices_request q;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    dp_slurm_enter();
+    dp_slices_read(&q, &r);
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
 }
 
 struct others {

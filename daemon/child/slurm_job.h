@@ -26,6 +26,26 @@ size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result);
 /* The same, in a child that has called dp_slurm_enter() already. */
 void dp_job_read(uint32_t job_id, struct dp_job_result *out);
 
+/* What Slurm says of the tasks of an array. */
+struct dp_slices_result {
+    int rc;                /* as in dp_job_result */
+    char text[256];        /* why not */
+    uint64_t read_s;       /* when, by the controller's clock */
+    bool is_cut;           /* there are more than fit in here */
+    uint32_t n;
+    struct dp_slice slice[DP_MAX_SLOTS]; /* in no order; those with one node */
+};
+
+struct dp_slices_request {
+    uint32_t array_job_id, uid; /* uid: the owner that it must have */
+};
+
+/* dp_helper_work_fn: struct dp_slices_request in, struct dp_slices_result out. */
+size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result);
+
+/* The same, in a child that has called dp_slurm_enter() already. */
+void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *out);
+
 /* The user's other jobs that run on a node now. returns: how many, at most cap; 0 when Slurm does not say. */
 uint32_t dp_job_list_others(uint32_t uid, uint32_t job_id, const char *node, uint32_t *out, uint32_t cap);
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See group.h. */
+#include "config.h"
+
+#include "daemon/run/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+
+#define ENDLESS 1000000u /* size changes: a slice ends, and nobody asks Slurm for one */
+
+int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s)
+{
+    int home = -1;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct dp_slice *s = &slice[i], *first = home < 0 ? NULL : &slice[home];
+
+        if (s->is_running && (!first || s->start_s < first->start_s ||
+                              (s->start_s == first->start_s && s->job_id < first->job_id)))
+            home = (int)i;
+    }
+    return home >= 0 && read_s > slice[home].start_s ? home : -1;
+}
+
+void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint32_t least, uint64_t wait_ns)
+{
+    memset(g, 0, sizeof *g);
+    g->home_job = home_job;
+    g->wanted = wanted;
+    g->least = least;
+    g->wait_ns = wait_ns;
+}
+
+static struct dp_group_member *find(struct dp_group *g, uint32_t job_id)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->member[i].job_id == job_id)
+            return &g->member[i];
+    return NULL;
+}
+
+static const struct dp_slice *find_slice(const struct dp_slice *slice, uint32_t n, uint32_t job_id)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (slice[i].job_id == job_id)
+            return &slice[i];
+    return NULL;
+}
+
+static bool is_same(const struct dp_group_member *a, const struct dp_group_member *b)
+{
+    return a->pid == b->pid && a->step_id == b->step_id && a->restart_count == b->restart_count && !strcmp(a->node, b->node);
+}
+
+static bool is_its(const struct dp_slice *s, const struct dp_group_member *m)
+{
+    return s && !strcmp(s->node, m->node) && s->restart_count == m->restart_count;
+}
+
+int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, const struct dp_group_member *m,
+                  uint64_t now_ns, struct dp_err *err)
+{
+    const struct dp_slice *s = find_slice(slice, n, m->job_id);
+    struct dp_group_member *known = find(g, m->job_id);
+
+    if (!is_its(s, m) || !s->is_running)
+        return dp_err_set(err, DP_EGONE, "Slurm does not show job %u running on '%s' as a task of this array", m->job_id, m->node);
+    if (g->state != DP_GROUP_GATHERING) {
+        if (known && is_same(known, m))
+            return 0;
+        return dp_err_set(err, DP_EAUTH, known ? "job %u has another worker in the run" : "the run began without job %u",
+                          m->job_id);
+    }
+    if (!known && g->n == DP_MAX_SLOTS)
+        return dp_err_set(err, DP_EAUTH, "a run has at most %d slices", DP_MAX_SLOTS);
+    if (!known)
+        known = &g->member[g->n++];
+    *known = *m;
+    if (!g->began_ns)
+        g->began_ns = now_ns;
+    return 0;
+}
+
+void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid)
+{
+    struct dp_group_member *m = find(g, job_id);
+
+    if (g->state == DP_GROUP_GATHERING && m && m->pid == pid)
+        *m = g->member[--g->n];
+}
+
+void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n)
+{
+    for (uint32_t i = g->n; i-- > 0 && g->state == DP_GROUP_GATHERING;) {
+        const struct dp_slice *s = find_slice(slice, n, g->member[i].job_id);
+
+        if (!is_its(s, &g->member[i]) || !s->is_running)
+            g->member[i] = g->member[--g->n];
+    }
+}
+
+/* Home's worker, then the others of its node, then node by node: neighbours in the pipeline are near each other. */
+static void order(struct dp_group *g)
+{
+    const struct dp_group_member home = *find(g, g->home_job);
+
+    for (uint32_t i = 1; i < g->n; i++) {
+        const struct dp_group_member m = g->member[i];
+        uint32_t k = i;
+
+        for (; k > 0; k--) {
+            const struct dp_group_member *o = &g->member[k - 1];
+            int by_home = (o->job_id != home.job_id) - (m.job_id != home.job_id);
+            int by_near = (strcmp(o->node, home.node) != 0) - (strcmp(m.node, home.node) != 0), by_node = strcmp(o->node, m.node);
+
+            if ((by_home ? by_home : by_near ? by_near : by_node ? by_node : o->job_id > m.job_id ? 1 : -1) < 0)
+                break;
+            g->member[k] = *o;
+        }
+        g->member[k] = m;
+    }
+}
+
+bool dp_group_tick(struct dp_group *g, uint64_t now_ns)
+{
+    bool is_over = g->began_ns && now_ns - g->began_ns >= g->wait_ns;
+
+    if (g->state != DP_GROUP_GATHERING || !g->began_ns)
+        return false;
+    if (find(g, g->home_job) && (g->n >= g->wanted || (is_over && g->n >= g->least))) {
+        order(g);
+        g->state = DP_GROUP_CLOSED;
+        return true;
+    }
+    if (!is_over)
+        return false;
+    g->state = DP_GROUP_FAILED;
+    snprintf(g->text, sizeof g->text, "%u of %u slices have joined in %.0f s, and %s", g->n, g->wanted,
+             (double)(now_ns - g->began_ns) / 1e9, g->n < g->least ? "the run needs more" : "that which began first is not one of them");
+    return true;
+}
+
+int dp_group_rank(const struct dp_group *g, uint32_t job_id)
+{
+    for (uint32_t i = 0; i < g->n && g->state == DP_GROUP_CLOSED; i++)
+        if (g->member[i].job_id == job_id)
+            return (int)i;
+    return -1;
+}
+
+static void add_slot(struct dp_job_info *out, const struct dp_group_member *m)
+{
+    memcpy(out->node[out->n_nodes], m->node, sizeof out->node[0]);
+    out->slice[out->n_nodes++] = m->job_id;
+}
+
+static void begin_job(const struct dp_job_info *home, struct dp_job_info *out)
+{
+    *out = *home;
+    out->n_nodes = 0;
+    memset(out->node, 0, sizeof out->node);
+    memset(out->slice, 0, sizeof out->slice);
+    out->gpus_per_node = 0; /* of a slot: it counts as one device */
+    out->shrinks_allowed = ENDLESS;
+    snprintf(out->mem_why, sizeof out->mem_why, "the run is made of slices");
+}
+
+void dp_group_job(const struct dp_group *g, const struct dp_job_info *home, struct dp_job_info *out)
+{
+    begin_job(home, out);
+    for (uint32_t i = 0; i < g->n; i++)
+        add_slot(out, &g->member[i]);
+    out->n_tasks = g->n;
+}
+
+void dp_group_job_now(const struct dp_group *g, const struct dp_job_info *home, const struct dp_slice *slice, uint32_t n,
+                      struct dp_job_info *out)
+{
+    begin_job(home, out);
+    for (uint32_t i = 0; i < g->n; i++)
+        if (is_its(find_slice(slice, n, g->member[i].job_id), &g->member[i]))
+            add_slot(out, &g->member[i]);
+    out->n_tasks = g->n;
+}

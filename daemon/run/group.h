@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The group of slices that one run is made of: tasks of a job array, each a job with one worker on one node. Who may join,
+ * when nobody is waited for any more, and which rank each has then.
+ *
+ * Which jobs there are, where, and whose array it is, Slurm says (struct dp_slice, read anew): a job that it does not show
+ * on the node from which somebody speaks has no part in it, whatever a message says. Ranks are given when the group is closed, to those who
+ * have joined, so that they are dense; the first is home's, whose daemon keeps the group and coordinates the run.
+ *
+ * Nothing here knows of connections, clocks or files.
+ */
+#ifndef DP_DAEMON_RUN_GROUP_H
+#define DP_DAEMON_RUN_GROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "daemon/child/slurm_job.h"
+
+enum dp_group_state {
+    DP_GROUP_GATHERING,
+    DP_GROUP_CLOSED, /* the members have their ranks */
+    DP_GROUP_FAILED, /* text says why */
+};
+
+struct dp_group_member {
+    uint32_t job_id, restart_count, step_id, pid; /* pid 0: as a journal had it */
+    char node[64];
+};
+
+struct dp_group {
+    enum dp_group_state state;
+    uint32_t home_job;
+    uint32_t wanted, least; /* slices: closed with so many at once, with so many when the time is over */
+    uint64_t wait_ns, began_ns; /* of that time; began 0: nobody has joined yet */
+    uint32_t n;
+    struct dp_group_member member[DP_MAX_SLOTS]; /* closed: index = rank */
+    char text[256];
+};
+
+/* Which slice is home: of those that run the one that began first, and of several that began in one second the one with
+ * the lowest job id. read_s: when Slurm said so, by the controller's clock. returns its index; -1: none runs, or one that
+ * begins now may still be the first. */
+int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s);
+
+/* Nobody has joined. 1 <= least <= wanted <= DP_MAX_SLOTS. */
+void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint32_t least, uint64_t wait_ns);
+
+/* The worker of slice m->job_id asks for its rank, from m->node; m->restart_count is what its daemon was told by Slurm. Said
+ * again it changes nothing; before the group is closed another process of the slice takes its place.
+ * slice, n: as Slurm said. returns: 0, or -1 and why it is refused: DP_EAUTH: it will never be taken; DP_EGONE: Slurm does
+ * not show it so, which may be older than the slice. */
+int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, const struct dp_group_member *m,
+                  uint64_t now_ns, struct dp_err *err);
+/* The process has ended. Counts before the group is closed only. */
+void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid);
+/* Whose jobs do not run any more, or were requeued since, leave. Counts before the group is closed only. */
+void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n);
+/* Close it, if it is time and home's worker is there. returns: was it closed, or has it failed, just now? */
+bool dp_group_tick(struct dp_group *g, uint64_t now_ns);
+
+/* Of a closed group: the rank of a slice, -1: it has none. */
+int dp_group_rank(const struct dp_group *g, uint32_t job_id);
+/* Of a closed group: the job of its run, slots in the order of ranks. home: the job of the slice that is home. */
+void dp_group_job(const struct dp_group *g, const struct dp_job_info *home, struct dp_job_info *out);
+/* Of a closed group: those slots of its run whose jobs are not over, for the coordinator (ops.read_job). home: as it is read
+ * now. A slice that was requeued is over: its next life has no part in the run. */
+void dp_group_job_now(const struct dp_group *g, const struct dp_job_info *home, const struct dp_slice *slice, uint32_t n,
+                      struct dp_job_info *out);
+
+#endif
