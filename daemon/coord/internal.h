@@ -386,7 +386,7 @@ struct dp_coord {
     } life;
     struct { /* what the newest record NODES said of the step that the next START names */
         bool has_nodes;
-        uint32_t n_slices, slice[DP_MAX_SLOTS]; /* n_slices 0: no SLICES since the last NODES */
+        uint32_t n_slices, slice[DP_MAX_SLOTS]; /* n_slices 0: no SLICES */
         uint32_t n_workers;
         uint16_t slot[DP_MAX_WORKERS];
         uint32_t pid[DP_MAX_WORKERS];

@@ -106,9 +106,7 @@ static int replay_nodes(struct dp_coord *c, struct dp_reader *r, struct dp_err *
         dp_rd_str(r, name, sizeof name);
         coord_slot_set(c, i, name, has_slices ? c->replay.slice[i] : 0);
     }
-    c->replay.has_nodes = first + n == n_slots;
-    if (c->replay.has_nodes)
-        c->replay.n_slices = 0;
+    c->replay.has_nodes = first + n == n_slots; /* slices stay: a journal written anew between the two has both before this */
     return 0;
 }
 

@@ -2,7 +2,8 @@
 /* A whole run under faults that the input chooses: a coordinator, its journal, a model of the daemons of the other
  * nodes (fuzz_daemons.c has real ones, and a tenth of the speed),
  * four workers and a slurmctld (tests/unit/daemon/coord_world.h). Its bytes decide what is lost, repeated, late, refused,
- * killed, full or forgotten, and when. With the first bit set the workers are hostile, too: messages of theirs
+ * killed, full or forgotten, and when. With the fifth bit set its slots are slices. With the first bit set the workers are
+ * hostile, too: messages of theirs
  * are changed on the way and made up. Then layers may be lost, which are theirs, but no node is given back on
  * which something of the run lives, and nothing breaks.
  *
@@ -135,6 +136,8 @@ static void set_faults(struct world *w, const uint8_t *data)
     w->is_hostile = data[0] & 1;
     w->job.shrinks_allowed = data[0] & 2 ? 50 : 1;
     w->limits.pack.min_devices = 1 + (data[0] >> 2 & 3) % 3;
+    if (data[0] & 16)
+        world_slice(w);
     w->loss_percent = data[1] % 32;
     w->fault_percent = data[2] % 8;
     w->crash_percent = data[3] % 12;
@@ -179,6 +182,7 @@ void fuzz_make_seeds(void)
     static const uint8_t faults[][8] = {
         {0, 0, 0, 0, 0, 0, 0, 1},   {2, 0, 0, 0, 0, 0, 0, 2},   {0, 20, 3, 8, 0, 5, 0, 3},  {2, 5, 4, 8, 15, 0, 10, 4},
         {4, 5, 2, 0, 15, 5, 5, 5},  {1, 0, 0, 0, 0, 0, 0, 6},   {3, 10, 2, 4, 5, 2, 5, 7},  {5, 0, 0, 0, 10, 0, 0, 8},
+        {16, 0, 0, 0, 0, 0, 0, 9},  {20, 20, 3, 8, 0, 5, 12, 3}, {17, 10, 2, 4, 5, 2, 5, 7},
     };
 
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {

@@ -197,22 +197,36 @@ static void crashes_at_every_record(void **state)
 
 static void faults_of_all_kinds(void **state)
 {
-    (void)state;
-    for (uint64_t seed = 0; seed < 20; seed++) {
-        struct world *w = begin_sliced(seed);
+    uint32_t n_released = 0, n_crashes = 0, n_lost = 0, n_renewals = 0;
 
-        w->crash_percent = 3;
-        w->loss_percent = 10;
-        w->fault_percent = 10;
-        w->renew_percent = 5;
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct world *w = begin_sliced(seed);
+        uint32_t tries = 0;
+
+        w->loss_percent = seed % 3 ? 20 : 5;
+        w->fault_percent = 1 + seed % 5;
+        w->crash_percent = seed % 4 ? 8 : 0;
+        w->full_percent = seed % 5 ? 0 : 15;
+        w->renew_percent = seed % 3 == 1 ? 10 : 0;
+        w->no_percent = seed % 2 ? 5 : 0;
+        w->limits.pack.min_devices = 1 + seed % 3;
         world_start(w);
-        world_run(w, 120.0, true);
+        world_run(w, 70.0, true);
+        w->loss_percent = w->fault_percent = w->crash_percent = w->full_percent = w->no_percent = 0; /* faults stop */
         memset(w->is_stuck, 0, sizeof w->is_stuck);
-        world_run(w, 60.0, false);
-        if (!w->broken[0] && !world_is_settled(w))
+        do
+            world_run(w, 20.0, false);
+        while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
+        if (tries == 20 && !w->broken[0])
             snprintf(w->broken, sizeof w->broken, "seed %llu is not settled", (unsigned long long)seed);
+        n_released += world_count(w, DP_REC_RELEASED);
+        n_crashes += w->n_crashes;
+        n_lost += w->n_lost_updates;
+        n_renewals += w->n_renewals;
         end(w);
     }
+    assert_true(n_released > 200 && n_crashes > 200 && n_lost > 0 && n_renewals > 0);
 }
 
 /* What is written anew names the same slots. */
@@ -242,6 +256,24 @@ static void a_journal_written_anew_has_them(void **state)
     }
     dp_coord_destroy(c);
     free(r);
+    end(w);
+}
+
+/* The journal is written anew between SLICES and NODES, and then its daemon dies: a restart finds the slices all the same. */
+static void a_journal_written_anew_in_between(void **state)
+{
+    struct world *w = begin_sliced(40);
+
+    (void)state;
+    w->renew_percent = 100;
+    w->crash_at = 1; /* behind NODES */
+    world_start(w);
+    assert_true(w->has_crashed && w->n_renewals > 0);
+    w->renew_percent = 0;
+    world_run(w, 10.0, false); /* its workers are refused where it does not know them */
+    assert_int_equal(w->n_crashes, 1);
+    for (uint32_t s = 0; s < W_MAX; s++)
+        assert_int_equal(dp_coord_job(w->c)->slice[s], 201 + s);
     end(w);
 }
 
@@ -309,6 +341,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(crashes_at_every_record),
     cmocka_unit_test(faults_of_all_kinds),
     cmocka_unit_test(a_journal_written_anew_has_them),
+    cmocka_unit_test(a_journal_written_anew_in_between),
     cmocka_unit_test(nodes_have_no_slices),
     cmocka_unit_test(bad_slices_are_refused),
 };
