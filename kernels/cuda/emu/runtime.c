@@ -123,7 +123,8 @@ struct dp_emu_counts dp_emu_count(void)
 
     pthread_mutex_lock(&rt.lock);
     c = (struct dp_emu_counts){.calls = rt.calls, .blocks = dp_memory_blocks(), .staging = dp_memory_staging(),
-                               .streams = rt.streams, .events = rt.events, .opened = rt.opened, .graphs = rt.graphs, .replays = rt.replays, .launches = rt.launches,
+                               .streams = rt.streams, .events = rt.events, .opened = rt.opened, .graphs = rt.graphs,
+                               .replays = rt.replays, .launches = rt.launches,
                                .findings = dp_emu_findings()};
     pthread_mutex_unlock(&rt.lock);
     return c;
@@ -133,7 +134,8 @@ struct dp_emu_counts dp_emu_count(void)
 __attribute__((destructor)) static void unload(void)
 {
     if (rt.settings.says)
-        fprintf(stderr, "emulator: %ld calls of the runtime, %ld kernels, %ld graphs launched\n", rt.calls, rt.launches, rt.replays);
+        fprintf(stderr, "emulator: %ld calls of the runtime, %ld kernels, %ld graphs launched\n", rt.calls, rt.launches,
+                rt.replays);
     end_all();
     dp_emu_end_blocks();
 }
