@@ -19,7 +19,7 @@ static bool takes_part(const struct dp_collectives *c, uint32_t rank)
 
 static uint64_t next_tag(struct dp_collectives *c)
 {
-    return dp_tag(DP_CH_COLLECTIVE, 0, c->round++, 0);
+    return dp_tag(DP_CH_COLLECTIVE, c->epoch, c->round++, 0);
 }
 
 static int wait_one(struct dp_collectives *c, struct dp_transport_request *x, struct dp_err *err)

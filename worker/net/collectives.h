@@ -17,6 +17,7 @@ struct dp_collectives {
     const struct dp_layout *layout; /* borrowed: in force, may change between two operations */
     uint32_t rank;
     uint64_t round;
+    uint64_t epoch; /* of the newest REGROUP, 0: none: its rounds begin anew */
     uint64_t wait_ns; /* += time spent waiting; the owner resets it */
 };
 

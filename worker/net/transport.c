@@ -318,6 +318,14 @@ void dp_transport_remove(struct dp_transport *t, uint32_t rank)
     t->peer[rank].is_gone = true;
 }
 
+void dp_transport_lose(struct dp_transport *t, uint32_t rank)
+{
+    if (rank >= t->n_workers)
+        return;
+    t->peer[rank].is_gone = true;
+    dp_transport_remove(t, rank);
+}
+
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     struct dp_peer *p = arg;
@@ -364,6 +372,27 @@ bool dp_peer_is_gone(struct dp_peer *p)
     if (!p->is_gone && p->pidfd >= 0 && poll(&f, 1, 0) == 1)
         p->is_gone = true;
     return p->is_gone;
+}
+
+void dp_transport_give_up_when(struct dp_transport *t, bool (*fn)(void *arg), void *arg)
+{
+    t->give_up_fn = fn;
+    t->give_up_arg = arg;
+    t->give_up_ns = 0;
+}
+
+bool dp_transport_gives_up(struct dp_transport *t)
+{
+    if (!t->give_up_fn || !t->give_up_fn(t->give_up_arg))
+        t->give_up_ns = 0;
+    else if (!t->give_up_ns)
+        t->give_up_ns = dp_now_ns();
+    return t->give_up_ns != 0;
+}
+
+bool dp_transport_is_unsafe(const struct dp_transport *t)
+{
+    return t->is_unsafe;
 }
 
 void dp_transport_watch(struct dp_transport *t, int fd, void (*fn)(void *arg), void *arg)

@@ -60,6 +60,14 @@ int dp_transport_wait(struct dp_transport *t, struct dp_transport_request *x, ui
                       struct dp_err *err);
 bool dp_transport_test(struct dp_transport *t, struct dp_transport_request *x);
 void dp_transport_cancel(struct dp_transport *t, struct dp_transport_request *x);
+/* While fn says so, whatever waits, or is begun, fails with DP_EGONE: the run regroups, and nobody will send or fetch what
+ * belongs to the layout that was in force. What has come already may still be taken. fn NULL: never. */
+void dp_transport_give_up_when(struct dp_transport *t, bool (*fn)(void *arg), void *arg);
+/* A worker is lost, whatever its connection says: forget it at once. */
+void dp_transport_lose(struct dp_transport *t, uint32_t rank);
+/* May UCX still write into memory of a transfer that was given up? Then that memory must not be freed: the process has to
+ * end. */
+bool dp_transport_is_unsafe(const struct dp_transport *t);
 /* For whoever drives many transfers with dp_transport_test(): make progress; when there was none, sleep
  * until something arrives or timeout_ns passed. */
 void dp_transport_idle(struct dp_transport *t, uint64_t timeout_ns);
@@ -67,7 +75,7 @@ void dp_transport_idle(struct dp_transport *t, uint64_t timeout_ns);
 bool dp_transport_is_gone(struct dp_transport *t, uint32_t rank);
 
 /* While a wait sleeps, also wake for this descriptor and call fn (the control connection). fn must not
- * use the transport. fd -1: stop watching. */
+ * use the transport. fd -1: there is no descriptor now; fn, unless NULL, is called now and then. */
 void dp_transport_watch(struct dp_transport *t, int fd, void (*fn)(void *arg), void *arg);
 
 #endif

@@ -31,6 +31,10 @@ struct dp_transport {
     int watch_fd;
     void (*watch_fn)(void *arg);
     void *watch_arg;
+    bool (*give_up_fn)(void *arg);
+    void *give_up_arg;
+    uint64_t give_up_ns; /* of the newest look in which it said yes, the first one; 0: it said no */
+    bool is_unsafe;
     struct dp_transport_request *ready; /* receives whose current part has arrived */
     struct dp_transport_request *spare; /* finished ones, kept with their bounce buffers */
     struct dp_transport_request *all; /* every one that was ever made, for the end */
@@ -41,6 +45,8 @@ struct dp_transport {
 ucp_ep_h dp_peer_ep(struct dp_peer *peer, struct dp_err *err);
 /* Has the peer's process ended (or UCX seen it go)? */
 bool dp_peer_is_gone(struct dp_peer *peer);
+/* Does give_up_fn say so? */
+bool dp_transport_gives_up(struct dp_transport *t);
 /* Frees all transfers; the UCX worker is gone by then. returns: did UCX still hold a request of one? */
 bool dp_transport_request_release_all(struct dp_transport *t);
 

@@ -27,6 +27,8 @@
 #define BOUNCE 8192u             /* largest eager message of UCX's shared memory, header included */
 #define SPIN_NS 5000u            /* longer than a message takes within a node, far below a time slice */
 #define REFUSED_NS 5000000000u /* see above */
+#define GIVEN_UP "the run regroups"
+#define NO_FD_NS 100000000u /* between two looks of the watcher while it has no descriptor */
 #define CANCEL_NS 1000000000u /* for UCX to let go; what it still holds then stays allocated */
 
 struct header {
@@ -197,9 +199,14 @@ static int start_send(struct dp_transport_request *x, ucp_ep_h ep)
 struct dp_transport_request *dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *data,
                                                size_t bytes, struct dp_err *err)
 {
-    ucp_ep_h ep = to < t->n_workers ? dp_peer_ep(&t->peer[to], err) : NULL;
+    bool is_given_up = dp_transport_gives_up(t);
+    ucp_ep_h ep = to < t->n_workers && !is_given_up ? dp_peer_ep(&t->peer[to], err) : NULL;
     struct dp_transport_request *x;
 
+    if (is_given_up) {
+        dp_err_set(err, DP_EGONE, GIVEN_UP);
+        return NULL;
+    }
     if (!ep) {
         if (to >= t->n_workers)
             dp_err_set(err, DP_EINVAL, "no worker %u", to);
@@ -360,19 +367,35 @@ static void give_back(struct dp_transport_request *x)
     x->t->spare = x;
 }
 
+/* Until when UCX may hold on to transfers. Those that a run gives up because it regroups share the time: a message that
+ * nobody will ever fetch cannot be cancelled. */
+static uint64_t cancel_end_ns(struct dp_transport *t)
+{
+    return (dp_transport_gives_up(t) ? t->give_up_ns : dp_now_ns()) + CANCEL_NS;
+}
+
+/* What writes into the caller's memory is worth waiting for, whoever is gone: after the process of a peer on this machine,
+ * or the connection to another one, UCX ends it by itself. */
+static bool is_written(const struct dp_transport_request *x)
+{
+    return !x->is_send && x->is_payload;
+}
+
 void dp_transport_cancel(struct dp_transport *t, struct dp_transport_request *x)
 {
-    uint64_t end_ns = dp_now_ns() + CANCEL_NS;
+    uint64_t end_ns;
 
     if (!x)
         return;
+    end_ns = is_written(x) ? dp_now_ns() + CANCEL_NS : cancel_end_ns(t);
     x->is_cancelled = true;
     for (int i = 0; i < 2 && x->open; i++)
         if (x->request[i])
             ucp_request_cancel(t->worker, x->request[i]);
     do {
         progress(t);
-    } while (x->open && !dp_peer_is_gone(x->peer) && dp_now_ns() < end_ns);
+    } while (x->open && (is_written(x) || !dp_peer_is_gone(x->peer)) && dp_now_ns() < end_ns);
+    t->is_unsafe |= x->open && is_written(x);
     /* What UCX still holds stays allocated (dp_transport_request_release_all), it is only not used again. */
     if (x->open == 0)
         give_back(x);
@@ -396,6 +419,13 @@ static bool sleep_for(struct dp_transport *t, const struct dp_transport_request 
     uint64_t now = dp_now_ns(), left = end_ns > now ? end_ns - now : 0;
     struct timespec ts = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
 
+    if (t->watch_fd < 0 && t->watch_fn) { /* a connection that is down comes back by its watcher's own clock */
+        t->watch_fn(t->watch_arg);
+        if (!end_ns || left > NO_FD_NS) {
+            end_ns = now + NO_FD_NS;
+            ts = (struct timespec){.tv_nsec = NO_FD_NS};
+        }
+    }
     if (ucp_worker_arm(t->worker) != UCS_OK)
         return true; /* something came in the meantime */
     if (ppoll(p, 3, end_ns ? &ts : NULL, NULL) <= 0)
@@ -420,7 +450,7 @@ void dp_transport_idle(struct dp_transport *t, uint64_t timeout_ns)
 
 bool dp_transport_is_gone(struct dp_transport *t, uint32_t rank)
 {
-    return rank >= t->n_workers || dp_peer_is_gone(&t->peer[rank]);
+    return rank >= t->n_workers || dp_peer_is_gone(&t->peer[rank]) || dp_transport_gives_up(t);
 }
 
 static uint64_t earliest(uint64_t a, uint64_t b)
@@ -440,7 +470,7 @@ static enum dp_errcode wait_for(struct dp_transport *t, struct dp_transport_requ
         progress(t);
         if (x->is_done)
             return DP_OK;
-        if (was_gone)
+        if (was_gone || dp_transport_gives_up(t))
             return DP_EGONE;
         now = dp_now_ns();
         refused_end_ns = x->refused_ns ? x->refused_ns + REFUSED_NS : 0;
@@ -475,7 +505,7 @@ int dp_transport_wait(struct dp_transport *t, struct dp_transport_request *x, ui
     if (code == DP_OK && x->code != DP_OK)
         rc = explain(x, x->code, x->why, err);
     else if (code == DP_EGONE)
-        rc = explain(x, code, "it left or died", err);
+        rc = explain(x, code, dp_transport_gives_up(t) ? GIVEN_UP : "it left or died", err);
     else if (code == DP_ECORRUPT)
         rc = explain(x, code, "what came was injected or damaged", err);
     if (code == DP_OK)
