@@ -33,6 +33,7 @@ static void stop_slot(struct dp_conn *c, const struct dp_msg_stop_slot *m)
     M(wireup, WIREUP, dp_wireup_take_state)         \
     M(relay, RELAY, dp_run_relay)                   \
     M(worker_lost, WORKER_LOST, dp_run_worker_lost) \
+    M(find_worker, FIND_WORKER, dp_run_find_worker) \
     M(stop_slot, STOP_SLOT, stop_slot)              \
     M(slot_gone, SLOT_GONE, dp_run_slot_gone)       \
     M(join, JOIN, dp_run_join)                      \

@@ -125,6 +125,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/member.c \
 	daemon/coord/migrate.c \
 	daemon/coord/missing.c \
+	daemon/coord/regroup.c \
 	daemon/coord/release.c \
 	daemon/coord/replay.c \
 	daemon/coord/report.c \
@@ -144,7 +145,7 @@ COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppol
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
 coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
-	tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
+	tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
 	tests/unit/daemon/test_coord_steps tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
@@ -164,6 +165,8 @@ tests_unit_daemon_test_coord_silence_SOURCES = tests/unit/daemon/test_coord_sile
 tests_unit_daemon_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_slices_SOURCES = tests/unit/daemon/test_coord_slices.c $(coord_world)
 tests_unit_daemon_test_coord_slices_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_regroup_SOURCES = tests/unit/daemon/test_coord_regroup.c $(coord_world)
+tests_unit_daemon_test_coord_regroup_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_steps_SOURCES = tests/unit/daemon/test_coord_steps.c $(coord_world)
 tests_unit_daemon_test_coord_steps_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_old_journals_SOURCES = tests/unit/daemon/test_old_journals.c tests/unit/daemon/journals_v1.h tests/unit/unit.h

@@ -56,6 +56,9 @@ static const char *bytes_of(const char *kind)
 #define PRINT_PREPARE                                                                              \
     TABLE(PREPARE)                                                                                 \
     printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`: the layout that a commit puts in force.\n");
+#define PRINT_REGROUP                                                                              \
+    TABLE(REGROUP)                                                                                 \
+    printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`.\n");
 #define PRINT_GOODBYE                                                                              \
     TABLE(GOODBYE)                                                                                 \
     LATER(3, DP_GOODBYE_SINCE_3)

@@ -132,6 +132,7 @@ static void summary(const struct dp_cli *cli, const json_t *doc)
     dp_saving_show(&c, dp_json_get(doc, "saving"));
     speeds(&c, doc);
     model(&c, doc);
+    dp_view_losses(&c, doc);
     dp_view_promise(&c, doc, 4);
     fputs(c.text ? c.text : "", stdout);
     dp_canvas_release(&c);

@@ -134,7 +134,7 @@ static double switched_at(const json_t *handover)
 {
     double at = dp_json_number(handover, "done_at_s");
 
-    if (!dp_json_is(handover, "outcome", "committed"))
+    if (!dp_json_is(handover, "outcome", "committed") && !dp_json_is(handover, "outcome", "regrouped"))
         return NAN;
     return isfinite(at) ? at : dp_json_number(handover, "decided_at_s");
 }

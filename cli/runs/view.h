@@ -27,6 +27,9 @@ void dp_view_slots(struct dp_canvas *c, const json_t *run);
 /* Nodes of which nothing is heard, since when and why: at most max_lines lines, none where all are there. */
 void dp_view_missing(struct dp_canvas *c, const json_t *run, size_t max_lines);
 
+/* Workers that were lost while the others went on, and from where these did: a line for each loss. */
+void dp_view_losses(struct dp_canvas *c, const json_t *run);
+
 /* The last decision, in at most max_lines lines. */
 void dp_view_decision(struct dp_canvas *c, const json_t *run, size_t max_lines);
 

@@ -180,6 +180,26 @@ void dp_msg_prepare_encode(struct dp_writer *w, const struct dp_msg_prepare *m)
     dp_wr_bytes(w, m->gone, m->n_workers);
 }
 
+int dp_msg_regroup_decode(struct dp_reader *r, struct dp_msg_regroup *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_REGROUP_FIELDS(FIELD_READ)
+    if (check_sizes("regroup", r->bad, m->n_workers, m->n_layers, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i <= m->n_workers; i++)
+        m->cut[i] = dp_rd_u32(r);
+    dp_rd_bytes(r, m->gone, m->n_workers);
+    return finish(r, "regroup", err);
+}
+
+void dp_msg_regroup_encode(struct dp_writer *w, const struct dp_msg_regroup *m)
+{
+    DP_REGROUP_FIELDS(FIELD_WRITE)
+    for (uint32_t i = 0; i <= m->n_workers; i++)
+        dp_wr_u32(w, m->cut[i]);
+    dp_wr_bytes(w, m->gone, m->n_workers);
+}
+
 int dp_msg_relay_decode(struct dp_reader *r, struct dp_msg_relay *m, struct dp_err *err)
 {
     memset(m, 0, sizeof *m);
@@ -339,6 +359,7 @@ void dp_msg_wireup_encode(struct dp_writer *w, const struct dp_msg_wireup *m)
 #define MOST_TASKS DP_MAX_WORKERS * 8 DP_TASKS_FIELDS(FIELD_SIZE)
 #define MOST_HELLO CUTS_BYTES DP_HELLO_FIELDS(FIELD_SIZE) DP_HELLO_SINCE_3(FIELD_SIZE)
 #define MOST_REPORT DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE) DP_REPORT_SINCE_3(FIELD_SIZE)
+#define MOST_REGROUP CUTS_BYTES + DP_MAX_WORKERS DP_REGROUP_FIELDS(FIELD_SIZE)
 #define MOST_PREPARE CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)
 #define MOST_GOODBYE 0 DP_GOODBYE_FIELDS(FIELD_SIZE) DP_GOODBYE_SINCE_3(FIELD_SIZE)
 #define MOST_CARD DP_CARD_MAX + DP_SEALED_KEY_BYTES DP_CARD_FIELDS(FIELD_SIZE)

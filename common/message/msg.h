@@ -74,12 +74,15 @@
     M(card, CARD, 24, 3, OWN)                                                                                  \
     M(roster, ROSTER, 25, 3, OWN)                                                                              \
     M(wireup, WIREUP, 26, 3, OWN)                                                                              \
+    /* coordinator -> worker, as those from 10 on */                                                           \
+    M(regroup, REGROUP, 27, 3, OWN)                                                                            \
     /* daemon <-> daemon */                                                                                    \
     M(relay, RELAY, 30, 1, OWN)                                                                                \
     M(worker_lost, WORKER_LOST, 31, 1, PLAIN)                                                                  \
     M(stop_slot, STOP_SLOT, 32, 1, PLAIN_3)                                                                    \
     M(slot_gone, SLOT_GONE, 33, 1, PLAIN)                                                                      \
     M(join, JOIN, 34, 1, PLAIN)                                                                                \
+    M(find_worker, FIND_WORKER, 35, 3, PLAIN)                                                                  \
     /* command line <-> daemon */                                                                              \
     M(query, QUERY, 40, 1, PLAIN)                                                                              \
     M(answer, ANSWER, 41, 1, OWN)                                                                              \
@@ -111,6 +114,7 @@ enum dp_event {
     DP_EV_EVAL = 2,     /* value: validation loss in nats per token; text: bits per byte where known */
     DP_EV_RESUMED = 3,  /* text: path of the checkpoint */
     DP_EV_FAILED = 4,   /* text: why the run ends */
+    DP_EV_REGROUPED = 5, /* the run goes on from `step`, after a REGROUP; value: sparsity there; text: from what */
 };
 enum dp_card {
     DP_CARD_HERE = 0,    /* with the worker's address */
@@ -201,7 +205,8 @@ enum dp_option_bit {
     F(s1k, checkpoint_dir, "where checkpoints go, empty: none")
 /* Behind the cuts. */
 #define DP_HELLO_SINCE_3(F)                                                                        \
-    F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")
+    F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")         \
+    F(u8, regroups, "1: it goes on with the others when one of them is lost (REGROUP)")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
 #define DP_HOST_TROUBLE "the daemon of the batch host "
@@ -275,6 +280,18 @@ enum dp_option_bit {
 
 #define DP_FINISH_FIELDS(F)                                                                        \
     F(u64, migration, "all workers have acknowledged: sources free their copies, leavers leave")
+
+/* Followed by n_workers + 1 cuts and n_workers bytes `gone`. go 1: workers are lost, and those that are left make this
+ * layout anew from the newest checkpoint; answered by DECISION_ACK. go 0: the run ends where one was lost; the layout is the
+ * one in force. */
+#define DP_REGROUP_FIELDS(F)                                                                       \
+    F(u32, incarnation, "of the coordinator")                                                      \
+    F(u64, migration, "id, as in PREPARE")                                                         \
+    F(u8, go, "1: go on; 0: nobody does, text says why")                                           \
+    F(u64, epoch, "of the layout")                                                                 \
+    F(u32, n_workers, "1..DP_MAX_WORKERS")                                                         \
+    F(u32, n_layers, "1..DP_MAX_LAYERS")                                                           \
+    F(s256, text, "who was lost, or why the run ends")
 
 #define DP_GOODBYE_FIELDS(F)                                                                       \
     F(u32, rank, "worker")                                                                         \
@@ -376,6 +393,12 @@ enum dp_option_bit {
 #define DP_JOIN_FIELDS(F)                                                                          \
     F(u32, job_id, "the sender's node belongs to this job and asks for its orders")
 
+#define DP_FIND_WORKER_FIELDS(F)                                                                   \
+    F(u32, job_id, "Slurm job id")                                                                 \
+    F(u32, rank, "worker")                                                                         \
+    F(u32, pid, "its process on the receiver's node; where there is none, WORKER_LOST is the answer") \
+    F(u32, restarts, "how often the job was requeued, as Slurm told the sender")
+
 #define DP_QUERY_FIELDS(F)                                                                         \
     F(u8, what, "enum dp_query")                                                                   \
     F(u32, job_id, "Slurm job id, 0 for DP_QUERY_JOBS and DP_QUERY_NODE")
@@ -447,6 +470,11 @@ struct dp_msg_report {
 };
 struct dp_msg_prepare {
     DP_PREPARE_FIELDS(DP_FIELD_DECL)
+    uint32_t cut[DP_MAX_WORKERS + 1];
+    uint8_t gone[DP_MAX_WORKERS];
+};
+struct dp_msg_regroup {
+    DP_REGROUP_FIELDS(DP_FIELD_DECL)
     uint32_t cut[DP_MAX_WORKERS + 1];
     uint8_t gone[DP_MAX_WORKERS];
 };

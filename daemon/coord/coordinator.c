@@ -143,6 +143,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     note_journal(c, now_ns);
     coord_member_tick(c, now_ns);
     coord_migrate_tick(c, now_ns);
+    coord_regroup_tick(c, now_ns);
     coord_release_tick(c, now_ns);
     coord_stall_tick(c, now_ns);
     coord_missing_tick(c, now_ns);

@@ -69,6 +69,9 @@ struct dp_coord_ops {
     /* Ask Slurm, as the job's owner, to lower its memory on each node to so many MiB: answered by
      * dp_coord_memory_answer(). NULL: never asked. */
     void (*memory)(void *arg, uint32_t mb);
+    /* Has the process of a worker ended that is not connected? Where it has, dp_coord_worker_lost() is the answer; else there
+     * is none, and it is asked again. NULL: nobody can tell. */
+    void (*find_worker)(void *arg, uint32_t rank);
 };
 
 struct dp_coord;
@@ -113,6 +116,8 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_eve
 void dp_coord_pong(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_pong *m);
 void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_goodbye *m);
 void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_worker_lost *m);
+/* The node of a rank and its process there, as they said HELLO or the journal has it; NULL: not known. */
+const char *dp_coord_worker_at(const struct dp_coord *c, uint32_t rank, uint32_t *pid);
 /* What the daemon knows of the way to a node of which nothing is heard; "" where it knows nothing. */
 void dp_coord_node_trouble(struct dp_coord *c, const char *node, const char *text);
 bool dp_coord_is_node_missing(const struct dp_coord *c, const char *node);

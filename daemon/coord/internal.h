@@ -15,6 +15,7 @@
  * trade.c   what every number of slots would give and cost
  * plan.c   predictions, policy and packing, in a child process
  * migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
+ * regroup.c lost workers: who goes on without them
  * release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * saving.c  what the run saved against a fixed layout
  * stall.c   silence: who does not answer
@@ -64,8 +65,11 @@
 #define DP_REC_PROMISE 18   /* packing stops, or may go on */
 #define DP_REC_BALANCE 19   /* when balancing waits, and what predictions are corrected by */
 #define DP_REC_LINKS 20     /* what messages between slots take; behind BALANCE */
+
 #define DP_REC_MEMORY 21    /* host memory of each node: what is asked for, or was given back */
 #define DP_REC_SLICES 22    /* of a run of slices: the jobs of the slots that the next NODES name */
+#define DP_REC_REGROUP 23   /* workers are lost, the others go on in this layout: a decision, like COMMIT */
+#define HANDOVER_REGROUP 2  /* in HANDOVER, for 1: committed */
 
 #define RESEND_NS (1 * DP_SECOND_NS)       /* PREPARE, DECISION, FINISH to leavers */
 #define ABORT_KNOWN_NS (5 * DP_SECOND_NS)  /* a report so long after an abort shows that it is known */
@@ -101,6 +105,7 @@ struct coord_slot {
     char text[256]; /* the proof, or why it is held */
     uint64_t missing_ns;    /* since when nothing is heard of its workers, 0: something is */
     bool is_missing_noted;
+    bool is_taken;          /* not in the job, when that was read last */
     char trouble[200];      /* why, as the daemon knows; "": not known */
 };
 
@@ -109,6 +114,9 @@ struct coord_worker {
     bool is_connected; /* its daemon hears it */
     bool has_left;     /* said GOODBYE, or ended after it was drained */
     bool is_lost;      /* its process ended otherwise */
+    bool regroups;     /* goes on without those that are lost */
+    uint64_t died_ns;  /* since when that is known */
+    uint64_t away_ns, sought_ns; /* not connected since; asked for last whether it lives */
     uint8_t bye;       /* enum dp_goodbye, when has_left */
     bool is_fresh;     /* reported since the last decision */
     uint32_t pid, slot;
@@ -151,6 +159,7 @@ struct coord_migration {
     uint64_t id; /* of the newest INTENT, also after it ended */
     enum coord_mig_state state;
     bool is_doubtful; /* its COMMIT may be on the disk, and may not */
+    bool is_regroup;  /* no hand-over: MIG_COMMITTED without votes, after workers were lost */
     struct dp_layout before, next;
     uint8_t is_member[DP_MAX_WORKERS]; /* had not left when it began: these vote and acknowledge */
     uint8_t has_vote[DP_MAX_WORKERS], has_ack[DP_MAX_WORKERS];
@@ -166,7 +175,7 @@ struct coord_migration {
 
 struct coord_handover {
     uint64_t id, epoch, boundary, started_ns, decided_ns, done_ns;
-    bool is_committed;
+    bool is_committed, is_regroup; /* is_regroup: committed, too */
     uint32_t moved_layers, n_leavers;
     uint64_t moved_bytes, pause_max_ns, pause_median_ns, transfer_max_ns;
     uint64_t predicted_ns;                       /* device time of an iteration, when it was decided */
@@ -360,6 +369,12 @@ struct coord_memory {
     char why[200]; /* nothing more is given back, because */
 };
 
+struct coord_regroup {
+    uint64_t tried_ns;       /* a record that could not be written */
+    uint64_t read_ns;        /* Slurm was asked last whether a node is still there */
+    uint64_t refused_ns;     /* told last that nobody goes on */
+};
+
 struct coord_release {
     bool is_reading, is_shrinking; /* asked, no answer yet */
     uint64_t deadline_ns, next_ns;
@@ -437,6 +452,7 @@ struct dp_coord {
     struct dp_trade trade; /* of the newest decision */
     struct coord_migration mig;
     struct coord_release rel;
+    struct coord_regroup regroup;
     struct coord_stall stall;
     struct coord_limit limit;
     struct coord_memory memory;
@@ -636,6 +652,19 @@ void coord_migrate_finish(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
 /* A report or HELLO shows that the worker has the layout in force: as good as its acknowledgement. */
 void coord_migrate_seen(struct dp_coord *c, uint64_t now_ns, uint32_t rank, uint64_t epoch);
 bool coord_migrate_is_idle(const struct dp_coord *c);
+/* The live workers go on in this layout without those whose gone[] it sets. Decided here, once it is durable: returns 0, or -1:
+ * the journal could not be written, and nothing has changed. */
+int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason);
+/* Tell a worker the layout in force, or that nobody goes on (why). */
+void coord_migrate_send_regroup(struct dp_coord *c, uint32_t rank, bool go, const char *why);
+
+/* --- regroup.c --- */
+/* A worker of the layout has died, and is noted as lost. */
+void coord_regroup_lost(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
+void coord_regroup_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_regroup_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job);
+/* Rank 0 says from where those who are left go on. */
+void coord_regroup_begun(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m);
 
 /* --- release.c --- */
 void coord_release_tick(struct dp_coord *c, uint64_t now_ns);
@@ -644,6 +673,8 @@ uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state)
 bool coord_has_outdated(const struct dp_coord *c, char *why, size_t cap);
 uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot); /* Slurm has it back since; 0: it has not */
 double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns);
+/* Slurm has taken the slot's node out of the job by itself: there is nothing to prove, and nothing to ask for. */
+void coord_release_taken(struct dp_coord *c, uint64_t now_ns, uint32_t slot);
 
 /* --- journal.c: DP_JOURNAL_DURABLE (0), or negative with the error counted and kept for status --- */
 int coord_journal_start(struct dp_coord *c, uint64_t now_ns);
@@ -651,6 +682,7 @@ int coord_journal_room(struct dp_coord *c); /* for the decision and the end of a
 int coord_journal_intent(struct dp_coord *c, const struct coord_migration *m);
 enum dp_journal_fate coord_journal_commit(struct dp_coord *c, uint64_t now_ns);
 int coord_journal_settle(struct dp_coord *c); /* 0: no doubtful record is left */
+enum dp_journal_fate coord_journal_regroup(struct dp_coord *c, const struct coord_migration *m);
 int coord_journal_abort(struct dp_coord *c, uint64_t now_ns, const char *why);
 int coord_journal_done(struct dp_coord *c, const struct coord_handover *h);
 int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, uint64_t a, uint64_t b,

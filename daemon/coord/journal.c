@@ -158,6 +158,20 @@ int coord_journal_intent(struct dp_coord *c, const struct coord_migration *m)
     return append(c, DP_REC_INTENT, &r);
 }
 
+enum dp_journal_fate coord_journal_regroup(struct dp_coord *c, const struct coord_migration *m)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, m->id);
+    dp_wr_u64(w, m->decided_ns);
+    wr_layout(w, &m->next);
+    dp_wr_u32(w, m->moved_layers);
+    dp_wr_u64(w, m->moved_bytes);
+    dp_wr_str(w, m->reason);
+    return append(c, DP_REC_REGROUP, &r);
+}
+
 int coord_journal_room(struct dp_coord *c)
 {
     struct dp_err err = {0};
@@ -281,7 +295,7 @@ int coord_journal_handover(struct dp_coord *c, uint32_t number)
     dp_wr_u64(w, h->started_ns);
     dp_wr_u64(w, h->decided_ns);
     dp_wr_u64(w, h->done_ns);
-    dp_wr_u8(w, h->is_committed);
+    dp_wr_u8(w, h->is_regroup ? HANDOVER_REGROUP : h->is_committed);
     dp_wr_u32(w, h->moved_layers);
     dp_wr_u32(w, h->n_leavers);
     dp_wr_u64(w, h->moved_bytes);

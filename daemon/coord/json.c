@@ -88,6 +88,8 @@ static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, siz
         snprintf(out, cap, "%s", c->stall.text);
     else if (c->mig.state == MIG_ABORTING)
         snprintf(out, cap, "the workers wait for a decision that cannot be written to the journal: %s", c->journal.error);
+    else if (!coord_migrate_is_idle(c) && c->mig.is_regroup)
+        snprintf(out, cap, "regrouping: %s", c->mig.reason);
     else if (!coord_migrate_is_idle(c))
         snprintf(out, cap, "hand-over %llu: %s", (unsigned long long)c->mig.id, c->mig.reason);
     else if (missing[0])
@@ -366,7 +368,7 @@ static json_t *handovers_json(const struct dp_coord *c)
         json_t *o = json_object();
 
         set(o, "id", u64(h->id));
-        set_text(o, "outcome", h->is_committed ? "committed" : "aborted");
+        set_text(o, "outcome", h->is_regroup ? "regrouped" : h->is_committed ? "committed" : "aborted");
         set(o, "epoch", u64(h->epoch));
         set(o, "step", u64(h->boundary));
         set(o, "started_at_s", at(c, h->started_ns));
@@ -386,6 +388,32 @@ static json_t *handovers_json(const struct dp_coord *c)
         set_text(o, "layout", h->layout);
         set_text(o, "reason", h->reason);
         json_array_append_new(a, o);
+    }
+    return a;
+}
+
+#define LOSSES 8 /* the newest */
+
+static json_t *losses_json(const struct dp_coord *c)
+{
+    uint32_t n = c->history.n_handovers < COORD_HANDOVERS ? c->history.n_handovers : COORD_HANDOVERS;
+    json_t *a = json_array();
+
+    for (uint32_t i = c->history.n_handovers - n; i < c->history.n_handovers; i++) {
+        const struct coord_handover *h = &c->history.handover[i % COORD_HANDOVERS];
+        json_t *o;
+
+        if (!h->is_regroup)
+            continue;
+        o = json_object();
+        set(o, "id", u64(h->id));
+        set(o, "at_s", at(c, h->decided_ns));
+        set(o, "step", u64(h->boundary));
+        set(o, "workers", u64(h->n_leavers));
+        set_text(o, "text", h->reason);
+        json_array_append_new(a, o);
+        if (json_array_size(a) > LOSSES)
+            json_array_remove(a, 0);
     }
     return a;
 }
@@ -490,6 +518,7 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     state_text(c, now_ns, text, sizeof text);
     set_text(o, "state_text", text);
     set(o, "missing", coord_missing_json(c, now_ns));
+    set(o, "losses", losses_json(c));
     if (c->journal.is_failing)
         set_text(o, "journal_error", c->journal.error);
     else

@@ -38,6 +38,7 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->reference.steady, 0, sizeof c->reference.steady);
     memset(&c->recent, 0, sizeof c->recent);
     memset(&c->stall, 0, sizeof c->stall);
+    memset(&c->regroup, 0, sizeof c->regroup);
     memset(&c->promise, 0, sizeof c->promise);
     memset(&c->balance, 0, sizeof c->balance); /* links stay: the nodes are the same */
     memset(&c->trend, 0, sizeof c->trend);
@@ -170,8 +171,11 @@ static int join_first_layout(struct dp_coord *c, const struct dp_msg_hello *m, s
 static int check_epoch(const struct dp_coord *c, const struct dp_msg_hello *m, struct dp_err *err)
 {
     bool is_behind = c->mig.state == MIG_COMMITTED && m->epoch + 1 == c->layout.epoch;
+    bool is_to_regroup = c->mig.state == MIG_COMMITTED && c->mig.is_regroup && m->epoch < c->layout.epoch;
 
     if (m->epoch == c->layout.epoch && has_cuts(&c->layout, m))
+        return 0;
+    if (is_to_regroup) /* whatever hand-overs, or losses, it has not heard of */
         return 0;
     if (is_behind && m->doubt == c->mig.id && has_cuts(&c->mig.before, m))
         return 0;
@@ -207,20 +211,21 @@ static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid
     w->is_known = w->is_connected = true;
     w->pid = pid;
     w->slot = slot;
+    w->regroups = m->regroups == 1;
     w->mem_limit_bytes = m->mem_limit_bytes;
     if (!(w->speed > 0.0))
         w->speed = 1.0;
     snprintf(w->device, sizeof w->device, "%s", m->device);
     if (m->rank == 0)
         c->limit.is_told = false;
-    if (m->step > c->train.step && m->step <= c->train.steps_total)
+    if (m->step > c->train.step && m->step <= c->train.steps_total && m->epoch == c->layout.epoch)
         c->train.step = m->step;
 }
 
 /* What a worker that comes (back) may have missed. */
 static void catch_up(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_hello *m)
 {
-    if (m->doubt)
+    if (m->doubt || (m->epoch < c->layout.epoch && c->mig.is_regroup))
         coord_migrate_tell(c, m->rank, m->doubt);
     if (m->epoch == c->layout.epoch && !m->doubt)
         coord_migrate_seen(c, now_ns, m->rank, m->epoch);
@@ -343,7 +348,7 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
     struct coord_worker *w = &c->worker[m->rank < DP_MAX_WORKERS ? m->rank : 0];
     char text[160];
 
-    if (m->rank >= c->train.n_workers || !w->is_known || w->pid != m->pid)
+    if (m->rank >= c->train.n_workers || !(w->is_known || c->train.has_layout) || w->pid != m->pid)
         return;
     w->is_connected = false;
     if (!m->exited || w->has_left || w->is_lost)
@@ -354,10 +359,19 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
         return;
     }
     w->is_lost = true;
+    w->died_ns = now_ns;
     snprintf(text, sizeof text, "worker %u on %s was lost (process %u)", m->rank, c->slot[w->slot].label, m->pid);
     if (c->mig.state == MIG_PREPARING)
         coord_migrate_abort(c, now_ns, text);
-    coord_fail(c, now_ns, "%s", text);
+    coord_regroup_lost(c, now_ns, m->rank);
+}
+
+const char *dp_coord_worker_at(const struct dp_coord *c, uint32_t rank, uint32_t *pid)
+{
+    if (rank >= c->train.n_workers || !(c->worker[rank].is_known || c->train.has_layout))
+        return NULL;
+    *pid = c->worker[rank].pid;
+    return c->slot[c->worker[rank].slot].name;
 }
 
 void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m)
@@ -382,6 +396,9 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_eve
         break;
     case DP_EV_RESUMED:
         coord_note(c, now_ns, "resumed from %.200s", m->text);
+        break;
+    case DP_EV_REGROUPED:
+        coord_regroup_begun(c, now_ns, m);
         break;
     case DP_EV_FAILED:
         coord_fail(c, now_ns, "%.250s", m->text);

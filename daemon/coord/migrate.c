@@ -42,6 +42,30 @@ static void send_prepare(struct dp_coord *c, uint32_t rank)
         c->ops.to_worker(c->arg, rank, DP_MSG_PREPARE, body, dp_writer_used(&w));
 }
 
+void coord_migrate_send_regroup(struct dp_coord *c, uint32_t rank, bool go, const char *why)
+{
+    struct dp_msg_regroup *m = calloc(1, sizeof *m);
+    uint8_t body[BODY_MAX];
+    struct dp_writer w;
+
+    if (!m)
+        return; /* it is sent again */
+    m->incarnation = c->life.incarnation;
+    m->migration = c->mig.id;
+    m->go = go;
+    m->epoch = c->layout.epoch;
+    m->n_workers = c->train.n_workers;
+    m->n_layers = c->train.n_layers;
+    snprintf(m->text, sizeof m->text, "%.255s", why);
+    memcpy(m->cut, c->layout.cut, sizeof m->cut);
+    memcpy(m->gone, c->layout.gone, sizeof m->gone);
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_regroup_encode(&w, m);
+    free(m);
+    if (!w.bad)
+        c->ops.to_worker(c->arg, rank, DP_MSG_REGROUP, body, dp_writer_used(&w));
+}
+
 static void send_decision(struct dp_coord *c, uint32_t rank, uint64_t id, bool is_commit, const char *why)
 {
     struct dp_msg_decision d = {.incarnation = c->life.incarnation, .migration = id, .commit = is_commit,
@@ -144,6 +168,7 @@ static struct coord_handover *record_outcome(struct dp_coord *c, uint64_t now_ns
     h->started_ns = m->started_ns;
     h->decided_ns = now_ns;
     h->is_committed = is_commit;
+    h->is_regroup = m->is_regroup;
     h->moved_layers = m->moved_layers;
     h->moved_bytes = m->moved_bytes;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
@@ -205,6 +230,10 @@ void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id)
 {
     if (id == c->mig.id && (c->mig.state == MIG_PREPARING || c->mig.state == MIG_ABORTING))
         return; /* undecided */
+    if (c->mig.is_regroup && c->mig.state == MIG_COMMITTED) { /* which ends every hand-over, however that was decided */
+        coord_migrate_send_regroup(c, rank, true, c->mig.reason);
+        return;
+    }
     if (id && id == c->last_commit_id)
         send_decision(c, rank, id, true, "");
     else if (id > c->last_commit_id && id <= c->mig.id)
@@ -257,8 +286,13 @@ static void resend(struct dp_coord *c, uint64_t now_ns)
         return;
     m->sent_ns = now_ns;
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
-        if (!m->is_member[r] || c->worker[r].has_left || c->worker[r].is_lost)
+        if ((!m->is_member[r] && !m->is_regroup) || c->worker[r].has_left || c->worker[r].is_lost)
             continue;
+        if (m->is_regroup) { /* leavers, too: one may be in doubt about what let it leave */
+            if (!m->has_ack[r])
+                coord_migrate_send_regroup(c, r, true, m->reason);
+            continue;
+        }
         if (m->state == MIG_PREPARING && !m->has_vote[r])
             send_prepare(c, r);
         else if (m->state != MIG_PREPARING && !m->has_ack[r])
@@ -283,6 +317,37 @@ void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote
         return;
     }
     coord_migrate_tell(c, v->rank, v->migration); /* decided: whoever still votes has not heard */
+}
+
+int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason)
+{
+    struct coord_migration *before = malloc(sizeof *before);
+    bool is_written = before && coord_journal_room(c) == 0;
+
+    if (before)
+        *before = c->mig;
+    if (is_written) {
+        reset(c, now_ns, next, reason);
+        c->mig.is_regroup = true;
+        c->mig.decided_ns = now_ns;
+        for (uint32_t r = 0; r < c->train.n_workers; r++)
+            c->mig.is_member[r] = !next->gone[r];
+        is_written = coord_journal_regroup(c, &c->mig) == DP_JOURNAL_DURABLE;
+        if (!is_written)
+            c->mig = *before;
+    }
+    free(before);
+    if (!is_written)
+        return -1;
+    c->mig.state = MIG_COMMITTED;
+    c->layout = c->mig.next;
+    coord_saving_moved(c);
+    c->last_commit_id = c->mig.id;
+    c->last_change_ns = now_ns;
+    coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
+    coord_loads_reset(c);
+    coord_note(c, now_ns, "regroup %llu: %.200s", (unsigned long long)c->mig.id, reason);
+    return 0;
 }
 
 /* Pauses of all workers that stopped: largest and median. */

@@ -68,8 +68,8 @@ static bool is_empty(const struct dp_coord *c, uint32_t slot)
 
 static void drain(struct dp_coord *c, uint64_t now_ns)
 {
-    if (!c->train.has_layout || !coord_migrate_is_idle(c))
-        return;
+    if (!c->train.has_layout || !coord_migrate_is_idle(c) || c->limits.mode != DP_MODE_RELEASE)
+        return; /* in another mode a node whose workers were lost stays in the job */
     for (uint32_t s = 0; s < c->n_slots; s++) {
         if (c->slot[s].state != SLOT_ACTIVE || s == c->batch_slot || !is_empty(c, s))
             continue;
@@ -82,6 +82,20 @@ static void drain(struct dp_coord *c, uint64_t now_ns)
         if (coord_is_sliced(c) && c->rel.next_ns > now_ns + ENDING_NS)
             c->rel.next_ns = now_ns + ENDING_NS;
     }
+}
+
+void coord_release_taken(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
+{
+    static const char why[] = "Slurm took it out of the job";
+    struct coord_slot *s = &c->slot[slot];
+
+    if ((s->state > SLOT_STOPPING && s->state != SLOT_HELD) || coord_journal_slot(c, DP_REC_DRAIN, slot, now_ns, 0, "") < 0 ||
+        coord_journal_slot(c, DP_REC_RELEASED, slot, now_ns, now_ns, why) < 0)
+        return; /* next time that Slurm is asked */
+    s->state = SLOT_RELEASED;
+    s->drained_ns = s->freed_ns = s->released_ns = now_ns;
+    snprintf(s->text, sizeof s->text, "%s", why);
+    coord_note(c, now_ns, "%s: Slurm took it out of the job", s->label);
 }
 
 /* --- b, c: stop it and wait for the proof --- */
@@ -390,6 +404,7 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     c->job.boot_s = job->boot_s;
     c->job.end_s = job->end_s;
     coord_memory_read(c, now_ns, job);
+    coord_regroup_read(c, now_ns, job);
     if (c->rel.is_shrinking)
         return; /* a read that was under way before the request says nothing about it */
     if (coord_is_sliced(c))

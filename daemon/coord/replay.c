@@ -183,6 +183,45 @@ static int replay_decision(struct dp_coord *c, struct dp_reader *r, bool is_comm
     return 0;
 }
 
+/* INTENT and COMMIT in one. What was under way before it is over. */
+static int replay_regroup(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct coord_migration *m = &c->mig;
+    struct coord_handover *h;
+    uint64_t last_id = m->id;
+
+    if (!c->train.has_layout)
+        return dp_err_set(err, DP_ECORRUPT, "REGROUP before any layout");
+    memset(m, 0, sizeof *m);
+    m->id = dp_rd_u64(r);
+    m->started_ns = m->decided_ns = dp_rd_u64(r);
+    if (rd_layout(r, &m->next, err) < 0)
+        return -1;
+    m->moved_layers = dp_rd_u32(r);
+    m->moved_bytes = dp_rd_u64(r);
+    dp_rd_str(r, m->reason, sizeof m->reason);
+    if (m->next.n_workers != c->train.n_workers || m->next.n_layers != c->train.n_layers || m->id < last_id)
+        return dp_err_set(err, DP_ECORRUPT, "REGROUP %llu has another shape, or comes after %llu", (unsigned long long)m->id,
+                          (unsigned long long)last_id);
+    for (uint32_t s = 0; s < c->train.n_workers; s++)
+        m->is_member[s] = !m->next.gone[s];
+    m->before = c->layout;
+    m->is_regroup = true;
+    m->state = MIG_COMMITTED;
+    h = newest_handover(c, m->id);
+    h->decided_ns = m->decided_ns;
+    h->is_committed = h->is_regroup = true;
+    h->epoch = m->next.epoch;
+    h->n_leavers = 0;
+    for (uint32_t s = 0; s < c->train.n_workers; s++)
+        h->n_leavers += m->next.gone[s] && !c->layout.gone[s];
+    snprintf(h->reason, sizeof h->reason, "%s", m->reason);
+    c->layout = m->next;
+    c->last_commit_id = m->id;
+    dp_layout_format(&c->layout, h->layout, sizeof h->layout);
+    return 0;
+}
+
 static int replay_done(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
 {
     uint64_t id = dp_rd_u64(r);
@@ -286,6 +325,7 @@ static int replay_handover(struct dp_coord *c, struct dp_reader *r)
 {
     uint32_t number = dp_rd_u32(r);
     struct coord_handover *h = &c->history.handover[number % COORD_HANDOVERS];
+    uint8_t outcome;
 
     c->history.n_handovers = number + 1;
     memset(h, 0, sizeof *h);
@@ -295,7 +335,9 @@ static int replay_handover(struct dp_coord *c, struct dp_reader *r)
     h->started_ns = dp_rd_u64(r);
     h->decided_ns = dp_rd_u64(r);
     h->done_ns = dp_rd_u64(r);
-    h->is_committed = dp_rd_u8(r);
+    outcome = dp_rd_u8(r);
+    h->is_committed = outcome != 0;
+    h->is_regroup = outcome == HANDOVER_REGROUP;
     h->moved_layers = dp_rd_u32(r);
     h->n_leavers = dp_rd_u32(r);
     h->moved_bytes = dp_rd_u64(r);
@@ -422,6 +464,8 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_decision(c, r, true, err);
     case DP_REC_ABORT:
         return replay_decision(c, r, false, err);
+    case DP_REC_REGROUP:
+        return replay_regroup(c, r, err);
     case DP_REC_DONE:
         return replay_done(c, r, err);
     case DP_REC_DRAIN:

@@ -57,6 +57,8 @@ static int put_migration(struct dp_coord *k)
 {
     const struct coord_migration *m = &k->mig;
 
+    if (m->state == MIG_COMMITTED && m->is_regroup)
+        return coord_journal_regroup(k, m);
     if (m->state != MIG_NONE && coord_journal_intent(k, m) < 0)
         return -1;
     if (m->state == MIG_COMMITTED)

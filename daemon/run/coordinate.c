@@ -290,6 +290,41 @@ static int on_plan(void *arg, double deadline_s, struct dp_err *err)
     return run->planner ? 0 : -1;
 }
 
+static void answer_found(evutil_socket_t fd, short what, void *arg)
+{
+    struct dp_daemon *d = arg;
+
+    (void)fd;
+    (void)what;
+    for (struct dp_run *run = d->runs; run; run = run->next)
+        for (uint32_t rank = 0; run->coord && rank < DP_MAX_WORKERS; rank++) {
+            struct dp_msg_worker_lost lost = {run->job_id, rank, 0, 1};
+            const char *node = run->is_gone[rank] ? dp_coord_worker_at(run->coord, rank, &lost.pid) : NULL;
+
+            run->is_gone[rank] = 0;
+            if (node)
+                dp_coord_worker_lost(run->coord, dp_now_ns(), &lost);
+        }
+}
+
+static void on_find_worker(void *arg, uint32_t rank)
+{
+    static const struct timeval now = {0};
+    struct dp_run *run = arg;
+    uint32_t pid = 0;
+    const char *node = dp_coord_worker_at(run->coord, rank, &pid);
+    struct dp_msg_find_worker m = {run->job_id, rank, pid, run->job.restart_count};
+
+    if (!node)
+        return;
+    if (strcmp(node, run->daemon->node)) {
+        (void)DP_PEER_SEND(run->daemon, node, find_worker, DP_MSG_FIND_WORKER, &m);
+    } else if (dp_worker_is_gone(run, rank, pid)) {
+        run->is_gone[rank] = 1;
+        event_base_once(run->daemon->base, -1, EV_TIMEOUT, answer_found, run->daemon, &now);
+    }
+}
+
 static const struct dp_coord_ops coord_ops = {
     .journal = on_journal,
     .settle = on_settle,
@@ -302,6 +337,7 @@ static const struct dp_coord_ops coord_ops = {
     .plan = on_plan,
     .is_outdated = on_is_outdated,
     .memory = on_memory,
+    .find_worker = on_find_worker,
 };
 
 /* ---- begin and end ---- */
@@ -490,8 +526,10 @@ int dp_run_coord_frame(struct dp_run *run, const char *from, uint32_t rank, enum
 
 void dp_run_coord_lost(struct dp_run *run, const char *from, const struct dp_msg_worker_lost *m)
 {
-    if (run->coord && m->rank < DP_MAX_WORKERS && !strcmp(run->rank_node[m->rank], from) &&
-        run->rank_pid[m->rank] == m->pid)
+    uint32_t pid = 0;
+    const char *node = run->coord ? dp_coord_worker_at(run->coord, m->rank, &pid) : NULL;
+
+    if (node && !strcmp(node, from) && pid == m->pid)
         dp_coord_worker_lost(run->coord, dp_now_ns(), m);
 }
 

@@ -85,7 +85,7 @@ static void up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay 
 static bool is_order(uint16_t type)
 {
     return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH || type == DP_MSG_SAVE ||
-           type == DP_MSG_PING;
+           type == DP_MSG_PING || type == DP_MSG_REGROUP;
 }
 
 static void welcome_here(struct dp_run *run, const struct dp_msg_relay *m)
@@ -142,6 +142,17 @@ void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m)
 
     if (run && run->role == DP_RUN_COORD)
         dp_run_coord_lost(run, c->node, m);
+}
+
+void dp_run_find_worker(struct dp_conn *c, const struct dp_msg_find_worker *m)
+{
+    struct dp_msg_worker_lost lost = {m->job_id, m->rank, m->pid, 1};
+    struct dp_run *run = dp_run_find(c->owner, m->job_id);
+
+    if (!run || run->role != DP_RUN_RELAY || !dp_run_is_same_life(run, m->restarts) || strcmp(c->node, run->job.batch_host))
+        return;
+    if (dp_worker_is_gone(run, m->rank, m->pid))
+        DP_CONN_SEND(c, worker_lost, DP_MSG_WORKER_LOST, &lost);
 }
 
 static void join(struct dp_run *run)

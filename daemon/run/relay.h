@@ -12,6 +12,8 @@ void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m);
 /* Messages of other daemons for the batch host. JOIN of a job that is not known here: Slurm is asked (seek.h). The
  * others: to the coordinator, dropped where there is none. */
 void dp_run_join(struct dp_conn *c, const struct dp_msg_join *m);
+/* The batch host asks for a process of this node: answered when it has ended. */
+void dp_run_find_worker(struct dp_conn *c, const struct dp_msg_find_worker *m);
 void dp_run_worker_lost(struct dp_conn *c, const struct dp_msg_worker_lost *m);
 void dp_run_slot_gone(struct dp_conn *c, const struct dp_msg_slot_gone *m);
 /* The connection to a node's daemon stands: its orders are asked for where it is a batch host, and rosters go on. Or

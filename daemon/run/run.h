@@ -50,6 +50,7 @@ struct dp_run {
     uint64_t step_ended_ns; /* 0: it has not */
     char rank_node[DP_MAX_WORKERS][64];
     uint32_t rank_pid[DP_MAX_WORKERS];
+    uint8_t is_gone[DP_MAX_WORKERS]; /* the coordinator asked, and is told in the next turn of the loop */
     struct {
         struct dp_bucket reports, others;
     } heard[DP_MAX_WORKERS]; /* what each rank may still say */

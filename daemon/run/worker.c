@@ -199,6 +199,23 @@ static struct dp_worker *seat_worker(struct dp_run *run, struct dp_conn *c, uint
     return w;
 }
 
+/* A process of another one that has its number by now keeps it from being found gone: the worker is then waited for. */
+bool dp_worker_is_gone(const struct dp_run *run, uint32_t rank, uint32_t pid)
+{
+    const struct dp_worker *w = find_worker(run, rank);
+    bool is_gone;
+    int fd;
+
+    if (w && w->pid == pid)
+        return false; /* its end is told as it is seen */
+    fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (fd < 0)
+        return pid && errno == ESRCH;
+    is_gone = poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
+    close(fd);
+    return is_gone;
+}
+
 static struct dp_run *standalone_run(struct dp_conn *c, uint32_t job_id)
 {
     struct dp_msg_step_start start = {.job_id = job_id, .uid = c->uid};

@@ -43,6 +43,8 @@ void dp_workers_hang_up(struct dp_run *run, const char *why); /* they come back 
 /* Close the connections of workers whose process ended some seconds ago: a child of it may hold the socket open. To
  * be called about every 100 ms. */
 void dp_workers_tick(struct dp_run *run, uint64_t now_ns);
+/* Has this process, that was a worker of this node, ended while nobody here watched it? */
+bool dp_worker_is_gone(const struct dp_run *run, uint32_t rank, uint32_t pid);
 /* Forget all. Their connections end when what is queued has been sent; their processes go on. */
 void dp_workers_destroy(struct dp_run *run);
 

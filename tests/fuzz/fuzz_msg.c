@@ -121,6 +121,15 @@ static struct dp_msg_prepare full_prepare(void)
     return m;
 }
 
+static struct dp_msg_regroup full_regroup(void)
+{
+    struct dp_msg_regroup m = {.incarnation = 1, .migration = 2, .go = 1, .epoch = 3, .n_workers = 3, .n_layers = 6, .gone = {0, 0, 1}};
+
+    for (uint32_t i = 0; i <= m.n_workers; i++)
+        m.cut[i] = i < 2 ? 3 * i : 6;
+    return m;
+}
+
 void fuzz_make_seeds(void)
 {
     static uint8_t frame[DP_HEADER_BYTES + DP_BODY_MAX];
@@ -143,6 +152,7 @@ void fuzz_make_seeds(void)
     DP_MESSAGES(SEED)
     SEED_OF(hello, DP_MSG_HELLO, full_hello())
     SEED_OF(prepare, DP_MSG_PREPARE, full_prepare())
+    SEED_OF(regroup, DP_MSG_REGROUP, full_regroup())
     SEED_OF(report, DP_MSG_REPORT, ((struct dp_msg_report){.rank = 1, .epoch = 1, .loss = 2.5, .n_layers = 3}))
     SEED_OF(relay, DP_MSG_RELAY,
             ((struct dp_msg_relay){.job_id = 7, .inner_type = DP_MSG_VOTE, .inner_len = 4, .inner = (const uint8_t *)"abcd"}))

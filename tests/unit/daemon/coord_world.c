@@ -16,6 +16,7 @@
 
 #define SEC 1000000000ull
 #define DP_REC_MEMORY 21 /* coord/internal.h */
+#define DP_REC_REGROUP 23
 #define TICK (SEC / 5)
 #define REPORT (SEC / 5)
 #define PRUNE_BEGIN 140u /* 7 s */
@@ -260,6 +261,27 @@ static void check_votes(struct world *w, uint64_t id)
     }
 }
 
+/* It is a decision: told when it is durable, and to nobody otherwise. */
+static void check_regroup(struct world *w, const void *body, size_t bytes)
+{
+    struct dp_msg_regroup m;
+    struct dp_reader r;
+    bool is_there = false;
+
+    dp_reader_init(&r, body, bytes);
+    if (dp_msg_regroup_decode(&r, &m, NULL) < 0) {
+        broken_for_all(w, "REGROUP that cannot be read", 0, 0);
+        return;
+    }
+    for (uint32_t i = 0; i < w->n_records; i++)
+        is_there |= w->record[i].type == (enum dp_record)DP_REC_REGROUP && !w->record[i].is_unconfirmed &&
+                    be(w->record[i].payload, 8) == m.migration;
+    if (m.go && !is_there)
+        broken_for_all(w, "REGROUP told that is not durable", (unsigned)m.migration, (unsigned)m.epoch);
+    if (m.go && m.gone[0])
+        broken_for_all(w, "REGROUP without worker 0", (unsigned)m.migration, 0);
+}
+
 static void op_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes)
 {
     struct world *w = arg;
@@ -268,6 +290,8 @@ static void op_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const 
 
     if (w->has_crashed || !w->worker[rank].is_connected)
         return;
+    if (type == DP_MSG_REGROUP)
+        check_regroup(w, body, bytes);
     if (type == DP_MSG_DECISION) {
         dp_reader_init(&r, body, bytes);
         if (dp_msg_decision_decode(&r, &d, NULL) < 0 || !may_tell(w, d.migration, d.commit))
@@ -357,6 +381,33 @@ static void op_read_job(void *arg)
         w->read_at_ns = soon(w, 300);
 }
 
+static void op_find_worker(void *arg, uint32_t rank)
+{
+    struct world *w = arg;
+
+    if (!w->has_crashed && !chance(w, w->loss_percent))
+        w->must_find[rank] = true;
+}
+
+/* Where its node's daemon cannot tell, its connection is lost, too. */
+static void tell_lost(struct world *w, uint32_t rank)
+{
+    bool is_told = !w->is_cut_off[rank] && !chance(w, w->loss_percent);
+    struct dp_msg_worker_lost m = {w->job.job_id, rank, w->worker[rank].pid, is_told};
+
+    if (w->c && !w->has_crashed)
+        dp_coord_worker_lost(w->c, w->now_ns, &m);
+}
+
+void world_kill(struct world *w, uint32_t rank)
+{
+    struct world_worker *k = &w->worker[rank];
+
+    k->is_alive = k->is_connected = false;
+    k->doubt = k->vote_at_ns = 0;
+    tell_lost(w, rank);
+}
+
 /* Worked out at once, told later; with faults some children die. */
 static int op_plan(void *arg, double deadline_s, struct dp_err *err)
 {
@@ -410,6 +461,7 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->tokens_per_microbatch = 64;
     m->stage_message_bytes = BOUNDARY_BYTES;
     m->mem_limit_bytes = w->mem_limit_bytes;
+    m->regroups = !k->is_alone;
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
     snprintf(m->checkpoint_dir, sizeof m->checkpoint_dir, "%s", w->has_checkpoints ? "/ckpt" : "");
 }
@@ -538,6 +590,44 @@ static void worker_decision(struct world *w, uint32_t r, const struct dp_msg_dec
     send_ack(w, r, d->migration);
 }
 
+/* Does it wait for one that is lost? It makes no step. */
+static bool waits_for_lost(const struct world *w, const struct world_worker *k)
+{
+    for (uint32_t r = 0; r < W_MAX; r++)
+        if (!k->layout.gone[r] && !w->worker[r].is_alive)
+            return true;
+    return false;
+}
+
+/* Every hundredth step has a checkpoint. */
+static void worker_regroup(struct world *w, uint32_t r, const struct dp_msg_regroup *m)
+{
+    struct world_worker *k = &w->worker[r];
+
+    if (!m->go) {
+        k->n_refusals++;
+        return;
+    }
+    if (m->epoch > k->layout.epoch) {
+        if (k->doubt && m->migration <= k->doubt)
+            broken(w, "an older REGROUP than the hand-over in doubt", (unsigned)m->migration, (unsigned)k->doubt);
+        k->layout = (struct dp_layout){.epoch = m->epoch, .n_workers = m->n_workers, .n_layers = m->n_layers};
+        memcpy(k->layout.cut, m->cut, sizeof k->layout.cut);
+        memcpy(k->layout.gone, m->gone, sizeof k->layout.gone);
+        k->n_regroups++;
+        k->doubt = k->vote_at_ns = 0;
+        k->has_voted_no = false;
+        k->seen = m->migration;
+        k->step = k->step / 100 * 100;
+        if (k->layout.gone[r])
+            k->exit_at_ns = soon(w, 400);
+        if (r == 0 && w->c && !w->has_crashed)
+            dp_coord_event(w->c, w->now_ns, &(struct dp_msg_event){.kind = DP_EV_REGROUPED, .step = k->step, .text = "they go on"});
+    }
+    if (m->epoch == k->layout.epoch)
+        send_ack(w, r, m->migration);
+}
+
 static void worker_message(struct world *w, const struct world_message *m)
 {
     struct world_worker *k = &w->worker[m->rank];
@@ -571,6 +661,11 @@ static void worker_message(struct world *w, const struct world_message *m)
             k->left_ms = l.left_ms;
             k->n_limits++;
         }
+    } else if (m->type == DP_MSG_REGROUP) {
+        struct dp_msg_regroup g;
+
+        if (dp_msg_regroup_decode(&r, &g, NULL) == 0)
+            worker_regroup(w, m->rank, &g);
     } else if (m->type == DP_MSG_FINISH && k->layout.gone[m->rank] && !k->doubt && !k->exit_at_ns) {
         k->exit_at_ns = soon(w, 400);
     }
@@ -874,6 +969,8 @@ static void worker_tick(struct world *w, uint32_t r)
     for (uint32_t i = 0; i < W_MAX; i++)
         if (w->worker[i].hangs)
             return; /* the others wait for it */
+    if (waits_for_lost(w, k))
+        return;
     if (!k->doubt)
         train(w, k);
     if (k->is_connected && !k->doubt && w->now_ns - k->reported_ns >= REPORT) { /* in doubt it stands still */
@@ -888,7 +985,10 @@ static void node_tick(struct world *w, uint32_t s)
 {
     struct dp_msg_slot_gone m = {.job_id = world_job_of(w, s), .took_ns = 1000, .incarnation = w->stop_incarnation[s]};
 
-    if (!w->stop_at_ns[s] || w->now_ns < w->stop_at_ns[s])
+    if (w->must_find[s] && !w->worker[s].is_alive)
+        tell_lost(w, s);
+    w->must_find[s] = false;
+    if (!w->stop_at_ns[s] || w->now_ns < w->stop_at_ns[s] || w->is_cut_off[s])
         return;
     w->stop_at_ns[s] = 0;
     if (!w->is_stuck[s]) {
@@ -1051,7 +1151,7 @@ static void check_owners(struct world *w)
         for (uint32_t r = 0; r < W_MAX; r++) {
             const struct world_worker *k = &w->worker[r];
 
-            if (!k->is_alive || k->doubt || l < k->layout.cut[r] || l >= k->layout.cut[r + 1])
+            if (!k->is_alive || k->doubt || waits_for_lost(w, k) || l < k->layout.cut[r] || l >= k->layout.cut[r + 1])
                 continue;
             if (owner >= 0)
                 broken(w, "two owners of a layer", l, r);
@@ -1073,6 +1173,8 @@ static void faults(struct world *w)
 {
     uint32_t r = world_draw(w, W_MAX);
 
+    if (r && w->worker[r].is_alive && knows_layout(w) && chance(w, w->kill_percent))
+        world_kill(w, r);
     if (!chance(w, w->fault_percent))
         return;
     switch (world_draw(w, 9)) {
@@ -1243,6 +1345,7 @@ void world_init(struct world *w, uint64_t seed)
         .plan = op_plan,
         .is_outdated = op_is_outdated,
         .memory = op_memory,
+        .find_worker = op_find_worker,
     };
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];

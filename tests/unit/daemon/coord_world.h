@@ -25,7 +25,9 @@ struct world_worker {
     uint64_t left_ms;           /* the newest */
     uint64_t credit_ns;         /* is_timed: of the next step, spent already */
     uint64_t reported_ns, vote_at_ns, connect_at_ns, exit_at_ns;
-    bool has_voted_no;
+    bool has_voted_no, is_alone; /* is_alone: goes on with nobody else, so it says no to REGROUP: PMIx */
+    uint32_t n_regroups;        /* heard and followed */
+    uint32_t n_refusals;        /* REGROUP said that nobody goes on */
     struct dp_msg_vote vote;
 };
 
@@ -83,6 +85,7 @@ struct world {
     uint64_t mem_limit_bytes;     /* of every worker */
     uint32_t vote_ms;             /* a vote comes within so long */
     uint32_t crash_percent, loss_percent, fault_percent, no_percent;
+    uint32_t kill_percent; /* of ticks with faults: some worker but worker 0 is killed */
     uint32_t n_records;
     struct world_record record[W_RECORDS];
 
@@ -94,6 +97,7 @@ struct world {
     bool mem_is_refused, mem_node_fails, has_checkpoints;
     uint32_t n_memory; /* asked so often */
     bool is_fenced[W_MAX], is_stuck[W_MAX]; /* stuck: cannot be killed for now */
+    bool is_cut_off[W_MAX], must_find[W_MAX]; /* cut off: its daemon is dead; must_find: its worker is asked for */
     bool is_old[W_MAX]; /* its daemon is of an older release */
     uint64_t stop_at_ns[W_MAX];
     uint32_t stop_incarnation[W_MAX];
@@ -131,6 +135,8 @@ void world_start(struct world *w);
 void world_run(struct world *w, double seconds, bool with_faults);
 /* The loss that its workers report after a step. */
 double world_loss(uint64_t step);
+/* A worker's process is killed, which its node's daemon tells, once. */
+void world_kill(struct world *w, uint32_t rank);
 /* The coordinator's daemon dies; world_run() starts it again. */
 void world_crash(struct world *w);
 /* What the coordinator would write anew. The caller frees it. */

@@ -138,6 +138,18 @@ static const char golden_commit[] =
     "0000000000000012" /* epoch */
     "010203040506071f"; /* boundary */
 
+static const char golden_regrouped[] =
+    "0000000000000005" /* id */
+    "010203040506072c" /* now */
+    "0000000000000013" /* epoch */
+    "00000003" /* n_workers */
+    "00000008" /* n_layers */
+    "000300080008" /* cuts */
+    "000001" /* gone */
+    "01020311" /* moved_layers */
+    "010203040506072d" /* moved_bytes */
+    "000d776f726b657220312064696564"; /* reason */
+
 static const char golden_done[] =
     "0000000000000004" /* id */
     "0102030405060720" /* done_ns */

@@ -133,6 +133,13 @@ static void the_only_shrink_waits_for_a_held_slot(void **state)
     }
 }
 
+/* As under PMIx. How the others go on elsewhere: test_coord_regroup.c. */
+static void ends_with_the_first_loss(struct world *w)
+{
+    for (uint32_t r = 0; r < W_MAX; r++)
+        w->worker[r].is_alone = true;
+}
+
 static void a_lost_worker_fails_the_run(void **state)
 {
     (void)state;
@@ -140,12 +147,14 @@ static void a_lost_worker_fails_the_run(void **state)
     struct dp_msg_worker_lost m = {7, 2, 102, 1};
     json_t *o;
 
+    ends_with_the_first_loss(w);
     world_start(w);
     world_run(w, 4.0, false);
     dp_coord_worker_lost(w->c, w->now_ns, &m);
     o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
     assert_string_equal(text_of(o, "state"), "failed");
-    assert_string_equal(text_of(o, "state_text"), "failed: worker 2 on n2 was lost (process 102)");
+    assert_string_equal(text_of(o, "state_text"), "failed: worker 2 on n2 was lost (process 102); the run ends: the "
+                        "workers met by PMIx, under which Slurm ends the step, or are of an older release");
     json_decref(o);
     world_run(w, 60.0, false);
     assert_int_equal(world_count(w, DP_REC_INTENT), 0);
@@ -158,6 +167,7 @@ static void a_voter_lost_before_the_decision_aborts(void **state)
     struct world *w = begin(24);
     struct dp_msg_worker_lost m = {7, 1, 101, 1};
 
+    ends_with_the_first_loss(w);
     world_start(w);
     while (!world_count(w, DP_REC_INTENT) && w->now_ns < 200000000000u)
         world_run(w, 0.2, false);

@@ -241,6 +241,21 @@ static void write_done(struct dp_coord *c)
     assert_int_equal(coord_journal_done(c, &c->history.handover[c->history.n_handovers - 1]), 0);
 }
 
+static void fill_regroup(struct dp_coord *c)
+{
+    c->mig.id = 5;
+    c->mig.decided_ns = U(44);
+    set_layout(&c->mig.next, 0x13, 3, 8, 1);
+    c->mig.moved_layers = 0x01020311;
+    c->mig.moved_bytes = U(45);
+    snprintf(c->mig.reason, sizeof c->mig.reason, "worker 1 died");
+}
+
+static void write_regroup(struct dp_coord *c)
+{
+    assert_int_equal(coord_journal_regroup(c, &c->mig), DP_JOURNAL_DURABLE);
+}
+
 #define S (&c->slot[3])
 
 static void fill_drain(struct dp_coord *c)
@@ -348,6 +363,7 @@ static const struct row {
     {2, "INTENT", golden_intent, fill_intent, write_intent, false},
     {3, "COMMIT", golden_commit, fill_commit, write_commit, false},
     {5, "DONE", golden_done, fill_done, write_done, false},
+    {23, "REGROUP", golden_regrouped, fill_regroup, write_regroup, false},
     {6, "DRAIN", golden_drain, fill_drain, write_drain, false},
     {10, "HELD", golden_held, fill_held, write_held, false},
     {7, "GONE", golden_gone, fill_gone, write_gone, false},

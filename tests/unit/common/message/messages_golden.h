@@ -113,7 +113,7 @@ static const struct dp_msg_hello golden_hello = {
     .steps_total = 0x0102030405060709, .prune_begin = 0x010203040506070a, .prune_end = 0x010203040506070b,
     .final_sparsity = 0.9, .microbatches = 0x0102030d, .tokens_per_microbatch = 0x0102030e, .schedule = 1,
     .mem_limit_bytes = 0x0102030405060710, .stage_message_bytes = 0x0102030405060711, .device = "cpu",
-    .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .cut = {0, 4, 4, 9},
+    .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .regroups = 1, .cut = {0, 4, 4, 9},
 };
 static const char golden_hello_bytes[] =
     "01020301" /* job_id */
@@ -136,7 +136,8 @@ static const char golden_hello_bytes[] =
     "0003637075" /* device */
     "00062f746d702f63" /* checkpoint_dir */
     "00000000000000040000000400000009" /* cut */
-    "000a6d696e2d677075733d32"; /* options */
+    "000a6d696e2d677075733d32" /* options */
+    "01"; /* regroups */
 
 static const struct dp_msg_welcome golden_welcome = {
     .verdict = 0, .mode = 2, .report_ms = 0x01020303, .device_lock = "/run/dynpipe/cpu.lock", .text = "hello",
@@ -193,6 +194,21 @@ static const char golden_prepare_bytes[] =
     "0102030405060703" /* epoch */
     "00000003" /* n_workers */
     "00000009" /* n_layers */
+    "00000000000000040000000400000009" /* cut */
+    "000100"; /* gone */
+
+static const struct dp_msg_regroup golden_regroup = {
+    .incarnation = 0x01020301, .migration = 0x0102030405060702, .go = 1, .epoch = 0x0102030405060704, .n_workers = 3,
+    .n_layers = 9, .text = "lost", .cut = {0, 4, 4, 9}, .gone = {0, 1, 0},
+};
+static const char golden_regroup_bytes[] =
+    "01020301" /* incarnation */
+    "0102030405060702" /* migration */
+    "01" /* go */
+    "0102030405060704" /* epoch */
+    "00000003" /* n_workers */
+    "00000009" /* n_layers */
+    "00046c6f7374" /* text */
     "00000000000000040000000400000009" /* cut */
     "000100"; /* gone */
 
@@ -336,6 +352,15 @@ static const struct dp_msg_join golden_join = {
 static const char golden_join_bytes[] =
     "01020301"; /* job_id */
 
+static const struct dp_msg_find_worker golden_find_worker = {
+    .job_id = 0x01020301, .rank = 0x01020302, .pid = 0x01020303, .restarts = 0x01020304,
+};
+static const char golden_find_worker_bytes[] =
+    "01020301" /* job_id */
+    "01020302" /* rank */
+    "01020303" /* pid */
+    "01020304"; /* restarts */
+
 static const struct dp_msg_query golden_query = {
     .what = 2, .job_id = 0x01020302,
 };
@@ -423,11 +448,13 @@ static const struct golden golden[] = {
     [24] = GOLDEN_BORROWS(card, key),
     [25] = GOLDEN_BORROWS(roster, cards),
     [26] = GOLDEN_BORROWS(wireup, key),
+    [27] = GOLDEN(regroup),
     [30] = GOLDEN_BORROWS(relay, inner),
     [31] = GOLDEN(worker_lost),
     [32] = GOLDEN(stop_slot),
     [33] = GOLDEN(slot_gone),
     [34] = GOLDEN(join),
+    [35] = GOLDEN(find_worker),
     [40] = GOLDEN(query),
     [41] = GOLDEN_BORROWS(answer, json),
     [42] = GOLDEN(command),

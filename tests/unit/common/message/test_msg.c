@@ -39,6 +39,14 @@ static void fill_prepare(struct dp_msg_prepare *m)
     m->gone[1] = 1;
 }
 
+static void fill_regroup(struct dp_msg_regroup *m)
+{
+    m->n_workers = 2;
+    m->n_layers = 5;
+    m->cut[2] = 5;
+    m->gone[1] = 1;
+}
+
 static void fill_relay(struct dp_msg_relay *m)
 {
     m->inner_type = DP_MSG_FINISH;
