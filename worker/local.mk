@@ -11,6 +11,7 @@ worker_train_libdptrain_a_SOURCES = \
 	worker/train/memory_need.c worker/train/memory_need.h \
 	worker/train/metrics.c worker/train/metrics.h \
 	worker/train/preflight.c worker/train/preflight.h \
+	worker/train/regroup.c \
 	worker/train/save_clock.c worker/train/save_clock.h \
 	worker/train/steplog.c worker/train/steplog.h \
 	worker/train/tracelog.c worker/train/tracelog.h \
@@ -201,7 +202,7 @@ tests_unit_worker_test_device_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transpo
 EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynpipe-cuda-emu.so
 endif
 handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_handover \
-	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls
+	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_control_SOURCES = tests/unit/worker/test_control.c tests/unit/worker/fakedaemon.c \
@@ -214,6 +215,10 @@ handover_world = tests/unit/worker/handover_daemons.c tests/unit/worker/handover
 tests_unit_worker_test_handover_SOURCES = tests/unit/worker/test_handover.c $(handover_world)
 tests_unit_worker_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
+tests_unit_worker_test_regroup_SOURCES = tests/unit/worker/test_regroup.c tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
+	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_regroup_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
 tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send

@@ -65,7 +65,6 @@
 #define DP_REC_PROMISE 18   /* packing stops, or may go on */
 #define DP_REC_BALANCE 19   /* when balancing waits, and what predictions are corrected by */
 #define DP_REC_LINKS 20     /* what messages between slots take; behind BALANCE */
-
 #define DP_REC_MEMORY 21    /* host memory of each node: what is asked for, or was given back */
 #define DP_REC_SLICES 22    /* of a run of slices: the jobs of the slots that the next NODES name */
 #define DP_REC_REGROUP 23   /* workers are lost, the others go on in this layout: a decision, like COMMIT */

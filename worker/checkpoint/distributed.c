@@ -135,6 +135,20 @@ int dp_start_agree(struct dp_collectives *s, const struct dp_train_config *confi
     return dp_collectives_broadcast(s, out, sizeof *out, err);
 }
 
+int dp_start_again(struct dp_collectives *s, const struct dp_train_config *config, const char *saved_path, struct dp_start *out,
+                   struct dp_err *err)
+{
+    struct dp_start found = *out;
+    int rc = 0;
+
+    if (s->rank == 0 && saved_path[0])
+        rc = dp_ckpt_find(config, saved_path, &found.step, found.path, sizeof found.path, &found.tune, err);
+    if (dp_collectives_agree(s, rc, err) < 0 || dp_collectives_broadcast(s, &found, sizeof found, err) < 0)
+        return -1;
+    *out = found;
+    return 0;
+}
+
 static struct dp_layer *make_layer(const struct dp_train_config *config, struct dp_backend *be,
                                    const struct dp_start *start, uint32_t index, struct dp_err *err)
 {

@@ -364,6 +364,16 @@ bool dp_control_is_finished(const struct dp_control *c, uint64_t migration)
     return migration <= c->finished;
 }
 
+const struct dp_msg_regroup *dp_control_regroup(const struct dp_control *c)
+{
+    return c->regroup.epoch > c->hello.epoch ? &c->regroup : NULL;
+}
+
+const char *dp_control_no_regroup(const struct dp_control *c)
+{
+    return c->no_regroup;
+}
+
 bool dp_control_take_save(struct dp_control *c)
 {
     bool wanted = c->wants_save;

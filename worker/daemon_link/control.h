@@ -40,6 +40,10 @@ const struct dp_msg_prepare *dp_control_prepare(const struct dp_control *c);
 void dp_control_prepare_done(struct dp_control *c); /* voted no or decided: forget it */
 const struct dp_msg_decision *dp_control_decision(const struct dp_control *c, uint64_t migration);
 bool dp_control_is_finished(const struct dp_control *c, uint64_t migration);
+/* After a worker was lost: the newest REGROUP that goes on, with an epoch beyond that of dp_control_state(); NULL: none. */
+const struct dp_msg_regroup *dp_control_regroup(const struct dp_control *c);
+/* Why nobody goes on after a worker was lost; "": nothing was said of it. */
+const char *dp_control_no_regroup(const struct dp_control *c);
 bool dp_control_take_save(struct dp_control *c); /* a checkpoint was asked for; resets the request */
 /* Has the daemon said how much time the job has left? Then: when that is over, monotonic; 0: never. */
 bool dp_control_has_limit(const struct dp_control *c);

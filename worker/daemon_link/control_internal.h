@@ -41,6 +41,8 @@ struct dp_control {
     struct dp_msg_prepare prepare;
     struct dp_msg_decision decision;
     uint64_t finished; /* highest migration of a FINISH */
+    struct dp_msg_regroup regroup; /* epoch 0: none */
+    char no_regroup[256];
     bool has_limit;
     uint64_t end_ns; /* of the job, from the newest LIMIT; 0: without end */
 

@@ -6,6 +6,8 @@
  */
 #include "worker/daemon_link/control_internal.h"
 
+#include <stdio.h>
+
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -19,7 +21,7 @@ static bool may_send(void *arg, uint16_t type)
     if (c->state == LINK_GREETING)
         return type == DP_MSG_WELCOME;
     return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH ||
-           type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT;
+           type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT || type == DP_MSG_REGROUP;
 }
 
 static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
@@ -114,6 +116,32 @@ static int on_finish(struct dp_control *c, struct dp_reader *r, struct dp_err *e
     return 0;
 }
 
+/* It ends whatever hand-over was prepared or in doubt: what that made of the layers is not used any more. */
+static int on_regroup(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct dp_msg_regroup m;
+
+    if (dp_msg_regroup_decode(r, &m, err) < 0)
+        return -1;
+    if (m.go > 1)
+        return dp_err_set(err, DP_EPROTO, "REGROUP: go %u", m.go);
+    if (!is_current(c, m.incarnation))
+        return 0;
+    if (!m.go) {
+        snprintf(c->no_regroup, sizeof c->no_regroup, "%s", m.text[0] ? m.text : "no reason given");
+        return 0;
+    }
+    if (c->has_ack && m.migration == c->ack.migration)
+        c->ack_queued = false; /* it missed the acknowledgement */
+    if (m.epoch <= c->regroup.epoch)
+        return 0;
+    c->regroup = m;
+    c->has_vote = c->has_prepare = false;
+    if (c->prepare_closed < m.migration)
+        c->prepare_closed = m.migration;
+    return 0;
+}
+
 /* Answered wherever this connection is served: in a wait for another worker, too. */
 static int on_ping(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
 {
@@ -162,6 +190,8 @@ static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8
         return on_ping(c, &r, err);
     case DP_MSG_LIMIT:
         return on_limit(c, &r, err);
+    case DP_MSG_REGROUP:
+        return on_regroup(c, &r, err);
     default: /* SAVE: may_send() lets nothing else through */
         if (dp_msg_save_decode(&r, &save, err) < 0)
             return -1;

@@ -71,16 +71,21 @@ static void free_retired(struct retired *r)
     free(r);
 }
 
-void dp_handover_destroy(struct dp_handover *h)
+static void drop_all(struct dp_handover *h)
 {
-    if (!h)
-        return;
     while (h->retired) {
         struct retired *r = h->retired;
 
         h->retired = r->next;
         free_retired(r);
     }
+}
+
+void dp_handover_destroy(struct dp_handover *h)
+{
+    if (!h)
+        return;
+    drop_all(h);
     dp_chunks_free(h->stuck);
     free(h);
 }
@@ -164,6 +169,8 @@ static int vote_yes(struct dp_handover *h, struct dp_attempt *p, struct dp_err *
     fill_vote(p, true, &v);
     dp_control_vote(a->control, &v);
     while (!(d = dp_control_decision(a->control, p->migration))) {
+        if (dp_control_regroup(a->control)) /* what was decided concerns a layout that nobody makes any more */
+            return dp_err_set(err, DP_EGONE, "hand-over %llu: the run regroups", (unsigned long long)p->migration);
         if (dp_now_ns() - begin > h->times.doubt_ns)
             return dp_err_set(err, DP_ETIMEOUT,
                               "in doubt about hand-over %llu for %llu s: no daemon says whether it was committed; "
@@ -361,6 +368,15 @@ int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, 
     dp_transfer_destroy(p->transfer, &h->stuck);
     free(p);
     return rc;
+}
+
+void dp_handover_regrouped(struct dp_handover *h, struct dp_control *control, uint32_t rank, uint64_t migration,
+                           const struct dp_layout *layout, uint64_t pause_ns)
+{
+    drop_all(h);
+    h->committed = migration;
+    h->is_leaving = false;
+    acknowledge(h, control, rank, migration, layout->epoch, pause_ns, 0);
 }
 
 /* FINISH came: retired copies are not needed any more. */

@@ -85,6 +85,11 @@ enum dp_handover_state {
 int dp_handover_finish_poll(struct dp_handover *h, struct dp_control *control, uint32_t rank,
                             const struct dp_layout *layout, struct dp_err *err);
 
+/* A REGROUP is in force: whatever hand-over was known is over, its copies are freed, and the decision is acknowledged. layout:
+ * the new one. pause_ns: since training stopped. */
+void dp_handover_regrouped(struct dp_handover *h, struct dp_control *control, uint32_t rank, uint64_t migration,
+                           const struct dp_layout *layout, uint64_t pause_ns);
+
 /* Bytes of retired copies held now. */
 size_t dp_handover_retired_bytes(const struct dp_handover *h);
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -116,6 +117,8 @@ static int save(struct dp_trainer *t, bool must, struct dp_err *err)
     char path[1100] = "";
     int rc = dp_distributed_save(&t->collectives, t->config, t->be, &t->start.tune, t->stage, t->step, path, sizeof path, err);
 
+    if (path[0])
+        memcpy(t->saved_path, path, sizeof t->saved_path);
     if (rc == 0) {
         dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);
         return 0;

@@ -4,7 +4,9 @@
  * Numbers in the file have 17 significant digits, so two runs can be compared bit by bit. Lines:
  *   {"step", "loss", "bits_per_byte", "grad_norm", "lr", "sparsity", "tokens_per_s", "step_ms",
  *    "wait_ms", "layout", "epoch", "workers"}
- *   {"event": "pruned|eval|saved|resumed|complete|handover|aborted|stopped", "step", "value", "text"}
+ *   {"event": "pruned|eval|saved|resumed|complete|handover|aborted|stopped|regrouped", "step", "value", "text"}
+ * Behind "regrouped", whose step is that of a checkpoint, steps come again that are there already: with the same losses, and
+ * other times.
  */
 #ifndef DP_WORKER_TRAIN_STEPLOG_H
 #define DP_WORKER_TRAIN_STEPLOG_H

@@ -79,6 +79,7 @@ void dp_trainer_serve(void *arg)
     struct dp_trainer *t = arg;
 
     dp_control_poll(t->control);
+    t->has_coordinator |= dp_control_is_connected(t->control);
     if (t->args->transport)
         dp_transport_watch(t->args->transport, dp_control_fd(t->control), dp_trainer_serve, t);
 }
@@ -105,7 +106,8 @@ static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_e
         dp_stage_grad_squares(t->stage, t->squares, err) < 0 || lap(t, &t->optimizer_ns, err) < 0 ||
         dp_tied_head_send(&t->tied, err) < 0)
         return -1;
-    part.requests = requests_of(t);
+    t->requests |= requests_of(t);
+    part.requests = t->requests;
     if (dp_step_sync(&t->collectives, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
         return -1;
     return lap_of_wait(t, err);
@@ -241,6 +243,7 @@ static int diverged(struct dp_trainer *t, const struct dp_step_order *o, enum dp
 {
     dp_err_set(err, DP_EINVAL, "the loss is %g, the gradient norm %g at step %llu: lower train.lr; checkpoints are as they were",
                o->loss, o->grad_norm, (unsigned long long)o->step);
+    t->is_ending = true;
     if (t->rank == 0)
         dp_steplog_event(t->log, "stopped", t->step, NAN, err->text);
     if (dp_collectives_barrier(&t->collectives, err) == 0)
@@ -252,6 +255,7 @@ static int finish(struct dp_trainer *t, const struct dp_step_order *o, enum dp_r
 {
     bool is_stopped = o->reason != DP_STOP_COMPLETED;
 
+    t->is_ending = true; /* others may have left already */
     dp_trainer_trace(t);
     if (is_stopped && t->rank == 0)
         dp_steplog_event(t->log, "stopped", t->step, NAN,
@@ -277,9 +281,6 @@ static int loop(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *e
                  "train.steps goes on from it", (unsigned long long)t->step, (long long)t->config->train.steps);
         dp_steplog_event(t->log, "complete", t->step, NAN, text);
     }
-    dp_signals_begin();
-    dp_save_clock_start(&t->save_clock, t->config, dp_now_ns());
-    dp_save_clock_end_at(&t->save_clock, dp_save_clock_env_end(dp_now_ns(), dp_wall_ns()));
     while (t->step < (uint64_t)t->config->train.steps) {
         if (train_step(t, &order, err) < 0)
             return dp_err_prefix(err, "step %llu", (unsigned long long)t->step + 1);
@@ -288,12 +289,30 @@ static int loop(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *e
         report(t);
         if (dp_trainer_boundary(t, &order, err) < 0)
             return -1;
+        t->requests = 0;
         if (t->is_leaving)
             return leave(t, how, err);
         if (order.flags & DP_ORDER_STOP)
             break;
     }
     return finish(t, &order, how, err);
+}
+
+/* Until the last step, with those who are left. */
+static int train(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *err)
+{
+    int rc;
+
+    dp_signals_begin();
+    dp_save_clock_start(&t->save_clock, t->config, dp_now_ns());
+    dp_save_clock_end_at(&t->save_clock, dp_save_clock_env_end(dp_now_ns(), dp_wall_ns()));
+    while ((rc = loop(t, how, err)) < 0 && (rc = dp_trainer_regroup(t, err)) > 0)
+        continue;
+    if (rc == 0 && t->is_lost) {
+        note_end(t, DP_BYE_DRAINED, "");
+        *how = DP_RUN_DRAINED;
+    }
+    return rc;
 }
 
 static void note_failure(struct dp_trainer *t, const struct dp_err *err)
@@ -313,7 +332,7 @@ int dp_trainer_run(const struct dp_trainer_args *args, enum dp_run_outcome *how,
     int rc = dp_trainer_begin(&t, how, err);
 
     if (rc == 0)
-        rc = loop(&t, how, err);
+        rc = train(&t, how, err);
     if (rc < 0)
         note_failure(&t, err);
     dp_trainer_end(&t);

@@ -47,12 +47,29 @@ struct dp_trainer {
     double sparsity;
     uint64_t wait_ns; /* of the running step */
     bool is_leaving;
+    uint32_t requests;    /* of this worker, enum dp_step_request, until all have done at a boundary what they ask */
+    char saved_path[1100]; /* of the newest checkpoint that this run made, rank 0 only */
+    bool has_coordinator; /* it has let this worker in, once at least */
+    bool is_lost;         /* the others go on without this one */
+    bool is_ending;       /* too late to go on without a worker that is lost */
 };
 
 /* Collective, from nothing to the first step. *end: DP_RUN_REFUSED when all failed alike. */
 int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *end, struct dp_err *err);
 /* Frees everything; a half-begun run is fine. */
 void dp_trainer_end(struct dp_trainer *t);
+
+/* What belongs to the layout in force, and to t->start: pipeline, tied head, metrics; the stage is there. */
+int dp_trainer_open_layout(struct dp_trainer *t, struct dp_err *err);
+void dp_trainer_close_layout(struct dp_trainer *t);
+/* Sparsity of the whole model now: after a resume it is not known from the schedule alone. Collective. */
+int dp_trainer_measure_sparsity(struct dp_trainer *t, struct dp_err *err);
+
+/* Training has failed with *err. Where that is because a worker was lost, wait until the coordinator says who goes on, and begin
+ * again with the newest checkpoint in its layout. returns: 1 go on; 0 this worker leaves; -1 the run ends, *err says why. */
+int dp_trainer_regroup(struct dp_trainer *t, struct dp_err *err);
+/* Is a REGROUP there that is not in force? Then nobody waits for the others any more. arg: the trainer. */
+bool dp_trainer_must_regroup(void *arg);
 
 /* Answer the daemon; arg: the trainer. */
 void dp_trainer_serve(void *arg);

@@ -66,6 +66,7 @@ static int open_control(struct dp_trainer *t, struct dp_err *err)
     hello->stage_message_bytes = dp_stage_message_bytes(t->config, t->be->info.act_bytes);
     t->mem_limit_bytes = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
     hello->mem_limit_bytes = t->mem_limit_bytes;
+    hello->regroups = t->args->transport && t->args->wireup->way == DP_WIREUP_BY_DAEMON;
     tell_without_plugin(t);
     t->control = dp_control_create(t->args->socket, hello, FIRST_CONTACT_MS, err);
     free(hello);
@@ -152,26 +153,43 @@ uint32_t dp_trainer_report_ms(const struct dp_trainer *t)
     return w && w->report_ms ? w->report_ms : REPORT_MS;
 }
 
+int dp_trainer_open_layout(struct dp_trainer *t, struct dp_err *err)
+{
+    dp_tied_head_init(&t->tied, t->config, &t->device, t->rank);
+    t->pipeline = dp_pipeline_create(t->config, &t->device, t->rank, t->data, err);
+    t->metrics = t->pipeline ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
+    return t->metrics ? 0 : -1;
+}
+
+void dp_trainer_close_layout(struct dp_trainer *t)
+{
+    dp_metrics_destroy(t->metrics);
+    dp_pipeline_destroy(t->pipeline);
+    dp_tied_head_release(&t->tied);
+    t->metrics = NULL;
+    t->pipeline = NULL;
+}
+
 static int open_rest(struct dp_trainer *t, struct dp_err *err)
 {
     t->stage = dp_start_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
     if (!t->stage || open_control(t, err) < 0)
         return -1;
     t->device = (struct dp_device_wait){.be = t->be, .transport = t->args->transport, .serve = dp_trainer_serve, .arg = t};
-    dp_tied_head_init(&t->tied, t->config, &t->device, t->rank);
-    t->pipeline = dp_pipeline_create(t->config, &t->device, t->rank, t->data, err);
-    t->handover = t->pipeline ? dp_handover_create(NULL, err) : NULL;
-    t->metrics = t->handover ? dp_metrics_create(t->rank, dp_trainer_report_ms(t), err) : NULL;
-    t->trace = t->metrics ? dp_tracelog_open(t->config, t->rank, t->start.path[0] != '\0', err) : NULL;
+    if (dp_trainer_open_layout(t, err) < 0)
+        return -1;
+    t->handover = dp_handover_create(NULL, err);
+    t->trace = t->handover ? dp_tracelog_open(t->config, t->rank, t->start.path[0] != '\0', err) : NULL;
     if (!t->trace)
         return -1;
+    if (t->args->transport)
+        dp_transport_give_up_when(t->args->transport, dp_trainer_must_regroup, t);
     if (t->rank == 0)
         t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), t->start.path[0] != '\0', err);
     return t->rank == 0 && !t->log ? -1 : 0;
 }
 
-/* Sparsity of the whole model now: after a resume it is not known from the schedule alone. */
-static int measure_sparsity(struct dp_trainer *t, struct dp_err *err)
+int dp_trainer_measure_sparsity(struct dp_trainer *t, struct dp_err *err)
 {
     uint64_t prunable = dp_model_prunable(t->config), left = 0;
 
@@ -221,7 +239,7 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_e
     if (dp_collectives_agree(&t->collectives, rc, err) < 0)
         return -1;
     *how = DP_RUN_FAILED;
-    if (share_troubles(t, err) < 0 || measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)
+    if (share_troubles(t, err) < 0 || dp_trainer_measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)
         return -1;
     if (t->start.path[0])
         dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);
@@ -232,13 +250,13 @@ void dp_trainer_end(struct dp_trainer *t)
 {
     if (t->args->transport)
         dp_transport_watch(t->args->transport, -1, NULL, NULL);
+    if (t->args->transport)
+        dp_transport_give_up_when(t->args->transport, NULL, NULL);
     dp_steplog_close(t->log);
     dp_tracelog_close(t->trace);
-    dp_metrics_destroy(t->metrics);
     dp_handover_destroy(t->handover);
     dp_control_destroy(t->control);
-    dp_pipeline_destroy(t->pipeline);
-    dp_tied_head_release(&t->tied);
+    dp_trainer_close_layout(t);
     dp_stage_destroy(t->stage);
     dp_backend_destroy(t->be);
     dp_data_close(t->data);
