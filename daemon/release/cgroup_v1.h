@@ -28,6 +28,7 @@ struct dp_cgroup_v1 {
 /* Read the folders of q's job. Root's folders only, and without following a link. */
 void dp_cgroup_v1_read(const struct dp_empty_job *q, struct dp_cgroup_v1 *out);
 
+/* Is this process in one of them? */
 bool dp_cgroup_v1_has(const struct dp_cgroup_v1 *c, uint32_t pid);
 
 /* Thaw the job's folders. One above them, which other jobs share, stays as it is. returns: how many. */

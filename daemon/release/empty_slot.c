@@ -243,7 +243,8 @@ void dp_empty_slot(const struct dp_empty_job *job, struct dp_empty_result *out)
                  "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u, cgroup.kill %u) "
                  "cgroup=%s device_lock=free device_files=closed took_ms=%llu boot_id=%s",
                  job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill, out->n_group_kill,
-                 f.list.groups.n_scopes || f.list.groups.v1.is_kept ? "empty" : "none", (unsigned long long)(out->took_ns / 1000000), job->boot_id);
+                 f.list.groups.n_scopes || f.list.groups.v1.is_kept ? "empty" : "none",
+                 (unsigned long long)(out->took_ns / 1000000), job->boot_id);
     else
         describe_failure(&f, out);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* See keep_clock.h. */
 #include "config.h"
 
 #include "daemon/run/keep_clock.h"

@@ -35,10 +35,10 @@ struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i); /* i-th of 
  * empty afterwards. */
 void dp_stage_take_layers(struct dp_stage *stage, struct dp_layer **out);
 
-/* Parts of a step, each of which is as a rule the same calls of the backend in every step, for each microbatch: with
- * pipeline.record on, a backend that replays what it has recorded is told where they begin and end. What is left open when
- * a call fails needs no end. */
+/* Parts of a step, each of which is as a rule the same calls of the backend in every step, for each microbatch. */
 enum dp_stage_part { DP_STAGE_FORWARD, DP_STAGE_BACKWARD, DP_STAGE_SQUARES, DP_STAGE_STEP, DP_N_STAGE_PARTS };
+/* With pipeline.record on, a backend that replays what it has recorded is told where a part begins and ends; else nothing is
+ * done. returns 0, or -1 and the backend's error. What is left open when a call fails needs no end. */
 int dp_stage_part_begin(const struct dp_stage *stage, enum dp_stage_part part, uint32_t mb, struct dp_err *err);
 int dp_stage_part_end(const struct dp_stage *stage, struct dp_err *err);
 
