@@ -9,11 +9,12 @@
 probe=$DP_BUILDDIR/tests/lib/pmix_probe
 
 no_process_left() { # PID...
-    local p
+    local p state
     for p; do
-        [ -e "/proc/$p" ] && ! grep -q '^State:[[:space:]]*[ZX]' "/proc/$p/status" 2>/dev/null && return 1
+        # One that is reaped meanwhile has no status, and is none that is left.
+        state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$p/status" 2>/dev/null)
+        case $state in "" | [ZX]*) ;; *) diag "$p is left: $state"; return 1 ;; esac
     done
-    return 0
 }
 
 # A task that ignores TERM and has a child of its own that left the session: the worst to clean up.
