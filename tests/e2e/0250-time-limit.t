@@ -14,6 +14,8 @@ run_cluster --nodes 6 --daemon-key 'poll_s = 1.0;' --conf KillWait=60 \
     --conf 'PartitionName=low Nodes=n4 PriorityTier=1 PreemptMode=CANCEL GraceTime=40 MaxTime=INFINITE' \
     --conf 'PartitionName=high Nodes=n4 PriorityTier=9 MaxTime=INFINITE'
 
+measure_table $run
+
 # one NAME SBATCH-OPTIONS -- OVERRIDES...: a run of two workers on one node; prints the job id. What the
 # workers ended with is in NAME.out.
 one() {

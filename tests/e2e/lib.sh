@@ -54,6 +54,14 @@ alone() {
     (cd "$D" && env -u SLURM_CONF -u DYNPIPE_SOCKET timeout 900 $(worker_command "$@") >"$1.out" 2>&1)
 }
 
+# measure_table OVERRIDES...: before runs that begin at the same time. Where there is no table yet each of them measures one of its
+# own, and on a busy machine these differ in what is sparse.
+measure_table() {
+    local last
+    last=$(printf '%s\n' "$@" | sed -n 's/^prune\.end=//p' | tail -n 1)
+    alone "$D/table.jsonl" "$@" train.steps="${last:-1}" || bail "no tuning table: $(tail -n 1 "$D/table.jsonl.out")"
+}
+
 # same_as_alone OVERRIDES... -- NAME...: every loss of these runs ($D/NAME.jsonl) is that of one worker
 # alone, who trains at least as far as the longest of them went.
 same_as_alone() {
