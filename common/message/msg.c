@@ -160,24 +160,35 @@ void dp_msg_report_encode(struct dp_writer *w, const struct dp_msg_report *m)
     DP_REPORT_SINCE_3(FIELD_WRITE_3)
 }
 
+/* Of a layout: its cuts, and who leaves it. */
+static void read_workers(struct dp_reader *r, uint32_t n_workers, uint32_t *cut, uint8_t *gone)
+{
+    for (uint32_t i = 0; i <= n_workers; i++)
+        cut[i] = dp_rd_u32(r);
+    dp_rd_bytes(r, gone, n_workers);
+}
+
+static void write_workers(struct dp_writer *w, uint32_t n_workers, const uint32_t *cut, const uint8_t *gone)
+{
+    for (uint32_t i = 0; i <= n_workers; i++)
+        dp_wr_u32(w, cut[i]);
+    dp_wr_bytes(w, gone, n_workers);
+}
+
 int dp_msg_prepare_decode(struct dp_reader *r, struct dp_msg_prepare *m, struct dp_err *err)
 {
     memset(m, 0, sizeof *m);
     DP_PREPARE_FIELDS(FIELD_READ)
     if (check_sizes("prepare", r->bad, m->n_workers, m->n_layers, err) < 0)
         return -1;
-    for (uint32_t i = 0; i <= m->n_workers; i++)
-        m->cut[i] = dp_rd_u32(r);
-    dp_rd_bytes(r, m->gone, m->n_workers);
+    read_workers(r, m->n_workers, m->cut, m->gone);
     return finish(r, "prepare", err);
 }
 
 void dp_msg_prepare_encode(struct dp_writer *w, const struct dp_msg_prepare *m)
 {
     DP_PREPARE_FIELDS(FIELD_WRITE)
-    for (uint32_t i = 0; i <= m->n_workers; i++)
-        dp_wr_u32(w, m->cut[i]);
-    dp_wr_bytes(w, m->gone, m->n_workers);
+    write_workers(w, m->n_workers, m->cut, m->gone);
 }
 
 int dp_msg_regroup_decode(struct dp_reader *r, struct dp_msg_regroup *m, struct dp_err *err)
@@ -186,18 +197,14 @@ int dp_msg_regroup_decode(struct dp_reader *r, struct dp_msg_regroup *m, struct 
     DP_REGROUP_FIELDS(FIELD_READ)
     if (check_sizes("regroup", r->bad, m->n_workers, m->n_layers, err) < 0)
         return -1;
-    for (uint32_t i = 0; i <= m->n_workers; i++)
-        m->cut[i] = dp_rd_u32(r);
-    dp_rd_bytes(r, m->gone, m->n_workers);
+    read_workers(r, m->n_workers, m->cut, m->gone);
     return finish(r, "regroup", err);
 }
 
 void dp_msg_regroup_encode(struct dp_writer *w, const struct dp_msg_regroup *m)
 {
     DP_REGROUP_FIELDS(FIELD_WRITE)
-    for (uint32_t i = 0; i <= m->n_workers; i++)
-        dp_wr_u32(w, m->cut[i]);
-    dp_wr_bytes(w, m->gone, m->n_workers);
+    write_workers(w, m->n_workers, m->cut, m->gone);
 }
 
 int dp_msg_relay_decode(struct dp_reader *r, struct dp_msg_relay *m, struct dp_err *err)

@@ -658,8 +658,10 @@ int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_l
 void coord_migrate_send_regroup(struct dp_coord *c, uint32_t rank, bool go, const char *why);
 
 /* --- regroup.c --- */
-/* A worker of the layout has died, and is noted as lost. */
-void coord_regroup_lost(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
+/* "worker 2 on n3 was lost (process 77)" */
+void coord_regroup_say(const struct dp_coord *c, uint32_t rank, char *out, size_t cap);
+/* A worker of the layout has died, and is noted as lost; text: that, as above. */
+void coord_regroup_lost(struct dp_coord *c, uint64_t now_ns, const char *text);
 void coord_regroup_tick(struct dp_coord *c, uint64_t now_ns);
 void coord_regroup_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job);
 /* Rank 0 says from where those who are left go on. */

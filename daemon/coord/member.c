@@ -360,10 +360,10 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
     }
     w->is_lost = true;
     w->died_ns = now_ns;
-    snprintf(text, sizeof text, "worker %u on %s was lost (process %u)", m->rank, c->slot[w->slot].label, m->pid);
+    coord_regroup_say(c, m->rank, text, sizeof text);
     if (c->mig.state == MIG_PREPARING)
         coord_migrate_abort(c, now_ns, text);
-    coord_regroup_lost(c, now_ns, m->rank);
+    coord_regroup_lost(c, now_ns, text);
 }
 
 const char *dp_coord_worker_at(const struct dp_coord *c, uint32_t rank, uint32_t *pid)

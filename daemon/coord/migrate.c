@@ -200,6 +200,22 @@ void coord_migrate_abort(struct dp_coord *c, uint64_t now_ns, const char *why)
     coord_note(c, now_ns, "hand-over %llu aborted: %.180s", (unsigned long long)m->id, m->why);
 }
 
+/* The decision is durable. */
+static void put_in_force(struct dp_coord *c, uint64_t now_ns)
+{
+    struct coord_migration *m = &c->mig;
+
+    m->state = MIG_COMMITTED;
+    m->decided_ns = now_ns;
+    m->sent_ns = 0;
+    c->layout = m->next;
+    coord_saving_moved(c);
+    c->last_commit_id = m->id;
+    c->last_change_ns = now_ns;
+    coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
+    coord_loads_reset(c);
+}
+
 /* The decision point. */
 static void commit(struct dp_coord *c, uint64_t now_ns)
 {
@@ -213,15 +229,7 @@ static void commit(struct dp_coord *c, uint64_t now_ns)
         coord_migrate_abort(c, now_ns, why);
         return;
     }
-    m->state = MIG_COMMITTED;
-    m->decided_ns = now_ns;
-    m->sent_ns = 0;
-    c->layout = m->next;
-    coord_saving_moved(c);
-    c->last_commit_id = m->id;
-    c->last_change_ns = now_ns;
-    coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
-    coord_loads_reset(c);
+    put_in_force(c, now_ns);
     coord_note(c, now_ns, "hand-over %llu committed at step %llu: %.180s", (unsigned long long)m->id,
                (unsigned long long)m->boundary, m->reason);
 }
@@ -339,13 +347,7 @@ int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_l
     free(before);
     if (!is_written)
         return -1;
-    c->mig.state = MIG_COMMITTED;
-    c->layout = c->mig.next;
-    coord_saving_moved(c);
-    c->last_commit_id = c->mig.id;
-    c->last_change_ns = now_ns;
-    coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
-    coord_loads_reset(c);
+    put_in_force(c, now_ns);
     coord_note(c, now_ns, "regroup %llu: %.200s", (unsigned long long)c->mig.id, reason);
     return 0;
 }

@@ -13,9 +13,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include "common/schedule/schedule.h"
 
 #define GATHER_NS (DP_SECOND_NS / 5)    /* for more losses: two workers, or all of a node, die at once */
 #define RETRY_NS DP_SECOND_NS           /* of a record that could not be written */
@@ -23,99 +22,36 @@
 #define SEEK_NS (2 * DP_SECOND_NS)      /* between two questions about a process */
 #define READ_NS (5 * DP_SECOND_NS)      /* between two about a node */
 #define REFUSE_NS DP_SECOND_NS          /* between two times that a worker hears that nobody goes on */
-#define HALVINGS 60u                    /* of the longest stage, until two layouts are the same */
 
 /* --- a layout for those who are left --- */
 
-struct survivor {
-    uint32_t rank;
-    double speed;
-    uint64_t memory; /* 0: unlimited */
-};
-
-struct partition {
-    const struct dp_coord *c;
-    uint32_t n;
-    struct survivor who[DP_MAX_WORKERS];
-    double ns[DP_MAX_LAYERS]; /* device time of a step on the usual device */
-};
-
-static uint64_t bytes_of(const struct partition *p, uint32_t layer, uint32_t i)
-{
-    const struct dp_layer_load *l = &p->c->layer[layer].load;
-
-    return l->state_bytes + l->act_bytes * dp_schedule_in_flight((enum dp_schedule_kind)p->c->train.schedule, i, p->n,
-                                                                 p->c->train.microbatches ? p->c->train.microbatches : 1);
-}
-
-/* Each takes what it can within `longest`: if there is a layout with no stage longer than that, this is one.
- * end: [n] of each, where not NULL. returns: is there one? */
-static bool fill(const struct partition *p, double longest, uint32_t *end)
-{
-    uint32_t layer = 0;
-
-    for (uint32_t i = 0; i < p->n; i++) {
-        const struct survivor *w = &p->who[i];
-        uint64_t bytes = 0;
-        double ns = 0.0;
-
-        while (layer < p->c->train.n_layers) {
-            ns += p->ns[layer] / w->speed;
-            bytes += bytes_of(p, layer, i);
-            if (ns > longest || (w->memory && bytes > w->memory))
-                break;
-            layer++;
-        }
-        if (end)
-            end[i] = layer;
-    }
-    return layer == p->c->train.n_layers;
-}
-
-static void prepare(struct partition *p, const struct dp_coord *c)
-{
-    p->c = c;
-    p->n = 0;
-    for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (coord_is_live(c, r))
-            p->who[p->n++] = (struct survivor){r, c->worker[r].speed > 0.0 ? c->worker[r].speed : 1.0,
-                                               coord_memory_limit_bytes(c, r)};
-    for (uint32_t l = 0; l < c->train.n_layers; l++) {
-        const struct dp_layer_load *k = &c->layer[l].load;
-        double ns = (double)(k->fwd_ns + k->bwd_input_ns + k->bwd_weight_ns) * (c->train.microbatches ? c->train.microbatches : 1) +
-                    (double)c->layer[l].opt_ns;
-
-        p->ns[l] = ns > 0.0 ? ns : 1.0; /* nothing was reported: all layers are alike */
-    }
-}
-
-/* The least longest stage, by halving: n_layers steps each time. returns -1: the layers do not fit. */
+/* The slowest of them is as fast as possible, by the loads of the newest reports and within each one's memory, as policy `time`
+ * has it. Here and not in a child: they wait for it, and 1024 layers over 512 devices take milliseconds.
+ * returns -1: the layers do not fit. */
 static int lay_out(const struct dp_coord *c, struct dp_layout *next)
 {
-    static struct partition p; /* 30 KB; the daemon has one thread */
-    uint32_t end[DP_MAX_WORKERS], i = 0;
-    double low = 0.0, high = 1.0;
+    struct coord_snapshot *s = malloc(sizeof *s);
+    uint64_t weight[DP_MAX_LAYERS], largest;
+    double speed[DP_MAX_WORKERS];
+    int rc;
 
-    prepare(&p, c);
-    for (uint32_t l = 0; l < c->train.n_layers; l++)
-        high += p.ns[l];
-    for (uint32_t k = 0; k < p.n; k++)
-        high = high / p.who[k].speed > high ? high / p.who[k].speed : high;
-    if (!p.n || !fill(&p, high, NULL))
+    if (!s)
         return -1;
-    for (uint32_t k = 0; k < HALVINGS; k++) {
-        double middle = (low + high) / 2;
-
-        *(fill(&p, middle, NULL) ? &high : &low) = middle;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        speed[r] = c->worker[r].speed;
+    coord_snapshot_fill(c, speed, s);
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        s->device[r].is_allowed = coord_is_live(c, r);
+    for (uint32_t l = 0; l < c->train.n_layers; l++) {
+        weight[l] = dp_policy_layer_work_ns(&s->in, l);
+        weight[l] += weight[l] == 0; /* nothing was reported: all layers are alike */
     }
-    fill(&p, high, end);
-    *next = c->layout;
-    for (uint32_t r = 0; r < c->train.n_workers; r++) {
+    rc = dp_policy_minmax(&s->in, weight, true, next, &largest, NULL);
+    free(s);
+    if (rc < 0)
+        return -1;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         next->gone[r] |= c->worker[r].is_lost;
-        next->cut[r + 1] = next->cut[r];
-        if (i < p.n && p.who[i].rank == r)
-            next->cut[r + 1] = end[i++];
-    }
     return 0;
 }
 
@@ -126,7 +62,12 @@ static bool is_lost_here(const struct dp_coord *c, uint32_t rank)
     return !c->layout.gone[rank] && c->worker[rank].is_lost;
 }
 
-/* "worker 2 on n3 was lost (process 77)"; of several the first one and how many more. */
+void coord_regroup_say(const struct dp_coord *c, uint32_t rank, char *out, size_t cap)
+{
+    snprintf(out, cap, "worker %u on %s was lost (process %u)", rank, c->slot[c->worker[rank].slot].label, c->worker[rank].pid);
+}
+
+/* Of several the first one, and how many more. */
 static void say_lost(const struct dp_coord *c, char *out, size_t cap)
 {
     uint32_t n = 0, first = 0;
@@ -136,7 +77,7 @@ static void say_lost(const struct dp_coord *c, char *out, size_t cap)
             first = r;
             n++;
         }
-    snprintf(out, cap, "worker %u on %s was lost (process %u)", first, c->slot[c->worker[first].slot].label, c->worker[first].pid);
+    coord_regroup_say(c, first, out, cap);
     if (n > 1)
         snprintf(out + strlen(out), cap - strlen(out), ", and %u more", n - 1);
 }
@@ -176,15 +117,14 @@ static void give_up(struct dp_coord *c, uint64_t now_ns, const char *why)
     coord_fail(c, now_ns, "%s; the run ends: %s", text, why);
 }
 
-void coord_regroup_lost(struct dp_coord *c, uint64_t now_ns, uint32_t rank)
+void coord_regroup_lost(struct dp_coord *c, uint64_t now_ns, const char *text)
 {
     const char *why = why_not(c);
 
     if (why)
         give_up(c, now_ns, why);
     else
-        coord_note(c, now_ns, "worker %u on %s was lost (process %u)", rank, c->slot[c->worker[rank].slot].label,
-                   c->worker[rank].pid);
+        coord_note(c, now_ns, "%s", text);
 }
 
 /* All that are lost are known, and so are those who are left. */
