@@ -93,28 +93,10 @@ is "$(job_nodes "$job")" 4 "two: in mode balance the job keeps its nodes"
 end two "$job"
 
 # A node, in a job that does not mind (--no-kill).
-tasks_on() {
-    local f
-    for f in /proc/[0-9]*/environ; do
-        { LC_ALL=C grep -qzxF "SLURM_JOB_ID=$job" "$f" && LC_ALL=C grep -qzxF "SLURMD_NODENAME=$1" "$f" &&
-            LC_ALL=C grep -qzxF "SLURM_CONF=$SLURM_CONF" "$f"; } 2>/dev/null || continue
-        f=${f#/proc/}
-        echo "${f%/environ}"
-    done
-}
-step_daemons_on() {
-    local p up
-    for p in $(tasks_on "$1"); do
-        while up=$(sed 's/.*) . \([0-9]*\) .*/\1/' "/proc/$p/stat" 2>/dev/null) && [ "${up:-0}" -gt 1 ]; do
-            p=$up
-            [ "$(cat "/proc/$p/comm" 2>/dev/null)" != slurmstepd ] || echo "$p"
-        done
-    done | sort -un
-}
 job=$(begin node --dynpipe=balance --no-kill -- checkpoint.dir=$D/node checkpoint.every=40)
 wait_for 120 steps_of node 90
 ok $? "node: a run passes step 90"
-kill -KILL $(cat "$D/run/slurmd.n4.pid" "$D/run/dynpiped.n4.pid") $(step_daemons_on n4) $(tasks_on n4)
+kill -KILL $(cat "$D/run/slurmd.n4.pid" "$D/run/dynpiped.n4.pid") $(step_daemons_on "$job" n4) $(tasks_on "$job" n4)
 rm -f "$D/run/slurmd.n4.pid"
 wait_for 150 not_in_job "$job" n4
 ok $? "node: Slurm takes a dead node out of the job"

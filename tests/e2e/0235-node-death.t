@@ -27,30 +27,11 @@ passes_steps() { # N MORE
     wait_for 120 steps_done "$D/again.jsonl" $((${now:-0} + $1))
 }
 
-# Processes of the cluster's jobs on a node, and the step daemons that they descend from.
-tasks_on() {
-    local f
-    for f in /proc/[0-9]*/environ; do
-        { LC_ALL=C grep -qzxF "SLURM_JOB_ID=$job" "$f" && LC_ALL=C grep -qzxF "SLURMD_NODENAME=$1" "$f" &&
-            LC_ALL=C grep -qzxF "SLURM_CONF=$SLURM_CONF" "$f"; } 2>/dev/null || continue
-        f=${f#/proc/}
-        echo "${f%/environ}"
-    done
-}
-step_daemons_on() {
-    local p up
-    for p in $(tasks_on "$1"); do
-        while up=$(sed 's/.*) . \([0-9]*\) .*/\1/' "/proc/$p/stat" 2>/dev/null) && [ "${up:-0}" -gt 1 ]; do
-            p=$up
-            [ "$(cat "/proc/$p/comm" 2>/dev/null)" != slurmstepd ] || echo "$p"
-        done
-    done | sort -un
-}
 # die NODE [PID...]: slurmd and step daemons, and what else is named, all at once.
 die() {
     local node=$1 pids
     shift
-    pids="$(cat "$D/run/slurmd.$node.pid") $(step_daemons_on "$node") $*"
+    pids="$(cat "$D/run/slurmd.$node.pid") $(step_daemons_on "$job" "$node") $*"
     kill -KILL $pids
     rm -f "$D/run/slurmd.$node.pid"
 }
@@ -60,7 +41,7 @@ is_missed() {
     scontrol update nodename="$1" state=drain reason=died
     scontrol update nodename="$1" state=down reason=died
 }
-all_of() { tasks_on "$1"; cat "$D/run/dynpiped.$1.pid"; }
+all_of() { tasks_on "$job" "$1"; cat "$D/run/dynpiped.$1.pid"; }
 # revive NODE: as after a boot that empties SlurmdSpoolDir and TmpFS, because Slurm 22.05 starts no step of the same
 # number where a killed step daemon left its folders for PMIx; a dynpiped that died, too, finds what it had.
 revive() {
@@ -112,7 +93,7 @@ ok $? "the batch host's death: it comes back and is idle"
 
 # The step daemons alone die: batch script, srun and worker live on and do not know.
 dead=$(batch_host)
-left=$(tasks_on "$dead")
+left=$(tasks_on "$job" "$dead")
 die "$dead"
 is_missed "$dead"
 goes_on "left behind" 3
