@@ -3,7 +3,7 @@
 # Workers that are lost without a word, and the others, who go on in the same step of the same job from their newest
 # checkpoint: one that is killed, whose node then goes back to Slurm; two at once, in a run without checkpoints; a node with
 # everything on it. The steps that are made again have the losses that they had, to the last bit, and what follows those of an
-# undisturbed run. Without worker 0 the run ends, and says why.
+# undisturbed run. Without worker 0, or a daemon, the run ends, and says why.
 # shellcheck disable=SC2046,SC2086,SC2154 # $run and pids are lists; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
@@ -123,6 +123,16 @@ ok $? "leader: without worker 0 the run ends"
 said="the others cannot go on: worker 0 on n1 was lost .*; the run ends: worker 0, which leads the run, is not replaced; the run ends here"
 like "$(cat "$D/leader.out")" "$said" "leader: and the user reads why"
 is "$(grep -c '"event":"regrouped"' "$D/leader.jsonl")" 0 "leader: nobody regroups"
+
+# Nobody is left to say who goes on, and the user asks for the end: it comes before Slurm would make it (KillWait).
+job=$(begin deaf --dynpipe=balance -- checkpoint.dir=$D/deaf checkpoint.every=40)
+wait_for 120 steps_of deaf 50
+ok $? "deaf: a run passes step 50"
+kill -KILL $(cat "$D"/run/dynpiped.n[1-4].pid) $(workers_on "$job" n4 | head -n 1)
+scancel --signal=TERM "$job"
+wait_for 60 job_ended "$job"
+ok $? "deaf: a run that waits for a coordinator ends when it is asked to"
+like "$(cat "$D/deaf.out")" "asked to stop, and the coordinator named nobody lost since; the run ends here, start it again" "deaf: and says how to go on"
 
 same_as_alone $run -- one-whole two-whole node-whole
 done_testing

@@ -16,8 +16,10 @@
 #include "common/log.h"
 #include "worker/net/timeout.h"
 #include "worker/train/memory_limit.h"
+#include "worker/train/signals.h"
 
 #define PATIENCE_NS (600 * DP_SECOND_NS) /* slurmctld calls a node down after SlurmdTimeout: 300 s, most often */
+#define STOP_NS (10 * DP_SECOND_NS) /* of one that is asked to stop: Slurm kills it after KillWait, 30 s most often */
 
 bool dp_trainer_must_regroup(void *arg)
 {
@@ -55,7 +57,7 @@ static bool is_refused(const struct dp_trainer *t)
 /* returns 0 when a REGROUP is there, or -1: *err, which says what failed, ends the run. */
 static int await_regroup(struct dp_trainer *t, struct dp_err *err)
 {
-    uint64_t start_ns = dp_now_ns(), patience_ns = dp_timeout_from_env_ns("DYNPIPE_REGROUP_S", PATIENCE_NS);
+    uint64_t start_ns = dp_now_ns(), stop_ns = 0, patience_ns = dp_timeout_from_env_ns("DYNPIPE_REGROUP_S", PATIENCE_NS);
     char what[sizeof err->text];
 
     memcpy(what, err->text, sizeof what);
@@ -71,6 +73,11 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
         if (dp_now_ns() - start_ns > patience_ns)
             return dp_err_set(err, DP_EGONE, "%.700s; the coordinator named nobody lost for %.0f s", what,
                               (double)patience_ns / 1e9);
+        t->requests |= dp_signals_take();
+        if (t->requests & DP_REQUEST_STOP && !stop_ns)
+            stop_ns = dp_now_ns();
+        if (stop_ns && dp_now_ns() - stop_ns > STOP_NS) /* all that could be saved is the newest checkpoint */
+            return dp_err_set(err, DP_EGONE, "%.700s; asked to stop, and the coordinator named nobody lost since", what);
         dp_transport_idle(t->args->transport, 0);
         dp_control_wait(t->control, 50);
     }
