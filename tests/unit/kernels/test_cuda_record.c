@@ -307,9 +307,11 @@ static void every_call_fails(void **state)
     (void)state;
     while (!is_over) {
         struct dp_err err = {0};
-        struct subject s = {.be = open_emulator(&(struct dp_emu_settings){.seed = (uint64_t)n % 3, .fail = ++n}, &err)};
+        struct dp_emu_settings failing = {.seed = (uint64_t)n % 3, .fail = n + 1};
+        struct subject s = {.be = open_emulator(&failing, &err)};
         int rc = s.be ? some_of_it(&s, &err) : -1;
 
+        n++;
         is_over = rc == 0 && dp_emu_count().calls < n;
         survived += rc == 0 && !is_over;
         if (rc < 0 && strncmp(err.text, "cuda: ", 6))
