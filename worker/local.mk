@@ -218,7 +218,7 @@ tests_unit_worker_test_handover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_
 tests_unit_worker_test_regroup_SOURCES = tests/unit/worker/test_regroup.c tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
 	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_regroup_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again
+tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again,--wrap=dp_ckpt_commit
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
 tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send

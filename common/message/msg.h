@@ -301,7 +301,7 @@ enum dp_option_bit {
 #define DP_GOODBYE_SINCE_3(F)                                                                      \
     F(f64, loss, "mean training loss of the last of the steps, nats per token; NaN where unknown")
 
-#define DP_SAVE_FIELDS(F) F(u32, reserved, "0; the worker of rank 0 saves a checkpoint at the next boundary")
+#define DP_SAVE_FIELDS(F) F(u32, reserved, "0; the leader saves a checkpoint at the next boundary")
 
 #define DP_PING_FIELDS(F) F(u64, number, "from 1, only grows: sent when nothing was heard of a run for long")
 

@@ -67,6 +67,14 @@ uint32_t dp_layout_stage(const struct dp_layout *l, uint32_t worker)
     return n;
 }
 
+uint32_t dp_layout_leader(const struct dp_layout *l)
+{
+    for (uint32_t w = 0; w < l->n_workers; w++)
+        if (!l->gone[w])
+            return w;
+    return 0;
+}
+
 uint32_t dp_layout_active(const struct dp_layout *l)
 {
     uint32_t n = 0;

@@ -120,8 +120,9 @@ void dp_ckpt_abandon(const struct dp_train_config *config, uint64_t step)
     dp_ckpt_dir_remove(path, NULL); /* else the next save does it */
 }
 
-/* Checkpoints beyond `keep`, oldest first. That one cannot be removed is no reason to fail. */
-static void drop_old(const struct dp_train_config *config)
+/* Checkpoints up to `step` beyond `keep`, oldest first. Later ones are those of a run that went on from where this one began:
+ * they stay, and do not count. That one cannot be removed is no reason to fail. */
+static void drop_old(const struct dp_train_config *config, uint64_t step)
 {
     char path[PATH_BYTES], tmp[PATH_BYTES];
     uint64_t *steps;
@@ -129,6 +130,8 @@ static void drop_old(const struct dp_train_config *config)
 
     if (list_steps(config->checkpoint.dir, false, &steps, &n, NULL) < 0)
         return;
+    while (n && steps[n - 1] > step)
+        n--;
     for (size_t i = 0; i + keep < n; i++) {
         step_path(config, steps[i], "", path);
         step_path(config, steps[i], ".tmp", tmp);
@@ -173,7 +176,7 @@ static int write_manifest(const struct dp_train_config *config, uint64_t step, c
 }
 
 int dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,
-                   const struct dp_ckpt_entry *entries, char *out_path, size_t cap, struct dp_err *err)
+                   const struct dp_ckpt_entry *entries, struct dp_err *err)
 {
     char tmp[PATH_BYTES], final[PATH_BYTES];
 
@@ -182,10 +185,16 @@ int dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const st
     if (write_manifest(config, step, tune, entries, tmp, err) < 0 || dp_ckpt_dir_sync(tmp, err) < 0 ||
         publish(tmp, final, err) < 0 || dp_ckpt_dir_sync(config->checkpoint.dir, err) < 0)
         return -1;
-    drop_old(config);
-    if (out_path)
-        snprintf(out_path, cap, "%s", final);
+    drop_old(config, step);
     return 0;
+}
+
+void dp_ckpt_name(const struct dp_train_config *config, uint64_t step, char *out, size_t cap)
+{
+    char final[PATH_BYTES];
+
+    step_path(config, step, "", final);
+    snprintf(out, cap, "%s", final);
 }
 
 static struct dp_ckpt_manifest *read_manifest(const char *path, const struct dp_train_config *config,
@@ -220,6 +229,15 @@ static int check_sizes(const char *path, const struct dp_train_config *config,
     return 0;
 }
 
+bool dp_ckpt_has(const struct dp_train_config *config, const char *path, uint32_t layer, const struct dp_ckpt_entry *entry)
+{
+    struct dp_ckpt_manifest *m = read_manifest(path, config, NULL);
+    bool has = m && m->entry[layer].bytes == entry->bytes && !memcmp(m->entry[layer].digest, entry->digest, DP_DIGEST_BYTES);
+
+    free(m);
+    return has;
+}
+
 /* The newest name in dir, "" when there is none. */
 static int newest(const struct dp_train_config *config, char out[PATH_BYTES], struct dp_err *err)
 {
@@ -235,6 +253,18 @@ static int newest(const struct dp_train_config *config, char out[PATH_BYTES], st
         step_path(config, steps[n - 1], "", out);
     free(steps);
     return 0;
+}
+
+uint64_t dp_ckpt_newest(const struct dp_train_config *config)
+{
+    uint64_t *steps, step;
+    size_t n;
+
+    if (!config->checkpoint.dir[0] || list_steps(config->checkpoint.dir, false, &steps, &n, NULL) < 0)
+        return 0;
+    step = n ? steps[n - 1] : 0;
+    free(steps);
+    return step;
 }
 
 int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path,

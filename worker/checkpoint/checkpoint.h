@@ -3,7 +3,7 @@
  *
  * DIR/step-00000123/ holds one file per layer (dp_layer_write's stream) and manifest.json with the
  * model, the step, the tune table and for each file its size and SHA-256. Workers write their layers
- * into DIR/step-00000123.tmp/, sync them and tell rank 0 size and digest; rank 0 writes the manifest,
+ * into DIR/step-00000123.tmp/, sync them and tell the leader size and digest; the leader writes the manifest,
  * syncs, renames the directory, syncs DIR: a name without .tmp is complete or was damaged later, and
  * then a digest says so.
  */
@@ -18,18 +18,24 @@ struct dp_ckpt_entry {
     uint8_t digest[DP_DIGEST_BYTES];
 };
 
-/* Make DIR/step-N.tmp (rank 0 calls it before the others write). */
+/* Make DIR/step-N.tmp (the leader calls it before the others write). */
 int dp_ckpt_begin(const struct dp_train_config *config, uint64_t step, struct dp_err *err);
 /* Write and sync one layer. *out: for the manifest. */
 int dp_ckpt_write_layer(const struct dp_train_config *config, uint64_t step, const struct dp_layer *layer,
                         struct dp_ckpt_entry *out, struct dp_err *err);
-/* Rank 0: what was written of a checkpoint that cannot be finished goes; on a full disk it would keep
+/* The leader: what was written of a checkpoint that cannot be finished goes; on a full disk it would keep
  * everybody else from writing. */
 void dp_ckpt_abandon(const struct dp_train_config *config, uint64_t step);
-/* Rank 0: entries of all layers in order; path of the finished checkpoint to out_path. Removes
- * checkpoints beyond config->checkpoint.keep, oldest first, never the newest complete one. */
+/* The leader: entries of all layers in order. Removes checkpoints of steps up to this one beyond config->checkpoint.keep,
+ * oldest first. */
 int dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,
-                   const struct dp_ckpt_entry *entries, char *out_path, size_t cap, struct dp_err *err);
+                   const struct dp_ckpt_entry *entries, struct dp_err *err);
+/* The step of the newest one in config's dir, 0: there is none. */
+uint64_t dp_ckpt_newest(const struct dp_train_config *config);
+/* Is there a checkpoint of that name, and its layer the one of *entry? */
+bool dp_ckpt_has(const struct dp_train_config *config, const char *path, uint32_t layer, const struct dp_ckpt_entry *entry);
+/* Where the finished checkpoint of a step is. */
+void dp_ckpt_name(const struct dp_train_config *config, uint64_t step, char *out, size_t cap);
 
 /* What a run resumes from. path: a checkpoint, or "auto": the newest complete one in config's dir
  * (*step = 0 and out_path empty when there is none). The manifest must fit config's model. */

@@ -19,7 +19,7 @@ static int write_layers(const struct dp_train_config *config, struct dp_backend 
     return be->ops->sync(be, err);
 }
 
-/* All entries in layer order to rank 0. */
+/* All entries in layer order to the leader. */
 static int gather_entries(struct dp_collectives *s, const struct dp_ckpt_entry *mine, uint32_t n,
                           struct dp_ckpt_entry *all, struct dp_err *err)
 {
@@ -30,28 +30,47 @@ static int gather_entries(struct dp_collectives *s, const struct dp_ckpt_entry *
     return dp_collectives_gather(s, mine, n * sizeof *mine, all, offset, err);
 }
 
+/* From here on the leader can finish it: not before all have come so far. */
+static void note_begun(const struct dp_collectives *s, const struct dp_train_config *config, uint64_t step,
+                       const struct dp_ckpt_entry *mine, struct dp_saved *saved)
+{
+    const uint32_t *cut = s->layout->cut;
+
+    dp_ckpt_name(config, step, saved->begun, sizeof saved->begun);
+    saved->has_layer = cut[s->rank + 1] > cut[s->rank];
+    saved->layer = cut[s->rank];
+    saved->entry = mine[0];
+}
+
 static int save(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
-                const struct dp_tune *tune, struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+                const struct dp_tune *tune, struct dp_stage *stage, uint64_t step, struct dp_saved *saved, struct dp_err *err)
 {
     struct dp_ckpt_entry mine[DP_MAX_LAYERS], all[DP_MAX_LAYERS];
-    int rc = s->rank == 0 ? dp_ckpt_begin(config, step, err) : 0;
+    int rc = dp_collectives_leads(s) ? dp_ckpt_begin(config, step, err) : 0;
 
     if (dp_collectives_agree(s, rc, err) < 0)
         return -1;
     memset(mine, 0, sizeof mine);
     rc = write_layers(config, be, stage, step, mine, err);
-    if (dp_collectives_agree(s, rc, err) < 0 || gather_entries(s, mine, dp_stage_n_layers(stage), all, err) < 0)
+    if (dp_collectives_agree(s, rc, err) < 0)
         return -1;
-    rc = s->rank == 0 ? dp_ckpt_commit(config, step, tune, all, path, cap, err) : 0;
+    note_begun(s, config, step, mine, saved);
+    if (gather_entries(s, mine, dp_stage_n_layers(stage), all, err) < 0)
+        return -1;
+    rc = dp_collectives_leads(s) ? dp_ckpt_commit(config, step, tune, all, err) : 0;
     return dp_collectives_agree(s, rc, err);
 }
 
 int dp_distributed_save(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
-                        const struct dp_tune *tune, struct dp_stage *stage, uint64_t step, char *path, size_t cap, struct dp_err *err)
+                        const struct dp_tune *tune, struct dp_stage *stage, uint64_t step, struct dp_saved *saved, struct dp_err *err)
 {
-    int rc = save(s, config, be, tune, stage, step, path, cap, err);
+    int rc = save(s, config, be, tune, stage, step, saved, err);
 
-    if (rc < 0 && s->rank == 0 && err->code != DP_EGONE) /* all have agreed: nobody writes any more */
+    if (rc == 0)
+        memcpy(saved->path, saved->begun, sizeof saved->path);
+    else if (err->code != DP_EGONE) /* all know that it is not there */
+        memcpy(saved->begun, saved->path, sizeof saved->begun);
+    if (rc < 0 && dp_collectives_leads(s) && err->code != DP_EGONE) /* all have agreed: nobody writes any more */
         dp_ckpt_abandon(config, step);
     return rc;
 }
@@ -112,7 +131,18 @@ static int decide_tune(const struct dp_train_config *config, struct dp_backend *
     return 0;
 }
 
-/* Rank 0's part of the start. */
+/* Whoever goes back to an earlier step, or to the beginning, may want them still. */
+static void warn_of_later(const struct dp_train_config *config, uint64_t step)
+{
+    uint64_t newest = dp_ckpt_newest(config);
+
+    if (newest > step)
+        dp_warn("checkpoint.dir %s has a checkpoint of step %llu, this run begins at step %llu: later ones stay until it comes to "
+                "their steps, and checkpoint.resume=auto would go on from the latest", config->checkpoint.dir,
+                (unsigned long long)newest, (unsigned long long)step);
+}
+
+/* The leader's part of the start. */
 static int decide_start(const struct dp_train_config *config, struct dp_backend *be, struct dp_start *out,
                         struct dp_err *err)
 {
@@ -120,6 +150,7 @@ static int decide_start(const struct dp_train_config *config, struct dp_backend 
     if (strcmp(config->checkpoint.resume, "none") != 0 &&
         dp_ckpt_find(config, config->checkpoint.resume, &out->step, out->path, sizeof out->path, &out->tune, err) < 0)
         return -1;
+    warn_of_later(config, out->step);
     if (out->path[0])
         return 0;
     return decide_tune(config, be, &out->tune, err);
@@ -128,21 +159,41 @@ static int decide_start(const struct dp_train_config *config, struct dp_backend 
 int dp_start_agree(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
                    struct dp_start *out, struct dp_err *err)
 {
-    int rc = s->rank == 0 ? decide_start(config, be, out, err) : 0;
+    int rc = dp_collectives_leads(s) ? decide_start(config, be, out, err) : 0;
 
     if (dp_collectives_agree(s, rc, err) < 0)
         return -1;
     return dp_collectives_broadcast(s, out, sizeof *out, err);
 }
 
-int dp_start_again(struct dp_collectives *s, const struct dp_train_config *config, const char *saved_path, struct dp_start *out,
+/* Has the leader that is lost finished what was begun? It is there then, and has the layers that those who are left wrote: a run
+ * before this one may have left one of the same step. Whoever wrote none does not know. Collective. */
+static int is_begun_there(struct dp_collectives *s, const struct dp_train_config *config, const struct dp_saved *saved, bool *out,
+                          struct dp_err *err)
+{
+    uint64_t answers[2] = {0}; /* no, yes */
+
+    if (strcmp(saved->begun, saved->path) != 0 && saved->has_layer)
+        answers[dp_ckpt_has(config, saved->begun, saved->layer, &saved->entry)] = 1;
+    if (dp_collectives_allreduce(s, answers, 2, err) < 0)
+        return -1;
+    *out = answers[1] && !answers[0];
+    return 0;
+}
+
+int dp_start_again(struct dp_collectives *s, const struct dp_train_config *config, struct dp_saved *saved, struct dp_start *out,
                    struct dp_err *err)
 {
     struct dp_start found = *out;
+    bool is_there;
     int rc = 0;
 
-    if (s->rank == 0 && saved_path[0])
-        rc = dp_ckpt_find(config, saved_path, &found.step, found.path, sizeof found.path, &found.tune, err);
+    if (is_begun_there(s, config, saved, &is_there, err) < 0)
+        return -1;
+    if (is_there)
+        memcpy(saved->path, saved->begun, sizeof saved->path);
+    if (dp_collectives_leads(s) && saved->path[0])
+        rc = dp_ckpt_find(config, saved->path, &found.step, found.path, sizeof found.path, &found.tune, err);
     if (dp_collectives_agree(s, rc, err) < 0 || dp_collectives_broadcast(s, &found, sizeof found, err) < 0)
         return -1;
     *out = found;

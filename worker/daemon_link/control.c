@@ -100,7 +100,7 @@ static void queue_kept(struct dp_control *c)
 /* What the batch host lacks all nodes hear, and people read it once. */
 static bool is_told_by_another(const struct dp_control *c, const char *why)
 {
-    return c->is_hushed || (c->hello.rank > 0 && !strncmp(why, DP_HOST_TROUBLE, strlen(DP_HOST_TROUBLE)));
+    return c->is_hushed || (!c->leads && !strncmp(why, DP_HOST_TROUBLE, strlen(DP_HOST_TROUBLE)));
 }
 
 static void tell_loss(struct dp_control *c, const char *why)
@@ -147,7 +147,7 @@ static void line_down(struct dp_control *c, const char *why)
     note_trouble(c, why);
     if (c->state == LINK_UP) {
         c->is_lost = true;
-        if (c->hello.rank == 0)
+        if (c->leads)
             tell_loss(c, why);
         else
             c->is_untold = true; /* the next try shows whose daemon it is */
@@ -270,6 +270,7 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
         return NULL;
     }
     c->hello = *hello;
+    c->leads = hello->rank == 0;
     c->try_version = DP_PROTO_VERSION;
     dp_device_lock_init(&c->lock);
     dp_frame_socket_init(&c->link);
@@ -318,6 +319,12 @@ void dp_control_destroy(struct dp_control *c)
 const char *dp_control_trouble(const struct dp_control *c)
 {
     return c->socket && c->state != LINK_UP ? c->trouble : "";
+}
+
+void dp_control_lead(struct dp_control *c)
+{
+    c->leads = true;
+    c->is_hushed = false;
 }
 
 void dp_control_hush(struct dp_control *c)

@@ -31,6 +31,8 @@ bool dp_control_is_connected(const struct dp_control *c);
 const char *dp_control_trouble(const struct dp_control *c);
 /* From here on another worker of this node tells people about the connection; refusals are still told. */
 void dp_control_hush(struct dp_control *c);
+/* From here on this worker leads the run, and tells people what all of its workers have to say. At first worker 0 does. */
+void dp_control_lead(struct dp_control *c);
 /* The newest WELCOME, NULL before the first one. A verdict other than OK in it: a daemon that came back
  * says that this worker must not run here; the connection then counts as down. */
 const struct dp_msg_welcome *dp_control_welcome(const struct dp_control *c);

@@ -25,7 +25,8 @@ struct dp_control {
     uint64_t backoff_ns, next_try_ns, hello_ns;
     bool was_up;  /* since the last refusal */
     bool is_lost; /* "lost" was told, "back" was not */
-    bool is_untold; /* neither was "lost": worker 0 may tell it for all */
+    bool is_untold; /* neither was "lost": the leader may tell it for all */
+    bool leads;
     bool is_hushed; /* another worker of the node tells */
     char trouble[300], told[300]; /* what is broken while the connection is down, "": nothing was; as logged last */
     uint64_t down_ns, told_ns;    /* since when; when something of it was logged last */

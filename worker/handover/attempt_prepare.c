@@ -41,8 +41,6 @@ static int check_prepare(struct dp_attempt *p, struct dp_err *err)
     for (uint32_t i = 0; i < old->n_workers; i++)
         if (old->gone[i] && !next->gone[i])
             return dp_err_set(err, DP_EINVAL, "PREPARE brings back worker %u, which left", i);
-    if (next->gone[p->voting.leader])
-        return dp_err_set(err, DP_EINVAL, "PREPARE lets worker %u leave, but it leads the run", p->voting.leader);
     dp_layout_moves(old, next, &p->moves);
     return 0;
 }

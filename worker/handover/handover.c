@@ -305,17 +305,13 @@ static void after_abort(struct dp_handover *h, struct dp_attempt *p, uint64_t be
 static void init_attempt(struct dp_attempt *p, struct dp_handover *h, const struct dp_handover_args *args,
                          uint64_t migration)
 {
-    uint32_t leader = 0;
-
-    while (leader < args->rank && args->layout->gone[leader])
-        leader++;
     p->args = args;
     p->times = &h->times;
     p->migration = migration;
     p->closed = h->closed;
     p->poll_buf = h->poll_buf;
     p->voting = (struct dp_voting){.transport = args->transport, .layout = args->layout, .rank = args->rank,
-                                   .leader = leader, .step = args->step, .migration = migration};
+                                   .leader = dp_layout_leader(args->layout), .step = args->step, .migration = migration};
 }
 
 static void log_outcome(const struct dp_attempt *p, const struct dp_handover_outcome *out)

@@ -3,7 +3,7 @@
  *
  * Implements the hand-over of doc/protocol.md. All workers that are still in the run call
  * dp_handover_run() at the same optimizer-step boundary, for the migration that the leader (the
- * lowest rank still in the run: rank 0) named in its order. Inside:
+ * lowest rank still in the run, which may be one that leaves by it) named in its order. Inside:
  *
  *   ready     everybody has PREPARE(m) of its own daemon, and all PREPAREs are equal
  *   transfer  sources send MANIFEST and chunks, destinations fill and verify shadows

@@ -12,6 +12,11 @@ void dp_collectives_init(struct dp_collectives *c, struct dp_transport *transpor
     *c = (struct dp_collectives){.transport = transport, .layout = layout, .rank = rank};
 }
 
+bool dp_collectives_leads(const struct dp_collectives *c)
+{
+    return c->rank == dp_layout_leader(c->layout);
+}
+
 static bool takes_part(const struct dp_collectives *c, uint32_t rank)
 {
     return rank != c->rank && !c->layout->gone[rank];
@@ -68,10 +73,10 @@ int dp_collectives_gather(struct dp_collectives *c, const void *mine, size_t byt
 {
     uint64_t tag = next_tag(c);
 
-    if (c->rank != 0)
-        return wait_one(c, dp_transport_send(c->transport, 0, tag, mine, bytes, err), err);
+    if (!dp_collectives_leads(c))
+        return wait_one(c, dp_transport_send(c->transport, dp_layout_leader(c->layout), tag, mine, bytes, err), err);
     if (bytes)
-        memcpy((char *)all + offset[0], mine, bytes);
+        memcpy((char *)all + offset[c->rank], mine, bytes);
     return gather_here(c, tag, all, offset, err);
 }
 
@@ -81,8 +86,8 @@ int dp_collectives_broadcast(struct dp_collectives *c, void *data, size_t bytes,
     uint64_t tag = next_tag(c);
     uint32_t n = 0;
 
-    if (c->rank != 0)
-        return wait_one(c, dp_transport_recv(c->transport, 0, tag, data, bytes, err), err);
+    if (!dp_collectives_leads(c))
+        return wait_one(c, dp_transport_recv(c->transport, dp_layout_leader(c->layout), tag, data, bytes, err), err);
     for (uint32_t r = 0; r < c->layout->n_workers; r++) {
         if (!takes_part(c, r))
             continue;
@@ -97,19 +102,20 @@ int dp_collectives_allreduce(void *arg, uint64_t *counts, uint32_t n, struct dp_
 {
     struct dp_collectives *c = arg;
     size_t bytes = n * sizeof *counts, offset[DP_MAX_WORKERS + 1];
+    bool leads = dp_collectives_leads(c);
     uint64_t *all = NULL;
     int rc = -1;
 
-    if (c->rank == 0) {
-        for (uint32_t r = 0; r <= c->layout->n_workers; r++)
-            offset[r] = r * bytes;
+    for (uint32_t r = 0; r <= c->layout->n_workers; r++)
+        offset[r] = r * bytes;
+    if (leads) {
         all = malloc(c->layout->n_workers * bytes + 1);
         if (!all)
             return dp_err_set(err, DP_ENOMEM, "no memory for %u counters of each worker", n);
     }
     if (dp_collectives_gather(c, counts, bytes, all, offset, err) < 0)
         goto out;
-    for (uint32_t r = 1; c->rank == 0 && r < c->layout->n_workers; r++)
+    for (uint32_t r = 0; leads && r < c->layout->n_workers; r++)
         for (uint32_t i = 0; takes_part(c, r) && i < n; i++)
             counts[i] += all[(size_t)r * n + i];
     rc = dp_collectives_broadcast(c, counts, bytes, err);
@@ -147,22 +153,23 @@ int dp_collectives_agree(struct dp_collectives *c, int rc, struct dp_err *err)
 {
     struct verdict mine = {.rc = rc}, joint = {0}, *all = NULL;
     size_t offset[DP_MAX_WORKERS + 1];
+    bool leads = dp_collectives_leads(c);
     int done = -1;
 
     if (rc < 0) {
         mine.code = err->code;
         memcpy(mine.text, err->text, sizeof mine.text);
     }
-    if (c->rank == 0) {
-        for (uint32_t r = 0; r <= c->layout->n_workers; r++)
-            offset[r] = r * sizeof mine;
+    for (uint32_t r = 0; r <= c->layout->n_workers; r++)
+        offset[r] = r * sizeof mine;
+    if (leads) {
         all = calloc(c->layout->n_workers, sizeof *all);
         if (!all)
             return dp_err_set(err, DP_ENOMEM, "no memory for the answers of %u workers", c->layout->n_workers);
     }
     if (dp_collectives_gather(c, &mine, sizeof mine, all, offset, err) < 0)
         goto out;
-    if (c->rank == 0)
+    if (leads)
         join_verdicts(c, all, &joint);
     if (dp_collectives_broadcast(c, &joint, sizeof joint, err) < 0)
         goto out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small collective operations of the workers that are still in the run, through rank 0.
+/* Small collective operations of the workers that are still in the run, through the leader of the layout in force.
  *
- * Rank 0 takes the others' parts in rank order and sends one answer to each: with a handful of
+ * The leader takes the others' parts in rank order and sends one answer to each: with a handful of
  * workers and messages below 8 KiB a star costs one round trip. All workers call the same operations
  * in the same order; a counter of rounds, equal on all, keeps their messages apart. Whoever
  * has left (layout->gone) takes no part.
@@ -26,13 +26,16 @@ struct dp_collectives {
 void dp_collectives_init(struct dp_collectives *c, struct dp_transport *transport, const struct dp_layout *layout,
                          uint32_t rank);
 
-/* Rank 0 gets worker r'c bytes at all[offset[r]..offset[r + 1]); offset has n_workers + 1 entries and is
- * used by rank 0 alone, like `all`. The others send `bytes` bytes of `mine`; so does rank 0, to itself.
- * A worker that sends another number of bytes than rank 0 expects is an error. */
+/* Is this worker the one that the others' parts go to? */
+bool dp_collectives_leads(const struct dp_collectives *c);
+
+/* The leader gets worker r's bytes at all[offset[r]..offset[r + 1]); offset has n_workers + 1 entries and is
+ * used by the leader alone, like `all`. The others send `bytes` bytes of `mine`; so does the leader, to itself.
+ * A worker that sends another number of bytes than the leader expects is an error. */
 int dp_collectives_gather(struct dp_collectives *c, const void *mine, size_t bytes, void *all, const size_t *offset,
                           struct dp_err *err);
 
-/* data of rank 0 to all. */
+/* data of the leader to all. */
 int dp_collectives_broadcast(struct dp_collectives *c, void *data, size_t bytes, struct dp_err *err);
 
 /* Sum of n counters, in place, the same on all. arg: struct dp_collectives (a dp_allreduce_fn of prune.h). */

@@ -27,7 +27,7 @@ enum dp_channel {
     DP_CH_TIED = 5,       /* tied head: gradient one way, weights the other */
     DP_CH_LAYER = 6,      /* hand-over: manifest and chunks */
     DP_CH_VOTING = 7,     /* hand-over: voting among the workers, before they go to the coordinator */
-    DP_CH_SAVE = 8,       /* checkpoint: digests to rank 0 */
+    DP_CH_SAVE = 8,       /* checkpoint: digests to the leader */
 };
 
 /* epoch: low 12 bits used; step: low 24 bits; index: microbatch, chunk or round, low 16 bits. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all workers do at the boundary after an optimizer step, decided by rank 0.
+/* What all workers do at the boundary after an optimizer step, decided by the leader.
  *
  * The parts of an order are done in this sequence: prune, hand over, evaluate, save, stop; where the run stops it
  * saves before it evaluates, because its job may be killed meanwhile.
@@ -38,13 +38,13 @@ struct dp_step_order {
     double grad_norm; /* of all gradients of the model, before clipping */
 };
 
-/* Rank 0's own requests at this boundary. */
+/* What the leader knows at this boundary. */
 struct dp_step_order_input {
     uint32_t requests;
     uint64_t migration; /* 0: none pending */
 };
 
-/* What rank 0 orders after `step` steps, given everybody's requests. Pure. */
+/* What the leader orders after `step` steps, given everybody's requests. Pure. */
 void dp_step_order_decide(const struct dp_train_config *config, uint64_t step, const struct dp_step_order_input *in,
                           struct dp_step_order *order);
 

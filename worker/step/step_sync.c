@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See step_sync.h. A part is: u64 requests | squares of the worker's layers | with the head, the losses;
- * all 8 bytes wide, so its length follows from the layout, which rank 0 and the worker share. */
+ * all 8 bytes wide, so its length follows from the layout, which the leader and the worker share. */
 #include "worker/step/step_sync.h"
 
 #include <math.h>
@@ -99,7 +99,7 @@ int dp_step_sync(struct dp_collectives *s, const struct dp_train_config *c, uint
     memset(order, 0, sizeof *order);
     order->step = step;
     order->epoch = l->epoch;
-    if (s->rank == 0) {
+    if (dp_collectives_leads(s)) {
         struct dp_step_order_input in = {.requests = all_requests(l, buffer, offset), .migration = migration};
 
         add_up(l, buffer, offset, c, order);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exchange that ends every step: what all workers tell rank 0, and its order (step_order.h) to all.
+/* The exchange that ends every step: what all workers tell the leader, and its order (step_order.h) to all.
  *
- * After the last backward of a step each worker tells rank 0 its part: requests (a signal arrived),
- * the squares of its layers' gradients, the losses of the microbatches where it holds the head. Rank
- * 0 adds up in layer and microbatch order, decides, and answers all with one order. So a step
+ * After the last backward of a step each worker tells the leader its part: requests (a signal arrived),
+ * the squares of its layers' gradients, the losses of the microbatches where it holds the head. The
+ * leader adds up in layer and microbatch order, decides, and answers all with one order. So a step
  * costs one round trip, and whatever changes the run (pruning, hand-over, checkpoint, end) happens on
  * all workers after the same step.
  */
@@ -20,7 +20,7 @@ struct dp_step_part {
     const double *losses;  /* [microbatches] sum over tokens; used where it holds the head */
 };
 
-/* One round: part in, order out; collective. migration: a hand-over that rank 0's daemon prepares, 0 on
+/* One round: part in, order out; collective. migration: a hand-over that the leader's daemon prepares, 0 on
  * the others. DP_EPROTO when an order names another step or epoch than this worker is in. */
 int dp_step_sync(struct dp_collectives *s, const struct dp_train_config *config, uint64_t step,
                  const struct dp_step_part *part, uint64_t migration, struct dp_step_order *order,

@@ -34,7 +34,7 @@ static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct
 {
     char layout[1024], text[1400];
 
-    if (t->rank != 0)
+    if (!dp_trainer_leads(t))
         return;
     dp_layout_format(&t->layout, layout, sizeof layout);
     if (o->is_committed)
@@ -77,13 +77,18 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
     t->is_leaving = outcome.is_leaving;
     if (outcome.is_committed && dp_pipeline_part(t->pipeline, err) < 0)
         return -1;
-    if (outcome.is_committed)
+    if (t->is_leaving)
+        dp_trainer_stop_leading(t);
+    if (outcome.is_committed) {
         forget_leavers(t, &before);
+        if (dp_trainer_lead(t, err) < 0)
+            return -1;
+    }
     tell_handover(t, migration, &outcome);
     return 0;
 }
 
-/* The head's owner has the sum; rank 0 tells. */
+/* The head's owner has the sum; the leader tells. */
 static int evaluate(struct dp_trainer *t, struct dp_err *err)
 {
     uint32_t n = (uint32_t)t->config->data.eval_batches, head = dp_layout_owner(&t->layout, t->layout.n_layers - 1);
@@ -99,7 +104,7 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
         offset[r] = r * sizeof *all;
     if (dp_collectives_gather(&t->collectives, &mine, sizeof mine, all, offset, err) < 0)
         return -1;
-    if (t->rank != 0)
+    if (!dp_trainer_leads(t))
         return 0;
     loss = all[head] / ((double)n * (double)(t->config->train.batch * t->config->model.context));
     bits = dp_steplog_bits(t->log, loss);
@@ -114,19 +119,14 @@ static int evaluate(struct dp_trainer *t, struct dp_err *err)
 /* A checkpoint that fails at an interval is a warning; the last one must succeed. */
 static int save(struct dp_trainer *t, bool must, struct dp_err *err)
 {
-    char path[1100] = "";
-    int rc = dp_distributed_save(&t->collectives, t->config, t->be, &t->start.tune, t->stage, t->step, path, sizeof path, err);
-
-    if (path[0])
-        memcpy(t->saved_path, path, sizeof t->saved_path);
-    if (rc == 0) {
-        dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, path);
+    if (dp_distributed_save(&t->collectives, t->config, t->be, &t->start.tune, t->stage, t->step, &t->saved, err) == 0) {
+        dp_trainer_event(t, DP_EV_SAVED, "saved", NAN, t->saved.path);
         return 0;
     }
     dp_err_prefix(err, "checkpoint at step %llu", (unsigned long long)t->step);
     if (must || err->code == DP_EGONE)
         return -1;
-    if (t->rank == 0)
+    if (dp_trainer_leads(t))
         dp_warn("%s", err->text);
     return 0;
 }

@@ -54,6 +54,15 @@ static bool is_refused(const struct dp_trainer *t)
     return w && (w->verdict == DP_VERDICT_DENIED || w->verdict == DP_VERDICT_FENCED);
 }
 
+/* Of those who wait, as far as this worker can tell, the lowest one tells people. */
+static bool speaks(const struct dp_trainer *t)
+{
+    for (uint32_t r = 0; r < t->rank; r++)
+        if (!t->layout.gone[r] && !dp_transport_is_gone(t->args->transport, r))
+            return false;
+    return true;
+}
+
 /* returns 0 when a REGROUP is there, or -1: *err, which says what failed, ends the run. */
 static int await_regroup(struct dp_trainer *t, struct dp_err *err)
 {
@@ -61,7 +70,7 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
     char what[sizeof err->text];
 
     memcpy(what, err->text, sizeof what);
-    if (t->rank == 0 && !dp_trainer_must_regroup(t))
+    if (speaks(t) && !dp_trainer_must_regroup(t))
         dp_warn("%s; waiting for the coordinator to say who goes on", what);
     while (!dp_trainer_must_regroup(t)) {
         const char *no = dp_control_no_regroup(t->control);
@@ -106,7 +115,7 @@ static int take_layout(struct dp_trainer *t, const struct dp_msg_regroup *m, str
 
     memcpy(next.cut, m->cut, (m->n_workers + 1) * sizeof m->cut[0]);
     memcpy(next.gone, m->gone, m->n_workers);
-    if (m->n_workers != t->layout.n_workers || m->n_layers != t->layout.n_layers || next.gone[0])
+    if (m->n_workers != t->layout.n_workers || m->n_layers != t->layout.n_layers)
         return dp_err_set(err, DP_EPROTO, "REGROUP is for %u workers and %u layers, this run has %u and %u", m->n_workers,
                           m->n_layers, t->layout.n_workers, t->layout.n_layers);
     if (dp_layout_check(&next, err) < 0)
@@ -125,7 +134,9 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
 {
     int rc = 0;
 
-    if (dp_start_again(&t->collectives, t->config, t->saved_path, &t->start, err) < 0)
+    if (dp_collectives_agree(&t->collectives, dp_trainer_lead(t, err), err) < 0)
+        return -1;
+    if (dp_start_again(&t->collectives, t->config, &t->saved, &t->start, err) < 0)
         return -1;
     t->step = t->start.step;
     t->stage = dp_start_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
@@ -134,20 +145,23 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
     if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_trainer_measure_sparsity(t, err) < 0)
         return -1;
     dp_control_state(t->control, t->step, 0, &t->layout);
+    dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &(struct dp_save_clock_took){0}); /* the wait was no step's */
     return 0;
 }
 
 static void tell(struct dp_trainer *t, const char *lost)
 {
-    char layout[512], text[1024];
+    char layout[512], text[1024], leader[32] = "";
     uint32_t n = 0;
 
-    if (t->rank != 0)
+    if (!dp_trainer_leads(t))
         return;
     for (uint32_t r = 0; r < t->layout.n_workers; r++)
         n += !t->layout.gone[r];
+    if (t->rank > 0)
+        snprintf(leader, sizeof leader, ", worker %u leads", t->rank);
     dp_layout_format(&t->layout, layout, sizeof layout);
-    snprintf(text, sizeof text, "%.250s; %u workers go on, layout %.300s, from step %llu %s%.300s", lost, n, layout,
+    snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s%.300s", lost, n, leader, layout,
              (unsigned long long)t->step, t->start.path[0] ? "of checkpoint " : "", t->start.path[0] ? t->start.path
              : "with new weights: no checkpoint was made (checkpoint.dir, checkpoint.every_s)");
     dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->sparsity, text);

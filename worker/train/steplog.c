@@ -19,7 +19,22 @@ struct dp_steplog {
     bool has_lost; /* a line; the user was told */
 };
 
-struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, bool append,
+static void tell_lost(struct dp_steplog *log)
+{
+    log->has_lost = true;
+    dp_warn("output.log: %s: %s; steps are missing there", log->config->output.log, strerror(errno));
+}
+
+/* Whoever wrote last may have ended in the middle of a line. */
+static void end_line(FILE *file)
+{
+    int last;
+
+    if (fseek(file, -1, SEEK_END) == 0 && (last = fgetc(file)) != EOF && last != '\n')
+        fputc('\n', file);
+}
+
+struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, enum dp_steplog_how how,
                                    struct dp_err *err)
 {
     struct dp_steplog *log = calloc(1, sizeof *log);
@@ -33,8 +48,12 @@ struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double 
     log->bytes_per_token = bytes_per_token;
     if (!*path)
         return log;
-    log->file = fopen(path, append ? "ae" : "we");
-    if (log->file)
+    log->file = fopen(path, how == DP_STEPLOG_NEW ? "we" : "a+e");
+    if (log->file && how != DP_STEPLOG_NEW)
+        end_line(log->file);
+    if (!log->file && how == DP_STEPLOG_TAKE_OVER)
+        tell_lost(log); /* training is worth more than its log */
+    if (log->file || how == DP_STEPLOG_TAKE_OVER)
         return log;
     dp_err_set(err, DP_EIO, "output.log: %s: %s", path, strerror(errno));
     free(log);
@@ -66,10 +85,8 @@ static void write_line(struct dp_steplog *log, json_t *o)
     const size_t flags = JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17);
 
     if (log->file && (!o || json_dumpf(o, log->file, flags) < 0 || fputc('\n', log->file) == EOF || fflush(log->file) != 0) &&
-        !log->has_lost) {
-        log->has_lost = true; /* training is worth more than its log */
-        dp_warn("output.log: %s: %s; steps are missing there", log->config->output.log, strerror(errno));
-    }
+        !log->has_lost)
+        tell_lost(log);
     json_decref(o);
 }
 

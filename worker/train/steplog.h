@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rank 0 writes about each step: a JSON line in a file, and a line for people now and then.
+/* What the leader writes about each step: a JSON line in a file, and a line for people now and then.
  *
  * Numbers in the file have 17 significant digits, so two runs can be compared bit by bit. Lines:
  *   {"step", "loss", "bits_per_byte", "grad_norm", "lr", "sparsity", "tokens_per_s", "step_ms",
@@ -25,8 +25,14 @@ struct dp_step_line {
     const struct dp_layout *layout;
 };
 
-/* bytes_per_token: 0 where unknown. append: a resumed run goes on in its file. */
-struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, bool append,
+enum dp_steplog_how {
+    DP_STEPLOG_NEW,
+    DP_STEPLOG_APPEND,    /* a resumed run goes on in its file */
+    DP_STEPLOG_TAKE_OVER, /* so does one that has lost its leader: without the file, which is said, where it cannot be opened */
+};
+
+/* bytes_per_token: 0 where unknown. What was written last is ended by a line's end where the writer did not come to that. */
+struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, enum dp_steplog_how how,
                                    struct dp_err *err);
 void dp_steplog_close(struct dp_steplog *log);
 

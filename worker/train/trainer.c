@@ -2,11 +2,11 @@
 /* See trainer.h. The loop of one optimizer step:
  *
  *   pipeline (forward and backward of all microbatches), tied gradient, squares of the gradients
- *   one exchange with rank 0 (step_sync.h): loss, gradient norm, what happens at the boundary
+ *   one exchange with the leader (step_sync.h): loss, gradient norm, what happens at the boundary
  *   optimizer step, tied weights
  *   boundary: prune, hand over, evaluate, save, stop - the same on all workers
  *
- * Between boundaries a worker talks to nobody but its neighbours and rank 0. */
+ * Between boundaries a worker talks to nobody but its neighbours and the leader. */
 #include "worker/train/trainer_internal.h"
 
 #include <math.h>
@@ -17,11 +17,16 @@
 #include "worker/train/memory_limit.h"
 #include "worker/train/signals.h"
 
+bool dp_trainer_leads(const struct dp_trainer *t)
+{
+    return t->rank == dp_layout_leader(&t->layout);
+}
+
 void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text)
 {
     struct dp_msg_event m = {.kind = (uint8_t)kind, .step = t->step, .value = isfinite(value) ? value : 0};
 
-    if (t->rank != 0)
+    if (!dp_trainer_leads(t))
         return;
     snprintf(m.text, sizeof m.text, "%s", text);
     dp_control_event(t->control, &m);
@@ -29,16 +34,16 @@ void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, con
 
 void dp_trainer_event(struct dp_trainer *t, enum dp_event kind, const char *name, double value, const char *text)
 {
-    if (t->rank != 0)
+    if (!dp_trainer_leads(t))
         return;
     dp_trainer_tell(t, kind, value, text);
     dp_steplog_event(t->log, name, t->step, value, text);
 }
 
-/* The migration that rank 0's daemon wants, 0: none. */
+/* The migration that the leader's daemon wants, 0: none. */
 static uint64_t pending_migration(struct dp_trainer *t)
 {
-    const struct dp_msg_prepare *p = t->rank == 0 ? dp_control_prepare(t->control) : NULL;
+    const struct dp_msg_prepare *p = dp_trainer_leads(t) ? dp_control_prepare(t->control) : NULL;
 
     return p ? p->migration : 0; /* one for another epoch is voted down inside */
 }
@@ -49,7 +54,7 @@ static uint32_t requests_of(struct dp_trainer *t)
 
     if (dp_control_take_save(t->control))
         w |= DP_REQUEST_SAVE;
-    if (t->rank != 0)
+    if (!dp_trainer_leads(t))
         return w;
     if (dp_control_has_limit(t->control))
         dp_save_clock_end_at(&t->save_clock, dp_control_end_ns(t->control));
@@ -157,7 +162,7 @@ static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct 
     sample.loss = order->loss;
     sample.grad_norm = order->grad_norm;
     dp_metrics_step(t->metrics, &sample, t->stage);
-    if (t->rank == 0)
+    if (dp_trainer_leads(t))
         dp_steplog_step(t->log, &(struct dp_step_line){.step = t->step,
                                                        .loss = order->loss,
                                                        .grad_norm = order->grad_norm,
@@ -244,7 +249,7 @@ static int diverged(struct dp_trainer *t, const struct dp_step_order *o, enum dp
     dp_err_set(err, DP_EINVAL, "the loss is %g, the gradient norm %g at step %llu: lower train.lr; checkpoints are as they were",
                o->loss, o->grad_norm, (unsigned long long)o->step);
     t->is_ending = true;
-    if (t->rank == 0)
+    if (dp_trainer_leads(t))
         dp_steplog_event(t->log, "stopped", t->step, NAN, err->text);
     if (dp_collectives_barrier(&t->collectives, err) == 0)
         *how = DP_RUN_DIVERGED;
@@ -257,7 +262,7 @@ static int finish(struct dp_trainer *t, const struct dp_step_order *o, enum dp_r
 
     t->is_ending = true; /* others may have left already */
     dp_trainer_trace(t);
-    if (is_stopped && t->rank == 0)
+    if (is_stopped && dp_trainer_leads(t))
         dp_steplog_event(t->log, "stopped", t->step, NAN,
                          o->reason == DP_STOP_TIME ? "before the job's time is over, after saving"
                          : t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
@@ -274,7 +279,7 @@ static int loop(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *e
 {
     struct dp_step_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
 
-    if (t->step >= (uint64_t)t->config->train.steps && t->rank == 0) {
+    if (t->step >= (uint64_t)t->config->train.steps && dp_trainer_leads(t)) {
         char text[160];
 
         snprintf(text, sizeof text, "nothing is left to train: this checkpoint is of step %llu, train.steps is %lld; a larger "

@@ -18,7 +18,7 @@ enum dp_run_outcome {
     DP_RUN_STOPPED,   /* by a signal or the job's time limit, after a checkpoint where one is configured */
     /* with -1: */
     DP_RUN_REFUSED,  /* before the first step; all workers agree and have the same error */
-    DP_RUN_DIVERGED, /* the loss is not a number; all know it, rank 0 said it */
+    DP_RUN_DIVERGED, /* the loss is not a number; all know it, the leader said it */
     DP_RUN_FAILED,   /* here; the others do not know yet */
 };
 

@@ -35,11 +35,11 @@ struct dp_trainer {
     uint64_t optimizer_ns, rest_ns, idle_ns; /* of the running step; complete when its laps have been collected */
     struct dp_memory_need need;
     bool has_copies; /* of layers that left: freed when their hand-over is over */
-    struct dp_steplog *log; /* rank 0 only */
+    struct dp_steplog *log; /* the leader's only */
     struct dp_tracelog *trace;
     uint64_t boundary_ns;   /* between steps, since the last line of the trace */
-    int ckpt_lock;          /* rank 0 only; -1: none */
-    struct dp_save_clock save_clock; /* rank 0 only */
+    int ckpt_lock;          /* the leader's only; -1: none */
+    struct dp_save_clock save_clock; /* asked by the leader only */
     double *losses, *squares;
     uint64_t step; /* completed */
     double loss;   /* of the last of them, NaN: none was made here */
@@ -48,7 +48,7 @@ struct dp_trainer {
     uint64_t wait_ns; /* of the running step */
     bool is_leaving;
     uint32_t requests;    /* of this worker, enum dp_step_request, until all have done at a boundary what they ask */
-    char saved_path[1100]; /* of the newest checkpoint that this run made, rank 0 only */
+    struct dp_saved saved;
     bool has_coordinator; /* it has let this worker in, once at least */
     bool is_lost;         /* the others go on without this one */
     bool is_ending;       /* too late to go on without a worker that is lost */
@@ -80,7 +80,14 @@ int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *order,
 /* Write what was measured since the last window into the trace, before something changes the costs. */
 void dp_trainer_trace(struct dp_trainer *t);
 
-/* An event, on rank 0: to the log, the terminal and the daemon. value NaN: none. */
+/* Does this worker lead the run in the layout in force? It gives the orders, and has log and checkpoints. */
+bool dp_trainer_leads(const struct dp_trainer *t);
+/* Where it leads: take log, checkpoints and clock, unless it has them. After a change of the layout, before anything is collective. */
+int dp_trainer_lead(struct dp_trainer *t, struct dp_err *err);
+/* The next leader waits for them. */
+void dp_trainer_stop_leading(struct dp_trainer *t);
+
+/* An event, of the leader: to the log, the terminal and the daemon. value NaN: none. */
 void dp_trainer_event(struct dp_trainer *t, enum dp_event kind, const char *name, double value, const char *text);
 
 /* The daemon's part of it alone. */

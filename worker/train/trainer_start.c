@@ -2,7 +2,7 @@
 /* See trainer_internal.h: from nothing to the first step, and the end of it all.
  *
  * Whatever can fail is tried before anybody depends on it, and then all workers agree: either all
- * train, or all have the same error and can leave in good order. Rank 0 alone decides what concerns
+ * train, or all have the same error and can leave in good order. The leader alone decides what concerns
  * all (which checkpoint, which table of crossovers) and tells the others. */
 #include "worker/train/trainer_internal.h"
 
@@ -31,10 +31,10 @@ static int open_local(struct dp_trainer *t, struct dp_err *err)
 
     if (dp_layout_initial(c, t->args->wireup->n_workers, &t->layout, err) < 0)
         return -1;
-    if (t->rank == 0 && dp_preflight_files(c, err) < 0)
+    if (dp_trainer_leads(t) && dp_preflight_files(c, err) < 0)
         return -1;
     t->data = dp_data_open(c, err);
-    if (!t->data || (t->rank == 0 && dp_ckpt_lock(c, &t->ckpt_lock, err) < 0))
+    if (!t->data || (dp_trainer_leads(t) && dp_ckpt_lock(c, &t->ckpt_lock, err) < 0))
         return -1;
     t->be = dp_backend_create(c->pipeline.backend, (int)t->args->wireup->local_rank, (int)c->pipeline.threads, err);
     if (!t->be)
@@ -73,7 +73,7 @@ static int open_control(struct dp_trainer *t, struct dp_err *err)
     if (!t->control)
         return -1;
     w = dp_control_welcome(t->control);
-    if (dp_control_is_connected(t->control) && w && w->text[0] && t->rank == 0)
+    if (dp_control_is_connected(t->control) && w && w->text[0] && dp_trainer_leads(t))
         dp_info("%s", w->text);
     return 0;
 }
@@ -123,12 +123,12 @@ static void tell_troubles(const struct trouble *all, uint32_t n)
 static int share_troubles(struct dp_trainer *t, struct dp_err *err)
 {
     uint32_t n = t->layout.n_workers;
-    struct trouble mine = {0}, *all = t->rank == 0 ? calloc(n, sizeof *all) : NULL;
+    struct trouble mine = {0}, *all = dp_trainer_leads(t) ? calloc(n, sizeof *all) : NULL;
     const char *node = getenv("SLURMD_NODENAME");
     size_t offset[DP_MAX_WORKERS + 1];
     int rc;
 
-    if (t->rank == 0 && !all)
+    if (dp_trainer_leads(t) && !all)
         return dp_err_set(err, DP_ENOMEM, "no memory for the answers of %u workers", n);
     snprintf(mine.text, sizeof mine.text, "%.299s", dp_control_trouble(t->control));
     if (node)
@@ -138,7 +138,7 @@ static int share_troubles(struct dp_trainer *t, struct dp_err *err)
     for (uint32_t r = 0; r <= n; r++)
         offset[r] = r * sizeof mine;
     rc = dp_collectives_gather(&t->collectives, &mine, sizeof mine, all, offset, err);
-    if (rc == 0 && t->rank == 0)
+    if (rc == 0 && dp_trainer_leads(t))
         tell_troubles(all, n);
     free(all);
     if (t->args->wireup->local_rank != 0)
@@ -184,9 +184,22 @@ static int open_rest(struct dp_trainer *t, struct dp_err *err)
         return -1;
     if (t->args->transport)
         dp_transport_give_up_when(t->args->transport, dp_trainer_must_regroup, t);
-    if (t->rank == 0)
-        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), t->start.path[0] != '\0', err);
-    return t->rank == 0 && !t->log ? -1 : 0;
+    if (dp_trainer_leads(t))
+        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), t->start.path[0] ? DP_STEPLOG_APPEND : DP_STEPLOG_NEW, err);
+    return dp_trainer_leads(t) && !t->log ? -1 : 0;
+}
+
+int dp_trainer_lead(struct dp_trainer *t, struct dp_err *err)
+{
+    if (t->log || !dp_trainer_leads(t))
+        return 0;
+    if (t->ckpt_lock < 0 && dp_ckpt_lock(t->config, &t->ckpt_lock, err) < 0)
+        return -1;
+    t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), DP_STEPLOG_TAKE_OVER, err);
+    if (!t->log)
+        return -1;
+    dp_control_lead(t->control);
+    return 0;
 }
 
 int dp_trainer_measure_sparsity(struct dp_trainer *t, struct dp_err *err)
@@ -246,13 +259,22 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_e
     return 0;
 }
 
+void dp_trainer_stop_leading(struct dp_trainer *t)
+{
+    dp_steplog_close(t->log);
+    t->log = NULL;
+    if (t->ckpt_lock >= 0)
+        close(t->ckpt_lock);
+    t->ckpt_lock = -1;
+}
+
 void dp_trainer_end(struct dp_trainer *t)
 {
     if (t->args->transport)
         dp_transport_watch(t->args->transport, -1, NULL, NULL);
     if (t->args->transport)
         dp_transport_give_up_when(t->args->transport, NULL, NULL);
-    dp_steplog_close(t->log);
+    dp_trainer_stop_leading(t);
     dp_tracelog_close(t->trace);
     dp_handover_destroy(t->handover);
     dp_control_destroy(t->control);
@@ -262,6 +284,4 @@ void dp_trainer_end(struct dp_trainer *t)
     dp_data_close(t->data);
     free(t->losses);
     free(t->squares);
-    if (t->ckpt_lock >= 0)
-        close(t->ckpt_lock);
 }

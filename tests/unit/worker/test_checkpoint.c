@@ -63,8 +63,9 @@ static void save(uint64_t step, char *path)
             fail_msg("%s", err.text);
         dp_layer_destroy(l);
     }
-    if (dp_ckpt_commit(&config, step, &tune, entry, path, 2048, &err) < 0)
+    if (dp_ckpt_commit(&config, step, &tune, entry, &err) < 0)
         fail_msg("%s", err.text);
+    dp_ckpt_name(&config, step, path, 2048);
 }
 
 static void assert_saved(const char *path, uint64_t step)
@@ -194,6 +195,37 @@ static void other_models_are_told_apart(void **state)
     assert_null(dp_ckpt_read_layer(path, &config, 0, be, &tune, &err));
 }
 
+static bool is_there(const char *folder, uint64_t step)
+{
+    char path[2048];
+
+    dp_ckpt_name(&config, step, path, sizeof path);
+    assert_non_null(strstr(path, folder));
+    return access(path, F_OK) == 0;
+}
+
+/* A run that goes back to an earlier step must not lose its own for those that it left behind. */
+static void later_ones_stay(void **state)
+{
+    char path[2048];
+
+    (void)state;
+    fresh("back");
+    config.checkpoint.keep = 2;
+    assert_int_equal(dp_ckpt_newest(&config), 0);
+    save(40, path);
+    save(60, path);
+    save(8, path);
+    save(16, path);
+    assert_true(is_there("back", 8) && is_there("back", 16));
+    save(24, path);
+    assert_true(!is_there("back", 8) && is_there("back", 16) && is_there("back", 24));
+    assert_true(is_there("back", 40) && is_there("back", 60));
+    assert_int_equal(dp_ckpt_newest(&config), 60);
+    save(40, path);
+    assert_true(!is_there("back", 16) && is_there("back", 24) && is_there("back", 40) && is_there("back", 60));
+}
+
 static void leftovers_do_not_count(void **state)
 {
     char path[2048], found[2048], tmp[2100];
@@ -249,6 +281,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(written_is_found),
     cmocka_unit_test(flipped_bits_are_noticed),
     cmocka_unit_test(other_models_are_told_apart),
+    cmocka_unit_test(later_ones_stay),
     cmocka_unit_test(leftovers_do_not_count),
     cmocka_unit_test(links_are_not_emptied),
 };

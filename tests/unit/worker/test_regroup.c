@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whole runs of three workers, one of which is killed while it trains: the others hear REGROUP of a daemon that is played
- * here, begin again at the newest checkpoint without new processes, and have the losses of a run that nothing happened to. */
+ * here, begin again at the newest checkpoint without new processes, and have the losses of a run that nothing happened to. So it is
+ * when the one that leads leaves by a hand-over. */
 #define _GNU_SOURCE /* nftw */
 #include "tests/unit/unit.h"
 
@@ -19,7 +20,7 @@
 #define N 3        /* workers; the process after them plays the daemon */
 #define STEPS 60
 #define EVERY 8    /* steps between two checkpoints */
-#define KILL_AT 20 /* steps: worker 2 ends there, and makes no other one */
+#define KILL_AT 20 /* steps: the victim ends there, and makes no other one */
 #define WAIT_MS 20
 #define HANG_NS (50 * DP_SECOND_NS) /* only a fault takes so long */
 
@@ -27,14 +28,19 @@ struct player {
     struct fake_peer peer;
     bool is_there, is_closed;
     uint64_t acked; /* epoch */
+    bool voted;     /* yes */
     int bye;        /* enum dp_goodbye, -1: not said */
 };
 
 static struct fake_daemon d;
 static struct player worker[N];
-static struct dp_msg_event newest;  /* REGROUPED of worker 0; kind 0: none */
-static char dir[64], log_path[96];
+static uint64_t first_epoch; /* that they came with */
+static struct dp_msg_event newest;  /* REGROUPED of the leader; kind 0: none */
+static char dir[64], log_path[96], checkpoint_dir[96];
 static bool has_checkpoints;
+static int seed = 42;
+static uint32_t victim = 2;
+static enum { TRAINING, BEFORE_COMMIT, AFTER_COMMIT, NEVER } dies; /* at a step, or in its second checkpoint */
 static bool dies_again;             /* worker 1, when it makes its layers anew */
 static const char *ends_with;       /* NULL: the run completes; part of the error that it ends with */
 
@@ -44,9 +50,10 @@ static int load(struct dp_train_config *c, const char *log, const char *checkpoi
 {
     static char text[7][160];
     char *over[] = {(char *)"model.blocks=4", (char *)"model.channels=12", (char *)"model.heads=3", (char *)"model.context=8",
-                    (char *)"train.batch=2", (char *)"train.microbatches=2", (char *)"train.seed=42", (char *)"data.eval_every=0",
+                    (char *)"train.batch=2", (char *)"train.microbatches=2", (char *)"data.eval_every=0",
                     (char *)"prune.begin=4", (char *)"prune.end=24", (char *)"prune.every=4", (char *)"pipeline.threads=1",
-                    text[0], text[1], text[2], text[3], text[4], text[5]};
+                    text[0], text[1], text[2], text[3], text[4], text[5],
+                    text[6], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
 
     snprintf(text[0], sizeof text[0], "data.path=%s/text", dir);
     snprintf(text[1], sizeof text[1], "output.log=%s", log);
@@ -54,6 +61,7 @@ static int load(struct dp_train_config *c, const char *log, const char *checkpoi
     snprintf(text[3], sizeof text[3], "train.steps=%d", STEPS);
     snprintf(text[4], sizeof text[4], "checkpoint.dir=%s", checkpoints);
     snprintf(text[5], sizeof text[5], "checkpoint.every=%d", checkpoints[0] ? EVERY : 0);
+    snprintf(text[6], sizeof text[6], "train.seed=%d", seed);
     return dp_train_config_load(NULL, sizeof over / sizeof over[0], over, c, err);
 }
 
@@ -63,19 +71,37 @@ void __real_dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s
 void __wrap_dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struct dp_stage *stage);
 void __wrap_dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struct dp_stage *stage)
 {
-    if (my_rank == 2 && s->step == KILL_AT)
+    if (my_rank == victim && dies == TRAINING && s->step == KILL_AT)
         raise(SIGKILL);
     __real_dp_metrics_step(m, s, stage);
 }
 
-int __real_dp_start_again(struct dp_collectives *c, const struct dp_train_config *config, const char *saved_path,
+int __real_dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,
+                          const struct dp_ckpt_entry *entries, struct dp_err *err);
+int __wrap_dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,
+                          const struct dp_ckpt_entry *entries, struct dp_err *err);
+int __wrap_dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,
+                          const struct dp_ckpt_entry *entries, struct dp_err *err)
+{
+    bool is_time = my_rank == victim && step == 2 * EVERY;
+    int rc;
+
+    if (is_time && dies == BEFORE_COMMIT)
+        raise(SIGKILL);
+    rc = __real_dp_ckpt_commit(config, step, tune, entries, err);
+    if (is_time && dies == AFTER_COMMIT)
+        raise(SIGKILL);
+    return rc;
+}
+
+int __real_dp_start_again(struct dp_collectives *c, const struct dp_train_config *config, struct dp_saved *saved,
                           struct dp_start *out, struct dp_err *err);
-int __wrap_dp_start_again(struct dp_collectives *c, const struct dp_train_config *config, const char *saved_path,
+int __wrap_dp_start_again(struct dp_collectives *c, const struct dp_train_config *config, struct dp_saved *saved,
                           struct dp_start *out, struct dp_err *err);
-int __wrap_dp_start_again(struct dp_collectives *c, const struct dp_train_config *config, const char *saved_path,
+int __wrap_dp_start_again(struct dp_collectives *c, const struct dp_train_config *config, struct dp_saved *saved,
                           struct dp_start *out, struct dp_err *err)
 {
-    int rc = __real_dp_start_again(c, config, saved_path, out, err);
+    int rc = __real_dp_start_again(c, config, saved, out, err);
 
     if (my_rank == 1 && dies_again)
         raise(SIGKILL);
@@ -106,10 +132,7 @@ static int run_worker(struct dp_transport *t, uint32_t rank, uint32_t n, const c
 
 static int body(struct dp_transport *t, uint32_t rank)
 {
-    char checkpoints[96];
-
-    snprintf(checkpoints, sizeof checkpoints, "%s/saved", dir);
-    return run_worker(t, rank, N, log_path, has_checkpoints ? checkpoints : "");
+    return run_worker(t, rank, N, log_path, has_checkpoints ? checkpoint_dir : "");
 }
 
 static int body_alone(struct dp_transport *t, uint32_t rank)
@@ -120,6 +143,18 @@ static int body_alone(struct dp_transport *t, uint32_t rank)
     return run_worker(t, rank, 1, log, "");
 }
 
+/* Ends with the checkpoint in which a leader is to die. */
+static int body_before(struct dp_transport *t, uint32_t rank)
+{
+    char log[96];
+
+    snprintf(log, sizeof log, "%s/before.jsonl", dir);
+    seed = 43;
+    dies = AFTER_COMMIT;
+    victim = 0;
+    return run_worker(t, rank, 1, log, checkpoint_dir);
+}
+
 /* ---- the daemon ---- */
 
 static void take(struct player *p, const struct dp_header *h, const uint8_t *bytes)
@@ -127,11 +162,14 @@ static void take(struct player *p, const struct dp_header *h, const uint8_t *byt
     struct dp_msg_decision_ack ack;
     struct dp_msg_goodbye bye;
     struct dp_msg_event event;
+    struct dp_msg_vote vote;
     struct dp_reader r;
 
     dp_reader_init(&r, bytes, h->body_len);
     if (h->type == DP_MSG_DECISION_ACK && dp_msg_decision_ack_decode(&r, &ack, NULL) == 0)
         p->acked = ack.epoch;
+    else if (h->type == DP_MSG_VOTE && dp_msg_vote_decode(&r, &vote, NULL) == 0)
+        p->voted = vote.yes;
     else if (h->type == DP_MSG_GOODBYE && dp_msg_goodbye_decode(&r, &bye, NULL) == 0)
         p->bye = bye.how;
     else if (h->type == DP_MSG_EVENT && dp_msg_event_decode(&r, &event, NULL) == 0 && event.kind == DP_EV_REGROUPED)
@@ -167,20 +205,28 @@ static int meet(void)
         dp_reader_init(&r, bytes, h.body_len);
         if (dp_msg_hello_decode(&r, &hello, NULL) < 0 || hello.rank >= N || hello.regroups != 1)
             return -1;
+        first_epoch = hello.epoch;
         worker[hello.rank] = (struct player){.peer = p, .is_there = true, .bye = -1};
         fake_welcome(&worker[hello.rank].peer, DP_VERDICT_OK, "", "");
     }
     return 0;
 }
 
-static void regroup(uint64_t epoch, bool go, uint32_t n_left)
+/* Those of ranks below `most` that have not been lost share all layers. */
+static void regroup(uint64_t epoch, bool go, uint32_t most)
 {
-    struct dp_msg_regroup m = {.incarnation = 1, .migration = epoch, .go = go, .epoch = epoch, .n_workers = N, .n_layers = 6,
-                               .text = "worker 2 was killed", .cut = {0, n_left == 1 ? 6 : 3, 6, 6},
-                               .gone = {0, n_left == 1, 1}};
+    struct dp_msg_regroup m = {.incarnation = 1, .migration = epoch, .go = go, .epoch = epoch, .n_workers = N, .n_layers = 6};
+    uint32_t n_left = most - (victim < most), n = 0;
 
-    for (uint32_t r = 0; r < n_left; r++)
-        FAKE_SEND(&worker[r].peer, regroup, DP_MSG_REGROUP, &m);
+    snprintf(m.text, sizeof m.text, "worker %u was killed", victim);
+    for (uint32_t r = 0; r < N; r++) {
+        m.gone[r] = r == victim || r >= most;
+        n += !m.gone[r];
+        m.cut[r + 1] = 6 * n / n_left;
+    }
+    for (uint32_t r = 0; r < N; r++)
+        if (!m.gone[r])
+            FAKE_SEND(&worker[r].peer, regroup, DP_MSG_REGROUP, &m);
 }
 
 #define UNTIL(cond)                                                                                \
@@ -197,28 +243,58 @@ static void regroup(uint64_t epoch, bool go, uint32_t n_left)
 
 static int play(struct dp_transport *t, uint32_t rank)
 {
-    uint64_t from = has_checkpoints ? KILL_AT / EVERY * EVERY : 0;
+    uint64_t from = !has_checkpoints ? 0 : dies == BEFORE_COMMIT ? EVERY : KILL_AT / EVERY * EVERY;
+    const uint32_t first = victim == 0, other = victim == 2 ? 1 : 2;
+    char lost[32];
 
     (void)t;
     (void)rank;
     if (meet() < 0)
         return 2;
-    UNTIL(worker[2].is_closed);
-    regroup(2, !ends_with, 2);
+    UNTIL(worker[victim].is_closed);
+    regroup(2, !ends_with, N);
     if (ends_with) {
-        UNTIL(worker[0].bye == DP_BYE_FAILED && worker[1].bye == DP_BYE_FAILED);
+        UNTIL(worker[first].bye == DP_BYE_FAILED && worker[other].bye == DP_BYE_FAILED);
         return 0;
     }
-    UNTIL(worker[1].acked == 2);
+    UNTIL(worker[other].acked == 2);
     if (dies_again) {
         UNTIL(worker[1].is_closed);
         regroup(3, true, 1);
         UNTIL(worker[0].acked == 3 && newest.kind && worker[0].bye == DP_BYE_COMPLETED);
     } else {
-        UNTIL(worker[0].acked == 2 && newest.kind && worker[0].bye == DP_BYE_COMPLETED && worker[1].bye == DP_BYE_COMPLETED);
+        UNTIL(worker[first].acked == 2 && newest.kind && worker[first].bye == DP_BYE_COMPLETED &&
+              worker[other].bye == DP_BYE_COMPLETED);
     }
-    if (newest.step != from || !strstr(newest.text, "worker 2 was killed"))
-        return 3;
+    snprintf(lost, sizeof lost, "worker %u was killed", victim);
+    if (newest.step == from && strstr(newest.text, lost) && !strstr(newest.text, "worker 1 leads") == !first)
+        return 0;
+    fprintf(stderr, "# from step %u, not %u: %s\n", (unsigned)newest.step, (unsigned)from, newest.text);
+    return 3;
+}
+
+/* Worker 0 leaves, with all its layers. */
+static int play_leaving(struct dp_transport *t, uint32_t rank)
+{
+    struct dp_msg_prepare m = {.incarnation = 1, .migration = 1, .n_workers = N, .n_layers = 6, .cut = {0, 0, 3, 6}, .gone = {1}};
+    struct dp_msg_decision commit = {.incarnation = 1, .migration = 1, .commit = 1};
+    struct dp_msg_finish f = {.migration = 1};
+
+    (void)t;
+    (void)rank;
+    if (meet() < 0)
+        return 2;
+    m.epoch = first_epoch;
+    commit.epoch = first_epoch + 1;
+    for (uint32_t r = 0; r < N; r++)
+        FAKE_SEND(&worker[r].peer, prepare, DP_MSG_PREPARE, &m);
+    UNTIL(worker[0].voted && worker[1].voted && worker[2].voted);
+    for (uint32_t r = 0; r < N; r++)
+        FAKE_SEND(&worker[r].peer, decision, DP_MSG_DECISION, &commit);
+    UNTIL(worker[0].acked == commit.epoch && worker[1].acked == commit.epoch && worker[2].acked == commit.epoch);
+    for (uint32_t r = 0; r < N; r++)
+        FAKE_SEND(&worker[r].peer, finish, DP_MSG_FINISH, &f);
+    UNTIL(worker[0].bye == DP_BYE_DRAINED && worker[1].bye == DP_BYE_COMPLETED && worker[2].bye == DP_BYE_COMPLETED);
     return 0;
 }
 
@@ -267,24 +343,33 @@ static int losses(const char *path, double loss[STEPS + 1])
     return n;
 }
 
+static void name_files(const char *name)
+{
+    snprintf(log_path, sizeof log_path, "%s/%s.jsonl", dir, name);
+    snprintf(checkpoint_dir, sizeof checkpoint_dir, "%s/%s", dir, name);
+    memset(worker, 0, sizeof worker);
+}
+
 static void run(const char *name)
 {
     procs_body_fn *const bodies[] = {body, body, body, play};
-    const int want[] = {0, dies_again ? 256 + SIGKILL : 0, 256 + SIGKILL, 0};
+    int want[] = {0, dies_again ? 256 + SIGKILL : 0, 0, 0};
 
-    snprintf(log_path, sizeof log_path, "%s/%s.jsonl", dir, name);
-    memset(worker, 0, sizeof worker);
+    want[victim] = 256 + SIGKILL;
+
+    name_files(name);
     procs_run(N + 1, bodies, want, false);
 }
 
-static void compare(void)
+/* least: lines with a loss; those of steps that were made again count again. */
+static void compare(int least)
 {
     double alone[STEPS + 1], here[STEPS + 1];
     char path[96];
 
     snprintf(path, sizeof path, "%s/alone.jsonl", dir);
     assert_int_equal(losses(path, alone), STEPS);
-    assert_true(losses(log_path, here) > STEPS);
+    assert_true(losses(log_path, here) >= least);
     for (int i = 1; i <= STEPS; i++)
         if (memcmp(&alone[i], &here[i], sizeof alone[i]) != 0)
             fail_msg("step %d: a loss of %.17g, alone it is %.17g", i, here[i], alone[i]);
@@ -295,7 +380,7 @@ static void the_others_go_on_from_the_checkpoint(void **state)
     (void)state;
     has_checkpoints = true;
     run("one");
-    compare();
+    compare(STEPS + 1);
     has_checkpoints = false;
 }
 
@@ -303,7 +388,7 @@ static void without_a_checkpoint_they_begin_again(void **state)
 {
     (void)state;
     run("none");
-    compare();
+    compare(STEPS + 1);
 }
 
 /* While the others make their layers anew. */
@@ -312,8 +397,62 @@ static void another_one_dies_meanwhile(void **state)
     (void)state;
     dies_again = true;
     run("two");
-    compare();
+    compare(STEPS + 1);
     dies_again = false;
+}
+
+/* The next one gives the orders and has log and checkpoints, the lock of which died with the first leader. */
+static void another_one_leads(void **state)
+{
+    (void)state;
+    victim = 0;
+    has_checkpoints = true;
+    run("leader");
+    compare(STEPS + 1);
+    has_checkpoints = false;
+    run("leader-none");
+    compare(STEPS + 1);
+    victim = 2;
+}
+
+/* A checkpoint that the leader finished, and told nobody of, counts, the more as it is the only one that is left (keep = 1).
+ * One that it did not finish is none, though a run before this one left one of the same step: that was another model's. */
+static void a_leader_dies_in_a_checkpoint(void **state)
+{
+    procs_body_fn *const before[] = {body_before};
+
+    (void)state;
+    victim = 0;
+    has_checkpoints = true;
+    dies = AFTER_COMMIT;
+    run("committed");
+    compare(STEPS); /* it died behind the last step */
+    dies = BEFORE_COMMIT;
+    name_files("not-committed");
+    procs_run(1, before, (const int[]){256 + SIGKILL}, false);
+    run("not-committed");
+    compare(STEPS + 1);
+    dies = TRAINING;
+    has_checkpoints = false;
+    victim = 2;
+}
+
+/* No step is lost or made twice, and the next leader saves. */
+static void a_leader_leaves(void **state)
+{
+    procs_body_fn *const bodies[] = {body, body, body, play_leaving};
+    char path[160];
+
+    (void)state;
+    has_checkpoints = true;
+    dies = NEVER;
+    name_files("leaves");
+    procs_run(N + 1, bodies, (const int[]){0, 0, 0, 0}, false);
+    compare(STEPS);
+    snprintf(path, sizeof path, "%s/step-%08d", checkpoint_dir, STEPS);
+    assert_int_equal(access(path, F_OK), 0);
+    dies = TRAINING;
+    has_checkpoints = false;
 }
 
 static void nobody_goes_on_where_that_is_said(void **state)
@@ -356,6 +495,9 @@ int main(void)
         cmocka_unit_test(the_others_go_on_from_the_checkpoint),
         cmocka_unit_test(without_a_checkpoint_they_begin_again),
         cmocka_unit_test(another_one_dies_meanwhile),
+        cmocka_unit_test(another_one_leads),
+        cmocka_unit_test(a_leader_dies_in_a_checkpoint),
+        cmocka_unit_test(a_leader_leaves),
         cmocka_unit_test(nobody_goes_on_where_that_is_said),
     };
 
