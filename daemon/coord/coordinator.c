@@ -190,16 +190,17 @@ static int command_layout(struct dp_coord *c, uint64_t now_ns, const char *text,
 static int command_save(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
 {
     struct dp_msg_save save = {0};
+    uint32_t leader = dp_layout_leader(&c->layout);
     uint8_t body[64];
     struct dp_writer w;
 
-    if (!c->train.has_layout || !c->worker[0].is_connected)
-        return dp_err_set(err, DP_EINVAL, "worker 0, which saves, is not connected");
+    if (!c->train.has_layout || !c->worker[leader].is_connected)
+        return dp_err_set(err, DP_EINVAL, "worker %u, which leads the run, is not connected", leader);
     if (!c->train.checkpoint_dir[0])
         return dp_err_set(err, DP_EINVAL, "the run has no checkpoint directory");
     dp_writer_init(&w, body, sizeof body);
     dp_msg_save_encode(&w, &save);
-    c->ops.to_worker(c->arg, 0, DP_MSG_SAVE, body, dp_writer_used(&w));
+    c->ops.to_worker(c->arg, leader, DP_MSG_SAVE, body, dp_writer_used(&w));
     coord_note(c, now_ns, "checkpoint asked for");
     return 0;
 }
@@ -234,6 +235,24 @@ bool dp_coord_all_left(const struct dp_coord *c)
         if (!c->layout.gone[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
             return false;
     return c->train.has_layout;
+}
+
+static bool has_live(const struct dp_coord *c, bool is_connected)
+{
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        if (coord_is_live(c, r) && c->worker[r].is_connected == is_connected)
+            return true;
+    return false;
+}
+
+bool dp_coord_is_any_away(const struct dp_coord *c)
+{
+    return c->train.has_layout && has_live(c, false);
+}
+
+bool dp_coord_is_any_here(const struct dp_coord *c)
+{
+    return has_live(c, true);
 }
 
 uint32_t dp_coord_incarnation(const struct dp_coord *c)

@@ -347,7 +347,7 @@ struct coord_stall {
 };
 
 struct coord_limit {
-    bool is_known, is_told; /* told to worker 0 as it is now */
+    bool is_known, is_told; /* told to the leader as it is now */
     uint64_t end_ns;        /* UINT64_MAX: the job has no time limit */
 };
 

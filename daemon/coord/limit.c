@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much time the job has left, for worker 0: it saves and stops before that is over
+/* How much time the job has left, for the leader: it saves and stops before that is over
  * (worker/train/save_clock.h).
  *
  * Slurm's answer about the job is the only source, because a limit may be changed while the job runs and
@@ -32,16 +32,17 @@ void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uin
 void coord_limit_tick(struct dp_coord *c, uint64_t now_ns)
 {
     uint64_t end_ns = c->limit.end_ns;
+    uint32_t leader = dp_layout_leader(&c->layout);
     struct dp_msg_limit m = {.left_ms = DP_NO_TIME_LIMIT};
     uint8_t body[64];
     struct dp_writer w;
 
-    if (!c->limit.is_known || c->limit.is_told || !c->train.n_workers || !c->worker[0].is_connected || !coord_is_live(c, 0))
+    if (!c->limit.is_known || c->limit.is_told || !c->train.n_workers || !c->worker[leader].is_connected || !coord_is_live(c, leader))
         return;
     if (end_ns != UINT64_MAX)
         m.left_ms = end_ns > now_ns ? (end_ns - now_ns) / DP_MS_NS : 0;
     dp_writer_init(&w, body, sizeof body);
     dp_msg_limit_encode(&w, &m);
-    c->ops.to_worker(c->arg, 0, DP_MSG_LIMIT, body, dp_writer_used(&w));
+    c->ops.to_worker(c->arg, leader, DP_MSG_LIMIT, body, dp_writer_used(&w));
     c->limit.is_told = true;
 }

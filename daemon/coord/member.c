@@ -216,7 +216,7 @@ static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid
     if (!(w->speed > 0.0))
         w->speed = 1.0;
     snprintf(w->device, sizeof w->device, "%s", m->device);
-    if (m->rank == 0)
+    if (m->rank == dp_layout_leader(&c->layout))
         c->limit.is_told = false;
     if (m->step > c->train.step && m->step <= c->train.steps_total && m->epoch == c->layout.epoch)
         c->train.step = m->step;

@@ -112,7 +112,7 @@ static int check_next(const struct dp_coord *c, const struct dp_layout *next, st
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         if (c->layout.gone[r] && !next->gone[r])
             return dp_err_set(err, DP_EINVAL, "worker %u has left for good", r);
-        if (next->gone[r] && c->worker[r].slot == c->batch_slot)
+        if (next->gone[r] && !c->layout.gone[r] && c->worker[r].slot == c->batch_slot)
             return dp_err_set(err, DP_EINVAL, "worker %u is on the batch host, which cannot be given back", r);
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_connected))
             return dp_err_set(err, DP_EINVAL, "worker %u is not connected", r);
@@ -208,6 +208,7 @@ static void put_in_force(struct dp_coord *c, uint64_t now_ns)
     m->state = MIG_COMMITTED;
     m->decided_ns = now_ns;
     m->sent_ns = 0;
+    c->limit.is_told &= dp_layout_leader(&m->next) == dp_layout_leader(&c->layout);
     c->layout = m->next;
     coord_saving_moved(c);
     c->last_commit_id = m->id;

@@ -93,8 +93,6 @@ static const char *why_not(const struct dp_coord *c)
         return "layers may not move in this mode";
     if (c->train.is_completed)
         return "the training is completed";
-    if (is_lost_here(c, 0))
-        return "worker 0, which leads the run, is not replaced";
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         const struct coord_worker *w = &c->worker[r];
 

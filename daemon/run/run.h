@@ -47,7 +47,7 @@ struct dp_run {
     struct dp_journal *journal;
     struct dp_helper *shrinker, *requeuer, *memorer, *planner;
     uint32_t step_id;       /* of the workers that it coordinates */
-    uint64_t step_ended_ns; /* 0: it has not */
+    uint64_t step_ended_ns; /* on this node, or when workers elsewhere were last seen after that; 0: it has not */
     char rank_node[DP_MAX_WORKERS][64];
     uint32_t rank_pid[DP_MAX_WORKERS];
     uint8_t is_gone[DP_MAX_WORKERS]; /* the coordinator asked, and is told in the next turn of the loop */

@@ -28,6 +28,7 @@
 #include "daemon/run/worker.h"
 
 #define GOODBYE_WAIT_NS (2 * DP_SECOND_NS) /* from STEP_END for what other nodes still have to say */
+#define RETURN_WAIT_NS (30 * DP_SECOND_NS) /* for workers elsewhere of whom it is not known that they have ended */
 
 static int make_folder(const char *path, mode_t mode, struct dp_err *err)
 {
@@ -90,10 +91,20 @@ static void log_events(struct dp_run *run)
         DP_RUN_LOG(run, dp_info, "job=%u %s", run->job_id, text);
 }
 
+/* A step ends on this node with its last process here: those of other nodes may go on without them. */
+static bool has_step_ended(struct dp_run *run, uint64_t now_ns)
+{
+    uint64_t wait_ns = dp_coord_is_any_away(run->coord) ? RETURN_WAIT_NS : GOODBYE_WAIT_NS;
+
+    if (run->step_ended_ns && dp_coord_is_any_here(run->coord))
+        run->step_ended_ns = now_ns;
+    return run->step_ended_ns && now_ns - run->step_ended_ns > wait_ns;
+}
+
 static void coord_tick(struct dp_run *run, uint64_t now_ns)
 {
     dp_coord_tick(run->coord, now_ns);
-    if (run->step_ended_ns && now_ns - run->step_ended_ns > GOODBYE_WAIT_NS && !dp_coord_is_over(run->coord))
+    if (!dp_coord_is_over(run->coord) && has_step_ended(run, now_ns))
         dp_coord_end(run->coord, now_ns, "the step ended");
     if (!run->daemon->config->slurm && !run->workers && dp_coord_all_left(run->coord))
         dp_coord_end(run->coord, now_ns, "all workers left"); /* nobody else says so */

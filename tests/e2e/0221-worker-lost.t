@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Workers that are lost without a word, and the others, who go on in the same step of the same job from their newest
 # checkpoint: one that is killed, whose node then goes back to Slurm; two at once, in a run without checkpoints; a node with
-# everything on it. The steps that are made again have the losses that they had, to the last bit, and what follows those of an
-# undisturbed run. Without worker 0, or a daemon, the run ends, and says why.
+# everything on it; the one that leads, and then the next one. The steps that are made again have the losses that they had, to the last bit, and what follows those of an
+# undisturbed run. Without a daemon the run ends, and says why.
 # shellcheck disable=SC2046,SC2086,SC2154 # $run and pids are lists; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
@@ -113,16 +113,39 @@ cluster start daemon:n4
 scontrol update nodename=n4 state=resume 2>/dev/null
 end node "$job"
 
-# Worker 0 leads the run.
-job=$(begin leader --dynpipe=balance -- checkpoint.dir=$D/leader checkpoint.every=40)
-wait_for 120 steps_of leader 10
-ok $? "leader: a run makes steps"
+# Worker 0 leads the run, then worker 1, and then worker 2. The log goes on in one file, a hand-over is ordered by whoever leads,
+# and the batch host stays in the job, though none of its workers does.
+job=$(begin leader $release -- checkpoint.dir=$D/leader checkpoint.every=40)
+wait_for 60 paused
+ok $? "leader: no node is given back for another reason"
+wait_for 120 steps_of leader 90
+ok $? "leader: a run passes step 90"
 kill -KILL $(workers_on "$job" n1 | head -n 1)
-wait_for 120 job_ended "$job"
-ok $? "leader: without worker 0 the run ends"
-said="the others cannot go on: worker 0 on n1 was lost .*; the run ends: worker 0, which leads the run, is not replaced; the run ends here"
-like "$(cat "$D/leader.out")" "$said" "leader: and the user reads why"
-is "$(grep -c '"event":"regrouped"' "$D/leader.jsonl")" 0 "leader: nobody regroups"
+wait_for 60 regrouped leader 1
+ok $? "leader: after kill -9 of worker 0 the others regroup"
+is "$(($(from_step leader) % 40))" 0 "leader: from a checkpoint: step $(from_step leader)"
+like "$(cat "$D/leader.out")" "worker 0 on n1 was lost .*; 3 workers go on, worker 1 leads, layout x" "leader: the user reads who leads now"
+passes leader 20
+moved() { dynpipe layout --set "x|0-1|2-4|5-7" -j "$job" >"$D/layout.out" 2>&1; }
+wait_for 20 moved
+ok $? "leader: layers can be moved"
+handed_over() { grep -q '"event":"handover"' "$D/leader.jsonl"; }
+wait_for 60 handed_over
+ok $? "leader: and worker 1 orders it"
+saves=$(grep -c '"event":"saved"' "$D/leader.jsonl")
+runs "leader: it is asked for a checkpoint" dynpipe save -j "$job"
+saved_more() { [ "$(grep -c '"event":"saved"' "$D/leader.jsonl")" -gt "$saves" ]; }
+wait_for 60 saved_more
+ok $? "leader: and makes it"
+kill -KILL $(workers_on "$job" n2 | head -n 1)
+wait_for 60 regrouped leader 2
+ok $? "leader: after kill -9 of worker 1 the others regroup again"
+like "$(cat "$D/leader.out")" "worker 1 on n2 was lost .*; 2 workers go on, worker 2 leads" "leader: worker 2 leads"
+wait_for 60 not_in_job "$job" n2
+ok $? "leader: the node of worker 1 goes back to Slurm"
+runs "leader: the batch host does not" in_job "$job" n1
+passes leader 20
+end leader "$job"
 
 # Nobody is left to say who goes on, and the user asks for the end: it comes before Slurm would make it (KillWait).
 job=$(begin deaf --dynpipe=balance -- checkpoint.dir=$D/deaf checkpoint.every=40)
@@ -134,5 +157,5 @@ wait_for 60 job_ended "$job"
 ok $? "deaf: a run that waits for a coordinator ends when it is asked to"
 like "$(cat "$D/deaf.out")" "asked to stop, and the coordinator named nobody lost since; the run ends here, start it again" "deaf: and says how to go on"
 
-same_as_alone $run -- one-whole two-whole node-whole
+same_as_alone $run -- one-whole two-whole node-whole leader-whole
 done_testing

@@ -278,8 +278,6 @@ static void check_regroup(struct world *w, const void *body, size_t bytes)
                     be(w->record[i].payload, 8) == m.migration;
     if (m.go && !is_there)
         broken_for_all(w, "REGROUP told that is not durable", (unsigned)m.migration, (unsigned)m.epoch);
-    if (m.go && m.gone[0])
-        broken_for_all(w, "REGROUP without worker 0", (unsigned)m.migration, 0);
 }
 
 static void op_to_worker(void *arg, uint32_t rank, enum dp_msg_type type, const void *body, size_t bytes)
@@ -621,7 +619,7 @@ static void worker_regroup(struct world *w, uint32_t r, const struct dp_msg_regr
         k->step = k->step / 100 * 100;
         if (k->layout.gone[r])
             k->exit_at_ns = soon(w, 400);
-        if (r == 0 && w->c && !w->has_crashed)
+        if (r == dp_layout_leader(&k->layout) && w->c && !w->has_crashed)
             dp_coord_event(w->c, w->now_ns, &(struct dp_msg_event){.kind = DP_EV_REGROUPED, .step = k->step, .text = "they go on"});
     }
     if (m->epoch == k->layout.epoch)
@@ -1169,11 +1167,19 @@ static bool knows_layout(const struct world *w)
     return false;
 }
 
+static bool is_another_alive(const struct world *w, uint32_t rank)
+{
+    for (uint32_t r = 0; r < W_MAX; r++)
+        if (r != rank && w->worker[r].is_alive)
+            return true;
+    return false;
+}
+
 static void faults(struct world *w)
 {
     uint32_t r = world_draw(w, W_MAX);
 
-    if (r && w->worker[r].is_alive && knows_layout(w) && chance(w, w->kill_percent))
+    if (w->worker[r].is_alive && is_another_alive(w, r) && knows_layout(w) && chance(w, w->kill_percent))
         world_kill(w, r);
     if (!chance(w, w->fault_percent))
         return;

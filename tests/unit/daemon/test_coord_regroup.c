@@ -50,10 +50,19 @@ static void state_is(struct world *w, const char *state)
     json_decref(o);
 }
 
+static uint32_t first_alive(const struct world *w)
+{
+    uint32_t r = 0;
+
+    while (r + 1 < W_MAX && !w->worker[r].is_alive)
+        r++;
+    return r;
+}
+
 /* All who live have one layout, in which those of `lost` (bits) are gone, and it has all layers. */
 static void without(struct world *w, uint32_t lost)
 {
-    const struct dp_layout *l = &w->worker[0].layout;
+    const struct dp_layout *l = &w->worker[first_alive(w)].layout;
 
     for (uint32_t r = 0; r < W_MAX; r++) {
         assert_int_equal(l->gone[r], lost >> r & 1);
@@ -69,10 +78,11 @@ static void without(struct world *w, uint32_t lost)
 /* They make steps again. */
 static void train_on(struct world *w)
 {
-    uint64_t step = w->worker[0].step;
+    uint32_t r = first_alive(w);
+    uint64_t step = w->worker[r].step;
 
     world_run(w, 3.0, false);
-    assert_true(w->worker[0].step > step);
+    assert_true(w->worker[r].step > step);
 }
 
 static void the_others_go_on(void **state)
@@ -136,6 +146,53 @@ static void its_node_is_given_back(void **state)
     assert_true(world_slot_has(w, 1, DP_REC_RELEASED));
     assert_false(w->held[1]);
     assert_true(world_is_settled(w));
+    end(w);
+}
+
+/* Worker 0 leads at first, and after it the next one: it hears how much time is left, and is asked to save. Layers still move, and
+ * nodes go back, but the batch host stays, though nothing runs there. */
+static void without_its_leader_a_run_goes_on(void **state)
+{
+    (void)state;
+    struct world *w = begin_training(12);
+    uint32_t n_limits = w->worker[1].n_limits;
+    struct dp_err err;
+
+    dp_coord_time_left(w->c, w->now_ns, 0, 3600000);
+    world_run(w, 1.0, false);
+    assert_int_equal(w->worker[1].n_limits, n_limits);
+    world_kill(w, 0);
+    world_run(w, 3.0, false);
+    without(w, 1u << 0);
+    train_on(w);
+    state_is(w, "training");
+    assert_int_equal(w->worker[1].n_limits, n_limits + 1);
+    assert_in_range(w->worker[1].left_ms, 3500000, 3600000);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "x|0-5|6|7", &err), 0);
+    world_run(w, 3.0, false);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
+    without(w, 1u << 0);
+    w->worker[1].is_connected = false;
+    w->worker[1].connect_at_ns = w->now_ns + 2 * SEC;
+    dp_coord_worker_lost(w->c, w->now_ns, &(struct dp_msg_worker_lost){w->job.job_id, 1, 101, 0});
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_SAVE, NULL, &err), -1);
+    assert_string_equal(err.text, "worker 1, which leads the run, is not connected");
+    world_run(w, 4.0, false);
+    assert_int_equal(w->worker[1].n_limits, n_limits + 2); /* it came back */
+    end(w);
+
+    w = begin(13);
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    w->limits.pack.min_devices = 2;
+    world_start(w);
+    world_run(w, 4.0, false);
+    world_kill(w, 0);
+    world_run(w, 40.0, false);
+    assert_int_equal(w->worker[first_alive(w)].layout.gone[0], 1);
+    assert_true(w->held[0]);
+    assert_false(world_slot_has(w, 0, DP_REC_DRAIN));
+    assert_true(world_is_settled(w));
+    train_on(w);
     end(w);
 }
 
@@ -414,12 +471,8 @@ static void all_hear_that_nobody_goes_on(struct world *w, const char *why)
 static void some_losses_end_the_run(void **state)
 {
     (void)state;
-    struct world *w = begin_training(50);
+    struct world *w = begin(51);
 
-    world_kill(w, 0);
-    all_hear_that_nobody_goes_on(w, "worker 0 on n0 was lost (process 100); the run ends: worker 0, which leads the run, is not replaced");
-
-    w = begin(51);
     w->limits.mode = DP_MODE_BALANCE;
     w->limits.pack.min_devices = 3;
     snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
@@ -453,14 +506,29 @@ static void some_losses_end_the_run(void **state)
     all_hear_that_nobody_goes_on(w, "does not fit into the memory of those who are left");
 }
 
+/* Is anybody left of the newest layout? The last one of a run may die, too. */
+static bool is_anybody_left(const struct world *w)
+{
+    const struct dp_layout *newest = &w->worker[0].layout;
+
+    for (uint32_t r = 1; r < W_MAX; r++)
+        if (w->worker[r].layout.epoch > newest->epoch)
+            newest = &w->worker[r].layout;
+    for (uint32_t r = 0; r < W_MAX; r++)
+        if (w->worker[r].is_alive && !newest->gone[r])
+            return true;
+    return false;
+}
+
 /* All that can go wrong, and workers that die on top: those who are left have one layout in the end, without the dead. */
 static void campaigns_end_with_one_layout(void **state)
 {
     (void)state;
-    uint32_t n_regroups = 0, n_commits = 0, n_crashes = 0;
+    uint32_t n_regroups = 0, n_commits = 0, n_crashes = 0, n_leaders = 0, n_nobody = 0;
 
     for (uint64_t seed = 1; seed <= CAMPAIGNS; seed++) {
         struct world *w = begin(seed);
+        const struct world_worker *leader;
         uint32_t lost = 0;
 
         w->crash_percent = 3;
@@ -480,19 +548,30 @@ static void campaigns_end_with_one_layout(void **state)
             fail_msg("seed %u: %s", (unsigned)seed, w->broken);
         for (uint32_t r = 0; r < W_MAX; r++)
             lost |= (uint32_t)!w->worker[r].is_alive << r;
+        if (!is_anybody_left(w)) {
+            state_is(w, "failed");
+            n_nobody++;
+            end(w);
+            continue;
+        }
+        n_leaders += lost & 1;
+        leader = &w->worker[first_alive(w)];
         for (uint32_t r = 0; r < W_MAX; r++)
             if (w->worker[r].is_alive &&
-                (memcmp(&w->worker[r].layout, &w->worker[0].layout, sizeof w->worker[0].layout) != 0 || w->worker[r].doubt))
+                (memcmp(&w->worker[r].layout, &leader->layout, sizeof leader->layout) != 0 || w->worker[r].doubt))
                 fail_msg("seed %u: worker %u has another layout, or is in doubt", (unsigned)seed, r);
         for (uint32_t r = 0; r < W_MAX; r++)
-            if (w->worker[0].layout.gone[r] != (lost >> r & 1))
+            if (leader->layout.gone[r] != (lost >> r & 1))
                 fail_msg("seed %u: worker %u is %s", (unsigned)seed, r, lost >> r & 1 ? "dead and in the layout" : "left out");
-        n_regroups += w->worker[0].n_regroups;
+        n_regroups += leader->n_regroups;
         n_commits += w->n_commits;
         n_crashes += w->n_crashes;
         end(w);
     }
-    print_message("# %u regroups, %u commits, %u crashes\n", n_regroups, n_commits, n_crashes);
+    print_message("# %u regroups, %u commits, %u crashes, %u new leaders, %u runs that nobody was left of\n", n_regroups, n_commits,
+                  n_crashes, n_leaders, n_nobody);
+    assert_true(n_leaders > CAMPAIGNS / 10);
+    assert_true(n_nobody < CAMPAIGNS / 20);
     assert_true(n_regroups > CAMPAIGNS / 2);
     assert_true(n_crashes > CAMPAIGNS / 2);
 }
@@ -503,6 +582,7 @@ int main(void)
         cmocka_unit_test(the_others_go_on),
         cmocka_unit_test(the_layers_are_shared_out_evenly),
         cmocka_unit_test(its_node_is_given_back),
+        cmocka_unit_test(without_its_leader_a_run_goes_on),
         cmocka_unit_test(two_at_once_are_one_regroup),
         cmocka_unit_test(another_loss_meanwhile_is_another_regroup),
         cmocka_unit_test(a_handover_that_is_prepared_is_aborted),
