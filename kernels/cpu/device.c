@@ -18,7 +18,11 @@
 #include "common/clock.h"
 
 #define HUGE_PAGE ((size_t)2 << 20) /* x86-64's, and arm64's with pages of 4 KiB */
+#ifdef __SANITIZE_ADDRESS__ /* which sees what is written beyond a block of the heap only */
+#define LARGE SIZE_MAX
+#else
 #define LARGE (HUGE_PAGE / 2) /* smaller ones would leave most of a huge page empty */
+#endif
 
 extern const struct dp_backend_ops dp_cpu_ops_plain;
 #ifdef HAVE_X86_VERSIONS
@@ -120,11 +124,7 @@ static void *map(size_t bytes)
 
 static void *alloc_aligned(size_t bytes)
 {
-#ifndef __SANITIZE_ADDRESS__ /* which sees what is written beyond a block of the heap only */
-    if (bytes >= LARGE)
-        return map(bytes);
-#endif
-    return from_heap(bytes);
+    return bytes >= LARGE ? map(bytes) : from_heap(bytes);
 }
 
 static void free_aligned(void *p)
