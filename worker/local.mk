@@ -208,6 +208,7 @@ TESTS += $(handover_tests)
 tests_unit_worker_test_control_SOURCES = tests/unit/worker/test_control.c tests/unit/worker/fakedaemon.c \
 	tests/unit/worker/fakedaemon.h tests/unit/unit.h
 tests_unit_worker_test_control_LDADD = worker/daemon_link/libdpdaemonlink.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_worker_test_control_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
 tests_unit_worker_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 handover_world = tests/unit/worker/handover_daemons.c tests/unit/worker/handover_worker.c tests/unit/worker/handover_world.h tests/unit/worker/fakedaemon.c \

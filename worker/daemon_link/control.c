@@ -134,7 +134,7 @@ static void note_trouble(struct dp_control *c, const char *why)
 }
 
 /* A daemon of release 0.1.0 hangs up on a HELLO of another version than its own, without a word; so may one that dies.
- * The two versions are tried in turn, until one is answered. */
+ * The two versions are tried in turn, until one is answered. Whose answer only takes long has not hung up. */
 static uint16_t other_version(const struct dp_control *c)
 {
     bool is_hung_up = c->state == LINK_GREETING && !c->link.has_heard;
@@ -197,6 +197,7 @@ static void service(struct dp_control *c)
     }
     if (c->state == LINK_GREETING && dp_now_ns() - c->hello_ns > WELCOME_TIMEOUT_NS) {
         line_down(c, "dynpiped accepted HELLO but does not answer it");
+        c->try_version = DP_PROTO_VERSION; /* an older HELLO lacks the step's options, which may be taken from it */
         return;
     }
     if (c->state == LINK_UP) {

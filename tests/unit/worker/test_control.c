@@ -18,6 +18,19 @@
 static struct fake_daemon d;
 static struct fake_peer peer;
 
+static time_t skipped_s; /* by which the clock of this process is ahead */
+
+int __real_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t)
+{
+    int rc = __real_clock_gettime(id, t);
+
+    if (id == CLOCK_MONOTONIC)
+        t->tv_sec += skipped_s;
+    return rc;
+}
+
 /* Poll the control connection until cond holds. */
 #define UNTIL(c, cond)                                                                             \
     do {                                                                                           \
@@ -561,6 +574,23 @@ static void an_old_daemon_is_spoken_to_in_its_version(void **state)
     finish(c);
 }
 
+/* An answer that takes long says nothing of a release: what an older HELLO lacks stays asked for. */
+static void a_silent_daemon_is_spoken_to_in_our_version(void **state)
+{
+    struct dp_control *c = connected();
+
+    (void)state;
+    fake_close(&peer);
+    hello_comes(c, DP_PROTO_VERSION);
+    skipped_s += 6; /* more than a worker waits for WELCOME */
+    UNTIL(c, dp_control_fd(c) < 0);
+    fake_close(&peer);
+    hello_comes(c, DP_PROTO_VERSION);
+    fake_welcome(&peer, DP_VERDICT_OK, "", "");
+    UNTIL(c, dp_control_is_connected(c));
+    finish(c);
+}
+
 /* Has the process stopped (state T)? */
 static bool is_stopped(pid_t pid)
 {
@@ -637,6 +667,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_device_lock_is_held),
     cmocka_unit_test(a_dead_daemon_is_tried_again_with_pauses),
     cmocka_unit_test(an_old_daemon_is_spoken_to_in_its_version),
+    cmocka_unit_test(a_silent_daemon_is_spoken_to_in_our_version),
     cmocka_unit_test(a_welcome_from_a_dying_daemon_is_no_refusal),
 };
 TEST_MAIN("control", tests)
