@@ -51,6 +51,19 @@ void fake_daemon_close(struct fake_daemon *d)
     d->listen_fd = -1;
 }
 
+bool fake_daemon_is_dead(const struct fake_daemon *d)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_refused;
+
+    must(fd >= 0, "socket");
+    memcpy(sa.sun_path, d->path, sizeof d->path);
+    is_refused = connect(fd, (struct sockaddr *)&sa, sizeof sa) < 0 && errno == ECONNREFUSED;
+    close(fd);
+    return is_refused;
+}
+
 void fake_daemon_stop(struct fake_daemon *d)
 {
     fake_daemon_close(d);

@@ -24,7 +24,9 @@ struct fake_peer {
 /* A socket in a new directory under $TMPDIR or /tmp. */
 void fake_daemon_start(struct fake_daemon *d);
 void fake_daemon_stop(struct fake_daemon *d);    /* closes and removes */
-void fake_daemon_close(struct fake_daemon *d);   /* the daemon dies: the path stays, nobody listens */
+/* The daemon dies: the path stays, and nobody listens once every process that has inherited the socket has called this. */
+void fake_daemon_close(struct fake_daemon *d);
+bool fake_daemon_is_dead(const struct fake_daemon *d); /* would a worker that connects be refused? */
 void fake_daemon_relisten(struct fake_daemon *d);
 
 /* Accept within ms; -1 when nobody came. */

@@ -41,11 +41,13 @@ void accept_all(uint64_t doubt)
     }
 }
 
+/* Nobody listens any more before the first line breaks: whoever connects again at once is refused, as by the dead. */
 void all_die(void)
 {
+    fake_daemon_close(&d);
+    MUST(fake_daemon_is_dead(&d));
     for (uint32_t i = 0; i < sc.n_workers; i++)
         fake_close(&peer[i]);
-    fake_daemon_close(&d);
 }
 
 struct dp_msg_prepare prepare(void)
@@ -180,6 +182,7 @@ void run(void)
         stay();
         _exit(0);
     }
+    fake_daemon_close(&d); /* its process alone has the socket, and can die with it */
     procs_run(sc.n_workers, bodies, sc.want, false);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);

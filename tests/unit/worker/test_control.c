@@ -621,8 +621,10 @@ static void welcome_and_die(pid_t worker)
     for (uint64_t end = dp_now_ns() + 10000000000u; !is_stopped(worker) && dp_now_ns() < end;)
         sched_yield();
     fake_welcome(&peer, DP_VERDICT_OK, "", "");
-    fake_close(&peer);
     fake_daemon_close(&d);
+    if (!fake_daemon_is_dead(&d))
+        _exit(2);
+    fake_close(&peer);
     kill(worker, SIGCONT);
     _exit(0);
 }
@@ -641,6 +643,7 @@ static void a_welcome_from_a_dying_daemon_is_no_refusal(void **state)
     assert_true(child >= 0);
     if (child == 0)
         welcome_and_die(worker);
+    fake_daemon_close(&d);
     c = dp_control_create(d.path, &h, 300, &err);
     assert_int_equal(waitpid(child, &rc, 0), child);
     assert_int_equal(rc, 0);
