@@ -222,7 +222,7 @@ tests_unit_worker_test_regroup_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again,--wrap=dp_ckpt_commit
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)
 tests_unit_worker_test_handover_faults_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
+tests_unit_worker_test_handover_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send,--wrap=clock_gettime
 tests_unit_worker_test_device_calls_SOURCES = tests/unit/worker/test_device_calls.c tests/unit/worker/failing_device.c \
 	tests/unit/worker/failing_device.h tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_device_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
