@@ -6,7 +6,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/query/ask.c daemon/query/ask.h daemon/query/name_check.c daemon/query/name_check.h \
 	daemon/query/node_check.c daemon/query/node_check.h daemon/query/node_look.c daemon/query/node_look.h \
 	daemon/query/query.c daemon/query/query.h daemon/query/slurmd_conf.c daemon/query/slurmd_conf.h \
-	daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
+	daemon/run/cards.c daemon/run/cards.h daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
 	daemon/run/missing.c daemon/run/missing.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
 	daemon/run/group.c daemon/run/group.h daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
@@ -21,6 +21,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/release/as_owner.c daemon/release/as_owner.h daemon/release/cgroup.c daemon/release/cgroup.h \
 	daemon/release/cgroup_v1.c daemon/release/cgroup_v1.h \
 	daemon/release/device_files.c daemon/release/device_files.h \
+	daemon/release/device_memory.c daemon/release/device_memory.h daemon/release/device_memory_job.c daemon/release/nvml.c daemon/release/nvml.h \
 	daemon/release/empty_slot.c daemon/release/empty_slot.h daemon/release/empty_slot_job.c \
 	daemon/release/privileged.c daemon/release/privileged.h daemon/release/procfd.c daemon/release/procfd.h \
 	daemon/release/procread.c daemon/release/procread.h daemon/release/procscan.c daemon/release/procscan.h daemon/release/rights.c daemon/release/rights.h \
@@ -77,9 +78,27 @@ tests_lib_no_symbol_so_CFLAGS = $(site_policy_cflags)
 tests_lib_no_symbol_so_LDFLAGS = $(site_policy_ldflags)
 tests_lib_no_symbol_so_LDADD =
 
+# NVIDIA's management library for the tests: what it answers is written by them; an old one; one that lacks a function.
+nvml_stand_ins = tests/lib/nvml.so tests/lib/nvml_old.so tests/lib/nvml_bare.so
+check_PROGRAMS += $(nvml_stand_ins)
+tests_lib_nvml_so_SOURCES = tests/lib/nvml.c tests/lib/nvml_script.h
+tests_lib_nvml_so_CFLAGS = $(site_policy_cflags)
+tests_lib_nvml_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_nvml_so_LDADD =
+tests_lib_nvml_old_so_SOURCES = $(tests_lib_nvml_so_SOURCES)
+tests_lib_nvml_old_so_CPPFLAGS = $(AM_CPPFLAGS) -DNVML_OLD
+tests_lib_nvml_old_so_CFLAGS = $(site_policy_cflags)
+tests_lib_nvml_old_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_nvml_old_so_LDADD =
+tests_lib_nvml_bare_so_SOURCES = $(tests_lib_nvml_so_SOURCES)
+tests_lib_nvml_bare_so_CPPFLAGS = $(AM_CPPFLAGS) -DNVML_BARE
+tests_lib_nvml_bare_so_CFLAGS = $(site_policy_cflags)
+tests_lib_nvml_bare_so_LDFLAGS = $(site_policy_ldflags)
+tests_lib_nvml_bare_so_LDADD =
+
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_group tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_device_memory tests/unit/daemon/test_group tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
@@ -90,7 +109,7 @@ tests_unit_common_site_test_daemon_config_LDADD = common/site/libdpsite.a polici
 tests_unit_daemon_test_wireup_SOURCES = tests/unit/daemon/test_wireup.c tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_wireup_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_wireup_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
-tests_unit_daemon_test_daemons_SOURCES = tests/unit/daemon/test_daemons.c tests/unit/unit.h $(daemon_world)
+tests_unit_daemon_test_daemons_SOURCES = tests/unit/daemon/test_daemons.c tests/lib/nvml_script.h tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_daemon_test_group_SOURCES = tests/unit/daemon/test_group.c tests/unit/unit.h
@@ -106,6 +125,8 @@ tests_unit_daemon_test_empty_slot_LDADD = daemon/libdpdaemon.a common/libdpcommo
 tests_unit_daemon_test_clocks_SOURCES = tests/unit/daemon/test_clocks.c tests/unit/unit.h
 tests_unit_daemon_test_clocks_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_daemon_test_proof_SOURCES = tests/unit/daemon/test_proof.c tests/unit/unit.h
+tests_unit_daemon_test_device_memory_SOURCES = tests/unit/daemon/test_device_memory.c tests/lib/nvml_script.h tests/unit/unit.h
+tests_unit_daemon_test_device_memory_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(DAEMON_LIBS) $(UNIT_LIBS)
 tests_unit_daemon_test_proof_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 

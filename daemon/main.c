@@ -30,6 +30,7 @@
 #include "daemon/child/helper.h"
 #include "daemon/daemon.h"
 #include "daemon/net/daemon_state.h"
+#include "daemon/release/nvml.h"
 #include "daemon/release/privileged.h"
 #include "daemon/run/run.h"
 
@@ -410,6 +411,7 @@ static int part_rights(struct dp_daemon *d, struct dp_err *err)
     memcpy(scope.socket, d->config->socket, sizeof scope.socket);
     memcpy(scope.boot_id, d->boot_id, sizeof scope.boot_id);
     memcpy(scope.devices, d->config->device_files, sizeof scope.devices);
+    snprintf(scope.nvml, sizeof scope.nvml, "%s", dp_nvml_library());
     d->priv = dp_priv_create(d->config->run_user, &scope, err);
     if (!d->priv)
         return -1;

@@ -41,6 +41,8 @@ struct dp_daemon {
     struct event *again; /* a listener that was paused goes on */
     uint32_t n_accepted; /* since then, or since the last tick */
     struct dp_priv *priv;
+    uint32_t hung_pid;       /* the last process that asked the cards' driver and was not answered; 0: none */
+    uint64_t hung_ticks;     /* when it began */
     struct dp_node_journal *log; /* journal of the node */
     struct dp_run *runs;
     struct dp_step_wait *waits; /* steps whose start is not answered yet */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See empty_slot.h. The sequence: wait for a polite exit, TERM, KILL, then look twice, 200 ms apart, with
- * nothing found and the device lock free. Signals go through a pidfd that was opened before the
+ * nothing found, the device lock free and the memory of the cards back. Signals go through a pidfd that was opened before the
  * process was looked at again, so a pid that was given away meanwhile is not hit.
  * Where there are cgroups, KILL is for all in them at once, too.
  */
@@ -23,6 +23,7 @@
 #define POLL_MAX_MS 250 /* of a slot that is held, one attempt follows the other */
 #define CONFIRM_MS 200 /* between the two looks of a proof: a fork that one missed is seen by the other */
 #define TERM_MS 2000 /* from TERM to KILL */
+#define MEMORY_MS 10000 /* for the driver to answer: without nvidia-persistenced a card wakes up first */
 #define ASK_MS 250   /* from one question to Slurm to the next, whatever a process that forks makes us ask */
 
 static void wait_ms(unsigned ms)
@@ -64,6 +65,8 @@ struct fence {
     uint64_t known_ticks; /* who began no later is of the life that is to be ended */
     uint64_t ask_at_ms, ask_of_groups_at_ms;
     bool is_requeued;
+    bool is_clear; /* but for the memory of cards */
+    struct dp_cards_proof memory;
 };
 
 static uint64_t elapsed_ms(const struct fence *f)
@@ -139,12 +142,30 @@ static unsigned pause_ms(const struct fence *f)
     return ms < POLL_MS ? POLL_MS : ms > POLL_MAX_MS ? POLL_MAX_MS : (unsigned)ms;
 }
 
+/* Looked at last: a driver may take its time, and says something only when nobody is left. */
+static bool is_memory_back(struct fence *f)
+{
+    uint64_t left_ms = elapsed_ms(f) < f->q->timeout_ms ? f->q->timeout_ms - elapsed_ms(f) : 0;
+
+    if (!f->q->looker)
+        return true;
+    dp_cards_prove(f->q, &f->list, left_ms + 1000 < MEMORY_MS ? (unsigned)left_ms + 1000 : MEMORY_MS, &f->memory);
+    return f->memory.is_back && !f->list.is_incomplete;
+}
+
 static bool is_empty(struct fence *f)
 {
     dp_proc_scan(f->q, &f->list);
     f->n_groups = dp_cgroups_populated(&f->list.groups, f->q->job_id, f->group, sizeof f->group);
-    return f->list.n == 0 && f->n_groups == 0 && !f->list.is_incomplete && !f->list.groups.is_incomplete &&
-           dp_slot_lock_is_free(f->q->lock_path);
+    f->is_clear = f->list.n == 0 && f->n_groups == 0 && !f->list.is_incomplete && !f->list.groups.is_incomplete &&
+                  dp_slot_lock_is_free(f->q->lock_path);
+    return f->is_clear && is_memory_back(f);
+}
+
+/* The memory is all that is missing, and nobody will say whether it is back. */
+static bool is_in_vain(const struct fence *f)
+{
+    return f->is_clear && f->q->looker && f->q->looker->hung.pid;
 }
 
 /* Look; until nothing is left or the time since the start has reached end_ms. */
@@ -155,7 +176,7 @@ static bool wait_until_empty(struct fence *f, uint64_t end_ms, bool must_kill)
             f->r->n_kill += signal_all(f, SIGKILL);
             f->r->n_group_kill += end_groups(f);
         }
-        if (f->is_requeued || elapsed_ms(f) >= end_ms)
+        if (f->is_requeued || is_in_vain(f) || elapsed_ms(f) >= end_ms)
             return false;
         wait_ms(pause_ms(f));
     }
@@ -186,6 +207,8 @@ static void describe_failure(const struct fence *f, struct dp_empty_result *r)
     }
     n = (size_t)snprintf(r->text, sizeof r->text, "not proved within %u ms: %u processes left", f->q->timeout_ms,
                          f->list.n);
+    if (f->is_clear && f->q->looker && !f->memory.is_back)
+        n += (size_t)snprintf(r->text + n, sizeof r->text - n, ", device memory %s", f->memory.text);
     if (newest_of(&f->list) > f->known_ticks && f->q->ask)
         n += (size_t)snprintf(r->text + n, sizeof r->text - n,
                               ", of new ones Slurm does not say whether they are a requeued job's");
@@ -223,7 +246,7 @@ static void run_fence(struct fence *f)
                 wait_until_empty(f, q->timeout_ms, true);
         }
         r->gone = !f->is_requeued && is_confirmed(f);
-    } while (!r->gone && !f->is_requeued && elapsed_ms(f) < q->timeout_ms);
+    } while (!r->gone && !f->is_requeued && !is_in_vain(f) && elapsed_ms(f) < q->timeout_ms);
 }
 
 void dp_empty_slot(const struct dp_empty_job *job, struct dp_empty_result *out)
@@ -232,19 +255,23 @@ void dp_empty_slot(const struct dp_empty_job *job, struct dp_empty_result *out)
 
     memset(out, 0, sizeof *out);
     f.known_ticks = f.ask_at_ms = f.ask_of_groups_at_ms = 0;
-    f.is_requeued = false;
+    f.is_requeued = f.is_clear = false;
+    memset(&f.memory, 0, sizeof f.memory);
     f.q = job;
     f.r = out;
     f.start_ns = dp_now_ns();
     run_fence(&f);
     out->took_ns = dp_now_ns() - f.start_ns;
+    if (job->looker)
+        out->hung = job->looker->hung;
     if (out->gone)
         snprintf(out->text, sizeof out->text,
                  "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u, cgroup.kill %u) "
-                 "cgroup=%s device_lock=free device_files=closed took_ms=%llu boot_id=%s",
+                 "cgroup=%s device_lock=free device_files=closed device_memory=%s took_ms=%llu boot_id=%s%s%s",
                  job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill, out->n_group_kill,
                  f.list.groups.n_scopes || f.list.groups.v1.is_kept ? "empty" : "none",
-                 (unsigned long long)(out->took_ns / 1000000), job->boot_id);
+                 job->looker ? f.memory.word : "not_looked_at", (unsigned long long)(out->took_ns / 1000000), job->boot_id,
+                 f.memory.text[0] ? ", device memory " : "", f.memory.text);
     else
         describe_failure(&f, out);
 }

@@ -9,7 +9,8 @@
  * owner comes from Slurm, and signals are sent with his rights. A process that clears its environment, detaches
  * twice and lives on a system without Slurm's cgroups shows no sign of the job: sites that expect hostile jobs
  * need proctrack/cgroup (doc/protocol.md says so). As long as any process of the owner has one of the node's
- * GPUs open, and is none of another job of his here, there is no proof either.
+ * GPUs open, and is none of another job of his here, there is no proof either; nor while the memory of a card is not back to
+ * what it was before the run (device_memory.h).
  *
  * A requeued job that comes back to this node has the same id, cgroup and environment here. So before a signal is sent
  * to a process that began since Slurm was asked last, Slurm is asked again; once it says that the job was requeued,
@@ -23,6 +24,7 @@
 #include <stdint.h>
 
 #include "daemon/release/device_files.h"
+#include "daemon/release/device_memory.h"
 
 #define DP_EMPTY_MAX_PIDS 64 /* workers of one job on one node; the question goes through a pipe */
 #define DP_EMPTY_MAX_JOBS 64 /* of the same owner on one node: whose processes are not to be taken for this job's */
@@ -37,6 +39,8 @@ struct dp_empty_worker {
 struct dp_empty_request {
     uint32_t job_id, restart_count;
     uint32_t grace_ms, timeout_ms;
+    struct dp_hung hung; /* of the proof before */
+    struct dp_cards_before before;
     uint32_t n_workers;
     struct dp_empty_worker worker[DP_EMPTY_MAX_PIDS];
 };
@@ -57,6 +61,8 @@ struct dp_empty_job {
     char lock_path[320]; /* of the slot */
     char boot_id[40];
     struct dp_device_files devices; /* that nobody of the owner may hold when the slot is empty, but for these: */
+    struct dp_looker *looker;      /* asks about their memory; NULL: nobody does */
+    struct dp_cards_before before; /* beyond DP_CARDS_MAX: not looked at */
     uint32_t n_other_jobs, other_job[DP_EMPTY_MAX_JOBS]; /* his other jobs on this node */
     uint32_t n_workers;
     struct dp_empty_worker worker[DP_EMPTY_MAX_PIDS];
@@ -67,6 +73,7 @@ struct dp_empty_result {
     uint64_t took_ns;
     uint32_t n_polite, n_term, n_kill; /* processes seen first, sent TERM, sent KILL */
     uint32_t n_group_kill;             /* cgroups that were ended as a whole */
+    struct dp_hung hung;               /* who asked the driver and was not answered */
     char text[1024];                   /* the proof, or why there is none */
 };
 

@@ -17,6 +17,8 @@
 #include "daemon/release/rights.h"
 #include "daemon/release/slot_lock.h"
 
+#define LOOKER_MARGIN_S 15.0 /* as slot.c has it */
+
 static int refuse(struct dp_empty_result *r, const char *fmt, const char *what)
 {
     snprintf(r->text, sizeof r->text, fmt, what);
@@ -58,23 +60,22 @@ static uint64_t began_ticks(const struct dp_job_info *info, uint64_t asked_boot_
     return hz > 0 ? dp_job_began_ns(info, asked_boot_ns) / DP_MS_NS * (uint64_t)hz / 1000 : 0;
 }
 
-static int find_job(const struct dp_empty_request *q, struct dp_empty_job *job, struct dp_empty_result *r)
+static int ask_job(const struct dp_empty_request *q, struct dp_empty_job *job, struct dp_job_result *read, struct dp_empty_result *r)
 {
     const struct dp_priv_scope *scope = dp_priv_current_scope();
     uint64_t asked_boot_ns = dp_clock_read_ns(CLOCK_BOOTTIME);
-    struct dp_job_result read;
 
     dp_slurm_enter();
-    dp_job_read(q->job_id, &read);
-    if (read.rc != 0)
-        return refuse(r, "whose job it is cannot be asked: %s", read.text);
-    if (read.job.restart_count != q->restart_count)
+    dp_job_read(q->job_id, read);
+    if (read->rc != 0)
+        return refuse(r, "whose job it is cannot be asked: %s", read->text);
+    if (read->job.restart_count != q->restart_count)
         return refuse(r, "%s", "the job was requeued");
     memset(job, 0, sizeof *job);
     job->job_id = q->job_id;
-    job->uid = read.job.uid;
+    job->uid = read->job.uid;
     job->restart_count = q->restart_count;
-    job->begun_ticks = began_ticks(&read.job, asked_boot_ns);
+    job->begun_ticks = began_ticks(&read->job, asked_boot_ns);
     job->ask = ask_slurm;
     memcpy(job->node, scope->node, sizeof job->node);
     memcpy(job->socket, scope->socket, sizeof job->socket);
@@ -85,8 +86,22 @@ static int find_job(const struct dp_empty_request *q, struct dp_empty_job *job, 
     dp_slot_lock_path(scope->socket, q->job_id, job->lock_path, sizeof job->lock_path);
     job->grace_ms = q->grace_ms;
     job->timeout_ms = q->timeout_ms;
+    job->before = q->before;
     job->n_workers = q->n_workers < DP_EMPTY_MAX_PIDS ? q->n_workers : DP_EMPTY_MAX_PIDS;
     memcpy(job->worker, q->worker, sizeof job->worker);
+    return 0;
+}
+
+/* The looker has the daemon's rights: the owner may not open the cards' files by then, and must not reach it. */
+static int find_job(const struct dp_empty_request *q, struct dp_empty_job *job, struct dp_looker *looker, struct dp_empty_result *r)
+{
+    const struct dp_priv_scope *scope = dp_priv_current_scope();
+    struct dp_job_result read;
+
+    if (ask_job(q, job, &read, r) < 0)
+        return -1;
+    dp_looker_start(looker, scope->nvml, &job->devices, q->hung, q->timeout_ms / 1e3 + LOOKER_MARGIN_S);
+    job->looker = looker;
     return take_rights(&read.job, job, r);
 }
 
@@ -94,13 +109,15 @@ size_t dp_empty_slot_work(const void *request, size_t bytes, uint8_t *result)
 {
     static struct dp_empty_request q;
     static struct dp_empty_job job;
+    struct dp_looker looker = {.fd = -1};
     struct dp_empty_result r;
 
     (void)bytes;
     memset(&r, 0, sizeof r);
     memcpy(&q, request, sizeof q);
-    if (find_job(&q, &job, &r) == 0)
+    if (find_job(&q, &job, &looker, &r) == 0)
         dp_empty_slot(&job, &r);
+    dp_looker_end(&looker);
     memcpy(result, &r, sizeof r);
     return sizeof r;
 }

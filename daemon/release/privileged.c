@@ -20,6 +20,7 @@
 
 #include "common/child.h"
 #include "daemon/release/as_owner.h"
+#include "daemon/release/device_memory.h"
 #include "daemon/release/empty_slot.h"
 #include "daemon/release/rights.h"
 
@@ -44,6 +45,7 @@ static const struct {
     [DP_PRIV_SHRINK] = {dp_shrink_work, sizeof(struct dp_shrink_request)},
     [DP_PRIV_REQUEUE] = {dp_requeue_work, sizeof(struct dp_requeue_request)},
     [DP_PRIV_MEMORY] = {dp_memory_work, sizeof(struct dp_memory_request)},
+    [DP_PRIV_CARDS] = {dp_cards_work, sizeof(struct dp_cards_request)},
 };
 
 static bool is_op(uint32_t op, size_t bytes)

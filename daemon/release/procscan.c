@@ -282,6 +282,12 @@ static bool judge(struct scan *s, uint32_t pid)
     return s->must_look_again;
 }
 
+/* It has cards open for us, and where the daemon runs as the owner, it is a process of his. */
+static bool is_looker(const struct dp_empty_job *q, unsigned long pid)
+{
+    return q->looker && q->looker->fd >= 0 && pid == (unsigned long)q->looker->pid;
+}
+
 /* Look at all that are listed and have not been looked at. returns: once more. */
 static bool read_list(struct scan *s, DIR *dir)
 {
@@ -293,7 +299,7 @@ static bool read_list(struct scan *s, DIR *dir)
         char *end;
         unsigned long pid = strtoul(e->d_name, &end, 10);
 
-        if (*end || pid < 2 || pid >= PIDS_MAX || pid == (unsigned long)getpid() || is_judged(s, pid))
+        if (*end || pid < 2 || pid >= PIDS_MAX || pid == (unsigned long)getpid() || is_judged(s, pid) || is_looker(s->q, pid))
             continue;
         is_again |= judge(s, (uint32_t)pid);
         if (s->n == DP_MAX_SCANNED) {
@@ -406,24 +412,45 @@ static bool keep(struct scan *s)
     return is_again && !kept;
 }
 
+static struct scan scan;
+
+enum dp_whose dp_proc_whose(const struct dp_empty_job *q, struct dp_proc_list *list, uint32_t pid)
+{
+    unsigned real, effective;
+    enum dp_proc_life life;
+    struct dp_proc p;
+
+    scan.q = q;
+    scan.out = list;
+    scan.must_look_again = false;
+    life = dp_proc_look(pid, &p);
+    if (life != DP_PROC_LIVES)
+        return life == DP_PROC_GONE ? DP_WHOSE_ENDED : DP_WHOSE_UNKNOWN;
+    if (dp_proc_uids(&p, &real, &effective) < 0)
+        return dp_proc_has_ended(errno) ? DP_WHOSE_ENDED : DP_WHOSE_UNKNOWN;
+    if ((real != q->uid && effective != q->uid) || claim_of_environment(&scan, &p) == CLAIM_OTHER || is_of_other_job(&scan, &p))
+        return DP_WHOSE_OTHERS;
+    return scan.must_look_again || list->is_incomplete ? DP_WHOSE_UNKNOWN : DP_WHOSE_OWNERS;
+}
+
 void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out)
 {
-    static struct scan s;
+    struct scan *s = &scan;
     bool is_again = true;
 
-    s.q = q;
-    s.out = out;
+    s->q = q;
+    s->out = out;
     out->is_incomplete = false;
     out->why[0] = '\0';
-    if (dp_proc_hides(s.hidepid, sizeof s.hidepid))
-        give_up_hidden(&s);
+    if (dp_proc_hides(s->hidepid, sizeof s->hidepid))
+        give_up_hidden(s);
     dp_cgroups_read(q, &out->groups);
     for (int i = 0; i < SCANS_MAX && is_again; i++) {
-        s.n = 0;
-        read_all(&s);
-        spread_membership(&s);
-        is_again = keep(&s);
+        s->n = 0;
+        read_all(s);
+        spread_membership(s);
+        is_again = keep(s);
     }
     if (is_again)
-        give_up_on_last(&s);
+        give_up_on_last(s);
 }

@@ -25,4 +25,15 @@ struct dp_proc_list {
  * lives does not count: it holds nothing. */
 void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out);
 
+enum dp_whose {
+    DP_WHOSE_OTHERS,  /* another user's, or another job's of the owner */
+    DP_WHOSE_OWNERS,  /* the owner's, and of no other job of his here */
+    DP_WHOSE_ENDED,
+    DP_WHOSE_UNKNOWN, /* it cannot be looked at */
+};
+
+/* Whose is a process that somebody else names? list: of the dp_proc_scan() just now for the same q; becomes incomplete where
+ * something cannot be read. */
+enum dp_whose dp_proc_whose(const struct dp_empty_job *q, struct dp_proc_list *list, uint32_t pid);
+
 #endif

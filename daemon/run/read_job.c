@@ -14,6 +14,7 @@
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
+#include "daemon/run/cards.h"
 #include "daemon/run/coordinate.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/run.h"
@@ -58,8 +59,10 @@ static void start_over(struct dp_run *run, const struct dp_job_result *r)
     if (dp_node_journal_adopt(d->log, &start, &err) < 0)
         dp_error("job=%u %s", start.job_id, err.text);
     fresh = dp_run_adopt(d, &start, r);
-    if (fresh)
+    if (fresh) {
         dp_tasks_move(&tasks, &fresh->tasks);
+        dp_run_cards_look(fresh);
+    }
     dp_tasks_destroy(&tasks);
 }
 

@@ -65,6 +65,8 @@ struct dp_run {
     /* Slot. */
     bool is_fenced;
     struct dp_helper *fencer;
+    struct dp_helper *looker;      /* at the cards, when the run began here */
+    struct dp_cards_before before; /* what it saw; n 0: nothing is known */
     struct dp_msg_stop_slot stop; /* the newest; incarnation 0: none */
     bool must_stop;
     char stop_from[64];

@@ -92,6 +92,7 @@ void dp_run_free(struct dp_run *run)
     dp_helper_cancel(run->memorer);
     dp_helper_cancel(run->planner);
     dp_helper_cancel(run->fencer);
+    dp_helper_cancel(run->looker);
     dp_coord_destroy(run->coord);
     dp_journal_destroy(run->journal);
     free(run);

@@ -17,6 +17,7 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/release/privileged.h"
+#include "daemon/run/cards.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/relay.h"
@@ -50,6 +51,7 @@ static void on_fenced(void *arg, const uint8_t *result, size_t bytes, const char
     else
         snprintf(r.text, sizeof r.text, "no proof: %s", why);
     r.text[sizeof r.text - 1] = '\0';
+    dp_run_cards_note(run, r.hung);
     answer(run, r.gone, r.took_ns, r.text);
     if (run->must_stop)
         dp_slot_serve(run);
@@ -66,6 +68,8 @@ static void fill_request(const struct dp_run *run, struct dp_empty_request *q)
     q->restart_count = run->job.restart_count;
     q->grace_ms = run->stop.grace_ms;
     q->timeout_ms = (uint32_t)(limits.gone_timeout_s * 1000);
+    q->hung = dp_run_cards_hung(run);
+    q->before = run->before;
     for (const struct dp_worker *w = run->workers; w && q->n_workers < DP_EMPTY_MAX_PIDS; w = w->next)
         q->worker[q->n_workers++] = (struct dp_empty_worker){w->pid, w->start_ticks};
 }

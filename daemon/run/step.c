@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
+#include "daemon/run/cards.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/run.h"
@@ -188,8 +189,8 @@ void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
         acknowledge(c, DP_VERDICT_UNKNOWN, err.text);
         return;
     }
-    if (!run)
-        run = dp_run_create(d, m);
+    if (!run && (run = dp_run_create(d, m)))
+        dp_run_cards_look(run);
     if (run && m->step_id != DP_STEP_BATCH)
         dp_tasks_expect(&run->tasks, m->step_id, dp_now_ns());
     if (run && run->is_fenced && d->config->slurm && wait_for_slurm(c, m) == 0)

@@ -157,6 +157,14 @@ void dp_proc_scan(const struct dp_empty_job *q, struct dp_proc_list *out)
         }
 }
 
+enum dp_whose dp_proc_whose(const struct dp_empty_job *q, struct dp_proc_list *list, uint32_t pid)
+{
+    const struct dw_process *p = dw_find(pid);
+
+    (void)q, (void)list;
+    return p && p->is_alive ? DP_WHOSE_OWNERS : DP_WHOSE_ENDED;
+}
+
 /* Nobody is in a cgroup of Slurm's: test_empty_slot has them. */
 uint32_t dp_cgroups_populated(const struct dp_cgroups *c, uint32_t job_id, char *which, size_t cap)
 {

@@ -106,6 +106,7 @@ struct dw_world {
     uint8_t decided[64], outcome[64]; /* per migration: COMMIT is durable; 1 a commit was seen, 2 an abort */
     uint32_t n_commits, n_aborts, n_released, n_fenced, n_restarts, n_crashes, n_cut, n_lies, n_reports, n_refused;
     uint32_t n_requeues, n_renewed, n_half; /* journals that were written anew; of them, with a death in it */
+    char nvml[256];   /* a driver's library (daemon/release/nvml.h); set behind dw_start(), which forgets it */
     char broken[256]; /* first thing that did not hold */
 };
 

@@ -3,9 +3,16 @@
  * tests/fuzz/fuzz_daemons.c's. */
 #include "tests/unit/daemon/daemon_world.h"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
 #include "common/wire.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/run.h"
+#include "tests/lib/nvml_script.h"
 #include "tests/unit/unit.h"
 
 enum { FLOOD_S = 10, PER_STEP = 20 };
@@ -45,6 +52,104 @@ static void a_run_gives_a_node_back(void **state)
     assert_int_equal(dw.n_released, 1);
     assert_false(dw.slurm.held[1]);
     end_world();
+}
+
+/* ---- a node with a card, whose driver is tests/lib/nvml.c ---- */
+
+#define MIB (1ull << 20)
+
+static char dev_folder[] = "/tmp/dp-world-dev-XXXXXX", script_path[] = "/tmp/dp-world-nvml-XXXXXX";
+
+/* returns NULL: no device file can be made. */
+static struct nvml_script *add_card(void)
+{
+    char path[64];
+    int fd;
+    void *script;
+
+    assert_non_null(mkdtemp(dev_folder));
+    snprintf(path, sizeof path, "%s/nvidia0", dev_folder);
+    if (mknod(path, S_IFCHR | 0600, makedev(195, 0)) < 0)
+        return NULL;
+    assert_true((fd = mkstemp(script_path)) >= 0);
+    assert_int_equal(ftruncate(fd, sizeof(struct nvml_script)), 0);
+    script = mmap(NULL, sizeof(struct nvml_script), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(script != MAP_FAILED);
+    close(fd);
+    setenv("NVML_SCRIPT", script_path, 1);
+    return script;
+}
+
+static void remove_card(struct nvml_script *script)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "%s/nvidia0", dev_folder);
+    unlink(path);
+    rmdir(dev_folder);
+    if (script) {
+        munmap(script, sizeof *script);
+        unlink(script_path);
+    }
+    for (int n = 0; n < DW_NODES; n++)
+        dw.node[n].config->device_files[0] = '\0';
+}
+
+static void assert_report_has(const char *want)
+{
+    json_t *status = dp_coord_json(dp_run_find(&dw.node[0].d, DW_JOB)->coord, dw.now_ns, DP_QUERY_STATUS);
+    char *text = json_dumps(status, 0);
+
+    assert_non_null(text);
+    if (!strstr(text, want))
+        print_error("%s\n", text);
+    assert_non_null(strstr(text, want));
+    free(text);
+    json_decref(status);
+}
+
+/* What was in use before the run began is known to the proof: a card that does not come back to it holds its slot, and
+ * training goes on; as soon as it does, the slot is given back. */
+static void memory_that_stays_holds_the_slot(void **state)
+{
+    struct nvml_script *script = add_card();
+    const char *build = getenv("DP_BUILDDIR");
+    uint64_t step;
+
+    (void)state;
+    if (!script) {
+        remove_card(NULL);
+        skip();
+    }
+    script->n_cards = 1;
+    script->card[0].used = 500 * MIB;
+    for (int n = 0; n < DW_NODES; n++)
+        snprintf(dw.node[n].config->device_files, sizeof dw.node[n].config->device_files, "%s/nvidia[0-9]*", dev_folder);
+    dw_start(1, NULL, 0);
+    snprintf(dw.nvml, sizeof dw.nvml, "%.200s/tests/lib/nvml.so", build ? build : ".");
+    dw_run(2, false);
+    assert_int_equal(script->n_reads, 2 * DW_NODES); /* both nodes, two looks each */
+    assert_int_equal(dp_run_find(&dw.node[1].d, DW_JOB)->before.n, 1);
+    script->card[0].used = 9000 * MIB;
+    dw_run(40, false);
+    step = dw.worker[0].step;
+    dw_run(20, false);
+    assert_true(dw.worker[0].step > step);
+    assert_true(dw.n_commits >= 2);
+    assert_int_equal(dw.n_fenced, 0);
+    assert_int_equal(dw.n_released, 0);
+    assert_true(script->n_reads > 2 * DW_NODES);
+    assert_report_has("nvidia0: 9000 MiB in use, 500 before the run, and no process is on it");
+    script->card[0].used = 510 * MIB;
+    dw_run(40, false);
+    assert_int_equal(dw.n_released, 1);
+    assert_report_has("device_memory=back:1,processes:0,unseen:0");
+    script->card[0].used = 700 * MIB;
+    dw_requeue(); /* its next life has a start of its own */
+    dw_run(20, false);
+    assert_int_equal(dp_run_find(&dw.node[1].d, DW_JOB)->before.card[0].used, 700 * MIB);
+    end_world();
+    remove_card(script);
 }
 
 /* A worker reports without a pause: on its node the rest is dropped, so it is not even passed on. */
@@ -183,6 +288,7 @@ static void a_requeued_job_is_not_turned_away_for_a_full_disk(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_gives_a_node_back),
+    cmocka_unit_test(memory_that_stays_holds_the_slot),
     cmocka_unit_test(reports_of_a_worker_are_limited),
     cmocka_unit_test(reports_of_a_run_are_limited_where_it_is_coordinated),
     cmocka_unit_test(daemons_that_die_at_the_time_limit_come_back_to_the_run),
