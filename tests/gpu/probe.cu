@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* probe card: what the card and the driver are. probe ipc: memory of one process in another one, by CUDA IPC. probe spin
  * ROUNDS: one block that is busy for so long; two of these processes at a time take as long as one where the card serves
- * both at once (MPS), up to twice as long where they take turns. Prints lines "NAME: VALUE"; 1 where something fails. */
+ * both at once (MPS), up to twice as long where they take turns. probe hold MIB: holds so much memory until its
+ * input ends. Prints lines "NAME: VALUE"; 1 where something fails. */
 #include <cuda_runtime.h>
 
 #include <stdio.h>
@@ -118,6 +119,20 @@ static int spin(long rounds)
     return 0;
 }
 
+static int hold(size_t mib)
+{
+    void *p;
+
+    NEED(cudaMalloc(&p, mib << 20));
+    NEED(cudaMemset(p, 1, mib << 20));
+    NEED(cudaDeviceSynchronize());
+    printf("ready\n");
+    fflush(stdout);
+    while (getchar() != EOF)
+        ;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "card"))
@@ -126,6 +141,8 @@ int main(int argc, char **argv)
         return ipc();
     if (argc > 2 && !strcmp(argv[1], "spin"))
         return spin(strtol(argv[2], NULL, 10));
-    fprintf(stderr, "usage: probe card|ipc|spin ROUNDS\n");
+    if (argc > 2 && !strcmp(argv[1], "hold"))
+        return hold(strtoul(argv[2], NULL, 10));
+    fprintf(stderr, "usage: probe card|ipc|spin ROUNDS|hold MIB\n");
     return 2;
 }

@@ -23,8 +23,8 @@ cflags = -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -D_GNU_SOURCE -I$(SRC) -Iin
 cuda_cxx = -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti -fno-threadsafe-statics
 lds = -Wl,--version-script=$(SRC)/kernels/cuda/plugin.lds -Wl,-z,defs
 
-emulator: emu/plugin.so ops train $(op_tests)
-card: cuda/plugin.so probe resources
+emulator: emu/plugin.so ops train memory $(op_tests)
+card: cuda/plugin.so probe resources memory
 
 include/config.h:
 	@mkdir -p include; echo '/* _GNU_SOURCE is on the command line */' >$@
@@ -39,6 +39,8 @@ cuda/plugin.so: $(kernels:%=cuda/%.o) $(host:%=cuda/host_%.o) cuda/host_api.o
 	$(CC) -shared $(lds) $(cflags) -o $@ $^ $(common) -L$(cuda)/lib64 -lcudart_static -ldl -lrt -lpthread -lm
 probe: $(SRC)/tests/gpu/probe.cu
 	$(NVCC) -std=c++17 -O2 -gencode=arch=compute_$(ARCH),code=sm_$(ARCH) -o $@ $<
+memory: $(SRC)/tests/gpu/memory.c $(SRC)/daemon/release/nvml.c $(wildcard $(SRC)/daemon/release/*.h) include/config.h
+	$(CC) $(cflags) -o $@ $(filter %.c,$^) -ldl
 resources: $(SRC)/tests/gpu/resources.c
 	$(CC) $(cflags) -isystem $(cuda)/include -o $@ $<
 
