@@ -37,8 +37,9 @@ int nvmlInit_v2(void)
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
 
     if (!script && fd >= 0)
-        script = mmap(NULL, sizeof *script, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
+        script = mmap(NULL, sizeof *script, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); /* and stays open, as a driver's files do */
+    else if (fd >= 0)
+        close(fd);
     if (!script || script == MAP_FAILED)
         return 999;
     script->n_inits++;

@@ -353,6 +353,24 @@ static void a_driver_that_hangs_holds_the_slot(void **state)
     waitpid(looker.pid, NULL, 0);
 }
 
+/* Where the daemon runs as the owner, who asks the driver is a process of his that has a card open. */
+static void who_asks_is_in_nobodys_way(void **state)
+{
+    struct dp_empty_job q = {.job_id = JOB, .uid = geteuid(), .timeout_ms = 60000};
+    struct dp_looker looker;
+
+    (void)state;
+    snprintf(q.lock_path, sizeof q.lock_path, "%s", lock_path);
+    q.devices = files_of(1);
+    snprintf(q.devices.patterns, sizeof q.devices.patterns, "%s", script_path); /* which the library has open */
+    dp_looker_start(&looker, whole, &q.devices, (struct dp_hung){0}, 60);
+    q.looker = &looker;
+    dp_empty_slot(&q, &r);
+    assert_gone("back:0,processes:1,unseen:0");
+    dp_looker_end(&looker);
+    waitpid(looker.pid, NULL, 0);
+}
+
 /* Processes are ended all the same, and only then it is said that memory cannot be asked about. */
 static void who_is_left_is_ended_while_a_driver_hangs(void **state)
 {
@@ -515,6 +533,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(errors_hold_the_slot, begin),
         cmocka_unit_test_setup(a_card_that_is_kept_dark_is_told, begin),
         cmocka_unit_test_setup(a_driver_that_hangs_holds_the_slot, begin),
+        cmocka_unit_test_setup(who_asks_is_in_nobodys_way, begin),
         cmocka_unit_test_setup(who_is_left_is_ended_while_a_driver_hangs, begin),
         cmocka_unit_test_setup(without_a_library_all_is_as_before, begin),
         cmocka_unit_test_setup(an_old_driver_is_understood, begin),
