@@ -54,6 +54,15 @@ static uint64_t memory_limit(const struct dp_trainer *t)
     return now && (!t->mem_limit_bytes || now < t->mem_limit_bytes) ? now : t->mem_limit_bytes;
 }
 
+/* The next leader may hear that it is committed long before this one: log and lock are free before the vote. */
+static void stop_leading_if_leaving(struct dp_trainer *t, uint64_t migration)
+{
+    const struct dp_msg_prepare *p = dp_control_prepare(t->control);
+
+    if (dp_trainer_leads(t) && p && p->migration == migration && p->gone[t->rank])
+        dp_trainer_stop_leading(t);
+}
+
 static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *err)
 {
     struct dp_layout before = t->layout;
@@ -71,19 +80,17 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .mem_limit_bytes = memory_limit(t),
     };
 
+    stop_leading_if_leaving(t, migration);
     if (dp_handover_run(t->handover, &args, migration, &outcome, err) < 0)
         return dp_err_prefix(err, "hand-over %llu at step %llu", (unsigned long long)migration,
                              (unsigned long long)t->step);
     t->is_leaving = outcome.is_leaving;
     if (outcome.is_committed && dp_pipeline_part(t->pipeline, err) < 0)
         return -1;
-    if (t->is_leaving)
-        dp_trainer_stop_leading(t);
-    if (outcome.is_committed) {
+    if (outcome.is_committed)
         forget_leavers(t, &before);
-        if (dp_trainer_lead(t, err) < 0)
-            return -1;
-    }
+    if (dp_trainer_lead(t, err) < 0)
+        return -1;
     tell_handover(t, migration, &outcome);
     return 0;
 }

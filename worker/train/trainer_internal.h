@@ -82,9 +82,9 @@ void dp_trainer_trace(struct dp_trainer *t);
 
 /* Does this worker lead the run in the layout in force? It gives the orders, and has log and checkpoints. */
 bool dp_trainer_leads(const struct dp_trainer *t);
-/* Where it leads: take log, checkpoints and clock, unless it has them. After a change of the layout, before anything is collective. */
+/* Where it leads: take log and checkpoints, unless it has them. After a change of the layout, before anything is collective. */
 int dp_trainer_lead(struct dp_trainer *t, struct dp_err *err);
-/* The next leader waits for them. */
+/* Let go of them: the next leader does not wait for long (dp_ckpt_lock()). Whoever leads on after all takes them again. */
 void dp_trainer_stop_leading(struct dp_trainer *t);
 
 /* An event, of the leader: to the log, the terminal and the daemon. value NaN: none. */

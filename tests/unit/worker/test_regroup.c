@@ -28,6 +28,7 @@ struct player {
     struct fake_peer peer;
     bool is_there, is_closed;
     uint64_t acked; /* epoch */
+    int n_acks;
     bool voted;     /* yes */
     int bye;        /* enum dp_goodbye, -1: not said */
 };
@@ -35,6 +36,7 @@ struct player {
 static struct fake_daemon d;
 static struct player worker[N];
 static uint64_t first_epoch; /* that they came with */
+static uint64_t saved_step;         /* of the newest SAVED */
 static struct dp_msg_event newest;  /* REGROUPED of the leader; kind 0: none */
 static char dir[64], log_path[96], checkpoint_dir[96];
 static bool has_checkpoints;
@@ -166,14 +168,20 @@ static void take(struct player *p, const struct dp_header *h, const uint8_t *byt
     struct dp_reader r;
 
     dp_reader_init(&r, bytes, h->body_len);
-    if (h->type == DP_MSG_DECISION_ACK && dp_msg_decision_ack_decode(&r, &ack, NULL) == 0)
+    if (h->type == DP_MSG_DECISION_ACK && dp_msg_decision_ack_decode(&r, &ack, NULL) == 0) {
         p->acked = ack.epoch;
-    else if (h->type == DP_MSG_VOTE && dp_msg_vote_decode(&r, &vote, NULL) == 0)
+        p->n_acks++;
+    }
+    if (h->type == DP_MSG_VOTE && dp_msg_vote_decode(&r, &vote, NULL) == 0)
         p->voted = vote.yes;
     else if (h->type == DP_MSG_GOODBYE && dp_msg_goodbye_decode(&r, &bye, NULL) == 0)
         p->bye = bye.how;
-    else if (h->type == DP_MSG_EVENT && dp_msg_event_decode(&r, &event, NULL) == 0 && event.kind == DP_EV_REGROUPED)
-        newest = event;
+    else if (h->type == DP_MSG_EVENT && dp_msg_event_decode(&r, &event, NULL) == 0) {
+        if (event.kind == DP_EV_REGROUPED)
+            newest = event;
+        else if (event.kind == DP_EV_SAVED)
+            saved_step = event.step;
+    }
 }
 
 static void serve(void)
@@ -273,11 +281,13 @@ static int play(struct dp_transport *t, uint32_t rank)
     return 3;
 }
 
-/* Worker 0 leaves, with all its layers. */
+static bool is_committed; /* the hand-over by which worker 0 is to leave */
+
+/* Worker 0 leaves, with all its layers, and hears of that last: the next leader has saved by then. Or it stays. */
 static int play_leaving(struct dp_transport *t, uint32_t rank)
 {
     struct dp_msg_prepare m = {.incarnation = 1, .migration = 1, .n_workers = N, .n_layers = 6, .cut = {0, 0, 3, 6}, .gone = {1}};
-    struct dp_msg_decision commit = {.incarnation = 1, .migration = 1, .commit = 1};
+    struct dp_msg_decision commit = {.incarnation = 1, .migration = 1, .commit = is_committed};
     struct dp_msg_finish f = {.migration = 1};
 
     (void)t;
@@ -285,16 +295,22 @@ static int play_leaving(struct dp_transport *t, uint32_t rank)
     if (meet() < 0)
         return 2;
     m.epoch = first_epoch;
-    commit.epoch = first_epoch + 1;
+    commit.epoch = first_epoch + is_committed;
     for (uint32_t r = 0; r < N; r++)
         FAKE_SEND(&worker[r].peer, prepare, DP_MSG_PREPARE, &m);
     UNTIL(worker[0].voted && worker[1].voted && worker[2].voted);
-    for (uint32_t r = 0; r < N; r++)
+    for (uint32_t r = is_committed; r < N; r++)
         FAKE_SEND(&worker[r].peer, decision, DP_MSG_DECISION, &commit);
-    UNTIL(worker[0].acked == commit.epoch && worker[1].acked == commit.epoch && worker[2].acked == commit.epoch);
+    if (is_committed) {
+        UNTIL(saved_step > 0);
+        FAKE_SEND(&worker[0].peer, decision, DP_MSG_DECISION, &commit);
+    }
+    UNTIL(worker[0].n_acks && worker[1].n_acks && worker[2].n_acks);
+    if (worker[0].acked != commit.epoch || worker[1].acked != commit.epoch || worker[2].acked != commit.epoch)
+        return 3;
     for (uint32_t r = 0; r < N; r++)
         FAKE_SEND(&worker[r].peer, finish, DP_MSG_FINISH, &f);
-    UNTIL(worker[0].bye == DP_BYE_DRAINED && worker[1].bye == DP_BYE_COMPLETED && worker[2].bye == DP_BYE_COMPLETED);
+    UNTIL(worker[0].bye == (is_committed ? DP_BYE_DRAINED : DP_BYE_COMPLETED) && worker[1].bye == DP_BYE_COMPLETED && worker[2].bye == DP_BYE_COMPLETED);
     return 0;
 }
 
@@ -437,20 +453,27 @@ static void a_leader_dies_in_a_checkpoint(void **state)
     victim = 2;
 }
 
-/* No step is lost or made twice, and the next leader saves. */
-static void a_leader_leaves(void **state)
+static void leave(const char *name, bool leaves)
 {
     procs_body_fn *const bodies[] = {body, body, body, play_leaving};
     char path[160];
 
-    (void)state;
-    has_checkpoints = true;
-    dies = NEVER;
-    name_files("leaves");
+    is_committed = leaves;
+    name_files(name);
     procs_run(N + 1, bodies, (const int[]){0, 0, 0, 0}, false);
     compare(STEPS);
     snprintf(path, sizeof path, "%s/step-%08d", checkpoint_dir, STEPS);
     assert_int_equal(access(path, F_OK), 0);
+}
+
+/* No step is lost or made twice, and whoever leads then has log and checkpoints. */
+static void a_leader_leaves(void **state)
+{
+    (void)state;
+    has_checkpoints = true;
+    dies = NEVER;
+    leave("leaves", true);
+    leave("stays", false);
     dies = TRAINING;
     has_checkpoints = false;
 }
