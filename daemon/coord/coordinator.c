@@ -229,14 +229,6 @@ bool dp_coord_is_over(const struct dp_coord *c)
     return c->life.is_over;
 }
 
-bool dp_coord_all_left(const struct dp_coord *c)
-{
-    for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (!c->layout.gone[r] && !c->worker[r].has_left && !c->worker[r].is_lost)
-            return false;
-    return c->train.has_layout;
-}
-
 static bool has_live(const struct dp_coord *c, bool is_connected)
 {
     for (uint32_t r = 0; r < c->train.n_workers; r++)
@@ -245,14 +237,17 @@ static bool has_live(const struct dp_coord *c, bool is_connected)
     return false;
 }
 
-bool dp_coord_is_any_away(const struct dp_coord *c)
+bool dp_coord_all_left(const struct dp_coord *c)
 {
-    return c->train.has_layout && has_live(c, false);
+    return c->train.has_layout && !has_live(c, true) && !has_live(c, false);
 }
 
-bool dp_coord_is_any_here(const struct dp_coord *c)
+bool dp_coord_goes_on(const struct dp_coord *c, bool is_connected)
 {
-    return has_live(c, true);
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        if (!c->layout.gone[r] && c->worker[r].has_left)
+            return false;
+    return c->train.has_layout && has_live(c, is_connected);
 }
 
 uint32_t dp_coord_incarnation(const struct dp_coord *c)

@@ -145,8 +145,8 @@ const char *dp_coord_next_event(struct dp_coord *c);
  * begins anew. */
 bool dp_coord_is_over(const struct dp_coord *c);
 bool dp_coord_all_left(const struct dp_coord *c); /* every worker that trained has left or is lost */
-bool dp_coord_is_any_away(const struct dp_coord *c); /* one trains and has no connection, as far as is known */
-bool dp_coord_is_any_here(const struct dp_coord *c); /* one trains, or waits to, and is connected */
+/* Has nobody said goodbye, and is there a worker that trains, with a connection or, is_connected false, without one? */
+bool dp_coord_goes_on(const struct dp_coord *c, bool is_connected);
 uint32_t dp_coord_incarnation(const struct dp_coord *c);
 const struct dp_job_info *dp_coord_job(const struct dp_coord *c);
 

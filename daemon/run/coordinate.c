@@ -452,7 +452,7 @@ void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, cons
     struct dp_err err = {0};
 
     memset(welcome, 0, sizeof *welcome);
-    if (run->coord && run->step_ended_ns && m->step_id != run->step_id && !dp_coord_is_any_here(run->coord)) {
+    if (run->coord && run->step_ended_ns && m->step_id != run->step_id && !dp_coord_goes_on(run->coord, true)) {
         dp_coord_end(run->coord, dp_now_ns(), "the step ended"); /* the next one need not wait for goodbyes */
         dp_run_coord_close(run, true);
     }

@@ -91,12 +91,12 @@ static void log_events(struct dp_run *run)
         DP_RUN_LOG(run, dp_info, "job=%u %s", run->job_id, text);
 }
 
-/* A step ends on this node with its last process here: those of other nodes may go on without them. */
+/* A step ends on this node with its last process here. Where those were lost, and did not say goodbye, others may go on. */
 static bool has_step_ended(struct dp_run *run, uint64_t now_ns)
 {
-    uint64_t wait_ns = dp_coord_is_any_away(run->coord) ? RETURN_WAIT_NS : GOODBYE_WAIT_NS;
+    uint64_t wait_ns = dp_coord_goes_on(run->coord, false) ? RETURN_WAIT_NS : GOODBYE_WAIT_NS;
 
-    if (run->step_ended_ns && dp_coord_is_any_here(run->coord))
+    if (run->step_ended_ns && dp_coord_goes_on(run->coord, true))
         run->step_ended_ns = now_ns;
     return run->step_ended_ns && now_ns - run->step_ended_ns > wait_ns;
 }

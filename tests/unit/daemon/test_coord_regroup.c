@@ -85,6 +85,18 @@ static void train_on(struct world *w)
     assert_true(w->worker[r].step > step);
 }
 
+/* In mode release, with n nodes at least. */
+static struct world *begin_release(uint64_t seed, uint32_t n)
+{
+    struct world *w = begin(seed);
+
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    w->limits.pack.min_devices = n;
+    world_start(w);
+    world_run(w, 4.0, false);
+    return w;
+}
+
 static void the_others_go_on(void **state)
 {
     (void)state;
@@ -133,12 +145,8 @@ static void the_layers_are_shared_out_evenly(void **state)
 static void its_node_is_given_back(void **state)
 {
     (void)state;
-    struct world *w = begin(5);
+    struct world *w = begin_release(5, 3);
 
-    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
-    w->limits.pack.min_devices = 3;
-    world_start(w);
-    world_run(w, 4.0, false);
     world_kill(w, 1);
     world_run(w, 40.0, false);
     without(w, 1u << 1);
@@ -181,11 +189,7 @@ static void without_its_leader_a_run_goes_on(void **state)
     assert_int_equal(w->worker[1].n_limits, n_limits + 2); /* it came back */
     end(w);
 
-    w = begin(13);
-    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
-    w->limits.pack.min_devices = 2;
-    world_start(w);
-    world_run(w, 4.0, false);
+    w = begin_release(13, 2);
     world_kill(w, 0);
     world_run(w, 40.0, false);
     assert_int_equal(w->worker[first_alive(w)].layout.gone[0], 1);
@@ -193,6 +197,26 @@ static void without_its_leader_a_run_goes_on(void **state)
     assert_false(world_slot_has(w, 0, DP_REC_DRAIN));
     assert_true(world_is_settled(w));
     train_on(w);
+    end(w);
+}
+
+/* What the end of a step on the batch host means: there it ends with the last process, however that ended. */
+static void who_goes_on_when_the_batch_host_has_no_worker(void **state)
+{
+    (void)state;
+    struct world *w = begin_training(14);
+
+    world_kill(w, 0);
+    assert_true(dp_coord_goes_on(w->c, true));
+    world_run(w, 2.0, false);
+    assert_true(dp_coord_goes_on(w->c, true));
+    assert_false(dp_coord_goes_on(w->c, false));
+    dp_coord_worker_lost(w->c, w->now_ns, &(struct dp_msg_worker_lost){w->job.job_id, 3, 103, 0});
+    assert_true(dp_coord_goes_on(w->c, false));
+    /* a run that ends: the others' goodbyes are on their way, and the next step is not to wait for them */
+    dp_coord_goodbye(w->c, w->now_ns, &(struct dp_msg_goodbye){.rank = 1, .how = DP_BYE_COMPLETED});
+    assert_false(dp_coord_goes_on(w->c, true));
+    assert_false(dp_coord_goes_on(w->c, false));
     end(w);
 }
 
@@ -583,6 +607,7 @@ int main(void)
         cmocka_unit_test(the_layers_are_shared_out_evenly),
         cmocka_unit_test(its_node_is_given_back),
         cmocka_unit_test(without_its_leader_a_run_goes_on),
+        cmocka_unit_test(who_goes_on_when_the_batch_host_has_no_worker),
         cmocka_unit_test(two_at_once_are_one_regroup),
         cmocka_unit_test(another_loss_meanwhile_is_another_regroup),
         cmocka_unit_test(a_handover_that_is_prepared_is_aborted),
