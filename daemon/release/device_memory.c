@@ -59,7 +59,7 @@ void dp_looker_start(struct dp_looker *l, const char *library, const struct dp_d
     int fds[2];
 
     *l = (struct dp_looker){.fd = -1};
-    if (!dp_nvml_count(files)) {
+    if (!dp_nvml_has_any(files)) {
         snprintf(l->why, sizeof l->why, "no card of NVIDIA's is seen");
         return;
     }

@@ -86,22 +86,25 @@ static const struct {
     size_t stride;
 } versions[] = {{"_v2", sizeof(struct process_v2)}, {"_v3", sizeof(struct process_v2)}, {"", sizeof(struct process_v1)}};
 
-bool dp_nvml_has_card(const struct dp_device_files *files, uint32_t minor)
+static bool is_card(const struct dp_device_files *files, uint32_t i)
 {
-    bool found = false;
-
-    for (uint32_t i = 0; i < files->n && !found; i++)
-        found = files->number[i][0] == CARD_MAJOR && files->number[i][1] == minor && minor < FIRST_OTHER;
-    return found;
+    return files->number[i][0] == CARD_MAJOR && files->number[i][1] < FIRST_OTHER;
 }
 
-uint32_t dp_nvml_count(const struct dp_device_files *files)
+bool dp_nvml_has_card(const struct dp_device_files *files, uint32_t minor)
 {
-    uint32_t n = 0;
+    for (uint32_t i = 0; i < files->n; i++)
+        if (is_card(files, i) && files->number[i][1] == minor)
+            return true;
+    return false;
+}
 
-    for (uint32_t minor = 0; minor < FIRST_OTHER; minor++)
-        n += dp_nvml_has_card(files, minor);
-    return n;
+bool dp_nvml_has_any(const struct dp_device_files *files)
+{
+    for (uint32_t i = 0; i < files->n; i++)
+        if (is_card(files, i))
+            return true;
+    return false;
 }
 
 const char *dp_nvml_library(void)

@@ -40,8 +40,8 @@ struct dp_cards {
 /* The number of an NVIDIA card's file /dev/nvidiaN: does files have it? */
 bool dp_nvml_has_card(const struct dp_device_files *files, uint32_t minor);
 
-/* How many of the files are NVIDIA's cards? */
-uint32_t dp_nvml_count(const struct dp_device_files *files);
+/* Is any of the files a card of NVIDIA's? */
+bool dp_nvml_has_any(const struct dp_device_files *files);
 
 /* The library's name for dp_nvml_look(): the loader finds it in the system's folders. "": an environment variable of this
  * process would say where (LD_LIBRARY_PATH), so it is not looked for. */

@@ -56,7 +56,7 @@ void dp_run_cards_look(struct dp_run *run)
     if (run->looker || run->before.n)
         return;
     dp_device_files_find(&files, d->config->device_files);
-    if (!dp_nvml_count(&files))
+    if (!dp_nvml_has_any(&files))
         return;
     run->looker = dp_priv_start(d->priv, d->base, DP_PRIV_CARDS, &q, sizeof q, DEADLINE_S, on_looked, run, &err);
     if (!run->looker)

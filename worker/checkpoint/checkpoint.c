@@ -238,33 +238,20 @@ bool dp_ckpt_has(const struct dp_train_config *config, const char *path, uint32_
     return has;
 }
 
-/* The newest name in dir, "" when there is none. */
-static int newest(const struct dp_train_config *config, char out[PATH_BYTES], struct dp_err *err)
+int dp_ckpt_newest(const struct dp_train_config *config, uint64_t *step, struct dp_err *err)
 {
     uint64_t *steps;
     size_t n;
 
-    out[0] = '\0';
+    *step = 0;
     if (!config->checkpoint.dir[0])
         return 0;
     if (list_steps(config->checkpoint.dir, false, &steps, &n, err) < 0)
         return -1;
     if (n)
-        step_path(config, steps[n - 1], "", out);
+        *step = steps[n - 1];
     free(steps);
-    return 0;
-}
-
-uint64_t dp_ckpt_newest(const struct dp_train_config *config)
-{
-    uint64_t *steps, step;
-    size_t n;
-
-    if (!config->checkpoint.dir[0] || list_steps(config->checkpoint.dir, false, &steps, &n, NULL) < 0)
-        return 0;
-    step = n ? steps[n - 1] : 0;
-    free(steps);
-    return step;
+    return n > 0;
 }
 
 int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path,
@@ -278,10 +265,12 @@ int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_
     if (!strcmp(path, "none"))
         return 0;
     if (!strcmp(path, "auto")) {
-        if (newest(config, found, err) < 0)
-            return -1;
-        if (!found[0])
-            return 0;
+        uint64_t newest;
+        int rc = dp_ckpt_newest(config, &newest, err);
+
+        if (rc <= 0)
+            return rc;
+        step_path(config, newest, "", found);
         path = found;
     }
     if (strlen(path) >= cap)

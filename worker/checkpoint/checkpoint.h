@@ -30,8 +30,8 @@ void dp_ckpt_abandon(const struct dp_train_config *config, uint64_t step);
  * oldest first. */
 int dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const struct dp_tune *tune,
                    const struct dp_ckpt_entry *entries, struct dp_err *err);
-/* The step of the newest one in config's dir, 0: there is none. */
-uint64_t dp_ckpt_newest(const struct dp_train_config *config);
+/* *step: of the newest one in config's dir. returns 1; 0: there is none; -1 and err (may be NULL): nobody can tell. */
+int dp_ckpt_newest(const struct dp_train_config *config, uint64_t *step, struct dp_err *err);
 /* Is there a checkpoint of that name, and its layer the one of *entry? */
 bool dp_ckpt_has(const struct dp_train_config *config, const char *path, uint32_t layer, const struct dp_ckpt_entry *entry);
 /* Where the finished checkpoint of a step is. */

@@ -66,12 +66,13 @@ int dp_distributed_save(struct dp_collectives *s, const struct dp_train_config *
 {
     int rc = save(s, config, be, tune, stage, step, saved, err);
 
-    if (rc == 0)
+    if (rc == 0) {
         memcpy(saved->path, saved->begun, sizeof saved->path);
-    else if (err->code != DP_EGONE) /* all know that it is not there */
+    } else if (err->code != DP_EGONE) { /* all have agreed: it is not there, and nobody writes any more */
         memcpy(saved->begun, saved->path, sizeof saved->begun);
-    if (rc < 0 && dp_collectives_leads(s) && err->code != DP_EGONE) /* all have agreed: nobody writes any more */
-        dp_ckpt_abandon(config, step);
+        if (dp_collectives_leads(s))
+            dp_ckpt_abandon(config, step);
+    }
     return rc;
 }
 
@@ -134,9 +135,9 @@ static int decide_tune(const struct dp_train_config *config, struct dp_backend *
 /* Whoever goes back to an earlier step, or to the beginning, may want them still. */
 static void warn_of_later(const struct dp_train_config *config, uint64_t step)
 {
-    uint64_t newest = dp_ckpt_newest(config);
+    uint64_t newest;
 
-    if (newest > step)
+    if (dp_ckpt_newest(config, &newest, NULL) > 0 && newest > step)
         dp_warn("checkpoint.dir %s has a checkpoint of step %llu, this run begins at step %llu: later ones stay until it comes to "
                 "their steps, and checkpoint.resume=auto would go on from the latest", config->checkpoint.dir,
                 (unsigned long long)newest, (unsigned long long)step);

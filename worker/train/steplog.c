@@ -25,13 +25,17 @@ static void tell_lost(struct dp_steplog *log)
     dp_warn("output.log: %s: %s; steps are missing there", log->config->output.log, strerror(errno));
 }
 
-/* Whoever wrote last may have ended in the middle of a line. */
-static void end_line(FILE *file)
+/* Whoever wrote last may have ended in the middle of a line. A file that cannot be read, or is none, has no end to look at. */
+static bool is_cut_off(const char *path)
 {
-    int last;
+    FILE *file = fopen(path, "re");
+    int last = '\n';
 
-    if (fseek(file, -1, SEEK_END) == 0 && (last = fgetc(file)) != EOF && last != '\n')
-        fputc('\n', file);
+    if (file && fseek(file, -1, SEEK_END) == 0)
+        last = fgetc(file);
+    if (file)
+        fclose(file);
+    return last != '\n' && last != EOF;
 }
 
 struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, enum dp_steplog_how how,
@@ -48,9 +52,9 @@ struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double 
     log->bytes_per_token = bytes_per_token;
     if (!*path)
         return log;
-    log->file = fopen(path, how == DP_STEPLOG_NEW ? "we" : "a+e");
-    if (log->file && how != DP_STEPLOG_NEW)
-        end_line(log->file);
+    log->file = fopen(path, how == DP_STEPLOG_NEW ? "we" : "ae");
+    if (log->file && how != DP_STEPLOG_NEW && is_cut_off(path))
+        fputc('\n', log->file);
     if (!log->file && how == DP_STEPLOG_TAKE_OVER)
         tell_lost(log); /* training is worth more than its log */
     if (log->file || how == DP_STEPLOG_TAKE_OVER)

@@ -19,7 +19,7 @@
 
 bool dp_trainer_leads(const struct dp_trainer *t)
 {
-    return t->rank == dp_layout_leader(&t->layout);
+    return dp_collectives_leads(&t->collectives);
 }
 
 void dp_trainer_tell(struct dp_trainer *t, enum dp_event kind, double value, const char *text)

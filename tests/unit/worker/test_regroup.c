@@ -5,9 +5,11 @@
 #define _GNU_SOURCE /* nftw */
 #include "tests/unit/unit.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <jansson.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -43,6 +45,7 @@ static bool has_checkpoints;
 static int seed = 42;
 static uint32_t victim = 2;
 static enum { TRAINING, BEFORE_COMMIT, AFTER_COMMIT, NEVER } dies; /* at a step, or in its second checkpoint */
+static enum { AS_IT_IS, HALF_A_LINE, A_FOLDER } leaves_log;
 static bool dies_again;             /* worker 1, when it makes its layers anew */
 static const char *ends_with;       /* NULL: the run completes; part of the error that it ends with */
 
@@ -69,12 +72,29 @@ static int load(struct dp_train_config *c, const char *log, const char *checkpoi
 
 static uint32_t my_rank;
 
+/* What the one that leads leaves of the log. */
+static void spoil_log(void)
+{
+    static const char half[] = "{\"step\":2";
+    int fd;
+
+    if (leaves_log == HALF_A_LINE) {
+        fd = open(log_path, O_WRONLY | O_APPEND);
+        if (fd < 0 || write(fd, half, sizeof half - 1) != (ssize_t)sizeof half - 1)
+            _exit(9);
+    } else if (leaves_log == A_FOLDER && (unlink(log_path) < 0 || mkdir(log_path, 0700) < 0)) {
+        _exit(9);
+    }
+}
+
 void __real_dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struct dp_stage *stage);
 void __wrap_dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struct dp_stage *stage);
 void __wrap_dp_metrics_step(struct dp_metrics *m, const struct dp_step_sample *s, struct dp_stage *stage)
 {
-    if (my_rank == victim && dies == TRAINING && s->step == KILL_AT)
+    if (my_rank == victim && dies == TRAINING && s->step == KILL_AT) {
+        spoil_log();
         raise(SIGKILL);
+    }
     __real_dp_metrics_step(m, s, stage);
 }
 
@@ -431,6 +451,36 @@ static void another_one_leads(void **state)
     victim = 2;
 }
 
+/* Lines that it began are ended, so that none of its successor's is lost; a log that cannot be opened is no reason to end. */
+static void a_leader_leaves_a_spoilt_log(void **state)
+{
+    char line[4096];
+    FILE *f;
+    int n_spoilt = 0, n_regroups = 0;
+
+    (void)state;
+    victim = 0;
+    leaves_log = HALF_A_LINE;
+    run("half");
+    compare(STEPS + 1);
+    f = fopen(log_path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        json_t *o = json_loads(line, 0, NULL);
+
+        n_spoilt += o == NULL;
+        n_regroups += json_object_get(o, "event") && !strcmp(json_string_value(json_object_get(o, "event")), "regrouped");
+        json_decref(o);
+    }
+    fclose(f);
+    assert_int_equal(n_spoilt, 1);
+    assert_int_equal(n_regroups, 1);
+    leaves_log = A_FOLDER;
+    run("folder");
+    leaves_log = AS_IT_IS;
+    victim = 2;
+}
+
 /* A checkpoint that the leader finished, and told nobody of, counts, the more as it is the only one that is left (keep = 1).
  * One that it did not finish is none, though a run before this one left one of the same step: that was another model's. */
 static void a_leader_dies_in_a_checkpoint(void **state)
@@ -519,6 +569,7 @@ int main(void)
         cmocka_unit_test(without_a_checkpoint_they_begin_again),
         cmocka_unit_test(another_one_dies_meanwhile),
         cmocka_unit_test(another_one_leads),
+        cmocka_unit_test(a_leader_leaves_a_spoilt_log),
         cmocka_unit_test(a_leader_dies_in_a_checkpoint),
         cmocka_unit_test(a_leader_leaves),
         cmocka_unit_test(nobody_goes_on_where_that_is_said),
