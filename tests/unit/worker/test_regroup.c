@@ -330,7 +330,8 @@ static int play_leaving(struct dp_transport *t, uint32_t rank)
         return 3;
     for (uint32_t r = 0; r < N; r++)
         FAKE_SEND(&worker[r].peer, finish, DP_MSG_FINISH, &f);
-    UNTIL(worker[0].bye == (is_committed ? DP_BYE_DRAINED : DP_BYE_COMPLETED) && worker[1].bye == DP_BYE_COMPLETED && worker[2].bye == DP_BYE_COMPLETED);
+    UNTIL(worker[0].bye == (is_committed ? DP_BYE_DRAINED : DP_BYE_COMPLETED) && worker[1].bye == DP_BYE_COMPLETED &&
+          worker[2].bye == DP_BYE_COMPLETED);
     return 0;
 }
 
