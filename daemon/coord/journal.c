@@ -224,11 +224,13 @@ int coord_journal_slot(struct dp_coord *c, enum dp_record type, uint32_t slot, u
 {
     struct record r;
     struct dp_writer *w = record_init(&r);
+    char kept[sizeof c->slot[0].text]; /* what can be read back: a node's daemon says up to 1023 bytes */
 
+    snprintf(kept, sizeof kept, "%s", text);
     dp_wr_u32(w, slot);
     dp_wr_u64(w, a);
     dp_wr_u64(w, b);
-    dp_wr_str(w, text);
+    dp_wr_str(w, kept);
     return append(c, type, &r);
 }
 

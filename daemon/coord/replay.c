@@ -243,10 +243,12 @@ static int replay_slot(struct dp_coord *c, enum dp_record type, struct dp_reader
     uint32_t i = dp_rd_u32(r);
     uint64_t a = dp_rd_u64(r), b = dp_rd_u64(r);
     struct coord_slot *s = &c->slot[i < c->n_slots ? i : 0];
+    char text[1024]; /* so long in journals of releases before */
 
     if (i >= c->n_slots || i == c->batch_slot)
         return dp_err_set(err, DP_ECORRUPT, "record %d of slot %u", (int)type, i);
-    dp_rd_str(r, s->text, sizeof s->text);
+    dp_rd_str(r, text, sizeof text);
+    snprintf(s->text, sizeof s->text, "%.255s", text);
     if (type == DP_REC_DRAIN) {
         s->state = SLOT_DRAINED;
         s->drained_ns = a;

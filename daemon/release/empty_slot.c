@@ -267,10 +267,10 @@ void dp_empty_slot(const struct dp_empty_job *job, struct dp_empty_result *out)
     if (out->gone)
         snprintf(out->text, sizeof out->text,
                  "node=%s job=%u empty twice %d ms apart: processes=0 (first seen %u, TERM %u, KILL %u, cgroup.kill %u) "
-                 "cgroup=%s device_lock=free device_files=closed device_memory=%s took_ms=%llu boot_id=%s%s%s",
+                 "cgroup=%s device_lock=free device_files=closed took_ms=%llu boot_id=%s device_memory=%s%s%s",
                  job->node, job->job_id, CONFIRM_MS, out->n_polite, out->n_term, out->n_kill, out->n_group_kill,
                  f.list.groups.n_scopes || f.list.groups.v1.is_kept ? "empty" : "none",
-                 job->looker ? f.memory.word : "not_looked_at", (unsigned long long)(out->took_ns / 1000000), job->boot_id,
+                 (unsigned long long)(out->took_ns / 1000000), job->boot_id, job->looker ? f.memory.word : "not_looked_at",
                  f.memory.text[0] ? ", device memory " : "", f.memory.text);
     else
         describe_failure(&f, out);

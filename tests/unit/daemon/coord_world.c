@@ -994,7 +994,7 @@ static void node_tick(struct world *w, uint32_t s)
         w->is_fenced[s] = true;
     }
     m.gone = w->is_fenced[s];
-    snprintf(m.text, sizeof m.text, "%s", m.gone ? "cgroup empty" : "a process cannot be killed");
+    snprintf(m.text, sizeof m.text, "%s%0900d", m.gone ? "cgroup empty" : "a process cannot be killed", 0); /* or many of them */
     w->last_gone[s] = m;
     if (w->c && !w->has_crashed && !chance(w, w->loss_percent))
         dp_coord_slot_gone(w->c, w->now_ns, w->job.node[s], &m);

@@ -124,6 +124,35 @@ static void bad_records_are_refused(void **state)
     end(w);
 }
 
+/* The record was written as a node's daemon had said it. */
+static void long_proofs_of_former_releases_are_read(void **state)
+{
+    (void)state;
+    enum { TEXT_AT = 4 + 8 + 8, BYTES = 600 }; /* behind slot and two times; with its length before it */
+    struct world *w = begin(23);
+    struct world_record *last;
+    struct dp_coord *c;
+    struct dp_err err;
+    uint32_t i = 0;
+
+    world_start(w);
+    world_run(w, 90.0, false);
+    while (i < w->n_records && w->record[i].type != DP_REC_GONE)
+        i++;
+    assert_true(i < w->n_records);
+    last = &w->record[i];
+    last->payload[TEXT_AT] = BYTES >> 8;
+    last->payload[TEXT_AT + 1] = BYTES & 255;
+    memset(last->payload + TEXT_AT + 2, 'y', BYTES);
+    last->bytes = TEXT_AT + 2 + BYTES;
+    c = dp_coord_create(&w->job, &w->limits, &w->ops, w, &err);
+    for (uint32_t k = 0; k <= i; k++)
+        if (dp_coord_replay(c, w->record[k].type, w->record[k].payload, w->record[k].bytes, &err) < 0)
+            fail_msg("%s", err.text);
+    dp_coord_destroy(c);
+    end(w);
+}
+
 /* To a hand-over of which all votes but that of worker 3 have come. */
 static struct world *begin_undecided(uint64_t seed)
 {
@@ -348,6 +377,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_doubtful_commit_is_not_told),
     cmocka_unit_test(a_journal_written_anew_says_the_same),
     cmocka_unit_test(bad_records_are_refused),
+        cmocka_unit_test(long_proofs_of_former_releases_are_read),
     cmocka_unit_test(campaigns),
 };
 TEST_MAIN("coord_journal", tests)
