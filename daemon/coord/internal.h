@@ -423,6 +423,7 @@ struct dp_coord {
     } train;
     struct dp_layout layout, start_layout;
     uint64_t last_commit_id; /* migration of the layout in force, 0: none */
+    uint64_t last_regroup_id; /* newest regroup, 0: none. It ended every hand-over before it, however that was decided */
     struct coord_worker worker[DP_MAX_WORKERS];
     struct coord_layer layer[DP_MAX_LAYERS];
     uint32_t n_slots, batch_slot;

@@ -27,7 +27,7 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->layout, 0, sizeof c->layout);
     memset(&c->start_layout, 0, sizeof c->start_layout);
     c->mig.id = id;
-    c->last_commit_id = 0;
+    c->last_commit_id = c->last_regroup_id = 0;
     c->train.has_step = c->train.has_shape = c->train.has_layout = c->train.is_pruned = c->train.is_completed = false;
     c->reference.ns = c->reference.step_ns = c->step_ns = c->train.step = 0;
     c->predicted.ns = c->predicted.start_ns = c->predicted.balanced_ns = 0;
@@ -171,7 +171,8 @@ static int join_first_layout(struct dp_coord *c, const struct dp_msg_hello *m, s
 static int check_epoch(const struct dp_coord *c, const struct dp_msg_hello *m, struct dp_err *err)
 {
     bool is_behind = c->mig.state == MIG_COMMITTED && m->epoch + 1 == c->layout.epoch;
-    bool is_to_regroup = c->mig.state == MIG_COMMITTED && c->mig.is_regroup && m->epoch < c->layout.epoch;
+    bool is_awaited = c->mig.state == MIG_COMMITTED && c->mig.is_regroup; /* no regroup is over before its members know */
+    bool is_to_regroup = (is_awaited || (c->last_regroup_id && c->layout.gone[m->rank])) && m->epoch < c->layout.epoch;
 
     if (m->epoch == c->layout.epoch && has_cuts(&c->layout, m))
         return 0;
@@ -225,7 +226,7 @@ static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid
 /* What a worker that comes (back) may have missed. */
 static void catch_up(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_hello *m)
 {
-    if (m->doubt || (m->epoch < c->layout.epoch && c->mig.is_regroup))
+    if (m->doubt || (m->epoch < c->layout.epoch && c->last_regroup_id))
         coord_migrate_tell(c, m->rank, m->doubt);
     if (m->epoch == c->layout.epoch && !m->doubt)
         coord_migrate_seen(c, now_ns, m->rank, m->epoch);

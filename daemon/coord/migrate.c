@@ -51,7 +51,7 @@ void coord_migrate_send_regroup(struct dp_coord *c, uint32_t rank, bool go, cons
     if (!m)
         return; /* it is sent again */
     m->incarnation = c->life.incarnation;
-    m->migration = c->mig.id;
+    m->migration = go ? c->last_regroup_id : c->mig.id;
     m->go = go;
     m->epoch = c->layout.epoch;
     m->n_workers = c->train.n_workers;
@@ -212,6 +212,8 @@ static void put_in_force(struct dp_coord *c, uint64_t now_ns)
     c->layout = m->next;
     coord_saving_moved(c);
     c->last_commit_id = m->id;
+    if (m->is_regroup)
+        c->last_regroup_id = m->id;
     c->last_change_ns = now_ns;
     coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
     coord_loads_reset(c);
@@ -239,8 +241,8 @@ void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id)
 {
     if (id == c->mig.id && (c->mig.state == MIG_PREPARING || c->mig.state == MIG_ABORTING))
         return; /* undecided */
-    if (c->mig.is_regroup && c->mig.state == MIG_COMMITTED) { /* which ends every hand-over, however that was decided */
-        coord_migrate_send_regroup(c, rank, true, c->mig.reason);
+    if (id <= c->last_regroup_id && c->last_regroup_id) { /* also behind its DONE, which does not wait for leavers */
+        coord_migrate_send_regroup(c, rank, true, id == c->mig.id ? c->mig.reason : "the run has regrouped");
         return;
     }
     if (id && id == c->last_commit_id)

@@ -217,7 +217,7 @@ static int replay_regroup(struct dp_coord *c, struct dp_reader *r, struct dp_err
         h->n_leavers += m->next.gone[s] && !c->layout.gone[s];
     snprintf(h->reason, sizeof h->reason, "%s", m->reason);
     c->layout = m->next;
-    c->last_commit_id = m->id;
+    c->last_commit_id = c->last_regroup_id = m->id;
     dp_layout_format(&c->layout, h->layout, sizeof h->layout);
     return 0;
 }
@@ -340,6 +340,8 @@ static int replay_handover(struct dp_coord *c, struct dp_reader *r)
     outcome = dp_rd_u8(r);
     h->is_committed = outcome != 0;
     h->is_regroup = outcome == HANDOVER_REGROUP;
+    if (h->is_regroup)
+        c->last_regroup_id = h->id;
     h->moved_layers = dp_rd_u32(r);
     h->n_leavers = dp_rd_u32(r);
     h->moved_bytes = dp_rd_u64(r);

@@ -219,8 +219,8 @@ static enum dp_journal_fate op_journal(void *arg, enum dp_record type, const voi
         put_record(w, type, payload, bytes, false);
     if (w->has_crashed)
         return DP_JOURNAL_DOUBTFUL;
-    if (type == DP_REC_COMMIT)
-        w->decided[be(payload, 8) % 64] = 1;
+    if (type == DP_REC_COMMIT || type == DP_REC_REGROUP)
+        w->decided[be(payload, 8) % 64] = type == DP_REC_COMMIT ? 1 : 2;
     w->n_commits += type == DP_REC_COMMIT;
     w->n_aborts += type == DP_REC_ABORT;
     w->n_released += type == DP_REC_RELEASED;
@@ -266,17 +266,13 @@ static void check_regroup(struct world *w, const void *body, size_t bytes)
 {
     struct dp_msg_regroup m;
     struct dp_reader r;
-    bool is_there = false;
 
     dp_reader_init(&r, body, bytes);
     if (dp_msg_regroup_decode(&r, &m, NULL) < 0) {
         broken_for_all(w, "REGROUP that cannot be read", 0, 0);
         return;
     }
-    for (uint32_t i = 0; i < w->n_records; i++)
-        is_there |= w->record[i].type == (enum dp_record)DP_REC_REGROUP && !w->record[i].is_unconfirmed &&
-                    be(w->record[i].payload, 8) == m.migration;
-    if (m.go && !is_there)
+    if (m.go && w->decided[m.migration % 64] != 2)
         broken_for_all(w, "REGROUP told that is not durable", (unsigned)m.migration, (unsigned)m.epoch);
 }
 
@@ -1113,8 +1109,8 @@ static void start_coordinator(struct world *w)
     w->must_renew = false;
     for (uint32_t i = 0; i < w->n_records; i++) {
         w->record[i].is_unconfirmed = false; /* what a restart finds is made durable first */
-        if (w->record[i].type == DP_REC_COMMIT)
-            w->decided[be(w->record[i].payload, 8) % 64] = 1;
+        if (w->record[i].type == DP_REC_COMMIT || w->record[i].type == DP_REC_REGROUP)
+            w->decided[be(w->record[i].payload, 8) % 64] = w->record[i].type == DP_REC_COMMIT ? 1 : 2;
     }
     for (uint32_t i = 0; w->c && i < w->n_records; i++)
         if (dp_coord_replay(w->c, w->record[i].type, w->record[i].payload, w->record[i].bytes, &err) < 0)

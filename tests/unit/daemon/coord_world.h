@@ -67,7 +67,7 @@ struct world {
     enum dp_record fail_type; /* at the next record of this type the disk becomes full, or dead; 0: at none */
     bool fails_in_doubt;
     bool must_renew;        /* the newest record is in doubt: the journal takes nothing before it is written anew */
-    uint8_t decided[64];    /* per migration: 1 COMMIT is confirmed, or was found by a restart */
+    uint8_t decided[64];    /* per migration: 1 COMMIT (2 REGROUP) is confirmed, or was found by a restart */
     uint32_t n_doubts, n_renewals, n_told_without; /* aborts that were told though their record is not there */
     uint64_t step_ns;             /* what the workers report of a step; 0: what their layout takes */
     bool is_timed;                /* is_recorded, and a step takes what it takes in the layout in force: world_step_ns() */

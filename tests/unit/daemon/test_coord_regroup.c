@@ -304,6 +304,72 @@ static void a_handover_that_is_committed_is_overtaken(void **state)
     end(w);
 }
 
+/* Worker 3 has voted that it leaves, and is away until its hand-over, and the regroup behind it, are over for all others. */
+static void a_leaver_that_missed_both_leaves(void **state)
+{
+    (void)state;
+    struct world *w = begin(13);
+    struct world_worker *leaver = &w->worker[3];
+    uint64_t doubt = 0;
+    uint32_t n_done;
+
+    w->limits.pack.min_devices = 3;
+    w->vote_ms = 500;
+    world_start(w);
+    for (uint32_t i = 0; i < 40000 && !w->worker[0].layout.gone[3]; i++) { /* it leaves by the second or third hand-over */
+        if (leaver->doubt != doubt && leaver->doubt) {
+            leaver->is_connected = false;
+            leaver->connect_at_ns = w->now_ns + 3 * SEC;
+        }
+        doubt = leaver->doubt;
+        world_run(w, 0.01, false);
+    }
+    assert_true(w->worker[0].layout.gone[3]);
+    w->limits.pack.min_devices = 2; /* a daemon that starts anew asks for less */
+    world_crash(w);
+    for (uint32_t i = 0; i < 40; i++) {
+        leaver->connect_at_ns = w->now_ns + 600 * SEC;
+        world_run(w, 0.1, false);
+    }
+    n_done = world_count(w, DP_REC_DONE);
+    world_kill(w, 1);
+    world_run(w, 1.5, false);
+    assert_int_equal(world_count(w, REC_REGROUP), 1);
+    assert_int_equal(world_count(w, DP_REC_DONE), n_done + 1);
+    assert_true(leaver->doubt && leaver->is_alive);
+    leaver->connect_at_ns = w->now_ns;
+    world_run(w, 1.0, false);
+    assert_int_equal(leaver->n_regroups, 1); /* not: it is killed in the end */
+    assert_false(leaver->is_alive);
+    world_run(w, 30.0, false);
+    assert_true(world_is_settled(w));
+    end(w);
+}
+
+/* A worker's process may ask about any hand-over: a regroup is never told as one. */
+static void a_regroup_is_told_as_a_regroup(void **state)
+{
+    (void)state;
+    struct world *w = begin_training(14);
+    uint32_t n_regroups;
+
+    world_kill(w, 2);
+    world_run(w, 3.0, false);
+    assert_int_equal(world_count(w, DP_REC_DONE), 1);
+    n_regroups = w->worker[1].n_regroups;
+    for (uint32_t i = 0; i < 2; i++) { /* also to one who knows it already: the world breaks over a DECISION */
+        dp_coord_vote(w->c, w->now_ns, &(struct dp_msg_vote){.incarnation = dp_coord_incarnation(w->c), .migration = 1,
+                                                             .rank = 1, .yes = 1});
+        world_run(w, 1.0, false);
+        world_crash(w);
+        world_run(w, 4.0, false);
+    }
+    assert_int_equal(w->worker[1].n_regroups, n_regroups);
+    without(w, 1u << 2);
+    train_on(w);
+    end(w);
+}
+
 /* Its COMMIT may be on the disk: nobody is told anything else before that is known. */
 static void a_doubtful_commit_is_settled_first(void **state)
 {
@@ -612,6 +678,8 @@ int main(void)
         cmocka_unit_test(another_loss_meanwhile_is_another_regroup),
         cmocka_unit_test(a_handover_that_is_prepared_is_aborted),
         cmocka_unit_test(a_handover_that_is_committed_is_overtaken),
+        cmocka_unit_test(a_leaver_that_missed_both_leaves),
+        cmocka_unit_test(a_regroup_is_told_as_a_regroup),
         cmocka_unit_test(a_doubtful_commit_is_settled_first),
         cmocka_unit_test(a_record_that_fails_is_tried_again),
         cmocka_unit_test(a_crash_at_every_record),
