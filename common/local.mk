@@ -47,7 +47,7 @@ common_site_libdpsite_a_SOURCES = \
 	common/site/site_policy.c common/site/site_policy.h
 
 if HAVE_CMOCKA
-UNIT_LIBS = $(CMOCKA_LIBS)
+UNIT_LIBS = $(CMOCKA_LIBS) -lm
 common_tests = tests/unit/common/test_err tests/unit/common/test_wire tests/unit/common/message/test_msg tests/unit/common/message/test_msg_golden tests/unit/common/run/test_layout tests/unit/common/run/test_moves tests/unit/common/run/test_megatron tests/unit/common/test_crc32c \
 	tests/unit/common/conf/test_conf tests/unit/common/file/test_journal tests/unit/common/file/test_journal_faults tests/unit/common/slurm/test_node_name
 check_PROGRAMS += $(common_tests)
