@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # One run over many starts of one job. Before its time is over, or when it is preempted, the run saves and
-# ends with 75; when a worker dies it ends with another status; either way the job goes back into the queue,
-# and the next start goes on from the newest checkpoint. Slurm itself does that when a node dies, and DynPipe
-# when the run makes no step for half an hour. It gives up when three starts in a row (MAX_FAILURES) fail
-# without a newer checkpoint.
+# ends with 75; when workers die and the others cannot go on it ends with another status; either way the job goes
+# back into the queue, and the next start goes on from the newest checkpoint. Slurm itself does that when a node
+# dies, and DynPipe when the run makes no step for half an hour. It gives up when three starts in a row
+# (MAX_FAILURES) fail without a newer checkpoint.
 #
 #   sbatch resume.sh [RUN.conf [section.key=value ...]]
 #

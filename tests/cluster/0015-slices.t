@@ -54,7 +54,9 @@ ok $? "that is home of its own array"
 scontrol requeue "${array}_3"
 wait_for 60 shows "$array" "rc=0 n=2 "
 touch "$D/b/0" "$D/b/1"
-scontrol update JobId="${array}_3" StartTime=now
+wait_for 60 job_is "${array}_3" PENDING
+# In the second of its end it must not start again: its credential is revoked with a time in whole seconds.
+scontrol update JobId="${array}_3" StartTime=now+3
 wait_for 60 shows "$array" "${job[3]} n[12] running 1"
 ok $? "one that was requeued comes back as another life"
 touch "$D/a/0" "$D/a/1" "$D/a/3"
