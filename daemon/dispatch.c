@@ -10,6 +10,7 @@
 #include "daemon/query/query.h"
 #include "daemon/run/relay.h"
 #include "daemon/run/run.h"
+#include "daemon/run/slices.h"
 #include "daemon/run/slot.h"
 #include "daemon/run/step.h"
 #include "daemon/run/wireup.h"
@@ -34,6 +35,8 @@ static void stop_slot(struct dp_conn *c, const struct dp_msg_stop_slot *m)
     M(relay, RELAY, dp_run_relay)                   \
     M(worker_lost, WORKER_LOST, dp_run_worker_lost) \
     M(find_worker, FIND_WORKER, dp_run_find_worker) \
+    M(slice, SLICE, dp_slice_asked)                 \
+    M(slice_rank, SLICE_RANK, dp_slice_answered)    \
     M(stop_slot, STOP_SLOT, stop_slot)              \
     M(slot_gone, SLOT_GONE, dp_run_slot_gone)       \
     M(join, JOIN, dp_run_join)                      \

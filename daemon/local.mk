@@ -10,7 +10,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/run/missing.c daemon/run/missing.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
 	daemon/run/group.c daemon/run/group.h daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
-	daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/tasks.c daemon/run/tasks.h \
+	daemon/run/slices.c daemon/run/slices.h daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/tasks.c daemon/run/tasks.h \
 	daemon/run/wireup.c daemon/run/wireup.h daemon/run/wireup_table.c daemon/run/wireup_tasks.c \
 	daemon/run/worker.c daemon/run/worker.h \
 	daemon/net/conn.c daemon/net/conn.h daemon/net/conn_place.c daemon/net/conn_version.c daemon/net/daemon_state.h \
@@ -98,7 +98,7 @@ tests_lib_nvml_bare_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_device_memory tests/unit/daemon/test_group tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_slices tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_device_memory tests/unit/daemon/test_group tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
@@ -112,6 +112,9 @@ tests_unit_daemon_test_wireup_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_daemon_test_daemons_SOURCES = tests/unit/daemon/test_daemons.c tests/lib/nvml_script.h tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
+tests_unit_daemon_test_slices_SOURCES = tests/unit/daemon/test_slices.c tests/unit/unit.h $(daemon_world)
+tests_unit_daemon_test_slices_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
+tests_unit_daemon_test_slices_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_daemon_test_group_SOURCES = tests/unit/daemon/test_group.c tests/unit/unit.h
 tests_unit_daemon_test_group_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_daemon_test_helper_SOURCES = tests/unit/daemon/test_helper.c tests/unit/unit.h

@@ -142,11 +142,11 @@ static int check_size(const struct dp_msg_step_start *o)
         .gres = given_to_slurm("gres"), .nodelist = given_to_slurm("nodelist"), .exclusive = given_to_slurm("exclusive"),
         .is_step = spank_context() == S_CTX_LOCAL && ntasks_is_all(),
     };
-    uint32_t most = dp_asked_devices(&size);
+    uint32_t most = o->slices ? o->slices : dp_asked_devices(&size);
 
     if (!most || o->min_gpus <= most)
         return 0;
-    slurm_error("dynpipe: --dynpipe-min-gpus=%u: this job requests at most %u", o->min_gpus, most);
+    slurm_error("dynpipe: --dynpipe-min-gpus=%u: this %s at most %u", o->min_gpus, o->slices ? "run has" : "job requests", most);
     return -1;
 }
 

@@ -341,7 +341,7 @@ void dp_remote_task_forked(spank_t sp)
         return;
     m->rank[m->count] = rank;
     m->pid[m->count++] = (uint32_t)pid;
-    if (m->count < n_here || m->n_tasks < 2)
+    if (m->count < n_here || (m->n_tasks < 2 && !self.start.slices))
         return;
     m->job_id = self.job;
     m->step_id = self.step;

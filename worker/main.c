@@ -195,7 +195,7 @@ static int train(const struct dp_train_config *config, struct dp_wireup *w, stru
 
     if (meet(w, &transport, err) < 0)
         return fail_to_meet(w, err);
-    if (transport)
+    if (transport && !w->is_slice)
         local_rank = dp_transport_local_rank(transport, &n_local);
     rc = config->pipeline.pin ? dp_pin(local_rank, n_local, (uint32_t)config->pipeline.threads, err) : 0;
     if (rc == 0) {
@@ -218,6 +218,10 @@ static int refuse(const struct dp_err *why)
     struct dp_wireup w = {0};
     struct dp_err err = {0};
 
+    if (dp_wireup_is_slice()) {
+        dp_error("%s", why->text); /* each in its own job's output; who is not there is not waited for long */
+        return EXIT_USAGE;
+    }
     if (dp_wireup_init(&w, "auto", getenv("DYNPIPE_SOCKET"), &err) < 0)
         w.rank = 0;
     if (w.rank == 0)

@@ -83,6 +83,8 @@
     M(slot_gone, SLOT_GONE, 33, 1, PLAIN)                                                                      \
     M(join, JOIN, 34, 1, PLAIN)                                                                                \
     M(find_worker, FIND_WORKER, 35, 3, PLAIN)                                                                  \
+    M(slice, SLICE, 36, 3, PLAIN)                                                                              \
+    M(slice_rank, SLICE_RANK, 37, 3, PLAIN)                                                                    \
     /* command line <-> daemon */                                                                              \
     M(query, QUERY, 40, 1, PLAIN)                                                                              \
     M(answer, ANSWER, 41, 1, OWN)                                                                              \
@@ -121,6 +123,12 @@ enum dp_card {
     DP_CARD_READY = 1,   /* the same, and it has all addresses and the key */
     DP_CARD_REFUSED = 2, /* it does not start; with the reason */
     DP_CARD_LOST = 3,    /* between daemons: its process ended before all had met */
+    DP_CARD_SLICE = 4,   /* the worker of a slice, before all: which rank has it? */
+};
+enum dp_slice_state {
+    DP_SLICE_WAITS = 0,   /* for the others */
+    DP_SLICE_RANKED = 1,
+    DP_SLICE_REFUSED = 2, /* it will never be in the run, or there is none */
 };
 enum dp_wireup_state {
     DP_WIREUP_WAIT = 0,   /* text: for what; to be told by the speaker */
@@ -129,6 +137,7 @@ enum dp_wireup_state {
     DP_WIREUP_FAILED = 3, /* text: why; to be told by the speaker */
     DP_WIREUP_LATER = 4,  /* text: why not now; ask again */
     DP_WIREUP_DENIED = 5, /* text: why this card is refused; the others go on */
+    DP_WIREUP_RANK = 6,   /* answers a CARD of kind SLICE: speaker is the worker that heard it */
 };
 enum dp_query { DP_QUERY_JOBS = 0, DP_QUERY_STATUS = 1, DP_QUERY_EXPLAIN = 2, DP_QUERY_REPORT = 3, DP_QUERY_NODE = 4 };
 enum dp_verb { DP_VERB_PAUSE = 0, DP_VERB_RESUME = 1, DP_VERB_LAYOUT = 2, DP_VERB_SAVE = 3 };
@@ -142,6 +151,7 @@ enum dp_option_bit {
     DP_OPT_REFERENCE = 1u << 4,
     DP_OPT_STALL_END = 1u << 5,
     DP_OPT_MEMORY = 1u << 6,
+    DP_OPT_SLICES = 1u << 7,
 };
 
 /* Field kinds: u8 u16 u32 u64 f64; s64, s256, s1k: text in a char array of that size, NUL included;
@@ -161,7 +171,8 @@ enum dp_option_bit {
     F(s64, node, "name of this node in Slurm")
 #define DP_STEP_START_SINCE_3(F)                                                                   \
     F(u32, stall_end_s, "end and requeue the job when it is stalled for so long, 0: no wish")       \
-    F(u32, memory, "give host memory back with so many percent of room, 0: do not, 1001: with the site's room")
+    F(u32, memory, "give host memory back with so many percent of room, 0: do not, 1001: with the site's room") \
+    F(u32, slices, "the job is one of so many tasks of a job array that are one run, 0: it is a run itself")
 
 /* The sender does not wait for an answer: an ACK may find the connection closed. A daemon that was
  * silent for 500 ms at the start may hear of an end whose start it never answered. */
@@ -322,8 +333,8 @@ enum dp_option_bit {
 #define DP_CARD_FIELDS(F)                                                                          \
     F(u32, job_id, "Slurm job id, from the environment of the step; checked against the peer")     \
     F(u32, step_id, "Slurm step id")                                                               \
-    F(u32, rank, "number of the task in its step; checked against TASKS")                          \
-    F(u32, n_workers, "tasks of the step, 1..DP_MAX_WORKERS")                                      \
+    F(u32, rank, "number of the task in its step, checked against TASKS; of SLICE 0")              \
+    F(u32, n_workers, "tasks of the step, 1..DP_MAX_WORKERS; of SLICE 1")                          \
     F(u8, kind, "enum dp_card")                                                                    \
     F(u32, patience_ms, "how long the worker still waits for the others")                          \
     F(s256, options, "of the step, as in HELLO")                                                   \
@@ -348,7 +359,8 @@ enum dp_option_bit {
     F(u8, state, "enum dp_wireup_state")                                                           \
     F(u32, speaker, "rank of the worker that tells the text, all bits set: nobody")                \
     F(s1k, text, "one line, may be empty")                                                         \
-    F(u16, key_len, "of WHOLE: 16, between daemons 40 (sealed); else 0")
+    F(u16, key_len, "of WHOLE: 16, between daemons 40 (sealed); else 0")                           \
+    F(u32, n_workers, "of RANK: workers of the run; else 0")
 
 #define DP_EVENT_FIELDS(F)                                                                         \
     F(u8, kind, "enum dp_event")                                                                   \
@@ -398,6 +410,25 @@ enum dp_option_bit {
     F(u32, rank, "worker")                                                                         \
     F(u32, pid, "its process on the receiver's node; where there is none, WORKER_LOST is the answer") \
     F(u32, restarts, "how often the job was requeued, as Slurm told the sender")
+
+/* To the daemon of home, the slice that the run has its name of, again and again: answered by SLICE_RANK. */
+#define DP_SLICE_FIELDS(F)                                                                         \
+    F(u32, job_id, "Slurm job id of home")                                                         \
+    F(u32, slice, "Slurm job id of a slice on the sender's node")                                  \
+    F(u32, restarts, "how often the slice was requeued, as Slurm told the sender")                 \
+    F(u32, step_id, "of its worker")                                                               \
+    F(u32, pid, "its worker")                                                                      \
+    F(u8, has_ended, "1: that process has; not answered")
+
+#define DP_SLICE_RANK_FIELDS(F)                                                                    \
+    F(u32, job_id, "Slurm job id of home")                                                         \
+    F(u32, slice, "Slurm job id of the slice that is answered")                                    \
+    F(u32, pid, "its worker")                                                                      \
+    F(u8, state, "enum dp_slice_state")                                                            \
+    F(u32, step_id, "of RANKED: the step of home's worker, under which all of them are known")     \
+    F(u32, rank, "of RANKED")                                                                      \
+    F(u32, n_workers, "of RANKED: of the run, 1..DP_MAX_WORKERS")                                  \
+    F(s256, text, "of the others: for what it waits, or why not")
 
 #define DP_QUERY_FIELDS(F)                                                                         \
     F(u8, what, "enum dp_query")                                                                   \

@@ -47,6 +47,8 @@ static const struct dp_conf_key keys[] = {
      "least time between two reports of a worker, milliseconds"},
     {"daemon", "poll_s", DP_CONF_FLOAT, AT(poll_s), 1, 3600, "30", NULL,
      "time between two looks at whether a job still runs, seconds"},
+    {"daemon", "slices_wait_s", DP_CONF_FLOAT, AT(slices_wait_s), 1, 86400, "600", NULL,
+     "how long the first slice of a run waits for the others; then it begins without them, or not at all, seconds"},
     {"daemon", "history_hours", DP_CONF_FLOAT, AT(history_hours), 0, 8760, "72", NULL,
      "how long the report of a finished run is kept, hours; of one user the newest 1000"},
     {"daemon", "log", DP_CONF_STRING, AT(log), 0, 0, "stderr", NULL,

@@ -54,7 +54,7 @@ struct dp_config {
     char device_files[256], run_user[64], log_level[16], log[256], pidfile[256];
     int64_t port, report_ms, max_connections, max_connections_per_uid;
     bool slurm;
-    double history_hours, poll_s;
+    double history_hours, poll_s, slices_wait_s;
     struct dp_run_conf run;
     uint32_t n_partitions, n_nodes, n_site_policies;
     struct dp_site_policy_conf site_policy[DP_MAX_SITE_POLICIES];

@@ -22,7 +22,8 @@ static const struct {
     [DP_ROLE_TCP_OUT] = {"listener", BIT(DP_MSG_CHALLENGE) | BIT(DP_MSG_AUTH_OK) | BIT(DP_MSG_ACK)},
     [DP_ROLE_PEER] = {"daemon", BIT(DP_MSG_RELAY) | BIT(DP_MSG_WORKER_LOST) | BIT(DP_MSG_STOP_SLOT) |
                                     BIT(DP_MSG_SLOT_GONE) | BIT(DP_MSG_JOIN) | BIT(DP_MSG_TASKS) |
-                                    BIT(DP_MSG_ROSTER) | BIT(DP_MSG_WIREUP) | BIT(DP_MSG_FIND_WORKER)},
+                                    BIT(DP_MSG_ROSTER) | BIT(DP_MSG_WIREUP) | BIT(DP_MSG_FIND_WORKER) |
+                                    BIT(DP_MSG_SLICE) | BIT(DP_MSG_SLICE_RANK)},
     [DP_ROLE_CLI] = {"command", BIT(DP_MSG_QUERY) | BIT(DP_MSG_COMMAND) | BIT(DP_MSG_CHECK)},
 };
 

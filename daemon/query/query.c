@@ -19,6 +19,7 @@
 #include "daemon/run/history.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/run.h"
+#include "daemon/run/slices.h"
 #include "daemon/run/runs.h"
 #include "daemon/run/wireup.h"
 
@@ -88,7 +89,9 @@ static json_t *absence(const struct dp_run *run, enum dp_verdict *verdict, char 
     const char *why = json_string_value(json_object_get(waiting, "state_text"));
 
     *verdict = DP_VERDICT_UNKNOWN;
-    if (why)
+    if (dp_slice_tell(run, text, 256))
+        ;
+    else if (why)
         snprintf(text, 256, "%s", why);
     else if (run->role == DP_RUN_RELAY)
         snprintf(text, 256, "ask the daemon of node %s, the job's batch host", run->job.batch_host);

@@ -372,8 +372,8 @@ int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *
     dp_config_limits(d->config, run->job.partition, &run->start, &limits, note);
     if (!d->config->slurm && limits.mode > DP_MODE_BALANCE)
         limits.mode = DP_MODE_BALANCE; /* nothing to give back to */
-    if (!d->config->slurm)
-        limits.stall_end_s = 0; /* and no queue */
+    if (!d->config->slurm || run->job.slice[0])
+        limits.stall_end_s = 0; /* and no queue; of slices home alone would come back */
     journal_path(run, path, sizeof path);
     run->coord = dp_coord_create(&run->job, &limits, &coord_ops, run, err);
     if (!run->coord)

@@ -70,6 +70,8 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
     if (!is_its(s, m) || !s->is_running)
         return dp_err_set(err, DP_EGONE, "Slurm does not show job %u running on '%s' as a task of this array", m->job_id, m->node);
     if (g->state != DP_GROUP_GATHERING) {
+        if (known && !known->pid && !strcmp(known->node, m->node))
+            *known = *m;
         if (known && is_same(known, m))
             return 0;
         return dp_err_set(err, DP_EAUTH, known ? "job %u has another worker in the run" : "the run began without job %u",
@@ -83,6 +85,17 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
     if (!g->began_ns)
         g->began_ns = now_ns;
     return 0;
+}
+
+void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job)
+{
+    dp_group_init(g, home_job, job->n_nodes, job->n_nodes, 0);
+    g->state = DP_GROUP_CLOSED;
+    g->n = job->n_nodes;
+    for (uint32_t i = 0; i < g->n; i++) {
+        g->member[i].job_id = job->slice[i];
+        memcpy(g->member[i].node, job->node[i], sizeof g->member[i].node);
+    }
 }
 
 void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid)
@@ -150,6 +163,11 @@ int dp_group_rank(const struct dp_group *g, uint32_t job_id)
         if (g->member[i].job_id == job_id)
             return (int)i;
     return -1;
+}
+
+uint32_t dp_group_step(const struct dp_group *g)
+{
+    return g->member[0].step_id;
 }
 
 static void add_slot(struct dp_job_info *out, const struct dp_group_member *m)

@@ -52,6 +52,9 @@ void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint3
  * not show it so, which may be older than the slice. */
 int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, const struct dp_group_member *m,
                   uint64_t now_ns, struct dp_err *err);
+/* Closed, as a coordinator's journal has its slots (job->slice, in the order of ranks): the first process of each that asks
+ * again from there has its rank. */
+void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job);
 /* The process has ended. Counts before the group is closed only. */
 void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid);
 /* Whose jobs do not run any more, or were requeued since, leave. Counts before the group is closed only. */
@@ -61,6 +64,8 @@ bool dp_group_tick(struct dp_group *g, uint64_t now_ns);
 
 /* Of a closed group: the rank of a slice, -1: it has none. */
 int dp_group_rank(const struct dp_group *g, uint32_t job_id);
+/* Of a closed group: the step of home's worker. */
+uint32_t dp_group_step(const struct dp_group *g);
 /* Of a closed group: the job of its run, slots in the order of ranks. home: the job of the slice that is home. */
 void dp_group_job(const struct dp_group *g, const struct dp_job_info *home, struct dp_job_info *out);
 /* Of a closed group: those slots of its run whose jobs are not over, for the coordinator (ops.read_job). home: as it is read

@@ -19,6 +19,7 @@
 #include "daemon/run/node_journal.h"
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
+#include "daemon/run/slices.h"
 #include "daemon/run/slot.h"
 #include "daemon/run/step.h"
 #include "daemon/run/wireup.h"
@@ -41,6 +42,8 @@ static void take_up(struct dp_run *run)
         dp_peer_want(d, run->job.batch_host);
     else if (dp_run_coord_has_journal(run) && dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
         dp_error("job=%u cannot go on from its journal: %s", run->job_id, err.text);
+    dp_slices_restore(run);
+    dp_slices_job(run, &run->job);
     dp_slot_serve(run);
     dp_workers_serve(run);
 }
@@ -152,11 +155,12 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
         start_over(run, r);
         return false;
     }
-    if (is_first && !dp_job_has_node(&r->job, run->daemon->node) && !run->is_fenced && !run->must_stop) {
+    if (is_first && !dp_job_has_node(&r->job, run->daemon->node) && !run->is_fenced && !run->must_stop && !run->is_for_slices) {
         dp_run_end(run, "the job does not have this node");
         return false;
     }
     run->job = r->job;
+    dp_slices_job(run, &run->job);
     if (is_first)
         take_up(run);
     dp_run_coord_time(run);
@@ -210,7 +214,10 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
         be_sure(run);
         dp_steps_answer(d, job_id);
     }
-    if (is_wanted && run->coord) {
+    if (is_wanted && run->coord && r.rc == 0 && dp_slices_are(run)) {
+        run->coord_wants_read = false;
+        dp_slices_read_job(run, &r.job);
+    } else if (is_wanted && run->coord) {
         run->coord_wants_read = false;
         dp_coord_job_read(run->coord, dp_now_ns(), r.rc == 0 ? &r.job : NULL, r.text);
     }

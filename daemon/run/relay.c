@@ -20,6 +20,7 @@
 #include "daemon/run/read_job.h"
 #include "daemon/run/run.h"
 #include "daemon/run/seek.h"
+#include "daemon/run/slices.h"
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
@@ -55,7 +56,8 @@ static void hello_up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_
     struct dp_reader r;
 
     dp_reader_init(&r, m->inner, m->inner_len);
-    if (dp_msg_hello_decode(&r, &hello, &err) < 0 || hello.rank != m->rank || hello.job_id != m->job_id) {
+    if (dp_msg_hello_decode(&r, &hello, &err) < 0 || hello.rank != m->rank ||
+        (dp_slices_are(run) ? !dp_slices_have(run, m->rank, c->node, hello.job_id) : hello.job_id != m->job_id)) {
         DP_RUN_LOG(run, dp_warn, "job=%u node=%s: bad HELLO in a relay %s", m->job_id, c->node, err.text);
         return;
     }

@@ -62,6 +62,10 @@ struct dp_run {
     struct dp_tasks *tasks;   /* of the steps that the plugin told of here */
     struct dp_wiring *wiring; /* NULL: nobody has come to it */
 
+    /* Slices. */
+    struct dp_slicing *slicing; /* NULL: it is no slice, or nobody has asked */
+    bool is_for_slices; /* passes on for slices here, whose jobs are others than the run's */
+
     /* Slot. */
     bool is_fenced;
     struct dp_helper *fencer;

@@ -21,6 +21,7 @@
 #include "daemon/run/coordinate.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/read_job.h"
+#include "daemon/run/slices.h"
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
@@ -80,6 +81,7 @@ static void unlink_run(struct dp_run *run)
 void dp_run_free(struct dp_run *run)
 {
     unlink_run(run);
+    dp_slices_destroy(run);
     if (run->role == DP_RUN_RELAY)
         dp_run_forget_peer(run->daemon, run->job.batch_host);
     dp_workers_destroy(run);

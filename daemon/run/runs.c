@@ -23,6 +23,7 @@
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
 #include "daemon/run/seek.h"
+#include "daemon/run/slices.h"
 #include "daemon/run/step.h"
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
@@ -128,6 +129,7 @@ void dp_runs_tick(struct dp_daemon *d)
         dp_run_read_tick(run, now_ns);
         dp_workers_tick(run, now_ns);
         dp_workers_explain(run, now_ns);
+        dp_slices_tick(run, now_ns);
         dp_wireup_tick(run, now_ns);
         dp_run_missing_tick(run, now_ns);
         if (run->coord)
@@ -158,7 +160,7 @@ json_t *dp_runs_json(const struct dp_daemon *d, uid_t uid)
     json_t *list = json_array();
 
     for (const struct dp_run *run = d->runs; run; run = run->next)
-        if (uid == 0 || uid == run->uid)
+        if ((uid == 0 || uid == run->uid) && !dp_slice_is_of_other(run))
             json_array_append_new(list, run_json(run));
     return list;
 }

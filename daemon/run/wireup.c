@@ -21,6 +21,7 @@
 #include "daemon/run/missing.h"
 #include "daemon/run/run.h"
 #include "daemon/run/seek.h"
+#include "daemon/run/slices.h"
 
 #define AGAIN_NS (2000 * DP_MS_NS) /* messages between daemons may be lost with their connection */
 #define TASKS_NS (2000 * DP_MS_NS)   /* for the plugin to tell of a step's tasks; one of a former release never does */
@@ -261,38 +262,96 @@ static struct dp_wirer *seat(struct dp_run *run, struct dp_conn *c, const struct
     return w;
 }
 
+/* The worker of a slice: it is told its rank, or its card becomes one of the run that it is of. returns that run; NULL: it
+ * was answered. */
+static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, struct dp_msg_card *m)
+{
+    struct dp_msg_wireup place = {.job_id = slice->job_id, .step_id = m->step_id, .state = DP_WIREUP_RANK};
+    bool is_refused;
+    const char *text;
+    struct dp_run *run = dp_slice_run(slice, m->step_id, (uint32_t)c->pid, &text, &is_refused);
+
+    if (!run) {
+        turn_away(c, slice, m, is_refused ? DP_WIREUP_DENIED : DP_WIREUP_LATER, text);
+        return NULL;
+    }
+    dp_slice_place(slice, &place.speaker, &place.n_workers, &m->step_id);
+    if (m->kind == DP_CARD_SLICE) {
+        DP_CONN_SEND(c, wireup, DP_MSG_WIREUP, &place);
+        dp_conn_finish(c);
+        return NULL;
+    }
+    if (m->rank != place.speaker || m->n_workers != place.n_workers) {
+        turn_away(c, slice, m, DP_WIREUP_DENIED, "the slice has another rank");
+        return NULL;
+    }
+    return run;
+}
+
+static void take_first(struct dp_conn *c, struct dp_run *run, const struct dp_msg_card *m, bool is_slice)
+{
+    const char *text;
+    struct dp_wirer *w = seat(run, c, m, &text);
+
+    if (!w) {
+        turn_away(c, run, m, DP_WIREUP_DENIED, text);
+        return;
+    }
+    w->is_checked |= is_slice;
+    if (take_card(w, m) < 0)
+        dp_conn_close(c, "out of memory");
+    else
+        serve(w);
+}
+
 void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
 {
+    struct dp_msg_card as_run = *m;
     struct dp_msg_hello hello = {.job_id = m->job_id, .step_id = m->step_id};
     struct dp_daemon *d = c->owner;
     struct dp_run *run = dp_run_find(d, m->job_id);
     struct dp_wirer *w = c->role == DP_ROLE_WIRER ? c->data : NULL;
-    const char *text;
+    bool is_slice = false;
 
     if (m->kind == DP_CARD_LOST || m->key_len == DP_SEALED_KEY_BYTES || (m->kind == DP_CARD_READY) != (m->key_len > 0)) {
         dp_conn_refuse(c, "workers do not send this");
         return;
     }
-    if (c->role == DP_ROLE_WIRER && (!w || w->rank != m->rank || w->step_id != m->step_id || w->n_workers != m->n_workers)) {
+    memcpy(hello.options, m->options, sizeof hello.options);
+    if (!d->config->slurm) {
+        turn_away(c, run, m, DP_WIREUP_DENIED, "the daemon of this node runs without Slurm (daemon.slurm = false): start the "
+                  "workers with PMIx");
+        return;
+    }
+    if (!run) {
+        turn_away(c, run, m, DP_WIREUP_LATER, dp_seek_hello(d, c->uid, &hello));
+        return;
+    }
+    if (run->uid != c->uid) {
+        turn_away(c, NULL, m, DP_WIREUP_DENIED, "the job belongs to another user");
+        return;
+    }
+    if (dp_slice_is(run)) {
+        is_slice = true;
+        run = as_slice(c, run, &as_run);
+        if (!run)
+            return;
+    } else if (m->kind == DP_CARD_SLICE) {
+        turn_away(c, run, m, DP_WIREUP_DENIED, "this job was not started with --dynpipe-slices");
+        return;
+    }
+    if (c->role == DP_ROLE_WIRER &&
+        (!w || w->rank != as_run.rank || w->step_id != as_run.step_id || w->n_workers != as_run.n_workers)) {
         dp_conn_refuse(c, "a card of another worker");
         return;
     }
-    memcpy(hello.options, m->options, sizeof hello.options);
-    if (!d->config->slurm)
-        turn_away(c, run, m, DP_WIREUP_DENIED, "the daemon of this node runs without Slurm (daemon.slurm = false): start the "
-                  "workers with PMIx");
-    else if (!run)
-        turn_away(c, run, m, DP_WIREUP_LATER, dp_seek_hello(d, c->uid, &hello));
-    else if (run->uid != c->uid)
-        turn_away(c, NULL, m, DP_WIREUP_DENIED, "the job belongs to another user");
-    else if (!w && !(w = seat(run, c, m, &text)))
-        turn_away(c, run, m, DP_WIREUP_DENIED, text);
-    else if (take_card(w, m) < 0)
+    if (!w)
+        take_first(c, run, &as_run, is_slice);
+    else if (take_card(w, &as_run) < 0)
         dp_conn_close(c, "out of memory");
     else
         serve(w);
-    if (run)
-        dp_wireup_pump(run);
+    dp_wireup_pump(run);
 }
 
 void dp_wireup_refused(struct dp_run *run, const struct dp_msg_relay *m)

@@ -14,6 +14,7 @@
 #include "daemon/net/peer_link.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/run.h"
+#include "daemon/run/slices.h"
 #include "daemon/run/wireup.h"
 
 #define PIECES_PER_TURN 16 /* then other nodes get their turn */
@@ -138,7 +139,8 @@ void dp_wireup_relayed(struct dp_conn *c, struct dp_run *run, const struct dp_ms
 
     dp_reader_init(&r, relay->inner, relay->inner_len);
     if (dp_msg_card_decode(&r, &m, &err) < 0 || m.job_id != relay->job_id || m.rank != relay->rank ||
-        (m.key_len && m.key_len != DP_SEALED_KEY_BYTES)) {
+        (m.key_len && m.key_len != DP_SEALED_KEY_BYTES) || m.kind == DP_CARD_SLICE ||
+        (dp_slices_are(run) && !dp_slices_have(run, m.rank, c->node, 0))) {
         DP_RUN_LOG(run, dp_warn, "job=%u node=%s: bad CARD in a relay %s", run->job_id, c->node, err.text);
         return;
     }

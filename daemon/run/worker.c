@@ -32,17 +32,19 @@
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
 #include "daemon/run/seek.h"
+#include "daemon/run/slices.h"
 
 #define USER_RUN 1000000000u /* Slurm's job ids end at 67 million */
 #define EXITED_WAIT_NS UINT64_C(1000000000) /* from the exit until what it had sent is read */
 
 /* Without the lock the proof of an empty slot rests on the processes alone. */
-static int make_lock(const struct dp_run *run, char *path, size_t cap)
+static int make_lock(const struct dp_run *run, uint32_t slice, char *path, size_t cap)
 {
+    const struct dp_run *own = slice ? dp_run_find(run->daemon, slice) : run;
     static bool has_warned;
     struct dp_err err = {0};
 
-    dp_run_lock_path(run, path, cap);
+    dp_run_lock_path(own ? own : run, path, cap);
     if (dp_slot_lock_make(path, run->uid, &err) == 0)
         return 0;
     if (!has_warned)
@@ -64,7 +66,7 @@ void dp_worker_welcome(struct dp_worker *w, struct dp_msg_welcome *welcome)
         snprintf(welcome->text, sizeof welcome->text, "this node was given back by the job");
     }
     welcome->device_lock[0] = '\0';
-    if (welcome->verdict == DP_VERDICT_OK && make_lock(run, path, sizeof path) == 0 &&
+    if (welcome->verdict == DP_VERDICT_OK && make_lock(run, w->slice, path, sizeof path) == 0 &&
         strlen(path) < sizeof welcome->device_lock)
         memcpy(welcome->device_lock, path, strlen(path) + 1);
     welcome->report_ms = (uint32_t)run->daemon->config->report_ms;
@@ -262,13 +264,42 @@ void dp_worker_serve(struct dp_worker *w)
     dp_reader_init(&r, w->hello, w->hello_bytes);
     if (dp_msg_hello_decode(&r, &hello, NULL) < 0)
         return; /* it was decoded before */
-    hello.job_id = run->job_id;
+    hello.job_id = w->slice ? w->slice : run->job_id;
     dp_run_coord_hello(run, run->daemon->node, w->pid, &hello, &welcome);
     dp_worker_welcome(w, &welcome);
 }
 
+/* The HELLO of a slice's worker, as the run has its step. returns the run that it is of; NULL: it was turned away. */
+static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, const struct dp_msg_hello *m, uint8_t *body, size_t *bytes)
+{
+    static struct dp_msg_hello hello;
+    uint32_t rank, n_workers;
+    const char *text;
+    bool is_refused;
+    struct dp_run *run = dp_slice_run(slice, m->step_id, (uint32_t)c->pid, &text, &is_refused);
+    struct dp_writer w;
+
+    if (!run) {
+        turn_away(c, is_refused ? DP_VERDICT_DENIED : DP_VERDICT_UNKNOWN, text);
+        return NULL;
+    }
+    hello = *m;
+    dp_slice_place(slice, &rank, &n_workers, &hello.step_id);
+    if (m->rank != rank || m->n_workers != n_workers) {
+        turn_away(c, DP_VERDICT_DENIED, "the slice has another rank");
+        return NULL;
+    }
+    dp_writer_init(&w, body, *bytes);
+    dp_msg_hello_encode(&w, &hello);
+    *bytes = dp_writer_used(&w);
+    return run;
+}
+
 void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint8_t *body, size_t bytes)
 {
+    static uint8_t as_run[DP_BODY_MAX];
+    size_t as_run_bytes = sizeof as_run;
+    uint32_t slice = 0;
     struct dp_daemon *d = c->owner;
     uint32_t job_id = job_id_of(c, m);
     struct dp_run *run = dp_run_find(d, job_id);
@@ -293,11 +324,20 @@ void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint
         turn_away(c, DP_VERDICT_FENCED, "this node was given back by the job");
         return;
     }
+    if (dp_slice_is(run)) {
+        slice = run->job_id;
+        run = as_slice(c, run, m, as_run, &as_run_bytes);
+        if (!run)
+            return;
+        body = as_run;
+        bytes = as_run_bytes;
+    }
     w = seat_worker(run, c, m->rank, &text);
     if (!w) {
         turn_away(c, DP_VERDICT_DENIED, text);
         return;
     }
+    w->slice = slice;
     free(w->hello);
     w->hello = malloc(bytes ? bytes : 1);
     w->hello_bytes = w->hello ? bytes : 0;

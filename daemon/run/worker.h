@@ -13,6 +13,7 @@ struct dp_worker {
     struct dp_run *run;
     struct dp_conn *conn;  /* NULL: not connected */
     uint32_t rank, pid;
+    uint32_t slice;        /* its own job, 0: the run's */
     uint64_t start_ticks;
     int pidfd;
     struct event *exit_event;

@@ -73,12 +73,35 @@ static int begin_by_daemon(struct dp_wireup *w, struct dp_err *err)
     return 0;
 }
 
+bool dp_wireup_is_slice(void)
+{
+    return number_of("DYNPIPE_SLICES") > 0;
+}
+
+/* One that does not know of the others would train the whole model, over the same checkpoints. */
+static int begin_slice(struct dp_wireup *w, const char *how, struct dp_err *err)
+{
+    if (!w->socket)
+        return dp_err_set(err, DP_EINVAL, "the job is a slice of a run (--dynpipe-slices), but no daemon serves this step, so it would "
+                          "train alone");
+    if (number_of("SLURM_STEP_NUM_TASKS") != 1 || number_of("SLURM_PROCID") != 0)
+        return dp_err_set(err, DP_EINVAL, "a slice (--dynpipe-slices) has one worker: start it with srun -n1");
+    if (!strcmp(how, "pmix") || is_pmix_of_another())
+        return dp_err_set(err, DP_EINVAL, "slices (--dynpipe-slices) meet through the daemons: pipeline.wireup must be auto or daemon, "
+                          "and srun start the worker");
+    w->way = DP_WIREUP_BY_DAEMON;
+    w->is_slice = true;
+    return dp_ask_rank_of_slice(w, err);
+}
+
 int dp_wireup_init(struct dp_wireup *w, const char *how, const char *socket, struct dp_err *err)
 {
     bool is_auto = !strcmp(how, "auto");
     long n = number_of("SLURM_STEP_NUM_TASKS");
 
     *w = (struct dp_wireup){.n_workers = 1, .socket = socket};
+    if (dp_wireup_is_slice())
+        return begin_slice(w, how, err);
     if ((is_auto || !strcmp(how, "pmix")) && has_pmix())
         return dp_pmix_init(w, err);
     if (!strcmp(how, "pmix") && n != 1)

@@ -15,11 +15,14 @@ struct dp_wireup {
     uint32_t rank, n_workers;
     uint32_t local_rank; /* among the workers of this node */
     enum dp_wireup_way way;
+    bool is_slice;       /* the only worker of its job, whose devices and processors no other worker has */
     const char *socket;  /* of this node's daemon; borrowed */
 };
 
-/* Rank and size. how: pipeline.wireup. socket: NULL where there is no daemon. DP_EINVAL when srun started several tasks
- * that have no way to each other: each would train alone. */
+/* Does the environment say that this job is a slice, one of several jobs that are one run? */
+bool dp_wireup_is_slice(void);
+/* Rank and size; a slice waits for the others here. how: pipeline.wireup. socket: NULL where there is no daemon. DP_EINVAL
+ * when srun started several tasks that have no way to each other: each would train alone. */
 int dp_wireup_init(struct dp_wireup *w, const char *how, const char *socket, struct dp_err *err);
 /* Give everybody the transport's card and take theirs, and the run's key. Collective. DP_ETIMEOUT when not all have come;
  * err->text is empty where another worker says why. DP_EAUTH: this process is not the worker that it says it is. */

@@ -39,9 +39,11 @@ struct meeting {
     struct dp_frame_socket link;
     struct dp_msg_card card;
     uint8_t key[DP_KEY_BYTES];
-    struct card *cards;     /* n_workers */
+    struct card *cards;     /* n_seats */
+    uint32_t n_seats;
     uint32_t n_cards;
-    bool has_all, has_go, has_failed, is_denied, has_told;
+    bool has_all, has_go, has_failed, is_denied, has_told, has_rank;
+    uint32_t rank, n_workers; /* of a slice, that asks for them */
     uint64_t start_ns, end_ns, try_ns;
     uint32_t speaker;
     char text[1024];        /* of the verdict, or why it waits; "": not known */
@@ -152,6 +154,11 @@ static int take_state(struct meeting *m, struct dp_reader *r, struct dp_err *err
     case DP_WIREUP_GO:
         m->has_go = m->has_all;
         return 0;
+    case DP_WIREUP_RANK:
+        m->has_rank = m->card.kind == DP_CARD_SLICE && in.n_workers >= 1 && in.n_workers <= DP_MAX_WORKERS && in.speaker < in.n_workers;
+        m->rank = in.speaker;
+        m->n_workers = in.n_workers;
+        return 0;
     case DP_WIREUP_DENIED:
         m->is_denied = true;
         /* fall through */
@@ -160,6 +167,8 @@ static int take_state(struct meeting *m, struct dp_reader *r, struct dp_err *err
         m->speaker = in.speaker;
         break;
     default:
+        if (m->card.kind == DP_CARD_SLICE && in.job_id) /* a daemon that knows the job says how long others are waited for */
+            m->end_ns = dp_now_ns() + dp_rendezvous_timeout_ns();
         m->has_told |= in.state == DP_WIREUP_WAIT && in.speaker == m->w->rank;
         if (in.state == DP_WIREUP_WAIT && in.speaker == m->w->rank)
             dp_warn("worker %u of %u waits for the others: %s", m->w->rank, m->w->n_workers, in.text);
@@ -206,7 +215,7 @@ static void tell_once(struct meeting *m)
 /* Until it is decided, or the time is over. */
 static void wait_for_verdict(struct meeting *m)
 {
-    while (!m->has_go && !m->has_failed && dp_now_ns() < m->end_ns) {
+    while (!m->has_go && !m->has_failed && !m->has_rank && dp_now_ns() < m->end_ns) {
         struct pollfd p = {.fd = m->link.fd, .events = POLLIN};
         bool was_all = m->has_all;
         struct dp_err err = {0};
@@ -217,7 +226,7 @@ static void wait_for_verdict(struct meeting *m)
         if (dp_frame_socket_has_output(&m->link) && m->link.fd >= 0)
             p.events |= POLLOUT;
         poll(&p, 1, 100);
-        if (m->link.fd >= 0 && hear(m, &err) < 0 && !m->has_failed && !m->has_go)
+        if (m->link.fd >= 0 && hear(m, &err) < 0 && !m->has_failed && !m->has_go && !m->has_rank)
             hang_up(m, m->text[0] && err.code == DP_EGONE ? "" : err.text); /* what it said before tells more */
         if (m->has_all && !was_all)
             m->text[0] = '\0';
@@ -239,6 +248,7 @@ static struct meeting *meeting_create(const struct dp_wireup *w, struct dp_trans
         return NULL;
     }
     m->w = w;
+    m->n_seats = w->n_workers;
     m->t = t;
     m->speaker = DP_NOBODY;
     m->start_ns = dp_now_ns();
@@ -251,7 +261,7 @@ static struct meeting *meeting_create(const struct dp_wireup *w, struct dp_trans
 
 static void meeting_destroy(struct meeting *m)
 {
-    for (uint32_t i = 0; i < m->w->n_workers; i++)
+    for (uint32_t i = 0; i < m->n_seats; i++)
         free(m->cards[i].data);
     dp_frame_socket_close(&m->link);
     explicit_bzero(m->key, sizeof m->key);
@@ -323,4 +333,24 @@ bool dp_refuse_by_daemon(const struct dp_wireup *w, const char *why)
     tells = m->has_failed ? m->speaker == w->rank : w->local_rank == 0;
     meeting_destroy(m);
     return tells;
+}
+
+int dp_ask_rank_of_slice(struct dp_wireup *w, struct dp_err *err)
+{
+    struct meeting *m = meeting_create(w, NULL, err);
+    int rc = 0;
+
+    if (!m)
+        return -1;
+    m->card.kind = DP_CARD_SLICE;
+    m->end_ns = m->start_ns + dp_rendezvous_timeout_ns();
+    wait_for_verdict(m);
+    if (m->has_rank) {
+        w->rank = m->rank;
+        w->n_workers = m->n_workers;
+    } else {
+        rc = give_up(m, err);
+    }
+    meeting_destroy(m);
+    return rc;
 }

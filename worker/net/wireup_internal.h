@@ -23,6 +23,9 @@ void dp_pmix_release(void);
 /* The same as dp_pmix_exchange(), by CARD, ROSTER and WIREUP through the daemons (doc/protocol.md, "Wire-up"). Has
  * all addresses, but no word that others have: it warns, and goes on. */
 int dp_meet_by_daemon(const struct dp_wireup *w, struct dp_transport *t, struct dp_err *err);
+/* The worker of a slice: waits until the slices are one run, and fills rank and n_workers of w. returns 0, or -1: there is
+ * none, or not with this slice. */
+int dp_ask_rank_of_slice(struct dp_wireup *w, struct dp_err *err);
 bool dp_refuse_by_daemon(const struct dp_wireup *w, const char *why); /* as dp_wireup_refuse() */
 
 #endif

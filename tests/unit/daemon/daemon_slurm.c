@@ -21,12 +21,60 @@ void dp_slurm_enter(void)
 {
 }
 
+static void read_slice(const struct dw_slice *s, struct dp_job_result *out)
+{
+    struct dp_job_info *job = &out->job;
+
+    job->job_id = s->job_id;
+    job->array_job_id = s->array;
+    job->uid = job->gid = s->uid;
+    job->restart_count = s->restart_count;
+    job->is_running = !s->has_ended;
+    job->n_nodes = 1;
+    memcpy(job->node[0], dw.node[s->node].name, sizeof job->node[0]);
+    memcpy(job->batch_host, job->node[0], sizeof job->batch_host);
+    job->n_tasks = 1;
+    job->start_s = s->start_s;
+    job->boot_s = dw.slurm.boot_s;
+    if (s->has_ended)
+        snprintf(out->text, sizeof out->text, "the job is COMPLETED");
+}
+
+size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
+{
+    static struct dp_slices_result r;
+    struct dp_slices_request q;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    memset(&r, 0, sizeof r);
+    r.rc = dw.slurm.is_down ? -1 : 0;
+    r.read_s = dw.now_ns / SEC;
+    for (uint32_t i = 0; i < DW_SLICES && r.rc == 0; i++) {
+        const struct dw_slice *s = &dw.slurm.slice[i];
+        struct dp_slice *out = &r.slice[r.n];
+
+        if (!s->job_id || s->array != q.array_job_id || s->uid != q.uid || s->has_ended)
+            continue;
+        *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s, .is_running = true};
+        memcpy(out->node, dw.node[s->node].name, sizeof out->node);
+        r.n++;
+    }
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
 void dp_job_read(uint32_t job_id, struct dp_job_result *out)
 {
     struct dw_slurm *s = &dw.slurm;
     struct dp_job_info *job = &out->job;
 
     memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < DW_SLICES && job_id && !s->is_down; i++)
+        if (s->slice[i].job_id == job_id) {
+            read_slice(&s->slice[i], out);
+            return;
+        }
     snprintf(out->proctrack, sizeof out->proctrack, "proctrack/cgroup");
     out->rc = s->is_down ? -1 : job_id == DW_JOB ? 0 : 1;
     if (out->rc != 0) {

@@ -21,6 +21,7 @@
 #include "daemon/run/run.h"
 
 enum { DW_NODES = 2, DW_WORKERS = 4, DW_LAYERS = 8, DW_PROCESSES = 64, DW_SAID = 8 };
+enum { DW_SLICES = 4 };
 enum { DW_JOB = 7, DW_OWNER = 4242, DW_STRANGER = 4243, DW_DAEMON_UID = 900 };
 #define DW_STEP_NS UINT64_C(50000000)
 
@@ -61,7 +62,15 @@ struct dw_worker {
     bool holds[DW_LAYERS]; /* a verified copy: its own, a shadow, or one that it retired */
 };
 
+/* A task of a job array: a job of its own, beside DW_JOB. */
+struct dw_slice {
+    uint32_t job_id, array, uid, node, restart_count;
+    uint64_t start_s;
+    bool has_ended;
+};
+
 struct dw_slurm {
+    struct dw_slice slice[DW_SLICES]; /* job_id 0: none */
     bool is_down, held[DW_NODES], held_durable[DW_NODES], has_ended;
     bool is_completing, is_queued; /* has_ended: and waits for the job's processes; and it will run again */
     uint32_t restart_count, shrinks_allowed;

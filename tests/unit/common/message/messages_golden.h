@@ -15,16 +15,16 @@
 #include "common/message/msg.h"
 
 static const struct dp_msg_step_start golden_step_start = {
-    .job_id = 0x01020301, .step_id = 0x01020302, .uid = 0x01020303, .gid = 0x01020304, .options_set = 127,
+    .job_id = 0x01020301, .step_id = 0x01020302, .uid = 0x01020303, .gid = 0x01020304, .options_set = 255,
     .mode = 3, .reference = 2, .min_gpus = 0x01020308, .max_slowdown = 12.5, .policy = "time", .node = "n1",
-    .stall_end_s = 0x0102030c, .memory = 0x0102030d,
+    .stall_end_s = 0x0102030c, .memory = 0x0102030d, .slices = 0x0102030e,
 };
 static const char golden_step_start_bytes[] =
     "01020301" /* job_id */
     "01020302" /* step_id */
     "01020303" /* uid */
     "01020304" /* gid */
-    "0000007f" /* options_set */
+    "000000ff" /* options_set */
     "03" /* mode */
     "02" /* reference */
     "01020308" /* min_gpus */
@@ -32,7 +32,8 @@ static const char golden_step_start_bytes[] =
     "000474696d65" /* policy */
     "00026e31" /* node */
     "0102030c" /* stall_end_s */
-    "0102030d"; /* memory */
+    "0102030d" /* memory */
+    "0102030e"; /* slices */
 
 static const struct dp_msg_step_end golden_step_end = {
     .job_id = 0x01020301, .step_id = 0x01020302,
@@ -95,7 +96,7 @@ static const char golden_roster_bytes[] =
 
 static const struct dp_msg_wireup golden_wireup = {
     .job_id = 0x01020301, .step_id = 0x01020302, .restarts = 0x01020303, .state = 1, .speaker = 0x01020305,
-    .text = "all are here", .key_len = 16, .key = (const uint8_t *)"0123456789abcdef",
+    .text = "all are here", .key_len = 16, .key = (const uint8_t *)"0123456789abcdef", .n_workers = 0x01020308,
 };
 static const char golden_wireup_bytes[] =
     "01020301" /* job_id */
@@ -105,6 +106,7 @@ static const char golden_wireup_bytes[] =
     "01020305" /* speaker */
     "000c616c6c206172652068657265" /* text */
     "0010" /* key_len */
+    "01020308" /* n_workers */
     "30313233343536373839616263646566"; /* key */
 
 static const struct dp_msg_hello golden_hello = {
@@ -361,6 +363,31 @@ static const char golden_find_worker_bytes[] =
     "01020303" /* pid */
     "01020304"; /* restarts */
 
+static const struct dp_msg_slice golden_slice = {
+    .job_id = 0x01020301, .slice = 0x01020302, .restarts = 0x01020303, .step_id = 0x01020304, .pid = 0x01020305, .has_ended = 1,
+};
+static const char golden_slice_bytes[] =
+    "01020301" /* job_id */
+    "01020302" /* slice */
+    "01020303" /* restarts */
+    "01020304" /* step_id */
+    "01020305" /* pid */
+    "01"; /* has_ended */
+
+static const struct dp_msg_slice_rank golden_slice_rank = {
+    .job_id = 0x01020301, .slice = 0x01020302, .pid = 0x01020303, .state = 1, .step_id = 0x01020305, .rank = 0x01020306,
+    .n_workers = 0x01020307, .text = "yes",
+};
+static const char golden_slice_rank_bytes[] =
+    "01020301" /* job_id */
+    "01020302" /* slice */
+    "01020303" /* pid */
+    "01" /* state */
+    "01020305" /* step_id */
+    "01020306" /* rank */
+    "01020307" /* n_workers */
+    "0003796573"; /* text */
+
 static const struct dp_msg_query golden_query = {
     .what = 2, .job_id = 0x01020302,
 };
@@ -455,6 +482,8 @@ static const struct golden golden[] = {
     [33] = GOLDEN(slot_gone),
     [34] = GOLDEN(join),
     [35] = GOLDEN(find_worker),
+    [36] = GOLDEN(slice),
+    [37] = GOLDEN(slice_rank),
     [40] = GOLDEN(query),
     [41] = GOLDEN_BORROWS(answer, json),
     [42] = GOLDEN(command),

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See slices.h. A worker that waits for its rank asks again and again (CARD of kind SLICE, every half second), and its daemon
+ * asks home's again every second; so nothing of it has to be kept anywhere, and a daemon that is restarted learns it again.
+ *
+ * Slurm is asked in a child, for a run about once a second at most, and only while somebody waits for the answer.
+ */
+#include "config.h"
+
+#include "daemon/run/slices.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/child/helper.h"
+#include "daemon/coord/coordinator.h"
+#include "daemon/net/daemon_state.h"
+#include "daemon/net/peer_link.h"
+#include "daemon/release/empty_slot.h"
+#include "daemon/run/coordinate.h"
+#include "daemon/run/group.h"
+#include "daemon/run/run_life.h"
+#include "daemon/run/tasks.h"
+
+#define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
+#define READ_NS (1000 * DP_MS_NS)  /* least time between two questions to Slurm */
+#define KEEP_NS (5000 * DP_MS_NS)  /* while others are waited for: who has ended meanwhile? */
+#define ASK_NS (1000 * DP_MS_NS)   /* home's daemon, again */
+#define HEARD_NS (5000 * DP_MS_NS) /* who has not asked for so long does not wait any more */
+#define TASKS_NS (2000 * DP_MS_NS) /* for the plugin to tell which process the task is */
+#define PATIENCE_NS (60 * DP_SECOND_NS) /* beyond what home waits for others: it would have said so */
+#define SEEK_NS (10 * DP_SECOND_NS) /* home does not answer: is it still home? */
+
+struct dp_slicing {
+    /* Of a slice. */
+    uint8_t state; /* enum dp_slice_state */
+    uint32_t pid, step_id;
+    uint64_t start_ticks, since_ns, heard_ns, asked_ns;
+    uint32_t tried_step; /* the step of which somebody spoke last, since when */
+    uint64_t tried_ns;
+    uint32_t home_job;
+    char home_node[64];
+    uint64_t home_ns; /* when Slurm was asked which one it is */
+    uint32_t rank, n_workers, run_step;
+    char text[256];
+
+    /* What Slurm said of the array. */
+    struct dp_helper *reader;
+    bool has_seen;
+    uint64_t next_ns; /* not asked before */
+    struct dp_slices_result seen;
+
+    /* Of home; NULL: nobody has asked it. */
+    struct dp_group *group;
+    bool has_job, must_read; /* the coordinator waits for what the slices are; must: a question that is older is under way */
+    struct dp_job_info job;
+};
+
+static struct dp_slicing *slicing(struct dp_run *run)
+{
+    if (!run->slicing)
+        run->slicing = calloc(1, sizeof *run->slicing);
+    return run->slicing;
+}
+
+bool dp_slice_is(const struct dp_run *run)
+{
+    return run->start.slices && run->daemon->config->slurm;
+}
+
+bool dp_slices_are(const struct dp_run *home)
+{
+    return home->slicing && home->slicing->group && home->slicing->group->state == DP_GROUP_CLOSED;
+}
+
+bool dp_slices_have(const struct dp_run *home, uint32_t rank, const char *node, uint32_t slice)
+{
+    const struct dp_group *g = home->slicing->group;
+
+    return rank < g->n && !strcmp(g->member[rank].node, node) && (!slice || g->member[rank].job_id == slice);
+}
+
+void dp_slices_job(const struct dp_run *run, struct dp_job_info *job)
+{
+    static struct dp_job_info home;
+
+    if (!dp_slices_are(run))
+        return;
+    home = *job;
+    dp_group_job(run->slicing->group, &home, job);
+}
+
+/* ---- Slurm ---- */
+
+static void tell_coordinator(struct dp_run *home, const char *why)
+{
+    static struct dp_job_info now;
+    struct dp_slicing *s = home->slicing;
+
+    if (!s->has_job)
+        return;
+    s->has_job = false;
+    if (!home->coord || !dp_slices_are(home))
+        return;
+    if (s->seen.rc == 0 && !s->seen.is_cut && !why)
+        dp_group_job_now(s->group, &s->job, s->seen.slice, s->seen.n, &now);
+    dp_coord_job_read(home->coord, dp_now_ns(), s->seen.rc == 0 && !s->seen.is_cut && !why ? &now : NULL,
+                      why ? why : s->seen.is_cut ? "the array has more tasks than a run may have" : s->seen.text);
+}
+
+static void find_home(struct dp_run *run, const struct dp_slices_result *seen)
+{
+    struct dp_slicing *s = run->slicing;
+    int at = dp_group_home(seen->slice, seen->n, seen->read_s);
+
+    if (s->state == DP_SLICE_RANKED || at < 0)
+        return;
+    s->home_ns = dp_now_ns();
+    if (s->home_job == seen->slice[at].job_id)
+        return;
+    s->home_job = seen->slice[at].job_id;
+    snprintf(s->home_node, sizeof s->home_node, "%s", seen->slice[at].node);
+    s->asked_ns = 0;
+    DP_RUN_LOG(run, dp_info, "job=%u is a slice of the run of job %u on %s", run->job_id, s->home_job, s->home_node);
+}
+
+/* Several slices of an array on a node ask once. */
+static bool is_beside(const struct dp_run *a, const struct dp_run *b)
+{
+    return a != b && a->slicing && a->uid == b->uid && a->job.array_job_id == b->job.array_job_id;
+}
+
+static void read_slices(struct dp_run *run);
+
+static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *why)
+{
+    struct dp_run *run = arg;
+    struct dp_slicing *s = run->slicing;
+
+    s->reader = NULL;
+    s->next_ns = dp_now_ns() + READ_NS;
+    if (s->must_read) {
+        s->must_read = false;
+        s->next_ns = 0;
+        read_slices(run);
+        return;
+    }
+    if (result && bytes == sizeof s->seen) {
+        memcpy(&s->seen, result, sizeof s->seen);
+        s->seen.text[sizeof s->seen.text - 1] = '\0';
+        s->has_seen = s->seen.rc == 0 && !s->seen.is_cut && s->seen.n <= DP_MAX_SLOTS;
+        why = NULL;
+    }
+    if (why || s->seen.rc != 0 || s->seen.is_cut)
+        snprintf(s->text, sizeof s->text, "%.200s", why ? why : s->seen.is_cut ? "the array has too many tasks for a run" : s->seen.text);
+    else
+        find_home(run, &s->seen);
+    for (struct dp_run *r = run->daemon->runs; r && s->has_seen && !why; r = r->next)
+        if (is_beside(r, run))
+            find_home(r, &s->seen);
+    if (s->group && s->has_seen && !why)
+        dp_group_keep(s->group, s->seen.slice, s->seen.n);
+    tell_coordinator(run, why);
+}
+
+static void read_slices(struct dp_run *run)
+{
+    struct dp_slicing *s = run->slicing;
+    struct dp_slices_request q = {run->job.array_job_id, run->uid};
+    struct dp_err err = {0};
+
+    if (s->reader || dp_now_ns() < s->next_ns)
+        return;
+    for (const struct dp_run *r = run->daemon->runs; r && !s->group; r = r->next)
+        if (is_beside(r, run) && r->slicing->reader)
+            return;
+    s->reader = dp_helper_start(run->daemon->base, dp_slices_read_work, &q, sizeof q, READ_DEADLINE_S, on_read, run, &err);
+    if (!s->reader) {
+        s->next_ns = dp_now_ns() + READ_NS;
+        DP_RUN_LOG(run, dp_warn, "job=%u %s", run->job_id, err.text);
+    }
+}
+
+void dp_slices_read_job(struct dp_run *home, const struct dp_job_info *job)
+{
+    struct dp_slicing *s = home->slicing;
+
+    s->job = *job;
+    s->has_job = true;
+    s->must_read = s->reader != NULL;
+    s->next_ns = 0;
+    read_slices(home);
+}
+
+/* ---- at home ---- */
+
+void dp_slices_restore(struct dp_run *home)
+{
+    const struct dp_job_info *job = home->coord ? dp_coord_job(home->coord) : NULL;
+    struct dp_slicing *s;
+
+    if (!job || !job->n_nodes || !job->slice[0] || dp_slices_are(home) || !(s = slicing(home)) ||
+        !(s->group || (s->group = calloc(1, sizeof *s->group))))
+        return;
+    dp_group_restore(s->group, home->job_id, job);
+}
+
+/* The coordinator's journal has the slots before a rank is told. */
+static void close_group(struct dp_run *home)
+{
+    struct dp_group *g = home->slicing->group;
+    static struct dp_job_info job;
+    struct dp_err err = {0};
+
+    if (!dp_group_tick(g, dp_now_ns()))
+        return;
+    if (g->state != DP_GROUP_CLOSED) {
+        DP_RUN_LOG(home, dp_warn, "job=%u the run does not begin: %s", home->job_id, g->text);
+        return;
+    }
+    job = home->job;
+    dp_group_job(g, &job, &home->job);
+    if (dp_run_coord_open(home, DP_RUN_OPEN_STEP, &err) < 0) {
+        DP_RUN_LOG(home, dp_error, "job=%u: %s", home->job_id, err.text);
+        home->job = job;
+        g->state = DP_GROUP_FAILED;
+        snprintf(g->text, sizeof g->text, "the run cannot begin: %.200s", err.text);
+        return;
+    }
+    DP_RUN_LOG(home, dp_info, "job=%u the run begins with %u of %u slices", home->job_id, g->n, g->wanted);
+}
+
+static struct dp_group *gather(struct dp_run *home)
+{
+    struct dp_slicing *s = slicing(home);
+    const struct dp_msg_step_start *o = &home->start;
+    uint32_t least = o->options_set & DP_OPT_MIN_GPUS ? o->min_gpus : o->slices;
+
+    if (!s || s->group)
+        return s ? s->group : NULL;
+    s->group = calloc(1, sizeof *s->group);
+    if (s->group)
+        dp_group_init(s->group, home->job_id, o->slices, least < o->slices ? least : o->slices,
+                      (uint64_t)(home->daemon->config->slices_wait_s * 1e9));
+    return s->group;
+}
+
+static void wait_for(struct dp_msg_slice_rank *out, const char *why)
+{
+    out->state = DP_SLICE_WAITS;
+    snprintf(out->text, sizeof out->text, "%.255s", why);
+}
+
+static void refuse(struct dp_msg_slice_rank *out, const char *why)
+{
+    out->state = DP_SLICE_REFUSED;
+    snprintf(out->text, sizeof out->text, "%.255s", why);
+}
+
+/* Whose daemon on `node` speaks for a slice there. */
+static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_slice *m, struct dp_msg_slice_rank *out)
+{
+    struct dp_group_member who = {.job_id = m->slice, .restart_count = m->restarts, .step_id = m->step_id, .pid = m->pid};
+    struct dp_err err = {0};
+    struct dp_slicing *s;
+    struct dp_group *g;
+    int at;
+
+    *out = (struct dp_msg_slice_rank){.job_id = home->job_id, .slice = m->slice, .pid = m->pid};
+    snprintf(who.node, sizeof who.node, "%s", node);
+    if (home->role != DP_RUN_COORD || dp_run_is_asking(home) || !home->job.array_job_id || !dp_slice_is(home) || !(g = gather(home))) {
+        wait_for(out, "home's daemon does not know what its job is yet");
+        return;
+    }
+    s = home->slicing;
+    if (m->has_ended) {
+        dp_group_leave(g, m->slice, m->pid);
+        return;
+    }
+    if (!s->has_seen) {
+        wait_for(out, "Slurm has not said which slices there are");
+        read_slices(home);
+        return;
+    }
+    at = dp_group_home(s->seen.slice, s->seen.n, s->seen.read_s);
+    if (g->state == DP_GROUP_GATHERING && (at < 0 || s->seen.slice[at].job_id != home->job_id)) {
+        wait_for(out, "Slurm does not say that this slice is home");
+        read_slices(home);
+        return;
+    }
+    if (dp_group_join(g, s->seen.slice, s->seen.n, &who, dp_now_ns(), &err) < 0) {
+        if (err.code == DP_EGONE) {
+            wait_for(out, err.text);
+            read_slices(home);
+        } else {
+            DP_RUN_LOG(home, dp_info, "job=%u slice=%u on %s is refused: %s", home->job_id, m->slice, node, err.text);
+            refuse(out, err.text);
+        }
+        return;
+    }
+    close_group(home);
+    if (g->state == DP_GROUP_FAILED) {
+        refuse(out, g->text);
+    } else if (g->state == DP_GROUP_CLOSED && !g->member[0].pid) {
+        wait_for(out, "home's worker has not come back to its daemon, which was restarted");
+    } else if (g->state == DP_GROUP_CLOSED) {
+        out->state = DP_SLICE_RANKED;
+        out->rank = (uint32_t)dp_group_rank(g, m->slice);
+        out->n_workers = g->n;
+        out->step_id = dp_group_step(g);
+    } else {
+        snprintf(out->text, sizeof out->text, "%u of %u slices have come", g->n, g->wanted);
+    }
+}
+
+void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
+{
+    struct dp_run *home = dp_run_find(c->owner, m->job_id);
+    struct dp_msg_slice_rank out;
+
+    if (!home)
+        return; /* it is asked again */
+    ask_home(home, c->node, m, &out);
+    if (!m->has_ended)
+        DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
+}
+
+/* ---- of a slice ---- */
+
+static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
+{
+    struct dp_slicing *s = slice->slicing;
+
+    if (!s || m->pid != s->pid || s->state != DP_SLICE_WAITS || m->job_id != s->home_job)
+        return; /* older than what is asked now */
+    if (m->state == DP_SLICE_RANKED && (m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers))
+        return;
+    s->home_ns = dp_now_ns();
+    snprintf(s->text, sizeof s->text, "%s", m->text);
+    if (m->state == DP_SLICE_WAITS)
+        return;
+    s->state = m->state == DP_SLICE_RANKED ? DP_SLICE_RANKED : DP_SLICE_REFUSED;
+    s->rank = m->rank;
+    s->n_workers = m->n_workers;
+    s->run_step = m->step_id;
+    DP_RUN_LOG(slice, dp_info, "job=%u %s", slice->job_id, s->state == DP_SLICE_RANKED ? "has its rank" : s->text);
+}
+
+void dp_slice_answered(struct dp_conn *c, const struct dp_msg_slice_rank *m)
+{
+    struct dp_run *slice = dp_run_find(c->owner, m->slice);
+
+    if (slice && slice->slicing && !strcmp(slice->slicing->home_node, c->node))
+        take_answer(slice, m);
+}
+
+/* The run of home's name on this node; made where home is on another one. NULL: there is none yet. */
+static struct dp_run *find_run(struct dp_run *slice)
+{
+    const struct dp_slicing *s = slice->slicing;
+    struct dp_daemon *d = slice->daemon;
+    struct dp_run *run = dp_run_find(d, s->home_job);
+    struct dp_msg_step_start start = slice->start;
+
+    if (run || !strcmp(s->home_node, d->node))
+        return run;
+    start.job_id = s->home_job;
+    start.slices = 0;
+    run = dp_run_create(d, &start);
+    if (run)
+        run->is_for_slices = true;
+    return run;
+}
+
+/* What Slurm says of home has to fit to what it says of the slice. */
+static bool is_home_of(const struct dp_run *run, const struct dp_run *slice)
+{
+    return run->uid == slice->uid && run->job.array_job_id == slice->job.array_job_id &&
+           !strcmp(run->job.batch_host, slice->slicing->home_node);
+}
+
+static void ask(struct dp_run *slice, bool has_ended)
+{
+    struct dp_slicing *s = slice->slicing;
+    struct dp_msg_slice m = {.job_id = s->home_job, .slice = slice->job_id, .restarts = slice->job.restart_count,
+                             .step_id = s->step_id, .pid = s->pid, .has_ended = has_ended};
+    struct dp_run *run = find_run(slice);
+    struct dp_msg_slice_rank out;
+
+    if (!run || run->role == DP_RUN_LOOKUP)
+        return;
+    s->asked_ns = dp_now_ns();
+    if (!is_home_of(run, slice)) {
+        s->home_job = 0;
+        return;
+    }
+    if (run->role == DP_RUN_RELAY) {
+        (void)DP_PEER_SEND(slice->daemon, s->home_node, slice, DP_MSG_SLICE, &m);
+        return;
+    }
+    ask_home(run, slice->daemon->node, &m, &out);
+    if (!has_ended)
+        take_answer(slice, &out);
+}
+
+static void seek_rank(struct dp_run *slice, uint64_t now_ns)
+{
+    struct dp_slicing *s = slice->slicing;
+
+    if (!s->home_job || now_ns - s->home_ns > SEEK_NS)
+        read_slices(slice);
+    if (s->home_job && (!s->asked_ns || now_ns - s->asked_ns > ASK_NS || !strcmp(s->home_node, slice->daemon->node)))
+        ask(slice, false);
+}
+
+static const char *why_none(const struct dp_run *slice)
+{
+    if (!slice->job.array_job_id)
+        return "--dynpipe-slices is for the tasks of a job array (sbatch --array), and this job is none";
+    return slice->job.n_nodes != 1 && !dp_slices_are(slice) ? "a slice has one node" : NULL;
+}
+
+/* returns: is it the slice's task? text: why not. */
+static bool is_task(struct dp_run *slice, uint32_t step_id, uint32_t pid, const char **text, bool *is_refused)
+{
+    static char why[160];
+    struct dp_slicing *s = slice->slicing;
+    enum dp_claim claim = dp_tasks_check(slice->tasks, step_id, 0, 1, pid, why);
+
+    if (!s->tried_ns || s->tried_step != step_id) {
+        s->tried_step = step_id;
+        s->tried_ns = dp_now_ns();
+    }
+    *text = why;
+    if (claim == DP_CLAIM_FALSE)
+        *is_refused = true;
+    else if (claim == DP_CLAIM_EARLY && dp_now_ns() - s->tried_ns < TASKS_NS)
+        *text = "its step begins";
+    else
+        return true;
+    return false;
+}
+
+static void begin(struct dp_slicing *s, uint32_t step_id, uint32_t pid, uint64_t now_ns)
+{
+    s->state = DP_SLICE_WAITS;
+    s->pid = pid;
+    s->step_id = step_id;
+    s->start_ticks = dp_process_start(pid);
+    s->since_ns = now_ns;
+    s->asked_ns = 0;
+    snprintf(s->text, sizeof s->text, "Slurm is asked which slices there are");
+}
+
+static bool is_alive(const struct dp_slicing *s)
+{
+    return s->start_ticks && dp_process_start(s->pid) == s->start_ticks;
+}
+
+/* Home's daemon is not there, or of an older release. */
+static void give_up(struct dp_slicing *s, uint64_t now_ns)
+{
+    char text[200];
+
+    snprintf(text, sizeof text, "%.199s", s->text);
+    s->state = DP_SLICE_REFUSED;
+    snprintf(s->text, sizeof s->text, "no rank in %.0f s: %s", (double)(now_ns - s->since_ns) / 1e9, text);
+}
+
+struct dp_run *dp_slice_run(struct dp_run *slice, uint32_t step_id, uint32_t pid, const char **text, bool *is_refused)
+{
+    uint64_t now_ns = dp_now_ns();
+    struct dp_slicing *s = slicing(slice);
+    struct dp_run *run;
+
+    *is_refused = false;
+    *text = s ? "Slurm has not said yet what the job is" : "out of memory";
+    if (!s || dp_run_is_asking(slice))
+        return NULL;
+    *text = why_none(slice);
+    *is_refused = *text != NULL;
+    if (*text)
+        return NULL;
+    if (!is_task(slice, step_id, pid, text, is_refused))
+        return NULL;
+    if (s->pid != pid || s->step_id != step_id) {
+        *text = "another process is the worker of this slice";
+        *is_refused = s->pid && s->pid != pid && is_alive(s);
+        if (*is_refused)
+            return NULL;
+        begin(s, step_id, pid, now_ns);
+    }
+    s->heard_ns = now_ns;
+    if (s->state == DP_SLICE_WAITS)
+        seek_rank(slice, now_ns);
+    if (s->state == DP_SLICE_WAITS && now_ns - s->since_ns > PATIENCE_NS + (uint64_t)(slice->daemon->config->slices_wait_s * 1e9))
+        give_up(s, now_ns);
+    *text = s->text;
+    *is_refused = s->state == DP_SLICE_REFUSED;
+    if (s->state != DP_SLICE_RANKED)
+        return NULL;
+    run = find_run(slice);
+    *text = "Slurm has not said yet what the job of its run is";
+    return run && run->role != DP_RUN_LOOKUP && is_home_of(run, slice) ? run : NULL;
+}
+
+void dp_slice_place(const struct dp_run *slice, uint32_t *rank, uint32_t *n_workers, uint32_t *step_id)
+{
+    *rank = slice->slicing->rank;
+    *n_workers = slice->slicing->n_workers;
+    *step_id = slice->slicing->run_step;
+}
+
+bool dp_slice_is_of_other(const struct dp_run *run)
+{
+    return run->slicing && run->slicing->pid && run->slicing->state == DP_SLICE_RANKED && run->slicing->home_job != run->job_id;
+}
+
+bool dp_slice_tell(const struct dp_run *run, char *out, size_t cap)
+{
+    const struct dp_slicing *s = run->slicing;
+
+    if (!s || !s->pid || (s->state == DP_SLICE_RANKED && !dp_slice_is_of_other(run)))
+        return false;
+    if (s->state == DP_SLICE_RANKED)
+        snprintf(out, cap, "a slice of the run of job %u on %s: ask for that", s->home_job, s->home_node);
+    else
+        snprintf(out, cap, "%s%s", s->state == DP_SLICE_WAITS ? "a slice that waits for the others: " : "", s->text);
+    return true;
+}
+
+void dp_slices_tick(struct dp_run *run, uint64_t now_ns)
+{
+    struct dp_slicing *s = run->slicing;
+
+    if (!s || dp_run_is_asking(run))
+        return;
+    if (s->pid && s->state == DP_SLICE_WAITS && !is_alive(s)) {
+        if (s->home_job)
+            ask(run, true);
+        s->pid = 0;
+    } else if (s->pid && s->state == DP_SLICE_WAITS && now_ns - s->heard_ns < HEARD_NS) {
+        seek_rank(run, now_ns);
+    }
+    if (s->group && s->group->state == DP_GROUP_GATHERING && s->group->began_ns) {
+        if (now_ns > s->next_ns + KEEP_NS)
+            read_slices(run);
+        close_group(run);
+    }
+}
+
+/* The run of this name ends here: its slices have none any more; who has no rank yet looks for another home. */
+static void forget_home(struct dp_run *run)
+{
+    for (struct dp_run *r = run->daemon->runs; r; r = r->next) {
+        struct dp_slicing *s = r->slicing;
+
+        if (!s || s->home_job != run->job_id)
+            continue;
+        if (s->state == DP_SLICE_RANKED) {
+            s->state = DP_SLICE_REFUSED;
+            snprintf(s->text, sizeof s->text, "the run of job %u is over", run->job_id);
+        }
+        s->home_job = 0;
+    }
+}
+
+void dp_slices_destroy(struct dp_run *run)
+{
+    struct dp_slicing *s = run->slicing;
+    struct dp_run *home;
+    bool has_others = false;
+
+    forget_home(run);
+    if (!s)
+        return;
+    home = s->home_job && s->home_job != run->job_id ? dp_run_find(run->daemon, s->home_job) : NULL;
+    for (const struct dp_run *r = run->daemon->runs; r; r = r->next)
+        has_others |= r != run && r->slicing && r->slicing->home_job == s->home_job;
+    dp_helper_cancel(s->reader);
+    free(s->group);
+    free(s);
+    run->slicing = NULL;
+    if (home && home->is_for_slices && !has_others)
+        dp_run_end(home, "no slice of it is here any more");
+}

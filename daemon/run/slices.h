@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Slices: the tasks of a job array that are one run (--dynpipe-slices), each a job of its own with one worker on one node.
+ *
+ * The run has the name of one of them, home (group.h): home's job, on home's node, is the run, with its coordinator. On other
+ * nodes a run of that name passes on, as on any node that is not the batch host. What a worker says it says as of its own job;
+ * here it is found out which rank of which run that is, and all goes on as for the workers of one job.
+ *
+ * Who is a slice of what, Slurm says: here, that a job is a task of an array; on home's node, that a job runs as a task of home's
+ * own array, with home's owner, on the node whose daemon speaks for it.
+ */
+#ifndef DP_DAEMON_RUN_SLICES_H
+#define DP_DAEMON_RUN_SLICES_H
+
+#include "daemon/child/slurm_job.h"
+#include "daemon/run/run.h"
+
+/* Is this run's job a slice, as its owner asked? The run of that name may be home at the same time. */
+bool dp_slice_is(const struct dp_run *run);
+
+/* The process of a worker of this slice speaks, in a step of its job. returns the run that it is a worker of, here, or NULL:
+ * *text says why not (yet), valid until the next call; *is_refused: it never will be. */
+struct dp_run *dp_slice_run(struct dp_run *slice, uint32_t step_id, uint32_t pid, const char **text, bool *is_refused);
+/* Of a slice that dp_slice_run() has answered: its rank, the size of the run, and the step under which the run's workers are
+ * known. */
+void dp_slice_place(const struct dp_run *slice, uint32_t *rank, uint32_t *n_workers, uint32_t *step_id);
+
+/* For people. Of a slice that is not home: which run it is of, or for what it waits. returns false: it is none, or nobody of it
+ * has come. Does it have its rank in the run of another job? */
+bool dp_slice_tell(const struct dp_run *run, char *out, size_t cap);
+bool dp_slice_is_of_other(const struct dp_run *run);
+
+/* Of home. Does it have slices with their ranks? Is this rank that of a slice on this node (of this job; 0: of any)? */
+bool dp_slices_are(const struct dp_run *home);
+bool dp_slices_have(const struct dp_run *home, uint32_t rank, const char *node, uint32_t slice);
+/* What the run's job is, after Slurm said what home's is: changed to that of the run where there are slices. */
+void dp_slices_job(const struct dp_run *run, struct dp_job_info *job);
+/* Home's job was read for the coordinator: Slurm is asked about the slices, too, and the coordinator told. */
+void dp_slices_read_job(struct dp_run *home, const struct dp_job_info *job);
+/* The coordinator was opened from its journal: the slices are those that it has. */
+void dp_slices_restore(struct dp_run *home);
+
+/* Frames between daemons. */
+void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m);
+void dp_slice_answered(struct dp_conn *c, const struct dp_msg_slice_rank *m);
+
+void dp_slices_tick(struct dp_run *run, uint64_t now_ns); /* about every 100 ms */
+/* The run ends: forget what it is a slice or the home of. The run of home's name that passed on for it alone ends, too. */
+void dp_slices_destroy(struct dp_run *run);
+
+#endif

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Tasks of a job array, jobs of one GPU each, are one run (--dynpipe-slices): they meet, train, hand layers over, and go back one by
+# one, each by the end of its job, while the rest trains on and another job has the GPU. On one node and on two; losses are those
+# of one worker. Who is too late, or none of them, is refused and ends.
+# shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
+# shellcheck source=tests/e2e/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
+
+run="$endless prune.begin=20 prune.end=120 prune.every=20"
+cluster_up --nodes 2 --gpus 4 --cpus 8 --daemon-key 'report_ms = 250; slices_wait_s = 8.0;' \
+    --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" \
+    --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
+export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
+
+# array NAME TASKS SBATCH-OPTIONS -- OVERRIDES: a run of slices; prints the array's id. Output in NAME.TASK.out.
+array() {
+    local name=$1 tasks=$2 options=()
+    shift 2
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    cat >"$D/$name.sh" <<X
+#!/bin/bash
+srun -n1 $(worker_command "$D/$name.jsonl" "$@") || [ \$? = 75 ]
+X
+    sbatch --parsable -J "$name" --array="$tasks" -n1 -c1 --gpus=1 --mem=500 -o "$D/$name.%a.out" "${options[@]}" "$D/$name.sh"
+}
+states() { squeue -h -r -t all -j "$1" -o %T | sort | uniq -c | awk '{printf "%s%s %s", (NR > 1 ? ", " : ""), $1, $2}'; } # ARRAY
+states_are() { [ "$(states "$1")" = "$2" ]; }
+all_ended() { ! squeue -h -r -t all -j "$1" -o %T | grep -qE 'PENDING|RUNNING|COMPLETING'; }
+task_job() { squeue -h -t all -j "$1_$2" -o %A; } # ARRAY TASK
+# The job whose run it is: the daemons say so.
+home_of() { sed -n "s/.* job=\([0-9]*\) the run begins with .*/\1/p" "$D"/log/dynpiped.n*.log | while read -r j; do
+    case " $(squeue -h -r -t all -j "$1" -o %A | tr '\n' ' ')" in *" $j "*) echo "$j" ;; esac done; }
+logs() { cat "$D"/log/dynpiped.n*.log; }
+end_array() { # ARRAY NAME
+    scancel --signal=TERM "$1"
+    wait_for 120 all_ended "$1"
+    is "$(cat "$D/$2".*.out | grep -i 'exit code' | grep -v 'exit code 75')" "" "$2: no worker fails"
+}
+
+# ---- four slices on one node become two, and other jobs have their GPUs -----------------------------------------
+
+one=$(array one 0-3 -w n1 $release --dynpipe-slices=4 -- $run)
+wait_for 60 states_are "$one" "4 RUNNING"
+other=$(sbatch --parsable -w n1 -n1 -c1 --gpus=1 --mem=100 -o "$D/other.out" --wrap "sleep 1000")
+is "$(job_state "$other")" PENDING "one: another job waits for a GPU of that node"
+wait_for 60 steps_done "$D/one.jsonl" 5
+ok $? "one: four jobs of one GPU train as one run"
+home=$(home_of "$one")
+is "$(status "$home" '[.slots[] | .job] | length')" 4 "one: status has four slices"
+wait_for 240 job_is "$other" RUNNING
+ok $? "one: the job that waited runs on a GPU that a slice had"
+like "$(states "$one")" "^[12] COMPLETED, [23] RUNNING$" "one: a slice has completed, the others run"
+wait_for 240 states_are "$one" "2 COMPLETED, 2 RUNNING"
+ok $? "one: and another slice goes"
+before=$(tail -n 1 "$D/one.jsonl" | jq -r .step)
+wait_for 60 steps_done "$D/one.jsonl" $((before + 20))
+ok $? "one: the rest trains on"
+is "$(job_state "$home")" RUNNING "one: the slice whose job the run is stays"
+like "$(timeout 10 dynpipe status -j "$(squeue -h -r -j "$one" -o %A | grep -vx "$home")" 2>&1)" "a slice of the run of job $home on n1" "one: who asks for another slice is told where to look"
+is_released() { logs | grep -qE "job=$home n1 \(job [0-9]+\) is released"; }
+wait_for 60 is_released
+ok $? "one: the coordinator has seen Slurm end them"
+end_array "$one" one
+is "$(states "$one")" "4 COMPLETED" "one: all slices end well"
+scancel "$other"
+
+# ---- two nodes, with one task more than there are slices; the daemon of home is restarted meanwhile --------------
+
+wait_for 60 all_nodes_idle
+two=$(array two 0-4 -c4 $release --dynpipe-slices=4 -- $run)
+wait_for 60 states_are "$two" "1 PENDING, 4 RUNNING"
+ok $? "two: two slices on each node, and one waits"
+wait_for 60 steps_done "$D/two.jsonl" 5
+ok $? "two: they train"
+home=$(home_of "$two")
+node=$(squeue -h -j "$home" -o %N)
+cluster stop "daemon:$node" KILL
+cluster start "daemon:$node"
+late() { cat "$D/two".*.out | grep -q "the run began without job"; }
+wait_for 240 late
+ok $? "two: the task that begins on a GPU that came back is told that it is too late"
+wait_for 60 states_are "$two" "2 COMPLETED, 1 FAILED, 2 RUNNING" || wait_for 60 states_are "$two" "1 COMPLETED, 1 FAILED, 3 RUNNING"
+ok $? "two: and ends, while the others train"
+before=$(tail -n 1 "$D/two.jsonl" | jq -r .step)
+wait_for 60 steps_done "$D/two.jsonl" $((before + 20))
+ok $? "two: they do"
+scancel --signal=TERM "$two"
+wait_for 120 all_ended "$two"
+is "$(states "$two")" "4 COMPLETED, 1 FAILED" "two: all slices of the run end well"
+
+# ---- who does not belong there ------------------------------------------------------------------------------------
+
+wait_for 60 all_nodes_idle
+array lone 0-1 -w n1 --dynpipe=balance --dynpipe-slices=3 -- $run >"$D/lone.id"
+lone=$(cat "$D/lone.id")
+plain=$(sbatch --parsable -n1 --gpus=1 --mem=500 --dynpipe=balance --dynpipe-slices=2 -o "$D/plain.out" \
+    --wrap "srun -n1 $(worker_command "$D/plain.jsonl" $run)")
+wait_for 60 states_are "$lone" "2 RUNNING"
+# A worker of the same user's, outside of the slice's step; and one of another user's.
+pretend() { # JOB: as its worker
+    # shellcheck disable=SC2046
+    env SLURM_JOB_ID="$1" SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_LOCALID=0 DYNPIPE_SLICES=3 DYNPIPE_WIREUP_S=5 \
+        ${2:-} timeout 60 $(worker_command "$D/pretend.jsonl" $run) 2>&1
+}
+slice=$(task_job "$lone" 0)
+has_come() { logs | grep -q "job=$slice is a slice of the run"; } # its own worker has
+wait_for 60 has_come
+like "$(pretend "$slice")" "was not started by any task of step 0|another process is the worker" "a process outside of the slice's step is refused"
+if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$worker" 2>/dev/null; then
+    like "$(pretend "$slice" "setpriv --reuid 65534 --regid 65534 --clear-groups")" "belongs to another user" "another user's process is refused"
+else
+    skip "another user's process is refused" "no other user reaches the build"
+fi
+wait_for 60 job_ended "$plain"
+is "$(job_state "$plain")" FAILED "a job that is no task of an array is no slice"
+like "$(cat "$D/plain.out")" "this job is none" "and is told so"
+wait_for 60 all_ended "$lone"
+is "$(states "$lone")" "2 FAILED" "fewer slices than are needed do not begin"
+like "$(cat "$D"/lone.*.out)" "2 of 3 slices have joined in 8 s, and the run needs more" "and say so"
+runs "nothing was trained" test ! -s "$D/lone.jsonl"
+
+# ---- with fewer slices than expected, and cancelled -----------------------------------------------------------------
+
+few=$(array few 0-1 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=3 -- $run checkpoint.dir="$D/few.ckpt")
+wait_for 60 steps_done "$D/few.jsonl" 5
+ok $? "few: two of three begin when the time is over"
+scancel "$few"
+wait_for 120 all_ended "$few"
+is "$(states "$few")" "2 CANCELLED" "few: scancel of the array ends the run"
+runs "few: with a checkpoint" test -n "$(find "$D/few.ckpt" -name '*.manifest' -o -name 'manifest*' -o -name '*.json' 2>/dev/null | head -n1)"
+
+same_as_alone $run -- one two
+is "$(drained_nodes)" "" "no node is drained"
+done_testing

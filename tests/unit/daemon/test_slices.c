@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Slices, jobs of one worker each on the nodes of two real daemons (daemon_world.h), become one run: which ranks their workers
+ * are told, who is refused, and what a restart of the daemons does. */
+#include "tests/unit/daemon/daemon_world.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/wire.h"
+#include "daemon/coord/coordinator.h"
+#include "daemon/net/peer_link.h"
+#include "daemon/run/slices.h"
+#include "tests/unit/unit.h"
+
+enum { ARRAY = 103, HOME = 101, OTHER = 102, LATE = 103, FOREIGN = 200, STEP = 4, WAIT_S = 20 };
+
+struct answer {
+    int state; /* enum dp_wireup_state, -1: none */
+    uint32_t rank, n_workers;
+    char text[1024];
+};
+
+static struct dw_process *process[2];
+
+static int open_world(void **state)
+{
+    (void)state;
+    if (dw_open() < 0)
+        return -1;
+    for (int n = 0; n < DW_NODES; n++)
+        dw.node[n].config->slices_wait_s = WAIT_S;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    (void)state;
+    dw_close();
+    return 0;
+}
+
+static void end_world(void)
+{
+    char broken[sizeof dw.broken];
+
+    dw_stop();
+    memcpy(broken, dw.broken, sizeof broken);
+    assert_string_equal(broken, "");
+}
+
+/* Slurm starts a slice there, and the plugin tells of its step and its task. */
+static struct dw_process *begin(uint32_t i, uint32_t job_id, uint32_t array, uint32_t node, uint32_t n_slices)
+{
+    struct dp_msg_step_start start = {.job_id = job_id, .step_id = STEP + i, .uid = DW_OWNER, .gid = DW_OWNER,
+                                      .options_set = DP_OPT_MODE | DP_OPT_SLICES, .mode = DP_MODE_BALANCE, .slices = n_slices};
+    static struct dp_msg_tasks tasks;
+    static uint8_t body[DP_BODY_MAX];
+    struct dw_process *p = dw_fork(node, DW_WORKERS);
+    struct dp_writer w;
+
+    dw.slurm.slice[i] = (struct dw_slice){.job_id = job_id, .array = array, .uid = DW_OWNER, .node = node, .start_s = 10 + i};
+    memcpy(start.node, dw.node[node].name, sizeof start.node);
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_step_start_encode(&w, &start);
+    (void)dw_say(node, 0, DP_MSG_STEP_START, body, dp_writer_used(&w));
+    dw_run(0.3, false);
+    tasks = (struct dp_msg_tasks){.job_id = job_id, .step_id = STEP + i, .n_tasks = 1, .count = 1, .pid = {p->pid}};
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_tasks_encode(&w, &tasks);
+    (void)dw_say(node, 0, DP_MSG_TASKS, body, dp_writer_used(&w));
+    dw_run(0.3, false);
+    return p;
+}
+
+/* A process asks for the rank of a slice, once. */
+static struct answer ask(uint32_t node, uint32_t job_id, uint32_t step_id, uint32_t pid, uint32_t uid)
+{
+    struct dp_msg_card m = {.job_id = job_id, .step_id = step_id, .n_workers = 1, .kind = DP_CARD_SLICE, .patience_ms = 1000};
+    struct dp_header h = {DP_PROTO_VERSION, DP_MSG_CARD, 0, 1};
+    uint8_t frame[4096];
+    struct answer a = {.state = -1};
+    struct dp_msg_wireup in;
+    struct dp_writer out;
+    struct dp_reader r;
+    int fd = dw_connect(node, pid, uid);
+
+    assert_true(fd >= 0);
+    dp_writer_init(&out, frame + DP_HEADER_BYTES, sizeof frame - DP_HEADER_BYTES);
+    dp_msg_card_encode(&out, &m);
+    h.body_len = (uint32_t)dp_writer_used(&out);
+    dp_header_encode(frame, &h);
+    (void)!send(fd, frame, DP_HEADER_BYTES + h.body_len, MSG_NOSIGNAL);
+    dw_run(0.2, false);
+    if (recv(fd, frame, sizeof frame, MSG_DONTWAIT) > DP_HEADER_BYTES && dp_header_decode(frame, &h, NULL) == 0 &&
+        h.type == DP_MSG_WIREUP) {
+        dp_reader_init(&r, frame + DP_HEADER_BYTES, h.body_len);
+        assert_int_equal(dp_msg_wireup_decode(&r, &in, NULL), 0);
+        a = (struct answer){.state = in.state, .rank = in.speaker, .n_workers = in.n_workers};
+        memcpy(a.text, in.text, sizeof a.text);
+    }
+    close(fd);
+    return a;
+}
+
+/* As long as it is told to ask again, and not for ever. */
+static struct answer ask_on(uint32_t i, uint32_t node, uint32_t job_id, uint32_t pid, double seconds)
+{
+    struct answer a = {.state = DP_WIREUP_LATER};
+
+    for (uint64_t end = dw.now_ns + (uint64_t)(seconds * 1e9); a.state == DP_WIREUP_LATER && dw.now_ns < end;) {
+        a = ask(node, job_id, STEP + i, pid, DW_OWNER);
+        dw_run(0.3, false);
+    }
+    return a;
+}
+
+static void begin_two(uint32_t n_slices)
+{
+    struct answer a;
+
+    dw_start(1, NULL, 0);
+    dw_run(1.5, false);
+    a = ask(0, DW_JOB, STEP, dw.process[0].pid, DW_OWNER);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_non_null(strstr(a.text, "--dynpipe-slices"));
+    dw.slurm.has_ended = dw.is_lost = true; /* the world's own run, which would empty its nodes */
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        dw_exit(&dw.process[i]);
+    process[0] = begin(0, HOME, ARRAY, 0, n_slices);
+    process[1] = begin(1, OTHER, ARRAY, 1, n_slices);
+}
+
+static void check_ranks(void)
+{
+    struct answer a[2];
+
+    (void)ask_on(1, 1, OTHER, process[1]->pid, 2);
+    (void)ask_on(0, 0, HOME, process[0]->pid, 4);
+    a[1] = ask_on(1, 1, OTHER, process[1]->pid, 15);
+    a[0] = ask_on(0, 0, HOME, process[0]->pid, 15);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (a[i].state != DP_WIREUP_RANK)
+            fail_msg("slice %u: state %d: %s", i, a[i].state, a[i].text);
+        assert_int_equal(a[i].rank, i);
+        assert_int_equal(a[i].n_workers, 2);
+    }
+    for (uint32_t i = 0; i < 2; i++) { /* all of them are known under home's step */
+        uint32_t rank, n_workers, step_id;
+
+        dp_slice_place(dp_run_find(&dw.node[i].d, i ? OTHER : HOME), &rank, &n_workers, &step_id);
+        assert_int_equal(rank, i);
+        assert_int_equal(step_id, STEP);
+    }
+}
+
+static void two_slices_become_one_run(void **state)
+{
+    const struct dp_run *home, *far;
+    const struct dp_job_info *job;
+
+    (void)state;
+    begin_two(2);
+    check_ranks();
+    home = dp_run_find(&dw.node[0].d, HOME);
+    assert_non_null(home);
+    assert_true(dp_slices_are(home));
+    assert_non_null(home->coord);
+    job = dp_coord_job(home->coord);
+    assert_int_equal(job->n_nodes, 2);
+    assert_int_equal(job->slice[0], HOME);
+    assert_int_equal(job->slice[1], OTHER);
+    far = dp_run_find(&dw.node[1].d, HOME);
+    assert_non_null(far);
+    assert_int_equal(far->role, DP_RUN_RELAY);
+    assert_true(dp_slices_have(home, 1, dw.node[1].name, OTHER) && !dp_slices_have(home, 1, dw.node[0].name, 0));
+
+    dw_restart_all(); /* and from the coordinator's journal it is the same */
+    check_ranks();
+    home = dp_run_find(&dw.node[0].d, HOME);
+    assert_true(home && dp_slices_are(home));
+
+    /* A slice ends, and what passed on for it there. */
+    dw.slurm.slice[1].has_ended = true;
+    dw_exit(process[1]);
+    dw_run(12, false);
+    assert_null(dp_run_find(&dw.node[1].d, OTHER));
+    assert_null(dp_run_find(&dw.node[1].d, HOME));
+    assert_non_null(dp_run_find(&dw.node[0].d, HOME));
+    end_world();
+}
+
+/* Whoever took node 1 over says that a job there is a slice, and Slurm does not. */
+static void pretend(uint32_t job_id)
+{
+    struct dp_msg_slice m = {.job_id = HOME, .slice = job_id, .step_id = STEP, .pid = 999};
+    struct dp_conn *c;
+
+    dw.current = &dw.node[1];
+    dp_peer_want(&dw.node[1].d, dw.node[0].name);
+    dw_run(0.5, false);
+    c = dp_peer_find(&dw.node[1].d, dw.node[0].name);
+    assert_non_null(c);
+    DP_CONN_SEND(c, slice, DP_MSG_SLICE, &m);
+    dw_run(1.2, false); /* Slurm is asked once more, too */
+}
+
+static void who_is_no_slice_is_refused(void **state)
+{
+    struct dw_process *intruder, *foreign, *late;
+    struct answer a;
+
+    (void)state;
+    begin_two(2);
+    foreign = begin(2, FOREIGN, FOREIGN, 1, 2);
+    a = ask(0, HOME, STEP, process[0]->pid, DW_STRANGER);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_non_null(strstr(a.text, "another user"));
+    intruder = dw_fork(0, DW_WORKERS);
+    a = ask(0, HOME, STEP, intruder->pid, DW_OWNER);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_non_null(strstr(a.text, "not started by any task"));
+
+    /* One of two is there; no other makes it two. */
+    (void)ask_on(0, 0, HOME, process[0]->pid, 3);
+    dw.node[1].is_hostile = true;
+    pretend(FOREIGN);
+    pretend(DW_JOB);
+    pretend(4711);
+    pretend(HOME); /* which is not on that node */
+    dw.node[1].is_hostile = false;
+    assert_false(dp_slices_are(dp_run_find(&dw.node[0].d, HOME)));
+    a = ask_on(2, 1, FOREIGN, foreign->pid, 3);
+    assert_int_equal(a.state, DP_WIREUP_LATER); /* of a run of its own, that lacks a slice */
+    check_ranks();
+
+    late = begin(3, LATE, ARRAY, 1, 2);
+    a = ask_on(3, 1, LATE, late->pid, 15);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_string_equal(a.text, "the run began without job 103");
+    check_ranks();
+    end_world();
+}
+
+static void too_few_do_not_begin(void **state)
+{
+    struct answer a[2];
+
+    (void)state;
+    begin_two(3);
+    a[1] = ask_on(1, 1, OTHER, process[1]->pid, 3);
+    a[0] = ask_on(0, 0, HOME, process[0]->pid, WAIT_S + 10);
+    a[1] = ask_on(1, 1, OTHER, process[1]->pid, 5);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(a[i].state, DP_WIREUP_DENIED);
+        assert_non_null(strstr(a[i].text, "of 3 slices have joined in 20 s, and the run needs more"));
+    }
+    assert_null(dp_run_find(&dw.node[0].d, HOME)->coord);
+    end_world();
+}
+
+/* A process that ended is not waited for, nor counted. */
+static void who_has_ended_is_not_counted(void **state)
+{
+    struct answer a;
+
+    (void)state;
+    begin_two(2);
+    (void)ask_on(0, 0, HOME, process[0]->pid, 3);
+    dw_exit(process[0]);
+    dw_run(1, false);
+    a = ask_on(1, 1, OTHER, process[1]->pid, 8);
+    assert_int_equal(a.state, DP_WIREUP_LATER);
+    assert_false(dp_slices_are(dp_run_find(&dw.node[0].d, HOME)));
+    end_world();
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(two_slices_become_one_run),
+    cmocka_unit_test(who_is_no_slice_is_refused),
+    cmocka_unit_test(too_few_do_not_begin),
+    cmocka_unit_test(who_has_ended_is_not_counted),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests_name("slices", tests, open_world, close_world);
+}
