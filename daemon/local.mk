@@ -149,6 +149,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/member.c \
 	daemon/coord/migrate.c \
 	daemon/coord/missing.c \
+	daemon/coord/leave.c \
 	daemon/coord/regroup.c \
 	daemon/coord/release.c \
 	daemon/coord/replay.c \

@@ -117,6 +117,7 @@ enum dp_event {
     DP_EV_RESUMED = 3,  /* text: path of the checkpoint */
     DP_EV_FAILED = 4,   /* text: why the run ends */
     DP_EV_REGROUPED = 5, /* the run goes on from `step`, after a REGROUP; value: sparsity there; text: from what */
+    DP_EV_LEAVE = 6,    /* Slurm ends the job of this worker, which is a slice: it asks to be let go */
 };
 enum dp_card {
     DP_CARD_HERE = 0,    /* with the worker's address */
@@ -312,7 +313,7 @@ enum dp_option_bit {
 #define DP_GOODBYE_SINCE_3(F)                                                                      \
     F(f64, loss, "mean training loss of the last of the steps, nats per token; NaN where unknown")
 
-#define DP_SAVE_FIELDS(F) F(u32, reserved, "0; the leader saves a checkpoint at the next boundary")
+#define DP_SAVE_FIELDS(F) F(u32, stop, "the leader saves a checkpoint at the next boundary; 1: and all stop then, else 0")
 
 #define DP_PING_FIELDS(F) F(u64, number, "from 1, only grows: sent when nothing was heard of a run for long")
 

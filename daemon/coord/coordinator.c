@@ -144,6 +144,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     coord_member_tick(c, now_ns);
     coord_migrate_tick(c, now_ns);
     coord_regroup_tick(c, now_ns);
+    coord_leave_tick(c, now_ns);
     coord_release_tick(c, now_ns);
     coord_stall_tick(c, now_ns);
     coord_missing_tick(c, now_ns);
@@ -187,20 +188,26 @@ static int command_layout(struct dp_coord *c, uint64_t now_ns, const char *text,
     return coord_migrate_begin(c, now_ns, &next, "requested on the command line", err);
 }
 
-static int command_save(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
+void coord_ask_save(struct dp_coord *c, bool stop)
 {
-    struct dp_msg_save save = {0};
-    uint32_t leader = dp_layout_leader(&c->layout);
+    struct dp_msg_save save = {.stop = stop};
     uint8_t body[64];
     struct dp_writer w;
+
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_save_encode(&w, &save);
+    c->ops.to_worker(c->arg, dp_layout_leader(&c->layout), DP_MSG_SAVE, body, dp_writer_used(&w));
+}
+
+static int command_save(struct dp_coord *c, uint64_t now_ns, struct dp_err *err)
+{
+    uint32_t leader = dp_layout_leader(&c->layout);
 
     if (!c->train.has_layout || !c->worker[leader].is_connected)
         return dp_err_set(err, DP_EINVAL, "worker %u, which leads the run, is not connected", leader);
     if (!c->train.checkpoint_dir[0])
         return dp_err_set(err, DP_EINVAL, "the run has no checkpoint directory");
-    dp_writer_init(&w, body, sizeof body);
-    dp_msg_save_encode(&w, &save);
-    c->ops.to_worker(c->arg, leader, DP_MSG_SAVE, body, dp_writer_used(&w));
+    coord_ask_save(c, false);
     coord_note(c, now_ns, "checkpoint asked for");
     return 0;
 }

@@ -115,6 +115,7 @@ struct coord_worker {
     bool is_lost;      /* its process ended otherwise */
     bool regroups;     /* goes on without those that are lost */
     uint64_t died_ns;  /* since when that is known */
+    uint64_t asked_ns; /* Slurm ends its slice: it asks to be let go, since; 0: it does not */
     uint64_t away_ns, sought_ns; /* not connected since; asked for last whether it lives */
     uint8_t bye;       /* enum dp_goodbye, when has_left */
     bool is_fresh;     /* reported since the last decision */
@@ -374,6 +375,10 @@ struct coord_regroup {
     uint64_t refused_ns;     /* told last that nobody goes on */
 };
 
+struct coord_leave {
+    uint64_t tried_ns; /* a hand-over that could not begin, or all were asked to stop */
+};
+
 struct coord_release {
     bool is_reading, is_shrinking; /* asked, no answer yet */
     uint64_t deadline_ns, next_ns;
@@ -454,6 +459,7 @@ struct dp_coord {
     struct coord_release rel;
     struct coord_regroup regroup;
     struct coord_stall stall;
+    struct coord_leave leave;
     struct coord_limit limit;
     struct coord_memory memory;
     struct coord_promise promise;
@@ -665,8 +671,17 @@ void coord_regroup_say(const struct dp_coord *c, uint32_t rank, char *out, size_
 void coord_regroup_lost(struct dp_coord *c, uint64_t now_ns, const char *text);
 void coord_regroup_tick(struct dp_coord *c, uint64_t now_ns);
 void coord_regroup_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job);
-/* Rank 0 says from where those who are left go on. */
+/* The leader says from where those who are left go on. */
 void coord_regroup_begun(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m);
+/* A layout for those who are left; not asked_too: without those who ask to be let go, either. -1: the layers do not fit. */
+int coord_regroup_lay_out(const struct dp_coord *c, bool asked_too, struct dp_layout *next);
+
+/* --- leave.c --- */
+void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
+void coord_leave_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- coordinator.c --- */
+void coord_ask_save(struct dp_coord *c, bool stop); /* of the leader: a checkpoint, and that all stop then */
 
 /* --- release.c --- */
 void coord_release_tick(struct dp_coord *c, uint64_t now_ns);

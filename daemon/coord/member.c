@@ -38,6 +38,7 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->reference.steady, 0, sizeof c->reference.steady);
     memset(&c->recent, 0, sizeof c->recent);
     memset(&c->stall, 0, sizeof c->stall);
+    memset(&c->leave, 0, sizeof c->leave);
     memset(&c->regroup, 0, sizeof c->regroup);
     memset(&c->promise, 0, sizeof c->promise);
     memset(&c->balance, 0, sizeof c->balance); /* links stay: the nodes are the same */
@@ -375,7 +376,7 @@ const char *dp_coord_worker_at(const struct dp_coord *c, uint32_t rank, uint32_t
     return c->slot[c->worker[rank].slot].name;
 }
 
-void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m)
+void dp_coord_event(struct dp_coord *c, uint64_t now_ns, uint32_t rank, const struct dp_msg_event *m)
 {
     switch (m->kind) {
     case DP_EV_PRUNED:
@@ -400,6 +401,9 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_eve
         break;
     case DP_EV_REGROUPED:
         coord_regroup_begun(c, now_ns, m);
+        break;
+    case DP_EV_LEAVE:
+        coord_leave_asked(c, now_ns, rank);
         break;
     case DP_EV_FAILED:
         coord_fail(c, now_ns, "%.250s", m->text);

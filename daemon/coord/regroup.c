@@ -26,9 +26,8 @@
 /* --- a layout for those who are left --- */
 
 /* The slowest of them is as fast as possible, by the loads of the newest reports and within each one's memory, as policy `time`
- * has it. Here and not in a child: they wait for it, and 1024 layers over 512 devices take milliseconds.
- * returns -1: the layers do not fit. */
-static int lay_out(const struct dp_coord *c, struct dp_layout *next)
+ * has it. Here and not in a child: they wait for it, and 1024 layers over 512 devices take milliseconds. */
+int coord_regroup_lay_out(const struct dp_coord *c, bool asked_too, struct dp_layout *next)
 {
     struct coord_snapshot *s = malloc(sizeof *s);
     uint64_t weight[DP_MAX_LAYERS], largest;
@@ -41,7 +40,7 @@ static int lay_out(const struct dp_coord *c, struct dp_layout *next)
         speed[r] = c->worker[r].speed;
     coord_snapshot_fill(c, speed, s);
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        s->device[r].is_allowed = coord_is_live(c, r);
+        s->device[r].is_allowed = coord_is_live(c, r) && (asked_too || !c->worker[r].asked_ns);
     for (uint32_t l = 0; l < c->train.n_layers; l++) {
         weight[l] = dp_policy_layer_work_ns(&s->in, l);
         weight[l] += weight[l] == 0; /* nothing was reported: all layers are alike */
@@ -51,7 +50,7 @@ static int lay_out(const struct dp_coord *c, struct dp_layout *next)
     if (rc < 0)
         return -1;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        next->gone[r] |= c->worker[r].is_lost;
+        next->gone[r] |= c->worker[r].is_lost || (!asked_too && c->worker[r].asked_ns);
     return 0;
 }
 
@@ -152,7 +151,7 @@ static void regroup(struct dp_coord *c, uint64_t now_ns)
 
     if (!is_ready(c, now_ns))
         return;
-    if (!why && lay_out(c, &next) < 0)
+    if (!why && coord_regroup_lay_out(c, true, &next) < 0)
         why = "the model does not fit into the memory of those who are left";
     if (why) {
         give_up(c, now_ns, why);
@@ -178,9 +177,27 @@ static bool is_awaited(const struct dp_coord *c, uint32_t rank)
            (!coord_migrate_is_idle(c) && c->mig.is_member[rank] && !c->mig.has_ack[rank] && !w->has_left && !w->is_lost);
 }
 
+/* Of its workers none is left in the layout, and one was. */
+static bool is_left(const struct dp_coord *c, uint32_t slot)
+{
+    bool is_any = false;
+
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
+        if (c->worker[r].slot != slot)
+            continue;
+        if (!c->layout.gone[r])
+            return false;
+        is_any = true;
+    }
+    return is_any;
+}
+
 static void seek(struct dp_coord *c, uint64_t now_ns)
 {
     bool is_any = coord_slots_with(c, SLOT_STOPPING) || coord_slots_with(c, SLOT_HELD); /* or is there nobody to prove anything? */
+
+    for (uint32_t s = 0; s < c->n_slots && coord_is_sliced(c); s++)
+        is_any |= c->slot[s].state == SLOT_ACTIVE && s != c->batch_slot && is_left(c, s);
 
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         struct coord_worker *w = &c->worker[r];
@@ -205,25 +222,10 @@ static void seek(struct dp_coord *c, uint64_t now_ns)
     }
 }
 
-/* Of its workers none is left in the layout, and one was. */
-static bool is_left(const struct dp_coord *c, uint32_t slot)
-{
-    bool is_any = false;
-
-    for (uint32_t r = 0; r < c->train.n_workers; r++) {
-        if (c->worker[r].slot != slot)
-            continue;
-        if (!c->layout.gone[r])
-            return false;
-        is_any = true;
-    }
-    return is_any;
-}
-
-/* Nodes that Slurm took by itself are noted as given back. */
+/* What Slurm took by itself is noted as given back. */
 static void note_taken(struct dp_coord *c, uint64_t now_ns)
 {
-    if (coord_is_sliced(c))
+    if (coord_is_sliced(c) && c->limits.mode == DP_MODE_RELEASE)
         return; /* the end of a slice's job is how it goes back (release.c) */
     for (uint32_t s = 0; s < c->n_slots; s++)
         if (c->slot[s].is_taken && s != c->batch_slot && coord_migrate_is_idle(c) && is_left(c, s))

@@ -486,13 +486,13 @@ void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, cons
         return 0;                                                                                  \
     } while (0)
 
-static int feed_event(struct dp_run *run, struct dp_reader *r, struct dp_err *err)
+static int feed_event(struct dp_run *run, uint32_t rank, struct dp_reader *r, struct dp_err *err)
 {
     struct dp_msg_event m;
 
     if (dp_msg_event_decode(r, &m, err) < 0)
         return -1;
-    dp_coord_event(run->coord, dp_now_ns(), &m);
+    dp_coord_event(run->coord, dp_now_ns(), rank, &m);
     return 0;
 }
 
@@ -518,7 +518,7 @@ int dp_run_coord_frame(struct dp_run *run, const char *from, uint32_t rank, enum
     case DP_MSG_PONG:
         FEED(pong, dp_coord_pong);
     case DP_MSG_EVENT:
-        return feed_event(run, &r, err);
+        return feed_event(run, rank, &r, err);
     default:
         return dp_err_set(err, DP_EPROTO, "a worker may not send %s", dp_msg_name((uint16_t)type));
     }

@@ -121,6 +121,35 @@ is "$(states "$lone")" "2 FAILED" "fewer slices than are needed do not begin"
 like "$(cat "$D"/lone.*.out)" "2 of 3 slices have joined in 8 s, and the run needs more" "and say so"
 runs "nothing was trained" test ! -s "$D/lone.jsonl"
 
+# ---- Slurm takes slices, one after the other, and says so before: their layers go to the others ----------------------
+
+taken=$(array taken 0-3 -w n1 $release --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run)
+wait_for 60 steps_done "$D/taken.jsonl" 5
+ok $? "taken: four slices train"
+home=$(home_of "$taken")
+paused() { timeout 10 dynpipe pause -j "$home" >"$D/pause.out" 2>&1; }
+wait_for 60 paused
+ok $? "taken: none is given back for another reason"
+mapfile -t others < <(squeue -h -r -j "$taken" -o "%A %i" | sed -n "/^$home /!s/.* //p") # scancel knows a task by its number
+before=$SECONDS
+scancel --signal=TERM "${others[0]}"
+wait_for 60 job_ended "${others[0]}"
+is "$(job_state "${others[0]}")" COMPLETED "taken: one that is asked to end ends well"
+scancel "${others[1]}"
+wait_for 60 job_ended "${others[1]}"
+is "$(job_state "${others[1]}")" CANCELLED "taken: another one is cancelled"
+took=$((SECONDS - before))
+runs "taken: both before Slurm kills them, 30 s after it asks: $took s" test $took -lt 25
+before=$(tail -n 1 "$D/taken.jsonl" | jq -r .step)
+wait_for 60 steps_done "$D/taken.jsonl" $((before + 20))
+ok $? "taken: the rest trains on"
+is "$(grep -c '"event":"regrouped"' "$D/taken.jsonl")" 0 "taken: nothing had to be made again"
+like "$(status "$home" '[.events[].text] | join(" ")')" "Slurm ends n1 \(job [0-9]+\): worker [1-3] asks to be let go .*committed at step [0-9]+: Slurm ends n1 \(job" "taken: status says why layers moved"
+given_back() { [ "$(status "$home" '[.slots[] | select(.state == "released")] | length')" = 2 ]; }
+wait_for 60 given_back
+ok $? "taken: the two are given back"
+end_array "$taken" taken
+
 # ---- with fewer slices than expected, and cancelled -----------------------------------------------------------------
 
 few=$(array few 0-1 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=3 -- $run checkpoint.dir="$D/few.ckpt")
@@ -131,6 +160,6 @@ wait_for 120 all_ended "$few"
 is "$(states "$few")" "2 CANCELLED" "few: scancel of the array ends the run"
 runs "few: with a checkpoint" test -n "$(find "$D/few.ckpt" -name '*.manifest' -o -name 'manifest*' -o -name '*.json' 2>/dev/null | head -n1)"
 
-same_as_alone $run -- one two
+same_as_alone $run -- one two taken
 is "$(drained_nodes)" "" "no node is drained"
 done_testing

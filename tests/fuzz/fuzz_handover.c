@@ -102,7 +102,7 @@ static void make_up_message(struct world *w)
         dp_coord_worker_lost(w->c, w->now_ns, &lost);
         break;
     case 4:
-        dp_coord_event(w->c, w->now_ns, &event);
+        dp_coord_event(w->c, w->now_ns, rank, &event);
         break;
     default:
         dp_coord_pong(w->c, w->now_ns, &pong);

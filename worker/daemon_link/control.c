@@ -390,6 +390,14 @@ bool dp_control_take_save(struct dp_control *c)
     return wanted;
 }
 
+bool dp_control_take_stop(struct dp_control *c)
+{
+    bool wanted = c->wants_stop;
+
+    c->wants_stop = false;
+    return wanted;
+}
+
 bool dp_control_has_limit(const struct dp_control *c)
 {
     return c->has_limit;

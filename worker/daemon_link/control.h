@@ -47,6 +47,7 @@ const struct dp_msg_regroup *dp_control_regroup(const struct dp_control *c);
 /* Why nobody goes on after a worker was lost; "": nothing was said of it. */
 const char *dp_control_no_regroup(const struct dp_control *c);
 bool dp_control_take_save(struct dp_control *c); /* a checkpoint was asked for; resets the request */
+bool dp_control_take_stop(struct dp_control *c); /* the same, and that all stop then */
 /* Has the daemon said how much time the job has left? Then: when that is over, monotonic; 0: never. */
 bool dp_control_has_limit(const struct dp_control *c);
 uint64_t dp_control_end_ns(const struct dp_control *c);

@@ -38,7 +38,7 @@ struct dp_control {
 
     uint32_t incarnation;    /* highest seen */
     uint64_t prepare_closed; /* migrations up to this one are done with: PREPARE is not shown again */
-    bool has_prepare, has_decision, wants_save;
+    bool has_prepare, has_decision, wants_save, wants_stop;
     struct dp_msg_prepare prepare;
     struct dp_msg_decision decision;
     uint64_t finished; /* highest migration of a FINISH */

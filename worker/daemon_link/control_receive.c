@@ -195,7 +195,8 @@ static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8
     default: /* SAVE: may_send() lets nothing else through */
         if (dp_msg_save_decode(&r, &save, err) < 0)
             return -1;
-        c->wants_save = true;
+        c->wants_save |= save.stop != 1;
+        c->wants_stop |= save.stop == 1;
         return 0;
     }
 }

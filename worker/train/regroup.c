@@ -16,7 +16,6 @@
 #include "common/log.h"
 #include "worker/net/timeout.h"
 #include "worker/train/memory_limit.h"
-#include "worker/train/signals.h"
 
 #define PATIENCE_NS (600 * DP_SECOND_NS) /* slurmctld calls a node down after SlurmdTimeout: 300 s, most often */
 #define STOP_NS (10 * DP_SECOND_NS) /* of one that is asked to stop: Slurm kills it after KillWait, 30 s most often */
@@ -82,7 +81,7 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
         if (dp_now_ns() - start_ns > patience_ns)
             return dp_err_set(err, DP_EGONE, "%.700s; the coordinator named nobody lost for %.0f s", what,
                               (double)patience_ns / 1e9);
-        t->requests |= dp_signals_take();
+        t->requests |= dp_trainer_take_signals(t);
         if (t->requests & DP_REQUEST_STOP && !stop_ns)
             stop_ns = dp_now_ns();
         if (stop_ns && dp_now_ns() - stop_ns > STOP_NS) /* all that could be saved is the newest checkpoint */

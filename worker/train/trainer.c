@@ -17,6 +17,9 @@
 #include "worker/train/memory_limit.h"
 #include "worker/train/signals.h"
 
+#define LET_GO_NS (10 * DP_SECOND_NS)   /* of a slice that Slurm ends, for a hand-over: a boundary, or a few */
+#define SAY_AGAIN_NS (3 * DP_SECOND_NS) /* to a coordinator that was restarted */
+
 bool dp_trainer_leads(const struct dp_trainer *t)
 {
     return dp_collectives_leads(&t->collectives);
@@ -48,12 +51,44 @@ static uint64_t pending_migration(struct dp_trainer *t)
     return p ? p->migration : 0; /* one for another epoch is voted down inside */
 }
 
-static uint32_t requests_of(struct dp_trainer *t)
+/* What Slurm says to one slice, SIGTERM, concerns it alone: it asks its coordinator to let it go, which takes its layers away, or
+ * lets all stop (daemon/coord/leave.c). Where neither happens, all stop here, while Slurm still gives time: KillWait is 30 s. */
+static bool must_stop(struct dp_trainer *t, bool is_signal)
+{
+    struct dp_msg_event m = {.kind = DP_EV_LEAVE, .step = t->step};
+    uint64_t now_ns = dp_now_ns();
+
+    if (!t->args->wireup->is_slice || t->layout.n_workers < 2)
+        return is_signal;
+    if (is_signal && !t->asked_ns)
+        t->asked_ns = now_ns;
+    if (!t->asked_ns)
+        return false;
+    if (now_ns - t->asked_ns > LET_GO_NS)
+        return true;
+    if (!t->said_ns || now_ns - t->said_ns > SAY_AGAIN_NS) {
+        t->said_ns = now_ns;
+        dp_control_event(t->control, &m);
+    }
+    return false;
+}
+
+uint32_t dp_trainer_take_signals(struct dp_trainer *t)
 {
     uint32_t w = dp_signals_take();
+    bool stop = must_stop(t, w & DP_REQUEST_STOP);
+
+    return (w & ~(uint32_t)DP_REQUEST_STOP) | (stop ? DP_REQUEST_STOP : 0);
+}
+
+static uint32_t requests_of(struct dp_trainer *t)
+{
+    uint32_t w = dp_trainer_take_signals(t);
 
     if (dp_control_take_save(t->control))
         w |= DP_REQUEST_SAVE;
+    if (dp_control_take_stop(t->control))
+        w |= DP_REQUEST_STOP;
     if (!dp_trainer_leads(t))
         return w;
     if (dp_control_has_limit(t->control))

@@ -48,6 +48,7 @@ struct dp_trainer {
     uint64_t wait_ns; /* of the running step */
     bool is_leaving;
     uint32_t requests;    /* of this worker, enum dp_step_request, until all have done at a boundary what they ask */
+    uint64_t asked_ns, said_ns; /* Slurm ends this slice, since; told the coordinator last. 0: it does not, not yet */
     struct dp_saved saved;
     bool has_coordinator; /* it has let this worker in, once at least */
     bool is_lost;         /* the others go on without this one */
@@ -71,6 +72,8 @@ int dp_trainer_regroup(struct dp_trainer *t, struct dp_err *err);
 /* Is a REGROUP there that is not in force? Then nobody waits for the others any more. arg: the trainer. */
 bool dp_trainer_must_regroup(void *arg);
 
+/* Requests by signals since the last call, enum dp_step_request. */
+uint32_t dp_trainer_take_signals(struct dp_trainer *t);
 /* Answer the daemon; arg: the trainer. */
 void dp_trainer_serve(void *arg);
 

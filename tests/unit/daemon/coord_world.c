@@ -18,6 +18,8 @@
 #define DP_REC_MEMORY 21 /* coord/internal.h */
 #define DP_REC_REGROUP 23
 #define TICK (SEC / 5)
+#define KILL_WAIT (30 * SEC)  /* of Slurm, between SIGTERM and SIGKILL */
+#define SAY_AGAIN (3 * SEC)
 #define REPORT (SEC / 5)
 #define PRUNE_BEGIN 140u /* 7 s */
 #define PRUNE_END 500u   /* 25 s */
@@ -402,6 +404,25 @@ void world_kill(struct world *w, uint32_t rank)
     tell_lost(w, rank);
 }
 
+void world_take(struct world *w, uint32_t rank)
+{
+    w->worker[rank].taken_ns = w->now_ns;
+}
+
+/* It says so again and again until it is let go. */
+static void taken_tick(struct world *w, uint32_t r)
+{
+    struct world_worker *k = &w->worker[r];
+
+    if (w->now_ns - k->taken_ns > KILL_WAIT) {
+        world_kill(w, r);
+    } else if (k->is_connected && !k->layout.gone[r] && (!k->said_ns || w->now_ns - k->said_ns > SAY_AGAIN)) {
+        k->said_ns = w->now_ns;
+        if (!chance(w, w->loss_percent))
+            dp_coord_event(w->c, w->now_ns, r, &(struct dp_msg_event){.kind = DP_EV_LEAVE, .step = k->step});
+    }
+}
+
 /* Worked out at once, told later; with faults some children die. */
 static int op_plan(void *arg, double deadline_s, struct dp_err *err)
 {
@@ -616,7 +637,7 @@ static void worker_regroup(struct world *w, uint32_t r, const struct dp_msg_regr
         if (k->layout.gone[r])
             k->exit_at_ns = soon(w, 400);
         if (r == dp_layout_leader(&k->layout) && w->c && !w->has_crashed)
-            dp_coord_event(w->c, w->now_ns, &(struct dp_msg_event){.kind = DP_EV_REGROUPED, .step = k->step, .text = "they go on"});
+            dp_coord_event(w->c, w->now_ns, r, &(struct dp_msg_event){.kind = DP_EV_REGROUPED, .step = k->step, .text = "they go on"});
     }
     if (m->epoch == k->layout.epoch)
         send_ack(w, r, m->migration);
@@ -655,6 +676,10 @@ static void worker_message(struct world *w, const struct world_message *m)
             k->left_ms = l.left_ms;
             k->n_limits++;
         }
+    } else if (m->type == DP_MSG_SAVE) {
+        struct dp_msg_save s;
+
+        k->n_stops += dp_msg_save_decode(&r, &s, NULL) == 0 && s.stop;
     } else if (m->type == DP_MSG_REGROUP) {
         struct dp_msg_regroup g;
 
@@ -955,6 +980,10 @@ static void worker_tick(struct world *w, uint32_t r)
         worker_exits(w, r);
         return;
     }
+    if (k->taken_ns)
+        taken_tick(w, r);
+    if (!k->is_alive || w->has_crashed)
+        return;
     if (k->vote_at_ns && w->now_ns >= k->vote_at_ns && !k->is_slow) {
         k->vote_at_ns = 0;
         k->doubt = k->vote.yes ? k->vote.migration : 0;

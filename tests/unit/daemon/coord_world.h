@@ -23,6 +23,8 @@ struct world_worker {
     uint64_t answered;          /* newest decision acknowledged */
     uint32_t n_limits;          /* LIMIT came so often */
     uint64_t left_ms;           /* the newest */
+    uint64_t taken_ns, said_ns; /* Slurm ends its slice, since; it said so last */
+    uint32_t n_stops;           /* SAVE asked for a stop so often */
     uint64_t credit_ns;         /* is_timed: of the next step, spent already */
     uint64_t reported_ns, vote_at_ns, connect_at_ns, exit_at_ns;
     bool has_voted_no, is_alone; /* is_alone: goes on with nobody else, so it says no to REGROUP: PMIx */
@@ -137,6 +139,8 @@ void world_run(struct world *w, double seconds, bool with_faults);
 double world_loss(uint64_t step);
 /* A worker's process is killed, which its node's daemon tells, once. */
 void world_kill(struct world *w, uint32_t rank);
+/* Slurm ends its slice: SIGTERM, and 30 s later SIGKILL. */
+void world_take(struct world *w, uint32_t rank);
 /* The coordinator's daemon dies; world_run() starts it again. */
 void world_crash(struct world *w);
 /* What the coordinator would write anew. The caller frees it. */

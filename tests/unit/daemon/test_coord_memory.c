@@ -189,11 +189,11 @@ static void a_job_that_may_be_requeued_needs_a_checkpoint(void **state)
     world_start(w);
     world_run(w, 15.0, false); /* in the middle of pruning */
     expect_text(w, "a checkpoint comes first");
-    dp_coord_event(w->c, w->now_ns, &saved);
+    dp_coord_event(w->c, w->now_ns, 0, &saved);
     world_run(w, 60.0, false);
     first = w->mem_mb;
     assert_true(first < START_MB && first > 700); /* what it needed then */
-    dp_coord_event(w->c, w->now_ns, &saved);
+    dp_coord_event(w->c, w->now_ns, 0, &saved);
     world_run(w, 40.0, false);
     assert_true(w->mem_mb < 600);
     end(w);

@@ -229,6 +229,153 @@ static void faults_of_all_kinds(void **state)
     assert_true(n_released > 200 && n_crashes > 200 && n_lost > 0 && n_renewals > 0);
 }
 
+static struct world *begin_training(uint64_t seed, uint32_t min_devices)
+{
+    struct world *w = begin_sliced(seed);
+
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    w->limits.pack.min_devices = min_devices;
+    world_start(w);
+    world_run(w, 4.0, false);
+    return w;
+}
+
+static void has_left(const struct world *w, uint32_t rank)
+{
+    assert_false(w->worker[rank].is_alive);
+    assert_true(w->worker[0].layout.gone[rank]);
+    assert_int_equal(w->worker[rank].n_regroups, 0);
+}
+
+/* SIGTERM to one slice: its layers are elsewhere long before SIGKILL, in every mode in which layers move, and Slurm has it back. */
+static void one_that_slurm_takes_leaves(void **state)
+{
+    (void)state;
+    for (int mode = DP_MODE_BALANCE; mode <= DP_MODE_RELEASE; mode++) {
+        struct world *w = begin_sliced(41);
+        uint64_t step;
+
+        w->limits.mode = (uint8_t)mode;
+        snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+        world_start(w);
+        world_run(w, 4.0, false);
+        world_take(w, 2);
+        world_run(w, 5.0, false);
+        has_left(w, 2);
+        step = w->worker[0].step;
+        world_run(w, 25.0, false);
+        assert_true(is_released(w, 2));
+        assert_true(w->worker[0].step > step && w->worker[1].is_alive && w->worker[3].is_alive);
+        assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
+        assert_int_equal(w->worker[0].n_stops, 0);
+        assert_true(world_is_settled(w));
+        end(w);
+    }
+}
+
+/* Two of them within a second leave by one hand-over; what the daemon forgets when it dies meanwhile, they say again. */
+static void two_leave_together(void **state)
+{
+    (void)state;
+    for (int crash = 0; crash < 2; crash++) {
+        struct world *w = begin_training(42, 2);
+
+        world_take(w, 1);
+        world_run(w, 0.6, false);
+        world_take(w, 3);
+        if (crash) {
+            world_run(w, 0.4, false);
+            world_crash(w);
+        }
+        world_run(w, 12.0, false);
+        has_left(w, 1);
+        has_left(w, 3);
+        assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
+        assert_int_equal(w->worker[0].n_stops, 0);
+        end(w);
+    }
+}
+
+/* Where they cannot be let go the leader is asked to save and to stop, until it does: home, all, too many, or in a mode in which
+ * layers do not move. Nobody is made to leave. */
+static void where_one_cannot_leave_all_stop(void **state)
+{
+    static const struct {
+        uint32_t taken, min_devices;
+        uint8_t mode;
+    } cases[] = {{1, 1, DP_MODE_RELEASE}, {15, 1, DP_MODE_RELEASE}, {14, 2, DP_MODE_BALANCE}, {4, 4, DP_MODE_RELEASE}, {4, 1, DP_MODE_OBSERVE}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world *w = begin_sliced(43);
+
+        snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+        w->limits.mode = cases[i].mode;
+        w->limits.pack.min_devices = cases[i].min_devices;
+        world_start(w);
+        world_run(w, 4.0, false);
+        for (uint32_t r = 0; r < W_MAX; r++)
+            if (cases[i].taken >> r & 1)
+                world_take(w, r);
+        world_run(w, 7.0, false);
+        assert_in_range(w->worker[0].n_stops, 2, 4);
+        assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+        end(w);
+    }
+}
+
+/* Of a run of nodes nobody leaves alone: Slurm takes the whole job. */
+static void nodes_do_not_leave(void **state)
+{
+    struct world *w = begin(44);
+
+    (void)state;
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    world_start(w);
+    world_run(w, 4.0, false);
+    dp_coord_event(w->c, w->now_ns, 2, &(struct dp_msg_event){.kind = DP_EV_LEAVE});
+    dp_coord_event(w->c, w->now_ns, W_MAX, &(struct dp_msg_event){.kind = DP_EV_LEAVE});
+    world_run(w, 5.0, false);
+    assert_int_equal(w->worker[0].n_stops, 0);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+    end(w);
+}
+
+/* Under faults: whoever is not let go in time is killed, and the others go on without it either way. */
+static void taken_under_faults(void **state)
+{
+    uint32_t n_left = 0, n_killed = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 150; seed++) {
+        struct world *w = begin_sliced(seed);
+        uint32_t tries = 0, r = 1 + (uint32_t)(seed % 3);
+
+        w->loss_percent = seed % 3 ? 20 : 5;
+        w->fault_percent = 1 + seed % 5;
+        w->crash_percent = seed % 4 ? 8 : 0;
+        w->no_percent = seed % 2 ? 5 : 0;
+        w->limits.pack.min_devices = 1 + seed % 3;
+        world_start(w);
+        world_run(w, 5.0 + (double)(seed % 20), true);
+        world_take(w, r);
+        world_run(w, 40.0, true);
+        w->loss_percent = w->fault_percent = w->crash_percent = w->no_percent = 0;
+        do
+            world_run(w, 20.0, false);
+        while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
+        if (tries == 20 && !w->broken[0])
+            snprintf(w->broken, sizeof w->broken, "seed %llu is not settled", (unsigned long long)seed);
+        if (w->worker[r].is_alive && !w->broken[0])
+            snprintf(w->broken, sizeof w->broken, "seed %llu: it is still there", (unsigned long long)seed);
+        n_killed += w->worker[0].n_regroups > 0;
+        n_left += !w->worker[0].n_regroups;
+        end(w);
+    }
+    print_message("# %u left, %u were killed before\n", n_left, n_killed);
+    assert_true(n_left > 75 && n_killed > 0);
+}
+
 /* What is written anew names the same slots. */
 static void a_journal_written_anew_has_them(void **state)
 {
@@ -335,6 +482,11 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(slices_are_packed_and_given_back),
     cmocka_unit_test(one_of_two_on_a_node_goes),
     cmocka_unit_test(a_slice_that_goes_on_is_held),
+    cmocka_unit_test(one_that_slurm_takes_leaves),
+    cmocka_unit_test(two_leave_together),
+    cmocka_unit_test(where_one_cannot_leave_all_stop),
+    cmocka_unit_test(nodes_do_not_leave),
+    cmocka_unit_test(taken_under_faults),
     cmocka_unit_test(a_forgotten_end_is_read_again),
     cmocka_unit_test(who_is_who),
     cmocka_unit_test(nobody_else_ends_a_slice),

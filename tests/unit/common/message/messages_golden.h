@@ -271,10 +271,10 @@ static const char golden_goodbye_bytes[] =
     "4004000000000000"; /* loss */
 
 static const struct dp_msg_save golden_save = {
-    .reserved = 0x01020301,
+    .stop = 0x01020301,
 };
 static const char golden_save_bytes[] =
-    "01020301"; /* reserved */
+    "01020301"; /* stop */
 
 static const struct dp_msg_event golden_event = {
     .kind = 2, .step = 0x0102030405060702, .value = 1.75, .text = "0.9",
