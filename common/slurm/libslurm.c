@@ -366,7 +366,7 @@ int dp_slurm_each_task(uint32_t array_job_id, dp_slurm_job_fn fn, void *arg, uin
         const job_info_t *r = &msg->job_array[i];
         const struct dp_slurm_job job = job_of(r);
 
-        if (r->array_job_id == array_job_id && r->array_task_id != NO_VAL) /* else the tasks that wait */
+        if (r->array_job_id == array_job_id)
             fn(&job, arg);
     }
     slurm_free_job_info_msg(msg);

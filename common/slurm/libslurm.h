@@ -95,8 +95,8 @@ void dp_slurm_job_release(struct dp_slurm_job *job);
 /* The job id of one task of an array ('_', as in 12_3), or of one component of a heterogeneous job ('+', as in 12+1). */
 int dp_slurm_job_member(uint32_t job_id, char sign, uint32_t member, uint32_t *out, struct dp_err *err);
 
-/* Call fn for each task of an array that is a job of its own, because it has begun; texts live as long as the call. now_s: when
- * slurmctld said so, by its clock. DP_EGONE: it knows no such job. */
+/* Call fn for each task of an array that is a job of its own, because it has begun, and once for all that have not (is_queued);
+ * texts live as long as the call. now_s: when slurmctld said so, by its clock. DP_EGONE: it knows no such job. */
 int dp_slurm_each_task(uint32_t array_job_id, dp_slurm_job_fn fn, void *arg, uint64_t *now_s, struct dp_err *err);
 
 /* Call fn for each job of a user; texts live as long as the call. */

@@ -163,6 +163,7 @@ static void add_slice(const struct dp_slurm_job *job, void *arg)
     struct dp_slice *s = &t->out->slice[t->out->n];
     struct dp_job_info nodes = {0};
 
+    t->out->has_waiting |= job->uid == t->uid && job->is_queued;
     if (job->uid != t->uid || !(job->has_begun || job->is_completing) || dp_slurm_each_host(job->nodes, false, add_node, &nodes) != 1)
         return;
     t->out->is_cut |= t->out->n == DP_MAX_SLOTS;

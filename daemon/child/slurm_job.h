@@ -32,6 +32,7 @@ struct dp_slices_result {
     char text[256];        /* why not */
     uint64_t read_s;       /* when, by the controller's clock */
     bool is_cut;           /* there are more than fit in here */
+    bool has_waiting;      /* others wait for their turn */
     uint32_t n;
     struct dp_slice slice[DP_MAX_SLOTS]; /* in no order; those with one node */
 };

@@ -33,6 +33,7 @@ void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint3
     g->wanted = wanted;
     g->least = least;
     g->wait_ns = wait_ns;
+    g->possible = UINT32_MAX;
 }
 
 static struct dp_group_member *find(struct dp_group *g, uint32_t job_id)
@@ -106,8 +107,11 @@ void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid)
         *m = g->member[--g->n];
 }
 
-void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n)
+void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n, bool has_waiting)
 {
+    g->possible = has_waiting ? UINT32_MAX : 0;
+    for (uint32_t i = 0; i < n && !has_waiting; i++)
+        g->possible += slice[i].is_running;
     for (uint32_t i = g->n; i-- > 0 && g->state == DP_GROUP_GATHERING;) {
         const struct dp_slice *s = find_slice(slice, n, g->member[i].job_id);
 
@@ -147,6 +151,12 @@ bool dp_group_tick(struct dp_group *g, uint64_t now_ns)
     if (find(g, g->home_job) && (g->n >= g->wanted || (is_over && g->n >= g->least))) {
         order(g);
         g->state = DP_GROUP_CLOSED;
+        return true;
+    }
+    if (g->possible < g->least) {
+        g->state = DP_GROUP_FAILED;
+        snprintf(g->text, sizeof g->text, "no more than %u of the %u slices that the run needs are there, and no task of the array waits",
+                 g->possible, g->least);
         return true;
     }
     if (!is_over)

@@ -32,6 +32,7 @@ struct dp_group {
     enum dp_group_state state;
     uint32_t home_job;
     uint32_t wanted, least; /* slices: closed with so many at once, with so many when the time is over */
+    uint32_t possible; /* slices that run, of an array of which no task waits; UINT32_MAX: others may come */
     uint64_t wait_ns, began_ns; /* of that time; began 0: nobody has joined yet */
     uint32_t n;
     struct dp_group_member member[DP_MAX_SLOTS]; /* closed: index = rank */
@@ -57,9 +58,10 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
 void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job);
 /* The process has ended. Counts before the group is closed only. */
 void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid);
-/* Whose jobs do not run any more, or were requeued since, leave. Counts before the group is closed only. */
-void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n);
-/* Close it, if it is time and home's worker is there. returns: was it closed, or has it failed, just now? */
+/* Whose jobs do not run any more, or were requeued since, leave. has_waiting: tasks of the array have not begun yet. Counts before
+ * the group is closed only. */
+void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n, bool has_waiting);
+/* Close it, if it is time and home's worker is there; or it fails, as soon as there cannot be enough of them. returns: was it closed, or has it failed, just now? */
 bool dp_group_tick(struct dp_group *g, uint64_t now_ns);
 
 /* Of a closed group: the rank of a slice, -1: it has none. */

@@ -161,7 +161,7 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
         if (is_beside(r, run))
             find_home(r, &s->seen);
     if (s->group && s->has_seen && !why)
-        dp_group_keep(s->group, s->seen.slice, s->seen.n);
+        dp_group_keep(s->group, s->seen.slice, s->seen.n, s->seen.has_waiting);
     tell_coordinator(run, why);
 }
 

@@ -37,7 +37,7 @@ is "$("$probe" "$array" $((me + 1)) | head -n1)" "rc=0 n=0 " "none of them is an
 
 mkdir "$D/b"
 waiting=$(sbatch --parsable "${short[@]}" --array=0-1 --gpus=1 "$D/task.sh" "$D/b")
-is "$(seen "$waiting")" "rc=0 n=0 
+is "$(seen "$waiting")" "rc=0 n=0 others wait
 home none" "of an array that waits for GPUs none is there"
 
 # The end of one of two on a node frees its GPU, and the next job has it; its neighbour goes on.
@@ -52,7 +52,7 @@ wait_for 10 shows "$waiting" "home $next"
 ok $? "that is home of its own array"
 
 scontrol requeue "${array}_3"
-wait_for 60 shows "$array" "rc=0 n=2 "
+wait_for 60 shows "$array" "rc=0 n=2 others wait"
 touch "$D/b/0" "$D/b/1"
 wait_for 60 job_is "${array}_3" PENDING
 # In the second of its end it must not start again: its credential is revoked with a time in whole seconds.

@@ -93,11 +93,11 @@ is "$(states "$two")" "4 COMPLETED, 1 FAILED" "two: all slices of the run end we
 # ---- who does not belong there ------------------------------------------------------------------------------------
 
 wait_for 60 all_nodes_idle
-array lone 0-1 -w n1 --dynpipe=balance --dynpipe-slices=3 -- $run >"$D/lone.id"
+array lone 0-2%2 -w n1 --dynpipe=balance --dynpipe-slices=3 -- $run >"$D/lone.id"
 lone=$(cat "$D/lone.id")
 plain=$(sbatch --parsable -n1 --gpus=1 --mem=500 --dynpipe=balance --dynpipe-slices=2 -o "$D/plain.out" \
     --wrap "srun -n1 $(worker_command "$D/plain.jsonl" $run)")
-wait_for 60 states_are "$lone" "2 RUNNING"
+wait_for 60 states_are "$lone" "1 PENDING, 2 RUNNING"
 # A worker of the same user's, outside of the slice's step; and one of another user's.
 pretend() { # JOB: as its worker
     # shellcheck disable=SC2046
@@ -117,8 +117,9 @@ wait_for 60 job_ended "$plain"
 is "$(job_state "$plain")" FAILED "a job that is no task of an array is no slice"
 like "$(cat "$D/plain.out")" "this job is none" "and is told so"
 wait_for 60 all_ended "$lone"
-is "$(states "$lone")" "2 FAILED" "fewer slices than are needed do not begin"
+is "$(states "$lone")" "3 FAILED" "fewer slices than are needed do not begin"
 like "$(cat "$D"/lone.*.out)" "2 of 3 slices have joined in 8 s, and the run needs more" "and say so"
+like "$(cat "$D"/lone.*.out)" "no more than [12] of the 3 slices that the run needs are there, and no task of the array waits" "a task that begins when the others are over does not wait"
 runs "nothing was trained" test ! -s "$D/lone.jsonl"
 
 # ---- Slurm takes slices, one after the other, and says so before: their layers go to the others ----------------------

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     dp_slices_read(&q, &r);
     qsort(r.slice, r.n, sizeof r.slice[0], by_job);
     home = dp_group_home(r.slice, r.n, r.read_s);
-    printf("rc=%d n=%u %s\n", r.rc, r.n, r.text);
+    printf("rc=%d n=%u %s%s\n", r.rc, r.n, r.has_waiting ? "others wait" : "", r.text);
     for (uint32_t i = 0; i < r.n; i++)
         printf("%u %s %s %u\n", r.slice[i].job_id, r.slice[i].node, r.slice[i].is_running ? "running" : "ending",
                r.slice[i].restart_count);

@@ -50,6 +50,7 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
     memset(&r, 0, sizeof r);
     r.rc = dw.slurm.is_down ? -1 : 0;
     r.read_s = dw.now_ns / SEC;
+    r.has_waiting = true;
     for (uint32_t i = 0; i < DW_SLICES && r.rc == 0; i++) {
         const struct dw_slice *s = &dw.slurm.slice[i];
         struct dp_slice *out = &r.slice[r.n];

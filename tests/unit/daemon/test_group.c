@@ -117,8 +117,34 @@ static void it_begins_with_those_who_came(void **state)
     other = member(12);
     assert_int_equal(dp_group_join(g, slices, N, &other, SEC, &err), 0); /* it asks again */
     dp_group_leave(g, 12, 1012);
-    dp_group_keep(g, slices, 1);
+    dp_group_keep(g, slices, 1, false);
     assert_int_equal(g->n, 3); /* for the coordinator to see */
+    free(g);
+}
+
+/* A task that begins when the others are over is not kept waiting. */
+static void too_few_can_come(void **state)
+{
+    struct dp_slice now[N];
+    struct dp_group *g = group(5, 3);
+
+    (void)state;
+    memcpy(now, slices, sizeof now);
+    for (uint32_t i = 2; i < N; i++)
+        now[i].is_running = false;
+    join(g, 11, SEC);
+    dp_group_keep(g, now, N, true);
+    assert_false(dp_group_tick(g, 2 * SEC));
+    dp_group_keep(g, now, N, false);
+    assert_true(dp_group_tick(g, 3 * SEC));
+    assert_int_equal(g->state, DP_GROUP_FAILED);
+    assert_string_equal(g->text, "no more than 2 of the 3 slices that the run needs are there, and no task of the array waits");
+    free(g);
+    g = group(5, 3);
+    join(g, 11, SEC);
+    now[2].is_running = true;
+    dp_group_keep(g, now, N, false);
+    assert_false(dp_group_tick(g, 3 * SEC)); /* the third runs, and has not asked yet */
     free(g);
 }
 
@@ -192,7 +218,7 @@ static void who_leaves_is_not_counted(void **state)
     memcpy(now, slices, sizeof now);
     now[1].is_running = false;
     now[4].restart_count++;
-    dp_group_keep(g, now, N);
+    dp_group_keep(g, now, N, true);
     assert_int_equal(g->n, 1);
     assert_int_equal(g->member[0].job_id, 13);
     free(g);
@@ -258,6 +284,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(home_began_first),
     cmocka_unit_test(all_have_joined),
     cmocka_unit_test(it_begins_with_those_who_came),
+    cmocka_unit_test(too_few_can_come),
     cmocka_unit_test(too_few_came),
     cmocka_unit_test(slurm_says_who_is_there),
     cmocka_unit_test(who_leaves_is_not_counted),
