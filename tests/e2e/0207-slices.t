@@ -132,19 +132,16 @@ paused() { timeout 10 dynpipe pause -j "$home" >"$D/pause.out" 2>&1; }
 wait_for 60 paused
 ok $? "taken: none is given back for another reason"
 mapfile -t others < <(squeue -h -r -j "$taken" -o "%A %i" | sed -n "/^$home /!s/.* //p") # scancel knows a task by its number
-before=$SECONDS
 scancel --signal=TERM "${others[0]}"
 wait_for 60 job_ended "${others[0]}"
 is "$(job_state "${others[0]}")" COMPLETED "taken: one that is asked to end ends well"
 scancel "${others[1]}"
 wait_for 60 job_ended "${others[1]}"
 is "$(job_state "${others[1]}")" CANCELLED "taken: another one is cancelled"
-took=$((SECONDS - before))
-runs "taken: both before Slurm kills them, 30 s after it asks: $took s" test $took -lt 25
 before=$(tail -n 1 "$D/taken.jsonl" | jq -r .step)
 wait_for 60 steps_done "$D/taken.jsonl" $((before + 20))
 ok $? "taken: the rest trains on"
-is "$(grep -c '"event":"regrouped"' "$D/taken.jsonl")" 0 "taken: nothing had to be made again"
+is "$(grep -c '"event":"regrouped"' "$D/taken.jsonl")" 0 "taken: both had left before Slurm killed them (KillWait is 5 s here): nothing had to be made again"
 like "$(status "$home" '[.events[].text] | join(" ")')" "Slurm ends n1 \(job [0-9]+\): worker [1-3] asks to be let go .*committed at step [0-9]+: Slurm ends n1 \(job" "taken: status says why layers moved"
 given_back() { [ "$(status "$home" '[.slots[] | select(.state == "released")] | length')" = 2 ]; }
 wait_for 60 given_back
