@@ -61,7 +61,8 @@ void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid);
 /* Whose jobs do not run any more, or were requeued since, leave. has_waiting: tasks of the array have not begun yet. Counts before
  * the group is closed only. */
 void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n, bool has_waiting);
-/* Close it, if it is time and home's worker is there; or it fails, as soon as there cannot be enough of them. returns: was it closed, or has it failed, just now? */
+/* Close it, if it is time and home's worker is there; or it fails, as soon as there cannot be enough of them. returns: was it
+ * closed, or has it failed, just now? */
 bool dp_group_tick(struct dp_group *g, uint64_t now_ns);
 
 /* Of a closed group: the rank of a slice, -1: it has none. */

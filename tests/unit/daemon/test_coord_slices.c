@@ -303,7 +303,8 @@ static void where_one_cannot_leave_all_stop(void **state)
     static const struct {
         uint32_t taken, min_devices;
         uint8_t mode;
-    } cases[] = {{1, 1, DP_MODE_RELEASE}, {15, 1, DP_MODE_RELEASE}, {14, 2, DP_MODE_BALANCE}, {4, 4, DP_MODE_RELEASE}, {4, 1, DP_MODE_OBSERVE}};
+    } cases[] = {{1, 1, DP_MODE_RELEASE}, {15, 1, DP_MODE_RELEASE}, {14, 2, DP_MODE_BALANCE}, {4, 4, DP_MODE_RELEASE},
+                 {4, 1, DP_MODE_OBSERVE}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
