@@ -208,19 +208,23 @@ bool dp_proc_read(uint32_t pid, struct dp_proc *out)
 int dp_proc_env_range(const struct dp_proc *p, uint64_t *start, uint64_t *end)
 {
     char text[2048], *at;
-    unsigned long long v[2];
+    unsigned long long v[2], end_code = 0;
 
     if (dp_proc_live_text(p, "stat", text, sizeof text) < 0)
         return -1;
     at = strrchr(text, ')');
-    for (int field = 2; at && field < 50; field++)
+    for (int field = 2; at && field < 50; field++) {
         at = strchr(at + 1, ' ');
+        if (at && field == 26)
+            end_code = strtoull(at, NULL, 10);
+    }
     if (!at || sscanf(at, " %llu %llu", &v[0], &v[1]) != 2) {
         errno = text[0] ? EIO : ESRCH;
         return -1;
     }
-    *start = v[0];
-    *end = v[1];
+    /* While the kernel begins a program both are the place where the environment will be; where its code ends it says last. */
+    *start = end_code ? v[0] : 0;
+    *end = end_code ? v[1] : 0;
     return 0;
 }
 
