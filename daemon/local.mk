@@ -106,13 +106,13 @@ tests_unit_common_message_test_session_LDADD = common/libdpcommon.a $(MUNGE_LIBS
 tests_unit_common_site_test_daemon_config_SOURCES = tests/unit/common/site/test_daemon_config.c tests/unit/unit.h
 tests_unit_common_site_test_daemon_config_LDADD = common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBCONFIG_LIBS) $(UNIT_LIBS) -lm
-tests_unit_daemon_test_wireup_SOURCES = tests/unit/daemon/test_wireup.c tests/unit/unit.h $(daemon_world)
+tests_unit_daemon_test_wireup_SOURCES = tests/unit/daemon/test_wireup.c tests/unit/daemon/daemon_check.h tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_wireup_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_wireup_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
-tests_unit_daemon_test_daemons_SOURCES = tests/unit/daemon/test_daemons.c tests/lib/nvml_script.h tests/unit/unit.h $(daemon_world)
+tests_unit_daemon_test_daemons_SOURCES = tests/unit/daemon/test_daemons.c tests/unit/daemon/daemon_check.h tests/lib/nvml_script.h tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_daemons_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_daemons_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
-tests_unit_daemon_test_slices_SOURCES = tests/unit/daemon/test_slices.c tests/unit/unit.h $(daemon_world)
+tests_unit_daemon_test_slices_SOURCES = tests/unit/daemon/test_slices.c tests/unit/daemon/daemon_check.h tests/unit/unit.h $(daemon_world)
 tests_unit_daemon_test_slices_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_slices_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_daemon_test_group_SOURCES = tests/unit/daemon/test_group.c tests/unit/unit.h

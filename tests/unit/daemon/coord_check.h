@@ -23,6 +23,14 @@ static inline void end(struct world *w)
     free(w);
 }
 
+/* All are there, and none is packed or balanced of itself. */
+static inline void train_unmoved(struct world *w)
+{
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    world_start(w);
+    world_run(w, 4.0, false);
+}
+
 static inline const char *text_of(json_t *o, const char *key)
 {
     const char *s = json_string_value(json_object_get(o, key));

@@ -18,10 +18,8 @@ static struct world *begin_training(uint64_t seed)
     struct world *w = begin(seed);
 
     w->limits.mode = DP_MODE_BALANCE;
-    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
     w->vote_ms = 100;
-    world_start(w);
-    world_run(w, 4.0, false);
+    train_unmoved(w);
     return w;
 }
 
@@ -90,10 +88,8 @@ static struct world *begin_release(uint64_t seed, uint32_t n)
 {
     struct world *w = begin(seed);
 
-    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
     w->limits.pack.min_devices = n;
-    world_start(w);
-    world_run(w, 4.0, false);
+    train_unmoved(w);
     return w;
 }
 

@@ -233,10 +233,8 @@ static struct world *begin_training(uint64_t seed, uint32_t min_devices)
 {
     struct world *w = begin_sliced(seed);
 
-    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
     w->limits.pack.min_devices = min_devices;
-    world_start(w);
-    world_run(w, 4.0, false);
+    train_unmoved(w);
     return w;
 }
 
@@ -256,9 +254,7 @@ static void one_that_slurm_takes_leaves(void **state)
         uint64_t step;
 
         w->limits.mode = (uint8_t)mode;
-        snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
-        world_start(w);
-        world_run(w, 4.0, false);
+        train_unmoved(w);
         world_take(w, 2);
         world_run(w, 5.0, false);
         has_left(w, 2);
@@ -310,11 +306,9 @@ static void where_one_cannot_leave_all_stop(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct world *w = begin_sliced(43);
 
-        snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
         w->limits.mode = cases[i].mode;
         w->limits.pack.min_devices = cases[i].min_devices;
-        world_start(w);
-        world_run(w, 4.0, false);
+        train_unmoved(w);
         for (uint32_t r = 0; r < W_MAX; r++)
             if (cases[i].taken >> r & 1)
                 world_take(w, r);
@@ -331,9 +325,7 @@ static void nodes_do_not_leave(void **state)
     struct world *w = begin(44);
 
     (void)state;
-    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
-    world_start(w);
-    world_run(w, 4.0, false);
+    train_unmoved(w);
     dp_coord_event(w->c, w->now_ns, 2, &(struct dp_msg_event){.kind = DP_EV_LEAVE});
     dp_coord_event(w->c, w->now_ns, W_MAX, &(struct dp_msg_event){.kind = DP_EV_LEAVE});
     world_run(w, 5.0, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two real daemons with what daemon_world.h has around them: what concerns more than one node. Faults of all kinds are
  * tests/fuzz/fuzz_daemons.c's. */
-#include "tests/unit/daemon/daemon_world.h"
+#include "tests/unit/daemon/daemon_check.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -19,28 +19,6 @@ enum { FLOOD_S = 10, PER_STEP = 20 };
 #define INTERVAL_S 0.2 /* report_ms of the world */
 /* Twice what each worker is asked for, and what may come at once. */
 #define TAKEN_MAX (DW_WORKERS * (2 * (uint32_t)(FLOOD_S / INTERVAL_S) + 8 + 1))
-
-static int open_world(void **state)
-{
-    (void)state;
-    return dw_open();
-}
-
-static int close_world(void **state)
-{
-    (void)state;
-    dw_close();
-    return 0;
-}
-
-static void end_world(void)
-{
-    char broken[sizeof dw.broken];
-
-    dw_stop();
-    memcpy(broken, dw.broken, sizeof broken);
-    assert_string_equal(broken, "");
-}
 
 static void a_run_gives_a_node_back(void **state)
 {

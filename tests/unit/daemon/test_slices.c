@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Slices, jobs of one worker each on the nodes of two real daemons (daemon_world.h), become one run: which ranks their workers
  * are told, who is refused, and what a restart of the daemons does. */
-#include "tests/unit/daemon/daemon_world.h"
+#include "tests/unit/daemon/daemon_check.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -23,30 +23,13 @@ struct answer {
 
 static struct dw_process *process[2];
 
-static int open_world(void **state)
+static int open_impatient_world(void **state)
 {
-    (void)state;
-    if (dw_open() < 0)
+    if (open_world(state) < 0)
         return -1;
     for (int n = 0; n < DW_NODES; n++)
         dw.node[n].config->slices_wait_s = WAIT_S;
     return 0;
-}
-
-static int close_world(void **state)
-{
-    (void)state;
-    dw_close();
-    return 0;
-}
-
-static void end_world(void)
-{
-    char broken[sizeof dw.broken];
-
-    dw_stop();
-    memcpy(broken, dw.broken, sizeof broken);
-    assert_string_equal(broken, "");
 }
 
 /* Slurm starts a slice there, and the plugin tells of its step and its task. */
@@ -284,5 +267,5 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-    return cmocka_run_group_tests_name("slices", tests, open_world, close_world);
+    return cmocka_run_group_tests_name("slices", tests, open_impatient_world, close_world);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers that meet through two real daemons (daemon_world.h): who is taken, who is not, and what a restart in the middle
  * does. The workers here do what worker/net/wireup_daemon.c does. */
-#include "tests/unit/daemon/daemon_world.h"
+#include "tests/unit/daemon/daemon_check.h"
 
 #include <errno.h>
 #include <string.h>
@@ -29,19 +29,6 @@ struct wirer {
 
 static struct wirer all[2 * MANY];
 static uint32_t n_all;
-
-static int open_world(void **state)
-{
-    (void)state;
-    return dw_open();
-}
-
-static int close_world(void **state)
-{
-    (void)state;
-    dw_close();
-    return 0;
-}
 
 /* ---- workers ---- */
 
