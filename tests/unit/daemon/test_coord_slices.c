@@ -319,6 +319,24 @@ static void where_one_cannot_leave_all_stop(void **state)
     }
 }
 
+/* Home's disk is full just then: it is tried again, for as long as the worker waits, and nobody is made to stop. */
+static void a_full_disk_only_delays_it(void **state)
+{
+    struct world *w = begin_training(45, 1);
+
+    (void)state;
+    w->is_disk_full = true;
+    world_take(w, 2);
+    world_run(w, 6.0, false);
+    assert_true(w->worker[2].is_alive);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+    assert_int_equal(w->worker[0].n_stops, 0);
+    w->is_disk_full = false;
+    world_run(w, 5.0, false);
+    has_left(w, 2);
+    end(w);
+}
+
 /* Of a run of nodes nobody leaves alone: Slurm takes the whole job. */
 static void nodes_do_not_leave(void **state)
 {
@@ -478,6 +496,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_that_slurm_takes_leaves),
     cmocka_unit_test(two_leave_together),
     cmocka_unit_test(where_one_cannot_leave_all_stop),
+    cmocka_unit_test(a_full_disk_only_delays_it),
     cmocka_unit_test(nodes_do_not_leave),
     cmocka_unit_test(taken_under_faults),
     cmocka_unit_test(a_forgotten_end_is_read_again),
