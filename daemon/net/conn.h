@@ -26,7 +26,7 @@ struct dp_conn_ops {
     void (*connected)(struct dp_conn *c);
     /* All that was queued has been sent. May be NULL. */
     void (*drained)(struct dp_conn *c);
-    /* What a newcomer said of who it is may be looked at. NULL where there are none. */
+    /* What a caller said of who it is may be looked at. NULL where there are none. */
     void (*turn)(struct dp_conn *c);
 };
 
@@ -42,9 +42,9 @@ struct dp_conn {
     char node[64];        /* peers: name that their credential sealed */
     bool is_closed, has_session, is_finishing;
     bool is_held, is_throttled; /* not read from: until whoever made it says so; until its user's share is refilled */
-    bool is_in_line, is_in_turn; /* a newcomer who has said who it is: waits to be looked at, is looked at */
+    bool is_in_line, is_in_turn; /* a caller who has said who it is: waits to be looked at, is looked at */
     bool has_asked;             /* and has its answer, unless it is held */
-    struct dp_share *share;     /* of its user, or of the address that a newcomer is from; NULL: not held to one */
+    struct dp_share *share;     /* of its user, or of the address that a caller is from; NULL: not held to one */
     uint64_t heard_ns;          /* last whole frame, or accepted */
     uint32_t address;           /* IPv4 of a TCP connection that was accepted, network order; else 0 */
     uint32_t seq_out;
@@ -65,7 +65,7 @@ struct dp_conn_set {
     bool (*owns_run)(void *arg, uid_t uid); /* NULL: nobody does */
     void *arg;                              /* of owns_run */
     struct dp_share *shares, *sources; /* of users; of IPv4 addresses */
-    uint32_t n_in_line; /* newcomers */
+    uint32_t n_in_line; /* callers */
     bool is_serving;    /* them */
     uint64_t n_refused;
     uint64_t log_from_ns; /* refusals are logged at a limited rate: peers can cause them */
@@ -80,7 +80,7 @@ void dp_conn_close(struct dp_conn *c, const char *why);
 /* Now it is known who it is. returns false when he has no place; the caller refuses it then. */
 bool dp_conn_set_uid(struct dp_conn *c, uid_t uid);
 void dp_conn_leave_place(struct dp_conn *c); /* it is closed, or counts against somebody else from now on */
-/* A newcomer from this address, who has not said yet who he is: is there a place? A silent one may go for it. */
+/* A caller from this address, who has not said yet who he is: is there a place? A silent one may go for it. */
 bool dp_conn_has_place_for(struct dp_conn_set *set, uint32_t address);
 void dp_conn_set_address(struct dp_conn *c, uint32_t address); /* he has it */
 /* He has said who he is, and waits for his turn (ops), which may come at once. Each address has its own line, those

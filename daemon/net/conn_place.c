@@ -131,7 +131,7 @@ bool dp_conn_set_uid(struct dp_conn *c, uid_t uid)
     return true;
 }
 
-/* ---- newcomers: their share is that of the address that they come from ---- */
+/* ---- callers: their share is that of the address that they come from ---- */
 
 static bool is_silent(const struct dp_conn *c, uint64_t now_ns)
 {

@@ -2,7 +2,7 @@
 /* The accepting side of TCP: a challenge, a credential that a child process opens with munge, and
  * then a session. A daemon must run as our own user (or root); anybody else's credential makes a
  * command line with that uid and no more. A daemon must come from an address of the node that it says it
- * serves (node_origin.h). Nothing that a newcomer says before that is acted on.
+ * serves (node_origin.h). Nothing that a caller says before that is acted on.
  */
 #include "config.h"
 
@@ -35,8 +35,8 @@
 #define CLI_IDLE_S 60.0 /* a command asks at once; this is one that hangs */
 #define ORIGIN_DEADLINE_S 5.0 /* for Slurm and the resolver, twice; the daemon that knocks waits 15 s */
 
-/* A newcomer, from accept to AUTH_OK. */
-struct newcomer {
+/* A caller, from accept to AUTH_OK. */
+struct caller {
     struct dp_conn *conn;
     struct dp_msg_challenge challenge;
     struct dp_msg_auth auth;
@@ -76,7 +76,7 @@ static bool is_daemon_uid(const struct dp_daemon *d, uid_t uid)
     return uid == d->uid || uid == 0;
 }
 
-static int check_newcomer(const struct dp_daemon *d, const struct newcomer *n, const struct open_result *r,
+static int check_caller(const struct dp_daemon *d, const struct caller *n, const struct open_result *r,
                           struct dp_err *err)
 {
     if (r->rc < 0) {
@@ -117,33 +117,33 @@ static void admit(struct dp_conn *c, const struct open_result *r)
     d->events->peer_up(d, c->node);
 }
 
-static void newcomer_free(struct newcomer *n)
+static void caller_free(struct caller *n)
 {
     dp_helper_cancel(n->helper);
     free(n->opened);
     free(n);
 }
 
-static void turn_away(struct newcomer *n, struct dp_err *err)
+static void turn_away(struct caller *n, struct dp_err *err)
 {
     dp_err_prefix(err, "calls itself %s", n->node[0] ? n->node : "a command line");
     dp_conn_refuse_telling(n->conn, err->text); /* the cause is on this side, where its user cannot look */
 }
 
-static void let_in(struct newcomer *n, const struct open_result *opened)
+static void let_in(struct caller *n, const struct open_result *opened)
 {
     const struct open_result r = *opened;
     struct dp_conn *c = n->conn;
 
     c->data = NULL;
-    newcomer_free(n);
+    caller_free(n);
     dp_conn_resume(c);
     admit(c, &r);
 }
 
 /* ---- may it call itself that node? ---- */
 
-static int find_origin(const struct newcomer *n, struct dp_origin *out, struct dp_err *err)
+static int find_origin(const struct caller *n, struct dp_origin *out, struct dp_err *err)
 {
     struct sockaddr_in from;
     socklen_t len = sizeof from;
@@ -157,11 +157,11 @@ static int find_origin(const struct newcomer *n, struct dp_origin *out, struct d
     return 0;
 }
 
-static void ask_origin(struct newcomer *n, bool ask_slurm);
+static void ask_origin(struct caller *n, bool ask_slurm);
 
 static void on_origin(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
-    struct newcomer *n = arg;
+    struct caller *n = arg;
     struct dp_daemon *d = n->conn->owner;
     struct dp_origin_result r = {0};
     struct dp_err err = {0};
@@ -188,7 +188,7 @@ static void on_origin(void *arg, const uint8_t *result, size_t bytes, const char
     let_in(n, n->opened);
 }
 
-static void ask_origin(struct newcomer *n, bool ask_slurm)
+static void ask_origin(struct caller *n, bool ask_slurm)
 {
     struct dp_daemon *d = n->conn->owner;
     struct dp_origin_request q = {.has_slurm = d->config->slurm, .ask_slurm = ask_slurm};
@@ -209,7 +209,7 @@ static void ask_origin(struct newcomer *n, bool ask_slurm)
 }
 
 /* A daemon whose credential is good. */
-static void check_origin(struct newcomer *n, const struct open_result *opened)
+static void check_origin(struct caller *n, const struct open_result *opened)
 {
     struct dp_daemon *d = n->conn->owner;
 
@@ -224,7 +224,7 @@ static void check_origin(struct newcomer *n, const struct open_result *opened)
 
 static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
-    struct newcomer *n = arg;
+    struct caller *n = arg;
     struct dp_conn *c = n->conn;
     struct open_result r;
     struct dp_err err = {0};
@@ -236,7 +236,7 @@ static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char
         return;
     }
     memcpy(&r, result, sizeof r);
-    if (check_newcomer(c->owner, n, &r, &err) < 0)
+    if (check_caller(c->owner, n, &r, &err) < 0)
         turn_away(n, &err);
     else if (r.hs.purpose == DP_PURPOSE_PEER)
         check_origin(n, &r);
@@ -246,7 +246,7 @@ static void on_opened(void *arg, const uint8_t *result, size_t bytes, const char
 
 static void on_auth(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)
 {
-    struct newcomer *n = c->data;
+    struct caller *n = c->data;
     struct dp_err err = {0};
     struct dp_reader r;
 
@@ -265,7 +265,7 @@ static void on_auth(struct dp_conn *c, const struct dp_header *h, const uint8_t 
 static void open_credential(struct dp_conn *c)
 {
     struct dp_daemon *d = c->owner;
-    struct newcomer *n = c->data;
+    struct caller *n = c->data;
     struct open_request q = {0};
     struct dp_err err = {0};
 
@@ -287,11 +287,11 @@ static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t
 
 static void on_closed(struct dp_conn *c, const char *why)
 {
-    struct newcomer *n = c->data;
+    struct caller *n = c->data;
     struct dp_daemon *d = c->owner;
 
     if (c->role == DP_ROLE_TCP_IN && n) {
-        newcomer_free(n);
+        caller_free(n);
         return;
     }
     dp_net_closed(c, why);
@@ -304,7 +304,7 @@ static void on_closed(struct dp_conn *c, const char *why)
 
 static void challenge(struct dp_conn *c)
 {
-    struct newcomer *n = c->data;
+    struct caller *n = c->data;
 
     if (dp_challenge_init(&n->challenge, NULL) < 0) {
         dp_conn_close(c, "no random numbers");
@@ -321,7 +321,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
                       void *arg)
 {
     struct dp_daemon *d = arg;
-    struct newcomer *n;
+    struct caller *n;
     struct dp_conn *c;
 
     (void)len;

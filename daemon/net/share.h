@@ -25,7 +25,7 @@ struct dp_share {
     struct dp_share *next;
     uint32_t id; /* uid, or IPv4 address in network order */
     bool is_known; /* address: a daemon has come from there; stays */
-    uint32_t n_conns, n_in_line, n_in_turn; /* the others: of them, newcomers who wait to be looked at, and who are */
+    uint32_t n_conns, n_in_line, n_in_turn; /* the others: of them, callers who wait to be looked at, and who are */
     uint32_t n_throttled; /* of n_conns: they wait for units, and who comes later waits behind them */
     struct dp_bucket units, lines; /* lines: of the log */
     struct dp_bucket lookups;      /* of jobs that nobody registered, seek.c */
