@@ -7,7 +7,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/query/node_check.c daemon/query/node_check.h daemon/query/node_look.c daemon/query/node_look.h \
 	daemon/query/query.c daemon/query/query.h daemon/query/slurmd_conf.c daemon/query/slurmd_conf.h \
 	daemon/run/cards.c daemon/run/cards.h daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
-	daemon/run/missing.c daemon/run/missing.h daemon/run/node_journal.c daemon/run/node_journal.h \
+	daemon/run/missing.c daemon/run/missing.h daemon/run/newcomers.c daemon/run/newcomers.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
 	daemon/run/group.c daemon/run/group.h daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
 	daemon/run/slices.c daemon/run/slices.h daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/tasks.c daemon/run/tasks.h \
@@ -150,6 +150,8 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/migrate.c \
 	daemon/coord/missing.c \
 	daemon/coord/leave.c \
+	daemon/coord/seat.c \
+	daemon/coord/join.c \
 	daemon/coord/regroup.c \
 	daemon/coord/release.c \
 	daemon/coord/replay.c \
@@ -170,7 +172,7 @@ COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppol
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
 coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
-	tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
+	tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
 	tests/unit/daemon/test_coord_steps tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
@@ -188,6 +190,8 @@ tests_unit_daemon_test_coord_release_SOURCES = tests/unit/daemon/test_coord_rele
 tests_unit_daemon_test_coord_release_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_silence_SOURCES = tests/unit/daemon/test_coord_silence.c $(coord_world)
 tests_unit_daemon_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_join_SOURCES = tests/unit/daemon/test_coord_join.c $(coord_world)
+tests_unit_daemon_test_coord_join_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_slices_SOURCES = tests/unit/daemon/test_coord_slices.c $(coord_world)
 tests_unit_daemon_test_coord_slices_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_regroup_SOURCES = tests/unit/daemon/test_coord_regroup.c $(coord_world)

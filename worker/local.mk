@@ -15,7 +15,7 @@ worker_train_libdptrain_a_SOURCES = \
 	worker/train/save_clock.c worker/train/save_clock.h \
 	worker/train/steplog.c worker/train/steplog.h \
 	worker/train/tracelog.c worker/train/tracelog.h \
-	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_internal.h worker/train/trainer_start.c \
+	worker/train/trainer.c worker/train/trainer.h worker/train/trainer_internal.h worker/train/trainer_start.c worker/train/join.c \
 	worker/train/signals.c worker/train/signals.h
 worker_step_libdpstep_a_SOURCES = \
 	worker/step/device_link.c worker/step/device_link.h \

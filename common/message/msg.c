@@ -284,7 +284,7 @@ int dp_msg_card_decode(struct dp_reader *r, struct dp_msg_card *m, struct dp_err
 {
     memset(m, 0, sizeof *m);
     DP_CARD_FIELDS(FIELD_READ)
-    if (r->bad || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers || m->kind > DP_CARD_SLICE)
+    if (r->bad || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers || m->kind > DP_CARD_AGAIN)
         return dp_err_set(err, DP_EPROTO, "card: bad rank %u of %u or kind %u", m->rank, m->n_workers, m->kind);
     if (m->card_len > DP_CARD_MAX || (m->key_len && m->key_len != DP_KEY_BYTES && m->key_len != DP_SEALED_KEY_BYTES))
         return dp_err_set(err, DP_EPROTO, "card: %u bytes of card, %u of key", m->card_len, m->key_len);

@@ -125,6 +125,7 @@ enum dp_card {
     DP_CARD_REFUSED = 2, /* it does not start; with the reason */
     DP_CARD_LOST = 3,    /* between daemons: its process ended before all had met */
     DP_CARD_SLICE = 4,   /* the worker of a slice, before all: which rank has it? */
+    DP_CARD_AGAIN = 5,   /* as READY, of one that trains, after each WELCOME: for those who join later */
 };
 enum dp_slice_state {
     DP_SLICE_WAITS = 0,   /* for the others */
@@ -218,7 +219,9 @@ enum dp_option_bit {
 /* Behind the cuts. */
 #define DP_HELLO_SINCE_3(F)                                                                        \
     F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")         \
-    F(u8, regroups, "1: it goes on with the others when one of them is lost (REGROUP)")
+    F(u8, regroups, "1: it goes on with the others when one of them is lost (REGROUP)")             \
+    F(u32, n_there, "workers that are there from the beginning, ranks 0 and up; 0: all n_workers")  \
+    F(u8, joins, "1: it joins a run that trains already; its epoch and cuts mean nothing yet")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
 #define DP_HOST_TROUBLE "the daemon of the batch host "
@@ -339,7 +342,7 @@ enum dp_option_bit {
     F(u8, kind, "enum dp_card")                                                                    \
     F(u32, patience_ms, "how long the worker still waits for the others")                          \
     F(s256, options, "of the step, as in HELLO")                                                   \
-    F(u16, key_len, "16 of READY, in a RELAY 40 (sealed); else 0")                                 \
+    F(u16, key_len, "16 of READY and AGAIN, in a RELAY 40 (sealed); else 0")                              \
     F(u16, card_len, "0..DP_CARD_MAX")
 
 /* Followed by cards_len bytes: count cards, each a u16 length and that many bytes. A table comes in order, from 0. */
@@ -361,7 +364,9 @@ enum dp_option_bit {
     F(u32, speaker, "rank of the worker that tells the text, all bits set: nobody")                \
     F(s1k, text, "one line, may be empty")                                                         \
     F(u16, key_len, "of WHOLE: 16, between daemons 40 (sealed); else 0")                           \
-    F(u32, n_workers, "of RANK: workers of the run; else 0")
+    F(u32, n_workers, "of RANK: seats of the run; else 0")                                          \
+    F(u32, n_there, "of RANK: so many of them are taken from the beginning; else 0")               \
+    F(u8, joins, "of RANK: 1: the run trains already, and this worker joins it")
 
 #define DP_EVENT_FIELDS(F)                                                                         \
     F(u8, kind, "enum dp_event")                                                                   \
@@ -428,8 +433,10 @@ enum dp_option_bit {
     F(u8, state, "enum dp_slice_state")                                                            \
     F(u32, step_id, "of RANKED: the step of home's worker, under which all of them are known")     \
     F(u32, rank, "of RANKED")                                                                      \
-    F(u32, n_workers, "of RANKED: of the run, 1..DP_MAX_WORKERS")                                  \
-    F(s256, text, "of the others: for what it waits, or why not")
+    F(u32, n_workers, "of RANKED: seats of the run, 1..DP_MAX_WORKERS")                            \
+    F(s256, text, "of the others: for what it waits, or why not")                                  \
+    F(u32, n_there, "of RANKED: seats that are taken from the beginning, 1..n_workers")            \
+    F(u8, joins, "of RANKED: 1: the run trains already, and this slice joins it")
 
 #define DP_QUERY_FIELDS(F)                                                                         \
     F(u8, what, "enum dp_query")                                                                   \

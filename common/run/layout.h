@@ -21,7 +21,7 @@ struct dp_layout {
     uint64_t epoch;
     uint32_t n_workers, n_layers;
     uint32_t cut[DP_MAX_WORKERS + 1]; /* n_workers + 1 used */
-    uint8_t gone[DP_MAX_WORKERS];     /* 1: this worker left the run and never comes back */
+    uint8_t gone[DP_MAX_WORKERS];     /* 1: this worker is not in the run: it has left, or nobody has its seat yet */
 };
 
 /* Is every layer owned exactly once, in order, by a worker that has not left?

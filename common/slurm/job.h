@@ -25,6 +25,8 @@ struct dp_job_info {
     /* Of a run of slices, jobs of one worker each: the job of every slot. node[] names where it is, and so a node maybe more than
      * once; of several on the batch host the first is the one that is never given back. All 0: the slots are one job's nodes. */
     uint32_t slice[DP_MAX_SLOTS];
+    uint32_t slice_restarts[DP_MAX_SLOTS]; /* and how often that was requeued: which of its lives is in the run */
+    uint32_t n_seats;            /* of a run of slices: so many may be in it at a time, at least n_nodes; else 0 */
     char batch_host[64];
     char partition[64];
     char name[64];               /* of the job, as squeue shows it; cut where longer */

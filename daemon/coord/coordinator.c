@@ -21,17 +21,18 @@ static int check_job(const struct dp_job_info *job, struct dp_err *err)
         return dp_err_set(err, DP_EINVAL, "job %u has %u nodes; allowed: 1 to %d", job->job_id,
                           job->n_nodes, DP_MAX_SLOTS);
     for (uint32_t i = 0; i < job->n_nodes; i++)
-        if (!job->node[i][0])
-            return dp_err_set(err, DP_EINVAL, "job %u: node %u has no name", job->job_id, i);
+        if (!job->node[i][0] || !job->slice[i] != !job->slice[0])
+            return dp_err_set(err, DP_EINVAL, "job %u: node %u has no name, or no job of its own where others have", job->job_id, i);
+    if (job->n_seats > DP_MAX_SLOTS || (job->n_seats && !job->slice[0]))
+        return dp_err_set(err, DP_EINVAL, "job %u: %u seats", job->job_id, job->n_seats);
     return coord_slices_check(job->slice, job->n_nodes, err);
 }
 
 int coord_slices_check(const uint32_t *slice, uint32_t n, struct dp_err *err)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (!slice[i] != !slice[0])
-            return dp_err_set(err, DP_EINVAL, "slot %u has %s job of its own, slot 0 has %s", i, slice[i] ? "a" : "no",
-                              slice[0] ? "one" : "none");
+        if (slice[i] && !slice[0])
+            return dp_err_set(err, DP_EINVAL, "slot %u has a job of its own, slot 0 has none", i);
         for (uint32_t k = 0; k < i && slice[i]; k++)
             if (slice[k] == slice[i])
                 return dp_err_set(err, DP_EINVAL, "slots %u and %u are both of job %u", k, i, slice[i]);
@@ -39,7 +40,7 @@ int coord_slices_check(const uint32_t *slice, uint32_t n, struct dp_err *err)
     return 0;
 }
 
-void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice)
+void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice, uint32_t restarts)
 {
     struct coord_slot *s = &c->slot[slot];
     char name[sizeof s->name]; /* node may lie in *c */
@@ -48,6 +49,7 @@ void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_
     memcpy(s->name, name, sizeof s->name);
     memcpy(c->job.node[slot], name, sizeof c->job.node[slot]);
     s->slice = c->job.slice[slot] = slice;
+    c->job.slice_restarts[slot] = restarts;
     if (slice)
         snprintf(s->label, sizeof s->label, "%s (job %u)", name, slice);
     else
@@ -56,9 +58,12 @@ void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_
 
 static void set_slots(struct dp_coord *c, const struct dp_job_info *job)
 {
-    c->n_slots = job->n_nodes;
-    for (uint32_t i = c->n_slots; i-- > 0;) { /* of several on the batch host the first one */
-        coord_slot_set(c, i, job->node[i], job->slice[i]);
+    c->n_slots = c->job.n_nodes = job->n_seats > job->n_nodes ? job->n_seats : job->n_nodes;
+    c->join.wanted = c->n_slots;
+    for (uint32_t i = job->n_nodes; i < c->n_slots; i++)
+        c->slot[i].state = SLOT_EMPTY;
+    for (uint32_t i = job->n_nodes; i-- > 0;) { /* of several on the batch host the first one */
+        coord_slot_set(c, i, job->node[i], job->slice[i], job->slice_restarts[i]);
         if (!strcmp(job->node[i], job->batch_host))
             c->batch_slot = i;
     }
@@ -145,6 +150,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     coord_migrate_tick(c, now_ns);
     coord_regroup_tick(c, now_ns);
     coord_leave_tick(c, now_ns);
+    coord_join_tick(c, now_ns);
     coord_release_tick(c, now_ns);
     coord_stall_tick(c, now_ns);
     coord_missing_tick(c, now_ns);
@@ -326,6 +332,19 @@ bool coord_is_live(const struct dp_coord *c, uint32_t rank)
     return !c->layout.gone[rank] && !c->worker[rank].has_left && !c->worker[rank].is_lost;
 }
 
+uint32_t coord_count(const struct dp_coord *c, bool (*is_so)(const struct dp_coord *c, uint32_t rank), uint32_t *first)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = c->train.n_workers; r-- > 0;)
+        if (is_so(c, r)) {
+            if (first)
+                *first = r;
+            n++;
+        }
+    return n;
+}
+
 double coord_seconds(const struct dp_coord *c, uint64_t t_ns)
 {
     return t_ns > c->life.first_ns ? (double)(t_ns - c->life.first_ns) / 1e9 : 0.0;
@@ -334,7 +353,7 @@ double coord_seconds(const struct dp_coord *c, uint64_t t_ns)
 const char *coord_slot_state_name(enum coord_slot_state state)
 {
     static const char *const name[] = {"active",    "drained",  "stopping", "gone",
-                                       "releasing", "released", "held"};
+                                       "releasing", "released", "held", "empty"};
 
     return (unsigned)state < sizeof name / sizeof name[0] ? name[state] : "?";
 }

@@ -72,6 +72,9 @@ struct dp_coord_ops {
     /* Has the process of a worker ended that is not connected? Where it has, dp_coord_worker_lost() is the answer; else there
      * is none, and it is asked again. NULL: nobody can tell. */
     void (*find_worker)(void *arg, uint32_t rank);
+    /* Of a run of slices: is the address of this newcomer known here? And with `tell`: say it to all workers of the run that are
+     * connected. A word that is lost makes the hand-over fail, before which it is said. NULL: it never is. */
+    bool (*introduce)(void *arg, uint32_t rank, bool tell);
 };
 
 struct dp_coord;
@@ -109,6 +112,13 @@ void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, 
  * has been drained or released, DENIED for a hello that contradicts the run. */
 void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t pid,
                     const struct dp_msg_hello *m, struct dp_msg_welcome *welcome);
+/* A slice that was not in the run when that began, or not with this life of its job, and that Slurm shows running on this node,
+ * may have a seat in it: *rank, journalled. Asked again it has the same one, until it is taken in or its job is over.
+ * returns 0, or -1 and why not: DP_EAUTH: never; DP_EGONE: not now. */
+int dp_coord_seat(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t slice, uint32_t restarts, uint32_t *rank,
+                  struct dp_err *err);
+bool dp_coord_is_in(const struct dp_coord *c, uint32_t rank); /* in the layout in force */
+bool dp_coord_is_newcomer(const struct dp_coord *c, uint32_t rank); /* has a seat, and was in no layout yet */
 void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);
 void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote *m);
 void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_decision_ack *m);

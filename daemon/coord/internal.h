@@ -16,6 +16,9 @@
  * plan.c   predictions, policy and packing, in a child process
  * migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
  * regroup.c lost workers: who goes on without them
+ * leave.c   slices that Slurm ends, and says so before
+ * seat.c    slices that come later: seats, and what the run holds in the course of time
+ * join.c    and how they are taken in
  * release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * saving.c  what the run saved against a fixed layout
  * stall.c   silence: who does not answer
@@ -68,6 +71,9 @@
 #define DP_REC_MEMORY 21    /* host memory of each node: what is asked for, or was given back */
 #define DP_REC_SLICES 22    /* of a run of slices: the jobs of the slots that the next NODES name */
 #define DP_REC_REGROUP 23   /* workers are lost, the others go on in this layout: a decision, like COMMIT */
+#define DP_REC_SEAT 24      /* a slice that came later has this slot, and its worker this rank */
+#define DP_REC_WANTED 25    /* so many slices the run may have from here on */
+#define DP_REC_PAST 26      /* of a journal that was written anew: a slice was held from then until then, in a slot that another one has now */
 #define HANDOVER_REGROUP 2  /* in HANDOVER, for 1: committed */
 
 #define RESEND_NS (1 * DP_SECOND_NS)       /* PREPARE, DECISION, FINISH to leavers */
@@ -90,6 +96,7 @@ enum coord_slot_state {
     SLOT_RELEASING, /* RELINTENT is journalled: dead for this run */
     SLOT_RELEASED,
     SLOT_HELD, /* no proof: never released, unless a proof comes after all */
+    SLOT_EMPTY, /* of a run of slices: a seat that none has had yet */
 };
 
 struct coord_slot {
@@ -97,6 +104,7 @@ struct coord_slot {
     char label[96];  /* for people: the same, and which job of several there */
     uint32_t slice;  /* its own job; 0: the run's, which has one slot on a node */
     enum coord_slot_state state;
+    uint64_t from_ns; /* held since; 0: from the beginning */
     uint64_t drained_ns, stop_first_ns, stop_last_ns, gone_ns, intent_ns;
     uint64_t freed_ns; /* first read of the job without it */
     uint64_t released_ns;
@@ -113,6 +121,8 @@ struct coord_worker {
     bool is_connected; /* its daemon hears it */
     bool has_left;     /* said GOODBYE, or ended after it was drained */
     bool is_lost;      /* its process ended otherwise */
+    bool is_newcomer;  /* has a seat, and was in no layout yet */
+    uint64_t seated_ns; /* of a newcomer */
     bool regroups;     /* goes on without those that are lost */
     uint64_t died_ns;  /* since when that is known */
     uint64_t asked_ns; /* Slurm ends its slice: it asks to be let go, since; 0: it does not */
@@ -375,6 +385,21 @@ struct coord_regroup {
     uint64_t refused_ns;     /* told last that nobody goes on */
 };
 
+struct coord_join {
+    uint32_t wanted;         /* slices that the run may have: more are not let in */
+    uint64_t id;             /* of the newest hand-over that was to take somebody in; 0: none, or it did */
+    uint32_t n_failed;       /* of those, in a row */
+    uint64_t next_ns;        /* not again before */
+    uint64_t refused_ns;     /* told last that nobody is taken in */
+    char refusal[200];       /* why; "": somebody may be */
+};
+
+/* A slot that has another slice by now. */
+struct coord_past {
+    uint64_t from_ns, freed_ns;
+};
+#define COORD_PAST 256 /* then two become one that is as long as both */
+
 struct coord_leave {
     uint64_t tried_ns; /* a hand-over that could not begin, or all were asked to stop */
 };
@@ -405,7 +430,7 @@ struct dp_coord {
     } life;
     struct { /* what the newest record NODES said of the step that the next START names */
         bool has_nodes;
-        uint32_t n_slices, slice[DP_MAX_SLOTS]; /* n_slices 0: no SLICES */
+        uint32_t n_slices, slice[DP_MAX_SLOTS], restarts[DP_MAX_SLOTS]; /* n_slices 0: no SLICES */
         uint32_t n_workers;
         uint16_t slot[DP_MAX_WORKERS];
         uint32_t pid[DP_MAX_WORKERS];
@@ -460,6 +485,9 @@ struct dp_coord {
     struct coord_regroup regroup;
     struct coord_stall stall;
     struct coord_leave leave;
+    struct coord_join join;
+    uint32_t n_past;
+    struct coord_past past[COORD_PAST]; /* oldest first */
     struct coord_limit limit;
     struct coord_memory memory;
     struct coord_promise promise;
@@ -497,14 +525,16 @@ void coord_fail(struct dp_coord *c, uint64_t now_ns, const char *fmt, ...) __att
 int coord_slices_check(const uint32_t *slice, uint32_t n, struct dp_err *err);
 /* The slot of this job on this node. -1: there is none. */
 int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id);
-/* slice: 0, or the slot's own job. */
-void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice);
+/* slice: 0, or the slot's own job, requeued so often. */
+void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice, uint32_t restarts);
 /* Are the slots of this run jobs of their own? */
 bool coord_is_sliced(const struct dp_coord *c);
 /* Did the job, as Slurm was read now, keep this slot? */
 bool coord_slot_is_in(const struct dp_coord *c, uint32_t slot, const struct dp_job_info *job);
 /* A worker that must vote, acknowledge and report: in the layout, and its process not known to be over. */
 bool coord_is_live(const struct dp_coord *c, uint32_t rank);
+/* How many workers are so; *first: the lowest of them, unless NULL or there is none. */
+uint32_t coord_count(const struct dp_coord *c, bool (*is_so)(const struct dp_coord *c, uint32_t rank), uint32_t *first);
 double coord_seconds(const struct dp_coord *c, uint64_t t_ns);
 const char *coord_slot_state_name(enum coord_slot_state state);
 
@@ -673,12 +703,42 @@ void coord_regroup_tick(struct dp_coord *c, uint64_t now_ns);
 void coord_regroup_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job);
 /* The leader says from where those who are left go on. */
 void coord_regroup_begun(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m);
-/* A layout for those who are left; not asked_too: without those who ask to be let go, either. -1: the layers do not fit. */
-int coord_regroup_lay_out(const struct dp_coord *c, bool asked_too, struct dp_layout *next);
+enum coord_who {
+    COORD_LIVE,           /* those who are left */
+    COORD_STAYING,        /* of them, those who do not ask to be let go */
+    COORD_WITH_NEWCOMERS, /* those who are left, and newcomers that are ready */
+};
+/* A layout for them alone. -1: the layers do not fit. */
+int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct dp_layout *next);
 
 /* --- leave.c --- */
 void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- seat.c --- */
+/* The slot of this rank is that of this slice from here on, and a newcomer's. When Slurm had it before is kept. */
+struct coord_seat {
+    uint32_t rank, slice, restarts, pid; /* pid 0: it has said nothing yet */
+    char node[64];
+    uint64_t since_ns;
+};
+void coord_seat_take(struct dp_coord *c, const struct coord_seat *seat);
+/* A newcomer is in the layout now. */
+void coord_seat_joined(struct dp_coord *c, uint32_t rank);
+/* A newcomer that is still there. */
+bool coord_is_newcomer(const struct dp_coord *c, uint32_t rank);
+bool coord_is_ready(const struct dp_coord *c, uint32_t rank); /* and can be taken in: it is connected, and known to the others */
+/* A layout was put in force in the place of `before`: do those who leave leave for good? */
+void coord_seat_left(struct dp_coord *c, const struct dp_layout *before);
+/* Slots that the run began with. */
+uint32_t coord_start_slots(const struct dp_coord *c);
+/* Changes of what it holds by rising time, the first one at its beginning. t_ns, n: [COORD_HELD_MAX]. returns: how many. */
+#define COORD_HELD_MAX (2 * (DP_MAX_SLOTS + COORD_PAST) + 1)
+uint32_t coord_held_by_time(const struct dp_coord *c, uint64_t *t_ns, uint32_t *n);
+void coord_past_add(struct dp_coord *c, uint64_t from_ns, uint64_t freed_ns);
+
+/* --- join.c --- */
+void coord_join_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- coordinator.c --- */
 void coord_ask_save(struct dp_coord *c, bool stop); /* of the leader: a checkpoint, and that all stop then */
@@ -710,6 +770,9 @@ int coord_journal_saving(struct dp_coord *c);
 int coord_journal_handover(struct dp_coord *c, uint32_t number);
 int coord_journal_counts(struct dp_coord *c);
 int coord_journal_memory(struct dp_coord *c);
+int coord_journal_seat(struct dp_coord *c, const struct coord_seat *seat);
+int coord_journal_wanted(struct dp_coord *c);
+int coord_journal_past(struct dp_coord *c, const struct coord_past *p);
 int coord_journal_promise(struct dp_coord *c, uint64_t now_ns);
 int coord_journal_balance(struct dp_coord *c);
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why);

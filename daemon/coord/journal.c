@@ -82,6 +82,8 @@ static int journal_slices(struct dp_coord *c)
     dp_wr_u32(w, c->n_slots);
     for (uint32_t s = 0; s < c->n_slots; s++)
         dp_wr_u32(w, c->slot[s].slice);
+    for (uint32_t s = 0; s < c->n_slots; s++)
+        dp_wr_u16(w, (uint16_t)c->job.slice_restarts[s]);
     return append(c, DP_REC_SLICES, &r);
 }
 
@@ -405,6 +407,39 @@ int coord_journal_memory(struct dp_coord *c)
     dp_wr_u64(w, k->given_ns);
     dp_wr_u64(w, k->given_step);
     return append(c, DP_REC_MEMORY, &r);
+}
+
+int coord_journal_seat(struct dp_coord *c, const struct coord_seat *seat)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, seat->rank);
+    dp_wr_u32(w, seat->slice);
+    dp_wr_u32(w, seat->restarts);
+    dp_wr_u32(w, seat->pid);
+    dp_wr_u64(w, seat->since_ns);
+    dp_wr_str(w, seat->node);
+    return append(c, DP_REC_SEAT, &r);
+}
+
+int coord_journal_wanted(struct dp_coord *c)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u32(w, c->join.wanted);
+    return append(c, DP_REC_WANTED, &r);
+}
+
+int coord_journal_past(struct dp_coord *c, const struct coord_past *p)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u64(w, p->from_ns);
+    dp_wr_u64(w, p->freed_ns);
+    return append(c, DP_REC_PAST, &r);
 }
 
 int coord_journal_end(struct dp_coord *c, uint64_t now_ns, const char *why)

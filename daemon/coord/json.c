@@ -111,7 +111,8 @@ static json_t *job_json(const struct dp_coord *c)
     set_text(o, "partition", c->job.partition);
     set_text(o, "batch_host", c->job.batch_host);
     for (uint32_t s = 0; s < c->n_slots; s++)
-        json_array_append_new(nodes, json_string(c->slot[s].name));
+        if (c->slot[s].state != SLOT_EMPTY)
+            json_array_append_new(nodes, json_string(c->slot[s].name));
     set(o, "nodes", nodes);
     set(o, "gpus_per_node", u64(c->job.gpus_per_node));
     set(o, "start_s", u64(c->job.start_s));
@@ -161,6 +162,8 @@ static const char *worker_state(const struct dp_coord *c, uint32_t r)
         return "lost";
     if (w->has_left)
         return "left";
+    if (w->is_newcomer)
+        return "joining";
     if (c->train.has_layout && c->layout.gone[r])
         return "leaving";
     if (!w->is_known)
@@ -216,7 +219,8 @@ static json_t *workers_json(const struct dp_coord *c, uint64_t now_ns)
         if (c->layout.cut[r + 1] > c->layout.cut[r] && c->worker[r].busy_ns > busiest)
             busiest = c->worker[r].busy_ns;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        json_array_append_new(a, worker_json(c, now_ns, r, busiest));
+        if (!coord_is_sliced(c) || c->slot[r].state != SLOT_EMPTY)
+            json_array_append_new(a, worker_json(c, now_ns, r, busiest));
     return a;
 }
 
@@ -247,8 +251,11 @@ static json_t *slots_json(const struct dp_coord *c)
 
     for (uint32_t i = 0; i < c->n_slots; i++) {
         const struct coord_slot *s = &c->slot[i];
-        json_t *o = json_object();
+        json_t *o;
 
+        if (s->state == SLOT_EMPTY)
+            continue;
+        o = json_object();
         set(o, "slot", u64(i));
         set_text(o, "node", s->name);
         if (s->slice)
@@ -269,30 +276,14 @@ static json_t *slots_json(const struct dp_coord *c)
 /* [[t_s, slots]]: how many slots the job held from that time on. */
 static json_t *held_json(const struct dp_coord *c)
 {
+    static uint64_t t_ns[COORD_HELD_MAX];
+    static uint32_t n_slots[COORD_HELD_MAX];
+    uint32_t n = coord_held_by_time(c, t_ns, n_slots);
     json_t *a = json_array();
-    uint32_t held = c->n_slots;
-    uint64_t last = 0;
 
-    json_array_append_new(a, json_pack("[f,i]", 0.0, (int)held));
-    for (;;) {
-        uint64_t next = 0;
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < c->n_slots; i++) {
-            uint64_t t = coord_slot_freed_ns(c, i);
-
-            if (t > last && (!next || t < next)) {
-                next = t;
-                n = 0;
-            }
-            n += t && t == next;
-        }
-        if (!next)
-            return a;
-        held -= n;
-        json_array_append_new(a, json_pack("[f,i]", coord_seconds(c, next), (int)held));
-        last = next;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(a, json_pack("[f,i]", i ? coord_seconds(c, t_ns[i]) : 0.0, (int)n_slots[i]));
+    return a;
 }
 
 static json_t *decision_json(const struct dp_coord *c, const struct coord_decision *d)
@@ -431,7 +422,7 @@ static json_t *releases_json(const struct dp_coord *c)
         const struct coord_slot *s = &c->slot[i];
         json_t *o;
 
-        if (s->state == SLOT_ACTIVE)
+        if (s->state == SLOT_ACTIVE || s->state == SLOT_EMPTY)
             continue;
         o = json_object();
         set_text(o, "node", s->name);
@@ -565,7 +556,7 @@ static void set_report(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     struct dp_saving saving;
 
     coord_saving_so_far(c, now_ns, &saving);
-    fixed = saving.time_s[DP_WAY_FIXED] * c->n_slots;
+    fixed = saving.time_s[DP_WAY_FIXED] * coord_start_slots(c);
     set(o, "slot_seconds_held", num(held));
     set(o, "slot_seconds_fixed", num(fixed));
     set(o, "device_seconds_held", num(held * per_slot));

@@ -56,19 +56,19 @@ static const char *why_not(const struct dp_coord *c, struct dp_layout *next)
         return "layers may not move in this mode";
     if (n_stay < c->limits.pack.min_devices)
         return "fewer slices would be left than the user, or the site, asks for";
-    return coord_regroup_lay_out(c, false, next) < 0 ? "the model does not fit into the memory of the others" : NULL;
+    return coord_regroup_lay_out(c, COORD_STAYING, next) < 0 ? "the model does not fit into the memory of the others" : NULL;
+}
+
+static bool is_leaver(const struct dp_coord *c, uint32_t rank)
+{
+    return coord_is_live(c, rank) && c->worker[rank].asked_ns;
 }
 
 /* Of several the first one, and how many more. */
-static void say_leavers(const struct dp_coord *c, const struct dp_layout *next, char *out, size_t cap)
+static void say_leavers(const struct dp_coord *c, char *out, size_t cap)
 {
-    uint32_t n = 0, first = 0;
+    uint32_t first = 0, n = coord_count(c, is_leaver, &first);
 
-    for (uint32_t r = c->train.n_workers; r-- > 0;)
-        if (next->gone[r] && !c->layout.gone[r]) {
-            first = r;
-            n++;
-        }
     snprintf(out, cap, "Slurm ends %s", c->slot[c->worker[first].slot].label);
     if (n > 1)
         snprintf(out + strlen(out), cap - strlen(out), ", and %u more", n - 1);
@@ -87,7 +87,7 @@ void coord_leave_tick(struct dp_coord *c, uint64_t now_ns)
         return;
     why = why_not(c, &next);
     if (!why) {
-        say_leavers(c, &next, reason, sizeof reason);
+        say_leavers(c, reason, sizeof reason);
         if (coord_migrate_begin(c, now_ns, &next, reason, &err) == 0)
             return;
     } else {

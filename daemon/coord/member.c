@@ -28,6 +28,8 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->start_layout, 0, sizeof c->start_layout);
     c->mig.id = id;
     c->last_commit_id = c->last_regroup_id = 0;
+    memset(&c->join, 0, sizeof c->join);
+    c->join.wanted = c->n_slots;
     c->train.has_step = c->train.has_shape = c->train.has_layout = c->train.is_pruned = c->train.is_completed = false;
     c->reference.ns = c->reference.step_ns = c->step_ns = c->train.step = 0;
     c->predicted.ns = c->predicted.start_ns = c->predicted.balanced_ns = 0;
@@ -123,7 +125,7 @@ static bool is_sane(const struct dp_msg_hello *m)
 {
     return m->rank < m->n_workers && m->n_workers <= DP_MAX_WORKERS && m->n_layers >= 1 &&
            m->n_layers <= DP_MAX_LAYERS && m->microbatches >= 1 && m->microbatches <= 65535 &&
-           m->tokens_per_microbatch >= 1 && dp_schedule_is_trained(m->schedule) && m->final_sparsity >= 0.0 &&
+           m->n_there <= m->n_workers && m->tokens_per_microbatch >= 1 && dp_schedule_is_trained(m->schedule) && m->final_sparsity >= 0.0 &&
            m->final_sparsity < 1.0 && m->prune_begin <= m->prune_end;
 }
 
@@ -157,6 +159,8 @@ static int join_first_layout(struct dp_coord *c, const struct dp_msg_hello *m, s
         struct dp_layout l = {.epoch = m->epoch, .n_workers = m->n_workers, .n_layers = m->n_layers};
 
         memcpy(l.cut, m->cut, sizeof l.cut);
+        for (uint32_t r = m->n_there; r > 0 && r < m->n_workers; r++)
+            l.gone[r] = 1;
         if (dp_layout_check(&l, err) < 0)
             return -1;
         c->layout = l;
@@ -185,11 +189,30 @@ static int check_epoch(const struct dp_coord *c, const struct dp_msg_hello *m, s
                       (unsigned long long)m->epoch, (unsigned long long)c->layout.epoch);
 }
 
+/* Has a seat, and its first process speaks, or the one that spoke before. */
+static bool is_newcomer(const struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot)
+{
+    return c->train.has_layout && m->joins && m->rank < c->train.n_workers && slot == m->rank && coord_is_newcomer(c, m->rank) &&
+           (!c->worker[m->rank].pid || c->worker[m->rank].pid == pid);
+}
+
+static int journal_newcomer(struct dp_coord *c, uint32_t rank, uint32_t pid)
+{
+    struct coord_seat seat = {rank, c->slot[rank].slice, c->job.slice_restarts[rank], pid, "", c->slot[rank].from_ns};
+
+    memcpy(seat.node, c->slot[rank].name, sizeof seat.node);
+    return coord_journal_seat(c, &seat);
+}
+
 static void all_are_there(struct dp_coord *c, uint64_t now_ns)
 {
-    for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (!c->worker[r].is_known)
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
+        if (!c->worker[r].is_known && !c->layout.gone[r])
             return;
+        n += !c->layout.gone[r];
+    }
     c->train.has_layout = true;
     if (coord_journal_start(c, now_ns) < 0) {
         c->train.has_layout = false; /* tried again with the next HELLO or tick */
@@ -197,7 +220,7 @@ static void all_are_there(struct dp_coord *c, uint64_t now_ns)
     }
     c->start_layout = c->layout;
     c->last_change_ns = now_ns;
-    coord_note(c, now_ns, "%u workers train %u layers", c->train.n_workers, c->train.n_layers);
+    coord_note(c, now_ns, "%u workers train %u layers", n, c->train.n_layers);
 }
 
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns)
@@ -227,6 +250,11 @@ static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid
 /* What a worker that comes (back) may have missed. */
 static void catch_up(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_hello *m)
 {
+    if (coord_is_newcomer(c, m->rank)) { /* of layouts before it knows nothing */
+        if (m->doubt)
+            coord_migrate_tell(c, m->rank, m->doubt);
+        return;
+    }
     if (m->doubt || (m->epoch < c->layout.epoch && c->last_regroup_id))
         coord_migrate_tell(c, m->rank, m->doubt);
     if (m->epoch == c->layout.epoch && !m->doubt)
@@ -242,6 +270,10 @@ static int admit(struct dp_coord *c, uint32_t pid, uint32_t slot, const struct d
 
     if (!shape_matches(c, m))
         return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", m->rank);
+    if (is_newcomer(c, m, pid, slot))
+        return 0;
+    if (m->joins && !c->train.has_layout)
+        return dp_err_set(err, DP_EINVAL, "worker %u would join a run that does not train", m->rank);
     if ((w->is_known || c->train.has_layout) && !is_same_process(c, m->rank, pid, slot))
         return dp_err_set(err, DP_EINVAL, "rank %u is process %u on %s", m->rank, w->pid,
                           c->slot[w->slot].label);
@@ -288,7 +320,7 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
         coord_note(c, now_ns, "step %u starts", m->step_id);
     }
     if (c->train.has_layout && m->rank < c->train.n_workers && c->layout.gone[m->rank] &&
-        !is_leaver(c, m, pid, (uint32_t)slot)) {
+        !is_leaver(c, m, pid, (uint32_t)slot) && !is_newcomer(c, m, pid, (uint32_t)slot)) {
         refuse(w, DP_VERDICT_FENCED, "this worker has left the run");
         return;
     }
@@ -300,6 +332,10 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     if (admit(c, pid, (uint32_t)slot, m, &err) < 0) {
         refuse(w, DP_VERDICT_DENIED, err.text);
         coord_note(c, now_ns, "refused: %.240s", err.text);
+        return;
+    }
+    if (is_newcomer(c, m, pid, (uint32_t)slot) && c->worker[m->rank].pid != pid && journal_newcomer(c, m->rank, pid) < 0) {
+        refuse(w, DP_VERDICT_UNKNOWN, "the journal cannot be written");
         return;
     }
     if (!c->train.has_shape)
@@ -333,8 +369,11 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
     if (m->step > c->train.step && m->step <= c->train.steps_total)
         c->train.step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss); /* steps after the last report */
-    if (c->layout.gone[m->rank])
+    if (c->layout.gone[m->rank]) {
+        if (c->mig.state == MIG_PREPARING && c->mig.is_member[m->rank])
+            coord_migrate_abort(c, now_ns, "a newcomer left");
         return; /* a leaver, as agreed */
+    }
     if (c->mig.state == MIG_PREPARING)
         coord_migrate_abort(c, now_ns, "a worker left");
     if (m->how == DP_BYE_FAILED)
@@ -358,6 +397,8 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
     if (c->layout.gone[m->rank]) {
         w->has_left = true;
         w->bye = DP_BYE_DRAINED;
+        if (c->mig.state == MIG_PREPARING && c->mig.is_member[m->rank])
+            coord_migrate_abort(c, now_ns, "a newcomer was lost");
         return;
     }
     w->is_lost = true;

@@ -110,8 +110,8 @@ static int check_next(const struct dp_coord *c, const struct dp_layout *next, st
     if (dp_layout_check(next, err) < 0)
         return -1;
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
-        if (c->layout.gone[r] && !next->gone[r])
-            return dp_err_set(err, DP_EINVAL, "worker %u has left for good", r);
+        if (c->layout.gone[r] && !next->gone[r] && !coord_is_ready(c, r))
+            return dp_err_set(err, DP_EINVAL, "worker %u is not in the run", r);
         if (next->gone[r] && !c->layout.gone[r] && c->worker[r].slot == c->batch_slot)
             return dp_err_set(err, DP_EINVAL, "worker %u is on the batch host, which cannot be given back", r);
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_connected))
@@ -136,7 +136,7 @@ static void reset(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *n
     for (uint32_t i = 0; i < moves.n; i++)
         m->moved_bytes += c->layer[moves.move[i].layer].load.state_bytes;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        m->is_member[r] = !c->layout.gone[r];
+        m->is_member[r] = !c->layout.gone[r] || !next->gone[r];
     snprintf(m->reason, sizeof m->reason, "%.255s", reason);
 }
 
@@ -210,6 +210,9 @@ static void put_in_force(struct dp_coord *c, uint64_t now_ns)
     m->sent_ns = 0;
     c->limit.is_told &= dp_layout_leader(&m->next) == dp_layout_leader(&c->layout);
     c->layout = m->next;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        if (m->before.gone[r] && !c->layout.gone[r])
+            coord_seat_joined(c, r);
     coord_saving_moved(c);
     c->last_commit_id = m->id;
     if (m->is_regroup)
@@ -217,6 +220,7 @@ static void put_in_force(struct dp_coord *c, uint64_t now_ns)
     c->last_change_ns = now_ns;
     coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
     coord_loads_reset(c);
+    coord_seat_left(c, &m->before); /* writes a record: the last, a journal may be written anew for it */
 }
 
 /* The decision point. */
@@ -319,7 +323,8 @@ void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote
     }
     coord_stall_heard(c, now_ns);
     if (v->migration == c->mig.id && c->mig.state == MIG_PREPARING) {
-        if (v->incarnation == c->life.incarnation && c->mig.is_member[v->rank] && coord_is_live(c, v->rank))
+        if (v->incarnation == c->life.incarnation && c->mig.is_member[v->rank] &&
+            (coord_is_live(c, v->rank) || coord_is_newcomer(c, v->rank)))
             count_vote(c, now_ns, v);
         else
             c->reports.n_ignored++;
@@ -404,8 +409,12 @@ static void end_if_all_know(struct dp_coord *c, uint64_t now_ns)
 
 void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_decision_ack *m)
 {
+    /* A newcomer that was not taken in may know of no layout. */
+    bool has_epoch = m->epoch == c->layout.epoch ||
+                     (c->mig.state == MIG_ABORTED && m->rank < c->train.n_workers && coord_is_newcomer(c, m->rank));
+
     if (c->life.is_over || m->rank >= c->train.n_workers || m->migration != c->mig.id ||
-        (c->mig.state != MIG_COMMITTED && c->mig.state != MIG_ABORTED) || m->epoch != c->layout.epoch) {
+        (c->mig.state != MIG_COMMITTED && c->mig.state != MIG_ABORTED) || !has_epoch) {
         c->reports.n_ignored++;
         return;
     }

@@ -27,9 +27,10 @@
 
 /* The slowest of them is as fast as possible, by the loads of the newest reports and within each one's memory, as policy `time`
  * has it. Here and not in a child: they wait for it, and 1024 layers over 512 devices take milliseconds. */
-int coord_regroup_lay_out(const struct dp_coord *c, bool asked_too, struct dp_layout *next)
+int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct dp_layout *next)
 {
     struct coord_snapshot *s = malloc(sizeof *s);
+    struct dp_layout current = c->layout;
     uint64_t weight[DP_MAX_LAYERS], largest;
     double speed[DP_MAX_WORKERS];
     int rc;
@@ -40,7 +41,12 @@ int coord_regroup_lay_out(const struct dp_coord *c, bool asked_too, struct dp_la
         speed[r] = c->worker[r].speed;
     coord_snapshot_fill(c, speed, s);
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        s->device[r].is_allowed = coord_is_live(c, r) && (asked_too || !c->worker[r].asked_ns);
+        if (who == COORD_WITH_NEWCOMERS && coord_is_ready(c, r))
+            current.gone[r] = 0;
+    s->in.current = &current;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        s->device[r].is_allowed = c->layout.gone[r] ? !current.gone[r]
+                                                    : coord_is_live(c, r) && (who != COORD_STAYING || !c->worker[r].asked_ns);
     for (uint32_t l = 0; l < c->train.n_layers; l++) {
         weight[l] = dp_policy_layer_work_ns(&s->in, l);
         weight[l] += weight[l] == 0; /* nothing was reported: all layers are alike */
@@ -50,7 +56,7 @@ int coord_regroup_lay_out(const struct dp_coord *c, bool asked_too, struct dp_la
     if (rc < 0)
         return -1;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        next->gone[r] |= c->worker[r].is_lost || (!asked_too && c->worker[r].asked_ns);
+        next->gone[r] |= c->worker[r].is_lost || (who == COORD_STAYING && c->worker[r].asked_ns);
     return 0;
 }
 
@@ -69,13 +75,8 @@ void coord_regroup_say(const struct dp_coord *c, uint32_t rank, char *out, size_
 /* Of several the first one, and how many more. */
 static void say_lost(const struct dp_coord *c, char *out, size_t cap)
 {
-    uint32_t n = 0, first = 0;
+    uint32_t first = 0, n = coord_count(c, is_lost_here, &first);
 
-    for (uint32_t r = c->train.n_workers; r-- > 0;)
-        if (is_lost_here(c, r)) {
-            first = r;
-            n++;
-        }
     coord_regroup_say(c, first, out, cap);
     if (n > 1)
         snprintf(out + strlen(out), cap - strlen(out), ", and %u more", n - 1);
@@ -151,7 +152,7 @@ static void regroup(struct dp_coord *c, uint64_t now_ns)
 
     if (!is_ready(c, now_ns))
         return;
-    if (!why && coord_regroup_lay_out(c, true, &next) < 0)
+    if (!why && coord_regroup_lay_out(c, COORD_LIVE, &next) < 0)
         why = "the model does not fit into the memory of those who are left";
     if (why) {
         give_up(c, now_ns, why);
@@ -192,13 +193,20 @@ static bool is_left(const struct dp_coord *c, uint32_t slot)
     return is_any;
 }
 
+/* Its slice may have ended before a word of it came. */
+static bool is_away_newcomer(const struct dp_coord *c, uint64_t now_ns, uint32_t rank)
+{
+    return coord_is_newcomer(c, rank) && !c->worker[rank].is_connected && now_ns - c->worker[rank].seated_ns > SEEK_AFTER_NS;
+}
+
 static void seek(struct dp_coord *c, uint64_t now_ns)
 {
     bool is_any = coord_slots_with(c, SLOT_STOPPING) || coord_slots_with(c, SLOT_HELD); /* or is there nobody to prove anything? */
 
     for (uint32_t s = 0; s < c->n_slots && coord_is_sliced(c); s++)
         is_any |= c->slot[s].state == SLOT_ACTIVE && s != c->batch_slot && is_left(c, s);
-
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        is_any |= is_away_newcomer(c, now_ns, r);
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         struct coord_worker *w = &c->worker[r];
 
@@ -239,6 +247,8 @@ void coord_regroup_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         struct coord_worker *w = &c->worker[r];
 
+        if (is_away_newcomer(c, now_ns, r) && !coord_slot_is_in(c, w->slot, job))
+            w->has_left = true;
         if (!is_awaited(c, r) || w->is_connected || !w->away_ns || now_ns - w->away_ns < SEEK_AFTER_NS ||
             coord_slot_is_in(c, w->slot, job))
             continue;

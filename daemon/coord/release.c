@@ -32,12 +32,15 @@ uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot)
 
 double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns)
 {
+    static uint64_t t_ns[COORD_HELD_MAX];
+    static uint32_t n[COORD_HELD_MAX];
+    uint32_t n_times = coord_held_by_time(c, t_ns, n);
     double held = 0.0;
 
-    for (uint32_t s = 0; s < c->n_slots; s++) {
-        uint64_t freed_ns = coord_slot_freed_ns(c, s);
+    for (uint32_t i = 0; i < n_times; i++) {
+        uint64_t to_ns = i + 1 < n_times ? t_ns[i + 1] : now_ns;
 
-        held += coord_seconds(c, freed_ns ? freed_ns : now_ns);
+        held += n[i] * (coord_seconds(c, to_ns) - (i ? coord_seconds(c, t_ns[i]) : 0.0));
     }
     return held;
 }
@@ -59,7 +62,7 @@ static bool is_empty(const struct dp_coord *c, uint32_t slot)
 
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->worker[r].slot == slot) {
-            if (!c->layout.gone[r])
+            if (!c->layout.gone[r] || coord_is_newcomer(c, r))
                 return false;
             n++;
         }

@@ -84,6 +84,8 @@ static int replay_slices(struct dp_coord *c, struct dp_reader *r, struct dp_err 
         return dp_err_set(err, DP_ECORRUPT, "%u slices", n);
     for (uint32_t s = 0; s < n; s++)
         c->replay.slice[s] = dp_rd_u32(r);
+    for (uint32_t s = 0; s < n; s++)
+        c->replay.restarts[s] = dp_rd_u16(r);
     c->replay.n_slices = n;
     if (!c->replay.slice[0])
         return dp_err_set(err, DP_ECORRUPT, "slices without jobs");
@@ -100,11 +102,14 @@ static int replay_nodes(struct dp_coord *c, struct dp_reader *r, struct dp_err *
         return dp_err_set(err, DP_ECORRUPT, "slots %u to %u of %u", first, first + n, n_slots);
     if (has_slices && n_slots != c->replay.n_slices)
         return dp_err_set(err, DP_ECORRUPT, "%u slots, %u slices", n_slots, c->replay.n_slices);
-    c->n_slots = c->job.n_nodes = n_slots;
+    c->n_slots = c->job.n_nodes = c->join.wanted = n_slots;
     c->batch_slot = batch;
     for (uint32_t i = first; i < first + n; i++) {
         dp_rd_str(r, name, sizeof name);
-        coord_slot_set(c, i, name, has_slices ? c->replay.slice[i] : 0);
+        if (has_slices && !name[0] != !c->replay.slice[i])
+            return dp_err_set(err, DP_ECORRUPT, "slot %u has a node and no job of its own, or a job and no node", i);
+        coord_slot_set(c, i, name, has_slices ? c->replay.slice[i] : 0, has_slices ? c->replay.restarts[i] : 0);
+        c->slot[i].state = has_slices && !c->replay.slice[i] ? SLOT_EMPTY : SLOT_ACTIVE;
     }
     c->replay.has_nodes = first + n == n_slots; /* slices stay: a journal written anew between the two has both before this */
     return 0;
@@ -127,7 +132,7 @@ static int replay_intent(struct dp_coord *c, struct dp_reader *r, struct dp_err 
     if (m->next.n_workers != c->train.n_workers || m->next.n_layers != c->train.n_layers)
         return dp_err_set(err, DP_ECORRUPT, "INTENT %llu has another shape", (unsigned long long)m->id);
     for (uint32_t s = 0; s < c->train.n_workers; s++)
-        m->is_member[s] = !c->layout.gone[s];
+        m->is_member[s] = !c->layout.gone[s] || !m->next.gone[s];
     m->state = MIG_PREPARING;
     return 0;
 }
@@ -170,6 +175,9 @@ static int replay_decision(struct dp_coord *c, struct dp_reader *r, bool is_comm
         dp_layout_format(&c->layout, h->layout, sizeof h->layout);
         for (uint32_t s = 0; s < c->train.n_workers; s++)
             h->n_leavers += c->layout.gone[s] && !c->mig.before.gone[s];
+        for (uint32_t s = 0; s < c->train.n_workers; s++)
+            if (c->mig.before.gone[s] && !c->layout.gone[s])
+                coord_seat_joined(c, s);
         return 0;
     }
     if (c->mig.state == MIG_COMMITTED) /* written by 0.1, which could not say that a COMMIT had failed */
@@ -441,6 +449,40 @@ static int replay_links(struct dp_coord *c, struct dp_reader *r, struct dp_err *
     return 0;
 }
 
+static int replay_seat(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct coord_seat s = {.rank = dp_rd_u32(r)};
+
+    s.slice = dp_rd_u32(r);
+    s.restarts = dp_rd_u32(r);
+    s.pid = dp_rd_u32(r);
+    s.since_ns = dp_rd_u64(r);
+    dp_rd_str(r, s.node, sizeof s.node);
+    if (r->bad || s.rank >= c->n_slots || s.rank >= c->train.n_workers || s.rank == c->batch_slot || !s.slice || !s.node[0] ||
+        !coord_is_sliced(c) || !c->train.has_layout)
+        return dp_err_set(err, DP_ECORRUPT, "SEAT %u of job %u", s.rank, s.slice);
+    coord_seat_take(c, &s);
+    if (!c->layout.gone[s.rank]) /* of a journal that was written anew */
+        coord_seat_joined(c, s.rank);
+    return 0;
+}
+
+static int replay_wanted(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    c->join.wanted = dp_rd_u32(r);
+    return c->join.wanted <= DP_MAX_SLOTS ? 0 : dp_err_set(err, DP_ECORRUPT, "%u slices are wanted", c->join.wanted);
+}
+
+static int replay_past(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    uint64_t from_ns = dp_rd_u64(r), freed_ns = dp_rd_u64(r);
+
+    if (freed_ns < from_ns)
+        return dp_err_set(err, DP_ECORRUPT, "a slot that was free before it was held");
+    coord_past_add(c, from_ns, freed_ns);
+    return 0;
+}
+
 static int replay_end(struct dp_coord *c, struct dp_reader *r)
 {
     dp_rd_u64(r);
@@ -495,6 +537,12 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_links(c, r, err);
     case DP_REC_MEMORY:
         return coord_memory_replay(c, r, err);
+    case DP_REC_SEAT:
+        return replay_seat(c, r, err);
+    case DP_REC_WANTED:
+        return replay_wanted(c, r, err);
+    case DP_REC_PAST:
+        return replay_past(c, r, err);
     case DP_REC_END:
         return replay_end(c, r);
     }

@@ -66,6 +66,22 @@ static int put_migration(struct dp_coord *k)
     return m->state == MIG_ABORTED ? coord_journal_abort(k, m->decided_ns, m->why) : 0;
 }
 
+/* Slices that came later, and what was held before. */
+static int put_seats(struct dp_coord *k)
+{
+    for (uint32_t i = 0; i < k->n_past; i++)
+        if (coord_journal_past(k, &k->past[i]) < 0)
+            return -1;
+    for (uint32_t s = 0; s < k->n_slots && k->train.has_layout; s++) {
+        struct coord_seat seat = {s, k->slot[s].slice, k->job.slice_restarts[s], k->worker[s].pid, "", k->slot[s].from_ns};
+
+        memcpy(seat.node, k->slot[s].name, sizeof seat.node);
+        if (seat.since_ns && coord_journal_seat(k, &seat) < 0)
+            return -1;
+    }
+    return k->join.wanted != k->n_slots ? coord_journal_wanted(k) : 0;
+}
+
 /* Slots whose end was intended by one record. */
 static int put_intents(struct dp_coord *k)
 {
@@ -92,7 +108,7 @@ static int put_slots(struct dp_coord *k)
     for (uint32_t i = 0; i < k->n_slots; i++) {
         const struct coord_slot *s = &k->slot[i];
 
-        if (s->state == SLOT_ACTIVE)
+        if (s->state == SLOT_ACTIVE || s->state == SLOT_EMPTY)
             continue;
         if (coord_journal_slot(k, DP_REC_DRAIN, i, s->drained_ns, 0, "") < 0)
             return -1;
@@ -122,7 +138,7 @@ static bool has_learned(const struct dp_coord *k)
 
 static int put_all(struct dp_coord *k)
 {
-    if (put_layouts(k) < 0 || (k->train.has_layout && k->reference.ns && coord_journal_reference(k) < 0) ||
+    if (put_layouts(k) < 0 || put_seats(k) < 0 || (k->train.has_layout && k->reference.ns && coord_journal_reference(k) < 0) ||
         (k->saving.since_ns && coord_journal_saving(k) < 0) ||
         ((k->promise.is_stopped || k->promise.n_missed) && coord_journal_promise(k, 0) < 0) ||
         (k->train.has_layout && has_learned(k) && coord_journal_balance(k) < 0) ||

@@ -116,27 +116,16 @@ uint32_t coord_per_slot(const struct dp_coord *c)
     return c->job.gpus_per_node ? c->job.gpus_per_node : 1;
 }
 
-static int by_time(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* held: [n_slots + 1]. returns: how many are filled in. */
+/* held: [COORD_HELD_MAX]. returns: how many are filled in. */
 static uint32_t held_by_time(const struct dp_coord *c, struct dp_saving_held *held)
 {
-    double freed[DP_MAX_SLOTS];
-    uint32_t n = 0;
+    static uint64_t t_ns[COORD_HELD_MAX];
+    static uint32_t n_slots[COORD_HELD_MAX];
+    uint32_t n = coord_held_by_time(c, t_ns, n_slots);
 
-    for (uint32_t i = 0; i < c->n_slots; i++)
-        if (coord_slot_freed_ns(c, i))
-            freed[n++] = coord_seconds(c, coord_slot_freed_ns(c, i));
-    qsort(freed, n, sizeof freed[0], by_time);
-    held[0] = (struct dp_saving_held){0.0, c->n_slots * coord_per_slot(c)};
     for (uint32_t i = 0; i < n; i++)
-        held[i + 1] = (struct dp_saving_held){freed[i], (c->n_slots - i - 1) * coord_per_slot(c)};
-    return n + 1;
+        held[i] = (struct dp_saving_held){i ? coord_seconds(c, t_ns[i]) : 0.0, n_slots[i] * coord_per_slot(c)};
+    return n;
 }
 
 /* The sums of all time until now. */
@@ -150,7 +139,7 @@ static void sums_until(const struct dp_coord *c, uint64_t now_ns, struct coord_s
 
 void coord_saving_so_far(const struct dp_coord *c, uint64_t now_ns, struct dp_saving *out)
 {
-    struct dp_saving_held held[DP_MAX_SLOTS + 1];
+    static struct dp_saving_held held[COORD_HELD_MAX];
     struct coord_saving s;
 
     sums_until(c, now_ns, &s);
@@ -179,7 +168,7 @@ json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns)
 {
     bool goes_on = c->train.has_layout && !c->life.is_over && !c->train.is_completed && !dp_coord_all_left(c) &&
                    c->train.steps_total > c->train.step;
-    struct dp_saving_held held[DP_MAX_SLOTS + 1];
+    static struct dp_saving_held held[COORD_HELD_MAX];
     struct dp_saving_window now, left;
     struct dp_saving saving;
     struct coord_saving s;

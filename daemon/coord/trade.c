@@ -66,7 +66,7 @@ void coord_trade_fill(const struct dp_coord *c, const struct coord_plan *t, cons
     if (!(scale > 0.0))
         return;
     out->fixed_s = steps * (double)t->basis_start_ns * scale;
-    out->fixed_device_s = out->fixed_s * c->n_slots * coord_per_slot(c);
+    out->fixed_device_s = out->fixed_s * coord_start_slots(c) * coord_per_slot(c);
     best_of_each(p, best);
     thin_out(best, p->slots, slots_now);
     for (uint32_t s = 0; s <= DP_MAX_SLOTS && out->n < DP_TRADE_ROWS; s++)

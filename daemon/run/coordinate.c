@@ -26,6 +26,7 @@
 #include "daemon/release/as_owner.h"
 #include "daemon/release/privileged.h"
 #include "daemon/run/history.h"
+#include "daemon/run/newcomers.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/run.h"
 #include "daemon/run/slot.h"
@@ -325,6 +326,23 @@ static void on_find_worker(void *arg, uint32_t rank)
     }
 }
 
+static bool on_introduce(void *arg, uint32_t rank, bool tell)
+{
+    static uint8_t body[DP_CARD_MAX + 512];
+    struct dp_run *run = arg;
+    struct dp_msg_card card;
+    struct dp_writer w;
+
+    if (!dp_newcomers_find(run, rank, &card))
+        return false;
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_card_encode(&w, &card);
+    for (uint32_t r = 0; tell && r < DP_MAX_WORKERS; r++)
+        if (r != rank && (dp_coord_is_in(run->coord, r) || dp_coord_is_newcomer(run->coord, r)))
+            on_to_worker(run, r, DP_MSG_CARD, body, dp_writer_used(&w));
+    return true;
+}
+
 static const struct dp_coord_ops coord_ops = {
     .journal = on_journal,
     .settle = on_settle,
@@ -338,6 +356,7 @@ static const struct dp_coord_ops coord_ops = {
     .is_outdated = on_is_outdated,
     .memory = on_memory,
     .find_worker = on_find_worker,
+    .introduce = on_introduce,
 };
 
 /* ---- begin and end ---- */
@@ -426,7 +445,8 @@ static void forget_nodes(struct dp_run *run)
     dp_coord_destroy(run->coord);
     run->coord = NULL;
     for (uint32_t i = 0; has_nodes && i < job.n_nodes; i++)
-        dp_run_forget_peer(run->daemon, job.node[i]);
+        if (job.node[i][0])
+            dp_run_forget_peer(run->daemon, job.node[i]);
 }
 
 void dp_run_coord_close(struct dp_run *run, bool has_ended)
@@ -442,6 +462,7 @@ void dp_run_coord_close(struct dp_run *run, bool has_ended)
     dp_journal_destroy(run->journal);
     run->journal = NULL;
     memset(run->rank_node, 0, sizeof run->rank_node);
+    dp_newcomers_forget(run);
 }
 
 /* ---- what workers say ---- */
@@ -470,6 +491,8 @@ void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, cons
     if (welcome->verdict != DP_VERDICT_OK)
         return;
     run->step_id = m->step_id;
+    if (run->rank_pid[m->rank] != pid || strcmp(run->rank_node[m->rank], from))
+        dp_newcomers_drop(run, m->rank);
     snprintf(run->rank_node[m->rank], sizeof run->rank_node[0], "%s", from);
     run->rank_pid[m->rank] = pid;
 }

@@ -71,12 +71,11 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
     if (!is_its(s, m) || !s->is_running)
         return dp_err_set(err, DP_EGONE, "Slurm does not show job %u running on '%s' as a task of this array", m->job_id, m->node);
     if (g->state != DP_GROUP_GATHERING) {
-        if (known && !known->pid && !strcmp(known->node, m->node))
+        if (!known || known->restart_count != m->restart_count)
+            return g->state == DP_GROUP_CLOSED ? 1 : dp_err_set(err, DP_EAUTH, "the run does not begin");
+        if (!known->pid && !strcmp(known->node, m->node))
             *known = *m;
-        if (known && is_same(known, m))
-            return 0;
-        return dp_err_set(err, DP_EAUTH, known ? "job %u has another worker in the run" : "the run began without job %u",
-                          m->job_id);
+        return is_same(known, m) ? 0 : dp_err_set(err, DP_EAUTH, "job %u has another worker in the run", m->job_id);
     }
     if (!known && g->n == DP_MAX_SLOTS)
         return dp_err_set(err, DP_EAUTH, "a run has at most %d slices", DP_MAX_SLOTS);
@@ -95,8 +94,15 @@ void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job
     g->n = job->n_nodes;
     for (uint32_t i = 0; i < g->n; i++) {
         g->member[i].job_id = job->slice[i];
+        g->member[i].restart_count = job->slice_restarts[i];
         memcpy(g->member[i].node, job->node[i], sizeof g->member[i].node);
+        g->n_there += job->slice[i] != 0;
     }
+}
+
+void dp_group_seat(struct dp_group *g, uint32_t rank, const struct dp_group_member *m)
+{
+    g->member[rank] = *m;
 }
 
 void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid)
@@ -151,6 +157,9 @@ bool dp_group_tick(struct dp_group *g, uint64_t now_ns)
     if (find(g, g->home_job) && (g->n >= g->wanted || (is_over && g->n >= g->least))) {
         order(g);
         g->state = DP_GROUP_CLOSED;
+        g->n_there = g->n;
+        g->n = g->wanted > g->n ? g->wanted : g->n;
+        memset(&g->member[g->n_there], 0, (g->n - g->n_there) * sizeof g->member[0]);
         return true;
     }
     if (g->possible < g->least) {
@@ -183,6 +192,7 @@ uint32_t dp_group_step(const struct dp_group *g)
 static void add_slot(struct dp_job_info *out, const struct dp_group_member *m)
 {
     memcpy(out->node[out->n_nodes], m->node, sizeof out->node[0]);
+    out->slice_restarts[out->n_nodes] = m->restart_count;
     out->slice[out->n_nodes++] = m->job_id;
 }
 
@@ -192,6 +202,7 @@ static void begin_job(const struct dp_job_info *home, struct dp_job_info *out)
     out->n_nodes = 0;
     memset(out->node, 0, sizeof out->node);
     memset(out->slice, 0, sizeof out->slice);
+    memset(out->slice_restarts, 0, sizeof out->slice_restarts);
     out->gpus_per_node = 0; /* of a slot: it counts as one device */
     out->shrinks_allowed = ENDLESS;
     snprintf(out->mem_why, sizeof out->mem_why, "the run is made of slices");
@@ -201,8 +212,9 @@ void dp_group_job(const struct dp_group *g, const struct dp_job_info *home, stru
 {
     begin_job(home, out);
     for (uint32_t i = 0; i < g->n; i++)
-        add_slot(out, &g->member[i]);
-    out->n_tasks = g->n;
+        if (g->member[i].job_id)
+            add_slot(out, &g->member[i]);
+    out->n_tasks = out->n_seats = g->n;
 }
 
 void dp_group_job_now(const struct dp_group *g, const struct dp_job_info *home, const struct dp_slice *slice, uint32_t n,

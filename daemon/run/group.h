@@ -4,7 +4,8 @@
  *
  * Which jobs there are, where, and whose array it is, Slurm says (struct dp_slice, read anew): a job that it does not show
  * on the node from which somebody speaks has no part in it, whatever a message says. Ranks are given when the group is closed, to those who
- * have joined, so that they are dense; the first is home's, whose daemon keeps the group and coordinates the run.
+ * have joined, so that they are dense; the first is home's, whose daemon keeps the group and coordinates the run. The seats that are
+ * left are for those who come later, and so are those whose slices have gone: the coordinator gives them (dp_coord_seat()).
  *
  * Nothing here knows of connections, clocks or files.
  */
@@ -31,11 +32,12 @@ struct dp_group_member {
 struct dp_group {
     enum dp_group_state state;
     uint32_t home_job;
-    uint32_t wanted, least; /* slices: closed with so many at once, with so many when the time is over */
+    uint32_t wanted, least; /* slices: closed with so many at once, with so many when the time is over; wanted is the number of seats */
     uint32_t possible; /* slices that run, of an array of which no task waits; UINT32_MAX: others may come */
     uint64_t wait_ns, began_ns; /* of that time; began 0: nobody has joined yet */
-    uint32_t n;
-    struct dp_group_member member[DP_MAX_SLOTS]; /* closed: index = rank */
+    uint32_t n;       /* closed: seats */
+    uint32_t n_there; /* closed: of them, those that were taken then */
+    struct dp_group_member member[DP_MAX_SLOTS]; /* closed: index = rank; job_id 0: an empty seat */
     char text[256];
 };
 
@@ -49,10 +51,12 @@ void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint3
 
 /* The worker of slice m->job_id asks for its rank, from m->node; m->restart_count is what its daemon was told by Slurm. Said
  * again it changes nothing; before the group is closed another process of the slice takes its place.
- * slice, n: as Slurm said. returns: 0, or -1 and why it is refused: DP_EAUTH: it will never be taken; DP_EGONE: Slurm does
- * not show it so, which may be older than the slice. */
+ * slice, n: as Slurm said. returns: 0; 1: the group is closed, and it has no seat; or -1 and why it is refused: DP_EAUTH: it will
+ * never be taken; DP_EGONE: Slurm does not show it so, which may be older than the slice. */
 int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, const struct dp_group_member *m,
                   uint64_t now_ns, struct dp_err *err);
+/* Of a closed group: this seat is m's from here on. rank < g->n. */
+void dp_group_seat(struct dp_group *g, uint32_t rank, const struct dp_group_member *m);
 /* Closed, as a coordinator's journal has its slots (job->slice, in the order of ranks): the first process of each that asks
  * again from there has its rank. */
 void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job);

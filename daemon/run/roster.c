@@ -133,7 +133,7 @@ uint32_t dp_roster_missing(const struct dp_roster *r, char *out, size_t cap)
     for (uint32_t i = 0; i < r->n_workers; i++) {
         const char *node = r->entry[i].told;
 
-        if (r->entry[i].is_there || n++ >= NAMED || used >= cap)
+        if (r->entry[i].is_there || r->entry[i].is_empty || n++ >= NAMED || used >= cap)
             continue;
         used += (size_t)snprintf(out + used, cap - used, "%sworker %u%s%s", used ? ", " : "", i, *node ? " on " : "", node);
     }
@@ -172,19 +172,20 @@ static int take_key(struct dp_roster *r, const struct dp_msg_card *m, struct dp_
 
 static void look(struct dp_roster *r)
 {
-    uint32_t n_there = 0, n_ready = 0;
+    uint32_t n_there = 0, n_ready = 0, n_awaited = 0;
 
     for (uint32_t i = 0; i < r->n_workers; i++) {
+        n_awaited += !r->entry[i].is_empty;
         n_there += r->entry[i].is_there;
         n_ready += r->entry[i].is_there && r->entry[i].kind == DP_CARD_READY;
     }
-    if (r->state == DP_ROSTER_GATHERING && n_there == r->n_workers && !dp_roster_fail_refused(r)) {
+    if (r->state == DP_ROSTER_GATHERING && n_there == n_awaited && !dp_roster_fail_refused(r)) {
         r->state = DP_ROSTER_WHOLE;
         if (!r->has_key && dp_random(r->key, sizeof r->key, NULL) < 0)
             dp_roster_fail(r, "no random bytes for the run's key");
         r->has_key = true;
     }
-    if (r->state == DP_ROSTER_WHOLE && n_ready == r->n_workers) {
+    if (r->state == DP_ROSTER_WHOLE && n_ready == n_awaited) {
         r->state = DP_ROSTER_GO;
         dp_roster_forget_cards(r);
     }
@@ -213,6 +214,8 @@ int dp_roster_put(struct dp_roster *r, const char *node, uint32_t pid, const str
                           r->n_workers);
     if (e->told[0] && strcmp(e->told, node))
         return dp_err_set(err, DP_EAUTH, "task %u was started on %s, not on %s", m->rank, e->told, node);
+    if (e->is_empty)
+        return dp_err_set(err, DP_EAUTH, "nobody has rank %u", m->rank);
     is_other = e->is_there && (e->pid != pid || strcmp(e->node, node));
     if (m->kind == DP_CARD_LOST) {
         if (e->is_there && !is_other)

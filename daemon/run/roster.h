@@ -21,6 +21,7 @@ enum dp_roster_state {
 
 struct dp_roster_entry {
     bool is_there;
+    bool is_empty;       /* a seat of a run of slices that nobody has: not waited for */
     uint8_t kind;        /* enum dp_card of the newest */
     uint16_t bytes;
     uint32_t pid;

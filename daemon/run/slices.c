@@ -43,7 +43,7 @@ struct dp_slicing {
     uint32_t home_job;
     char home_node[64];
     uint64_t home_ns; /* when Slurm was asked which one it is */
-    uint32_t rank, n_workers, run_step;
+    struct dp_slice_place place;
     char text[256];
 
     /* What Slurm said of the array. */
@@ -80,6 +80,11 @@ bool dp_slices_have(const struct dp_run *home, uint32_t rank, const char *node, 
     const struct dp_group *g = home->slicing->group;
 
     return rank < g->n && !strcmp(g->member[rank].node, node) && (!slice || g->member[rank].job_id == slice);
+}
+
+bool dp_slices_is_empty(const struct dp_run *home, uint32_t rank)
+{
+    return dp_slices_are(home) && rank < home->slicing->group->n && !home->slicing->group->member[rank].job_id;
 }
 
 void dp_slices_job(const struct dp_run *run, struct dp_job_info *job)
@@ -229,7 +234,7 @@ static void close_group(struct dp_run *home)
         snprintf(g->text, sizeof g->text, "the run cannot begin: %.200s", err.text);
         return;
     }
-    DP_RUN_LOG(home, dp_info, "job=%u the run begins with %u of %u slices", home->job_id, g->n, g->wanted);
+    DP_RUN_LOG(home, dp_info, "job=%u the run begins with %u of %u slices", home->job_id, g->n_there, g->wanted);
 }
 
 static struct dp_group *gather(struct dp_run *home)
@@ -259,6 +264,23 @@ static void refuse(struct dp_msg_slice_rank *out, const char *why)
     snprintf(out->text, sizeof out->text, "%.255s", why);
 }
 
+/* It comes later: the coordinator says which rank it has, if any. */
+static int seat(struct dp_run *home, const struct dp_group_member *who, struct dp_err *err)
+{
+    struct dp_group *g = home->slicing->group;
+    uint32_t rank;
+
+    if (!home->coord)
+        return dp_err_set(err, DP_EAUTH, "the run is over");
+    if (dp_coord_seat(home->coord, dp_now_ns(), who->node, who->job_id, who->restart_count, &rank, err) < 0)
+        return -1;
+    if (rank >= g->n)
+        return dp_err_set(err, DP_EAUTH, "seat %u of %u", rank, g->n);
+    dp_group_seat(g, rank, who);
+    dp_slices_job(home, &home->job);
+    return 0;
+}
+
 /* Whose daemon on `node` speaks for a slice there. */
 static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_slice *m, struct dp_msg_slice_rank *out)
 {
@@ -266,7 +288,8 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
     struct dp_err err = {0};
     struct dp_slicing *s;
     struct dp_group *g;
-    int at;
+    bool is_seen;
+    int at, rc;
 
     *out = (struct dp_msg_slice_rank){.job_id = home->job_id, .slice = m->slice, .pid = m->pid};
     snprintf(who.node, sizeof who.node, "%s", node);
@@ -290,10 +313,15 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
         read_slices(home);
         return;
     }
-    if (dp_group_join(g, s->seen.slice, s->seen.n, &who, dp_now_ns(), &err) < 0) {
+    rc = dp_group_join(g, s->seen.slice, s->seen.n, &who, dp_now_ns(), &err);
+    is_seen = rc >= 0;
+    if (rc > 0)
+        rc = seat(home, &who, &err);
+    if (rc < 0) {
         if (err.code == DP_EGONE) {
             wait_for(out, err.text);
-            read_slices(home);
+            if (!is_seen)
+                read_slices(home);
         } else {
             DP_RUN_LOG(home, dp_info, "job=%u slice=%u on %s is refused: %s", home->job_id, m->slice, node, err.text);
             refuse(out, err.text);
@@ -309,6 +337,8 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
         out->state = DP_SLICE_RANKED;
         out->rank = (uint32_t)dp_group_rank(g, m->slice);
         out->n_workers = g->n;
+        out->n_there = g->n_there;
+        out->joins = home->coord && dp_coord_is_newcomer(home->coord, out->rank);
         out->step_id = dp_group_step(g);
     } else {
         snprintf(out->text, sizeof out->text, "%u of %u slices have come", g->n, g->wanted);
@@ -335,16 +365,15 @@ static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
 
     if (!s || m->pid != s->pid || s->state != DP_SLICE_WAITS || m->job_id != s->home_job)
         return; /* older than what is asked now */
-    if (m->state == DP_SLICE_RANKED && (m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers))
+    if (m->state == DP_SLICE_RANKED && (m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers ||
+                                        m->n_there < 1 || m->n_there > m->n_workers))
         return;
     s->home_ns = dp_now_ns();
     snprintf(s->text, sizeof s->text, "%s", m->text);
     if (m->state == DP_SLICE_WAITS)
         return;
     s->state = m->state == DP_SLICE_RANKED ? DP_SLICE_RANKED : DP_SLICE_REFUSED;
-    s->rank = m->rank;
-    s->n_workers = m->n_workers;
-    s->run_step = m->step_id;
+    s->place = (struct dp_slice_place){m->rank, m->n_workers, m->n_there, m->step_id, m->joins == 1};
     DP_RUN_LOG(slice, dp_info, "job=%u %s", slice->job_id, s->state == DP_SLICE_RANKED ? "has its rank" : s->text);
 }
 
@@ -506,11 +535,9 @@ struct dp_run *dp_slice_run(struct dp_run *slice, uint32_t step_id, uint32_t pid
     return run && run->role != DP_RUN_LOOKUP && is_home_of(run, slice) ? run : NULL;
 }
 
-void dp_slice_place(const struct dp_run *slice, uint32_t *rank, uint32_t *n_workers, uint32_t *step_id)
+struct dp_slice_place dp_slice_place(const struct dp_run *slice)
 {
-    *rank = slice->slicing->rank;
-    *n_workers = slice->slicing->n_workers;
-    *step_id = slice->slicing->run_step;
+    return slice->slicing->place;
 }
 
 bool dp_slice_is_of_other(const struct dp_run *run)

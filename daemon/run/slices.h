@@ -22,7 +22,12 @@ bool dp_slice_is(const struct dp_run *run);
 struct dp_run *dp_slice_run(struct dp_run *slice, uint32_t step_id, uint32_t pid, const char **text, bool *is_refused);
 /* Of a slice that dp_slice_run() has answered: its rank, the size of the run, and the step under which the run's workers are
  * known. */
-void dp_slice_place(const struct dp_run *slice, uint32_t *rank, uint32_t *n_workers, uint32_t *step_id);
+struct dp_slice_place {
+    uint32_t rank, n_workers, n_there; /* n_workers: seats; n_there: that were taken when the run began */
+    uint32_t step_id;
+    bool joins;                        /* it comes later */
+};
+struct dp_slice_place dp_slice_place(const struct dp_run *slice);
 
 /* For people. Of a slice that is not home: which run it is of, or for what it waits. returns false: it is none, or nobody of it
  * has come. Does it have its rank in the run of another job? */
@@ -32,6 +37,8 @@ bool dp_slice_is_of_other(const struct dp_run *run);
 /* Of home. Does it have slices with their ranks? Is this rank that of a slice on this node (of this job; 0: of any)? */
 bool dp_slices_are(const struct dp_run *home);
 bool dp_slices_have(const struct dp_run *home, uint32_t rank, const char *node, uint32_t slice);
+/* Is nobody in this seat of a run of slices? */
+bool dp_slices_is_empty(const struct dp_run *home, uint32_t rank);
 /* What the run's job is, after Slurm said what home's is: changed to that of the run where there are slices. */
 void dp_slices_job(const struct dp_run *run, struct dp_job_info *job);
 /* Home's job was read for the coordinator: Slurm is asked about the slices, too, and the coordinator told. */

@@ -19,6 +19,7 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/missing.h"
+#include "daemon/run/newcomers.h"
 #include "daemon/run/run.h"
 #include "daemon/run/seek.h"
 #include "daemon/run/slices.h"
@@ -103,19 +104,18 @@ static struct dp_msg_card card_of(const struct dp_wirer *w)
     return m;
 }
 
-static void send_up(const struct dp_wirer *w)
+bool dp_wireup_send_up(struct dp_run *run, uint32_t pid, const struct dp_msg_card *card)
 {
-    struct dp_run *run = w->run;
     struct dp_conn *c = dp_peer_find(run->daemon, run->job.batch_host);
-    const uint32_t of[DP_SEAL_OF] = {run->job_id, w->step_id, run->job.restart_count};
-    struct dp_msg_card m = card_of(w);
+    const uint32_t of[DP_SEAL_OF] = {run->job_id, card->step_id, run->job.restart_count};
+    struct dp_msg_card m = *card;
     uint8_t sealed[DP_SEALED_KEY_BYTES], body[DP_CARD_MAX + 512];
-    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = w->rank, .pid = w->pid, .restarts = run->job.restart_count,
+    struct dp_msg_relay relay = {.job_id = run->job_id, .rank = m.rank, .pid = pid, .restarts = run->job.restart_count,
                                  .inner_type = DP_MSG_CARD, .inner = body};
     struct dp_writer writer;
 
-    if (!c || !dp_run_takes(run, w->rank, DP_MSG_CARD) || (m.key_len && dp_session_seal(&c->session, m.key, of, sealed, NULL) < 0))
-        return;
+    if (!c || !dp_run_takes(run, m.rank, DP_MSG_CARD) || (m.key_len && dp_session_seal(&c->session, m.key, of, sealed, NULL) < 0))
+        return false;
     if (m.key_len) {
         m.key = sealed;
         m.key_len = DP_SEALED_KEY_BYTES;
@@ -124,6 +124,7 @@ static void send_up(const struct dp_wirer *w)
     dp_msg_card_encode(&writer, &m);
     relay.inner_len = (uint32_t)dp_writer_used(&writer);
     DP_CONN_SEND(c, relay, DP_MSG_RELAY, &relay);
+    return true;
 }
 
 /* Which task is it? returns false: not known yet, or it is none, and was sent away. */
@@ -164,12 +165,14 @@ static void serve(struct dp_wirer *w)
     w->served_ns = dp_now_ns();
     if (run->role == DP_RUN_RELAY) {
         w->is_served |= dp_peer_find(run->daemon, run->job.batch_host) != NULL;
-        send_up(w);
+        m = card_of(w);
+        (void)dp_wireup_send_up(run, w->pid, &m);
         return;
     }
     m = card_of(w);
     if (dp_wireup_put(run, run->daemon->node, w->pid, &m, &err) < 0) {
-        dismiss(w, err.text);
+        if (err.code != DP_EGONE)
+            dismiss(w, err.text);
         return;
     }
     w->is_served = true;
@@ -267,6 +270,7 @@ static struct dp_wirer *seat(struct dp_run *run, struct dp_conn *c, const struct
 static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, struct dp_msg_card *m)
 {
     struct dp_msg_wireup place = {.job_id = slice->job_id, .step_id = m->step_id, .state = DP_WIREUP_RANK};
+    struct dp_slice_place at;
     bool is_refused;
     const char *text;
     struct dp_run *run = dp_slice_run(slice, m->step_id, (uint32_t)c->pid, &text, &is_refused);
@@ -275,7 +279,12 @@ static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, struct d
         turn_away(c, slice, m, is_refused ? DP_WIREUP_DENIED : DP_WIREUP_LATER, text);
         return NULL;
     }
-    dp_slice_place(slice, &place.speaker, &place.n_workers, &m->step_id);
+    at = dp_slice_place(slice);
+    place.speaker = at.rank;
+    place.n_workers = at.n_workers;
+    place.n_there = at.n_there;
+    place.joins = at.joins;
+    m->step_id = at.joins ? DP_LATE_STEPS | at.rank : at.step_id;
     if (m->kind == DP_CARD_SLICE) {
         DP_CONN_SEND(c, wireup, DP_MSG_WIREUP, &place);
         dp_conn_finish(c);
@@ -313,7 +322,12 @@ void dp_wireup_card(struct dp_conn *c, const struct dp_msg_card *m)
     struct dp_wirer *w = c->role == DP_ROLE_WIRER ? c->data : NULL;
     bool is_slice = false;
 
-    if (m->kind == DP_CARD_LOST || m->key_len == DP_SEALED_KEY_BYTES || (m->kind == DP_CARD_READY) != (m->key_len > 0)) {
+    if (c->role == DP_ROLE_WORKER) {
+        dp_newcomers_card(c, m);
+        return;
+    }
+    if (m->kind >= DP_CARD_AGAIN || m->kind == DP_CARD_LOST || m->key_len == DP_SEALED_KEY_BYTES ||
+        (m->kind == DP_CARD_READY) != (m->key_len > 0)) {
         dp_conn_refuse(c, "workers do not send this");
         return;
     }

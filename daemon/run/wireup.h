@@ -59,12 +59,16 @@ json_t *dp_wireup_waiting(const struct dp_run *run);
 /* Between the files. */
 struct dp_roster *dp_wireup_find(const struct dp_run *run, uint32_t step_id);
 struct dp_roster *dp_wireup_table(struct dp_run *run, uint32_t step_id, uint32_t n_workers); /* made; NULL: too many */
+/* A CARD of a worker of this node to the batch host: its key sealed. m->key_len: 0 or DP_KEY_BYTES. returns false: it cannot be now. */
+bool dp_wireup_send_up(struct dp_run *run, uint32_t pid, const struct dp_msg_card *m);
+/* Those who come later have a table of their own each, under this number: no step of Slurm's has it. */
+#define DP_LATE_STEPS 0x40000000u
 void dp_wireup_send(struct dp_conn *c, const struct dp_run *run, uint32_t step_id, enum dp_wireup_state state,
                     uint32_t speaker, const char *text, const uint8_t *key, size_t key_len);
 void dp_wireup_pump(struct dp_run *run); /* what can be sent now of tables and their states, in small pieces */
 void dp_wireup_table_tick(struct dp_run *run);
 void dp_wireup_tasks_tick(struct dp_run *run, uint64_t now_ns);
-/* Put a card into the table of the batch host, which this is. returns -1 and why it is refused. */
+/* Put a card into the table of the batch host, which this is. returns -1 and why it is refused; DP_EGONE: not now. */
 int dp_wireup_put(struct dp_run *run, const char *node, uint32_t pid, const struct dp_msg_card *m, struct dp_err *err);
 
 #endif

@@ -12,6 +12,8 @@
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
+#include "daemon/coord/coordinator.h"
+#include "daemon/run/newcomers.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/run.h"
 #include "daemon/run/slices.h"
@@ -82,6 +84,8 @@ struct dp_roster *dp_wireup_table(struct dp_run *run, uint32_t step_id, uint32_t
         run->wiring = calloc(1, sizeof *run->wiring);
     if (!run->wiring || !make_room(run) || !(r = dp_roster_create(step_id, n_workers)))
         return NULL;
+    for (uint32_t i = 0; i < n_workers; i++)
+        r->entry[i].is_empty = dp_slices_is_empty(run, i);
     r->next = run->wiring->rosters;
     run->wiring->rosters = r;
     return r;
@@ -89,12 +93,39 @@ struct dp_roster *dp_wireup_table(struct dp_run *run, uint32_t step_id, uint32_t
 
 /* ---- on the batch host ---- */
 
+/* Of one that comes later the table is whole with its own card: the others' are known. Another process makes a new one. */
+static struct dp_roster *late_table(struct dp_run *run, const char *node, uint32_t pid, const struct dp_msg_card *m, struct dp_err *err)
+{
+    struct dp_roster *r = dp_wireup_find(run, m->step_id);
+    struct dp_roster_entry *e = r && m->rank < r->n_workers ? &r->entry[m->rank] : NULL;
+
+    if (m->step_id != (DP_LATE_STEPS | m->rank) || !run->coord || !dp_coord_is_newcomer(run->coord, m->rank)) {
+        dp_err_set(err, DP_EAUTH, "worker %u has no seat in the run", m->rank);
+        return NULL;
+    }
+    if (e && e->is_there && e->pid == pid && !strcmp(e->node, node))
+        return r;
+    if (r)
+        drop(run, r);
+    r = dp_wireup_table(run, m->step_id, m->n_workers);
+    if (r && dp_newcomers_fill(run, r, m->rank, err) == 0)
+        return r;
+    if (r)
+        drop(run, r);
+    else
+        dp_err_set(err, DP_EGONE, "others join just now");
+    return NULL;
+}
+
 int dp_wireup_put(struct dp_run *run, const char *node, uint32_t pid, const struct dp_msg_card *m, struct dp_err *err)
 {
-    struct dp_roster *r = dp_wireup_table(run, m->step_id, m->n_workers);
+    bool is_late = m->step_id >= DP_LATE_STEPS && m->step_id < DP_LATE_STEPS + DP_MAX_WORKERS;
+    struct dp_roster *r = is_late ? late_table(run, node, pid, m, err) : dp_wireup_table(run, m->step_id, m->n_workers);
     enum dp_roster_state before;
     struct dp_outlet *o;
 
+    if (!r && is_late)
+        return -1;
     if (!r)
         return dp_err_set(err, DP_ENOMEM, "too many steps of this job are wiring up at once");
     before = r->state;
@@ -105,7 +136,7 @@ int dp_wireup_put(struct dp_run *run, const char *node, uint32_t pid, const stru
         o->sent = -1; /* it has not, or it would not ask */
         o->cursor = 0;
     }
-    if (r->state != before && r->state == DP_ROSTER_WHOLE)
+    if (r->state != before && r->state == DP_ROSTER_WHOLE && !is_late)
         DP_RUN_LOG(run, dp_info, "job=%u step=%u all %u workers have arrived to wire up, the last in %.1f s", run->job_id, r->step_id,
                    r->n_workers, (double)(dp_now_ns() - r->began_ns) / 1e9);
     if (r->state != before && r->state == DP_ROSTER_FAILED)
@@ -153,9 +184,14 @@ void dp_wireup_relayed(struct dp_conn *c, struct dp_run *run, const struct dp_ms
         m.key = key;
         m.key_len = DP_KEY_BYTES;
     }
-    if (!dp_run_takes(run, m.rank, DP_MSG_CARD))
+    if (!dp_run_takes(run, m.rank, DP_MSG_CARD)) {
+        explicit_bzero(key, sizeof key);
         return;
-    if (dp_wireup_put(run, c->node, relay->pid, &m, &err) < 0) {
+    }
+    if (m.kind == DP_CARD_AGAIN) {
+        if (!strcmp(run->rank_node[m.rank], c->node) && run->rank_pid[m.rank] == relay->pid)
+            dp_newcomers_put(run, &m);
+    } else if (dp_wireup_put(run, c->node, relay->pid, &m, &err) < 0 && err.code != DP_EGONE) {
         DP_RUN_LOG(run, dp_warn, "job=%u step=%u rank=%u on %s is refused: %s", run->job_id, m.step_id, m.rank, c->node, err.text);
         refuse_down(c, run, &m, err.text);
     }
@@ -196,7 +232,7 @@ static void name_silent(const struct dp_run *run, const struct dp_roster *r, cha
 static bool is_all_told(const struct dp_roster *r)
 {
     for (uint32_t i = 0; i < r->n_workers; i++)
-        if (!r->entry[i].is_there && !r->entry[i].told[0])
+        if (!r->entry[i].is_there && !r->entry[i].told[0] && !r->entry[i].is_empty)
             return false;
     return true;
 }

@@ -273,7 +273,7 @@ void dp_worker_serve(struct dp_worker *w)
 static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, const struct dp_msg_hello *m, uint8_t *body, size_t *bytes)
 {
     static struct dp_msg_hello hello;
-    uint32_t rank, n_workers;
+    struct dp_slice_place at;
     const char *text;
     bool is_refused;
     struct dp_run *run = dp_slice_run(slice, m->step_id, (uint32_t)c->pid, &text, &is_refused);
@@ -284,8 +284,9 @@ static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, const st
         return NULL;
     }
     hello = *m;
-    dp_slice_place(slice, &rank, &n_workers, &hello.step_id);
-    if (m->rank != rank || m->n_workers != n_workers) {
+    at = dp_slice_place(slice);
+    hello.step_id = at.step_id;
+    if (m->rank != at.rank || m->n_workers != at.n_workers) {
         turn_away(c, DP_VERDICT_DENIED, "the slice has another rank");
         return NULL;
     }

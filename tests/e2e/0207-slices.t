@@ -6,38 +6,13 @@
 # shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
+# shellcheck source=tests/e2e/slices.sh
+. "$DP_SRCDIR/tests/e2e/slices.sh"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
-cluster_up --nodes 2 --gpus 4 --cpus 8 --daemon-key 'report_ms = 250; slices_wait_s = 8.0;' \
-    --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" \
-    --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
-export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
-
-# array NAME TASKS SBATCH-OPTIONS -- OVERRIDES: a run of slices; prints the array's id. Output in NAME.TASK.out.
-array() {
-    local name=$1 tasks=$2 options=()
-    shift 2
-    while [ "$1" != -- ]; do options+=("$1"); shift; done
-    shift
-    cat >"$D/$name.sh" <<X
-#!/bin/bash
-srun -n1 $(worker_command "$D/$name.jsonl" "$@") || [ \$? = 75 ]
-X
-    sbatch --parsable -J "$name" --array="$tasks" -n1 -c1 --gpus=1 --mem=500 -o "$D/$name.%a.out" "${options[@]}" "$D/$name.sh"
-}
-states() { squeue -h -r -t all -j "$1" -o %T | sort | uniq -c | awk '{printf "%s%s %s", (NR > 1 ? ", " : ""), $1, $2}'; } # ARRAY
-states_are() { [ "$(states "$1")" = "$2" ]; }
-all_ended() { ! squeue -h -r -t all -j "$1" -o %T | grep -qE 'PENDING|RUNNING|COMPLETING'; }
+slices_cluster 8.0
 task_job() { squeue -h -t all -j "$1_$2" -o %A; } # ARRAY TASK
-# The job whose run it is: the daemons say so.
-home_of() { sed -n "s/.* job=\([0-9]*\) the run begins with .*/\1/p" "$D"/log/dynpiped.n*.log | while read -r j; do
-    case " $(squeue -h -r -t all -j "$1" -o %A | tr '\n' ' ')" in *" $j "*) echo "$j" ;; esac done; }
 logs() { cat "$D"/log/dynpiped.n*.log; }
-end_array() { # ARRAY NAME
-    scancel --signal=TERM "$1"
-    wait_for 120 all_ended "$1"
-    is "$(cat "$D/$2".*.out | grep -i 'exit code' | grep -v 'exit code 75')" "" "$2: no worker fails"
-}
 
 # ---- four slices on one node become two, and other jobs have their GPUs -----------------------------------------
 
@@ -78,9 +53,9 @@ home=$(home_of "$two")
 node=$(squeue -h -j "$home" -o %N)
 cluster stop "daemon:$node" KILL
 cluster start "daemon:$node"
-late() { cat "$D/two".*.out | grep -q "the run began without job"; }
+late() { cat "$D/two".*.out | grep -qE "the run has the [0-9] slices that it needs"; }
 wait_for 240 late
-ok $? "two: the task that begins on a GPU that came back is told that it is too late"
+ok $? "two: the task that begins on a GPU that came back is told that the run, which gave it back, needs no more"
 wait_for 60 states_are "$two" "2 COMPLETED, 1 FAILED, 2 RUNNING" || wait_for 60 states_are "$two" "1 COMPLETED, 1 FAILED, 3 RUNNING"
 ok $? "two: and ends, while the others train"
 before=$(tail -n 1 "$D/two.jsonl" | jq -r .step)

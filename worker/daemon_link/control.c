@@ -87,6 +87,15 @@ static void queue_kept(struct dp_control *c)
         dp_msg_decision_ack_encode(&w, &c->ack);
         c->ack_queued = dp_frame_socket_end(&c->link, &w, DP_MSG_DECISION_ACK);
     }
+    if (c->card && !c->card_queued) {
+        struct dp_msg_card m = {.job_id = c->hello.job_id, .step_id = c->hello.step_id, .rank = c->hello.rank,
+                                .n_workers = c->hello.n_workers, .kind = DP_CARD_AGAIN, .key_len = DP_KEY_BYTES, .key = c->key,
+                                .card_len = (uint16_t)c->card_bytes, .card = c->card};
+
+        dp_frame_socket_begin(&c->link, &w);
+        dp_msg_card_encode(&w, &m);
+        c->card_queued = dp_frame_socket_end(&c->link, &w, DP_MSG_CARD);
+    }
     queue_events(c);
     if (c->has_goodbye && !c->goodbye_queued) {
         dp_frame_socket_begin(&c->link, &w);
@@ -161,7 +170,7 @@ static void line_down(struct dp_control *c, const char *why)
     drop_sent_events(c);
     for (uint32_t i = 0; i < c->n_events; i++)
         c->event[i].is_queued = false;
-    c->vote_queued = c->ack_queued = c->goodbye_queued = false;
+    c->vote_queued = c->ack_queued = c->goodbye_queued = c->card_queued = false;
     dp_frame_socket_close(&c->link);
     c->state = LINK_DOWN;
     c->next_try_ns = dp_now_ns() + c->backoff_ns;
@@ -312,6 +321,10 @@ void dp_control_destroy(struct dp_control *c)
     }
     dp_frame_socket_close(&c->link);
     dp_device_lock_release(&c->lock);
+    for (uint32_t r = 0; r < DP_MAX_WORKERS; r++)
+        free(c->peer[r].card);
+    explicit_bzero(c->key, sizeof c->key);
+    free(c->card);
     free(c->socket);
     free(c);
     errno = saved;
@@ -416,6 +429,28 @@ void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const
     c->hello.n_workers = layout->n_workers;
     c->hello.n_layers = layout->n_layers;
     memcpy(c->hello.cut, layout->cut, (layout->n_workers + 1) * sizeof layout->cut[0]);
+}
+
+int dp_control_introduce(struct dp_control *c, const void *card, size_t bytes, const uint8_t key[DP_KEY_BYTES])
+{
+    if (bytes > DP_CARD_MAX || !(c->card = malloc(bytes + 1)))
+        return -1;
+    memcpy(c->card, card, bytes);
+    c->card_bytes = bytes;
+    memcpy(c->key, key, sizeof c->key);
+    dp_control_poll(c);
+    return 0;
+}
+
+const void *dp_control_card(const struct dp_control *c, uint32_t rank, size_t *bytes)
+{
+    *bytes = c->peer[rank].bytes;
+    return c->peer[rank].card;
+}
+
+void dp_control_joined(struct dp_control *c)
+{
+    c->hello.joins = 0;
 }
 
 /* Queue what is new and write what the socket takes now. */

@@ -52,6 +52,13 @@ bool dp_control_take_stop(struct dp_control *c); /* the same, and that all stop 
 bool dp_control_has_limit(const struct dp_control *c);
 uint64_t dp_control_end_ns(const struct dp_control *c);
 
+/* Of a run of slices: who comes later needs this worker's address and the run's key. Copied; said after each WELCOME. -1: no memory */
+int dp_control_introduce(struct dp_control *c, const void *card, size_t bytes, const uint8_t key[DP_KEY_BYTES]);
+/* The address of a worker that came later, as said last; borrowed until the next poll. NULL: nothing was said. */
+const void *dp_control_card(const struct dp_control *c, uint32_t rank, size_t *bytes);
+/* This worker is in the layout now, and no newcomer any more. */
+void dp_control_joined(struct dp_control *c);
+
 /* What this worker is at, for the next HELLO. */
 void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const struct dp_layout *layout);
 

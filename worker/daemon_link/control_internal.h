@@ -47,6 +47,15 @@ struct dp_control {
     bool has_limit;
     uint64_t end_ns; /* of the job, from the newest LIMIT; 0: without end */
 
+    uint8_t *card; /* of this worker; NULL: it is not told */
+    size_t card_bytes;
+    uint8_t key[DP_KEY_BYTES];
+    bool card_queued;
+    struct {
+        uint8_t *card;
+        size_t bytes;
+    } peer[DP_MAX_WORKERS]; /* of newcomers */
+
     bool has_vote, vote_queued, has_ack, ack_queued, has_goodbye, goodbye_queued;
     struct dp_msg_vote vote;
     struct dp_msg_decision_ack ack;

@@ -7,6 +7,8 @@
 #include "worker/daemon_link/control_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -21,7 +23,7 @@ static bool may_send(void *arg, uint16_t type)
     if (c->state == LINK_GREETING)
         return type == DP_MSG_WELCOME;
     return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH ||
-           type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT || type == DP_MSG_REGROUP;
+           type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT || type == DP_MSG_REGROUP || type == DP_MSG_CARD;
 }
 
 static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
@@ -170,6 +172,25 @@ static int on_limit(struct dp_control *c, struct dp_reader *r, struct dp_err *er
     return 0;
 }
 
+static int on_card(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct dp_msg_card m;
+    uint8_t *copy;
+
+    if (dp_msg_card_decode(r, &m, err) < 0)
+        return -1;
+    if (m.rank >= DP_MAX_WORKERS || m.kind != DP_CARD_HERE || !m.card_len)
+        return dp_err_set(err, DP_EPROTO, "CARD of kind %u", m.kind);
+    copy = malloc(m.card_len);
+    if (!copy)
+        return 0; /* the hand-over fails, and it is said again before the next */
+    memcpy(copy, m.card, m.card_len);
+    free(c->peer[m.rank].card);
+    c->peer[m.rank].card = copy;
+    c->peer[m.rank].bytes = m.card_len;
+    return 0;
+}
+
 static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8_t *body, struct dp_err *err)
 {
     struct dp_msg_save save;
@@ -192,6 +213,8 @@ static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8
         return on_limit(c, &r, err);
     case DP_MSG_REGROUP:
         return on_regroup(c, &r, err);
+    case DP_MSG_CARD:
+        return on_card(c, &r, err);
     default: /* SAVE: may_send() lets nothing else through */
         if (dp_msg_save_decode(&r, &save, err) < 0)
             return -1;

@@ -17,6 +17,7 @@ struct dp_attempt {
     bool has_prepare;
     struct dp_msg_prepare prepare;
     struct dp_layout next; /* the layout that a commit puts in force */
+    struct dp_layout meeting; /* that in force, and newcomers: who takes part, once PREPARE is there */
     struct dp_moves moves;
     struct dp_transfer *transfer;
     dp_ticket ticket; /* what the device was told for the layers that came */

@@ -20,6 +20,24 @@ bool dp_attempt_is_aborted(struct dp_attempt *p)
     return d && (d->migration > p->migration || (d->migration == p->migration && !d->commit));
 }
 
+static int meet_newcomers(struct dp_attempt *p, struct dp_err *err)
+{
+    const struct dp_layout *old = p->args->layout;
+
+    p->meeting = *old;
+    for (uint32_t i = 0; i < old->n_workers; i++) {
+        if (!old->gone[i] || p->next.gone[i])
+            continue;
+        if (!p->args->meet)
+            return dp_err_set(err, DP_EINVAL, "PREPARE brings worker %u, and nobody can come here", i);
+        if (i != p->args->rank && p->args->meet(p->args->arg, i, err) < 0)
+            return -1;
+        p->meeting.gone[i] = 0;
+    }
+    p->voting.layout = &p->meeting;
+    return 0;
+}
+
 /* Is PREPARE something that this worker can do? Fills next and moves. */
 static int check_prepare(struct dp_attempt *p, struct dp_err *err)
 {
@@ -38,11 +56,8 @@ static int check_prepare(struct dp_attempt *p, struct dp_err *err)
     memcpy(next->gone, m->gone, m->n_workers);
     if (dp_layout_check(next, err) < 0)
         return dp_err_prefix(err, "PREPARE");
-    for (uint32_t i = 0; i < old->n_workers; i++)
-        if (old->gone[i] && !next->gone[i])
-            return dp_err_set(err, DP_EINVAL, "PREPARE brings back worker %u, which left", i);
     dp_layout_moves(old, next, &p->moves);
-    return 0;
+    return meet_newcomers(p, err);
 }
 
 /* Wait for this worker's own PREPARE. */
@@ -165,9 +180,12 @@ int dp_attempt_prepare(struct dp_attempt *p, struct dp_err *err)
     struct dp_note n;
 
     if (p->args->rank == p->voting.leader) {
-        struct dp_voting_gather *g = dp_voting_gather_create(&p->voting, DP_VOTING_READY, NULL, NULL, &local);
+        struct dp_voting_gather *g;
 
         my_note(p, &n);
+        if (n.yes && p->args->invite)
+            p->args->invite(p->args->arg, p->migration, &p->next);
+        g = dp_voting_gather_create(&p->voting, DP_VOTING_READY, NULL, NULL, &local);
         if (g) {
             collect(p, g, &n);
         } else {

@@ -3,7 +3,8 @@
  *
  * Implements the hand-over of doc/protocol.md. All workers that are still in the run call
  * dp_handover_run() at the same optimizer-step boundary, for the migration that the leader (the
- * lowest rank still in the run, which may be one that leaves by it) named in its order. Inside:
+ * lowest rank still in the run, which may be one that leaves by it) named in its order. So do newcomers, whom
+ * only the next layout has, with the layout in force that the leader told them. Inside:
  *
  *   ready     everybody has PREPARE(m) of its own daemon, and all PREPAREs are equal
  *   transfer  sources send MANIFEST and chunks, destinations fill and verify shadows
@@ -38,6 +39,11 @@ struct dp_handover_args {
     const struct dp_tune *tune;
     uint64_t step;            /* optimizer steps completed at this boundary */
     uint64_t mem_limit_bytes; /* 0: unlimited; a destination that would pass it votes no */
+    /* Of newcomers, whom the next layout has and the one in force has not. NULL: none can come. */
+    int (*meet)(void *arg, uint32_t rank, struct dp_err *err); /* make it known to the transport, as it was said last */
+    /* The leader: tell those of `next` that they are to call dp_handover_run(), too. Who does not hear it makes the hand-over fail. */
+    void (*invite)(void *arg, uint64_t migration, const struct dp_layout *next);
+    void *arg;
 };
 
 /* How long a worker waits. */

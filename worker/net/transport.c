@@ -254,6 +254,11 @@ void dp_transport_set_key(struct dp_transport *t, const uint8_t key[16])
     memcpy(t->key, key, sizeof t->key);
 }
 
+void dp_transport_key(const struct dp_transport *t, uint8_t key[16])
+{
+    memcpy(key, t->key, sizeof t->key);
+}
+
 /* Watch the process of a peer on this node. A pid that is already free means that it is gone. */
 static void watch_process(struct dp_peer *p)
 {

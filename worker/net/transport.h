@@ -22,7 +22,7 @@ struct dp_transport_request; /* one send or receive in flight */
 enum dp_channel {
     DP_CH_ACTIVATION = 1, /* of a microbatch, to the next stage */
     DP_CH_GRADIENT = 2,   /* of a microbatch, to the stage before */
-    DP_CH_WIREUP = 3,     /* wire-up: the barrier of a run that all give up */
+    DP_CH_WIREUP = 3,     /* wire-up: the barrier of a run that all give up; to a newcomer: what the others are at */
     DP_CH_COLLECTIVE = 4, /* sums over workers */
     DP_CH_TIED = 5,       /* tied head: gradient one way, weights the other */
     DP_CH_LAYER = 6,      /* hand-over: manifest and chunks */
@@ -41,6 +41,7 @@ void dp_transport_card(const struct dp_transport *t, const void **card, size_t *
  * message carries a keyed check, so a process without the key cannot inject one. */
 int dp_transport_add(struct dp_transport *t, uint32_t rank, const void *card, size_t bytes, struct dp_err *err);
 void dp_transport_set_key(struct dp_transport *t, const uint8_t key[16]);
+void dp_transport_key(const struct dp_transport *t, uint8_t key[16]); /* as it was set */
 /* Which of how many known workers of this machine this one is (several Slurm nodes may be one machine). */
 uint32_t dp_transport_local_rank(const struct dp_transport *t, uint32_t *n_local);
 /* Is this worker on the same machine, in the same namespace of processes? Both say the same of each other. */

@@ -94,14 +94,11 @@ static int begin_slice(struct dp_wireup *w, const char *how, struct dp_err *err)
     return dp_ask_rank_of_slice(w, err);
 }
 
-int dp_wireup_init(struct dp_wireup *w, const char *how, const char *socket, struct dp_err *err)
+static int begin(struct dp_wireup *w, const char *how, const char *socket, struct dp_err *err)
 {
     bool is_auto = !strcmp(how, "auto");
     long n = number_of("SLURM_STEP_NUM_TASKS");
 
-    *w = (struct dp_wireup){.n_workers = 1, .socket = socket};
-    if (dp_wireup_is_slice())
-        return begin_slice(w, how, err);
     if ((is_auto || !strcmp(how, "pmix")) && has_pmix())
         return dp_pmix_init(w, err);
     if (!strcmp(how, "pmix") && n != 1)
@@ -114,6 +111,18 @@ int dp_wireup_init(struct dp_wireup *w, const char *how, const char *socket, str
         return dp_err_set(err, DP_EINVAL, "pipeline.wireup is daemon, but no daemon serves this step (DYNPIPE_SOCKET is not "
                           "set): was the job submitted with --dynpipe?");
     return check_alone(err);
+}
+
+int dp_wireup_init(struct dp_wireup *w, const char *how, const char *socket, struct dp_err *err)
+{
+    int rc;
+
+    *w = (struct dp_wireup){.n_workers = 1, .socket = socket};
+    if (dp_wireup_is_slice())
+        return begin_slice(w, how, err);
+    rc = begin(w, how, socket, err);
+    w->n_there = w->n_workers;
+    return rc;
 }
 
 int dp_wireup_exchange(struct dp_wireup *w, struct dp_transport *t, struct dp_err *err)

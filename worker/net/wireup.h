@@ -12,7 +12,9 @@
 enum dp_wireup_way { DP_WIREUP_ALONE, DP_WIREUP_BY_PMIX, DP_WIREUP_BY_DAEMON };
 
 struct dp_wireup {
-    uint32_t rank, n_workers;
+    uint32_t rank, n_workers; /* n_workers: with seats of a run of slices that nobody has yet */
+    uint32_t n_there;    /* workers that the run began with, ranks 0 and up */
+    bool joins;          /* the run trains already: this worker has a seat, and is in no layout yet */
     uint32_t local_rank; /* among the workers of this node */
     enum dp_wireup_way way;
     bool is_slice;       /* the only worker of its job, whose devices and processors no other worker has */

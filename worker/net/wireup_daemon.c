@@ -43,7 +43,8 @@ struct meeting {
     uint32_t n_seats;
     uint32_t n_cards;
     bool has_all, has_go, has_failed, is_denied, has_told, has_rank;
-    uint32_t rank, n_workers; /* of a slice, that asks for them */
+    uint32_t rank, n_workers, n_there; /* of a slice, that asks for them */
+    bool joins;
     uint64_t start_ns, end_ns, try_ns;
     uint32_t speaker;
     char text[1024];        /* of the verdict, or why it waits; "": not known */
@@ -127,7 +128,7 @@ static int take_all(struct meeting *m, const struct dp_msg_wireup *in, struct dp
     if (m->n_cards != m->w->n_workers || in->key_len != DP_KEY_BYTES)
         return dp_err_set(err, DP_EPROTO, "%u of %u cards, %u bytes of key", m->n_cards, m->w->n_workers, in->key_len);
     for (uint32_t i = 0; i < m->n_cards; i++)
-        if (i != m->w->rank && dp_transport_add(m->t, i, m->cards[i].data, m->cards[i].bytes, err) < 0) {
+        if (i != m->w->rank && m->cards[i].bytes > 0 && dp_transport_add(m->t, i, m->cards[i].data, m->cards[i].bytes, err) < 0) {
             m->has_failed = true; /* the same again would not help */
             m->speaker = m->w->rank;
             snprintf(m->text, sizeof m->text, "%s", err->text);
@@ -155,9 +156,12 @@ static int take_state(struct meeting *m, struct dp_reader *r, struct dp_err *err
         m->has_go = m->has_all;
         return 0;
     case DP_WIREUP_RANK:
-        m->has_rank = m->card.kind == DP_CARD_SLICE && in.n_workers >= 1 && in.n_workers <= DP_MAX_WORKERS && in.speaker < in.n_workers;
+        m->has_rank = m->card.kind == DP_CARD_SLICE && in.n_workers >= 1 && in.n_workers <= DP_MAX_WORKERS && in.speaker < in.n_workers &&
+                      in.n_there >= 1 && in.n_there <= in.n_workers;
         m->rank = in.speaker;
         m->n_workers = in.n_workers;
+        m->n_there = in.n_there;
+        m->joins = in.joins == 1;
         return 0;
     case DP_WIREUP_DENIED:
         m->is_denied = true;
@@ -348,6 +352,8 @@ int dp_ask_rank_of_slice(struct dp_wireup *w, struct dp_err *err)
     if (m->has_rank) {
         w->rank = m->rank;
         w->n_workers = m->n_workers;
+        w->n_there = m->n_there;
+        w->joins = m->joins;
     } else {
         rc = give_up(m, err);
     }

@@ -30,6 +30,22 @@ static void forget_leavers(struct dp_trainer *t, const struct dp_layout *before)
             dp_transport_remove(t->args->transport, r);
 }
 
+/* Their count of the rounds begins with the layout; so does everybody's. */
+static void welcome_newcomers(struct dp_trainer *t, const struct dp_layout *before)
+{
+    bool is_any = false;
+
+    for (uint32_t r = 0; r < t->layout.n_workers; r++)
+        is_any |= before->gone[r] && !t->layout.gone[r];
+    if (!is_any)
+        return;
+    t->collectives.epoch = t->layout.epoch;
+    t->collectives.round = 0;
+    if (t->is_joining)
+        dp_control_joined(t->control);
+    t->is_joining = false;
+}
+
 static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct dp_handover_outcome *o)
 {
     char layout[1024], text[1400];
@@ -78,6 +94,9 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .tune = &t->start.tune,
         .step = t->step,
         .mem_limit_bytes = memory_limit(t),
+        .meet = dp_trainer_meet,
+        .invite = dp_trainer_invite,
+        .arg = t,
     };
 
     stop_leading_if_leaving(t, migration);
@@ -85,6 +104,8 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         return dp_err_prefix(err, "hand-over %llu at step %llu", (unsigned long long)migration,
                              (unsigned long long)t->step);
     t->is_leaving = outcome.is_leaving;
+    if (outcome.is_committed)
+        welcome_newcomers(t, &before);
     if (outcome.is_committed && dp_pipeline_part(t->pipeline, err) < 0)
         return -1;
     if (outcome.is_committed)
@@ -164,11 +185,11 @@ static int do_work(struct dp_trainer *t, const struct dp_step_order *o, uint32_t
     dp_memory_need_begin(&t->need);
     if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
-    if (work & DP_ORDER_PRUNE && prune(t, o->target, err) < 0)
+    if (work & DP_ORDER_PRUNE && !t->is_joining && prune(t, o->target, err) < 0)
         return -1;
     if (work & DP_ORDER_HANDOVER && hand_over(t, o->migration, err) < 0)
         return -1;
-    if (!t->is_leaving && evaluate_and_save(t, o->flags, took, err) < 0)
+    if (!t->is_leaving && !t->is_joining && evaluate_and_save(t, o->flags, took, err) < 0)
         return -1;
     dp_metrics_reset(t->metrics, t->stage);
     dp_memory_need_end(&t->need, work);
@@ -197,9 +218,11 @@ int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *o, str
     struct dp_save_clock_took took = {0};
     uint64_t start_ns = dp_now_ns();
 
+    t->order = o;
     if (drop_copies(t, err) < 0 ||
         (work && do_work(t, o, work, &took, err) < 0))
         return -1;
+    t->order = NULL;
     if (work)
         t->boundary_ns += dp_now_ns() - start_ns;
     dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &took);

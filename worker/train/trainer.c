@@ -321,6 +321,18 @@ static int loop(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *e
                  "train.steps goes on from it", (unsigned long long)t->step, (long long)t->config->train.steps);
         dp_steplog_event(t->log, "complete", t->step, NAN, text);
     }
+    if (t->is_joining) {
+        int rc = dp_trainer_join(t, &order, err);
+
+        if (rc == 0) {
+            note_end(t, DP_BYE_DRAINED, "");
+            *how = DP_RUN_DRAINED;
+        }
+        if (rc <= 0)
+            return rc;
+        if (order.flags & DP_ORDER_STOP)
+            return finish(t, &order, how, err);
+    }
     while (t->step < (uint64_t)t->config->train.steps) {
         if (train_step(t, &order, err) < 0)
             return dp_err_prefix(err, "step %llu", (unsigned long long)t->step + 1);

@@ -47,6 +47,8 @@ struct dp_trainer {
     double sparsity;
     uint64_t wait_ns; /* of the running step */
     bool is_leaving;
+    bool is_joining;      /* has a seat in a run that trains already, and is in no layout yet */
+    const struct dp_step_order *order; /* of the boundary that it is at; else NULL */
     uint32_t requests;    /* of this worker, enum dp_step_request, until all have done at a boundary what they ask */
     uint64_t asked_ns, said_ns; /* Slurm ends this slice, since; told the coordinator last. 0: it does not, not yet */
     struct dp_saved saved;
@@ -77,8 +79,16 @@ uint32_t dp_trainer_take_signals(struct dp_trainer *t);
 /* Answer the daemon; arg: the trainer. */
 void dp_trainer_serve(void *arg);
 
-/* What the order says, after the optimizer step. Sets is_leaving. */
+/* What the order says, after the optimizer step. Sets is_leaving. Of a newcomer that was invited it begins with the hand-over; where
+ * that is aborted, all the rest is left to those who are in the layout. */
 int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
+
+/* Of a newcomer: wait until it is taken in. returns: 1: it was, at the boundary of this order, all of which was done; 0: it is not
+ * needed, or Slurm ends it: it leaves; -1. */
+int dp_trainer_join(struct dp_trainer *t, struct dp_step_order *order, struct dp_err *err);
+/* Of the others: the newcomers of a hand-over are met and invited; arg: the trainer (struct dp_handover_args). */
+int dp_trainer_meet(void *arg, uint32_t rank, struct dp_err *err);
+void dp_trainer_invite(void *arg, uint64_t migration, const struct dp_layout *next);
 
 /* Write what was measured since the last window into the trace, before something changes the costs. */
 void dp_trainer_trace(struct dp_trainer *t);

@@ -24,12 +24,28 @@
 #define FIRST_CONTACT_MS 3000 /* then training starts, and the daemon is looked for meanwhile */
 #define REPORT_MS 1000 /* until a daemon says what it wants */
 
+/* Seats that nobody has are those of workers that are gone. A newcomer knows nothing of the others' layers. */
+static int first_layout(struct dp_trainer *t, struct dp_err *err)
+{
+    const struct dp_wireup *w = t->args->wireup;
+    struct dp_layout *l = &t->layout;
+
+    if (dp_layout_initial(t->config, w->joins ? 1 : w->n_there, l, err) < 0)
+        return -1;
+    for (uint32_t r = w->joins ? 1 : w->n_there; r < w->n_workers; r++) {
+        l->cut[r + 1] = l->n_layers;
+        l->gone[r] = 1;
+    }
+    l->n_workers = w->n_workers;
+    return 0;
+}
+
 /* What this worker can check alone, before anybody has to wait for it. */
 static int open_local(struct dp_trainer *t, struct dp_err *err)
 {
     const struct dp_train_config *c = t->config;
 
-    if (dp_layout_initial(c, t->args->wireup->n_workers, &t->layout, err) < 0)
+    if (first_layout(t, err) < 0)
         return -1;
     if (dp_trainer_leads(t) && dp_preflight_files(c, err) < 0)
         return -1;
@@ -54,6 +70,23 @@ static void tell_without_plugin(const struct dp_trainer *t)
         dp_warn("rank=%u: %s; training goes on with a fixed layout", t->rank, why);
 }
 
+/* Who joins later has to know this worker. */
+static int introduce(struct dp_trainer *t, struct dp_err *err)
+{
+    uint8_t key[DP_KEY_BYTES];
+    const void *card;
+    size_t bytes;
+    int rc;
+
+    if (!t->args->transport || !t->args->wireup->is_slice)
+        return 0;
+    dp_transport_card(t->args->transport, &card, &bytes);
+    dp_transport_key(t->args->transport, key);
+    rc = dp_control_introduce(t->control, card, bytes, key);
+    explicit_bzero(key, sizeof key);
+    return rc < 0 ? dp_err_set(err, DP_ENOMEM, "no memory for this worker's address") : 0;
+}
+
 static int open_control(struct dp_trainer *t, struct dp_err *err)
 {
     const struct dp_msg_welcome *w;
@@ -67,10 +100,12 @@ static int open_control(struct dp_trainer *t, struct dp_err *err)
     t->mem_limit_bytes = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
     hello->mem_limit_bytes = t->mem_limit_bytes;
     hello->regroups = t->args->transport && t->args->wireup->way == DP_WIREUP_BY_DAEMON;
+    hello->n_there = t->args->wireup->n_there;
+    hello->joins = t->args->wireup->joins;
     tell_without_plugin(t);
     t->control = dp_control_create(t->args->socket, hello, FIRST_CONTACT_MS, err);
     free(hello);
-    if (!t->control)
+    if (!t->control || introduce(t, err) < 0)
         return -1;
     w = dp_control_welcome(t->control);
     if (dp_control_is_connected(t->control) && w && w->text[0] && dp_trainer_leads(t))
@@ -222,17 +257,25 @@ int dp_trainer_measure_sparsity(struct dp_trainer *t, struct dp_err *err)
 /* A trace begins with the link to the next worker, which all measure together. */
 static int begin_trace(struct dp_trainer *t, struct dp_err *err)
 {
-    uint32_t n = t->layout.n_workers;
+    uint32_t n = t->args->wireup->n_there;
     size_t bytes = dp_stage_message_bytes(t->config, t->be->info.act_bytes);
     struct dp_link_times link = {0};
 
     if (!dp_tracelog_is_on(t->trace))
         return 0;
-    if (t->args->transport &&
+    if (t->args->transport && !t->is_joining &&
         dp_link_measure(t->args->transport, t->rank, n, bytes, t->be->ops->host_memory, &link, err) < 0)
         return -1;
     dp_tracelog_header(t->trace, t->config, t->be, t->rank, n, &link);
     return 0;
+}
+
+/* The others train, and wait for nobody. */
+static int begin_joining(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *err)
+{
+    *how = DP_RUN_FAILED;
+    t->is_joining = true;
+    return open_local(t, err) < 0 || open_rest(t, err) < 0 || begin_trace(t, err) < 0 ? -1 : 0;
 }
 
 int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *err)
@@ -241,7 +284,11 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_e
 
     /* The sums need only the number of workers, which is known even when open_local() fails. */
     t->layout.n_workers = t->args->wireup->n_workers;
+    for (uint32_t r = t->args->wireup->n_there; r < t->layout.n_workers; r++)
+        t->layout.gone[r] = 1;
     dp_collectives_init(&t->collectives, t->args->transport, &t->layout, t->rank);
+    if (t->args->wireup->joins)
+        return begin_joining(t, how, err);
     rc = open_local(t, err);
     t->layout.n_workers = t->args->wireup->n_workers;
     *how = DP_RUN_REFUSED;

@@ -17,6 +17,7 @@
 #define SEC 1000000000ull
 #define DP_REC_MEMORY 21 /* coord/internal.h */
 #define DP_REC_REGROUP 23
+#define DP_REC_SEAT 24
 #define TICK (SEC / 5)
 #define KILL_WAIT (30 * SEC)  /* of Slurm, between SIGTERM and SIGKILL */
 #define SAY_AGAIN (3 * SEC)
@@ -82,9 +83,19 @@ uint32_t world_count(const struct world *w, enum dp_record type)
     return n;
 }
 
+/* What is older is of the slice that had the slot before. */
+static uint32_t newest_seat(const struct world *w, uint32_t slot)
+{
+    uint32_t i = w->n_records;
+
+    while (i > 0 && (w->record[i - 1].type != (enum dp_record)DP_REC_SEAT || be(w->record[i - 1].payload, 4) != slot))
+        i--;
+    return i;
+}
+
 bool world_slot_has(const struct world *w, uint32_t slot, enum dp_record type)
 {
-    for (uint32_t i = 0; i < w->n_records; i++) {
+    for (uint32_t i = newest_seat(w, slot); i < w->n_records; i++) {
         const struct world_record *r = &w->record[i];
 
         if (r->type != type || r->is_unconfirmed)
@@ -477,6 +488,8 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->stage_message_bytes = BOUNDARY_BYTES;
     m->mem_limit_bytes = w->mem_limit_bytes;
     m->regroups = !k->is_alone;
+    m->n_there = w->n_there;
+    m->joins = k->is_newcomer;
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
     snprintf(m->checkpoint_dir, sizeof m->checkpoint_dir, "%s", w->has_checkpoints ? "/ckpt" : "");
 }
@@ -498,6 +511,8 @@ static void connect_worker(struct world *w, uint32_t r)
         return;
     k->is_connected = false;
     k->connect_at_ns = w->now_ns + SEC;
+    if (k->is_newcomer && welcome.verdict != DP_VERDICT_UNKNOWN)
+        broken(w, "a newcomer with a seat was refused", r, welcome.verdict);
     if (!k->layout.gone[r])
         broken(w, welcome.text[0] ? "a good worker was refused" : "refused without a reason", r, welcome.verdict);
 }
@@ -509,6 +524,8 @@ static void try_start(struct world *w, uint32_t r)
     struct dp_msg_welcome welcome;
     struct dp_msg_hello m;
 
+    if (w->worker[r].is_newcomer || !w->job.slice[r] != !w->job.slice[0])
+        return; /* the first process of a seat has it; nobody names one that is empty */
     hello_of(w, r, &m);
     m.epoch = 1;
     m.doubt = 0;
@@ -554,6 +571,20 @@ static void send_vote(struct world *w, uint32_t r)
     send_up(w, r, DP_MSG_VOTE, body, &wr);
 }
 
+/* The leader tells a newcomer what the others are at, at the boundary where they all hand over. */
+static void heed_leader(const struct world *w, struct world_worker *k, const struct dp_msg_prepare *p)
+{
+    struct dp_layout next = {.n_workers = p->n_workers};
+    const struct world_worker *leader;
+
+    memcpy(next.gone, p->gone, sizeof next.gone);
+    leader = &w->worker[dp_layout_leader(&next)];
+    if (!leader->is_alive || leader->layout.epoch != p->epoch)
+        return;
+    k->layout = leader->layout;
+    k->step = leader->step;
+}
+
 static void worker_prepare(struct world *w, uint32_t r, const struct dp_msg_prepare *p)
 {
     struct world_worker *k = &w->worker[r];
@@ -562,7 +593,9 @@ static void worker_prepare(struct world *w, uint32_t r, const struct dp_msg_prep
         send_vote(w, r); /* heard again: say it again */
         return;
     }
-    if (k->doubt || p->migration <= k->seen || p->epoch != k->layout.epoch)
+    if (k->is_newcomer && !k->doubt && p->migration > k->seen && !p->gone[r])
+        heed_leader(w, k, p);
+    if (k->doubt || p->migration <= k->seen || p->epoch != k->layout.epoch || (k->is_newcomer && p->gone[r]))
         return;
     k->seen = p->migration;
     k->next = (struct dp_layout){.epoch = p->epoch + 1, .n_workers = p->n_workers, .n_layers = p->n_layers};
@@ -589,7 +622,7 @@ static void worker_decision(struct world *w, uint32_t r, const struct dp_msg_dec
             k->vote_at_ns = 0;
             k->has_voted_no = false;
         }
-        if (k->answered < d->migration)
+        if (k->answered < d->migration || k->is_newcomer) /* no report says the same for a newcomer: it says it again */
             send_ack(w, r, d->migration);
         return;
     }
@@ -598,6 +631,9 @@ static void worker_decision(struct world *w, uint32_t r, const struct dp_msg_dec
     if (w->outcome[id] == 3)
         broken(w, "one worker commits, another aborts", r, (unsigned)d->migration);
     if (d->commit) {
+        if (k->is_newcomer)
+            k->step = w->worker[dp_layout_leader(&k->next)].step;
+        k->is_newcomer = false;
         k->layout = k->next;
         if (d->epoch != k->layout.epoch)
             broken(w, "commit into another epoch", (unsigned)d->epoch, (unsigned)k->layout.epoch);
@@ -621,6 +657,8 @@ static void worker_regroup(struct world *w, uint32_t r, const struct dp_msg_regr
 
     if (!m->go) {
         k->n_refusals++;
+        if (k->is_newcomer && !k->exit_at_ns)
+            k->exit_at_ns = soon(w, 400);
         return;
     }
     if (m->epoch > k->layout.epoch) {
@@ -634,12 +672,13 @@ static void worker_regroup(struct world *w, uint32_t r, const struct dp_msg_regr
         k->has_voted_no = false;
         k->seen = m->migration;
         k->step = k->step / 100 * 100;
-        if (k->layout.gone[r])
+        k->is_newcomer &= k->layout.gone[r];
+        if (k->layout.gone[r] && !k->is_newcomer)
             k->exit_at_ns = soon(w, 400);
         if (r == dp_layout_leader(&k->layout) && w->c && !w->has_crashed)
             dp_coord_event(w->c, w->now_ns, r, &(struct dp_msg_event){.kind = DP_EV_REGROUPED, .step = k->step, .text = "they go on"});
     }
-    if (m->epoch == k->layout.epoch)
+    if (m->epoch == k->layout.epoch && !k->is_newcomer)
         send_ack(w, r, m->migration);
 }
 
@@ -685,7 +724,7 @@ static void worker_message(struct world *w, const struct world_message *m)
 
         if (dp_msg_regroup_decode(&r, &g, NULL) == 0)
             worker_regroup(w, m->rank, &g);
-    } else if (m->type == DP_MSG_FINISH && k->layout.gone[m->rank] && !k->doubt && !k->exit_at_ns) {
+    } else if (m->type == DP_MSG_FINISH && k->layout.gone[m->rank] && !k->is_newcomer && !k->doubt && !k->exit_at_ns) {
         k->exit_at_ns = soon(w, 400);
     }
 }
@@ -992,7 +1031,7 @@ static void worker_tick(struct world *w, uint32_t r)
     for (uint32_t i = 0; i < W_MAX; i++)
         if (w->worker[i].hangs)
             return; /* the others wait for it */
-    if (waits_for_lost(w, k))
+    if (waits_for_lost(w, k) || k->is_newcomer)
         return;
     if (!k->doubt)
         train(w, k);
@@ -1033,6 +1072,7 @@ static struct dp_job_info read_job(const struct world *w)
     for (uint32_t s = 0; s < W_MAX; s++)
         if (w->held[s]) {
             job.slice[job.n_nodes] = w->job.slice[s];
+            job.slice_restarts[job.n_nodes] = w->job.slice_restarts[s];
             memcpy(job.node[job.n_nodes++], w->job.node[s], sizeof job.node[0]);
         }
     job.boot_s = w->boot_s;
@@ -1247,6 +1287,60 @@ static void faults(struct world *w)
     }
 }
 
+static bool op_introduce(void *arg, uint32_t rank, bool tell)
+{
+    const struct world *w = arg;
+
+    (void)tell;
+    return !w->is_unknown && w->worker[rank].is_connected;
+}
+
+static void come_tick(struct world *w, struct world_comer *k)
+{
+    struct dp_err err = {0};
+    uint32_t rank;
+    int rc;
+
+    if (!k->slice || k->is_seated || k->is_refused || !w->c || w->has_crashed)
+        return;
+    rc = dp_coord_seat(w->c, w->now_ns, k->node, k->slice, k->restarts, &rank, &err);
+    if (w->has_crashed || chance(w, w->loss_percent))
+        return; /* asked again */
+    if (rc < 0) {
+        k->is_refused = err.code == DP_EAUTH;
+        snprintf(k->text, sizeof k->text, "%.255s", err.text);
+        return;
+    }
+    /* A controller that forgot the end of a job may show it again, without a process (held[]). */
+    if (rank == 0 || rank >= W_MAX || w->worker[rank].is_alive || w->worker[rank].is_stray) {
+        broken_for_all(w, "a seat that is taken was given", rank, k->slice);
+        return;
+    }
+    k->is_seated = true;
+    k->rank = rank;
+    w->job.slice[rank] = k->slice;
+    w->job.slice_restarts[rank] = k->restarts;
+    memcpy(w->job.node[rank], k->node, sizeof k->node);
+    w->held[rank] = w->held_durable[rank] = true;
+    w->is_fenced[rank] = w->is_stuck[rank] = false;
+    w->worker[rank] = (struct world_worker){.is_alive = true, .is_newcomer = true, .pid = 1000 + w->n_pids++,
+                                            .connect_at_ns = soon(w, 1500),
+                                            .layout = {.n_workers = W_MAX, .n_layers = W_LAYERS, .cut = {0, W_LAYERS, W_LAYERS, W_LAYERS, W_LAYERS}}};
+    memset(w->worker[rank].layout.gone + 1, 1, W_MAX - 1);
+}
+
+uint32_t world_come(struct world *w, const char *node, uint32_t slice, uint32_t restarts)
+{
+    uint32_t i = 0;
+
+    while (w->comer[i].slice)
+        i++;
+    w->comer[i].slice = slice;
+    w->comer[i].restarts = restarts;
+    snprintf(w->comer[i].node, sizeof w->comer[i].node, "%s", node);
+    return i;
+}
+
 static void deliver(struct world *w)
 {
     for (size_t i = 0; i < sizeof w->message / sizeof w->message[0]; i++) {
@@ -1301,6 +1395,8 @@ void world_run(struct world *w, double seconds, bool with_faults)
             node_tick(w, r);
             slice_tick(w, r);
         }
+        for (size_t i = 0; i < sizeof w->comer / sizeof w->comer[0]; i++)
+            come_tick(w, &w->comer[i]);
         ctld_tick(w);
         plan_tick(w);
         if (with_faults)
@@ -1377,7 +1473,9 @@ void world_init(struct world *w, uint64_t seed)
         .is_outdated = op_is_outdated,
         .memory = op_memory,
         .find_worker = op_find_worker,
+        .introduce = op_introduce,
     };
+    w->n_there = W_MAX;
     for (uint32_t r = 0; r < W_MAX; r++) {
         struct world_worker *k = &w->worker[r];
 
@@ -1396,6 +1494,27 @@ void world_slice(struct world *w)
     for (uint32_t s = 0; s < W_MAX; s++) {
         w->job.slice[s] = 201 + s;
         snprintf(w->job.node[s], sizeof w->job.node[s], "n%u", s / 2);
+    }
+}
+
+void world_slice_few(struct world *w, uint32_t n_there)
+{
+    world_slice(w);
+    w->n_there = n_there;
+    w->job.n_nodes = n_there;
+    w->job.n_seats = W_MAX;
+    for (uint32_t s = n_there; s < W_MAX; s++) {
+        w->job.slice[s] = 0;
+        w->job.node[s][0] = '\0';
+        w->held[s] = w->held_durable[s] = w->worker[s].is_alive = false;
+    }
+    for (uint32_t r = 0; r < n_there; r++) {
+        struct dp_layout *l = &w->worker[r].layout;
+
+        for (uint32_t i = 1; i <= W_MAX; i++)
+            l->cut[i] = i < n_there ? i * W_LAYERS / n_there : W_LAYERS;
+        for (uint32_t i = n_there; i < W_MAX; i++)
+            l->gone[i] = 1;
     }
 }
 

@@ -27,6 +27,7 @@ struct world_worker {
     uint32_t n_stops;           /* SAVE asked for a stop so often */
     uint64_t credit_ns;         /* is_timed: of the next step, spent already */
     uint64_t reported_ns, vote_at_ns, connect_at_ns, exit_at_ns;
+    bool is_newcomer;           /* has a seat, and is in no layout */
     bool has_voted_no, is_alone; /* is_alone: goes on with nobody else, so it says no to REGROUP: PMIx */
     uint32_t n_regroups;        /* heard and followed */
     uint32_t n_refusals;        /* REGROUP said that nobody goes on */
@@ -47,6 +48,15 @@ struct world_record {
     enum dp_record type;
     uint32_t bytes;
     uint8_t payload[640];
+};
+
+/* A slice that begins when the run trains, and asks for a seat. */
+struct world_comer {
+    char node[64];
+    uint32_t slice, restarts; /* slice 0: none */
+    bool is_seated, is_refused;
+    uint32_t rank;            /* is_seated */
+    char text[256];           /* why it waits, or is refused */
 };
 
 struct world {
@@ -92,6 +102,10 @@ struct world {
     struct world_record record[W_RECORDS];
 
     struct world_worker worker[W_MAX];
+    uint32_t n_there;             /* workers that the run begins with */
+    uint32_t n_pids;
+    bool is_unknown;              /* no newcomer's address is known to the others */
+    struct world_comer comer[8];
     struct world_message message[256];
     /* Memory of each node, MiB. layer_mb: of a dense layer; 0: workers do not say what they need. */
     uint32_t layer_mb, mem_mb, mem_durable_mb, mem_asked_mb, mem_before_mb;
@@ -129,6 +143,10 @@ void world_release(struct world *w);
 /* The same as 4 slices, jobs 201 to 204, two of them on each of 2 nodes; before world_start(). A slice's job ends soon after
  * its worker has, unless it is stuck: then its script goes on. */
 void world_slice(struct world *w);
+/* The same with fewer than there are seats, the first ones. */
+void world_slice_few(struct world *w, uint32_t n_there);
+/* A slice begins on this node, and asks for a seat until it has one or is refused. returns: which, of w->comer. */
+uint32_t world_come(struct world *w, const char *node, uint32_t slice, uint32_t restarts);
 /* The job that the worker, and the daemon of its node, name. */
 uint32_t world_job_of(const struct world *w, uint32_t slot);
 /* Start the coordinator; the workers say HELLO as time goes on. */
@@ -152,6 +170,7 @@ bool world_is_settled(struct world *w);
 /* What a step takes with recorded loads: half as long again as the simulator says. */
 uint64_t world_step_ns(const struct dp_layout *layout, uint64_t step);
 uint32_t world_count(const struct world *w, enum dp_record type);
+/* Of the slice that has the slot now. */
 bool world_slot_has(const struct world *w, uint32_t slot, enum dp_record type);
 
 #endif

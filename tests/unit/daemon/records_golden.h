@@ -18,7 +18,8 @@ static const char golden_nodes[] =
 
 static const char golden_slices[] =
     "00000004" /* n_slots */
-    "01020341010203420102034301020344"; /* job of each */
+    "01020341010203420102034301020344" /* job of each */
+    "0506050705080509"; /* how often each was requeued */
 
 static const char golden_workers[] =
     "00000003" /* n_workers */
@@ -96,6 +97,21 @@ static const char golden_memory[] =
     "0102030d" /* n_given */
     "0102030405060711" /* given_ns */
     "0102030405060712"; /* given_step */
+
+static const char golden_seat[] =
+    "00000001" /* rank */
+    "01020345" /* slice */
+    "00000102" /* restarts */
+    "01020346" /* pid */
+    "0102030405060751" /* since_ns */
+    "00026e35"; /* node */
+
+static const char golden_wanted[] =
+    "00000003"; /* slices */
+
+static const char golden_past[] =
+    "0102030405060752" /* from_ns */
+    "0102030405060753"; /* freed_ns */
 
 static const char golden_handover[] =
     "00000002" /* number */

@@ -473,11 +473,11 @@ static void bad_slices_are_refused(void **state)
     struct dp_err err = {0};
 
     (void)state;
-    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\12", 12, NULL);
-    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\11", 12, "slots 0 and 1 are both of job 9");
-    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\0", 12, "slot 1 has no job of its own");
-    refuses(w, "\0\0\0\2\0\0\0\0\0\0\0\0", 12, "slices without jobs");
-    refuses(w, "\0\0\0\3\0\0\0\11\0\0\0\12\0\0\0\13", 16, "2 slots, 3 slices");
+    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\12\0\0\0\0", 16, NULL);
+    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\11\0\0\0\0", 16, "slots 0 and 1 are both of job 9");
+    refuses(w, "\0\0\0\2\0\0\0\11\0\0\0\0\0\0\0\0", 16, "slot 1 has a node and no job of its own");
+    refuses(w, "\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0", 16, "slices without jobs");
+    refuses(w, "\0\0\0\3\0\0\0\11\0\0\0\12\0\0\0\13\0\0\0\0\0\0", 22, "2 slots, 3 slices");
     refuses(w, "\0\0\0\0", 4, "0 slices");
     refuses(w, "\0\0\2\1", 4, "513 slices");
     refuses(w, "\0\0\0\2\0\0\0\11", 8, "");

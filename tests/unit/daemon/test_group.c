@@ -95,11 +95,12 @@ static void all_have_joined(void **state)
     free(g);
 }
 
-/* Ranks are dense without those who did not come in time; who comes later has no part. */
+/* Ranks are dense without those who did not come in time; who comes later, or in another life, has no seat until it is given one. */
 static void it_begins_with_those_who_came(void **state)
 {
     struct dp_group *g = group(5, 3);
     struct dp_group_member late = member(13), other = member(12);
+    struct dp_slice now[N];
     struct dp_err err = {0};
 
     (void)state;
@@ -111,14 +112,24 @@ static void it_begins_with_those_who_came(void **state)
     assert_int_equal(dp_group_rank(g, 14), 0);
     assert_int_equal(dp_group_rank(g, 15), 1);
     assert_int_equal(dp_group_rank(g, 12), 2);
-    is_refused(g, &late, DP_EAUTH, "the run began without job 13");
+    assert_int_equal(g->n_there, 3);
+    assert_int_equal(g->n, 5);
+    assert_int_equal(dp_group_join(g, slices, N, &late, SEC, &err), 1);
+    assert_int_equal(dp_group_rank(g, 13), -1);
+    dp_group_seat(g, 4, &late);
+    assert_int_equal(dp_group_rank(g, 13), 4);
+    assert_int_equal(dp_group_join(g, slices, N, &late, SEC, &err), 0);
     other.pid++;
     is_refused(g, &other, DP_EAUTH, "job 12 has another worker in the run");
     other = member(12);
     assert_int_equal(dp_group_join(g, slices, N, &other, SEC, &err), 0); /* it asks again */
     dp_group_leave(g, 12, 1012);
     dp_group_keep(g, slices, 1, false);
-    assert_int_equal(g->n, 3); /* for the coordinator to see */
+    assert_int_equal(dp_group_rank(g, 12), 2); /* for the coordinator to see */
+    memcpy(now, slices, sizeof now);
+    now[1].restart_count = 1;
+    other.restart_count = 1;
+    assert_int_equal(dp_group_join(g, now, N, &other, SEC, &err), 1);
     free(g);
 }
 

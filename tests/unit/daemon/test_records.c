@@ -83,7 +83,7 @@ static void fill_slices(struct dp_coord *c)
 
     fill_start(c);
     for (uint32_t s = 0; s < 4; s++)
-        coord_slot_set(c, s, name[s], 0x01020341 + s);
+        coord_slot_set(c, s, name[s], 0x01020341 + s, 0x0506 + s);
 }
 
 static void write_start(struct dp_coord *c)
@@ -177,6 +177,41 @@ static void fill_memory(struct dp_coord *c)
 static void write_memory(struct dp_coord *c)
 {
     assert_int_equal(coord_journal_memory(c), 0);
+}
+
+static const struct coord_seat seat = {1, 0x01020345, 0x0102, 0x01020346, "n5", U(0x51)};
+
+static void fill_seat(struct dp_coord *c)
+{
+    coord_seat_take(c, &seat);
+}
+
+static void write_seat(struct dp_coord *c)
+{
+    struct coord_seat s = {1, c->slot[1].slice, c->job.slice_restarts[1], c->worker[1].pid, "", c->slot[1].from_ns};
+
+    memcpy(s.node, c->slot[1].name, sizeof s.node);
+    assert_int_equal(coord_journal_seat(c, &s), 0);
+}
+
+static void fill_wanted(struct dp_coord *c)
+{
+    c->join.wanted = 3;
+}
+
+static void write_wanted(struct dp_coord *c)
+{
+    assert_int_equal(coord_journal_wanted(c), 0);
+}
+
+static void fill_past(struct dp_coord *c)
+{
+    coord_past_add(c, U(0x52), U(0x53));
+}
+
+static void write_past(struct dp_coord *c)
+{
+    assert_int_equal(coord_journal_past(c, &c->past[0]), 0);
 }
 
 static void fill_handover(struct dp_coord *c)
@@ -357,6 +392,9 @@ static const struct row {
     {19, "BALANCE", golden_balance, fill_balance, write_balance, false},
     {20, "LINKS", golden_links, fill_balance, write_balance, false},
     {21, "MEMORY", golden_memory, fill_memory, write_memory, false},
+    {24, "SEAT", golden_seat, fill_seat, write_seat, false},
+    {25, "WANTED", golden_wanted, fill_wanted, write_wanted, false},
+    {26, "PAST", golden_past, fill_past, write_past, false},
     {16, "HANDOVER", golden_handover, fill_handover, write_handover, false},
     {2, "INTENT", golden_intent, fill_intent, write_intent, false},
     {4, "ABORT", golden_abort, fill_abort, write_abort, false},

@@ -129,11 +129,12 @@ static void check_ranks(void)
         assert_int_equal(a[i].n_workers, 2);
     }
     for (uint32_t i = 0; i < 2; i++) { /* all of them are known under home's step */
-        uint32_t rank, n_workers, step_id;
+        struct dp_slice_place at = dp_slice_place(dp_run_find(&dw.node[i].d, i ? OTHER : HOME));
 
-        dp_slice_place(dp_run_find(&dw.node[i].d, i ? OTHER : HOME), &rank, &n_workers, &step_id);
-        assert_int_equal(rank, i);
-        assert_int_equal(step_id, STEP);
+        assert_int_equal(at.rank, i);
+        assert_int_equal(at.step_id, STEP);
+        assert_int_equal(at.n_there, 2);
+        assert_false(at.joins);
     }
 }
 
@@ -220,7 +221,7 @@ static void who_is_no_slice_is_refused(void **state)
     late = begin(3, LATE, ARRAY, 1, 2);
     a = ask_on(3, 1, LATE, late->pid, 15);
     assert_int_equal(a.state, DP_WIREUP_DENIED);
-    assert_string_equal(a.text, "the run began without job 103");
+    assert_string_equal(a.text, "the run has the 2 slices that it needs");
     check_ranks();
     end_world();
 }

@@ -97,6 +97,7 @@ static const char golden_roster_bytes[] =
 static const struct dp_msg_wireup golden_wireup = {
     .job_id = 0x01020301, .step_id = 0x01020302, .restarts = 0x01020303, .state = 1, .speaker = 0x01020305,
     .text = "all are here", .key_len = 16, .key = (const uint8_t *)"0123456789abcdef", .n_workers = 0x01020308,
+    .n_there = 0x01020309, .joins = 1,
 };
 static const char golden_wireup_bytes[] =
     "01020301" /* job_id */
@@ -107,6 +108,8 @@ static const char golden_wireup_bytes[] =
     "000c616c6c206172652068657265" /* text */
     "0010" /* key_len */
     "01020308" /* n_workers */
+    "01020309" /* n_there */
+    "01" /* joins */
     "30313233343536373839616263646566"; /* key */
 
 static const struct dp_msg_hello golden_hello = {
@@ -115,7 +118,8 @@ static const struct dp_msg_hello golden_hello = {
     .steps_total = 0x0102030405060709, .prune_begin = 0x010203040506070a, .prune_end = 0x010203040506070b,
     .final_sparsity = 0.9, .microbatches = 0x0102030d, .tokens_per_microbatch = 0x0102030e, .schedule = 1,
     .mem_limit_bytes = 0x0102030405060710, .stage_message_bytes = 0x0102030405060711, .device = "cpu",
-    .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .regroups = 1, .cut = {0, 4, 4, 9},
+    .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .regroups = 1, .n_there = 2, .joins = 1,
+    .cut = {0, 4, 4, 9},
 };
 static const char golden_hello_bytes[] =
     "01020301" /* job_id */
@@ -139,7 +143,9 @@ static const char golden_hello_bytes[] =
     "00062f746d702f63" /* checkpoint_dir */
     "00000000000000040000000400000009" /* cut */
     "000a6d696e2d677075733d32" /* options */
-    "01"; /* regroups */
+    "01" /* regroups */
+    "00000002" /* n_there */
+    "01"; /* joins */
 
 static const struct dp_msg_welcome golden_welcome = {
     .verdict = 0, .mode = 2, .report_ms = 0x01020303, .device_lock = "/run/dynpipe/cpu.lock", .text = "hello",
@@ -376,7 +382,7 @@ static const char golden_slice_bytes[] =
 
 static const struct dp_msg_slice_rank golden_slice_rank = {
     .job_id = 0x01020301, .slice = 0x01020302, .pid = 0x01020303, .state = 1, .step_id = 0x01020305, .rank = 0x01020306,
-    .n_workers = 0x01020307, .text = "yes",
+    .n_workers = 0x01020307, .text = "yes", .n_there = 0x01020308, .joins = 1,
 };
 static const char golden_slice_rank_bytes[] =
     "01020301" /* job_id */
@@ -386,7 +392,9 @@ static const char golden_slice_rank_bytes[] =
     "01020305" /* step_id */
     "01020306" /* rank */
     "01020307" /* n_workers */
-    "0003796573"; /* text */
+    "0003796573" /* text */
+    "01020308" /* n_there */
+    "01"; /* joins */
 
 static const struct dp_msg_query golden_query = {
     .what = 2, .job_id = 0x01020302,

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Slices that come when the run trains already are taken in by a hand-over, without a restart: tasks of the array that began later,
+# and one that Slurm took and gave back. Losses are those of one worker whatever comes when; the daemon of home may be restarted
+# in between, and a newcomer may die. A run that gave slices back because it does not need them takes none.
+# shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
+# shellcheck source=tests/e2e/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
+# shellcheck source=tests/e2e/slices.sh
+. "$DP_SRCDIR/tests/e2e/slices.sh"
+
+run="$endless prune.begin=20 prune.end=120 prune.every=20"
+slices_cluster 4.0
+goes_on() { # NAME
+    local before
+    before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
+    wait_for 60 steps_done "$D/$1.jsonl" $((before + 20))
+}
+holders() { status "$1" .layout.text | tr '|' '\n' | grep -c '[0-9]'; } # JOB: workers with layers
+holders_are() { [ "$(holders "$1")" = "$2" ]; }
+
+# ---- two of four begin, the others come later, on another node ---------------------------------------------------
+
+block=$(sbatch --parsable -w n1 -n1 -c1 --gpus=2 --mem=100 -o "$D/block.out" --wrap "sleep 1000")
+wait_for 60 job_is "$block" RUNNING
+rest=$(sbatch --parsable -w n2 -n1 -c1 --gpus=4 --mem=100 -o "$D/rest.out" --wrap "sleep 1000")
+wait_for 60 job_is "$rest" RUNNING
+late=$(array late 0-3 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
+wait_for 60 steps_done "$D/late.jsonl" 5
+ok $? "late: two of four train"
+is "$(states "$late")" "2 PENDING, 2 RUNNING" "late: and two tasks wait"
+home=$(home_of "$late")
+is "$(holders "$home")" 2 "late: the layout has two"
+scancel "$rest"
+wait_for 60 states_are "$late" "4 RUNNING"
+wait_for 60 holders_are "$home" 4
+ok $? "late: the others begin on another node, and have layers of it"
+goes_on late
+ok $? "late: all train"
+like "$(status "$home" '[.events[].text] | join("; ")')" "n2 \(job [0-9]+\) and 1 more join" "late: both came by one hand-over"
+is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "late: nothing was made again"
+
+# ---- one that Slurm takes comes again, with home's daemon restarted since, and one that dies is only missed ----------
+
+# A task that is not home's: the array's own number is that of its last task, too, so scontrol has to be told the task.
+other() { squeue -h -r -t R -j "$late" -o "%A %i" | grep -v "^$home " | head -n1; }
+read -r again task < <(other)
+scontrol requeue "$task" && scontrol update JobId="$task" StartTime=now+3
+wait_for 60 holders_are "$home" 3
+ok $? "again: a slice is requeued, and its layers are elsewhere"
+cluster stop "daemon:n1" KILL # home's
+cluster start "daemon:n1"
+wait_for 120 task_is "$task" RUNNING
+wait_for 60 holders_are "$home" 4
+ok $? "again: its next life has layers"
+goes_on late
+ok $? "again: all train"
+like "$(status "$home" '[.events[].text] | join("; ")')" "job $again\) joins" "again: by a hand-over"
+is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "again: nothing was made again"
+read -r killed task < <(other)
+node=$(squeue -h -j "$killed" -o %N)
+pid=$(workers_on "$killed" "$node" | head -n1)
+runs "again: a worker is found" kill -KILL "$pid"
+wait_for 60 holders_are "$home" 3
+ok $? "again: a worker that is killed is missed by the others, which go on"
+goes_on late
+ok $? "again: they do"
+end_array "$late" late
+like "$(states "$late")" "^3 COMPLETED, 1 FAILED$" "late: all others end well"
+jq -c 'select(.loss != null)' "$D/late.jsonl" | jq -sc 'group_by(.step)' >"$D/late.steps" # after a worker was lost steps are made again
+is "$(jq 'map(select((map(.loss) | unique | length) > 1)) | length' "$D/late.steps")" 0 "late: no step has two losses"
+is "$(jq length "$D/late.steps")" "$(jq '.[-1][0].step' "$D/late.steps")" "late: and none is missing"
+jq -c '.[] | .[0]' "$D/late.steps" >"$D/whole.jsonl"
+
+# ---- who is not needed ---------------------------------------------------------------------------------------------
+
+# A newcomer that waits, because the run is paused, and is cancelled, or is there when the run ends.
+wait_for 60 all_nodes_idle
+rest=$(sbatch --parsable -w n2 -n1 -c1 --gpus=4 --mem=100 -o "$D/rest.out" --wrap "sleep 1000")
+wait_for 60 job_is "$rest" RUNNING
+idle=$(array idle 0-3 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
+wait_for 60 steps_done "$D/idle.jsonl" 5
+home=$(home_of "$idle")
+paused() { timeout 10 dynpipe pause -j "$home" >"$D/pause.out" 2>&1; }
+wait_for 60 paused
+ok $? "idle: the run is paused"
+scancel "$rest"
+wait_for 60 states_are "$idle" "4 RUNNING"
+seated() { [ "$(cat "$D"/idle.*.out | grep -c "waits to be taken in")" = 2 ]; }
+wait_for 60 seated
+ok $? "idle: two newcomers wait"
+goes_on idle
+is "$(holders "$home")" 2 "idle: and are not taken in"
+last=$(squeue -h -r -t R -w n2 -j "$idle" -o %i | tail -n1)
+scancel "$last"
+wait_for 60 task_is "$last" CANCELLED
+ok $? "idle: one that is cancelled ends"
+is "$(grep -hc "does not join the run: Slurm ends its job" "$D"/idle.*.out | paste -sd+ | bc)" 1 "idle: and says why"
+end_array "$idle" idle
+like "$(states "$idle")" "^1 CANCELLED, 3 COMPLETED$" "idle: with the run the other one ends, too"
+scancel "$block"
+same_as_alone $run -- whole idle
+is "$(drained_nodes)" "" "no node is drained"
+done_testing
