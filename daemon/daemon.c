@@ -20,6 +20,7 @@
 #include "daemon/query/ask.h"
 #include "daemon/query/name_check.h"
 #include "daemon/query/node_check.h"
+#include "daemon/run/drain.h"
 #include "daemon/run/history.h"
 #include "daemon/run/run.h"
 #include "daemon/run/runs.h"
@@ -87,6 +88,7 @@ void dp_daemon_end(struct dp_daemon *d)
     dp_local_close(d);
     dp_node_check_end(d);
     dp_name_check_end(d);
+    dp_drain_end(d);
     dp_runs_close(d);
     dp_peer_close(d);
     dp_conn_close_all(&d->conns, "the daemon ends");

@@ -206,7 +206,8 @@ int dp_slurm_each_node(const char *name, dp_slurm_node_fn fn, void *arg, struct 
 
         if (!r->name || (name && strcmp(r->name, name) != 0))
             continue;
-        fn(&(struct dp_slurm_node){r->name, text(r->node_addr), text(r->node_hostname), text(r->version)}, arg);
+        fn(&(struct dp_slurm_node){r->name, text(r->node_addr), text(r->node_hostname), text(r->version),
+                                  (r->node_state & NODE_STATE_DRAIN) != 0}, arg);
         n++;
     }
     slurm_free_node_info_msg(msg);

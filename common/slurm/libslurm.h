@@ -55,6 +55,7 @@ int dp_slurm_each_partition(dp_slurm_name_fn fn, void *arg, struct dp_err *err);
 struct dp_slurm_node { /* texts are never NULL, and live as long as the call */
     const char *name, *address, *hostname;
     const char *version; /* of its slurmd, "": it never registered */
+    bool is_draining;    /* no job begins there; those that run may go on */
 };
 typedef void (*dp_slurm_node_fn)(const struct dp_slurm_node *node, void *arg);
 

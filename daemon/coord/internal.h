@@ -126,6 +126,7 @@ struct coord_worker {
     bool regroups;     /* goes on without those that are lost */
     uint64_t died_ns;  /* since when that is known */
     uint64_t asked_ns; /* Slurm ends its slice: it asks to be let go, since; 0: it does not */
+    uint64_t drains_ns; /* its node is being drained, as was said last; 0: it is not */
     uint64_t away_ns, sought_ns; /* not connected since; asked for last whether it lives */
     uint8_t bye;       /* enum dp_goodbye, when has_left */
     bool is_fresh;     /* reported since the last decision */
@@ -402,6 +403,8 @@ struct coord_past {
 
 struct coord_leave {
     uint64_t tried_ns; /* a hand-over that could not begin, or all were asked to stop */
+    bool is_stop_noted;    /* that all save and stop */
+    bool is_staying_noted; /* who would leave a node that drains, and cannot */
 };
 
 struct coord_release {
@@ -706,13 +709,16 @@ void coord_regroup_begun(struct dp_coord *c, uint64_t now_ns, const struct dp_ms
 enum coord_who {
     COORD_LIVE,           /* those who are left */
     COORD_STAYING,        /* of them, those who do not ask to be let go */
+    COORD_OFF_DRAINED,    /* nor are on a node that drains */
     COORD_WITH_NEWCOMERS, /* those who are left, and newcomers that are ready */
 };
 /* A layout for them alone. -1: the layers do not fit. */
 int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct dp_layout *next);
 
 /* --- leave.c --- */
-void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
+void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank, bool is_drained);
+/* Slurm ends its slice or, can_wait, wants its node: it is to leave. */
+bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait);
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- seat.c --- */

@@ -14,12 +14,12 @@
 #define FAILURES_MAX 5u
 #define REFUSE_NS DP_SECOND_NS        /* between two times that one hears that it is not taken in */
 
-static void send_away(struct dp_coord *c, uint64_t now_ns, const char *why)
+static void send_away(struct dp_coord *c, uint64_t now_ns, uint32_t below, const char *why)
 {
     if (now_ns - c->join.refused_ns < REFUSE_NS)
         return;
     c->join.refused_ns = now_ns;
-    for (uint32_t r = 0; r < c->train.n_workers; r++)
+    for (uint32_t r = 0; r < below; r++)
         if (coord_is_newcomer(c, r) && c->worker[r].is_connected)
             coord_migrate_send_regroup(c, r, false, why);
 }
@@ -92,13 +92,16 @@ void coord_join_tick(struct dp_coord *c, uint64_t now_ns)
         return;
     }
     if (c->train.is_completed || c->life.failed[0]) {
-        send_away(c, now_ns, c->life.failed[0] ? c->life.failed : "the training is completed");
+        send_away(c, now_ns, c->train.n_workers, c->life.failed[0] ? c->life.failed : "the training is completed");
         return;
     }
     if (c->join.refusal[0]) {
-        send_away(c, now_ns, c->join.refusal);
+        send_away(c, now_ns, c->train.n_workers, c->join.refusal);
         return;
     }
+    /* The leader was lost since it got its seat. It would lead at once, and whoever invites it is the leader of the layout in force,
+     * which it takes to be the lowest rank of the next one. */
+    send_away(c, now_ns, dp_layout_leader(&c->layout), "the run is led by a higher rank by now");
     if (c->life.is_paused || !coord_migrate_is_idle(c) || coord_promise_is_deciding(c) || now_ns < c->join.next_ns ||
         !coord_count(c, coord_is_ready, NULL) || is_more_to_come(c, now_ns))
         return;

@@ -6,6 +6,9 @@
  * Where that cannot be, all save and stop: when the whole array is cancelled, when home is among them, when fewer would be left
  * than the user asks for. Nothing of it is journalled: who is not let go asks again, and in the end stops all by itself
  * (worker/train/trainer.c).
+ *
+ * Nor is of a node that is drained (daemon/run/drain.c): Slurm ends nothing there, and the node's daemon says it again and again. Its
+ * slices leave when the others can do without them, and else they stay.
  */
 #include "daemon/coord/internal.h"
 
@@ -14,13 +17,20 @@
 
 #define GATHER_NS DP_SECOND_NS     /* for others: Slurm signals the tasks of an array one after the other */
 #define AGAIN_NS (2 * DP_SECOND_NS) /* a hand-over that could not begin, a SAVE that was lost */
+#define DRAIN_NS (15 * DP_SECOND_NS) /* a node of which nobody said for so long that it drains does not any more */
 
-void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank)
+void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank, bool is_drained)
 {
     struct coord_worker *w = rank < c->train.n_workers ? &c->worker[rank] : NULL;
 
     if (!w || !coord_is_sliced(c) || !c->train.has_layout || !coord_is_live(c, rank)) {
         c->reports.n_ignored++;
+        return;
+    }
+    if (is_drained) {
+        if (!w->drains_ns)
+            coord_note(c, now_ns, "%s is drained: worker %u is to leave it", c->slot[w->slot].name, rank);
+        w->drains_ns = now_ns;
         return;
     }
     if (w->asked_ns)
@@ -29,19 +39,36 @@ void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank)
     coord_note(c, now_ns, "Slurm ends %s: worker %u asks to be let go", c->slot[w->slot].label, rank);
 }
 
+bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait)
+{
+    const struct coord_worker *w = &c->worker[rank];
+
+    return coord_is_live(c, rank) && (w->asked_ns || (can_wait && w->drains_ns && w->slot != c->batch_slot));
+}
+
+static bool must_leave(const struct dp_coord *c, uint32_t rank)
+{
+    return coord_is_to_leave(c, rank, false);
+}
+
+static bool is_to_leave(const struct dp_coord *c, uint32_t rank)
+{
+    return coord_is_to_leave(c, rank, true);
+}
+
 /* returns: when the last one has asked; 0: nobody has. */
 static uint64_t newest_ns(const struct dp_coord *c)
 {
     uint64_t ns = 0;
 
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (coord_is_live(c, r) && c->worker[r].asked_ns > ns)
+        if (must_leave(c, r) && c->worker[r].asked_ns > ns)
             ns = c->worker[r].asked_ns;
     return ns;
 }
 
-/* returns: why they are not let go, NULL: they are, in `next`. */
-static const char *why_not(const struct dp_coord *c, struct dp_layout *next)
+/* returns: why those who are to leave are not let go, NULL: they are, in `next`. */
+static const char *why_not(const struct dp_coord *c, bool can_wait, struct dp_layout *next)
 {
     uint32_t n_stay = 0;
 
@@ -50,51 +77,90 @@ static const char *why_not(const struct dp_coord *c, struct dp_layout *next)
             continue;
         if (c->worker[r].asked_ns && c->worker[r].slot == c->batch_slot)
             return "the run's own job is ended";
-        n_stay += !c->worker[r].asked_ns;
+        n_stay += !coord_is_to_leave(c, r, can_wait);
     }
     if (c->limits.mode < DP_MODE_BALANCE)
         return "layers may not move in this mode";
     if (n_stay < c->limits.pack.min_devices)
         return "fewer slices would be left than the user, or the site, asks for";
-    return coord_regroup_lay_out(c, COORD_STAYING, next) < 0 ? "the model does not fit into the memory of the others" : NULL;
-}
-
-static bool is_leaver(const struct dp_coord *c, uint32_t rank)
-{
-    return coord_is_live(c, rank) && c->worker[rank].asked_ns;
+    return coord_regroup_lay_out(c, can_wait ? COORD_OFF_DRAINED : COORD_STAYING, next) < 0
+               ? "the model does not fit into the memory of the others" : NULL;
 }
 
 /* Of several the first one, and how many more. */
-static void say_leavers(const struct dp_coord *c, char *out, size_t cap)
+static void say_leavers(const struct dp_coord *c, bool can_wait, char *out, size_t cap)
 {
-    uint32_t first = 0, n = coord_count(c, is_leaver, &first);
+    uint32_t first = 0, n = coord_count(c, can_wait ? is_to_leave : must_leave, &first);
+    const struct coord_worker *w = &c->worker[first];
 
-    snprintf(out, cap, "Slurm ends %s", c->slot[c->worker[first].slot].label);
+    snprintf(out, cap, w->asked_ns ? "Slurm ends %s" : "%s is on a node that is drained", c->slot[w->slot].label);
     if (n > 1)
         snprintf(out + strlen(out), cap - strlen(out), ", and %u more", n - 1);
+}
+
+static int begin(struct dp_coord *c, uint64_t now_ns, bool can_wait, const struct dp_layout *next)
+{
+    struct dp_err err;
+    char reason[200];
+
+    say_leavers(c, can_wait, reason, sizeof reason);
+    return coord_migrate_begin(c, now_ns, next, reason, &err);
+}
+
+static void forget_drains(struct dp_coord *c, uint64_t now_ns)
+{
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        if (c->worker[r].drains_ns && now_ns - c->worker[r].drains_ns > DRAIN_NS)
+            c->worker[r].drains_ns = 0;
+}
+
+/* Where the others could not do without them, they stay for as long as they may. */
+static void leave_drained(struct dp_coord *c, uint64_t now_ns)
+{
+    struct dp_layout next;
+    const char *why;
+
+    if (!coord_count(c, is_to_leave, NULL)) {
+        c->leave.is_staying_noted = false;
+        return;
+    }
+    if (c->life.is_paused || coord_promise_is_deciding(c))
+        return;
+    why = why_not(c, true, &next);
+    if (!why && begin(c, now_ns, true, &next) == 0)
+        return;
+    if (why && !c->leave.is_staying_noted)
+        coord_note(c, now_ns, "slices stay on a node that is drained: %s", why);
+    c->leave.is_staying_noted |= why != NULL;
+    c->leave.tried_ns = now_ns;
 }
 
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns)
 {
     uint64_t asked_ns = newest_ns(c);
     struct dp_layout next;
-    struct dp_err err;
     const char *why;
-    char reason[160];
 
-    if (!asked_ns || now_ns - asked_ns < GATHER_NS || c->life.failed[0] || c->train.is_completed || !coord_migrate_is_idle(c) ||
+    if (!c->train.has_layout || c->life.failed[0] || c->train.is_completed || !coord_migrate_is_idle(c) ||
         (c->leave.tried_ns && now_ns - c->leave.tried_ns < AGAIN_NS))
         return;
-    why = why_not(c, &next);
+    forget_drains(c, now_ns);
+    if (!asked_ns) {
+        leave_drained(c, now_ns);
+        return;
+    }
+    if (now_ns - asked_ns < GATHER_NS)
+        return;
+    why = why_not(c, false, &next);
     if (!why) {
-        say_leavers(c, reason, sizeof reason);
-        if (coord_migrate_begin(c, now_ns, &next, reason, &err) == 0)
+        if (begin(c, now_ns, false, &next) == 0)
             return;
     } else {
         if (c->worker[dp_layout_leader(&c->layout)].is_connected)
             coord_ask_save(c, true);
-        if (!c->leave.tried_ns)
+        if (!c->leave.is_stop_noted)
             coord_note(c, now_ns, "all save and stop: %s", why);
+        c->leave.is_stop_noted = true;
     }
     c->leave.tried_ns = now_ns;
 }

@@ -444,7 +444,7 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, uint32_t rank, const st
         coord_regroup_begun(c, now_ns, m);
         break;
     case DP_EV_LEAVE:
-        coord_leave_asked(c, now_ns, rank);
+        coord_leave_asked(c, now_ns, rank, m->value == DP_LEAVE_DRAINED);
         break;
     case DP_EV_FAILED:
         coord_fail(c, now_ns, "%.250s", m->text);

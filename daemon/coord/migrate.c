@@ -253,6 +253,8 @@ void coord_migrate_tell(struct dp_coord *c, uint32_t rank, uint64_t id)
         send_decision(c, rank, id, true, "");
     else if (id > c->last_commit_id && id <= c->mig.id)
         send_decision(c, rank, id, false, id == c->mig.id ? c->mig.why : "aborted");
+    else if (id && id < c->last_commit_id && coord_is_newcomer(c, rank)) /* it had no vote in that: it may be in doubt of one before */
+        send_decision(c, rank, id, false, "aborted");
     else
         c->reports.n_ignored++; /* never heard of; or older than a commit that the asker has voted for, so not in doubt */
 }

@@ -25,6 +25,11 @@
 
 /* --- a layout for those who are left --- */
 
+static bool leaves(const struct dp_coord *c, uint32_t rank, enum coord_who who)
+{
+    return who == COORD_STAYING || who == COORD_OFF_DRAINED ? coord_is_to_leave(c, rank, who == COORD_OFF_DRAINED) : false;
+}
+
 /* The slowest of them is as fast as possible, by the loads of the newest reports and within each one's memory, as policy `time`
  * has it. Here and not in a child: they wait for it, and 1024 layers over 512 devices take milliseconds. */
 int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct dp_layout *next)
@@ -46,7 +51,7 @@ int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct d
     s->in.current = &current;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         s->device[r].is_allowed = c->layout.gone[r] ? !current.gone[r]
-                                                    : coord_is_live(c, r) && (who != COORD_STAYING || !c->worker[r].asked_ns);
+                                                    : coord_is_live(c, r) && !leaves(c, r, who);
     for (uint32_t l = 0; l < c->train.n_layers; l++) {
         weight[l] = dp_policy_layer_work_ns(&s->in, l);
         weight[l] += weight[l] == 0; /* nothing was reported: all layers are alike */
@@ -56,7 +61,7 @@ int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct d
     if (rc < 0)
         return -1;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        next->gone[r] |= c->worker[r].is_lost || (who == COORD_STAYING && c->worker[r].asked_ns);
+        next->gone[r] |= c->worker[r].is_lost || leaves(c, r, who);
     return 0;
 }
 

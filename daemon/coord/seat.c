@@ -63,7 +63,7 @@ bool dp_coord_is_newcomer(const struct dp_coord *c, uint32_t rank)
 
 bool coord_is_ready(const struct dp_coord *c, uint32_t rank)
 {
-    return coord_is_newcomer(c, rank) && c->worker[rank].is_known && c->worker[rank].is_connected && !c->worker[rank].asked_ns &&
+    return coord_is_newcomer(c, rank) && rank > dp_layout_leader(&c->layout) && c->worker[rank].is_known && c->worker[rank].is_connected &&
            c->ops.introduce && c->ops.introduce(c->arg, rank, false);
 }
 
@@ -74,7 +74,7 @@ void coord_seat_left(struct dp_coord *c, const struct dp_layout *before)
 
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         n += !c->layout.gone[r];
-        n_left += c->layout.gone[r] && !before->gone[r] && !c->worker[r].asked_ns && !c->worker[r].is_lost;
+        n_left += c->layout.gone[r] && !before->gone[r] && !c->worker[r].asked_ns && !c->worker[r].drains_ns && !c->worker[r].is_lost;
     }
     if (!coord_is_sliced(c) || !n_left || c->join.wanted == n)
         return;

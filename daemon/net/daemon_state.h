@@ -59,6 +59,9 @@ struct dp_daemon {
     struct dp_helper *name_check; /* does Slurm know our name? */
     uint64_t name_ask_ns;
     uint32_t n_name_checks;
+    struct dp_helper *drain_look; /* is this node being drained? */
+    bool is_draining;        /* as Slurm said last */
+    uint64_t drain_ask_ns, drain_said_ns; /* not asked before; told coordinators last */
     char trouble[1100];      /* what was wrong with the last reload; "": nothing */
 };
 

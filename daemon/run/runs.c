@@ -16,6 +16,7 @@
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/run/coordinate.h"
+#include "daemon/run/drain.h"
 #include "daemon/run/history.h"
 #include "daemon/run/missing.h"
 #include "daemon/run/node_journal.h"
@@ -124,6 +125,7 @@ void dp_runs_tick(struct dp_daemon *d)
 
     dp_steps_tick(d, now_ns);
     dp_seeks_tick(d, now_ns);
+    dp_drain_tick(d, now_ns);
     for (struct dp_run *run = d->runs, *next; run; run = next) {
         next = run->next;
         dp_run_read_tick(run, now_ns);

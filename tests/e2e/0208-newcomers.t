@@ -10,7 +10,7 @@
 . "$DP_SRCDIR/tests/e2e/slices.sh"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
-slices_cluster 4.0
+slices_cluster 4.0 'poll_s = 2.0;'
 goes_on() { # NAME
     local before
     before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
@@ -25,19 +25,20 @@ block=$(sbatch --parsable -w n1 -n1 -c1 --gpus=2 --mem=100 -o "$D/block.out" --w
 wait_for 60 job_is "$block" RUNNING
 rest=$(sbatch --parsable -w n2 -n1 -c1 --gpus=4 --mem=100 -o "$D/rest.out" --wrap "sleep 1000")
 wait_for 60 job_is "$rest" RUNNING
-late=$(array late 0-3 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
+late=$(array late 0-3 --dynpipe=balance --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run)
 wait_for 60 steps_done "$D/late.jsonl" 5
-ok $? "late: two of four train"
+ok $? "late: those that are there train"
 is "$(states "$late")" "2 PENDING, 2 RUNNING" "late: and two tasks wait"
 home=$(home_of "$late")
-is "$(holders "$home")" 2 "late: the layout has two"
+wait_for 60 holders_are "$home" 2
+ok $? "late: the layout has two" # the second one joins, where it was slow
 scancel "$rest"
 wait_for 60 states_are "$late" "4 RUNNING"
 wait_for 60 holders_are "$home" 4
 ok $? "late: the others begin on another node, and have layers of it"
 goes_on late
 ok $? "late: all train"
-like "$(status "$home" '[.events[].text] | join("; ")')" "n2 \(job [0-9]+\) and 1 more join" "late: both came by one hand-over"
+like "$(status "$home" '[.events[].text] | join("; ")')" "n2 \(job [0-9]+\) (and 1 more join|joins)" "late: by a hand-over"
 is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "late: nothing was made again"
 
 # ---- one that Slurm takes comes again, with home's daemon restarted since, and one that dies is only missed ----------
@@ -57,11 +58,34 @@ goes_on late
 ok $? "again: all train"
 like "$(status "$home" '[.events[].text] | join("; ")')" "job $again\) joins" "again: by a hand-over"
 is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "again: nothing was made again"
+
+# ---- their node is drained: they leave it, and Slurm would have let them stay -------------------------------------------
+
+on_n2() { squeue -h -r -t R -w n2 -j "$late" -o %i | wc -l; }
+n_there=$(on_n2)
+scontrol update NodeName=n2 State=drain Reason=maintenance
+none_on_n2() { [ "$(on_n2)" = 0 ]; }
+if [ "$(squeue -h -j "$home" -o %N)" = n2 ]; then
+    like "$(sleep 5; on_n2)" "^[1-9]" "drained: home stays"
+else
+    wait_for 60 none_on_n2
+    ok $? "drained: $n_there slices leave the node that is drained"
+    wait_for 60 holders_are "$home" $((4 - n_there))
+    ok $? "drained: and the others have their layers"
+fi
+goes_on late
+ok $? "drained: those train"
+is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "drained: nothing was made again"
+scontrol update NodeName=n2 State=resume
+
+# ---- a worker that dies ---------------------------------------------------------------------------------------------
+
+left=$(holders "$home")
 read -r killed task < <(other)
 node=$(squeue -h -j "$killed" -o %N)
 pid=$(workers_on "$killed" "$node" | head -n1)
 runs "again: a worker is found" kill -KILL "$pid"
-wait_for 60 holders_are "$home" 3
+wait_for 60 holders_are "$home" $((left - 1))
 ok $? "again: a worker that is killed is missed by the others, which go on"
 goes_on late
 ok $? "again: they do"
@@ -100,5 +124,5 @@ end_array "$idle" idle
 like "$(states "$idle")" "^1 CANCELLED, 3 COMPLETED$" "idle: with the run the other one ends, too"
 scancel "$block"
 same_as_alone $run -- whole idle
-is "$(drained_nodes)" "" "no node is drained"
+is "$(drained_nodes)" "" "no node is drained any more"
 done_testing

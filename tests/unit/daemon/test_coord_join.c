@@ -169,6 +169,36 @@ static void one_that_dies(void **state)
     }
 }
 
+/* The leader is lost while a newcomer of a lower rank than the next leader's waits: who joins never leads, so it is sent away. */
+static void one_that_would_lead(void **state)
+{
+    struct world *w = begin(60);
+    uint32_t i;
+
+    (void)state;
+    world_slice(w);
+    train_unmoved(w);
+    world_take(w, 1);
+    world_run(w, 20.0, false);
+    w->is_unknown = true;
+    i = world_come(w, "n2", 301, 0);
+    world_run(w, 6.0, false);
+    assert_true(w->comer[i].is_seated);
+    assert_int_equal(w->comer[i].rank, 1);
+    world_kill(w, 0);
+    world_run(w, 6.0, false);
+    assert_int_equal(w->worker[2].n_regroups, 1);
+    w->is_unknown = false;
+    world_run(w, 20.0, false);
+    assert_false(w->worker[1].is_alive);
+    assert_int_equal(n_in(w), 2);
+    i = world_come(w, "n2", 302, 0); /* and no seat below the leader's is given */
+    world_run(w, 5.0, false);
+    assert_false(w->comer[i].is_seated);
+    assert_string_equal(w->comer[i].text, "no seat in the run is free yet");
+    end(w);
+}
+
 /* While people have paused the run nobody is taken in. */
 static void a_paused_run_waits(void **state)
 {
@@ -341,6 +371,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_is_not_needed),
     cmocka_unit_test(modes_without_moves),
     cmocka_unit_test(one_that_dies),
+    cmocka_unit_test(one_that_would_lead),
     cmocka_unit_test(a_paused_run_waits),
     cmocka_unit_test(one_that_cannot_be_taken_in),
     cmocka_unit_test(crashes_at_every_record),

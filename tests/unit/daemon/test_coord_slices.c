@@ -319,6 +319,47 @@ static void where_one_cannot_leave_all_stop(void **state)
     }
 }
 
+static bool has_event(const struct world *w, const char *text)
+{
+    const char *e;
+
+    while ((e = dp_coord_next_event(w->c)))
+        if (!strcmp(e, text))
+            return true;
+    return false;
+}
+
+static void drains(struct world *w, uint32_t ranks)
+{
+    for (uint32_t r = 0; r < W_MAX; r++)
+        if (ranks >> r & 1)
+            dp_coord_event(w->c, w->now_ns, r, &(struct dp_msg_event){.kind = DP_EV_LEAVE, .value = DP_LEAVE_DRAINED});
+}
+
+/* A node is drained, as its daemon says: its slices leave, home stays, and so do all where the others could not do without them. */
+static void slices_leave_a_drained_node(void **state)
+{
+    struct world *w = begin_training(46, 2);
+
+    (void)state;
+    drains(w, 12);
+    world_run(w, 4.0, false);
+    has_left(w, 2);
+    has_left(w, 3);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
+    drains(w, 3);
+    world_run(w, 8.0, false);
+    assert_true(w->worker[0].is_alive && w->worker[1].is_alive);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 1);
+    assert_int_equal(w->worker[0].n_stops, 0);
+    assert_true(has_event(w, "slices stay on a node that is drained: fewer slices would be left than the user, or the site, asks for"));
+    world_run(w, 20.0, false);
+    world_take(w, 1); /* SIGTERM is another matter: all save and stop */
+    world_run(w, 5.0, false);
+    assert_true(w->worker[0].n_stops > 0);
+    end(w);
+}
+
 /* Home's disk is full just then: it is tried again, for as long as the worker waits, and nobody is made to stop. */
 static void a_full_disk_only_delays_it(void **state)
 {
@@ -497,6 +538,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_leave_together),
     cmocka_unit_test(where_one_cannot_leave_all_stop),
     cmocka_unit_test(a_full_disk_only_delays_it),
+    cmocka_unit_test(slices_leave_a_drained_node),
     cmocka_unit_test(nodes_do_not_leave),
     cmocka_unit_test(taken_under_faults),
     cmocka_unit_test(a_forgotten_end_is_read_again),

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Is this node being drained? Slurm says nothing of that to the jobs that run there: they may go on for as long as they like, and
+ * the administrator waits. So where workers of slices are on the node Slurm is asked, and their coordinators are told, which let
+ * them go where they can (daemon/coord/leave.c).
+ */
+#ifndef DP_DAEMON_RUN_DRAIN_H
+#define DP_DAEMON_RUN_DRAIN_H
+
+#include <stdint.h>
+
+#include "daemon/net/daemon_state.h"
+
+void dp_drain_tick(struct dp_daemon *d, uint64_t now_ns);
+void dp_drain_end(struct dp_daemon *d);
+
+#endif
