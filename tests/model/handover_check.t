@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Checks tests/model/handover.pml: every property holds, and every wrong protocol (-DM1 ...) is caught.
+# Checks the protocol's two models: every property holds, whatever happens, and every wrong protocol (-DM1 ...) is caught.
+#   handover.pml  one hand-over, its decision, and what becomes of the slot that was left
+#   layouts.pml   who is in the run and who leads it: leaving, joining, losses, several hand-overs
 . "$DP_SRCDIR/tests/lib/tap.sh"
 
 command -v spin >/dev/null || skip_all "spin is not installed"
@@ -10,30 +12,45 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || bail "cannot use $tmp"
 
-build() { # FLAGS...: the verifier of one protocol in $tmp
-    spin -a "$@" "$DP_SRCDIR/tests/model/handover.pml" >spin.log 2>&1 &&
-        "${CC:-cc}" -O1 -w -DNFAIR=3 -o pan pan.c >>spin.log 2>&1
+# build MODEL LEVEL FLAGS...: the verifier of one protocol in $tmp. A small search is over before a compiler has optimized.
+build() {
+    local model=$DP_SRCDIR/tests/model/$1.pml level=$2 safety=
+    shift 2
+    [[ $model == *layouts.pml ]] && safety=-DSAFETY # its properties are assertions and the state at the end
+    { spin -a "$@" "$model" &&
+        "${CC:-cc}" "$level" -w $safety -DNFAIR=3 -DMEMLIM=1800 -o pan pan.c; } >spin.log 2>&1 || bail "spin $*: $(cat spin.log)"
 }
 
-check() { # PROPERTY: prints the number of errors, or what kept the search from its end
-    local fair=
-    [ "$1" = live ] && fair=-f
-    timeout 300 ./pan -a $fair -N "$1" -m1000000 >pan.log 2>&1
-    if grep -qE "^error|pan: error|max search depth too small|out of memory" pan.log; then
-        echo "incomplete: $(grep -m1 -E "error|depth|memory" pan.log)"
+# search ARGUMENTS...: prints the number of errors, or what kept the search from its end.
+search() {
+    timeout 500 ./pan -m1000000 "$@" >pan.log 2>&1
+    if grep -qE "^error|pan: error|max search depth too small|out of memory|MEMLIM" pan.log; then
+        echo "incomplete: $(grep -m1 -E "error|depth|memory|MEMLIM" pan.log)"
     else
         sed -n 's/.*errors: \([0-9]*\).*/\1/p' pan.log | grep . || echo "incomplete"
     fi
 }
 
+states() { sed -n 's/ *\([0-9]*\) states, stored.*/\1/p' pan.log; }
+
+# check PROPERTY of handover.pml: as search()
+check() {
+    local fair=
+    [ "$1" = live ] && fair=-f
+    search -a $fair -N "$1"
+}
+
+mutants() { sed -n 's/^#ifdef M\([0-9]*\).*/\1/p' "$DP_SRCDIR/tests/model/$1.pml" | sort -nu; }
+about() { sed -n "s|^#ifdef M$2 /\* \(.*\) \*/|: \1|p" "$DP_SRCDIR/tests/model/$1.pml" | head -n 1; }
+
 properties="own1 atom copy fenced other nouse relst wal live"
-build || bail "spin: $(cat spin.log)"
+build handover -O1
 for p in $properties; do
-    is "$(check "$p")" 0 "$p holds ($(sed -n 's/ *\([0-9]*\) states, stored.*/\1/p' pan.log) states)"
+    is "$(check "$p")" 0 "$p holds ($(states) states)"
 done
 
-for mutant in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do
-    build -DM$mutant || bail "spin -DM$mutant: $(cat spin.log)"
+for mutant in $(mutants handover); do
+    build handover -O0 -DM"$mutant"
     caught=
     for p in $properties; do
         case $(check "$p") in
@@ -41,6 +58,35 @@ for mutant in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do
         *) caught=$p; break ;;
         esac
     done
-    isnt "$caught" "" "wrong protocol M$mutant is caught${caught:+ by $caught}"
+    isnt "$caught" "" "wrong protocol M$mutant is caught${caught:+ by $caught}$(about handover "$mutant")"
+done
+
+# Bounds: hand-overs, newcomers, deaths, crashes of the coordinator and appends in doubt: all of them at once are too many.
+while read -r ch cn cd cc cj b what; do
+    build layouts -O1 -DCH="$ch" -DCN="$cn" -DCD="$cd" -DCC="$cc" -DCJ="$cj" -DB="$b"
+    is "$(search -w23)" 0 "$what: at every end all is well ($(states) states)"
+done <<'END'
+2 1 1 1 1 2 two hand-overs, a newcomer, a death, a crash, an append in doubt
+2 2 1 1 0 2 two hand-overs, two newcomers, a death, a crash
+2 1 2 0 0 2 two hand-overs, a newcomer, two deaths
+1 2 2 1 1 2 one hand-over, two newcomers, two deaths, a crash, an append in doubt
+1 1 1 2 1 2 one hand-over, a newcomer, a death, two crashes, an append in doubt
+3 1 0 0 0 3 three hand-overs, a newcomer
+END
+# What forget() takes away has to change nothing.
+build layouts -O1 -DCH=1 -DCJ=1 -DKEEP
+is "$(search -w20)" 0 "nor does anything depend on what the model forgets ($(states) states)"
+
+for mutant in $(mutants layouts); do
+    caught=
+    for bounds in "-DCH=1 -DCJ=1" "-DCH=2 -DCD=0"; do
+        # shellcheck disable=SC2086 # several flags
+        build layouts -O0 -DM"$mutant" -DKEEP $bounds
+        case $(search -w18) in
+        0 | incomplete*) ;;
+        *) caught=yes; break ;;
+        esac
+    done
+    isnt "$caught" "" "wrong protocol M$mutant of layouts is caught$(about layouts "$mutant")"
 done
 done_testing
