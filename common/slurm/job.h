@@ -17,6 +17,7 @@ struct dp_job_info {
     uint32_t job_id, uid, gid;
     uint32_t restart_count;
     uint32_t array_job_id;       /* of the array that it is a task of, 0: of none */
+    uint32_t slice_of;           /* the job that its comment names as home, where it is of no array; 0: none */
     bool is_running;             /* false: pending, completing or gone */
     bool is_completing;          /* over, and Slurm waits for its processes: KillWait, then SIGKILL */
     bool is_queued;              /* not begun, or put back into the queue */
@@ -44,7 +45,7 @@ struct dp_job_info {
     char mem_why[160];           /* why none of it can be given back, "": it can */
 };
 
-/* A task of a job array that has one node now. */
+/* A task of a job array, or a companion of a job, that has one node now. */
 struct dp_slice {
     uint32_t job_id, restart_count;
     uint64_t start_s;            /* by the controller's clock */

@@ -5,11 +5,13 @@
 #include "common/slurm/libslurm.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- what differs between releases ---- */
 
@@ -55,6 +57,16 @@ static void set_id(job_desc_msg_t *update, uint32_t job_id)
     update->step_id = job_key(job_id);
 #else
     update->job_id = job_id;
+#endif
+}
+
+/* The answer to a job that was submitted. */
+static uint32_t id_of_answer(const submit_response_msg_t *answer)
+{
+#if HAVE_JOB_DESC_MSG_T_STEP_ID
+    return answer->step_id.job_id;
+#else
+    return answer->job_id;
 #endif
 }
 
@@ -116,6 +128,21 @@ static int fail(struct dp_err *err)
                       : code == ESLURM_DISABLED || code == ESLURM_BATCH_ONLY            ? DP_ENOTSUP
                                                                                         : DP_EIO,
                       "%s", slurm_strerror(code));
+}
+
+/* Of a request that slurmctld decides about: its own numbers begin with this one, and go on below those of slurmd. What a plugin of
+ * the site's (job_submit) answers has no number. */
+static int fail_or_refused(struct dp_err *err)
+{
+    bool is_no = errno >= ESLURM_INVALID_PARTITION_NAME && errno < ESLURM_INVALID_PARTITION_NAME + 1000 &&
+                 errno != ESLURM_IN_STANDBY_MODE;
+
+    if (errno == SLURM_ERROR)
+        return dp_err_set(err, DP_EAUTH, "slurmctld refuses it without a reason; a plugin of the site's (job_submit) may have one");
+    fail(err);
+    if (is_no && err)
+        err->code = DP_EAUTH;
+    return -1;
 }
 
 static const char *text(const char *s)
@@ -255,6 +282,25 @@ static const char *state_name(unsigned state)
     return state < sizeof name / sizeof name[0] && name[state] ? name[state] : "of an unknown state";
 }
 
+/* Why a job waits, where that is one of the common reasons; as for states, libslurm tells nobody its names. */
+static const char *reason_name(unsigned reason)
+{
+    static const struct {
+        unsigned reason;
+        const char *name;
+    } known[] = {
+        {WAIT_PRIORITY, "Priority"},        {WAIT_RESOURCES, "Resources"},     {WAIT_PART_DOWN, "PartitionDown"},
+        {WAIT_PART_INACTIVE, "PartitionInactive"}, {WAIT_HELD, "JobHeldAdmin"}, {WAIT_HELD_USER, "JobHeldUser"},
+        {WAIT_TIME, "BeginTime"},           {WAIT_LICENSES, "Licenses"},       {WAIT_RESERVATION, "Reservation"},
+        {WAIT_NODE_NOT_AVAIL, "ReqNodeNotAvail"}, {WAIT_PART_TIME_LIMIT, "PartitionTimeLimit"},
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].reason == reason)
+            return known[i].name;
+    return "";
+}
+
 /* "cpu=4,mem=4000M,node=4": of all nodes together, which may be unlike. */
 static uint32_t allocated_mb(const job_info_t *j)
 {
@@ -288,6 +334,9 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .gid = j->group_id,
         .restart_count = j->restart_cnt,
         .array_job_id = j->array_job_id,
+        .is_het = j->het_job_id != 0,
+        .is_federated = j->fed_siblings_active != 0 || j->fed_siblings_viable != 0,
+        .has_script = j->batch_flag != 0,
         .state = state_name(state),
         .is_running = has_begun && !(j->job_state & JOB_COMPLETING),
         .is_completing = (j->job_state & JOB_COMPLETING) != 0,
@@ -301,12 +350,16 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .n_cpus = j->num_cpus,
         .start_s = (uint64_t)j->start_time,
         .end_s = j->time_limit == INFINITE ? 0 : (uint64_t)j->end_time,
+        .submit_s = (uint64_t)j->submit_time,
         .partition = text(j->partition),
         .name = text(j->name),
         .nodes = text(j->nodes),
         .batch_host = text(j->batch_host),
         .tres_per_node = text(j->tres_per_node),
         .gres_total = text(j->gres_total),
+        .comment = text(j->comment),
+        .command = text(j->command),
+        .reason = state == JOB_PENDING ? reason_name(j->state_reason) : "",
     };
 }
 
@@ -381,8 +434,9 @@ int dp_slurm_each_job_of(uint32_t uid, dp_slurm_job_fn fn, void *arg, struct dp_
     if (slurm_load_job_user(&msg, uid, SHOW_ALL) != SLURM_SUCCESS)
         return fail(err);
     for (uint32_t i = 0; i < msg->record_count; i++) {
-        const struct dp_slurm_job job = job_of(&msg->job_array[i]);
+        struct dp_slurm_job job = job_of(&msg->job_array[i]);
 
+        job.now_s = msg->last_update > 0 ? (uint64_t)msg->last_update : 0;
         fn(&job, arg);
     }
     slurm_free_job_info_msg(msg);
@@ -431,4 +485,211 @@ int dp_slurm_job_kill(uint32_t job_id, int signal, struct dp_err *err)
 int dp_slurm_job_requeue(uint32_t job_id, struct dp_err *err)
 {
     return slurm_requeue(job_key(job_id), 0) == SLURM_SUCCESS ? 0 : fail(err);
+}
+
+/* ---- a job beside another one ---- */
+
+char *dp_slurm_job_script(uint32_t job_id, struct dp_err *err)
+{
+    char *script = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&script, &bytes);
+    int rc;
+
+    if (!out) {
+        dp_err_set(err, DP_ENOMEM, "out of memory");
+        return NULL;
+    }
+    rc = slurm_job_batch_script(out, job_key(job_id));
+    if (rc != SLURM_SUCCESS) {
+        errno = rc > 0 ? rc : errno; /* it returns the number itself */
+        fail_or_refused(err);
+    }
+    if (fclose(out) != 0 || rc != SLURM_SUCCESS || !script || !script[0]) {
+        if (rc == SLURM_SUCCESS)
+            dp_err_set(err, DP_ENOMEM, "the job has no script");
+        free(script);
+        return NULL;
+    }
+    return script;
+}
+
+int dp_slurm_job_set_comment(uint32_t job_id, const char *comment, struct dp_err *err)
+{
+    job_desc_msg_t update;
+
+    slurm_init_job_desc_msg(&update);
+    set_id(&update, job_id);
+    update.comment = (char *)(uintptr_t)comment;
+    return slurm_update_job(&update) == SLURM_SUCCESS ? 0 : fail_or_refused(err);
+}
+
+/* A year from now: then only does Slurm look at it again, if it is not cancelled. */
+#define PUT_OFF_S (365 * 86400)
+
+int dp_slurm_job_withdraw(uint32_t job_id, struct dp_err *err)
+{
+    job_desc_msg_t update;
+
+    slurm_init_job_desc_msg(&update);
+    set_id(&update, job_id);
+    update.begin_time = time(NULL) + PUT_OFF_S;
+    if (slurm_update_job(&update) != SLURM_SUCCESS || slurm_kill_job(job_key(job_id), SIGKILL, 0) != SLURM_SUCCESS)
+        return fail_or_refused(err);
+    return 0;
+}
+
+/* What the job asked for in constraints and limits. Texts stay the job's. */
+static void ask_alike(job_desc_msg_t *d, const job_info_t *j)
+{
+    d->account = j->account;
+    d->qos = j->qos;
+    d->partition = j->partition;
+    d->reservation = j->resv_name;
+    d->wckey = j->wckey;
+    d->features = j->features;
+    d->prefer = j->prefer;
+    d->cluster_features = j->cluster_features;
+    d->batch_features = j->batch_features;
+    d->licenses = j->licenses;
+    d->network = j->network;
+    d->mcs_label = j->mcs_label;
+    d->container = j->container;
+    d->req_nodes = j->req_nodes;
+    d->exc_nodes = j->exc_nodes;
+    d->nice = j->nice;
+    d->profile = j->profile;
+}
+
+/* A number that nobody gave is one of these. */
+static bool is_given(uint64_t v)
+{
+    return v != 0 && v != NO_VAL16 && v != NO_VAL && v != NO_VAL64 && v != INFINITE16 && v != INFINITE && v != INFINITE64;
+}
+
+static void size_alike(job_desc_msg_t *d, const job_info_t *j)
+{
+    d->min_nodes = d->max_nodes = 1;
+    if (is_given(j->num_tasks))
+        d->num_tasks = j->num_tasks;
+    if (is_given(j->cpus_per_task))
+        d->cpus_per_task = j->cpus_per_task;
+    if (is_given(j->num_tasks) && is_given(j->cpus_per_task))
+        d->min_cpus = j->num_tasks * j->cpus_per_task;
+    if (is_given(j->pn_min_cpus))
+        d->pn_min_cpus = j->pn_min_cpus;
+    if (is_given(j->pn_min_tmp_disk))
+        d->pn_min_tmp_disk = j->pn_min_tmp_disk;
+    if (is_given(j->pn_min_memory) && !(j->mem_per_tres && j->mem_per_tres[0]))
+        d->pn_min_memory = j->pn_min_memory;
+    if (is_given(j->ntasks_per_node))
+        d->ntasks_per_node = j->ntasks_per_node;
+    if (is_given(j->ntasks_per_tres))
+        d->ntasks_per_tres = j->ntasks_per_tres;
+    if (is_given(j->threads_per_core))
+        d->threads_per_core = j->threads_per_core;
+    if (is_given(j->core_spec))
+        d->core_spec = j->core_spec;
+    if (j->shared != 1) /* 1: with whom it may; else with nobody, or with whom was said */
+        d->shared = j->shared;
+    d->cpus_per_tres = j->cpus_per_tres;
+    d->mem_per_tres = j->mem_per_tres;
+    d->tres_bind = j->tres_bind;
+    d->tres_freq = j->tres_freq;
+    d->tres_per_job = j->tres_per_job;
+    d->tres_per_node = j->tres_per_node;
+    d->tres_per_socket = j->tres_per_socket;
+    d->tres_per_task = j->tres_per_task;
+}
+
+/* Does the name of an output say which job it is of? "%j", "%J" and "%A", maybe with a width. */
+static bool names_job(const char *path)
+{
+    for (const char *p = path; (p = strchr(p, '%')); p++) {
+        const char *c = p + 1 + strspn(p + 1, "0123456789");
+
+        if (*c && strchr("jJA", *c))
+            return true;
+        p = *c ? c : c - 1;
+    }
+    return false;
+}
+
+/* returns: what to write to, to be freed; NULL: as Slurm has it, "slurm-%j.out". */
+static char *output_of(const char *path)
+{
+    char *own = NULL;
+
+    if (!path || !path[0])
+        return NULL;
+    if (names_job(path) || !strncmp(path, "/dev/", 5))
+        return strdup(path);
+    return asprintf(&own, "%s.%%j", path) < 0 ? NULL : own;
+}
+
+static uint32_t count(char *const *list)
+{
+    uint32_t n = 0;
+
+    while (list[n])
+        n++;
+    return n;
+}
+
+static int submit_like(const job_info_t *j, const struct dp_slurm_like *how, uint32_t *job_id, struct dp_err *err)
+{
+    submit_response_msg_t *answer = NULL;
+    char *out = output_of(j->std_out), *bad = output_of(j->std_err);
+    job_desc_msg_t d;
+    int rc;
+
+    slurm_init_job_desc_msg(&d);
+    ask_alike(&d, j);
+    size_alike(&d, j);
+    d.user_id = j->user_id;
+    d.group_id = j->group_id;
+    d.name = j->name;
+    d.work_dir = j->work_dir;
+    d.std_in = j->std_in;
+    d.std_out = out;
+    d.std_err = bad;
+    d.comment = (char *)(uintptr_t)how->comment;
+    d.script = (char *)(uintptr_t)how->script;
+    d.environment = how->environment;
+    d.env_size = count(how->environment);
+    d.argv = how->argv;
+    d.argc = count(how->argv);
+    d.requeue = 0;
+    d.time_limit = how->minutes ? how->minutes : INFINITE;
+    rc = slurm_submit_batch_job(&d, &answer);
+    if (answer)
+        *job_id = id_of_answer(answer);
+    if (rc == SLURM_SUCCESS && answer && *job_id == 0) { /* answered, and not with a job */
+        errno = answer->error_code ? (int)answer->error_code : SLURM_ERROR;
+        rc = SLURM_ERROR;
+    }
+    if (rc != SLURM_SUCCESS) {
+        rc = fail_or_refused(err);
+        if (answer && answer->job_submit_user_msg && answer->job_submit_user_msg[0])
+            dp_err_prefix(err, "%.300s", answer->job_submit_user_msg);
+    }
+    if (answer)
+        slurm_free_submit_response_response_msg(answer);
+    free(out);
+    free(bad);
+    return rc;
+}
+
+int dp_slurm_job_submit_like(uint32_t like_id, const struct dp_slurm_like *how, uint32_t *job_id, struct dp_err *err)
+{
+    job_info_msg_t *msg = NULL;
+    int rc = 1;
+
+    if (slurm_load_job(&msg, job_key(like_id), SHOW_DETAIL) != SLURM_SUCCESS)
+        return fail(err);
+    for (uint32_t i = 0; i < msg->record_count && rc > 0; i++)
+        if (id_of(&msg->job_array[i]) == like_id)
+            rc = submit_like(&msg->job_array[i], how, job_id, err);
+    slurm_free_job_info_msg(msg);
+    return rc > 0 ? dp_err_set(err, DP_EGONE, "no record of job %u", like_id) : rc;
 }

@@ -4,7 +4,8 @@
  * process where it finds no configuration: only for child processes, dp_slurm_open() first.
  *
  * Whatever fails says why in Slurm's words: DP_EGONE: Slurm knows no such job or node; DP_ENOTSUP: this job cannot
- * be put back into the queue; DP_EIO: all else.
+ * be put back into the queue; DP_EAUTH: slurmctld has read what is asked for, and says no; DP_EIO: all else, as that it does
+ * not answer.
  */
 #ifndef DP_COMMON_SLURM_LIBSLURM_H
 #define DP_COMMON_SLURM_LIBSLURM_H
@@ -71,6 +72,9 @@ bool dp_slurm_has_host(const char *list, const char *name);
 struct dp_slurm_job { /* texts are never NULL */
     uint32_t job_id, uid, gid, restart_count;
     uint32_t array_job_id;   /* 0: it is no task of an array */
+    bool is_het;             /* a component of a heterogeneous job */
+    bool is_federated;       /* clusters of a federation have it, or may */
+    bool has_script;         /* of sbatch; else of salloc or srun */
     const char *state;       /* as squeue shows it */
     bool is_running;         /* suspended, too, and not completing */
     bool is_completing;      /* over, and Slurm waits for its processes */
@@ -82,9 +86,13 @@ struct dp_slurm_job { /* texts are never NULL */
     uint32_t n_tasks, n_cpus;
     uint32_t mem_mb;         /* MiB on each node, the most of them; 0: not known */
     uint64_t start_s, end_s; /* end 0: no limit */
+    uint64_t submit_s;
     uint64_t now_s;          /* the controller's clock when it answered; 0: not known */
     const char *partition, *name, *nodes, *batch_host;
     const char *tres_per_node, *gres_total;
+    const char *comment;     /* its owner's and operators' to set */
+    const char *command;     /* the script's name and arguments, with blanks between them */
+    const char *reason;      /* why one that is_queued waits, in Slurm's word; "" where it is a rare one */
     void *owned;             /* NULL: holds nothing */
 };
 typedef void (*dp_slurm_job_fn)(const struct dp_slurm_job *job, void *arg);
@@ -100,7 +108,7 @@ int dp_slurm_job_member(uint32_t job_id, char sign, uint32_t member, uint32_t *o
  * texts live as long as the call. now_s: when slurmctld said so, by its clock. DP_EGONE: it knows no such job. */
 int dp_slurm_each_task(uint32_t array_job_id, dp_slurm_job_fn fn, void *arg, uint64_t *now_s, struct dp_err *err);
 
-/* Call fn for each job of a user; texts live as long as the call. */
+/* Call fn for each job of a user, array tasks that have not begun as one; texts live as long as the call. */
 int dp_slurm_each_job_of(uint32_t uid, dp_slurm_job_fn fn, void *arg, struct dp_err *err);
 
 /* Asked in the name of this process's user. keep: the nodes that stay; repeating it changes nothing. */
@@ -111,5 +119,23 @@ int dp_slurm_job_reduce_memory(uint32_t job_id, uint32_t mb, struct dp_err *err)
 bool dp_slurm_reduces_memory(void); /* the Slurm that this was built for; the one that runs may refuse it */
 int dp_slurm_job_kill(uint32_t job_id, int signal, struct dp_err *err);
 int dp_slurm_job_requeue(uint32_t job_id, struct dp_err *err);
+
+/* The script of a job of this process's user. The caller frees it; NULL: there is none, or it may not be read. */
+char *dp_slurm_job_script(uint32_t job_id, struct dp_err *err);
+int dp_slurm_job_set_comment(uint32_t job_id, const char *comment, struct dp_err *err);
+/* Cancel a job that waits, and none that has begun: DP_EAUTH then. It is put off first, which Slurm does for such a job only. */
+int dp_slurm_job_withdraw(uint32_t job_id, struct dp_err *err);
+
+/* What a job that is submitted as another one was has for itself. */
+struct dp_slurm_like {
+    const char *script, *comment;
+    char **environment; /* NAME=VALUE, NULL at the end; at least one */
+    char **argv;        /* the script's name and its arguments, NULL at the end */
+    uint32_t minutes;   /* its time limit; 0: none */
+};
+/* Submit a job of this process's user that asks for what job like_id, which runs on one node, asked for: account, QOS, partition,
+ * reservation, constraints, processors, memory, GPUs, licences, files, folder and name. It is never requeued. Where the name of an
+ * output has no job id in it, so that two jobs would write into one file, ".ID" is put behind it. */
+int dp_slurm_job_submit_like(uint32_t like_id, const struct dp_slurm_like *how, uint32_t *job_id, struct dp_err *err);
 
 #endif
