@@ -27,7 +27,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/release/procread.c daemon/release/procread.h daemon/release/procscan.c daemon/release/procscan.h daemon/release/rights.c daemon/release/rights.h \
 	daemon/release/slot_lock.c daemon/release/slot_lock.h \
 	daemon/child/helper.c daemon/child/helper.h daemon/child/node_origin.c daemon/child/node_origin.h \
-	daemon/child/job_time.c daemon/child/job_time.h \
+	daemon/child/job_time.c daemon/child/job_time.h daemon/child/slice_comment.c daemon/child/slice_comment.h \
 	daemon/child/slurm_job.c daemon/child/slurm_job.h
 
 sbin_PROGRAMS += daemon/dynpiped
@@ -98,7 +98,7 @@ tests_lib_nvml_bare_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_slices tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_device_memory tests/unit/daemon/test_group tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_slices tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_device_memory tests/unit/daemon/test_group tests/unit/daemon/test_slice_comment tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
@@ -117,6 +117,8 @@ tests_unit_daemon_test_slices_LDADD = $(DAEMON_WORLD_LIBS) $(CMOCKA_LIBS)
 tests_unit_daemon_test_slices_LDFLAGS = $(AM_LDFLAGS) $(DAEMON_WORLD_LINK)
 tests_unit_daemon_test_group_SOURCES = tests/unit/daemon/test_group.c tests/unit/unit.h
 tests_unit_daemon_test_group_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_daemon_test_slice_comment_SOURCES = tests/unit/daemon/test_slice_comment.c tests/unit/unit.h
+tests_unit_daemon_test_slice_comment_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_daemon_test_helper_SOURCES = tests/unit/daemon/test_helper.c tests/unit/unit.h
 tests_unit_daemon_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
 tests_unit_daemon_test_node_journal_SOURCES = tests/unit/daemon/test_node_journal.c tests/unit/unit.h

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/slurm/libslurm.h"
 #include "daemon/child/helper.h"
+#include "daemon/child/slice_comment.h"
 
 #define MANY_SHRINKS 1000000u /* no limit */
 
@@ -77,6 +78,14 @@ static void fill_nodes(struct dp_job_info *out, const struct dp_slurm_job *j)
         }
 }
 
+/* Tasks of an array are slices by that; a comment that a daemon gave them is for people. */
+static uint32_t slice_of(const struct dp_slurm_job *j)
+{
+    uint32_t home = j->array_job_id ? 0 : dp_slice_comment_home(j->comment);
+
+    return home == j->job_id ? 0 : home;
+}
+
 static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
 {
     struct dp_job_info *job = &out->job;
@@ -86,6 +95,7 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     job->gid = j->gid;
     job->restart_count = j->restart_count;
     job->array_job_id = j->array_job_id;
+    job->slice_of = slice_of(j);
     job->is_running = j->is_running;
     job->is_completing = j->is_completing;
     job->has_stepmgr = j->has_stepmgr;
@@ -152,6 +162,19 @@ void dp_job_read(uint32_t job_id, struct dp_job_result *out)
     dp_slurm_conf_release(&conf);
 }
 
+/* returns: has it one node, which is in *s then? */
+static bool fill_slice(const struct dp_slurm_job *job, struct dp_slice *s)
+{
+    struct dp_job_info nodes = {0};
+
+    *s = (struct dp_slice){.job_id = job->job_id, .restart_count = job->restart_count, .start_s = job->start_s,
+                           .is_running = job->is_running};
+    if (dp_slurm_each_host(job->nodes, false, add_node, &nodes) != 1)
+        return false;
+    copy_text(s->node, sizeof s->node, nodes.node[0]);
+    return true;
+}
+
 struct tasks {
     uint32_t uid;
     struct dp_slices_result *out;
@@ -160,19 +183,118 @@ struct tasks {
 static void add_slice(const struct dp_slurm_job *job, void *arg)
 {
     struct tasks *t = arg;
-    struct dp_slice *s = &t->out->slice[t->out->n];
-    struct dp_job_info nodes = {0};
+    struct dp_slice s;
 
     t->out->has_waiting |= job->uid == t->uid && job->is_queued;
-    if (job->uid != t->uid || !(job->has_begun || job->is_completing) || dp_slurm_each_host(job->nodes, false, add_node, &nodes) != 1)
+    if (job->uid != t->uid || !(job->has_begun || job->is_completing) || !fill_slice(job, &s))
         return;
     t->out->is_cut |= t->out->n == DP_MAX_SLOTS;
-    if (t->out->is_cut)
+    if (!t->out->is_cut)
+        t->out->slice[t->out->n++] = s;
+}
+
+/* ---- companions ---- */
+
+struct companions {
+    uint32_t home_job, uid;
+    uint64_t since_s;
+    uint64_t *ended_s; /* when those that have ended were submitted */
+    struct dp_companions_list *out;
+};
+
+static void add_companion(const struct dp_slurm_job *job, void *arg)
+{
+    struct companions *c = arg;
+    struct dp_companions_list *out = c->out;
+    struct dp_companion *k;
+    bool is_home = job->job_id == c->home_job;
+
+    out->read_s = job->now_s;
+    if (job->uid != c->uid || job->array_job_id || (!is_home && slice_of(job) != c->home_job))
         return;
-    *s = (struct dp_slice){.job_id = job->job_id, .restart_count = job->restart_count, .start_s = job->start_s,
-                           .is_running = job->is_running};
-    copy_text(s->node, sizeof s->node, nodes.node[0]);
-    t->out->n++;
+    if (is_home) {
+        fill_slice(job, &out->home);
+        out->is_home_queued = job->is_queued;
+        out->home_is_slice_of = slice_of(job);
+        return;
+    }
+    if (!job->is_queued && !job->has_begun && !job->is_completing) {
+        if (out->n_ended < DP_MAX_SLOTS)
+            c->ended_s[out->n_ended++] = job->submit_s;
+        return;
+    }
+    out->is_cut |= out->n == DP_MAX_SLOTS;
+    if (out->is_cut)
+        return;
+    k = &out->job[out->n];
+    memset(k, 0, sizeof *k);
+    k->submit_s = job->submit_s;
+    k->is_waiting = job->is_queued;
+    copy_text(k->reason, sizeof k->reason, job->reason);
+    out->n += fill_slice(job, &k->slice) || job->is_queued;
+}
+
+/* Which belong to home's present life shows when home has been seen. */
+static void sort_lives(struct companions *c)
+{
+    struct dp_companions_list *out = c->out;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < out->n; i++)
+        out->job[i].is_older = out->job[i].submit_s < out->home.start_s;
+    for (uint32_t i = 0; i < out->n_ended; i++)
+        n += c->ended_s[i] >= out->home.start_s && c->ended_s[i] >= c->since_s;
+    out->n_ended = n;
+}
+
+void dp_companions_read(uint32_t home_job, uint32_t uid, uint64_t since_s, struct dp_companions_list *out)
+{
+    static uint64_t ended_s[DP_MAX_SLOTS];
+    struct companions c = {.home_job = home_job, .uid = uid, .since_s = since_s, .ended_s = ended_s, .out = out};
+    struct dp_err err = {0};
+
+    memset(out, 0, sizeof *out);
+    if (dp_slurm_each_job_of(uid, add_companion, &c, &err) < 0) {
+        out->rc = -1;
+        snprintf(out->text, sizeof out->text, "slurm: %.240s", err.text);
+        return;
+    }
+    sort_lives(&c);
+}
+
+static void say_home(const struct dp_companions_list *all, uint32_t home_job, struct dp_slices_result *out)
+{
+    if (!all->home.job_id)
+        snprintf(out->home_why, sizeof out->home_why, "Slurm knows no job %u of this user", home_job);
+    else if (all->home_is_slice_of)
+        snprintf(out->home_why, sizeof out->home_why, "job %u is itself a slice of job %u", home_job, all->home_is_slice_of);
+    else if (!all->home.is_running)
+        snprintf(out->home_why, sizeof out->home_why, "job %u %s", home_job, all->is_home_queued ? "waits in the queue" : "is over");
+    out->has_home = !out->home_why[0];
+}
+
+static void read_companions(const struct dp_slices_request *q, struct dp_slices_result *out)
+{
+    static struct dp_companions_list all;
+
+    dp_companions_read(q->home_job, q->uid, 0, &all);
+    out->rc = all.rc;
+    out->read_s = all.read_s;
+    out->is_cut = all.is_cut;
+    copy_text(out->text, sizeof out->text, all.text);
+    if (all.rc != 0)
+        return;
+    say_home(&all, q->home_job, out);
+    if (all.home.node[0])
+        out->slice[out->n++] = all.home;
+    for (uint32_t i = 0; i < all.n; i++) {
+        if (all.job[i].is_older)
+            continue;
+        out->has_waiting |= all.job[i].is_waiting;
+        out->is_cut |= !all.job[i].is_waiting && out->n == DP_MAX_SLOTS;
+        if (!all.job[i].is_waiting && !out->is_cut)
+            out->slice[out->n++] = all.job[i].slice;
+    }
 }
 
 void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *out)
@@ -181,6 +303,10 @@ void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *
     struct dp_err err = {0};
 
     memset(out, 0, sizeof *out);
+    if (!q->array_job_id) {
+        read_companions(q, out);
+        return;
+    }
     if (dp_slurm_each_task(q->array_job_id, add_slice, &t, &out->read_s, &err) == 0)
         return;
     out->rc = err.code == DP_EGONE ? 1 : -1;

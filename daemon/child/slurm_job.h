@@ -26,19 +26,22 @@ size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result);
 /* The same, in a child that has called dp_slurm_enter() already. */
 void dp_job_read(uint32_t job_id, struct dp_job_result *out);
 
-/* What Slurm says of the tasks of an array. */
+/* What Slurm says of the tasks of an array, or of a job and its companions. */
 struct dp_slices_result {
     int rc;                /* as in dp_job_result */
     char text[256];        /* why not */
     uint64_t read_s;       /* when, by the controller's clock */
     bool is_cut;           /* there are more than fit in here */
     bool has_waiting;      /* others wait for their turn */
+    bool has_home;         /* companions: the job that they name runs, and names no other one itself */
+    char home_why[100];    /* why it does not */
     uint32_t n;
     struct dp_slice slice[DP_MAX_SLOTS]; /* in no order; those with one node */
 };
 
 struct dp_slices_request {
     uint32_t array_job_id, uid; /* uid: the owner that it must have */
+    uint32_t home_job;          /* array 0: of companions */
 };
 
 /* dp_helper_work_fn: struct dp_slices_request in, struct dp_slices_result out. */
@@ -46,6 +49,32 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result);
 
 /* The same, in a child that has called dp_slurm_enter() already. */
 void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *out);
+
+/* A job that a comment makes a part of a run (slice_comment.h). */
+struct dp_companion {
+    struct dp_slice slice; /* node: "" while it waits; not one that has ended */
+    bool is_waiting, is_older; /* older: submitted before home's present life began, and so no part of it */
+    uint64_t submit_s;
+    char reason[24];       /* why it waits, "": a rare one */
+};
+
+/* The companions of a job, and that job itself: jobs of one owner, and of no array. Who sets the comment of thousands of his
+ * jobs has a list that is cut. */
+struct dp_companions_list {
+    int rc;                /* as in dp_job_result */
+    char text[256];
+    uint64_t read_s;       /* by the controller's clock */
+    struct dp_slice home;  /* job_id 0: it was not shown */
+    bool is_home_queued;
+    uint32_t home_is_slice_of;
+    bool is_cut;
+    uint32_t n_ended;      /* that were submitted in home's present life, at since_s or later */
+    uint32_t n;
+    struct dp_companion job[DP_MAX_SLOTS]; /* in no order */
+};
+
+/* In a child that has called dp_slurm_enter(). Slurm is asked for all jobs of the user. */
+void dp_companions_read(uint32_t home_job, uint32_t uid, uint64_t since_s, struct dp_companions_list *out);
 
 /* The user's other jobs that run on a node now. returns: how many, at most cap; 0 when Slurm does not say. */
 uint32_t dp_job_list_others(uint32_t uid, uint32_t job_id, const char *node, uint32_t *out, uint32_t cap);

@@ -173,7 +173,7 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
 static void read_slices(struct dp_run *run)
 {
     struct dp_slicing *s = run->slicing;
-    struct dp_slices_request q = {run->job.array_job_id, run->uid};
+    struct dp_slices_request q = {run->job.array_job_id, run->uid, 0};
     struct dp_err err = {0};
 
     if (s->reader || dp_now_ns() < s->next_ns)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # What Slurm tells a daemon of the tasks of a job array, jobs of one GPU each that share nodes: which are there and where,
-# which began first, and which are over, ended, requeued or not yet begun.
+# which began first, and which are over, ended, requeued or not yet begun. And of jobs that comments make companions of one.
 # shellcheck source=tests/lib/cluster-test.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/cluster-test.sh"
 
@@ -71,4 +71,50 @@ wait_for 60 job_is "$plain" RUNNING
 is "$(seen "$plain" | head -n1)" "rc=0 n=0 " "nor is a job of no array"
 scancel "$plain"
 like "$(seen 4000000 | head -n1)" "^rc=1 n=0 slurm: " "of a job that Slurm does not know it says so"
+
+# ---- companions: jobs of no array that name home in their comments ------------------------------------------------------
+
+wait_for 60 all_nodes_idle
+of() { "$probe" of "$1" "$me"; }
+is "$(of 4000000)" "rc=0 n=0 
+home none: Slurm knows no job 4000000 of this user" "a job that Slurm does not know is nobody's home"
+early=$(sbatch --parsable "${short[@]}" --begin=now+1hour --comment "dynpipe: slice of $((plain + 2))" --wrap "sleep 1000")
+home=$(sbatch --parsable "${short[@]}" --gpus=1 --comment "dynpipe: home of slices" --wrap "sleep 1000")
+is "$home" "$((plain + 2))" "the next job has the next number"
+wait_for 60 job_is "$home" RUNNING
+since() { [ "$(date +%s)" -gt "$1" ]; }
+wait_for 10 since "$(date +%s)" # Slurm tells times in whole seconds
+is "$(of "$home")" "rc=0 n=1 
+$home $(squeue -h -j "$home" -o %N) running 0
+home $home" "a job alone is home; what was submitted before it began is none of its companions"
+companion() { sbatch --parsable "${short[@]}" --comment "$1" "${@:2}" --wrap "sleep 1000"; }
+mine=$(companion "my; dynpipe: slice of $home" --gpus=1)
+waits=$(companion "dynpipe: slice of $home" --hold)
+for c in "dynpipe: slice of $home." "dynpipe: slice of 0$home" "dynpipe: slice of $home; mine" "xdynpipe: slice of $home" $'dynpipe: slice of\n'"$home" \
+    "dynpipe: slice of $home; dynpipe: slice of 4711"; do companion "$c" >/dev/null; done
+sbatch --parsable "${short[@]}" --array=0-1 --comment "dynpipe: slice of $home" --wrap "sleep 1000" >/dev/null
+chain=$(companion "dynpipe: slice of $mine")
+wait_for 60 job_is "$mine" RUNNING
+wait_for 60 job_is "$chain" RUNNING
+is "$(of "$home")" "rc=0 n=2 others wait
+$home $(squeue -h -j "$home" -o %N) running 0
+$mine $(squeue -h -j "$mine" -o %N) running 0
+home $home" "one runs and one waits; comments that are only similar, and tasks of an array, make none"
+is "$(of "$mine" | tail -n1)" "home none: job $mine is itself a slice of job $home" "a companion is no home"
+is "$("$probe" of "$home" $((me + 1)) | tail -n1)" "home none: Slurm knows no job $home of this user" "nor is a job of another user's"
+if [ "$me" = 0 ]; then
+    foreign=$(companion "dynpipe: slice of $home" --uid=65534 --gid=65534 -D /)
+    wait_for 60 job_is "$foreign" RUNNING
+    is "$(of "$home" | head -n1)" "rc=0 n=2 others wait" "another user's job that names it is no companion"
+    is "$("$probe" of "$home" 65534 | tail -n1)" "home none: Slurm knows no job $home of this user" "and the job that it names is none of that user's"
+else
+    skip "another user's job that names it is no companion" "not root"
+fi
+for ((i = 0; i < 520; i++)); do companion "dynpipe: slice of $home" --hold >/dev/null; done
+like "$(of "$home" | head -n1)" "^rc=0 n=[12] others wait cut" "of a user who marks hundreds of his jobs so the list is cut"
+scancel "$home"
+wait_for 60 job_ended "$home"
+like "$(of "$home" | tail -n1)" "^home none: job $home is over" "when home is over its companions have none"
+like "$(squeue -h -j "$early,$waits" -o %T)" PENDING "those that wait are not touched by who only looks"
+scancel -u "$(id -un)"
 done_testing

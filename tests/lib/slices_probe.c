@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a daemon is told of the tasks of a job array, as this user.
+/* What a daemon is told of the tasks of a job array, or of a job's companions, as this user.
  *
  *   slices_probe ARRAY-JOB-ID UID    prints "rc=N n=N TEXT", a line "JOB NODE running|ending RESTARTS" for each task, sorted
  *                                    by job, and "home JOB" or "home none"
+ *   slices_probe of JOB-ID UID       the same of a job and its companions; "home none: WHY"
  */
 #include "config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/child/slurm_job.h"
 #include "daemon/run/group.h"
@@ -25,20 +27,27 @@ int main(int argc, char **argv)
     struct dp_slices_request q;
     int home;
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: slices_probe ARRAY-JOB-ID UID\n");
+    if (argc == 4 && !strcmp(argv[1], "of")) {
+        q = (struct dp_slices_request){0, (uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[2], NULL, 10)};
+    } else if (argc == 3) {
+        q = (struct dp_slices_request){(uint32_t)strtoul(argv[1], NULL, 10), (uint32_t)strtoul(argv[2], NULL, 10), 0};
+    } else {
+        fprintf(stderr, "usage: slices_probe ARRAY-JOB-ID|of JOB-ID UID\n");
         return 2;
     }
-    q = (struct dp_slices_request){(uint32_t)strtoul(argv[1], NULL, 10), (uint32_t)strtoul(argv[2], NULL, 10)};
     dp_slurm_enter();
     dp_slices_read(&q, &r);
     qsort(r.slice, r.n, sizeof r.slice[0], by_job);
     home = dp_group_home(r.slice, r.n, r.read_s);
-    printf("rc=%d n=%u %s%s\n", r.rc, r.n, r.has_waiting ? "others wait" : "", r.text);
+    printf("rc=%d n=%u %s%s%s\n", r.rc, r.n, r.has_waiting ? "others wait" : "", r.is_cut ? " cut" : "", r.text);
     for (uint32_t i = 0; i < r.n; i++)
         printf("%u %s %s %u\n", r.slice[i].job_id, r.slice[i].node, r.slice[i].is_running ? "running" : "ending",
                r.slice[i].restart_count);
-    if (home < 0)
+    if (!q.array_job_id && r.has_home)
+        printf("home %u\n", q.home_job);
+    else if (!q.array_job_id)
+        printf("home none: %s\n", r.home_why);
+    else if (home < 0)
         puts("home none");
     else
         printf("home %u\n", r.slice[home].job_id);
