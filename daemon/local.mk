@@ -18,7 +18,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/net/listen.c daemon/net/listen.h daemon/net/local_server.c daemon/net/local_server.h \
 	daemon/net/peer_link.c daemon/net/peer_link.h daemon/net/peer_server.c daemon/net/peer_server.h \
 	daemon/net/roles.c daemon/net/roles.h daemon/net/share.c daemon/net/share.h \
-	daemon/release/as_owner.c daemon/release/as_owner.h daemon/release/cgroup.c daemon/release/cgroup.h \
+	daemon/release/as_owner.c daemon/release/as_owner.h daemon/release/ask_slices.c daemon/release/ask_slices.h daemon/release/batch_env.c daemon/release/batch_env.h daemon/release/cgroup.c daemon/release/cgroup.h \
 	daemon/release/cgroup_v1.c daemon/release/cgroup_v1.h \
 	daemon/release/device_files.c daemon/release/device_files.h \
 	daemon/release/device_memory.c daemon/release/device_memory.h daemon/release/device_memory_job.c daemon/release/nvml.c daemon/release/nvml.h \
@@ -98,7 +98,7 @@ tests_lib_nvml_bare_so_LDADD =
 
 if HAVE_CMOCKA
 daemon_tests = tests/unit/common/message/test_session tests/unit/common/site/test_daemon_config \
-	tests/unit/daemon/test_daemons tests/unit/daemon/test_slices tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_device_memory tests/unit/daemon/test_group tests/unit/daemon/test_slice_comment tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
+	tests/unit/daemon/test_daemons tests/unit/daemon/test_slices tests/unit/daemon/test_wireup tests/unit/daemon/test_empty_slot tests/unit/daemon/test_proof tests/unit/daemon/test_device_memory tests/unit/daemon/test_group tests/unit/daemon/test_slice_comment tests/unit/daemon/test_batch_env tests/unit/daemon/test_clocks tests/unit/daemon/test_helper tests/unit/daemon/test_node_journal tests/unit/common/site/test_site_policy
 check_PROGRAMS += $(daemon_tests)
 TESTS += $(daemon_tests)
 tests_unit_common_message_test_session_SOURCES = tests/unit/common/message/test_session.c tests/unit/unit.h
@@ -119,6 +119,8 @@ tests_unit_daemon_test_group_SOURCES = tests/unit/daemon/test_group.c tests/unit
 tests_unit_daemon_test_group_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_daemon_test_slice_comment_SOURCES = tests/unit/daemon/test_slice_comment.c tests/unit/unit.h
 tests_unit_daemon_test_slice_comment_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_daemon_test_batch_env_SOURCES = tests/unit/daemon/test_batch_env.c tests/unit/unit.h
+tests_unit_daemon_test_batch_env_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_daemon_test_helper_SOURCES = tests/unit/daemon/test_helper.c tests/unit/unit.h
 tests_unit_daemon_test_helper_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(LIBEVENT_LIBS) $(UNIT_LIBS) -lm
 tests_unit_daemon_test_node_journal_SOURCES = tests/unit/daemon/test_node_journal.c tests/unit/unit.h

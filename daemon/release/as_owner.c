@@ -25,7 +25,6 @@ static int say(struct dp_shrink_result *r, const char *fmt, const char *what)
     return -1;
 }
 
-/* Everything that the process could do besides ends here. */
 static int become_owner(const struct dp_job_info *job, struct dp_shrink_result *r)
 {
     const struct dp_priv_scope *scope = dp_priv_current_scope();
@@ -42,6 +41,15 @@ static int become_owner(const struct dp_job_info *job, struct dp_shrink_result *
     if (dp_rights_become(&owner, &err) < 0)
         return say(r, "the owner's rights: %.200s", err.text);
     return 0;
+}
+
+int dp_owner_become(const struct dp_job_info *job, char *text)
+{
+    struct dp_shrink_result r = {.rc = 0};
+    int rc = become_owner(job, &r);
+
+    memcpy(text, r.text, sizeof r.text);
+    return rc;
 }
 
 static bool has_node(const struct dp_job_info *job, const char *name, size_t len)

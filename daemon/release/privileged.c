@@ -20,6 +20,7 @@
 
 #include "common/child.h"
 #include "daemon/release/as_owner.h"
+#include "daemon/release/ask_slices.h"
 #include "daemon/release/device_memory.h"
 #include "daemon/release/empty_slot.h"
 #include "daemon/release/rights.h"
@@ -46,6 +47,8 @@ static const struct {
     [DP_PRIV_REQUEUE] = {dp_requeue_work, sizeof(struct dp_requeue_request)},
     [DP_PRIV_MEMORY] = {dp_memory_work, sizeof(struct dp_memory_request)},
     [DP_PRIV_CARDS] = {dp_cards_work, sizeof(struct dp_cards_request)},
+    [DP_PRIV_ASK_SLICES] = {dp_ask_slices_work, sizeof(struct dp_ask_request)},
+    [DP_PRIV_MARK_SLICES] = {dp_mark_slices_work, sizeof(struct dp_mark_request)},
 };
 
 static bool is_op(uint32_t op, size_t bytes)

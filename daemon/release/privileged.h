@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What needs another user's rights, behind one narrow interface: empty a slot and prove it,
- * and ask Slurm for a shrink, for less memory or a requeue, all as the job's owner; and what the cards' driver is asked.
+ * and ask Slurm for a shrink, for less memory, a requeue or for jobs beside it, all as the job's owner; and what the cards' driver
+ * is asked.
  *
  * Started as root with `run_user` set, or with capabilities by systemd, a small process that keeps these
  * rights is forked before any socket is opened; it takes fixed requests from a socketpair and answers
@@ -16,7 +17,15 @@
 
 #include "daemon/child/helper.h"
 
-enum dp_priv_op { DP_PRIV_EMPTY = 1, DP_PRIV_SHRINK = 2, DP_PRIV_REQUEUE = 3, DP_PRIV_MEMORY = 4, DP_PRIV_CARDS = 5 };
+enum dp_priv_op {
+    DP_PRIV_EMPTY = 1,
+    DP_PRIV_SHRINK = 2,
+    DP_PRIV_REQUEUE = 3,
+    DP_PRIV_MEMORY = 4,
+    DP_PRIV_CARDS = 5,
+    DP_PRIV_ASK_SLICES = 6,
+    DP_PRIV_MARK_SLICES = 7,
+};
 
 struct dp_priv;
 
@@ -36,7 +45,7 @@ struct dp_priv *dp_priv_create(const char *run_user, const struct dp_priv_scope 
 const struct dp_priv_scope *dp_priv_current_scope(void);
 void dp_priv_destroy(struct dp_priv *p); /* the process ends when its socket closes */
 
-/* As dp_helper_start(); request: the op's own struct (empty_slot.h, as_owner.h, device_memory.h). */
+/* As dp_helper_start(); request: the op's own struct (empty_slot.h, as_owner.h, ask_slices.h, device_memory.h). */
 struct dp_helper *dp_priv_start(struct dp_priv *p, struct event_base *base, enum dp_priv_op op,
                                 const void *request, size_t bytes, double deadline_s,
                                 dp_helper_done_fn done, void *arg, struct dp_err *err);
