@@ -6,7 +6,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/query/ask.c daemon/query/ask.h daemon/query/name_check.c daemon/query/name_check.h \
 	daemon/query/node_check.c daemon/query/node_check.h daemon/query/node_look.c daemon/query/node_look.h \
 	daemon/query/query.c daemon/query/query.h daemon/query/slurmd_conf.c daemon/query/slurmd_conf.h \
-	daemon/run/cards.c daemon/run/cards.h daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/drain.c daemon/run/drain.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
+	daemon/run/cards.c daemon/run/cards.h daemon/run/companions.c daemon/run/companions.h daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/drain.c daemon/run/drain.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
 	daemon/run/missing.c daemon/run/missing.h daemon/run/newcomers.c daemon/run/newcomers.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
 	daemon/run/group.c daemon/run/group.h daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \

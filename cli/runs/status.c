@@ -11,6 +11,18 @@
 #include "cli/show/screen.h"
 #include "cli/show/text.h"
 
+/* What became of the slices that home has asked Slurm for, where that is not that they are there. */
+static void show_companions(struct dp_canvas *c, const json_t *run)
+{
+    char text[300], line[360];
+
+    if (!dp_json_text(text, sizeof text, run, "companions.text", "")[0])
+        return;
+    snprintf(line, sizeof line, "slices: %s", text);
+    dp_canvas_wrap(c, 0, DP_YELLOW, 3, line);
+    dp_canvas_line(c);
+}
+
 static enum dp_exit show_detail(const struct dp_cli *cli, const json_t *run)
 {
     struct dp_canvas c;
@@ -22,6 +34,7 @@ static enum dp_exit show_detail(const struct dp_cli *cli, const json_t *run)
     dp_view_layout(&c, run);
     dp_view_slots(&c, run);
     dp_view_missing(&c, run, 16);
+    show_companions(&c, run);
     dp_view_losses(&c, run);
     dp_view_decision(&c, run, 4);
     dp_view_promise(&c, run, 4);

@@ -16,6 +16,7 @@
 #include "common/slurm/libslurm.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
+#include "daemon/run/companions.h"
 #include "daemon/run/history.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/run.h"
@@ -120,6 +121,16 @@ static json_t *past_document(const struct dp_daemon *d, const struct dp_past *pa
     return part ? part : refused(verdict, DP_VERDICT_UNKNOWN, text, "the report of this run cannot be read");
 }
 
+/* The coordinator knows slices, and not who asked Slurm for them. */
+static json_t *with_companions(json_t *doc, const struct dp_run *run)
+{
+    json_t *companions = dp_companions_json(run);
+
+    if (companions)
+        json_object_set_new(doc, "companions", companions);
+    return doc;
+}
+
 static json_t *job_document(const struct dp_conn *c, const struct dp_msg_query *q, enum dp_verdict *verdict, char text[256])
 {
     const struct dp_daemon *d = c->owner;
@@ -129,7 +140,7 @@ static json_t *job_document(const struct dp_conn *c, const struct dp_msg_query *
     if (run && !may_see(c, run->uid))
         return refused(verdict, DP_VERDICT_DENIED, text, "the job belongs to another user");
     if (run && run->coord)
-        return dp_coord_json(run->coord, dp_now_ns(), (enum dp_query)q->what);
+        return with_companions(dp_coord_json(run->coord, dp_now_ns(), (enum dp_query)q->what), run);
     if (run && !past)
         return absence(run, verdict, text);
     if (!past)

@@ -65,6 +65,7 @@ struct dp_run {
     /* Slices. */
     struct dp_slicing *slicing; /* NULL: it is no slice, or nobody has asked */
     struct dp_newcomers *newcomers; /* NULL: none may come */
+    struct dp_companions *companions; /* of home; NULL: nobody has asked for any */
     bool is_for_slices; /* passes on for slices here, whose jobs are others than the run's */
 
     /* Slot. */

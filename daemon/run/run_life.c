@@ -18,6 +18,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "daemon/coord/coordinator.h"
+#include "daemon/run/companions.h"
 #include "daemon/run/coordinate.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/read_job.h"
@@ -82,6 +83,7 @@ void dp_run_free(struct dp_run *run)
 {
     unlink_run(run);
     dp_slices_destroy(run);
+    dp_companions_destroy(run);
     if (run->role == DP_RUN_RELAY)
         dp_run_forget_peer(run->daemon, run->job.batch_host);
     dp_workers_destroy(run);
@@ -106,6 +108,7 @@ void dp_run_end(struct dp_run *run, const char *why)
     char lock[320];
 
     DP_RUN_LOG(run, dp_info, "job=%u ends: %s", run->job_id, why);
+    dp_companions_end(run);
     if (run->coord) {
         dp_coord_end(run->coord, dp_now_ns(), why);
         dp_run_coord_close(run, true);

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
+#include "daemon/run/companions.h"
 #include "daemon/run/coordinate.h"
 #include "daemon/run/drain.h"
 #include "daemon/run/history.h"
@@ -132,6 +133,7 @@ void dp_runs_tick(struct dp_daemon *d)
         dp_workers_tick(run, now_ns);
         dp_workers_explain(run, now_ns);
         dp_slices_tick(run, now_ns);
+        dp_companions_tick(run, now_ns);
         dp_wireup_tick(run, now_ns);
         dp_run_missing_tick(run, now_ns);
         if (run->coord)
@@ -143,7 +145,7 @@ static const char *const role_names[] = {"waiting for Slurm", "coordinator", "re
 
 static json_t *run_json(const struct dp_run *run)
 {
-    json_t *doc, *waiting = run->coord ? NULL : dp_wireup_waiting(run);
+    json_t *doc, *waiting = run->coord ? NULL : dp_wireup_waiting(run), *companions = dp_companions_json(run);
     json_int_t n_workers = 0;
 
     for (const struct dp_worker *w = run->workers; w; w = w->next)
@@ -154,6 +156,8 @@ static json_t *run_json(const struct dp_run *run)
                     run->is_fenced, "has_coordinator", run->coord != NULL);
     json_object_update(doc, waiting);
     json_decref(waiting);
+    if (companions)
+        json_object_set_new(doc, "companions", companions);
     return doc;
 }
 

@@ -19,6 +19,7 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/release/empty_slot.h"
+#include "daemon/run/companions.h"
 #include "daemon/run/coordinate.h"
 #include "daemon/run/group.h"
 #include "daemon/run/run_life.h"
@@ -26,6 +27,7 @@
 
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_NS (1000 * DP_MS_NS)  /* least time between two questions to Slurm */
+#define PAUSE_MAX_NS (15 * DP_SECOND_NS) /* most of it */
 #define KEEP_NS (5000 * DP_MS_NS)  /* while others are waited for: who has ended meanwhile? */
 #define ASK_NS (1000 * DP_MS_NS)   /* home's daemon, again */
 #define HEARD_NS (5000 * DP_MS_NS) /* who has not asked for so long does not wait any more */
@@ -46,10 +48,11 @@ struct dp_slicing {
     struct dp_slice_place place;
     char text[256];
 
-    /* What Slurm said of the array. */
+    /* What Slurm said of the array, or of home and its companions. */
     struct dp_helper *reader;
     bool has_seen;
     uint64_t next_ns; /* not asked before */
+    uint64_t read_ns; /* when it was asked last */
     struct dp_slices_result seen;
 
     /* Of home; NULL: nobody has asked it. */
@@ -97,6 +100,37 @@ void dp_slices_job(const struct dp_run *run, struct dp_job_info *job)
     dp_group_job(run->slicing->group, &home, job);
 }
 
+/* ---- whose slices ---- */
+
+/* Of a run of companions: the job that is home, 0: the job is a task of an array. */
+static uint32_t home_of_companions(const struct dp_run *run)
+{
+    return run->job.array_job_id ? 0 : run->job.slice_of ? run->job.slice_of : run->job_id;
+}
+
+/* May a run have this job's name? A task of an array may begin first; else it is a job that is no companion itself. */
+static bool may_be_home(const struct dp_run *run)
+{
+    return run->job.array_job_id || !run->job.slice_of;
+}
+
+/* Of the same array, or of the same home: one question to Slurm is for both. */
+static bool are_of_one(const struct dp_run *a, const struct dp_run *b)
+{
+    return a->uid == b->uid && a->job.array_job_id == b->job.array_job_id && home_of_companions(a) == home_of_companions(b);
+}
+
+/* Which of them is home: -1: none can be told. */
+static int find_home_at(const struct dp_run *run, const struct dp_slices_result *seen)
+{
+    if (run->job.array_job_id)
+        return dp_group_home(seen->slice, seen->n, seen->read_s);
+    for (uint32_t i = 0; seen->has_home && i < seen->n; i++)
+        if (seen->slice[i].job_id == home_of_companions(run))
+            return (int)i;
+    return -1;
+}
+
 /* ---- Slurm ---- */
 
 static void tell_coordinator(struct dp_run *home, const char *why)
@@ -112,15 +146,33 @@ static void tell_coordinator(struct dp_run *home, const char *why)
     if (s->seen.rc == 0 && !s->seen.is_cut && !why)
         dp_group_job_now(s->group, &s->job, s->seen.slice, s->seen.n, &now);
     dp_coord_job_read(home->coord, dp_now_ns(), s->seen.rc == 0 && !s->seen.is_cut && !why ? &now : NULL,
-                      why ? why : s->seen.is_cut ? "the array has more tasks than a run may have" : s->seen.text);
+                      why ? why : s->seen.is_cut ? "there are more slices than a run may have" : s->seen.text);
+}
+
+/* A companion that has no run: its home is over, or in a life of which it is no part. What Slurm shows is no older than the
+ * companion's own worker, who made us ask. */
+static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
+{
+    struct dp_slicing *s = run->slicing;
+    const char *why = seen->has_home ? "it was asked for in an earlier life of that job" : seen->home_why;
+
+    if (!run->job.slice_of || run->job.array_job_id || s->state != DP_SLICE_WAITS)
+        return false;
+    for (uint32_t i = 0; i < seen->n && seen->has_home; i++)
+        if (seen->slice[i].job_id == run->job_id)
+            return false;
+    s->state = DP_SLICE_REFUSED;
+    snprintf(s->text, sizeof s->text, "a slice of job %u, by its comment, and no run is there: %s", run->job.slice_of, why);
+    DP_RUN_LOG(run, dp_info, "job=%u is %s", run->job_id, s->text);
+    return true;
 }
 
 static void find_home(struct dp_run *run, const struct dp_slices_result *seen)
 {
     struct dp_slicing *s = run->slicing;
-    int at = dp_group_home(seen->slice, seen->n, seen->read_s);
+    int at = find_home_at(run, seen);
 
-    if (s->state == DP_SLICE_RANKED || at < 0)
+    if (s->state == DP_SLICE_RANKED || leave_out(run, seen) || at < 0)
         return;
     s->home_ns = dp_now_ns();
     if (s->home_job == seen->slice[at].job_id)
@@ -131,13 +183,21 @@ static void find_home(struct dp_run *run, const struct dp_slices_result *seen)
     DP_RUN_LOG(run, dp_info, "job=%u is a slice of the run of job %u on %s", run->job_id, s->home_job, s->home_node);
 }
 
-/* Several slices of an array on a node ask once. */
+/* Several slices of a run on a node ask once. */
 static bool is_beside(const struct dp_run *a, const struct dp_run *b)
 {
-    return a != b && a->slicing && a->uid == b->uid && a->job.array_job_id == b->job.array_job_id;
+    return a != b && a->slicing && are_of_one(a, b);
 }
 
 static void read_slices(struct dp_run *run);
+
+/* Companions are looked for among all jobs of their owner. Where he has thousands, Slurm rests from each answer. */
+static uint64_t pause_ns(const struct dp_run *run)
+{
+    uint64_t pause_ns = run->job.array_job_id ? 0 : 10 * (dp_now_ns() - run->slicing->read_ns);
+
+    return pause_ns < READ_NS ? READ_NS : pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
+}
 
 static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
@@ -145,7 +205,7 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
     struct dp_slicing *s = run->slicing;
 
     s->reader = NULL;
-    s->next_ns = dp_now_ns() + READ_NS;
+    s->next_ns = dp_now_ns() + pause_ns(run);
     if (s->must_read) {
         s->must_read = false;
         s->next_ns = 0;
@@ -159,21 +219,21 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
         why = NULL;
     }
     if (why || s->seen.rc != 0 || s->seen.is_cut)
-        snprintf(s->text, sizeof s->text, "%.200s", why ? why : s->seen.is_cut ? "the array has too many tasks for a run" : s->seen.text);
+        snprintf(s->text, sizeof s->text, "%.200s", why ? why : s->seen.is_cut ? "there are too many slices for a run" : s->seen.text);
     else
         find_home(run, &s->seen);
     for (struct dp_run *r = run->daemon->runs; r && s->has_seen && !why; r = r->next)
         if (is_beside(r, run))
             find_home(r, &s->seen);
     if (s->group && s->has_seen && !why)
-        dp_group_keep(s->group, s->seen.slice, s->seen.n, s->seen.has_waiting);
+        dp_group_keep(s->group, s->seen.slice, s->seen.n, s->seen.has_waiting || dp_companions_may_come(run, s->read_ns));
     tell_coordinator(run, why);
 }
 
 static void read_slices(struct dp_run *run)
 {
     struct dp_slicing *s = run->slicing;
-    struct dp_slices_request q = {run->job.array_job_id, run->uid, 0};
+    struct dp_slices_request q = {run->job.array_job_id, run->uid, home_of_companions(run)};
     struct dp_err err = {0};
 
     if (s->reader || dp_now_ns() < s->next_ns)
@@ -181,6 +241,7 @@ static void read_slices(struct dp_run *run)
     for (const struct dp_run *r = run->daemon->runs; r && !s->group; r = r->next)
         if (is_beside(r, run) && r->slicing->reader)
             return;
+    s->read_ns = dp_now_ns();
     s->reader = dp_helper_start(run->daemon->base, dp_slices_read_work, &q, sizeof q, READ_DEADLINE_S, on_read, run, &err);
     if (!s->reader) {
         s->next_ns = dp_now_ns() + READ_NS;
@@ -212,17 +273,47 @@ void dp_slices_restore(struct dp_run *home)
     dp_group_restore(s->group, home->job_id, job);
 }
 
+/* Why there are no more of them, beside what the group says. */
+static void say_what_became(struct dp_run *home)
+{
+    struct dp_group *g = home->slicing->group;
+    char why[256], text[sizeof g->text];
+
+    dp_companions_tell(home, why, sizeof why);
+    if (!why[0])
+        return;
+    if (g->possible < g->least)
+        snprintf(text, sizeof text, "no more than %u of the %u slices that the run needs are there", g->possible, g->least);
+    else
+        snprintf(text, sizeof text, "%s", g->text);
+    snprintf(g->text, sizeof g->text, "%.140s; %.110s", text, why);
+}
+
+/* squeue and sacct show what belongs together. */
+static void mark_slices(struct dp_run *home)
+{
+    const struct dp_group *g = home->slicing->group;
+    uint32_t slice[DP_MAX_SLOTS];
+
+    for (uint32_t i = 0; i < g->n; i++)
+        slice[i] = g->member[i].job_id;
+    dp_companions_mark(home, slice, g->n);
+}
+
 /* The coordinator's journal has the slots before a rank is told. */
 static void close_group(struct dp_run *home)
 {
     struct dp_group *g = home->slicing->group;
     static struct dp_job_info job;
     struct dp_err err = {0};
+    char why[256];
 
     if (!dp_group_tick(g, dp_now_ns()))
         return;
     if (g->state != DP_GROUP_CLOSED) {
+        say_what_became(home);
         DP_RUN_LOG(home, dp_warn, "job=%u the run does not begin: %s", home->job_id, g->text);
+        dp_companions_stop(home);
         return;
     }
     job = home->job;
@@ -234,7 +325,9 @@ static void close_group(struct dp_run *home)
         snprintf(g->text, sizeof g->text, "the run cannot begin: %.200s", err.text);
         return;
     }
-    DP_RUN_LOG(home, dp_info, "job=%u the run begins with %u of %u slices", home->job_id, g->n_there, g->wanted);
+    dp_companions_tell(home, why, sizeof why);
+    DP_RUN_LOG(home, dp_info, "job=%u the run begins with %u of %u slices%s%s", home->job_id, g->n_there, g->wanted, why[0] ? ": " : "", why);
+    mark_slices(home);
 }
 
 static struct dp_group *gather(struct dp_run *home)
@@ -288,12 +381,13 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
     struct dp_err err = {0};
     struct dp_slicing *s;
     struct dp_group *g;
+    char why[256];
     bool is_seen;
     int at, rc;
 
     *out = (struct dp_msg_slice_rank){.job_id = home->job_id, .slice = m->slice, .pid = m->pid};
     snprintf(who.node, sizeof who.node, "%s", node);
-    if (home->role != DP_RUN_COORD || dp_run_is_asking(home) || !home->job.array_job_id || !dp_slice_is(home) || !(g = gather(home))) {
+    if (home->role != DP_RUN_COORD || dp_run_is_asking(home) || !may_be_home(home) || !dp_slice_is(home) || !(g = gather(home))) {
         wait_for(out, "home's daemon does not know what its job is yet");
         return;
     }
@@ -307,7 +401,7 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
         read_slices(home);
         return;
     }
-    at = dp_group_home(s->seen.slice, s->seen.n, s->seen.read_s);
+    at = find_home_at(home, &s->seen);
     if (g->state == DP_GROUP_GATHERING && (at < 0 || s->seen.slice[at].job_id != home->job_id)) {
         wait_for(out, "Slurm does not say that this slice is home");
         read_slices(home);
@@ -341,7 +435,8 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
         out->joins = home->coord && dp_coord_is_newcomer(home->coord, out->rank);
         out->step_id = dp_group_step(g);
     } else {
-        snprintf(out->text, sizeof out->text, "%u of %u slices have come", g->n, g->wanted);
+        dp_companions_tell(home, why, sizeof why);
+        snprintf(out->text, sizeof out->text, "%u of %u slices have come%s%.200s", g->n, g->wanted, why[0] ? "; " : "", why);
     }
 }
 
@@ -406,8 +501,7 @@ static struct dp_run *find_run(struct dp_run *slice)
 /* What Slurm says of home has to fit to what it says of the slice. */
 static bool is_home_of(const struct dp_run *run, const struct dp_run *slice)
 {
-    return run->uid == slice->uid && run->job.array_job_id == slice->job.array_job_id &&
-           !strcmp(run->job.batch_host, slice->slicing->home_node);
+    return may_be_home(run) && are_of_one(run, slice) && !strcmp(run->job.batch_host, slice->slicing->home_node);
 }
 
 static void ask(struct dp_run *slice, bool has_ended)
@@ -446,8 +540,8 @@ static void seek_rank(struct dp_run *slice, uint64_t now_ns)
 
 static const char *why_none(const struct dp_run *slice)
 {
-    if (!slice->job.array_job_id)
-        return "--dynpipe-slices is for the tasks of a job array (sbatch --array), and this job is none";
+    if (!slice->job.array_job_id && !slice->job.slice_of && slice->start.slices < 2)
+        return "--dynpipe-slices=1 is for the tasks of a job array (sbatch --array), and this job is none";
     return slice->job.n_nodes != 1 && !dp_slices_are(slice) ? "a slice has one node" : NULL;
 }
 
@@ -558,10 +652,23 @@ bool dp_slice_tell(const struct dp_run *run, char *out, size_t cap)
     return true;
 }
 
+/* A job that is no task of an array, and no companion, asks for its companions as soon as it runs: where its run has not begun. */
+static void want_companions(struct dp_run *run)
+{
+    if (dp_companions_are_wanted(run) || !dp_slice_is(run) || run->is_for_slices || run->role != DP_RUN_COORD || run->coord ||
+        run->job.array_job_id || run->job.slice_of || run->job.n_nodes != 1 || !run->job.is_running || run->start.slices < 2 ||
+        dp_run_coord_has_journal(run))
+        return;
+    if (dp_companions_want(run, run->start.slices - 1, 0, 0) < 0)
+        DP_RUN_LOG(run, dp_error, "job=%u out of memory: it has no companions", run->job_id);
+}
+
 void dp_slices_tick(struct dp_run *run, uint64_t now_ns)
 {
     struct dp_slicing *s = run->slicing;
 
+    if (!dp_run_is_asking(run))
+        want_companions(run);
     if (!s || dp_run_is_asking(run))
         return;
     if (s->pid && s->state == DP_SLICE_WAITS && !is_alive(s)) {

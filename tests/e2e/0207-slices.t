@@ -24,6 +24,10 @@ wait_for 60 steps_done "$D/one.jsonl" 5
 ok $? "one: four jobs of one GPU train as one run"
 home=$(home_of "$one")
 is "$(status "$home" '[.slots[] | .job] | length')" 4 "one: status has four slices"
+marked() { [ "$(squeue -h -r -j "$one" -o %k | sort | uniq -c | awk '{$1 = $1} 1')" = "1 dynpipe: home of slices
+3 dynpipe: slice of $home" ]; }
+wait_for 60 marked
+ok $? "one: comments of the tasks say what belongs together"
 wait_for 240 job_is "$other" RUNNING
 ok $? "one: the job that waited runs on a GPU that a slice had"
 like "$(states "$one")" "^[12] COMPLETED, [23] RUNNING$" "one: a slice has completed, the others run"
@@ -70,7 +74,7 @@ is "$(states "$two")" "4 COMPLETED, 1 FAILED" "two: all slices of the run end we
 wait_for 60 all_nodes_idle
 array lone 0-2%2 -w n1 --dynpipe=balance --dynpipe-slices=3 -- $run >"$D/lone.id"
 lone=$(cat "$D/lone.id")
-plain=$(sbatch --parsable -n1 --gpus=1 --mem=500 --dynpipe=balance --dynpipe-slices=2 -o "$D/plain.out" \
+plain=$(sbatch --parsable -n1 --gpus=1 --mem=500 --dynpipe=balance --dynpipe-slices=1 -o "$D/plain.out" \
     --wrap "srun -n1 $(worker_command "$D/plain.jsonl" $run)")
 wait_for 60 states_are "$lone" "1 PENDING, 2 RUNNING"
 # A worker of the same user's, outside of the slice's step; and one of another user's.
@@ -89,7 +93,7 @@ else
     skip "another user's process is refused" "no other user reaches the build"
 fi
 wait_for 60 job_ended "$plain"
-is "$(job_state "$plain")" FAILED "a job that is no task of an array is no slice"
+is "$(job_state "$plain")" FAILED "a job that is no task of an array, and is to have no companion, is no slice"
 like "$(cat "$D/plain.out")" "this job is none" "and is told so"
 wait_for 60 all_ended "$lone"
 is "$(states "$lone")" "3 FAILED" "fewer slices than are needed do not begin"

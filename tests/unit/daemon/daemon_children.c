@@ -13,6 +13,7 @@
 #include "common/child.h"
 #include "daemon/query/node_look.h"
 #include "daemon/release/as_owner.h"
+#include "daemon/release/ask_slices.h"
 #include "daemon/release/device_memory.h"
 #include "daemon/release/privileged.h"
 #include "daemon/release/rights.h"
@@ -74,7 +75,7 @@ static struct dp_helper *start(dp_helper_done_fn done, void *arg, uint32_t ms, s
 static bool takes_time(dp_helper_work_fn work)
 {
     return work == dp_job_read_work || work == dp_empty_slot_work || work == dp_shrink_work || work == dp_requeue_work ||
-           work == dp_memory_work || work == dp_cards_work;
+           work == dp_memory_work || work == dp_cards_work || work == dp_ask_slices_work || work == dp_mark_slices_work;
 }
 
 static void keep_result(struct dp_helper *h, const uint8_t *result, size_t n)
@@ -176,7 +177,10 @@ void dp_helper_cancel(struct dp_helper *h)
 
 void dp_helper_leave(struct dp_helper *h)
 {
-    dp_helper_cancel(h);
+    if (h && h->work)
+        h->is_left = true;
+    else
+        dp_helper_cancel(h);
 }
 
 static struct dp_helper *find_due(void)
@@ -221,7 +225,7 @@ void dw_children(void)
         if (h->work)
             work_now(h);
         dw.current = h->node;
-        if (!h->is_cancelled)
+        if (!h->is_cancelled && !h->is_left)
             h->done(h->arg, h->result, h->n_result, h->why);
         dw.current = before;
         helper_free(h);
@@ -247,7 +251,8 @@ const struct dp_priv_scope *dp_priv_current_scope(void)
 struct dp_helper *dp_priv_start(struct dp_priv *p, struct event_base *base, enum dp_priv_op op, const void *request,
                                 size_t bytes, double deadline_s, dp_helper_done_fn done, void *arg, struct dp_err *err)
 {
-    static const dp_helper_work_fn work[] = {NULL, dp_empty_slot_work, dp_shrink_work, dp_requeue_work, dp_memory_work, dp_cards_work};
+    static const dp_helper_work_fn work[] = {NULL, dp_empty_slot_work, dp_shrink_work, dp_requeue_work, dp_memory_work, dp_cards_work,
+                                               dp_ask_slices_work, dp_mark_slices_work};
 
     (void)p;
     return dp_helper_start(base, work[op], request, bytes, deadline_s, done, arg, err);

@@ -10,6 +10,8 @@
 #include "common/slurm/libslurm.h"
 #include "daemon/child/node_origin.h"
 #include "daemon/child/slurm_job.h"
+#include "daemon/release/as_owner.h"
+#include "daemon/release/ask_slices.h"
 #include "tests/unit/daemon/daemon_world.h"
 
 #define SEC UINT64_C(1000000000)
@@ -27,6 +29,7 @@ static void read_slice(const struct dw_slice *s, struct dp_job_result *out)
 
     job->job_id = s->job_id;
     job->array_job_id = s->array;
+    job->slice_of = s->slice_of;
     job->uid = job->gid = s->uid;
     job->restart_count = s->restart_count;
     job->is_running = !s->has_ended;
@@ -50,12 +53,20 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
     memset(&r, 0, sizeof r);
     r.rc = dw.slurm.is_down ? -1 : 0;
     r.read_s = dw.now_ns / SEC;
-    r.has_waiting = true;
+    r.has_waiting = q.array_job_id != 0;
+    snprintf(r.home_why, sizeof r.home_why, "job %u is over", q.home_job);
     for (uint32_t i = 0; i < DW_SLICES && r.rc == 0; i++) {
         const struct dw_slice *s = &dw.slurm.slice[i];
         struct dp_slice *out = &r.slice[r.n];
+        bool is_home = !q.array_job_id && s->job_id == q.home_job;
 
         if (!s->job_id || s->array != q.array_job_id || s->uid != q.uid || s->has_ended)
+            continue;
+        if (!q.array_job_id && !is_home && (s->slice_of != q.home_job || s->is_older))
+            continue;
+        r.has_waiting |= s->is_waiting;
+        r.has_home |= is_home && !s->slice_of;
+        if (s->is_waiting)
             continue;
         *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s, .is_running = true};
         memcpy(out->node, dw.node[s->node].name, sizeof out->node);
@@ -64,6 +75,108 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
     memcpy(result, &r, sizeof r);
     return sizeof r;
 }
+
+/* ---- companions ---- */
+
+static void count(const struct dp_ask_request *q, struct dp_ask_result *r)
+{
+    for (uint32_t i = 0; i < DW_SLICES; i++) {
+        const struct dw_slice *s = &dw.slurm.slice[i];
+
+        if (!s->job_id || s->slice_of != q->job_id || s->is_older || s->shown_ns > dw.now_ns)
+            continue;
+        r->n_ended += s->has_ended;
+        r->n_waiting += !s->has_ended && s->is_waiting;
+        r->n_running += !s->has_ended && !s->is_waiting;
+        if (!s->has_ended && s->is_waiting && (!r->oldest_s || s->submit_s < r->oldest_s))
+            r->oldest_s = s->submit_s;
+    }
+}
+
+static void withdraw(const struct dp_ask_request *q, uint32_t keep, struct dp_ask_result *r)
+{
+    for (uint32_t i = DW_SLICES; i-- > 0;) {
+        struct dw_slice *s = &dw.slurm.slice[i];
+
+        if (!s->job_id || s->slice_of != q->job_id || s->has_ended || !s->is_waiting || (!s->is_older && r->n_waiting <= keep))
+            continue;
+        r->n_waiting -= !s->is_older;
+        r->n_withdrawn++;
+        memset(s, 0, sizeof *s);
+    }
+}
+
+static void submit(const struct dp_ask_request *q, uint32_t n, struct dp_ask_result *r)
+{
+    for (uint32_t i = 0; i < DW_SLICES && n > 0; i++) {
+        struct dw_slice *s = &dw.slurm.slice[i];
+
+        if (s->job_id)
+            continue;
+        if (r->n_waiting + r->n_running == dw.slurm.most_companions) {
+            r->end = DP_ASK_REFUSED;
+            snprintf(r->text, sizeof r->text, "so many are not allowed");
+            return;
+        }
+        *s = (struct dw_slice){.job_id = 1000 + ++dw.slurm.n_submitted, .uid = DW_OWNER, .slice_of = q->job_id, .is_waiting = true,
+                               .submit_s = dw.now_ns / SEC, .shown_ns = dw.now_ns + (dw.slurm.lose_answers ? 3 * SEC : 0)};
+        r->n_submitted++;
+        r->n_waiting++;
+        n--;
+    }
+}
+
+size_t dp_ask_slices_work(const void *request, size_t bytes, uint8_t *result)
+{
+    struct dp_ask_request q;
+    struct dp_ask_result r;
+    uint32_t have;
+    bool is_settled;
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    memset(&r, 0, sizeof r);
+    is_settled = q.is_settled || !dw.slurm.was_asked;
+    dw.slurm.was_asked = true;
+    dw.slurm.n_asked++;
+    r.read_s = dw.now_ns / SEC;
+    if (dw.slurm.is_down) {
+        r.end = DP_ASK_FAILED;
+        snprintf(r.text, sizeof r.text, "no answer");
+    } else {
+        count(&q, &r);
+        have = r.n_waiting + r.n_running + r.n_ended;
+        withdraw(&q, q.is_over ? 0 : q.wanted > r.n_running ? q.wanted - r.n_running : 0, &r);
+        if (!q.is_over && q.may_submit && have < q.wanted && !is_settled)
+            r.end = DP_ASK_UNSURE;
+        else if (!q.is_over && q.may_submit && have < q.wanted)
+            submit(&q, q.wanted - have, &r);
+    }
+    if (dw.slurm.lose_answers && r.n_submitted) {
+        dw.slurm.lose_answers--;
+        r.end = DP_ASK_UNSURE;
+        r.n_submitted = 0;
+        snprintf(r.text, sizeof r.text, "timed out");
+    }
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
+size_t dp_mark_slices_work(const void *request, size_t bytes, uint8_t *result)
+{
+    static struct dp_mark_request q;
+    struct dp_shrink_result r = {.rc = 0};
+
+    (void)bytes;
+    memcpy(&q, request, sizeof q);
+    for (uint32_t i = 0; i < DW_SLICES; i++)
+        for (uint32_t k = 0; k < q.n; k++)
+            dw.slurm.slice[i].is_marked |= dw.slurm.slice[i].job_id == q.slice[k];
+    memcpy(result, &r, sizeof r);
+    return sizeof r;
+}
+
+/* ---- jobs ---- */
 
 void dp_job_read(uint32_t job_id, struct dp_job_result *out)
 {

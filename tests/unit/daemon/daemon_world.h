@@ -21,7 +21,7 @@
 #include "daemon/run/run.h"
 
 enum { DW_NODES = 2, DW_WORKERS = 4, DW_LAYERS = 8, DW_PROCESSES = 64, DW_SAID = 8 };
-enum { DW_SLICES = 4 };
+enum { DW_SLICES = 8 };
 enum { DW_JOB = 7, DW_OWNER = 4242, DW_STRANGER = 4243, DW_DAEMON_UID = 900 };
 #define DW_STEP_NS UINT64_C(50000000)
 
@@ -62,11 +62,13 @@ struct dw_worker {
     bool holds[DW_LAYERS]; /* a verified copy: its own, a shadow, or one that it retired */
 };
 
-/* A task of a job array: a job of its own, beside DW_JOB. */
+/* A task of a job array, or array 0 and of no array, a companion where slice_of names a job: a job of its own, beside DW_JOB. */
 struct dw_slice {
-    uint32_t job_id, array, uid, node, restart_count;
-    uint64_t start_s;
-    bool has_ended;
+    uint32_t job_id, array, uid, node, restart_count, slice_of;
+    uint64_t start_s, submit_s;
+    uint64_t shown_ns; /* of a companion: Slurm was slow to take it in */
+    bool has_ended, is_waiting, is_older; /* older: of an earlier life of home */
+    bool is_marked;
 };
 
 struct dw_slurm {
@@ -76,6 +78,9 @@ struct dw_slurm {
     uint32_t restart_count, shrinks_allowed;
     uint64_t save_at_ns, boot_s, up_at_ns;
     uint64_t begin_at_ns; /* of the next life, 0: it is not put back into the queue */
+    /* Of companions: how many the owner may have, that wait or run; answers to be lost; how often one was submitted, or Slurm asked. */
+    uint32_t most_companions, lose_answers, n_submitted, n_asked;
+    bool was_asked;
 };
 
 /* A child of a daemon, or what stands for it. */
@@ -91,6 +96,7 @@ struct dp_helper {
     uint64_t due_ns;
     uint32_t op;            /* enum dp_priv_op, 0: none */
     bool is_running, is_cancelled;
+    bool is_left;           /* nobody wants its answer */
 };
 
 struct dw_world {

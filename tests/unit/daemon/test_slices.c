@@ -10,6 +10,7 @@
 #include "common/wire.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/peer_link.h"
+#include "daemon/run/companions.h"
 #include "daemon/run/slices.h"
 #include "tests/unit/unit.h"
 
@@ -32,8 +33,8 @@ static int open_impatient_world(void **state)
     return 0;
 }
 
-/* Slurm starts a slice there, and the plugin tells of its step and its task. */
-static struct dw_process *begin(uint32_t i, uint32_t job_id, uint32_t array, uint32_t node, uint32_t n_slices)
+/* The plugin tells of the step of a slice that Slurm has started there, and of its task. */
+static struct dw_process *begin_step(uint32_t i, uint32_t job_id, uint32_t node, uint32_t n_slices)
 {
     struct dp_msg_step_start start = {.job_id = job_id, .step_id = STEP + i, .uid = DW_OWNER, .gid = DW_OWNER,
                                       .options_set = DP_OPT_MODE | DP_OPT_SLICES, .mode = DP_MODE_BALANCE, .slices = n_slices};
@@ -42,7 +43,6 @@ static struct dw_process *begin(uint32_t i, uint32_t job_id, uint32_t array, uin
     struct dw_process *p = dw_fork(node, DW_WORKERS);
     struct dp_writer w;
 
-    dw.slurm.slice[i] = (struct dw_slice){.job_id = job_id, .array = array, .uid = DW_OWNER, .node = node, .start_s = 10 + i};
     memcpy(start.node, dw.node[node].name, sizeof start.node);
     dp_writer_init(&w, body, sizeof body);
     dp_msg_step_start_encode(&w, &start);
@@ -54,6 +54,12 @@ static struct dw_process *begin(uint32_t i, uint32_t job_id, uint32_t array, uin
     (void)dw_say(node, 0, DP_MSG_TASKS, body, dp_writer_used(&w));
     dw_run(0.3, false);
     return p;
+}
+
+static struct dw_process *begin(uint32_t i, uint32_t job_id, uint32_t array, uint32_t node, uint32_t n_slices)
+{
+    dw.slurm.slice[i] = (struct dw_slice){.job_id = job_id, .array = array, .uid = DW_OWNER, .node = node, .start_s = 10 + i};
+    return begin_step(i, job_id, node, n_slices);
 }
 
 /* A process asks for the rank of a slice, once. */
@@ -259,11 +265,266 @@ static void who_has_ended_is_not_counted(void **state)
     end_world();
 }
 
+/* ---- companions ---- */
+
+static struct dp_run *home_run(void)
+{
+    return dp_run_find(&dw.node[0].d, HOME);
+}
+
+static struct dp_companions_view view(void)
+{
+    struct dp_companions_view v = {0};
+
+    if (home_run())
+        dp_companions_look(home_run(), &v);
+    return v;
+}
+
+/* A job of no array that shall be so many slices; its worker is there. most: companions that the owner may have; lost: answers to
+ * those who submit some. */
+static void begin_home(uint32_t n_slices, uint32_t most, uint32_t lost)
+{
+    dw_start(1, NULL, 0);
+    dw_run(1.5, false);
+    dw.slurm.has_ended = dw.is_lost = true; /* the world's own run */
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        dw_exit(&dw.process[i]);
+    dw.slurm.most_companions = most;
+    dw.slurm.lose_answers = lost;
+    process[0] = begin(0, HOME, 0, 0, n_slices);
+}
+
+static uint32_t n_companions(bool is_waiting)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < DW_SLICES; i++)
+        n += dw.slurm.slice[i].slice_of == HOME && !dw.slurm.slice[i].has_ended && dw.slurm.slice[i].is_waiting == is_waiting;
+    return n;
+}
+
+/* Slurm starts a companion that waits. */
+static struct dw_process *start_companion(uint32_t i, uint32_t node, uint32_t n_slices)
+{
+    assert_true(dw.slurm.slice[i].is_waiting);
+    dw.slurm.slice[i].is_waiting = false;
+    dw.slurm.slice[i].node = node;
+    dw.slurm.slice[i].start_s = dw.now_ns / UINT64_C(1000000000);
+    return begin_step(i, dw.slurm.slice[i].job_id, node, n_slices);
+}
+
+static void a_job_gets_companions(void **state)
+{
+    struct answer a;
+    uint32_t other;
+
+    (void)state;
+    begin_home(2, 8, 0);
+    dw_run(1, false);
+    assert_int_equal(n_companions(true), 1);
+    assert_int_equal(view().state, DP_COMPANIONS_WAIT);
+    assert_true(view().waiting_since_ns > 0);
+    a = ask_on(0, 0, HOME, process[0]->pid, 8);
+    assert_int_equal(a.state, DP_WIREUP_LATER);
+    assert_string_equal(a.text, "1 of 2 slices have come; 1 wait in Slurm's queue");
+    process[1] = start_companion(1, 1, 2);
+    other = dw.slurm.slice[1].job_id;
+    (void)ask_on(1, 1, other, process[1]->pid, 2);
+    (void)ask_on(0, 0, HOME, process[0]->pid, 4);
+    a = ask_on(1, 1, other, process[1]->pid, 15);
+    if (a.state != DP_WIREUP_RANK)
+        fail_msg("%s", a.text);
+    assert_int_equal(a.rank, 1);
+    assert_int_equal(a.n_workers, 2);
+    dw_run(12, false);
+    assert_int_equal(view().state, DP_COMPANIONS_THERE);
+    assert_true(dw.slurm.slice[0].is_marked && dw.slurm.slice[1].is_marked);
+    assert_int_equal(dw.slurm.n_submitted, 1);
+
+    dw_restart_all(); /* the run has begun: nothing is asked for any more */
+    dw_run(12, false);
+    assert_true(home_run() && dp_slices_are(home_run()));
+    assert_int_equal(dw.slurm.n_submitted, 1);
+
+    dw.slurm.slice[0].has_ended = true; /* and with home its companion has no run */
+    dw_exit(process[0]);
+    dw_run(12, false);
+    assert_null(home_run());
+    end_world();
+}
+
+/* An answer that is lost, a daemon that is killed, and Slurm that is away: nothing is submitted twice. */
+static void nothing_is_submitted_twice(void **state)
+{
+    uint32_t n;
+
+    (void)state;
+    begin_home(4, 8, 1);
+    dw_run(12, false);
+    assert_int_equal(dw.slurm.lose_answers, 0);
+    assert_int_equal(dw.slurm.n_submitted, 3);
+    assert_int_equal(n_companions(true), 3);
+    assert_int_equal(view().state, DP_COMPANIONS_WAIT);
+    for (int i = 0; i < 3; i++) {
+        dw_restart_all();
+        dw_run(9, false);
+        assert_int_equal(dw.slurm.n_submitted, 3);
+        assert_int_equal(view().state, DP_COMPANIONS_WAIT);
+    }
+    dw.slurm.is_down = true;
+    dw.slurm.up_at_ns = UINT64_MAX;
+    dw_run(60, false);
+    n = dw.slurm.n_asked;
+    dw_run(60, false);
+    assert_in_range(dw.slurm.n_asked - n, 1, 3); /* it is asked less and less often */
+    dw_restart_all();
+    dw_run(9, false);
+    dw.slurm.is_down = false;
+    dw_run(60, false);
+    assert_int_equal(dw.slurm.n_submitted, 3);
+    assert_int_equal(view().state, DP_COMPANIONS_WAIT);
+
+    /* What ends at once is not asked for again and again. */
+    for (uint32_t i = 1; i < 4; i++)
+        dw.slurm.slice[i].has_ended = true;
+    dw_run(30, false);
+    assert_int_equal(view().state, DP_COMPANIONS_THERE);
+    assert_int_equal(view().n_ended, 3);
+    assert_int_equal(dw.slurm.n_submitted, 3);
+    end_world();
+}
+
+static void what_slurm_refuses_is_told(void **state)
+{
+    struct answer a;
+
+    (void)state;
+    begin_home(4, 2, 0);
+    dw_run(3, false);
+    assert_int_equal(view().state, DP_COMPANIONS_REFUSED);
+    assert_string_equal(view().text, "so many are not allowed");
+    assert_int_equal(view().wanted, 3);
+    assert_int_equal(view().n_waiting, 2);
+    a = ask_on(0, 0, HOME, process[0]->pid, 5);
+    assert_int_equal(a.state, DP_WIREUP_LATER); /* two may still come, and it needs three */
+    assert_non_null(strstr(a.text, "Slurm refuses more of them: so many are not allowed"));
+    a = ask_on(0, 0, HOME, process[0]->pid, WAIT_S + 10);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_string_equal(a.text, "1 of 4 slices have joined in 20 s, and the run needs more; Slurm refuses more of them: so many are not "
+                                "allowed");
+    dw_run(3, false);
+    assert_int_equal(n_companions(true), 0); /* and nobody waits for a run that failed */
+    assert_int_equal(dw.slurm.n_submitted, 2);
+    end_world();
+}
+
+static void none_at_all_fails_at_once(void **state)
+{
+    struct answer a;
+
+    (void)state;
+    begin_home(2, 0, 0);
+    dw_run(3, false);
+    a = ask_on(0, 0, HOME, process[0]->pid, WAIT_S / 2);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_string_equal(a.text, "no more than 1 of the 2 slices that the run needs are there; Slurm refuses more of them: so many are not "
+                                "allowed");
+    end_world();
+}
+
+static void who_waits_is_withdrawn_with_home(void **state)
+{
+    (void)state;
+    begin_home(4, 8, 0);
+    dw_run(3, false);
+    process[1] = start_companion(1, 1, 4);
+    dw.slurm.slice[0].has_ended = true;
+    dw_exit(process[0]);
+    dw_run(12, false);
+    assert_null(home_run());
+    assert_int_equal(n_companions(true), 0);
+    assert_int_equal(n_companions(false), 1); /* Slurm's cancel is for those that wait */
+    end_world();
+}
+
+/* How many there shall be is changed while some wait, as growth does. */
+static void more_and_fewer_are_wanted(void **state)
+{
+    (void)state;
+    begin_home(4, 8, 0);
+    dw_run(3, false);
+    (void)start_companion(1, 1, 4);
+    assert_int_equal(dp_companions_want(home_run(), 2, 0, 0), 0);
+    dw_run(3, false);
+    assert_int_equal(n_companions(true), 1);
+    assert_int_equal(dw.slurm.slice[2].job_id, 1002); /* the newest went */
+    assert_int_equal(dp_companions_want(home_run(), 4, 0, 0), 0);
+    dw_run(0.12, false);
+    assert_int_equal(dp_companions_want(home_run(), 5, 0, 30 * UINT64_C(1000000000)), 0); /* while that is asked */
+    dw_run(3, false);
+    assert_int_equal(n_companions(true), 4);
+    assert_int_equal(view().state, DP_COMPANIONS_WAIT);
+    assert_int_equal(view().wanted, 5);
+    dw_run(60, false);
+    assert_int_equal(view().state, DP_COMPANIONS_WITHDRAWN);
+    assert_string_equal(view().text, "they waited for more than 30 s in the queue");
+    assert_int_equal(n_companions(true), 0);
+    assert_int_equal(n_companions(false), 1);
+    assert_int_equal(dp_companions_want(home_run(), 2, 0, 0), 0); /* asked anew */
+    dw_run(3, false);
+    assert_int_equal(n_companions(true), 1);
+    dp_companions_stop(home_run());
+    dw_run(3, false);
+    assert_int_equal(n_companions(true), 0);
+    assert_int_equal(n_companions(false), 1);
+    end_world();
+}
+
+/* A job that names another one, and is no slice of it. */
+static void who_names_a_run_falsely_is_refused(void **state)
+{
+    struct dw_process *p[3];
+    struct answer a;
+
+    (void)state;
+    begin_home(3, 0, 0);
+    dw.slurm.most_companions = 8;
+    dw_run(0.5, false);
+    dw.slurm.slice[4] = (struct dw_slice){.job_id = 700, .uid = DW_OWNER, .node = 1, .slice_of = HOME, .start_s = 5, .is_older = true};
+    p[0] = begin_step(4, 700, 1, 3);
+    a = ask_on(4, 1, 700, p[0]->pid, 10);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_non_null(strstr(a.text, "it was asked for in an earlier life of that job"));
+    dw.slurm.slice[5] = (struct dw_slice){.job_id = 701, .uid = DW_OWNER, .node = 1, .slice_of = 4711, .start_s = 15};
+    p[1] = begin_step(5, 701, 1, 3);
+    a = ask_on(5, 1, 701, p[1]->pid, 10);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    assert_non_null(strstr(a.text, "job 4711 is over"));
+    dw.slurm.slice[6] = (struct dw_slice){.job_id = 702, .uid = DW_OWNER, .node = 1, .slice_of = 701, .start_s = 15};
+    p[2] = begin_step(6, 702, 1, 3); /* whose home is a slice itself */
+    a = ask_on(6, 1, 702, p[2]->pid, 10);
+    assert_int_equal(a.state, DP_WIREUP_DENIED);
+    dw.node[1].is_hostile = true; /* and no daemon makes them slices */
+    pretend(700);
+    pretend(701);
+    dw.node[1].is_hostile = false;
+    assert_false(dp_slices_are(home_run()));
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_slices_become_one_run),
     cmocka_unit_test(who_is_no_slice_is_refused),
     cmocka_unit_test(too_few_do_not_begin),
     cmocka_unit_test(who_has_ended_is_not_counted),
+    cmocka_unit_test(a_job_gets_companions),
+    cmocka_unit_test(nothing_is_submitted_twice),
+    cmocka_unit_test(what_slurm_refuses_is_told),
+    cmocka_unit_test(none_at_all_fails_at_once),
+    cmocka_unit_test(who_waits_is_withdrawn_with_home),
+    cmocka_unit_test(more_and_fewer_are_wanted),
+    cmocka_unit_test(who_names_a_run_falsely_is_refused),
 };
 
 int main(void)
