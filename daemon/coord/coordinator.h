@@ -117,6 +117,9 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
  * returns 0, or -1 and why not: DP_EAUTH: never; DP_EGONE: not now. */
 int dp_coord_seat(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_t slice, uint32_t restarts, uint32_t *rank,
                   struct dp_err *err);
+/* How many slices the run may have now, and, *missing, how many fewer are in it, or about to join, while nothing is under way and
+ * nobody has paused it. 0: it does not train (any more). */
+uint32_t dp_coord_slices_wanted(const struct dp_coord *c, uint32_t *missing);
 bool dp_coord_is_in(const struct dp_coord *c, uint32_t rank); /* in the layout in force */
 bool dp_coord_is_newcomer(const struct dp_coord *c, uint32_t rank); /* has a seat, and was in no layout yet */
 void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);

@@ -33,6 +33,9 @@
 #define HEARD_NS (5000 * DP_MS_NS) /* who has not asked for so long does not wait any more */
 #define TASKS_NS (2000 * DP_MS_NS) /* for the plugin to tell which process the task is */
 #define PATIENCE_NS (60 * DP_SECOND_NS) /* beyond what home waits for others: it would have said so */
+#define MISSED_NS (5 * DP_SECOND_NS) /* one that Slurm took may come again by itself */
+#define REPLACE_NS (30 * DP_SECOND_NS) /* between two times that others are asked for; twice as long where they did not last */
+#define REPLACE_MAX_NS (1800 * DP_SECOND_NS)
 #define SEEK_NS (10 * DP_SECOND_NS) /* home does not answer: is it still home? */
 
 struct dp_slicing {
@@ -57,6 +60,9 @@ struct dp_slicing {
 
     /* Of home; NULL: nobody has asked it. */
     struct dp_group *group;
+    bool has_asked;          /* for companions, since the run began, or this daemon */
+    uint32_t n_asked;        /* so many */
+    uint64_t missed_ns, replaced_ns, pause_ns; /* since when slices are missing; asked for others last; not again for so long */
     bool has_job, must_read; /* the coordinator waits for what the slices are; must: a question that is older is under way */
     struct dp_job_info job;
 };
@@ -295,9 +301,9 @@ static void mark_slices(struct dp_run *home)
     const struct dp_group *g = home->slicing->group;
     uint32_t slice[DP_MAX_SLOTS];
 
-    for (uint32_t i = 0; i < g->n; i++)
+    for (uint32_t i = 0; i < g->n_there; i++)
         slice[i] = g->member[i].job_id;
-    dp_companions_mark(home, slice, g->n);
+    dp_companions_mark(home, slice, g->n_there);
 }
 
 /* The coordinator's journal has the slots before a rank is told. */
@@ -371,6 +377,7 @@ static int seat(struct dp_run *home, const struct dp_group_member *who, struct d
         return dp_err_set(err, DP_EAUTH, "seat %u of %u", rank, g->n);
     dp_group_seat(g, rank, who);
     dp_slices_job(home, &home->job);
+    dp_companions_mark(home, &who->job_id, 1);
     return 0;
 }
 
@@ -663,6 +670,41 @@ static void want_companions(struct dp_run *run)
         DP_RUN_LOG(run, dp_error, "job=%u out of memory: it has no companions", run->job_id);
 }
 
+/* Once it trains: as many as it may still have. Those that wait in the queue join when they begin; for one that Slurm took, or whose
+ * worker was lost, another one is asked for, and withdrawn when it waits too long. */
+static void follow_companions(struct dp_run *home, uint64_t now_ns)
+{
+    struct dp_slicing *s = home->slicing;
+    uint64_t wait_ns = (uint64_t)(home->daemon->config->slices_wait_s * 1e9), read_s = s->seen.read_s;
+    struct dp_companions_view now;
+    uint32_t missing, wanted;
+
+    if (home->job.array_job_id || home->job.slice_of || home->is_for_slices || !home->coord || !dp_slices_are(home))
+        return;
+    wanted = dp_coord_slices_wanted(home->coord, &missing);
+    if (!wanted)
+        return;
+    if (!s->has_asked || s->n_asked != wanted - 1) {
+        s->has_asked = true;
+        s->n_asked = wanted - 1;
+        (void)dp_companions_want(home, wanted - 1, 0, 0); /* no memory: said again when the number changes */
+    }
+    dp_companions_look(home, &now);
+    if (!missing || now.state == DP_COMPANIONS_ASKING || now.n_waiting) {
+        s->missed_ns = 0;
+        return;
+    }
+    if (!s->missed_ns)
+        s->missed_ns = now_ns;
+    if (now_ns - s->missed_ns < MISSED_NS || (s->replaced_ns && now_ns - s->replaced_ns < s->pause_ns))
+        return;
+    s->pause_ns = s->replaced_ns && now_ns - s->replaced_ns < 2 * s->pause_ns && s->pause_ns < REPLACE_MAX_NS ? 2 * s->pause_ns : REPLACE_NS;
+    s->replaced_ns = now_ns;
+    s->missed_ns = 0;
+    DP_RUN_LOG(home, dp_info, "job=%u slices=%u are missing of %u: Slurm is asked for others", home->job_id, missing, wanted);
+    (void)dp_companions_want(home, wanted - 1, read_s ? read_s : 0, wait_ns);
+}
+
 void dp_slices_tick(struct dp_run *run, uint64_t now_ns)
 {
     struct dp_slicing *s = run->slicing;
@@ -683,6 +725,7 @@ void dp_slices_tick(struct dp_run *run, uint64_t now_ns)
             read_slices(run);
         close_group(run);
     }
+    follow_companions(run, now_ns);
 }
 
 /* The run of this name ends here: its slices have none any more; who has no rank yet looks for another home. */

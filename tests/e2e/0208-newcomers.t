@@ -16,8 +16,6 @@ goes_on() { # NAME
     before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
     wait_for 60 steps_done "$D/$1.jsonl" $((before + 20))
 }
-holders() { status "$1" .layout.text | tr '|' '\n' | grep -c '[0-9]'; } # JOB: workers with layers
-holders_are() { [ "$(holders "$1")" = "$2" ]; }
 
 # ---- two of four begin, the others come later, on another node ---------------------------------------------------
 

@@ -108,7 +108,7 @@ wait_for 60 accounted
 ok $? "one: sacct shows them"
 
 
-# ---- fewer than were asked for: the rest waits, is withdrawn, and scancel of home ends the run in order -------------------
+# ---- fewer than were asked for: the rest joins later, who is cancelled is replaced, and scancel of home ends all in order ---
 
 wait_for 60 all_nodes_idle
 occupant=$(sbatch --parsable -w n1 -n1 -c1 --gpus=2 --mem=100 -o /dev/null --wrap "sleep 1000")
@@ -123,13 +123,25 @@ like "$(companions "$two")" '"state":"waiting","wanted":3,"waiting":2,"running":
 wait_for 60 steps_done "$D/two.jsonl" 5
 ok $? "two: with two of four it begins when the time is over"
 like "$(logs | grep "job=$two the run begins")" "with 2 of 4 slices: 2 wait in Slurm's queue: Resources" "two: the log says why"
-wait_for 60 states_are "$two" "2 CANCELLED, 2 RUNNING"
-ok $? "two: those that wait are withdrawn"
+is "$(states "$two")" "2 PENDING, 2 RUNNING" "two: the others wait on"
+scancel "$occupant"
+wait_for 60 states_are "$two" "4 RUNNING"
+wait_for 60 holders_are "$two" 4
+ok $? "two: they join the run when they begin"
+taken=$(family "$two" | awk -v j="$two" '$1 != j {print $1}' | tail -n1)
+scancel "$taken"
+wait_for 120 states_are "$two" "1 CANCELLED, 4 RUNNING"
+ok $? "two: for one that is cancelled another one is submitted"
+wait_for 60 holders_are "$two" 4
+ok $? "two: and joins"
+is "$(grep -c '"event":"regrouped"' "$D/two.jsonl")" 0 "two: nothing was made again"
 scancel "$two"
 wait_for 120 all_ended "$two"
-is "$(states "$two")" "3 CANCELLED, 1 COMPLETED" "two: scancel of home ends its companion, too, and well"
+is "$(states "$two")" "2 CANCELLED, 3 COMPLETED" "two: scancel of home ends its companions, too, and well"
 runs "two: with a checkpoint" test -n "$(find "$D/two.ckpt" -name '*.manifest' -o -name 'manifest*' -o -name '*.json' 2>/dev/null | head -n1)"
 
+occupant=$(sbatch --parsable -w n1 -n1 -c1 --gpus=2 --mem=100 -o /dev/null --wrap "sleep 1000")
+wait_for 60 job_is "$occupant" RUNNING
 three=$(job three -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
 wait_for 60 states_are "$three" "2 PENDING, 2 RUNNING"
 ok $? "three: two wait"

@@ -111,6 +111,8 @@ end_run() {
 # status JOB FILTER: one value of the run in `dynpipe status --json`.
 status() { timeout 10 dynpipe status -j "$1" --json 2>/dev/null | jq -r ".run | $2" 2>/dev/null; }
 steps_done() { [ -s "$1" ] && [ "$(tail -n 1 "$1" | jq -r .step 2>/dev/null || echo 0)" -ge "$2" ] 2>/dev/null; }
+holders() { status "$1" .layout.text | tr '|' '\n' | grep -c '[0-9]'; } # JOB: workers with layers
+holders_are() { [ "$(holders "$1")" = "$2" ]; }
 job_nodes() { scontrol show job "$1" | sed -n 's/ *NumNodes=\([0-9]*\).*/\1/p'; }
 nodes_fewer() { [ "$(job_nodes "$1")" -lt "$2" ] 2>/dev/null; }
 
