@@ -48,6 +48,7 @@ struct dp_job_info {
 /* A task of a job array, or a companion of a job, that has one node now. */
 struct dp_slice {
     uint32_t job_id, restart_count;
+    uint32_t task;               /* which one of the array */
     uint64_t start_s;            /* by the controller's clock */
     bool is_running;             /* false: it is over, and Slurm waits for its processes and its epilog */
     char node[64];

@@ -334,6 +334,7 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .gid = j->group_id,
         .restart_count = j->restart_cnt,
         .array_job_id = j->array_job_id,
+        .array_task_id = j->array_job_id ? j->array_task_id : 0,
         .is_het = j->het_job_id != 0,
         .is_federated = j->fed_siblings_active != 0 || j->fed_siblings_viable != 0,
         .has_script = j->batch_flag != 0,

@@ -72,6 +72,7 @@ bool dp_slurm_has_host(const char *list, const char *name);
 struct dp_slurm_job { /* texts are never NULL */
     uint32_t job_id, uid, gid, restart_count;
     uint32_t array_job_id;   /* 0: it is no task of an array */
+    uint32_t array_task_id;  /* which one */
     bool is_het;             /* a component of a heterogeneous job */
     bool is_federated;       /* clusters of a federation have it, or may */
     bool has_script;         /* of sbatch; else of salloc or srun */

@@ -167,8 +167,8 @@ static bool fill_slice(const struct dp_slurm_job *job, struct dp_slice *s)
 {
     struct dp_job_info nodes = {0};
 
-    *s = (struct dp_slice){.job_id = job->job_id, .restart_count = job->restart_count, .start_s = job->start_s,
-                           .is_running = job->is_running};
+    *s = (struct dp_slice){.job_id = job->job_id, .restart_count = job->restart_count, .task = job->array_task_id,
+                           .start_s = job->start_s, .is_running = job->is_running};
     if (dp_slurm_each_host(job->nodes, false, add_node, &nodes) != 1)
         return false;
     copy_text(s->node, sizeof s->node, nodes.node[0]);

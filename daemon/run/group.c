@@ -12,15 +12,20 @@
 
 #define ENDLESS 1000000u /* size changes: a slice ends, and nobody asks Slurm for one */
 
+/* The last task of an array to begin has the array's own id, the lowest one. */
+static bool began_before(const struct dp_slice *a, const struct dp_slice *b)
+{
+    if (a->start_s != b->start_s)
+        return a->start_s < b->start_s;
+    return a->task != b->task ? a->task < b->task : a->job_id < b->job_id;
+}
+
 int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s)
 {
     int home = -1;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct dp_slice *s = &slice[i], *first = home < 0 ? NULL : &slice[home];
-
-        if (s->is_running && (!first || s->start_s < first->start_s ||
-                              (s->start_s == first->start_s && s->job_id < first->job_id)))
+        if (slice[i].is_running && (home < 0 || began_before(&slice[i], &slice[home])))
             home = (int)i;
     }
     return home >= 0 && read_s > slice[home].start_s ? home : -1;

@@ -41,8 +41,8 @@ struct dp_group {
     char text[256];
 };
 
-/* Which slice is home: of those that run the one that began first, and of several that began in one second the one with
- * the lowest job id. read_s: when Slurm said so, by the controller's clock. returns its index; -1: none runs, or one that
+/* Which slice is home: of those that run the one that began first, and of several that began in one second the lowest
+ * task of the array. read_s: when Slurm said so, by the controller's clock. returns its index; -1: none runs, or one that
  * begins now may still be the first. */
 int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s);
 

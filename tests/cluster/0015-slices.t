@@ -31,8 +31,8 @@ for t in 0 1 2 3; do
     ok $? "task $t is job ${job[t]} on its node"
 done
 is "$(seen "$array" | awk '$3 == "running" {n[$2]++} END {print n["n1"], n["n2"]}')" "2 2" "two of them on each node"
-first=$(for t in 0 1 2 3; do echo "$(date -d "$(squeue -h -j "${array}_$t" -o %S)" +%s) ${job[t]}"; done | sort -n -k1 -k2 | head -n1 | cut -d' ' -f2)
-is "$(seen "$array" | tail -n1)" "home $first" "home is the one that began first"
+first=$(for t in 0 1 2 3; do echo "$(date -d "$(squeue -h -j "${array}_$t" -o %S)" +%s) $t ${job[t]}"; done | sort -n -k1 -k2 | head -n1 | cut -d' ' -f3)
+is "$(seen "$array" | tail -n1)" "home $first" "home is the one that began first, and of one second the lowest task"
 is "$("$probe" "$array" $((me + 1)) | head -n1)" "rc=0 n=0 " "none of them is another user's"
 
 mkdir "$D/b"

@@ -65,6 +65,13 @@ static void home_began_first(void **state)
     memcpy(s, slices, sizeof s);
     s[0].start_s = 101; /* both in that second: the lower id */
     assert_int_equal(dp_group_home(s, N, 110), 0);
+    s[0].task = 7; /* the last one of the array, which Slurm started last and gave the array's id */
+    s[3].task = 4;
+    assert_int_equal(dp_group_home(s, N, 110), 3);
+    s[3].start_s = 102;
+    assert_int_equal(dp_group_home(s, N, 110), 0);
+    s[3].start_s = 101;
+    s[0].task = s[3].task = 0;
     s[0].is_running = false;
     assert_int_equal(dp_group_home(s, N, 110), 3);
     for (size_t i = 0; i < N; i++)
