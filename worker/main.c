@@ -195,9 +195,10 @@ static int train(const struct dp_train_config *config, struct dp_wireup *w, stru
 
     if (meet(w, &transport, err) < 0)
         return fail_to_meet(w, err);
-    if (transport && !w->is_slice)
+    if (transport)
         local_rank = dp_transport_local_rank(transport, &n_local);
-    rc = config->pipeline.pin ? dp_pin(local_rank, n_local, (uint32_t)config->pipeline.threads, err) : 0;
+    /* Which cores of the node a slice's job has only Slurm knows: where it has bound no job, all would take the first one. */
+    rc = config->pipeline.pin && !w->is_slice ? dp_pin(local_rank, n_local, (uint32_t)config->pipeline.threads, err) : 0;
     if (rc == 0) {
         struct dp_trainer_args args = {.config = config, .wireup = w, .transport = transport, .socket = getenv("DYNPIPE_SOCKET")};
 

@@ -28,6 +28,8 @@ marked() { [ "$(squeue -h -r -j "$one" -o %k | sort | uniq -c | awk '{$1 = $1} 1
 3 dynpipe: slice of $home" ]; }
 wait_for 60 marked
 ok $? "one: comments of the tasks say what belongs together"
+cores() { sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$1/status"; }
+is "$(cores "$(workers_on "$home" n1)")" "$(cores self)" "one: where Slurm binds no job a slice may run on every core, as its neighbours do"
 wait_for 240 job_is "$other" RUNNING
 ok $? "one: the job that waited runs on a GPU that a slice had"
 like "$(states "$one")" "^[12] COMPLETED, [23] RUNNING$" "one: a slice has completed, the others run"
