@@ -2,6 +2,7 @@
 /* dynpipe report: what a run gave back, and what that cost, beside the runs that it could have been. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/ask/fetch.h"
 #include "cli/ask/run.h"
@@ -161,7 +162,17 @@ UNIT_CELL(cell_transfer, "transfer_max_ms")
 UNIT_CELL(cell_expected, "expected_ms")
 UNIT_CELL(cell_measured, "measured_ms")
 TEXT_CELL(cell_promise, "promise")
-TEXT_CELL(cell_node, "node")
+
+/* Of a slice also its job, as elsewhere: several are on a node. */
+static void cell_node(const json_t *e, char *out, size_t cap)
+{
+    const json_t *job = dp_json_get(e, "job");
+
+    dp_json_text(out, cap, e, "node", "-");
+    if (json_is_integer(job))
+        snprintf(out + strlen(out), cap - strlen(out), " (job %lld)", (long long)json_integer_value(job));
+}
+
 TEXT_CELL(cell_state, "state")
 UNIT_CELL(cell_drained, "drained_at_s")
 UNIT_CELL(cell_gone, "drain_to_gone_s")

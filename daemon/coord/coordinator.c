@@ -319,6 +319,11 @@ bool coord_is_sliced(const struct dp_coord *c)
     return c->slot[0].slice != 0;
 }
 
+const char *coord_slot_word(const struct dp_coord *c)
+{
+    return coord_is_sliced(c) ? "slice" : "node";
+}
+
 bool coord_slot_is_in(const struct dp_coord *c, uint32_t slot, const struct dp_job_info *job)
 {
     for (uint32_t i = 0; i < job->n_nodes; i++)

@@ -156,6 +156,7 @@ static void choose_move(struct dp_coord *c, uint64_t now_ns, const struct coord_
                               .is_corrected = d->is_corrected,
                               .limit_ns = d->limit_ns, .slots_now = d->slots_now,
                               .slots_after = d->slots_after,
+                              .is_sliced = coord_is_sliced(c),
                               .moved_layers = t->moved_layers,
                               .moved_bytes = t->moved_bytes,
                               .link_bytes_per_s = c->limits.link_bytes_per_s,

@@ -532,6 +532,8 @@ int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id)
 void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice, uint32_t restarts);
 /* Are the slots of this run jobs of their own? */
 bool coord_is_sliced(const struct dp_coord *c);
+/* What a slot is called: "node" or "slice". */
+const char *coord_slot_word(const struct dp_coord *c);
 /* Did the job, as Slurm was read now, keep this slot? */
 bool coord_slot_is_in(const struct dp_coord *c, uint32_t slot, const struct dp_job_info *job);
 /* A worker that must vote, acknowledge and report: in the layout, and its process not known to be over. */

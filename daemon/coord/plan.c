@@ -194,7 +194,8 @@ static void set_rule(struct planner *k)
 
     k->rule = (struct dp_pack_rule){*l, l->reference == DP_REF_FIXED ? k->t.start_ns
                                         : k->t.reference_ns          ? k->t.reference_ns
-                                                                     : k->c->reference.ns};
+                                                                     : k->c->reference.ns,
+                                    coord_is_sliced(k->c)};
 }
 
 /* From here on predictions are corrected, and so is what they are held against. */
@@ -285,8 +286,8 @@ static int pack_as_measured(struct planner *k, struct dp_err *err)
     rc = pack(k, before, err);
     if (rc <= 0 || !is_too_slow(k))
         return rc;
-    snprintf(before, sizeof before, "%u nodes by device time, but a step would take %.1f ms of wall time, %.1f ms are allowed; ",
-             k->pack.slots, (double)k->t.then_ns / 1e6, (double)k->t.allowed_ns / 1e6);
+    snprintf(before, sizeof before, "%u %ss by device time, but a step would take %.1f ms of wall time, %.1f ms are allowed; ",
+             k->pack.slots, coord_slot_word(k->c), (double)k->t.then_ns / 1e6, (double)k->t.allowed_ns / 1e6);
     if (!k->t.is_corrected && use_correction(k, err) < 0)
         return -1;
     rc = pack(k, before, err);
@@ -335,7 +336,9 @@ static int make_plan(struct planner *k, struct dp_err *err)
         return -1;
     if (propose(k, err) < 0)
         return -1;
-    coord_trade_choose(&k->t.trade, k->t.slots_after, k->t.slots_after < k->q->d.slots_now ? "chosen: gives nodes back" : "chosen");
+    coord_trade_choose(&k->t.trade, k->t.slots_after, k->t.slots_after == k->q->d.slots_now ? "chosen"
+                       : k->rule.is_sliced                       ? "chosen: gives slices back"
+                                                                 : "chosen: gives nodes back");
     k->t.moved_layers = dp_moved_layers(&k->now.in, &k->t.out.layout, &k->t.moved_bytes);
     return 0;
 }

@@ -96,7 +96,7 @@ static enum coord_way plan_leave(struct dp_coord *c, uint64_t now_ns, char *why,
     snprintf(why, cap, "%.150s", out.text);
     if (out.verdict == DP_PROMISE_MISSED) {
         p->out = out;
-        missed(c, now_ns, "no node is given up", true);
+        missed(c, now_ns, coord_is_sliced(c) ? "no slice is given up" : "no node is given up", true);
     }
     return WAY_WAIT;
 }
@@ -287,7 +287,7 @@ static void watch(struct dp_coord *c, uint64_t now_ns, const struct dp_measured 
     p->out = out;
     p->verdict = out.verdict;
     if (out.verdict == DP_PROMISE_MISSED && !was_too_slow)
-        missed(c, now_ns, "nodes were given back", true);
+        missed(c, now_ns, coord_is_sliced(c) ? "slices were given back" : "nodes were given back", true);
     else if (out.verdict == DP_PROMISE_KEPT)
         coord_note(c, now_ns, "promise kept again: %s", out.text);
 }
@@ -376,10 +376,11 @@ static void describe(const struct dp_coord *c, const struct dp_correction *k, ch
         n += k->slot[s] > 1.0;
         worst = k->slot[s] > k->slot[worst] ? s : worst;
     }
-    snprintf(out, cap, "%s", n ? "" : "no node shares its cores");
     if (n)
-        snprintf(out, cap, "others have cores of %u nodes, %s takes %.1f times its device time", n, c->slot[worst].label,
+        snprintf(out, cap, "others have cores of %u %ss, %s takes %.1f times its device time", n, coord_slot_word(c), c->slot[worst].label,
                  k->slot[worst]);
+    else
+        snprintf(out, cap, "no %s shares its cores", coord_slot_word(c));
     used = strlen(out);
     if (slow)
         used += (size_t)snprintf(out + used, cap - used, ", a message between %s and %s %.2f ms longer", c->slot[slow->a].label,

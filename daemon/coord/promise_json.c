@@ -12,7 +12,8 @@ void coord_promise_state(const struct dp_coord *c, char *out, size_t cap)
     if (p->is_backing)
         snprintf(out, cap, "training; a trial failed and is taken back: %s", p->out.text);
     else if (p->now.is_trial)
-        snprintf(out, cap, "training on fewer nodes, as a trial: the others leave when a step takes no longer than is allowed");
+        snprintf(out, cap, "training on fewer %ss, as a trial: the others leave when a step takes no longer than is allowed",
+                 coord_slot_word(c));
     else if (p->is_stopped)
         snprintf(out, cap, "training; packing is stopped: %s", p->why);
     else if (c->limits.mode == DP_MODE_RELEASE && coord_has_outdated(c, why, sizeof why))

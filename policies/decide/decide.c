@@ -34,17 +34,18 @@ static void numbers(const struct dp_decide_in *in, struct dp_decide_out *out)
 static void decide_shrink(const struct dp_decide_in *in, struct dp_decide_out *out)
 {
     double stopped = out->cost_s * in->slots_after;
+    const char *slot = in->is_sliced ? "slice" : "node";
     char allowed[DP_PACK_ALLOWED];
 
     if (out->saved_slot_s <= stopped) {
-        SAY(out, "stay: from %u nodes to %u would save %.1f node-s, the hand-over costs %.1f node-s",
-            in->slots_now, in->slots_after, out->saved_slot_s, stopped);
+        SAY(out, "stay: from %u %ss to %u would save %.1f %s-s, the hand-over costs %.1f %s-s", in->slots_now, slot,
+            in->slots_after, out->saved_slot_s, slot, stopped, slot);
         return;
     }
     out->verdict = DP_MOVE;
-    SAY(out, "move: from %u nodes to %u at %.3f ms of %s a step (now %.3f ms, allowed %s); frees %.0f node-s",
-        in->slots_now, in->slots_after, MS(in->proposed_ns), kind_of(in), MS(in->current_ns), dp_pack_allowed(in->limit_ns, allowed),
-        out->saved_slot_s);
+    SAY(out, "move: from %u %ss to %u at %.3f ms of %s a step (now %.3f ms, allowed %s); frees %.0f %s-s", in->slots_now, slot,
+        in->slots_after, MS(in->proposed_ns), kind_of(in), MS(in->current_ns), dp_pack_allowed(in->limit_ns, allowed),
+        out->saved_slot_s, slot);
 }
 
 static void decide_speed(const struct dp_decide_in *in, struct dp_decide_out *out)

@@ -13,6 +13,7 @@ struct dp_decide_in {
     bool is_corrected;                /* or as corrected by what was measured (decide/correction.h) */
     uint64_t limit_ns;                /* longest iteration that meets the reference; 0: none */
     uint32_t slots_now, slots_after;  /* used by the run; fewer after: the move frees slots */
+    bool is_sliced;                   /* these are slices, and are called so */
     uint32_t moved_layers;
     uint64_t moved_bytes;
     double link_bytes_per_s; /* 0: moving costs only fixed_ns */

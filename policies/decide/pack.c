@@ -354,6 +354,7 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
 {
     struct dp_pack *out = t->out;
     double ms = (double)o->iteration_ns / 1e6, fastest = (double)out->fastest_ns / 1e6;
+    const char *slots = t->rule->is_sliced ? "slices" : "nodes";
     char bound[32] = "", allowed[DP_PACK_ALLOWED];
 
     dp_pack_allowed(out->limit_ns, allowed);
@@ -364,13 +365,13 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
                  out->n_options, ms, o->devices);
     else if (o->meets && t->rule->limits.objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u nodes are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
+                 "%u of %u %s are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
                  "%s allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
+                 o->slots, t->in->n_slots, slots, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
     else if (o->meets)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u nodes are enough%s: %.3f ms a step predicted on %u devices, %s allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, bound, ms, o->devices, allowed, fastest);
+                 "%u of %u %s are enough%s: %.3f ms a step predicted on %u devices, %s allowed, fastest %.3f ms",
+                 o->slots, t->in->n_slots, slots, bound, ms, o->devices, allowed, fastest);
     else
         snprintf(out->reason, sizeof out->reason, "nothing meets %s: fastest is %.3f ms a step predicted on %u devices", allowed, ms,
                  o->devices);

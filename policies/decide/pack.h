@@ -31,6 +31,7 @@ struct dp_pack_rule {
     /* START: the iteration of the run before pruning; FIXED: that of the layout that it started with, on all devices that
      * it began with, with the loads of now. 0: unknown yet. */
     uint64_t reference_ns;
+    bool is_sliced; /* slots are slices, and are called so */
 };
 
 struct dp_pack_option {
