@@ -126,7 +126,7 @@ bench-simulator: worker/dynpipe-worker cli/dynpipe
 .PHONY: bench-saving
 bench-saving: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_saving --build . $(BENCHFLAGS)
-# make bench-demo: how much of what ./demo gains is that fewer workers share the cores of one machine
+# make bench-demo: how much of what ./demo --nodes gains is that fewer workers share the cores of one machine
 .PHONY: bench-demo
 bench-demo: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_demo --build . $(BENCHFLAGS)

@@ -75,7 +75,7 @@ done
 
 # ---- messages ----
 # In the documents, and in the sources with adjacent strings put together.
-find cli common daemon policies spank_plugin worker demo etc/examples '(' -name '*.[ch]' -o -name '*.sh' -o -name demo ')' -exec cat {} + |
+find cli common daemon policies spank_plugin worker demo tests/lib etc/examples '(' -name '*.[ch]' -o -name '*.sh' -o -name demo ')' -exec cat {} + |
     tr '\n' ' ' | sed 's/" *"//g; s/\\"/"/g' >"$tmp/sources"
 # shellcheck disable=SC2086
 cat $guides | tr '\n' ' ' | tr -s ' ' >"$tmp/documents"
@@ -85,7 +85,7 @@ while IFS= read -r m; do
     grep -qF -- "$m" "$tmp/sources" || echo "no source says: $m"
 done >"$tmp/wrong" <<'M'
 first measured, then they leave
- ms of device time a step (now 
+ a step (now 
 workers without layers leave; measured without them, 
  ms are allowed
  after it was drained
@@ -107,6 +107,10 @@ one release in the life of a job: without slurmdbd this Slurm shrinks a job once
 a checkpoint will be written at the next step
 paused: the layout stays as it is until `dynpipe resume`
 shows the hand-over
+two slices are left, and A, B and C run. An urgent job wants a GPU; none is free, so Slurm takes one from a slice:
+, the urgent job 
+to the last bit, those of one worker alone
+asks to be let go
 saved and stopped at
 back into the queue (start
 configuration not reloaded, the old one stays

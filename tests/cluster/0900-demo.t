@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ./demo cleans up: after --keep by --stop, after ^C at once, and twice is no harm. Short runs of what is built here;
-# what the demo shows is for whoever runs it.
+# ./demo tells its story of slices to the end: two are left, three other jobs run on what came back, one slice is preempted,
+# and the losses are those of one worker. And it cleans up: after --keep by --stop, after ^C at once, and twice is no harm.
+# Short runs of what is built here; what ./demo --nodes shows is for whoever runs it.
 : "${DP_SRCDIR:=$(cd "$(dirname "$0")/../.." && pwd)}"
 : "${DP_BUILDDIR:=$PWD}"
 export DP_SRCDIR DP_BUILDDIR
@@ -43,6 +44,10 @@ is "$?" 0 "--stop when nothing runs"
 like "$out" "nothing is kept" "says so"
 "$demo" --stop --keep >/dev/null 2>&1
 is "$?" 2 "--stop --keep is refused"
+"$demo" --stop --nodes >/dev/null 2>&1
+is "$?" 2 "--stop --nodes is refused"
+out=$("$demo" --without-pruning 2>&1)
+is "$?: $out" "2: demo: --without-pruning goes with --nodes" "--without-pruning is for nodes alone"
 
 begin --keep
 cluster_begins() { [ -n "$(folders)" ] && [ -n "$(processes)" ]; }
@@ -54,7 +59,15 @@ nothing_left
 ok $? "and nothing is left" || diag "$(processes) $(folders)"
 fails "nothing is written down as kept" test -s "$T/kept"
 
-begin --without-pruning
+begin
+wait_for 240 grep -q "step .*devices 8/8" "$T/demo.out"
+ok $? "a run of slices begins"
+interrupt
+is $rc 130 "^C while it trains: ended by it"
+nothing_left
+ok $? "and nothing is left" || diag "$(processes) $(folders)"
+
+begin --nodes --without-pruning
 wait_for 240 grep -q "is a run without pruning on 4 nodes" "$T/demo.out"
 ok $? "a run begins, the control"
 like "$(cat "$T/demo.out")" "sbatch --dynpipe=release .*--dynpipe-max-slowdown=99" "which may become as slow as it likes"
@@ -63,9 +76,9 @@ is $rc 130 "^C in the middle: ended by it"
 nothing_left
 ok $? "and nothing is left" || diag "$(processes) $(folders)"
 
-begin --keep
+begin --nodes --keep
 end
-is $rc 0 "--keep: the demo ends well"
+is $rc 0 "--nodes --keep: the demo ends well"
 like "$(cat "$T/demo.out")" "DynPipe report .*Kept running: .*\. $T/t/dpdemo.*/env.*Stop it with: .*demo --stop" \
     "and says what it leaves, and how to stop it"
 D=$(folders)
@@ -75,9 +88,22 @@ like "$(looks status -a -h)" "train .*completed" "its daemons answer: status"
 like "$(looks explain -j 1)" "job 1  policy" "explain"
 like "$(looks check)" "ok +nodes +the daemons of 4 of 4 nodes were asked" "check"
 
-begin --keep
+unset DEMO_STEPS
+begin --keep --fast
 end
-is $rc 0 "--keep a second time: the demo ends well"
+is $rc 0 "slices, and --keep a second time: the demo ends well"
+# Who has the GPUs, sorted, a line whenever that changes: "01234567" at first, "-0" for nobody and a slice.
+# (Of the last run, where it was told twice because others kept the machine busy.)
+sed -n '/ sbatch --array/h; / sbatch --array/!H; ${g; p}' "$T/demo.out" | sed -n 's/.* GPUs: n1 \[\(.*\)\]  n2 \[\([^]]*\)\].*/\1\2/p' |
+    while read -r line; do tr -d ' ' <<<"$line" | grep -o . | LC_ALL=C sort | tr -d '\n'; echo; done >"$T/gpus"
+is "$(head -n 1 "$T/gpus")" 01234567 "slices: eight have a GPU each"
+like "$(cat "$T/gpus")" "0[1-7]AABBCC.*0AABBCCU.*--------" "slices: two are left beside three other jobs; then one and an urgent job; all end"
+is "$(tr -d 'ABCU-' <"$T/gpus" | awk '{ print length }' | uniq)" "$(tr -d 'ABCU-' <"$T/gpus" | awk '{ print length }' | sort -rnu)" \
+    "slices: they become fewer and fewer"
+like "$(cat "$T/demo.out")" "job A had .* and nobody wanted .*the other slice made the last .*in all [0-9]* steps, to the last bit, those of one worker" \
+    "slices: what each job had of the GPUs is told, and that the losses are those of one worker"
+awk '/^GPU-seconds:/ { used = $12; back = $16 + 0; exit !(back > 0 && used + back >= $3 - 2 && used + back <= $3 + 2) }' "$T/demo.out"
+ok $? "slices: what it used and what it gave back are all there is" || diag "$(grep -A1 ^GPU-seconds "$T/demo.out")"
 is "$(folders | wc -l)" 2 "and both are there"
 is "$(wc -l <"$T/kept")" 2 "and written down"
 like "$(looks status -a -h)" "train .*completed" "the first one still answers"
