@@ -1,29 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034,SC2154 # for who sources it; D and the rest are lib.sh's
 # The release before this one (0.1.0, commit 60dffd6), built beside it, and what upgrades under a run look at. Source it
-# after lib.sh. The old release is kept in the build folder: building it costs as long as this one's daemon and worker, once.
+# after lib.sh. The old release is kept in the build folder (build_release_before).
 
-release_before=60dffd6
-old=$DP_BUILDDIR/build-$release_before
-
-case $(slurmctld -V) in
-    *" 22.05"*) ;;
-    *) skip_all "release 0.1.0 builds with Slurm 22.05 only" ;;
+t0=$SECONDS
+"$DP_SRCDIR/tests/e2e/build_release_before" "$DP_BUILDDIR" >"$D/old.log" 2>&1
+case $? in
+    0) diag "release 0.1.0 was there after $((SECONDS - t0)) s" ;;
+    77) skip_all "$(tail -n 1 "$D/old.log")" ;;
+    *) tail -n 20 "$D/old.log" >&2; bail "release 0.1.0 does not build" ;;
 esac
-top=$(git -c safe.directory='*' -C "$DP_SRCDIR" rev-parse --show-toplevel 2>/dev/null) &&
-    git -c safe.directory='*' -C "$top" cat-file -e "$release_before^{commit}" 2>/dev/null ||
-    skip_all "the history of git is not here: release 0.1.0 cannot be built"
-exec 8<"$DP_BUILDDIR" && flock 8
-if [ ! -e "$old/built" ]; then
-    t0=$SECONDS
-    rm -rf "$old"
-    mkdir "$old" && git -c safe.directory='*' -C "$top" archive "$release_before" | tar -x -C "$old" || bail "no source of $release_before"
-    (cd "$old" && ./bootstrap && ./configure --quiet CC="${CC:-gcc}" CFLAGS="-O2 -g" && make -j2 \
-        daemon/dynpiped worker/dynpipe-worker cli/dynpipe spank_plugin/spank_dynpipe.so) >"$D/old.log" 2>&1 8>&- &&
-        touch "$old/built" || { tail -n 20 "$D/old.log" >&2; bail "release 0.1.0 does not build"; }
-    diag "release 0.1.0 was built in $((SECONDS - t0)) s"
-fi
-exec 8>&-
+old=$(tail -n 1 "$D/old.log")
 new_worker=$worker
 old_dynpipe=$old/cli/dynpipe
 train_conf=$old/etc/gpt-prune.conf
