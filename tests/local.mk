@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # parts of tests/ (see Makefile.am)
 EXTRA_DIST += tests/distros/run tests/lib/cited.awk tests/lib/cited.sh tests/lib/tap.sh tests/lib/cluster-test.sh tests/lib/cluster.sh \
-	tests/lib/build.sh tests/lib/demo-nodes.sh tests/lib/demo-slices.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/fork_lock.c \
+	tests/lib/build.sh tests/lib/cores.sh tests/lib/demo-nodes.sh tests/lib/demo-slices.sh tests/lib/deps.sh tests/lib/expected-skips tests/lib/fork_lock.c \
 	tests/lib/lone-daemon.sh tests/lib/observed-run.sh tests/lib/run-cmocka tests/lib/site-policy.sh tests/lib/timed tests/lib/training.sh tests/lib/valgrind.sh
 
 check_PROGRAMS += tests/lib/pmix_probe
@@ -38,8 +38,8 @@ EXTRA_DIST += tests/e2e/build_release_before tests/e2e/release_before.sh tests/e
 dist_check_SCRIPTS += $(cluster_tests) $(e2e_tests)
 TESTS += $(cluster_tests) $(e2e_tests)
 
-dist_check_SCRIPTS += tests/unit/citations.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
-TESTS += tests/unit/citations.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
+dist_check_SCRIPTS += tests/unit/citations.t tests/unit/cores.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
+TESTS += tests/unit/citations.t tests/unit/cores.t tests/unit/style.t tests/unit/hardening.t tests/unit/systemd-unit.t
 
 package_tests = tests/packages/deb.t tests/packages/rpm.t
 EXTRA_DIST += tests/packages/lib.sh

@@ -4,12 +4,15 @@
 # truth is no test: other processes have the cores, too.
 # shellcheck source=tests/lib/tap.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
+# shellcheck source=tests/lib/cores.sh
+. "$DP_SRCDIR/tests/lib/cores.sh"
 for p in jq sbatch taskset munged; do
     command -v $p >/dev/null || [ -x "/usr/sbin/$p" ] || skip_all "$p is not installed"
 done
 [ "$(nproc)" -ge 2 ] || skip_all "two workers need two cores"
 [ -e "$DP_BUILDDIR/spank_plugin/spank_dynpipe.so" ] || skip_all "the plugin is not built"
 bench=$DP_SRCDIR/worker/bench/bench_saving
+take_cores
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/dpbenchXXXXXX") || bail "no temporary directory"
 trap 'rm -rf "$tmp"' EXIT
 

@@ -8,9 +8,12 @@
 export DP_SRCDIR DP_BUILDDIR
 # shellcheck source=tests/lib/tap.sh
 . "$DP_SRCDIR/tests/lib/tap.sh"
+# shellcheck source=tests/lib/cores.sh
+. "$DP_SRCDIR/tests/lib/cores.sh"
 for p in munged slurmctld slurmd srun bible; do
     command -v $p >/dev/null || skip_all "$p is not installed (tests/lib/deps.sh lists the packages)"
 done
+take_core
 T=$(mktemp -d /tmp/dpXXXXXX) || bail "no temporary directory"
 chmod 755 "$T"
 mkdir "$T/t"

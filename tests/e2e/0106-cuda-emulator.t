@@ -63,7 +63,7 @@ for block in 4x1 32x32; do
         record=$([ $n = 1 ] || [ $block-$n = 4x1-3 ] && echo off || echo on) # against one worker without
         jobs+=("$(emulated "$block-$n" $n --dynpipe=observe -- $pruned train.steps=12 prune.granularity=$block pipeline.record=$record)")
     done
-    alone "$D/$block-cpu.jsonl" $pruned train.steps=12 prune.granularity=$block
+    train_alone "$D/$block-cpu.jsonl" $pruned train.steps=12 prune.granularity=$block
     ok $? "$block: the cpu trains"
 done
 for job in "${jobs[@]}"; do
@@ -114,6 +114,7 @@ end_run "$job" train
 wait_for 60 job_ended "$observer"
 like "$(cat "$D/observer.seen" 2>/dev/null)" "^nothing of the run was seen" "no process of the run is on the released node"
 same_as_alone $endless_pruned pipeline.backend=cuda -- train
+take_core
 
 # ---- a device that fails, a worker that is killed --------------------------------------------------------
 
@@ -124,7 +125,7 @@ goes_on() {
     last=$(find "$D/$name.saved" -maxdepth 1 -name 'step-*[0-9]' | sed 's/.*step-0*//' | sort -n | tail -n 1)
     is "$((last >= 2 && last % 2 == 0))" 1 "$name: the last checkpoint is one of those that were due: step $last"
     end=$((last < 8 ? 9 : last + 1)) # beyond the last pruning
-    alone "$D/$name-on.jsonl" "$@" pipeline.backend=cuda checkpoint.dir="$D/$name.saved" train.steps=$end
+    train_alone "$D/$name-on.jsonl" "$@" pipeline.backend=cuda checkpoint.dir="$D/$name.saved" train.steps=$end
     ok $? "$name: it goes on from its last checkpoint"
     runs "$name: as if nothing had been" cmp <(losses "$D/$name-on.jsonl") <(losses "$D/alone.jsonl" | sed -n "$((last + 1)),${end}p")
 }

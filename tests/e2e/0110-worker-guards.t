@@ -4,6 +4,7 @@
 # cut short while it is read, tasks that do not know of each other, cores that others want, a checkpoint
 # directory that another run uses. No Slurm, no mpirun, no root.
 . "${DP_SRCDIR:?}/tests/lib/tap.sh"
+. "${DP_SRCDIR:?}/tests/lib/cores.sh"
 
 worker=$DP_BUILDDIR/worker/dynpipe-worker
 dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
@@ -11,6 +12,7 @@ pids=
 # shellcheck disable=SC2086 # a list
 cleanup() { end_processes $pids; rm -rf "$dir"; }
 trap cleanup EXIT
+take_cores
 unset DYNPIPE_SOCKET XDG_CACHE_HOME "${!SLURM_@}"
 
 cat "$DP_SRCDIR"/common/*.[ch] "$DP_SRCDIR"/common/*/*.[ch] >"$dir/text.txt"

@@ -8,6 +8,7 @@
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
+take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 
 # The observer runs on what the run gave back, for as long as the run lasts, and looks for it there.
@@ -18,18 +19,19 @@ observe \$1 "$D/observer.seen"
 Y
 is_decided() { job_is "$observer" RUNNING || job_ended "$job"; }
 
-# How many steps it takes until the observer runs depends on the machine. A run that was over before is
-# done again, longer.
-for steps in 2000 8000 32000; do
+# How many steps it takes until the observer runs depends on the machine. A run of which less than a quarter was left then
+# is done again, longer.
+for steps in 1000 4000 16000; do
     rm -f "$D/train.jsonl" "$D/observer.seen"
     job=$(submit train $release -- "$D/train.jsonl" $run train.steps=$steps)
     wait_for 60 job_is "$job" RUNNING
     started=$?
     observer=$(sbatch --parsable -N1 --gpus-per-node=1 --exclusive -o "$D/observer.out" "$D/observer.sh" "$job")
     before=$(job_state "$observer")
-    wait_for 300 is_decided
-    job_is "$job" RUNNING && break
-    diag "$steps steps were over before the observer ran"
+    wait_for 300 is_decided || break
+    job_is "$job" RUNNING && ! steps_done "$D/train.jsonl" $((steps * 3 / 4)) && break
+    diag "$steps steps were nearly over before the observer ran"
+    wait_for 600 job_ended "$job"
     wait_for 60 all_nodes_idle
 done
 ok $started "sbatch --dynpipe=release starts a run on four nodes"
@@ -65,6 +67,7 @@ is "$(jq -c '[.report.step, .report.loss_step, .report.loss + 0]' <<<"$report")"
     "$(jq -c 'select(.loss != null) | [.step, .step, .loss + 0]' "$D/train.jsonl" | tail -n 1)" "its loss is that of the last step"
 # ---- requeued: where the job gave a node back it may start again, as soon as Slurm says so ---------------
 
+take_cores
 job=$(submit requeued $release --requeue -- "$D/requeued.jsonl" $run)
 wait_for 120 nodes_fewer "$job" 4
 ok $? "another run gives a node back"

@@ -11,6 +11,7 @@ done
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
 limits="hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; min_devices"
+take_cores
 run_cluster --dbd --daemon-conf "run: { $limits = 3; };"
 
 job=$(submit train $release -- "$D/train.jsonl" $run)

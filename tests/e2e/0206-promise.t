@@ -10,6 +10,7 @@
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 
+take_cores
 cluster_up --nodes 3 --gpus 2 --cpus 2 --daemon-key 'report_ms = 500;' \
     --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" \
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'

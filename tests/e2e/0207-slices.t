@@ -10,6 +10,7 @@
 . "$DP_SRCDIR/tests/e2e/slices.sh"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
+take_cores
 slices_cluster 8.0
 task_job() { squeue -h -t all -j "$1_$2" -o %A; } # ARRAY TASK
 logs() { cat "$D"/log/dynpiped.n*.log; }

@@ -10,6 +10,7 @@
 . "$DP_SRCDIR/tests/e2e/records.sh"
 
 run="$endless prune.begin=10 prune.end=40 prune.every=10"
+take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 0.5; warmup_reports = 1; confirm_s = 3.0; };'
 
 start_run() { submit "$1" $release -- "$D/$1.jsonl" $run; } # NAME

@@ -16,6 +16,7 @@ mount -t tmpfs -o size=256k,mode=700 dynpipe-test "$state" 2>/dev/null || skip_a
 at_end+=("umount -l $state")
 
 run="$endless prune.begin=10 prune.end=40 prune.every=10 train.microbatches=16"
+take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 0.5; warmup_reports = 1; confirm_s = 3.0; };'
 
 steps() { losses "$D/$name.jsonl" | wc -l; }

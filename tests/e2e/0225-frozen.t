@@ -14,6 +14,7 @@ kill $!
 
 run="$endless prune.begin=10 prune.end=40 prune.every=10"
 # The run may decide on a release only when its worker on n4 is traced, which takes a busy machine a while.
+take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 0.5; warmup_reports = 60; confirm_s = 3.0; gone_timeout_s = 4.0; };'
 job=$(submit frozen $release --dynpipe-min-gpus=3 -- "$D/frozen.jsonl" $run)
 wait_for 120 steps_done "$D/frozen.jsonl" 5

@@ -7,6 +7,7 @@
 own_users="dynpipe:64990 dpowner:64991 dpother:64992"
 # shellcheck source=tests/e2e/own_users.sh
 . "$(dirname "$0")/own_users.sh"
+take_core
 cluster_up --nodes 4 --gpus 1 --cpus 2 --split --plugstack "optional $plugin socket=$D/sock/%n.sock" \
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; gone_timeout_s = 3.0; grace_s = 2.0; };'
 export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/sock/n1.sock

@@ -7,6 +7,7 @@
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
+take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 
 # short NAME SRUN-OPTIONS -- OVERRIDES: 30 steps of four workers on two nodes

@@ -11,6 +11,7 @@ run="$endless prune.begin=5 prune.end=30 prune.every=5 model.blocks=4 model.chan
 limits="hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 1; confirm_s = 1.0; memory_margin = 10;"
 dbd=
 if command -v slurmdbd >/dev/null && command -v mariadbd >/dev/null; then dbd=--dbd; fi
+take_cores
 cluster_up --nodes 2 $dbd --gpus 1 --cpus 2 --mem 1000 --daemon-key 'report_ms = 250;' --daemon-conf "run: { $limits };" \
     --conf 'SelectTypeParameters=CR_Core_Memory' --conf 'PrologFlags=Contain' \
     --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock"

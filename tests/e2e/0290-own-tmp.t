@@ -52,6 +52,7 @@ hidden=$(mktemp -d /tmp/dpXXXXXX) && chmod 755 "$hidden" || bail "no folder in /
 at_end+=("rm -rf $hidden")
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
+take_cores
 run_cluster --conf "$kind" --conf PrologFlags=Contain \
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 : >"$hidden/of-the-node"

@@ -37,6 +37,7 @@ runc --root "$D/runc" run "probe-$$" -b "$D/bundle" </dev/null >"$D/probe.out" 2
 } >"$D/etc/oci.conf"
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
+take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 containers() { runc --root "$D/runc" list -q; }
 is_empty() { [ -z "$(containers)" ]; }

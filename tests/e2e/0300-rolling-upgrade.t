@@ -11,6 +11,7 @@
 # shellcheck source=tests/e2e/release_before.sh
 . "$DP_SRCDIR/tests/e2e/release_before.sh"
 
+take_cores
 cluster_up --nodes 4 --gpus 1 --cpus 2 --no-daemon --daemon-key 'report_ms = 250;' \
     --plugstack "optional $D/spank_dynpipe.so socket=$D/run/dynpiped-%n.sock" \
     --daemon-conf "$old_limits"
@@ -60,6 +61,7 @@ decides 1000
 for n in 1 2 3 4; do start_old $n; done
 new_plugin
 worker=$new_worker
+take_cores
 new_job=$(submit new $release -- "$D/new.jsonl" $run)
 wait_for 120 steps_done "$D/new.jsonl" 5
 ok $? "a run of this release trains under old daemons"

@@ -11,6 +11,7 @@ own_users="dynpipe:64990 dpowner:64991"
 # shellcheck source=tests/e2e/release_before.sh
 . "$DP_SRCDIR/tests/e2e/release_before.sh"
 
+take_cores
 cluster_up --nodes 4 --gpus 1 --cpus 2 --no-daemon --split --daemon-key 'report_ms = 250;' \
     --plugstack "optional $D/spank_dynpipe.so socket=$D/sock/%n.sock" --daemon-conf "$old_limits"
 sed -i '/device_files/d' "$D/etc/dynpipe.conf"

@@ -31,8 +31,9 @@ endless="train.steps=1000000000 train.lr=3e-3 train.min_lr=3e-3 data.eval_every=
 release="--dynpipe=release --dynpipe-min-gpus=2 --dynpipe-max-slowdown=50 --dynpipe-reference=start"
 
 # run_cluster UP-OPTIONS: four nodes with plugin and daemons. What a move was promised to bring is measured for eight
-# reports before a node is given up, and these runs have small steps.
+# reports before a node is given up, and these runs have small steps. A test in which that is judged takes all cores before.
 run_cluster() {
+    take_core
     cluster_up --nodes 4 --gpus 1 --cpus 2 --daemon-key 'report_ms = 250;' \
         --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" "$@"
     export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
@@ -48,10 +49,20 @@ worker_command() {
 # The losses of a run, one "step loss" per line, every digit.
 losses() { jq -r 'select(.step != null and .loss != null) | "\(.step) \(.loss)"' "$1"; }
 
-# alone LOG OVERRIDES...: the same training with one worker and no Slurm: what every layout must equal.
-alone() {
+# train_alone LOG OVERRIDES...: the same training with one worker and no Slurm: what every layout must equal. How long that takes
+# is no matter, so it gets what others leave of the cores; it does not stay on one, which others' may have chosen, too.
+train_alone() {
+    local limit=900
+    [ -z "${DP_CORES:-}" ] || limit=1800 # of a low priority
     # shellcheck disable=SC2046
-    (cd "$D" && env -u SLURM_CONF -u DYNPIPE_SOCKET timeout 900 $(worker_command "$@") >"$1.out" 2>&1)
+    (cd "$D" && idly env -u SLURM_CONF -u DYNPIPE_SOCKET timeout $limit $(worker_command "$@" pipeline.pin=false) >"$1.out" 2>&1)
+}
+
+# alone LOG OVERRIDES...: the same when no job of this test runs any more, so the next test may begin. A test that starts
+# another job behind it takes core or cores first.
+alone() {
+    leave_cores
+    train_alone "$@"
 }
 
 # measure_table OVERRIDES...: before runs that begin at the same time. Where there is no table yet each of them measures one of its

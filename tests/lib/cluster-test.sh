@@ -13,6 +13,8 @@ export DP_SRCDIR DP_BUILDDIR
 PATH=$PATH:/usr/sbin:/sbin
 # shellcheck source=tests/lib/tap.sh
 . "$DP_SRCDIR/tests/lib/tap.sh"
+# shellcheck source=tests/lib/cores.sh
+. "$DP_SRCDIR/tests/lib/cores.sh"
 
 unset SLURM_CONF
 for v in "${!SLURM_@}" "${!SBATCH_@}" "${!SALLOC_@}" "${!DYNPIPE_@}"; do unset "$v"; done
@@ -40,6 +42,7 @@ cluster_end() {
     trap - EXIT
     for c in "${at_end[@]}"; do $c; done
     cluster down
+    leave_cores
     if [ $rc -eq 0 ] && [ -z "${DP_KEEP:-}" ]; then rm -rf "$D"; else diag "left for a look: $D"; fi
     exit $rc
 }

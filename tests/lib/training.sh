@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Trainings: what several tests of the worker need, with and without a Slurm. Sourced behind tests/lib/tap.sh.
+# shellcheck source=tests/lib/cores.sh
+. "$DP_SRCDIR/tests/lib/cores.sh"
 
 # Several workers without a Slurm: sets worker, mpirun and dir, a folder that goes with the test.
 # shellcheck disable=SC2034 # mpirun is the test's
@@ -9,6 +11,7 @@ begin_mpirun() {
     mpirun=$(command -v mpirun) || skip_all "mpirun is missing (Debian: openmpi-bin)"
     dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
     trap 'rm -rf "$dir"' EXIT
+    take_core
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$dir
     unset DYNPIPE_SOCKET
     # Under the address sanitizer: PMIx keeps 5 bytes.
