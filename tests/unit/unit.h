@@ -19,6 +19,14 @@
 #define assert_in_range assert_uint_in_range
 #endif
 
+/* How many of n random instances are tried. A sanitizer makes a test five times slower and looks for other faults: a sixth of
+ * them, where the tests of a folder together reach every line and branch as before. Sums that a test asserts are scaled alike. */
+#ifdef DP_SANITIZED
+#define DP_INSTANCES(n) ((n) / 6)
+#else
+#define DP_INSTANCES(n) (n)
+#endif
+
 /* main() of a test file: TEST_MAIN(name, tests) with a static array of struct CMUnitTest. */
 #define TEST_MAIN(name, tests)                                                                     \
     int main(void)                                                                                 \

@@ -92,7 +92,7 @@ static uint64_t run(const struct dp_policy *policy, const struct snapshot *t)
 static void never_worse_than_a_baseline(void **state)
 {
     (void)state;
-    enum { INSTANCES = 1000, MOST = 64 };
+    enum { INSTANCES = DP_INSTANCES(1000), MOST = 64 };
     double ratio[MOST] = {0}, worst[MOST] = {0};
     size_t n = 0;
 
@@ -181,11 +181,7 @@ static size_t number_of(const struct dp_policy *policy)
 /* how: 1 unequal speeds, 2 limits of memory, 3 both */
 static void compare_shapes(uint32_t how)
 {
-#ifdef DP_SANITIZED
-    enum { MOST = 64, INSTANCES = SHAPES * OF_SHAPE / 4 };
-#else
-    enum { MOST = 64, INSTANCES = SHAPES * OF_SHAPE };
-#endif
+    enum { MOST = 64, INSTANCES = DP_INSTANCES(SHAPES * OF_SHAPE) };
     static const struct {
         const struct dp_policy *policy;
         enum aim aim;
@@ -269,7 +265,7 @@ static void never_worse_on_unequal_devices(void **state)
                                          dp_balancer_dynmo, dp_balancer_dynmo_diffusion, dp_balancer_diffusion};
     uint32_t compared = 0;
 
-    for (uint64_t i = 0; i < 3000; i++) {
+    for (uint64_t i = 0; i < DP_INSTANCES(3000); i++) {
         uint64_t seed = i, best, weight[MAX_N], fixed[MAX_N], cap[MAX_P], cost[MAX_P];
         uint32_t cut[MAX_P + 1], start[MAX_P + 1] = {0};
         double speed[MAX_P];
@@ -315,7 +311,7 @@ static void never_worse_on_unequal_devices(void **state)
         }
         dp_chain_release(&c);
     }
-    assert_true(compared > 3000);
+    assert_true(compared > DP_INSTANCES(3000));
 }
 
 /* Messages that stop computing: where they are dear, only both ends, with one border each, hold layers. */
@@ -340,7 +336,7 @@ static void any_snapshot(void **state)
     (void)state;
     uint32_t answers = 0, errors = 0;
 
-    for (uint64_t i = 0; i < 2000; i++) {
+    for (uint64_t i = 0; i < DP_INSTANCES(2000); i++) {
         uint64_t seed = i;
         struct snapshot t;
 
@@ -378,7 +374,7 @@ static void any_snapshot(void **state)
             }
         }
     }
-    assert_true(answers > 1000 && errors > 1000);
+    assert_true(answers > DP_INSTANCES(1000) && errors > DP_INSTANCES(1000));
 }
 
 static const struct CMUnitTest tests[] = {
