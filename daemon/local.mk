@@ -27,7 +27,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/release/procread.c daemon/release/procread.h daemon/release/procscan.c daemon/release/procscan.h daemon/release/rights.c daemon/release/rights.h \
 	daemon/release/slot_lock.c daemon/release/slot_lock.h \
 	daemon/child/helper.c daemon/child/helper.h daemon/child/node_origin.c daemon/child/node_origin.h \
-	daemon/child/job_time.c daemon/child/job_time.h daemon/child/slice_comment.c daemon/child/slice_comment.h \
+	daemon/child/job_time.c daemon/child/job_time.h daemon/child/node_state.c daemon/child/node_state.h daemon/child/slice_comment.c daemon/child/slice_comment.h \
 	daemon/child/slurm_job.c daemon/child/slurm_job.h
 
 sbin_PROGRAMS += daemon/dynpiped

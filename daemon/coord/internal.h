@@ -73,7 +73,7 @@
 #define DP_REC_REGROUP 23   /* workers are lost, the others go on in this layout: a decision, like COMMIT */
 #define DP_REC_SEAT 24      /* a slice that came later has this slot, and its worker this rank */
 #define DP_REC_WANTED 25    /* so many slices the run may have from here on */
-#define DP_REC_PAST 26      /* of a journal that was written anew: a slice was held from then until then, in a slot that another one has now */
+#define DP_REC_PAST 26      /* of a journal that was written anew: a slot was held so long by a slice before the one that has it now */
 #define HANDOVER_REGROUP 2  /* in HANDOVER, for 1: committed */
 
 #define RESEND_NS (1 * DP_SECOND_NS)       /* PREPARE, DECISION, FINISH to leavers */
@@ -730,6 +730,7 @@ struct coord_seat {
     char node[64];
     uint64_t since_ns;
 };
+/* Also in a replay; changes nothing but the process where the slice has it already. */
 void coord_seat_take(struct dp_coord *c, const struct coord_seat *seat);
 /* A newcomer is in the layout now. */
 void coord_seat_joined(struct dp_coord *c, uint32_t rank);

@@ -11,7 +11,7 @@
 
 #define GATHER_NS DP_SECOND_NS        /* for others: several slices most often begin at once */
 #define AGAIN_NS (2 * DP_SECOND_NS)   /* after a hand-over that failed; twice as long after each more */
-#define FAILURES_MAX 5u
+#define FAILURES_MAX 5u               /* in a row: more than one lost message or restart explains */
 #define REFUSE_NS DP_SECOND_NS        /* between two times that one hears that it is not taken in */
 
 static void send_away(struct dp_coord *c, uint64_t now_ns, uint32_t below, const char *why)

@@ -8,9 +8,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/slurm/libslurm.h"
 #include "daemon/child/helper.h"
-#include "daemon/child/slurm_job.h"
+#include "daemon/child/node_state.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/run/relay.h"
 #include "daemon/run/run.h"
@@ -18,24 +17,6 @@
 
 #define DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define SAY_AGAIN_NS (5 * DP_SECOND_NS) /* a word may be lost, and a coordinator be restarted */
-
-enum answer { NO_ANSWER, USED, DRAINS };
-
-static void look(const struct dp_slurm_node *node, void *arg)
-{
-    uint8_t *answer = arg;
-
-    *answer = node->is_draining ? DRAINS : USED;
-}
-
-static size_t look_work(const void *request, size_t bytes, uint8_t *result)
-{
-    (void)bytes;
-    dp_slurm_enter();
-    result[0] = NO_ANSWER;
-    (void)dp_slurm_each_node(request, look, result, NULL);
-    return 1;
-}
 
 static void on_looked(void *arg, const uint8_t *result, size_t bytes, const char *why)
 {
@@ -45,9 +26,9 @@ static void on_looked(void *arg, const uint8_t *result, size_t bytes, const char
     (void)why;
     d->drain_look = NULL;
     d->drain_ask_ns = dp_now_ns() + (uint64_t)(d->config->poll_s * 1e9);
-    if (!result || bytes != 1 || result[0] == NO_ANSWER)
+    if (!result || bytes != 1 || result[0] == DP_NODE_UNKNOWN)
         return; /* as before */
-    d->is_draining = result[0] == DRAINS;
+    d->is_draining = result[0] == DP_NODE_DRAINS;
     if (d->is_draining != was_draining)
         dp_info("node=%s %s", d->node, d->is_draining ? "is being drained: slices are asked to leave it" : "is not drained any more");
 }
@@ -87,7 +68,7 @@ void dp_drain_tick(struct dp_daemon *d, uint64_t now_ns)
     }
     if (!d->drain_look && now_ns >= d->drain_ask_ns) {
         d->drain_ask_ns = now_ns + (uint64_t)(d->config->poll_s * 1e9);
-        d->drain_look = dp_helper_start(d->base, look_work, d->node, strlen(d->node) + 1, DEADLINE_S, on_looked, d, &err);
+        d->drain_look = dp_helper_start(d->base, dp_node_state_work, d->node, strlen(d->node) + 1, DEADLINE_S, on_looked, d, &err);
     }
     if (!d->is_draining || now_ns - d->drain_said_ns < SAY_AGAIN_NS)
         return;

@@ -10,6 +10,7 @@
 
 #include "daemon/net/daemon_state.h"
 
+/* About every 100 ms: looks, and tells coordinators. The daemon ends: a look that is under way is given up. */
 void dp_drain_tick(struct dp_daemon *d, uint64_t now_ns);
 void dp_drain_end(struct dp_daemon *d);
 

@@ -35,7 +35,7 @@
 #define PATIENCE_NS (60 * DP_SECOND_NS) /* beyond what home waits for others: it would have said so */
 #define MISSED_NS (5 * DP_SECOND_NS) /* one that Slurm took may come again by itself */
 #define REPLACE_NS (30 * DP_SECOND_NS) /* between two times that others are asked for; twice as long where they did not last */
-#define REPLACE_MAX_NS (1800 * DP_SECOND_NS)
+#define REPLACE_MAX_NS (1800 * DP_SECOND_NS) /* then it begins with that again */
 #define SEEK_NS (10 * DP_SECOND_NS) /* home does not answer: is it still home? */
 
 struct dp_slicing {
@@ -48,7 +48,7 @@ struct dp_slicing {
     uint32_t home_job;
     char home_node[64];
     uint64_t home_ns; /* when Slurm was asked which one it is */
-    struct dp_slice_place place;
+    struct dp_place place;
     char text[256];
 
     /* What Slurm said of the array, or of home and its companions. */
@@ -332,7 +332,8 @@ static void close_group(struct dp_run *home)
         return;
     }
     dp_companions_tell(home, why, sizeof why);
-    DP_RUN_LOG(home, dp_info, "job=%u the run begins with %u of %u slices%s%s", home->job_id, g->n_there, g->wanted, why[0] ? ": " : "", why);
+    DP_RUN_LOG(home, dp_info, "job=%u the run begins with %u of %u slices%s%s", home->job_id, g->n_there, g->wanted, why[0] ? ": " : "",
+               why);
     mark_slices(home);
 }
 
@@ -475,7 +476,7 @@ static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
     if (m->state == DP_SLICE_WAITS)
         return;
     s->state = m->state == DP_SLICE_RANKED ? DP_SLICE_RANKED : DP_SLICE_REFUSED;
-    s->place = (struct dp_slice_place){m->rank, m->n_workers, m->n_there, m->step_id, m->joins == 1};
+    s->place = (struct dp_place){m->rank, m->n_workers, m->n_there, m->step_id, m->joins == 1};
     DP_RUN_LOG(slice, dp_info, "job=%u %s", slice->job_id, s->state == DP_SLICE_RANKED ? "has its rank" : s->text);
 }
 
@@ -636,7 +637,7 @@ struct dp_run *dp_slice_run(struct dp_run *slice, uint32_t step_id, uint32_t pid
     return run && run->role != DP_RUN_LOOKUP && is_home_of(run, slice) ? run : NULL;
 }
 
-struct dp_slice_place dp_slice_place(const struct dp_run *slice)
+struct dp_place dp_slice_place(const struct dp_run *slice)
 {
     return slice->slicing->place;
 }
@@ -678,6 +679,7 @@ static void follow_companions(struct dp_run *home, uint64_t now_ns)
     uint64_t wait_ns = (uint64_t)(home->daemon->config->slices_wait_s * 1e9), read_s = s->seen.read_s;
     struct dp_companions_view now;
     uint32_t missing, wanted;
+    bool did_not_last;
 
     if (home->job.array_job_id || home->job.slice_of || home->is_for_slices || !home->coord || !dp_slices_are(home))
         return;
@@ -698,7 +700,8 @@ static void follow_companions(struct dp_run *home, uint64_t now_ns)
         s->missed_ns = now_ns;
     if (now_ns - s->missed_ns < MISSED_NS || (s->replaced_ns && now_ns - s->replaced_ns < s->pause_ns))
         return;
-    s->pause_ns = s->replaced_ns && now_ns - s->replaced_ns < 2 * s->pause_ns && s->pause_ns < REPLACE_MAX_NS ? 2 * s->pause_ns : REPLACE_NS;
+    did_not_last = s->replaced_ns && now_ns - s->replaced_ns < 2 * s->pause_ns;
+    s->pause_ns = did_not_last && s->pause_ns < REPLACE_MAX_NS ? 2 * s->pause_ns : REPLACE_NS;
     s->replaced_ns = now_ns;
     s->missed_ns = 0;
     DP_RUN_LOG(home, dp_info, "job=%u slices=%u are missing of %u: Slurm is asked for others", home->job_id, missing, wanted);

@@ -20,14 +20,14 @@ bool dp_slice_is(const struct dp_run *run);
 /* The process of a worker of this slice speaks, in a step of its job. returns the run that it is a worker of, here, or NULL:
  * *text says why not (yet), valid until the next call; *is_refused: it never will be. */
 struct dp_run *dp_slice_run(struct dp_run *slice, uint32_t step_id, uint32_t pid, const char **text, bool *is_refused);
-/* Of a slice that dp_slice_run() has answered: its rank, the size of the run, and the step under which the run's workers are
- * known. */
-struct dp_slice_place {
+/* Where the worker of a slice is in its run. */
+struct dp_place {
     uint32_t rank, n_workers, n_there; /* n_workers: seats; n_there: that were taken when the run began */
-    uint32_t step_id;
+    uint32_t step_id;                  /* under which the run's workers are known: home's */
     bool joins;                        /* it comes later */
 };
-struct dp_slice_place dp_slice_place(const struct dp_run *slice);
+/* Of a slice that dp_slice_run() has answered. */
+struct dp_place dp_slice_place(const struct dp_run *slice);
 
 /* For people. Of a slice that is not home: which run it is of, or for what it waits. returns false: it is none, or nobody of it
  * has come. Does it have its rank in the run of another job? */

@@ -270,7 +270,7 @@ static struct dp_wirer *seat(struct dp_run *run, struct dp_conn *c, const struct
 static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, struct dp_msg_card *m)
 {
     struct dp_msg_wireup place = {.job_id = slice->job_id, .step_id = m->step_id, .state = DP_WIREUP_RANK};
-    struct dp_slice_place at;
+    struct dp_place at;
     bool is_refused;
     const char *text;
     struct dp_run *run = dp_slice_run(slice, m->step_id, (uint32_t)c->pid, &text, &is_refused);

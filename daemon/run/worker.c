@@ -273,7 +273,7 @@ void dp_worker_serve(struct dp_worker *w)
 static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, const struct dp_msg_hello *m, uint8_t *body, size_t *bytes)
 {
     static struct dp_msg_hello hello;
-    struct dp_slice_place at;
+    struct dp_place at;
     const char *text;
     bool is_refused;
     struct dp_run *run = dp_slice_run(slice, m->step_id, (uint32_t)c->pid, &text, &is_refused);

@@ -17,7 +17,7 @@
 
 #define INVITATION_MAGIC 0x44504a31u /* "DPJ1" */
 #define INVITE_NS (DP_SECOND_NS / 2) /* who lives takes it in milliseconds */
-#define IDLE_NS (20 * DP_MS_NS)
+#define IDLE_NS (20 * DP_MS_NS) /* asleep, unless a message comes */
 
 struct invitation {
     uint32_t magic, bytes;

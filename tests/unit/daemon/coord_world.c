@@ -1325,7 +1325,8 @@ static void come_tick(struct world *w, struct world_comer *k)
     w->is_fenced[rank] = w->is_stuck[rank] = false;
     w->worker[rank] = (struct world_worker){.is_alive = true, .is_newcomer = true, .pid = 1000 + w->n_pids++,
                                             .connect_at_ns = soon(w, 1500),
-                                            .layout = {.n_workers = W_MAX, .n_layers = W_LAYERS, .cut = {0, W_LAYERS, W_LAYERS, W_LAYERS, W_LAYERS}}};
+                                            .layout = {.n_workers = W_MAX, .n_layers = W_LAYERS,
+                                                       .cut = {0, W_LAYERS, W_LAYERS, W_LAYERS, W_LAYERS}}};
     memset(w->worker[rank].layout.gone + 1, 1, W_MAX - 1);
 }
 

@@ -135,7 +135,7 @@ static void check_ranks(void)
         assert_int_equal(a[i].n_workers, 2);
     }
     for (uint32_t i = 0; i < 2; i++) { /* all of them are known under home's step */
-        struct dp_slice_place at = dp_slice_place(dp_run_find(&dw.node[i].d, i ? OTHER : HOME));
+        struct dp_place at = dp_slice_place(dp_run_find(&dw.node[i].d, i ? OTHER : HOME));
 
         assert_int_equal(at.rank, i);
         assert_int_equal(at.step_id, STEP);
