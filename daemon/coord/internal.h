@@ -391,6 +391,7 @@ struct coord_join {
     uint64_t id;             /* of the newest hand-over that was to take somebody in; 0: none, or it did */
     uint32_t n_failed;       /* of those, in a row */
     uint64_t next_ns;        /* not again before */
+    uint64_t ping, ping_ns;  /* the newest that newcomers were sent, when */
     uint64_t refused_ns;     /* told last that nobody is taken in */
     char refusal[200];       /* why; "": somebody may be */
 };
@@ -575,6 +576,7 @@ json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns);
 /* --- stall.c --- */
 void coord_stall_heard(struct dp_coord *c, uint64_t now_ns);
 void coord_stall_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_stall_ping(struct dp_coord *c, uint32_t rank); /* with the newest number, c->stall.ping */
 
 /* --- limit.c --- */
 void coord_limit_tick(struct dp_coord *c, uint64_t now_ns);
@@ -732,11 +734,15 @@ struct coord_seat {
 };
 /* Also in a replay; changes nothing but the process where the slice has it already. */
 void coord_seat_take(struct dp_coord *c, const struct coord_seat *seat);
+/* A newcomer is not there any more: a hand-over that counts on it is aborted. */
+void coord_seat_over(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
 /* A newcomer is in the layout now. */
 void coord_seat_joined(struct dp_coord *c, uint32_t rank);
 /* A newcomer that is still there. */
 bool coord_is_newcomer(const struct dp_coord *c, uint32_t rank);
-bool coord_is_ready(const struct dp_coord *c, uint32_t rank); /* and can be taken in: it is connected, and known to the others */
+/* And could be taken in: it is connected, and its address known; and it has answered the newest PING, too, so it is awake. */
+bool coord_is_candidate(const struct dp_coord *c, uint32_t rank);
+bool coord_is_ready(const struct dp_coord *c, uint32_t rank);
 /* A layout was put in force in the place of `before`: do those who leave leave for good? */
 void coord_seat_left(struct dp_coord *c, const struct dp_layout *before);
 /* Slots that the run began with. */

@@ -12,6 +12,8 @@
 #define GATHER_NS DP_SECOND_NS        /* for others: several slices most often begin at once */
 #define AGAIN_NS (2 * DP_SECOND_NS)   /* after a hand-over that failed; twice as long after each more */
 #define FAILURES_MAX 5u               /* in a row: more than one lost message or restart explains */
+#define PING_NS (2 * DP_SECOND_NS)    /* an answer to an older one says nothing of now */
+#define OTHERS_NS (DP_SECOND_NS / 2)  /* for the answers of others, where one has come */
 #define REFUSE_NS DP_SECOND_NS        /* between two times that one hears that it is not taken in */
 
 static void send_away(struct dp_coord *c, uint64_t now_ns, uint32_t below, const char *why)
@@ -62,6 +64,24 @@ static void count_failure(struct dp_coord *c, uint64_t now_ns)
     coord_note(c, now_ns, "no slice is taken in any more, after %u tries: %.150s", FAILURES_MAX, c->mig.why);
 }
 
+/* Everybody stands still for a hand-over until the last one has voted: one that hangs, or is frozen, is not asked to take part. */
+static bool are_awake(struct dp_coord *c, uint64_t now_ns)
+{
+    uint32_t n = coord_count(c, coord_is_ready, NULL);
+
+    if (!coord_count(c, coord_is_candidate, NULL) || c->stall.is_asking)
+        return false;
+    if (!c->join.ping || now_ns - c->join.ping_ns >= PING_NS) {
+        c->join.ping = ++c->stall.ping;
+        c->join.ping_ns = now_ns;
+        for (uint32_t r = 0; r < c->train.n_workers; r++)
+            if (coord_is_candidate(c, r))
+                coord_stall_ping(c, r);
+        return false;
+    }
+    return n > 0 && (n == coord_count(c, coord_is_candidate, NULL) || now_ns - c->join.ping_ns >= OTHERS_NS);
+}
+
 static void take_in(struct dp_coord *c, uint64_t now_ns)
 {
     struct dp_layout next;
@@ -103,7 +123,8 @@ void coord_join_tick(struct dp_coord *c, uint64_t now_ns)
      * which it takes to be the lowest rank of the next one. */
     send_away(c, now_ns, dp_layout_leader(&c->layout), "the run is led by a higher rank by now");
     if (c->life.is_paused || !coord_migrate_is_idle(c) || coord_promise_is_deciding(c) || now_ns < c->join.next_ns ||
-        !coord_count(c, coord_is_ready, NULL) || is_more_to_come(c, now_ns))
+        is_more_to_come(c, now_ns))
         return;
-    take_in(c, now_ns);
+    if (are_awake(c, now_ns))
+        take_in(c, now_ns);
 }

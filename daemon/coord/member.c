@@ -369,11 +369,10 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
     if (m->step > c->train.step && m->step <= c->train.steps_total)
         c->train.step = m->step;
     coord_loss_take(c, now_ns, m->step, m->loss); /* steps after the last report */
-    if (c->layout.gone[m->rank]) {
-        if (c->mig.state == MIG_PREPARING && c->mig.is_member[m->rank])
-            coord_migrate_abort(c, now_ns, "a newcomer left");
+    if (w->is_newcomer)
+        coord_seat_over(c, now_ns, m->rank);
+    if (c->layout.gone[m->rank])
         return; /* a leaver, as agreed */
-    }
     if (c->mig.state == MIG_PREPARING)
         coord_migrate_abort(c, now_ns, "a worker left");
     if (m->how == DP_BYE_FAILED)
@@ -397,8 +396,8 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
     if (c->layout.gone[m->rank]) {
         w->has_left = true;
         w->bye = DP_BYE_DRAINED;
-        if (c->mig.state == MIG_PREPARING && c->mig.is_member[m->rank])
-            coord_migrate_abort(c, now_ns, "a newcomer was lost");
+        if (w->is_newcomer)
+            coord_seat_over(c, now_ns, m->rank);
         return;
     }
     w->is_lost = true;

@@ -339,22 +339,24 @@ void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote
 
 int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason)
 {
-    struct coord_migration *before = malloc(sizeof *before);
-    bool is_written = before && coord_journal_room(c) == 0;
+    struct coord_migration *before = malloc(sizeof *before), *fresh = malloc(sizeof *fresh);
+    bool is_written = before && fresh && coord_journal_room(c) == 0;
 
-    if (before)
-        *before = c->mig;
     if (is_written) {
+        *before = c->mig;
         reset(c, now_ns, next, reason);
         c->mig.is_regroup = true;
         c->mig.decided_ns = now_ns;
         for (uint32_t r = 0; r < c->train.n_workers; r++)
             c->mig.is_member[r] = !next->gone[r];
-        is_written = coord_journal_regroup(c, &c->mig) == DP_JOURNAL_DURABLE;
-        if (!is_written)
-            c->mig = *before;
+        *fresh = c->mig;
+        c->mig = *before; /* until it is durable: the journal may be written anew for it, with what is under way */
+        is_written = coord_journal_regroup(c, fresh) == DP_JOURNAL_DURABLE;
+        if (is_written)
+            c->mig = *fresh;
     }
     free(before);
+    free(fresh);
     if (!is_written)
         return -1;
     put_in_force(c, now_ns);

@@ -253,7 +253,7 @@ void coord_regroup_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job
         struct coord_worker *w = &c->worker[r];
 
         if (is_away_newcomer(c, now_ns, r) && !coord_slot_is_in(c, w->slot, job))
-            w->has_left = true;
+            coord_seat_over(c, now_ns, r);
         if (!is_awaited(c, r) || w->is_connected || !w->away_ns || now_ns - w->away_ns < SEEK_AFTER_NS ||
             coord_slot_is_in(c, w->slot, job))
             continue;

@@ -37,6 +37,13 @@ void coord_seat_take(struct dp_coord *c, const struct coord_seat *seat)
     w->pid = seat->pid;
 }
 
+void coord_seat_over(struct dp_coord *c, uint64_t now_ns, uint32_t rank)
+{
+    c->worker[rank].has_left = true;
+    if (c->mig.state == MIG_PREPARING && c->mig.is_member[rank])
+        coord_migrate_abort(c, now_ns, "a newcomer left, or was lost");
+}
+
 void coord_seat_joined(struct dp_coord *c, uint32_t rank)
 {
     c->worker[rank].is_newcomer = false;
@@ -62,6 +69,11 @@ bool dp_coord_is_newcomer(const struct dp_coord *c, uint32_t rank)
 }
 
 bool coord_is_ready(const struct dp_coord *c, uint32_t rank)
+{
+    return coord_is_candidate(c, rank) && c->join.ping && c->worker[rank].answered_ping >= c->join.ping;
+}
+
+bool coord_is_candidate(const struct dp_coord *c, uint32_t rank)
 {
     return coord_is_newcomer(c, rank) && rank > dp_layout_leader(&c->layout) && c->worker[rank].is_known && c->worker[rank].is_connected &&
            c->ops.introduce && c->ops.introduce(c->arg, rank, false);

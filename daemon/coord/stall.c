@@ -83,19 +83,25 @@ static void name_the_silent(struct dp_coord *c)
                  c->slot[c->worker[first].slot].label, silent > 1 ? ", nor do others" : "");
 }
 
-static void ping(struct dp_coord *c, uint64_t now_ns)
+void coord_stall_ping(struct dp_coord *c, uint32_t rank)
 {
-    struct dp_msg_ping m = {.number = ++c->stall.ping};
+    struct dp_msg_ping m = {.number = c->stall.ping};
     uint8_t body[64];
     struct dp_writer w;
 
-    c->stall.sent_ns = now_ns;
-    c->stall.was_answerable = false;
     dp_writer_init(&w, body, sizeof body);
     dp_msg_ping_encode(&w, &m);
+    c->ops.to_worker(c->arg, rank, DP_MSG_PING, body, dp_writer_used(&w));
+}
+
+static void ping(struct dp_coord *c, uint64_t now_ns)
+{
+    c->stall.ping++;
+    c->stall.sent_ns = now_ns;
+    c->stall.was_answerable = false;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (coord_is_live(c, r))
-            c->ops.to_worker(c->arg, r, DP_MSG_PING, body, dp_writer_used(&w));
+            coord_stall_ping(c, r);
 }
 
 static bool is_quiet_for_long(const struct dp_coord *c, uint64_t now_ns)

@@ -1029,7 +1029,7 @@ static void worker_tick(struct world *w, uint32_t r)
         send_vote(w, r);
     }
     for (uint32_t i = 0; i < W_MAX; i++)
-        if (w->worker[i].hangs)
+        if (w->worker[i].hangs && !w->worker[i].is_newcomer)
             return; /* the others wait for it */
     if (waits_for_lost(w, k) || k->is_newcomer)
         return;

@@ -199,6 +199,28 @@ static void one_that_would_lead(void **state)
     end(w);
 }
 
+/* One that is frozen makes nobody stand still: no hand-over begins for it; for another one it does. */
+static void one_that_hangs(void **state)
+{
+    struct world *w = begin_few(61);
+    uint32_t i = world_come(w, "n1", 301, 0), k;
+
+    (void)state;
+    while (!w->comer[i].is_seated)
+        world_run(w, 0.2, false);
+    w->worker[w->comer[i].rank].hangs = true;
+    world_run(w, 20.0, false);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+    k = world_come(w, "n1", 302, 0);
+    world_run(w, 8.0, false);
+    assert_int_equal(n_in(w), 3);
+    assert_true(!w->worker[w->comer[k].rank].is_newcomer && w->worker[w->comer[i].rank].is_newcomer);
+    w->worker[w->comer[i].rank].hangs = false;
+    world_run(w, 8.0, false);
+    assert_int_equal(n_in(w), 4);
+    end(w);
+}
+
 /* While people have paused the run nobody is taken in. */
 static void a_paused_run_waits(void **state)
 {
@@ -276,7 +298,7 @@ static void under_faults(void **state)
     uint32_t n_joined = 0, n_regroups = 0, n_crashes = 0, n_renewals = 0;
 
     (void)state;
-    for (uint64_t seed = 0; seed < 300; seed++) {
+    for (uint64_t seed = 0; seed < 400; seed++) {
         struct world *w = begin(seed);
         uint32_t tries = 0;
 
@@ -372,6 +394,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(modes_without_moves),
     cmocka_unit_test(one_that_dies),
     cmocka_unit_test(one_that_would_lead),
+    cmocka_unit_test(one_that_hangs),
     cmocka_unit_test(a_paused_run_waits),
     cmocka_unit_test(one_that_cannot_be_taken_in),
     cmocka_unit_test(crashes_at_every_record),
