@@ -118,7 +118,8 @@ static void speed(struct dp_canvas *c, const json_t *run)
     field(c, "per device", dp_text_count(a, sizeof a, now / held));
     if (isfinite(gain * start / held))
         dp_canvas_put(c, DP_DIM, "(%.0f %%)   ", 100 * gain * start / held);
-    snprintf(text, sizeof text, "%s of %s", dp_text_count(a, sizeof a, held), dp_text_count(b, sizeof b, start));
+    snprintf(text, sizeof text, held > start ? "%s, %s at the start" : "%s of %s", dp_text_count(a, sizeof a, held),
+             dp_text_count(b, sizeof b, start));
     dp_canvas_put(c, DP_DIM, "devices ");
     dp_canvas_put(c, held < start ? DP_GREEN : DP_BOLD, "%s", text);
     dp_canvas_line(c);

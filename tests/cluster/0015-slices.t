@@ -79,11 +79,12 @@ of() { "$probe" of "$1" "$me"; }
 is "$(of 4000000)" "rc=0 n=0 
 home none: Slurm knows no job 4000000 of this user" "a job that Slurm does not know is nobody's home"
 early=$(sbatch --parsable "${short[@]}" --begin=now+1hour --comment "dynpipe: slice of $((plain + 2))" --wrap "sleep 1000")
+since() { [ "$(date +%s)" -gt "$1" ]; }
+wait_for 10 since "$(date +%s)" # Slurm tells times in whole seconds
 home=$(sbatch --parsable "${short[@]}" --gpus=1 --comment "dynpipe: home of slices" --wrap "sleep 1000")
 is "$home" "$((plain + 2))" "the next job has the next number"
 wait_for 60 job_is "$home" RUNNING
-since() { [ "$(date +%s)" -gt "$1" ]; }
-wait_for 10 since "$(date +%s)" # Slurm tells times in whole seconds
+wait_for 10 since "$(date +%s)"
 is "$(of "$home")" "rc=0 n=1 
 $home $(squeue -h -j "$home" -o %N) running 0
 home $home" "a job alone is home; what was submitted before it began is none of its companions"

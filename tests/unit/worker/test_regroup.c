@@ -134,7 +134,7 @@ int __wrap_dp_start_again(struct dp_collectives *c, const struct dp_train_config
 static int run_worker(struct dp_transport *t, uint32_t rank, uint32_t n, const char *log, const char *checkpoints)
 {
     static struct dp_train_config config;
-    struct dp_wireup w = {.rank = rank, .n_workers = n, .local_rank = rank,
+    struct dp_wireup w = {.rank = rank, .n_workers = n, .n_there = n, .local_rank = rank,
                           .way = n > 1 ? DP_WIREUP_BY_DAEMON : DP_WIREUP_ALONE};
     struct dp_trainer_args args = {.config = &config, .wireup = &w, .transport = n > 1 ? t : NULL,
                                    .socket = n > 1 ? d.path : NULL};

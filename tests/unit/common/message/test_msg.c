@@ -358,7 +358,7 @@ static void a_card_is_refused_that_is_too_large(void **state)
     for (int i = 0; i < 5; i++) {
         m.card_len = (uint16_t)(DP_CARD_MAX + (i == 1));
         m.rank = i == 2 ? 2 : 1;
-        m.kind = i == 3 ? DP_CARD_SLICE + 1 : DP_CARD_HERE;
+        m.kind = i == 3 ? DP_CARD_AGAIN + 1 : DP_CARD_HERE;
         m.key_len = i == 4 ? 17 : 0;
         m.key = big;
         dp_writer_init(&w, buf, sizeof buf);
