@@ -17,6 +17,7 @@
 #include "daemon/release/ask_slices.h"
 #include "daemon/release/privileged.h"
 #include "daemon/run/run.h"
+#include "daemon/run/slices.h"
 
 #define ROUND_S 120.0 /* each request can take slurmctld 10 s */
 #define END_S 600.0 /* of a run, while slurmctld is away */
@@ -212,18 +213,27 @@ void dp_companions_tick(struct dp_run *home, uint64_t now_ns)
     ask(home);
 }
 
+/* This daemon has asked for some, or one before it may have: home's job ended while none was here. */
+static bool may_wait(const struct dp_run *home)
+{
+    return dp_companions_are_wanted(home) || (dp_companions_may_be(home) && home->job.job_id && !home->job.is_running);
+}
+
 void dp_companions_end(struct dp_run *home)
 {
     struct dp_companions *c = home->companions;
     struct dp_ask_request q = {.job_id = home->job_id, .restart_count = home->job.restart_count, .is_over = 1};
+    struct dp_helper *asker;
     struct dp_err err = {0};
 
-    if (!c || c->state == DP_COMPANIONS_NONE)
+    if (!may_wait(home))
         return;
-    dp_helper_leave(c->asker);
-    c->asker = dp_priv_start(home->daemon->priv, home->daemon->base, DP_PRIV_ASK_SLICES, &q, sizeof q, END_S, on_asked, home, &err);
-    if (!c->asker)
+    asker = dp_priv_start(home->daemon->priv, home->daemon->base, DP_PRIV_ASK_SLICES, &q, sizeof q, END_S, on_asked, home, &err);
+    if (!asker)
         dp_warn("job=%u companions that wait are not withdrawn: %s", home->job_id, err.text);
+    dp_helper_leave(asker);
+    if (!c)
+        return;
     dp_helper_leave(c->asker);
     c->asker = NULL;
     c->state = DP_COMPANIONS_NONE;
@@ -275,6 +285,11 @@ void dp_companions_mark(struct dp_run *home, const uint32_t *slice, uint32_t n)
 }
 
 /* ---- what became of it ---- */
+
+bool dp_companions_may_be(const struct dp_run *run)
+{
+    return dp_slice_is(run) && run->start.slices > 1 && !run->is_for_slices && !run->job.array_job_id && !run->job.slice_of;
+}
 
 bool dp_companions_are_wanted(const struct dp_run *home)
 {

@@ -45,6 +45,8 @@ void dp_companions_stop(struct dp_run *home);
 
 /* What became of it: *out is overwritten; all zeroes where nobody has asked. */
 void dp_companions_look(const struct dp_run *home, struct dp_companions_view *out);
+/* Is it a job that shall be several slices, and of no array, and no companion itself? */
+bool dp_companions_may_be(const struct dp_run *run);
 /* Has somebody asked; may some run that are not in an answer of Slurm's which was asked for at asked_ns? */
 bool dp_companions_are_wanted(const struct dp_run *home);
 bool dp_companions_may_come(const struct dp_run *home, uint64_t asked_ns);
@@ -57,7 +59,8 @@ json_t *dp_companions_json(const struct dp_run *home); /* new reference; NULL: n
 void dp_companions_mark(struct dp_run *home, const uint32_t *slice, uint32_t n);
 
 void dp_companions_tick(struct dp_run *home, uint64_t now_ns); /* about every 100 ms */
-/* The run is over: those that wait are withdrawn, by a child that is left to it. Those that run end when their workers hear it. */
+/* The run is over: those that wait are withdrawn, by a child that is left to it, also those for which a daemon before this one asked.
+ * Those that run end when their workers hear it. */
 void dp_companions_end(struct dp_run *home);
 void dp_companions_destroy(struct dp_run *home); /* forget it all, and leave them be */
 

@@ -663,9 +663,8 @@ bool dp_slice_tell(const struct dp_run *run, char *out, size_t cap)
 /* A job that is no task of an array, and no companion, asks for its companions as soon as it runs: where its run has not begun. */
 static void want_companions(struct dp_run *run)
 {
-    if (dp_companions_are_wanted(run) || !dp_slice_is(run) || run->is_for_slices || run->role != DP_RUN_COORD || run->coord ||
-        run->job.array_job_id || run->job.slice_of || run->job.n_nodes != 1 || !run->job.is_running || run->start.slices < 2 ||
-        dp_run_coord_has_journal(run))
+    if (!dp_companions_may_be(run) || dp_companions_are_wanted(run) || run->role != DP_RUN_COORD || run->coord || run->job.n_nodes != 1 ||
+        !run->job.is_running || dp_run_coord_has_journal(run))
         return;
     if (dp_companions_want(run, run->start.slices - 1, 0, 0) < 0)
         DP_RUN_LOG(run, dp_error, "job=%u out of memory: it has no companions", run->job_id);
@@ -676,12 +675,12 @@ static void want_companions(struct dp_run *run)
 static void follow_companions(struct dp_run *home, uint64_t now_ns)
 {
     struct dp_slicing *s = home->slicing;
-    uint64_t wait_ns = (uint64_t)(home->daemon->config->slices_wait_s * 1e9), read_s = s->seen.read_s;
+    uint64_t wait_ns = (uint64_t)(home->daemon->config->slices_wait_s * 1e9);
     struct dp_companions_view now;
     uint32_t missing, wanted;
     bool did_not_last;
 
-    if (home->job.array_job_id || home->job.slice_of || home->is_for_slices || !home->coord || !dp_slices_are(home))
+    if (!dp_companions_may_be(home) || !home->coord || !dp_slices_are(home))
         return;
     wanted = dp_coord_slices_wanted(home->coord, &missing);
     if (!wanted)
@@ -705,7 +704,7 @@ static void follow_companions(struct dp_run *home, uint64_t now_ns)
     s->replaced_ns = now_ns;
     s->missed_ns = 0;
     DP_RUN_LOG(home, dp_info, "job=%u slices=%u are missing of %u: Slurm is asked for others", home->job_id, missing, wanted);
-    (void)dp_companions_want(home, wanted - 1, read_s ? read_s : 0, wait_ns);
+    (void)dp_companions_want(home, wanted - 1, s->seen.read_s, wait_ns);
 }
 
 void dp_slices_tick(struct dp_run *run, uint64_t now_ns)

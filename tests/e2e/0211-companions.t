@@ -151,6 +151,20 @@ is "$(states "$three")" "3 CANCELLED, 1 FAILED" "three: scancel of home before t
 like "$(cat "$D"/three.*.out)" "the run of job $three is over|job $three is over" "three: it was told why"
 is "$(states_are "$three" "3 CANCELLED, 1 FAILED" && n_submitted "$three")" 3 "three: nothing came in their place"
 
+# The same while home's daemon is dead: the one that comes back withdraws them. They are held, or one would begin on home's GPU.
+away=$(job away -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
+wait_for 60 states_are "$away" "2 PENDING, 2 RUNNING"
+ok $? "away: two wait"
+for j in $(family "$away" | awk '$2 == "PENDING" {print $1}'); do scontrol hold "$j"; done
+cluster stop daemon:n1 KILL
+scancel "$away"
+wait_for 60 job_ended "$away"
+like "$(states "$away")" "2 PENDING" "away: home is over, and nobody is there to withdraw them"
+cluster start daemon:n1
+wait_for 120 all_ended "$away"
+is "$(states "$away")" "3 CANCELLED, 1 FAILED" "away: the daemon that comes back does, and the one that ran ends"
+is "$(find "$D/run" -name "slices-of-$away")" "" "away: and leaves no lock"
+
 # ---- another user's job names it, and a second job of the same user's that is no home ------------------------------------
 
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$worker" 2>/dev/null; then

@@ -433,19 +433,26 @@ static void none_at_all_fails_at_once(void **state)
     end_world();
 }
 
+/* Also when home's daemon is dead at that moment, and comes back. */
 static void who_waits_is_withdrawn_with_home(void **state)
 {
     (void)state;
-    begin_home(4, 8, 0);
-    dw_run(3, false);
-    process[1] = start_companion(1, 1, 4);
-    dw.slurm.slice[0].has_ended = true;
-    dw_exit(process[0]);
-    dw_run(12, false);
-    assert_null(home_run());
-    assert_int_equal(n_companions(true), 0);
-    assert_int_equal(n_companions(false), 1); /* Slurm's cancel is for those that wait */
-    end_world();
+    for (int is_away = 0; is_away < 2; is_away++) {
+        begin_home(4, 8, 0);
+        dw_run(3, false);
+        process[1] = start_companion(1, 1, 4);
+        if (is_away)
+            dw_kill_daemon(0, 20);
+        dw.slurm.slice[0].has_ended = true;
+        dw_exit(process[0]);
+        dw_run(12, false);
+        assert_int_equal(n_companions(true), is_away ? 2 : 0);
+        dw_run(is_away ? 20 : 0, false);
+        assert_null(home_run());
+        assert_int_equal(n_companions(true), 0);
+        assert_int_equal(n_companions(false), 1); /* Slurm's cancel is for those that wait */
+        end_world();
+    }
 }
 
 /* How many there shall be is changed while some wait, as growth does. */
