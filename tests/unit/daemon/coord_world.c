@@ -1444,6 +1444,19 @@ bool world_is_settled(struct world *w)
     return is_settled;
 }
 
+void world_settle(struct world *w)
+{
+    uint32_t tries = 0;
+
+    w->loss_percent = w->fault_percent = w->crash_percent = w->full_percent = w->no_percent = 0;
+    memset(w->is_stuck, 0, sizeof w->is_stuck);
+    do
+        world_run(w, 20.0, false);
+    while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
+    if (tries == 20 && !w->broken[0])
+        snprintf(w->broken, sizeof w->broken, "seed %llu is not settled after the faults stopped", (unsigned long long)w->noise_seed);
+}
+
 void world_init(struct world *w, uint64_t seed)
 {
     memset(w, 0, sizeof *w);

@@ -167,6 +167,8 @@ struct world_record *world_snapshot(const struct dp_coord *c, uint32_t *n);
 uint32_t world_draw(struct world *w, uint32_t n);
 /* True when nothing is under way: no migration, every drained slot released or held. */
 bool world_is_settled(struct world *w);
+/* Faults stop, and it runs until it is settled; broken where it is not within 400 s. */
+void world_settle(struct world *w);
 /* What a step takes with recorded loads: half as long again as the simulator says. */
 uint64_t world_step_ns(const struct dp_layout *layout, uint64_t step);
 uint32_t world_count(const struct world *w, enum dp_record type);

@@ -300,7 +300,6 @@ static void under_faults(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 400; seed++) {
         struct world *w = begin(seed);
-        uint32_t tries = 0;
 
         if (seed % 2)
             world_slice_few(w, 1 + (uint32_t)(seed / 2 % 3));
@@ -328,15 +327,9 @@ static void under_faults(void **state)
                 world_kill(w, r);
             world_run(w, 2.0 + world_draw(w, 12), true);
         }
-        w->loss_percent = w->fault_percent = w->crash_percent = w->full_percent = w->no_percent = 0; /* faults stop */
-        memset(w->is_stuck, 0, sizeof w->is_stuck);
-        do
-            world_run(w, 20.0, false);
-        while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
-        if (tries == 20 && !w->broken[0])
-            snprintf(w->broken, sizeof w->broken, "seed %llu is not settled", (unsigned long long)seed);
+        world_settle(w);
         for (uint32_t r = 0; r < W_MAX && !w->broken[0]; r++)
-            if (w->worker[r].is_alive && w->worker[r].is_newcomer && w->now_ns > 0 && seed % 4 == 3)
+            if (w->worker[r].is_alive && w->worker[r].is_newcomer && seed % 4 == 3)
                 snprintf(w->broken, sizeof w->broken, "seed %llu: worker %u still waits", (unsigned long long)seed, r);
         for (size_t i = 0; i < sizeof w->comer / sizeof w->comer[0]; i++)
             n_joined += w->comer[i].is_seated;

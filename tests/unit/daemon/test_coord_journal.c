@@ -306,7 +306,6 @@ static void a_journal_written_anew_says_the_same(void **state)
 static void campaign(uint64_t seed, uint64_t total[9])
 {
     struct world *w = begin(seed);
-    uint32_t tries = 0;
 
     w->loss_percent = seed % 3 ? 20 : 5;
     w->fault_percent = 1 + seed % 5;
@@ -319,13 +318,7 @@ static void campaign(uint64_t seed, uint64_t total[9])
     w->noise = seed % 7 == 3 ? 3.0 : 0.0;
     world_start(w);
     world_run(w, 70.0, true);
-    w->loss_percent = w->fault_percent = w->crash_percent = w->full_percent = w->no_percent = 0; /* faults stop */
-    memset(w->is_stuck, 0, sizeof w->is_stuck);
-    do
-        world_run(w, 20.0, false);
-    while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
-    if (tries == 20 && !w->broken[0])
-        snprintf(w->broken, sizeof w->broken, "not settled after the faults stopped");
+    world_settle(w);
     total[0] += w->n_crashes;
     total[1] += world_count(w, DP_REC_COMMIT);
     total[2] += world_count(w, DP_REC_ABORT);

@@ -202,7 +202,6 @@ static void faults_of_all_kinds(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
         struct world *w = begin_sliced(seed);
-        uint32_t tries = 0;
 
         w->loss_percent = seed % 3 ? 20 : 5;
         w->fault_percent = 1 + seed % 5;
@@ -213,13 +212,7 @@ static void faults_of_all_kinds(void **state)
         w->limits.pack.min_devices = 1 + seed % 3;
         world_start(w);
         world_run(w, 70.0, true);
-        w->loss_percent = w->fault_percent = w->crash_percent = w->full_percent = w->no_percent = 0; /* faults stop */
-        memset(w->is_stuck, 0, sizeof w->is_stuck);
-        do
-            world_run(w, 20.0, false);
-        while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
-        if (tries == 20 && !w->broken[0])
-            snprintf(w->broken, sizeof w->broken, "seed %llu is not settled", (unsigned long long)seed);
+        world_settle(w);
         n_released += world_count(w, DP_REC_RELEASED);
         n_crashes += w->n_crashes;
         n_lost += w->n_lost_updates;
