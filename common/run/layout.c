@@ -75,6 +75,15 @@ uint32_t dp_layout_leader(const struct dp_layout *l)
     return 0;
 }
 
+uint32_t dp_layout_members(const struct dp_layout *l)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < l->n_workers; s++)
+        n += !l->gone[s];
+    return n;
+}
+
 uint32_t dp_layout_active(const struct dp_layout *l)
 {
     uint32_t n = 0;

@@ -43,6 +43,9 @@ uint32_t dp_layout_stage(const struct dp_layout *layout, uint32_t worker);
 /* The worker that leads the run: the lowest that has not left. 0 where nobody is left, or no layout was made yet. */
 uint32_t dp_layout_leader(const struct dp_layout *layout);
 
+/* Number of workers that are in the run. */
+uint32_t dp_layout_members(const struct dp_layout *layout);
+
 /* Number of workers that own at least one layer. */
 uint32_t dp_layout_active(const struct dp_layout *layout);
 

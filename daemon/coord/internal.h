@@ -734,6 +734,8 @@ struct coord_seat {
 };
 /* Also in a replay; changes nothing but the process where the slice has it already. */
 void coord_seat_take(struct dp_coord *c, const struct coord_seat *seat);
+/* As it is taken now. since_ns 0: from the run's beginning. */
+struct coord_seat coord_seat_of(const struct dp_coord *c, uint32_t rank);
 /* A newcomer is not there any more: a hand-over that counts on it is aborted. */
 void coord_seat_over(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
 /* A newcomer is in the layout now. */

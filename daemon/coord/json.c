@@ -282,7 +282,7 @@ static json_t *held_json(const struct dp_coord *c)
     json_t *a = json_array();
 
     for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(a, json_pack("[f,i]", i ? coord_seconds(c, t_ns[i]) : 0.0, (int)n_slots[i]));
+        json_array_append_new(a, json_pack("[f,i]", coord_seconds(c, t_ns[i]), (int)n_slots[i]));
     return a;
 }
 
@@ -489,15 +489,6 @@ static json_t *speed_json(const struct dp_coord *c, uint64_t step_ns, uint32_t d
     return o;
 }
 
-static uint32_t members_of(const struct dp_layout *l)
-{
-    uint32_t n = 0;
-
-    for (uint32_t r = 0; r < l->n_workers; r++)
-        n += !l->gone[r];
-    return n;
-}
-
 static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 {
     char text[600];
@@ -539,7 +530,7 @@ static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "reference_ms", coord_ms(c->reference.ns));
     set(o, "saving", coord_saving_json(c, now_ns));
     set(o, "throughput_start",
-        speed_json(c, coord_steady_step_ns(c), c->start_layout.n_workers ? members_of(&c->start_layout) : c->train.n_workers));
+        speed_json(c, coord_steady_step_ns(c), c->start_layout.n_workers ? dp_layout_members(&c->start_layout) : c->train.n_workers));
     set(o, "workers", workers_json(c, now_ns));
     set(o, "slots", slots_json(c));
     set(o, "slots_held_over_time", held_json(c));
@@ -562,7 +553,7 @@ static void set_report(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "slot_seconds_fixed", num(fixed));
     set(o, "device_seconds_held", num(held * per_slot));
     set(o, "device_seconds_fixed", num(fixed * per_slot));
-    set(o, "throughput_now", speed_json(c, coord_recent_step_ns(c), members_of(&c->layout)));
+    set(o, "throughput_now", speed_json(c, coord_recent_step_ns(c), dp_layout_members(&c->layout)));
     set(o, "start_layout", c->start_layout.n_workers ? layout_json(&c->start_layout) : json_null());
     set(o, "layers", layers_json(c));
     set(o, "handovers", handovers_json(c));

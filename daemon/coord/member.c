@@ -198,21 +198,17 @@ static bool is_newcomer(const struct dp_coord *c, const struct dp_msg_hello *m, 
 
 static int journal_newcomer(struct dp_coord *c, uint32_t rank, uint32_t pid)
 {
-    struct coord_seat seat = {rank, c->slot[rank].slice, c->job.slice_restarts[rank], pid, "", c->slot[rank].from_ns};
+    struct coord_seat seat = coord_seat_of(c, rank);
 
-    memcpy(seat.node, c->slot[rank].name, sizeof seat.node);
+    seat.pid = pid;
     return coord_journal_seat(c, &seat);
 }
 
 static void all_are_there(struct dp_coord *c, uint64_t now_ns)
 {
-    uint32_t n = 0;
-
-    for (uint32_t r = 0; r < c->train.n_workers; r++) {
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (!c->worker[r].is_known && !c->layout.gone[r])
             return;
-        n += !c->layout.gone[r];
-    }
     c->train.has_layout = true;
     if (coord_journal_start(c, now_ns) < 0) {
         c->train.has_layout = false; /* tried again with the next HELLO or tick */
@@ -220,7 +216,7 @@ static void all_are_there(struct dp_coord *c, uint64_t now_ns)
     }
     c->start_layout = c->layout;
     c->last_change_ns = now_ns;
-    coord_note(c, now_ns, "%u workers train %u layers", n, c->train.n_layers);
+    coord_note(c, now_ns, "%u workers train %u layers", dp_layout_members(&c->layout), c->train.n_layers);
 }
 
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns)

@@ -27,7 +27,7 @@
 
 static bool leaves(const struct dp_coord *c, uint32_t rank, enum coord_who who)
 {
-    return who == COORD_STAYING || who == COORD_OFF_DRAINED ? coord_is_to_leave(c, rank, who == COORD_OFF_DRAINED) : false;
+    return (who == COORD_STAYING || who == COORD_OFF_DRAINED) && coord_is_to_leave(c, rank, who == COORD_OFF_DRAINED);
 }
 
 /* The slowest of them is as fast as possible, by the loads of the newest reports and within each one's memory, as policy `time`

@@ -40,7 +40,7 @@ double coord_slot_seconds_held(const struct dp_coord *c, uint64_t now_ns)
     for (uint32_t i = 0; i < n_times; i++) {
         uint64_t to_ns = i + 1 < n_times ? t_ns[i + 1] : now_ns;
 
-        held += n[i] * (coord_seconds(c, to_ns) - (i ? coord_seconds(c, t_ns[i]) : 0.0));
+        held += n[i] * (coord_seconds(c, to_ns) - coord_seconds(c, t_ns[i]));
     }
     return held;
 }

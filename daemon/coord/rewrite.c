@@ -73,9 +73,8 @@ static int put_seats(struct dp_coord *k)
         if (coord_journal_past(k, &k->past[i]) < 0)
             return -1;
     for (uint32_t s = 0; s < k->n_slots && k->train.has_layout; s++) {
-        struct coord_seat seat = {s, k->slot[s].slice, k->job.slice_restarts[s], k->worker[s].pid, "", k->slot[s].from_ns};
+        const struct coord_seat seat = coord_seat_of(k, s);
 
-        memcpy(seat.node, k->slot[s].name, sizeof seat.node);
         if (seat.since_ns && coord_journal_seat(k, &seat) < 0)
             return -1;
     }

@@ -124,7 +124,7 @@ static uint32_t held_by_time(const struct dp_coord *c, struct dp_saving_held *he
     uint32_t n = coord_held_by_time(c, t_ns, n_slots);
 
     for (uint32_t i = 0; i < n; i++)
-        held[i] = (struct dp_saving_held){i ? coord_seconds(c, t_ns[i]) : 0.0, n_slots[i] * coord_per_slot(c)};
+        held[i] = (struct dp_saving_held){coord_seconds(c, t_ns[i]), n_slots[i] * coord_per_slot(c)};
     return n;
 }
 

@@ -37,6 +37,15 @@ void coord_seat_take(struct dp_coord *c, const struct coord_seat *seat)
     w->pid = seat->pid;
 }
 
+struct coord_seat coord_seat_of(const struct dp_coord *c, uint32_t rank)
+{
+    struct coord_seat seat = {.rank = rank, .slice = c->slot[rank].slice, .restarts = c->job.slice_restarts[rank],
+                              .pid = c->worker[rank].pid, .since_ns = c->slot[rank].from_ns};
+
+    memcpy(seat.node, c->slot[rank].name, sizeof seat.node);
+    return seat;
+}
+
 void coord_seat_over(struct dp_coord *c, uint64_t now_ns, uint32_t rank)
 {
     c->worker[rank].has_left = true;
@@ -82,12 +91,10 @@ bool coord_is_candidate(const struct dp_coord *c, uint32_t rank)
 /* Slurm took them, or they died: others may come in their place. Else they were not needed, and others are not, either. */
 void coord_seat_left(struct dp_coord *c, const struct dp_layout *before)
 {
-    uint32_t n = 0, n_left = 0;
+    uint32_t n = dp_layout_members(&c->layout), n_left = 0;
 
-    for (uint32_t r = 0; r < c->train.n_workers; r++) {
-        n += !c->layout.gone[r];
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         n_left += c->layout.gone[r] && !before->gone[r] && !c->worker[r].asked_ns && !c->worker[r].drains_ns && !c->worker[r].is_lost;
-    }
     if (!coord_is_sliced(c) || !n_left || c->join.wanted == n)
         return;
     c->join.wanted = n;

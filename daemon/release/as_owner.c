@@ -25,31 +25,29 @@ static int say(struct dp_shrink_result *r, const char *fmt, const char *what)
     return -1;
 }
 
-static int become_owner(const struct dp_job_info *job, struct dp_shrink_result *r)
+int dp_owner_become(const struct dp_job_info *job, char text[256])
 {
     const struct dp_priv_scope *scope = dp_priv_current_scope();
     struct dp_rights owner = {job->uid, scope->is_split ? scope->listener : job->uid, job->gid, NULL};
     const struct passwd *pw;
     struct dp_err err = {0};
 
-    if (job->uid == 0 && scope->is_split)
-        return say(r, "%s", "the job is root's: with run_user nothing is asked in root's name");
-    if (!dp_rights_can_change())
-        return geteuid() == job->uid ? 0 : say(r, "%s is neither root nor the job's owner", "the daemon");
+    if (job->uid == 0 && scope->is_split) {
+        snprintf(text, 256, "the job is root's: with run_user nothing is asked in root's name");
+        return -1;
+    }
+    if (!dp_rights_can_change()) {
+        if (geteuid() == job->uid)
+            return 0;
+        snprintf(text, 256, "the daemon is neither root nor the job's owner");
+        return -1;
+    }
     pw = getpwuid(job->uid);
     owner.name = pw ? pw->pw_name : NULL;
-    if (dp_rights_become(&owner, &err) < 0)
-        return say(r, "the owner's rights: %.200s", err.text);
-    return 0;
-}
-
-int dp_owner_become(const struct dp_job_info *job, char *text)
-{
-    struct dp_shrink_result r = {.rc = 0};
-    int rc = become_owner(job, &r);
-
-    memcpy(text, r.text, sizeof r.text);
-    return rc;
+    if (dp_rights_become(&owner, &err) == 0)
+        return 0;
+    snprintf(text, 256, "the owner's rights: %.200s", err.text);
+    return -1;
 }
 
 static bool has_node(const struct dp_job_info *job, const char *name, size_t len)
@@ -98,7 +96,7 @@ static int shrink(const struct dp_shrink_request *q, struct dp_shrink_result *r)
     struct dp_job_result read;
     struct dp_err err;
 
-    if (enter(q->job_id, q->restart_count, &read, r) < 0 || check_kept(q, &read.job, r) < 0 || become_owner(&read.job, r) < 0)
+    if (enter(q->job_id, q->restart_count, &read, r) < 0 || check_kept(q, &read.job, r) < 0 || dp_owner_become(&read.job, r->text) < 0)
         return -1;
     if (dp_slurm_job_shrink(q->job_id, q->keep, &err) < 0)
         return say(r, "slurm: %.200s", err.text);
@@ -129,7 +127,7 @@ static int lower_memory(const struct dp_memory_request *q, struct dp_shrink_resu
     struct dp_job_result read;
     struct dp_err err;
 
-    if (enter(q->job_id, q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
+    if (enter(q->job_id, q->restart_count, &read, r) < 0 || dp_owner_become(&read.job, r->text) < 0)
         return -1;
     if (read.job.mem_why[0]) {
         say(r, "%.200s", read.job.mem_why);
@@ -178,7 +176,7 @@ static int requeue(const struct dp_requeue_request *q, struct dp_shrink_result *
     struct dp_job_result read;
     struct dp_err err;
 
-    if (enter(q->job_id, q->restart_count, &read, r) < 0 || become_owner(&read.job, r) < 0)
+    if (enter(q->job_id, q->restart_count, &read, r) < 0 || dp_owner_become(&read.job, r->text) < 0)
         return -1;
     if (!q->may_requeue)
         return cancel(q->job_id, "it has stalled before its first step again", r);

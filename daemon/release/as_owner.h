@@ -38,7 +38,7 @@ struct dp_requeue_request {
 /* dp_helper_work_fn, answered by a struct dp_shrink_result. Blocks; for dp_priv_start(). */
 size_t dp_requeue_work(const void *request, size_t bytes, uint8_t *result);
 
-/* In the child: become that user for good; everything that it could do besides ends. returns 0, or -1 and why in text (256 bytes). */
-int dp_owner_become(const struct dp_job_info *job, char *text);
+/* In the child: become that user for good; everything that it could do besides ends. returns 0, or -1 and why in text. */
+int dp_owner_become(const struct dp_job_info *job, char text[256]);
 
 #endif

@@ -151,17 +151,16 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
 static void tell(struct dp_trainer *t, const char *lost)
 {
     char layout[512], text[1024], leader[32] = "";
-    uint32_t n = 0;
 
     if (!dp_trainer_leads(t))
         return;
-    for (uint32_t r = 0; r < t->layout.n_workers; r++)
-        n += !t->layout.gone[r];
     if (t->rank > 0)
         snprintf(leader, sizeof leader, ", worker %u leads", t->rank);
     dp_layout_format(&t->layout, layout, sizeof layout);
-    snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s%.300s", lost, n, leader, layout,
-             (unsigned long long)t->step, t->start.path[0] ? "of checkpoint " : "", t->start.path[0] ? t->start.path
+    snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s%.300s", lost,
+             dp_layout_members(&t->layout), leader, layout, (unsigned long long)t->step,
+             t->start.path[0] ? "of checkpoint " : "",
+             t->start.path[0] ? t->start.path
              : "with new weights: no checkpoint was made (checkpoint.dir, checkpoint.every_s)");
     dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->sparsity, text);
 }

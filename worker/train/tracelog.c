@@ -115,23 +115,20 @@ void dp_tracelog_window(struct dp_tracelog *log, const struct dp_msg_report *w, 
                         const struct dp_layout *layout, uint64_t boundary_ns)
 {
     json_t *o, *counts, *layers;
-    uint32_t held = 0;
 
     if (!log->file || !w->window_steps)
         return;
     o = json_object();
     counts = json_array();
     layers = json_array();
-    for (uint32_t i = 0; i < layout->n_workers; i++) {
+    for (uint32_t i = 0; i < layout->n_workers; i++)
         json_array_append_new(counts, json_integer(layout->cut[i + 1] - layout->cut[i]));
-        held += !layout->gone[i];
-    }
     for (uint32_t i = 0; i < w->n_layers; i++)
         json_array_append_new(layers, layer_costs(&w->layer[i]));
     put(o, "step", w->step);
     put(o, "steps", w->window_steps);
     json_object_set_new(o, "layout", counts);
-    put(o, "held", held);
+    put(o, "held", dp_layout_members(layout));
     put(o, "step_ns", w->step_ns);
     put(o, "wait_ns", w->wait_ns);
     put(o, "busy_ns", w->busy_ns);
