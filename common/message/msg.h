@@ -425,7 +425,8 @@ enum dp_option_bit {
     F(u32, restarts, "how often the slice was requeued, as Slurm told the sender")                 \
     F(u32, step_id, "of its worker")                                                               \
     F(u32, pid, "its worker")                                                                      \
-    F(u8, has_ended, "1: that process has; not answered")
+    F(u8, has_ended, "1: that process has; not answered")                                          \
+    F(u8, where, "1: job_id is not home but a slice that is in the run: where is that run now?")
 
 #define DP_SLICE_RANK_FIELDS(F)                                                                    \
     F(u32, job_id, "Slurm job id of home")                                                         \
@@ -437,7 +438,10 @@ enum dp_option_bit {
     F(u32, n_workers, "of RANKED: seats of the run, 1..DP_MAX_WORKERS")                            \
     F(s256, text, "of the others: for what it waits, or why not")                                  \
     F(u32, n_there, "of RANKED: seats that are taken from the beginning, 1..n_workers")            \
-    F(u8, joins, "of RANKED: 1: the run trains already, and this slice joins it")
+    F(u8, joins, "of RANKED: 1: the run trains already, and this slice joins it")                  \
+    F(u32, home_job, "of an answer to where: the job that the run has its name of; 0: that slice is in none")  \
+    F(u32, home_restarts, "and how often that was requeued before")                                \
+    F(s64, home_node, "and the node of its coordinator")
 
 #define DP_QUERY_FIELDS(F)                                                                         \
     F(u8, what, "enum dp_query")                                                                   \

@@ -40,6 +40,8 @@ struct dp_job_info {
     uint32_t shrinks_allowed;    /* how many size changes this Slurm lets a job make (slurm.md F7) */
     bool has_stepmgr;            /* Slurm's stepmgr keeps the job's steps: then none are allowed */
     bool may_requeue;            /* Slurm may put it back into the queue */
+    bool is_preempted;           /* it is to end, or has ended, for a job of higher priority */
+    bool is_cancelled;           /* it has ended by scancel */
     uint32_t mem_mb;             /* MiB that it has on each node, 0: not known */
     bool is_mem_resizing;        /* not all of its nodes have confirmed a change of that */
     char mem_why[160];           /* why none of it can be given back, "": it can */
@@ -51,6 +53,7 @@ struct dp_slice {
     uint32_t task;               /* which one of the array */
     uint64_t start_s;            /* by the controller's clock */
     bool is_running;             /* false: it is over, and Slurm waits for its processes and its epilog */
+    uint32_t slice_of;           /* the job that its comment names as home; 0: none */
     char node[64];
 };
 

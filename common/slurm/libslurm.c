@@ -345,6 +345,8 @@ static struct dp_slurm_job job_of(const job_info_t *j)
         .has_begun = has_begun,
         .has_stepmgr = has_stepmgr(j),
         .may_requeue = j->requeue != 0,
+        .is_preempted = j->preempt_time != 0 || state == JOB_PREEMPTED,
+        .is_cancelled = state == JOB_CANCELLED,
         .is_resizing = (j->job_state & JOB_RESIZING) != 0,
         .mem_mb = mem_mb_of(j),
         .n_tasks = j->num_tasks,

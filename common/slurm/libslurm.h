@@ -83,6 +83,8 @@ struct dp_slurm_job { /* texts are never NULL */
     bool has_begun;          /* running or suspended, completing or not */
     bool has_stepmgr;        /* a slurmstepd of the job manages its steps, not slurmctld (24.05) */
     bool may_requeue;
+    bool is_preempted;       /* to be, or was: it has its grace time, or has ended for that */
+    bool is_cancelled;       /* by somebody, or by an operator */
     bool is_resizing;        /* its nodes have not all confirmed a change */
     uint32_t n_tasks, n_cpus;
     uint32_t mem_mb;         /* MiB on each node, the most of them; 0: not known */

@@ -101,6 +101,8 @@ static void fill_job(struct dp_job_result *out, const struct dp_slurm_job *j)
     job->has_stepmgr = j->has_stepmgr;
     job->is_queued = j->is_queued;
     job->may_requeue = j->may_requeue;
+    job->is_preempted = j->is_preempted;
+    job->is_cancelled = j->is_cancelled;
     job->mem_mb = j->mem_mb;
     job->is_mem_resizing = j->is_resizing;
     copy_text(job->partition, sizeof job->partition, j->partition);
@@ -168,7 +170,8 @@ static bool fill_slice(const struct dp_slurm_job *job, struct dp_slice *s)
     struct dp_job_info nodes = {0};
 
     *s = (struct dp_slice){.job_id = job->job_id, .restart_count = job->restart_count, .task = job->array_task_id,
-                           .start_s = job->start_s, .is_running = job->is_running};
+                           .start_s = job->start_s, .is_running = job->is_running,
+                           .slice_of = dp_slice_comment_home(job->comment)};
     if (dp_slurm_each_host(job->nodes, false, add_node, &nodes) != 1)
         return false;
     copy_text(s->node, sizeof s->node, nodes.node[0]);
@@ -271,6 +274,7 @@ static void say_home(const struct dp_companions_list *all, uint32_t home_job, st
     else if (!all->home.is_running)
         snprintf(out->home_why, sizeof out->home_why, "job %u %s", home_job, all->is_home_queued ? "waits in the queue" : "is over");
     out->has_home = !out->home_why[0];
+    out->is_home_queued = all->is_home_queued;
 }
 
 static void read_companions(const struct dp_slices_request *q, struct dp_slices_result *out)

@@ -34,6 +34,7 @@ struct dp_slices_result {
     bool is_cut;           /* there are more than fit in here */
     bool has_waiting;      /* others wait for their turn */
     bool has_home;         /* companions: the job that they name runs, and names no other one itself */
+    bool is_home_queued;   /* it waits, in the queue again */
     char home_why[100];    /* why it does not */
     uint32_t n;
     struct dp_slice slice[DP_MAX_SLOTS]; /* in no order; those with one node */

@@ -263,6 +263,22 @@ bool dp_coord_goes_on(const struct dp_coord *c, bool is_connected)
     return c->train.has_layout && has_live(c, is_connected);
 }
 
+bool dp_coord_can_do_without(const struct dp_coord *c, uint32_t slice)
+{
+    if (!coord_is_sliced(c) || !c->train.has_layout || c->life.is_over)
+        return false;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        if ((coord_is_live(c, r) || coord_is_newcomer(c, r)) && c->slot[c->worker[r].slot].slice != slice)
+            return true;
+    return false;
+}
+
+bool dp_coord_step(const struct dp_coord *c, uint32_t *step_id)
+{
+    *step_id = c->train.step_id;
+    return c->train.has_step || c->train.has_layout;
+}
+
 uint32_t dp_coord_incarnation(const struct dp_coord *c)
 {
     return c->life.incarnation;
@@ -317,6 +333,19 @@ int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id)
 bool coord_is_sliced(const struct dp_coord *c)
 {
     return c->slot[0].slice != 0;
+}
+
+bool coord_is_fixed(const struct dp_coord *c, uint32_t slot)
+{
+    return slot == c->batch_slot && !coord_is_sliced(c);
+}
+
+uint32_t coord_kept_slot(const struct dp_coord *c)
+{
+    for (uint32_t r = 0; r < c->train.n_workers && coord_is_sliced(c); r++)
+        if (c->worker[r].slot == c->batch_slot && c->layout.gone[r])
+            return c->worker[dp_layout_leader(&c->layout)].slot;
+    return c->batch_slot;
 }
 
 const char *coord_slot_word(const struct dp_coord *c)

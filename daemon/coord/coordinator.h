@@ -151,6 +151,9 @@ void dp_coord_end(struct dp_coord *c, uint64_t now_ns, const char *why);
 /* pause, resume, layout, save. returns 0, or -1 and why it is refused. */
 int dp_coord_command(struct dp_coord *c, uint64_t now_ns, enum dp_verb verb, const char *argument, struct dp_err *err);
 
+/* Of a run of slices: all save and stop, as soon as no layers move. Not journalled: after a restart it is said again. */
+void dp_coord_stop(struct dp_coord *c, const char *why);
+
 /* The next event that was not asked for yet, for the log; NULL: none. Valid until the next call. */
 const char *dp_coord_next_event(struct dp_coord *c);
 
@@ -160,6 +163,10 @@ bool dp_coord_is_over(const struct dp_coord *c);
 bool dp_coord_all_left(const struct dp_coord *c); /* every worker that trained has left or is lost */
 /* Has nobody said goodbye, and is there a worker that trains, with a connection or, is_connected false, without one? */
 bool dp_coord_goes_on(const struct dp_coord *c, bool is_connected);
+/* Of a run of slices: does it train, or could it, without this one? */
+bool dp_coord_can_do_without(const struct dp_coord *c, uint32_t slice);
+/* The step under which its workers are known. returns false: there is none yet. */
+bool dp_coord_step(const struct dp_coord *c, uint32_t *step_id);
 uint32_t dp_coord_incarnation(const struct dp_coord *c);
 const struct dp_job_info *dp_coord_job(const struct dp_coord *c);
 

@@ -405,6 +405,9 @@ struct coord_past {
 struct coord_leave {
     uint64_t tried_ns; /* a hand-over that could not begin, or all were asked to stop */
     bool is_stop_noted;    /* that all save and stop */
+    char stop_why[120];    /* whoever asks to leave; "": nobody has to */
+    bool is_preempted;     /* home's job, as it was read at read_ns */
+    uint64_t read_ns, ask_ns; /* asked for last */
     bool is_staying_noted; /* who would leave a node that drains, and cannot */
 };
 
@@ -533,6 +536,11 @@ int coord_slot_find(const struct dp_coord *c, const char *node, uint32_t job_id)
 void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_t slice, uint32_t restarts);
 /* Are the slots of this run jobs of their own? */
 bool coord_is_sliced(const struct dp_coord *c);
+/* Does Slurm never take this slot from the run? The batch host of a job of nodes; of slices it may take each. */
+bool coord_is_fixed(const struct dp_coord *c, uint32_t slot);
+/* The slot that work is packed towards, and that is not given back unless Slurm takes it: the batch host's; of slices the one beside
+ * the coordinator, or, where nobody is left in that, the leader's. */
+uint32_t coord_kept_slot(const struct dp_coord *c);
 /* What a slot is called: "node" or "slice". */
 const char *coord_slot_word(const struct dp_coord *c);
 /* Did the job, as Slurm was read now, keep this slot? */
@@ -724,6 +732,7 @@ void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank, bool 
 /* Slurm ends its slice or, can_wait, wants its node: it is to leave. */
 bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait);
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_leave_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job); /* the run's job */
 
 /* --- seat.c --- */
 /* The slot of this rank is that of this slice from here on, and a newcomer's. When Slurm had it before is kept. */

@@ -3,8 +3,9 @@
  * comes to its worker, which asks to be let go, and has Slurm's grace time (KillWait, GraceTime) for it. Its layers go to the others
  * by a hand-over like any other, and the others train on.
  *
- * Where that cannot be, all save and stop: when the whole array is cancelled, when home is among them, when fewer would be left
- * than the user asks for. Nothing of it is journalled: who is not let go asks again, and in the end stops all by itself
+ * Where that cannot be, all save and stop: when the whole array is cancelled, when fewer would be left than the user asks for.
+ * Home is no exception: its coordinator lives on in the daemon beside it. But where it is one job that asked for companions, its user
+ * means the run when he cancels it. Nothing of it is journalled: who is not let go asks again, and in the end stops all by itself
  * (worker/train/trainer.c).
  *
  * Nor is of a node that is drained (daemon/run/drain.c): Slurm ends nothing there, and the node's daemon says it again and again. Its
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #define GATHER_NS DP_SECOND_NS     /* for others: Slurm signals the tasks of an array one after the other */
+#define WHY_NS (4 * DP_SECOND_NS)   /* for Slurm to say what it wants of home; KillWait is 30 s, and more time is needed to save */
 #define AGAIN_NS (2 * DP_SECOND_NS) /* a hand-over that could not begin, a SAVE that was lost */
 #define DRAIN_NS (15 * DP_SECOND_NS) /* a node of which nobody said for so long that it drains does not any more */
 
@@ -43,7 +45,7 @@ bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait)
 {
     const struct coord_worker *w = &c->worker[rank];
 
-    return coord_is_live(c, rank) && (w->asked_ns || (can_wait && w->drains_ns && w->slot != c->batch_slot));
+    return coord_is_live(c, rank) && (w->asked_ns || (can_wait && w->drains_ns));
 }
 
 static bool must_leave(const struct dp_coord *c, uint32_t rank)
@@ -72,13 +74,8 @@ static const char *why_not(const struct dp_coord *c, bool can_wait, struct dp_la
 {
     uint32_t n_stay = 0;
 
-    for (uint32_t r = 0; r < c->train.n_workers; r++) {
-        if (!coord_is_live(c, r))
-            continue;
-        if (c->worker[r].asked_ns && c->worker[r].slot == c->batch_slot)
-            return "the run's own job is ended";
-        n_stay += !coord_is_to_leave(c, r, can_wait);
-    }
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        n_stay += coord_is_live(c, r) && !coord_is_to_leave(c, r, can_wait);
     if (c->limits.mode < DP_MODE_BALANCE)
         return "layers may not move in this mode";
     if (n_stay < c->limits.pack.min_devices)
@@ -135,32 +132,82 @@ static void leave_drained(struct dp_coord *c, uint64_t now_ns)
     c->leave.tried_ns = now_ns;
 }
 
+static void ask_stop(struct dp_coord *c, uint64_t now_ns, const char *why)
+{
+    if (c->worker[dp_layout_leader(&c->layout)].is_connected)
+        coord_ask_save(c, true);
+    if (!c->leave.is_stop_noted)
+        coord_note(c, now_ns, "all save and stop: %s", why);
+    c->leave.is_stop_noted = true;
+}
+
+void dp_coord_stop(struct dp_coord *c, const char *why)
+{
+    snprintf(c->leave.stop_why, sizeof c->leave.stop_why, "%s", why);
+}
+
+void coord_leave_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
+{
+    c->leave.read_ns = now_ns;
+    c->leave.is_preempted = job->is_preempted;
+}
+
+/* When home asked, where it is the one job that its user submitted, who gets companions by that: 0: it has not, or is a task of an
+ * array, and so one among others. */
+static uint64_t only_job_asked_ns(const struct dp_coord *c)
+{
+    for (uint32_t r = 0; r < c->train.n_workers && !c->job.array_job_id; r++)
+        if (must_leave(c, r) && c->slot[c->worker[r].slot].slice == c->job.job_id)
+            return c->worker[r].asked_ns;
+    return 0;
+}
+
+/* Its user ends it, and means the run; or Slurm wants its place for another job, and the run can go on: Slurm is asked. returns 1: the
+ * run is meant; 0: it is not; -1: not known yet. */
+static int is_run_meant(struct dp_coord *c, uint64_t now_ns)
+{
+    uint64_t asked_ns = only_job_asked_ns(c);
+
+    if (!asked_ns)
+        return 0;
+    if (c->leave.read_ns > asked_ns)
+        return !c->leave.is_preempted;
+    if (!c->leave.ask_ns || now_ns - c->leave.ask_ns > GATHER_NS) {
+        c->leave.ask_ns = now_ns;
+        c->ops.read_job(c->arg);
+    }
+    return now_ns - asked_ns > WHY_NS ? 1 : -1;
+}
+
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns)
 {
     uint64_t asked_ns = newest_ns(c);
     struct dp_layout next;
     const char *why;
+    int is_meant;
 
     if (!c->train.has_layout || c->life.failed[0] || c->train.is_completed || !coord_migrate_is_idle(c) ||
         (c->leave.tried_ns && now_ns - c->leave.tried_ns < AGAIN_NS))
         return;
     forget_drains(c, now_ns);
+    if (c->leave.stop_why[0]) {
+        ask_stop(c, now_ns, c->leave.stop_why);
+        c->leave.tried_ns = now_ns;
+        return;
+    }
     if (!asked_ns) {
         leave_drained(c, now_ns);
         return;
     }
-    if (now_ns - asked_ns < GATHER_NS)
+    is_meant = is_run_meant(c, now_ns);
+    if (is_meant < 0 || now_ns - asked_ns < GATHER_NS)
         return;
-    why = why_not(c, false, &next);
+    why = is_meant ? "the job that asked for the slices is to end" : why_not(c, false, &next);
     if (!why) {
         if (begin(c, now_ns, false, &next) == 0)
             return;
     } else {
-        if (c->worker[dp_layout_leader(&c->layout)].is_connected)
-            coord_ask_save(c, true);
-        if (!c->leave.is_stop_noted)
-            coord_note(c, now_ns, "all save and stop: %s", why);
-        c->leave.is_stop_noted = true;
+        ask_stop(c, now_ns, why);
     }
     c->leave.tried_ns = now_ns;
 }

@@ -96,6 +96,14 @@ bool coord_migrate_is_idle(const struct dp_coord *c)
     return c->mig.state == MIG_NONE;
 }
 
+/* Nobody may ask for it to be given back; Slurm may take it. */
+static bool is_kept(const struct dp_coord *c, uint32_t rank)
+{
+    uint32_t slot = c->worker[rank].slot;
+
+    return coord_is_fixed(c, slot) || (slot == coord_kept_slot(c) && !coord_is_to_leave(c, rank, true));
+}
+
 /* Can it be asked for at all? */
 static int check_next(const struct dp_coord *c, const struct dp_layout *next, struct dp_err *err)
 {
@@ -112,7 +120,7 @@ static int check_next(const struct dp_coord *c, const struct dp_layout *next, st
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
         if (c->layout.gone[r] && !next->gone[r] && !coord_is_ready(c, r))
             return dp_err_set(err, DP_EINVAL, "worker %u is not in the run", r);
-        if (next->gone[r] && !c->layout.gone[r] && c->worker[r].slot == c->batch_slot)
+        if (next->gone[r] && !c->layout.gone[r] && is_kept(c, r))
             return dp_err_set(err, DP_EINVAL, "worker %u is on the batch host, which cannot be given back", r);
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_connected))
             return dp_err_set(err, DP_EINVAL, "worker %u is not connected", r);

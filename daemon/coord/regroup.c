@@ -209,7 +209,7 @@ static void seek(struct dp_coord *c, uint64_t now_ns)
     bool is_any = coord_slots_with(c, SLOT_STOPPING) || coord_slots_with(c, SLOT_HELD); /* or is there nobody to prove anything? */
 
     for (uint32_t s = 0; s < c->n_slots && coord_is_sliced(c); s++)
-        is_any |= c->slot[s].state == SLOT_ACTIVE && s != c->batch_slot && is_left(c, s);
+        is_any |= c->slot[s].state == SLOT_ACTIVE && !coord_is_fixed(c, s) && is_left(c, s);
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         is_any |= is_away_newcomer(c, now_ns, r);
     for (uint32_t r = 0; r < c->train.n_workers; r++) {
@@ -241,7 +241,7 @@ static void note_taken(struct dp_coord *c, uint64_t now_ns)
     if (coord_is_sliced(c) && c->limits.mode == DP_MODE_RELEASE)
         return; /* the end of a slice's job is how it goes back (release.c) */
     for (uint32_t s = 0; s < c->n_slots; s++)
-        if (c->slot[s].is_taken && s != c->batch_slot && coord_migrate_is_idle(c) && is_left(c, s))
+        if (c->slot[s].is_taken && !coord_is_fixed(c, s) && coord_migrate_is_idle(c) && is_left(c, s))
             coord_release_taken(c, now_ns, s);
 }
 

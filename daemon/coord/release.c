@@ -49,7 +49,7 @@ bool coord_has_outdated(const struct dp_coord *c, char *why, size_t cap)
 {
     why[0] = '\0';
     for (uint32_t s = 0; c->ops.is_outdated && s < c->n_slots; s++)
-        if (s != c->batch_slot && c->slot[s].state < SLOT_RELEASING && c->ops.is_outdated(c->arg, s, why, cap))
+        if (!coord_is_fixed(c, s) && c->slot[s].state < SLOT_RELEASING && c->ops.is_outdated(c->arg, s, why, cap))
             return true;
     return false;
 }
@@ -74,7 +74,7 @@ static void drain(struct dp_coord *c, uint64_t now_ns)
     if (!c->train.has_layout || !coord_migrate_is_idle(c) || c->limits.mode != DP_MODE_RELEASE)
         return; /* in another mode a node whose workers were lost stays in the job */
     for (uint32_t s = 0; s < c->n_slots; s++) {
-        if (c->slot[s].state != SLOT_ACTIVE || s == c->batch_slot || !is_empty(c, s))
+        if (c->slot[s].state != SLOT_ACTIVE || coord_is_fixed(c, s) || !is_empty(c, s))
             continue;
         if (coord_journal_slot(c, DP_REC_DRAIN, s, now_ns, 0, "") < 0)
             return;
@@ -398,6 +398,7 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
         dp_coord_end(c, now_ns, "the job was requeued");
         return;
     }
+    coord_leave_read(c, now_ns, job);
     if (!job->is_running) {
         snprintf(c->rel.answer, sizeof c->rel.answer, "job is not running");
         wait_longer(c, now_ns);

@@ -253,7 +253,7 @@ static int replay_slot(struct dp_coord *c, enum dp_record type, struct dp_reader
     struct coord_slot *s = &c->slot[i < c->n_slots ? i : 0];
     char text[1024]; /* so long in journals of releases before */
 
-    if (i >= c->n_slots || i == c->batch_slot)
+    if (i >= c->n_slots || coord_is_fixed(c, i))
         return dp_err_set(err, DP_ECORRUPT, "record %d of slot %u", (int)type, i);
     dp_rd_str(r, text, sizeof text);
     snprintf(s->text, sizeof s->text, "%.255s", text);
@@ -282,7 +282,7 @@ static int replay_relintent(struct dp_coord *c, struct dp_reader *r, struct dp_e
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = dp_rd_u16(r);
 
-        if (r->bad || i >= c->n_slots || i == c->batch_slot)
+        if (r->bad || i >= c->n_slots || coord_is_fixed(c, i))
             return dp_err_set(err, DP_ECORRUPT, "RELINTENT of slot %u", i);
         n_new += c->slot[i].state < SLOT_RELEASING; /* it may have been written twice */
         c->slot[i].state = SLOT_RELEASING;
@@ -458,7 +458,7 @@ static int replay_seat(struct dp_coord *c, struct dp_reader *r, struct dp_err *e
     s.pid = dp_rd_u32(r);
     s.since_ns = dp_rd_u64(r);
     dp_rd_str(r, s.node, sizeof s.node);
-    if (r->bad || s.rank >= c->n_slots || s.rank >= c->train.n_workers || s.rank == c->batch_slot || !s.slice || !s.node[0] ||
+    if (r->bad || s.rank >= c->n_slots || s.rank >= c->train.n_workers || !s.slice || !s.node[0] ||
         !coord_is_sliced(c) || !c->train.has_layout)
         return dp_err_set(err, DP_ECORRUPT, "SEAT %u of job %u", s.rank, s.slice);
     coord_seat_take(c, &s);

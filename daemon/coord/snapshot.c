@@ -41,7 +41,7 @@ static void fill(const struct dp_coord *c, const struct source *from, const doub
     }
     s->in = (struct dp_policy_in){.n_layers = c->train.n_layers, .n_devices = c->train.n_workers, .n_slots = c->n_slots,
                                   .layer = s->layer, .layer_opt_ns = s->opt, .current = from->layout,
-                                  .device = s->device, .batch_slot = c->batch_slot,
+                                  .device = s->device, .batch_slot = coord_kept_slot(c),
                                   .schedule = (enum dp_schedule_kind)c->train.schedule,
                                   .microbatches = c->train.microbatches, .stage_message_bytes = c->train.stage_message_bytes,
                                   .link_latency_s = c->limits.link_latency_s,

@@ -10,7 +10,9 @@
 
 #include "daemon/run/coordinate.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,24 @@ bool dp_run_coord_has_journal(const struct dp_run *run)
 
     journal_path(run, path, sizeof path);
     return access(path, F_OK) == 0;
+}
+
+bool dp_run_coord_find_life(struct dp_run *run)
+{
+    DIR *dir = opendir(run->daemon->config->state_dir);
+    bool is_any = false;
+    uint32_t job_id, restarts;
+    char rest[10];
+
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        if (sscanf(e->d_name, "job-%" SCNu32 ".%" SCNu32 ".%9s", &job_id, &restarts, rest) == 3 && !strcmp(rest, "journal") &&
+            job_id == run->job_id && (!is_any || restarts > run->job.restart_count)) {
+            run->job.restart_count = restarts;
+            is_any = true;
+        }
+    if (dir)
+        closedir(dir);
+    return is_any;
 }
 
 /* ---- what it asks for ---- */

@@ -12,6 +12,8 @@ enum dp_run_open {
 /* returns 0 with run->coord, or NULL there when nothing is left to finish; -1 on an error. */
 int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *err);
 bool dp_run_coord_has_journal(const struct dp_run *run);
+/* Slurm does not say which life of its job a run is of: that of the newest journal here. returns false: there is none. */
+bool dp_run_coord_find_life(struct dp_run *run);
 /* has_ended: the step, whose report is kept. The journal stays for the job's next step, which must know
  * the slots that are gone and the shrinks that are used. */
 void dp_run_coord_close(struct dp_run *run, bool has_ended);

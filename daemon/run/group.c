@@ -67,6 +67,14 @@ static bool is_its(const struct dp_slice *s, const struct dp_group_member *m)
     return s && !strcmp(s->node, m->node) && s->restart_count == m->restart_count;
 }
 
+static void know_step(struct dp_group *g, const struct dp_group_member *m)
+{
+    if (g->has_step || m->job_id != g->home_job)
+        return;
+    g->has_step = true;
+    g->step_id = m->step_id;
+}
+
 int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, const struct dp_group_member *m,
                   uint64_t now_ns, struct dp_err *err)
 {
@@ -78,8 +86,10 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
     if (g->state != DP_GROUP_GATHERING) {
         if (!known || known->restart_count != m->restart_count)
             return g->state == DP_GROUP_CLOSED ? 1 : dp_err_set(err, DP_EAUTH, "the run does not begin");
-        if (!known->pid && !strcmp(known->node, m->node))
+        if (!known->pid && !strcmp(known->node, m->node)) {
             *known = *m;
+            know_step(g, m);
+        }
         return is_same(known, m) ? 0 : dp_err_set(err, DP_EAUTH, "job %u has another worker in the run", m->job_id);
     }
     if (!known && g->n == DP_MAX_SLOTS)
@@ -92,11 +102,13 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
     return 0;
 }
 
-void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job)
+void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job, const uint32_t *step_id)
 {
     dp_group_init(g, home_job, job->n_nodes, job->n_nodes, 0);
     g->state = DP_GROUP_CLOSED;
     g->n = job->n_nodes;
+    g->has_step = step_id != NULL;
+    g->step_id = step_id ? *step_id : 0;
     for (uint32_t i = 0; i < g->n; i++) {
         g->member[i].job_id = job->slice[i];
         g->member[i].restart_count = job->slice_restarts[i];
@@ -161,6 +173,7 @@ bool dp_group_tick(struct dp_group *g, uint64_t now_ns)
         return false;
     if (find(g, g->home_job) && (g->n >= g->wanted || (is_over && g->n >= g->least))) {
         order(g);
+        know_step(g, &g->member[0]);
         g->state = DP_GROUP_CLOSED;
         g->n_there = g->n;
         g->n = g->wanted > g->n ? g->wanted : g->n;
@@ -187,11 +200,6 @@ int dp_group_rank(const struct dp_group *g, uint32_t job_id)
         if (g->member[i].job_id == job_id)
             return (int)i;
     return -1;
-}
-
-uint32_t dp_group_step(const struct dp_group *g)
-{
-    return g->member[0].step_id;
 }
 
 static void add_slot(struct dp_job_info *out, const struct dp_group_member *m)

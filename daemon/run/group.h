@@ -37,6 +37,8 @@ struct dp_group {
     uint64_t wait_ns, began_ns; /* of that time; began 0: nobody has joined yet */
     uint32_t n;       /* closed: seats */
     uint32_t n_there; /* closed: of them, those that were taken then */
+    bool has_step;    /* closed: the step of home's worker is known, under which all are; after a restart it may not be yet */
+    uint32_t step_id;
     struct dp_group_member member[DP_MAX_SLOTS]; /* closed: index = rank; job_id 0: an empty seat */
     char text[256];
 };
@@ -58,8 +60,8 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
 /* Of a closed group: this seat is m's from here on. rank < g->n. */
 void dp_group_seat(struct dp_group *g, uint32_t rank, const struct dp_group_member *m);
 /* Closed, as a coordinator's journal has its slots (job->slice, in the order of ranks): the first process of each that asks
- * again from there has its rank. */
-void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job);
+ * again from there has its rank. step_id: of home's worker, as the journal has it; NULL: it has none yet. */
+void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job, const uint32_t *step_id);
 /* The process has ended. Counts before the group is closed only. */
 void dp_group_leave(struct dp_group *g, uint32_t job_id, uint32_t pid);
 /* Whose jobs do not run any more, or were requeued since, leave. has_waiting: tasks of the array have not begun yet. Counts before
@@ -71,8 +73,6 @@ bool dp_group_tick(struct dp_group *g, uint64_t now_ns);
 
 /* Of a closed group: the rank of a slice, -1: it has none. */
 int dp_group_rank(const struct dp_group *g, uint32_t job_id);
-/* Of a closed group: the step of home's worker. */
-uint32_t dp_group_step(const struct dp_group *g);
 /* Of a closed group: the job of its run, slots in the order of ranks. home: the job of the slice that is home. */
 void dp_group_job(const struct dp_group *g, const struct dp_job_info *home, struct dp_job_info *out);
 /* Of a closed group: those slots of its run whose jobs are not over, for the coordinator (ops.read_job). home: as it is read

@@ -40,7 +40,7 @@ static void take_up(struct dp_run *run)
             run->job.n_nodes, run->job.batch_host, run->role == DP_RUN_COORD ? "coordinating" : "passing on");
     if (run->role == DP_RUN_RELAY)
         dp_peer_want(d, run->job.batch_host);
-    else if (dp_run_coord_has_journal(run) && dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
+    else if (!run->coord && dp_run_coord_has_journal(run) && dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
         dp_error("job=%u cannot go on from its journal: %s", run->job_id, err.text);
     dp_slices_restore(run);
     dp_slices_job(run, &run->job);
@@ -128,6 +128,31 @@ static void take_up_again(struct dp_run *run, const struct dp_job_info *job)
     take_up(run);
 }
 
+/* Of a run of slices: its job is over, or began another life, and others train on. Companions are home's to its user, who
+ * asked for one job: they save and stop when that is cancelled, or in the queue again, where it goes on from their checkpoint. */
+static bool goes_on_without_home(struct dp_run *run, const struct dp_job_result *r)
+{
+    bool is_first = run->role == DP_RUN_LOOKUP, is_again = r->rc == 0 && is_requeued(run, &r->job);
+
+    if (r->rc < 0 || (r->rc == 0 && r->job.is_running && !is_again))
+        return false;
+    if (is_first ? !dp_slices_find_run(run, r) : !dp_slices_outlive(run))
+        return false;
+    if (!run->is_home_over)
+        DP_RUN_LOG(run, dp_info, "job=%u is over (%s), its run goes on with other slices", run->job_id,
+                   is_again ? "requeued" : r->text[0] ? r->text : "Slurm does not know it any more");
+    run->is_home_over = true;
+    run->is_unsure = false;
+    run->job.end_s = 0;
+    if (is_first)
+        take_up(run);
+    dp_run_coord_time(run);
+    if (run->coord && !run->job.array_job_id && (is_again || (r->rc == 0 && r->job.is_cancelled)))
+        dp_coord_stop(run->coord, is_again ? "the job that asked for the slices was requeued, and goes on from their checkpoint"
+                                           : "the job that asked for the slices was cancelled");
+    return true;
+}
+
 /* returns false when the run is gone. */
 static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
 {
@@ -139,6 +164,8 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
             take_up_again(run, &r->job);
         return true;
     }
+    if (goes_on_without_home(run, r))
+        return true;
     if (r->rc == 1 || (r->rc == 0 && !r->job.is_running)) {
         if (is_first && r->rc == 0)
             end_from_journal(run, &r->job);
@@ -214,9 +241,9 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
         be_sure(run);
         dp_steps_answer(d, job_id);
     }
-    if (is_wanted && run->coord && r.rc == 0 && dp_slices_are(run)) {
+    if (is_wanted && run->coord && (r.rc == 0 || run->is_home_over) && dp_slices_are(run)) {
         run->coord_wants_read = false;
-        dp_slices_read_job(run, &r.job);
+        dp_slices_read_job(run, run->is_home_over ? &run->job : &r.job);
     } else if (is_wanted && run->coord) {
         run->coord_wants_read = false;
         dp_coord_job_read(run->coord, dp_now_ns(), r.rc == 0 ? &r.job : NULL, r.text);
@@ -229,6 +256,13 @@ static void read_now(struct dp_run *run)
     struct dp_err err = {0};
 
     run->must_read = false;
+    if (run->is_home_over) {
+        schedule_read(run, false);
+        if (run->role == DP_RUN_COORD)
+            dp_slices_read_job(run, run->coord_wants_read ? &run->job : NULL);
+        run->coord_wants_read = false;
+        return;
+    }
     run->reader = dp_helper_start(run->daemon->base, dp_job_read_work, &q, sizeof q, READ_DEADLINE_S, on_read, run, &err);
     if (!run->reader) {
         dp_warn("job=%u %s", run->job_id, err.text);

@@ -67,6 +67,7 @@ struct dp_run {
     struct dp_newcomers *newcomers; /* NULL: none may come */
     struct dp_companions *companions; /* of home; NULL: nobody has asked for any */
     bool is_for_slices; /* passes on for slices here, whose jobs are others than the run's */
+    bool is_home_over;  /* the job that it has its name of has ended, or begun another life, and other slices train on */
 
     /* Slot. */
     bool is_fenced;

@@ -99,6 +99,8 @@ static bool has_step_ended(struct dp_run *run, uint64_t now_ns)
 {
     uint64_t wait_ns = dp_coord_goes_on(run->coord, false) ? RETURN_WAIT_NS : GOODBYE_WAIT_NS;
 
+    if (run->is_home_over)
+        return false; /* it was home's step */
     if (run->step_ended_ns && dp_coord_goes_on(run->coord, true))
         run->step_ended_ns = now_ns;
     return run->step_ended_ns && now_ns - run->step_ended_ns > wait_ns;
@@ -109,12 +111,16 @@ static void coord_tick(struct dp_run *run, uint64_t now_ns)
     dp_coord_tick(run->coord, now_ns);
     if (!dp_coord_is_over(run->coord) && has_step_ended(run, now_ns))
         dp_coord_end(run->coord, now_ns, "the step ended");
-    if (!run->daemon->config->slurm && !run->workers && dp_coord_all_left(run->coord))
+    if (((!run->daemon->config->slurm && !run->workers) || run->is_home_over) && dp_coord_all_left(run->coord))
         dp_coord_end(run->coord, now_ns, "all workers left"); /* nobody else says so */
+    if (run->is_home_over && dp_slices_are_over(run))
+        dp_coord_end(run->coord, now_ns, "no slice of it is left");
     log_events(run);
     if (!dp_coord_is_over(run->coord))
         return;
-    if (run->daemon->config->slurm)
+    if (run->is_home_over)
+        dp_run_end(run, "all workers left"); /* no step of home begins any more */
+    else if (run->daemon->config->slurm)
         dp_run_coord_close(run, true); /* the job may start another step, which opens the journal again */
     else if (!run->workers)
         dp_run_end(run, "all workers left");

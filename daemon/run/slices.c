@@ -36,6 +36,7 @@
 #define MISSED_NS (5 * DP_SECOND_NS) /* one that Slurm took may come again by itself */
 #define REPLACE_NS (30 * DP_SECOND_NS) /* between two times that others are asked for; twice as long where they did not last */
 #define REPLACE_MAX_NS (1800 * DP_SECOND_NS) /* then it begins with that again */
+#define VIA_NS (3 * DP_SECOND_NS) /* one that is asked where the run is; then another one is */
 #define SEEK_NS (10 * DP_SECOND_NS) /* home does not answer: is it still home? */
 
 struct dp_slicing {
@@ -48,6 +49,11 @@ struct dp_slicing {
     uint32_t home_job;
     char home_node[64];
     uint64_t home_ns; /* when Slurm was asked which one it is */
+    /* Home is over: slices of its run are asked one after the other where that is now. */
+    bool is_via;             /* home_job and home_node are such a slice's */
+    bool is_told;            /* one has said it */
+    uint32_t home_restarts;  /* told: which life of home's job the run has its name of */
+    uint32_t n_via, n_none;  /* asked so far; of these in a row so many are in no run */
     struct dp_place place;
     char text[256];
 
@@ -63,6 +69,7 @@ struct dp_slicing {
     bool has_asked;          /* for companions, since the run began, or this daemon */
     uint32_t n_asked;        /* so many */
     uint64_t missed_ns, replaced_ns, pause_ns; /* since when slices are missing; asked for others last; not again for so long */
+    bool is_all_over;        /* no slice of a run that outlives its job is left in Slurm */
     bool has_job, must_read; /* the coordinator waits for what the slices are; must: a question that is older is under way */
     struct dp_job_info job;
 };
@@ -126,7 +133,7 @@ static bool are_of_one(const struct dp_run *a, const struct dp_run *b)
     return a->uid == b->uid && a->job.array_job_id == b->job.array_job_id && home_of_companions(a) == home_of_companions(b);
 }
 
-/* Which of them is home: -1: none can be told. */
+/* Which of them is home, by what Slurm says of it alone: -1: none can be told. */
 static int find_home_at(const struct dp_run *run, const struct dp_slices_result *seen)
 {
     if (run->job.array_job_id)
@@ -135,6 +142,51 @@ static int find_home_at(const struct dp_run *run, const struct dp_slices_result 
         if (seen->slice[i].job_id == home_of_companions(run))
             return (int)i;
     return -1;
+}
+
+static int find_at(const struct dp_slices_result *seen, uint32_t job_id)
+{
+    for (uint32_t i = 0; i < seen->n; i++)
+        if (seen->slice[i].job_id == job_id && seen->slice[i].is_running)
+            return (int)i;
+    return -1;
+}
+
+/* Another slice, that runs and is one by its comment. */
+static bool is_marked(const struct dp_run *run, const struct dp_slice *s)
+{
+    return s->job_id != run->job_id && s->is_running && s->slice_of;
+}
+
+/* The nth of those, from 0, in the order of Slurm's list; *n_all: how many there are. -1: none. */
+static int find_marked(const struct dp_run *run, const struct dp_slices_result *seen, uint32_t nth, uint32_t *n_all)
+{
+    int at = -1;
+
+    *n_all = 0;
+    for (uint32_t i = 0; i < seen->n; i++)
+        if (is_marked(run, &seen->slice[i]) && (*n_all)++ == nth)
+            at = (int)i;
+    return at;
+}
+
+/* Whom to ask. Home, while it runs. Where it is over, *is_via: a slice that has its rank, by its comment, which a daemon gave it; when
+ * all of these are in no run (they were requeued since, all of them), whoever would be home of a new one. */
+static int find_whom(const struct dp_run *run, const struct dp_slices_result *seen, bool *is_via)
+{
+    const struct dp_slicing *s = run->slicing;
+    uint32_t n, n_all;
+    int at = find_marked(run, seen, 0, &n);
+
+    *is_via = false;
+    if (!run->job.array_job_id && seen->has_home)
+        return find_home_at(run, seen);
+    if (at < 0 || (run->job.array_job_id && s->n_none >= n))
+        return find_home_at(run, seen);
+    if (run->job.array_job_id && find_at(seen, seen->slice[at].slice_of) >= 0)
+        return find_at(seen, seen->slice[at].slice_of);
+    *is_via = true;
+    return find_marked(run, seen, s->n_via % n, &n_all);
 }
 
 /* ---- Slurm ---- */
@@ -161,9 +213,12 @@ static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
 {
     struct dp_slicing *s = run->slicing;
     const char *why = seen->has_home ? "it was asked for in an earlier life of that job" : seen->home_why;
+    uint32_t n;
 
     if (!run->job.slice_of || run->job.array_job_id || s->state != DP_SLICE_WAITS)
         return false;
+    if (!seen->has_home && !seen->is_home_queued && find_marked(run, seen, 0, &n) >= 0)
+        return false; /* they may train on without it */
     for (uint32_t i = 0; i < seen->n && seen->has_home; i++)
         if (seen->slice[i].job_id == run->job_id)
             return false;
@@ -173,20 +228,67 @@ static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
     return true;
 }
 
+/* A run that this daemon coordinates, whose job is over. */
+static const struct dp_run *find_outliving(const struct dp_run *run)
+{
+    for (const struct dp_run *r = run->daemon->runs; r; r = r->next)
+        if (r != run && r->is_home_over && r->role == DP_RUN_COORD && dp_slices_are(r) && are_of_one(r, run))
+            return r;
+    return NULL;
+}
+
+static void set_home(struct dp_run *run, uint32_t home_job, const char *node)
+{
+    struct dp_slicing *s = run->slicing;
+
+    if (s->is_via && strcmp(s->home_node, node))
+        dp_run_forget_peer(run->daemon, s->home_node);
+    s->home_job = home_job;
+    snprintf(s->home_node, sizeof s->home_node, "%s", node);
+    s->home_ns = dp_now_ns();
+    s->asked_ns = 0;
+    s->is_via = s->is_told = false;
+}
+
+/* Another slice's daemon, or this one, knows where the run is. */
+static void be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, const char *node)
+{
+    struct dp_slicing *s = run->slicing;
+
+    set_home(run, home_job, node);
+    s->is_told = true;
+    s->home_restarts = restarts;
+    s->n_none = 0;
+    if (home_job == run->job_id) {
+        s->state = DP_SLICE_REFUSED;
+        snprintf(s->text, sizeof s->text, "a run that began in an earlier life of this job goes on without it");
+    }
+    DP_RUN_LOG(run, dp_info, "job=%u is a slice of the run of job %u on %s, whose own slice is over", run->job_id, home_job, node);
+}
+
 static void find_home(struct dp_run *run, const struct dp_slices_result *seen)
 {
     struct dp_slicing *s = run->slicing;
-    int at = find_home_at(run, seen);
+    const struct dp_run *here = find_outliving(run);
+    bool is_via;
+    int at;
 
-    if (s->state == DP_SLICE_RANKED || leave_out(run, seen) || at < 0)
+    if (s->state == DP_SLICE_RANKED || leave_out(run, seen) || (s->is_told && dp_now_ns() - s->home_ns < SEEK_NS))
+        return;
+    if (here && !s->is_told) {
+        be_told(run, here->job_id, here->job.restart_count, run->daemon->node);
+        return;
+    }
+    at = find_whom(run, seen, &is_via);
+    if (at < 0)
         return;
     s->home_ns = dp_now_ns();
-    if (s->home_job == seen->slice[at].job_id)
+    if (s->home_job == seen->slice[at].job_id && s->is_via == is_via)
         return;
-    s->home_job = seen->slice[at].job_id;
-    snprintf(s->home_node, sizeof s->home_node, "%s", seen->slice[at].node);
-    s->asked_ns = 0;
-    DP_RUN_LOG(run, dp_info, "job=%u is a slice of the run of job %u on %s", run->job_id, s->home_job, s->home_node);
+    set_home(run, seen->slice[at].job_id, seen->slice[at].node);
+    s->is_via = is_via;
+    if (!is_via)
+        DP_RUN_LOG(run, dp_info, "job=%u is a slice of the run of job %u on %s", run->job_id, s->home_job, s->home_node);
 }
 
 /* Several slices of a run on a node ask once. */
@@ -196,6 +298,19 @@ static bool is_beside(const struct dp_run *a, const struct dp_run *b)
 }
 
 static void read_slices(struct dp_run *run);
+
+/* Of a run that outlives its job. What Slurm does not know any more is over. */
+static bool is_all_over(const struct dp_run *run)
+{
+    const struct dp_slicing *s = run->slicing;
+
+    if (!dp_slices_are(run) || s->seen.is_cut)
+        return false;
+    for (uint32_t i = 0; s->seen.rc == 0 && i < s->seen.n; i++)
+        if (s->seen.slice[i].job_id != run->job_id && dp_group_rank(s->group, s->seen.slice[i].job_id) >= 0)
+            return false;
+    return true;
+}
 
 /* Companions are looked for among all jobs of their owner. Where he has thousands, Slurm rests from each answer. */
 static uint64_t pause_ns(const struct dp_run *run)
@@ -231,6 +346,8 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
     for (struct dp_run *r = run->daemon->runs; r && s->has_seen && !why; r = r->next)
         if (is_beside(r, run))
             find_home(r, &s->seen);
+    if (!why && s->seen.rc >= 0)
+        s->is_all_over = run->is_home_over && is_all_over(run);
     if (s->group && s->has_seen && !why)
         dp_group_keep(s->group, s->seen.slice, s->seen.n, s->seen.has_waiting || dp_companions_may_come(run, s->read_ns));
     tell_coordinator(run, why);
@@ -259,6 +376,13 @@ void dp_slices_read_job(struct dp_run *home, const struct dp_job_info *job)
 {
     struct dp_slicing *s = home->slicing;
 
+    if (!s)
+        return;
+    if (!job) {
+        s->next_ns = 0;
+        read_slices(home);
+        return;
+    }
     s->job = *job;
     s->has_job = true;
     s->must_read = s->reader != NULL;
@@ -272,11 +396,79 @@ void dp_slices_restore(struct dp_run *home)
 {
     const struct dp_job_info *job = home->coord ? dp_coord_job(home->coord) : NULL;
     struct dp_slicing *s;
+    uint32_t step_id;
 
     if (!job || !job->n_nodes || !job->slice[0] || dp_slices_are(home) || !(s = slicing(home)) ||
         !(s->group || (s->group = calloc(1, sizeof *s->group))))
         return;
-    dp_group_restore(s->group, home->job_id, job);
+    dp_group_restore(s->group, home->job_id, job, dp_coord_step(home->coord, &step_id) ? &step_id : NULL);
+}
+
+bool dp_slices_are_over(const struct dp_run *home)
+{
+    return home->slicing && home->slicing->is_all_over;
+}
+
+bool dp_slices_outlive(const struct dp_run *run)
+{
+    if (run->role == DP_RUN_COORD)
+        return dp_slices_are(run) && run->coord && dp_coord_can_do_without(run->coord, run->job_id);
+    for (const struct dp_run *r = run->daemon->runs; r; r = r->next)
+        if (r != run && r->slicing && r->slicing->state == DP_SLICE_RANKED && r->slicing->pid && r->slicing->home_job == run->job_id)
+            return true;
+    return false;
+}
+
+/* As much of the run's job as is known here. */
+static void fill_job(struct dp_run *run, const struct dp_job_result *r, const struct dp_run *slice, uint32_t restarts, const char *node)
+{
+    struct dp_job_info *job = &run->job;
+
+    if (r->rc == 0)
+        *job = r->job;
+    else if (slice)
+        *job = slice->job;
+    job->job_id = run->job_id;
+    job->uid = run->uid;
+    job->restart_count = restarts;
+    job->slice_of = 0;
+    job->n_nodes = 1;
+    snprintf(job->node[0], sizeof job->node[0], "%s", node);
+    snprintf(job->batch_host, sizeof job->batch_host, "%s", node);
+}
+
+/* The journal has the slots. */
+static bool resume(struct dp_run *run, const struct dp_job_result *r)
+{
+    struct dp_err err = {0};
+
+    if (!run->start.slices || !dp_run_coord_find_life(run))
+        return false;
+    fill_job(run, r, NULL, run->job.restart_count, run->daemon->node);
+    run->job.slice[0] = run->job_id;
+    if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0) {
+        dp_error("job=%u cannot go on from its journal: %s", run->job_id, err.text);
+        return false;
+    }
+    if (!run->coord)
+        return false;
+    if (dp_coord_can_do_without(run->coord, run->job_id))
+        return true;
+    dp_run_coord_close(run, false);
+    return false;
+}
+
+bool dp_slices_find_run(struct dp_run *run, const struct dp_job_result *r)
+{
+    if (r->rc == 0 && r->job.uid != run->uid)
+        return false;
+    for (const struct dp_run *s = run->daemon->runs; s; s = s->next)
+        if (s->slicing && s->slicing->is_told && s->slicing->home_job == run->job_id && s != run && s->uid == run->uid &&
+            strcmp(s->slicing->home_node, run->daemon->node)) {
+            fill_job(run, r, s, s->slicing->home_restarts, s->slicing->home_node);
+            return true;
+        }
+    return resume(run, r);
 }
 
 /* Why there are no more of them, beside what the group says. */
@@ -433,7 +625,7 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
     close_group(home);
     if (g->state == DP_GROUP_FAILED) {
         refuse(out, g->text);
-    } else if (g->state == DP_GROUP_CLOSED && !g->member[0].pid) {
+    } else if (g->state == DP_GROUP_CLOSED && !g->has_step) {
         wait_for(out, "home's worker has not come back to its daemon, which was restarted");
     } else if (g->state == DP_GROUP_CLOSED) {
         out->state = DP_SLICE_RANKED;
@@ -441,11 +633,25 @@ static void ask_home(struct dp_run *home, const char *node, const struct dp_msg_
         out->n_workers = g->n;
         out->n_there = g->n_there;
         out->joins = home->coord && dp_coord_is_newcomer(home->coord, out->rank);
-        out->step_id = dp_group_step(g);
+        out->step_id = g->step_id;
     } else {
         dp_companions_tell(home, why, sizeof why);
         snprintf(out->text, sizeof out->text, "%u of %u slices have come%s%.200s", g->n, g->wanted, why[0] ? "; " : "", why);
     }
+}
+
+/* Where is the run that this slice has its rank in? */
+static void tell_where(const struct dp_run *slice, const struct dp_msg_slice *m, struct dp_msg_slice_rank *out)
+{
+    const struct dp_slicing *s = slice->slicing;
+    const struct dp_run *run = s && s->pid && s->state == DP_SLICE_RANKED ? dp_run_find(slice->daemon, s->home_job) : NULL;
+
+    *out = (struct dp_msg_slice_rank){.job_id = slice->job_id, .slice = m->slice, .pid = m->pid, .state = DP_SLICE_WAITS};
+    if (!run || run->role == DP_RUN_LOOKUP)
+        return;
+    out->home_job = s->home_job;
+    out->home_restarts = run->job.restart_count;
+    snprintf(out->home_node, sizeof out->home_node, "%s", s->home_node);
 }
 
 void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
@@ -453,8 +659,13 @@ void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
     struct dp_run *home = dp_run_find(c->owner, m->job_id);
     struct dp_msg_slice_rank out;
 
-    if (!home)
+    if (!home || (m->where && m->has_ended))
         return; /* it is asked again */
+    if (m->where) {
+        tell_where(home, m, &out);
+        DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
+        return;
+    }
     ask_home(home, c->node, m, &out);
     if (!m->has_ended)
         DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
@@ -468,6 +679,16 @@ static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
 
     if (!s || m->pid != s->pid || s->state != DP_SLICE_WAITS || m->job_id != s->home_job)
         return; /* older than what is asked now */
+    if (s->is_via) {
+        s->n_via++;
+        if (m->home_job && m->home_node[0]) {
+            be_told(slice, m->home_job, m->home_restarts, m->home_node);
+        } else {
+            s->n_none++;
+            s->home_ns = 0; /* the next one */
+        }
+        return;
+    }
     if (m->state == DP_SLICE_RANKED && (m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers ||
                                         m->n_there < 1 || m->n_there > m->n_workers))
         return;
@@ -512,6 +733,23 @@ static bool is_home_of(const struct dp_run *run, const struct dp_run *slice)
     return may_be_home(run) && are_of_one(run, slice) && !strcmp(run->job.batch_host, slice->slicing->home_node);
 }
 
+static void ask_where(struct dp_run *slice)
+{
+    struct dp_slicing *s = slice->slicing;
+    struct dp_msg_slice m = {.job_id = s->home_job, .slice = slice->job_id, .pid = s->pid, .where = 1};
+    const struct dp_run *other = dp_run_find(slice->daemon, s->home_job);
+    struct dp_msg_slice_rank out;
+
+    s->asked_ns = dp_now_ns();
+    if (strcmp(s->home_node, slice->daemon->node)) {
+        dp_peer_want(slice->daemon, s->home_node);
+        (void)DP_PEER_SEND(slice->daemon, s->home_node, slice, DP_MSG_SLICE, &m);
+    } else if (other) {
+        tell_where(other, &m, &out);
+        take_answer(slice, &out);
+    }
+}
+
 static void ask(struct dp_run *slice, bool has_ended)
 {
     struct dp_slicing *s = slice->slicing;
@@ -524,6 +762,7 @@ static void ask(struct dp_run *slice, bool has_ended)
         return;
     s->asked_ns = dp_now_ns();
     if (!is_home_of(run, slice)) {
+        s->is_told = false;
         s->home_job = 0;
         return;
     }
@@ -540,9 +779,15 @@ static void seek_rank(struct dp_run *slice, uint64_t now_ns)
 {
     struct dp_slicing *s = slice->slicing;
 
+    if (s->is_via && s->home_ns && now_ns - s->home_ns > VIA_NS) {
+        s->n_via++; /* its daemon does not answer: another one may */
+        s->home_ns = 0;
+    }
     if (!s->home_job || now_ns - s->home_ns > SEEK_NS)
         read_slices(slice);
-    if (s->home_job && (!s->asked_ns || now_ns - s->asked_ns > ASK_NS || !strcmp(s->home_node, slice->daemon->node)))
+    if (s->is_via && (!s->asked_ns || now_ns - s->asked_ns > ASK_NS))
+        ask_where(slice);
+    else if (s->home_job && !s->is_via && (!s->asked_ns || now_ns - s->asked_ns > ASK_NS || !strcmp(s->home_node, slice->daemon->node)))
         ask(slice, false);
 }
 
@@ -680,8 +925,8 @@ static void follow_companions(struct dp_run *home, uint64_t now_ns)
     uint32_t missing, wanted;
     bool did_not_last;
 
-    if (!dp_companions_may_be(home) || !home->coord || !dp_slices_are(home))
-        return;
+    if (!dp_companions_may_be(home) || !home->coord || !dp_slices_are(home) || home->is_home_over)
+        return; /* nobody is left whose job others could be like */
     wanted = dp_coord_slices_wanted(home->coord, &missing);
     if (!wanted)
         return;
@@ -716,7 +961,7 @@ void dp_slices_tick(struct dp_run *run, uint64_t now_ns)
     if (!s || dp_run_is_asking(run))
         return;
     if (s->pid && s->state == DP_SLICE_WAITS && !is_alive(s)) {
-        if (s->home_job)
+        if (s->home_job && !s->is_via)
             ask(run, true);
         s->pid = 0;
     } else if (s->pid && s->state == DP_SLICE_WAITS && now_ns - s->heard_ns < HEARD_NS) {
@@ -759,6 +1004,8 @@ void dp_slices_destroy(struct dp_run *run)
     for (const struct dp_run *r = run->daemon->runs; r; r = r->next)
         has_others |= r != run && r->slicing && r->slicing->home_job == s->home_job;
     dp_helper_cancel(s->reader);
+    if (s->is_via)
+        dp_run_forget_peer(run->daemon, s->home_node);
     free(s->group);
     free(s);
     run->slicing = NULL;

@@ -41,8 +41,16 @@ bool dp_slices_have(const struct dp_run *home, uint32_t rank, const char *node, 
 bool dp_slices_is_empty(const struct dp_run *home, uint32_t rank);
 /* What the run's job is, after Slurm said what home's is: changed to that of the run where there are slices. */
 void dp_slices_job(const struct dp_run *run, struct dp_job_info *job);
-/* Home's job was read for the coordinator: Slurm is asked about the slices, too, and the coordinator told. */
+/* Home's job was read for the coordinator: Slurm is asked about the slices, too, and the coordinator told. job NULL: home's job is
+ * over, and nobody waits: does any slice of its run still run? Else the run ends, in a later turn of the loop. */
 void dp_slices_read_job(struct dp_run *home, const struct dp_job_info *job);
+bool dp_slices_are_over(const struct dp_run *home); /* so it was */
+/* The run's job is over: are there slices, here or, where this daemon coordinates, anywhere, that train on in its name? */
+bool dp_slices_outlive(const struct dp_run *run);
+/* The same after a restart of this daemon, or on a node that hears of the run first when its job is over: from the journal, or what
+ * another daemon said of it. r: Slurm's answer, rc 0 or 1. returns true with run->job filled in, and run->coord where this daemon
+ * coordinates. */
+bool dp_slices_find_run(struct dp_run *run, const struct dp_job_result *r);
 /* The coordinator was opened from its journal: the slices are those that it has. */
 void dp_slices_restore(struct dp_run *home);
 

@@ -183,6 +183,10 @@ void dp_run_step_start(struct dp_conn *c, const struct dp_msg_step_start *m)
         acknowledge(c, DP_VERDICT_DENIED, "the job was registered by another owner");
         return;
     }
+    if (run && run->is_home_over) {
+        acknowledge(c, DP_VERDICT_DENIED, "a run that began in an earlier life of this job goes on without it");
+        return;
+    }
     if (run)
         ask_anew(run, m); /* also where it cannot be written down: its workers come all the same */
     if (dp_node_journal_adopt(d->log, m, &err) < 0) {

@@ -86,10 +86,7 @@ goes_on late
 ok $? "again: they do"
 end_array "$late" late
 like "$(states "$late")" "^3 COMPLETED, 1 FAILED$" "late: all others end well"
-jq -c 'select(.loss != null)' "$D/late.jsonl" | jq -sc 'group_by(.step)' >"$D/late.steps" # after a worker was lost steps are made again
-is "$(jq 'map(select((map(.loss) | unique | length) > 1)) | length' "$D/late.steps")" 0 "late: no step has two losses"
-is "$(jq length "$D/late.steps")" "$(jq '.[-1][0].step' "$D/late.steps")" "late: and none is missing"
-jq -c '.[] | .[0]' "$D/late.steps" >"$D/whole.jsonl"
+each_step_once late # a worker was lost
 
 # ---- who is not needed ---------------------------------------------------------------------------------------------
 
@@ -118,6 +115,6 @@ is "$(grep -hc "does not join the run: Slurm ends its job" "$D"/idle.*.out | pas
 end_array "$idle" idle
 like "$(states "$idle")" "^1 CANCELLED, 3 COMPLETED$" "idle: with the run the other one ends, too"
 scancel "$block"
-same_as_alone $run -- whole idle
+same_as_alone $run -- late-whole idle
 is "$(drained_nodes)" "" "no node is drained any more"
 done_testing

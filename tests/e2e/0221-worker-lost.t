@@ -44,10 +44,7 @@ end() {
     scancel --signal=TERM "$2"
     wait_for 120 job_ended "$2"
     is "$(job_state "$2")" COMPLETED "$1: the run ends well when it is asked to"
-    jq -c 'select(.loss != null)' "$D/$1.jsonl" | jq -sc 'group_by(.step)' >"$D/$1.steps"
-    is "$(jq 'map(select((map(.loss) | unique | length) > 1)) | length' "$D/$1.steps")" 0 "$1: no step has two losses"
-    is "$(jq length "$D/$1.steps")" "$(jq '.[-1][0].step' "$D/$1.steps")" "$1: and none is missing"
-    jq -c '.[] | .[0]' "$D/$1.steps" >"$D/$1-whole.jsonl"
+    each_step_once "$1"
     wait_for 60 all_nodes_idle
     ok $? "$1: every node is free afterwards"
 }

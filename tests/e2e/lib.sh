@@ -97,6 +97,14 @@ same_as_alone() {
     done
 }
 
+# each_step_once NAME: where a worker was lost steps are made again: with the same losses, and none is missing. Leaves NAME-whole.jsonl.
+each_step_once() {
+    jq -c 'select(.loss != null)' "$D/$1.jsonl" | jq -sc 'group_by(.step)' >"$D/$1.steps"
+    is "$(jq 'map(select((map(.loss) | unique | length) > 1)) | length' "$D/$1.steps")" 0 "$1: no step has two losses"
+    is "$(jq length "$D/$1.steps")" "$(jq '.[-1][0].step' "$D/$1.steps")" "$1: and none is missing"
+    jq -c '.[] | .[0]' "$D/$1.steps" >"$D/$1-whole.jsonl"
+}
+
 # submit NAME SBATCH-OPTIONS -- LOG OVERRIDES...: a run of four workers; prints the job id. The job has
 # completed when its last step is done (0), or when it was asked to stop (75).
 submit() {

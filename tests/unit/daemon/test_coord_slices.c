@@ -262,6 +262,82 @@ static void one_that_slurm_takes_leaves(void **state)
     }
 }
 
+/* Home is one slice among others: its layers go, another worker leads, and the coordinator lives on beside nobody, through a restart, and
+ * lets the next one go. Drained it leaves as well. */
+static void home_leaves_like_any_other(void **state)
+{
+    (void)state;
+    for (int is_drained = 0; is_drained < 2; is_drained++) {
+        struct world *w = begin_training(47, 1);
+        uint64_t step;
+
+        if (is_drained)
+            dp_coord_event(w->c, w->now_ns, 0, &(struct dp_msg_event){.kind = DP_EV_LEAVE, .value = DP_LEAVE_DRAINED});
+        else
+            world_take(w, 0);
+        world_run(w, 30.0, false);
+        assert_false(w->worker[0].is_alive);
+        assert_true(w->worker[1].layout.gone[0] && is_released(w, 0));
+        assert_true(dp_coord_can_do_without(w->c, w->job.slice[0]));
+        world_crash(w);
+        step = w->worker[1].step;
+        world_run(w, 10.0, false);
+        assert_true(w->worker[1].step > step);
+        world_take(w, 1);
+        world_run(w, 30.0, false);
+        assert_true(is_released(w, 1) && w->worker[2].is_alive && w->worker[3].is_alive);
+        assert_int_equal(w->worker[2].n_regroups, 0);
+        assert_int_equal(w->worker[2].n_stops, 0);
+        assert_true(world_is_settled(w));
+        end(w);
+    }
+}
+
+/* Its death makes the others regroup, and they go on. */
+static void home_dies_like_any_other(void **state)
+{
+    struct world *w = begin_training(48, 1);
+    uint64_t step;
+
+    (void)state;
+    world_kill(w, 0);
+    world_run(w, 30.0, false);
+    assert_true(is_released(w, 0));
+    assert_int_equal(w->worker[1].n_regroups, 1);
+    step = w->worker[1].step;
+    world_crash(w);
+    world_run(w, 10.0, false);
+    assert_true(w->worker[1].step > step && world_is_settled(w));
+    end(w);
+}
+
+/* Where home is the one job that its user submitted, he means the run when he ends it, and Slurm does not when it preempts it; while
+ * nobody can say which, all save and stop, as long as there is time for it. */
+static void the_only_job_is_the_run_to_its_user(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct world *w = begin_sliced(49);
+
+        w->limits.pack.min_devices = 1;
+        w->job.slice[0] = w->job.job_id;
+        w->job.is_preempted = i == 1;
+        train_unmoved(w);
+        w->is_ctld_down = i == 2;
+        world_take(w, 0);
+        world_run(w, 8.0, false);
+        if (i == 1) {
+            assert_true(!w->worker[0].is_alive && w->worker[1].layout.gone[0]);
+            assert_int_equal(w->worker[0].n_stops, 0);
+        } else {
+            assert_in_range(w->worker[0].n_stops, 1, 4);
+            assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+        }
+        w->is_ctld_down = false;
+        end(w);
+    }
+}
+
 /* Two of them within a second leave by one hand-over; what the daemon forgets when it dies meanwhile, they say again. */
 static void two_leave_together(void **state)
 {
@@ -285,14 +361,14 @@ static void two_leave_together(void **state)
     }
 }
 
-/* Where they cannot be let go the leader is asked to save and to stop, until it does: home, all, too many, or in a mode in which
+/* Where they cannot be let go the leader is asked to save and to stop, until it does: all, too many, or in a mode in which
  * layers do not move. Nobody is made to leave. */
 static void where_one_cannot_leave_all_stop(void **state)
 {
     static const struct {
         uint32_t taken, min_devices;
         uint8_t mode;
-    } cases[] = {{1, 1, DP_MODE_RELEASE}, {15, 1, DP_MODE_RELEASE}, {14, 2, DP_MODE_BALANCE}, {4, 4, DP_MODE_RELEASE},
+    } cases[] = {{15, 1, DP_MODE_RELEASE}, {14, 2, DP_MODE_BALANCE}, {4, 4, DP_MODE_RELEASE},
                  {4, 1, DP_MODE_OBSERVE}};
 
     (void)state;
@@ -329,7 +405,7 @@ static void drains(struct world *w, uint32_t ranks)
             dp_coord_event(w->c, w->now_ns, r, &(struct dp_msg_event){.kind = DP_EV_LEAVE, .value = DP_LEAVE_DRAINED});
 }
 
-/* A node is drained, as its daemon says: its slices leave, home stays, and so do all where the others could not do without them. */
+/* A node is drained, as its daemon says: its slices leave, and stay where the others could not do without them. */
 static void slices_leave_a_drained_node(void **state)
 {
     struct world *w = begin_training(46, 2);
@@ -394,13 +470,13 @@ static void taken_under_faults(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 150; seed++) {
         struct world *w = begin_sliced(seed);
-        uint32_t tries = 0, r = 1 + (uint32_t)(seed % 3);
+        uint32_t tries = 0, r = (uint32_t)(seed % 4);
 
         w->loss_percent = seed % 3 ? 20 : 5;
         w->fault_percent = 1 + seed % 5;
         w->crash_percent = seed % 4 ? 8 : 0;
         w->no_percent = seed % 2 ? 5 : 0;
-        w->limits.pack.min_devices = 1 + seed % 3;
+        w->limits.pack.min_devices = r ? 1 + seed % 3 : 1;
         world_start(w);
         world_run(w, 5.0 + (double)(seed % 20), true);
         world_take(w, r);
@@ -529,6 +605,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_slice_that_goes_on_is_held),
     cmocka_unit_test(one_that_slurm_takes_leaves),
     cmocka_unit_test(two_leave_together),
+    cmocka_unit_test(home_leaves_like_any_other),
+    cmocka_unit_test(home_dies_like_any_other),
+    cmocka_unit_test(the_only_job_is_the_run_to_its_user),
     cmocka_unit_test(where_one_cannot_leave_all_stop),
     cmocka_unit_test(a_full_disk_only_delays_it),
     cmocka_unit_test(slices_leave_a_drained_node),

@@ -371,6 +371,7 @@ static const char golden_find_worker_bytes[] =
 
 static const struct dp_msg_slice golden_slice = {
     .job_id = 0x01020301, .slice = 0x01020302, .restarts = 0x01020303, .step_id = 0x01020304, .pid = 0x01020305, .has_ended = 1,
+    .where = 1,
 };
 static const char golden_slice_bytes[] =
     "01020301" /* job_id */
@@ -378,11 +379,13 @@ static const char golden_slice_bytes[] =
     "01020303" /* restarts */
     "01020304" /* step_id */
     "01020305" /* pid */
-    "01"; /* has_ended */
+    "01" /* has_ended */
+    "01"; /* where */
 
 static const struct dp_msg_slice_rank golden_slice_rank = {
     .job_id = 0x01020301, .slice = 0x01020302, .pid = 0x01020303, .state = 1, .step_id = 0x01020305, .rank = 0x01020306,
     .n_workers = 0x01020307, .text = "yes", .n_there = 0x01020308, .joins = 1,
+    .home_job = 0x01020309, .home_restarts = 0x0102030a, .home_node = "n1",
 };
 static const char golden_slice_rank_bytes[] =
     "01020301" /* job_id */
@@ -394,7 +397,10 @@ static const char golden_slice_rank_bytes[] =
     "01020307" /* n_workers */
     "0003796573" /* text */
     "01020308" /* n_there */
-    "01"; /* joins */
+    "01" /* joins */
+    "01020309" /* home_job */
+    "0102030a" /* home_restarts */
+    "00026e31"; /* home_node */
 
 static const struct dp_msg_query golden_query = {
     .what = 2, .job_id = 0x01020302,
