@@ -10,7 +10,7 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/run/missing.c daemon/run/missing.h daemon/run/newcomers.c daemon/run/newcomers.h daemon/run/node_journal.c daemon/run/node_journal.h \
 	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
 	daemon/run/group.c daemon/run/group.h daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
-	daemon/run/slices.c daemon/run/slices.h daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/tasks.c daemon/run/tasks.h \
+	daemon/run/slices.c daemon/run/slices.h daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/take_over.c daemon/run/take_over.h daemon/run/tasks.c daemon/run/tasks.h \
 	daemon/run/wireup.c daemon/run/wireup.h daemon/run/wireup_table.c daemon/run/wireup_tasks.c \
 	daemon/run/worker.c daemon/run/worker.h \
 	daemon/net/conn.c daemon/net/conn.h daemon/net/conn_place.c daemon/net/conn_version.c daemon/net/daemon_state.h \
@@ -157,6 +157,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/seat.c \
 	daemon/coord/join.c \
 	daemon/coord/regroup.c \
+	daemon/coord/take_over.c \
 	daemon/coord/release.c \
 	daemon/coord/replay.c \
 	daemon/coord/report.c \

@@ -222,7 +222,11 @@ enum dp_option_bit {
     F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")         \
     F(u8, regroups, "1: it goes on with the others when one of them is lost (REGROUP)")             \
     F(u32, n_there, "workers that are there from the beginning, ranks 0 and up; 0: all n_workers")  \
-    F(u8, joins, "1: it joins a run that trains already; its epoch and cuts mean nothing yet")
+    F(u8, joins, "1: it joins a run that trains already; its epoch and cuts mean nothing yet")       \
+    F(u8, is_gone, "1: the layout in force lets it leave")                                           \
+    F(u32, incarnation, "highest of a coordinator that it has heard, 0: none")                       \
+    F(u64, migration, "highest number of a hand-over or regroup that it has heard of, 0: none")      \
+    F(u64, heard_epoch, "highest epoch of a layout that it has heard to be decided, in force here or not yet; 0: as old as that field")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
 #define DP_HOST_TROUBLE "the daemon of the batch host "

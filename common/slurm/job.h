@@ -24,7 +24,8 @@ struct dp_job_info {
     uint32_t n_nodes;
     char node[DP_MAX_SLOTS][64]; /* names, in the job's order */
     /* Of a run of slices, jobs of one worker each: the job of every slot. node[] names where it is, and so a node maybe more than
-     * once; of several on the batch host the first is the one that is never given back. All 0: the slots are one job's nodes. */
+     * once; of several on the batch host the first is the one that work is packed towards. 0, and no node: an empty seat, but never the
+     * first. All 0: the slots are one job's nodes. */
     uint32_t slice[DP_MAX_SLOTS];
     uint32_t slice_restarts[DP_MAX_SLOTS]; /* and how often that was requeued: which of its lives is in the run */
     uint32_t n_seats;            /* of a run of slices: so many may be in it at a time, at least n_nodes; else 0 */

@@ -21,7 +21,7 @@ static int check_job(const struct dp_job_info *job, struct dp_err *err)
         return dp_err_set(err, DP_EINVAL, "job %u has %u nodes; allowed: 1 to %d", job->job_id,
                           job->n_nodes, DP_MAX_SLOTS);
     for (uint32_t i = 0; i < job->n_nodes; i++)
-        if (!job->node[i][0] || !job->slice[i] != !job->slice[0])
+        if (!job->node[i][0] != (job->slice[0] && !job->slice[i]) || (job->slice[i] && !job->slice[0]))
             return dp_err_set(err, DP_EINVAL, "job %u: node %u has no name, or no job of its own where others have", job->job_id, i);
     if (job->n_seats > DP_MAX_SLOTS || (job->n_seats && !job->slice[0]))
         return dp_err_set(err, DP_EINVAL, "job %u: %u seats", job->job_id, job->n_seats);
@@ -63,6 +63,10 @@ static void set_slots(struct dp_coord *c, const struct dp_job_info *job)
     for (uint32_t i = job->n_nodes; i < c->n_slots; i++)
         c->slot[i].state = SLOT_EMPTY;
     for (uint32_t i = job->n_nodes; i-- > 0;) { /* of several on the batch host the first one */
+        if (!job->node[i][0]) {
+            c->slot[i].state = SLOT_EMPTY;
+            continue;
+        }
         coord_slot_set(c, i, job->node[i], job->slice[i], job->slice_restarts[i]);
         if (!strcmp(job->node[i], job->batch_host))
             c->batch_slot = i;

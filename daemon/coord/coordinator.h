@@ -94,6 +94,17 @@ typedef enum dp_journal_fate (*dp_coord_put_fn)(void *arg, enum dp_record type, 
 /* put is called with arg for one record after the other, and may not call the coordinator. */
 int dp_coord_snapshot(const struct dp_coord *c, dp_coord_put_fn put, void *arg, struct dp_err *err);
 
+/* Of a run of slices whose coordinator is lost with its journal: what its workers say makes a new one. Of each rank its newest HELLO,
+ * and where it came from; hello NULL: nobody is there, and Slurm says that none is left. All that Slurm shows must be among them. */
+struct dp_survivor {
+    const struct dp_msg_hello *hello; /* borrowed */
+    uint32_t pid;
+};
+/* Instead of replay and begin. survivor[n]: n = seats, those of job (dp_coord_create()) by rank; whoever was lost is left out of the
+ * layout by a REGROUP, which the records of dp_coord_snapshot() have: they must be durable before the coordinator is told more.
+ * Where nobody was lost and all are at one, no step is made again. returns 0, or -1: they are not of one run. */
+int dp_coord_take_over(struct dp_coord *c, uint64_t now_ns, const struct dp_survivor *survivor, uint32_t n, struct dp_err *err);
+
 /* What Slurm said to ops.requeue. rc 0: it was done, text says how people call it; else text says why not. Only
  * noted: that the job is over shows when it is read. */
 void dp_coord_requeue_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text);

@@ -555,6 +555,10 @@ const char *coord_slot_state_name(enum coord_slot_state state);
 /* --- member.c --- */
 void coord_step_reset(struct dp_coord *c);
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns);
+bool coord_member_is_sane(const struct dp_msg_hello *m);
+bool coord_member_fits(const struct dp_coord *c, const struct dp_msg_hello *m); /* to what those before it said of the run */
+void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m);      /* it is the first */
+void coord_member_adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot);
 
 /* --- report.c --- */
 void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss); /* after `step` steps; NaN: unknown */
@@ -706,6 +710,8 @@ bool coord_migrate_is_idle(const struct dp_coord *c);
 /* The live workers go on in this layout without those whose gone[] it sets. Decided here, once it is durable: returns 0, or -1:
  * the journal could not be written, and nothing has changed. */
 int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason);
+/* The same without its record: dp_coord_snapshot() has it, and is durable before anybody is told anything (take_over.c). */
+void coord_migrate_take_over(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason);
 /* Tell a worker the layout in force, or that nobody goes on (why). */
 void coord_migrate_send_regroup(struct dp_coord *c, uint32_t rank, bool go, const char *why);
 
@@ -724,6 +730,8 @@ enum coord_who {
     COORD_OFF_DRAINED,    /* nor are on a node that drains */
     COORD_WITH_NEWCOMERS, /* those who are left, and newcomers that are ready */
 };
+/* Why those who are left cannot go on, NULL: they can, if the layers fit. */
+const char *coord_regroup_why_not(const struct dp_coord *c);
 /* A layout for them alone. -1: the layers do not fit. */
 int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct dp_layout *next);
 

@@ -107,7 +107,7 @@ static int begin(struct dp_coord *c, uint64_t now_ns, bool can_wait, const struc
 static void forget_drains(struct dp_coord *c, uint64_t now_ns)
 {
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (c->worker[r].drains_ns && now_ns - c->worker[r].drains_ns > DRAIN_NS)
+        if (c->worker[r].drains_ns && now_ns > c->worker[r].drains_ns + DRAIN_NS) /* it may be of this very turn of the loop, and later */
             c->worker[r].drains_ns = 0;
 }
 

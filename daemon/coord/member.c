@@ -97,7 +97,7 @@ static bool may_start_on(const struct dp_coord *c, const struct dp_msg_hello *m,
     }
 }
 
-static void take_shape(struct dp_coord *c, const struct dp_msg_hello *m)
+void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m)
 {
     c->train.has_step = c->train.has_shape = true;
     c->train.step_id = m->step_id;
@@ -114,14 +114,14 @@ static void take_shape(struct dp_coord *c, const struct dp_msg_hello *m)
     snprintf(c->train.checkpoint_dir, sizeof c->train.checkpoint_dir, "%s", m->checkpoint_dir);
 }
 
-static bool shape_matches(const struct dp_coord *c, const struct dp_msg_hello *m)
+bool coord_member_fits(const struct dp_coord *c, const struct dp_msg_hello *m)
 {
     if ((c->train.has_shape || c->train.has_layout) && (m->n_workers != c->train.n_workers || m->n_layers != c->train.n_layers))
         return false;
     return !c->train.has_shape || (m->steps_total == c->train.steps_total && m->microbatches == c->train.microbatches);
 }
 
-static bool is_sane(const struct dp_msg_hello *m)
+bool coord_member_is_sane(const struct dp_msg_hello *m)
 {
     return m->rank < m->n_workers && m->n_workers <= DP_MAX_WORKERS && m->n_layers >= 1 &&
            m->n_layers <= DP_MAX_LAYERS && m->microbatches >= 1 && m->microbatches <= 65535 &&
@@ -225,7 +225,7 @@ void coord_member_tick(struct dp_coord *c, uint64_t now_ns)
         all_are_there(c, now_ns);
 }
 
-static void adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot)
+void coord_member_adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot)
 {
     struct coord_worker *w = &c->worker[m->rank];
 
@@ -264,7 +264,7 @@ static int admit(struct dp_coord *c, uint32_t pid, uint32_t slot, const struct d
 {
     struct coord_worker *w = &c->worker[m->rank];
 
-    if (!shape_matches(c, m))
+    if (!coord_member_fits(c, m))
         return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", m->rank);
     if (is_newcomer(c, m, pid, slot))
         return 0;
@@ -295,7 +295,7 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     memset(w, 0, sizeof *w);
     w->mode = c->limits.mode;
     w->report_ms = REPORT_MS;
-    if (slot < 0 || !is_sane(m)) {
+    if (slot < 0 || !coord_member_is_sane(m)) {
         refuse(w, DP_VERDICT_DENIED, has_node(c, node) ? "not of this run" : "this node is not part of the job");
         return;
     }
@@ -335,8 +335,8 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
         return;
     }
     if (!c->train.has_shape)
-        take_shape(c, m);
-    adopt(c, m, pid, (uint32_t)slot);
+        coord_member_shape(c, m);
+    coord_member_adopt(c, m, pid, (uint32_t)slot);
     if (!c->stall.is_stalled)
         coord_stall_heard(c, now_ns); /* a worker that only comes back makes no step */
     if (!c->train.has_layout)

@@ -345,6 +345,22 @@ void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote
     coord_migrate_tell(c, v->rank, v->migration); /* decided: whoever still votes has not heard */
 }
 
+static void make_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason)
+{
+    reset(c, now_ns, next, reason);
+    c->mig.is_regroup = true;
+    c->mig.decided_ns = now_ns;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        c->mig.is_member[r] = !next->gone[r];
+}
+
+void coord_migrate_take_over(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason)
+{
+    make_regroup(c, now_ns, next, reason);
+    put_in_force(c, now_ns);
+    coord_note(c, now_ns, "regroup %llu: %.200s", (unsigned long long)c->mig.id, reason);
+}
+
 int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *next, const char *reason)
 {
     struct coord_migration *before = malloc(sizeof *before), *fresh = malloc(sizeof *fresh);
@@ -352,11 +368,7 @@ int coord_migrate_regroup(struct dp_coord *c, uint64_t now_ns, const struct dp_l
 
     if (is_written) {
         *before = c->mig;
-        reset(c, now_ns, next, reason);
-        c->mig.is_regroup = true;
-        c->mig.decided_ns = now_ns;
-        for (uint32_t r = 0; r < c->train.n_workers; r++)
-            c->mig.is_member[r] = !next->gone[r];
+        make_regroup(c, now_ns, next, reason);
         *fresh = c->mig;
         c->mig = *before; /* until it is durable: the journal may be written anew for it, with what is under way */
         is_written = coord_journal_regroup(c, fresh) == DP_JOURNAL_DURABLE;

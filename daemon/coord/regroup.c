@@ -87,8 +87,7 @@ static void say_lost(const struct dp_coord *c, char *out, size_t cap)
         snprintf(out + strlen(out), cap - strlen(out), ", and %u more", n - 1);
 }
 
-/* returns: why nobody can go on, NULL: they can. */
-static const char *why_not(const struct dp_coord *c)
+const char *coord_regroup_why_not(const struct dp_coord *c)
 {
     uint32_t n = 0;
 
@@ -122,7 +121,7 @@ static void give_up(struct dp_coord *c, uint64_t now_ns, const char *why)
 
 void coord_regroup_lost(struct dp_coord *c, uint64_t now_ns, const char *text)
 {
-    const char *why = why_not(c);
+    const char *why = coord_regroup_why_not(c);
 
     if (why)
         give_up(c, now_ns, why);
@@ -151,7 +150,7 @@ static bool is_ready(const struct dp_coord *c, uint64_t now_ns)
 
 static void regroup(struct dp_coord *c, uint64_t now_ns)
 {
-    const char *why = why_not(c);
+    const char *why = coord_regroup_why_not(c);
     struct dp_layout next;
     char reason[256];
 

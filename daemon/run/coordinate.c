@@ -402,17 +402,53 @@ static int on_fill(void *arg, struct dp_journal *fresh, struct dp_err *err)
     return dp_coord_snapshot(run->coord, put_record, fresh, err);
 }
 
+static void find_limits(const struct dp_run *run, const struct dp_job_info *job, struct dp_run_limits *limits)
+{
+    const struct dp_config *config = run->daemon->config;
+    char note[256];
+
+    dp_config_limits(config, run->job.partition, &run->start, limits, note);
+    if (!config->slurm && limits->mode > DP_MODE_BALANCE)
+        limits->mode = DP_MODE_BALANCE; /* nothing to give back to */
+    if (!config->slurm || job->slice[0])
+        limits->stall_end_s = 0; /* and no queue; of slices home alone would come back */
+}
+
+static void say_begun(struct dp_run *run, const struct dp_run_limits *limits)
+{
+    DP_RUN_LOG(run, dp_info, "job=%u coordinator incarnation=%u mode=%s policy=%s", run->job_id, dp_coord_incarnation(run->coord),
+            dp_mode_name(limits->mode), limits->policy);
+    dp_run_coord_time(run);
+}
+
+int dp_run_coord_take_over(struct dp_run *run, const struct dp_job_info *job, const struct dp_survivor *survivor, uint32_t n,
+                           struct dp_err *err)
+{
+    struct dp_run_limits limits;
+    char path[320];
+
+    find_limits(run, job, &limits);
+    journal_path(run, path, sizeof path);
+    dp_run_coord_forget(run);
+    run->coord = dp_coord_create(job, &limits, &coord_ops, run, err);
+    if (!run->coord)
+        return -1;
+    run->journal = dp_journal_open(path, NULL, on_fill, run, err);
+    if (!run->journal || dp_coord_take_over(run->coord, dp_now_ns(), survivor, n, err) < 0 || dp_journal_compact(run->journal, err) < 0) {
+        dp_run_coord_close(run, false);
+        dp_run_coord_forget(run);
+        return -1;
+    }
+    say_begun(run, &limits);
+    return 0;
+}
+
 int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *err)
 {
-    struct dp_daemon *d = run->daemon;
     struct dp_run_limits limits;
-    char path[320], note[256];
+    char path[320];
 
-    dp_config_limits(d->config, run->job.partition, &run->start, &limits, note);
-    if (!d->config->slurm && limits.mode > DP_MODE_BALANCE)
-        limits.mode = DP_MODE_BALANCE; /* nothing to give back to */
-    if (!d->config->slurm || run->job.slice[0])
-        limits.stall_end_s = 0; /* and no queue; of slices home alone would come back */
+    find_limits(run, &run->job, &limits);
     journal_path(run, path, sizeof path);
     run->coord = dp_coord_create(&run->job, &limits, &coord_ops, run, err);
     if (!run->coord)
@@ -430,9 +466,7 @@ int dp_run_coord_open(struct dp_run *run, enum dp_run_open what, struct dp_err *
     if (dp_journal_cut_bytes(run->journal) > 0)
         dp_warn("job=%u journal: cut a torn tail of %llu bytes", run->job_id,
                 (unsigned long long)dp_journal_cut_bytes(run->journal));
-    DP_RUN_LOG(run, dp_info, "job=%u coordinator incarnation=%u mode=%s policy=%s", run->job_id, dp_coord_incarnation(run->coord),
-            dp_mode_name(limits.mode), limits.policy);
-    dp_run_coord_time(run);
+    say_begun(run, &limits);
     return 0;
 }
 

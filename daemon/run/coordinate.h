@@ -3,6 +3,7 @@
 #ifndef DP_DAEMON_RUN_COORDINATE_H
 #define DP_DAEMON_RUN_COORDINATE_H
 
+#include "daemon/coord/coordinator.h"
 #include "daemon/run/run.h"
 
 enum dp_run_open {
@@ -17,6 +18,10 @@ bool dp_run_coord_find_life(struct dp_run *run);
 /* has_ended: the step, whose report is kept. The journal stays for the job's next step, which must know
  * the slots that are gone and the shrinks that are used. */
 void dp_run_coord_close(struct dp_run *run, bool has_ended);
+/* The one before is lost: a coordinator of what its workers say (dp_coord_take_over()), with a journal of its own. job: seats by rank.
+ * returns 0 with run->coord, or -1. */
+int dp_run_coord_take_over(struct dp_run *run, const struct dp_job_info *job, const struct dp_survivor *survivor, uint32_t n,
+                           struct dp_err *err);
 void dp_run_coord_time(struct dp_run *run); /* Slurm said anew how long the job may run */
 void dp_run_coord_forget(const struct dp_run *run); /* the job is over: its journal goes */
 void dp_run_coord_hello(struct dp_run *run, const char *from, uint32_t pid, const struct dp_msg_hello *m,

@@ -21,6 +21,7 @@
 #include "daemon/run/run.h"
 #include "daemon/run/seek.h"
 #include "daemon/run/slices.h"
+#include "daemon/run/take_over.h"
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
@@ -65,6 +66,17 @@ static void hello_up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_
     welcome_down(c, run, m->rank, &welcome);
 }
 
+/* The coordinator is lost, and may be made here. What a daemon says of slices that Slurm does not show on its node counts for nothing. */
+static void gather_hello(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay *m)
+{
+    struct dp_msg_hello hello;
+    struct dp_reader r;
+
+    dp_reader_init(&r, m->inner, m->inner_len);
+    if (dp_msg_hello_decode(&r, &hello, NULL) == 0 && hello.rank == m->rank)
+        (void)dp_take_over_hello(run, c->node, m->pid, &hello);
+}
+
 static void up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay *m)
 {
     struct dp_err err = {0};
@@ -98,6 +110,8 @@ static void welcome_here(struct dp_run *run, const struct dp_msg_relay *m)
     dp_reader_init(&r, m->inner, m->inner_len);
     if (dp_msg_welcome_decode(&r, &welcome, NULL) < 0)
         return;
+    if (welcome.verdict == DP_VERDICT_OK)
+        dp_take_over_proved(run);
     for (struct dp_worker *w = run->workers; w; w = w->next)
         if (w->rank == m->rank && w->is_waiting) {
             dp_worker_welcome(w, &welcome);
@@ -113,6 +127,10 @@ void dp_run_relay(struct dp_conn *c, const struct dp_msg_relay *m)
         return; /* it is sent again when both sides know the job */
     if (run->role == DP_RUN_COORD) {
         up(c, run, m);
+        return;
+    }
+    if (m->inner_type == DP_MSG_HELLO) {
+        gather_hello(c, run, m);
         return;
     }
     if (strcmp(c->node, run->job.batch_host)) {

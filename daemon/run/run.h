@@ -15,6 +15,7 @@
 struct dp_worker;
 struct dp_tasks;
 struct dp_wiring;
+struct dp_take_over;
 
 enum dp_run_role {
     DP_RUN_LOOKUP, /* Slurm has not told yet what the job is: HELLOs wait */
@@ -65,6 +66,7 @@ struct dp_run {
     /* Slices. */
     struct dp_slicing *slicing; /* NULL: it is no slice, or nobody has asked */
     struct dp_newcomers *newcomers; /* NULL: none may come */
+    struct dp_take_over *take_over; /* NULL: its coordinator was never away */
     struct dp_companions *companions; /* of home; NULL: nobody has asked for any */
     bool is_for_slices; /* passes on for slices here, whose jobs are others than the run's */
     bool is_home_over;  /* the job that it has its name of has ended, or begun another life, and other slices train on */

@@ -23,6 +23,7 @@
 #include "daemon/run/node_journal.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/slices.h"
+#include "daemon/run/take_over.h"
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
@@ -83,6 +84,7 @@ void dp_run_free(struct dp_run *run)
 {
     unlink_run(run);
     dp_slices_destroy(run);
+    dp_take_over_destroy(run);
     dp_companions_destroy(run);
     if (run->role == DP_RUN_RELAY)
         dp_run_forget_peer(run->daemon, run->job.batch_host);

@@ -27,6 +27,7 @@
 #include "daemon/run/seek.h"
 #include "daemon/run/slices.h"
 #include "daemon/run/step.h"
+#include "daemon/run/take_over.h"
 #include "daemon/run/wireup.h"
 #include "daemon/run/worker.h"
 
@@ -139,6 +140,7 @@ void dp_runs_tick(struct dp_daemon *d)
         dp_workers_tick(run, now_ns);
         dp_workers_explain(run, now_ns);
         dp_slices_tick(run, now_ns);
+        dp_take_over_tick(run, now_ns);
         dp_companions_tick(run, now_ns);
         dp_wireup_tick(run, now_ns);
         dp_run_missing_tick(run, now_ns);

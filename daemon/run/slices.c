@@ -23,7 +23,9 @@
 #include "daemon/run/coordinate.h"
 #include "daemon/run/group.h"
 #include "daemon/run/run_life.h"
+#include "daemon/run/take_over.h"
 #include "daemon/run/tasks.h"
+#include "daemon/run/worker.h"
 
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define READ_NS (1000 * DP_MS_NS)  /* least time between two questions to Slurm */
@@ -43,6 +45,7 @@ struct dp_slicing {
     /* Of a slice. */
     uint8_t state; /* enum dp_slice_state */
     uint32_t pid, step_id;
+    bool is_back;  /* its worker is in a run, and comes back to a daemon that does not know it */
     uint64_t start_ticks, since_ns, heard_ns, asked_ns;
     uint32_t tried_step; /* the step of which somebody spoke last, since when */
     uint64_t tried_ns;
@@ -62,6 +65,7 @@ struct dp_slicing {
     bool has_seen;
     uint64_t next_ns; /* not asked before */
     uint64_t read_ns; /* when it was asked last */
+    uint64_t seen_ns; /* when what it has said was asked; 0: it has not */
     struct dp_slices_result seen;
 
     /* Of home; NULL: nobody has asked it. */
@@ -336,6 +340,7 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
     if (result && bytes == sizeof s->seen) {
         memcpy(&s->seen, result, sizeof s->seen);
         s->seen.text[sizeof s->seen.text - 1] = '\0';
+        s->seen_ns = s->seen.rc == 0 && !s->seen.is_cut ? s->read_ns : s->seen_ns;
         s->has_seen = s->seen.rc == 0 && !s->seen.is_cut && s->seen.n <= DP_MAX_SLOTS;
         why = NULL;
     }
@@ -404,6 +409,64 @@ void dp_slices_restore(struct dp_run *home)
     dp_group_restore(s->group, home->job_id, job, dp_coord_step(home->coord, &step_id) ? &step_id : NULL);
 }
 
+struct dp_run *dp_slices_here(const struct dp_run *home, const struct dp_run *after)
+{
+    for (struct dp_run *r = after ? after->next : home->daemon->runs; r; r = r->next)
+        if (r->slicing && r->slicing->state == DP_SLICE_RANKED && r->slicing->pid && r->slicing->home_job == home->job_id && r != home)
+            return r;
+    return NULL;
+}
+
+const struct dp_slices_result *dp_slices_seen(struct dp_run *slice, uint64_t since_ns)
+{
+    const struct dp_slicing *s = slice->slicing;
+
+    if (s && s->seen_ns >= since_ns && s->seen_ns)
+        return &s->seen;
+    if (s)
+        read_slices(slice);
+    return NULL;
+}
+
+void dp_slices_move(struct dp_run *home, const char *node)
+{
+    for (struct dp_run *r = dp_slices_here(home, NULL); r; r = dp_slices_here(home, r))
+        snprintf(r->slicing->home_node, sizeof r->slicing->home_node, "%s", node);
+}
+
+int dp_slices_adopt(struct dp_run *home, const struct dp_group *g)
+{
+    struct dp_slicing *s = slicing(home);
+
+    if (!s || !(s->group || (s->group = calloc(1, sizeof *s->group))))
+        return -1;
+    *s->group = *g;
+    dp_slices_job(home, &home->job);
+    return 0;
+}
+
+enum dp_slice_part dp_slice_part_in(const struct dp_run *slice)
+{
+    const struct dp_slicing *s = slice->slicing;
+    const struct dp_run *run;
+
+    if (!s || !s->pid || (s->is_back && s->state == DP_SLICE_WAITS))
+        return DP_PART_UNKNOWN;
+    if (s->state != DP_SLICE_RANKED)
+        return DP_PART_NONE;
+    run = dp_run_find(slice->daemon, s->home_job);
+    for (const struct dp_worker *w = run ? run->workers : NULL; w; w = w->next)
+        if (w->slice == slice->job_id)
+            return DP_PART_OF_RUN;
+    return s->place.joins ? DP_PART_NONE : DP_PART_UNKNOWN;
+}
+
+void dp_slice_is_back(struct dp_run *slice)
+{
+    if (slice->slicing && slice->slicing->state != DP_SLICE_RANKED)
+        slice->slicing->is_back = true;
+}
+
 bool dp_slices_are_over(const struct dp_run *home)
 {
     return home->slicing && home->slicing->is_all_over;
@@ -413,10 +476,7 @@ bool dp_slices_outlive(const struct dp_run *run)
 {
     if (run->role == DP_RUN_COORD)
         return dp_slices_are(run) && run->coord && dp_coord_can_do_without(run->coord, run->job_id);
-    for (const struct dp_run *r = run->daemon->runs; r; r = r->next)
-        if (r != run && r->slicing && r->slicing->state == DP_SLICE_RANKED && r->slicing->pid && r->slicing->home_job == run->job_id)
-            return true;
-    return false;
+    return dp_slices_here(run, NULL) != NULL;
 }
 
 /* As much of the run's job as is known here. */
@@ -646,7 +706,8 @@ static void tell_where(const struct dp_run *slice, const struct dp_msg_slice *m,
     const struct dp_slicing *s = slice->slicing;
     const struct dp_run *run = s && s->pid && s->state == DP_SLICE_RANKED ? dp_run_find(slice->daemon, s->home_job) : NULL;
 
-    *out = (struct dp_msg_slice_rank){.job_id = slice->job_id, .slice = m->slice, .pid = m->pid, .state = DP_SLICE_WAITS};
+    *out = (struct dp_msg_slice_rank){.job_id = slice->job_id, .slice = m->slice, .pid = m->pid,
+                                      .state = dp_slice_part_in(slice) == DP_PART_OF_RUN ? DP_SLICE_RANKED : DP_SLICE_WAITS};
     if (!run || run->role == DP_RUN_LOOKUP)
         return;
     out->home_job = s->home_job;
@@ -662,7 +723,11 @@ void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
     if (!home || (m->where && m->has_ended))
         return; /* it is asked again */
     if (m->where) {
+        if (dp_slice_part_in(home) == DP_PART_UNKNOWN)
+            return;
         tell_where(home, m, &out);
+        if (out.home_job)
+            dp_take_over_promise(dp_run_find(c->owner, out.home_job), c->node);
         DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
         return;
     }
@@ -705,6 +770,8 @@ void dp_slice_answered(struct dp_conn *c, const struct dp_msg_slice_rank *m)
 {
     struct dp_run *slice = dp_run_find(c->owner, m->slice);
 
+    if (slice && dp_take_over_answered(slice, c->node, m))
+        return;
     if (slice && slice->slicing && !strcmp(slice->slicing->home_node, c->node))
         take_answer(slice, m);
 }
@@ -822,6 +889,7 @@ static bool is_task(struct dp_run *slice, uint32_t step_id, uint32_t pid, const 
 static void begin(struct dp_slicing *s, uint32_t step_id, uint32_t pid, uint64_t now_ns)
 {
     s->state = DP_SLICE_WAITS;
+    s->is_back = false;
     s->pid = pid;
     s->step_id = step_id;
     s->start_ticks = dp_process_start(pid);

@@ -12,6 +12,7 @@
 #define DP_DAEMON_RUN_SLICES_H
 
 #include "daemon/child/slurm_job.h"
+#include "daemon/run/group.h"
 #include "daemon/run/run.h"
 
 /* Is this run's job a slice, as its owner asked? The run of that name may be home at the same time. */
@@ -53,6 +54,21 @@ bool dp_slices_outlive(const struct dp_run *run);
 bool dp_slices_find_run(struct dp_run *run, const struct dp_job_result *r);
 /* The coordinator was opened from its journal: the slices are those that it has. */
 void dp_slices_restore(struct dp_run *home);
+
+/* For a coordinator that is lost (take_over.h). The slices here that have their rank in the run of this name: the first one, or the next
+ * behind `after`; NULL: none. */
+struct dp_run *dp_slices_here(const struct dp_run *home, const struct dp_run *after);
+/* What Slurm said of a slice and the others of its run, when it was asked at since_ns or later; NULL: it is asked, look again. */
+const struct dp_slices_result *dp_slices_seen(struct dp_run *slice, uint64_t since_ns);
+void dp_slices_move(struct dp_run *home, const char *node); /* those here look there for the run from now on */
+int dp_slices_adopt(struct dp_run *home, const struct dp_group *g); /* of a run that is coordinated here from now on; -1: no memory */
+enum dp_slice_part {
+    DP_PART_UNKNOWN, /* nothing was heard of its worker since this daemon began, or it waits to be let in again */
+    DP_PART_NONE,    /* it is in no layout: it waits for its rank, or for being taken in, or was refused */
+    DP_PART_OF_RUN,
+};
+enum dp_slice_part dp_slice_part_in(const struct dp_run *slice); /* a run, as this daemon knows */
+void dp_slice_is_back(struct dp_run *slice); /* its worker said HELLO, as one that is in a run */
 
 /* Frames between daemons. */
 void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m);

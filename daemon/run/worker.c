@@ -33,6 +33,7 @@
 #include "daemon/run/run_life.h"
 #include "daemon/run/seek.h"
 #include "daemon/run/slices.h"
+#include "daemon/run/take_over.h"
 
 #define USER_RUN 1000000000u /* Slurm's job ids end at 67 million */
 #define EXITED_WAIT_NS UINT64_C(1000000000) /* from the exit until what it had sent is read */
@@ -257,14 +258,15 @@ void dp_worker_serve(struct dp_worker *w)
         dp_worker_welcome(w, &welcome);
         return;
     }
-    if (run->role == DP_RUN_RELAY) {
-        dp_run_relay_up(run, w, DP_MSG_HELLO, w->hello, w->hello_bytes);
-        return;
-    }
     dp_reader_init(&r, w->hello, w->hello_bytes);
     if (dp_msg_hello_decode(&r, &hello, NULL) < 0)
         return; /* it was decoded before */
     hello.job_id = w->slice ? w->slice : run->job_id;
+    if (run->role == DP_RUN_RELAY) {
+        if (!dp_take_over_hello(run, run->daemon->node, w->pid, &hello))
+            dp_run_relay_up(run, w, DP_MSG_HELLO, w->hello, w->hello_bytes);
+        return;
+    }
     dp_run_coord_hello(run, run->daemon->node, w->pid, &hello, &welcome);
     dp_worker_welcome(w, &welcome);
 }
@@ -280,6 +282,8 @@ static struct dp_run *as_slice(struct dp_conn *c, struct dp_run *slice, const st
     struct dp_writer w;
 
     if (!run) {
+        if (!m->joins && !is_refused)
+            dp_slice_is_back(slice);
         turn_away(c, is_refused ? DP_VERDICT_DENIED : DP_VERDICT_UNKNOWN, text);
         return NULL;
     }

@@ -3,7 +3,7 @@
 # What the tests of slices share: job arrays that are one run, on nodes of four GPUs. Source it after lib.sh.
 
 slices_cluster() { # SECONDS-TO-WAIT-FOR-SLICES OTHER-KEYS-OF-THE-DAEMON
-    cluster_up --nodes 2 --gpus 4 --cpus 8 --daemon-key "report_ms = 250; slices_wait_s = $1; ${2:-}" \
+    cluster_up --nodes "${slices_nodes:-2}" --gpus 4 --cpus 8 --daemon-key "report_ms = 250; slices_wait_s = $1; ${2:-}" \
         --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" \
         --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
     export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock

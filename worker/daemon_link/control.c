@@ -35,10 +35,30 @@ void dp_control_take_lock(struct dp_control *c)
 
 /* ---- sending ---- */
 
+static uint64_t largest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What a coordinator that knows nothing has to go beyond. */
+static void say_heard(struct dp_control *c)
+{
+    struct dp_msg_hello *m = &c->hello;
+
+    m->incarnation = c->incarnation;
+    m->migration = largest(largest(c->prepare_closed, c->finished), c->regroup.migration);
+    m->migration = largest(m->migration, c->has_prepare ? c->prepare.migration : 0);
+    m->migration = largest(m->migration, c->has_vote ? c->vote.migration : 0);
+    m->heard_epoch = largest(m->epoch, c->regroup.epoch);
+    if (c->has_decision && c->decision.commit)
+        m->heard_epoch = largest(m->heard_epoch, c->decision.epoch);
+}
+
 static bool queue_hello(struct dp_control *c)
 {
     struct dp_writer w;
 
+    say_heard(c);
     dp_frame_socket_begin(&c->link, &w);
     dp_msg_hello_encode(&w, &c->hello);
     return dp_frame_socket_end(&c->link, &w, DP_MSG_HELLO);
@@ -428,6 +448,7 @@ void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const
     c->hello.epoch = layout->epoch;
     c->hello.n_workers = layout->n_workers;
     c->hello.n_layers = layout->n_layers;
+    c->hello.is_gone = c->hello.rank < layout->n_workers && layout->gone[c->hello.rank];
     memcpy(c->hello.cut, layout->cut, (layout->n_workers + 1) * sizeof layout->cut[0]);
 }
 

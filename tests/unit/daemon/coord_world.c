@@ -490,6 +490,10 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->regroups = !k->is_alone;
     m->n_there = w->n_there;
     m->joins = k->is_newcomer;
+    m->is_gone = k->layout.gone[r];
+    m->incarnation = w->heard_incarnation;
+    m->migration = k->seen;
+    m->heard_epoch = k->layout.epoch;
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
     snprintf(m->checkpoint_dir, sizeof m->checkpoint_dir, "%s", w->has_checkpoints ? "/ckpt" : "");
 }
@@ -1430,8 +1434,9 @@ bool world_is_settled(struct world *w)
     is_used_up = json_integer_value(json_object_get(json_object_get(o, "job"), "shrinks_used")) >=
                  w->job.shrinks_allowed;
     is_settled = strcmp(text_of(o, "state"), "training") == 0;
-    for (uint32_t s = 0; s < json_array_size(slots); s++) {
-        const char *state = text_of(json_array_get(slots, s), "state");
+    for (uint32_t i = 0; i < json_array_size(slots); i++) {
+        const char *state = text_of(json_array_get(slots, i), "state");
+        uint32_t s = (uint32_t)json_integer_value(json_object_get(json_array_get(slots, i), "slot")); /* empty ones are not there */
 
         is_settled &= !strcmp(state, "active") || !strcmp(state, "released") || !strcmp(state, "held") ||
                       (!strcmp(state, "gone") && is_used_up);
@@ -1540,6 +1545,61 @@ void world_start(struct world *w)
 void world_crash(struct world *w)
 {
     bury_coordinator(w);
+}
+
+/* As its daemon has it: seats by rank, and home's in the first one. */
+static struct dp_job_info job_of_survivors(const struct world *w)
+{
+    struct dp_job_info job = w->job;
+
+    job.n_nodes = job.n_seats = W_MAX;
+    for (uint32_t r = 0; r < W_MAX; r++)
+        if (!w->worker[r].is_alive || w->worker[r].is_newcomer) {
+            job.slice[r] = r ? 0 : w->job.slice[0];
+            if (r)
+                job.node[r][0] = '\0';
+        }
+    for (uint32_t r = W_MAX; r-- > 0;)
+        if (w->worker[r].is_alive && !w->worker[r].is_newcomer)
+            memcpy(job.batch_host, job.node[r], sizeof job.batch_host);
+    return job;
+}
+
+bool world_take_over(struct world *w, const char *node)
+{
+    static struct dp_msg_hello hello[W_MAX];
+    struct dp_survivor survivor[W_MAX] = {{NULL, 0}};
+    struct world_record *record;
+    struct dp_job_info job;
+    struct dp_err err = {0};
+
+    w->heard_incarnation = w->c ? dp_coord_incarnation(w->c) : w->heard_incarnation;
+    bury_coordinator(w);
+    memset(w->message, 0, sizeof w->message);
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        if (!strcmp(w->job.node[r], node)) {
+            w->worker[r].is_alive = w->worker[r].is_connected = false;
+            w->worker[r].doubt = w->worker[r].vote_at_ns = 0;
+            w->held[r] = w->held_durable[r] = false;
+        }
+        hello_of(w, r, &hello[r]);
+        if (w->worker[r].is_alive && !w->worker[r].is_newcomer)
+            survivor[r] = (struct dp_survivor){&hello[r], w->worker[r].pid};
+    }
+    job = job_of_survivors(w);
+    w->c = dp_coord_create(&job, &w->limits, &w->ops, w, &err);
+    if (!w->c || dp_coord_take_over(w->c, w->now_ns, survivor, W_MAX, &err) < 0) {
+        snprintf(w->broken, sizeof w->broken, "take over: %.200s", err.text);
+        return false;
+    }
+    w->n_records = 0;
+    record = world_snapshot(w->c, &w->n_records);
+    memcpy(w->record, record, sizeof w->record);
+    free(record);
+    bury_coordinator(w); /* as if it died before it said a word: what is durable is all that it needs */
+    memcpy(w->job.batch_host, job.batch_host, sizeof job.batch_host);
+    start_coordinator(w);
+    return true;
 }
 
 struct world_record *world_snapshot(const struct dp_coord *c, uint32_t *n)

@@ -69,6 +69,7 @@ struct world {
     struct dp_coord_ops ops;
     bool has_crashed;
     uint64_t restart_at_ns;
+    uint32_t heard_incarnation;   /* of the coordinator before, where its node was lost */
 
     uint32_t n_appends, crash_at; /* crash at this append (from 0), UINT32_MAX: never */
     bool crash_before;            /* the record is lost */
@@ -153,6 +154,9 @@ uint32_t world_job_of(const struct world *w, uint32_t slot);
 void world_start(struct world *w);
 /* Simulate this long. with_faults: coordinator and slurmctld crashes, lost connections, bad reports. */
 void world_run(struct world *w, double seconds, bool with_faults);
+/* Of slices: this node is lost, with its workers, with the coordinator and its journal, and another one is made of those who are left, and
+ * restarted at once. returns false: it could not be (broken says why). */
+bool world_take_over(struct world *w, const char *node);
 /* The loss that its workers report after a step. */
 double world_loss(uint64_t step);
 /* A worker's process is killed, which its node's daemon tells, once. */

@@ -338,6 +338,83 @@ static void the_only_job_is_the_run_to_its_user(void **state)
     }
 }
 
+/* The node of home and of the coordinator is lost, with the journal: the others make a new one, regroup, and train on; that one gives
+ * back, hands over and is restarted like any. */
+static void a_lost_coordinator_is_replaced(void **state)
+{
+    struct world *w = begin_training(50, 1);
+    uint64_t step;
+
+    (void)state;
+    assert_true(world_take_over(w, "n0"));
+    assert_true(dp_coord_incarnation(w->c) > 1024);
+    world_run(w, 10.0, false);
+    assert_true(w->worker[2].is_alive && w->worker[2].n_regroups == 1 && w->worker[3].n_regroups == 1);
+    assert_true(w->worker[2].layout.gone[0] && w->worker[2].layout.gone[1]);
+    step = w->worker[2].step;
+    world_crash(w);
+    world_run(w, 30.0, false);
+    assert_true(w->worker[2].step > step && world_is_settled(w));
+    world_take(w, 2);
+    world_run(w, 30.0, false);
+    assert_true(!w->worker[2].is_alive && is_released(w, 2) && w->worker[3].is_alive && world_is_settled(w));
+    end(w);
+}
+
+/* Nobody had to be lost: its slices had left before. No step is made again. */
+static void a_lost_coordinator_without_workers_costs_no_step(void **state)
+{
+    struct world *w = begin_training(51, 1);
+    uint64_t step;
+
+    (void)state;
+    world_take(w, 0);
+    world_take(w, 1);
+    world_run(w, 30.0, false);
+    assert_true(is_released(w, 0) && is_released(w, 1));
+    step = w->worker[2].step;
+    assert_true(world_take_over(w, "n0"));
+    world_run(w, 10.0, false);
+    assert_true(w->worker[2].step > step && w->worker[2].n_regroups == 0 && world_is_settled(w));
+    end(w);
+}
+
+/* At any moment of hand-overs, releases and losses. */
+static void taken_over_at_any_time(void **state)
+{
+    uint32_t n_regroups = 0, n_doubts = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        struct world *w = begin_sliced(seed);
+        uint32_t tries = 0;
+
+        w->loss_percent = seed % 3 ? 20 : 5;
+        w->fault_percent = 1 + seed % 5;
+        w->crash_percent = seed % 4 ? 8 : 0;
+        w->limits.pack.min_devices = 1;
+        world_start(w);
+        world_run(w, 3.0 + (double)(seed % 40) * 0.7, true);
+        while (!w->worker[2].layout.n_workers || !w->worker[2].is_alive)
+            world_run(w, 0.1, false);
+        for (uint32_t r = 2; r < W_MAX; r++)
+            n_doubts += w->worker[r].doubt != 0;
+        if (!world_take_over(w, "n0"))
+            end(w);
+        world_run(w, 20.0, true);
+        w->loss_percent = w->fault_percent = w->crash_percent = 0;
+        do
+            world_run(w, 20.0, false);
+        while (!world_is_settled(w) && ++tries < 20 && !w->broken[0]);
+        if (tries == 20 && !w->broken[0])
+            snprintf(w->broken, sizeof w->broken, "seed %llu is not settled", (unsigned long long)seed);
+        n_regroups += w->worker[2].n_regroups + w->worker[3].n_regroups;
+        end(w);
+    }
+    print_message("# %u regroups, %u workers were in doubt\n", n_regroups, n_doubts);
+    assert_true(n_regroups > 100);
+}
+
 /* Two of them within a second leave by one hand-over; what the daemon forgets when it dies meanwhile, they say again. */
 static void two_leave_together(void **state)
 {
@@ -411,7 +488,9 @@ static void slices_leave_a_drained_node(void **state)
     struct world *w = begin_training(46, 2);
 
     (void)state;
+    w->now_ns += 1000000; /* the daemon that coordinates says it between two ticks */
     drains(w, 12);
+    w->now_ns -= 1000000;
     world_run(w, 4.0, false);
     has_left(w, 2);
     has_left(w, 3);
@@ -608,6 +687,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(home_leaves_like_any_other),
     cmocka_unit_test(home_dies_like_any_other),
     cmocka_unit_test(the_only_job_is_the_run_to_its_user),
+    cmocka_unit_test(a_lost_coordinator_is_replaced),
+    cmocka_unit_test(a_lost_coordinator_without_workers_costs_no_step),
+    cmocka_unit_test(taken_over_at_any_time),
     cmocka_unit_test(where_one_cannot_leave_all_stop),
     cmocka_unit_test(a_full_disk_only_delays_it),
     cmocka_unit_test(slices_leave_a_drained_node),

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A coordinator that is made of what the workers know, because the one before is lost with its node and its journal (doc/protocol.md,
+ * "When the coordinator is lost"). Only a run of slices can need it: of other jobs Slurm ends what has lost its batch host.
+ *
+ * A decision that no worker has heard of was none: who would have told it is gone, and is not heard any more. Of what they have heard
+ * each says how far it came: a REGROUP with a higher epoch than any ends every hand-over, decided or not, and brings all to one layout,
+ * as where a worker is lost. So nothing of the lost journal is needed but names and numbers, which HELLO brings.
+ */
+#include "daemon/coord/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A coordinator that is restarted counts up by ones, and does not come here. */
+#define LIVES UINT32_C(1024)
+
+static uint64_t largest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The lowest rank whose layout is the newest. returns n: nobody is there. */
+static uint32_t newest(const struct dp_survivor *survivor, uint32_t n)
+{
+    uint32_t best = n;
+
+    for (uint32_t r = 0; r < n; r++)
+        if (survivor[r].hello && (best == n || survivor[r].hello->epoch > survivor[best].hello->epoch))
+            best = r;
+    return best;
+}
+
+static int take_workers(struct dp_coord *c, const struct dp_survivor *survivor, uint32_t n, uint32_t lead, struct dp_err *err)
+{
+    uint32_t heard = 0;
+
+    coord_member_shape(c, survivor[lead].hello);
+    for (uint32_t r = 0; r < n; r++) {
+        const struct dp_msg_hello *m = survivor[r].hello;
+
+        if (!m)
+            continue;
+        if (m->rank != r || m->n_workers != n || m->joins || !coord_member_is_sane(m) || !coord_member_fits(c, m) || !c->slot[r].slice)
+            return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", r);
+        coord_member_adopt(c, m, survivor[r].pid, r);
+        heard = m->incarnation > heard ? m->incarnation : heard;
+        c->mig.id = largest(c->mig.id, largest(m->migration, m->doubt));
+    }
+    if (heard >= UINT32_MAX - LIVES)
+        return dp_err_set(err, DP_EINVAL, "worker with incarnation %u", heard);
+    c->life.incarnation = heard / LIVES * LIVES + LIVES;
+    return 0;
+}
+
+static uint64_t heard_epoch(const struct dp_survivor *survivor, uint32_t n)
+{
+    uint64_t epoch = 0;
+
+    for (uint32_t r = 0; r < n; r++)
+        if (survivor[r].hello)
+            epoch = largest(epoch, largest(survivor[r].hello->epoch, survivor[r].hello->heard_epoch));
+    return epoch;
+}
+
+/* As it was in force: whoever had layers and is not there any more is lost. */
+static int take_layout(struct dp_coord *c, const struct dp_survivor *survivor, uint32_t n, uint32_t lead, uint64_t now_ns,
+                       struct dp_err *err)
+{
+    const struct dp_msg_hello *m = survivor[lead].hello;
+    struct dp_layout *l = &c->layout;
+
+    *l = (struct dp_layout){.epoch = heard_epoch(survivor, n), .n_workers = n, .n_layers = m->n_layers};
+    memcpy(l->cut, m->cut, sizeof l->cut);
+    for (uint32_t r = 0; r < n; r++) {
+        struct coord_worker *w = &c->worker[r];
+        bool has_layers = l->cut[r] < l->cut[r + 1];
+
+        w->slot = r;
+        l->gone[r] = !has_layers && (!survivor[r].hello || survivor[r].hello->is_gone);
+        w->is_lost = !survivor[r].hello && has_layers;
+        w->died_ns = now_ns;
+        if (!c->slot[r].label[0])
+            snprintf(c->slot[r].label, sizeof c->slot[r].label, "a node that is lost");
+    }
+    return dp_layout_check(l, err);
+}
+
+static bool are_at_one(const struct dp_survivor *survivor, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        if (survivor[r].hello && (survivor[r].hello->epoch != heard_epoch(survivor, n) || survivor[r].hello->doubt ||
+                                  survivor[r].hello->is_gone))
+            return false;
+    return true;
+}
+
+static void begin(struct dp_coord *c, uint64_t now_ns)
+{
+    c->train.has_layout = true;
+    c->start_layout = c->layout;
+    c->join.wanted = dp_layout_members(&c->layout);
+    c->life.is_begun = true;
+    c->life.first_ns = c->life.begin_ns = c->stall.heard_ns = now_ns;
+    c->last_change_ns = c->rel.next_ns = now_ns;
+    coord_saving_begin(c, now_ns);
+    coord_note(c, now_ns, "the coordinator before is lost; this one was made by %u workers", dp_layout_members(&c->layout));
+}
+
+int dp_coord_take_over(struct dp_coord *c, uint64_t now_ns, const struct dp_survivor *survivor, uint32_t n, struct dp_err *err)
+{
+    uint32_t lead = newest(survivor, n);
+    bool is_any_lost = false;
+    struct dp_layout next;
+    const char *why;
+
+    if (n != c->n_slots || lead == n)
+        return dp_err_set(err, DP_EINVAL, "no worker is left");
+    if (take_workers(c, survivor, n, lead, err) < 0 || take_layout(c, survivor, n, lead, now_ns, err) < 0)
+        return -1;
+    begin(c, now_ns);
+    for (uint32_t r = 0; r < n; r++)
+        is_any_lost |= c->worker[r].is_lost;
+    if (!is_any_lost && are_at_one(survivor, n))
+        return 0;
+    why = coord_regroup_why_not(c);
+    if (!why && coord_regroup_lay_out(c, COORD_LIVE, &next) < 0)
+        why = "the model does not fit into the memory of those who are left";
+    if (why)
+        coord_fail(c, now_ns, "the node of the coordinator was lost; the run ends: %s", why);
+    else
+        coord_migrate_take_over(c, now_ns, &next, "the node of the coordinator was lost");
+    return 0;
+}
