@@ -294,6 +294,8 @@ bool dp_run_is_same_life(struct dp_run *run, uint32_t restarts)
 
     if (!run->daemon->config->slurm || restarts == run->job.restart_count)
         return true;
+    if (run->is_home_over)
+        return false; /* another life of its job has no part in it */
     if (restarts > run->job.restart_count && !run->is_unsure && now_ns - run->doubted_ns > DP_SECOND_NS) {
         run->doubted_ns = now_ns;
         run->is_unsure = true;

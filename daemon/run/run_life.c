@@ -20,6 +20,7 @@
 #include "daemon/coord/coordinator.h"
 #include "daemon/run/companions.h"
 #include "daemon/run/coordinate.h"
+#include "daemon/run/newcomers.h"
 #include "daemon/run/node_journal.h"
 #include "daemon/run/read_job.h"
 #include "daemon/run/slices.h"
@@ -85,6 +86,7 @@ void dp_run_free(struct dp_run *run)
     unlink_run(run);
     dp_slices_destroy(run);
     dp_take_over_destroy(run);
+    dp_newcomers_forget(run);
     dp_companions_destroy(run);
     if (run->role == DP_RUN_RELAY)
         dp_run_forget_peer(run->daemon, run->job.batch_host);

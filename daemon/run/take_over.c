@@ -229,7 +229,15 @@ static const struct dp_slice *find_slice(const struct dp_slices_result *seen, ui
     return NULL;
 }
 
-/* Whose slice Slurm does not show there is not counted when all are (are_all_there()). */
+/* Of what Slurm said last, however old: does it show this slice on that node? Who is not shown yet comes again. */
+static bool is_shown(const struct dp_run *run, uint32_t slice, const char *node)
+{
+    struct dp_run *here = dp_slices_here(run, NULL);
+    const struct dp_slices_result *seen = here ? dp_slices_seen(here, 0) : NULL;
+
+    return seen && find_slice(seen, slice, node);
+}
+
 bool dp_take_over_hello(struct dp_run *run, const char *node, uint32_t pid, const struct dp_msg_hello *m)
 {
     struct dp_take_over *t = run->take_over;
@@ -237,7 +245,7 @@ bool dp_take_over_hello(struct dp_run *run, const char *node, uint32_t pid, cons
 
     if (!t || !t->is_here)
         return false;
-    if (m->joins || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers)
+    if (!is_shown(run, m->job_id, node) || m->joins || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers)
         return true;
     k = &t->rank[m->rank];
     if (k->hello && k->hello->job_id != m->job_id && dp_now_ns() - k->at_ns < FRESH_NS)
@@ -475,7 +483,7 @@ bool dp_take_over_answered(struct dp_run *run, const char *node, const struct dp
             stand_down(run, m->home_node);
     } else if (t->is_here && m->state == DP_SLICE_RANKED) {
         swear(run, node, m);
-    } else if (t->is_here && t->n_none < DP_MAX_SLOTS) {
+    } else if (t->is_here && t->n_none < DP_MAX_SLOTS && is_shown(run, m->job_id, node)) {
         t->none[t->n_none++] = m->job_id;
     }
     return true;
