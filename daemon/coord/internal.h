@@ -83,7 +83,9 @@
 #define MORE_WAIT_NS DP_SECOND_NS /* of proved slots for those that are being stopped, where each can go by itself */
 #define LAST_SHRINK_WAIT_NS (2 * HELD_RESEND_NS) /* of proved slots for held ones, where only one shrink is left */
 #define ANSWER_NS (40 * DP_SECOND_NS)      /* a call to Slurm that never came back (slurm.md F5) */
-#define ENDING_NS (2 * DP_SECOND_NS)       /* slices that were drained: has Slurm seen their jobs end? */
+#define ENDING_FIRST_NS (100 * DP_MS_NS)  /* slices that were drained: has Slurm seen their jobs end? pauses double from this */
+#define ENDING_NS (2 * DP_SECOND_NS)       /* up to this */
+#define ENDING_REST 4 /* and are at least so many times as long as an answer took, up to the same */
 #define RECHECK_NS (30 * DP_SECOND_NS)     /* released slots: does one come back? */
 #define BACKOFF_MAX_S 30 /* pauses double up to it: as often as a released slot is looked at */
 #define RETURN_NS (10 * DP_SECOND_NS)      /* after a restart: workers not heard from yet count as alive */
@@ -414,6 +416,7 @@ struct coord_leave {
 struct coord_release {
     bool is_reading, is_shrinking; /* asked, no answer yet */
     uint64_t deadline_ns, next_ns;
+    uint64_t asked_ns, ending_ns; /* read last; ending: pause between two reads while slices end */
     uint32_t backoff_s, attempts, lost_updates, shrinks_used;
     bool has_told_stepmgr;
     bool is_clean; /* the newest read shows the job without the slots */
@@ -780,6 +783,8 @@ void coord_ask_save(struct dp_coord *c, bool stop); /* of the leader: a checkpoi
 /* --- release.c --- */
 void coord_release_tick(struct dp_coord *c, uint64_t now_ns);
 uint32_t coord_slots_with(const struct dp_coord *c, enum coord_slot_state state);
+/* A worker of the slot has left: where that is a drained slice, its job ends now. */
+void coord_release_left(struct dp_coord *c, uint64_t now_ns, uint32_t slot);
 /* Is there a slot that could not be proved empty, its daemon being too old? why: one line. */
 bool coord_has_outdated(const struct dp_coord *c, char *why, size_t cap);
 uint64_t coord_slot_freed_ns(const struct dp_coord *c, uint32_t slot); /* Slurm has it back since; 0: it has not */

@@ -367,8 +367,10 @@ void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_g
     coord_loss_take(c, now_ns, m->step, m->loss); /* steps after the last report */
     if (w->is_newcomer)
         coord_seat_over(c, now_ns, m->rank);
-    if (c->layout.gone[m->rank])
+    if (c->layout.gone[m->rank]) {
+        coord_release_left(c, now_ns, w->slot);
         return; /* a leaver, as agreed */
+    }
     if (c->mig.state == MIG_PREPARING)
         coord_migrate_abort(c, now_ns, "a worker left");
     if (m->how == DP_BYE_FAILED)
@@ -392,6 +394,7 @@ void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_m
     if (c->layout.gone[m->rank]) {
         w->has_left = true;
         w->bye = DP_BYE_DRAINED;
+        coord_release_left(c, now_ns, w->slot);
         if (w->is_newcomer)
             coord_seat_over(c, now_ns, m->rank);
         return;

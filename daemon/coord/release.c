@@ -69,6 +69,31 @@ static bool is_empty(const struct dp_coord *c, uint32_t slot)
     return n > 0;
 }
 
+/* Of slices: the next read is now. */
+static void look_at_once(struct dp_coord *c, uint64_t now_ns)
+{
+    if (!coord_is_sliced(c))
+        return;
+    c->rel.ending_ns = 0;
+    if (c->rel.next_ns > now_ns)
+        c->rel.next_ns = now_ns;
+}
+
+/* Slices end within some tenths of a second, or when their script is over. Slurm looks for the slices of a home among all jobs of their
+ * owner, so where he has thousands it rests from each answer. */
+static void look_again_soon(struct dp_coord *c, uint64_t now_ns)
+{
+    uint64_t rest_ns = ENDING_REST * (now_ns - c->rel.asked_ns), *pause_ns = &c->rel.ending_ns;
+
+    *pause_ns = *pause_ns ? 2 * *pause_ns : ENDING_FIRST_NS;
+    if (*pause_ns < rest_ns)
+        *pause_ns = rest_ns;
+    if (*pause_ns > ENDING_NS)
+        *pause_ns = ENDING_NS;
+    if (c->rel.next_ns > now_ns + *pause_ns)
+        c->rel.next_ns = now_ns + *pause_ns;
+}
+
 static void drain(struct dp_coord *c, uint64_t now_ns)
 {
     if (!c->train.has_layout || !coord_migrate_is_idle(c) || c->limits.mode != DP_MODE_RELEASE)
@@ -82,8 +107,7 @@ static void drain(struct dp_coord *c, uint64_t now_ns)
         c->slot[s].drained_ns = now_ns;
         c->slot[s].text[0] = '\0';
         coord_note(c, now_ns, "%s is drained", c->slot[s].label);
-        if (coord_is_sliced(c) && c->rel.next_ns > now_ns + ENDING_NS)
-            c->rel.next_ns = now_ns + ENDING_NS;
+        look_at_once(c, now_ns);
     }
 }
 
@@ -158,6 +182,12 @@ static void be_gone(struct dp_coord *c, uint64_t now_ns, uint32_t slot, uint64_t
 static bool is_leaving(const struct coord_slot *s)
 {
     return s->state == SLOT_DRAINED || s->state == SLOT_STOPPING || s->state == SLOT_HELD;
+}
+
+void coord_release_left(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
+{
+    if (is_leaving(&c->slot[slot]))
+        look_at_once(c, now_ns);
 }
 
 static bool has_leaving(const struct dp_coord *c)
@@ -279,6 +309,7 @@ static void wait_longer(struct dp_coord *c, uint64_t now_ns)
 static void ask_read(struct dp_coord *c, uint64_t now_ns)
 {
     c->rel.is_reading = true;
+    c->rel.asked_ns = now_ns;
     c->rel.deadline_ns = now_ns + ANSWER_NS;
     c->ops.read_job(c->arg);
 }
@@ -414,8 +445,8 @@ void dp_coord_job_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     if (coord_is_sliced(c))
         note_ended(c, now_ns, job);
     judge_read(c, now_ns, job);
-    if (coord_is_sliced(c) && has_leaving(c) && c->rel.next_ns > now_ns + ENDING_NS)
-        c->rel.next_ns = now_ns + ENDING_NS;
+    if (coord_is_sliced(c) && has_leaving(c))
+        look_again_soon(c, now_ns);
 }
 
 void dp_coord_release_answer(struct dp_coord *c, uint64_t now_ns, int rc, const char *text)

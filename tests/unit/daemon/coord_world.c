@@ -384,8 +384,10 @@ static void op_read_job(void *arg)
 {
     struct world *w = arg;
 
-    if (!w->has_crashed)
-        w->read_at_ns = soon(w, 300);
+    if (w->has_crashed)
+        return;
+    w->n_reads++;
+    w->read_at_ns = soon(w, 300);
 }
 
 static void op_find_worker(void *arg, uint32_t rank)

@@ -129,6 +129,7 @@ struct world {
     bool held[W_MAX], held_durable[W_MAX]; /* slurmctld: our nodes, in memory and on disk */
     bool is_ctld_down;
     uint64_t save_at_ns, boot_s, read_at_ns, shrink_at_ns, ctld_up_at_ns;
+    uint32_t n_reads; /* of the job, asked for */
     uint8_t keep[W_MAX];
     bool has_failed_run;
 

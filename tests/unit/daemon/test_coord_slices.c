@@ -14,6 +14,15 @@ static struct world *begin_sliced(uint64_t seed)
     return w;
 }
 
+static struct world *begin_training(uint64_t seed, uint32_t min_devices)
+{
+    struct world *w = begin_sliced(seed);
+
+    w->limits.pack.min_devices = min_devices;
+    train_unmoved(w);
+    return w;
+}
+
 static bool is_released(const struct world *w, uint32_t slot)
 {
     return world_slot_has(w, slot, DP_REC_RELEASED);
@@ -100,6 +109,42 @@ static void a_slice_that_goes_on_is_held(void **state)
     world_run(w, 20.0, false);
     assert_true(is_released(w, 2) && !w->held[2] && world_is_settled(w));
     end(w);
+}
+
+static void run_until(struct world *w, uint32_t slot, enum dp_record type)
+{
+    while (!world_slot_has(w, slot, type) && w->now_ns < 400000000000u && !w->broken[0])
+        world_run(w, 0.02, false);
+}
+
+/* Slurm has a slice's job end, and the coordinator knows within an answer or two; one whose script goes on is asked about every 2 s. */
+static void an_end_is_seen_at_once(void **state)
+{
+    uint64_t took_ns = 0;
+
+    (void)state;
+    for (uint64_t seed = 50; seed < 70; seed++) {
+        struct world *w = begin_training(seed, 2);
+        uint64_t freed_ns;
+        uint32_t n_reads;
+
+        world_take(w, 2);
+        run_until(w, 2, DP_REC_DRAIN);
+        while (w->held[2] && w->now_ns < 400000000000u)
+            world_run(w, 0.02, false);
+        freed_ns = w->now_ns;
+        run_until(w, 2, DP_REC_GONE);
+        took_ns += w->now_ns - freed_ns;
+        w->is_stuck[3] = true;
+        world_take(w, 3);
+        run_until(w, 3, DP_REC_DRAIN);
+        world_run(w, 10.0, false);
+        n_reads = w->n_reads;
+        world_run(w, 20.0, false);
+        assert_in_range(w->n_reads - n_reads, 8, 14);
+        end(w);
+    }
+    assert_true(took_ns / 20 < 750000000); /* an answer takes up to 0.3 s here */
 }
 
 /* Slurm's controller was killed before it wrote that a slice had ended: it is there again, and nobody asks for anything. */
@@ -220,15 +265,6 @@ static void faults_of_all_kinds(void **state)
         end(w);
     }
     assert_true(n_released > 200 && n_crashes > 200 && n_lost > 0 && n_renewals > 0);
-}
-
-static struct world *begin_training(uint64_t seed, uint32_t min_devices)
-{
-    struct world *w = begin_sliced(seed);
-
-    w->limits.pack.min_devices = min_devices;
-    train_unmoved(w);
-    return w;
 }
 
 static void has_left(const struct world *w, uint32_t rank)
@@ -682,6 +718,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(slices_are_packed_and_given_back),
     cmocka_unit_test(one_of_two_on_a_node_goes),
     cmocka_unit_test(a_slice_that_goes_on_is_held),
+        cmocka_unit_test(an_end_is_seen_at_once),
     cmocka_unit_test(one_that_slurm_takes_leaves),
     cmocka_unit_test(two_leave_together),
     cmocka_unit_test(home_leaves_like_any_other),
