@@ -10,7 +10,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/baselines/torchgpipe.c \
 	policies/decide/correction.c policies/decide/correction.h policies/decide/decide.c policies/decide/decide.h \
 	policies/decide/pack.c policies/decide/pack.h policies/decide/pack_lasting.c \
-	policies/decide/pack_sets.c policies/decide/pack_sets.h policies/decide/promise.c policies/decide/promise.h \
+	policies/decide/pack_hosts.c policies/decide/pack_hosts.h policies/decide/pack_sets.c policies/decide/pack_sets.h policies/decide/promise.c policies/decide/promise.h \
 	policies/decide/pruning.c policies/decide/pruning.h policies/decide/release_when.c policies/decide/release_when.h \
 	policies/predict/answer.c policies/predict/answer.h policies/predict/iteration.c \
 	policies/predict/links.c policies/predict/links.h \
@@ -78,7 +78,7 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/policies/test_balance_chain tests/unit/policies/test_balancers tests/unit/policies/test_best_layout tests/unit/policies/test_diffusion tests/unit/policies/test_partition tests/unit/policies/test_sim_iteration tests/unit/policies/test_sim_run tests/unit/policies/test_sim_wide tests/unit/policies/test_pack tests/unit/policies/test_policy tests/unit/policies/test_promise tests/unit/policies/test_pruning tests/unit/policies/test_saving
+policy_tests = tests/unit/policies/test_balance_chain tests/unit/policies/test_balancers tests/unit/policies/test_best_layout tests/unit/policies/test_diffusion tests/unit/policies/test_partition tests/unit/policies/test_sim_iteration tests/unit/policies/test_sim_run tests/unit/policies/test_sim_wide tests/unit/policies/test_pack tests/unit/policies/test_pack_hosts tests/unit/policies/test_policy tests/unit/policies/test_promise tests/unit/policies/test_pruning tests/unit/policies/test_saving
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -104,6 +104,8 @@ tests_unit_policies_test_saving_SOURCES = tests/unit/policies/test_saving.c test
 tests_unit_policies_test_saving_LDADD = $(policy_libs)
 tests_unit_policies_test_pack_SOURCES = tests/unit/policies/test_pack.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_pack_LDADD = $(policy_libs)
+tests_unit_policies_test_pack_hosts_SOURCES = tests/unit/policies/test_pack_hosts.c tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_pack_hosts_LDADD = $(policy_libs)
 tests_unit_policies_test_promise_SOURCES = tests/unit/policies/test_promise.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_promise_LDADD = $(policy_libs)
 tests_unit_policies_test_policy_SOURCES = tests/unit/policies/test_policy.c tests/unit/unit.h tests/unit/random.h

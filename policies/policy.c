@@ -61,6 +61,9 @@ int dp_policy_in_check(const struct dp_policy_in *in, struct dp_err *err)
         return dp_err_set(err, DP_EINVAL, "snapshot: no schedule %u", (unsigned)in->schedule);
     if (in->n_slots < 1 || in->n_slots > DP_MAX_WORKERS || in->batch_slot >= in->n_slots)
         return dp_err_set(err, DP_EINVAL, "snapshot: batch slot %u of %u", in->batch_slot, in->n_slots);
+    for (uint32_t s = 0; in->slot_host && s < in->n_slots; s++)
+        if (in->slot_host[s] >= in->n_slots)
+            return dp_err_set(err, DP_EINVAL, "snapshot: slot %u of %u on node %u", s, in->n_slots, in->slot_host[s]);
     if (!(in->link_latency_s >= 0.0 && in->link_latency_s < 1e6) || !(in->link_bytes_per_s >= 0.0))
         return dp_err_set(err, DP_EINVAL, "snapshot: links of %g s, %g bytes/s", in->link_latency_s,
                           in->link_bytes_per_s);

@@ -12,7 +12,7 @@
  * at the end of struct dp_policy_in, which a policy that was compiled before does not see.
  *
  * A device is what one worker drives; device d belongs to the worker of rank d. A slot is what Slurm
- * can take back on its own and holds one or more devices.
+ * can take back on its own and holds one or more devices: a node, or one of several slices on a node.
  */
 #ifndef DP_POLICIES_POLICY_H
 #define DP_POLICIES_POLICY_H
@@ -51,6 +51,7 @@ struct dp_policy_in {
     double link_latency_s, link_bytes_per_s; /* bytes_per_s 0: no cost of size */
     uint64_t step, steps_total, seed;
     const struct dp_links *links; /* predict/links.h: slow links between slots, which predictions know; NULL: none */
+    const uint32_t *slot_host; /* [n_slots] below n_slots: slots with the same number are on one node; NULL: each is a node */
 };
 
 struct dp_policy_out {

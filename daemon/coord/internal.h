@@ -287,6 +287,7 @@ struct coord_snapshot {
     struct dp_layer_load layer[DP_MAX_LAYERS];
     uint64_t opt[DP_MAX_LAYERS];
     struct dp_device device[DP_MAX_WORKERS];
+    uint32_t slot_host[DP_MAX_WORKERS];
     struct dp_policy_in in;
 };
 

@@ -30,6 +30,19 @@ static void fill_stage(const struct dp_coord *c, const struct source *from, uint
     }
 }
 
+/* A node's number is that of its first slot. returns NULL: each slot is a node. */
+static const uint32_t *fill_hosts(const struct dp_coord *c, struct coord_snapshot *s)
+{
+    if (!coord_is_sliced(c))
+        return NULL;
+    for (uint32_t i = 0; i < c->n_slots; i++) {
+        s->slot_host[i] = 0;
+        while (strcmp(c->slot[s->slot_host[i]].name, c->slot[i].name))
+            s->slot_host[i]++;
+    }
+    return s->slot_host;
+}
+
 static void fill(const struct dp_coord *c, const struct source *from, const double *speed, struct coord_snapshot *s)
 {
     for (uint32_t d = 0; d < c->train.n_workers; d++) {
@@ -46,7 +59,8 @@ static void fill(const struct dp_coord *c, const struct source *from, const doub
                                   .microbatches = c->train.microbatches, .stage_message_bytes = c->train.stage_message_bytes,
                                   .link_latency_s = c->limits.link_latency_s,
                                   .link_bytes_per_s = c->limits.link_bytes_per_s, .step = c->train.step,
-                                  .steps_total = c->train.steps_total, .seed = c->job.job_id};
+                                  .steps_total = c->train.steps_total, .seed = c->job.job_id,
+                                  .slot_host = fill_hosts(c, s)};
 }
 
 void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s)

@@ -40,6 +40,8 @@ struct search {
     struct dp_policy_in part; /* in, with the devices of one option allowed */
     struct dp_device device[DP_MAX_WORKERS];
     struct order by_index, by_strength;
+    struct order by_node; /* as order_of() says */
+    struct dp_pack_hosts hosts;
     struct dp_slot_sets sets;
     struct set set[DP_PACK_OPTIONS]; /* of the options */
     struct dp_pack *out;
@@ -47,7 +49,7 @@ struct search {
 };
 
 struct strength {
-    uint32_t slot;
+    uint32_t slot, place; /* place: where both are equal */
     double speed;  /* of its allowed devices together */
     double memory; /* infinite where one has no limit */
 };
@@ -65,7 +67,7 @@ static int by_strength(const void *a, const void *b)
         return x->speed < y->speed ? 1 : -1;
     if (x->memory != y->memory)
         return x->memory < y->memory ? 1 : -1;
-    return (x->slot > y->slot) - (x->slot < y->slot);
+    return (x->place > y->place) - (x->place < y->place);
 }
 
 static void add_slot(const struct dp_policy_in *in, uint32_t slot, struct order *o)
@@ -75,6 +77,17 @@ static void add_slot(const struct dp_policy_in *in, uint32_t slot, struct order 
             o->device[o->n++] = d;
 }
 
+/* Of slots that are equally strong those of nodes with many first. */
+static void place_slots(const struct search *t, struct strength *slot)
+{
+    uint32_t order[DP_MAX_WORKERS], n = dp_pack_hosts_order(&t->hosts, UINT32_MAX, order);
+
+    for (uint32_t s = 0; s < t->in->n_slots; s++)
+        slot[s].slot = slot[s].place = s;
+    for (uint32_t i = 0; i < n; i++)
+        slot[order[i]].place = i;
+}
+
 static int make_orders(struct search *t, struct dp_err *err)
 {
     const struct dp_policy_in *in = t->in;
@@ -82,8 +95,7 @@ static int make_orders(struct search *t, struct dp_err *err)
 
     if (!slot)
         return dp_err_set(err, DP_ENOMEM, "packing: out of memory");
-    for (uint32_t s = 0; s < in->n_slots; s++)
-        slot[s].slot = s;
+    place_slots(t, slot);
     for (uint32_t d = 0; d < in->n_devices; d++)
         if (is_usable(in, d)) {
             slot[in->device[d].slot].speed += in->device[d].speed;
@@ -136,16 +148,31 @@ static uint64_t limit_of(const struct search *t)
     return r->reference_ns ? dp_pack_limit_ns(&r->limits, r->reference_ns) : 0;
 }
 
+/* The order of which a set has the first ones. By nodes it is another one for each number of them. */
+static const struct order *order_of(struct search *t, const struct set *set)
+{
+    uint32_t slot[DP_MAX_WORKERS], n;
+
+    if (set->order != &t->by_node)
+        return set->order;
+    t->by_node.n = 0;
+    n = dp_pack_hosts_order(&t->hosts, set->n, slot);
+    for (uint32_t i = 0; i < n; i++)
+        add_slot(t->in, slot[i], &t->by_node);
+    return &t->by_node;
+}
+
 static void allow(struct search *t, const struct set *set)
 {
+    const struct order *order = order_of(t, set);
     bool has[DP_MAX_WORKERS] = {false};
 
     if (set->kind == SET_SLOTS)
         dp_slot_sets_expand(&t->sets, set->bits, has);
     for (uint32_t d = 0; d < t->in->n_devices; d++)
         t->device[d].is_allowed = false;
-    for (uint32_t i = 0; i < set->order->n; i++) {
-        uint32_t d = set->order->device[i];
+    for (uint32_t i = 0; i < order->n; i++) {
+        uint32_t d = order->device[i];
 
         if (set->kind == SET_FIRST)
             t->device[d].is_allowed = i < set->n;
@@ -173,6 +200,7 @@ static void count(const struct search *t, struct dp_pack_option *o)
     slots_of_allowed(t, keep);
     for (uint32_t s = 0; s < t->in->n_slots; s++)
         o->slots += keep[s];
+    o->used = dp_pack_hosts_used(&t->hosts, keep);
     for (uint32_t d = 0; d < t->in->n_devices; d++) {
         o->devices += t->device[d].is_allowed;
         o->devices_kept += is_usable(t->in, d) && keep[t->device[d].slot];
@@ -233,12 +261,35 @@ static void try_grid(struct search *t, const struct order *order)
         try_set(t, (struct set){.order = order, .n = (uint32_t)((uint64_t)order->n * i / steps)});
 }
 
+static struct dp_pack_used used_by(struct search *t, const struct order *order, uint32_t n)
+{
+    uint8_t keep[DP_MAX_WORKERS];
+
+    allow(t, &(struct set){.order = order, .n = n});
+    slots_of_allowed(t, keep);
+    return dp_pack_hosts_used(&t->hosts, keep);
+}
+
+/* Where slots share nodes: as many devices that leave more nodes than the first ones do. Where the smallest number is searched for
+ * between two, all of that grid. */
+static void try_nodes(struct search *t)
+{
+    uint32_t n = t->by_index.n, steps = n <= DP_PACK_ALL ? n : DP_PACK_GRID;
+
+    for (uint32_t i = 1; i <= steps && t->hosts.n > 1; i++) {
+        uint32_t k = (uint32_t)((uint64_t)n * i / steps);
+
+        if (n > DP_PACK_ALL || dp_pack_hosts_compare(used_by(t, &t->by_node, k), used_by(t, &t->by_index, k)) < 0)
+            try_set(t, (struct set){.order = &t->by_node, .n = k});
+    }
+}
+
 /* The smallest number that meets the reference, between two neighbours of an order's grid. */
 static void refine(struct search *t, const struct order *order)
 {
     uint32_t low = 0, high = 0;
 
-    if (order->n <= DP_PACK_ALL || !t->out->limit_ns)
+    if (t->by_index.n <= DP_PACK_ALL || !t->out->limit_ns)
         return;
     for (uint32_t i = 0; i < t->out->n_options && !high; i++) {
         if (t->set[i].order != order || t->set[i].kind != SET_FIRST)
@@ -295,6 +346,28 @@ static const struct dp_pack_option *best_option(const struct search *t)
     return best;
 }
 
+/* Is o as good as the best, but for so little time that nobody keeps a node for it? */
+static bool is_equal(const struct dp_pack_option *o, const struct dp_pack_option *best)
+{
+    return o->meets && o->slots == best->slots && o->devices_kept == best->devices_kept &&
+           (double)o->iteration_ns <= (double)best->iteration_ns * (1.0 + DP_PACK_EQUAL);
+}
+
+/* Of those that are as good as the best one that which leaves the most nodes to others; of several the fastest. */
+static const struct dp_pack_option *emptiest_option(const struct search *t, const struct dp_pack_option *best)
+{
+    const struct dp_pack_option *out = best;
+
+    for (uint32_t i = 0; best && best->meets && t->hosts.n && t->out->limit_ns && i < t->out->n_options; i++) {
+        const struct dp_pack_option *o = &t->out->option[i];
+        int by_nodes = dp_pack_hosts_compare(o->used, out->used);
+
+        if (is_equal(o, best) && (by_nodes < 0 || (by_nodes == 0 && is_better(t, o, out))))
+            out = o;
+    }
+    return out;
+}
+
 /* Could a set of slots, as good as its bound, beat the best answer so far? */
 static bool can_beat(const struct search *t, const struct dp_slot_set *s, const struct dp_pack_option *best)
 {
@@ -338,7 +411,7 @@ static int search_sets(struct search *t, bool is_all, struct dp_err *err)
 
     if (!out->limit_ns || !t->sets.n)
         return 0;
-    if (dp_slot_sets_rank(&t->sets, t->in, t->rule->limits.min_devices, out->limit_ns,
+    if (dp_slot_sets_rank(&t->sets, t->in, &t->hosts, t->rule->limits.min_devices, out->limit_ns,
                           t->rule->limits.objective == DP_OBJ_EFFICIENCY, &list, &n, err) < 0)
         return -1;
     for (uint32_t i = 0; i < n; i++)
@@ -355,23 +428,25 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
     struct dp_pack *out = t->out;
     double ms = (double)o->iteration_ns / 1e6, fastest = (double)out->fastest_ns / 1e6;
     const char *slots = t->rule->is_sliced ? "slices" : "nodes";
-    char bound[32] = "", allowed[DP_PACK_ALLOWED];
+    char bound[32] = "", nodes[48] = "", allowed[DP_PACK_ALLOWED];
 
     dp_pack_allowed(out->limit_ns, allowed);
     if (out->least_slots)
         snprintf(bound, sizeof bound, " (bound: %u)", out->least_slots);
+    if (t->hosts.n > 1)
+        snprintf(nodes, sizeof nodes, ", on %u of %u nodes", o->used.nodes, t->hosts.n);
     if (!out->limit_ns)
         snprintf(out->reason, sizeof out->reason, "no reference yet: fastest of %u options, %.3f ms a step predicted on %u devices",
                  out->n_options, ms, o->devices);
     else if (o->meets && t->rule->limits.objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u %s are the most efficient: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
+                 "%u of %u %s are the most efficient%s: %.3f ms a step predicted on %u devices, %.3f device-ms a step, "
                  "%s allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, slots, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
+                 o->slots, t->in->n_slots, slots, nodes, ms, o->devices, device_time(o) / 1e6, allowed, fastest);
     else if (o->meets)
         snprintf(out->reason, sizeof out->reason,
-                 "%u of %u %s are enough%s: %.3f ms a step predicted on %u devices, %s allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, slots, bound, ms, o->devices, allowed, fastest);
+                 "%u of %u %s are enough%s%s: %.3f ms a step predicted on %u devices, %s allowed, fastest %.3f ms",
+                 o->slots, t->in->n_slots, slots, bound, nodes, ms, o->devices, allowed, fastest);
     else
         snprintf(out->reason, sizeof out->reason, "nothing meets %s: fastest is %.3f ms a step predicted on %u devices", allowed, ms,
                  o->devices);
@@ -418,6 +493,7 @@ static bool try_options(struct search *t, bool has_two)
 
     if (are_alike(t)) {
         try_grid(t, &t->by_index);
+        try_nodes(t);
         return true;
     }
     if (t->by_index.n <= DP_PACK_SETS) {
@@ -428,6 +504,7 @@ static bool try_options(struct search *t, bool has_two)
     if (is_all)
         try_sets(t, SET_SLOTS, t->sets.n);
     try_grid(t, &t->by_index);
+    try_nodes(t);
     if (has_two)
         try_grid(t, &t->by_strength);
     return is_all;
@@ -444,6 +521,7 @@ static int choose_set(struct search *t, struct dp_err *err)
     for (uint32_t i = 0; i < out->n_options; i++)
         judge(t, &out->option[i]);
     refine(t, &t->by_index);
+    refine(t, &t->by_node);
     if (has_two)
         refine(t, &t->by_strength);
     if (search_sets(t, is_all, err) < 0)
@@ -453,7 +531,7 @@ static int choose_set(struct search *t, struct dp_err *err)
             *err = t->broken;
         return -1;
     }
-    chosen = best_option(t);
+    chosen = emptiest_option(t, best_option(t));
     if (!chosen)
         return dp_err_set(err, DP_EINVAL, "no number of devices has a layout: %s",
                           out->n_options ? out->option[out->n_options - 1].why : "no device is allowed");
@@ -513,7 +591,8 @@ int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_
     t->out = out;
     memcpy(t->device, in->device, in->n_devices * sizeof *t->device);
     t->part.device = t->device;
-    dp_slot_sets_init(&t->sets, in);
+    dp_pack_hosts_init(&t->hosts, in);
+    dp_slot_sets_init(&t->sets, in, &t->hosts);
     if (make_orders(t, err) == 0)
         rc = rule->limits.packing == DP_PACKING_FIRST_FIT ? choose_first_fit(t, err) : choose_set(t, err);
     free(t);

@@ -9,12 +9,16 @@
  * batch host on, in the order of the slots and, where slots differ, from the strongest to the weakest. Where sets
  * of slots are many, a lower bound for each (pack_sets.h) says which to ask about next, and when none can be
  * better than the best one known.
+ *
+ * Where several slots share a node (slices), which ones are kept decides what others get: of sets that are as good as the best,
+ * but for DP_PACK_EQUAL of its time, that one is chosen which leaves the most nodes (pack_hosts.h).
  */
 #ifndef DP_POLICIES_DECIDE_PACK_H
 #define DP_POLICIES_DECIDE_PACK_H
 
 #include "common/message/msg.h"
 #include "common/run/run_limits.h"
+#include "policies/decide/pack_hosts.h"
 #include "policies/policy.h"
 
 #define DP_PACK_SETS 6  /* up to so many devices, or slots besides the batch host's, every set of them is tried */
@@ -22,8 +26,9 @@
 #define DP_PACK_GRID 24 /* numbers tried beyond that, before the search between two of them */
 #define DP_PACK_ASKS 128 /* sets of slots asked about beyond those, the ones that could be best first; of more than
                             16 devices fewer, since each takes longer */
-/* twice the grid and its search are fewer than DP_PACK_ALL */
-#define DP_PACK_OPTIONS ((1 << DP_PACK_SETS) + 2 * DP_PACK_ALL + DP_PACK_ASKS)
+/* the grid of an order and its search are fewer than DP_PACK_ALL; three orders */
+#define DP_PACK_EQUAL 0.03 /* of predicted time: for less no layer moves (run.hysteresis), and no node is kept */
+#define DP_PACK_OPTIONS ((1 << DP_PACK_SETS) + 3 * DP_PACK_ALL + DP_PACK_ASKS)
 
 /* What counts among the options that meet the reference. */
 struct dp_pack_rule {
@@ -38,6 +43,7 @@ struct dp_pack_option {
     uint32_t devices; /* that may own layers */
     uint32_t slots;   /* that hold them, and the batch host's */
     uint32_t devices_kept; /* on those slots */
+    struct dp_pack_used used; /* nodes that they are on */
     uint64_t iteration_ns; /* predicted; 0: no layout, see why */
     bool meets;            /* the reference and min_devices */
     char why[96];          /* why not, where it does not */

@@ -100,16 +100,17 @@ static void count_sets(struct dp_slot_sets *t)
 }
 
 /* Where the sets become too many on the way, it ends with n 0. */
-static void find_kinds(struct dp_slot_sets *t, const struct dp_policy_in *in, bool merge)
+static void find_kinds(struct dp_slot_sets *t, const struct dp_policy_in *in, const uint32_t *order, uint32_t n_order, bool merge)
 {
     uint32_t first[DP_MAX_WORKERS]; /* slot of each kind */
 
     t->n_kinds = 0;
     t->n = 1;
-    for (uint32_t s = 0; s < in->n_slots && t->n; s++) {
-        uint32_t k = merge ? 0 : t->n_kinds;
-
+    for (uint32_t s = 0; s < in->n_slots; s++)
         t->kind[s] = DP_NO_KIND;
+    for (uint32_t i = 0; i < n_order && t->n; i++) {
+        uint32_t s = order[i], k = merge ? 0 : t->n_kinds;
+
         if (s == in->batch_slot || next_in(in, s, 0) == in->n_devices)
             continue;
         while (k < t->n_kinds && !are_alike(in, s, first[k]))
@@ -124,14 +125,18 @@ static void find_kinds(struct dp_slot_sets *t, const struct dp_policy_in *in, bo
     }
 }
 
-void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in)
+void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts)
 {
+    uint32_t order[DP_MAX_WORKERS], n = dp_pack_hosts_order(hosts, UINT32_MAX, order);
+
+    for (; !hosts->n && n < in->n_slots; n++)
+        order[n] = n;
     memset(sets, 0, sizeof *sets);
     sets->n_slots = in->n_slots;
     sets->batch_slot = in->batch_slot;
-    find_kinds(sets, in, false);
+    find_kinds(sets, in, order, n, false);
     if (!sets->n)
-        find_kinds(sets, in, true);
+        find_kinds(sets, in, order, n, true);
 }
 
 void dp_slot_sets_expand(const struct dp_slot_sets *sets, uint32_t set, bool *has)
@@ -156,6 +161,8 @@ static int by_slots(const void *a, const void *b)
         return x->slots < y->slots ? -1 : 1;
     if (x->bound_ns != y->bound_ns)
         return x->bound_ns < y->bound_ns ? -1 : 1;
+    if (dp_pack_hosts_compare(x->used, y->used))
+        return dp_pack_hosts_compare(x->used, y->used);
     return (x->set > y->set) - (x->set < y->set);
 }
 
@@ -167,16 +174,20 @@ static int by_device_time(const void *a, const void *b)
     return p != q ? (p > q) - (p < q) : by_slots(a, b);
 }
 
-static struct dp_slot_set look_at(const struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct work *w,
-                                  uint32_t set)
+static struct dp_slot_set look_at(const struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts,
+                                  const struct work *w, uint32_t set)
 {
     struct dp_slot_set out = {.set = set};
     bool has[DP_MAX_WORKERS];
+    uint8_t keep[DP_MAX_WORKERS];
     uint32_t device[DP_MAX_WORKERS];
 
     dp_slot_sets_expand(sets, set, has);
-    for (uint32_t s = 0; s < in->n_slots; s++)
+    for (uint32_t s = 0; s < in->n_slots; s++) {
         out.slots += has[s];
+        keep[s] = has[s];
+    }
+    out.used = dp_pack_hosts_used(hosts, keep);
     for (uint32_t d = 0; d < in->n_devices; d++)
         if (has[in->device[d].slot] && is_usable(in, d))
             device[out.devices++] = d;
@@ -184,8 +195,9 @@ static struct dp_slot_set look_at(const struct dp_slot_sets *sets, const struct 
     return out;
 }
 
-int dp_slot_sets_rank(const struct dp_slot_sets *sets, const struct dp_policy_in *in, uint32_t min_devices,
-                      uint64_t limit_ns, bool by_efficiency, struct dp_slot_set **list, uint32_t *n, struct dp_err *err)
+int dp_slot_sets_rank(const struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts,
+                      uint32_t min_devices, uint64_t limit_ns, bool by_efficiency, struct dp_slot_set **list, uint32_t *n,
+                      struct dp_err *err)
 {
     struct work w = work_of(in);
 
@@ -194,7 +206,7 @@ int dp_slot_sets_rank(const struct dp_slot_sets *sets, const struct dp_policy_in
     if (!*list)
         return sets->n ? dp_err_set(err, DP_ENOMEM, "packing: out of memory") : 0;
     for (uint32_t set = 0; set < sets->n; set++) {
-        struct dp_slot_set s = look_at(sets, in, &w, set);
+        struct dp_slot_set s = look_at(sets, in, hosts, &w, set);
 
         if (s.devices >= min_devices && s.bound_ns <= limit_ns && s.bound_ns != UINT64_MAX)
             (*list)[(*n)++] = s;

@@ -14,6 +14,7 @@
 #ifndef DP_POLICIES_DECIDE_PACK_SETS_H
 #define DP_POLICIES_DECIDE_PACK_SETS_H
 
+#include "policies/decide/pack_hosts.h"
 #include "policies/policy.h"
 
 #define DP_SLOT_SETS 16384 /* at most so many sets are looked at: 14 slots that all differ */
@@ -29,22 +30,24 @@ struct dp_slot_sets {
 };
 #define DP_NO_KIND UINT32_MAX
 
-/* The sets of in's slots; in is not kept. n 0: more than DP_SLOT_SETS even by kinds, then only whole slots are
- * packed. */
-void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in);
+/* The sets of in's slots; in is not kept. Of a kind the first ones are those of nodes with many slots. n 0: more
+ * than DP_SLOT_SETS even by kinds, then only whole slots are packed. */
+void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts);
 /* has: = [n_slots] is the slot in the set? */
 void dp_slot_sets_expand(const struct dp_slot_sets *sets, uint32_t set, bool *has);
 
 struct dp_slot_set {
     uint32_t set, slots, devices; /* usable ones */
     uint64_t bound_ns;            /* no layout on it is faster */
+    struct dp_pack_used used;     /* nodes that they are on */
 };
 
 /* The sets with at least min_devices on which limit_ns is not out of reach: those on few slots first, and among those
- * the ones with a low bound; by_efficiency: the least bound times devices first.
+ * the ones with a low bound; by_efficiency: the least bound times devices first. Of equal ones those that leave the most nodes.
  * list: = malloc()ed, the caller's; NULL with *n 0 where there is none. returns 0 or -1 (DP_ENOMEM). */
-int dp_slot_sets_rank(const struct dp_slot_sets *sets, const struct dp_policy_in *in, uint32_t min_devices,
-                      uint64_t limit_ns, bool by_efficiency, struct dp_slot_set **list, uint32_t *n, struct dp_err *err);
+int dp_slot_sets_rank(const struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts,
+                      uint32_t min_devices, uint64_t limit_ns, bool by_efficiency, struct dp_slot_set **list, uint32_t *n,
+                      struct dp_err *err);
 
 /* No layout over the allowed devices of in takes less; UINT64_MAX: their memory is too small together. */
 uint64_t dp_pack_bound_ns(const struct dp_policy_in *in);

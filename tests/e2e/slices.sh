@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2016,SC2086,SC2154,SC2317 # jobs expand their own variables; the rest is lib.sh's
-# What the tests of slices share: job arrays that are one run, on nodes of four GPUs. Source it after lib.sh.
+# What the tests of slices share: job arrays that are one run, on two nodes (or slices_nodes) of four GPUs. Source it after lib.sh.
 
 slices_cluster() { # SECONDS-TO-WAIT-FOR-SLICES OTHER-KEYS-OF-THE-DAEMON
     cluster_up --nodes "${slices_nodes:-2}" --gpus 4 --cpus 8 --daemon-key "report_ms = 250; slices_wait_s = $1; ${2:-}" \

@@ -60,6 +60,30 @@ static void slices_are_packed_and_given_back(void **state)
     end(w);
 }
 
+/* Ranks in turns over two nodes, as when slices came one after the other: the whole of the other node is left. */
+static void whole_nodes_are_left(void **state)
+{
+    struct world *w = begin_sliced(31);
+    uint32_t n = 0;
+    json_t *o, *d;
+    size_t i;
+
+    (void)state;
+    for (uint32_t s = 0; s < W_MAX; s++)
+        snprintf(w->job.node[s], sizeof w->job.node[s], "n%u", s % 2);
+    w->limits.pack.min_devices = 2;
+    world_start(w);
+    run_until_released(w, 2);
+    assert_true(world_is_settled(w));
+    assert_true(w->held[0] && !w->held[1] && w->held[2] && !w->held[3]);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_EXPLAIN);
+    json_array_foreach (json_object_get(o, "decisions"), i, d)
+        n += strstr(text_of(d, "pack_reason"), "2 of 4 slices are enough (bound: 2), on 1 of 2 nodes: ") != NULL;
+    assert_true(n > 0);
+    json_decref(o);
+    end(w);
+}
+
 /* One of two on a node is emptied and given back; the other one trains on, and a process of its own changes nothing there. */
 static void one_of_two_on_a_node_goes(void **state)
 {
@@ -716,6 +740,7 @@ static void bad_slices_are_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(slices_are_packed_and_given_back),
+    cmocka_unit_test(whole_nodes_are_left),
     cmocka_unit_test(one_of_two_on_a_node_goes),
     cmocka_unit_test(a_slice_that_goes_on_is_held),
         cmocka_unit_test(an_end_is_seen_at_once),
