@@ -139,9 +139,9 @@ static void nodes(struct dp_canvas *c, const json_t *doc)
         dp_canvas_put(c, dp_json_is(s, "state", "held") ? DP_RED : DP_PLAIN, "%s",
                       dp_json_text(state, sizeof state, s, "state", "?"));
         dp_canvas_to(c, 23);
-        if (dp_json_flag(s, "batch_host", false))
-            dp_canvas_put(c, DP_DIM, "the batch host, which Slurm never takes back");
         dp_json_text(text, sizeof text, s, "text", "");
+        if (dp_json_flag(s, "batch_host", false))
+            dp_canvas_put(c, DP_DIM, "the batch host, which Slurm never takes back%s", *text ? "; " : "");
         if (isfinite(drained))
             dp_canvas_put(c, DP_DIM, "empty since %s%s", dp_text_seconds(when, sizeof when, drained),
                           *text ? ", " : "");

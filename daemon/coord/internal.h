@@ -411,7 +411,7 @@ struct coord_leave {
     char stop_why[120];    /* whoever asks to leave; "": nobody has to */
     bool is_preempted;     /* home's job, as it was read at read_ns */
     uint64_t read_ns, ask_ns; /* asked for last */
-    bool is_staying_noted; /* who would leave a node that drains, and cannot */
+    char why[256];         /* who would leave a node that drains cannot: why; "": they can, or nobody would */
 };
 
 struct coord_release {
@@ -745,6 +745,8 @@ void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank, bool 
 bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait);
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns);
 void coord_leave_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job); /* the run's job */
+/* Does its node drain, with workers there? For people: what comes of it. out: as it is where none does. */
+void coord_leave_tell(const struct dp_coord *c, uint32_t slot, char *out, size_t cap);
 
 /* --- seat.c --- */
 /* The slot of this rank is that of this slice from here on, and a newcomer's. When Slurm had it before is kept. */

@@ -251,6 +251,7 @@ static json_t *slots_json(const struct dp_coord *c)
 
     for (uint32_t i = 0; i < c->n_slots; i++) {
         const struct coord_slot *s = &c->slot[i];
+        char text[300];
         json_t *o;
 
         if (s->state == SLOT_EMPTY)
@@ -267,7 +268,10 @@ static json_t *slots_json(const struct dp_coord *c)
         set(o, "intent_at_s", at(c, s->intent_ns));
         set(o, "freed_at_s", at(c, s->freed_ns));
         set(o, "confirmed_at_s", at(c, s->released_ns));
-        set_text(o, "text", s->text);
+        snprintf(text, sizeof text, "%s", s->text);
+        if (s->state == SLOT_ACTIVE)
+            coord_leave_tell(c, i, text, sizeof text);
+        set_text(o, "text", text);
         json_array_append_new(a, o);
     }
     return a;

@@ -9,7 +9,8 @@
  * (worker/train/trainer.c).
  *
  * Nor is of a node that is drained (daemon/run/drain.c): Slurm ends nothing there, and the node's daemon says it again and again. Its
- * slices leave when the others can do without them, and else they stay.
+ * slices leave when the others can do without them, and else they stay. So do all workers there of a job of several nodes, which then
+ * shrinks itself by the node as it does when it packs; where it could not, nobody leaves.
  */
 #include "daemon/coord/internal.h"
 
@@ -21,18 +22,34 @@
 #define AGAIN_NS (2 * DP_SECOND_NS) /* a hand-over that could not begin, a SAVE that was lost */
 #define DRAIN_NS (15 * DP_SECOND_NS) /* a node of which nobody said for so long that it drains does not any more */
 
+/* All workers there, though each one says it: a node goes back whole. */
+static void node_drains(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
+{
+    bool is_new = true;
+
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        if (c->worker[r].slot == slot && coord_is_live(c, r)) {
+            is_new = is_new && !c->worker[r].drains_ns;
+            c->worker[r].drains_ns = now_ns;
+        }
+    if (!is_new)
+        return;
+    if (coord_is_fixed(c, slot))
+        coord_note(c, now_ns, "Slurm drains %s, and the run stays there: it is coordinated there", c->slot[slot].label);
+    else
+        coord_note(c, now_ns, "Slurm drains %s: its workers are to leave", c->slot[slot].label);
+}
+
 void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank, bool is_drained)
 {
     struct coord_worker *w = rank < c->train.n_workers ? &c->worker[rank] : NULL;
 
-    if (!w || !coord_is_sliced(c) || !c->train.has_layout || !coord_is_live(c, rank)) {
+    if (!w || (!coord_is_sliced(c) && !is_drained) || !c->train.has_layout || !coord_is_live(c, rank)) {
         c->reports.n_ignored++;
         return;
     }
     if (is_drained) {
-        if (!w->drains_ns)
-            coord_note(c, now_ns, "%s is drained: worker %u is to leave it", c->slot[w->slot].name, rank);
-        w->drains_ns = now_ns;
+        node_drains(c, now_ns, w->slot);
         return;
     }
     if (w->asked_ns)
@@ -45,7 +62,7 @@ bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait)
 {
     const struct coord_worker *w = &c->worker[rank];
 
-    return coord_is_live(c, rank) && (w->asked_ns || (can_wait && w->drains_ns));
+    return coord_is_live(c, rank) && (w->asked_ns || (can_wait && w->drains_ns && !coord_is_fixed(c, w->slot)));
 }
 
 static bool must_leave(const struct dp_coord *c, uint32_t rank)
@@ -69,6 +86,23 @@ static uint64_t newest_ns(const struct dp_coord *c)
     return ns;
 }
 
+/* returns: why the job cannot give back the nodes that drain, NULL: it can. */
+static const char *why_no_node(const struct dp_coord *c)
+{
+    static char text[256];
+
+    if (c->limits.mode != DP_MODE_RELEASE)
+        return "nodes go back to Slurm in mode release only";
+    if (c->job.has_stepmgr)
+        return "the job has a stepmgr, and cannot shrink";
+    if (!coord_shrinks_left(c))
+        return "this Slurm lets a job shrink once, and it has";
+    for (uint32_t r = 0; c->ops.is_outdated && r < c->train.n_workers; r++)
+        if (is_to_leave(c, r) && c->ops.is_outdated(c->arg, c->worker[r].slot, text, sizeof text))
+            return text;
+    return NULL;
+}
+
 /* returns: why those who are to leave are not let go, NULL: they are, in `next`. */
 static const char *why_not(const struct dp_coord *c, bool can_wait, struct dp_layout *next)
 {
@@ -78,8 +112,11 @@ static const char *why_not(const struct dp_coord *c, bool can_wait, struct dp_la
         n_stay += coord_is_live(c, r) && !coord_is_to_leave(c, r, can_wait);
     if (c->limits.mode < DP_MODE_BALANCE)
         return "layers may not move in this mode";
+    if (!coord_is_sliced(c) && why_no_node(c))
+        return why_no_node(c);
     if (n_stay < c->limits.pack.min_devices)
-        return "fewer slices would be left than the user, or the site, asks for";
+        return coord_is_sliced(c) ? "fewer slices would be left than the user, or the site, asks for"
+                                  : "fewer devices would be left than the user, or the site, asks for";
     return coord_regroup_lay_out(c, can_wait ? COORD_OFF_DRAINED : COORD_STAYING, next) < 0
                ? "the model does not fit into the memory of the others" : NULL;
 }
@@ -90,7 +127,7 @@ static void say_leavers(const struct dp_coord *c, bool can_wait, char *out, size
     uint32_t first = 0, n = coord_count(c, can_wait ? is_to_leave : must_leave, &first);
     const struct coord_worker *w = &c->worker[first];
 
-    snprintf(out, cap, w->asked_ns ? "Slurm ends %s" : "%s is on a node that is drained", c->slot[w->slot].label);
+    snprintf(out, cap, w->asked_ns ? "Slurm ends %s" : "Slurm drains %s", c->slot[w->slot].label);
     if (n > 1)
         snprintf(out + strlen(out), cap - strlen(out), ", and %u more", n - 1);
 }
@@ -107,7 +144,7 @@ static int begin(struct dp_coord *c, uint64_t now_ns, bool can_wait, const struc
 static void forget_drains(struct dp_coord *c, uint64_t now_ns)
 {
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (c->worker[r].drains_ns && now_ns > c->worker[r].drains_ns + DRAIN_NS) /* it may be of this very turn of the loop, and later */
+        if (c->worker[r].drains_ns && now_ns > c->worker[r].drains_ns + DRAIN_NS) /* it may be of this very turn, and later */
             c->worker[r].drains_ns = 0;
 }
 
@@ -118,17 +155,17 @@ static void leave_drained(struct dp_coord *c, uint64_t now_ns)
     const char *why;
 
     if (!coord_count(c, is_to_leave, NULL)) {
-        c->leave.is_staying_noted = false;
+        c->leave.why[0] = '\0';
         return;
     }
-    if (c->life.is_paused || coord_promise_is_deciding(c))
+    if (coord_promise_is_deciding(c))
         return;
-    why = why_not(c, true, &next);
+    why = c->life.is_paused ? "the run is paused" : why_not(c, true, &next);
     if (!why && begin(c, now_ns, true, &next) == 0)
         return;
-    if (why && !c->leave.is_staying_noted)
-        coord_note(c, now_ns, "slices stay on a node that is drained: %s", why);
-    c->leave.is_staying_noted |= why != NULL;
+    if (why && strncmp(c->leave.why, why, sizeof c->leave.why - 1))
+        coord_note(c, now_ns, "%s stay on a node that Slurm drains: %s", coord_is_sliced(c) ? "slices" : "workers", why);
+    snprintf(c->leave.why, sizeof c->leave.why, "%s", why ? why : "");
     c->leave.tried_ns = now_ns;
 }
 
@@ -200,7 +237,7 @@ void coord_leave_tick(struct dp_coord *c, uint64_t now_ns)
         return;
     }
     is_meant = is_run_meant(c, now_ns);
-    if (is_meant < 0 || now_ns - asked_ns < GATHER_NS)
+    if (is_meant < 0 || now_ns < asked_ns + GATHER_NS)
         return;
     why = is_meant ? "the job that asked for the slices is to end" : why_not(c, false, &next);
     if (!why) {
@@ -210,4 +247,18 @@ void coord_leave_tick(struct dp_coord *c, uint64_t now_ns)
         ask_stop(c, now_ns, why);
     }
     c->leave.tried_ns = now_ns;
+}
+
+void coord_leave_tell(const struct dp_coord *c, uint32_t slot, char *out, size_t cap)
+{
+    bool drains = false;
+
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        drains |= c->worker[r].slot == slot && c->worker[r].drains_ns && coord_is_live(c, r);
+    if (drains && coord_is_fixed(c, slot))
+        snprintf(out, cap, "Slurm drains it; the run stays: it is coordinated there");
+    else if (drains && c->leave.why[0])
+        snprintf(out, cap, "Slurm drains it; its workers stay: %s", c->leave.why);
+    else if (drains)
+        snprintf(out, cap, "Slurm drains it: its workers are to leave");
 }

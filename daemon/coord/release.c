@@ -267,9 +267,12 @@ static bool waits_for_held(const struct dp_coord *c, uint64_t now_ns)
     return coord_shrinks_left(c) == 1 && coord_slots_with(c, SLOT_HELD) && now_ns - newest_gone_ns(c) < LAST_SHRINK_WAIT_NS;
 }
 
-/* Where there will be another shrink, slots that are empty within a moment go together, and nobody waits for more. */
+/* Where there will be another shrink, slots that are empty within a moment go together, and nobody waits for more. A hand-over that
+ * is under way may empty more: a node that drains, which would find the last shrink used. */
 static bool waits_for_others(const struct dp_coord *c, uint64_t now_ns)
 {
+    if (coord_shrinks_left(c) == 1 && !coord_migrate_is_idle(c))
+        return true;
     return (coord_slots_with(c, SLOT_DRAINED) || coord_slots_with(c, SLOT_STOPPING)) &&
            (coord_shrinks_left(c) == 1 || now_ns - newest_gone_ns(c) < MORE_WAIT_NS);
 }

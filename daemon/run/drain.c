@@ -30,27 +30,33 @@ static void on_looked(void *arg, const uint8_t *result, size_t bytes, const char
         return; /* as before */
     d->is_draining = result[0] == DP_NODE_DRAINS;
     if (d->is_draining != was_draining)
-        dp_info("node=%s %s", d->node, d->is_draining ? "is being drained: slices are asked to leave it" : "is not drained any more");
+        dp_info("node=%s %s", d->node, d->is_draining ? "is being drained: runs are asked to leave it" : "is not drained any more");
 }
 
-static bool has_slices(const struct dp_daemon *d)
+/* Is there anywhere else to go for this worker? */
+static bool may_leave(const struct dp_run *run, const struct dp_worker *w)
+{
+    return w->slice || run->job.n_nodes > 1;
+}
+
+static bool has_any(const struct dp_daemon *d)
 {
     for (const struct dp_run *run = d->runs; run; run = run->next)
         for (const struct dp_worker *w = run->workers; w; w = w->next)
-            if (w->slice)
+            if (may_leave(run, w))
                 return true;
     return false;
 }
 
 /* As if the worker said so itself. */
-static void tell(struct dp_run *run, const struct dp_worker *w)
+static void tell(struct dp_run *run, const struct dp_worker *w, uint64_t now_ns)
 {
     struct dp_msg_event m = {.kind = DP_EV_LEAVE, .value = DP_LEAVE_DRAINED};
     uint8_t body[64 + sizeof m.text];
     struct dp_writer out;
 
     if (run->coord) {
-        dp_coord_event(run->coord, dp_now_ns(), w->rank, &m);
+        dp_coord_event(run->coord, now_ns, w->rank, &m);
         return;
     }
     dp_writer_init(&out, body, sizeof body);
@@ -62,7 +68,7 @@ void dp_drain_tick(struct dp_daemon *d, uint64_t now_ns)
 {
     struct dp_err err = {0};
 
-    if (!d->config->slurm || !has_slices(d)) {
+    if (!d->config->slurm || !has_any(d)) {
         d->is_draining = false;
         return;
     }
@@ -75,8 +81,8 @@ void dp_drain_tick(struct dp_daemon *d, uint64_t now_ns)
     d->drain_said_ns = now_ns;
     for (struct dp_run *run = d->runs; run; run = run->next)
         for (const struct dp_worker *w = run->workers; w; w = w->next)
-            if (w->slice && w->conn && !w->is_waiting)
-                tell(run, w);
+            if (may_leave(run, w) && w->conn && !w->is_waiting)
+                tell(run, w, now_ns);
 }
 
 void dp_drain_end(struct dp_daemon *d)

@@ -97,7 +97,7 @@ unknown key
 from here to the end, pruning foreseen; against the layout of the start
  ms a step predicted, 
 held now
-are the most efficient: 
+are the most efficient
 nothing to release
 of the cooldown are left
 packing is stopped

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/child.h"
+#include "daemon/child/node_state.h"
 #include "daemon/query/node_look.h"
 #include "daemon/release/as_owner.h"
 #include "daemon/release/ask_slices.h"
@@ -50,11 +51,12 @@ void dp_child_write(int fd, const uint8_t *result, size_t bytes)
     buffer.used += bytes;
 }
 
+/* ms 0: it answers at the next turn, and always. */
 static struct dp_helper *start(dp_helper_done_fn done, void *arg, uint32_t ms, struct dp_err *err)
 {
     struct dp_helper *h;
 
-    if (!dw.current || dw.current->is_dead || dw_chance(dw.child_percent)) {
+    if (!dw.current || dw.current->is_dead || (ms && dw_chance(dw.child_percent))) {
         dp_err_set(err, DP_ENOMEM, "fork: no");
         return NULL;
     }
@@ -64,7 +66,7 @@ static struct dp_helper *start(dp_helper_done_fn done, void *arg, uint32_t ms, s
     h->node = dw.current;
     h->done = done;
     h->arg = arg;
-    h->due_ns = dw_soon(ms);
+    h->due_ns = ms ? dw_soon(ms) : dw.now_ns;
     h->why = "";
     h->next = dw.helpers;
     dw.helpers = h;
@@ -78,12 +80,8 @@ static bool takes_time(dp_helper_work_fn work)
            work == dp_memory_work || work == dp_cards_work || work == dp_ask_slices_work || work == dp_mark_slices_work;
 }
 
-static void keep_result(struct dp_helper *h, const uint8_t *result, size_t n)
+static void keep(struct dp_helper *h, const uint8_t *result, size_t n)
 {
-    if (dw_chance(dw.child_percent)) {
-        h->why = "the helper process died";
-        return;
-    }
     h->result = malloc(n + 1);
     if (!h->result)
         abort();
@@ -91,17 +89,28 @@ static void keep_result(struct dp_helper *h, const uint8_t *result, size_t n)
     h->n_result = n;
 }
 
+static void keep_result(struct dp_helper *h, const uint8_t *result, size_t n)
+{
+    if (dw_chance(dw.child_percent))
+        h->why = "the helper process died";
+    else
+        keep(h, result, n);
+}
+
 struct dp_helper *dp_helper_start(struct event_base *base, dp_helper_work_fn work, const void *request, size_t bytes,
                                   double deadline_s, dp_helper_done_fn done, void *arg, struct dp_err *err)
 {
     static uint8_t result[DP_HELPER_RESULT_MAX];
-    struct dp_helper *h = start(done, arg, work == dp_job_read_work ? 200 : 60, err);
+    bool is_drain_look = work == dp_node_state_work; /* every node, again and again: nothing is drawn, so seeds stay what they were */
+    struct dp_helper *h = start(done, arg, is_drain_look ? 0 : work == dp_job_read_work ? 200 : 60, err);
 
     (void)base;
     (void)deadline_s;
     if (!h)
         return NULL;
-    if (takes_time(work)) {
+    if (is_drain_look) {
+        keep(h, result, work(request, bytes, result));
+    } else if (takes_time(work)) {
         h->work = work;
         h->request = malloc(bytes + 1);
         if (!h->request)

@@ -9,6 +9,7 @@
 #include "common/message/session.h"
 #include "common/slurm/libslurm.h"
 #include "daemon/child/node_origin.h"
+#include "daemon/child/node_state.h"
 #include "daemon/child/slurm_job.h"
 #include "daemon/release/as_owner.h"
 #include "daemon/release/ask_slices.h"
@@ -225,6 +226,16 @@ size_t dp_job_read_work(const void *request, size_t bytes, uint8_t *result)
     dp_job_read(q.job_id, &r);
     memcpy(result, &r, sizeof r);
     return sizeof r;
+}
+
+size_t dp_node_state_work(const void *request, size_t bytes, uint8_t *result)
+{
+    (void)bytes;
+    result[0] = DP_NODE_UNKNOWN;
+    for (uint32_t n = 0; n < DW_NODES && !dw.slurm.is_down; n++)
+        if (!strcmp(request, dw.node[n].name))
+            result[0] = dw.slurm.drains[n] ? DP_NODE_DRAINS : DP_NODE_USED;
+    return 1;
 }
 
 uint32_t dp_job_list_others(uint32_t uid, uint32_t job_id, const char *node, uint32_t *out, uint32_t cap)

@@ -75,6 +75,7 @@ struct dw_slurm {
     struct dw_slice slice[DW_SLICES]; /* job_id 0: none */
     bool is_down, held[DW_NODES], held_durable[DW_NODES], has_ended;
     bool is_completing, is_queued; /* has_ended: and waits for the job's processes; and it will run again */
+    bool drains[DW_NODES]; /* scontrol drains it */
     uint32_t restart_count, shrinks_allowed;
     uint64_t save_at_ns, boot_s, up_at_ns;
     uint64_t begin_at_ns; /* of the next life, 0: it is not put back into the queue */

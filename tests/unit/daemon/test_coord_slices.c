@@ -2,6 +2,7 @@
 /* The coordinator in a simulated world (coord_world.h) whose slots are slices: jobs of one worker each, two of them on a node. */
 #include "tests/unit/unit.h"
 
+#include "common/clock.h"
 #include "tests/unit/daemon/coord_check.h"
 
 #define SLICES 22 /* record, coord/internal.h */
@@ -535,11 +536,12 @@ static bool has_event(const struct world *w, const char *text)
     return false;
 }
 
+/* A daemon's word has the time at which it came, which may be later than that of the tick behind it. */
 static void drains(struct world *w, uint32_t ranks)
 {
     for (uint32_t r = 0; r < W_MAX; r++)
         if (ranks >> r & 1)
-            dp_coord_event(w->c, w->now_ns, r, &(struct dp_msg_event){.kind = DP_EV_LEAVE, .value = DP_LEAVE_DRAINED});
+            dp_coord_event(w->c, w->now_ns + 50 * DP_MS_NS, r, &(struct dp_msg_event){.kind = DP_EV_LEAVE, .value = DP_LEAVE_DRAINED});
 }
 
 /* A node is drained, as its daemon says: its slices leave, and stay where the others could not do without them. */
@@ -560,12 +562,163 @@ static void slices_leave_a_drained_node(void **state)
     assert_true(w->worker[0].is_alive && w->worker[1].is_alive);
     assert_int_equal(world_count(w, DP_REC_INTENT), 1);
     assert_int_equal(w->worker[0].n_stops, 0);
-    assert_true(has_event(w, "slices stay on a node that is drained: fewer slices would be left than the user, or the site, asks for"));
+    assert_true(has_event(w, "slices stay on a node that Slurm drains: fewer slices would be left than the user, or the site, asks for"));
     world_run(w, 20.0, false);
     world_take(w, 1); /* SIGTERM is another matter: all save and stop */
     world_run(w, 5.0, false);
     assert_true(w->worker[0].n_stops > 0);
     end(w);
+}
+
+static struct world *begin_nodes(uint64_t seed, uint32_t min_devices)
+{
+    struct world *w = begin(seed);
+
+    w->limits.pack.min_devices = min_devices;
+    train_unmoved(w);
+    return w;
+}
+
+/* For a while, as its daemon does again and again. */
+static void drain_for(struct world *w, uint32_t ranks, double seconds)
+{
+    for (double t = 0.0; t < seconds; t += 4.0) {
+        drains(w, ranks);
+        world_run(w, 4.0, false);
+    }
+}
+
+/* A job of several nodes: its layers go to others by one hand-over, and Slurm has the node back, after the usual proof, by the one
+ * shrink that there is. */
+static void a_node_that_drains_is_given_back(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 60; seed < 70; seed++) {
+        struct world *w = begin_nodes(seed, 3);
+
+        drain_for(w, 4, 32.0);
+        has_left(w, 2);
+        assert_true(is_released(w, 2) && !w->held[2] && w->held[0] && w->held[1] && w->held[3]);
+        assert_true(world_slot_has(w, 2, DP_REC_GONE));
+        assert_int_equal(world_count(w, DP_REC_COMMIT), 1);
+        assert_int_equal(world_count(w, DP_REC_RELINTENT), 1);
+        assert_int_equal(w->n_shrinks, 1);
+        assert_true(has_event(w, "Slurm drains n2: its workers are to leave"));
+        assert_true(world_is_settled(w));
+        end(w);
+    }
+}
+
+/* Two at the same time go by the one shrink that there is; home's node stays. */
+static void nodes_that_drain_together(void **state)
+{
+    struct world *w = begin_nodes(71, 1);
+
+    (void)state;
+    drain_for(w, 11, 40.0);
+    has_left(w, 1);
+    has_left(w, 3);
+    assert_true(is_released(w, 1) && is_released(w, 3) && w->worker[0].is_alive && w->worker[2].is_alive);
+    assert_int_equal(w->n_shrinks, 1);
+    end(w);
+}
+
+/* One drains when another one is emptied already: the one shrink that there is waits for the hand-over that is under way. */
+static void the_last_shrink_waits_for_a_node_that_drains(void **state)
+{
+    struct world *w = begin_nodes(73, 2);
+
+    (void)state;
+    drains(w, 8);
+    run_until(w, 3, DP_REC_DRAIN);
+    w->vote_ms = 3000;
+    drains(w, 4);
+    run_until(w, 3, DP_REC_GONE);
+    assert_int_equal(world_count(w, DP_REC_COMMIT), 1); /* slot 2's is under way */
+    assert_int_equal(world_count(w, DP_REC_INTENT), 2);
+    drain_for(w, 4, 40.0);
+    assert_true(is_released(w, 2) && is_released(w, 3));
+    assert_int_equal(w->n_shrinks, 1);
+    end(w);
+}
+
+static void stays(struct world *w, uint32_t slot, const char *why)
+{
+    json_t *o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+    char text[300];
+
+    snprintf(text, sizeof text, "Slurm drains it; %s", why);
+    assert_string_equal(slot_text(o, slot), text);
+    json_decref(o);
+    assert_true(w->worker[slot].is_alive);
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+}
+
+/* Where the job could not give the node back, or the others could not do without it, nobody leaves, and it is said why. */
+static void where_no_node_can_leave(void **state)
+{
+    static const struct {
+        uint32_t ranks, slot, min_devices, allowed;
+        uint8_t mode;
+        bool has_stepmgr, is_old, is_paused;
+        const char *why;
+    } cases[] = {
+        {4, 2, 4, 1, DP_MODE_RELEASE, false, false, false,
+         "its workers stay: fewer devices would be left than the user, or the site, asks for"},
+        {4, 2, 2, 1, DP_MODE_BALANCE, false, false, false, "its workers stay: nodes go back to Slurm in mode release only"},
+        {4, 2, 2, 1, DP_MODE_OBSERVE, false, false, false, "its workers stay: layers may not move in this mode"},
+        {4, 2, 2, 0, DP_MODE_RELEASE, false, false, false, "its workers stay: this Slurm lets a job shrink once, and it has"},
+        {4, 2, 2, 0, DP_MODE_RELEASE, true, false, false, "its workers stay: the job has a stepmgr, and cannot shrink"},
+        {4, 2, 2, 1, DP_MODE_RELEASE, false, true, false, "its workers stay: n2 is old"},
+        {4, 2, 2, 1, DP_MODE_RELEASE, false, false, true, "its workers stay: the run is paused"},
+        {1, 0, 1, 1, DP_MODE_RELEASE, false, false, false, "the run stays: it is coordinated there"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world *w = begin(72);
+
+        w->limits.mode = cases[i].mode;
+        w->limits.pack.min_devices = cases[i].min_devices;
+        w->is_old[2] = cases[i].is_old;
+        w->job.shrinks_allowed = cases[i].allowed;
+        w->job.has_stepmgr = cases[i].has_stepmgr;
+        train_unmoved(w);
+        if (cases[i].is_paused)
+            assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_PAUSE, "", NULL), 0);
+        drain_for(w, cases[i].ranks, 12.0);
+        stays(w, cases[i].slot, cases[i].why);
+        end(w);
+    }
+}
+
+/* With packing beside it, and crashes and lost messages: whatever was proved empty is given back. */
+static void nodes_drain_under_faults(void **state)
+{
+    uint32_t n_released = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct world *w = begin(seed + 900);
+
+        w->loss_percent = 10;
+        w->fault_percent = 1 + seed % 5;
+        w->crash_percent = seed % 2 ? 8 : 0;
+        w->limits.pack.min_devices = 1 + seed % 3;
+        world_start(w);
+        for (int i = 0; i < 15; i++) {
+            if (w->c && i < 10)
+                drains(w, 4);
+            world_run(w, 4.0, true);
+        }
+        world_settle(w);
+        n_released += is_released(w, 2);
+        for (uint32_t s = 0; s < W_MAX; s++)
+            if (!w->broken[0] && world_slot_has(w, s, DP_REC_GONE) && !is_released(w, s) && !world_slot_has(w, s, DP_REC_HELD))
+                snprintf(w->broken, sizeof w->broken, "slot %u is gone, and never released", s);
+        end(w);
+    }
+    assert_true(n_released > 20);
 }
 
 /* Home's disk is full just then: it is tried again, for as long as the worker waits, and nobody is made to stop. */
@@ -755,6 +908,11 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(where_one_cannot_leave_all_stop),
     cmocka_unit_test(a_full_disk_only_delays_it),
     cmocka_unit_test(slices_leave_a_drained_node),
+    cmocka_unit_test(a_node_that_drains_is_given_back),
+    cmocka_unit_test(nodes_that_drain_together),
+    cmocka_unit_test(the_last_shrink_waits_for_a_node_that_drains),
+    cmocka_unit_test(where_no_node_can_leave),
+    cmocka_unit_test(nodes_drain_under_faults),
     cmocka_unit_test(nodes_do_not_leave),
     cmocka_unit_test(taken_under_faults),
     cmocka_unit_test(a_forgotten_end_is_read_again),

@@ -32,6 +32,39 @@ static void a_run_gives_a_node_back(void **state)
     end_world();
 }
 
+static bool has_event(const char *text)
+{
+    json_t *o = dp_coord_json(dp_run_find(&dw.node[0].d, DW_JOB)->coord, dw.now_ns, DP_QUERY_STATUS), *e;
+    bool has = false;
+    size_t i;
+
+    json_array_foreach (json_object_get(o, "events"), i, e)
+        has = has || strstr(json_string_value(json_object_get(e, "text")), text);
+    json_decref(o);
+    return has;
+}
+
+/* Its daemon asks Slurm, and tells; of the node of the coordinator itself, too, which stays. */
+static void a_node_that_drains_is_left(void **state)
+{
+    (void)state;
+    dw_start(2, NULL, 0);
+    dw.slurm.drains[0] = true;
+    while (!dp_run_find(&dw.node[0].d, DW_JOB) || !dp_run_find(&dw.node[0].d, DW_JOB)->coord)
+        dw_advance(DW_STEP_NS);
+    for (int i = 0; i < 200 && !has_event("and the run stays there"); i++)
+        dw_advance(DW_STEP_NS);
+    assert_true(has_event("Slurm drains n0, and the run stays there: it is coordinated there"));
+    assert_int_equal(dw.n_commits, 0);
+    dw.slurm.drains[1] = true;
+    for (int i = 0; i < 1000 && !dw.n_released; i++)
+        dw_advance(DW_STEP_NS);
+    assert_true(has_event("committed at step") && has_event("Slurm drains n1"));
+    assert_int_equal(dw.n_released, 1);
+    assert_false(dw.slurm.held[1]);
+    end_world();
+}
+
 /* ---- a node with a card, whose driver is tests/lib/nvml.c ---- */
 
 #define MIB (1ull << 20)
@@ -266,6 +299,7 @@ static void a_requeued_job_is_not_turned_away_for_a_full_disk(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_gives_a_node_back),
+    cmocka_unit_test(a_node_that_drains_is_left),
     cmocka_unit_test(memory_that_stays_holds_the_slot),
     cmocka_unit_test(reports_of_a_worker_are_limited),
     cmocka_unit_test(reports_of_a_run_are_limited_where_it_is_coordinated),
