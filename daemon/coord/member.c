@@ -216,7 +216,8 @@ static void all_are_there(struct dp_coord *c, uint64_t now_ns)
     }
     c->start_layout = c->layout;
     c->last_change_ns = now_ns;
-    coord_note(c, now_ns, "%u workers train %u layers", dp_layout_members(&c->layout), c->train.n_layers);
+    coord_note(c, now_ns, dp_layout_members(&c->layout) == 1 ? "%u worker trains %u layers" : "%u workers train %u layers",
+               dp_layout_members(&c->layout), c->train.n_layers);
 }
 
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns)

@@ -324,7 +324,10 @@ static void leave(struct dp_coord *c, uint64_t now_ns, const struct dp_measured 
     p->next = p->now;
     p->next.is_trial = false;
     p->next.expected_ns = now->ns;
-    snprintf(reason, sizeof reason, "move: %u workers without layers leave; measured without them, %.150s", n, p->out.text);
+    if (n == 1)
+        snprintf(reason, sizeof reason, "move: 1 worker without layers leaves; measured without it, %.150s", p->out.text);
+    else
+        snprintf(reason, sizeof reason, "move: %u workers without layers leave; measured without them, %.150s", n, p->out.text);
     begin(c, now_ns, &next, reason);
 }
 

@@ -175,7 +175,8 @@ static int may_come(const struct dp_coord *c, struct dp_err *err)
     if (!c->train.has_layout)
         n = coord_slots_with(c, SLOT_ACTIVE);
     if (n >= c->join.wanted)
-        return dp_err_set(err, DP_EAUTH, "the run has the %u slices that it needs", c->join.wanted);
+        return dp_err_set(err, DP_EAUTH, "the run has the %u slice%s that it needs", c->join.wanted,
+                           c->join.wanted == 1 ? "" : "s");
     if (!c->train.has_layout)
         return dp_err_set(err, DP_EGONE, "the run begins without it; it may join when that trains");
     if (n_silent >= NEWCOMERS_AT_ONCE || !coord_migrate_is_idle(c))

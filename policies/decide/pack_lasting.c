@@ -73,8 +73,8 @@ static void add_reason(struct dp_pack *out, uint32_t devices, uint64_t ns, const
     size_t n = strlen(out->reason);
     char allowed[DP_PACK_ALLOWED];
 
-    snprintf(out->reason + n, sizeof out->reason - n, "; %u devices would take %.3f ms a step later, %s allowed then",
-             devices, (double)ns / 1e6, dp_pack_allowed(later->limit_ns, allowed));
+    snprintf(out->reason + n, sizeof out->reason - n, "; %u device%s would take %.3f ms a step later, %s allowed then",
+             devices, devices == 1 ? "" : "s", (double)ns / 1e6, dp_pack_allowed(later->limit_ns, allowed));
 }
 
 static int choose(struct lasting *t, const struct dp_pack_rule *rule, const struct dp_pack_later *later, uint32_t n_later,

@@ -42,7 +42,7 @@ void dp_release_when(const struct dp_release_when_in *in, struct dp_release_when
         return;
     }
     if (!in->shrinks_left && in->has_stepmgr) {
-        SAY(out, "%u nodes are not needed, but the job's stepmgr would start its next step on nodes that left", in->free_now);
+        SAY(out, "nodes that are not needed: %u, but the job's stepmgr would start its next step on nodes that left", in->free_now);
         return;
     }
     if (!in->shrinks_left) {

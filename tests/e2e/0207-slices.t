@@ -60,7 +60,7 @@ home=$(home_of "$two")
 node=$(squeue -h -j "$home" -o %N)
 cluster stop "daemon:$node" KILL
 cluster start "daemon:$node"
-late() { cat "$D/two".*.out | grep -qE "the run has the [0-9] slices that it needs"; }
+late() { cat "$D/two".*.out | grep -qE "the run has the [0-9] slices? that it needs"; }
 wait_for 240 late
 ok $? "two: the task that begins on a GPU that came back is told that the run, which gave it back, needs no more"
 wait_for 60 states_are "$two" "2 COMPLETED, 1 FAILED, 2 RUNNING" || wait_for 60 states_are "$two" "1 COMPLETED, 1 FAILED, 3 RUNNING"

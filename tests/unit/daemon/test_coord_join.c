@@ -123,7 +123,7 @@ static void who_is_not_needed(void **state)
         i = world_come(w, "n2", 302, 0);
         world_run(w, 4.0, false);
         assert_true(w->comer[i].is_refused);
-        assert_string_equal(w->comer[i].text, "the run has the 1 slices that it needs");
+        assert_string_equal(w->comer[i].text, "the run has the 1 slice that it needs");
         world_crash(w);
         world_run(w, 4.0, false);
     }
