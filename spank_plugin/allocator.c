@@ -150,6 +150,28 @@ static int check_size(const struct dp_msg_step_start *o)
     return -1;
 }
 
+/* What nobody could grow to. Said by srun in a job, too: the options are all of its own, or all of the job's. */
+static int check_growth(const struct dp_msg_step_start *o)
+{
+    if (!(o->options_set & DP_OPT_MAX_GPUS))
+        return 0;
+    if (!o->slices)
+        slurm_error("dynpipe: --dynpipe-max-gpus=%u: only a run of slices grows; say --dynpipe-slices=N, with which it begins",
+                    o->max_gpus);
+    else if (o->max_gpus < o->slices)
+        slurm_error("dynpipe: --dynpipe-max-gpus=%u: the run begins with %u slices", o->max_gpus, o->slices);
+    else if (o->options_set & DP_OPT_MIN_GPUS && o->max_gpus < o->min_gpus)
+        slurm_error("dynpipe: --dynpipe-max-gpus=%u: fewer than --dynpipe-min-gpus=%u", o->max_gpus, o->min_gpus);
+    else if (o->mode < DP_MODE_BALANCE)
+        slurm_error("dynpipe: --dynpipe-max-gpus=%u: nobody joins a run in mode %s; say --dynpipe=balance or release", o->max_gpus,
+                    dp_mode_name(o->mode));
+    else if (spank_context() == S_CTX_ALLOCATOR && given_to_slurm("array"))
+        slurm_error("dynpipe: --dynpipe-max-gpus=%u: a run of an array's tasks asks for no more of them; omit --array", o->max_gpus);
+    else
+        return 0;
+    return -1;
+}
+
 /* The file is the same on every node. Where it is not here, or cannot be read, the daemon decides. */
 static int check_site(const struct dp_msg_step_start *o, const struct dp_plugin_args *args)
 {
@@ -220,7 +242,7 @@ int dp_allocator_finish(const struct dp_given *given, const struct dp_plugin_arg
         unsetenv(DP_ENV_SPEC);
         return 0;
     }
-    if (check_stepmgr(&o) < 0 || check_request(&o, args) < 0)
+    if (check_stepmgr(&o) < 0 || check_growth(&o) < 0 || check_request(&o, args) < 0)
         return -1;
     tell_of_memory(&o);
     return pass_on(&o);

@@ -28,6 +28,8 @@ const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
      "[dynpipe] also give host memory back that pruning frees; PERCENT more than is needed stays", true},
     {DP_OPT_SLICES, "dynpipe-slices", "N", "slices", "DYNPIPE_SLICES",
      "[dynpipe] the tasks of this job array, N jobs of one worker each, are one run", false},
+    {DP_OPT_MAX_GPUS, "dynpipe-max-gpus", "N", "max-gpus", "DYNPIPE_MAX_GPUS",
+     "[dynpipe] a run of slices may ask for more of them when it needs them, up to N GPUs", false},
 };
 
 const char *dp_option_quoted(const char *text, char out[48])
@@ -206,6 +208,11 @@ static int set_value(struct dp_msg_step_start *o, uint32_t bit, const char *text
             return dp_err_set(err, DP_EINVAL, "'%s' is not a valid number of slices; allowed: 1 to %d", dp_option_quoted(text, q),
                               DP_MAX_WORKERS);
         return 0;
+    case DP_OPT_MAX_GPUS:
+        if (parse_count(text, DP_MAX_WORKERS, &o->max_gpus) < 0)
+            return dp_err_set(err, DP_EINVAL, "'%s' is not a valid number of GPUs; allowed: 1 to %d", dp_option_quoted(text, q),
+                              DP_MAX_WORKERS);
+        return 0;
     case DP_OPT_MEMORY:
         return set_memory(o, text, err);
     case DP_OPT_MAX_SLOWDOWN:
@@ -251,6 +258,9 @@ int dp_option_value(const struct dp_msg_step_start *o, const struct dp_option_de
         break;
     case DP_OPT_SLICES:
         n = snprintf(out, cap, "%u", o->slices);
+        break;
+    case DP_OPT_MAX_GPUS:
+        n = snprintf(out, cap, "%u", o->max_gpus);
         break;
     case DP_OPT_STALL_END:
         n = snprintf(out, cap, "%u", o->stall_end_s / 60);

@@ -155,6 +155,7 @@ enum dp_option_bit {
     DP_OPT_STALL_END = 1u << 5,
     DP_OPT_MEMORY = 1u << 6,
     DP_OPT_SLICES = 1u << 7,
+    DP_OPT_MAX_GPUS = 1u << 8,
 };
 
 /* Field kinds: u8 u16 u32 u64 f64; s64, s256, s1k: text in a char array of that size, NUL included;
@@ -175,7 +176,8 @@ enum dp_option_bit {
 #define DP_STEP_START_SINCE_3(F)                                                                   \
     F(u32, stall_end_s, "end and requeue the job when it is stalled for so long, 0: no wish")       \
     F(u32, memory, "give host memory back with so many percent of room, 0: do not, 1001: with the site's room") \
-    F(u32, slices, "the job is one of so many tasks of a job array that are one run, 0: it is a run itself")
+    F(u32, slices, "the job is one of so many tasks of a job array that are one run, 0: it is a run itself") \
+    F(u32, max_gpus, "the run may ask for slices until it has so many, 0: it asks for none beyond `slices`")
 
 /* The sender does not wait for an answer: an ACK may find the connection closed. A daemon that was
  * silent for 500 ms at the start may hear of an end whose start it never answered. */

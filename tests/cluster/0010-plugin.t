@@ -79,7 +79,7 @@ listen 0 ""
 for c in sbatch srun salloc; do
     help=$($c --help)
     like "$help" '--dynpipe=MODE +\[dynpipe\]' "$c --help shows --dynpipe"
-    is "$(grep -c '\[dynpipe\]' <<<"$help")" 9 "$c --help shows all nine options"
+    is "$(grep -c '\[dynpipe\]' <<<"$help")" 10 "$c --help shows all ten options"
 done
 
 refused() { # WANT OPTION...
@@ -106,6 +106,7 @@ refused 'not a known reference; allowed: fixed, start, best' --dynpipe --dynpipe
 refused 'not a valid number of minutes; allowed: 1 to 10080' --dynpipe --dynpipe-stall-end=0
 refused 'not a valid memory margin; allowed: off, on, 1 to 1000' --dynpipe --dynpipe-memory=0
 refused 'not a valid number of slices; allowed: 1 to 512' --dynpipe --dynpipe-slices=0
+refused 'not a valid number of GPUs; allowed: 1 to 512' --dynpipe --dynpipe-slices=2 --dynpipe-max-gpus=0
 refused "unknown policy 'magic'; allowed: keep,uniform,param,time" --dynpipe --dynpipe-policy=magic
 refused 'do nothing without --dynpipe' --dynpipe-min-gpus=2
 # What dynpipe.conf does not allow, in this partition or in any that Slurm may choose.
@@ -119,6 +120,11 @@ refused 'min-gpus=3: this job requests at most 2' --dynpipe --dynpipe-min-gpus=3
 refused 'min-gpus=2: this job requests at most 1' --dynpipe --dynpipe-min-gpus=2 --gpus=1
 refused 'min-gpus=2: this job requests at most 1' --dynpipe --dynpipe-min-gpus=2 --gpus-per-node=1
 refused 'min-gpus=5: this run has at most 4' --dynpipe --dynpipe-min-gpus=5 --dynpipe-slices=4 --gpus=1
+# A run that may grow: what it may grow to, and whether it can.
+refused 'max-gpus=8: only a run of slices grows; say --dynpipe-slices=N' --dynpipe --dynpipe-max-gpus=8 --gpus=1
+refused 'max-gpus=3: the run begins with 4 slices' --dynpipe --dynpipe-slices=4 --dynpipe-max-gpus=3 --gpus=1
+refused 'max-gpus=6: fewer than --dynpipe-min-gpus=7' --dynpipe --dynpipe-slices=4 --dynpipe-min-gpus=7 --dynpipe-max-gpus=6 --gpus=1
+refused 'max-gpus=8: nobody joins a run in mode observe' --dynpipe=observe --dynpipe-slices=4 --dynpipe-max-gpus=8 --gpus=1
 if ! sbatch --stepmgr --test-only --wrap true 2>&1 | grep -q 'unrecognized option'; then # Slurm 24.05
     refused 'stepmgr: Slurm would start steps on nodes that were given back' --dynpipe --stepmgr -N2
     runs "a job that gives nothing back may have a stepmgr" sbatch --dynpipe=balance --stepmgr --test-only -N1 --wrap true
@@ -140,15 +146,16 @@ is "$(count .)" 0 "and no daemon hears of either"
 
 # ---- srun ----------------------------------------------------------------------------------------
 env=$(srun -N2 -l --dynpipe=balance --dynpipe-policy=time --dynpipe-min-gpus=2 \
-    --dynpipe-max-slowdown=2.5 --dynpipe-reference=best --dynpipe-stall-end=30 --dynpipe-memory=40 --dynpipe-slices=4 env)
+    --dynpipe-max-slowdown=2.5 --dynpipe-reference=best --dynpipe-stall-end=30 --dynpipe-memory=40 --dynpipe-slices=4 \
+    --dynpipe-max-gpus=8 env)
 like "$env" "0: DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock" "a task on n1 finds the socket of n1"
 like "$env" "1: DYNPIPE_SOCKET=$D/run/dynpiped-n2.sock" "a task on n2 finds the socket of n2"
-for v in MODE=balance POLICY=time MIN_GPUS=2 MAX_SLOWDOWN=2.500000 REFERENCE=best STALL_END=30 MEMORY=40 SLICES=4 STEP_ID=0 \
+for v in MODE=balance POLICY=time MIN_GPUS=2 MAX_SLOWDOWN=2.500000 REFERENCE=best STALL_END=30 MEMORY=40 SLICES=4 MAX_GPUS=8 STEP_ID=0 \
     "JOB_ID=$(last_job)"; do
     like "$env" "1: DYNPIPE_$v" "tasks see DYNPIPE_$v"
 done
 for n in n1 n2; do
-    is "$(grep -cE "^STEP_START job=$(last_job) step=0 uid=$me peer=$me set=255 mode=balance reference=best min_gpus=2 max_slowdown=2.5 policy=time stall_end_s=1800 memory=40 slices=4 node=$n\$" "$D/listen")" \
+    is "$(grep -cE "^STEP_START job=$(last_job) step=0 uid=$me peer=$me set=511 mode=balance reference=best min_gpus=2 max_slowdown=2.5 policy=time stall_end_s=1800 memory=40 slices=4 max_gpus=8 node=$n\$" "$D/listen")" \
         1 "the daemon of $n hears of the step once, from the step daemon's own uid"
 done
 ended() { [ "$(grep -cE "^STEP_END job=$1 step=$2 " "$D/listen")" = "$3" ]; }

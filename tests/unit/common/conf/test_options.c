@@ -105,6 +105,12 @@ static const struct {
     {DP_OPT_SLICES, "513", NULL},
     {DP_OPT_SLICES, "4,", NULL},
     {DP_OPT_SLICES, NULL, NULL},
+    {DP_OPT_MAX_GPUS, "1", "1"},
+    {DP_OPT_MAX_GPUS, "512", "512"},
+    {DP_OPT_MAX_GPUS, "0", NULL},
+    {DP_OPT_MAX_GPUS, "513", NULL},
+    {DP_OPT_MAX_GPUS, "8 ", NULL},
+    {DP_OPT_MAX_GPUS, NULL, NULL},
     {DP_OPT_MEMORY, NULL, "on"},
     {DP_OPT_MEMORY, "", "on"},
     {DP_OPT_MEMORY, "(null)", "on"},
@@ -264,8 +270,9 @@ static void test_text_form(void **state)
         "min-gpus=2", "mode=release;min-gpus=2", "mode=release,x=1", "mode=release,min-gpus=0",
         "mode=release,\nmin-gpus=2", "mode=rel", "moderelease", "mode=release min-gpus=2"};
     static struct dp_msg_step_start o = {.options_set = DP_OPT_MODE | DP_OPT_POLICY | DP_OPT_MIN_GPUS | DP_OPT_MAX_SLOWDOWN |
-                                  DP_OPT_REFERENCE | DP_OPT_STALL_END | DP_OPT_MEMORY | DP_OPT_SLICES,
-                           .stall_end_s = DP_STALL_END_MAX_MIN * 60, .memory = DP_MEMORY_MARGIN_MAX, .slices = 512,
+                                  DP_OPT_REFERENCE | DP_OPT_STALL_END | DP_OPT_MEMORY | DP_OPT_SLICES |
+                                  DP_OPT_MAX_GPUS,
+                           .stall_end_s = DP_STALL_END_MAX_MIN * 60, .memory = DP_MEMORY_MARGIN_MAX, .slices = 512, .max_gpus = 512,
                            .mode = DP_MODE_RELEASE,
                            .reference = DP_REF_BEST,
                            .min_gpus = 512,

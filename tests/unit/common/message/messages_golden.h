@@ -15,16 +15,16 @@
 #include "common/message/msg.h"
 
 static const struct dp_msg_step_start golden_step_start = {
-    .job_id = 0x01020301, .step_id = 0x01020302, .uid = 0x01020303, .gid = 0x01020304, .options_set = 255,
+    .job_id = 0x01020301, .step_id = 0x01020302, .uid = 0x01020303, .gid = 0x01020304, .options_set = 511,
     .mode = 3, .reference = 2, .min_gpus = 0x01020308, .max_slowdown = 12.5, .policy = "time", .node = "n1",
-    .stall_end_s = 0x0102030c, .memory = 0x0102030d, .slices = 0x0102030e,
+    .stall_end_s = 0x0102030c, .memory = 0x0102030d, .slices = 0x0102030e, .max_gpus = 0x0102030f,
 };
 static const char golden_step_start_bytes[] =
     "01020301" /* job_id */
     "01020302" /* step_id */
     "01020303" /* uid */
     "01020304" /* gid */
-    "000000ff" /* options_set */
+    "000001ff" /* options_set */
     "03" /* mode */
     "02" /* reference */
     "01020308" /* min_gpus */
@@ -33,7 +33,8 @@ static const char golden_step_start_bytes[] =
     "00026e31" /* node */
     "0102030c" /* stall_end_s */
     "0102030d" /* memory */
-    "0102030e"; /* slices */
+    "0102030e" /* slices */
+    "0102030f"; /* max_gpus */
 
 static const struct dp_msg_step_end golden_step_end = {
     .job_id = 0x01020301, .step_id = 0x01020302,
