@@ -24,11 +24,20 @@ struct dp_pack_limits {
     double max_slowdown; /* percent, 0..100: of START and BEST throughput that may be lost, of FIXED time that may be added */
 };
 
+/* Of a run of slices: how it may grow. */
+struct dp_growth_limits {
+    uint32_t slices;     /* that it is to begin with; 0: it is no run of slices */
+    uint32_t max_gpus;   /* it may ask for more until it has so many, at least `slices`; 0: it asks for none */
+    double wait_s;       /* what the queue does not start for so long is withdrawn */
+    double cooldown_s;   /* between two requests, and after a slice was given back; twice as long after each in vain */
+};
+
 /* What the administrator allows (etc/dynpipe.conf, partition overrides applied) narrowed by what the
  * user asked for (STEP_START). */
 struct dp_run_limits {
     uint8_t mode; /* enum dp_mode */
     struct dp_pack_limits pack;
+    struct dp_growth_limits growth;
     char policy[64];
     char policy_file[256];      /* of a site policy, empty: built in */
     char policy_arguments[256]; /* of a site policy */

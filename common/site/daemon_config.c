@@ -80,6 +80,12 @@ static const struct dp_conf_key keys[] = {
      "slowdown of a run whose user names none, likewise"},
     {"run", "min_devices", DP_CONF_INT, RUN_AT(min_devices), 1, 512, "1", NULL,
      "no run is packed onto fewer devices; users may ask for more"},
+    {"run", "max_gpus", DP_CONF_INT, RUN_AT(max_gpus), 0, 512, "512", NULL,
+     "most GPUs that a run of slices may grow to where its user lets it grow; 0: none grows"},
+    {"run", "growth_wait_s", DP_CONF_FLOAT, RUN_AT(growth_wait_s), 1, 86400, "600", NULL,
+     "slices that a run asked for while it trains, and that the queue does not start for so long, are withdrawn, seconds"},
+    {"run", "growth_cooldown_s", DP_CONF_FLOAT, RUN_AT(growth_cooldown_s), 0, 86400, "120", NULL,
+     "least time between two such requests of a run, and after it gave a slice back; twice as long after each in vain, seconds"},
     {"run", "memory", DP_CONF_STRING, RUN_AT(memory), 0, 0, "ask", "off|ask|on",
      "host memory that pruning frees goes back to Slurm: never, for users who ask, or for all who ask for mode release"},
     {"run", "memory_margin", DP_CONF_INT, RUN_AT(memory_margin), 1, 1000, "25", NULL,
@@ -522,6 +528,21 @@ static void narrow_memory(const struct dp_run_conf *r, const struct dp_msg_step_
         out->memory_margin = DP_MEMORY_MARGIN_MAX;
 }
 
+/* Only who asks for it grows, and never to fewer than the run begins with. */
+static void narrow_growth(const struct dp_run_conf *r, const struct dp_msg_step_start *asked, struct dp_run_limits *out, char note[256])
+{
+    uint32_t most = (uint32_t)r->max_gpus;
+
+    out->growth = (struct dp_growth_limits){.slices = asked->slices, .wait_s = r->growth_wait_s, .cooldown_s = r->growth_cooldown_s};
+    if (!(asked->options_set & DP_OPT_MAX_GPUS) || !asked->slices || out->mode < DP_MODE_BALANCE)
+        return;
+    if (asked->max_gpus > most)
+        snprintf(note, 256, most ? "the site lets a run grow to at most %u GPUs" : "the site lets no run grow", most);
+    out->growth.max_gpus = asked->max_gpus < most ? asked->max_gpus : most;
+    if (out->growth.max_gpus < asked->slices)
+        out->growth.max_gpus = 0;
+}
+
 void dp_config_limits(const struct dp_config *c, const char *partition, const struct dp_msg_step_start *asked,
                       struct dp_run_limits *out, char note[256])
 {
@@ -555,6 +576,7 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
     else if (set & DP_OPT_STALL_END)
         snprintf(note, 256, "the site ends a run that is stalled for %g s", r->stall_end_s);
     narrow_memory(r, asked, out, note);
+    narrow_growth(r, asked, out, note);
     if (set & DP_OPT_MIN_GPUS && asked->min_gpus > out->pack.min_devices)
         out->pack.min_devices = asked->min_gpus;
     if (set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown >= 0 && asked->max_slowdown <= r->max_slowdown)

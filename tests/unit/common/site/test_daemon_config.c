@@ -346,6 +346,42 @@ static int teardown(void **state)
     return unlink(path);
 }
 
+/* Who does not ask for it does not grow; who does, no further than the site lets him, and never below what he begins with. */
+static void growth_is_asked_for(void **state)
+{
+    struct dp_msg_step_start asked = {.options_set = DP_OPT_MODE | DP_OPT_SLICES, .mode = DP_MODE_RELEASE, .slices = 4, .max_gpus = 8};
+    static const struct { uint32_t site, asked, slices, mode, want; bool is_noted; } of[] = {
+        {512, 8, 4, DP_MODE_RELEASE, 8, false}, {512, 4, 4, DP_MODE_BALANCE, 4, false}, {6, 8, 4, DP_MODE_RELEASE, 6, true},
+        {3, 8, 4, DP_MODE_RELEASE, 0, true},    {0, 8, 4, DP_MODE_RELEASE, 0, true},    {512, 3, 4, DP_MODE_RELEASE, 0, false},
+        {512, 8, 0, DP_MODE_RELEASE, 0, false}, {512, 8, 4, DP_MODE_OBSERVE, 0, false},
+    };
+    struct dp_run_limits limits;
+    struct dp_err err = {0};
+    char note[256], text[80];
+    struct dp_config *c = load_text("run: { growth_wait_s = 7.0; growth_cooldown_s = 3.0; };\n", &err);
+
+    (void)state;
+    assert_non_null(c);
+    dp_config_limits(c, "", &asked, &limits, note);
+    assert_int_equal(limits.growth.max_gpus, 0);
+    assert_int_equal(limits.growth.slices, 4);
+    assert_true(limits.growth.wait_s == 7.0 && limits.growth.cooldown_s == 3.0);
+    dp_config_destroy(c);
+    asked.options_set |= DP_OPT_MAX_GPUS;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        snprintf(text, sizeof text, "run: { max_gpus = %u; };\n", of[i].site);
+        c = load_text(text, &err);
+        assert_non_null(c);
+        asked.max_gpus = of[i].asked;
+        asked.slices = of[i].slices;
+        asked.mode = (uint8_t)of[i].mode;
+        dp_config_limits(c, "", &asked, &limits, note);
+        assert_int_equal(limits.growth.max_gpus, of[i].want);
+        assert_int_equal(note[0] != '\0', of[i].is_noted);
+        dp_config_destroy(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,7 +389,7 @@ int main(void)
         cmocka_unit_test(partitions_override_and_nodes_resolve),
         cmocka_unit_test(all_policies_fit),
         cmocka_unit_test(site_policies_are_checked),
-    cmocka_unit_test(users_tighten_only),
+    cmocka_unit_test(users_tighten_only), cmocka_unit_test(growth_is_asked_for),
         cmocka_unit_test(refuses_with_file_and_line),
         cmocka_unit_test(a_wrong_file_still_says_where_the_daemons_are),
     };
