@@ -68,8 +68,8 @@ static void keep_faster(uint64_t *best, uint64_t ns)
         *best = ns;
 }
 
-/* The best layout on all devices that the run began with, also on those that left: the fastest of the start layout,
- * that of policy `time`, that of the run's own policy, and the one in force while nobody has left. */
+/* The best layout on all devices that the run began with, also on those that left, and on no seat that was empty then: the
+ * fastest of the start layout, that of policy `time`, that of the run's own policy, and the one in force while nobody has left. */
 static uint64_t predict_balanced(struct planner *k)
 {
     const struct dp_policy *policy[] = {&dp_policy_time, k->state ? NULL : k->policy};
@@ -78,9 +78,9 @@ static uint64_t predict_balanced(struct planner *k)
     bool has_all = true;
 
     for (uint32_t r = 0; r < k->c->train.n_workers; r++) {
-        has_all = has_all && k->now.device[r].is_allowed;
+        has_all = has_all && k->now.device[r].is_allowed != k->c->start_layout.gone[r];
         k->all[r] = k->now.device[r];
-        k->all[r].is_allowed = true;
+        k->all[r].is_allowed = !k->c->start_layout.gone[r];
     }
     in.current = &k->c->start_layout;
     in.device = k->all;
