@@ -59,7 +59,7 @@ void coord_slot_set(struct dp_coord *c, uint32_t slot, const char *node, uint32_
 static void set_slots(struct dp_coord *c, const struct dp_job_info *job)
 {
     c->n_slots = c->job.n_nodes = job->n_seats > job->n_nodes ? job->n_seats : job->n_nodes;
-    c->join.wanted = c->n_slots;
+    c->join.wanted = coord_first_wanted(c);
     for (uint32_t i = job->n_nodes; i < c->n_slots; i++)
         c->slot[i].state = SLOT_EMPTY;
     for (uint32_t i = job->n_nodes; i-- > 0;) { /* of several on the batch host the first one */

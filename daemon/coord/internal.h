@@ -770,6 +770,8 @@ bool coord_is_candidate(const struct dp_coord *c, uint32_t rank);
 bool coord_is_ready(const struct dp_coord *c, uint32_t rank);
 /* A layout was put in force in the place of `before`: do those who leave leave for good? */
 void coord_seat_left(struct dp_coord *c, const struct dp_layout *before);
+/* Slices that a run may have before it gives any back, or asks for more: one that may grow has more seats. */
+uint32_t coord_first_wanted(const struct dp_coord *c);
 /* Slots that the run began with. */
 uint32_t coord_start_slots(const struct dp_coord *c);
 /* Changes of what it holds by rising time, the first one at its beginning. t_ns, n: [COORD_HELD_MAX]. returns: how many. */

@@ -102,7 +102,8 @@ static int replay_nodes(struct dp_coord *c, struct dp_reader *r, struct dp_err *
         return dp_err_set(err, DP_ECORRUPT, "slots %u to %u of %u", first, first + n, n_slots);
     if (has_slices && n_slots != c->replay.n_slices)
         return dp_err_set(err, DP_ECORRUPT, "%u slots, %u slices", n_slots, c->replay.n_slices);
-    c->n_slots = c->job.n_nodes = c->join.wanted = n_slots;
+    c->n_slots = c->job.n_nodes = n_slots;
+    c->join.wanted = coord_first_wanted(c);
     c->batch_slot = batch;
     for (uint32_t i = first; i < first + n; i++) {
         dp_rd_str(r, name, sizeof name);

@@ -101,6 +101,13 @@ void coord_seat_left(struct dp_coord *c, const struct dp_layout *before)
     (void)coord_journal_wanted(c); /* without it one too many may come in after a restart, and is given back like any other */
 }
 
+uint32_t coord_first_wanted(const struct dp_coord *c)
+{
+    uint32_t n = c->limits.growth.slices;
+
+    return n && n < c->n_slots ? n : c->n_slots;
+}
+
 /* ---- which one is free ---- */
 
 static bool is_free(const struct dp_coord *c, uint32_t rank)

@@ -288,7 +288,9 @@ void dp_companions_mark(struct dp_run *home, const uint32_t *slice, uint32_t n)
 
 bool dp_companions_may_be(const struct dp_run *run)
 {
-    return dp_slice_is(run) && run->start.slices > 1 && !run->is_for_slices && !run->job.array_job_id && !run->job.slice_of;
+    uint32_t most = run->start.options_set & DP_OPT_MAX_GPUS ? run->start.max_gpus : run->start.slices;
+
+    return dp_slice_is(run) && (run->start.slices > 1 || most > 1) && !run->is_for_slices && !run->job.array_job_id && !run->job.slice_of;
 }
 
 bool dp_companions_are_wanted(const struct dp_run *home)

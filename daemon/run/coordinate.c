@@ -27,6 +27,7 @@
 #include "daemon/net/peer_link.h"
 #include "daemon/release/as_owner.h"
 #include "daemon/release/privileged.h"
+#include "daemon/run/companions.h"
 #include "daemon/run/history.h"
 #include "daemon/run/newcomers.h"
 #include "daemon/run/read_job.h"
@@ -412,6 +413,8 @@ static void find_limits(const struct dp_run *run, const struct dp_job_info *job,
         limits->mode = DP_MODE_BALANCE; /* nothing to give back to */
     if (!config->slurm || job->slice[0])
         limits->stall_end_s = 0; /* and no queue; of slices home alone would come back */
+    if (!dp_companions_may_be(run) || run->is_home_over)
+        limits->growth.max_gpus = 0; /* nobody would submit them */
 }
 
 static void say_begun(struct dp_run *run, const struct dp_run_limits *limits)

@@ -31,12 +31,13 @@ int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s)
     return home >= 0 && read_s > slice[home].start_s ? home : -1;
 }
 
-void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint32_t least, uint64_t wait_ns)
+void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint32_t least, uint32_t seats, uint64_t wait_ns)
 {
     memset(g, 0, sizeof *g);
     g->home_job = home_job;
     g->wanted = wanted;
     g->least = least;
+    g->seats = seats;
     g->wait_ns = wait_ns;
     g->possible = UINT32_MAX;
 }
@@ -104,7 +105,7 @@ int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, 
 
 void dp_group_restore(struct dp_group *g, uint32_t home_job, const struct dp_job_info *job, const uint32_t *step_id)
 {
-    dp_group_init(g, home_job, job->n_nodes, job->n_nodes, 0);
+    dp_group_init(g, home_job, job->n_nodes, job->n_nodes, job->n_nodes, 0);
     g->state = DP_GROUP_CLOSED;
     g->n = job->n_nodes;
     g->has_step = step_id != NULL;
@@ -176,7 +177,7 @@ bool dp_group_tick(struct dp_group *g, uint64_t now_ns)
         know_step(g, &g->member[0]);
         g->state = DP_GROUP_CLOSED;
         g->n_there = g->n;
-        g->n = g->wanted > g->n ? g->wanted : g->n;
+        g->n = g->seats > g->n ? g->seats : g->n;
         memset(&g->member[g->n_there], 0, (g->n - g->n_there) * sizeof g->member[0]);
         return true;
     }

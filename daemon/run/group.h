@@ -32,7 +32,8 @@ struct dp_group_member {
 struct dp_group {
     enum dp_group_state state;
     uint32_t home_job;
-    uint32_t wanted, least; /* slices: closed with so many at once, with so many when the time is over; wanted is the number of seats */
+    uint32_t wanted, least; /* slices: closed with so many at once, with so many when the time is over */
+    uint32_t seats;    /* that there are for slices then: `wanted`, or more */
     uint32_t possible; /* slices that run, of an array of which no task waits; UINT32_MAX: others may come */
     uint64_t wait_ns, began_ns; /* of that time; began 0: nobody has joined yet */
     uint32_t n;       /* closed: seats */
@@ -48,8 +49,8 @@ struct dp_group {
  * begins now may still be the first. */
 int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s);
 
-/* Nobody has joined. 1 <= least <= wanted <= DP_MAX_SLOTS. */
-void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint32_t least, uint64_t wait_ns);
+/* Nobody has joined. 1 <= least <= wanted <= seats <= DP_MAX_SLOTS; seats beyond `wanted` are for a run that may grow. */
+void dp_group_init(struct dp_group *g, uint32_t home_job, uint32_t wanted, uint32_t least, uint32_t seats, uint64_t wait_ns);
 
 /* The worker of slice m->job_id asks for its rank, from m->node; m->restart_count is what its daemon was told by Slurm. Said
  * again it changes nothing; before the group is closed another process of the slice takes its place.

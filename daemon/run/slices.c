@@ -589,6 +589,16 @@ static void close_group(struct dp_run *home)
     mark_slices(home);
 }
 
+/* As many as it begins with, and more where it may grow: those who train build themselves for all of them. */
+static uint32_t seats_of(const struct dp_run *home)
+{
+    struct dp_run_limits limits;
+    char note[256];
+
+    dp_config_limits(home->daemon->config, home->job.partition, &home->start, &limits, note);
+    return dp_companions_may_be(home) && limits.growth.max_gpus > home->start.slices ? limits.growth.max_gpus : home->start.slices;
+}
+
 static struct dp_group *gather(struct dp_run *home)
 {
     struct dp_slicing *s = slicing(home);
@@ -599,7 +609,7 @@ static struct dp_group *gather(struct dp_run *home)
         return s ? s->group : NULL;
     s->group = calloc(1, sizeof *s->group);
     if (s->group)
-        dp_group_init(s->group, home->job_id, o->slices, least < o->slices ? least : o->slices,
+        dp_group_init(s->group, home->job_id, o->slices, least < o->slices ? least : o->slices, seats_of(home),
                       (uint64_t)(home->daemon->config->slices_wait_s * 1e9));
     return s->group;
 }
@@ -860,8 +870,8 @@ static void seek_rank(struct dp_run *slice, uint64_t now_ns)
 
 static const char *why_none(const struct dp_run *slice)
 {
-    if (!slice->job.array_job_id && !slice->job.slice_of && slice->start.slices < 2)
-        return "--dynpipe-slices=1 is for the tasks of a job array (sbatch --array), and this job is none";
+    if (!slice->job.array_job_id && !slice->job.slice_of && !dp_companions_may_be(slice))
+        return "--dynpipe-slices=1 is for the tasks of a job array (sbatch --array), or with --dynpipe-max-gpus, and this job is none";
     return slice->job.n_nodes != 1 && !dp_slices_are(slice) ? "a slice has one node" : NULL;
 }
 

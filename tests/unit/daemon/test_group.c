@@ -22,7 +22,7 @@ static struct dp_group *group(uint32_t wanted, uint32_t least)
 {
     struct dp_group *g = malloc(sizeof *g);
 
-    dp_group_init(g, 14, wanted, least, 60 * SEC);
+    dp_group_init(g, 14, wanted, least, wanted, 60 * SEC);
     return g;
 }
 
@@ -284,7 +284,7 @@ static void as_many_as_there_are_slots(void **state)
     struct dp_err err = {0};
 
     (void)state;
-    dp_group_init(g, 1000, DP_MAX_SLOTS, 1, SEC);
+    dp_group_init(g, 1000, DP_MAX_SLOTS, 1, DP_MAX_SLOTS, SEC);
     for (uint32_t i = 0; i <= DP_MAX_SLOTS; i++) {
         struct dp_group_member m = {.job_id = 1000 + i, .pid = 1 + i, .node = "n1"};
 
@@ -298,7 +298,29 @@ static void as_many_as_there_are_slots(void **state)
     free(g);
 }
 
+/* A run that may grow begins with as many as it asked for, and has seats for those that it may ask for. */
+static void seats_for_more(void **state)
+{
+    static struct dp_job_info home, job;
+    struct dp_group *g = malloc(sizeof *g);
+
+    (void)state;
+    dp_group_init(g, 14, 2, 1, 6, 60 * SEC);
+    join(g, 14, SEC);
+    assert_false(dp_group_tick(g, SEC));
+    join(g, 15, SEC);
+    assert_true(dp_group_tick(g, SEC));
+    assert_int_equal(g->n, 6);
+    assert_int_equal(g->n_there, 2);
+    assert_int_equal(dp_group_rank(g, 0), 2); /* the first empty one */
+    dp_group_job(g, &home, &job);
+    assert_int_equal(job.n_nodes, 2);
+    assert_int_equal(job.n_seats, 6);
+    free(g);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(seats_for_more),
     cmocka_unit_test(home_began_first),
     cmocka_unit_test(all_have_joined),
     cmocka_unit_test(it_begins_with_those_who_came),
