@@ -155,7 +155,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/missing.c \
 	daemon/coord/leave.c \
 	daemon/coord/seat.c \
-	daemon/coord/join.c \
+	daemon/coord/grow.c daemon/coord/grow_plan.c daemon/coord/join.c \
 	daemon/coord/regroup.c \
 	daemon/coord/take_over.c \
 	daemon/coord/release.c \
@@ -177,7 +177,7 @@ COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppol
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
 coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
-	tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
+	tests/unit/daemon/test_coord_grow tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
 	tests/unit/daemon/test_coord_steps tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
@@ -195,6 +195,8 @@ tests_unit_daemon_test_coord_release_SOURCES = tests/unit/daemon/test_coord_rele
 tests_unit_daemon_test_coord_release_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_silence_SOURCES = tests/unit/daemon/test_coord_silence.c $(coord_world)
 tests_unit_daemon_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_grow_SOURCES = tests/unit/daemon/test_coord_grow.c $(coord_world)
+tests_unit_daemon_test_coord_grow_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_join_SOURCES = tests/unit/daemon/test_coord_join.c $(coord_world)
 tests_unit_daemon_test_coord_join_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_slices_SOURCES = tests/unit/daemon/test_coord_slices.c $(coord_world)

@@ -155,6 +155,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     coord_regroup_tick(c, now_ns);
     coord_leave_tick(c, now_ns);
     coord_join_tick(c, now_ns);
+    coord_grow_tick(c, now_ns);
     coord_release_tick(c, now_ns);
     coord_stall_tick(c, now_ns);
     coord_missing_tick(c, now_ns);

@@ -131,6 +131,19 @@ int dp_coord_seat(struct dp_coord *c, uint64_t now_ns, const char *node, uint32_
 /* How many slices the run may have now, and, *missing, how many fewer are in it, or about to join, while nothing is under way and
  * nobody has paused it. 0: it does not train (any more). */
 uint32_t dp_coord_slices_wanted(const struct dp_coord *c, uint32_t *missing);
+struct dp_coord_growth {
+    bool is_asked;
+    uint32_t number;  /* of the newest request, from 1 */
+    uint64_t since_s; /* when it was made, by the controller's clock; 0: not known */
+};
+/* Of a run that may grow: has it asked for slices that are not all there? dp_coord_slices_wanted() counts them. *out: overwritten. */
+void dp_coord_grows(const struct dp_coord *c, struct dp_coord_growth *out);
+struct dp_coord_growth_news {
+    uint32_t n_waiting, n_running, n_ended; /* companions; of those that have ended the ones that were submitted since it was made */
+    const char *refusal; /* what Slurm says where it gives no more; "": it does */
+};
+/* What became of the request in Slurm, as far as that is known; said again and again. */
+void dp_coord_growth_told(struct dp_coord *c, uint64_t now_ns, const struct dp_coord_growth_news *news);
 bool dp_coord_is_in(const struct dp_coord *c, uint32_t rank); /* in the layout in force */
 bool dp_coord_is_newcomer(const struct dp_coord *c, uint32_t rank); /* has a seat, and was in no layout yet */
 void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m);

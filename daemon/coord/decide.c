@@ -301,6 +301,8 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_planning 
     choose_move(c, now_ns, t, d);
     apply(c, now_ns, t, d);
     log_decision(c, d);
+    if (d->slots_after >= d->slots_now)
+        coord_grow_planned(c, now_ns, t, d->slots_now, d->out.cost_s);
 }
 
 /* A run that needs long plans gets them seldom: no user keeps a core of this node busy with his numbers. */

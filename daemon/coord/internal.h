@@ -19,6 +19,8 @@
  * leave.c   slices that Slurm ends, and says so before
  * seat.c    slices that come later: seats, and what the run holds in the course of time
  * join.c    and how they are taken in
+ * grow.c    when more are asked for, and what becomes of that
+ * grow_plan.c  what more of them would bring
  * release.c drained slots: proof of gone, RELINTENT, shrink, read back
  * saving.c  what the run saved against a fixed layout
  * stall.c   silence: who does not answer
@@ -39,6 +41,7 @@
 #include "daemon/coord/coordinator.h"
 #include "policies/decide/correction.h"
 #include "policies/decide/decide.h"
+#include "policies/decide/grow.h"
 #include "policies/decide/pack.h"
 #include "policies/decide/promise.h"
 #include "policies/decide/pruning.h"
@@ -74,6 +77,7 @@
 #define DP_REC_SEAT 24      /* a slice that came later has this slot, and its worker this rank */
 #define DP_REC_WANTED 25    /* so many slices the run may have from here on */
 #define DP_REC_PAST 26      /* of a journal that was written anew: a slot was held so long by a slice before the one that has it now */
+#define DP_REC_GROW 27      /* of a run that may grow: the newest request for slices, what became of it, and how many it may have */
 #define HANDOVER_REGROUP 2  /* in HANDOVER, for 1: committed */
 
 #define RESEND_NS (1 * DP_SECOND_NS)       /* PREPARE, DECISION, FINISH to leavers */
@@ -329,6 +333,11 @@ struct coord_plan {
     uint64_t believed_ns;         /* that step by the correction that is in use */
     uint64_t then_ns, most_ns;    /* step of the proposal: at least, and where the rest grows with it */
     uint64_t allowed_ns;          /* by the reference */
+    struct {                      /* what more slices would bring; n 0: it was not asked */
+        uint64_t current_ns, best_ns; /* of the layout in force, and of the best one on those that are held */
+        uint32_t n;
+        struct dp_grow_option option[DP_GROW_OPTIONS];
+    } grow;
 };
 _Static_assert(sizeof(struct coord_plan) <= DP_COORD_PLAN_MAX, "a plan fits into its buffer");
 
@@ -397,6 +406,35 @@ struct coord_join {
     uint64_t ping, ping_ns;  /* the newest that newcomers were sent, when */
     uint64_t refused_ns;     /* told last that nobody is taken in */
     char refusal[200];       /* why; "": somebody may be */
+};
+
+enum coord_grow_state {
+    GROW_NONE,      /* nothing was ever asked for */
+    GROW_ASKED,     /* a request is under way: join.wanted counts those that are to come */
+    GROW_JOINED,    /* all of them train */
+    GROW_WITHDRAWN, /* not all came in time */
+    GROW_REFUSED,   /* Slurm, or the owner's limits there, give none */
+    GROW_ENDED,     /* their jobs ended before they joined */
+    GROW_OVERTAKEN, /* slices were given back meanwhile, or the run may grow no more */
+};
+
+struct coord_grow {
+    /* Journalled. */
+    enum coord_grow_state state;  /* of the newest request, as is what follows */
+    enum dp_grow_why why;
+    uint32_t held, asked;         /* slices when it was made; that there were to be, or, where Slurm gives fewer, can be */
+    uint64_t asked_ns, ended_ns;  /* ended 0: it is under way */
+    uint64_t since_s;             /* by the controller's clock: submitted since then is what was asked for; 0: not known */
+    uint32_t n;                   /* requests ever */
+    uint32_t n_vain, n_back;      /* in a row: that came to nothing; that were given back again */
+    uint32_t back_of;             /* the newest request that is counted in n_back */
+    uint64_t next_ns;             /* nothing is asked for before */
+    uint64_t given_load;          /* of all layers, when slices were given back last; 0: none ever were */
+    char reason[256], text[200];  /* of the request; what became of it */
+    /* Not. */
+    uint64_t begun_ns;            /* none of those that were asked for waits in the queue, since; 0: some do, or it is not known */
+    uint64_t tried_ns;            /* a record that could not be written */
+    char stay[256];               /* the newest decision */
 };
 
 /* A slot that has another slice by now. */
@@ -497,6 +535,7 @@ struct dp_coord {
     struct coord_stall stall;
     struct coord_leave leave;
     struct coord_join join;
+    struct coord_grow grow;
     uint32_t n_past;
     struct coord_past past[COORD_PAST]; /* oldest first */
     struct coord_limit limit;
@@ -769,7 +808,9 @@ bool coord_is_newcomer(const struct dp_coord *c, uint32_t rank);
 bool coord_is_candidate(const struct dp_coord *c, uint32_t rank);
 bool coord_is_ready(const struct dp_coord *c, uint32_t rank);
 /* A layout was put in force in the place of `before`: do those who leave leave for good? */
-void coord_seat_left(struct dp_coord *c, const struct dp_layout *before);
+void coord_seat_left(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *before);
+/* Could who comes now have it? */
+bool coord_seat_is_free(const struct dp_coord *c, uint32_t rank);
 /* Slices that a run may have before it gives any back, or asks for more: one that may grow has more seats. */
 uint32_t coord_first_wanted(const struct dp_coord *c);
 /* Slots that the run began with. */
@@ -781,6 +822,21 @@ void coord_past_add(struct dp_coord *c, uint64_t from_ns, uint64_t freed_ns);
 
 /* --- join.c --- */
 void coord_join_tick(struct dp_coord *c, uint64_t now_ns);
+
+/* --- grow.c --- */
+bool coord_grow_may(const struct dp_coord *c); /* ask for more slices at all, now or later */
+bool coord_grow_is_asked(const struct dp_coord *c); /* a request is under way */
+/* A plan was made with which nothing is given back. cost_s: of a hand-over. */
+void coord_grow_planned(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t, uint32_t slots_now, double cost_s);
+void coord_grow_given(struct dp_coord *c, uint64_t now_ns); /* slices were given back, and join.wanted says so */
+void coord_grow_tick(struct dp_coord *c, uint64_t now_ns);
+const char *coord_grow_state_name(enum coord_grow_state state);
+json_t *coord_grow_json(const struct dp_coord *c, uint64_t now_ns); /* new reference; NULL: the run does not grow */
+
+/* --- grow_plan.c: in the child --- */
+/* Fills in t->grow. own: the run's policy, NULL: it is a site's; in: loads and devices as decisions are made with them. */
+void coord_grow_predict(const struct dp_coord *c, const struct dp_policy *own, const struct dp_policy_in *in, uint32_t slots_now,
+                        struct coord_plan *t);
 
 /* --- coordinator.c --- */
 void coord_ask_save(struct dp_coord *c, bool stop); /* of the leader: a checkpoint, and that all stop then */
@@ -816,6 +872,7 @@ int coord_journal_counts(struct dp_coord *c);
 int coord_journal_memory(struct dp_coord *c);
 int coord_journal_seat(struct dp_coord *c, const struct coord_seat *seat);
 int coord_journal_wanted(struct dp_coord *c);
+int coord_journal_grow(struct dp_coord *c, const struct coord_grow *g, uint32_t wanted); /* wanted: with it */
 int coord_journal_past(struct dp_coord *c, const struct coord_past *p);
 int coord_journal_promise(struct dp_coord *c, uint64_t now_ns);
 int coord_journal_balance(struct dp_coord *c);

@@ -432,6 +432,30 @@ int coord_journal_wanted(struct dp_coord *c)
     return append(c, DP_REC_WANTED, &r);
 }
 
+int coord_journal_grow(struct dp_coord *c, const struct coord_grow *g, uint32_t wanted)
+{
+    struct record r;
+    struct dp_writer *w = record_init(&r);
+
+    dp_wr_u8(w, (uint8_t)g->state);
+    dp_wr_u8(w, (uint8_t)g->why);
+    dp_wr_u32(w, wanted);
+    dp_wr_u32(w, g->held);
+    dp_wr_u32(w, g->asked);
+    dp_wr_u64(w, g->asked_ns);
+    dp_wr_u64(w, g->ended_ns);
+    dp_wr_u64(w, g->since_s);
+    dp_wr_u32(w, g->n);
+    dp_wr_u32(w, g->n_vain);
+    dp_wr_u32(w, g->n_back);
+    dp_wr_u32(w, g->back_of);
+    dp_wr_u64(w, g->next_ns);
+    dp_wr_u64(w, g->given_load);
+    dp_wr_str(w, g->reason);
+    dp_wr_str(w, g->text);
+    return append(c, DP_REC_GROW, &r);
+}
+
 int coord_journal_past(struct dp_coord *c, const struct coord_past *p)
 {
     struct record r;

@@ -496,6 +496,7 @@ static json_t *speed_json(const struct dp_coord *c, uint64_t step_ns, uint32_t d
 static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 {
     char text[600];
+    json_t *growth;
 
     set(o, "job", job_json(c));
     set_text(o, "mode", dp_mode_name(c->limits.mode));
@@ -524,6 +525,9 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "layout", c->train.has_layout ? layout_json(&c->layout) : json_null());
     set(o, "promise", coord_promise_json(c, now_ns));
     set(o, "memory", coord_memory_json(c));
+    growth = coord_grow_json(c, now_ns);
+    if (growth)
+        set(o, "growth", growth);
 }
 
 static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)

@@ -30,6 +30,7 @@ void coord_step_reset(struct dp_coord *c)
     c->last_commit_id = c->last_regroup_id = 0;
     memset(&c->join, 0, sizeof c->join);
     c->join.wanted = coord_first_wanted(c);
+    memset(&c->grow, 0, sizeof c->grow);
     c->train.has_step = c->train.has_shape = c->train.has_layout = c->train.is_pruned = c->train.is_completed = false;
     c->reference.ns = c->reference.step_ns = c->step_ns = c->train.step = 0;
     c->predicted.ns = c->predicted.start_ns = c->predicted.balanced_ns = 0;

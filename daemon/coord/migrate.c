@@ -228,7 +228,7 @@ static void put_in_force(struct dp_coord *c, uint64_t now_ns)
     c->last_change_ns = now_ns;
     coord_promise_committed(c, now_ns, record_outcome(c, now_ns, true));
     coord_loads_reset(c);
-    coord_seat_left(c, &m->before); /* writes a record: the last, a journal may be written anew for it */
+    coord_seat_left(c, now_ns, &m->before); /* writes a record: the last, a journal may be written anew for it */
 }
 
 /* The decision point. */

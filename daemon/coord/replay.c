@@ -474,6 +474,34 @@ static int replay_wanted(struct dp_coord *c, struct dp_reader *r, struct dp_err 
     return c->join.wanted <= DP_MAX_SLOTS ? 0 : dp_err_set(err, DP_ECORRUPT, "%u slices are wanted", c->join.wanted);
 }
 
+static int replay_grow(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct coord_grow *g = &c->grow;
+    uint8_t state = dp_rd_u8(r), why = dp_rd_u8(r);
+
+    memset(g, 0, sizeof *g);
+    g->state = (enum coord_grow_state)state;
+    g->why = (enum dp_grow_why)why;
+    c->join.wanted = dp_rd_u32(r);
+    g->held = dp_rd_u32(r);
+    g->asked = dp_rd_u32(r);
+    g->asked_ns = dp_rd_u64(r);
+    g->ended_ns = dp_rd_u64(r);
+    g->since_s = dp_rd_u64(r);
+    g->n = dp_rd_u32(r);
+    g->n_vain = dp_rd_u32(r);
+    g->n_back = dp_rd_u32(r);
+    g->back_of = dp_rd_u32(r);
+    g->next_ns = dp_rd_u64(r);
+    g->given_load = dp_rd_u64(r);
+    dp_rd_str(r, g->reason, sizeof g->reason);
+    dp_rd_str(r, g->text, sizeof g->text);
+    if (r->bad || state > GROW_OVERTAKEN || why > DP_GROW_SPEED || c->join.wanted > c->n_slots || g->asked > c->n_slots ||
+        g->held > c->n_slots || !coord_is_sliced(c))
+        return dp_err_set(err, DP_ECORRUPT, "a request for %u slices of %u, %u are wanted", g->asked, c->n_slots, c->join.wanted);
+    return 0;
+}
+
 static int replay_past(struct dp_coord *c, struct dp_reader *r, struct dp_err *err)
 {
     uint64_t from_ns = dp_rd_u64(r), freed_ns = dp_rd_u64(r);
@@ -542,6 +570,8 @@ static int replay_one(struct dp_coord *c, enum dp_record type, struct dp_reader 
         return replay_seat(c, r, err);
     case DP_REC_WANTED:
         return replay_wanted(c, r, err);
+    case DP_REC_GROW:
+        return replay_grow(c, r, err);
     case DP_REC_PAST:
         return replay_past(c, r, err);
     case DP_REC_END:

@@ -78,7 +78,9 @@ static int put_seats(struct dp_coord *k)
         if (seat.since_ns && coord_journal_seat(k, &seat) < 0)
             return -1;
     }
-    return k->join.wanted != k->n_slots ? coord_journal_wanted(k) : 0;
+    if (k->join.wanted != k->n_slots && coord_journal_wanted(k) < 0)
+        return -1;
+    return k->train.has_layout && (k->grow.n || k->grow.given_load) ? coord_journal_grow(k, &k->grow, k->join.wanted) : 0;
 }
 
 /* Slots whose end was intended by one record. */

@@ -89,7 +89,7 @@ bool coord_is_candidate(const struct dp_coord *c, uint32_t rank)
 }
 
 /* Slurm took them, or they died: others may come in their place. Else they were not needed, and others are not, either. */
-void coord_seat_left(struct dp_coord *c, const struct dp_layout *before)
+void coord_seat_left(struct dp_coord *c, uint64_t now_ns, const struct dp_layout *before)
 {
     uint32_t n = dp_layout_members(&c->layout), n_left = 0;
 
@@ -99,6 +99,7 @@ void coord_seat_left(struct dp_coord *c, const struct dp_layout *before)
         return;
     c->join.wanted = n;
     (void)coord_journal_wanted(c); /* without it one too many may come in after a restart, and is given back like any other */
+    coord_grow_given(c, now_ns);
 }
 
 uint32_t coord_first_wanted(const struct dp_coord *c)
@@ -110,7 +111,7 @@ uint32_t coord_first_wanted(const struct dp_coord *c)
 
 /* ---- which one is free ---- */
 
-static bool is_free(const struct dp_coord *c, uint32_t rank)
+bool coord_seat_is_free(const struct dp_coord *c, uint32_t rank)
 {
     enum coord_slot_state state = c->slot[rank].state;
 
@@ -138,9 +139,9 @@ static uint32_t choose(const struct dp_coord *c, const char *node, uint32_t slic
 
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (c->slot[r].slice == slice)
-            return is_free(c, r) ? r : c->train.n_workers;
+            return coord_seat_is_free(c, r) ? r : c->train.n_workers;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (is_free(c, r) && (best == c->train.n_workers || distance(c, r, node) < least)) {
+        if (coord_seat_is_free(c, r) && (best == c->train.n_workers || distance(c, r, node) < least)) {
             best = r;
             least = distance(c, r, node);
         }

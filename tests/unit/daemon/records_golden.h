@@ -109,6 +109,24 @@ static const char golden_seat[] =
 static const char golden_wanted[] =
     "00000003"; /* slices */
 
+static const char golden_grow[] =
+    "03" /* state: withdrawn */
+    "02" /* why: loads */
+    "00000003" /* slices that are wanted */
+    "00000002" /* held */
+    "00000004" /* asked */
+    "0102030405060761" /* asked_ns */
+    "0102030405060762" /* ended_ns */
+    "0102030405060763" /* since_s */
+    "01020361" /* n */
+    "01020362" /* n_vain */
+    "01020363" /* n_back */
+    "01020364" /* back_of */
+    "0102030405060764" /* next_ns */
+    "0102030405060765" /* given_load */
+    "00116c61796572732061726520646561726572" /* reason */
+    "000c6e6f7420616c6c2063616d65"; /* text */
+
 static const char golden_past[] =
     "0102030405060752" /* from_ns */
     "0102030405060753"; /* freed_ns */

@@ -204,6 +204,19 @@ static void write_wanted(struct dp_coord *c)
     assert_int_equal(coord_journal_wanted(c), 0);
 }
 
+static void fill_grow(struct dp_coord *c)
+{
+    c->grow = (struct coord_grow){.state = GROW_WITHDRAWN, .why = DP_GROW_LOADS, .held = 2, .asked = 4, .asked_ns = U(0x61),
+                                  .ended_ns = U(0x62), .since_s = U(0x63), .n = 0x01020361, .n_vain = 0x01020362, .n_back = 0x01020363,
+                                  .back_of = 0x01020364, .next_ns = U(0x64), .given_load = U(0x65), .reason = "layers are dearer",
+                                  .text = "not all came"};
+}
+
+static void write_grow(struct dp_coord *c)
+{
+    assert_int_equal(coord_journal_grow(c, &c->grow, c->join.wanted), 0);
+}
+
 static void fill_past(struct dp_coord *c)
 {
     coord_past_add(c, U(0x52), U(0x53));
@@ -394,6 +407,7 @@ static const struct row {
     {21, "MEMORY", golden_memory, fill_memory, write_memory, false},
     {24, "SEAT", golden_seat, fill_seat, write_seat, false},
     {25, "WANTED", golden_wanted, fill_wanted, write_wanted, false},
+    {27, "GROW", golden_grow, fill_grow, write_grow, false},
     {26, "PAST", golden_past, fill_past, write_past, false},
     {16, "HANDOVER", golden_handover, fill_handover, write_handover, false},
     {2, "INTENT", golden_intent, fill_intent, write_intent, false},
