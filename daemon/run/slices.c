@@ -72,6 +72,7 @@ struct dp_slicing {
     struct dp_group *group;
     bool has_asked;          /* for companions, since the run began, or this daemon */
     uint32_t n_asked;        /* so many */
+    uint32_t grows;          /* number of the coordinator's request that was asked for with them; 0: none was under way */
     uint64_t missed_ns, replaced_ns, pause_ns; /* since when slices are missing; asked for others last; not again for so long */
     bool is_all_over;        /* no slice of a run that outlives its job is left in Slurm */
     bool has_job, must_read; /* the coordinator waits for what the slices are; must: a question that is older is under way */
@@ -993,6 +994,16 @@ static void want_companions(struct dp_run *run)
         DP_RUN_LOG(run, dp_error, "job=%u out of memory: it has no companions", run->job_id);
 }
 
+/* The coordinator waits for those that it has asked for, and withdraws them itself: it is told what became of them. */
+static void tell_of_growth(struct dp_run *home, uint64_t now_ns, const struct dp_companions_view *now)
+{
+    struct dp_coord_growth_news news = {now->n_waiting, now->n_running, now->n_ended,
+                                        now->state == DP_COMPANIONS_REFUSED ? now->text : ""};
+
+    if (now->state != DP_COMPANIONS_ASKING)
+        dp_coord_growth_told(home->coord, now_ns, &news);
+}
+
 /* Once it trains: as many as it may still have. Those that wait in the queue join when they begin; for one that Slurm took, or whose
  * worker was lost, another one is asked for, and withdrawn when it waits too long. */
 static void follow_companions(struct dp_run *home, uint64_t now_ns)
@@ -1000,7 +1011,8 @@ static void follow_companions(struct dp_run *home, uint64_t now_ns)
     struct dp_slicing *s = home->slicing;
     uint64_t wait_ns = (uint64_t)(home->daemon->config->slices_wait_s * 1e9);
     struct dp_companions_view now;
-    uint32_t missing, wanted;
+    struct dp_coord_growth growth;
+    uint32_t missing, wanted, grows;
     bool did_not_last;
 
     if (!dp_companions_may_be(home) || !home->coord || !dp_slices_are(home) || home->is_home_over)
@@ -1008,12 +1020,20 @@ static void follow_companions(struct dp_run *home, uint64_t now_ns)
     wanted = dp_coord_slices_wanted(home->coord, &missing);
     if (!wanted)
         return;
-    if (!s->has_asked || s->n_asked != wanted - 1) {
+    dp_coord_grows(home->coord, &growth);
+    grows = growth.is_asked ? growth.number : 0;
+    if (!s->has_asked || s->n_asked != wanted - 1 || s->grows != grows) {
         s->has_asked = true;
         s->n_asked = wanted - 1;
-        (void)dp_companions_want(home, wanted - 1, 0, 0); /* no memory: said again when the number changes */
+        s->grows = grows;
+        (void)dp_companions_want(home, wanted - 1, grows ? growth.since_s : 0, 0); /* no memory: said again when the number changes */
     }
     dp_companions_look(home, &now);
+    if (grows) {
+        s->missed_ns = 0;
+        tell_of_growth(home, now_ns, &now);
+        return;
+    }
     if (!missing || now.state == DP_COMPANIONS_ASKING || now.n_waiting) {
         s->missed_ns = 0;
         return;

@@ -23,6 +23,7 @@ struct answer {
 };
 
 static struct dw_process *process[2];
+static uint32_t max_gpus; /* of the steps that begin; 0: not asked for */
 
 static int open_impatient_world(void **state)
 {
@@ -43,6 +44,10 @@ static struct dw_process *begin_step(uint32_t i, uint32_t job_id, uint32_t node,
     struct dw_process *p = dw_fork(node, DW_WORKERS);
     struct dp_writer w;
 
+    if (max_gpus) {
+        start.options_set |= DP_OPT_MAX_GPUS;
+        start.max_gpus = max_gpus;
+    }
     memcpy(start.node, dw.node[node].name, sizeof start.node);
     dp_writer_init(&w, body, sizeof body);
     dp_msg_step_start_encode(&w, &start);
@@ -455,6 +460,40 @@ static void who_waits_is_withdrawn_with_home(void **state)
     }
 }
 
+/* A run that may grow begins with as many as it asked for, in as many seats as it may have; as the site allows. */
+static void seats_for_growth(void **state)
+{
+    static const struct { uint32_t slices, most, site, seats; } of[] = {
+        {2, 5, 512, 5}, {2, 5, 4, 4}, {2, 5, 1, 2}, {2, 5, 0, 2}, {1, 3, 512, 3}};
+    struct answer a;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        max_gpus = of[i].most;
+        dw.node[0].config->run.max_gpus = dw.node[1].config->run.max_gpus = of[i].site;
+        begin_home(of[i].slices, 8, 0);
+        dw_run(2, false);
+        assert_int_equal(n_companions(true), of[i].slices - 1);
+        if (of[i].slices > 1) {
+            process[1] = start_companion(1, 1, of[i].slices);
+            (void)ask_on(1, 1, dw.slurm.slice[1].job_id, process[1]->pid, 2);
+        }
+        a = ask_on(0, 0, HOME, process[0]->pid, 15);
+        if (a.state != DP_WIREUP_RANK)
+            fail_msg("%u of %u: %s", of[i].slices, of[i].most, a.text);
+        assert_int_equal(a.rank, 0);
+        assert_int_equal(a.n_workers, of[i].seats);
+        dw_restart_all(); /* and as many after a restart */
+        dw_run(9, false);
+        assert_true(home_run() && home_run()->coord && dp_slices_are(home_run()));
+        assert_int_equal(dp_coord_job(home_run()->coord)->n_nodes, of[i].seats);
+        assert_int_equal(dw.slurm.n_submitted, of[i].slices - 1);
+        end_world();
+    }
+    max_gpus = 0;
+    dw.node[0].config->run.max_gpus = dw.node[1].config->run.max_gpus = 512;
+}
+
 /* How many there shall be is changed while some wait, as growth does. */
 static void more_and_fewer_are_wanted(void **state)
 {
@@ -531,6 +570,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(none_at_all_fails_at_once),
     cmocka_unit_test(who_waits_is_withdrawn_with_home),
     cmocka_unit_test(more_and_fewer_are_wanted),
+    cmocka_unit_test(seats_for_growth),
     cmocka_unit_test(who_names_a_run_falsely_is_refused),
 };
 
