@@ -135,6 +135,7 @@ static void summary(const struct dp_cli *cli, const json_t *doc)
     model(&c, doc);
     dp_view_losses(&c, doc);
     dp_view_promise(&c, doc, 4);
+    dp_view_growth(&c, doc, 4);
     fputs(c.text ? c.text : "", stdout);
     dp_canvas_release(&c);
 }

@@ -38,6 +38,7 @@ static enum dp_exit show_detail(const struct dp_cli *cli, const json_t *run)
     dp_view_losses(&c, run);
     dp_view_decision(&c, run, 4);
     dp_view_promise(&c, run, 4);
+    dp_view_growth(&c, run, 4);
     dp_view_last(&c, run, 4);
     fputs(c.text ? c.text : "", stdout);
     dp_canvas_release(&c);

@@ -36,6 +36,10 @@ void dp_view_decision(struct dp_canvas *c, const json_t *run, size_t max_lines);
 /* What was promised of the newest move and what came of it, in wall time; where max_lines is 1, one line. */
 void dp_view_promise(struct dp_canvas *c, const json_t *run, size_t max_lines);
 
+/* Of a run that may ask for more slices: the newest request, why, and what became of it; in at most max_lines lines, with the newest
+ * decision as well where these are more than two. */
+void dp_view_growth(struct dp_canvas *c, const json_t *run, size_t max_lines);
+
 /* The last checkpoint, and the state where it says more than a word; each in at most max_lines lines. */
 void dp_view_last(struct dp_canvas *c, const json_t *run, size_t max_lines);
 
