@@ -276,15 +276,22 @@ static bool read_home(const struct dp_ask_request *q, struct dp_job_result *read
     return false;
 }
 
+/* One that waited for the lock until its daemon was gone would do what is not wanted any more, behind the back of the next one. Who
+ * has the lock by then goes on: the next one's child waits, and sees it. */
 static void ask(const struct dp_ask_request *q, struct dp_ask_result *r)
 {
     static struct dp_job_result read;
+    pid_t asker = getppid();
     bool has_asked;
     int fd = lock_job(q->job_id, q->is_over, &has_asked);
 
     if (fd < 0) {
         say(r, DP_ASK_FAILED, strerror(errno));
         return;
+    }
+    if (!q->is_over && getppid() != asker) {
+        say(r, DP_ASK_FAILED, "the daemon that asked has ended");
+        goto out;
     }
     if (!read_home(q, &read, r))
         goto out;
