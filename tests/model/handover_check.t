@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Checks the protocol's two models: every property holds, whatever happens, and every wrong protocol (-DM1 ...) is caught.
+# Checks the protocol's three models: every property holds, whatever happens, and every wrong protocol (-DM1 ...) is caught.
 #   handover.pml  one hand-over, its decision, and what becomes of the slot that was left
+#   growth.pml    slices that a run asks for while it trains
 #   layouts.pml   who is in the run and who leads it: leaving, joining, losses, several hand-overs
 . "$DP_SRCDIR/tests/lib/tap.sh"
 
@@ -16,7 +17,7 @@ cd "$tmp" || bail "cannot use $tmp"
 build() {
     local model=$DP_SRCDIR/tests/model/$1.pml level=$2 safety=
     shift 2
-    [[ $model == *layouts.pml ]] && safety=-DSAFETY # its properties are assertions and the state at the end
+    [[ $model == *layouts.pml || $model == *growth.pml ]] && safety=-DSAFETY # its properties are assertions and the state at the end
     { spin -a "$@" "$model" &&
         "${CC:-cc}" "$level" -w $safety -DNFAIR=3 -DMEMLIM=1800 -o pan pan.c; } >spin.log 2>&1 || bail "spin $*: $(cat spin.log)"
 }
@@ -59,6 +60,20 @@ for mutant in $(mutants handover); do
         esac
     done
     isnt "$caught" "" "wrong protocol M$mutant is caught${caught:+ by $caught}$(about handover "$mutant")"
+done
+
+for bounds in "-DK=2 -DR=2 -DCC=2" "-DK=2 -DR=3 -DCC=3" "-DK=3 -DR=2 -DCC=2"; do
+    # shellcheck disable=SC2086 # several flags
+    build growth -O1 $bounds
+    is "$(search -w22)" 0 "growth, $bounds: nothing is asked for twice, forgotten or left behind ($(states) states)"
+done
+for mutant in $(mutants growth); do
+    build growth -O0 -DM"$mutant"
+    case $(search -w20) in
+    0 | incomplete*) caught= ;;
+    *) caught=yes ;;
+    esac
+    isnt "$caught" "" "wrong protocol M$mutant of growth is caught$(about growth "$mutant")"
 done
 
 # Bounds: hand-overs, newcomers, deaths, crashes of the coordinator and appends in doubt: all of them at once are too many.
