@@ -206,6 +206,8 @@ static void note_ended(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
         if (is_leaving(&c->slot[s]) && !coord_slot_is_in(c, s, job)) {
             snprintf(text, sizeof text, "Slurm says that job %u is over", c->slot[s].slice);
             be_gone(c, now_ns, s, now_ns - c->slot[s].drained_ns, text);
+            if (c->slot[s].state == SLOT_GONE)
+                c->slot[s].freed_ns = now_ns; /* others have it from here on, however late the rest of this is */
         }
 }
 
@@ -399,8 +401,10 @@ static void judge_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_
     if (c->rel.is_clean)
         slot_came_back(c, now_ns, job);
     for (uint32_t s = 0; s < c->n_slots; s++)
-        if (c->slot[s].state == SLOT_RELEASED && coord_slot_is_in(c, s, job))
+        if ((c->slot[s].state == SLOT_RELEASED || c->slot[s].state == SLOT_RELEASING) && coord_slot_is_in(c, s, job)) {
             c->slot[s].state = SLOT_RELEASING; /* first read after a restart of this daemon */
+            c->slot[s].freed_ns = 0;
+        }
     wait_longer(c, now_ns);
     if (!coord_is_sliced(c)) /* a job that came back has no processes: Slurm ends it */
         ask_shrink(c, now_ns, job);

@@ -2,6 +2,8 @@
 /* The coordinator in a simulated world (coord_world.h) whose slots are slices: jobs of one worker each, two of them on a node. */
 #include "tests/unit/unit.h"
 
+#include <math.h>
+
 #include "common/clock.h"
 #include "tests/unit/daemon/coord_check.h"
 
@@ -142,6 +144,15 @@ static void run_until(struct world *w, uint32_t slot, enum dp_record type)
         world_run(w, 0.02, false);
 }
 
+static double freed_at_s(const struct world *w, uint32_t slot)
+{
+    json_t *o = dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS), *s = json_array_get(json_object_get(o, "slots"), slot);
+    double at_s = json_real_value(json_object_get(s, "freed_at_s")), now_s = json_real_value(json_object_get(o, "now_s"));
+
+    json_decref(o);
+    return (double)w->now_ns / 1e9 - now_s + at_s;
+}
+
 /* Slurm has a slice's job end, and the coordinator knows within an answer or two; one whose script goes on is asked about every 2 s. */
 static void an_end_is_seen_at_once(void **state)
 {
@@ -160,6 +171,11 @@ static void an_end_is_seen_at_once(void **state)
         freed_ns = w->now_ns;
         run_until(w, 2, DP_REC_GONE);
         took_ns += w->now_ns - freed_ns;
+        freed_ns = w->now_ns;
+        while (!is_released(w, 2) && w->now_ns < 400000000000u && !w->broken[0])
+            world_run(w, 0.02, false);
+        assert_true(w->now_ns > freed_ns + 1000000000u); /* two reads, confirm_s apart */
+        assert_true(fabs(freed_at_s(w, 2) - (double)freed_ns / 1e9) < 0.05);
         w->is_stuck[3] = true;
         world_take(w, 3);
         run_until(w, 3, DP_REC_DRAIN);
