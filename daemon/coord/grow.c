@@ -75,9 +75,9 @@ bool coord_grow_may(const struct dp_coord *c)
            !c->life.is_over && !c->life.failed[0] && !c->train.is_completed;
 }
 
-bool coord_grow_is_asked(const struct dp_coord *c)
+bool coord_grow_may_now(const struct dp_coord *c, uint64_t now_ns)
 {
-    return c->grow.state == GROW_ASKED;
+    return coord_grow_may(c) && !why_not_now(c) && now_ns >= c->grow.next_ns;
 }
 
 /* Device time of all layers, of a microbatch and of the optimizer. */
@@ -197,22 +197,27 @@ void coord_grow_planned(struct dp_coord *c, uint64_t now_ns, const struct coord_
     struct dp_grow_in in;
     struct dp_grow_out out;
 
-    if (!coord_grow_may(c) || slots_now >= c->limits.growth.max_gpus)
+    if (!coord_grow_may(c))
         return;
-    if (why || t->measured.n < DP_PROMISE_WINDOW || !t->grow.n) {
-        snprintf(c->grow.stay, sizeof c->grow.stay, "stay: %s", why ? why : t->measured.n < DP_PROMISE_WINDOW
-                     ? "too few steps of this layout were measured" : "there is no seat for more");
+    if (!why && slots_now >= c->limits.growth.max_gpus)
+        why = "it has as many as it may have";
+    if (!why && now_ns < c->grow.next_ns) {
+        snprintf(c->grow.stay, sizeof c->grow.stay, "stay: for another %.0f s nothing is asked for",
+                 (double)(c->grow.next_ns - now_ns) / 1e9);
+        return;
+    }
+    if (!why && t->measured.n < DP_PROMISE_WINDOW)
+        why = "too few steps of this layout were measured";
+    if (!why && !t->grow.n)
+        why = "there is no seat for more, or no layer";
+    if (why) {
+        snprintf(c->grow.stay, sizeof c->grow.stay, "stay: %s", why);
         return;
     }
     fill(c, now_ns, t, slots_now, cost_s, &in);
     dp_grow_decide(&in, &out);
     snprintf(c->grow.stay, sizeof c->grow.stay, "%s", out.reason);
-    if (out.why == DP_GROW_STAY)
-        return;
-    if (now_ns < c->grow.next_ns)
-        snprintf(c->grow.stay, sizeof c->grow.stay, "stay: for another %.0f s nothing is asked for; else %.180s",
-                 (double)(c->grow.next_ns - now_ns) / 1e9, out.reason);
-    else
+    if (out.why != DP_GROW_STAY)
         ask(c, now_ns, &out);
 }
 

@@ -825,7 +825,7 @@ void coord_join_tick(struct dp_coord *c, uint64_t now_ns);
 
 /* --- grow.c --- */
 bool coord_grow_may(const struct dp_coord *c); /* ask for more slices at all, now or later */
-bool coord_grow_is_asked(const struct dp_coord *c); /* a request is under way */
+bool coord_grow_may_now(const struct dp_coord *c, uint64_t now_ns); /* nothing is in the way of it, and no pause left */
 /* A plan was made with which nothing is given back. cost_s: of a hand-over. */
 void coord_grow_planned(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t, uint32_t slots_now, double cost_s);
 void coord_grow_given(struct dp_coord *c, uint64_t now_ns); /* slices were given back, and join.wanted says so */

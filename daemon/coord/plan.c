@@ -339,7 +339,7 @@ static int make_plan(struct planner *k, struct dp_err *err)
     coord_trade_choose(&k->t.trade, k->t.slots_after, k->t.slots_after == k->q->d.slots_now ? "chosen"
                        : k->rule.is_sliced                       ? "chosen: gives slices back"
                                                                  : "chosen: gives nodes back");
-    if (k->t.slots_after >= k->q->d.slots_now && coord_grow_may(k->c) && !coord_grow_is_asked(k->c))
+    if (k->t.slots_after >= k->q->d.slots_now && coord_grow_may_now(k->c, k->q->d.first_ns))
         coord_grow_predict(k->c, k->state ? NULL : k->policy, &k->in, k->q->d.slots_now, &k->t);
     k->t.moved_layers = dp_moved_layers(&k->now.in, &k->t.out.layout, &k->t.moved_bytes);
     return 0;

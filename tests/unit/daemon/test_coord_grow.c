@@ -405,7 +405,7 @@ static void random_faults(void **state)
     for (uint64_t seed = 1; seed <= n_runs; seed++) {
         struct queue q = {.job = 301};
         struct world *w = begin_growing(seed + 600, seed % 2 ? W_MAX : 2, seed % 4 < 3 ? DP_MODE_RELEASE : DP_MODE_BALANCE);
-        uint32_t enough = seed % 4 < 3 && seed % 2 == 0 ? 2 : W_MAX; /* as fast as at the start, or as can be */
+        uint32_t victim, enough = seed % 4 < 3 && seed % 2 == 0 ? 2 : W_MAX; /* as fast as at the start, or as can be */
 
         w->crash_percent = 1;
         w->loss_percent = 5;
@@ -418,7 +418,11 @@ static void random_faults(void **state)
             q.refusal = world_draw(w, 6) == 0 ? "no" : NULL;
             q.fails = world_draw(w, 6) == 0;
             loads(w, i % 2 ? 1.0 : 0.1);
-            go_on(w, &q, 40.0, true);
+            go_on(w, &q, 20.0, true);
+            victim = 1 + world_draw(w, W_MAX - 1); /* not home's: with it a run of slices ends */
+            if (seed % 5 == 0 && w->worker[victim].is_alive && !w->has_crashed)
+                world_kill(w, victim);
+            go_on(w, &q, 20.0, true);
         }
         w->crash_percent = w->loss_percent = w->fault_percent = w->full_percent = 0;
         q.is_full = q.fails = false;
