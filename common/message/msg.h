@@ -228,7 +228,8 @@ enum dp_option_bit {
     F(u8, is_gone, "1: the layout in force lets it leave")                                           \
     F(u32, incarnation, "highest of a coordinator that it has heard, 0: none")                       \
     F(u64, migration, "highest number of a hand-over or regroup that it has heard of, 0: none")      \
-    F(u64, heard_epoch, "highest epoch of a layout that it has heard to be decided, in force here or not yet; 0: as old as that field")
+    F(u64, heard_epoch, "highest epoch of a layout that it has heard to be decided, in force here or not yet; 0: as old as that field") \
+    F(u32, leader, "lowest rank in the layout in force here")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
 #define DP_HOST_TROUBLE "the daemon of the batch host "

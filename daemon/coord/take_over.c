@@ -52,6 +52,8 @@ static int take_workers(struct dp_coord *c, const struct dp_survivor *survivor, 
     return 0;
 }
 
+/* Those that have died may have been beyond it, by the one COMMIT that all had voted for and a REGROUP for each of them: take_layout()
+ * goes further than that, so no epoch is used twice. */
 static uint64_t heard_epoch(const struct dp_survivor *survivor, uint32_t n)
 {
     uint64_t epoch = 0;
@@ -62,36 +64,42 @@ static uint64_t heard_epoch(const struct dp_survivor *survivor, uint32_t n)
     return epoch;
 }
 
-/* As it was in force: whoever had layers and is not there any more is lost. */
-static int take_layout(struct dp_coord *c, const struct dp_survivor *survivor, uint32_t n, uint32_t lead, uint64_t now_ns,
+/* One layout in force, nobody in doubt, nobody about to leave, and all who have layers are there: nothing has to be done again. */
+static bool are_at_one(const struct dp_survivor *survivor, uint32_t n, uint32_t lead)
+{
+    const struct dp_msg_hello *m = survivor[lead].hello;
+
+    for (uint32_t r = 0; r < n; r++) {
+        const struct dp_msg_hello *k = survivor[r].hello;
+
+        if (k ? k->epoch != heard_epoch(survivor, n) || k->doubt || k->is_gone : m->cut[r] < m->cut[r + 1])
+            return false;
+    }
+    return true;
+}
+
+/* As it was in force: whoever had layers and is not there any more is lost. Ranks below the leader's were to leave, also those that have
+ * not heard so: who leads the newest layout has log and checkpoints by now, and does not give them back. */
+static int take_layout(struct dp_coord *c, const struct dp_survivor *survivor, uint32_t n, uint32_t lead, bool is_at_one, uint64_t now_ns,
                        struct dp_err *err)
 {
     const struct dp_msg_hello *m = survivor[lead].hello;
     struct dp_layout *l = &c->layout;
 
-    *l = (struct dp_layout){.epoch = heard_epoch(survivor, n), .n_workers = n, .n_layers = m->n_layers};
+    *l = (struct dp_layout){.epoch = heard_epoch(survivor, n) + (is_at_one ? 0 : n + 1), .n_workers = n, .n_layers = m->n_layers};
     memcpy(l->cut, m->cut, sizeof l->cut);
     for (uint32_t r = 0; r < n; r++) {
         struct coord_worker *w = &c->worker[r];
         bool has_layers = l->cut[r] < l->cut[r + 1];
 
         w->slot = r;
-        l->gone[r] = !has_layers && (!survivor[r].hello || survivor[r].hello->is_gone);
+        l->gone[r] = !has_layers && (!survivor[r].hello || survivor[r].hello->is_gone || r < m->leader);
         w->is_lost = !survivor[r].hello && has_layers;
         w->died_ns = now_ns;
         if (!c->slot[r].label[0])
             snprintf(c->slot[r].label, sizeof c->slot[r].label, "a node that is lost");
     }
     return dp_layout_check(l, err);
-}
-
-static bool are_at_one(const struct dp_survivor *survivor, uint32_t n)
-{
-    for (uint32_t r = 0; r < n; r++)
-        if (survivor[r].hello && (survivor[r].hello->epoch != heard_epoch(survivor, n) || survivor[r].hello->doubt ||
-                                  survivor[r].hello->is_gone))
-            return false;
-    return true;
 }
 
 static void begin(struct dp_coord *c, uint64_t now_ns)
@@ -109,18 +117,17 @@ static void begin(struct dp_coord *c, uint64_t now_ns)
 int dp_coord_take_over(struct dp_coord *c, uint64_t now_ns, const struct dp_survivor *survivor, uint32_t n, struct dp_err *err)
 {
     uint32_t lead = newest(survivor, n);
-    bool is_any_lost = false;
     struct dp_layout next;
+    bool is_at_one;
     const char *why;
 
     if (n != c->n_slots || lead == n)
         return dp_err_set(err, DP_EINVAL, "no worker is left");
-    if (take_workers(c, survivor, n, lead, err) < 0 || take_layout(c, survivor, n, lead, now_ns, err) < 0)
+    is_at_one = are_at_one(survivor, n, lead);
+    if (take_workers(c, survivor, n, lead, err) < 0 || take_layout(c, survivor, n, lead, is_at_one, now_ns, err) < 0)
         return -1;
     begin(c, now_ns);
-    for (uint32_t r = 0; r < n; r++)
-        is_any_lost |= c->worker[r].is_lost;
-    if (!is_any_lost && are_at_one(survivor, n))
+    if (is_at_one)
         return 0;
     why = coord_regroup_why_not(c);
     if (!why && coord_regroup_lay_out(c, COORD_LIVE, &next) < 0)

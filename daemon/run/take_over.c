@@ -238,6 +238,18 @@ static bool is_shown(const struct dp_run *run, uint32_t slice, const char *node)
     return seen && find_slice(seen, slice, node);
 }
 
+/* It is in no layout: nobody waits for it. */
+static void count_out(struct dp_run *run, uint32_t slice, const char *node)
+{
+    struct dp_take_over *t = run->take_over;
+
+    for (uint32_t i = 0; i < t->n_none; i++)
+        if (t->none[i] == slice)
+            return;
+    if (t->n_none < DP_MAX_SLOTS && is_shown(run, slice, node))
+        t->none[t->n_none++] = slice;
+}
+
 bool dp_take_over_hello(struct dp_run *run, const char *node, uint32_t pid, const struct dp_msg_hello *m)
 {
     struct dp_take_over *t = run->take_over;
@@ -245,6 +257,8 @@ bool dp_take_over_hello(struct dp_run *run, const char *node, uint32_t pid, cons
 
     if (!t || !t->is_here)
         return false;
+    if (m->joins)
+        count_out(run, m->job_id, node);
     if (!is_shown(run, m->job_id, node) || m->joins || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers)
         return true;
     k = &t->rank[m->rank];
@@ -483,8 +497,8 @@ bool dp_take_over_answered(struct dp_run *run, const char *node, const struct dp
             stand_down(run, m->home_node);
     } else if (t->is_here && m->state == DP_SLICE_RANKED) {
         swear(run, node, m);
-    } else if (t->is_here && t->n_none < DP_MAX_SLOTS && is_shown(run, m->job_id, node)) {
-        t->none[t->n_none++] = m->job_id;
+    } else if (t->is_here) {
+        count_out(run, m->job_id, node);
     }
     return true;
 }

@@ -76,17 +76,19 @@ for mutant in $(mutants growth); do
     isnt "$caught" "" "wrong protocol M$mutant of growth is caught$(about growth "$mutant")"
 done
 
-# Bounds: hand-overs, newcomers, deaths, crashes of the coordinator and appends in doubt: all of them at once are too many.
-while read -r ch cn cd cc cj b what; do
-    build layouts -O1 -DCH="$ch" -DCN="$cn" -DCD="$cd" -DCC="$cc" -DCJ="$cj" -DB="$b"
+# Bounds: hand-overs, newcomers, deaths, crashes of the coordinator, appends in doubt and losses of the coordinator: all of them at once are too many.
+while read -r ch cn cd cc cj ct b what; do
+    build layouts -O1 -DCH="$ch" -DCN="$cn" -DCD="$cd" -DCC="$cc" -DCJ="$cj" -DCT="$ct" -DB="$b"
     is "$(search -w23)" 0 "$what: at every end all is well ($(states) states)"
 done <<'END'
-2 1 1 1 1 2 two hand-overs, a newcomer, a death, a crash, an append in doubt
-2 2 1 1 0 2 two hand-overs, two newcomers, a death, a crash
-2 1 2 0 0 2 two hand-overs, a newcomer, two deaths
-1 2 2 1 1 2 one hand-over, two newcomers, two deaths, a crash, an append in doubt
-1 1 1 2 1 2 one hand-over, a newcomer, a death, two crashes, an append in doubt
-3 1 0 0 0 3 three hand-overs, a newcomer
+2 1 1 1 1 0 2 two hand-overs, a newcomer, a death, a crash, an append in doubt
+2 2 1 1 0 0 2 two hand-overs, two newcomers, a death, a crash
+2 1 2 0 0 0 2 two hand-overs, a newcomer, two deaths
+1 2 2 1 1 0 2 one hand-over, two newcomers, two deaths, a crash, an append in doubt
+1 1 1 2 1 0 2 one hand-over, a newcomer, a death, two crashes, an append in doubt
+3 1 0 0 0 0 3 three hand-overs, a newcomer
+1 1 1 1 1 1 2 one hand-over, a newcomer, a death, a crash, an append in doubt, a coordinator lost
+2 0 1 0 0 1 2 two hand-overs, a death, a coordinator lost
 END
 # What forget() takes away has to change nothing.
 build layouts -O1 -DCH=1 -DCJ=1 -DKEEP
@@ -94,7 +96,7 @@ is "$(search -w20)" 0 "nor does anything depend on what the model forgets ($(sta
 
 for mutant in $(mutants layouts); do
     caught=
-    for bounds in "-DCH=1 -DCJ=1" "-DCH=2 -DCD=0"; do
+    for bounds in "-DCH=1 -DCJ=1" "-DCH=2 -DCD=0" "-DCH=1 -DCT=1"; do
         # shellcheck disable=SC2086 # several flags
         build layouts -O0 -DM"$mutant" -DKEEP $bounds
         case $(search -w18) in

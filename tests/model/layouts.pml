@@ -22,7 +22,11 @@
  * be well (is_at_rest): the decision is known, each process of the layout in force has trained to the end, leavers have left,
  * newcomers wait. Faults are drawn before the run, so that none is due to mend what was stuck.
  *
- * Bounds: CH hand-overs, CN newcomers, CD deaths, CC crashes of C, CJ appends in doubt. -DM1 ... are wrong protocols, each of
+ * C may also be lost with its journal, and another one be made of what the workers that are left have heard (take_over.c), once. Who
+ * has joined no layout yet has no part in that. (Where a second one is lost, too, and only those that died have heard of it, a third may
+ * use an epoch again; messages name who sent them, and those that had it are in no layout any more. Here they have no sender.)
+ *
+ * Bounds: CH hand-overs, CN newcomers, CD deaths, CC crashes of C, CJ appends in doubt, CT losses of C. -DM1 ... are wrong protocols, each of
  * which breaks a property; without them none breaks. -DKEEP: see forget().
  */
 #ifndef CH
@@ -43,7 +47,10 @@
 #ifndef B
 #define B 2
 #endif
-#define IDS (CH + CD + 1) /* of layouts: 0 is the first one; at most 5 */
+#ifndef CT
+#define CT 0
+#endif
+#define IDS (CH + CD + CT + 1) /* of layouts: 0 is the first one; at most 5 */
 #define NOID IDS          /* no layout is in force at this worker */
 #define GO 15             /* an order without a hand-over */
 
@@ -66,7 +73,7 @@ byte who[3];                      /* the process that each seat of the layout in
 mtype cs;
 byte mP, mC, mA, mR, mF;          /* PREPARE, COMMIT, ABORT, REGROUP, FINISH */
 byte yes[B];                      /* who has voted for the newest hand-over, by boundary */
-byte nH, nN, nD, nC, nJ;          /* what is still to come of CH, CN ... */
+byte nH, nN, nD, nC, nJ, nT;      /* what is still to come of CH, CN ... */
 hidden byte m, k;
 
 #define bit(i) (1 << (i))
@@ -424,18 +431,78 @@ inline take(q)
   fi
 }
 
-/* The record is on the disk. */
-inline put_in_force()
-{
-  assert(epo[jn] == epo[jin] + 1);
-  jbefore = jin; jin = jn; jc = jc | bit(jn); jhid = 0; jdone = 0;
-  take(0); take(1); take(2);
-  cs = TELLING
-}
-
 inline no_votes()
 {
   yes[0] = 0; yes[1] = 0; yes[B - 1] = 0
+}
+
+#ifdef M34 /* whoever lives is in it, also who was to leave, and would lead again without having heard so */
+#define survives(q) (is_up(q) && in[q] != NOID)
+#else
+#define survives(q) (is_up(q) && in[q] != NOID && q >= low(lay[jin]))
+#endif
+#define may_tell(q) (is_up(q) && in[q] != NOID)
+#define has_heard_of(q) (!is_over(q) && in[q] != NOID)
+#define survivors set_of(survives)
+#ifdef M29 /* the layout of the lowest rank that is left counts, not the newest that anybody has heard of */
+#define is_newest(q) (has_heard_of(q) && (q == 0 || !has_heard_of(0)) && (q != 2 || !has_heard_of(1)))
+#else
+#define is_newest(q) (has_heard_of(q) && (!has_heard_of(0) || epo[in[0]] <= epo[in[q]]) && \
+                      (!has_heard_of(1) || epo[in[1]] <= epo[in[q]]) && (!has_heard_of(2) || epo[in[2]] <= epo[in[q]]))
+#endif
+
+/* Another C knows what workers say: the newest layout in force anywhere. Whatever was under way, decided or not, a REGROUP ends. */
+inline take_over()
+{
+  if
+  :: is_newest(0) -> m = in[0]
+  :: is_newest(1) -> m = in[1]
+  :: is_newest(2) -> m = in[2]
+  fi;
+#ifndef M30 /* what C said before it was lost is still heard: nobody looks who says it */
+  mP = 0; mC = 0; mA = 0; mR = 0; mF = 0;
+#endif
+  no_votes(); jhid = 0; jin = m;
+#ifdef M31 /* it goes on with that layout, and who is in doubt is told that nothing came of it */
+  cs = IDLE; jdone = 1; jbefore = jin;
+  if
+  :: any(is_doubtful) -> mA = mA | bit(jn)
+  :: else
+  fi;
+#else
+  k = survivors;
+#ifdef M32 /* who waits to be taken in is counted as well */
+  k = k | set_of(is_new);
+#endif
+  begin(k); born[jn] = 0; jreg = jn;
+#ifndef M33 /* the next epoch: whoever has died may have had it, by a decision that nobody else has heard of */
+  epo[jn] = epo[jin] + CD + 2;
+#endif
+  put_in_force();
+  if
+  :: has(k, 0) -> who[0] = life[0]
+  :: else
+  fi;
+  if
+  :: has(k, 1) -> who[1] = life[1]
+  :: else
+  fi;
+  if
+  :: has(k, 2) -> who[2] = life[2]
+  :: else
+  fi;
+  mR = mR | bit(jn);
+#endif
+  m = 0; k = 0
+}
+
+/* The record is on the disk. */
+inline put_in_force()
+{
+  assert(epo[jn] > epo[jin]);
+  jbefore = jin; jin = jn; jc = jc | bit(jn); jhid = 0; jdone = 0;
+  take(0); take(1); take(2);
+  cs = TELLING
 }
 
 proctype Coordinator()
@@ -489,6 +556,7 @@ end_coordinator:
   :: d_step { asks_abort(1) -> mA = mA | bit(mg[1]) }
   :: d_step { asks_abort(2) -> mA = mA | bit(mg[2]) }
   :: d_step { cs != TELLING && jin && any(waits_to_leave) -> mF = mF | bit(jin) }
+  :: atomic { nT && any(may_tell) -> nT--; take_over() }
   :: atomic { nC -> /* a crash, and what the restart finds: an INTENT without a COMMIT is an ABORT */
        nC--; no_votes();
 #ifdef M26 /* the restart takes a REGROUP for the COMMIT of a hand-over */
@@ -534,6 +602,7 @@ init {
     do :: nD < CD -> nD++ :: break od;
     do :: nC < CC -> nC++ :: break od;
     do :: nJ < CJ -> nJ++ :: break od;
+    do :: nT < CT -> nT++ :: break od;
     run Worker(0); run Worker(1); run Worker(2); run Coordinator()
   }
   timeout -> assert(cs == IDLE); assert(each(is_at_rest)); assert(each(is_in_place) || each(has_nobody))

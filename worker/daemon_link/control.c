@@ -449,6 +449,7 @@ void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const
     c->hello.n_workers = layout->n_workers;
     c->hello.n_layers = layout->n_layers;
     c->hello.is_gone = c->hello.rank < layout->n_workers && layout->gone[c->hello.rank];
+    c->hello.leader = dp_layout_leader(layout);
     memcpy(c->hello.cut, layout->cut, (layout->n_workers + 1) * sizeof layout->cut[0]);
 }
 

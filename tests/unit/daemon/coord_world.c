@@ -496,6 +496,7 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->incarnation = w->heard_incarnation;
     m->migration = k->seen;
     m->heard_epoch = k->layout.epoch;
+    m->leader = dp_layout_leader(&k->layout);
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
     snprintf(m->checkpoint_dir, sizeof m->checkpoint_dir, "%s", w->has_checkpoints ? "/ckpt" : "");
 }

@@ -120,7 +120,7 @@ static const struct dp_msg_hello golden_hello = {
     .final_sparsity = 0.9, .microbatches = 0x0102030d, .tokens_per_microbatch = 0x0102030e, .schedule = 1,
     .mem_limit_bytes = 0x0102030405060710, .stage_message_bytes = 0x0102030405060711, .device = "cpu",
     .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .regroups = 1, .n_there = 2, .joins = 1,
-    .is_gone = 1, .incarnation = 0x01020312, .migration = 0x0102030405060713, .heard_epoch = 0x0102030405060714,
+    .is_gone = 1, .incarnation = 0x01020312, .migration = 0x0102030405060713, .heard_epoch = 0x0102030405060714, .leader = 0x01020315,
     .cut = {0, 4, 4, 9},
 };
 static const char golden_hello_bytes[] =
@@ -151,7 +151,8 @@ static const char golden_hello_bytes[] =
     "01" /* is_gone */
     "01020312" /* incarnation */
     "0102030405060713" /* migration */
-    "0102030405060714"; /* heard_epoch */
+    "0102030405060714" /* heard_epoch */
+    "01020315"; /* leader */
 
 static const struct dp_msg_welcome golden_welcome = {
     .verdict = 0, .mode = 2, .report_ms = 0x01020303, .device_lock = "/run/dynpipe/cpu.lock", .text = "hello",
