@@ -15,6 +15,17 @@ COLUMNS=60 golden status-narrow status --from "$data/status.json"
 golden explain explain --from "$data/explain.json"
 golden explain-one explain -n 1 --from "$data/explain.json"
 golden report report --from "$data/report.json"
+# A run that may grow: what it asked for, why, and what became of it; else why it asks for nothing.
+grown() { jq "(.run // .) |= (.growth = $1)" "$data/$2.json" >"$tmp/grown.json"; "$dynpipe" "$2" --from "$tmp/grown.json" | tr -s ' \n' ' '; }
+for c in status explain report; do
+    like "$(grown '{max_gpus: 8, wanted: 4, requests: 2, state: "withdrawn", why: "speed", held: 4, asked: 6, reason: "6 instead of 4, for speed",
+        text: "not all of them have come in 600 s", decision: "stay: for another 100 s nothing is asked for"}' $c)" \
+        "growth asked for 2 slices more, withdrawn: not all of them have come in 600 s; 6 instead of 4, for speed stay: for another 100 s" \
+        "$c says what a run asked for"
+    like "$(grown '{max_gpus: 8, wanted: 4, requests: 0, state: "none", decision: "stay: the reference is met"}' $c)" \
+        "growth up to 8 slices; stay: the reference is met" "$c says why it asks for nothing"
+    unlike "$(grown null $c)" "growth" "$c says nothing of others"
+done
 golden layout layout --from "$data/status.json"
 is "$("$dynpipe" layout --megatron --from "$data/status.json")" "Et*3|t*3|t*3|t*3L" "the same as Megatron writes it"
 

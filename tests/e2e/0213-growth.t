@@ -3,7 +3,7 @@
 # A run of slices with --dynpipe-max-gpus asks for more GPUs while it trains: idle ones that make it faster, and those that it gave
 # back when others have its cores. Restarts with a request under way ask for nothing twice; what no GPU is idle for is withdrawn,
 # what the owner's limits refuse is told, and the run goes on. The losses are those of one worker alone, to the last bit.
-# shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
+# shellcheck disable=SC2016,SC2086,SC2154,SC2317 # jobs expand their own variables; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 
