@@ -84,7 +84,7 @@ static const struct dp_conf_key keys[] = {
      "most GPUs that a run of slices may grow to where its user lets it grow; 0: none grows"},
     {"run", "growth_wait_s", DP_CONF_FLOAT, RUN_AT(growth_wait_s), 1, 86400, "600", NULL,
      "slices that a run asked for while it trains, and that the queue does not start for so long, are withdrawn, seconds"},
-    {"run", "growth_cooldown_s", DP_CONF_FLOAT, RUN_AT(growth_cooldown_s), 0, 86400, "120", NULL,
+    {"run", "growth_cooldown_s", DP_CONF_FLOAT, RUN_AT(growth_cooldown_s), 1, 86400, "120", NULL,
      "least time between two such requests of a run, and after it gave a slice back; twice as long after each in vain, seconds"},
     {"run", "memory", DP_CONF_STRING, RUN_AT(memory), 0, 0, "ask", "off|ask|on",
      "host memory that pruning frees goes back to Slurm: never, for users who ask, or for all who ask for mode release"},
