@@ -122,7 +122,7 @@ static void say_why(const struct dp_grow_in *in, bool is_slow, const struct dp_g
     else if (is_slow)
         snprintf(why, sizeof why, "a step takes %.1f ms of wall time, %.1f ms are allowed", MS(in->now.ns), MS(in->allowed_ns));
     else
-        snprintf(why, sizeof why, "%s the reference allows %.3f ms", in->has_given ? "loads have grown since slots were given back;" : "",
+        snprintf(why, sizeof why, "%sthe reference allows %.3f ms", in->has_given ? "loads have grown since slots were given back; " : "",
                  MS(in->limit_ns));
     SAY(out, "%u instead of %u, for %.120s: at best %.3f ms a step on %u, %.3f ms on %u; gains %.1f s in what is left", o->slots,
         in->slots_now, why, MS(in->best_ns), in->slots_now, MS(o->iteration_ns), o->slots, out->gain_s);

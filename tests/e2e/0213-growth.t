@@ -133,8 +133,8 @@ wait_for 60 all_nodes_idle
 # One user only, and told to the slurmctld that runs: 22.05.8 does not find him in some databases, and dies of a second one.
 { sacctmgr -i add account lab && sacctmgr -i add user "$me" account=lab defaultaccount=lab MaxSubmitJobs=2; } >"$D/sacctmgr.out" 2>&1 ||
     bail "no account: $(tail -n 3 "$D/sacctmgr.out")"
-few=$(job few -w n1 --dynpipe=balance --dynpipe-slices=2 --dynpipe-max-gpus=4 -- $run)
-refused() { logs | grep -q "job=$few the request for [34] slices is over, refused: Job violates accounting/QOS policy"; }
+few=$(job few -w n1 --dynpipe=balance --dynpipe-slices=2 --dynpipe-max-gpus=12 -- $run) # more seats than layers
+refused() { logs | grep -q "job=$few the request for [3-8] slices is over, refused: Job violates accounting/QOS policy"; }
 wait_for 90 refused
 ok $? "few: the owner may have two jobs, and the refusal is told"
 step=$(tail -n 1 "$D/few.jsonl" | jq -r .step)
