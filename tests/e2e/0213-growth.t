@@ -61,7 +61,8 @@ calm() { status "$back" .growth.decision | grep -q 'the reference is met'; }
 wait_for 60 calm
 ok $? "back: and asks for none while what it has is fast enough"
 held=$(holders "$back")
-hog=$(sbatch --parsable -J hog -w n1 -n1 -c4 --mem=100 -t 10 -o /dev/null --wrap 'for i in 1 2 3 4 5 6; do timeout 300 bash -c "while :; do :; done" & done; wait')
+# Each in a session of its own: to the kernel (sched_autogroup) all of one are one neighbour.
+hog=$(sbatch --parsable -J hog -w n1 -n1 -c4 --mem=100 -t 10 -o /dev/null --wrap 'for i in $(seq 16); do setsid timeout 300 sh -c "while :; do :; done" & done; wait')
 joined() { [ "$(status "$back" .growth.state)" = joined ] && [ "$(holders "$back")" -gt "$held" ]; }
 wait_for 120 joined
 ok $? "back: a neighbour takes its cores, so it asks for GPUs again and has them"
