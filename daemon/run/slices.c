@@ -149,14 +149,6 @@ static int find_home_at(const struct dp_run *run, const struct dp_slices_result 
     return -1;
 }
 
-static int find_at(const struct dp_slices_result *seen, uint32_t job_id)
-{
-    for (uint32_t i = 0; i < seen->n; i++)
-        if (seen->slice[i].job_id == job_id && seen->slice[i].is_running)
-            return (int)i;
-    return -1;
-}
-
 /* Another slice, that runs and is one by its comment. */
 static bool is_marked(const struct dp_run *run, const struct dp_slice *s)
 {
@@ -175,21 +167,23 @@ static int find_marked(const struct dp_run *run, const struct dp_slices_result *
     return at;
 }
 
-/* Whom to ask. Home, while it runs. Where it is over, *is_via: a slice that has its rank, by its comment, which a daemon gave it; when
- * all of these are in no run (they were requeued since, all of them), whoever would be home of a new one. */
+/* Whom to ask. Home, while it runs and is the one that began first: comments may be of a life before, and a home that was requeued is
+ * no part of its run any more. Else *is_via: a slice that has its rank, by its comment, which a daemon gave it; when all of these are
+ * in no run (they were requeued since, all of them), whoever would be home of a new one. */
 static int find_whom(const struct dp_run *run, const struct dp_slices_result *seen, bool *is_via)
 {
     const struct dp_slicing *s = run->slicing;
     uint32_t n, n_all;
-    int at = find_marked(run, seen, 0, &n);
+    int at = find_marked(run, seen, 0, &n), home;
 
     *is_via = false;
     if (!run->job.array_job_id && seen->has_home)
         return find_home_at(run, seen);
     if (at < 0 || (run->job.array_job_id && s->n_none >= n))
         return find_home_at(run, seen);
-    if (run->job.array_job_id && find_at(seen, seen->slice[at].slice_of) >= 0)
-        return find_at(seen, seen->slice[at].slice_of);
+    home = run->job.array_job_id ? find_home_at(run, seen) : -1;
+    if (home >= 0 && seen->slice[home].job_id == seen->slice[at].slice_of)
+        return home;
     *is_via = true;
     return find_marked(run, seen, s->n_via % n, &n_all);
 }

@@ -69,7 +69,8 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
         r.has_home |= is_home && !s->slice_of;
         if (s->is_waiting)
             continue;
-        *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s, .is_running = true};
+        *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s,
+                                 .slice_of = q.array_job_id ? s->slice_of : 0, .is_running = true};
         memcpy(out->node, dw.node[s->node].name, sizeof out->node);
         r.n++;
     }

@@ -559,8 +559,37 @@ static void who_names_a_run_falsely_is_refused(void **state)
     end_world();
 }
 
+/* All were requeued, and another one than before begins first: what the comments say is of their former lives. */
+static void another_one_is_home_of_a_new_run(void **state)
+{
+    struct answer a[2];
+
+    (void)state;
+    dw_start(1, NULL, 0);
+    dw_run(1.5, false);
+    dw.slurm.has_ended = dw.is_lost = true;
+    for (uint32_t i = 0; i < dw.n_processes; i++)
+        dw_exit(&dw.process[i]);
+    process[1] = begin(0, OTHER, ARRAY, 1, 2);
+    dw.slurm.slice[0].slice_of = HOME;
+    process[0] = begin(1, HOME, ARRAY, 0, 2);
+    (void)ask_on(1, 0, HOME, process[0]->pid, 2);
+    (void)ask_on(0, 1, OTHER, process[1]->pid, 4);
+    a[0] = ask_on(1, 0, HOME, process[0]->pid, 15);
+    a[1] = ask_on(0, 1, OTHER, process[1]->pid, 15);
+    for (uint32_t i = 0; i < 2; i++)
+        if (a[i].state != DP_WIREUP_RANK)
+            fail_msg("slice %u: state %d: %s", i, a[i].state, a[i].text);
+    assert_int_equal(a[1].rank, 0);
+    assert_int_equal(a[0].rank, 1);
+    assert_int_equal(dp_run_find(&dw.node[1].d, OTHER)->role, DP_RUN_COORD);
+    assert_int_equal(dp_run_find(&dw.node[0].d, OTHER)->role, DP_RUN_RELAY);
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_slices_become_one_run),
+    cmocka_unit_test(another_one_is_home_of_a_new_run),
     cmocka_unit_test(who_is_no_slice_is_refused),
     cmocka_unit_test(too_few_do_not_begin),
     cmocka_unit_test(who_has_ended_is_not_counted),
