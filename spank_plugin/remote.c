@@ -160,6 +160,13 @@ static void heed_answer(const struct dp_msg_ack *ack)
         break;
     default:
         self.has_socket = ack->verdict == DP_VERDICT_UNKNOWN;
+        if (ack->verdict == DP_VERDICT_DENIED && self.start.slices) {
+            /* Alone it would train once more what the others do, into the same files. */
+            self.is_fenced = self.step != SLURM_BATCH_SCRIPT;
+            snprintf(self.notice, sizeof self.notice, "dynpipe: the daemon on node %s refuses (%s): this slice does not begin",
+                     self.node, *ack->text ? ack->text : "no reason given");
+            break;
+        }
         snprintf(self.notice, sizeof self.notice, "dynpipe: the daemon on node %s refuses (%s): " FIXED,
                  self.node, *ack->text ? ack->text : "no reason given");
     }

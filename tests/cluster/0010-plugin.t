@@ -257,6 +257,9 @@ listen 1 "not today"
 out=$(timeout 60 srun --dynpipe env 2>&1)
 like "$out" 'dynpipe: the daemon on node n1 refuses \(not today\): the run keeps a fixed layout' "a refusal is told"
 unlike "$out" 'DYNPIPE_SOCKET' "and the tasks run without the daemon"
+out=$(timeout 60 srun --dynpipe --dynpipe-slices=2 echo ran 2>&1)
+isnt $? 0 "a slice that is refused does not run alone"
+like "$out" 'the daemon on node n1 refuses \(not today\): this slice does not begin' "and its user reads why"
 listen 2 "epoch 3"
 out=$(timeout 60 srun --dynpipe echo ran 2>&1)
 isnt $? 0 "on a node that the run gave back the step fails"
