@@ -22,7 +22,7 @@ tests_campaign_d_watch_SOURCES = tests/campaign.d/watch.c
 tests_campaign_d_read_journal_SOURCES = tests/campaign.d/read_journal.c
 tests_campaign_d_read_journal_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
 EXTRA_DIST += tests/campaign tests/campaign.d/README.md tests/campaign.d/faults.sh tests/campaign.d/judge \
-	tests/campaign.d/kinds/node_shrink.sh tests/campaign.d/moments.sh tests/campaign.d/plan.sh tests/campaign.d/run
+	tests/campaign.d/kinds/node_shrink.sh tests/campaign.d/kinds/slices.sh tests/campaign.d/moments.sh tests/campaign.d/plan.sh tests/campaign.d/run
 dist_check_SCRIPTS += tests/campaign.d/judge.t
 TESTS += tests/campaign.d/judge.t
 

@@ -36,8 +36,9 @@ stop_part() {
     pause_ms "$2"
     cluster stop "$1" CONT
 }
-fault_daemon_kill() { kill_part "daemon:$1" "$2"; }
-fault_daemon_stop() { stop_part "daemon:$1" "$2"; }
+coordinated_on() { if [ "$1" = home ]; then coordinator_now; else echo "$1"; fi; } # home: the node whose daemon coordinates
+fault_daemon_kill() { kill_part "daemon:$(coordinated_on "$1")" "$2"; }
+fault_daemon_stop() { local node; node=$(coordinated_on "$1"); stop_part "daemon:$node" "$2"; }
 fault_slurmd_kill() { kill_part "slurmd:$1" "$2"; }
 fault_slurmd_stop() { stop_part "slurmd:$1" "$2"; }
 fault_munged_kill() { kill_part munged "$2"; }
@@ -72,7 +73,12 @@ fault_record_kill() { # RECORD MS
 }
 
 # On the batch host the journal of the coordinator, elsewhere that of the node.
-journal_of() { if [ "$1" = n1 ]; then coordinator_journal "$job"; else echo "$D/dynpipe/$1/node.journal"; fi; }
+journal_of() {
+    local of=
+    [ "$kind" != slices ] || of=$(find "$D/dynpipe/$1" -name 'job-*.journal' 2>/dev/null | head -n 1)
+    [ "$kind" = slices ] || [ "$1" != n1 ] || of=$(coordinator_journal "$job")
+    echo "${of:-$D/dynpipe/$1/node.journal}"
+}
 fail_journal() { # NODE MS EXPRESSION...
     local node=$1 ms=$2
     shift 2

@@ -51,6 +51,7 @@ sub intent { my ($id, $next) = @_; ['INTENT', 2, pack('Q>Q>', $id, 5) . $next . 
 sub commit { my ($id, $epoch) = @_; ['COMMIT', 3, pack 'Q>4', $id, 6, $epoch, 9] }
 sub done { ['DONE', 5, pack 'Q>5', $_[0], 7, 1, 1, 1] }
 sub slot { my ($what, $type, $text) = @_; [$what, $type, pack('NQ>Q>', 2, 8, 9) . text($text)] }
+my $is_sliced = $ENV{KIND} && $ENV{KIND} eq 'slices'; # jobs 7, 8 and 9 have one GPU each; 9 is given back, 8 was taken and comes again
 my $first = layout(0, [3, 6, 8], [0, 0, 0]);
 my $second = layout(1, [4, 8, 8], [0, 0, 0]);
 my $third = layout(2, [4, 8, 8], [0, 0, 1]);
@@ -58,9 +59,14 @@ my $proof = $without{proof} ? 'it said goodbye' : 'node=n3 job=7 empty twice 200
 my @nodes = ['NODES', 12, pack('N4', 3, 0, 0, 3) . text('n1') . text('n2') . text('n3')];
 my @workers = ['WORKERS', 14, pack 'N(nN)3', 3, 0, 11, 1, 12, 2, 13];
 sub start { my ($life) = @_; ['START', 1, pack('NNNQ>Q>NC', 1, 7, $life, 4, 0, 0, 1) . $first] }
+@nodes = (['SLICES', 22, pack('N4n3', 3, 7, 8, 9, 0, 0, 0)], @nodes) if $is_sliced;
+$proof = $without{proof} ? 'it said goodbye' : 'Slurm says that job 9 is over' if $is_sliced;
+my @taken = map { my ($what, $type, $text) = @$_; [$what, $type, pack('NQ>Q>', 1, 8, 9) . text($text)] }
+    ['DRAIN of 8', 6, ''], ['RELEASED of 8', 9, 'Slurm took it out of the job'];
+push @taken, ['SEAT', 24, pack('N4Q>', 1, 8, 1, 77, 9) . text('n2')];
 journal('n1.0000.job-7.0.journal', @nodes, @workers, start(0), intent(1, $second),
     $without{'no-abort'} ? ['ABORT', 4, pack('Q>Q>', 1, 6) . text('no')] : (), commit(1, 1), done(1), intent(2, $third), commit(2, 2), done(2),
-    slot('DRAIN', 6, ''), slot('GONE', 7, $proof), ['RELINTENT', 8, pack 'Q>Nn', 10, 1, 2], slot('RELEASED', 9, 'gone'));
+    slot('DRAIN', 6, ''), slot('GONE', 7, $proof), ['RELINTENT', 8, pack 'Q>Nn', 10, 1, 2], slot('RELEASED', 9, 'gone'), $is_sliced ? @taken : ());
 journal('n1.0003.job-7.1.journal', @nodes, @workers, start(1));
 journal('n3.0002.node.journal', ['FENCE', 2, pack 'N3', 7, 0, 1]);
 open my $log, '>', "$dir/train.jsonl" or die;
@@ -82,6 +88,16 @@ my %file = (
     'end.job' => "JobId=7 JobName=train JobState=COMPLETED Restarts=1 Reason=None\n",
     'end.want' => "COMPLETED\n", 'end.nodes' => "n1 idle none\nn2 idle none\nn3 idle none\n", 'end.queue' => '', 'end.left' => '',
     'end.sacct' => "7|NODE_FAIL|3|9|a|b\n7|COMPLETED|3|4|c|d\n");
+if ($is_sliced) {
+    $file{plan} =~ s/node_shrink/slices\nmade=array/;
+    $file{faults} = "1.000 slice-requeue:s2 begins\n1.010 hits 8 on n2\n1.100 slice-requeue:s2 ends \n1.200 all faults are over\n";
+    $file{'end.jobs'} = join '', map { "JobId=$_ JobName=train JobState=COMPLETED Restarts=" . ($_ == 8 ? 1 : 0) . " NodeList=n1\n" } 7 .. 9;
+    $file{'end.sacct'} = "7|COMPLETED|1|9|a|b\n8|REQUEUED|1|4|c|d\n8|COMPLETED|1|4|c|d\n9|COMPLETED|1|4|c|d\n";
+    $file{events} =~ s/n3 proved/n3 9.0 empty/;
+    $file{events} =~ s/given n3/given n3.0/;
+    delete $file{'end.job'};
+    unlink "$dir/journals/n1.0003.job-7.1.journal";
+}
 for (keys %file) { open my $f, '>', "$dir/$_" or die; print $f $file{$_} }
 P
 }
@@ -156,7 +172,7 @@ begin_witness() {
     mkdir -p "$T/c/log" "$T/w" "$T"/c/dynpipe/n{1,2,3}
     cp "$T/e/journals/n1.0000.job-7.0.journal" "$T/c/dynpipe/n1/job-7.0.journal"
     cp "$T/e/journals/n3.0002.node.journal" "$T/c/dynpipe/n3/node.journal"
-    "$witness" "$T/c" "$T/w" 7 &
+    "$witness" "$T/c" "$T/w" 7 ${KIND:+"$KIND"} &
     left=$!
     wait_for 10 test -s "$T/w/events"
 }
@@ -237,6 +253,47 @@ ok $? "a proof that is told and in no journal"
 end_witness
 is "$(grep -c ' violation ' "$T/w/events")" 3 "and nothing else"
 
+# ---- a run of slices ---------------------------------------------------------------------------------------------------
+
+export KIND=slices
+make_evidence "$T/e"
+judged
+is "$?" 0 "slices: a good run is good"
+like "$(cat "$T/said")" "^faults=1 missed=0 releases=1 given=1 handovers=2 .* starts=2 journals=2$" "slices: and what it did is counted"
+without GONE "RELINTENT of n3 without GONE" "slices: one that is released without a proof"
+without proof "GONE of n3 without a proof: 'it said goodbye'" "slices: Slurm's word is the proof"
+without "RELEASED of 8" "a SEAT for job 8 in slot 1, which is 'drain'" "slices: a seat that is not free"
+change end.jobs 's/JobId=9 \(.*\)COMPLETED/JobId=9 \1FAILED/'
+found "slice 9 ends as FAILED, and nothing was done to it that explains it" "slices: an end that nothing explains"
+change end.sacct '/^8|COMPLETED/d'
+found "accounting ends slice 8 as REQUEUED, Slurm as COMPLETED" "slices: accounting of another opinion"
+change faults '$s/$/\n1.300 over early/'
+found "the run was over before it was asked to end" "slices: a run that ends by itself"
+
+begin_witness
+gpu_says() { # JOB GPU PARTITION
+    slurm_says "gres_job_state gres:gpu(7696487) type:(null)(0) job:$1 flags:"
+    slurm_says "  gres_bit_alloc[0]:$2 of 4"
+    slurm_says "sched/backfill: _start_job: Started JobId=$1 in $3 on n2"
+}
+env -i SLURM_JOB_ID=8 SLURM_JOB_NAME=train SLURM_JOB_GPUS=1 SLURMD_NODENAME=n2 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
+worker=$!
+left="$left $worker"
+wait_for 10 grep -qz SLURM_JOB_ID=8 /proc/$worker/environ
+gpu_says 8 1 main
+wait_for 10 saw ' taken n2.1$'
+gpu_says 20 2 other
+wait_for 10 saw ' given n2.2 20 free$'
+ok $? "slices: a GPU beside goes to another job"
+gpu_says 21 1 other
+wait_for 10 saw "violation 1 processes of the run on n2.1, which Slurm gave to another job: pid $worker "
+ok $? "slices: a process of the run on a GPU that Slurm gives away"
+end_processes $worker
+left=${left%% *}
+end_witness
+is "$(grep -c ' violation ' "$T/w/events")" 1 "slices: and nothing else"
+export KIND=
+
 # ---- what the campaign is asked for --------------------------------------------------------------------------------------
 campaign=$DP_SRCDIR/tests/campaign
 is "$("$campaign" --seed 4 --runs 20 --list)" "$("$campaign" --seed 4 --runs 20 --list)" "a seed always gives the same plans"
@@ -258,12 +315,15 @@ refused "--runs wants a value" --seed 1 --runs
 refused "--seed is missing" --runs 2
 refused "--runs or --only is missing" --seed 1
 refused "two ways" --seed 1 --runs 2 --only 1
+refused "--kind: there is no 'mice', only" --seed 1 --runs 2 --kind mice
 refused "behind --runs" --seed 1 --runs 2 --from 3
 # Every fault and every moment that a plan can name is there.
 # shellcheck source=tests/campaign.d/moments.sh
 . "$parts/moments.sh"
 # shellcheck source=tests/campaign.d/faults.sh
 . "$parts/faults.sh"
+# shellcheck disable=SC1090 # whatever kinds there are
+for f in "$parts"/kinds/*.sh; do . "$f"; done
 missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Za-z0-9]+)?@[a-z]+' | sed 's/:[^@]*//' | sort -u | while IFS=@ read -r name moment; do
     declare -F "fault_${name//-/_}" >/dev/null || echo "fault $name"
     moment_pattern "$moment" >/dev/null || echo "moment $moment"

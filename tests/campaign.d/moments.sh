@@ -8,6 +8,8 @@ moment_pattern() {
         start) echo . ;; # anything: the witness looks from the first second on
         training) echo ' epoch ' ;;
         intent | commit | done | drain | gone | relintent | released) echo " record [^ ]+ job-[^ ]+ ${1^^}\b" ;;
+        seat | regroup) echo " record [^ ]+ job-[^ ]+ ${1^^}\b" ;;
+        given) echo ' given .* released' ;;
         left) echo ' left ' ;;
         saving) echo ' saving ' ;;
         *) return 1 ;;

@@ -59,7 +59,7 @@ plan_draw() { # SEED NUMBER
         fault="$fault@$moment+$delay/$((drawn + min))"
         # Two of a kind, or two on one process, would mend each other.
         case $used in *" $name "* | *" ${name%-*}:$target "*) continue ;; esac
-        ! kind_clash "$name" "$used" || continue
+        ! "kind_${kind}_clash" "$name" "$used" || continue
         used="$used$name ${name%-*}:$target "
         plan+=("fault=$fault")
         i=$((i + 1))

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The witness of a fault campaign: looks at a private Slurm from outside, shares no code with DynPipe and asks nobody.
  *
- *   watch DIR OUT JOB      until SIGTERM; DIR: the cluster's folder, OUT: where the evidence goes, JOB: the run
+ *   watch DIR OUT JOB [slices]   until SIGTERM; DIR: the cluster's folder, OUT: where the evidence goes, JOB: the run
+ *
+ * Of a run of slices each job named RUN_NAME is one, and places are GPUs: slurmctld says with DebugFlags=Gres which one a job
+ * gets, and a job of another partition than OWN_PARTITION is another one.
  *
  * Again and again, in this order, which is what makes "told before it was journalled" visible without a clock:
  *   1. what was told: new lines of the run's losses (epochs), of the daemons' logs, of slurmctld's log
@@ -11,7 +14,7 @@
  * run there, and again every 50 ms as long as the run does not have the node.
  *
  * OUT/events has a line for each thing seen, flushed at once: "SECONDS KIND ...". Kinds: record, epoch, left, given,
- * taken, saving, violation, end.
+ * taken, saving, violation, end. A place is n2, or n2.1: GPU 1 of n2.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -37,9 +40,14 @@
 #define LOOK_NS 50000000u  /* between two searches of /proc for what comes back */
 #define MAGIC 8u           /* bytes before the first record */
 #define HEAD 17u           /* len, crc, seq, type */
+#define RUN_NAME "train"   /* of slices */
+#define OWN_PARTITION "main"
+#define GPUS 8u            /* of a node at most: place 8 x NODE + GPU */
+#define SLICES_LOOK_NS 400000000u /* there are more places, and each search takes some ms */
 
 static const char *dir, *out;
 static unsigned job;
+static bool is_sliced;
 static FILE *events;
 static volatile sig_atomic_t is_over;
 static unsigned n_violations, n_looks;
@@ -67,9 +75,11 @@ __attribute__((format(printf, 1, 2))) static void say(const char *fmt, ...)
         n_violations++;
 }
 
-/* ---- nodes: n1, n2, ... ---------------------------------------------------------------------------------------- */
+/* ---- places: nodes n1, n2, ..., or GPUs of them ---------------------------------------------------------------------- */
 
 static struct {
+    bool is_held;   /* of slices: the run had it last */
+    bool is_new;    /* was given away since it was searched */
     bool is_away;   /* left the run, or went to another job: nothing of the run may be there */
     bool is_accused;
     bool is_by_hand; /* its owner took it out: Slurm kills what runs there afterwards, and fences nothing */
@@ -90,17 +100,39 @@ static bool env_has(const char *env, size_t bytes, const char *line)
     return false;
 }
 
-/* Processes of the run on a node. A process that has ended, also one that nobody has waited for, has no environment. */
-static unsigned alive_on(unsigned n, char *who, size_t cap)
+static const char *place(unsigned n)
 {
-    char want_job[40], want_node[40], want_conf[300], path[64];
+    static char name[2][24];
+    static unsigned turn;
+
+    turn ^= 1;
+    if (is_sliced)
+        snprintf(name[turn], sizeof name[0], "n%u.%u", n / GPUS, n % GPUS);
+    else
+        snprintf(name[turn], sizeof name[0], "n%u", n);
+    return name[turn];
+}
+
+/* Which life of its job a process is of. */
+static unsigned life_of(const char *env, size_t bytes)
+{
+    static const char key[] = "SLURM_RESTART_COUNT=";
+
+    for (size_t i = 0; i < bytes; i += strnlen(env + i, bytes - i) + 1)
+        if (!strncmp(env + i, key, sizeof key - 1))
+            return (unsigned)strtoul(env + i + sizeof key - 1, NULL, 10);
+    return 0;
+}
+
+/* Processes that have these lines in their environment. One that has ended, also one that nobody has waited for, has none. */
+static unsigned alive_with(const char want[3][64], int life, char *who, size_t cap)
+{
+    char want_conf[300], path[64];
     static char env[1 << 18];
     unsigned found = 0;
     struct dirent *e;
     DIR *proc = opendir("/proc");
 
-    snprintf(want_job, sizeof want_job, "SLURM_JOB_ID=%u", job);
-    snprintf(want_node, sizeof want_node, "SLURMD_NODENAME=n%u", n);
     snprintf(want_conf, sizeof want_conf, "SLURM_CONF=%s/etc/slurm.conf", dir);
     n_looks++;
     while (proc && (e = readdir(proc))) {
@@ -114,10 +146,12 @@ static unsigned alive_on(unsigned n, char *who, size_t cap)
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
             continue;
-        while (got < sizeof env && (k = read(fd, env + got, sizeof env - got)) > 0)
+        while (got + 1 < sizeof env && (k = read(fd, env + got, sizeof env - 1 - got)) > 0)
             got += (size_t)k;
         close(fd);
-        if (!got || !env_has(env, got, want_job) || !env_has(env, got, want_node) || !env_has(env, got, want_conf))
+        env[got] = '\0';
+        if (!got || !env_has(env, got, want[0]) || !env_has(env, got, want[1]) || (want[2][0] && !env_has(env, got, want[2])) ||
+            !env_has(env, got, want_conf) || (life >= 0 && life_of(env, got) != (unsigned)life))
             continue;
         if (!found++) {
             snprintf(path, sizeof path, "/proc/%.20s/exe", e->d_name);
@@ -131,6 +165,22 @@ static unsigned alive_on(unsigned n, char *who, size_t cap)
     return found;
 }
 
+/* Processes of the run at a place. */
+static unsigned alive_on(unsigned n, char *who, size_t cap)
+{
+    char want[3][64] = {""};
+
+    if (is_sliced) {
+        snprintf(want[0], sizeof want[0], "SLURM_JOB_NAME=%s", RUN_NAME);
+        snprintf(want[1], sizeof want[1], "SLURMD_NODENAME=n%u", n / GPUS);
+        snprintf(want[2], sizeof want[2], "SLURM_JOB_GPUS=%u", n % GPUS);
+    } else {
+        snprintf(want[0], sizeof want[0], "SLURM_JOB_ID=%u", job);
+        snprintf(want[1], sizeof want[1], "SLURMD_NODENAME=n%u", n);
+    }
+    return alive_with(want, -1, who, cap);
+}
+
 /* ---- journals -------------------------------------------------------------------------------------------------- */
 
 struct journal {
@@ -139,6 +189,7 @@ struct journal {
     int fd, copy;
     uint64_t bytes, seq, end;
     struct timespec changed;
+    struct { unsigned job, life, node; } slice[MAX_NODES]; /* of each slot */
 };
 static struct journal journal[MAX_JOURNALS];
 static unsigned n_journals;
@@ -147,6 +198,9 @@ static uint64_t commit_id[MAX_MARKS], commit_epoch[MAX_MARKS];
 static unsigned n_commits;
 static bool is_gone[MAX_NODES], is_intended[MAX_NODES], is_fenced[MAX_NODES], is_drained[MAX_NODES];
 static char slot_name[MAX_NODES][64];
+/* Slices that a journal calls drained, and those that Slurm has back: each life of a job once. */
+static struct { unsigned job, life; bool has_left; } slice[MAX_MARKS];
+static unsigned n_slices;
 
 static uint32_t crc32c(uint32_t crc, const uint8_t *p, size_t n)
 {
@@ -186,7 +240,99 @@ static void take_node_record(const struct journal *j, unsigned type, const uint8
         is_fenced[node_number(j->name)] = true;
 }
 
-static void take_record(const struct journal *j, unsigned type, const uint8_t *p, size_t n)
+static void mark_commit(uint64_t id, uint64_t epoch)
+{
+    if (n_commits == MAX_MARKS)
+        return;
+    commit_id[n_commits] = id;
+    commit_epoch[n_commits++] = epoch;
+}
+
+/* A slice that is drained, or that the run says Slurm has back: then none of its processes lives, and never again. */
+static void mark_slice(unsigned of, unsigned life, unsigned on, bool has_left)
+{
+    char want[3][64] = {""}, who[256];
+    unsigned i = 0, alive;
+
+    while (i < n_slices && (slice[i].job != of || slice[i].life != life))
+        i++;
+    if (i == MAX_MARKS || (i < n_slices && (slice[i].has_left || !has_left)))
+        return;
+    n_slices += i == n_slices;
+    slice[i].job = of;
+    slice[i].life = life;
+    slice[i].has_left = has_left;
+    if (!has_left)
+        return;
+    snprintf(want[0], sizeof want[0], "SLURM_JOB_ID=%u", of);
+    snprintf(want[1], sizeof want[1], "SLURMD_NODENAME=n%u", on);
+    alive = alive_with(want, (int)life, who, sizeof who);
+    say("left n%u %u.%u %s", on, of, life, alive ? "alive" : "empty");
+    if (alive)
+        say("violation %u processes of slice %u on n%u, which the run says Slurm has back: %s", alive, of, on, who);
+}
+
+static bool is_marked(unsigned of, bool has_left)
+{
+    for (unsigned i = 0; i < n_slices; i++)
+        if (slice[i].job == of && (slice[i].has_left || !has_left))
+            return true;
+    return false;
+}
+
+/* What a run of slices has more, or otherwise. */
+static bool take_slices_record(struct journal *j, unsigned type, const uint8_t *p, size_t n)
+{
+    uint64_t at = n >= 4 ? be(p, 4) : MAX_NODES, len;
+    char name[64];
+
+    if (type == 8 || type == 10) { /* RELINTENT, HELD */
+        say("record %s %s", j->name, type == 8 ? "RELINTENT" : "HELD");
+        return true;
+    }
+    if (at > MAX_NODES || (at == MAX_NODES && type != 22))
+        return false;
+    switch (type) {
+    case 6: case 7: case 9: /* DRAIN, GONE, RELEASED */
+        say("record %s %s %u.%u", j->name, type == 6 ? "DRAIN" : type == 7 ? "GONE" : "RELEASED", j->slice[at].job, j->slice[at].life);
+        mark_slice(j->slice[at].job, j->slice[at].life, j->slice[at].node, type != 6);
+        return true;
+    case 12: /* NODES */
+        for (size_t s = n >= 16 ? be(p + 8, 4) : MAX_NODES, end = n >= 16 ? s + be(p + 12, 4) : 0, i = 16; s < end && i + 2 <= n; s++) {
+            if (s >= MAX_NODES)
+                break;
+            len = be(p + i, 2);
+            if (i + 2 + len > n || len >= sizeof name)
+                break;
+            memcpy(name, p + i + 2, len);
+            name[len] = '\0';
+            j->slice[s].node = node_number(name);
+            i += 2 + len;
+        }
+        return true;
+    case 22: /* SLICES */
+        for (size_t s = 0; s < at && 4 + 6 * at <= n; s++) {
+            j->slice[s].job = (unsigned)be(p + 4 + 4 * s, 4);
+            j->slice[s].life = (unsigned)be(p + 4 + 4 * at + 2 * s, 2);
+        }
+        return true;
+    case 24: /* SEAT */
+        len = n >= 26 ? be(p + 24, 2) : sizeof name;
+        if (len >= sizeof name || 26 + len > n)
+            return true;
+        memcpy(name, p + 26, len);
+        name[len] = '\0';
+        j->slice[at].job = (unsigned)be(p + 4, 4);
+        j->slice[at].life = (unsigned)be(p + 8, 4);
+        j->slice[at].node = node_number(name);
+        say("record %s SEAT %u.%u", j->name, j->slice[at].job, j->slice[at].life);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void take_record(struct journal *j, unsigned type, const uint8_t *p, size_t n)
 {
     static const char *const name[] = {"?", "START", "INTENT", "COMMIT", "ABORT", "DONE", "DRAIN", "GONE", "RELINTENT",
                                        "RELEASED", "HELD", "END"};
@@ -196,13 +342,22 @@ static void take_record(const struct journal *j, unsigned type, const uint8_t *p
         take_node_record(j, type, p, n);
         return;
     }
+    if (is_sliced && take_slices_record(j, type, p, n))
+        return;
     switch (type) {
-    case 3:
-        if (n >= 32 && n_commits < MAX_MARKS) {
-            commit_id[n_commits] = be(p, 8);
-            commit_epoch[n_commits++] = be(p + 16, 8);
-        }
+    case 1: /* with a layout */
+        if (n >= 41 && p[32])
+            mark_commit(0, be(p + 33, 8));
         break;
+    case 3:
+        if (n >= 32)
+            mark_commit(be(p, 8), be(p + 16, 8));
+        break;
+    case 23: /* REGROUP: INTENT and COMMIT of those who are left */
+        if (n >= 24)
+            mark_commit(be(p, 8), be(p + 16, 8));
+        say("record %s REGROUP", j->name);
+        return;
     case 6: case 7: case 9: case 10:
         at = n >= 4 ? node_of_slot(be(p, 4)) : 0;
         if (type == 6)
@@ -332,16 +487,25 @@ static void look(unsigned n)
 static void accuse(unsigned n, const char *why)
 {
     if (!node[n].is_accused)
-        say("violation %u processes of the run on n%u, which %s: %s", node[n].alive, n, why, node[n].who);
+        say("violation %u processes of the run on %s, which %s: %s", node[n].alive, place(n), why, node[n].who);
     node[n].is_accused = true;
 }
 
-static void search(unsigned n, const char *why)
+static void read_slurm_log(void);
+
+/* Slurm's log may be some way ahead of what was read of it: a process that was found may be of a job that has the place again. */
+static void search(unsigned n)
 {
-    if (!n || node[n].is_by_hand)
+    const char *why = node[n].is_new ? "Slurm gave to another job" : "the run does not have";
+
+    node[n].is_new = false;
+    if (node[n].is_by_hand)
         return;
     look(n);
-    if (node[n].alive)
+    if (!node[n].alive)
+        return;
+    read_slurm_log();
+    if (node[n].is_away)
         accuse(n, why);
 }
 
@@ -395,9 +559,13 @@ static void check_demands(void)
             say("violation the run is in epoch %u, and no journal has its COMMIT", at);
         if (d->kind == TOLD_COMMIT && !has_commit(d->number, 0))
             say("violation hand-over %u is told to be committed, and no journal has its COMMIT", at);
-        if (d->kind == TOLD_DRAINED && !is_drained[at])
+        if (d->kind == TOLD_DRAINED && is_sliced && !is_marked(at, false))
+            say("violation slice %u is told to be drained, and no journal has its DRAIN", at);
+        if (d->kind == TOLD_DRAINED && !is_sliced && !is_drained[at])
             say("violation n%u is told to be drained, and no journal has its DRAIN", at);
-        if (d->kind == TOLD_GONE && !(is_gone[at] && is_fenced[at]))
+        if (d->kind == TOLD_GONE && is_sliced && !is_marked(at, true))
+            say("violation slice %u is told to be gone without GONE in a journal", at);
+        if (d->kind == TOLD_GONE && !is_sliced && !(is_gone[at] && is_fenced[at]))
             say("violation n%u is told to be gone without %s in a journal", at, is_gone[at] ? "FENCE" : "GONE");
         if (d->kind == TOLD_LEFT)
             check_left(at);
@@ -430,14 +598,15 @@ static unsigned other_job;
 
 static void give(unsigned n)
 {
-    say("given n%u %u %s", n, other_job, node[n].is_away ? "released" : "free");
-    node[n].is_away = true;
-    search(n, "Slurm gave to another job");
+    say("given %s %u %s", place(n), other_job, (is_sliced ? node[n].is_held : node[n].is_away) ? "released" : "free");
+    node[n].is_held = false;
+    node[n].is_away = node[n].is_new = true; /* and is searched when all logs were read */
 }
 
 static void take(unsigned n)
 {
-    say("taken n%u", n);
+    say("taken %s", place(n));
+    node[n].is_held = true;
     node[n].is_away = node[n].is_accused = node[n].is_by_hand = false;
     is_gone[n] = is_intended[n] = is_fenced[n] = is_drained[n] = false;
 }
@@ -470,21 +639,66 @@ static void slurm_line(const char *line)
     }
 }
 
+/* Which GPU a job gets stands in slurmctld's log before it says that it has it, and on which node. */
+static void slices_line(const char *line)
+{
+    static unsigned of, gpu, gpu_of;
+    const char *p = strstr(line, " job:"), *on;
+    bool is_own;
+
+    if (p && strstr(line, "gres_job_state gres:gpu")) {
+        of = (unsigned)strtoul(p + 5, NULL, 10);
+        return;
+    }
+    p = strstr(line, "gres_bit_alloc[0]:");
+    if (p && p[18] >= '0' && p[18] < '0' + (int)GPUS) {
+        gpu = (unsigned)(p[18] - '0');
+        gpu_of = of;
+        return;
+    }
+    p = strstr(line, "Started JobId=");
+    if (!p)
+        p = strstr(line, "Allocate JobId=");
+    on = p ? strstr(p, " on n") : NULL;
+    on = on ? on + 4 : p && (on = strstr(p, "NodeList=")) ? on + 9 : NULL;
+    if (!on)
+        return;
+    is_own = strstr(p, " in " OWN_PARTITION " ") || strstr(p, "Partition=" OWN_PARTITION);
+    p = strchr(p, '=') + 1;
+    other_job = (unsigned)strtoul(p[strcspn(p, "( ")] == '(' ? p + strcspn(p, "(") + 1 : p, NULL, 10); /* 5_1(7) */
+    if (other_job != gpu_of || node_number(on) * GPUS + gpu >= MAX_NODES)
+        return;
+    if (is_own)
+        take(node_number(on) * GPUS + gpu);
+    else
+        give(node_number(on) * GPUS + gpu);
+}
+
 static void daemon_line(const char *line)
 {
     char mine[32];
-    const char *p;
+    const char *p, *at;
 
-    snprintf(mine, sizeof mine, " job=%u ", job);
+    snprintf(mine, sizeof mine, is_sliced ? " job=" : " job=%u ", job);
     p = strstr(line, mine);
     if (!p || !(p = strchr(p + 1, ' ')))
         return;
     p++;
+    if (is_sliced && p[0] == 'n' && (at = strstr(p, " (job ")) && at == strchr(p, ' ')) {
+        unsigned long of = strtoul(at + 6, NULL, 10);
+
+        at = strchr(at, ')');
+        if (at && !strncmp(at, ") is drained", 13))
+            told(TOLD_DRAINED, of);
+        if (at && !strncmp(at, ") is gone:", 10))
+            told(TOLD_GONE, of);
+        return;
+    }
     if (!strncmp(p, "hand-over ", 10) && strstr(p, " committed at step"))
         told(TOLD_COMMIT, strtoull(p + 10, NULL, 10));
-    else if (p[0] == 'n' && strstr(p, " is drained") == strchr(p, ' '))
+    else if (!is_sliced && p[0] == 'n' && strstr(p, " is drained") == strchr(p, ' '))
         told(TOLD_DRAINED, node_number(p));
-    else if (p[0] == 'n' && strstr(p, " is gone:") == strchr(p, ' '))
+    else if (!is_sliced && p[0] == 'n' && strstr(p, " is gone:") == strchr(p, ' '))
         told(TOLD_GONE, node_number(p));
 }
 
@@ -541,6 +755,8 @@ static void read_log(struct log *l)
         }
 }
 
+static void read_slurm_log(void) { read_log(&logs[0]); }
+
 static void find_checkpoints(void)
 {
     static char seen[100];
@@ -571,8 +787,9 @@ int main(int argc, char **argv)
     unsigned turns = 0;
     char path[400];
 
-    if (argc != 4 || !(job = (unsigned)strtoul(argv[3], NULL, 10))) {
-        fprintf(stderr, "usage: watch DIR OUT JOB\n");
+    is_sliced = argc == 5 && !strcmp(argv[4], "slices");
+    if (argc != 4 + is_sliced || !(job = (unsigned)strtoul(argv[3], NULL, 10))) {
+        fprintf(stderr, "usage: watch DIR OUT JOB [slices]\n");
         return 2;
     }
     dir = argv[1];
@@ -587,7 +804,7 @@ int main(int argc, char **argv)
     }
     signal(SIGTERM, stop);
     signal(SIGINT, stop);
-    add_log(slurm_line, "%s/log/slurmctld.log", 0);
+    add_log(is_sliced ? slices_line : slurm_line, "%s/log/slurmctld.log", 0);
     add_log(loss_line, "%s/train.jsonl", 0);
     for (unsigned n = 1; n < MAX_NODES && n_logs < MAX_LOGS; n++) {
         snprintf(path, sizeof path, "%s/dynpipe/n%u", dir, n);
@@ -605,14 +822,17 @@ int main(int argc, char **argv)
         for (unsigned i = 0; i < n_logs; i++)
             read_log(&logs[i]);
         for (unsigned n = 1; n < MAX_NODES; n++)
+            if (node[n].is_new)
+                search(n);
+        for (unsigned n = 1; n < MAX_NODES; n++)
             find_journals(n);
         for (unsigned i = 0; i < n_journals; i++)
             read_journal(&journal[i]);
         check_demands();
         find_checkpoints();
         for (unsigned n = 1; n < MAX_NODES; n++)
-            if (node[n].is_away && now_ns() - node[n].looked_ns > LOOK_NS)
-                search(n, "the run does not have");
+            if (node[n].is_away && now_ns() - node[n].looked_ns > (is_sliced ? SLICES_LOOK_NS : LOOK_NS))
+                search(n);
         if (!is_last)
             nanosleep(&pause, NULL);
     }

@@ -5,7 +5,11 @@
 # done with it, as etc/examples/resume.sh does. Another kind of run is another file with these functions:
 #   kind_KIND_plan     adds to plan, sets plan_faults ("NAME TARGETS|- MIN_MS MAX_MS") and plan_moments
 #   kind_KIND_begin    brings the Slurm up, submits the run (job) and what waits; prints nothing
+#   kind_KIND_clash NAME USED   true: that fault is not drawn beside those
 #   kind_KIND_nudge    called a few times a second as long as the run lives
+#   kind_KIND_heals    true when what the faults did has healed; kind_KIND_told says what there is when it has not
+#   kind_KIND_has_released   true when it has given something back, or will not; asks it to
+#   kind_KIND_ends     asks the run to end, again and again; true when it has. kind_KIND_ended: then, keeps what Slurm says of it
 
 kind_node_shrink_plan() {
     local nodes i all="" but_first
@@ -54,10 +58,10 @@ kind_node_shrink_plan() {
     esac
 }
 
-# kind_clash NAME USED: is this fault better not together with those? What slurmctld acknowledged and had not saved when it
+# kind_node_shrink_clash NAME USED: is this fault better not together with those? What slurmctld acknowledged and had not saved when it
 # was killed it forgets, with any job: then the end and the requeue of a job are no longer what was asked for. A daemon has
 # one tracer, and one that died takes it along.
-kind_clash() {
+kind_node_shrink_clash() {
     case $1 in
         slurmctld-kill) [[ $2 =~ \ (worker-kill|job-[a-z]*)\  ]] ;;
         worker-kill | job-requeue | job-preempt | job-shrink) [[ $2 =~ \ (slurmctld-kill|job-scancel)\  ]] ;;
@@ -115,4 +119,38 @@ kind_node_shrink_nudge() {
     restarts=$(scontrol show job "$job" | sed -n 's/.* Restarts=\([0-9]*\).*/\1/p')
     case $nudged in *" $restarts "*) return ;; esac
     scontrol update JobId="$job" StartTime=now+2 2>/dev/null && nudged="$nudged$restarts "
+}
+
+slots() { status "$job" '[.slots[].state] | join(" ")'; }
+use_batch_host() { DYNPIPE_SOCKET=$D/run/dynpiped-$(scontrol show job "$job" | sed -n 's/ *BatchHost=//p').sock; }
+kind_node_shrink_heals() {
+    nudge
+    [ ! -f "$D/cancelled" ] || { job_ended "$job"; return; }
+    job_is "$job" RUNNING || { reached=; return 1; }
+    use_batch_host
+    now=$(last_step)
+    [ -n "${reached:-}" ] || reached=$now
+    [ -n "$now" ] && [ "$now" -gt $((reached + 20)) ] && is_idle_slot "$(slots)" && [ "$(status "$job" .state)" = training ]
+}
+kind_node_shrink_told() { echo "job $(job_state "$job"), slots $(slots), state $(status "$job" .state), at $(status "$job" .state_text)"; }
+kind_node_shrink_has_released() {
+    nudge
+    [ ! -f "$D/cancelled" ] || return 0
+    timeout 5 dynpipe resume -j "$job" >/dev/null 2>&1
+    grep -q ' left ' "$E/events" && is_idle_slot "$(slots)"
+}
+ended_life=
+kind_node_shrink_ends() {
+    [ ! -f "$D/cancelled" ] || return 0
+    nudge
+    job_ended "$job" && return 0
+    # Each start is told once, when it has workers.
+    life=$(scontrol show job "$job" | sed -n 's/.* Restarts=\([0-9]*\).*/\1/p')
+    [ "$life" != "$ended_life" ] && job_is "$job" RUNNING && [ -n "$(run_pid n1)$(run_pid n2)$(run_pid n3)" ] &&
+        scancel --signal=TERM "$job" && ended_life=$life
+    return 1
+}
+kind_node_shrink_ended() {
+    scontrol -o show job "$job" >"$E/end.job"
+    [ "$(plan_value dbd)" = 0 ] || sacct -X -n -P -D -j "$job" -o JobID,State,NNodes,ElapsedRaw,Start,End >"$E/end.sacct" 2>&1
 }
