@@ -107,7 +107,7 @@ static void warn_of_tracking(const struct dp_job_result *r)
 /* At its time limit Slurm gives a job KillWait to save in. A worker that is in doubt about a hand-over can do so only
  * when it has heard the decision, so its daemon stays with it, and one that is restarted then takes the run up again
  * and waits for its workers to come back. Not where the job is in the queue again: what we know of it by then is its
- * next life. */
+ * next life. A slice has its worker's line under its home's name, and hands its layers over meanwhile. */
 static bool has_workers_to_end(const struct dp_run *run, const struct dp_job_info *job)
 {
     const struct dp_worker *w = run->workers;
@@ -118,7 +118,7 @@ static bool has_workers_to_end(const struct dp_run *run, const struct dp_job_inf
         return !job->is_queued && dp_job_has_node(job, run->daemon->node);
     while (w && !w->conn)
         w = w->next;
-    return w || (run->awaited_ns && dp_now_ns() - run->awaited_ns < RETURN_NS);
+    return w || dp_slice_lives(run) || (run->awaited_ns && dp_now_ns() - run->awaited_ns < RETURN_NS);
 }
 
 static void take_up_again(struct dp_run *run, const struct dp_job_info *job)

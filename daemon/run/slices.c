@@ -908,6 +908,13 @@ static bool is_alive(const struct dp_slicing *s)
     return s->start_ticks && dp_process_start(s->pid) == s->start_ticks;
 }
 
+bool dp_slice_lives(const struct dp_run *slice)
+{
+    const struct dp_slicing *s = slice->slicing;
+
+    return s && s->state == DP_SLICE_RANKED && s->pid && is_alive(s);
+}
+
 /* Home's daemon is not there, or of an older release. */
 static void give_up(struct dp_slicing *s, uint64_t now_ns)
 {

@@ -48,6 +48,7 @@ void dp_slices_read_job(struct dp_run *home, const struct dp_job_info *job);
 bool dp_slices_are_over(const struct dp_run *home); /* so it was */
 /* The run's job is over: are there slices, here or, where this daemon coordinates, anywhere, that train on in its name? */
 bool dp_slices_outlive(const struct dp_run *run);
+bool dp_slice_lives(const struct dp_run *slice); /* does the process that has its rank still live? */
 /* The same after a restart of this daemon, or on a node that hears of the run first when its job is over: from the journal, or what
  * another daemon said of it. r: Slurm's answer, rc 0 or 1. returns true with run->job filled in, and run->coord where this daemon
  * coordinates. */

@@ -33,15 +33,16 @@ static void read_slice(const struct dw_slice *s, struct dp_job_result *out)
     job->slice_of = s->slice_of;
     job->uid = job->gid = s->uid;
     job->restart_count = s->restart_count;
-    job->is_running = !s->has_ended;
+    job->is_running = !s->has_ended && !s->is_ending;
+    job->is_completing = job->is_queued = s->is_ending;
     job->n_nodes = 1;
     memcpy(job->node[0], dw.node[s->node].name, sizeof job->node[0]);
     memcpy(job->batch_host, job->node[0], sizeof job->batch_host);
     job->n_tasks = 1;
     job->start_s = s->start_s;
     job->boot_s = dw.slurm.boot_s;
-    if (s->has_ended)
-        snprintf(out->text, sizeof out->text, "the job is COMPLETED");
+    if (!job->is_running)
+        snprintf(out->text, sizeof out->text, "the job is %s", s->is_ending ? "PENDING" : "COMPLETED");
 }
 
 size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
@@ -70,7 +71,7 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
         if (s->is_waiting)
             continue;
         *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s,
-                                 .slice_of = q.array_job_id ? s->slice_of : 0, .is_running = true};
+                                 .slice_of = q.array_job_id ? s->slice_of : 0, .is_running = !s->is_ending};
         memcpy(out->node, dw.node[s->node].name, sizeof out->node);
         r.n++;
     }

@@ -68,6 +68,7 @@ struct dw_slice {
     uint64_t start_s, submit_s;
     uint64_t shown_ns; /* of a companion: Slurm was slow to take it in */
     bool has_ended, is_waiting, is_older; /* older: of an earlier life of home */
+    bool is_ending; /* Slurm puts it back into the queue, and waits for its processes */
     bool is_marked;
 };
 

@@ -587,8 +587,27 @@ static void another_one_is_home_of_a_new_run(void **state)
     end_world();
 }
 
+/* A slice that Slurm takes has KillWait to hand its layers over, and needs the line to its coordinator for that. */
+static void one_that_is_taken_keeps_its_line(void **state)
+{
+    (void)state;
+    begin_two(2);
+    check_ranks();
+    dw.slurm.slice[1].is_ending = true;
+    dw_run(12, false);
+    assert_non_null(dp_run_find(&dw.node[1].d, OTHER));
+    assert_non_null(dp_run_find(&dw.node[1].d, HOME));
+    dw_exit(process[1]);
+    dw_run(12, false);
+    assert_null(dp_run_find(&dw.node[1].d, OTHER));
+    assert_null(dp_run_find(&dw.node[1].d, HOME));
+    assert_non_null(dp_run_find(&dw.node[0].d, HOME));
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_slices_become_one_run),
+    cmocka_unit_test(one_that_is_taken_keeps_its_line),
     cmocka_unit_test(another_one_is_home_of_a_new_run),
     cmocka_unit_test(who_is_no_slice_is_refused),
     cmocka_unit_test(too_few_do_not_begin),
