@@ -130,14 +130,20 @@ bench-saving: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spa
 .PHONY: bench-demo
 bench-demo: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_demo --build . $(BENCHFLAGS)
+# make bench-handovers: does a run that lives long leak? make bench-many-slices: what does a run of many slices cost its coordinator?
+.PHONY: bench-handovers bench-many-slices
+bench-handovers: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
+	$(srcdir)/worker/bench/bench_endurance handovers --build . $(BENCHFLAGS)
+bench-many-slices: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
+	$(srcdir)/worker/bench/bench_endurance grow --build . $(BENCHFLAGS)
 # make bench-slices: from a slice that is drained to the next job on its GPU
 .PHONY: bench-slices
 bench-slices: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_slices --build . $(BENCHFLAGS)
-EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_saving worker/bench/bench_simulator worker/bench/bench_slices tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
+EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_endurance worker/bench/bench_saving worker/bench/bench_simulator worker/bench/bench_slices tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_demo.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
