@@ -280,6 +280,7 @@ static void say_home(const struct dp_companions_list *all, uint32_t home_job, st
 static void read_companions(const struct dp_slices_request *q, struct dp_slices_result *out)
 {
     static struct dp_companions_list all;
+    bool has_node;
 
     dp_companions_read(q->home_job, q->uid, 0, &all);
     out->rc = all.rc;
@@ -294,9 +295,10 @@ static void read_companions(const struct dp_slices_request *q, struct dp_slices_
     for (uint32_t i = 0; i < all.n; i++) {
         if (all.job[i].is_older)
             continue;
+        has_node = all.job[i].slice.node[0]; /* also one that was requeued, while something of it is left */
         out->has_waiting |= all.job[i].is_waiting;
-        out->is_cut |= !all.job[i].is_waiting && out->n == DP_MAX_SLOTS;
-        if (!all.job[i].is_waiting && !out->is_cut)
+        out->is_cut |= has_node && out->n == DP_MAX_SLOTS;
+        if (has_node && !out->is_cut)
             out->slice[out->n++] = all.job[i].slice;
     }
 }

@@ -53,7 +53,7 @@ void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *
 
 /* A job that a comment makes a part of a run (slice_comment.h). */
 struct dp_companion {
-    struct dp_slice slice; /* node: "" while it waits; not one that has ended */
+    struct dp_slice slice; /* node: "" while it waits and has none, not even of a life before; not one that has ended */
     bool is_waiting, is_older; /* older: submitted before home's present life began, and so no part of it */
     uint64_t submit_s;
     char reason[24];       /* why it waits, "": a rare one */

@@ -231,12 +231,18 @@ void dp_group_job(const struct dp_group *g, const struct dp_job_info *home, stru
     out->n_tasks = out->n_seats = g->n;
 }
 
+/* Its job is not over. One that was requeued counts its next life at once, and Slurm waits for what is left of the one before. */
+static bool is_there(const struct dp_slice *s, const struct dp_group_member *m)
+{
+    return is_its(s, m) || (s && !s->is_running && !strcmp(s->node, m->node) && s->restart_count == m->restart_count + 1);
+}
+
 void dp_group_job_now(const struct dp_group *g, const struct dp_job_info *home, const struct dp_slice *slice, uint32_t n,
                       struct dp_job_info *out)
 {
     begin_job(home, out);
     for (uint32_t i = 0; i < g->n; i++)
-        if (is_its(find_slice(slice, n, g->member[i].job_id), &g->member[i]))
+        if (is_there(find_slice(slice, n, g->member[i].job_id), &g->member[i]))
             add_slot(out, &g->member[i]);
     out->n_tasks = g->n;
 }

@@ -77,7 +77,7 @@ int dp_group_rank(const struct dp_group *g, uint32_t job_id);
 /* Of a closed group: the job of its run, slots in the order of ranks. home: the job of the slice that is home. */
 void dp_group_job(const struct dp_group *g, const struct dp_job_info *home, struct dp_job_info *out);
 /* Of a closed group: those slots of its run whose jobs are not over, for the coordinator (ops.read_job). home: as it is read
- * now. A slice that was requeued is over: its next life has no part in the run. */
+ * now. A slice that was requeued is over when nothing of it is left: its next life has no part in the run. */
 void dp_group_job_now(const struct dp_group *g, const struct dp_job_info *home, const struct dp_slice *slice, uint32_t n,
                       struct dp_job_info *out);
 

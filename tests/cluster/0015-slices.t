@@ -62,6 +62,23 @@ ok $? "one that was requeued comes back as another life"
 touch "$D/a/0" "$D/a/1" "$D/a/3"
 wait_for 60 all_nodes_idle
 
+# As long as Slurm waits for what is left of one that was requeued, it is there, though its next life is counted already.
+cat >"$D/deaf.sh" <<'END'
+#!/bin/bash
+trap '' TERM
+touch "$1"
+while :; do sleep 1; done
+END
+begun() { [ -e "$D/$1" ]; }
+deaf=$(sbatch --parsable "${short[@]}" --requeue --array=0-0 --gpus=1 "$D/deaf.sh" "$D/deaf")
+wait_for 60 begun deaf
+scontrol requeue "${deaf}_0"
+wait_for 10 shows "$deaf" "$(task_job "$deaf" 0) n[12] ending 1"
+ok $? "one that was requeued is there while something of it lives"
+wait_for 60 shows "$deaf" "rc=0 n=0 others wait"
+ok $? "and then no more"
+scancel "$deaf"
+
 wide=$(sbatch --parsable "${short[@]}" -N2 -n2 --array=0-0 "$D/task.sh" "$D/b2")
 wait_for 60 job_is "${wide}_0" RUNNING
 is "$(seen "$wide" | head -n1)" "rc=0 n=0 " "a task of two nodes is no slice"
@@ -88,6 +105,16 @@ wait_for 10 since "$(date +%s)"
 is "$(of "$home")" "rc=0 n=1 
 $home $(squeue -h -j "$home" -o %N) running 0
 home $home" "a job alone is home; what was submitted before it began is none of its companions"
+deaf=$(sbatch --parsable "${short[@]}" --requeue --comment "dynpipe: slice of $home" "$D/deaf.sh" "$D/deaf companion")
+wait_for 60 begun "deaf companion"
+scontrol requeue "$deaf"
+of_shows() { of "$home" | grep -qx -- "$1"; }
+wait_for 10 of_shows "$deaf n[12] ending 1"
+ok $? "a companion that was requeued is there while something of it lives"
+not_of_shows() { ! of_shows "$@"; }
+wait_for 60 not_of_shows "$deaf n[12] .*"
+ok $? "and then no more"
+scancel "$deaf"
 companion() { sbatch --parsable "${short[@]}" --comment "$1" "${@:2}" --wrap "sleep 1000"; }
 mine=$(companion "my; dynpipe: slice of $home" --gpus=1)
 waits=$(companion "dynpipe: slice of $home" --hold)

@@ -251,6 +251,7 @@ static void the_job_of_its_run(void **state)
     static const char *const node_of[] = {"n2", "n2", "n0", "n1", "n1"};
     struct dp_group *g = group(5, 1);
     struct dp_slice now[N];
+    uint32_t n_seen = 0;
 
     (void)state;
     for (uint32_t job = 11; job <= 15; job++)
@@ -268,12 +269,26 @@ static void the_job_of_its_run(void **state)
     }
     memcpy(now, slices, sizeof now);
     now[2].is_running = false;  /* 13: Slurm waits for its epilog */
-    now[4].restart_count++;     /* 15: over, what runs is another life */
+    now[4].restart_count++;     /* 15: requeued; over, for what runs is another life */
     now[1] = now[0];            /* 12: over, and forgotten */
     dp_group_job_now(g, &home, now, N, &out);
     assert_int_equal(out.n_nodes, 3);
     for (uint32_t s = 0; s < 3; s++)
         assert_int_equal(out.slice[s], left[s]);
+    now[4].is_running = false;  /* while Slurm waits for what is left of it, it is not */
+    dp_group_job_now(g, &home, now, N, &out);
+    assert_int_equal(out.n_nodes, 4);
+    for (uint32_t s = 0; s < 4; s++)
+        n_seen += out.slice[s] == 15;
+    assert_int_equal(n_seen, 1);
+    snprintf(now[4].node, sizeof now[4].node, "n7"); /* nor is what is left of a later life, elsewhere, or of the one behind that, this one */
+    dp_group_job_now(g, &home, now, N, &out);
+    assert_int_equal(out.n_nodes, 3);
+    now[4] = slices[4];
+    now[4].is_running = false;
+    now[4].restart_count += 2;
+    dp_group_job_now(g, &home, now, N, &out);
+    assert_int_equal(out.n_nodes, 3);
     free(g);
 }
 
