@@ -34,7 +34,7 @@ e2e_tests = tests/e2e/0200-release.t tests/e2e/0205-release-twice.t tests/e2e/02
 	tests/e2e/0240-site-policy.t tests/e2e/0250-time-limit.t tests/e2e/0255-signal-inside.t tests/e2e/0260-parted-rights.t \
 	tests/e2e/0270-late-daemon.t tests/e2e/0280-wireup.t tests/e2e/0285-memory.t \
 	tests/e2e/0290-own-tmp.t tests/e2e/0295-container.t tests/e2e/0300-rolling-upgrade.t tests/e2e/0305-upgrade-user.t
-EXTRA_DIST += tests/e2e/build_release_before tests/e2e/release_before.sh tests/e2e/own_users.sh tests/e2e/lib.sh tests/e2e/observe.sh tests/e2e/records.sh tests/e2e/slices.sh
+EXTRA_DIST += tests/e2e/companions.sh tests/e2e/build_release_before tests/e2e/release_before.sh tests/e2e/own_users.sh tests/e2e/lib.sh tests/e2e/observe.sh tests/e2e/records.sh tests/e2e/slices.sh
 dist_check_SCRIPTS += $(cluster_tests) $(e2e_tests)
 TESTS += $(cluster_tests) $(e2e_tests)
 

@@ -131,13 +131,15 @@ ask_slurm() {
 fault_job_scancel() { ask_slurm scancel "$job" && touch "$D/cancelled"; }
 fault_job_requeue() { ask_slurm scontrol requeue "$job"; }
 fault_job_preempt() { ask_slurm scancel --signal=TERM "$job"; } # as a preemption begins
-fault_job_update() {
-    case $1 in
-        comment) ask_slurm scontrol update JobId="$job" Comment="by hand" ;;
-        limit) ask_slurm scontrol update JobId="$job" TimeLimit=600 ;;
-        nice) ask_slurm scontrol update JobId="$job" Nice=5 ;;
+# update_by_hand JOB WHAT LIMIT: what an owner may change; a limit in minutes.
+update_by_hand() {
+    case $2 in
+        comment) ask_slurm scontrol update JobId="$1" Comment="by hand" ;;
+        limit) ask_slurm scontrol update JobId="$1" TimeLimit="$3" ;;
+        nice) ask_slurm scontrol update JobId="$1" Nice=5 ;;
     esac
 }
+fault_job_update() { update_by_hand "$job" "$1" 600; }
 # The owner takes the last node by hand: Slurm kills what runs there, and the run begins again.
 fault_job_shrink() {
     local nodes

@@ -30,6 +30,16 @@ one_of() {
     drawn=$1
 }
 
+# plan_draw_rest LEAST: what runs of every kind have: with slurmdbd or without, which training, how many other jobs wait at LEAST.
+plan_draw_rest() {
+    draw 4
+    plan+=("dbd=$((drawn == 0))")
+    draw 2
+    plan+=("train=$((drawn + 1))")
+    draw 3
+    plan+=("waiting=$((drawn + $1))")
+}
+
 plan_draw() { # SEED NUMBER
     local kind n i fault name targets min max used=" " moment delay target
     plan=("seed=$1" "run=$2")

@@ -36,8 +36,7 @@ ok $? "one: the job that waited runs on a GPU that a slice had"
 like "$(states "$one")" "^[12] COMPLETED, [23] RUNNING$" "one: a slice has completed, the others run"
 wait_for 240 states_are "$one" "2 COMPLETED, 2 RUNNING"
 ok $? "one: and another slice goes"
-before=$(tail -n 1 "$D/one.jsonl" | jq -r .step)
-wait_for 60 steps_done "$D/one.jsonl" $((before + 20))
+makes_steps one
 ok $? "one: the rest trains on"
 is "$(job_state "$home")" RUNNING "one: the slice whose job the run is stays"
 like "$(timeout 10 dynpipe status -j "$(squeue -h -r -j "$one" -o %A | grep -vx "$home")" 2>&1)" "a slice of the run of job $home on n1" "one: who asks for another slice is told where to look"
@@ -65,8 +64,7 @@ wait_for 240 late
 ok $? "two: the task that begins on a GPU that came back is told that the run, which gave it back, needs no more"
 wait_for 60 states_are "$two" "2 COMPLETED, 1 FAILED, 2 RUNNING" || wait_for 60 states_are "$two" "1 COMPLETED, 1 FAILED, 3 RUNNING"
 ok $? "two: and ends, while the others train"
-before=$(tail -n 1 "$D/two.jsonl" | jq -r .step)
-wait_for 60 steps_done "$D/two.jsonl" $((before + 20))
+makes_steps two
 ok $? "two: they do"
 scancel --signal=TERM "$two"
 wait_for 120 all_ended "$two"
@@ -120,8 +118,7 @@ is "$(job_state "${others[0]}")" COMPLETED "taken: one that is asked to end ends
 scancel "${others[1]}"
 wait_for 60 job_ended "${others[1]}"
 is "$(job_state "${others[1]}")" CANCELLED "taken: another one is cancelled"
-before=$(tail -n 1 "$D/taken.jsonl" | jq -r .step)
-wait_for 60 steps_done "$D/taken.jsonl" $((before + 20))
+makes_steps taken
 ok $? "taken: the rest trains on"
 is "$(grep -c '"event":"regrouped"' "$D/taken.jsonl")" 0 "taken: both had left before Slurm killed them (KillWait is 5 s here): nothing had to be made again"
 like "$(status "$home" '[.events[].text] | join(" ")')" "Slurm ends n1 \(job [0-9]+\): worker [1-3] asks to be let go .*committed at step [0-9]+: Slurm ends n1 \(job" "taken: status says why layers moved"

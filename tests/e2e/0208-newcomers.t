@@ -11,11 +11,6 @@
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
 slices_cluster 4.0 'poll_s = 2.0;'
-goes_on() { # NAME
-    local before
-    before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
-    wait_for 60 steps_done "$D/$1.jsonl" $((before + 20))
-}
 
 # ---- two of four begin, the others come later, on another node ---------------------------------------------------
 
@@ -34,7 +29,7 @@ scancel "$rest"
 wait_for 60 states_are "$late" "4 RUNNING"
 wait_for 60 holders_are "$home" 4
 ok $? "late: the others begin on another node, and have layers of it"
-goes_on late
+makes_steps late
 ok $? "late: all train"
 like "$(status "$home" '[.events[].text] | join("; ")')" "n2 \(job [0-9]+\) (and 1 more join|joins)" "late: by a hand-over"
 is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "late: nothing was made again"
@@ -52,7 +47,7 @@ cluster start "daemon:n1"
 wait_for 120 task_is "$task" RUNNING
 wait_for 60 holders_are "$home" 4
 ok $? "again: its next life has layers"
-goes_on late
+makes_steps late
 ok $? "again: all train"
 like "$(status "$home" '[.events[].text] | join("; ")')" "job $again\) joins" "again: by a hand-over"
 is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "again: nothing was made again"
@@ -68,7 +63,7 @@ wait_for 60 none_on_n2
 ok $? "drained: $n_there slices leave the node that is drained"
 wait_for 60 holders_are "$home" $((4 - n_there))
 ok $? "drained: and the others have their layers"
-goes_on late
+makes_steps late
 ok $? "drained: those train"
 is "$(grep -c '"event":"regrouped"' "$D/late.jsonl")" 0 "drained: nothing was made again"
 scontrol update NodeName=n2 State=resume
@@ -82,7 +77,7 @@ pid=$(workers_on "$killed" "$node" | head -n1)
 runs "again: a worker is found" kill -KILL "$pid"
 wait_for 60 holders_are "$home" $((left - 1))
 ok $? "again: a worker that is killed is missed by the others, which go on"
-goes_on late
+makes_steps late
 ok $? "again: they do"
 end_array "$late" late
 like "$(states "$late")" "^3 COMPLETED, 1 FAILED$" "late: all others end well"
@@ -105,7 +100,7 @@ wait_for 60 states_are "$idle" "4 RUNNING"
 seated() { [ "$(cat "$D"/idle.*.out | grep -c "waits to be taken in")" = 2 ]; }
 wait_for 60 seated
 ok $? "idle: two newcomers wait"
-goes_on idle
+makes_steps idle
 is "$(holders "$home")" 2 "idle: and are not taken in"
 last=$(squeue -h -r -t R -w n2 -j "$idle" -o %i | tail -n1)
 scancel "$last"

@@ -11,11 +11,6 @@
 
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
 slices_cluster 4.0 'poll_s = 2.0;'
-goes_on() { # NAME
-    local before
-    before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
-    wait_for 60 steps_done "$D/$1.jsonl" $((before + 20))
-}
 task_of() { squeue -h -r -t all -j "$1" -o "%A %i" | sed -n "s/^$2 //p"; } # ARRAY JOB: scancel knows a task by its number
 kill_worker() { kill -KILL "$(workers_on "$1" "$(squeue -h -j "$1" -o %N)")"; } # JOB
 logs() { cat "$D"/log/dynpiped.n*.log; }
@@ -38,7 +33,7 @@ wait_for 60 job_ended "$home"
 is "$(job_state "$home")" CANCELLED "gone: home is cancelled"
 wait_for 60 holders_are "$home" 2
 ok $? "gone: and the others have its layers"
-goes_on gone
+makes_steps gone
 ok $? "gone: they train on"
 is "$(grep -c '"event":"regrouped"' "$D/gone.jsonl")" 0 "gone: nothing was made again"
 is_told() { logs | grep -q "job=$home is over .*its run goes on with other slices"; }
@@ -48,7 +43,7 @@ scancel "$rest"
 wait_for 60 states_are "$gone" "1 CANCELLED, 4 RUNNING"
 wait_for 60 holders_are "$home" 4
 ok $? "gone: tasks that begin then find the run, and have layers"
-goes_on gone
+makes_steps gone
 ok $? "gone: all train"
 cluster stop "daemon:$node" KILL
 cluster start "daemon:$node"
@@ -56,13 +51,13 @@ known() { [ "$(status "$home" .state 2>/dev/null)" != "" ]; }
 wait_for 60 known
 wait_for 60 holders_are "$home" 4
 ok $? "gone: a restarted daemon has the run again from its journal"
-goes_on gone
+makes_steps gone
 ok $? "gone: they train on"
 mapfile -t others < <(squeue -h -r -t R -j "$gone" -o %i)
 scancel "${others[0]}"
 wait_for 60 holders_are "$home" 3
 ok $? "gone: and lets another slice go"
-goes_on gone
+makes_steps gone
 ok $? "gone: the rest trains"
 scancel --signal=TERM "$gone"
 wait_for 120 all_ended "$gone"
@@ -84,7 +79,7 @@ kill_worker "$home"
 wait_for 60 job_ended "$home"
 wait_for 60 file_has "$D/killed.jsonl" '"event":"regrouped"'
 ok $? "killed: the others regroup"
-goes_on killed
+makes_steps killed
 ok $? "killed: and go on"
 scancel --signal=TERM "$killed"
 wait_for 120 all_ended "$killed"
@@ -110,13 +105,13 @@ wait_for 60 n_are "$one" PENDING 1
 ok $? "one: and another one waits"
 kill_worker "$one"
 wait_for 60 job_ended "$one"
-goes_on one
+makes_steps one
 ok $? "one: the job's own worker is killed, and the companion goes on"
 scancel "$block"
 wait_for 60 n_are "$one" RUNNING 2
 wait_for 60 holders_are "$one" 2
 ok $? "one: who begins then joins"
-goes_on one
+makes_steps one
 ok $? "one: they train"
 for job in $(family "$one" | sed -n 's/ RUNNING$//p') "$one"; do scancel --signal=TERM "$job"; done
 none() { ! { squeue -h -t all -j "$one" -o %T; family "$one"; } | grep -qE 'PENDING|RUNNING|COMPLETING'; }

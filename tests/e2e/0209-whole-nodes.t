@@ -29,8 +29,7 @@ ok $? "one of them is given back"
 is "$(squeue -h -r -t R -j "$one" -o %N | sort | uniq -c | awk '$2 == "n3" { print $1 } END { print NR }' | tr '\n' ' ')" "2 2 " \
     "both of n3's stay, and one node is empty (home is on $at)"
 like "$(dynpipe explain -j "$home" 2>&1)" "3 of 4 slices are enough.* on 2 of 3 nodes" "explain says so"
-before=$(tail -n 1 "$D/one.jsonl" | jq -r .step)
-wait_for 60 steps_done "$D/one.jsonl" $((before + 20))
+makes_steps one
 ok $? "the rest trains on"
 end_array "$one" one
 same_as_alone $run -- one

@@ -6,6 +6,8 @@
 # shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
+# shellcheck source=tests/e2e/companions.sh
+. "$DP_SRCDIR/tests/e2e/companions.sh"
 
 for p in slurmdbd mariadbd sacctmgr; do
     command -v $p >/dev/null || skip_all "$p is not installed (tests/lib/deps.sh lists the packages)"
@@ -42,30 +44,15 @@ cluster_up --nodes 2 --gpus 4 --cpus 8 --dbd --conf AccountingStoreFlags=job_com
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
 me=$(id -un)
-# job NAME SBATCH-OPTIONS -- OVERRIDES: a job that asks for its companions; prints its id. Output in NAME.JOB.out.
-job() {
-    local name=$1 options=()
-    shift
-    while [ "$1" != -- ]; do options+=("$1"); shift; done
-    shift
-    cat >"$D/$name.sh" <<X
-#!/bin/bash
-echo "given: \$# <\$2> <\$GIVEN> umask \$(umask)"
-srun -n1 $(worker_command "$D/$name.jsonl" "$@") || [ \$? = 75 ]
-X
-    (umask 0027; GIVEN="some thing" sbatch --parsable -J "$name" -n1 -c1 --gpus=1 --mem=500 -t 60 -o "$D/$name.%j.out" "${options[@]}" "$D/$name.sh" a "b  c")
-}
-family() { squeue -h -t all -o '%A %T %j %k' | awk -v j="$1" '$1 == j || $0 ~ ("dynpipe: slice of " j "$")' | sort -n; } # HOME
-states() { family "$1" | awk '{print $2}' | sort | uniq -c | awk '{printf "%s%s %s", (NR > 1 ? ", " : ""), $1, $2}'; }
-states_are() { [ "$(states "$1")" = "$2" ]; }
-all_ended() { ! family "$1" | grep -qE 'PENDING|RUNNING|COMPLETING'; }
+# Companions have home's arguments, environment and umask.
+job_first='echo "given: $# <$2> <$GIVEN> umask $(umask)"' job_args=(a "b  c")
+given() { (umask 0027; export GIVEN="some thing"; "$@"); } # COMMAND
 logs() { cat "$D"/log/dynpiped.n*.log; }
-n_submitted() { logs | sed -n "s/.* job=$1 companions: \([0-9]*\) submitted.*/\1/p" | awk '{n += $1} END {print n + 0}'; }
 companions() { timeout 10 dynpipe status --json ${2:+-j "$1"} 2>/dev/null | jq -c "(.run // (.runs[] | select(.job_id == $1))) | .companions"; } # JOB [running]
 
 # ---- four GPUs of one node: one job becomes four ------------------------------------------------------------------
 
-one=$(job one -w n1 --comment 'sweep 7' $release --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run)
+one=$(given job one -w n1 --comment 'sweep 7' $release --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run)
 wait_for 60 states_are "$one" "4 RUNNING"
 ok $? "one: the job is four"
 wait_for 60 steps_done "$D/one.jsonl" 5
@@ -91,8 +78,7 @@ wait_for 60 paused
 ok $? "one: none is given back for another reason"
 scancel "$second"
 wait_for 60 job_ended "$second"
-before=$(tail -n 1 "$D/one.jsonl" | jq -r .step)
-wait_for 60 steps_done "$D/one.jsonl" $((before + 10))
+makes_steps one 10
 ok $? "one: a companion is cancelled, and the others train on"
 is "$(grep -c '"event":"regrouped"' "$D/one.jsonl")" 0 "one: it had handed its layers over before Slurm killed it"
 given_back() { [ "$(status "$one" '[.slots[] | select(.state == "released")] | length')" = 1 ]; }
@@ -113,7 +99,7 @@ ok $? "one: sacct shows them"
 wait_for 60 all_nodes_idle
 occupant=$(sbatch --parsable -w n1 -n1 -c1 --gpus=2 --mem=100 -o /dev/null --wrap "sleep 1000")
 wait_for 60 job_is "$occupant" RUNNING
-two=$(job two -w n1 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run checkpoint.dir="$D/two.ckpt")
+two=$(given job two -w n1 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run checkpoint.dir="$D/two.ckpt")
 wait_for 60 states_are "$two" "2 PENDING, 2 RUNNING"
 ok $? "two: one companion runs, and two wait"
 waiting_is_told() { timeout 10 dynpipe status -j "$two" 2>&1 | grep -q "of 4 slices have come; 2 wait in Slurm's queue: Resources"; }
@@ -142,7 +128,7 @@ runs "two: with a checkpoint" test -n "$(find "$D/two.ckpt" -name '*.manifest' -
 
 occupant=$(sbatch --parsable -w n1 -n1 -c1 --gpus=2 --mem=100 -o /dev/null --wrap "sleep 1000")
 wait_for 60 job_is "$occupant" RUNNING
-three=$(job three -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
+three=$(given job three -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
 wait_for 60 states_are "$three" "2 PENDING, 2 RUNNING"
 ok $? "three: two wait"
 scancel "$three"
@@ -152,7 +138,7 @@ like "$(cat "$D"/three.*.out)" "the run of job $three is over|job $three is over
 is "$(states_are "$three" "3 CANCELLED, 1 FAILED" && n_submitted "$three")" 3 "three: nothing came in their place"
 
 # The same while home's daemon is dead: the one that comes back withdraws them. They are held, or one would begin on home's GPU.
-away=$(job away -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
+away=$(given job away -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
 wait_for 60 states_are "$away" "2 PENDING, 2 RUNNING"
 ok $? "away: two wait"
 for j in $(family "$away" | awk '$2 == "PENDING" {print $1}'); do scontrol hold "$j"; done
@@ -168,7 +154,7 @@ is "$(find "$D/run" -name "slices-of-$away")" "" "away: and leaves no lock"
 # ---- another user's job names it, and a second job of the same user's that is no home ------------------------------------
 
 if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --regid 65534 --clear-groups test -x "$worker" 2>/dev/null; then
-    four=$(job four -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
+    four=$(given job four -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
     wait_for 60 states_are "$four" "2 PENDING, 2 RUNNING"
     # shellcheck disable=SC2046
     foreign=$(sbatch --parsable --uid=65534 --gid=65534 -w n2 -n1 --gpus=1 --mem=100 -D / -o "$D/tmp/n2/foreign.out" \
@@ -189,7 +175,7 @@ scancel "$occupant"
 
 wait_for 60 all_nodes_idle
 touch "$D/refuse"
-seven=$(job seven --dynpipe=balance --dynpipe-slices=2 -- $run)
+seven=$(given job seven --dynpipe=balance --dynpipe-slices=2 -- $run)
 wait_for 60 job_ended "$seven"
 like "$(cat "$D/seven.$seven.out")" "Slurm refuses more of them: (the site says no|.*job_submit)" "seven: that a plugin of the site's refuses it is told"
 is "$(states "$seven")" "1 FAILED" "seven: nothing was submitted"
@@ -202,7 +188,7 @@ children_of() { local p; for p in /proc/[0-9]*; do [ "$(sed 's/.*) . \([0-9]*\) 
 for what in daemon both; do
     touch "$D/hold"
     rm -f "$D/held"
-    job=$(job "$what" -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
+    job=$(given job "$what" -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
     wait_for 60 test -e "$D/held"
     ok $? "$what: the first companion is being submitted"
     daemon=$(cat "$D/run/dynpiped.n1.pid")
@@ -230,7 +216,7 @@ wait_for 60 all_nodes_idle
 # One user only, and told to the slurmctld that runs: 22.05.8 does not find him in some databases, and dies of a second one.
 { sacctmgr -i add account lab && sacctmgr -i add user "$me" account=lab defaultaccount=lab MaxSubmitJobs=2; } >"$D/sacctmgr.out" 2>&1 ||
     bail "no account: $(tail -n 3 "$D/sacctmgr.out")"
-five=$(job five -w n1 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
+five=$(given job five -w n1 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
 wait_for 60 steps_done "$D/five.jsonl" 5
 ok $? "five: where the owner may have two jobs the run begins with two slices"
 like "$(logs | grep "job=$five the run begins")" "with 2 of 4 slices: Slurm refuses more of them: Job violates accounting/QOS policy" "five: and says why"
@@ -239,7 +225,7 @@ is "$(states "$five")" "2 RUNNING" "five: no more were submitted"
 is "$(field "$(family "$five" | awk -v j="$five" '$1 != j {print $1}')" Account)" "Account=lab" "five: the companion has home's account"
 scancel --signal=TERM "$five"
 wait_for 120 all_ended "$five"
-six=$(job six -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
+six=$(given job six -w n1 --dynpipe=balance --dynpipe-slices=4 -- $run)
 wait_for 60 job_ended "$six"
 is "$(job_state "$six")" FAILED "six: a run that needs four does not begin with two"
 like "$(cat "$D/six.$six.out")" "no more than [12] of the 4 slices that the run needs are there; Slurm refuses more of them: Job violates" "six: and says so to its owner"

@@ -6,6 +6,8 @@
 # shellcheck disable=SC2016,SC2086,SC2154,SC2317 # jobs expand their own variables; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
+# shellcheck source=tests/e2e/companions.sh
+. "$DP_SRCDIR/tests/e2e/companions.sh"
 
 for p in slurmdbd mariadbd sacctmgr; do
     command -v $p >/dev/null || skip_all "$p is not installed (tests/lib/deps.sh lists the packages)"
@@ -19,24 +21,7 @@ cluster_up --nodes 2 --gpus 4 --cpus 8 --dbd \
     --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; growth_cooldown_s = 3.0; growth_wait_s = 120.0; };'
 export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
 me=$(id -un)
-# job NAME SBATCH-OPTIONS -- OVERRIDES: a job that asks for its companions; prints its id. Output in NAME.JOB.out.
-job() {
-    local name=$1 options=()
-    shift
-    while [ "$1" != -- ]; do options+=("$1"); shift; done
-    shift
-    cat >"$D/$name.sh" <<X
-#!/bin/bash
-srun -n1 $(worker_command "$D/$name.jsonl" "$@") || [ \$? = 75 ]
-X
-    sbatch --parsable -J "$name" -n1 -c1 --gpus=1 --mem=500 -t 60 -o "$D/$name.%j.out" "${options[@]}" "$D/$name.sh"
-}
-family() { squeue -h -t all -o '%A %T %k' | awk -v j="$1" '$1 == j || $0 ~ ("dynpipe: slice of " j "$")' | sort -n; } # HOME
-states() { family "$1" | awk '{print $2}' | sort | uniq -c | awk '{printf "%s%s %s", (NR > 1 ? ", " : ""), $1, $2}'; }
-states_are() { [ "$(states "$1")" = "$2" ]; }
-all_ended() { ! family "$1" | grep -qE 'PENDING|RUNNING|COMPLETING'; }
 logs() { cat "$D"/log/dynpiped.n*.log; }
-n_submitted() { logs | sed -n "s/.* job=$1 companions: \([0-9]*\) submitted.*/\1/p" | awk '{n += $1} END {print n + 0}'; }
 growth_is() { [ "$(status "$1" .growth.state)" = "$2" ]; } # JOB STATE
 asked_times() { [ "$(status "$1" .growth.requests)" -ge "$2" ] 2>/dev/null; } # JOB N
 end_all() { # JOB NAME; one that waits may begin on the GPU of one that ends, and has no run then

@@ -13,19 +13,10 @@
 run="$endless prune.begin=20 prune.end=120 prune.every=20"
 slices_nodes=3
 slices_cluster 6.0 'poll_s = 2.0;'
-goes_on() { # NAME
-    local before
-    before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
-    wait_for 60 steps_done "$D/$1.jsonl" $((before + 20))
-}
 regroups() { grep -c '"event":"regrouped"' "$D/$1.jsonl"; } # NAME
 regrouped() { [ "$(regroups "$1")" -ge "$2" ]; }            # NAME TIMES
-# A node dies, and Slurm finds it.
-lose_node() { # NODE
-    local j
-    kill -KILL $(cat "$D/run/slurmd.$1.pid" "$D/run/dynpiped.$1.pid") \
-        $(for j in $(squeue -h -r -t R -w "$1" -o %A); do step_daemons_on "$j" "$1"; tasks_on "$j" "$1"; done)
-    rm -f "$D/run/slurmd.$1.pid"
+lose() { # NODE: and Slurm finds it
+    lose_node "$1" $(squeue -h -r -t R -w "$1" -o %A)
     scontrol update nodename="$1" state=down reason=lost
 }
 logged() { grep -qE "$2" "$D/log/dynpiped.$1.log"; } # NODE PATTERN
@@ -49,10 +40,10 @@ wait_for 60 marked
 # ---- its node is lost -------------------------------------------------------------------------------------------------
 
 export DYNPIPE_SOCKET=$D/run/dynpiped-n2.sock
-lose_node n1
+lose n1
 wait_for 90 regrouped lost 1
 ok $? "n1 is lost: the others regroup"
-goes_on lost
+makes_steps lost
 ok $? "n1 is lost: and go on"
 runs "n1 is lost: the daemon of n2 coordinates" logged n2 "job=$home is coordinated here from now on"
 runs "n1 is lost: that of n3 does not" test -z "$(grep "is coordinated here" "$D/log/dynpiped.n3.log")"
@@ -67,12 +58,12 @@ cluster stop daemon:n2 KILL
 cluster start daemon:n2
 wait_for 60 holders_are "$home" 4
 ok $? "new: its daemon is restarted, and has the run from its journal"
-goes_on lost
+makes_steps lost
 ok $? "new: they train on"
 scancel "${block[2]}"
 wait_for 60 holders_are "$home" 5
 ok $? "new: a task that begins then joins"
-goes_on lost
+makes_steps lost
 ok $? "new: all train"
 is "$(regroups lost)" 1 "new: nothing was made again"
 
@@ -84,16 +75,16 @@ cluster start daemon:n1
 scontrol update nodename=n1 state=resume 2>/dev/null
 wait_for 60 logged n1 "job=$home is coordinated on n2 since this daemon was away|job=$home ends"
 ok $? "back: the daemon of the lost node knows that another one coordinates"
-goes_on lost
+makes_steps lost
 ok $? "back: they train on"
 
 # ---- and the new one is lost, too -------------------------------------------------------------------------------------
 
 export DYNPIPE_SOCKET=$D/run/dynpiped-n3.sock
-lose_node n2
+lose n2
 wait_for 90 regrouped lost 2
 ok $? "n2 is lost: the others regroup"
-goes_on lost
+makes_steps lost
 ok $? "n2 is lost: and go on"
 runs "n2 is lost: the daemon of n3 coordinates" logged n3 "job=$home is coordinated here from now on"
 scancel --signal=TERM "$lost"
@@ -126,13 +117,13 @@ cluster stop "daemon:$node"
 others() { grep -l "job=$home is coordinated here from now on" "$D"/log/dynpiped.n*.log | grep -qv "/dynpiped.$node.log"; }
 wait_for 90 others
 ok $? "quiet: the daemon there is stopped for good, and another one coordinates"
-goes_on quiet
+makes_steps quiet
 ok $? "quiet: they train on"
 is "$(regroups quiet)" 0 "quiet: nothing was made again"
 cluster start "daemon:$node"
 wait_for 60 logged "$node" "job=$home is coordinated on .* since this daemon was away"
 ok $? "quiet: the daemon of that node is told when it comes back"
-goes_on quiet
+makes_steps quiet
 ok $? "quiet: they train on"
 scontrol update NodeName="$node" State=resume
 scancel --signal=TERM "$quiet"

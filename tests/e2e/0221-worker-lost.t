@@ -93,8 +93,7 @@ end two "$job"
 job=$(begin node --dynpipe=balance --no-kill -- checkpoint.dir=$D/node checkpoint.every=40)
 wait_for 120 steps_of node 90
 ok $? "node: a run passes step 90"
-kill -KILL $(cat "$D/run/slurmd.n4.pid" "$D/run/dynpiped.n4.pid") $(step_daemons_on "$job" n4) $(tasks_on "$job" n4)
-rm -f "$D/run/slurmd.n4.pid"
+lose_node n4 "$job"
 wait_for 150 not_in_job "$job" n4
 ok $? "node: Slurm takes a dead node out of the job"
 wait_for 60 regrouped node 1

@@ -10,11 +10,6 @@
 run="$endless prune.begin=0 prune.end=0"
 run_cluster --daemon-key 'poll_s = 1.0;' --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 drain() { scontrol update NodeName="$1" State=drain Reason=maintenance; }
-goes_on() { # NAME
-    local before
-    before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
-    wait_for 60 steps_done "$D/$1.jsonl" $((before + 20))
-}
 says() { status "$job" "[.slots[] | select(.node == \"$1\") | .text][0]" | grep -qE -- "$2"; } # NODE WHAT
 
 # Nothing is packed: all four are wanted as long as a step may take no longer than the fastest does.
@@ -30,7 +25,7 @@ is "$(job_nodes "$job") $(squeue -h -j "$job" -o %N)" "3 n[1-2,4]" "the job has 
 is "$(job_state "$job")" RUNNING "and runs"
 wait_for 60 holders_are "$job" 3
 ok $? "three workers have its layers"
-goes_on train
+makes_steps train
 ok $? "they train"
 is "$(grep -c '"event":"regrouped"' "$D/train.jsonl")" 0 "nothing was made again"
 is "$(tasks_on "$job" n3)" "" "no process of the run is left on that node"
@@ -50,7 +45,7 @@ case $(job_nodes "$job"),$(status "$job" .job.shrinks_allowed) in
         ok $? "a second one cannot be given back here, and stays" ;;
     *) skip "a second one cannot be given back here" "this Slurm lets a job shrink again" ;;
 esac
-goes_on train
+makes_steps train
 ok $? "the run goes on there"
 like "$(sinfo -h -N -o '%N %T' | sort | tr '\n' ';')" "^n1 draining;n2 (draining|allocated);n3 drained;n4 allocated;$" "Slurm waits for it"
 end_run "$job" train

@@ -52,8 +52,7 @@ else
     is "$(job_state "$waiting")" COMPLETED "a job that waited for that memory on both nodes has run"
     is "$(job_state "$job")" RUNNING "while the run went on"
     like "$(dynpipe status -j "$job")" 'memory .* of .* per node' "dynpipe status says so"
-    seen=$(tail -n 1 "$D/train.jsonl" | jq -r .step)
-    wait_for 60 steps_done "$D/train.jsonl" $((seen + 20))
+    makes_steps train
     ok $? "and it trains on with what it kept"
 fi
 end_run "$job" train

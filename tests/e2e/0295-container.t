@@ -55,8 +55,7 @@ case $(slurmctld -V) in
         wait_for 180 nodes_fewer "$job" 4
         ok $? "a run in containers gives nodes back"
         like "$(cat "$D"/log/dynpiped.n*.log)" "job=$job node is empty" "after a proof that they are empty"
-        seen=$(tail -n 1 "$D/inside.jsonl" | jq -r .step)
-        wait_for 60 steps_done "$D/inside.jsonl" $((seen + 20))
+        makes_steps inside
         ok $? "and trains on"
         scancel "$job"
         wait_for 60 job_ended "$job"

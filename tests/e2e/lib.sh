@@ -130,6 +130,12 @@ end_run() {
 # status JOB FILTER: one value of the run in `dynpipe status --json`.
 status() { timeout 10 dynpipe status -j "$1" --json 2>/dev/null | jq -r ".run | $2" 2>/dev/null; }
 steps_done() { [ -s "$1" ] && [ "$(tail -n 1 "$1" | jq -r .step 2>/dev/null || echo 0)" -ge "$2" ] 2>/dev/null; }
+# makes_steps NAME [STEPS]: so many more (20) of $D/NAME.jsonl within a minute?
+makes_steps() {
+    local before
+    before=$(tail -n 1 "$D/$1.jsonl" | jq -r .step)
+    wait_for 60 steps_done "$D/$1.jsonl" $((before + ${2:-20}))
+}
 holders() { status "$1" .layout.text | tr '|' '\n' | grep -c '[0-9]'; } # JOB: workers with layers
 holders_are() { [ "$(holders "$1")" = "$2" ]; }
 job_nodes() { scontrol show job "$1" | sed -n 's/ *NumNodes=\([0-9]*\).*/\1/p'; }
@@ -161,4 +167,12 @@ step_daemons_on() { # JOB NODE
             [ "$(cat "/proc/$p/comm" 2>/dev/null)" != slurmstepd ] || echo "$p"
         done
     done | sort -un
+}
+# lose_node NODE JOB...: slurmd, daemon and all of these jobs there die at once.
+lose_node() {
+    local node=$1 job
+    shift
+    # shellcheck disable=SC2046 # lists
+    kill -KILL $(cat "$D/run/slurmd.$node.pid" "$D/run/dynpiped.$node.pid") $(for job; do step_daemons_on "$job" "$node"; tasks_on "$job" "$node"; done)
+    rm -f "$D/run/slurmd.$node.pid" "$D/run/dynpiped.$node.pid"
 }

@@ -21,12 +21,7 @@ kind_node_shrink_plan() {
     but_first=${all#n1,}
     draw $((nodes - 1))
     plan+=("keep=$((drawn + 1))")
-    draw 4
-    plan+=("dbd=$((drawn == 0))")
-    draw 2
-    plan+=("train=$((drawn + 1))")
-    draw 3
-    plan+=("waiting=$drawn")
+    plan_draw_rest 0
     plan_moments=("start" training training intent intent commit commit "done" drain drain gone relintent left saving saving)
     plan_faults=(
         "worker-kill $all 0 0"

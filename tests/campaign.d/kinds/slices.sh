@@ -26,12 +26,7 @@ kind_slices_plan() {
     # As many GPUs as the run cannot do without are free at the start.
     late=$((nodes * (slices / 2 + 1) - drawn >= slices ? drawn : nodes * (slices / 2 + 1) - slices))
     plan+=("late=$late")
-    draw 4
-    plan+=("dbd=$((drawn == 0))")
-    draw 2
-    plan+=("train=$((drawn + 1))")
-    draw 3
-    plan+=("waiting=$((drawn + 1))")
+    plan_draw_rest 1
     plan_moments=("start" training training intent commit commit "done" drain gone seat regroup given saving)
     plan_faults=(
         "slice-kill $some 0 0"
@@ -194,7 +189,7 @@ kind_slices_heals() {
     [ -n "${reached:-}" ] || reached=$now
     [ -n "$now" ] && [ "$now" -gt $((reached + 20)) ] && [ "$(run_status .state)" = training ] && are_settled
 }
-are_settled() { case " $(run_status '[.slots[].state] | join(" ")') " in *" drained "* | *" stopping "* | *" gone "* | *" releasing "* | "  ") return 1 ;; esac; }
+are_settled() { is_idle_slot "$(run_status '[.slots[].state] | join(" ")')"; }
 kind_slices_told() {
     echo "jobs $(slices_now | tr '\n' ';') home $(home_now), coordinator $(coordinator_now): state $(run_status .state), slots" \
         "$(run_status '[.slots[].state] | join(" ")'), at $(run_status .state_text), step $(last_step) after ${reached:-none}"
@@ -270,14 +265,7 @@ fault_slice_preempt() { # NODE MS
     begins() { ! job_is "$j" PENDING; }
     wait_for 30 begins
 }
-fault_slice_update() {
-    hit_slice s2 || return 1
-    case $1 in
-        comment) ask_slurm scontrol update JobId="$hit_name" Comment="by hand" ;;
-        limit) ask_slurm scontrol update JobId="$hit_name" TimeLimit=50 ;;
-        nice) ask_slurm scontrol update JobId="$hit_name" Nice=5 ;;
-    esac
-}
+fault_slice_update() { hit_slice s2 && update_by_hand "$hit_name" "$1" 50; }
 fault_node_drain() {
     ask_slurm scontrol update NodeName="$1" State=drain Reason=campaign || return 1
     pause_ms "$2"
@@ -285,11 +273,8 @@ fault_node_drain() {
 }
 # slurmd, daemon, step daemons and tasks at once. It comes back, and its disk with it.
 fault_node_lost() {
-    local j
-    # shellcheck disable=SC2046
-    kill -KILL $(cat "$D/run/slurmd.$1.pid" "$D/run/dynpiped.$1.pid") \
-        $(for j in $(slices_now R | sed -n "s/ .* $1$//p"); do step_daemons_on "$j" "$1"; tasks_on "$j" "$1"; done)
-    rm -f "$D/run/slurmd.$1.pid" "$D/run/dynpiped.$1.pid"
+    # shellcheck disable=SC2046 # a list
+    lose_node "$1" $(slices_now R | sed -n "s/ .* $1$//p")
     note "hits all on $1"
     ask_slurm scontrol update NodeName="$1" State=down Reason=lost
     pause_ms "$2"
