@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Least values, orders for qsort() and medians. */
+/* Least and largest values, endings of words, orders for qsort() and medians. */
 #ifndef DP_COMMON_NUMBERS_H
 #define DP_COMMON_NUMBERS_H
 
@@ -17,9 +17,20 @@ static inline uint64_t dp_least_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static inline uint64_t dp_most_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static inline int64_t dp_least_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* Behind a word of which there are so many. */
+static inline const char *dp_plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
 }
 
 /* For qsort(): rising. No NaN among doubles. */

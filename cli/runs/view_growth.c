@@ -6,6 +6,7 @@
 #include "cli/runs/view.h"
 #include "cli/show/json.h"
 #include "cli/show/text.h"
+#include "common/numbers.h"
 
 enum { LABEL = 10, TEXT = 320 };
 
@@ -26,7 +27,7 @@ static void request(char *out, size_t cap, const json_t *g)
     dp_json_text(state, sizeof state, g, "state", "?");
     dp_json_text(text, sizeof text, g, "text", "");
     dp_json_text(reason, sizeof reason, g, "reason", "");
-    snprintf(out, cap, "asked for %lu slice%s more, %s%s%s; %s", more, more == 1 ? "" : "s",
+    snprintf(out, cap, "asked for %lu slice%s more, %s%s%s; %s", more, dp_plural(more),
              strcmp(state, "asked") ? state : "they are to come", *text ? ": " : "", text, reason);
 }
 

@@ -273,7 +273,7 @@ bool dp_coord_can_do_without(const struct dp_coord *c, uint32_t slice)
     if (!coord_is_sliced(c) || !c->train.has_layout || c->life.is_over)
         return false;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if ((coord_is_live(c, r) || coord_is_newcomer(c, r)) && c->slot[c->worker[r].slot].slice != slice)
+        if (coord_is_counted(c, r) && c->slot[c->worker[r].slot].slice != slice)
             return true;
     return false;
 }

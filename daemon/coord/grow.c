@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/numbers.h"
+
 #define DOUBLINGS 6u                   /* of the pause */
 #define BEGIN_S 10.0                   /* until a slice trains that Slurm starts at once: measured here, 4 to 8 */
 #define JOIN_NS (120 * DP_SECOND_NS)   /* that began: to say HELLO and be taken in */
@@ -28,21 +30,6 @@
 static uint64_t pause_ns(const struct dp_coord *c, uint32_t doublings)
 {
     return (uint64_t)(c->limits.growth.cooldown_s * 1e9) << (doublings < DOUBLINGS ? doublings : DOUBLINGS);
-}
-
-static uint64_t later_of(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns > b_ns ? a_ns : b_ns;
-}
-
-static bool is_in(const struct dp_coord *c, uint32_t rank)
-{
-    return coord_is_live(c, rank) || coord_is_newcomer(c, rank);
-}
-
-static bool asks_to_leave(const struct dp_coord *c, uint32_t rank)
-{
-    return coord_is_to_leave(c, rank, true);
 }
 
 static bool is_settled_slot(const struct coord_slot *s)
@@ -59,9 +46,9 @@ static const char *why_not_now(const struct dp_coord *c)
         return "a request is under way";
     if (!coord_migrate_is_idle(c) || coord_promise_is_deciding(c))
         return "layers move, or a trial is under way";
-    if (coord_count(c, is_in, NULL) < c->join.wanted || coord_count(c, coord_is_newcomer, NULL) || c->join.refusal[0])
+    if (coord_count(c, coord_is_counted, NULL) < c->join.wanted || coord_count(c, coord_is_newcomer, NULL) || c->join.refusal[0])
         return "slices are missing, or join";
-    if (coord_count(c, asks_to_leave, NULL))
+    if (coord_count(c, coord_should_leave, NULL))
         return "slices are to leave";
     for (uint32_t s = 0; s < c->n_slots; s++)
         if (!is_settled_slot(&c->slot[s]))
@@ -124,7 +111,7 @@ static void ask(struct dp_coord *c, uint64_t now_ns, const struct dp_grow_out *d
     g.state = GROW_ASKED;
     g.why = d->why;
     g.n++;
-    g.held = coord_count(c, is_in, NULL); /* one more than was wanted may have come in, while others left */
+    g.held = coord_count(c, coord_is_counted, NULL); /* one more than was wanted may have come in, while others left */
     g.asked = d->slots;
     g.asked_ns = now_ns;
     g.ended_ns = g.begun_ns = 0;
@@ -143,7 +130,7 @@ static void end(struct dp_coord *c, uint64_t now_ns, enum coord_grow_state state
     g.state = state;
     g.ended_ns = now_ns;
     g.n_vain = state == GROW_JOINED || state == GROW_OVERTAKEN ? 0 : g.n_vain + (g.n_vain <= DOUBLINGS);
-    g.next_ns = later_of(g.next_ns, now_ns + pause_ns(c, later_of(g.n_vain ? g.n_vain - 1 : 0, g.n_back)));
+    g.next_ns = dp_most_u64(g.next_ns, now_ns + pause_ns(c, dp_most_u64(g.n_vain ? g.n_vain - 1 : 0, g.n_back)));
     snprintf(g.text, sizeof g.text, "%s", text);
     if (put(c, now_ns, &g, wanted))
         coord_note(c, now_ns, "the request for %u slices is over, %s: %.180s", g.asked, coord_grow_state_name(state), g.text);
@@ -152,7 +139,7 @@ static void end(struct dp_coord *c, uint64_t now_ns, enum coord_grow_state state
 /* Who is there stays. */
 static void give_up(struct dp_coord *c, uint64_t now_ns, enum coord_grow_state state, const char *text)
 {
-    uint32_t n = coord_count(c, is_in, NULL);
+    uint32_t n = coord_count(c, coord_is_counted, NULL);
 
     end(c, now_ns, state, n > c->grow.held || c->join.wanted < c->grow.held ? n : c->grow.held, text);
 }
@@ -239,7 +226,7 @@ void coord_grow_given(struct dp_coord *c, uint64_t now_ns)
         snprintf(g.text, sizeof g.text, "fewer slices do by now");
     }
     g.given_load = load_now(c);
-    g.next_ns = later_of(g.next_ns, now_ns + pause_ns(c, g.n_back));
+    g.next_ns = dp_most_u64(g.next_ns, now_ns + pause_ns(c, g.n_back));
     c->grow = g;
     (void)coord_journal_grow(c, &c->grow, c->join.wanted); /* without it a restart may ask for them earlier */
 }
@@ -259,7 +246,7 @@ static void take_refusal(struct dp_coord *c, uint64_t now_ns, const struct dp_co
 
     if (n >= g.asked)
         return;
-    if (n <= g.held || n <= coord_count(c, is_in, NULL)) {
+    if (n <= g.held || n <= coord_count(c, coord_is_counted, NULL)) {
         give_up(c, now_ns, GROW_REFUSED, news->refusal);
         return;
     }
@@ -293,9 +280,9 @@ static bool is_too_late(const struct dp_coord *c, uint64_t now_ns)
     uint64_t until_ns = c->grow.asked_ns + (uint64_t)(c->limits.growth.wait_s * 1e9);
 
     if (c->grow.begun_ns)
-        until_ns = later_of(until_ns, c->grow.begun_ns + JOIN_NS);
+        until_ns = dp_most_u64(until_ns, c->grow.begun_ns + JOIN_NS);
     if (c->life.incarnation > 1)
-        until_ns = later_of(until_ns, c->life.begin_ns + RESTART_NS);
+        until_ns = dp_most_u64(until_ns, c->life.begin_ns + RESTART_NS);
     return now_ns >= until_ns;
 }
 
@@ -310,7 +297,7 @@ void coord_grow_tick(struct dp_coord *c, uint64_t now_ns)
     } else if (coord_count(c, coord_is_live, NULL) >= c->grow.asked) {
         snprintf(text, sizeof text, "all of them train, %.1f s after they were asked for", (double)(now_ns - c->grow.asked_ns) / 1e9);
         end(c, now_ns, GROW_JOINED, c->join.wanted, text);
-    } else if (is_too_late(c, now_ns) && coord_count(c, is_in, NULL) < c->grow.asked) {
+    } else if (is_too_late(c, now_ns) && coord_count(c, coord_is_counted, NULL) < c->grow.asked) {
         snprintf(text, sizeof text, "not all of them have come in %.0f s", (double)(now_ns - c->grow.asked_ns) / 1e9);
         give_up(c, now_ns, GROW_WITHDRAWN, text);
     }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "policies/list.h"
 #include "policies/predict/answer.h"
 
@@ -54,24 +55,11 @@ static void allow(const struct dp_coord *c, struct work *k, uint32_t rank)
     k->device[rank] = (struct dp_device){1.0, coord_memory_limit_bytes(c, dp_layout_leader(&c->layout)), rank, true};
 }
 
-static uint32_t n_free(const struct dp_coord *c)
-{
-    uint32_t n = 0;
-
-    for (uint32_t r = 0; r < c->train.n_workers; r++)
-        n += coord_seat_is_free(c, r);
-    return n;
-}
-
-static uint32_t least_of(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 void coord_grow_predict(const struct dp_coord *c, const struct dp_policy *own, const struct dp_policy_in *in, uint32_t slots_now,
                         struct coord_plan *t)
 {
-    uint32_t slots[DP_GROW_OPTIONS], most = least_of(c->limits.growth.max_gpus, slots_now + n_free(c)), have = slots_now, rank = 0;
+    uint32_t slots[DP_GROW_OPTIONS], have = slots_now, rank = 0;
+    uint32_t most = dp_least_u32(c->limits.growth.max_gpus, slots_now + coord_count(c, coord_seat_is_free, NULL));
     struct work *k = calloc(1, sizeof *k);
 
     if (!k)
@@ -88,7 +76,7 @@ void coord_grow_predict(const struct dp_coord *c, const struct dp_policy *own, c
     t->grow.best_ns = best_of(k);
     if (!t->grow.best_ns || t->grow.current_ns < t->grow.best_ns)
         t->grow.best_ns = t->grow.current_ns;
-    t->grow.n = dp_grow_numbers(slots_now, least_of(most, c->train.n_layers), slots);
+    t->grow.n = dp_grow_numbers(slots_now, dp_least_u32(most, c->train.n_layers), slots);
     for (uint32_t i = 0; i < t->grow.n; i++) {
         for (; rank < c->train.n_workers && have < slots[i]; rank++)
             if (coord_seat_is_free(c, rank)) {

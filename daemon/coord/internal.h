@@ -782,6 +782,8 @@ int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct d
 void coord_leave_asked(struct dp_coord *c, uint64_t now_ns, uint32_t rank, bool is_drained);
 /* Slurm ends its slice or, can_wait, wants its node: it is to leave. */
 bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait);
+bool coord_must_leave(const struct dp_coord *c, uint32_t rank);   /* without can_wait, for coord_count() */
+bool coord_should_leave(const struct dp_coord *c, uint32_t rank); /* with it */
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns);
 void coord_leave_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job); /* the run's job */
 /* Does its node drain, with workers there? For people: what comes of it. out: as it is where none does. */
@@ -804,6 +806,8 @@ void coord_seat_over(struct dp_coord *c, uint64_t now_ns, uint32_t rank);
 void coord_seat_joined(struct dp_coord *c, uint32_t rank);
 /* A newcomer that is still there. */
 bool coord_is_newcomer(const struct dp_coord *c, uint32_t rank);
+/* It trains, or is to: one of the slices that the run has. */
+bool coord_is_counted(const struct dp_coord *c, uint32_t rank);
 /* And could be taken in: it is connected, and its address known; and it has answered the newest PING, too, so it is awake. */
 bool coord_is_candidate(const struct dp_coord *c, uint32_t rank);
 bool coord_is_ready(const struct dp_coord *c, uint32_t rank);

@@ -65,12 +65,12 @@ bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait)
     return coord_is_live(c, rank) && (w->asked_ns || (can_wait && w->drains_ns && !coord_is_fixed(c, w->slot)));
 }
 
-static bool must_leave(const struct dp_coord *c, uint32_t rank)
+bool coord_must_leave(const struct dp_coord *c, uint32_t rank)
 {
     return coord_is_to_leave(c, rank, false);
 }
 
-static bool is_to_leave(const struct dp_coord *c, uint32_t rank)
+bool coord_should_leave(const struct dp_coord *c, uint32_t rank)
 {
     return coord_is_to_leave(c, rank, true);
 }
@@ -81,7 +81,7 @@ static uint64_t newest_ns(const struct dp_coord *c)
     uint64_t ns = 0;
 
     for (uint32_t r = 0; r < c->train.n_workers; r++)
-        if (must_leave(c, r) && c->worker[r].asked_ns > ns)
+        if (coord_must_leave(c, r) && c->worker[r].asked_ns > ns)
             ns = c->worker[r].asked_ns;
     return ns;
 }
@@ -98,7 +98,7 @@ static const char *why_no_node(const struct dp_coord *c)
     if (!coord_shrinks_left(c))
         return "this Slurm lets a job shrink once, and it has";
     for (uint32_t r = 0; c->ops.is_outdated && r < c->train.n_workers; r++)
-        if (is_to_leave(c, r) && c->ops.is_outdated(c->arg, c->worker[r].slot, text, sizeof text))
+        if (coord_should_leave(c, r) && c->ops.is_outdated(c->arg, c->worker[r].slot, text, sizeof text))
             return text;
     return NULL;
 }
@@ -124,7 +124,7 @@ static const char *why_not(const struct dp_coord *c, bool can_wait, struct dp_la
 /* Of several the first one, and how many more. */
 static void say_leavers(const struct dp_coord *c, bool can_wait, char *out, size_t cap)
 {
-    uint32_t first = 0, n = coord_count(c, can_wait ? is_to_leave : must_leave, &first);
+    uint32_t first = 0, n = coord_count(c, can_wait ? coord_should_leave : coord_must_leave, &first);
     const struct coord_worker *w = &c->worker[first];
 
     snprintf(out, cap, w->asked_ns ? "Slurm ends %s" : "Slurm drains %s", c->slot[w->slot].label);
@@ -154,7 +154,7 @@ static void leave_drained(struct dp_coord *c, uint64_t now_ns)
     struct dp_layout next;
     const char *why;
 
-    if (!coord_count(c, is_to_leave, NULL)) {
+    if (!coord_count(c, coord_should_leave, NULL)) {
         c->leave.why[0] = '\0';
         return;
     }
@@ -194,7 +194,7 @@ void coord_leave_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_i
 static uint64_t only_job_asked_ns(const struct dp_coord *c)
 {
     for (uint32_t r = 0; r < c->train.n_workers && !c->job.array_job_id; r++)
-        if (must_leave(c, r) && c->slot[c->worker[r].slot].slice == c->job.job_id)
+        if (coord_must_leave(c, r) && c->slot[c->worker[r].slot].slice == c->job.job_id)
             return c->worker[r].asked_ns;
     return 0;
 }

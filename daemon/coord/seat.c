@@ -148,31 +148,27 @@ static uint32_t choose(const struct dp_coord *c, const char *node, uint32_t slic
     return best;
 }
 
-static bool is_counted(const struct dp_coord *c, uint32_t rank)
+bool coord_is_counted(const struct dp_coord *c, uint32_t rank)
 {
     return coord_is_live(c, rank) || coord_is_newcomer(c, rank);
 }
 
-static bool is_ended(const struct dp_coord *c, uint32_t rank)
-{
-    return coord_is_to_leave(c, rank, false);
-}
-
 uint32_t dp_coord_slices_wanted(const struct dp_coord *c, uint32_t *missing)
 {
-    uint32_t n = coord_count(c, is_counted, NULL);
+    uint32_t n = coord_count(c, coord_is_counted, NULL);
 
     *missing = 0;
     if (!c->train.has_layout || c->life.is_over || c->life.failed[0] || c->train.is_completed || c->limits.mode < DP_MODE_BALANCE)
         return 0;
-    if (coord_migrate_is_idle(c) && !c->join.refusal[0] && !c->life.is_paused && !coord_count(c, is_ended, NULL) && n < c->join.wanted)
+    if (coord_migrate_is_idle(c) && !c->join.refusal[0] && !c->life.is_paused && !coord_count(c, coord_must_leave, NULL) &&
+        n < c->join.wanted)
         *missing = c->join.wanted - n;
     return c->join.wanted;
 }
 
 static int may_come(const struct dp_coord *c, struct dp_err *err)
 {
-    uint32_t n = coord_count(c, is_counted, NULL), n_silent = 0;
+    uint32_t n = coord_count(c, coord_is_counted, NULL), n_silent = 0;
 
     if (c->life.is_over || c->life.failed[0] || c->train.is_completed)
         return dp_err_set(err, DP_EAUTH, "the run is over");
@@ -184,7 +180,7 @@ static int may_come(const struct dp_coord *c, struct dp_err *err)
         n = coord_slots_with(c, SLOT_ACTIVE);
     if (n >= c->join.wanted)
         return dp_err_set(err, DP_EAUTH, "the run has the %u slice%s that it needs", c->join.wanted,
-                           c->join.wanted == 1 ? "" : "s");
+                           dp_plural(c->join.wanted));
     if (!c->train.has_layout)
         return dp_err_set(err, DP_EGONE, "the run begins without it; it may join when that trains");
     if (n_silent >= NEWCOMERS_AT_ONCE || !coord_migrate_is_idle(c))

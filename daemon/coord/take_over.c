@@ -11,13 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/numbers.h"
+
 /* A coordinator that is restarted counts up by ones, and does not come here. */
 #define LIVES UINT32_C(1024)
-
-static uint64_t largest(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* The lowest rank whose layout is the newest. returns n: nobody is there. */
 static uint32_t newest(const struct dp_survivor *survivor, uint32_t n)
@@ -44,7 +41,7 @@ static int take_workers(struct dp_coord *c, const struct dp_survivor *survivor, 
             return dp_err_set(err, DP_EINVAL, "worker %u belongs to another run", r);
         coord_member_adopt(c, m, survivor[r].pid, r);
         heard = m->incarnation > heard ? m->incarnation : heard;
-        c->mig.id = largest(c->mig.id, largest(m->migration, m->doubt));
+        c->mig.id = dp_most_u64(c->mig.id, dp_most_u64(m->migration, m->doubt));
     }
     if (heard >= UINT32_MAX - LIVES)
         return dp_err_set(err, DP_EINVAL, "worker with incarnation %u", heard);
@@ -60,7 +57,7 @@ static uint64_t heard_epoch(const struct dp_survivor *survivor, uint32_t n)
 
     for (uint32_t r = 0; r < n; r++)
         if (survivor[r].hello)
-            epoch = largest(epoch, largest(survivor[r].hello->epoch, survivor[r].hello->heard_epoch));
+            epoch = dp_most_u64(epoch, dp_most_u64(survivor[r].hello->epoch, survivor[r].hello->heard_epoch));
     return epoch;
 }
 

@@ -13,7 +13,7 @@
 #define ENDLESS 1000000u /* size changes: a slice ends, and nobody asks Slurm for one */
 
 /* The last task of an array to begin has the array's own id, the lowest one. */
-static bool began_before(const struct dp_slice *a, const struct dp_slice *b)
+bool dp_group_began_before(const struct dp_slice *a, const struct dp_slice *b)
 {
     if (a->start_s != b->start_s)
         return a->start_s < b->start_s;
@@ -25,7 +25,7 @@ int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s)
     int home = -1;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (slice[i].is_running && (home < 0 || began_before(&slice[i], &slice[home])))
+        if (slice[i].is_running && (home < 0 || dp_group_began_before(&slice[i], &slice[home])))
             home = (int)i;
     }
     return home >= 0 && read_s > slice[home].start_s ? home : -1;
@@ -50,7 +50,7 @@ static struct dp_group_member *find(struct dp_group *g, uint32_t job_id)
     return NULL;
 }
 
-static const struct dp_slice *find_slice(const struct dp_slice *slice, uint32_t n, uint32_t job_id)
+const struct dp_slice *dp_group_find_slice(const struct dp_slice *slice, uint32_t n, uint32_t job_id)
 {
     for (uint32_t i = 0; i < n; i++)
         if (slice[i].job_id == job_id)
@@ -79,7 +79,7 @@ static void know_step(struct dp_group *g, const struct dp_group_member *m)
 int dp_group_join(struct dp_group *g, const struct dp_slice *slice, uint32_t n, const struct dp_group_member *m,
                   uint64_t now_ns, struct dp_err *err)
 {
-    const struct dp_slice *s = find_slice(slice, n, m->job_id);
+    const struct dp_slice *s = dp_group_find_slice(slice, n, m->job_id);
     struct dp_group_member *known = find(g, m->job_id);
 
     if (!is_its(s, m) || !s->is_running)
@@ -137,7 +137,7 @@ void dp_group_keep(struct dp_group *g, const struct dp_slice *slice, uint32_t n,
     for (uint32_t i = 0; i < n && !has_waiting; i++)
         g->possible += slice[i].is_running;
     for (uint32_t i = g->n; i-- > 0 && g->state == DP_GROUP_GATHERING;) {
-        const struct dp_slice *s = find_slice(slice, n, g->member[i].job_id);
+        const struct dp_slice *s = dp_group_find_slice(slice, n, g->member[i].job_id);
 
         if (!is_its(s, &g->member[i]) || !s->is_running)
             g->member[i] = g->member[--g->n];
@@ -242,7 +242,7 @@ void dp_group_job_now(const struct dp_group *g, const struct dp_job_info *home, 
 {
     begin_job(home, out);
     for (uint32_t i = 0; i < g->n; i++)
-        if (is_there(find_slice(slice, n, g->member[i].job_id), &g->member[i]))
+        if (is_there(dp_group_find_slice(slice, n, g->member[i].job_id), &g->member[i]))
             add_slot(out, &g->member[i]);
     out->n_tasks = g->n;
 }

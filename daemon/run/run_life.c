@@ -106,23 +106,28 @@ void dp_run_free(struct dp_run *run)
     free(run);
 }
 
-void dp_run_end(struct dp_run *run, const char *why)
+void dp_run_drop(struct dp_run *run)
 {
     struct dp_err err = {0};
     char lock[320];
 
+    if (run->role == DP_RUN_COORD)
+        dp_run_coord_forget(run);
+    if (dp_node_journal_end(run->daemon->log, run->job_id, &err) < 0)
+        dp_error("job=%u %s", run->job_id, err.text);
+    dp_run_lock_path(run, lock, sizeof lock);
+    unlink(lock);
+    dp_run_free(run);
+}
+
+void dp_run_end(struct dp_run *run, const char *why)
+{
     DP_RUN_LOG(run, dp_info, "job=%u ends: %s", run->job_id, why);
     dp_companions_end(run);
     if (run->coord) {
         dp_coord_end(run->coord, dp_now_ns(), why);
         dp_run_coord_close(run, true);
         dp_run_coord_forget(run);
-    } else if (run->role == DP_RUN_COORD) {
-        dp_run_coord_forget(run);
     }
-    if (dp_node_journal_end(run->daemon->log, run->job_id, &err) < 0)
-        dp_error("job=%u %s", run->job_id, err.text);
-    dp_run_lock_path(run, lock, sizeof lock);
-    unlink(lock);
-    dp_run_free(run);
+    dp_run_drop(run);
 }

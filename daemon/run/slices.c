@@ -218,9 +218,8 @@ static bool leave_out(struct dp_run *run, const struct dp_slices_result *seen)
         return false;
     if (!seen->has_home && !seen->is_home_queued && find_marked(run, seen, 0, &n) >= 0)
         return false; /* they may train on without it */
-    for (uint32_t i = 0; i < seen->n && seen->has_home; i++)
-        if (seen->slice[i].job_id == run->job_id)
-            return false;
+    if (seen->has_home && dp_group_find_slice(seen->slice, seen->n, run->job_id))
+        return false;
     s->state = DP_SLICE_REFUSED;
     snprintf(s->text, sizeof s->text, "a slice of job %u, by its comment, and no run is there: %s", run->job.slice_of, why);
     DP_RUN_LOG(run, dp_info, "job=%u is %s", run->job_id, s->text);

@@ -91,11 +91,6 @@ void dp_take_over_promise(struct dp_run *run, const char *node)
 
 /* ---- to whom all look ---- */
 
-static bool began_before(const struct dp_slice *a, const struct dp_slice *b)
-{
-    return a->start_s != b->start_s ? a->start_s < b->start_s : a->job_id < b->job_id;
-}
-
 /* The nth of those that run, and are slices by their comments where any is, from the one that began first; *n_all: how many. NULL: none
  * does. */
 static const struct dp_slice *pick(const struct dp_slices_result *seen, uint32_t nth, uint32_t *n_all)
@@ -113,7 +108,8 @@ static const struct dp_slice *pick(const struct dp_slices_result *seen, uint32_t
         for (uint32_t i = 0; i < seen->n; i++) {
             const struct dp_slice *s = &seen->slice[i];
 
-            if (s->is_running && (s->slice_of || !has_marked) && (!last || began_before(last, s)) && (!best || began_before(s, best)))
+            if (s->is_running && (s->slice_of || !has_marked) && (!last || dp_group_began_before(last, s)) &&
+                (!best || dp_group_began_before(s, best)))
                 best = s;
         }
     }
@@ -200,6 +196,14 @@ static bool is_away(struct dp_run *run, uint64_t now_ns)
     return now_ns - t->lost_ns > AWAY_NS;
 }
 
+/* What Slurm said of the run's slices when it was asked at since_ns or later. NULL: it is asked, or no slice is here. */
+static const struct dp_slices_result *seen_since(const struct dp_run *run, uint64_t since_ns)
+{
+    struct dp_run *here = dp_slices_here(run, NULL);
+
+    return here ? dp_slices_seen(here, since_ns) : NULL;
+}
+
 static void seek(struct dp_run *run, uint64_t now_ns)
 {
     const struct dp_slices_result *seen;
@@ -210,7 +214,7 @@ static void seek(struct dp_run *run, uint64_t now_ns)
         look_back(run);
         return;
     }
-    if (!dp_slices_here(run, NULL) || !is_away(run, now_ns) || !(seen = dp_slices_seen(dp_slices_here(run, NULL), now_ns - LOOK_NS)))
+    if (!dp_slices_here(run, NULL) || !is_away(run, now_ns) || !(seen = seen_since(run, now_ns - LOOK_NS)))
         return;
     if (!run->take_over->tried_ns && has_slice_on(seen, run->job.batch_host))
         return; /* its daemon comes back, or Slurm finds the node lost */
@@ -221,21 +225,19 @@ static void seek(struct dp_run *run, uint64_t now_ns)
 
 /* ---- who has come ---- */
 
-static const struct dp_slice *find_slice(const struct dp_slices_result *seen, uint32_t slice, const char *node)
+static const struct dp_slice *find_running(const struct dp_slices_result *seen, uint32_t slice, const char *node)
 {
-    for (uint32_t i = 0; i < seen->n; i++)
-        if (seen->slice[i].job_id == slice && seen->slice[i].is_running && !strcmp(seen->slice[i].node, node))
-            return &seen->slice[i];
-    return NULL;
+    const struct dp_slice *s = dp_group_find_slice(seen->slice, seen->n, slice);
+
+    return s && s->is_running && !strcmp(s->node, node) ? s : NULL;
 }
 
 /* Of what Slurm said last, however old: does it show this slice on that node? Who is not shown yet comes again. */
 static bool is_shown(const struct dp_run *run, uint32_t slice, const char *node)
 {
-    struct dp_run *here = dp_slices_here(run, NULL);
-    const struct dp_slices_result *seen = here ? dp_slices_seen(here, 0) : NULL;
+    const struct dp_slices_result *seen = seen_since(run, 0);
 
-    return seen && find_slice(seen, slice, node);
+    return seen && find_running(seen, slice, node);
 }
 
 /* It is in no layout: nobody waits for it. */
@@ -257,9 +259,11 @@ bool dp_take_over_hello(struct dp_run *run, const char *node, uint32_t pid, cons
 
     if (!t || !t->is_here)
         return false;
-    if (m->joins)
+    if (m->joins) {
         count_out(run, m->job_id, node);
-    if (!is_shown(run, m->job_id, node) || m->joins || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers)
+        return true;
+    }
+    if (!is_shown(run, m->job_id, node) || m->n_workers < 1 || m->n_workers > DP_MAX_WORKERS || m->rank >= m->n_workers)
         return true;
     k = &t->rank[m->rank];
     if (k->hello && k->hello->job_id != m->job_id && dp_now_ns() - k->at_ns < FRESH_NS)
@@ -348,7 +352,7 @@ static void seat_all(const struct dp_run *run, const struct dp_slices_result *se
     g->wanted = g->least = g->n = n;
     for (uint32_t r = 0; r < n; r++) {
         const struct came *k = &run->take_over->rank[r];
-        const struct dp_slice *s = k->hello && now_ns - k->at_ns < FRESH_NS ? find_slice(seen, k->hello->job_id, k->node) : NULL;
+        const struct dp_slice *s = k->hello && now_ns - k->at_ns < FRESH_NS ? find_running(seen, k->hello->job_id, k->node) : NULL;
 
         if (!s)
             continue;
@@ -416,7 +420,7 @@ static int take_over(struct dp_run *run, const struct dp_slices_result *seen, ui
 
 static void gather(struct dp_run *run, uint64_t now_ns)
 {
-    const struct dp_slices_result *seen = dp_slices_here(run, NULL) ? dp_slices_seen(dp_slices_here(run, NULL), now_ns - LOOK_NS) : NULL;
+    const struct dp_slices_result *seen = seen_since(run, now_ns - LOOK_NS);
     char before[sizeof run->take_over->before];
     struct dp_err err = {0};
 
@@ -462,15 +466,9 @@ static void ask_around(struct dp_run *run, uint64_t now_ns)
 
 static void stand_down(struct dp_run *run, const char *node)
 {
-    struct dp_daemon *d = run->daemon;
-    struct dp_err err = {0};
-
     DP_RUN_LOG(run, dp_warn, "job=%u is coordinated on %s since this daemon was away", run->job_id, node);
     dp_run_coord_close(run, false);
-    dp_run_coord_forget(run);
-    if (dp_node_journal_end(d->log, run->job_id, &err) < 0)
-        dp_error("job=%u %s", run->job_id, err.text);
-    dp_run_free(run);
+    dp_run_drop(run);
 }
 
 static void swear(struct dp_run *run, const char *node, const struct dp_msg_slice_rank *m)

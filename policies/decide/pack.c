@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "policies/baselines/first_fit.h"
 #include "policies/decide/pack_sets.h"
 #include "policies/predict/answer.h"
@@ -423,11 +424,6 @@ static int search_sets(struct search *t, bool is_all, struct dp_err *err)
     return 0;
 }
 
-static const char *s_of(uint32_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void explain(const struct search *t, const struct dp_pack_option *o)
 {
     struct dp_pack *out = t->out;
@@ -442,19 +438,19 @@ static void explain(const struct search *t, const struct dp_pack_option *o)
         snprintf(nodes, sizeof nodes, ", on %u of %u nodes", o->used.nodes, t->hosts.n);
     if (!out->limit_ns)
         snprintf(out->reason, sizeof out->reason, "no reference yet: fastest of %u options, %.3f ms a step predicted on %u device%s",
-                 out->n_options, ms, o->devices, s_of(o->devices));
+                 out->n_options, ms, o->devices, dp_plural(o->devices));
     else if (o->meets && t->rule->limits.objective == DP_OBJ_EFFICIENCY)
         snprintf(out->reason, sizeof out->reason,
                  "%u of %u %s are the most efficient%s: %.3f ms a step predicted on %u device%s, %.3f device-ms a step, "
                  "%s allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, slots, nodes, ms, o->devices, s_of(o->devices), device_time(o) / 1e6, allowed, fastest);
+                 o->slots, t->in->n_slots, slots, nodes, ms, o->devices, dp_plural(o->devices), device_time(o) / 1e6, allowed, fastest);
     else if (o->meets)
         snprintf(out->reason, sizeof out->reason,
                  "%u of %u %s are enough%s%s: %.3f ms a step predicted on %u device%s, %s allowed, fastest %.3f ms",
-                 o->slots, t->in->n_slots, slots, bound, nodes, ms, o->devices, s_of(o->devices), allowed, fastest);
+                 o->slots, t->in->n_slots, slots, bound, nodes, ms, o->devices, dp_plural(o->devices), allowed, fastest);
     else
         snprintf(out->reason, sizeof out->reason, "nothing meets %s: fastest is %.3f ms a step predicted on %u device%s", allowed, ms,
-                 o->devices, s_of(o->devices));
+                 o->devices, dp_plural(o->devices));
 }
 
 /* The policy's layout on the chosen set, and the slots that stay. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "policies/predict/answer.h"
 
 struct lasting {
@@ -74,7 +75,7 @@ static void add_reason(struct dp_pack *out, uint32_t devices, uint64_t ns, const
     char allowed[DP_PACK_ALLOWED];
 
     snprintf(out->reason + n, sizeof out->reason - n, "; %u device%s would take %.3f ms a step later, %s allowed then",
-             devices, devices == 1 ? "" : "s", (double)ns / 1e6, dp_pack_allowed(later->limit_ns, allowed));
+             devices, dp_plural(devices), (double)ns / 1e6, dp_pack_allowed(later->limit_ns, allowed));
 }
 
 static int choose(struct lasting *t, const struct dp_pack_rule *rule, const struct dp_pack_later *later, uint32_t n_later,

@@ -18,6 +18,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/numbers.h"
 
 #define BACKOFF_MIN_NS (50 * DP_MS_NS) /* a daemon that is restarted is back in some tenths of a second */
 #define BACKOFF_MAX_NS (2000 * DP_MS_NS) /* what a worker waits at most, when the daemon is back after long */
@@ -35,23 +36,18 @@ void dp_control_take_lock(struct dp_control *c)
 
 /* ---- sending ---- */
 
-static uint64_t largest(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* What a coordinator that knows nothing has to go beyond. */
 static void say_heard(struct dp_control *c)
 {
     struct dp_msg_hello *m = &c->hello;
 
     m->incarnation = c->incarnation;
-    m->migration = largest(largest(c->prepare_closed, c->finished), c->regroup.migration);
-    m->migration = largest(m->migration, c->has_prepare ? c->prepare.migration : 0);
-    m->migration = largest(m->migration, c->has_vote ? c->vote.migration : 0);
-    m->heard_epoch = largest(m->epoch, c->regroup.epoch);
+    m->migration = dp_most_u64(dp_most_u64(c->prepare_closed, c->finished), c->regroup.migration);
+    m->migration = dp_most_u64(m->migration, c->has_prepare ? c->prepare.migration : 0);
+    m->migration = dp_most_u64(m->migration, c->has_vote ? c->vote.migration : 0);
+    m->heard_epoch = dp_most_u64(m->epoch, c->regroup.epoch);
     if (c->has_decision && c->decision.commit)
-        m->heard_epoch = largest(m->heard_epoch, c->decision.epoch);
+        m->heard_epoch = dp_most_u64(m->heard_epoch, c->decision.epoch);
 }
 
 static bool queue_hello(struct dp_control *c)

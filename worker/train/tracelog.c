@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/numbers.h"
 #include "worker/step/pipeline.h"
 
 struct dp_tracelog {
@@ -44,7 +45,7 @@ void dp_tracelog_header(struct dp_tracelog *log, const struct dp_train_config *c
     gethostname(host, sizeof host - 1);
     if (be->ops->host_memory)
         snprintf(source, sizeof source, "measured by dynpipe-worker %s, backend %s, %lld compute thread%s, host %s", PACKAGE_VERSION,
-                 c->pipeline.backend, (long long)c->pipeline.threads, c->pipeline.threads == 1 ? "" : "s", host);
+                 c->pipeline.backend, (long long)c->pipeline.threads, dp_plural((uint64_t)c->pipeline.threads), host);
     else
         snprintf(source, sizeof source, "measured by dynpipe-worker %s, backend %s, %s, host %s", PACKAGE_VERSION,
                  c->pipeline.backend, be->info.name, host);

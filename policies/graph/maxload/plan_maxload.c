@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
 #include "policies/graph/check.h"
 #include "policies/graph/line.h"
 #include "policies/graph/maxload/bound.h"
@@ -238,7 +239,7 @@ static void say_why(struct search *s)
     else
         snprintf(how, sizeof how,
                  "%.100s: only %d order%s of its %u units %s cut, and a better plan may lie in the gap", *p->why ? p->why : "as asked",
-                 s->n_orders, s->n_orders == 1 ? "" : "s", p->n_units, s->n_orders == 1 ? "was" : "were");
+                 s->n_orders, dp_plural(s->n_orders), p->n_units, s->n_orders == 1 ? "was" : "were");
     for (uint32_t i = 1; i < p->n_stages; i++)
         slowest = p->stage[i].load_ns > p->stage[slowest].load_ns ? i : slowest;
     if (s->ask->n_accel + s->ask->n_cpus == 1)

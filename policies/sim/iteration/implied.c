@@ -2,15 +2,12 @@
 /* See implied.h. */
 #include "policies/sim/iteration/implied.h"
 
-static inline uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+#include "common/numbers.h"
 
 /* A message that is ready goes over a link. returns: when it arrives. */
 static inline uint64_t send(uint64_t ready, uint64_t *free_at, const struct dp_sim_link *link)
 {
-    *free_at = later(ready, *free_at) + link->send_ns;
+    *free_at = dp_most_u64(ready, *free_at) + link->send_ns;
     return *free_at + link->latency_ns;
 }
 
@@ -29,14 +26,14 @@ void dp_sim_implied_run(const struct dp_sim_implied *r, uint64_t *done, struct d
         uint32_t end = j < m ? n : n - (j - m);
 
         for (uint32_t s = j < n ? n - j : 0; s < end; s++) {
-            r->now[s] = done[n + s] = later(r->gradient[s], r->now[s]) + r->bwd_ns[s];
+            r->now[s] = done[n + s] = dp_most_u64(r->gradient[s], r->now[s]) + r->bwd_ns[s];
             if (s)
                 r->gradient[s - 1] = send(r->now[s], &r->back_free[s], &r->link[s - 1]);
             if (span)
                 span = note(span, s, j - (n - s), DP_ACTION_BACKWARD, r->now[s], r->bwd_ns[s]);
         }
         for (uint32_t s = 0; s < n && j < m; s++) {
-            r->now[s] = done[s] = later(r->activation[s], r->now[s]) + r->fwd_ns[s];
+            r->now[s] = done[s] = dp_most_u64(r->activation[s], r->now[s]) + r->fwd_ns[s];
             if (s + 1 < n)
                 r->activation[s + 1] = send(r->now[s], &r->forth_free[s], &r->link[s]);
             if (span)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/numbers.h"
+
 struct work {
     uint32_t d, v, n_places; /* devices, chunks, V */
     bool is_split;
@@ -12,11 +14,6 @@ struct work {
     uint64_t *done;  /* [3][V] */
     uint64_t *ready; /* [V][buckets] when every replica has this part of the gradient */
 };
-
-static inline uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 static void fill_costs(const struct work *w, const struct dp_sim_stage *stage)
 {
@@ -40,7 +37,7 @@ static void note_ready(const struct work *w, uint32_t buckets)
         for (uint32_t b = 0; b < buckets; b++) {
             uint64_t *ready = &w->ready[k * buckets + b];
 
-            *ready = later(*ready, end - took / buckets * (buckets - 1 - b));
+            *ready = dp_most_u64(*ready, end - took / buckets * (buckets - 1 - b));
         }
     }
 }
@@ -53,7 +50,7 @@ static void wait_for_each_other(const struct dp_sim_actions *o, const struct wor
             uint64_t last = 0;
 
             for (uint32_t d = o->begin[s]; d < o->begin[s + 1]; d++)
-                last = later(last, w->ready[d * buckets + b]);
+                last = dp_most_u64(last, w->ready[d * buckets + b]);
             for (uint32_t d = o->begin[s]; d < o->begin[s + 1]; d++)
                 w->ready[d * buckets + b] = last;
         }
@@ -75,7 +72,7 @@ static uint64_t kept_bytes(const struct dp_sim_actions *o, uint32_t device, cons
             now -= o->is_split ? g->act_bytes - g->wgrad_bytes : g->act_bytes;
         else
             now -= g->wgrad_bytes;
-        most = later(most, now);
+        most = dp_most_u64(most, now);
     }
     return most;
 }
@@ -93,7 +90,7 @@ static void note_device(const struct dp_sim_in *in, const struct work *w, const 
         out->busy_ns += dp_sim_actions_share(o, device).count * (g->fwd_ns + g->bwd_input_ns + g->bwd_weight_ns) + g->opt_ns;
         out->mem_bytes += g->state_bytes;
         for (uint32_t kind = 0; kind < DP_ACTION_KINDS; kind++)
-            out->end_ns = later(out->end_ns, w->done[kind * w->n_places + k]);
+            out->end_ns = dp_most_u64(out->end_ns, w->done[kind * w->n_places + k]);
     }
     if (w->v == 1 && !w->is_split)
         out->mem_bytes += out->in_flight * stage[device].act_bytes;
@@ -126,7 +123,7 @@ static void run_replica(const struct dp_sim_in *in, const struct work *w, uint32
     fill_costs(w, stage);
     dp_sim_program_run(in->program, w->cost, in->link + (size_t)r * dp_sim_program_links(in->program), w->done, r == 0 ? out->span : NULL);
     for (uint32_t i = 0; i < DP_ACTION_KINDS * w->n_places; i++)
-        out->backward_ns = later(out->backward_ns, w->done[i]);
+        out->backward_ns = dp_most_u64(out->backward_ns, w->done[i]);
     if (in->reduce_ns)
         note_ready(w, in->buckets);
     for (uint32_t d = 0; out->device && d < w->d; d++)
@@ -143,14 +140,14 @@ static void reduce_device(const struct dp_sim_in *in, const struct work *w, uint
         uint32_t k = (c - 1) * w->d + device;
 
         for (uint32_t b = 0; b < in->buckets; b++) {
-            uint64_t start = later(free_at, w->ready[k * in->buckets + b]);
+            uint64_t start = dp_most_u64(free_at, w->ready[k * in->buckets + b]);
 
             free_at = start + in->reduce_ns[k];
             if (out->reduction)
                 out->reduction[k * in->buckets + b] = (struct dp_sim_reduction){start, free_at};
         }
     }
-    out->reduce_ns = later(out->reduce_ns, free_at);
+    out->reduce_ns = dp_most_u64(out->reduce_ns, free_at);
 }
 
 /* The longest optimizer time of a device. */
@@ -164,7 +161,7 @@ static uint64_t optimizer_ns(const struct dp_sim_in *in, const struct work *w)
 
             for (uint32_t k = d; k < w->n_places; k += w->d)
                 sum += in->stage[(size_t)r * w->n_places + k].opt_ns;
-            most = later(most, sum);
+            most = dp_most_u64(most, sum);
         }
     return most;
 }

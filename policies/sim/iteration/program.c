@@ -356,18 +356,13 @@ void dp_sim_program_destroy(struct dp_sim_program *p)
     free(p);
 }
 
-static inline uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* When the message that a step awaits has come over the receiver's way in. */
 static uint64_t receive(struct dp_sim_program *p, const struct step *s)
 {
     const struct dp_sim_link *over = &p->at[s->came_over];
     uint64_t *way_in = &p->way_in_free[s->link];
 
-    *way_in = later(p->slot[s->in], *way_in + over->send_ns);
+    *way_in = dp_most_u64(p->slot[s->in], *way_in + over->send_ns);
     return *way_in + over->latency_ns;
 }
 
@@ -395,11 +390,11 @@ void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const st
     for (uint32_t i = 0; i < p->n_actions; i++) {
         const struct step *s = &p->step[i];
         uint64_t there = is_wide && s->in ? receive(p, s) : p->slot[s->in];
-        uint64_t start = later(there, p->now[s->device]), end = start + cost[s->cost];
+        uint64_t start = dp_most_u64(there, p->now[s->device]), end = start + cost[s->cost];
 
         p->now[s->device] = done[s->cost] = end;
         if (s->out) {
-            uint64_t sent = later(end, p->link_free[s->link]) + p->at[s->border].send_ns;
+            uint64_t sent = dp_most_u64(end, p->link_free[s->link]) + p->at[s->border].send_ns;
 
             p->link_free[s->link] = sent;
             p->slot[s->out] = is_wide ? sent : sent + p->at[s->border].latency_ns;

@@ -281,7 +281,7 @@ static void the_job_of_its_run(void **state)
     for (uint32_t s = 0; s < 4; s++)
         n_seen += out.slice[s] == 15;
     assert_int_equal(n_seen, 1);
-    snprintf(now[4].node, sizeof now[4].node, "n7"); /* nor is what is left of a later life, elsewhere, or of the one behind that, this one */
+    snprintf(now[4].node, sizeof now[4].node, "n7"); /* but what is left of a later life is none of it: elsewhere, or of the one after */
     dp_group_job_now(g, &home, now, N, &out);
     assert_int_equal(out.n_nodes, 3);
     now[4] = slices[4];

@@ -149,6 +149,14 @@ static void check_ranks(void)
     }
 }
 
+/* The other slice has ended, and what passed on for it on its node. */
+static void is_known_at_home_only(void)
+{
+    assert_null(dp_run_find(&dw.node[1].d, OTHER));
+    assert_null(dp_run_find(&dw.node[1].d, HOME));
+    assert_non_null(dp_run_find(&dw.node[0].d, HOME));
+}
+
 static void two_slices_become_one_run(void **state)
 {
     const struct dp_run *home, *far;
@@ -179,9 +187,7 @@ static void two_slices_become_one_run(void **state)
     dw.slurm.slice[1].has_ended = true;
     dw_exit(process[1]);
     dw_run(12, false);
-    assert_null(dp_run_find(&dw.node[1].d, OTHER));
-    assert_null(dp_run_find(&dw.node[1].d, HOME));
-    assert_non_null(dp_run_find(&dw.node[0].d, HOME));
+    is_known_at_home_only();
     end_world();
 }
 
@@ -599,9 +605,7 @@ static void one_that_is_taken_keeps_its_line(void **state)
     assert_non_null(dp_run_find(&dw.node[1].d, HOME));
     dw_exit(process[1]);
     dw_run(12, false);
-    assert_null(dp_run_find(&dw.node[1].d, OTHER));
-    assert_null(dp_run_find(&dw.node[1].d, HOME));
-    assert_non_null(dp_run_find(&dw.node[0].d, HOME));
+    is_known_at_home_only();
     end_world();
 }
 
