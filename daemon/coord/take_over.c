@@ -99,8 +99,12 @@ static int take_layout(struct dp_coord *c, const struct dp_survivor *survivor, u
     return dp_layout_check(l, err);
 }
 
-static void begin(struct dp_coord *c, uint64_t now_ns)
+static void begin(struct dp_coord *c, const struct dp_survivor *survivor, uint32_t n, uint64_t now_ns)
 {
+    uint32_t n_there = 0;
+
+    for (uint32_t r = 0; r < n; r++)
+        n_there += survivor[r].hello != NULL;
     c->train.has_layout = true;
     c->start_layout = c->layout;
     c->join.wanted = dp_layout_members(&c->layout);
@@ -108,7 +112,7 @@ static void begin(struct dp_coord *c, uint64_t now_ns)
     c->life.first_ns = c->life.begin_ns = c->stall.heard_ns = now_ns;
     c->last_change_ns = c->rel.next_ns = now_ns;
     coord_saving_begin(c, now_ns);
-    coord_note(c, now_ns, "the coordinator before is lost; this one was made by %u workers", dp_layout_members(&c->layout));
+    coord_note(c, now_ns, "the coordinator before is lost; this one was made by %u worker%s", n_there, dp_plural(n_there));
 }
 
 int dp_coord_take_over(struct dp_coord *c, uint64_t now_ns, const struct dp_survivor *survivor, uint32_t n, struct dp_err *err)
@@ -123,7 +127,7 @@ int dp_coord_take_over(struct dp_coord *c, uint64_t now_ns, const struct dp_surv
     is_at_one = are_at_one(survivor, n, lead);
     if (take_workers(c, survivor, n, lead, err) < 0 || take_layout(c, survivor, n, lead, is_at_one, now_ns, err) < 0)
         return -1;
-    begin(c, now_ns);
+    begin(c, survivor, n, now_ns);
     if (is_at_one)
         return 0;
     why = coord_regroup_why_not(c);

@@ -44,6 +44,7 @@ struct dp_take_over {
     bool is_here;       /* it is this daemon */
     bool is_promised;   /* it may begin at any time, because it was told that this daemon looks to it */
     uint64_t asked_ns;
+    char told[200];     /* why it cannot, as was logged last */
     struct came rank[DP_MAX_WORKERS];
     uint32_t n_none, none[DP_MAX_SLOTS]; /* slices that are in no layout, as their daemons say */
 };
@@ -173,10 +174,10 @@ static void look_back(struct dp_run *run)
     dp_workers_hang_up(run, "the coordinator's daemon is back");
 }
 
-/* All daemons change at the same time, by their clocks, so that those which saw it at different times meet. */
-static uint32_t turn(const struct dp_take_over *t)
+/* All daemons change at the same time, by the controller's clock, so that those which saw it at different times meet. */
+static uint32_t turn(const struct dp_take_over *t, const struct dp_slices_result *seen)
 {
-    return t->tried_ns ? (uint32_t)(dp_wall_ns() / TRY_NS) : 0;
+    return t->tried_ns ? (uint32_t)(seen->read_s / (TRY_NS / DP_SECOND_NS)) : 0;
 }
 
 static bool is_away(struct dp_run *run, uint64_t now_ns)
@@ -218,7 +219,7 @@ static void seek(struct dp_run *run, uint64_t now_ns)
         return;
     if (!run->take_over->tried_ns && has_slice_on(seen, run->job.batch_host))
         return; /* its daemon comes back, or Slurm finds the node lost */
-    next = pick(seen, turn(run->take_over), &n);
+    next = pick(seen, turn(run->take_over, seen), &n);
     if (next)
         look_to(run, next->node, now_ns);
 }
@@ -428,7 +429,9 @@ static void gather(struct dp_run *run, uint64_t now_ns)
         return;
     memcpy(before, run->take_over->before, sizeof before);
     if (take_over(run, seen, now_ns, &err) < 0) {
-        DP_RUN_LOG(run, dp_error, "job=%u cannot be coordinated here: %s", run->job_id, err.text);
+        if (strncmp(run->take_over->told, err.text, sizeof run->take_over->told - 1))
+            DP_RUN_LOG(run, dp_error, "job=%u cannot be coordinated here: %s", run->job_id, err.text);
+        snprintf(run->take_over->told, sizeof run->take_over->told, "%.199s", err.text);
         forget_came(run->take_over); /* they come again, and so does their turn */
         return;
     }

@@ -49,7 +49,7 @@ runs "n1 is lost: the daemon of n2 coordinates" logged n2 "job=$home is coordina
 runs "n1 is lost: that of n3 does not" test -z "$(grep "is coordinated here" "$D/log/dynpiped.n3.log")"
 wait_for 60 holders_are "$home" 4
 ok $? "n1 is lost: four have layers"
-like "$(status "$home" '[.events[].text] | join("; ")')" "the coordinator before is lost; this one was made by [0-9] workers" "n1 is lost: status says what became of it"
+like "$(status "$home" '[.events[].text] | join("; ")')" "the coordinator before is lost; this one was made by 4 workers" "n1 is lost: status says what became of it"
 is "$(squeue -h -r -t R -j "$lost" -o %A | wc -l)" 4 "n1 is lost: no slice was submitted anew"
 
 # ---- the new coordinator is one like any other ------------------------------------------------------------------------
