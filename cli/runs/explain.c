@@ -141,7 +141,9 @@ static void nodes(struct dp_canvas *c, const json_t *doc)
         dp_canvas_to(c, 23);
         dp_json_text(text, sizeof text, s, "text", "");
         if (dp_json_flag(s, "batch_host", false))
-            dp_canvas_put(c, DP_DIM, "the batch host, which Slurm never takes back%s", *text ? "; " : "");
+            dp_canvas_put(c, DP_DIM, "%s%s",
+                          dp_json_get(s, "job") ? "beside the coordinator" : "the batch host, which Slurm never takes back",
+                          *text ? "; " : "");
         if (isfinite(drained))
             dp_canvas_put(c, DP_DIM, "empty since %s%s", dp_text_seconds(when, sizeof when, drained),
                           *text ? ", " : "");

@@ -36,6 +36,7 @@ ok $? "gone: and the others have its layers"
 makes_steps gone
 ok $? "gone: they train on"
 is "$(grep -c '"event":"regrouped"' "$D/gone.jsonl")" 0 "gone: nothing was made again"
+like "$(timeout 10 dynpipe explain -j "$home" 2>&1)" "$node +[a-z]+ +beside the coordinator" "gone: explain says where the coordinator is"
 is_told() { logs | grep -q "job=$home is over .*its run goes on with other slices"; }
 wait_for 60 is_told
 ok $? "gone: the daemon beside it knows that the run outlives its job"
