@@ -58,7 +58,9 @@ int dp_cuda_layernorm(struct dp_backend *be, const struct dp_layernorm *a, struc
                      a->beta);
 }
 
-/* A thread of the warp reads what it overwrites before it does, so dx may be dy. */
+/* A thread of the warp reads what it overwrites before it does, so dx may be dy. The products that are summed and the one that
+ * the sum is taken from are rounded alike, not fused: what cancels, as everything does with one channel, leaves nothing that r,
+ * up to 316, would make something of. */
 static __global__ void __launch_bounds__(THREADS)
     dx_kernel(int64_t n, int64_t c, float *dx, const float *dy, const float *x, const float *gamma, const float *mean,
               const float *rstd, bool add_to_dx)
@@ -75,7 +77,7 @@ static __global__ void __launch_bounds__(THREADS)
     m = mean[row];
     r = rstd[row];
     for (int64_t j = lane; j < c; j += 32) {
-        const float g = dy[j] * gamma[j];
+        const float g = __fmul_rn(dy[j], gamma[j]);
 
         sum += g;
         sum_x += g * ((x[j] - m) * r);
@@ -83,7 +85,7 @@ static __global__ void __launch_bounds__(THREADS)
     sum = dp_warp_sum(sum) / (float)c;
     sum_x = dp_warp_sum(sum_x) / (float)c;
     for (int64_t j = lane; j < c; j += 32) {
-        const float d = r * (dy[j] * gamma[j] - sum - (x[j] - m) * r * sum_x);
+        const float d = r * (__fmul_rn(dy[j], gamma[j]) - sum - (x[j] - m) * r * sum_x);
 
         dx[j] = add_to_dx ? dx[j] + d : d;
     }
