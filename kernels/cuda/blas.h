@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* NVIDIA's cuBLASLt for dense products, where it is there and was asked for. Not measured yet: no card was at hand.
+/* NVIDIA's cuBLASLt for dense products, where it is there and was asked for. Measured: doc/results/gpu.md.
  *
  * The library is looked up when the backend is opened, and only when the environment has DYNPIPE_CUDA_PRODUCTS=cublaslt;
  * with "own", or without the variable, products are our own. Strict float (CUBLAS_COMPUTE_32F_PEDANTIC), algorithms that

@@ -4,12 +4,12 @@
  * A block of 256 threads computes a tile of c, TILE x TILE, where TILE is 128 or 64: each thread 8 x 8 (or 4 x 4)
  * elements in registers, from slices of a and b of DEPTH k's in shared memory, two of each: while one is multiplied,
  * the next one arrives by asynchronous copies of 4 bytes, which any size and address allows and which turn the slices
- * so that k is their slow index. Shared memory: 4 * DEPTH * (TILE + 4) floats, 33 or 17 KiB, where at the end the tile
+ * so that k is their slow index, or of 16 where k is the slow index already and sizes and addresses are multiples of that. Shared memory: 4 * DEPTH * (TILE + 4) floats, 33 or 17 KiB, where at the end the tile
  * passes through on its way out, so that global memory is read and written a row at a time.
  *
- * Order of sums: k ascending, one product after the other in one register, whatever the tile. Where c has so few
- * tiles that most of a card would idle, k is cut into parts, each summed like that; a second pass adds the parts in
- * order. Tiles and parts follow from m, n and k alone.
+ * Order of sums: k ascending, one product after the other in one register, whatever the tile. Where c's tiles would leave
+ * much of a card idle, k is cut into parts, each summed like that; a second pass adds the parts in order. Tiles and
+ * parts follow from m, n and k alone.
  */
 #include "kernels/cuda/cu.h"
 
@@ -20,29 +20,32 @@
 #define THREADS 256 /* of a block */
 #define DEPTH 16 /* k's of a slice */
 #define PAD 4 /* floats behind a row of a slice: fewer threads meet in a bank, and rows of 16 bytes stay whole */
-#define MANY_TILES 128    /* of 128 x 128 keep a card busy; with fewer they are 64 x 64 */
-#define WANTED_BLOCKS 256 /* when k is cut into parts ... */
-#define LEAST_PART 512    /* ... of no fewer k's than this */
-#define MOST_PARTS 32 /* the second pass reads that many */
+#define LEAST_PART 256 /* k's of a part, where k is cut */
+#define MOST_PARTS 32  /* the second pass reads that many */
+#define MOST_PART_BYTES ((int64_t)64 << 20) /* of all parts */
 #define MOST ((int64_t)1 << 23) /* of m, n and k */
 
 /* A slice: DEPTH k's of TILE rows of a matrix begin to arrive in to[k][row]; what is not there becomes 0. ACROSS: the
  * matrix is (k, rows) in memory, else (rows, k), ld apart. from: of the slice's first row and k; rows, ks: that there are
- * from there on. */
-template <int TILE, bool ACROSS>
+ * from there on. FOURS: of a matrix that is ACROSS four neighbours come at a time. */
+template <int TILE, bool ACROSS, bool FOURS>
 static __device__ __forceinline__ void fetch(float *to, const float *from, int ld, int rows, int ks)
 {
-    constexpr int STEP = ACROSS ? THREADS / TILE : THREADS / DEPTH; /* k's, or rows, from one copy to the next one */
-    const int row = ACROSS ? (int)threadIdx.x % TILE : (int)threadIdx.x / DEPTH;
-    const int k = ACROSS ? (int)threadIdx.x / TILE : (int)threadIdx.x % DEPTH;
+    constexpr int WIDTH = ACROSS && FOURS ? 4 : 1, PER_K = TILE / WIDTH; /* of a copy; copies of a k */
+    constexpr int STEP = ACROSS ? THREADS / PER_K : THREADS / DEPTH; /* k's, or rows, from one copy to the next one */
+    const int row = ACROSS ? (int)threadIdx.x % PER_K * WIDTH : (int)threadIdx.x / DEPTH;
+    const int k = ACROSS ? (int)threadIdx.x / PER_K : (int)threadIdx.x % DEPTH;
     int at = ACROSS ? k * ld + row : row * ld + k; /* at most 128 * MOST */
 
     DP_UNROLL
-    for (int i = 0; i < TILE * DEPTH / THREADS; i++) {
-        const bool there = ACROSS ? row < rows && k + i * STEP < ks : row + i * STEP < rows && k < ks;
+    for (int i = 0; i < PER_K * DEPTH / THREADS; i++) {
+        const bool there = ACROSS ? row < rows && k + i * STEP < ks : i * STEP < (k < ks ? rows - row : 0);
+        float *const place = to + (ACROSS ? (k + i * STEP) * (TILE + PAD) + row : k * (TILE + PAD) + row + i * STEP);
 
-        dp_copy4(to + (ACROSS ? (k + i * STEP) * (TILE + PAD) + row : k * (TILE + PAD) + row + i * STEP),
-                 from + (there ? at : 0), there);
+        if (WIDTH == 4)
+            dp_copy16(place, from + (there ? at : 0), there);
+        else
+            dp_copy4(place, from + (there ? at : 0), there);
         at += STEP * ld;
     }
 }
@@ -52,8 +55,9 @@ static __device__ __forceinline__ int least(int64_t a, int b)
     return a < b ? (int)a : b;
 }
 
-/* part: where k is cut into parts, (parts, m, n) of them; else NULL, and f says what becomes of the elements. */
-template <int TILE, bool A_ACROSS, bool B_ACROSS>
+/* part: where k is cut into parts, (parts, m, n) of them; else NULL, and f says what becomes of the elements. FOURS: where a
+ * matrix is ACROSS, each of its k's begins at a multiple of 16 bytes and ends at one. */
+template <int TILE, bool A_ACROSS, bool B_ACROSS, bool FOURS>
 static __global__ void __launch_bounds__(THREADS, TILE == 64 ? 3 : 2)
     product_kernel(int64_t m, int64_t n, int64_t k, int64_t part_k, const float *a, const float *b, float *part,
                    struct dp_finish f)
@@ -63,7 +67,9 @@ static __global__ void __launch_bounds__(THREADS, TILE == 64 ? 3 : 2)
     constexpr int APART = TILE / GROUPS; /* ... so far apart */
     constexpr int LD = TILE + PAD, SLICE = DEPTH * LD;
     DP_SHARED(float, shared, [4 * SLICE]);
-    const int tx = (int)threadIdx.x % 16, ty = (int)threadIdx.x / 16;
+    /* A warp has 8 x 4 threads: what its loads from shared memory have in common is read once. */
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int tx = warp % 2 * 8 + lane % 8, ty = warp / 2 * 4 + lane / 8;
     const int64_t row0 = (int64_t)blockIdx.x * TILE, column0 = (int64_t)blockIdx.y * TILE;
     const int rows = least(m - row0, TILE), columns = least(n - column0, TILE);
     const int64_t from_k = (int64_t)blockIdx.z * part_k;
@@ -80,8 +86,8 @@ static __global__ void __launch_bounds__(THREADS, TILE == 64 ? 3 : 2)
         for (int j = 0; j < PER; j++)
             sum[i][j] = 0.0f;
     if (ks > 0) {
-        fetch<TILE, A_ACROSS>(shared, a, a_ld, rows, least(ks, DEPTH));
-        fetch<TILE, B_ACROSS>(shared + SLICE, b, b_ld, columns, least(ks, DEPTH));
+        fetch<TILE, A_ACROSS, FOURS>(shared, a, a_ld, rows, ks);
+        fetch<TILE, B_ACROSS, FOURS>(shared + SLICE, b, b_ld, columns, ks);
     }
     dp_copies_commit();
     for (; ks > 0; ks -= DEPTH, turn ^= 1) {
@@ -94,8 +100,8 @@ static __global__ void __launch_bounds__(THREADS, TILE == 64 ? 3 : 2)
 
             a += A_ACROSS ? DEPTH * a_ld : DEPTH;
             b += B_ACROSS ? DEPTH * b_ld : DEPTH;
-            fetch<TILE, A_ACROSS>(next, a, a_ld, rows, least(ks - DEPTH, DEPTH));
-            fetch<TILE, B_ACROSS>(next + SLICE, b, b_ld, columns, least(ks - DEPTH, DEPTH));
+            fetch<TILE, A_ACROSS, FOURS>(next, a, a_ld, rows, ks - DEPTH);
+            fetch<TILE, B_ACROSS, FOURS>(next + SLICE, b, b_ld, columns, ks - DEPTH);
         }
         dp_copies_commit();
         DP_UNROLL
@@ -164,7 +170,7 @@ static __global__ void __launch_bounds__(THREADS)
     dp_finish_element(f, at, at % n, s);
 }
 
-/* How c is cut. */
+/* How c is cut, and k. */
 struct cut {
     int tile, parts;
     int64_t part_k;
@@ -175,24 +181,36 @@ static int64_t up(int64_t x, int64_t unit)
     return (x + unit - 1) / unit;
 }
 
+/* About how many cycles a card of 132 multiprocessors takes: its blocks come in waves, of which the last one may leave most of
+ * the card idle, and the parts are written and read once. The constants are those of an H200 (doc/results/gpu.md); on
+ * another card the cut may be another one than the best, and the sums are the same. */
+static int64_t cycles(const struct dp_cuda_product *p, int tile, int64_t parts)
+{
+    const int64_t slots = tile == 128 ? 2 * 132 : 3 * 132, per_k = tile == 128 ? 400 : 190;
+    const int64_t waves = up(up(p->m, tile) * up(p->n, tile) * parts, slots);
+
+    return waves * up(p->k, parts) * per_k + (parts > 1 ? p->m * p->n * (2 * parts + 1) / 440 + 4000 : 0);
+}
+
+/* From m, n and k alone, so that a product has the same bits on any card. */
 static struct cut cut_product(const struct dp_cuda_product *p)
 {
-    struct cut s = {128, 1, p->k > 0 ? p->k : 1};
-    int64_t tiles = up(p->m, 128) * up(p->n, 128), parts;
+    struct cut s = {128, 1, 1};
+    int64_t least = INT64_MAX;
 
-    if (tiles < MANY_TILES) {
-        s.tile = 64;
-        tiles = up(p->m, 64) * up(p->n, 64);
-    }
-    if (tiles < 1)
+    if (p->k <= 0)
         return s;
-    parts = WANTED_BLOCKS / tiles;
-    parts = parts > p->k / LEAST_PART ? p->k / LEAST_PART : parts;
-    parts = parts > MOST_PARTS ? MOST_PARTS : parts;
-    if (parts < 2)
-        return s;
-    s.part_k = up(up(p->k, parts), DEPTH) * DEPTH;
-    s.parts = (int)up(p->k, s.part_k);
+    for (int tile = 128; tile >= 64; tile -= 64)
+        for (int64_t parts = 1; parts <= MOST_PARTS; parts++) {
+            const int64_t part_k = up(up(p->k, parts), DEPTH) * DEPTH;
+
+            if (parts > 1 && (part_k < LEAST_PART || p->m * p->n > MOST_PART_BYTES / (parts * (int64_t)sizeof(float))))
+                break;
+            if (up(p->k, part_k) < parts || cycles(p, tile, parts) >= least)
+                continue;
+            least = cycles(p, tile, parts);
+            s = {tile, (int)parts, parts > 1 ? part_k : p->k};
+        }
     return s;
 }
 
@@ -213,20 +231,33 @@ static int launch_finish(struct dp_cuda *cu, const struct dp_cuda_product *p, in
                      finish_of(p));
 }
 
+static bool comes_by_fours(const float *p, int64_t ld)
+{
+    return (uintptr_t)p % 16 == 0 && ld % 4 == 0;
+}
+
+template <int TILE, bool A_ACROSS, bool B_ACROSS, bool FOURS>
+static int launch_tiles(struct dp_cuda *cu, const struct dp_cuda_product *p, const struct cut *s, float *part,
+                        struct dp_err *err)
+{
+    return DP_LAUNCH(cu, err, (product_kernel<TILE, A_ACROSS, B_ACROSS, FOURS>),
+                     dim3((unsigned)up(p->m, TILE), (unsigned)up(p->n, TILE), (unsigned)s->parts), THREADS, 0, p->m, p->n,
+                     p->k, s->part_k, p->a, p->b, part, finish_of(p));
+}
+
 template <int TILE>
 static int launch_product(struct dp_cuda *cu, const struct dp_cuda_product *p, const struct cut *s, float *part,
                           struct dp_err *err)
 {
-    const dim3 grid((unsigned)up(p->m, TILE), (unsigned)up(p->n, TILE), (unsigned)s->parts);
+    const bool fours = (!p->a_across || comes_by_fours(p->a, p->m)) && comes_by_fours(p->b, p->n);
 
+    if (!p->b_across)
+        return launch_tiles<TILE, false, false, false>(cu, p, s, part, err);
     if (p->a_across)
-        return DP_LAUNCH(cu, err, (product_kernel<TILE, true, true>), grid, THREADS, 0, p->m, p->n, p->k, s->part_k,
-                         p->a, p->b, part, finish_of(p));
-    if (p->b_across)
-        return DP_LAUNCH(cu, err, (product_kernel<TILE, false, true>), grid, THREADS, 0, p->m, p->n, p->k, s->part_k,
-                         p->a, p->b, part, finish_of(p));
-    return DP_LAUNCH(cu, err, (product_kernel<TILE, false, false>), grid, THREADS, 0, p->m, p->n, p->k, s->part_k, p->a,
-                     p->b, part, finish_of(p));
+        return fours ? launch_tiles<TILE, true, true, true>(cu, p, s, part, err)
+                     : launch_tiles<TILE, true, true, false>(cu, p, s, part, err);
+    return fours ? launch_tiles<TILE, false, true, true>(cu, p, s, part, err)
+                 : launch_tiles<TILE, false, true, false>(cu, p, s, part, err);
 }
 
 static int own_product(struct dp_cuda *cu, const struct dp_cuda_product *p, void *workspace, struct dp_err *err)
