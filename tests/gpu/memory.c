@@ -45,9 +45,10 @@ static void find_files(void)
 
 static int look(const char *when)
 {
+    const char *given = getenv("DP_NVML"); /* where the library is not in the system's folders */
     double from = now_ms();
 
-    dp_nvml_look(dp_nvml_library(), &files, &cards);
+    dp_nvml_look(given && *given ? given : dp_nvml_library(), &files, &cards);
     if (cards.state != DP_CARDS_SEEN || cards.n == 0) {
         printf("%s: nothing is seen: %s\n", when, cards.text[0] ? cards.text : "no card");
         return -1;
