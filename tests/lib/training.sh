@@ -22,6 +22,18 @@ begin_mpirun() {
     if ldd "$worker" | grep -q libtsan; then export UCX_MEM_EVENTS=n; fi
 }
 
+# What backend = "cuda" computes on: the emulator (doc/cuda.md), or the machine's card where DP_CARD says so. The card hears nothing
+# of DYNPIPE_EMU: no faults, no orders but its own.
+choose_cuda() {
+    if [ -n "${DP_CARD:-}" ]; then
+        export DYNPIPE_CUDA_PLUGIN=$DP_BUILDDIR/kernels/cuda/libdynpipe-cuda.so
+        [ -e "$DYNPIPE_CUDA_PLUGIN" ] || skip_all "the plugin is not built (./configure --with-cuda)"
+    else
+        export DYNPIPE_CUDA_PLUGIN=$DP_BUILDDIR/kernels/cuda/emu/libdynpipe-cuda-emu.so
+        [ -e "$DYNPIPE_CUDA_PLUGIN" ] || skip_all "the emulator is not built"
+    fi
+}
+
 # LOG: step, loss, gradient norm and sparsity of every step, and the evaluations, every digit.
 all_losses() {
     sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),.*"grad_norm":\([^,]*\),.*"sparsity":\([^,]*\),.*/\1 step \2 \3 \4/p
