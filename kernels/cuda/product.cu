@@ -3,9 +3,10 @@
  *
  * A block of 256 threads computes a tile of c, TILE x TILE, where TILE is 128 or 64: each thread 8 x 8 (or 4 x 4)
  * elements in registers, from slices of a and b of DEPTH k's in shared memory, two of each: while one is multiplied,
- * the next one arrives by asynchronous copies of 4 bytes, which any size and address allows and which turn the slices
- * so that k is their slow index, or of 16 where k is the slow index already and sizes and addresses are multiples of that. Shared memory: 4 * DEPTH * (TILE + 4) floats, 33 or 17 KiB, where at the end the tile
- * passes through on its way out, so that global memory is read and written a row at a time.
+ * the next one arrives by asynchronous copies: of 4 bytes, which any size and address allows and which turn the slices
+ * so that k is their slow index, or of 16 where k is that already and sizes and addresses are multiples of 16. Shared
+ * memory: 4 * DEPTH * (TILE + 4) floats, 33 or 17 KiB, where at the end the tile passes through on its way out, so that
+ * global memory is read and written a row at a time.
  *
  * Order of sums: k ascending, one product after the other in one register, whatever the tile. Where c's tiles would leave
  * much of a card idle, k is cut into parts, each summed like that; a second pass adds the parts in order. Tiles and

@@ -15,7 +15,7 @@ for f in "$DP_BUILDDIR"/kernels/cuda/*.emu; do # they take longest, and are here
     cp "$DP_BUILDDIR/kernels/cuda/$f" "$work/build/emu/${f%.emu}.o"
 done
 
-log=$(run --parts='build|training|recorded')
+log=$(run --parts='^build|^training$|recorded')
 ok $? "builds with make and a C compiler, and trains"
 on_failure=
 like "$log" "\\| build: emulator \\| ok " "the table has the build"
@@ -25,11 +25,11 @@ like "$(cat "$work/results.md")" "0 of 3 parts failed" "the table is kept"
 like "$(cat "$work/log")" "# losses 2 0x1\\." "the log has the losses"
 grep -q "FAILED" <<<"$log" && diag "$(tail -n 40 "$work/log")"
 
-log=$(DYNPIPE_EMU=fail=300 run --parts='training|build')
+log=$(DYNPIPE_EMU=fail=300 run --parts='^training$|^build')
 isnt $? 0 "a part that fails is a failure of all"
 like "$log" "\\| training \\| FAILED " "its row says so"
 like "$log" "\\| build: emulator \\| ok" "and the others have run"
-log=$(run --seconds=1 --parts=training)
+log=$(run --seconds=1 --parts='^training$')
 isnt $? 0 "a part without time is a failure"
 like "$log" "\\| training \\| NOT RUN \\| 0 \\| the 1 seconds are over" "and says that the time is over"
 runs "its help is there" "$DP_SRCDIR/tests/gpu/run" --help
