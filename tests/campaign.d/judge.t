@@ -267,6 +267,12 @@ change end.jobs 's/JobId=9 \(.*\)COMPLETED/JobId=9 \1FAILED/'
 found "slice 9 ends as FAILED, and nothing was done to it that explains it" "slices: an end that nothing explains"
 change end.sacct '/^8|COMPLETED/d'
 found "accounting ends slice 8 as REQUEUED, Slurm as COMPLETED" "slices: accounting of another opinion"
+change end.jobs 's/JobId=8 \(.*\)COMPLETED\(.*\)/JobId=8 \1CANCELLED\2 RunTime=00:00:00 /'
+change end.sacct '/^8|COMPLETED/d'
+change faults '$s/$/\n1.300 run-scancel/'
+judged
+is "$?" 0 "slices: but not of a life that was cancelled before it began"
+make_evidence "$T/e"
 change faults '$s/$/\n1.300 over early/'
 found "the run was over before it was asked to end" "slices: a run that ends by itself"
 
