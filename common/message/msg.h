@@ -133,6 +133,11 @@ enum dp_slice_state {
     DP_SLICE_RANKED = 1,
     DP_SLICE_REFUSED = 2, /* it will never be in the run, or there is none */
 };
+enum dp_slice_where {
+    DP_WHERE_HOME = 0,  /* job_id is home: which rank has the slice? */
+    DP_WHERE_NOW = 1,   /* job_id is not home but a slice that is in the run: where is that run now? */
+    DP_WHERE_STILL = 2, /* the slice has its rank and waits to be taken in: is home's run still there? */
+};
 enum dp_wireup_state {
     DP_WIREUP_WAIT = 0,   /* text: for what; to be told by the speaker */
     DP_WIREUP_WHOLE = 1,  /* all cards have been sent; key */
@@ -425,15 +430,16 @@ enum dp_option_bit {
     F(u32, pid, "its process on the receiver's node; where there is none, WORKER_LOST is the answer") \
     F(u32, restarts, "how often the job was requeued, as Slurm told the sender")
 
-/* To the daemon of home, the slice that the run has its name of, again and again: answered by SLICE_RANK. */
+/* To the daemon of home, the slice that the run has its name of, again and again: answered by SLICE_RANK; where the run is still
+ * there, not at all. */
 #define DP_SLICE_FIELDS(F)                                                                         \
     F(u32, job_id, "Slurm job id of home")                                                         \
     F(u32, slice, "Slurm job id of a slice on the sender's node")                                  \
-    F(u32, restarts, "how often the slice was requeued, as Slurm told the sender")                 \
+    F(u32, restarts, "how often the slice (STILL: home) was requeued, as the sender knows") \
     F(u32, step_id, "of its worker")                                                               \
     F(u32, pid, "its worker")                                                                      \
     F(u8, has_ended, "1: that process has; not answered")                                          \
-    F(u8, where, "1: job_id is not home but a slice that is in the run: where is that run now?")
+    F(u8, where, "enum dp_slice_where")
 
 #define DP_SLICE_RANK_FIELDS(F)                                                                    \
     F(u32, job_id, "Slurm job id of home")                                                         \

@@ -40,6 +40,7 @@
 #define REPLACE_MAX_NS (1800 * DP_SECOND_NS) /* then it begins with that again */
 #define VIA_NS (3 * DP_SECOND_NS) /* one that is asked where the run is; then another one is */
 #define SEEK_NS (10 * DP_SECOND_NS) /* home does not answer: is it still home? */
+#define STILL_NS (5 * DP_SECOND_NS) /* one that waits to be taken in: is its run still there? */
 
 struct dp_slicing {
     /* Of a slice. */
@@ -719,11 +720,24 @@ static void tell_where(const struct dp_run *slice, const struct dp_msg_slice *m,
     snprintf(out->home_node, sizeof out->home_node, "%s", s->home_node);
 }
 
+/* A slice waits to be taken in by a run, which this daemon had, or another life of it. */
+static bool has_none(const struct dp_run *home, const struct dp_msg_slice *m)
+{
+    return !home || (home->role != DP_RUN_LOOKUP && !home->is_unsure && home->job.restart_count > m->restarts);
+}
+
 void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
 {
     struct dp_run *home = dp_run_find(c->owner, m->job_id);
     struct dp_msg_slice_rank out;
 
+    if (m->where == DP_WHERE_STILL) {
+        out = (struct dp_msg_slice_rank){.job_id = m->job_id, .slice = m->slice, .pid = m->pid};
+        refuse(&out, "the run is over");
+        if (has_none(home, m))
+            DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
+        return;
+    }
     if (!home || (m->where && m->has_ended))
         return; /* it is asked again */
     if (m->where) {
@@ -742,11 +756,46 @@ void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
 
 /* ---- of a slice ---- */
 
+/* Does it have its rank, and is in no layout yet? */
+static bool waits_to_be_taken_in(const struct dp_run *slice)
+{
+    const struct dp_slicing *s = slice->slicing;
+    const struct dp_run *run;
+
+    if (!s->pid || s->state != DP_SLICE_RANKED || !s->place.joins)
+        return false;
+    run = dp_run_find(slice->daemon, s->home_job);
+    for (const struct dp_worker *w = run ? run->workers : NULL; w; w = w->next)
+        if (w->slice == slice->job_id)
+            return w->joins;
+    return true;
+}
+
+/* Its run is over, and it was not told: its node was cut off then. What is said of a run that has workers here is not believed. */
+static void be_left(struct dp_run *slice)
+{
+    struct dp_slicing *s = slice->slicing;
+    struct dp_run *run = dp_run_find(slice->daemon, s->home_job);
+
+    for (const struct dp_run *r = run ? dp_slices_here(run, NULL) : NULL; r; r = dp_slices_here(run, r))
+        if (!waits_to_be_taken_in(r))
+            return;
+    s->state = DP_SLICE_REFUSED;
+    snprintf(s->text, sizeof s->text, "the run of job %u is over", s->home_job);
+    DP_RUN_LOG(slice, dp_info, "job=%u was not taken in: %s", slice->job_id, s->text);
+    if (run && run->role == DP_RUN_RELAY && !dp_slices_here(run, NULL))
+        dp_run_end(run, "its coordinator's daemon does not have it any more");
+}
+
 static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
 {
     struct dp_slicing *s = slice->slicing;
 
-    if (!s || m->pid != s->pid || s->state != DP_SLICE_WAITS || m->job_id != s->home_job)
+    if (!s || m->pid != s->pid || m->job_id != s->home_job)
+        return;
+    if (m->state == DP_SLICE_REFUSED && waits_to_be_taken_in(slice))
+        be_left(slice);
+    if (s->state != DP_SLICE_WAITS)
         return; /* older than what is asked now */
     if (s->is_via) {
         s->n_via++;
@@ -807,7 +856,7 @@ static bool is_home_of(const struct dp_run *run, const struct dp_run *slice)
 static void ask_where(struct dp_run *slice)
 {
     struct dp_slicing *s = slice->slicing;
-    struct dp_msg_slice m = {.job_id = s->home_job, .slice = slice->job_id, .pid = s->pid, .where = 1};
+    struct dp_msg_slice m = {.job_id = s->home_job, .slice = slice->job_id, .pid = s->pid, .where = DP_WHERE_NOW};
     const struct dp_run *other = dp_run_find(slice->daemon, s->home_job);
     struct dp_msg_slice_rank out;
 
@@ -844,6 +893,19 @@ static void ask(struct dp_run *slice, bool has_ended)
     ask_home(run, slice->daemon->node, &m, &out);
     if (!has_ended)
         take_answer(slice, &out);
+}
+
+static void ask_still(struct dp_run *slice, uint64_t now_ns)
+{
+    struct dp_slicing *s = slice->slicing;
+    const struct dp_run *run = dp_run_find(slice->daemon, s->home_job);
+    struct dp_msg_slice m = {.job_id = s->home_job, .slice = slice->job_id, .pid = s->pid, .where = DP_WHERE_STILL};
+
+    if (!run || run->role != DP_RUN_RELAY || now_ns - s->asked_ns < STILL_NS)
+        return;
+    s->asked_ns = now_ns;
+    m.restarts = run->job.restart_count;
+    (void)DP_PEER_SEND(slice->daemon, s->home_node, slice, DP_MSG_SLICE, &m);
 }
 
 static void seek_rank(struct dp_run *slice, uint64_t now_ns)
@@ -1064,6 +1126,8 @@ void dp_slices_tick(struct dp_run *run, uint64_t now_ns)
         s->pid = 0;
     } else if (s->pid && s->state == DP_SLICE_WAITS && now_ns - s->heard_ns < HEARD_NS) {
         seek_rank(run, now_ns);
+    } else if (waits_to_be_taken_in(run)) {
+        ask_still(run, now_ns);
     }
     if (s->group && s->group->state == DP_GROUP_GATHERING && s->group->began_ns) {
         if (now_ns > s->next_ns + KEEP_NS)

@@ -343,6 +343,7 @@ void dp_worker_hello(struct dp_conn *c, const struct dp_msg_hello *m, const uint
         return;
     }
     w->slice = slice;
+    w->joins = m->joins;
     free(w->hello);
     w->hello = malloc(bytes ? bytes : 1);
     w->hello_bytes = w->hello ? bytes : 0;
@@ -369,6 +370,8 @@ void dp_worker_frame(struct dp_conn *c, enum dp_msg_type type, const uint8_t *bo
 
     if (!w)
         return;
+    if (type == DP_MSG_VOTE)
+        w->joins = false;
     if (w->run->role == DP_RUN_RELAY)
         dp_run_relay_up(w->run, w, type, body, bytes);
     else if (dp_run_coord_frame(w->run, w->run->daemon->node, w->rank, type, body, bytes, &err) < 0) {

@@ -18,6 +18,7 @@ struct dp_worker {
     int pidfd;
     struct event *exit_event;
     bool is_waiting;       /* its HELLO waits for the job to be known or for the batch host */
+    bool joins;            /* its slice has a seat, and it has voted for no layout yet: it is in none */
     bool has_exited;
     uint64_t exited_ns;
     uint64_t hello_ns, served_ns; /* served: when it was handed on last */

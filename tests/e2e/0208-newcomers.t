@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Slices that come when the run trains already are taken in by a hand-over, without a restart: tasks of the array that began later,
 # and one that Slurm took and gave back. Losses are those of one worker whatever comes when; the daemon of home may be restarted
-# in between, and a newcomer may die. A run that gave slices back because it does not need them takes none.
+# in between, and a newcomer may die. A run that gave slices back because it does not need them takes none. One that waits when its
+# run ends is told, and finds out where nobody tells it.
 # shellcheck disable=SC2016,SC2086,SC2154 # jobs expand their own variables; the rest is lib.sh's
 # shellcheck source=tests/e2e/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
@@ -109,7 +110,32 @@ ok $? "idle: one that is cancelled ends"
 is "$(grep -hc "does not join the run: Slurm ends its job" "$D"/idle.*.out | paste -sd+ | bc)" 1 "idle: and says why"
 end_array "$idle" idle
 like "$(states "$idle")" "^1 CANCELLED, 3 COMPLETED$" "idle: with the run the other one ends, too"
+
+# A newcomer whose node hears nothing of the run's end: home's daemon is lost with its journals, and the slices of its node are over.
+rest=$(sbatch --parsable -w n2 -n1 -c1 --gpus=4 --mem=100 -o "$D/rest.out" --wrap "sleep 1000")
+wait_for 60 job_is "$rest" RUNNING
+cut=$(array cut 0-3 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
+wait_for 60 steps_done "$D/cut.jsonl" 5
+home=$(home_of "$cut")
+wait_for 60 paused
+ok $? "cut off: the run is paused"
+scancel "$rest"
+wait_for 60 states_are "$cut" "4 RUNNING"
+cut_seated() { [ "$(cat "$D"/cut.*.out | grep -c "waits to be taken in")" = 2 ]; }
+wait_for 60 cut_seated
+ok $? "cut off: two newcomers wait on the other node"
+cluster stop daemon:n1 KILL
+find "$D/dynpipe/n1" -name 'job-*.journal' -delete
+squeue -h -r -t R -w n1 -j "$cut" -o %i | while read -r task; do scancel "$task"; done
+on_n1() { squeue -h -r -w n1 -j "$cut" -o %i | wc -l; }
+none_on_n1() { [ "$(on_n1)" = 0 ]; }
+wait_for 60 none_on_n1
+cluster start daemon:n1
+wait_for 60 all_ended "$cut"
+ok $? "cut off: they find out that their run is over"
+like "$(cat "$D"/cut.*.out)" "does not join the run: the run of job [0-9]+ is over" "cut off: and say so"
 scancel "$block"
+
 same_as_alone $run -- late-whole idle
 is "$(drained_nodes)" "" "no node is drained any more"
 done_testing

@@ -609,6 +609,42 @@ static void one_that_is_taken_keeps_its_line(void **state)
     end_world();
 }
 
+/* A newcomer that was not told when its run ended, because its node was cut off, finds out, and looks for no other one. The run
+ * is one that waits for a third slice; home's daemon says all the same that the second has its rank, and joins. */
+static void a_newcomer_finds_out_that_its_run_is_over(void **state)
+{
+    struct dp_msg_slice_rank m = {.job_id = HOME, .slice = OTHER, .state = DP_SLICE_RANKED, .step_id = STEP, .rank = 1, .n_workers = 3,
+                                  .n_there = 1, .joins = 1};
+    struct dp_conn *c;
+    struct answer a;
+
+    (void)state;
+    begin_two(3);
+    (void)ask_on(0, 0, HOME, process[0]->pid, 2);
+    a = ask_on(1, 1, OTHER, process[1]->pid, 4);
+    assert_int_equal(a.state, DP_WIREUP_LATER);
+    dw.current = &dw.node[0];
+    c = dp_peer_find(&dw.node[0].d, dw.node[1].name);
+    assert_non_null(c);
+    m.pid = process[1]->pid;
+    DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &m);
+    dw_run(12, false); /* its run is there */
+    a = ask_on(1, 1, OTHER, process[1]->pid, 2);
+    assert_int_equal(a.state, DP_WIREUP_RANK);
+    assert_true(dp_slice_place(dp_run_find(&dw.node[1].d, OTHER)).joins);
+    dw.slurm.slice[0].has_ended = true;
+    dw_exit(process[0]);
+    dw_run(12, false);
+    assert_null(dp_run_find(&dw.node[0].d, HOME));
+    dw_run(7, false);
+    a = ask_on(1, 1, OTHER, process[1]->pid, 2);
+    if (a.state != DP_WIREUP_DENIED)
+        fail_msg("state %d: %s", a.state, a.text);
+    assert_non_null(strstr(a.text, "the run of job 101 is over"));
+    assert_null(dp_run_find(&dw.node[1].d, HOME));
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_slices_become_one_run),
     cmocka_unit_test(one_that_is_taken_keeps_its_line),
@@ -616,6 +652,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_is_no_slice_is_refused),
     cmocka_unit_test(too_few_do_not_begin),
     cmocka_unit_test(who_has_ended_is_not_counted),
+    cmocka_unit_test(a_newcomer_finds_out_that_its_run_is_over),
     cmocka_unit_test(a_job_gets_companions),
     cmocka_unit_test(nothing_is_submitted_twice),
     cmocka_unit_test(what_slurm_refuses_is_told),
