@@ -235,6 +235,12 @@ kind_slices_ended() {
     squeue -h -r -t all -n train -o %i | while read -r j; do scontrol -o show job "$j"; done | sort -u >"$E/end.jobs"
     [ "$(plan_value dbd)" = 0 ] || sacct -X -n -P -D --name=train -S now-1hour -o JobIDRaw,State,NNodes,ElapsedRaw,Start,End >"$E/end.sacct" 2>&1
     cp "$D"/train.*.out "$E/" 2>/dev/null
+    # A slurmctld that is killed forgets jobs of its last seconds, and gives their numbers to others; where it finds both on a node
+    # it drains that, for its administrator.
+    [[ $(plan_value fault) != *slurmctld-kill* ]] || sinfo -h -N -o '%N %E' | sed -n 's/ Duplicate jobid$//p' | sort -u | while read -r n; do
+        note "a number twice on $n"
+        ask_slurm scontrol update NodeName="$n" State=resume
+    done
     # A coordinator that was lost finds that out 10 s after it is back.
     no_journal() { [ -z "$(newest_journal)" ]; }
     wait_for 40 no_journal || find "$D"/dynpipe -name 'job-*.journal' -printf 'a journal is left: %P\n' >>"$E/trouble"
