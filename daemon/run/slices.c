@@ -440,19 +440,27 @@ int dp_slices_adopt(struct dp_run *home, const struct dp_group *g)
     return 0;
 }
 
+/* Its worker, as its run on this node knows it; NULL: not yet. */
+static const struct dp_worker *worker_of(const struct dp_run *slice)
+{
+    const struct dp_run *run = dp_run_find(slice->daemon, slice->slicing->home_job);
+
+    for (const struct dp_worker *w = run ? run->workers : NULL; w; w = w->next)
+        if (w->slice == slice->job_id)
+            return w;
+    return NULL;
+}
+
 enum dp_slice_part dp_slice_part_in(const struct dp_run *slice)
 {
     const struct dp_slicing *s = slice->slicing;
-    const struct dp_run *run;
 
     if (!s || !s->pid || (s->is_back && s->state == DP_SLICE_WAITS))
         return DP_PART_UNKNOWN;
     if (s->state != DP_SLICE_RANKED)
         return DP_PART_NONE;
-    run = dp_run_find(slice->daemon, s->home_job);
-    for (const struct dp_worker *w = run ? run->workers : NULL; w; w = w->next)
-        if (w->slice == slice->job_id)
-            return DP_PART_OF_RUN;
+    if (worker_of(slice))
+        return DP_PART_OF_RUN;
     return s->place.joins ? DP_PART_NONE : DP_PART_UNKNOWN;
 }
 
@@ -732,10 +740,11 @@ void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
     struct dp_msg_slice_rank out;
 
     if (m->where == DP_WHERE_STILL) {
+        if (!has_none(home, m))
+            return;
         out = (struct dp_msg_slice_rank){.job_id = m->job_id, .slice = m->slice, .pid = m->pid};
         refuse(&out, "the run is over");
-        if (has_none(home, m))
-            DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
+        DP_CONN_SEND(c, slice_rank, DP_MSG_SLICE_RANK, &out);
         return;
     }
     if (!home || (m->where && m->has_ended))
@@ -760,15 +769,12 @@ void dp_slice_asked(struct dp_conn *c, const struct dp_msg_slice *m)
 static bool waits_to_be_taken_in(const struct dp_run *slice)
 {
     const struct dp_slicing *s = slice->slicing;
-    const struct dp_run *run;
+    const struct dp_worker *w;
 
     if (!s->pid || s->state != DP_SLICE_RANKED || !s->place.joins)
         return false;
-    run = dp_run_find(slice->daemon, s->home_job);
-    for (const struct dp_worker *w = run ? run->workers : NULL; w; w = w->next)
-        if (w->slice == slice->job_id)
-            return w->joins;
-    return true;
+    w = worker_of(slice);
+    return !w || w->joins;
 }
 
 /* Its run is over, and it was not told: its node was cut off then. What is said of a run that has workers here is not believed. */

@@ -94,7 +94,7 @@ TESTS += tests/gpu/resources.t
 emu_runs = tests/integration/0080-cuda-emulator.t tests/e2e/0106-cuda-emulator.t
 dist_check_SCRIPTS += $(emu_runs)
 # For machines with a card, where there is no ./configure.
-EXTRA_DIST += tests/gpu/run tests/gpu/run.mk tests/gpu/workers tests/gpu/kernel-times tests/gpu/peer.py tests/gpu/train.c tests/gpu/memory.c tests/gpu/probe.cu
+EXTRA_DIST += tests/gpu/run tests/gpu/run.mk tests/gpu/parts.sh tests/gpu/workers tests/gpu/kernel-times tests/gpu/peer.py tests/gpu/train.c tests/gpu/memory.c tests/gpu/probe.cu
 
 if HAVE_CUDA_EMU
 emu_kernels = $(cuda_kernels:.cu=.emu)

@@ -183,8 +183,8 @@ static int64_t up(int64_t x, int64_t unit)
 }
 
 /* About how many cycles a card of 132 multiprocessors takes: its blocks come in waves, of which the last one may leave most of
- * the card idle, and the parts are written and read once. The constants are those of an H200 (doc/results/gpu.md); on
- * another card the cut may be another one than the best, and the sums are the same. */
+ * the card idle; the parts are written and read once, 440 floats a cycle, by one launch more. The constants are those of an
+ * H200 (doc/results/gpu.md); on another card the cut may be another one than the best, and the sums are the same. */
 static int64_t cycles(const struct dp_cuda_product *p, int tile, int64_t parts)
 {
     const int64_t slots = tile == 128 ? 2 * 132 : 3 * 132, per_k = tile == 128 ? 400 : 190;
@@ -207,9 +207,10 @@ static struct cut cut_product(const struct dp_cuda_product *p)
 
             if (parts > 1 && (part_k < LEAST_PART || p->m * p->n > MOST_PART_BYTES / (parts * (int64_t)sizeof(float))))
                 break;
-            if (up(p->k, part_k) < parts || cycles(p, tile, parts) >= least)
+            const int64_t takes = cycles(p, tile, parts);
+            if (up(p->k, part_k) < parts || takes >= least)
                 continue;
-            least = cycles(p, tile, parts);
+            least = takes;
             s = {tile, (int)parts, parts > 1 ? part_k : p->k};
         }
     return s;

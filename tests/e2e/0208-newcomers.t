@@ -88,19 +88,24 @@ each_step_once late # a worker was lost
 
 # A newcomer that waits, because the run is paused, and is cancelled, or is there when the run ends.
 wait_for 60 all_nodes_idle
-rest=$(sbatch --parsable -w n2 -n1 -c1 --gpus=4 --mem=100 -o "$D/rest.out" --wrap "sleep 1000")
-wait_for 60 job_is "$rest" RUNNING
-idle=$(array idle 0-3 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
-wait_for 60 steps_done "$D/idle.jsonl" 5
-home=$(home_of "$idle")
 paused() { timeout 10 dynpipe pause -j "$home" >"$D/pause.out" 2>&1; }
-wait_for 60 paused
-ok $? "idle: the run is paused"
-scancel "$rest"
-wait_for 60 states_are "$idle" "4 RUNNING"
-seated() { [ "$(cat "$D"/idle.*.out | grep -c "waits to be taken in")" = 2 ]; }
-wait_for 60 seated
-ok $? "idle: two newcomers wait"
+seated() { [ "$(cat "$D/$1".*.out | grep -c "waits to be taken in")" = 2 ]; }
+# two_wait NAME: two slices of an array train on n1 and are paused, two newcomers wait on n2. Sets array and home.
+two_wait() {
+    rest=$(sbatch --parsable -w n2 -n1 -c1 --gpus=4 --mem=100 -o "$D/rest.out" --wrap "sleep 1000")
+    wait_for 60 job_is "$rest" RUNNING
+    array=$(array "$1" 0-3 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
+    wait_for 60 steps_done "$D/$1.jsonl" 5
+    home=$(home_of "$array")
+    wait_for 60 paused
+    ok $? "$1: the run is paused"
+    scancel "$rest"
+    wait_for 60 states_are "$array" "4 RUNNING"
+    wait_for 60 seated "$1"
+    ok $? "$1: two newcomers wait"
+}
+two_wait idle
+idle=$array
 makes_steps idle
 is "$(holders "$home")" 2 "idle: and are not taken in"
 last=$(squeue -h -r -t R -w n2 -j "$idle" -o %i | tail -n1)
@@ -112,18 +117,8 @@ end_array "$idle" idle
 like "$(states "$idle")" "^1 CANCELLED, 3 COMPLETED$" "idle: with the run the other one ends, too"
 
 # A newcomer whose node hears nothing of the run's end: home's daemon is lost with its journals, and the slices of its node are over.
-rest=$(sbatch --parsable -w n2 -n1 -c1 --gpus=4 --mem=100 -o "$D/rest.out" --wrap "sleep 1000")
-wait_for 60 job_is "$rest" RUNNING
-cut=$(array cut 0-3 --dynpipe=balance --dynpipe-min-gpus=2 --dynpipe-slices=4 -- $run)
-wait_for 60 steps_done "$D/cut.jsonl" 5
-home=$(home_of "$cut")
-wait_for 60 paused
-ok $? "cut off: the run is paused"
-scancel "$rest"
-wait_for 60 states_are "$cut" "4 RUNNING"
-cut_seated() { [ "$(cat "$D"/cut.*.out | grep -c "waits to be taken in")" = 2 ]; }
-wait_for 60 cut_seated
-ok $? "cut off: two newcomers wait on the other node"
+two_wait cut
+cut=$array
 cluster stop daemon:n1 KILL
 find "$D/dynpipe/n1" -name 'job-*.journal' -delete
 squeue -h -r -t R -w n1 -j "$cut" -o %i | while read -r task; do scancel "$task"; done
@@ -132,8 +127,8 @@ none_on_n1() { [ "$(on_n1)" = 0 ]; }
 wait_for 60 none_on_n1
 cluster start daemon:n1
 wait_for 60 all_ended "$cut"
-ok $? "cut off: they find out that their run is over"
-like "$(cat "$D"/cut.*.out)" "does not join the run: the run of job [0-9]+ is over" "cut off: and say so"
+ok $? "cut: they find out that their run is over"
+like "$(cat "$D"/cut.*.out)" "does not join the run: the run of job [0-9]+ is over" "cut: and say so"
 scancel "$block"
 
 same_as_alone $run -- late-whole idle

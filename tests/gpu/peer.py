@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What tests/gpu/train trains, GPT-2 124M (batch 4, context 1024, 2 microbatches), in PyTorch on the same card.
 
-    tests/gpu/peer.py [--compile] [--steps N]
+    python3 tests/gpu/peer.py [--compile] [--steps N]
 
 Prints the best and the median step per precision: fp32 without and with TF32 products, and bf16 autocast. Needs PyTorch 2.
 """
