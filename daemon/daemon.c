@@ -20,10 +20,10 @@
 #include "daemon/query/ask.h"
 #include "daemon/query/name_check.h"
 #include "daemon/query/node_check.h"
-#include "daemon/run/drain.h"
-#include "daemon/run/history.h"
 #include "daemon/run/run.h"
 #include "daemon/run/runs.h"
+#include "daemon/run/slices/drain.h"
+#include "daemon/run/state/history.h"
 
 #define TICK_MS 100 /* resends and deadlines are seconds; ten looks at them in one */
 #define PRUNE_EVERY_TICKS 6000 /* ten minutes */

@@ -8,12 +8,12 @@
 #include "daemon/query/ask.h"
 #include "daemon/query/node_check.h"
 #include "daemon/query/query.h"
+#include "daemon/run/job/step.h"
 #include "daemon/run/relay.h"
 #include "daemon/run/run.h"
-#include "daemon/run/slices.h"
+#include "daemon/run/slices/slices.h"
 #include "daemon/run/slot.h"
-#include "daemon/run/step.h"
-#include "daemon/run/wireup.h"
+#include "daemon/run/wireup/wireup.h"
 #include "daemon/run/worker.h"
 
 /* What a frame makes happen. returns -1: it does not decode. */

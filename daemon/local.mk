@@ -6,13 +6,19 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/query/ask.c daemon/query/ask.h daemon/query/name_check.c daemon/query/name_check.h \
 	daemon/query/node_check.c daemon/query/node_check.h daemon/query/node_look.c daemon/query/node_look.h \
 	daemon/query/query.c daemon/query/query.h daemon/query/slurmd_conf.c daemon/query/slurmd_conf.h \
-	daemon/run/cards.c daemon/run/cards.h daemon/run/companions.c daemon/run/companions.h daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/drain.c daemon/run/drain.h daemon/run/history.c daemon/run/history.h daemon/run/keep_clock.c daemon/run/keep_clock.h \
-	daemon/run/missing.c daemon/run/missing.h daemon/run/newcomers.c daemon/run/newcomers.h daemon/run/node_journal.c daemon/run/node_journal.h \
-	daemon/run/read_job.c daemon/run/read_job.h daemon/run/relay.c daemon/run/relay.h \
-	daemon/run/group.c daemon/run/group.h daemon/run/roster.c daemon/run/roster.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c daemon/run/runs.h daemon/run/seek.c daemon/run/seek.h \
-	daemon/run/slices.c daemon/run/slices.h daemon/run/slot.c daemon/run/slot.h daemon/run/step.c daemon/run/step.h daemon/run/take_over.c daemon/run/take_over.h daemon/run/tasks.c daemon/run/tasks.h \
-	daemon/run/wireup.c daemon/run/wireup.h daemon/run/wireup_table.c daemon/run/wireup_tasks.c \
-	daemon/run/worker.c daemon/run/worker.h \
+	daemon/run/cards.c daemon/run/cards.h daemon/run/coordinate.c daemon/run/coordinate.h daemon/run/relay.c \
+	daemon/run/relay.h daemon/run/run.c daemon/run/run.h daemon/run/run_life.c daemon/run/run_life.h daemon/run/runs.c \
+	daemon/run/runs.h daemon/run/slot.c daemon/run/slot.h daemon/run/worker.c daemon/run/worker.h \
+	daemon/run/job/read_job.c daemon/run/job/read_job.h daemon/run/job/seek.c daemon/run/job/seek.h daemon/run/job/step.c \
+	daemon/run/job/step.h \
+	daemon/run/slices/companions.c daemon/run/slices/companions.h daemon/run/slices/drain.c daemon/run/slices/drain.h \
+	daemon/run/slices/group.c daemon/run/slices/group.h daemon/run/slices/newcomers.c daemon/run/slices/newcomers.h \
+	daemon/run/slices/slices.c daemon/run/slices/slices.h daemon/run/slices/take_over.c daemon/run/slices/take_over.h \
+	daemon/run/state/history.c daemon/run/state/history.h daemon/run/state/keep_clock.c daemon/run/state/keep_clock.h \
+	daemon/run/state/node_journal.c daemon/run/state/node_journal.h \
+	daemon/run/wireup/missing.c daemon/run/wireup/missing.h daemon/run/wireup/roster.c daemon/run/wireup/roster.h \
+	daemon/run/wireup/tasks.c daemon/run/wireup/tasks.h daemon/run/wireup/wireup.c daemon/run/wireup/wireup.h \
+	daemon/run/wireup/wireup_table.c daemon/run/wireup/wireup_tasks.c \
 	daemon/net/conn.c daemon/net/conn.h daemon/net/conn_place.c daemon/net/conn_version.c daemon/net/daemon_state.h \
 	daemon/net/events.c daemon/net/events.h \
 	daemon/net/listen.c daemon/net/listen.h daemon/net/local_server.c daemon/net/local_server.h \
@@ -219,4 +225,5 @@ TESTS += tests/model/handover_check.t
 EXTRA_DIST += tests/model/growth.pml tests/model/handover.pml tests/model/layouts.pml doc/json.md
 # --- end of coordinator ---
 
-EXTRA_DIST += daemon/README.md daemon/child/README.md daemon/coord/README.md daemon/net/README.md daemon/query/README.md daemon/release/README.md daemon/run/README.md
+EXTRA_DIST += daemon/README.md daemon/child/README.md daemon/coord/README.md daemon/net/README.md daemon/query/README.md daemon/release/README.md daemon/run/README.md \
+	daemon/run/job/README.md daemon/run/slices/README.md daemon/run/state/README.md daemon/run/wireup/README.md

@@ -8,9 +8,9 @@
  * means the run when he cancels it. Nothing of it is journalled: who is not let go asks again, and in the end stops all by itself
  * (worker/train/trainer.c).
  *
- * Nor is of a node that is drained (daemon/run/drain.c): Slurm ends nothing there, and the node's daemon says it again and again. Its
- * slices leave when the others can do without them, and else they stay. So do all workers there of a job of several nodes, which then
- * shrinks itself by the node as it does when it packs; where it could not, nobody leaves.
+ * Nor is of a node that is drained (daemon/run/slices/drain.c): Slurm ends nothing there, and the node's daemon says it again and
+ * again. Its slices leave when the others can do without them, and else they stay. So do all workers there of a job of several nodes,
+ * which then shrinks itself by the node as it does when it packs; where it could not, nobody leaves.
  */
 #include "daemon/coord/internal.h"
 

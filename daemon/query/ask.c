@@ -14,8 +14,8 @@
 #include "daemon/child/helper.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/query/query.h"
-#include "daemon/run/history.h"
 #include "daemon/run/run.h"
+#include "daemon/run/state/history.h"
 
 #define ANSWER_MAX (16u << 20) /* a document as text; its histories are bounded (coord/internal.h) */
 #define ANSWER_DEADLINE_S 30.0 /* of wall and of processor time */

@@ -16,13 +16,13 @@
 #include "common/slurm/libslurm.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
-#include "daemon/run/companions.h"
-#include "daemon/run/history.h"
-#include "daemon/run/node_journal.h"
 #include "daemon/run/run.h"
-#include "daemon/run/slices.h"
 #include "daemon/run/runs.h"
-#include "daemon/run/wireup.h"
+#include "daemon/run/slices/companions.h"
+#include "daemon/run/slices/slices.h"
+#include "daemon/run/state/history.h"
+#include "daemon/run/state/node_journal.h"
+#include "daemon/run/wireup/wireup.h"
 
 void dp_query_refuse(struct dp_conn *c, enum dp_verdict verdict, const char *text)
 {

@@ -27,13 +27,13 @@
 #include "daemon/net/peer_link.h"
 #include "daemon/release/as_owner.h"
 #include "daemon/release/privileged.h"
-#include "daemon/run/companions.h"
-#include "daemon/run/history.h"
-#include "daemon/run/newcomers.h"
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
+#include "daemon/run/job/step.h"
 #include "daemon/run/run.h"
+#include "daemon/run/slices/companions.h"
+#include "daemon/run/slices/newcomers.h"
 #include "daemon/run/slot.h"
-#include "daemon/run/step.h"
+#include "daemon/run/state/history.h"
 #include "daemon/run/worker.h"
 
 #define SHRINK_DEADLINE_S 20.0 /* what was done all the same shows when the job is read */

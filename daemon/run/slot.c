@@ -18,11 +18,11 @@
 #include "daemon/net/peer_link.h"
 #include "daemon/release/privileged.h"
 #include "daemon/run/cards.h"
-#include "daemon/run/node_journal.h"
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
 #include "daemon/run/relay.h"
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
+#include "daemon/run/state/node_journal.h"
 #include "daemon/run/worker.h"
 
 #define MARGIN_S 15.0 /* for Slurm to say whose job it is */

@@ -26,14 +26,14 @@
 #include "daemon/net/peer_link.h"
 #include "daemon/release/slot_lock.h"
 #include "daemon/run/coordinate.h"
-#include "daemon/run/node_journal.h"
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
+#include "daemon/run/job/seek.h"
 #include "daemon/run/relay.h"
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
-#include "daemon/run/seek.h"
-#include "daemon/run/slices.h"
-#include "daemon/run/take_over.h"
+#include "daemon/run/slices/slices.h"
+#include "daemon/run/slices/take_over.h"
+#include "daemon/run/state/node_journal.h"
 
 #define USER_RUN 1000000000u /* Slurm's job ids end at 67 million */
 #define EXITED_WAIT_NS UINT64_C(1000000000) /* from the exit until what it had sent is read */

@@ -11,7 +11,7 @@
 
 #include "common/file/journal.h"
 #include "daemon/coord/coordinator.h"
-#include "daemon/run/node_journal.h"
+#include "daemon/run/state/node_journal.h"
 
 static const struct dp_run_limits limits = {.mode = DP_MODE_RELEASE, .policy = "time"};
 static const struct dp_coord_ops none; /* a coordinator that is only fed its records asks for nothing */

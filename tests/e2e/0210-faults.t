@@ -51,7 +51,7 @@ done
 
 name=killed-at-FENCE
 job=$(start_run $name)
-fence=2 # daemon/run/node_journal.c; n4 is the first that a run gives back
+fence=2 # daemon/run/state/node_journal.c; n4 is the first that a run gives back
 stop_at_records "$(daemon_pid 4)" "$D/dynpipe/n4/node.journal" && let_run_to $fence &&
     kill -KILL "$stopped" && wait_for 30 dead "$stopped"
 ok $? "$name: the daemon of n4, when it has written its fence and nobody knows"

@@ -10,7 +10,7 @@
 
 #include "common/file/journal_record.h"
 #include "common/wire.h"
-#include "daemon/run/node_journal.h"
+#include "daemon/run/state/node_journal.h"
 #include "tests/unit/daemon/coord_world.h"
 
 const char fuzz_name[] = "fuzz_journal";

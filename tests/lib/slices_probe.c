@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "daemon/child/slurm_job.h"
-#include "daemon/run/group.h"
+#include "daemon/run/slices/group.h"
 
 static int by_job(const void *a, const void *b)
 {

@@ -17,7 +17,7 @@
 #include "daemon/coord/coordinator.h"
 #include "daemon/daemon.h"
 #include "daemon/net/peer_link.h"
-#include "daemon/run/node_journal.h"
+#include "daemon/run/state/node_journal.h"
 #include "tests/unit/random.h"
 
 #define SEC UINT64_C(1000000000)

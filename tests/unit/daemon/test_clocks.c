@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "daemon/child/job_time.h"
-#include "daemon/run/keep_clock.h"
+#include "daemon/run/state/keep_clock.h"
 
 #define S DP_SECOND_NS
 #define HOUR_MS UINT64_C(3600000) /* milliseconds */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "daemon/run/group.h"
+#include "daemon/run/slices/group.h"
 
 #define SEC DP_SECOND_NS
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The journal of a node, as a daemon finds it that has just been upgraded. */
-#include "daemon/run/node_journal.h"
+#include "daemon/run/state/node_journal.h"
 
 #include "tests/unit/unit.h"
 

@@ -8,7 +8,7 @@
 
 #include "common/file/journal.h"
 #include "daemon/coord/coordinator.h"
-#include "daemon/run/node_journal.h"
+#include "daemon/run/state/node_journal.h"
 #include "tests/unit/daemon/journals_v1.h"
 #include "tests/unit/unit.h"
 

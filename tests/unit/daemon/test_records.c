@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/coord/internal.h"
-#include "daemon/run/node_journal.h"
+#include "daemon/run/state/node_journal.h"
 #include "tests/unit/common/message/messages_golden.h"
 #include "tests/unit/daemon/records_golden.h"
 #include "tests/unit/golden.h"

@@ -10,8 +10,8 @@
 #include "common/wire.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/peer_link.h"
-#include "daemon/run/companions.h"
-#include "daemon/run/slices.h"
+#include "daemon/run/slices/companions.h"
+#include "daemon/run/slices/slices.h"
 #include "tests/unit/unit.h"
 
 enum { ARRAY = 103, HOME = 101, OTHER = 102, LATE = 103, FOREIGN = 200, STEP = 4, WAIT_S = 20 };

@@ -12,8 +12,8 @@
 #define DP_DAEMON_RUN_SLICES_H
 
 #include "daemon/child/slurm_job.h"
-#include "daemon/run/group.h"
 #include "daemon/run/run.h"
+#include "daemon/run/slices/group.h"
 
 /* Is this run's job a slice, as its owner asked? The run of that name may be home at the same time. */
 bool dp_slice_is(const struct dp_run *run);

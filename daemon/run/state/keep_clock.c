@@ -2,7 +2,7 @@
 /* See keep_clock.h. */
 #include "config.h"
 
-#include "daemon/run/keep_clock.h"
+#include "daemon/run/state/keep_clock.h"
 
 #include "common/clock.h"
 

@@ -10,7 +10,7 @@
  */
 #include "config.h"
 
-#include "daemon/run/seek.h"
+#include "daemon/run/job/seek.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
-#include "daemon/run/node_journal.h"
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
+#include "daemon/run/job/step.h"
 #include "daemon/run/run.h"
-#include "daemon/run/step.h"
+#include "daemon/run/state/node_journal.h"
 
 #define DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */
 #define NO_NS (20 * DP_SECOND_NS)    /* a no of Slurm's stands for so long; a job may still start or be requeued */

@@ -8,7 +8,7 @@
  */
 #include "config.h"
 
-#include "daemon/run/wireup.h"
+#include "daemon/run/wireup/wireup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +18,11 @@
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
-#include "daemon/run/missing.h"
-#include "daemon/run/newcomers.h"
+#include "daemon/run/job/seek.h"
 #include "daemon/run/run.h"
-#include "daemon/run/seek.h"
-#include "daemon/run/slices.h"
+#include "daemon/run/slices/newcomers.h"
+#include "daemon/run/slices/slices.h"
+#include "daemon/run/wireup/missing.h"
 
 #define AGAIN_NS (2000 * DP_MS_NS) /* messages between daemons may be lost with their connection */
 #define TASKS_NS (2000 * DP_MS_NS)   /* for the plugin to tell of a step's tasks; one of a former release never does */

@@ -7,9 +7,9 @@
 
 #include "common/clock.h"
 #include "daemon/net/peer_link.h"
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
 #include "daemon/run/run.h"
-#include "daemon/run/wireup.h"
+#include "daemon/run/wireup/wireup.h"
 
 #define AGAIN_NS (2000 * DP_MS_NS)   /* a batch host that was told too early forgets it */
 #define FOR_NS (60000 * DP_MS_NS) /* a batch host that took none of them for so long has no daemon */

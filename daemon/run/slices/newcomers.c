@@ -2,7 +2,7 @@
 /* See newcomers.h. */
 #include "config.h"
 
-#include "daemon/run/newcomers.h"
+#include "daemon/run/slices/newcomers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
-#include "daemon/run/slices.h"
-#include "daemon/run/wireup.h"
+#include "daemon/run/slices/slices.h"
+#include "daemon/run/wireup/wireup.h"
 #include "daemon/run/worker.h"
 
 struct dp_newcomers {

@@ -2,7 +2,7 @@
 /* See drain.h. */
 #include "config.h"
 
-#include "daemon/run/drain.h"
+#include "daemon/run/slices/drain.h"
 
 #include <string.h>
 

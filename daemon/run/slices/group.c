@@ -2,7 +2,7 @@
 /* See group.h. */
 #include "config.h"
 
-#include "daemon/run/group.h"
+#include "daemon/run/slices/group.h"
 
 #include <stdio.h>
 #include <stdlib.h>

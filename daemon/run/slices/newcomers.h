@@ -6,8 +6,8 @@
 #ifndef DP_DAEMON_RUN_NEWCOMERS_H
 #define DP_DAEMON_RUN_NEWCOMERS_H
 
-#include "daemon/run/roster.h"
 #include "daemon/run/run.h"
+#include "daemon/run/wireup/roster.h"
 
 /* A worker of this node says its card: it is kept, or goes to home's daemon. */
 void dp_newcomers_card(struct dp_conn *c, const struct dp_msg_card *m);

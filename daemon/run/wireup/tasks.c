@@ -3,7 +3,7 @@
  * plugin told of. */
 #include "config.h"
 
-#include "daemon/run/tasks.h"
+#include "daemon/run/wireup/tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

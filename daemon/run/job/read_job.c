@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,13 +16,13 @@
 #include "daemon/net/peer_link.h"
 #include "daemon/run/cards.h"
 #include "daemon/run/coordinate.h"
-#include "daemon/run/node_journal.h"
+#include "daemon/run/job/step.h"
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
-#include "daemon/run/slices.h"
+#include "daemon/run/slices/slices.h"
 #include "daemon/run/slot.h"
-#include "daemon/run/step.h"
-#include "daemon/run/wireup.h"
+#include "daemon/run/state/node_journal.h"
+#include "daemon/run/wireup/wireup.h"
 #include "daemon/run/worker.h"
 
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */

@@ -10,14 +10,14 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
-#include "daemon/coord/coordinator.h"
-#include "daemon/run/newcomers.h"
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
 #include "daemon/run/run.h"
-#include "daemon/run/slices.h"
-#include "daemon/run/wireup.h"
+#include "daemon/run/slices/newcomers.h"
+#include "daemon/run/slices/slices.h"
+#include "daemon/run/wireup/wireup.h"
 
 #define PIECES_PER_TURN 16 /* then other nodes get their turn */
 #define TABLES_MAX 8u           /* of a run */

@@ -2,7 +2,7 @@
 /* See roster.h. */
 #include "config.h"
 
-#include "daemon/run/roster.h"
+#include "daemon/run/wireup/roster.h"
 
 #include <stdarg.h>
 #include <stdio.h>

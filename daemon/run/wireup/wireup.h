@@ -7,9 +7,9 @@
 
 #include <jansson.h>
 
-#include "daemon/run/roster.h"
 #include "daemon/run/run.h"
-#include "daemon/run/tasks.h"
+#include "daemon/run/wireup/roster.h"
+#include "daemon/run/wireup/tasks.h"
 
 /* A process of this node that wants to meet the others. It outlives its connection, as long as they may not have met. */
 struct dp_wirer {

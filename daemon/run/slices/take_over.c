@@ -2,7 +2,7 @@
 /* See take_over.h. */
 #include "config.h"
 
-#include "daemon/run/take_over.h"
+#include "daemon/run/slices/take_over.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/coordinate.h"
-#include "daemon/run/group.h"
-#include "daemon/run/node_journal.h"
 #include "daemon/run/run_life.h"
-#include "daemon/run/slices.h"
+#include "daemon/run/slices/group.h"
+#include "daemon/run/slices/slices.h"
+#include "daemon/run/state/node_journal.h"
 #include "daemon/run/worker.h"
 
 #define AWAY_NS (10 * DP_SECOND_NS)  /* a daemon that is only restarted is back by then */

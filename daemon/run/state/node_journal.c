@@ -4,7 +4,7 @@
  * ADOPT keeps room for what must be written later, so that a full disk does not hold up a release. */
 #include "config.h"
 
-#include "daemon/run/node_journal.h"
+#include "daemon/run/state/node_journal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * never sees half of one; each begins with the job and its owner, which is all that the index needs of it. */
 #include "config.h"
 
-#include "daemon/run/history.h"
+#include "daemon/run/state/history.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,8 +23,8 @@
 #include "daemon/child/helper.h"
 #include "daemon/coord/coordinator.h"
 #include "daemon/net/daemon_state.h"
-#include "daemon/run/keep_clock.h"
 #include "daemon/run/run.h"
+#include "daemon/run/state/keep_clock.h"
 
 #define INDEX_MAX_BYTES (64u << 20) /* struct dp_past of 2.8 million runs */
 #define INDEX_DEADLINE_S 300.0 /* at the start alone, and nobody waits but `dynpipe status` of runs that are over */

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "daemon/run/slices.h"
+#include "daemon/run/slices/slices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/release/empty_slot.h"
-#include "daemon/run/companions.h"
 #include "daemon/run/coordinate.h"
-#include "daemon/run/group.h"
 #include "daemon/run/run_life.h"
-#include "daemon/run/take_over.h"
-#include "daemon/run/tasks.h"
+#include "daemon/run/slices/companions.h"
+#include "daemon/run/slices/group.h"
+#include "daemon/run/slices/take_over.h"
+#include "daemon/run/wireup/tasks.h"
 #include "daemon/run/worker.h"
 
 #define READ_DEADLINE_S 70.0 /* a dead controller answers after 10 to 60 s */

@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "daemon/run/companions.h"
+#include "daemon/run/slices/companions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "daemon/release/ask_slices.h"
 #include "daemon/release/privileged.h"
 #include "daemon/run/run.h"
-#include "daemon/run/slices.h"
+#include "daemon/run/slices/slices.h"
 
 #define ROUND_S 120.0 /* each request can take slurmctld 10 s */
 #define END_S 600.0 /* of a run, while slurmctld is away */

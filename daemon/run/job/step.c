@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "daemon/run/step.h"
+#include "daemon/run/job/step.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@
 #include "daemon/net/daemon_state.h"
 #include "daemon/net/peer_link.h"
 #include "daemon/run/cards.h"
-#include "daemon/run/node_journal.h"
-#include "daemon/run/read_job.h"
+#include "daemon/run/job/read_job.h"
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
-#include "daemon/run/wireup.h"
+#include "daemon/run/state/node_journal.h"
+#include "daemon/run/wireup/wireup.h"
 
 /* Looked at every 100 ms, so the answer leaves 50 ms before the plugin gives up at the latest. */
 #define HOLD_NS UINT64_C(350000000)

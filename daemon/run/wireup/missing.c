@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "daemon/run/missing.h"
+#include "daemon/run/wireup/missing.h"
 
 #include <errno.h>
 #include <stdio.h>
