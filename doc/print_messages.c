@@ -47,7 +47,10 @@ static const char *bytes_of(const char *kind)
 #define PRINT_HELLO                                                                                \
     TABLE(HELLO)                                                                                   \
     printf("\nThen n_workers + 1 cuts, u32 each: the layout in force in the worker.\n");           \
-    LATER(3, DP_HELLO_SINCE_3)
+    LATER(3, DP_HELLO_SINCE_3)                                                                     \
+    printf("\nThen n_changes changes, by step: kind u8 (1: prune, value: sparsity of the prunable weights from then on; 2: freeze, " \
+           "value: layers from layer 0 on that only go forward from then on), step u64, value f64. Of a HELLO of version 1 the " \
+           "list is made: prunings from prune_begin to prune_end, by a cubic from 0 to final_sparsity.\n");
 #define PRINT_REPORT                                                                               \
     TABLE(REPORT)                                                                                  \
     printf("\nThen for each of the n_layers layers seven u64: fwd_ns, bwd_input_ns, bwd_weight_ns, state_bytes, " \

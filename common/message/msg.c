@@ -111,6 +111,25 @@ static int check_sizes(const char *name, bool bad, uint32_t n_workers, uint32_t 
     return 0;
 }
 
+/* What a release knows that has no list of changes: gradual pruning. */
+static void change_as_of_old(struct dp_msg_hello *m)
+{
+    if (m->prune_begin <= m->prune_end && m->final_sparsity > 0.0 && m->final_sparsity < 1.0)
+        m->n_changes = (uint8_t)dp_changes_of_pruning(m->prune_begin, 1, m->prune_end, 0.0, m->final_sparsity, m->change);
+}
+
+static int read_changes(struct dp_reader *r, struct dp_msg_hello *m, struct dp_err *err)
+{
+    if (r->bad || m->n_changes > DP_CHANGES_MAX)
+        return dp_err_set(err, DP_EPROTO, "hello: %u changes, at most %u can be", m->n_changes, DP_CHANGES_MAX);
+    for (uint32_t i = 0; i < m->n_changes; i++) {
+        m->change[i].kind = dp_rd_u8(r);
+        m->change[i].step = dp_rd_u64(r);
+        m->change[i].value = dp_rd_f64(r);
+    }
+    return 0;
+}
+
 int dp_msg_hello_decode(struct dp_reader *r, struct dp_msg_hello *m, struct dp_err *err)
 {
     memset(m, 0, sizeof *m);
@@ -122,6 +141,10 @@ int dp_msg_hello_decode(struct dp_reader *r, struct dp_msg_hello *m, struct dp_e
     for (uint32_t i = 0; i <= m->n_workers; i++)
         m->cut[i] = dp_rd_u32(r);
     DP_HELLO_SINCE_3(FIELD_READ_3)
+    if (!has(r->version, 3))
+        change_as_of_old(m);
+    else if (read_changes(r, m, err) < 0)
+        return -1;
     return finish(r, "hello", err);
 }
 
@@ -131,6 +154,11 @@ void dp_msg_hello_encode(struct dp_writer *w, const struct dp_msg_hello *m)
     for (uint32_t i = 0; i <= m->n_workers; i++)
         dp_wr_u32(w, m->cut[i]);
     DP_HELLO_SINCE_3(FIELD_WRITE_3)
+    for (uint32_t i = 0; has(w->version, 3) && i < m->n_changes; i++) {
+        dp_wr_u8(w, m->change[i].kind);
+        dp_wr_u64(w, m->change[i].step);
+        dp_wr_f64(w, m->change[i].value);
+    }
 }
 
 #define LAYER_LOAD_FIELDS(F)                                                                       \
@@ -360,11 +388,12 @@ void dp_msg_wireup_encode(struct dp_writer *w, const struct dp_msg_wireup *m)
 #define FIELD_SIZE(kind, name, doc) +SIZE_##kind
 
 #define CUTS_BYTES ((DP_MAX_WORKERS + 1) * 4) /* u32 each */
+#define CHANGES_BYTES (DP_CHANGES_MAX * (1 + 8 + 8)) /* kind, step, value */
 
 /* Largest bodies of those that are more than their fields. */
 #define MOST_ACK 0 DP_ACK_FIELDS(FIELD_SIZE)
 #define MOST_TASKS DP_MAX_WORKERS * 8 DP_TASKS_FIELDS(FIELD_SIZE)
-#define MOST_HELLO CUTS_BYTES DP_HELLO_FIELDS(FIELD_SIZE) DP_HELLO_SINCE_3(FIELD_SIZE)
+#define MOST_HELLO CUTS_BYTES + CHANGES_BYTES DP_HELLO_FIELDS(FIELD_SIZE) DP_HELLO_SINCE_3(FIELD_SIZE)
 #define MOST_REPORT DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE) DP_REPORT_SINCE_3(FIELD_SIZE)
 #define MOST_REGROUP CUTS_BYTES + DP_MAX_WORKERS DP_REGROUP_FIELDS(FIELD_SIZE)
 #define MOST_PREPARE CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)

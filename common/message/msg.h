@@ -14,6 +14,7 @@
 #define DP_COMMON_MESSAGE_MSG_H
 
 #include "common/err.h"
+#include "common/run/change.h"
 #include "common/run/layout.h"
 #include "common/run/load.h"
 #include "common/wire.h"
@@ -214,7 +215,7 @@ enum dp_option_bit {
     F(u64, doubt, "migration that this worker voted yes for and knows no decision of, 0: none")    \
     F(u64, step, "optimizer steps completed")                                                      \
     F(u64, steps_total, "optimizer steps of the whole run")                                        \
-    F(u64, prune_begin, "first step of gradual pruning, 0 with prune_end 0: no pruning")           \
+    F(u64, prune_begin, "first step of gradual pruning, 0 with prune_end 0: no pruning; for version 1, as the next two") \
     F(u64, prune_end, "step at which the final sparsity is reached")                               \
     F(f64, final_sparsity, "0..1")                                                                 \
     F(u32, microbatches, "per step")                                                               \
@@ -224,7 +225,8 @@ enum dp_option_bit {
     F(u64, stage_message_bytes, "bytes of one activation message between two stages")                   \
     F(s64, device, "cpu, or the name of a GPU")                                                    \
     F(s1k, checkpoint_dir, "where checkpoints go, empty: none")
-/* Behind the cuts. */
+/* Behind the cuts, and in front of n_changes changes, each kind u8, step u64, value f64 (common/run/change.h). A HELLO of version 1
+ * has those of its pruning, by a cubic from 0 on: how far apart they are, and what it begins with, it does not say. */
 #define DP_HELLO_SINCE_3(F)                                                                        \
     F(s256, options, "of the step, as the plugin left them in SLURM_DYNPIPE; empty: none")         \
     F(u8, regroups, "1: it goes on with the others when one of them is lost (REGROUP)")             \
@@ -234,7 +236,8 @@ enum dp_option_bit {
     F(u32, incarnation, "highest of a coordinator that it has heard, 0: none")                       \
     F(u64, migration, "highest number of a hand-over or regroup that it has heard of, 0: none")      \
     F(u64, heard_epoch, "highest epoch of a layout that it has heard to be decided, in force here or not yet; 0: as old as that field") \
-    F(u32, leader, "lowest rank in the layout in force here")
+    F(u32, leader, "lowest rank in the layout in force here")                                        \
+    F(u8, n_changes, "changes that are known to come, 0..64; 0 where a rule decides that looks at the training")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
 #define DP_HOST_TROUBLE "the daemon of the batch host "
@@ -519,6 +522,7 @@ struct dp_msg_hello {
     DP_HELLO_FIELDS(DP_FIELD_DECL)
     DP_HELLO_SINCE_3(DP_FIELD_DECL)
     uint32_t cut[DP_MAX_WORKERS + 1];
+    struct dp_change change[DP_CHANGES_MAX];
 };
 struct dp_msg_report {
     DP_REPORT_FIELDS(DP_FIELD_DECL)

@@ -497,6 +497,8 @@ struct dp_coord {
         uint8_t schedule;
         uint64_t steps_total, prune_begin, prune_end, stage_message_bytes, step;
         double final_sparsity, sparsity, loss, eval_loss;
+        uint32_t n_changes;
+        struct dp_change change[DP_CHANGES_MAX]; /* that are known to come, and those that came */
         uint64_t loss_step; /* that the loss belongs to */
         char checkpoint_dir[1024], checkpoint[1024];
     } train;

@@ -108,6 +108,8 @@ void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m)
     c->train.prune_begin = m->prune_begin;
     c->train.prune_end = m->prune_end;
     c->train.final_sparsity = m->final_sparsity;
+    c->train.n_changes = m->n_changes;
+    memcpy(c->train.change, m->change, sizeof c->train.change);
     c->train.microbatches = m->microbatches;
     c->train.tokens_per_microbatch = m->tokens_per_microbatch;
     c->train.schedule = m->schedule;
@@ -127,7 +129,7 @@ bool coord_member_is_sane(const struct dp_msg_hello *m)
     return m->rank < m->n_workers && m->n_workers <= DP_MAX_WORKERS && m->n_layers >= 1 &&
            m->n_layers <= DP_MAX_LAYERS && m->microbatches >= 1 && m->microbatches <= 65535 &&
            m->n_there <= m->n_workers && m->tokens_per_microbatch >= 1 && dp_schedule_is_trained(m->schedule) && m->final_sparsity >= 0.0 &&
-           m->final_sparsity < 1.0 && m->prune_begin <= m->prune_end;
+           m->final_sparsity < 1.0 && m->prune_begin <= m->prune_end && dp_changes_check(m->change, m->n_changes, m->n_layers, NULL) == 0;
 }
 
 /* What a decision costs grows with all three, and the first two are the user's word. Such a run trains on without us.
@@ -292,13 +294,14 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
                     const struct dp_msg_hello *m, struct dp_msg_welcome *w)
 {
     int slot = coord_slot_find(c, node, m->job_id);
-    struct dp_err err;
+    struct dp_err err = {.text = "not of this run"};
 
     memset(w, 0, sizeof *w);
     w->mode = c->limits.mode;
     w->report_ms = REPORT_MS;
     if (slot < 0 || !coord_member_is_sane(m)) {
-        refuse(w, DP_VERDICT_DENIED, has_node(c, node) ? "not of this run" : "this node is not part of the job");
+        (void)dp_changes_check(m->change, m->n_changes, m->n_layers, &err); /* what it says of it, if that is what is wrong */
+        refuse(w, DP_VERDICT_DENIED, has_node(c, node) ? err.text : "this node is not part of the job");
         return;
     }
     if (!may_start_on(c, m, pid, (uint32_t)slot)) {

@@ -23,6 +23,7 @@
 #define SAY_AGAIN (3 * SEC)
 #define REPORT (SEC / 5)
 #define PRUNE_BEGIN 140u /* 7 s */
+#define PRUNE_EVERY 20u
 #define PRUNE_END 500u   /* 25 s */
 #define MICROBATCHES 8
 #define BOUNDARY_BYTES 1000
@@ -485,6 +486,7 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->prune_begin = PRUNE_BEGIN;
     m->prune_end = PRUNE_END;
     m->final_sparsity = 0.9;
+    m->n_changes = (uint8_t)dp_changes_of_pruning(PRUNE_BEGIN, PRUNE_EVERY, PRUNE_END, 0.0, 0.9, m->change);
     m->microbatches = MICROBATCHES;
     m->tokens_per_microbatch = 64;
     m->stage_message_bytes = BOUNDARY_BYTES;
@@ -740,7 +742,7 @@ static void worker_message(struct world *w, const struct world_message *m)
 static struct dp_layer_load recorded_load(uint64_t step, uint32_t layer)
 {
     uint64_t at = step < PRUNE_BEGIN ? PRUNE_BEGIN : step > PRUNE_END ? PRUNE_END : step;
-    double left = 1.0 - (double)(at / 20 * 20 - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
+    double left = 1.0 - (double)(at / PRUNE_EVERY * PRUNE_EVERY - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
     double density = 1.0 - 0.9 * (1.0 - left * left * left);
     uint64_t t = (uint64_t)(recorded_ms(density) * 1e6 / 24 * (1.0 + 0.01 * (layer % 3)));
 

@@ -20,6 +20,7 @@
 #define REPORT_NS (SEC / 5)
 #define STEPS_TOTAL 100000u
 #define PRUNE_BEGIN 140u /* 7 s */
+#define PRUNE_EVERY 20u
 #define PRUNE_END 500u   /* 25 s */
 #define MICROBATCHES 8u
 #define AWAY_S 2
@@ -201,6 +202,7 @@ static void fill_hello(uint32_t rank, struct dp_msg_hello *m)
                                .epoch = k->layout.epoch, .doubt = k->doubt, .step = k->step, .steps_total = STEPS_TOTAL,
                                .prune_begin = PRUNE_BEGIN, .prune_end = PRUNE_END, .final_sparsity = 0.9,
                                .microbatches = MICROBATCHES, .tokens_per_microbatch = 64, .stage_message_bytes = 1000};
+    m->n_changes = (uint8_t)dp_changes_of_pruning(PRUNE_BEGIN, PRUNE_EVERY, PRUNE_END, 0.0, 0.9, m->change);
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
 }
 

@@ -88,6 +88,35 @@ static void hello_that_contradicts_is_denied(void **state)
     end(w);
 }
 
+/* What is known to come is a word of the worker's like any other: the daemon looks ahead by it. */
+static void hello_with_changes_that_none_can_be_is_denied(void **state)
+{
+    static const struct {
+        struct dp_change change;
+        const char *why;
+    } say[] = {{{5, 1.5, DP_CHANGE_PRUNE}, "sparsity 1.5"}, {{5, 9, DP_CHANGE_FREEZE}, "9 frozen layers, the run has 8"},
+               {{5, 0.5, 77}, "unknown kind 77"}, {{3, 0.5, DP_CHANGE_PRUNE}, "step 3 does not follow step 4"}};
+    struct world *w = begin(18);
+    struct dp_msg_hello m = {.job_id = 7, .rank = 1, .n_workers = 4, .n_layers = 8, .epoch = 1, .steps_total = W_STEPS,
+                             .microbatches = 8, .tokens_per_microbatch = 64, .cut = {0, 2, 4, 6, 8}, .n_changes = 2,
+                             .change = {{4, 0.1, DP_CHANGE_PRUNE}}};
+    struct dp_msg_welcome v;
+
+    (void)state;
+    world_start(w);
+    world_run(w, 4.0, false);
+    for (size_t i = 0; i < sizeof say / sizeof say[0]; i++) {
+        m.change[1] = say[i].change;
+        dp_coord_hello(w->c, w->now_ns, "n1", 101, &m, &v);
+        assert_int_equal(v.verdict, DP_VERDICT_DENIED);
+        assert_non_null(strstr(v.text, say[i].why));
+    }
+    m.change[1] = (struct dp_change){5, 2, DP_CHANGE_FREEZE};
+    dp_coord_hello(w->c, w->now_ns, "n1", 101, &m, &v);
+    assert_int_equal(v.verdict, DP_VERDICT_OK);
+    end(w);
+}
+
 /* A failed step can be resumed by the next one of the same job; what was given back stays so. */
 static void a_new_step_goes_on_without_the_dead_slots(void **state)
 {
@@ -418,6 +447,7 @@ static void the_loss_is_that_of_the_last_step(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(garbage_is_dropped_and_counted),
     cmocka_unit_test(hello_that_contradicts_is_denied),
+    cmocka_unit_test(hello_with_changes_that_none_can_be_is_denied),
     cmocka_unit_test(a_new_step_goes_on_without_the_dead_slots),
     cmocka_unit_test(a_step_after_the_end_knows_the_job),
     cmocka_unit_test(votes_may_take_some_steps),

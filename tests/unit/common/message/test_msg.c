@@ -20,6 +20,9 @@ static void fill_hello(struct dp_msg_hello *m)
     m->cut[1] = 4;
     m->cut[2] = 4;
     m->cut[3] = 9;
+    m->n_changes = 2;
+    m->change[0] = (struct dp_change){5, 0.5, DP_CHANGE_PRUNE};
+    m->change[1] = (struct dp_change){7, 3, DP_CHANGE_FREEZE};
     snprintf(m->device, sizeof m->device, "cpu");
 }
 
@@ -234,6 +237,9 @@ static void release_0_1_0_is_understood(void **state)
     FROM_V1(hello, &hello);
     assert_true(hello.cut[2] == 4 && hello.cut[3] == 9 && hello.steps_total == 100);
     assert_string_equal(hello.options, "");
+    assert_int_equal(hello.n_changes, DP_CHANGES_MAX); /* of 81 */
+    assert_true(hello.change[0].step == 10 && hello.change[63].step == 90 && hello.change[63].value == 0.9);
+    assert_float_equal(dp_changes_value(hello.change, hello.n_changes, DP_CHANGE_PRUNE, 50), 0.9 - 0.9 / 8, 0.01);
     FROM_V1(report, &report);
     assert_true(report.mem_bytes == 6 && report.layer[1].nnz == 77);
     assert_true(!report.lost_ns && !report.ahead_ns && !report.held_ns);
@@ -319,6 +325,47 @@ static void refuses_counts_past_the_array(void **state)
     memset(buf + 12, 0xff, 4); /* n_workers */
     dp_reader_init(&r, buf, dp_writer_used(&w));
     assert_int_equal(dp_msg_hello_decode(&r, h, &err), -1);
+    memset(h, 0, sizeof *h);
+    fill_hello(h);
+    dp_writer_init(&w, buf, sizeof buf);
+    dp_msg_hello_encode(&w, h);
+    buf[dp_writer_used(&w) - 2 * 17 - 1] = DP_CHANGES_MAX + 1;
+    dp_reader_init(&r, buf, sizeof buf);
+    assert_int_equal(dp_msg_hello_decode(&r, h, &err), -1);
+    assert_non_null(strstr(err.text, "65 changes"));
+    free(h);
+}
+
+/* What a release without the list says of pruning is a word from the wire like any other. */
+static void no_changes_come_of_nonsense(void **state)
+{
+    static const struct {
+        uint64_t begin, end;
+        double final;
+        uint32_t n;
+    } say[] = {{0, 0, 0.9, 0}, {9, 8, 0.9, 0}, {0, 9, 0.0, 0}, {0, 9, NAN, 0}, {0, 9, 1.0, 0}, {0, 9, -1.0, 0},
+               {0, UINT64_MAX, 0.9, DP_CHANGES_MAX}, {8, 8, 0.9, 1}};
+    struct dp_msg_hello *h = calloc(1, sizeof *h);
+    struct dp_writer w;
+    struct dp_reader r;
+
+    (void)state;
+    assert_non_null(h);
+    for (size_t i = 0; i < sizeof say / sizeof say[0]; i++) {
+        memset(h, 0, sizeof *h);
+        fill_hello(h);
+        h->prune_begin = say[i].begin;
+        h->prune_end = say[i].end;
+        h->final_sparsity = say[i].final;
+        dp_writer_init(&w, buf, sizeof buf);
+        w.version = 1;
+        dp_msg_hello_encode(&w, h);
+        dp_reader_init(&r, buf, dp_writer_used(&w));
+        r.version = 1;
+        assert_int_equal(dp_msg_hello_decode(&r, h, NULL), 0);
+        assert_int_equal(h->n_changes, say[i].n);
+        assert_int_equal(dp_changes_check(h->change, h->n_changes, h->n_layers, NULL), 0);
+    }
     free(h);
 }
 
@@ -431,6 +478,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(later_is_a_no_to_an_old_plugin),
     cmocka_unit_test(the_lower_version_is_spoken),
     cmocka_unit_test(refuses_counts_past_the_array),
+    cmocka_unit_test(no_changes_come_of_nonsense),
     cmocka_unit_test(a_roster_is_refused_that_does_not_add_up),
     cmocka_unit_test(a_card_is_refused_that_is_too_large),
     cmocka_unit_test(header_is_checked),
