@@ -58,6 +58,7 @@ int dp_timeline_take(const struct dp_sim_case *c, const struct dp_sim_phase *p, 
     }
     if (rc == 0) {
         memcpy(t->device, out.device, t->n_devices * sizeof *t->device);
+        t->n_spans = out.n_spans; /* stages that only go forward have fewer */
         t->backward_ns = out.backward_ns;
         t->reduce_ns = out.reduce_ns;
         t->norm_ns = out.norm_ns;

@@ -169,8 +169,8 @@ static uint64_t at_speed(uint64_t ns, double speed)
     return speed == 1.0 ? ns : (uint64_t)ceil((double)ns / speed);
 }
 
-/* The layers of one stage together, on a device of speed 1. */
-static struct dp_sim_layer sum_layers(const struct dp_sim_layer *layer, uint32_t first, uint32_t end)
+/* The layers of one stage together, on a device of speed 1. Those below `live` only go forward. */
+static struct dp_sim_layer sum_layers(const struct dp_sim_layer *layer, uint32_t live, uint32_t first, uint32_t end)
 {
     struct dp_sim_layer sum = {0};
 
@@ -182,7 +182,7 @@ static struct dp_sim_layer sum_layers(const struct dp_sim_layer *layer, uint32_t
         sum.state_bytes += layer[i].state_bytes;
         sum.act_bytes += layer[i].act_bytes;
         sum.wgrad_bytes += layer[i].wgrad_bytes;
-        sum.grad_bytes += layer[i].grad_bytes;
+        sum.grad_bytes += i < live ? 0 : layer[i].grad_bytes;
     }
     return sum;
 }
@@ -242,19 +242,19 @@ static struct dp_sim_link link_behind(const struct dp_sim_layer *layer, const st
 }
 
 /* A device handles a message at each of its ends: the sender before it leaves, the receiver before it
- * computes on it (the overhead of the LogP models, Culler et al. 1993). Forward and backward alike. */
-static void add_messages(const struct dp_sim_layer *layer, const struct dp_sim_layout *l, struct dp_sim_layer *sum, uint32_t s)
+ * computes on it (the overhead of the LogP models, Culler et al. 1993). Forward and, over borders with a layer before them that
+ * learns, backward alike. */
+static void add_messages(const struct dp_sim_layer *layer, uint32_t live, const struct dp_sim_layout *l, struct dp_sim_layer *sum,
+                         uint32_t s)
 {
-    uint64_t ns = 0;
+    const uint32_t border[] = {s > 0 ? l->cut[s] : 0, s + 1 < l->n_stages ? l->cut[s + 1] : 0};
 
-    if (l->n_used < 2)
-        return;
-    if (s > 0 && l->cut[s])
-        ns += layer[l->cut[s] - 1].message_ns;
-    if (s + 1 < l->n_stages && l->cut[s + 1])
-        ns += layer[l->cut[s + 1] - 1].message_ns;
-    sum->fwd_ns += ns;
-    sum->bwd_input_ns += ns;
+    for (int i = 0; i < 2 && l->n_used > 1; i++) {
+        uint64_t ns = border[i] ? layer[border[i] - 1].message_ns : 0;
+
+        sum->fwd_ns += ns;
+        sum->bwd_input_ns += border[i] > live ? ns : 0;
+    }
 }
 
 /* Of one replica: all operations and messages after each other, in ns. */
@@ -300,12 +300,12 @@ static int check_length(const struct dp_sim_case *c, const struct dp_sim_in *in,
 }
 
 /* Links behind the devices of stage s, and their all-reduce, where stages have several devices. */
-static void join_devices(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l, uint32_t s,
-                         struct dp_sim_stages *out)
+static void join_devices(const struct dp_sim_case *c, const struct dp_sim_layer *layer, uint32_t live, const struct dp_sim_layout *l,
+                         uint32_t s, struct dp_sim_stages *out)
 {
     const struct dp_sim_actions *o = dp_sim_program_order(out->program);
     const struct dp_sim_tier *ring = &c->inside;
-    struct dp_sim_layer sum = sum_layers(layer, l->cut[s], l->cut[s + 1]);
+    struct dp_sim_layer sum = sum_layers(layer, live, l->cut[s], l->cut[s + 1]);
     uint32_t first = o->begin[s], end = o->begin[s + 1];
 
     for (uint32_t mb = 0; s + 1 < l->n_stages && mb < dp_sim_program_pairs(out->program, s); mb++) {
@@ -323,15 +323,15 @@ static void join_devices(const struct dp_sim_case *c, const struct dp_sim_layer 
 int dp_sim_stages_fill(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *l,
                        struct dp_sim_stages *s, struct dp_err *err)
 {
-    uint32_t v = l->n_used * c->chunks;
+    uint32_t v = l->n_used * c->chunks, live = dp_sim_forward_only(layer, c->n_layers);
 
     if (make_program(c, l->n_used, s, err) < 0)
         return -1;
     for (uint32_t k = 0; k < v; k++) {
         uint32_t stage = l->stage_of[k], device = l->used[k % l->n_used], next = l->used[(k + 1) % l->n_used];
-        struct dp_sim_layer sum = sum_layers(layer, l->cut[stage], l->cut[stage + 1]);
+        struct dp_sim_layer sum = sum_layers(layer, live, l->cut[stage], l->cut[stage + 1]);
 
-        add_messages(layer, l, &sum, stage);
+        add_messages(layer, live, l, &sum, stage);
         for (uint32_t r = 0; r < c->replicas; r++) {
             s->stage[(size_t)r * v + k] = on_device(c, &sum, r, device);
             if (!c->width)
@@ -340,7 +340,7 @@ int dp_sim_stages_fill(const struct dp_sim_case *c, const struct dp_sim_layer *l
         s->reduce_ns[k] = reduce_ns(c, device, sum.grad_bytes);
     }
     for (uint32_t stage = 0; c->width && stage < l->n_stages; stage++)
-        join_devices(c, layer, l, stage, s);
+        join_devices(c, layer, live, l, stage, s);
     s->in = (struct dp_sim_in){
         .program = s->program,
         .replicas = c->replicas,

@@ -49,7 +49,9 @@ void dp_sim_stages_release(struct dp_sim_stages *s);
  * Ring all-reduce of n bytes over R replicas, or the R devices of a stage: 2 (R-1) steps that carry n / R bytes each (Patarasuk and
  * Yuan 2009, J. Parallel Distrib. Comput. 69, section 3); its slowest link sets the pace.
  * The global norm is a sum over all devices by a binary tree, to the root and back: 2 ceil(log2 n)
- * messages of no size. */
+ * messages of no size.
+ * Layers from layer 0 on that only go forward (dp_sim_forward_only()) have no gradient to reduce, and no device handles
+ * gradients below the first one that learns. */
 int dp_sim_stages_fill(const struct dp_sim_case *c, const struct dp_sim_layer *layer, const struct dp_sim_layout *layout,
                        struct dp_sim_stages *s, struct dp_err *err);
 

@@ -96,6 +96,15 @@ int dp_sim_cost_at(const struct dp_sim_layer_kind *k, double density, struct dp_
     return 0;
 }
 
+uint32_t dp_sim_forward_only(const struct dp_sim_layer *layer, uint32_t n_layers)
+{
+    uint32_t n = 0;
+
+    while (n < n_layers && !layer[n].bwd_input_ns && !layer[n].bwd_weight_ns && !layer[n].act_bytes)
+        n++;
+    return n < n_layers ? n : 0;
+}
+
 uint32_t dp_sim_device_number(const struct dp_sim_case *c, uint32_t replica, uint32_t device)
 {
     return c->is_data_inside ? device * c->replicas + replica : replica * c->devices + device;

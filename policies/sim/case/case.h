@@ -105,6 +105,10 @@ int dp_sim_case_check(const struct dp_sim_case *c, struct dp_err *err);
 /* Cost of a kind of layer at a density: linear between its points. returns -1 outside of them. */
 int dp_sim_cost_at(const struct dp_sim_layer_kind *kind, double density, struct dp_sim_layer *out, struct dp_err *err);
 
+/* Layers from layer 0 on that only go forward: both backward times and act_bytes are 0. 0 where none learns: costs of
+ * forward alone stand for the whole. */
+uint32_t dp_sim_forward_only(const struct dp_sim_layer *layer, uint32_t n_layers);
+
 /* Number of a device over the whole job, and its node. */
 uint32_t dp_sim_device_number(const struct dp_sim_case *c, uint32_t replica, uint32_t device);
 uint32_t dp_sim_node(const struct dp_sim_case *c, uint32_t replica, uint32_t device);

@@ -364,31 +364,34 @@ static void choose(const struct recording *r, uint64_t first, uint64_t last, siz
     }
 }
 
-/* Neighbours of a worker under a layout: messages come from them and go to them. */
-static uint32_t neighbours(const uint32_t *count, uint32_t n, uint32_t rank)
+/* Ends of a microbatch's messages that a worker has under a layout: an activation over each border of its own, and over
+ * those with a layer before them that learns a gradient. live: layers below it only go forward. */
+static uint32_t ends_of(const uint32_t *count, uint32_t n, uint32_t rank, uint32_t live)
 {
-    bool has_before = false, has_after = false;
+    uint32_t before = 0, all = 0, after;
 
-    for (uint32_t i = 0; i < rank; i++)
-        has_before |= count[i] > 0;
-    for (uint32_t i = rank + 1; i < n; i++)
-        has_after |= count[i] > 0;
-    return count[rank] ? has_before + has_after : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        before += i < rank ? count[i] : 0;
+        all += count[i];
+    }
+    after = before + count[rank];
+    if (!count[rank])
+        return 0;
+    return (before ? 1 + (before > live) : 0) + (after < all ? 1 + (after > live) : 0);
 }
 
-/* What one end of a message takes, on average over the workers: with each neighbour a microbatch exchanges
- * two messages, and each has one end here. */
-static uint64_t message_ns(const struct recording *r, const struct record **newest)
+/* What one end of a message takes, on average over the workers. */
+static uint64_t message_ns(const struct recording *r, const struct record **newest, uint32_t live)
 {
     uint64_t sum = 0, ends = 0;
     const struct record *last = NULL;
 
     for (uint32_t i = 0; i < r->layers; i++) {
         const struct record *rec = newest[i];
-        uint32_t n = rec == last ? 0 : neighbours(rec->count, rec->n_count, rec->rank);
+        uint32_t n = rec == last ? 0 : ends_of(rec->count, rec->n_count, rec->rank, live);
 
         sum += n ? rec->message_ns : 0;
-        ends += 2 * n;
+        ends += n;
         last = rec;
     }
     return ends ? sum / ends : 0;
@@ -422,7 +425,7 @@ static int fill_event(const struct recording *r, const struct record *rec, const
             return dp_err_set(err, DP_EINVAL, "no trace has costs of layer %u; the traces of all workers are needed", i);
         e->layer[i] = newest[i]->layer[i - newest[i]->first_layer];
     }
-    message = message_ns(r, newest);
+    message = message_ns(r, newest, dp_sim_forward_only(e->layer, r->layers));
     for (uint32_t i = 0; i < r->layers; i++)
         e->layer[i].message_ns = message;
     memcpy(e->count, rec->count, r->workers * sizeof *e->count);

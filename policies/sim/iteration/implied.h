@@ -13,6 +13,7 @@
 
 struct dp_sim_implied {
     uint32_t n_stages, microbatches;
+    uint32_t first_live; /* stages below it only go forward */
     const uint64_t *fwd_ns, *bwd_ns; /* [n_stages] */
     const struct dp_sim_link *link;  /* [n_stages] behind each; nothing behind the last one: its costs are 0 */
     /* What changes, [n_stages] of zeros each: end of a stage's last operation, arrival of its next activation and gradient,
@@ -20,7 +21,8 @@ struct dp_sim_implied {
     uint64_t *now, *activation, *gradient, *forth_free, *back_free;
 };
 
-/* done: [2][n_stages] = end of the last forward and backward; span: [2 n_stages microbatches] =, or NULL. */
-void dp_sim_implied_run(const struct dp_sim_implied *r, uint64_t *done, struct dp_sim_span *span);
+/* done: [2][n_stages] = end of the last forward and backward, 0 where there is none; span: [2 n_stages microbatches] =, or
+ * NULL. returns: how many operations ran. */
+uint32_t dp_sim_implied_run(const struct dp_sim_implied *r, uint64_t *done, struct dp_sim_span *span);
 
 #endif

@@ -9,11 +9,36 @@
 
 struct work {
     uint32_t d, v, n_places; /* devices, chunks, V */
+    uint32_t first_live;     /* stage */
     bool is_split;
     uint64_t *cost;  /* [3][V] */
     uint64_t *done;  /* [3][V] */
     uint64_t *ready; /* [V][buckets] when every replica has this part of the gradient */
 };
+
+/* Does any of places first .. end - 1 compute a gradient or keep something, in any replica? */
+static bool learns(const struct dp_sim_in *in, uint32_t n_places, uint32_t first, uint32_t end)
+{
+    for (uint32_t r = 0; r < in->replicas; r++)
+        for (uint32_t k = first; k < end; k++) {
+            const struct dp_sim_stage *g = &in->stage[(size_t)r * n_places + k];
+
+            if (g->bwd_input_ns || g->bwd_weight_ns || g->act_bytes)
+                return true;
+        }
+    return false;
+}
+
+uint32_t dp_sim_first_live(const struct dp_sim_in *in)
+{
+    const struct dp_sim_actions *o = dp_sim_program_order(in->program);
+    uint32_t n = dp_sim_program_places(in->program), stages = o->n_wide ? o->n_wide : n;
+
+    for (uint32_t s = 0; s < stages; s++)
+        if (learns(in, n, o->n_wide ? o->begin[s] : s, o->n_wide ? o->begin[s + 1] : s + 1))
+            return s;
+    return 0;
+}
 
 static void fill_costs(const struct work *w, const struct dp_sim_stage *stage)
 {
@@ -83,7 +108,7 @@ static void note_device(const struct dp_sim_in *in, const struct work *w, const 
     const struct dp_sim_actions *o = dp_sim_program_order(in->program);
 
     memset(out, 0, sizeof *out);
-    out->in_flight = dp_sim_program_in_flight(in->program, device);
+    out->in_flight = dp_sim_program_in_flight(in->program, device, w->first_live);
     for (uint32_t k = device; k < w->n_places; k += w->d) {
         const struct dp_sim_stage *g = &stage[k];
 
@@ -113,7 +138,7 @@ static uint32_t same_as(const struct dp_sim_in *in, const struct work *w, uint32
 static void run_replica(const struct dp_sim_in *in, const struct work *w, uint32_t r, struct dp_sim_out *out)
 {
     const struct dp_sim_stage *stage = in->stage + (size_t)r * w->n_places;
-    uint32_t q = same_as(in, w, r);
+    uint32_t q = same_as(in, w, r), ran;
 
     if (q < r) {
         if (out->device)
@@ -121,7 +146,9 @@ static void run_replica(const struct dp_sim_in *in, const struct work *w, uint32
         return;
     }
     fill_costs(w, stage);
-    dp_sim_program_run(in->program, w->cost, in->link + (size_t)r * dp_sim_program_links(in->program), w->done, r == 0 ? out->span : NULL);
+    ran = dp_sim_program_run(in->program, w->first_live, w->cost, in->link + (size_t)r * dp_sim_program_links(in->program), w->done,
+                             r == 0 ? out->span : NULL);
+    out->n_spans = r == 0 && out->span ? ran : out->n_spans;
     for (uint32_t i = 0; i < DP_ACTION_KINDS * w->n_places; i++)
         out->backward_ns = dp_most_u64(out->backward_ns, w->done[i]);
     if (in->reduce_ns)
@@ -184,7 +211,8 @@ static struct work work_of(const struct dp_sim_in *in)
 {
     const struct dp_sim_actions *o = dp_sim_program_order(in->program);
 
-    return (struct work){.d = o->n_devices, .v = o->chunks, .n_places = o->n_devices * o->chunks, .is_split = o->is_split};
+    return (struct work){.d = o->n_devices, .v = o->chunks, .n_places = o->n_devices * o->chunks,
+                         .first_live = dp_sim_first_live(in), .is_split = o->is_split};
 }
 
 int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp_err *err)
@@ -198,6 +226,7 @@ int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp
     w.done = w.cost + DP_ACTION_KINDS * (size_t)w.n_places;
     w.ready = w.done + DP_ACTION_KINDS * (size_t)w.n_places;
     out->iteration_ns = out->backward_ns = out->reduce_ns = out->norm_ns = 0;
+    out->n_spans = 0;
     for (uint32_t r = 0; r < in->replicas; r++)
         run_replica(in, &w, r, out);
     finish(in, &w, out);

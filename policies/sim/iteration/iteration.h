@@ -8,6 +8,10 @@
  *                            a device sends one part at a time while it computes on
  *   global norm              when everything before has ended everywhere (clipping needs it)
  *   optimizer                after it, on all devices at once
+ *
+ * Stages from the first one on that compute no gradient and keep nothing (both backward times and act_bytes are 0) only go
+ * forward: frozen layers, before the first one that learns. They have no backward operations, no gradient comes to them,
+ * and they hold no microbatch. Where no stage learns at all, costs are times of forwards that stand for both: as without.
  */
 #ifndef DP_POLICIES_SIM_ITERATION_ITERATION_H
 #define DP_POLICIES_SIM_ITERATION_ITERATION_H
@@ -37,7 +41,7 @@ struct dp_sim_in {
 /* What one device did. */
 struct dp_sim_stage_out {
     uint64_t busy_ns;   /* computing in one iteration */
-    uint64_t end_ns;    /* of its last backward */
+    uint64_t end_ns;    /* of its last operation */
     double bubble;      /* 1 - busy / iteration */
     uint32_t in_flight; /* most microbatches (of chunks) that are kept at once */
     uint64_t mem_bytes; /* state + the most that its kept microbatches take together */
@@ -53,8 +57,12 @@ struct dp_sim_out {
     uint64_t backward_ns, reduce_ns, norm_ns;     /* when the last of each has ended */
     struct dp_sim_stage_out *device;              /* [replicas][D] = or NULL, the caller's */
     struct dp_sim_span *span;                     /* [actions] = of replica 0, or NULL */
+    uint32_t n_spans;                             /* of them that ran */
     struct dp_sim_reduction *reduction;           /* [V][buckets] =, or NULL */
 };
+
+/* The first stage that learns: those before it only go forward, in all replicas. */
+uint32_t dp_sim_first_live(const struct dp_sim_in *in);
 
 /* The caller sets the three arrays of *out. returns 0, or -1 (out of memory). */
 int dp_sim_iterate(const struct dp_sim_in *in, struct dp_sim_out *out, struct dp_err *err);

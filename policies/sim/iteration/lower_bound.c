@@ -5,6 +5,8 @@
  *   all its work, and - where backward is one operation - ends with a backward of that first stage,
  *   whose gradient still has to pass the stages before it;
  *   one microbatch passes every stage forward and back.
+ *
+ * Stages that only go forward have no part in the way back.
  */
 #include "policies/sim/iteration/iteration.h"
 
@@ -65,7 +67,7 @@ static uint64_t busy(const struct dp_sim_in *in, const struct dp_sim_actions *o,
 uint64_t dp_sim_lower_bound(const struct dp_sim_in *in)
 {
     const struct dp_sim_actions *o = dp_sim_program_order(in->program);
-    uint32_t n = o->n_devices * o->chunks;
+    uint32_t n = o->n_devices * o->chunks, first_live = dp_sim_first_live(in);
     struct way before = {0, 0};
     uint64_t bound = 0, most_opt = 0;
 
@@ -83,7 +85,8 @@ uint64_t dp_sim_lower_bound(const struct dp_sim_in *in)
         message_ns = quickest_message(in, o, k, end);
         through = quickest(in, k, end, o->is_split);
         before.fwd_ns += through.fwd_ns + message_ns;
-        before.bwd_ns += through.bwd_ns + message_ns;
+        if ((o->n_wide ? o->stage_of[k] : k) >= first_live)
+            before.bwd_ns += through.bwd_ns + message_ns;
     }
     if (before.fwd_ns + before.bwd_ns > bound)
         bound = before.fwd_ns + before.bwd_ns;

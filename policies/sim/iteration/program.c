@@ -72,11 +72,6 @@ uint32_t dp_sim_program_ops(const struct dp_sim_program *p)
     return p->n_actions;
 }
 
-uint32_t dp_sim_program_in_flight(const struct dp_sim_program *p, uint32_t device)
-{
-    return p->in_flight[device];
-}
-
 /* Where the activation, or the gradient, for microbatch mb of a stage arrives. */
 static uint32_t slot_of(const struct dp_sim_program *p, enum dp_action_kind kind, uint32_t stage, uint32_t mb)
 {
@@ -139,18 +134,38 @@ static struct step step_of(const struct dp_sim_program *p, uint32_t device, cons
     return s;
 }
 
-static uint32_t count_in_flight(const struct dp_sim_actions *o, uint32_t device)
+/* Chunks of a device that lie below first_live: they come before those that do not. */
+static uint32_t forward_only_chunks(const struct dp_sim_actions *o, uint32_t device, uint32_t first_live)
+{
+    uint32_t stage = o->n_wide ? o->stage_of[device] : device;
+
+    return stage < first_live ? o->n_wide ? 1 : (first_live - stage - 1) / o->n_devices + 1 : 0;
+}
+
+/* Without the first `chunks` chunks, which keep nothing. */
+static uint32_t count_in_flight(const struct dp_sim_actions *o, uint32_t device, uint32_t chunks)
 {
     const struct dp_action *action = dp_sim_actions_list(o, device);
     int last = o->is_split ? DP_ACTION_WEIGHT : DP_ACTION_BACKWARD;
     uint32_t n = dp_sim_actions_count(o, device), now = 0, most = 0;
 
     for (uint32_t i = 0; i < n; i++) {
+        if (action[i].chunk < chunks)
+            continue;
         now += action[i].kind == DP_ACTION_FORWARD;
         most = now > most ? now : most;
         now -= action[i].kind == last;
     }
     return most;
+}
+
+uint32_t dp_sim_program_in_flight(const struct dp_sim_program *p, uint32_t device, uint32_t first_live)
+{
+    uint32_t chunks = forward_only_chunks(&p->actions, device, first_live);
+
+    if (chunks == p->actions.chunks)
+        return 0;
+    return chunks ? count_in_flight(&p->actions, device, chunks) : p->in_flight[device];
 }
 
 /* The device that receives what a step sends. */
@@ -334,7 +349,7 @@ struct dp_sim_program *dp_sim_program_create(struct dp_sim_actions *actions, str
     p->n_actions = p->actions.is_implied ? 2 * p->actions.n_devices * p->actions.microbatches : p->n_actions;
     for (uint32_t d = 0; d < p->actions.n_devices; d++)
         p->in_flight[d] = p->actions.is_implied ? dp_least_u32(p->actions.n_devices - d, p->actions.microbatches)
-                                                : count_in_flight(&p->actions, d);
+                                                : count_in_flight(&p->actions, d, 0);
     return p;
 }
 
@@ -366,11 +381,32 @@ static uint64_t receive(struct dp_sim_program *p, const struct step *s)
     return *way_in + over->latency_ns;
 }
 
-void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,
-                        struct dp_sim_span *span)
+/* Which places only go forward, and which send no gradient on. */
+struct live {
+    uint32_t first; /* places below only go forward */
+    uint32_t end;   /* of the first stage that learns */
+};
+
+static struct live live_from(const struct dp_sim_program *p, uint32_t first_live)
+{
+    const uint32_t *begin = p->actions.n_wide ? p->actions.begin + first_live : NULL;
+
+    return begin ? (struct live){begin[0], begin[1]} : (struct live){first_live, first_live + 1};
+}
+
+/* Is a step's place below `end`, and its kind this one? cost is kind * V + place: below that kind it wraps around. */
+static inline bool is_below(const struct dp_sim_program *p, const struct step *s, enum dp_action_kind kind, uint32_t end)
+{
+    return s->cost - kind * p->n_places < end;
+}
+
+uint32_t dp_sim_program_run(struct dp_sim_program *p, uint32_t first_live, const uint64_t *cost, const struct dp_sim_link *link,
+                            uint64_t *done, struct dp_sim_span *span)
 {
     size_t d = p->actions.n_devices;
     bool is_wide = p->actions.n_wide != 0;
+    const struct live live = live_from(p, first_live);
+    uint32_t n = 0;
 
     memset(p->way_in_free, 0, 2 * d * sizeof *p->way_in_free);
     memset(p->there, 0, 2 * d * sizeof *p->there);
@@ -380,27 +416,31 @@ void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const st
     memcpy(p->at, link, p->n_links * sizeof *p->at);
     p->at[p->n_links - 1] = (struct dp_sim_link){0, 0};
     if (p->actions.is_implied) {
-        dp_sim_implied_run(&(struct dp_sim_implied){.n_stages = p->actions.n_devices, .microbatches = p->actions.microbatches,
-                                                    .fwd_ns = cost, .bwd_ns = cost + d, .link = p->at, .now = p->now,
-                                                    .activation = p->there, .gradient = p->there + d, .forth_free = p->link_free,
-                                                    .back_free = p->link_free + d},
-                           done, span);
-        return;
+        struct dp_sim_implied r = {.n_stages = p->actions.n_devices, .microbatches = p->actions.microbatches,
+                                   .first_live = first_live, .fwd_ns = cost, .bwd_ns = cost + d, .link = p->at, .now = p->now,
+                                   .activation = p->there, .gradient = p->there + d, .forth_free = p->link_free,
+                                   .back_free = p->link_free + d};
+
+        return dp_sim_implied_run(&r, done, span);
     }
     for (uint32_t i = 0; i < p->n_actions; i++) {
         const struct step *s = &p->step[i];
-        uint64_t there = is_wide && s->in ? receive(p, s) : p->slot[s->in];
-        uint64_t start = dp_most_u64(there, p->now[s->device]), end = start + cost[s->cost];
+        uint64_t there, start, end;
 
+        if (is_below(p, s, DP_ACTION_BACKWARD, live.first) || is_below(p, s, DP_ACTION_WEIGHT, live.first))
+            continue;
+        there = is_wide && s->in ? receive(p, s) : p->slot[s->in];
+        start = dp_most_u64(there, p->now[s->device]);
+        end = start + cost[s->cost];
         p->now[s->device] = done[s->cost] = end;
-        if (s->out) {
+        if (s->out && !is_below(p, s, DP_ACTION_BACKWARD, live.end)) {
             uint64_t sent = dp_most_u64(end, p->link_free[s->link]) + p->at[s->border].send_ns;
 
             p->link_free[s->link] = sent;
             p->slot[s->out] = is_wide ? sent : sent + p->at[s->border].latency_ns;
         }
         if (span)
-            span[i] = (struct dp_sim_span){
+            span[n] = (struct dp_sim_span){
                 .device = s->device,
                 .place = s->cost % p->n_places,
                 .mb = p->mb[i],
@@ -408,5 +448,7 @@ void dp_sim_program_run(struct dp_sim_program *p, const uint64_t *cost, const st
                 .start_ns = start,
                 .end_ns = end,
             };
+        n++;
     }
+    return n;
 }

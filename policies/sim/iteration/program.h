@@ -47,17 +47,21 @@ uint32_t dp_sim_program_link(const struct dp_sim_program *program, uint32_t stag
 /* The device that a stage has for a microbatch there. */
 uint32_t dp_sim_program_device(const struct dp_sim_program *program, uint32_t stage, uint32_t mb);
 uint32_t dp_sim_program_ops(const struct dp_sim_program *program);
-/* Most microbatches of chunks that device waits to finish at once: from forward to the last gradient. */
-uint32_t dp_sim_program_in_flight(const struct dp_sim_program *program, uint32_t device);
+/* Most microbatches of chunks that device waits to finish at once: from forward to the last gradient. Stages below
+ * first_live keep none. */
+uint32_t dp_sim_program_in_flight(const struct dp_sim_program *program, uint32_t device, uint32_t first_live);
 
 /* Run one iteration from time 0. The program keeps the memory for it: one run at a time.
+ * first_live: stages below it only go forward. Their other operations are left out of the devices' lists, and no gradient
+ *           goes below it. Less than the number of stages; 0: all learn.
  * cost:     [3][V] ns of FORWARD, BACKWARD, WEIGHT of each place.
  * link:     [L] both directions alike, and the last one is ignored. L = V, link k is behind stage k; one inside of a
  *           device (D = 1) costs nothing. Where stages have several devices: one for each pair of devices of
  *           neighbouring stages that meet, by dp_sim_program_link(), and one.
  * done:     [3][V] = when the last operation of that kind and place ended.
- * span:     [dp_sim_program_ops()] = what ran when, or NULL. */
-void dp_sim_program_run(struct dp_sim_program *program, const uint64_t *cost, const struct dp_sim_link *link, uint64_t *done,
-                        struct dp_sim_span *span);
+ * span:     [dp_sim_program_ops()] = what ran when, or NULL.
+ * returns: how many operations ran, which is how many spans are set. */
+uint32_t dp_sim_program_run(struct dp_sim_program *program, uint32_t first_live, const uint64_t *cost, const struct dp_sim_link *link,
+                            uint64_t *done, struct dp_sim_span *span);
 
 #endif

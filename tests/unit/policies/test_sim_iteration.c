@@ -17,6 +17,7 @@ struct world {
     struct dp_sim_link link[R_MAX * S_MAX];
     uint64_t reduce_ns[S_MAX];
     struct dp_sim_stage_out device[R_MAX * S_MAX];
+    uint32_t frozen; /* stages of random_world() */
     struct dp_sim_in in;
     struct dp_sim_out out;
     struct dp_err err;
@@ -219,6 +220,146 @@ static void reduction_overlaps_with_backward(void **state)
     assert_int_equal(part[1].end_ns, 5 * 30 + 8);
 }
 
+/* The first `frozen` of n stages only go forward. */
+static void freeze(struct world *w, uint32_t frozen, uint32_t n)
+{
+    for (uint32_t s = 0; s < frozen && s < n; s++)
+        w->stage[s] = (struct dp_sim_stage){.fwd_ns = w->stage[s].fwd_ns, .state_bytes = w->stage[s].state_bytes};
+}
+
+/* Frozen stages in front are a way to the pipeline of those that learn, which is as ever: k forwards more, nothing kept. */
+static void frozen_stages_are_a_way_1f1b(void **state)
+{
+    (void)state;
+    for (uint32_t s = 2; s <= 8; s++)
+        for (uint32_t k = 1; k < s; k++)
+            for (uint32_t m = 1; m <= 20; m += 3) {
+                struct world w;
+
+                all_stages(&w, s, (struct dp_sim_stage){10, 12, 8, 7, 100, 5, 5});
+                freeze(&w, k, s);
+                assert_int_equal(run(&w, DP_SCHED_1F1B, s, 1, m), k * 10 + (m + s - k - 1) * 30 + 7);
+                assert_int_equal(w.out.n_spans, 0); /* none were asked for */
+                for (uint32_t i = 0; i < s; i++) {
+                    uint32_t deep = i < k ? 0 : s - i < m ? s - i : m;
+
+                    assert_int_equal(w.device[i].in_flight, deep);
+                    assert_int_equal(w.device[i].mem_bytes, 100 + 5 * deep);
+                    assert_int_equal(w.device[i].busy_ns, i < k ? m * 10 : m * 30 + 7);
+                    assert_true(i >= k || w.device[i].end_ns == (i + m) * 10);
+                }
+            }
+}
+
+/* A frozen stage that takes longer than all others together sets the pace, and each microbatch passes the others alone. */
+static void slow_frozen_stage_1f1b(void **state)
+{
+    (void)state;
+    struct world w;
+
+    all_stages(&w, 4, (struct dp_sim_stage){.fwd_ns = 10, .bwd_input_ns = 12, .bwd_weight_ns = 8});
+    w.stage[1].fwd_ns = 500;
+    freeze(&w, 2, 4);
+    assert_int_equal(run(&w, DP_SCHED_1F1B, 4, 1, 6), 10 + 6 * 500 + 2 * 30);
+}
+
+/* Both flow shops as ever, the one of backward without the frozen stages. */
+static void frozen_stages_gpipe(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 500; i++) {
+        uint64_t seed = i + 7, fs = 0, fm = 0, bs = 0, bm = 0;
+        uint32_t n = 2 + random_below(&seed, 5), m = 1 + random_below(&seed, 12), k = 1 + random_below(&seed, n - 1);
+        struct world w;
+
+        memset(&w, 0, sizeof w);
+        for (uint32_t s = 0; s < n; s++)
+            w.stage[s] = (struct dp_sim_stage){.fwd_ns = random_below(&seed, 100), .bwd_input_ns = random_below(&seed, 100),
+                                               .bwd_weight_ns = 1 + random_below(&seed, 100), .state_bytes = 1000, .act_bytes = 9};
+        freeze(&w, k, n);
+        for (uint32_t s = 0; s < n; s++) {
+            uint64_t f = w.stage[s].fwd_ns, b = w.stage[s].bwd_input_ns + w.stage[s].bwd_weight_ns;
+
+            fs += f;
+            bs += b;
+            fm = f > fm ? f : fm;
+            bm = b > bm ? b : bm;
+        }
+        assert_int_equal(run(&w, DP_SCHED_GPIPE, n, 1, m), fs + bs + (m - 1) * (fm + bm));
+        for (uint32_t s = 0; s < n; s++)
+            assert_int_equal(w.device[s].mem_bytes, 1000 + (s < k ? 0 : m * 9));
+    }
+}
+
+/* ZB-H1: as 1F1B, and the pipeline of those that learn has its own bubble. A device's weight gradients wait as its place
+ * among all of them says. */
+static void frozen_stages_zb_h1(void **state)
+{
+    (void)state;
+    for (uint32_t p = 2; p <= 8; p++)
+        for (uint32_t k = 1; k < p; k++)
+            for (uint32_t m = p; m <= M_MAX; m++) {
+                struct world w;
+
+                all_stages(&w, p, (struct dp_sim_stage){10, 10, 10, 0, 0, 7, 4});
+                freeze(&w, k, p);
+                assert_int_equal(run(&w, DP_SCHED_ZB_H1, p, 1, m), k * 10 + m * 30 + (p - k - 1) * 10);
+                for (uint32_t i = 1; i <= p; i++)
+                    assert_int_equal(w.device[i - 1].mem_bytes, i <= k ? 0 : (p - i + 1) * 7 + (i - 1) * 4);
+            }
+}
+
+/* One device: its chunks in a row, those that are frozen only forward. They keep nothing. */
+static void frozen_chunks_of_one_device(void **state)
+{
+    (void)state;
+    for (uint32_t v = 2; v <= 6; v++)
+        for (uint32_t k = 1; k < v; k++) {
+            struct world w;
+
+            all_stages(&w, v, (struct dp_sim_stage){.fwd_ns = 10, .bwd_input_ns = 12, .bwd_weight_ns = 8, .act_bytes = 3});
+            freeze(&w, k, v);
+            assert_int_equal(run(&w, DP_SCHED_INTERLEAVED, 1, v, 5), 5 * (v * 10 + (v - k) * 20));
+            assert_int_equal(w.device[0].mem_bytes, w.device[0].in_flight * 3);
+            assert_true(w.device[0].in_flight >= 1 && w.device[0].in_flight <= v - k);
+        }
+}
+
+/* One microbatch, every schedule without chunks: everything in a row, and over the links of frozen stages an activation only. */
+static void no_gradients_below_the_first_that_learns(void **state)
+{
+    (void)state;
+    for (int s = 0; s < DP_N_SCHEDULES; s++)
+        for (uint32_t k = 0; k < 4; k++) {
+            struct world w;
+
+            if (dp_schedules[s].rule->has_chunks) /* as many microbatches as devices at least */
+                continue;
+            all_stages(&w, 4, (struct dp_sim_stage){0});
+            for (uint32_t i = 0; i < 4; i++) {
+                w.stage[i].fwd_ns = i == 0 ? 5 : 0;
+                w.stage[i].bwd_input_ns = i == 3 ? 7 : 0;
+                w.stage[i].act_bytes = 1;
+                w.link[i] = (struct dp_sim_link){.latency_ns = 100};
+            }
+            freeze(&w, k, 4);
+            assert_int_equal(run(&w, (enum dp_schedule_kind)s, 4, 1, 1), 5 + 3 * 100 + 7 + (3 - k) * 100);
+            assert_int_equal(w.device[0].end_ns == w.out.backward_ns, k == 0);
+        }
+}
+
+/* Where nothing learns, times of forwards stand for the whole: gradients go all the way back. */
+static void without_any_that_learns_none_is_frozen(void **state)
+{
+    (void)state;
+    struct world w;
+
+    all_stages(&w, 3, (struct dp_sim_stage){.fwd_ns = 10});
+    for (uint32_t i = 0; i < 3; i++)
+        w.link[i].latency_ns = 100;
+    assert_int_equal(run(&w, DP_SCHED_1F1B, 3, 1, 1), 30 + 4 * 100);
+}
+
 /* The lists, from the definitions: '1'.. forward of microbatch 1.., 'a'.. its backward, 'A'.. its weight
  * gradient, a dash before those of chunk 1. Interleaved as in figure 4 of Narayanan et al. */
 static void lists_of_small_cases(void **state)
@@ -355,6 +496,7 @@ struct slow {
     const struct dp_sim_actions *o;
     const struct dp_sim_stage *stage;
     const struct dp_sim_link *link;
+    uint32_t frozen; /* stages */
     int64_t fwd_there[S_MAX][M_MAX], bwd_there[S_MAX][M_MAX]; /* arrival at a stage */
     int64_t device_free[S_MAX], sent[2][S_MAX];               /* [direction][sending device] end of its last message */
     int64_t grad_start[S_MAX], grad_end[S_MAX];
@@ -362,12 +504,18 @@ struct slow {
     uint32_t next[S_MAX];
 };
 
-static int64_t start_of(const struct slow *s, uint32_t d)
+static int64_t start_of(struct slow *s, uint32_t d)
 {
     const struct dp_action *action;
     uint32_t k;
     int64_t at = 0;
 
+    while (s->next[d] < s->o->n_per_device) { /* what a frozen stage does not do */
+        action = &s->o->action[d * s->o->n_per_device + s->next[d]];
+        if (action->kind == DP_ACTION_FORWARD || action->chunk * s->o->n_devices + d >= s->frozen)
+            break;
+        s->next[d]++;
+    }
     if (s->next[d] == s->o->n_per_device)
         return NEVER;
     action = &s->o->action[d * s->o->n_per_device + s->next[d]];
@@ -411,7 +559,7 @@ static void execute(struct slow *s, uint32_t d, int64_t start)
         end += (int64_t)(g->bwd_input_ns + (s->o->is_split ? 0 : g->bwd_weight_ns));
         s->grad_start[k] = start;
         s->grad_end[k] = end;
-        if (k > 0)
+        if (k > s->frozen)
             s->bwd_there[k - 1][action->mb] = send(s, 1, d, k - 1, end);
         break;
     default:
@@ -429,11 +577,13 @@ static void execute(struct slow *s, uint32_t d, int64_t start)
 }
 
 /* Always what can begin first. */
-static void slow_run(struct slow *s, const struct dp_sim_actions *o, const struct dp_sim_stage *stage, const struct dp_sim_link *link)
+static void slow_run(struct slow *s, const struct dp_sim_actions *o, const struct dp_sim_stage *stage, uint32_t frozen,
+                     const struct dp_sim_link *link)
 {
     memset(s, 0, sizeof *s);
     s->o = o;
     s->stage = stage;
+    s->frozen = frozen;
     s->link = link;
     memset(s->fwd_there + 1, 0xff, sizeof s->fwd_there - sizeof s->fwd_there[0]);
     memset(s->bwd_there, 0xff, sizeof s->bwd_there);
@@ -486,9 +636,11 @@ static int64_t slow_finish(const struct slow *s, const struct dp_sim_in *in)
     return end + (int64_t)in->norm_ns + opt;
 }
 
+/* Every other one has frozen stages, but never all of them. */
 static void random_world(struct world *w, uint64_t *seed, uint32_t n)
 {
     uint32_t replicas = 1 + random_below(seed, R_MAX), alike = random_below(seed, 2);
+    uint32_t frozen = random_below(seed, 2) ? random_below(seed, n) : 0;
 
     memset(w, 0, sizeof *w);
     for (uint32_t i = 0; i < replicas * n; i++) {
@@ -497,6 +649,10 @@ static void random_world(struct world *w, uint64_t *seed, uint32_t n)
         *g = (struct dp_sim_stage){random_below(seed, 60), random_below(seed, 60), random_below(seed, 60), random_below(seed, 30),
                                    random_below(seed, 1000), random_below(seed, 100), 0};
         g->wgrad_bytes = random_below(seed, (uint32_t)g->act_bytes + 1);
+        if (i % n < frozen)
+            g->bwd_input_ns = g->bwd_weight_ns = g->act_bytes = g->wgrad_bytes = 0;
+        else if (i % n == frozen)
+            g->bwd_weight_ns++; /* learns for certain */
         w->link[i] = (struct dp_sim_link){random_below(seed, 2) ? random_below(seed, 50) : 0, random_below(seed, 50)};
         if (alike && i >= n) {
             *g = w->stage[i - n];
@@ -504,6 +660,7 @@ static void random_world(struct world *w, uint64_t *seed, uint32_t n)
         }
         w->reduce_ns[i % n] = random_below(seed, 100);
     }
+    w->frozen = frozen;
     w->in = (struct dp_sim_in){.replicas = replicas, .stage = w->stage, .link = w->link, .buckets = 1 + random_below(seed, B_MAX),
                                .norm_ns = random_below(seed, 10)};
     if (random_below(seed, 2))
@@ -529,7 +686,7 @@ static void equals_the_slow_simulation(void **state)
         w.in.program = p;
         assert_int_equal(dp_sim_iterate(&w.in, &w.out, &w.err), 0);
         for (uint32_t r = 0; r < w.in.replicas; r++) {
-            slow_run(&s[r], dp_sim_program_order(p), w.stage + r * d * v, w.link + r * d * v);
+            slow_run(&s[r], dp_sim_program_order(p), w.stage + r * d * v, w.frozen, w.link + r * d * v);
             for (uint32_t k = 0; k < d; k++) {
                 uint64_t state_bytes = 0;
 
@@ -563,6 +720,8 @@ static void spans_do_not_overlap(void **state)
         w.out.span = span;
         assert_int_equal(dp_sim_iterate(&w.in, &w.out, &w.err), 0);
         assert_int_equal(n, 3 * 4 * 6);
+        n -= w.frozen * 2 * 6;
+        assert_int_equal(w.out.n_spans, n);
         for (uint32_t k = 0; k < n; k++) {
             assert_true(span[k].device < 4 && span[k].mb < 6 && span[k].start_ns >= end[span[k].device]);
             end[span[k].device] = span[k].end_ns;
@@ -617,6 +776,9 @@ static void implied_order_is_the_same(void **state)
         assert_int_equal(a.out.iteration_ns, b.out.iteration_ns);
         assert_memory_equal(a.device, b.device, a.in.replicas * d * sizeof *a.device);
         assert_int_equal(dp_sim_program_ops(implied), n);
+        n -= a.frozen * m;
+        assert_int_equal(a.out.n_spans, n);
+        assert_int_equal(b.out.n_spans, n);
         for (int k = 0; k < 2; k++)
             qsort(span[k], n, sizeof *span[k], by_operation);
         for (uint32_t k = 0; k < n; k++) {
@@ -672,6 +834,13 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_microbatch_pays_every_link),
     cmocka_unit_test(slow_link_sets_the_pace),
     cmocka_unit_test(reduction_overlaps_with_backward),
+    cmocka_unit_test(frozen_stages_are_a_way_1f1b),
+    cmocka_unit_test(slow_frozen_stage_1f1b),
+    cmocka_unit_test(frozen_stages_gpipe),
+    cmocka_unit_test(frozen_stages_zb_h1),
+    cmocka_unit_test(frozen_chunks_of_one_device),
+    cmocka_unit_test(no_gradients_below_the_first_that_learns),
+    cmocka_unit_test(without_any_that_learns_none_is_frozen),
     cmocka_unit_test(lists_of_small_cases),
     cmocka_unit_test(incomplete_lists_are_refused),
     cmocka_unit_test(a_deadlock_is_found),

@@ -156,6 +156,35 @@ static void a_run_with_events(void **state)
     dp_sim_case_release(&c);
 }
 
+/* Three frozen layers and five that learn, two a device, GPipe: the frozen ones have no backward, keep nothing, reduce
+ * nothing and handle no gradients; device 1 has one layer of either sort. */
+static void frozen_layers_only_go_forward(void **state)
+{
+    (void)state;
+    static const char model[] =
+        "{\"source\": \"made up\", \"devices\": 4, \"microbatches\": 3, \"schedule\": \"gpipe\", \"replicas\": %d,"
+        " \"network\": {\"inside\": {\"gb_per_s\": 1}}, \"kinds\": {"
+        "\"frozen\": {\"forward_ms\": 1, \"backward_input_ms\": 0, \"backward_weight_ms\": 0, \"message_ms\": 0.1,"
+        " \"gradient_bytes\": 9000000, \"state_bytes\": 100},"
+        "\"learns\": {\"forward_ms\": 1, \"backward_input_ms\": 1, \"backward_weight_ms\": 1, \"message_ms\": 0.1,"
+        " \"gradient_bytes\": 1000000, \"state_bytes\": 400, \"activation_bytes\": 10}},"
+        " \"layers\": [{\"kind\": \"frozen\", \"count\": 3}, {\"kind\": \"learns\", \"count\": 5}]}";
+
+    for (int replicas = 1; replicas <= 2; replicas++) {
+        char text[2048];
+        struct dp_sim_case c;
+        struct seen s;
+
+        snprintf(text, sizeof text, model, replicas);
+        c = case_of(text, NULL);
+        run(&c, &s);
+        /* forwards 2.1 2.2 2.2 2.1, backwards - 2.1 4.2 4.1; then the one gradient of device 1, a ring of two: 2 halves */
+        assert_int_equal(s.phase[0].iteration_ns, 8600000 + 2 * 2200000 + 10400000 + 2 * 4200000 + (replicas - 1) * 1000000);
+        assert_int_equal(s.phase[0].mem_bytes, 2 * 100);
+        dp_sim_case_release(&c);
+    }
+}
+
 static struct dp_saving saving_of(const struct dp_sim_case *c)
 {
     struct dp_saving s;
@@ -592,6 +621,34 @@ static void messages_of_a_trace(void **state)
     dp_sim_case_release(&c);
 }
 
+/* A frozen layer on worker 0, and one that learns: an activation goes, no gradient comes, so each worker's message_ns is
+ * that of one end. */
+static void messages_of_a_frozen_trace(void **state)
+{
+    (void)state;
+    static const char head[] = "{\"trace\": 1, \"source\": \"a test\", \"rank\": %d, \"workers\": 2, \"layers\": 2,"
+                               " \"schedule\": \"1f1b\", \"microbatches\": 2, \"tokens_per_microbatch\": 10, \"boundary_bytes\": 8,"
+                               " \"link_latency_ns\": 5, \"link_transfer_ns\": 4}\n"
+                               "{\"step\": 9, \"steps\": 9, \"layout\": [1, 1], \"held\": 2, \"step_ns\": 500, \"optimizer_ns\": 7,"
+                               " \"message_ns\": %d, \"boundary_ns\": 0, \"first_layer\": %d, \"layers\": [%s]}\n";
+    static const char frozen[] = "{\"forward_ns\": 30, \"backward_input_ns\": 0, \"backward_weight_ns\": 0, \"state_bytes\": 25,"
+                                 " \"activation_bytes\": 0, \"parameters\": 50, \"nonzeros\": 50}";
+    char text[2][1024];
+    const char *const texts[] = {text[0], text[1]};
+    struct dp_sim_case c;
+    struct dp_err err;
+    struct seen s;
+
+    snprintf(text[0], sizeof text[0], head, 0, 4, 0, frozen);
+    snprintf(text[1], sizeof text[1], head, 1, 2, 1, LAYER("30"));
+    if (read_texts(2, texts, NULL, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    run(&c, &s);
+    /* 3 ns at each end: forwards of 33, a message of 9, two microbatches of 33 + 60; the norm there and back; optimizer */
+    assert_int_equal(s.phase[0].iteration_ns, 33 + 9 + 2 * (33 + 60) + 2 * 5 + 7);
+    dp_sim_case_release(&c);
+}
+
 /* Three workers, whose links differ: 5 ns and 4 ns for 8 bytes, then 50 and 40. The norm goes at the pace of the slower. */
 static void links_of_a_trace_differ(void **state)
 {
@@ -802,6 +859,7 @@ static void a_large_run_is_fast(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_with_events),
+    cmocka_unit_test(frozen_layers_only_go_forward),
     cmocka_unit_test(a_run_beside_its_fixed_way),
     cmocka_unit_test(a_run_beside_its_balanced_way),
     cmocka_unit_test(equal_stretches_are_computed_once),
@@ -817,6 +875,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bad_graphs_are_refused),
     cmocka_unit_test(a_trace_is_played_again),
     cmocka_unit_test(messages_of_a_trace),
+    cmocka_unit_test(messages_of_a_frozen_trace),
     cmocka_unit_test(links_of_a_trace_differ),
     cmocka_unit_test(a_trace_at_another_scale),
     cmocka_unit_test(a_resumed_trace),
