@@ -11,9 +11,11 @@ daemon_libdpdaemon_a_SOURCES = \
 	daemon/run/runs.h daemon/run/slot.c daemon/run/slot.h daemon/run/worker.c daemon/run/worker.h \
 	daemon/run/job/read_job.c daemon/run/job/read_job.h daemon/run/job/seek.c daemon/run/job/seek.h daemon/run/job/step.c \
 	daemon/run/job/step.h \
-	daemon/run/slices/companions.c daemon/run/slices/companions.h daemon/run/slices/drain.c daemon/run/slices/drain.h \
-	daemon/run/slices/group.c daemon/run/slices/group.h daemon/run/slices/newcomers.c daemon/run/slices/newcomers.h \
-	daemon/run/slices/slices.c daemon/run/slices/slices.h daemon/run/slices/take_over.c daemon/run/slices/take_over.h \
+	daemon/run/slices/at_home.c daemon/run/slices/companions.c daemon/run/slices/companions.h daemon/run/slices/drain.c \
+	daemon/run/slices/drain.h daemon/run/slices/find_home.c daemon/run/slices/group.c daemon/run/slices/group.h \
+	daemon/run/slices/newcomers.c daemon/run/slices/newcomers.h daemon/run/slices/slice.c daemon/run/slices/slices.c \
+	daemon/run/slices/slices.h daemon/run/slices/slices_read.c daemon/run/slices/slicing.h daemon/run/slices/take_over.c \
+	daemon/run/slices/take_over.h daemon/run/slices/want.c \
 	daemon/run/state/history.c daemon/run/state/history.h daemon/run/state/keep_clock.c daemon/run/state/keep_clock.h \
 	daemon/run/state/node_journal.c daemon/run/state/node_journal.h \
 	daemon/run/wireup/missing.c daemon/run/wireup/missing.h daemon/run/wireup/roster.c daemon/run/wireup/roster.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Growth: a run of slices asks for more of them (doc/protocol.md, "Slices that are asked for"). Plans say what more would bring
  * (grow_plan.c), policies/decide/grow.h whether it is worth it. Asked for is by wanting more slices: the daemon sees that and has
- * Slurm submit them (daemon/run/slices/slices.c), who comes gets a seat and is taken in like everybody who comes late (seat.c, join.c).
+ * Slurm submit them (daemon/run/slices/want.c), who comes gets a seat and is taken in like everybody who comes late (seat.c, join.c).
  *
  * A request is journalled before more are wanted, with when it was made; so whoever restarts goes on with it, and neither makes it
  * again nor waits anew. It ends when all are in the layout, when they have waited too long, when Slurm refuses them or they end,

@@ -52,7 +52,7 @@ static uint32_t n_begun(struct world *w)
     return n;
 }
 
-/* As follow_companions() of daemon/run/slices/slices.c: as many as are wanted, waiting and running together. */
+/* As slicing_follow_companions() of daemon/run/slices/want.c: as many as are wanted, waiting and running together. */
 static void serve(struct world *w, struct queue *q)
 {
     struct dp_coord_growth g;
