@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker measures of a layer. Part of the interface of
- * policies (policies/policy.h), which sites compile against: no other header is needed here. */
+/* What a worker measures of a layer. A layer that is frozen only goes forward: it has no backward pass, and keeps nothing for it.
+ * Part of the interface of policies (policies/policy.h), which sites compile against: no other header is needed here. */
 #ifndef DP_COMMON_RUN_LOAD_H
 #define DP_COMMON_RUN_LOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dp_layer_load {
@@ -15,5 +16,11 @@ struct dp_layer_load {
     uint64_t params;       /* parameters of the unpruned layer */
     uint64_t nnz;          /* parameters that are left */
 };
+
+/* Is the layer frozen? One that learns always has some backward time where it was measured at all. */
+static inline bool dp_load_is_frozen(const struct dp_layer_load *l)
+{
+    return l->fwd_ns && !l->bwd_input_ns && !l->bwd_weight_ns && !l->act_bytes;
+}
 
 #endif

@@ -66,13 +66,23 @@ static struct dp_prune_level *new_level(struct dp_prune_trend *t)
     return &t->level[t->n++];
 }
 
+static bool has_frozen(const struct dp_layer_load *layer, uint32_t n_layers)
+{
+    uint64_t block = block_params(layer, n_layers);
+
+    for (uint32_t i = 0; i < n_layers; i++)
+        if (is_prunable(&layer[i], block) && dp_load_is_frozen(&layer[i]))
+            return true;
+    return false;
+}
+
 void dp_prune_learn(struct dp_prune_trend *t, const struct dp_layer_load *layer, uint32_t n_layers)
 {
     struct dp_prune_level *last = t->n ? &t->level[t->n - 1] : NULL;
     double params, nnz, ns;
 
     sum(layer, n_layers, &params, &nnz, &ns);
-    if (nnz <= 0.0 || ns <= 0.0)
+    if (nnz <= 0.0 || ns <= 0.0 || has_frozen(layer, n_layers))
         return;
     if (!last || nnz < SAME_DENSITY * last->nnz) {
         last = new_level(t);
@@ -131,7 +141,7 @@ static double time_factor(const struct dp_layer_load *now, double slope, double 
 
     if (t <= 0.0)
         return 1.0;
-    factor = slope > 0.0 ? 1.0 - slope * ((double)now->nnz - nnz) / t
+    factor = slope > 0.0 && !dp_load_is_frozen(now) ? 1.0 - slope * ((double)now->nnz - nnz) / t
                          : 1.0 - DP_PRUNABLE_TIME * (1.0 - nnz / (double)now->nnz);
     return fmin(1.0, fmax(LEAST_TIME, factor));
 }

@@ -19,7 +19,8 @@ struct dp_prune_trend {
     struct dp_prune_level level[DP_PRUNE_LEVELS]; /* from dense to sparse */
 };
 
-/* One more measurement, on devices of speed 1. Densities closer than 3 % are one level. */
+/* One more measurement, on devices of speed 1. Densities closer than 3 % are one level. Nothing is learnt where one of these layers is
+ * frozen: its time falls for another reason. */
 void dp_prune_learn(struct dp_prune_trend *t, const struct dp_layer_load *layer, uint32_t n_layers);
 
 /* Time that a nonzero less saves, in ns per nonzero; 0: not known yet. Time over nonzeros is flat while
@@ -36,7 +37,7 @@ double dp_prune_sparsity_at(uint64_t step, uint64_t now, uint64_t begin, uint64_
 double dp_prune_sparsity(const struct dp_layer_load *layer, uint32_t n_layers);
 
 /* Loads as they will be at `sparsity`: every prunable layer keeps the same part of what it has now, and
- * its time falls by slope (dp_prune_slope) for each nonzero; slope 0: DP_PRUNABLE_TIME of its time is
+ * its time falls by slope (dp_prune_slope) for each nonzero; slope 0, and of frozen layers: DP_PRUNABLE_TIME of its time is
  * proportional to its nonzeros, as measured with 0.64 for blocks of the CPU backend.
  * out, opt_out: [n_layers] =; opt NULL: no optimizer times. */
 #define DP_PRUNABLE_TIME 0.65

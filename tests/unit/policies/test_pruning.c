@@ -92,6 +92,24 @@ static void a_long_history_stays_bounded(void **state)
     assert_true(dp_prune_slope(&t) > 0.0);
 }
 
+/* A frozen block is fast, and not because of its nonzeros: the dense time stays what it was. */
+static void nothing_is_learnt_of_frozen_layers(void **state)
+{
+    struct dp_prune_trend t = {0}, before;
+    struct dp_layer_load l[LAYERS], then[LAYERS];
+
+    (void)state;
+    learn(&t, 0);
+    before = t;
+    loads_at(1.0, l);
+    l[1].bwd_input_ns = l[1].bwd_weight_ns = l[1].act_bytes = 0;
+    dp_prune_learn(&t, l, LAYERS);
+    assert_memory_equal(&t, &before, sizeof t);
+    /* and what one would save is its own part, not that of a block that learns */
+    dp_loads_at_sparsity(l, NULL, 1e6, LAYERS, 0.5, then, NULL);
+    assert_float_equal((double)then[1].fwd_ns / (double)l[1].fwd_ns, 1.0 - DP_PRUNABLE_TIME * 0.5, 1e-3);
+}
+
 static void the_schedule_is_cubic(void **state)
 {
     (void)state;
@@ -127,6 +145,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(dense_times_give_no_slope),
     cmocka_unit_test(a_long_history_stays_bounded),
     cmocka_unit_test(the_schedule_is_cubic),
+    cmocka_unit_test(nothing_is_learnt_of_frozen_layers),
     cmocka_unit_test(without_history_a_part_is_proportional),
 };
 TEST_MAIN("pruning", tests)
