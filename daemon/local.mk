@@ -185,7 +185,7 @@ COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppol
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
 coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
-	tests/unit/daemon/test_coord_grow tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
+	tests/unit/daemon/test_coord_freeze tests/unit/daemon/test_coord_grow tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
 	tests/unit/daemon/test_coord_steps tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
@@ -203,6 +203,8 @@ tests_unit_daemon_test_coord_release_SOURCES = tests/unit/daemon/test_coord_rele
 tests_unit_daemon_test_coord_release_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_silence_SOURCES = tests/unit/daemon/test_coord_silence.c $(coord_world)
 tests_unit_daemon_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_freeze_SOURCES = tests/unit/daemon/test_coord_freeze.c $(coord_world)
+tests_unit_daemon_test_coord_freeze_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_grow_SOURCES = tests/unit/daemon/test_coord_grow.c $(coord_world)
 tests_unit_daemon_test_coord_grow_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_join_SOURCES = tests/unit/daemon/test_coord_join.c $(coord_world)

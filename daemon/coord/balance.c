@@ -32,13 +32,13 @@ static uint64_t pause_ns(const struct dp_coord *c, uint32_t n)
     return (uint64_t)(first_s * 1e9) << doublings;
 }
 
-/* Another number wherever another layer has another number of weights left (FNV-1a). */
+/* Another number wherever another layer has another number of weights left, or is frozen (FNV-1a). */
 static uint64_t weights_left(const struct dp_coord *c)
 {
     uint64_t hash = 14695981039346656037u;
 
     for (uint32_t l = 0; l < c->train.n_layers; l++)
-        hash = (hash ^ c->layer[l].load.nnz) * 1099511628211u;
+        hash = (hash ^ c->layer[l].load.nnz ^ (uint64_t)dp_load_is_frozen(&c->layer[l].load) << 63) * 1099511628211u;
     return hash;
 }
 

@@ -6,7 +6,7 @@
  * that it has is worked out in the child: here are counters and one pass over the workers. A policy that
  * fails or does not answer leaves the layout in force and is asked again later and later. All predictions
  * come from one model (policies/predict/predict.h), so the reference is a prediction, too: of the start layout
- * with the loads before pruning. What it misses (overheads, shared cores) it misses on both sides of the
+ * with the loads before the first change. What it misses (overheads, shared cores) it misses on both sides of the
  * comparison.
  */
 #include "daemon/coord/internal.h"
@@ -17,7 +17,7 @@
 
 #define DECIDE_EVERY_NS (DP_SECOND_NS / 2) /* reports come at most every 250 ms (member.c), and a decision takes a child */
 #define FIXED_PAUSE_NS (DP_SECOND_NS / 2) /* of a hand-over, before one was measured */
-#define REFERENCE_MAX 16             /* snapshots, in a run without pruning */
+#define REFERENCE_MAX 16             /* snapshots, in a run of which no change is known to come */
 #define PLAN_S 30.0                  /* for packing and its predictions, besides the policy's own time */
 #define RETRY_MAX_S 300u             /* longest wait after failures of the policy */
 #define REST_FACTOR 3                /* so many times as long as the last plan took, before the next one */
@@ -34,7 +34,7 @@ static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
     return coord_loads_ready(c);
 }
 
-/* --- the reference: iteration and device speeds before anything was pruned --- */
+/* --- the reference: iteration and device speeds before anything was pruned or frozen --- */
 
 static void keep_early(struct dp_coord *c)
 {
@@ -47,11 +47,11 @@ static void keep_early(struct dp_coord *c)
     }
 }
 
-/* Follows the run until pruning begins (first reports are slow), then stays. */
+/* Follows the run until its first change (first reports are slow), then stays. */
 static void plan_reference(struct dp_coord *c, struct coord_planning *q)
 {
-    bool is_early = !c->train.is_pruned &&
-                    (c->train.prune_end ? c->train.step < c->train.prune_begin : c->reference.n_snapshots < REFERENCE_MAX);
+    uint64_t first = coord_first_change(c);
+    bool is_early = !coord_is_changed(c) && (first < UINT64_MAX ? c->train.step < first : c->reference.n_snapshots < REFERENCE_MAX);
 
     if (c->reference.is_final)
         return;
@@ -71,7 +71,7 @@ static void take_reference(struct dp_coord *c, const struct coord_plan *t)
     if (!c->last_commit_id || !c->reference.n_snapshots)
         c->reference.step_ns = coord_steady_step_ns(c) ? coord_steady_step_ns(c) : c->step_ns;
     if (!c->reference.n_snapshots++)
-        (void)coord_journal_reference(c); /* again, with better numbers, when pruning begins */
+        (void)coord_journal_reference(c); /* again, with better numbers, at the first change */
 }
 
 /* What the child worked out whatever came of the proposal. */

@@ -41,6 +41,7 @@
 #include "daemon/coord/coordinator.h"
 #include "policies/decide/correction.h"
 #include "policies/decide/decide.h"
+#include "policies/decide/foresee.h"
 #include "policies/decide/grow.h"
 #include "policies/decide/pack.h"
 #include "policies/decide/promise.h"
@@ -277,7 +278,7 @@ struct coord_planning {
     uint32_t step_id;
 };
 
-/* The newest loads from before anything was pruned, what the reference is predicted from: kept, because the child
+/* The newest loads from before anything was pruned or frozen, what the reference is predicted from: kept, because the child
  * that does so may fail until there are no such loads any more. */
 struct coord_early {
     bool is_set, is_unmoved; /* is_unmoved: nor was a layer moved, so they tell the speeds of the devices */
@@ -493,10 +494,11 @@ struct dp_coord {
 
     struct { /* the step that trains, as its workers said */
         bool has_step, has_shape, has_layout, is_pruned, is_completed;
+        uint32_t n_frozen; /* layers from layer 0 on that only go forward, as the newest reports say */
         uint32_t step_id, n_workers, n_layers, microbatches, tokens_per_microbatch;
         uint8_t schedule;
-        uint64_t steps_total, prune_begin, prune_end, stage_message_bytes, step;
-        double final_sparsity, sparsity, loss, eval_loss;
+        uint64_t steps_total, stage_message_bytes, step;
+        double sparsity, loss, eval_loss;
         uint32_t n_changes;
         struct dp_change change[DP_CHANGES_MAX]; /* that are known to come, and those that came */
         uint64_t loss_step; /* that the loss belongs to */
@@ -511,11 +513,11 @@ struct dp_coord {
     struct coord_slot slot[DP_MAX_SLOTS];
 
     struct { /* what max_slowdown is measured against */
-        uint64_t ns, step_ns; /* predicted and measured iteration before pruning */
+        uint64_t ns, step_ns; /* predicted and measured iteration before the first change */
         bool is_final;
         uint32_t n_snapshots; /* that it was taken from */
         struct coord_early early;
-        struct coord_times steady; /* steps of the start layout, warm and unpruned */
+        struct coord_times steady; /* steps of the start layout, warm and unchanged */
     } reference;
     struct {
         uint64_t ns;          /* of the layout in force */
@@ -609,6 +611,10 @@ void coord_member_adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32
 void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss); /* after `step` steps; NaN: unknown */
 void coord_loads_reset(struct dp_coord *c); /* a new layout is in force */
 bool coord_loads_ready(const struct dp_coord *c);
+/* Have layers become cheaper since the run began? Those that it froze before its first step are what it is. */
+bool coord_is_changed(const struct dp_coord *c);
+/* Completed steps at the first change that is known to come behind the run's beginning; UINT64_MAX: none is. */
+uint64_t coord_first_change(const struct dp_coord *c);
 double coord_tokens_per_s(const struct dp_coord *c, uint64_t step_ns);
 uint64_t coord_steady_step_ns(const struct dp_coord *c); /* before anything changed; 0: not known */
 void coord_measured(const struct dp_coord *c, struct dp_measured *out);  /* that, and how sure it is */
@@ -664,20 +670,22 @@ void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
 /* --- snapshot.c: both take time with the layers and workers, for the child of plan.c --- */
 /* The loads of now; speed: [n_workers] of the devices. */
 void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
-/* The loads from before anything was pruned: c->early. */
+/* The loads from before the first change: c->early. */
 void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
 /* speed: [n_workers] = relative to the usual device, by c->early; unchanged where it cannot be told. */
 void coord_snapshot_speeds(const struct dp_coord *c, double *speed);
 
 /* --- ahead.c: in the child --- */
+/* What is known to come; in->change is c's. slope: dp_prune_slope(). */
+struct dp_foresight coord_foresight(const struct dp_coord *c, double slope);
 /* Iteration of the layout that the run started with, with these loads; 0: cannot be told. */
 uint64_t coord_fixed_ns(const struct dp_coord *c, const struct dp_policy_in *in);
 /* now: the loads; in: the devices. */
 void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_policy_in *in,
                       double slope, struct coord_ahead *out);
 
-/* Mean time of a step that is left to the last one, over one of now, whatever the layout: 1 where nothing is pruned any
- * more, or it cannot be told. layer, opt: [DP_MAX_LAYERS], room to work in. */
+/* Mean time of a step that is left to the last one, over one of now, whatever the layout: 1 where no change is known to
+ * come any more, or it cannot be told. layer, opt: [DP_MAX_LAYERS], room to work in. */
 double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapshot *now, double slope,
                              struct dp_layer_load *layer, uint64_t *opt);
 

@@ -235,6 +235,7 @@ static json_t *layers_json(const struct dp_coord *c)
         set(o, "layer", u64(i));
         set(o, "params", u64(l->params));
         set(o, "nnz", u64(l->nnz));
+        set(o, "frozen", json_boolean(dp_load_is_frozen(l)));
         set(o, "forward_ms", coord_ms(l->fwd_ns));
         set(o, "backward_ms", coord_ms(l->bwd_input_ns + l->bwd_weight_ns));
         set(o, "optimizer_ms", coord_ms(c->layer[i].opt_ns));
@@ -519,6 +520,7 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     set(o, "loss_step", isfinite(c->train.loss) ? u64(c->train.loss_step) : json_null());
     set(o, "eval_loss", num(c->train.eval_loss));
     set(o, "sparsity", num(c->train.sparsity));
+    set(o, "frozen_layers", u64(c->train.n_frozen));
     set_text(o, "schedule", dp_schedule_name(c->train.schedule));
     set(o, "microbatches", u64(c->train.microbatches));
     set(o, "limits", limits_json(c));

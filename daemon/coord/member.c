@@ -31,6 +31,7 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->join, 0, sizeof c->join);
     c->join.wanted = coord_first_wanted(c);
     memset(&c->grow, 0, sizeof c->grow);
+    c->train.n_frozen = 0;
     c->train.has_step = c->train.has_shape = c->train.has_layout = c->train.is_pruned = c->train.is_completed = false;
     c->reference.ns = c->reference.step_ns = c->step_ns = c->train.step = 0;
     c->predicted.ns = c->predicted.start_ns = c->predicted.balanced_ns = 0;
@@ -105,9 +106,6 @@ void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m)
     c->train.n_workers = m->n_workers;
     c->train.n_layers = m->n_layers;
     c->train.steps_total = m->steps_total;
-    c->train.prune_begin = m->prune_begin;
-    c->train.prune_end = m->prune_end;
-    c->train.final_sparsity = m->final_sparsity;
     c->train.n_changes = m->n_changes;
     memcpy(c->train.change, m->change, sizeof c->train.change);
     c->train.microbatches = m->microbatches;

@@ -122,14 +122,13 @@ uint32_t coord_shrinks_left(const struct dp_coord *c)
     return c->job.shrinks_allowed > c->rel.shrinks_used ? c->job.shrinks_allowed - c->rel.shrinks_used : 0;
 }
 
-/* Slots that packing is predicted to free at a sparsity to come; none when it cannot be told. */
-static uint32_t free_at(struct planner *k, double sparsity)
+/* Slots that packing is predicted to free at a step to come; none when it cannot be told. */
+static uint32_t free_at(struct planner *k, const struct dp_foresight *known, uint64_t step)
 {
     struct dp_policy_in in = k->in;
     struct dp_pack_rule rule = k->rule;
 
-    dp_loads_at_sparsity(k->now.layer, k->now.opt, dp_prune_slope(&k->t.trend), k->c->train.n_layers, sparsity,
-                         k->later_layer, k->later_opt);
+    dp_foresee(known, step, k->now.layer, k->now.opt, k->c->train.n_layers, k->later_layer, k->later_opt);
     in.layer = k->later_layer;
     in.layer_opt_ns = k->later_opt;
     if (rule.limits.reference == DP_REF_FIXED)
@@ -140,22 +139,20 @@ static uint32_t free_at(struct planner *k, double sparsity)
     return k->q->d.slots_now - k->later_pack.slots;
 }
 
-/* Steps at which more may be free, and how much: the end of pruning first, and when that is no more
+/* Steps at which more may be free, and how much: the last change that is known to come first, and when that is no more
  * than now, nothing else. A prediction for many workers takes long: those look at few steps. */
 static void look_ahead(struct planner *k, struct dp_release_when_in *in)
 {
-    const struct dp_coord *c = k->c;
-    uint32_t n = c->train.n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER;
-    double sparsity = dp_prune_sparsity(k->now.layer, c->train.n_layers);
+    struct dp_foresight known = coord_foresight(k->c, dp_prune_slope(&k->t.trend));
+    struct dp_look look[DP_RELEASE_LATER];
+    uint32_t n = dp_foresee_looks(&known, in->step, in->steps_total,
+                                  k->c->train.n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER, look);
 
-    if (in->step >= c->train.prune_end || !(c->train.final_sparsity > 0.0))
-        return;
-    for (uint32_t i = n; i > 0; i--) {
+    while (n-- > 0) {
         struct dp_release_later *later = &in->later[in->n_later];
 
-        later->step = in->step + ((c->train.prune_end - in->step) * i + n - 1) / n;
-        later->free = free_at(k, dp_prune_sparsity_at(later->step, in->step, c->train.prune_begin, c->train.prune_end,
-                                                      sparsity, c->train.final_sparsity));
+        later->step = look[n].step;
+        later->free = free_at(k, &known, later->step);
         if (later->free <= in->free_now)
             return; /* nor does an earlier step free more */
         in->n_later++;

@@ -31,6 +31,18 @@ void coord_loads_reset(struct dp_coord *c)
     memset(&c->recent, 0, sizeof c->recent);
 }
 
+bool coord_is_changed(const struct dp_coord *c)
+{
+    return c->train.is_pruned || c->train.n_frozen > dp_changes_value(c->train.change, c->train.n_changes, DP_CHANGE_FREEZE, 0);
+}
+
+uint64_t coord_first_change(const struct dp_coord *c)
+{
+    uint32_t i = dp_changes_next(c->train.change, c->train.n_changes, 0);
+
+    return i < c->train.n_changes ? c->train.change[i].step : UINT64_MAX;
+}
+
 bool coord_loads_ready(const struct dp_coord *c)
 {
     uint32_t wanted = c->limits.warmup_reports ? c->limits.warmup_reports : 1;
@@ -104,7 +116,7 @@ double coord_patience_s(const struct dp_coord *c, double seconds)
  * of a layout cover memory that is touched for the first time, so they do not count. */
 static void take_step_time(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
-    bool is_early = !c->train.is_pruned && !c->last_commit_id && (!c->train.prune_end || m->step <= c->train.prune_begin);
+    bool is_early = !coord_is_changed(c) && !c->last_commit_id && m->step <= coord_first_change(c);
 
     c->step_ns = m->step_ns;
     coord_saving_report(c, now_ns, m);
@@ -183,6 +195,8 @@ static void take_layer(struct coord_layer *k, const struct dp_layer_load *l)
 {
     uint64_t f[COORD_MEDIAN], bi[COORD_MEDIAN], bw[COORD_MEDIAN];
 
+    if (k->n_samples && dp_load_is_frozen(l) != dp_load_is_frozen(&k->load))
+        k->n_samples = k->at = 0; /* what it took before says nothing any more */
     k->sample[k->at] = *l;
     k->at = (k->at + 1) % COORD_MEDIAN;
     if (k->n_samples < COORD_MEDIAN)
@@ -198,16 +212,22 @@ static void take_layer(struct coord_layer *k, const struct dp_layer_load *l)
     k->load.bwd_weight_ns = median(bw, k->n_samples);
 }
 
-/* The optimizer is measured per stage; its time goes with the parameters that are left. */
+/* A layer that the optimizer still looks at: its time goes with the parameters that are left. */
+static double stepped(const struct dp_layer_load *l)
+{
+    return dp_load_is_frozen(l) ? 0.0 : (double)l->nnz;
+}
+
+/* The optimizer is measured per stage. */
 static void share_optimizer(struct dp_coord *c, const struct dp_msg_report *m)
 {
     double nnz = 0.0;
 
     for (uint32_t i = 0; i < m->n_layers; i++)
-        nnz += (double)m->layer[i].nnz;
+        nnz += stepped(&m->layer[i]);
     for (uint32_t i = 0; i < m->n_layers; i++)
         c->layer[m->first_layer + i].opt_ns =
-            nnz > 0.0 ? (uint64_t)((double)m->optimizer_ns * (double)m->layer[i].nnz / nnz) : 0;
+            nnz > 0.0 ? (uint64_t)((double)m->optimizer_ns * stepped(&m->layer[i]) / nnz) : 0;
 }
 
 /* Losses and speed over the whole run in a bounded array: when it is full, every other goes. */
@@ -281,6 +301,15 @@ static void take_progress(struct dp_coord *c, uint64_t now_ns, const struct dp_m
     coord_loss_take(c, now_ns, m->step, m->loss);
 }
 
+static uint32_t frozen_prefix(const struct dp_coord *c)
+{
+    uint32_t n = 0;
+
+    while (n < c->train.n_layers && dp_load_is_frozen(&c->layer[n].load))
+        n++;
+    return n;
+}
+
 void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
     const char *wrong = what_is_wrong(c, now_ns, m);
@@ -303,6 +332,7 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
         take_layer(&c->layer[m->first_layer + i], &m->layer[i]);
         c->train.is_pruned |= m->layer[i].nnz < m->layer[i].params;
     }
+    c->train.n_frozen = frozen_prefix(c);
     share_optimizer(c, m);
     if (m->n_layers)
         take_step_time(c, now_ns, m);

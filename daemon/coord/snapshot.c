@@ -91,8 +91,17 @@ static uint64_t most_common_params(const struct dp_coord *c)
     return best;
 }
 
-/* Mean time of the blocks of a worker; 0: it has none. */
-static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params)
+/* A block that was frozen before the run's first step has no other time than that of its forward pass, which all have. */
+static bool has_frozen_block(const struct dp_coord *c, uint64_t params)
+{
+    for (uint32_t l = 0; l < c->train.n_layers; l++)
+        if (c->reference.early.load[l].params == params && dp_load_is_frozen(&c->reference.early.load[l]))
+            return true;
+    return false;
+}
+
+/* Mean time of the blocks of a worker, or of their forward passes; 0: it has none. */
+static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params, bool is_forward)
 {
     uint32_t blocks = 0;
     double ns = 0.0;
@@ -102,22 +111,23 @@ static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params)
 
         if (k->params != params)
             continue;
-        ns += (double)(k->fwd_ns + k->bwd_input_ns + k->bwd_weight_ns);
+        ns += (double)(is_forward ? k->fwd_ns : k->fwd_ns + k->bwd_input_ns + k->bwd_weight_ns);
         blocks++;
     }
     return blocks ? ns / blocks : 0.0;
 }
 
-/* Before pruning all blocks cost the same on the same device, so a device's speed is the usual time
+/* Before the first change all blocks cost the same on the same device, so a device's speed is the usual time
  * of a block over its own. */
 void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
 {
     double block[DP_MAX_WORKERS], sorted[DP_MAX_WORKERS], middle;
     uint64_t params = most_common_params(c);
+    bool is_forward = has_frozen_block(c, params);
     uint32_t n = 0;
 
     for (uint32_t d = 0; d < c->train.n_workers; d++) {
-        block[d] = block_time(c, d, params);
+        block[d] = block_time(c, d, params, is_forward);
         if (block[d] > 0.0)
             sorted[n++] = block[d];
     }

@@ -112,28 +112,6 @@ double dp_prune_slope(const struct dp_prune_trend *t)
     return steepest;
 }
 
-double dp_prune_sparsity_at(uint64_t step, uint64_t now, uint64_t begin, uint64_t end, double sparsity_now,
-                            double final_sparsity)
-{
-    uint64_t from = now > begin ? now : begin;
-    double left;
-
-    if (step <= from || final_sparsity <= sparsity_now)
-        return sparsity_now;
-    if (step >= end)
-        return final_sparsity;
-    left = (double)(end - step) / (double)(end - from);
-    return final_sparsity - (final_sparsity - sparsity_now) * left * left * left;
-}
-
-double dp_prune_sparsity(const struct dp_layer_load *layer, uint32_t n_layers)
-{
-    double params, nnz, ns;
-
-    sum(layer, n_layers, &params, &nnz, &ns);
-    return params > 0.0 ? 1.0 - nnz / params : 0.0;
-}
-
 /* Time with nnz nonzeros over time now. */
 static double time_factor(const struct dp_layer_load *now, double slope, double nnz)
 {

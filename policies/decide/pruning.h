@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pruning does to the loads: a trend learnt from the run's own history, the schedule's sparsity at
- * a later step, and the loads at that sparsity. */
+/* What pruning does to the loads: a trend learnt from the run's own history, and the loads at a sparsity. */
 #ifndef DP_POLICIES_DECIDE_PRUNING_H
 #define DP_POLICIES_DECIDE_PRUNING_H
 
@@ -27,14 +26,6 @@ void dp_prune_learn(struct dp_prune_trend *t, const struct dp_layer_load *layer,
  * matrices are dense, a line from where the sparse kernels win: so the steepest chord that ends at the
  * newest level is closest to the line. */
 double dp_prune_slope(const struct dp_prune_trend *t);
-
-/* Sparsity at a later step, by the cubic schedule from what there is now (any sparsity to start with). */
-double dp_prune_sparsity_at(uint64_t step, uint64_t now, uint64_t begin, uint64_t end, double sparsity_now,
-                            double final_sparsity);
-
-/* Sparsity now of the layers that can be pruned: those that have lost parameters, and all of the most
- * common size (the blocks). */
-double dp_prune_sparsity(const struct dp_layer_load *layer, uint32_t n_layers);
 
 /* Loads as they will be at `sparsity`: every prunable layer keeps the same part of what it has now, and
  * its time falls by slope (dp_prune_slope) for each nonzero; slope 0, and of frozen layers: DP_PRUNABLE_TIME of its time is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Release now, or wait until pruning frees more? Only a question where Slurm lets a job shrink once
+/* Release now, or wait until pruning or freezing frees more? Only a question where Slurm lets a job shrink once
  * more and no further (22.05 without slurmdbd, slurm.md F7). */
 #ifndef DP_POLICIES_DECIDE_RELEASE_WHEN_H
 #define DP_POLICIES_DECIDE_RELEASE_WHEN_H
@@ -21,7 +21,7 @@ struct dp_release_when_in {
     double step_s;     /* wall time of a step now; the same is taken for all steps to come */
     uint64_t step, steps_total;
     uint32_t n_later;
-    struct dp_release_later later[DP_RELEASE_LATER]; /* candidates, none beyond the end of pruning */
+    struct dp_release_later later[DP_RELEASE_LATER]; /* candidates: changes that are known to come */
 };
 
 struct dp_release_when_out {

@@ -487,6 +487,11 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->prune_end = PRUNE_END;
     m->final_sparsity = 0.9;
     m->n_changes = (uint8_t)dp_changes_of_pruning(PRUNE_BEGIN, PRUNE_EVERY, PRUNE_END, 0.0, 0.9, m->change);
+    if (w->n_freezes) {
+        m->prune_begin = m->prune_end = 0;
+        m->n_changes = w->freezes_by_rule ? 0 : (uint8_t)w->n_freezes;
+        memcpy(m->change, w->freeze, sizeof w->freeze);
+    }
     m->microbatches = MICROBATCHES;
     m->tokens_per_microbatch = 64;
     m->stage_message_bytes = BOUNDARY_BYTES;
@@ -760,11 +765,13 @@ static struct dp_layer_load load_of(const struct world *w, uint64_t step, uint32
     double done = step <= PRUNE_BEGIN ? 0.0
                   : step >= PRUNE_END ? 1.0
                                       : (double)(step - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
-    double density = w->density[layer] > 0.0 ? w->density[layer] : 1.0 - 0.9 * done;
+    double density = w->density[layer] > 0.0 ? w->density[layer] : w->n_freezes ? 1.0 : 1.0 - 0.9 * done;
     uint64_t t = (uint64_t)(1e6 * (1.0 + 8.0 * density) / 9.0 * (1.0 + 0.1 * (layer % 3)));
 
     if (w->is_recorded || w->is_timed)
         return recorded_load(step, layer);
+    if (layer < dp_changes_value(w->freeze, w->n_freezes, DP_CHANGE_FREEZE, step))
+        return (struct dp_layer_load){t, 0, 0, 25000, 0, 10000, 10000};
     return (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * density)};
 }
 

@@ -93,6 +93,9 @@ struct world {
     uint64_t link_ns[W_MAX][W_MAX]; /* a < b: a message between a and b takes longer than configured */
     bool has_links;               /* steps take what link_ns makes of them, and workers measure their messages */
     double density[W_LAYERS];     /* of a layer's weights, instead of the pruning schedule; 0: as that says */
+    struct dp_change freeze[4];   /* layers are frozen instead of pruned */
+    uint32_t n_freezes;           /* 0: they are pruned */
+    bool freezes_by_rule;         /* nobody says before when that will be */
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
     uint32_t steps_total;
     uint64_t mem_limit_bytes;     /* of every worker */

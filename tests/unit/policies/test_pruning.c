@@ -110,18 +110,6 @@ static void nothing_is_learnt_of_frozen_layers(void **state)
     assert_float_equal((double)then[1].fwd_ns / (double)l[1].fwd_ns, 1.0 - DP_PRUNABLE_TIME * 0.5, 1e-3);
 }
 
-static void the_schedule_is_cubic(void **state)
-{
-    (void)state;
-    assert_true(fabs(dp_prune_sparsity_at(250, 50, 100, 400, 0.0, 0.9) - 0.9 * 0.875) < 1e-9);
-    assert_true(dp_prune_sparsity_at(400, 50, 100, 400, 0.0, 0.9) == 0.9);
-    assert_true(dp_prune_sparsity_at(90, 50, 100, 400, 0.1, 0.9) == 0.1);
-    /* from a point on the curve the rest of the curve follows */
-    assert_true(fabs(dp_prune_sparsity_at(340, 250, 100, 400, 0.9 * 0.875, 0.9) -
-                     dp_prune_sparsity_at(340, 100, 100, 400, 0.0, 0.9)) < 1e-9);
-    assert_true(dp_prune_sparsity_at(300, 250, 100, 400, 0.95, 0.9) == 0.95);
-}
-
 /* Nothing known: a part of the time goes with the nonzeros. */
 static void without_history_a_part_is_proportional(void **state)
 {
@@ -144,7 +132,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_end_is_foreseen),
     cmocka_unit_test(dense_times_give_no_slope),
     cmocka_unit_test(a_long_history_stays_bounded),
-    cmocka_unit_test(the_schedule_is_cubic),
     cmocka_unit_test(nothing_is_learnt_of_frozen_layers),
     cmocka_unit_test(without_history_a_part_is_proportional),
 };
