@@ -3,7 +3,7 @@
 
 # A library for each folder; whoever is named first uses those behind it, never the other way round.
 noinst_LIBRARIES += worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
-	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a
+	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/boundary.c \
 	worker/train/initial_layout.c worker/train/initial_layout.h \
@@ -53,6 +53,9 @@ worker_daemon_link_libdpdaemonlink_a_SOURCES = \
 	worker/daemon_link/device_lock.c worker/daemon_link/device_lock.h \
 	worker/daemon_link/hello.c worker/daemon_link/hello.h \
 	worker/daemon_link/frame_socket.c worker/daemon_link/frame_socket.h
+worker_scheme_libdpscheme_a_SOURCES = \
+	worker/scheme/prune_run.c worker/scheme/prune_run.h \
+	worker/scheme/prune_select.c worker/scheme/prune_select.h
 worker_model_libdpmodel_a_SOURCES = \
 	worker/model/activations.c worker/model/activations.h \
 	worker/model/block.c \
@@ -67,15 +70,13 @@ worker_model_libdpmodel_a_SOURCES = \
 	worker/model/optimizer.c \
 	worker/model/param.c worker/model/param.h \
 	worker/model/philox.c worker/model/philox.h \
-	worker/model/prune.c worker/model/prune.h \
-	worker/model/prune_select.c worker/model/prune_select.h \
 	worker/model/stage.c worker/model/stage.h
 
 # For programs of one worker, which need no network.
-MODEL_LIBS = worker/checkpoint/libdpcheckpoint.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
+MODEL_LIBS = worker/checkpoint/libdpcheckpoint.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 WORKER_LIBS = worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
-	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
+	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 
 bin_PROGRAMS += worker/dynpipe-worker

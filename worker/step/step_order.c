@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "worker/model/prune.h"
+#include "worker/scheme/prune_run.h"
 
 static bool is_every(int64_t every, uint64_t step)
 {

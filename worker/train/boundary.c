@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/model/prune.h"
+#include "worker/scheme/prune_run.h"
 #include "worker/train/memory_limit.h"
 
 static int prune(struct dp_trainer *t, double target, struct dp_err *err)

@@ -5,7 +5,7 @@
 
 #include "tests/unit/unit.h"
 #include "tests/unit/worker/tiny_model.h"
-#include "worker/model/prune.h"
+#include "worker/scheme/prune_run.h"
 #include "worker/model/stage.h"
 
 static inline struct dp_train_config tiny_config(void)

@@ -12,8 +12,8 @@
  * over the workers; no weight moves. Among weights equal to the threshold, those
  * with the smallest global index survive (counts per layer, in layer order).
  */
-#ifndef DP_WORKER_MODEL_PRUNE_H
-#define DP_WORKER_MODEL_PRUNE_H
+#ifndef DP_WORKER_SCHEME_PRUNE_RUN_H
+#define DP_WORKER_SCHEME_PRUNE_RUN_H
 
 #include "worker/model/stage.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exact selection of the k largest magnitudes among weights that are spread over workers. */
-#ifndef DP_WORKER_MODEL_PRUNE_SELECT_H
-#define DP_WORKER_MODEL_PRUNE_SELECT_H
+#ifndef DP_WORKER_SCHEME_PRUNE_SELECT_H
+#define DP_WORKER_SCHEME_PRUNE_SELECT_H
 
-#include "worker/model/prune.h"
+#include "worker/scheme/prune_run.h"
 
 /* What is chosen from in one matrix, in the order of the global index: its weights, or the norms of its blocks. */
 struct dp_prune_part {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See prune_select.h and prune.h: three histograms narrow the threshold down from 11 to 21 to 31 bits,
+/* See prune_select.h and prune_run.h: three histograms narrow the threshold down from 11 to 21 to 31 bits,
  * a fourth sum shares out the weights that are equal to it. All decisions are made from sums, which are
  * the same on every worker, so all workers take the same branches and call `sum` equally often.
  */
-#include "worker/model/prune_select.h"
+#include "worker/scheme/prune_select.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pruning event on one stage (prune.h): look at all prunable matrices of the stage, agree with the
+/* A pruning event on one stage (prune_run.h): look at all prunable matrices of the stage, agree with the
  * other workers on what survives, take the rest out of each matrix.
  */
-#include "worker/model/prune.h"
+#include "worker/scheme/prune_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "common/bits.h"
 #include "kernels/granularity.h"
 #include "worker/model/param.h"
-#include "worker/model/prune_select.h"
+#include "worker/scheme/prune_select.h"
 
 bool dp_prune_due(const struct dp_train_config *config, uint64_t step, double *target)
 {
