@@ -54,6 +54,12 @@ worker_daemon_link_libdpdaemonlink_a_SOURCES = \
 	worker/daemon_link/hello.c worker/daemon_link/hello.h \
 	worker/daemon_link/frame_socket.c worker/daemon_link/frame_socket.h
 worker_scheme_libdpscheme_a_SOURCES = \
+	worker/scheme/drop.c \
+	worker/scheme/events.c worker/scheme/events.h \
+	worker/scheme/freeze.c \
+	worker/scheme/list.h \
+	worker/scheme/prune.c \
+	worker/scheme/scheme.c worker/scheme/scheme.h \
 	worker/scheme/prune_run.c worker/scheme/prune_run.h \
 	worker/scheme/prune_select.c worker/scheme/prune_select.h
 worker_model_libdpmodel_a_SOURCES = \

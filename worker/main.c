@@ -18,6 +18,7 @@
 #include "kernels/waiting.h"
 #include "worker/model/data.h"
 #include "worker/net/pin.h"
+#include "worker/scheme/scheme.h"
 #include "worker/train/preflight.h"
 #include "worker/train/trainer.h"
 #include "worker/train/signals.h"
@@ -233,6 +234,13 @@ static int refuse(const struct dp_err *why)
     return EXIT_USAGE;
 }
 
+static int load(const struct options *o, struct dp_train_config *config, struct dp_err *err)
+{
+    if (dp_train_config_load(o->config, o->n_overrides, o->overrides, config, err) < 0)
+        return -1;
+    return dp_schemes_check(config, err) < 0 ? dp_err_prefix(err, "%s", o->config) : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {0};
@@ -244,7 +252,7 @@ int main(int argc, char **argv)
     if (status >= 0)
         return status;
     dp_log_setup("dynpipe-worker", o.quiet ? DP_LOG_WARN : DP_LOG_INFO);
-    rc = dp_train_config_load(o.config, o.n_overrides, o.overrides, &config, &err);
+    rc = load(&o, &config, &err);
     if (o.check_only)
         return end_of_check(&config, rc, &err);
     if (rc < 0)

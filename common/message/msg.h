@@ -119,6 +119,7 @@ enum dp_event {
     DP_EV_FAILED = 4,   /* text: why the run ends */
     DP_EV_REGROUPED = 5, /* the run goes on from `step`, after a REGROUP; value: sparsity there; text: from what */
     DP_EV_LEAVE = 6,    /* a slice's worker asks to be let go: Slurm ends its job; with value DP_LEAVE_DRAINED anyone's: its node drains */
+    DP_EV_FROZEN = 7,   /* value: layers of the model, from the first on, that only go forward from here on */
 };
 #define DP_LEAVE_DRAINED 1.0 /* there is no hurry: who cannot be let go stays */
 enum dp_card {

@@ -429,6 +429,13 @@ void dp_coord_event(struct dp_coord *c, uint64_t now_ns, uint32_t rank, const st
         c->train.sparsity = m->value;
         coord_note(c, now_ns, "pruned to sparsity %.3f at step %llu", m->value, (unsigned long long)m->step);
         break;
+    case DP_EV_FROZEN:
+        if (!(m->value >= 0.0 && m->value <= (double)c->train.n_layers)) {
+            c->reports.n_ignored++;
+            return;
+        }
+        coord_note(c, now_ns, "layers 0 to %.0f only go forward since step %llu", m->value - 1, (unsigned long long)m->step);
+        break;
     case DP_EV_SAVED:
         snprintf(c->train.checkpoint, sizeof c->train.checkpoint, "%s", m->text);
         coord_note(c, now_ns, "checkpoint %.200s", m->text);

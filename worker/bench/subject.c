@@ -12,6 +12,7 @@
 #include "common/run/layout.h"
 #include "kernels/bench/options.h"
 #include "worker/model/philox.h"
+#include "worker/scheme/scheme.h"
 
 #define SEED 1 /* any: the same weights and tokens in every call */
 /* Keys of the borders: any number that is no layer. */
@@ -55,7 +56,7 @@ static int make_config(const struct bench_shape *shape, const struct bench_zeros
     c->prune.begin = c->prune.end = 1; /* so that the shapes are tuned */
     snprintf(c->prune.granularity, sizeof c->prune.granularity, "%s",
              dp_granularity_name(zeros->masks ? zeros->masks->block_rows : zeros->block_rows));
-    return dp_train_config_check(c, err);
+    return dp_train_config_check(c, err) < 0 ? -1 : dp_schemes_check(c, err);
 }
 
 static int fill_normal(struct dp_backend *be, float *out, int64_t n, uint64_t index, double std,

@@ -143,18 +143,39 @@ static void warn_of_later(const struct dp_train_config *config, uint64_t step)
                 (unsigned long long)newest, (unsigned long long)step);
 }
 
-/* The leader's part of the start. */
-static int decide_start(const struct dp_train_config *config, struct dp_backend *be, struct dp_start *out,
-                        struct dp_err *err)
+bool dp_start_resumes(const struct dp_start *start)
+{
+    return start->path[0] && !start->is_weights;
+}
+
+int dp_start_find(const struct dp_train_config *config, struct dp_start *out, struct dp_err *err)
 {
     memset(out, 0, sizeof *out);
     if (strcmp(config->checkpoint.resume, "none") != 0 &&
         dp_ckpt_find(config, config->checkpoint.resume, &out->step, out->path, sizeof out->path, &out->tune, err) < 0)
         return -1;
-    warn_of_later(config, out->step);
-    if (out->path[0])
+    if (out->path[0] || !config->checkpoint.weights[0])
         return 0;
-    return decide_tune(config, be, &out->tune, err);
+    if (dp_ckpt_find(config, config->checkpoint.weights, &out->step, out->path, sizeof out->path, &out->tune, err) < 0)
+        return dp_err_prefix(err, "checkpoint.weights");
+    if (!out->path[0])
+        return dp_err_set(err, DP_EINVAL, "checkpoint.weights: %s: no checkpoint there", config->checkpoint.weights);
+    out->is_weights = true;
+    out->step = 0;
+    return 0;
+}
+
+/* The leader's part of the start. */
+static int decide_start(const struct dp_train_config *config, struct dp_backend *be, struct dp_start *out,
+                        struct dp_err *err)
+{
+    if (dp_start_find(config, out, err) < 0)
+        return -1;
+    warn_of_later(config, out->step);
+    if (dp_start_resumes(out))
+        return 0;
+    /* Weights that were pruned before keep the table by which they are stored. */
+    return out->tune.n_entries ? dp_model_tune(config, be, &out->tune, err) : decide_tune(config, be, &out->tune, err);
 }
 
 int dp_start_agree(struct dp_collectives *s, const struct dp_train_config *config, struct dp_backend *be,
@@ -193,6 +214,8 @@ int dp_start_again(struct dp_collectives *s, const struct dp_train_config *confi
         return -1;
     if (is_there)
         memcpy(saved->path, saved->begun, sizeof saved->path);
+    if (saved->path[0])
+        found.is_weights = false;
     if (dp_collectives_leads(s) && saved->path[0])
         rc = dp_ckpt_find(config, saved->path, &found.step, found.path, sizeof found.path, &found.tune, err);
     if (dp_collectives_agree(s, rc, err) < 0 || dp_collectives_broadcast(s, &found, sizeof found, err) < 0)
@@ -204,9 +227,16 @@ int dp_start_again(struct dp_collectives *s, const struct dp_train_config *confi
 static struct dp_layer *make_layer(const struct dp_train_config *config, struct dp_backend *be,
                                    const struct dp_start *start, uint32_t index, struct dp_err *err)
 {
-    if (start->path[0])
-        return dp_ckpt_read_layer(start->path, config, index, be, &start->tune, err);
-    return dp_layer_create(config, index, be, &start->tune, err);
+    struct dp_layer *layer;
+
+    if (!start->path[0])
+        return dp_layer_create(config, index, be, &start->tune, err);
+    layer = dp_ckpt_read_layer(start->path, config, index, be, &start->tune, err);
+    if (layer && start->is_weights && dp_layer_renew(layer, err) < 0) {
+        dp_layer_destroy(layer);
+        return NULL;
+    }
+    return layer;
 }
 
 struct dp_stage *dp_start_stage(const struct dp_train_config *config, struct dp_backend *be,

@@ -26,8 +26,15 @@ int dp_distributed_save(struct dp_collectives *collectives, const struct dp_trai
 struct dp_start {
     uint64_t step;   /* 0: from the beginning */
     char path[1100]; /* of the checkpoint, empty: none */
+    bool is_weights; /* it gives weights alone (checkpoint.weights): the run is a new one */
     struct dp_tune tune;
 };
+
+/* Does it go on with a run, rather than begin one? */
+bool dp_start_resumes(const struct dp_start *start);
+
+/* From the configuration and the folders it names; the table is the checkpoint's, empty without one. Not collective. */
+int dp_start_find(const struct dp_train_config *config, struct dp_start *out, struct dp_err *err);
 
 /* Collective: find the checkpoint, take its tune table or measure one. err: not NULL. */
 int dp_start_agree(struct dp_collectives *collectives, const struct dp_train_config *config, struct dp_backend *be,

@@ -8,6 +8,7 @@
 
 #include "common/conf/options.h"
 #include "common/schedule/schedule.h"
+#include "worker/scheme/scheme.h"
 
 static uint32_t number_of(const char *name)
 {
@@ -43,8 +44,7 @@ void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, cons
     h->prune_begin = (uint64_t)c->prune.begin;
     h->prune_end = (uint64_t)c->prune.end;
     h->final_sparsity = c->prune.final;
-    h->n_changes = (uint8_t)dp_changes_of_pruning((uint64_t)c->prune.begin, (uint64_t)c->prune.every, (uint64_t)c->prune.end,
-                                                  c->prune.initial, c->prune.final, h->change);
+    h->n_changes = (uint8_t)dp_schemes_plan(c, h->change);
     h->microbatches = (uint32_t)c->train.microbatches;
     h->tokens_per_microbatch = (uint32_t)(c->train.batch * c->model.context);
     h->schedule = dp_schedule_find_trained(c->pipeline.schedule, &schedule, NULL) == 0 ? (uint8_t)schedule : UINT8_MAX;

@@ -37,6 +37,7 @@ struct dp_handover_args {
     const struct dp_train_config *config;
     struct dp_backend *backend;
     const struct dp_tune *tune;
+    uint32_t frozen;          /* layers of the model that only go forward */
     uint64_t step;            /* optimizer steps completed at this boundary */
     uint64_t mem_limit_bytes; /* 0: unlimited; a destination that would pass it votes no */
     /* Of newcomers, whom the next layout has and the one in force has not. NULL: none can come. */

@@ -121,8 +121,8 @@ static void load(struct dp_transfer *s, const struct dp_moves *moves)
 /* Of the room for activations, once the next layout is in force. */
 static size_t growth(const struct dp_handover_args *args, const struct dp_layout *next)
 {
-    size_t now = dp_stage_activation_bytes(args->config, args->backend, args->layout, args->rank);
-    size_t then = dp_stage_activation_bytes(args->config, args->backend, next, args->rank);
+    size_t now = dp_stage_activation_bytes(args->config, args->backend, args->layout, args->rank, args->frozen);
+    size_t then = dp_stage_activation_bytes(args->config, args->backend, next, args->rank, args->frozen);
 
     return then > now ? then - now : 0;
 }

@@ -72,7 +72,7 @@ struct dp_layer *dp_layer_create(const struct dp_train_config *config, uint32_t 
         return NULL;
     dp_model_specs(config, index, spec);
     for (uint32_t i = 0; i < layer->n_params; i++) {
-        if (dp_param_alloc(be, &layer->param[i], !spec[i].is_tied_copy, err) < 0 ||
+        if (dp_param_alloc(be, &layer->param[i], spec[i].is_tied_copy ? DP_PARAM_WG : DP_PARAM_ALL, err) < 0 ||
             init_weights(layer, i, &spec[i], err) < 0) {
             dp_err_prefix(err, "layer %u", index);
             dp_layer_destroy(layer);
@@ -147,9 +147,46 @@ void dp_layer_destroy(struct dp_layer *layer)
     free(layer);
 }
 
+int dp_layer_freeze(struct dp_layer *layer, struct dp_err *err)
+{
+    if (layer->touched)
+        return dp_err_set(err, DP_EINVAL, "layer %u: a tied embedding learns through the head, and cannot be frozen", layer->index);
+    for (uint32_t i = 0; i < layer->n_params; i++)
+        dp_param_freeze(layer->be, &layer->param[i]);
+    layer->is_frozen = true;
+    layer->notes = (struct dp_layer_notes){0};
+    return 0;
+}
+
+static int renew_param(struct dp_backend *be, struct dp_param *p, bool is_tied_copy, struct dp_err *err)
+{
+    size_t bytes = (size_t)p->n * sizeof(float);
+
+    if (dp_param_alloc(be, p, is_tied_copy ? DP_PARAM_WG : DP_PARAM_ALL, err) < 0)
+        return -1;
+    if (!p->m)
+        return 0;
+    return be->ops->zero(be, p->m, bytes, err) < 0 || be->ops->zero(be, p->v, bytes, err) < 0 ? -1 : 0;
+}
+
+int dp_layer_renew(struct dp_layer *layer, struct dp_err *err)
+{
+    struct dp_param_spec spec[DP_LAYER_MAX_PARAMS];
+
+    dp_model_specs(layer->config, layer->index, spec);
+    for (uint32_t i = 0; i < layer->n_params; i++)
+        if (renew_param(layer->be, &layer->param[i], spec[i].is_tied_copy, err) < 0)
+            return dp_err_prefix(err, "layer %u", layer->index);
+    layer->is_frozen = false;
+    layer->notes = (struct dp_layer_notes){0};
+    layer->rng_key = dp_philox_key(layer->config->train.seed, DP_PHILOX_LAYER, layer->index);
+    layer->rng_counter = 0;
+    return 0;
+}
+
 static size_t param_bytes(struct dp_backend *be, const struct dp_param *p)
 {
-    size_t arrays = p->m ? 4 : 2, sum = arrays * (size_t)p->n * sizeof(float);
+    size_t arrays = p->m ? 4 : p->g ? 2 : 1, sum = arrays * (size_t)p->n * sizeof(float);
 
     if (p->keep)
         sum += dp_bits_words(p->rows * p->cols) * sizeof *p->keep;

@@ -28,7 +28,7 @@ struct dp_param {
     const char *name;   /* "attn.qkv.weight" ...; static */
     int64_t rows, cols; /* cols == 1 for vectors */
     int64_t n;
-    float *w, *g, *m, *v; /* [device]; m, v NULL for the head's copy of wte */
+    float *w, *g, *m, *v; /* [device]; m, v NULL for the head's copy of wte; g, too, in a frozen layer */
     bool decays;    /* weight decay applies (matrices and embeddings) */
     bool is_linear; /* matrix of a linear layer: the first backward of a step overwrites g ... */
     bool g_is_void; /* ... and until then what lies in g means nothing */
@@ -41,6 +41,13 @@ struct dp_param {
 };
 
 #define DP_LAYER_MAX_PARAMS 12 /* a block has so many (model.c) */
+#define DP_LAYER_NOTES 2
+
+/* What a scheme (worker/scheme/) remembers of a layer from step to step. It moves with the layer. */
+struct dp_layer_notes {
+    uint32_t rule; /* whose numbers they are, 0: nobody's, and all of them 0 */
+    double value[DP_LAYER_NOTES];
+};
 
 struct dp_layer {
     uint32_t index;
@@ -50,11 +57,14 @@ struct dp_layer {
     const struct dp_tune *tune;           /* borrowed */
     uint32_t n_params;
     struct dp_param param[DP_LAYER_MAX_PARAMS];
+    bool is_frozen;          /* it only goes forward: nothing of it is learned any more */
+    struct dp_layer_notes notes;
     uint64_t *touched;       /* tied embedding: one bit per row of wte that has a gradient; else NULL */
     uint32_t *touched_rows;  /* [device] tied embedding: room for a list of all rows; else NULL */
     uint64_t rng_key, rng_counter; /* counter-based generator (Philox) of this layer */
     /* measured: sums of device time since the reader set them to zero, over so many microbatches that
-     * went forward and backward; complete when the backend's laps have been collected */
+     * went forward and backward (a frozen layer: forward), run or left out; complete when the backend's laps have been
+     * collected */
     uint64_t fwd_ns, bwd_input_ns, bwd_weight_ns, timed_microbatches;
 };
 
@@ -68,6 +78,13 @@ uint64_t dp_model_prunable(const struct dp_train_config *config);
 struct dp_layer *dp_layer_create(const struct dp_train_config *config, uint32_t index,
                                  struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err);
 void dp_layer_destroy(struct dp_layer *layer);
+
+/* The layer only goes forward from here on: gradients and moments are gone. Between steps; one that is frozen stays as it is.
+ * DP_EINVAL for a tied embedding, which learns through the head. */
+int dp_layer_freeze(struct dp_layer *layer, struct dp_err *err);
+/* A layer that was trained before begins anew: its weights and what is left of them stay, moments are 0 again, nothing is
+ * frozen, key and notes are those of a new one. */
+int dp_layer_renew(struct dp_layer *layer, struct dp_err *err);
 
 /* Bytes of parameters, gradients, moments, patterns and plans; with the head, of the logits' workspace. */
 size_t dp_layer_state_bytes(const struct dp_layer *layer);

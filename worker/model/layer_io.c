@@ -3,17 +3,21 @@
  *
  * All numbers little-endian, no padding:
  *   "DPLAYER\1"  u32 index, kind, n_params, tied  u64 rng_key, rng_counter
- *   i64 blocks, channels, heads, context, vocabulary  u32 crc of all before
+ *   i64 blocks, channels, heads, context, vocabulary
+ *   with \2 instead of \1: u32 flags, 1: the layer is frozen; u32 rule, f64 of its notes, DP_LAYER_NOTES of them
+ *   u32 crc of all before
  *   per tensor: char name[32]  i64 rows, cols, n, nnz  u32 format, has_moments  u32 crc, zero
  *     format 0 dense: -  1 dense with bitmap: u64 words  2 CSR: i64 row_ptr[rows + 1], u32 col[nnz]
  *            3 CSR of blocks of 4 x 1: i64 row_ptr[rows / 4 + 1], u32 col[nnz / 4]
  *            4, 5, 6 CSR of blocks of b x b, b 32, 64, 128: i64 row_ptr[rows / b + 1], u32 col[nnz / (b b)]
  *     f32 w[n]  and, where has_moments, m[n], v[n], in the order of struct dp_sparse (kernels/backend.h)
  *   "DPLAYEND"
+ * \2 is written only where \1 would not say all, so that earlier releases read whatever they could have written.
  * A tensor's crc (CRC-32C) covers its header up to the crc and all of its data. Lengths are checked
  * against the model's own shapes before anything is allocated by them. Arrays are checked where they lie, on the device:
  * what the way there or back damages is found, too.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,10 +30,12 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
 
 #define NAME_BYTES 32 /* see above */
-#define HEADER_BYTES (8 + 4 * 4 + 2 * 8 + 5 * 8) /* up to its crc */
+#define HEADER_BYTES (8 + 4 * 4 + 2 * 8 + 5 * 8) /* up to its crc, in version 1 */
+#define MORE_BYTES (2 * 4 + DP_LAYER_NOTES * 8) /* in version 2 */
+#define FLAG_FROZEN 1u
 #define TENSOR_BYTES (NAME_BYTES + 4 * 8 + 2 * 4) /* likewise */
 #define PIECE 65536 /* bytes of an array under one checksum of the device: many for its cores, few for the bus */
-static const char magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'R', 1};
+static const char magic[7] = {'D', 'P', 'L', 'A', 'Y', 'E', 'R'}; /* and a byte, the version */
 static const char end_magic[8] = {'D', 'P', 'L', 'A', 'Y', 'E', 'N', 'D'};
 
 enum format { FORMAT_DENSE, FORMAT_BITMAP, FORMAT_CSR, FORMAT_BLOCKS, FORMAT_32, FORMAT_64, FORMAT_128, N_FORMATS };
@@ -166,17 +172,31 @@ static uint8_t *put(uint8_t *at, const void *data, size_t bytes)
     return at + bytes;
 }
 
-static void encode_header(const struct dp_layer *l, uint8_t out[HEADER_BYTES])
+static uint8_t version_of(const struct dp_layer *l)
 {
+    return l->is_frozen || l->notes.rule ? 2 : 1;
+}
+
+static size_t header_bytes(uint8_t version)
+{
+    return version > 1 ? HEADER_BYTES + MORE_BYTES : HEADER_BYTES;
+}
+
+static void encode_header(const struct dp_layer *l, uint8_t *out)
+{
+    const uint32_t more[2] = {l->is_frozen ? FLAG_FROZEN : 0, l->notes.rule};
     const int64_t model[5] = {l->config->model.blocks, l->config->model.channels, l->config->model.heads,
                               l->config->model.context, l->config->model.vocabulary};
     const uint32_t words[4] = {l->index, (uint32_t)l->kind, l->n_params, l->config->model.tied_head};
     const uint64_t rng[2] = {l->rng_key, l->rng_counter};
-    uint8_t *at = put(out, magic, sizeof magic);
+    uint8_t version = version_of(l), *at = put(out, magic, sizeof magic);
 
+    at = put(at, &version, sizeof version);
     at = put(at, words, sizeof words);
     at = put(at, rng, sizeof rng);
-    put(at, model, sizeof model);
+    at = put(at, model, sizeof model);
+    if (version > 1)
+        put(put(at, more, sizeof more), l->notes.value, sizeof l->notes.value);
 }
 
 static struct tensor_header header_of(const struct dp_param *p)
@@ -244,7 +264,7 @@ static int write_checksums(const struct dp_layer *l, uint8_t *at, struct dp_err 
 
 int dp_layer_write(const struct dp_layer *layer, uint8_t **out, size_t *bytes, struct dp_err *err)
 {
-    size_t total = HEADER_BYTES + 4 + sizeof end_magic;
+    size_t head = header_bytes(version_of(layer)), total = head + 4 + sizeof end_magic;
     uint8_t *data, *at, *first;
     uint32_t crc;
 
@@ -257,8 +277,8 @@ int dp_layer_write(const struct dp_layer *layer, uint8_t **out, size_t *bytes, s
     if (!data)
         return dp_err_set(err, DP_ENOMEM, "layer %u: no memory for %zu bytes", layer->index, total);
     encode_header(layer, data);
-    crc = dp_crc32c(0, data, HEADER_BYTES);
-    at = put(data + HEADER_BYTES, &crc, sizeof crc);
+    crc = dp_crc32c(0, data, head);
+    at = put(data + head, &crc, sizeof crc);
     first = at;
     for (uint32_t i = 0; i < layer->n_params && at; i++)
         at = write_tensor(layer->be, &layer->param[i], at, err);
@@ -300,21 +320,50 @@ static int corrupt(struct dp_err *err, const char *what)
     return dp_err_set(err, DP_ECORRUPT, "layer stream: %s", what);
 }
 
-/* The header's own numbers; index, number of tensors and random state go to the caller. */
-static int read_header(struct input *in, const struct dp_train_config *c, uint32_t *index, uint32_t *n_params,
-                       uint64_t rng[2], struct dp_err *err)
+/* What a header says of its layer. */
+struct header {
+    uint32_t index, n_params;
+    uint64_t rng[2];
+    bool is_frozen;
+    struct dp_layer_notes notes;
+};
+
+/* Of version 2. */
+static int read_more(const uint8_t *at, const struct dp_train_config *c, struct header *out, struct dp_err *err)
 {
-    const uint8_t *h = take(in, HEADER_BYTES), *crc_at = take(in, 4);
+    uint32_t flags;
+
+    memcpy(&flags, at, sizeof flags);
+    memcpy(&out->notes.rule, at + 4, sizeof out->notes.rule);
+    memcpy(out->notes.value, at + 8, sizeof out->notes.value);
+    out->is_frozen = flags & FLAG_FROZEN;
+    for (int i = 0; i < DP_LAYER_NOTES; i++)
+        if (!isfinite(out->notes.value[i]) || (!out->notes.rule && out->notes.value[i] != 0))
+            return corrupt(err, "notes of a rule that are none");
+    if (flags & ~FLAG_FROZEN || (!out->is_frozen && !out->notes.rule))
+        return corrupt(err, "flags that this program does not know");
+    if (out->is_frozen && c->model.tied_head && out->index == 0)
+        return corrupt(err, "a tied embedding is never frozen");
+    return 0;
+}
+
+static int read_header(struct input *in, const struct dp_train_config *c, struct header *out, struct dp_err *err)
+{
+    const uint8_t *h = in->at, version = in->end - in->at >= 8 ? h[7] : 1, *crc_at;
     int64_t model[5];
     uint32_t words[4], crc;
 
-    if (!h || !crc_at || memcmp(h, magic, sizeof magic))
-        return corrupt(err, h && crc_at ? "not a layer of this version (magic number)" : "cut short");
+    crc_at = take(in, header_bytes(version)) ? take(in, 4) : NULL;
+    if (!crc_at)
+        return corrupt(err, "cut short");
+    if (memcmp(h, magic, sizeof magic) || version < 1 || version > 2)
+        return corrupt(err, "not a layer of this version (magic number)");
     memcpy(&crc, crc_at, sizeof crc);
-    if (dp_crc32c(0, h, HEADER_BYTES) != crc)
+    if (dp_crc32c(0, h, header_bytes(version)) != crc)
         return corrupt(err, "checksum of the header does not match");
+    *out = (struct header){0};
     memcpy(words, h + 8, sizeof words);
-    memcpy(rng, h + 24, 2 * sizeof *rng);
+    memcpy(out->rng, h + 24, sizeof out->rng);
     memcpy(model, h + 40, sizeof model);
     if (model[0] != c->model.blocks || model[1] != c->model.channels || model[2] != c->model.heads ||
         model[3] != c->model.context || model[4] != c->model.vocabulary ||
@@ -326,9 +375,9 @@ static int read_header(struct input *in, const struct dp_train_config *c, uint32
                           (long long)model[4], words[3] ? ", tied head" : "");
     if (words[0] >= dp_model_layers(c) || words[1] != (uint32_t)dp_model_kind(c, words[0]))
         return corrupt(err, "index and kind do not fit together");
-    *index = words[0];
-    *n_params = words[2];
-    return 0;
+    out->index = words[0];
+    out->n_params = words[2];
+    return version > 1 ? read_more(h + HEADER_BYTES, c, out, err) : 0;
 }
 
 static int check_tensor_header(const struct tensor_header *h, const char *name, const struct dp_param *p,
@@ -405,7 +454,7 @@ static int read_arrays(struct dp_layer *layer, struct dp_param *p, const uint8_t
     struct dp_backend *be = layer->be;
     size_t bytes = (size_t)p->n * sizeof(float);
 
-    if (dp_param_alloc(be, p, has_moments, err) < 0)
+    if (dp_param_alloc(be, p, layer->is_frozen ? DP_PARAM_W : has_moments ? DP_PARAM_ALL : DP_PARAM_WG, err) < 0)
         return -1;
     if (be->ops->put(be, p->w, data, bytes, err) < 0 ||
         (has_moments && (be->ops->put(be, p->m, data + bytes, bytes, err) < 0 ||
@@ -478,24 +527,25 @@ struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_b
     struct unchecked tensor[DP_LAYER_MAX_PARAMS];
     struct input in = {data, data + bytes};
     struct dp_layer *layer;
+    struct header header = {0};
     const uint8_t *tail;
-    uint64_t rng[2];
-    uint32_t index = 0, n_params = 0;
 
-    if (read_header(&in, config, &index, &n_params, rng, err) < 0)
+    if (read_header(&in, config, &header, err) < 0)
         return NULL;
-    layer = dp_layer_blank(config, index, be, tune, err);
+    layer = dp_layer_blank(config, header.index, be, tune, err);
     if (!layer)
         return NULL;
-    if (n_params != layer->n_params) {
+    if (header.n_params != layer->n_params) {
         corrupt(err, "wrong number of tensors");
         goto fail;
     }
-    layer->rng_key = rng[0];
-    layer->rng_counter = rng[1];
-    dp_model_specs(config, index, spec);
+    layer->rng_key = header.rng[0];
+    layer->rng_counter = header.rng[1];
+    layer->is_frozen = header.is_frozen;
+    layer->notes = header.notes;
+    dp_model_specs(config, header.index, spec);
     for (uint32_t i = 0; i < layer->n_params; i++)
-        if (read_tensor(&in, layer, &layer->param[i], !spec[i].is_tied_copy, &tensor[i], err) < 0)
+        if (read_tensor(&in, layer, &layer->param[i], !spec[i].is_tied_copy && !layer->is_frozen, &tensor[i], err) < 0)
             goto fail;
     tail = take(&in, sizeof end_magic);
     if (!tail || memcmp(tail, end_magic, sizeof end_magic) || in.at != in.end) {
@@ -506,7 +556,7 @@ struct dp_layer *dp_layer_read(const struct dp_train_config *config, struct dp_b
         goto fail;
     return layer;
 fail:
-    dp_err_prefix(err, "layer %u", index);
+    dp_err_prefix(err, "layer %u", header.index);
     dp_layer_destroy(layer);
     return NULL;
 }

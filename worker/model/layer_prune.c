@@ -44,7 +44,7 @@ static int fill_sparse(struct dp_layer *l, struct dp_param *to, const struct dp_
     struct dp_gather gather = {.n_arrays = 3, .x = {p->w, p->m, p->v}, .to = to->sparse, .from = p->sparse};
     struct dp_backend *be = l->be;
 
-    if (dp_param_alloc(be, to, true, err) < 0 || be->ops->sparse_prepare(be, to->sparse, err) < 0)
+    if (dp_param_alloc(be, to, DP_PARAM_ALL, err) < 0 || be->ops->sparse_prepare(be, to->sparse, err) < 0)
         return -1;
     gather.y[0] = to->w;
     gather.y[1] = to->m;

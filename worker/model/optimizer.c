@@ -24,36 +24,52 @@ double dp_train_lr(const struct dp_train_config *c, uint64_t step)
     return c->train.min_lr + 0.5 * (c->train.lr - c->train.min_lr) * (1.0 + cos(M_PI * part));
 }
 
-/* The head's copy of wte has no moments: the embedding's wte is stepped for both. */
+/* The head's copy of wte has no moments: the embedding's wte is stepped for both. Nor has a frozen layer. */
 static bool is_stepped(const struct dp_param *p)
 {
     return p->m != NULL;
 }
 
-/* A dense matrix with a bitmap has gradients where nothing is left: they must not count, so that the
+/* A layer that ran for no microbatch of the step has no gradient: what lies in g is the last one.
+ * A dense matrix with a bitmap has gradients where nothing is left: they must not count, so that the
  * norm does not depend on how a matrix is stored. */
-static int squares_of(struct dp_layer *l, double *sum, struct dp_err *err)
+static int squares_of(struct dp_layer *l, double *sum, bool of_moments, struct dp_err *err)
 {
     for (uint32_t j = 0; j < l->n_params; j++) {
-        const struct dp_param *p = &l->param[j];
-        const struct dp_sum_squares squares = {.n = p->n, .x = p->g, .keep = p->keep, .sum = &sum[j]};
+        struct dp_param *p = &l->param[j];
+        const struct dp_sum_squares squares = {.n = p->n, .x = of_moments ? p->m : p->g, .keep = p->keep, .sum = &sum[j]};
 
-        if (is_stepped(p) && l->be->ops->sum_squares(l->be, &squares, err) < 0)
+        if (!is_stepped(p))
+            continue;
+        if (!of_moments && p->g_is_void && l->be->ops->zero(l->be, p->g, (size_t)p->n * sizeof *p->g, err) < 0)
+            return dp_err_prefix(err, "layer %u, %s", l->index, p->name);
+        p->g_is_void = p->g_is_void && of_moments;
+        if (l->be->ops->sum_squares(l->be, &squares, err) < 0)
             return dp_err_prefix(err, "layer %u, %s", l->index, p->name);
     }
     return 0;
 }
 
-int dp_stage_sum_squares(struct dp_stage *stage, struct dp_err *err)
+static int tell_squares(struct dp_stage *stage, bool of_moments, struct dp_err *err)
 {
     double *sums = dp_stage_workspace(stage)->squares;
 
-    if (dp_stage_part_begin(stage, DP_STAGE_SQUARES, 0, err) < 0)
-        return -1;
     for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++)
-        if (squares_of(dp_stage_layer(stage, i), sums + i * DP_LAYER_MAX_PARAMS, err) < 0)
+        if (squares_of(dp_stage_layer(stage, i), sums + i * DP_LAYER_MAX_PARAMS, of_moments, err) < 0)
             return -1;
+    return 0;
+}
+
+int dp_stage_sum_squares(struct dp_stage *stage, struct dp_err *err)
+{
+    if (dp_stage_part_begin(stage, DP_STAGE_SQUARES, 0, err) < 0 || tell_squares(stage, false, err) < 0)
+        return -1;
     return dp_stage_part_end(stage, err);
+}
+
+int dp_stage_moment_squares(struct dp_stage *stage, double *out, struct dp_err *err)
+{
+    return tell_squares(stage, true, err) < 0 ? -1 : dp_stage_grad_squares(stage, out, err);
 }
 
 int dp_stage_grad_squares(struct dp_stage *stage, double *out, struct dp_err *err)

@@ -9,13 +9,15 @@
 
 #include "common/bits.h"
 
-int dp_param_alloc(struct dp_backend *be, struct dp_param *p, bool has_moments, struct dp_err *err)
+int dp_param_alloc(struct dp_backend *be, struct dp_param *p, enum dp_param_arrays n, struct dp_err *err)
 {
     float **const arrays[] = {&p->w, &p->g, &p->m, &p->v};
 
-    for (int i = 0; i < (has_moments ? 4 : 2); i++) {
+    for (int i = 0; i < (int)n; i++) {
         void *mem = NULL;
 
+        if (*arrays[i])
+            continue;
         if (be->ops->alloc(be, (size_t)p->n * sizeof(float), &mem, err) < 0)
             return dp_err_prefix(err, "%s", p->name);
         *arrays[i] = mem;
@@ -24,15 +26,21 @@ int dp_param_alloc(struct dp_backend *be, struct dp_param *p, bool has_moments, 
     return 0;
 }
 
-void dp_param_release(struct dp_backend *be, struct dp_param *p)
+void dp_param_freeze(struct dp_backend *be, struct dp_param *p)
 {
-    be->ops->free(be, p->w);
     be->ops->free(be, p->g);
     be->ops->free(be, p->m);
     be->ops->free(be, p->v);
+    p->g = p->m = p->v = NULL;
+}
+
+void dp_param_release(struct dp_backend *be, struct dp_param *p)
+{
+    dp_param_freeze(be, p);
+    be->ops->free(be, p->w);
     be->ops->free(be, p->keep);
     dp_param_sparse_free(be, p->sparse);
-    p->w = p->g = p->m = p->v = NULL;
+    p->w = NULL;
     p->keep = NULL;
     p->sparse = NULL;
 }

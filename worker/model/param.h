@@ -9,9 +9,14 @@
 struct dp_layer *dp_layer_blank(const struct dp_train_config *config, uint32_t index,
                                 struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err);
 
-/* Device arrays of p->n floats each, zeroed: w and g, and m and v where has_moments. On failure what
+/* What a param has: its weights alone where its layer is frozen, gradients, too, in the head's copy of wte, else all. */
+enum dp_param_arrays { DP_PARAM_W = 1, DP_PARAM_WG = 2, DP_PARAM_ALL = 4 };
+
+/* Device arrays of p->n floats each, zeroed: those of w, g, m, v that p has not yet. On failure what
  * was allocated stays in p for dp_param_release(). */
-int dp_param_alloc(struct dp_backend *be, struct dp_param *p, bool has_moments, struct dp_err *err);
+int dp_param_alloc(struct dp_backend *be, struct dp_param *p, enum dp_param_arrays arrays, struct dp_err *err);
+/* Gradients and moments are gone; weights and pattern stay. */
+void dp_param_freeze(struct dp_backend *be, struct dp_param *p);
 /* Free everything and forget it; shape and name stay. */
 void dp_param_release(struct dp_backend *be, struct dp_param *p);
 

@@ -5,6 +5,8 @@
  * straight into the input of the next one's activations, and what comes and goes at the stage's two borders is used where
  * it lies. The operations and their order are the same for every layer wherever the cuts lie: that makes the loss
  * independent of the layout, bit for bit.
+ *
+ * Frozen layers have no backward: they take turns with the sets of three, front[], whatever the slot.
  */
 #include "worker/model/stage.h"
 
@@ -17,17 +19,21 @@
 #include "worker/model/model.h"
 
 #define NO_MB UINT32_MAX
+#define N_FRONT 3 /* the stage's first layer, and two in turns */
 
 struct dp_stage {
     const struct dp_train_config *config;
     struct dp_backend *be;
-    uint32_t n_layers, n_slots;
+    uint32_t n_layers, n_slots, n_frozen;
     struct dp_layer **layer;
-    struct dp_activations *kept;
+    struct dp_activations *kept; /* nothing of frozen layers */
+    struct dp_activations front[N_FRONT];
     uint32_t *kept_mb; /* [n_slots] whose they are, NO_MB: nobody's */
     struct dp_workspace work;
     void *own_d;       /* the workspace's place for the gradient on its way back */
     bool records;      /* the backend is told of the parts of a step */
+    uint64_t step;     /* that is trained */
+    dp_layer_runs_fn *runs;
 };
 
 uint32_t dp_stage_in_flight(const struct dp_train_config *c, const struct dp_layout *l, uint32_t rank)
@@ -43,26 +49,50 @@ uint32_t dp_stage_in_flight(const struct dp_train_config *c, const struct dp_lay
 }
 
 size_t dp_stage_activation_bytes(const struct dp_train_config *c, const struct dp_backend *be, const struct dp_layout *l,
-                                 uint32_t rank)
+                                 uint32_t rank, uint32_t frozen)
 {
-    size_t sum = 0;
+    size_t kept = 0, front = 0;
 
-    for (uint32_t i = l->cut[rank]; i < l->cut[rank + 1]; i++)
-        sum += dp_activations_bytes(c, &be->info, dp_model_kind(c, i));
-    return sum * dp_stage_in_flight(c, l, rank);
+    for (uint32_t i = l->cut[rank]; i < l->cut[rank + 1]; i++) {
+        size_t bytes = dp_activations_bytes(c, &be->info, dp_model_kind(c, i));
+
+        if (i >= frozen)
+            kept += bytes;
+        else if (i - l->cut[rank] < N_FRONT)
+            front += bytes;
+    }
+    return kept * dp_stage_in_flight(c, l, rank) + front;
 }
 
 static int check_layers(struct dp_layer **layers, uint32_t n, struct dp_err *err)
 {
-    for (uint32_t i = 1; i < n; i++)
+    for (uint32_t i = 1; i < n; i++) {
         if (layers[i]->index != layers[i - 1]->index + 1)
             return dp_err_set(err, DP_EINVAL, "stage: layer %u does not follow layer %u", layers[i]->index,
                               layers[i - 1]->index);
+        if (layers[i]->is_frozen && !layers[i - 1]->is_frozen)
+            return dp_err_set(err, DP_EINVAL, "stage: layer %u is frozen and layer %u below it is not", layers[i]->index,
+                              layers[i - 1]->index);
+    }
+    return 0;
+}
+
+/* Sets for the first n layers, which are frozen. */
+static int make_front(struct dp_stage *s, struct dp_layer **layers, uint32_t n, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < n && i < N_FRONT; i++)
+        if (!s->front[i].mem && dp_activations_init(&s->front[i], s->config, s->be, layers[i]->kind, i == 0, err) < 0)
+            return -1;
+    s->n_frozen = n;
     return 0;
 }
 
 static int make_slots(struct dp_stage *s, struct dp_layer **layers, uint32_t n, uint32_t n_slots, struct dp_err *err)
 {
+    uint32_t n_frozen = 0;
+
+    while (n_frozen < n && layers[n_frozen]->is_frozen)
+        n_frozen++;
     s->kept = calloc((size_t)n * n_slots + 1, sizeof *s->kept);
     s->kept_mb = malloc(((size_t)n_slots + 1) * sizeof *s->kept_mb);
     if (!s->kept || !s->kept_mb)
@@ -70,18 +100,20 @@ static int make_slots(struct dp_stage *s, struct dp_layer **layers, uint32_t n, 
     s->n_slots = n_slots;
     for (uint32_t slot = 0; slot < n_slots; slot++) {
         s->kept_mb[slot] = NO_MB;
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = n_frozen; i < n; i++)
             if (dp_activations_init(&s->kept[(size_t)slot * n + i], s->config, s->be, layers[i]->kind, i == 0, err) < 0)
                 return -1;
     }
-    return 0;
+    return make_front(s, layers, n_frozen, err);
 }
 
 static void drop_slots(struct dp_stage *s, uint32_t n_layers)
 {
     for (size_t i = 0; s->kept && i < (size_t)n_layers * s->n_slots; i++)
         dp_activations_release(&s->kept[i], s->be);
-    s->n_slots = 0;
+    for (uint32_t i = 0; i < N_FRONT; i++)
+        dp_activations_release(&s->front[i], s->be);
+    s->n_slots = s->n_frozen = 0;
 }
 
 struct dp_stage *dp_stage_create(const struct dp_train_config *config, struct dp_backend *be,
@@ -145,6 +177,28 @@ struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i)
     return stage->layer[i];
 }
 
+uint32_t dp_stage_n_frozen(const struct dp_stage *stage)
+{
+    return stage->n_frozen;
+}
+
+int dp_stage_freeze(struct dp_stage *s, uint32_t n, struct dp_err *err)
+{
+    for (uint32_t i = s->n_frozen; i < n && i < s->n_layers; i++) {
+        for (uint32_t slot = 0; slot < s->n_slots; slot++)
+            dp_activations_release(&s->kept[(size_t)slot * s->n_layers + i], s->be);
+        if (dp_layer_freeze(s->layer[i], err) < 0 || make_front(s, s->layer, i + 1, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void dp_stage_begin_step(struct dp_stage *s, uint64_t step, dp_layer_runs_fn *runs)
+{
+    s->step = step;
+    s->runs = runs;
+}
+
 struct dp_workspace *dp_stage_workspace(struct dp_stage *stage)
 {
     return &stage->work;
@@ -190,13 +244,31 @@ static int check_call(const struct dp_stage *s, uint32_t mb, const uint32_t *tok
     return 0;
 }
 
-/* What layer i has of a microbatch in `slot`. Without a backward to come, blocks behind the second layer take turns with
- * the sets of two: less memory to go through. */
+/* What layer i has of a microbatch in `slot`. Without a backward to come, blocks behind the second layer that is not frozen
+ * take turns with the sets of two: less memory to go through. */
 static struct dp_activations *set_of(struct dp_stage *s, uint32_t slot, uint32_t i, bool keep)
 {
-    if (!keep && i > 2 && s->layer[i]->kind == DP_LAYER_BLOCK)
-        i = 2 - i % 2;
+    uint32_t live = i - s->n_frozen;
+
+    if (i < s->n_frozen)
+        return &s->front[i ? 2 - i % 2 : 0];
+    if (!keep && live > 2 && s->layer[i]->kind == DP_LAYER_BLOCK)
+        i = s->n_frozen + 2 - live % 2;
     return &s->kept[(size_t)slot * s->n_layers + i];
+}
+
+/* Evaluations run all layers. */
+static bool runs(const struct dp_stage *s, uint32_t i, uint32_t mb)
+{
+    return !s->runs || s->runs(s->layer[i], s->step, mb);
+}
+
+/* A layer that does not run for this microbatch: y = x. */
+static int pass_on(struct dp_stage *s, uint32_t i, struct dp_activations *act, void *y, struct dp_err *err)
+{
+    if (s->be->ops->copy(s->be, y, act->x, dp_stage_message_bytes(s->config, s->be->info.act_bytes), err) < 0)
+        return -1;
+    return s->be->ops->lap(s->be, &s->layer[i]->fwd_ns, err);
 }
 
 int dp_stage_part_begin(const struct dp_stage *s, enum dp_stage_part part, uint32_t mb, struct dp_err *err)
@@ -224,12 +296,16 @@ int dp_stage_forward(struct dp_stage *s, uint32_t mb, void *in, const uint32_t *
     if (keep && dp_stage_part_begin(s, DP_STAGE_FORWARD, mb, err) < 0)
         return -1;
     for (uint32_t i = 0; i < s->n_layers; i++) {
+        struct dp_activations *act = set_of(s, slot, i, keep);
         void *y = i + 1 < s->n_layers ? set_of(s, slot, i + 1, keep)->x : out;
 
-        if (run_forward(s->layer[i], set_of(s, slot, i, keep), &s->work, tokens, targets, y, loss, keep, err) < 0)
+        if (keep && i < s->n_frozen)
+            s->layer[i]->timed_microbatches++;
+        if ((keep && !runs(s, i, mb) ? pass_on(s, i, act, y, err)
+                                     : run_forward(s->layer[i], act, &s->work, tokens, targets, y, loss, keep, err)) < 0)
             return -1;
     }
-    if (keep)
+    if (keep && s->n_frozen < s->n_layers)
         s->kept_mb[slot] = mb;
     return keep ? dp_stage_part_end(s, err) : 0;
 }
@@ -256,14 +332,17 @@ int dp_stage_backward(struct dp_stage *s, uint32_t mb, void *d, const uint32_t *
     slot = mb % s->n_slots;
     if (s->kept_mb[slot] != mb)
         return dp_err_set(err, DP_EINVAL, "stage: backward of microbatch %u without its forward", mb);
-    if (!d && (s->layer[0]->kind != DP_LAYER_EMBEDDING || s->layer[s->n_layers - 1]->kind != DP_LAYER_HEAD))
+    if (!d && s->layer[s->n_layers - 1]->kind != DP_LAYER_HEAD)
         return dp_err_set(err, DP_EINVAL, "stage: backward of microbatch %u without a gradient", mb);
     s->work.d = d ? d : s->own_d;
     if (dp_stage_part_begin(s, DP_STAGE_BACKWARD, mb, err) < 0)
         return -1;
-    for (uint32_t i = s->n_layers; i-- > 0;)
-        if (run_backward(s->layer[i], set_of(s, slot, i, true), &s->work, tokens, err) < 0)
+    for (uint32_t i = s->n_layers; i-- > s->n_frozen;) {
+        if (!runs(s, i, mb))
+            s->layer[i]->timed_microbatches++;
+        else if (run_backward(s->layer[i], set_of(s, slot, i, true), &s->work, tokens, err) < 0)
             return -1;
+    }
     s->kept_mb[slot] = NO_MB;
     return dp_stage_part_end(s, err);
 }
@@ -274,10 +353,12 @@ size_t dp_stage_bytes(const struct dp_stage *s, uint64_t *act_bytes_per_layer)
 
     for (size_t i = 0; i < (size_t)s->n_layers * s->n_slots; i++)
         sum += s->kept[i].bytes;
+    for (uint32_t i = 0; i < N_FRONT; i++)
+        sum += s->front[i].bytes;
     for (uint32_t i = 0; i < s->n_layers; i++) {
         sum += dp_layer_state_bytes(s->layer[i]);
         if (act_bytes_per_layer)
-            act_bytes_per_layer[i] = dp_activations_bytes(s->config, &s->be->info, s->layer[i]->kind);
+            act_bytes_per_layer[i] = i < s->n_frozen ? 0 : dp_activations_bytes(s->config, &s->be->info, s->layer[i]->kind);
     }
     return sum;
 }

@@ -3,6 +3,9 @@
  *
  * The stage runs layers; it knows nothing of other workers. The runtime feeds it input
  * activations and takes them away.  A message between stages: (batch * context, channels) activations.
+ *
+ * Frozen layers are the first ones of the model, so of a stage too. They only go forward and keep nothing; a stage of frozen
+ * layers alone has no backward.
  */
 #ifndef DP_WORKER_MODEL_STAGE_H
 #define DP_WORKER_MODEL_STAGE_H
@@ -15,9 +18,9 @@ struct dp_stage;
 /* Most microbatches that a worker's stage keeps for their backward at once, in a layout; 0 for one without layers. */
 uint32_t dp_stage_in_flight(const struct dp_train_config *config, const struct dp_layout *layout, uint32_t rank);
 
-/* Bytes of the activations that it keeps of them, with its input. */
+/* Bytes of the activations that it keeps of them, with its input; frozen: layers of the model that are. */
 size_t dp_stage_activation_bytes(const struct dp_train_config *config, const struct dp_backend *be,
-                                 const struct dp_layout *layout, uint32_t rank);
+                                 const struct dp_layout *layout, uint32_t rank, uint32_t frozen);
 
 /* layers: n pointers, neighbours in the model; ownership moves in (also on failure nothing is lost:
  * on failure the caller still owns them). n may be 0: an empty stage. in_flight: microbatches that it has room for
@@ -31,9 +34,19 @@ void dp_stage_destroy(struct dp_stage *stage);
 /* Layers that this worker has now; 0 on a worker that a hand-over emptied. */
 uint32_t dp_stage_n_layers(const struct dp_stage *stage);
 struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i); /* i-th of the stage, borrowed */
+/* Its first layers that are frozen. */
+uint32_t dp_stage_n_frozen(const struct dp_stage *stage);
+/* The first n of its layers only go forward from here on. Between steps; n below those that are frozen changes nothing.
+ * On failure some of them may be. */
+int dp_stage_freeze(struct dp_stage *stage, uint32_t n, struct dp_err *err);
 /* Take layers out (ownership moves to the caller's array of dp_stage_n_layers() entries); the stage is
  * empty afterwards. */
 void dp_stage_take_layers(struct dp_stage *stage, struct dp_layer **out);
+
+/* Does this layer run for microbatch mb of optimizer step `step` (from 0)? Pure; where not, y = x and dx = dy. */
+typedef bool dp_layer_runs_fn(const struct dp_layer *layer, uint64_t step, uint32_t mb);
+/* A training step begins; runs NULL: all layers run for all microbatches. */
+void dp_stage_begin_step(struct dp_stage *stage, uint64_t step, dp_layer_runs_fn *runs);
 
 /* Parts of a step, each of which is as a rule the same calls of the backend in every step, for each microbatch. */
 enum dp_stage_part { DP_STAGE_FORWARD, DP_STAGE_BACKWARD, DP_STAGE_SQUARES, DP_STAGE_STEP, DP_N_STAGE_PARTS };
@@ -43,7 +56,8 @@ int dp_stage_part_begin(const struct dp_stage *stage, enum dp_stage_part part, u
 int dp_stage_part_end(const struct dp_stage *stage, struct dp_err *err);
 
 /* Forward of microbatch mb (0..microbatches-1).
- * in:      [device] activations; ignored when the stage holds layer 0. With keep they stay as they are until backward.
+ * in:      [device] activations; ignored when the stage holds layer 0. With keep they stay as they are until backward, but for
+ *          a stage whose first layer is frozen.
  * tokens:  [device] batch*context inputs; used when the stage holds layer 0.
  * targets: [device] batch*context; used when the stage holds the head, NULL: no loss.
  * out:     [device] = activations; ignored when the stage holds the head.
@@ -53,9 +67,9 @@ int dp_stage_part_end(const struct dp_stage *stage, struct dp_err *err);
 int dp_stage_forward(struct dp_stage *stage, uint32_t mb, void *in, const uint32_t *tokens,
                      const uint32_t *targets, void *out, double *loss, bool keep, struct dp_err *err);
 
-/* Backward of microbatch mb, which forward kept; += into the gradients.
+/* Backward of microbatch mb, which forward kept; += into the gradients. A stage whose layers are all frozen has none.
  * d: [device] gradient of out, which becomes that of in where it lies. With the head it need not be anything before, with
- * layer 0 it is nothing afterwards; a stage with both can do without (NULL).
+ * layer 0 or a frozen layer it is nothing afterwards; NULL: with the head, where nobody wants it afterwards.
  * The gradient is that of the mean loss over all tokens of the step. */
 int dp_stage_backward(struct dp_stage *stage, uint32_t mb, void *d, const uint32_t *tokens, struct dp_err *err);
 
@@ -67,6 +81,10 @@ void dp_stage_touch_tokens(struct dp_stage *stage, const uint32_t *tokens, int64
  * [host], for layer i of the stage; the caller adds up all layers of the model in layer order. */
 int dp_stage_sum_squares(struct dp_stage *stage, struct dp_err *err);
 int dp_stage_grad_squares(struct dp_stage *stage, double *out, struct dp_err *err);
+
+/* Sums of squares of the first moments of each layer, 0 of a frozen one: told and waited for. Between the calls above and
+ * dp_stage_step(). out: [dp_stage_n_layers()], [host]. */
+int dp_stage_moment_squares(struct dp_stage *stage, double *out, struct dp_err *err);
 
 /* One AdamW step at optimizer step `step` (from 0), gradients multiplied by grad_scale, then zeroed;
  * sparse copies refreshed. The learning rate is dp_train_lr(config, step). */

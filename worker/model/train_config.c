@@ -14,7 +14,6 @@
 #include "common/schedule/list.h"
 #include "kernels/backend.h"
 #include "kernels/granularity.h"
-#include "worker/model/model.h"
 
 #define AT(member) offsetof(struct dp_train_config, member)
 #define INT(section, key, low, high, fallback, help)                                               \
@@ -63,6 +62,17 @@ static const struct dp_conf_key keys[] = {
     TEXT(prune, granularity, "weight", DP_GRANULARITY_CHOICES,
          "single weights, or blocks of so many outputs x inputs, by their L2 norm"),
 
+    INT(freeze, layers, 0, DP_MAX_LAYERS - 1, "0", "so many layers, from the embedding on, only go forward in the end; 0: no freezing"),
+    INT(freeze, begin, 0, 1e9, "0", "step of the first freezing; begin = end = 0: all of it before the first step"),
+    INT(freeze, end, 0, 1e9, "0", "step of the last freezing"),
+    INT(freeze, every, 1, 1e9, "20", "steps between freezings"),
+    TEXT(freeze, rule, "linear", "linear|geometric|change|noise",
+         "how many at each: evenly more, a share of the rest, or what the gradients say (doc/schemes.md)"),
+    FLOAT(freeze, share, 0.001, 0.999, "0.3333333333333333", "geometric: of those that are left, at each freezing"),
+    FLOAT(freeze, noise, 0, 1, "0.05", "noise: a layer is frozen whose signal-to-noise is below it, and those before it"),
+
+    FLOAT(drop, rate, 0, 0.9, "0.0", "share of the microbatches that leave out the last block, those before it less; 0: none"),
+
     TEXT(pipeline, schedule, "1f1b", &DP_SCHEDULES_TRAINED(DP_SCHEDULE_BAR)[1], "order of forwards and backwards"),
     TEXT(pipeline, backend, "cpu", "cpu|cuda", "where the layers are computed"),
     INT(pipeline, threads, 1, 1024, "1", "compute threads of a worker (cpu)"),
@@ -83,6 +93,7 @@ static const struct dp_conf_key keys[] = {
     FLOAT(checkpoint, before_limit_s, 0, 1e6, "60",
           "seconds before the job's time limit at which the run saves and stops; 0: when Slurm's SIGTERM comes"),
     INT(checkpoint, keep, 1, 1e6, "2", "newest checkpoints that stay"),
+    TEXT(checkpoint, weights, "", NULL, "a checkpoint whose weights a run that does not resume begins with; empty: new ones"),
     TEXT(checkpoint, resume, "auto", NULL, "auto: the newest complete one in dir, none, or a path"),
 
     TEXT(output, log, "", NULL, "file of JSON lines, one per step, empty: none"),
@@ -118,42 +129,9 @@ int64_t dp_train_block_rows(const struct dp_train_config *c)
     return rows ? rows : 1;
 }
 
-/* Every matrix that is pruned consists of whole blocks. */
-static int check_blocks(const struct dp_train_config *c, struct dp_err *err)
-{
-    const int64_t block = dp_train_block_rows(c);
-    struct dp_param_spec spec[DP_LAYER_MAX_PARAMS];
-    uint32_t n = dp_model_specs(c, 1, spec);
-
-    for (uint32_t i = 0; i < n; i++)
-        if (spec[i].prunable && (spec[i].rows % block || spec[i].cols % dp_block_cols(block)))
-            return dp_err_set(err, DP_EINVAL,
-                              "prune.granularity: %s needs model.channels to be a multiple of %lld, not %lld: %s is %lld x %lld",
-                              c->prune.granularity, (long long)block, (long long)c->model.channels, spec[i].name,
-                              (long long)spec[i].rows, (long long)spec[i].cols);
-    return 0;
-}
-
-static int check_prune(const struct dp_train_config *c, struct dp_err *err)
-{
-    if (check_blocks(c, err) < 0)
-        return -1;
-    if (c->prune.begin > c->prune.end)
-        return dp_err_set(err, DP_EINVAL, "prune.begin: %lld is after prune.end %lld",
-                          (long long)c->prune.begin, (long long)c->prune.end);
-    if (c->prune.initial > c->prune.final)
-        return dp_err_set(err, DP_EINVAL, "prune.initial: %g is more than prune.final %g", c->prune.initial,
-                          c->prune.final);
-    if (c->prune.end > c->train.steps)
-        return dp_err_set(err, DP_EINVAL,
-                          "prune.end: %lld is after the last step %lld, `final` would not be reached",
-                          (long long)c->prune.end, (long long)c->train.steps);
-    return 0;
-}
-
 int dp_train_config_check(const struct dp_train_config *c, struct dp_err *err)
 {
-    if (check_model(c, err) < 0 || check_prune(c, err) < 0)
+    if (check_model(c, err) < 0)
         return -1;
     if (c->train.min_lr > c->train.lr)
         return dp_err_set(err, DP_EINVAL, "train.min_lr: %g is more than train.lr %g", c->train.min_lr,

@@ -42,6 +42,16 @@ struct dp_train_config {
         char granularity[16];      /* a name of kernels/granularity.h */
     } prune;
     struct {
+        int64_t layers;            /* from the embedding on that are frozen in the end, 0: no freezing */
+        int64_t begin, end, every; /* steps; begin = end = 0: before the first one */
+        char rule[16];             /* "linear", "geometric", "change", "noise": worker/scheme/freeze.c */
+        double share;              /* geometric */
+        double noise;              /* threshold of that rule */
+    } freeze;
+    struct {
+        double rate; /* of the last block, 0: nothing is left out: worker/scheme/drop.c */
+    } drop;
+    struct {
         char schedule[16]; /* a name of DP_SCHEDULES_TRAINED */
         char backend[16];  /* "cpu", "cuda" */
         int64_t threads;
@@ -58,6 +68,7 @@ struct dp_train_config {
         double every_s; /* seconds, 0: none by the clock */
         double before_limit_s; /* reserve before the job's time is over; 0: only Slurm's signal counts */
         int64_t keep;   /* newest ones that stay */
+        char weights[1024]; /* a checkpoint that a run begins with which does not resume, empty: none */
         char resume[1024]; /* "auto" (newest valid one in dir), "none", or a path */
     } checkpoint;
     struct {
@@ -84,8 +95,8 @@ struct dp_conf_key;
 /* Static, of the library. */
 const struct dp_conf_key *dp_train_config_keys(void);
 
-/* What no single key can tell: heads divide channels, pruning ends after it begins, ... The load does
- * it; whoever fills the struct in another way calls it. */
+/* What no single key can tell: heads divide channels, learning rates fall, ... The load
+ * does it; what concerns schemes alone is dp_schemes_check()'s (worker/scheme/scheme.h); whoever fills the struct in another way calls it. */
 int dp_train_config_check(const struct dp_train_config *config, struct dp_err *err);
 
 #endif

@@ -38,7 +38,7 @@ int dp_collectives_gather(struct dp_collectives *c, const void *mine, size_t byt
 /* data of the leader to all. */
 int dp_collectives_broadcast(struct dp_collectives *c, void *data, size_t bytes, struct dp_err *err);
 
-/* Sum of n counters, in place, the same on all. arg: struct dp_collectives (a dp_allreduce_fn of worker/scheme/prune_run.h). */
+/* Sum of n counters, in place, the same on all. arg: struct dp_collectives (a dp_allreduce_fn of worker/scheme/scheme.h). */
 int dp_collectives_allreduce(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
 
 /* Nobody passes before all are here. */

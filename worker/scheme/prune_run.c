@@ -12,23 +12,6 @@
 #include "worker/model/param.h"
 #include "worker/scheme/prune_select.h"
 
-bool dp_prune_due(const struct dp_train_config *config, uint64_t step, double *target)
-{
-    const uint64_t begin = (uint64_t)config->prune.begin, end = (uint64_t)config->prune.end;
-    const uint64_t every = (uint64_t)config->prune.every;
-    uint64_t n = (end - begin + every - 1) / every, i;
-    double rest;
-
-    if (end == 0 || step < begin || step > end || (step != end && (step - begin) % every))
-        return false;
-    i = step == end ? n : (step - begin) / every;
-    rest = n ? 1.0 - (double)i / (double)n : 0.0;
-    *target = config->prune.final + (config->prune.initial - config->prune.final) * rest * rest * rest;
-    if (i == 0 && n)
-        *target = config->prune.initial; /* without the rounding of the line above */
-    return true;
-}
-
 /* One matrix as selection sees it: its weights, or the norms of its blocks. All [device]. */
 struct view {
     struct dp_layer *layer;
@@ -139,6 +122,8 @@ static int open_views(struct event *e, struct dp_stage *stage, struct dp_err *er
     for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {
         struct dp_layer *l = dp_stage_layer(stage, i);
 
+        if (l->is_frozen)
+            return dp_err_set(err, DP_EINVAL, "layer %u is frozen, and cannot be pruned", l->index);
         for (uint32_t j = 0; j < l->n_params; j++)
             if (l->param[j].prunable && open_view(e, l, &l->param[j], err) < 0)
                 return -1;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gradual global magnitude pruning, exact for any number of workers.
  *
- * Sparsity after pruning event i of n (Zhu & Gupta 2017, arXiv:1710.01878, eq. 1):
- *   s = final + (initial - final) (1 - i / n)^3,  events at begin, begin + every, ..., end (included:
- * the last event is at `end`, so `final` is really reached).
  * Exactly k = round((1 - s) * prunable) weights survive: those of largest |w|, ties by smaller global
  * index. With blocks (prune.granularity 4x1, 32x32, ...) of k weights, round((1 - s) * prunable / k) of them: those
  * of largest L2 norm, in float, ties by smaller index of the block: of its matrix, then rows, then column.
@@ -15,17 +12,9 @@
 #ifndef DP_WORKER_SCHEME_PRUNE_RUN_H
 #define DP_WORKER_SCHEME_PRUNE_RUN_H
 
-#include "worker/model/stage.h"
-
-/* Is there a pruning event after `step` completed steps? *target = the sparsity it must reach. */
-bool dp_prune_due(const struct dp_train_config *config, uint64_t step, double *target);
+#include "worker/scheme/scheme.h"
 
 #define DP_PRUNE_BINS 2048 /* of the histogram that a threshold is searched in */
-
-/* Sum `n` counters over all workers of the run, in place; every worker gets the same sums. */
-typedef int dp_allreduce_fn(void *arg, uint64_t *counts, uint32_t n, struct dp_err *err);
-/* Gather one counter per layer of the model: each worker fills its own layers' entries, the others are
- * 0 on entry; afterwards all have all. Same as dp_allreduce_fn over n_layers counters. */
 
 /* Prune the stage to the target; all workers call it at the same boundary. *reached: sparsity of the
  * whole model afterwards. sum NULL: this stage is the whole model. */

@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "common/schedule/schedule.h"
 
-#define EVAL_AHEAD 4 /* microbatches that an evaluation sends before it waits: there is no gradient to slow it down */
+#define AHEAD 4 /* microbatches that a stage without backwards sends before it waits: there is no gradient to slow it down */
 
 struct dp_pipeline {
     const struct dp_train_config *config;
@@ -25,6 +25,8 @@ struct dp_pipeline {
     struct dp_neighbours neighbours;
     struct dp_stage_message **input; /* [in_flight] of a microbatch between its forward and its backward */
     uint32_t in_flight;              /* of the layout */
+    uint32_t frozen;                 /* layers of the model that only go forward */
+    dp_layer_runs_fn *runs;
     struct dp_pipeline_times times;  /* of training */
     uint64_t sent_ns, sent_back_ns; /* when the first microbatch's activation and gradient were sent */
 };
@@ -35,7 +37,9 @@ struct pass {
     struct dp_stage *stage;
     uint32_t n_sent;
     int prev, next; /* neighbours, -1: none */
+    int back_to;    /* whoever wants the gradient of what came; -1: nobody */
     bool has_first, has_head, is_eval;
+    bool is_ahead;  /* no backward follows: nothing holds this stage back but the room of the next one */
     struct dp_inbox in, back;
     uint64_t got_ns; /* when the first microbatch's activation came; 0: nobody knows */
 };
@@ -124,7 +128,7 @@ int dp_pipeline_part(struct dp_pipeline *p, struct dp_err *err)
 
 /* ---- one microbatch ---- */
 
-/* Without backwards nothing holds back a fast stage, so evaluation waits now and then. */
+/* Without backwards nothing holds back a fast stage, so it waits now and then. */
 static int send_on(struct pass *s, int to, enum dp_channel channel, uint32_t mb, struct dp_stage_message *m,
                    uint64_t *sent_ns, struct dp_err *err)
 {
@@ -132,7 +136,7 @@ static int send_on(struct pass *s, int to, enum dp_channel channel, uint32_t mb,
 
     if (dp_neighbours_send(n, (uint32_t)to, channel, mb, m, mb ? NULL : sent_ns, err) < 0)
         return -1;
-    return s->is_eval && ++s->n_sent % EVAL_AHEAD == 0 ? dp_neighbours_settle(n, err) : 0;
+    return s->is_ahead && ++s->n_sent % AHEAD == 0 ? dp_neighbours_settle(n, err) : 0;
 }
 
 static int end_border(struct dp_pipeline *p, struct dp_err *err)
@@ -171,7 +175,7 @@ static int forward(struct pass *s, uint32_t mb, const uint32_t *tokens, const ui
         dp_neighbours_give(n, out, NULL);
         return -1;
     }
-    if (s->is_eval && give_input(s, mb, err) < 0)
+    if ((s->is_eval || dp_stage_n_frozen(s->stage)) && give_input(s, mb, err) < 0)
         return -1;
     return out ? send_on(s, s->next, DP_CH_ACTIVATION, mb, out, &p->sent_ns, err) : 0;
 }
@@ -187,7 +191,7 @@ static int backward(struct pass *s, uint32_t mb, const uint32_t *tokens, struct 
         return -1;
     if (!mb && came_ns)
         s->p->times.ahead_ns = came_ns - s->p->sent_ns;
-    if (!d && s->prev >= 0 && !(d = dp_neighbours_room(n, DP_PLACE_GRADIENT, mb, err)))
+    if (!d && s->back_to >= 0 && !(d = dp_neighbours_room(n, DP_PLACE_GRADIENT, mb, err)))
         return -1;
     if (end_border(s->p, err) < 0)
         return -1;
@@ -197,9 +201,9 @@ static int backward(struct pass *s, uint32_t mb, const uint32_t *tokens, struct 
     }
     if (give_input(s, mb, err) < 0)
         return -1;
-    if (s->prev < 0)
+    if (s->back_to < 0)
         return dp_neighbours_give(n, d, err);
-    return send_on(s, s->prev, DP_CH_GRADIENT, mb, d, &s->p->sent_back_ns, err);
+    return send_on(s, s->back_to, DP_CH_GRADIENT, mb, d, &s->p->sent_back_ns, err);
 }
 
 /* ---- passes ---- */
@@ -215,9 +219,11 @@ static int begin_pass(struct pass *s, struct dp_pipeline *p, const struct dp_lay
         .has_first = l->cut[p->rank] == 0,
         .has_head = l->cut[p->rank + 1] == l->n_layers,
         .is_eval = is_eval,
+        .is_ahead = is_eval || l->cut[p->rank + 1] <= p->frozen,
     };
+    s->back_to = !is_eval && l->cut[p->rank] > p->frozen ? s->prev : -1;
     s->in = (struct dp_inbox){.from = s->prev, .channel = DP_CH_ACTIVATION, .total = total};
-    s->back = (struct dp_inbox){.from = is_eval ? -1 : s->next, .channel = DP_CH_GRADIENT, .total = total};
+    s->back = (struct dp_inbox){.from = s->is_ahead ? -1 : s->next, .channel = DP_CH_GRADIENT, .total = total};
     p->neighbours.epoch = l->epoch;
     p->neighbours.step = step;
     p->neighbours.index_base = is_eval ? DP_EVAL_INDEX : 0;
@@ -249,6 +255,12 @@ static int end_pass(struct pass *s, int rc, double *losses, size_t bytes, struct
     dp_neighbours_drop(&p->neighbours, &s->in);
     dp_neighbours_drop(&p->neighbours, &s->back);
     return -1;
+}
+
+void dp_pipeline_set_schemes(struct dp_pipeline *p, uint32_t frozen, dp_layer_runs_fn *runs)
+{
+    p->frozen = frozen;
+    p->runs = runs;
 }
 
 /* The first m microbatches' tokens to the device. */
@@ -283,7 +295,7 @@ static int run_action(struct pass *s, const struct dp_action *action, struct dp_
     const uint32_t *tokens = p->device_inputs + action->mb * p->tokens, *targets = p->device_targets + action->mb * p->tokens;
 
     if (action->kind == DP_ACTION_BACKWARD)
-        return backward(s, action->mb, tokens, err);
+        return s->is_ahead ? 0 : backward(s, action->mb, tokens, err);
     return forward(s, action->mb, tokens, targets, &p->losses[action->mb], err);
 }
 
@@ -309,6 +321,7 @@ int dp_pipeline_train(struct dp_pipeline *p, const struct dp_layout *layout, str
         return -1;
     if ((s.has_first || s.has_head) && read_step(p, stage, step, err) < 0)
         return -1;
+    dp_stage_begin_step(stage, step, p->runs);
     dp_schedule_fill(p->schedule, dp_layout_stage(layout, p->rank), dp_layout_active(layout), m, p->actions);
     rc = dp_neighbours_post(&p->neighbours, &s.in, err) < 0 || dp_neighbours_post(&p->neighbours, &s.back, err) < 0 ? -1 : 0;
     if (rc == 0)
@@ -318,7 +331,7 @@ int dp_pipeline_train(struct dp_pipeline *p, const struct dp_layout *layout, str
     if (rc == 0)
         rc = end_border(p, err);
     rc = end_pass(&s, rc, losses, m * sizeof *losses, err);
-    if (rc == 0 && s.got_ns)
+    if (rc == 0 && s.got_ns && s.back_to >= 0)
         p->times.held_ns = p->sent_back_ns - s.got_ns;
     return rc;
 }

@@ -32,6 +32,11 @@ struct dp_pipeline *dp_pipeline_create(const struct dp_train_config *config, con
                                        uint32_t rank, const struct dp_data *data, struct dp_err *err);
 void dp_pipeline_destroy(struct dp_pipeline *p);
 
+/* From the next step on the first `frozen` layers of the model only go forward, and `runs` says which layers run for which
+ * microbatch of a training step; NULL: all do. 0 and NULL to begin with. The same on all workers. A gradient goes back as far
+ * as the stage with the first layer that is not frozen. */
+void dp_pipeline_set_schemes(struct dp_pipeline *p, uint32_t frozen, dp_layer_runs_fn *runs);
+
 /* Forward and backward of all microbatches of optimizer step `step` (from 0).
  * losses: [microbatches] sum over tokens, filled where the stage holds the head, else 0.
  * *wait_ns += time spent waiting for neighbours. */

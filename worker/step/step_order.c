@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#include "worker/scheme/prune_run.h"
-
 static bool is_every(int64_t every, uint64_t step)
 {
     return every > 0 && step % (uint64_t)every == 0;
@@ -14,6 +12,7 @@ static bool is_every(int64_t every, uint64_t step)
 void dp_step_order_decide(const struct dp_train_config *c, uint64_t step, const struct dp_step_order_input *in,
                           struct dp_step_order *o)
 {
+    const struct dp_scheme_in schemes = {.step = step, .n_layers = in->n_layers, .reached = in->reached};
     bool is_last = step >= (uint64_t)c->train.steps, must_stop = in->requests & (DP_REQUEST_STOP | DP_REQUEST_END);
 
     if (!isfinite(o->loss) || !isfinite(o->grad_norm)) {
@@ -22,8 +21,8 @@ void dp_step_order_decide(const struct dp_train_config *c, uint64_t step, const 
         o->reason = DP_STOP_DIVERGED;
         return;
     }
-    if (dp_prune_due(c, step, &o->target) && o->target > 0)
-        o->flags |= DP_ORDER_PRUNE;
+    if (dp_schemes_decide(c, &schemes, in->measured, o->scheme))
+        o->flags |= DP_ORDER_SCHEME;
     if (in->migration && !is_last && !must_stop) {
         o->flags |= DP_ORDER_HANDOVER;
         o->migration = in->migration;

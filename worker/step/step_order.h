@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What all workers do at the boundary after an optimizer step, decided by the leader.
  *
- * The parts of an order are done in this sequence: prune, hand over, evaluate, save, stop; where the run stops it
+ * The parts of an order are done in this sequence: schemes (worker/scheme/), hand over, evaluate, save, stop; where the run stops it
  * saves before it evaluates, because its job may be killed meanwhile.
  */
 #ifndef DP_WORKER_STEP_STEP_ORDER_H
 #define DP_WORKER_STEP_STEP_ORDER_H
 
-#include "worker/model/train_config.h"
+#include "worker/scheme/scheme.h"
 
 /* Requests of any worker. */
 enum dp_step_request {
@@ -17,7 +17,7 @@ enum dp_step_request {
 };
 
 enum dp_step_order_flag {
-    DP_ORDER_PRUNE = 1u << 0,
+    DP_ORDER_SCHEME = 1u << 0, /* one of them at least is due */
     DP_ORDER_HANDOVER = 1u << 1,
     DP_ORDER_EVAL = 1u << 2,
     DP_ORDER_SAVE = 1u << 3,
@@ -31,8 +31,8 @@ struct dp_step_order {
     uint64_t epoch;
     uint32_t flags;  /* enum dp_step_order_flag */
     uint32_t reason; /* enum dp_stop_reason, with DP_ORDER_STOP */
-    double target;   /* sparsity, with DP_ORDER_PRUNE */
     uint64_t migration;
+    struct dp_scheme_order scheme[DP_N_SCHEMES]; /* with DP_ORDER_SCHEME */
     /* results of the step, the same bits on all workers */
     double loss;      /* mean over the step's tokens, nats */
     double grad_norm; /* of all gradients of the model, before clipping */
@@ -42,6 +42,9 @@ struct dp_step_order {
 struct dp_step_order_input {
     uint32_t requests;
     uint64_t migration; /* 0: none pending */
+    uint32_t n_layers;
+    struct dp_reached reached; /* by the schemes */
+    const double *measured;    /* [dp_schemes_measured()][n_layers], for them */
 };
 
 /* What the leader orders after `step` steps, given everybody's requests. Pure. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See trainer_internal.h: what happens between two optimizer steps, the same on all workers: prune, hand over,
+/* See trainer_internal.h: what happens between two optimizer steps, the same on all workers: apply schemes, hand over,
  * evaluate and save, in this order. The order came with the sums of the step (step_order.h). */
 #include "worker/train/trainer_internal.h"
 
@@ -9,17 +9,39 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/scheme/prune_run.h"
 #include "worker/train/memory_limit.h"
 
-static int prune(struct dp_trainer *t, double target, struct dp_err *err)
+struct dp_scheme_site dp_trainer_site(struct dp_trainer *t)
 {
-    char text[64];
+    return (struct dp_scheme_site){.config = t->config, .stage = t->stage, .sum = dp_collectives_allreduce, .arg = &t->collectives,
+                                   .reached = &t->reached};
+}
 
-    if (dp_prune_run(t->stage, t->config, target, dp_collectives_allreduce, &t->collectives, &t->sparsity, err) < 0)
-        return dp_err_prefix(err, "pruning at step %llu", (unsigned long long)t->step);
-    snprintf(text, sizeof text, "sparsity %.6f", t->sparsity);
-    dp_trainer_event(t, DP_EV_PRUNED, "pruned", t->sparsity, text);
+void dp_trainer_tell_reached(struct dp_trainer *t, enum dp_scheme_id id)
+{
+    static const struct {
+        enum dp_event kind;
+        const char *name;
+    } done[DP_N_SCHEMES] = {[DP_SCHEME_PRUNE] = {DP_EV_PRUNED, "pruned"}, [DP_SCHEME_FREEZE] = {DP_EV_FROZEN, "frozen"}};
+    char text[64];
+    double value = dp_scheme_at(id)->tell(&t->reached, text, sizeof text);
+
+    dp_trainer_event(t, done[id].kind, done[id].name, value, text);
+}
+
+static int apply_schemes(struct dp_trainer *t, const struct dp_scheme_order *o, struct dp_err *err)
+{
+    const struct dp_scheme_site site = dp_trainer_site(t);
+
+    for (int i = 0; i < DP_N_SCHEMES; i++) {
+        const struct dp_scheme *s = dp_scheme_at((enum dp_scheme_id)i);
+
+        if (!o[i].is_due)
+            continue;
+        if (s->apply(&site, o[i].target, err) < 0)
+            return dp_err_prefix(err, "%s: at step %llu", s->name, (unsigned long long)t->step);
+        dp_trainer_tell_reached(t, (enum dp_scheme_id)i);
+    }
     return 0;
 }
 
@@ -92,6 +114,7 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .config = t->config,
         .backend = t->be,
         .tune = &t->start.tune,
+        .frozen = t->reached.frozen,
         .step = t->step,
         .mem_limit_bytes = memory_limit(t),
         .meet = dp_trainer_meet,
@@ -185,7 +208,7 @@ static int do_work(struct dp_trainer *t, const struct dp_step_order *o, uint32_t
     dp_memory_need_begin(&t->need);
     if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
-    if (work & DP_ORDER_PRUNE && !t->is_joining && prune(t, o->target, err) < 0)
+    if (work & DP_ORDER_SCHEME && !t->is_joining && apply_schemes(t, o->scheme, err) < 0)
         return -1;
     if (work & DP_ORDER_HANDOVER && hand_over(t, o->migration, err) < 0)
         return -1;
@@ -193,7 +216,7 @@ static int do_work(struct dp_trainer *t, const struct dp_step_order *o, uint32_t
         return -1;
     dp_metrics_reset(t->metrics, t->stage);
     dp_memory_need_end(&t->need, work);
-    if (work & (DP_ORDER_PRUNE | DP_ORDER_HANDOVER))
+    if (work & (DP_ORDER_SCHEME | DP_ORDER_HANDOVER))
         dp_memory_trim();
     return 0;
 }

@@ -25,11 +25,13 @@ struct invitation {
     struct dp_step_order order;
     struct dp_layout layout; /* in force */
     struct dp_start start;
-    double sparsity;
+    struct dp_reached reached;
     /* What must be the same here: of the configuration, byte for byte. */
     uint8_t model[sizeof ((struct dp_train_config *)NULL)->model];
     uint8_t train[sizeof ((struct dp_train_config *)NULL)->train];
     uint8_t prune[sizeof ((struct dp_train_config *)NULL)->prune];
+    uint8_t freeze[sizeof ((struct dp_train_config *)NULL)->freeze];
+    uint8_t drop[sizeof ((struct dp_train_config *)NULL)->drop];
 };
 
 /* Of a hand-over, whatever the step: no two of them have the same number among the newest 4096. */
@@ -55,10 +57,12 @@ int dp_trainer_meet(void *arg, uint32_t rank, struct dp_err *err)
 static void fill(const struct dp_trainer *t, uint64_t migration, struct invitation *m)
 {
     *m = (struct invitation){.magic = INVITATION_MAGIC, .bytes = sizeof *m, .migration = migration, .order = *t->order,
-                             .layout = t->layout, .start = t->start, .sparsity = t->sparsity};
+                             .layout = t->layout, .start = t->start, .reached = t->reached};
     memcpy(m->model, &t->config->model, sizeof m->model);
     memcpy(m->train, &t->config->train, sizeof m->train);
     memcpy(m->prune, &t->config->prune, sizeof m->prune);
+    memcpy(m->freeze, &t->config->freeze, sizeof m->freeze);
+    memcpy(m->drop, &t->config->drop, sizeof m->drop);
 }
 
 void dp_trainer_invite(void *arg, uint64_t migration, const struct dp_layout *next)
@@ -147,8 +151,9 @@ static int check(const struct dp_trainer *t, const struct invitation *m, struct 
     if (m->magic != INVITATION_MAGIC || m->bytes != sizeof *m || m->layout.n_workers != t->layout.n_workers)
         return dp_err_set(err, DP_EPROTO, "the others speak another version");
     if (memcmp(m->model, &t->config->model, sizeof m->model) || memcmp(m->train, &t->config->train, sizeof m->train) ||
-        memcmp(m->prune, &t->config->prune, sizeof m->prune) || m->layout.n_layers != t->layout.n_layers)
-        return dp_err_set(err, DP_EINVAL, "the run that this slice would join has another configuration (model, train or prune)");
+        memcmp(m->prune, &t->config->prune, sizeof m->prune) || memcmp(m->freeze, &t->config->freeze, sizeof m->freeze) ||
+        memcmp(m->drop, &t->config->drop, sizeof m->drop) || m->layout.n_layers != t->layout.n_layers)
+        return dp_err_set(err, DP_EINVAL, "the run that this slice would join has another configuration (model, train, prune, freeze or drop)");
     return dp_layout_check(&m->layout, err);
 }
 
@@ -169,7 +174,7 @@ static int try(struct dp_trainer *t, struct dp_step_order *order, struct dp_err 
         return -1;
     t->layout = m.layout;
     t->start = m.start;
-    t->sparsity = m.sparsity;
+    t->reached = m.reached;
     t->step = m.order.step;
     *order = m.order;
     if (dp_trainer_boundary(t, order, err) < 0) {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/run/layout.h"
-#include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/distributed.h"
 #include "worker/model/data.h"
 #include "worker/model/model.h"
 #include "worker/train/initial_layout.h"
@@ -98,15 +98,15 @@ static int check_layout(const struct dp_train_config *c, struct dp_err *err)
 
 static int check_resume(const struct dp_train_config *c, uint64_t *step, struct dp_err *err)
 {
-    struct dp_tune *tune = calloc(1, sizeof *tune);
-    char path[1100];
+    struct dp_start *start = calloc(1, sizeof *start);
     int rc;
 
     *step = 0;
-    if (!tune)
+    if (!start)
         return dp_err_set(err, DP_ENOMEM, "no memory for a table of crossovers");
-    rc = dp_ckpt_find(c, c->checkpoint.resume, step, path, sizeof path, tune, err);
-    free(tune);
+    rc = dp_start_find(c, start, err);
+    *step = start->step;
+    free(start);
     return rc;
 }
 

@@ -141,7 +141,7 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
     t->stage = dp_start_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
     if (!t->stage || dp_trainer_open_layout(t, err) < 0)
         rc = -1;
-    if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_trainer_measure_sparsity(t, err) < 0)
+    if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_trainer_begin_schemes(t, err) < 0)
         return -1;
     dp_control_state(t->control, t->step, 0, &t->layout);
     dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &(struct dp_save_clock_took){0}); /* the wait was no step's */
@@ -159,10 +159,10 @@ static void tell(struct dp_trainer *t, const char *lost)
     dp_layout_format(&t->layout, layout, sizeof layout);
     snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s%.300s", lost,
              dp_layout_members(&t->layout), leader, layout, (unsigned long long)t->step,
-             t->start.path[0] ? "of checkpoint " : "",
+             dp_start_resumes(&t->start) ? "of checkpoint " : t->start.path[0] ? "with the weights of " : "",
              t->start.path[0] ? t->start.path
              : "with new weights: no checkpoint was made (checkpoint.dir, checkpoint.every_s)");
-    dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->sparsity, text);
+    dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->reached.sparsity, text);
 }
 
 /* One REGROUP. returns as dp_trainer_regroup(). */

@@ -111,6 +111,7 @@ static void write_json(struct dp_steplog *log, const struct dp_step_line *l, con
     put_number(o, "grad_norm", l->grad_norm);
     put_number(o, "lr", l->lr);
     put_number(o, "sparsity", l->sparsity);
+    json_object_set_new(o, "frozen", json_integer(l->frozen));
     put_number(o, "tokens_per_s", tokens_per_second(log, l->step_ns));
     put_number(o, "step_ms", (double)l->step_ns / 1e6);
     put_number(o, "wait_ms", (double)l->wait_ns / 1e6);
@@ -127,7 +128,10 @@ static void print_line(struct dp_steplog *log, const struct dp_step_line *l, con
     printf("step %llu/%lld loss %.4f", (unsigned long long)l->step, (long long)log->config->train.steps, l->loss);
     if (isfinite(bits))
         printf(" (%.3f bits/byte)", bits);
-    printf(" norm %.3f lr %.2e sparsity %.3f %.0f tokens/s %.1f ms layout %s\n", l->grad_norm, l->lr, l->sparsity,
+    printf(" norm %.3f lr %.2e sparsity %.3f", l->grad_norm, l->lr, l->sparsity);
+    if (l->frozen)
+        printf(" frozen %u", l->frozen);
+    printf(" %.0f tokens/s %.1f ms layout %s\n",
            tokens_per_second(log, l->step_ns), (double)l->step_ns / 1e6, layout);
     fflush(stdout);
 }

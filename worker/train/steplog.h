@@ -2,9 +2,9 @@
 /* What the leader writes about each step: a JSON line in a file, and a line for people now and then.
  *
  * Numbers in the file have 17 significant digits, so two runs can be compared bit by bit. Lines:
- *   {"step", "loss", "bits_per_byte", "grad_norm", "lr", "sparsity", "tokens_per_s", "step_ms",
+ *   {"step", "loss", "bits_per_byte", "grad_norm", "lr", "sparsity", "frozen", "tokens_per_s", "step_ms",
  *    "wait_ms", "layout", "epoch", "workers"}
- *   {"event": "pruned|eval|saved|resumed|complete|handover|aborted|stopped|regrouped", "step", "value", "text"}
+ *   {"event": "pruned|frozen|eval|saved|resumed|complete|handover|aborted|stopped|regrouped", "step", "value", "text"}
  * Behind "regrouped", whose step is that of a checkpoint, steps come again that are there already: with the same losses, and
  * other times.
  */
@@ -21,6 +21,7 @@ struct dp_steplog;
 struct dp_step_line {
     uint64_t step; /* completed */
     double loss, grad_norm, lr, sparsity;
+    uint32_t frozen; /* layers that only go forward */
     uint64_t step_ns, wait_ns;
     const struct dp_layout *layout;
 };

@@ -4,7 +4,7 @@
  *   pipeline (forward and backward of all microbatches), tied gradient, squares of the gradients
  *   one exchange with the leader (step_sync.h): loss, gradient norm, what happens at the boundary
  *   optimizer step, tied weights
- *   boundary: prune, hand over, evaluate, save, stop - the same on all workers
+ *   boundary: apply schemes, hand over, evaluate, save, stop - the same on all workers
  *
  * Between boundaries a worker talks to nobody but its neighbours and the leader. */
 #include "worker/train/trainer_internal.h"
@@ -107,6 +107,7 @@ static int optimize(struct dp_trainer *t, const struct dp_step_order *order, str
 {
     if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
+    dp_schemes_observe(t->stage, t->config, t->step + 1, t->squares, grad_scale(t, order->grad_norm));
     if (dp_stage_n_layers(t->stage) > 0 &&
         dp_stage_step(t->stage, t->step, grad_scale(t, order->grad_norm), err) < 0)
         return -1;
@@ -140,15 +141,16 @@ static int lap_of_wait(struct dp_trainer *t, struct dp_err *err)
 /* After the backwards: squares of the gradients, and what all workers have of them; the order. */
 static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_err *err)
 {
-    struct dp_step_part part = {.squares = t->squares, .losses = t->losses};
+    struct dp_step_part part = {.squares = t->squares, .measured = t->measured, .losses = t->losses};
 
     if (lap_of_wait(t, err) < 0 || dp_stage_sum_squares(t->stage, err) < 0 || dp_device_finish(&t->device, err) < 0 ||
-        dp_stage_grad_squares(t->stage, t->squares, err) < 0 || lap(t, &t->optimizer_ns, err) < 0 ||
+        dp_stage_grad_squares(t->stage, t->squares, err) < 0 ||
+        dp_schemes_measure(t->stage, t->config, t->step + 1, t->squares, t->measured, err) < 0 || lap(t, &t->optimizer_ns, err) < 0 ||
         dp_tied_head_send(&t->tied, err) < 0)
         return -1;
     t->requests |= requests_of(t);
     part.requests = t->requests;
-    if (dp_step_sync(&t->collectives, t->config, t->step + 1, &part, pending_migration(t), order, err) < 0)
+    if (dp_step_sync(&t->collectives, t->config, t->step + 1, &part, &t->reached, pending_migration(t), order, err) < 0)
         return -1;
     return lap_of_wait(t, err);
 }
@@ -182,6 +184,7 @@ static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct 
     if (lap(t, NULL, err) < 0)
         return -1;
     dp_trainer_serve(t);
+    dp_pipeline_set_schemes(t->pipeline, t->reached.frozen, dp_schemes_runs(t->config));
     if (dp_pipeline_train(t->pipeline, &t->layout, t->stage, t->step, t->losses, &t->wait_ns, err) < 0 ||
         lap(t, &t->rest_ns, err) < 0 ||
         dp_tied_head_gradients(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err) < 0 ||
@@ -202,7 +205,8 @@ static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct 
                                                        .loss = order->loss,
                                                        .grad_norm = order->grad_norm,
                                                        .lr = dp_train_lr(t->config, t->step - 1),
-                                                       .sparsity = t->sparsity,
+                                                       .sparsity = t->reached.sparsity,
+                                                       .frozen = t->reached.frozen,
                                                        .step_ns = sample.wall_ns,
                                                        .wait_ns = sample.wait_ns,
                                                        .layout = &t->layout});

@@ -40,11 +40,11 @@ struct dp_trainer {
     uint64_t boundary_ns;   /* between steps, since the last line of the trace */
     int ckpt_lock;          /* the leader's only; -1: none */
     struct dp_save_clock save_clock; /* asked by the leader only */
-    double *losses, *squares;
+    double *losses, *squares, *measured; /* of the step: what goes to the leader */
     uint64_t step; /* completed */
     double loss;   /* of the last of them, NaN: none was made here */
     uint64_t mem_limit_bytes; /* for layers, 0: unlimited */
-    double sparsity;
+    struct dp_reached reached; /* by the schemes */
     uint64_t wait_ns; /* of the running step */
     bool is_leaving;
     bool is_joining;      /* has a seat in a run that trains already, and is in no layout yet */
@@ -65,8 +65,13 @@ void dp_trainer_end(struct dp_trainer *t);
 /* What belongs to the layout in force, and to t->start: pipeline, tied head, metrics; the stage is there. */
 int dp_trainer_open_layout(struct dp_trainer *t, struct dp_err *err);
 void dp_trainer_close_layout(struct dp_trainer *t);
-/* Sparsity of the whole model now: after a resume it is not known from the schedule alone. Collective. */
-int dp_trainer_measure_sparsity(struct dp_trainer *t, struct dp_err *err);
+/* What schemes have reached in the whole model, which after a resume is not known from schedules alone; then what they do before
+ * the first step. Collective. */
+int dp_trainer_begin_schemes(struct dp_trainer *t, struct dp_err *err);
+/* An event of what a scheme has reached, of the leader. */
+void dp_trainer_tell_reached(struct dp_trainer *t, enum dp_scheme_id id);
+/* Borrows from t. */
+struct dp_scheme_site dp_trainer_site(struct dp_trainer *t);
 
 /* Training has failed with *err. Where that is because a worker was lost, wait until the coordinator says who goes on, and begin
  * again with the newest checkpoint in its layout. returns: 1 go on; 0 this worker leaves; -1 the run ends, *err says why. */

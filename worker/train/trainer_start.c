@@ -57,7 +57,8 @@ static int open_local(struct dp_trainer *t, struct dp_err *err)
         return -1;
     t->losses = calloc((size_t)c->train.microbatches, sizeof *t->losses);
     t->squares = calloc(t->layout.n_layers, sizeof *t->squares);
-    if (!t->losses || !t->squares)
+    t->measured = calloc((size_t)t->layout.n_layers * DP_N_SCHEMES, sizeof *t->measured);
+    if (!t->losses || !t->squares || !t->measured)
         return dp_err_set(err, DP_ENOMEM, "no memory for the sums of a step");
     return 0;
 }
@@ -214,13 +215,13 @@ static int open_rest(struct dp_trainer *t, struct dp_err *err)
     if (dp_trainer_open_layout(t, err) < 0)
         return -1;
     t->handover = dp_handover_create(NULL, err);
-    t->trace = t->handover ? dp_tracelog_open(t->config, t->rank, t->start.path[0] != '\0', err) : NULL;
+    t->trace = t->handover ? dp_tracelog_open(t->config, t->rank, dp_start_resumes(&t->start), err) : NULL;
     if (!t->trace)
         return -1;
     if (t->args->transport)
         dp_transport_give_up_when(t->args->transport, dp_trainer_must_regroup, t);
     if (dp_trainer_leads(t))
-        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), t->start.path[0] ? DP_STEPLOG_APPEND : DP_STEPLOG_NEW, err);
+        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), dp_start_resumes(&t->start) ? DP_STEPLOG_APPEND : DP_STEPLOG_NEW, err);
     return dp_trainer_leads(t) && !t->log ? -1 : 0;
 }
 
@@ -237,20 +238,35 @@ int dp_trainer_lead(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
-int dp_trainer_measure_sparsity(struct dp_trainer *t, struct dp_err *err)
+/* Of this worker's layers. */
+static void count_reached(struct dp_stage *stage, uint64_t *left, uint64_t *frozen)
 {
-    uint64_t prunable = dp_model_prunable(t->config), left = 0;
-
-    for (uint32_t i = 0; i < dp_stage_n_layers(t->stage); i++) {
-        const struct dp_layer *l = dp_stage_layer(t->stage, i);
+    *left = 0;
+    *frozen = dp_stage_n_frozen(stage);
+    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {
+        const struct dp_layer *l = dp_stage_layer(stage, i);
 
         for (uint32_t k = 0; k < l->n_params; k++)
             if (l->param[k].prunable)
-                left += (uint64_t)l->param[k].nnz;
+                *left += (uint64_t)l->param[k].nnz;
     }
-    if (dp_collectives_allreduce(&t->collectives, &left, 1, err) < 0)
+}
+
+int dp_trainer_begin_schemes(struct dp_trainer *t, struct dp_err *err)
+{
+    const struct dp_scheme_site site = dp_trainer_site(t);
+    uint64_t prunable = dp_model_prunable(t->config), counts[2];
+    uint32_t frozen;
+
+    count_reached(t->stage, &counts[0], &counts[1]);
+    if (dp_collectives_allreduce(&t->collectives, counts, 2, err) < 0)
         return -1;
-    t->sparsity = prunable ? 1.0 - (double)left / (double)prunable : 0;
+    t->reached.sparsity = prunable ? 1.0 - (double)counts[0] / (double)prunable : 0;
+    t->reached.frozen = frozen = (uint32_t)counts[1];
+    if (dp_collectives_agree(&t->collectives, dp_schemes_begin(&site, t->step, err), err) < 0)
+        return -1;
+    if (t->reached.frozen > frozen)
+        dp_trainer_tell_reached(t, DP_SCHEME_FREEZE);
     return 0;
 }
 
@@ -299,10 +315,12 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_e
     if (dp_collectives_agree(&t->collectives, rc, err) < 0)
         return -1;
     *how = DP_RUN_FAILED;
-    if (share_troubles(t, err) < 0 || dp_trainer_measure_sparsity(t, err) < 0 || begin_trace(t, err) < 0)
+    if (share_troubles(t, err) < 0 || dp_trainer_begin_schemes(t, err) < 0 || begin_trace(t, err) < 0)
         return -1;
-    if (t->start.path[0])
+    if (dp_start_resumes(&t->start))
         dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);
+    else if (t->start.path[0] && dp_trainer_leads(t))
+        dp_info("begins with the weights of %s", t->start.path);
     return 0;
 }
 
@@ -331,4 +349,5 @@ void dp_trainer_end(struct dp_trainer *t)
     dp_data_close(t->data);
     free(t->losses);
     free(t->squares);
+    free(t->measured);
 }

@@ -22,12 +22,15 @@ struct golden_sent {
 static const struct golden_sent golden_sent_by_0[] = {
     {"order", 0x3000000000010000,
      "314d504400000100" /* magic, from, to */
-     "00000100000040003800000000000000" /* tag, bytes */
-     "010000000000000077cf02ea00000000" /* number, CRC-32C, zero */
-     "122697a65c9ec5ad" /* keyed check */
+     "00000100000040006000000000000000" /* tag, bytes */
+     "0100000000000000432ef91900000000" /* number, CRC-32C, zero */
+     "8bf9a1a41883f62e" /* keyed check */
      "07000000000000001100000000000000" /* step, epoch */
      "0a00000000000000" /* flags, reason */
-     "00000000000000000500000000000000" /* target, migration */
+     "0500000000000000" /* migration */
+     "00000000000000000000000000000000" /* each scheme: is it due, target */
+     "00000000000000000000000000000000"
+     "00000000000000000000000000000000"
      "000000000000d83fcd3b7f669ea00640", /* loss, norm of the gradient */
      0},
     {"sums of counters", 0x3000000000030000,

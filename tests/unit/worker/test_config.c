@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The training configuration: defaults are sound, etc/ lists every key as the table has it, and what
  * two keys together get wrong is refused. */
-#include "worker/model/train_config.h"
+#include "worker/scheme/scheme.h"
 
 #include "common/conf/conf.h"
 #include "kernels/granularity.h"
@@ -74,6 +74,17 @@ static void etc_holds_the_defaults(void **state)
     assert_memory_equal(&c, &defaults, sizeof c);
 }
 
+/* As dynpipe-worker does. */
+static int load(int n, char *const overrides[], struct dp_train_config *out, struct dp_err *err)
+{
+    struct dp_train_config c;
+
+    if (dp_train_config_load(NULL, n, overrides, &c, err) < 0 || dp_schemes_check(&c, err) < 0)
+        return -1;
+    *out = c;
+    return 0;
+}
+
 static void cross_checks(void **state)
 {
     static const char *const bad[][2] = {
@@ -87,6 +98,14 @@ static void cross_checks(void **state)
         {"train.steps=many", "an integer"},        {"pipeline.backend=gpu", "cpu|cuda"},
         {"model.vocabulary=1", "2 to"},            {"train.beta1=1", "not allowed"},
         {"prune.granularity=2x2", "weight|4x1|32x32|64x64|128x128"},
+        {"freeze.layers=10", "9 at most"},         {"freeze.begin=5", "after freeze.end"},
+        {"freeze.end=601", "after the last step"}, {"freeze.rule=egeria", "linear|geometric|change|noise"},
+        {"freeze.share=1", "0.001 to"},            {"drop.rate=1", "0 to 0.9"},
+        {"freeze.layers=2 freeze.rule=noise", "no gradients"},
+        {"freeze.layers=2 freeze.rule=change", "no gradients"},
+        {"freeze.layers=1 model.tied_head=true", "learns through the head"},
+        {"freeze.layers=2 prune.begin=10 prune.end=50 freeze.begin=49 freeze.end=60", "prune.end: 50 is after freeze.begin 49"},
+        {"freeze.layers=2 prune.end=50", "prune.end: 50 is after freeze.begin 0"},
     };
     struct dp_train_config c, before;
     struct dp_err err;
@@ -95,10 +114,13 @@ static void cross_checks(void **state)
     memset(&c, 0x5a, sizeof c);
     before = c;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char text[64], *one[1] = {text};
+        char text[128], *words[8], *rest = text;
+        int n = 0;
 
         snprintf(text, sizeof text, "%s", bad[i][0]);
-        if (dp_train_config_load(NULL, 1, one, &c, &err) == 0 || !strstr(err.text, bad[i][1]))
+        while ((words[n] = strsep(&rest, " ")))
+            n++;
+        if (load(n, words, &c, &err) == 0 || !strstr(err.text, bad[i][1]))
             fail_msg("%s gives \"%s\"", bad[i][0], err.text);
     }
     assert_memory_equal(&c, &before, sizeof c); /* a wrong configuration changes nothing */
@@ -123,7 +145,7 @@ static void blocks_fit(void **state)
 
         snprintf(granularity, sizeof granularity, "prune.granularity=%s", cases[i].granularity);
         snprintf(channels, sizeof channels, "model.channels=%s", cases[i].channels);
-        rc = dp_train_config_load(NULL, 3, three, &c, &err);
+        rc = load(3, three, &c, &err);
         if (rc != (cases[i].text ? -1 : 0) || (cases[i].text && !strstr(err.text, cases[i].text)))
             fail_msg("%s %s gives \"%s\"", granularity, channels, err.text);
         if (rc == 0)

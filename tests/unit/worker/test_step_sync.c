@@ -12,6 +12,7 @@ static struct dp_train_config config_of(void)
         .train = {.steps = 100, .batch = 2, .microbatches = 3},
         .data = {.eval_every = 20},
         .prune = {.begin = 10, .end = 30, .every = 10, .final = 0.5},
+        .freeze = {.every = 1},
         .checkpoint = {.dir = "x", .every = 25},
     };
 
@@ -36,8 +37,8 @@ static void what_is_due_is_ordered(void **state)
     assert_int_equal(decide(&c, 1, 0, 0).flags, 0);
     assert_int_equal(decide(&c, 10, 0, 0).flags, 0); /* initial sparsity 0: nothing to prune yet */
     o = decide(&c, 30, 0, 0);
-    assert_int_equal(o.flags, DP_ORDER_PRUNE);
-    assert_true(o.target == 0.5);
+    assert_int_equal(o.flags, DP_ORDER_SCHEME);
+    assert_true(o.scheme[DP_SCHEME_PRUNE].is_due && o.scheme[DP_SCHEME_PRUNE].target == 0.5);
     assert_int_equal(decide(&c, 40, 0, 0).flags, DP_ORDER_EVAL);
     assert_int_equal(decide(&c, 75, 0, 0).flags, DP_ORDER_SAVE);
     o = decide(&c, 7, 0, 42);
@@ -92,12 +93,12 @@ static int body(struct dp_transport *t, uint32_t rank)
     struct dp_collectives s;
 
     dp_collectives_init(&s, t, &layout, rank);
-    if (dp_step_sync(&s, &c, 7, &part, 0, &o, &err) < 0)
+    if (dp_step_sync(&s, &c, 7, &part, &(struct dp_reached){0}, 0, &o, &err) < 0)
         return 1;
     if (o.step != 7 || o.flags != DP_ORDER_SAVE || o.loss != 6.0 / 24 || o.grad_norm != sqrt(((1e16 + 1) + 1) + 1))
         return 2;
     /* A worker that is at another step does not follow. */
-    if (dp_step_sync(&s, &c, rank == 2 ? 9 : 8, &part, 0, &o, &err) < 0)
+    if (dp_step_sync(&s, &c, rank == 2 ? 9 : 8, &part, &(struct dp_reached){0}, 0, &o, &err) < 0)
         return rank == 2 && err.code == DP_EPROTO ? 0 : 3;
     return rank == 2 ? 4 : 0;
 }
