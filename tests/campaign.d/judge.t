@@ -336,4 +336,6 @@ missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Z
     moment_pattern "$moment" >/dev/null || echo "moment $moment"
 done)
 is "$missing" "" "every fault and every moment of 200 plans is there"
+like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
+unlike "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=array [^@]*most=[1-9]" "but no arrays, which may not"
 done_testing

@@ -22,6 +22,10 @@ kind_slices_plan() {
     plan+=("mode=$drawn")
     draw $slices
     plan+=("keep=$((drawn + 1))")
+    # So many GPUs it may have when it asks for more; 0: it does not ask, as no array may.
+    one_of 0 $slices $((slices + 1)) $((slices + 2))
+    [[ " ${plan[*]} " = *" made=companions "* ]] || drawn=0
+    plan+=("most=$drawn")
     draw 3
     # As many GPUs as the run cannot do without are free at the start.
     late=$((nodes * (slices / 2 + 1) - drawn >= slices ? drawn : nodes * (slices / 2 + 1) - slices))
@@ -85,7 +89,7 @@ kind_slices_begin() {
         --plugstack "optional $plugin socket=$D/run/dynpiped-%n.sock" --conf DebugFlags=Gres \
         --conf PreemptType=preempt/partition_prio --conf PreemptMode=REQUEUE --conf 'PartitionName=DEFAULT GraceTime=4 MaxTime=INFINITE State=UP' \
         --conf 'PartitionName=other Nodes=ALL PriorityTier=1 PreemptMode=OFF' --conf 'PartitionName=urgent Nodes=ALL PriorityTier=10' \
-        --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 0.5; warmup_reports = 1; confirm_s = 2.0; };'
+        --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 0.5; warmup_reports = 1; confirm_s = 2.0; growth_wait_s = 8.0; growth_cooldown_s = 2.0; };'
     export DYNPIPE_CONF=$D/etc/dynpipe.conf DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock
     cat >"$D/train.sh" <<X
 #!/bin/bash
@@ -117,6 +121,7 @@ X
     [ "$(plan_value late)" = 0 ] || wait_for 30 late_ones_run
     options=(-J train -n1 -c1 --gpus=1 --mem=100 -t 60 --requeue --open-mode=append "--dynpipe=$(plan_value mode)" --dynpipe-max-slowdown=50
         "--dynpipe-min-gpus=$(plan_value keep)" "--dynpipe-slices=$size" --dynpipe-reference=start)
+    [ "$(plan_value most)" = 0 ] || options+=("--dynpipe-max-gpus=$(plan_value most)")
     [ "$(plan_value made)" = companions ] || options+=("--array=0-$((size - 1))")
     job=$(sbatch --parsable -o "$D/train.%j.out" "${options[@]}" "$D/train.sh")
     [ -n "$job" ] || bail "the run was not accepted"
