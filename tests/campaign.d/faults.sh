@@ -149,3 +149,12 @@ fault_job_shrink() {
     touch "$D/shrunk-by-hand"
     timeout 20 scontrol update JobId="$job" NodeList="$(IFS=,; echo "${nodes[*]}")" >>"$E/asked" 2>&1
 }
+
+# The wall clock of a node jumps: what its daemon and its workers are told is off by so many seconds, until it is set again.
+jump() { # NODE SECONDS MS
+    echo "$2" >"$D/run/clock.new" && mv "$D/run/clock.new" "$D/run/$1.clock"
+    pause_ms "$3"
+    rm -f "$D/run/$1.clock"
+}
+fault_clock_ahead() { jump "$1" 1200 "$2"; }
+fault_clock_back() { jump "$1" -7200 "$2"; }

@@ -336,6 +336,27 @@ missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Z
     moment_pattern "$moment" >/dev/null || echo "moment $moment"
 done)
 is "$missing" "" "every fault and every moment of 200 plans is there"
+for name in clock-ahead clock-back; do
+    like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" " $name:" "plans have $name"
+done
 like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
 unlike "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=array [^@]*most=[1-9]" "but no arrays, which may not"
+
+# ---- what faults do ------------------------------------------------------------------------------------------------------
+# A sanitizer's library wants to be loaded first.
+if [ -z "$(sed -n 's/^SANITIZER_CFLAGS *= *//p' "$DP_BUILDDIR/Makefile")" ]; then
+    is_off() { # SECONDS
+        local before now
+        before=$(date +%s)
+        now=$(LD_PRELOAD=$DP_BUILDDIR/tests/campaign.d/shift_clock.so DP_FAULTS=$T SLURMD_NODENAME=n1 date +%s)
+        [ $((now - $1)) -ge "$before" ] && [ $((now - $1)) -le "$(date +%s)" ]
+    }
+    runs "a clock that nobody shifts" is_off 0
+    echo 1200 >"$T/n1.clock"
+    runs "a clock that is ahead" is_off 1200
+    echo -7200 >"$T/n1.clock"
+    runs "a clock that is set back" is_off -7200
+    rm "$T/n1.clock"
+    runs "and set right again" is_off 0
+fi
 done_testing

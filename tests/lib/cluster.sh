@@ -331,6 +331,8 @@ start_daemon() {
     bin=$(daemon_binary) || return 1
     was=$(grep -cxa ready "$log" 2>/dev/null)
     [ "$split" = 0 ] || [ $((n % 2)) = 1 ] || as=$(as_unit)
+    # Libraries of tests that are loaded before a daemon, and where they look what they shall do.
+    [ -z "${DP_PRELOAD:-}" ] || as="$as env LD_PRELOAD=$DP_PRELOAD DP_FAULTS=$dir/run DP_FAULTS_NODE=n$n"
     # shellcheck disable=SC2086
     DYNPIPE_CLUSTER=$dir setsid $as "$bin" -f "$dir/etc/dynpipe.conf" --node "n$n" --foreground \
         </dev/null >>"$log" 2>&1 9>&- &

@@ -41,6 +41,8 @@ kind_node_shrink_plan() {
         "journal-eio $all 500 3000"
         "journal-enospc $all 500 3000"
         "net-cut $all 1000 5000"
+        "clock-ahead $all 500 6000"
+        "clock-back $all 500 6000"
         "job-scancel - 0 0"
         "job-requeue - 0 0"
         "job-preempt - 0 0"

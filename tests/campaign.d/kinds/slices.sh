@@ -56,6 +56,8 @@ kind_slices_plan() {
         "journal-eio $all 500 3000"
         "journal-enospc $all 500 3000"
         "net-cut $all 1000 5000"
+        "clock-ahead $all 500 6000"
+        "clock-back $all 500 6000"
         "run-scancel - 0 0"
         "run-requeue - 0 0"
         "run-preempt - 0 0"
