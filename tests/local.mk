@@ -22,11 +22,15 @@ tests_campaign_d_watch_SOURCES = tests/campaign.d/watch.c
 tests_campaign_d_read_journal_SOURCES = tests/campaign.d/read_journal.c
 tests_campaign_d_read_journal_LDADD = daemon/libdpdaemon.a $(COORD_WORLD_LIBS)
 # Loaded before a daemon or a worker (LD_PRELOAD).
-check_PROGRAMS += tests/campaign.d/shift_clock.so
+check_PROGRAMS += tests/campaign.d/shift_clock.so tests/campaign.d/odd_answers.so
 tests_campaign_d_shift_clock_so_SOURCES = tests/campaign.d/shift_clock.c
 tests_campaign_d_shift_clock_so_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_campaign_d_shift_clock_so_LDFLAGS = $(SHARED_LINK) -shared
 tests_campaign_d_shift_clock_so_LDADD =
+tests_campaign_d_odd_answers_so_SOURCES = tests/campaign.d/odd_answers.c
+tests_campaign_d_odd_answers_so_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_campaign_d_odd_answers_so_LDFLAGS = $(SHARED_LINK) -shared
+tests_campaign_d_odd_answers_so_LDADD = $(SLURM_LIBS)
 EXTRA_DIST += tests/campaign tests/campaign.d/README.md tests/campaign.d/faults.sh tests/campaign.d/judge \
 	tests/campaign.d/kinds/node_shrink.sh tests/campaign.d/kinds/slices.sh tests/campaign.d/moments.sh tests/campaign.d/plan.sh tests/campaign.d/run
 dist_check_SCRIPTS += tests/campaign.d/judge.t

@@ -158,3 +158,17 @@ jump() { # NODE SECONDS MS
 }
 fault_clock_ahead() { jump "$1" 1200 "$2"; }
 fault_clock_back() { jump "$1" -7200 "$2"; }
+
+# What slurmctld answers the daemon of a node gets lost, and so on (odd_answers.c). Hurts when the daemon has asked something.
+spoil_answers() { # NODE|home HOW MS
+    local node file
+    node=$(coordinated_on "$1")
+    [ -n "$node" ] || return 1
+    file=$D/run/$node.answers
+    echo "$2" >"$file.new" && mv "$file.new" "$file"
+    pause_ms "$3"
+    mv "$file" "$file.was" && [ "$(cat "$file.was")" != "$2" ]
+}
+fault_answers_lost() { spoil_answers "$1" lost "$2"; }
+fault_answers_twice() { spoil_answers "$1" twice "$2"; }
+fault_answers_late() { spoil_answers "$1" late "$2"; }

@@ -336,7 +336,7 @@ missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Z
     moment_pattern "$moment" >/dev/null || echo "moment $moment"
 done)
 is "$missing" "" "every fault and every moment of 200 plans is there"
-for name in clock-ahead clock-back; do
+for name in clock-ahead clock-back answers-lost answers-twice answers-late; do
     like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" " $name:" "plans have $name"
 done
 like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
