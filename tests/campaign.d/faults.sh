@@ -172,3 +172,55 @@ spoil_answers() { # NODE|home HOW MS
 fault_answers_lost() { spoil_answers "$1" lost "$2"; }
 fault_answers_twice() { spoil_answers "$1" twice "$2"; }
 fault_answers_late() { spoil_answers "$1" late "$2"; }
+
+# ---- power cuts -----------------------------------------------------------------------------------------------------
+
+# What its daemon keeps lies on a disk of the node's own, an ext4 in a file. returns: 1 where none can be mounted.
+has_loop_mounts=1
+give_disk() { # NODE
+    local at=$D/dynpipe/$1
+    mkdir -p "$at"
+    truncate -s 16M "$D/disk.$1" && mkfs.ext4 -q -F -m 0 "$D/disk.$1" 2>>"$E/disk.out" && mount -o loop "$D/disk.$1" "$at" 2>>"$E/disk.out" || return 1
+    rmdir "$at/lost+found"
+    at_end+=("umount -l $at")
+}
+
+# The newest epoch that a coordinator's journal has: of START with a layout, COMMIT, REGROUP (doc/protocol.md, "A daemon's files").
+epoch_in() { # JOURNAL
+    perl -e 'local $/; open my $f, "<:raw", shift or exit 1; my $d = <$f>; my ($p, $e) = (8, 0);
+        while ($p + 17 <= length $d) { my ($len, $crc, $seq, $type) = unpack "NNQ>C", substr $d, $p;
+            last if $p + 17 + $len > length $d;
+            my $at = $type == 1 ? 33 : $type == 3 || $type == 23 ? 16 : $len;
+            $e = unpack "Q>", substr $d, $p + 17 + $at, 8 if $at + 8 <= $len && ($type != 1 || ord substr $d, $p + 17 + 32, 1);
+            $p += 17 + $len }
+        print "$e\n"' "$1" 2>/dev/null
+}
+
+# cut_power NODE: of its disk, in the middle of whatever its daemon does; what was not yet on the disk never gets there (ext4's
+# shutdown without flushing its log, EXT4_IOC_SHUTDOWN). The daemon is stopped, so that it sees nothing of it, and is the
+# caller's to kill. Sets told: the epoch in which the run made its last step, and cut: the journal that has it.
+cut_power() {
+    local at=$D/dynpipe/$1
+    [ -n "$has_loop_mounts" ] && mountpoint -q "$at" && cluster stop "daemon:$1" STOP || return 1
+    told=$(tail -n 2 "$D/train.jsonl" 2>/dev/null | sed -n 's/.*"epoch":\([0-9]*\).*/\1/p' | tail -n 1)
+    cut=$(find "$at" -name 'job-*.journal' -printf '%T@ %p\n' | sort -n | sed -n '$s/[^ ]* //p')
+    [ -n "$told" ] && [ -n "$cut" ] && [ "$(epoch_in "$cut")" -ge "$told" ] || cut= # of a life before
+    perl -e 'open my $f, "<", shift or die; my $how = pack "L", 2; ioctl($f, 0x8004587d, $how) or die "$!\n"' "$at" && return
+    cluster stop "daemon:$1" CONT
+    return 1
+}
+# restore_power NODE: with what its disk has. The witness has files of the old one open, so there is a copy under another number. What
+# was told must be on it.
+restore_power() {
+    local at=$D/dynpipe/$1
+    cp "$D/disk.$1" "$D/disk.$1.next" && umount -l "$at" && mv "$D/disk.$1.next" "$D/disk.$1" && mount -o loop "$D/disk.$1" "$at" ||
+        { echo "the disk of $1 does not come back" >>"$E/trouble"; return 1; }
+    [ -z "$cut" ] || [ "$(epoch_in "$cut" || echo -1)" -ge "$told" ] ||
+        echo "the run made steps in epoch $told, and after a power cut ${cut#"$D/dynpipe/"} has $(epoch_in "$cut" || echo "nothing")" >>"$E/trouble"
+}
+fault_disk_cut() { # NODE MS
+    cut_power "$1" || return 1
+    cluster stop "daemon:$1" KILL
+    pause_ms "$2"
+    restore_power "$1" && cluster start "daemon:$1"
+}

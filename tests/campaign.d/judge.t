@@ -336,13 +336,23 @@ missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Z
     moment_pattern "$moment" >/dev/null || echo "moment $moment"
 done)
 is "$missing" "" "every fault and every moment of 200 plans is there"
-for name in clock-ahead clock-back answers-lost answers-twice answers-late; do
+for name in clock-ahead clock-back answers-lost answers-twice answers-late disk-cut node-power; do
     like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" " $name:" "plans have $name"
 done
 like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
 unlike "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=array [^@]*most=[1-9]" "but no arrays, which may not"
 
 # ---- what faults do ------------------------------------------------------------------------------------------------------
+make_evidence "$T/e"
+is "$(epoch_in "$T/e/journals/n1.0000.job-7.0.journal")" 2 "the newest epoch of a journal"
+make_evidence "$T/e" COMMIT DONE
+is "$(epoch_in "$T/e/journals/n1.0000.job-7.0.journal")" 0 "that of its start, where no hand-over was decided"
+make_evidence "$T/e"
+file=$T/e/journals/n1.0000.job-7.0.journal
+truncate -s -1 "$file"
+is "$(epoch_in "$file")" 2 "a torn end does not hide it"
+is "$(epoch_in "$T/none")" "" "no journal has none"
+
 # A sanitizer's library wants to be loaded first.
 if [ -z "$(sed -n 's/^SANITIZER_CFLAGS *= *//p' "$DP_BUILDDIR/Makefile")" ]; then
     is_off() { # SECONDS

@@ -186,6 +186,7 @@ static unsigned alive_on(unsigned n, char *who, size_t cap)
 struct journal {
     char name[100]; /* "n1 job-1.0" */
     ino_t ino;
+    dev_t dev; /* a disk that was replaced has the same numbers of files */
     int fd, copy;
     uint64_t bytes, seq, end;
     struct timespec changed;
@@ -455,7 +456,8 @@ static void find_journals(unsigned n)
         if (stat(path, &st) < 0)
             continue;
         for (unsigned i = 0; i < n_journals && !j; i++)
-            if (journal[i].ino == st.st_ino && !strncmp(journal[i].name, path + strlen(dir) + 9, strcspn(path + strlen(dir) + 9, "/")))
+            if (journal[i].ino == st.st_ino && journal[i].dev == st.st_dev &&
+                !strncmp(journal[i].name, path + strlen(dir) + 9, strcspn(path + strlen(dir) + 9, "/")))
                 j = &journal[i];
         if (j || n_journals == MAX_JOURNALS)
             continue;
@@ -471,6 +473,7 @@ static void find_journals(unsigned n)
             continue;
         }
         j->ino = st.st_ino;
+        j->dev = st.st_dev;
         snprintf(j->name, sizeof j->name, "n%u %.*s", n, (int)(len - 8), e->d_name);
         n_journals++;
     }

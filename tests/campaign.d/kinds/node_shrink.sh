@@ -46,6 +46,7 @@ kind_node_shrink_plan() {
         "answers-lost $all 1000 5000"
         "answers-twice $all 1000 5000"
         "answers-late $all 1000 5000"
+        "disk-cut $all 200 3000"
         "job-scancel - 0 0"
         "job-requeue - 0 0"
         "job-preempt - 0 0"
@@ -67,8 +68,8 @@ kind_node_shrink_clash() {
         worker-kill | job-requeue | job-preempt | job-shrink) [[ $2 =~ \ (slurmctld-kill|job-scancel)\  ]] ;;
         job-update) [[ $2 =~ \ slurmctld-kill\  ]] ;;
         job-scancel) [[ $2 =~ \ (slurmctld-kill|worker-kill|job-[a-z]*)\  ]] ;;
-        daemon-kill | daemon-stop) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-full)\  ]] ;;
-        record-kill | journal-eio | journal-enospc | disk-full) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-full|daemon-[a-z]*)\  ]] ;;
+        daemon-kill | daemon-stop) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-[a-z]*)\  ]] ;;
+        record-kill | journal-eio | journal-enospc | disk-full | disk-cut) [[ $2 =~ \ (record-kill|journal-[a-z]*|disk-[a-z]*|daemon-[a-z]*)\  ]] ;;
         *) false ;;
     esac
 }

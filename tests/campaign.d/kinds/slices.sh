@@ -61,6 +61,8 @@ kind_slices_plan() {
         "answers-lost $all,home 1000 5000"
         "answers-twice $all,home 1000 5000"
         "answers-late $all,home 1000 5000"
+        "disk-cut $all 200 3000"
+        "node-power $all 1000 8000"
         "run-scancel - 0 0"
         "run-requeue - 0 0"
         "run-preempt - 0 0"
@@ -74,12 +76,12 @@ kind_slices_clash() {
     case $1 in
         slurmctld-kill) [[ $2 =~ \ (slice-(kill|scancel|requeue|preempt|update)|node-[a-z]*|run-[a-z]*)\  ]] ;;
         slice-kill | slice-scancel | slice-requeue | slice-preempt | slice-update) [[ $2 =~ \ slurmctld-kill\  ]] ;;
-        node-drain) [[ $2 =~ \ (slurmctld-kill|node-lost)\  ]] ;;
-        node-lost) [[ $2 =~ \ (slurmctld-kill|node-drain|daemon-[a-z]*|slurmd-[a-z]*|journal-[a-z]*|net-cut)\  ]] ;;
+        node-drain) [[ $2 =~ \ (slurmctld-kill|node-(lost|power))\  ]] ;;
+        node-lost | node-power) [[ $2 =~ \ (slurmctld-kill|node-[a-z]*|disk-cut|daemon-[a-z]*|slurmd-[a-z]*|journal-[a-z]*|net-cut)\  ]] ;;
         run-*) [[ $2 =~ \ (slurmctld-kill|run-[a-z]*)\  ]] ;;
-        daemon-kill | daemon-stop) [[ $2 =~ \ (journal-[a-z]*|node-lost|daemon-[a-z]*)\  ]] ;;
-        slurmd-kill | slurmd-stop | net-cut) [[ $2 =~ \ node-lost\  ]] ;;
-        journal-eio | journal-enospc) [[ $2 =~ \ (journal-[a-z]*|daemon-[a-z]*|node-lost)\  ]] ;;
+        daemon-kill | daemon-stop) [[ $2 =~ \ (journal-[a-z]*|disk-cut|node-(lost|power)|daemon-[a-z]*)\  ]] ;;
+        slurmd-kill | slurmd-stop | net-cut) [[ $2 =~ \ node-(lost|power)\  ]] ;;
+        journal-eio | journal-enospc | disk-cut) [[ $2 =~ \ (journal-[a-z]*|disk-cut|daemon-[a-z]*|node-(lost|power))\  ]] ;;
         *) false ;;
     esac
 }
@@ -287,13 +289,16 @@ fault_node_drain() {
     pause_ms "$2"
     ask_slurm scontrol update NodeName="$1" State=resume
 }
-# slurmd, daemon, step daemons and tasks at once. It comes back, and its disk with it.
-fault_node_lost() {
+# slurmd, daemon, step daemons and tasks at once. It comes back, and its disk with it: as it was, or as it was when its power was cut.
+fault_node_lost() { lose_for_a_while "$1" "$2" true; }
+fault_node_power() { cut_power "$1" && lose_for_a_while "$1" "$2" "restore_power $1"; }
+lose_for_a_while() { # NODE MS COMMAND-BEFORE-IT-STARTS
     # shellcheck disable=SC2046 # a list
     lose_node "$1" $(slices_now R | sed -n "s/ .* $1$//p")
     note "hits all on $1"
     ask_slurm scontrol update NodeName="$1" State=down Reason=lost
     pause_ms "$2"
+    $3 || return 1
     cluster start "slurmd:$1"
     cluster start "daemon:$1"
     ask_slurm scontrol update NodeName="$1" State=resume
