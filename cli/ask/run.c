@@ -201,6 +201,22 @@ static void cell_bpb(const json_t *run, char *out, size_t cap)
     put_real(dp_run_bits_per_byte(run), out, cap);
 }
 
+bool dp_run_frozen(const json_t *run, char *out, size_t cap)
+{
+    double n = dp_json_number(run, "frozen_layers");
+    json_t *cuts = dp_json_list(run, "layout.cuts");
+    json_int_t all = json_integer_value(json_array_get(cuts, json_array_size(cuts) ? json_array_size(cuts) - 1 : 0));
+
+    snprintf(out, cap, "%s", "");
+    if (!(n >= 1.0))
+        return false;
+    if (all > 0)
+        snprintf(out, cap, n > 1.0 ? "layers 0-%.0f of %" JSON_INTEGER_FORMAT : "layer %.0f of %" JSON_INTEGER_FORMAT, n - 1.0, all);
+    else
+        snprintf(out, cap, n > 1.0 ? "layers 0-%.0f" : "layer %.0f", n - 1.0);
+    return true;
+}
+
 static void cell_sparsity(const json_t *run, char *out, size_t cap)
 {
     dp_text_percent(out, cap, dp_json_number(run, "sparsity"));

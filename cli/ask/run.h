@@ -24,6 +24,9 @@ void dp_run_held(const json_t *run, size_t i, double *t_s, double *held);
 /* Devices held now and at the start; NaN when unknown. */
 double dp_run_devices(const json_t *run);
 double dp_run_devices_at_start(const json_t *run);
+/* "layers 0-3 of 14": those that only go forward. returns false: none does, and out is "". */
+bool dp_run_frozen(const json_t *run, char *out, size_t cap);
+
 /* tokens/s now over those of the layout that the run started with, at the same sparsity; NaN when unknown. */
 double dp_run_gain(const json_t *run);
 /* Bits per byte: what the run says, else NaN. */

@@ -105,6 +105,10 @@ static void model(struct dp_canvas *c, const json_t *doc)
     if (isfinite(overhead))
         dp_canvas_put(c, DP_PLAIN, "measuring and reporting %.2f %% of a step", overhead);
     dp_canvas_line(c);
+    if (dp_run_frozen(doc, text, sizeof text)) {
+        dp_canvas_put(c, DP_PLAIN, "frozen %s: these only go forward", text);
+        dp_canvas_line(c);
+    }
 }
 
 /* Speeds of now, of the run and of the layout that it started with: with the same weights left. */

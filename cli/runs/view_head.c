@@ -84,7 +84,8 @@ static void model(struct dp_canvas *c, const json_t *run)
 {
     double loss = dp_json_number(run, "loss"), bpb = dp_run_bits_per_byte(run);
     double sparsity = dp_json_number(run, "sparsity"), validation = dp_json_number(run, "eval_loss");
-    char text[64], bar[DP_BAR_BYTES(16)], rest[DP_BAR_BYTES(16)];
+    char text[64], frozen[64], bar[DP_BAR_BYTES(16)], rest[DP_BAR_BYTES(16)];
+    bool is_frozen = dp_run_frozen(run, frozen, sizeof frozen);
 
     snprintf(text, sizeof text, "%.4f", loss);
     field(c, "loss", isfinite(loss) ? text : "-");
@@ -98,11 +99,15 @@ static void model(struct dp_canvas *c, const json_t *run)
     }
     if (isfinite(sparsity)) {
         dp_canvas_put(c, DP_DIM, "sparsity ");
-        dp_bar_rest(rest, sizeof rest, 16 - dp_bar(bar, sizeof bar, sparsity, 16));
-        dp_canvas_put(c, DP_MAGENTA, "%s", bar);
-        dp_canvas_put(c, DP_DIM, "%s ", rest);
+        if (!is_frozen) { /* there is room for one of the two */
+            dp_bar_rest(rest, sizeof rest, 16 - dp_bar(bar, sizeof bar, sparsity, 16));
+            dp_canvas_put(c, DP_MAGENTA, "%s", bar);
+            dp_canvas_put(c, DP_DIM, "%s ", rest);
+        }
         dp_canvas_put(c, DP_BOLD, "%s   ", dp_text_percent(text, sizeof text, sparsity));
     }
+    if (is_frozen)
+        field(c, "frozen", frozen);
     dp_canvas_line(c);
 }
 

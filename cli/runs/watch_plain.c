@@ -28,20 +28,21 @@ static void loads(const json_t *run, char *out, size_t cap)
     }
 }
 
-/* "step 120/400 loss 2.3140 sparsity 42.1 % 18 204 tokens/s devices 3/4 load 98% 61%" */
+/* "step 120/400 loss 2.3140 sparsity 42.1 % frozen layers 0-4 18 204 tokens/s devices 3/4 load 98% 61%" */
 static void print_progress(const struct dp_watch *w)
 {
-    char time[16], step[32], total[32], loss[32], sparsity[32], speed[32], held[32], start[32], load[1024];
+    char time[16], step[32], total[32], loss[32], sparsity[32], speed[32], held[32], start[32], load[1024], frozen[32];
     const json_t *run = w->run;
     double value = dp_json_number(run, "loss");
 
     dp_watch_time(w, time, sizeof time);
     loads(run, load, sizeof load);
     snprintf(loss, sizeof loss, isfinite(value) ? "%.4f" : "-", value);
-    printf("%s step %s/%s loss %s sparsity %s %s tokens/s devices %s/%s%s\n", time,
+    printf("%s step %s/%s loss %s sparsity %s%s%s %s tokens/s devices %s/%s%s\n", time,
            dp_json_text(step, sizeof step, run, "step", "-"),
            dp_json_text(total, sizeof total, run, "steps_total", "-"), loss,
            dp_text_percent(sparsity, sizeof sparsity, dp_json_number(run, "sparsity")),
+           dp_run_frozen(run, frozen, sizeof frozen) ? " frozen " : "", frozen,
            dp_text_count(speed, sizeof speed, dp_json_number(run, "tokens_per_s")),
            dp_text_count(held, sizeof held, dp_run_devices(run)),
            dp_text_count(start, sizeof start, dp_run_devices_at_start(run)), load);

@@ -33,16 +33,19 @@ static void change(char *out, size_t cap, double percent, const char *below, con
 static void verdict(struct dp_canvas *c, const json_t *saving)
 {
     double packing = dp_json_number(saving, "packing_percent"), pruning = dp_json_number(saving, "pruning_percent");
-    char time[48], gpus[48], text[320], lent[32];
+    char time[48], gpus[48], text[320], lent[32], by[32];
+    bool is_pruned;
 
     change(time, sizeof time, dp_json_number(saving, "later_percent"), "earlier", "later");
     change(gpus, sizeof gpus, dp_json_number(saving, "device_s_percent"), "fewer", "more");
     snprintf(text, sizeof text, "against the fixed layout: %s, %s device-s; %s device-s are free for others before its end", time, gpus,
              dp_text_count(lent, sizeof lent, dp_json_number(saving, "lent_device_s")));
     dp_canvas_wrap(c, 0, DP_PLAIN, 4, text);
-    snprintf(text, sizeof text, "tokens per device-s at equal sparsity: %+.1f %% by packing and balancing", packing);
+    is_pruned = !strcmp(dp_json_text(by, sizeof by, saving, "cheaper_by", "pruning"), "pruning");
+    snprintf(text, sizeof text, "tokens per device-s %s: %+.1f %% by packing and balancing",
+             is_pruned ? "at equal sparsity" : "with equally cheap layers", packing);
     if (isfinite(pruning))
-        snprintf(text + strlen(text), sizeof text - strlen(text), "; by pruning alone: %+.1f %%", pruning);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "; by %s alone: %+.1f %%", by, pruning);
     dp_canvas_wrap(c, 0, DP_PLAIN, 4, text);
 }
 

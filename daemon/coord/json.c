@@ -177,11 +177,13 @@ static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r
     bool has_place = w->is_known || c->train.has_layout; /* said by its HELLO, or by the journal */
     uint32_t a = c->layout.cut[r], b = c->layout.cut[r + 1];
     uint64_t nnz = 0, params = 0;
+    uint32_t frozen = 0;
     json_t *o = json_object();
 
     for (uint32_t l = a; l < b; l++) {
         nnz += c->layer[l].load.nnz;
         params += c->layer[l].load.params;
+        frozen += dp_load_is_frozen(&c->layer[l].load);
     }
     set(o, "rank", u64(r));
     set(o, "node", has_place ? json_string(c->slot[w->slot].name) : json_null());
@@ -205,6 +207,7 @@ static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r
     set(o, "rss_bytes", u64(w->rss_bytes));
     set(o, "params", u64(params));
     set(o, "nnz", u64(nnz));
+    set(o, "frozen_layers", u64(frozen));
     set(o, "speed", num(w->speed));
     set(o, "report_age_s", w->report_ns ? num((double)(now_ns - w->report_ns) / 1e9) : json_null());
     return o;

@@ -310,6 +310,14 @@ static uint32_t frozen_prefix(const struct dp_coord *c)
     return n;
 }
 
+static void note_frozen(struct dp_coord *c, uint64_t now_ns, uint32_t n)
+{
+    if (n != c->train.n_frozen)
+        coord_note(c, now_ns, "layers that only go forward: %u of %u, seen at step %llu", n, c->train.n_layers,
+                   (unsigned long long)c->train.step);
+    c->train.n_frozen = n;
+}
+
 void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
     const char *wrong = what_is_wrong(c, now_ns, m);
@@ -332,7 +340,7 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
         take_layer(&c->layer[m->first_layer + i], &m->layer[i]);
         c->train.is_pruned |= m->layer[i].nnz < m->layer[i].params;
     }
-    c->train.n_frozen = frozen_prefix(c);
+    note_frozen(c, now_ns, frozen_prefix(c));
     share_optimizer(c, m);
     if (m->n_layers)
         take_step_time(c, now_ns, m);

@@ -155,13 +155,25 @@ static struct dp_saving_window steps_of_now(const struct dp_coord *c, uint64_t s
     return window_of(c, &s);
 }
 
-/* Pruning goes on: the steps of all ways get shorter alike. */
+/* Layers get cheaper: the steps of all ways get shorter alike. */
 static void make_as_long(struct dp_saving_window *w, double factor)
 {
     w->step_s *= factor;
     w->measured_s *= factor;
     for (int way = 0; way < DP_N_WAYS; way++)
         w->predicted_s[way] *= factor;
+}
+
+/* What makes layers cheaper in this run, as far as it has come or is known to come. */
+static const char *cheaper_by(const struct dp_coord *c)
+{
+    bool prunes = c->train.is_pruned, freezes = c->train.n_frozen > 0;
+
+    for (uint32_t i = 0; i < c->train.n_changes; i++) {
+        prunes |= c->train.change[i].kind == DP_CHANGE_PRUNE;
+        freezes |= c->train.change[i].kind == DP_CHANGE_FREEZE;
+    }
+    return prunes && freezes ? "pruning and freezing" : freezes ? "freezing" : "pruning";
 }
 
 json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns)
@@ -184,6 +196,7 @@ json_t *coord_saving_json(const struct dp_coord *c, uint64_t now_ns)
         saving.step_s[way] = dp_saving_step_s(&s.sums, &now, (enum dp_way)way);
     o = dp_saving_json(&saving, s.sums.steps,
                        (double)s.sums.steps * (double)c->train.microbatches * (double)c->train.tokens_per_microbatch);
+    json_object_set_new(o, "cheaper_by", json_string(cheaper_by(c)));
     json_object_set_new(o, "is_forecast", json_boolean(goes_on));
     json_object_set_new(o, "unknown_steps", json_integer((json_int_t)s.sums.unknown_steps));
     return o;

@@ -26,6 +26,16 @@ for c in status explain report; do
         "growth up to 8 slices; stay: the reference is met" "$c says why it asks for nothing"
     unlike "$(grown null $c)" "growth" "$c says nothing of others"
 done
+# Layers that only go forward are said to, and what they save is not called pruning.
+frozen() {
+    jq "(.run // .) |= (.frozen_layers = $1 | .saving.cheaper_by = \"$3\")" "$data/$2.json" >"$tmp/frozen.json"
+    "$dynpipe" "$2" --from "$tmp/frozen.json" | tr -s ' \n' ' '
+}
+like "$(frozen 4 status freezing)" "sparsity 18.0 % frozen layers 0-3 of 14" "status says which layers are frozen"
+like "$(frozen 1 report freezing)" "frozen layer 0 of" "report says which layer is"
+like "$(frozen 1 report freezing)" "with equally cheap layers: .21.6 % by packing and balancing; by freezing alone: .38.0 %" "and by what layers are cheaper"
+like "$(frozen 4 report 'pruning and freezing')" "by pruning and freezing alone: .38.0 %" "also where it is both"
+unlike "$(frozen 0 report pruning)" "frozen" "and nothing of others"
 golden layout layout --from "$data/status.json"
 is "$("$dynpipe" layout --megatron --from "$data/status.json")" "Et*3|t*3|t*3|t*3L" "the same as Megatron writes it"
 
