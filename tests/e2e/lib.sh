@@ -85,8 +85,8 @@ same_as_alone() {
         runs "$name: $n steps have a loss" test "$n" -gt 0
         [ "$n" -le "$most" ] || most=$n
     done
-    # A slow machine's run may have been ended before its last pruning; no configuration ends there.
-    last=$(printf '%s\n' "${options[@]}" | sed -n 's/^prune\.end=//p' | tail -n 1)
+    # A slow machine's run may have been ended before its last pruning or freezing; no configuration ends there.
+    last=$(printf '%s\n' "${options[@]}" | sed -n 's/^\(prune\|freeze\)\.end=//p' | sort -n | tail -n 1)
     [ "$most" -ge "${last:-0}" ] || most=$last
     alone "$D/alone.jsonl" "${options[@]}" train.steps="$most"
     ok $? "one worker alone trains as far"

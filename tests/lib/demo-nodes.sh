@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034,SC2154 # ./demo has these, or takes them from here
 # What ./demo --nodes shows: a pruning run on four nodes shrinks itself, and the job that waits behind it starts on a node
-# that it gave back. ./demo sources this file, brings up slurm_of_story, and calls tell_story.
+# that it gave back. With --scheme=freeze it is a run that fine-tunes, and freezes. ./demo sources this file, brings up slurm_of_story, and calls tell_story.
 
 slurm_of_story=(--nodes 4 --gpus 1 --cpus 2 --daemon-conf "run: { cooldown_s = 5.0; confirm_s = 5.0; max_slowdown = 99; };")
 slurm_text="4 nodes with one (simulated) GPU each, one dynpiped per node"
 kept_text="the private Slurm and its four dynpiped"
 look_closer=" --nodes"
+[ "$scheme" != freeze ] || look_closer=" --scheme=freeze" text_of_story=Mat1:1-Rev22:21
 
 # Half the microbatches of the file: a step of 2048 tokens, so that some hundred steps fit into two minutes.
 size="train.microbatches=4"
@@ -21,12 +22,25 @@ count_steps() { # MS: of a step of one worker alone
         printf "train.steps=%d prune.begin=%d prune.end=%d prune.every=%d", n, n / 7, n * 11 / 21, n / 21
     }'
 }
+# The same steps for freezing: all but two blocks and the head in the end.
+freeze_instead() {
+    local events=${overrides##* prune.begin=}
+    overrides="${overrides%% prune.begin=*} prune.begin=0 prune.end=0 freeze.layers=7 freeze.begin=${events//prune./freeze.}"
+    overrides="$overrides checkpoint.weights=$D/before/step-00000060"
+}
+# What is fine-tuned later.
+train_before() {
+    bible -f Gen1:1-Mal4:6 >"$D/old.txt" || return 1
+    "$build/worker/dynpipe-worker" --quiet "$here/etc/gpt-prune.conf" data.path="$D/old.txt" $size train.steps=60 prune.begin=0 \
+        prune.end=0 data.eval_every=0 pipeline.threads="$(nproc)" checkpoint.dir="$D/before" >"$D/before.out" 2>&1
+}
 
 # ---- two jobs ----------------------------------------------------------------------------------------------------
 
 submit_run() {
     local asks="--dynpipe=release --dynpipe-min-gpus=1 --dynpipe-reference=start" mpi
     what="a pruning run"
+    [ "$scheme" != freeze ] || what="a fine-tuning run that freezes its layers one after the other"
     [ $pruning = 1 ] || {
         overrides="${overrides%% prune.begin=*} prune.begin=0 prune.end=0"
         asks="$asks --dynpipe-max-slowdown=99" what="a run without pruning"
@@ -111,6 +125,11 @@ cores() {
 
 tell_story() {
     choose_steps
+    if [ "$scheme" = freeze ]; then
+        freeze_instead
+        as_child train_before || die "one worker alone cannot train what is fine-tuned: $(tail -n 1 "$D/before.out")"
+        say "a model has been trained on the Old Testament: $(sed -n 's/^step 60 eval: //p' "$D/before.out")"
+    fi
     submit_run
     until [ "$(squeue -h -j "$train" -o %T)" != PENDING ]; do sleep 0.1; done
     submit_other
