@@ -37,7 +37,7 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out
-cli_tests = tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
+cli_tests = tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/scheme.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)
 

@@ -28,6 +28,9 @@ policies_libdppolicy_a_SOURCES = \
 	policies/sim/iteration/iteration.c policies/sim/iteration/iteration.h policies/sim/iteration/lower_bound.c \
 	policies/sim/iteration/actions.c policies/sim/iteration/actions.h \
 	policies/sim/iteration/program.c policies/sim/iteration/program.h \
+	policies/sim/scheme/scheme.c policies/sim/scheme/scheme.h policies/sim/scheme/list.h policies/sim/scheme/use.c \
+	policies/sim/scheme/freeze.c policies/sim/scheme/drop.c policies/sim/scheme/moe.c policies/sim/scheme/mod.c \
+	policies/sim/scheme/early_exit.c policies/sim/scheme/sparse_attention.c \
 	policies/solve/bins.c policies/solve/bins.h policies/solve/bisect.c policies/solve/bisect.h \
 	policies/solve/chain.c policies/solve/chain.h policies/solve/diffuse.c policies/solve/diffuse.h \
 	policies/solve/front.c policies/solve/front.h policies/solve/nicol.c policies/solve/nicol.h \
@@ -78,7 +81,7 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/policies/test_balance_chain tests/unit/policies/test_balancers tests/unit/policies/test_best_layout tests/unit/policies/test_diffusion tests/unit/policies/test_foresee tests/unit/policies/test_grow tests/unit/policies/test_partition tests/unit/policies/test_sim_iteration tests/unit/policies/test_sim_run tests/unit/policies/test_sim_wide tests/unit/policies/test_pack tests/unit/policies/test_pack_hosts tests/unit/policies/test_policy tests/unit/policies/test_promise tests/unit/policies/test_pruning tests/unit/policies/test_saving
+policy_tests = tests/unit/policies/test_balance_chain tests/unit/policies/test_balancers tests/unit/policies/test_best_layout tests/unit/policies/test_diffusion tests/unit/policies/test_foresee tests/unit/policies/test_grow tests/unit/policies/test_partition tests/unit/policies/test_sim_iteration tests/unit/policies/test_sim_run tests/unit/policies/test_sim_scheme tests/unit/policies/test_sim_wide tests/unit/policies/test_pack tests/unit/policies/test_pack_hosts tests/unit/policies/test_policy tests/unit/policies/test_promise tests/unit/policies/test_pruning tests/unit/policies/test_saving
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -100,6 +103,8 @@ tests_unit_policies_test_sim_iteration_SOURCES = tests/unit/policies/test_sim_it
 tests_unit_policies_test_sim_iteration_LDADD = $(policy_libs)
 tests_unit_policies_test_sim_run_SOURCES = tests/unit/policies/test_sim_run.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_sim_run_LDADD = policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(CMOCKA_LIBS) -lm $(JANSSON_LIBS)
+tests_unit_policies_test_sim_scheme_SOURCES = tests/unit/policies/test_sim_scheme.c tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_sim_scheme_LDADD = policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a $(CMOCKA_LIBS) -lm $(JANSSON_LIBS)
 tests_unit_policies_test_sim_wide_SOURCES = tests/unit/policies/test_sim_wide.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_sim_wide_LDADD = $(policy_libs)
 tests_unit_policies_test_pruning_SOURCES = tests/unit/policies/test_pruning.c policies/bench/recorded_loads.h tests/unit/unit.h
@@ -116,4 +121,4 @@ tests_unit_policies_test_policy_SOURCES = tests/unit/policies/test_policy.c test
 tests_unit_policies_test_policy_LDADD = $(policy_libs)
 endif
 
-EXTRA_DIST += policies/README.md policies/baselines/README.md policies/bench/README.md policies/cluster/README.md policies/cluster/generate/README.md policies/cluster/read/README.md policies/decide/README.md policies/graph/README.md policies/graph/hierarchical/README.md policies/graph/maxload/README.md policies/graph/read/README.md policies/predict/README.md policies/saving/README.md policies/sim/README.md policies/sim/case/README.md policies/sim/iteration/README.md policies/solve/README.md
+EXTRA_DIST += policies/README.md policies/baselines/README.md policies/bench/README.md policies/cluster/README.md policies/cluster/generate/README.md policies/cluster/read/README.md policies/decide/README.md policies/graph/README.md policies/graph/hierarchical/README.md policies/graph/maxload/README.md policies/graph/read/README.md policies/predict/README.md policies/saving/README.md policies/sim/README.md policies/sim/case/README.md policies/sim/iteration/README.md policies/sim/scheme/README.md policies/solve/README.md

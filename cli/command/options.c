@@ -16,6 +16,7 @@
 #include "cli/command/slurm_job.h"
 #include "cli/show/text.h"
 #include "common/schedule/list.h"
+#include "policies/sim/scheme/list.h"
 
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
@@ -23,7 +24,7 @@ enum {
     OPT_TRADE, OPT_TIME_LIMIT, OPT_POLICY,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
-    OPT_SEED, OPT_NODES,
+    OPT_SEED, OPT_NODES, OPT_SCHEME,
 };
 
 struct option_entry {
@@ -48,6 +49,8 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_REPLICAS, "replicas", "N", "pipelines that train the model in parallel"},
     {DP_TAKES_SIMULATE, OPT_BALANCE, "balance", "POLICY", "find every layout with this policy; ./FILE.so: your own; help: list them"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_ARGUMENTS, "arguments", "WORDS", "for your own policy (./FILE.so), separated by blanks"},
+    {DP_TAKES_SIMULATE, OPT_SCHEME, "scheme", "SCHEME",
+     &DP_SIM_SCHEMES(DP_SIM_SCHEME_COMMA) ": NAME[,KEY=VALUE...]; help: list them; NAME,help: its keys"[2]},
     {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after this many"},
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
@@ -127,10 +130,13 @@ static bool is_help(const char *value)
     return value && !strcmp(value, "help");
 }
 
-/* simulate --balance=help, --schedule=help and --scheduler=help need no file. */
+/* simulate --balance=help, --schedule=help, --scheduler=help, --scheme=help and --scheme=NAME,help need no file. */
 static bool lists_names(const struct dp_cli *cli)
 {
-    return is_help(cli->simulate.balance) || is_help(cli->simulate.schedule) || is_help(cli->simulate.scheduler);
+    const char *scheme = cli->simulate.scheme, *comma = scheme ? strchr(scheme, ',') : NULL;
+
+    return is_help(cli->simulate.balance) || is_help(cli->simulate.schedule) || is_help(cli->simulate.scheduler) || is_help(scheme) ||
+           (comma && is_help(comma + 1));
 }
 
 static enum dp_parsed wrong(const char *command, const char *fmt, const char *a, const char *b)
@@ -311,6 +317,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_GRAPH_BANDWIDTH: return take_bandwidth(arg, out);
     case OPT_SCHEDULE: out->simulate.schedule = arg; break;
     case OPT_BALANCE: out->simulate.balance = arg; break;
+    case OPT_SCHEME: out->simulate.scheme = arg; break;
     case OPT_ARGUMENTS: out->arguments = arg; break;
     case OPT_CHROME_TRACE: out->simulate.chrome_trace = arg; break;
     case OPT_SVG: out->svg = arg; break;

@@ -19,6 +19,7 @@ static const char *misplaced(const struct dp_cli *cli)
 
     return o->schedule       ? "schedule"
            : o->balance      ? "balance"
+           : o->scheme       ? "scheme"
            : cli->arguments  ? "arguments"
            : o->chrome_trace ? "chrome-trace"
            : o->devices      ? "devices"

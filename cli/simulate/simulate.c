@@ -16,6 +16,7 @@
 #include "policies/list.h"
 #include "policies/policy.h"
 #include "policies/sim/case/read.h"
+#include "policies/sim/scheme/scheme.h"
 
 #define MOST_TRADED 3e6 /* operations of the run */
 
@@ -119,10 +120,52 @@ static bool list_names(const struct dp_cli *cli)
     if (is_help(cli->simulate.schedule))
         for (int i = 0; i < DP_N_SCHEDULES; i++)
             printf("%-21s %s\n", dp_schedules[i].name, dp_schedules[i].help);
+    if (is_help(cli->simulate.scheme))
+        for (size_t i = 0; dp_sim_scheme_at(i); i++)
+            printf("%-21s %s\n", dp_sim_scheme_at(i)->name, dp_sim_scheme_at(i)->help);
     if (is_help(cli->simulate.scheduler))
         for (int i = 0; i < DP_CLUSTER_SCHEDULERS; i++)
             printf("%-21s %s\n", dp_cluster_schedulers[i].name, dp_cluster_schedulers[i].help);
-    return is_help(cli->simulate.balance) || is_help(cli->simulate.schedule) || is_help(cli->simulate.scheduler);
+    return is_help(cli->simulate.balance) || is_help(cli->simulate.schedule) || is_help(cli->simulate.scheduler) ||
+           is_help(cli->simulate.scheme);
+}
+
+/* --scheme=NAME,help: the keys of one. */
+static bool list_keys(const char *text)
+{
+    size_t name = text ? strcspn(text, ",") : 0;
+    const struct dp_sim_scheme *s;
+
+    if (!name || !text[name] || !is_help(text + name + 1))
+        return false;
+    for (size_t i = 0; (s = dp_sim_scheme_at(i)); i++) {
+        if (strlen(s->name) != name || memcmp(s->name, text, name) != 0)
+            continue;
+        for (const struct dp_sim_scheme_key *k = s->rule->key; k->name; k++)
+            if (k->choices)
+                printf("%-12s %s: %s (the first)\n", k->name, k->help, k->choices);
+            else
+                printf("%-12s %s, %g to %g (%.3g)\n", k->name, k->help, k->low, k->high, k->fallback);
+        printf("costs: %s\n", s->rule->source);
+        return true;
+    }
+    return false; /* the name is wrong: parsing says so */
+}
+
+static int use_scheme(const void *choice, struct dp_sim_case *c, struct dp_err *err)
+{
+    return dp_sim_scheme_use(choice, c, err);
+}
+
+/* Take --scheme; *choice: where it was given. returns -1: it is wrong, which is said. */
+static int take_scheme(const char *text, struct dp_sim_scheme_choice *choice)
+{
+    struct dp_err err;
+
+    if (!text || dp_sim_scheme_parse(text, choice, &err) == 0)
+        return 0;
+    fprintf(stderr, "dynpipe simulate: --scheme: %s\n", err.text);
+    return -1;
 }
 
 /* Options that are wrong whatever the files say. */
@@ -158,18 +201,21 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         .is_straight = cli->straight,
     };
     struct collector k = {0};
+    struct dp_sim_scheme_choice scheme;
     struct dp_cli_policy policy;
     struct dp_sim_case c;
     json_t *document = NULL;
     enum dp_exit code;
     struct dp_err err;
 
-    if (list_names(cli))
+    if (list_names(cli) || list_keys(cli->simulate.scheme))
         return DP_EXIT_OK;
     if (cli->simulate.cluster)
         return dp_simulate_cluster(cli);
-    if (!options_fit(cli))
+    if (!options_fit(cli) || take_scheme(cli->simulate.scheme, &scheme) < 0)
         return DP_EXIT_USAGE;
+    with.change = cli->simulate.scheme ? use_scheme : NULL;
+    with.change_arg = &scheme;
     if (dp_cli_policy_take("balance", cli->simulate.balance, cli->arguments, &policy, &err) < 0) {
         fprintf(stderr, "dynpipe simulate: %s\n", err.text);
         return DP_EXIT_USAGE;

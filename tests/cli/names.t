@@ -26,6 +26,7 @@ done <<'EOF'
 balance:doc/policies.md:| name | what it does | knows | source |
 schedule:doc/simulator.md:| `schedule` | what a device does | source |
 scheduler:doc/cluster.md:| name | who may start |
+scheme:doc/simulator.md:| `scheme` | what it makes of the costs | its keys |
 EOF
 algorithms=$("$dynpipe" plan --algorithm=help | cut -d' ' -f1)
 is "$(rows doc/policies.md '| algorithm | objective | source |' | LC_ALL=C sort)" "$(grep -vx auto <<<"$algorithms" | LC_ALL=C sort)" "doc/policies.md has all algorithms, and no other"

@@ -100,6 +100,13 @@ static void shorten(uint64_t iterations, struct dp_sim_case *c)
     }
 }
 
+static int change(const struct dp_sim_override *with, const char *path, struct dp_sim_case *c, struct dp_err *err)
+{
+    if (dp_sim_case_check(c, err) == 0 && with->change(with->change_arg, c, err) == 0)
+        return 0;
+    return dp_err_prefix(err, "%s", path);
+}
+
 static int read_texts(uint32_t n, char *const path[], const struct text *text, const struct dp_sim_override *with,
                       struct dp_sim_case *out, struct dp_err *err)
 {
@@ -137,6 +144,8 @@ int dp_sim_read(uint32_t n, char *const path[], const struct dp_sim_override *wi
         place_on_nodes(with->devices_per_node, out);
     if (rc == 0 && with && with->iterations)
         shorten(with->iterations, out);
+    if (rc == 0 && with && with->change)
+        rc = change(with, path[0], out, err);
     if (rc == 0 && with && with->policy)
         rc = use_policy(with, out, err);
     if (rc == 0)

@@ -19,6 +19,9 @@ struct dp_sim_override {
     uint32_t devices, chunks, microbatches, replicas, buckets; /* 0: the file's */
     uint32_t devices_per_node;                                  /* 0: the file's */
     uint64_t iterations;                                        /* 0: the file's; later events are left out */
+    /* Changes the case before policies are asked, such as a scheme does (../scheme/); with change_arg. NULL: nothing does. */
+    int (*change)(const void *arg, struct dp_sim_case *c, struct dp_err *err);
+    const void *change_arg;
     double bytes_per_s; /* of a profile's transfers, 0: a default */
     bool is_straight;   /* plan a profile without replicas of stages */
 };

@@ -281,7 +281,7 @@ static int take_shape(const struct dp_graph *g, const struct dp_sim_override *wi
 /* May stages have replicas? Not where something is asked for that only pipelines of single devices know. */
 static bool may_replicate(const struct dp_sim_override *with, const struct dp_sim_case *c)
 {
-    bool wants_single = with && (with->is_straight || with->policy);
+    bool wants_single = with && (with->is_straight || with->policy || with->change);
 
     return !wants_single && c->chunks == 1 && c->replicas == 1 && dp_schedules[c->schedule].rule->has_shares;
 }
