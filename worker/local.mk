@@ -95,6 +95,7 @@ engine_tests = tests/unit/worker/test_config tests/unit/worker/test_data tests/u
 	tests/unit/worker/test_checkpoint tests/unit/worker/test_stage
 check_PROGRAMS += $(engine_tests)
 TESTS += $(engine_tests)
+staged_model = tests/unit/worker/staged_model.c tests/unit/worker/staged_model.h
 tests_unit_worker_test_config_SOURCES = tests/unit/worker/test_config.c tests/unit/unit.h
 tests_unit_worker_test_config_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_data_SOURCES = tests/unit/worker/test_data.c tests/unit/unit.h
@@ -105,7 +106,7 @@ tests_unit_worker_test_prune_SOURCES = tests/unit/worker/test_prune.c tests/unit
 tests_unit_worker_test_prune_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_checkpoint_SOURCES = tests/unit/worker/test_checkpoint.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_checkpoint_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_stage_SOURCES = tests/unit/worker/test_stage.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
+tests_unit_worker_test_stage_SOURCES = tests/unit/worker/test_stage.c $(staged_model) tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_stage_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 
