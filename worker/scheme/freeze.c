@@ -6,8 +6,9 @@
  *   linear     floor(L (i + 1) / (n + 1))
  *   geometric  floor(L (1 - (1 - a)^(i + 1))), a = freeze.share: He et al. 2021 (PipeTransformer, arXiv:2102.03161), L_f(e)
  *   change     all before the first layer whose gradient changed as much as the median of those that learn, or more: Liu et al.
- *              2021 (AutoFreeze, arXiv:2102.01386), eta = |last - now| / last, with the sum over an interval of the
- *              gradients' L2 norms, which are there anyway, in the place of the L1 norm of their sum
+ *              2021 (AutoFreeze, arXiv:2102.01386), eta = |last - now| / last, with the mean over an interval of the
+ *              gradients' L2 norms, which are there anyway, in the place of the L1 norm of their sum: the first interval and
+ *              the last one need not be as long as the others
  *   noise      all before the first layer with pi >= freeze.noise. pi = (R - r0) / (1 - r0), R = sum m^2 / sum v of AdamW's
  *              moments without their bias, r0 = (1 - beta1) / (1 + beta1): what R is where gradients are noise alone (pi 0);
  *              where they never change it is 1. The sum of v needs no pass over v: it follows from the gradients' squares,
@@ -115,10 +116,10 @@ static bool has_notes(const struct dp_layer *l, const struct dp_train_config *c)
     return !l->is_frozen && l->notes.rule == (uint32_t)rule_of(c);
 }
 
-/* notes: norms of this interval, of the one before */
+/* notes: norms of this interval, of so many steps; their mean in the one before, 0: there was none */
 static double eta_of(const struct dp_layer *l, double squares)
 {
-    double now = l->notes.value[0] + sqrt(squares), last = l->notes.value[1];
+    double now = (l->notes.value[0] + sqrt(squares)) / (l->notes.value[1] + 1.0), last = l->notes.value[2];
 
     return last > 0 ? fabs(last - now) / last : UNKNOWN;
 }
@@ -158,10 +159,11 @@ static void note(struct dp_layer_notes *n, const struct dp_train_config *c, bool
         return;
     }
     n->value[0] += sqrt(squares);
+    n->value[1] += 1.0;
     if (!is_event)
         return;
-    n->value[1] = n->value[0];
-    n->value[0] = 0;
+    n->value[2] = n->value[0] / n->value[1];
+    n->value[0] = n->value[1] = 0;
 }
 
 static void observe(struct dp_layer *l, const struct dp_train_config *c, uint64_t step, double squares, double grad_scale)
