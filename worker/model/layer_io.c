@@ -342,8 +342,8 @@ static int read_more(const uint8_t *at, const struct dp_train_config *c, struct 
             return corrupt(err, "notes of a rule that are none");
     if (flags & ~FLAG_FROZEN || (!out->is_frozen && !out->notes.rule))
         return corrupt(err, "flags that this program does not know");
-    if (out->is_frozen && c->model.tied_head && out->index == 0)
-        return corrupt(err, "a tied embedding is never frozen");
+    if (out->is_frozen && ((c->model.tied_head && out->index == 0) || out->index + 1 == dp_model_layers(c)))
+        return corrupt(err, "a head and a tied embedding are never frozen");
     return 0;
 }
 
