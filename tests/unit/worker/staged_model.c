@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "worker/model/model.h"
+#include "worker/scheme/scheme.h"
 
 static void model_stages(struct model *m, struct dp_layer **layers, const uint32_t *cut)
 {
@@ -89,7 +90,7 @@ void model_backward(struct model *m, uint64_t step, uint32_t mb)
     struct dp_err err = {0};
 
     fake_tokens(c, step, mb, tokens, targets);
-    for (uint32_t s = m->n_stages; s-- > 0;) {
+    for (uint32_t s = m->n_stages; s-- > 0 && dp_stage_n_frozen(m->stage[s]) < dp_stage_n_layers(m->stage[s]);) {
         check(dp_stage_backward(m->stage[s], mb, m->wire[s + 1] + at, tokens, &err), &err);
         memcpy(m->wire[s] + at, m->wire[s + 1] + at, (size_t)n * sizeof *m->wire[s]);
     }
@@ -101,6 +102,8 @@ double model_gradients(struct model *m, uint64_t step)
     uint32_t n_mb = (uint32_t)c->train.microbatches;
     double sum = 0;
 
+    for (uint32_t s = 0; s < m->n_stages; s++)
+        dp_stage_begin_step(m->stage[s], step, dp_schemes_runs(c));
     for (uint32_t mb = 0; mb < n_mb; mb++) {
         sum += model_forward(m, step, mb, true);
         if (!m->all_forwards_first)
@@ -127,36 +130,48 @@ void tie_weights(struct model *m)
     check(dp_layer_tied_set(head, dp_layer_tied_weight(model_layer(m, 0)), &err), &err);
 }
 
-double model_step(struct model *m, uint64_t step)
+void model_squares(struct model *m, double *squares)
 {
-    double loss = model_gradients(m, step), squares[64], sum = 0, norm;
     struct dp_err err = {0};
 
-    for (uint32_t s = 0, at = 0; s < m->n_stages; at += dp_stage_n_layers(m->stage[s++])) {
+    for (uint32_t s = 0; s < m->n_stages; squares += dp_stage_n_layers(m->stage[s++])) {
         check(dp_stage_sum_squares(m->stage[s], &err), &err);
-        check(dp_stage_grad_squares(m->stage[s], squares + at, &err), &err);
+        check(dp_stage_grad_squares(m->stage[s], squares, &err), &err);
     }
+}
+
+void model_optimize(struct model *m, uint64_t step, const double *squares)
+{
+    double sum = 0, norm, scale;
+    struct dp_err err = {0};
+
     for (uint32_t i = 0; i < dp_model_layers(m->config); i++)
         sum += squares[i];
     norm = sqrt(sum);
-    for (uint32_t s = 0; s < m->n_stages; s++)
-        check(dp_stage_step(m->stage[s], step, norm > 0.5 ? 0.5 / norm : 1.0, &err), &err);
+    scale = norm > 0.5 ? 0.5 / norm : 1.0;
+    for (uint32_t s = 0; s < m->n_stages; squares += dp_stage_n_layers(m->stage[s++])) {
+        dp_schemes_observe(m->stage[s], m->config, step + 1, squares, scale);
+        check(dp_stage_step(m->stage[s], step, scale, &err), &err);
+    }
     if (m->config->model.tied_head)
         dp_layer_tied_split(model_layer(m, 0),
                             dp_layer_tied_gradient(model_layer(m, dp_model_layers(m->config) - 1)));
     tie_weights(m);
+}
+
+double model_step(struct model *m, uint64_t step)
+{
+    double loss = model_gradients(m, step), squares[64];
+
+    model_squares(m, squares);
+    model_optimize(m, step, squares);
     return loss;
 }
 
-void model_prune(struct model *m, double target, const uint32_t *cut, uint32_t n_stages)
+/* All layers out of their stages, which are gone. */
+static void take_layers(struct model *m, struct dp_layer **layers)
 {
-    struct dp_layer *layers[64], *moved[64];
-    uint32_t n = dp_model_layers(m->config), at = 0;
-    struct dp_err err = {0};
-    struct dp_stage *whole;
-    double reached = 0;
-
-    for (uint32_t s = 0; s < m->n_stages; s++) {
+    for (uint32_t s = 0, at = 0; s < m->n_stages; s++) {
         uint32_t count = dp_stage_n_layers(m->stage[s]);
 
         dp_stage_take_layers(m->stage[s], layers + at);
@@ -164,26 +179,85 @@ void model_prune(struct model *m, double target, const uint32_t *cut, uint32_t n
         dp_stage_destroy(m->stage[s]);
         at += count;
     }
-    whole = dp_stage_create(m->config, m->be, layers, n, 1, &err);
+}
+
+/* Into new stages, every one through its byte stream. */
+static void put_layers(struct model *m, struct dp_layer **layers, const uint32_t *cut, uint32_t n_stages)
+{
+    struct dp_err err = {0};
+
+    for (uint32_t i = 0; i < dp_model_layers(m->config); i++) {
+        struct dp_layer *old = layers[i];
+        uint8_t *data;
+        size_t bytes;
+
+        check(dp_layer_write(old, &data, &bytes, &err), &err);
+        layers[i] = dp_layer_read(m->config, m->be, &m->tune, data, bytes, &err);
+        if (!layers[i])
+            fail_msg("%s", err.text);
+        free(data);
+        dp_layer_destroy(old);
+    }
+    for (uint32_t s = 0; s <= (m->n_stages > n_stages ? m->n_stages : n_stages); s++) {
+        size_t n = (size_t)(m->config->train.batch * m->config->model.context * m->config->model.channels *
+                            m->config->train.microbatches);
+
+        if (s > m->n_stages)
+            m->wire[s] = calloc(n, sizeof(float));
+        else if (s > n_stages)
+            free(m->wire[s]);
+    }
+    m->n_stages = n_stages;
+    model_stages(m, layers, cut);
+}
+
+void model_cut(struct model *m, const uint32_t *cut, uint32_t n_stages)
+{
+    struct dp_layer *layers[64];
+
+    take_layers(m, layers);
+    put_layers(m, layers, cut, n_stages);
+}
+
+void model_freeze(struct model *m, uint32_t n)
+{
+    struct dp_err err = {0};
+
+    for (uint32_t s = 0, first = 0; s < m->n_stages; first += dp_stage_n_layers(m->stage[s++]))
+        if (n > first)
+            check(dp_stage_freeze(m->stage[s], n - first, &err), &err);
+}
+
+void model_prune(struct model *m, double target, const uint32_t *cut, uint32_t n_stages)
+{
+    struct dp_layer *layers[64];
+    struct dp_err err = {0};
+    struct dp_stage *whole;
+    double reached = 0;
+
+    take_layers(m, layers);
+    whole = dp_stage_create(m->config, m->be, layers, dp_model_layers(m->config), 1, &err);
     check(dp_prune_run(whole, m->config, target, NULL, NULL, &reached, &err), &err);
     assert_true(fabs(reached - target) * (double)dp_model_prunable(m->config) <=
                 (double)dp_block_weights(dp_train_block_rows(m->config))); /* of whole blocks */
     dp_stage_take_layers(whole, layers);
     dp_stage_destroy(whole);
-    for (uint32_t i = 0; i < n; i++) {
-        uint8_t *data;
-        size_t bytes;
+    put_layers(m, layers, cut, n_stages);
+}
 
-        check(dp_layer_write(layers[i], &data, &bytes, &err), &err);
-        moved[i] = dp_layer_read(m->config, m->be, &m->tune, data, bytes, &err);
-        if (!moved[i])
-            fail_msg("%s", err.text);
-        free(data);
-        dp_layer_destroy(layers[i]);
+void model_bytes(struct model *m, uint8_t **bytes, size_t *n_bytes)
+{
+    *bytes = NULL;
+    *n_bytes = 0;
+    for (uint32_t i = 0; i < dp_model_layers(m->config); i++) {
+        uint8_t *one;
+        size_t n;
+
+        assert_int_equal(dp_layer_write(model_layer(m, i), &one, &n, NULL), 0);
+        *bytes = realloc(*bytes, *n_bytes + n);
+        assert_non_null(*bytes);
+        memcpy(*bytes + *n_bytes, one, n);
+        *n_bytes += n;
+        free(one);
     }
-    assert_true(n_stages <= m->n_stages);
-    for (uint32_t s = n_stages; s < m->n_stages; s++)
-        free(m->wire[s + 1]);
-    m->n_stages = n_stages;
-    model_stages(m, moved, cut);
 }

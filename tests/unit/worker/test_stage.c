@@ -129,8 +129,6 @@ static void train(bool tied, const char *granularity, const uint32_t *cut, uint3
     m = model_open(&c, cut, n_stages, crossover);
     model_settle(&m);
     m.all_forwards_first = gpipe;
-    *bytes = NULL;
-    *n_bytes = 0;
     for (uint64_t step = 0; step < STEPS; step++) {
         if (step == 4)
             model_prune(&m, 0.5, cut2, n2);
@@ -138,17 +136,7 @@ static void train(bool tied, const char *granularity, const uint32_t *cut, uint3
             model_prune(&m, 0.9, cut2, n2);
         loss[step] = model_step(&m, step);
     }
-    for (uint32_t i = 0; i < dp_model_layers(&c); i++) {
-        uint8_t *one;
-        size_t n;
-
-        assert_int_equal(dp_layer_write(model_layer(&m, i), &one, &n, NULL), 0);
-        *bytes = realloc(*bytes, *n_bytes + n);
-        assert_non_null(*bytes);
-        memcpy(*bytes + *n_bytes, one, n);
-        *n_bytes += n;
-        free(one);
-    }
+    model_bytes(&m, bytes, n_bytes);
     model_close(&m);
 }
 
