@@ -92,7 +92,7 @@ worker_dynpipe_worker_LDADD = $(WORKER_LIBS)
 # ---- tests and benchmarks of one worker ----
 if HAVE_CMOCKA
 engine_tests = tests/unit/worker/test_config tests/unit/worker/test_data tests/unit/worker/test_layer tests/unit/worker/test_prune \
-	tests/unit/worker/test_checkpoint tests/unit/worker/test_stage tests/unit/worker/test_freeze
+	tests/unit/worker/test_checkpoint tests/unit/worker/test_stage tests/unit/worker/test_freeze tests/unit/worker/test_drop
 check_PROGRAMS += $(engine_tests)
 TESTS += $(engine_tests)
 staged_model = tests/unit/worker/staged_model.c tests/unit/worker/staged_model.h
@@ -110,6 +110,8 @@ tests_unit_worker_test_stage_SOURCES = tests/unit/worker/test_stage.c $(staged_m
 tests_unit_worker_test_stage_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_freeze_SOURCES = tests/unit/worker/test_freeze.c $(staged_model) tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_freeze_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_drop_SOURCES = tests/unit/worker/test_drop.c $(staged_model) tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
+tests_unit_worker_test_drop_LDADD = $(MODEL_LIBS) $(UNIT_LIBS)
 endif
 
 # make bench-train: training steps of the engine on this machine

@@ -130,6 +130,20 @@ static void layers_have_their_bytes(void **state)
     is_written_so("a block", block, golden_block, &tune);
 }
 
+/* What version 1 cannot say. */
+static void version_2_has_its_bytes(void **state)
+{
+    struct dp_train_config c = golden_config(false, "weight");
+    struct dp_tune tune = tune_at(&c, 0.5);
+    struct dp_layer *frozen = numbered_layer(&c, 0, &tune), *noted = numbered_layer(&c, 0, &tune);
+
+    (void)state;
+    assert_int_equal(dp_layer_freeze(frozen, NULL), 0);
+    is_written_so("a frozen embedding", frozen, golden_frozen_embedding, &tune);
+    noted->notes = (struct dp_layer_notes){.rule = 3, .value = {1.5, 2, -0.25}};
+    is_written_so("an embedding with notes", noted, golden_noted_embedding, &tune);
+}
+
 static void blocks_of_4x1_have_theirs(void **state)
 {
     struct dp_train_config c = golden_config(false, "4x1");
@@ -212,6 +226,7 @@ static void a_manifest_has_its_text(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(layers_have_their_bytes, setup, teardown),
+    cmocka_unit_test_setup_teardown(version_2_has_its_bytes, setup, teardown),
     cmocka_unit_test_setup_teardown(blocks_of_4x1_have_theirs, setup, teardown),
     cmocka_unit_test_setup_teardown(blocks_of_32x32_have_theirs, setup, teardown),
     cmocka_unit_test(a_manifest_has_its_text),
