@@ -41,7 +41,7 @@ struct dp_param {
 };
 
 #define DP_LAYER_MAX_PARAMS 12 /* a block has so many (model.c) */
-#define DP_LAYER_NOTES 3
+#define DP_LAYER_NOTES 3 /* a sum, of how many steps, and what it is compared with */
 
 /* What a scheme (worker/scheme/) remembers of a layer from step to step. It moves with the layer. */
 struct dp_layer_notes {

@@ -32,7 +32,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as
 #define NAME_BYTES 32 /* see above */
 #define HEADER_BYTES (8 + 4 * 4 + 2 * 8 + 5 * 8) /* up to its crc, in version 1 */
 #define MORE_BYTES (2 * 4 + DP_LAYER_NOTES * 8) /* in version 2 */
-#define FLAG_FROZEN 1u
+#define FLAG_FROZEN 1u /* see above */
 #define TENSOR_BYTES (NAME_BYTES + 4 * 8 + 2 * 4) /* likewise */
 #define PIECE 65536 /* bytes of an array under one checksum of the device: many for its cores, few for the bus */
 static const char magic[7] = {'D', 'P', 'L', 'A', 'Y', 'E', 'R'}; /* and a byte, the version */

@@ -95,8 +95,8 @@ struct dp_conf_key;
 /* Static, of the library. */
 const struct dp_conf_key *dp_train_config_keys(void);
 
-/* What no single key can tell: heads divide channels, learning rates fall, ... The load
- * does it; what concerns schemes alone is dp_schemes_check()'s (worker/scheme/scheme.h); whoever fills the struct in another way calls it. */
+/* What no single key can tell: heads divide channels, learning rates fall, ... The load does it; what concerns schemes alone is
+ * dp_schemes_check()'s (worker/scheme/scheme.h); whoever fills the struct in another way calls it. */
 int dp_train_config_check(const struct dp_train_config *config, struct dp_err *err);
 
 #endif

@@ -88,10 +88,12 @@ struct dp_scheme {
 DP_SCHEMES(DP_SCHEME_DECLARE)
 #undef DP_SCHEME_DECLARE
 
+/* Static, on or not. */
 const struct dp_scheme *dp_scheme_at(enum dp_scheme_id id);
 
 /* Of all schemes that are on: the struct says what each call is. */
 
+/* On or not. */
 int dp_schemes_check(const struct dp_train_config *config, struct dp_err *err);
 /* What is known to come of all, in the order of steps; an equal share of DP_CHANGES_MAX for each. returns how many. */
 uint32_t dp_schemes_plan(const struct dp_train_config *config, struct dp_change out[DP_CHANGES_MAX]);

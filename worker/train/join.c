@@ -153,7 +153,8 @@ static int check(const struct dp_trainer *t, const struct invitation *m, struct 
     if (memcmp(m->model, &t->config->model, sizeof m->model) || memcmp(m->train, &t->config->train, sizeof m->train) ||
         memcmp(m->prune, &t->config->prune, sizeof m->prune) || memcmp(m->freeze, &t->config->freeze, sizeof m->freeze) ||
         memcmp(m->drop, &t->config->drop, sizeof m->drop) || m->layout.n_layers != t->layout.n_layers)
-        return dp_err_set(err, DP_EINVAL, "the run that this slice would join has another configuration (model, train, prune, freeze or drop)");
+        return dp_err_set(err, DP_EINVAL, "the run that this slice would join has another configuration (model, train, prune, freeze or "
+                          "drop)");
     return dp_layout_check(&m->layout, err);
 }
 

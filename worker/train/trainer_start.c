@@ -221,7 +221,8 @@ static int open_rest(struct dp_trainer *t, struct dp_err *err)
     if (t->args->transport)
         dp_transport_give_up_when(t->args->transport, dp_trainer_must_regroup, t);
     if (dp_trainer_leads(t))
-        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data), dp_start_resumes(&t->start) ? DP_STEPLOG_APPEND : DP_STEPLOG_NEW, err);
+        t->log = dp_steplog_open(t->config, dp_data_bytes_per_token(t->data),
+                                 dp_start_resumes(&t->start) ? DP_STEPLOG_APPEND : DP_STEPLOG_NEW, err);
     return dp_trainer_leads(t) && !t->log ? -1 : 0;
 }
 
