@@ -19,7 +19,7 @@ $(man_pages): $(man_sources) Makefile
 # that is installed elsewhere or not at all; doc/links.awk makes their links follow.
 documents = README.md CHANGELOG.md \
 	doc/README.md doc/admin.md doc/benchmarks.md doc/cluster.md doc/cuda.md doc/design.md doc/faq.md doc/glossary.md doc/json.md \
-	doc/kernels.md doc/messages.md doc/paper.md doc/policies.md doc/protocol.md doc/security.md doc/simulator.md \
+	doc/kernels.md doc/messages.md doc/paper.md doc/policies.md doc/protocol.md doc/schemes.md doc/security.md doc/simulator.md \
 	doc/slurm.md doc/tutorial.md
 pictures = doc/idea.svg doc/run.svg
 EXTRA_DIST += $(documents) $(pictures) doc/links.awk doc/results/README.md doc/results/gpu.md doc/results/slices.md
@@ -28,7 +28,7 @@ installed_doc = \
 	build-doc/doc/README.md build-doc/doc/admin.md build-doc/doc/benchmarks.md build-doc/doc/cluster.md \
 	build-doc/doc/cuda.md build-doc/doc/design.md build-doc/doc/faq.md build-doc/doc/glossary.md build-doc/doc/json.md \
 	build-doc/doc/kernels.md build-doc/doc/messages.md build-doc/doc/paper.md build-doc/doc/policies.md \
-	build-doc/doc/protocol.md build-doc/doc/security.md build-doc/doc/simulator.md \
+	build-doc/doc/protocol.md build-doc/doc/schemes.md build-doc/doc/security.md build-doc/doc/simulator.md \
 	build-doc/doc/slurm.md build-doc/doc/tutorial.md
 doc_DATA = $(installed_documents)
 docsdir = $(docdir)/doc
