@@ -134,6 +134,10 @@ bench-peers: worker/bench/bench_train
 .PHONY: bench-simulator
 bench-simulator: worker/dynpipe-worker cli/dynpipe
 	$(srcdir)/worker/bench/bench_simulator --worker worker/dynpipe-worker --dynpipe cli/dynpipe $(BENCHFLAGS)
+# make bench-schemes: what pruning, freezing and layer dropout cost in loss, and what they save
+.PHONY: bench-schemes
+bench-schemes: worker/dynpipe-worker cli/dynpipe
+	$(srcdir)/worker/bench/bench_schemes --worker worker/dynpipe-worker --dynpipe cli/dynpipe $(BENCHFLAGS)
 # make bench-saving: the saving that a run reports beside the one that it makes
 .PHONY: bench-saving
 bench-saving: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
@@ -152,10 +156,12 @@ bench-many-slices: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugi
 .PHONY: bench-slices
 bench-slices: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_slices --build . $(BENCHFLAGS)
-EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_endurance worker/bench/bench_saving worker/bench/bench_simulator worker/bench/bench_slices tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
+EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_endurance worker/bench/bench_saving worker/bench/bench_schemes \
+	worker/bench/schemes/README.md worker/bench/schemes/arms.py worker/bench/schemes/costs.py worker/bench/schemes/layouts.py \
+	worker/bench/schemes/report.py worker/bench/schemes/runs.py worker/bench/bench_simulator worker/bench/bench_slices tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
