@@ -216,7 +216,7 @@ restore_power() {
     cp "$D/disk.$1" "$D/disk.$1.next" && umount -l "$at" && mv "$D/disk.$1.next" "$D/disk.$1" && mount -o loop "$D/disk.$1" "$at" ||
         { echo "the disk of $1 does not come back" >>"$E/trouble"; return 1; }
     [ -z "$cut" ] || [ "$(epoch_in "$cut" || echo -1)" -ge "$told" ] ||
-        echo "the run made steps in epoch $told, and after a power cut ${cut#"$D/dynpipe/"} has $(epoch_in "$cut" || echo "nothing")" >>"$E/trouble"
+        echo "the run made steps in epoch $told, and after a power cut ${cut#"$D/dynpipe/"} has $(epoch_in "$cut" || echo "nothing")" >>"$E/wrong"
 }
 fault_disk_cut() { # NODE MS
     cut_power "$1" || return 1

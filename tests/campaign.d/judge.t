@@ -106,13 +106,15 @@ judged() { "$parts/judge" "$T/e" "$reader" >"$T/said" 2>&1; }
 make_evidence "$T/e"
 judged
 is "$?" 0 "a good run is good"
-is "$(cat "$T/said")" "faults=1 missed=0 releases=1 given=1 handovers=2 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
+is "$(cat "$T/said")" "faults=1 missed=0 releases=1 given=1 growths=0 handovers=2 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
 
-# found REGEX NAME: what was changed in $T/e is a violation, and said so.
-found() {
+# found REGEX NAME: what was changed in $T/e is a violation, and said so. found_short: it falls short.
+found() { judged_so 1 violation "$1" "$2"; }
+found_short() { judged_so 3 short "$1" "$2"; }
+judged_so() { # STATUS WORD REGEX NAME
     judged
-    is "$?" 1 "$2: a violation"
-    like "$(cat "$T/said")" "violation: .*($1)" "$2: it is named"
+    is "$?" "$1" "$4: $2"
+    like "$(cat "$T/said")" "$2: .*($3)" "$4: it is named"
     make_evidence "$T/e"
 }
 without() { # RECORD REGEX NAME
@@ -143,17 +145,22 @@ found "step 11 was made in epoch 1 with layout 0-4.5-7.-, which no journal decid
 printf '\x01' | dd of="$T/e/journals/n1.0000.job-7.0.journal" bs=1 seek=60 conv=notrunc 2>/dev/null
 found "n1.0000.job-7.0.journal: record [12] is damaged, and another one follows" "a bit in a journal"
 change end.nodes 's/n2 idle none/n2 drained Prolog_error/'
-found "a node is not idle in the end: n2 drained" "a node that is drained"
+found_short "a node is not idle in the end: n2 drained" "a node that is drained"
 change end.job s/COMPLETED/FAILED/
-found "the job is FAILED, and should be COMPLETED" "a job that failed"
+found_short "the job is FAILED, and should be COMPLETED" "a job that failed"
 change end.sacct '$s/COMPLETED/RUNNING/'
-found "accounting ends the job as RUNNING" "an accounting record that is wrong"
+found_short "accounting ends the job as RUNNING" "an accounting record that is wrong"
 echo "8 RUNNING n3" >"$T/e/end.queue"
-found "a job is left: 8 RUNNING n3" "a job that is left"
+found_short "a job is left: 8 RUNNING n3" "a job that is left"
 echo "dynpipe-worker gpt-prune.conf" >"$T/e/end.left"
-found "a process is left: dynpipe-worker" "a process left alive"
+found_short "a process is left: dynpipe-worker" "a process left alive"
 echo "the run does not come to itself" >"$T/e/trouble"
-found "the run does not come to itself" "a run that does not heal"
+found_short "the run does not come to itself" "a run that does not heal"
+echo "a daemon has died by itself: n2" >"$T/e/wrong"
+found "a daemon has died by itself: n2" "a daemon that died"
+change end.job s/COMPLETED/FAILED/
+change train.jsonl '$s/"loss":5/"loss":6/'
+found "step 34 has loss" "a violation of a run that falls short, too,"
 change events 's/^1.200 .*/1.200 violation 1 processes of the run on n3, which the run does not have: pid 5/'
 found "witness: 1 processes of the run on n3" "what the witness has seen"
 change events 's/left n3 proved/left n3 by-hand/'
@@ -259,14 +266,14 @@ export KIND=slices
 make_evidence "$T/e"
 judged
 is "$?" 0 "slices: a good run is good"
-like "$(cat "$T/said")" "^faults=1 missed=0 releases=1 given=1 handovers=2 .* starts=2 journals=2$" "slices: and what it did is counted"
+like "$(cat "$T/said")" "^faults=1 missed=0 releases=1 given=1 growths=0 handovers=2 .* starts=2 journals=2$" "slices: and what it did is counted"
 without GONE "RELINTENT of n3 without GONE" "slices: one that is released without a proof"
 without proof "GONE of n3 without a proof: 'it said goodbye'" "slices: Slurm's word is the proof"
 without "RELEASED of 8" "a SEAT for job 8 in slot 1, which is 'drain'" "slices: a seat that is not free"
 change end.jobs 's/JobId=9 \(.*\)COMPLETED/JobId=9 \1FAILED/'
-found "slice 9 ends as FAILED, and nothing was done to it that explains it" "slices: an end that nothing explains"
+found_short "slice 9 ends as FAILED, and nothing was done to it that explains it" "slices: an end that nothing explains"
 change end.sacct '/^8|COMPLETED/d'
-found "accounting ends slice 8 as REQUEUED, Slurm as COMPLETED" "slices: accounting of another opinion"
+found_short "accounting ends slice 8 as REQUEUED, Slurm as COMPLETED" "slices: accounting of another opinion"
 change end.jobs 's/JobId=8 \(.*\)COMPLETED\(.*\)/JobId=8 \1CANCELLED\2 RunTime=00:00:00 /'
 change end.sacct '/^8|COMPLETED/d'
 change faults '$s/$/\n1.300 run-scancel/'
@@ -274,7 +281,7 @@ judged
 is "$?" 0 "slices: but not of a life that was cancelled before it began"
 make_evidence "$T/e"
 change faults '$s/$/\n1.300 over early/'
-found "the run was over before it was asked to end" "slices: a run that ends by itself"
+found_short "the run was over before it was asked to end" "slices: a run that ends by itself"
 
 begin_witness
 gpu_says() { # JOB GPU PARTITION
@@ -319,6 +326,7 @@ refused "--seed: '-1' is not a number" --seed -1 --runs 2
 refused "--runs: '0' is not a number" --seed 1 --runs 0
 refused "--runs: '2x' is not a number" --seed 1 --runs 2x
 refused "--runs wants a value" --seed 1 --runs
+refused "--seconds: 'soon' is not a number" --seed 1 --runs 2 --seconds soon
 refused "--seed is missing" --runs 2
 refused "--runs or --only is missing" --seed 1
 refused "two ways" --seed 1 --runs 2 --only 1

@@ -252,6 +252,7 @@ kind_slices_ended() {
     [[ $(plan_value fault) != *slurmctld-kill* ]] || sinfo -h -N -o '%N %E' | sed -n 's/ Duplicate jobid$//p' | sort -u | while read -r n; do
         note "a number twice on $n"
         ask_slurm scontrol update NodeName="$n" State=resume
+        scancel -n other,late 2>/dev/null # what began with such a number runs nowhere, and would run for ever
     done
     # A coordinator that was lost finds that out 10 s after it is back.
     no_journal() { [ -z "$(newest_journal)" ]; }
