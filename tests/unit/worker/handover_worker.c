@@ -107,7 +107,23 @@ static struct dp_layer *make_layer(struct dp_backend *be, uint32_t index)
             return NULL;
     }
     l->rng_counter = 1000 + index;
+    if (index < sc.frozen && dp_layer_freeze(l, NULL) < 0)
+        return NULL;
     return l;
+}
+
+/* Bytes of the stream of layer `index`, 0: there is none. */
+static size_t stream_bytes(struct dp_backend *be, uint32_t index)
+{
+    struct dp_layer *l = make_layer(be, index);
+    uint8_t *data = NULL;
+    size_t n = 0;
+
+    if (!l || dp_layer_write(l, &data, &n, NULL) < 0)
+        return 0;
+    free(data);
+    dp_layer_destroy(l);
+    return n;
 }
 
 static bool is_intact(struct dp_backend *be, const struct dp_layer *l)
@@ -254,6 +270,26 @@ int poll_until(struct worker_state *w, int state, struct dp_err *err)
     return got;
 }
 
+/* What this worker sent of frozen layers, and that it would be more than twice as much of those that learn (three times, but for
+ * patterns and headers). */
+static int check_sent(struct worker_state *w, const struct dp_handover_outcome *out)
+{
+    const uint32_t frozen = sc.frozen;
+    size_t sent = 0, learning = 0;
+
+    for (uint32_t l = sc.old_cut[w->rank]; l < sc.old_cut[w->rank + 1]; l++) {
+        if (l >= sc.new_cut[w->rank] && l < sc.new_cut[w->rank + 1])
+            continue;
+        sent += stream_bytes(w->be, l);
+        sc.frozen = 0;
+        learning += l < frozen ? stream_bytes(w->be, l) : 0;
+        sc.frozen = frozen;
+    }
+    CHECK(out->sent_bytes == sent);
+    CHECK(w->rank || !frozen || (sent > 0 && learning > 2 * sent));
+    return 0;
+}
+
 static int after_commit(struct worker_state *w, const struct dp_handover_outcome *out)
 {
     bool leaves = sc.gone[w->rank];
@@ -265,6 +301,7 @@ static int after_commit(struct worker_state *w, const struct dp_handover_outcome
     CHECK(memcmp(w->layout.gone, sc.gone, sc.n_workers) == 0);
     CHECK(out->is_leaving == leaves);
     CHECK(check_stage(w) == 0);
+    CHECK(check_sent(w, out) == 0);
     /* the script sends FINISH only after a goodbye-less event from each: copies are still here */
     CHECK((dp_handover_retired_bytes(w->h) > 0) == gave_layers(w));
     CHECK(state == (leaves ? DP_HANDOVER_LEAVING : gave_layers(w) ? DP_HANDOVER_KEEPING : DP_HANDOVER_IDLE));
@@ -304,7 +341,7 @@ static int run_worker(struct worker_state *w)
 {
     struct dp_handover_args args = {
         .transport = w->t, .control = w->control, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
-        .config = &config, .backend = w->be, .tune = &tune, .step = 40, .mem_limit_bytes = sc.mem_limit_bytes,
+        .config = &config, .backend = w->be, .tune = &tune, .step = 40, .mem_limit_bytes = sc.mem_limit_bytes, .frozen = sc.frozen,
     };
     struct dp_handover_outcome out;
     struct dp_err err = {0};

@@ -40,6 +40,7 @@ struct scenario {
     void (*script)(void);         /* the daemons */
     procs_body_fn *body;          /* of the workers, NULL: one hand-over, then the checks of its ending */
     int64_t channels;
+    uint32_t frozen;              /* layers of the model that only go forward */
     bool is_late;                 /* on the device of tests/lib/late_backend.c; see on_late_devices() */
     int fails;                    /* rank whose device fails in the hand-over, at this piece of work, 0: none */
     uint32_t fails_at;

@@ -43,6 +43,20 @@ static void big_layers_move(void **state)
     run();
 }
 
+/* Without gradients and moments: also where the first one that learns is, with layers in front of it and behind it. */
+static void frozen_layers_move(void **state)
+{
+    (void)state;
+    begin(script_commit, COMMITTED);
+    sc.frozen = 4; /* layers 2 and 3 go from 0 to 1 */
+    run();
+    sc.frozen = 7;
+    sc.n_workers = 4;
+    memcpy(sc.old_cut, (uint32_t[MAX_PROCS + 1]){0, 5, 6, 7, 8}, sizeof sc.old_cut);
+    memcpy(sc.new_cut, (uint32_t[MAX_PROCS + 1]){0, 1, 2, 3, 8}, sizeof sc.new_cut);
+    run();
+}
+
 /* Devices that work as late as they may, in three orders. */
 static void late_devices_hand_over(void **state)
 {
@@ -185,6 +199,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(commit_moves_layers),
     cmocka_unit_test(long_shifts_do_not_deadlock),
     cmocka_unit_test(big_layers_move),
+    cmocka_unit_test(frozen_layers_move),
     cmocka_unit_test(late_devices_hand_over),
     cmocka_unit_test(a_worker_is_emptied_and_leaves),
     cmocka_unit_test(an_empty_worker_leaves),
