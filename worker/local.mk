@@ -214,8 +214,8 @@ tests_lib_late_backend_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden
 tests_lib_late_backend_so_LDFLAGS = $(SHARED_LINK) -shared -Wl,--version-script=$(top_srcdir)/kernels/cuda/plugin.lds
 tests_lib_late_backend_so_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
 
-dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0105-late-device.t tests/e2e/0107-device-link.t tests/e2e/0110-worker-guards.t
-TESTS += tests/e2e/0100-layouts.t tests/e2e/0105-late-device.t tests/e2e/0110-worker-guards.t
+dist_check_SCRIPTS += tests/e2e/0100-layouts.t tests/e2e/0101-freezing.t tests/e2e/0105-late-device.t tests/e2e/0107-device-link.t tests/e2e/0110-worker-guards.t
+TESTS += tests/e2e/0100-layouts.t tests/e2e/0101-freezing.t tests/e2e/0105-late-device.t tests/e2e/0110-worker-guards.t
 if HAVE_CUDA_EMU
 TESTS += tests/e2e/0107-device-link.t
 endif

@@ -253,17 +253,34 @@ static void count_reached(struct dp_stage *stage, uint64_t *left, uint64_t *froz
     }
 }
 
+/* Do this worker's layers fit to the first `frozen` ones of the model? A stage knows no layers below its own. */
+static int check_frozen(struct dp_stage *stage, uint32_t frozen, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {
+        const struct dp_layer *l = dp_stage_layer(stage, i);
+
+        if (l->is_frozen != (l->index < frozen))
+            return dp_err_set(err, DP_ECORRUPT, "%u layers are frozen, and layer %u is%s one of them: these are not the layers of one "
+                              "checkpoint", frozen, l->index, l->is_frozen ? "" : " not");
+    }
+    return 0;
+}
+
 int dp_trainer_begin_schemes(struct dp_trainer *t, struct dp_err *err)
 {
     const struct dp_scheme_site site = dp_trainer_site(t);
     uint64_t prunable = dp_model_prunable(t->config), counts[2];
     uint32_t frozen;
+    int rc;
 
     count_reached(t->stage, &counts[0], &counts[1]);
     if (dp_collectives_allreduce(&t->collectives, counts, 2, err) < 0)
         return -1;
     t->reached.sparsity = prunable ? 1.0 - (double)counts[0] / (double)prunable : 0;
     t->reached.frozen = frozen = (uint32_t)counts[1];
+    rc = check_frozen(t->stage, frozen, err);
+    if (dp_collectives_agree(&t->collectives, rc, err) < 0)
+        return -1;
     if (dp_collectives_agree(&t->collectives, dp_schemes_begin(&site, t->step, err), err) < 0)
         return -1;
     if (t->reached.frozen > frozen)
