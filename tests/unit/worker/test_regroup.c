@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whole runs of three workers, one of which is killed while it trains: the others hear REGROUP of a daemon that is played
  * here, begin again at the newest checkpoint without new processes, and have the losses of a run that nothing happened to. So it is
- * when the one that leads leaves by a hand-over. */
+ * when the one that leads leaves by a hand-over, and whether layers are pruned or frozen meanwhile. */
 #define _GNU_SOURCE /* nftw */
 #include "tests/unit/unit.h"
 
@@ -47,16 +47,26 @@ static uint32_t victim = 2;
 static enum { TRAINING, BEFORE_COMMIT, AFTER_COMMIT, NEVER } dies; /* at a step, or in its second checkpoint */
 static enum { AS_IT_IS, HALF_A_LINE, A_FOLDER } leaves_log;
 static bool dies_again;             /* worker 1, when it makes its layers anew */
+static enum { PRUNING, SCHEDULE, CHANGE, FROM_THE_START, N_SCHEMES } scheme;
 static const char *ends_with;       /* NULL: the run completes; part of the error that it ends with */
 
 /* ---- workers ---- */
+
+/* Rule `change` freezes by what layers remember: the checkpoint of step 16 lies between two events. */
+static const char *const options[N_SCHEMES][5] = {
+    {"prune.begin=4", "prune.end=24", "prune.every=4", "freeze.layers=0", "freeze.rule=linear"},
+    {"freeze.begin=6", "freeze.end=40", "freeze.every=6", "freeze.layers=5", "freeze.rule=linear"},
+    {"freeze.begin=6", "freeze.end=40", "freeze.every=6", "freeze.layers=4", "freeze.rule=change"},
+    {"freeze.begin=0", "freeze.end=0", "freeze.every=6", "freeze.layers=3", "freeze.rule=linear"},
+};
 
 static int load(struct dp_train_config *c, const char *log, const char *checkpoints, struct dp_err *err)
 {
     static char text[7][160];
     char *over[] = {(char *)"model.blocks=4", (char *)"model.channels=12", (char *)"model.heads=3", (char *)"model.context=8",
                     (char *)"train.batch=2", (char *)"train.microbatches=2", (char *)"data.eval_every=0",
-                    (char *)"prune.begin=4", (char *)"prune.end=24", (char *)"prune.every=4", (char *)"pipeline.threads=1",
+                    (char *)options[scheme][0], (char *)options[scheme][1], (char *)options[scheme][2],
+                    (char *)options[scheme][3], (char *)options[scheme][4], (char *)"pipeline.threads=1",
                     text[0], text[1], text[2], text[3], text[4], text[5],
                     text[6], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
 
@@ -157,11 +167,16 @@ static int body(struct dp_transport *t, uint32_t rank)
     return run_worker(t, rank, N, log_path, has_checkpoints ? checkpoint_dir : "");
 }
 
+static void name_alone(char *log, size_t cap)
+{
+    snprintf(log, cap, "%s/alone-%d.jsonl", dir, (int)scheme);
+}
+
 static int body_alone(struct dp_transport *t, uint32_t rank)
 {
     char log[96];
 
-    snprintf(log, sizeof log, "%s/alone.jsonl", dir);
+    name_alone(log, sizeof log);
     return run_worker(t, rank, 1, log, "");
 }
 
@@ -404,7 +419,7 @@ static void compare(int least)
     double alone[STEPS + 1], here[STEPS + 1];
     char path[96];
 
-    snprintf(path, sizeof path, "%s/alone.jsonl", dir);
+    name_alone(path, sizeof path);
     assert_int_equal(losses(path, alone), STEPS);
     assert_true(losses(log_path, here) >= least);
     for (int i = 1; i <= STEPS; i++)
@@ -529,6 +544,62 @@ static void a_leader_leaves(void **state)
     has_checkpoints = false;
 }
 
+/* "frozen" in the line of a step of the run of one worker. */
+static json_int_t frozen_at(int step)
+{
+    char path[96], line[4096];
+    json_int_t frozen = -1;
+    FILE *f;
+
+    name_alone(path, sizeof path);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        json_t *o = json_loads(line, 0, NULL);
+
+        if (json_object_get(o, "loss") && json_integer_value(json_object_get(o, "step")) == step)
+            frozen = json_integer_value(json_object_get(o, "frozen"));
+        json_decref(o);
+    }
+    fclose(f);
+    return frozen;
+}
+
+/* What is frozen, and what decides over it, comes back from checkpoints and goes with layers that are handed over. */
+static void the_same_while_layers_freeze(void **state)
+{
+    static const char *const names[N_SCHEMES] = {[SCHEDULE] = "schedule", [CHANGE] = "change", [FROM_THE_START] = "start"};
+
+    (void)state;
+    for (scheme = SCHEDULE; scheme < N_SCHEMES; scheme++) {
+        const int before = KILL_AT / EVERY * EVERY;
+        char name[32];
+
+        assert_true(frozen_at(STEPS) > 0);
+        assert_true(scheme == FROM_THE_START || frozen_at(before) < frozen_at(STEPS));
+        has_checkpoints = true;
+        snprintf(name, sizeof name, "%s-other", names[scheme]);
+        run(name);
+        compare(STEPS + 1);
+        victim = 0;
+        snprintf(name, sizeof name, "%s-leader", names[scheme]);
+        run(name);
+        compare(STEPS + 1);
+        has_checkpoints = false;
+        snprintf(name, sizeof name, "%s-none", names[scheme]);
+        run(name);
+        compare(STEPS + 1);
+        victim = 2;
+        has_checkpoints = true;
+        dies = NEVER;
+        snprintf(name, sizeof name, "%s-leaves", names[scheme]);
+        leave(name, true);
+        dies = TRAINING;
+        has_checkpoints = false;
+    }
+    scheme = PRUNING;
+}
+
 static void nobody_goes_on_where_that_is_said(void **state)
 {
     (void)state;
@@ -545,7 +616,9 @@ static int set_up(void **state)
     fake_daemon_start(&d);
     snprintf(dir, sizeof dir, "%s", d.dir);
     write_text();
-    procs_run(1, bodies, (const int[]){0}, false);
+    for (scheme = PRUNING; scheme < N_SCHEMES; scheme++)
+        procs_run(1, bodies, (const int[]){0}, false);
+    scheme = PRUNING;
     return 0;
 }
 
@@ -573,6 +646,7 @@ int main(void)
         cmocka_unit_test(a_leader_leaves_a_spoilt_log),
         cmocka_unit_test(a_leader_dies_in_a_checkpoint),
         cmocka_unit_test(a_leader_leaves),
+        cmocka_unit_test(the_same_while_layers_freeze),
         cmocka_unit_test(nobody_goes_on_where_that_is_said),
     };
 
