@@ -9,6 +9,7 @@ cli_dynpipe_SOURCES = \
 	cli/runs/watch_plain.c cli/runs/watch_screen.c \
 	cli/plan/ask.c cli/plan/latency.c cli/plan/names.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
 	cli/plan/show.c cli/plan/trade.c \
+	cli/simulate/advice.c cli/simulate/advice.h cli/simulate/notation.c cli/simulate/notation.h \
 	cli/simulate/chrome.c cli/simulate/cluster.c cli/simulate/cluster.h cli/simulate/cluster_document.c \
 	cli/simulate/cluster_svg.c cli/simulate/cluster_table.c cli/simulate/document.c \
 	cli/simulate/simulate.c cli/simulate/simulate.h cli/simulate/svg.c cli/simulate/table.c \
@@ -37,7 +38,7 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out
-cli_tests = tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/scheme.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
+cli_tests = tests/cli/advise.t tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/scheme.t tests/cli/simulate.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)
 

@@ -68,11 +68,14 @@ const struct dp_command dp_commands[] = {
      "all workers of a recorded run (output.trace of dynpipe-worker); doc/simulator.md describes them. One\n"
      "line for the iterations between two events, then the stages of one iteration, then the whole run beside\n"
      "its first layout kept to the end, and what every number of devices would take and save.\n\n"
+     "With --advise: how many devices to ask for, how long each number of them is as fast as all were at the start, and\n"
+     "the layouts as Megatron, DeepSpeed and torch.distributed.pipelining take them.\n\n"
      "With --cluster: what a cluster gains when training jobs give nodes back. Its file describes nodes, jobs\n"
      "and how the need of DynPipe jobs falls; FILE may be a workload file (SWF) to take the jobs from instead.\n"
      "Waiting times, utilisation and makespan, without and with DynPipe; doc/cluster.md describes the file.\n\n"
      "Columns of -o: iterations density devices held layout ms predicted bound measured error lost bubble\n"
      "bubbles tokens perdevice gpus memory pause moved, with the letters i d D H l t P b m e L u U T g G M p v.\n"
+     "With --advise: devices first last time later gpus more fast from why, with the letters D f l t L G M F r w.\n"
      "With --cluster: scheduler metric without with difference change, with the letters s m w W d c.",
      DP_TAKES_FILES | DP_TAKES_SIMULATE | DP_TAKES_TABLE | DP_TAKES_JSON | DP_TAKES_ALL, dp_cmd_simulate},
     {0},

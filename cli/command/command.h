@@ -39,6 +39,7 @@ enum dp_takes {
 
 /* Options of simulate; 0 and NULL: not given. */
 struct dp_cli_simulate {
+    bool advise;
     const char *schedule, *balance, *scheme, *chrome_trace;
     const char *cluster, *scheduler, *save_swf;
     uint64_t seed;

@@ -24,7 +24,7 @@ enum {
     OPT_TRADE, OPT_TIME_LIMIT, OPT_POLICY,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
-    OPT_SEED, OPT_NODES, OPT_SCHEME,
+    OPT_SEED, OPT_NODES, OPT_SCHEME, OPT_ADVISE,
 };
 
 struct option_entry {
@@ -51,6 +51,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_ARGUMENTS, "arguments", "WORDS", "for your own policy (./FILE.so), separated by blanks"},
     {DP_TAKES_SIMULATE, OPT_SCHEME, "scheme", "SCHEME",
      &DP_SIM_SCHEMES(DP_SIM_SCHEME_COMMA) ": NAME[,KEY=VALUE...]; help: list them; NAME,help: its keys"[2]},
+    {DP_TAKES_SIMULATE, OPT_ADVISE, "advise", NULL, "how many devices to ask for, and the layouts for other programs"},
     {DP_TAKES_SIMULATE, OPT_ITERATIONS, "iterations", "N", "end the run after this many"},
     {DP_TAKES_SIMULATE, OPT_DRAW, "draw", "ITERATION", "which one to draw and to show by stages (default: the last)"},
     {DP_TAKES_SIMULATE, OPT_CHROME_TRACE, "chrome-trace", "FILE", "write that iteration for chrome://tracing and Perfetto"},
@@ -318,6 +319,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_SCHEDULE: out->simulate.schedule = arg; break;
     case OPT_BALANCE: out->simulate.balance = arg; break;
     case OPT_SCHEME: out->simulate.scheme = arg; break;
+    case OPT_ADVISE: out->simulate.advise = true; break;
     case OPT_ARGUMENTS: out->arguments = arg; break;
     case OPT_CHROME_TRACE: out->simulate.chrome_trace = arg; break;
     case OPT_SVG: out->svg = arg; break;

@@ -20,6 +20,7 @@ static const char *misplaced(const struct dp_cli *cli)
     return o->schedule       ? "schedule"
            : o->balance      ? "balance"
            : o->scheme       ? "scheme"
+           : o->advise       ? "advise"
            : cli->arguments  ? "arguments"
            : o->chrome_trace ? "chrome-trace"
            : o->devices      ? "devices"

@@ -9,6 +9,7 @@
 #include "cli/command/policy.h"
 #include "cli/show/json.h"
 #include "cli/show/text.h"
+#include "cli/simulate/advice.h"
 #include "cli/simulate/cluster.h"
 #include "cli/simulate/timeline.h"
 #include "common/schedule/schedule.h"
@@ -56,6 +57,31 @@ static bool is_small(const struct dp_sim_case *c, const struct dp_sim_totals *t)
     return (double)t->simulated * c->devices * c->chunks * c->microbatches * c->replicas < MOST_TRADED;
 }
 
+static int advise(const struct dp_sim_case *c, const struct dp_saving *saving, json_t *document, struct dp_err *err)
+{
+    struct dp_advice advice;
+    int rc = dp_sim_advise(c, saving, &advice, err);
+    json_t *o = rc == 0 ? dp_advice_json(c, &advice) : NULL;
+
+    if (rc == 0 && (!o || json_object_set_new(document, "advice", o) < 0))
+        rc = dp_err_set(err, DP_ENOMEM, "out of memory");
+    dp_advice_release(&advice);
+    return rc;
+}
+
+/* What a scheme gains is not called pruning. */
+static void name_what_gains(const struct dp_cli *cli, json_t *document)
+{
+    const json_t *phases = dp_json_list(document, "phases"), *last = json_array_get(phases, json_array_size(phases) - 1);
+    json_t *saving = json_object_get(document, "saving");
+    char text[96];
+
+    snprintf(text, sizeof text, "%sscheme %.*s", dp_json_number(last, "density") < 1 ? "pruning and " : "",
+             (int)strcspn(cli->simulate.scheme, ","), cli->simulate.scheme);
+    if (json_is_object(saving))
+        json_object_set_new(saving, "cheaper_by", json_string(text));
+}
+
 /* Simulate a case that was read. document: = new reference. */
 static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struct collector *k, json_t **document,
                     struct dp_err *err)
@@ -83,7 +109,13 @@ static int simulate(const struct dp_cli *cli, const struct dp_sim_case *c, struc
     if (has_trade)
         dp_sim_trade(c, &saving, &trade);
     *document = dp_simulate_document(c, &totals, has_saving ? &saving : NULL, has_trade ? &trade : NULL, json_incref(k->phases));
-    return *document ? 0 : dp_err_set(err, DP_ENOMEM, "out of memory");
+    if (!*document)
+        return dp_err_set(err, DP_ENOMEM, "out of memory");
+    if (cli->simulate.scheme)
+        name_what_gains(cli, *document);
+    if (cli->simulate.advise && advise(c, &saving, *document, err) < 0)
+        return dp_err_prefix(err, "%s", cli->files[0]);
+    return 0;
 }
 
 static enum dp_exit show(const struct dp_cli *cli, json_t *document, uint64_t iteration)
@@ -97,7 +129,8 @@ static enum dp_exit show(const struct dp_cli *cli, json_t *document, uint64_t it
         json_decref(whole);
         return DP_EXIT_OK;
     }
-    if (dp_simulate_print(cli, document, iteration, &err) < 0) {
+    if ((cli->simulate.advise ? dp_advice_print(cli, document, &err)
+                              : dp_simulate_print(cli, document, iteration, &err)) < 0) {
         fprintf(stderr, "dynpipe simulate: %s\n", err.text);
         return DP_EXIT_USAGE;
     }
@@ -198,7 +231,7 @@ enum dp_exit dp_cmd_simulate(const struct dp_cli *cli)
         .replicas = cli->simulate.replicas,
         .iterations = cli->simulate.iterations,
         .bytes_per_s = cli->simulate.gb_per_s * 1e9,
-        .is_straight = cli->straight,
+        .is_straight = cli->straight || cli->simulate.advise, /* advice is of pipelines of single devices */
     };
     struct collector k = {0};
     struct dp_sim_scheme_choice scheme;

@@ -81,8 +81,8 @@ static bool is_fixed(const struct dp_sim_case *c)
     return true;
 }
 
-/* The best layout of the first n devices at every event, and before the first iteration. */
-static void balance(const struct dp_sim_case *c, uint32_t n, struct dp_sim_case *way)
+/* The best layout of the first n devices, by a policy, at every event, and before the first iteration. */
+static void balance(const struct dp_sim_case *c, uint32_t n, const char *policy, struct dp_sim_case *way)
 {
     bool has_start = c->n_events && c->event[0].iteration == 1;
 
@@ -92,7 +92,7 @@ static void balance(const struct dp_sim_case *c, uint32_t n, struct dp_sim_case 
     for (uint32_t i = 0; i < c->n_events; i++)
         way->event[way->n_events++] = costs_of(c, i);
     for (uint32_t i = 0; i < way->n_events; i++)
-        snprintf(way->event[i].policy, sizeof way->event[i].policy, BEST);
+        snprintf(way->event[i].policy, sizeof way->event[i].policy, "%s", policy);
     way->event[0].devices = n;
     way->event[0].release = n < c->devices ? DP_SIM_RELEASE_DEVICES : DP_SIM_RELEASE_NONE;
 }
@@ -186,7 +186,7 @@ static int run_balanced(const struct dp_sim_case *c, struct dp_sim_case *way, st
 {
     struct dp_err none;
 
-    balance(c, c->devices, way);
+    balance(c, c->devices, BEST, way);
     if (run(way, &s[DP_WAY_BALANCED], &none) == 0)
         return 0;
     free(s[DP_WAY_BALANCED].at);
@@ -220,17 +220,23 @@ static int note_last(void *arg, const struct dp_sim_phase *p, struct dp_err *err
     return 0;
 }
 
-int dp_sim_run_on(const struct dp_sim_case *c, uint32_t n, struct dp_sim_totals *out, uint64_t *last_ns, struct dp_err *err)
+int dp_sim_run_by(const struct dp_sim_case *c, uint32_t n, const char *policy, dp_sim_phase_fn on_phase, void *arg,
+                  struct dp_sim_totals *out, struct dp_err *err)
 {
     struct dp_sim_case way;
     int rc = copy_case(c, &way, err);
 
     if (rc == 0) {
-        balance(c, n, &way);
-        rc = dp_sim_run(&way, note_last, last_ns, out, err);
+        balance(c, n, policy, &way);
+        rc = dp_sim_run(&way, on_phase, arg, out, err);
     }
     free(way.event);
     return rc;
+}
+
+int dp_sim_run_on(const struct dp_sim_case *c, uint32_t n, struct dp_sim_totals *out, uint64_t *last_ns, struct dp_err *err)
+{
+    return dp_sim_run_by(c, n, BEST, note_last, last_ns, out, err);
 }
 
 static void fill_row(const struct dp_sim_case *c, uint32_t n, struct dp_trade_row *row)

@@ -17,8 +17,12 @@ bool dp_sim_has_ways(const struct dp_sim_case *c);
  * returns 0 or -1. Where policy `time` has no layout, balanced is what the fixed run is. */
 int dp_sim_saving(const struct dp_sim_case *c, struct dp_saving *out, struct dp_err *err);
 
-/* The whole run on the first n devices of each pipeline, by policy `time`, moves for nothing; the others are given
- * back before the first step. last_ns: = the last iteration. returns 0, or -1 when there is no such run. */
+/* The whole run on the first n devices of each pipeline, by a policy of the registry, moves for nothing; the others are given
+ * back before the first step. on_phase as in dp_sim_run(). returns 0, or -1 when there is no such run. */
+int dp_sim_run_by(const struct dp_sim_case *c, uint32_t n, const char *policy, dp_sim_phase_fn on_phase, void *arg,
+                  struct dp_sim_totals *out, struct dp_err *err);
+
+/* The same by policy `time`. last_ns: = the last iteration. returns 0, or -1 when there is no such run. */
 int dp_sim_run_on(const struct dp_sim_case *c, uint32_t n, struct dp_sim_totals *out, uint64_t *last_ns, struct dp_err *err);
 
 /* The whole run on every number of devices, or on some evenly, beside the fixed way of *saving; with marks. A number of

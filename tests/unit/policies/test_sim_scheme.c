@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "policies/saving/advice.h"
 #include "policies/sim/case/read.h"
 #include "policies/sim/run.h"
 #include "policies/sim/scheme/scheme.h"
@@ -472,6 +473,111 @@ static void any_values_can_be_simulated(void **state)
     }
 }
 
+/* ---- advice ---- */
+
+static struct dp_advice advice_of(const struct dp_sim_case *c)
+{
+    struct dp_advice a;
+    struct dp_saving saving;
+    struct dp_err err;
+
+    if (dp_sim_saving(c, &saving, &err) < 0 || dp_sim_advise(c, &saving, &a, &err) < 0)
+        fail_msg("%s", err.text);
+    return a;
+}
+
+/* What advice says of a run that freezes is what each number of devices takes by itself. */
+static void advice_is_what_each_number_takes(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = under("freeze,schedule=geometric,a=0.5,phases=4,most=1", NULL);
+    struct dp_advice a = advice_of(&c);
+    uint64_t start = a.row[3].part[0].iteration_ns;
+    double time_s = 0, device_s = 0;
+    uint32_t most = 0;
+
+    assert_int_equal(a.trade.n, 4);
+    assert_int_equal(a.n_parts, 4);
+    assert_int_equal(a.start_ns, start);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct dp_advice_row *r = &a.row[i];
+        uint64_t fast = 0, from = 0;
+        struct dp_sim_totals t;
+
+        assert_int_equal(r->devices, i + 1);
+        assert_int_equal(dp_sim_run_by(&c, i + 1, "iteration", NULL, NULL, &t, NULL), 0);
+        assert_true(fabs(t.time_s - a.trade.row[i].time_s) < 1e-9 && fabs(t.device_s - a.trade.row[i].device_s) < 1e-6);
+        for (uint32_t p = 0; p < 4; p++) {
+            uint32_t layers = 0;
+
+            assert_int_equal(r->part[p].first, 1 + 250 * p);
+            assert_int_equal(r->part[p].n, 250);
+            for (uint32_t s = 0; s < r->part[p].n_stages; s++)
+                layers += r->part[p].count[s];
+            assert_int_equal(layers, c.n_layers);
+            assert_true(r->part[p].n_stages <= i + 1);
+            fast += r->part[p].iteration_ns <= start ? 250 : 0;
+            from = r->part[p].iteration_ns > start ? 0 : from ? from : r->part[p].first;
+        }
+        assert_int_equal(r->fast_iterations, fast);
+        assert_int_equal(r->fast_from, from);
+    }
+    assert_int_equal(a.row[3].fast_from, 1);
+    assert_true(a.row[0].fast_iterations < a.row[2].fast_iterations);
+    for (uint32_t p = 4; p-- > 0;) { /* fewest that are as fast; all at first */
+        uint32_t need = 0;
+
+        while (p == 0 ? need < 3 : a.row[need].part[p].iteration_ns > start)
+            need++;
+        most = need > most ? need : most;
+        if (p == 3)
+            assert_int_equal(a.last_devices, need + 1);
+        time_s += 250e-9 * (double)a.row[most].part[p].iteration_ns;
+        device_s += (most + 1) * 250e-9 * (double)a.row[most].part[p].iteration_ns;
+    }
+    assert_true(a.last_devices < 4);
+    assert_true(fabs(a.time_s - time_s) < 1e-9 && fabs(a.device_s - device_s) < 1e-9);
+    assert_true(a.chosen < 4 && a.trade.row[a.chosen].is_chosen);
+    dp_advice_release(&a);
+    dp_sim_case_release(&c);
+}
+
+/* Layers that get dearer again give nothing back: what a later stretch needs must still be there. */
+static void what_gets_dearer_gives_nothing_back(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = under("drop,schedule=falling,most=1,parts=4", NULL);
+    struct dp_advice a = advice_of(&c);
+
+    assert_int_equal(a.last_devices, 4);
+    assert_true(fabs(a.device_s - 4 * a.time_s) < 1e-9);
+    assert_true(fabs(a.device_s - a.trade.row[3].device_s) < 1e-9);
+    assert_int_equal(a.row[3].fast_from, 0);
+    dp_advice_release(&a);
+    dp_sim_case_release(&c);
+}
+
+/* One device has no room: its row says so, and counts for nothing. Where not even all have, there is no advice. */
+static void advice_where_memory_is_short(void **state)
+{
+    (void)state;
+    struct dp_sim_case c = under("mod", MODEL(", \"device\": {\"memory_bytes\": 10000}"));
+    struct dp_saving saving = {.devices = 4};
+    struct dp_advice a = advice_of(&c);
+    struct dp_err err;
+
+    assert_null(a.row[0].part);
+    assert_non_null(strstr(a.trade.row[0].why, "policy iteration: the layers do not fit"));
+    assert_int_equal(a.row[0].fast_iterations, 0);
+    assert_non_null(a.row[3].part);
+    dp_advice_release(&a);
+    c.memory_bytes = 2000;
+    assert_int_equal(dp_sim_advise(&c, &saving, &a, &err), -1);
+    assert_non_null(strstr(err.text, "no layout on all 4 devices: "));
+    dp_advice_release(&a);
+    dp_sim_case_release(&c);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(values_from_texts),
     cmocka_unit_test(the_list_is_sound),
@@ -488,5 +594,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(attention),
     cmocka_unit_test(joins_the_events_of_the_case),
     cmocka_unit_test(any_values_can_be_simulated),
+    cmocka_unit_test(advice_is_what_each_number_takes),
+    cmocka_unit_test(what_gets_dearer_gives_nothing_back),
+    cmocka_unit_test(advice_where_memory_is_short),
 };
 TEST_MAIN("sim_scheme", tests)
