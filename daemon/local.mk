@@ -175,6 +175,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/balance.c \
 	daemon/coord/correct.c \
 	daemon/coord/link.c \
+	daemon/coord/noise.c \
 	daemon/coord/promise.c \
 	daemon/coord/promise_json.c \
 	daemon/coord/plan.c \

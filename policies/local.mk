@@ -9,7 +9,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/baselines/dynmo_diffusion.c policies/baselines/first_fit.c policies/baselines/first_fit.h \
 	policies/baselines/torchgpipe.c \
 	policies/decide/correction.c policies/decide/correction.h policies/decide/decide.c policies/decide/decide.h \
-	policies/decide/foresee.c policies/decide/foresee.h policies/decide/grow.c policies/decide/grow.h policies/decide/pack.c policies/decide/pack.h policies/decide/pack_lasting.c \
+	policies/decide/foresee.c policies/decide/foresee.h policies/decide/noise.c policies/decide/noise.h policies/decide/grow.c policies/decide/grow.h policies/decide/pack.c policies/decide/pack.h policies/decide/pack_lasting.c \
 	policies/decide/pack_hosts.c policies/decide/pack_hosts.h policies/decide/pack_sets.c policies/decide/pack_sets.h policies/decide/promise.c policies/decide/promise.h \
 	policies/decide/pruning.c policies/decide/pruning.h policies/decide/release_when.c policies/decide/release_when.h \
 	policies/predict/answer.c policies/predict/answer.h policies/predict/iteration.c \
@@ -81,7 +81,7 @@ EXTRA_DIST += policies/sim/paper/densities.jq policies/sim/paper/densities.json 
 	policies/sim/paper/paper.gp policies/sim/paper/published.txt policies/sim/paper/study.jq
 
 if HAVE_CMOCKA
-policy_tests = tests/unit/policies/test_balance_chain tests/unit/policies/test_balancers tests/unit/policies/test_best_layout tests/unit/policies/test_diffusion tests/unit/policies/test_foresee tests/unit/policies/test_grow tests/unit/policies/test_partition tests/unit/policies/test_sim_iteration tests/unit/policies/test_sim_run tests/unit/policies/test_sim_scheme tests/unit/policies/test_sim_wide tests/unit/policies/test_pack tests/unit/policies/test_pack_hosts tests/unit/policies/test_policy tests/unit/policies/test_promise tests/unit/policies/test_pruning tests/unit/policies/test_saving
+policy_tests = tests/unit/policies/test_balance_chain tests/unit/policies/test_balancers tests/unit/policies/test_best_layout tests/unit/policies/test_diffusion tests/unit/policies/test_foresee tests/unit/policies/test_grow tests/unit/policies/test_noise tests/unit/policies/test_partition tests/unit/policies/test_sim_iteration tests/unit/policies/test_sim_run tests/unit/policies/test_sim_scheme tests/unit/policies/test_sim_wide tests/unit/policies/test_pack tests/unit/policies/test_pack_hosts tests/unit/policies/test_policy tests/unit/policies/test_promise tests/unit/policies/test_pruning tests/unit/policies/test_saving
 policy_libs = policies/libdppolicy.a common/libdpcommon.a $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(policy_tests)
 TESTS += $(policy_tests)
@@ -97,6 +97,8 @@ tests_unit_policies_test_foresee_SOURCES = tests/unit/policies/test_foresee.c te
 tests_unit_policies_test_foresee_LDADD = $(policy_libs)
 tests_unit_policies_test_grow_SOURCES = tests/unit/policies/test_grow.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_grow_LDADD = $(policy_libs)
+tests_unit_policies_test_noise_SOURCES = tests/unit/policies/test_noise.c tests/unit/random.h tests/unit/unit.h
+tests_unit_policies_test_noise_LDADD = $(policy_libs)
 tests_unit_policies_test_partition_SOURCES = tests/unit/policies/test_partition.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_partition_LDADD = $(policy_libs)
 tests_unit_policies_test_sim_iteration_SOURCES = tests/unit/policies/test_sim_iteration.c tests/unit/unit.h tests/unit/random.h

@@ -84,6 +84,9 @@ static void take_predictions(struct dp_coord *c, struct coord_planning *q, const
     if (q->wants_reference && t->reference_ns)
         take_reference(c, t);
     c->trend = t->trend;
+    q->d.noise = t->noise;
+    if (q->n_changed == c->n_changed) /* else that was of other layers */
+        c->noise = t->noise;
     c->predicted.ns = t->current_ns;
     c->predicted.start_ns = t->start_ns;
     c->predicted.balanced_ns = t->balanced_ns;
@@ -163,11 +166,14 @@ static void choose_move(struct dp_coord *c, uint64_t now_ns, const struct coord_
                               .fixed_ns = fixed_cost_ns(c),
                               .steps_left = c->train.steps_total > c->train.step ? c->train.steps_total - c->train.step : 0,
                               .hysteresis = c->limits.hysteresis,
-                              .cooldown_left_ns = cooldown_left_ns(c, now_ns)};
+                              .cooldown_left_ns = cooldown_left_ns(c, now_ns),
+                              .noise = t->noise,
+                              .n_wins = c->n_wins + 1};
 
     if (d->slots_after >= d->slots_now)
         in.pause_left_ns = coord_balance_pause_ns(c, now_ns, t);
     dp_decide(&in, &d->out);
+    c->n_wins = d->out.is_better ? in.n_wins : 0; /* begins anew with another layout */
     if (d->slots_after >= d->slots_now && in.moved_layers && d->out.gain_percent >= in.hysteresis)
         coord_balance_wished(c, now_ns);
     d->proposed_ns = in.proposed_ns;
@@ -357,6 +363,7 @@ static int ask(struct dp_coord *c, uint64_t now_ns, struct coord_planning *q)
     d->imbalance = imbalance_now(c);
     q->epoch = c->layout.epoch;
     q->beside_ns = coord_step_beside_loads_ns(c);
+    q->n_changed = c->n_changed;
     q->step_id = c->train.step_id;
     q->memory_mb = coord_memory_kept_mb(c);
     c->planning = q;

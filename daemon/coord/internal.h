@@ -8,6 +8,7 @@
  * promise.c the measured step against what was promised of it; trials; when packing stops
  * promise_json.c  what people see of that
  * balance.c when balancing waits
+ * noise.c   how sure loads are
  * link.c    how long messages between slots take
  * correct.c what the simulator does not know of a run, for plan.c
  * snapshot.c loads and devices as a policy wants them; speeds of devices
@@ -146,6 +147,8 @@ struct coord_worker {
     uint64_t step, step_ns, busy_ns, wait_ns, optimizer_ns, overhead_ns, lost_ns, mem_bytes, rss_bytes, need_bytes, job_bytes;
     double shared[COORD_SHARED]; /* dp_contention() of the newest reports on this layout */
     uint32_t n_shared;           /* ever added */
+    struct dp_window window[DP_NOISE_WINDOWS]; /* since a layer was changed or moved last */
+    uint32_t n_windows;          /* ever added since then */
     uint64_t ahead_ns, held_ns;  /* of the newest report: common/message/msg.h */
     uint64_t report_ns, finish_sent_ns;
     uint64_t answered_ping; /* number of the newest */
@@ -163,6 +166,8 @@ struct coord_layer {
     uint32_t n_samples, at;
     struct dp_layer_load load; /* medians of times, newest of the rest */
     uint64_t opt_ns;
+    uint64_t total_ns[DP_NOISE_WINDOWS]; /* of all its parts, since it was changed or moved last */
+    uint32_t n_totals;                   /* ever added since then */
 };
 
 enum coord_mig_state {
@@ -259,6 +264,7 @@ struct coord_decision {
     uint64_t first_ns, last_ns, step;
     uint32_t count; /* the same answer so many times in a row */
     bool is_applied;
+    struct dp_noise noise;
     bool is_corrected; /* the next four rest on corrected predictions, else on plain device time */
     uint64_t current_ns, proposed_ns, limit_ns, fastest_ns, moved_bytes;
     uint64_t measured_ns, expected_ns, allowed_ns; /* wall time of a step: now, of the proposal at most, by the reference */
@@ -274,6 +280,7 @@ struct coord_planning {
     bool wants_reference;
     uint64_t epoch; /* of the layout then */
     uint64_t beside_ns; /* the measured step beside its loads; 0: unknown */
+    uint64_t n_changed; /* of layers, then */
     uint32_t memory_mb; /* that the nodes were to keep then */
     uint32_t step_id;
 };
@@ -324,6 +331,7 @@ struct coord_plan {
     double speed[DP_MAX_WORKERS];      /* of the devices, measured where the planning wants the reference */
     struct dp_prune_trend trend;
     double left_mean; /* coord_steps_left_mean() */
+    struct dp_noise noise;
     struct dp_trade trade;
     /* Wall time. 0: could not be told */
     struct dp_measured measured;  /* step of the layout in force */
@@ -530,6 +538,9 @@ struct dp_coord {
     uint64_t step_ns; /* of the layout in force: last measurement */
     struct coord_times recent; /* last steps of the layout in force */
     struct dp_prune_trend trend; /* how the blocks' time falls with their nonzeros */
+    struct dp_noise noise;       /* as of the newest decision; 0 again when a layer is changed, */
+    uint64_t n_changed;          /* which reports have shown so often */
+    uint32_t n_wins;             /* decisions in a row that found a better layout */
 
     struct coord_saving saving;
     struct dp_trade trade; /* of the newest decision */
@@ -706,6 +717,12 @@ void coord_promise_planned(struct dp_coord *c, uint64_t now_ns, const struct coo
 void coord_promise_tick(struct dp_coord *c, uint64_t now_ns);
 bool coord_promise_is_deciding(const struct dp_coord *c); /* a trial is under way: no other decision */
 void coord_promise_resume(struct dp_coord *c, uint64_t now_ns); /* packing may go on, if it was stopped */
+
+/* --- noise.c --- */
+void coord_noise_reset(struct dp_coord *c); /* another layout is in force */
+void coord_noise_report(struct dp_coord *c, const struct dp_msg_report *m); /* before its loads are taken */
+double coord_noise_of_layer(const struct dp_coord *c, uint32_t layer); /* dp_scatter_of() its reports */
+void coord_noise_look(const struct dp_coord *c, struct dp_noise *out); /* in the child */
 
 /* --- link.c --- */
 void coord_link_report(struct dp_coord *c, const struct dp_msg_report *m);

@@ -241,6 +241,7 @@ static json_t *layers_json(const struct dp_coord *c)
         set(o, "frozen", json_boolean(dp_load_is_frozen(l)));
         set(o, "forward_ms", coord_ms(l->fwd_ns));
         set(o, "backward_ms", coord_ms(l->bwd_input_ns + l->bwd_weight_ns));
+        set(o, "scatter_percent", c->layer[i].n_totals >= DP_NOISE_LEAST ? num(100.0 * coord_noise_of_layer(c, i)) : json_null());
         set(o, "optimizer_ms", coord_ms(c->layer[i].opt_ns));
         set(o, "state_bytes", u64(l->state_bytes));
         set(o, "activation_bytes", u64(l->act_bytes));
@@ -321,6 +322,8 @@ static json_t *decision_json(const struct dp_coord *c, const struct coord_decisi
     set(o, "cost_s", num(d->out.cost_s));
     set(o, "saved_slot_s", num(d->out.saved_slot_s));
     set(o, "imbalance", num(d->imbalance));
+    set(o, "scatter_percent", d->noise.n >= DP_NOISE_LEAST ? num(100.0 * d->noise.scatter) : json_null());
+    set(o, "lasting_steps", num(d->out.lasting_steps));
     set(o, "slots_now", u64(d->slots_now));
     set(o, "slots_after", u64(d->slots_after));
     set(o, "devices_after", u64(d->devices_after));

@@ -325,6 +325,7 @@ static int make_plan(struct planner *k, struct dp_err *err)
     if (look(k, err) < 0 || predict(k, err) < 0 || coord_correct_learn(k->c, &k->now.in, &k->t, err) < 0)
         return -1;
     k->t.left_mean = coord_steps_left_mean(k->c, &k->now, dp_prune_slope(&k->t.trend), k->later_layer, k->later_opt);
+    coord_noise_look(k->c, &k->t.noise);
     set_rule(k);
     k->in = k->now.in;
     k->t.basis_ns = k->t.current_ns;

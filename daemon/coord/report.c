@@ -28,6 +28,7 @@ void coord_loads_reset(struct dp_coord *c)
     }
     for (uint32_t l = 0; l < c->train.n_layers; l++)
         c->layer[l].n_samples = c->layer[l].at = 0;
+    coord_noise_reset(c);
     memset(&c->recent, 0, sizeof c->recent);
 }
 
@@ -336,6 +337,7 @@ void dp_coord_report(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_re
     c->reports.n++;
     coord_stall_heard(c, now_ns);
     take_worker(c, now_ns, m);
+    coord_noise_report(c, m);
     for (uint32_t i = 0; i < m->n_layers; i++) {
         take_layer(&c->layer[m->first_layer + i], &m->layer[i]);
         c->train.is_pruned |= m->layer[i].nnz < m->layer[i].params;

@@ -2,7 +2,7 @@
 /* See decide.h. The order of the tests is the order in which a person would ask. */
 #include "policies/decide/decide.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ static void numbers(const struct dp_decide_in *in, struct dp_decide_out *out)
     double step_gain_ns = (double)in->current_ns - (double)in->proposed_ns;
 
     out->gain_percent = in->current_ns ? 100.0 * step_gain_ns / (double)in->current_ns : 0.0;
-    out->gain_s = step_gain_ns * (double)in->steps_left / 1e9;
+    out->lasting_steps = dp_lasting_steps(&in->noise, out->gain_percent / 100.0);
+    out->gain_s = step_gain_ns * fmin((double)in->steps_left, out->lasting_steps) / 1e9;
     out->cost_s = (double)in->fixed_ns / 1e9;
     if (in->link_bytes_per_s > 0.0)
         out->cost_s += (double)in->moved_bytes / in->link_bytes_per_s;
@@ -56,14 +57,22 @@ static void decide_speed(const struct dp_decide_in *in, struct dp_decide_out *ou
         return;
     }
     if (out->gain_s <= out->cost_s) {
-        SAY(out, "stay: %.2f s gained over %" PRIu64 " steps do not pay for a hand-over of %.2f s", out->gain_s,
-            in->steps_left, out->cost_s);
+        bool wanders = out->lasting_steps < (double)in->steps_left;
+
+        SAY(out, "stay: %.2f s gained over %.0f steps%s do not pay for a hand-over of %.2f s", out->gain_s,
+            fmin((double)in->steps_left, out->lasting_steps), wanders ? ", as loads wander," : "", out->cost_s);
+        return;
+    }
+    out->is_better = true;
+    if (in->n_wins < DP_DECIDE_WINS && out->gain_percent < DP_DECIDE_SURE * 100.0 * in->noise.scatter) {
+        SAY(out, "stay: a layout is better by %.1f %%, but loads scatter by %.1f %%: found %u of %u times in a row",
+            out->gain_percent, 100.0 * in->noise.scatter, in->n_wins, DP_DECIDE_WINS);
         return;
     }
     out->verdict = DP_MOVE;
-    SAY(out, "move: predicted gain %.1f %% (%s %.3f ms -> %.3f ms), %.1f s over %" PRIu64
-             " steps for a hand-over of %.2f s",
-        out->gain_percent, kind_of(in), MS(in->current_ns), MS(in->proposed_ns), out->gain_s, in->steps_left, out->cost_s);
+    SAY(out, "move: predicted gain %.1f %% (%s %.3f ms -> %.3f ms), %.1f s over %.0f steps for a hand-over of %.2f s",
+        out->gain_percent, kind_of(in), MS(in->current_ns), MS(in->proposed_ns), out->gain_s,
+        fmin((double)in->steps_left, out->lasting_steps), out->cost_s);
 }
 
 void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out)

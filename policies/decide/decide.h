@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Is a proposed layout worth a hand-over? Hysteresis, cooldown, and the cost of moving against what
- * is gained in the steps that remain. Numbers in, verdict with all its numbers out. */
+ * is gained in the steps that remain, or as long as loads stay what they are (noise.h). Numbers in, verdict with all its numbers out. */
 #ifndef DP_POLICIES_DECIDE_DECIDE_H
 #define DP_POLICIES_DECIDE_DECIDE_H
 
+#include "policies/decide/noise.h"
 #include "policies/policy.h"
+
+/* Decisions in a row that must find a better layout, where its gain is less than DP_DECIDE_SURE times what loads scatter: about three
+ * standard errors of a median of three reports. */
+#define DP_DECIDE_WINS 3
+#define DP_DECIDE_SURE 3.0
 
 enum dp_move_verdict { DP_STAY = 0, DP_MOVE = 1 };
 
@@ -22,20 +28,25 @@ struct dp_decide_in {
     double hysteresis;       /* percent */
     uint64_t cooldown_left_ns;
     uint64_t pause_left_ns;  /* as long no layers are moved but to free slots */
+    struct dp_noise noise;   /* of the loads */
+    uint32_t n_wins;         /* decisions in a row that found a better layout, with this one if it does */
 };
 
 struct dp_decide_out {
     enum dp_move_verdict verdict;
     double gain_percent;   /* of the iteration; negative: slower */
-    double gain_s;         /* over the steps that are left */
+    double lasting_steps;  /* for so many the gain lasts, as loads wander; INFINITY: they do not */
+    double gain_s;         /* over these, or the steps that are left, where those are fewer */
     double cost_s;         /* of the hand-over */
+    bool is_better;        /* a layout that would pay: it counts in the next n_wins */
     double saved_slot_s;   /* slot-seconds that the freed slots are worth; 0 where none is freed */
     char reason[256];      /* "stay: predicted gain 1.2 % is below the hysteresis of 5 %" */
 };
 
 /* Move or stay, and one line that says why. Cooldown comes first, then the pause of balancing. A layout that frees
  * slots must bring back more slot-seconds than the hand-over stops; any other one must gain more than the hysteresis,
- * and more time over the steps that are left than the hand-over takes. out: overwritten. */
+ * and more time than the hand-over takes, and be found again where its gain is not sure. Giving slots back waits for none of that:
+ * they stay given back whatever the loads do. out: overwritten. */
 void dp_decide(const struct dp_decide_in *in, struct dp_decide_out *out);
 
 /* Layers that change their owner between two layouts of the same model, and the bytes of their state. */

@@ -760,13 +760,22 @@ double world_loss(uint64_t step)
     return 1000.0 / (double)(100 + step);
 }
 
+/* From -1 to 1, of a layer at a step. */
+static double scattered(uint64_t step, uint32_t layer)
+{
+    uint64_t seed = step * W_LAYERS + layer;
+
+    return (double)random_below(&seed, 2001) / 1000.0 - 1.0;
+}
+
 static struct dp_layer_load load_of(const struct world *w, uint64_t step, uint32_t layer)
 {
     double done = step <= PRUNE_BEGIN ? 0.0
                   : step >= PRUNE_END ? 1.0
                                       : (double)(step - PRUNE_BEGIN) / (PRUNE_END - PRUNE_BEGIN);
     double density = w->density[layer] > 0.0 ? w->density[layer] : w->n_freezes ? 1.0 : 1.0 - 0.9 * done;
-    uint64_t t = (uint64_t)(1e6 * (1.0 + 8.0 * density) / 9.0 * (1.0 + 0.1 * (layer % 3)));
+    uint64_t t = (uint64_t)(1e6 * (1.0 + 8.0 * density) / 9.0 * (1.0 + 0.1 * (layer % 3)) *
+                            (1.0 + w->scatter * scattered(step, layer)));
 
     if (w->is_recorded || w->is_timed)
         return recorded_load(step, layer);

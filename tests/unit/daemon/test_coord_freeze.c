@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The coordinator and runs that freeze layers (coord_world.h): what is given back when, and what must not be taken for something
- * else: a frozen stage for a fast device, a frozen run for the reference, a change for noise. */
+ * else: a frozen stage for a fast device, a frozen run for the reference, a change for noise. And noise for a change. */
 #include "tests/unit/unit.h"
 
 #include "daemon/coord/internal.h"
@@ -200,6 +200,85 @@ static void a_slow_device_is_told_among_frozen_layers(void **state)
     end(w);
 }
 
+/* Half of the layers cost half: less than a tenth is to be won, and loads scatter by more than a third of it. */
+static struct world *scattering(uint64_t seed)
+{
+    struct world *w = begin(seed);
+
+    for (uint32_t l = 0; l < W_LAYERS; l++)
+        w->density[l] = l < W_LAYERS / 2 ? 0.5 : 1.0;
+    w->limits.mode = DP_MODE_BALANCE;
+    w->limits.warmup_reports = DP_NOISE_LEAST;
+    w->scatter = 0.3;
+    return w;
+}
+
+static bool has_reason(const struct world *w, const char *text)
+{
+    const struct dp_coord *c = w->c;
+
+    for (uint32_t i = 0; i < c->history.n_decisions && i < COORD_DECISIONS; i++)
+        if (strstr(c->history.decision[i].out.reason, text))
+            return true;
+    return false;
+}
+
+/* What is less than the noise is believed when it was found three times. */
+static void a_gain_within_the_noise_must_come_again(void **state)
+{
+    struct world *w = scattering(20);
+    json_t *o;
+
+    (void)state;
+    world_start(w);
+    while (!w->n_commits && w->now_ns < 400 * DP_SECOND_NS)
+        world_run(w, 0.5, false);
+    assert_true(w->n_commits > 0);
+    assert_true(has_reason(w, "loads scatter by") && has_reason(w, "found 2 of 3 times"));
+    assert_true(w->c->noise.scatter > 0.01 && w->c->noise.scatter < 0.3);
+    o = report_of(w);
+    assert_true(json_is_real(json_object_get(json_array_get(json_object_get(o, "decisions"), 0), "gain_percent")));
+    json_decref(o);
+    end(w);
+}
+
+/* Where loads are steady, nobody waits. */
+static void a_gain_of_steady_loads_is_taken_at_once(void **state)
+{
+    struct world *w = scattering(21);
+
+    (void)state;
+    w->scatter = 0.0;
+    world_start(w);
+    while (!w->n_commits && w->now_ns < 400 * DP_SECOND_NS)
+        world_run(w, 0.5, false);
+    assert_true(w->n_commits > 0);
+    assert_false(has_reason(w, "loads scatter by"));
+    end(w);
+}
+
+/* A change that is seen is not noise: what loads did before counts no more, and a node is given back as if they had been steady. */
+static void a_change_is_no_noise(void **state)
+{
+    struct world *w = freezing(22);
+
+    (void)state;
+    w->scatter = 0.1;
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    world_start(w);
+    world_run(w, 6.5, false);
+    assert_true(w->c->noise.scatter > 0.0 && w->c->worker[0].n_windows > DP_NOISE_WINDOWS && w->c->layer[0].n_totals > DP_NOISE_WINDOWS);
+    assert_true(coord_noise_of_layer(w->c, 0) > 0.01);
+    while (!w->c->train.n_frozen && w->now_ns < 20 * DP_SECOND_NS)
+        world_run(w, 0.05, false);
+    assert_true(w->c->worker[W_MAX - 1].n_windows <= 1 && w->c->noise.scatter == 0.0);
+    assert_true(w->c->layer[0].n_totals == 1 && w->c->layer[W_LAYERS - 1].n_totals > DP_NOISE_WINDOWS);
+    assert_float_equal(coord_noise_of_layer(w->c, 0), 0.0, 0.0);
+    world_run(w, 30.0, false);
+    assert_float_equal(w->c->noise.wander, 0.0, 0.0); /* the step down is none */
+    end(w);
+}
+
 /* Crashes, losses and a Slurm that forgets change nothing of it. */
 static void faults_do_not_hurt(void **state)
 {
@@ -226,6 +305,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_freezing_gives_back_what_it_frees),
     cmocka_unit_test(a_prefix_frozen_from_the_start_is_the_reference),
     cmocka_unit_test(a_slow_device_is_told_among_frozen_layers),
+    cmocka_unit_test(a_gain_within_the_noise_must_come_again),
+    cmocka_unit_test(a_gain_of_steady_loads_is_taken_at_once),
+    cmocka_unit_test(a_change_is_no_noise),
     cmocka_unit_test(faults_do_not_hurt),
 };
 TEST_MAIN("coord_freeze", tests)
