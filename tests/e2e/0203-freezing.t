@@ -39,7 +39,7 @@ freezing_run planned freeze.rule=linear
 is "$(jq -r 'select(.event == "frozen") | "\(.step) \(.value | floor)"' "$D/planned.jsonl" | tr '\n' ' ')" \
     "20 1 40 2 60 3 80 4 100 5 120 6 " "layers freeze when the schedule says"
 like "$(cat "$D/planned.out")" "begins with the weights of $weights" "it began with the weights"
-like "$(dynpipe report -j "$job")" "hand-over" "the report tells of hand-overs"
+like "$(dynpipe report -j "$job")" "HAND-OVER" "the report tells of hand-overs"
 same_as_alone $run freeze.rule=linear -- planned
 
 freezing_run seen freeze.rule=noise freeze.noise=0.9
