@@ -344,11 +344,12 @@ missing=$("$campaign" --seed 4 --runs 200 --list | grep -oE '[a-z]+-[a-z]+(:[A-Z
     moment_pattern "$moment" >/dev/null || echo "moment $moment"
 done)
 is "$missing" "" "every fault and every moment of 200 plans is there"
+plans=$("$campaign" --seed 4 --runs 100 --kind slices --list)
 for name in clock-ahead clock-back answers-lost answers-twice answers-late disk-cut node-power; do
-    like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" " $name:" "plans have $name"
+    like "$plans" " $name:" "plans have $name"
 done
-like "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
-unlike "$("$campaign" --seed 4 --runs 200 --kind slices --list)" "made=array [^@]*most=[1-9]" "but no arrays, which may not"
+like "$plans" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
+unlike "$plans" "made=array [^@]*most=[1-9]" "but no arrays, which may not"
 
 # ---- what faults do ------------------------------------------------------------------------------------------------------
 make_evidence "$T/e"
