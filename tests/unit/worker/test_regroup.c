@@ -48,6 +48,7 @@ static enum { TRAINING, BEFORE_COMMIT, AFTER_COMMIT, NEVER } dies; /* at a step,
 static enum { AS_IT_IS, HALF_A_LINE, A_FOLDER } leaves_log;
 static bool dies_again;             /* worker 1, when it makes its layers anew */
 static enum { PRUNING, SCHEDULE, CHANGE, FROM_THE_START, N_SCHEMES } scheme;
+static char weights[128];           /* that runs begin with, empty: new ones */
 static const char *ends_with;       /* NULL: the run completes; part of the error that it ends with */
 
 /* ---- workers ---- */
@@ -62,13 +63,13 @@ static const char *const options[N_SCHEMES][5] = {
 
 static int load(struct dp_train_config *c, const char *log, const char *checkpoints, struct dp_err *err)
 {
-    static char text[7][160];
+    static char text[8][160];
     char *over[] = {(char *)"model.blocks=4", (char *)"model.channels=12", (char *)"model.heads=3", (char *)"model.context=8",
                     (char *)"train.batch=2", (char *)"train.microbatches=2", (char *)"data.eval_every=0",
                     (char *)options[scheme][0], (char *)options[scheme][1], (char *)options[scheme][2],
                     (char *)options[scheme][3], (char *)options[scheme][4], (char *)"pipeline.threads=1",
                     text[0], text[1], text[2], text[3], text[4], text[5],
-                    text[6], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
+                    text[6], text[7], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
 
     snprintf(text[0], sizeof text[0], "data.path=%s/text", dir);
     snprintf(text[1], sizeof text[1], "output.log=%s", log);
@@ -77,6 +78,7 @@ static int load(struct dp_train_config *c, const char *log, const char *checkpoi
     snprintf(text[4], sizeof text[4], "checkpoint.dir=%s", checkpoints);
     snprintf(text[5], sizeof text[5], "checkpoint.every=%d", checkpoints[0] ? EVERY : 0);
     snprintf(text[6], sizeof text[6], "train.seed=%d", seed);
+    snprintf(text[7], sizeof text[7], "checkpoint.weights=%s", weights);
     return dp_train_config_load(NULL, sizeof over / sizeof over[0], over, c, err);
 }
 
@@ -169,7 +171,7 @@ static int body(struct dp_transport *t, uint32_t rank)
 
 static void name_alone(char *log, size_t cap)
 {
-    snprintf(log, cap, "%s/alone-%d.jsonl", dir, (int)scheme);
+    snprintf(log, cap, "%s/alone-%d%s.jsonl", dir, (int)scheme, weights[0] ? "-weights" : "");
 }
 
 static int body_alone(struct dp_transport *t, uint32_t rank)
@@ -178,6 +180,13 @@ static int body_alone(struct dp_transport *t, uint32_t rank)
 
     name_alone(log, sizeof log);
     return run_worker(t, rank, 1, log, "");
+}
+
+/* Another run, whose last checkpoint stays. */
+static int body_other(struct dp_transport *t, uint32_t rank)
+{
+    seed = 43;
+    return run_worker(t, rank, 1, log_path, checkpoint_dir);
 }
 
 /* Ends with the checkpoint in which a leader is to die. */
@@ -600,6 +609,27 @@ static void the_same_while_layers_freeze(void **state)
     scheme = PRUNING;
 }
 
+/* Whoever begins again before there is a checkpoint begins with the weights that the run began with; later ones do not. */
+static void a_run_that_began_with_weights(void **state)
+{
+    procs_body_fn *const other[] = {body_other}, *const alone[] = {body_alone};
+
+    (void)state;
+    name_files("given");
+    procs_run(1, other, (const int[]){0}, false);
+    snprintf(weights, sizeof weights, "%s/given/step-%08d", dir, STEPS);
+    scheme = FROM_THE_START;
+    procs_run(1, alone, (const int[]){0}, false);
+    run("given-none");
+    compare(STEPS + 1);
+    has_checkpoints = true;
+    run("given-one");
+    compare(STEPS + 1);
+    has_checkpoints = false;
+    scheme = PRUNING;
+    weights[0] = '\0';
+}
+
 static void nobody_goes_on_where_that_is_said(void **state)
 {
     (void)state;
@@ -647,6 +677,7 @@ int main(void)
         cmocka_unit_test(a_leader_dies_in_a_checkpoint),
         cmocka_unit_test(a_leader_leaves),
         cmocka_unit_test(the_same_while_layers_freeze),
+        cmocka_unit_test(a_run_that_began_with_weights),
         cmocka_unit_test(nobody_goes_on_where_that_is_said),
     };
 
