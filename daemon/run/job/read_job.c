@@ -92,6 +92,24 @@ static void end_from_journal(struct dp_run *run, const struct dp_job_info *job)
         dp_run_coord_forget(run);
 }
 
+/* The node was lost with the coordinator of a former life, and is back while the job runs elsewhere. Nobody goes on from that journal:
+ * it becomes a report, too. */
+static void end_former_life(struct dp_run *run, const struct dp_job_info *now)
+{
+    struct dp_err err = {0};
+    uint32_t restarts;
+
+    if (!dp_run_coord_find_life(run) || run->job.restart_count >= now->restart_count)
+        return;
+    restarts = run->job.restart_count;
+    run->job = *now;
+    run->job.restart_count = restarts;
+    if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
+        dp_error("job=%u a former life cannot be reported from its journal: %s", run->job_id, err.text);
+    if (!run->coord)
+        dp_run_coord_forget(run);
+}
+
 /* Without cgroups the proof of an empty slot finds what says whose it is, or has a GPU open: said once. */
 static void warn_of_tracking(const struct dp_job_result *r)
 {
@@ -183,6 +201,7 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
         return false;
     }
     if (is_first && !dp_job_has_node(&r->job, run->daemon->node) && !run->is_fenced && !run->must_stop && !run->is_for_slices) {
+        end_former_life(run, &r->job);
         dp_run_end(run, "the job does not have this node");
         return false;
     }

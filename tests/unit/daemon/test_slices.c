@@ -645,6 +645,35 @@ static void a_newcomer_finds_out_that_its_run_is_over(void **state)
     end_world();
 }
 
+static bool has_journal(uint32_t node, uint32_t job_id, uint32_t restarts)
+{
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/job-%u.%u.journal", dw.node[node].folder, job_id, restarts);
+    return access(path, F_OK) == 0;
+}
+
+/* The node of home and of the coordinator is lost. When it comes back home's job runs elsewhere, in its next life: the journal of the
+ * life before is done with. */
+static void a_former_life_is_done_with(void **state)
+{
+    (void)state;
+    begin_two(2);
+    check_ranks();
+    assert_true(has_journal(0, HOME, 0));
+    dw_kill_daemon(0, 20);
+    for (uint32_t i = 0; i < 2; i++) {
+        dw_exit(process[i]);
+        dw.slurm.slice[i].restart_count = 1;
+        dw.slurm.slice[i].start_s = 60;
+        dw.slurm.slice[i].node = 1;
+    }
+    dw_run(45, false);
+    assert_null(home_run());
+    assert_false(has_journal(0, HOME, 0));
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_slices_become_one_run),
     cmocka_unit_test(one_that_is_taken_keeps_its_line),
@@ -661,6 +690,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(more_and_fewer_are_wanted),
     cmocka_unit_test(seats_for_growth),
     cmocka_unit_test(who_names_a_run_falsely_is_refused),
+    cmocka_unit_test(a_former_life_is_done_with),
 };
 
 int main(void)
