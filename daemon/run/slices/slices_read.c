@@ -30,6 +30,7 @@ static void tell_coordinator(struct dp_run *home, const char *why)
         return;
     if (s->seen.rc == 0 && !s->seen.is_cut && !why)
         dp_group_job_now(s->group, &s->job, s->seen.slice, s->seen.n, &now);
+    now.is_running |= home->is_home_over; /* the run's slices do, and home's job, as a daemon that was restarted read it, is over */
     dp_coord_job_read(home->coord, dp_now_ns(), s->seen.rc == 0 && !s->seen.is_cut && !why ? &now : NULL,
                       why ? why : s->seen.is_cut ? "there are more slices than a run may have" : s->seen.text);
 }
