@@ -46,7 +46,7 @@ static const char *why_not_now(const struct dp_coord *c)
         return "a request is under way";
     if (!coord_migrate_is_idle(c) || coord_promise_is_deciding(c))
         return "layers move, or a trial is under way";
-    if (coord_count(c, coord_is_counted, NULL) < c->join.wanted || coord_count(c, coord_is_newcomer, NULL) || c->join.refusal[0])
+    if (coord_count(c, coord_is_counted, NULL) < coord_wanted(c) || coord_count(c, coord_is_newcomer, NULL) || c->join.refusal[0])
         return "slices are missing, or join";
     if (coord_count(c, coord_should_leave, NULL))
         return "slices are to leave";

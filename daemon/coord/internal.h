@@ -844,6 +844,8 @@ void coord_seat_left(struct dp_coord *c, uint64_t now_ns, const struct dp_layout
 bool coord_seat_is_free(const struct dp_coord *c, uint32_t rank);
 /* Slices that a run may have before it gives any back, or asks for more: one that may grow has more seats. */
 uint32_t coord_first_wanted(const struct dp_coord *c);
+/* Slices that it may have now: not more than there are seats from the leader's on, since those below it stay empty. */
+uint32_t coord_wanted(const struct dp_coord *c);
 /* Slots that the run began with. */
 uint32_t coord_start_slots(const struct dp_coord *c);
 /* Changes of what it holds by rising time, the first one at its beginning. t_ns, n: [COORD_HELD_MAX]. returns: how many. */

@@ -153,17 +153,22 @@ bool coord_is_counted(const struct dp_coord *c, uint32_t rank)
     return coord_is_live(c, rank) || coord_is_newcomer(c, rank);
 }
 
+uint32_t coord_wanted(const struct dp_coord *c)
+{
+    return c->train.has_layout ? dp_least_u32(c->join.wanted, c->train.n_workers - dp_layout_leader(&c->layout)) : c->join.wanted;
+}
+
 uint32_t dp_coord_slices_wanted(const struct dp_coord *c, uint32_t *missing)
 {
-    uint32_t n = coord_count(c, coord_is_counted, NULL);
+    uint32_t n = coord_count(c, coord_is_counted, NULL), wanted = coord_wanted(c);
 
     *missing = 0;
     if (!c->train.has_layout || c->life.is_over || c->life.failed[0] || c->train.is_completed || c->limits.mode < DP_MODE_BALANCE)
         return 0;
     if (coord_migrate_is_idle(c) && !c->join.refusal[0] && !c->life.is_paused && !coord_count(c, coord_must_leave, NULL) &&
-        n < c->join.wanted)
-        *missing = c->join.wanted - n;
-    return c->join.wanted;
+        n < wanted)
+        *missing = wanted - n;
+    return wanted;
 }
 
 static int may_come(const struct dp_coord *c, struct dp_err *err)
