@@ -165,8 +165,6 @@ static int check_growth(const struct dp_msg_step_start *o)
     else if (o->mode < DP_MODE_BALANCE)
         slurm_error("dynpipe: --dynpipe-max-gpus=%u: nobody joins a run in mode %s; say --dynpipe=balance or release", o->max_gpus,
                     dp_mode_name(o->mode));
-    else if (spank_context() == S_CTX_ALLOCATOR && given_to_slurm("array"))
-        slurm_error("dynpipe: --dynpipe-max-gpus=%u: a run of an array's tasks asks for no more of them; omit --array", o->max_gpus);
     else
         return 0;
     return -1;

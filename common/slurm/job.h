@@ -28,6 +28,7 @@ struct dp_job_info {
      * first. All 0: the slots are one job's nodes. */
     uint32_t slice[DP_MAX_SLOTS];
     uint32_t slice_restarts[DP_MAX_SLOTS]; /* and how often that was requeued: which of its lives is in the run */
+    bool is_companion[DP_MAX_SLOTS]; /* of an array's run, as read last: no task of it, but a job that was asked for beside */
     uint32_t n_seats;            /* of a run of slices: so many may be in it at a time, at least n_nodes; else 0 */
     char batch_host[64];
     char partition[64];
@@ -54,7 +55,8 @@ struct dp_slice {
     uint32_t task;               /* which one of the array */
     uint64_t start_s;            /* by the controller's clock */
     bool is_running;             /* false: it is over, and Slurm waits for its processes and its epilog */
-    uint32_t slice_of;           /* the job that its comment names as home; 0: none */
+    bool is_companion;           /* beside tasks of an array: none itself, but a companion of that array */
+    uint32_t slice_of;           /* the job, or array, that its comment names; 0: none */
     char node[64];
 };
 

@@ -618,16 +618,33 @@ static bool names_job(const char *path)
     return false;
 }
 
-/* returns: what to write to, to be freed; NULL: as Slurm has it, "slurm-%j.out". */
-static char *output_of(const char *path)
+/* A job that is no task of an array has a number of its own in the place of a task's: "%a", maybe with a width, becomes "%j". */
+static void name_no_task(char *path)
 {
-    char *own = NULL;
+    for (char *p = path; (p = strchr(p, '%')); p++) {
+        p += 1 + strspn(p + 1, "0123456789");
+        if (*p == 'a')
+            *p = 'j';
+        if (!*p)
+            return;
+    }
+}
 
-    if (!path || !path[0])
+/* returns: what to write to, to be freed; NULL: as Slurm has it, "slurm-%j.out". */
+static char *output_of(const char *path, bool is_task)
+{
+    char *same = path && path[0] ? strdup(path) : NULL, *own = NULL;
+
+    if (!same)
         return NULL;
-    if (names_job(path) || !strncmp(path, "/dev/", 5))
-        return strdup(path);
-    return asprintf(&own, "%s.%%j", path) < 0 ? NULL : own;
+    if (is_task)
+        name_no_task(same);
+    if (names_job(same) || !strncmp(same, "/dev/", 5))
+        return same;
+    if (asprintf(&own, "%s.%%j", same) < 0)
+        own = NULL;
+    free(same);
+    return own;
 }
 
 static uint32_t count(char *const *list)
@@ -642,7 +659,7 @@ static uint32_t count(char *const *list)
 static int submit_like(const job_info_t *j, const struct dp_slurm_like *how, uint32_t *job_id, struct dp_err *err)
 {
     submit_response_msg_t *answer = NULL;
-    char *out = output_of(j->std_out), *bad = output_of(j->std_err);
+    char *out = output_of(j->std_out, j->array_job_id != 0), *bad = output_of(j->std_err, j->array_job_id != 0);
     job_desc_msg_t d;
     int rc;
 

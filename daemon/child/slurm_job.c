@@ -202,8 +202,28 @@ struct companions {
     uint32_t home_job, uid;
     uint64_t since_s;
     uint64_t *ended_s; /* when those that have ended were submitted */
+    uint64_t last_s;   /* when the last task of the array ended */
+    bool has_task;     /* one runs, or waits */
     struct dp_companions_list *out;
 };
+
+static void add_task(struct companions *c, const struct dp_slurm_job *job)
+{
+    struct dp_companions_list *out = c->out;
+
+    out->is_array = true;
+    out->has_waiting_tasks |= job->is_queued;
+    c->has_task |= job->is_queued || job->is_running;
+    if (!job->is_queued && !job->is_running && job->end_s >= c->last_s) {
+        out->is_cancelled = job->is_cancelled || (job->end_s == c->last_s && out->is_cancelled);
+        c->last_s = job->end_s;
+    }
+    if (!job->has_begun && !job->is_completing)
+        return;
+    out->is_cut |= out->n_tasks == DP_MAX_SLOTS;
+    if (!out->is_cut)
+        out->n_tasks += fill_slice(job, &out->task[out->n_tasks]);
+}
 
 static void add_companion(const struct dp_slurm_job *job, void *arg)
 {
@@ -213,6 +233,8 @@ static void add_companion(const struct dp_slurm_job *job, void *arg)
     bool is_home = job->job_id == c->home_job;
 
     out->read_s = job->now_s;
+    if (job->uid == c->uid && job->array_job_id && job->array_job_id == c->home_job)
+        add_task(c, job);
     if (job->uid != c->uid || job->array_job_id || (!is_home && slice_of(job) != c->home_job))
         return;
     if (is_home) {
@@ -237,7 +259,7 @@ static void add_companion(const struct dp_slurm_job *job, void *arg)
     out->n += fill_slice(job, &k->slice) || job->is_queued;
 }
 
-/* Which belong to home's present life shows when home has been seen. */
+/* Which belong to home's present life shows when home has been seen. An array has none: each task has lives of its own. */
 static void sort_lives(struct companions *c)
 {
     struct dp_companions_list *out = c->out;
@@ -248,6 +270,7 @@ static void sort_lives(struct companions *c)
     for (uint32_t i = 0; i < out->n_ended; i++)
         n += c->ended_s[i] >= out->home.start_s && c->ended_s[i] >= c->since_s;
     out->n_ended = n;
+    out->is_cancelled &= !c->has_task;
 }
 
 void dp_companions_read(uint32_t home_job, uint32_t uid, uint64_t since_s, struct dp_companions_list *out)
@@ -265,6 +288,14 @@ void dp_companions_read(uint32_t home_job, uint32_t uid, uint64_t since_s, struc
     sort_lives(&c);
 }
 
+static void say_home_of_array(const struct dp_companions_list *all, uint32_t array_job_id, struct dp_slices_result *out)
+{
+    for (uint32_t i = 0; i < all->n_tasks; i++)
+        out->has_home |= all->task[i].is_running;
+    if (!out->has_home)
+        snprintf(out->home_why, sizeof out->home_why, "no task of the array %u runs", array_job_id);
+}
+
 static void say_home(const struct dp_companions_list *all, uint32_t home_job, struct dp_slices_result *out)
 {
     if (!all->home.job_id)
@@ -277,26 +308,42 @@ static void say_home(const struct dp_companions_list *all, uint32_t home_job, st
     out->is_home_queued = all->is_home_queued;
 }
 
+static void add_tasks(const struct dp_companions_list *all, uint32_t array_job_id, struct dp_slices_result *out)
+{
+    out->array_job_id = array_job_id;
+    out->has_waiting = all->has_waiting_tasks;
+    out->is_cancelled = all->is_cancelled;
+    say_home_of_array(all, array_job_id, out);
+    memcpy(out->slice, all->task, all->n_tasks * sizeof out->slice[0]);
+    out->n = all->n_tasks;
+}
+
 static void read_companions(const struct dp_slices_request *q, struct dp_slices_result *out)
 {
+    uint32_t whose = q->array_job_id ? q->array_job_id : q->home_job;
     static struct dp_companions_list all;
-    bool has_node;
+    bool has_node, is_array;
 
-    dp_companions_read(q->home_job, q->uid, 0, &all);
+    dp_companions_read(whose, q->uid, 0, &all);
     out->rc = all.rc;
     out->read_s = all.read_s;
     out->is_cut = all.is_cut;
     copy_text(out->text, sizeof out->text, all.text);
     if (all.rc != 0)
         return;
-    say_home(&all, q->home_job, out);
+    is_array = all.is_array || q->array_job_id;
+    if (is_array)
+        add_tasks(&all, whose, out);
+    else
+        say_home(&all, whose, out);
     if (all.home.node[0])
         out->slice[out->n++] = all.home;
     for (uint32_t i = 0; i < all.n; i++) {
         if (all.job[i].is_older)
             continue;
         has_node = all.job[i].slice.node[0]; /* also one that was requeued, while something of it is left */
-        out->has_waiting |= all.job[i].is_waiting;
+        all.job[i].slice.is_companion = is_array;
+        out->has_waiting |= all.job[i].is_waiting && !is_array;
         out->is_cut |= has_node && out->n == DP_MAX_SLOTS;
         if (has_node && !out->is_cut)
             out->slice[out->n++] = all.job[i].slice;
@@ -309,10 +356,12 @@ void dp_slices_read(const struct dp_slices_request *q, struct dp_slices_result *
     struct dp_err err = {0};
 
     memset(out, 0, sizeof *out);
-    if (!q->array_job_id) {
+    if (!q->array_job_id || q->has_companions) {
         read_companions(q, out);
         return;
     }
+    out->array_job_id = q->array_job_id;
+    snprintf(out->home_why, sizeof out->home_why, "the run of that array has no companions");
     if (dp_slurm_each_task(q->array_job_id, add_slice, &t, &out->read_s, &err) == 0)
         return;
     out->rc = err.code == DP_EGONE ? 1 : -1;

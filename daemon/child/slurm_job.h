@@ -32,17 +32,20 @@ struct dp_slices_result {
     char text[256];        /* why not */
     uint64_t read_s;       /* when, by the controller's clock */
     bool is_cut;           /* there are more than fit in here */
-    bool has_waiting;      /* others wait for their turn */
-    bool has_home;         /* companions: the job that they name runs, and names no other one itself */
+    bool has_waiting;      /* others wait for their turn; of an array: tasks */
+    uint32_t array_job_id; /* the array whose tasks are among them, 0: they are companions of one job */
+    bool is_cancelled;     /* of an array with companions: no task runs or waits any more, and the last to end was cancelled */
+    bool has_home;         /* companions: the job that they name runs, and names no other one itself; or a task of that array runs */
     bool is_home_queued;   /* it waits, in the queue again */
     char home_why[100];    /* why it does not */
     uint32_t n;
-    struct dp_slice slice[DP_MAX_SLOTS]; /* in no order; those with one node */
+    struct dp_slice slice[DP_MAX_SLOTS]; /* tasks before companions, else in no order; those with one node */
 };
 
 struct dp_slices_request {
     uint32_t array_job_id, uid; /* uid: the owner that it must have */
-    uint32_t home_job;          /* array 0: of companions */
+    uint32_t home_job;          /* array 0: of companions; an array's id where they are an array's */
+    bool has_companions;        /* the array may have some: all jobs of the user are looked through for them */
 };
 
 /* dp_helper_work_fn: struct dp_slices_request in, struct dp_slices_result out. */
@@ -59,22 +62,26 @@ struct dp_companion {
     char reason[24];       /* why it waits, "": a rare one */
 };
 
-/* The companions of a job, and that job itself: jobs of one owner, and of no array. Who sets the comment of thousands of his
- * jobs has a list that is cut. */
+/* The companions of a job, and that job itself; or those of an array, and its tasks. Jobs of one owner; companions are of no array. Who
+ * sets the comment of thousands of his jobs has a list that is cut. */
 struct dp_companions_list {
     int rc;                /* as in dp_job_result */
     char text[256];
     uint64_t read_s;       /* by the controller's clock */
-    struct dp_slice home;  /* job_id 0: it was not shown */
+    struct dp_slice home;  /* job_id 0: it was not shown, or they are an array's */
+    bool is_array, has_waiting_tasks; /* of an array that Slurm knows: is_array */
+    bool is_cancelled;     /* as in dp_slices_result */
+    uint32_t n_tasks;
+    struct dp_slice task[DP_MAX_SLOTS]; /* that have begun and are not over */
     bool is_home_queued;
     uint32_t home_is_slice_of;
     bool is_cut;
-    uint32_t n_ended;      /* that were submitted in home's present life, at since_s or later */
+    uint32_t n_ended;      /* that were submitted in home's present life (of an array: ever), at since_s or later */
     uint32_t n;
     struct dp_companion job[DP_MAX_SLOTS]; /* in no order */
 };
 
-/* In a child that has called dp_slurm_enter(). Slurm is asked for all jobs of the user. */
+/* In a child that has called dp_slurm_enter(). Slurm is asked for all jobs of the user. home_job: a job's id, or an array's. */
 void dp_companions_read(uint32_t home_job, uint32_t uid, uint64_t since_s, struct dp_companions_list *out);
 
 /* The user's other jobs that run on a node now. returns: how many, at most cap; 0 when Slurm does not say. */

@@ -457,6 +457,7 @@ struct coord_leave {
     bool is_stop_noted;    /* that all save and stop */
     char stop_why[120];    /* whoever asks to leave; "": nobody has to */
     bool is_preempted;     /* home's job, as it was read at read_ns */
+    uint32_t n_tasks_stay; /* as well: workers that have not asked, and are no companions */
     uint64_t read_ns, ask_ns; /* asked for last */
     char why[256];         /* who would leave a node that drains cannot: why; "": they can, or nobody would */
 };

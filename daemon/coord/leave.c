@@ -3,10 +3,10 @@
  * comes to its worker, which asks to be let go, and has Slurm's grace time (KillWait, GraceTime) for it. Its layers go to the others
  * by a hand-over like any other, and the others train on.
  *
- * Where that cannot be, all save and stop: when the whole array is cancelled, when fewer would be left than the user asks for.
- * Home is no exception: its coordinator lives on in the daemon beside it. But where it is one job that asked for companions, its user
- * means the run when he cancels it. Nothing of it is journalled: who is not let go asks again, and in the end stops all by itself
- * (worker/train/trainer.c).
+ * Where that cannot be, all save and stop: when the whole array is cancelled, when fewer would be left than the user asks for. Home is
+ * no exception: its coordinator lives on in the daemon beside it. But where it is one job that asked for companions, its user means
+ * the run when he cancels it; and so he does when he cancels all tasks of an array that has companions. Nothing of it is journalled:
+ * who is not let go asks again, and in the end stops all by itself (worker/train/trainer.c).
  *
  * Nor is of a node that is drained (daemon/run/slices/drain.c): Slurm ends nothing there, and the node's daemon says it again and
  * again. Its slices leave when the others can do without them, and else they stay. So do all workers there of a job of several nodes,
@@ -183,17 +183,30 @@ void dp_coord_stop(struct dp_coord *c, const char *why)
     snprintf(c->leave.stop_why, sizeof c->leave.stop_why, "%s", why);
 }
 
+static bool is_companion(const struct dp_job_info *job, uint32_t slice)
+{
+    for (uint32_t i = 0; i < job->n_nodes; i++)
+        if (job->slice[i] == slice)
+            return job->is_companion[i];
+    return false;
+}
+
 void coord_leave_read(struct dp_coord *c, uint64_t now_ns, const struct dp_job_info *job)
 {
     c->leave.read_ns = now_ns;
     c->leave.is_preempted = job->is_preempted;
+    c->leave.n_tasks_stay = 0;
+    for (uint32_t r = 0; r < c->train.n_workers && coord_is_sliced(c); r++)
+        c->leave.n_tasks_stay += coord_is_live(c, r) && !coord_must_leave(c, r) && !is_companion(job, c->slot[c->worker[r].slot].slice);
 }
 
-/* When home asked, where it is the one job that its user submitted, who gets companions by that: 0: it has not, or is a task of an
- * array, and so one among others. */
-static uint64_t only_job_asked_ns(const struct dp_coord *c)
+/* When those asked whom its user submitted, who gets companions by that. One job: home. An array: all tasks, which are those that Slurm
+ * does not show as companions. 0: they have not, or others that stay may be tasks of an array, too. */
+static uint64_t own_asked_ns(const struct dp_coord *c)
 {
-    for (uint32_t r = 0; r < c->train.n_workers && !c->job.array_job_id; r++)
+    if (c->job.array_job_id)
+        return c->limits.growth.max_gpus ? newest_ns(c) : 0;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (coord_must_leave(c, r) && c->slot[c->worker[r].slot].slice == c->job.job_id)
             return c->worker[r].asked_ns;
     return 0;
@@ -203,17 +216,18 @@ static uint64_t only_job_asked_ns(const struct dp_coord *c)
  * run is meant; 0: it is not; -1: not known yet. */
 static int is_run_meant(struct dp_coord *c, uint64_t now_ns)
 {
-    uint64_t asked_ns = only_job_asked_ns(c);
+    uint64_t asked_ns = own_asked_ns(c);
+    bool is_array = c->job.array_job_id;
 
     if (!asked_ns)
         return 0;
     if (c->leave.read_ns > asked_ns)
-        return !c->leave.is_preempted;
+        return !c->leave.is_preempted && (!is_array || !c->leave.n_tasks_stay);
     if (!c->leave.ask_ns || now_ns - c->leave.ask_ns > GATHER_NS) {
         c->leave.ask_ns = now_ns;
         c->ops.read_job(c->arg);
     }
-    return now_ns - asked_ns > WHY_NS ? 1 : -1;
+    return now_ns - asked_ns > WHY_NS ? !is_array : -1;
 }
 
 void coord_leave_tick(struct dp_coord *c, uint64_t now_ns)
@@ -239,7 +253,8 @@ void coord_leave_tick(struct dp_coord *c, uint64_t now_ns)
     is_meant = is_run_meant(c, now_ns);
     if (is_meant < 0 || now_ns < asked_ns + GATHER_NS)
         return;
-    why = is_meant ? "the job that asked for the slices is to end" : why_not(c, false, &next);
+    why = !is_meant ? why_not(c, false, &next) : c->job.array_job_id ? "all tasks of the array are to end"
+                                                                      : "the job that asked for the slices is to end";
     if (!why) {
         if (begin(c, now_ns, false, &next) == 0)
             return;

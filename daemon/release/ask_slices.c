@@ -34,12 +34,12 @@ static void say(struct dp_ask_result *r, enum dp_ask_end end, const char *text)
 
 /* In the folder of the daemon's locks, made before the owner's rights are taken: a daemon that was killed may have left a process
  * that still asks. The last one takes the file away. returns -1: it cannot be; has_asked: somebody asked before. */
-static int lock_job(uint32_t job_id, bool is_last, bool *has_asked)
+static int lock_run(uint32_t home_job, bool is_last, bool *has_asked)
 {
     char path[sizeof dp_priv_current_scope()->socket + 40];
     int fd;
 
-    snprintf(path, sizeof path, "%s.locks/slices-of-%u", dp_priv_current_scope()->socket, job_id);
+    snprintf(path, sizeof path, "%s.locks/slices-of-%u", dp_priv_current_scope()->socket, home_job);
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     *has_asked = fd < 0 && errno == EEXIST;
     if (*has_asked)
@@ -164,6 +164,12 @@ static int read_batch(const struct dp_slurm_job *home, struct dp_batch_env *batc
     return rc;
 }
 
+/* What the comments of a job's companions name. */
+static uint32_t named_by(uint32_t job_id, uint32_t array_job_id)
+{
+    return array_job_id ? array_job_id : job_id;
+}
+
 static void submit(const struct dp_slurm_job *home, uint32_t n, struct dp_ask_result *r)
 {
     struct dp_slurm_like how = {.minutes = home->end_s ? minutes_left(home) : 0};
@@ -176,7 +182,7 @@ static void submit(const struct dp_slurm_job *home, uint32_t n, struct dp_ask_re
         say(r, DP_ASK_REFUSED, "less than a minute of the job's time is left");
         return;
     }
-    if (!dp_slice_comment_make(home->comment, home->job_id, comment, sizeof comment)) {
+    if (!dp_slice_comment_make(home->comment, named_by(home->job_id, home->array_job_id), comment, sizeof comment)) {
         say(r, DP_ASK_REFUSED, "the job's comment has no room for 'dynpipe: slice of' and its number");
         return;
     }
@@ -228,7 +234,7 @@ static void ask_for(const struct dp_ask_request *q, const struct dp_job_info *ho
     uint32_t have, keep;
 
     memset(r, 0, sizeof *r);
-    dp_companions_read(q->job_id, home->uid, since_s, &all);
+    dp_companions_read(named_by(q->job_id, home->array_job_id), home->uid, since_s, &all);
     if (all.rc != 0) {
         say(r, DP_ASK_FAILED, all.text);
         return;
@@ -269,8 +275,6 @@ static bool read_home(const struct dp_ask_request *q, struct dp_job_result *read
         say(r, DP_ASK_REFUSED, "the job was requeued");
     else if (strcmp(read->job.batch_host, dp_priv_current_scope()->node) != 0 && !(q->is_over && !read->job.batch_host[0]))
         say(r, DP_ASK_REFUSED, "another node decides for the job");
-    else if (read->job.array_job_id)
-        say(r, DP_ASK_REFUSED, "the job is a task of an array");
     else
         return true;
     return false;
@@ -283,7 +287,7 @@ static void ask(const struct dp_ask_request *q, struct dp_ask_result *r)
     static struct dp_job_result read;
     pid_t asker = getppid();
     bool has_asked;
-    int fd = lock_job(q->job_id, q->is_over, &has_asked);
+    int fd = lock_run(q->home_job, q->is_over, &has_asked);
 
     if (fd < 0) {
         say(r, DP_ASK_FAILED, strerror(errno));
@@ -327,14 +331,16 @@ size_t dp_ask_slices_work(const void *request, size_t bytes, uint8_t *result)
 
 /* ---- comments ---- */
 
-static void mark(uint32_t job_id, uint32_t uid, uint32_t slice_of, struct dp_shrink_result *r)
+/* array_job_id: home's; a companion of that keeps its name, by which it is found. */
+static void mark(uint32_t job_id, uint32_t uid, uint32_t slice_of, uint32_t array_job_id, struct dp_shrink_result *r)
 {
     char comment[DP_COMMENT_MAX];
     struct dp_slurm_job job = {0};
     struct dp_err err = {0};
 
     if (dp_slurm_job_load(job_id, &job, &err) < 0 ||
-        (job.uid == uid && dp_slice_comment_make(job.comment, slice_of, comment, sizeof comment) &&
+        (job.uid == uid && (!array_job_id || job.array_job_id) &&
+         dp_slice_comment_make(job.comment, slice_of, comment, sizeof comment) &&
          dp_slurm_job_set_comment(job_id, comment, &err) < 0)) {
         r->rc = -1;
         snprintf(r->text, sizeof r->text, "job %u: %.200s", job_id, err.text);
@@ -355,10 +361,10 @@ static void mark_all(const struct dp_mark_request *q, struct dp_shrink_result *r
         r->rc = -1;
         return;
     }
-    mark(q->job_id, read.job.uid, 0, r);
+    mark(q->job_id, read.job.uid, 0, read.job.array_job_id, r);
     for (uint32_t i = 0; i < q->n && i < DP_MAX_SLOTS; i++)
         if (q->slice[i] != q->job_id)
-            mark(q->slice[i], read.job.uid, q->job_id, r);
+            mark(q->slice[i], read.job.uid, q->job_id, read.job.array_job_id, r);
 }
 
 size_t dp_mark_slices_work(const void *request, size_t bytes, uint8_t *result)

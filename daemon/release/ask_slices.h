@@ -3,6 +3,9 @@
  * QOS, partition, reservation, GPUs and what else was asked for), with what is left of its time, that are slices of its run. And
  * the comments of a run's jobs are set, which squeue and sacct show. So all limits that Slurm has for the owner hold.
  *
+ * Where the job is a task of an array its companions are the array's, and name that in their comments: so they are the same ones
+ * whichever task is home, and are found when that is over.
+ *
  * Never twice: Slurm is asked first which companions there are, by their comments (slice_comment.h), and only one process of a
  * node asks for a job at a time. A request that got no answer is left alone until the answer to a later question shows what became of it.
  */
@@ -16,7 +19,8 @@
 #include "common/slurm/job.h"
 
 struct dp_ask_request {
-    uint32_t job_id, restart_count; /* home */
+    uint32_t job_id, restart_count; /* home; or, of an array, the task that others are to be like */
+    uint32_t home_job;     /* whose run it is: for one of these one process of a node asks at a time */
     uint32_t wanted;       /* companions, waiting and running together: more are submitted, or waiting ones withdrawn, the newest first */
     uint32_t slices;       /* of the run, home too: as its owner asked */
     uint64_t since_s;      /* those that have ended count, too, where they were submitted at this time or later */
@@ -46,7 +50,7 @@ size_t dp_ask_slices_work(const void *request, size_t bytes, uint8_t *result);
 struct dp_mark_request {
     uint32_t job_id, restart_count; /* home, which is marked as that */
     uint32_t n;
-    uint32_t slice[DP_MAX_SLOTS];   /* jobs of the same owner, marked as its slices */
+    uint32_t slice[DP_MAX_SLOTS];   /* jobs of the same owner, marked as its slices; companions of an array keep their comments */
 };
 
 /* dp_helper_work_fn, answered by a struct dp_shrink_result (as_owner.h). Blocks; for dp_priv_start(). */

@@ -413,7 +413,7 @@ static void find_limits(const struct dp_run *run, const struct dp_job_info *job,
         limits->mode = DP_MODE_BALANCE; /* nothing to give back to */
     if (!config->slurm || job->slice[0])
         limits->stall_end_s = 0; /* and no queue; of slices home alone would come back */
-    if (!dp_companions_may_be(run) || run->is_home_over)
+    if (!dp_companions_may_be(run) || (run->is_home_over && !run->job.array_job_id))
         limits->growth.max_gpus = 0; /* nobody would submit them */
 }
 

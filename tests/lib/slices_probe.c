@@ -3,7 +3,7 @@
  *
  *   slices_probe ARRAY-JOB-ID UID    prints "rc=N n=N TEXT", a line "JOB NODE running|ending RESTARTS" for each task, sorted
  *                                    by job, and "home JOB" or "home none"
- *   slices_probe of JOB-ID UID       the same of a job and its companions; "home none: WHY"
+ *   slices_probe of ID UID           the same of a job and its companions, or of an array and its; "home none: WHY"
  */
 #include "config.h"
 
@@ -24,13 +24,15 @@ static int by_job(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static struct dp_slices_result r;
-    struct dp_slices_request q;
+    struct dp_slices_request q = {0};
     int home;
 
     if (argc == 4 && !strcmp(argv[1], "of")) {
-        q = (struct dp_slices_request){0, (uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[2], NULL, 10)};
+        q.uid = (uint32_t)strtoul(argv[3], NULL, 10);
+        q.home_job = (uint32_t)strtoul(argv[2], NULL, 10);
     } else if (argc == 3) {
-        q = (struct dp_slices_request){(uint32_t)strtoul(argv[1], NULL, 10), (uint32_t)strtoul(argv[2], NULL, 10), 0};
+        q.array_job_id = (uint32_t)strtoul(argv[1], NULL, 10);
+        q.uid = (uint32_t)strtoul(argv[2], NULL, 10);
     } else {
         fprintf(stderr, "usage: slices_probe ARRAY-JOB-ID|of JOB-ID UID\n");
         return 2;
@@ -43,9 +45,9 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < r.n; i++)
         printf("%u %s %s %u\n", r.slice[i].job_id, r.slice[i].node, r.slice[i].is_running ? "running" : "ending",
                r.slice[i].restart_count);
-    if (!q.array_job_id && r.has_home)
+    if (!r.array_job_id && r.has_home)
         printf("home %u\n", q.home_job);
-    else if (!q.array_job_id)
+    else if (!r.has_home && !q.array_job_id)
         printf("home none: %s\n", r.home_why);
     else if (home < 0)
         puts("home none");

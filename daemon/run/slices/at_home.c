@@ -56,6 +56,8 @@ static void fill_job(struct dp_run *run, const struct dp_job_result *r, const st
         *job = r->job;
     else if (slice)
         *job = slice->job;
+    if (slice && !job->array_job_id)
+        job->array_job_id = slice->slicing->seen.array_job_id; /* of a companion of an array that Slurm has forgotten half */
     job->job_id = run->job_id;
     job->uid = run->uid;
     job->restart_count = restarts;

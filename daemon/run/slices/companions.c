@@ -184,13 +184,42 @@ static bool may_submit(const struct dp_companions *c)
     return c->state != DP_COMPANIONS_REFUSED && c->state != DP_COMPANIONS_WITHDRAWN && c->n_submitted < SUBMITS_MAX;
 }
 
+/* Of which job others are copies: home's, and when that is over another task of its array. NULL: none is here. */
+static const struct dp_run *find_like(const struct dp_run *home)
+{
+    if (!home->is_home_over || !home->job.array_job_id)
+        return home;
+    for (const struct dp_run *r = dp_slices_here(home, NULL); r; r = dp_slices_here(home, r))
+        if (r->job.array_job_id && r->job.array_job_id == home->job.array_job_id && r->job.is_running)
+            return r;
+    return NULL;
+}
+
+/* One may come: a task of the array that this daemon, which was restarted, does not know yet. */
+static void wait_for_like(struct dp_run *home)
+{
+    struct dp_companions *c = home->companions;
+
+    if (c->backoff_s == 0)
+        DP_RUN_LOG(home, dp_info, "job=%u companions: no task of the array is here that others could be like", home->job_id);
+    snprintf(c->seen.text, sizeof c->seen.text, "no task of the array is on the coordinator's node, and others would be like that");
+    try_again(c);
+}
+
 static void ask(struct dp_run *home)
 {
     struct dp_companions *c = home->companions;
-    struct dp_ask_request q = {.job_id = home->job_id, .restart_count = home->job.restart_count, .wanted = c->keep,
-                               .since_s = c->since_s, .may_submit = may_submit(c), .is_settled = c->is_settled};
+    const struct dp_run *like = find_like(home);
+    struct dp_ask_request q = {.home_job = home->job_id, .wanted = c->keep, .since_s = c->since_s, .may_submit = may_submit(c),
+                               .is_settled = c->is_settled};
     struct dp_err err = {0};
 
+    if (!like) {
+        wait_for_like(home);
+        return;
+    }
+    q.job_id = like->job_id;
+    q.restart_count = like->job.restart_count;
     c->asker = dp_priv_start(home->daemon->priv, home->daemon->base, DP_PRIV_ASK_SLICES, &q, sizeof q, ROUND_S, on_asked, home, &err);
     if (c->asker)
         return;
@@ -222,12 +251,16 @@ static bool may_wait(const struct dp_run *home)
 void dp_companions_end(struct dp_run *home)
 {
     struct dp_companions *c = home->companions;
-    struct dp_ask_request q = {.job_id = home->job_id, .restart_count = home->job.restart_count, .is_over = 1};
+    const struct dp_run *like = find_like(home);
+    struct dp_ask_request q = {.home_job = home->job_id, .is_over = 1};
     struct dp_helper *asker;
     struct dp_err err = {0};
 
     if (!may_wait(home))
         return;
+    like = like ? like : home;
+    q.job_id = like->job_id;
+    q.restart_count = like->job.restart_count;
     asker = dp_priv_start(home->daemon->priv, home->daemon->base, DP_PRIV_ASK_SLICES, &q, sizeof q, END_S, on_asked, home, &err);
     if (!asker)
         dp_warn("job=%u companions that wait are not withdrawn: %s", home->job_id, err.text);
@@ -288,9 +321,12 @@ void dp_companions_mark(struct dp_run *home, const uint32_t *slice, uint32_t n)
 
 bool dp_companions_may_be(const struct dp_run *run)
 {
-    uint32_t most = run->start.options_set & DP_OPT_MAX_GPUS ? run->start.max_gpus : run->start.slices;
+    bool may_grow = run->start.options_set & DP_OPT_MAX_GPUS;
+    uint32_t most = may_grow ? run->start.max_gpus : run->start.slices;
 
-    return dp_slice_is(run) && (run->start.slices > 1 || most > 1) && !run->is_for_slices && !run->job.array_job_id && !run->job.slice_of;
+    if (!dp_slice_is(run) || run->is_for_slices || run->job.slice_of)
+        return false;
+    return run->job.array_job_id ? may_grow : run->start.slices > 1 || most > 1;
 }
 
 bool dp_companions_are_wanted(const struct dp_run *home)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Companions: jobs like home's that its daemon asks of Slurm in the owner's name, to be slices of its run (doc/design.md, "Slices").
+/* Companions: jobs like home's that its daemon asks of Slurm in the owner's name, to be slices of its run (doc/design.md, "Slices"): as
+ * many as a job of no array begins with, and those with which it, or the tasks of an array, may grow.
  *
  * Somebody says how many there shall be, and reads what became of it. Slurm is asked in a child with the owner's rights
  * (ask_slices.h), never here, at most one at a time for a run, and again while companions wait: they begin, are refused, or wait
@@ -37,7 +38,8 @@ struct dp_companions_view {
  * since_s: companions that were submitted then or later and have ended count as well, so that what fails at once is not asked for
  * again and again; by the controller's clock, 0: all of home's present life.
  * wait_ns: for so long they may wait in the queue; 0: for ever.
- * home: a run of this node's that coordinates, of a job that is a task of no array. returns -1: no memory. */
+ * home: a run of this node's that coordinates. Of an array, where home's own task is over, others are like another task of it on this
+ * node; as long as there is none, nobody is asked, and it is DP_COMPANIONS_ASKING. returns -1: no memory. */
 int dp_companions_want(struct dp_run *home, uint32_t n, uint64_t since_s, uint64_t wait_ns);
 
 /* Those that wait are withdrawn, and nothing more is asked for; what Slurm said of them stays to be read. */
@@ -45,7 +47,7 @@ void dp_companions_stop(struct dp_run *home);
 
 /* What became of it: *out is overwritten; all zeroes where nobody has asked. */
 void dp_companions_look(const struct dp_run *home, struct dp_companions_view *out);
-/* Is it a job that shall be several slices, and of no array, and no companion itself? */
+/* Is it a job that shall be several slices, and of no array, and no companion itself? Or a task of an array whose run may grow? */
 bool dp_companions_may_be(const struct dp_run *run);
 /* Has somebody asked; may some run that are not in an answer of Slurm's which was asked for at asked_ns? */
 bool dp_companions_are_wanted(const struct dp_run *home);

@@ -11,9 +11,9 @@
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
 
-uint32_t slicing_home_of_companions(const struct dp_run *run)
+uint32_t slicing_family(const struct dp_run *run)
 {
-    return run->job.array_job_id ? 0 : run->job.slice_of ? run->job.slice_of : run->job_id;
+    return run->job.array_job_id ? run->job.array_job_id : run->job.slice_of ? run->job.slice_of : run->job_id;
 }
 
 bool slicing_may_be_home(const struct dp_run *run)
@@ -23,15 +23,21 @@ bool slicing_may_be_home(const struct dp_run *run)
 
 bool slicing_are_of_one(const struct dp_run *a, const struct dp_run *b)
 {
-    return a->uid == b->uid && a->job.array_job_id == b->job.array_job_id && slicing_home_of_companions(a) == slicing_home_of_companions(b);
+    return a->uid == b->uid && slicing_family(a) == slicing_family(b);
+}
+
+/* A companion may be one of an array: that is seen, not known. */
+static bool is_of_array(const struct dp_run *run, const struct dp_slices_result *seen)
+{
+    return run->job.array_job_id || seen->array_job_id;
 }
 
 int slicing_find_home_at(const struct dp_run *run, const struct dp_slices_result *seen)
 {
-    if (run->job.array_job_id)
+    if (is_of_array(run, seen))
         return dp_group_home(seen->slice, seen->n, seen->read_s);
     for (uint32_t i = 0; seen->has_home && i < seen->n; i++)
-        if (seen->slice[i].job_id == slicing_home_of_companions(run))
+        if (seen->slice[i].job_id == slicing_family(run))
             return (int)i;
     return -1;
 }
@@ -56,7 +62,8 @@ static int find_marked(const struct dp_run *run, const struct dp_slices_result *
 
 /* Whom to ask. Home, while it runs and is the one that began first: comments may be of a life before, and a home that was requeued is
  * no part of its run any more. Else *is_via: a slice that has its rank, by its comment, which a daemon gave it; when all of these are
- * in no run (they were requeued since, all of them), whoever would be home of a new one. */
+ * in no run (they were requeued since, all of them; or are companions of an array's run that is over), whoever would be home of a new
+ * one. */
 static int find_whom(const struct dp_run *run, const struct dp_slices_result *seen, bool *is_via)
 {
     const struct dp_slicing *s = run->slicing;
@@ -64,11 +71,11 @@ static int find_whom(const struct dp_run *run, const struct dp_slices_result *se
     int at = find_marked(run, seen, 0, &n), home;
 
     *is_via = false;
-    if (!run->job.array_job_id && seen->has_home)
+    if (!is_of_array(run, seen) && seen->has_home)
         return slicing_find_home_at(run, seen);
-    if (at < 0 || (run->job.array_job_id && s->n_none >= n))
+    if (at < 0 || (is_of_array(run, seen) && s->n_none >= n))
         return slicing_find_home_at(run, seen);
-    home = run->job.array_job_id ? slicing_find_home_at(run, seen) : -1;
+    home = is_of_array(run, seen) ? slicing_find_home_at(run, seen) : -1;
     if (home >= 0 && seen->slice[home].job_id == seen->slice[at].slice_of)
         return home;
     *is_via = true;
@@ -124,7 +131,7 @@ void slicing_be_told(struct dp_run *run, uint32_t home_job, uint32_t restarts, c
     set_home(run, home_job, node);
     s->is_told = true;
     s->home_restarts = restarts;
-    s->n_none = 0;
+    s->n_none = s->n_silent = 0;
     if (home_job == run->job_id) {
         s->state = DP_SLICE_REFUSED;
         snprintf(s->text, sizeof s->text, "a run that began in an earlier life of this job goes on without it");
@@ -153,6 +160,7 @@ void slicing_find_home(struct dp_run *run, const struct dp_slices_result *seen)
         return;
     set_home(run, seen->slice[at].job_id, seen->slice[at].node);
     s->is_via = is_via;
+    s->is_via_companion = seen->slice[at].is_companion;
     if (!is_via)
         DP_RUN_LOG(run, dp_info, "job=%u is a slice of the run of job %u on %s", run->job_id, s->home_job, s->home_node);
 }

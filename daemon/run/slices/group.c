@@ -25,7 +25,7 @@ int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s)
     int home = -1;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (slice[i].is_running && (home < 0 || dp_group_began_before(&slice[i], &slice[home])))
+        if (slice[i].is_running && !slice[i].is_companion && (home < 0 || dp_group_began_before(&slice[i], &slice[home])))
             home = (int)i;
     }
     return home >= 0 && read_s > slice[home].start_s ? home : -1;
@@ -217,6 +217,7 @@ static void begin_job(const struct dp_job_info *home, struct dp_job_info *out)
     memset(out->node, 0, sizeof out->node);
     memset(out->slice, 0, sizeof out->slice);
     memset(out->slice_restarts, 0, sizeof out->slice_restarts);
+    memset(out->is_companion, 0, sizeof out->is_companion);
     out->gpus_per_node = 0; /* of a slot: it counts as one device */
     out->shrinks_allowed = ENDLESS;
     snprintf(out->mem_why, sizeof out->mem_why, "the run is made of slices");
@@ -241,8 +242,13 @@ void dp_group_job_now(const struct dp_group *g, const struct dp_job_info *home, 
                       struct dp_job_info *out)
 {
     begin_job(home, out);
-    for (uint32_t i = 0; i < g->n; i++)
-        if (is_there(dp_group_find_slice(slice, n, g->member[i].job_id), &g->member[i]))
-            add_slot(out, &g->member[i]);
+    for (uint32_t i = 0; i < g->n; i++) {
+        const struct dp_slice *s = dp_group_find_slice(slice, n, g->member[i].job_id);
+
+        if (!is_there(s, &g->member[i]))
+            continue;
+        out->is_companion[out->n_nodes] = s->is_companion;
+        add_slot(out, &g->member[i]);
+    }
     out->n_tasks = g->n;
 }

@@ -49,7 +49,7 @@ bool dp_group_began_before(const struct dp_slice *a, const struct dp_slice *b);
 /* The slice of this job among those; NULL: Slurm does not show it. */
 const struct dp_slice *dp_group_find_slice(const struct dp_slice *slice, uint32_t n, uint32_t job_id);
 
-/* Which slice is home: of those that run the one that began first, and of several that began in one second the lowest
+/* Which slice is home: of the tasks that run the one that began first, and of several that began in one second the lowest
  * task of the array. read_s: when Slurm said so, by the controller's clock. returns its index; -1: none runs, or one that
  * begins now may still be the first. */
 int dp_group_home(const struct dp_slice *slice, uint32_t n, uint64_t read_s);

@@ -25,6 +25,7 @@
 #define TASKS_NS (2000 * DP_MS_NS) /* for the plugin to tell which process the task is */
 #define PATIENCE_NS (60 * DP_SECOND_NS) /* beyond what home waits for others: it would have said so */
 #define VIA_NS (3 * DP_SECOND_NS) /* one that is asked where the run is; then another one is */
+#define SILENT 5u /* companions of an array in a row of which no daemon says anything: no worker is there, and no run */
 #define STILL_NS (5 * DP_SECOND_NS) /* one that waits to be taken in: is its run still there? */
 
 /* Its worker, as its run on this node knows it; NULL: not yet. */
@@ -97,6 +98,7 @@ static void take_answer(struct dp_run *slice, const struct dp_msg_slice_rank *m)
         return; /* older than what is asked now */
     if (s->is_via) {
         s->n_via++;
+        s->n_silent = 0;
         if (m->home_job && m->home_node[0]) {
             slicing_be_told(slice, m->home_job, m->home_restarts, m->home_node);
         } else {
@@ -213,6 +215,8 @@ static void seek_rank(struct dp_run *slice, uint64_t now_ns)
     if (s->is_via && s->home_ns && now_ns - s->home_ns > VIA_NS) {
         s->n_via++; /* its daemon does not answer: another one may */
         s->home_ns = 0;
+        if (s->is_via_companion && ++s->n_silent >= SILENT)
+            s->n_none = DP_MAX_SLOTS;
     }
     if (!s->home_job || now_ns - s->home_ns > SLICING_SEEK_NS)
         slicing_read(slice);

@@ -57,9 +57,20 @@ static bool is_all_over(const struct dp_run *run)
 /* Companions are looked for among all jobs of their owner. Where he has thousands, Slurm rests from each answer. */
 static uint64_t pause_ns(const struct dp_run *run)
 {
-    uint64_t pause_ns = run->job.array_job_id ? 0 : 10 * (dp_now_ns() - run->slicing->read_ns);
+    uint64_t pause_ns = run->job.array_job_id && !slicing_looks_for_companions(run) ? 0 : 10 * (dp_now_ns() - run->slicing->read_ns);
 
     return pause_ns < READ_NS ? READ_NS : pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
+}
+
+/* All tasks of the array are over, by scancel, and left their layers to companions before it was clear that the run is meant. */
+static void stop_with_array(struct dp_run *run)
+{
+    struct dp_slicing *s = run->slicing;
+
+    if (!run->is_home_over || !run->coord || !s->has_seen || !s->seen.is_cancelled || s->is_cancelled)
+        return;
+    s->is_cancelled = true;
+    dp_coord_stop(run->coord, "the array whose tasks asked for the other slices was cancelled");
 }
 
 static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *why)
@@ -91,6 +102,8 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
             slicing_find_home(r, &s->seen);
     if (!why && s->seen.rc >= 0)
         s->is_all_over = run->is_home_over && is_all_over(run);
+    if (!why)
+        stop_with_array(run);
     if (s->group && s->has_seen && !why)
         dp_group_keep(s->group, s->seen.slice, s->seen.n, s->seen.has_waiting || dp_companions_may_come(run, s->read_ns));
     tell_coordinator(run, why);
@@ -99,7 +112,7 @@ static void on_read(void *arg, const uint8_t *result, size_t bytes, const char *
 void slicing_read(struct dp_run *run)
 {
     struct dp_slicing *s = run->slicing;
-    struct dp_slices_request q = {run->job.array_job_id, run->uid, slicing_home_of_companions(run)};
+    struct dp_slices_request q = {run->job.array_job_id, run->uid, slicing_family(run), slicing_looks_for_companions(run)};
     struct dp_err err = {0};
 
     if (s->reader || dp_now_ns() < s->next_ns)

@@ -23,6 +23,8 @@ struct dp_slicing {
     bool is_told;            /* one has said it */
     uint32_t home_restarts;  /* told: which life of home's job the run has its name of */
     uint32_t n_via, n_none;  /* asked so far; of these in a row so many are in no run */
+    bool is_via_companion;   /* it is one of an array's */
+    uint32_t n_silent;       /* of those so many in a row have not answered */
     struct dp_place place;
     char text[256];
 
@@ -37,10 +39,12 @@ struct dp_slicing {
     /* Of home; NULL: nobody has asked it. */
     struct dp_group *group;
     bool has_asked;          /* for companions, since the run began, or this daemon */
-    uint32_t n_asked;        /* so many */
+    uint32_t n_asked;        /* so many, when the coordinator wanted so many slices */
+    uint32_t wanted;
     uint32_t grows;          /* number of the coordinator's request that was asked for with them; 0: none was under way */
     uint64_t missed_ns, replaced_ns, pause_ns; /* since when slices are missing; asked for others last; not again for so long */
     bool is_all_over;        /* no slice of a run that outlives its job is left in Slurm */
+    bool is_cancelled;       /* nor is any task of its array, and the last was cancelled: said once */
     bool has_job, must_read; /* the coordinator waits for what the slices are; must: a question that is older is under way */
     struct dp_job_info job;
 };
@@ -49,11 +53,11 @@ struct dp_slicing *slicing_of(struct dp_run *run); /* made when it is needed; NU
 
 /* --- find_home.c --- */
 
-/* Of a run of companions: the job that is home, 0: the job is a task of an array. */
-uint32_t slicing_home_of_companions(const struct dp_run *run);
+/* What the slices of one run have in common: the id of the array, or of the job that asked for the others. */
+uint32_t slicing_family(const struct dp_run *run);
 /* May a run have this job's name? A task of an array may begin first; else it is a job that is no companion itself. */
 bool slicing_may_be_home(const struct dp_run *run);
-/* Of the same array, or of the same home: one question to Slurm is for both. */
+/* Of the same family, and owner: one question to Slurm is for both. */
 bool slicing_are_of_one(const struct dp_run *a, const struct dp_run *b);
 /* Which of them is home, by what Slurm says of it alone: its index, -1: none can be told. */
 int slicing_find_home_at(const struct dp_run *run, const struct dp_slices_result *seen);
@@ -80,6 +84,9 @@ void slicing_close_group(struct dp_run *home);
 void slicing_tick_slice(struct dp_run *run, uint64_t now_ns); /* about every 100 ms: it seeks its rank, or whether its run is still there */
 
 /* --- want.c --- */
+
+/* Its run's array may have companions, or it is one: its daemon looks for them among all jobs of the user. */
+bool slicing_looks_for_companions(const struct dp_run *run);
 
 /* A job that is no task of an array, and no companion, asks for its companions as soon as it runs: where its run has not begun. */
 void slicing_want_companions(struct dp_run *run);

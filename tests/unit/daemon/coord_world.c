@@ -1097,6 +1097,7 @@ static struct dp_job_info read_job(const struct world *w)
     for (uint32_t s = 0; s < W_MAX; s++)
         if (w->held[s]) {
             job.slice[job.n_nodes] = w->job.slice[s];
+            job.is_companion[job.n_nodes] = w->job.is_companion[s];
             job.slice_restarts[job.n_nodes] = w->job.slice_restarts[s];
             memcpy(job.node[job.n_nodes++], w->job.node[s], sizeof job.node[0]);
         }

@@ -45,6 +45,14 @@ static void read_slice(const struct dw_slice *s, struct dp_job_result *out)
         snprintf(out->text, sizeof out->text, "the job is %s", s->is_ending ? "PENDING" : "COMPLETED");
 }
 
+static bool is_array(uint32_t id, uint32_t uid)
+{
+    for (uint32_t i = 0; i < DW_SLICES; i++)
+        if (dw.slurm.slice[i].array == id && dw.slurm.slice[i].uid == uid && dw.slurm.slice[i].job_id)
+            return true;
+    return false;
+}
+
 size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
 {
     static struct dp_slices_result r;
@@ -55,23 +63,24 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
     memset(&r, 0, sizeof r);
     r.rc = dw.slurm.is_down ? -1 : 0;
     r.read_s = dw.now_ns / SEC;
-    r.has_waiting = q.array_job_id != 0;
+    r.array_job_id = q.array_job_id ? q.array_job_id : is_array(q.home_job, q.uid) ? q.home_job : 0;
+    r.has_waiting = q.array_job_id != 0 && !q.has_companions;
     snprintf(r.home_why, sizeof r.home_why, "job %u is over", q.home_job);
     for (uint32_t i = 0; i < DW_SLICES && r.rc == 0; i++) {
         const struct dw_slice *s = &dw.slurm.slice[i];
         struct dp_slice *out = &r.slice[r.n];
-        bool is_home = !q.array_job_id && s->job_id == q.home_job;
+        bool is_home = r.array_job_id ? s->array == r.array_job_id : s->job_id == q.home_job;
+        bool is_companion = !s->array && s->slice_of == q.home_job && (!q.array_job_id || q.has_companions);
 
-        if (!s->job_id || s->array != q.array_job_id || s->uid != q.uid || s->has_ended)
+        if (!s->job_id || s->uid != q.uid || s->has_ended || (!is_home && (!is_companion || s->is_older)))
             continue;
-        if (!q.array_job_id && !is_home && (s->slice_of != q.home_job || s->is_older))
-            continue;
-        r.has_waiting |= s->is_waiting;
-        r.has_home |= is_home && !s->slice_of;
+        r.has_waiting |= s->is_waiting && (is_home || !r.array_job_id);
+        r.has_home |= is_home && (r.array_job_id || !s->slice_of);
         if (s->is_waiting)
             continue;
         *out = (struct dp_slice){.job_id = s->job_id, .restart_count = s->restart_count, .start_s = s->start_s,
-                                 .slice_of = q.array_job_id ? s->slice_of : 0, .is_running = !s->is_ending};
+                                 .slice_of = r.array_job_id ? s->slice_of : 0, .is_running = !s->is_ending,
+                                 .is_companion = r.array_job_id && !is_home};
         memcpy(out->node, dw.node[s->node].name, sizeof out->node);
         r.n++;
     }
@@ -81,12 +90,26 @@ size_t dp_slices_read_work(const void *request, size_t bytes, uint8_t *result)
 
 /* ---- companions ---- */
 
+/* What its companions name. */
+static uint32_t named_by(uint32_t job_id)
+{
+    for (uint32_t i = 0; i < DW_SLICES; i++)
+        if (dw.slurm.slice[i].job_id == job_id && dw.slurm.slice[i].array)
+            return dw.slurm.slice[i].array;
+    return job_id;
+}
+
+static bool is_companion_of(const struct dw_slice *s, uint32_t job_id)
+{
+    return s->job_id && !s->array && s->slice_of == named_by(job_id);
+}
+
 static void count(const struct dp_ask_request *q, struct dp_ask_result *r)
 {
     for (uint32_t i = 0; i < DW_SLICES; i++) {
         const struct dw_slice *s = &dw.slurm.slice[i];
 
-        if (!s->job_id || s->slice_of != q->job_id || s->is_older || s->shown_ns > dw.now_ns)
+        if (!is_companion_of(s, q->job_id) || s->is_older || s->shown_ns > dw.now_ns)
             continue;
         r->n_ended += s->has_ended;
         r->n_waiting += !s->has_ended && s->is_waiting;
@@ -101,7 +124,7 @@ static void withdraw(const struct dp_ask_request *q, uint32_t keep, struct dp_as
     for (uint32_t i = DW_SLICES; i-- > 0;) {
         struct dw_slice *s = &dw.slurm.slice[i];
 
-        if (!s->job_id || s->slice_of != q->job_id || s->has_ended || !s->is_waiting || (!s->is_older && r->n_waiting <= keep))
+        if (!is_companion_of(s, q->job_id) || s->has_ended || !s->is_waiting || (!s->is_older && r->n_waiting <= keep))
             continue;
         r->n_waiting -= !s->is_older;
         r->n_withdrawn++;
@@ -121,8 +144,9 @@ static void submit(const struct dp_ask_request *q, uint32_t n, struct dp_ask_res
             snprintf(r->text, sizeof r->text, "so many are not allowed");
             return;
         }
-        *s = (struct dw_slice){.job_id = 1000 + ++dw.slurm.n_submitted, .uid = DW_OWNER, .slice_of = q->job_id, .is_waiting = true,
-                               .submit_s = dw.now_ns / SEC, .shown_ns = dw.now_ns + (dw.slurm.lose_answers ? 3 * SEC : 0)};
+        *s = (struct dw_slice){.job_id = 1000 + ++dw.slurm.n_submitted, .uid = DW_OWNER, .slice_of = named_by(q->job_id),
+                               .is_waiting = true, .submit_s = dw.now_ns / SEC,
+                               .shown_ns = dw.now_ns + (dw.slurm.lose_answers ? 3 * SEC : 0)};
         r->n_submitted++;
         r->n_waiting++;
         n--;

@@ -415,6 +415,41 @@ static void the_only_job_is_the_run_to_its_user(void **state)
     }
 }
 
+/* Where its user submitted an array, which has companions, he means the run when he ends all tasks, and not when he ends some of them,
+ * or companions. When Slurm preempts them the companions train on. */
+static void all_tasks_of_an_array_are_the_run_to_its_user(void **state)
+{
+    static const struct {
+        uint32_t taken;
+        bool is_preempted, may_grow, stops;
+    } cases[] = {{3, false, true, true}, {1, false, true, false}, {13, false, true, false}, {12, false, true, false},
+                 {3, true, true, false}, {3, false, false, false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct world *w = begin_sliced(53);
+
+        w->limits.pack.min_devices = 1;
+        w->limits.growth.max_gpus = cases[i].may_grow ? W_MAX : 0;
+        w->limits.growth.slices = W_MAX;
+        w->job.array_job_id = 9;
+        w->job.is_companion[2] = w->job.is_companion[3] = true;
+        w->job.is_preempted = cases[i].is_preempted;
+        train_unmoved(w);
+        for (uint32_t r = 0; r < W_MAX; r++)
+            if (cases[i].taken & 1u << r)
+                world_take(w, r);
+        world_run(w, cases[i].stops ? 8.0 : 16.0, false);
+        for (uint32_t r = 0; r < W_MAX && !cases[i].stops; r++)
+            if (w->worker[r].is_alive == (cases[i].taken >> r & 1u))
+                fail_msg("case %zu: worker %u %s", i, r, w->worker[r].is_alive ? "stays" : "has left");
+        if (cases[i].stops)
+            assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+        assert_in_range(w->worker[0].n_stops, cases[i].stops, cases[i].stops ? 4 : 0);
+        end(w);
+    }
+}
+
 /* The node of home and of the coordinator is lost, with the journal: the others make a new one, regroup, and train on; that one gives
  * back, hands over and is restarted like any. */
 static void a_lost_coordinator_is_replaced(void **state)
@@ -918,6 +953,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(home_leaves_like_any_other),
     cmocka_unit_test(home_dies_like_any_other),
     cmocka_unit_test(the_only_job_is_the_run_to_its_user),
+    cmocka_unit_test(all_tasks_of_an_array_are_the_run_to_its_user),
     cmocka_unit_test(a_lost_coordinator_is_replaced),
     cmocka_unit_test(a_lost_coordinator_without_workers_costs_no_step),
     cmocka_unit_test(taken_over_at_any_time),

@@ -674,6 +674,76 @@ static void a_former_life_is_done_with(void **state)
     end_world();
 }
 
+static uint32_t n_of_array(bool is_waiting)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < DW_SLICES; i++)
+        n += dw.slurm.slice[i].slice_of == ARRAY && !dw.slurm.slice[i].has_ended && dw.slurm.slice[i].is_waiting == is_waiting;
+    return n;
+}
+
+/* The tasks of an array that may grow are a run with a seat more, and have companions: a job that names the array finds the run,
+ * whose coordinator takes none before it trains, and never is home, though it began first. Where the array may not grow no job is one. */
+static void an_array_has_companions(void **state)
+{
+    struct dw_process *p;
+    struct answer a;
+
+    (void)state;
+    for (int may_grow = 0; may_grow < 2; may_grow++) {
+        max_gpus = may_grow ? 3 : 0;
+        begin_two(2);
+        dw.slurm.slice[4] = (struct dw_slice){.job_id = 900, .uid = DW_OWNER, .node = 1, .slice_of = ARRAY, .start_s = 1};
+        a.state = -1;
+        for (int i = 0; i < 40 && a.state != DP_WIREUP_RANK; i++) { /* it has no worker yet, and is asked in vain where the run is */
+            (void)ask_on(0, 0, HOME, process[0]->pid, 1);
+            a = ask_on(1, 1, OTHER, process[1]->pid, 1);
+        }
+        if (a.state != DP_WIREUP_RANK)
+            fail_msg("%s", a.text);
+        assert_int_equal(a.rank, 1);
+        assert_int_equal(a.n_workers, may_grow ? 3 : 2);
+        p = begin_step(4, 900, 1, 2);
+        a = ask_on(4, 1, 900, p->pid, 20);
+        assert_int_equal(a.state, may_grow ? DP_WIREUP_DENIED : DP_WIREUP_LATER);
+        if (!strstr(a.text, may_grow ? "the run has the 2 slices that it needs" : "Slurm does not show job 900"))
+            fail_msg("%s", a.text);
+        end_world();
+    }
+    max_gpus = 0;
+}
+
+/* They are asked for as those of a job are, and name the array: not home, which may be over before they begin. */
+static void companions_of_an_array_name_it(void **state)
+{
+    (void)state;
+    max_gpus = 4;
+    begin_two(2);
+    dw.slurm.most_companions = 8;
+    (void)ask_on(0, 0, HOME, process[0]->pid, 3);
+    (void)ask_on(1, 1, OTHER, process[1]->pid, 15);
+    assert_true(dp_slices_are(home_run()));
+    assert_int_equal(dp_companions_want(home_run(), 2, 0, 0), 0);
+    dw_run(3, false);
+    assert_int_equal(n_of_array(true), 2);
+    dw_restart_all();
+    dw_run(9, false);
+    assert_true(home_run() && dp_slices_are(home_run()));
+    assert_int_equal(dp_companions_want(home_run(), 2, 0, 0), 0);
+    dw_run(9, false);
+    assert_int_equal(n_of_array(true), 2);
+    assert_int_equal(dw.slurm.n_submitted, 2);
+    dw.slurm.slice[0].has_ended = dw.slurm.slice[1].has_ended = true; /* and are withdrawn when the run ends */
+    dw_exit(process[0]);
+    dw_exit(process[1]);
+    dw_run(20, false);
+    assert_null(home_run());
+    assert_int_equal(n_of_array(true), 0);
+    max_gpus = 0;
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_slices_become_one_run),
     cmocka_unit_test(one_that_is_taken_keeps_its_line),
@@ -691,6 +761,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(seats_for_growth),
     cmocka_unit_test(who_names_a_run_falsely_is_refused),
     cmocka_unit_test(a_former_life_is_done_with),
+    cmocka_unit_test(an_array_has_companions),
+    cmocka_unit_test(companions_of_an_array_name_it),
 };
 
 int main(void)
