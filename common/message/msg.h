@@ -238,6 +238,7 @@ enum dp_option_bit {
     F(u64, migration, "highest number of a hand-over or regroup that it has heard of, 0: none")      \
     F(u64, heard_epoch, "highest epoch of a layout that it has heard to be decided, in force here or not yet; 0: as old as that field") \
     F(u32, leader, "lowest rank in the layout in force here")                                        \
+    F(u8, blocks_differ, "1: blocks do not cost alike from the first step on, so their times do not tell devices apart") \
     F(u8, n_changes, "changes that are known to come, 0..64; 0 where a rule decides that looks at the training")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */

@@ -502,7 +502,7 @@ struct dp_coord {
     uint64_t last_change_ns, next_decision_ns;
 
     struct { /* the step that trains, as its workers said */
-        bool has_step, has_shape, has_layout, is_pruned, is_completed;
+        bool has_step, has_shape, has_layout, is_pruned, is_completed, blocks_differ;
         uint32_t n_frozen; /* layers from layer 0 on that only go forward, as the newest reports say */
         uint32_t step_id, n_workers, n_layers, microbatches, tokens_per_microbatch;
         uint8_t schedule;
@@ -684,7 +684,7 @@ void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
 void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
 /* The loads from before the first change: c->early. */
 void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
-/* speed: [n_workers] = relative to the usual device, by c->early; unchanged where it cannot be told. */
+/* speed: [n_workers] = relative to the usual device, by c->early; unchanged where it cannot be told, as where blocks do not cost alike. */
 void coord_snapshot_speeds(const struct dp_coord *c, double *speed);
 
 /* --- ahead.c: in the child --- */

@@ -106,6 +106,7 @@ void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m)
     c->train.n_workers = m->n_workers;
     c->train.n_layers = m->n_layers;
     c->train.steps_total = m->steps_total;
+    c->train.blocks_differ = m->blocks_differ;
     c->train.n_changes = m->n_changes;
     memcpy(c->train.change, m->change, sizeof c->train.change);
     c->train.microbatches = m->microbatches;

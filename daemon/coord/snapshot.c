@@ -118,7 +118,7 @@ static double block_time(const struct dp_coord *c, uint32_t d, uint64_t params, 
 }
 
 /* Before the first change all blocks cost the same on the same device, so a device's speed is the usual time
- * of a block over its own. */
+ * of a block over its own. Layer dropout leaves out more of the later ones. */
 void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
 {
     double block[DP_MAX_WORKERS], sorted[DP_MAX_WORKERS], middle;
@@ -126,6 +126,8 @@ void coord_snapshot_speeds(const struct dp_coord *c, double *speed)
     bool is_forward = has_frozen_block(c, params);
     uint32_t n = 0;
 
+    if (c->train.blocks_differ)
+        return;
     for (uint32_t d = 0; d < c->train.n_workers; d++) {
         block[d] = block_time(c, d, params, is_forward);
         if (block[d] > 0.0)

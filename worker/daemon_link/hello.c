@@ -44,6 +44,7 @@ void dp_hello_fill(struct dp_msg_hello *h, const struct dp_train_config *c, cons
     h->prune_begin = (uint64_t)c->prune.begin;
     h->prune_end = (uint64_t)c->prune.end;
     h->final_sparsity = c->prune.final;
+    h->blocks_differ = c->drop.rate > 0.0;
     h->n_changes = (uint8_t)dp_schemes_plan(c, h->change);
     h->microbatches = (uint32_t)c->train.microbatches;
     h->tokens_per_microbatch = (uint32_t)(c->train.batch * c->model.context);

@@ -487,6 +487,7 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->prune_end = PRUNE_END;
     m->final_sparsity = 0.9;
     m->n_changes = (uint8_t)dp_changes_of_pruning(PRUNE_BEGIN, PRUNE_EVERY, PRUNE_END, 0.0, 0.9, m->change);
+    m->blocks_differ = w->blocks_differ;
     if (w->n_freezes) {
         m->prune_begin = m->prune_end = 0;
         m->n_changes = w->freezes_by_rule ? 0 : (uint8_t)w->n_freezes;

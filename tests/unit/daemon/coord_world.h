@@ -96,6 +96,7 @@ struct world {
     struct dp_change freeze[4];   /* layers are frozen instead of pruned */
     uint32_t n_freezes;           /* 0: they are pruned */
     bool freezes_by_rule;         /* nobody says before when that will be */
+    bool blocks_differ;           /* as workers say: layer dropout */
     double scatter;               /* of each layer's time, up and down, from step to step */
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
     uint32_t steps_total;

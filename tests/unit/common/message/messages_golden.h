@@ -121,7 +121,7 @@ static const struct dp_msg_hello golden_hello = {
     .mem_limit_bytes = 0x0102030405060710, .stage_message_bytes = 0x0102030405060711, .device = "cpu",
     .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .regroups = 1, .n_there = 2, .joins = 1,
     .is_gone = 1, .incarnation = 0x01020312, .migration = 0x0102030405060713, .heard_epoch = 0x0102030405060714, .leader = 0x01020315,
-    .n_changes = 2, .cut = {0, 4, 4, 9}, .change = {{0x0102030405060717, 0.75, 1}, {0x0102030405060718, 4, 2}},
+    .blocks_differ = 1, .n_changes = 2, .cut = {0, 4, 4, 9}, .change = {{0x0102030405060717, 0.75, 1}, {0x0102030405060718, 4, 2}},
 };
 static const char golden_hello_bytes[] =
     "01020301" /* job_id */
@@ -153,6 +153,7 @@ static const char golden_hello_bytes[] =
     "0102030405060713" /* migration */
     "0102030405060714" /* heard_epoch */
     "01020315" /* leader */
+    "01" /* blocks_differ */
     "02" /* n_changes */
     "01" "0102030405060717" "3fe8000000000000" /* change: kind, step, value */
     "02" "0102030405060718" "4010000000000000"; /* change */
