@@ -7,7 +7,7 @@
  * In T seconds without a change of loads that makes at most 1 + log2(1 + T/P) + T/(8 P) moves, where P is the first
  * pause: reaching level n takes P (2^(n-1) - 1), and forgetting one at least 8 P.
  *
- * Loads change when weights are pruned: their number is known exactly, and does not depend on who has the cores.
+ * Loads change when weights are pruned or layers frozen: that is known exactly, and does not depend on who has the cores.
  * So a pause does not hold up what follows pruning. Predictions then rest on the correction that the layout in
  * force was decided with, and differ from that decision by the loads alone.
  *
