@@ -74,5 +74,7 @@ def meaning(blocks):
         f"| freeze-change, freeze-noise | by what gradients say, at most {layers}, asked every 5 % from 10 to 90 % |",
         "| prune-freeze | prune from 10 to 50 %, then freeze-linear |",
         "| drop | layer dropout, 40 % of the microbatches leave out the last block, those before it less |",
-        f"| freeze-static | {layers} layers from the first step on (task B) |",
+        f"| freeze-static | {layers} layers from the first step on (task B) |", "",
+        "Dense, stopped early, is the better one of two: the dense run itself at the moment when it had taken as many device-seconds, and "
+        "a dense run that was planned so short, between two of dense-P. The smaller dense model lies between two of smaller-P and dense.",
     ]

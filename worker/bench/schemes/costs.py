@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What steps cost, and what seeds say together.
 
-A step costs the median of what all measured steps of its state did (runs.Run), of whatever arm and seed: so a run that other
+A step costs the median of what all measured steps of its state did (runs.Run), of whatever arm, task and seed: so a run that other
 processes disturbed is not a dearer run, and what two arms compute alike costs the same in both.
 """
 import math
