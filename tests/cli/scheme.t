@@ -24,6 +24,11 @@ for frozen in 8 16 24 26; do
         grep -qE "^\| $frozen( of 32 blocks)? \| $kept \| $balanced \| $devices \|$" "$DP_SRCDIR/doc/simulator.md"
 done
 
+for scheme in drop mod; do
+    gain=$(jq -n "$(ms "$example" --iterations 1 --scheme $scheme --balance uniform) / $(ms "$example" --iterations 1 --scheme $scheme --balance time) * 100 | round / 100")
+    runs "$scheme: balanced $gain times as fast" grep -qE "$gain times (as fast )?with .$scheme." "$DP_SRCDIR/doc/simulator.md"
+done
+
 # ---- a whole run ----
 "$dynpipe" simulate "$example" --scheme freeze,schedule=geometric --balance time --json >"$tmp/run.json"
 is "$(jq -c '[.simulation.phases[].first]' "$tmp/run.json")" "[1,2001,4001,6001,8001]" "five phases"
