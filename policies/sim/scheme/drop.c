@@ -16,7 +16,7 @@ enum { SAME, RISING, FALLING };
 
 static const struct dp_sim_scheme_key keys[] = {
     [SCHEDULE] = {"schedule", "of the probability over the run", .choices = "same rising falling"},
-    [MOST] = {"most", "probability of the last block, where it is highest", 0, 1, 0.5},
+    [MOST] = {"most", "probability of the last block, where it is highest", 0, 1, .fallback = 0.5},
     [PARTS] = {"parts", "rising and falling: equal parts of the run, each with its own", 2, DP_SIM_SCHEME_CHANGES, 8, .is_whole = true},
     {0},
 };

@@ -13,9 +13,9 @@
 enum { FIRST, SECOND, LEAVE };
 
 static const struct dp_sim_scheme_key keys[] = {
-    [FIRST] = {"first", "share of the blocks behind which the first exit is; 0: none", 0, 1, 0.25},
-    [SECOND] = {"second", "likewise the second", 0, 1, 0.5},
-    [LEAVE] = {"leave", "share of the tokens that leaves at each exit (no recipe has it)", 0, 1, 0},
+    [FIRST] = {"first", "share of the blocks behind which the first exit is; 0: none", 0, 1, .fallback = 0.25},
+    [SECOND] = {"second", "likewise the second", 0, 1, .fallback = 0.5},
+    [LEAVE] = {"leave", "share of the tokens that leaves at each exit (no recipe has it)", 0, 1, .fallback = 0},
     {0},
 };
 

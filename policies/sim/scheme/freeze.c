@@ -19,12 +19,12 @@ enum { LINEAR, GEOMETRIC, PREFIX };
 
 static const struct dp_sim_scheme_key keys[] = {
     [SCHEDULE] = {"schedule", "when blocks freeze", .choices = "linear geometric prefix"},
-    [MOST] = {"most", "share of the blocks that is frozen at the end, or in a prefix", 0, 1, 0.75},
-    [BEGIN] = {"begin", "linear: share of the run after which it begins", 0, 1, 0.5},
-    [END] = {"end", "linear: share of the run after which `most` is frozen", 0, 1, 1},
-    [A] = {"a", "geometric: share of the blocks that learn which each phase freezes", 0, 1, 1.0 / 3},
+    [MOST] = {"most", "share of the blocks that is frozen at the end, or in a prefix", 0, 1, .fallback = 0.75},
+    [BEGIN] = {"begin", "linear: share of the run after which it begins", 0, 1, .fallback = 0.5},
+    [END] = {"end", "linear: share of the run after which `most` is frozen", 0, 1, .fallback = 1},
+    [A] = {"a", "geometric: share of the blocks that learn which each phase freezes", 0, 1, .fallback = 1.0 / 3},
     [PHASES] = {"phases", "geometric: equal parts of the run", 1, DP_SIM_SCHEME_CHANGES, 5, .is_whole = true},
-    [INPUT] = {"input", "share of the first learning block's input gradients that only its own input needs", 0, 1, 0.25},
+    [INPUT] = {"input", "share of the first learning block's input gradients that only its own input needs", 0, 1, .fallback = 0.25},
     {0},
 };
 

@@ -9,9 +9,9 @@
 enum { CAPACITY, INTERVAL, ATTENTION };
 
 static const struct dp_sim_scheme_key keys[] = {
-    [CAPACITY] = {"capacity", "share of the tokens that such a block computes", 0, 1, 0.125},
+    [CAPACITY] = {"capacity", "share of the tokens that such a block computes", 0, 1, .fallback = 0.125},
     [INTERVAL] = {"interval", "every so many blocks one is such a block", 1, 1024, 2, .is_whole = true},
-    [ATTENTION] = {"attention", "share of a block's time that grows with the square of tokens (T / 12 c over 1 + that)", 0, 1, 0.077},
+    [ATTENTION] = {"attention", "share of a block that grows with the square of tokens (T / 12 c over 1 + that)", 0, 1, .fallback = 0.077},
     {0},
 };
 

@@ -19,13 +19,13 @@
 enum { PART, TOP, EXPERTS, RANKS, INTERVAL, SPREAD, CAPACITY, EVERY };
 
 static const struct dp_sim_scheme_key keys[] = {
-    [PART] = {"part", "share of a block that becomes experts", 0, 1, 2.0 / 3},
+    [PART] = {"part", "share of a block that becomes experts", 0, 1, .fallback = 2.0 / 3},
     [TOP] = {"top", "experts that each token takes", 1, 64, 2, .is_whole = true},
     [EXPERTS] = {"experts", "of a layer", 1, 65536, 64, .is_whole = true},
     [RANKS] = {"ranks", "that share the experts of a layer", 1, 4096, 8, .is_whole = true},
     [INTERVAL] = {"interval", "every so many blocks one has experts; 1: all", 1, 1024, 2, .is_whole = true},
-    [SPREAD] = {"spread", "standard deviation of a rank's load, in means (assumed)", 0, 4, 0.2},
-    [CAPACITY] = {"capacity", "factor of the mean that a rank takes at most; 0: no limit", 0, 64, 0},
+    [SPREAD] = {"spread", "standard deviation of a rank's load, in means (assumed)", 0, 4, .fallback = 0.2},
+    [CAPACITY] = {"capacity", "factor of the mean that a rank takes at most; 0: no limit", 0, 64, .fallback = 0},
     [EVERY] = {"every", "iterations after which loads differ anew; 0: never", 0, 1e9, 0, .is_whole = true},
     {0},
 };

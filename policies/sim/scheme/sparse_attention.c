@@ -14,8 +14,8 @@ enum { TOKENS, CHANNELS, KEPT, LAST };
 static const struct dp_sim_scheme_key keys[] = {
     [TOKENS] = {"tokens", "of a sequence", 1, 1e9, 8192, .is_whole = true},
     [CHANNELS] = {"channels", "of the model", 1, 1e6, 1024, .is_whole = true},
-    [KEPT] = {"kept", "share of attention's products that the first block computes (assumed)", 0, 1, 0.25},
-    [LAST] = {"last", "likewise the last block (assumed)", 0, 1, 0.25},
+    [KEPT] = {"kept", "share of attention's products that the first block computes (assumed)", 0, 1, .fallback = 0.25},
+    [LAST] = {"last", "likewise the last block (assumed)", 0, 1, .fallback = 0.25},
     {0},
 };
 

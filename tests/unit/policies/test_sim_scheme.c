@@ -477,7 +477,7 @@ static void any_values_can_be_simulated(void **state)
 
 static struct dp_advice advice_of(const struct dp_sim_case *c)
 {
-    struct dp_advice a;
+    struct dp_advice a = {0};
     struct dp_saving saving;
     struct dp_err err;
 
