@@ -180,7 +180,7 @@ has_loop_mounts=1
 give_disk() { # NODE
     local at=$D/dynpipe/$1
     mkdir -p "$at"
-    truncate -s 16M "$D/disk.$1" && mkfs.ext4 -q -F -m 0 "$D/disk.$1" 2>>"$E/disk.out" && mount -o loop "$D/disk.$1" "$at" 2>>"$E/disk.out" || return 1
+    { truncate -s 16M "$D/disk.$1" && mkfs.ext4 -q -F -m 0 "$D/disk.$1" && mount -o loop "$D/disk.$1" "$at"; } 2>>"$E/disk.out" || return 1
     rmdir "$at/lost+found"
     at_end+=("umount -l $at")
 }
@@ -216,7 +216,7 @@ restore_power() {
     cp "$D/disk.$1" "$D/disk.$1.next" && umount -l "$at" && mv "$D/disk.$1.next" "$D/disk.$1" && mount -o loop "$D/disk.$1" "$at" ||
         { echo "the disk of $1 does not come back" >>"$E/trouble"; return 1; }
     [ -z "$cut" ] || [ "$(epoch_in "$cut" || echo -1)" -ge "$told" ] ||
-        echo "the run made steps in epoch $told, and after a power cut ${cut#"$D/dynpipe/"} has $(epoch_in "$cut" || echo "nothing")" >>"$E/wrong"
+        echo "the run made steps in epoch $told, and after a power cut ${cut#"$D/dynpipe/"} has '$(epoch_in "$cut")'" >>"$E/wrong"
 }
 fault_disk_cut() { # NODE MS
     cut_power "$1" || return 1

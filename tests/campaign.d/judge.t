@@ -156,6 +156,13 @@ echo "dynpipe-worker gpt-prune.conf" >"$T/e/end.left"
 found_short "a process is left: dynpipe-worker" "a process left alive"
 echo "the run does not come to itself" >"$T/e/trouble"
 found_short "the run does not come to itself" "a run that does not heal"
+change events 's/^1.200 .*/1.200 violation 2 processes of the run on n3.0, which Slurm gave to another job: pid 5/'
+change faults '1s/^/0.900 node-lost:n3 begins\n/'
+found "witness: 2 processes of the run on n3.0" "a GPU of a node that came back"
+change events 's/^1.200 .*/1.200 violation 2 processes of the run on n3.0, which Slurm gave to another job: pid 5/'
+change faults '1s/^/0.900 node-lost:n3 begins\n/'
+echo "slurmstepd-n3: error: *** JOB 1 ON n3 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***" >"$T/e/train.1.out"
+found_short "by Slurm, after a node came back: 2 processes" "one whose slice Slurm itself has ended"
 echo "a daemon has died by itself: n2" >"$T/e/wrong"
 found "a daemon has died by itself: n2" "a daemon that died"
 change end.job s/COMPLETED/FAILED/
