@@ -120,7 +120,7 @@ static void plans_are_short_and_in_order(void **state)
         assert_int_equal(n, DP_CHANGES_MAX);
         check(dp_changes_check(out, n, dp_model_layers(&c), &err), &err);
         assert_true(out[0].step == 1 && out[n - 1].step == 1000000000);
-        assert_true(out[n - 1].value == (k ? 99 : 100) || out[n - 1].value == 100);
+        assert_true(out[n - 1].value == 100); /* so many times a third of what is left: less than 1e-16 */
         c = freeze_config(rules[k], 10, 4, 40, 7);
         n = freezing()->plan(&c, DP_CHANGES_MAX, out);
         assert_int_equal(n, 7);
@@ -160,9 +160,9 @@ static void rules_choose_a_prefix(void **state)
     (void)state;
     assert_true(decided(&c, 8, 0, rising) == 2); /* the median is 3 */
     assert_true(decided(&c, 9, 0, rising) == 0); /* no event */
+    assert_true(decided(&c, 8, 1, rising) == 2); /* of four the lower one, 3 */
     assert_true(decided(&c, 8, 0, falling) == 0);
-    assert_true(decided(&c, 8, 0, gap) == 0 || decided(&c, 8, 0, gap) == 1); /* the median is 2: not what is behind it */
-    assert_true(decided(&c, 8, 0, gap) == 1);
+    assert_true(decided(&c, 8, 0, gap) == 1); /* the median is 2: not what is behind it */
     assert_true(decided(&c, 8, 0, same) == 0);
     assert_true(decided(&c, 8, 0, unknown) == 0); /* nobody decides by a part */
     assert_true(decided(&c, 8, 2, late) == 3);    /* those that are frozen have no say: of 3, 4, 5 */
