@@ -52,13 +52,13 @@ same() {
     fi
 }
 
-# everywhere NAME OPTION ...: 1 to 4 workers, GPipe on 3 of them; the first one's log is NAME
+# everywhere NAME OPTION ...: 1, 2 and 4 workers, GPipe on 3 of them; the first one's log is NAME
 everywhere() {
     local name=$1 n
     shift
     train 1 "$name" "$@"
     is "$?" 0 "$name: one worker trains"
-    for n in 2 3 4; do
+    for n in 2 4; do
         train "$n" "$name-$n" "$@"
         same "$name-$n" "$name" "$name: $n workers, the same losses"
     done
@@ -69,6 +69,8 @@ everywhere() {
 # ---- rules -----------------------------------------------------------------------------------------
 
 everywhere linear
+train 3 linear-3
+same linear-3 linear "linear: 3 workers, the same losses"
 is "$(frozen linear)" "5x0 4x1 4x2 4x3 1x4 6x5" "linear: 1 to 5 layers, one more at each freezing"
 everywhere geometric freeze.rule=geometric freeze.share=0.5
 is "$(frozen geometric)" "5x0 4x2 4x3 11x4" "geometric: 5 (1 - 1/2^i) layers"
@@ -105,23 +107,23 @@ same traced linear "with a trace, and a device that may record: the same losses"
 
 # ---- checkpoints -----------------------------------------------------------------------------------
 
-# resumes NAME STEP [option ...]: saved by 4 workers, gone on with by 2 and by 3
+# resumes NAME STEP "N ..." [option ...]: saved by 4 workers, gone on with by N
 resumes() {
-    local name=$1 step=$2 n
-    shift 2
+    local name=$1 step=$2 by=$3 n
+    shift 3
     train 4 "$name-saved" checkpoint.dir="$dir/ck-$name" checkpoint.every=7 checkpoint.keep=9 "$@"
     same "$name-saved" "$name" "$name: writing checkpoints changes nothing"
-    for n in 2 3; do
-        train $n "$name-resumed-$n" checkpoint.resume="$dir/ck-$name/step-000000$step" "$@"
+    for n in $by; do
+        train "$n" "$name-resumed-$n" checkpoint.resume="$dir/ck-$name/step-000000$step" "$@"
         same "$name-resumed-$n" "$name" "$name: resumed at step $step on $n workers, the same losses" $((10#$step + 1))
     done
 }
 
-resumes linear 07
-resumes change 07 freeze.rule=change
-resumes noise 14 freeze.rule=noise
-resumes pruned 14 prune.begin=2 prune.end=5 prune.every=1 prune.final=0.7
-resumes dropped 14 drop.rate=0.6 freeze.layers=3
+resumes linear 07 "2 3"
+resumes change 07 "2 3" freeze.rule=change
+resumes noise 14 3 freeze.rule=noise
+resumes pruned 14 2 prune.begin=2 prune.end=5 prune.every=1 prune.final=0.7
+resumes dropped 14 3 drop.rate=0.6 freeze.layers=3
 
 # Another configuration goes on from there: what is frozen stays so, what a schedule has frozen by now is.
 train 2 other checkpoint.resume="$dir/ck-linear/step-00000014" freeze.rule=noise
