@@ -22,7 +22,8 @@ documents = README.md CHANGELOG.md \
 	doc/kernels.md doc/messages.md doc/paper.md doc/policies.md doc/protocol.md doc/schemes.md doc/security.md doc/simulator.md \
 	doc/slurm.md doc/tutorial.md
 pictures = doc/idea.svg doc/run.svg
-EXTRA_DIST += $(documents) $(pictures) doc/links.awk doc/results/README.md doc/results/gpu.md doc/results/slices.md
+EXTRA_DIST += $(documents) $(pictures) doc/links.awk doc/results/README.md doc/results/gpu.md doc/results/schemes.md doc/results/schemes-a.svg \
+	doc/results/schemes-b.svg doc/results/slices.md
 installed_documents = build-doc/README.md build-doc/CHANGELOG.md
 installed_doc = \
 	build-doc/doc/README.md build-doc/doc/admin.md build-doc/doc/benchmarks.md build-doc/doc/cluster.md \
