@@ -188,7 +188,7 @@ class Task:
                  f"set multiplot layout 1,2 title '{TITLE[self.name]}'", "set grid", "set ylabel 'validation, bits per byte'",
                  f"set yrange [{lowest - 0.05:g}:{lowest + 0.8:g}]"]
         for column, label in ((1, "steps"), (2, "device-seconds")):
-            lines += [f"set xlabel '{label}'", "unset key" if column == 1 else "set key outside right"]
+            lines += [f"set xlabel '{label}'", "unset key" if column == 1 else "set key inside top right font ',10'"]
             lines.append("plot " + ", ".join(f"$d{i} using {column}:3 with {style} title '{title}'" for i, title, style in plots))
         out = subprocess.run(["gnuplot"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
         if out.returncode:
