@@ -181,6 +181,24 @@ like "$(cat "$D/seven.$seven.out")" "Slurm refuses more of them: (the site says 
 is "$(states "$seven")" "1 FAILED" "seven: nothing was submitted"
 rm "$D/refuse"
 
+# ---- home is requeued: Slurm counts its next life while the worker of this one still ends ----------------------------
+
+wait_for 60 all_nodes_idle
+eight=$(given job eight -w n1 --requeue --dynpipe=balance --dynpipe-min-gpus=1 --dynpipe-slices=4 -- $run checkpoint.dir="$D/eight.ckpt")
+wait_for 60 states_are "$eight" "4 RUNNING"
+wait_for 60 steps_done "$D/eight.jsonl" 5
+ok $? "eight: four train as one run"
+scontrol requeue "$eight" && scontrol update JobId="$eight" StartTime=now+2
+wait_for 60 states_are "$eight" "3 COMPLETED, 4 RUNNING"
+ok $? "eight: home is requeued, its companions save and end, and its next life has others"
+wait_for 60 grep -q '"event":"resumed"' "$D/eight.jsonl"
+ok $? "eight: which go on from the checkpoint"
+makes_steps eight 5
+ok $? "eight: and train"
+is "$(logs | grep -c "job=$eight coordinator restarted")" 0 "eight: nobody began the former life anew"
+scancel --signal=TERM "$eight"
+wait_for 120 all_ended "$eight"
+
 # ---- restarts in the middle ------------------------------------------------------------------------------------------
 
 wait_for 60 all_nodes_idle
@@ -230,6 +248,7 @@ wait_for 60 job_ended "$six"
 is "$(job_state "$six")" FAILED "six: a run that needs four does not begin with two"
 like "$(cat "$D/six.$six.out")" "no more than [12] of the 4 slices that the run needs are there; Slurm refuses more of them: Job violates" "six: and says so to its owner"
 wait_for 120 all_ended "$six"
-same_as_alone $run -- one two
+each_step_once eight
+same_as_alone $run -- one two eight-whole
 is "$(drained_nodes)" "" "no node is drained"
 done_testing

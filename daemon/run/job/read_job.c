@@ -175,9 +175,11 @@ static bool goes_on_without_home(struct dp_run *run, const struct dp_job_result 
 static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
 {
     bool is_first = run->role == DP_RUN_LOOKUP;
+    /* Slurm counts the next life of a job as soon as it begins to end this one. */
+    bool is_home_again = r->rc == 0 && dp_slices_are(run) && is_requeued(run, &r->job);
 
     warn_of_tracking(r);
-    if (r->rc == 0 && !r->job.is_running && has_workers_to_end(run, &r->job)) {
+    if (r->rc == 0 && !r->job.is_running && !is_home_again && has_workers_to_end(run, &r->job)) {
         if (is_first)
             take_up_again(run, &r->job);
         return true;
