@@ -3,7 +3,6 @@
 #include "common/run/change.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stddef.h>
 
 static int check_value(const struct dp_change *c, uint32_t i, uint32_t n_layers, struct dp_err *err)
@@ -14,7 +13,7 @@ static int check_value(const struct dp_change *c, uint32_t i, uint32_t n_layers,
             return dp_err_set(err, DP_EINVAL, "change %u: sparsity %g is not from 0 to less than 1", i, c->value);
         return 0;
     case DP_CHANGE_FREEZE:
-        if (!(c->value >= 0.0 && c->value <= n_layers) || floor(c->value) != c->value)
+        if (!(c->value >= 0.0 && c->value <= n_layers) || (double)(uint32_t)c->value != c->value)
             return dp_err_set(err, DP_EINVAL, "change %u: %g frozen layers, the run has %u", i, c->value, n_layers);
         return 0;
     }
