@@ -20,18 +20,6 @@ checkpoint: { resume = "none"; };
 output: { tune = "$dir/tune.json"; every = 1000; };
 EOF
 
-# train N LOG [section.key=value ...]: N workers; what they print goes to LOG.out
-train() {
-    local n=$1 log=$2
-    shift 2
-    if [ "$n" = 1 ]; then
-        timeout -k 1 300 "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
-    else
-        timeout -k 1 300 "$mpirun" --oversubscribe --bind-to none -n "$n" \
-            "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
-    fi
-}
-
 # Step, loss, gradient norm, sparsity and frozen layers of every step, and the evaluations.
 losses() {
     sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),.*"grad_norm":\([^,]*\),.*"sparsity":\([^,]*\),"frozen":\([^,]*\),.*/\1 \2 \3 \4 \5/p

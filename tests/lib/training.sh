@@ -5,7 +5,6 @@
 . "$DP_SRCDIR/tests/lib/cores.sh"
 
 # Several workers without a Slurm: sets worker, mpirun and dir, a folder that goes with the test.
-# shellcheck disable=SC2034 # mpirun is the test's
 begin_mpirun() {
     worker=$DP_BUILDDIR/worker/dynpipe-worker
     mpirun=$(command -v mpirun) || skip_all "mpirun is missing (Debian: openmpi-bin)"
@@ -20,6 +19,19 @@ begin_mpirun() {
     # Under the thread sanitizer: UCX patches madvise(), which glibc calls when a thread ends, and its lock
     # then finds no thread of the sanitizer's (a crash inside libtsan).
     if ldd "$worker" | grep -q libtsan; then export UCX_MEM_EVENTS=n; fi
+}
+
+# After begin_mpirun, of $dir/gpt.conf. Tests that start workers in another way have a train() of their own.
+# train N LOG [section.key=value ...]: N workers; what they print goes to LOG.out
+train() {
+    local n=$1 log=$2
+    shift 2
+    if [ "$n" = 1 ]; then
+        timeout -k 1 300 "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
+    else
+        timeout -k 1 300 "$mpirun" --oversubscribe --bind-to none -n "$n" \
+            "$worker" "$dir/gpt.conf" output.log="$dir/$log" "$@" >"$dir/$log.out" 2>&1
+    fi
 }
 
 # What backend = "cuda" computes on: the emulator (doc/cuda.md), or the machine's card where DP_CARD says so. The card hears nothing
