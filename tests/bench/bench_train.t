@@ -62,10 +62,12 @@ holds "each number of threads has all variants" '.rows[0].variants |
     .[2].peak_gflops > 0 and .[2].speedup == 1 and (.[3].thread_speedup * .[3].step_ns.median / .[1].step_ns.median - 1 | fabs < 1e-6)'
 "$bench" --json --steps 2 --stage 2x64x4x2x20 --sparsity 0,0.9 --granularity both >"$dir/out.json" 2>"$dir/err"
 ok $? "single weights and blocks of 4 x 1" || diag "$(cat "$dir/err")"
+# What is stored sparse was measured just now: sizes compare where that came out alike.
 holds "blocks are as many zeros, and fewer indexes" '.rows[0].variants |
     [.[] | .masks + " " + .granularity] == ["none weight", "random weight", "random 4x1"] and
-    (.[2].sparsity - 0.9 | fabs < 0.02) and .[2].memory_bytes.weights < 1.2 * .[1].memory_bytes.weights and
-    (.[2].sparse_matrices < 8 or .[1].sparse_matrices < 8 or .[2].memory_bytes.indexes < .[1].memory_bytes.indexes)'
+    (.[2].sparsity - 0.9 | fabs < 0.02) and
+    (.[2].sparse_matrices < 8 or .[1].sparse_matrices < 8 or (.[2].memory_bytes.indexes < .[1].memory_bytes.indexes and
+        .[2].memory_bytes.weights < 1.2 * .[1].memory_bytes.weights))'
 "$bench" --json --steps 2 --stage 2x64x4x2x20 --sparsity 0,0.5 --granularity 4x1,32x32 >"$dir/out.json" 2>"$dir/err"
 ok $? "square blocks" || diag "$(cat "$dir/err")"
 holds "are random, a block with another one's luck" '[.rows[0].variants[] | .masks + " " + .granularity] ==

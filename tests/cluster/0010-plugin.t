@@ -251,15 +251,16 @@ like "$(cat "$D/killed.out")" 'dynpipe: task 1 on node n2 was killed by signal 9
 
 # ---- daemons that do not help --------------------------------------------------------------------
 wait_for 60 all_nodes_idle
+# By name: the node of a job that just ended is still completing, and Slurm would take the other one.
 listen 1 "not today"
-out=$(timeout 60 srun --dynpipe env 2>&1)
+out=$(timeout 60 srun -w n1 --dynpipe env 2>&1)
 like "$out" 'dynpipe: the daemon on node n1 refuses \(not today\): the run keeps a fixed layout' "a refusal is told"
 unlike "$out" 'DYNPIPE_SOCKET' "and the tasks run without the daemon"
-out=$(timeout 60 srun --dynpipe --dynpipe-slices=2 echo ran 2>&1)
+out=$(timeout 60 srun -w n1 --dynpipe --dynpipe-slices=2 echo ran 2>&1)
 isnt $? 0 "a slice that is refused does not run alone"
 like "$out" 'the daemon on node n1 refuses \(not today\): this slice does not begin' "and its user reads why"
 listen 2 "epoch 3"
-out=$(timeout 60 srun --dynpipe echo ran 2>&1)
+out=$(timeout 60 srun -w n1 --dynpipe echo ran 2>&1)
 isnt $? 0 "on a node that the run gave back the step fails"
 like "$out" 'dynpipe: node n1 was given back by this run and takes no more of its tasks: epoch 3' "the reason is told"
 unlike "$out" '(^|[^a-z])ran' "and no task ran"
@@ -268,7 +269,7 @@ unlike "$out" '(^|[^a-z])ran' "and no task ran"
 later() { # VERDICT TEXT: what the daemon says in the end
     : >"$D/listen"
     listen 4 "not yet"
-    timeout 120 srun --dynpipe echo ran >"$D/later.out" 2>&1 &
+    timeout 120 srun -w n1 --dynpipe echo ran >"$D/later.out" 2>&1 &
     task=$!
     asked_again() { [ "$(count '^STEP_START')" -ge 3 ]; }
     wait_for 60 asked_again
@@ -285,7 +286,7 @@ isnt $? 0 "when it says no"
 like "$(cat "$D/later.out")" 'dynpipe: node n1 takes no task of this job: it was given back, and the job was not requeued' "the task does not, and why"
 unlike "$(cat "$D/later.out")" '(^|[^a-z])ran$' "at all"
 listen 0 "hello from the daemon"
-like "$(timeout 60 srun --dynpipe true 2>&1)" 'dynpipe: hello from the daemon' "the daemon may say a line"
+like "$(timeout 60 srun -w n1 --dynpipe true 2>&1)" 'dynpipe: hello from the daemon' "the daemon may say a line"
 
 kill -STOP "$listener"
 # A busy machine takes its own time beside that of the plugin, but not each time: the fastest try counts.
