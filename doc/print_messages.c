@@ -62,6 +62,12 @@ static const char *bytes_of(const char *kind)
 #define PRINT_REGROUP                                                                              \
     TABLE(REGROUP)                                                                                 \
     printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`.\n");
+#define PRINT_EXPECT                                                                               \
+    TABLE(EXPECT)                                                                                  \
+    printf("\nThen for each of the n_layers layers seven u64, as in REPORT.\n");
+#define PRINT_PROPOSAL                                                                             \
+    TABLE(PROPOSAL)                                                                                \
+    printf("\nThen n_workers + 1 cuts, u32 each, and n_workers bytes `gone`.\n");
 #define PRINT_GOODBYE                                                                              \
     TABLE(GOODBYE)                                                                                 \
     LATER(3, DP_GOODBYE_SINCE_3)

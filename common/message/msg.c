@@ -164,16 +164,36 @@ void dp_msg_hello_encode(struct dp_writer *w, const struct dp_msg_hello *m)
 #define LAYER_LOAD_FIELDS(F)                                                                       \
     F(fwd_ns) F(bwd_input_ns) F(bwd_weight_ns) F(state_bytes) F(act_bytes) F(params) F(nnz)
 
+static void read_loads(struct dp_reader *r, uint32_t n, struct dp_layer_load *layer)
+{
+    for (uint32_t i = 0; i < n; i++) {
+#define LOAD_READ(f) layer[i].f = dp_rd_u64(r);
+        LAYER_LOAD_FIELDS(LOAD_READ)
+    }
+}
+
+static void write_loads(struct dp_writer *w, uint32_t n, const struct dp_layer_load *layer)
+{
+    for (uint32_t i = 0; i < n; i++) {
+#define LOAD_WRITE(f) dp_wr_u64(w, layer[i].f);
+        LAYER_LOAD_FIELDS(LOAD_WRITE)
+    }
+}
+
+static int check_stage(const char *name, bool bad, uint32_t first, uint32_t n, struct dp_err *err)
+{
+    if (bad || n > DP_MAX_LAYERS || first > DP_MAX_LAYERS - n)
+        return dp_err_set(err, DP_EPROTO, "%s: bad layers, %u from %u", name, n, first);
+    return 0;
+}
+
 int dp_msg_report_decode(struct dp_reader *r, struct dp_msg_report *m, struct dp_err *err)
 {
     memset(m, 0, sizeof *m);
     DP_REPORT_FIELDS(FIELD_READ)
-    if (r->bad || m->n_layers > DP_MAX_LAYERS || m->first_layer > DP_MAX_LAYERS - m->n_layers)
-        return dp_err_set(err, DP_EPROTO, "report: bad layers, %u from %u", m->n_layers, m->first_layer);
-    for (uint32_t i = 0; i < m->n_layers; i++) {
-#define LOAD_READ(f) m->layer[i].f = dp_rd_u64(r);
-        LAYER_LOAD_FIELDS(LOAD_READ)
-    }
+    if (check_stage("report", r->bad, m->first_layer, m->n_layers, err) < 0)
+        return -1;
+    read_loads(r, m->n_layers, m->layer);
     DP_REPORT_SINCE_3(FIELD_READ_3)
     return finish(r, "report", err);
 }
@@ -181,11 +201,24 @@ int dp_msg_report_decode(struct dp_reader *r, struct dp_msg_report *m, struct dp
 void dp_msg_report_encode(struct dp_writer *w, const struct dp_msg_report *m)
 {
     DP_REPORT_FIELDS(FIELD_WRITE)
-    for (uint32_t i = 0; i < m->n_layers; i++) {
-#define LOAD_WRITE(f) dp_wr_u64(w, m->layer[i].f);
-        LAYER_LOAD_FIELDS(LOAD_WRITE)
-    }
+    write_loads(w, m->n_layers, m->layer);
     DP_REPORT_SINCE_3(FIELD_WRITE_3)
+}
+
+int dp_msg_expect_decode(struct dp_reader *r, struct dp_msg_expect *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_EXPECT_FIELDS(FIELD_READ)
+    if (check_stage("expect", r->bad, m->first_layer, m->n_layers, err) < 0)
+        return -1;
+    read_loads(r, m->n_layers, m->layer);
+    return finish(r, "expect", err);
+}
+
+void dp_msg_expect_encode(struct dp_writer *w, const struct dp_msg_expect *m)
+{
+    DP_EXPECT_FIELDS(FIELD_WRITE)
+    write_loads(w, m->n_layers, m->layer);
 }
 
 /* Of a layout: its cuts, and who leaves it. */
@@ -232,6 +265,22 @@ int dp_msg_regroup_decode(struct dp_reader *r, struct dp_msg_regroup *m, struct 
 void dp_msg_regroup_encode(struct dp_writer *w, const struct dp_msg_regroup *m)
 {
     DP_REGROUP_FIELDS(FIELD_WRITE)
+    write_workers(w, m->n_workers, m->cut, m->gone);
+}
+
+int dp_msg_proposal_decode(struct dp_reader *r, struct dp_msg_proposal *m, struct dp_err *err)
+{
+    memset(m, 0, sizeof *m);
+    DP_PROPOSAL_FIELDS(FIELD_READ)
+    if (check_sizes("proposal", r->bad, m->n_workers, m->n_layers, err) < 0)
+        return -1;
+    read_workers(r, m->n_workers, m->cut, m->gone);
+    return finish(r, "proposal", err);
+}
+
+void dp_msg_proposal_encode(struct dp_writer *w, const struct dp_msg_proposal *m)
+{
+    DP_PROPOSAL_FIELDS(FIELD_WRITE)
     write_workers(w, m->n_workers, m->cut, m->gone);
 }
 
@@ -396,6 +445,8 @@ void dp_msg_wireup_encode(struct dp_writer *w, const struct dp_msg_wireup *m)
 #define MOST_HELLO CUTS_BYTES + CHANGES_BYTES DP_HELLO_FIELDS(FIELD_SIZE) DP_HELLO_SINCE_3(FIELD_SIZE)
 #define MOST_REPORT DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_REPORT_FIELDS(FIELD_SIZE) DP_REPORT_SINCE_3(FIELD_SIZE)
 #define MOST_REGROUP CUTS_BYTES + DP_MAX_WORKERS DP_REGROUP_FIELDS(FIELD_SIZE)
+#define MOST_EXPECT DP_MAX_LAYERS * sizeof(struct dp_layer_load) DP_EXPECT_FIELDS(FIELD_SIZE)
+#define MOST_PROPOSAL CUTS_BYTES + DP_MAX_WORKERS DP_PROPOSAL_FIELDS(FIELD_SIZE)
 #define MOST_PREPARE CUTS_BYTES + DP_MAX_WORKERS DP_PREPARE_FIELDS(FIELD_SIZE)
 #define MOST_GOODBYE 0 DP_GOODBYE_FIELDS(FIELD_SIZE) DP_GOODBYE_SINCE_3(FIELD_SIZE)
 #define MOST_CARD DP_CARD_MAX + DP_SEALED_KEY_BYTES DP_CARD_FIELDS(FIELD_SIZE)

@@ -77,6 +77,8 @@
     M(wireup, WIREUP, 26, 3, OWN)                                                                              \
     /* coordinator -> worker, as those from 10 on */                                                           \
     M(regroup, REGROUP, 27, 3, OWN)                                                                            \
+    M(expect, EXPECT, 28, 3, OWN) /* worker -> coordinator */                                                  \
+    M(proposal, PROPOSAL, 29, 3, OWN)                                                                          \
     /* daemon <-> daemon */                                                                                    \
     M(relay, RELAY, 30, 1, OWN)                                                                                \
     M(worker_lost, WORKER_LOST, 31, 1, PLAIN)                                                                  \
@@ -239,6 +241,9 @@ enum dp_option_bit {
     F(u64, heard_epoch, "highest epoch of a layout that it has heard to be decided, in force here or not yet; 0: as old as that field") \
     F(u32, leader, "lowest rank in the layout in force here")                                        \
     F(u8, blocks_differ, "1: blocks do not cost alike from the first step on, so their times do not tell devices apart") \
+    F(u8, is_fixed, "1: it cannot move layers: it is observed, and told what would be better (PROPOSAL)")            \
+    F(u8, stays, "1: it cannot leave before the run ends, so no layout without it is made")                         \
+    F(s64, trainer, "what trains, for people; empty: dynpipe-worker")                                              \
     F(u8, n_changes, "changes that are known to come, 0..64; 0 where a rule decides that looks at the training")
 
 /* Text of an UNKNOWN that begins so is the same on every node of the run: worker 0 tells it for all. */
@@ -325,6 +330,25 @@ enum dp_option_bit {
     F(u32, n_workers, "1..DP_MAX_WORKERS")                                                         \
     F(u32, n_layers, "1..DP_MAX_LAYERS")                                                           \
     F(s256, text, "who was lost, or why the run ends")
+
+/* Followed by n_layers entries of struct dp_layer_load: what these layers will cost from that step on, as their worker would
+ * report it. Said again after each WELCOME; what was said of a layer and a step before is replaced, and n_layers 0 takes back what
+ * was said of that step. */
+#define DP_EXPECT_FIELDS(F)                                                                        \
+    F(u32, rank, "worker")                                                                         \
+    F(u64, step, "from the boundary behind so many completed steps on")                            \
+    F(u32, first_layer, "first layer of them")                                                     \
+    F(u32, n_layers, "0..DP_MAX_LAYERS")
+
+/* Followed by n_workers + 1 cuts and n_workers bytes `gone`: the layout that workers which cannot move layers should begin
+ * again with, at a checkpoint. Said to all of them, whenever another one becomes the best. */
+#define DP_PROPOSAL_FIELDS(F)                                                                      \
+    F(u32, incarnation, "of the coordinator")                                                      \
+    F(u64, number, "of the proposal, from 1, only grows under an incarnation")                     \
+    F(f64, now_ns, "predicted time of a step in the layout in force")                              \
+    F(f64, then_ns, "and in this one")                                                             \
+    F(u32, n_workers, "1..DP_MAX_WORKERS")                                                         \
+    F(u32, n_layers, "1..DP_MAX_LAYERS")
 
 #define DP_GOODBYE_FIELDS(F)                                                                       \
     F(u32, rank, "worker")                                                                         \
@@ -538,6 +562,15 @@ struct dp_msg_prepare {
 };
 struct dp_msg_regroup {
     DP_REGROUP_FIELDS(DP_FIELD_DECL)
+    uint32_t cut[DP_MAX_WORKERS + 1];
+    uint8_t gone[DP_MAX_WORKERS];
+};
+struct dp_msg_expect {
+    DP_EXPECT_FIELDS(DP_FIELD_DECL)
+    struct dp_layer_load layer[DP_MAX_LAYERS];
+};
+struct dp_msg_proposal {
+    DP_PROPOSAL_FIELDS(DP_FIELD_DECL)
     uint32_t cut[DP_MAX_WORKERS + 1];
     uint8_t gone[DP_MAX_WORKERS];
 };

@@ -121,7 +121,7 @@ static const struct dp_msg_hello golden_hello = {
     .mem_limit_bytes = 0x0102030405060710, .stage_message_bytes = 0x0102030405060711, .device = "cpu",
     .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .regroups = 1, .n_there = 2, .joins = 1,
     .is_gone = 1, .incarnation = 0x01020312, .migration = 0x0102030405060713, .heard_epoch = 0x0102030405060714, .leader = 0x01020315,
-    .blocks_differ = 1, .n_changes = 2, .cut = {0, 4, 4, 9}, .change = {{0x0102030405060717, 0.75, 1}, {0x0102030405060718, 4, 2}},
+    .blocks_differ = 1, .n_changes = 2, .is_fixed = 1, .stays = 1, .trainer = "mine 2", .cut = {0, 4, 4, 9}, .change = {{0x0102030405060717, 0.75, 1}, {0x0102030405060718, 4, 2}},
 };
 static const char golden_hello_bytes[] =
     "01020301" /* job_id */
@@ -154,6 +154,9 @@ static const char golden_hello_bytes[] =
     "0102030405060714" /* heard_epoch */
     "01020315" /* leader */
     "01" /* blocks_differ */
+    "01" /* is_fixed */
+    "01" /* stays */
+    "00066d696e652032" /* trainer */
     "02" /* n_changes */
     "01" "0102030405060717" "3fe8000000000000" /* change: kind, step, value */
     "02" "0102030405060718" "4010000000000000"; /* change */
@@ -228,6 +231,34 @@ static const char golden_regroup_bytes[] =
     "00000003" /* n_workers */
     "00000009" /* n_layers */
     "00046c6f7374" /* text */
+    "00000000000000040000000400000009" /* cut */
+    "000100"; /* gone */
+
+static const struct dp_msg_expect golden_expect = {
+    .rank = 0x01020301, .step = 0x0102030405060702, .first_layer = 4, .n_layers = 2,
+    .layer = {{1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 0x0102030405060708}},
+};
+static const char golden_expect_bytes[] =
+    "01020301" /* rank */
+    "0102030405060702" /* step */
+    "00000004" /* first_layer */
+    "00000002" /* n_layers */
+    "000000000000000100000000000000020000000000000003" /* layer[0]: fwd_ns, bwd_input_ns, bwd_weight_ns */
+    "0000000000000004000000000000000500000000000000060000000000000007" /* state_bytes, act_bytes, params, nnz */
+    "00000000000000080000000000000009000000000000000a" /* layer[1] */
+    "000000000000000b000000000000000c000000000000000d0102030405060708";
+
+static const struct dp_msg_proposal golden_proposal = {
+    .incarnation = 0x01020301, .number = 0x0102030405060702, .now_ns = 3.25, .then_ns = 0.75, .n_workers = 3,
+    .n_layers = 9, .cut = {0, 4, 4, 9}, .gone = {0, 1, 0},
+};
+static const char golden_proposal_bytes[] =
+    "01020301" /* incarnation */
+    "0102030405060702" /* number */
+    "400a000000000000" /* now_ns */
+    "3fe8000000000000" /* then_ns */
+    "00000003" /* n_workers */
+    "00000009" /* n_layers */
     "00000000000000040000000400000009" /* cut */
     "000100"; /* gone */
 
@@ -501,6 +532,8 @@ static const struct golden golden[] = {
     [25] = GOLDEN_BORROWS(roster, cards),
     [26] = GOLDEN_BORROWS(wireup, key),
     [27] = GOLDEN(regroup),
+    [28] = GOLDEN(expect),
+    [29] = GOLDEN(proposal),
     [30] = GOLDEN_BORROWS(relay, inner),
     [31] = GOLDEN(worker_lost),
     [32] = GOLDEN(stop_slot),

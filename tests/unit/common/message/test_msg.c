@@ -50,6 +50,21 @@ static void fill_regroup(struct dp_msg_regroup *m)
     m->gone[1] = 1;
 }
 
+static void fill_expect(struct dp_msg_expect *m)
+{
+    m->first_layer = 4;
+    m->n_layers = 2;
+    m->layer[1].nnz = 77;
+}
+
+static void fill_proposal(struct dp_msg_proposal *m)
+{
+    m->n_workers = 2;
+    m->n_layers = 5;
+    m->cut[2] = 5;
+    m->gone[1] = 1;
+}
+
 static void fill_relay(struct dp_msg_relay *m)
 {
     m->inner_type = DP_MSG_FINISH;
