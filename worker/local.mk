@@ -48,11 +48,7 @@ worker_net_libdpnet_a_SOURCES = \
 	worker/net/wireup.c worker/net/wireup.h worker/net/wireup_daemon.c worker/net/wireup_pmix.c worker/net/wireup_internal.h \
 	worker/net/transport_messages.c
 worker_net_libdpnet_a_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS) $(PMIX_CFLAGS)
-worker_daemon_link_libdpdaemonlink_a_SOURCES = \
-	worker/daemon_link/control.c worker/daemon_link/control.h worker/daemon_link/control_receive.c worker/daemon_link/control_internal.h \
-	worker/daemon_link/device_lock.c worker/daemon_link/device_lock.h \
-	worker/daemon_link/hello.c worker/daemon_link/hello.h \
-	worker/daemon_link/frame_socket.c worker/daemon_link/frame_socket.h
+worker_daemon_link_libdpdaemonlink_a_SOURCES = worker/daemon_link/hello.c worker/daemon_link/hello.h
 worker_scheme_libdpscheme_a_SOURCES = \
 	worker/scheme/drop.c \
 	worker/scheme/events.c worker/scheme/events.h \
@@ -82,7 +78,7 @@ worker_model_libdpmodel_a_SOURCES = \
 MODEL_LIBS = worker/checkpoint/libdpcheckpoint.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 WORKER_LIBS = worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
-	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
+	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a lib/libdpmember.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 
 bin_PROGRAMS += worker/dynpipe-worker
@@ -229,14 +225,10 @@ tests_unit_worker_test_device_link_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_device_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynpipe-cuda-emu.so
 endif
-handover_tests = tests/unit/worker/test_control tests/unit/worker/test_metrics tests/unit/worker/test_handover \
+handover_tests = tests/unit/worker/test_metrics tests/unit/worker/test_handover \
 	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup tests/unit/worker/test_start
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
-tests_unit_worker_test_control_SOURCES = tests/unit/worker/test_control.c tests/unit/worker/fakedaemon.c \
-	tests/unit/worker/fakedaemon.h tests/unit/unit.h
-tests_unit_worker_test_control_LDADD = worker/daemon_link/libdpdaemonlink.a common/libdpcommon.a $(UNIT_LIBS)
-tests_unit_worker_test_control_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
 tests_unit_worker_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
 handover_world = tests/unit/worker/handover_daemons.c tests/unit/worker/handover_worker.c tests/unit/worker/handover_world.h tests/unit/worker/fakedaemon.c \

@@ -75,7 +75,7 @@ done
 
 # ---- messages ----
 # In the documents, and in the sources with adjacent strings put together.
-find cli common daemon policies spank_plugin worker demo tests/lib etc/examples '(' -name '*.[ch]' -o -name '*.sh' -o -name demo ')' -exec cat {} + |
+find cli common daemon lib policies spank_plugin worker demo tests/lib etc/examples '(' -name '*.[ch]' -o -name '*.sh' -o -name demo ')' -exec cat {} + |
     tr '\n' ' ' | sed 's/" *"//g; s/\\"/"/g' >"$tmp/sources"
 # shellcheck disable=SC2086
 cat $guides | tr '\n' ' ' | tr -s ' ' >"$tmp/documents"

@@ -8,7 +8,7 @@
 # shellcheck source=tests/lib/cited.sh
 . "$DP_SRCDIR/tests/lib/cited.sh"
 cd "$DP_SRCDIR" || exit 1
-folders='cli common daemon doc kernels policies spank_plugin tests worker'
+folders='cli common daemon doc kernels lib policies spank_plugin tests worker'
 # shellcheck disable=SC2086 # several folders
 sources=$(find $folders -name '*.[ch]' -o -name '*.cu' | LC_ALL=C sort)
 [ -n "$sources" ] || bail "no sources under $DP_SRCDIR"
@@ -44,7 +44,7 @@ for call in $calls; do
 done
 # Not libraries: main.c, the benchmarks, what a worker shows on the terminal, and the plugin inside of
 # srun, where Slurm has no other way to refuse an option.
-none "libraries do not exit, abort or print" "$(grep -E '^(common|policies|kernels|daemon|worker|spank_plugin)/' <<<"$code" |
+none "libraries do not exit, abort or print" "$(grep -E '^(common|policies|kernels|daemon|lib|worker|spank_plugin)/' <<<"$code" |
     grep -vE '^[^:]*/(main|bench)[./]' | grep -vE '^(worker/train/steplog|spank_plugin/spank_dynpipe)\.c:' |
     grep -E '[^[:alnum:]_](exit|abort|printf|puts|perror)[[:space:]]*\(' )"
 # What differs between Slurm's releases stands in one file; the plugin sees SPANK beside it.

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 
 #include "common/run/layout.h"
-#include "worker/daemon_link/control.h"
+#include "lib/control.h"
 #include "worker/model/stage.h"
 #include "worker/net/transport.h"
 

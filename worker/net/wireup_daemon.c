@@ -17,8 +17,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/message/msg.h"
+#include "lib/frame_socket.h"
 #include "worker/daemon_link/hello.h"
-#include "worker/daemon_link/frame_socket.h"
 #include "worker/net/pmix_rendezvous.h"
 
 #define RETRY_NS (500 * DP_MS_NS) /* until a daemon is there */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See device_lock.h. */
-#include "worker/daemon_link/device_lock.h"
+#include "lib/device_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The lock by which a node sees that no worker of a run is left: workers hold the file that WELCOME names
  * shared for their whole lives, and the daemon's fence (daemon/release/empty_slot.c) asks for it exclusively. */
-#ifndef DP_WORKER_DAEMON_LINK_DEVICE_LOCK_H
-#define DP_WORKER_DAEMON_LINK_DEVICE_LOCK_H
+#ifndef DP_LIB_DEVICE_LOCK_H
+#define DP_LIB_DEVICE_LOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What control.c and control_receive.c share: the worker's connection to its daemon and what is kept for it. */
-#ifndef DP_WORKER_DAEMON_LINK_CONTROL_INTERNAL_H
-#define DP_WORKER_DAEMON_LINK_CONTROL_INTERNAL_H
+#ifndef DP_LIB_CONTROL_INTERNAL_H
+#define DP_LIB_CONTROL_INTERNAL_H
 
-#include "worker/daemon_link/control.h"
-#include "worker/daemon_link/device_lock.h"
-#include "worker/daemon_link/frame_socket.h"
+#include "lib/control.h"
+#include "lib/device_lock.h"
+#include "lib/frame_socket.h"
 
 #define MAX_EVENTS 32 /* kept while no daemon takes them; then the oldest goes */
 

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "tests/unit/worker/fakedaemon.h"
 #include "tests/unit/unit.h"
-#include "worker/daemon_link/control.h"
+#include "lib/control.h"
 
 static struct fake_daemon d;
 static struct fake_peer peer;

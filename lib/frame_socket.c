@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See frame_socket.h. The header of a frame that is being built sits in tx right behind what is queued; only
  * dp_frame_socket_end() moves tx_end past it, so a body that does not fit leaves no trace. */
-#include "worker/daemon_link/frame_socket.h"
+#include "lib/frame_socket.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See control.h: what the worker and its daemon say to each other, over worker/daemon_link/frame_socket.c.
+/* See control.h: what the worker and its daemon say to each other, over lib/frame_socket.c.
  *
  * A worker must survive its daemon, so nothing here blocks and nothing here fails: a connection that breaks,
  * or a daemon that says something it may not, is closed and opened again after a pause that doubles
@@ -8,7 +8,7 @@
  * event until the socket took it, a goodbye always. Receivers drop what they have seen (migration
  * ids), so repeating is safe. What comes in is control_receive.c's.
  */
-#include "worker/daemon_link/control_internal.h"
+#include "lib/control_internal.h"
 
 #include <errno.h>
 #include <poll.h>

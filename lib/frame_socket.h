@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One connection to the daemon: a non-blocking unix stream that carries frames (common/message/msg.h).
  *
- * Knows framing and buffers, nothing of what the messages mean; worker/daemon_link/control_receive.c does. Both buffers
+ * Knows framing and buffers, nothing of what the messages mean; lib/control_receive.c does. Both buffers
  * are bounded: a frame that finds no room is not queued, and the caller decides what that means.
  */
-#ifndef DP_WORKER_DAEMON_LINK_FRAME_SOCKET_H
-#define DP_WORKER_DAEMON_LINK_FRAME_SOCKET_H
+#ifndef DP_LIB_FRAME_SOCKET_H
+#define DP_LIB_FRAME_SOCKET_H
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
  * Stale messages: the highest coordinator incarnation and migration seen win, lower ones are dropped
  * (doc/protocol.md, identities).
  */
-#include "worker/daemon_link/control_internal.h"
+#include "lib/control_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * adopts the worker. Without a daemon (no DYNPIPE_SOCKET, or dead) every call here still works: the
  * worker goes on with the layout it has.
  */
-#ifndef DP_WORKER_DAEMON_LINK_CONTROL_H
-#define DP_WORKER_DAEMON_LINK_CONTROL_H
+#ifndef DP_LIB_CONTROL_H
+#define DP_LIB_CONTROL_H
 
 #include <stdbool.h>
 
