@@ -6,7 +6,8 @@ noinst_LIBRARIES += lib/libdpmember.a
 lib_libdpmember_a_SOURCES = \
 	lib/control.c lib/control.h lib/control_receive.c lib/control_internal.h \
 	lib/device_lock.c lib/device_lock.h \
-	lib/frame_socket.c lib/frame_socket.h
+	lib/frame_socket.c lib/frame_socket.h \
+	lib/timeout.c lib/timeout.h
 lib_libdpmember_a_CFLAGS = $(AM_CFLAGS) -fPIC
 
 if HAVE_CMOCKA

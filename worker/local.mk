@@ -40,7 +40,6 @@ worker_checkpoint_libdpcheckpoint_a_SOURCES = \
 worker_net_libdpnet_a_SOURCES = \
 	worker/net/link_times.c worker/net/link_times.h \
 	worker/net/pmix_rendezvous.c worker/net/pmix_rendezvous.h \
-	worker/net/timeout.c worker/net/timeout.h \
 	worker/net/pin.c worker/net/pin.h \
 	worker/net/siphash.c worker/net/siphash.h \
 	worker/net/collectives.c worker/net/collectives.h \

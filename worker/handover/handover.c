@@ -17,8 +17,8 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "lib/timeout.h"
 #include "worker/handover/attempt.h"
-#include "worker/net/timeout.h"
 
 /* Layers that this worker gave away in one migration. */
 struct retired {

@@ -20,7 +20,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/run/layout.h"
-#include "worker/net/timeout.h"
+#include "lib/timeout.h"
 
 #define ASK_NS (5 * DP_SECOND_NS)     /* until somebody is asked for: most starts are over by then */
 #define ANSWER_NS (40 * DP_SECOND_NS) /* for the answers */

@@ -14,7 +14,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "worker/net/timeout.h"
+#include "lib/timeout.h"
 #include "worker/train/memory_limit.h"
 
 #define PATIENCE_NS (600 * DP_SECOND_NS) /* slurmctld calls a node down after SlurmdTimeout: 300 s, most often */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See timeout.h. */
-#include "worker/net/timeout.h"
+#include "lib/timeout.h"
 
 #include <stdlib.h>
 

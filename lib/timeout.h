@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How long a worker waits for something, where a user may say so. */
-#ifndef DP_WORKER_NET_TIMEOUT_H
-#define DP_WORKER_NET_TIMEOUT_H
+#ifndef DP_LIB_TIMEOUT_H
+#define DP_LIB_TIMEOUT_H
 
 #include <stdint.h>
 
