@@ -229,7 +229,7 @@ handover_tests = tests/unit/worker/test_metrics tests/unit/worker/test_handover 
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
-tests_unit_worker_test_metrics_LDADD = worker/train/libdptrain.a common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_worker_test_metrics_LDADD = worker/train/libdptrain.a lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
 handover_world = tests/unit/worker/handover_daemons.c tests/unit/worker/handover_worker.c tests/unit/worker/handover_world.h tests/unit/worker/fakedaemon.c \
 	tests/unit/worker/fakedaemon.h tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_handover_SOURCES = tests/unit/worker/test_handover.c $(handover_world)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a worker measures of itself, step by step, and the report that it makes of it.
  *
- * Every number in a report is a median over the optimizer steps of one window (at most
- * DP_METRICS_WINDOW of the newest ones; a window lasts WELCOME.report_ms). Costs are device time (laps of the
- * backend: the thread's CPU time on backend cpu), so workers that share a core do not look slow; waiting is measured
- * apart. Each lap counts in one sum. Layers count their own (struct dp_layer: fwd_ns, bwd_input_ns, bwd_weight_ns);
+ * Every number in a report is a median over the optimizer steps of one window (lib/window.h), which lasts WELCOME.report_ms.
+ * Costs are device time (laps of the backend: the thread's CPU time on backend cpu), so workers that share a core do not look slow;
+ * waiting is measured apart. Each lap counts in one sum. Layers count their own (struct dp_layer: fwd_ns, bwd_input_ns, bwd_weight_ns);
  * dp_metrics_step() reads and resets those counters, after the laps have been collected.
  *
  * The cost of measuring is itself reported: thread CPU time spent in this file, what the trainer adds
@@ -18,8 +17,6 @@
 
 #include "common/message/msg.h"
 #include "worker/step/pipeline.h"
-
-#define DP_METRICS_WINDOW 64 /* steps that medians are taken over at most; 512 bytes for each layer and part */
 
 struct dp_metrics;
 

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "common/clock.h"
+#include "lib/window.h"
 #include "tests/unit/unit.h"
 #include "worker/train/metrics.h"
 
@@ -219,10 +220,10 @@ static void the_newest_steps_count(void **state)
 
     (void)state;
     set_stage(0, 1);
-    for (uint64_t i = 0; i < 3 * DP_METRICS_WINDOW; i++)
-        step(m, i, 1, i < 2 * DP_METRICS_WINDOW ? 1 : 1000, 1);
+    for (uint64_t i = 0; i < 3 * DP_WINDOW_STEPS; i++)
+        step(m, i, 1, i < 2 * DP_WINDOW_STEPS ? 1 : 1000, 1);
     r = dp_metrics_report(m, dp_now_ns(), &stage);
-    assert_int_equal(r->window_steps, DP_METRICS_WINDOW);
+    assert_int_equal(r->window_steps, DP_WINDOW_STEPS);
     assert_int_equal(r->step_ns, 1000);
     dp_metrics_destroy(m);
 }
