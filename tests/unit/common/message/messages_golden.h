@@ -121,7 +121,8 @@ static const struct dp_msg_hello golden_hello = {
     .mem_limit_bytes = 0x0102030405060710, .stage_message_bytes = 0x0102030405060711, .device = "cpu",
     .checkpoint_dir = "/tmp/c", .options = "min-gpus=2", .regroups = 1, .n_there = 2, .joins = 1,
     .is_gone = 1, .incarnation = 0x01020312, .migration = 0x0102030405060713, .heard_epoch = 0x0102030405060714, .leader = 0x01020315,
-    .blocks_differ = 1, .n_changes = 2, .is_fixed = 1, .stays = 1, .trainer = "mine 2", .cut = {0, 4, 4, 9}, .change = {{0x0102030405060717, 0.75, 1}, {0x0102030405060718, 4, 2}},
+    .blocks_differ = 1, .n_changes = 2, .is_fixed = 1, .stays = 1, .trainer = "mine 2",
+    .cut = {0, 4, 4, 9}, .change = {{0x0102030405060717, 0.75, 1}, {0x0102030405060718, 4, 2}},
 };
 static const char golden_hello_bytes[] =
     "01020301" /* job_id */
