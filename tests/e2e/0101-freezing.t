@@ -133,6 +133,11 @@ for n in 2 4; do
     train $n "tuned-$n" checkpoint.weights="$dir/ck-linear/step-00000021" freeze.begin=0 freeze.end=0 freeze.layers=3
     same "tuned-$n" tuned "$n workers, the same losses"
 done
+train 2 tuned-newest checkpoint.weights="$dir/ck-linear" freeze.begin=0 freeze.end=0 freeze.layers=3
+newest=$(cd "$dir/ck-linear" && printf '%s\n' step-* | sort | tail -n 1)
+like "$(cat "$dir/tuned-newest.out")" "begins with the weights of $dir/ck-linear/$newest$" "a folder: the log says which one was taken"
+train 1 tuned-last checkpoint.weights="$dir/ck-linear/$newest" freeze.begin=0 freeze.end=0 freeze.layers=3
+same tuned-newest tuned-last "its newest one, the same losses"
 train 2 tuned-saved checkpoint.weights="$dir/ck-linear/step-00000021" freeze.begin=0 freeze.end=0 freeze.layers=3 \
     checkpoint.dir="$dir/ck-tuned" checkpoint.every=10 checkpoint.keep=9
 rm -rf "$dir/ck-tuned/step-00000024" "$dir/ck-tuned/step-00000020"
@@ -185,7 +190,7 @@ refuses "layers of two checkpoints" "layer 2 is frozen and layer 1 below it is n
 refuses "the same on two workers" "2 layers are frozen, and layer [12] is (not )?one of them" 2 pipeline.layout="0-1|2-6" \
     checkpoint.resume="$dir/ck-linear/step-00000014"
 mkdir "$dir/empty"
-refuses "a folder without a checkpoint" "checkpoint.weights: .*empty/manifest.json: No such file" 1 checkpoint.weights="$dir/empty"
+refuses "a folder without a checkpoint" "checkpoint.weights: .*empty: neither a checkpoint.*nor a folder with one" 1 checkpoint.weights="$dir/empty"
 runs "--check-config with weights" "$worker" --check-config "$dir/gpt.conf" checkpoint.weights="$dir/ck-linear/step-00000021"
 fails "--check-config without them" "$worker" --check-config "$dir/gpt.conf" checkpoint.weights="$dir/ck-none"
 

@@ -22,9 +22,9 @@
 
 #define PATH_BYTES 1280 /* dir of at most 1023 bytes and two names */
 
-static void step_path(const struct dp_train_config *c, uint64_t step, const char *suffix, char out[PATH_BYTES])
+static void step_path(const char *dir, uint64_t step, const char *suffix, char out[PATH_BYTES])
 {
-    snprintf(out, PATH_BYTES, "%s/step-%08" PRIu64 "%s", c->checkpoint.dir, step, suffix);
+    snprintf(out, PATH_BYTES, "%s/step-%08" PRIu64 "%s", dir, step, suffix);
 }
 
 /* The steps in dir, ascending; tmp: those with .tmp. *out: malloc'ed. A missing dir has none. */
@@ -82,11 +82,11 @@ int dp_ckpt_begin(const struct dp_train_config *config, uint64_t step, struct dp
     if (list_steps(config->checkpoint.dir, true, &stale, &n, err) < 0)
         return -1;
     for (size_t i = 0; i < n; i++) { /* what a crash left */
-        step_path(config, stale[i], ".tmp", path);
+        step_path(config->checkpoint.dir, stale[i], ".tmp", path);
         dp_ckpt_dir_remove(path, NULL);
     }
     free(stale);
-    step_path(config, step, ".tmp", path);
+    step_path(config->checkpoint.dir, step, ".tmp", path);
     if (mkdir(path, 0777) < 0)
         return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
     return 0;
@@ -102,7 +102,7 @@ int dp_ckpt_write_layer(const struct dp_train_config *config, uint64_t step, con
 
     if (dp_layer_write(layer, &data, &bytes, err) < 0)
         return -1;
-    step_path(config, step, ".tmp", path);
+    step_path(config->checkpoint.dir, step, ".tmp", path);
     dp_ckpt_layer_name(layer->index, name);
     snprintf(file, sizeof file, "%s/%s", path, name);
     out->bytes = bytes;
@@ -116,7 +116,7 @@ void dp_ckpt_abandon(const struct dp_train_config *config, uint64_t step)
 {
     char path[PATH_BYTES];
 
-    step_path(config, step, ".tmp", path);
+    step_path(config->checkpoint.dir, step, ".tmp", path);
     dp_ckpt_dir_remove(path, NULL); /* else the next save does it */
 }
 
@@ -133,8 +133,8 @@ static void drop_old(const struct dp_train_config *config, uint64_t step)
     while (n && steps[n - 1] > step)
         n--;
     for (size_t i = 0; i + keep < n; i++) {
-        step_path(config, steps[i], "", path);
-        step_path(config, steps[i], ".tmp", tmp);
+        step_path(config->checkpoint.dir, steps[i], "", path);
+        step_path(config->checkpoint.dir, steps[i], ".tmp", tmp);
         if (rename(path, tmp) == 0)
             dp_ckpt_dir_remove(tmp, NULL);
     }
@@ -180,8 +180,8 @@ int dp_ckpt_commit(const struct dp_train_config *config, uint64_t step, const st
 {
     char tmp[PATH_BYTES], final[PATH_BYTES];
 
-    step_path(config, step, ".tmp", tmp);
-    step_path(config, step, "", final);
+    step_path(config->checkpoint.dir, step, ".tmp", tmp);
+    step_path(config->checkpoint.dir, step, "", final);
     if (write_manifest(config, step, tune, entries, tmp, err) < 0 || dp_ckpt_dir_sync(tmp, err) < 0 ||
         publish(tmp, final, err) < 0 || dp_ckpt_dir_sync(config->checkpoint.dir, err) < 0)
         return -1;
@@ -193,7 +193,7 @@ void dp_ckpt_name(const struct dp_train_config *config, uint64_t step, char *out
 {
     char final[PATH_BYTES];
 
-    step_path(config, step, "", final);
+    step_path(config->checkpoint.dir, step, "", final);
     snprintf(out, cap, "%s", final);
 }
 
@@ -238,15 +238,14 @@ bool dp_ckpt_has(const struct dp_train_config *config, const char *path, uint32_
     return has;
 }
 
-int dp_ckpt_newest(const struct dp_train_config *config, uint64_t *step, struct dp_err *err)
+/* *step: of the newest one in `dir`. returns what dp_ckpt_newest() does. */
+static int newest_in(const char *dir, uint64_t *step, struct dp_err *err)
 {
     uint64_t *steps;
     size_t n;
 
     *step = 0;
-    if (!config->checkpoint.dir[0])
-        return 0;
-    if (list_steps(config->checkpoint.dir, false, &steps, &n, err) < 0)
+    if (list_steps(dir, false, &steps, &n, err) < 0)
         return -1;
     if (n)
         *step = steps[n - 1];
@@ -254,25 +253,18 @@ int dp_ckpt_newest(const struct dp_train_config *config, uint64_t *step, struct 
     return n > 0;
 }
 
-int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path,
-                 size_t cap, struct dp_tune *tune, struct dp_err *err)
+int dp_ckpt_newest(const struct dp_train_config *config, uint64_t *step, struct dp_err *err)
 {
-    char found[PATH_BYTES];
+    *step = 0;
+    return config->checkpoint.dir[0] ? newest_in(config->checkpoint.dir, step, err) : 0;
+}
+
+/* Of the checkpoint at `path`, which is no keyword. */
+static int open_checkpoint(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path, size_t cap,
+                           struct dp_tune *tune, struct dp_err *err)
+{
     struct dp_ckpt_manifest *m;
 
-    *step = 0;
-    out_path[0] = '\0';
-    if (!strcmp(path, "none"))
-        return 0;
-    if (!strcmp(path, "auto")) {
-        uint64_t newest;
-        int rc = dp_ckpt_newest(config, &newest, err);
-
-        if (rc <= 0)
-            return rc;
-        step_path(config, newest, "", found);
-        path = found;
-    }
     if (strlen(path) >= cap)
         return dp_err_set(err, DP_EINVAL, "the name of the checkpoint is too long: %.100s...", path);
     m = read_manifest(path, config, err);
@@ -285,6 +277,54 @@ int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_
     snprintf(out_path, cap, "%s", path);
     free(m);
     return 0;
+}
+
+int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path,
+                 size_t cap, struct dp_tune *tune, struct dp_err *err)
+{
+    char found[PATH_BYTES];
+
+    *step = 0;
+    out_path[0] = '\0';
+    if (!strcmp(path, "none"))
+        return 0;
+    if (!strcmp(path, "auto")) {
+        uint64_t newest;
+        int rc = dp_ckpt_newest(config, &newest, err);
+
+        if (rc <= 0)
+            return rc;
+        step_path(config->checkpoint.dir, newest, "", found);
+        path = found;
+    }
+    return open_checkpoint(config, path, step, out_path, cap, tune, err);
+}
+
+int dp_ckpt_find_in(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path, size_t cap,
+                    struct dp_tune *tune, struct dp_err *err)
+{
+    char found[PATH_BYTES];
+    uint64_t newest;
+    struct stat st;
+    int rc;
+
+    *step = 0;
+    out_path[0] = '\0';
+    if (strlen(path) >= PATH_BYTES - 40)
+        return dp_err_set(err, DP_EINVAL, "the name of the checkpoint is too long: %.100s...", path);
+    if (stat(path, &st) < 0)
+        return dp_err_set(err, DP_EIO, "%s: %s", path, strerror(errno));
+    snprintf(found, sizeof found, "%s/manifest.json", path);
+    if (stat(found, &st) == 0)
+        return open_checkpoint(config, path, step, out_path, cap, tune, err);
+    rc = newest_in(path, &newest, err);
+    if (rc < 0)
+        return -1;
+    if (rc == 0)
+        return dp_err_set(err, DP_EINVAL, "%s: neither a checkpoint, for it has no manifest.json, nor a folder with one, for it has no "
+                          "step-N", path);
+    step_path(path, newest, "", found);
+    return open_checkpoint(config, found, step, out_path, cap, tune, err);
 }
 
 /* The bytes of a layer's file, when they are those that the manifest knows. */

@@ -41,6 +41,10 @@ void dp_ckpt_name(const struct dp_train_config *config, uint64_t step, char *out
  * (*step = 0 and out_path empty when there is none). The manifest must fit config's model. */
 int dp_ckpt_find(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path,
                  size_t cap, struct dp_tune *tune, struct dp_err *err);
+/* The same of a checkpoint at `path`, or else of the newest one in the folder `path`: a damaged one is an error, older ones are not
+ * taken instead. No word is special; that there is none is an error. */
+int dp_ckpt_find_in(const struct dp_train_config *config, const char *path, uint64_t *step, char *out_path, size_t cap,
+                    struct dp_tune *tune, struct dp_err *err);
 /* One layer; its digest is checked first: DP_ECORRUPT names file and digests. */
 struct dp_layer *dp_ckpt_read_layer(const char *path, const struct dp_train_config *config, uint32_t index,
                                     struct dp_backend *be, const struct dp_tune *tune, struct dp_err *err);

@@ -156,10 +156,8 @@ int dp_start_find(const struct dp_train_config *config, struct dp_start *out, st
         return -1;
     if (out->path[0] || !config->checkpoint.weights[0])
         return 0;
-    if (dp_ckpt_find(config, config->checkpoint.weights, &out->step, out->path, sizeof out->path, &out->tune, err) < 0)
+    if (dp_ckpt_find_in(config, config->checkpoint.weights, &out->step, out->path, sizeof out->path, &out->tune, err) < 0)
         return dp_err_prefix(err, "checkpoint.weights");
-    if (!out->path[0])
-        return dp_err_set(err, DP_EINVAL, "checkpoint.weights: %s: no checkpoint there", config->checkpoint.weights);
     out->is_weights = true;
     out->step = 0;
     return 0;

@@ -93,7 +93,8 @@ static const struct dp_conf_key keys[] = {
     FLOAT(checkpoint, before_limit_s, 0, 1e6, "60",
           "seconds before the job's time limit at which the run saves and stops; 0: when Slurm's SIGTERM comes"),
     INT(checkpoint, keep, 1, 1e6, "2", "newest checkpoints that stay"),
-    TEXT(checkpoint, weights, "", NULL, "a checkpoint whose weights a run that does not resume begins with; empty: new ones"),
+    TEXT(checkpoint, weights, "", NULL,
+         "a checkpoint whose weights a run that does not resume begins with, or a folder: its newest one; empty: new ones"),
     TEXT(checkpoint, resume, "auto", NULL, "auto: the newest complete one in dir, none, or a path"),
 
     TEXT(output, log, "", NULL, "file of JSON lines, one per step, empty: none"),

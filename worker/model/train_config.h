@@ -68,7 +68,7 @@ struct dp_train_config {
         double every_s; /* seconds, 0: none by the clock */
         double before_limit_s; /* reserve before the job's time is over; 0: only Slurm's signal counts */
         int64_t keep;   /* newest ones that stay */
-        char weights[1024]; /* a checkpoint that a run begins with which does not resume, empty: none */
+        char weights[1024]; /* a checkpoint, or a folder of them, that a run begins with which does not resume, empty: none */
         char resume[1024]; /* "auto" (newest valid one in dir), "none", or a path */
     } checkpoint;
     struct {

@@ -164,6 +164,35 @@ static void a_run_that_resumes_keeps_its_own(void **state)
     refused("nowhere");
 }
 
+/* Whoever names the folder of another run means what that run had learnt last. */
+static void a_folder_means_its_newest(void **state)
+{
+    struct dp_start start;
+    char folder[1024], first[1024], last[1024], file[1100];
+
+    (void)state;
+    fresh("folder");
+    save(9, first, sizeof first);
+    save(100, last, sizeof last);
+    snprintf(folder, sizeof folder, "%s", config.checkpoint.dir);
+    snprintf(file, sizeof file, "%s/step-00000200.tmp", folder); /* what a crash left */
+    assert_int_equal(mkdir(file, 0777), 0);
+    fresh("from-folder");
+    snprintf(config.checkpoint.weights, sizeof config.checkpoint.weights, "%s", folder);
+    start = begun();
+    assert_true(!dp_start_resumes(&start) && start.is_weights && start.step == 0);
+    assert_string_equal(start.path, last);
+    snprintf(config.checkpoint.weights, sizeof config.checkpoint.weights, "%s", first);
+    assert_string_equal(begun().path, first);
+    /* A damaged one is said, and no older one taken instead. */
+    snprintf(config.checkpoint.weights, sizeof config.checkpoint.weights, "%s", folder);
+    snprintf(file, sizeof file, "%s/manifest.json", last);
+    assert_int_equal(truncate(file, 20), 0);
+    refused("step-00000100/manifest.json");
+    assert_int_equal(unlink(file), 0);
+    refused("step-00000100/manifest.json");
+}
+
 static void what_is_no_weights_is_said(void **state)
 {
     struct dp_start start;
@@ -173,10 +202,13 @@ static void what_is_no_weights_is_said(void **state)
     fresh("model");
     save(12, path, sizeof path);
     fresh("empty");
-    snprintf(config.checkpoint.weights, sizeof config.checkpoint.weights, "auto"); /* the newest of this run: there is none */
-    refused("auto: no checkpoint there");
+    snprintf(config.checkpoint.weights, sizeof config.checkpoint.weights, "auto"); /* a name like any other */
+    refused("auto: No such file");
     snprintf(config.checkpoint.weights, sizeof config.checkpoint.weights, "%s", root);
-    refused("manifest.json");
+    refused("neither a checkpoint");
+    memset(config.checkpoint.weights, 'x', sizeof config.checkpoint.weights - 1);
+    config.checkpoint.weights[sizeof config.checkpoint.weights - 1] = '\0';
+    refused("xxxxxxxx");
     snprintf(config.checkpoint.weights, sizeof config.checkpoint.weights, "%s", path);
     config.model.blocks++;
     refused("model");
@@ -188,6 +220,7 @@ static void what_is_no_weights_is_said(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(weights_begin_a_new_run),
     cmocka_unit_test(a_run_that_resumes_keeps_its_own),
+    cmocka_unit_test(a_folder_means_its_newest),
     cmocka_unit_test(what_is_no_weights_is_said),
 };
 
