@@ -89,11 +89,24 @@ static double overhead_percent(const json_t *doc)
     return worst;
 }
 
+/* The step of the first sample in which a layer was frozen; NaN: none, or the daemon kept no such number. */
+static double frozen_since(const json_t *doc)
+{
+    const json_t *sample;
+    size_t i;
+
+    json_array_foreach(dp_json_list(doc, "samples"), i, sample)
+        if (dp_json_number(sample, "frozen_layers") >= 1)
+            return dp_json_number(sample, "step");
+    return NAN;
+}
+
 static void model(struct dp_canvas *c, const json_t *doc)
 {
     char text[64];
     double overhead = overhead_percent(doc), loss = dp_json_number(doc, "loss");
     double validation = dp_json_number(doc, "eval_loss"), sparsity = dp_json_number(doc, "sparsity");
+    double since = frozen_since(doc);
 
     dp_canvas_line(c);
     if (isfinite(loss))
@@ -107,6 +120,8 @@ static void model(struct dp_canvas *c, const json_t *doc)
     dp_canvas_line(c);
     if (dp_run_frozen(doc, text, sizeof text)) {
         dp_canvas_put(c, DP_PLAIN, "frozen %s: these only go forward", text);
+        if (isfinite(since))
+            dp_canvas_put(c, DP_PLAIN, ", the first one since step %.0f or shortly before", since);
         dp_canvas_line(c);
     }
 }

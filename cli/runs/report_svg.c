@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A run over time. Above, each node is a row: the layers that it had, when it had none, and from when on others had the
- * node. Below, what pruning and packing made of it: sparsity, tokens/s per device held, loss. On a card of its own
- * colour, so that it can be read on light and on dark pages. */
+ * node. Below, what pruning, freezing and packing made of it: sparsity, frozen layers where there are any, tokens/s per device held,
+ * loss. On a card of its own colour, so that it can be read on light and on dark pages. */
 #include "cli/runs/report_svg.h"
 
 #include <math.h>
@@ -186,21 +186,50 @@ static double held_at(const json_t *doc, double at_s)
     return isfinite(devices) ? slots / first * devices : slots;
 }
 
-enum curve { SPARSITY, EACH, LOSS, N_CURVES };
+enum curve { SPARSITY, FROZEN, EACH, LOSS, N_CURVES };
 
 static double value_of(const json_t *doc, const json_t *sample, enum curve curve)
 {
     if (curve == SPARSITY)
         return dp_json_number(sample, "sparsity") * 100;
+    if (curve == FROZEN)
+        return dp_json_number(sample, "frozen_layers");
     if (curve == LOSS)
         return dp_json_number(sample, "loss");
     return dp_json_number(sample, "tokens_per_s") / held_at(doc, dp_json_number(sample, "at_s"));
 }
 
+/* The value to which a curve's axis goes at least. */
+static double top_of(const json_t *doc, enum curve curve)
+{
+    const json_t *cuts = dp_json_list(doc, "layout.cuts");
+
+    if (curve == FROZEN)
+        return (double)json_integer_value(json_array_get(cuts, json_array_size(cuts) ? json_array_size(cuts) - 1 : 0));
+    return curve == SPARSITY ? 100 : 0;
+}
+
+/* Frozen layers have a picture where one ever froze; the others where there is anything to draw. */
+static bool is_shown(const json_t *doc, enum curve curve)
+{
+    const json_t *list = dp_json_list(doc, "samples"), *s;
+    size_t i;
+
+    if (json_array_size(list) < 2)
+        return false;
+    if (curve != FROZEN)
+        return true;
+    json_array_foreach(list, i, s)
+        if (dp_json_number(s, "frozen_layers") >= 1)
+            return true;
+    return false;
+}
+
 static void write_curve(const struct picture *p, enum curve curve, double top)
 {
-    static const char *const label[] = {[SPARSITY] = "sparsity, %", [EACH] = "tokens/s per", [LOSS] = "loss"};
-    double low = curve == LOSS ? INFINITY : 0, high = curve == SPARSITY ? 100 : 0, x, y;
+    static const char *const label[] = {[SPARSITY] = "sparsity, %", [FROZEN] = "frozen layers",
+                                        [EACH] = "tokens/s per", [LOSS] = "loss"};
+    double low = curve == LOSS ? INFINITY : 0, high = top_of(p->doc, curve), x, y;
     const json_t *list = dp_json_list(p->doc, "samples"), *s;
     char text[32];
     const char *pen = "M";
@@ -309,20 +338,22 @@ static void write_head(const struct picture *p, double height)
 
 static void write_picture(const struct picture *p)
 {
-    size_t samples = json_array_size(dp_json_list(p->doc, "samples"));
-    double rows_end = TOP + p->slots * p->pitch, bottom = rows_end, y;
+    double rows_end = TOP + p->slots * p->pitch, bottom = rows_end, y = rows_end + GAP;
     const json_t *slot;
     size_t i;
 
-    if (samples > 1)
-        bottom += N_CURVES * (CURVE + GAP);
+    for (int k = 0; k < N_CURVES; k++)
+        bottom += is_shown(p->doc, k) ? CURVE + GAP : 0;
     write_head(p, bottom + BOTTOM);
     write_axis(p, TOP - 6, bottom);
     json_array_foreach(dp_json_list(p->doc, "slots"), i, slot)
         write_row(p, slot, dp_json_count(slot, "slot", i), TOP + (double)i * p->pitch);
-    y = rows_end + GAP;
-    for (int k = 0; samples > 1 && k < N_CURVES; k++, y += CURVE + GAP)
+    for (int k = 0; k < N_CURVES; k++) {
+        if (!is_shown(p->doc, k))
+            continue;
         write_curve(p, k, y);
+        y += CURVE + GAP;
+    }
     write_switches(p, TOP - 6, bottom);
     fputs("</svg>\n", p->out);
 }

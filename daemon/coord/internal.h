@@ -363,6 +363,7 @@ struct coord_saving {
 struct coord_sample {
     uint64_t step, t_ns;
     double loss, sparsity, tokens_per_s;
+    uint32_t n_frozen;
 };
 
 struct coord_event {

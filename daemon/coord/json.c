@@ -465,6 +465,7 @@ static json_t *samples_json(const struct dp_coord *c)
         set(o, "at_s", at(c, s->t_ns));
         set(o, "loss", num(s->loss));
         set(o, "sparsity", num(s->sparsity));
+        set(o, "frozen_layers", u64(s->n_frozen));
         set(o, "tokens_per_s", num(s->tokens_per_s));
         json_array_append_new(a, o);
     }

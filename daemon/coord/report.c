@@ -245,7 +245,8 @@ static void take_sample(struct dp_coord *c, uint64_t now_ns, double loss)
         c->history.sample_every *= 2;
     }
     s = &c->history.sample[c->history.n_samples++];
-    *s = (struct coord_sample){c->train.loss_step, now_ns, loss, c->train.sparsity, coord_tokens_per_s(c, c->step_ns)};
+    *s = (struct coord_sample){c->train.loss_step, now_ns, loss, c->train.sparsity, coord_tokens_per_s(c, c->step_ns),
+                               c->train.n_frozen};
     c->history.next_sample_step = c->train.loss_step + c->history.sample_every;
 }
 

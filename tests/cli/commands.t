@@ -134,8 +134,26 @@ doc = {"job": {"id": 7, "name": "<x> & \u0007y"}, "now_s": 1e5, "slots": slots, 
        "slots_held_over_time": [[0, 300], [30]]}
 json.dump(doc, open(sys.argv[1] + "/wide.json", "w"))
 P
+    # The same run with layers that froze on the way, and one in which they were frozen before its first sample.
+    python3 - "$data/report.json" "$tmp" <<'P'
+import json, sys
+doc = json.load(open(sys.argv[1]))
+for name, since in ("froze", 20), ("static", -1):
+    body = doc["report"] if "report" in doc else doc
+    for s in body["samples"]:
+        s["frozen_layers"] = 3 if s["step"] > since else 0
+    body["frozen_layers"] = 3
+    json.dump(doc, open("%s/%s.json" % (sys.argv[2], name), "w"))
+P
+    exit_is 0 "layers that froze" report --from "$tmp/froze.json" --svg "$tmp/froze.svg"
+    like "$out" "frozen layers 0-2 of [0-9]+: these only go forward, the first one since step [3-9][0-9] or shortly before" \
+        "the report says since when"
+    is "$(grep -c '>frozen layers<' "$tmp/froze.svg") $(grep -c '<path class="c"' "$tmp/froze.svg")" "1 4" "the picture has a curve of them"
+    is "$(grep -c '>frozen layers<' "$tmp/report.svg") $(grep -c '<path class="c"' "$tmp/report.svg")" "0 3" "where none froze it has none"
+    exit_is 0 "layers that were frozen from the start" report --from "$tmp/static.json" --svg "$tmp/static.svg"
+    like "$out" "the first one since step 0 or" "the report says it"
     exit_is 0 "300 nodes, odd names, holes" report --from "$tmp/wide.json" --svg "$tmp/wide.svg"
-    for f in report wide; do
+    for f in report froze static wide; do
         runs "$f.svg is XML" python3 -c 'import sys, xml.dom.minidom as d; assert d.parse(sys.argv[1]).documentElement.tagName == "svg"' "$tmp/$f.svg"
     done
     unlike "$(cat "$tmp/wide.svg")" '(nan|inf|="-[0-9])' "all that is drawn has a place"

@@ -126,6 +126,35 @@ static void a_frozen_layer_has_its_load_at_once(void **state)
     end(w);
 }
 
+/* The report says when layers froze, not only how many are frozen at its end. */
+static void the_report_tells_when_layers_froze(void **state)
+{
+    struct world *w = freezing(9);
+    json_t *o, *samples, *sample;
+    json_int_t before = 0, now, last_live = 0;
+    size_t i;
+
+    (void)state;
+    snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+    world_start(w);
+    world_run(w, 12.0, false);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_REPORT);
+    samples = json_object_get(o, "samples");
+    assert_true(json_array_size(samples) > 10);
+    json_array_foreach(samples, i, sample) {
+        now = json_integer_value(json_object_get(sample, "frozen_layers"));
+        assert_true(json_is_integer(json_object_get(sample, "frozen_layers")) && now >= before);
+        before = now;
+        if (!now)
+            last_live = json_integer_value(json_object_get(sample, "step"));
+    }
+    assert_int_equal(before, W_LAYERS / 2);
+    assert_int_equal(before, json_integer_value(json_object_get(o, "frozen_layers")));
+    assert_true(last_live >= 1 && (uint64_t)last_live <= w->freeze[0].step + 10);
+    json_decref(o);
+    end(w);
+}
+
 /* A job that can shrink once waits for the second freezing, which frees two nodes. */
 static void the_only_shrink_waits_for_what_frees_more(void **state)
 {
@@ -313,6 +342,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_a_rule_freezes_is_seen),
     cmocka_unit_test(a_change_is_told_from_what_it_looks_like),
     cmocka_unit_test(a_frozen_layer_has_its_load_at_once),
+    cmocka_unit_test(the_report_tells_when_layers_froze),
     cmocka_unit_test(the_only_shrink_waits_for_what_frees_more),
     cmocka_unit_test(each_freezing_gives_back_what_it_frees),
     cmocka_unit_test(a_prefix_frozen_from_the_start_is_the_reference),
