@@ -93,6 +93,33 @@ same threads linear "two workers of two threads, the same losses"
 train 4 traced output.trace="$dir/trace" pipeline.record=on
 same traced linear "with a trace, and a device that may record: the same losses"
 
+# What workers report of their memory (a trace has a window before each freezing and one behind it): gradients and moments go, three
+# quarters of a layer's state, and so do the activations that are kept for each microbatch in flight, but for one set to work in. The
+# first layer of a stage gets its input from outside, and keeps none of its own.
+is "$(python3 - "$dir/trace" <<'END'
+import json, sys
+freed = 0
+for rank in range(4):
+    lines = [json.loads(line) for line in open("%s.%d" % (sys.argv[1], rank))]
+    sets, x, before = 4 - rank, lines[0]["boundary_bytes"], None
+    for now in lines[1:]:
+        drop = 0
+        for i, layer in enumerate(now["layers"]):
+            old = before["layers"][i] if before else layer
+            if old["state_bytes"] == layer["state_bytes"]:
+                continue
+            kept = old["activation_bytes"] - (x if i == 0 and old["activation_bytes"] else 0)
+            drop += 12 * layer["parameters"] + (sets - 1) * kept
+            if old["state_bytes"] - layer["state_bytes"] != 12 * layer["parameters"] or layer["activation_bytes"]:
+                print("worker %d: layer %d still has %d + %d bytes" % (rank, i, layer["state_bytes"], layer["activation_bytes"]))
+            freed += 1
+        if before and before["mem_bytes"] - now["mem_bytes"] != drop:
+            print("worker %d, step %d: %d bytes go, %d should" % (rank, now["step"], before["mem_bytes"] - now["mem_bytes"], drop))
+        before = now
+print("%d layers" % freed)
+END
+)" "5 layers" "a frozen layer's memory goes at once, and as much of it as doc/schemes.md says"
+
 # ---- checkpoints -----------------------------------------------------------------------------------
 
 # resumes NAME STEP "N ..." [option ...]: saved by 4 workers, gone on with by N
@@ -135,7 +162,7 @@ for n in 2 4; do
 done
 train 2 tuned-newest checkpoint.weights="$dir/ck-linear" freeze.begin=0 freeze.end=0 freeze.layers=3
 newest=$(cd "$dir/ck-linear" && printf '%s\n' step-* | sort | tail -n 1)
-like "$(cat "$dir/tuned-newest.out")" "begins with the weights of $dir/ck-linear/$newest$" "a folder: the log says which one was taken"
+like "$(cat "$dir/tuned-newest.out")" "begins with the weights of $dir/ck-linear/$newest" "a folder: the log says which one was taken"
 train 1 tuned-last checkpoint.weights="$dir/ck-linear/$newest" freeze.begin=0 freeze.end=0 freeze.layers=3
 same tuned-newest tuned-last "its newest one, the same losses"
 train 2 tuned-saved checkpoint.weights="$dir/ck-linear/step-00000021" freeze.begin=0 freeze.end=0 freeze.layers=3 \

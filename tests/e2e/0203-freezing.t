@@ -14,6 +14,14 @@ run="$endless prune.begin=0 prune.end=0 checkpoint.weights=$weights freeze.layer
 take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 
+# JOB: of each block that is frozen, how many bytes a weight it has less than one that learns, and what it still keeps for backward.
+frozen_state() {
+    timeout 20 dynpipe report -j "$1" --json 2>/dev/null | jq -r '.report.layers[1:-1] | map(select(.params > 0)) |
+        (map(select(.frozen | not)) | .[0]) as $learns | map(select(.frozen)) |
+        map("\(($learns.state_bytes - .state_bytes) / .params) \(.activation_bytes)") | unique | join(", ")' 2>/dev/null
+}
+frozen_state_is_known() { [ -n "$(frozen_state "$1")" ]; }
+
 # freezing_run NAME OVERRIDES...: until the job that waits behind it runs on a node that it gave back.
 freezing_run() {
     local name=$1 other
@@ -32,6 +40,10 @@ freezing_run() {
     ok $? "$name: while training goes on"
     wait_for 300 steps_done "$D/$name.jsonl" 140
     ok $? "$name: to behind the last freezing"
+    if [ "$name" = planned ]; then
+        wait_for 120 frozen_state_is_known "$job"
+        is "$(frozen_state "$job")" "12 0" "$name: of a frozen block's 16 bytes a weight 4 are left, and no activations are kept"
+    fi
     end_run "$job" "$name"
 }
 
