@@ -49,12 +49,14 @@ common_site_libdpsite_a_SOURCES = \
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS) -lm
-common_tests = tests/unit/common/test_err tests/unit/common/test_wire tests/unit/common/message/test_msg tests/unit/common/message/test_msg_golden tests/unit/common/run/test_change tests/unit/common/run/test_layout tests/unit/common/run/test_moves tests/unit/common/run/test_megatron tests/unit/common/test_crc32c \
+common_tests = tests/unit/common/test_err tests/unit/common/test_log tests/unit/common/test_wire tests/unit/common/message/test_msg tests/unit/common/message/test_msg_golden tests/unit/common/run/test_change tests/unit/common/run/test_layout tests/unit/common/run/test_moves tests/unit/common/run/test_megatron tests/unit/common/test_crc32c \
 	tests/unit/common/conf/test_conf tests/unit/common/file/test_journal tests/unit/common/file/test_journal_faults tests/unit/common/slurm/test_node_name
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
 tests_unit_common_test_err_SOURCES = tests/unit/common/test_err.c tests/unit/unit.h
 tests_unit_common_test_err_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_test_log_SOURCES = tests/unit/common/test_log.c tests/unit/unit.h
+tests_unit_common_test_log_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_test_wire_SOURCES = tests/unit/common/test_wire.c tests/unit/unit.h
 tests_unit_common_test_wire_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_message_test_msg_SOURCES = tests/unit/common/message/test_msg.c tests/unit/common/message/messages_v1.h tests/unit/unit.h

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static bool is_syslog;
 static int syslog_fd = -1;
 static pid_t syslog_pid;      /* that opened it: children of the daemon close what they inherit */
 static int first_stderr = -1; /* while a file has taken its place */
+static dp_log_tell_fn *_Atomic log_tell; /* NULL: lines are written */
 
 static const char *const level_name[] = {
     [DP_LOG_ERROR] = "error",
@@ -42,6 +44,11 @@ void dp_log_setup(const char *ident, enum dp_log_level level)
 {
     log_ident = ident;
     log_level = level;
+}
+
+void dp_log_to_function(dp_log_tell_fn *tell)
+{
+    atomic_store(&log_tell, tell);
 }
 
 int dp_log_to(const char *where, struct dp_err *err)
@@ -136,11 +143,22 @@ static void send_to_syslog(enum dp_log_level level, const char *text)
 
 void dp_log(enum dp_log_level level, const char *fmt, ...)
 {
+    dp_log_tell_fn *tell = atomic_load(&log_tell);
     char text[2048];
     va_list ap;
 
     if (level > log_level)
         return;
+    if (tell) {
+        char line[2560];
+
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof text, fmt, ap);
+        va_end(ap);
+        line[escape(line, sizeof line - 1, text)] = '\0';
+        tell(level, line);
+        return;
+    }
     if (is_syslog) {
         va_start(ap, fmt);
         vsnprintf(text, sizeof text, fmt, ap);

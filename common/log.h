@@ -26,6 +26,12 @@ void dp_log_never_wait(void);
  * as it was. */
 int dp_log_to(const char *where, struct dp_err *err);
 
+/* From here on lines go to `tell`, escaped and cut as always but without time, ident and level's name, and nothing is written
+ * anywhere: for a library, whose streams are its caller's. tell may be called by any thread that logs; NULL: back to where lines
+ * went before. */
+typedef void dp_log_tell_fn(enum dp_log_level level, const char *line);
+void dp_log_to_function(dp_log_tell_fn *tell);
+
 /* One line, cut at 2,047 bytes; control bytes in it are escaped. Levels above the one that was set up cost nothing.
  * Never fails: what cannot be written is lost, and counted after dp_log_never_wait(). */
 void dp_log(enum dp_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
