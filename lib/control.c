@@ -88,6 +88,21 @@ static void queue_events(struct dp_control *c)
     }
 }
 
+/* What does not fit is queued when the socket has taken what is in front of it. */
+static void queue_expected(struct dp_control *c)
+{
+    while (c->expected && dp_expected_due(c->expected, &c->expect)) {
+        struct dp_writer w;
+
+        c->expect.rank = c->hello.rank;
+        dp_frame_socket_begin(&c->link, &w);
+        dp_msg_expect_encode(&w, &c->expect);
+        if (!dp_frame_socket_end(&c->link, &w, DP_MSG_EXPECT))
+            return;
+        dp_expected_sent(c->expected, &c->expect);
+    }
+}
+
 /* Queue every kept message that this connection has not had yet, oldest kind first. */
 static void queue_kept(struct dp_control *c)
 {
@@ -112,6 +127,7 @@ static void queue_kept(struct dp_control *c)
         dp_msg_card_encode(&w, &m);
         c->card_queued = dp_frame_socket_end(&c->link, &w, DP_MSG_CARD);
     }
+    queue_expected(c);
     queue_events(c);
     if (c->has_goodbye && !c->goodbye_queued) {
         dp_frame_socket_begin(&c->link, &w);
@@ -187,6 +203,8 @@ static void line_down(struct dp_control *c, const char *why)
     for (uint32_t i = 0; i < c->n_events; i++)
         c->event[i].is_queued = false;
     c->vote_queued = c->ack_queued = c->goodbye_queued = c->card_queued = false;
+    if (c->expected)
+        dp_expected_restart(c->expected);
     dp_frame_socket_close(&c->link);
     c->state = LINK_DOWN;
     c->next_try_ns = dp_now_ns() + c->backoff_ns;
@@ -339,6 +357,7 @@ void dp_control_destroy(struct dp_control *c)
     dp_device_lock_release(&c->lock);
     for (uint32_t r = 0; r < DP_MAX_WORKERS; r++)
         free(c->peer[r].card);
+    dp_expected_destroy(c->expected);
     explicit_bzero(c->key, sizeof c->key);
     free(c->card);
     free(c->socket);
@@ -411,6 +430,13 @@ const char *dp_control_no_regroup(const struct dp_control *c)
     return c->no_regroup;
 }
 
+const struct dp_msg_proposal *dp_control_proposal(const struct dp_control *c)
+{
+    const struct dp_msg_proposal *m = &c->proposal;
+
+    return m->number && memcmp(m->cut, c->hello.cut, (m->n_workers + 1) * sizeof m->cut[0]) != 0 ? m : NULL;
+}
+
 bool dp_control_take_save(struct dp_control *c)
 {
     bool wanted = c->wants_save;
@@ -447,6 +473,8 @@ void dp_control_state(struct dp_control *c, uint64_t step, uint64_t doubt, const
     c->hello.is_gone = c->hello.rank < layout->n_workers && layout->gone[c->hello.rank];
     c->hello.leader = dp_layout_leader(layout);
     memcpy(c->hello.cut, layout->cut, (layout->n_workers + 1) * sizeof layout->cut[0]);
+    if (c->expected)
+        dp_expected_pass(c->expected, step);
 }
 
 int dp_control_introduce(struct dp_control *c, const void *card, size_t bytes, const uint8_t key[DP_KEY_BYTES])
@@ -534,4 +562,16 @@ bool dp_control_goodbye(struct dp_control *c, const struct dp_msg_goodbye *m)
     c->has_goodbye = true;
     c->goodbye_queued = false;
     return push(c);
+}
+
+int dp_control_expect(struct dp_control *c, uint64_t step, uint32_t first, const struct dp_layer_load *load, uint32_t n,
+                      struct dp_err *err)
+{
+    if (!c->expected && !(c->expected = dp_expected_create(c->hello.n_layers, err)))
+        return -1;
+    if (dp_expected_set(c->expected, step, first, load, n, err) < 0)
+        return -1;
+    dp_expected_pass(c->expected, c->hello.step);
+    push(c);
+    return 0;
 }

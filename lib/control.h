@@ -52,6 +52,10 @@ bool dp_control_take_stop(struct dp_control *c); /* the same, and that all stop 
 bool dp_control_has_limit(const struct dp_control *c);
 uint64_t dp_control_end_ns(const struct dp_control *c);
 
+/* For a worker that cannot move layers: the layout that its run should begin again with, NULL: none is better than the one of
+ * dp_control_state(). Borrowed until the next poll. */
+const struct dp_msg_proposal *dp_control_proposal(const struct dp_control *c);
+
 /* Of a run of slices: who comes later needs this worker's address and the run's key. Copied; said after each WELCOME. -1: no memory */
 int dp_control_introduce(struct dp_control *c, const void *card, size_t bytes, const uint8_t key[DP_KEY_BYTES]);
 /* The address of a worker that came later, as said last; borrowed until the next poll. NULL: nothing was said. */
@@ -69,5 +73,9 @@ bool dp_control_vote(struct dp_control *c, const struct dp_msg_vote *m);
 bool dp_control_ack(struct dp_control *c, const struct dp_msg_decision_ack *m);
 bool dp_control_event(struct dp_control *c, const struct dp_msg_event *m);
 bool dp_control_goodbye(struct dp_control *c, const struct dp_msg_goodbye *m);
+/* As dp_expected_set() (lib/expected.h), and said after each WELCOME until dp_control_state() names a later step; never to a daemon
+ * of protocol version 1 or 2. */
+int dp_control_expect(struct dp_control *c, uint64_t step, uint32_t first, const struct dp_layer_load *load, uint32_t n,
+                      struct dp_err *err);
 
 #endif

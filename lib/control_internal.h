@@ -5,6 +5,7 @@
 
 #include "lib/control.h"
 #include "lib/device_lock.h"
+#include "lib/expected.h"
 #include "lib/frame_socket.h"
 
 #define MAX_EVENTS 32 /* kept while no daemon takes them; then the oldest goes */
@@ -44,6 +45,7 @@ struct dp_control {
     uint64_t finished; /* highest migration of a FINISH */
     struct dp_msg_regroup regroup; /* epoch 0: none */
     char no_regroup[256];
+    struct dp_msg_proposal proposal; /* number 0: none */
     bool has_limit;
     uint64_t end_ns; /* of the job, from the newest LIMIT; 0: without end */
 
@@ -62,6 +64,8 @@ struct dp_control {
     struct dp_msg_goodbye goodbye;
     struct kept_event event[MAX_EVENTS]; /* oldest first */
     uint32_t n_events;
+    struct dp_expected *expected; /* NULL: nothing was expected yet */
+    struct dp_msg_expect expect;  /* that is sent: too large for a stack */
 };
 
 /* "job=7 step=0 rank=2" for every line that is logged here. */

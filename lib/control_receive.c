@@ -23,7 +23,8 @@ static bool may_send(void *arg, uint16_t type)
     if (c->state == LINK_GREETING)
         return type == DP_MSG_WELCOME;
     return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH ||
-           type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT || type == DP_MSG_REGROUP || type == DP_MSG_CARD;
+           type == DP_MSG_SAVE || type == DP_MSG_PING || type == DP_MSG_LIMIT || type == DP_MSG_REGROUP || type == DP_MSG_CARD ||
+           type == DP_MSG_PROPOSAL;
 }
 
 static int on_welcome(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
@@ -191,6 +192,27 @@ static int on_card(struct dp_control *c, struct dp_reader *r, struct dp_err *err
     return 0;
 }
 
+/* A coordinator that was restarted counts from 1 again. */
+static int on_proposal(struct dp_control *c, struct dp_reader *r, struct dp_err *err)
+{
+    struct dp_layout proposed;
+    struct dp_msg_proposal m;
+
+    if (dp_msg_proposal_decode(r, &m, err) < 0)
+        return -1;
+    if (m.n_workers != c->hello.n_workers || m.n_layers != c->hello.n_layers || m.number == 0)
+        return dp_err_set(err, DP_EPROTO, "PROPOSAL %llu for %u workers and %u layers; this run has %u and %u",
+                          (unsigned long long)m.number, m.n_workers, m.n_layers, c->hello.n_workers, c->hello.n_layers);
+    proposed = (struct dp_layout){.n_workers = m.n_workers, .n_layers = m.n_layers};
+    memcpy(proposed.cut, m.cut, (m.n_workers + 1) * sizeof m.cut[0]);
+    memcpy(proposed.gone, m.gone, m.n_workers);
+    if (dp_layout_check(&proposed, err) < 0)
+        return dp_err_prefix(err, "PROPOSAL");
+    if (is_current(c, m.incarnation) && (m.incarnation > c->proposal.incarnation || m.number > c->proposal.number))
+        c->proposal = m;
+    return 0;
+}
+
 static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8_t *body, struct dp_err *err)
 {
     struct dp_msg_save save;
@@ -215,6 +237,8 @@ static int on_frame(struct dp_control *c, const struct dp_header *h, const uint8
         return on_regroup(c, &r, err);
     case DP_MSG_CARD:
         return on_card(c, &r, err);
+    case DP_MSG_PROPOSAL:
+        return on_proposal(c, &r, err);
     default: /* SAVE: may_send() lets nothing else through */
         if (dp_msg_save_decode(&r, &save, err) < 0)
             return -1;

@@ -591,6 +591,99 @@ static void a_silent_daemon_is_spoken_to_in_our_version(void **state)
     finish(c);
 }
 
+/* The next message says that layers 1 and 2 cost so much from step 9 on. */
+static void hear_expected(uint64_t ns)
+{
+    static struct dp_msg_expect m;
+    const uint8_t *body;
+    struct dp_header h;
+    struct dp_reader r;
+
+    next_is(DP_MSG_EXPECT, &body, &h);
+    dp_reader_init(&r, body, h.body_len);
+    assert_int_equal(dp_msg_expect_decode(&r, &m, NULL), 0);
+    assert_true(m.rank == 1 && m.step == 9 && m.first_layer == 1 && m.n_layers == 2);
+    assert_int_equal(m.layer[1].fwd_ns, ns);
+}
+
+static void what_is_expected_is_said_after_each_welcome(void **state)
+{
+    struct dp_layer_load load[2] = {{.fwd_ns = 4}, {.fwd_ns = 5}};
+    struct dp_layout layout = {.epoch = 1, .n_workers = 2, .n_layers = 5, .cut = {0, 3, 5}};
+    struct dp_control *c = connected();
+    struct dp_msg_hello got;
+    struct dp_header h;
+    const uint8_t *body;
+
+    (void)state;
+    assert_int_equal(dp_control_expect(c, 9, 1, load, 2, NULL), 0);
+    hear_expected(5);
+    load[1].fwd_ns = 6;
+    assert_int_equal(dp_control_expect(c, 9, 1, load, 2, NULL), 0);
+    hear_expected(6);
+    fake_close(&peer);
+    UNTIL(c, !dp_control_is_connected(c));
+    greet(c, &got);
+    dp_control_poll(c);
+    hear_expected(6);
+    assert_int_equal(dp_control_expect(c, 9, 4, load, 2, NULL), -1);
+    dp_control_state(c, 10, 0, &layout); /* measured since */
+    fake_close(&peer);
+    UNTIL(c, !dp_control_is_connected(c));
+    greet(c, &got);
+    dp_control_event(c, &(struct dp_msg_event){.kind = DP_EV_EVAL});
+    next_is(DP_MSG_EVENT, &body, &h);
+    finish(c);
+}
+
+static struct dp_msg_proposal proposal_of(uint32_t incarnation, uint64_t number, uint32_t cut)
+{
+    return (struct dp_msg_proposal){.incarnation = incarnation, .number = number, .now_ns = 2e6, .then_ns = 1e6, .n_workers = 2,
+                                    .n_layers = 5, .cut = {0, cut, 5}};
+}
+
+/* Sent, and everything before it is handled: the PING behind it is answered. */
+static void propose(struct dp_control *c, const struct dp_msg_proposal *m)
+{
+    static uint64_t number;
+    struct dp_header h;
+    const uint8_t *body;
+
+    FAKE_SEND(&peer, proposal, DP_MSG_PROPOSAL, m);
+    FAKE_SEND(&peer, ping, DP_MSG_PING, &(struct dp_msg_ping){.number = ++number});
+    UNTIL(c, fake_next(&peer, 0, &h, &body) == 1);
+    assert_int_equal(h.type, DP_MSG_PONG);
+}
+
+static void the_newest_proposal_holds_until_it_is_in_force(void **state)
+{
+    struct dp_layout layout = {.epoch = 1, .n_workers = 2, .n_layers = 5, .cut = {0, 3, 5}};
+    struct dp_control *c = connected();
+    struct dp_msg_proposal m;
+
+    (void)state;
+    assert_null(dp_control_proposal(c));
+    m = proposal_of(2, 4, 1);
+    propose(c, &m);
+    assert_non_null(dp_control_proposal(c));
+    assert_int_equal(dp_control_proposal(c)->cut[1], 1);
+    for (uint32_t i = 0; i < 3; i++) { /* an older number, a coordinator that was replaced, one that is new */
+        m = proposal_of(i == 2 ? 3 : 2 - i, i == 0 ? 3 : i == 1 ? 9 : 1, 2);
+
+        propose(c, &m);
+        assert_int_equal(dp_control_proposal(c)->cut[1], i == 2 ? 2 : 1);
+    }
+    layout.cut[1] = 2;
+    dp_control_state(c, 10, 0, &layout);
+    assert_null(dp_control_proposal(c));
+    m = proposal_of(3, 2, 5);
+    m.n_workers = 1;
+    FAKE_SEND(&peer, proposal, DP_MSG_PROPOSAL, &m);
+    UNTIL(c, !dp_control_is_connected(c)); /* of another run */
+    assert_null(dp_control_proposal(c));
+    finish(c);
+}
+
 /* Has the process stopped (state T)? */
 static bool is_stopped(pid_t pid)
 {
@@ -671,6 +764,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_dead_daemon_is_tried_again_with_pauses),
     cmocka_unit_test(an_old_daemon_is_spoken_to_in_its_version),
     cmocka_unit_test(a_silent_daemon_is_spoken_to_in_our_version),
+    cmocka_unit_test(what_is_expected_is_said_after_each_welcome),
+    cmocka_unit_test(the_newest_proposal_holds_until_it_is_in_force),
     cmocka_unit_test(a_welcome_from_a_dying_daemon_is_no_refusal),
 };
 TEST_MAIN("control", tests)
