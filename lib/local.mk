@@ -8,6 +8,7 @@ lib_libdpmember_a_SOURCES = \
 	lib/device_lock.c lib/device_lock.h \
 	lib/expected.c lib/expected.h \
 	lib/frame_socket.c lib/frame_socket.h \
+	lib/job_step.c lib/job_step.h \
 	lib/timeout.c lib/timeout.h \
 	lib/window.c lib/window.h
 lib_libdpmember_a_CFLAGS = $(AM_CFLAGS) -fPIC

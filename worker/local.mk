@@ -3,9 +3,10 @@
 
 # A library for each folder; whoever is named first uses those behind it, never the other way round.
 noinst_LIBRARIES += worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
-	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a
+	worker/net/libdpnet.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/boundary.c \
+	worker/train/hello.c worker/train/hello.h \
 	worker/train/initial_layout.c worker/train/initial_layout.h \
 	worker/train/memory_limit.c worker/train/memory_limit.h \
 	worker/train/memory_need.c worker/train/memory_need.h \
@@ -47,7 +48,6 @@ worker_net_libdpnet_a_SOURCES = \
 	worker/net/wireup.c worker/net/wireup.h worker/net/wireup_daemon.c worker/net/wireup_pmix.c worker/net/wireup_internal.h \
 	worker/net/transport_messages.c
 worker_net_libdpnet_a_CFLAGS = $(AM_CFLAGS) $(UCX_CFLAGS) $(PMIX_CFLAGS)
-worker_daemon_link_libdpdaemonlink_a_SOURCES = worker/daemon_link/hello.c worker/daemon_link/hello.h
 worker_scheme_libdpscheme_a_SOURCES = \
 	worker/scheme/drop.c \
 	worker/scheme/events.c worker/scheme/events.h \
@@ -77,7 +77,7 @@ worker_model_libdpmodel_a_SOURCES = \
 MODEL_LIBS = worker/checkpoint/libdpcheckpoint.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 WORKER_LIBS = worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/checkpoint/libdpcheckpoint.a \
-	worker/net/libdpnet.a worker/daemon_link/libdpdaemonlink.a lib/libdpmember.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
+	worker/net/libdpnet.a lib/libdpmember.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 
 bin_PROGRAMS += worker/dynpipe-worker
@@ -253,4 +253,4 @@ tests_unit_worker_test_handover_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 endif
 
-EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/daemon_link/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/step/README.md worker/train/README.md
+EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/step/README.md worker/train/README.md

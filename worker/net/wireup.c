@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/run/layout.h"
-#include "worker/daemon_link/hello.h"
+#include "lib/job_step.h"
 
 #define BARRIER_NS UINT64_C(10000000000) /* worker 0 may have died before it said a word */
 
@@ -34,7 +34,7 @@ static int check_alone(struct dp_err *err)
     long step = number_of("SLURM_STEP_NUM_TASKS"), job = number_of("SLURM_NTASKS");
     char why[256];
 
-    if (step > 1 && dp_hello_lacks_plugin(why))
+    if (step > 1 && dp_job_lacks_plugin(why))
         return dp_err_set(err, DP_EINVAL, "%s, so this worker cannot find the other %ld", why, step - 1);
     if (step > 1)
         return dp_err_set(err, DP_EINVAL,

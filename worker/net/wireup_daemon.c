@@ -18,7 +18,7 @@
 #include "common/log.h"
 #include "common/message/msg.h"
 #include "lib/frame_socket.h"
-#include "worker/daemon_link/hello.h"
+#include "lib/job_step.h"
 #include "worker/net/pmix_rendezvous.h"
 
 #define RETRY_NS (500 * DP_MS_NS) /* until a daemon is there */
@@ -256,7 +256,7 @@ static struct meeting *meeting_create(const struct dp_wireup *w, struct dp_trans
     m->t = t;
     m->speaker = DP_NOBODY;
     m->start_ns = dp_now_ns();
-    dp_hello_step(&m->card.job_id, &m->card.step_id, m->card.options);
+    dp_job_step(&m->card.job_id, &m->card.step_id, m->card.options);
     m->card.rank = w->rank;
     m->card.n_workers = w->n_workers;
     dp_frame_socket_init(&m->link);

@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "lib/job_step.h"
 #include "worker/checkpoint/ckpt_lock.h"
-#include "worker/daemon_link/hello.h"
 #include "worker/net/link_times.h"
+#include "worker/train/hello.h"
 #include "worker/train/initial_layout.h"
 #include "worker/train/memory_limit.h"
 #include "worker/train/preflight.h"
@@ -67,7 +68,7 @@ static void tell_without_plugin(const struct dp_trainer *t)
 {
     char why[256];
 
-    if (!t->args->socket && !t->args->wireup->local_rank && dp_hello_lacks_plugin(why))
+    if (!t->args->socket && !t->args->wireup->local_rank && dp_job_lacks_plugin(why))
         dp_warn("rank=%u: %s; training goes on with a fixed layout", t->rank, why);
 }
 
