@@ -168,7 +168,8 @@ TESTS += tests/torch/gpt_vs_torch.t
 # ---- tests and benchmarks of several workers ----
 # make bench-messages: what workers of one node pay for messages
 noinst_PROGRAMS += worker/bench/bench_messages
-worker_bench_bench_messages_SOURCES = worker/bench/bench_messages.c worker/bench/messages.c worker/bench/messages.h
+worker_bench_bench_messages_SOURCES = worker/bench/bench_messages.c worker/bench/messages.c worker/bench/messages.h \
+	worker/bench/workers.c worker/bench/workers.h
 worker_bench_bench_messages_LDADD = kernels/bench/libbench.a $(WORKER_LIBS)
 .PHONY: bench-messages
 bench-messages: worker/bench/bench_messages

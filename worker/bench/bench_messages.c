@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,8 +20,8 @@
 #include "kernels/bench/machine.h"
 #include "kernels/bench/options.h"
 #include "worker/bench/messages.h"
+#include "worker/bench/workers.h"
 
-#define MAX_WORKERS 16 /* processes on one machine */
 #define MAX_ROUNDS 100000 /* some seconds of the shortest messages */
 
 static const char usage[] =
@@ -63,7 +62,7 @@ static int parse(int argc, char **argv, struct arguments *a)
         if (c == 'j')
             a->is_json = true;
         else
-            rc = bench_parse_count(optarg, c == 'w' ? MAX_WORKERS : MAX_ROUNDS,
+            rc = bench_parse_count(optarg, c == 'w' ? BENCH_MAX_WORKERS : MAX_ROUNDS,
                                    c == 'w' ? &a->workers : &a->rounds, &err);
     }
     if (rc == 0 && optind < argc)
@@ -73,56 +72,6 @@ static int parse(int argc, char **argv, struct arguments *a)
     if (rc < 0)
         fprintf(stderr, "bench_messages: %s\n", err.text);
     return rc < 0 ? 2 : -1;
-}
-
-/* ---- one process per worker ---- */
-
-static int swap_cards(struct dp_transport *t, uint32_t peer, int fd, struct dp_err *err)
-{
-    const void *card;
-    char theirs[8192];
-    size_t bytes;
-    ssize_t n;
-
-    dp_transport_card(t, &card, &bytes);
-    if (send(fd, card, bytes, 0) != (ssize_t)bytes || (n = recv(fd, theirs, sizeof theirs, 0)) <= 0)
-        return dp_err_set(err, DP_EGONE, "worker %u did not start", peer);
-    return dp_transport_add(t, peer, theirs, (size_t)n, err);
-}
-
-/* Every worker knows rank 0, and that is all that the exchange needs. */
-static struct dp_transport *meet(uint32_t rank, uint32_t n, int fd[][2], struct dp_err *err)
-{
-    struct dp_transport *t = dp_transport_create(rank, n, err);
-    int rc = t ? 0 : -1;
-
-    for (uint32_t r = 1; rc == 0 && rank == 0 && r < n; r++)
-        rc = swap_cards(t, r, fd[r][0], err);
-    if (rc == 0 && rank > 0)
-        rc = swap_cards(t, 0, fd[rank][1], err);
-    if (rc == 0)
-        return t;
-    dp_transport_destroy(t);
-    return NULL;
-}
-
-/* Start n - 1 more processes, each from the last one, so that each waits for one child only.
- * returns: the rank of this process, or -1. */
-static int spread(int n)
-{
-    int rank = 0;
-
-    fflush(NULL);
-    while (rank + 1 < n) {
-        pid_t child = fork();
-
-        if (child < 0)
-            return -1;
-        if (child > 0)
-            break;
-        rank++;
-    }
-    return rank;
 }
 
 /* ---- figures ---- */
@@ -173,7 +122,7 @@ static int measure(uint32_t rank, const struct arguments *a, int fd[][2], double
                    struct dp_err *err)
 {
     double *samples = calloc((size_t)a->rounds, sizeof *samples);
-    struct dp_transport *t = samples ? meet(rank, (uint32_t)a->workers, fd, err) : NULL;
+    struct dp_transport *t = samples ? bench_workers_meet(rank, (uint32_t)a->workers, fd, err) : NULL;
     int rc = -1;
 
     if (!samples)
@@ -248,7 +197,7 @@ static int fail(const char *why)
 
 int main(int argc, char **argv)
 {
-    int fd[MAX_WORKERS][2], rank, status = 0, rc;
+    int fd[BENCH_MAX_WORKERS][2], rank, status = 0, rc;
     struct dp_err err = {0};
     struct arguments a;
     json_t *root, *rows;
@@ -260,15 +209,12 @@ int main(int argc, char **argv)
         return rc;
     }
     cpu_ns =
-        mmap(NULL, MAX_WORKERS * sizeof *cpu_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, BENCH_MAX_WORKERS * sizeof *cpu_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (cpu_ns == MAP_FAILED)
         return fail("no shared memory");
-    for (int r = 1; r < a.workers; r++)
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd[r]) < 0)
-            return fail("no sockets between the workers");
-    rank = spread(a.workers);
+    rank = bench_workers_start(a.workers, fd, &err);
     if (rank < 0)
-        return fail("no process for a worker");
+        return fail(err.text);
     root = bench_machine_json();
     rows = json_array();
     json_object_set_new(root, "rows", rows);
