@@ -153,7 +153,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/journal.c \
 	daemon/coord/saving.c \
 	daemon/coord/ahead.c \
-	daemon/coord/trade.c \
+	daemon/coord/trade.c daemon/coord/trait.c \
 	daemon/coord/json.c \
 	daemon/coord/limit.c \
 	daemon/coord/memory.c \
@@ -187,7 +187,7 @@ COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppol
 if HAVE_CMOCKA
 coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
 	tests/unit/daemon/test_coord_freeze tests/unit/daemon/test_coord_grow tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
-	tests/unit/daemon/test_coord_steps tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
+	tests/unit/daemon/test_coord_steps tests/unit/daemon/test_coord_trainer tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
 tests_unit_daemon_test_coord_balance_SOURCES = tests/unit/daemon/test_coord_balance.c $(coord_world)
@@ -206,6 +206,8 @@ tests_unit_daemon_test_coord_silence_SOURCES = tests/unit/daemon/test_coord_sile
 tests_unit_daemon_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_freeze_SOURCES = tests/unit/daemon/test_coord_freeze.c $(coord_world)
 tests_unit_daemon_test_coord_freeze_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_trainer_SOURCES = tests/unit/daemon/test_coord_trainer.c $(coord_world)
+tests_unit_daemon_test_coord_trainer_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_grow_SOURCES = tests/unit/daemon/test_coord_grow.c $(coord_world)
 tests_unit_daemon_test_coord_grow_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_join_SOURCES = tests/unit/daemon/test_coord_join.c $(coord_world)

@@ -181,6 +181,7 @@ static void print(const struct dp_cli *cli, const json_t *doc)
         dp_canvas_put(&c, DP_PLAIN, ", layout %s", layout);
     dp_canvas_line(&c);
     dp_canvas_wrap(&c, 0, dp_run_state_style(doc), 3, dp_json_text(state, sizeof state, doc, "state_text|state", ""));
+    dp_view_trainer(&c, doc);
     dp_view_losses(&c, doc);
     dp_view_promise(&c, doc, 6);
     dp_view_growth(&c, doc, 6);

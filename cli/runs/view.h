@@ -9,8 +9,9 @@
 #include "cli/ask/history.h"
 #include "cli/show/canvas.h"
 
-/* Who, how far, loss, sparsity, speed, devices, time and device-seconds beside a fixed layout: 4 lines, or 5. */
+/* Who, how far, loss, sparsity, speed, devices, time and device-seconds beside a fixed layout: 4 lines, or more. */
 void dp_view_head(struct dp_canvas *c, const json_t *run);
+void dp_view_trainer(struct dp_canvas *c, const json_t *run); /* one that is not ours, and what follows from what it cannot */
 
 /* A heading and one line for each worker from `first` on, at most `rows` lines in all. */
 void dp_view_workers(struct dp_canvas *c, const json_t *run, size_t first, size_t rows);

@@ -182,9 +182,23 @@ static void memory(struct dp_canvas *c, const json_t *run)
     dp_canvas_line(c);
 }
 
+void dp_view_trainer(struct dp_canvas *c, const json_t *run)
+{
+    char name[TEXT], why[TEXT];
+
+    dp_json_text(name, sizeof name, run, "trainer.name", "");
+    if (!*name || dp_json_is(run, "trainer.name", "dynpipe-worker"))
+        return;
+    field(c, "trainer", name);
+    if (*dp_json_text(why, sizeof why, run, "trainer.observed", ""))
+        dp_canvas_put(c, DP_YELLOW, "observed: %s", why);
+    dp_canvas_line(c);
+}
+
 void dp_view_head(struct dp_canvas *c, const json_t *run)
 {
     title(c, run);
+    dp_view_trainer(c, run);
     progress(c, run);
     journal(c, run);
     model(c, run);

@@ -188,8 +188,10 @@ static int command_layout(struct dp_coord *c, uint64_t now_ns, const char *text,
 {
     struct dp_layout next;
 
-    if (c->limits.mode < DP_MODE_BALANCE)
-        return dp_err_set(err, DP_EINVAL, "layers may not move in mode %s", dp_mode_name(c->limits.mode));
+    if (coord_why_observed(c))
+        return dp_err_set(err, DP_EINVAL, "the run is observed: %s", coord_why_observed(c));
+    if (coord_mode(c) < DP_MODE_BALANCE)
+        return dp_err_set(err, DP_EINVAL, "layers may not move in mode %s", dp_mode_name(coord_mode(c)));
     if (!c->train.has_layout)
         return dp_err_set(err, DP_EINVAL, "not all workers are there yet");
     if (dp_layout_parse(text, &c->layout, &next, err) < 0)

@@ -24,7 +24,7 @@
 
 static bool is_wanted(const struct dp_coord *c, uint64_t now_ns)
 {
-    if (c->limits.mode == DP_MODE_OFF || !c->train.has_layout || c->life.failed[0] || c->train.is_completed || c->stall.is_stalled)
+    if (coord_mode(c) == DP_MODE_OFF || !c->train.has_layout || c->life.failed[0] || c->train.is_completed || c->stall.is_stalled)
         return false;
     if (c->planning || now_ns < c->next_decision_ns || !coord_migrate_is_idle(c) || coord_promise_is_deciding(c))
         return false;
@@ -246,7 +246,9 @@ static void apply(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *
 
     if (d->out.verdict != DP_MOVE)
         return;
-    if (c->limits.mode == DP_MODE_OBSERVE)
+    if (coord_why_observed(c))
+        remark(d, coord_why_observed(c));
+    else if (coord_mode(c) == DP_MODE_OBSERVE)
         remark(d, "observed only");
     else if (c->life.is_paused)
         remark(d, "paused");

@@ -58,7 +58,7 @@ static const char *why_not_now(const struct dp_coord *c)
 
 bool coord_grow_may(const struct dp_coord *c)
 {
-    return c->limits.growth.max_gpus && c->limits.mode >= DP_MODE_BALANCE && coord_is_sliced(c) && c->train.has_layout &&
+    return c->limits.growth.max_gpus && coord_mode(c) >= DP_MODE_BALANCE && coord_is_sliced(c) && c->train.has_layout &&
            !c->life.is_over && !c->life.failed[0] && !c->train.is_completed;
 }
 
@@ -165,7 +165,7 @@ static void fill(const struct dp_coord *c, uint64_t now_ns, const struct coord_p
                  struct dp_grow_in *in)
 {
     *in = (struct dp_grow_in){.slots_now = slots_now, .current_ns = t->grow.current_ns, .best_ns = t->grow.best_ns,
-                              .wants_speed = c->limits.mode == DP_MODE_BALANCE, .limit_ns = limit_ns(t),
+                              .wants_speed = coord_mode(c) == DP_MODE_BALANCE, .limit_ns = limit_ns(t),
                               .limit_falls = c->limits.pack.reference != DP_REF_START, .now = t->measured,
                               .step_ns = coord_recent_step_ns(c), .allowed_ns = t->allowed_ns ? t->allowed_ns : c->promise.allowed_ns,
                               .has_given = c->grow.given_load > 0,

@@ -3,6 +3,7 @@
  *
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
  * member.c  who is in the run: HELLO, GOODBYE, lost workers, events
+ * trait.c   what its trainer can, and which mode follows
  * report.c  measured loads, checked
  * decide.c  what is planned, reference, verdict, decision log
  * promise.c the measured step against what was promised of it; trials; when packing stops
@@ -132,6 +133,7 @@ struct coord_worker {
     bool is_newcomer;  /* has a seat, and was in no layout yet */
     uint64_t seated_ns; /* of a newcomer */
     bool regroups;     /* goes on without those that are lost */
+    bool stays;        /* may lose its layers, and does not leave before the run ends */
     uint64_t died_ns;  /* since when that is known */
     uint64_t asked_ns; /* Slurm ends its slice: it asks to be let go, since; 0: it does not */
     uint64_t drains_ns; /* its node is being drained, as was said last; 0: it is not */
@@ -503,7 +505,10 @@ struct dp_coord {
     uint64_t last_change_ns, next_decision_ns;
 
     struct { /* the step that trains, as its workers said */
-        bool has_step, has_shape, has_layout, is_pruned, is_completed, blocks_differ;
+        bool has_step, has_shape, has_layout, is_pruned, is_completed;
+        /* Of any of its workers, once it has said so. Not journalled: nothing is decided before all have said HELLO again. */
+        bool blocks_differ, is_fixed; /* is_fixed: cannot move layers, so the run is observed */
+        char trainer[64];             /* for people; "": dynpipe-worker */
         uint32_t n_frozen; /* layers from layer 0 on that only go forward, as the newest reports say */
         uint32_t step_id, n_workers, n_layers, microbatches, tokens_per_microbatch;
         uint8_t schedule;
@@ -619,6 +624,18 @@ bool coord_member_is_sane(const struct dp_msg_hello *m);
 bool coord_member_fits(const struct dp_coord *c, const struct dp_msg_hello *m); /* to what those before it said of the run */
 void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m);      /* it is the first */
 void coord_member_adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32_t pid, uint32_t slot);
+
+/* --- trait.c --- */
+/* What a HELLO says that its worker can; of workers that differ the most cautious one counts for the run. Says so where the run is
+ * observed from here on. */
+void coord_trait_take(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_hello *m);
+/* The mode in force: one whose workers cannot move layers is observed, whatever was asked for. */
+enum dp_mode coord_mode(const struct dp_coord *c);
+/* Why the mode in force is another one than was asked for; NULL: it is not. */
+const char *coord_why_observed(const struct dp_coord *c);
+/* Is there a worker on this slot that does not leave before the run ends? Then the slot is not given back either. */
+bool coord_slot_stays(const struct dp_coord *c, uint32_t slot);
+json_t *coord_trait_json(const struct dp_coord *c); /* new reference; null before any worker has said HELLO */
 
 /* --- report.c --- */
 void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss); /* after `step` steps; NaN: unknown */

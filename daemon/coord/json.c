@@ -96,6 +96,8 @@ static void state_text(const struct dp_coord *c, uint64_t now_ns, char *out, siz
         snprintf(out, cap, "%s with the layout in force; %s", state_name(c), missing);
     else if (c->life.is_paused)
         snprintf(out, cap, "%s", state_name(c));
+    else if (coord_why_observed(c))
+        snprintf(out, cap, "%s; observed: %s", state_name(c), coord_why_observed(c));
     else
         coord_promise_state(c, out, cap);
 }
@@ -507,7 +509,8 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     json_t *growth;
 
     set(o, "job", job_json(c));
-    set_text(o, "mode", dp_mode_name(c->limits.mode));
+    set_text(o, "mode", dp_mode_name(coord_mode(c)));
+    set(o, "trainer", coord_trait_json(c));
     set_text(o, "policy", c->policy->name);
     set_text(o, "state", state_name(c));
     state_text(c, now_ns, text, sizeof text);

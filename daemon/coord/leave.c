@@ -36,6 +36,8 @@ static void node_drains(struct dp_coord *c, uint64_t now_ns, uint32_t slot)
         return;
     if (coord_is_fixed(c, slot))
         coord_note(c, now_ns, "Slurm drains %s, and the run stays there: it is coordinated there", c->slot[slot].label);
+    else if (coord_slot_stays(c, slot))
+        coord_note(c, now_ns, "Slurm drains %s, and its workers stay there: their trainer cannot leave", c->slot[slot].label);
     else
         coord_note(c, now_ns, "Slurm drains %s: its workers are to leave", c->slot[slot].label);
 }
@@ -62,7 +64,9 @@ bool coord_is_to_leave(const struct dp_coord *c, uint32_t rank, bool can_wait)
 {
     const struct coord_worker *w = &c->worker[rank];
 
-    return coord_is_live(c, rank) && (w->asked_ns || (can_wait && w->drains_ns && !coord_is_fixed(c, w->slot)));
+    if (!coord_is_live(c, rank))
+        return false;
+    return w->asked_ns || (can_wait && w->drains_ns && !coord_is_fixed(c, w->slot) && !coord_slot_stays(c, w->slot));
 }
 
 bool coord_must_leave(const struct dp_coord *c, uint32_t rank)
@@ -91,7 +95,7 @@ static const char *why_no_node(const struct dp_coord *c)
 {
     static char text[256];
 
-    if (c->limits.mode != DP_MODE_RELEASE)
+    if (coord_mode(c) != DP_MODE_RELEASE)
         return "nodes go back to Slurm in mode release only";
     if (c->job.has_stepmgr)
         return "the job has a stepmgr, and cannot shrink";
@@ -110,7 +114,9 @@ static const char *why_not(const struct dp_coord *c, bool can_wait, struct dp_la
 
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         n_stay += coord_is_live(c, r) && !coord_is_to_leave(c, r, can_wait);
-    if (c->limits.mode < DP_MODE_BALANCE)
+    if (coord_why_observed(c))
+        return coord_why_observed(c);
+    if (coord_mode(c) < DP_MODE_BALANCE)
         return "layers may not move in this mode";
     if (!coord_is_sliced(c) && why_no_node(c))
         return why_no_node(c);

@@ -33,6 +33,8 @@ void coord_step_reset(struct dp_coord *c)
     memset(&c->grow, 0, sizeof c->grow);
     c->train.n_frozen = 0;
     c->train.has_step = c->train.has_shape = c->train.has_layout = c->train.is_pruned = c->train.is_completed = false;
+    c->train.blocks_differ = c->train.is_fixed = false;
+    c->train.trainer[0] = '\0';
     c->reference.ns = c->reference.step_ns = c->step_ns = c->train.step = 0;
     c->predicted.ns = c->predicted.start_ns = c->predicted.balanced_ns = 0;
     c->reference.is_final = c->reference.early.is_set = false;
@@ -106,7 +108,6 @@ void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m)
     c->train.n_workers = m->n_workers;
     c->train.n_layers = m->n_layers;
     c->train.steps_total = m->steps_total;
-    c->train.blocks_differ = m->blocks_differ;
     c->train.n_changes = m->n_changes;
     memcpy(c->train.change, m->change, sizeof c->train.change);
     c->train.microbatches = m->microbatches;
@@ -296,7 +297,6 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     struct dp_err err = {.text = "not of this run"};
 
     memset(w, 0, sizeof *w);
-    w->mode = c->limits.mode;
     w->report_ms = REPORT_MS;
     if (slot < 0 || !coord_member_is_sane(m)) {
         (void)dp_changes_check(m->change, m->n_changes, m->n_layers, &err); /* what it says of it, if that is what is wrong */
@@ -341,6 +341,8 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     if (!c->train.has_shape)
         coord_member_shape(c, m);
     coord_member_adopt(c, m, pid, (uint32_t)slot);
+    coord_trait_take(c, now_ns, m);
+    w->mode = (uint8_t)coord_mode(c);
     if (!c->stall.is_stalled)
         coord_stall_heard(c, now_ns); /* a worker that only comes back makes no step */
     if (!c->train.has_layout)

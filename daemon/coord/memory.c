@@ -26,7 +26,7 @@
 
 static bool is_wanted(const struct dp_coord *c)
 {
-    return !coord_is_sliced(c) && c->limits.memory_margin && c->limits.mode >= DP_MODE_RELEASE && c->ops.memory && c->train.has_layout &&
+    return !coord_is_sliced(c) && c->limits.memory_margin && coord_mode(c) >= DP_MODE_RELEASE && c->ops.memory && c->train.has_layout &&
            !c->life.failed[0] && !c->train.is_completed && !c->stall.is_stalled && !dp_coord_all_left(c);
 }
 
@@ -294,7 +294,7 @@ json_t *coord_memory_json(const struct dp_coord *c)
     const struct coord_memory *k = &c->memory;
     json_t *why;
 
-    if (!c->limits.memory_margin || c->limits.mode < DP_MODE_RELEASE)
+    if (!c->limits.memory_margin || coord_mode(c) < DP_MODE_RELEASE)
         return json_null();
     why = json_string(k->why);
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "margin_percent", (int)c->limits.memory_margin,

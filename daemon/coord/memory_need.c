@@ -32,7 +32,7 @@ static uint64_t largest_stage_bytes(const struct dp_coord *c)
         devices += coord_is_live(c, r);
     if (devices < 2)
         return 0;
-    fewest = c->limits.mode >= DP_MODE_RELEASE ? (devices + 1) / 2 : devices;
+    fewest = coord_mode(c) >= DP_MODE_RELEASE ? (devices + 1) / 2 : devices;
     if (fewest < c->limits.pack.min_devices)
         fewest = c->limits.pack.min_devices < devices ? c->limits.pack.min_devices : devices;
     kept = dp_schedule_in_flight((enum dp_schedule_kind)c->train.schedule, 0, fewest, c->train.microbatches);

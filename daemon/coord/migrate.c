@@ -122,6 +122,8 @@ static int check_next(const struct dp_coord *c, const struct dp_layout *next, st
             return dp_err_set(err, DP_EINVAL, "worker %u is not in the run", r);
         if (next->gone[r] && !c->layout.gone[r] && is_kept(c, r))
             return dp_err_set(err, DP_EINVAL, "worker %u is on the batch host, which cannot be given back", r);
+        if (next->gone[r] && !c->layout.gone[r] && c->worker[r].stays && !c->worker[r].asked_ns)
+            return dp_err_set(err, DP_EINVAL, "worker %u does not leave before the run ends", r);
         if (!c->layout.gone[r] && !(coord_is_live(c, r) && c->worker[r].is_connected))
             return dp_err_set(err, DP_EINVAL, "worker %u is not connected", r);
     }

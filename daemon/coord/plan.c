@@ -26,6 +26,7 @@ struct planner {
     const struct dp_policy *policy;
     void *state; /* of the policy */
     struct dp_pack_rule rule;
+    uint8_t stays[DP_MAX_SLOTS]; /* of the rule */
     struct dp_policy_in in; /* that policies and packing are asked with: plain, or corrected */
     struct dp_device device[DP_MAX_WORKERS]; /* corrected */
     struct dp_pack pack, later_pack;
@@ -192,7 +193,9 @@ static void set_rule(struct planner *k)
     k->rule = (struct dp_pack_rule){*l, l->reference == DP_REF_FIXED ? k->t.start_ns
                                         : k->t.reference_ns          ? k->t.reference_ns
                                                                      : k->c->reference.ns,
-                                    coord_is_sliced(k->c)};
+                                    coord_is_sliced(k->c), k->stays};
+    for (uint32_t s = 0; s < k->c->n_slots; s++)
+        k->stays[s] = coord_slot_stays(k->c, s);
 }
 
 /* From here on predictions are corrected, and so is what they are held against. */
@@ -295,7 +298,7 @@ static int pack_as_measured(struct planner *k, struct dp_err *err)
 static int propose(struct planner *k, struct dp_err *err)
 {
     static const struct dp_pack_rule fastest = {.limits.reference = DP_REF_START};
-    uint8_t mode = k->c->limits.mode;
+    uint8_t mode = k->c->limits.mode; /* what was asked for: where it is observed only, what would be done is to be seen */
     int rc = 0;
 
     k->t.slots_after = k->q->d.slots_now;

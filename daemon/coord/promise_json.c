@@ -16,7 +16,7 @@ void coord_promise_state(const struct dp_coord *c, char *out, size_t cap)
                  coord_slot_word(c));
     else if (p->is_stopped)
         snprintf(out, cap, "training; packing is stopped: %s", p->why);
-    else if (c->limits.mode == DP_MODE_RELEASE && coord_has_outdated(c, why, sizeof why))
+    else if (coord_mode(c) == DP_MODE_RELEASE && coord_has_outdated(c, why, sizeof why))
         snprintf(out, cap, "training; packing waits: %s", why);
     else
         snprintf(out, cap, "training");

@@ -93,7 +93,9 @@ const char *coord_regroup_why_not(const struct dp_coord *c)
 
     if (!c->train.has_layout)
         return "not all workers were there yet";
-    if (c->limits.mode < DP_MODE_BALANCE)
+    if (coord_why_observed(c))
+        return coord_why_observed(c);
+    if (coord_mode(c) < DP_MODE_BALANCE)
         return "layers may not move in this mode";
     if (c->train.is_completed)
         return "the training is completed";
@@ -104,6 +106,8 @@ const char *coord_regroup_why_not(const struct dp_coord *c)
             continue;
         if (w->has_left)
             return "others have left already";
+        if (w->is_known && !w->regroups && c->train.trainer[0])
+            return "its trainer does not go on without a worker that is lost";
         if (w->is_known && !w->regroups)
             return "the workers met by PMIx, under which Slurm ends the step, or are of an older release";
         n++;
@@ -237,7 +241,7 @@ static void seek(struct dp_coord *c, uint64_t now_ns)
 /* What Slurm took by itself is noted as given back. */
 static void note_taken(struct dp_coord *c, uint64_t now_ns)
 {
-    if (coord_is_sliced(c) && c->limits.mode == DP_MODE_RELEASE)
+    if (coord_is_sliced(c) && coord_mode(c) == DP_MODE_RELEASE)
         return; /* the end of a slice's job is how it goes back (release.c) */
     for (uint32_t s = 0; s < c->n_slots; s++)
         if (c->slot[s].is_taken && !coord_is_fixed(c, s) && coord_migrate_is_idle(c) && is_left(c, s))

@@ -96,7 +96,7 @@ static void look_again_soon(struct dp_coord *c, uint64_t now_ns)
 
 static void drain(struct dp_coord *c, uint64_t now_ns)
 {
-    if (!c->train.has_layout || !coord_migrate_is_idle(c) || c->limits.mode != DP_MODE_RELEASE)
+    if (!c->train.has_layout || !coord_migrate_is_idle(c) || coord_mode(c) != DP_MODE_RELEASE)
         return; /* in another mode a node whose workers were lost stays in the job */
     for (uint32_t s = 0; s < c->n_slots; s++) {
         if (c->slot[s].state != SLOT_ACTIVE || coord_is_fixed(c, s) || !is_empty(c, s))
@@ -414,7 +414,7 @@ void dp_coord_may_shrink(struct dp_coord *c, uint64_t now_ns, uint32_t allowed, 
 {
     c->job.shrinks_allowed = allowed;
     c->job.has_stepmgr = has_stepmgr;
-    if (has_stepmgr && !c->rel.has_told_stepmgr && c->limits.mode == DP_MODE_RELEASE)
+    if (has_stepmgr && !c->rel.has_told_stepmgr && coord_mode(c) == DP_MODE_RELEASE)
         coord_note(c, now_ns, "no node will be given back: the job has a stepmgr (sbatch --stepmgr, or SlurmctldParameters="
                               "enable_stepmgr), which would start its next step on nodes that left");
     c->rel.has_told_stepmgr |= has_stepmgr;

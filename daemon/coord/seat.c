@@ -163,7 +163,7 @@ uint32_t dp_coord_slices_wanted(const struct dp_coord *c, uint32_t *missing)
     uint32_t n = coord_count(c, coord_is_counted, NULL), wanted = coord_wanted(c);
 
     *missing = 0;
-    if (!c->train.has_layout || c->life.is_over || c->life.failed[0] || c->train.is_completed || c->limits.mode < DP_MODE_BALANCE)
+    if (!c->train.has_layout || c->life.is_over || c->life.failed[0] || c->train.is_completed || coord_mode(c) < DP_MODE_BALANCE)
         return 0;
     if (coord_migrate_is_idle(c) && !c->join.refusal[0] && !c->life.is_paused && !coord_count(c, coord_must_leave, NULL) &&
         n < wanted)
@@ -177,8 +177,10 @@ static int may_come(const struct dp_coord *c, struct dp_err *err)
 
     if (c->life.is_over || c->life.failed[0] || c->train.is_completed)
         return dp_err_set(err, DP_EAUTH, "the run is over");
-    if (c->limits.mode < DP_MODE_BALANCE)
-        return dp_err_set(err, DP_EAUTH, "layers may not move in mode %s, so nobody joins a run", dp_mode_name(c->limits.mode));
+    if (coord_why_observed(c))
+        return dp_err_set(err, DP_EAUTH, "the run is observed: %s, so nobody joins it", coord_why_observed(c));
+    if (coord_mode(c) < DP_MODE_BALANCE)
+        return dp_err_set(err, DP_EAUTH, "layers may not move in mode %s, so nobody joins a run", dp_mode_name(coord_mode(c)));
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         n_silent += coord_is_newcomer(c, r) && !c->worker[r].is_known;
     if (!c->train.has_layout)

@@ -112,6 +112,9 @@ static void begin(struct dp_coord *c, const struct dp_survivor *survivor, uint32
     c->life.first_ns = c->life.begin_ns = c->stall.heard_ns = now_ns;
     c->last_change_ns = c->rel.next_ns = now_ns;
     coord_saving_begin(c, now_ns);
+    for (uint32_t r = 0; r < n; r++)
+        if (survivor[r].hello)
+            coord_trait_take(c, now_ns, survivor[r].hello);
     coord_note(c, now_ns, "the coordinator before is lost; this one was made by %u worker%s", n_there, dp_plural(n_there));
 }
 

@@ -18,7 +18,7 @@
 #include "policies/decide/pack_sets.h"
 #include "policies/predict/answer.h"
 
-/* Allowed devices in an order: the batch host's first, then slot by slot. */
+/* Allowed devices in an order: the batch host's first, then those of slots that stay, then slot by slot. */
 struct order {
     uint32_t n;
     uint32_t device[DP_MAX_WORKERS];
@@ -78,6 +78,12 @@ static void add_slot(const struct dp_policy_in *in, uint32_t slot, struct order 
             o->device[o->n++] = d;
 }
 
+/* Is it kept, whatever is packed? */
+static bool is_kept(const struct search *t, uint32_t slot)
+{
+    return slot == t->in->batch_slot || (t->rule->stays && t->rule->stays[slot]);
+}
+
 /* Of slots that are equally strong those of nodes with many first. */
 static void place_slots(const struct search *t, struct strength *slot)
 {
@@ -106,10 +112,15 @@ static int make_orders(struct search *t, struct dp_err *err)
     qsort(slot, in->n_slots, sizeof *slot, by_strength);
     add_slot(in, in->batch_slot, &t->by_index);
     add_slot(in, in->batch_slot, &t->by_strength);
-    for (uint32_t s = 0; s < in->n_slots; s++) {
-        if (s != in->batch_slot)
+    for (uint32_t s = 0; s < in->n_slots; s++)
+        if (s != in->batch_slot && is_kept(t, s)) {
             add_slot(in, s, &t->by_index);
-        if (slot[s].slot != in->batch_slot)
+            add_slot(in, s, &t->by_strength);
+        }
+    for (uint32_t s = 0; s < in->n_slots; s++) {
+        if (!is_kept(t, s))
+            add_slot(in, s, &t->by_index);
+        if (!is_kept(t, slot[s].slot))
             add_slot(in, slot[s].slot, &t->by_strength);
     }
     free(slot);
@@ -184,11 +195,12 @@ static void allow(struct search *t, const struct set *set)
     }
 }
 
-/* keep: = [DP_MAX_WORKERS] the slots of the devices that are allowed now, and the batch host's. */
+/* keep: = [DP_MAX_WORKERS] the slots of the devices that are allowed now, and those that are always kept. */
 static void slots_of_allowed(const struct search *t, uint8_t *keep)
 {
     memset(keep, 0, DP_MAX_WORKERS);
-    keep[t->in->batch_slot] = 1;
+    for (uint32_t s = 0; s < t->in->n_slots; s++)
+        keep[s] = is_kept(t, s);
     for (uint32_t d = 0; d < t->in->n_devices; d++)
         if (t->device[d].is_allowed)
             keep[t->device[d].slot] = 1;
@@ -593,7 +605,7 @@ int dp_pack_choose(const struct dp_policy *policy, void *state, const struct dp_
     memcpy(t->device, in->device, in->n_devices * sizeof *t->device);
     t->part.device = t->device;
     dp_pack_hosts_init(&t->hosts, in);
-    dp_slot_sets_init(&t->sets, in, &t->hosts);
+    dp_slot_sets_init(&t->sets, in, &t->hosts, rule->stays);
     if (make_orders(t, err) == 0)
         rc = rule->limits.packing == DP_PACKING_FIRST_FIT ? choose_first_fit(t, err) : choose_set(t, err);
     free(t);

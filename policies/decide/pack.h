@@ -37,11 +37,12 @@ struct dp_pack_rule {
      * it began with, with the loads of now. 0: unknown yet. */
     uint64_t reference_ns;
     bool is_sliced; /* slots are slices, and are called so */
+    const uint8_t *stays; /* [n_slots] 1: kept, and counted, whatever is packed, as the batch host's is; NULL: none but that */
 };
 
 struct dp_pack_option {
     uint32_t devices; /* that may own layers */
-    uint32_t slots;   /* that hold them, and the batch host's */
+    uint32_t slots;   /* that hold them, and those that are always kept */
     uint32_t devices_kept; /* on those slots */
     struct dp_pack_used used; /* nodes that they are on */
     uint64_t iteration_ns; /* predicted; 0: no layout, see why */

@@ -111,7 +111,7 @@ static void find_kinds(struct dp_slot_sets *t, const struct dp_policy_in *in, co
     for (uint32_t i = 0; i < n_order && t->n; i++) {
         uint32_t s = order[i], k = merge ? 0 : t->n_kinds;
 
-        if (s == in->batch_slot || next_in(in, s, 0) == in->n_devices)
+        if (t->is_kept[s] || next_in(in, s, 0) == in->n_devices)
             continue;
         while (k < t->n_kinds && !are_alike(in, s, first[k]))
             k++;
@@ -125,7 +125,7 @@ static void find_kinds(struct dp_slot_sets *t, const struct dp_policy_in *in, co
     }
 }
 
-void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts)
+void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts, const uint8_t *stays)
 {
     uint32_t order[DP_MAX_WORKERS], n = dp_pack_hosts_order(hosts, UINT32_MAX, order);
 
@@ -133,7 +133,8 @@ void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in,
         order[n] = n;
     memset(sets, 0, sizeof *sets);
     sets->n_slots = in->n_slots;
-    sets->batch_slot = in->batch_slot;
+    for (uint32_t s = 0; s < in->n_slots; s++)
+        sets->is_kept[s] = s == in->batch_slot || (stays && stays[s]);
     find_kinds(sets, in, order, n, false);
     if (!sets->n)
         find_kinds(sets, in, order, n, true);
@@ -148,7 +149,7 @@ void dp_slot_sets_expand(const struct dp_slot_sets *sets, uint32_t set, bool *ha
         set /= sets->size[k] + 1;
     }
     for (uint32_t s = 0; s < sets->n_slots; s++)
-        has[s] = s == sets->batch_slot || (sets->kind[s] != DP_NO_KIND && sets->place[s] < taken[sets->kind[s]]);
+        has[s] = sets->is_kept[s] || (sets->kind[s] != DP_NO_KIND && sets->place[s] < taken[sets->kind[s]]);
 }
 
 /* --- the order in which to ask --- */

@@ -19,20 +19,23 @@
 
 #define DP_SLOT_SETS 16384 /* at most so many sets are looked at: 14 slots that all differ */
 
-/* A set is a number below n. In it is the batch host's slot, and of each kind of other slots the first few. Slots are
+/* A set is a number below n. In it are the slots that are always kept, the batch host's and those that stay, and of each
+ * kind of other slots the first few. Slots are
  * of one kind where their devices are alike; each is a kind of its own while that makes no more than
  * DP_SLOT_SETS sets, since even among alike slots the place in the pipeline counts. */
 struct dp_slot_sets {
     uint32_t n; /* 0: too many */
-    uint32_t n_slots, batch_slot, n_kinds;
+    uint32_t n_slots, n_kinds;
+    bool is_kept[DP_MAX_WORKERS]; /* a slot is in every set */
     uint32_t size[DP_MAX_WORKERS];                       /* [n_kinds] slots */
     uint32_t kind[DP_MAX_WORKERS], place[DP_MAX_WORKERS]; /* of a slot; kind DP_NO_KIND: nothing usable on it */
 };
 #define DP_NO_KIND UINT32_MAX
 
-/* The sets of in's slots; in is not kept. Of a kind the first ones are those of nodes with many slots. n 0: more
+/* The sets of in's slots; in is not kept. stays: [n_slots] as in struct dp_pack_rule, or NULL. Of a kind
+ * the first ones are those of nodes with many slots. n 0: more
  * than DP_SLOT_SETS even by kinds, then only whole slots are packed. */
-void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts);
+void dp_slot_sets_init(struct dp_slot_sets *sets, const struct dp_policy_in *in, const struct dp_pack_hosts *hosts, const uint8_t *stays);
 /* has: = [n_slots] is the slot in the set? */
 void dp_slot_sets_expand(const struct dp_slot_sets *sets, uint32_t set, bool *has);
 

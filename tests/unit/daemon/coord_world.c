@@ -487,7 +487,10 @@ static void hello_of(const struct world *w, uint32_t r, struct dp_msg_hello *m)
     m->prune_end = PRUNE_END;
     m->final_sparsity = 0.9;
     m->n_changes = (uint8_t)dp_changes_of_pruning(PRUNE_BEGIN, PRUNE_EVERY, PRUNE_END, 0.0, 0.9, m->change);
-    m->blocks_differ = w->blocks_differ;
+    m->blocks_differ = w->blocks_differ || k->has_own_costs;
+    m->is_fixed = k->is_fixed;
+    m->stays = k->stays;
+    snprintf(m->trainer, sizeof m->trainer, "%s", w->trainer ? w->trainer : "");
     if (w->n_freezes) {
         m->prune_begin = m->prune_end = 0;
         m->n_changes = w->freezes_by_rule ? 0 : (uint8_t)w->n_freezes;
@@ -782,7 +785,7 @@ static struct dp_layer_load load_of(const struct world *w, uint64_t step, uint32
         return recorded_load(step, layer);
     if (layer < dp_changes_value(w->freeze, w->n_freezes, DP_CHANGE_FREEZE, step))
         return (struct dp_layer_load){t, 0, 0, 25000, 0, 10000, 10000};
-    return (struct dp_layer_load){t, t, t, 100000, 1000, 10000, (uint64_t)(10000 * density)};
+    return (struct dp_layer_load){t, t, t, 100000, 1000, 10000, w->all_params_left ? 10000 : (uint64_t)(10000 * density)};
 }
 
 /* Device time of a microbatch on worker r, in the layout that k knows. */

@@ -29,6 +29,7 @@ struct world_worker {
     uint64_t reported_ns, vote_at_ns, connect_at_ns, exit_at_ns;
     bool is_newcomer;           /* has a seat, and is in no layout */
     bool has_voted_no, is_alone; /* is_alone: goes on with nobody else, so it says no to REGROUP: PMIx */
+    bool is_fixed, stays, has_own_costs; /* of a foreign trainer: HELLO says so (blocks_differ) */
     uint32_t n_regroups;        /* heard and followed */
     uint32_t n_refusals;        /* REGROUP said that nobody goes on */
     struct dp_msg_vote vote;
@@ -93,6 +94,7 @@ struct world {
     uint64_t link_ns[W_MAX][W_MAX]; /* a < b: a message between a and b takes longer than configured */
     bool has_links;               /* steps take what link_ns makes of them, and workers measure their messages */
     double density[W_LAYERS];     /* of a layer's weights, instead of the pruning schedule; 0: as that says */
+    bool all_params_left;         /* a density is one of cost, not of weights */
     struct dp_change freeze[4];   /* layers are frozen instead of pruned */
     uint32_t n_freezes;           /* 0: they are pruned */
     bool freezes_by_rule;         /* nobody says before when that will be */
@@ -100,6 +102,7 @@ struct world {
     double scatter;               /* of each layer's time, up and down, from step to step */
     bool is_recorded;             /* loads of a real run, pruned by the cubic schedule in steps of 20 */
     uint32_t steps_total;
+    const char *trainer;          /* NULL: our worker */
     uint64_t mem_limit_bytes;     /* of every worker */
     uint32_t vote_ms;             /* a vote comes within so long */
     uint32_t crash_percent, loss_percent, fault_percent, no_percent;

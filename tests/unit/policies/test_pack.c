@@ -20,6 +20,7 @@ struct run {
     uint64_t opt[MAX_L];
     struct dp_layout current;
     struct dp_device device[MAX_D];
+    uint8_t stays[MAX_D]; /* slots that are never given back, besides the batch host's */
     struct dp_policy_in in;
     struct dp_err err;
 };
@@ -152,6 +153,8 @@ static void weigh(struct brute *b)
     for (uint32_t d = 0; d < b->l.n_workers; d++)
         if (b->l.cut[d + 1] > b->l.cut[d])
             used |= 1u << b->t->device[d].slot;
+    for (uint32_t s = 0; s < b->t->in.n_slots; s++)
+        used |= (uint32_t)b->t->stays[s] << s;
     for (uint32_t set = 0; set < 1u << b->t->in.n_slots; set++)
         if ((set & used) == used)
             weigh_slots(b, set, ns);
@@ -186,14 +189,16 @@ static struct dp_pack *new_pack(void)
     return p;
 }
 
-/* The slots that a pack keeps really hold its layout; the batch host's is one of them. */
+/* The slots that a pack keeps really hold its layout; the batch host's is one of them, and so are those that stay. */
 static void check_plan(const struct run *t, const struct dp_pack *p)
 {
     uint32_t n = 0;
 
     assert_int_equal(p->keep_slot[t->in.batch_slot], 1);
-    for (uint32_t s = 0; s < t->in.n_slots; s++)
+    for (uint32_t s = 0; s < t->in.n_slots; s++) {
         n += p->keep_slot[s];
+        assert_true(p->keep_slot[s] || !t->stays[s]);
+    }
     assert_int_equal(n, p->slots);
     for (uint32_t d = 0; d < t->in.n_devices; d++)
         if (!p->keep_slot[t->device[d].slot])
@@ -240,8 +245,13 @@ static uint32_t n_none, n_missed,
 static void compare(const struct dp_policy *policy, struct run *t, uint64_t *seed, uint64_t instance)
 {
     struct dp_pack_rule rule = random_rule(seed, t);
+    uint64_t stay_seed = instance;
     struct dp_pack *p = new_pack();
     struct brute b;
+
+    for (uint32_t s = 0; instance % 3 == 0 && s < t->in.n_slots; s++)
+        t->stays[s] = random_below(&stay_seed, 3) == 0;
+    rule.stays = instance % 3 == 0 ? t->stays : NULL;
 
     search(&b, t, &rule, 0);
     rule.reference_ns = b.fastest_ns * (50 + random_below(seed, 300)) / 100;

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The coordinator and trainers that are not ours (coord_world.h): what they cannot is not asked of them, whatever the mode says, and
+ * people are told why. */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+
+#include "daemon/coord/internal.h"
+#include "tests/unit/daemon/coord_check.h"
+
+static bool was_noted(const struct world *w, const char *text)
+{
+    const struct dp_coord *c = w->c;
+
+    for (uint32_t i = 0; i < c->history.n_events && i < COORD_EVENTS; i++)
+        if (strstr(c->history.event[i].text, text))
+            return true;
+    return false;
+}
+
+static uint32_t times_noted(const struct world *w, const char *text)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < w->c->history.n_events && i < COORD_EVENTS; i++)
+        n += strstr(w->c->history.event[i].text, text) != NULL;
+    return n;
+}
+
+static json_t *status_of(const struct world *w)
+{
+    return dp_coord_json(w->c, w->now_ns, DP_QUERY_STATUS);
+}
+
+/* Packing would give three nodes back (test_coord_packing.c). One worker of four is enough. */
+static void who_cannot_move_is_observed(void **state)
+{
+    struct world *w = begin(1);
+    struct dp_err err;
+    json_t *o, *k;
+
+    (void)state;
+    w->worker[2].is_fixed = true;
+    w->trainer = "PyTorch 2.1, \x1b[31mmine.py";
+    world_start(w);
+    world_run(w, 30.0, false);
+    world_crash(w); /* none of it is journalled: it is said again */
+    world_run(w, 60.0, false);
+    assert_true(w->n_crashes == 1 && world_is_settled(w));
+    assert_int_equal(world_count(w, DP_REC_INTENT) + world_count(w, DP_REC_DRAIN), 0);
+    assert_int_equal(times_noted(w, "observed: its trainer cannot move layers"), 1);
+    o = status_of(w);
+    assert_string_equal(text_of(o, "mode"), "observe");
+    assert_string_equal(text_of(o, "state_text"), "training; observed: its trainer cannot move layers");
+    k = json_object_get(o, "trainer");
+    assert_string_equal(text_of(k, "name"), w->trainer); /* JSON escapes it */
+    assert_string_equal(text_of(k, "mode_asked"), "release");
+    assert_string_equal(text_of(k, "observed"), "its trainer cannot move layers");
+    assert_true(json_is_false(json_object_get(k, "moves_layers")) && json_is_true(json_object_get(k, "leaves")));
+    json_decref(o);
+    assert_int_equal(dp_coord_command(w->c, w->now_ns, DP_VERB_LAYOUT, "3,1,2,2", &err), -1);
+    assert_non_null(strstr(err.text, "its trainer cannot move layers"));
+    end(w);
+}
+
+/* It is emptied like the others, and kept: of three nodes that could go two do. */
+static void who_stays_is_emptied_and_kept(void **state)
+{
+    struct world *w = begin(1);
+    struct dp_layout next;
+    struct dp_err err;
+
+    (void)state;
+    w->worker[2].stays = true;
+    world_start(w);
+    world_run(w, 30.0, false);
+    world_crash(w);
+    world_run(w, 60.0, false);
+    assert_true(world_is_settled(w));
+    assert_true(w->held[0] && !w->held[1] && w->held[2] && !w->held[3]);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 2);
+    assert_true(w->worker[2].is_alive && !w->c->layout.gone[2] && coord_mode(w->c) == DP_MODE_RELEASE);
+    next = w->c->layout; /* whoever wants it */
+    next.cut[2] = next.cut[1] = W_LAYERS;
+    next.cut[3] = W_LAYERS;
+    next.gone[2] = 1;
+    assert_int_equal(coord_migrate_begin(w->c, w->now_ns, &next, "test", &err), -1);
+    assert_string_equal(err.text, "worker 2 does not leave before the run ends");
+    end(w);
+}
+
+/* Its node drains: our workers would leave it. */
+static void who_stays_stays_on_a_node_that_drains(void **state)
+{
+    struct world *w = begin(3);
+
+    (void)state;
+    w->worker[2].stays = true;
+    train_unmoved(w);
+    dp_coord_event(w->c, w->now_ns, 2, &(struct dp_msg_event){.kind = DP_EV_LEAVE, .value = DP_LEAVE_DRAINED});
+    world_run(w, 10.0, false);
+    assert_true(was_noted(w, "Slurm drains n2, and its workers stay there"));
+    assert_int_equal(world_count(w, DP_REC_INTENT), 0);
+    end(w);
+}
+
+/* Layers that cost four times as much on one worker look like a slow device, unless they may differ: one of four says so. */
+static void speeds_are_measured_only_where_all_promise(void **state)
+{
+    (void)state;
+    for (int says = 0; says < 2; says++) {
+        struct world *w = begin(5);
+
+        w->density[0] = w->density[1] = w->density[2] = w->density[3] = w->density[4] = w->density[5] = 1.0;
+        w->density[6] = w->density[7] = 0.2;
+        w->n_freezes = 1; /* no pruning, and none of this before the run ends */
+        w->freeze[0] = (struct dp_change){W_STEPS, 1, DP_CHANGE_FREEZE};
+        w->all_params_left = true;
+        w->worker[1].has_own_costs = says;
+        train_unmoved(w);
+        world_run(w, 6.0, false);
+        assert_true(w->c->reference.n_snapshots > 0);
+        assert_float_equal(w->c->worker[0].speed, 1.0, 0.0);
+        if (says)
+            assert_float_equal(w->c->worker[3].speed, 1.0, 0.0);
+        else
+            assert_true(w->c->worker[3].speed > 2.0);
+        end(w);
+    }
+}
+
+/* It does not go on without one that is lost: the run ends, and says why. */
+static void a_lost_worker_of_a_foreign_trainer_ends_the_run(void **state)
+{
+    struct world *w = begin(7);
+    json_t *o;
+
+    (void)state;
+    w->trainer = "mine";
+    for (uint32_t r = 0; r < W_MAX; r++)
+        w->worker[r].is_alone = true;
+    train_unmoved(w);
+    world_kill(w, 1);
+    world_run(w, 5.0, false);
+    o = status_of(w);
+    assert_string_equal(text_of(o, "state"), "failed");
+    assert_string_equal(text_of(o, "state_text"), "failed: worker 1 on n1 was lost (process 101); the run ends: its trainer does not go on "
+                                                  "without a worker that is lost");
+    json_decref(o);
+    assert_int_equal(world_count(w, (enum dp_record)DP_REC_REGROUP), 0);
+    for (uint32_t r = 0; r < W_MAX; r++)
+        if (r != 1)
+            dp_coord_goodbye(w->c, w->now_ns, &(struct dp_msg_goodbye){.rank = r, .how = DP_BYE_FAILED, .loss = NAN});
+    assert_true(dp_coord_all_left(w->c));
+    end(w);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(who_cannot_move_is_observed),
+    cmocka_unit_test(who_stays_is_emptied_and_kept),
+    cmocka_unit_test(who_stays_stays_on_a_node_that_drains),
+    cmocka_unit_test(speeds_are_measured_only_where_all_promise),
+    cmocka_unit_test(a_lost_worker_of_a_foreign_trainer_ends_the_run),
+};
+TEST_MAIN("coord_trainer", tests)
