@@ -155,8 +155,8 @@ EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_endurance worker/bench/
 	worker/bench/schemes/README.md worker/bench/schemes/arms.py worker/bench/schemes/costs.py worker/bench/schemes/layouts.py \
 	worker/bench/schemes/report.py worker/bench/schemes/runs.py worker/bench/bench_simulator worker/bench/bench_slices tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_handover.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_handover.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
@@ -174,6 +174,14 @@ worker_bench_bench_messages_LDADD = kernels/bench/libbench.a $(WORKER_LIBS)
 .PHONY: bench-messages
 bench-messages: worker/bench/bench_messages
 	worker/bench/bench_messages $(BENCHFLAGS)
+# make bench-handover: how fast layers go from one worker to another, beside as many bytes as messages
+noinst_PROGRAMS += worker/bench/bench_handover
+worker_bench_bench_handover_SOURCES = worker/bench/bench_handover.c worker/bench/layers.c worker/bench/layers.h \
+	worker/bench/masks.c worker/bench/masks.h worker/bench/workers.c worker/bench/workers.h
+worker_bench_bench_handover_LDADD = kernels/bench/libbench.a $(WORKER_LIBS)
+.PHONY: bench-handover
+bench-handover: worker/bench/bench_handover
+	worker/bench/bench_handover $(BENCHFLAGS)
 
 if HAVE_CMOCKA
 runtime_tests = tests/unit/worker/test_initial_layout tests/unit/worker/test_memory_limit tests/unit/worker/test_step_sync tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport \
