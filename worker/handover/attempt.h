@@ -12,11 +12,9 @@
 struct dp_attempt {
     const struct dp_handover_args *args;
     const struct dp_handover_times *times;
-    uint64_t migration, closed; /* closed: migrations up to this one may never be voted yes for */
+    struct dp_member *member; /* PREPARE, and the layout that a commit puts in force */
+    uint64_t migration;
     struct dp_voting voting;
-    bool has_prepare;
-    struct dp_msg_prepare prepare;
-    struct dp_layout next; /* the layout that a commit puts in force */
     struct dp_layout meeting; /* that in force, and newcomers: who takes part, once PREPARE is there */
     struct dp_moves moves;
     struct dp_transfer *transfer;
@@ -35,8 +33,5 @@ int dp_attempt_prepare(struct dp_attempt *p, struct dp_err *err);
 /* Move the layers and poll the workers.
  * returns 1: all are ready to vote yes, 0: abort (why), -1: the run cannot go on. */
 int dp_attempt_transfer(struct dp_attempt *p, struct dp_err *err);
-
-/* Has the coordinator aborted this migration, or gone on to a later one? Only before a yes. */
-bool dp_attempt_is_aborted(struct dp_attempt *p);
 
 #endif

@@ -9,27 +9,14 @@
 #include "common/clock.h"
 #include "worker/handover/attempt.h"
 
-#define NO_DAEMON_NS (1000 * DP_MS_NS) /* timeout for PREPARE while there is no daemon */
-
-bool dp_attempt_is_aborted(struct dp_attempt *p)
-{
-    const struct dp_msg_decision *d;
-
-    dp_control_poll(p->args->control);
-    d = dp_control_decision(p->args->control, 0);
-    return d && (d->migration > p->migration || (d->migration == p->migration && !d->commit));
-}
-
 static int meet_newcomers(struct dp_attempt *p, struct dp_err *err)
 {
     const struct dp_layout *old = p->args->layout;
 
     p->meeting = *old;
     for (uint32_t i = 0; i < old->n_workers; i++) {
-        if (!old->gone[i] || p->next.gone[i])
+        if (!old->gone[i] || p->member->next.gone[i])
             continue;
-        if (!p->args->meet)
-            return dp_err_set(err, DP_EINVAL, "PREPARE brings worker %u, and nobody can come here", i);
         if (i != p->args->rank && p->args->meet(p->args->arg, i, err) < 0)
             return -1;
         p->meeting.gone[i] = 0;
@@ -38,54 +25,17 @@ static int meet_newcomers(struct dp_attempt *p, struct dp_err *err)
     return 0;
 }
 
-/* Is PREPARE something that this worker can do? Fills next and moves. */
-static int check_prepare(struct dp_attempt *p, struct dp_err *err)
-{
-    const struct dp_layout *old = p->args->layout;
-    const struct dp_msg_prepare *m = &p->prepare;
-    struct dp_layout *next = &p->next;
-
-    if (m->epoch != old->epoch)
-        return dp_err_set(err, DP_EINVAL, "PREPARE is for epoch %llu, in force is %llu", (unsigned long long)m->epoch,
-                          (unsigned long long)old->epoch);
-    if (m->n_workers != old->n_workers || m->n_layers != old->n_layers)
-        return dp_err_set(err, DP_EINVAL, "PREPARE is for %u workers and %u layers, this run has %u and %u",
-                          m->n_workers, m->n_layers, old->n_workers, old->n_layers);
-    *next = (struct dp_layout){.epoch = m->epoch + 1, .n_workers = m->n_workers, .n_layers = m->n_layers};
-    memcpy(next->cut, m->cut, (m->n_workers + 1) * sizeof m->cut[0]);
-    memcpy(next->gone, m->gone, m->n_workers);
-    if (dp_layout_check(next, err) < 0)
-        return dp_err_prefix(err, "PREPARE");
-    dp_layout_moves(old, next, &p->moves);
-    return meet_newcomers(p, err);
-}
-
-/* Wait for this worker's own PREPARE. */
+/* Wait for this worker's own PREPARE. Fills moves. */
 static int wait_prepare(struct dp_attempt *p, struct dp_err *err)
 {
-    struct dp_control *c = p->args->control;
-    uint64_t begin = dp_now_ns(), up = begin;
+    int rc;
 
-    if (p->migration <= p->closed)
-        return dp_err_set(err, DP_EINVAL, "hand-over %llu is closed here", (unsigned long long)p->migration);
-    for (;;) {
-        const struct dp_msg_prepare *m = dp_control_prepare(c);
-        uint64_t now = dp_now_ns();
-
-        if (m && m->migration == p->migration) {
-            p->prepare = *m;
-            p->has_prepare = true;
-            return check_prepare(p, err);
-        }
-        if (dp_attempt_is_aborted(p))
-            return dp_err_set(err, DP_EGONE, "the coordinator aborted");
-        if (dp_control_is_connected(c))
-            up = now;
-        if (now - begin >= p->times->prepare_ns || now - up >= NO_DAEMON_NS)
-            return dp_err_set(err, DP_ETIMEOUT, "worker %u has no PREPARE from its daemon%s", p->args->rank,
-                              dp_control_is_connected(c) ? "" : ", the connection is down");
-        dp_control_wait(c, 10);
-    }
+    while ((rc = dp_member_prepare(p->member, err)) == 0)
+        dp_control_wait(p->member->control, 10);
+    if (rc < 0)
+        return -1;
+    dp_layout_moves(p->args->layout, &p->member->next, &p->moves);
+    return meet_newcomers(p, err);
 }
 
 /* What PREPARE says, as 32 bytes. */
@@ -97,7 +47,7 @@ static int digest_prepare(const struct dp_attempt *p, uint8_t out[DP_DIGEST_BYTE
 
     _Static_assert(sizeof body >= sizeof(struct dp_msg_prepare), "a PREPARE fits");
     dp_writer_init(&w, body, sizeof body);
-    dp_msg_prepare_encode(&w, &p->prepare);
+    dp_msg_prepare_encode(&w, &p->member->prepare);
     return EVP_Digest(body, dp_writer_used(&w), out, &n, EVP_sha256(), NULL) == 1 && !w.bad ? 0 : -1;
 }
 
@@ -139,7 +89,7 @@ static void collect(struct dp_attempt *p, struct dp_voting_gather *g, struct dp_
             snprintf(mine->text, sizeof mine->text, "%u workers are not at the boundary", g->n_open);
         } else if (rc == 0) {
             dp_transport_idle(p->voting.transport, 20 * DP_MS_NS);
-            dp_control_poll(p->args->control);
+            dp_control_poll(p->member->control);
         }
     }
 }
@@ -184,7 +134,7 @@ int dp_attempt_prepare(struct dp_attempt *p, struct dp_err *err)
 
         my_note(p, &n);
         if (n.yes && p->args->invite)
-            p->args->invite(p->args->arg, p->migration, &p->next);
+            p->args->invite(p->args->arg, p->migration, &p->member->next);
         g = dp_voting_gather_create(&p->voting, DP_VOTING_READY, NULL, NULL, &local);
         if (g) {
             collect(p, g, &n);

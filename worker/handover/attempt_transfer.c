@@ -51,7 +51,7 @@ static enum progress advance(struct dp_attempt *p)
 
     if (!p->transfer)
         return FAILED;
-    if (dp_attempt_is_aborted(p)) {
+    if (dp_member_is_aborted(p->member)) {
         snprintf(p->why, sizeof p->why, "the coordinator aborted");
         return FAILED;
     }
@@ -61,7 +61,7 @@ static enum progress advance(struct dp_attempt *p)
                         (unsigned long long)(p->times->stall_ns / DP_MS_NS));
     if (rc > 0)
         rc = device_is_done(p, &err);
-    if (rc > 0 && !dp_control_is_connected(p->args->control))
+    if (rc > 0 && !dp_control_is_connected(p->member->control))
         rc = dp_err_set(&err, DP_EGONE, "the connection to the daemon is down");
     if (rc < 0)
         snprintf(p->why, sizeof p->why, "worker %u: %.230s", p->args->rank, err.text);
@@ -230,7 +230,7 @@ static int follow(struct dp_attempt *p, struct follower *f, struct dp_err *err)
             return 0;
         }
         dp_transport_idle(t, IDLE_NS);
-        dp_control_poll(p->args->control);
+        dp_control_poll(p->member->control);
     }
     return 0;
 }
@@ -284,7 +284,7 @@ int dp_attempt_transfer(struct dp_attempt *p, struct dp_err *err)
     struct dp_err local = {0};
     int rc;
 
-    p->transfer = dp_transfer_create(p->args, p->migration, &p->moves, &p->next, &local);
+    p->transfer = dp_transfer_create(p->args, p->migration, &p->moves, &p->member->next, &local);
     if (!p->transfer) /* said in the poll: the others wait for it */
         snprintf(p->why, sizeof p->why, "worker %u: %.230s", p->args->rank, local.text);
     rc = p->args->rank == p->voting.leader ? transfer_as_leader(p, err) : transfer_as_follower(p, err);

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See handover.h. This file holds the part of the protocol that concerns the coordinator: votes, doubt,
- * the decision, and what outlives a hand-over. What the workers do among themselves before it is in
- * attempt_prepare.c and attempt_transfer.c.
- *
- * The rules that keep all workers in one layout, whatever dies when (doc/protocol.md):
- *   - the layout changes here on COMMIT and on nothing else;
- *   - a worker votes yes once, after all its shadows are verified, and from then on waits;
- *   - what was refused or aborted is closed: no yes for it or for anything older, ever;
- *   - a source keeps its layers until FINISH. */
+/* See handover.h. What may be said to the coordinator, and when, is lib/member.c's. This file holds what a hand-over does to a
+ * worker's layers: the stage of the new layout, and copies of what was given away. What the workers do among themselves before the
+ * vote is in attempt_prepare.c and attempt_transfer.c. */
 #include "worker/handover/handover.h"
 
 #include <math.h>
@@ -17,7 +11,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "lib/timeout.h"
 #include "worker/handover/attempt.h"
 
 /* Layers that this worker gave away in one migration. */
@@ -30,13 +23,9 @@ struct retired {
 
 struct dp_handover {
     struct dp_handover_times times;
-    uint64_t closed;    /* no yes for a migration up to this one */
-    uint64_t committed; /* the newest that this worker took part in */
-    uint64_t answered;  /* decisions up to this one are acknowledged */
+    struct dp_member member;
     struct retired *retired;
     struct dp_chunk *stuck;
-    bool is_leaving;
-    uint64_t leaving_since_ns, down_since_ns; /* down_since_ns 0: the connection is up */
     uint8_t poll_buf[DP_POLL_BYTES];
 };
 
@@ -45,11 +34,11 @@ void dp_handover_times_default(struct dp_handover_times *times)
     times->prepare_ns = 10 * DP_SECOND_NS;
     times->stall_ns = 30 * DP_SECOND_NS;
     times->poll_ns = 300 * DP_SECOND_NS;
-    times->doubt_ns = dp_timeout_from_env_ns("DYNPIPE_DOUBT_S", 600 * DP_SECOND_NS);
-    times->leave_ns = dp_timeout_from_env_ns("DYNPIPE_LEAVE_S", 60 * DP_SECOND_NS);
+    dp_member_times_default(&times->member);
 }
 
-struct dp_handover *dp_handover_create(const struct dp_handover_times *times, struct dp_err *err)
+struct dp_handover *dp_handover_create(struct dp_control *control, uint32_t rank, struct dp_layout *layout,
+                                       const struct dp_handover_times *times, struct dp_err *err)
 {
     struct dp_handover *h = calloc(1, sizeof *h);
 
@@ -61,6 +50,7 @@ struct dp_handover *dp_handover_create(const struct dp_handover_times *times, st
         h->times = *times;
     else
         dp_handover_times_default(&h->times);
+    dp_member_init(&h->member, control, rank, layout, &h->times.member);
     return h;
 }
 
@@ -100,94 +90,45 @@ size_t dp_handover_retired_bytes(const struct dp_handover *h)
     return bytes;
 }
 
-/* ---- votes and acknowledgements ---- */
+/* ---- votes ---- */
 
-static void fill_vote(const struct dp_attempt *p, bool yes, struct dp_msg_vote *v)
+static struct dp_msg_vote vote_of(const struct dp_attempt *p)
 {
-    *v = (struct dp_msg_vote){
-        .incarnation = p->prepare.incarnation,
-        .migration = p->migration,
-        .rank = p->args->rank,
-        .yes = yes,
-        .boundary = p->args->step,
-    };
+    struct dp_msg_vote v = {.boundary = p->args->step};
+
     if (p->transfer) {
-        v->sent_bytes = p->transfer->sent_bytes;
-        v->received_bytes = p->transfer->received_bytes;
+        v.sent_bytes = p->transfer->sent_bytes;
+        v.received_bytes = p->transfer->received_bytes;
     }
-    if (yes)
-        memcpy(v->digest, p->digest, sizeof v->digest);
-    else
-        snprintf(v->text, sizeof v->text, "%.255s", p->why);
+    return v;
 }
 
-/* Close the migration with a no, unless the coordinator has ended it already. */
-static void vote_no(struct dp_handover *h, struct dp_attempt *p)
+static void vote_no(struct dp_attempt *p)
 {
-    struct dp_msg_vote v;
+    struct dp_msg_vote v = vote_of(p);
 
-    if (h->closed < p->migration)
-        h->closed = p->migration;
-    if (!p->has_prepare)
-        return; /* answered when PREPARE comes: dp_handover_finish_poll() */
-    if (!dp_attempt_is_aborted(p)) {
-        fill_vote(p, false, &v);
-        dp_control_vote(p->args->control, &v);
-    }
-    dp_control_prepare_done(p->args->control);
+    snprintf(v.text, sizeof v.text, "%.255s", p->why);
+    dp_member_vote_no(p->member, &v);
 }
-
-static void acknowledge(struct dp_handover *h, struct dp_control *control, uint32_t rank, uint64_t migration,
-                        uint64_t epoch, uint64_t pause_ns, uint64_t transfer_ns)
-{
-    struct dp_msg_decision_ack a = {.migration = migration, .rank = rank, .epoch = epoch, .pause_ns = pause_ns,
-                                    .transfer_ns = transfer_ns};
-
-    if (h->answered < migration)
-        h->answered = migration;
-    if (h->closed < migration)
-        h->closed = migration;
-    dp_control_ack(control, &a);
-}
-
-/* ---- in doubt ---- */
 
 /* Vote yes and wait for the decision, through whatever happens to the daemon.
  * returns: 1 commit, 0 abort, -1 T_doubt passed or the decision makes no sense. */
-static int vote_yes(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
+static int vote_yes(struct dp_attempt *p, struct dp_err *err)
 {
-    const struct dp_handover_args *a = p->args;
-    const struct dp_msg_decision *d;
-    uint64_t begin = dp_now_ns();
-    struct dp_msg_vote v;
+    struct dp_msg_vote v = vote_of(p);
+    int rc;
 
-    if (dp_attempt_is_aborted(p)) {
+    memcpy(v.digest, p->digest, sizeof v.digest);
+    rc = dp_member_vote_yes(p->member, &v, err);
+    if (rc == 0)
         snprintf(p->why, sizeof p->why, "the coordinator aborted");
-        return 0;
+    if (rc <= 0)
+        return rc;
+    while ((rc = dp_member_decision(p->member, p->why, sizeof p->why, err)) == DP_MEMBER_WAITS) {
+        dp_transport_idle(p->args->transport, 1); /* peers may still be fetching the verdict */
+        dp_control_wait(p->member->control, 50);
     }
-    dp_control_state(a->control, a->step, p->migration, a->layout);
-    fill_vote(p, true, &v);
-    dp_control_vote(a->control, &v);
-    while (!(d = dp_control_decision(a->control, p->migration))) {
-        if (dp_control_regroup(a->control)) /* what was decided concerns a layout that nobody makes any more */
-            return dp_err_set(err, DP_EGONE, "hand-over %llu: the run regroups", (unsigned long long)p->migration);
-        if (dp_now_ns() - begin > h->times.doubt_ns)
-            return dp_err_set(err, DP_ETIMEOUT,
-                              "in doubt about hand-over %llu for %llu s: no daemon says whether it was committed; "
-                              "the run ends and can go on from its last checkpoint",
-                              (unsigned long long)p->migration, (unsigned long long)(h->times.doubt_ns / DP_SECOND_NS));
-        dp_transport_idle(a->transport, 1); /* peers may still be fetching the verdict */
-        dp_control_wait(a->control, 50);
-    }
-    if (!d->commit) {
-        snprintf(p->why, sizeof p->why, "%s", d->text[0] ? d->text : "the coordinator aborted");
-        return 0;
-    }
-    if (d->epoch != p->next.epoch)
-        return dp_err_set(err, DP_EPROTO, "hand-over %llu was committed as epoch %llu; expected %llu",
-                          (unsigned long long)p->migration, (unsigned long long)d->epoch,
-                          (unsigned long long)p->next.epoch);
-    return 1;
+    return rc;
 }
 
 /* ---- commit ---- */
@@ -210,7 +151,7 @@ static struct dp_layer *take_shadow(struct dp_transfer *s, uint32_t layer)
 static bool keeps_stage(const struct dp_attempt *p)
 {
     const struct dp_handover_args *a = p->args;
-    const struct dp_layout *old = a->layout, *next = &p->next;
+    const struct dp_layout *old = a->layout, *next = &p->member->next;
 
     return old->cut[a->rank] == next->cut[a->rank] && old->cut[a->rank + 1] == next->cut[a->rank + 1] &&
            dp_stage_in_flight(a->config, old, a->rank) == dp_stage_in_flight(a->config, next, a->rank);
@@ -220,7 +161,8 @@ static bool keeps_stage(const struct dp_attempt *p)
 static int renew_stage(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
 {
     const struct dp_handover_args *a = p->args;
-    uint32_t first = p->next.cut[a->rank], n = p->next.cut[a->rank + 1] - first;
+    const struct dp_layout *next = &p->member->next;
+    uint32_t first = next->cut[a->rank], n = next->cut[a->rank + 1] - first;
     uint32_t n_old = dp_stage_n_layers(*a->stage);
     struct dp_layer **old = calloc(n_old + 1, sizeof *old), **fresh = calloc(n + 1, sizeof *fresh);
     struct retired *r = calloc(1, sizeof *r + n_old * sizeof r->layer[0]);
@@ -241,7 +183,7 @@ static int renew_stage(struct dp_handover *h, struct dp_attempt *p, struct dp_er
     for (uint32_t i = 0; i < n; i++)
         if (!fresh[i])
             fresh[i] = take_shadow(p->transfer, first + i);
-    stage = dp_stage_create(a->config, a->backend, fresh, n, dp_stage_in_flight(a->config, &p->next, a->rank), err);
+    stage = dp_stage_create(a->config, a->backend, fresh, n, dp_stage_in_flight(a->config, next, a->rank), err);
     if (!stage)
         for (uint32_t i = 0; i < n; i++)
             dp_layer_destroy(fresh[i]);
@@ -263,41 +205,14 @@ out:
     return stage ? 0 : -1;
 }
 
-static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_err *err)
+static int commit(struct dp_handover *h, struct dp_attempt *p, struct dp_handover_outcome *out, struct dp_err *err)
 {
     if (!keeps_stage(p) && renew_stage(h, p, err) < 0)
         return -1;
-    *p->args->layout = p->next;
-    h->committed = p->migration;
-    return 0;
-}
-
-static int after_commit(struct dp_handover *h, struct dp_attempt *p, uint64_t begin_ns,
-                        struct dp_handover_outcome *out, struct dp_err *err)
-{
-    const struct dp_handover_args *a = p->args;
-
-    if (commit(h, p, err) < 0)
-        return -1;
+    dp_member_commit(p->member);
     out->is_committed = true;
-    h->is_leaving = out->is_leaving = a->layout->gone[a->rank];
-    h->leaving_since_ns = dp_now_ns();
-    dp_control_state(a->control, a->step, 0, a->layout);
-    out->pause_ns = dp_now_ns() - begin_ns;
-    acknowledge(h, a->control, a->rank, p->migration, a->layout->epoch, out->pause_ns, p->transfer_ns);
+    out->is_leaving = p->member->is_leaving;
     return 0;
-}
-
-static void after_abort(struct dp_handover *h, struct dp_attempt *p, uint64_t begin_ns,
-                        struct dp_handover_outcome *out)
-{
-    const struct dp_handover_args *a = p->args;
-
-    dp_control_state(a->control, a->step, 0, a->layout);
-    out->pause_ns = dp_now_ns() - begin_ns;
-    snprintf(out->text, sizeof out->text, "%s", p->why);
-    if (dp_attempt_is_aborted(p))
-        acknowledge(h, a->control, a->rank, p->migration, a->layout->epoch, out->pause_ns, p->transfer_ns);
 }
 
 /* ---- public ---- */
@@ -307,8 +222,9 @@ static void init_attempt(struct dp_attempt *p, struct dp_handover *h, const stru
 {
     p->args = args;
     p->times = &h->times;
+    p->member = &h->member;
+    dp_member_begin(p->member, migration, h->times.prepare_ns, args->meet != NULL);
     p->migration = migration;
-    p->closed = h->closed;
     p->poll_buf = h->poll_buf;
     p->voting = (struct dp_voting){.transport = args->transport, .layout = args->layout, .rank = args->rank,
                                    .leader = dp_layout_leader(args->layout), .step = args->step, .migration = migration};
@@ -345,45 +261,45 @@ int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, 
     if (rc < 0)
         snprintf(p->why, sizeof p->why, "worker %u: %.230s", args->rank, local.text);
     if (rc > 0)
-        rc = vote_yes(h, p, &local);
+        rc = vote_yes(p, &local);
     else
-        vote_no(h, p); /* also when the leader is gone: the coordinator need not wait */
+        vote_no(p); /* also when the leader is gone: the coordinator need not wait */
     if (p->transfer) {
         out->sent_bytes = p->transfer->sent_bytes;
         out->received_bytes = p->transfer->received_bytes;
     }
     out->transfer_ns = p->transfer_ns;
     if (rc > 0)
-        rc = after_commit(h, p, begin, out, &local);
+        rc = commit(h, p, out, &local);
     else if (rc == 0)
-        after_abort(h, p, begin, out);
-    if (rc == 0)
+        snprintf(out->text, sizeof out->text, "%s", p->why);
+    if (rc == 0) {
+        out->pause_ns = dp_now_ns() - begin;
+        dp_member_done(p->member, args->step, out->pause_ns, p->transfer_ns);
         log_outcome(p, out);
-    else if (err)
+    } else if (err) {
         *err = local;
+    }
     dp_transfer_destroy(p->transfer, &h->stuck);
     free(p);
     return rc;
 }
 
-void dp_handover_regrouped(struct dp_handover *h, struct dp_control *control, uint32_t rank, uint64_t migration,
-                           const struct dp_layout *layout, uint64_t pause_ns)
+void dp_handover_regrouped(struct dp_handover *h, uint64_t migration, uint64_t pause_ns)
 {
     drop_all(h);
-    h->committed = migration;
-    h->is_leaving = false;
-    acknowledge(h, control, rank, migration, layout->epoch, pause_ns, 0);
+    dp_member_regrouped(&h->member, migration, pause_ns);
 }
 
 /* FINISH came: retired copies are not needed any more. */
-static void drop_finished(struct dp_handover *h, const struct dp_control *control)
+static void drop_finished(struct dp_handover *h)
 {
     struct retired **at = &h->retired;
 
     while (*at) {
         struct retired *r = *at;
 
-        if (dp_control_is_finished(control, r->migration)) {
+        if (dp_member_is_finished(&h->member, r->migration)) {
             *at = r->next;
             free_retired(r);
         } else {
@@ -392,60 +308,11 @@ static void drop_finished(struct dp_handover *h, const struct dp_control *contro
     }
 }
 
-/* A decision that came outside of dp_handover_run(): an abort of something that this worker refused or
- * never began is acknowledged, a commit of it must not be. */
-static int answer_late(struct dp_handover *h, struct dp_control *control, uint32_t rank,
-                       const struct dp_layout *layout, struct dp_err *err)
+int dp_handover_poll(struct dp_handover *h, struct dp_err *err)
 {
-    const struct dp_msg_decision *d = dp_control_decision(control, 0);
+    int state = dp_member_poll(&h->member, err);
 
-    if (!d || d->migration <= h->answered)
-        return 0;
-    if (d->commit && d->epoch > layout->epoch)
-        return dp_err_set(err, DP_EPROTO, "hand-over %llu was committed without the vote of worker %u",
-                          (unsigned long long)d->migration, rank);
-    acknowledge(h, control, rank, d->migration, layout->epoch, 0, 0);
-    return 0;
-}
-
-/* PREPARE for something that is closed here: it came after the workers gave up waiting for it. */
-static void refuse_late(struct dp_handover *h, struct dp_control *control, uint32_t rank)
-{
-    const struct dp_msg_prepare *m = dp_control_prepare(control);
-    struct dp_msg_vote v = {.rank = rank, .text = "PREPARE came too late"};
-
-    if (!m || m->migration > h->closed)
-        return;
-    v.incarnation = m->incarnation;
-    v.migration = m->migration;
-    dp_control_vote(control, &v);
-    dp_control_prepare_done(control);
-}
-
-static bool may_leave(struct dp_handover *h, const struct dp_control *control)
-{
-    uint64_t now = dp_now_ns();
-
-    if (dp_control_is_finished(control, h->committed))
-        return true;
-    if (dp_control_is_connected(control))
-        h->down_since_ns = 0;
-    else if (h->down_since_ns == 0)
-        h->down_since_ns = now;
-    if (h->down_since_ns)
-        return now - h->down_since_ns >= h->times.leave_ns;
-    return now - h->leaving_since_ns >= h->times.doubt_ns;
-}
-
-int dp_handover_finish_poll(struct dp_handover *h, struct dp_control *control, uint32_t rank,
-                            const struct dp_layout *layout, struct dp_err *err)
-{
-    dp_control_poll(control);
-    if (answer_late(h, control, rank, layout, err) < 0)
-        return -1;
-    refuse_late(h, control, rank);
-    drop_finished(h, control);
-    if (h->is_leaving)
-        return may_leave(h, control) ? DP_HANDOVER_LEAVE : DP_HANDOVER_LEAVING;
-    return h->retired ? DP_HANDOVER_KEEPING : DP_HANDOVER_IDLE;
+    if (state >= 0)
+        drop_finished(h);
+    return state;
 }

@@ -20,19 +20,18 @@
 #include <stdbool.h>
 
 #include "common/run/layout.h"
-#include "lib/control.h"
+#include "lib/member.h"
 #include "worker/model/stage.h"
 #include "worker/net/transport.h"
 
 /* What outlives one hand-over: retired copies, migrations that are closed, whether this worker leaves. */
 struct dp_handover;
 
-/* All borrowed for the call; `layout` and `stage` change on a commit only. */
+/* All borrowed for the call; `stage` changes on a commit only. */
 struct dp_handover_args {
     struct dp_transport *transport; /* knows every worker still in the run */
-    struct dp_control *control;
     uint32_t rank;
-    struct dp_layout *layout; /* in force; on commit: the new cuts and gone, epoch + 1 */
+    const struct dp_layout *layout; /* in force, as dp_handover_create() had it */
     struct dp_stage **stage;  /* the worker's stage; on commit replaced by a new one */
     const struct dp_train_config *config;
     struct dp_backend *backend;
@@ -52,24 +51,25 @@ struct dp_handover_times {
     uint64_t prepare_ns; /* for PREPARE of one's own daemon: 10 s */
     uint64_t stall_ns;   /* without any byte moving in a transfer: 30 s */
     uint64_t poll_ns;    /* for all workers to finish theirs: 300 s */
-    uint64_t doubt_ns;   /* T_doubt, for a decision after a yes: 600 s, DYNPIPE_DOUBT_S */
-    uint64_t leave_ns;   /* a leaver, for FINISH: 60 s, DYNPIPE_LEAVE_S */
+    struct dp_member_times member;
 };
 
 struct dp_handover_outcome {
     bool is_committed;           /* false: aborted, the old layout is in force */
-    bool is_leaving;             /* this worker left the run: see dp_handover_finish_poll() */
+    bool is_leaving;             /* this worker left the run: see dp_handover_poll() */
     uint64_t pause_ns;           /* from the call until the return */
     uint64_t transfer_ns;        /* part in which layers were sent or received */
     uint64_t sent_bytes, received_bytes; /* of layers */
     char text[256];              /* reason of an abort */
 };
 
-/* The defaults above; the environment overrides DYNPIPE_DOUBT_S and DYNPIPE_LEAVE_S (seconds, > 0). */
+/* The defaults above, and those of lib/member.h. */
 void dp_handover_times_default(struct dp_handover_times *times);
 
-/* times NULL: the defaults. */
-struct dp_handover *dp_handover_create(const struct dp_handover_times *times, struct dp_err *err);
+/* control and layout: borrowed for the life of the object; on a commit layout gets the new cuts and gone, epoch + 1. times NULL: the
+ * defaults. */
+struct dp_handover *dp_handover_create(struct dp_control *control, uint32_t rank, struct dp_layout *layout,
+                                       const struct dp_handover_times *times, struct dp_err *err);
 /* Frees retired copies too. */
 void dp_handover_destroy(struct dp_handover *h);
 
@@ -79,23 +79,13 @@ void dp_handover_destroy(struct dp_handover *h);
 int dp_handover_run(struct dp_handover *h, const struct dp_handover_args *args, uint64_t migration,
                     struct dp_handover_outcome *out, struct dp_err *err);
 
-enum dp_handover_state {
-    DP_HANDOVER_IDLE = 0,    /* nothing kept: go on */
-    DP_HANDOVER_KEEPING = 1, /* retired copies wait for FINISH: go on, poll again */
-    DP_HANDOVER_LEAVING = 2, /* this worker owns nothing and waits for FINISH: poll again, do not leave yet */
-    DP_HANDOVER_LEAVE = 3,   /* FINISH came (or no daemon for leave_ns): say goodbye and exit 0 */
-};
+/* dp_member_poll(), and frees retired copies whose migration is finished. Call it at every boundary (cheap, never blocks); a leaver
+ * calls it in a loop around dp_control_wait(). returns enum dp_member_state, or -1 when the coordinator committed what this worker
+ * refused. */
+int dp_handover_poll(struct dp_handover *h, struct dp_err *err);
 
-/* Frees retired copies whose migration is finished, answers late decisions. Call it at every boundary
- * (cheap, never blocks); a leaver calls it in a loop around dp_control_wait(). returns enum
- * dp_handover_state, or -1 when the coordinator committed what this worker refused. */
-int dp_handover_finish_poll(struct dp_handover *h, struct dp_control *control, uint32_t rank,
-                            const struct dp_layout *layout, struct dp_err *err);
-
-/* A REGROUP is in force: whatever hand-over was known is over, its copies are freed, and the decision is acknowledged. layout:
- * the new one. pause_ns: since training stopped. */
-void dp_handover_regrouped(struct dp_handover *h, struct dp_control *control, uint32_t rank, uint64_t migration,
-                           const struct dp_layout *layout, uint64_t pause_ns);
+/* dp_member_regrouped(), and all copies are freed. */
+void dp_handover_regrouped(struct dp_handover *h, uint64_t migration, uint64_t pause_ns);
 
 /* Bytes of retired copies held now. */
 size_t dp_handover_retired_bytes(const struct dp_handover *h);

@@ -107,7 +107,6 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
     struct dp_handover_outcome outcome;
     struct dp_handover_args args = {
         .transport = t->args->transport,
-        .control = t->control,
         .rank = t->rank,
         .layout = &t->layout,
         .stage = &t->stage,
@@ -224,12 +223,12 @@ static int do_work(struct dp_trainer *t, const struct dp_step_order *o, uint32_t
 /* What a hand-over moved away is kept until all have acknowledged it. */
 static int drop_copies(struct dp_trainer *t, struct dp_err *err)
 {
-    int state = dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err);
+    int state = dp_handover_poll(t->handover, err);
     bool had_copies = t->has_copies;
 
     if (state < 0)
         return -1;
-    t->has_copies = state == DP_HANDOVER_KEEPING;
+    t->has_copies = state == DP_MEMBER_KEEPING;
     if (had_copies && !t->has_copies)
         dp_memory_trim();
     return 0;

@@ -212,7 +212,7 @@ int dp_trainer_join(struct dp_trainer *t, struct dp_step_order *order, struct dp
             rc = try(t, order, err);
             continue;
         }
-        if (dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err) < 0)
+        if (dp_handover_poll(t->handover, err) < 0)
             return -1;
         dp_control_wait(t->control, 100);
     }

@@ -175,7 +175,7 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
         return -1;
     }
     dp_control_state(t->control, t->step, 0, &t->layout);
-    dp_handover_regrouped(t->handover, t->control, t->rank, m.migration, &t->layout, dp_now_ns() - since_ns);
+    dp_handover_regrouped(t->handover, m.migration, dp_now_ns() - since_ns);
     if (t->layout.gone[t->rank]) {
         t->is_lost = true;
         return 0;

@@ -272,8 +272,7 @@ static int leave(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *
     int state;
 
     dp_control_state(t->control, t->step, 0, &t->layout);
-    while ((state = dp_handover_finish_poll(t->handover, t->control, t->rank, &t->layout, err)) ==
-           DP_HANDOVER_LEAVING)
+    while ((state = dp_handover_poll(t->handover, err)) == DP_MEMBER_LEAVING)
         dp_control_wait(t->control, 100);
     if (state < 0)
         return -1;

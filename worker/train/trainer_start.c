@@ -215,7 +215,7 @@ static int open_rest(struct dp_trainer *t, struct dp_err *err)
     t->device = (struct dp_device_wait){.be = t->be, .transport = t->args->transport, .serve = dp_trainer_serve, .arg = t};
     if (dp_trainer_open_layout(t, err) < 0)
         return -1;
-    t->handover = dp_handover_create(NULL, err);
+    t->handover = dp_handover_create(t->control, t->rank, &t->layout, NULL, err);
     t->trace = t->handover ? dp_tracelog_open(t->config, t->rank, dp_start_resumes(&t->start), err) : NULL;
     if (!t->trace)
         return -1;

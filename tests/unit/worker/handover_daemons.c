@@ -218,8 +218,8 @@ void begin(void (*script)(void), enum ending ending)
         .stalls = -1,
         .stops = -1,
         .waits = -1,
-        .times = {.prepare_ns = 10000 * MS, .stall_ns = 5000 * MS, .poll_ns = 20000 * MS, .doubt_ns = 20000 * MS,
-                  .leave_ns = 20000 * MS},
+        .times = {.prepare_ns = 10000 * MS, .stall_ns = 5000 * MS, .poll_ns = 20000 * MS,
+                  .member = {.doubt_ns = 20000 * MS, .leave_ns = 20000 * MS}},
         .script = script,
     };
 }

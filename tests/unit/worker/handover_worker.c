@@ -183,7 +183,7 @@ int set_up(struct worker_state *w)
     CHECK(make_stage(w) == 0);
     w->control = dp_control_create(d.path, &hello, 20000, &err);
     CHECK(w->control && dp_control_is_connected(w->control));
-    w->h = dp_handover_create(&sc.times, &err);
+    w->h = dp_handover_create(w->control, w->rank, &w->layout, &sc.times, &err);
     CHECK(w->h);
     return 0;
 }
@@ -264,7 +264,7 @@ int poll_until(struct worker_state *w, int state, struct dp_err *err)
     uint64_t end = dp_now_ns() + 20000 * MS;
     int got;
 
-    while ((got = dp_handover_finish_poll(w->h, w->control, w->rank, &w->layout, err)) != state &&
+    while ((got = dp_handover_poll(w->h, err)) != state &&
            dp_now_ns() < end)
         dp_control_wait(w->control, 20);
     return got;
@@ -294,7 +294,7 @@ static int after_commit(struct worker_state *w, const struct dp_handover_outcome
 {
     bool leaves = sc.gone[w->rank];
     struct dp_err err = {0};
-    int state = dp_handover_finish_poll(w->h, w->control, w->rank, &w->layout, &err);
+    int state = dp_handover_poll(w->h, &err);
 
     CHECK(w->layout.epoch == EPOCH + 1);
     CHECK(memcmp(w->layout.cut, sc.new_cut, (sc.n_workers + 1) * sizeof sc.new_cut[0]) == 0);
@@ -304,10 +304,10 @@ static int after_commit(struct worker_state *w, const struct dp_handover_outcome
     CHECK(check_sent(w, out) == 0);
     /* the script sends FINISH only after a goodbye-less event from each: copies are still here */
     CHECK((dp_handover_retired_bytes(w->h) > 0) == gave_layers(w));
-    CHECK(state == (leaves ? DP_HANDOVER_LEAVING : gave_layers(w) ? DP_HANDOVER_KEEPING : DP_HANDOVER_IDLE));
+    CHECK(state == (leaves ? DP_MEMBER_LEAVING : gave_layers(w) ? DP_MEMBER_KEEPING : DP_MEMBER_IDLE));
     CHECK(dp_control_event(w->control, &(struct dp_msg_event){.step = 1, .text = "checked"}));
-    CHECK(poll_until(w, leaves ? DP_HANDOVER_LEAVE : DP_HANDOVER_IDLE, &err) ==
-          (leaves ? DP_HANDOVER_LEAVE : DP_HANDOVER_IDLE));
+    CHECK(poll_until(w, leaves ? DP_MEMBER_LEAVE : DP_MEMBER_IDLE, &err) ==
+          (leaves ? DP_MEMBER_LEAVE : DP_MEMBER_IDLE));
     CHECK(leaves || !gave_layers(w) || dp_control_is_finished(w->control, MIGRATION));
     CHECK(dp_handover_retired_bytes(w->h) == 0 || leaves);
     return 0;
@@ -327,20 +327,20 @@ static int after_abort(struct worker_state *w, const struct dp_handover_outcome 
     CHECK((sc.fails_at && (int)w->rank == sc.fails) || check_stage(w) == 0); /* a device that has failed says nothing */
     CHECK(dp_handover_retired_bytes(w->h) == 0);
     while (sc.waits_for_decision && dp_now_ns() < end &&
-           (state = dp_handover_finish_poll(w->h, w->control, w->rank, &w->layout, &err)) >= 0 &&
+           (state = dp_handover_poll(w->h, &err)) >= 0 &&
            !dp_control_decision(w->control, MIGRATION))
         dp_control_wait(w->control, 20);
     if (sc.waits_for_decision)
-        state = dp_handover_finish_poll(w->h, w->control, w->rank, &w->layout, &err);
+        state = dp_handover_poll(w->h, &err);
     CHECK(!sc.waits_for_decision || dp_control_decision(w->control, MIGRATION));
-    CHECK(state == (sc.commits_later ? -1 : DP_HANDOVER_IDLE));
+    CHECK(state == (sc.commits_later ? -1 : DP_MEMBER_IDLE));
     return 0;
 }
 
 static int run_worker(struct worker_state *w)
 {
     struct dp_handover_args args = {
-        .transport = w->t, .control = w->control, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
+        .transport = w->t, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
         .config = &config, .backend = w->be, .tune = &tune, .step = 40, .mem_limit_bytes = sc.mem_limit_bytes, .frozen = sc.frozen,
     };
     struct dp_handover_outcome out;

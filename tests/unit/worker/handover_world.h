@@ -27,7 +27,7 @@ struct scenario {
     enum dp_errcode fatal_code;   /* of FATAL */
     const char *why;              /* part of the text of an abort */
     bool waits_for_decision;      /* an abort is acknowledged before the worker ends */
-    bool commits_later;           /* finish_poll must refuse a commit that nobody voted for */
+    bool commits_later;           /* dp_handover_poll() must refuse a commit that nobody voted for */
     uint64_t mem_limit_bytes;     /* of every worker */
     int corrupts, dies, stalls;   /* rank whose first chunk is damaged; that is killed at its first chunk;
                                      that waits with its first chunk until its line is down */

@@ -108,7 +108,7 @@ static void a_leaver_leaves_without_daemons(void **state)
     memcpy(sc.old_cut, (uint32_t[MAX_PROCS + 1]){0, 5, 5, 8}, sizeof sc.old_cut);
     memcpy(sc.new_cut, sc.old_cut, sizeof sc.new_cut);
     sc.gone[1] = 1;
-    sc.times.leave_ns = 200 * MS;
+    sc.times.member.leave_ns = 200 * MS;
     run();
 }
 
@@ -137,7 +137,7 @@ static void random_cuts(uint64_t m, uint32_t *cut)
 static int one_of_many(struct worker_state *w, uint64_t m)
 {
     struct dp_handover_args args = {
-        .transport = w->t, .control = w->control, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
+        .transport = w->t, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
         .config = &config, .backend = w->be, .tune = &tune, .step = 40 + m / 3,
     };
     struct dp_handover_outcome out;
@@ -150,7 +150,7 @@ static int one_of_many(struct worker_state *w, uint64_t m)
     CHECK(out.is_committed == !is_aborted(m));
     CHECK(w->layout.epoch == before + out.is_committed);
     CHECK(check_stage(w) == 0);
-    CHECK(poll_until(w, DP_HANDOVER_IDLE, &err) == DP_HANDOVER_IDLE);
+    CHECK(poll_until(w, DP_MEMBER_IDLE, &err) == DP_MEMBER_IDLE);
     CHECK(dp_handover_retired_bytes(w->h) == 0);
     return 0;
 }

@@ -46,7 +46,7 @@ static int begin_again(struct worker_state *w, bool is_new_device)
         dp_handover_destroy(w->h);
         failing_device_destroy(w->be);
         w->be = device();
-        w->h = dp_handover_create(&sc.times, NULL);
+        w->h = dp_handover_create(w->control, w->rank, &w->layout, &sc.times, NULL);
     }
     CHECK(w->be && w->h);
     memcpy(w->layout.cut, sc.old_cut, sizeof sc.old_cut);
@@ -61,7 +61,7 @@ static int finish(struct worker_state *w, enum outcome outcome, uint64_t m)
     struct dp_err err;
 
     if (outcome == MOVED) {
-        CHECK(poll_until(w, DP_HANDOVER_IDLE, &err) == DP_HANDOVER_IDLE);
+        CHECK(poll_until(w, DP_MEMBER_IDLE, &err) == DP_MEMBER_IDLE);
         CHECK(dp_handover_retired_bytes(w->h) == 0);
     }
     while (!dp_control_is_finished(w->control, m) && dp_now_ns() < end)
@@ -76,11 +76,11 @@ static int hear_abort(struct worker_state *w, uint64_t m)
     uint64_t end = dp_now_ns() + 20000 * MS;
     struct dp_err err;
 
-    while (dp_now_ns() < end && dp_handover_finish_poll(w->h, w->control, w->rank, &w->layout, &err) == DP_HANDOVER_IDLE &&
+    while (dp_now_ns() < end && dp_handover_poll(w->h, &err) == DP_MEMBER_IDLE &&
            !dp_control_decision(w->control, m))
         dp_control_wait(w->control, 20);
     CHECK(dp_control_decision(w->control, m));
-    CHECK(dp_handover_finish_poll(w->h, w->control, w->rank, &w->layout, &err) == DP_HANDOVER_IDLE);
+    CHECK(dp_handover_poll(w->h, &err) == DP_MEMBER_IDLE);
     CHECK(dp_handover_retired_bytes(w->h) == 0);
     return 0;
 }
@@ -90,7 +90,7 @@ static int attempt(struct worker_state *w, uint64_t m)
 {
     bool is_victim = (int)w->rank == sc.fails;
     struct dp_handover_args args = {
-        .transport = w->t, .control = w->control, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
+        .transport = w->t, .rank = w->rank, .layout = &w->layout, .stage = &w->stage,
         .config = &config, .backend = w->be, .tune = &tune, .step = 40 + m,
     };
     struct dp_handover_outcome out;

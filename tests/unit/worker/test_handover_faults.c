@@ -296,7 +296,7 @@ static void doubt_ends_the_run_at_last(void **state)
     (void)state;
     begin(script_votes_only, FATAL);
     sc.fatal_code = DP_ETIMEOUT;
-    sc.times.doubt_ns = 300 * MS;
+    sc.times.member.doubt_ns = 300 * MS;
     run();
 }
 
