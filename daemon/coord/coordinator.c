@@ -172,6 +172,7 @@ void dp_coord_end(struct dp_coord *c, uint64_t now_ns, const char *why)
     c->life.is_over = true;
     c->life.over_ns = now_ns;
     snprintf(c->life.over_why, sizeof c->life.over_why, "%s", why ? why : "");
+    coord_member_end(c, now_ns);
     coord_note(c, now_ns, "over: %s", c->life.over_why);
     (void)coord_journal_end(c, now_ns, c->life.over_why);
 }

@@ -573,6 +573,12 @@ struct dp_coord {
         uint64_t n, n_dropped, n_ignored;
         char dropped_why[256];
     } reports;
+    uint64_t steps_full_ns; /* as events.full_ns, of steps that begin */
+    struct { /* of workers, together (member.c) */
+        uint64_t full_ns; /* when there is room for a whole burst again */
+        uint64_t n_lost, n_lost_told; /* came too often; of them, said */
+        uint64_t told_ns;
+    } events;
     struct {
         uint64_t n_errors;
         bool is_failing, was_failing; /* the newest record could not be written; as was told last */
@@ -620,6 +626,7 @@ const char *coord_slot_state_name(enum coord_slot_state state);
 /* --- member.c --- */
 void coord_step_reset(struct dp_coord *c);
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns);
+void coord_member_end(struct dp_coord *c, uint64_t now_ns); /* the run is over: what was left out is said */
 bool coord_member_is_sane(const struct dp_msg_hello *m);
 bool coord_member_fits(const struct dp_coord *c, const struct dp_msg_hello *m); /* to what those before it said of the run */
 void coord_member_shape(struct dp_coord *c, const struct dp_msg_hello *m);      /* it is the first */

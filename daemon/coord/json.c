@@ -482,6 +482,7 @@ static json_t *counters_json(const struct dp_coord *c)
     set(o, "reports_dropped", u64(c->reports.n_dropped));
     set_text(o, "last_dropped", c->reports.dropped_why);
     set(o, "messages_ignored", u64(c->reports.n_ignored));
+    set(o, "events_not_taken", u64(c->events.n_lost));
     set(o, "journal_errors", u64(c->journal.n_errors));
     set_text(o, "last_journal_error", c->journal.error);
     set(o, "shrink_requests", u64(c->rel.attempts));

@@ -14,6 +14,11 @@
 
 #include "common/schedule/schedule.h"
 
+#define EVENT_NS (100 * DP_MS_NS) /* a run's workers may send so often, */
+#define EVENT_BURST 64            /* and so many at once: as many as are kept */
+#define STEP_NS DP_SECOND_NS      /* likewise steps of a job, each of which is journalled */
+#define STEP_BURST 16 /* at once */
+#define TELL_LOST_NS (10 * DP_SECOND_NS) /* between two lines that say how many events were left out */
 #define REPORT_MS 250 /* two reports for each decision (DECIDE_EVERY_NS) */
 
 /* Forget the step that trained; slots, migration ids and the release stay. */
@@ -54,6 +59,17 @@ void coord_step_reset(struct dp_coord *c)
     c->train.loss_step = 0;
     c->life.failed[0] = '\0';
     c->history.next_sample_step = 0;
+}
+
+/* One of what may come once in every_ns, and `burst` times at once? *full_ns: when there is room for all of these again. */
+static bool is_in_time(uint64_t *full_ns, uint64_t now_ns, uint64_t every_ns, uint32_t burst)
+{
+    if (*full_ns < now_ns)
+        *full_ns = now_ns;
+    if (*full_ns - now_ns > (burst - 1) * every_ns)
+        return false;
+    *full_ns += every_ns;
+    return true;
 }
 
 static void refuse(struct dp_msg_welcome *w, enum dp_verdict verdict, const char *text)
@@ -223,8 +239,25 @@ static void all_are_there(struct dp_coord *c, uint64_t now_ns)
                dp_layout_members(&c->layout), c->train.n_layers);
 }
 
+static void tell_lost_events(struct dp_coord *c, uint64_t now_ns)
+{
+    if (c->events.n_lost == c->events.n_lost_told)
+        return;
+    coord_note(c, now_ns, "%llu events were not taken: a run may send ten a second",
+               (unsigned long long)(c->events.n_lost - c->events.n_lost_told));
+    c->events.n_lost_told = c->events.n_lost;
+    c->events.told_ns = now_ns;
+}
+
+void coord_member_end(struct dp_coord *c, uint64_t now_ns)
+{
+    tell_lost_events(c, now_ns);
+}
+
 void coord_member_tick(struct dp_coord *c, uint64_t now_ns)
 {
+    if (now_ns - c->events.told_ns >= TELL_LOST_NS)
+        tell_lost_events(c, now_ns);
     if (c->train.has_shape && !c->train.has_layout)
         all_are_there(c, now_ns);
 }
@@ -314,6 +347,10 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     if (c->train.has_step && m->step_id != c->train.step_id) {
         if (!c->life.is_over && step_is_alive(c, now_ns)) {
             refuse(w, DP_VERDICT_DENIED, "another step of this job is training");
+            return;
+        }
+        if (!is_in_time(&c->steps_full_ns, now_ns, STEP_NS, STEP_BURST)) {
+            refuse(w, DP_VERDICT_UNKNOWN, "steps of this job begin too fast");
             return;
         }
         coord_step_reset(c);
@@ -421,8 +458,23 @@ const char *dp_coord_worker_at(const struct dp_coord *c, uint32_t rank, uint32_t
     return c->slot[c->worker[rank].slot].name;
 }
 
+/* An event is a line of the log and one of those that are kept. What is said again and again by itself, and then changes nothing,
+ * is neither. */
+static bool may_take_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m)
+{
+    if (m->kind == DP_EV_LEAVE)
+        return true;
+    if (is_in_time(&c->events.full_ns, now_ns, EVENT_NS, EVENT_BURST))
+        return true;
+    if (c->events.n_lost++ == c->events.n_lost_told)
+        c->events.told_ns = now_ns; /* the first of them: how many there are shows later */
+    return false;
+}
+
 void dp_coord_event(struct dp_coord *c, uint64_t now_ns, uint32_t rank, const struct dp_msg_event *m)
 {
+    if (!may_take_event(c, now_ns, m))
+        return;
     switch (m->kind) {
     case DP_EV_PRUNED:
         if (!(m->value >= 0.0 && m->value <= 1.0)) {

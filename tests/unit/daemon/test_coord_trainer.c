@@ -155,11 +155,76 @@ static void a_lost_worker_of_a_foreign_trainer_ends_the_run(void **state)
     end(w);
 }
 
+/* Ten a second and 64 at once, of all workers together; how many were left out is said in one line, and those that Slurm's signal
+ * makes are not counted. */
+static void events_of_a_run_are_limited(void **state)
+{
+    struct dp_msg_event e = {.kind = DP_EV_EVAL, .value = 1.5}, leave = {.kind = DP_EV_LEAVE};
+    struct world *w = begin(9);
+    uint32_t before;
+    json_t *o;
+
+    (void)state;
+    train_unmoved(w);
+    before = w->c->history.n_events;
+    for (uint32_t i = 0; i < 1000; i++) {
+        dp_coord_event(w->c, w->now_ns, i % W_MAX, &e);
+        dp_coord_event(w->c, w->now_ns, i % W_MAX, &leave);
+    }
+    assert_int_equal(w->c->history.n_events - before, 64);
+    for (uint32_t i = 0; i < 30; i++) { /* 3 s */
+        dp_coord_event(w->c, w->now_ns + i * 100000000ull, 1, &e);
+        dp_coord_event(w->c, w->now_ns + i * 100000000ull, 2, &e);
+    }
+    assert_int_equal(w->c->history.n_events - before, 64 + 29);
+    world_run(w, 15.0, false);
+    assert_int_equal(times_noted(w, "events were not taken"), 1);
+    assert_true(was_noted(w, "967 events were not taken: a run may send ten a second"));
+    for (uint32_t i = 0; i < 70; i++)
+        dp_coord_event(w->c, w->now_ns, 1, &e);
+    dp_coord_end(w->c, w->now_ns, "test");
+    assert_true(was_noted(w, "6 events were not taken"));
+    o = status_of(w);
+    assert_int_equal(int_of(json_object_get(o, "counters"), "events_not_taken"), 973);
+    json_decref(o);
+    end(w);
+}
+
+/* One process that says to be step after step: each is journalled, so they are limited. It may come back. */
+static void steps_of_a_job_are_limited(void **state)
+{
+    struct dp_msg_hello *m = calloc(1, sizeof *m);
+    uint32_t n_ok = 0, n_later = 0;
+    struct dp_msg_welcome welcome;
+    struct world *w = begin(11);
+
+    (void)state;
+    *m = (struct dp_msg_hello){.job_id = w->job.job_id, .n_workers = 1, .n_layers = 2, .steps_total = 9, .microbatches = 1,
+                               .tokens_per_microbatch = 1, .cut = {0, 2}};
+    w->c = dp_coord_create(&w->job, &w->limits, &w->ops, w, NULL);
+    assert_int_equal(dp_coord_begin(w->c, w->now_ns, NULL), 0);
+    for (uint32_t i = 0; i < 100; i++) {
+        m->step_id = i + 1;
+        dp_coord_hello(w->c, w->now_ns, "n0", 100, m, &welcome);
+        n_ok += welcome.verdict == DP_VERDICT_OK;
+        n_later += welcome.verdict == DP_VERDICT_UNKNOWN && !strcmp(welcome.text, "steps of this job begin too fast");
+        dp_coord_goodbye(w->c, w->now_ns, &(struct dp_msg_goodbye){.how = DP_BYE_FAILED, .loss = NAN});
+    }
+    assert_int_equal(n_ok, 17); /* the first one, and a burst */
+    assert_int_equal(n_later, 83);
+    dp_coord_hello(w->c, w->now_ns + 1000000000ull, "n0", 100, m, &welcome);
+    assert_int_equal(welcome.verdict, DP_VERDICT_OK);
+    free(m);
+    end(w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_cannot_move_is_observed),
     cmocka_unit_test(who_stays_is_emptied_and_kept),
     cmocka_unit_test(who_stays_stays_on_a_node_that_drains),
     cmocka_unit_test(speeds_are_measured_only_where_all_promise),
     cmocka_unit_test(a_lost_worker_of_a_foreign_trainer_ends_the_run),
+    cmocka_unit_test(events_of_a_run_are_limited),
+    cmocka_unit_test(steps_of_a_job_are_limited),
 };
 TEST_MAIN("coord_trainer", tests)
