@@ -338,6 +338,22 @@ struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hel
     return c;
 }
 
+void dp_control_abandon(struct dp_control *c)
+{
+    int saved = errno;
+
+    dp_frame_socket_close(&c->link);
+    dp_device_lock_release(&c->lock);
+    for (uint32_t r = 0; r < DP_MAX_WORKERS; r++)
+        free(c->peer[r].card);
+    dp_expected_destroy(c->expected);
+    explicit_bzero(c->key, sizeof c->key);
+    free(c->card);
+    free(c->socket);
+    free(c);
+    errno = saved;
+}
+
 void dp_control_destroy(struct dp_control *c)
 {
     uint64_t end = dp_now_ns() + 1000 * DP_MS_NS;
@@ -353,15 +369,7 @@ void dp_control_destroy(struct dp_control *c)
         poll(&p, 1, 50);
         service(c);
     }
-    dp_frame_socket_close(&c->link);
-    dp_device_lock_release(&c->lock);
-    for (uint32_t r = 0; r < DP_MAX_WORKERS; r++)
-        free(c->peer[r].card);
-    dp_expected_destroy(c->expected);
-    explicit_bzero(c->key, sizeof c->key);
-    free(c->card);
-    free(c->socket);
-    free(c);
+    dp_control_abandon(c);
     errno = saved;
 }
 

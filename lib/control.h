@@ -21,6 +21,7 @@ struct dp_control;
 struct dp_control *dp_control_create(const char *socket, const struct dp_msg_hello *hello,
                                      uint32_t first_timeout_ms, struct dp_err *err);
 void dp_control_destroy(struct dp_control *c); /* sends what is queued for at most 1 s */
+void dp_control_abandon(struct dp_control *c); /* says nothing to anybody: in a child of the process that connected */
 
 int dp_control_fd(const struct dp_control *c); /* -1 while not connected */
 void dp_control_poll(struct dp_control *c);    /* read, write, reconnect; never blocks */

@@ -14,8 +14,37 @@ lib_libdpmember_a_SOURCES = \
 	lib/window.c lib/window.h
 lib_libdpmember_a_CFLAGS = $(AM_CFLAGS) -fPIC
 
+# The library for other trainers: a "program" that is linked as a shared object, as the plugin is. It needs libc only, so what it
+# takes of common/ may ask for nothing else: -z defs tells. Sanitizers' libraries are the program's.
+dynpipe_lds = $(top_srcdir)/lib/libdynpipe.lds
+solibdir = $(libdir)
+solib_PROGRAMS = lib/libdynpipe.so.1.0.0
+lib_libdynpipe_so_1_0_0_SOURCES = \
+	lib/dynpipe.c lib/dynpipe.h lib/dynpipe_internal.h \
+	lib/dynpipe_args.c lib/dynpipe_handover.c lib/dynpipe_report.c \
+	lib/sha256.c lib/sha256.h
+lib_libdynpipe_so_1_0_0_CFLAGS = $(AM_CFLAGS) -fPIC
+lib_libdynpipe_so_1_0_0_LDFLAGS = $(SHARED_LINK) -shared -Wl,-soname,libdynpipe.so.1 -Wl,--version-script=$(dynpipe_lds)
+if !SANITIZED
+lib_libdynpipe_so_1_0_0_LDFLAGS += -Wl,-z,defs
+endif
+lib_libdynpipe_so_1_0_0_LDADD = lib/libdpmember.a common/libdpcommon.a
+EXTRA_lib_libdynpipe_so_1_0_0_DEPENDENCIES = $(dynpipe_lds)
+include_HEADERS = lib/dynpipe.h
+pkgconfig_DATA += lib/dynpipe.pc
+CLEANFILES += lib/libdynpipe.so lib/libdynpipe.so.1
+# By these names programs find it, here and installed.
+all-local: lib/libdynpipe.so
+lib/libdynpipe.so: lib/libdynpipe.so.1.0.0
+	$(AM_V_GEN)ln -sf libdynpipe.so.1.0.0 lib/libdynpipe.so.1 && ln -sf libdynpipe.so.1 $@
+install-exec-hook:
+	cd '$(DESTDIR)$(solibdir)' && ln -sf libdynpipe.so.1.0.0 libdynpipe.so.1 && ln -sf libdynpipe.so.1 libdynpipe.so
+uninstall-hook:
+	rm -f '$(DESTDIR)$(solibdir)/libdynpipe.so.1' '$(DESTDIR)$(solibdir)/libdynpipe.so'
+
 if HAVE_CMOCKA
-member_tests = tests/unit/lib/test_control tests/unit/lib/test_expected tests/unit/lib/test_member tests/unit/lib/test_window
+member_tests = tests/unit/lib/test_control tests/unit/lib/test_dynpipe_handover tests/unit/lib/test_expected \
+	tests/unit/lib/test_member tests/unit/lib/test_sha256 tests/unit/lib/test_window
 check_PROGRAMS += $(member_tests)
 TESTS += $(member_tests)
 tests_unit_lib_test_control_SOURCES = tests/unit/lib/test_control.c tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h tests/unit/unit.h
@@ -25,10 +54,19 @@ tests_unit_lib_test_member_SOURCES = tests/unit/lib/test_member.c tests/unit/wor
 	tests/unit/random.h tests/unit/unit.h
 tests_unit_lib_test_member_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_lib_test_member_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
+tests_unit_lib_test_sha256_SOURCES = tests/unit/lib/test_sha256.c lib/sha256.c lib/sha256.h tests/unit/unit.h
+tests_unit_lib_test_sha256_LDADD = $(CRYPTO_LIBS) $(UNIT_LIBS)
 tests_unit_lib_test_window_SOURCES = tests/unit/lib/test_window.c tests/unit/random.h tests/unit/unit.h
 tests_unit_lib_test_window_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
+# They have the shared object, and of our own what their daemon needs.
+dynpipe_world = tests/unit/lib/dynpipe_world.c tests/unit/lib/dynpipe_world.h tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
+	tests/unit/unit.h
+dynpipe_link = $(AM_LDFLAGS) -Wl,-rpath,$(abs_top_builddir)/lib
+tests_unit_lib_test_dynpipe_handover_SOURCES = tests/unit/lib/test_dynpipe_handover.c $(dynpipe_world)
+tests_unit_lib_test_dynpipe_handover_LDADD = lib/libdynpipe.so common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_lib_test_dynpipe_handover_LDFLAGS = $(dynpipe_link)
 tests_unit_lib_test_expected_SOURCES = tests/unit/lib/test_expected.c tests/unit/random.h tests/unit/unit.h
 tests_unit_lib_test_expected_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 
-EXTRA_DIST += lib/README.md
+EXTRA_DIST += lib/README.md lib/libdynpipe.lds

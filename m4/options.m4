@@ -18,6 +18,7 @@ AS_IF([test "$enable_sanitizer" != no],
   [SANITIZER_CFLAGS="$SANITIZER_CFLAGS -fPIC"
    AC_DEFINE([DP_SANITIZED], [1], [built with a sanitizer: several times slower])])
 AM_CONDITIONAL([FUZZER], [test "$enable_sanitizer" = fuzzer])
+AM_CONDITIONAL([SANITIZED], [test "$enable_sanitizer" != no])
 AC_SUBST([SANITIZER_CFLAGS])
 
 AC_ARG_ENABLE([werror],

@@ -20,7 +20,7 @@ has() { # FLAG TEXT REGEX NAME
     esac
 }
 
-for file in daemon/dynpiped cli/dynpipe worker/dynpipe-worker spank_plugin/spank_dynpipe.so; do
+for file in daemon/dynpiped cli/dynpipe worker/dynpipe-worker lib/libdynpipe.so.1.0.0 spank_plugin/spank_dynpipe.so; do
     [ -e "$DP_BUILDDIR/$file" ] || bail "$file is not built"
     elf=$(LC_ALL=C readelf -hldW --dyn-syms "$DP_BUILDDIR/$file")
     has -pie "$elf" 'Type: +DYN' "$file can lie at any address"
