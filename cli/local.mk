@@ -9,7 +9,7 @@ cli_dynpipe_SOURCES = \
 	cli/runs/watch_plain.c cli/runs/watch_screen.c \
 	cli/plan/ask.c cli/plan/latency.c cli/plan/names.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
 	cli/plan/show.c cli/plan/trade.c \
-	cli/simulate/advice.c cli/simulate/advice.h cli/simulate/notation.c cli/simulate/notation.h \
+	cli/simulate/advice.c cli/simulate/advice.h \
 	cli/simulate/chrome.c cli/simulate/cluster.c cli/simulate/cluster.h cli/simulate/cluster_document.c \
 	cli/simulate/cluster_svg.c cli/simulate/cluster_table.c cli/simulate/document.c \
 	cli/simulate/simulate.c cli/simulate/simulate.h cli/simulate/svg.c cli/simulate/table.c \

@@ -15,7 +15,7 @@ policies_libdppolicy_a_SOURCES = \
 	policies/predict/answer.c policies/predict/answer.h policies/predict/iteration.c \
 	policies/predict/links.c policies/predict/links.h \
 	policies/predict/predict.c policies/predict/predict.h \
-	policies/saving/advice.c policies/saving/advice.h policies/saving/saving.c policies/saving/saving.h policies/saving/saving_json.c policies/saving/saving_json.h \
+	policies/saving/advice.c policies/saving/advice.h policies/saving/notation.c policies/saving/notation.h policies/saving/saving.c policies/saving/saving.h policies/saving/saving_json.c policies/saving/saving_json.h \
 	policies/saving/trade.c policies/saving/trade.h policies/saving/ways.c policies/saving/ways.h \
 	policies/sim/balance.c policies/sim/balance.h policies/sim/balance_chain.c policies/sim/balance_chain.h \
 	policies/sim/recut.c policies/sim/recut.h policies/sim/replan.c policies/sim/replan.h \

@@ -8,7 +8,7 @@
 #include "cli/show/json.h"
 #include "cli/show/table.h"
 #include "cli/show/text.h"
-#include "cli/simulate/notation.h"
+#include "policies/saving/notation.h"
 #include "policies/saving/saving_json.h"
 #include "policies/sim/scheme/scheme.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See notation.h. */
-#include "cli/simulate/notation.h"
+#include "policies/saving/notation.h"
 
 #include <stdbool.h>
 #include <stdio.h>

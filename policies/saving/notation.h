@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A layout as other programs take it. */
-#ifndef DP_CLI_SIMULATE_NOTATION_H
-#define DP_CLI_SIMULATE_NOTATION_H
+#ifndef DP_POLICIES_SAVING_NOTATION_H
+#define DP_POLICIES_SAVING_NOTATION_H
 
 #include <jansson.h>
 #include <stdint.h>
