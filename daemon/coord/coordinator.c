@@ -163,6 +163,7 @@ void dp_coord_tick(struct dp_coord *c, uint64_t now_ns)
     coord_memory_tick(c, now_ns);
     coord_promise_tick(c, now_ns);
     coord_decide_tick(c, now_ns);
+    coord_proposal_tick(c);
 }
 
 void dp_coord_end(struct dp_coord *c, uint64_t now_ns, const char *why)

@@ -307,6 +307,8 @@ static void conclude(struct dp_coord *c, uint64_t now_ns, struct coord_planning 
     memcpy(d->pack_reason, t->pack_reason, sizeof d->pack_reason);
     memcpy(d->release_reason, t->release_reason, sizeof d->release_reason);
     choose_move(c, now_ns, t, d);
+    if (coord_mode(c) == DP_MODE_OBSERVE)
+        coord_proposal_made(c, now_ns, t, d->out.verdict == DP_MOVE ? &t->out.layout : &c->layout);
     apply(c, now_ns, t, d);
     log_decision(c, d);
     if (d->slots_after >= d->slots_now)

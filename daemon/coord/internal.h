@@ -4,6 +4,7 @@
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
  * member.c  who is in the run: HELLO, GOODBYE, lost workers, events
  * trait.c   what its trainer can, and which mode follows
+ * proposal.c  the layout that an observed run should begin again with
  * report.c  measured loads, checked
  * decide.c  what is planned, reference, verdict, decision log
  * promise.c the measured step against what was promised of it; trials; when packing stops
@@ -154,6 +155,7 @@ struct coord_worker {
     uint64_t ahead_ns, held_ns;  /* of the newest report: common/message/msg.h */
     uint64_t report_ns, finish_sent_ns;
     uint64_t answered_ping; /* number of the newest */
+    uint64_t told_proposal; /* likewise, since it said HELLO last; 0: none */
 };
 
 /* Two slots whose workers were neighbours. */
@@ -316,6 +318,7 @@ struct coord_ahead {
 
 /* The answer: a child's bytes. */
 struct coord_plan {
+    uint32_t first_block, end_block; /* layers first .. end - 1 have as many parameters as most have */
     int32_t rc; /* -1: no proposal, err says why */
     enum dp_errcode code;
     char why[256];
@@ -371,6 +374,15 @@ struct coord_sample {
 struct coord_event {
     uint64_t t_ns, step;
     char text[256];
+};
+
+/* Of an observed run: what would be made of it. Not journalled: the first decision after a restart makes it anew. */
+struct coord_proposal {
+    uint64_t number;          /* under this incarnation; 0: nothing was decided yet */
+    uint64_t since_ns;        /* this layout is the best since */
+    uint64_t now_ns, then_ns; /* predicted step: of the layout in force, of this one */
+    struct dp_layout layout;  /* the one in force where none is better */
+    uint32_t first_block, end_block;
 };
 
 struct coord_stall {
@@ -554,6 +566,7 @@ struct dp_coord {
     struct coord_migration mig;
     struct coord_release rel;
     struct coord_regroup regroup;
+    struct coord_proposal proposal;
     struct coord_stall stall;
     struct coord_leave leave;
     struct coord_join join;
@@ -643,6 +656,13 @@ const char *coord_why_observed(const struct dp_coord *c);
 /* Is there a worker on this slot that does not leave before the run ends? Then the slot is not given back either. */
 bool coord_slot_stays(const struct dp_coord *c, uint32_t slot);
 json_t *coord_trait_json(const struct dp_coord *c); /* new reference; null before any worker has said HELLO */
+
+/* --- proposal.c --- */
+/* A decision of an observed run: `next` is what would be put in force, the layout in force where that stays. */
+void coord_proposal_made(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t, const struct dp_layout *next);
+void coord_proposal_tick(struct dp_coord *c); /* workers that cannot move layers hear of it */
+/* New reference; null where the run is not observed, nothing was decided yet, or nothing is better than the layout in force. */
+json_t *coord_proposal_json(const struct dp_coord *c);
 
 /* --- report.c --- */
 void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss); /* after `step` steps; NaN: unknown */

@@ -48,6 +48,7 @@ void coord_step_reset(struct dp_coord *c)
     c->saving.step = 0; /* what was saved is the job's, and stays */
     memset(&c->reference.steady, 0, sizeof c->reference.steady);
     memset(&c->recent, 0, sizeof c->recent);
+    memset(&c->proposal, 0, sizeof c->proposal);
     memset(&c->stall, 0, sizeof c->stall);
     memset(&c->leave, 0, sizeof c->leave);
     memset(&c->regroup, 0, sizeof c->regroup);
@@ -270,6 +271,7 @@ void coord_member_adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32
     w->pid = pid;
     w->slot = slot;
     w->regroups = m->regroups == 1;
+    w->told_proposal = 0;
     w->mem_limit_bytes = m->mem_limit_bytes;
     if (!(w->speed > 0.0))
         w->speed = 1.0;

@@ -160,7 +160,7 @@ static void look_ahead(struct planner *k, struct dp_release_when_in *in)
     }
 }
 
-/* May slots be freed now? Fills in the reason either way. */
+/* May slots be freed now? Fills in the reason either way. Of a run that would have to begin again nothing is asked of Slurm. */
 static bool may_release(struct planner *k)
 {
     const struct dp_coord *c = k->c;
@@ -172,6 +172,10 @@ static bool may_release(struct planner *k)
     struct dp_release_when_out out;
 
     in.free_now = k->pack.slots < k->q->d.slots_now ? k->q->d.slots_now - k->pack.slots : 0;
+    if (c->train.is_fixed) {
+        snprintf(k->t.release_reason, sizeof k->t.release_reason, "%ss that a restart would not need: %u", coord_slot_word(c), in.free_now);
+        return in.free_now;
+    }
     if (in.free_now && in.shrinks_left == 1)
         look_ahead(k, &in);
     dp_release_when(&in, &out);
@@ -275,7 +279,7 @@ static int pack_as_measured(struct planner *k, struct dp_err *err)
     char before[256] = "";
     int rc;
 
-    if (coord_has_outdated(k->c, before, sizeof before)) {
+    if (!k->c->train.is_fixed && coord_has_outdated(k->c, before, sizeof before)) {
         snprintf(k->t.pack_reason, sizeof k->t.pack_reason, "packing waits: %s", before);
         return foresee(k, &k->c->layout, err);
     }
@@ -323,10 +327,25 @@ static int propose(struct planner *k, struct dp_err *err)
     return foresee(k, &k->t.out.layout, err);
 }
 
+/* Of the layers that have as many parameters as most have the first one, and the one behind the last. */
+static void find_blocks(struct planner *k)
+{
+    uint64_t params = dp_most_common_params(k->now.layer, k->c->train.n_layers);
+
+    k->t.end_block = 0;
+    for (uint32_t l = k->c->train.n_layers; l-- > 0;)
+        if (k->now.layer[l].params == params) {
+            k->t.first_block = l;
+            if (!k->t.end_block)
+                k->t.end_block = l + 1;
+        }
+}
+
 static int make_plan(struct planner *k, struct dp_err *err)
 {
     if (look(k, err) < 0 || predict(k, err) < 0 || coord_correct_learn(k->c, &k->now.in, &k->t, err) < 0)
         return -1;
+    find_blocks(k);
     k->t.left_mean = coord_steps_left_mean(k->c, &k->now, dp_prune_slope(&k->t.trend), k->later_layer, k->later_opt);
     coord_noise_look(k->c, &k->t.noise);
     set_rule(k);

@@ -12,8 +12,7 @@
 #define HAS_FALLEN 0.9    /* of the dense time: below it the sparse kernels are at work */
 #define LEAST_TIME 0.1    /* no prediction below this part of the time now */
 
-/* The most common number of parameters: that of a transformer block. */
-static uint64_t block_params(const struct dp_layer_load *l, uint32_t n)
+uint64_t dp_most_common_params(const struct dp_layer_load *l, uint32_t n)
 {
     uint64_t best = 0;
     uint32_t most = 0;
@@ -43,7 +42,7 @@ static double layer_ns(const struct dp_layer_load *l)
 
 static void sum(const struct dp_layer_load *layer, uint32_t n_layers, double *params, double *nnz, double *ns)
 {
-    uint64_t block = block_params(layer, n_layers);
+    uint64_t block = dp_most_common_params(layer, n_layers);
 
     *params = *nnz = *ns = 0.0;
     for (uint32_t i = 0; i < n_layers; i++)
@@ -68,7 +67,7 @@ static struct dp_prune_level *new_level(struct dp_prune_trend *t)
 
 static bool has_frozen(const struct dp_layer_load *layer, uint32_t n_layers)
 {
-    uint64_t block = block_params(layer, n_layers);
+    uint64_t block = dp_most_common_params(layer, n_layers);
 
     for (uint32_t i = 0; i < n_layers; i++)
         if (is_prunable(&layer[i], block) && dp_load_is_frozen(&layer[i]))
@@ -132,7 +131,7 @@ static uint64_t scaled(uint64_t v, double factor)
 void dp_loads_at_sparsity(const struct dp_layer_load *now, const uint64_t *opt, double slope, uint32_t n_layers,
                           double sparsity, struct dp_layer_load *out, uint64_t *opt_out)
 {
-    uint64_t block = block_params(now, n_layers);
+    uint64_t block = dp_most_common_params(now, n_layers);
     double params, nnz, ns, density;
 
     sum(now, n_layers, &params, &nnz, &ns);

@@ -5,6 +5,9 @@
 
 #include "policies/policy.h"
 
+/* The parameters that most layers have, those of a block; of several numbers that are as common the largest. Takes n_layers squared. */
+uint64_t dp_most_common_params(const struct dp_layer_load *layer, uint32_t n_layers);
+
 #define DP_PRUNE_LEVELS 32 /* 3 % apart at least, so down to a density of 0.4; then every other one goes */
 
 /* Sums over the layers that can be pruned, once per density that the run has been at. */

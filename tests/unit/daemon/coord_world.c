@@ -737,6 +737,10 @@ static void worker_message(struct world *w, const struct world_message *m)
         struct dp_msg_save s;
 
         k->n_stops += dp_msg_save_decode(&r, &s, NULL) == 0 && s.stop;
+    } else if (m->type == DP_MSG_PROPOSAL) {
+        if (dp_msg_proposal_decode(&r, &k->proposal, NULL) < 0)
+            broken_for_all(w, "PROPOSAL that cannot be read", 0, 0);
+        k->n_proposals++;
     } else if (m->type == DP_MSG_REGROUP) {
         struct dp_msg_regroup g;
 

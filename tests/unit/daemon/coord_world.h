@@ -32,6 +32,8 @@ struct world_worker {
     bool is_fixed, stays, has_own_costs; /* of a foreign trainer: HELLO says so (blocks_differ) */
     uint32_t n_regroups;        /* heard and followed */
     uint32_t n_refusals;        /* REGROUP said that nobody goes on */
+    struct dp_msg_proposal proposal; /* the newest; number 0: none */
+    uint32_t n_proposals;
     struct dp_msg_vote vote;
 };
 

@@ -218,6 +218,155 @@ static void steps_of_a_job_are_limited(void **state)
     end(w);
 }
 
+/* --- what it should begin again with --- */
+
+static struct world *fixed(uint64_t seed, enum dp_mode mode)
+{
+    struct world *w = begin(seed);
+
+    w->limits.mode = mode;
+    for (uint32_t r = 0; r < W_MAX; r++)
+        w->worker[r].is_fixed = true;
+    return w;
+}
+
+static json_t *proposal_of(struct world *w)
+{
+    json_t *o = dp_coord_json(w->c, w->now_ns, DP_QUERY_EXPLAIN), *p = json_incref(json_object_get(o, "proposal"));
+
+    json_decref(o);
+    return p;
+}
+
+static uint32_t n_gone(const struct dp_msg_proposal *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < W_MAX; r++)
+        n += p->gone[r];
+    return n;
+}
+
+static void all_have(const struct world *w, const char *what, uint32_t gone)
+{
+    struct dp_layout l = {.n_workers = W_MAX, .n_layers = W_LAYERS};
+    char text[64];
+
+    for (uint32_t r = 0; r < W_MAX; r++) {
+        const struct dp_msg_proposal *p = &w->worker[r].proposal;
+
+        assert_true(p->number == w->c->proposal.number && p->incarnation == w->c->life.incarnation);
+        assert_true(p->n_workers == W_MAX && p->n_layers == W_LAYERS && p->now_ns > 0.0 && p->then_ns > 0.0);
+        memcpy(l.cut, p->cut, sizeof l.cut);
+        memcpy(l.gone, p->gone, sizeof l.gone);
+        dp_layout_format(&l, text, sizeof text);
+        assert_string_equal(text, what);
+        assert_int_equal(n_gone(p), gone);
+    }
+}
+
+/* The same run packs onto one node where its layers move (test_coord_packing.c), and there it needs the only shrink of its job. */
+static void who_cannot_move_hears_what_to_begin_again_with(void **state)
+{
+    struct world *w = fixed(1, DP_MODE_RELEASE);
+    uint32_t n[W_MAX];
+    json_t *p;
+
+    (void)state;
+    w->job.shrinks_allowed = 0;
+    world_start(w);
+    world_run(w, 4.0, false);
+    all_have(w, "0-1|2-3|4-5|6-7", 0); /* the first word, after a restart of the daemon, too: a former one is taken back */
+    p = proposal_of(w);
+    assert_true(json_is_null(p));
+    json_decref(p);
+    world_run(w, 60.0, false);
+    all_have(w, "0-7|x|x|x", 3);
+    assert_true(w->worker[0].n_proposals == w->worker[0].proposal.number && w->worker[0].n_proposals < 12);
+    p = proposal_of(w);
+    assert_string_equal(text_of(p, "text"), "0-7|x|x|x");
+    assert_int_equal(int_of(p, "workers"), 1);
+    assert_string_equal(text_of(p, "megatron_layout"), "Et*8L"); /* all layers are alike: Megatron's ends come besides */
+    assert_string_equal(text_of(p, "deepspeed_parts"), "[0, 8]");
+    assert_true(json_real_value(json_object_get(p, "then_ms")) > 0.0);
+    json_decref(p);
+    assert_int_equal(world_count(w, DP_REC_INTENT) + world_count(w, DP_REC_DRAIN), 0);
+    for (uint32_t r = 0; r < W_MAX; r++)
+        n[r] = w->worker[r].n_proposals;
+    w->worker[2].is_connected = false; /* and comes back */
+    world_run(w, 5.0, false);
+    assert_true(w->worker[2].n_proposals == n[2] + 1 && w->worker[1].n_proposals == n[1]);
+    world_crash(w);
+    world_run(w, 20.0, false);
+    assert_int_equal(w->c->life.incarnation, 2);
+    all_have(w, "0-7|x|x|x", 3);
+    end(w);
+}
+
+static void a_proposal_keeps_to_mode_and_traits(void **state)
+{
+    (void)state;
+    for (int stays = 0; stays < 2; stays++) {
+        struct world *w = fixed(1, stays ? DP_MODE_RELEASE : DP_MODE_BALANCE);
+
+        for (uint32_t r = 0; r < W_MAX; r++)
+            w->worker[r].stays = stays;
+        w->density[0] = w->density[1] = 1.0; /* and the rest is pruned: 3 layers of the others for each of them */
+        world_start(w);
+        world_run(w, 60.0, false);
+        assert_true(w->worker[0].proposal.number > 1);
+        assert_int_equal(w->worker[0].proposal.cut[1], 1);
+        assert_int_equal(n_gone(&w->worker[0].proposal), 0);
+        end(w);
+    }
+}
+
+/* Layers change back: what was proposed is better no more. */
+static void a_proposal_is_taken_back(void **state)
+{
+    struct world *w = fixed(3, DP_MODE_BALANCE);
+    uint64_t number;
+    json_t *p;
+
+    (void)state;
+    w->n_freezes = 1; /* none before the end */
+    w->freeze[0] = (struct dp_change){W_STEPS, 1, DP_CHANGE_FREEZE};
+    w->all_params_left = w->blocks_differ = true;
+    for (uint32_t l = 2; l < W_LAYERS; l++)
+        w->density[l] = 0.2;
+    world_start(w);
+    world_run(w, 10.0, false);
+    number = w->worker[3].proposal.number;
+    assert_true(number > 0 && w->worker[3].proposal.cut[1] == 1);
+    for (uint32_t l = 0; l < W_LAYERS; l++)
+        w->density[l] = 1.0;
+    world_run(w, 10.0, false);
+    assert_true(w->worker[3].proposal.number > number);
+    all_have(w, "0-1|2-3|4-5|6-7", 0);
+    p = proposal_of(w);
+    assert_true(json_is_null(p));
+    json_decref(p);
+    end(w);
+}
+
+/* It could move, but is to be looked at only: people see the same, and no worker is told. */
+static void an_observed_run_shows_what_would_be_done(void **state)
+{
+    struct world *w = begin(1);
+    json_t *p;
+
+    (void)state;
+    w->limits.mode = DP_MODE_OBSERVE;
+    world_start(w);
+    world_run(w, 60.0, false);
+    p = proposal_of(w);
+    assert_string_equal(text_of(p, "text"), "0-7|x|x|x");
+    json_decref(p);
+    for (uint32_t r = 0; r < W_MAX; r++)
+        assert_int_equal(w->worker[r].n_proposals, 0);
+    end(w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_cannot_move_is_observed),
     cmocka_unit_test(who_stays_is_emptied_and_kept),
@@ -226,5 +375,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_lost_worker_of_a_foreign_trainer_ends_the_run),
     cmocka_unit_test(events_of_a_run_are_limited),
     cmocka_unit_test(steps_of_a_job_are_limited),
+    cmocka_unit_test(who_cannot_move_hears_what_to_begin_again_with),
+    cmocka_unit_test(a_proposal_keeps_to_mode_and_traits),
+    cmocka_unit_test(a_proposal_is_taken_back),
+    cmocka_unit_test(an_observed_run_shows_what_would_be_done),
 };
 TEST_MAIN("coord_trainer", tests)
