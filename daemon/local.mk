@@ -49,14 +49,17 @@ tests_lib_daemon_hostile_SOURCES = tests/lib/daemon_hostile.c
 tests_lib_daemon_hostile_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
 tests_lib_daemon_probe_SOURCES = tests/lib/daemon_probe.c
 tests_lib_daemon_probe_LDADD = common/libdpcommon.a $(MUNGE_LIBS) $(CRYPTO_LIBS)
+check_PROGRAMS += tests/lib/told_loads
+tests_lib_told_loads_SOURCES = tests/lib/told_loads.c
+tests_lib_told_loads_LDADD = lib/libdpmember.a common/libdpcommon.a
 check_PROGRAMS += tests/lib/slices_probe
 tests_lib_slices_probe_SOURCES = tests/lib/slices_probe.c
 tests_lib_slices_probe_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(SLURM_LIBS)
 check_PROGRAMS += tests/lib/priv_probe
 tests_lib_priv_probe_SOURCES = tests/lib/priv_probe.c
 dist_check_SCRIPTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t \
-	tests/integration/0060-hostile.t tests/cluster/0100-daemon.t
-TESTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/integration/0060-hostile.t tests/cluster/0100-daemon.t
+	tests/integration/0060-hostile.t tests/integration/0070-noise.t tests/cluster/0100-daemon.t
+TESTS += tests/integration/0050-daemon.t tests/integration/0055-site-policy.t tests/integration/0060-hostile.t tests/integration/0070-noise.t tests/cluster/0100-daemon.t
 
 # Site policies for the tests: the example, one that misbehaves, one of another interface, two that are none.
 site_policies = tests/lib/headroom.so tests/lib/bad_policy.so tests/lib/old_policy.so tests/lib/no_decide.so tests/lib/no_symbol.so
