@@ -61,12 +61,32 @@ none "includes go the way that doc/design.md says" "$(
             next
         }
         FNR == 1 { own = FILENAME; sub("/[^/]*$", "", own); own = row_of(own) }
+        FNR == 1 && own == "" { print "doc/design.md: its table has no row for " FILENAME }
         own == "" || !match($0, /^#include "[a-z_0-9]+\/[^"]*"/) { next }
         {
             split($0, part, "\""); it = part[2]; sub("/[^/]*$", "", it); it = row_of(it)
             if (it != own && !index(may[own], ", " it ",")) print FILENAME ": " part[2]
         }
         END { if (rows < 10) print "doc/design.md: its table is not found" }' doc/design.md $(grep -vE '^(tests|doc|etc)/' <<<"$sources") || echo "awk failed"
+)"
+# Nodes have the daemon and the plugin, trainers the library. None of them needs what trains, or a language that may be missing there.
+none "daemon, plugin and library can do without worker, Python and PyTorch" "$(
+    awk -F' *[|] *' '
+        $2 ~ /^[a-z_\/]+\/$/ && NF > 4 { may[substr($2, 1, length($2) - 1)] = $4 }
+        function reach(from, by,  part, n, i) {
+            if (from in seen) return
+            seen[from] = 1
+            if (from ~ /^(worker|kernels|cli)(\/|$)/) { print by " may include " from; return }
+            n = split(may[from], part, ", ")
+            for (i = 1; i <= n; i++) reach(part[i], from)
+        }
+        END {
+            for (from in may) if (from ~ /^(daemon|lib|spank_plugin)(\/|$)/) { begun++; reach(from, from) }
+            if (begun < 10) print "doc/design.md: its table is not found"
+        }' doc/design.md
+    # shellcheck disable=SC2086
+    grep -niE '#[[:space:]]*include[[:space:]]*[<"]([^">]*/)?(python[0-9.]*/|Python\.h|torch/|pybind11/)' $sources
+    grep -niE '(python|torch)' <<<"$(grep -E '^(common|daemon|lib|spank_plugin)/' <<<"$code")"
 )"
 # A README.md in each folder with sources says in one line a file what it is for: of all files there, and of no other.
 none "README.md of a folder names its files" "$(
