@@ -144,3 +144,13 @@ AC_DEFUN([DP_WITH_SYSTEMD], [
   AC_SUBST([systemdsystemunitdir])
   AM_CONDITIONAL([SYSTEMD], [test "x$with_systemdsystemunitdir" != xno])
 ])
+
+dnl Where module dynpipe goes. Debian's python3 looks in lib/python3/dist-packages of its prefix and of /usr/local; PYTHONPATH does elsewhere.
+AC_DEFUN([DP_WITH_PYTHON], [
+  AC_ARG_WITH([pythondir],
+    [AS_HELP_STRING([--with-pythondir=DIR], [install Python's module dynpipe there (default: PREFIX/lib/python3/dist-packages; no: nowhere)])],
+    [], [with_pythondir=yes])
+  AS_CASE([$with_pythondir], [yes], [pythondir='${prefix}/lib/python3/dist-packages'], [pythondir=$with_pythondir])
+  AC_SUBST([pythondir])
+  AM_CONDITIONAL([PYTHON_MODULE], [test "x$with_pythondir" != xno])
+])
