@@ -43,7 +43,8 @@ uninstall-hook:
 	rm -f '$(DESTDIR)$(solibdir)/libdynpipe.so.1' '$(DESTDIR)$(solibdir)/libdynpipe.so'
 
 if HAVE_CMOCKA
-member_tests = tests/unit/lib/test_control tests/unit/lib/test_dynpipe_handover tests/unit/lib/test_expected \
+member_tests = tests/unit/lib/test_control tests/unit/lib/test_dynpipe_abi tests/unit/lib/test_dynpipe_calls \
+	tests/unit/lib/test_dynpipe_handover tests/unit/lib/test_dynpipe_process tests/unit/lib/test_expected \
 	tests/unit/lib/test_member tests/unit/lib/test_sha256 tests/unit/lib/test_window
 check_PROGRAMS += $(member_tests)
 TESTS += $(member_tests)
@@ -62,11 +63,22 @@ tests_unit_lib_test_window_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT
 dynpipe_world = tests/unit/lib/dynpipe_world.c tests/unit/lib/dynpipe_world.h tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
 	tests/unit/unit.h
 dynpipe_link = $(AM_LDFLAGS) -Wl,-rpath,$(abs_top_builddir)/lib
+tests_unit_lib_test_dynpipe_abi_SOURCES = tests/unit/lib/test_dynpipe_abi.c tests/unit/unit.h
+tests_unit_lib_test_dynpipe_abi_LDADD = lib/libdynpipe.so $(UNIT_LIBS)
+tests_unit_lib_test_dynpipe_abi_LDFLAGS = $(dynpipe_link)
+tests_unit_lib_test_dynpipe_calls_SOURCES = tests/unit/lib/test_dynpipe_calls.c $(dynpipe_world)
+tests_unit_lib_test_dynpipe_calls_LDADD = lib/libdynpipe.so common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_lib_test_dynpipe_calls_LDFLAGS = $(dynpipe_link)
 tests_unit_lib_test_dynpipe_handover_SOURCES = tests/unit/lib/test_dynpipe_handover.c $(dynpipe_world)
 tests_unit_lib_test_dynpipe_handover_LDADD = lib/libdynpipe.so common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_lib_test_dynpipe_handover_LDFLAGS = $(dynpipe_link)
+tests_unit_lib_test_dynpipe_process_SOURCES = tests/unit/lib/test_dynpipe_process.c $(dynpipe_world)
+tests_unit_lib_test_dynpipe_process_LDADD = lib/libdynpipe.so common/libdpcommon.a $(UNIT_LIBS) -lpthread
+tests_unit_lib_test_dynpipe_process_LDFLAGS = $(dynpipe_link)
 tests_unit_lib_test_expected_SOURCES = tests/unit/lib/test_expected.c tests/unit/random.h tests/unit/unit.h
 tests_unit_lib_test_expected_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 
+dist_check_SCRIPTS += tests/unit/lib/abi.t
+TESTS += tests/unit/lib/abi.t
 EXTRA_DIST += lib/README.md lib/libdynpipe.lds
