@@ -91,6 +91,7 @@ static const handle_fn handlers[] = {
     [DP_MSG_GOODBYE] = on_worker,
     [DP_MSG_EVENT] = on_worker,
     [DP_MSG_PONG] = on_worker,
+    [DP_MSG_EXPECT] = on_worker,
 };
 
 static void on_frame(struct dp_conn *c, const struct dp_header *h, const uint8_t *body)

@@ -156,7 +156,7 @@ daemon_libdpcoord_a_SOURCES = \
 	daemon/coord/journal.c \
 	daemon/coord/saving.c \
 	daemon/coord/ahead.c \
-	daemon/coord/trade.c daemon/coord/trait.c daemon/coord/proposal.c \
+	daemon/coord/trade.c daemon/coord/trait.c daemon/coord/proposal.c daemon/coord/expect.c \
 	daemon/coord/json.c \
 	daemon/coord/limit.c \
 	daemon/coord/memory.c \

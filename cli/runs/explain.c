@@ -186,6 +186,7 @@ static void print(const struct dp_cli *cli, const json_t *doc)
     dp_view_promise(&c, doc, 6);
     dp_view_growth(&c, doc, 6);
     limits(&c, doc);
+    dp_view_expected(&c, doc);
     dp_view_proposal(&c, doc);
     if (json_array_size(dp_json_list(doc, "trade")) > 1) {
         dp_canvas_line(&c);

@@ -11,6 +11,8 @@
 
 /* Who, how far, loss, sparsity, speed, devices, time and device-seconds beside a fixed layout: 4 lines, or more. */
 void dp_view_head(struct dp_canvas *c, const json_t *run);
+/* What the trainer says of steps to come: a line for each of the first ones. */
+void dp_view_expected(struct dp_canvas *c, const json_t *run);
 /* Of an observed run: the layout that it should begin again with, as programs take it. */
 void dp_view_proposal(struct dp_canvas *c, const json_t *run);
 void dp_view_trainer(struct dp_canvas *c, const json_t *run); /* one that is not ours, and what follows from what it cannot */

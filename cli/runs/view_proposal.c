@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an observed run should begin again with: see view.h. The same labels as of `dynpipe simulate --advise`. */
+/* What an observed run should begin again with, and what is expected of steps to come: see view.h. The same labels as of `dynpipe simulate --advise`. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +23,31 @@ static void notation(struct dp_canvas *c, const json_t *proposal, const char *ke
     dp_canvas_put(c, DP_DIM, "%s", label);
     dp_canvas_wrap(c, VALUE, DP_PLAIN, 64, dp_text_clean(text, cap, value));
     free(text);
+}
+
+#define STEPS 8 /* lines of what is expected */
+
+void dp_view_expected(struct dp_canvas *c, const json_t *run)
+{
+    json_t *list = dp_json_list(run, "expected");
+    const json_t *e;
+    size_t i;
+
+    json_array_foreach(list, i, e) {
+        char step[32];
+
+        if (i == STEPS) {
+            dp_canvas_to(c, INDENT);
+            dp_canvas_put(c, DP_DIM, "and of %zu steps more", json_array_size(list) - i);
+            dp_canvas_line(c);
+            return;
+        }
+        dp_canvas_to(c, INDENT);
+        dp_canvas_put(c, DP_DIM, "expected ");
+        dp_canvas_put(c, DP_PLAIN, "from step %s on: %.3f ms a microbatch on %.0f layers", dp_text_count(step, sizeof step, dp_json_number(e, "step")),
+                      dp_json_number(e, "microbatch_ms"), dp_json_number(e, "layers"));
+        dp_canvas_line(c);
+    }
 }
 
 void dp_view_proposal(struct dp_canvas *c, const json_t *run)

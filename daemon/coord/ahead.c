@@ -12,33 +12,37 @@
 #define FEW_LOOKS 4     /* and for the mean of what is left at so many changes */
 #define MEAN_LOOKS 16   /* else at so many: pruning goes in a line between them, and few schedules freeze oftener */
 
-struct dp_foresight coord_foresight(const struct dp_coord *c, double slope)
+void coord_foresight(const struct dp_coord *c, const double *speed, double slope, struct coord_known *out)
 {
-    return (struct dp_foresight){c->train.change, c->train.n_changes, slope};
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        for (uint32_t l = c->layout.cut[r]; l < c->layout.cut[r + 1]; l++)
+            out->speed[l] = speed[r];
+    out->f = (struct dp_foresight){.change = c->train.change, .n_changes = c->train.n_changes, .prune_slope = slope,
+                                   .expected = out->expected, .n_expected = coord_expect_to_come(c, out->expected), .speed = out->speed};
 }
 
 uint64_t coord_fixed_ns(const struct dp_coord *c, const struct dp_policy_in *in)
 {
     uint64_t ns;
 
-    return dp_predict_layout(in, &c->start_layout, NULL, &ns, NULL) < 0 ? 0 : ns;
+    /* Loads that somebody expects may be anything that a number can be. */
+    return dp_policy_in_check(in, NULL) < 0 || dp_predict_layout(in, &c->start_layout, NULL, &ns, NULL) < 0 ? 0 : ns;
 }
 
 void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_policy_in *in,
-                      double slope, struct coord_ahead *out)
+                      const struct dp_foresight *known, struct coord_ahead *out)
 {
-    struct dp_foresight known = coord_foresight(c, slope);
     struct dp_look look[COORD_LOOKS];
     uint32_t n = 0;
 
     out->n = 0;
     if (c->limits.pack.reference == DP_REF_FIXED)
-        n = dp_foresee_looks(&known, c->train.step, c->train.steps_total, c->train.n_workers > MANY_WORKERS ? 1 : COORD_LOOKS, look);
+        n = dp_foresee_looks(known, c->train.step, c->train.steps_total, c->train.n_workers > MANY_WORKERS ? 1 : COORD_LOOKS, look);
     for (uint32_t i = 0; i < n; i++) {
         struct dp_policy_in then = *in;
         uint64_t fixed_ns;
 
-        dp_foresee(&known, look[i].step, now->layer, now->opt, c->train.n_layers, out->layer[i], out->opt[i]);
+        dp_foresee(known, look[i].step, now->layer, now->opt, c->train.n_layers, out->layer[i], out->opt[i]);
         then.layer = out->layer[i];
         then.layer_opt_ns = out->opt[i];
         fixed_ns = coord_fixed_ns(c, &then);
@@ -48,14 +52,13 @@ void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now
     }
 }
 
-double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapshot *now, double slope,
+double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_foresight *known,
                              struct dp_layer_load *layer, uint64_t *opt)
 {
-    struct dp_foresight known = coord_foresight(c, slope);
     struct dp_policy_in then = now->in;
     struct dp_look look[MEAN_LOOKS];
     double part[MEAN_LOOKS];
-    uint32_t n = dp_foresee_looks(&known, c->train.step, c->train.steps_total,
+    uint32_t n = dp_foresee_looks(known, c->train.step, c->train.steps_total,
                                   c->train.n_workers > MANY_WORKERS ? FEW_LOOKS : MEAN_LOOKS, look);
     uint64_t now_ns = n ? coord_fixed_ns(c, &now->in) : 0;
 
@@ -64,7 +67,7 @@ double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapsh
     for (uint32_t i = 0; i < n; i++) {
         uint64_t then_ns;
 
-        dp_foresee(&known, look[i].step, now->layer, now->opt, c->train.n_layers, layer, opt);
+        dp_foresee(known, look[i].step, now->layer, now->opt, c->train.n_layers, layer, opt);
         then_ns = coord_fixed_ns(c, &then);
         if (!now_ns || !then_ns)
             return 1.0;

@@ -109,6 +109,7 @@ void dp_coord_destroy(struct dp_coord *c)
 {
     if (!c)
         return;
+    coord_expect_forget(c);
     free(c->planning);
     free(c->site);
     free(c);

@@ -151,6 +151,7 @@ void dp_coord_vote(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_vote
 void dp_coord_decision_ack(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_decision_ack *m);
 void dp_coord_event(struct dp_coord *c, uint64_t now_ns, uint32_t rank, const struct dp_msg_event *m); /* rank: who says it */
 void dp_coord_pong(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_pong *m);
+void dp_coord_expect(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_expect *m);
 void dp_coord_goodbye(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_goodbye *m);
 void dp_coord_worker_lost(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_worker_lost *m);
 /* The node of a rank and its process there, as they said HELLO or the journal has it; NULL: not known. */

@@ -4,6 +4,7 @@
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
  * member.c  who is in the run: HELLO, GOODBYE, lost workers, events
  * trait.c   what its trainer can, and which mode follows
+ * expect.c  what its trainer expects of layers at later steps
  * proposal.c  the layout that an observed run should begin again with
  * report.c  measured loads, checked
  * decide.c  what is planned, reference, verdict, decision log
@@ -376,6 +377,15 @@ struct coord_event {
     char text[256];
 };
 
+/* What layers will cost from a step on, as its trainer says; in the device time of their owners. */
+struct coord_expected {
+    uint64_t step;
+    uint32_t n_said;     /* layers */
+    uint64_t said_ns;    /* of a microbatch, of all of them */
+    uint8_t *is_said;    /* [n_layers], behind load */
+    struct dp_layer_load load[];
+};
+
 /* Of an observed run: what would be made of it. Not journalled: the first decision after a restart makes it anew. */
 struct coord_proposal {
     uint64_t number;          /* under this incarnation; 0: nothing was decided yet */
@@ -566,6 +576,10 @@ struct dp_coord {
     struct coord_migration mig;
     struct coord_release rel;
     struct coord_regroup regroup;
+    struct { /* not journalled: it is said again after each WELCOME */
+        uint32_t n;
+        struct coord_expected *at[DP_EXPECTED_MAX]; /* rising by step, as many layers each as the run has */
+    } expect;
     struct coord_proposal proposal;
     struct coord_stall stall;
     struct coord_leave leave;
@@ -657,6 +671,13 @@ const char *coord_why_observed(const struct dp_coord *c);
 bool coord_slot_stays(const struct dp_coord *c, uint32_t slot);
 json_t *coord_trait_json(const struct dp_coord *c); /* new reference; null before any worker has said HELLO */
 
+/* --- expect.c --- */
+void coord_expect_forget(struct dp_coord *c);
+uint64_t coord_expect_first(const struct dp_coord *c); /* step of the first one behind the run's beginning; UINT64_MAX: there is none */
+/* out: = [DP_EXPECTED_MAX], those of steps to come, borrowed. returns: how many. */
+uint32_t coord_expect_to_come(const struct dp_coord *c, struct dp_expected *out);
+json_t *coord_expect_json(const struct dp_coord *c); /* new reference: a list */
+
 /* --- proposal.c --- */
 /* A decision of an observed run: `next` is what would be put in force, the layout in force where that stays. */
 void coord_proposal_made(struct dp_coord *c, uint64_t now_ns, const struct coord_plan *t, const struct dp_layout *next);
@@ -668,6 +689,8 @@ json_t *coord_proposal_json(const struct dp_coord *c);
 void coord_loss_take(struct dp_coord *c, uint64_t now_ns, uint64_t step, double loss); /* after `step` steps; NaN: unknown */
 void coord_loads_reset(struct dp_coord *c); /* a new layout is in force */
 bool coord_loads_ready(const struct dp_coord *c);
+/* What no layer of any training can have, NULL: it can. params: those that it is known to have, 0: not known. */
+const char *coord_load_why_not(const struct dp_layer_load *l, uint64_t params);
 /* Have layers become cheaper since the run began? Those that it froze before its first step are what it is. */
 bool coord_is_changed(const struct dp_coord *c);
 /* Completed steps at the first change that is known to come behind the run's beginning; UINT64_MAX: none is. */
@@ -733,17 +756,22 @@ void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, st
 void coord_snapshot_speeds(const struct dp_coord *c, double *speed);
 
 /* --- ahead.c: in the child --- */
-/* What is known to come; in->change is c's. slope: dp_prune_slope(). */
-struct dp_foresight coord_foresight(const struct dp_coord *c, double slope);
+struct coord_known {
+    struct dp_foresight f; /* points into the rest, and into c */
+    struct dp_expected expected[DP_EXPECTED_MAX];
+    double speed[DP_MAX_LAYERS]; /* of the owners */
+};
+/* What is known to come. speed: [n_workers] of the devices; slope: dp_prune_slope(). */
+void coord_foresight(const struct dp_coord *c, const double *speed, double slope, struct coord_known *out);
 /* Iteration of the layout that the run started with, with these loads; 0: cannot be told. */
 uint64_t coord_fixed_ns(const struct dp_coord *c, const struct dp_policy_in *in);
 /* now: the loads; in: the devices. */
 void coord_look_ahead(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_policy_in *in,
-                      double slope, struct coord_ahead *out);
+                      const struct dp_foresight *known, struct coord_ahead *out);
 
 /* Mean time of a step that is left to the last one, over one of now, whatever the layout: 1 where no change is known to
  * come any more, or it cannot be told. layer, opt: [DP_MAX_LAYERS], room to work in. */
-double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapshot *now, double slope,
+double coord_steps_left_mean(const struct dp_coord *c, const struct coord_snapshot *now, const struct dp_foresight *known,
                              struct dp_layer_load *layer, uint64_t *opt);
 
 /* --- trade.c: in the child --- */

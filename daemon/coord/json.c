@@ -585,6 +585,7 @@ static void set_report(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 static void set_decisions(const struct dp_coord *c, json_t *o)
 {
     set(o, "proposal", coord_proposal_json(c));
+    set(o, "expected", coord_expect_json(c));
     set(o, "trade", dp_trade_json(&c->trade));
     set(o, "decisions", decisions_json(c));
 }

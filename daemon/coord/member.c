@@ -48,6 +48,7 @@ void coord_step_reset(struct dp_coord *c)
     c->saving.step = 0; /* what was saved is the job's, and stays */
     memset(&c->reference.steady, 0, sizeof c->reference.steady);
     memset(&c->recent, 0, sizeof c->recent);
+    coord_expect_forget(c);
     memset(&c->proposal, 0, sizeof c->proposal);
     memset(&c->stall, 0, sizeof c->stall);
     memset(&c->leave, 0, sizeof c->leave);

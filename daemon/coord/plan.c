@@ -31,6 +31,7 @@ struct planner {
     struct dp_device device[DP_MAX_WORKERS]; /* corrected */
     struct dp_pack pack, later_pack;
     struct coord_ahead ahead;
+    struct coord_known known; /* what is to come */
     struct dp_layer_load later_layer[DP_MAX_LAYERS];
     uint64_t later_opt[DP_MAX_LAYERS];
     struct coord_plan t;
@@ -50,6 +51,7 @@ static int look(struct planner *k, struct dp_err *err)
     if (dp_policy_in_check(&k->now.in, err) < 0)
         return -1;
     dp_prune_learn(&k->t.trend, k->now.layer, c->train.n_layers);
+    coord_foresight(c, k->t.speed, dp_prune_slope(&k->t.trend), &k->known);
     return 0;
 }
 
@@ -124,17 +126,17 @@ uint32_t coord_shrinks_left(const struct dp_coord *c)
 }
 
 /* Slots that packing is predicted to free at a step to come; none when it cannot be told. */
-static uint32_t free_at(struct planner *k, const struct dp_foresight *known, uint64_t step)
+static uint32_t free_at(struct planner *k, uint64_t step)
 {
     struct dp_policy_in in = k->in;
     struct dp_pack_rule rule = k->rule;
 
-    dp_foresee(known, step, k->now.layer, k->now.opt, k->c->train.n_layers, k->later_layer, k->later_opt);
+    dp_foresee(&k->known.f, step, k->now.layer, k->now.opt, k->c->train.n_layers, k->later_layer, k->later_opt);
     in.layer = k->later_layer;
     in.layer_opt_ns = k->later_opt;
     if (rule.limits.reference == DP_REF_FIXED)
         rule.reference_ns = coord_fixed_ns(k->c, &in);
-    if (dp_pack_choose(k->policy, k->state, &in, &rule, &k->later_pack, NULL) < 0 ||
+    if (dp_policy_in_check(&in, NULL) < 0 || dp_pack_choose(k->policy, k->state, &in, &rule, &k->later_pack, NULL) < 0 ||
         k->later_pack.slots >= k->q->d.slots_now)
         return 0;
     return k->q->d.slots_now - k->later_pack.slots;
@@ -144,16 +146,15 @@ static uint32_t free_at(struct planner *k, const struct dp_foresight *known, uin
  * than now, nothing else. A prediction for many workers takes long: those look at few steps. */
 static void look_ahead(struct planner *k, struct dp_release_when_in *in)
 {
-    struct dp_foresight known = coord_foresight(k->c, dp_prune_slope(&k->t.trend));
     struct dp_look look[DP_RELEASE_LATER];
-    uint32_t n = dp_foresee_looks(&known, in->step, in->steps_total,
+    uint32_t n = dp_foresee_looks(&k->known.f, in->step, in->steps_total,
                                   k->c->train.n_workers > MANY_WORKERS ? 3 : DP_RELEASE_LATER, look);
 
     while (n-- > 0) {
         struct dp_release_later *later = &in->later[in->n_later];
 
         later->step = look[n].step;
-        later->free = free_at(k, &known, later->step);
+        later->free = free_at(k, later->step);
         if (later->free <= in->free_now)
             return; /* nor does an earlier step free more */
         in->n_later++;
@@ -255,7 +256,7 @@ static int pack(struct planner *k, const char *before, struct dp_err *err)
 {
     int n;
 
-    coord_look_ahead(k->c, &k->now, &k->in, dp_prune_slope(&k->t.trend), &k->ahead);
+    coord_look_ahead(k->c, &k->now, &k->in, &k->known.f, &k->ahead);
     if (dp_pack_choose_lasting(k->policy, k->state, &k->in, &k->rule, k->ahead.later, k->ahead.n, &k->pack, err) < 0)
         return dp_policy_is_broken(err) ? -1 : 0;
     coord_trade_fill(k->c, &k->t, &k->pack, k->q->d.slots_now, &k->t.trade);
@@ -346,7 +347,7 @@ static int make_plan(struct planner *k, struct dp_err *err)
     if (look(k, err) < 0 || predict(k, err) < 0 || coord_correct_learn(k->c, &k->now.in, &k->t, err) < 0)
         return -1;
     find_blocks(k);
-    k->t.left_mean = coord_steps_left_mean(k->c, &k->now, dp_prune_slope(&k->t.trend), k->later_layer, k->later_opt);
+    k->t.left_mean = coord_steps_left_mean(k->c, &k->now, &k->known.f, k->later_layer, k->later_opt);
     coord_noise_look(k->c, &k->t.noise);
     set_rule(k);
     k->in = k->now.in;

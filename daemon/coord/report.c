@@ -41,7 +41,7 @@ uint64_t coord_first_change(const struct dp_coord *c)
 {
     uint32_t i = dp_changes_next(c->train.change, c->train.n_changes, 0);
 
-    return i < c->train.n_changes ? c->train.change[i].step : UINT64_MAX;
+    return dp_least_u64(i < c->train.n_changes ? c->train.change[i].step : UINT64_MAX, coord_expect_first(c));
 }
 
 bool coord_loads_ready(const struct dp_coord *c)
@@ -139,6 +139,14 @@ static bool is_loss(double v)
     return isnan(v) || (v >= 0.0 && v <= 1e6);
 }
 
+const char *coord_load_why_not(const struct dp_layer_load *l, uint64_t params)
+{
+    if (l->fwd_ns > MAX_STEP_NS || l->bwd_input_ns > MAX_STEP_NS || l->bwd_weight_ns > MAX_STEP_NS ||
+        l->state_bytes > MAX_BYTES || l->act_bytes > MAX_BYTES)
+        return "load of a layer out of range";
+    return l->nnz > l->params || l->params > MAX_BYTES || (params && l->params != params) ? "parameters of a layer do not fit" : NULL;
+}
+
 static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, const struct dp_msg_report *m)
 {
     const struct coord_worker *w;
@@ -169,13 +177,10 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
         return "more steps than time";
     for (uint32_t i = 0; i < m->n_layers; i++) {
         const struct dp_layer_load *l = &m->layer[i];
-        uint64_t known = c->layer[m->first_layer + i].load.params;
+        const char *why = coord_load_why_not(l, c->layer[m->first_layer + i].load.params);
 
-        if (l->fwd_ns > MAX_STEP_NS || l->bwd_input_ns > MAX_STEP_NS || l->bwd_weight_ns > MAX_STEP_NS ||
-            l->state_bytes > MAX_BYTES || l->act_bytes > MAX_BYTES)
-            return "load of a layer out of range";
-        if (l->nnz > l->params || l->params > MAX_BYTES || (known && l->params != known))
-            return "parameters of a layer do not fit";
+        if (why)
+            return why;
         total += l->fwd_ns + l->bwd_input_ns + l->bwd_weight_ns;
     }
     return m->n_layers && !total ? "no time at all" : NULL;

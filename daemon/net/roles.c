@@ -16,7 +16,7 @@ static const struct {
                                       BIT(DP_MSG_HELLO) | BIT(DP_MSG_CARD) | BIT(DP_MSG_QUERY) | BIT(DP_MSG_COMMAND) | BIT(DP_MSG_CHECK)},
     [DP_ROLE_WORKER] = {"worker", BIT(DP_MSG_HELLO) | BIT(DP_MSG_REPORT) | BIT(DP_MSG_VOTE) |
                                       BIT(DP_MSG_DECISION_ACK) | BIT(DP_MSG_GOODBYE) | BIT(DP_MSG_EVENT) |
-                                      BIT(DP_MSG_PONG) | BIT(DP_MSG_CARD)},
+                                      BIT(DP_MSG_PONG) | BIT(DP_MSG_CARD) | BIT(DP_MSG_EXPECT)},
     [DP_ROLE_WIRER] = {"worker to be", BIT(DP_MSG_CARD)},
     [DP_ROLE_TCP_IN] = {"caller", BIT(DP_MSG_AUTH)},
     [DP_ROLE_TCP_OUT] = {"listener", BIT(DP_MSG_CHALLENGE) | BIT(DP_MSG_AUTH_OK) | BIT(DP_MSG_ACK)},

@@ -595,6 +595,8 @@ int dp_run_coord_frame(struct dp_run *run, const char *from, uint32_t rank, enum
         FEED(decision_ack, dp_coord_decision_ack);
     case DP_MSG_GOODBYE:
         FEED(goodbye, dp_coord_goodbye);
+    case DP_MSG_EXPECT:
+        FEED(expect, dp_coord_expect);
     case DP_MSG_PONG:
         FEED(pong, dp_coord_pong);
     case DP_MSG_EVENT:

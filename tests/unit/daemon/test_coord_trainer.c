@@ -367,6 +367,204 @@ static void an_observed_run_shows_what_would_be_done(void **state)
     end(w);
 }
 
+/* --- what it expects --- */
+
+#define FIRST 140u  /* as in test_coord_freeze.c */
+#define SECOND 280u
+
+/* Of worker 1: layers 0 to n - 1 will be frozen, as the world's are then. */
+static void expect_frozen(struct world *w, uint64_t step, uint32_t n)
+{
+    struct dp_msg_expect *m = calloc(1, sizeof *m);
+
+    m->rank = 1;
+    m->step = step;
+    m->n_layers = n;
+    for (uint32_t l = 0; l < n; l++)
+        m->layer[l] = (struct dp_layer_load){(uint64_t)(1e6 * (1.0 + 0.1 * (l % 3))), 0, 0, 25000, 0, 10000, 10000};
+    dp_coord_expect(w->c, w->now_ns, m);
+    free(m);
+}
+
+static struct world *freezing(uint64_t seed, bool is_told)
+{
+    struct world *w = begin(seed);
+
+    w->freeze[0] = (struct dp_change){FIRST, W_LAYERS / 2, DP_CHANGE_FREEZE};
+    w->freeze[1] = (struct dp_change){SECOND, 6, DP_CHANGE_FREEZE};
+    w->n_freezes = 2;
+    w->freezes_by_rule = !is_told; /* HELLO has no list */
+    w->blocks_differ = true; /* else a prefix that costs less looks like a fast device in one of the two, for a moment */
+    return w;
+}
+
+static bool was_reason(const struct world *w, const char *text)
+{
+    const struct dp_coord *c = w->c;
+
+    for (uint32_t i = 0; i < c->history.n_decisions && i < COORD_DECISIONS; i++)
+        if (strstr(c->history.decision[i].release_reason, text))
+            return true;
+    return false;
+}
+
+/* As the list of changes does (test_coord_freeze.c), what is expected makes the only shrink wait. */
+static void the_only_shrink_waits_for_what_is_expected(void **state)
+{
+    struct world *w = freezing(3, false);
+    json_t *o, *list;
+
+    (void)state;
+    world_start(w);
+    world_run(w, 4.0, false);
+    expect_frozen(w, SECOND, 6);
+    expect_frozen(w, FIRST, 4);
+    assert_true(coord_first_change(w->c) == FIRST);
+    o = dp_coord_json(w->c, w->now_ns, DP_QUERY_EXPLAIN);
+    list = json_object_get(o, "expected");
+    assert_int_equal(json_array_size(list), 2);
+    assert_int_equal(int_of(json_array_get(list, 0), "step"), FIRST);
+    assert_int_equal(int_of(json_array_get(list, 1), "layers"), 6);
+    assert_float_equal(json_real_value(json_object_get(json_array_get(list, 1), "microbatch_ms")), 6.6, 1e-9);
+    json_decref(o);
+    world_run(w, 8.0, false);
+    assert_int_equal(world_count(w, DP_REC_RELINTENT), 0);
+    assert_true(was_reason(w, "wait:") && was_reason(w, "by freeing 2 at step 280"));
+    world_run(w, 60.0, false);
+    assert_true(world_is_settled(w));
+    assert_int_equal(world_count(w, DP_REC_RELINTENT), 1);
+    assert_int_equal(world_count(w, DP_REC_RELEASED), 2);
+    end(w);
+}
+
+/* What the steps that are left take, beside one of now: exactly as by the list. */
+static void what_is_left_is_told_as_by_the_list(void **state)
+{
+    double mean[2];
+
+    (void)state;
+    for (int is_told = 0; is_told < 2; is_told++) {
+        struct world *w = freezing(4, is_told);
+
+        w->steps_total = 1000;
+        w->limits.mode = DP_MODE_OBSERVE;
+        snprintf(w->limits.policy, sizeof w->limits.policy, "keep");
+        world_start(w);
+        world_run(w, 2.0, false);
+        if (!is_told) {
+            expect_frozen(w, FIRST, 4);
+            expect_frozen(w, SECOND, 6);
+        }
+        world_run(w, 3.0, false);
+        mean[is_told] = w->c->predicted.left_mean;
+        end(w);
+    }
+    assert_true(mean[0] > 0.1 && mean[0] < 0.95);
+    assert_float_equal(mean[0], mean[1], 1e-12);
+}
+
+/* Of a slow device: its time is worth less on one of speed 1. */
+static void what_is_expected_is_in_the_time_of_its_owner(void **state)
+{
+    struct coord_known *known = calloc(1, sizeof *known);
+    struct world *w = freezing(5, false);
+    double speed[W_MAX] = {1.0, 0.5, 1.0, 2.0};
+
+    (void)state;
+    train_unmoved(w);
+    expect_frozen(w, FIRST, 4);
+    coord_foresight(w->c, speed, 0.0, known);
+    assert_true(known->f.n_expected == 1 && known->f.expected[0].step == FIRST);
+    assert_true(known->f.speed[1] == 1.0 && known->f.speed[2] == 0.5 && known->f.speed[7] == 2.0);
+    w->c->train.step = FIRST; /* it is not to come any more: reports show it */
+    coord_foresight(w->c, speed, 0.0, known);
+    assert_int_equal(known->f.n_expected, 0);
+    free(known);
+    end(w);
+}
+
+static void is_refused(struct world *w, const struct dp_msg_expect *m, const char *why)
+{
+    uint64_t n = w->c->reports.n_ignored;
+    uint32_t kept = w->c->expect.n;
+
+    dp_coord_expect(w->c, w->now_ns, m);
+    assert_true(w->c->reports.n_ignored == n + 1 && w->c->expect.n == kept);
+    assert_non_null(strstr(w->c->reports.dropped_why, why));
+}
+
+static void nonsense_is_not_expected(void **state)
+{
+    static struct dp_msg_expect good, m;
+    struct world *w = freezing(6, false);
+
+    (void)state;
+    train_unmoved(w);
+    good = (struct dp_msg_expect){.rank = 2, .step = 500, .first_layer = 6, .n_layers = 2};
+    good.layer[0] = good.layer[1] = (struct dp_layer_load){5, 5, 5, 100, 10, 10000, 10};
+    m = good, m.first_layer = 7;
+    is_refused(w, &m, "layers that there are not");
+    m = good, m.first_layer = UINT32_MAX;
+    is_refused(w, &m, "layers that there are not");
+    m = good, m.step = W_STEPS + 1;
+    is_refused(w, &m, "beyond the end");
+    m = good, m.rank = 77;
+    is_refused(w, &m, "unknown worker");
+    m = good, m.layer[1].bwd_weight_ns = UINT64_MAX;
+    is_refused(w, &m, "out of range");
+    m = good, m.layer[1].params = 9999;
+    is_refused(w, &m, "parameters of a layer do not fit");
+    m = good, m.layer[1].nnz = 10001;
+    is_refused(w, &m, "parameters of a layer do not fit");
+    for (uint32_t i = 0; i < DP_EXPECTED_MAX; i++) {
+        good.step = 1000 - i;
+        dp_coord_expect(w->c, w->now_ns, &good);
+        dp_coord_expect(w->c, w->now_ns, &good); /* again: the same one */
+    }
+    assert_true(w->c->expect.n == DP_EXPECTED_MAX && w->c->expect.at[0]->said_ns == 30);
+    for (uint32_t i = 1; i < DP_EXPECTED_MAX; i++)
+        assert_true(w->c->expect.at[i - 1]->step < w->c->expect.at[i]->step);
+    m = good, m.step = 2000;
+    is_refused(w, &m, "too many steps");
+    w->c->train.step = 940; /* the oldest have come, and make room */
+    dp_coord_expect(w->c, w->now_ns, &m);
+    assert_true(w->c->expect.n == DP_EXPECTED_MAX && w->c->expect.at[DP_EXPECTED_MAX - 1]->step == 2000);
+    m.n_layers = 0; /* taken back */
+    dp_coord_expect(w->c, w->now_ns, &m);
+    dp_coord_expect(w->c, w->now_ns, &m);
+    assert_true(w->c->expect.n == DP_EXPECTED_MAX - 1 && w->c->expect.at[w->c->expect.n - 1]->step == 1000);
+    coord_step_reset(w->c);
+    assert_int_equal(w->c->expect.n, 0);
+    end(w);
+}
+
+/* No time at all, and more than 64 bits hold: the run is decided for as without. */
+static void extremes_hurt_nobody(void **state)
+{
+    (void)state;
+    for (int is_huge = 0; is_huge < 2; is_huge++) {
+        static struct dp_msg_expect m;
+        struct world *w = begin(1);
+        uint32_t n = 0;
+
+        w->limits.pack.reference = is_huge ? DP_REF_START : DP_REF_FIXED;
+        world_start(w);
+        world_run(w, 4.0, false);
+        m = (struct dp_msg_expect){.rank = 0, .step = 5000, .n_layers = W_LAYERS};
+        for (uint32_t l = 0; l < W_LAYERS; l++)
+            m.layer[l] = is_huge ? (struct dp_layer_load){3600 * DP_SECOND_NS, 3600 * DP_SECOND_NS, 3600 * DP_SECOND_NS, 1ull << 50,
+                                                          1ull << 50, 10000, 10000}
+                                 : (struct dp_layer_load){.params = 10000};
+        dp_coord_expect(w->c, w->now_ns, &m);
+        assert_int_equal(w->c->expect.n, 1);
+        world_run(w, 60.0, false);
+        for (uint32_t i = 0; i < w->c->history.n_decisions; i++)
+            n += w->c->history.decision[i].count;
+        assert_true(n > 20 && !w->c->n_policy_failures && !w->c->life.failed[0]);
+        end(w);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_cannot_move_is_observed),
     cmocka_unit_test(who_stays_is_emptied_and_kept),
@@ -379,5 +577,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_proposal_keeps_to_mode_and_traits),
     cmocka_unit_test(a_proposal_is_taken_back),
     cmocka_unit_test(an_observed_run_shows_what_would_be_done),
+    cmocka_unit_test(the_only_shrink_waits_for_what_is_expected),
+    cmocka_unit_test(what_is_left_is_told_as_by_the_list),
+    cmocka_unit_test(what_is_expected_is_in_the_time_of_its_owner),
+    cmocka_unit_test(nonsense_is_not_expected),
+    cmocka_unit_test(extremes_hurt_nobody),
 };
 TEST_MAIN("coord_trainer", tests)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads at later steps: exact for freezing, pruning as it is learnt, both together; when to look, and the mean of what is left. */
+/* Loads at later steps: exact for freezing, pruning as it is learnt, both together; what is
+ * expected; when to look, and the mean of what is left. */
 #include "policies/decide/foresee.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@ static const uint64_t opt[LAYERS] = {5, 10, 10, 10, 10, 3};
 
 static const struct dp_change both[] = {
     {100, 0.5, DP_CHANGE_PRUNE}, {200, 0.8, DP_CHANGE_PRUNE}, {200, 2, DP_CHANGE_FREEZE}, {300, 4, DP_CHANGE_FREEZE}};
-static const struct dp_foresight known = {both, 4, 0.0};
+static const struct dp_foresight known = {.change = both, .n_changes = 4};
 
 static void nothing_changes_before_the_first_change(void **state)
 {
@@ -48,7 +49,7 @@ static void pruning_is_what_it_is_alone(void **state)
 static void freezing_is_exact(void **state)
 {
     struct dp_change freeze[] = {{10, 3, DP_CHANGE_FREEZE}};
-    struct dp_foresight f = {freeze, 1, 0.0};
+    struct dp_foresight f = {.change = freeze, .n_changes = 1};
     struct dp_layer_load out[LAYERS], again[LAYERS];
     uint64_t opt_out[LAYERS];
 
@@ -93,12 +94,72 @@ static void both_come_together(void **state)
 static void a_list_of_another_run_harms_nobody(void **state)
 {
     struct dp_change freeze[] = {{0, 1e9, DP_CHANGE_FREEZE}};
-    struct dp_foresight f = {freeze, 1, 0.0};
+    struct dp_foresight f = {.change = freeze, .n_changes = 1};
     struct dp_layer_load out[LAYERS];
 
     (void)state;
     dp_foresee(&f, 0, dense, NULL, LAYERS, out, NULL);
     assert_int_equal(dp_frozen_prefix(out, LAYERS), LAYERS);
+}
+
+/* --- what is expected --- */
+
+static const uint8_t first_two[LAYERS] = {1, 1}, second[LAYERS] = {0, 1};
+static const struct dp_layer_load at_50[LAYERS] = {{7, 8, 9, 10, 11, 50, 25}, {100, 0, 0, 400, 0, 100, 100}};
+static const struct dp_layer_load at_250[LAYERS] = {{0}, {60, 70, 80, 90, 40, 100, 50}};
+static const struct dp_expected expected[] = {{50, first_two, at_50}, {250, second, at_250}};
+static const struct dp_foresight told = {.change = both, .n_changes = 4, .expected = expected, .n_expected = 2};
+
+static void what_is_said_of_a_layer_counts(void **state)
+{
+    struct dp_layer_load out[LAYERS], changed[LAYERS];
+    uint64_t opt_out[LAYERS], opt_changed[LAYERS];
+
+    (void)state;
+    dp_foresee(&told, 49, dense, opt, LAYERS, out, opt_out);
+    assert_memory_equal(out, dense, sizeof out);
+    dp_foresee(&told, 50, dense, opt, LAYERS, out, opt_out);
+    assert_memory_equal(out, at_50, 2 * sizeof out[0]);
+    assert_memory_equal(&out[2], &dense[2], 4 * sizeof out[0]);
+    assert_true(opt_out[0] == 2 && opt_out[1] == 0 && opt_out[2] == 10); /* half of 5; frozen; as it is */
+    /* the changes apply to those of which nothing was said, and not to the others */
+    dp_foresee(&told, 300, dense, opt, LAYERS, out, opt_out);
+    dp_foresee(&known, 300, dense, opt, LAYERS, changed, opt_changed);
+    assert_memory_equal(&out[0], &at_50[0], sizeof out[0]);
+    assert_memory_equal(&out[1], &at_250[1], sizeof out[0]);
+    assert_memory_equal(&out[2], &changed[2], 4 * sizeof out[0]);
+    assert_true(opt_out[0] == 2 && opt_out[1] == 5);
+    assert_memory_equal(&opt_out[2], &opt_changed[2], 4 * sizeof opt[0]);
+    dp_foresee(&told, 300, dense, NULL, LAYERS, changed, NULL);
+    assert_memory_equal(changed, out, sizeof out);
+}
+
+static void it_is_said_in_the_time_of_its_device(void **state)
+{
+    const double speed[LAYERS] = {2.0, 0.5, 1.0, 1.0, 1.0, 1.0};
+    struct dp_foresight f = told;
+    struct dp_layer_load out[LAYERS];
+
+    (void)state;
+    f.speed = speed;
+    dp_foresee(&f, 60, dense, NULL, LAYERS, out, NULL);
+    assert_true(out[0].fwd_ns == 14 && out[0].bwd_input_ns == 16 && out[0].bwd_weight_ns == 18 && out[0].state_bytes == 10);
+    assert_true(out[1].fwd_ns == 50 && out[1].bwd_input_ns == 0 && out[1].nnz == 100);
+    assert_int_equal(out[2].fwd_ns, 100);
+}
+
+static void looks_are_at_what_is_expected_too(void **state)
+{
+    struct dp_look look[DP_CHANGES_MAX + DP_EXPECTED_MAX];
+
+    (void)state;
+    assert_int_equal(dp_foresee_looks(&told, 0, 1000, 64, look), 5);
+    assert_true(look[0].step == 50 && look[1].step == 100 && look[2].step == 200 && look[3].step == 250 && look[4].step == 300);
+    assert_int_equal(dp_foresee_looks(&told, 100, 300, 64, look), 2);
+    assert_true(look[0].step == 200 && look[1].step == 250 && look[1].is_next);
+    assert_int_equal(dp_foresee_looks(&told, 0, 1000, 2, look), 2);
+    assert_true(look[0].step == 100 && !look[0].is_next && look[1].step == 300);
+    assert_int_equal(dp_foresee_looks(&(struct dp_foresight){.expected = expected, .n_expected = 2}, 50, 1000, 8, look), 1);
 }
 
 static void looks_are_at_changes(void **state)
@@ -117,7 +178,7 @@ static void looks_are_at_changes(void **state)
     assert_true(look[0].step == 300 && !look[0].is_next);
     assert_int_equal(dp_foresee_looks(&known, 0, 300, 8, look), 2); /* the run is over then */
     assert_int_equal(dp_foresee_looks(&known, 300, 1000, 8, look), 0);
-    assert_int_equal(dp_foresee_looks(&(struct dp_foresight){NULL, 0, 0.0}, 0, 1000, 8, look), 0);
+    assert_int_equal(dp_foresee_looks(&(struct dp_foresight){0}, 0, 1000, 8, look), 0);
 }
 
 static void the_mean_goes_by_steps(void **state)
@@ -139,6 +200,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(freezing_is_exact),
     cmocka_unit_test(both_come_together),
     cmocka_unit_test(a_list_of_another_run_harms_nobody),
+    cmocka_unit_test(what_is_said_of_a_layer_counts),
+    cmocka_unit_test(it_is_said_in_the_time_of_its_device),
+    cmocka_unit_test(looks_are_at_what_is_expected_too),
     cmocka_unit_test(looks_are_at_changes),
     cmocka_unit_test(the_mean_goes_by_steps),
 };

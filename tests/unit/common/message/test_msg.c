@@ -298,6 +298,34 @@ static void a_relay_carries_its_version(void **state)
     assert_int_equal(dp_msg_recode(DP_MSG_RELAY, 1, buf, sizeof v1_relay, DP_PROTO_VERSION, again, sizeof again, &bytes, NULL), -1);
 }
 
+/* Nor does version 1 have a word for what trainers that are not ours say and hear: who speaks it is not told, and goes on. */
+static void trainers_say_nothing_to_version_1(void **state)
+{
+    static struct dp_msg_expect expect = {.rank = 1, .step = 9, .n_layers = 2};
+    static struct dp_msg_proposal proposal = {.number = 1, .n_workers = 2, .n_layers = 4, .cut = {0, 3, 4}};
+    struct dp_msg_relay relay = {.job_id = 7, .rank = 1, .inner = again};
+    struct dp_writer w;
+    size_t bytes;
+
+    (void)state;
+    for (int is_up = 0; is_up < 2; is_up++) {
+        relay.inner_type = is_up ? DP_MSG_EXPECT : DP_MSG_PROPOSAL;
+        assert_int_equal(dp_msg_since(relay.inner_type), 3);
+        dp_writer_init(&w, again, sizeof again);
+        if (is_up)
+            dp_msg_expect_encode(&w, &expect);
+        else
+            dp_msg_proposal_encode(&w, &proposal);
+        relay.inner_len = (uint32_t)dp_writer_used(&w);
+        assert_int_equal(dp_msg_recode(relay.inner_type, DP_PROTO_VERSION, again, relay.inner_len, 1, buf, sizeof buf, &bytes, NULL), 1);
+        dp_writer_init(&w, buf, sizeof buf);
+        dp_msg_relay_encode(&w, &relay);
+        bytes = dp_writer_used(&w);
+        assert_int_equal(dp_msg_recode(DP_MSG_RELAY, DP_PROTO_VERSION, buf, bytes, DP_PROTO_VERSION, other, sizeof other, &bytes, NULL), 0);
+        assert_int_equal(dp_msg_recode(DP_MSG_RELAY, DP_PROTO_VERSION, buf, bytes, 1, other, sizeof other, &bytes, NULL), 1);
+    }
+}
+
 /* A plugin of release 0.1.0 starts the tasks on an answer that it does not know. */
 static void later_is_a_no_to_an_old_plugin(void **state)
 {
@@ -490,6 +518,7 @@ static const struct CMUnitTest tests[] = {
     DP_MESSAGES(TEST_OF)
     cmocka_unit_test(release_0_1_0_is_understood),
     cmocka_unit_test(a_relay_carries_its_version),
+    cmocka_unit_test(trainers_say_nothing_to_version_1),
     cmocka_unit_test(later_is_a_no_to_an_old_plugin),
     cmocka_unit_test(the_lower_version_is_spoken),
     cmocka_unit_test(refuses_counts_past_the_array),
