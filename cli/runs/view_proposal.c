@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an observed run should begin again with, and what is expected of steps to come: see view.h. The same labels as of `dynpipe simulate --advise`. */
+/* What an observed run should begin again with, and what is expected of steps to come: see view.h. The
+ * same labels as of `dynpipe simulate --advise`. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +45,9 @@ void dp_view_expected(struct dp_canvas *c, const json_t *run)
         }
         dp_canvas_to(c, INDENT);
         dp_canvas_put(c, DP_DIM, "expected ");
-        dp_canvas_put(c, DP_PLAIN, "from step %s on: %.3f ms a microbatch on %.0f layers", dp_text_count(step, sizeof step, dp_json_number(e, "step")),
-                      dp_json_number(e, "microbatch_ms"), dp_json_number(e, "layers"));
+        dp_canvas_put(c, DP_PLAIN, "from step %s on: %.3f ms a microbatch on %.0f layers",
+                      dp_text_count(step, sizeof step, dp_json_number(e, "step")), dp_json_number(e, "microbatch_ms"),
+                      dp_json_number(e, "layers"));
         dp_canvas_line(c);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The loads of layers at a later step of a run, from those of now, the changes that are known to come (common/run/change.h) and what
- * its trainer expects of layers. One function for each kind of change. Only what is in these lists is foreseen: where a rule decides by the training itself there is no
- * list, and loads stay as they are until it has decided. */
+ * its trainer expects of layers. One function for each kind of change. Only what is in these lists is foreseen: where a rule
+ * decides by the training itself there is no list, and loads stay as they are until it has decided. */
 #ifndef DP_POLICIES_DECIDE_FORESEE_H
 #define DP_POLICIES_DECIDE_FORESEE_H
 
@@ -46,8 +46,8 @@ void dp_load_freeze(struct dp_layer_load *layer, uint64_t *opt);
 void dp_foresee(const struct dp_foresight *f, uint64_t step, const struct dp_layer_load *now, const uint64_t *opt, uint32_t n_layers,
                 struct dp_layer_load *out, uint64_t *opt_out);
 
-/* Which steps to look at: of the changes, those that are expected included, that come after `now` and before `end`, up to `most`, evenly chosen, the last of them always
- * there. out: = [most], rising. returns: how many; 0: nothing more is known to come. */
+/* Which steps to look at: of the changes, those that are expected included, that come after `now` and before `end`, up to
+ * `most`, evenly chosen, the last of them always there. out: = [most], rising. returns: how many; 0: nothing more is known to come. */
 uint32_t dp_foresee_looks(const struct dp_foresight *f, uint64_t now, uint64_t end, uint32_t most, struct dp_look *out);
 
 /* Mean over the steps from `now` to `end` of what is `first` now and value[i] from look[i] on. Between two looks with changes between

@@ -15,7 +15,7 @@ jq '.mode = "observe" | .trainer = {name: "PyTorch \u001b[31m2.1", moves_layers:
 exit_is 0 "explain" explain --from "$tmp/explain.json"
 like "$out" 'trainer PyTorch \\x1b\[31m2\.1' "names the trainer, made harmless"
 like "$out" "observed: its trainer cannot move layers" "says why it is observed"
-like "$out" "begin again with 0-5\|6-8\|x\|x, on 2 workers: 9\.500 ms a step predicted, now 12.250 ms" "names the layout to begin again with"
+like "$out" "begin again with 0-5\|6-8\|x\|x, on 2 workers: 9\.500 ms a step predicted, now 12.250 ms" "what to begin again with"
 like "$out" "Megatron   Et\*5\|t\*2L" "as Megatron takes it"
 like "$out" "DeepSpeed  \[0, 6, 9\]" "as DeepSpeed does"
 like "$out" "PyTorch    layers.5" "and as PyTorch does"
