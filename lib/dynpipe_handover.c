@@ -278,25 +278,24 @@ static int wait_decision(struct dynpipe *d, uint32_t timeout_ms)
 
 static int decide(struct dynpipe *d, uint64_t m, int yes, const uint8_t digest[32], const char *why, uint32_t timeout_ms)
 {
+    int rc;
+
     if (d->must_end)
         return DYNPIPE_END;
     if (d->stage == HANDOVER_DECIDED && d->member.migration == m)
         return d->answer;
+    if (d->stage == HANDOVER_DOUBT && d->member.migration == m)
+        return wait_decision(d, timeout_ms); /* also where the daemon has spoken of a later one: that decides nothing here */
     if (m <= d->member.closed) {
         dp_handle_why(d, "hand-over %llu is over", (unsigned long long)m);
         return m && m == d->member.committed ? DYNPIPE_COMMIT : DYNPIPE_ABORT;
     }
-    if (d->stage == HANDOVER_DOUBT && d->member.migration != m) {
+    if (d->stage == HANDOVER_DOUBT) {
         dp_handle_why(d, "hand-over %llu is not decided yet", (unsigned long long)d->member.migration);
         return DYNPIPE_ABORT; /* of m, to which nobody says yes here */
     }
-    if (d->stage != HANDOVER_DOUBT) {
-        int rc = yes ? vote_yes(d, m, digest) : vote_no(d, m, why);
-
-        if (rc != DYNPIPE_AGAIN)
-            return rc;
-    }
-    return wait_decision(d, timeout_ms);
+    rc = yes ? vote_yes(d, m, digest) : vote_no(d, m, why);
+    return rc == DYNPIPE_AGAIN ? wait_decision(d, timeout_ms) : rc;
 }
 
 int dynpipe_decide(struct dynpipe *d, uint64_t m, int yes, const uint8_t digest[32], const char *why, uint32_t timeout_ms)

@@ -488,6 +488,21 @@ static void a_poll_in_doubt_leaves_the_decision_alone(void **state)
     assert_int_equal(said.ack.pause_ns, 3000);
 }
 
+/* The daemon speaks of a later hand-over: an honest one does not before all have answered. */
+static void a_later_decision_decides_nothing(void **state)
+{
+    (void)state;
+    into_doubt(prepare_of(1));
+    send_decision(1, 3, EPOCH, false);
+    assert_int_equal(poll_member(), DP_MEMBER_IDLE);
+    assert_int_equal(said.n_acks, 1);
+    assert_int_equal(said.ack.migration, 3);
+    assert_int_equal(decision(), DP_MEMBER_WAITS);
+    skipped_s += 610;
+    assert_int_equal(decision(), DP_MEMBER_END);
+    assert_int_equal(err.code, DP_ETIMEOUT);
+}
+
 static void a_yes_is_said_once_and_kept(void **state)
 {
     (void)state;
@@ -903,6 +918,7 @@ static const struct CMUnitTest tests[] = {
     T(a_commit_of_what_was_refused_ends_it),
     T(an_abort_of_what_never_began_is_acknowledged),
     T(a_poll_in_doubt_leaves_the_decision_alone),
+    T(a_later_decision_decides_nothing),
     T(a_yes_is_said_once_and_kept),
     T(no_yes_without_a_prepare_or_after_a_no),
     T(what_was_aborted_before_the_yes_gets_none),
