@@ -19,10 +19,11 @@ lib_libdpmember_a_CFLAGS = $(AM_CFLAGS) -fPIC
 dynpipe_lds = $(top_srcdir)/lib/libdynpipe.lds
 solibdir = $(libdir)
 solib_PROGRAMS = lib/libdynpipe.so.1.0.0
-lib_libdynpipe_so_1_0_0_SOURCES = \
+dynpipe_sources = \
 	lib/dynpipe.c lib/dynpipe.h lib/dynpipe_internal.h \
 	lib/dynpipe_args.c lib/dynpipe_handover.c lib/dynpipe_report.c \
 	lib/sha256.c lib/sha256.h
+lib_libdynpipe_so_1_0_0_SOURCES = $(dynpipe_sources)
 lib_libdynpipe_so_1_0_0_CFLAGS = $(AM_CFLAGS) -fPIC
 lib_libdynpipe_so_1_0_0_LDFLAGS = $(SHARED_LINK) -shared -Wl,-soname,libdynpipe.so.1 -Wl,--version-script=$(dynpipe_lds)
 if !SANITIZED
