@@ -64,7 +64,7 @@ worker_model_libdpmodel_a_SOURCES = \
 	worker/model/data.c worker/model/data.h \
 	worker/model/embedding.c \
 	worker/model/head.c \
-	worker/model/layer.c worker/model/layer.h worker/model/layer_io.c worker/model/layer_prune.c \
+	worker/model/layer.c worker/model/layer.h worker/model/layer_head.c worker/model/layer_head.h worker/model/layer_io.c worker/model/layer_prune.c \
 	worker/model/layer_run.h worker/model/layer_tied.c \
 	worker/model/model.c worker/model/model.h worker/model/model_tune.c \
 	worker/model/layer_ops.c worker/model/layer_ops.h \
