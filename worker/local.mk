@@ -31,7 +31,7 @@ worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/attempt.h worker/handover/attempt_prepare.c worker/handover/attempt_transfer.c \
 	worker/handover/voting.c worker/handover/voting.h \
 	worker/handover/transfer.c worker/handover/transfer.h worker/handover/transfer_internal.h \
-	worker/handover/transfer_receive.c worker/handover/transfer_send.c
+	worker/handover/transfer_receive.c worker/handover/transfer_send.c worker/handover/transfer_way.c
 worker_checkpoint_libdpcheckpoint_a_SOURCES = \
 	worker/checkpoint/checkpoint.c worker/checkpoint/checkpoint.h \
 	worker/checkpoint/ckpt_file.c worker/checkpoint/ckpt_file.h \
@@ -64,7 +64,8 @@ worker_model_libdpmodel_a_SOURCES = \
 	worker/model/data.c worker/model/data.h \
 	worker/model/embedding.c \
 	worker/model/head.c \
-	worker/model/layer.c worker/model/layer.h worker/model/layer_head.c worker/model/layer_head.h worker/model/layer_io.c worker/model/layer_prune.c \
+	worker/model/layer.c worker/model/layer.h worker/model/layer_head.c worker/model/layer_head.h worker/model/layer_io.c \
+	worker/model/layer_parts.c worker/model/layer_parts.h worker/model/layer_prune.c \
 	worker/model/layer_run.h worker/model/layer_tied.c \
 	worker/model/model.c worker/model/model.h worker/model/model_tune.c \
 	worker/model/layer_ops.c worker/model/layer_ops.h \

@@ -160,7 +160,7 @@ static int move(struct bench_layers *b, struct dp_err *err)
     dp_layout_moves(&b->layout, &next, &moves);
     s = dp_transfer_create(&args, b->migration, &moves, &next, err);
     while (s && (rc = dp_transfer_step(s, err)) == 0)
-        dp_transport_idle(b->t, IDLE_NS);
+        dp_transport_idle(b->t, s->is_busy ? 0 : IDLE_NS);
     if (rc > 0)
         b->bytes = s->sent_bytes + s->received_bytes;
     if (rc > 0)

@@ -43,6 +43,12 @@ static int device_is_done(struct dp_attempt *p, struct dp_err *err)
     return rc > 0 && be->ops->sync(be, err) < 0 ? -1 : rc;
 }
 
+/* How long to wait for others before the next round. */
+static uint64_t idle_ns(const struct dp_attempt *p)
+{
+    return p->transfer && p->transfer->is_busy ? 0 : IDLE_NS;
+}
+
 /* One round of this worker's own part; why is filled when it failed. */
 static enum progress advance(struct dp_attempt *p)
 {
@@ -152,7 +158,7 @@ static bool lead(struct dp_attempt *p, struct ballot *b, struct dp_voting_gather
             snprintf(p->why, sizeof p->why, "%u workers did not say whether they are ready", g->n_open);
             return false;
         }
-        dp_transport_idle(p->voting.transport, IDLE_NS);
+        dp_transport_idle(p->voting.transport, idle_ns(p));
     }
     if (close_ballot(p, b, &err) < 0) {
         snprintf(p->why, sizeof p->why, "%.255s", err.text);
@@ -229,7 +235,7 @@ static int follow(struct dp_attempt *p, struct follower *f, struct dp_err *err)
             snprintf(p->why, sizeof p->why, "worker %u heard no verdict", p->args->rank);
             return 0;
         }
-        dp_transport_idle(t, IDLE_NS);
+        dp_transport_idle(t, idle_ns(p));
         dp_control_poll(p->member->control);
     }
     return 0;

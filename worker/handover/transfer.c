@@ -48,23 +48,76 @@ int dp_stream_control(struct dp_transfer *s, struct dp_stream *st, enum stream_m
     return st->ctl_out_x ? 0 : -1;
 }
 
-struct dp_chunk *dp_stream_chunk(struct dp_stream *st, uint64_t n, struct dp_err *err)
+/* A slot of the window with a buffer of that many bytes at least, 0: none. */
+static struct dp_chunk *take_slot(struct dp_stream *st, size_t room, struct dp_err *err)
 {
-    struct dp_chunk **g = &st->window[n % DP_TRANSFER_WINDOW];
+    struct dp_chunk **g = &st->window[st->n_posted % DP_TRANSFER_WINDOW];
 
     if (!*g)
-        *g = malloc(sizeof **g);
-    if (!*g) {
+        *g = calloc(1, sizeof **g);
+    if (*g && (*g)->room < room) {
+        free((*g)->buffer);
+        (*g)->buffer = malloc(room);
+        (*g)->room = (*g)->buffer ? room : 0;
+    }
+    if (!*g || (*g)->room < room) {
         dp_err_set(err, DP_ENOMEM, "no memory for a chunk");
         return NULL;
     }
-    (*g)->x = NULL;
     return *g;
 }
 
-uint32_t dp_stream_next_layer(const struct dp_transfer *s, const struct dp_stream *st)
+/* Where the stream goes on: the layer, which is open, and its next piece. */
+static bool find_next(const struct dp_transfer *s, struct dp_stream *st, struct dp_piece *p)
 {
-    uint32_t i = st->layer == s->n_layers ? 0 : st->layer + 1;
+    if (st->posting == NO_LAYER)
+        st->posting = dp_stream_next_layer(s, st, NO_LAYER);
+    while (st->posting < s->n_layers) {
+        const struct dp_transfer_layer *c = &s->layer[st->posting];
+
+        if (!c->is_done && (!c->way || !c->way->is_accepted))
+            return false;
+        *p = st->posted;
+        if (!c->is_done && dp_way_next(c->way, p))
+            return true;
+        st->posting = dp_stream_next_layer(s, st, st->posting);
+        st->posted = (struct dp_piece){0};
+    }
+    return false;
+}
+
+int dp_stream_next_chunk(struct dp_transfer *s, struct dp_stream *st, struct dp_chunk **out, void **data, struct dp_err *err)
+{
+    const struct dp_way *w;
+    struct dp_piece p, behind;
+    struct dp_chunk *g;
+    bool is_buffered;
+
+    if (st->n_posted - st->n_done >= DP_TRANSFER_WINDOW || !find_next(s, st, &p))
+        return 0;
+    w = s->layer[st->posting].way;
+    is_buffered = dp_way_is_buffered(w, &p);
+    g = take_slot(st, is_buffered ? p.bytes : 0, err);
+    if (!g)
+        return -1;
+    behind = p;
+    g->layer = st->posting;
+    g->piece = p;
+    g->is_last = !dp_way_next(w, &behind);
+    *data = is_buffered ? g->buffer : (uint8_t *)w->part[p.part].data + p.offset;
+    *out = g;
+    return 1;
+}
+
+void dp_stream_posted(struct dp_stream *st, const struct dp_chunk *g)
+{
+    st->posted = g->piece;
+    st->n_posted++;
+}
+
+uint32_t dp_stream_next_layer(const struct dp_transfer *s, const struct dp_stream *st, uint32_t index)
+{
+    uint32_t i = index == NO_LAYER ? 0 : index + 1;
 
     for (; i < s->n_layers; i++) {
         const struct dp_move *m = &s->layer[i].move;
@@ -76,24 +129,6 @@ uint32_t dp_stream_next_layer(const struct dp_transfer *s, const struct dp_strea
     return i;
 }
 
-int dp_stream_hash_begin(struct dp_stream *st, struct dp_err *err)
-{
-    if (!st->sha)
-        st->sha = EVP_MD_CTX_new();
-    if (!st->sha || EVP_DigestInit_ex(st->sha, EVP_sha256(), NULL) != 1)
-        return dp_err_set(err, DP_ENOMEM, "no SHA-256");
-    return 0;
-}
-
-int dp_stream_hash_end(struct dp_stream *st, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err)
-{
-    unsigned n = 0;
-
-    if (EVP_DigestFinal_ex(st->sha, out, &n) != 1 || n != DP_DIGEST_BYTES)
-        return dp_err_set(err, DP_EIO, "SHA-256 failed");
-    return 0;
-}
-
 /* The stream with this peer in this direction, made when there is none. */
 static void need_stream(struct dp_transfer *s, bool is_out, uint32_t peer)
 {
@@ -101,7 +136,7 @@ static void need_stream(struct dp_transfer *s, bool is_out, uint32_t peer)
         if (s->stream[i].is_out == is_out && s->stream[i].peer == peer)
             return;
     s->stream[s->n_streams++] =
-        (struct dp_stream){.is_out = is_out, .peer = peer, .layer = s->n_layers, .state = STREAM_NEXT};
+        (struct dp_stream){.is_out = is_out, .peer = peer, .opened = NO_LAYER, .posting = NO_LAYER};
 }
 
 static void load(struct dp_transfer *s, const struct dp_moves *moves)
@@ -153,21 +188,22 @@ int dp_transfer_step(struct dp_transfer *s, struct dp_err *err)
 {
     uint32_t done = 0;
 
+    s->is_busy = false;
     for (uint32_t i = 0; i < s->n_streams; i++) {
         struct dp_stream *st = &s->stream[i];
-        int rc;
+        int rc = st->is_out ? dp_stream_step_out(s, st, err) : dp_stream_step_in(s, st, err);
 
-        do {
-            rc = st->is_out ? dp_stream_step_out(s, st, err) : dp_stream_step_in(s, st, err);
-            if (rc > 0)
-                s->moved_ns = dp_now_ns();
-        } while (rc > 0 && st->state == STREAM_NEXT); /* a layer was finished: begin the next one */
         if (rc < 0) {
             st->state = STREAM_FAILED;
             return -1;
         }
+        if (st->opening == OPENING_OVER && st->n_finished == st->n_begun)
+            st->state = STREAM_DONE;
+        s->is_busy |= rc > 0;
         done += st->state == STREAM_DONE;
     }
+    if (s->is_busy)
+        s->moved_ns = dp_now_ns();
     return done == s->n_streams;
 }
 
@@ -202,16 +238,14 @@ static void destroy_stream(struct dp_transfer *s, struct dp_stream *st, struct d
     for (uint32_t i = 0; i < DP_TRANSFER_WINDOW; i++) {
         struct dp_chunk *g = st->window[i];
 
-        if (!g || !g->x) {
-            free(g);
-            continue;
+        if (g && g->x) {
+            dp_transport_cancel(t, g->x);
+            g->next = *stuck;
+            *stuck = g;
+        } else {
+            dp_chunks_free(g);
         }
-        dp_transport_cancel(t, g->x);
-        g->next = *stuck;
-        *stuck = g;
     }
-    free(st->data);
-    EVP_MD_CTX_free(st->sha);
 }
 
 void dp_transfer_destroy(struct dp_transfer *s, struct dp_chunk **stuck)
@@ -220,8 +254,11 @@ void dp_transfer_destroy(struct dp_transfer *s, struct dp_chunk **stuck)
         return;
     for (uint32_t i = 0; i < s->n_streams; i++)
         destroy_stream(s, &s->stream[i], stuck);
-    for (uint32_t i = 0; i < s->n_layers; i++)
-        dp_layer_destroy(s->layer[i].shadow);
+    for (uint32_t i = 0; i < s->n_layers; i++) {
+        dp_way_free(s->layer[i].way);
+        if (!dp_transport_is_unsafe(s->args->transport)) /* else UCX may still write into it, and the process is to end */
+            dp_layer_destroy(s->layer[i].shadow);
+    }
     free(s->stream);
     free(s->layer);
     free(s);
@@ -232,6 +269,7 @@ void dp_chunks_free(struct dp_chunk *stuck)
     while (stuck) {
         struct dp_chunk *next = stuck->next;
 
+        free(stuck->buffer);
         free(stuck);
         stuck = next;
     }

@@ -3,46 +3,75 @@
 #ifndef DP_WORKER_HANDOVER_TRANSFER_INTERNAL_H
 #define DP_WORKER_HANDOVER_TRANSFER_INTERNAL_H
 
-#include <openssl/evp.h>
-
 #include "worker/handover/transfer.h"
+#include "worker/model/layer_parts.h"
 
-#define CHUNK_HEAD 32u    /* magic u32, migration u64, layer u32, offset u64, len u32, crc32c u32 */
-#define MANIFEST_BYTES 64u /* magic u32, migration u64, layer u32, bytes u64, state u64, digest */
-#define ACCEPT_BYTES 17u  /* magic u32, migration u64, layer u32, yes u8 */
+#define MANIFEST_BYTES 1024u /* magic u32, migration u64, layer u32, bytes u64, state u64, length u32 of the head, head, zeroes */
+#define ACCEPT_BYTES 192u  /* magic u32, migration u64, layer u32, yes u8, text of a no, zeroes */
+#define ACCEPT_TEXT 172u   /* bytes of the text, at most */
 #define END_BYTES 20u     /* magic u32, migration u64, chunks u64 */
 #define TRANSFER_MAGIC 0x44505348u /* "DPSH" */
+_Static_assert(4 + 8 + 4 + 8 + 8 + 4 + DP_LAYER_HEAD_MAX <= MANIFEST_BYTES, "any head fits");
+
+/* What goes in one message: of one part, or several small parts that follow each other. Zeroes: before the first. */
+struct dp_piece {
+    uint32_t part, n_parts;
+    size_t offset, bytes; /* offset: in the part, 0 where there are several */
+};
+
+/* A layer under way, as both its ends know it. */
+struct dp_way {
+    struct dp_layer *layer; /* borrowed: the stage's, or the shadow */
+    bool is_accepted;
+    uint8_t head[DP_LAYER_HEAD_MAX];
+    size_t head_bytes;
+    uint64_t bytes; /* of all parts */
+    uint32_t n_parts;
+    struct dp_layer_part part[DP_LAYER_MAX_PARTS];
+    size_t first_crc[DP_LAYER_MAX_PARTS]; /* of a part, in crc */
+    size_t n_crc;
+    uint32_t *crc; /* of each DP_TRANSFER_CHUNK bytes of a part */
+};
+
+/* w->layer and its head are set; the rest is made of them. */
+int dp_way_fill(struct dp_way *w, struct dp_err *err);
+void dp_way_free(struct dp_way *w); /* NULL is fine */
+/* *p = the piece behind *p. returns: is there one? */
+bool dp_way_next(const struct dp_way *w, struct dp_piece *p);
+/* Does the piece go through a buffer, or straight from and to where it lies? */
+bool dp_way_is_buffered(const struct dp_way *w, const struct dp_piece *p);
+int dp_way_gather(const struct dp_way *w, const struct dp_piece *p, uint8_t *out, struct dp_err *err);
+int dp_way_scatter(const struct dp_way *w, const struct dp_piece *p, const uint8_t *in, struct dp_err *err);
+/* Note the checks of a piece that has its place in memory; crc: the message's. */
+void dp_way_note(struct dp_way *w, const struct dp_piece *p, uint32_t crc);
+/* The layer's digest, once all pieces are where they belong; a device is asked for its checks. */
+int dp_way_digest(struct dp_way *w, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err);
 
 /* One chunk in flight; outlives its stream when a stuck peer still holds on to it. */
 struct dp_chunk {
     struct dp_chunk *next;
     struct dp_transport_request *x; /* NULL: not in flight */
-    uint32_t len;      /* payload bytes */
-    uint8_t bytes[CHUNK_HEAD + DP_TRANSFER_CHUNK];
+    uint32_t layer;                 /* index in the transfer */
+    struct dp_piece piece;
+    bool is_last; /* of its layer */
+    size_t room;
+    uint8_t *buffer; /* NULL: none was needed yet; room bytes */
 };
 
-enum stream_state {
-    STREAM_NEXT,     /* between two layers */
-    STREAM_MANIFEST, /* in: waits for it */
-    STREAM_ACCEPT,   /* out: waits for it */
-    STREAM_CHUNKS,
-    STREAM_DONE,
-    STREAM_FAILED,
-};
+enum stream_state { STREAM_OPEN, STREAM_DONE, STREAM_FAILED };
+enum stream_opening { OPENING_NEXT, OPENING_WAITS, OPENING_OVER }; /* a manifest, or its answer, is waited for; all are open */
+#define NO_LAYER UINT32_MAX /* before the first one of a stream */
 
 struct dp_stream {
     bool is_out, has_end; /* has_end: stopping, and END was posted (in) or sent (out) */
     bool has_total;       /* in: END came, n_total is the number of chunks to take */
     uint32_t peer;
     enum stream_state state;
-    uint32_t layer;   /* index of the current layer; n_layers before the first */
-    uint32_t n_begun; /* layers, the current one included */
+    enum stream_opening opening;
+    uint32_t opened, posting; /* index of the layer that was opened last; of that whose chunks are posted; or NO_LAYER */
+    struct dp_piece posted;   /* the last one of it */
+    uint32_t n_begun, n_finished; /* layers */
     uint64_t n_posted, n_done, n_total; /* chunks since the stream began */
-    uint64_t bytes, posted, finished;   /* of the current layer */
-    uint64_t begin_chunk;               /* n_posted when the layer began */
-    uint8_t *data;                      /* the current layer */
-    uint8_t digest[DP_DIGEST_BYTES];    /* what the manifest says */
-    EVP_MD_CTX *sha;
     struct dp_chunk *window[DP_TRANSFER_WINDOW];
     uint8_t ctl_in[MANIFEST_BYTES];
     uint8_t ctl_out[MANIFEST_BYTES];
@@ -61,12 +90,12 @@ int dp_stream_reap(struct dp_transfer *s, uint32_t peer, struct dp_transport_req
 /* Send a short message (copied), after the one before it is out. */
 int dp_stream_control(struct dp_transfer *s, struct dp_stream *st, enum stream_message what, uint64_t n,
                       const void *message, uint32_t bytes, struct dp_err *err);
-/* The chunk buffer of position n, made on first use. */
-struct dp_chunk *dp_stream_chunk(struct dp_stream *st, uint64_t n, struct dp_err *err);
-/* Index of the stream's next layer after st->layer, n_layers when there is none. */
-uint32_t dp_stream_next_layer(const struct dp_transfer *s, const struct dp_stream *st);
-int dp_stream_hash_begin(struct dp_stream *st, struct dp_err *err);
-int dp_stream_hash_end(struct dp_stream *st, uint8_t out[DP_DIGEST_BYTES], struct dp_err *err);
+/* The chunk that is posted next: a slot of the window with its layer and piece, and memory for it in *data. 1: there it is,
+ * 0: the window is full, or nothing is open; -1. Where it was posted, dp_stream_posted() takes it over. */
+int dp_stream_next_chunk(struct dp_transfer *s, struct dp_stream *st, struct dp_chunk **out, void **data, struct dp_err *err);
+void dp_stream_posted(struct dp_stream *st, const struct dp_chunk *g);
+/* Index of the stream's next layer after `index` (or NO_LAYER), n_layers when there is none. */
+uint32_t dp_stream_next_layer(const struct dp_transfer *s, const struct dp_stream *st, uint32_t index);
 
 /* One step of one end: 1 when something happened, 0 nothing now, -1 failed. */
 int dp_stream_step_out(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err);

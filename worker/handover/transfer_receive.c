@@ -1,202 +1,205 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The destination's end of a stream (transfer.h): look at the manifest, say whether there is room, take the
- * chunks in order into a buffer, verify, and read the layer back into a shadow. Nothing of the stage
- * is touched. */
+/* The destination's end of a stream (transfer.h): look at the manifest, say whether there is room, make a shadow of its head, and
+ * take the chunks in order into the shadow's arrays. Nothing of the stage is touched. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/crc32c.h"
 #include "worker/handover/transfer_internal.h"
 
-static int begin_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
+#define MOST_BYTES ((uint64_t)1 << 40) /* of a layer: what is larger is a lie, and sums of it stay numbers */
+
+static int open_next(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    st->layer = dp_stream_next_layer(s, st);
-    if (st->layer == s->n_layers) {
-        st->state = STREAM_DONE;
+    uint32_t next = dp_stream_next_layer(s, st, st->opened);
+
+    if (next == s->n_layers) {
+        st->opening = OPENING_OVER;
         return 1;
     }
     st->ctl_in_x = dp_transport_recv(s->args->transport, st->peer, dp_stream_tag(s, MSG_MANIFEST, st->n_begun),
                                      st->ctl_in, MANIFEST_BYTES, err);
     if (!st->ctl_in_x)
         return -1;
-    st->state = STREAM_MANIFEST;
+    st->opened = next;
+    st->opening = OPENING_WAITS;
     return 1;
 }
 
-/* Is there memory for the stream of bytes and the layer that it becomes? */
-static int make_room(struct dp_transfer *s, struct dp_stream *st, uint64_t state_bytes, struct dp_err *err)
-{
-    uint32_t layer = s->layer[st->layer].move.layer;
-    uint64_t limit = s->args->mem_limit_bytes;
+/* What a manifest says. */
+struct manifest {
+    uint64_t bytes, state_bytes;
+    uint32_t head_bytes;
+    const uint8_t *head;
+};
 
-    if (st->bytes == 0 || st->bytes > (uint64_t)1 << 40 || state_bytes > (uint64_t)1 << 40)
-        return dp_err_set(err, DP_EPROTO, "manifest of layer %u: %llu bytes", layer, (unsigned long long)st->bytes);
-    if (limit && s->mem_bytes + st->bytes + state_bytes > limit)
-        return dp_err_set(err, DP_ENOMEM, "layer %u: %llu bytes held, %llu more needed, the limit is %llu", layer,
-                          (unsigned long long)s->mem_bytes, (unsigned long long)(st->bytes + state_bytes),
-                          (unsigned long long)limit);
-    st->data = malloc(st->bytes);
-    if (!st->data)
-        return dp_err_set(err, DP_ENOMEM, "layer %u: no memory for %llu bytes", layer, (unsigned long long)st->bytes);
-    s->mem_bytes += state_bytes;
+static int read_manifest(const struct dp_transfer *s, const struct dp_stream *st, struct manifest *m, struct dp_err *err)
+{
+    uint32_t layer = s->layer[st->opened].move.layer;
+    struct dp_reader r;
+    bool fits;
+
+    dp_reader_init(&r, st->ctl_in, MANIFEST_BYTES);
+    fits = dp_rd_u32(&r) == TRANSFER_MAGIC;
+    fits &= dp_rd_u64(&r) == s->migration;
+    fits &= dp_rd_u32(&r) == layer;
+    m->bytes = dp_rd_u64(&r);
+    m->state_bytes = dp_rd_u64(&r);
+    m->head_bytes = dp_rd_u32(&r);
+    m->head = st->ctl_in + (4 + 8 + 4 + 8 + 8 + 4);
+    if (!fits)
+        return dp_err_set(err, DP_EPROTO, "worker %u sent a manifest that is not layer %u's", st->peer, layer);
+    if (m->bytes == 0 || m->bytes > MOST_BYTES || m->state_bytes < m->bytes || m->state_bytes > MOST_BYTES ||
+        m->head_bytes > DP_LAYER_HEAD_MAX)
+        return dp_err_set(err, DP_EPROTO, "manifest of layer %u: %llu bytes, %llu as a layer", layer,
+                          (unsigned long long)m->bytes, (unsigned long long)m->state_bytes);
     return 0;
 }
 
-/* Answer a manifest; the answer is sent even when it is no, so that the source need not wait. */
-static int answer(struct dp_transfer *s, struct dp_stream *st, bool yes, struct dp_err *err)
+/* Is there memory for the layer? Then make it, with everything but content. */
+static int make_room(struct dp_transfer *s, struct dp_transfer_layer *c, const struct manifest *m, struct dp_err *err)
 {
-    uint8_t message[ACCEPT_BYTES];
+    const struct dp_handover_args *a = s->args;
+    struct dp_way *w;
+
+    if (a->mem_limit_bytes && s->mem_bytes + m->state_bytes > a->mem_limit_bytes)
+        return dp_err_set(err, DP_ENOMEM, "layer %u: %llu bytes held, %llu more needed, the limit is %llu", c->move.layer,
+                          (unsigned long long)s->mem_bytes, (unsigned long long)m->state_bytes,
+                          (unsigned long long)a->mem_limit_bytes);
+    w = c->way = calloc(1, sizeof *w);
+    if (!w)
+        return dp_err_set(err, DP_ENOMEM, "no memory to receive layer %u", c->move.layer);
+    memcpy(w->head, m->head, m->head_bytes);
+    w->head_bytes = m->head_bytes;
+    w->layer = c->shadow = dp_layer_from_head(a->config, a->backend, a->tune, w->head, w->head_bytes, m->state_bytes, err);
+    if (!w->layer || dp_way_fill(w, err) < 0)
+        return -1;
+    if (w->layer->index != c->move.layer)
+        return dp_err_set(err, DP_ECORRUPT, "layer %u was sent as layer %u", w->layer->index, c->move.layer);
+    if (w->bytes != m->bytes)
+        return dp_err_set(err, DP_EPROTO, "manifest of layer %u: %llu bytes, its head is of %llu", c->move.layer,
+                          (unsigned long long)m->bytes, (unsigned long long)w->bytes);
+    s->mem_bytes += m->state_bytes;
+    return 0;
+}
+
+/* Answer a manifest: yes, or why not. A no is sent, too, so that the source need not wait, and can say what the matter is if it
+ * is the first to tell. */
+static int answer(struct dp_transfer *s, struct dp_stream *st, const char *why_not, struct dp_err *err)
+{
+    uint8_t message[ACCEPT_BYTES] = {0};
+    char text[ACCEPT_TEXT + 1];
     struct dp_writer w;
 
     dp_writer_init(&w, message, sizeof message);
     dp_wr_u32(&w, TRANSFER_MAGIC);
     dp_wr_u64(&w, s->migration);
-    dp_wr_u32(&w, s->layer[st->layer].move.layer);
-    dp_wr_u8(&w, yes);
+    dp_wr_u32(&w, s->layer[st->opened].move.layer);
+    dp_wr_u8(&w, !why_not);
+    snprintf(text, sizeof text, "%s", why_not ? why_not : "");
+    dp_wr_str(&w, text);
     return dp_stream_control(s, st, MSG_ACCEPT, st->n_begun, message, sizeof message, err);
 }
 
 static int take_manifest(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    uint32_t layer = s->layer[st->layer].move.layer;
+    struct dp_transfer_layer *c = &s->layer[st->opened];
     int rc = dp_stream_reap(s, st->peer, &st->ctl_in_x, err);
-    struct dp_reader r;
-    uint64_t state_bytes;
-    bool fits;
+    struct dp_err local = {0};
+    struct manifest m;
 
     if (rc <= 0)
         return rc;
-    dp_reader_init(&r, st->ctl_in, MANIFEST_BYTES);
-    fits = dp_rd_u32(&r) == TRANSFER_MAGIC;
-    fits &= dp_rd_u64(&r) == s->migration;
-    fits &= dp_rd_u32(&r) == layer;
-    st->bytes = dp_rd_u64(&r);
-    state_bytes = dp_rd_u64(&r);
-    dp_rd_bytes(&r, st->digest, sizeof st->digest);
-    if (!fits)
-        return dp_err_set(err, DP_EPROTO, "worker %u sent a manifest that is not layer %u's", st->peer, layer);
-    if (make_room(s, st, state_bytes, err) < 0 || dp_stream_hash_begin(st, err) < 0) {
-        answer(s, st, false, NULL);
+    if (read_manifest(s, st, &m, &local) < 0 || make_room(s, c, &m, &local) < 0) {
+        answer(s, st, local.text, NULL);
+        if (err)
+            *err = local;
         return -1;
     }
-    st->posted = st->finished = 0;
-    if (answer(s, st, true, err) < 0)
+    if (answer(s, st, NULL, err) < 0)
         return -1;
+    c->way->is_accepted = true;
     st->n_begun++;
-    st->state = STREAM_CHUNKS;
+    st->opening = OPENING_NEXT;
     return 1;
 }
 
-static int post_chunk(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
+static int post_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    uint64_t left = st->bytes - st->posted;
-    struct dp_chunk *g = dp_stream_chunk(st, st->n_posted, err);
+    struct dp_chunk *g;
+    void *data;
+    int moved = 0, rc;
 
-    if (!g)
-        return -1;
-    g->len = left < DP_TRANSFER_CHUNK ? (uint32_t)left : DP_TRANSFER_CHUNK;
-    g->x = dp_transport_recv(s->args->transport, st->peer, dp_stream_tag(s, MSG_CHUNK, st->n_posted), g->bytes,
-                             CHUNK_HEAD + g->len, err);
-    if (!g->x)
-        return -1;
-    st->posted += g->len;
-    st->n_posted++;
-    return 0;
+    while ((rc = dp_stream_next_chunk(s, st, &g, &data, err)) > 0) {
+        g->x = dp_transport_recv(s->args->transport, st->peer, dp_stream_tag(s, MSG_CHUNK, st->n_posted), data, g->piece.bytes,
+                                 err);
+        if (!g->x)
+            return -1;
+        dp_stream_posted(st, g);
+        moved = 1;
+    }
+    return rc < 0 ? -1 : moved;
 }
 
-static int take_chunk(struct dp_transfer *s, struct dp_stream *st, const struct dp_chunk *g, struct dp_err *err)
+/* All bytes are here, and each chunk is as it left: are they a layer, and which digest has it? */
+static int finish_layer(struct dp_stream *st, struct dp_transfer_layer *c, struct dp_err *err)
 {
-    uint32_t layer = s->layer[st->layer].move.layer;
-    const uint8_t *payload = g->bytes + CHUNK_HEAD;
-    struct dp_reader r;
-    bool fits;
-
-    dp_reader_init(&r, g->bytes, CHUNK_HEAD);
-    fits = dp_rd_u32(&r) == TRANSFER_MAGIC;
-    fits &= dp_rd_u64(&r) == s->migration;
-    fits &= dp_rd_u32(&r) == layer;
-    fits &= dp_rd_u64(&r) == st->finished;
-    fits &= dp_rd_u32(&r) == g->len;
-    if (!fits)
-        return dp_err_set(err, DP_EPROTO, "worker %u: chunk out of place, wanted layer %u at %llu", st->peer, layer,
-                          (unsigned long long)st->finished);
-    if (dp_rd_u32(&r) != dp_crc32c(0, payload, g->len))
-        return dp_err_set(err, DP_ECORRUPT, "layer %u from worker %u: chunk at %llu is damaged (CRC-32C)", layer,
-                          st->peer, (unsigned long long)st->finished);
-    memcpy(st->data + st->finished, payload, g->len);
-    if (EVP_DigestUpdate(st->sha, payload, g->len) != 1)
-        return dp_err_set(err, DP_EIO, "SHA-256 of layer %u failed", layer);
-    st->finished += g->len;
-    s->received_bytes += g->len;
-    return 0;
-}
-
-/* All bytes are here: do they hash to what the manifest says, and are they this layer? */
-static int finish_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
-{
-    const struct dp_handover_args *a = s->args;
-    struct dp_transfer_layer *c = &s->layer[st->layer];
-
-    if (dp_stream_hash_end(st, c->digest, err) < 0)
+    if (dp_way_digest(c->way, c->digest, err) < 0 || dp_layer_arrived(c->shadow, err) < 0)
         return -1;
-    if (memcmp(c->digest, st->digest, sizeof c->digest) != 0)
-        return dp_err_set(err, DP_ECORRUPT, "layer %u from worker %u: SHA-256 does not match", c->move.layer, st->peer);
-    c->shadow = dp_layer_read(a->config, a->backend, a->tune, st->data, st->bytes, err);
-    if (!c->shadow)
-        return -1;
-    if (c->shadow->index != c->move.layer)
-        return dp_err_set(err, DP_ECORRUPT, "worker %u sent layer %u as layer %u", st->peer, c->shadow->index,
-                          c->move.layer);
-    free(st->data);
-    st->data = NULL;
+    dp_way_free(c->way);
+    c->way = NULL;
     c->is_done = true;
-    st->state = STREAM_NEXT;
+    st->n_finished++;
     return 0;
 }
 
-static int move_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
+/* A chunk is in memory, and its check is right: the transport has seen to it. */
+static int take_chunk(struct dp_transfer *s, struct dp_stream *st, const struct dp_chunk *g, uint32_t crc, struct dp_err *err)
+{
+    struct dp_transfer_layer *c = &s->layer[g->layer];
+
+    if (dp_way_is_buffered(c->way, &g->piece) && dp_way_scatter(c->way, &g->piece, g->buffer, err) < 0)
+        return -1;
+    dp_way_note(c->way, &g->piece, crc);
+    s->received_bytes += g->piece.bytes;
+    return g->is_last ? finish_layer(st, c, err) : 0;
+}
+
+static int take_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
     int moved = 0;
 
-    if (st->ctl_out_x && dp_stream_reap(s, st->peer, &st->ctl_out_x, err) < 0)
-        return -1;
     while (st->n_done < st->n_posted) {
         struct dp_chunk *g = st->window[st->n_done % DP_TRANSFER_WINDOW];
-        int rc = dp_stream_reap(s, st->peer, &g->x, err);
+        uint32_t crc, layer = s->layer[g->layer].move.layer;
+        int rc;
 
-        if (rc < 0) {
-            st->n_done++; /* it came, and it was bad */
-            return -1;
-        }
+        dp_transport_test(s->args->transport, g->x);
+        crc = dp_transport_crc(g->x);
+        rc = dp_stream_reap(s, st->peer, &g->x, err);
         if (rc == 0)
             break;
         st->n_done++;
-        if (take_chunk(s, st, g, err) < 0)
+        if (rc < 0) /* it came, and it was bad */
+            return dp_err_prefix(err, "layer %u from worker %u", layer, st->peer);
+        if (take_chunk(s, st, g, crc, err) < 0)
             return -1;
         moved = 1;
     }
-    while (st->n_posted - st->n_done < DP_TRANSFER_WINDOW && st->posted < st->bytes) {
-        if (post_chunk(s, st, err) < 0)
-            return -1;
-        moved = 1;
-    }
-    if (st->finished == st->bytes)
-        return finish_layer(s, st, err) < 0 ? -1 : 1;
     return moved;
 }
 
 int dp_stream_step_in(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    switch (st->state) {
-    case STREAM_NEXT:
-        return begin_layer(s, st, err);
-    case STREAM_MANIFEST:
-        return take_manifest(s, st, err);
-    case STREAM_CHUNKS:
-        return move_chunks(s, st, err);
-    default:
+    int opened = 0, taken, posted;
+
+    if (st->state != STREAM_OPEN)
         return 0;
-    }
+    if (st->opening != OPENING_OVER)
+        opened = st->opening == OPENING_NEXT ? open_next(s, st, err) : take_manifest(s, st, err);
+    taken = opened < 0 ? -1 : take_chunks(s, st, err);
+    posted = taken < 0 ? -1 : post_chunks(s, st, err);
+    return posted < 0 ? -1 : opened | taken | posted;
 }
 
 /* How many chunks did the source send? 1 known, 0 not yet, -1. */
@@ -244,11 +247,9 @@ int dp_stream_stop_in(struct dp_transfer *s, struct dp_stream *st, struct dp_err
 
         dp_transport_cancel(t, g->x);
         g->x = NULL;
-        st->posted -= g->len;
     }
-    while (st->n_posted < st->n_total && st->n_posted - st->n_done < DP_TRANSFER_WINDOW && st->posted < st->bytes)
-        if (post_chunk(s, st, err) < 0)
-            return -1;
+    if (st->n_posted < st->n_total && post_chunks(s, st, err) < 0)
+        return -1;
     while (st->n_done < st->n_posted) {
         rc = dp_stream_reap(s, st->peer, &st->window[st->n_done % DP_TRANSFER_WINDOW]->x, NULL);
         if (rc == 0)

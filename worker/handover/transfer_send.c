@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The source's end of a stream (transfer.h): write the layer, tell its size and digest, send it when the
- * destination has room. One serialised layer per stream is in memory at a time. */
+/* The source's end of a stream (transfer.h): say what a layer is, send its arrays when the destination has room. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/crc32c.h"
 #include "worker/handover/transfer_internal.h"
 
 static struct dp_layer *layer_of(const struct dp_transfer *s, uint32_t index)
@@ -17,62 +15,65 @@ static struct dp_layer *layer_of(const struct dp_transfer *s, uint32_t index)
     return NULL;
 }
 
-/* Serialise the current layer and take its digest. */
-static int write_layer(struct dp_transfer *s, struct dp_stream *st, size_t *state_bytes, struct dp_err *err)
+static int open_way(struct dp_transfer *s, struct dp_transfer_layer *c, struct dp_err *err)
 {
-    struct dp_transfer_layer *c = &s->layer[st->layer];
     struct dp_layer *layer = layer_of(s, c->move.layer);
-    size_t bytes;
+    struct dp_way *w;
 
     if (!layer)
         return dp_err_set(err, DP_EINVAL, "layer %u should move from here but is not here", c->move.layer);
-    if (dp_layer_write(layer, &st->data, &bytes, err) < 0) {
-        st->data = NULL;
-        return -1;
-    }
-    *state_bytes = dp_layer_state_bytes(layer);
-    st->bytes = bytes;
-    if (dp_stream_hash_begin(st, err) < 0)
-        return -1;
-    if (EVP_DigestUpdate(st->sha, st->data, bytes) != 1)
-        return dp_err_set(err, DP_EIO, "SHA-256 of layer %u failed", c->move.layer);
-    return dp_stream_hash_end(st, c->digest, err);
+    w = c->way = calloc(1, sizeof *w);
+    if (!w)
+        return dp_err_set(err, DP_ENOMEM, "no memory to send layer %u", c->move.layer);
+    w->layer = layer;
+    w->head_bytes = dp_layer_head_write(layer, w->head);
+    return dp_way_fill(w, err);
 }
 
-static int begin_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
+static int send_manifest(struct dp_transfer *s, struct dp_stream *st, const struct dp_way *w, struct dp_err *err)
 {
-    uint8_t message[MANIFEST_BYTES];
-    struct dp_writer w;
-    size_t state_bytes = 0;
+    uint8_t message[MANIFEST_BYTES] = {0};
+    struct dp_writer out;
 
-    st->layer = dp_stream_next_layer(s, st);
-    if (st->layer == s->n_layers) {
-        st->state = STREAM_DONE;
+    dp_writer_init(&out, message, sizeof message);
+    dp_wr_u32(&out, TRANSFER_MAGIC);
+    dp_wr_u64(&out, s->migration);
+    dp_wr_u32(&out, w->layer->index);
+    dp_wr_u64(&out, w->bytes);
+    dp_wr_u64(&out, dp_layer_state_bytes(w->layer));
+    dp_wr_u32(&out, (uint32_t)w->head_bytes);
+    dp_wr_bytes(&out, w->head, w->head_bytes);
+    return dp_stream_control(s, st, MSG_MANIFEST, st->n_begun, message, sizeof message, err);
+}
+
+/* The next layer, unless enough are open. */
+static int open_next(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
+{
+    uint32_t next = dp_stream_next_layer(s, st, st->opened);
+
+    if (next == s->n_layers) {
+        st->opening = OPENING_OVER;
         return 1;
     }
-    if (write_layer(s, st, &state_bytes, err) < 0)
+    if (st->n_begun - st->n_finished == DP_TRANSFER_AHEAD)
+        return 0;
+    st->opened = next;
+    if (open_way(s, &s->layer[next], err) < 0)
         return -1;
-    st->posted = st->finished = 0;
-    dp_writer_init(&w, message, sizeof message);
-    dp_wr_u32(&w, TRANSFER_MAGIC);
-    dp_wr_u64(&w, s->migration);
-    dp_wr_u32(&w, s->layer[st->layer].move.layer);
-    dp_wr_u64(&w, st->bytes);
-    dp_wr_u64(&w, state_bytes);
-    dp_wr_bytes(&w, s->layer[st->layer].digest, DP_DIGEST_BYTES);
     st->ctl_in_x = dp_transport_recv(s->args->transport, st->peer, dp_stream_tag(s, MSG_ACCEPT, st->n_begun),
                                      st->ctl_in, ACCEPT_BYTES, err);
-    if (!st->ctl_in_x || dp_stream_control(s, st, MSG_MANIFEST, st->n_begun, message, sizeof message, err) < 0)
+    if (!st->ctl_in_x || send_manifest(s, st, s->layer[next].way, err) < 0)
         return -1;
     st->n_begun++;
-    st->state = STREAM_ACCEPT;
+    st->opening = OPENING_WAITS;
     return 1;
 }
 
 static int take_accept(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    uint32_t layer = s->layer[st->layer].move.layer;
+    uint32_t layer = s->layer[st->opened].move.layer;
     int rc = dp_stream_reap(s, st->peer, &st->ctl_in_x, err);
+    char text[ACCEPT_TEXT + 1];
     struct dp_reader r;
     bool fits;
 
@@ -84,37 +85,45 @@ static int take_accept(struct dp_transfer *s, struct dp_stream *st, struct dp_er
     fits &= dp_rd_u32(&r) == layer;
     if (!fits)
         return dp_err_set(err, DP_EPROTO, "worker %u answers a manifest that layer %u did not send", st->peer, layer);
-    if (dp_rd_u8(&r) != 1)
-        return dp_err_set(err, DP_ENOMEM, "worker %u does not take layer %u", st->peer, layer);
-    st->state = STREAM_CHUNKS;
+    if (dp_rd_u8(&r) != 1) {
+        dp_rd_str(&r, text, sizeof text);
+        return dp_err_set(err, DP_ENOMEM, "worker %u does not take layer %u: %s", st->peer, layer, text);
+    }
+    s->layer[st->opened].way->is_accepted = true;
+    st->opening = OPENING_NEXT;
     return 1;
 }
 
-static int post_chunk(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
+static int post_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    const struct dp_handover_args *a = s->args;
-    uint32_t layer = s->layer[st->layer].move.layer;
-    uint64_t left = st->bytes - st->posted;
-    struct dp_chunk *g = dp_stream_chunk(st, st->n_posted, err);
-    struct dp_writer w;
+    struct dp_chunk *g;
+    void *data;
+    int moved = 0, rc;
 
-    if (!g)
+    while ((rc = dp_stream_next_chunk(s, st, &g, &data, err)) > 0) {
+        struct dp_way *w = s->layer[g->layer].way;
+
+        if (dp_way_is_buffered(w, &g->piece) && dp_way_gather(w, &g->piece, data, err) < 0)
+            return -1;
+        g->x = dp_transport_send(s->args->transport, st->peer, dp_stream_tag(s, MSG_CHUNK, st->n_posted), data, g->piece.bytes,
+                                 err);
+        if (!g->x)
+            return -1;
+        dp_way_note(w, &g->piece, dp_transport_crc(g->x));
+        dp_stream_posted(st, g);
+        moved = 1;
+    }
+    return rc < 0 ? -1 : moved;
+}
+
+static int finish_layer(struct dp_stream *st, struct dp_transfer_layer *c, struct dp_err *err)
+{
+    if (dp_way_digest(c->way, c->digest, err) < 0)
         return -1;
-    g->len = left < DP_TRANSFER_CHUNK ? (uint32_t)left : DP_TRANSFER_CHUNK;
-    dp_writer_init(&w, g->bytes, CHUNK_HEAD);
-    dp_wr_u32(&w, TRANSFER_MAGIC);
-    dp_wr_u64(&w, s->migration);
-    dp_wr_u32(&w, layer);
-    dp_wr_u64(&w, st->posted);
-    dp_wr_u32(&w, g->len);
-    dp_wr_u32(&w, dp_crc32c(0, st->data + st->posted, g->len));
-    memcpy(g->bytes + CHUNK_HEAD, st->data + st->posted, g->len);
-    g->x = dp_transport_send(a->transport, st->peer, dp_stream_tag(s, MSG_CHUNK, st->n_posted), g->bytes,
-                             CHUNK_HEAD + g->len, err);
-    if (!g->x)
-        return -1;
-    st->posted += g->len;
-    st->n_posted++;
+    dp_way_free(c->way);
+    c->way = NULL;
+    c->is_done = true;
+    st->n_finished++;
     return 0;
 }
 
@@ -132,29 +141,9 @@ static int reap_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_er
         if (rc == 0)
             break;
         st->n_done++;
-        st->finished += g->len;
-        s->sent_bytes += g->len;
-        moved = 1;
-    }
-    return moved;
-}
-
-static int move_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
-{
-    int moved = reap_chunks(s, st, err);
-
-    if (moved < 0)
-        return -1;
-    while (st->n_posted - st->n_done < DP_TRANSFER_WINDOW && st->posted < st->bytes) {
-        if (post_chunk(s, st, err) < 0)
+        s->sent_bytes += g->piece.bytes;
+        if (g->is_last && finish_layer(st, &s->layer[g->layer], err) < 0)
             return -1;
-        moved = 1;
-    }
-    if (st->finished == st->bytes) {
-        free(st->data);
-        st->data = NULL;
-        s->layer[st->layer].is_done = true;
-        st->state = STREAM_NEXT;
         moved = 1;
     }
     return moved;
@@ -162,16 +151,15 @@ static int move_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_er
 
 int dp_stream_step_out(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)
 {
-    switch (st->state) {
-    case STREAM_NEXT:
-        return begin_layer(s, st, err);
-    case STREAM_ACCEPT:
-        return take_accept(s, st, err);
-    case STREAM_CHUNKS:
-        return move_chunks(s, st, err);
-    default:
+    int opened = 0, reaped, posted;
+
+    if (st->state != STREAM_OPEN)
         return 0;
-    }
+    if (st->opening != OPENING_OVER)
+        opened = st->opening == OPENING_NEXT ? open_next(s, st, err) : take_accept(s, st, err);
+    reaped = opened < 0 ? -1 : reap_chunks(s, st, err);
+    posted = reaped < 0 ? -1 : post_chunks(s, st, err);
+    return posted < 0 ? -1 : opened | reaped | posted;
 }
 
 int dp_stream_stop_out(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands in front of a layer's arrays, in a stream (layer_io.c): the layer's header and a head for each of its tensors.
- * layer_io.c says what the bytes are. */
+/* What stands in front of a layer's arrays, in a stream (layer_io.c) and in a hand-over (layer_parts.c): the layer's header
+ * and a head for each of its tensors. layer_io.c says what the bytes are. */
 #ifndef DP_WORKER_MODEL_LAYER_HEAD_H
 #define DP_WORKER_MODEL_LAYER_HEAD_H
 

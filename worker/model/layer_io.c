@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A layer as a byte stream (dp_layer_write, dp_layer_read in layer.h), for checkpoints and hand-over.
+/* A layer as a byte stream (dp_layer_write, dp_layer_read in layer.h), for checkpoints.
  *
  * All numbers little-endian, no padding:
  *   "DPLAYER\1"  u32 index, kind, n_params, tied  u64 rng_key, rng_counter

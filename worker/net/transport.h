@@ -60,6 +60,9 @@ struct dp_transport_request *dp_transport_recv(struct dp_transport *t, uint32_t 
 int dp_transport_wait(struct dp_transport *t, struct dp_transport_request *x, uint64_t timeout_ns, uint64_t *waited_ns,
                       struct dp_err *err);
 bool dp_transport_test(struct dp_transport *t, struct dp_transport_request *x);
+/* CRC-32C of the message: of a send from its begin on, of a receive once dp_transport_test() says that it is over, and as its
+ * sender has it; where dp_transport_wait() then returns 0, the bytes in memory have it, too. */
+uint32_t dp_transport_crc(const struct dp_transport_request *x);
 void dp_transport_cancel(struct dp_transport *t, struct dp_transport_request *x);
 /* While fn says so, whatever waits, or is begun, fails with DP_EGONE: the run regroups, and nobody will send or fetch what
  * belongs to the layout that was in force. What has come already may still be taken. fn NULL: never. */

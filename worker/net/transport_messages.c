@@ -407,6 +407,11 @@ bool dp_transport_test(struct dp_transport *t, struct dp_transport_request *x)
     return x->is_done;
 }
 
+uint32_t dp_transport_crc(const struct dp_transport_request *x)
+{
+    return x->header.crc;
+}
+
 /* Sleep until UCX, the watched descriptor or the peer's end asks for attention, or end_ns (0: never).
  * returns: false when the peer's process has ended. */
 static bool sleep_for(struct dp_transport *t, const struct dp_transport_request *x, uint64_t end_ns)

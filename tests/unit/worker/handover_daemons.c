@@ -213,7 +213,7 @@ void begin(void (*script)(void), enum ending ending)
         .old_cut = {0, 4, 6, 8},
         .new_cut = {0, 2, 5, 8},
         .ending = {ending, ending, ending, ending},
-        .corrupts = -1,
+        .tampers = -1,
         .dies = -1,
         .stalls = -1,
         .stops = -1,

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker of the hand-over tests, see handover_world.h: its layers, what disturbs it, and what must be true of it
  * afterwards. Every layer that it holds then is compared byte for byte with the one that its index and the seed define. */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
+#include <ucp/api/ucp.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -112,18 +115,18 @@ static struct dp_layer *make_layer(struct dp_backend *be, uint32_t index)
     return l;
 }
 
-/* Bytes of the stream of layer `index`, 0: there is none. */
-static size_t stream_bytes(struct dp_backend *be, uint32_t index)
+/* Bytes that layer `index` has under way, 0: there is none. */
+static size_t moved_bytes(struct dp_backend *be, uint32_t index)
 {
+    struct dp_layer_part part[DP_LAYER_MAX_PARTS];
     struct dp_layer *l = make_layer(be, index);
-    uint8_t *data = NULL;
-    size_t n = 0;
+    uint32_t n = l ? dp_layer_parts(l, part) : 0;
+    size_t sum = 0;
 
-    if (!l || dp_layer_write(l, &data, &n, NULL) < 0)
-        return 0;
-    free(data);
+    for (uint32_t i = 0; i < n; i++)
+        sum += part[i].bytes;
     dp_layer_destroy(l);
-    return n;
+    return sum;
 }
 
 static bool is_intact(struct dp_backend *be, const struct dp_layer *l)
@@ -190,8 +193,8 @@ int set_up(struct worker_state *w)
 
 static struct worker_state *sender; /* of this process */
 
-/* Before a chunk leaves; its checksum was taken. */
-static void disturb(const struct worker_state *w, uint64_t offset, uint8_t *payload, size_t bytes)
+/* Before a chunk leaves. */
+static void disturb(const struct worker_state *w)
 {
     if ((int)w->rank == sc.dies)
         raise(SIGKILL);
@@ -213,8 +216,64 @@ static void disturb(const struct worker_state *w, uint64_t offset, uint8_t *payl
             dp_control_wait(w->control, 5);
         sc.stalls = -1;
     }
-    if ((int)w->rank == sc.corrupts && offset == 0)
-        payload[bytes / 2] ^= 4;
+}
+
+/* ---- what happens on the way ---- */
+
+static struct {
+    bool is_armed; /* the next chunk's */
+    size_t bytes;
+    const void *instead; /* what goes in its place; NULL: a bit of it is another one */
+    uint8_t copy[DP_TRANSFER_CHUNK + 64]; /* header and chunk, or chunk */
+} flip;
+
+ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *data, size_t bytes, ucp_tag_t tag, const ucp_request_param_t *param)
+{
+    static ucs_status_ptr_t (*real)(ucp_ep_h, const void *, size_t, ucp_tag_t, const ucp_request_param_t *);
+
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "ucp_tag_send_nbx");
+    if (flip.is_armed && bytes >= flip.bytes && bytes <= sizeof flip.copy) { /* not the header that goes before a large one */
+        memcpy(flip.copy, data, bytes);
+        if (flip.instead)
+            memcpy(flip.copy + bytes - flip.bytes, flip.instead, flip.bytes);
+        else
+            flip.copy[bytes - flip.bytes + sc.at_bit / 8 % flip.bytes] ^= (uint8_t)(1 << sc.at_bit % 8);
+        flip.is_armed = false;
+        data = flip.copy;
+    }
+    return real(ep, data, bytes, tag, param);
+}
+
+/* Number of the first chunk of the first layer that w gives away which is as long as the next one, and no small one. */
+static uint32_t first_of_two(const struct worker_state *w)
+{
+    struct dp_way *way = calloc(1, sizeof *way);
+    struct dp_piece now = {0}, next;
+    uint32_t n = 0;
+
+    way->layer = dp_stage_layer(w->stage, sc.new_cut[w->rank + 1] - sc.old_cut[w->rank]);
+    if (dp_way_fill(way, NULL) < 0 || !dp_way_next(way, &now))
+        abort();
+    for (next = now; dp_way_next(way, &next); now = next, n++)
+        if (next.bytes == now.bytes && now.bytes > 65536)
+            break;
+    dp_way_free(way);
+    return n;
+}
+
+/* Manifest: magic u32, migration u64, layer u32, bytes u64, state u64, length u32, head, whose first tensor has its weights
+ * behind name and shape. */
+static void lie(uint8_t *manifest)
+{
+    enum { BYTES = 16, STATE = 24, HEAD = 36, WEIGHTS = HEAD + DP_LAYER_HEADER_MAX - 32 + 32 + 16 };
+
+    if (sc.tampering == LIE_BYTES)
+        manifest[BYTES + 7] ^= 16;
+    if (sc.tampering == LIE_STATE)
+        memcpy(manifest + STATE, manifest + BYTES, 8); /* no gradients */
+    if (sc.tampering == LIE_WEIGHTS)
+        manifest[WEIGHTS] ^= 1;
 }
 
 struct dp_transport_request *__real_dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *buf,
@@ -222,19 +281,30 @@ struct dp_transport_request *__real_dp_transport_send(struct dp_transport *t, ui
 struct dp_transport_request *__wrap_dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *buf,
                                                       size_t bytes, struct dp_err *err);
 
-/* Chunks are told from other messages by their head: magic, migration, layer, offset, length, checksum. */
+/* The low 12 bits of a hand-over's tags are the number of a chunk below 2048, and of a manifest from there on to 2560. */
 struct dp_transport_request *__wrap_dp_transport_send(struct dp_transport *t, uint32_t to, uint64_t tag, const void *buf,
                                                       size_t bytes, struct dp_err *err)
 {
-    struct dp_reader r;
-    uint64_t offset;
+    static const void *before;
+    const uint32_t number = tag & 0xfff;
+    bool is_layer = sender && tag >> 52 == DP_CH_LAYER, is_tampered = is_layer && (int)sender->rank == sc.tampers;
+    uint32_t two = is_tampered && number < 2048 && sc.tampering != FLIP ? first_of_two(sender) : 0;
 
-    dp_reader_init(&r, buf, bytes < CHUNK_HEAD ? bytes : CHUNK_HEAD);
-    if (sender && bytes > CHUNK_HEAD && dp_rd_u32(&r) == TRANSFER_MAGIC && dp_rd_u64(&r) == MIGRATION) {
-        (void)dp_rd_u32(&r);
-        offset = dp_rd_u64(&r);
-        if (dp_rd_u32(&r) == bytes - CHUNK_HEAD)
-            disturb(sender, offset, (uint8_t *)(uintptr_t)buf + CHUNK_HEAD, bytes - CHUNK_HEAD);
+    if (is_layer && number < 2048)
+        disturb(sender);
+    if (is_tampered && number >= 2048 && number < 2560)
+        lie((uint8_t *)(uintptr_t)buf);
+    if (is_tampered && number < 2048) {
+        if (number == (sc.tampering == FLIP ? sc.at_chunk : sc.tampering == TWICE ? two + 1 : UINT32_MAX)) {
+            flip.instead = sc.tampering == TWICE ? before : NULL;
+            flip.bytes = bytes;
+            flip.is_armed = true;
+        }
+        if (sc.tampering == SWAP && number - two < 2)
+            tag ^= number ^ (two + two + 1 - number);
+        if (sc.tampering == LOSE && number == two)
+            tag ^= 1 << 12; /* another hand-over's */
+        before = buf;
     }
     return __real_dp_transport_send(t, to, tag, buf, bytes, err);
 }
@@ -271,7 +341,7 @@ int poll_until(struct worker_state *w, int state, struct dp_err *err)
 }
 
 /* What this worker sent of frozen layers, and that it would be more than twice as much of those that learn (three times, but for
- * patterns and headers). */
+ * patterns). */
 static int check_sent(struct worker_state *w, const struct dp_handover_outcome *out)
 {
     const uint32_t frozen = sc.frozen;
@@ -280,9 +350,9 @@ static int check_sent(struct worker_state *w, const struct dp_handover_outcome *
     for (uint32_t l = sc.old_cut[w->rank]; l < sc.old_cut[w->rank + 1]; l++) {
         if (l >= sc.new_cut[w->rank] && l < sc.new_cut[w->rank + 1])
             continue;
-        sent += stream_bytes(w->be, l);
+        sent += moved_bytes(w->be, l);
         sc.frozen = 0;
-        learning += l < frozen ? stream_bytes(w->be, l) : 0;
+        learning += l < frozen ? moved_bytes(w->be, l) : 0;
         sc.frozen = frozen;
     }
     CHECK(out->sent_bytes == sent);

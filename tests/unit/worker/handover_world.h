@@ -17,6 +17,10 @@
 
 enum ending { COMMITTED, ABORTED, FATAL };
 
+/* A bit of a chunk is another one; two chunks change places; one comes twice, in place of the next; one gets lost; the manifest
+ * says another sum of bytes, too little memory, or another number of weights in a tensor than there is. */
+enum tampering { FLIP, SWAP, TWICE, LOSE, LIE_BYTES, LIE_STATE, LIE_WEIGHTS };
+
 /* What a test is: filled before the fork, the same in every process. */
 struct scenario {
     uint32_t n_workers;
@@ -29,8 +33,11 @@ struct scenario {
     bool waits_for_decision;      /* an abort is acknowledged before the worker ends */
     bool commits_later;           /* dp_handover_poll() must refuse a commit that nobody voted for */
     uint64_t mem_limit_bytes;     /* of every worker */
-    int corrupts, dies, stalls;   /* rank whose first chunk is damaged; that is killed at its first chunk;
-                                     that waits with its first chunk until its line is down */
+    int dies, stalls;             /* rank that is killed at its first chunk; that waits with its first chunk until its
+                                     line is down */
+    int tampers;                  /* rank on whose way something is not as it was: */
+    enum tampering tampering;
+    uint32_t at_chunk, at_bit;    /* FLIP: of its first stream; of the chunk, modulo its length */
     int stops;                    /* rank that is stopped (SIGSTOP) at its first chunk */
     int waits;                    /* rank that waits with its first chunk for a byte from the script */
     int back[2];                  /* pipe: for `waits` */

@@ -51,17 +51,62 @@ static void script_all_no(void)
     all_acknowledge(EPOCH);
 }
 
+/* Worker `rank` sends what does not arrive as it was. */
+static void tamper(int rank, enum tampering tampering, const char *why)
+{
+    begin(script_all_no, ABORTED);
+    sc.waits_for_decision = true;
+    sc.tampers = rank;
+    sc.tampering = tampering;
+    sc.channels = 128; /* with chunks that go from where they lie, and more of them than are in flight */
+    sc.why = why;
+}
+
 static void a_damaged_chunk_is_refused(void **state)
 {
     (void)state;
-    begin(script_all_no, ABORTED);
-    sc.waits_for_decision = true;
-    sc.corrupts = 0;
-    sc.why = "CRC-32C";
+    tamper(0, FLIP, "CRC-32C");
+    sc.channels = 32; /* all of a layer in two chunks */
     run();
-    sc.corrupts = 1;
-    sc.channels = 256; /* with more chunks of the same layer in flight */
+    for (uint32_t i = 0; i < 8; i++) {
+        tamper(i % 2, FLIP, "CRC-32C");
+        sc.at_chunk = i;
+        sc.at_bit = i == 0 ? 0 : i == 1 ? UINT32_MAX : (uint32_t)mix(i);
+        run();
+    }
+}
+
+/* Two that change places are whole: only the layer's digest tells. */
+static void chunks_in_each_others_place_are_refused(void **state)
+{
+    (void)state;
+    tamper(0, SWAP, "differ about layer 2");
     run();
+    tamper(1, SWAP, "differ about layer 5");
+    run();
+    tamper(0, TWICE, "CRC-32C");
+    run();
+}
+
+static void a_lost_chunk_ends_it(void **state)
+{
+    (void)state;
+    tamper(0, LOSE, "no byte moved");
+    sc.times.stall_ns = 300 * MS;
+    run();
+}
+
+static void a_manifest_that_lies_is_refused(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        tamper(rank, LIE_BYTES, "its head is of");
+        run();
+        tamper(rank, LIE_STATE, "that were announced");
+        run();
+        tamper(rank, LIE_WEIGHTS, "shape of ln1.weight does not fit");
+        run();
+    }
 }
 
 static void a_destination_without_memory_refuses(void **state)
@@ -405,13 +450,16 @@ static void a_commit_without_votes_stops_the_run(void **state)
     begin(script_commits_after_no, ABORTED);
     sc.waits_for_decision = true;
     sc.commits_later = true;
-    sc.corrupts = 0;
+    sc.tampers = 0;
     run();
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(abort_restores),
     cmocka_unit_test(a_damaged_chunk_is_refused),
+    cmocka_unit_test(chunks_in_each_others_place_are_refused),
+    cmocka_unit_test(a_lost_chunk_ends_it),
+    cmocka_unit_test(a_manifest_that_lies_is_refused),
     cmocka_unit_test(a_destination_without_memory_refuses),
     cmocka_unit_test(a_device_that_fails_late_votes_no),
     cmocka_unit_test(a_worker_that_dies_aborts),
