@@ -3,7 +3,8 @@
 EXTRA_DIST += packaging/build packaging/dynpipe.spec.in packaging/rpmlint.toml packaging/stamp \
 	debian/control debian/copyright debian/dynpipe-doc.install debian/dynpipe-worker.install debian/dynpipe.install \
 	debian/dynpiped.README.Debian debian/dynpiped.install debian/dynpiped.postrm debian/dynpiped.prerm \
-	debian/libdynpipe-policy-dev.install debian/rules debian/source/format \
+	debian/libdynpipe1.install debian/libdynpipe-dev.install debian/libdynpipe-policy-dev.install debian/rules debian/source/format \
+	debian/python3-dynpipe.install debian/python3-dynpipe.postinst debian/python3-dynpipe.prerm \
 	debian/spank-dynpipe.README.Debian debian/spank-dynpipe.install
 
 deb rpm: dist

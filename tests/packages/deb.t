@@ -9,7 +9,7 @@
 export DP_SRCDIR DP_BUILDDIR
 # shellcheck source=tests/packages/lib.sh
 . "$DP_SRCDIR/tests/packages/lib.sh"
-names="dynpipe dynpiped dynpipe-worker spank-dynpipe libdynpipe-policy-dev dynpipe-doc"
+names="dynpipe dynpiped dynpipe-worker spank-dynpipe libdynpipe1 libdynpipe-dev python3-dynpipe libdynpipe-policy-dev dynpipe-doc"
 
 # ---- outside: packages, and a machine that may be changed
 case ${DP_STAGE:-outside} in
@@ -75,6 +75,31 @@ fails "the daemon is not started before the administrator says so" pgrep -x dynp
 simd=$(objdump -d /usr/bin/dynpipe-worker | grep -oE '%[yz]mm' | sort | uniq -c | awk '$1 > 1000' | wc -l)
 is "$simd" "$([ "$(uname -m)" = x86_64 ] && echo 2 || echo 0)" "the worker has the kernels for AVX2 and AVX-512"
 runs "a policy of a site can be made" sh -c "cd '$D' && cc -shared -fPIC -o headroom.so /usr/share/doc/dynpipe/examples/headroom.c \$(pkg-config --cflags --libs dynpipe-policy)"
+# A trainer of one's own, where there is no daemon.
+cat >"$D/joins.c" <<'X'
+#include <dynpipe.h>
+#include <stdio.h>
+
+int main(void)
+{
+    uint32_t cut[] = {0, 4};
+    struct dynpipe_run run = {.size = sizeof run, .n_workers = 1, .n_layers = 4, .microbatches = 1, .tokens_per_microbatch = 1,
+                              .steps_total = 1, .cut = cut};
+    char why[256] = "";
+    struct dynpipe *d = dynpipe_join(&run, 1000, why, sizeof why);
+
+    printf("%s: %d %s\n", dynpipe_version(), d ? dynpipe_is_connected(d) : -1, why);
+    dynpipe_leave(d, DYNPIPE_COMPLETED, NULL);
+    return 0;
+}
+X
+runs "a trainer can be made" sh -c "cc -Wall -Werror -o '$D/joins' '$D/joins.c' \$(pkg-config --cflags --libs dynpipe)"
+is "$(env -u DYNPIPE_SOCKET "$D/joins")" "${version#dynpipe }: 0 " "and runs where there is no daemon"
+is "$(env -u DYNPIPE_SOCKET -u PYTHONPATH /usr/bin/python3 -c 'import dynpipe; print(dynpipe.version())')" "${version#dynpipe }" \
+    "the module for Python finds the library"
+like "$(dpkg-query -W -f '${Depends}; ${Recommends}' python3-dynpipe)" "^[^;]*libdynpipe1[^;]*; python3-torch$" "and can do without PyTorch"
+is "$(dpkg-query -W -f '${Depends} ${Recommends}' dynpipe dynpiped spank-dynpipe | grep -oE 'libdynpipe1|python3?|torch' | sort -u)" "" \
+    "daemon, plugin and command want neither the library nor Python"
 is "$(find /usr/share/man -name '*dynpipe*' | sed 's|.*/||' | LC_ALL=C sort | xargs)" \
     "dynpipe-worker.1.gz dynpipe.1.gz dynpipe.conf.5.gz dynpiped.8.gz spank_dynpipe.8.gz" "every man page is there"
 

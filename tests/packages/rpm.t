@@ -14,17 +14,18 @@ trap 'rm -rf "$D"' EXIT
 
 binary=()
 for f in "$packages"/*.rpm; do case $f in *.src.rpm) ;; *) binary+=("$f") ;; esac; done
-is "${#binary[@]}" 6 "there are six packages"
+is "${#binary[@]}" 9 "there are nine packages"
 rpmlint -c "$DP_SRCDIR/packaging/rpmlint.toml" "$packages"/*.rpm "$DP_SRCDIR/packaging/dynpipe.spec.in" >"$D/rpmlint" 2>&1
 like "$(tail -n 1 "$D/rpmlint")" " 0 errors" "rpmlint finds no error" || diag "$(cat "$D/rpmlint")"
 version=$("$DP_BUILDDIR/cli/dynpipe" --version)
 is "$(rpm -qp --qf '%{VERSION}\n' "${binary[@]}" | sort -u)" "${version#dynpipe }" "they have the version of the programs"
 
 # The names of the files are those of the Debian packages.
-names="dynpipe dynpiped dynpipe-worker spank-dynpipe libdynpipe-policy-dev dynpipe-doc"
+names="dynpipe dynpiped dynpipe-worker spank-dynpipe libdynpipe1 libdynpipe-dev python3-dynpipe libdynpipe-policy-dev dynpipe-doc"
 for p in $names; do
     deb=$(ls "$DP_BUILDDIR/build-packages/deb/${p}"_[0-9]*.deb 2>/dev/null)
-    rpm=$(printf '%s\n' "${binary[@]}" | grep -E "/${p/policy-dev/policy-devel}-[0-9][^/]*\$")
+    rpm=${p%1}
+    rpm=$(printf '%s\n' "${binary[@]}" | grep -E "/${rpm/%-dev/-devel}-[0-9][^/]*\$")
     if [ -n "$deb" ]; then
         is "$(diff <(dpkg-deb --fsys-tarfile "$deb" | tar -t | same_names) \
             <(rpm -qp --qf '[%{FILEMODES:perms} %{FILENAMES}\n]' "$rpm" | sed -n '/^d/!s/^[^ ]* //p' | same_names))" "" "$p has the files of its Debian package"
