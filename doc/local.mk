@@ -6,8 +6,8 @@ doc_print_messages_LDADD = common/libdpcommon.a
 dist_check_SCRIPTS += tests/unit/messages-doc.t
 TESTS += tests/unit/messages-doc.t
 
-man_pages = doc/dynpipe.1 doc/dynpipe-worker.1 doc/dynpipe.conf.5 doc/dynpiped.8 doc/spank_dynpipe.8
-man_sources = doc/dynpipe.1.in doc/dynpipe-worker.1.in doc/dynpipe.conf.5.in doc/dynpiped.8.in doc/spank_dynpipe.8.in
+man_pages = doc/dynpipe.1 doc/dynpipe.3 doc/dynpipe-worker.1 doc/dynpipe.conf.5 doc/dynpiped.8 doc/spank_dynpipe.8
+man_sources = doc/dynpipe.1.in doc/dynpipe.3.in doc/dynpipe-worker.1.in doc/dynpipe.conf.5.in doc/dynpiped.8.in doc/spank_dynpipe.8.in
 man_MANS += $(man_pages)
 EXTRA_DIST += $(man_sources)
 CLEANFILES += $(man_pages)
@@ -20,7 +20,7 @@ $(man_pages): $(man_sources) Makefile
 documents = README.md CHANGELOG.md \
 	doc/README.md doc/admin.md doc/benchmarks.md doc/cluster.md doc/cuda.md doc/design.md doc/faq.md doc/glossary.md doc/json.md \
 	doc/kernels.md doc/messages.md doc/paper.md doc/policies.md doc/protocol.md doc/schemes.md doc/security.md doc/simulator.md \
-	doc/slurm.md doc/tutorial.md
+	doc/slurm.md doc/trainers.md doc/tutorial.md
 pictures = doc/idea.svg doc/run.svg
 EXTRA_DIST += $(documents) $(pictures) doc/links.awk doc/results/README.md doc/results/gpu.md doc/results/schemes.md doc/results/schemes-a.svg \
 	doc/results/schemes-b.svg doc/results/slices.md
@@ -30,7 +30,7 @@ installed_doc = \
 	build-doc/doc/cuda.md build-doc/doc/design.md build-doc/doc/faq.md build-doc/doc/glossary.md build-doc/doc/json.md \
 	build-doc/doc/kernels.md build-doc/doc/messages.md build-doc/doc/paper.md build-doc/doc/policies.md \
 	build-doc/doc/protocol.md build-doc/doc/schemes.md build-doc/doc/security.md build-doc/doc/simulator.md \
-	build-doc/doc/slurm.md build-doc/doc/tutorial.md
+	build-doc/doc/slurm.md build-doc/doc/trainers.md build-doc/doc/tutorial.md
 doc_DATA = $(installed_documents)
 docsdir = $(docdir)/doc
 docs_DATA = $(installed_doc)

@@ -51,8 +51,13 @@ for o in $options; do
 done
 for a in socket policies default_mode; do runs "spank_dynpipe.8 has $a=" grep -q "$a=" "$tmp/spank.8"; done
 
+page dynpipe.3 >"$tmp/dynpipe.3"
+for f in $(grep -oE '\bdynpipe_[a-z_]+\(' "$DP_SRCDIR/lib/dynpipe.h" | tr -d '(' | sort -u); do
+    runs "dynpipe.3 has $f" grep -qE "^\\.BR? .*\\b$f\\b" "$tmp/dynpipe.3"
+done
+
 version=$("$dynpipe" --version)
-for p in dynpipe.1 dynpipe-worker.1 dynpipe.conf.5 dynpiped.8 spank_dynpipe.8; do
+for p in dynpipe.1 dynpipe.3 dynpipe-worker.1 dynpipe.conf.5 dynpiped.8 spank_dynpipe.8; do
     like "$(grep '^\.TH' "$DP_BUILDDIR/doc/$p")" " \"DynPipe ${version#dynpipe }\" " "$p has the version"
     is "$(grep -n '@[A-Za-z_]*@' "$DP_BUILDDIR/doc/$p")" "" "$p: every name is filled in"
 done

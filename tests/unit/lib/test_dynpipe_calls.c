@@ -299,7 +299,11 @@ static void structs_of_other_releases_are_understood(void **state)
     assert_null(dynpipe_join(&longer.run, 0, why, sizeof why));
     assert_non_null(strstr(why, "later release"));
     longer.later = 0;
-    d = joined(&longer.run, &hello);
+    fake_daemon_start(&the_daemon);
+    longer.run.socket = the_daemon.path;
+    d = dynpipe_join(&longer.run, 0, why, sizeof why);
+    assert_non_null(d);
+    greet(d, &hello);
     assert_int_equal(dynpipe_report(d, &step, load, 3), 0);
     step.step = 3;
     step.size = 0;
