@@ -202,6 +202,7 @@ static void fill_hello(uint32_t rank, struct dp_msg_hello *m)
                                .epoch = k->layout.epoch, .doubt = k->doubt, .step = k->step, .steps_total = STEPS_TOTAL,
                                .prune_begin = PRUNE_BEGIN, .prune_end = PRUNE_END, .final_sparsity = 0.9,
                                .microbatches = MICROBATCHES, .tokens_per_microbatch = 64, .stage_message_bytes = 1000};
+    m->is_fixed = dw.is_fixed;
     m->n_changes = (uint8_t)dp_changes_of_pruning(PRUNE_BEGIN, PRUNE_EVERY, PRUNE_END, 0.0, 0.9, m->change);
     memcpy(m->cut, k->layout.cut, sizeof m->cut);
 }
@@ -433,6 +434,7 @@ static void on_frame(uint32_t rank, const struct dp_header *h, const uint8_t *bo
     struct dp_msg_welcome welcome;
     struct dp_msg_prepare prepare;
     struct dp_msg_decision decision;
+    static struct dp_msg_proposal proposal;
     struct dp_msg_ping ping;
     struct dp_reader r;
 
@@ -445,6 +447,8 @@ static void on_frame(uint32_t rank, const struct dp_header *h, const uint8_t *bo
         on_decision(rank, &decision);
     } else if (h->type == DP_MSG_FINISH) {
         on_finish(rank);
+    } else if (h->type == DP_MSG_PROPOSAL && DECODED(proposal)) {
+        dw.worker[rank].n_proposals++;
     } else if (h->type == DP_MSG_PING && DECODED(ping)) {
         struct dp_msg_pong pong = {.rank = rank, .number = ping.number};
 

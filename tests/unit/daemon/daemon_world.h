@@ -58,6 +58,7 @@ struct dw_worker {
     struct dp_layout layout, next;
     uint64_t step, doubt, seen, answered;
     bool has_voted_no;
+    uint32_t n_proposals;
     struct dp_msg_vote vote;
     bool holds[DW_LAYERS]; /* a verified copy: its own, a shadow, or one that it retired */
 };
@@ -106,6 +107,7 @@ struct dw_world {
     const uint8_t *input, *input_end; /* decides as long as it lasts, then the seed */
     bool is_hostile;                  /* workers lie */
     bool may_requeue;                 /* among the faults */
+    bool is_fixed;                    /* workers cannot move layers; set behind dw_start() */
     uint32_t fault_percent, crash_percent, no_percent, child_percent;
     struct dw_node node[DW_NODES], *current;
     struct dw_worker worker[DW_WORKERS];

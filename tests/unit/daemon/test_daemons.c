@@ -297,6 +297,41 @@ static void a_requeued_job_is_not_turned_away_for_a_full_disk(void **state)
         requeue_with_a_dead_disk(seed);
 }
 
+/* Workers that cannot move layers, on the batch host's node and on the other one: what they expect comes to the coordinator, and what
+ * they should begin again with to them. */
+static void what_foreign_trainers_say_and_hear_goes_between_nodes(void **state)
+{
+    static struct dp_msg_expect m;
+    static uint8_t body[4096];
+    json_t *o, *list;
+
+    (void)state;
+    dw_start(21, NULL, 0);
+    dw.is_fixed = true;
+    dw_run(6, false);
+    for (uint32_t rank = 0; rank < DW_WORKERS; rank++) {
+        struct dp_writer w;
+
+        assert_true(dw.worker[rank].n_proposals > 0);
+        m = (struct dp_msg_expect){.rank = rank, .step = 90000 + rank, .first_layer = 2 * rank, .n_layers = 1};
+        m.layer[0] = (struct dp_layer_load){5000000, 0, 0, 100, 0, 10000, 10000};
+        dp_writer_init(&w, body, sizeof body);
+        dp_msg_expect_encode(&w, &m);
+        dw_worker_send(rank, DP_MSG_EXPECT, body, dp_writer_used(&w));
+    }
+    dw_run(2, false);
+    o = dp_coord_json(dp_run_find(&dw.node[0].d, DW_JOB)->coord, dw.now_ns, DP_QUERY_EXPLAIN);
+    list = json_object_get(o, "expected");
+    assert_int_equal(json_array_size(list), DW_WORKERS);
+    for (uint32_t i = 0; i < DW_WORKERS; i++) {
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(list, i), "step")), 90000 + i);
+        assert_float_equal(json_real_value(json_object_get(json_array_get(list, i), "microbatch_ms")), 5.0, 0.0);
+    }
+    json_decref(o);
+    assert_int_equal(dw.n_commits, 0);
+    end_world();
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_run_gives_a_node_back),
     cmocka_unit_test(a_node_that_drains_is_left),
@@ -306,6 +341,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(daemons_that_die_at_the_time_limit_come_back_to_the_run),
     cmocka_unit_test(a_daemon_does_not_take_the_next_life_for_this_one),
     cmocka_unit_test(a_requeued_job_is_not_turned_away_for_a_full_disk),
+    cmocka_unit_test(what_foreign_trainers_say_and_hear_goes_between_nodes),
 };
 
 int main(void)
