@@ -4,7 +4,8 @@ if PYTHON_MODULE
 dynpipepythondir = $(pythondir)/dynpipe
 dynpipepython_DATA = $(python_module)
 endif
-python_module = lib/python/dynpipe/__init__.py lib/python/dynpipe/_abi.py
+python_module = lib/python/dynpipe/__init__.py lib/python/dynpipe/_abi.py lib/python/dynpipe/torch.py \
+	lib/python/dynpipe/_torch_state.py lib/python/dynpipe/_torch_timers.py
 EXTRA_DIST += lib/python/README.md $(python_module)
 
 # The stand-in for libdynpipe is built without a sanitizer: Python could not load it.
@@ -13,6 +14,7 @@ tests_python_scripted_dynpipe_so_SOURCES = tests/python/scripted_dynpipe.c lib/d
 tests_python_scripted_dynpipe_so_CFLAGS = -std=gnu11 $(WARN_CFLAGS) -fPIC
 tests_python_scripted_dynpipe_so_LDFLAGS = -shared
 tests_python_scripted_dynpipe_so_LDADD =
-EXTRA_DIST += tests/python/binding.py
-dist_check_SCRIPTS += tests/python/binding.t
-TESTS += tests/python/binding.t
+python_tests = tests/python/binding.t tests/python/torch.t
+EXTRA_DIST += tests/python/binding.py tests/python/torch_faults.py tests/python/torch_parts.py
+dist_check_SCRIPTS += $(python_tests)
+TESTS += $(python_tests)
