@@ -3,8 +3,8 @@
 # snippets lie with the examples, the unit goes where --with-systemdsystemunitdir says.
 examplesdir = $(docdir)/examples
 dist_examples_DATA = etc/dynpipe.conf etc/gpt-prune.conf etc/gpt2-124m.conf \
-	etc/examples/headroom.c etc/examples/torch_pipeline.py etc/examples/simulate-7b.json etc/examples/simulate-cluster.json etc/examples/simulate-gpt24.json etc/examples/two-towers.txt
-dist_examples_SCRIPTS = etc/examples/resume.sh etc/examples/torch_pipeline.sbatch etc/examples/train.sh
+	etc/examples/headroom.c etc/examples/own_loop.py etc/examples/torch_pipeline.py etc/examples/simulate-7b.json etc/examples/simulate-cluster.json etc/examples/simulate-gpt24.json etc/examples/two-towers.txt
+dist_examples_SCRIPTS = etc/examples/own_loop.sbatch etc/examples/resume.sh etc/examples/torch_pipeline.sbatch etc/examples/train.sh
 examples_DATA = etc/plugstack.conf.example
 
 bashcompdir = $(datadir)/bash-completion/completions
