@@ -101,7 +101,7 @@ like "$(dpkg-query -W -f '${Depends}; ${Recommends}' python3-dynpipe)" "^[^;]*li
 is "$(dpkg-query -W -f '${Depends} ${Recommends}' dynpipe dynpiped spank-dynpipe | grep -oE 'libdynpipe1|python3?|torch' | sort -u)" "" \
     "daemon, plugin and command want neither the library nor Python"
 is "$(find /usr/share/man -name '*dynpipe*' | sed 's|.*/||' | LC_ALL=C sort | xargs)" \
-    "dynpipe-worker.1.gz dynpipe.1.gz dynpipe.conf.5.gz dynpiped.8.gz spank_dynpipe.8.gz" "every man page is there"
+    "dynpipe-worker.1.gz dynpipe.1.gz dynpipe.3.gz dynpipe.conf.5.gz dynpiped.8.gz spank_dynpipe.8.gz" "every man page is there"
 
 # ---- a private Slurm with what is installed
 stack=/etc/slurm/plugstack.conf.d/dynpipe.conf
