@@ -658,7 +658,7 @@ static void nonsense(struct dynpipe_run *r)
 /* returns: false: refused, as it should be. */
 static bool join(void)
 {
-    static const uint32_t cut[] = {0, 3, 6, 8};
+    static const uint32_t cut[DYNPIPE_MAX_WORKERS + 1] = {0, 3, 6, 8}; /* as long as any number of workers needs that is believed */
     struct dynpipe_run *r = (struct dynpipe_run *)(void *)box;
     char why[128] = "";
 
