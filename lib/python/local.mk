@@ -14,7 +14,7 @@ tests_python_scripted_dynpipe_so_SOURCES = tests/python/scripted_dynpipe.c lib/d
 tests_python_scripted_dynpipe_so_CFLAGS = -std=gnu11 $(WARN_CFLAGS) -fPIC
 tests_python_scripted_dynpipe_so_LDFLAGS = -shared
 tests_python_scripted_dynpipe_so_LDADD =
-python_tests = tests/python/binding.t tests/python/own_loop.t tests/python/torch.t
+python_tests = tests/python/binding.t tests/python/daemon.t tests/python/own_loop.t tests/python/torch.t
 EXTRA_DIST += tests/python/binding.py tests/python/torch_faults.py tests/python/torch_parts.py
 dist_check_SCRIPTS += $(python_tests)
 TESTS += $(python_tests)
