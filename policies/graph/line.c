@@ -66,7 +66,7 @@ static uint32_t take_tightest(struct walk *w)
     return unit;
 }
 
-static uint32_t take_next(struct walk *w, enum dp_frame_socket_kind kind)
+static uint32_t take_next(struct walk *w, enum dp_line_kind kind)
 {
     if (kind == DP_LINE_BREADTH)
         return w->ready[w->head++];
@@ -75,7 +75,7 @@ static uint32_t take_next(struct walk *w, enum dp_frame_socket_kind kind)
     return w->ready[--w->n_ready];
 }
 
-int dp_frame_socket_make(const struct dp_units *u, enum dp_frame_socket_kind kind, uint32_t *order, struct dp_err *err)
+int dp_line_make(const struct dp_units *u, enum dp_line_kind kind, uint32_t *order, struct dp_err *err)
 {
     size_t n = (size_t)u->n + 1;
     struct walk w = {.u = u,
@@ -104,7 +104,7 @@ out:
     return rc;
 }
 
-bool dp_frame_socket_is_chain(const struct dp_units *u, const uint32_t *order)
+bool dp_line_is_chain(const struct dp_units *u, const uint32_t *order)
 {
     for (uint32_t i = 1; i < u->n; i++) {
         uint32_t p = u->pred_at[order[i]];

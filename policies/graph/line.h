@@ -8,7 +8,7 @@
 
 #include "policies/graph/units.h"
 
-enum dp_frame_socket_kind {
+enum dp_line_kind {
     DP_LINE_DEPTH,      /* the unit that became ready last comes next; of several the last one */
     DP_LINE_DEPTH_BACK, /* of several the first one */
     DP_LINE_TIGHT,      /* the ready unit that lets the least traffic cross the cut behind it */
@@ -17,9 +17,9 @@ enum dp_frame_socket_kind {
 };
 
 /* order: [u->n] =. returns 0 or -1 (DP_ENOMEM). */
-int dp_frame_socket_make(const struct dp_units *u, enum dp_frame_socket_kind kind, uint32_t *order, struct dp_err *err);
+int dp_line_make(const struct dp_units *u, enum dp_line_kind kind, uint32_t *order, struct dp_err *err);
 
 /* Does every unit of the order need the one before it? Then there is no other order. */
-bool dp_frame_socket_is_chain(const struct dp_units *u, const uint32_t *order);
+bool dp_line_is_chain(const struct dp_units *u, const uint32_t *order);
 
 #endif

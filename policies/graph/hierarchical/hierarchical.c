@@ -145,12 +145,12 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
     h->n_lines =
         dp_ranges_work(&h->ranges, h->ranges.units.n + 1.0) > DP_RANGES_MAX_WORK / 8 ? 1 : DP_N_LINES;
     for (int kind = 0; rc == 0 && kind < h->n_lines && !h->ranges.was_ended; kind++) {
-        rc = dp_frame_socket_make(&h->ranges.units, (enum dp_frame_socket_kind)kind, order, err);
+        rc = dp_line_make(&h->ranges.units, (enum dp_line_kind)kind, order, err);
         if (rc == 0 && kind > 0 && !memcmp(order, first, n * sizeof *order))
             continue;
         if (kind == 0 && rc == 0) {
             memcpy(first, order, n * sizeof *order);
-            h->is_chain = dp_frame_socket_is_chain(&h->ranges.units, order);
+            h->is_chain = dp_line_is_chain(&h->ranges.units, order);
         }
         if (rc == 0)
             rc = dp_ideals_create_chain(&h->ranges.ideals, &h->ranges.units, order, err);

@@ -82,7 +82,7 @@ static int try_orders(struct search *s, struct dp_err *err)
     for (int kind = 0; rc == 0 && kind < DP_N_LINES && !s->is_chain && !s->out->was_ended; kind++) {
         struct dp_ideals ideals;
 
-        rc = dp_frame_socket_make(&s->units, (enum dp_frame_socket_kind)kind, order, err);
+        rc = dp_line_make(&s->units, (enum dp_line_kind)kind, order, err);
         if (rc == 0 && kind > 0 && !memcmp(order, first, n * sizeof *order))
             continue;
         if (rc == 0)
@@ -91,7 +91,7 @@ static int try_orders(struct search *s, struct dp_err *err)
             break;
         if (kind == 0) {
             memcpy(first, order, n * sizeof *order);
-            s->is_chain = dp_frame_socket_is_chain(&s->units, order);
+            s->is_chain = dp_line_is_chain(&s->units, order);
         }
         rc = try_order(s, &ideals, err);
         s->n_orders++;
