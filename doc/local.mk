@@ -18,7 +18,7 @@ $(man_pages): $(man_sources) Makefile
 # Documents are installed as they lie here: README.md in docdir, the others in docdir/doc. What they link to outside of
 # that is installed elsewhere or not at all; doc/links.awk makes their links follow.
 documents = README.md CHANGELOG.md \
-	doc/README.md doc/admin.md doc/benchmarks.md doc/cluster.md doc/cuda.md doc/design.md doc/faq.md doc/glossary.md doc/json.md \
+	doc/README.md doc/admin.md doc/benchmarks.md doc/cluster.md doc/cuda.md doc/design.md doc/faq.md doc/glossary.md doc/graphs.md doc/json.md \
 	doc/kernels.md doc/messages.md doc/paper.md doc/policies.md doc/protocol.md doc/schemes.md doc/security.md doc/simulator.md \
 	doc/slurm.md doc/trainers.md doc/tutorial.md
 pictures = doc/idea.svg doc/run.svg
@@ -27,7 +27,7 @@ EXTRA_DIST += $(documents) $(pictures) doc/links.awk doc/results/README.md doc/r
 installed_documents = build-doc/README.md build-doc/CHANGELOG.md
 installed_doc = \
 	build-doc/doc/README.md build-doc/doc/admin.md build-doc/doc/benchmarks.md build-doc/doc/cluster.md \
-	build-doc/doc/cuda.md build-doc/doc/design.md build-doc/doc/faq.md build-doc/doc/glossary.md build-doc/doc/json.md \
+	build-doc/doc/cuda.md build-doc/doc/design.md build-doc/doc/faq.md build-doc/doc/glossary.md build-doc/doc/graphs.md build-doc/doc/json.md \
 	build-doc/doc/kernels.md build-doc/doc/messages.md build-doc/doc/paper.md build-doc/doc/policies.md \
 	build-doc/doc/protocol.md build-doc/doc/schemes.md build-doc/doc/security.md build-doc/doc/simulator.md \
 	build-doc/doc/slurm.md build-doc/doc/trainers.md build-doc/doc/tutorial.md

@@ -59,7 +59,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SVG, OPT_SVG, "svg", "FILE", "write the run over time as a picture, too"},
     {DP_TAKES_SIMULATE, OPT_CLUSTER, "cluster", "FILE", "a job mix on a cluster instead of a run: its description"},
     {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "instead of those that the description names; help: list them"},
-    {DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the model that makes the jobs (default: what the description says)"},
+    {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the search for orders (plan), or of the model that makes jobs"},
     {DP_TAKES_SIMULATE, OPT_SAVE_SWF, "save-swf", "FILE", "write the jobs of the cluster as a workload file, with how long they waited"},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},

@@ -229,7 +229,7 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
                 struct dp_err *err)
 {
     *q = (struct dp_plan_problem){
-        .memory_bytes = g->accel_bytes, .n_cpus = g->n_cpus, .is_straight = cli->straight};
+        .memory_bytes = g->accel_bytes, .n_cpus = g->n_cpus, .is_straight = cli->straight, .seed = cli->simulate.seed};
     memcpy(q->bytes_per_s, default_bytes_per_s, sizeof q->bytes_per_s);
     if (g->bytes_per_s > 0)
         q->bytes_per_s[0] = g->bytes_per_s;

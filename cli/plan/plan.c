@@ -195,6 +195,8 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     set_ns(o, "single_device_ns", p->single_ns);
     set_ns(o, "data_parallel_ns", p->data_parallel_ns);
     set_ns(o, "line_ns", p->line_ns);
+    json_object_set_new(o, "orders", json_integer(p->n_orders));
+    json_object_set_new(o, "seed", json_integer((json_int_t)q->seed));
     json_object_set_new(o, "speedup", p->load_ns ? json_real((double)p->single_ns / load) : json_null());
     json_object_set_new(o, "speedup_over_data_parallel",
                         p->data_parallel_ns && p->load_ns ? json_real((double)p->data_parallel_ns / load)
@@ -218,13 +220,16 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
                                   .speed = q->speed,
                                   .accel_bytes = q->memory_bytes,
                                   .max_steps = max_steps,
+                                  .seed = q->seed,
+                                  .search_steps = max_steps,
                                   .watch = &patience.watch};
 
     dp_plan_patience_init(&patience, q->time_limit_s);
     if (q->algorithm == DP_PLAN_HIERARCHICAL) {
         struct dp_plan_hierarchical h = dp_plan_network(q);
 
-        h.max_steps = max_steps;
+        h.max_steps = h.search_steps = max_steps;
+        h.seed = q->seed;
         h.watch = &patience.watch;
         return dp_plan_hierarchical_find(g, &h, p, err);
     }

@@ -22,6 +22,7 @@ struct dp_plan_problem {
     double *speed; /* [devices[0]], or NULL: all alike; of the question, to be freed */
     bool is_straight;
     double time_limit_s; /* 0: none */
+    uint64_t seed;         /* of the search for orders */
     uint32_t microbatches; /* of an iteration; 0: dp_plan_microbatches() */
     struct dp_cli_policy policy; /* that cuts the order of the plan anew, if any */
 };

@@ -138,8 +138,8 @@ static void show_answer(struct dp_canvas *c, const json_t *plan)
         dp_canvas_put(c, DP_GREEN, "; yet no plan of this kind is better");
     dp_canvas_line(c);
     if (isfinite(dp_json_number(plan, "line_ns"))) {
-        label(c, "one order");
-        dp_canvas_put(c, DP_PLAIN, "%s, the best of cutting single orders of the nodes",
+        label(c, "few orders");
+        dp_canvas_put(c, DP_PLAIN, "%s, the best of cutting a few orders of the nodes",
                       seconds(text, sizeof text, plan, "line_ns"));
         dp_canvas_line(c);
     }

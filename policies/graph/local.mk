@@ -11,14 +11,26 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/maxload/bound.c policies/graph/maxload/bound.h \
 	policies/graph/maxload/lean.c policies/graph/maxload/lean.h \
 	policies/graph/maxload/maxload.c policies/graph/maxload/maxload.h policies/graph/maxload/plan_maxload.c \
+	policies/graph/maxload/refine.c policies/graph/maxload/refine.h \
 	policies/graph/maxload/walk.c policies/graph/maxload/walk.h \
+	policies/graph/search/closure.c policies/graph/search/closure.h policies/graph/search/draw.h \
+	policies/graph/search/genetic.c policies/graph/search/pool.c policies/graph/search/pool.h \
+	policies/graph/search/rule.c policies/graph/search/rule.h policies/graph/search/search.c policies/graph/search/search.h \
 	policies/graph/read/read.c policies/graph/read/read.h policies/graph/read/read_costs.c \
 	policies/graph/read/read_json.c policies/graph/read/read_json.h policies/graph/read/read_piper.c \
 	policies/graph/read/read_profile.c
 
+# make bench-graphs: what the searches for orders find, and how long they take
+noinst_PROGRAMS += policies/graph/bench/bench_graphs
+policies_graph_bench_bench_graphs_SOURCES = policies/graph/bench/bench_graphs.c policies/graph/bench/cells.h
+policies_graph_bench_bench_graphs_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
+.PHONY: bench-graphs
+bench-graphs: policies/graph/bench/bench_graphs
+	policies/graph/bench/bench_graphs $(GRAPHS)
+
 if HAVE_CMOCKA
 graph_tests = tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
-	tests/unit/policies/test_graph_read tests/unit/policies/test_plan_simulated
+	tests/unit/policies/test_graph_read tests/unit/policies/test_graph_search tests/unit/policies/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
 TESTS += $(graph_tests)
@@ -33,6 +45,9 @@ tests_unit_policies_test_graph_published_SOURCES = tests/unit/policies/test_grap
 tests_unit_policies_test_graph_published_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_read_SOURCES = tests/unit/policies/test_graph_read.c tests/unit/unit.h
 tests_unit_policies_test_graph_read_LDADD = $(graph_libs)
+tests_unit_policies_test_graph_search_SOURCES = tests/unit/policies/test_graph_search.c tests/unit/policies/graph_util.h tests/unit/unit.h \
+	tests/unit/random.h policies/graph/bench/cells.h
+tests_unit_policies_test_graph_search_LDADD = $(graph_libs)
 tests_unit_policies_test_plan_simulated_SOURCES = tests/unit/policies/test_plan_simulated.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_plan_simulated_LDADD = policies/libdppolicy.a $(graph_libs)
 endif

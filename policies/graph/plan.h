@@ -11,7 +11,10 @@
 #define DP_PLAN_ALGORITHMS(A)                                                                                  \
     A(AUTO, "auto", "hierarchical for a profile; else exact, or line where that is too much")                  \
     A(EXACT, "exact", "max-load over all cuts of the graph")                                                   \
-    A(LINE, "line", "max-load over cuts of single orders of it")                                               \
+    A(LINE, "line", "max-load over cuts of single orders of it, many of them")                                 \
+    A(RANDOM, "random", "likewise, of orders by chance: to compare with")                                      \
+    A(ANNEAL, "anneal", "likewise, and moves that cool down: to compare with")                                 \
+    A(GENETIC, "genetic", "likewise, of orders that are bred: to compare with")                                \
     A(HIERARCHICAL, "hierarchical", "PipeDream: stages with replicas, networks with levels; profiles only")
 
 #define DP_PLAN_ENUM(ID, name, help) DP_PLAN_##ID,
@@ -51,14 +54,15 @@ struct dp_graph_plan {
     bool was_ended;                   /* by the watch, before all was searched */
     uint64_t single_ns;               /* everything on one device, the fastest, whatever its memory */
     uint64_t data_parallel_ns;        /* every device holds everything; 0: cannot be said */
-    uint64_t line_ns;                 /* best answer over single orders; 0: not looked for, or none fits */
+    uint64_t line_ns;                 /* best answer over a few orders (line.h); 0: not looked for, or none fits */
+    uint32_t n_orders;                /* that were cut, those of the search included */
     uint32_t n_units, n_ideals;       /* n_ideals 0: too many to list */
     uint64_t steps;                   /* of the search */
     char why[256];                    /* a line */
 };
 
 struct dp_plan_maxload {
-    enum dp_plan_algorithm algorithm; /* AUTO, EXACT or LINE */
+    enum dp_plan_algorithm algorithm; /* any but HIERARCHICAL */
     uint32_t n_accel, n_cpus;
     const double *speed;  /* [n_accel] > 0, of accelerators in the order of the pipeline; NULL: all 1 */
     uint64_t accel_bytes; /* UINT64_MAX: no limit */
@@ -66,6 +70,8 @@ struct dp_plan_maxload {
     uint64_t max_steps;   /* 0: a few minutes of one core; exact gives up beyond it */
     const struct dp_plan_watch *watch; /* NULL: nobody */
     bool is_lean; /* in the least memory, whatever the size (lean.h); the same load */
+    uint64_t seed;         /* of the search for orders (search/search.h) */
+    uint64_t search_steps; /* of it; 0: a part of a second, UINT64_MAX: until the watch ends it */
 };
 
 /* g: finished, with its bandwidth set where it is a profile. *out is the caller's to release, whatever

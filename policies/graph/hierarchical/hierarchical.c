@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See hierarchical.h. The search is ranges.c's, over the ideals of the network, or where they are too many
- * over those of a few linear orders of it. Here it is asked, and its answer becomes a plan.
+ * over those of linear orders of it: a few (line.h), then those that search/search.h looks for. Here it is asked, and its
+ * answer becomes a plan.
  */
 #include "policies/graph/hierarchical/hierarchical.h"
 
@@ -13,13 +14,15 @@
 #include "policies/graph/hierarchical/ranges.h"
 #include "policies/graph/hierarchical/straight.h"
 #include "policies/graph/line.h"
+#include "policies/graph/search/search.h"
 
 #define MAX_UNITS 20000u /* of a graph whose ideals are listed: they are sets of them */
 
 struct search {
     struct dp_ranges ranges;
     struct dp_graph_plan *out;
-    int n_lines;   /* orders that were cut, where ideals were too many */
+    int n_lines;   /* orders that may be cut at first, where ideals are too many */
+    uint64_t order_steps; /* the most that the cut of one took */
     bool is_chain; /* there is one order only, and it was cut everywhere */
     uint32_t each; /* devices, or machines, in a group of the last search that ended */
 };
@@ -132,6 +135,29 @@ static int solve_states(struct dp_ranges *h, struct answer *a)
     return h->ask->n_levels > 1 ? trace_outer(h, a) : trace_inner(h, a, 0, h->ideals.n - 1, 0, 1);
 }
 
+/* What the tables of an order cost besides, in such steps as the search for orders counts. */
+static uint64_t order_overhead(const struct dp_ranges *h)
+{
+    uint64_t n = h->units.n, inner = h->ask->n_levels > 1 ? n * h->ask->devices[0] : 0;
+
+    return (inner + (uint64_t)dp_ranges_at(h, 0).n * 16 + 256) * n;
+}
+
+/* The best plan over an order, into *a where it is better than that. h->ranges is to be released, whatever comes back. */
+static int cut_order(struct search *h, const uint32_t *order, struct answer *a, struct dp_err *err)
+{
+    uint64_t before = h->ranges.steps, steps;
+
+    if (dp_ideals_create_chain(&h->ranges.ideals, &h->ranges.units, order, err) < 0)
+        return -1;
+    if (solve_states(&h->ranges, a) < 0)
+        return dp_err_set(err, DP_ENOMEM, "a plan of %u units: out of memory", h->ranges.units.n);
+    h->out->n_orders++;
+    steps = h->ranges.steps - before + order_overhead(&h->ranges);
+    h->order_steps = steps > h->order_steps ? steps : h->order_steps;
+    return 0;
+}
+
 static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
 {
     size_t n = (size_t)h->ranges.units.n + 1;
@@ -153,9 +179,7 @@ static int solve_lines(struct search *h, struct answer *a, struct dp_err *err)
             h->is_chain = dp_line_is_chain(&h->ranges.units, order);
         }
         if (rc == 0)
-            rc = dp_ideals_create_chain(&h->ranges.ideals, &h->ranges.units, order, err);
-        if (rc == 0 && solve_states(&h->ranges, a) < 0)
-            rc = dp_err_set(err, DP_ENOMEM, "a plan of %u units: out of memory", h->ranges.units.n);
+            rc = cut_order(h, order, a, err);
         h->is_chain = h->is_chain && (h->ranges.step == 1 || h->ranges.has_no_table);
         dp_ranges_release(&h->ranges);
         if (h->is_chain)
@@ -203,6 +227,118 @@ static int solve(struct search *h, struct answer *a, struct dp_err *err)
     }
     h->out->was_ended = h->ranges.was_ended;
     dp_ranges_release(&h->ranges);
+    return rc;
+}
+
+/* ---- better orders ---- */
+
+struct order_search {
+    struct search *h;
+    struct answer *best, *one; /* so far; of an order, in turn */
+    const struct dp_plan_watch *watch; /* the caller's */
+    struct dp_search orders;
+};
+
+static void take_stages(const struct dp_ranges *h, const struct answer *a, uint32_t *stage)
+{
+    for (uint32_t v = 0; v < h->units.n; v++)
+        stage[v] = a->n_stages - 1 - a->stage_of_unit[v];
+}
+
+static int try_order(void *arg, const uint32_t *order, uint64_t limit_ns, uint32_t *stage, uint64_t *load_ns, uint64_t *steps,
+                     struct dp_err *err)
+{
+    struct order_search *o = arg;
+    struct dp_ranges *r = &o->h->ranges;
+    uint64_t before = r->steps;
+    int rc;
+
+    o->one->time_s = limit_ns < DP_SEARCH_NONE / 4 ? ((double)limit_ns + 0.5) / 1e9 : INFINITY;
+    o->one->n_stages = 0;
+    rc = cut_order(o->h, order, o->one, err);
+    dp_ranges_release(r);
+    *steps += r->steps - before + order_overhead(r);
+    if (rc < 0 || o->one->n_stages == 0)
+        return rc;
+    take_stages(r, o->one, stage);
+    *load_ns = (uint64_t)(o->one->time_s * 1e9 + 0.5);
+    if (o->one->time_s < o->best->time_s) {
+        struct answer old = *o->best;
+
+        *o->best = *o->one;
+        *o->one = old;
+    }
+    return 0;
+}
+
+/* The dynamic program knows only how far it is itself. */
+static bool go_on(void *arg, double searched, uint64_t best_ns, uint64_t bound_ns)
+{
+    const struct order_search *o = arg;
+
+    (void)searched;
+    (void)best_ns;
+    return o->watch->go_on(o->watch->arg, o->orders.searched, o->orders.best_ns < DP_SEARCH_NONE ? o->orders.best_ns : 0, bound_ns);
+}
+
+static int search_with(struct order_search *o, struct dp_err *err)
+{
+    struct search *h = o->h;
+    const struct dp_plan_hierarchical *ask = h->ranges.ask;
+    const struct dp_plan_watch watch = {go_on, o};
+    struct dp_plan_hierarchical watched = *ask;
+    uint32_t n = h->ranges.units.n, *stage = calloc((size_t)n + 1, sizeof *stage);
+    int rc;
+
+    o->one->stage = calloc((size_t)o->best->room + 1, sizeof *o->one->stage);
+    o->one->stage_of_unit = calloc((size_t)n + 1, sizeof *o->one->stage_of_unit);
+    if (!stage || !o->one->stage || !o->one->stage_of_unit) {
+        free(stage);
+        return dp_err_set(err, DP_ENOMEM, "orders: out of memory");
+    }
+    o->orders = (struct dp_search){.units = &h->ranges.units,
+                                   .algorithm = DP_PLAN_LINE,
+                                   .n_devices = ask->devices[0] * (ask->n_levels > 1 ? ask->devices[1] : 1),
+                                   .seed = ask->seed,
+                                   .max_steps = ask->search_steps,
+                                   .order_steps = h->order_steps,
+                                   .bound_ns = h->out->bound_ns,
+                                   .watch = ask->watch ? &watch : NULL,
+                                   .cut = try_order,
+                                   .arg = o,
+                                   .best_ns = DP_SEARCH_NONE,
+                                   .stage = stage};
+    if (o->best->n_stages) {
+        o->orders.best_ns = (uint64_t)(o->best->time_s * 1e9 + 0.5);
+        take_stages(&h->ranges, o->best, stage);
+    }
+    watched.watch = o->orders.watch;
+    h->ranges.ask = &watched;
+    h->ranges.max_steps = UINT64_MAX;
+    h->ranges.is_too_long = false;
+    h->ranges.has_no_table = dp_straight_is_for(&h->ranges, n + 1.0);
+    dp_ranges_group(&h->ranges, n + 1.0);
+    o->one->room = o->best->room;
+    rc = dp_search_run(&o->orders, err);
+    h->ranges.ask = ask;
+    h->ranges.has_no_table = false;
+    h->out->was_ended |= o->orders.was_ended;
+    free(stage);
+    return rc;
+}
+
+static int search_orders(struct search *h, struct answer *best, struct dp_err *err)
+{
+    struct answer one = {.room = 0};
+    struct order_search o = {.h = h, .best = best, .one = &one, .watch = h->ranges.ask->watch};
+    bool is_too_long = h->ranges.is_too_long;
+    uint32_t each = h->ranges.each;
+    int rc = search_with(&o, err);
+
+    h->ranges.is_too_long = is_too_long; /* of the search over all ideals, for say_why() */
+    h->ranges.each = each;
+    free(one.stage);
+    free(one.stage_of_unit);
     return rc;
 }
 
@@ -298,11 +434,11 @@ static void say_why(struct search *h)
                  h->ranges.ask->n_levels > 1 ? "machines" : "devices", h->each);
     else if (p->n_ideals)
         snprintf(how, sizeof how,
-                 "the search over its %u ideals is too long: %d order(s) of its units were cut", p->n_ideals,
-                 h->n_lines);
+                 "the search over its %u ideals is too long: %u order(s) of its units were cut", p->n_ideals,
+                 p->n_orders);
     else
-        snprintf(how, sizeof how, "the graph has too many ideals: %d order(s) of its units were cut",
-                 h->n_lines);
+        snprintf(how, sizeof how, "the graph has too many ideals: %u order(s) of its units were cut",
+                 p->n_orders);
     if (h->ranges.ask->devices[0] == 1 && (h->ranges.ask->n_levels == 1 || h->ranges.ask->devices[1] == 1))
         snprintf(p->why, sizeof p->why, "there is one device only");
     else if (p->n_stages == 1 && p->stage[0].replicas == 1)
@@ -341,6 +477,8 @@ static int plan_units(struct search *h, struct dp_err *err)
     h->out->algorithm = DP_PLAN_HIERARCHICAL;
     set_baselines(h);
     if (solve(h, &a, err) < 0)
+        goto out;
+    if (!h->out->is_optimal && !h->is_chain && !h->out->was_ended && search_orders(h, &a, err) < 0)
         goto out;
     if (a.n_stages == 0 && h->ranges.was_ended)
         dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");

@@ -42,6 +42,8 @@ struct dp_plan_hierarchical {
     uint32_t max_ideals;   /* 0: DP_IDEALS_CAP */
     uint64_t max_steps;    /* of the search over all ideals; 0: some seconds of one core. UINT64_MAX: no limit */
     const struct dp_plan_watch *watch; /* NULL: nobody */
+    uint64_t seed;         /* of the search for orders (search/search.h) */
+    uint64_t search_steps; /* of it; 0: a part of a second, UINT64_MAX: until the watch ends it */
     bool is_lean; /* straight pipelines in the least memory, whatever their size (straight.h); the same load */
 };
 
@@ -56,7 +58,7 @@ double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level
  * too long (is_optimal is false then), and for orders of more than 8192 units, which are not cut everywhere but for
  * straight pipelines; bound_ns
  * is all compute spread without loss, or one unit with as many replicas as serve it. Where there are too many ideals
- * the best of several orders comes out (line.h). */
+ * the best of many orders comes out (line.h, search/search.h). */
 int dp_plan_hierarchical_find(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
                               struct dp_graph_plan *out, struct dp_err *err);
 

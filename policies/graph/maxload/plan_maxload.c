@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Max-load plans: orders first, whose answer bounds the search over all ideals; then that search, when
- * it is not too much; then the check of what came out, by code that knows neither (check.h). */
+/* Max-load plans: a few orders first, whose answer bounds the search over all ideals; then that search, when
+ * it is not too much; else a search for better orders (search/search.h); then the check of what came out, by code that
+ * knows none of these (check.h). */
 #include "policies/graph/plan.h"
 
 #include <stdio.h>
@@ -12,6 +13,8 @@
 #include "policies/graph/line.h"
 #include "policies/graph/maxload/bound.h"
 #include "policies/graph/maxload/maxload.h"
+#include "policies/graph/maxload/refine.h"
+#include "policies/graph/search/search.h"
 
 #define MAX_STEPS UINT64_C(10000000000) /* a few minutes of one core */
 
@@ -21,7 +24,8 @@ struct search {
     struct dp_units units;
     struct dp_maxload_answer best; /* n_stages 0: none yet */
     struct dp_graph_plan *out;
-    int n_orders;  /* that were cut */
+    const struct dp_plan_watch *watch; /* the caller's, or that of the search for orders */
+    uint64_t order_steps; /* the most that the cut of an order took */
     bool is_chain; /* there is one order only: its cuts are all ideals */
 };
 
@@ -44,33 +48,52 @@ static struct dp_maxload question(const struct search *s, const struct dp_ideals
                                .n_cpus = s->ask->n_cpus,
                                .accel_bytes = s->ask->accel_bytes,
                                .bound_ns = bound_ns,
-                               .watch = s->ask->watch,
+                               .watch = s->watch,
                                .is_lean = s->ask->is_lean,
                                .best_ns = s->best.n_stages ? s->best.load_ns : 0,
                                .lower_ns = s->out->bound_ns};
 }
 
-/* The best of one order: bounds from a little above the lower bound up, since a near one saves much. */
-static int try_order(struct search *s, const struct dp_ideals *ideals, struct dp_err *err)
+/* The best of one order, if it is within `known`: bounds from a little above the lower bound up, since a near one saves much.
+ * *a: the caller's to release. returns 0 or -1. */
+static int cut_within(struct search *s, const struct dp_ideals *ideals, uint64_t known, struct dp_maxload_answer *a, struct dp_err *err)
 {
-    uint64_t known = s->best.n_stages ? s->best.load_ns : UINT64_MAX - 1, low = s->out->bound_ns;
+    uint64_t low = s->out->bound_ns;
     int rc = DP_MAXLOAD_NONE;
+
+    *a = (struct dp_maxload_answer){0};
 
     for (uint64_t slack = low / 64 + 1; rc == DP_MAXLOAD_NONE; slack *= 4) {
         bool is_last = low >= known || slack >= known - low;
         struct dp_maxload q = question(s, ideals, is_last ? known : low + slack);
-        struct dp_maxload_answer a;
 
-        rc = dp_maxload_solve(&q, &a, err);
-        s->out->steps += a.steps;
-        if (a.n_stages) /* an ended search may have some answer */
-            keep_better(s, &a);
-        dp_maxload_release(&a);
+        dp_maxload_release(a);
+        rc = dp_maxload_solve(&q, a, err);
+        s->out->steps += a->steps;
         s->out->was_ended |= rc == DP_MAXLOAD_ENDED;
         if (is_last || slack > UINT64_MAX / 8)
             break;
     }
     return rc < 0 ? -1 : 0;
+}
+
+static int try_order(struct search *s, const uint32_t *order, struct dp_err *err)
+{
+    uint64_t before = s->out->steps;
+    struct dp_ideals ideals;
+    struct dp_maxload_answer a;
+    int rc;
+
+    if (dp_ideals_create_chain(&ideals, &s->units, order, err) < 0)
+        return -1;
+    rc = cut_within(s, &ideals, s->best.n_stages ? s->best.load_ns : UINT64_MAX - 1, &a, err);
+    if (a.n_stages) /* an ended search may have some answer */
+        keep_better(s, &a);
+    dp_maxload_release(&a);
+    dp_ideals_release(&ideals);
+    s->out->n_orders++;
+    s->order_steps = s->out->steps - before > s->order_steps ? s->out->steps - before : s->order_steps;
+    return rc;
 }
 
 static int try_orders(struct search *s, struct dp_err *err)
@@ -80,22 +103,15 @@ static int try_orders(struct search *s, struct dp_err *err)
     int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
 
     for (int kind = 0; rc == 0 && kind < DP_N_LINES && !s->is_chain && !s->out->was_ended; kind++) {
-        struct dp_ideals ideals;
-
         rc = dp_line_make(&s->units, (enum dp_line_kind)kind, order, err);
         if (rc == 0 && kind > 0 && !memcmp(order, first, n * sizeof *order))
             continue;
-        if (rc == 0)
-            rc = dp_ideals_create_chain(&ideals, &s->units, order, err);
-        if (rc < 0)
-            break;
-        if (kind == 0) {
+        if (rc == 0 && kind == 0) {
             memcpy(first, order, n * sizeof *order);
             s->is_chain = dp_line_is_chain(&s->units, order);
         }
-        rc = try_order(s, &ideals, err);
-        s->n_orders++;
-        dp_ideals_release(&ideals);
+        if (rc == 0)
+            rc = try_order(s, order, err);
     }
     free(order);
     free(first);
@@ -137,6 +153,95 @@ static int try_exact(struct search *s, struct dp_err *err)
     dp_ideals_release(&ideals);
     return rc < 0 ? -1 : 0;
 }
+
+/* ---- better orders ---- */
+
+struct order_search {
+    struct search *s;
+    struct dp_search orders;
+};
+
+static int cut_order(void *arg, const uint32_t *order, uint64_t limit_ns, uint32_t *stage, uint64_t *load_ns, uint64_t *steps,
+                     struct dp_err *err)
+{
+    struct search *s = ((struct order_search *)arg)->s;
+    uint64_t before = s->out->steps;
+    struct dp_ideals ideals;
+    struct dp_maxload_answer a;
+    int rc;
+
+    if (dp_ideals_create_chain(&ideals, &s->units, order, err) < 0)
+        return -1;
+    rc = cut_within(s, &ideals, limit_ns < UINT64_MAX ? limit_ns : UINT64_MAX - 1, &a, err);
+    if (rc == 0 && a.n_stages) {
+        *load_ns = a.load_ns;
+        memcpy(stage, a.stage, s->units.n * sizeof *stage);
+        keep_better(s, &a);
+    }
+    *steps += s->out->steps - before;
+    dp_maxload_release(&a);
+    dp_ideals_release(&ideals);
+    return rc;
+}
+
+static int move_units(void *arg, uint32_t *stage, uint64_t seed, uint32_t heat, uint64_t max_steps, uint64_t *steps,
+                      struct dp_err *err)
+{
+    struct search *s = ((struct order_search *)arg)->s;
+    const struct dp_refine q = {.units = &s->units,
+                                .accel_bytes = s->ask->accel_bytes,
+                                .seed = seed,
+                                .max_steps = max_steps,
+                                .heat = heat,
+                                .watch = s->watch,
+                                .lower_ns = s->out->bound_ns};
+
+    return dp_refine_run(&q, stage, steps, err);
+}
+
+/* A dynamic program knows only how far it is itself. */
+static bool go_on(void *arg, double searched, uint64_t best_ns, uint64_t bound_ns)
+{
+    const struct order_search *o = arg;
+    const struct dp_plan_watch *watch = o->s->ask->watch;
+
+    (void)searched;
+    return watch->go_on(watch->arg, o->orders.searched, best_ns, bound_ns);
+}
+
+static int search_orders(struct search *s, struct dp_err *err)
+{
+    struct order_search o = {.s = s};
+    const struct dp_plan_watch watch = {go_on, &o};
+    int rc;
+
+    o.orders = (struct dp_search){.units = &s->units,
+                                  .algorithm = s->ask->algorithm < DP_PLAN_LINE ? DP_PLAN_LINE : s->ask->algorithm,
+                                  .n_devices = s->ask->n_accel + s->ask->n_cpus,
+                                  .seed = s->ask->seed,
+                                  .max_steps = s->ask->search_steps,
+                                  .order_steps = s->order_steps,
+                                  .bound_ns = s->out->bound_ns,
+                                  .watch = s->ask->watch ? &watch : NULL,
+                                  .cut = cut_order,
+                                  .refine = s->ask->speed || s->ask->n_cpus ? NULL : move_units,
+                                  .arg = &o,
+                                  .best_ns = s->best.n_stages ? s->best.load_ns : DP_SEARCH_NONE,
+                                  .stage = calloc((size_t)s->units.n + 1, sizeof *o.orders.stage)};
+    if (!o.orders.stage)
+        return dp_err_set(err, DP_ENOMEM, "orders: out of memory");
+    if (s->best.n_stages)
+        memcpy(o.orders.stage, s->best.stage, s->units.n * sizeof *o.orders.stage);
+    s->watch = o.orders.watch;
+    rc = dp_search_run(&o.orders, err);
+    s->watch = s->ask->watch;
+    s->out->n_orders += o.orders.n_orders;
+    s->out->was_ended |= o.orders.was_ended;
+    free(o.orders.stage);
+    return rc;
+}
+
+/* ---- the plan ---- */
 
 /* Stages of the nodes. An input goes where the first of its takers is. */
 static void place_nodes(const struct search *s, uint32_t *stage_of)
@@ -238,8 +343,8 @@ static void say_why(struct search *s)
         snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
     else
         snprintf(how, sizeof how,
-                 "%.100s: only %d order%s of its %u units %s cut, and a better plan may lie in the gap", *p->why ? p->why : "as asked",
-                 s->n_orders, dp_plural(s->n_orders), p->n_units, s->n_orders == 1 ? "was" : "were");
+                 "%.100s: only %u order%s of its %u units %s cut, and a better plan may lie in the gap", *p->why ? p->why : "as asked",
+                 p->n_orders, dp_plural(p->n_orders), p->n_units, p->n_orders == 1 ? "was" : "were");
     for (uint32_t i = 1; i < p->n_stages; i++)
         slowest = p->stage[i].load_ns > p->stage[slowest].load_ns ? i : slowest;
     if (s->ask->n_accel + s->ask->n_cpus == 1)
@@ -294,15 +399,20 @@ static int search_all(struct search *s, struct dp_err *err)
         return -1;
     p->n_ideals = s->is_chain ? s->units.n + 1 : 0;
     p->is_optimal = s->is_chain && !p->was_ended;
-    if (s->ask->algorithm != DP_PLAN_LINE && p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && try_exact(s, err) < 0)
+    if (s->ask->algorithm <= DP_PLAN_EXACT && p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && try_exact(s, err) < 0)
         return -1;
     if (s->ask->algorithm == DP_PLAN_EXACT && !p->is_optimal && *p->why)
         return dp_err_set(err, DP_ENOMEM, "no exact answer: %s", p->why);
+    if (p->bound_ns != UINT64_MAX && !p->was_ended && !p->is_optimal && search_orders(s, err) < 0)
+        return -1;
     if (!s->best.n_stages && p->was_ended)
         return dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
     if (!s->best.n_stages)
         return no_answer(s, err);
-    p->algorithm = p->is_optimal && s->ask->algorithm != DP_PLAN_LINE ? DP_PLAN_EXACT : DP_PLAN_LINE;
+    if (s->ask->algorithm <= DP_PLAN_EXACT)
+        p->algorithm = p->is_optimal ? DP_PLAN_EXACT : DP_PLAN_LINE;
+    else
+        p->algorithm = s->ask->algorithm;
     if (write_plan(s, err) < 0)
         return -1;
     say_why(s);
@@ -312,7 +422,7 @@ static int search_all(struct search *s, struct dp_err *err)
 int dp_plan_maxload_find(const struct dp_graph *g, const struct dp_plan_maxload *ask, struct dp_graph_plan *out,
                          struct dp_err *err)
 {
-    struct search s = {.g = g, .ask = ask, .out = out};
+    struct search s = {.g = g, .ask = ask, .out = out, .watch = ask->watch};
     int rc = -1;
 
     *out = (struct dp_graph_plan){0};

@@ -226,11 +226,13 @@ static void equals_brute_force(void **state)
             assert_true(p.is_optimal);
             check_plan(&t, &p);
             t.ask.algorithm = DP_PLAN_LINE;
+            t.ask.search_steps = 2000;
             if (dp_plan_maxload_find(&t.g, &t.ask, &line, &err) == 0) {
                 check_plan(&t, &line);
                 assert_true(line.load_ns >= want);
-                assert_int_equal(line.load_ns, p.line_ns);
-                line_is_worse += line.load_ns > want;
+                assert_int_equal(line.line_ns, p.line_ns);
+                assert_true(line.load_ns <= line.line_ns || !line.line_ns); /* the few orders may have none that fits */
+                line_is_worse += line.line_ns > want;
             } else {
                 assert_int_equal(p.line_ns, 0);
             }

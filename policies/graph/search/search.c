@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See search.h. The default search spends a part of its steps on orders by rules, and the rest on moves in the plans that
+ * these gave. A search that goes on until it is ended does so in rounds, each twice as long as the one before. */
+#include "policies/graph/search/search.h"
+
+#include "policies/graph/search/draw.h"
+#include "policies/graph/search/pool.h"
+
+#define STEPS_PER_UNIT 10000u            /* measured: 0.1 s at 325 units, below 0.5 s at 1250 (make bench-graphs) */
+#define MOST_STEPS UINT64_C(12000000)    /* half a second of a core */
+#define HOT 4096u /* see refine.h */
+#define WARM 64u   /* likewise */
+
+/* Orders by rules until so many steps are made. */
+static int try_rules(struct dp_pool *p, uint64_t until_steps, struct dp_err *err)
+{
+    struct dp_search *s = p->s;
+    int rc = 0;
+
+    while (rc == 0 && s->steps < until_steps && dp_pool_goes_on(p)) {
+        uint64_t limit_ns = s->best_ns, load_ns;
+        struct dp_rule rule;
+
+        dp_rule_draw(&rule, s->seed, p->n_rules++);
+        if (s->algorithm == DP_PLAN_RANDOM) { /* any order */
+            rule = (struct dp_rule){.seed = rule.seed};
+            rule.weight[0][DP_RULE_KEY] = rule.weight[1][DP_RULE_KEY] = 1;
+        } else if (limit_ns < DP_SEARCH_NONE / 2)
+            limit_ns += limit_ns / 16; /* for the pool */
+        rc = dp_pool_order(p, &rule, err);
+        if (rc == 0)
+            break;
+        rc = rc < 0 ? -1 : dp_pool_try(p, limit_ns, &load_ns, err);
+    }
+    return rc;
+}
+
+static int search_round(struct dp_pool *p, uint64_t begin, uint64_t steps, struct dp_err *err)
+{
+    uint64_t rules = steps / 10 * 3, each = steps / 20 * 3; /* shares, and heats, as they were best on published graphs */
+    int rc = try_rules(p, begin + rules, err);
+
+    for (uint32_t i = DP_POOL_SIZE; rc == 0 && i-- > 0;)
+        rc = dp_pool_improve(p, i, HOT, begin + rules + each * (DP_POOL_SIZE - i), err);
+    return rc == 0 ? dp_pool_improve(p, 0, WARM, begin + steps, err) : rc;
+}
+
+static int search_in_rounds(struct dp_pool *p, uint64_t steps, struct dp_err *err)
+{
+    struct dp_search *s = p->s;
+    int rc = 0;
+
+    while (rc == 0 && dp_pool_goes_on(p)) {
+        uint64_t begin = s->steps;
+
+        if (s->algorithm == DP_PLAN_ANNEAL)
+            rc = dp_pool_improve(p, 0, HOT, begin + steps, err);
+        else
+            rc = search_round(p, begin, steps, err);
+        if (s->steps == begin) /* nothing can be moved */
+            break;
+        steps = steps < UINT64_MAX / 4 ? steps * 2 : steps;
+    }
+    return rc;
+}
+
+int dp_search_run(struct dp_search *s, struct dp_err *err)
+{
+    uint64_t steps = (uint64_t)STEPS_PER_UNIT * s->units->n;
+    struct dp_pool p;
+    int rc;
+
+    steps = steps < MOST_STEPS ? steps : MOST_STEPS;
+    if (!s->max_steps && s->order_steps > steps / 3)
+        return 0;
+    steps = s->max_steps && s->max_steps < UINT64_MAX ? s->max_steps : steps;
+    rc = dp_pool_create(&p, s, err);
+    p.end_steps = s->max_steps == UINT64_MAX ? UINT64_MAX : steps;
+    if (rc == 0 && s->algorithm == DP_PLAN_RANDOM)
+        rc = try_rules(&p, p.end_steps, err);
+    else if (rc == 0 && s->algorithm == DP_PLAN_GENETIC)
+        rc = dp_search_genetic(&p, err);
+    else if (rc == 0)
+        rc = search_in_rounds(&p, steps, err);
+    dp_pool_release(&p);
+    return rc;
+}
