@@ -80,6 +80,11 @@ tests_unit_lib_test_expected_SOURCES = tests/unit/lib/test_expected.c tests/unit
 tests_unit_lib_test_expected_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 
-dist_check_SCRIPTS += tests/unit/lib/abi.t
-TESTS += tests/unit/lib/abi.t
+dist_check_SCRIPTS += tests/unit/lib/abi.t tests/integration/0075-libdynpipe.t
+TESTS += tests/unit/lib/abi.t tests/integration/0075-libdynpipe.t
+# A trainer that has nothing else of ours, with a real daemon.
+check_PROGRAMS += tests/lib/dynpipe_trainer
+tests_lib_dynpipe_trainer_SOURCES = tests/lib/dynpipe_trainer.c
+tests_lib_dynpipe_trainer_LDADD = lib/libdynpipe.so
+tests_lib_dynpipe_trainer_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_top_builddir)/lib
 EXTRA_DIST += lib/README.md lib/libdynpipe.lds
