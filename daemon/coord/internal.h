@@ -157,6 +157,7 @@ struct coord_worker {
     uint64_t report_ns, finish_sent_ns;
     uint64_t answered_ping; /* number of the newest */
     uint64_t told_proposal; /* likewise, since it said HELLO last; 0: none */
+    bool is_told_limit;     /* as it is now, likewise */
 };
 
 /* Two slots whose workers were neighbours. */
@@ -405,8 +406,8 @@ struct coord_stall {
 };
 
 struct coord_limit {
-    bool is_known, is_told; /* told to the leader as it is now */
-    uint64_t end_ns;        /* UINT64_MAX: the job has no time limit */
+    bool is_known;
+    uint64_t end_ns; /* UINT64_MAX: the job has no time limit */
 };
 
 /* Of each node, MiB. What is journalled as asked for counts as given: layers move by it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much time the job has left, for the leader: it saves and stops before that is over
+/* How much time the job has left, for its workers: whoever leads them saves and stops before that is over
  * (worker/train/save_clock.h).
  *
  * Slurm's answer about the job is the only source, because a limit may be changed while the job runs and
@@ -25,24 +25,28 @@ void dp_coord_time_left(struct dp_coord *c, uint64_t now_ns, uint64_t end_s, uin
     if (c->limit.is_known && is_same(c->limit.end_ns, end_ns))
         return;
     c->limit.is_known = true;
-    c->limit.is_told = false;
     c->limit.end_ns = end_ns;
+    for (uint32_t r = 0; r < c->train.n_workers; r++)
+        c->worker[r].is_told_limit = false;
 }
 
 void coord_limit_tick(struct dp_coord *c, uint64_t now_ns)
 {
     uint64_t end_ns = c->limit.end_ns;
-    uint32_t leader = dp_layout_leader(&c->layout);
     struct dp_msg_limit m = {.left_ms = DP_NO_TIME_LIMIT};
     uint8_t body[64];
     struct dp_writer w;
 
-    if (!c->limit.is_known || c->limit.is_told || !c->train.n_workers || !c->worker[leader].is_connected || !coord_is_live(c, leader))
+    if (!c->limit.is_known)
         return;
     if (end_ns != UINT64_MAX)
         m.left_ms = end_ns > now_ns ? (end_ns - now_ns) / DP_MS_NS : 0;
     dp_writer_init(&w, body, sizeof body);
     dp_msg_limit_encode(&w, &m);
-    c->ops.to_worker(c->arg, leader, DP_MSG_LIMIT, body, dp_writer_used(&w));
-    c->limit.is_told = true;
+    for (uint32_t r = 0; r < c->train.n_workers; r++) {
+        if (c->worker[r].is_told_limit || !c->worker[r].is_connected || !coord_is_live(c, r))
+            continue;
+        c->ops.to_worker(c->arg, r, DP_MSG_LIMIT, body, dp_writer_used(&w));
+        c->worker[r].is_told_limit = true;
+    }
 }

@@ -273,12 +273,11 @@ void coord_member_adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32
     w->slot = slot;
     w->regroups = m->regroups == 1;
     w->told_proposal = 0;
+    w->is_told_limit = false;
     w->mem_limit_bytes = m->mem_limit_bytes;
     if (!(w->speed > 0.0))
         w->speed = 1.0;
     snprintf(w->device, sizeof w->device, "%s", m->device);
-    if (m->rank == dp_layout_leader(&c->layout))
-        c->limit.is_told = false;
     if (m->step > c->train.step && m->step <= c->train.steps_total && m->epoch == c->layout.epoch)
         c->train.step = m->step;
 }

@@ -218,7 +218,6 @@ static void put_in_force(struct dp_coord *c, uint64_t now_ns)
     m->state = MIG_COMMITTED;
     m->decided_ns = now_ns;
     m->sent_ns = 0;
-    c->limit.is_told &= dp_layout_leader(&m->next) == dp_layout_leader(&c->layout);
     c->layout = m->next;
     for (uint32_t r = 0; r < c->train.n_workers; r++)
         if (m->before.gone[r] && !c->layout.gone[r])

@@ -99,7 +99,8 @@ static void up(struct dp_conn *c, struct dp_run *run, const struct dp_msg_relay 
 static bool is_order(uint16_t type)
 {
     return type == DP_MSG_PREPARE || type == DP_MSG_DECISION || type == DP_MSG_FINISH || type == DP_MSG_SAVE ||
-           type == DP_MSG_PING || type == DP_MSG_REGROUP || type == DP_MSG_CARD || type == DP_MSG_PROPOSAL;
+           type == DP_MSG_PING || type == DP_MSG_REGROUP || type == DP_MSG_CARD || type == DP_MSG_PROPOSAL ||
+           type == DP_MSG_LIMIT;
 }
 
 static void welcome_here(struct dp_run *run, const struct dp_msg_relay *m)

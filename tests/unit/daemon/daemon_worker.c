@@ -435,6 +435,7 @@ static void on_frame(uint32_t rank, const struct dp_header *h, const uint8_t *bo
     struct dp_msg_prepare prepare;
     struct dp_msg_decision decision;
     static struct dp_msg_proposal proposal;
+    static struct dp_msg_limit limit;
     struct dp_msg_ping ping;
     struct dp_reader r;
 
@@ -449,6 +450,8 @@ static void on_frame(uint32_t rank, const struct dp_header *h, const uint8_t *bo
         on_finish(rank);
     } else if (h->type == DP_MSG_PROPOSAL && DECODED(proposal)) {
         dw.worker[rank].n_proposals++;
+    } else if (h->type == DP_MSG_LIMIT && DECODED(limit)) {
+        dw.worker[rank].n_limits++;
     } else if (h->type == DP_MSG_PING && DECODED(ping)) {
         struct dp_msg_pong pong = {.rank = rank, .number = ping.number};
 

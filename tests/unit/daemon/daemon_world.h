@@ -58,7 +58,7 @@ struct dw_worker {
     struct dp_layout layout, next;
     uint64_t step, doubt, seen, answered;
     bool has_voted_no;
-    uint32_t n_proposals;
+    uint32_t n_proposals, n_limits;
     struct dp_msg_vote vote;
     bool holds[DW_LAYERS]; /* a verified copy: its own, a shadow, or one that it retired */
 };

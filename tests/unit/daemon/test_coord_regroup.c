@@ -153,7 +153,7 @@ static void its_node_is_given_back(void **state)
     end(w);
 }
 
-/* Worker 0 leads at first, and after it the next one: it hears how much time is left, and is asked to save. Layers still move, and
+/* Worker 0 leads at first, and after it the next one: it knows how much time is left, and is asked to save. Layers still move, and
  * nodes go back, but the batch host stays, though nothing runs there. */
 static void without_its_leader_a_run_goes_on(void **state)
 {
@@ -164,7 +164,7 @@ static void without_its_leader_a_run_goes_on(void **state)
 
     dp_coord_time_left(w->c, w->now_ns, 0, 3600000);
     world_run(w, 1.0, false);
-    assert_int_equal(w->worker[1].n_limits, n_limits);
+    assert_int_equal(w->worker[1].n_limits, n_limits + 1);
     world_kill(w, 0);
     world_run(w, 3.0, false);
     without(w, 1u << 0);

@@ -225,8 +225,8 @@ static void throughput_is_that_of_steady_steps(void **state)
     end(w);
 }
 
-/* Worker 0 hears how long the job may run: at first, when that changes, and when it comes back. */
-static void worker_0_knows_the_time_left(void **state)
+/* Each worker hears how long the job may run: at first, when that changes, and when it comes back, as worker 0 does here. */
+static void workers_know_the_time_left(void **state)
 {
     (void)state;
     struct world *w = begin(41);
@@ -260,8 +260,10 @@ static void worker_0_knows_the_time_left(void **state)
     world_run(w, 60.0, false);
     assert_int_equal(w->worker[0].n_limits, 5);
     assert_int_equal(w->worker[0].left_ms, 0);
-    for (uint32_t r = 1; r < W_MAX; r++)
-        assert_int_equal(w->worker[r].n_limits, 0);
+    for (uint32_t r = 1; r < W_MAX; r++) {
+        assert_int_equal(w->worker[r].n_limits, 4);
+        assert_int_equal(w->worker[r].left_ms, 0);
+    }
     end(w);
 }
 
@@ -454,7 +456,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(throughput_is_that_of_steady_steps),
     cmocka_unit_test(a_saving_is_that_of_a_real_fixed_run),
     cmocka_unit_test(no_later_than_promised),
-    cmocka_unit_test(worker_0_knows_the_time_left),
+    cmocka_unit_test(workers_know_the_time_left),
     cmocka_unit_test(a_run_too_big_is_left_alone),
     cmocka_unit_test(a_known_run_outgrows_its_job),
     cmocka_unit_test(the_loss_is_that_of_the_last_step),
