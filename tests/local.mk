@@ -43,8 +43,8 @@ e2e_tests = tests/e2e/0200-release.t tests/e2e/0203-freezing.t tests/e2e/0205-re
 	tests/e2e/0220-worker-killed.t tests/e2e/0221-worker-lost.t tests/e2e/0225-frozen.t tests/e2e/0230-worker-stopped.t tests/e2e/0235-node-death.t tests/e2e/0236-node-drain.t \
 	tests/e2e/0240-site-policy.t tests/e2e/0250-time-limit.t tests/e2e/0255-signal-inside.t tests/e2e/0260-parted-rights.t \
 	tests/e2e/0270-late-daemon.t tests/e2e/0280-wireup.t tests/e2e/0285-memory.t \
-	tests/e2e/0290-own-tmp.t tests/e2e/0295-container.t tests/e2e/0300-rolling-upgrade.t tests/e2e/0305-upgrade-user.t tests/e2e/0310-torch.t tests/e2e/0311-odd-trainers.t
-EXTRA_DIST += tests/e2e/companions.sh tests/e2e/build_release_before tests/e2e/release_before.sh tests/e2e/own_users.sh tests/e2e/lib.sh tests/e2e/observe.sh tests/e2e/records.sh tests/e2e/slices.sh tests/e2e/odd_trainer.py tests/e2e/torch.sh
+	tests/e2e/0290-own-tmp.t tests/e2e/0295-container.t tests/e2e/0300-rolling-upgrade.t tests/e2e/0305-upgrade-user.t tests/e2e/0310-torch.t tests/e2e/0311-odd-trainers.t tests/e2e/0312-own-loop.t
+EXTRA_DIST += tests/e2e/companions.sh tests/e2e/build_release_before tests/e2e/release_before.sh tests/e2e/own_users.sh tests/e2e/lib.sh tests/e2e/observe.sh tests/e2e/records.sh tests/e2e/slices.sh tests/e2e/foreign.sh tests/e2e/odd_trainer.py tests/e2e/torch.sh
 dist_check_SCRIPTS += $(cluster_tests) $(e2e_tests)
 TESTS += $(cluster_tests) $(e2e_tests)
 

@@ -19,7 +19,7 @@ wait_for 120 job_is "$job" RUNNING
 ok $? "a run of PyTorch begins on four nodes"
 other=$(sbatch --parsable -N1 --gpus-per-node=1 --exclusive -o "$D/other.out" --wrap "srun hostname")
 is "$(job_state "$other")" PENDING "another job has to wait"
-wait_for 300 torch_steps_done "$D/frozen.out" 5
+wait_for 300 foreign_steps_done "$D/frozen.out" 5
 ok $? "it trains"
 like "$(dynpipe status -j "$job")" "PyTorch [0-9.]+.*torch_pipeline.py" "status says what trains"
 wait_for 300 nodes_fewer "$job" 4
@@ -28,7 +28,7 @@ wait_for 120 job_is "$other" COMPLETED
 ok $? "the waiting job runs on the freed node"
 job_is "$job" RUNNING
 ok $? "while training goes on"
-wait_for 300 torch_steps_done "$D/frozen.out" 100
+wait_for 300 foreign_steps_done "$D/frozen.out" 100
 ok $? "to behind the last freezing"
 report=$(dynpipe report -j "$job" --json)
 runs "layers moved" test "$(jq '[.report.handovers[] | select(.outcome == "committed" and .moved_layers > 0)] | length' <<<"$report")" -ge 1
@@ -38,7 +38,7 @@ take_cores
 job=$(torch_run killed --exclusive $release -- "$python" "$example")
 stop_coordinator_at "$job" COMMIT && kill -KILL "$stopped" && wait_for 30 dead "$stopped"
 ok $? "the coordinator's daemon is killed when all have voted, and nobody knows what was decided"
-steps=$(torch_losses "$D/killed.out" | wc -l)
+steps=$(foreign_losses "$D/killed.out" | wc -l)
 cluster start-daemon 1
 torch_makes_steps killed 20
 ok $? "started again, it says so, and training goes on"

@@ -31,7 +31,7 @@ honest=$(sbatch --parsable -J honest -N4 -n4 --mem=500 --gpus-per-node=1 --dynpi
 wait_for 300 steps_done "$D/honest.jsonl" 5
 ok $? "a run that keeps to its word trains beside them"
 for how in "${!jobs[@]}"; do
-    wait_for 300 torch_steps_done "$D/$how.out" 5
+    wait_for 300 foreign_steps_done "$D/$how.out" 5
     ok $? "$how: trains"
 done
 

@@ -3,14 +3,14 @@
 # Runs of etc/examples/torch_pipeline.py, a trainer that is not ours, on the private Slurm: what the tests of it share.
 # Source it behind lib.sh.
 
+# shellcheck source=tests/e2e/foreign.sh
+. "$DP_SRCDIR/tests/e2e/foreign.sh"
+
 for python in /usr/bin/python3 python3 ""; do
     [ -z "$python" ] || ! "$python" -c 'import torch.distributed as d; assert d.is_available()' 2>/dev/null || break
 done
 [ -n "$python" ] || skip_all "no python3 with torch here (Debian: python3-torch)"
 example=$DP_SRCDIR/etc/examples/torch_pipeline.py
-export PYTHONPATH=$DP_SRCDIR/lib/python PYTHONDONTWRITEBYTECODE=1 DYNPIPE_LIBRARY=$DP_BUILDDIR/lib/libdynpipe.so.1
-[ -e "$DYNPIPE_LIBRARY" ] || bail "$DYNPIPE_LIBRARY is not built"
-
 # Nobody knows how long a run takes: it ends when its file is there (end_torch), and is the beginning of every longer one.
 torch_model="--layers 9 --width 96 --batch 32 --microbatches 4 --freeze 20:2 --freeze 40:4 --freeze 60:5"
 
@@ -32,13 +32,10 @@ X
     sbatch --parsable -J "$name" -N4 --gpus-per-node=1 -o "$D/$name.out" "${options[@]}" "$D/$name.sh"
 }
 
-# What the leader printed: "STEP LOSS", hexadecimal.
-torch_losses() { grep -aE '^[0-9]+ -?0x[0-9a-f.]+p[+-][0-9]+$' "$1"; }
-torch_steps_done() { [ "$(torch_losses "$1" 2>/dev/null | tail -n 1 | cut -d' ' -f1)" -ge "$2" ] 2>/dev/null; } # OUT STEPS
 torch_makes_steps() { # NAME STEPS: so many more?
     local before
-    before=$(torch_losses "$D/$1.out" | tail -n 1 | cut -d' ' -f1)
-    wait_for 120 torch_steps_done "$D/$1.out" $((${before:-0} + $2))
+    before=$(foreign_losses "$D/$1.out" | tail -n 1 | cut -d' ' -f1)
+    wait_for 120 foreign_steps_done "$D/$1.out" $((${before:-0} + $2))
 }
 
 # end_torch JOB NAME: as its user ends it.
@@ -53,7 +50,7 @@ end_torch() {
 same_as_fixed() {
     local name most=60 n
     for name; do
-        torch_losses "$D/$name.out" >"$D/$name.loss"
+        foreign_losses "$D/$name.out" >"$D/$name.loss"
         n=$(wc -l <"$D/$name.loss")
         runs "$name: $n steps have a loss" test "$n" -gt 20
         is "$(cut -d' ' -f1 "$D/$name.loss" | uniq -d)" "" "$name: no step twice"
@@ -64,7 +61,7 @@ same_as_fixed() {
     (cd "$D" && idly env -u SLURM_CONF -u DYNPIPE_SOCKET MASTER_PORT="$(free_port)" timeout 1200 "$python" "$example" --fixed $torch_model \
         --steps "$most" >"$D/fixed.out" 2>&1)
     ok $? "one process without DynPipe trains as far" || diag "$(tail -n 3 "$D/fixed.out")"
-    torch_losses "$D/fixed.out" >"$D/fixed.loss"
+    foreign_losses "$D/fixed.out" >"$D/fixed.loss"
     for name; do
         runs "$name: every loss is that of it, to the last bit" cmp <(head -n "$(wc -l <"$D/$name.loss")" "$D/fixed.loss") "$D/$name.loss"
     done
