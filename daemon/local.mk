@@ -148,41 +148,19 @@ tests_unit_daemon_test_device_memory_LDADD = daemon/libdpdaemon.a common/libdpco
 tests_unit_daemon_test_proof_LDADD = daemon/libdpdaemon.a common/libdpcommon.a $(UNIT_LIBS)
 endif
 
-# --- coordinator (daemon/coord*): a state machine without sockets, files or clocks ---
+# --- coordinator (daemon/coord/): a state machine without sockets, files or clocks ---
 noinst_LIBRARIES += daemon/libdpcoord.a
-daemon_libdpcoord_a_SOURCES = \
-	daemon/coord/decide.c \
-	daemon/coord/internal.h \
-	daemon/coord/journal.c \
-	daemon/coord/saving.c \
-	daemon/coord/ahead.c \
-	daemon/coord/trade.c daemon/coord/trait.c daemon/coord/proposal.c daemon/coord/expect.c \
-	daemon/coord/json.c \
-	daemon/coord/limit.c \
-	daemon/coord/memory.c \
-	daemon/coord/memory_need.c \
-	daemon/coord/member.c \
-	daemon/coord/migrate.c \
-	daemon/coord/missing.c \
-	daemon/coord/leave.c \
-	daemon/coord/seat.c \
-	daemon/coord/grow.c daemon/coord/grow_plan.c daemon/coord/join.c \
-	daemon/coord/regroup.c \
-	daemon/coord/take_over.c \
-	daemon/coord/release.c \
-	daemon/coord/replay.c \
-	daemon/coord/report.c \
-	daemon/coord/rewrite.c \
-	daemon/coord/snapshot.c \
-	daemon/coord/stall.c \
-	daemon/coord/balance.c \
-	daemon/coord/correct.c \
-	daemon/coord/link.c \
-	daemon/coord/noise.c \
-	daemon/coord/promise.c \
-	daemon/coord/promise_json.c \
-	daemon/coord/plan.c \
-	daemon/coord/coordinator.c daemon/coord/coordinator.h
+daemon_libdpcoord_a_SOURCES = daemon/coord/coordinator.c daemon/coord/coordinator.h daemon/coord/internal.h daemon/coord/limit.c \
+	daemon/coord/members/member.c daemon/coord/members/trait.c daemon/coord/members/seat.c daemon/coord/members/join.c \
+	daemon/coord/members/leave.c daemon/coord/members/regroup.c daemon/coord/members/take_over.c \
+	daemon/coord/members/missing.c daemon/coord/members/stall.c \
+	daemon/coord/records/journal.c daemon/coord/records/replay.c daemon/coord/records/rewrite.c \
+	daemon/coord/loads/report.c daemon/coord/loads/snapshot.c daemon/coord/loads/expect.c daemon/coord/loads/ahead.c \
+	daemon/coord/loads/noise.c daemon/coord/loads/link.c daemon/coord/loads/correct.c daemon/coord/loads/memory_need.c \
+	daemon/coord/decide/decide.c daemon/coord/decide/plan.c daemon/coord/decide/balance.c daemon/coord/decide/promise.c \
+	daemon/coord/decide/trade.c daemon/coord/decide/proposal.c daemon/coord/decide/grow.c daemon/coord/decide/grow_plan.c \
+	daemon/coord/carry_out/migrate.c daemon/coord/carry_out/release.c daemon/coord/carry_out/memory.c \
+	daemon/coord/show/json.c daemon/coord/show/promise_json.c daemon/coord/show/saving.c
 # Tests of it in a world of their own, whose clock, network and disk are tables.
 coord_world = tests/unit/daemon/coord_world.c tests/unit/daemon/coord_world.h tests/unit/daemon/coord_check.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
 COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
@@ -235,5 +213,5 @@ TESTS += tests/model/handover_check.t
 EXTRA_DIST += tests/model/growth.pml tests/model/handover.pml tests/model/layouts.pml doc/json.md
 # --- end of coordinator ---
 
-EXTRA_DIST += daemon/README.md daemon/child/README.md daemon/coord/README.md daemon/net/README.md daemon/query/README.md daemon/release/README.md daemon/run/README.md \
+EXTRA_DIST += daemon/README.md daemon/child/README.md daemon/coord/README.md daemon/coord/members/README.md daemon/coord/records/README.md daemon/coord/loads/README.md daemon/coord/decide/README.md daemon/coord/carry_out/README.md daemon/coord/show/README.md daemon/net/README.md daemon/query/README.md daemon/release/README.md daemon/run/README.md \
 	daemon/run/job/README.md daemon/run/slices/README.md daemon/run/state/README.md daemon/run/wireup/README.md

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See json.h. The keys of the documents belong to the daemon (daemon/coord/json.c); a command of
+/* See json.h. The keys of the documents belong to the daemon (daemon/coord/show/json.c); a command of
  * another version must still show what it understands. */
 #include "config.h"
 

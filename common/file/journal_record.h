@@ -14,7 +14,7 @@
 
 #include "common/err.h"
 
-/* What a scan believes of a length; daemon/coord/journal.c says what the largest record takes. */
+/* What a scan believes of a length; daemon/coord/records/journal.c says what the largest record takes. */
 #define DP_JOURNAL_PAYLOAD_MAX 4096u
 #define DP_JOURNAL_MAGIC "DPJRNL1\n"
 #define DP_JOURNAL_MAGIC_BYTES 8u

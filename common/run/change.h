@@ -13,7 +13,7 @@
 
 #include "common/err.h"
 
-#define DP_CHANGES_MAX 64 /* each may be packed for (daemon/coord/plan.c): a decision must end */
+#define DP_CHANGES_MAX 64 /* each may be packed for (daemon/coord/decide/plan.c): a decision must end */
 
 /* Numbers are for ever: they are in messages. */
 enum dp_change_kind {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See site_policy.h. Runs where blocking is allowed: in the child that works out a decision
- * (coord/plan.c), or before the daemon listens.
+ * (daemon/coord/decide/plan.c), or before the daemon listens.
  *
  * The child is a fork, so that the snapshot need not be written out; its answer comes back through a
  * pipe as bytes that nobody believes: lengths and texts are bounded here, the layout is checked by

@@ -1,41 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the coordinator share. Nothing outside daemon/coord*.c includes this.
+/* What the files of the coordinator share. Nothing outside daemon/coord/ includes this.
  *
  * coordinator.c   life of a coordinator: create, replay, begin, tick, commands, end
- * member.c  who is in the run: HELLO, GOODBYE, lost workers, events
- * trait.c   what its trainer can, and which mode follows
- * expect.c  what its trainer expects of layers at later steps
- * proposal.c  the layout that an observed run should begin again with
- * report.c  measured loads, checked
- * decide.c  what is planned, reference, verdict, decision log
- * promise.c the measured step against what was promised of it; trials; when packing stops
- * promise_json.c  what people see of that
- * balance.c when balancing waits
- * noise.c   how sure loads are
- * link.c    how long messages between slots take
- * correct.c what the simulator does not know of a run, for plan.c
- * snapshot.c loads and devices as a policy wants them; speeds of devices
- * ahead.c   loads to come, and what the reference allows then
- * trade.c   what every number of slots would give and cost
- * plan.c   predictions, policy and packing, in a child process
- * migrate.c hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
- * regroup.c lost workers: who goes on without them
- * leave.c   slices that Slurm ends, and says so before
- * seat.c    slices that come later: seats, and what the run holds in the course of time
- * join.c    and how they are taken in
- * grow.c    when more are asked for, and what becomes of that
- * grow_plan.c  what more of them would bring
- * release.c drained slots: proof of gone, RELINTENT, shrink, read back
- * saving.c  what the run saved against a fixed layout
- * stall.c   silence: who does not answer
- * missing.c nodes of which nothing is heard
- * limit.c   time that the job has left
- * memory.c  host memory: what the run needs, what goes back to Slurm
- * memory_need.c  how much that is, and what it leaves for layers
- * journal.c records: what is written
- * replay.c  what a restart makes of them
- * rewrite.c all that counts as records: a journal written anew
- * json.c    what people see
+ * limit.c         time that the job has left
+ * members/
+ *   member.c        who is in the run: HELLO, GOODBYE, lost workers, events
+ *   trait.c         what its trainer can, and which mode follows
+ *   seat.c          slices that come later: seats, and what the run holds in the course of time
+ *   join.c          how they are taken in
+ *   leave.c         slices that Slurm ends, and says so before
+ *   regroup.c       lost workers: who goes on without them
+ *   take_over.c     a coordinator made of what the workers know
+ *   missing.c       nodes of which nothing is heard
+ *   stall.c         silence: who does not answer
+ * records/
+ *   journal.c       records: what is written
+ *   replay.c        what a restart makes of them
+ *   rewrite.c       all that counts as records: a journal written anew
+ * loads/
+ *   report.c        measured loads, checked
+ *   snapshot.c      loads and devices as a policy wants them; speeds of devices
+ *   expect.c        what its trainer expects of layers at later steps
+ *   ahead.c         loads to come, and what the reference allows then
+ *   noise.c         how sure loads are
+ *   link.c          how long messages between slots take
+ *   correct.c       what the simulator does not know of a run, for plan.c
+ *   memory_need.c   host memory that a node needs, and what it leaves for layers
+ * decide/
+ *   decide.c        what is planned, reference, verdict, decision log
+ *   plan.c          predictions, policy and packing, in a child process
+ *   balance.c       when balancing waits
+ *   promise.c       the measured step against what was promised of it; trials; when packing stops
+ *   trade.c         what every number of slots would give and cost
+ *   proposal.c      the layout that an observed run should begin again with
+ *   grow.c          when more are asked for, and what becomes of that
+ *   grow_plan.c     what more of them would bring
+ * carry_out/
+ *   migrate.c       hand-over: INTENT, PREPARE, votes, COMMIT or ABORT, DONE
+ *   release.c       drained slots: proof of gone, RELINTENT, shrink, read back
+ *   memory.c        host memory that goes back to Slurm
+ * show/
+ *   json.c          what people see
+ *   promise_json.c  and of promise.c
+ *   saving.c        what the run saved against a fixed layout
  */
 #ifndef DP_DAEMON_COORD_INTERNAL_H
 #define DP_DAEMON_COORD_INTERNAL_H

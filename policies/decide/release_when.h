@@ -6,7 +6,7 @@
 
 #include "policies/policy.h"
 
-#define DP_RELEASE_LATER 12 /* each is packed anew in the child (daemon/coord/plan.c) */
+#define DP_RELEASE_LATER 12 /* each is packed anew in the child (daemon/coord/decide/plan.c) */
 
 /* What waiting is expected to free. */
 struct dp_release_later {

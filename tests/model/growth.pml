@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* growth.pml - requests of a run that may grow, as doc/protocol.md says it ("Slices that are asked for") and daemon/coord/grow.c,
+/* growth.pml - requests of a run that may grow, as doc/protocol.md says it ("Slices that are asked for") and daemon/coord/decide/grow.c,
  * daemon/run/slices/want.c, companions.c and daemon/release/ask_slices.c do it: C, in home's daemon, asks for K companions; a child of the
  * daemon looks at Slurm's list, and submits what is missing or withdraws what waits beyond what is wanted; jobs wait, begin, fail, have
  * a seat and are taken in. Checked by handover_check.t.

@@ -84,7 +84,7 @@ static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct
     dp_steplog_event(t->log, o->is_committed ? "handover" : "aborted", t->step, (double)o->pause_ns / 1e6, text);
 }
 
-/* Memory that was given back to Slurm (daemon/coord/memory.c) is missing in the cgroup at once. */
+/* Memory that was given back to Slurm (daemon/coord/carry_out/memory.c) is missing in the cgroup at once. */
 static uint64_t memory_limit(const struct dp_trainer *t)
 {
     uint64_t now = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));

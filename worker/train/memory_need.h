@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker needs of its node's memory, for a daemon that gives back the rest (daemon/coord/memory.c): what is
+/* What a worker needs of its node's memory, for a daemon that gives back the rest (daemon/coord/carry_out/memory.c): what is
  * resident, and what it may take beyond that for a moment. Slurm only ever lowers a running job's memory, and the
  * kernel's limit follows at once, so an estimate that is too small ends the job.
  */

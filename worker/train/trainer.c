@@ -52,7 +52,7 @@ static uint64_t pending_migration(struct dp_trainer *t)
 }
 
 /* What Slurm says to one slice, SIGTERM, concerns it alone: it asks its coordinator to let it go, which takes its layers away, or
- * lets all stop (daemon/coord/leave.c). Where neither happens, all stop here, while Slurm still gives time: KillWait is 30 s. */
+ * lets all stop (daemon/coord/members/leave.c). Where neither happens, all stop here, while Slurm still gives time: KillWait is 30 s. */
 static bool must_stop(struct dp_trainer *t, bool is_signal)
 {
     struct dp_msg_event m = {.kind = DP_EV_LEAVE, .step = t->step};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Is this node being drained? Slurm says nothing of that to the jobs that run there: they may go on for as long as they like, and
  * the administrator waits. So where workers are on the node that could go elsewhere, slices or those of a job of several nodes,
- * Slurm is asked, and their coordinators are told, which let them go where they can (daemon/coord/leave.c).
+ * Slurm is asked, and their coordinators are told, which let them go where they can (daemon/coord/members/leave.c).
  */
 #ifndef DP_DAEMON_RUN_DRAIN_H
 #define DP_DAEMON_RUN_DRAIN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The coordinator where predictions meet others (coord_world.h). Others come and go on its workers' cores: hand-overs
  * are few, however often predictions change, and what follows pruning is not held up; the bound is that of
- * coord/balance.c. A link between two nodes is slow: packing goes round it. */
+ * daemon/coord/decide/balance.c. A link between two nodes is slow: packing goes round it. */
 #include "tests/unit/unit.h"
 
 #include <math.h>
