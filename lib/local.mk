@@ -43,6 +43,8 @@ install-exec-hook:
 uninstall-hook:
 	rm -f '$(DESTDIR)$(solibdir)/libdynpipe.so.1' '$(DESTDIR)$(solibdir)/libdynpipe.so'
 
+# Not by -Wl, which takes a comma in the path (address,undefined) for its own.
+dynpipe_link = $(AM_LDFLAGS) -Xlinker -rpath -Xlinker $(abs_top_builddir)/lib
 if HAVE_CMOCKA
 member_tests = tests/unit/lib/test_control tests/unit/lib/test_dynpipe_abi tests/unit/lib/test_dynpipe_calls \
 	tests/unit/lib/test_dynpipe_handover tests/unit/lib/test_dynpipe_process tests/unit/lib/test_expected \
@@ -63,7 +65,6 @@ tests_unit_lib_test_window_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT
 # They have the shared object, and of our own what their daemon needs.
 dynpipe_world = tests/unit/lib/dynpipe_world.c tests/unit/lib/dynpipe_world.h tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
 	tests/unit/unit.h
-dynpipe_link = $(AM_LDFLAGS) -Wl,-rpath,$(abs_top_builddir)/lib
 tests_unit_lib_test_dynpipe_abi_SOURCES = tests/unit/lib/test_dynpipe_abi.c tests/unit/unit.h
 tests_unit_lib_test_dynpipe_abi_LDADD = lib/libdynpipe.so $(UNIT_LIBS)
 tests_unit_lib_test_dynpipe_abi_LDFLAGS = $(dynpipe_link)
@@ -86,5 +87,5 @@ TESTS += tests/unit/lib/abi.t tests/integration/0075-libdynpipe.t
 check_PROGRAMS += tests/lib/dynpipe_trainer
 tests_lib_dynpipe_trainer_SOURCES = tests/lib/dynpipe_trainer.c
 tests_lib_dynpipe_trainer_LDADD = lib/libdynpipe.so
-tests_lib_dynpipe_trainer_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_top_builddir)/lib
+tests_lib_dynpipe_trainer_LDFLAGS = $(dynpipe_link)
 EXTRA_DIST += lib/README.md lib/libdynpipe.lds
