@@ -54,7 +54,7 @@ while read -r rc name; do
 done < <("$python" "$DP_SRCDIR/tests/python/torch_parts.py" 2>&1 || echo 1 it ends)
 
 lines=$(grep -c '# dynpipe$' "$example")
-ok "$([ "$lines" -gt 0 ] && [ "$lines" -le 30 ]; echo $?)" "the example has at most 30 lines for DynPipe" || diag "$lines"
+is $((lines > 0 && lines <= 30)) 1 "the example has at most 30 lines for DynPipe" || diag "$lines"
 train fixed "$example" --fixed
 is "$statuses" "0 0 0 " "without DynPipe it trains"
 is "$(cut -d' ' -f1 "$dir/fixed" | paste -sd' ')" "$(seq -s' ' $steps)" "a loss for each step"
