@@ -15,9 +15,10 @@
 #define STRUCT_MAX 4096 /* no release has one so large: it is no size but what lay in memory */
 #define LONGEST_WAIT_S 86400 /* a day, as the environment may say */
 
+/* What no compiler makes of a struct with pointers would end in the middle of one. */
 static int check_size(uint32_t size, const char *name, struct dp_err *err)
 {
-    if (size >= sizeof(uint32_t) && size <= STRUCT_MAX)
+    if (size > 0 && size <= STRUCT_MAX && size % sizeof(void *) == 0)
         return 0;
     return dp_err_set(err, DP_EINVAL, "%s: its size is %u; it has to be sizeof (struct dynpipe_%s)", name, size, name);
 }

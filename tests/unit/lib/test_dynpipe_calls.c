@@ -243,6 +243,7 @@ static void wrong_runs_are_refused(void **state)
 #define WRONG(field, value, what) (run = good, run.field = (value), is_refused(&run, (what)))
     WRONG(size, 0, "size");
     WRONG(size, 3, "size");
+    WRONG(size, offsetof(struct dynpipe_run, cut) + 3, "size"); /* three bytes of a pointer */
     WRONG(size, 1u << 20, "size");
     WRONG(traits, 8, "traits");
     WRONG(rank, WORKERS, "rank");
