@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "lib/sha256.h"
 
 #define LOOK_MS 50 /* at least so often a wait looks at the clock */
 
@@ -182,25 +181,6 @@ int dynpipe_prepare(struct dynpipe *d, uint64_t m, struct dynpipe_plan *plan, ui
     return rc == 0;
 }
 
-/* What the workers' votes have to agree on: what they were asked for, and what they moved. */
-static int digest_vote(const struct dynpipe *d, const uint8_t digest[32], uint8_t out[32])
-{
-    uint8_t body[4096];
-    struct dp_sha256 s;
-    struct dp_writer w;
-
-    _Static_assert(sizeof body >= sizeof(struct dp_msg_prepare), "a PREPARE fits");
-    dp_writer_init(&w, body, sizeof body);
-    dp_msg_prepare_encode(&w, &d->member.prepare);
-    if (w.bad)
-        return -1;
-    dp_sha256_init(&s);
-    dp_sha256_add(&s, body, dp_writer_used(&w));
-    dp_sha256_add(&s, digest, 32);
-    dp_sha256_end(&s, out);
-    return 0;
-}
-
 static int decided(struct dynpipe *d, int answer)
 {
     d->stage = HANDOVER_DECIDED;
@@ -231,8 +211,9 @@ static int vote_yes(struct dynpipe *d, uint64_t m, const uint8_t digest[32])
 
     if (d->stage != HANDOVER_PREPARED || d->member.migration != m)
         return vote_no(d, m, "a yes to what was not prepared");
-    if (!digest || digest_vote(d, digest, v.digest) < 0)
+    if (!digest)
         return vote_no(d, m, "a yes without a digest");
+    dp_member_digest(&d->member, digest, v.digest); /* what they were asked for, and what they moved */
     rc = dp_member_vote_yes(&d->member, &v, &err);
     if (rc < 0)
         return vote_no(d, m, err.text);

@@ -10,6 +10,7 @@ lib_libdpmember_a_SOURCES = \
 	lib/frame_socket.c lib/frame_socket.h \
 	lib/job_step.c lib/job_step.h \
 	lib/member.c lib/member.h \
+	lib/sha256.c lib/sha256.h \
 	lib/timeout.c lib/timeout.h \
 	lib/window.c lib/window.h
 lib_libdpmember_a_CFLAGS = $(AM_CFLAGS) -fPIC
@@ -21,8 +22,7 @@ solibdir = $(libdir)
 solib_PROGRAMS = lib/libdynpipe.so.1.0.0
 dynpipe_sources = \
 	lib/dynpipe.c lib/dynpipe.h lib/dynpipe_internal.h \
-	lib/dynpipe_args.c lib/dynpipe_handover.c lib/dynpipe_report.c \
-	lib/sha256.c lib/sha256.h
+	lib/dynpipe_args.c lib/dynpipe_handover.c lib/dynpipe_report.c
 lib_libdynpipe_so_1_0_0_SOURCES = $(dynpipe_sources)
 lib_libdynpipe_so_1_0_0_CFLAGS = $(AM_CFLAGS) -fPIC
 lib_libdynpipe_so_1_0_0_LDFLAGS = $(SHARED_LINK) -shared -Wl,-soname,libdynpipe.so.1 -Wl,--version-script=$(dynpipe_lds)
@@ -58,8 +58,8 @@ tests_unit_lib_test_member_SOURCES = tests/unit/lib/test_member.c tests/unit/wor
 	tests/unit/random.h tests/unit/unit.h
 tests_unit_lib_test_member_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_lib_test_member_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
-tests_unit_lib_test_sha256_SOURCES = tests/unit/lib/test_sha256.c lib/sha256.c lib/sha256.h tests/unit/unit.h
-tests_unit_lib_test_sha256_LDADD = $(CRYPTO_LIBS) $(UNIT_LIBS)
+tests_unit_lib_test_sha256_SOURCES = tests/unit/lib/test_sha256.c tests/unit/unit.h
+tests_unit_lib_test_sha256_LDADD = lib/libdpmember.a $(CRYPTO_LIBS) $(UNIT_LIBS)
 tests_unit_lib_test_window_SOURCES = tests/unit/lib/test_window.c tests/unit/random.h tests/unit/unit.h
 tests_unit_lib_test_window_LDADD = lib/libdpmember.a common/libdpcommon.a $(UNIT_LIBS)
 # They have the shared object, and of our own what their daemon needs.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "lib/sha256.h"
 #include "lib/timeout.h"
 
 #define NO_DAEMON_NS (1000 * DP_MS_NS) /* timeout for PREPARE while there is no daemon */
@@ -39,6 +40,22 @@ void dp_member_begin(struct dp_member *m, uint64_t migration, uint64_t prepare_n
     m->may_come = may_come;
     m->has_prepare = false;
     m->doubt_since_ns = 0;
+}
+
+void dp_member_digest(const struct dp_member *m, const uint8_t *digest, uint8_t out[DP_DIGEST_BYTES])
+{
+    uint8_t body[4096];
+    struct dp_sha256 s;
+    struct dp_writer w;
+
+    _Static_assert(sizeof body >= sizeof(struct dp_msg_prepare), "a PREPARE fits");
+    dp_writer_init(&w, body, sizeof body);
+    dp_msg_prepare_encode(&w, &m->prepare);
+    dp_sha256_init(&s);
+    dp_sha256_add(&s, body, dp_writer_used(&w));
+    if (digest)
+        dp_sha256_add(&s, digest, DP_DIGEST_BYTES);
+    dp_sha256_end(&s, out);
 }
 
 bool dp_member_is_aborted(struct dp_member *m)

@@ -70,6 +70,10 @@ void dp_member_begin(struct dp_member *m, uint64_t migration, uint64_t prepare_n
  * (err): all workers have to vote no. */
 int dp_member_prepare(struct dp_member *m, struct dp_err *err);
 
+/* What the workers have to agree on: SHA-256 over PREPARE as it was said, and over digest behind it. digest: [DP_DIGEST_BYTES], or NULL:
+ * over PREPARE alone. With m->has_prepare. */
+void dp_member_digest(const struct dp_member *m, const uint8_t *digest, uint8_t out[DP_DIGEST_BYTES]);
+
 /* Has the coordinator aborted the hand-over, or gone on to a later one? Reads what the daemon said. */
 bool dp_member_is_aborted(struct dp_member *m);
 

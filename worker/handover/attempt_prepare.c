@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
 #include "common/clock.h"
 #include "worker/handover/attempt.h"
 
@@ -38,27 +36,14 @@ static int wait_prepare(struct dp_attempt *p, struct dp_err *err)
     return meet_newcomers(p, err);
 }
 
-/* What PREPARE says, as 32 bytes. */
-static int digest_prepare(const struct dp_attempt *p, uint8_t out[DP_DIGEST_BYTES])
-{
-    uint8_t body[4096];
-    struct dp_writer w;
-    unsigned n;
-
-    _Static_assert(sizeof body >= sizeof(struct dp_msg_prepare), "a PREPARE fits");
-    dp_writer_init(&w, body, sizeof body);
-    dp_msg_prepare_encode(&w, &p->member->prepare);
-    return EVP_Digest(body, dp_writer_used(&w), out, &n, EVP_sha256(), NULL) == 1 && !w.bad ? 0 : -1;
-}
-
 static void my_note(struct dp_attempt *p, struct dp_note *n)
 {
     struct dp_err err = {0};
 
     memset(n, 0, sizeof *n);
     n->yes = wait_prepare(p, &err) == 0;
-    if (n->yes && digest_prepare(p, n->digest) < 0)
-        n->yes = false;
+    if (n->yes)
+        dp_member_digest(p->member, NULL, n->digest);
     snprintf(n->text, sizeof n->text, "%.255s", err.text);
 }
 
