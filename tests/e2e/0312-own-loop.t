@@ -8,13 +8,13 @@
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/e2e/lib.sh"
 # shellcheck source=tests/e2e/foreign.sh
 . "$DP_SRCDIR/tests/e2e/foreign.sh"
-command -v python3 >/dev/null || skip_all "python3 is not installed"
+python=$(find_python 'import sys; sys.exit(sys.version_info < (3, 9))') || skip_all "no python3 (3.9 or newer) here"
 
 take_cores
 run_cluster --daemon-conf 'run: { hysteresis = 1.0; cooldown_s = 1.0; warmup_reports = 2; confirm_s = 2.0; };'
 # All nodes are this machine, and workers meet in the folder of checkpoints.
 loop="--hosts= --freeze 20:6 --layers 12"
-job=$(PYTHON=python3 LOOP=$DP_SRCDIR/etc/examples/own_loop.py CHECKPOINTS=$D/saved sbatch --parsable -N3 $release --dynpipe-min-gpus=1 \
+job=$(PYTHON=$python LOOP=$DP_SRCDIR/etc/examples/own_loop.py CHECKPOINTS=$D/saved sbatch --parsable -N3 $release --dynpipe-min-gpus=1 \
     -o "$D/loop.out" "$DP_SRCDIR/etc/examples/own_loop.sbatch" $loop --steps 10000000)
 wait_for 60 job_is "$job" RUNNING
 ok $? "a loop begins on three nodes"
@@ -41,7 +41,7 @@ wait_for 60 job_ended "$job"
 foreign_losses "$D/loop.out" >"$D/loop.loss"
 is "$(cut -d' ' -f1 "$D/loop.loss" | uniq -d)" "" "no step was made twice"
 leave_cores
-idly env -u DYNPIPE_SOCKET timeout 600 python3 "$DP_SRCDIR/etc/examples/own_loop.py" --dir "$D/fixed" --fixed $loop \
+idly env -u DYNPIPE_SOCKET timeout 600 "$python" "$DP_SRCDIR/etc/examples/own_loop.py" --dir "$D/fixed" --fixed $loop \
     --steps "$(wc -l <"$D/loop.loss")" >"$D/fixed.out" 2>&1
 ok $? "one worker alone trains as far" || diag "$(tail -n 3 "$D/fixed.out")"
 foreign_losses "$D/fixed.out" >"$D/fixed.loss"

@@ -6,7 +6,6 @@ command -v strace >/dev/null || skip_all "strace is not installed (tests/lib/dep
 # Daemons cannot be dumped, so the kernel lets nobody else trace them.
 [ "$(id -u)" -eq 0 ] || skip_all "only root can stop a daemon at its records"
 
-dead() { ! [ -e "/proc/$1" ] || grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
 daemon_pid() { cat "$D/run/dynpiped.n$1.pid"; }
 attached() { grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$1/status" 2>/dev/null; }
 

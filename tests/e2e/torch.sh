@@ -6,10 +6,7 @@
 # shellcheck source=tests/e2e/foreign.sh
 . "$DP_SRCDIR/tests/e2e/foreign.sh"
 
-for python in /usr/bin/python3 python3 ""; do
-    [ -z "$python" ] || ! "$python" -c 'import torch.distributed as d; assert d.is_available()' 2>/dev/null || break
-done
-[ -n "$python" ] || skip_all "no python3 with torch here (Debian: python3-torch)"
+python=$(find_python 'import torch.distributed as d; assert d.is_available()') || skip_all "no python3 with torch here (Debian: python3-torch)"
 example=$DP_SRCDIR/etc/examples/torch_pipeline.py
 # Nobody knows how long a run takes: it ends when its file is there (end_torch), and is the beginning of every longer one.
 torch_model="--layers 9 --width 96 --batch 32 --microbatches 4 --freeze 20:2 --freeze 40:4 --freeze 60:5"

@@ -14,6 +14,8 @@
 #   diag TEXT               a comment for whoever reads the log
 #   wait_for SECONDS COMMAND...   polls until the command succeeds; 1 when the time is over
 #   end_processes PID...    kills what the test started in the background, and waits for it
+#   find_python CODE        prints the first python3, Debian's before others, that runs this code; 1: there is none
+#   dead PID                has this process ended, whether its parent knows or not?
 #   done_testing            prints the plan and ends with the right status
 #
 # A file that ends before done_testing has no plan, and the driver counts that as a failure.
@@ -105,6 +107,16 @@ wait_for() {
         sleep 0.05
     done
 }
+
+find_python() {
+    local p
+    for p in /usr/bin/python3 python3; do
+        "$p" -c "$1" 2>/dev/null && echo "$p" && return 0
+    done
+    return 1
+}
+
+dead() { ! [ -e "/proc/$1" ] || grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
 
 end_processes() {
     local p

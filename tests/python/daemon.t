@@ -5,14 +5,7 @@
 # shellcheck disable=SC2154 # dir, pid and the rest come from lone-daemon.sh
 # shellcheck source=tests/lib/lone-daemon.sh
 . "${DP_SRCDIR:-.}/tests/lib/lone-daemon.sh"
-python=
-for p in /usr/bin/python3 python3; do
-    if "$p" -c 'import torch.distributed, sys; sys.exit(not torch.distributed.is_available())' 2>/dev/null; then
-        python=$p
-        break
-    fi
-done
-[ -n "$python" ] || skip_all "no python3 with torch here (Debian: python3-torch)"
+python=$(find_python 'import torch.distributed, sys; sys.exit(not torch.distributed.is_available())') || skip_all "no python3 with torch here (Debian: python3-torch)"
 export DYNPIPE_LIBRARY=${DP_BUILDDIR:-.}/lib/libdynpipe.so.1
 [ -e "$DYNPIPE_LIBRARY" ] || bail "lib/libdynpipe.so.1 is not built"
 "$python" -c 'import ctypes, os; ctypes.CDLL(os.environ["DYNPIPE_LIBRARY"])' 2>/dev/null ||

@@ -5,14 +5,7 @@
 DP_SRCDIR=${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 DP_BUILDDIR=${DP_BUILDDIR:-$PWD}
 . "$DP_SRCDIR/tests/lib/tap.sh"
-PYTHON=
-for p in /usr/bin/python3 python3; do
-    if "$p" -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
-        PYTHON=$p
-        break
-    fi
-done
-[ -n "$PYTHON" ] || skip_all "no python3 (3.9 or newer) here"
+PYTHON=$(find_python 'import ctypes, sys; sys.exit(sys.version_info < (3, 9))') || skip_all "no python3 (3.9 or newer) here"
 export PYTHON DYNPIPE_LIBRARY=$DP_BUILDDIR/tests/python/scripted_dynpipe.so
 [ -f "$DYNPIPE_LIBRARY" ] || bail "tests/python/scripted_dynpipe.so is not built"
 export PYTHONPATH=$DP_SRCDIR/lib/python PYTHONDONTWRITEBYTECODE=1

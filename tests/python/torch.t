@@ -5,14 +5,7 @@
 DP_SRCDIR=${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 DP_BUILDDIR=${DP_BUILDDIR:-$PWD}
 . "$DP_SRCDIR/tests/lib/tap.sh"
-python=
-for p in /usr/bin/python3 python3; do
-    if "$p" -c 'import torch.distributed, sys; sys.exit(not torch.distributed.is_available())' 2>/dev/null; then
-        python=$p
-        break
-    fi
-done
-[ -n "$python" ] || skip_all "no python3 with torch here (Debian: python3-torch)"
+python=$(find_python 'import torch.distributed, sys; sys.exit(not torch.distributed.is_available())') || skip_all "no python3 with torch here (Debian: python3-torch)"
 export DYNPIPE_LIBRARY=$DP_BUILDDIR/tests/python/scripted_dynpipe.so
 [ -f "$DYNPIPE_LIBRARY" ] || bail "tests/python/scripted_dynpipe.so is not built"
 export PYTHONPATH=$DP_SRCDIR/lib/python PYTHONDONTWRITEBYTECODE=1 GLOO_SOCKET_IFNAME=lo

@@ -5,14 +5,7 @@ DP_SRCDIR=${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 DP_BUILDDIR=${DP_BUILDDIR:-$PWD}
 . "$DP_SRCDIR/tests/lib/tap.sh"
 
-python=
-for p in /usr/bin/python3 python3; do
-    if "$p" -c 'import torch' 2>/dev/null; then
-        python=$p
-        break
-    fi
-done
-[ -n "$python" ] || skip_all "no python3 with torch here (Debian: python3-torch)"
+python=$(find_python 'import torch') || skip_all "no python3 with torch here (Debian: python3-torch)"
 [ -x "$DP_BUILDDIR/tests/torch/dump_gpt" ] || bail "tests/torch/dump_gpt is not built"
 
 dir=$(mktemp -d) || bail "no temporary directory"
