@@ -96,9 +96,11 @@ def load(folder):
     try:
         with open(folder + "/next.json") as f:
             start = json.load(f)
+        return start["step"], start["cut"]
     except FileNotFoundError:
         return 0, None
-    return start["step"], start["cut"]
+    except (ValueError, TypeError, KeyError) as e:
+        sys.exit(f"{folder}/next.json does not say where to go on: {e!r}")
 
 
 def open_chain():

@@ -106,4 +106,8 @@ like "$(cat 0.err)" "fewer/next.json is of 2 workers with 7 layers: there are 3 
 rm fewer/step-9/layer-2.json
 start 2 fewer
 isnt "$rc" 0 "a layer of the checkpoint is missing: the run ends"
+mkdir empty && : >empty/next.json
+out=$("$PYTHON" "$LOOP" --dir empty --fixed 2>&1)
+isnt $? 0 "a next.json that was cut short is refused"
+like "$out" "empty/next.json does not say where to go on" "and named"
 done_testing
