@@ -15,7 +15,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/maxload/walk.c policies/graph/maxload/walk.h \
 	policies/graph/search/closure.c policies/graph/search/closure.h policies/graph/search/draw.h \
 	policies/graph/search/genetic.c policies/graph/search/pool.c policies/graph/search/pool.h \
-	policies/graph/search/rule.c policies/graph/search/rule.h policies/graph/search/search.c policies/graph/search/search.h \
+	policies/graph/search/ready.c policies/graph/search/ready.h policies/graph/search/rule.c policies/graph/search/rule.h policies/graph/search/search.c policies/graph/search/search.h \
 	policies/graph/read/read.c policies/graph/read/read.h policies/graph/read/read_costs.c \
 	policies/graph/read/read_json.c policies/graph/read/read_json.h policies/graph/read/read_piper.c \
 	policies/graph/read/read_profile.c
