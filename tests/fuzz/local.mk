@@ -4,7 +4,7 @@
 fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_daemons tests/fuzz/fuzz_graph \
 	tests/fuzz/fuzz_handover tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
 	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_mask tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
-	tests/fuzz/fuzz_trainer tests/fuzz/fuzz_tune
+	tests/fuzz/fuzz_trainer tests/fuzz/fuzz_tune tests/fuzz/fuzz_weights
 check_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/run
 FUZZ_LINK = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
@@ -80,3 +80,6 @@ tests_fuzz_fuzz_trainer_LDFLAGS = $(FUZZ_LINK) -Wl,--wrap=clock_gettime
 tests_fuzz_fuzz_tune_SOURCES = tests/fuzz/fuzz_tune.c $(fuzz_common)
 tests_fuzz_fuzz_tune_LDADD = kernels/libdpkernels.a common/libdpcommon.a $(KERNELS_LIBS)
 tests_fuzz_fuzz_tune_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_weights_SOURCES = tests/fuzz/fuzz_weights.c $(fuzz_common)
+tests_fuzz_fuzz_weights_LDADD = policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
+tests_fuzz_fuzz_weights_LDFLAGS = $(FUZZ_LINK)

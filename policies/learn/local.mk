@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Orders that were learned. Sums and products are rounded one by one, whatever the compiler was told, so that weights are the same
+# everywhere.
+noinst_LIBRARIES += policies/libdplearn.a
+LEARN_CFLAGS = $(AM_CFLAGS) -ffp-contract=off -fno-fast-math
+policies_libdplearn_a_CFLAGS = $(LEARN_CFLAGS)
+policies_libdplearn_a_SOURCES = \
+	policies/learn/dense.h policies/learn/encoder.c policies/learn/encoder.h policies/learn/family.c policies/learn/family.h \
+	policies/learn/floats.h policies/learn/net.c policies/learn/net.h policies/learn/weights.c policies/learn/weights.h
+EXTRA_DIST += policies/learn/README.md
+
+if HAVE_CMOCKA
+learn_tests = tests/unit/policies/test_learn_net tests/unit/policies/test_learn_weights
+learn_libs = policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
+check_PROGRAMS += $(learn_tests)
+TESTS += $(learn_tests)
+tests_unit_policies_test_learn_net_SOURCES = tests/unit/policies/test_learn_net.c tests/unit/unit.h
+tests_unit_policies_test_learn_net_CFLAGS = $(LEARN_CFLAGS)
+tests_unit_policies_test_learn_net_LDADD = $(learn_libs)
+tests_unit_policies_test_learn_weights_SOURCES = tests/unit/policies/test_learn_weights.c tests/unit/unit.h
+tests_unit_policies_test_learn_weights_LDADD = $(learn_libs)
+endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* policies/learn/weights: what is written is read; every other length, version, dimension and bit is refused, with a text
+ * that says what is wrong. */
+#include "config.h"
+
+#include "tests/unit/unit.h"
+
+#include "common/crc32c.h"
+#include "policies/learn/weights.h"
+
+static struct dp_net nets[2];
+
+static char *encode(size_t *bytes)
+{
+    struct dp_weights w = {.n = 2, .families_hash = 0x12345678, .seed = UINT64_C(0x123456789abcdef0), .net = nets};
+    char *data;
+
+    dp_net_init(&nets[0], 1);
+    dp_net_init(&nets[1], 2);
+    assert_int_equal(dp_weights_encode(&w, &data, bytes, NULL), 0);
+    return data;
+}
+
+static void seal(char *data, size_t bytes)
+{
+    uint32_t crc = dp_crc32c(0, data, bytes - 4);
+
+    for (int i = 0; i < 4; i++)
+        data[bytes - 4 + (size_t)i] = (char)(crc >> 8 * i);
+}
+
+static void refuse(const char *data, size_t bytes, enum dp_errcode code, const char *text)
+{
+    struct dp_weights w;
+    struct dp_err err;
+
+    assert_int_equal(dp_weights_parse("order.dpw", data, bytes, &w, &err), -1);
+    assert_int_equal(err.code, code);
+    if (!strstr(err.text, text) || strncmp(err.text, "order.dpw: ", 11) != 0)
+        fail_msg("'%s' in: %s", text, err.text);
+    dp_weights_release(&w);
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    struct dp_weights w;
+    size_t bytes;
+    char *data = encode(&bytes);
+
+    assert_int_equal(bytes, 52 + 2 * 4 * DP_NET_SIZE);
+    assert_memory_equal(data, "DPORDER\0\1\0\0\0\1\0\0\0\20\0\0\0\4\0\0\0", 24);
+    assert_int_equal(dp_weights_parse("order.dpw", data, bytes, &w, NULL), 0);
+    assert_int_equal(w.n, 2);
+    assert_int_equal(w.families_hash, 0x12345678);
+    assert_true(w.seed == UINT64_C(0x123456789abcdef0));
+    assert_memory_equal(w.net, nets, sizeof nets);
+    dp_weights_release(&w);
+    free(data);
+}
+
+static void damaged(void **state)
+{
+    (void)state;
+    size_t bytes;
+    char *data = encode(&bytes);
+
+    for (size_t n = 0; n < bytes; n += n < 60 ? 1 : 997)
+        refuse(data, n, DP_EINVAL, n < 52 ? "no file of weights" : "bytes, but 2 networks take");
+    for (size_t i = 36; i < bytes; i += 331) { /* behind what is looked at before */
+        data[i] ^= 0x10;
+        refuse(data, bytes, DP_ECORRUPT, "damaged");
+        data[i] ^= 0x10;
+    }
+    free(data);
+}
+
+static void other_versions(void **state)
+{
+    (void)state;
+    static const char *const text[] = {"format is 9", "version of features is 9", "width is 9",
+                                       "number of rounds is 9", "number of facts is 9", "number of features is 9"};
+    size_t bytes;
+    char *data = encode(&bytes);
+
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        char old = data[8 + 4 * i];
+
+        data[8 + 4 * i] = 9;
+        seal(data, bytes);
+        refuse(data, bytes, DP_EINVAL, text[i]);
+        data[8 + 4 * i] = old;
+    }
+    data[32] = 13;
+    seal(data, bytes);
+    refuse(data, bytes, DP_EINVAL, "13 networks, expected 1 to 12");
+    data[32] = 0;
+    seal(data, bytes);
+    refuse(data, bytes, DP_EINVAL, "0 networks");
+    free(data);
+}
+
+static void no_numbers(void **state)
+{
+    (void)state;
+    static const unsigned char bad[][4] = {{0, 0, 0xc0, 0x7f}, {0, 0, 0x80, 0x7f}, {0, 0, 0x80, 0xff}, {0, 0, 0, 0x7f}};
+    size_t bytes;
+    char *data = encode(&bytes);
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        memcpy(data + bytes - 8, bad[i], 4);
+        seal(data, bytes);
+        refuse(data, bytes, DP_EINVAL, "network 1 has a number that is none, or too large");
+    }
+    free(data);
+}
+
+static void no_file(void **state)
+{
+    (void)state;
+    struct dp_weights w;
+    struct dp_err err;
+
+    assert_int_equal(dp_weights_read("/nonexistent/order.dpw", &w, &err), -1);
+    assert_int_equal(err.code, DP_EIO);
+    dp_weights_release(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip), cmocka_unit_test(damaged), cmocka_unit_test(other_versions), cmocka_unit_test(no_numbers),
+        cmocka_unit_test(no_file),
+    };
+
+    return cmocka_run_group_tests_name("learn_weights", tests, NULL, NULL);
+}
