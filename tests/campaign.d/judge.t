@@ -106,7 +106,7 @@ judged() { "$parts/judge" "$T/e" "$reader" >"$T/said" 2>&1; }
 make_evidence "$T/e"
 judged
 is "$?" 0 "a good run is good"
-is "$(cat "$T/said")" "faults=1 missed=0 releases=1 given=1 growths=0 handovers=2 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
+is "$(cat "$T/said")" "faults=1 missed=0 by_slurm=0 releases=1 given=1 growths=0 handovers=2 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
 
 # found REGEX NAME: what was changed in $T/e is a violation, and said so. found_short: it falls short.
 found() { judged_so 1 violation "$1" "$2"; }
@@ -156,13 +156,6 @@ echo "dynpipe-worker gpt-prune.conf" >"$T/e/end.left"
 found_short "a process is left: dynpipe-worker" "a process left alive"
 echo "the run does not come to itself" >"$T/e/trouble"
 found_short "the run does not come to itself" "a run that does not heal"
-change events 's/^1.200 .*/1.200 violation 2 processes of the run on n3.0, which Slurm gave to another job: pid 5/'
-change faults '1s/^/0.900 node-lost:n3 begins\n/'
-found "witness: 2 processes of the run on n3.0" "a GPU of a node that came back"
-change events 's/^1.200 .*/1.200 violation 2 processes of the run on n3.0, which Slurm gave to another job: pid 5/'
-change faults '1s/^/0.900 node-lost:n3 begins\n/'
-echo "slurmstepd-n3: error: *** JOB 1 ON n3 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***" >"$T/e/train.1.out"
-found_short "by Slurm, after a node came back: 2 processes" "one whose slice Slurm itself has ended"
 echo "a daemon has died by itself: n2" >"$T/e/wrong"
 found "a daemon has died by itself: n2" "a daemon that died"
 change end.job s/COMPLETED/FAILED/
@@ -273,7 +266,7 @@ export KIND=slices
 make_evidence "$T/e"
 judged
 is "$?" 0 "slices: a good run is good"
-like "$(cat "$T/said")" "^faults=1 missed=0 releases=1 given=1 growths=0 handovers=2 .* starts=2 journals=2$" "slices: and what it did is counted"
+like "$(cat "$T/said")" "^faults=1 missed=0 by_slurm=0 releases=1 given=1 growths=0 handovers=2 .* starts=2 journals=2$" "slices: and what it did is counted"
 without GONE "RELINTENT of n3 without GONE" "slices: one that is released without a proof"
 without proof "GONE of n3 without a proof: 'it said goodbye'" "slices: Slurm's word is the proof"
 without "RELEASED of 8" "a SEAT for job 8 in slot 1, which is 'drain'" "slices: a seat that is not free"
@@ -289,6 +282,211 @@ is "$?" 0 "slices: but not of a life that was cancelled before it began"
 make_evidence "$T/e"
 change faults '$s/$/\n1.300 over early/'
 found_short "the run was over before it was asked to end" "slices: a run that ends by itself"
+
+# ---- what Slurm does by itself (by_slurm.pl), as its logs had it -----------------------------------------------------------
+# Each finding is Slurm's with these lines, and what it was without any one of them.
+
+by_slurm() { judged_so 4 "by Slurm \($1\)" "$2" "$3"; } # WHAT REGEX NAME
+logged() { mkdir -p "$T/e/log" && cat >"$T/e/log/$1"; } # FILE
+without_line() { sed -i "/$2/d" "$T/e/log/$1"; } # FILE REGEX
+
+# Run 1 of seed 6, played on a busy machine: n2 comes back, and job 1 begins there for the second time.
+stale_kill() {
+    make_evidence "$T/e"
+    logged slurmctld.log <<'X'
+[2026-11-26T18:13:59.500] slurmctld version 22.05.8 started on cluster dynpipetest
+[2026-11-26T18:13:59.931] _slurm_rpc_submit_batch_job: JobId=1 InitPrio=4294901759 usec=1306
+[2026-11-26T18:14:00.450] sched/backfill: _start_job: Started JobId=1_3(1) in main on n2
+[2026-11-26T18:14:29.029] requeue job JobId=1_3(1) due to failure of node n2
+[2026-11-26T18:14:29.029] Requeuing JobId=1_3(1)
+[2026-11-26T18:14:29.374] sched: _update_job: setting begin to 2026-11-26T18:14:31 for JobId=1_3(1)
+[2026-11-26T18:14:31.834] sched: Allocate JobId=1_3(1) NodeList=n2 #CPUs=1 Partition=main
+[2026-11-26T18:14:32.162] _job_complete: JobId=1_3(1) WTERMSIG 15
+[2026-11-26T18:14:32.162] _job_complete: JobId=1_3(1) done
+[2026-11-26T18:14:32.182] sched: Allocate JobId=27 NodeList=n2 #CPUs=1 Partition=other
+X
+    logged slurmd.n2.log <<'X'
+[2026-11-26T18:14:31.838] Launching batch job 1 for UID 0
+[2026-11-26T18:14:32.042] debug:  _rpc_terminate_job: uid = 0 JobId=1
+[2026-11-26T18:14:32.052] [1.batch] error: *** JOB 1 ON n2 CANCELLED AT 2026-11-26T18:14:32 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
+[2026-11-26T18:14:32.089] [1.batch] Sent signal 15 to StepId=1.batch
+X
+    change faults '1s/^/0.900 node-power:n2 begins\n/'
+    change events '/ given /d'
+    change events '$s/^/1.193 given n2.0 27 released\n1.195 violation 2 processes of the run on n2.0, which Slurm gave to another job: pid 24975 \/usr\/bin\/srun, of 1.1\n/'
+}
+alive="witness: 2 processes of the run on n2.0"
+stale_kill
+by_slurm "stale kill" "2 processes of the run on n2.0" "a message of the life before"
+for line in "slurmctld.log:requeue job" slurmctld.log:Requeuing "slurmctld.log:Allocate JobId=1_3" "slurmctld.log:WTERMSIG" "slurmctld.log:JobId=27" \
+    slurmd.n2.log:Launching slurmd.n2.log:_rpc_terminate "slurmd.n2.log:NODE FAILURE"; do
+    stale_kill
+    without_line "${line%%:*}" "${line#*:}"
+    found "$alive" "a stale kill without '${line#*:}'"
+done
+stale_kill
+change faults '1s/n2/n3/'
+found "$alive" "a stale kill on a node that was not lost"
+stale_kill
+change events 's/, of 1.1$/, of 1.0/'
+found "$alive" "processes of the life before"
+stale_kill
+change events 's/, of 1.1$/, of 1.1 8.0/'
+found "$alive" "processes of another slice beside"
+stale_kill
+change events '1s/^/0.500 record n1 job-7.0 DRAIN 1.1\n/'
+found "$alive" "a slice that the run was giving back"
+stale_kill
+change log/slurmctld.log '/WTERMSIG 15/i [2026-11-26T18:14:32.000] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=1 uid 0'
+found "$alive" "a slice that somebody has cancelled"
+stale_kill
+change events 's/given n2.0 27/given n2.0 26/'
+found "$alive" "a GPU that went to a job of which Slurm says nothing"
+stale_kill
+change events 's/, which Slurm gave .*: pid/, which the run says Slurm has back: pid/'
+change events 's/processes of the run on n2.0/processes of slice 1 on n2/'
+by_slurm "stale kill" "2 processes of slice 1 on n2" "Slurm's word that a slice is over"
+export KIND=
+stale_kill
+found "$alive" "what is asked of slices alone"
+export KIND=slices
+
+# Run 17 of seed 12: slurmctld is killed 2 s after job 24 had ended, and has forgotten job 32.
+killed() {
+    make_evidence "$T/e"
+    change faults '$s/^/1.050 slurmctld-kill:- begins\n1.060 slurmctld-kill:- ends \n/'
+    logged slurmctld.log <<'X'
+[2026-11-26T17:40:04.194] slurmctld version 22.05.8 started on cluster dynpipetest
+[2026-11-26T17:40:18.719] _slurm_rpc_submit_batch_job: JobId=24 InitPrio=4294901736 usec=491
+[2026-11-26T17:40:19.041] sched/backfill: _start_job: Started JobId=24 in other on n1
+[2026-11-26T17:40:21.310] _job_complete: JobId=24 WEXITSTATUS 0
+[2026-11-26T17:40:21.869] _slurm_rpc_submit_batch_job: JobId=32 InitPrio=4294901728 usec=508
+[2026-11-26T17:40:22.046] sched/backfill: _start_job: Started JobId=32 in other on n3
+[2026-11-26T17:40:27.184] slurmctld version 22.05.8 started on cluster dynpipetest
+[2026-11-26T17:40:27.822] Recovered JobId=24 StepId=batch
+[2026-11-26T17:40:27.822] Recovered JobId=24 Assoc=2
+[2026-11-26T17:40:28.227] job_complete: invalid JobId=32
+[2026-11-26T17:40:33.361] _slurm_rpc_submit_batch_job: JobId=32 InitPrio=4294901728 usec=465
+[2026-11-26T17:40:35.227] sched: Allocate JobId=32 NodeList=n3 #CPUs=1 Partition=other
+[2026-11-26T17:40:35.229] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=32 uid 0
+[2026-11-26T17:40:35.232] error: Duplicate jobid on nodes n3, set to state DRAIN
+X
+    logged slurmd.n1.log <<'X'
+[2026-11-26T17:40:19.046] Launching batch job 24 for UID 0
+[2026-11-26T17:40:21.305] [24.batch] job 24 completed with slurm_rc = 0, job_rc = 0
+X
+    logged slurmd.n3.log <<'X'
+[2026-11-26T17:40:22.052] Launching batch job 32 for UID 0
+[2026-11-26T17:40:35.228] error: Job 32 already running, do not launch second copy
+X
+}
+left_running() {
+    killed
+    echo "24 RUNNING n1" >"$T/e/end.queue"
+    change end.nodes 's/n1 idle/n1 mixed/'
+}
+left_running
+by_slurm "ended before" "a job is left: 24 RUNNING n1" "a job that runs nowhere"
+left_running
+by_slurm "ended before" "a node is not idle in the end: n1 mixed" "and its node"
+for line in slurmctld.log:_job_complete slurmctld.log:StepId=batch slurmd.n1.log:Launching slurmd.n1.log:completed; do
+    left_running
+    without_line "${line%%:*}" "${line#*:}"
+    found_short "a job is left: 24" "one without '${line#*:}'"
+done
+left_running
+change log/slurmctld.log 's/Started JobId=24 in other/Started JobId=24 in main/'
+found_short "a job is left: 24" "a job of the run"
+left_running
+change faults '/slurmctld-kill/d'
+found_short "a job is left: 24" "a slurmctld that nobody has killed"
+left_running
+echo "8 RUNNING n1" >>"$T/e/end.queue"
+found_short "a node is not idle in the end: n1 mixed" "a node that has another job, too"
+
+twice() {
+    killed
+    change faults '$s/$/\n1.300 a number twice on n3/'
+}
+twice
+by_slurm twice "n3 was drained" "a number that is given twice"
+for line in slurmctld.log:17:40:21.869 slurmctld.log:17:40:33 slurmd.n3.log:already; do
+    twice
+    without_line "${line%%:*}" "${line#*:}"
+    found "n3 was drained for a number that is there twice, and Slurm has given none twice" "a number without '${line#*:}'"
+done
+killed
+change end.nodes 's/n3 idle none/n3 drained Duplicate jobid/'
+by_slurm twice "n3 drained Duplicate jobid" "a node that stays drained for it"
+killed
+change end.nodes 's/n2 idle none/n2 drained Duplicate jobid/'
+found_short "n2 drained Duplicate jobid" "a node whose slurmd knows of no such number"
+
+# A slice that began after the last time that slurmctld had written what it knows, and a job that then gets its GPU.
+forgotten() {
+    killed
+    change log/slurmctld.log 's/JobId=32 in other on n3/JobId=32 in main on n3/'
+    change events '/ given /d'
+    change events '$s/^/1.193 given n3.1 33 free\n1.195 violation 1 processes of the run on n3.1, which Slurm gave to another job: pid 5 w, of 32.0\n/'
+    without_line slurmctld.log 17:40:3
+}
+alive="witness: 1 processes of the run on n3.1"
+forgotten
+by_slurm forgotten "1 processes of the run on n3.1" "a job that slurmctld has lost"
+forgotten
+change log/slurmctld.log '$s/$/\n[2026-11-26T17:40:27.900] Recovered JobId=32 StepId=batch/'
+found "$alive" "one that it knows"
+forgotten
+change log/slurmctld.log '/17:40:27.184/i [2026-11-26T17:40:24.000] _job_complete: JobId=32 WEXITSTATUS 0'
+found "$alive" "one that was over before"
+forgotten
+change faults '/slurmctld-kill/d'
+found "$alive" "one that no kill explains"
+
+# slurmctld has died: what there was until then is judged.
+died() { # TEXT
+    make_evidence "$T/e"
+    echo "$1" >"$T/e/died"
+    rm -f "$T/e/reference" "$T"/e/end.*
+}
+died "signal 11 at address 0x0 in build_job_info_resp"
+by_slurm "null pointer" "slurmctld has died: signal 11" "a null pointer in build_job_info_resp"
+for text in "signal 11 at address 0x8 in build_job_info_resp" "signal 11 at address 0x0 in job_complete" "signal 6 at address 0x0 in build_job_info_resp" \
+    "no core file says where"; do
+    died "$text"
+    found "slurmctld has died by itself: $text" "another death"
+done
+died "signal 11 at address 0x0 in build_job_info_resp"
+change train.jsonl 12d
+found "step 13 comes after step 11" "a violation before that"
+export KIND=
+died "signal 11 at address 0x0 in build_job_info_resp"
+echo JobId=7 >"$T/e/job"
+by_slurm "null pointer" "slurmctld has died" "that of a run of whole nodes"
+export KIND=slices
+
+# make_core FILE SIGNAL ADDRESS FUNCTION: such a core as Linux writes, of a program that died in a function of its C library.
+libc=$(readlink -f "$(ldd "$(command -v perl)" | sed -n 's/.* => \(.*libc\.so[^ ]*\) .*/\1/p')")
+make_core() {
+    perl - "$1" "$2" "$3" "$libc" "$(nm -D --defined-only "$libc" | sed -nE "s/ [Tt] $4(@.*)?$//p" | head -n 1)" <<'P'
+my ($out, $signal, $address, $program, $at) = @ARGV;
+my $base = 0x7f0000000000;
+my $note = sub { my ($type, $data) = @_; pack('V3a8', 5, length $data, $type, "CORE\0") . $data . "\0" x (-length($data) % 4) };
+my $notes = $note->(1, pack 'x240Q<x88', $base + hex($at) + 4) . $note->(0x53494749, pack 'Vx12Q<x104', $signal, $address)
+    . $note->(0x46494c45, pack('Q<5', 1, 4096, $base, $base + 0x400000, 0) . "$program\0");
+open my $f, '>:raw', $out or die;
+print $f "\x7fELF\x02\x01\x01" . "\0" x 9, pack('v2VQ<3Vv6', 4, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0), pack('V2Q<6', 4, 0, 120, 0, 0, length $notes, 0, 0), $notes;
+P
+}
+where_died() { "$parts/where_died" "$libc" "$T/core" 2>&1; }
+if [ "$(uname -m)" = x86_64 ] && command -v nm >/dev/null; then
+    make_core "$T/core" 11 0 qsort
+    like "$(where_died)" "^signal 11 at address 0x0 in qsort$" "where a program died"
+    make_core "$T/core" 7 4096 memfrob
+    like "$(where_died)" "^signal 7 at address 0x1000 in memfrob$" "another one elsewhere"
+    truncate -s 200 "$T/core"
+    like "$(where_died)" "cut short" "a core file that is not whole"
+fi
 
 begin_witness
 gpu_says() { # JOB GPU PARTITION
@@ -306,7 +504,7 @@ gpu_says 20 2 other
 wait_for 10 saw ' given n2.2 20 free$'
 ok $? "slices: a GPU beside goes to another job"
 gpu_says 21 1 other
-wait_for 10 saw "violation 1 processes of the run on n2.1, which Slurm gave to another job: pid $worker "
+wait_for 10 saw "violation 1 processes of the run on n2.1, which Slurm gave to another job: pid $worker .*, of 8.0$"
 ok $? "slices: a process of the run on a GPU that Slurm gives away"
 end_processes $worker
 left=${left%% *}

@@ -84,7 +84,7 @@ static struct {
     bool is_accused;
     bool is_by_hand; /* its owner took it out: Slurm kills what runs there afterwards, and fences nothing */
     unsigned alive;  /* processes there when it left */
-    char who[256];   /* one of them */
+    char who[400];   /* one of them, and of which jobs they are */
     uint64_t looked_ns;
 } node[MAX_NODES];
 
@@ -124,10 +124,23 @@ static unsigned life_of(const char *env, size_t bytes)
     return 0;
 }
 
-/* Processes that have these lines in their environment. One that has ended, also one that nobody has waited for, has none. */
+/* Which job a process is of; 0: of none. */
+static unsigned job_of(const char *env, size_t bytes)
+{
+    static const char key[] = "SLURM_JOB_ID=";
+
+    for (size_t i = 0; i < bytes; i += strnlen(env + i, bytes - i) + 1)
+        if (!strncmp(env + i, key, sizeof key - 1))
+            return (unsigned)strtoul(env + i + sizeof key - 1, NULL, 10);
+    return 0;
+}
+
+/* Processes that have these lines in their environment. One that has ended, also one that nobody has waited for, has none.
+ * who: "PID EXE, of JOB.LIFE ...", the first one, and all jobs of which there are some.
+ */
 static unsigned alive_with(const char want[3][64], int life, char *who, size_t cap)
 {
-    char want_conf[300], path[64];
+    char want_conf[300], path[64], of[32], jobs[128] = " ";
     static char env[1 << 18];
     unsigned found = 0;
     struct dirent *e;
@@ -153,6 +166,9 @@ static unsigned alive_with(const char want[3][64], int life, char *who, size_t c
         if (!got || !env_has(env, got, want[0]) || !env_has(env, got, want[1]) || (want[2][0] && !env_has(env, got, want[2])) ||
             !env_has(env, got, want_conf) || (life >= 0 && life_of(env, got) != (unsigned)life))
             continue;
+        snprintf(of, sizeof of, " %u.%u ", job_of(env, got), life_of(env, got));
+        if (!strstr(jobs, of))
+            snprintf(jobs + strlen(jobs), sizeof jobs - strlen(jobs), "%s", strlen(jobs) + strlen(of) < sizeof jobs ? of + 1 : "more");
         if (!found++) {
             snprintf(path, sizeof path, "/proc/%.20s/exe", e->d_name);
             k = readlink(path, env, 200);
@@ -162,6 +178,8 @@ static unsigned alive_with(const char want[3][64], int life, char *who, size_t c
     }
     if (proc)
         closedir(proc);
+    if (found)
+        snprintf(who + strlen(who), cap - strlen(who), ", of%.*s", (int)strlen(jobs) - (jobs[strlen(jobs) - 1] == ' '), jobs);
     return found;
 }
 
@@ -252,7 +270,7 @@ static void mark_commit(uint64_t id, uint64_t epoch)
 /* A slice that is drained, or that the run says Slurm has back: then none of its processes lives, and never again. */
 static void mark_slice(unsigned of, unsigned life, unsigned on, bool has_left)
 {
-    char want[3][64] = {""}, who[256];
+    char want[3][64] = {""}, who[400];
     unsigned i = 0, alive;
 
     while (i < n_slices && (slice[i].job != of || slice[i].life != life))
