@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/command/options.h"
+#include "policies/graph/papers/papers.h"
 
 /* What an unnamed network is taken for: PCIe 3.0 x16 inside of a machine, 10 Gbit/s Ethernet between. */
 static const double default_bytes_per_s[DP_PLAN_LEVELS] = {12e9, 1.25e9};
@@ -184,16 +185,19 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
 /* What does not go together. */
 static int check(const struct dp_graph *g, const struct dp_plan_problem *q, struct dp_err *err)
 {
-    if (q->speed && q->algorithm == DP_PLAN_HIERARCHICAL)
+    const char *name = dp_plan_algorithm_name(q->algorithm);
+    bool has_links = dp_plan_has_links(q->algorithm), is_paper = dp_paper_is(q->algorithm);
+
+    if (q->speed && has_links)
         return dp_err_set(err, DP_EINVAL,
-                          "--speed: --algorithm=hierarchical takes devices for alike, since replicas of a stage get the same; "
-                          "exact and line know speeds");
+                          "--speed: --algorithm=%s takes devices for alike, since replicas of a stage get the same; "
+                          "exact and line know speeds",
+                          name);
     if (g->kind == DP_GRAPH_PROFILE) {
         if (q->n_cpus)
             return dp_err_set(err, DP_EINVAL, "--cpus: a profile has no CPU times");
-        if (q->algorithm != DP_PLAN_HIERARCHICAL && q->n_levels > 1)
-            return dp_err_set(err, DP_EINVAL, "--algorithm=%s supports one level of devices, not machines",
-                              dp_plan_algorithm_name(q->algorithm));
+        if (q->n_levels > 1 && q->algorithm != DP_PLAN_HIERARCHICAL && dp_paper_levels(q->algorithm) < 2)
+            return dp_err_set(err, DP_EINVAL, "--algorithm=%s supports one level of devices, not machines", name);
         if (q->has_memory && q->n_levels > 1)
             return dp_err_set(err, DP_EINVAL, "--memory: supported for devices of one level, not for machines");
         if (q->memory_bytes != UINT64_MAX && q->n_levels > 1)
@@ -201,10 +205,8 @@ static int check(const struct dp_graph *g, const struct dp_plan_problem *q, stru
                               "--devices: this file limits the memory of devices, which is supported for devices of one level, "
                               "not for machines");
     } else {
-        if (q->algorithm == DP_PLAN_HIERARCHICAL)
-            return dp_err_set(err, DP_EINVAL,
-                              "--algorithm=hierarchical: replicas need the sizes of parameters, which "
-                              "this file does not have");
+        if (has_links)
+            return dp_err_set(err, DP_EINVAL, "--algorithm=%s: replicas need the sizes of parameters, which this file does not have", name);
         if (q->n_levels > 1)
             return dp_err_set(
                 err, DP_EINVAL,
@@ -216,6 +218,8 @@ static int check(const struct dp_graph *g, const struct dp_plan_problem *q, stru
     }
     if (q->policy.name && q->n_levels > 1)
         return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for one level of devices, not for machines");
+    if (q->policy.name && is_paper)
+        return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts plans of one device a stage; --algorithm=%s makes others", name);
     if (q->policy.name && q->speed)
         return dp_err_set(err, DP_EINVAL, "--policy: a policy assumes equal devices here and cannot be combined with --speed");
     if (q->policy.name && q->n_cpus)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cli/show/json.h"
+#include "policies/graph/papers/papers.h"
 #include "policies/graph/read/read.h"
 #include "policies/saving/saving_json.h"
 #include "policies/sim/case/read_graph.h"
@@ -122,7 +123,7 @@ static int simulate(const struct dp_graph *g, const struct dp_plan_problem *q, c
                     dp_sim_phase_fn on_phase, void *arg, uint32_t *microbatches)
 {
     const struct dp_plan_hierarchical net = dp_plan_network(q);
-    uint32_t devices = p->algorithm != DP_PLAN_HIERARCHICAL ? p->n_stages : q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
+    uint32_t devices = !dp_plan_has_links(p->algorithm) ? p->n_stages : q->devices[0] * (q->n_levels > 1 ? q->devices[1] : 1);
     struct dp_sim_case c = {.schedule = DP_SCHED_1F1B, .devices = devices, .chunks = 1, .replicas = 1, .buckets = 1,
                             .iterations = 1, .microbatches = q->microbatches};
     struct dp_sim_totals totals;
@@ -190,6 +191,10 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     json_object_set_new(o, "was_ended", json_boolean(p->was_ended));
     set_ns(o, "load_ns", p->load_ns);
     set_ns(o, "bound_ns", p->bound_ns);
+    set_ns(o, "objective_ns", p->objective_ns);
+    json_object_set_new(o, "microbatch", json_integer(p->microbatch ? p->microbatch : 1));
+    json_object_set_new(o, "recomputes", json_boolean(p->recomputes));
+    json_object_set_new(o, "weight_versions", json_integer(1 + (json_int_t)p->more_weights));
     json_object_set_new(o, "gap_percent",
                         p->load_ns ? json_real(100.0 * (load - (double)p->bound_ns) / load) : json_null());
     set_ns(o, "single_device_ns", p->single_ns);
@@ -233,6 +238,12 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
         h.watch = &patience.watch;
         return dp_plan_hierarchical_find(g, &h, p, err);
     }
+    if (dp_paper_is(q->algorithm)) {
+        struct dp_plan_hierarchical h = dp_plan_network(q);
+
+        h.watch = &patience.watch;
+        return dp_paper_find(g, q->algorithm, &(struct dp_paper_ask){.net = &h, .latency_ns = q->latency_ns[0]}, p, err);
+    }
     if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)
         return -1;
     return dp_plan_maxload_find(g, &ask, p, err);
@@ -249,7 +260,7 @@ int dp_plan_solve(const struct dp_plan_problem *q, struct dp_graph *g, struct dp
                                       .latency_ns = q->latency_ns[0],
                                       .accel_bytes = q->memory_bytes};
 
-    if (!ask.policy && dp_plan_has_latency(q))
+    if (!ask.policy && dp_plan_has_latency(q) && !dp_paper_is(q->algorithm))
         return dp_plan_for_latency(q, g, p, err);
     if (dp_plan_search(q, g, p, err) < 0)
         return -1;

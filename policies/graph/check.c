@@ -76,6 +76,7 @@ int dp_graph_loads(const struct dp_graph *g, const uint32_t *stage_of, uint32_t 
         struct dp_stage_load *s = &out[stage_of[i]];
 
         s->accel_ns += dp_graph_accel_ns(node);
+        s->forward_ns += node->forward_ns;
         s->cpu_ns += node->cpu_ns;
         s->bytes += node->bytes;
         s->kept_bytes += node->kept_bytes;

@@ -8,6 +8,7 @@
 
 struct dp_stage_load {
     uint64_t accel_ns, cpu_ns; /* compute on either kind of device */
+    uint64_t forward_ns;       /* part of accel_ns */
     uint64_t
         traffic_ns; /* each of its nodes that sends elsewhere once, each elsewhere that sends to it once */
     uint64_t bytes, kept_bytes;

@@ -16,6 +16,8 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/search/closure.c policies/graph/search/closure.h policies/graph/search/draw.h \
 	policies/graph/search/genetic.c policies/graph/search/pool.c policies/graph/search/pool.h \
 	policies/graph/search/ready.c policies/graph/search/ready.h policies/graph/search/rule.c policies/graph/search/rule.h policies/graph/search/search.c policies/graph/search/search.h \
+	policies/graph/papers/alpa.c policies/graph/papers/paper.c policies/graph/papers/paper.h policies/graph/papers/papers.h \
+	policies/graph/papers/pieces.c policies/graph/papers/pieces.h policies/graph/papers/two_bw.c \
 	policies/graph/read/read.c policies/graph/read/read.h policies/graph/read/read_costs.c \
 	policies/graph/read/read_json.c policies/graph/read/read_json.h policies/graph/read/read_piper.c \
 	policies/graph/read/read_profile.c
@@ -29,7 +31,7 @@ bench-graphs: policies/graph/bench/bench_graphs
 	policies/graph/bench/bench_graphs $(GRAPHS)
 
 if HAVE_CMOCKA
-graph_tests = tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
+graph_tests = tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_papers tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
 	tests/unit/policies/test_graph_read tests/unit/policies/test_graph_search tests/unit/policies/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
@@ -39,6 +41,9 @@ tests_unit_policies_test_graph_hierarchical_SOURCES = tests/unit/policies/test_g
 tests_unit_policies_test_graph_hierarchical_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_lean_SOURCES = tests/unit/policies/test_graph_lean.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_graph_lean_LDADD = $(graph_libs)
+tests_unit_policies_test_graph_papers_SOURCES = tests/unit/policies/test_graph_papers.c tests/unit/policies/graph_util.h tests/unit/unit.h \
+	tests/unit/random.h policies/graph/bench/cells.h
+tests_unit_policies_test_graph_papers_LDADD = policies/libdppolicy.a $(graph_libs)
 tests_unit_policies_test_graph_plan_SOURCES = tests/unit/policies/test_graph_plan.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_graph_plan_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_published_SOURCES = tests/unit/policies/test_graph_published.c tests/unit/unit.h

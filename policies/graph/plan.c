@@ -22,9 +22,14 @@ const char *dp_plan_algorithm_help(enum dp_plan_algorithm a)
     return a < DP_PLAN_N ? algorithms[a].help : "?";
 }
 
+bool dp_plan_has_links(enum dp_plan_algorithm a)
+{
+    return a == DP_PLAN_HIERARCHICAL || a == DP_PLAN_2BW || a == DP_PLAN_ALPA;
+}
+
 int dp_plan_algorithm_find(const char *name, enum dp_plan_algorithm *out, struct dp_err *err)
 {
-    char known[128] = "";
+    char known[256] = "";
     size_t used = 0;
 
     for (int a = 0; a < DP_PLAN_N; a++) {

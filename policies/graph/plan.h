@@ -15,7 +15,9 @@
     A(RANDOM, "random", "likewise, of orders by chance: to compare with")                                      \
     A(ANNEAL, "anneal", "likewise, and moves that cool down: to compare with")                                 \
     A(GENETIC, "genetic", "likewise, of orders that are bred: to compare with")                                \
-    A(HIERARCHICAL, "hierarchical", "PipeDream: stages with replicas, networks with levels; profiles only")
+    A(HIERARCHICAL, "hierarchical", "PipeDream: stages with replicas, networks with levels; profiles only") \
+    A(2BW, "2bw", "PipeDream-2BW: stages of equal width, with recomputation or without; profiles only")         \
+    A(ALPA, "alpa", "Alpa between operators: the least iteration of stages on submeshes; profiles only")
 
 #define DP_PLAN_ENUM(ID, name, help) DP_PLAN_##ID,
 enum dp_plan_algorithm { DP_PLAN_ALGORITHMS(DP_PLAN_ENUM) DP_PLAN_N };
@@ -54,6 +56,10 @@ struct dp_graph_plan {
     bool was_ended;                   /* by the watch, before all was searched */
     uint64_t single_ns;               /* everything on one device, the fastest, whatever its memory */
     uint64_t data_parallel_ns;        /* every device holds everything; 0: cannot be said */
+    uint64_t objective_ns;            /* what a planner of papers/ minimises; 0: load_ns */
+    bool recomputes;                  /* each stage goes forward again before it goes back, and keeps its inputs only */
+    uint32_t more_weights;            /* versions of the weights that are kept besides the newest one */
+    uint32_t microbatch;              /* microbatches of the file in one of the plan; 0 or 1: as the file has them */
     uint64_t line_ns;                 /* best answer over a few orders (line.h); 0: not looked for, or none fits */
     uint32_t n_orders;                /* that were cut, those of the search included */
     uint32_t n_units, n_ideals;       /* n_ideals 0: too many to list */
@@ -85,6 +91,10 @@ void dp_graph_plan_release(struct dp_graph_plan *p);
  * accelerator alone: sets the times and bytes of its stages and load_ns. returns 0, or -1: DP_ENOMEM, or what only a CPU
  * can run is on an accelerator. */
 int dp_plan_maxload_evaluate(const struct dp_graph *g, const double *speed, struct dp_graph_plan *p, struct dp_err *err);
+
+/* Have plans of this algorithm stages with replicas, and transfers that go over links, as hierarchical.h has them? Else
+ * transfers take time of the devices, as maxload.h has it. */
+bool dp_plan_has_links(enum dp_plan_algorithm a);
 
 /* What takes so long at speed 1, rounded up. */
 uint64_t dp_plan_time_ns(uint64_t ns, double speed);

@@ -25,7 +25,7 @@ sed 's/^\t/    /' two-towers.txt >blanks.txt
 is "$("$dynpipe" plan blanks.txt --devices=4 --bandwidth=1.25 | sed 1d)" \
     "$("$dynpipe" plan two-towers.txt --devices=4 --bandwidth=1.25 | sed 1d)" "edges behind blanks instead of a tab"
 
-for a in exact line hierarchical; do
+for a in exact line hierarchical 2bw alpa; do
     exit_is 0 "--algorithm=$a" plan two-towers.txt --devices=3 --algorithm=$a
     unlike "$out" "$(printf '\t')" "$a: no tab in the output"
 done
@@ -148,11 +148,12 @@ assert p["bound_ns"] <= p["load_ns"] and 0 <= p["gap_percent"] <= 100
 assert abs(p["speedup"] - p["single_device_ns"] / p["load_ns"]) < 1e-9
 assert p["devices_used"] == sum(s["replicas"] for s in p["stages"])
 assert p["devices_used"] <= p["devices"]["accelerators"] + p["devices"]["cpus"]
-assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical")
+assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical", "2bw", "alpa")
 X
 if command -v python3 >/dev/null; then
     for args in 'two-towers.txt --devices=4' 'two-towers.txt --devices=2x2' 'two-towers.txt --devices=4 --algorithm=exact' \
         plan-costs.json 'plan-costs.json --algorithm=line' plan-piper.json 'plan-piper.json --straight' \
+        'two-towers.txt --devices=4 --algorithm=2bw' 'two-towers.txt --devices=2x2 --algorithm=alpa' \
         'two-towers.txt --devices=4 --policy=uniform' 'plan-accelerators.json --cpus=0 --policy=uniform'; do
         # shellcheck disable=SC2086 # several words
         "$dynpipe" plan $args --json >plan.json
@@ -176,6 +177,28 @@ for m in 0 -1 x 16Q 16GBB nan 1e30; do exit_is 2 "--memory=$m" plan two-towers.t
 for c in -1 x 1001 1.5; do exit_is 2 "--cpus=$c" plan plan-costs.json "--cpus=$c"; done
 exit_is 2 "unknown algorithm" plan two-towers.txt --devices=2 --algorithm=magic
 exit_is 2 "hierarchical without parameter sizes" plan plan-costs.json --algorithm=hierarchical
+for a in 2bw alpa; do
+    exit_is 2 "$a without parameter sizes" plan plan-costs.json --algorithm=$a
+    exit_is 2 "$a, cut anew by a policy" plan two-towers.txt --devices=2 --algorithm=$a --policy=time
+    exit_is 2 "speeds for $a" plan two-towers.txt --speed=1,1,0.5 --algorithm=$a
+    exit_is 2 "--straight for $a" plan two-towers.txt --devices=2 --algorithm=$a --straight
+    exit_is 1 "memory that nothing fits, $a" plan two-towers.txt --devices=2 --memory=10MB --algorithm=$a
+    like "$err" "algorithm $a found no plan that fits 2 devices of 0.01 GB" "says so"
+done
+exit_is 2 "machines for 2bw" plan two-towers.txt --devices=2x2 --algorithm=2bw
+# Every second output is large: with recomputation a stage of two nodes keeps one of them, and small inputs.
+awk 'BEGIN { for (i = 0; i < 8; i++) {
+        printf "node%d -- L -- forward_compute_time=5, backward_compute_time=10, activation_size=%d, parameter_size=8\n", i, i % 2 ? 1e6 : 1e8
+        if (i) edge = edge sprintf("\tnode%d -- node%d\n", i - 1, i) }
+    printf "%s", edge }' >large.txt
+is "$("$dynpipe" plan two-towers.txt --devices=4 --algorithm=2bw --json | jq -c '.plan | [.recomputes, .weight_versions, .microbatch, (.stages | length)]')" \
+    '[false,2,1,1]' "2bw: everything on each of four devices"
+is "$("$dynpipe" plan large.txt --devices=4 --algorithm=2bw --memory=200MB --json | jq -c '.plan | [.recomputes, ([.stages[].replicas] | unique)]')" \
+    '[true,[1]]' "2bw: recomputation where memory is short"
+exit_is 0 "prediction with recomputation" plan large.txt --devices=4 --algorithm=2bw --memory=200MB
+like "$out" 'iteration .* simulated' "is simulated"
+is "$("$dynpipe" plan two-towers.txt --devices=4 --algorithm=2bw --latency=50000 --json | jq '.plan.microbatch > 1')" false "no message, no larger microbatches"
+like "$("$dynpipe" plan two-towers.txt --devices=2x2 --algorithm=alpa)" 'why *Alpa: 16 microbatches take [0-9.]+ ms, stages that add up to [0-9.]+ ms' "alpa says what it minimised"
 exit_is 2 "CPUs of a profile" plan two-towers.txt --devices=2 --cpus=1
 exit_is 2 "machines for exact" plan two-towers.txt --devices=2x2 --algorithm=exact
 exit_is 2 "--straight for exact" plan two-towers.txt --devices=2 --algorithm=exact --straight

@@ -60,13 +60,14 @@ static double evaluate_group(const struct scale *w, uint32_t first, uint32_t end
     for (uint32_t s = first; s < end; s++) {
         struct dp_graph_stage *t = &w->p->stage[s];
         uint32_t r = t->replicas / machines;
-        double compute = (double)w->load[s].accel_ns / 1e9;
+        uint64_t compute_ns = w->load[s].accel_ns + (w->p->recomputes ? w->load[s].forward_ns : 0);
+        double compute = (double)compute_ns / 1e9;
         double sync = dp_plan_sync_s(ask, 0, (double)w->load[s].param_bytes, r, s == first);
         double transfer = s > first ? transfer_s(w, 0, s, s, r) : front_transfer_s(w, 0, s, r);
         double load = (fmax((compute + sync) / r, transfer) + outer_sync) / machines;
 
         load = fmax(load, outer_transfer);
-        t->compute_ns = w->load[s].accel_ns;
+        t->compute_ns = compute_ns;
         t->sync_ns = (uint64_t)((sync + outer_sync * r) * 1e9 + 0.5);
         t->traffic_ns = (uint64_t)(fmax(transfer / machines, outer_transfer) * 1e9 + 0.5);
         t->load_ns = (uint64_t)(load * 1e9 + 0.5);
@@ -75,18 +76,28 @@ static double evaluate_group(const struct scale *w, uint32_t first, uint32_t end
     return worst;
 }
 
-/* A device has the state of its parameters, and on the only level the outputs of all microbatches that are under way. */
+/* bytes + kept * times, UINT64_MAX where that is more. */
+static uint64_t add_kept(uint64_t bytes, uint64_t kept, uint64_t times)
+{
+    if (__builtin_mul_overflow(kept, times, &kept) || __builtin_add_overflow(bytes, kept, &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+/* A device has the state of its parameters, and on the only level the outputs of all microbatches that are under way; of one of
+ * them, and the inputs of all, where it goes forward again. */
 static void evaluate_memory(const struct scale *w)
 {
-    uint32_t behind = 0;
+    uint32_t behind = 0, each = w->p->microbatch > 1 ? w->p->microbatch : 1;
 
     for (uint32_t s = w->p->n_stages; s-- > 0;) {
         struct dp_graph_stage *t = &w->p->stage[s];
-        uint64_t under_way = (behind + t->replicas - 1) / t->replicas + 1, kept;
+        uint64_t under_way = ((uint64_t)(behind + t->replicas - 1) / t->replicas + 1) * each;
 
-        if (__builtin_mul_overflow(w->load[s].kept_bytes, under_way, &kept) ||
-            __builtin_add_overflow(w->load[s].bytes, kept, &t->bytes))
-            t->bytes = UINT64_MAX;
+        t->bytes = add_kept(w->load[s].bytes, w->load[s].param_bytes, w->p->more_weights);
+        t->bytes = add_kept(t->bytes, w->load[s].kept_bytes, w->p->recomputes ? each : under_way);
+        if (w->p->recomputes && s > 0)
+            t->bytes = add_kept(t->bytes, w->load[s - 1].out_bytes, under_way);
         behind += t->replicas;
     }
 }

@@ -62,7 +62,8 @@ double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level
 int dp_plan_hierarchical_find(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
                               struct dp_graph_plan *out, struct dp_err *err);
 
-/* Loads of a plan by the formulas above, from the graph and the plan's stage_of, group and replicas alone:
+/* Loads of a plan by the formulas above, from the graph and the plan's stage_of, group, replicas, recomputes, more_weights and
+ * microbatch alone:
  * sets the times and bytes of its stages and load_ns. returns 0 or -1 (DP_ENOMEM). */
 int dp_plan_hierarchical_evaluate(const struct dp_graph *g, const struct dp_plan_hierarchical *ask,
                                   struct dp_graph_plan *p, struct dp_err *err);

@@ -9,6 +9,7 @@
  */
 #include "policies/sim/case/read_graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "policies/graph/units.h"
 
 #define DEFAULT_BYTES_PER_S 12e9 /* as dynpipe plan has it: PCIe 3.0 x16 */
-#define MOST_BYTES 1e18 /* of all state together: below 2^62, so that no sum overflows */
+#define MOST_BYTES 1e18 /* of all state together, or one number of a layer: below 2^62, so that no sum overflows */
 
 static int no_memory(const struct dp_graph *g, struct dp_err *err)
 {
@@ -54,7 +55,7 @@ int dp_sim_place_units(const struct dp_graph *g, const struct dp_graph_plan *p, 
 /* Does the plan count transfers as time of its devices? Else they go over links. */
 static bool is_busy_sending(const struct dp_graph_plan *p)
 {
-    return p->algorithm != DP_PLAN_HIERARCHICAL;
+    return !dp_plan_has_links(p->algorithm);
 }
 
 static void add_node(const struct dp_graph *g, const struct dp_graph_plan *p, uint32_t i, struct dp_sim_layer *l)
@@ -64,7 +65,7 @@ static void add_node(const struct dp_graph *g, const struct dp_graph_plan *p, ui
 
     l->fwd_ns += !is_on_cpu ? n->forward_ns : n->is_backward ? 0 : n->cpu_ns;
     l->bwd_input_ns += !is_on_cpu ? n->backward_ns : n->is_backward ? n->cpu_ns : 0;
-    l->state_bytes += n->bytes;
+    l->state_bytes += n->bytes + p->more_weights * n->param_bytes;
     l->act_bytes += n->kept_bytes;
     l->params += n->param_bytes / sizeof(float);
     l->grad_bytes += n->param_bytes;
@@ -91,6 +92,41 @@ static void pass_on(const struct dp_graph *g, bool as_time, const struct dp_unit
         passing[first] += (int64_t)cost;
         passing[last] -= (int64_t)cost;
     }
+}
+
+/* returns: false: more than can be simulated. */
+static bool multiply(uint64_t *v, uint64_t times)
+{
+    if ((double)*v * (double)times > MOST_BYTES)
+        return false;
+    *v *= times;
+    return true;
+}
+
+/* The plan's own: a stage goes forward again out of its inputs, and then keeps all of one microbatch; a microbatch is several of
+ * the file. returns: false: more than can be simulated. */
+static bool change_layers(const struct dp_graph_plan *p, const uint32_t *count, struct dp_sim_layer *layer)
+{
+    uint64_t each = p->microbatch > 1 ? p->microbatch : 1, inputs = 0;
+
+    for (uint32_t s = 0, k = 0; s < p->n_stages; s++)
+        for (uint32_t end = k + count[s]; k < end; k++) {
+            struct dp_sim_layer *l = &layer[k];
+
+            if (p->recomputes) {
+                l->bwd_input_ns += l->fwd_ns;
+                if (!multiply(&l->act_bytes, each))
+                    return false;
+                l->state_bytes += l->act_bytes;
+                l->act_bytes = k + count[s] == end ? inputs : 0;
+                l->wgrad_bytes = 0;
+            }
+            inputs = l->output_bytes;
+            if (!multiply(&l->fwd_ns, each) || !multiply(&l->bwd_input_ns, each) || !multiply(&l->bwd_weight_ns, each) ||
+                !multiply(&l->act_bytes, each) || !multiply(&l->wgrad_bytes, each) || !multiply(&l->output_bytes, each))
+                return false;
+        }
+    return true;
 }
 
 static int fill_layers(const struct dp_graph *g, const struct dp_graph_plan *p, struct dp_sim_case *c, struct dp_err *err)
@@ -121,7 +157,6 @@ static int fill_layers(const struct dp_graph *g, const struct dp_graph_plan *p, 
     for (uint32_t k = 0; k < u.n; k++) {
         struct dp_sim_layer *l = &e->layer[k];
 
-        state += (double)l->state_bytes;
         now += passing[k];
         if (is_busy_sending(p))
             l->message_ns = (uint64_t)now / 2;
@@ -132,6 +167,10 @@ static int fill_layers(const struct dp_graph *g, const struct dp_graph_plan *p, 
         l->wgrad_bytes = l->act_bytes;
         l->nnz = l->params;
     }
+    if (!change_layers(p, e->count, e->layer))
+        state = INFINITY;
+    for (uint32_t k = 0; k < u.n; k++)
+        state += (double)e->layer[k].state_bytes;
     rc = state <= MOST_BYTES ? 0 : dp_err_set(err, DP_EINVAL, "%.3g bytes of state; at most %.3g can be simulated", state, MOST_BYTES);
 out:
     free(place);
@@ -145,7 +184,7 @@ static bool is_wide(const struct dp_graph_plan *p, const struct dp_plan_hierarch
     for (uint32_t s = 0; s < p->n_stages; s++)
         if (p->stage[s].replicas > 1)
             return true;
-    return p->algorithm == DP_PLAN_HIERARCHICAL && net->n_levels > 1; /* whose devices are not in a row */
+    return dp_plan_has_links(p->algorithm) && net->n_levels > 1; /* whose devices are not in a row */
 }
 
 /* Devices of each stage. Two levels: a group of stages has machines of its own, and on each of them every stage of it
@@ -244,6 +283,8 @@ int dp_sim_from_plan(const struct dp_graph *g, const struct dp_graph_plan *p, co
         return no_memory(g, err);
     if (!c->microbatches)
         c->microbatches = choose_microbatches(p, wide ? p->n_devices : c->devices);
+    if (p->microbatch > 1)
+        c->microbatches = (c->microbatches + p->microbatch - 1) / p->microbatch;
     c->inside.bytes_per_s = c->between.bytes_per_s = is_busy_sending(p) ? 0 : net->bytes_per_s[0];
     if (speed && take_speeds(g, p, speed, c, err) < 0)
         return -1;

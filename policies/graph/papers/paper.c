@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See papers.h and paper.h. The orders are those of line.h; an answer is checked and weighed from nodes and edges alone, as every
+ * plan is. */
+#include "policies/graph/papers/paper.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policies/graph/check.h"
+#include "policies/graph/line.h"
+
+/* A line for each planner. */
+static const struct paper {
+    enum dp_plan_algorithm algorithm;
+    uint32_t levels;      /* of devices that it knows */
+    uint32_t most_pieces; /* of a chain: its time rises with their square */
+    uint32_t most_devices; /* likewise */
+    dp_paper_cut_fn *cut;
+} papers[] = {
+    {DP_PLAN_2BW, 1, 512, 65535, dp_paper_cut_2bw},
+    {DP_PLAN_ALPA, 2, 64, 4096, dp_paper_cut_alpa},
+};
+
+static const struct paper *find(enum dp_plan_algorithm algorithm)
+{
+    for (size_t i = 0; i < sizeof papers / sizeof *papers; i++)
+        if (papers[i].algorithm == algorithm)
+            return &papers[i];
+    return NULL;
+}
+
+bool dp_paper_is(enum dp_plan_algorithm algorithm)
+{
+    return find(algorithm) != NULL;
+}
+
+uint32_t dp_paper_levels(enum dp_plan_algorithm algorithm)
+{
+    return find(algorithm) ? find(algorithm)->levels : 0;
+}
+
+/* ---- for those who cut ---- */
+
+void dp_paper_keep(struct dp_paper_best *best, const struct dp_pieces *c, double objective_s, const uint32_t *end,
+                   const struct dp_graph_stage *stage, uint32_t n_stages)
+{
+    best->objective_s = objective_s;
+    best->n_stages = n_stages;
+    memcpy(best->stage, stage, n_stages * sizeof *stage);
+    for (uint32_t u = 0; u < c->n_units; u++) {
+        uint32_t s = 0, high = n_stages - 1;
+
+        while (s < high) { /* the first stage that ends behind the unit's piece */
+            uint32_t middle = s + (high - s) / 2;
+
+            if (end[middle] > c->piece_of[u])
+                high = middle;
+            else
+                s = middle + 1;
+        }
+        best->stage_of_unit[u] = s;
+    }
+}
+
+bool dp_paper_go_on(const struct dp_paper_ask *ask, struct dp_paper_best *best)
+{
+    const struct dp_plan_watch *w = ask->net->watch;
+
+    if (w && !w->go_on(w->arg, 0, best->objective_s < INFINITY ? (uint64_t)(best->objective_s * 1e9) : 0, 0))
+        best->was_ended = true;
+    return !best->was_ended;
+}
+
+bool dp_paper_fits(uint64_t bytes, uint64_t kept, uint64_t times, uint64_t limit)
+{
+    return limit == UINT64_MAX || (bytes <= limit && (!times || kept <= (limit - bytes) / times));
+}
+
+/* ---- around them ---- */
+
+static int cut_orders(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
+                      struct dp_paper_best *best, uint32_t *n_orders, struct dp_err *err)
+{
+    size_t n = (size_t)u->n + 1;
+    uint32_t *order = calloc(n, sizeof *order), *first = calloc(n, sizeof *first);
+    int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
+
+    for (int kind = 0; rc == 0 && kind < DP_N_LINES && !best->was_ended; kind++) {
+        struct dp_pieces c;
+
+        rc = dp_line_make(u, (enum dp_line_kind)kind, order, err);
+        if (rc < 0 || (kind > 0 && !memcmp(order, first, n * sizeof *order)))
+            continue;
+        if (kind == 0)
+            memcpy(first, order, n * sizeof *order);
+        rc = dp_pieces_create(&c, g, u, order, paper->most_pieces, err);
+        if (rc == 0 && paper->cut(&c, ask, best) < 0)
+            rc = dp_err_set(err, DP_ENOMEM, "a chain of %u pieces: out of memory", c.n);
+        dp_pieces_release(&c);
+        (*n_orders)++;
+    }
+    free(order);
+    free(first);
+    return rc;
+}
+
+/* What every plan is compared with: one device, all of them with all parameters, and no plan is below. */
+static void set_baselines(const struct dp_graph *g, const struct dp_plan_hierarchical *net, struct dp_graph_plan *p)
+{
+    double params = 0, t;
+    uint64_t devices = 1;
+
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        p->single_ns += g->node[i].is_input ? 0 : dp_graph_accel_ns(&g->node[i]);
+        params += (double)g->node[i].param_bytes;
+    }
+    t = (double)p->single_ns / 1e9;
+    for (uint32_t l = 0; l < net->n_levels; l++) {
+        t = (t + dp_plan_sync_s(net, l, params, net->devices[l], true)) / net->devices[l];
+        devices *= net->devices[l];
+    }
+    p->data_parallel_ns = (uint64_t)(t * 1e9 + 0.5);
+    p->bound_ns = p->single_ns / devices;
+}
+
+static int write_plan(const struct dp_graph *g, const struct dp_units *u, const struct dp_plan_hierarchical *net,
+                      const struct dp_paper_best *best, struct dp_graph_plan *p, struct dp_err *err)
+{
+    uint32_t slowest = 0;
+
+    p->n_stages = best->n_stages;
+    p->stage = calloc((size_t)best->n_stages + 1, sizeof *p->stage);
+    p->stage_of = calloc((size_t)g->n_nodes + 1, sizeof *p->stage_of);
+    if (!p->stage || !p->stage_of)
+        return dp_err_set(err, DP_ENOMEM, "plan: out of memory");
+    memcpy(p->stage, best->stage, best->n_stages * sizeof *p->stage);
+    for (uint32_t s = 0; s < best->n_stages; s++)
+        p->n_devices += p->stage[s].replicas;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        p->stage_of[i] = u->unit_of[i] == DP_NO_UNIT ? 0 : best->stage_of_unit[u->unit_of[i]];
+    p->recomputes = best->recomputes;
+    p->more_weights = best->more_weights;
+    p->microbatch = best->microbatch;
+    p->objective_ns = (uint64_t)(best->objective_s * 1e9 + 0.5);
+    p->was_ended = best->was_ended;
+    if (dp_graph_check(g, p->stage_of, p->n_stages, err) < 0 || dp_plan_hierarchical_evaluate(g, net, p, err) < 0)
+        return -1;
+    for (uint32_t s = 0; s < p->n_stages; s++) {
+        if (p->stage[s].bytes > net->accel_bytes)
+            return dp_err_set(err, DP_EINVAL, "the answer does not keep its memory: stage %u", s);
+        slowest = p->stage[s].load_ns > p->stage[slowest].load_ns ? s : slowest;
+    }
+    snprintf(p->why, sizeof p->why, "%s; stage %u sets the pace", best->how, slowest);
+    return 0;
+}
+
+static int plan_units(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
+                      struct dp_graph_plan *p, struct dp_err *err)
+{
+    const struct dp_plan_hierarchical *net = ask->net;
+    uint64_t devices = (uint64_t)net->devices[0] * (net->n_levels > 1 ? net->devices[1] : 1);
+    struct dp_paper_best best = {.objective_s = INFINITY, .room = devices < u->n ? (uint32_t)devices : u->n};
+    int rc = -1;
+
+    best.stage = calloc((size_t)best.room + 1, sizeof *best.stage);
+    best.stage_of_unit = calloc((size_t)u->n + 1, sizeof *best.stage_of_unit);
+    p->algorithm = paper->algorithm;
+    p->n_units = u->n;
+    set_baselines(g, net, p);
+    if (!best.stage || !best.stage_of_unit)
+        dp_err_set(err, DP_ENOMEM, "plan: out of memory");
+    else if (cut_orders(paper, g, u, ask, &best, &p->n_orders, err) < 0)
+        ;
+    else if (best.n_stages)
+        rc = write_plan(g, u, net, &best, p, err);
+    else if (best.was_ended)
+        dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
+    else
+        dp_err_set(err, DP_ENOMEM, "algorithm %s found no plan that fits %llu devices of %.4g GB", dp_plan_algorithm_name(paper->algorithm),
+                   (unsigned long long)devices, (double)net->accel_bytes / 1e9);
+    free(best.stage);
+    free(best.stage_of_unit);
+    return rc;
+}
+
+int dp_paper_find(const struct dp_graph *g, enum dp_plan_algorithm algorithm, const struct dp_paper_ask *ask, struct dp_graph_plan *out,
+                  struct dp_err *err)
+{
+    const struct paper *paper = find(algorithm);
+    const struct dp_plan_hierarchical *net = ask->net;
+    struct dp_units u;
+    int rc = -1;
+
+    *out = (struct dp_graph_plan){0};
+    if (!paper || g->kind != DP_GRAPH_PROFILE || !net->microbatches || net->n_levels < 1 || net->n_levels > paper->levels)
+        return dp_err_set(err, DP_EINVAL, "algorithm %s: a profile, microbatches and %u level(s) of devices are needed",
+                          dp_plan_algorithm_name(algorithm), paper ? paper->levels : 0);
+    for (uint32_t l = 0; l < net->n_levels; l++)
+        if (net->devices[l] < 1 || net->devices[l] > 65535 || !(net->bytes_per_s[l] > 0.0))
+            return dp_err_set(err, DP_EINVAL, "level %u of the network: %u devices, %g bytes/s", l, net->devices[l], net->bytes_per_s[l]);
+    if ((uint64_t)net->devices[0] * (net->n_levels > 1 ? net->devices[1] : 1) > paper->most_devices)
+        return dp_err_set(err, DP_EINVAL, "algorithm %s plans for %u devices at most", dp_plan_algorithm_name(algorithm),
+                          paper->most_devices);
+    if (dp_units_create(&u, g, err) < 0)
+        return -1;
+    if (u.n == 0)
+        dp_err_set(err, DP_EINVAL, "the graph has nothing but inputs");
+    else
+        rc = plan_units(paper, g, &u, ask, out, err);
+    dp_units_release(&u);
+    return rc;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Planners of other systems, to compare with. Each cuts a few orders of the units (line.h) by its own objective, and the best
+ * answer becomes a plan that is weighed and simulated like one of hierarchical.h: so plans of all of them have loads that can
+ * be compared, whatever each minimises itself (objective_ns of the plan).
+ *
+ * PipeDream-2BW (Narayanan, Phanishayee, Shi, Chen and Zaharia, "Memory-Efficient Pipeline-Parallel DNN Training", ICML'21):
+ * d stages with w replicas each, w d = devices, microbatches of b, with or without recomputation, all enumerated. A microbatch
+ * takes
+ *
+ *   max over stages i of  max(compute_i b + (in_i + out_i) b / B + messages_i latency, sync_i w b / microbatches)  / (w b)
+ *
+ *   in_i, out_i  bytes of activations that come and of gradients that come back, B bytes per second on a link
+ *   sync_i       2 (w - 1) / w * parameters_i / B: gradients once an iteration, beside the compute
+ *   compute_i    forward and backward, and the forward a second time with recomputation
+ *   memory       state of the parameters, a second version of the weights, and what d - i microbatches keep; with
+ *                recomputation the inputs of those, and what one keeps
+ *
+ * As in the paper: equal width, the enumeration, the maximum, two versions of the weights. Not as there: its blocks are all alike
+ * and it gives every stage as many, here stages are cut for the least maximum; its forward costs a constant more, here each stage
+ * its own; times are measured at one size of microbatch and taken to rise with it, so that larger ones pay only where messages
+ * have a latency.
+ *
+ * Alpa (Zheng et al., "Alpa: Automating Inter- and Intra-Operator Parallelism for Distributed Deep Learning", OSDI'22): operators
+ * are clustered into at most 64 layers, a stage is a range of layers on a submesh, and an iteration of N microbatches takes
+ *
+ *   min over t_max of  (sum of t_i) + (N - 1) t_max,  all t_i <= t_max
+ *
+ * Submeshes are 1, 2, 4 ... devices of a machine, the whole machine, 2, 4 ... whole machines, and all. As in the paper: the clusters
+ * (none has more than 1.5 times its share of the compute, then the dearest cut is the least), submeshes, objective, enumerated
+ * t_max, no time for transfers between stages. Not as there: inside a stage operators are not parted but the stage has replicas,
+ * t_i = (compute_i + sync_i) / r with hierarchical.h's sync; submeshes are laid out in the order of the pipeline, none inside of
+ * two machines; devices may stay idle. Memory is that of evaluate.c. */
+#ifndef DP_POLICIES_GRAPH_PAPERS_PAPERS_H
+#define DP_POLICIES_GRAPH_PAPERS_PAPERS_H
+
+#include "policies/graph/hierarchical/hierarchical.h"
+
+struct dp_paper_ask {
+    /* levels, devices, bytes_per_s, accel_bytes, microbatches (not 0) and watch; nothing else of it counts */
+    const struct dp_plan_hierarchical *net;
+    uint64_t latency_ns; /* of a message; 2BW only */
+};
+
+/* Is it one of these? */
+bool dp_paper_is(enum dp_plan_algorithm algorithm);
+/* How many levels of devices does it know? */
+uint32_t dp_paper_levels(enum dp_plan_algorithm algorithm);
+
+/* g: a profile. *out is the caller's to release, whatever comes back. is_optimal stays false: orders are few, and load_ns is not
+ * what was minimised. returns 0, or -1: DP_EINVAL (the question), DP_ENOMEM (no plan fits, or no memory here), DP_ETIMEOUT (the
+ * watch ended it before there was a plan). */
+int dp_paper_find(const struct dp_graph *g, enum dp_plan_algorithm algorithm, const struct dp_paper_ask *ask, struct dp_graph_plan *out,
+                  struct dp_err *err);
+
+#endif
