@@ -14,8 +14,10 @@ void dp_graph_init(struct dp_graph *g, enum dp_graph_kind kind)
 
 void dp_graph_release(struct dp_graph *g)
 {
-    for (uint32_t i = 0; i < g->n_nodes; i++)
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
         free(g->node[i].name);
+        free(g->node[i].text);
+    }
     free(g->node);
     free(g->edge);
     dp_graph_init(g, g->kind);
@@ -50,8 +52,11 @@ int64_t dp_graph_add_node(struct dp_graph *g, const struct dp_graph_node *node, 
     if (array)
         g->node = array;
     copy.name = array ? strdup(node->name) : NULL;
-    if (!copy.name)
+    copy.text = copy.name && node->text ? strdup(node->text) : NULL;
+    if (!copy.name || (node->text && !copy.text)) {
+        free(copy.name);
         return dp_err_set(err, DP_ENOMEM, "graph: out of memory");
+    }
     g->node[g->n_nodes] = copy;
     return g->n_nodes++;
 }

@@ -33,6 +33,7 @@ enum dp_graph_kind { DP_GRAPH_PROFILE, DP_GRAPH_COSTS };
 
 struct dp_graph_node {
     char *name;      /* owned by the graph; any bytes but NUL */
+    char *text;      /* owned by the graph: what the file says that it does; NULL: it does not say */
     uint32_t colour; /* 0..n_colours-1 */
     bool is_backward;
     bool is_input;       /* a source that stands for the data: costs nothing, belongs to the first stage */
@@ -71,10 +72,10 @@ struct dp_graph {
 
 /* Empty, without a limit of memory; owns nothing yet. */
 void dp_graph_init(struct dp_graph *g, enum dp_graph_kind kind);
-/* Free nodes, their names and edges; the graph is empty again, of the same kind. */
+/* Free nodes, their names, their texts and edges; the graph is empty again, of the same kind. */
 void dp_graph_release(struct dp_graph *g);
 
-/* Append a copy of *node (its name too). returns: its index, or -1 (DP_ENOMEM, DP_EINVAL: too many). */
+/* Append a copy of *node (its name and text too). returns: its index, or -1 (DP_ENOMEM, DP_EINVAL: too many). */
 int64_t dp_graph_add_node(struct dp_graph *g, const struct dp_graph_node *node, struct dp_err *err);
 /* from and to are indices of nodes. returns 0 or -1. */
 int dp_graph_add_edge(struct dp_graph *g, uint32_t from, uint32_t to, uint32_t origin, struct dp_err *err);

@@ -29,12 +29,11 @@ struct reader {
     const char *file;
     uint32_t line;
     struct dp_graph *g;
-    char **description; /* [n_nodes] into the text */
-    uint32_t room_descriptions;
     struct edge_line *edge;
     uint32_t n_edges, room_edges;
     uint32_t *by_name;   /* [n_nodes] indices, sorted by name */
     uint32_t *node_line; /* [n_nodes] */
+    uint32_t room_lines;
     struct dp_err *err;
 };
 
@@ -158,26 +157,21 @@ static char *find_last(char *text, const char *what)
     return found;
 }
 
-static int keep_node(struct reader *r, const struct dp_graph_node *node, char *description)
+static int keep_node(struct reader *r, const struct dp_graph_node *node)
 {
     uint32_t n = r->g->n_nodes;
 
-    if (n == r->room_descriptions) {
+    if (n == r->room_lines) {
         uint32_t room = n ? 2 * n : 64;
-        char **d = realloc(r->description, room * sizeof *d);
-        uint32_t *l = d ? realloc(r->node_line, room * sizeof *l) : NULL;
+        uint32_t *l = realloc(r->node_line, room * sizeof *l);
 
-        if (d)
-            r->description = d;
-        if (l)
-            r->node_line = l;
-        if (!d || !l)
+        if (!l)
             return no_memory(r);
-        r->room_descriptions = room;
+        r->node_line = l;
+        r->room_lines = room;
     }
     if (dp_graph_add_node(r->g, node, r->err) < 0)
         return fail(r, r->line);
-    r->description[n] = description;
     r->node_line[n] = r->line;
     return 0;
 }
@@ -208,7 +202,8 @@ static int take_node(struct reader *r, char *text)
         return fail_text(r, "a node without an id");
     if (take_costs(r, costs, &node) < 0)
         return -1;
-    return keep_node(r, &node, description);
+    node.text = description;
+    return keep_node(r, &node);
 }
 
 static int take_edge(struct reader *r, char *text)
@@ -315,7 +310,7 @@ static int mark_inputs(struct reader *r)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         struct dp_graph_node *node = &g->node[i];
 
-        if (has_source[i] || strncmp(r->description[i], "Input", 5) != 0)
+        if (has_source[i] || strncmp(node->text, "Input", 5) != 0)
             continue;
         node->is_input = true;
         node->forward_ns = node->backward_ns = node->output_bytes = node->param_bytes = node->bytes =
@@ -368,7 +363,6 @@ int dp_graph_parse_profile(const char *name, char *text, size_t bytes, struct dp
     }
     rc = mark_inputs(&r);
 out:
-    free(r.description);
     free(r.node_line);
     free(r.edge);
     free(r.by_name);

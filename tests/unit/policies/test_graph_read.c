@@ -33,6 +33,7 @@ static void reads_a_profile(void **state)
     assert_int_equal(g.node[0].forward_ns, 0); /* the time of loading data is nobody's */
     assert_int_equal(g.node[0].output_bytes, 0);
     assert_string_equal(g.node[1].name, "node3");
+    assert_string_equal(g.node[2].text, "A(x -- y)");
     assert_int_equal(g.node[1].backward_ns, 250000);
     assert_int_equal(g.node[2].forward_ns, 1500000);
     assert_int_equal(g.node[2].output_bytes, 123);
