@@ -17,6 +17,9 @@ tmpfilesdir = $(prefix)/lib/tmpfiles.d
 else
 examples_DATA += etc/dynpiped.service
 endif
+# What `dynpipe plan --costs=estimate` reads.
+dist_pkgdata_DATA = etc/graph-costs.json etc/graph-devices.json
+
 EXTRA_DIST += etc/dynpipe.sysusers etc/dynpipe.tmpfiles etc/dynpiped.service.in etc/plugstack.conf.example.in
 CLEANFILES += etc/dynpiped.service etc/plugstack.conf.example
 

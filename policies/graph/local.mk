@@ -20,7 +20,10 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/papers/pieces.c policies/graph/papers/pieces.h policies/graph/papers/two_bw.c \
 	policies/graph/read/read.c policies/graph/read/read.h policies/graph/read/read_costs.c \
 	policies/graph/read/read_json.c policies/graph/read/read_json.h policies/graph/read/read_piper.c \
-	policies/graph/read/read_profile.c
+	policies/graph/read/read_profile.c \
+	policies/graph/costs/costs.c policies/graph/costs/costs.h policies/graph/costs/costs_file.c policies/graph/costs/costs_file.h \
+	policies/graph/costs/estimate.c policies/graph/costs/fit.c policies/graph/costs/fit.h \
+	policies/graph/costs/operator.c policies/graph/costs/operator.h
 
 # make bench-graphs: what the searches for orders find, and how long they take
 noinst_PROGRAMS += policies/graph/bench/bench_graphs
@@ -30,12 +33,24 @@ policies_graph_bench_bench_graphs_LDADD = policies/libdpgraph.a common/libdpcomm
 bench-graphs: policies/graph/bench/bench_graphs
 	policies/graph/bench/bench_graphs $(GRAPHS)
 
+# make fit-costs: coefficients of estimated costs from profiles; make bench-costs: what plans by them are worth
+noinst_PROGRAMS += policies/graph/bench/bench_costs
+policies_graph_bench_bench_costs_SOURCES = policies/graph/bench/bench_costs.c
+policies_graph_bench_bench_costs_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
+.PHONY: fit-costs bench-costs
+fit-costs: policies/graph/bench/bench_costs
+	@policies/graph/bench/bench_costs $(FITFLAGS) $(PROFILES)
+bench-costs: policies/graph/bench/bench_costs
+	policies/graph/bench/bench_costs --table $(PROFILES)
+
 if HAVE_CMOCKA
-graph_tests = tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_papers tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
+graph_tests = tests/unit/policies/test_graph_costs tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_papers tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
 	tests/unit/policies/test_graph_read tests/unit/policies/test_graph_search tests/unit/policies/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
 TESTS += $(graph_tests)
+tests_unit_policies_test_graph_costs_SOURCES = tests/unit/policies/test_graph_costs.c tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_graph_costs_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_hierarchical_SOURCES = tests/unit/policies/test_graph_hierarchical.c tests/unit/policies/graph_util.h tests/unit/unit.h \
 	tests/unit/random.h
 tests_unit_policies_test_graph_hierarchical_LDADD = $(graph_libs)
