@@ -7,7 +7,7 @@ cli_dynpipe_SOURCES = \
 	cli/runs/report_svg.c cli/runs/report_svg.h cli/runs/status.c cli/runs/view.h cli/runs/view_curves.c \
 	cli/runs/view_head.c cli/runs/view_growth.c cli/runs/view_promise.c cli/runs/view_proposal.c cli/runs/view_workers.c cli/runs/watch.c cli/runs/watch.h \
 	cli/runs/watch_plain.c cli/runs/watch_screen.c \
-	cli/plan/ask.c cli/plan/latency.c cli/plan/names.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
+	cli/plan/ask.c cli/plan/costs.c cli/plan/latency.c cli/plan/names.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
 	cli/plan/show.c cli/plan/trade.c \
 	cli/simulate/advice.c cli/simulate/advice.h \
 	cli/simulate/chrome.c cli/simulate/cluster.c cli/simulate/cluster.h cli/simulate/cluster_document.c \
@@ -38,7 +38,7 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out
-cli_tests = tests/cli/advise.t tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/scheme.t tests/cli/simulate.t tests/cli/trainer.t tests/cli/usage.t tests/cli/watch.t
+cli_tests = tests/cli/advise.t tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/costs.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/scheme.t tests/cli/simulate.t tests/cli/trainer.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)
 

@@ -173,7 +173,7 @@ uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_pro
 }
 
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_problem *q,
-                         const struct dp_graph_plan *p, const struct dp_trade *trade)
+                         const struct dp_graph_plan *p, const struct dp_trade *trade, json_t *costs)
 {
     json_t *o = json_object(), *file = json_string(cli->file), *policy = cli->policy ? json_string(cli->policy) : NULL;
     double load = (double)p->load_ns;
@@ -185,6 +185,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     json_object_set_new(o, "units", json_integer(p->n_units));
     json_object_set_new(o, "ideals", p->n_ideals ? json_integer(p->n_ideals) : json_null());
     json_object_set_new(o, "devices", devices(g, q));
+    json_object_set(o, "costs", costs ? costs : json_null());
     json_object_set_new(o, "algorithm", json_string(dp_plan_algorithm_name(p->algorithm)));
     json_object_set_new(o, "policy", policy ? policy : json_null());
     json_object_set_new(o, "is_optimal", json_boolean(p->is_optimal));
@@ -275,19 +276,29 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
     struct dp_trade trade;
     struct dp_graph g;
     struct dp_err err;
-    json_t *doc;
+    json_t *doc, *costs = NULL;
 
     if (cli->algorithm && !strcmp(cli->algorithm, "help")) { /* names first: for shell completion, too */
         for (int a = 0; a < DP_PLAN_N; a++)
             printf("%-21s %s\n", dp_plan_algorithm_name((enum dp_plan_algorithm)a), dp_plan_algorithm_help((enum dp_plan_algorithm)a));
         return DP_EXIT_OK;
     }
+    if (cli->costs && !strcmp(cli->costs, "help")) {
+        dp_plan_costs_help();
+        return DP_EXIT_OK;
+    }
+    if (cli->device && !strcmp(cli->device, "help"))
+        return dp_plan_devices_help(&err) < 0 ? dp_cmd_fail(cli, &err) : DP_EXIT_OK;
+    if (dp_plan_costs_check(cli, &err) < 0) {
+        dp_cmd_fail(cli, &err);
+        return DP_EXIT_USAGE;
+    }
     if (!cli->file) {
         dp_err_set(&err, DP_EINVAL, "no graph given; use `dynpipe plan FILE --devices=N`");
         dp_cmd_fail(cli, &err);
         return DP_EXIT_USAGE;
     }
-    if (dp_graph_read(cli->file, &g, &err) < 0)
+    if (dp_graph_read(cli->file, &g, &err) < 0 || dp_plan_costs(cli, &g, &costs, &err) < 0)
         code = dp_cmd_fail(cli, &err);
     else if (dp_plan_ask(cli, &g, &q, &err) < 0) {
         dp_cmd_fail(cli, &err);
@@ -301,7 +312,7 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
     if (code == DP_EXIT_OK) {
         if (cli->trade)
             dp_plan_trade(&q, &g, &trade);
-        doc = dp_json_envelope("plan", "plan", dp_plan_document(cli, &g, &q, &p, cli->trade ? &trade : NULL));
+        doc = dp_json_envelope("plan", "plan", dp_plan_document(cli, &g, &q, &p, cli->trade ? &trade : NULL, costs));
         if (cli->json)
             dp_json_print(doc, false);
         else
@@ -309,6 +320,7 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
         json_decref(doc);
     }
     free(q.speed);
+    json_decref(costs);
     dp_graph_plan_release(&p);
     dp_graph_release(&g);
     return code;

@@ -7,6 +7,7 @@
 
 #include "cli/command/command.h"
 #include "cli/command/policy.h"
+#include "cli/show/canvas.h"
 #include "policies/graph/hierarchical/hierarchical.h"
 #include "policies/saving/trade.h"
 
@@ -31,6 +32,17 @@ struct dp_plan_problem {
  * returns 0, or -1: the command line is wrong. Free q->speed, whatever comes back. */
 int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q,
                 struct dp_err *err);
+
+/* --costs=help and --device=help: names first, for shell completion, too. returns 0, or -1: the file of devices. */
+void dp_plan_costs_help(void);
+int dp_plan_devices_help(struct dp_err *err);
+/* Do --costs, --device and --coefficients go together? returns 0, or -1: the command line is wrong. */
+int dp_plan_costs_check(const struct dp_cli *cli, struct dp_err *err);
+/* Overwrite the times of g as --costs asks. *said: = what the answer tells of them, new reference; NULL: they are those of the
+ * file. returns 0, or -1: a file, or a graph that says too little. */
+int dp_plan_costs(const struct dp_cli *cli, struct dp_graph *g, json_t **said, struct dp_err *err);
+/* That for people, behind labels; NULL: nothing. indent: column of the text. */
+void dp_plan_show_costs(struct dp_canvas *c, size_t indent, const json_t *costs);
 
 /* Watches a search: says on stderr how far it is when it takes long, and ends it after the time limit. */
 struct dp_plan_patience {
@@ -64,9 +76,9 @@ uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_pro
  * are compared with. A number for which there is no plan has a row that says so. */
 void dp_plan_trade(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_trade *out);
 
-/* The answer as a document; new reference. trade: NULL: not asked for. */
+/* The answer as a document; new reference. trade: NULL: not asked for. costs: of dp_plan_costs(), borrowed. */
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_problem *q,
-                         const struct dp_graph_plan *p, const struct dp_trade *trade);
+                         const struct dp_graph_plan *p, const struct dp_trade *trade, json_t *costs);
 
 /* Print such a document for people. */
 void dp_plan_show(const struct dp_cli *cli, const json_t *plan);
