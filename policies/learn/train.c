@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See train.h: iterations, steps of Adam, and the pool that is selected from. */
+#include "policies/learn/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policies/graph/search/draw.h"
+#include "policies/learn/family.h"
+#include "policies/learn/team.h"
+
+#define MOST_LENGTH 0.5f /* of a gradient */
+#define KEPT 12u         /* networks that are kept on the way, the last one among them */
+#define RULES 24u        /* random rules in the pool */
+#define LESSON_SEED UINT64_C(0x6c6573736f6e) /* lessons, and what episodes draw, are streams apart */
+
+#define NAME(ID, name, help) name,
+static const char *const names[] = {DP_LEARN_METHODS(NAME)};
+#undef NAME
+#define COMMA(ID, name, help) ", " name
+
+const char *dp_learn_method_name(enum dp_learn_method m)
+{
+    return names[m];
+}
+
+int dp_learn_method_find(const char *name, enum dp_learn_method *out, struct dp_err *err)
+{
+    for (int m = 0; m < DP_LEARN_N; m++)
+        if (!strcmp(name, names[m])) {
+            *out = (enum dp_learn_method)m;
+            return 0;
+        }
+    return dp_err_set(err, DP_EINVAL, "unknown method '%s'; expected one of %s", name, &DP_LEARN_METHODS(COMMA)[2]);
+}
+
+uint64_t dp_learner_draws(const struct dp_learner *l, uint64_t what)
+{
+    return dp_draw_stream(dp_draw_stream(l->ask->seed, l->iteration + 1), what);
+}
+
+void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate)
+{
+    float *g = dp_net_numbers(grad), *m = dp_net_numbers(&l->first), *v = dp_net_numbers(&l->second), *w = dp_net_numbers(&l->net);
+    float square = 0, by = 1, done = (float)l->iteration / (float)l->ask->iterations, fade_m = 1, fade_v = 1;
+
+    rate *= 1.0f - 0.9f * done;
+    for (size_t k = 0; k < DP_NET_SIZE; k++)
+        square += g[k] * g[k];
+    if (square > MOST_LENGTH * MOST_LENGTH)
+        by = MOST_LENGTH / sqrtf(square);
+    l->n_steps++;
+    for (uint32_t i = 0; i < l->n_steps && i < 10000; i++) { /* no powf(): it is libm's own */
+        fade_m *= 0.9f;
+        fade_v *= 0.999f;
+    }
+    for (size_t k = 0; k < DP_NET_SIZE; k++) {
+        float d = g[k] * by;
+
+        m[k] = 0.9f * m[k] + 0.1f * d;
+        v[k] = 0.999f * v[k] + 0.001f * d * d;
+        w[k] -= rate * (m[k] / (1.0f - fade_m)) / (sqrtf(v[k] / (1.0f - fade_v)) + 1e-8f);
+    }
+}
+
+static int make_lesson(void *arg, uint32_t which, struct dp_err *err)
+{
+    struct dp_learner *l = arg;
+
+    return dp_lesson_create(&l->lesson[which], dp_draw_stream(l->ask->seed, LESSON_SEED),
+                            (uint64_t)l->iteration * DP_LEARN_LESSONS + which, err);
+}
+
+static int iterate(struct dp_learner *l, struct dp_err *err)
+{
+    float reward = 0;
+    int rc = dp_team_run(l->ask->threads, DP_LEARN_LESSONS, make_lesson, l, err);
+
+    if (rc == 0)
+        rc = l->ask->method == DP_LEARN_PPO ? dp_learn_ppo(l, &reward, err) : dp_learn_es(l, &reward, err);
+    for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++)
+        dp_lesson_release(&l->lesson[i]);
+    memset(l->lesson, 0, sizeof l->lesson);
+    if (rc == 0 && !dp_net_check(&l->net))
+        rc = dp_err_set(err, DP_EINVAL, "iteration %u: a weight is no number, or too large", l->iteration);
+    if (rc == 0 && l->ask->on_iteration && !l->ask->on_iteration(l->ask->arg, l->iteration, reward))
+        rc = dp_err_set(err, DP_EINVAL, "ended after %u iterations", l->iteration + 1);
+    return rc;
+}
+
+int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err *err)
+{
+    struct dp_learner *l = calloc(1, sizeof *l);
+    struct dp_net *pool = calloc(KEPT + RULES, sizeof *pool);
+    uint32_t n = 0;
+    int rc = 0;
+
+    *w = (struct dp_weights){.seed = ask->seed};
+    if (!l || !pool) {
+        rc = dp_err_set(err, DP_ENOMEM, "learning: out of memory");
+        goto out;
+    }
+    l->ask = ask;
+    dp_net_init(&l->net, ask->seed);
+    for (; rc == 0 && l->iteration < ask->iterations; l->iteration++) {
+        rc = iterate(l, err);
+        if (rc == 0 && (uint64_t)(l->iteration + 1) * KEPT / ask->iterations > (uint64_t)l->iteration * KEPT / ask->iterations)
+            pool[n++] = l->net;
+    }
+    for (uint32_t i = 0; i < RULES; i++) {
+        struct dp_rule rule;
+
+        dp_rule_draw(&rule, ask->seed, i);
+        dp_net_of_rule(&pool[n++], &rule);
+    }
+    if (rc == 0)
+        rc = dp_family_hash(&w->families_hash, err);
+    if (rc == 0)
+        rc = dp_learn_select(ask, pool, n, w, err);
+out:
+    free(l);
+    free(pool);
+    return rc;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* policies/learn: the same seed gives the same file whatever the number of threads, by both methods; a training ends where it is
+ * told to, and a team does every task once. */
+#include "config.h"
+
+#include "tests/unit/unit.h"
+
+#include "policies/learn/team.h"
+#include "policies/learn/train.h"
+
+#define ITERATIONS DP_INSTANCES(8)
+
+struct file {
+    char *data;
+    size_t bytes;
+    uint32_t n;
+    float first, last; /* rewards */
+};
+
+static bool note(void *arg, uint32_t iteration, float reward)
+{
+    struct file *f = arg;
+
+    f->first = iteration == 0 ? reward : f->first;
+    f->last = reward;
+    return true;
+}
+
+static struct file learn(enum dp_learn_method method, uint64_t seed, uint32_t iterations, uint32_t threads)
+{
+    struct file f = {0};
+    const struct dp_learn ask = {
+        .method = method, .seed = seed, .iterations = iterations, .threads = threads, .on_iteration = note, .arg = &f};
+    struct dp_weights w;
+    struct dp_err err = {.text = ""};
+
+    if (dp_learn_run(&ask, &w, &err) < 0)
+        fail_msg("%s", err.text);
+    f.n = w.n;
+    assert_int_equal(dp_weights_encode(&w, &f.data, &f.bytes, NULL), 0);
+    dp_weights_release(&w);
+    return f;
+}
+
+/* Ten seconds of a core, or less: in iterations, since seconds are another machine's affair. */
+static void same_file(void **state)
+{
+    (void)state;
+    for (int m = 0; m < DP_LEARN_N; m++) {
+        struct file a = learn((enum dp_learn_method)m, 7, ITERATIONS, 1), b = learn((enum dp_learn_method)m, 7, ITERATIONS, 2),
+                    c = learn((enum dp_learn_method)m, 8, ITERATIONS, 2);
+
+        assert_in_range(a.n, 1, DP_WEIGHTS_MOST);
+        assert_int_equal(a.bytes, b.bytes);
+        assert_memory_equal(a.data, b.data, a.bytes);
+        assert_true(a.first <= b.first && a.first >= b.first && a.last <= b.last && a.last >= b.last);
+        assert_true(c.bytes != a.bytes || memcmp(a.data, c.data, a.bytes) != 0);
+        free(a.data);
+        free(b.data);
+        free(c.data);
+    }
+}
+
+static bool end_it(void *arg, uint32_t iteration, float reward)
+{
+    (void)reward;
+    *(uint32_t *)arg = iteration;
+    return iteration < 2;
+}
+
+static void ended(void **state)
+{
+    (void)state;
+    uint32_t last = 0;
+    const struct dp_learn ask = {.seed = 1, .iterations = 100, .threads = 1, .on_iteration = end_it, .arg = &last};
+    struct dp_weights w;
+    struct dp_err err;
+
+    assert_int_equal(dp_learn_run(&ask, &w, &err), -1);
+    assert_int_equal(last, 2);
+    assert_non_null(strstr(err.text, "ended after 3 iterations"));
+    dp_weights_release(&w);
+}
+
+static int count(void *arg, uint32_t which, struct dp_err *err)
+{
+    ((uint32_t *)arg)[which]++;
+    return which == 40 || which == 17 ? dp_err_set(err, DP_EINVAL, "task %u", which) : 0;
+}
+
+static void team(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads < 6; threads++) {
+        uint32_t times[100] = {0};
+        struct dp_err err;
+
+        assert_int_equal(dp_team_run(threads, 17, count, times, NULL), 0);
+        for (uint32_t i = 0; i < 17; i++)
+            assert_int_equal(times[i], 1);
+        assert_int_equal(dp_team_run(threads, 0, count, times, NULL), 0);
+        assert_int_equal(dp_team_run(threads, 100, count, times, &err), -1);
+        assert_string_equal(err.text, "task 17");
+    }
+}
+
+static void methods(void **state)
+{
+    (void)state;
+    enum dp_learn_method m;
+    struct dp_err err;
+
+    assert_int_equal(dp_learn_method_find("es", &m, NULL), 0);
+    assert_int_equal(m, DP_LEARN_ES);
+    assert_string_equal(dp_learn_method_name(DP_LEARN_PPO), "ppo");
+    assert_int_equal(dp_learn_method_find("reinforce", &m, &err), -1);
+    assert_string_equal(err.text, "unknown method 'reinforce'; expected one of ppo, es");
+}
+
+/* What is worth 1 % less than the few orders; and a lesson is the same each time. */
+static void lessons(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 8; i++) {
+        struct dp_lesson a, b;
+
+        assert_int_equal(dp_lesson_create(&a, 3, i, NULL), 0);
+        assert_int_equal(dp_lesson_create(&b, 3, i, NULL), 0);
+        assert_true(a.line_ns > 0 && a.line_ns < UINT64_MAX);
+        assert_true(a.line_ns == b.line_ns);
+        assert_true(a.seen.facts.share_ns <= a.line_ns + 1);
+        assert_true(dp_lesson_reward(&a, a.line_ns) <= 0 && dp_lesson_reward(&a, a.line_ns) >= 0);
+        assert_true(dp_lesson_reward(&a, a.line_ns + a.line_ns / 100) < -0.009f);
+        assert_true(dp_lesson_reward(&a, a.line_ns + a.line_ns / 100) > -0.011f);
+        dp_lesson_release(&a);
+        dp_lesson_release(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_file), cmocka_unit_test(ended), cmocka_unit_test(team), cmocka_unit_test(methods), cmocka_unit_test(lessons),
+    };
+
+    return cmocka_run_group_tests_name("learn_train", tests, NULL, NULL);
+}
