@@ -172,6 +172,14 @@ uint64_t dp_plan_iteration_ns(const struct dp_graph *g, const struct dp_plan_pro
     return simulate(g, q, p, note_iteration, &ns, &microbatches) < 0 ? 0 : ns;
 }
 
+/* Its name, where the bound comes from a node. */
+static json_t *bound_node(const struct dp_graph *g, const struct dp_graph_plan *p)
+{
+    json_t *name = p->bound_by == DP_PLAN_BOUND_STAGE ? json_string(g->node[p->bound_node].name) : NULL;
+
+    return name ? name : json_null();
+}
+
 json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, const struct dp_plan_problem *q,
                          const struct dp_graph_plan *p, const struct dp_trade *trade, json_t *costs)
 {
@@ -192,6 +200,8 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     json_object_set_new(o, "was_ended", json_boolean(p->was_ended));
     set_ns(o, "load_ns", p->load_ns);
     set_ns(o, "bound_ns", p->bound_ns);
+    json_object_set_new(o, "bound_by", json_string(dp_plan_bound_name(p->bound_by)));
+    json_object_set_new(o, "bound_node", bound_node(g, p));
     set_ns(o, "objective_ns", p->objective_ns);
     json_object_set_new(o, "microbatch", json_integer(p->microbatch ? p->microbatch : 1));
     json_object_set_new(o, "recomputes", json_boolean(p->recomputes));

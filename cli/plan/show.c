@@ -118,6 +118,22 @@ static void show_prediction(struct dp_canvas *c, const json_t *plan)
     dp_canvas_line(c);
 }
 
+/* What proves the lower bound. */
+static void show_bound(struct dp_canvas *c, const json_t *plan)
+{
+    char node[64];
+
+    dp_canvas_to(c, LABEL);
+    if (dp_json_is(plan, "bound_by", "stage"))
+        dp_canvas_put(c, DP_PLAIN, "no stage with '%s' does less, its traffic included",
+                      dp_json_text(node, sizeof node, plan, "bound_node", "?"));
+    else if (dp_json_is(plan, "bound_by", "unit"))
+        dp_canvas_put(c, DP_PLAIN, "the dearest piece that cannot be split, computed without traffic");
+    else
+        dp_canvas_put(c, DP_PLAIN, "all compute spread over the devices without loss, no traffic");
+    dp_canvas_line(c);
+}
+
 static void show_answer(struct dp_canvas *c, const json_t *plan)
 {
     char text[512];
@@ -138,6 +154,7 @@ static void show_answer(struct dp_canvas *c, const json_t *plan)
     if (gap > 0.0 && dp_json_flag(plan, "is_optimal", false))
         dp_canvas_put(c, DP_GREEN, "; yet no plan of this kind is better");
     dp_canvas_line(c);
+    show_bound(c, plan);
     if (isfinite(dp_json_number(plan, "line_ns"))) {
         label(c, "few orders");
         dp_canvas_put(c, DP_PLAIN, "%s, the best of cutting a few orders of the nodes",

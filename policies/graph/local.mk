@@ -9,6 +9,7 @@ policies_libdpgraph_a_SOURCES = \
 	policies/graph/hierarchical/ranges.c policies/graph/hierarchical/ranges.h \
 	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/evaluate.c \
 	policies/graph/maxload/bound.c policies/graph/maxload/bound.h \
+	policies/graph/maxload/flow.c policies/graph/maxload/flow.h \
 	policies/graph/maxload/lean.c policies/graph/maxload/lean.h \
 	policies/graph/maxload/maxload.c policies/graph/maxload/maxload.h policies/graph/maxload/plan_maxload.c \
 	policies/graph/maxload/refine.c policies/graph/maxload/refine.h \
@@ -44,11 +45,14 @@ bench-costs: policies/graph/bench/bench_costs
 	policies/graph/bench/bench_costs --table $(PROFILES)
 
 if HAVE_CMOCKA
-graph_tests = tests/unit/policies/test_graph_costs tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_papers tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
+graph_tests = tests/unit/policies/test_graph_bound tests/unit/policies/test_graph_costs tests/unit/policies/test_graph_hierarchical tests/unit/policies/test_graph_lean tests/unit/policies/test_graph_papers tests/unit/policies/test_graph_plan tests/unit/policies/test_graph_published \
 	tests/unit/policies/test_graph_read tests/unit/policies/test_graph_search tests/unit/policies/test_plan_simulated
 graph_libs = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 check_PROGRAMS += $(graph_tests)
 TESTS += $(graph_tests)
+tests_unit_policies_test_graph_bound_SOURCES = tests/unit/policies/test_graph_bound.c tests/unit/policies/graph_util.h tests/unit/unit.h \
+	tests/unit/random.h
+tests_unit_policies_test_graph_bound_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_costs_SOURCES = tests/unit/policies/test_graph_costs.c tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_graph_costs_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_hierarchical_SOURCES = tests/unit/policies/test_graph_hierarchical.c tests/unit/policies/graph_util.h tests/unit/unit.h \

@@ -27,6 +27,13 @@ bool dp_plan_has_links(enum dp_plan_algorithm a)
     return a == DP_PLAN_HIERARCHICAL || a == DP_PLAN_2BW || a == DP_PLAN_ALPA;
 }
 
+const char *dp_plan_bound_name(enum dp_plan_bound b)
+{
+    static const char *const names[] = {"work", "unit", "stage"};
+
+    return b < sizeof names / sizeof *names ? names[b] : "?";
+}
+
 int dp_plan_algorithm_find(const char *name, enum dp_plan_algorithm *out, struct dp_err *err)
 {
     char known[256] = "";

@@ -26,9 +26,16 @@ enum dp_plan_algorithm { DP_PLAN_ALGORITHMS(DP_PLAN_ENUM) DP_PLAN_N };
 /* How far a long search is, so that its caller can say so, or end it. */
 struct dp_plan_watch {
     /* Asked now and then. searched: share of the search, best_ns: of the best plan so far, 0: none; bound_ns: no plan is
-     * faster. returns: go on? Else the best so far is the answer, and not called optimal. */
+     * faster. returns: go on? Else the best so far is the answer, and called optimal only where it reaches the bound. */
     bool (*go_on)(void *arg, double searched, uint64_t best_ns, uint64_t bound_ns);
     void *arg;
+};
+
+/* What a lower bound comes from. */
+enum dp_plan_bound {
+    DP_PLAN_BOUND_WORK,  /* all work spread over the devices without loss */
+    DP_PLAN_BOUND_UNIT,  /* what cannot be split and takes longest to compute */
+    DP_PLAN_BOUND_STAGE, /* every stage that holds bound_node, its traffic included */
 };
 
 struct dp_graph_stage {
@@ -52,6 +59,8 @@ struct dp_graph_plan {
     uint32_t *stage_of;               /* [n_nodes] */
     uint64_t load_ns;                 /* of the slowest stage: time of a microbatch in steady state */
     uint64_t bound_ns;                /* no plan of this kind is faster */
+    enum dp_plan_bound bound_by;
+    uint32_t bound_node;              /* where BOUND_STAGE has a node; else 0 */
     bool is_optimal;                  /* of all plans of this kind none is better */
     bool was_ended;                   /* by the watch, before all was searched */
     uint64_t single_ns;               /* everything on one device, the fastest, whatever its memory */
@@ -102,6 +111,8 @@ uint64_t dp_plan_time_ns(uint64_t ns, double speed);
 /* As --algorithm has it; and in a few words. */
 const char *dp_plan_algorithm_name(enum dp_plan_algorithm a);
 const char *dp_plan_algorithm_help(enum dp_plan_algorithm a);
+/* "work", "unit" or "stage". */
+const char *dp_plan_bound_name(enum dp_plan_bound b);
 /* returns 0 and *out, or -1 with an error that lists the names. */
 int dp_plan_algorithm_find(const char *name, enum dp_plan_algorithm *out, struct dp_err *err);
 

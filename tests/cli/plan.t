@@ -29,6 +29,13 @@ for a in exact line hierarchical 2bw alpa; do
     exit_is 0 "--algorithm=$a" plan two-towers.txt --devices=3 --algorithm=$a
     unlike "$out" "$(printf '\t')" "$a: no tab in the output"
 done
+exit_is 0 "a bound by traffic" plan two-towers.txt --devices=8 --bandwidth=0.05 --algorithm=line
+like "$out" "no stage with '[a-z0-9]+' does less, its traffic included" "says which node"
+is "$("$dynpipe" plan two-towers.txt --devices=8 --bandwidth=0.05 --algorithm=line --json |
+    jq -c '.plan | [.bound_by, (.bound_node as $n | any(.stages[].nodes[]; . == $n)), .bound_ns <= .load_ns]')" '["stage",true,true]' \
+    "as JSON"
+is "$("$dynpipe" plan two-towers.txt --devices=2 --bandwidth=1000 --algorithm=line --json | jq -c '.plan | [.bound_by, .bound_node]')" \
+    '["work",null]' "a bound by compute"
 for a in exact hierarchical; do
     exit_is 0 "--devices=1, $a" plan two-towers.txt --devices=1 --algorithm=$a
     like "$out" 'lower bound *201.0 ms, which this plan reaches' "reaches its bound"

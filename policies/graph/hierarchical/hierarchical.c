@@ -410,6 +410,7 @@ static void set_baselines(struct search *h)
         dearest = (uint64_t)(least * 1e9) > dearest ? (uint64_t)(least * 1e9) : dearest;
     }
     p->bound_ns = p->single_ns / n;
+    p->bound_by = dearest > p->bound_ns ? DP_PLAN_BOUND_UNIT : DP_PLAN_BOUND_WORK;
     p->bound_ns = dearest > p->bound_ns ? dearest : p->bound_ns;
     h->ranges.bound_ns = p->bound_ns;
 }

@@ -7,7 +7,9 @@
 
 #include <stdlib.h>
 
-#include "policies/graph/plan.h"
+#include "policies/graph/maxload/flow.h"
+
+#define STAGE_STEPS UINT64_C(1000000) /* measured: 0.01 s */
 
 struct work {
     uint64_t accel_ns, cpu_ns; /* accel_ns UINT64_MAX: on a CPU only */
@@ -59,7 +61,7 @@ static long double add_speeds(const double *speed, uint32_t n_accel, double *fas
 }
 
 int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, const double *speed, uint32_t n_cpus, uint64_t accel_bytes,
-                     uint64_t *bound_ns, struct dp_err *err)
+                     uint64_t *bound_ns, enum dp_plan_bound *by, struct dp_err *err)
 {
     struct work *w = calloc((size_t)u->n + 1, sizeof *w);
     uint64_t dearest = 0, low = 0, high = 0;
@@ -70,6 +72,7 @@ int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, const double *s
     if (!w)
         return dp_err_set(err, DP_ENOMEM, "bound of %u units: out of memory", u->n);
     *bound_ns = UINT64_MAX;
+    *by = DP_PLAN_BOUND_UNIT;
     for (uint32_t i = 0; i < u->n; i++) {
         bool on_accel = n_accel && !u->only_on_cpu[i] && u->bytes[i] + u->kept_bytes[i] <= accel_bytes;
         uint64_t least = on_accel ? dp_plan_time_ns(u->accel_ns[i], fastest) : UINT64_MAX;
@@ -93,9 +96,71 @@ int dp_bound_maxload(const struct dp_units *u, uint32_t n_accel, const double *s
             low = t + 1;
     }
     *bound_ns = low > dearest ? low : dearest;
+    *by = low > dearest ? DP_PLAN_BOUND_WORK : DP_PLAN_BOUND_UNIT;
 out:
     free(w);
     return 0;
+}
+
+/* ---- the dearest stage ---- */
+
+struct alone {
+    uint64_t load_ns; /* of the unit in a stage of its own: no other bound of its stages is needed where this is less */
+    uint32_t unit;
+};
+
+/* Those that may come out dearest come first. */
+static int by_load(const void *a, const void *b)
+{
+    const struct alone *x = a, *y = b;
+
+    if (x->load_ns != y->load_ns)
+        return x->load_ns > y->load_ns ? -1 : 1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+static void list_alone(const struct dp_units *u, const struct dp_flow *f, uint32_t n_cpus, struct alone *alone)
+{
+    for (uint32_t v = 0; v < u->n; v++) {
+        alone[v] = (struct alone){f->work_ns[v], v};
+        for (uint32_t k = u->net_of_at[v]; k < u->net_of_at[v + 1]; k++)
+            alone[v].load_ns += u->net_ns[u->net_of[k]];
+        if (n_cpus && u->cpu_ns[v] < alone[v].load_ns)
+            alone[v].load_ns = u->cpu_ns[v];
+    }
+    qsort(alone, u->n, sizeof *alone, by_load);
+}
+
+int dp_bound_stage(const struct dp_units *u, uint32_t n_accel, const double *speed, uint32_t n_cpus, uint64_t max_steps, uint64_t *bound_ns,
+                   uint32_t *unit, struct dp_err *err)
+{
+    struct alone *alone = calloc((size_t)u->n + 1, sizeof *alone);
+    struct dp_flow f = {0};
+    double fastest;
+    int rc = 0;
+
+    add_speeds(speed, n_accel, &fastest);
+    if (!alone)
+        rc = dp_err_set(err, DP_ENOMEM, "bound of %u units: out of memory", u->n);
+    else if (n_accel) /* CPUs alone: units alone */
+        rc = dp_flow_create(&f, u, fastest, max_steps ? max_steps : STAGE_STEPS, err);
+    if (rc == 0 && n_accel) {
+        list_alone(u, &f, n_cpus, alone);
+        for (uint32_t i = 0; i < u->n && alone[i].load_ns > *bound_ns && f.steps < f.max_steps; i++) {
+            uint32_t v = alone[i].unit;
+            uint64_t least = dp_flow_least_ns(&f, v), rounding = speed ? (least >> 40) + 1 : 0; /* of dp_plan_time_ns(), and more */
+
+            least = least > rounding ? least - rounding : 0;
+            least = n_cpus && u->cpu_ns[v] < least ? u->cpu_ns[v] : least;
+            if (least > *bound_ns) {
+                *bound_ns = least;
+                *unit = v;
+            }
+        }
+    }
+    dp_flow_release(&f);
+    free(alone);
+    return rc;
 }
 
 int dp_bound_cpus_take(const struct dp_units *u, uint64_t cpu_time_ns, uint64_t *accel_ns, struct dp_err *err)

@@ -25,6 +25,7 @@ struct search {
     struct dp_maxload_answer best; /* n_stages 0: none yet */
     struct dp_graph_plan *out;
     const struct dp_plan_watch *watch; /* the caller's, or that of the search for orders */
+    uint64_t work_ns;     /* the lower bound without traffic */
     uint64_t order_steps; /* the most that the cut of an order took */
     bool is_chain; /* there is one order only: its cuts are all ideals */
 };
@@ -58,7 +59,7 @@ static struct dp_maxload question(const struct search *s, const struct dp_ideals
  * *a: the caller's to release. returns 0 or -1. */
 static int cut_within(struct search *s, const struct dp_ideals *ideals, uint64_t known, struct dp_maxload_answer *a, struct dp_err *err)
 {
-    uint64_t low = s->out->bound_ns;
+    uint64_t low = s->work_ns; /* measured: from the bound with traffic the search for orders finds less */
     int rc = DP_MAXLOAD_NONE;
 
     *a = (struct dp_maxload_answer){0};
@@ -339,6 +340,9 @@ static void say_why(struct search *s)
 
     if (p->is_optimal)
         snprintf(how, sizeof how, "all %u ideals were searched", p->n_ideals);
+    else if (p->load_ns == p->bound_ns)
+        snprintf(how, sizeof how, "%u order%s of its %u units %s cut, and the lower bound is reached", p->n_orders, dp_plural(p->n_orders),
+                 p->n_units, p->n_orders == 1 ? "was" : "were");
     else if (p->was_ended)
         snprintf(how, sizeof how, "the time limit ended the search, and a better plan may lie in the gap");
     else
@@ -381,6 +385,31 @@ static int no_answer(const struct search *s, struct dp_err *err)
         (double)largest / 1e9);
 }
 
+static int find_bound(struct search *s, struct dp_err *err)
+{
+    const struct dp_plan_maxload *ask = s->ask;
+    struct dp_graph_plan *p = s->out;
+    uint32_t unit = DP_NO_UNIT;
+
+    if (dp_bound_maxload(&s->units, ask->n_accel, ask->speed, ask->n_cpus, ask->accel_bytes, &p->bound_ns, &p->bound_by, err) < 0)
+        return -1;
+    s->work_ns = p->bound_ns;
+    if (p->bound_ns == UINT64_MAX)
+        return 0;
+    if (dp_bound_stage(&s->units, ask->n_accel, ask->speed, ask->n_cpus, 0, &p->bound_ns, &unit, err) < 0)
+        return -1;
+    if (unit == DP_NO_UNIT)
+        return 0;
+    p->bound_by = DP_PLAN_BOUND_STAGE;
+    for (uint32_t i = s->g->n_nodes; i-- > 0;) /* the unit's first, or the first that computes */
+        if (s->units.unit_of[i] == unit)
+            p->bound_node = i;
+    for (uint32_t i = s->g->n_nodes; i-- > 0;)
+        if (s->units.unit_of[i] == unit && dp_graph_accel_ns(&s->g->node[i]))
+            p->bound_node = i;
+    return 0;
+}
+
 static int search_all(struct search *s, struct dp_err *err)
 {
     struct dp_graph_plan *p = s->out;
@@ -392,8 +421,7 @@ static int search_all(struct search *s, struct dp_err *err)
     for (uint32_t i = 0; i < s->ask->n_accel; i++)
         fastest = i == 0 || speed_of(s->ask->speed, i) > fastest ? speed_of(s->ask->speed, i) : fastest;
     p->single_ns = dp_plan_time_ns(p->single_ns, fastest);
-    if (dp_bound_maxload(&s->units, s->ask->n_accel, s->ask->speed, s->ask->n_cpus, s->ask->accel_bytes, &p->bound_ns, err) <
-        0)
+    if (find_bound(s, err) < 0)
         return -1;
     if (p->bound_ns != UINT64_MAX && try_orders(s, err) < 0)
         return -1;
@@ -416,6 +444,7 @@ static int search_all(struct search *s, struct dp_err *err)
     if (write_plan(s, err) < 0)
         return -1;
     say_why(s);
+    p->is_optimal |= p->load_ns == p->bound_ns;
     return 0;
 }
 
