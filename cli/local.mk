@@ -9,6 +9,7 @@ cli_dynpipe_SOURCES = \
 	cli/runs/watch_plain.c cli/runs/watch_screen.c \
 	cli/plan/ask.c cli/plan/costs.c cli/plan/latency.c cli/plan/names.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
 	cli/plan/show.c cli/plan/trade.c \
+	cli/learn/learn.c \
 	cli/simulate/advice.c cli/simulate/advice.h \
 	cli/simulate/chrome.c cli/simulate/cluster.c cli/simulate/cluster.h cli/simulate/cluster_document.c \
 	cli/simulate/cluster_svg.c cli/simulate/cluster_table.c cli/simulate/document.c \
@@ -25,8 +26,8 @@ cli_dynpipe_SOURCES = \
 	cli/show/saving.c cli/show/saving.h cli/show/screen.c cli/show/screen.h cli/show/table.c cli/show/table.h \
 	cli/show/terminal.c cli/show/terminal.h cli/show/text.c cli/show/text.h cli/show/trade.c cli/show/trade.h \
 	cli/show/units.c cli/show/units.h
-cli_dynpipe_LDADD = policies/libdpcluster.a common/site/libdpsite.a policies/libdppolicy.a policies/libdpgraph.a common/libdpcommon.a \
-	$(JANSSON_LIBS) $(LIBCONFIG_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -ldl -lm
+cli_dynpipe_LDADD = policies/libdpcluster.a common/site/libdpsite.a policies/libdppolicy.a policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a \
+	$(JANSSON_LIBS) $(LIBCONFIG_LIBS) $(SLURM_LIBS) $(MUNGE_LIBS) $(CRYPTO_LIBS) -ldl -lm -lpthread
 
 EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/explain.json tests/data/cli/report.json tests/data/cli/runs.json \
@@ -38,8 +39,8 @@ EXTRA_DIST += tests/cli/lib.sh tests/cli/live_view.py \
 	tests/data/cli/status-ascii.out tests/data/cli/status-color.out \
 	tests/data/cli/status-format.out tests/data/cli/status-names.out tests/data/cli/status-narrow.out \
 	tests/data/cli/status-one.out tests/data/cli/status-table.out tests/data/cli/watch-plain.out
-cli_tests = tests/cli/advise.t tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/costs.t tests/cli/documents.t tests/cli/examples.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/scheme.t tests/cli/simulate.t tests/cli/trainer.t tests/cli/usage.t tests/cli/watch.t
+cli_tests = tests/cli/advise.t tests/cli/check.t tests/cli/cluster.t tests/cli/commands.t tests/cli/completion.t tests/cli/costs.t tests/cli/documents.t tests/cli/examples.t tests/cli/learn.t tests/cli/manpages.t tests/cli/names.t tests/cli/paper.t tests/cli/plan.t tests/cli/real.t tests/cli/remote.t tests/cli/scheme.t tests/cli/simulate.t tests/cli/trainer.t tests/cli/usage.t tests/cli/watch.t
 dist_check_SCRIPTS += $(cli_tests)
 TESTS += $(cli_tests)
 
-EXTRA_DIST += cli/README.md cli/ask/README.md cli/check/README.md cli/command/README.md cli/plan/README.md cli/runs/README.md cli/show/README.md cli/simulate/README.md
+EXTRA_DIST += cli/learn/README.md cli/README.md cli/ask/README.md cli/check/README.md cli/command/README.md cli/plan/README.md cli/runs/README.md cli/show/README.md cli/simulate/README.md

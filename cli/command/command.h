@@ -35,6 +35,7 @@ enum dp_takes {
     DP_TAKES_NODES = 1u << 15,   /* --nodes, -j of what is looked at */
     DP_TAKES_SIMULATE = 1u << 14, /* what changes a simulated run, and its drawings */
     DP_TAKES_SVG = 1u << 16,      /* --svg of a real run */
+    DP_TAKES_LEARN = 1u << 17,    /* -o of a file, --seed, --iterations, --threads, --method */
 };
 
 /* Options of simulate; 0 and NULL: not given. */
@@ -47,6 +48,12 @@ struct dp_cli_simulate {
     uint32_t devices_per_node; /* of --devices=4x2; else 0 */
     double gb_per_s; /* of a profile's transfers */
     uint64_t iterations, draw; /* draw: iteration of the drawings and of the table of stages */
+};
+
+/* Options of learn, beside seed and iterations of simulate; 0 and NULL: not given. */
+struct dp_cli_learn {
+    const char *output, *method;
+    uint32_t threads;
 };
 
 struct dp_cli {
@@ -67,6 +74,7 @@ struct dp_cli {
     char **files;     /* borrowed from argv */
     uint32_t n_files;
     struct dp_cli_simulate simulate;
+    struct dp_cli_learn learn;
 };
 
 struct dp_command {
@@ -88,6 +96,7 @@ enum dp_exit dp_cmd_explain(const struct dp_cli *cli);
 enum dp_exit dp_cmd_layout(const struct dp_cli *cli);
 enum dp_exit dp_cmd_control(const struct dp_cli *cli); /* pause, resume, save */
 enum dp_exit dp_cmd_plan(const struct dp_cli *cli);
+enum dp_exit dp_cmd_learn(const struct dp_cli *cli);
 enum dp_exit dp_cmd_report(const struct dp_cli *cli);
 enum dp_exit dp_cmd_check(const struct dp_cli *cli);
 enum dp_exit dp_cmd_simulate(const struct dp_cli *cli);

@@ -24,7 +24,7 @@ enum {
     OPT_TRADE, OPT_TIME_LIMIT, OPT_POLICY, OPT_COSTS, OPT_DEVICE, OPT_COEFFICIENTS,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
-    OPT_SEED, OPT_NODES, OPT_SCHEME, OPT_ADVISE,
+    OPT_SEED, OPT_NODES, OPT_SCHEME, OPT_ADVISE, OPT_THREADS, OPT_METHOD,
 };
 
 struct option_entry {
@@ -61,6 +61,11 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_SCHEDULER, "scheduler", "NAME", "instead of those that the description names; help: list them"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_SEED, "seed", "N", "of the search for orders (plan), or of the model that makes jobs"},
     {DP_TAKES_SIMULATE, OPT_SAVE_SWF, "save-swf", "FILE", "write the jobs of the cluster as a workload file, with how long they waited"},
+    {DP_TAKES_LEARN, 'o', "output", "FILE", "the file to write"},
+    {DP_TAKES_LEARN, OPT_METHOD, "method", "NAME", "how to learn, instead of ppo; help: list them"},
+    {DP_TAKES_LEARN, OPT_SEED, "seed", "N", "of everything that is drawn; the same seed gives the same file"},
+    {DP_TAKES_LEARN, OPT_ITERATIONS, "iterations", "N", "of the training (default 1000)"},
+    {DP_TAKES_LEARN, OPT_THREADS, "threads", "N", "that learn, 64 at most (default: as many as processors); the file is the same"},
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
     {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
@@ -255,6 +260,15 @@ static enum dp_parsed take_whole32(const char *option, const char *arg, struct d
     return p;
 }
 
+static enum dp_parsed take_threads(const char *arg, struct dp_cli *out)
+{
+    uint64_t v = 0;
+    enum dp_parsed p = take_whole("threads", arg, 64, out, &v);
+
+    out->learn.threads = (uint32_t)v;
+    return p;
+}
+
 int dp_cli_devices(const char *text, uint32_t most, uint32_t devices[2])
 {
     for (int n = 0; n < 2;) {
@@ -332,7 +346,9 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_SAVE_SWF: out->simulate.save_swf = arg; break;
     case 'a': out->all = true; break;
     case 'h': out->no_header = true; break;
-    case 'o': out->format = arg; break;
+    case 'o': *(out->command->takes & DP_TAKES_LEARN ? &out->learn.output : &out->format) = arg; break;
+    case OPT_METHOD: out->learn.method = arg; break;
+    case OPT_THREADS: return take_threads(arg, out);
     case OPT_JSON: out->json = true; break;
     case OPT_SOCKET: out->socket = arg; break;
     case OPT_NODE: out->node = arg; break;

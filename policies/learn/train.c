@@ -18,11 +18,19 @@
 #define NAME(ID, name, help) name,
 static const char *const names[] = {DP_LEARN_METHODS(NAME)};
 #undef NAME
+#define HELP(ID, name, help) help,
+static const char *const helps[] = {DP_LEARN_METHODS(HELP)};
+#undef HELP
 #define COMMA(ID, name, help) ", " name
 
 const char *dp_learn_method_name(enum dp_learn_method m)
 {
     return names[m];
+}
+
+const char *dp_learn_method_help(enum dp_learn_method m)
+{
+    return helps[m];
 }
 
 int dp_learn_method_find(const char *name, enum dp_learn_method *out, struct dp_err *err)

@@ -26,8 +26,9 @@
 enum dp_learn_method { DP_LEARN_METHODS(DP_LEARN_ENUM) DP_LEARN_N };
 #undef DP_LEARN_ENUM
 
-/* As --method has it. */
+/* As --method has it; and in a few words. */
 const char *dp_learn_method_name(enum dp_learn_method m);
+const char *dp_learn_method_help(enum dp_learn_method m);
 /* returns 0 and *out, or -1 with an error that lists the names. */
 int dp_learn_method_find(const char *name, enum dp_learn_method *out, struct dp_err *err);
 

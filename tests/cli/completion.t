@@ -17,7 +17,7 @@ offers() {
 }
 
 is "$(offers sta)" status "a command"
-for c in status watch explain layout pause resume save report plan check simulate; do
+for c in status watch explain layout pause resume save report plan learn check simulate; do
     like " $(offers '' | tr '\n' ' ')" " $c " "offers $c"
     missing=
     for o in $("$dynpipe" $c --help | grep -oE '^  [-, a-z]{4}--[a-z-]+' | grep -oE -e '--[a-z-]+$'); do

@@ -8,7 +8,7 @@
 exit_is 2 "no command"
 like "$out" "Usage: dynpipe COMMAND" "tells how it is used"
 exit_is 0 "--help" --help
-for c in status watch explain layout pause resume save report plan check simulate; do
+for c in status watch explain layout pause resume save report plan learn check simulate; do
     like "$out" "  $c " "--help names $c"
     "$dynpipe" $c --help >"$tmp/help"
     is "$(head -n1 "$tmp/help" | cut -d' ' -f1-3)" "Usage: dynpipe $c" "$c --help"

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dynpipe learn: networks that make orders of graphs, into a file that `dynpipe plan` takes. The work is done in
+ * policies/learn. */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command/command.h"
+#include "cli/show/save.h"
+#include "policies/learn/team.h"
+#include "policies/learn/train.h"
+
+#define ITERATIONS 1000u /* some minutes of a core */
+#define SAID 10u         /* times that a training says how far it is */
+
+struct progress {
+    uint32_t iterations;
+    float sum; /* of rewards since it was told last */
+    uint32_t n;
+};
+
+static bool tell(void *arg, uint32_t iteration, float reward)
+{
+    struct progress *p = arg;
+    uint64_t done = (uint64_t)iteration + 1;
+
+    p->sum += reward;
+    p->n++;
+    if (done * SAID / p->iterations == (done - 1) * SAID / p->iterations)
+        return true;
+    fprintf(stderr, "dynpipe learn: %u of %u iterations, orders %+.2f %% above the few orders\n", (unsigned)done, p->iterations,
+            -100.0 * (double)p->sum / p->n);
+    p->sum = 0;
+    p->n = 0;
+    return true;
+}
+
+static int learn(const struct dp_cli *cli, enum dp_learn_method method, struct dp_err *err)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct progress p = {.iterations = cli->simulate.iterations ? (uint32_t)cli->simulate.iterations : ITERATIONS};
+    struct dp_learn ask = {.method = method,
+                           .seed = cli->simulate.seed,
+                           .iterations = p.iterations,
+                           .threads = cli->learn.threads,
+                           .on_iteration = tell,
+                           .arg = &p};
+    struct dp_weights w = {0};
+    size_t bytes;
+    char *data;
+    int rc = -1;
+
+    if (!ask.threads)
+        ask.threads = processors < 1 ? 1 : processors > DP_TEAM_MOST ? DP_TEAM_MOST : (uint32_t)processors;
+    if (dp_learn_run(&ask, &w, err) == 0 && dp_weights_encode(&w, &data, &bytes, err) == 0 &&
+        dp_show_save(cli->learn.output, data, bytes, err) == 0) {
+        printf("%s: %u networks, after %u iterations of %s with seed %llu; CRC %08x\n", cli->learn.output, w.n, ask.iterations,
+               dp_learn_method_name(ask.method), (unsigned long long)ask.seed, w.crc);
+        rc = 0;
+    }
+    dp_weights_release(&w);
+    return rc;
+}
+
+enum dp_exit dp_cmd_learn(const struct dp_cli *cli)
+{
+    enum dp_learn_method method = DP_LEARN_PPO;
+    struct dp_err err;
+
+    if (cli->learn.method && !strcmp(cli->learn.method, "help")) { /* names first: for shell completion, too */
+        for (int m = 0; m < DP_LEARN_N; m++)
+            printf("%-21s %s\n", dp_learn_method_name((enum dp_learn_method)m), dp_learn_method_help((enum dp_learn_method)m));
+        return DP_EXIT_OK;
+    }
+    if (!cli->learn.output) {
+        dp_err_set(&err, DP_EINVAL, "no file to write; use `dynpipe learn -o FILE`");
+        dp_cmd_fail(cli, &err);
+        return DP_EXIT_USAGE;
+    }
+    if (cli->learn.method && dp_learn_method_find(cli->learn.method, &method, &err) < 0) {
+        dp_err_prefix(&err, "--method=%s", cli->learn.method);
+        dp_cmd_fail(cli, &err);
+        return DP_EXIT_USAGE;
+    }
+    return learn(cli, method, &err) < 0 ? dp_cmd_fail(cli, &err) : DP_EXIT_OK;
+}
