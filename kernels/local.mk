@@ -54,8 +54,9 @@ endif
 
 EXTRA_DIST += kernels/reference.inc kernels/bench/limits.inc doc/kernels.md
 
-# make bench: dense against sparse linear layers; make bench-ops: all other operations; on this machine
-noinst_PROGRAMS += kernels/bench/bench_linear kernels/bench/bench_ops
+# make bench: dense against sparse linear layers; make bench-ops: all other operations; make bench-device:
+# the processor as `dynpipe plan --device` takes it; on this machine
+noinst_PROGRAMS += kernels/bench/bench_linear kernels/bench/bench_ops kernels/bench/bench_device
 noinst_LIBRARIES += kernels/bench/libbench.a
 kernels_bench_libbench_a_SOURCES = \
 	kernels/bench/bench.c kernels/bench/bench.h kernels/bench/limits.c kernels/bench/limits.h \
@@ -70,7 +71,11 @@ kernels_bench_bench_linear_SOURCES = kernels/bench/bench_linear.c \
 kernels_bench_bench_linear_LDADD = $(BENCH_LIBS)
 kernels_bench_bench_ops_SOURCES = kernels/bench/bench_ops.c
 kernels_bench_bench_ops_LDADD = $(BENCH_LIBS)
-.PHONY: bench bench-ops
+kernels_bench_bench_device_SOURCES = kernels/bench/bench_device.c
+kernels_bench_bench_device_LDADD = $(BENCH_LIBS)
+.PHONY: bench bench-device bench-ops
+bench-device: kernels/bench/bench_device
+	@kernels/bench/bench_device $(BENCHFLAGS)
 bench: kernels/bench/bench_linear
 	kernels/bench/bench_linear $(BENCHFLAGS)
 bench-ops: kernels/bench/bench_ops
