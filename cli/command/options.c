@@ -21,7 +21,7 @@
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_LATENCY, OPT_MEMORY, OPT_CPUS, OPT_SPEED, OPT_ALGORITHM, OPT_STRAIGHT,
-    OPT_TRADE, OPT_TIME_LIMIT, OPT_POLICY, OPT_COSTS, OPT_DEVICE, OPT_COEFFICIENTS,
+    OPT_TRADE, OPT_OBJECTIVE, OPT_TIME_LIMIT, OPT_POLICY, OPT_COSTS, OPT_DEVICE, OPT_COEFFICIENTS,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
     OPT_SEED, OPT_NODES, OPT_SCHEME, OPT_ADVISE, OPT_THREADS, OPT_METHOD,
@@ -80,6 +80,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_PLAN, OPT_POLICY, "policy", "POLICY", "cut the resulting order again with this policy; ./FILE.so: your own"},
     {DP_TAKES_PLAN | DP_TAKES_SIMULATE, OPT_STRAIGHT, "straight", NULL, "of a profile: one device a stage, no replicas"},
     {DP_TAKES_PLAN, OPT_TRADE, "trade", NULL, "also plan for every smaller number of devices: what each would give and cost"},
+    {DP_TAKES_PLAN, OPT_OBJECTIVE, "objective", "NAME", "load: of the busiest device; iteration: simulated (default with --latency)"},
     {DP_TAKES_PLAN, OPT_TIME_LIMIT, "time-limit", "SECONDS", "stop searching after this time and take the best plan so far"},
     {DP_TAKES_PLAN, OPT_COSTS, "costs", "HOW", "times of the operators: measured, estimate or complete; help: what that is"},
     {DP_TAKES_PLAN, OPT_DEVICE, "device", "NAME", "that estimates are for, such as h100:bf16; ./FILE: your own; help: list them"},
@@ -367,6 +368,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_POLICY: out->policy = arg; break;
     case OPT_STRAIGHT: out->straight = true; break;
     case OPT_TRADE: out->trade = true; break;
+    case OPT_OBJECTIVE: out->objective = arg; break;
     case OPT_TIME_LIMIT: out->time_limit = arg; break;
     case OPT_COSTS: out->costs = arg; break;
     case OPT_DEVICE: out->device = arg; break;

@@ -175,6 +175,8 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
         if (parse_cpus(cli->cpus, &q->n_cpus) < 0)
             return dp_err_set(err, DP_EINVAL, "--cpus=%s: expected a number from 0 to 1000", cli->cpus);
     }
+    if (cli->objective && strcmp(cli->objective, "load") != 0 && strcmp(cli->objective, "iteration") != 0)
+        return dp_err_set(err, DP_EINVAL, "--objective=%s: expected load or iteration", cli->objective);
     if (cli->time_limit && parse_seconds(cli->time_limit, &q->time_limit_s) < 0)
         return dp_err_set(err, DP_EINVAL, "--time-limit=%s: expected seconds, from 0.001 to 1000000", cli->time_limit);
     if (cli->algorithm && dp_plan_algorithm_find(cli->algorithm, &q->algorithm, err) < 0)
@@ -242,8 +244,15 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
         return -1;
     if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE && !q->speed) /* replicas are alike */
         q->algorithm = DP_PLAN_HIERARCHICAL;
-    if (dp_plan_has_latency(q)) /* plans of different depth are compared */
+    q->for_iteration = cli->objective ? !strcmp(cli->objective, "iteration")
+                                      : dp_plan_has_latency(q) && !q->policy.name && !dp_paper_is(q->algorithm);
+    if (q->for_iteration || dp_plan_has_latency(q)) /* plans of different depth are compared */
         q->microbatches = dp_plan_microbatches(q);
     q->is_straight |= q->policy.name && q->algorithm == DP_PLAN_HIERARCHICAL; /* a policy knows no replicas */
+    if (cli->objective && dp_paper_is(q->algorithm))
+        return dp_err_set(err, DP_EINVAL, "--objective: --algorithm=%s minimises what its paper does",
+                          dp_plan_algorithm_name(q->algorithm));
+    if (cli->objective && q->policy.name)
+        return dp_err_set(err, DP_EINVAL, "--objective: a policy has its own; it cannot be combined with --policy");
     return check(g, q, err);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plans where messages take long to arrive. What a device or a link does for a microbatch is the same then, but each stage
- * more makes an iteration wait for two messages, and microbatches under way are too few to hide that. So plans for fewer
+/* Plans for the shortest iteration: asked for, and where messages take long to arrive. The least load of the busiest device
+ * says how fast a pipeline is that is full, but it fills and drains once an iteration, and where messages have a latency each stage
+ * more makes it wait for two of them. Microbatches under way are too few to hide that. So plans for fewer
  * devices, too, and without replicas, are simulated, the best straight one is cut anew for its iteration
- * (policies/sim/recut.h), and the shortest iteration of all wins. See plan.h. */
+ * (policies/sim/recut.h), and the shortest iteration of all wins. Alpa's plan is among them, since its objective
+ * is such an iteration. See plan.h. */
 #include "config.h"
 
 #include "cli/plan/plan.h"
@@ -133,7 +135,23 @@ static void try_straight(const struct dp_plan_problem *asked, struct dp_graph *g
     best->n_tried += straight.n_tried - 1;
 }
 
-int dp_plan_for_latency(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
+/* What Alpa would plan for all devices. Its plan then is one with replicas like others. */
+static void try_alpa(const struct dp_plan_problem *asked, struct dp_graph *g, struct best *best)
+{
+    struct dp_plan_problem q = *asked;
+    struct dp_graph_plan p = {0};
+
+    q.algorithm = DP_PLAN_ALPA;
+    if (dp_plan_search(&q, g, &p, NULL) < 0) {
+        dp_graph_plan_release(&p);
+        return;
+    }
+    p.algorithm = DP_PLAN_HIERARCHICAL;
+    p.objective_ns = 0;
+    keep_better(best, &p, dp_plan_iteration_ns(g, asked, &p), asked->devices[asked->n_levels > 1]);
+}
+
+int dp_plan_for_iteration(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err)
 {
     bool is_single = q->n_levels == 1 && !q->speed && !q->n_cpus;
     bool is_straight = q->is_straight || q->algorithm != DP_PLAN_HIERARCHICAL;
@@ -142,6 +160,8 @@ int dp_plan_for_latency(const struct dp_plan_problem *q, struct dp_graph *g, str
 
     if (!is_single || !is_straight)
         try_numbers(q, g, &best);
+    if (!is_straight)
+        try_alpa(q, g, &best);
     if (is_single && !is_straight)
         join_stages(q, g, &best);
     if (is_single)
@@ -153,8 +173,8 @@ int dp_plan_for_latency(const struct dp_plan_problem *q, struct dp_graph *g, str
     for (uint32_t s = 1; s < p->n_stages; s++)
         slowest = p->stage[s].load_ns > p->stage[slowest].load_ns ? s : slowest;
     snprintf(p->why, sizeof p->why,
-             "with a latency the simulated iteration counts: of %u plans, for fewer devices and cut anew, too, this one has the "
+             "%sthe simulated iteration counts: of %u plans, for fewer devices and cut anew, too, this one has the "
              "shortest; stage %u sets the pace: %.4g ms",
-             best.n_tried, slowest, (double)p->load_ns / 1e6);
+             dp_plan_has_latency(q) ? "with a latency " : "", best.n_tried, slowest, (double)p->load_ns / 1e6);
     return 0;
 }

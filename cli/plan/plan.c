@@ -202,6 +202,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     set_ns(o, "bound_ns", p->bound_ns);
     json_object_set_new(o, "bound_by", json_string(dp_plan_bound_name(p->bound_by)));
     json_object_set_new(o, "bound_node", bound_node(g, p));
+    json_object_set_new(o, "objective", json_string(dp_paper_is(q->algorithm) ? "paper" : q->for_iteration ? "iteration" : "load"));
     set_ns(o, "objective_ns", p->objective_ns);
     json_object_set_new(o, "microbatch", json_integer(p->microbatch ? p->microbatch : 1));
     json_object_set_new(o, "recomputes", json_boolean(p->recomputes));
@@ -271,8 +272,8 @@ int dp_plan_solve(const struct dp_plan_problem *q, struct dp_graph *g, struct dp
                                       .latency_ns = q->latency_ns[0],
                                       .accel_bytes = q->memory_bytes};
 
-    if (!ask.policy && dp_plan_has_latency(q) && !dp_paper_is(q->algorithm))
-        return dp_plan_for_latency(q, g, p, err);
+    if (q->for_iteration)
+        return dp_plan_for_iteration(q, g, p, err);
     if (dp_plan_search(q, g, p, err) < 0)
         return -1;
     return ask.policy ? dp_sim_replan_run(g, &net, &ask, p, err) : 0;

@@ -22,6 +22,7 @@ struct dp_plan_problem {
     uint32_t n_cpus;
     double *speed; /* [devices[0]], or NULL: all alike; of the question, to be freed */
     bool is_straight;
+    bool for_iteration; /* the least simulated iteration is looked for, not the least load */
     double time_limit_s; /* 0: none */
     uint64_t seed;         /* of the search for orders */
     uint32_t microbatches; /* of an iteration; 0: dp_plan_microbatches() */
@@ -61,9 +62,9 @@ uint32_t dp_plan_microbatches(const struct dp_plan_problem *q);
 /* The least time of a microbatch on the busiest device, whatever the latency. returns 0, or -1: no plan. *p: the caller's to
  * release. */
 int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
-/* Where a message has a latency: the least simulated iteration of a number of plans. Likewise; is_optimal: of all cuts of the
+/* The least simulated iteration of a number of plans. Likewise; is_optimal: of all cuts of the
  * graph's only order this has the shortest one. */
-int dp_plan_for_latency(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
+int dp_plan_for_iteration(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
 /* What the question asks for: one of the two, and the policy's cuts. Likewise. */
 int dp_plan_solve(const struct dp_plan_problem *q, struct dp_graph *g, struct dp_graph_plan *p, struct dp_err *err);
 /* One simulated iteration of 1F1B with the question's microbatches; 0: too large to simulate. */

@@ -192,6 +192,16 @@ for a in 2bw alpa; do
     exit_is 1 "memory that nothing fits, $a" plan two-towers.txt --devices=2 --memory=10MB --algorithm=$a
     like "$err" "algorithm $a found no plan that fits 2 devices of 0.01 GB" "says so"
 done
+for o in '' x loads; do exit_is 2 "--objective=$o" plan two-towers.txt --devices=2 "--objective=$o"; done
+exit_is 2 "--objective of a paper" plan two-towers.txt --devices=2 --algorithm=alpa --objective=iteration
+exit_is 2 "--objective of a policy" plan two-towers.txt --devices=2 --policy=time --objective=load
+# Sixteen devices fill and drain for long. A latency that is next to nothing gives both the same number of microbatches.
+for o in load iteration; do "$dynpipe" plan two-towers.txt --devices=16 --bandwidth=1.25 --latency=0.001 --objective=$o --json >$o.json; done
+is "$(jq -s -c 'map(.plan.objective)' load.json iteration.json)" '["load","iteration"]' "--objective is told"
+is "$(jq -s '.[0].plan.prediction.microbatches == .[1].plan.prediction.microbatches' load.json iteration.json)" true "as many microbatches"
+runs "the load is the least" jq -s -e '.[0].plan.load_ns <= .[1].plan.load_ns' load.json iteration.json
+runs "the iteration is shorter" jq -s -e '.[1].plan.prediction.iteration_ns < .[0].plan.prediction.iteration_ns' load.json iteration.json
+is "$("$dynpipe" plan two-towers.txt --devices=4 --latency=5 --objective=load --json | jq -r .plan.objective)" load "with a latency, too"
 exit_is 2 "machines for 2bw" plan two-towers.txt --devices=2x2 --algorithm=2bw
 # Every second output is large: with recomputation a stage of two nodes keeps one of them, and small inputs.
 awk 'BEGIN { for (i = 0; i < 8; i++) {
