@@ -122,6 +122,7 @@ enum dp_event {
     DP_EV_REGROUPED = 5, /* the run goes on from `step`, after a REGROUP; value: sparsity there; text: from what */
     DP_EV_LEAVE = 6,    /* a slice's worker asks to be let go: Slurm ends its job; with value DP_LEAVE_DRAINED anyone's: its node drains */
     DP_EV_FROZEN = 7,   /* value: layers of the model, from the first on, that only go forward from here on */
+    DP_EV_SHADOWING = 8, /* of the leader: layers of hand-over `value` are copied while training goes on, votes come later */
 };
 #define DP_LEAVE_DRAINED 1.0 /* there is no hurry: who cannot be let go stays */
 enum dp_card {

@@ -204,6 +204,7 @@ struct coord_migration {
     uint64_t boundary;
     uint8_t digest[DP_DIGEST_BYTES];
     uint64_t started_ns, sent_ns, decided_ns;
+    uint64_t copying_ns; /* workers copy its layers while training goes on, as they said last; 0: they did not */
     uint32_t moved_layers;
     uint64_t moved_bytes, sent_bytes;
     char reason[256], why[256]; /* of the move; of an abort */

@@ -107,7 +107,8 @@ int bench_step_sync(struct dp_transport *t, uint32_t rank, uint32_t n_workers, i
 
         if (i == 0)
             cpu_start_ns = dp_thread_cpu_ns();
-        if (dp_step_sync(&collectives, &config, (uint64_t)(i + 3), &part, &(struct dp_reached){0}, 0, &order, err) < 0)
+        if (dp_step_sync(&collectives, &config, (uint64_t)(i + 3), &part, &(struct dp_reached){0}, 0, &(struct dp_step_shadow){0}, &order,
+                         err) < 0)
             return -1;
         if (i >= 0)
             samples[i] = (double)(dp_now_ns() - start_ns);

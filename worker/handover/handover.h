@@ -23,6 +23,7 @@
 #include "lib/member.h"
 #include "worker/model/stage.h"
 #include "worker/net/transport.h"
+#include "worker/shadow/shadowing.h"
 
 /* What outlives one hand-over: retired copies, migrations that are closed, whether this worker leaves. */
 struct dp_handover;
@@ -44,6 +45,7 @@ struct dp_handover_args {
     /* The leader: tell those of `next` that they are to call dp_handover_run(), too. Who does not hear it makes the hand-over fail. */
     void (*invite)(void *arg, uint64_t migration, const struct dp_layout *next);
     void *arg;
+    struct dp_shadowing *shadowing; /* layers that it has are not sent again; the same on all workers. NULL: none was copied before */
 };
 
 /* How long a worker waits. */
@@ -59,7 +61,7 @@ struct dp_handover_outcome {
     bool is_leaving;             /* this worker left the run: see dp_handover_poll() */
     uint64_t pause_ns;           /* from the call until the return */
     uint64_t transfer_ns;        /* part in which layers were sent or received */
-    uint64_t sent_bytes, received_bytes; /* of layers */
+    uint64_t sent_bytes, received_bytes; /* of layers, those that were copied before included */
     char text[256];              /* reason of an abort */
 };
 

@@ -153,15 +153,6 @@ static void load(struct dp_transfer *s, const struct dp_moves *moves)
     }
 }
 
-/* Of the room for activations, once the next layout is in force. */
-static size_t growth(const struct dp_handover_args *args, const struct dp_layout *next)
-{
-    size_t now = dp_stage_activation_bytes(args->config, args->backend, args->layout, args->rank, args->frozen);
-    size_t then = dp_stage_activation_bytes(args->config, args->backend, next, args->rank, args->frozen);
-
-    return then > now ? then - now : 0;
-}
-
 struct dp_transfer *dp_transfer_create(const struct dp_handover_args *args, uint64_t migration,
                                        const struct dp_moves *moves, const struct dp_layout *next, struct dp_err *err)
 {
@@ -178,7 +169,8 @@ struct dp_transfer *dp_transfer_create(const struct dp_handover_args *args, uint
     }
     s->args = args;
     s->migration = migration;
-    s->mem_bytes = dp_stage_bytes(*args->stage, NULL) + growth(args, next);
+    s->mem_bytes = dp_stage_bytes(*args->stage, NULL) +
+                   dp_stage_activation_growth(args->config, args->backend, args->layout, next, args->rank, args->frozen);
     s->moved_ns = dp_now_ns();
     load(s, moves);
     return s;

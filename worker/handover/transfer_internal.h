@@ -6,12 +6,13 @@
 #include "worker/handover/transfer.h"
 #include "worker/model/layer_parts.h"
 
-#define MANIFEST_BYTES 1024u /* magic u32, migration u64, layer u32, bytes u64, state u64, length u32 of the head, head, zeroes */
+/* magic u32, migration u64, layer u32, bytes u64, state u64, copied u32: it is there already, length u32 of the head, head, zeroes */
+#define MANIFEST_BYTES 1024u
 #define ACCEPT_BYTES 192u  /* magic u32, migration u64, layer u32, yes u8, text of a no, zeroes */
 #define ACCEPT_TEXT 172u   /* bytes of the text, at most */
 #define END_BYTES 20u     /* magic u32, migration u64, chunks u64 */
 #define TRANSFER_MAGIC 0x44505348u /* "DPSH" */
-_Static_assert(4 + 8 + 4 + 8 + 8 + 4 + DP_LAYER_HEAD_MAX <= MANIFEST_BYTES, "any head fits");
+_Static_assert(4 + 8 + 4 + 8 + 8 + 4 + 4 + DP_LAYER_HEAD_MAX <= MANIFEST_BYTES, "any head fits");
 
 /* What goes in one message: of one part, or several small parts that follow each other. Zeroes: before the first. */
 struct dp_piece {
@@ -23,6 +24,8 @@ struct dp_piece {
 struct dp_way {
     struct dp_layer *layer; /* borrowed: the stage's, or the shadow */
     bool is_accepted;
+    bool is_shadowed; /* it was copied while training went on: only what is not replayed is sent, and the least part */
+    uint32_t least; /* of its parts: each layer has one message at least */
     uint8_t head[DP_LAYER_HEAD_MAX];
     size_t head_bytes;
     uint64_t bytes; /* of all parts */
@@ -38,6 +41,8 @@ int dp_way_fill(struct dp_way *w, struct dp_err *err);
 void dp_way_free(struct dp_way *w); /* NULL is fine */
 /* *p = the piece behind *p. returns: is there one? */
 bool dp_way_next(const struct dp_way *w, struct dp_piece *p);
+/* Bytes of it that are not sent, because they were copied before. */
+uint64_t dp_way_copied(const struct dp_way *w);
 /* Does the piece go through a buffer, or straight from and to where it lies? */
 bool dp_way_is_buffered(const struct dp_way *w, const struct dp_piece *p);
 int dp_way_gather(const struct dp_way *w, const struct dp_piece *p, uint8_t *out, struct dp_err *err);

@@ -29,6 +29,7 @@ static int open_next(struct dp_transfer *s, struct dp_stream *st, struct dp_err 
 /* What a manifest says. */
 struct manifest {
     uint64_t bytes, state_bytes;
+    bool is_shadowed;
     uint32_t head_bytes;
     const uint8_t *head;
 };
@@ -45,8 +46,9 @@ static int read_manifest(const struct dp_transfer *s, const struct dp_stream *st
     fits &= dp_rd_u32(&r) == layer;
     m->bytes = dp_rd_u64(&r);
     m->state_bytes = dp_rd_u64(&r);
+    m->is_shadowed = dp_rd_u32(&r) == 1;
     m->head_bytes = dp_rd_u32(&r);
-    m->head = st->ctl_in + (4 + 8 + 4 + 8 + 8 + 4);
+    m->head = st->ctl_in + (4 + 8 + 4 + 8 + 8 + 4 + 4);
     if (!fits)
         return dp_err_set(err, DP_EPROTO, "worker %u sent a manifest that is not layer %u's", st->peer, layer);
     if (m->bytes == 0 || m->bytes > MOST_BYTES || m->state_bytes < m->bytes || m->state_bytes > MOST_BYTES ||
@@ -71,7 +73,11 @@ static int make_room(struct dp_transfer *s, struct dp_transfer_layer *c, const s
         return dp_err_set(err, DP_ENOMEM, "no memory to receive layer %u", c->move.layer);
     memcpy(w->head, m->head, m->head_bytes);
     w->head_bytes = m->head_bytes;
-    w->layer = c->shadow = dp_layer_from_head(a->config, a->backend, a->tune, w->head, w->head_bytes, m->state_bytes, err);
+    w->is_shadowed = m->is_shadowed;
+    if (m->is_shadowed && !dp_shadowing_has(a->shadowing, c->move.layer))
+        return dp_err_set(err, DP_EPROTO, "layer %u was not copied before", c->move.layer);
+    w->layer = c->shadow = m->is_shadowed ? dp_shadowing_take(a->shadowing, c->move.layer, w->head, w->head_bytes, err)
+                                          : dp_layer_from_head(a->config, a->backend, a->tune, w->head, w->head_bytes, m->state_bytes, err);
     if (!w->layer || dp_way_fill(w, err) < 0)
         return -1;
     if (w->layer->index != c->move.layer)
@@ -142,10 +148,12 @@ static int post_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_er
 }
 
 /* All bytes are here, and each chunk is as it left: are they a layer, and which digest has it? */
-static int finish_layer(struct dp_stream *st, struct dp_transfer_layer *c, struct dp_err *err)
+static int finish_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_transfer_layer *c, struct dp_err *err)
 {
-    if (dp_way_digest(c->way, c->digest, err) < 0 || dp_layer_arrived(c->shadow, err) < 0)
+    if (dp_way_digest(c->way, c->digest, err) < 0 || (!c->way->is_shadowed && dp_layer_patterns_arrived(c->shadow, err) < 0) ||
+        dp_layer_weights_arrived(c->shadow, err) < 0)
         return -1;
+    s->received_bytes += dp_way_copied(c->way);
     dp_way_free(c->way);
     c->way = NULL;
     c->is_done = true;
@@ -162,7 +170,7 @@ static int take_chunk(struct dp_transfer *s, struct dp_stream *st, const struct 
         return -1;
     dp_way_note(c->way, &g->piece, crc);
     s->received_bytes += g->piece.bytes;
-    return g->is_last ? finish_layer(st, c, err) : 0;
+    return g->is_last ? finish_layer(s, st, c, err) : 0;
 }
 
 static int take_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_err *err)

@@ -26,6 +26,7 @@ static int open_way(struct dp_transfer *s, struct dp_transfer_layer *c, struct d
     if (!w)
         return dp_err_set(err, DP_ENOMEM, "no memory to send layer %u", c->move.layer);
     w->layer = layer;
+    w->is_shadowed = dp_shadowing_has(s->args->shadowing, layer->index);
     w->head_bytes = dp_layer_head_write(layer, w->head);
     return dp_way_fill(w, err);
 }
@@ -41,6 +42,7 @@ static int send_manifest(struct dp_transfer *s, struct dp_stream *st, const stru
     dp_wr_u32(&out, w->layer->index);
     dp_wr_u64(&out, w->bytes);
     dp_wr_u64(&out, dp_layer_state_bytes(w->layer));
+    dp_wr_u32(&out, w->is_shadowed);
     dp_wr_u32(&out, (uint32_t)w->head_bytes);
     dp_wr_bytes(&out, w->head, w->head_bytes);
     return dp_stream_control(s, st, MSG_MANIFEST, st->n_begun, message, sizeof message, err);
@@ -116,10 +118,11 @@ static int post_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_er
     return rc < 0 ? -1 : moved;
 }
 
-static int finish_layer(struct dp_stream *st, struct dp_transfer_layer *c, struct dp_err *err)
+static int finish_layer(struct dp_transfer *s, struct dp_stream *st, struct dp_transfer_layer *c, struct dp_err *err)
 {
     if (dp_way_digest(c->way, c->digest, err) < 0)
         return -1;
+    s->sent_bytes += dp_way_copied(c->way);
     dp_way_free(c->way);
     c->way = NULL;
     c->is_done = true;
@@ -142,7 +145,7 @@ static int reap_chunks(struct dp_transfer *s, struct dp_stream *st, struct dp_er
             break;
         st->n_done++;
         s->sent_bytes += g->piece.bytes;
-        if (g->is_last && finish_layer(st, &s->layer[g->layer], err) < 0)
+        if (g->is_last && finish_layer(s, st, &s->layer[g->layer], err) < 0)
             return -1;
         moved = 1;
     }

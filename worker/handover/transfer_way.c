@@ -26,6 +26,7 @@ int dp_way_fill(struct dp_way *w, struct dp_err *err)
         w->first_crc[i] = w->n_crc;
         w->n_crc += crcs_of(&w->part[i]);
         w->bytes += w->part[i].bytes;
+        w->least = w->part[i].bytes < w->part[w->least].bytes ? i : w->least;
     }
     w->crc = calloc(w->n_crc + 1, sizeof *w->crc);
     return w->crc ? 0 : dp_err_set(err, DP_ENOMEM, "no memory for %zu checks of layer %u", w->n_crc, w->layer->index);
@@ -40,6 +41,11 @@ void dp_way_free(struct dp_way *w)
 
 /* ---- pieces ---- */
 
+static bool is_sent(const struct dp_way *w, uint32_t part)
+{
+    return !w->is_shadowed || !w->part[part].is_replayed || part == w->least;
+}
+
 bool dp_way_next(const struct dp_way *w, struct dp_piece *p)
 {
     uint32_t part = p->part;
@@ -49,10 +55,12 @@ bool dp_way_next(const struct dp_way *w, struct dp_piece *p)
         part += p->n_parts;
         offset = 0;
     }
+    while (part < w->n_parts && !is_sent(w, part))
+        part++;
     if (part == w->n_parts)
         return false;
     *p = (struct dp_piece){.part = part, .offset = offset};
-    while (part + p->n_parts < w->n_parts && w->part[part + p->n_parts].bytes <= SMALL &&
+    while (part + p->n_parts < w->n_parts && is_sent(w, part + p->n_parts) && w->part[part + p->n_parts].bytes <= SMALL &&
            p->bytes + w->part[part + p->n_parts].bytes <= GATHERED)
         p->bytes += w->part[part + p->n_parts++].bytes;
     if (p->n_parts == 0) {
@@ -60,6 +68,15 @@ bool dp_way_next(const struct dp_way *w, struct dp_piece *p)
         p->bytes = w->part[part].bytes - offset < DP_TRANSFER_CHUNK ? w->part[part].bytes - offset : DP_TRANSFER_CHUNK;
     }
     return true;
+}
+
+uint64_t dp_way_copied(const struct dp_way *w)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < w->n_parts; i++)
+        bytes += is_sent(w, i) ? 0 : w->part[i].bytes;
+    return bytes;
 }
 
 static bool is_reached(const struct dp_way *w, const struct dp_layer_part *part)
@@ -122,7 +139,7 @@ int dp_way_digest(struct dp_way *w, uint8_t out[DP_DIGEST_BYTES], struct dp_err 
     unsigned n = 0;
     int rc = 0;
 
-    if (!w->layer->be->ops->host_memory)
+    if (!w->layer->be->ops->host_memory || w->is_shadowed)
         rc = dp_layer_parts_check(w->layer, w->part, w->n_parts, DP_TRANSFER_CHUNK, w->crc, err);
     if (rc == 0 && (!sha || EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1 || EVP_DigestUpdate(sha, w->head, w->head_bytes) != 1 ||
                     EVP_DigestUpdate(sha, w->crc, w->n_crc * sizeof *w->crc) != 1 || EVP_DigestFinal_ex(sha, out, &n) != 1 ||

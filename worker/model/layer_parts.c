@@ -100,7 +100,7 @@ static uint32_t add(struct dp_layer_part *out, uint32_t n, void *data, size_t by
 {
     if (!data || !bytes)
         return n;
-    out[n] = (struct dp_layer_part){.data = data, .bytes = bytes, .is_device = is_device};
+    out[n] = (struct dp_layer_part){.data = data, .bytes = bytes, .is_device = is_device, .is_replayed = true};
     return n + 1;
 }
 
@@ -120,6 +120,8 @@ uint32_t dp_layer_parts(const struct dp_layer *l, struct dp_layer_part out[DP_LA
         }
         n = add(out, n, p->keep, dp_bits_words(p->n) * sizeof *p->keep, true);
         n = add(out, n, p->w, bytes, true);
+        if (p->w && bytes)
+            out[n - 1].is_replayed = p->m || !p->g; /* no moments, but a gradient: a copy that others set */
         n = add(out, n, p->m, bytes, true);
         n = add(out, n, p->v, bytes, true);
     }
@@ -207,17 +209,48 @@ static int check_bitmap(struct dp_backend *be, const struct dp_param *p, struct 
     return rc;
 }
 
-int dp_layer_arrived(struct dp_layer *l, struct dp_err *err)
+int dp_layer_patterns_arrived(struct dp_layer *l, struct dp_err *err)
 {
-    struct dp_backend *be = l->be;
-
     for (uint32_t i = 0; i < l->n_params; i++) {
         struct dp_param *p = &l->param[i];
 
-        if ((p->keep && check_bitmap(be, p, err) < 0) ||
-            (p->sparse && (dp_tensor_check_pattern(p->sparse, err) < 0 || be->ops->sparse_prepare(be, p->sparse, err) < 0 ||
-                           be->ops->sparse_refresh(be, p->sparse, p->w, err) < 0)))
+        if ((p->keep && check_bitmap(l->be, p, err) < 0) ||
+            (p->sparse && (dp_tensor_check_pattern(p->sparse, err) < 0 || l->be->ops->sparse_prepare(l->be, p->sparse, err) < 0)))
             return dp_err_prefix(err, "layer %u", l->index);
     }
     return 0;
+}
+
+int dp_layer_weights_arrived(struct dp_layer *l, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < l->n_params; i++) {
+        struct dp_param *p = &l->param[i];
+
+        if (p->sparse && l->be->ops->sparse_refresh(l->be, p->sparse, p->w, err) < 0)
+            return dp_err_prefix(err, "layer %u", l->index);
+    }
+    return 0;
+}
+
+int dp_layer_take_head(struct dp_layer *l, const uint8_t *head, size_t bytes, struct dp_err *err)
+{
+    const uint8_t *at = head, *end = head + bytes;
+    struct dp_layer *other = dp_layer_header_decode(&at, end, l->config, l->be, l->tune, err);
+    bool fits = other && other->index == l->index && other->is_frozen == l->is_frozen && other->n_params == l->n_params &&
+                end - at == (ptrdiff_t)(l->n_params * DP_TENSOR_HEAD_BYTES);
+    uint8_t mine[DP_TENSOR_HEAD_BYTES];
+
+    if (!other)
+        return -1;
+    for (uint32_t i = 0; fits && i < l->n_params; i++, at += DP_TENSOR_HEAD_BYTES) {
+        dp_tensor_head_encode(&l->param[i], mine);
+        fits = memcmp(mine, at, DP_TENSOR_HEAD_BYTES) == 0;
+    }
+    if (fits) {
+        l->rng_key = other->rng_key;
+        l->rng_counter = other->rng_counter;
+        l->notes = other->notes;
+    }
+    dp_layer_destroy(other);
+    return fits ? 0 : dp_err_set(err, DP_ECORRUPT, "layer %u: its arrays are not those that were copied", l->index);
 }

@@ -15,6 +15,7 @@ struct dp_layer_part {
     void *data;     /* borrowed from the layer; 64-byte aligned where it is the backend's */
     size_t bytes;   /* not 0 */
     bool is_device; /* the backend's memory; false: the host's */
+    bool is_replayed; /* between two prunings the optimizer's steps alone change it, or nothing; false: a tied copy of weights */
 };
 
 /* returns: bytes written. */
@@ -31,7 +32,12 @@ uint32_t dp_layer_parts(const struct dp_layer *layer, struct dp_layer_part out[D
  * a multiple of 64 KiB. crc: the caller's, as many as there are. Waits for the device. */
 int dp_layer_parts_check(const struct dp_layer *layer, const struct dp_layer_part *part, uint32_t n, size_t piece, uint32_t *crc,
                          struct dp_err *err);
-/* All parts have arrived: look at patterns and bitmaps, and build what the kernels need. DP_ECORRUPT: they are none. */
-int dp_layer_arrived(struct dp_layer *layer, struct dp_err *err);
+/* Patterns and bitmaps have arrived: look at them, and build what kernels need of them. DP_ECORRUPT: they are none. */
+int dp_layer_patterns_arrived(struct dp_layer *layer, struct dp_err *err);
+/* All parts have, and patterns were looked at: kernels have what they need of the weights. */
+int dp_layer_weights_arrived(struct dp_layer *layer, struct dp_err *err);
+/* The layer has another head now, of the same arrays: what stands in it beside them (its random key, what schemes remember) is the
+ * layer's. DP_ECORRUPT: of other arrays, or no head; the layer is as it was. */
+int dp_layer_take_head(struct dp_layer *layer, const uint8_t *head, size_t bytes, struct dp_err *err);
 
 #endif

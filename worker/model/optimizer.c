@@ -112,11 +112,9 @@ static int step_param(struct dp_layer *l, struct dp_param *p, const struct dp_st
     return p->sparse ? l->be->ops->sparse_refresh(l->be, p->sparse, p->w, err) : 0;
 }
 
-/* Of optimizer step `step`, on the device. */
-static int put_scalars(const struct dp_layer *l, struct dp_step_scalars *out, uint64_t step, double grad_scale,
-                       struct dp_err *err)
+int dp_step_scalars_put(const struct dp_train_config *c, struct dp_backend *be, struct dp_step_scalars *out, uint64_t step,
+                        double grad_scale, struct dp_err *err)
 {
-    const struct dp_train_config *c = l->config;
     const double n = (double)step + 1.0;
     const struct dp_step_scalars s = {
         .lr = (float)dp_train_lr(c, step),
@@ -129,15 +127,30 @@ static int put_scalars(const struct dp_layer *l, struct dp_step_scalars *out, ui
         .grad_scale = (float)grad_scale,
     };
 
-    return l->be->ops->put(l->be, out, &s, sizeof s, err);
+    return be->ops->put(be, out, &s, sizeof s, err);
+}
+
+int dp_param_step(struct dp_layer *l, struct dp_param *p, int64_t first, int64_t n, const struct dp_step_scalars *step,
+                  struct dp_err *err)
+{
+    const struct dp_adamw a = {
+        .n = n, .w = p->w + first, .g = p->g + first, .m = p->m + first, .v = p->v + first,
+        .keep = p->keep ? p->keep + first / 64 : NULL, .step = step, .decays = p->decays,
+    };
+
+    return l->be->ops->adamw(l->be, &a, err);
 }
 
 int dp_stage_step(struct dp_stage *stage, uint64_t step, double grad_scale, struct dp_err *err)
 {
     struct dp_step_scalars *scalars = dp_stage_workspace(stage)->step;
 
-    if (dp_stage_n_layers(stage) && put_scalars(dp_stage_layer(stage, 0), scalars, step, grad_scale, err) < 0)
-        return -1;
+    if (dp_stage_n_layers(stage)) {
+        const struct dp_layer *l = dp_stage_layer(stage, 0);
+
+        if (dp_step_scalars_put(l->config, l->be, scalars, step, grad_scale, err) < 0)
+            return -1;
+    }
     if (dp_stage_part_begin(stage, DP_STAGE_STEP, 0, err) < 0)
         return -1;
     for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++) {

@@ -116,6 +116,15 @@ static void drop_slots(struct dp_stage *s, uint32_t n_layers)
     s->n_slots = s->n_frozen = 0;
 }
 
+size_t dp_stage_activation_growth(const struct dp_train_config *config, const struct dp_backend *be, const struct dp_layout *old,
+                                  const struct dp_layout *next, uint32_t rank, uint32_t frozen)
+{
+    size_t now = dp_stage_activation_bytes(config, be, old, rank, frozen);
+    size_t then = dp_stage_activation_bytes(config, be, next, rank, frozen);
+
+    return then > now ? then - now : 0;
+}
+
 struct dp_stage *dp_stage_create(const struct dp_train_config *config, struct dp_backend *be,
                                  struct dp_layer **layers, uint32_t n, uint32_t in_flight, struct dp_err *err)
 {

@@ -22,6 +22,10 @@ uint32_t dp_stage_in_flight(const struct dp_train_config *config, const struct d
 size_t dp_stage_activation_bytes(const struct dp_train_config *config, const struct dp_backend *be,
                                  const struct dp_layout *layout, uint32_t rank, uint32_t frozen);
 
+/* By how much that is more in the next layout than in the old one; 0: it is not. */
+size_t dp_stage_activation_growth(const struct dp_train_config *config, const struct dp_backend *be, const struct dp_layout *old,
+                                  const struct dp_layout *next, uint32_t rank, uint32_t frozen);
+
 /* layers: n pointers, neighbours in the model; ownership moves in (also on failure nothing is lost:
  * on failure the caller still owns them). n may be 0: an empty stage. in_flight: microbatches that it has room for
  * between their forward and their backward, which begin in the order of their numbers: number mb always has the same
@@ -92,6 +96,14 @@ int dp_stage_step(struct dp_stage *stage, uint64_t step, double grad_scale, stru
 
 /* Linear warm-up, then cosine from lr to min_lr at the last step. */
 double dp_train_lr(const struct dp_train_config *config, uint64_t step);
+
+/* The same step again, of a part of a layer that is in no stage (worker/shadow/). What depends on the step, on the device: out, [device].
+ * Then elements first to first + n - 1 of a param with moments, whose gradients are zeroed. first: a multiple of 64. What kernels need of
+ * a sparse param's weights is not refreshed: dp_layer_weights_arrived(). */
+int dp_step_scalars_put(const struct dp_train_config *config, struct dp_backend *be, struct dp_step_scalars *out, uint64_t step,
+                        double grad_scale, struct dp_err *err);
+int dp_param_step(struct dp_layer *layer, struct dp_param *param, int64_t first, int64_t n, const struct dp_step_scalars *step,
+                  struct dp_err *err);
 
 /* Bytes held: layers, room for activations, workspace; without what forward is given. act_bytes_per_layer: [n_layers]
  * bytes kept for one microbatch, with the layer's input, NULL: not wanted. */

@@ -87,6 +87,10 @@ static const struct dp_conf_key keys[] = {
     TEXT(pipeline, record, "off", "off|on",
          "on: what a device is told in a step is recorded and replayed, same bits (cuda; on an H200 no faster with GPT-2)"),
 
+    TEXT(handover, background, "auto", "auto|always|off",
+         "layers that move are copied while training goes on; auto: where it would stand still for a twentieth of a step, and 20 ms"),
+    FLOAT(handover, max_rate, 0, 1e6, "0", "MB that are copied so in a second to each worker; 0: what costs a twentieth of a step"),
+
     TEXT(checkpoint, dir, "", NULL, "directory of the checkpoints, empty: none are written"),
     INT(checkpoint, every, 0, 1e9, "0", "steps between checkpoints, 0: as every_s says, on request and at the end"),
     FLOAT(checkpoint, every_s, 0, 1e9, "900", "seconds between checkpoints, 0: as every says, on request and at the end"),

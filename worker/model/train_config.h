@@ -63,6 +63,10 @@ struct dp_train_config {
         char record[16]; /* "off", "on": segments of a step, for backends that replay them */
     } pipeline;
     struct {
+        char background[16]; /* "auto", "always", "off": layers are copied while training goes on (worker/shadow/) */
+        double max_rate;     /* of that, MB in a second for each pair of workers, 0: as much as costs a twentieth of a step */
+    } handover;
+    struct {
         char dir[1024]; /* empty: no checkpoints */
         int64_t every;  /* steps, 0: none by their number */
         double every_s; /* seconds, 0: none by the clock */

@@ -28,9 +28,10 @@ enum dp_channel {
     DP_CH_LAYER = 6,      /* hand-over: manifest and chunks */
     DP_CH_VOTING = 7,     /* hand-over: voting among the workers, before they go to the coordinator */
     DP_CH_SAVE = 8,       /* checkpoint: digests to the leader */
+    DP_CH_SHADOW = 9,     /* layers that are copied while training goes on */
 };
 
-/* epoch: low 12 bits used; step: low 24 bits; index: microbatch, chunk or round, low 16 bits. */
+/* epoch: low 11 bits used; step: low 23 bits; index: microbatch, chunk or round, low 16 bits. */
 uint64_t dp_tag(enum dp_channel channel, uint64_t epoch, uint64_t step, uint32_t index);
 
 /* card: this worker's address for the others (opaque bytes), valid as long as the transport. */

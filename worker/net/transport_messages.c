@@ -66,10 +66,10 @@ uint64_t dp_tag(enum dp_channel channel, uint64_t epoch, uint64_t step, uint32_t
 
 static uint64_t header_tag(uint64_t tag, uint32_t from)
 {
-    uint64_t channel = ((tag >> 52) - 1) & 7;
-    uint64_t epoch = (tag >> 40) & 0xfff;
+    uint64_t channel = (tag >> 52) - 1; /* its fourth bit stands in front of the epoch, which needs fewer */
+    uint64_t epoch = (tag >> 40) & 0x7ff;
 
-    return channel << 60 | (uint64_t)from << 51 | epoch << 39 | (tag & 0x7fffffffffu);
+    return (channel & 7) << 60 | (uint64_t)from << 51 | (channel >> 3 & 1) << 50 | epoch << 39 | (tag & 0x7fffffffffu);
 }
 
 static uint64_t payload_tag(uint64_t check)

@@ -9,6 +9,39 @@ static bool is_every(int64_t every, uint64_t step)
     return every > 0 && step % (uint64_t)every == 0;
 }
 
+/* Of the hand-over that is pending, or of none: announce it, copy, or do it. */
+static void decide_handover(const struct dp_step_order_input *in, struct dp_step_order *o)
+{
+    const struct dp_step_shadow *s = &in->shadow;
+    bool is_due = false;
+
+    o->migration = in->migration;
+    if (s->is_copying && s->migration != in->migration) {
+        o->shadow = DP_SHADOW_DROP; /* it was aborted, and there may be a next one */
+    } else if (!in->migration) {
+        return;
+    } else if (s->is_copying) {
+        bool is_changed = o->flags & DP_ORDER_SCHEME; /* what was copied is not what the layers then are */
+
+        bool is_vain = in->requests & DP_REQUEST_UNSHADOW, is_done = !(in->requests & DP_REQUEST_SHADOW);
+
+        is_due = is_changed ? s->n_dropped + 1 >= DP_SHADOW_DROPS : is_vain || is_done;
+        o->shadow = is_changed || is_vain ? DP_SHADOW_DROP : is_due ? DP_SHADOW_NONE : DP_SHADOW_GO_ON;
+    } else if (!s->is_allowed || s->n_dropped >= DP_SHADOW_DROPS) {
+        is_due = true;
+    } else if (s->migration != in->migration) {
+        o->shadow = DP_SHADOW_ANNOUNCE;
+    } else if (in->requests & DP_REQUEST_UNPREPARED || o->flags & DP_ORDER_SCHEME) { /* the layers change behind this boundary's begin */
+        is_due = s->n_waits >= DP_SHADOW_WAITS;
+        o->shadow = is_due ? DP_SHADOW_NONE : DP_SHADOW_ANNOUNCE;
+    } else {
+        is_due = !(in->requests & DP_REQUEST_SHADOW);
+        o->shadow = is_due ? DP_SHADOW_NONE : DP_SHADOW_BEGIN;
+    }
+    if (is_due)
+        o->flags |= DP_ORDER_HANDOVER;
+}
+
 void dp_step_order_decide(const struct dp_train_config *c, uint64_t step, const struct dp_step_order_input *in,
                           struct dp_step_order *o)
 {
@@ -23,13 +56,13 @@ void dp_step_order_decide(const struct dp_train_config *c, uint64_t step, const 
     }
     if (dp_schemes_decide(c, &schemes, in->measured, o->scheme))
         o->flags |= DP_ORDER_SCHEME;
-    if (in->migration && !is_last && !must_stop) {
-        o->flags |= DP_ORDER_HANDOVER;
-        o->migration = in->migration;
-    }
+    if (!is_last && !must_stop)
+        decide_handover(in, o);
+    else if (in->shadow.is_copying)
+        o->shadow = DP_SHADOW_DROP;
     if (is_every(c->data.eval_every, step) || is_last)
         o->flags |= DP_ORDER_EVAL;
-    if (c->checkpoint.dir[0] && (is_every(c->checkpoint.every, step) || in->requests || is_last))
+    if (c->checkpoint.dir[0] && (is_every(c->checkpoint.every, step) || in->requests & DP_REQUESTS_SAVE || is_last))
         o->flags |= DP_ORDER_SAVE;
     if (is_last || must_stop) {
         o->flags |= DP_ORDER_STOP;

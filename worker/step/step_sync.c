@@ -100,7 +100,7 @@ static int check(const struct dp_step_order *o, uint64_t step, uint64_t epoch, s
 
 int dp_step_sync(struct dp_collectives *s, const struct dp_train_config *c, uint64_t step,
                  const struct dp_step_part *part, const struct dp_reached *reached, uint64_t migration,
-                 struct dp_step_order *order, struct dp_err *err)
+                 const struct dp_step_shadow *shadow, struct dp_step_order *order, struct dp_err *err)
 {
     const struct dp_layout *l = s->layout;
     const uint32_t n_measured = dp_schemes_measured(c, step);
@@ -125,7 +125,7 @@ int dp_step_sync(struct dp_collectives *s, const struct dp_train_config *c, uint
     order->epoch = l->epoch;
     if (dp_collectives_leads(s)) {
         double *all = buffer + (total + mine) / sizeof *buffer;
-        struct dp_step_order_input in = {.requests = all_requests(l, buffer, offset), .migration = migration,
+        struct dp_step_order_input in = {.requests = all_requests(l, buffer, offset), .migration = migration, .shadow = *shadow,
                                          .n_layers = l->n_layers, .reached = *reached, .measured = all};
 
         add_up(l, buffer, offset, n_measured, c, order);

@@ -22,9 +22,9 @@ struct dp_step_part {
 };
 
 /* One round: part in, order out; collective. reached: by the schemes so far. migration: a hand-over that the leader's daemon prepares, 0 on
- * the others. DP_EPROTO when an order names another step or epoch than this worker is in. */
+ * the others; shadow: what was ordered last about it. DP_EPROTO when an order names another step or epoch than this worker is in. */
 int dp_step_sync(struct dp_collectives *s, const struct dp_train_config *config, uint64_t step,
                  const struct dp_step_part *part, const struct dp_reached *reached, uint64_t migration,
-                 struct dp_step_order *order, struct dp_err *err);
+                 const struct dp_step_shadow *shadow, struct dp_step_order *order, struct dp_err *err);
 
 #endif

@@ -68,16 +68,18 @@ static void welcome_newcomers(struct dp_trainer *t, const struct dp_layout *befo
     t->is_joining = false;
 }
 
-static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct dp_handover_outcome *o)
+static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct dp_handover_outcome *o, uint32_t n_copying)
 {
-    char layout[1024], text[1400];
+    char layout[1024], text[1400], before[64] = "";
 
     if (!dp_trainer_leads(t))
         return;
     dp_layout_format(&t->layout, layout, sizeof layout);
+    if (n_copying)
+        snprintf(before, sizeof before, ", copied during %u steps before", n_copying);
     if (o->is_committed)
-        snprintf(text, sizeof text, "migration %llu, layout %s, pause %.1f ms", (unsigned long long)migration, layout,
-                 (double)o->pause_ns / 1e6);
+        snprintf(text, sizeof text, "migration %llu, layout %s, pause %.1f ms%s", (unsigned long long)migration, layout,
+                 (double)o->pause_ns / 1e6, before);
     else
         snprintf(text, sizeof text, "migration %llu: %s; layout stays %s", (unsigned long long)migration, o->text,
                  layout);
@@ -85,7 +87,7 @@ static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct
 }
 
 /* Memory that was given back to Slurm (daemon/coord/carry_out/memory.c) is missing in the cgroup at once. */
-static uint64_t memory_limit(const struct dp_trainer *t)
+uint64_t dp_trainer_memory_limit(const struct dp_trainer *t)
 {
     uint64_t now = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
 
@@ -105,6 +107,8 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
 {
     struct dp_layout before = t->layout;
     struct dp_handover_outcome outcome;
+    struct dp_shadowing_sums sums = {0};
+    int rc;
     struct dp_handover_args args = {
         .transport = t->args->transport,
         .rank = t->rank,
@@ -115,14 +119,20 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         .tune = &t->start.tune,
         .frozen = t->reached.frozen,
         .step = t->step,
-        .mem_limit_bytes = memory_limit(t),
+        .mem_limit_bytes = dp_trainer_memory_limit(t),
         .meet = dp_trainer_meet,
         .invite = dp_trainer_invite,
         .arg = t,
+        .shadowing = t->shadowing,
     };
 
     stop_leading_if_leaving(t, migration);
-    if (dp_handover_run(t->handover, &args, migration, &outcome, err) < 0)
+    rc = dp_handover_run(t->handover, &args, migration, &outcome, err);
+    if (t->shadowing)
+        sums = dp_shadowing_total(t->shadowing);
+    dp_trainer_shadow_end(t, true);
+    t->shadow = (struct dp_step_shadow){0};
+    if (rc < 0)
         return dp_err_prefix(err, "hand-over %llu at step %llu", (unsigned long long)migration,
                              (unsigned long long)t->step);
     t->is_leaving = outcome.is_leaving;
@@ -134,7 +144,7 @@ static int hand_over(struct dp_trainer *t, uint64_t migration, struct dp_err *er
         forget_leavers(t, &before);
     if (dp_trainer_lead(t, err) < 0)
         return -1;
-    tell_handover(t, migration, &outcome);
+    tell_handover(t, migration, &outcome, sums.n_steps);
     return 0;
 }
 
@@ -241,7 +251,7 @@ int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *o, str
     uint64_t start_ns = dp_now_ns();
 
     t->order = o;
-    if (drop_copies(t, err) < 0 ||
+    if (drop_copies(t, err) < 0 || dp_trainer_shadow_boundary(t, o, err) < 0 ||
         (work && do_work(t, o, work, &took, err) < 0))
         return -1;
     t->order = NULL;

@@ -95,6 +95,8 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
 /* Nothing of the old layout is used, sent or received any more. */
 static int tear_down(struct dp_trainer *t, struct dp_err *err)
 {
+    dp_trainer_shadow_end(t, false);
+    t->shadow = (struct dp_step_shadow){0};
     dp_trainer_close_layout(t);
     if (t->be->ops->sync(t->be, err) < 0)
         return -1;

@@ -96,7 +96,7 @@ static uint32_t requests_of(struct dp_trainer *t)
     return w | dp_save_clock_requests(&t->save_clock, dp_now_ns(), t->step + 1);
 }
 
-static double grad_scale(const struct dp_trainer *t, double norm)
+double dp_trainer_grad_scale(const struct dp_trainer *t, double norm)
 {
     double clip = t->config->train.clip;
 
@@ -107,9 +107,9 @@ static int optimize(struct dp_trainer *t, const struct dp_step_order *order, str
 {
     if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
-    dp_schemes_observe(t->stage, t->config, t->step + 1, t->squares, grad_scale(t, order->grad_norm));
+    dp_schemes_observe(t->stage, t->config, t->step + 1, t->squares, dp_trainer_grad_scale(t, order->grad_norm));
     if (dp_stage_n_layers(t->stage) > 0 &&
-        dp_stage_step(t->stage, t->step, grad_scale(t, order->grad_norm), err) < 0)
+        dp_stage_step(t->stage, t->step, dp_trainer_grad_scale(t, order->grad_norm), err) < 0)
         return -1;
     return dp_tied_head_weights(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err);
 }
@@ -142,6 +142,8 @@ static int lap_of_wait(struct dp_trainer *t, struct dp_err *err)
 static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_err *err)
 {
     struct dp_step_part part = {.squares = t->squares, .measured = t->measured, .losses = t->losses};
+    struct dp_step_shadow shadow;
+    uint64_t migration;
 
     if (lap_of_wait(t, err) < 0 || dp_stage_sum_squares(t->stage, err) < 0 || dp_device_finish(&t->device, err) < 0 ||
         dp_stage_grad_squares(t->stage, t->squares, err) < 0 ||
@@ -150,7 +152,10 @@ static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_e
         return -1;
     t->requests |= requests_of(t);
     part.requests = t->requests;
-    if (dp_step_sync(&t->collectives, t->config, t->step + 1, &part, &t->reached, pending_migration(t), order, err) < 0)
+    migration = pending_migration(t);
+    shadow = dp_trainer_shadow_state(t, migration);
+    if (dp_trainer_shadow_part(t, &part.requests, err) < 0 ||
+        dp_step_sync(&t->collectives, t->config, t->step + 1, &part, &t->reached, migration, &shadow, order, err) < 0)
         return -1;
     return lap_of_wait(t, err);
 }
@@ -194,6 +199,7 @@ static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct 
         return 0;
     if (optimize(t, order, err) < 0 || collect(t, start_ns, &sample, err) < 0)
         return -1;
+    t->step_ns = sample.wall_ns;
     sample.step = ++t->step;
     t->loss = order->loss;
     sample.microbatches = (uint32_t)t->config->train.microbatches;

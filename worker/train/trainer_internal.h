@@ -6,6 +6,8 @@
 
 #include "worker/checkpoint/distributed.h"
 #include "worker/handover/handover.h"
+#include "worker/shadow/pace.h"
+#include "worker/shadow/shadowing.h"
 #include "worker/train/memory_need.h"
 #include "worker/train/metrics.h"
 #include "worker/step/step_sync.h"
@@ -34,6 +36,11 @@ struct dp_trainer {
     struct dp_metrics *metrics;
     uint64_t optimizer_ns, rest_ns, idle_ns; /* of the running step; complete when its laps have been collected */
     struct dp_memory_need need;
+    struct dp_shadowing *shadowing;   /* layers that are copied for the next hand-over; NULL: none */
+    struct dp_step_shadow shadow;     /* what was ordered last about it */
+    struct dp_layout shadow_next;     /* that they are copied for; epoch 0: not known yet */
+    uint64_t step_ns;                 /* of the last step; 0: none was made */
+    uint64_t shadow_told_ns;          /* the leader told its coordinator last */
     bool has_copies; /* of layers that left: freed when their hand-over is over */
     struct dp_steplog *log; /* the leader's only */
     struct dp_tracelog *trace;
@@ -87,6 +94,21 @@ void dp_trainer_serve(void *arg);
 /* What the order says, after the optimizer step. Sets is_leaving. Of a newcomer that was invited it begins with the hand-over; where
  * that is aborted, all the rest is left to those who are in the layout. */
 int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
+
+/* Of layers that are copied while training goes on (background.c). What the leader has to know of it for its order; migration: that is
+ * pending, 0: none. */
+struct dp_step_shadow dp_trainer_shadow_state(struct dp_trainer *t, uint64_t migration);
+/* After the backwards, when the device is done: gradients of what is copied; *requests |= what this worker asks for. */
+int dp_trainer_shadow_part(struct dp_trainer *t, uint32_t *requests, struct dp_err *err);
+/* At the boundary, before anything else: what the order says of it. */
+int dp_trainer_shadow_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
+/* It is over. is_in_step: all workers end it at this boundary. */
+void dp_trainer_shadow_end(struct dp_trainer *t, bool is_in_step);
+
+/* Bytes for layers, 0: unlimited. */
+uint64_t dp_trainer_memory_limit(const struct dp_trainer *t);
+/* What gradients are multiplied with, of that norm. */
+double dp_trainer_grad_scale(const struct dp_trainer *t, double norm);
 
 /* Of a newcomer: wait until it is taken in. returns: 1: it was, at the boundary of this order, all of which was done; 0: it is not
  * needed, or Slurm ends it: it leaves; -1. */

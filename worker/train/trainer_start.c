@@ -360,6 +360,7 @@ void dp_trainer_end(struct dp_trainer *t)
         dp_transport_give_up_when(t->args->transport, NULL, NULL);
     dp_trainer_stop_leading(t);
     dp_tracelog_close(t->trace);
+    dp_trainer_shadow_end(t, false);
     dp_handover_destroy(t->handover);
     dp_control_destroy(t->control);
     dp_trainer_close_layout(t);

@@ -479,15 +479,27 @@ static void repeat_finish(struct dp_coord *c, uint64_t now_ns)
     }
 }
 
+/* When something was heard of the hand-over's votes: that it began, or that its layers are copied, which is believed for so many times
+ * the usual patience. */
+#define COPYING_PATIENCE 30.0
+
+static uint64_t heard_of(const struct coord_migration *m, double patience_s)
+{
+    bool is_copying = m->copying_ns > m->started_ns && (double)(m->copying_ns - m->started_ns) / 1e9 < COPYING_PATIENCE * patience_s;
+
+    return is_copying ? m->copying_ns : m->started_ns;
+}
+
 void coord_migrate_tick(struct dp_coord *c, uint64_t now_ns)
 {
     struct coord_migration *m = &c->mig;
     double patience_s = coord_patience_s(c, c->limits.vote_timeout_s); /* a boundary may be a step away */
+    uint64_t heard_ns = heard_of(m, patience_s);
     char why[256];
 
     if (m->state == MIG_ABORTING)
         coord_migrate_abort(c, now_ns, m->why);
-    if (m->state == MIG_PREPARING && (double)(now_ns - m->started_ns) / 1e9 > patience_s) {
+    if (m->state == MIG_PREPARING && (double)(now_ns - heard_ns) / 1e9 > patience_s) {
         uint32_t missing = 0;
 
         while (missing < c->train.n_workers && (!m->is_member[missing] || m->has_vote[missing]))

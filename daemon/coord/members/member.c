@@ -460,6 +460,13 @@ const char *dp_coord_worker_at(const struct dp_coord *c, uint32_t rank, uint32_t
     return c->slot[c->worker[rank].slot].name;
 }
 
+/* Layers of the hand-over under way are copied while training goes on: its votes come later. No line of a log: it is said every 2 s. */
+static void take_copying(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m)
+{
+    if (c->mig.state == MIG_PREPARING && m->value == (double)c->mig.id)
+        c->mig.copying_ns = now_ns;
+}
+
 /* An event is a line of the log and one of those that are kept. What is said again and again by itself, and then changes nothing,
  * is neither. */
 static bool may_take_event(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_event *m)
@@ -475,6 +482,10 @@ static bool may_take_event(struct dp_coord *c, uint64_t now_ns, const struct dp_
 
 void dp_coord_event(struct dp_coord *c, uint64_t now_ns, uint32_t rank, const struct dp_msg_event *m)
 {
+    if (m->kind == DP_EV_SHADOWING) {
+        take_copying(c, now_ns, m);
+        return;
+    }
     if (!may_take_event(c, now_ns, m))
         return;
     switch (m->kind) {

@@ -97,7 +97,8 @@ static int sums_and_verdicts(struct dp_collectives *s, const struct dp_train_con
 
     for (unsigned i = 0; i < DP_DIGEST_BYTES; i++)
         entry.digest[i] = (uint8_t)(0x40 + i);
-    if (dp_step_sync(s, c, STEP, &part, &(struct dp_reached){0}, 5, &order, &err) < 0 || dp_collectives_allreduce(s, counts, 2, &err) < 0)
+    if (dp_step_sync(s, c, STEP, &part, &(struct dp_reached){0}, 5, &(struct dp_step_shadow){0}, &order, &err) < 0 ||
+        dp_collectives_allreduce(s, counts, 2, &err) < 0)
         return 11;
     if (s->rank == 1)
         dp_err_set(&err, DP_ECORRUPT, "layer 2: damaged");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whole runs of three workers, one of which is killed while it trains: the others hear REGROUP of a daemon that is played
  * here, begin again at the newest checkpoint without new processes, and have the losses of a run that nothing happened to. So it is
- * when the one that leads leaves by a hand-over, and whether layers are pruned or frozen meanwhile. */
+ * when the one that leads leaves by a hand-over, whether layers are pruned or frozen meanwhile, and while layers are copied for a hand-over
+ * that is to come. */
 #define _GNU_SOURCE /* nftw */
 #include "tests/unit/unit.h"
 
@@ -32,6 +33,7 @@ struct player {
     uint64_t acked; /* epoch */
     int n_acks;
     bool voted;     /* yes */
+    uint64_t migration; /* of its newest vote, whatever it was */
     int bye;        /* enum dp_goodbye, -1: not said */
 };
 
@@ -48,6 +50,7 @@ static enum { TRAINING, BEFORE_COMMIT, AFTER_COMMIT, NEVER } dies; /* at a step,
 static enum { AS_IT_IS, HALF_A_LINE, A_FOLDER } leaves_log;
 static bool dies_again;             /* worker 1, when it makes its layers anew */
 static enum { PRUNING, SCHEDULE, CHANGE, FROM_THE_START, N_SCHEMES } scheme;
+static const char *background = "auto", *max_rate = "0"; /* copying for a hand-over while training goes on */
 static char weights[128];           /* that runs begin with, empty: new ones */
 static const char *ends_with;       /* NULL: the run completes; part of the error that it ends with */
 
@@ -63,13 +66,13 @@ static const char *const options[N_SCHEMES][5] = {
 
 static int load(struct dp_train_config *c, const char *log, const char *checkpoints, struct dp_err *err)
 {
-    static char text[8][160];
+    static char text[10][160];
     char *over[] = {(char *)"model.blocks=4", (char *)"model.channels=12", (char *)"model.heads=3", (char *)"model.context=8",
                     (char *)"train.batch=2", (char *)"train.microbatches=2", (char *)"data.eval_every=0",
                     (char *)options[scheme][0], (char *)options[scheme][1], (char *)options[scheme][2],
                     (char *)options[scheme][3], (char *)options[scheme][4], (char *)"pipeline.threads=1",
                     text[0], text[1], text[2], text[3], text[4], text[5],
-                    text[6], text[7], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
+                    text[6], text[7], text[8], text[9], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
 
     snprintf(text[0], sizeof text[0], "data.path=%s/text", dir);
     snprintf(text[1], sizeof text[1], "output.log=%s", log);
@@ -79,6 +82,8 @@ static int load(struct dp_train_config *c, const char *log, const char *checkpoi
     snprintf(text[5], sizeof text[5], "checkpoint.every=%d", checkpoints[0] ? EVERY : 0);
     snprintf(text[6], sizeof text[6], "train.seed=%d", seed);
     snprintf(text[7], sizeof text[7], "checkpoint.weights=%s", weights);
+    snprintf(text[8], sizeof text[8], "handover.background=%s", background);
+    snprintf(text[9], sizeof text[9], "handover.max_rate=%s", max_rate);
     return dp_train_config_load(NULL, sizeof over / sizeof over[0], over, c, err);
 }
 
@@ -217,7 +222,7 @@ static void take(struct player *p, const struct dp_header *h, const uint8_t *byt
         p->n_acks++;
     }
     if (h->type == DP_MSG_VOTE && dp_msg_vote_decode(&r, &vote, NULL) == 0)
-        p->voted = vote.yes;
+        p->voted = vote.yes, p->migration = vote.migration;
     else if (h->type == DP_MSG_GOODBYE && dp_msg_goodbye_decode(&r, &bye, NULL) == 0)
         p->bye = bye.how;
     else if (h->type == DP_MSG_EVENT && dp_msg_event_decode(&r, &event, NULL) == 0) {
@@ -357,6 +362,72 @@ static int play_leaving(struct dp_transport *t, uint32_t rank)
     UNTIL(worker[0].bye == (is_committed ? DP_BYE_DRAINED : DP_BYE_COMPLETED) && worker[1].bye == DP_BYE_COMPLETED &&
           worker[2].bye == DP_BYE_COMPLETED);
     return 0;
+}
+
+static void prepare(uint64_t migration, uint64_t epoch, const uint32_t *cut)
+{
+    struct dp_msg_prepare m = {.incarnation = 1, .migration = migration, .epoch = epoch, .n_workers = N, .n_layers = 6};
+
+    memcpy(m.cut, cut, (N + 1) * sizeof *cut);
+    for (uint32_t r = 0; r < N; r++)
+        FAKE_SEND(&worker[r].peer, prepare, DP_MSG_PREPARE, &m);
+}
+
+static bool is_over(void)
+{
+    return worker[0].bye >= 0 && worker[1].bye >= 0 && worker[2].bye >= 0;
+}
+
+static int n_committed; /* of the hand-overs of play_copying(); in its own process */
+
+/* One hand-over after the other for as long as they train; every third is aborted, at once or when all have voted. */
+static int play_copying(struct dp_transport *t, uint32_t rank)
+{
+    static const uint32_t cuts[][N + 1] = {{0, 1, 4, 6}, {0, 3, 5, 6}, {0, 0, 1, 6}, {0, 2, 2, 6}, {0, 2, 4, 6}};
+    uint64_t epoch;
+
+    (void)t;
+    (void)rank;
+    if (meet() < 0)
+        return 2;
+    epoch = first_epoch;
+    for (uint64_t m = 1; !is_over(); m++) {
+        struct dp_msg_decision decision = {.incarnation = 1, .migration = m, .commit = m % 3 != 0, .epoch = epoch + (m % 3 != 0)};
+        struct dp_msg_finish f = {.migration = m};
+        int acks[N] = {worker[0].n_acks, worker[1].n_acks, worker[2].n_acks};
+
+        prepare(m, epoch, cuts[m % 5]);
+        if (m % 6 != 3)
+            UNTIL(is_over() || (worker[0].migration == m && worker[1].migration == m && worker[2].migration == m));
+        decision.commit = decision.commit && worker[0].voted && worker[1].voted && worker[2].voted && !is_over();
+        decision.epoch = epoch + decision.commit;
+        for (uint32_t r = 0; r < N; r++)
+            FAKE_SEND(&worker[r].peer, decision, DP_MSG_DECISION, &decision);
+        UNTIL(is_over() || (worker[0].n_acks > acks[0] && worker[1].n_acks > acks[1] && worker[2].n_acks > acks[2]));
+        for (uint32_t r = 0; r < N && decision.commit; r++)
+            FAKE_SEND(&worker[r].peer, finish, DP_MSG_FINISH, &f);
+        epoch += decision.commit;
+        n_committed += decision.commit;
+    }
+    return n_committed > 0 && worker[0].bye == DP_BYE_COMPLETED && worker[1].bye == DP_BYE_COMPLETED && worker[2].bye == DP_BYE_COMPLETED
+               ? 0 : 3;
+}
+
+/* As play(), and from the beginning on layers are copied for a hand-over that never comes to a vote. */
+static int play_killed_while_copying(struct dp_transport *t, uint32_t rank)
+{
+    const uint32_t first = victim == 0, other = victim == 2 ? 1 : 2;
+
+    (void)t;
+    (void)rank;
+    if (meet() < 0)
+        return 2;
+    prepare(1, first_epoch, (const uint32_t[]){0, 4, 5, 6}); /* 24 units from 1 to 0, one at a boundary */
+    UNTIL(worker[victim].is_closed);
+    regroup(2, true, N);
+    UNTIL(worker[first].acked == 2 && worker[other].acked == 2 && newest.kind && worker[first].bye == DP_BYE_COMPLETED &&
+          worker[other].bye == DP_BYE_COMPLETED);
+    return worker[0].migration || worker[1].migration || worker[2].migration ? 3 : 0;
 }
 
 /* ---- tests ---- */
@@ -609,6 +680,66 @@ static void the_same_while_layers_freeze(void **state)
     scheme = PRUNING;
 }
 
+/* Of the log: hand-overs before which layers were copied. */
+static int n_copied(void)
+{
+    FILE *f = fopen(log_path, "r");
+    char line[4096];
+    int n = 0;
+
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, "\"handover\"") && strstr(line, "copied during");
+    fclose(f);
+    return n;
+}
+
+/* Many hand-overs, some aborted, in runs that prune, that freeze, and in one whose layers stay as they are: there one at least is copied
+ * before. */
+static void layers_are_copied_while_they_train(void **state)
+{
+    static const char *const names[N_SCHEMES] = {"copy-prune", "copy-schedule", "copy-change", "copy-start"};
+    procs_body_fn *const bodies[] = {body, body, body, play_copying};
+
+    (void)state;
+    background = "always";
+    dies = NEVER;
+    for (scheme = PRUNING; scheme < N_SCHEMES; scheme++) {
+        name_files(names[scheme]);
+        procs_run(N + 1, bodies, (const int[]){0, 0, 0, 0}, false);
+        compare(STEPS);
+        assert_true(scheme != FROM_THE_START || n_copied() > 0);
+    }
+    scheme = PRUNING;
+    dies = TRAINING;
+    background = "auto";
+}
+
+/* A source, a destination, and who is both, one unit at each boundary: nobody is through when it is killed. */
+static void one_is_killed_while_layers_are_copied(void **state)
+{
+    procs_body_fn *const bodies[] = {body, body, body, play_killed_while_copying};
+    char name[32];
+
+    (void)state;
+    background = "always";
+    max_rate = "1e-9";
+    scheme = FROM_THE_START;
+    for (victim = 0; victim < N; victim++) {
+        int want[] = {0, 0, 0, 0};
+
+        want[victim] = 256 + SIGKILL;
+        snprintf(name, sizeof name, "copy-killed-%u", victim);
+        name_files(name);
+        procs_run(N + 1, bodies, want, false);
+        compare(STEPS + 1);
+    }
+    victim = 2;
+    scheme = PRUNING;
+    max_rate = "0";
+    background = "auto";
+}
+
 /* Whoever begins again before there is a checkpoint begins with the weights that the run began with; later ones do not. */
 static void a_run_that_began_with_weights(void **state)
 {
@@ -677,6 +808,8 @@ int main(void)
         cmocka_unit_test(a_leader_dies_in_a_checkpoint),
         cmocka_unit_test(a_leader_leaves),
         cmocka_unit_test(the_same_while_layers_freeze),
+        cmocka_unit_test(layers_are_copied_while_they_train),
+        cmocka_unit_test(one_is_killed_while_layers_are_copied),
         cmocka_unit_test(a_run_that_began_with_weights),
         cmocka_unit_test(nobody_goes_on_where_that_is_said),
     };

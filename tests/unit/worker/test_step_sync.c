@@ -69,6 +69,58 @@ static void requests_are_granted(void **state)
     assert_int_equal(decide(&c, 7, DP_REQUEST_STOP, 0).flags, DP_ORDER_STOP);
 }
 
+static struct dp_step_order copying(uint64_t step, uint32_t requests, uint64_t migration, const struct dp_step_shadow *shadow)
+{
+    struct dp_train_config c = config_of();
+    struct dp_step_order_input in = {.requests = requests, .migration = migration, .shadow = *shadow};
+    struct dp_step_order o = {.step = step, .loss = 1, .grad_norm = 1};
+
+    dp_step_order_decide(&c, step, &in, &o);
+    return o;
+}
+
+#define ORDERS(o, want_flags, want_shadow)                                                         \
+    do {                                                                                           \
+        struct dp_step_order is = o;                                                               \
+        assert_int_equal(is.flags, want_flags);                                                    \
+        assert_int_equal(is.shadow, want_shadow);                                                  \
+    } while (0)
+
+/* Of a hand-over that may be copied for: announced, begun, gone on with, done. Pruning is due at step 20. */
+static void layers_are_copied_before(void **state)
+{
+    struct dp_step_shadow s = {.is_allowed = true};
+    const uint32_t more = DP_REQUEST_SHADOW, no = DP_REQUEST_UNSHADOW, late = DP_REQUEST_UNPREPARED;
+
+    (void)state;
+    ORDERS(copying(7, 0, 0, &s), 0, DP_SHADOW_NONE);
+    ORDERS(copying(7, 0, 42, &s), 0, DP_SHADOW_ANNOUNCE);
+    assert_int_equal(copying(7, 0, 42, &s).migration, 42);
+    s.migration = 42;
+    ORDERS(copying(8, 0, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_NONE); /* nobody has much to send */
+    ORDERS(copying(8, more, 42, &s), 0, DP_SHADOW_BEGIN);
+    ORDERS(copying(8, more | late, 42, &s), 0, DP_SHADOW_ANNOUNCE);
+    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_ANNOUNCE); /* the layers change there */
+    s.n_waits = DP_SHADOW_WAITS;
+    ORDERS(copying(8, more | late, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_NONE);
+    s.is_copying = true;
+    ORDERS(copying(9, more, 42, &s), 0, DP_SHADOW_GO_ON);
+    ORDERS(copying(25, more, 42, &s), DP_ORDER_SAVE, DP_SHADOW_GO_ON);
+    ORDERS(copying(9, 0, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_NONE);
+    ORDERS(copying(9, more | no, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_DROP);
+    ORDERS(copying(9, more, 0, &s), 0, DP_SHADOW_DROP);  /* aborted */
+    ORDERS(copying(9, more, 43, &s), 0, DP_SHADOW_DROP); /* and there is another one */
+    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_DROP);
+    ORDERS(copying(20, 0, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL, DP_SHADOW_DROP);
+    ORDERS(copying(9, more | DP_REQUEST_STOP, 42, &s), DP_ORDER_SAVE | DP_ORDER_STOP, DP_SHADOW_DROP);
+    ORDERS(copying(100, more, 42, &s), DP_ORDER_EVAL | DP_ORDER_SAVE | DP_ORDER_STOP, DP_SHADOW_DROP);
+    s.n_dropped = DP_SHADOW_DROPS - 1;
+    ORDERS(copying(20, more, 42, &s), DP_ORDER_SCHEME | DP_ORDER_EVAL | DP_ORDER_HANDOVER, DP_SHADOW_DROP);
+    s = (struct dp_step_shadow){.is_allowed = true, .migration = 42, .n_dropped = DP_SHADOW_DROPS};
+    ORDERS(copying(9, more, 42, &s), DP_ORDER_HANDOVER, DP_SHADOW_NONE);
+    ORDERS(copying(9, more | late, 42, &(struct dp_step_shadow){0}), DP_ORDER_HANDOVER, DP_SHADOW_NONE);
+}
+
 static void a_run_that_diverged_only_stops(void **state)
 {
     struct dp_train_config c = config_of();
@@ -93,12 +145,12 @@ static int body(struct dp_transport *t, uint32_t rank)
     struct dp_collectives s;
 
     dp_collectives_init(&s, t, &layout, rank);
-    if (dp_step_sync(&s, &c, 7, &part, &(struct dp_reached){0}, 0, &o, &err) < 0)
+    if (dp_step_sync(&s, &c, 7, &part, &(struct dp_reached){0}, 0, &(struct dp_step_shadow){0}, &o, &err) < 0)
         return 1;
     if (o.step != 7 || o.flags != DP_ORDER_SAVE || o.loss != 6.0 / 24 || o.grad_norm != sqrt(((1e16 + 1) + 1) + 1))
         return 2;
     /* A worker that is at another step does not follow. */
-    if (dp_step_sync(&s, &c, rank == 2 ? 9 : 8, &part, &(struct dp_reached){0}, 0, &o, &err) < 0)
+    if (dp_step_sync(&s, &c, rank == 2 ? 9 : 8, &part, &(struct dp_reached){0}, 0, &(struct dp_step_shadow){0}, &o, &err) < 0)
         return rank == 2 && err.code == DP_EPROTO ? 0 : 3;
     return rank == 2 ? 4 : 0;
 }
@@ -112,7 +164,8 @@ static void sums_in_layer_order(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_due_is_ordered),
     cmocka_unit_test(requests_are_granted),
-    cmocka_unit_test(a_run_that_diverged_only_stops),
+    cmocka_unit_test(layers_are_copied_before),
+        cmocka_unit_test(a_run_that_diverged_only_stops),
     cmocka_unit_test(sums_in_layer_order),
 };
 TEST_MAIN("step_sync", tests)

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See shadowing_internal.h: the destination's end of a stream. Messages go from the wire into the shadow's arrays. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/wire.h"
+#include "worker/shadow/shadowing_internal.h"
+
+int dp_shadow_ask_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < st->n_layers; i++) {
+        struct dp_shadow_layer *l = &st->layer[i];
+
+        l->head_x = dp_transport_recv(s->args.transport, st->peer, dp_shadow_tag(s, s->args.step, DP_SHADOW_HEAD, i), l->head,
+                                      sizeof l->head, err);
+        if (!l->head_x)
+            return -1;
+    }
+    return 0;
+}
+
+/* A shadow as its head says, with room for everything. */
+static int make_shadow(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_shadow_layer *l, struct dp_err *err)
+{
+    uint64_t migration, state_bytes;
+    uint32_t magic, index, n;
+    struct dp_reader r;
+
+    dp_reader_init(&r, l->head, sizeof l->head);
+    magic = dp_rd_u32(&r);
+    migration = dp_rd_u64(&r);
+    index = dp_rd_u32(&r);
+    state_bytes = dp_rd_u64(&r);
+    n = dp_rd_u32(&r);
+    if (magic != DP_SHADOW_MAGIC || migration != s->args.migration || index != l->index || n > DP_LAYER_HEAD_MAX)
+        return dp_err_set(err, DP_EPROTO, "worker %u sent a head that is not layer %u's", st->peer, l->index);
+    if (state_bytes > s->args.room_bytes || s->held_bytes > s->args.room_bytes - state_bytes)
+        return dp_err_set(err, DP_ENOMEM, "layer %u takes %llu bytes, and there is room for %llu", l->index,
+                          (unsigned long long)state_bytes, (unsigned long long)(s->args.room_bytes - s->held_bytes));
+    l->layer = dp_layer_from_head(s->args.config, s->args.backend, s->args.tune, l->head + (4 + 8 + 4 + 8 + 4), n, state_bytes, err);
+    if (!l->layer)
+        return -1;
+    if (l->layer->index != l->index)
+        return dp_err_set(err, DP_ECORRUPT, "layer %u was sent as layer %u", l->layer->index, l->index);
+    l->state_bytes = state_bytes;
+    s->held_bytes += state_bytes;
+    return 0;
+}
+
+/* Gradients of a shadow are those of what was copied: what lies there before is none. */
+static int clear_gradients(struct dp_layer *l, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < l->n_params; i++) {
+        struct dp_param *p = &l->param[i];
+
+        if (p->g && l->be->ops->zero(l->be, p->g, (size_t)p->n * sizeof *p->g, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int open_stream(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err)
+{
+    struct dp_err local = {0};
+    bool is_bad = false;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < st->n_layers; i++)
+        if (st->layer[i].head_x && dp_shadow_wait(s, &st->layer[i].head_x, &is_bad, err) < 0)
+            return -1;
+    for (uint32_t i = 0; i < st->n_layers && rc == 0 && !s->has_failed && !is_bad; i++) {
+        rc = make_shadow(s, st, &st->layer[i], &local);
+        if (rc == 0)
+            rc = clear_gradients(st->layer[i].layer, &local);
+    }
+    if (rc == 0 && !s->has_failed && !is_bad)
+        rc = dp_shadow_units(st, &local);
+    if (rc < 0 || is_bad)
+        dp_shadow_fail(s, rc < 0 ? local.text : "a head was damaged");
+    st->is_open = true;
+    return 0;
+}
+
+static int ask(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t tag, void *data, const struct dp_unit *u, struct dp_err *err)
+{
+    struct dp_shadow_message *m = dp_shadow_slot(st, err);
+
+    if (!m)
+        return -1;
+    m->bytes = u->bytes;
+    if (u->is_device && !s->args.backend->ops->host_memory) {
+        m->buffer = malloc(u->bytes);
+        m->device = data;
+        if (!m->buffer)
+            return dp_err_set(err, DP_ENOMEM, "no memory for a layer that comes");
+    }
+    m->x = dp_transport_recv(s->args.transport, st->peer, tag, m->buffer ? m->buffer : data, u->bytes, err);
+    st->moved_bytes += u->bytes;
+    s->sums.received_bytes += u->bytes;
+    return m->x ? 0 : -1;
+}
+
+int dp_shadow_ask_gradients(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err)
+{
+    uint64_t start_ns;
+
+    if (!st->is_open && open_stream(s, st, err) < 0)
+        return -1;
+    start_ns = dp_now_ns();
+    if (dp_shadow_settle(s, st, err) < 0 || dp_shadow_send_news(s, st, step, DP_SHADOW_PACE, st->busy_ns, err) < 0 ||
+        dp_shadow_ask_news(s, st, step, DP_SHADOW_NEWS, err) < 0)
+        return -1;
+    st->busy_ns = 0;
+    for (uint32_t i = 0; i < st->n_copied; i++) {
+        const struct dp_unit *u = &st->unit[i];
+
+        if (u->param && ask(s, st, dp_shadow_tag(s, step, DP_SHADOW_GRADIENT, i), u->param->g + u->first, u, err) < 0)
+            return -1;
+    }
+    st->busy_ns += dp_now_ns() - start_ns;
+    return 0;
+}
+
+/* All parts that no step changes have arrived: look at them, and build what kernels need, while training goes on. */
+static int prepare(struct dp_shadow_stream *st, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < st->n_layers; i++) {
+        struct dp_shadow_layer *l = &st->layer[i];
+        bool is_there = true;
+
+        for (uint32_t k = st->n_copied; k < st->n_units; k++)
+            is_there &= st->unit[k].layer != l->layer || st->unit[k].param;
+        if (!is_there || l->is_prepared)
+            continue;
+        if (dp_layer_patterns_arrived(l->layer, err) < 0)
+            return -1;
+        l->is_prepared = true;
+    }
+    return 0;
+}
+
+static int step_again(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, double grad_scale, struct dp_err *err)
+{
+    if (!s->scalars) {
+        void *mem = NULL;
+
+        if (s->args.backend->ops->alloc(s->args.backend, sizeof *s->scalars, &mem, err) < 0)
+            return -1;
+        s->scalars = mem;
+    }
+    if (dp_step_scalars_put(s->args.config, s->args.backend, s->scalars, step, grad_scale, err) < 0)
+        return -1;
+    for (uint32_t i = 0; i < st->n_copied; i++) {
+        const struct dp_unit *u = &st->unit[i];
+
+        if (u->param && dp_param_step(u->layer, u->param, u->first, u->n, s->scalars, err) < 0)
+            return -1;
+    }
+    return prepare(st, err);
+}
+
+int dp_shadow_replay(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, double grad_scale, struct dp_err *err)
+{
+    uint64_t start_ns = dp_now_ns();
+    struct dp_err local = {0};
+
+    if (dp_shadow_read_news(s, st, step, &st->n_new, err) < 0 || dp_shadow_settle(s, st, err) < 0)
+        return -1;
+    if (st->n_new > st->n_units - st->n_copied) {
+        dp_shadow_fail(s, "more is announced than there is");
+        st->n_new = 0;
+    }
+    if (!s->has_failed && st->n_copied && step_again(s, st, step, grad_scale, &local) < 0)
+        dp_shadow_fail(s, local.text);
+    st->busy_ns += dp_now_ns() - start_ns;
+    return 0;
+}
+
+int dp_shadow_ask_states(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err)
+{
+    for (uint64_t k = 0; k < st->n_new; k++, st->n_copied++) {
+        const struct dp_unit *u = &st->unit[st->n_copied];
+        void *data;
+
+        for (int at = 0; at < 3 && (data = dp_unit_state(u, at)); at++)
+            if (ask(s, st, dp_shadow_tag(s, step, DP_SHADOW_STATE, 3 * st->n_copied + (uint32_t)at), data, u, err) < 0)
+                return -1;
+    }
+    return 0;
+}
