@@ -40,8 +40,9 @@ text=$(slot text) nodes=$(job_nodes "$job")
 t0=$EPOCHREALTIME
 exec 7>&-
 is_free() { ! scontrol show hostnames "$(squeue -h -j "$job" -o %N)" | grep -qx n4; }
-# Far more than the 10 s that it may take: this machine may be busy. Looks every 30 s would not pass.
-wait_for 90 is_free
+# More than the 10 s that it may take: where others begin processes faster than a look ends, the next look, 10 s later, is
+# the one that proves it. Looks every 30 s would not pass.
+wait_for 29 is_free
 ok $? "thawed: Slurm has the node"
 diag "after $(awk -v a="$t0" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }') s"
 is "$nodes" 4 "Slurm did not have it before"
