@@ -157,12 +157,16 @@ bench-many-slices: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugi
 .PHONY: bench-slices
 bench-slices: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
 	$(srcdir)/worker/bench/bench_slices --build . $(BENCHFLAGS)
-EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_endurance worker/bench/bench_saving worker/bench/bench_schemes \
+# make bench-pause: for how long does a run stand still when layers move, copied before or not?
+.PHONY: bench-pause
+bench-pause: worker/dynpipe-worker cli/dynpipe daemon/dynpiped spank_plugin/spank_dynpipe.so
+	$(srcdir)/worker/bench/bench_pause --build . $(BENCHFLAGS)
+EXTRA_DIST += worker/bench/bench_demo worker/bench/bench_endurance worker/bench/bench_pause worker/bench/bench_saving worker/bench/bench_schemes \
 	worker/bench/schemes/README.md worker/bench/schemes/arms.py worker/bench/schemes/costs.py worker/bench/schemes/layouts.py \
 	worker/bench/schemes/report.py worker/bench/schemes/runs.py worker/bench/bench_simulator worker/bench/bench_slices tests/bench/lib.sh tests/bench/fake_llmc.c worker/bench/bench_peers worker/bench/peer_llmc.c worker/bench/peer_torch.py \
 	worker/bench/train_pruned
-dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_handover.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
-TESTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_handover.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+dist_check_SCRIPTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_handover.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_pause.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
+TESTS += tests/bench/bench_demo.t tests/bench/bench_endurance.t tests/bench/bench_handover.t tests/bench/bench_linear.t tests/bench/bench_messages.t tests/bench/bench_pause.t tests/bench/bench_peers.t tests/bench/bench_saving.t tests/bench/bench_schemes.t tests/bench/bench_simulator.t tests/bench/bench_slices.t tests/bench/bench_train.t
 
 check_PROGRAMS += tests/torch/dump_gpt
 tests_torch_dump_gpt_SOURCES = tests/torch/dump_gpt.c
