@@ -78,35 +78,38 @@ static bool is_requeued(const struct dp_run *run, const struct dp_job_info *now)
     return known && known->is_fenced && now->restart_count > known->fence_restart;
 }
 
-/* The job ended while this daemon was away: what its journal holds becomes its report. */
-static void end_from_journal(struct dp_run *run, const struct dp_job_info *job)
-{
-    struct dp_err err = {0};
-
-    run->job = *job;
-    if (!dp_run_coord_has_journal(run))
-        return;
-    if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
-        dp_error("job=%u cannot be reported from its journal: %s", run->job_id, err.text);
-    else if (!run->coord)
-        dp_run_coord_forget(run);
-}
-
-/* The node was lost with the coordinator of a former life, and is back while the job runs elsewhere. Nobody goes on from that journal:
- * it becomes a report, too. */
-static void end_former_life(struct dp_run *run, const struct dp_job_info *now)
+/* The node was lost with the coordinator of a former life, and is back while the job runs again, here or elsewhere, or waits. Nobody
+ * goes on from that journal: it becomes a report, too. returns: there was one. */
+static bool end_former_life(struct dp_run *run, const struct dp_job_info *now)
 {
     struct dp_err err = {0};
     uint32_t restarts;
 
     if (!dp_run_coord_find_life(run) || run->job.restart_count >= now->restart_count)
-        return;
+        return false;
     restarts = run->job.restart_count;
     run->job = *now;
     run->job.restart_count = restarts;
     if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
         dp_error("job=%u a former life cannot be reported from its journal: %s", run->job_id, err.text);
     if (!run->coord)
+        dp_run_coord_forget(run);
+    return true;
+}
+
+/* The job ended while this daemon was away: what its journal holds becomes its report. */
+static void end_from_journal(struct dp_run *run, const struct dp_job_info *job)
+{
+    struct dp_err err = {0};
+
+    run->job = *job;
+    if (!dp_run_coord_has_journal(run)) {
+        end_former_life(run, job);
+        return;
+    }
+    if (dp_run_coord_open(run, DP_RUN_OPEN_REST, &err) < 0)
+        dp_error("job=%u cannot be reported from its journal: %s", run->job_id, err.text);
+    else if (!run->coord)
         dp_run_coord_forget(run);
 }
 
@@ -202,10 +205,17 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
         start_over(run, r);
         return false;
     }
-    if (is_first && !dp_job_has_node(&r->job, run->daemon->node) && !run->is_fenced && !run->must_stop && !run->is_for_slices) {
-        end_former_life(run, &r->job);
-        dp_run_end(run, "the job does not have this node");
-        return false;
+    if (is_first && !run->is_fenced && !run->must_stop && !run->is_for_slices) {
+        bool had_life = end_former_life(run, &r->job);
+
+        if (!dp_job_has_node(&r->job, run->daemon->node)) {
+            dp_run_end(run, "the job does not have this node");
+            return false;
+        }
+        if (had_life) {
+            start_over(run, r);
+            return false;
+        }
     }
     run->job = r->job;
     dp_slices_job(run, &run->job);

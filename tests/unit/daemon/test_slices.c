@@ -653,25 +653,29 @@ static bool has_journal(uint32_t node, uint32_t job_id, uint32_t restarts)
     return access(path, F_OK) == 0;
 }
 
-/* The node of home and of the coordinator is lost. When it comes back home's job runs elsewhere, in its next life: the journal of the
- * life before is done with. */
+/* The node of home and of the coordinator is lost. When it comes back home's job is in its next life, on another node, on this one again,
+ * or in the queue: the journal of the life before is done with. */
 static void a_former_life_is_done_with(void **state)
 {
     (void)state;
-    begin_two(2);
-    check_ranks();
-    assert_true(has_journal(0, HOME, 0));
-    dw_kill_daemon(0, 20);
-    for (uint32_t i = 0; i < 2; i++) {
-        dw_exit(process[i]);
-        dw.slurm.slice[i].restart_count = 1;
-        dw.slurm.slice[i].start_s = 60;
-        dw.slurm.slice[i].node = 1;
+    for (int now = 0; now < 3; now++) {
+        begin_two(2);
+        check_ranks();
+        assert_true(has_journal(0, HOME, 0));
+        dw_kill_daemon(0, 20);
+        for (uint32_t i = 0; i < 2; i++) {
+            dw_exit(process[i]);
+            dw.slurm.slice[i].restart_count = 1;
+            dw.slurm.slice[i].start_s = 60;
+            if (now == 0)
+                dw.slurm.slice[i].node = 1;
+            dw.slurm.slice[i].is_ending = now == 2;
+        }
+        dw_run(45, false);
+        assert_true(!home_run() == (now != 1));
+        assert_false(has_journal(0, HOME, 0));
+        end_world();
     }
-    dw_run(45, false);
-    assert_null(home_run());
-    assert_false(has_journal(0, HOME, 0));
-    end_world();
 }
 
 static uint32_t n_of_array(bool is_waiting)
