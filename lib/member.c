@@ -67,13 +67,9 @@ bool dp_member_is_aborted(struct dp_member *m)
     return d && (d->migration > m->migration || (d->migration == m->migration && !d->commit));
 }
 
-/* Is PREPARE something that workers of the layout in force can do? Fills next. */
-static int check_prepare(struct dp_member *m, struct dp_err *err)
+int dp_member_next_layout(const struct dp_msg_prepare *p, const struct dp_layout *old, bool may_come, struct dp_layout *next,
+                          struct dp_err *err)
 {
-    const struct dp_msg_prepare *p = &m->prepare;
-    const struct dp_layout *old = m->layout;
-    struct dp_layout *next = &m->next;
-
     if (p->epoch != old->epoch)
         return dp_err_set(err, DP_EINVAL, "PREPARE is for epoch %llu, in force is %llu", (unsigned long long)p->epoch,
                           (unsigned long long)old->epoch);
@@ -85,7 +81,7 @@ static int check_prepare(struct dp_member *m, struct dp_err *err)
     memcpy(next->gone, p->gone, p->n_workers);
     if (dp_layout_check(next, err) < 0)
         return dp_err_prefix(err, "PREPARE");
-    for (uint32_t i = 0; i < old->n_workers && !m->may_come; i++)
+    for (uint32_t i = 0; i < old->n_workers && !may_come; i++)
         if (old->gone[i] && !next->gone[i])
             return dp_err_set(err, DP_EINVAL, "PREPARE brings worker %u, and nobody can come here", i);
     return 0;
@@ -101,7 +97,7 @@ int dp_member_prepare(struct dp_member *m, struct dp_err *err)
     if (p && p->migration == m->migration) {
         m->prepare = *p;
         m->has_prepare = true;
-        return check_prepare(m, err) < 0 ? -1 : 1;
+        return dp_member_next_layout(p, m->layout, m->may_come, &m->next, err) < 0 ? -1 : 1;
     }
     if (dp_member_is_aborted(m))
         return dp_err_set(err, DP_EGONE, "the coordinator aborted");

@@ -70,6 +70,11 @@ void dp_member_begin(struct dp_member *m, uint64_t migration, uint64_t prepare_n
  * (err): all workers have to vote no. */
 int dp_member_prepare(struct dp_member *m, struct dp_err *err);
 
+/* Is PREPARE something that workers of the layout `old` can do? *next = what it leads to. may_come: as for dp_member_begin(). returns 0,
+ * or -1 with DP_EINVAL. */
+int dp_member_next_layout(const struct dp_msg_prepare *prepare, const struct dp_layout *old, bool may_come, struct dp_layout *next,
+                          struct dp_err *err);
+
 /* What the workers have to agree on: SHA-256 over PREPARE as it was said, and over digest behind it. digest: [DP_DIGEST_BYTES], or NULL:
  * over PREPARE alone. With m->has_prepare. */
 void dp_member_digest(const struct dp_member *m, const uint8_t *digest, uint8_t out[DP_DIGEST_BYTES]);

@@ -11,21 +11,12 @@
 
 #define TELL_NS (2 * DP_SECOND_NS) /* between two words to the coordinator, which waits for a vote */
 
-/* The layout that PREPARE of the hand-over leads to, where it is one that can be copied for. */
+/* The layout that PREPARE of the hand-over leads to, where it is one that can be copied for: a newcomer trains with nobody yet. */
 static bool find_next(const struct dp_trainer *t, uint64_t migration, struct dp_layout *next)
 {
     const struct dp_msg_prepare *p = dp_control_prepare(t->control);
 
-    if (!p || p->migration != migration || p->epoch != t->layout.epoch || p->n_workers != t->layout.n_workers ||
-        p->n_layers != t->layout.n_layers)
-        return false;
-    *next = (struct dp_layout){.epoch = p->epoch + 1, .n_workers = p->n_workers, .n_layers = p->n_layers};
-    memcpy(next->cut, p->cut, (p->n_workers + 1) * sizeof p->cut[0]);
-    memcpy(next->gone, p->gone, p->n_workers);
-    for (uint32_t r = 0; r < next->n_workers; r++)
-        if (t->layout.gone[r] && !next->gone[r]) /* a newcomer trains with nobody yet */
-            return false;
-    return dp_layout_check(next, NULL) == 0;
+    return p && p->migration == migration && dp_member_next_layout(p, &t->layout, false, next, NULL) == 0;
 }
 
 static bool is_off(const struct dp_trainer *t)
