@@ -5,19 +5,9 @@
 
 #include "worker/handover/transfer_internal.h"
 
-static struct dp_layer *layer_of(const struct dp_transfer *s, uint32_t index)
-{
-    struct dp_stage *stage = *s->args->stage;
-
-    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++)
-        if (dp_stage_layer(stage, i)->index == index)
-            return dp_stage_layer(stage, i);
-    return NULL;
-}
-
 static int open_way(struct dp_transfer *s, struct dp_transfer_layer *c, struct dp_err *err)
 {
-    struct dp_layer *layer = layer_of(s, c->move.layer);
+    struct dp_layer *layer = dp_stage_find(*s->args->stage, c->move.layer);
     struct dp_way *w;
 
     if (!layer)

@@ -99,13 +99,18 @@ int dp_stage_grad_squares(struct dp_stage *stage, double *out, struct dp_err *er
     return rc;
 }
 
+/* The step of elements first to first + n - 1. */
+static struct dp_adamw step_of(const struct dp_param *p, int64_t first, int64_t n, const struct dp_step_scalars *step)
+{
+    return (struct dp_adamw){.n = n, .w = p->w + first, .g = p->g + first, .m = p->m + first, .v = p->v + first,
+                             .keep = p->keep ? p->keep + first / 64 : NULL, .step = step, .decays = p->decays};
+}
+
 static int step_param(struct dp_layer *l, struct dp_param *p, const struct dp_step_scalars *step, struct dp_err *err)
 {
-    const struct dp_adamw a = {
-        .n = p->n, .w = p->w, .g = p->g, .m = p->m, .v = p->v, .keep = p->keep, .step = step, .decays = p->decays,
-        .leave_g = p->is_linear || (l->touched && p == &l->param[DP_WTE]), /* tied: see dp_layer_tied_split() */
-    };
+    struct dp_adamw a = step_of(p, 0, p->n, step);
 
+    a.leave_g = p->is_linear || (l->touched && p == &l->param[DP_WTE]); /* tied: see dp_layer_tied_split() */
     p->g_is_void = p->is_linear;
     if (l->be->ops->adamw(l->be, &a, err) < 0)
         return -1;
@@ -133,10 +138,7 @@ int dp_step_scalars_put(const struct dp_train_config *c, struct dp_backend *be, 
 int dp_param_step(struct dp_layer *l, struct dp_param *p, int64_t first, int64_t n, const struct dp_step_scalars *step,
                   struct dp_err *err)
 {
-    const struct dp_adamw a = {
-        .n = n, .w = p->w + first, .g = p->g + first, .m = p->m + first, .v = p->v + first,
-        .keep = p->keep ? p->keep + first / 64 : NULL, .step = step, .decays = p->decays,
-    };
+    const struct dp_adamw a = step_of(p, first, n, step);
 
     return l->be->ops->adamw(l->be, &a, err);
 }

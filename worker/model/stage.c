@@ -186,6 +186,14 @@ struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i)
     return stage->layer[i];
 }
 
+struct dp_layer *dp_stage_find(struct dp_stage *s, uint32_t index)
+{
+    for (uint32_t i = 0; i < dp_stage_n_layers(s); i++)
+        if (dp_stage_layer(s, i)->index == index)
+            return dp_stage_layer(s, i);
+    return NULL;
+}
+
 uint32_t dp_stage_n_frozen(const struct dp_stage *stage)
 {
     return stage->n_frozen;

@@ -38,6 +38,7 @@ void dp_stage_destroy(struct dp_stage *stage);
 /* Layers that this worker has now; 0 on a worker that a hand-over emptied. */
 uint32_t dp_stage_n_layers(const struct dp_stage *stage);
 struct dp_layer *dp_stage_layer(struct dp_stage *stage, uint32_t i); /* i-th of the stage, borrowed */
+struct dp_layer *dp_stage_find(struct dp_stage *stage, uint32_t index); /* of that index in the model, borrowed; NULL: it has none */
 /* Its first layers that are frozen. */
 uint32_t dp_stage_n_frozen(const struct dp_stage *stage);
 /* The first n of its layers only go forward from here on. Between steps; n below those that are frozen changes nothing.

@@ -130,14 +130,6 @@ int dp_shadow_read_news(struct dp_shadowing *s, struct dp_shadow_stream *st, uin
 
 /* ---- streams ---- */
 
-static struct dp_layer *layer_of(struct dp_stage *stage, uint32_t index)
-{
-    for (uint32_t i = 0; i < dp_stage_n_layers(stage); i++)
-        if (dp_stage_layer(stage, i)->index == index)
-            return dp_stage_layer(stage, i);
-    return NULL;
-}
-
 static struct dp_shadow_stream *need_stream(struct dp_shadowing *s, bool is_out, uint32_t peer)
 {
     struct dp_shadow_stream *st = s->stream;
@@ -164,7 +156,7 @@ static int add_layer(struct dp_shadowing *s, const struct dp_move *m, struct dp_
     l = &st->layer[st->n_layers];
     l->index = m->layer;
     if (is_out) {
-        l->layer = layer_of(s->args.stage, m->layer);
+        l->layer = dp_stage_find(s->args.stage, m->layer);
         if (!l->layer)
             return dp_err_set(err, DP_EINVAL, "layer %u should move from here but is not here", m->layer);
         l->state_bytes = dp_layer_state_bytes(l->layer);
@@ -209,7 +201,6 @@ struct dp_shadowing *dp_shadowing_create(const struct dp_shadowing_args *args, s
 
 int dp_shadowing_gradients(struct dp_shadowing *s, uint64_t step, uint64_t step_ns, struct dp_err *err)
 {
-    uint64_t start_ns = dp_now_ns();
     int rc = 0;
 
     for (uint32_t i = 0; i < s->n_streams && rc == 0; i++) {
@@ -217,13 +208,11 @@ int dp_shadowing_gradients(struct dp_shadowing *s, uint64_t step, uint64_t step_
 
         rc = st->is_out ? dp_shadow_send_gradients(s, st, step, step_ns, err) : dp_shadow_ask_gradients(s, st, step, err);
     }
-    s->sums.busy_ns += dp_now_ns() - start_ns;
     return rc;
 }
 
 int dp_shadowing_boundary(struct dp_shadowing *s, uint64_t step, double grad_scale, bool goes_on, struct dp_err *err)
 {
-    uint64_t start_ns = dp_now_ns();
     int rc = 0;
 
     s->sums.n_steps++;
@@ -238,7 +227,6 @@ int dp_shadowing_boundary(struct dp_shadowing *s, uint64_t step, double grad_sca
         if (!st->is_out && goes_on && rc == 0)
             rc = dp_shadow_ask_states(s, st, step + 1, err);
     }
-    s->sums.busy_ns += dp_now_ns() - start_ns;
     return rc;
 }
 
@@ -291,11 +279,6 @@ struct dp_layer *dp_shadowing_take(struct dp_shadowing *s, uint32_t layer, const
 struct dp_shadowing_sums dp_shadowing_total(const struct dp_shadowing *s)
 {
     return s->sums;
-}
-
-uint64_t dp_shadowing_bytes(const struct dp_shadowing *s)
-{
-    return s ? s->held_bytes : 0;
 }
 
 /* ---- end ---- */

@@ -69,13 +69,11 @@ struct dp_layer *dp_shadowing_take(struct dp_shadowing *s, uint32_t layer, const
 
 /* Bytes that were sent and received, and steps that it lasted, so far. */
 struct dp_shadowing_sums {
-    uint64_t sent_bytes, received_bytes, busy_ns;
+    uint64_t sent_bytes, received_bytes;
     uint32_t n_steps;
 };
 /* Of all its streams. */
 struct dp_shadowing_sums dp_shadowing_total(const struct dp_shadowing *s);
-/* Bytes held here: shadows and buffers. */
-uint64_t dp_shadowing_bytes(const struct dp_shadowing *s);
 
 /* Shadows that were not taken are destroyed; messages that are on their way are waited for where is_in_step (all workers end it at
  * this boundary), else given up. NULL is fine. */

@@ -19,6 +19,7 @@ static int post(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_s
 
 int dp_shadow_send_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err)
 {
+    struct dp_err local = {0};
     uint64_t floats = 0;
 
     for (uint32_t i = 0; i < st->n_layers; i++) {
@@ -39,8 +40,8 @@ int dp_shadow_send_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, st
         if (!l->head_x)
             return -1;
     }
-    if (dp_shadow_units(st, err) < 0) {
-        dp_shadow_fail(s, err ? err->text : "no memory");
+    if (dp_shadow_units(st, &local) < 0) {
+        dp_shadow_fail(s, local.text);
         return 0;
     }
     for (uint32_t i = 0; i < st->n_units; i++)

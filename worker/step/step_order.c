@@ -22,7 +22,6 @@ static void decide_handover(const struct dp_step_order_input *in, struct dp_step
         return;
     } else if (s->is_copying) {
         bool is_changed = o->flags & DP_ORDER_SCHEME; /* what was copied is not what the layers then are */
-
         bool is_vain = in->requests & DP_REQUEST_UNSHADOW, is_done = !(in->requests & DP_REQUEST_SHADOW);
 
         is_due = is_changed ? s->n_dropped + 1 >= DP_SHADOW_DROPS : is_vain || is_done;

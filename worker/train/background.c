@@ -45,7 +45,7 @@ static bool is_worth(const struct dp_trainer *t, const struct dp_layout *next)
     dp_layout_moves(&t->layout, next, &moves);
     for (uint32_t i = 0; i < moves.n; i++)
         if (moves.move[i].from == t->rank) {
-            bytes += dp_layer_state_bytes(dp_stage_layer(t->stage, moves.move[i].layer - t->layout.cut[t->rank]));
+            bytes += dp_layer_state_bytes(dp_stage_find(t->stage, moves.move[i].layer));
             n++;
         }
     return n && (strcmp(t->config->handover.background, "always") == 0 || dp_pace_is_worth(bytes, t->step_ns));
