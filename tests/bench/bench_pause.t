@@ -2,28 +2,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # bench_pause: a few hand-overs on a private Slurm, of a run that stands still for them and of one whose layers are copied before, with the
 # same losses, and what it says about bad options. For how long they stand still is no test: other processes have the cores, too.
-# shellcheck source=tests/lib/tap.sh
-. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
-# shellcheck source=tests/lib/cores.sh
-. "$DP_SRCDIR/tests/lib/cores.sh"
-for p in jq sbatch bible munged; do
-    command -v $p >/dev/null || [ -x "/usr/sbin/$p" ] || skip_all "$p is not installed"
-done
-[ -e "$DP_BUILDDIR/spank_plugin/spank_dynpipe.so" ] || skip_all "the plugin is not built"
+# shellcheck source=tests/bench/lib.sh
+. "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/bench/lib.sh"
+# shellcheck disable=SC2154 # dir comes from lib.sh
+needs_slurm bible
 bench=$DP_SRCDIR/worker/bench/bench_pause
 take_core
-tmp=$(mktemp -d "${TMPDIR:-/tmp}/dpbenchXXXXXX") || bail "no temporary directory"
-trap 'rm -rf "$tmp"' EXIT
 
-timeout 400 "$bench" --channels 64 --count 3 --rounds 1 --build "$DP_BUILDDIR" >"$tmp/out" 2>&1
-is $? 0 "three hand-overs of each run" || diag "$(cat "$tmp/out")"
-is "$(grep -cE '^(off|always)1( +[0-9.]+){5}$' "$tmp/out")" 2 "a line for each run" || diag "$(cat "$tmp/out")"
-like "$(cat "$tmp/out")" "all runs have the same losses, [0-9]+ steps" "with the same losses"
-runs "and what moved" grep -qE '^[0-9]+[.][0-9] MiB move each time' "$tmp/out"
+timeout 400 "$bench" --channels 64 --count 3 --rounds 1 --build "$DP_BUILDDIR" >"$dir/out" 2>&1
+is $? 0 "three hand-overs of each run" || diag "$(cat "$dir/out")"
+is "$(grep -cE '^(off|always)1( +[0-9.]+){5}$' "$dir/out")" 2 "a line for each run" || diag "$(cat "$dir/out")"
+like "$(cat "$dir/out")" "all runs have the same losses, [0-9]+ steps" "with the same losses"
+runs "and what moved" grep -qE '^[0-9]+[.][0-9] MiB move each time' "$dir/out"
 # It is announced, it begins, and it is done: three boundaries at least.
-runs "copying takes steps" test "$(awk '$1 == "always1" { print ($6 >= 3) }' "$tmp/out")" = 1
+runs "copying takes steps" test "$(awk '$1 == "always1" { print ($6 >= 3) }' "$dir/out")" = 1
 
-like "$("$bench" --build "$tmp" 2>&1)" "dynpiped is not built" "a folder without programs is named"
+like "$("$bench" --build "$dir" 2>&1)" "dynpiped is not built" "a folder without programs is named"
 like "$("$bench" --channels 33 2>&1)" "'33' is not a multiple of 32" "channels that no block has are refused"
 like "$("$bench" --count 0 2>&1)" "'0' is not a number from 1 to 999" "so are no hand-overs"
 like "$("$bench" --what 2>&1)" "unknown '--what'" "an unknown option is named"
