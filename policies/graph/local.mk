@@ -60,7 +60,7 @@ tests_unit_policies_test_graph_hierarchical_SOURCES = tests/unit/policies/test_g
 tests_unit_policies_test_graph_hierarchical_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_lean_SOURCES = tests/unit/policies/test_graph_lean.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_graph_lean_LDADD = $(graph_libs)
-tests_unit_policies_test_graph_papers_SOURCES = tests/unit/policies/test_graph_papers.c tests/unit/policies/graph_util.h tests/unit/unit.h \
+tests_unit_policies_test_graph_papers_SOURCES = tests/unit/policies/test_graph_papers.c tests/unit/policies/graph_util.h tests/unit/policies/simulated.h tests/unit/unit.h \
 	tests/unit/random.h policies/graph/bench/cells.h
 tests_unit_policies_test_graph_papers_LDADD = policies/libdppolicy.a $(graph_libs)
 tests_unit_policies_test_graph_plan_SOURCES = tests/unit/policies/test_graph_plan.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
@@ -72,6 +72,6 @@ tests_unit_policies_test_graph_read_LDADD = $(graph_libs)
 tests_unit_policies_test_graph_search_SOURCES = tests/unit/policies/test_graph_search.c tests/unit/policies/graph_util.h tests/unit/unit.h \
 	tests/unit/random.h policies/graph/bench/cells.h
 tests_unit_policies_test_graph_search_LDADD = $(graph_libs)
-tests_unit_policies_test_plan_simulated_SOURCES = tests/unit/policies/test_plan_simulated.c tests/unit/policies/graph_util.h tests/unit/unit.h tests/unit/random.h
+tests_unit_policies_test_plan_simulated_SOURCES = tests/unit/policies/test_plan_simulated.c tests/unit/policies/graph_util.h tests/unit/policies/simulated.h tests/unit/unit.h tests/unit/random.h
 tests_unit_policies_test_plan_simulated_LDADD = policies/libdppolicy.a $(graph_libs)
 endif

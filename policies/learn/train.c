@@ -51,24 +51,23 @@ uint64_t dp_learner_draws(const struct dp_learner *l, uint64_t what)
 void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate)
 {
     float *g = dp_net_numbers(grad), *m = dp_net_numbers(&l->first), *v = dp_net_numbers(&l->second), *w = dp_net_numbers(&l->net);
-    float square = 0, by = 1, done = (float)l->iteration / (float)l->ask->iterations, fade_m = 1, fade_v = 1;
+    float square = 0, by = 1, done = (float)l->iteration / (float)l->ask->iterations;
 
     rate *= 1.0f - 0.9f * done;
     for (size_t k = 0; k < DP_NET_SIZE; k++)
         square += g[k] * g[k];
     if (square > MOST_LENGTH * MOST_LENGTH)
         by = MOST_LENGTH / sqrtf(square);
-    l->n_steps++;
-    for (uint32_t i = 0; i < l->n_steps && i < 10000; i++) { /* no powf(): it is libm's own */
-        fade_m *= 0.9f;
-        fade_v *= 0.999f;
+    if (l->n_steps++ < 10000) { /* no powf(): it is libm's own */
+        l->fade_first *= 0.9f;
+        l->fade_second *= 0.999f;
     }
     for (size_t k = 0; k < DP_NET_SIZE; k++) {
         float d = g[k] * by;
 
         m[k] = 0.9f * m[k] + 0.1f * d;
         v[k] = 0.999f * v[k] + 0.001f * d * d;
-        w[k] -= rate * (m[k] / (1.0f - fade_m)) / (sqrtf(v[k] / (1.0f - fade_v)) + 1e-8f);
+        w[k] -= rate * (m[k] / (1.0f - l->fade_first)) / (sqrtf(v[k] / (1.0f - l->fade_second)) + 1e-8f);
     }
 }
 
@@ -110,6 +109,7 @@ int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err
         goto out;
     }
     l->ask = ask;
+    l->fade_first = l->fade_second = 1;
     dp_net_init(&l->net, ask->seed);
     for (; rc == 0 && l->iteration < ask->iterations; l->iteration++) {
         rc = iterate(l, err);

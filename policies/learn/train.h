@@ -54,6 +54,7 @@ struct dp_learner {
     const struct dp_learn *ask;
     struct dp_net net, first, second; /* first, second: moments of its gradients (Adam) */
     uint32_t n_steps;                 /* that Adam made */
+    float fade_first, fade_second;    /* what zeroes to begin with still count in the moments */
     uint32_t iteration;
     struct dp_lesson lesson[DP_LEARN_LESSONS]; /* of the iteration */
 };

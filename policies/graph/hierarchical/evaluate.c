@@ -23,6 +23,18 @@ double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, do
     return 2.0 * once * m * (level + 1 < ask->n_levels ? ask->devices[1] : 1) / ask->microbatches;
 }
 
+uint64_t dp_plan_data_parallel_ns(const struct dp_plan_hierarchical *ask, uint64_t single_ns, double param_bytes, uint64_t *devices)
+{
+    double s = (double)single_ns / 1e9;
+
+    *devices = 1;
+    for (uint32_t l = 0; l < ask->n_levels; l++) {
+        s = (s + dp_plan_sync_s(ask, l, param_bytes, ask->devices[l], true)) / ask->devices[l];
+        *devices *= ask->devices[l];
+    }
+    return (uint64_t)(s * 1e9 + 0.5);
+}
+
 double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m)
 {
     return (ask->microbatches ? 1.0 : 2.0) * bytes / (ask->bytes_per_s[level] * m);

@@ -379,21 +379,14 @@ static int write_plan(struct search *h, const struct answer *a, struct dp_err *e
 static void set_baselines(struct search *h)
 {
     struct dp_graph_plan *p = h->out;
-    double params = 0.0, t;
-    uint64_t n = 1, dearest = 0;
+    double params = 0.0;
+    uint64_t n, dearest = 0;
 
     for (uint32_t i = 0; i < h->ranges.units.n; i++) {
         p->single_ns += h->ranges.units.accel_ns[i];
         params += (double)h->ranges.param_bytes[i];
     }
-    t = (double)p->single_ns / 1e9;
-    for (uint32_t l = 0; l < h->ranges.ask->n_levels; l++) {
-        uint32_t m = h->ranges.ask->devices[l];
-
-        t = (t + dp_plan_sync_s(h->ranges.ask, l, params, m, true)) / m;
-        n *= m;
-    }
-    p->data_parallel_ns = (uint64_t)(t * 1e9 + 0.5);
+    p->data_parallel_ns = dp_plan_data_parallel_ns(h->ranges.ask, p->single_ns, params, &n);
     for (uint32_t i = 0; i < h->ranges.units.n && h->ranges.ask->n_levels == 1;
          i++) { /* some number of replicas serves it */
         double least = INFINITY;

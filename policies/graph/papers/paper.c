@@ -109,19 +109,14 @@ static int cut_orders(const struct paper *paper, const struct dp_graph *g, const
 /* What every plan is compared with: one device, all of them with all parameters, and no plan is below. */
 static void set_baselines(const struct dp_graph *g, const struct dp_plan_hierarchical *net, struct dp_graph_plan *p)
 {
-    double params = 0, t;
-    uint64_t devices = 1;
+    double params = 0;
+    uint64_t devices;
 
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         p->single_ns += g->node[i].is_input ? 0 : dp_graph_accel_ns(&g->node[i]);
         params += (double)g->node[i].param_bytes;
     }
-    t = (double)p->single_ns / 1e9;
-    for (uint32_t l = 0; l < net->n_levels; l++) {
-        t = (t + dp_plan_sync_s(net, l, params, net->devices[l], true)) / net->devices[l];
-        devices *= net->devices[l];
-    }
-    p->data_parallel_ns = (uint64_t)(t * 1e9 + 0.5);
+    p->data_parallel_ns = dp_plan_data_parallel_ns(net, p->single_ns, params, &devices);
     p->bound_ns = p->single_ns / devices;
 }
 

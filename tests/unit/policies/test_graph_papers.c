@@ -10,9 +10,8 @@
 #include "policies/graph/line.h"
 #include "policies/graph/papers/papers.h"
 #include "policies/graph/papers/pieces.h"
-#include "policies/sim/case/read_graph.h"
-#include "policies/sim/run.h"
 #include "tests/unit/policies/graph_util.h"
+#include "tests/unit/policies/simulated.h"
 
 #define MAX_NODES 6
 
@@ -300,25 +299,6 @@ static void clusters_have_the_cheapest_cuts(void **state)
 
 /* ---- what comes of it ---- */
 
-struct seen {
-    uint64_t iteration_ns, mem[64];
-    uint32_t n_used, stage_of[64];
-};
-
-static int see(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
-{
-    struct seen *s = arg;
-
-    (void)err;
-    s->iteration_ns = p->out->iteration_ns;
-    s->n_used = p->layout->n_used;
-    for (uint32_t i = 0; i < p->layout->n_used; i++) {
-        s->mem[i] = p->out->device[i].mem_bytes;
-        s->stage_of[i] = p->layout->stage_of[i];
-    }
-    return 0;
-}
-
 /* The simulator sees the same memory in a plan, and no faster device: with recomputation and larger microbatches, too. */
 static void plans_are_what_is_simulated(void **state)
 {
@@ -332,7 +312,6 @@ static void plans_are_what_is_simulated(void **state)
         struct dp_sim_case c = {.schedule = DP_SCHED_1F1B, .chunks = 1, .replicas = 1, .buckets = 1, .iterations = 1, .microbatches = 48};
         struct instance t;
         struct dp_graph_plan p;
-        struct dp_sim_totals totals;
         struct dp_err err;
         struct seen seen;
 
@@ -341,16 +320,13 @@ static void plans_are_what_is_simulated(void **state)
         c.devices = t.net.devices[0];
         if (dp_paper_find(&t.g, i % 4 ? DP_PLAN_2BW : DP_PLAN_ALPA, &t.ask, &p, &err) == 0) {
             count(&t, &p);
-            if (dp_sim_from_plan(&t.g, &p, &t.net, NULL, &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 ||
-                dp_sim_run(&c, see, &seen, &totals, &err) < 0)
-                fail_msg("%s", err.text);
+            simulate_plan(&t.g, &p, &t.net, &c, &seen);
             assert_true((double)seen.iteration_ns + 3 * 48 >= (double)p.load_ns * 48);
             n_stages += seen.n_used;
             for (uint32_t d = 0; d < seen.n_used; d++) { /* those with too few microbatches need less */
                 assert_true(seen.mem[d] <= p.stage[seen.stage_of[d]].bytes);
                 n_same += seen.mem[d] == p.stage[seen.stage_of[d]].bytes;
             }
-            dp_sim_case_release(&c);
         }
         dp_graph_plan_release(&p);
         drop(&t);

@@ -61,6 +61,41 @@ static void same_file(void **state)
     }
 }
 
+/* A few iterations of one network. */
+static void train_one(struct dp_learner *l, const struct dp_learn *ask)
+{
+    float reward;
+
+    *l = (struct dp_learner){.ask = ask, .fade_first = 1, .fade_second = 1};
+    dp_net_init(&l->net, ask->seed);
+    for (; l->iteration < ask->iterations; l->iteration++) {
+        for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++)
+            assert_int_equal(dp_lesson_create(&l->lesson[i], ask->seed, l->iteration * DP_LEARN_LESSONS + i, NULL), 0);
+        assert_int_equal(ask->method == DP_LEARN_PPO ? dp_learn_ppo(l, &reward, NULL) : dp_learn_es(l, &reward, NULL), 0);
+        for (uint32_t i = 0; i < DP_LEARN_LESSONS; i++)
+            dp_lesson_release(&l->lesson[i]);
+    }
+}
+
+/* A file may hold random rules alone, which know nothing of a training: what was trained is the same, too, and is not what it began as. */
+static void same_network(void **state)
+{
+    static struct dp_learner one, two;
+    static struct dp_net begin;
+
+    (void)state;
+    for (int m = 0; m < DP_LEARN_N; m++) {
+        struct dp_learn ask = {.method = (enum dp_learn_method)m, .seed = 5, .iterations = 3, .threads = 1};
+
+        train_one(&one, &ask);
+        ask.threads = 2;
+        train_one(&two, &ask);
+        dp_net_init(&begin, ask.seed);
+        assert_memory_equal(&one.net, &two.net, sizeof one.net);
+        assert_memory_not_equal(&one.net, &begin, sizeof one.net);
+    }
+}
+
 static bool end_it(void *arg, uint32_t iteration, float reward)
 {
     (void)reward;
@@ -140,7 +175,8 @@ static void lessons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_file), cmocka_unit_test(ended), cmocka_unit_test(team), cmocka_unit_test(methods), cmocka_unit_test(lessons),
+        cmocka_unit_test(same_file), cmocka_unit_test(same_network),
+        cmocka_unit_test(ended), cmocka_unit_test(team), cmocka_unit_test(methods), cmocka_unit_test(lessons),
     };
 
     return cmocka_run_group_tests_name("learn_train", tests, NULL, NULL);

@@ -5,44 +5,18 @@
 #include <math.h>
 
 #include "policies/graph/hierarchical/hierarchical.h"
-#include "policies/sim/case/read_graph.h"
 #include "policies/sim/replan.h"
-#include "policies/sim/run.h"
 #include "tests/unit/policies/graph_util.h"
-
-struct seen {
-    uint64_t iteration_ns, most_mem;
-    uint64_t mem[64];
-    uint32_t n_used;
-    uint32_t stage_of[64];
-};
-
-static int see(void *arg, const struct dp_sim_phase *p, struct dp_err *err)
-{
-    struct seen *s = arg;
-
-    (void)err;
-    s->iteration_ns = p->out->iteration_ns;
-    s->n_used = p->layout->n_used;
-    for (uint32_t i = 0; i < p->layout->n_used; i++) {
-        s->mem[i] = p->out->device[i].mem_bytes;
-        s->stage_of[i] = p->layout->stage_of[i];
-    }
-    return 0;
-}
+#include "tests/unit/policies/simulated.h"
 
 static void simulate(const struct dp_graph *g, const struct dp_graph_plan *p, const struct dp_plan_hierarchical *net, uint32_t microbatches,
                      uint64_t latency_ns, struct seen *seen)
 {
     struct dp_sim_case c = {.schedule = DP_SCHED_1F1B, .devices = p->algorithm == DP_PLAN_HIERARCHICAL ? net->devices[0] : p->n_stages,
                             .chunks = 1, .replicas = 1, .buckets = 1, .iterations = 1, .microbatches = microbatches};
-    struct dp_sim_totals totals;
-    struct dp_err err;
 
     c.inside.latency_ns = latency_ns;
-    if (dp_sim_from_plan(g, p, net, NULL, &c, &err) < 0 || dp_sim_case_check(&c, &err) < 0 || dp_sim_run(&c, see, seen, &totals, &err) < 0)
-        fail_msg("%s", err.text);
-    dp_sim_case_release(&c);
+    simulate_plan(g, p, net, &c, seen);
 }
 
 static void make_profile(struct dp_graph *g, uint64_t *seed)
