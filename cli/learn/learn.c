@@ -58,6 +58,7 @@ static int learn(const struct dp_cli *cli, enum dp_learn_method method, struct d
         dp_show_save(cli->learn.output, data, bytes, err) == 0) {
         printf("%s: %u networks, after %u iterations of %s with seed %llu; CRC %08x\n", cli->learn.output, w.n, ask.iterations,
                dp_learn_method_name(ask.method), (unsigned long long)ask.seed, w.crc);
+        fprintf(stderr, "dynpipe learn: of %u networks %u were trained, the others are random rules\n", w.n, w.n_trained);
         rc = 0;
     }
     dp_weights_release(&w);

@@ -13,7 +13,7 @@
 struct selection {
     const struct dp_learn *ask;
     const struct dp_net *pool;
-    uint32_t n;
+    uint32_t n_trained, n;
     float *reward; /* [n][LESSONS] */
 };
 
@@ -58,14 +58,17 @@ static void choose(const struct selection *s, struct dp_weights *w)
         if (w->n && !(gain(s, next, best) > 0))
             break;
         w->net[w->n++] = s->pool[next];
+        w->n_trained += next < s->n_trained;
         for (uint32_t k = 0; k < LESSONS; k++)
             best[k] = s->reward[next * LESSONS + k] > best[k] ? s->reward[next * LESSONS + k] : best[k];
     }
 }
 
-int dp_learn_select(const struct dp_learn *ask, const struct dp_net *pool, uint32_t n, struct dp_weights *w, struct dp_err *err)
+int dp_learn_select(const struct dp_learn *ask, const struct dp_net *pool, uint32_t n_trained, uint32_t n, struct dp_weights *w,
+                    struct dp_err *err)
 {
-    struct selection s = {.ask = ask, .pool = pool, .n = n, .reward = calloc((size_t)n * LESSONS, sizeof *s.reward)};
+    struct selection s = {.ask = ask, .pool = pool, .n_trained = n_trained, .n = n,
+                          .reward = calloc((size_t)n * LESSONS, sizeof *s.reward)};
     int rc = 0;
 
     w->net = calloc(DP_WEIGHTS_MOST, sizeof *w->net);

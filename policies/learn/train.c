@@ -100,7 +100,7 @@ int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err
 {
     struct dp_learner *l = calloc(1, sizeof *l);
     struct dp_net *pool = calloc(KEPT + RULES, sizeof *pool);
-    uint32_t n = 0;
+    uint32_t n = 0, n_trained;
     int rc = 0;
 
     *w = (struct dp_weights){.seed = ask->seed};
@@ -116,6 +116,7 @@ int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err
         if (rc == 0 && (uint64_t)(l->iteration + 1) * KEPT / ask->iterations > (uint64_t)l->iteration * KEPT / ask->iterations)
             pool[n++] = l->net;
     }
+    n_trained = n;
     for (uint32_t i = 0; i < RULES; i++) {
         struct dp_rule rule;
 
@@ -125,7 +126,7 @@ int dp_learn_run(const struct dp_learn *ask, struct dp_weights *w, struct dp_err
     if (rc == 0)
         rc = dp_family_hash(&w->families_hash, err);
     if (rc == 0)
-        rc = dp_learn_select(ask, pool, n, w, err);
+        rc = dp_learn_select(ask, pool, n_trained, n, w, err);
 out:
     free(l);
     free(pool);

@@ -67,8 +67,9 @@ void dp_learner_step(struct dp_learner *l, struct dp_net *grad, float rate);
 /* One iteration. reward: = mean of its episodes. returns 0 or -1 (DP_ENOMEM). */
 int dp_learn_ppo(struct dp_learner *l, float *reward, struct dp_err *err);
 int dp_learn_es(struct dp_learner *l, float *reward, struct dp_err *err);
-/* w: = at most DP_WEIGHTS_MOST of pool [n], found one after the other, each with the largest gain in what the best of all is worth
- * in lessons of the seed; w->net is allocated. returns 0 or -1 (DP_ENOMEM). */
-int dp_learn_select(const struct dp_learn *ask, const struct dp_net *pool, uint32_t n, struct dp_weights *w, struct dp_err *err);
+/* w: = at most DP_WEIGHTS_MOST of pool [n], the first n_trained of which were trained, found one after the other, each with the largest
+ * gain in what the best of all is worth in lessons of the seed; w->net is allocated. returns 0 or -1 (DP_ENOMEM). */
+int dp_learn_select(const struct dp_learn *ask, const struct dp_net *pool, uint32_t n_trained, uint32_t n, struct dp_weights *w,
+                    struct dp_err *err);
 
 #endif

@@ -22,6 +22,7 @@
 
 struct dp_weights {
     uint32_t n;
+    uint32_t n_trained; /* of them; the others are random rules. Known where they were learned: no file says it */
     uint32_t families_hash;
     uint32_t crc; /* of the file that it was read from, or written to */
     uint64_t seed;

@@ -8,6 +8,7 @@
 exit_is 0 "learns with one thread" learn -o "$tmp/one.dpw" --iterations=10 --threads=1 --seed=5
 like "$out" "^$tmp/one.dpw: [0-9]+ networks, after 10 iterations of ppo with seed 5; CRC [0-9a-f]{8}$" "says what it wrote"
 like "$err" "10 of 10 iterations, orders [+-][0-9.]+ % above the few orders" "and how far it is"
+like "$err" "of [0-9]+ networks [0-9]+ were trained, the others are random rules" "and what of it was learned"
 exit_is 0 "learns with two" learn -o "$tmp/two.dpw" --iterations=10 --threads=2 --seed=5 --method=ppo
 runs "the same file" cmp "$tmp/one.dpw" "$tmp/two.dpw"
 is "$(head -c 7 "$tmp/one.dpw")" DPORDER "which begins as it should"
