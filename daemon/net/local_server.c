@@ -16,8 +16,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/file/trust.h"
 #include "common/log.h"
 #include "daemon/net/daemon_state.h"
@@ -25,6 +27,7 @@
 #include "daemon/net/listen.h"
 
 #define FIRST_FRAME_S 5.0 /* whoever connects speaks first; a place costs a descriptor */
+#define CHILD_NS (3 * DP_SECOND_NS) /* such a child lives for less, but on a busy machine */
 #define BACKLOG 128 /* a node's tasks all connect within the same millisecond */
 
 static const struct dp_conn_ops local_ops = {.frame = dp_net_frame, .closed = dp_net_closed, .drained = dp_net_drained};
@@ -66,6 +69,21 @@ static int check_folder(const char *socket_path, struct dp_err *err)
     return 0;
 }
 
+/* A daemon that was killed may leave a child that has not come to closing what it inherited, this lock too: it is waited for, since
+ * whoever starts the next daemon at once would have to start it again. */
+static bool is_free(int lock_fd)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    uint64_t end_ns = dp_now_ns() + CHILD_NS;
+
+    while (flock(lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        if (dp_now_ns() > end_ns)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 static int take_lock(struct dp_daemon *d, struct dp_err *err)
 {
     const char *socket_path = d->config->socket;
@@ -75,7 +93,7 @@ static int take_lock(struct dp_daemon *d, struct dp_err *err)
     d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (d->lock_fd < 0)
         return dp_trust_not_opened(path, err);
-    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+    if (!is_free(d->lock_fd)) {
         close(d->lock_fd);
         d->lock_fd = -1;
         return dp_err_set(err, DP_EIO, "%s: another dynpiped serves this socket", socket_path);

@@ -153,6 +153,19 @@ is "$(cat "$dir/pid-n3")" "$third" "and leaves the pid file"
 kill "$third"
 wait "$third"
 is "$(find "$dir/pid-n3" 2>/dev/null)" "" "which goes with its daemon"
+# A child that a killed daemon left holds its lock for a moment: the next daemon waits. Here somebody lets go when that one is there.
+if [ "$(id -u)" -eq 0 ]; then # to see what it has open
+    in_background holder hold flock -n "$dir/n8.sock.lock" sh -c 'echo held; read -r _'
+    "$bin" -f "$dir/conf" --node n8 --foreground >"$dir/ready8" 2>>"$dir/log" {hold}>&- &
+    eighth=$!
+    pids="$pids $eighth"
+    waits_for_lock() { find "/proc/$eighth/fd" -lname "$dir/n8.sock.lock" 2>/dev/null | grep -q .; }
+    wait_for 60 waits_for_lock
+    ok $? "a daemon whose lock is held does not leave at once"
+    end_background holder "$hold"
+    wait_for 60 grep -qs ready "$dir/ready8"
+    ok $? "and begins when it has it"
+fi
 if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
     strace -f -e trace=open,openat,openat2 -o "$dir/opened" "$bin" --check-config -f "$dir/conf" >/dev/null
     is "$(grep -c "\"$dir/conf\"" "$dir/opened")" 1 "the configuration is opened once: what is checked is what is read"
