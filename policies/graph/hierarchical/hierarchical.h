@@ -51,7 +51,8 @@ struct dp_plan_hierarchical {
 
 /* What the exchange of gradients among m replicas on a level adds to (compute + it) / m, the time of a microbatch. */
 double dp_plan_sync_s(const struct dp_plan_hierarchical *ask, uint32_t level, double param_bytes, uint32_t m, bool is_first);
-/* A microbatch when all devices have all parameters, one level after the other; single_ns: on one of them. devices: = how many there are. */
+/* A microbatch when all devices have all parameters, one level after the other; single_ns: on one of them. devices: = how many there
+ * are. */
 uint64_t dp_plan_data_parallel_ns(const struct dp_plan_hierarchical *ask, uint64_t single_ns, double param_bytes, uint64_t *devices);
 /* So many bytes of a microbatch on the links of m replicas. */
 double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m);
