@@ -23,6 +23,7 @@
 #include <ucs/config/global_opts.h>
 
 #include "common/clock.h"
+#include "common/crc32c.h"
 
 #define CARD_MAGIC 0x44504331u /* "DPC1" */
 #define CLOSE_NS 1000000000u   /* timeout for a peer that no longer answers */
@@ -31,7 +32,7 @@ struct card_head {
     uint32_t magic, pid;
     uint64_t pid_namespace;
     char boot_id[40];
-    uint32_t shm, reserved;
+    uint32_t shm, node; /* node: dp_transport_node() */
 };
 
 /* Does $UCX_TLS leave a shared-memory transport in? */
@@ -66,6 +67,18 @@ static int read_boot_id(char out[40], struct dp_err *err)
     return 0;
 }
 
+/* Slurm's name says what is lost together: one machine may be several of its nodes. Without Slurm a node is a machine. */
+static uint32_t node_of(const char *boot_id)
+{
+    const char *name = getenv("SLURMD_NODENAME");
+    uint32_t crc;
+
+    if (!name || !*name)
+        name = boot_id;
+    crc = dp_crc32c(0, name, strlen(name));
+    return crc ? crc : 1;
+}
+
 static int make_card_head(struct card_head *h, struct dp_err *err)
 {
     struct stat st;
@@ -77,7 +90,10 @@ static int make_card_head(struct card_head *h, struct dp_err *err)
     if (stat("/proc/self/ns/pid", &st) < 0)
         return dp_err_set(err, DP_EIO, "/proc/self/ns/pid: %s", strerror(errno));
     h->pid_namespace = st.st_ino;
-    return read_boot_id(h->boot_id, err);
+    if (read_boot_id(h->boot_id, err) < 0)
+        return -1;
+    h->node = node_of(h->boot_id);
+    return 0;
 }
 
 static int fail(struct dp_err *err, const char *what, ucs_status_t status)
@@ -143,6 +159,7 @@ static int make_card(struct dp_transport *t, struct dp_err *err)
         memcpy(t->card, &head, sizeof head);
         memcpy((char *)t->card + sizeof head, address, bytes);
         t->card_bytes = sizeof head + bytes;
+        t->peer[t->rank].node = head.node;
     }
     ucp_worker_release_address(t->worker, address);
     return t->card ? 0 : dp_err_set(err, DP_ENOMEM, "no memory for a card of %zu bytes", bytes);
@@ -287,6 +304,7 @@ int dp_transport_add(struct dp_transport *t, uint32_t rank, const void *card, si
         return dp_err_set(err, DP_ENOMEM, "no memory for the card of worker %u", rank);
     memcpy(p->address, (const char *)card + sizeof theirs, bytes - sizeof theirs);
     p->pid = theirs.pid;
+    p->node = theirs.node;
     p->is_gone = false;
     p->is_local = theirs.pid_namespace == mine.pid_namespace &&
                   !memcmp(theirs.boot_id, mine.boot_id, sizeof mine.boot_id);
@@ -313,6 +331,11 @@ uint32_t dp_transport_local_rank(const struct dp_transport *t, uint32_t *n_local
 bool dp_transport_is_local(const struct dp_transport *t, uint32_t rank)
 {
     return rank < t->n_workers && t->peer[rank].is_local;
+}
+
+uint32_t dp_transport_node(const struct dp_transport *t, uint32_t rank)
+{
+    return rank < t->n_workers ? t->peer[rank].node : 0;
 }
 
 void dp_transport_remove(struct dp_transport *t, uint32_t rank)

@@ -47,6 +47,10 @@ void dp_transport_key(const struct dp_transport *t, uint8_t key[16]); /* as it w
 uint32_t dp_transport_local_rank(const struct dp_transport *t, uint32_t *n_local);
 /* Is this worker on the same machine, in the same namespace of processes? Both say the same of each other. */
 bool dp_transport_is_local(const struct dp_transport *t, uint32_t rank);
+/* The node that a worker runs on, this one's included: the same number for workers of one node, as Slurm names it
+ * ($SLURMD_NODENAME; without Slurm: of one machine), and the same on all workers. Names of two nodes have the same number once
+ * in 2^32. It stays known when the worker has left. 0: it has given no card, or one of a release that did not say. */
+uint32_t dp_transport_node(const struct dp_transport *t, uint32_t rank);
 /* Forget a peer that left the run. */
 void dp_transport_remove(struct dp_transport *t, uint32_t rank);
 

@@ -17,6 +17,7 @@ struct dp_peer {
     bool is_gone;
     int pidfd; /* -1: none */
     uint32_t pid;
+    uint32_t node; /* dp_transport_node(); 0: no card yet */
 };
 
 struct dp_transport {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The data plane between forked processes: exact matching, sizes around the bounce limit, a sleeping
- * receiver, leavers, a killed peer, injected and damaged messages. */
+ * receiver, leavers, a killed peer, injected and damaged messages; which node a worker is on. */
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -391,6 +391,52 @@ static void latency_and_transfer_are_told_apart(void **state)
     procs_run(2, (procs_body_fn *[]){measures_a_slow_one, answers_late}, (int[]){0, 0}, false);
 }
 
+/* Cards alone: nobody sends anything. Three workers say where Slurm has them, two of these on one node, or that they know of no Slurm. */
+static void nodes_are_told_apart(void **state)
+{
+    static const char *const name[] = {"n1", "n2", "n1"};
+    struct dp_err err = {0};
+
+    (void)state;
+    for (int has_slurm = 0; has_slurm <= 1; has_slurm++) {
+        struct dp_transport *t[3];
+        uint32_t node[3];
+
+        for (uint32_t i = 0; i < 3; i++) {
+            if (has_slurm)
+                setenv("SLURMD_NODENAME", name[i], 1);
+            t[i] = dp_transport_create(i, 4, &err);
+            assert_non_null(t[i]);
+        }
+        unsetenv("SLURMD_NODENAME");
+        for (uint32_t i = 0; i < 3; i++) {
+            node[i] = dp_transport_node(t[i], i);
+            assert_int_not_equal(node[i], 0);
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            for (uint32_t k = 0; k < 3; k++) {
+                const void *card;
+                size_t bytes;
+
+                dp_transport_card(t[k], &card, &bytes);
+                if (i != k) {
+                    assert_int_equal(dp_transport_node(t[i], k), 0);
+                    assert_int_equal(dp_transport_add(t[i], k, card, bytes, &err), 0);
+                }
+                assert_int_equal(dp_transport_node(t[i], k), node[k]);
+            }
+            assert_int_equal(dp_transport_node(t[i], 3), 0); /* a seat that nobody has */
+            assert_int_equal(dp_transport_node(t[i], 4), 0);
+            dp_transport_lose(t[i], (i + 1) % 3);
+            assert_int_equal(dp_transport_node(t[i], (i + 1) % 3), node[(i + 1) % 3]);
+        }
+        assert_int_equal(node[0], node[2]);
+        assert_true((node[0] == node[1]) == !has_slurm);
+        for (uint32_t i = 0; i < 3; i++)
+            dp_transport_destroy(t[i]);
+    }
+}
+
 static void siphash_of_the_paper(void **state)
 {
     uint8_t k[16], in[15];
@@ -404,6 +450,7 @@ static void siphash_of_the_paper(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(siphash_of_the_paper),
+    cmocka_unit_test(nodes_are_told_apart),
     cmocka_unit_test(exact_matching_of_all_sizes),
     cmocka_unit_test(the_same_over_tcp),
     cmocka_unit_test(a_leaver_disturbs_nobody),
