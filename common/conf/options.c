@@ -30,6 +30,8 @@ const struct dp_option_def dp_option_defs[DP_OPTION_COUNT] = {
      "[dynpipe] the tasks of this job array, N jobs of one worker each, are one run", false},
     {DP_OPT_MAX_GPUS, "dynpipe-max-gpus", "N", "max-gpus", "DYNPIPE_MAX_GPUS",
      "[dynpipe] a run of slices may ask for more of them when it needs them, up to N GPUs", false},
+    {DP_OPT_COPIES, "dynpipe-copies", "0|1", "copies", "DYNPIPE_COPIES",
+     "[dynpipe] 1: each layer has a copy in the memory of a worker on another node, so that a lost node costs no step", false},
 };
 
 const char *dp_option_quoted(const char *text, char out[48])
@@ -179,6 +181,18 @@ static int set_memory(struct dp_msg_step_start *o, const char *text, struct dp_e
     return 0;
 }
 
+static int set_copies(struct dp_msg_step_start *o, const char *text, struct dp_err *err)
+{
+    char q[48];
+
+    if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        return dp_err_set(err, DP_EINVAL,
+                          "'%s' is not a valid number of copies; allowed: 0, 1 (one copy outlives one lost node; where two are lost "
+                          "at once, the newest checkpoint is taken)", dp_option_quoted(text, q));
+    o->copies = *text == '1';
+    return 0;
+}
+
 static int set_value(struct dp_msg_step_start *o, uint32_t bit, const char *text,
                      const struct dp_plugin_args *args, struct dp_err *err)
 {
@@ -215,6 +229,8 @@ static int set_value(struct dp_msg_step_start *o, uint32_t bit, const char *text
         return 0;
     case DP_OPT_MEMORY:
         return set_memory(o, text, err);
+    case DP_OPT_COPIES:
+        return set_copies(o, text, err);
     case DP_OPT_MAX_SLOWDOWN:
         if (parse_percent(text, &o->max_slowdown) < 0)
             return dp_err_set(err, DP_EINVAL, "'%s' is not a valid percentage; allowed: 0 to 100", dp_option_quoted(text, q));
@@ -261,6 +277,9 @@ int dp_option_value(const struct dp_msg_step_start *o, const struct dp_option_de
         break;
     case DP_OPT_MAX_GPUS:
         n = snprintf(out, cap, "%u", o->max_gpus);
+        break;
+    case DP_OPT_COPIES:
+        n = snprintf(out, cap, "%u", o->copies);
         break;
     case DP_OPT_STALL_END:
         n = snprintf(out, cap, "%u", o->stall_end_s / 60);

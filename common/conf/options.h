@@ -18,7 +18,7 @@
 
 #include "common/message/msg.h"
 
-#define DP_OPTION_COUNT 9 /* rows of dp_option_defs */
+#define DP_OPTION_COUNT 10 /* rows of dp_option_defs */
 #define DP_STALL_END_MAX_MIN 10080 /* a week */
 #define DP_VALUE_MAX 4096 /* longer than this is refused before anybody looks at it */
 #define DP_SPEC_MAX 256   /* bytes of dp_options_format's text, NUL included */

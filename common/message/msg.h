@@ -58,7 +58,7 @@
     M(tasks, TASKS, 4, 3, OWN) /* between daemons, too */                                                      \
     /* worker <-> daemon; between daemons inside RELAY */                                                      \
     M(hello, HELLO, 10, 1, OWN)                                                                                \
-    M(welcome, WELCOME, 11, 1, PLAIN)                                                                          \
+    M(welcome, WELCOME, 11, 1, PLAIN_3)                                                                        \
     M(report, REPORT, 12, 1, OWN)                                                                              \
     M(prepare, PREPARE, 13, 1, OWN)                                                                            \
     M(vote, VOTE, 14, 1, PLAIN)                                                                                \
@@ -166,6 +166,7 @@ enum dp_option_bit {
     DP_OPT_MEMORY = 1u << 6,
     DP_OPT_SLICES = 1u << 7,
     DP_OPT_MAX_GPUS = 1u << 8,
+    DP_OPT_COPIES = 1u << 9,
 };
 
 /* Field kinds: u8 u16 u32 u64 f64; s64, s256, s1k: text in a char array of that size, NUL included;
@@ -187,7 +188,8 @@ enum dp_option_bit {
     F(u32, stall_end_s, "end and requeue the job when it is stalled for so long, 0: no wish")       \
     F(u32, memory, "give host memory back with so many percent of room, 0: do not, 1001: with the site's room") \
     F(u32, slices, "the job is one of so many tasks of a job array that are one run, 0: it is a run itself") \
-    F(u32, max_gpus, "the run may ask for slices until it has so many, 0: it asks for none beyond `slices`")
+    F(u32, max_gpus, "the run may ask for slices until it has so many, 0: it asks for none beyond `slices`") \
+    F(u8, copies, "copies of each layer that other workers hold: 0 or 1; where it was not given, the site says")
 
 /* The sender does not wait for an answer: an ACK may find the connection closed. A daemon that was
  * silent for 500 ms at the start may hear of an end whose start it never answered. */
@@ -256,6 +258,8 @@ enum dp_option_bit {
     F(u32, report_ms, "least time between two reports")                                            \
     F(s256, device_lock, "file that the worker locks (flock) while it uses the slot, empty: none") \
     F(s256, text, "one line for the user, may be empty")
+#define DP_WELCOME_SINCE_3(F)                                                                      \
+    F(u8, copies, "copies of each layer that other workers are to hold, as the user or the site wants: 0 or 1")
 
 /* Followed by n_layers entries of struct dp_layer_load (load.h). */
 #define DP_REPORT_FIELDS(F)                                                                        \

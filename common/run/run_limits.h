@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#define DP_COPIES_MAX 1u /* of a layer: one copy outlives one lost node, and each one more takes as much memory again */
+
 enum dp_objective {
     DP_OBJ_DEVICES = 0,    /* fewest slots, then the fastest */
     DP_OBJ_EFFICIENCY = 1, /* most throughput for each device that is kept, then fewest slots */
@@ -51,6 +53,7 @@ struct dp_run_limits {
     double gone_timeout_s;    /* STOP_SLOT until the proof; then HELD */
     double grace_s;           /* time for a drained worker to leave by itself */
     double confirm_s;         /* between the two reads that confirm a release */
+    uint32_t copies;          /* of each layer that other workers hold: 0 or 1 */
     uint32_t memory_margin;   /* give host memory back, but so many percent more than is needed; 0: do not */
     double link_latency_s, link_bytes_per_s; /* cost of a stage's messages and of moving layers */
 };

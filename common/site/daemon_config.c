@@ -90,6 +90,8 @@ static const struct dp_conf_key keys[] = {
      "host memory that pruning frees goes back to Slurm: never, for users who ask, or for all who ask for mode release"},
     {"run", "memory_margin", DP_CONF_INT, RUN_AT(memory_margin), 1, 1000, "25", NULL,
      "percent of memory that a run keeps beyond what it needs; users may ask for more"},
+    {"run", "copies", DP_CONF_INT, RUN_AT(copies), 0, DP_COPIES_MAX, "0", NULL,
+     "copies of each layer that workers on other nodes hold, of a run whose user says nothing, so that a lost node costs no step"},
     {"run", "hysteresis", DP_CONF_FLOAT, RUN_AT(hysteresis), 0, 100, "3", NULL,
      "predicted gain of the iteration time that a move must bring, percent"},
     {"run", "cooldown_s", DP_CONF_FLOAT, RUN_AT(cooldown_s), 0, 86400, "30", NULL,
@@ -543,6 +545,21 @@ static void narrow_growth(const struct dp_run_conf *r, const struct dp_msg_step_
         out->growth.max_gpus = 0;
 }
 
+/* Where nobody could go on with them (daemon/coord/members/regroup.c) they would cost time for nothing. */
+static void narrow_copies(const struct dp_run_conf *r, const struct dp_msg_step_start *asked, struct dp_run_limits *out, char note[256])
+{
+    bool is_asked = asked->options_set & DP_OPT_COPIES;
+
+    out->copies = is_asked ? asked->copies : (uint32_t)r->copies;
+    if (out->copies > DP_COPIES_MAX)
+        out->copies = DP_COPIES_MAX;
+    if (out->copies && out->mode < DP_MODE_BALANCE) {
+        out->copies = 0;
+        if (is_asked)
+            snprintf(note, 256, "no copies of layers: in mode %s nobody goes on where a worker is lost", dp_mode_name(out->mode));
+    }
+}
+
 void dp_config_limits(const struct dp_config *c, const char *partition, const struct dp_msg_step_start *asked,
                       struct dp_run_limits *out, char note[256])
 {
@@ -577,6 +594,7 @@ void dp_config_limits(const struct dp_config *c, const char *partition, const st
         snprintf(note, 256, "the site ends a run that is stalled for %g s", r->stall_end_s);
     narrow_memory(r, asked, out, note);
     narrow_growth(r, asked, out, note);
+    narrow_copies(r, asked, out, note);
     if (set & DP_OPT_MIN_GPUS && asked->min_gpus > out->pack.min_devices)
         out->pack.min_devices = asked->min_gpus;
     if (set & DP_OPT_MAX_SLOWDOWN && asked->max_slowdown >= 0 && asked->max_slowdown <= r->max_slowdown)

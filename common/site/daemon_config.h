@@ -27,7 +27,7 @@ struct dp_run_conf {
     char max_mode[16], default_mode[16], reference[16], objective[16], packing[16];
     char policy[64], policies[512]; /* policies: names separated by commas */
     char memory[16];
-    int64_t min_devices, max_gpus, warmup_reports, memory_margin;
+    int64_t min_devices, max_gpus, warmup_reports, memory_margin, copies;
     double growth_wait_s, growth_cooldown_s;
     double max_slowdown, default_slowdown, hysteresis, cooldown_s;
     double vote_timeout_s, stall_s, stall_end_s, gone_timeout_s, grace_s, confirm_s;

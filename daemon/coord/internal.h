@@ -674,6 +674,8 @@ void coord_member_adopt(struct dp_coord *c, const struct dp_msg_hello *m, uint32
 void coord_trait_take(struct dp_coord *c, uint64_t now_ns, const struct dp_msg_hello *m);
 /* The mode in force: one whose workers cannot move layers is observed, whatever was asked for. */
 enum dp_mode coord_mode(const struct dp_coord *c);
+/* Copies of each layer that its workers are asked to hold: 0 or 1. */
+uint8_t coord_copies(const struct dp_coord *c);
 /* Why the mode in force is another one than was asked for; NULL: it is not. */
 const char *coord_why_observed(const struct dp_coord *c);
 /* Is there a worker on this slot that does not leave before the run ends? Then the slot is not given back either. */

@@ -107,6 +107,7 @@ refused 'not a valid number of minutes; allowed: 1 to 10080' --dynpipe --dynpipe
 refused 'not a valid memory margin; allowed: off, on, 1 to 1000' --dynpipe --dynpipe-memory=0
 refused 'not a valid number of slices; allowed: 1 to 512' --dynpipe --dynpipe-slices=0
 refused 'not a valid number of GPUs; allowed: 1 to 512' --dynpipe --dynpipe-slices=2 --dynpipe-max-gpus=0
+refused "'2' is not a valid number of copies; allowed: 0, 1 .one copy outlives one lost node" --dynpipe --dynpipe-copies=2
 refused "unknown policy 'magic'; allowed: keep,uniform,param,time" --dynpipe --dynpipe-policy=magic
 refused 'do nothing without --dynpipe' --dynpipe-min-gpus=2
 # What dynpipe.conf does not allow, in this partition or in any that Slurm may choose.
@@ -148,15 +149,15 @@ is "$(count .)" 0 "and no daemon hears of either"
 # ---- srun ----------------------------------------------------------------------------------------
 env=$(srun -N2 -l --dynpipe=balance --dynpipe-policy=time --dynpipe-min-gpus=2 \
     --dynpipe-max-slowdown=2.5 --dynpipe-reference=best --dynpipe-stall-end=30 --dynpipe-memory=40 --dynpipe-slices=4 \
-    --dynpipe-max-gpus=8 env)
+    --dynpipe-max-gpus=8 --dynpipe-copies=1 env)
 like "$env" "0: DYNPIPE_SOCKET=$D/run/dynpiped-n1.sock" "a task on n1 finds the socket of n1"
 like "$env" "1: DYNPIPE_SOCKET=$D/run/dynpiped-n2.sock" "a task on n2 finds the socket of n2"
-for v in MODE=balance POLICY=time MIN_GPUS=2 MAX_SLOWDOWN=2.500000 REFERENCE=best STALL_END=30 MEMORY=40 SLICES=4 MAX_GPUS=8 STEP_ID=0 \
+for v in MODE=balance POLICY=time MIN_GPUS=2 MAX_SLOWDOWN=2.500000 REFERENCE=best STALL_END=30 MEMORY=40 SLICES=4 MAX_GPUS=8 COPIES=1 STEP_ID=0 \
     "JOB_ID=$(last_job)"; do
     like "$env" "1: DYNPIPE_$v" "tasks see DYNPIPE_$v"
 done
 for n in n1 n2; do
-    is "$(grep -cE "^STEP_START job=$(last_job) step=0 uid=$me peer=$me set=511 mode=balance reference=best min_gpus=2 max_slowdown=2.5 policy=time stall_end_s=1800 memory=40 slices=4 max_gpus=8 node=$n\$" "$D/listen")" \
+    is "$(grep -cE "^STEP_START job=$(last_job) step=0 uid=$me peer=$me set=1023 mode=balance reference=best min_gpus=2 max_slowdown=2.5 policy=time stall_end_s=1800 memory=40 slices=4 max_gpus=8 copies=1 node=$n\$" "$D/listen")" \
         1 "the daemon of $n hears of the step once, from the step daemon's own uid"
 done
 ended() { [ "$(grep -cE "^STEP_END job=$1 step=$2 " "$D/listen")" = "$3" ]; }

@@ -94,7 +94,8 @@ void fuzz_make_seeds(void)
 {
     static const char *const values[] = {"release", "time", "2", "2.5", "best", "30", "40", "4", "8"};
     const struct dp_msg_step_start all = {.options_set = 511, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
-                                   .max_slowdown = 2.5, .stall_end_s = 30 * 60, .memory = 40, .slices = 4, .max_gpus = 8, .policy = "time"};
+                                   .max_slowdown = 2.5, .stall_end_s = 30 * 60, .memory = 40, .slices = 4, .max_gpus = 8, .copies = 1,
+                                   .policy = "time"};
     char spec[DP_SPEC_MAX + 1] = "s";
 
     for (uint32_t i = 0; i < DP_OPTION_COUNT; i++) {

@@ -72,10 +72,10 @@ static int print_start(struct dp_reader *r, unsigned peer, struct dp_err *err)
     if (dp_msg_step_start_decode(r, &m, err) < 0)
         return -1;
     printf("STEP_START job=%u step=%u uid=%u peer=%u set=%u mode=%s reference=%s min_gpus=%u "
-           "max_slowdown=%g policy=%s stall_end_s=%u memory=%u slices=%u max_gpus=%u node=%s\n",
+           "max_slowdown=%g policy=%s stall_end_s=%u memory=%u slices=%u max_gpus=%u copies=%u node=%s\n",
            m.job_id, m.step_id, m.uid, peer, m.options_set, dp_mode_name(m.mode),
            dp_reference_name(m.reference), m.min_gpus, m.max_slowdown, m.policy, m.stall_end_s, m.memory, m.slices,
-           m.max_gpus, m.node);
+           m.max_gpus, m.copies, m.node);
     return 0;
 }
 

@@ -382,6 +382,7 @@ void dp_coord_hello(struct dp_coord *c, uint64_t now_ns, const char *node, uint3
     coord_member_adopt(c, m, pid, (uint32_t)slot);
     coord_trait_take(c, now_ns, m);
     w->mode = (uint8_t)coord_mode(c);
+    w->copies = coord_copies(c);
     if (!c->stall.is_stalled)
         coord_stall_heard(c, now_ns); /* a worker that only comes back makes no step */
     if (!c->train.has_layout)

@@ -29,6 +29,11 @@ enum dp_mode coord_mode(const struct dp_coord *c)
     return coord_why_observed(c) ? DP_MODE_OBSERVE : (enum dp_mode)c->limits.mode;
 }
 
+uint8_t coord_copies(const struct dp_coord *c)
+{
+    return coord_mode(c) >= DP_MODE_BALANCE ? (uint8_t)c->limits.copies : 0;
+}
+
 bool coord_slot_stays(const struct dp_coord *c, uint32_t slot)
 {
     for (uint32_t r = 0; r < c->train.n_workers; r++)

@@ -10,7 +10,8 @@ enum { REC_ADOPT = 1 }; /* node_journal.c */
 static int adopt(struct dp_node_journal *log, size_t cut_bytes, struct dp_err *err)
 {
     const struct dp_msg_step_start m = {.job_id = 7, .step_id = 1, .uid = 1000, .mode = DP_MODE_RELEASE,
-                                        .stall_end_s = 600, .memory = 25, .slices = 4, .max_gpus = 6, .policy = "time", .node = "n1"};
+                                        .stall_end_s = 600, .memory = 25, .slices = 4, .max_gpus = 6, .copies = 1,
+                                        .policy = "time", .node = "n1"};
     uint8_t body[1024];
     struct dp_writer w;
 
@@ -21,7 +22,7 @@ static int adopt(struct dp_node_journal *log, size_t cut_bytes, struct dp_err *e
 
 static void journals_of_the_first_version_are_read(void **state)
 {
-    static const size_t cuts[] = {0, 4 * sizeof(uint32_t)}; /* the second lacks stall_end_s, memory, slices and max_gpus */
+    static const size_t cuts[] = {0, 4 * sizeof(uint32_t) + 1}; /* the second lacks stall_end_s, memory, slices, max_gpus and copies */
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -40,6 +41,7 @@ static void journals_of_the_first_version_are_read(void **state)
         assert_int_equal(job->start.memory, i ? 0 : 25);
         assert_int_equal(job->start.slices, i ? 0 : 4);
         assert_int_equal(job->start.max_gpus, i ? 0 : 6);
+        assert_int_equal(job->start.copies, i ? 0 : 1);
         dp_node_journal_destroy(log);
     }
 }

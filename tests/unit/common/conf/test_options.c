@@ -111,6 +111,14 @@ static const struct {
     {DP_OPT_MAX_GPUS, "513", NULL},
     {DP_OPT_MAX_GPUS, "8 ", NULL},
     {DP_OPT_MAX_GPUS, NULL, NULL},
+    {DP_OPT_COPIES, "0", "0"},
+    {DP_OPT_COPIES, "1", "1"},
+    {DP_OPT_COPIES, "2", NULL},
+    {DP_OPT_COPIES, "01", NULL},
+    {DP_OPT_COPIES, "-1", NULL},
+    {DP_OPT_COPIES, "on", NULL},
+    {DP_OPT_COPIES, "", NULL},
+    {DP_OPT_COPIES, NULL, NULL},
     {DP_OPT_MEMORY, NULL, "on"},
     {DP_OPT_MEMORY, "", "on"},
     {DP_OPT_MEMORY, "(null)", "on"},
@@ -164,6 +172,9 @@ static void test_refusals_name_what_is_allowed(void **state)
     assert_string_equal(err.text, "'many' is not a valid number of GPUs; allowed: 1 to 512");
     dp_option_set(&o, def_of(DP_OPT_STALL_END), "10081", &args, &err);
     assert_string_equal(err.text, "'10081' is not a valid number of minutes; allowed: 1 to 10080");
+    dp_option_set(&o, def_of(DP_OPT_COPIES), "2", &args, &err);
+    assert_string_equal(err.text, "'2' is not a valid number of copies; allowed: 0, 1 (one copy outlives one lost node; where two "
+                                  "are lost at once, the newest checkpoint is taken)");
     dp_option_set(&o, def_of(DP_OPT_REFERENCE), "\033[2Jx\n", &args, &err);
     assert_string_equal(err.text, "'?[2Jx?' is not a known reference; allowed: fixed, start, best");
     snprintf(args.policies, sizeof args.policies, "keep,time");
@@ -226,6 +237,7 @@ static void assert_sane(const struct dp_msg_step_start *o)
     assert_true(o->mode <= DP_MODE_RELEASE && o->reference <= DP_REF_FIXED);
     assert_true(!(o->options_set & DP_OPT_MIN_GPUS) || (o->min_gpus >= 1 && o->min_gpus <= DP_MAX_WORKERS));
     assert_true(!(o->options_set & DP_OPT_STALL_END) || (o->stall_end_s >= 60 && o->stall_end_s <= DP_STALL_END_MAX_MIN * 60));
+    assert_true(o->copies <= 1);
     assert_true(o->max_slowdown >= 0 && o->max_slowdown <= 100);
     assert_non_null(memchr(o->policy, 0, sizeof o->policy));
     assert_int_equal(dp_options_format(o, text, sizeof text), 0);
@@ -271,8 +283,9 @@ static void test_text_form(void **state)
         "mode=release,\nmin-gpus=2", "mode=rel", "moderelease", "mode=release min-gpus=2"};
     static struct dp_msg_step_start o = {.options_set = DP_OPT_MODE | DP_OPT_POLICY | DP_OPT_MIN_GPUS | DP_OPT_MAX_SLOWDOWN |
                                   DP_OPT_REFERENCE | DP_OPT_STALL_END | DP_OPT_MEMORY | DP_OPT_SLICES |
-                                  DP_OPT_MAX_GPUS,
+                                  DP_OPT_MAX_GPUS | DP_OPT_COPIES,
                            .stall_end_s = DP_STALL_END_MAX_MIN * 60, .memory = DP_MEMORY_MARGIN_MAX, .slices = 512, .max_gpus = 512,
+                           .copies = 1,
                            .mode = DP_MODE_RELEASE,
                            .reference = DP_REF_BEST,
                            .min_gpus = 512,

@@ -15,16 +15,17 @@
 #include "common/message/msg.h"
 
 static const struct dp_msg_step_start golden_step_start = {
-    .job_id = 0x01020301, .step_id = 0x01020302, .uid = 0x01020303, .gid = 0x01020304, .options_set = 511,
+    .job_id = 0x01020301, .step_id = 0x01020302, .uid = 0x01020303, .gid = 0x01020304, .options_set = 1023,
     .mode = 3, .reference = 2, .min_gpus = 0x01020308, .max_slowdown = 12.5, .policy = "time", .node = "n1",
     .stall_end_s = 0x0102030c, .memory = 0x0102030d, .slices = 0x0102030e, .max_gpus = 0x0102030f,
+    .copies = 1,
 };
 static const char golden_step_start_bytes[] =
     "01020301" /* job_id */
     "01020302" /* step_id */
     "01020303" /* uid */
     "01020304" /* gid */
-    "000001ff" /* options_set */
+    "000003ff" /* options_set */
     "03" /* mode */
     "02" /* reference */
     "01020308" /* min_gpus */
@@ -34,7 +35,8 @@ static const char golden_step_start_bytes[] =
     "0102030c" /* stall_end_s */
     "0102030d" /* memory */
     "0102030e" /* slices */
-    "0102030f"; /* max_gpus */
+    "0102030f" /* max_gpus */
+    "01"; /* copies */
 
 static const struct dp_msg_step_end golden_step_end = {
     .job_id = 0x01020301, .step_id = 0x01020302,
@@ -164,13 +166,15 @@ static const char golden_hello_bytes[] =
 
 static const struct dp_msg_welcome golden_welcome = {
     .verdict = 0, .mode = 2, .report_ms = 0x01020303, .device_lock = "/run/dynpipe/cpu.lock", .text = "hello",
+    .copies = 1,
 };
 static const char golden_welcome_bytes[] =
     "00" /* verdict */
     "02" /* mode */
     "01020303" /* report_ms */
     "00152f72756e2f64796e706970652f6370752e6c6f636b" /* device_lock */
-    "000568656c6c6f"; /* text */
+    "000568656c6c6f" /* text */
+    "01"; /* copies */
 
 static const struct dp_msg_report golden_report = {
     .rank = 0x01020301, .epoch = 0x0102030405060702, .step = 0x0102030405060703, .window_steps = 0x01020304,

@@ -243,12 +243,13 @@ static void release_0_1_0_is_understood(void **state)
     static struct dp_msg_goodbye bye;
     static struct dp_msg_relay relay;
     static struct dp_msg_stop_slot stop;
+    static struct dp_msg_welcome welcome;
     static struct dp_msg_ack ack;
 
     (void)state;
     FROM_V1(step_start, &start);
     assert_string_equal(start.node, "n1");
-    assert_int_equal(start.stall_end_s, 0);
+    assert_true(start.stall_end_s == 0 && start.copies == 0);
     FROM_V1(hello, &hello);
     assert_true(hello.cut[2] == 4 && hello.cut[3] == 9 && hello.steps_total == 100);
     assert_string_equal(hello.options, "");
@@ -265,6 +266,8 @@ static void release_0_1_0_is_understood(void **state)
     assert_true(relay.inner_type == DP_MSG_GOODBYE && relay.inner_len == sizeof v1_goodbye && relay.restarts == 0);
     FROM_V1(stop_slot, &stop);
     assert_true(stop.incarnation == 3 && stop.grace_ms == 5000 && stop.restarts == 0);
+    FROM_V1(welcome, &welcome);
+    assert_true(welcome.mode == DP_MODE_BALANCE && !strcmp(welcome.text, "hello") && welcome.copies == 0);
     FROM_V1(ack, &ack);
     assert_int_equal(ack.verdict, DP_VERDICT_FENCED);
 }

@@ -22,7 +22,7 @@ static size_t encoded(void (*encode)(struct dp_writer *, const void *), const vo
 static bool has_other_bytes_in_v1(uint16_t type)
 {
     return type == DP_MSG_STEP_START || type == DP_MSG_HELLO || type == DP_MSG_REPORT || type == DP_MSG_GOODBYE ||
-           type == DP_MSG_RELAY || type == DP_MSG_STOP_SLOT;
+           type == DP_MSG_RELAY || type == DP_MSG_STOP_SLOT || type == DP_MSG_WELCOME;
 }
 
 static void check(uint16_t type, void (*encode)(struct dp_writer *, const void *),

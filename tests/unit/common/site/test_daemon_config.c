@@ -382,6 +382,37 @@ static void growth_is_asked_for(void **state)
     }
 }
 
+/* The user's word counts, and the site's where there is none; in a mode in which nobody goes on there are no copies. */
+static void copies_are_asked_for(void **state)
+{
+    static const struct { uint32_t site; int asked; uint32_t mode, want; bool is_noted; } of[] = {
+        {0, -1, DP_MODE_RELEASE, 0, false}, {1, -1, DP_MODE_RELEASE, 1, false}, {1, 0, DP_MODE_RELEASE, 0, false},
+        {0, 1, DP_MODE_BALANCE, 1, false},  {0, 7, DP_MODE_BALANCE, 1, false},  {0, 1, DP_MODE_OBSERVE, 0, true},
+        {1, -1, DP_MODE_OBSERVE, 0, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct dp_msg_step_start asked = {.options_set = DP_OPT_MODE, .mode = (uint8_t)of[i].mode};
+        struct dp_run_limits limits;
+        struct dp_err err = {0};
+        struct dp_config *c;
+        char note[256], text[80];
+
+        snprintf(text, sizeof text, "run: { copies = %u; };\n", of[i].site);
+        c = load_text(text, &err);
+        assert_non_null(c);
+        if (of[i].asked >= 0) {
+            asked.options_set |= DP_OPT_COPIES;
+            asked.copies = (uint8_t)of[i].asked;
+        }
+        dp_config_limits(c, "", &asked, &limits, note);
+        assert_int_equal(limits.copies, of[i].want);
+        assert_int_equal(note[0] != '\0', of[i].is_noted);
+        dp_config_destroy(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +421,7 @@ int main(void)
         cmocka_unit_test(all_policies_fit),
         cmocka_unit_test(site_policies_are_checked),
     cmocka_unit_test(users_tighten_only), cmocka_unit_test(growth_is_asked_for),
+        cmocka_unit_test(copies_are_asked_for),
         cmocka_unit_test(refuses_with_file_and_line),
         cmocka_unit_test(a_wrong_file_still_says_where_the_daemons_are),
     };
