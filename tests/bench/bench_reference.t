@@ -7,7 +7,7 @@
 program=${DP_BUILDDIR:-.}/policies/bench/bench_reference
 [ -x "$program" ] || skip_all "$program is not built"
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/dpreferenceXXXXXX") || bail "no temporary directory"
-trap 'rm -rf "$tmp"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$tmp" ;; esac' EXIT
 
 "$program" >"$tmp/out"
 is $? 0 "it runs"

@@ -12,7 +12,7 @@ bench=$DP_SRCDIR/worker/bench/bench_simulator
 programs=(--worker "$DP_BUILDDIR/worker/dynpipe-worker" --dynpipe "$DP_BUILDDIR/cli/dynpipe")
 
 dir=$(mktemp -d) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$dir" ;; esac' EXIT
 # With the address sanitizer: PMIx's library loses five bytes in each process.
 echo "leak:libpmix" >"$dir/lsan"
 export LSAN_OPTIONS=suppressions=$dir/lsan:print_suppressions=0

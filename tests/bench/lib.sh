@@ -8,7 +8,7 @@
 command -v jq >/dev/null || skip_all "jq is not installed"
 
 dir=$(mktemp -d) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$dir" ;; esac' EXIT
 
 # holds NAME JQ_EXPRESSION: it is true of $dir/out.json
 holds() {

@@ -15,7 +15,7 @@ perl -MJSON::PP -e 1 2>/dev/null || skip_all "perl has no JSON::PP"
 T=$(mktemp -d "${TMPDIR:-/tmp}/dpXXXXXX") || bail "no temporary directory"
 left=
 cleanup() { [ -z "$left" ] || end_processes $left; rm -rf "$T"; }
-trap cleanup EXIT
+trap 'case $BASHPID in $$) cleanup ;; esac' EXIT
 
 # make_evidence DIR [WITHOUT...]: job 7 trains 8 layers on n1, n2 and n3 for 30 steps, hands over twice, gives n3 back, and
 # makes steps 25 to 30 again after a requeue. The records that are named do not come into the journals.

@@ -12,7 +12,7 @@ unset NO_COLOR
 dynpipe=$DP_BUILDDIR/cli/dynpipe
 data=$DP_SRCDIR/tests/data/cli
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/dpcliXXXXXX") || bail "no temporary directory"
-trap 'rm -rf "$tmp"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$tmp" ;; esac' EXIT
 
 # What the command prints must be the recorded text. DP_UPDATE=1 records it anew.
 golden() { # NAME ARGS...

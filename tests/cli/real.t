@@ -18,7 +18,7 @@ chmod 755 "$tmp"
 pids=
 # shellcheck disable=SC2086 # a list
 cleanup() { end_processes $pids; rm -rf "$tmp"; }
-trap cleanup EXIT
+trap 'case $BASHPID in $$) cleanup ;; esac' EXIT
 on_failure="tail -n 20 $tmp/log $tmp/worker.out"
 export DYNPIPE_CONF=$tmp/conf DYNPIPE_SOCKET=$tmp/n1.sock
 

@@ -26,7 +26,7 @@ clean_up() {
     "$demo" --stop >/dev/null 2>&1
     if [ "$tap_failed" = 0 ]; then rm -rf "$T"; else diag "left for a look: $T"; fi
 }
-trap clean_up EXIT
+trap 'case $BASHPID in $$) clean_up ;; esac' EXIT
 on_failure="tail -n 30 $T/demo.out"
 
 processes() { LC_ALL=C grep -lzE "^(DYNPIPE_CLUSTER|SLURM_CONF)=$T/t/" /proc/[0-9]*/environ 2>/dev/null; }

@@ -11,7 +11,7 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
 pids=
 # shellcheck disable=SC2086 # a list
 cleanup() { end_processes $pids; rm -rf "$dir"; }
-trap cleanup EXIT
+trap 'case $BASHPID in $$) cleanup ;; esac' EXIT
 take_cores
 unset DYNPIPE_SOCKET XDG_CACHE_HOME "${!SLURM_@}"
 

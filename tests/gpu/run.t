@@ -7,7 +7,7 @@
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/lib/tap.sh"
 [ -e "$DP_BUILDDIR/kernels/cuda/emu/libdynpipe-cuda-emu.so" ] || skip_all "the emulator is not built"
 work=$(mktemp -d) || bail "no folder"
-trap 'rm -rf "$work"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$work" ;; esac' EXIT
 run() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL "$DP_SRCDIR/tests/gpu/run" --emulator --out="$work" --work="$work/build" "$@" 2>&1; }
 mkdir -p "$work/build/emu"
 for f in "$DP_BUILDDIR"/kernels/cuda/*.emu; do # they take longest, and are here

@@ -22,7 +22,7 @@ stop() {
     done
     pids= launcher=
 }
-trap 'stop; rm -rf "$tmp"' EXIT
+trap 'case $BASHPID in $$) stop; rm -rf "$tmp" ;; esac' EXIT
 on_failure="tail -n 20 $tmp/log $tmp/worker.out"
 export DYNPIPE_CONF=$tmp/conf DYNPIPE_SOCKET=$tmp/n1.sock
 for p in bad_policy old_policy; do

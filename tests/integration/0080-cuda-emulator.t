@@ -15,7 +15,7 @@ worker=$DP_BUILDDIR/worker/dynpipe-worker
 unset DYNPIPE_SOCKET DYNPIPE_EMU
 choose_cuda
 dir=$(mktemp -d "${TMPDIR:-/tmp}/dpintXXXXXX") || bail "no temporary folder"
-trap 'rm -rf "$dir"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$dir" ;; esac' EXIT
 
 steps=8
 cat "$DP_SRCDIR"/common/*.[ch] >"$dir/text.txt"

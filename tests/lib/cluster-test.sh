@@ -46,7 +46,7 @@ cluster_end() {
     if [ $rc -eq 0 ] && [ -z "${DP_KEEP:-}" ]; then rm -rf "$D"; else diag "left for a look: $D"; fi
     exit $rc
 }
-trap cluster_end EXIT
+trap 'case $BASHPID in $$) cluster_end ;; esac' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 

@@ -86,7 +86,7 @@ guard=/usr/sbin/policy-rc.d
 made_guard=0
 # shellcheck disable=SC2317 # the trap calls it
 remove_guard() { [ "$made_guard" = 0 ] || rm -f "$guard"; }
-trap remove_guard EXIT
+trap 'case $BASHPID in $$) remove_guard ;; esac' EXIT
 trap 'exit 130' INT TERM
 if [ ! -e "$guard" ]; then
     printf '#!/bin/sh\n# written by DynPipe for the time of one installation\nexit 101\n' >"$guard" &&

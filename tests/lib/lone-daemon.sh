@@ -28,7 +28,7 @@ pids=
 port=0
 # shellcheck disable=SC2086 # a list
 cleanup() { end_processes $pids; rm -rf "$dir"; }
-trap cleanup EXIT
+trap 'case $BASHPID in $$) cleanup ;; esac' EXIT
 on_failure="tail -n 25 $dir/log"
 nobody=()
 [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups test -x "$hostile" 2>/dev/null &&

@@ -9,7 +9,7 @@ begin_mpirun() {
     worker=$DP_BUILDDIR/worker/dynpipe-worker
     mpirun=$(command -v mpirun) || skip_all "mpirun is missing (Debian: openmpi-bin)"
     dir=$(mktemp -d "${TMPDIR:-/tmp}/dpe2eXXXXXX") || bail "no temporary folder"
-    trap 'rm -rf "$dir"' EXIT
+    trap 'case $BASHPID in $$) rm -rf "$dir" ;; esac' EXIT
     take_core
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 TMPDIR=$dir
     unset DYNPIPE_SOCKET

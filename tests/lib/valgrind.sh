@@ -13,7 +13,7 @@ set -u
 build=${1:?usage: valgrind.sh BUILD}
 tests="linear attention head layernorm ops backend autotune gradients"
 logs=$(mktemp -d) || exit 1
-trap 'rm -rf "$logs"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$logs" ;; esac' EXIT
 
 run() {
     DP_VALGRIND=1 DNNL_MAX_CPU_ISA=SSE41 CMOCKA_MESSAGE_OUTPUT=TAP OMP_WAIT_POLICY=passive \

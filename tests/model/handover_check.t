@@ -10,7 +10,7 @@ command -v spin >/dev/null || skip_all "spin is not installed"
 command -v "${CC:-cc}" >/dev/null || skip_all "no C compiler for spin's verifier"
 
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$tmp" ;; esac' EXIT
 cd "$tmp" || bail "cannot use $tmp"
 
 # build MODEL LEVEL FLAGS...: the verifier of one protocol in $tmp. A small search is over before a compiler has optimized.

@@ -18,7 +18,7 @@ case ${DP_STAGE:-outside} in
         need_programs dpkg-buildpackage dh lintian unshare setpriv slurmctld
         [ -z "$(dpkg-query -W -f '${Status}\n' $names 2>/dev/null | grep -v '^unknown')" ] || skip_all "packages of DynPipe are installed here"
         over=$(mktemp -d "${TMPDIR:-/tmp}/dpoverXXXXXX") || bail "no temporary folder"
-        trap 'rmdir "$over"' EXIT
+        trap 'case $BASHPID in $$) rmdir "$over" ;; esac' EXIT
         DP_STAGE=try DP_OVER=$over unshare -m -p -f --kill-child --propagation private "$0" || skip_all "this root can make no overlay of the machine"
         make_packages deb
         DP_STAGE=overlay DP_OVER=$over DP_PACKAGES=$packages unshare -m -p -f --kill-child --propagation private "$0"

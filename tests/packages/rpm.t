@@ -10,7 +10,7 @@ export DP_SRCDIR DP_BUILDDIR
 need_programs rpmbuild rpm rpmlint
 make_packages rpm
 D=$(mktemp -d "${TMPDIR:-/tmp}/dprpmXXXXXX") || bail "no temporary folder"
-trap 'rm -rf "$D"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$D" ;; esac' EXIT
 
 binary=()
 for f in "$packages"/*.rpm; do case $f in *.src.rpm) ;; *) binary+=("$f") ;; esac; done

@@ -14,7 +14,7 @@ export LOOP=$DP_SRCDIR/etc/examples/own_loop.py
 export options="--steps 24 --layers 7 --freeze 6:3"
 
 dir=$(mktemp -d /tmp/dp-XXXXXX) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$dir" ;; esac' EXIT
 cd "$dir" || exit 1
 export DYNPIPE_SCRIPT=$dir/script DYNPIPE_SCRIPT_LOG=$dir/log
 show_errors() { tail -qn 5 "$dir"/*.err; }

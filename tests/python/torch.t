@@ -16,7 +16,7 @@ steps=14
 dir=$(mktemp -d) || bail "no temporary directory"
 pids=
 # shellcheck disable=SC2086 # a list
-trap 'end_processes $pids; rm -rf "$dir"' EXIT
+trap 'case $BASHPID in $$) end_processes $pids; rm -rf "$dir" ;; esac' EXIT
 show_errors() { tail -qn 5 "$dir"/*.err; }
 on_failure=show_errors
 

@@ -9,7 +9,7 @@ python=$(find_python 'import torch') || skip_all "no python3 with torch here (De
 [ -x "$DP_BUILDDIR/tests/torch/dump_gpt" ] || bail "tests/torch/dump_gpt is not built"
 
 dir=$(mktemp -d) || bail "no temporary directory"
-trap 'rm -rf "$dir"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$dir" ;; esac' EXIT
 
 compare() { # NAME DTYPE KEY=VALUE...
     local name=$1 dtype=$2 out

@@ -7,7 +7,7 @@
 # shellcheck source=tests/lib/cited.sh
 . "$DP_SRCDIR/tests/lib/cited.sh"
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$dir" ;; esac' EXIT
 
 mkdir -p "$dir/tree/common" "$dir/tree/doc" "$dir/tree/tests/e2e"
 cd "$dir/tree" || exit 1

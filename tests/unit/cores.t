@@ -16,7 +16,7 @@ export DP_CORES=$dir/cores DP_WAITED=$dir/waited
 mkdir "$DP_CORES"
 pids=()
 clean_up() { end_processes "${pids[@]}"; rm -rf "$dir"; }
-trap clean_up EXIT
+trap 'case $BASHPID in $$) clean_up ;; esac' EXIT
 
 # other NAME COMMAND...: a test beside this one, which does that, says so in NAME and ends when NAME.go is there
 other() {

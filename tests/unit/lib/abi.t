@@ -8,7 +8,7 @@ lib=$DP_BUILDDIR/lib/libdynpipe.so.1.0.0
 [ -e "$lib" ] || skip_all "$lib is not built"
 command -v readelf >/dev/null || skip_all "readelf is not installed"
 tmp=$(mktemp -d) || bail "no temporary folder"
-trap 'rm -rf "$tmp"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$tmp" ;; esac' EXIT
 header=$DP_SRCDIR/lib/dynpipe.h
 
 functions='dynpipe_abi dynpipe_decide dynpipe_done dynpipe_event dynpipe_expect dynpipe_fd dynpipe_forget dynpipe_is_connected
