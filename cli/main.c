@@ -57,7 +57,7 @@ const struct dp_command dp_commands[] = {
      "where there are too many), hierarchical (PipeDream: stages with replicas, networks with levels;\n"
      "profiles only, devices alike). auto takes the first that applies.",
      DP_TAKES_FILE | DP_TAKES_PLAN | DP_TAKES_JSON | DP_TAKES_SCREEN | DP_TAKES_DETAIL, dp_cmd_plan},
-    {"learn", "networks that make orders of graphs; no plan uses them yet", "-o FILE [OPTION...]",
+    {"learn", "networks that make orders of graphs, for plan --weights", "-o FILE [OPTION...]",
      "Trains small networks that put the nodes of a graph into an order, on generated graphs, and writes those that\n"
      "are best together, random rules among them. The same seed gives the same file, byte for byte. Says on stderr\n"
      "how far it is; 1000 iterations take some minutes of a core.",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dynpipe learn: networks that make orders of graphs, into a file, which no plan uses yet. The work is done in
+/* dynpipe learn: networks that make orders of graphs, into a file for `dynpipe plan --weights`. The work is done in
  * policies/learn. */
 #include "config.h"
 

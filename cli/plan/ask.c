@@ -157,6 +157,7 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     if (take_speeds(cli, q, err) < 0)
         return -1;
     q->has_bandwidth = cli->bandwidth != NULL;
+    q->has_weights = cli->weights != NULL;
     if (cli->bandwidth && parse_bandwidth(cli->bandwidth, q) < 0)
         return dp_err_set(
             err, DP_EINVAL, "--bandwidth=%s: expected %s GB/s, from 0.001 to 1000000", cli->bandwidth,
@@ -182,6 +183,11 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     if (cli->algorithm && dp_plan_algorithm_find(cli->algorithm, &q->algorithm, err) < 0)
         return dp_err_prefix(err, "--algorithm=%s", cli->algorithm);
     return dp_cli_policy_take("policy", cli->policy, cli->arguments, &q->policy, err);
+}
+
+static bool takes_weights(enum dp_plan_algorithm a)
+{
+    return a == DP_PLAN_AUTO || a == DP_PLAN_LINE || a == DP_PLAN_LEARNED || a == DP_PLAN_HIERARCHICAL;
 }
 
 /* What does not go together. */
@@ -226,6 +232,10 @@ static int check(const struct dp_graph *g, const struct dp_plan_problem *q, stru
         return dp_err_set(err, DP_EINVAL, "--policy: a policy assumes equal devices here and cannot be combined with --speed");
     if (q->policy.name && q->n_cpus)
         return dp_err_set(err, DP_EINVAL, "--policy: a policy cuts for accelerators only: --cpus=0");
+    if (q->has_weights && !takes_weights(q->algorithm))
+        return dp_err_set(err, DP_EINVAL,
+                          "--weights: --algorithm=%s makes its own orders; learned, line, hierarchical and auto take those of networks",
+                          name);
     if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL)
         return dp_err_set(err, DP_EINVAL, "--straight: only the hierarchical algorithm makes replicas");
     return 0;

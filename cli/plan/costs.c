@@ -35,8 +35,7 @@ static void print_device(void *arg, const struct dp_costs_device *d)
     printf(" TFLOP/s, %.4g GB/s (%s)\n", d->bytes_per_s / 1e9, d->is_measured ? "measured" : d->source);
 }
 
-/* A file that was installed, or one in $DYNPIPE_DATA. */
-static void find_file(const char *name, char *out, size_t cap)
+void dp_plan_data_file(const char *name, char *out, size_t cap)
 {
     const char *folder = getenv("DYNPIPE_DATA");
 
@@ -47,7 +46,7 @@ int dp_plan_devices_help(struct dp_err *err)
 {
     char path[4096];
 
-    find_file("graph-devices.json", path, sizeof path);
+    dp_plan_data_file("graph-devices.json", path, sizeof path);
     return dp_costs_device_each(path, print_device, NULL, err);
 }
 
@@ -120,8 +119,8 @@ static int estimate(const struct dp_cli *cli, enum mode mode, struct dp_costs *c
     struct dp_costs_device d;
     const char *precision, *file = cli->coefficients ? cli->coefficients : path;
 
-    find_file("graph-costs.json", path, sizeof path);
-    find_file("graph-devices.json", devices, sizeof devices);
+    dp_plan_data_file("graph-costs.json", path, sizeof path);
+    dp_plan_data_file("graph-devices.json", devices, sizeof devices);
     if (dp_costs_device_find(devices, cli->device, &d, &precision, &roof, err) < 0)
         return dp_err_prefix(err, "--device");
     if (dp_costs_read(file, c, err) < 0 || dp_costs_estimate(c, &roof, mode == COMPLETE, g, err) < 0)

@@ -213,6 +213,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     set_ns(o, "data_parallel_ns", p->data_parallel_ns);
     set_ns(o, "line_ns", p->line_ns);
     json_object_set_new(o, "orders", json_integer(p->n_orders));
+    json_object_set_new(o, "networks", dp_plan_networks_json(q, p));
     json_object_set_new(o, "seed", json_integer((json_int_t)q->seed));
     json_object_set_new(o, "speedup", p->load_ns ? json_real((double)p->single_ns / load) : json_null());
     json_object_set_new(o, "speedup_over_data_parallel",
@@ -239,6 +240,7 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
                                   .max_steps = max_steps,
                                   .seed = q->seed,
                                   .search_steps = max_steps,
+                                  .source = dp_plan_source(q),
                                   .watch = &patience.watch};
 
     dp_plan_patience_init(&patience, q->time_limit_s);
@@ -247,6 +249,7 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
 
         h.max_steps = h.search_steps = max_steps;
         h.seed = q->seed;
+        h.source = dp_plan_source(q);
         h.watch = &patience.watch;
         return dp_plan_hierarchical_find(g, &h, p, err);
     }
@@ -314,7 +317,9 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
     else if (dp_plan_ask(cli, &g, &q, &err) < 0) {
         dp_cmd_fail(cli, &err);
         code = DP_EXIT_USAGE;
-    } else if (dp_plan_solve(&q, &g, &p, &err) < 0)
+    } else if (dp_plan_networks_read(cli, &q, &err) < 0)
+        code = dp_cmd_fail(cli, &err);
+    else if (dp_plan_solve(&q, &g, &p, &err) < 0)
         code = dp_cmd_fail(cli, &err);
     else if (p.load_ns == 0) {
         dp_err_set(&err, DP_EINVAL, "%s: no node takes any time: there is nothing to plan", cli->file);
@@ -331,6 +336,7 @@ enum dp_exit dp_cmd_plan(const struct dp_cli *cli)
         json_decref(doc);
     }
     free(q.speed);
+    dp_plan_networks_release(&q);
     json_decref(costs);
     dp_graph_plan_release(&p);
     dp_graph_release(&g);

@@ -9,13 +9,14 @@
 #include "cli/command/policy.h"
 #include "cli/show/canvas.h"
 #include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/learn/propose.h"
 #include "policies/saving/trade.h"
 
 struct dp_plan_problem {
     enum dp_plan_algorithm algorithm;
     uint32_t n_levels;                /* 0: --devices was not given */
     uint32_t devices[DP_PLAN_LEVELS]; /* of a machine, machines; or just devices */
-    bool has_bandwidth, has_memory, has_cpus;
+    bool has_bandwidth, has_memory, has_cpus, has_weights;
     double bytes_per_s[DP_PLAN_LEVELS];
     uint64_t latency_ns[DP_PLAN_LEVELS];
     uint64_t memory_bytes; /* UINT64_MAX: no limit */
@@ -26,6 +27,7 @@ struct dp_plan_problem {
     double time_limit_s; /* 0: none */
     uint64_t seed;         /* of the search for orders */
     uint32_t microbatches; /* of an iteration; 0: dp_plan_microbatches() */
+    struct dp_plan_networks *networks; /* that propose orders; NULL: none. Of the question, to be released */
     struct dp_cli_policy policy; /* that cuts the order of the plan anew, if any */
 };
 
@@ -33,6 +35,28 @@ struct dp_plan_problem {
  * returns 0, or -1: the command line is wrong. Free q->speed, whatever comes back. */
 int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q,
                 struct dp_err *err);
+
+/* A file of networks that learned to make orders, and what became of reading it. */
+struct dp_plan_networks {
+    char path[4096];
+    struct dp_weights weights;
+    struct dp_order_source source; /* of the weights, where there are some */
+    struct dp_err err;             /* why there are none */
+};
+
+/* q->networks = what --weights names, or with --algorithm=learned the file that is installed; where neither is asked for, NULL.
+ * returns 0, or -1: --algorithm=learned has no networks, or no memory. Other algorithms go
+ * on without. */
+int dp_plan_networks_read(const struct dp_cli *cli, struct dp_plan_problem *q, struct dp_err *err);
+void dp_plan_networks_release(struct dp_plan_problem *q);
+/* For a search; NULL: no networks. */
+const struct dp_order_source *dp_plan_source(const struct dp_plan_problem *q);
+/* What the answer tells of them; new reference. */
+json_t *dp_plan_networks_json(const struct dp_plan_problem *q, const struct dp_graph_plan *p);
+/* That for people, behind a label; null: nothing. */
+void dp_plan_show_networks(struct dp_canvas *c, size_t indent, const json_t *networks);
+/* A file that was installed, or one in $DYNPIPE_DATA. */
+void dp_plan_data_file(const char *name, char *out, size_t cap);
 
 /* --costs=help and --device=help: names first, for shell completion, too. returns 0, or -1: the file of devices. */
 void dp_plan_costs_help(void);

@@ -161,6 +161,7 @@ static void show_answer(struct dp_canvas *c, const json_t *plan)
                       seconds(text, sizeof text, plan, "line_ns"));
         dp_canvas_line(c);
     }
+    dp_plan_show_networks(c, LABEL, dp_json_get(plan, "networks"));
     label(c, "why");
     dp_canvas_wrap(c, LABEL, DP_PLAIN, 6, dp_json_text(text, sizeof text, plan, "why", ""));
 }

@@ -4,7 +4,7 @@ noinst_LIBRARIES += policies/libdpgraph.a
 policies_libdpgraph_a_SOURCES = \
 	policies/graph/check.c policies/graph/check.h policies/graph/graph.c policies/graph/graph.h \
 	policies/graph/ideals.c policies/graph/ideals.h policies/graph/line.c policies/graph/line.h \
-	policies/graph/plan.c policies/graph/plan.h policies/graph/units.c policies/graph/units.h \
+	policies/graph/plan.c policies/graph/plan.h policies/graph/source.h policies/graph/units.c policies/graph/units.h \
 	policies/graph/hierarchical/hierarchical.c policies/graph/hierarchical/hierarchical.h \
 	policies/graph/hierarchical/ranges.c policies/graph/hierarchical/ranges.h \
 	policies/graph/hierarchical/straight.c policies/graph/hierarchical/straight.h policies/graph/hierarchical/evaluate.c \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# dynpipe learn: a short training, whose file does not depend on threads; what it refuses.
+# dynpipe learn: a short training, whose file does not depend on threads; plans by what it wrote; what it refuses.
 # shellcheck source=tests/cli/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
 # shellcheck disable=SC2154 # out, err, tmp come from lib.sh
@@ -14,6 +14,43 @@ runs "the same file" cmp "$tmp/one.dpw" "$tmp/two.dpw"
 is "$(head -c 7 "$tmp/one.dpw")" DPORDER "which begins as it should"
 exit_is 0 "learns by evolution" learn -o "$tmp/es.dpw" --iterations=2 --threads=2 --seed=6 --method=es
 like "$out" "after 2 iterations of es with seed 6" "says so"
+
+# Plans by orders of these networks. Six chains of 12 nodes have 13^6 ideals.
+awk 'BEGIN { for (c = 0; c < 6; c++) for (i = 0; i < 12; i++) {
+        printf "node%d -- L -- forward_compute_time=%d, backward_compute_time=1, ", c * 12 + i, 5 + (i * 7 + c) % 9
+        printf "activation_size=%d, parameter_size=1\n", 3000000 + (i * 5 + c * 3) % 7 * 1000000
+        if (i) edge = edge sprintf("\tnode%d -- node%d\n", c * 12 + i - 1, c * 12 + i) }
+    printf "%s", edge }' >"$tmp/chains.txt"
+plan=(plan "$tmp/chains.txt" --devices=5 --bandwidth=1.25)
+exit_is 0 "--algorithm=learned" "${plan[@]}" --algorithm=learned --weights="$tmp/one.dpw"
+like "$(tr -s ' \n' ' ' <<<"$out")" "networks [^ ]*/one.dpw: [0-9]+ orders" "says what they are worth"
+exit_is 0 "as JSON" "${plan[@]}" --algorithm=learned --weights="$tmp/one.dpw" --json
+crc=$(od -An -tx4 -j "$(($(stat -c %s "$tmp/one.dpw") - 4))" --endian=little "$tmp/one.dpw" | tr -d ' ')
+is "$(jq -c '.plan | [.algorithm, .networks.error, .networks.crc, .networks.seed, .networks.orders > 0, .orders > .networks.orders]' <<<"$out")" \
+    "[\"learned\",null,\"$crc\",5,true,true]" "which networks, and how many orders"
+is "$(jq '.plan | .load_ns <= .line_ns' <<<"$out")" true "never worse than the few orders"
+is "$("$dynpipe" "${plan[@]}" --algorithm=learned --weights="$tmp/two.dpw" --json | jq -c .plan.stages)" "$(jq -c .plan.stages <<<"$out")" \
+    "the same networks give the same plan"
+exit_is 0 "line takes their orders beside its own" "${plan[@]}" --algorithm=line --weights="$tmp/one.dpw" --json
+is "$(jq -c '.plan | [.algorithm, .networks.orders > 0, .networks.orders <= .networks.networks]' <<<"$out")" '["line",true,true]' \
+    "one of each network at most"
+exit_is 0 "auto, too, with replicas" "${plan[@]}" --weights="$tmp/one.dpw" --json
+is "$(jq -c '.plan | [.algorithm, .networks.error]' <<<"$out")" '["hierarchical",null]' "has read them"
+
+# A file that is damaged, or not there.
+head -c 1000 "$tmp/one.dpw" >"$tmp/short.dpw"
+exit_is 1 "learned, of a damaged file" "${plan[@]}" --algorithm=learned --weights="$tmp/short.dpw"
+like "$err" "--algorithm=learned: $tmp/short.dpw: 1000 bytes, but [0-9]+ networks take [0-9]+" "fails, with file and reason"
+exit_is 0 "auto goes on without" "${plan[@]}" --weights="$tmp/short.dpw"
+like "$(tr -s ' \n' ' ' <<<"$out")" "networks not used: [^ ]*/short.dpw: 1000 bytes" "and says why"
+is "$("$dynpipe" "${plan[@]}" --weights="$tmp/none.dpw" --json | jq -c '.plan | [(.networks.error | length > 0), .load_ns]')" \
+    "[true,$("$dynpipe" "${plan[@]}" --json | jq .plan.load_ns)]" "a file that is not there changes nothing"
+DYNPIPE_DATA=$tmp exit_is 1 "learned, and no file anywhere" "${plan[@]}" --algorithm=learned
+like "$err" "$tmp/order.dpw: .*; use --weights=FILE of .dynpipe learn -o FILE" "says how to make one"
+cp "$tmp/es.dpw" "$tmp/order.dpw"
+DYNPIPE_DATA=$tmp exit_is 0 "learned, with an installed file" "${plan[@]}" --algorithm=learned
+exit_is 2 "--weights for an algorithm that has its own orders" "${plan[@]}" --algorithm=random --weights="$tmp/one.dpw"
+like "$err" "--weights: --algorithm=random makes its own orders" "is refused"
 
 exit_is 0 "--method=help" learn --method=help
 is "$(cut -d' ' -f1 <<<"$out")" $'ppo\nes' "lists the methods"

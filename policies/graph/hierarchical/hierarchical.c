@@ -302,6 +302,7 @@ static int search_with(struct order_search *o, struct dp_err *err)
                                    .seed = ask->seed,
                                    .max_steps = ask->search_steps,
                                    .order_steps = h->order_steps,
+                                   .source = ask->source,
                                    .bound_ns = h->out->bound_ns,
                                    .watch = ask->watch ? &watch : NULL,
                                    .cut = try_order,
@@ -323,6 +324,7 @@ static int search_with(struct order_search *o, struct dp_err *err)
     h->ranges.ask = ask;
     h->ranges.has_no_table = false;
     h->out->was_ended |= o->orders.was_ended;
+    dp_search_told(&o->orders, h->out);
     free(stage);
     return rc;
 }

@@ -44,6 +44,7 @@ struct dp_plan_hierarchical {
     const struct dp_plan_watch *watch; /* NULL: nobody */
     uint64_t seed;         /* of the search for orders (search/search.h) */
     uint64_t search_steps; /* of it; 0: a part of a second, UINT64_MAX: until the watch ends it */
+    const struct dp_order_source *source; /* of orders for the search; NULL: rules alone */
     bool is_lean; /* straight pipelines in the least memory, whatever their size (straight.h); the same load */
 };
 

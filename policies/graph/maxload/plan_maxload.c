@@ -222,6 +222,7 @@ static int search_orders(struct search *s, struct dp_err *err)
                                   .seed = s->ask->seed,
                                   .max_steps = s->ask->search_steps,
                                   .order_steps = s->order_steps,
+                                  .source = s->ask->source,
                                   .bound_ns = s->out->bound_ns,
                                   .watch = s->ask->watch ? &watch : NULL,
                                   .cut = cut_order,
@@ -238,6 +239,7 @@ static int search_orders(struct search *s, struct dp_err *err)
     s->watch = s->ask->watch;
     s->out->n_orders += o.orders.n_orders;
     s->out->was_ended |= o.orders.was_ended;
+    dp_search_told(&o.orders, s->out);
     free(o.orders.stage);
     return rc;
 }
@@ -457,6 +459,8 @@ int dp_plan_maxload_find(const struct dp_graph *g, const struct dp_plan_maxload 
     *out = (struct dp_graph_plan){0};
     if (ask->n_accel + ask->n_cpus == 0)
         return dp_err_set(err, DP_EINVAL, "a plan for no device");
+    if (ask->algorithm == DP_PLAN_LEARNED && !ask->source)
+        return dp_err_set(err, DP_EINVAL, "no networks to learn orders from");
     if (ask->n_cpus && g->kind == DP_GRAPH_PROFILE)
         return dp_err_set(err, DP_EINVAL, "a profile has no CPU times");
     if (dp_units_create(&s.units, g, err) < 0)

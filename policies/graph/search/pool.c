@@ -29,6 +29,8 @@ int dp_pool_create(struct dp_pool *p, struct dp_search *s, struct dp_err *err)
         p->plan[0].load_ns = s->best_ns;
         memcpy(p->plan[0].stage, s->stage, s->units->n * sizeof *s->stage);
     }
+    if (s->source && s->source->begin(s->source->arg, s->units, s->n_devices, &p->walk, err) < 0)
+        return -1;
     return dp_rule_facts_create(&p->facts, s->units, s->n_devices, err) < 0 ||
                    dp_closure_create(&p->closure, s->units, MOST_MOVED, err) < 0
                ? -1
@@ -39,6 +41,8 @@ void dp_pool_release(struct dp_pool *p)
 {
     for (int i = 0; i < DP_POOL_SIZE; i++)
         free(p->plan[i].stage);
+    if (p->s->source)
+        p->s->source->end(p->walk);
     free(p->order);
     free(p->stage);
     free(p->count);
@@ -99,6 +103,13 @@ int dp_pool_order(struct dp_pool *p, const struct dp_rule *rule, struct dp_err *
     struct dp_search *s = p->s;
 
     return dp_rule_order(&p->facts, rule, p->end_steps - s->steps, p->order, &s->steps, err);
+}
+
+int dp_pool_order_learned(struct dp_pool *p, struct dp_err *err)
+{
+    struct dp_search *s = p->s;
+
+    return s->source->order(p->walk, s->seed, p->n_asked++, p->end_steps - s->steps, p->order, &s->steps, err);
 }
 
 /* A counting sort; units are numbered in an order that no edge contradicts. */

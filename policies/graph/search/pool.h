@@ -22,6 +22,8 @@ struct dp_pool {
     uint64_t end_steps;                      /* where the search ends */
     uint64_t draws;                          /* state of random numbers */
     uint64_t n_rules;                        /* that were drawn */
+    void *walk;                              /* of the source; NULL: none */
+    uint64_t n_asked;                        /* orders that it was asked for */
 };
 
 /* returns 0 or -1 (DP_ENOMEM); either way release it. The search's plan is in it. */
@@ -34,6 +36,8 @@ bool dp_pool_goes_on(struct dp_pool *p);
 int dp_pool_try(struct dp_pool *p, uint64_t limit_ns, uint64_t *load_ns, struct dp_err *err);
 /* p->order = that of the rule. returns: 1: there is one; 0: not within the steps; -1. */
 int dp_pool_order(struct dp_pool *p, const struct dp_rule *rule, struct dp_err *err);
+/* p->order = the source's next one; there is one. Likewise. */
+int dp_pool_order_learned(struct dp_pool *p, struct dp_err *err);
 /* p->order = units by stage. */
 void dp_pool_order_stages(struct dp_pool *p, const uint32_t *stage);
 /* Move units in a plan of the pool until p->s->steps reaches until_steps, by refine() where there is one. returns 0 or -1. */

@@ -11,6 +11,33 @@
 #define HOT 4096u /* see refine.h */
 #define WARM 64u   /* likewise */
 
+/* A little above the best, for the pool. */
+static uint64_t limit_of(const struct dp_search *s)
+{
+    return s->best_ns < DP_SEARCH_NONE / 2 ? s->best_ns + s->best_ns / 16 : s->best_ns;
+}
+
+/* At most so many orders of the source, until so many steps are made. */
+static int try_learned(struct dp_pool *p, uint64_t most, uint64_t until_steps, struct dp_err *err)
+{
+    struct dp_search *s = p->s;
+    int rc = 0;
+
+    while (rc == 0 && s->source && p->n_asked < most && s->steps < until_steps && dp_pool_goes_on(p)) {
+        uint64_t load_ns;
+
+        rc = dp_pool_order_learned(p, err);
+        if (rc == 0)
+            break;
+        rc = rc < 0 ? -1 : dp_pool_try(p, limit_of(s), &load_ns, err);
+        if (rc < 0)
+            break;
+        s->n_learned++;
+        s->learned_ns = load_ns < s->learned_ns ? load_ns : s->learned_ns;
+    }
+    return rc;
+}
+
 /* Orders by rules until so many steps are made. */
 static int try_rules(struct dp_pool *p, uint64_t until_steps, struct dp_err *err)
 {
@@ -25,8 +52,9 @@ static int try_rules(struct dp_pool *p, uint64_t until_steps, struct dp_err *err
         if (s->algorithm == DP_PLAN_RANDOM) { /* any order */
             rule = (struct dp_rule){.seed = rule.seed};
             rule.weight[0][DP_RULE_KEY] = rule.weight[1][DP_RULE_KEY] = 1;
-        } else if (limit_ns < DP_SEARCH_NONE / 2)
-            limit_ns += limit_ns / 16; /* for the pool */
+        } else {
+            limit_ns = limit_of(s);
+        }
         rc = dp_pool_order(p, &rule, err);
         if (rc == 0)
             break;
@@ -38,8 +66,12 @@ static int try_rules(struct dp_pool *p, uint64_t until_steps, struct dp_err *err
 static int search_round(struct dp_pool *p, uint64_t begin, uint64_t steps, struct dp_err *err)
 {
     uint64_t rules = steps / 10 * 3, each = steps / 20 * 3; /* shares, and heats, as they were best on published graphs */
-    int rc = try_rules(p, begin + rules, err);
+    bool is_learned = p->s->algorithm == DP_PLAN_LEARNED;
+    int rc = is_learned || !p->s->source ? try_learned(p, UINT64_MAX, begin + rules, err)
+                                         : try_learned(p, p->s->source->n, begin + rules / 2, err);
 
+    if (rc == 0 && !is_learned)
+        rc = try_rules(p, begin + rules, err);
     for (uint32_t i = DP_POOL_SIZE; rc == 0 && i-- > 0;)
         rc = dp_pool_improve(p, i, HOT, begin + rules + each * (DP_POOL_SIZE - i), err);
     return rc == 0 ? dp_pool_improve(p, 0, WARM, begin + steps, err) : rc;
@@ -64,12 +96,19 @@ static int search_in_rounds(struct dp_pool *p, uint64_t steps, struct dp_err *er
     return rc;
 }
 
+void dp_search_told(const struct dp_search *s, struct dp_graph_plan *p)
+{
+    p->n_learned = s->n_learned;
+    p->learned_ns = s->n_learned && s->learned_ns != DP_SEARCH_NONE ? s->learned_ns : 0;
+}
+
 int dp_search_run(struct dp_search *s, struct dp_err *err)
 {
     uint64_t steps = (uint64_t)STEPS_PER_UNIT * s->units->n;
     struct dp_pool p;
     int rc;
 
+    s->learned_ns = DP_SEARCH_NONE;
     steps = steps < MOST_STEPS ? steps : MOST_STEPS;
     if (!s->max_steps && s->order_steps > steps / 3)
         return 0;

@@ -27,12 +27,13 @@ typedef int dp_search_refine_fn(void *arg, uint32_t *stage, uint64_t seed, uint3
 struct dp_search {
     /* The question. */
     const struct dp_units *units;
-    enum dp_plan_algorithm algorithm; /* LINE, RANDOM, ANNEAL or GENETIC */
+    enum dp_plan_algorithm algorithm; /* LINE, RANDOM, ANNEAL, GENETIC, or LEARNED, which needs a source */
     uint32_t n_devices;
     uint64_t seed;
     uint64_t max_steps; /* 0: by the number of units; UINT64_MAX: until the watch ends it */
     uint64_t order_steps; /* that the cut of an order took: too many for the default of max_steps, and there is no search */
     uint64_t bound_ns;  /* no plan is better: reached, the search ends */
+    const struct dp_order_source *source; /* of orders, beside rules for LINE and instead of them for LEARNED; NULL: none */
     const struct dp_plan_watch *watch; /* NULL: nobody */
     dp_search_cut_fn *cut;
     dp_search_refine_fn *refine; /* NULL: orders change only, and are cut anew */
@@ -44,10 +45,15 @@ struct dp_search {
     uint64_t steps;
     double searched;   /* share of the search, for the watch */
     uint32_t n_orders; /* that were cut */
+    uint32_t n_learned; /* of them: of the source */
+    uint64_t learned_ns; /* the best of those; DP_SEARCH_NONE: none was within what others had */
     bool was_ended;    /* by the watch */
 };
 
 /* returns 0, or -1 with an error; then, too, s->stage and s->best_ns are those of a plan. */
 int dp_search_run(struct dp_search *s, struct dp_err *err);
+
+/* What a search made of its source's orders, into the plan. */
+void dp_search_told(const struct dp_search *s, struct dp_graph_plan *p);
 
 #endif

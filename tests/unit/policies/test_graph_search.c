@@ -63,6 +63,96 @@ static void never_worse(void **state)
     }
 }
 
+/* ---- a source of orders ---- */
+
+static struct { /* one with the order of the units for every number, and how often it was asked */
+    uint32_t n_units, n_asked, n_begun, n_ended;
+} odd;
+
+static int odd_begin(const void *arg, const struct dp_units *units, uint32_t n_devices, void **walk, struct dp_err *err)
+{
+    (void)arg;
+    (void)n_devices;
+    (void)err;
+    odd.n_units = units->n;
+    odd.n_begun++;
+    *walk = &odd;
+    return 0;
+}
+
+static int odd_order(void *walk, uint64_t seed, uint64_t number, uint64_t max_steps, uint32_t *order, uint64_t *steps, struct dp_err *err)
+{
+    (void)seed;
+    (void)max_steps;
+    (void)err;
+    assert_ptr_equal(walk, &odd);
+    assert_int_equal(number, odd.n_asked++);
+    for (uint32_t v = 0; v < odd.n_units; v++)
+        order[v] = v;
+    *steps += odd.n_units;
+    return 1;
+}
+
+static void odd_end(void *walk)
+{
+    assert_ptr_equal(walk, &odd);
+    odd.n_ended++;
+}
+
+static struct dp_graph_plan plan_with(const struct dp_graph *g, enum dp_plan_algorithm algorithm, const struct dp_order_source *source)
+{
+    const struct dp_plan_maxload ask = {
+        .algorithm = algorithm, .n_accel = 8, .accel_bytes = UINT64_MAX, .search_steps = 3 * STEPS, .source = source};
+    struct dp_graph_plan p;
+
+    assert_int_equal(dp_plan_maxload_find(g, &ask, &p, NULL), 0);
+    return p;
+}
+
+/* `learned` cuts orders of the source, as many as there is time for, and no others; `line` as many as the source calls its best, then
+ * its rules. Neither is worse than the few orders. */
+static void asks_its_source(void **state)
+{
+    (void)state;
+    struct dp_graph g;
+    const struct dp_order_source source = {.n = 2, .begin = odd_begin, .order = odd_order, .end = odd_end};
+    struct dp_graph_plan p;
+
+    make_cells(&g, 100, 2, 1e9);
+    p = plan_with(&g, DP_PLAN_LEARNED, &source);
+    assert_int_equal(p.algorithm, DP_PLAN_LEARNED);
+    assert_true(p.n_learned > 2);
+    assert_int_equal(p.n_learned, odd.n_asked);
+    assert_true(p.load_ns <= p.line_ns);
+    assert_true(p.learned_ns == 0 || p.learned_ns >= p.load_ns);
+    dp_graph_plan_release(&p);
+    odd.n_asked = 0;
+    p = plan_with(&g, DP_PLAN_LINE, &source);
+    assert_int_equal(p.n_learned, 2);
+    assert_int_equal(odd.n_asked, 2);
+    assert_true(p.load_ns <= p.line_ns);
+    assert_int_equal(odd.n_begun, 2);
+    assert_int_equal(odd.n_ended, 2);
+    dp_graph_plan_release(&p);
+    dp_graph_release(&g);
+}
+
+/* A plan of `learned` without anybody to ask is refused. */
+static void learned_needs_a_source(void **state)
+{
+    (void)state;
+    const struct dp_plan_maxload ask = {.algorithm = DP_PLAN_LEARNED, .n_accel = 4, .accel_bytes = UINT64_MAX};
+    struct dp_err err = {.text = ""};
+    struct dp_graph_plan p;
+    struct dp_graph g;
+
+    make_cells(&g, 60, 2, 1e9);
+    assert_int_equal(dp_plan_maxload_find(&g, &ask, &p, &err), -1);
+    assert_int_equal(err.code, DP_EINVAL);
+    dp_graph_plan_release(&p);
+    dp_graph_release(&g);
+}
+
 /* The search is of use: there is a network of cells for which it is better. */
 static void better_somewhere(void **state)
 {
@@ -273,5 +363,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(never_worse), cmocka_unit_test(better_somewhere), cmocka_unit_test(small_graphs),
     cmocka_unit_test(same_seed),   cmocka_unit_test(hierarchical),     cmocka_unit_test(ended),
     cmocka_unit_test(moves),       cmocka_unit_test(rules),
+    cmocka_unit_test(asks_its_source), cmocka_unit_test(learned_needs_a_source),
 };
 TEST_MAIN("graph_search", tests)

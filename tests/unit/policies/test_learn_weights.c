@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* policies/learn/weights: what is written is read; every other length, version, dimension and bit is refused, with a text
- * that says what is wrong. */
+ * that says what is wrong. Its networks propose orders (policies/learn/propose). */
 #include "config.h"
 
 #include "tests/unit/unit.h"
 
 #include "common/crc32c.h"
+#include "policies/learn/family.h"
+#include "policies/learn/propose.h"
 #include "policies/learn/weights.h"
 
 static struct dp_net nets[2];
@@ -126,11 +128,58 @@ static void no_file(void **state)
     dp_weights_release(&w);
 }
 
+/* As a source of orders (propose.h): the first ones are the networks' best, those behind are drawn; all are orders of the graph, the
+ * same for the same seed, and count the steps that they are allowed. */
+static void proposes(void **state)
+{
+    (void)state;
+    struct dp_weights w = {.n = 2, .net = nets};
+    struct dp_order_source source = dp_weights_source(&w);
+    struct dp_graph g;
+    struct dp_units u;
+    uint32_t *order, *again, *place;
+    uint64_t steps = 0, most;
+    void *walk;
+
+    dp_net_init(&nets[0], 1);
+    dp_net_init(&nets[1], 2);
+    assert_int_equal(dp_family_make(&g, DP_FAMILY_CELLS, 80, 3, NULL), 0);
+    assert_int_equal(dp_graph_set_bandwidth(&g, 1e9, NULL), 0);
+    assert_int_equal(dp_units_create(&u, &g, NULL), 0);
+    order = calloc(u.n, sizeof *order);
+    again = calloc(u.n, sizeof *again);
+    place = calloc(u.n, sizeof *place);
+    assert_int_equal(source.n, 2);
+    assert_int_equal(source.begin(source.arg, &u, 8, &walk, NULL), 0);
+    for (uint64_t number = 0; number < 10; number++) {
+        memset(place, 0xff, u.n * sizeof *place);
+        assert_int_equal(source.order(walk, 5, number, UINT64_MAX, order, &steps, NULL), 1);
+        for (uint32_t i = 0; i < u.n; i++)
+            place[order[i]] = i;
+        for (uint32_t v = 0; v < u.n; v++)
+            for (uint32_t i = u.pred_at[v]; i < u.pred_at[v + 1]; i++)
+                assert_true(place[v] < u.n && place[u.pred[i]] < place[v]);
+        most = 0;
+        assert_int_equal(source.order(walk, 5, number, UINT64_MAX, again, &most, NULL), 1);
+        assert_memory_equal(order, again, u.n * sizeof *order);
+        steps = 0;
+        assert_int_equal(source.order(walk, 5, number, most / 2, again, &steps, NULL), 0);
+        assert_true(steps <= most);
+    }
+    source.end(walk);
+    source.end(NULL);
+    free(order);
+    free(again);
+    free(place);
+    dp_units_release(&u);
+    dp_graph_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip), cmocka_unit_test(damaged), cmocka_unit_test(other_versions), cmocka_unit_test(no_numbers),
-        cmocka_unit_test(no_file),
+        cmocka_unit_test(no_file),    cmocka_unit_test(proposes),
     };
 
     return cmocka_run_group_tests_name("learn_weights", tests, NULL, NULL);
