@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See ideals.h. Level by level: the ideals with one unit more are those of this level plus each unit
- * whose predecessors they hold. A hash table over the sets (each unit has a random word, a set the xor
- * of its units') says which are known; equal words are compared bit by bit. */
+ * whose predecessors they hold: its ready ones, which follow from those of the ideal that it was made from. A hash table over
+ * the sets (each unit has a random word, a set the xor of its units') says which are known; equal words are compared bit by
+ * bit. */
 #include "policies/graph/ideals.h"
 
 #include <stdlib.h>
@@ -12,6 +13,7 @@ struct growth {
     struct dp_ideals *out;
     uint32_t room, cap;
     uint64_t *hash;             /* [room] */
+    uint64_t *ready;            /* [room * words] units that may be added, as bits */
     uint32_t *table;            /* [slots] ideal + 1 */
     uint32_t slots;             /* a power of two, at least twice the ideals */
     struct dp_ideal_step *step; /* [n_steps] (id: the smaller one), with `whole` */
@@ -51,15 +53,23 @@ bool dp_ideal_is_within(const struct dp_ideals *d, uint32_t a, uint32_t b)
     return true;
 }
 
+static uint64_t *ready_of(const struct growth *w, uint32_t id)
+{
+    return w->ready + (size_t)id * w->out->words;
+}
+
 static int make_room(struct growth *w)
 {
     uint32_t room = w->room ? 2 * w->room : 256;
-    uint64_t *bits = realloc(w->out->bits, (size_t)room * w->out->words * sizeof *bits), *hash;
+    uint64_t *bits = realloc(w->out->bits, (size_t)room * w->out->words * sizeof *bits), *ready, *hash;
     uint32_t *table;
 
     if (bits)
         w->out->bits = bits;
-    hash = bits ? realloc(w->hash, room * sizeof *hash) : NULL;
+    ready = bits ? realloc(w->ready, (size_t)room * w->out->words * sizeof *ready) : NULL;
+    if (ready)
+        w->ready = ready;
+    hash = ready ? realloc(w->hash, room * sizeof *hash) : NULL;
     if (hash)
         w->hash = hash;
     table = hash ? calloc((size_t)room * 2, sizeof *table) : NULL;
@@ -91,6 +101,30 @@ static bool is_one_more(const struct dp_ideals *d, uint32_t a, uint32_t b, uint3
     return true;
 }
 
+static bool holds_preds(const struct growth *w, uint32_t id, uint32_t unit)
+{
+    for (uint32_t p = w->u->pred_at[unit]; p < w->u->pred_at[unit + 1]; p++)
+        if (!dp_ideal_has(w->out, id, w->u->pred[p]))
+            return false;
+    return true;
+}
+
+/* Of the newest ideal, which is `from` with `unit`. */
+static void make_ready(struct growth *w, uint32_t from, uint32_t unit)
+{
+    uint32_t id = w->out->n - 1;
+    uint64_t *ready = ready_of(w, id);
+
+    memcpy(ready, ready_of(w, from), w->out->words * sizeof *ready);
+    ready[unit / 64] &= ~(UINT64_C(1) << unit % 64);
+    for (uint32_t s = w->u->succ_at[unit]; s < w->u->succ_at[unit + 1]; s++) {
+        uint32_t v = w->u->succ[s];
+
+        if (holds_preds(w, id, v))
+            ready[v / 64] |= UINT64_C(1) << v % 64;
+    }
+}
+
 /* The number of ideal `from` with `unit`, made when it is new. returns: -1 without memory, -2 when the
  * cap is reached. */
 static int64_t find_or_add(struct growth *w, uint32_t from, uint32_t unit)
@@ -110,8 +144,9 @@ static int64_t find_or_add(struct growth *w, uint32_t from, uint32_t unit)
     memcpy(bits_of(d, d->n), bits_of(d, from), d->words * sizeof *d->bits);
     bits_of(d, d->n)[unit / 64] |= UINT64_C(1) << unit % 64;
     w->hash[d->n] = hash;
-    w->table[at] = d->n + 1;
-    return d->n++;
+    w->table[at] = ++d->n;
+    make_ready(w, from, unit);
+    return d->n - 1;
 }
 
 static int note_step(struct growth *w, uint32_t whole, uint32_t part, uint32_t unit)
@@ -137,20 +172,16 @@ static int note_step(struct growth *w, uint32_t whole, uint32_t part, uint32_t u
 /* returns: 0, or what find_or_add() says. */
 static int grow_from(struct growth *w, uint32_t id)
 {
-    for (uint32_t v = 0; v < w->u->n; v++) {
-        bool is_ready = !dp_ideal_has(w->out, id, v);
-        int64_t whole;
+    for (uint32_t word = 0; word < w->out->words; word++)
+        for (uint64_t left = ready_of(w, id)[word]; left; left &= left - 1) { /* ascending */
+            uint32_t v = word * 64 + (uint32_t)__builtin_ctzll(left);
+            int64_t whole = find_or_add(w, id, v);
 
-        for (uint32_t p = w->u->pred_at[v]; is_ready && p < w->u->pred_at[v + 1]; p++)
-            is_ready = dp_ideal_has(w->out, id, w->u->pred[p]);
-        if (!is_ready)
-            continue;
-        whole = find_or_add(w, id, v);
-        if (whole < 0)
-            return (int)whole;
-        if (note_step(w, (uint32_t)whole, id, v) < 0)
-            return -1;
-    }
+            if (whole < 0)
+                return (int)whole;
+            if (note_step(w, (uint32_t)whole, id, v) < 0)
+                return -1;
+        }
     return 0;
 }
 
@@ -181,6 +212,10 @@ static int init(struct growth *w, struct dp_ideals *out, const struct dp_units *
     if (make_room(w) < 0)
         return -1;
     memset(out->bits, 0, out->words * sizeof *out->bits);
+    memset(w->ready, 0, out->words * sizeof *w->ready);
+    for (uint32_t v = 0; v < u->n; v++)
+        if (u->pred_at[v] == u->pred_at[v + 1])
+            w->ready[v / 64] |= UINT64_C(1) << v % 64;
     w->hash[0] = 0;
     w->table[0] = 1;
     out->n = 1;
@@ -190,6 +225,7 @@ static int init(struct growth *w, struct dp_ideals *out, const struct dp_units *
 static void release(struct growth *w)
 {
     free(w->hash);
+    free(w->ready);
     free(w->table);
     free(w->step);
     free(w->whole);
