@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Fuzz targets: with any compiler tests that try a fixed series of mutations, with
 # --enable-sanitizer=fuzzer libFuzzer programs (tests/fuzz/run).
-fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_daemons tests/fuzz/fuzz_graph \
+fuzz_targets = tests/fuzz/fuzz_balance tests/fuzz/fuzz_cluster tests/fuzz/fuzz_conf tests/fuzz/fuzz_costs tests/fuzz/fuzz_daemons tests/fuzz/fuzz_graph \
 	tests/fuzz/fuzz_handover tests/fuzz/fuzz_journal tests/fuzz/fuzz_layer tests/fuzz/fuzz_layout \
 	tests/fuzz/fuzz_manifest tests/fuzz/fuzz_mask tests/fuzz/fuzz_msg tests/fuzz/fuzz_note tests/fuzz/fuzz_options tests/fuzz/fuzz_simulate \
 	tests/fuzz/fuzz_trainer tests/fuzz/fuzz_tune tests/fuzz/fuzz_weights
@@ -28,6 +28,9 @@ tests_fuzz_fuzz_balance_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_conf_SOURCES = tests/fuzz/fuzz_conf.c $(fuzz_common)
 tests_fuzz_fuzz_conf_LDADD = common/site/libdpsite.a policies/libdppolicy.a $(MODEL_LIBS)
 tests_fuzz_fuzz_conf_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_costs_SOURCES = tests/fuzz/fuzz_costs.c $(fuzz_common)
+tests_fuzz_fuzz_costs_LDADD = policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm
+tests_fuzz_fuzz_costs_LDFLAGS = $(FUZZ_LINK)
 # Two daemons in one process: what they have of the kernel, their children, munge and Slurm is not real.
 daemon_world = tests/unit/daemon/daemon_world.c tests/unit/daemon/daemon_world.h tests/unit/daemon/daemon_worker.c \
 	tests/unit/daemon/daemon_kernel.c tests/unit/daemon/daemon_children.c tests/unit/daemon/daemon_slurm.c tests/unit/daemon/daemon_disk.c

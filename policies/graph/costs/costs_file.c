@@ -90,6 +90,8 @@ static json_t *load(const struct reader *r, const char *text, size_t bytes, cons
         dp_err_set(r->err, DP_EINVAL, "%s: larger than %u bytes", r->file, DP_COSTS_MAX_FILE);
         return NULL;
     }
+    if (dp_text_check(r->file, text, bytes, r->err) < 0) /* jansson takes some NUL bytes for blanks */
+        return NULL;
     doc = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!doc) {
         dp_err_set(r->err, DP_EINVAL, "%s:%d: %s", r->file, error.line, error.text);
@@ -225,7 +227,7 @@ int dp_costs_read(const char *path, struct dp_costs *c, struct dp_err *err)
     int rc;
 
     memset(c, 0, sizeof *c);
-    if (dp_slurp_text(path, DP_COSTS_MAX_FILE, &text, &bytes, err) < 0)
+    if (dp_slurp(path, DP_COSTS_MAX_FILE, &text, &bytes, err) < 0)
         return -1;
     rc = dp_costs_parse(path, text, bytes, c, err);
     free(text);
@@ -353,7 +355,7 @@ int dp_costs_device_each(const char *path, dp_costs_device_fn each, void *arg, s
     char *text;
     int rc;
 
-    if (dp_slurp_text(path, DP_COSTS_MAX_FILE, &text, &bytes, err) < 0)
+    if (dp_slurp(path, DP_COSTS_MAX_FILE, &text, &bytes, err) < 0)
         return -1;
     rc = dp_costs_device_parse(path, text, bytes, each, arg, err);
     free(text);
