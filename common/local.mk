@@ -31,6 +31,7 @@ common_libdpcommon_a_SOURCES = \
 	common/message/munge_trip.c common/message/munge_trip.h \
 	common/message/session.c common/message/session.h \
 	common/run/change.c common/run/change.h \
+	common/run/copy_place.c common/run/copy_place.h \
 	common/run/layout.c common/run/layout.h \
 	common/run/load.h \
 	common/run/megatron.c common/run/megatron.h \
@@ -49,7 +50,7 @@ common_site_libdpsite_a_SOURCES = \
 
 if HAVE_CMOCKA
 UNIT_LIBS = $(CMOCKA_LIBS) -lm
-common_tests = tests/unit/common/test_err tests/unit/common/test_log tests/unit/common/test_wire tests/unit/common/message/test_msg tests/unit/common/message/test_msg_golden tests/unit/common/run/test_change tests/unit/common/run/test_layout tests/unit/common/run/test_moves tests/unit/common/run/test_megatron tests/unit/common/test_crc32c \
+common_tests = tests/unit/common/test_err tests/unit/common/test_log tests/unit/common/test_wire tests/unit/common/message/test_msg tests/unit/common/message/test_msg_golden tests/unit/common/run/test_change tests/unit/common/run/test_layout tests/unit/common/run/test_copy_place tests/unit/common/run/test_moves tests/unit/common/run/test_megatron tests/unit/common/test_crc32c \
 	tests/unit/common/conf/test_conf tests/unit/common/file/test_journal tests/unit/common/file/test_journal_faults tests/unit/common/slurm/test_node_name
 check_PROGRAMS += $(common_tests)
 TESTS += $(common_tests)
@@ -65,6 +66,8 @@ tests_unit_common_message_test_msg_golden_SOURCES = tests/unit/common/message/te
 tests_unit_common_message_test_msg_golden_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_run_test_change_SOURCES = tests/unit/common/run/test_change.c tests/unit/unit.h
 tests_unit_common_run_test_change_LDADD = common/libdpcommon.a $(UNIT_LIBS)
+tests_unit_common_run_test_copy_place_SOURCES = tests/unit/common/run/test_copy_place.c tests/unit/unit.h
+tests_unit_common_run_test_copy_place_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_run_test_moves_SOURCES = tests/unit/common/run/test_moves.c tests/unit/unit.h
 tests_unit_common_run_test_moves_LDADD = common/libdpcommon.a $(UNIT_LIBS)
 tests_unit_common_run_test_layout_SOURCES = tests/unit/common/run/test_layout.c tests/unit/unit.h
