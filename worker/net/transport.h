@@ -29,6 +29,7 @@ enum dp_channel {
     DP_CH_VOTING = 7,     /* hand-over: voting among the workers, before they go to the coordinator */
     DP_CH_SAVE = 8,       /* checkpoint: digests to the leader */
     DP_CH_SHADOW = 9,     /* layers that are copied while training goes on */
+    DP_CH_COPY = 10,      /* the same of copies that stay (worker/copies/) */
 };
 
 /* epoch: low 11 bits used; step: low 23 bits; index: microbatch, chunk or round, low 16 bits. */

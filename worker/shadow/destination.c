@@ -7,49 +7,42 @@
 #include "common/wire.h"
 #include "worker/shadow/shadowing_internal.h"
 
+int dp_shadow_ask_head(struct dp_shadowing *s, struct dp_shadow_stream *st, uint32_t i, uint64_t step, struct dp_err *err)
+{
+    struct dp_shadow_layer *l = &st->layer[i];
+
+    l->head_x = dp_transport_recv(s->args.transport, st->peer, dp_shadow_tag(s, step, DP_SHADOW_HEAD, i), l->head, sizeof l->head, err);
+    return l->head_x ? 0 : -1;
+}
+
 int dp_shadow_ask_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err)
 {
-    for (uint32_t i = 0; i < st->n_layers; i++) {
-        struct dp_shadow_layer *l = &st->layer[i];
-
-        l->head_x = dp_transport_recv(s->args.transport, st->peer, dp_shadow_tag(s, s->args.step, DP_SHADOW_HEAD, i), l->head,
-                                      sizeof l->head, err);
-        if (!l->head_x)
+    for (uint32_t i = 0; i < st->n_layers; i++)
+        if (dp_shadow_ask_head(s, st, i, s->args.step, err) < 0)
             return -1;
-    }
     return 0;
 }
 
-/* A shadow as its head says, with room for everything. */
-static int make_shadow(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_shadow_layer *l, struct dp_err *err)
+int dp_shadow_read_head(const struct dp_shadowing *s, const struct dp_shadow_stream *st, struct dp_shadow_layer *l, const uint8_t **head,
+                        size_t *bytes, struct dp_err *err)
 {
-    uint64_t migration, state_bytes;
-    uint32_t magic, index, n;
     struct dp_reader r;
+    uint64_t migration;
+    uint32_t magic, index;
 
     dp_reader_init(&r, l->head, sizeof l->head);
     magic = dp_rd_u32(&r);
     migration = dp_rd_u64(&r);
     index = dp_rd_u32(&r);
-    state_bytes = dp_rd_u64(&r);
-    n = dp_rd_u32(&r);
-    if (magic != DP_SHADOW_MAGIC || migration != s->args.migration || index != l->index || n > DP_LAYER_HEAD_MAX)
+    l->state_bytes = dp_rd_u64(&r);
+    *bytes = dp_rd_u32(&r);
+    *head = l->head + (4 + 8 + 4 + 8 + 4);
+    if (magic != DP_SHADOW_MAGIC || migration != s->args.migration || index != l->index || *bytes > DP_LAYER_HEAD_MAX)
         return dp_err_set(err, DP_EPROTO, "worker %u sent a head that is not layer %u's", st->peer, l->index);
-    if (state_bytes > s->args.room_bytes || s->held_bytes > s->args.room_bytes - state_bytes)
-        return dp_err_set(err, DP_ENOMEM, "layer %u takes %llu bytes, and there is room for %llu", l->index,
-                          (unsigned long long)state_bytes, (unsigned long long)(s->args.room_bytes - s->held_bytes));
-    l->layer = dp_layer_from_head(s->args.config, s->args.backend, s->args.tune, l->head + (4 + 8 + 4 + 8 + 4), n, state_bytes, err);
-    if (!l->layer)
-        return -1;
-    if (l->layer->index != l->index)
-        return dp_err_set(err, DP_ECORRUPT, "layer %u was sent as layer %u", l->layer->index, l->index);
-    l->state_bytes = state_bytes;
-    s->held_bytes += state_bytes;
     return 0;
 }
 
-/* Gradients of a shadow are those of what was copied: what lies there before is none. */
-static int clear_gradients(struct dp_layer *l, struct dp_err *err)
+int dp_shadow_clear_gradients(struct dp_layer *l, struct dp_err *err)
 {
     for (uint32_t i = 0; i < l->n_params; i++) {
         struct dp_param *p = &l->param[i];
@@ -58,6 +51,28 @@ static int clear_gradients(struct dp_layer *l, struct dp_err *err)
             return -1;
     }
     return 0;
+}
+
+int dp_shadow_make(struct dp_shadowing *s, struct dp_shadow_layer *l, const uint8_t *head, size_t bytes, struct dp_err *err)
+{
+    if (l->state_bytes > s->args.room_bytes || s->held_bytes > s->args.room_bytes - l->state_bytes)
+        return dp_err_set(err, DP_ENOMEM, "layer %u takes %llu bytes, and there is room for %llu", l->index,
+                          (unsigned long long)l->state_bytes, (unsigned long long)(s->args.room_bytes - s->held_bytes));
+    l->layer = dp_layer_from_head(s->args.config, s->args.backend, s->args.tune, head, bytes, l->state_bytes, err);
+    if (!l->layer)
+        return -1;
+    if (l->layer->index != l->index)
+        return dp_err_set(err, DP_ECORRUPT, "layer %u was sent as layer %u", l->layer->index, l->index);
+    s->held_bytes += l->state_bytes;
+    return dp_shadow_clear_gradients(l->layer, err);
+}
+
+static int read_and_make(struct dp_shadowing *s, const struct dp_shadow_stream *st, struct dp_shadow_layer *l, struct dp_err *err)
+{
+    const uint8_t *head;
+    size_t bytes;
+
+    return dp_shadow_read_head(s, st, l, &head, &bytes, err) < 0 ? -1 : dp_shadow_make(s, l, head, bytes, err);
 }
 
 static int open_stream(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err)
@@ -69,11 +84,8 @@ static int open_stream(struct dp_shadowing *s, struct dp_shadow_stream *st, stru
     for (uint32_t i = 0; i < st->n_layers; i++)
         if (st->layer[i].head_x && dp_shadow_wait(s, &st->layer[i].head_x, &is_bad, err) < 0)
             return -1;
-    for (uint32_t i = 0; i < st->n_layers && rc == 0 && !s->has_failed && !is_bad; i++) {
-        rc = make_shadow(s, st, &st->layer[i], &local);
-        if (rc == 0)
-            rc = clear_gradients(st->layer[i].layer, &local);
-    }
+    for (uint32_t i = 0; i < st->n_layers && rc == 0 && !s->has_failed && !is_bad; i++)
+        rc = read_and_make(s, st, &st->layer[i], &local);
     if (rc == 0 && !s->has_failed && !is_bad)
         rc = dp_shadow_units(st, &local);
     if (rc < 0 || is_bad)
@@ -160,17 +172,24 @@ static int step_again(struct dp_shadowing *s, struct dp_shadow_stream *st, uint6
     return prepare(st, err);
 }
 
-int dp_shadow_replay(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, double grad_scale, struct dp_err *err)
+int dp_shadow_arrived(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err)
 {
-    uint64_t start_ns = dp_now_ns();
-    struct dp_err local = {0};
-
     if (dp_shadow_read_news(s, st, step, &st->n_new, err) < 0 || dp_shadow_settle(s, st, err) < 0)
         return -1;
     if (st->n_new > st->n_units - st->n_copied) {
         dp_shadow_fail(s, "more is announced than there is");
         st->n_new = 0;
     }
+    return 0;
+}
+
+int dp_shadow_replay(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, double grad_scale, struct dp_err *err)
+{
+    uint64_t start_ns = dp_now_ns();
+    struct dp_err local = {0};
+
+    if (dp_shadow_arrived(s, st, step, err) < 0)
+        return -1;
     if (!s->has_failed && st->n_copied && step_again(s, st, step, grad_scale, &local) < 0)
         dp_shadow_fail(s, local.text);
     st->busy_ns += dp_now_ns() - start_ns;

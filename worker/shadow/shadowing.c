@@ -13,14 +13,16 @@
 #define HEADS 2u       /* numbers of messages, in 16 bits: news, pace, then a head for each layer */
 #define GRADIENTS (HEADS + DP_MAX_LAYERS)
 #define STATES (GRADIENTS + DP_UNITS_MAX)
-_Static_assert(STATES + 3 * DP_UNITS_MAX <= 65536, "each message has a number of its own");
+#define ANSWER (STATES + 3 * DP_UNITS_MAX) /* and squares behind it: of copies (worker/copies/) */
+_Static_assert(ANSWER + 2 <= 65536, "each message has a number of its own");
 
 uint64_t dp_shadow_tag(const struct dp_shadowing *s, uint64_t step, enum dp_shadow_kind kind, uint32_t number)
 {
     static const uint32_t base[] = {[DP_SHADOW_NEWS] = 0, [DP_SHADOW_PACE] = 1, [DP_SHADOW_HEAD] = HEADS,
-                                    [DP_SHADOW_GRADIENT] = GRADIENTS, [DP_SHADOW_STATE] = STATES};
+                                    [DP_SHADOW_GRADIENT] = GRADIENTS, [DP_SHADOW_STATE] = STATES,
+                                    [DP_SHADOW_ANSWER] = ANSWER, [DP_SHADOW_SQUARES] = ANSWER + 1};
 
-    return dp_tag(DP_CH_SHADOW, s->args.layout->epoch, step, base[kind] + number);
+    return dp_tag(s->channel, s->args.layout->epoch, step, base[kind] + number);
 }
 
 void dp_shadow_fail(struct dp_shadowing *s, const char *why)
@@ -191,6 +193,7 @@ struct dp_shadowing *dp_shadowing_create(const struct dp_shadowing_args *args, s
         return NULL;
     }
     s->args = *args;
+    s->channel = DP_CH_SHADOW;
     s->next = *args->next;
     s->args.next = &s->next;
     if (load(s, err) == 0)

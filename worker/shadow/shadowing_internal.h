@@ -64,6 +64,7 @@ struct dp_shadow_stream {
 
 struct dp_shadowing {
     struct dp_shadowing_args args;
+    enum dp_channel channel; /* of all its messages */
     struct dp_layout next;
     uint32_t n_streams;
     struct dp_shadow_stream *stream;
@@ -74,13 +75,23 @@ struct dp_shadowing {
     char why[256];
 };
 
-enum dp_shadow_kind { DP_SHADOW_NEWS, DP_SHADOW_PACE, DP_SHADOW_HEAD, DP_SHADOW_GRADIENT, DP_SHADOW_STATE };
+enum dp_shadow_kind {
+    DP_SHADOW_NEWS,
+    DP_SHADOW_PACE,
+    DP_SHADOW_HEAD,
+    DP_SHADOW_GRADIENT,
+    DP_SHADOW_STATE,
+    DP_SHADOW_ANSWER,  /* this and the next: of copies (worker/copies/) */
+    DP_SHADOW_SQUARES,
+};
 /* number: of a layer in its stream, of a unit, of a unit times three. */
 uint64_t dp_shadow_tag(const struct dp_shadowing *s, uint64_t step, enum dp_shadow_kind kind, uint32_t number);
 
 /* This end can make nothing of it any more. *why: borrowed for the call. */
 void dp_shadow_fail(struct dp_shadowing *s, const char *why);
 
+/* How many units that layer has. */
+uint32_t dp_shadow_count_units(struct dp_layer *l);
 /* The units of all layers of the stream, which are there. DP_ENOMEM; DP_EINVAL: too many. */
 int dp_shadow_units(struct dp_shadow_stream *st, struct dp_err *err);
 /* A part of its state: at: 0, 1, 2: weights and both moments; 0: of a part that no step changes. NULL: it has no such part. */
@@ -100,13 +111,25 @@ int dp_shadow_ask_news(struct dp_shadowing *s, struct dp_shadow_stream *st, uint
 int dp_shadow_read_news(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, uint64_t *number, struct dp_err *err);
 
 /* The source's end. */
+/* Of the i-th layer of the stream, at that step. layer NULL: no layer follows. */
+int dp_shadow_send_head(struct dp_shadowing *s, struct dp_shadow_stream *st, uint32_t i, uint64_t step, struct dp_err *err);
 int dp_shadow_send_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err);
 int dp_shadow_send_gradients(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, uint64_t step_ns, struct dp_err *err);
 int dp_shadow_send_states(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err);
 
 /* The destination's. */
+int dp_shadow_ask_head(struct dp_shadowing *s, struct dp_shadow_stream *st, uint32_t i, uint64_t step, struct dp_err *err);
 int dp_shadow_ask_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err);
+/* Gradients of a shadow are those of what was copied: what lies there before is none. */
+int dp_shadow_clear_gradients(struct dp_layer *l, struct dp_err *err);
+/* What has arrived as the head of l. *head: borrowed from l; *bytes 0: no layer follows. DP_EPROTO: it is no head of that layer. */
+int dp_shadow_read_head(const struct dp_shadowing *s, const struct dp_shadow_stream *st, struct dp_shadow_layer *l, const uint8_t **head,
+                        size_t *bytes, struct dp_err *err);
+/* The shadow of that head, with room for everything and zero gradients. DP_ENOMEM: or there is no room (dp_shadowing_args). */
+int dp_shadow_make(struct dp_shadowing *s, struct dp_shadow_layer *l, const uint8_t *head, size_t bytes, struct dp_err *err);
 int dp_shadow_ask_gradients(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err);
+/* Gradients of that step, and what was announced with them: wait until all are here. */
+int dp_shadow_arrived(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err);
 /* Do step `step` again on what was copied. */
 int dp_shadow_replay(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, double grad_scale, struct dp_err *err);
 int dp_shadow_ask_states(struct dp_shadowing *s, struct dp_shadow_stream *st, uint64_t step, struct dp_err *err);

@@ -17,29 +17,33 @@ static int post(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_s
     return m->x ? 0 : -1;
 }
 
+int dp_shadow_send_head(struct dp_shadowing *s, struct dp_shadow_stream *st, uint32_t i, uint64_t step, struct dp_err *err)
+{
+    struct dp_shadow_layer *l = &st->layer[i];
+    uint8_t head[DP_LAYER_HEAD_MAX];
+    size_t n = l->layer ? dp_layer_head_write(l->layer, head) : 0;
+    struct dp_writer w;
+
+    memset(l->head, 0, sizeof l->head);
+    dp_writer_init(&w, l->head, sizeof l->head);
+    dp_wr_u32(&w, DP_SHADOW_MAGIC);
+    dp_wr_u64(&w, s->args.migration);
+    dp_wr_u32(&w, l->index);
+    dp_wr_u64(&w, l->state_bytes);
+    dp_wr_u32(&w, (uint32_t)n);
+    dp_wr_bytes(&w, head, n);
+    l->head_x = dp_transport_send(s->args.transport, st->peer, dp_shadow_tag(s, step, DP_SHADOW_HEAD, i), l->head, sizeof l->head, err);
+    return l->head_x ? 0 : -1;
+}
+
 int dp_shadow_send_heads(struct dp_shadowing *s, struct dp_shadow_stream *st, struct dp_err *err)
 {
     struct dp_err local = {0};
     uint64_t floats = 0;
 
-    for (uint32_t i = 0; i < st->n_layers; i++) {
-        struct dp_shadow_layer *l = &st->layer[i];
-        uint8_t head[DP_LAYER_HEAD_MAX];
-        struct dp_writer w;
-        size_t n = dp_layer_head_write(l->layer, head);
-
-        dp_writer_init(&w, l->head, sizeof l->head);
-        dp_wr_u32(&w, DP_SHADOW_MAGIC);
-        dp_wr_u64(&w, s->args.migration);
-        dp_wr_u32(&w, l->index);
-        dp_wr_u64(&w, l->state_bytes);
-        dp_wr_u32(&w, (uint32_t)n);
-        dp_wr_bytes(&w, head, n);
-        l->head_x = dp_transport_send(s->args.transport, st->peer, dp_shadow_tag(s, s->args.step, DP_SHADOW_HEAD, i), l->head,
-                                      sizeof l->head, err);
-        if (!l->head_x)
+    for (uint32_t i = 0; i < st->n_layers; i++)
+        if (dp_shadow_send_head(s, st, i, s->args.step, err) < 0)
             return -1;
-    }
     if (dp_shadow_units(st, &local) < 0) {
         dp_shadow_fail(s, local.text);
         return 0;

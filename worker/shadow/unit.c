@@ -59,6 +59,11 @@ static uint32_t units_of(struct dp_layer *l, struct dp_unit *unit)
     return n;
 }
 
+uint32_t dp_shadow_count_units(struct dp_layer *l)
+{
+    return units_of(l, NULL);
+}
+
 int dp_shadow_units(struct dp_shadow_stream *st, struct dp_err *err)
 {
     uint32_t n = 0;
