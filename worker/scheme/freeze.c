@@ -237,6 +237,9 @@ static int apply(const struct dp_scheme_site *site, double target, struct dp_err
 
     if (n > first && dp_stage_freeze(site->stage, n - first, err) < 0)
         return -1;
+    for (uint32_t i = 0; i < site->copies.n; i++)
+        if (site->copies.layer[i]->index < n && dp_layer_freeze(site->copies.layer[i], NULL) < 0)
+            site->copies.layer[i] = NULL;
     site->reached->frozen = n;
     return 0;
 }

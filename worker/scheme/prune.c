@@ -103,7 +103,7 @@ static int begin(const struct dp_scheme_site *site, uint64_t step, struct dp_err
 
 static int apply(const struct dp_scheme_site *site, double target, struct dp_err *err)
 {
-    return dp_prune_run(site->stage, site->config, target, site->sum, site->arg, &site->reached->sparsity, err);
+    return dp_prune_run(site->stage, &site->copies, site->config, target, site->sum, site->arg, &site->reached->sparsity, err);
 }
 
 static double tell(const struct dp_reached *reached, char *text, size_t cap)

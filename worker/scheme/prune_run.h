@@ -17,8 +17,8 @@
 #define DP_PRUNE_BINS 2048 /* of the histogram that a threshold is searched in */
 
 /* Prune the stage to the target; all workers call it at the same boundary. *reached: sparsity of the
- * whole model afterwards. sum NULL: this stage is the whole model. */
-int dp_prune_run(struct dp_stage *stage, const struct dp_train_config *config, double target,
+ * whole model afterwards. sum NULL: this stage is the whole model. copies: pruned as well, NULL: none. */
+int dp_prune_run(struct dp_stage *stage, const struct dp_scheme_copies *copies, const struct dp_train_config *config, double target,
                  dp_allreduce_fn *sum, void *arg, double *reached, struct dp_err *err);
 
 #endif

@@ -21,7 +21,7 @@ static const struct level levels[] = {{20, 11}, {10, 10}, {0, 10}};
 struct selection {
     struct dp_backend *be;
     struct dp_prune_part *parts;
-    uint32_t n_parts, n_layers;
+    uint32_t n_parts, n_copies, n_layers;
     dp_allreduce_fn *sum;
     void *arg;
     uint64_t *device; /* of the backend: bins, or the ties of each part */
@@ -33,18 +33,19 @@ static int sum_over(const struct selection *s, uint64_t *counts, uint32_t n, str
     return s->sum ? s->sum(s->arg, counts, n, err) : 0;
 }
 
-/* Counts of all parts with bits `prefix` above the level's: in the same `1 << bits` bins, or with `apart` each in its own.
- * They are in s->host afterwards, n of them. */
+/* Counts of all parts with bits `prefix` above the level's: in the same `1 << bits` bins, or with `apart`, and of copies, too, each in
+ * its own. They are in s->host afterwards, n of them. */
 static int count(const struct selection *s, struct level level, uint32_t prefix, bool apart, uint32_t n, struct dp_err *err)
 {
     const size_t bytes = n * sizeof *s->host;
+    const uint32_t n_parts = s->n_parts + (apart ? s->n_copies : 0);
 
     memset(s->host, 0, bytes);
-    if (s->n_parts == 0)
+    if (n_parts == 0)
         return 0;
     if (s->be->ops->zero(s->be, s->device, bytes, err) < 0)
         return -1;
-    for (uint32_t p = 0; p < s->n_parts; p++) {
+    for (uint32_t p = 0; p < n_parts; p++) {
         const struct dp_count_keys a = {.n = s->parts[p].n, .x = s->parts[p].x, .left = s->parts[p].left, .prefix = prefix,
                                         .shift = level.shift, .bits = level.bits, .bins = s->device + (apart ? p : 0)};
 
@@ -72,7 +73,7 @@ static int share_ties(const struct selection *s, uint32_t key, uint64_t left, st
 
     if (!ties)
         return dp_err_set(err, DP_ENOMEM, "pruning: no memory for the ties of %u layers", s->n_layers);
-    if (count(s, (struct level){0}, key, true, s->n_parts, err) < 0)
+    if (count(s, (struct level){0}, key, true, s->n_parts + s->n_copies, err) < 0)
         goto out;
     for (uint32_t p = 0; p < s->n_parts; p++)
         ties[s->parts[p].layer] += s->host[p];
@@ -82,7 +83,7 @@ static int share_ties(const struct selection *s, uint32_t key, uint64_t left, st
         ties[l] = dp_least_u64(ties[l], left);
         left -= ties[l];
     }
-    for (uint32_t p = 0; p < s->n_parts; p++) {
+    for (uint32_t p = 0; p < s->n_parts + s->n_copies; p++) {
         s->parts[p].ties = dp_least_u64(s->host[p], ties[s->parts[p].layer]);
         ties[s->parts[p].layer] -= s->parts[p].ties;
     }
@@ -114,21 +115,22 @@ static int narrow(const struct selection *s, uint64_t k, struct dp_prune_cut *ou
     return share_ties(s, out->key, k, err);
 }
 
-int dp_prune_select(struct dp_backend *be, struct dp_prune_part *parts, uint32_t n_parts, uint32_t n_layers, uint64_t k,
+int dp_prune_select(struct dp_backend *be, struct dp_prune_part *parts, uint32_t n_parts, uint32_t n_copies, uint32_t n_layers, uint64_t k,
                     dp_allreduce_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err)
 {
-    const size_t bytes = (DP_PRUNE_BINS > n_parts ? DP_PRUNE_BINS : n_parts) * sizeof(uint64_t);
-    struct selection s = {.be = be, .parts = parts, .n_parts = n_parts, .n_layers = n_layers, .sum = sum, .arg = arg,
+    const uint32_t n_all = n_parts + n_copies;
+    const size_t bytes = (DP_PRUNE_BINS > n_all ? DP_PRUNE_BINS : n_all) * sizeof(uint64_t);
+    struct selection s = {.be = be, .parts = parts, .n_parts = n_parts, .n_copies = n_copies, .n_layers = n_layers, .sum = sum, .arg = arg,
                           .host = malloc(bytes)};
     void *device = NULL;
     int rc = -1;
 
     memset(out, 0, sizeof *out);
-    for (uint32_t p = 0; p < n_parts; p++)
+    for (uint32_t p = 0; p < n_all; p++)
         parts[p].ties = 0;
     if (!s.host)
         dp_err_set(err, DP_ENOMEM, "pruning: no memory for histograms");
-    else if (n_parts == 0 || be->ops->alloc(be, bytes, &device, err) == 0) {
+    else if (n_all == 0 || be->ops->alloc(be, bytes, &device, err) == 0) {
         s.device = device;
         rc = narrow(&s, k, out, err);
     }

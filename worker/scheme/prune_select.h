@@ -24,8 +24,9 @@ struct dp_prune_cut {
 };
 
 /* All workers call it with the same k and n_layers and their own parts; be: theirs, NULL is fine without parts. 1 to 4 sums.
- * No element leaves the device. */
-int dp_prune_select(struct dp_backend *be, struct dp_prune_part *parts, uint32_t n_parts, uint32_t n_layers, uint64_t k,
+ * No element leaves the device. Behind the n_parts parts are n_copies of other workers' parts, which get their ties and count in no
+ * sum; of one layer they are in the order of their owner's. */
+int dp_prune_select(struct dp_backend *be, struct dp_prune_part *parts, uint32_t n_parts, uint32_t n_copies, uint32_t n_layers, uint64_t k,
                     dp_allreduce_fn *sum, void *arg, struct dp_prune_cut *out, struct dp_err *err);
 
 #endif

@@ -103,15 +103,18 @@ bool dp_schemes_decide(const struct dp_train_config *c, const struct dp_scheme_i
     return is_due;
 }
 
+void dp_schemes_observe_layer(struct dp_layer *layer, const struct dp_train_config *c, uint64_t step, double squares, double grad_scale)
+{
+    for (int i = 0; i < DP_N_SCHEMES; i++)
+        if (schemes[i]->observe && schemes[i]->is_on(c))
+            schemes[i]->observe(layer, c, step, squares, grad_scale);
+}
+
 void dp_schemes_observe(struct dp_stage *stage, const struct dp_train_config *c, uint64_t step, const double *squares,
                         double grad_scale)
 {
-    for (int i = 0; i < DP_N_SCHEMES; i++) {
-        if (!schemes[i]->observe || !schemes[i]->is_on(c))
-            continue;
-        for (uint32_t k = 0; k < dp_stage_n_layers(stage); k++)
-            schemes[i]->observe(dp_stage_layer(stage, k), c, step, squares[k], grad_scale);
-    }
+    for (uint32_t k = 0; k < dp_stage_n_layers(stage); k++)
+        dp_schemes_observe_layer(dp_stage_layer(stage, k), c, step, squares[k], grad_scale);
 }
 
 dp_layer_runs_fn *dp_schemes_runs(const struct dp_train_config *c)

@@ -44,10 +44,18 @@ typedef int dp_allreduce_fn(void *arg, uint64_t *counts, uint32_t n, struct dp_e
 /* Gather one counter per layer of the model: each worker fills its own layers' entries, the others are
  * 0 on entry; afterwards all have all. Same as dp_allreduce_fn over n_layers counters. */
 
+/* Whole copies of other workers' layers (worker/copies/): they are changed as these are there, and count in no sum. Where one could not be
+ * changed (no memory) its entry becomes NULL: whoever has the layer drops it. */
+struct dp_scheme_copies {
+    uint32_t n;
+    struct dp_layer **layer;
+};
+
 /* Where a scheme is applied: the layers of one worker, and how it reaches the others. All borrowed. */
 struct dp_scheme_site {
     const struct dp_train_config *config;
     struct dp_stage *stage;
+    struct dp_scheme_copies copies;
     dp_allreduce_fn *sum; /* NULL: this stage is the whole model */
     void *arg;
     struct dp_reached *reached;
@@ -108,6 +116,9 @@ bool dp_schemes_decide(const struct dp_train_config *config, const struct dp_sch
                        struct dp_scheme_order out[DP_N_SCHEMES]);
 void dp_schemes_observe(struct dp_stage *stage, const struct dp_train_config *config, uint64_t step, const double *squares,
                         double grad_scale);
+/* The same of one layer, which need not be in a stage. */
+void dp_schemes_observe_layer(struct dp_layer *layer, const struct dp_train_config *config, uint64_t step, double squares,
+                              double grad_scale);
 /* NULL: all layers run. */
 dp_layer_runs_fn *dp_schemes_runs(const struct dp_train_config *config);
 

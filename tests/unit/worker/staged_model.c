@@ -237,7 +237,7 @@ void model_prune(struct model *m, double target, const uint32_t *cut, uint32_t n
 
     take_layers(m, layers);
     whole = dp_stage_create(m->config, m->be, layers, dp_model_layers(m->config), 1, &err);
-    check(dp_prune_run(whole, m->config, target, NULL, NULL, &reached, &err), &err);
+    check(dp_prune_run(whole, NULL, m->config, target, NULL, NULL, &reached, &err), &err);
     assert_true(fabs(reached - target) * (double)dp_model_prunable(m->config) <=
                 (double)dp_block_weights(dp_train_block_rows(m->config))); /* of whole blocks */
     dp_stage_take_layers(whole, layers);

@@ -86,8 +86,8 @@ static int pruning(struct subject *s, struct dp_err *err)
 {
     double reached;
 
-    if (dp_prune_run(s->stage, &s->config, 0.5, NULL, NULL, &reached, err) < 0 ||
-        dp_prune_run(s->stage, &s->config, 0.75, NULL, NULL, &reached, err) < 0)
+    if (dp_prune_run(s->stage, NULL, &s->config, 0.5, NULL, NULL, &reached, err) < 0 ||
+        dp_prune_run(s->stage, NULL, &s->config, 0.75, NULL, NULL, &reached, err) < 0)
         return -1;
     return s->be->ops->sync(s->be, err); /* a late failure is the next one's who waits */
 }
@@ -127,7 +127,7 @@ static void prune_half(struct subject *s)
 {
     double reached;
 
-    assert_int_equal(dp_prune_run(s->stage, &s->config, 0.5, NULL, NULL, &reached, NULL), 0);
+    assert_int_equal(dp_prune_run(s->stage, NULL, &s->config, 0.5, NULL, NULL, &reached, NULL), 0);
 }
 
 /* The model is one that nothing happened to. */

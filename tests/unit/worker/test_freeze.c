@@ -438,7 +438,7 @@ static void a_stage_of_frozen_layers_only_goes_forward(void **state)
     assert_string_equal(err.text, "stage: layer 2 is frozen and layer 1 below it is not");
     dp_layer_destroy(layers[0]);
     dp_layer_destroy(layers[1]);
-    assert_int_equal(dp_prune_run(stage, &c, 0.5, NULL, NULL, NULL, &err), -1);
+    assert_int_equal(dp_prune_run(stage, NULL, &c, 0.5, NULL, NULL, NULL, &err), -1);
     assert_string_equal(err.text, "layer 1 is frozen, and cannot be pruned");
     dp_stage_destroy(stage);
     dp_backend_destroy(be);

@@ -52,7 +52,7 @@ static void *prune_worker(void *arg)
 {
     struct worker *w = arg;
 
-    w->rc = dp_prune_run(w->stage, w->config, w->target, hub_sum, w->hub, &w->reached, &w->err);
+    w->rc = dp_prune_run(w->stage, NULL, w->config, w->target, hub_sum, w->hub, &w->reached, &w->err);
     return NULL;
 }
 
@@ -243,13 +243,13 @@ static void other_granularity(void **state)
         snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", first);
         tune = tune_at(&c, is_sparse ? 0.4 : 1.0);
         stage = stage_of(&c, 0, dp_model_layers(&c), be, &tune);
-        if (dp_prune_run(stage, &c, 0.5, NULL, NULL, &reached, &err) < 0)
+        if (dp_prune_run(stage, NULL, &c, 0.5, NULL, NULL, &reached, &err) < 0)
             fail_msg("%s", err.text);
         snprintf(c.prune.granularity, sizeof c.prune.granularity, "%s", second);
         if (is_finer && !is_sparse) {
-            assert_int_equal(dp_prune_run(stage, &c, 0.7, NULL, NULL, &reached, &err), 0);
+            assert_int_equal(dp_prune_run(stage, NULL, &c, 0.7, NULL, NULL, &reached, &err), 0);
         } else {
-            assert_int_equal(dp_prune_run(stage, &c, 0.7, NULL, NULL, &reached, &err), -1);
+            assert_int_equal(dp_prune_run(stage, NULL, &c, 0.7, NULL, NULL, &reached, &err), -1);
             assert_int_equal(err.code, DP_EINVAL);
             assert_non_null(strstr(err.text, "prune.granularity"));
             assert_non_null(strstr(err.text, second));
@@ -280,7 +280,7 @@ static void memory_follows_density(void **state)
         stage = stage_of(&c, 1, 2, be, &tune);
         shake(dp_stage_layer(stage, 0), 5); /* equal shares for all matrices */
         dense = dp_layer_state_bytes(dp_stage_layer(stage, 0));
-        if (dp_prune_run(stage, &c, 0.9, NULL, NULL, NULL, &err) < 0)
+        if (dp_prune_run(stage, NULL, &c, 0.9, NULL, NULL, NULL, &err) < 0)
             fail_msg("%s", err.text);
         left = dp_layer_state_bytes(dp_stage_layer(stage, 0));
         print_message("# %s: %.1f MB dense, 1/%.2f of that at 90 %% zeros\n", c.prune.granularity, (double)dense * 1e-6,
@@ -365,7 +365,7 @@ static void the_kernel_has_it_back(void **state)
     resident = resident_bytes();
     bytes = dp_stage_bytes(stage, NULL);
     for (int percent = 30; percent <= 90; percent += 20)
-        if (dp_prune_run(stage, &c, percent / 100.0, hub_sum, &hub, NULL, &err) < 0)
+        if (dp_prune_run(stage, NULL, &c, percent / 100.0, hub_sum, &hub, NULL, &err) < 0)
             fail_msg("%s", err.text);
     bytes -= dp_stage_bytes(stage, NULL);
     malloc_trim(0);
