@@ -2,7 +2,7 @@
 # parts of worker/ (see Makefile.am)
 
 # A library for each folder; whoever is named first uses those behind it, never the other way round.
-noinst_LIBRARIES += worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/shadow/libdpshadow.a worker/checkpoint/libdpcheckpoint.a \
+noinst_LIBRARIES += worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/copies/libdpcopies.a worker/shadow/libdpshadow.a worker/checkpoint/libdpcheckpoint.a \
 	worker/net/libdpnet.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/background.c \
@@ -33,6 +33,9 @@ worker_handover_libdphandover_a_SOURCES = \
 	worker/handover/voting.c worker/handover/voting.h \
 	worker/handover/transfer.c worker/handover/transfer.h worker/handover/transfer_internal.h \
 	worker/handover/transfer_receive.c worker/handover/transfer_send.c worker/handover/transfer_way.c
+worker_copies_libdpcopies_a_SOURCES = \
+	worker/copies/copies.c worker/copies/copies.h worker/copies/copies_internal.h \
+	worker/copies/held.c worker/copies/streams.c
 worker_shadow_libdpshadow_a_SOURCES = \
 	worker/shadow/pace.c worker/shadow/pace.h \
 	worker/shadow/shadowing.c worker/shadow/shadowing.h worker/shadow/shadowing_internal.h \
@@ -82,7 +85,7 @@ worker_model_libdpmodel_a_SOURCES = \
 # For programs of one worker, which need no network.
 MODEL_LIBS = worker/checkpoint/libdpcheckpoint.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
-WORKER_LIBS = worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/shadow/libdpshadow.a worker/checkpoint/libdpcheckpoint.a \
+WORKER_LIBS = worker/train/libdptrain.a worker/step/libdpstep.a worker/handover/libdphandover.a worker/copies/libdpcopies.a worker/shadow/libdpshadow.a worker/checkpoint/libdpcheckpoint.a \
 	worker/net/libdpnet.a lib/libdpmember.a worker/scheme/libdpscheme.a worker/model/libdpmodel.a kernels/libdpkernels.a common/libdpcommon.a \
 	$(KERNELS_LIBS) $(LIBCONFIG_LIBS) $(UCX_LIBS) $(PMIX_LIBS) $(CRYPTO_LIBS) $(JANSSON_LIBS) -lm
 
@@ -194,7 +197,7 @@ bench-handover: worker/bench/bench_handover
 	worker/bench/bench_handover $(BENCHFLAGS)
 
 if HAVE_CMOCKA
-runtime_tests = tests/unit/worker/test_initial_layout tests/unit/worker/test_memory_limit tests/unit/worker/test_step_sync tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport tests/unit/worker/test_shadowing \
+runtime_tests = tests/unit/worker/test_initial_layout tests/unit/worker/test_memory_limit tests/unit/worker/test_step_sync tests/unit/worker/test_save_clock tests/unit/policies/test_schedule tests/unit/worker/test_collectives tests/unit/worker/test_transport tests/unit/worker/test_shadowing tests/unit/worker/test_copies \
 	tests/unit/worker/test_layers_golden tests/unit/worker/test_peer_messages tests/unit/worker/test_signals
 check_PROGRAMS += $(runtime_tests)
 TESTS += $(runtime_tests)
@@ -212,6 +215,8 @@ tests_unit_worker_test_collectives_SOURCES = tests/unit/worker/test_collectives.
 tests_unit_worker_test_collectives_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_transport_SOURCES = tests/unit/worker/test_transport.c tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_transport_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_copies_SOURCES = tests/unit/worker/test_copies.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+tests_unit_worker_test_copies_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_shadowing_SOURCES = tests/unit/worker/test_shadowing.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
 tests_unit_worker_test_shadowing_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_layers_golden_SOURCES = tests/unit/worker/test_layers_golden.c tests/unit/worker/layers_golden.h \
@@ -274,4 +279,4 @@ tests_unit_worker_test_handover_calls_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 endif
 
-EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/shadow/README.md worker/step/README.md worker/train/README.md
+EXTRA_DIST += worker/README.md worker/bench/README.md worker/checkpoint/README.md worker/copies/README.md worker/handover/README.md worker/model/README.md worker/net/README.md worker/shadow/README.md worker/step/README.md worker/train/README.md

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside of the copies of one worker: what it holds of others, and its streams. */
+#ifndef DP_WORKER_COPIES_COPIES_INTERNAL_H
+#define DP_WORKER_COPIES_COPIES_INTERNAL_H
+
+#include "worker/copies/copies.h"
+#include "worker/shadow/shadowing_internal.h"
+
+#define DP_COPY_TRIES 3u /* one after the other; then a layer is left out until the end of the run */
+
+/* Of a layer that another worker has. */
+struct dp_copy {
+    struct dp_layer *layer; /* owned; NULL: none */
+    bool is_whole;
+    bool is_failed;    /* what still comes of it is of no use */
+    bool is_told;      /* that there is no room for it */
+    uint64_t bytes;    /* that were counted for it */
+    uint32_t n_failed; /* times, since it was whole */
+    double squares;    /* of its gradients in the step that has arrived */
+};
+
+/* What the holder says of each layer, when it has the heads. */
+enum dp_copy_answer { DP_COPY_REFUSED, DP_COPY_FROM_THE_START, DP_COPY_GOES_ON };
+
+/* A worker's layers on their way to their holder; each worker has one out, and any number in. */
+struct dp_copy_stream {
+    struct dp_shadowing s; /* arguments and failure; its list of streams is not used */
+    struct dp_shadow_stream st;
+    bool is_opening;       /* until all that are copied are known */
+    bool has_failed;       /* holder: and all copies of it were told to */
+    uint8_t *answer;       /* [layers at the opening] enum dp_copy_answer */
+    struct dp_transport_request *answer_x; /* owner's */
+    double *squares;       /* likewise, on their way */
+    uint32_t n_whole;      /* the first so many of its layers */
+    uint32_t whole_units;  /* and what they have */
+    uint64_t buffer_bytes; /* owner: for gradients */
+};
+
+struct dp_copies {
+    struct dp_copies_args args;
+    struct dp_layout layout;
+    struct dp_stage *stage;
+    uint64_t n_steps;
+    bool has_arrived; /* the gradients of the next one */
+    bool wants_opening;
+    uint64_t room_bytes;
+    uint32_t holder;  /* of this worker's layers */
+    uint32_t n_streams;
+    struct dp_copy_stream *stream;
+    struct dp_copy held[DP_MAX_LAYERS]; /* by number in the model */
+    uint32_t n_listed;
+    uint32_t listed[DP_MAX_LAYERS];
+    struct dp_layer *list[DP_MAX_LAYERS];
+    struct dp_step_scalars *scalars; /* [device] NULL: none yet */
+    uint64_t step_bytes;
+    bool has_trouble;
+    uint32_t trouble_layer;
+    char trouble[256];
+};
+
+/* ---- held.c: copies that are here ---- */
+
+/* There is none of that layer any more. */
+void dp_copy_drop(struct dp_copies *c, uint32_t layer);
+/* It comes to nothing: why; it is begun anew at the next opening. What was received for it may still be. */
+void dp_copy_fail(struct dp_copies *c, uint32_t layer, const char *why);
+/* For people. */
+void dp_copy_trouble(struct dp_copies *c, uint32_t layer, const char *why);
+/* What the holder makes of a head that has arrived for a layer of that stream. */
+enum dp_copy_answer dp_copy_decide(struct dp_copies *c, struct dp_copy_stream *x, struct dp_shadow_layer *l);
+
+/* ---- streams.c: what is sent and received ---- */
+
+/* All streams of the layout, with heads under way. */
+int dp_copy_streams_open(struct dp_copies *c, const struct dp_copy_place *place, struct dp_err *err);
+/* As dp_copies_gradients(). */
+int dp_copy_streams_gradients(struct dp_copies *c, uint64_t step, uint64_t step_ns, const double *squares, struct dp_err *err);
+/* Gives up what is under way. */
+void dp_copy_streams_close(struct dp_copies *c);
+
+#endif
