@@ -9,7 +9,7 @@ cli_dynpipe_SOURCES = \
 	cli/runs/watch_plain.c cli/runs/watch_screen.c \
 	cli/plan/ask.c cli/plan/costs.c cli/plan/latency.c cli/plan/names.c cli/plan/networks.c cli/plan/patience.c cli/plan/plan.c cli/plan/plan.h \
 	cli/plan/show.c cli/plan/trade.c \
-	cli/learn/learn.c \
+	cli/learn/evaluate.c cli/learn/learn.c cli/learn/learn.h \
 	cli/simulate/advice.c cli/simulate/advice.h \
 	cli/simulate/chrome.c cli/simulate/cluster.c cli/simulate/cluster.h cli/simulate/cluster_document.c \
 	cli/simulate/cluster_svg.c cli/simulate/cluster_table.c cli/simulate/document.c \

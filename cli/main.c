@@ -57,11 +57,14 @@ const struct dp_command dp_commands[] = {
      "where there are too many), hierarchical (PipeDream: stages with replicas, networks with levels;\n"
      "profiles only, devices alike). auto takes the first that applies.",
      DP_TAKES_FILE | DP_TAKES_PLAN | DP_TAKES_JSON | DP_TAKES_SCREEN | DP_TAKES_DETAIL, dp_cmd_plan},
-    {"learn", "networks that make orders of graphs, for plan --weights", "-o FILE [OPTION...]",
+    {"learn", "networks that make orders of graphs, for plan --weights", "-o FILE [OPTION...] | --evaluate=FILE GRAPH...",
      "Trains small networks that put the nodes of a graph into an order, on generated graphs, and writes those that\n"
      "are best together, random rules among them. The same seed gives the same file, byte for byte. Says on stderr\n"
-     "how far it is; 1000 iterations take some minutes of a core.",
-     DP_TAKES_LEARN, dp_cmd_learn},
+     "how far it is; 1000 iterations take some minutes of a core.\n\n"
+     "--evaluate=FILE GRAPH... plans every graph for 4, 8 and 16 devices, a profile at 1.25, 5 and 12 GB/s each, by orders\n"
+     "of the file's networks, and with as many steps by random rules, by moves alone, by annealing, by a genetic\n"
+     "algorithm and by networks whose weights were shuffled; and says whether what was learned is better.",
+     DP_TAKES_LEARN | DP_TAKES_FILES, dp_cmd_learn},
     {"check", "is this cluster set up right?", "[-j JOB | --nodes=LIST] [OPTION...]",
      "Looks at Slurm's configuration, the plugin, munge, PMIx, dynpipe.conf and the daemon of this machine, then\n"
      "asks the daemon of every node to look at its own: the plugin as slurmd there loads it, whether its\n"

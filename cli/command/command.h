@@ -36,7 +36,7 @@ enum dp_takes {
     DP_TAKES_NODES = 1u << 15,   /* --nodes, -j of what is looked at */
     DP_TAKES_SIMULATE = 1u << 14, /* what changes a simulated run, and its drawings */
     DP_TAKES_SVG = 1u << 16,      /* --svg of a real run */
-    DP_TAKES_LEARN = 1u << 17,    /* -o of a file, --seed, --iterations, --threads, --method */
+    DP_TAKES_LEARN = 1u << 17,    /* -o of a file, --seed, --iterations, --threads, --method, --evaluate; files with it */
 };
 
 /* Options of simulate; 0 and NULL: not given. */
@@ -53,7 +53,7 @@ struct dp_cli_simulate {
 
 /* Options of learn, beside seed and iterations of simulate; 0 and NULL: not given. */
 struct dp_cli_learn {
-    const char *output, *method;
+    const char *output, *method, *evaluate;
     uint32_t threads;
 };
 

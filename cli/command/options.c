@@ -21,7 +21,7 @@
 enum {
     OPT_HELP = 256, OPT_JSON, OPT_SOCKET, OPT_NODE, OPT_CONFIG, OPT_FROM, OPT_SET, OPT_INTERVAL, OPT_WAIT,
     OPT_PLAIN, OPT_ASCII, OPT_COLOR, OPT_DEVICES, OPT_BANDWIDTH, OPT_LATENCY, OPT_MEMORY, OPT_CPUS, OPT_SPEED, OPT_ALGORITHM, OPT_STRAIGHT,
-    OPT_TRADE, OPT_OBJECTIVE, OPT_TIME_LIMIT, OPT_POLICY, OPT_COSTS, OPT_DEVICE, OPT_COEFFICIENTS, OPT_WEIGHTS,
+    OPT_TRADE, OPT_OBJECTIVE, OPT_TIME_LIMIT, OPT_POLICY, OPT_COSTS, OPT_DEVICE, OPT_COEFFICIENTS, OPT_WEIGHTS, OPT_EVALUATE,
     OPT_STAGES, OPT_SCHEDULE, OPT_BALANCE, OPT_ARGUMENTS, OPT_CHUNKS, OPT_MICROBATCHES, OPT_REPLICAS, OPT_ITERATIONS, OPT_DRAW,
     OPT_CHROME_TRACE, OPT_SVG, OPT_GRAPH_BANDWIDTH, OPT_MEGATRON, OPT_CLUSTER, OPT_SCHEDULER, OPT_SAVE_SWF,
     OPT_SEED, OPT_NODES, OPT_SCHEME, OPT_ADVISE, OPT_THREADS, OPT_METHOD,
@@ -63,6 +63,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_SIMULATE, OPT_SAVE_SWF, "save-swf", "FILE", "write the jobs of the cluster as a workload file, with how long they waited"},
     {DP_TAKES_LEARN, 'o', "output", "FILE", "the file to write"},
     {DP_TAKES_LEARN, OPT_METHOD, "method", "NAME", "how to learn, instead of ppo; help: list them"},
+    {DP_TAKES_LEARN, OPT_EVALUATE, "evaluate", "FILE", "learn nothing: compare its networks with other searches, on graphs"},
     {DP_TAKES_LEARN, OPT_SEED, "seed", "N", "of everything that is drawn; the same seed gives the same file"},
     {DP_TAKES_LEARN, OPT_ITERATIONS, "iterations", "N", "of the training (default 1000)"},
     {DP_TAKES_LEARN, OPT_THREADS, "threads", "N", "that learn, 64 at most (default: as many as processors); the file is the same"},
@@ -373,6 +374,7 @@ static enum dp_parsed take(int value, const char *arg, struct dp_cli *out)
     case OPT_TIME_LIMIT: out->time_limit = arg; break;
     case OPT_COSTS: out->costs = arg; break;
     case OPT_DEVICE: out->device = arg; break;
+    case OPT_EVALUATE: out->learn.evaluate = arg; break;
     case OPT_WEIGHTS: out->weights = arg; break;
     case OPT_COEFFICIENTS: out->coefficients = arg; break;
     case OPT_WAIT: out->wait = true; break;
@@ -431,7 +433,7 @@ static enum dp_parsed parse_command_options(int argc, char **argv, struct dp_cli
     if (out->command->takes & DP_TAKES_FILES) {
         out->files = argv + optind;
         out->n_files = (uint32_t)(argc - optind);
-        if (out->n_files || out->simulate.cluster || lists_names(out))
+        if (out->n_files || out->simulate.cluster || lists_names(out) || out->command->takes & DP_TAKES_LEARN) /* which looks itself */
             return DP_PARSED_RUN;
         return wrong(out->command->name, "%sno file given%s", "", "");
     }

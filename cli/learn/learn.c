@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command/command.h"
+#include "cli/learn/learn.h"
 #include "cli/show/save.h"
 #include "policies/learn/team.h"
 #include "policies/learn/train.h"
@@ -65,6 +65,22 @@ static int learn(const struct dp_cli *cli, enum dp_learn_method method, struct d
     return rc;
 }
 
+/* Do its options go together? */
+static int check(const struct dp_cli *cli, struct dp_err *err)
+{
+    const struct dp_cli_learn *l = &cli->learn;
+
+    if (l->evaluate && (l->output || l->method || l->threads || cli->simulate.iterations))
+        return dp_err_set(err, DP_EINVAL, "--evaluate learns nothing: of the other options it takes --seed");
+    if (l->evaluate && !cli->n_files)
+        return dp_err_set(err, DP_EINVAL, "no graph given; use `dynpipe learn --evaluate=FILE GRAPH...`");
+    if (!l->evaluate && cli->n_files)
+        return dp_err_set(err, DP_EINVAL, "unexpected argument '%s': graphs are for --evaluate=FILE", cli->files[0]);
+    if (!l->evaluate && !l->output)
+        return dp_err_set(err, DP_EINVAL, "no file to write; use `dynpipe learn -o FILE`");
+    return 0;
+}
+
 enum dp_exit dp_cmd_learn(const struct dp_cli *cli)
 {
     enum dp_learn_method method = DP_LEARN_PPO;
@@ -75,11 +91,12 @@ enum dp_exit dp_cmd_learn(const struct dp_cli *cli)
             printf("%-21s %s\n", dp_learn_method_name((enum dp_learn_method)m), dp_learn_method_help((enum dp_learn_method)m));
         return DP_EXIT_OK;
     }
-    if (!cli->learn.output) {
-        dp_err_set(&err, DP_EINVAL, "no file to write; use `dynpipe learn -o FILE`");
+    if (check(cli, &err) < 0) {
         dp_cmd_fail(cli, &err);
         return DP_EXIT_USAGE;
     }
+    if (cli->learn.evaluate)
+        return dp_learn_evaluate(cli, &err) < 0 ? dp_cmd_fail(cli, &err) : DP_EXIT_OK;
     if (cli->learn.method && dp_learn_method_find(cli->learn.method, &method, &err) < 0) {
         dp_err_prefix(&err, "--method=%s", cli->learn.method);
         dp_cmd_fail(cli, &err);
