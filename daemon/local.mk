@@ -160,14 +160,15 @@ daemon_libdpcoord_a_SOURCES = daemon/coord/coordinator.c daemon/coord/coordinato
 	daemon/coord/decide/decide.c daemon/coord/decide/plan.c daemon/coord/decide/balance.c daemon/coord/decide/promise.c \
 	daemon/coord/decide/trade.c daemon/coord/decide/proposal.c daemon/coord/decide/grow.c daemon/coord/decide/grow_plan.c \
 	daemon/coord/carry_out/migrate.c daemon/coord/carry_out/release.c daemon/coord/carry_out/memory.c \
-	daemon/coord/show/json.c daemon/coord/show/promise_json.c daemon/coord/show/saving.c
+	daemon/coord/show/json.c daemon/coord/show/promise_json.c daemon/coord/show/saving.c \
+	daemon/coord/show/copies_json.c
 # Tests of it in a world of their own, whose clock, network and disk are tables.
 coord_world = tests/unit/daemon/coord_world.c tests/unit/daemon/coord_world.h tests/unit/daemon/coord_check.h tests/unit/random.h policies/bench/recorded_loads.h tests/unit/unit.h
 COORD_WORLD_LIBS = daemon/libdpcoord.a common/site/libdpsite.a policies/libdppolicy.a common/libdpcommon.a \
 	$(LIBEVENT_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm
 if HAVE_CMOCKA
 coord_tests = tests/unit/daemon/test_coord_balance tests/unit/daemon/test_coord_journal tests/unit/daemon/test_coord_memory tests/unit/daemon/test_coord_packing \
-	tests/unit/daemon/test_coord_freeze tests/unit/daemon/test_coord_grow tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
+	tests/unit/daemon/test_coord_copies tests/unit/daemon/test_coord_freeze tests/unit/daemon/test_coord_grow tests/unit/daemon/test_coord_join tests/unit/daemon/test_coord_promise tests/unit/daemon/test_coord_regroup tests/unit/daemon/test_coord_release tests/unit/daemon/test_coord_silence tests/unit/daemon/test_coord_slices \
 	tests/unit/daemon/test_coord_steps tests/unit/daemon/test_coord_trainer tests/unit/daemon/test_old_journals tests/unit/daemon/test_records tests/unit/daemon/test_release_journal
 check_PROGRAMS += $(coord_tests)
 TESTS += $(coord_tests)
@@ -185,6 +186,8 @@ tests_unit_daemon_test_coord_release_SOURCES = tests/unit/daemon/test_coord_rele
 tests_unit_daemon_test_coord_release_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_silence_SOURCES = tests/unit/daemon/test_coord_silence.c $(coord_world)
 tests_unit_daemon_test_coord_silence_LDADD = $(COORD_WORLD_LIBS)
+tests_unit_daemon_test_coord_copies_SOURCES = tests/unit/daemon/test_coord_copies.c $(coord_world)
+tests_unit_daemon_test_coord_copies_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_freeze_SOURCES = tests/unit/daemon/test_coord_freeze.c $(coord_world)
 tests_unit_daemon_test_coord_freeze_LDADD = $(COORD_WORLD_LIBS)
 tests_unit_daemon_test_coord_trainer_SOURCES = tests/unit/daemon/test_coord_trainer.c $(coord_world)

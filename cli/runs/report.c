@@ -152,6 +152,7 @@ static void summary(const struct dp_cli *cli, const json_t *doc)
     dp_saving_show(&c, dp_json_get(doc, "saving"));
     speeds(&c, doc);
     model(&c, doc);
+    dp_view_copies(&c, doc, 2);
     dp_view_losses(&c, doc);
     dp_view_promise(&c, doc, 4);
     dp_view_growth(&c, doc, 4);

@@ -34,6 +34,7 @@ static enum dp_exit show_detail(const struct dp_cli *cli, const json_t *run)
     dp_view_layout(&c, run);
     dp_view_slots(&c, run);
     dp_view_missing(&c, run, 16);
+    dp_view_copies(&c, run, 16);
     show_companions(&c, run);
     dp_view_losses(&c, run);
     dp_view_decision(&c, run, 4);

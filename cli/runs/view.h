@@ -32,6 +32,10 @@ void dp_view_slots(struct dp_canvas *c, const json_t *run);
 /* Nodes of which nothing is heard, since when and why: at most max_lines lines, none where all are there. */
 void dp_view_missing(struct dp_canvas *c, const json_t *run, size_t max_lines);
 
+/* Of a run whose layers have copies: how many, what they cost, and in a second line what is in the way; where max_lines is more than
+ * two, a line for each worker. */
+void dp_view_copies(struct dp_canvas *c, const json_t *run, size_t max_lines);
+
 /* Workers that were lost while the others went on, and from where these did: a line for each loss. */
 void dp_view_losses(struct dp_canvas *c, const json_t *run);
 

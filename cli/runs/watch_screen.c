@@ -85,6 +85,7 @@ static void draw_run(struct dp_canvas *c, const struct screen *s, size_t rows)
     dp_view_layout(c, run);
     dp_view_slots(c, run);
     dp_view_missing(c, run, 2);
+    dp_view_copies(c, run, 1);
     dp_view_decision(c, run, 1);
     dp_view_promise(c, run, 1);
     dp_view_growth(c, run, 1);

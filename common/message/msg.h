@@ -285,7 +285,13 @@ enum dp_option_bit {
     F(u64, ahead_ns, "median time from sending the activation of a step's first microbatch until its gradient is back; 0: not known") \
     F(u64, held_ns, "median time from receiving that activation until its gradient is sent; 0: not known") \
     F(u64, need_bytes, "host memory that the process has and may take for a moment; 0: not known")  \
-    F(u64, job_bytes, "host memory that Slurm's cgroup of the job holds on this node and cannot drop; 0: not known")
+    F(u64, job_bytes, "host memory that Slurm's cgroup of the job holds on this node and cannot drop; 0: not known") \
+    F(u32, copy_layers, "layers of the stage that another worker is to hold copies of; 0: the run has no copies")    \
+    F(u32, copy_whole, "those of them whose copy is whole: it has done every step that the layer has done")          \
+    F(u32, copy_holder, "rank of the worker that holds them; where copy_layers is 0 it means nothing")               \
+    F(u32, copy_held, "copies of other workers' layers here, whole or not")                                          \
+    F(u64, copy_bytes, "what these take, with buffers for gradients on their way; part of mem_bytes")                \
+    F(u64, copy_step_bytes, "bytes sent for copies in the newest step: gradients, and state of those that are not whole")
 
 /* Followed by n_workers + 1 cuts and n_workers bytes `gone` of the new layout. A worker whose byte
  * turns 1 leaves the run after FINISH. */

@@ -42,6 +42,7 @@
  * show/
  *   json.c          what people see
  *   promise_json.c  and of promise.c
+ *   copies_json.c   copies of layers on other workers
  *   saving.c        what the run saved against a fixed layout
  */
 #ifndef DP_DAEMON_COORD_INTERNAL_H
@@ -134,6 +135,12 @@ struct coord_slot {
     char trouble[200];      /* why, as the daemon knows; "": not known */
 };
 
+/* What a worker's newest report says of copies: common/message/msg.h. */
+struct coord_copied {
+    uint32_t layers, whole, holder, held;
+    uint64_t bytes, step_bytes;
+};
+
 struct coord_worker {
     bool is_known;     /* said HELLO to this incarnation */
     bool is_connected; /* its daemon hears it */
@@ -161,6 +168,7 @@ struct coord_worker {
     struct dp_window window[DP_NOISE_WINDOWS]; /* since a layer was changed or moved last */
     uint32_t n_windows;          /* ever added since then */
     uint64_t ahead_ns, held_ns;  /* of the newest report: common/message/msg.h */
+    struct coord_copied copies;  /* likewise */
     uint64_t report_ns, finish_sent_ns;
     uint64_t answered_ping; /* number of the newest */
     uint64_t told_proposal; /* likewise, since it said HELLO last; 0: none */
@@ -834,6 +842,10 @@ void coord_balance_resume(struct dp_coord *c); /* forgets the links, too */
 /* --- promise_json.c --- */
 json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns); /* new reference */
 void coord_promise_state(const struct dp_coord *c, char *out, size_t cap); /* of a run that trains, a sentence */
+
+/* --- copies_json.c --- */
+json_t *coord_copies_json(const struct dp_coord *c); /* of the run; new reference; NULL: it has none and is to have none */
+json_t *coord_worker_copies_json(const struct dp_coord *c, uint32_t rank); /* likewise */
 
 /* --- correct.c --- */
 void coord_correct_report(struct dp_coord *c, const struct dp_msg_report *m);

@@ -26,6 +26,16 @@ for c in status explain report; do
         "growth up to 8 slices; stay: the reference is met" "$c says why it asks for nothing"
     unlike "$(grown null $c)" "growth" "$c says nothing of others"
 done
+# Copies of layers: how many, what they cost, and who holds them.
+copied() { jq "(.run // .) |= (.copies = $2 | .workers[0].copies = $3)" "$data/$1.json" >"$tmp/copied.json"; "$dynpipe" "$1" --from "$tmp/copied.json" | tr -s ' \n' ' '; }
+one='{layers: 4, whole: 3, holder: 1, held_layers: 2, held_bytes: 2097152, step_bytes: 1048576, lag_steps: null}'
+some='{of_each: 1, layers: 14, whole: 13, bytes: 3145728, step_bytes: 1048576, text: "1 being copied; where its worker is lost now, the newest checkpoint is taken"}'
+for c in status report; do
+    like "$(copied $c "$some" "$one")" "copies 13 of 14 layers; 3.0 MiB held, 1.0 MiB sent a step 1 being copied; where" "$c says which layers have copies"
+    like "$(copied $c "${some/13/14}" "$one")" "copies 14 of 14 layers, no step behind;" "$c says that all have"
+    unlike "$(copied $c null null)" "copies" "$c says nothing of others"
+done
+like "$(copied status "$some" "$one")" "worker 0: 3 of 4 layers on worker 1, the others are being copied; holds 2 of others, 2.0 MiB" "status says who holds whose"
 # Layers that only go forward are said to, and what they save is not called pruning.
 frozen() {
     jq "(.run // .) |= (.frozen_layers = $1 | .saving.cheaper_by = \"$3\")" "$data/$2.json" >"$tmp/frozen.json"

@@ -92,8 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 void fuzz_make_seeds(void)
 {
-    static const char *const values[] = {"release", "time", "2", "2.5", "best", "30", "40", "4", "8"};
-    const struct dp_msg_step_start all = {.options_set = 511, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
+    static const char *const values[] = {"release", "time", "2", "2.5", "best", "30", "40", "4", "8", "1"};
+    const struct dp_msg_step_start all = {.options_set = 1023, .mode = DP_MODE_RELEASE, .reference = DP_REF_BEST, .min_gpus = 2,
                                    .max_slowdown = 2.5, .stall_end_s = 30 * 60, .memory = 40, .slices = 4, .max_gpus = 8, .copies = 1,
                                    .policy = "time"};
     char spec[DP_SPEC_MAX + 1] = "s";

@@ -173,6 +173,9 @@ static const char *what_is_wrong(const struct dp_coord *c, uint64_t now_ns, cons
         m->ahead_ns > MAX_STEP_NS || m->held_ns > MAX_STEP_NS ||
         m->mem_bytes > MAX_BYTES || m->rss_bytes > MAX_BYTES || m->need_bytes > MAX_BYTES || m->job_bytes > MAX_BYTES)
         return "time or size out of range";
+    if (m->copy_layers > m->n_layers || m->copy_whole > m->copy_layers || (m->copy_layers && m->copy_holder >= c->train.n_workers) ||
+        m->copy_held > c->train.n_layers || m->copy_bytes > MAX_BYTES || m->copy_step_bytes > MAX_BYTES)
+        return "copies of layers that cannot be";
     if (w->n_reports && m->step - w->step > 64 + 16 * ((now_ns - w->report_ns) / m->step_ns))
         return "more steps than time";
     for (uint32_t i = 0; i < m->n_layers; i++) {
@@ -280,6 +283,7 @@ static void take_worker(struct dp_coord *c, uint64_t now_ns, const struct dp_msg
     w->rss_bytes = m->rss_bytes;
     w->need_bytes = m->need_bytes;
     w->job_bytes = m->job_bytes;
+    w->copies = (struct coord_copied){m->copy_layers, m->copy_whole, m->copy_holder, m->copy_held, m->copy_bytes, m->copy_step_bytes};
     w->report_ns = now_ns;
     w->n_reports++;
     w->is_fresh = true;

@@ -180,7 +180,7 @@ static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r
     uint32_t a = c->layout.cut[r], b = c->layout.cut[r + 1];
     uint64_t nnz = 0, params = 0;
     uint32_t frozen = 0;
-    json_t *o = json_object();
+    json_t *o = json_object(), *copies = coord_worker_copies_json(c, r);
 
     for (uint32_t l = a; l < b; l++) {
         nnz += c->layer[l].load.nnz;
@@ -210,6 +210,8 @@ static json_t *worker_json(const struct dp_coord *c, uint64_t now_ns, uint32_t r
     set(o, "params", u64(params));
     set(o, "nnz", u64(nnz));
     set(o, "frozen_layers", u64(frozen));
+    if (copies)
+        set(o, "copies", copies);
     set(o, "speed", num(w->speed));
     set(o, "report_age_s", w->report_ns ? num((double)(now_ns - w->report_ns) / 1e9) : json_null());
     return o;
@@ -507,7 +509,7 @@ static json_t *speed_json(const struct dp_coord *c, uint64_t step_ns, uint32_t d
 static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
 {
     char text[600];
-    json_t *growth;
+    json_t *growth, *copies;
 
     set(o, "job", job_json(c));
     set_text(o, "mode", dp_mode_name(coord_mode(c)));
@@ -541,6 +543,9 @@ static void set_common(const struct dp_coord *c, uint64_t now_ns, json_t *o)
     growth = coord_grow_json(c, now_ns);
     if (growth)
         set(o, "growth", growth);
+    copies = coord_copies_json(c);
+    if (copies)
+        set(o, "copies", copies);
 }
 
 static void set_status(const struct dp_coord *c, uint64_t now_ns, json_t *o)

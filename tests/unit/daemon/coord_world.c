@@ -525,6 +525,7 @@ static void connect_worker(struct world *w, uint32_t r)
         k->is_connected = false;
         return;
     }
+    k->copies = welcome.copies;
     if (welcome.verdict == DP_VERDICT_OK)
         return;
     k->is_connected = false;
@@ -958,6 +959,27 @@ static void check_memory(struct world *w)
     }
 }
 
+/* Each worker's layers are copied to the next one that is in the layout and has layers; bytes tell nothing but who has how many. */
+static void measure_copies(const struct world *w, const struct world_worker *k, struct dp_msg_report *m)
+{
+    uint32_t next = m->rank, before = m->rank;
+
+    do
+        next = (next + 1) % W_MAX;
+    while (next != m->rank && k->layout.cut[next + 1] == k->layout.cut[next]);
+    do
+        before = (before + W_MAX - 1) % W_MAX;
+    while (before != m->rank && k->layout.cut[before + 1] == k->layout.cut[before]);
+    if (next == m->rank || !m->n_layers)
+        return;
+    m->copy_layers = m->n_layers;
+    m->copy_whole = m->n_layers - (w->copies_missing < m->n_layers ? w->copies_missing : m->n_layers);
+    m->copy_holder = next;
+    m->copy_held = k->layout.cut[before + 1] - k->layout.cut[before];
+    m->copy_bytes = (uint64_t)m->copy_held << 20;
+    m->copy_step_bytes = (uint64_t)m->copy_layers << 18;
+}
+
 static void send_report(struct world *w, uint32_t r, bool is_garbage)
 {
     struct world_worker *k = &w->worker[r];
@@ -974,13 +996,18 @@ static void send_report(struct world *w, uint32_t r, bool is_garbage)
         m->layer[i] = load_of(w, k->step, a + i);
     if (w->layer_mb)
         measure_memory(w, k, m);
-    switch (is_garbage ? world_draw(w, 6) : 99) {
+    if (w->limits.copies)
+        measure_copies(w, k, m);
+    switch (is_garbage ? world_draw(w, w->limits.copies ? 9 : 6) : 99) {
     case 0: m->loss = -INFINITY; break;
     case 1: m->epoch += 50 + world_draw(w, 5); break; /* broken, but no liar about a decision */
     case 2: m->step_ns = UINT64_MAX; break;
     case 3: m->first_layer += 1; break;
     case 4: m->step = W_STEPS + 5; break;
     case 5: m->layer[0].nnz = 1ull << 60; m->n_layers = 1; break;
+    case 6: m->copy_layers = n + 1; break;
+    case 7: m->copy_whole = m->copy_layers + 1; break;
+    case 8: m->copy_holder = W_MAX; m->copy_layers = n; m->copy_bytes = UINT64_MAX; break;
     }
     dp_writer_init(&wr, body, sizeof body);
     dp_msg_report_encode(&wr, m);

@@ -30,6 +30,7 @@ struct world_worker {
     bool is_newcomer;           /* has a seat, and is in no layout */
     bool has_voted_no, is_alone; /* is_alone: goes on with nobody else, so it says no to REGROUP: PMIx */
     bool is_fixed, stays, has_own_costs; /* of a foreign trainer: HELLO says so (blocks_differ) */
+    uint8_t copies;             /* as the newest WELCOME says */
     uint32_t n_regroups;        /* heard and followed */
     uint32_t n_refusals;        /* REGROUP said that nobody goes on */
     struct dp_msg_proposal proposal; /* the newest; number 0: none */
@@ -106,6 +107,7 @@ struct world {
     uint32_t steps_total;
     const char *trainer;          /* NULL: our worker */
     uint64_t mem_limit_bytes;     /* of every worker */
+    uint32_t copies_missing;      /* with limits.copies: so many of each worker's layers have no whole copy yet */
     uint32_t vote_ms;             /* a vote comes within so long */
     uint32_t crash_percent, loss_percent, fault_percent, no_percent;
     uint32_t kill_percent; /* of ticks with faults: some worker but worker 0 is killed */

@@ -183,6 +183,8 @@ static const struct dp_msg_report golden_report = {
     .mem_bytes = 0x010203040506070c, .rss_bytes = 0x010203040506070d, .first_layer = 4, .n_layers = 2,
     .lost_ns = 0x0102030405060710, .ahead_ns = 0x0102030405060711, .held_ns = 0x0102030405060712,
     .need_bytes = 0x0102030405060713, .job_bytes = 0x0102030405060714,
+    .copy_layers = 0x01020315, .copy_whole = 0x01020316, .copy_holder = 0x01020317, .copy_held = 0x01020318,
+    .copy_bytes = 0x0102030405060719, .copy_step_bytes = 0x010203040506071a,
     .layer = {{1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11, 12, 13, 0x0102030405060708}},
 };
 static const char golden_report_bytes[] =
@@ -209,7 +211,13 @@ static const char golden_report_bytes[] =
     "0102030405060711" /* ahead_ns */
     "0102030405060712" /* held_ns */
     "0102030405060713" /* need_bytes */
-    "0102030405060714"; /* job_bytes */
+    "0102030405060714" /* job_bytes */
+    "01020315" /* copy_layers */
+    "01020316" /* copy_whole */
+    "01020317" /* copy_holder */
+    "01020318" /* copy_held */
+    "0102030405060719" /* copy_bytes */
+    "010203040506071a"; /* copy_step_bytes */
 
 static const struct dp_msg_prepare golden_prepare = {
     .incarnation = 0x01020301, .migration = 0x0102030405060702, .epoch = 0x0102030405060703, .n_workers = 3,

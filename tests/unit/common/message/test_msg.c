@@ -258,7 +258,7 @@ static void release_0_1_0_is_understood(void **state)
     assert_float_equal(dp_changes_value(hello.change, hello.n_changes, DP_CHANGE_PRUNE, 50), 0.9 - 0.9 / 8, 0.01);
     FROM_V1(report, &report);
     assert_true(report.mem_bytes == 6 && report.layer[1].nnz == 77);
-    assert_true(!report.lost_ns && !report.ahead_ns && !report.held_ns);
+    assert_true(!report.lost_ns && !report.ahead_ns && !report.held_ns && !report.copy_layers && !report.copy_bytes);
     FROM_V1(goodbye, &bye);
     assert_string_equal(bye.text, "bye");
     assert_true(isnan(bye.loss));
