@@ -361,7 +361,7 @@ static void mark_all(const struct dp_mark_request *q, struct dp_shrink_result *r
         r->rc = -1;
         return;
     }
-    mark(q->job_id, read.job.uid, 0, read.job.array_job_id, r);
+    mark(q->job_id, read.job.uid, q->slice_of, read.job.array_job_id, r);
     for (uint32_t i = 0; i < q->n && i < DP_MAX_SLOTS; i++)
         if (q->slice[i] != q->job_id)
             mark(q->slice[i], read.job.uid, q->job_id, read.job.array_job_id, r);

@@ -48,7 +48,8 @@ struct dp_ask_result {
 size_t dp_ask_slices_work(const void *request, size_t bytes, uint8_t *result);
 
 struct dp_mark_request {
-    uint32_t job_id, restart_count; /* home, which is marked as that */
+    uint32_t job_id, restart_count; /* home, which is marked as that; or a companion whose mark is lost */
+    uint32_t slice_of;              /* of a companion: what its comment is to name; 0: it is home */
     uint32_t n;
     uint32_t slice[DP_MAX_SLOTS];   /* jobs of the same owner, marked as its slices; companions of an array keep their comments */
 };

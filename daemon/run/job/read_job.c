@@ -19,6 +19,7 @@
 #include "daemon/run/job/step.h"
 #include "daemon/run/run.h"
 #include "daemon/run/run_life.h"
+#include "daemon/run/slices/companions.h"
 #include "daemon/run/slices/slices.h"
 #include "daemon/run/slot.h"
 #include "daemon/run/state/node_journal.h"
@@ -180,6 +181,7 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
     bool is_first = run->role == DP_RUN_LOOKUP;
     /* Slurm counts the next life of a job as soon as it begins to end this one. */
     bool is_home_again = r->rc == 0 && dp_slices_are(run) && is_requeued(run, &r->job);
+    uint32_t slice_of;
 
     warn_of_tracking(r);
     if (r->rc == 0 && !r->job.is_running && !is_home_again && has_workers_to_end(run, &r->job)) {
@@ -217,7 +219,9 @@ static bool use_answer(struct dp_run *run, const struct dp_job_result *r)
             return false;
         }
     }
+    slice_of = run->job.slice_of;
     run->job = r->job;
+    dp_companions_keep_mark(run, slice_of);
     dp_slices_job(run, &run->job);
     if (is_first)
         take_up(run);

@@ -37,6 +37,7 @@ struct dp_companions {
     uint32_t backoff_s, n_submitted;
     struct dp_ask_result seen;
     uint64_t seen_ns;       /* 0: Slurm has not answered yet */
+    bool is_mark_lost;      /* of a companion: its comment was changed, and has been set again once */
 };
 
 static struct dp_companions *companions(struct dp_run *home)
@@ -301,20 +302,46 @@ static void on_marked(void *arg, const uint8_t *result, size_t bytes, const char
         DP_RUN_LOG(home, dp_info, "job=%u comments are not set: %s", home->job_id, r.text);
 }
 
-void dp_companions_mark(struct dp_run *home, const uint32_t *slice, uint32_t n)
+static void mark(struct dp_run *run, const struct dp_mark_request *q)
 {
-    struct dp_mark_request q = {.job_id = home->job_id, .restart_count = home->job.restart_count};
-    struct dp_companions *c = companions(home);
+    struct dp_companions *c = companions(run);
     struct dp_err err = {0};
 
     if (!c)
         return;
+    dp_helper_leave(c->marker);
+    c->marker = dp_priv_start(run->daemon->priv, run->daemon->base, DP_PRIV_MARK_SLICES, q, sizeof *q, ROUND_S, on_marked, run, &err);
+    if (!c->marker)
+        DP_RUN_LOG(run, dp_info, "job=%u comments are not set: %s", run->job_id, err.text);
+}
+
+void dp_companions_mark(struct dp_run *home, const uint32_t *slice, uint32_t n)
+{
+    struct dp_mark_request q = {.job_id = home->job_id, .restart_count = home->job.restart_count};
+
     for (uint32_t i = 0; i < n && q.n < DP_MAX_SLOTS; i++)
         q.slice[q.n++] = slice[i];
-    dp_helper_leave(c->marker);
-    c->marker = dp_priv_start(home->daemon->priv, home->daemon->base, DP_PRIV_MARK_SLICES, &q, sizeof q, ROUND_S, on_marked, home, &err);
-    if (!c->marker)
-        DP_RUN_LOG(home, dp_info, "job=%u comments are not set: %s", home->job_id, err.text);
+    mark(home, &q);
+}
+
+void dp_companions_keep_mark(struct dp_run *slice, uint32_t slice_of)
+{
+    struct dp_mark_request q = {.job_id = slice->job_id, .restart_count = slice->job.restart_count, .slice_of = slice_of};
+    struct dp_companions *c = slice->companions;
+
+    if (!slice_of || slice->job.array_job_id || slice->job.slice_of) {
+        if (c)
+            c->is_mark_lost = false;
+        return;
+    }
+    slice->job.slice_of = slice_of;
+    if (c && c->is_mark_lost)
+        return;
+    DP_RUN_LOG(slice, dp_info, "job=%u its comment does not say any more that it is a slice of %u: that is added again", slice->job_id,
+               slice_of);
+    mark(slice, &q);
+    if (slice->companions)
+        slice->companions->is_mark_lost = true;
 }
 
 /* ---- what became of it ---- */

@@ -59,6 +59,9 @@ json_t *dp_companions_json(const struct dp_run *home); /* new reference; NULL: n
 /* Mark the jobs of a run in their comments: home, and its n slices (home may be among them). Whatever becomes of it, nothing else
  * depends on it. */
 void dp_companions_mark(struct dp_run *home, const uint32_t *slice, uint32_t n);
+/* Slurm has been asked again about the job of a slice, in the same life, in which its comment named slice_of before (0: nothing). An
+ * owner may change the comment of his job: it stays a companion, and its mark is added again, once, behind what he wrote. */
+void dp_companions_keep_mark(struct dp_run *slice, uint32_t slice_of);
 
 void dp_companions_tick(struct dp_run *home, uint64_t now_ns); /* about every 100 ms */
 /* The run is over: those that wait are withdrawn, by a child that is left to it, also those for which a daemon before this one asked.

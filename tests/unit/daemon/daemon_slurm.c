@@ -196,9 +196,12 @@ size_t dp_mark_slices_work(const void *request, size_t bytes, uint8_t *result)
 
     (void)bytes;
     memcpy(&q, request, sizeof q);
-    for (uint32_t i = 0; i < DW_SLICES; i++)
+    for (uint32_t i = 0; i < DW_SLICES; i++) {
         for (uint32_t k = 0; k < q.n; k++)
             dw.slurm.slice[i].is_marked |= dw.slurm.slice[i].job_id == q.slice[k];
+        if (q.slice_of && dw.slurm.slice[i].job_id == q.job_id)
+            dw.slurm.slice[i].slice_of = q.slice_of;
+    }
     memcpy(result, &r, sizeof r);
     return sizeof r;
 }

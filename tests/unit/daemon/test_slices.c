@@ -353,6 +353,12 @@ static void a_job_gets_companions(void **state)
     assert_true(dw.slurm.slice[0].is_marked && dw.slurm.slice[1].is_marked);
     assert_int_equal(dw.slurm.n_submitted, 1);
 
+    dw.slurm.slice[1].slice_of = 0; /* its owner writes another comment: it stays a slice, and asks for no companions of its own */
+    dw_run(15, false);
+    assert_int_equal(dw.slurm.slice[1].slice_of, HOME);
+    assert_int_equal(dp_run_find(&dw.node[1].d, other)->job.slice_of, HOME);
+    assert_int_equal(dw.slurm.n_submitted, 1);
+
     dw_restart_all(); /* the run has begun: nothing is asked for any more */
     dw_run(12, false);
     assert_true(home_run() && dp_slices_are(home_run()));
