@@ -262,7 +262,7 @@ tests_unit_worker_test_handover_SOURCES = tests/unit/worker/test_handover.c $(ha
 tests_unit_worker_test_handover_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_send
 tests_unit_worker_test_regroup_SOURCES = tests/unit/worker/test_regroup.c tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
-	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/unit.h
+	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/worker/run_files.c tests/unit/worker/run_files.h tests/unit/unit.h
 tests_unit_worker_test_regroup_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again,--wrap=dp_ckpt_commit
 tests_unit_worker_test_start_SOURCES = tests/unit/worker/test_start.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "tests/unit/worker/fakedaemon.h"
 #include "tests/unit/worker/procs.h"
+#include "tests/unit/worker/run_files.h"
 #include "worker/checkpoint/distributed.h"
 #include "worker/train/metrics.h"
 #include "worker/train/trainer.h"
@@ -432,49 +433,6 @@ static int play_killed_while_copying(struct dp_transport *t, uint32_t rank)
 
 /* ---- tests ---- */
 
-static void write_text(void)
-{
-    char path[96];
-    uint32_t x = 1;
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/text", dir);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    for (int i = 0; i < 20000; i++) {
-        x = x * 1664525u + 1013904223u;
-        fputc("etaoin shrdlu"[(x >> 16) % 13], f);
-    }
-    assert_int_equal(fclose(f), 0);
-}
-
-/* loss[step] of a log, where a step that is there twice must have the same one. returns how many lines have a loss. */
-static int losses(const char *path, double loss[STEPS + 1])
-{
-    FILE *f = fopen(path, "r");
-    char line[4096];
-    int n = 0;
-
-    assert_non_null(f);
-    for (int i = 0; i <= STEPS; i++)
-        loss[i] = -1;
-    while (fgets(line, sizeof line, f)) {
-        json_t *o = json_loads(line, 0, NULL), *l = json_object_get(o, "loss");
-        json_int_t i = json_integer_value(json_object_get(o, "step"));
-
-        if (l) {
-            assert_in_range(i, 1, STEPS);
-            if (loss[i] >= 0)
-                assert_true(memcmp(&loss[i], &(double){json_real_value(l)}, sizeof(double)) == 0);
-            loss[i] = json_real_value(l);
-            n++;
-        }
-        json_decref(o);
-    }
-    fclose(f);
-    return n;
-}
-
 static void name_files(const char *name)
 {
     snprintf(log_path, sizeof log_path, "%s/%s.jsonl", dir, name);
@@ -500,8 +458,8 @@ static void compare(int least)
     char path[96];
 
     name_alone(path, sizeof path);
-    assert_int_equal(losses(path, alone), STEPS);
-    assert_true(losses(log_path, here) >= least);
+    assert_int_equal(run_files_losses(path, STEPS, alone), STEPS);
+    assert_true(run_files_losses(log_path, STEPS, here) >= least);
     for (int i = 1; i <= STEPS; i++)
         if (memcmp(&alone[i], &here[i], sizeof alone[i]) != 0)
             fail_msg("step %d: a loss of %.17g, alone it is %.17g", i, here[i], alone[i]);
@@ -776,7 +734,7 @@ static int set_up(void **state)
     (void)state;
     fake_daemon_start(&d);
     snprintf(dir, sizeof dir, "%s", d.dir);
-    write_text();
+    run_files_text(dir);
     for (scheme = PRUNING; scheme < N_SCHEMES; scheme++)
         procs_run(1, bodies, (const int[]){0}, false);
     scheme = PRUNING;
