@@ -14,6 +14,7 @@ worker_train_libdptrain_a_SOURCES = \
 	worker/train/metrics.c worker/train/metrics.h \
 	worker/train/preflight.c worker/train/preflight.h \
 	worker/train/regroup.c \
+	worker/train/rescue.c worker/train/rescue_plan.c worker/train/rescue_plan.h \
 	worker/train/save_clock.c worker/train/save_clock.h \
 	worker/train/steplog.c worker/train/steplog.h \
 	worker/train/tracelog.c worker/train/tracelog.h \
@@ -251,7 +252,8 @@ tests_unit_worker_test_device_link_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transpo
 EXTRA_tests_unit_worker_test_device_link_DEPENDENCIES = kernels/cuda/emu/libdynpipe-cuda-emu.so
 endif
 handover_tests = tests/unit/worker/test_metrics tests/unit/worker/test_handover \
-	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup tests/unit/worker/test_start
+	tests/unit/worker/test_handover_faults tests/unit/worker/test_handover_calls tests/unit/worker/test_device_calls tests/unit/worker/test_regroup tests/unit/worker/test_rescue tests/unit/worker/test_rescue_plan \
+	tests/unit/worker/test_start
 check_PROGRAMS += $(handover_tests)
 TESTS += $(handover_tests)
 tests_unit_worker_test_metrics_SOURCES = tests/unit/worker/test_metrics.c tests/unit/unit.h
@@ -265,6 +267,14 @@ tests_unit_worker_test_regroup_SOURCES = tests/unit/worker/test_regroup.c tests/
 	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/worker/run_files.c tests/unit/worker/run_files.h tests/unit/unit.h
 tests_unit_worker_test_regroup_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again,--wrap=dp_ckpt_commit
+tests_unit_worker_test_rescue_SOURCES = tests/unit/worker/test_rescue.c tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
+	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/worker/run_files.c tests/unit/worker/run_files.h tests/unit/unit.h
+tests_unit_worker_test_rescue_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
+tests_unit_worker_test_rescue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_give_up_when,--wrap=dp_pipeline_train,--wrap=dp_step_sync \
+	-Wl,--wrap=dp_collectives_broadcast,--wrap=dp_handover_poll,--wrap=dp_metrics_step,--wrap=dp_prune_select,--wrap=dp_pipeline_eval \
+	-Wl,--wrap=dp_ckpt_commit,--wrap=dp_handover_run,--wrap=dp_member_vote_yes,--wrap=dp_transfer_create,--wrap=dp_tied_head_renew
+tests_unit_worker_test_rescue_plan_SOURCES = tests/unit/worker/test_rescue_plan.c tests/unit/unit.h
+tests_unit_worker_test_rescue_plan_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_start_SOURCES = tests/unit/worker/test_start.c tests/unit/worker/engine.h tests/unit/worker/tiny_model.h tests/unit/unit.h
 tests_unit_worker_test_start_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
 tests_unit_worker_test_handover_faults_SOURCES = tests/unit/worker/test_handover_faults.c $(handover_world)

@@ -33,7 +33,7 @@ struct dp_handover_args {
     struct dp_transport *transport; /* knows every worker still in the run */
     uint32_t rank;
     const struct dp_layout *layout; /* in force, as dp_handover_create() had it */
-    struct dp_stage **stage;  /* the worker's stage; on commit replaced by a new one */
+    struct dp_stage **stage;  /* the worker's stage; on commit replaced by a new one; NULL with held */
     const struct dp_train_config *config;
     struct dp_backend *backend;
     const struct dp_tune *tune;
@@ -45,6 +45,7 @@ struct dp_handover_args {
     /* The leader: tell those of `next` that they are to call dp_handover_run(), too. Who does not hear it makes the hand-over fail. */
     void (*invite)(void *arg, uint64_t migration, const struct dp_layout *next);
     void *arg;
+    struct dp_layer *const *held; /* of a transfer in a regroup: what this worker has, by index in the model; else NULL */
     struct dp_shadowing *shadowing; /* layers that it has are not sent again; the same on all workers. NULL: none was copied before */
 };
 

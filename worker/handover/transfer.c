@@ -153,6 +153,18 @@ static void load(struct dp_transfer *s, const struct dp_moves *moves)
     }
 }
 
+/* What this worker has without the layers that come. */
+static uint64_t held_bytes(const struct dp_handover_args *a, const struct dp_layout *next)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; a->held && i < next->n_layers; i++)
+        bytes += a->held[i] ? dp_layer_state_bytes(a->held[i]) : 0;
+    if (a->held)
+        return bytes + dp_stage_activation_bytes(a->config, a->backend, next, a->rank, a->frozen);
+    return dp_stage_bytes(*a->stage, NULL) + dp_stage_activation_growth(a->config, a->backend, a->layout, next, a->rank, a->frozen);
+}
+
 struct dp_transfer *dp_transfer_create(const struct dp_handover_args *args, uint64_t migration,
                                        const struct dp_moves *moves, const struct dp_layout *next, struct dp_err *err)
 {
@@ -169,8 +181,7 @@ struct dp_transfer *dp_transfer_create(const struct dp_handover_args *args, uint
     }
     s->args = args;
     s->migration = migration;
-    s->mem_bytes = dp_stage_bytes(*args->stage, NULL) +
-                   dp_stage_activation_growth(args->config, args->backend, args->layout, next, args->rank, args->frozen);
+    s->mem_bytes = held_bytes(args, next);
     s->moved_ns = dp_now_ns();
     load(s, moves);
     return s;

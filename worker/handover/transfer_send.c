@@ -7,7 +7,8 @@
 
 static int open_way(struct dp_transfer *s, struct dp_transfer_layer *c, struct dp_err *err)
 {
-    struct dp_layer *layer = dp_stage_find(*s->args->stage, c->move.layer);
+    const struct dp_handover_args *a = s->args;
+    struct dp_layer *layer = a->held ? a->held[c->move.layer] : dp_stage_find(*a->stage, c->move.layer);
     struct dp_way *w;
 
     if (!layer)

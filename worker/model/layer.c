@@ -158,6 +158,20 @@ int dp_layer_freeze(struct dp_layer *layer, struct dp_err *err)
     return 0;
 }
 
+int dp_layer_clear_gradients(struct dp_layer *layer, struct dp_err *err)
+{
+    for (uint32_t i = 0; i < layer->n_params; i++) {
+        struct dp_param *p = &layer->param[i];
+
+        if (p->g && layer->be->ops->zero(layer->be, p->g, (size_t)p->n * sizeof *p->g, err) < 0)
+            return -1;
+        p->g_is_void = p->is_linear;
+    }
+    if (layer->touched)
+        memset(layer->touched, 0, dp_bits_words(layer->config->model.vocabulary) * sizeof *layer->touched);
+    return 0;
+}
+
 static int renew_param(struct dp_backend *be, struct dp_param *p, bool is_tied_copy, struct dp_err *err)
 {
     size_t bytes = (size_t)p->n * sizeof(float);

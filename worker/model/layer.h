@@ -86,6 +86,9 @@ int dp_layer_freeze(struct dp_layer *layer, struct dp_err *err);
  * frozen, key and notes are those of a new one. */
 int dp_layer_renew(struct dp_layer *layer, struct dp_err *err);
 
+/* Gradients are those of a layer between two steps, whatever was added to them since. */
+int dp_layer_clear_gradients(struct dp_layer *layer, struct dp_err *err);
+
 /* Bytes of parameters, gradients, moments, patterns and plans; with the head, of the logits' workspace. */
 size_t dp_layer_state_bytes(const struct dp_layer *layer);
 

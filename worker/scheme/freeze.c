@@ -244,6 +244,11 @@ static int apply(const struct dp_scheme_site *site, double target, struct dp_err
     return 0;
 }
 
+static int catch_up(struct dp_layer *layer, double target, struct dp_err *err)
+{
+    return layer->index < (uint32_t)target ? dp_layer_freeze(layer, err) : 0;
+}
+
 /* What a schedule has frozen by now: before the first step of a run, and where another configuration came so far. */
 static int begin(const struct dp_scheme_site *site, uint64_t step, struct dp_err *err)
 {
@@ -265,5 +270,6 @@ static double tell(const struct dp_reached *reached, char *text, size_t cap)
 
 const struct dp_scheme dp_scheme_freeze = {
     .name = "freeze", .is_on = is_on, .check = check, .plan = plan, .begin = begin, .measures = measures, .measure = measure,
-    .decide = decide, .observe = observe, .apply = apply, .tell = tell,
+    .decide = decide, .observe = observe, .apply = apply, .catch_up = catch_up,
+    .tell = tell,
 };

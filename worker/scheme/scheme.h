@@ -87,6 +87,9 @@ struct dp_scheme {
     /* All workers at the same boundary, before a hand-over: all that changes is in the layers afterwards, and in
      * *site->reached. Collective. Optional, with decide. */
     int (*apply)(const struct dp_scheme_site *site, double target, struct dp_err *err);
+    /* What apply() does to one layer, where the workers of others have done it already and one that was lost made this one miss it: no
+     * other worker is asked. One that has it stays as it is. Optional: it cannot be done so. */
+    int (*catch_up)(struct dp_layer *layer, double target, struct dp_err *err);
     /* For people: what was reached. returns it as a number. With apply. */
     double (*tell)(const struct dp_reached *reached, char *text, size_t cap);
     /* Which layers run for which microbatch of a training step (stage.h). Optional: all. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRADIENT = 0, WEIGHTS = 1 }; /* index in the tag */
+enum { GRADIENT = 0, WEIGHTS = 1, RENEWED = 2 }; /* index in the tag */
 
 #define GIVE_UP_NS 5000000000u /* for a copy to end when the run does; memory of one that does not is left */
 
@@ -176,20 +176,10 @@ int dp_tied_head_gradients(struct dp_tied_head *t, const struct dp_layout *l, st
     return 0;
 }
 
-int dp_tied_head_weights(struct dp_tied_head *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
-                         uint64_t *wait_ns, struct dp_err *err)
+/* From the embedding's owner to the head's. */
+static int pass_weights(struct dp_tied_head *t, const struct dp_layout *l, uint64_t tag, struct dp_layer *embedding, struct dp_layer *head,
+                        uint64_t *wait_ns, struct dp_err *err)
 {
-    uint64_t tag = dp_tag(DP_CH_TIED, l->epoch, step, WEIGHTS);
-    struct dp_layer *embedding, *head;
-
-    if (!t->config->model.tied_head)
-        return 0;
-    embedding = first_layer(t, l, stage);
-    head = last_layer(t, l, stage);
-    if (embedding) {
-        dp_layer_tied_split(embedding, head ? dp_layer_tied_gradient(head) : &t->device);
-        follow_swap(t);
-    }
     if (embedding && head)
         return dp_layer_tied_set(head, dp_layer_tied_weight(embedding), err);
     if (embedding) {
@@ -202,4 +192,28 @@ int dp_tied_head_weights(struct dp_tied_head *t, const struct dp_layout *l, stru
     if (receive_tensor(t, dp_layout_owner(l, 0), tag, wait_ns, err) < 0)
         return -1;
     return dp_layer_tied_set(head, t->device, err);
+}
+
+int dp_tied_head_weights(struct dp_tied_head *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
+                         uint64_t *wait_ns, struct dp_err *err)
+{
+    struct dp_layer *embedding, *head;
+
+    if (!t->config->model.tied_head)
+        return 0;
+    embedding = first_layer(t, l, stage);
+    head = last_layer(t, l, stage);
+    if (embedding) {
+        dp_layer_tied_split(embedding, head ? dp_layer_tied_gradient(head) : &t->device);
+        follow_swap(t);
+    }
+    return pass_weights(t, l, dp_tag(DP_CH_TIED, l->epoch, step, WEIGHTS), embedding, head, wait_ns, err);
+}
+
+int dp_tied_head_renew(struct dp_tied_head *t, const struct dp_layout *l, struct dp_stage *stage, uint64_t step,
+                       uint64_t *wait_ns, struct dp_err *err)
+{
+    if (!t->config->model.tied_head)
+        return 0;
+    return pass_weights(t, l, dp_tag(DP_CH_TIED, l->epoch, step, RENEWED), first_layer(t, l, stage), last_layer(t, l, stage), wait_ns, err);
 }

@@ -38,6 +38,9 @@ int dp_tied_head_gradients(struct dp_tied_head *t, const struct dp_layout *layou
 /* After the optimizer step: the head's copy = the embedding's weights. */
 int dp_tied_head_weights(struct dp_tied_head *t, const struct dp_layout *layout, struct dp_stage *stage, uint64_t step,
                          uint64_t *wait_ns, struct dp_err *err);
+/* The layers were moved, and no step was made: the head's copy = the embedding's weights. step: optimizer steps completed. */
+int dp_tied_head_renew(struct dp_tied_head *t, const struct dp_layout *layout, struct dp_stage *stage, uint64_t step,
+                       uint64_t *wait_ns, struct dp_err *err);
 /* Begin to send what came out of the device, which may have to be waited for. */
 int dp_tied_head_send(struct dp_tied_head *t, struct dp_err *err);
 /* Wait until what was sent may change. Before the optimizer step, and before layers move. */

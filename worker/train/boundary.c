@@ -38,9 +38,12 @@ static int apply_schemes(struct dp_trainer *t, const struct dp_scheme_order *o, 
 
         if (!o[i].is_due)
             continue;
-        if (s->apply(&site, o[i].target, err) < 0)
+        if (!(t->standing.schemes_done >> i & 1) && s->apply(&site, o[i].target, err) < 0)
             return dp_err_prefix(err, "%s: at step %llu", s->name, (unsigned long long)t->step);
-        dp_trainer_tell_reached(t, (enum dp_scheme_id)i);
+        t->standing.schemes_done |= 1u << i;
+        if (!(t->standing.schemes_told >> i & 1))
+            dp_trainer_tell_reached(t, (enum dp_scheme_id)i);
+        t->standing.schemes_told |= dp_trainer_leads(t) << i;
     }
     return 0;
 }
@@ -199,12 +202,15 @@ static int evaluate_and_save(struct dp_trainer *t, uint32_t flags, struct dp_sav
 
     for (int turn = 0; turn < 2; turn++) {
         bool is_save = (turn == 0) == stops;
+        uint32_t what = is_save ? DP_ORDER_SAVE : DP_ORDER_EVAL;
         uint64_t start_ns = dp_now_ns();
 
-        if (!(flags & (is_save ? DP_ORDER_SAVE : DP_ORDER_EVAL)))
+        if (!(flags & ~t->standing.done & what))
             continue;
         if ((is_save ? save(t, stops, err) : evaluate(t, err)) < 0)
             return -1;
+        t->standing.done |= what;
+        t->standing.told |= dp_trainer_leads(t) ? what : 0;
         *(is_save ? &took->save_ns : &took->eval_ns) = dp_now_ns() - start_ns;
     }
     return 0;

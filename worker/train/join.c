@@ -177,6 +177,7 @@ static int try(struct dp_trainer *t, struct dp_step_order *order, struct dp_err 
     t->start = m.start;
     t->reached = m.reached;
     t->step = m.order.step;
+    t->standing = (struct dp_standing){.step = t->step, .given = t->step, .order = m.order, .reached = m.reached, .schemes_done = ~0u};
     *order = m.order;
     if (dp_trainer_boundary(t, order, err) < 0) {
         if (!t->is_joining || err->code != DP_EGONE)
@@ -199,6 +200,7 @@ int dp_trainer_join(struct dp_trainer *t, struct dp_step_order *order, struct dp
         dp_trainer_serve(t);
         if (is_in_regroup(t)) {
             t->is_joining = false;
+            t->is_new = true;
             dp_control_joined(t->control);
             return dp_err_set(err, DP_EGONE, "the run regrouped while this worker joined");
         }

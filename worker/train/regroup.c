@@ -3,8 +3,9 @@
  *
  * Who is lost only the coordinator knows: a connection that broke says nothing of the process behind it. So whoever sees a
  * peer gone, and whoever hears REGROUP while it waits for another, drops the step that it was in and all that belongs to
- * the layout: stage, messages on their way, a hand-over. What is made anew is made as at the start of a run, from the newest
- * checkpoint, with the epoch of the REGROUP in the tags of all messages; what is still on its way from before is never taken.
+ * the layout but its layers: messages on their way, a hand-over. Where every layer is with one of those who are left they go on from there
+ * (rescue.c). Else all is made anew as at the start of a run, from the newest checkpoint. The epoch of the REGROUP is in the tags of all
+ * messages; what is still on its way from before is never taken.
  * Another loss meanwhile is another REGROUP, and all begins again. */
 #include "worker/train/trainer_internal.h"
 
@@ -92,7 +93,7 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
     return 0;
 }
 
-/* Nothing of the old layout is used, sent or received any more. */
+/* Nothing of the old layout is used, sent or received any more; the stage stays, for its layers. */
 static int tear_down(struct dp_trainer *t, struct dp_err *err)
 {
     dp_trainer_shadow_end(t, false);
@@ -102,12 +103,10 @@ static int tear_down(struct dp_trainer *t, struct dp_err *err)
         return -1;
     if (dp_transport_is_unsafe(t->args->transport))
         return dp_err_set(err, DP_EGONE, "a message of the lost worker cannot be given up");
-    dp_stage_destroy(t->stage);
-    t->stage = NULL;
     t->has_copies = t->is_leaving = false;
+    t->order = NULL;
     t->boundary_ns = 0;
-    t->loss = NAN;
-    return 0;
+    return dp_trainer_rescue_begin(t, err);
 }
 
 static int take_layout(struct dp_trainer *t, const struct dp_msg_regroup *m, struct dp_err *err)
@@ -135,35 +134,43 @@ static int build_up(struct dp_trainer *t, struct dp_err *err)
 {
     int rc = 0;
 
-    if (dp_collectives_agree(&t->collectives, dp_trainer_lead(t, err), err) < 0)
-        return -1;
+    dp_trainer_rescue_end(t);
+    dp_trainer_close_layout(t);
+    dp_stage_destroy(t->stage);
+    t->stage = NULL;
+    t->loss = NAN;
+    t->is_rescued = t->is_new = false;
+    t->standing = (struct dp_standing){0};
     if (dp_start_again(&t->collectives, t->config, &t->saved, &t->start, err) < 0)
         return -1;
-    t->step = t->start.step;
+    t->step = t->standing.step = t->standing.given = t->start.step;
     t->stage = dp_start_stage(t->config, t->be, &t->start, &t->layout, t->rank, err);
     if (!t->stage || dp_trainer_open_layout(t, err) < 0)
         rc = -1;
     if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_trainer_begin_schemes(t, err) < 0)
         return -1;
-    dp_control_state(t->control, t->step, 0, &t->layout);
-    dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &(struct dp_save_clock_took){0}); /* the wait was no step's */
     return 0;
 }
 
-static void tell(struct dp_trainer *t, const char *lost)
+/* why_not: that no layers were left to go on from; empty: they were. */
+static void tell(struct dp_trainer *t, const char *lost, const char *why_not)
 {
-    char layout[512], text[1024], leader[32] = "";
+    char layout[512], text[1400], leader[32] = "", from[700];
 
     if (!dp_trainer_leads(t))
         return;
     if (t->rank > 0)
         snprintf(leader, sizeof leader, ", worker %u leads", t->rank);
     dp_layout_format(&t->layout, layout, sizeof layout);
-    snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s%.300s", lost,
-             dp_layout_members(&t->layout), leader, layout, (unsigned long long)t->step,
-             dp_start_resumes(&t->start) ? "of checkpoint " : t->start.path[0] ? "with the weights of " : "",
-             t->start.path[0] ? t->start.path
-             : "with new weights: no checkpoint was made (checkpoint.dir, checkpoint.every_s)");
+    if (why_not[0])
+        snprintf(from, sizeof from, "%s%.300s (%.250s)",
+                 dp_start_resumes(&t->start) ? "of checkpoint " : t->start.path[0] ? "with the weights of " : "",
+                 t->start.path[0] ? t->start.path
+                 : "with new weights: no checkpoint was made (checkpoint.dir, checkpoint.every_s)", why_not);
+    else
+        snprintf(from, sizeof from, "with the layers that they have: no step is lost");
+    snprintf(text, sizeof text, "%.250s; %u workers go on%s, layout %.300s, from step %llu %s", lost, dp_layout_members(&t->layout), leader,
+             layout, (unsigned long long)t->step, from);
     dp_trainer_event(t, DP_EV_REGROUPED, "regrouped", t->reached.sparsity, text);
 }
 
@@ -171,6 +178,8 @@ static void tell(struct dp_trainer *t, const char *lost)
 static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
 {
     struct dp_msg_regroup m = *dp_control_regroup(t->control);
+    char why_not[300] = "";
+    int rc;
 
     if (tear_down(t, err) < 0 || take_layout(t, &m, err) < 0) {
         t->is_ending = true;
@@ -183,11 +192,16 @@ static int follow(struct dp_trainer *t, uint64_t since_ns, struct dp_err *err)
         return 0;
     }
     dp_trainer_serve(t);
-    if (build_up(t, err) < 0)
+    if (dp_collectives_agree(&t->collectives, dp_trainer_lead(t, err), err) < 0)
         return -1;
+    rc = dp_trainer_rescue(t, why_not, sizeof why_not, err);
+    if (rc < 0 || (rc == 0 && build_up(t, err) < 0))
+        return -1;
+    dp_control_state(t->control, t->step, 0, &t->layout);
+    dp_save_clock_boundary(&t->save_clock, dp_now_ns(), &(struct dp_save_clock_took){0}); /* the wait was no step's */
     dp_memory_trim();
-    tell(t, m.text);
-    return 1;
+    tell(t, m.text, why_not);
+    return dp_trainer_rest_of_boundary(t, err) < 0 ? -1 : 1;
 }
 
 int dp_trainer_regroup(struct dp_trainer *t, struct dp_err *err)

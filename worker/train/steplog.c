@@ -12,10 +12,14 @@
 
 #include "common/log.h"
 
+#define END_BYTES 65536  /* of a log that is taken over, in which its newest step is looked for */
+#define LINE_BYTES 4096 /* longer ones are events, or none of ours */
+
 struct dp_steplog {
     FILE *file; /* NULL: none */
     const struct dp_train_config *config;
     double bytes_per_token;
+    uint64_t newest;
     bool has_lost; /* a line; the user was told */
 };
 
@@ -38,6 +42,28 @@ static bool is_cut_off(const char *path)
     return last != '\n' && last != EOF;
 }
 
+/* The step of the last whole line of a step. What is far from the end is not looked at: events are few. */
+static uint64_t find_newest(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char line[LINE_BYTES];
+    uint64_t newest = 0;
+
+    if (!file)
+        return 0;
+    if (fseek(file, -END_BYTES, SEEK_END) == 0 && !fgets(line, sizeof line, file)) /* from the middle of a line */
+        line[0] = '\0';
+    while (fgets(line, sizeof line, file)) {
+        json_t *o = json_loads(line, 0, NULL);
+
+        if (json_is_number(json_object_get(o, "loss")) && json_is_integer(json_object_get(o, "step")))
+            newest = (uint64_t)json_integer_value(json_object_get(o, "step"));
+        json_decref(o);
+    }
+    fclose(file);
+    return newest;
+}
+
 struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double bytes_per_token, enum dp_steplog_how how,
                                    struct dp_err *err)
 {
@@ -55,6 +81,8 @@ struct dp_steplog *dp_steplog_open(const struct dp_train_config *config, double 
     log->file = fopen(path, how == DP_STEPLOG_NEW ? "we" : "ae");
     if (log->file && how != DP_STEPLOG_NEW && is_cut_off(path))
         fputc('\n', log->file);
+    if (log->file && how == DP_STEPLOG_TAKE_OVER)
+        log->newest = find_newest(path);
     if (!log->file && how == DP_STEPLOG_TAKE_OVER)
         tell_lost(log); /* training is worth more than its log */
     if (log->file || how == DP_STEPLOG_TAKE_OVER)
@@ -136,11 +164,17 @@ static void print_line(struct dp_steplog *log, const struct dp_step_line *l, con
     fflush(stdout);
 }
 
+uint64_t dp_steplog_newest(const struct dp_steplog *log)
+{
+    return log->newest;
+}
+
 void dp_steplog_step(struct dp_steplog *log, const struct dp_step_line *l)
 {
     int64_t every = log->config->output.every;
     char layout[2048];
 
+    log->newest = l->step;
     dp_layout_format(l->layout, layout, sizeof layout);
     if (log->file)
         write_json(log, l, layout);

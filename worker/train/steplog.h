@@ -5,7 +5,7 @@
  *   {"step", "loss", "bits_per_byte", "grad_norm", "lr", "sparsity", "frozen", "tokens_per_s", "step_ms",
  *    "wait_ms", "layout", "epoch", "workers"}
  *   {"event": "pruned|frozen|eval|saved|resumed|complete|handover|aborted|stopped|regrouped", "step", "value", "text"}
- * Behind "regrouped", whose step is that of a checkpoint, steps come again that are there already: with the same losses, and
+ * Behind "regrouped", where its step is that of a checkpoint, steps come again that are there already: with the same losses, and
  * other times.
  */
 #ifndef DP_WORKER_TRAIN_STEPLOG_H
@@ -40,6 +40,8 @@ void dp_steplog_close(struct dp_steplog *log);
 /* A line of JSON for every step where there is a file; one on the terminal for the first and the last step and every
  * output.every-th. What cannot be written is lost, training goes on. */
 void dp_steplog_step(struct dp_steplog *log, const struct dp_step_line *line);
+/* The step of the newest line of a step in the file: that this log wrote, or found when it took over. 0: none, or not known. */
+uint64_t dp_steplog_newest(const struct dp_steplog *log);
 /* value NaN: none. The text goes to the terminal too. */
 void dp_steplog_event(struct dp_steplog *log, const char *event, uint64_t step, double value,
                       const char *text);

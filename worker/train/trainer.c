@@ -103,13 +103,29 @@ double dp_trainer_grad_scale(const struct dp_trainer *t, double norm)
     return clip > 0 && norm > clip ? clip / norm : 1.0;
 }
 
+void dp_trainer_note_order(struct dp_trainer *t, const struct dp_step_order *order, const struct dp_reached *reached)
+{
+    t->standing.order = *order;
+    t->standing.reached = *reached;
+    t->standing.done = t->standing.told = t->standing.schemes_done = t->standing.schemes_told = 0;
+}
+
+int dp_trainer_step_layers(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err)
+{
+    const double scale = dp_trainer_grad_scale(t, order->grad_norm);
+
+    dp_schemes_observe(t->stage, t->config, order->step, t->squares, scale);
+    if (dp_stage_n_layers(t->stage) > 0 && dp_stage_step(t->stage, order->step - 1, scale, err) < 0)
+        return -1;
+    t->standing.step = order->step;
+    return 0;
+}
+
 static int optimize(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err)
 {
     if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0)
         return -1;
-    dp_schemes_observe(t->stage, t->config, t->step + 1, t->squares, dp_trainer_grad_scale(t, order->grad_norm));
-    if (dp_stage_n_layers(t->stage) > 0 &&
-        dp_stage_step(t->stage, t->step, dp_trainer_grad_scale(t, order->grad_norm), err) < 0)
+    if (dp_trainer_step_layers(t, order, err) < 0)
         return -1;
     return dp_tied_head_weights(&t->tied, &t->layout, t->stage, t->step, &t->wait_ns, err);
 }
@@ -138,6 +154,21 @@ static int lap_of_wait(struct dp_trainer *t, struct dp_err *err)
     return lap(t, t->be->ops->host_memory ? &t->rest_ns : &t->idle_ns, err);
 }
 
+/* Parts in, order out. One that the leader has decided may have reached some, though not all. */
+static int exchange(struct dp_trainer *t, const struct dp_step_part *part, uint64_t migration, const struct dp_step_shadow *shadow,
+                    struct dp_step_order *order, struct dp_err *err)
+{
+    const uint64_t step = t->step + 1;
+    int rc;
+
+    t->standing.given = step;
+    *order = (struct dp_step_order){0};
+    rc = dp_step_sync(&t->collectives, t->config, step, part, &t->reached, migration, shadow, order, err);
+    if ((rc == 0 || dp_trainer_leads(t)) && order->step == step && order->reason != DP_STOP_DIVERGED)
+        dp_trainer_note_order(t, order, &t->reached);
+    return rc;
+}
+
 /* After the backwards: squares of the gradients, and what all workers have of them; the order. */
 static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_err *err)
 {
@@ -154,8 +185,7 @@ static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_e
     part.requests = t->requests;
     migration = pending_migration(t);
     shadow = dp_trainer_shadow_state(t, migration);
-    if (dp_trainer_shadow_part(t, &part.requests, err) < 0 ||
-        dp_step_sync(&t->collectives, t->config, t->step + 1, &part, &t->reached, migration, &shadow, order, err) < 0)
+    if (dp_trainer_shadow_part(t, &part.requests, err) < 0 || exchange(t, &part, migration, &shadow, order, err) < 0)
         return -1;
     return lap_of_wait(t, err);
 }
@@ -323,7 +353,12 @@ static int loop(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_err *e
 {
     struct dp_step_order order = {.flags = DP_ORDER_STOP, .reason = DP_STOP_COMPLETED, .step = t->step};
 
-    if (t->step >= (uint64_t)t->config->train.steps && dp_trainer_leads(t)) {
+    if (t->is_rescued) {
+        t->is_rescued = false;
+        order = t->standing.order;
+        if (order.flags & DP_ORDER_STOP)
+            return finish(t, &order, how, err);
+    } else if (t->step >= (uint64_t)t->config->train.steps && dp_trainer_leads(t)) {
         char text[160];
 
         snprintf(text, sizeof text, "nothing is left to train: this checkpoint is of step %llu, train.steps is %lld; a larger "

@@ -12,11 +12,14 @@
 #include "worker/train/metrics.h"
 #include "worker/step/step_sync.h"
 #include "worker/step/pipeline.h"
+#include "worker/train/rescue_plan.h"
 #include "worker/train/save_clock.h"
 #include "worker/train/steplog.h"
 #include "worker/step/tied_head.h"
 #include "worker/train/tracelog.h"
 #include "worker/train/trainer.h"
+
+struct dp_rescue;
 
 struct dp_trainer {
     const struct dp_trainer_args *args;
@@ -50,6 +53,11 @@ struct dp_trainer {
     double *losses, *squares, *measured; /* of the step: what goes to the leader */
     uint64_t step; /* completed */
     double loss;   /* of the last of them, NaN: none was made here */
+    struct dp_standing standing; /* how far it has come, inside of a step, too: what it has to give after a loss */
+    struct dp_rescue *rescue;    /* since a loss, until all have theirs; else NULL */
+    struct dp_chunk *stuck;      /* buffers that a peer may still read */
+    bool is_rescued; /* the loop goes on behind the boundary of standing.order */
+    bool is_new;     /* a regroup took it in, and it knows nothing of the run yet */
     uint64_t mem_limit_bytes; /* for layers, 0: unlimited */
     struct dp_reached reached; /* by the schemes */
     uint64_t wait_ns; /* of the running step */
@@ -72,19 +80,35 @@ void dp_trainer_end(struct dp_trainer *t);
 /* What belongs to the layout in force, and to t->start: pipeline, tied head, metrics; the stage is there. */
 int dp_trainer_open_layout(struct dp_trainer *t, struct dp_err *err);
 void dp_trainer_close_layout(struct dp_trainer *t);
-/* What schemes have reached in the whole model, which after a resume is not known from schedules alone; then what they do before
- * the first step. Collective. */
+/* What schemes have reached in the whole model, as the layers say. Collective. */
+int dp_trainer_count_reached(struct dp_trainer *t, struct dp_err *err);
+/* The same, which after a resume is not known from schedules alone; then what they do before the first step. Collective. */
 int dp_trainer_begin_schemes(struct dp_trainer *t, struct dp_err *err);
 /* An event of what a scheme has reached, of the leader. */
 void dp_trainer_tell_reached(struct dp_trainer *t, enum dp_scheme_id id);
 /* Borrows from t. */
 struct dp_scheme_site dp_trainer_site(struct dp_trainer *t);
 
-/* Training has failed with *err. Where that is because a worker was lost, wait until the coordinator says who goes on, and begin
- * again with the newest checkpoint in its layout. returns: 1 go on; 0 this worker leaves; -1 the run ends, *err says why. */
+/* Training has failed with *err. Where that is because a worker was lost, wait until the coordinator says who goes on, and go on in its
+ * layout: from the layers that are left, or where one of them is missing from the newest checkpoint. returns: 1 go on; 0 this worker
+ * leaves; -1 the run ends, *err says why. */
 int dp_trainer_regroup(struct dp_trainer *t, struct dp_err *err);
 /* Is a REGROUP there that is not in force? Then nobody waits for the others any more. arg: the trainer. */
 bool dp_trainer_must_regroup(void *arg);
+
+/* Of a regroup (rescue.c). A loss was noticed: from here on nothing that this worker has is let go of. DP_ENOMEM. */
+int dp_trainer_rescue_begin(struct dp_trainer *t, struct dp_err *err);
+/* Go on from the layers that all have, in the layout in force. Collective. returns 1: stage and all that belongs to the layout are
+ * there, and t->step is the step that all have done; 0: it cannot be, `why` says why, and the checkpoint is next; -1: another loss. */
+int dp_trainer_rescue(struct dp_trainer *t, char *why, size_t cap, struct dp_err *err);
+/* What was kept and is nobody's now is freed. */
+void dp_trainer_rescue_end(struct dp_trainer *t);
+/* After a rescue: what of the boundary of that step nobody has done. Collective. */
+int dp_trainer_rest_of_boundary(struct dp_trainer *t, struct dp_err *err);
+/* An order is there: of the step behind t->step, of which this worker gave its part. reached: before its boundary. */
+void dp_trainer_note_order(struct dp_trainer *t, const struct dp_step_order *order, const struct dp_reached *reached);
+/* This worker's layers do the optimizer's step of that order. */
+int dp_trainer_step_layers(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
 
 /* Requests by signals since the last call, enum dp_step_request. */
 uint32_t dp_trainer_take_signals(struct dp_trainer *t);

@@ -16,6 +16,7 @@
 #include "common/log.h"
 #include "lib/job_step.h"
 #include "worker/checkpoint/ckpt_lock.h"
+#include "worker/handover/transfer.h"
 #include "worker/net/link_times.h"
 #include "worker/train/hello.h"
 #include "worker/train/initial_layout.h"
@@ -267,21 +268,28 @@ static int check_frozen(struct dp_stage *stage, uint32_t frozen, struct dp_err *
     return 0;
 }
 
-int dp_trainer_begin_schemes(struct dp_trainer *t, struct dp_err *err)
+int dp_trainer_count_reached(struct dp_trainer *t, struct dp_err *err)
 {
-    const struct dp_scheme_site site = dp_trainer_site(t);
     uint64_t prunable = dp_model_prunable(t->config), counts[2];
-    uint32_t frozen;
     int rc;
 
     count_reached(t->stage, &counts[0], &counts[1]);
     if (dp_collectives_allreduce(&t->collectives, counts, 2, err) < 0)
         return -1;
     t->reached.sparsity = prunable ? 1.0 - (double)counts[0] / (double)prunable : 0;
-    t->reached.frozen = frozen = (uint32_t)counts[1];
-    rc = check_frozen(t->stage, frozen, err);
-    if (dp_collectives_agree(&t->collectives, rc, err) < 0)
+    t->reached.frozen = (uint32_t)counts[1];
+    rc = check_frozen(t->stage, t->reached.frozen, err);
+    return dp_collectives_agree(&t->collectives, rc, err);
+}
+
+int dp_trainer_begin_schemes(struct dp_trainer *t, struct dp_err *err)
+{
+    const struct dp_scheme_site site = dp_trainer_site(t);
+    uint32_t frozen;
+
+    if (dp_trainer_count_reached(t, err) < 0)
         return -1;
+    frozen = t->reached.frozen;
     if (dp_collectives_agree(&t->collectives, dp_schemes_begin(&site, t->step, err), err) < 0)
         return -1;
     if (t->reached.frozen > frozen)
@@ -329,7 +337,7 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_e
     *how = DP_RUN_REFUSED;
     if (dp_collectives_agree(&t->collectives, rc, err) < 0 || dp_start_agree(&t->collectives, t->config, t->be, &t->start, err) < 0)
         return -1;
-    t->step = t->start.step;
+    t->step = t->standing.step = t->standing.given = t->start.step;
     rc = open_rest(t, err);
     if (dp_collectives_agree(&t->collectives, rc, err) < 0)
         return -1;
@@ -361,6 +369,8 @@ void dp_trainer_end(struct dp_trainer *t)
     dp_trainer_stop_leading(t);
     dp_tracelog_close(t->trace);
     dp_trainer_shadow_end(t, false);
+    dp_trainer_rescue_end(t);
+    dp_chunks_free(t->stuck);
     dp_handover_destroy(t->handover);
     dp_control_destroy(t->control);
     dp_trainer_close_layout(t);

@@ -48,3 +48,25 @@ int run_files_losses(const char *path, int steps, double *loss)
     fclose(f);
     return n;
 }
+
+int run_files_events(const char *path, const char *event, int step, char *text)
+{
+    FILE *f = fopen(path, "r");
+    char line[4096];
+    int n = 0;
+
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        json_t *o = json_loads(line, 0, NULL);
+        const char *name = json_string_value(json_object_get(o, "event")), *its = json_string_value(json_object_get(o, "text"));
+
+        if (name && !strcmp(name, event) && json_integer_value(json_object_get(o, "step")) == step) {
+            n++;
+            if (text)
+                snprintf(text, 4096, "%s", its ? its : "");
+        }
+        json_decref(o);
+    }
+    fclose(f);
+    return n;
+}

@@ -9,5 +9,7 @@
 void run_files_text(const char *dir);
 /* loss[0 to steps] of a log, -1: no line; a step that is there twice must have the same one. returns how many lines have a loss. */
 int run_files_losses(const char *path, int steps, double *loss);
+/* Lines of that event at that step; *text, unless NULL: the newest one's, at most 4095 bytes. */
+int run_files_events(const char *path, const char *event, int step, char *text);
 
 #endif
