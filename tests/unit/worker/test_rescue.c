@@ -133,9 +133,10 @@ static int lag(struct dp_err *err)
     return dp_err_set(err, DP_EGONE, "the run regroups");
 }
 
+/* With the types of the function itself. */
 #define WRAP(type, name, ...)            \
-    type __real_##name(__VA_ARGS__);     \
-    type __wrap_##name(__VA_ARGS__);     \
+    __typeof__(name) __real_##name;      \
+    __typeof__(name) __wrap_##name;      \
     type __wrap_##name(__VA_ARGS__)
 
 WRAP(void, dp_transport_give_up_when, struct dp_transport *t, bool (*fn)(void *arg), void *arg)
@@ -191,13 +192,13 @@ WRAP(void, dp_metrics_step, struct dp_metrics *m, const struct dp_step_sample *s
     __real_dp_metrics_step(m, s, stage);
 }
 
-WRAP(int, dp_prune_select, struct dp_backend *be, struct dp_prune_part *parts, uint32_t n, uint32_t n_layers, uint64_t k,
+WRAP(int, dp_prune_select, struct dp_backend *be, struct dp_prune_part *parts, uint32_t n, uint32_t n_copies, uint32_t n_layers, uint64_t k,
      dp_allreduce_fn *sum, void *arg, struct dp_prune_cut *cut, struct dp_err *err)
 {
     int rc;
 
     die_at_step(SELECTING, at_step);
-    rc = __real_dp_prune_select(be, parts, n, n_layers, k, sum, arg, cut, err);
+    rc = __real_dp_prune_select(be, parts, n, n_copies, n_layers, k, sum, arg, cut, err);
     die_at_step(SELECTED, at_step);
     return rc;
 }
