@@ -22,6 +22,7 @@ struct dp_pack_limits {
     uint8_t reference; /* enum dp_reference */
     uint8_t objective; /* enum dp_objective */
     uint8_t packing;   /* enum dp_packing */
+    uint32_t min_nodes;   /* that own layers, below which nobody packs; 0: one, if that is enough */
     uint32_t min_devices; /* on the slots that are kept; FIRST_FIT: the number to reach */
     double max_slowdown; /* percent, 0..100: of START and BEST throughput that may be lost, of FIXED time that may be added */
 };

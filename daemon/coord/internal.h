@@ -323,6 +323,7 @@ struct coord_snapshot {
     struct dp_device device[DP_MAX_WORKERS];
     uint32_t slot_host[DP_MAX_WORKERS];
     struct dp_policy_in in;
+    bool has_copies; /* state_bytes are twice what a layer has, for its copy */
 };
 
 #define COORD_LOOKS 3 /* each is a simulation more of every layout that packing tries */
@@ -769,6 +770,8 @@ void coord_decide_tick(struct dp_coord *c, uint64_t now_ns);
 /* --- snapshot.c: both take time with the layers and workers, for the child of plan.c --- */
 /* The loads of now; speed: [n_workers] of the devices. */
 void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
+/* Layers count once from here on. returns: did they count twice? */
+bool coord_snapshot_forget_copies(struct coord_snapshot *s);
 /* The loads from before the first change: c->early. */
 void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s);
 /* speed: [n_workers] = relative to the usual device, by c->early; unchanged where it cannot be told, as where blocks do not cost alike. */
@@ -844,6 +847,8 @@ json_t *coord_promise_json(const struct dp_coord *c, uint64_t now_ns); /* new re
 void coord_promise_state(const struct dp_coord *c, char *out, size_t cap); /* of a run that trains, a sentence */
 
 /* --- copies_json.c --- */
+/* Are all workers that own layers on one node? Its name, else NULL. */
+const char *coord_only_node(const struct dp_coord *c);
 json_t *coord_copies_json(const struct dp_coord *c); /* of the run; new reference; NULL: it has none and is to have none */
 json_t *coord_worker_copies_json(const struct dp_coord *c, uint32_t rank); /* likewise */
 

@@ -220,6 +220,21 @@ static void count(const struct search *t, struct dp_pack_option *o)
     }
 }
 
+/* Nodes that own layers. */
+static uint32_t nodes_of(const struct dp_policy_in *in, const struct dp_layout *l)
+{
+    uint8_t is_used[DP_MAX_WORKERS] = {0};
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < in->n_devices; d++) {
+        uint32_t slot = in->device[d].slot, node = in->slot_host ? in->slot_host[slot] : slot;
+
+        n += l->cut[d + 1] > l->cut[d] && !is_used[node];
+        is_used[node] |= l->cut[d + 1] > l->cut[d];
+    }
+    return n;
+}
+
 /* Predict the policy's layout on a set of devices. */
 static struct dp_pack_option *try_set(struct search *t, struct set s)
 {
@@ -239,6 +254,7 @@ static struct dp_pack_option *try_set(struct search *t, struct set s)
         return o;
     }
     o->iteration_ns = layout->iteration_ns ? layout->iteration_ns : 1;
+    o->nodes = nodes_of(t->in, &layout->layout);
     if (!t->out->fastest_ns || o->iteration_ns < t->out->fastest_ns)
         t->out->fastest_ns = o->iteration_ns;
     return o;
@@ -253,6 +269,8 @@ static void judge(const struct search *t, struct dp_pack_option *o)
         return;
     if (o->devices_kept < t->rule->limits.min_devices)
         snprintf(o->why, sizeof o->why, "fewer than %u devices", t->rule->limits.min_devices);
+    else if (o->nodes < t->rule->limits.min_nodes)
+        snprintf(o->why, sizeof o->why, "on fewer than %u nodes, which copies of layers need", t->rule->limits.min_nodes);
     else if (limit_ns && o->iteration_ns > limit_ns)
         snprintf(o->why, sizeof o->why, "%.3f ms a step predicted, %s allowed", (double)o->iteration_ns / 1e6,
                  dp_pack_allowed(limit_ns, allowed));

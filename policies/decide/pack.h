@@ -45,8 +45,9 @@ struct dp_pack_option {
     uint32_t slots;   /* that hold them, and those that are always kept */
     uint32_t devices_kept; /* on those slots */
     struct dp_pack_used used; /* nodes that they are on */
+    uint32_t nodes;   /* that own layers in its layout; 0: no layout */
     uint64_t iteration_ns; /* predicted; 0: no layout, see why */
-    bool meets;            /* the reference and min_devices */
+    bool meets;            /* the reference, min_devices and min_nodes */
     char why[96];          /* why not, where it does not */
 };
 

@@ -199,6 +199,8 @@ static void set_rule(struct planner *k)
                                         : k->t.reference_ns          ? k->t.reference_ns
                                                                      : k->c->reference.ns,
                                     coord_is_sliced(k->c), k->stays};
+    if (coord_copies(k->c) && !coord_only_node(k->c))
+        k->rule.limits.min_nodes = 2; /* a layer here, its copy there */
     for (uint32_t s = 0; s < k->c->n_slots; s++)
         k->stays[s] = coord_slot_stays(k->c, s);
 }

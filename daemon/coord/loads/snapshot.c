@@ -63,14 +63,47 @@ static void fill(const struct dp_coord *c, const struct source *from, const doub
                                   .slot_host = fill_hosts(c, s)};
 }
 
+/* A worker holds its own layers and the copies of another one's. Whose is settled by the layout, so each layer counts twice where it
+ * lies: the sum is right, and a worker that has less room than the layers of the one before it take leaves some of them out. What does
+ * not fit today does not keep layers from moving. */
+static void count_copies(const struct dp_coord *c, struct coord_snapshot *s)
+{
+    s->has_copies = false;
+    if (!coord_copies(c) || dp_layout_active(&c->layout) < 2)
+        return;
+    for (uint32_t d = 0; d < c->train.n_workers; d++) {
+        uint64_t bytes = 0, kept = dp_policy_in_flight(&s->in, 0, dp_layout_active(&c->layout));
+
+        for (uint32_t l = c->layout.cut[d]; l < c->layout.cut[d + 1]; l++)
+            bytes += 2 * s->layer[l].state_bytes + kept * s->layer[l].act_bytes;
+        if (s->device[d].mem_limit_bytes && bytes > s->device[d].mem_limit_bytes)
+            return;
+    }
+    for (uint32_t l = 0; l < c->train.n_layers; l++)
+        s->layer[l].state_bytes *= 2;
+    s->has_copies = true;
+}
+
+bool coord_snapshot_forget_copies(struct coord_snapshot *s)
+{
+    bool had_copies = s->has_copies;
+
+    for (uint32_t l = 0; had_copies && l < s->in.n_layers; l++)
+        s->layer[l].state_bytes /= 2;
+    s->has_copies = false;
+    return had_copies;
+}
+
 void coord_snapshot_fill(const struct dp_coord *c, const double *speed, struct coord_snapshot *s)
 {
     fill(c, &(struct source){&c->layout, NULL}, speed, s);
+    count_copies(c, s);
 }
 
 void coord_snapshot_fill_early(const struct dp_coord *c, const double *speed, struct coord_snapshot *s)
 {
     fill(c, &(struct source){&c->reference.early.layout, &c->reference.early}, speed, s);
+    s->has_copies = false;
 }
 
 static uint64_t most_common_params(const struct dp_coord *c)

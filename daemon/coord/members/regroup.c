@@ -57,6 +57,8 @@ int coord_regroup_lay_out(const struct dp_coord *c, enum coord_who who, struct d
         weight[l] += weight[l] == 0; /* nothing was reported: all layers are alike */
     }
     rc = dp_policy_minmax(&s->in, weight, true, next, &largest, NULL);
+    if (rc < 0 && coord_snapshot_forget_copies(s)) /* rather without some of them than not at all */
+        rc = dp_policy_minmax(&s->in, weight, true, next, &largest, NULL);
     free(s);
     if (rc < 0)
         return -1;

@@ -12,8 +12,7 @@ static bool is_counted(const struct dp_coord *c, uint32_t rank)
     return coord_is_live(c, rank) && (k->layers || k->held || k->bytes);
 }
 
-/* Are all who have layers on one node? Its name, or NULL. */
-static const char *only_node(const struct dp_coord *c)
+const char *coord_only_node(const struct dp_coord *c)
 {
     const char *node = NULL;
 
@@ -31,7 +30,7 @@ static const char *only_node(const struct dp_coord *c)
 
 static void say(const struct dp_coord *c, uint32_t layers, uint32_t whole, char *out, size_t cap)
 {
-    const char *node = only_node(c);
+    const char *node = coord_only_node(c);
 
     out[0] = '\0';
     if (!layers && dp_layout_members(&c->layout) < 2)

@@ -94,6 +94,75 @@ static void workers_are_told(void **state)
     }
 }
 
+/* Cheap as layers get, one node is not enough for a layer and its copy: of whole nodes, and of slices two of which share one. */
+static void two_nodes_stay(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        bool is_sliced = i & 1, has_copies = i & 2;
+        struct world *w = begin(4);
+        uint32_t n_held = 0, nodes = 0;
+
+        w->limits.copies = has_copies;
+        if (is_sliced)
+            world_slice(w);
+        world_start(w);
+        world_run(w, 120.0, false);
+        for (uint32_t r = 0; r < W_MAX; r++)
+            n_held += w->held[r];
+        for (uint32_t r = 0; r < W_MAX; r++) {
+            bool is_first = w->c->layout.cut[r + 1] > w->c->layout.cut[r];
+
+            for (uint32_t k = 0; k < r; k++)
+                is_first &= w->c->layout.cut[k + 1] == w->c->layout.cut[k] || strcmp(w->job.node[k], w->job.node[r]) != 0;
+            nodes += is_first;
+        }
+        if (nodes != (has_copies ? 2 : 1))
+            fail_msg("%s, copies %u: layers on %u nodes, %u slots are held", is_sliced ? "slices" : "nodes", has_copies, nodes, n_held);
+        assert_true(world_is_settled(w));
+        end(w);
+    }
+}
+
+/* Half as many layers fit on a worker as without copies; where not even now all copies fit, they do not count. */
+static void memory_counts_copies(void **state)
+{
+    static const struct { uint32_t copies; uint64_t limit; json_int_t stages; } of[] = {
+        {0, 450000, 2}, {1, 450000, 4}, {1, 650000, 3}, {1, 350000, 3}, {0, 350000, 3},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct world *w = begin(34);
+        json_t *o;
+
+        w->limits.copies = of[i].copies;
+        w->mem_limit_bytes = of[i].limit;
+        world_start(w);
+        world_run(w, 90.0, false);
+        o = report_of(w);
+        if (int_of(json_object_get(o, "layout"), "stages") != of[i].stages)
+            fail_msg("case %zu: %d stages", i, (int)int_of(json_object_get(o, "layout"), "stages"));
+        json_decref(o);
+        end(w);
+    }
+}
+
+/* A regroup comes before copies: where those who are left have no room for all of them they go on all the same. */
+static void a_regroup_needs_no_room_for_copies(void **state)
+{
+    struct world *w = copying(54);
+
+    (void)state;
+    w->mem_limit_bytes = 450000;
+    train_unmoved(w);
+    world_kill(w, 2);
+    world_run(w, 10.0, false);
+    for (uint32_t r = 0; r < W_MAX; r++)
+        assert_int_equal(w->worker[r].n_regroups, r != 2);
+    end(w);
+}
+
 /* Reports that cannot be are dropped whole, with kills, lost messages and restarts on the way. */
 static void nonsense_is_dropped(void **state)
 {
@@ -118,6 +187,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(status_shows_each_workers_copies),
     cmocka_unit_test(nothing_is_said_without_need),
     cmocka_unit_test(workers_are_told),
+    cmocka_unit_test(two_nodes_stay),
+    cmocka_unit_test(memory_counts_copies),
+    cmocka_unit_test(a_regroup_needs_no_room_for_copies),
     cmocka_unit_test(nonsense_is_dropped),
 };
 TEST_MAIN("coord_copies", tests)
