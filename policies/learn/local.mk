@@ -12,6 +12,18 @@ policies_libdplearn_a_SOURCES = \
 	policies/learn/weights.c policies/learn/weights.h
 EXTRA_DIST += policies/learn/README.md
 
+# make graphs: every planner on published and generated graphs
+noinst_PROGRAMS += policies/graph/bench/print_family
+policies_graph_bench_print_family_SOURCES = policies/graph/bench/print_family.c
+policies_graph_bench_print_family_LDADD = policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm -lpthread
+.PHONY: graphs
+graphs: policies/graph/bench/print_family cli/dynpipe
+	$(srcdir)/policies/graph/bench/bench_plans --dynpipe cli/dynpipe --families policies/graph/bench/print_family $(BENCHFLAGS)
+EXTRA_DIST += policies/graph/bench/bench_plans policies/graph/bench/plans/README.md policies/graph/bench/plans/papers.py \
+	policies/graph/bench/plans/questions.py policies/graph/bench/plans/report.py policies/graph/bench/plans/rows.py
+dist_check_SCRIPTS += tests/bench/bench_plans.t
+TESTS += tests/bench/bench_plans.t
+
 if HAVE_CMOCKA
 learn_tests = tests/unit/policies/test_learn_evaluate tests/unit/policies/test_learn_net tests/unit/policies/test_learn_train tests/unit/policies/test_learn_weights
 learn_libs = policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm -lpthread
