@@ -7,6 +7,7 @@ noinst_LIBRARIES += worker/train/libdptrain.a worker/step/libdpstep.a worker/han
 worker_train_libdptrain_a_SOURCES = \
 	worker/train/background.c \
 	worker/train/boundary.c \
+	worker/train/copying.c \
 	worker/train/hello.c worker/train/hello.h \
 	worker/train/initial_layout.c worker/train/initial_layout.h \
 	worker/train/memory_limit.c worker/train/memory_limit.h \
@@ -266,7 +267,7 @@ tests_unit_worker_test_handover_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_transport_
 tests_unit_worker_test_regroup_SOURCES = tests/unit/worker/test_regroup.c tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
 	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/worker/run_files.c tests/unit/worker/run_files.h tests/unit/unit.h
 tests_unit_worker_test_regroup_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)
-tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again,--wrap=dp_ckpt_commit
+tests_unit_worker_test_regroup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dp_metrics_step,--wrap=dp_start_again,--wrap=dp_ckpt_commit,--wrap=dp_copies_destroy
 tests_unit_worker_test_rescue_SOURCES = tests/unit/worker/test_rescue.c tests/unit/worker/fakedaemon.c tests/unit/worker/fakedaemon.h \
 	tests/unit/worker/procs.c tests/unit/worker/procs.h tests/unit/worker/run_files.c tests/unit/worker/run_files.h tests/unit/unit.h
 tests_unit_worker_test_rescue_LDADD = $(WORKER_LIBS) $(UNIT_LIBS)

@@ -89,6 +89,7 @@ static const struct dp_conf_key keys[] = {
 
     TEXT(handover, background, "auto", "auto|always|off",
          "layers that move are copied while training goes on; auto: where it would stand still for a twentieth of a step, and 20 ms"),
+    INT(handover, copies, 0, 1, "0", "1: a worker on another node follows each layer, for when it is lost; 0: as --dynpipe-copies says"),
     FLOAT(handover, max_rate, 0, 1e6, "0", "MB that are copied so in a second to each worker; 0: what costs a twentieth of a step"),
 
     TEXT(checkpoint, dir, "", NULL, "directory of the checkpoints, empty: none are written"),

@@ -65,6 +65,7 @@ struct dp_train_config {
     struct {
         char background[16]; /* "auto", "always", "off": layers are copied while training goes on (worker/shadow/) */
         double max_rate;     /* of that, MB in a second for each pair of workers, 0: as much as costs a twentieth of a step */
+        int64_t copies;      /* of each layer, in memory of other workers (worker/copies/): 0, unless its daemon says so, or 1 */
     } handover;
     struct {
         char dir[1024]; /* empty: no checkpoints */

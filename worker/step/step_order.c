@@ -63,6 +63,8 @@ void dp_step_order_decide(const struct dp_train_config *c, uint64_t step, const 
         o->flags |= DP_ORDER_EVAL;
     if (c->checkpoint.dir[0] && (is_every(c->checkpoint.every, step) || in->requests & DP_REQUESTS_SAVE || is_last))
         o->flags |= DP_ORDER_SAVE;
+    if (in->requests & DP_REQUEST_COPIES && !is_last && !must_stop)
+        o->flags |= DP_ORDER_COPIES;
     if (is_last || must_stop) {
         o->flags |= DP_ORDER_STOP;
         o->reason = is_last ? DP_STOP_COMPLETED : in->requests & DP_REQUEST_STOP ? DP_STOP_SIGNAL : DP_STOP_TIME;

@@ -21,6 +21,7 @@ enum dp_step_request {
     DP_REQUEST_UNPREPARED = 1u << 3, /* this worker's daemon has not said what it is */
     DP_REQUEST_SHADOW = 1u << 4,     /* it has layers to copy while training goes on, or is not done with it */
     DP_REQUEST_UNSHADOW = 1u << 5,   /* that came to nothing here */
+    DP_REQUEST_COPIES = 1u << 6, /* copies of layers are to begin, or to begin anew (worker/copies/) */
 };
 #define DP_REQUESTS_SAVE (DP_REQUEST_SAVE | DP_REQUEST_STOP | DP_REQUEST_END)
 
@@ -41,6 +42,7 @@ enum dp_step_order_flag {
     DP_ORDER_EVAL = 1u << 2,
     DP_ORDER_SAVE = 1u << 3,
     DP_ORDER_STOP = 1u << 4,
+    DP_ORDER_COPIES = 1u << 5, /* all open the streams of copies anew; so they do where schemes or a hand-over change layers */
 };
 
 enum dp_stop_reason { DP_STOP_NOT = 0, DP_STOP_COMPLETED = 1, DP_STOP_SIGNAL = 2, DP_STOP_DIVERGED = 3, DP_STOP_TIME = 4 };

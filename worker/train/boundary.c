@@ -31,13 +31,14 @@ void dp_trainer_tell_reached(struct dp_trainer *t, enum dp_scheme_id id)
 
 static int apply_schemes(struct dp_trainer *t, const struct dp_scheme_order *o, struct dp_err *err)
 {
-    const struct dp_scheme_site site = dp_trainer_site(t);
+    struct dp_scheme_site site = dp_trainer_site(t);
 
     for (int i = 0; i < DP_N_SCHEMES; i++) {
         const struct dp_scheme *s = dp_scheme_at((enum dp_scheme_id)i);
 
         if (!o[i].is_due)
             continue;
+        site.copies.n = dp_copies_list(t->copies, &site.copies.layer);
         if (!(t->standing.schemes_done >> i & 1) && s->apply(&site, o[i].target, err) < 0)
             return dp_err_prefix(err, "%s: at step %llu", s->name, (unsigned long long)t->step);
         t->standing.schemes_done |= 1u << i;
@@ -93,7 +94,10 @@ static void tell_handover(struct dp_trainer *t, uint64_t migration, const struct
 uint64_t dp_trainer_memory_limit(const struct dp_trainer *t)
 {
     uint64_t now = dp_memory_limit(t->be, t->config->pipeline.memory_mb, dp_stage_bytes(t->stage, NULL));
+    uint64_t copies = t->config->pipeline.memory_mb > 0 ? dp_copies_info(t->copies).held_bytes : 0; /* else they are missing in it */
 
+    if (copies)
+        now = now > copies ? now - copies : 1; /* 1: no room at all, which 0 would not say */
     return now && (!t->mem_limit_bytes || now < t->mem_limit_bytes) ? now : t->mem_limit_bytes;
 }
 
@@ -252,13 +256,13 @@ static int drop_copies(struct dp_trainer *t, struct dp_err *err)
 
 int dp_trainer_boundary(struct dp_trainer *t, const struct dp_step_order *o, struct dp_err *err)
 {
-    uint32_t work = o->flags & ~(uint32_t)DP_ORDER_STOP;
+    uint32_t work = o->flags & ~(uint32_t)(DP_ORDER_STOP | DP_ORDER_COPIES);
     struct dp_save_clock_took took = {0};
     uint64_t start_ns = dp_now_ns();
 
     t->order = o;
-    if (drop_copies(t, err) < 0 || dp_trainer_shadow_boundary(t, o, err) < 0 ||
-        (work && do_work(t, o, work, &took, err) < 0))
+    if (drop_copies(t, err) < 0 || dp_trainer_shadow_boundary(t, o, err) < 0 || dp_trainer_copies_settle(t, o, err) < 0 ||
+        (work && do_work(t, o, work, &took, err) < 0) || dp_trainer_copies_boundary(t, o, err) < 0)
         return -1;
     t->order = NULL;
     if (work)

@@ -97,6 +97,7 @@ static int await_regroup(struct dp_trainer *t, struct dp_err *err)
 static int tear_down(struct dp_trainer *t, struct dp_err *err)
 {
     dp_trainer_shadow_end(t, false);
+    dp_trainer_copies_end(t);
     t->shadow = (struct dp_step_shadow){0};
     dp_trainer_close_layout(t);
     if (t->be->ops->sync(t->be, err) < 0)

@@ -330,8 +330,9 @@ int dp_trainer_rest_of_boundary(struct dp_trainer *t, struct dp_err *err)
     struct dp_step_order o = t->standing.order;
 
     if (o.step == 0)
-        return 0;
+        return dp_trainer_copies_open(t, err);
     o.flags &= ~(uint32_t)DP_ORDER_HANDOVER; /* the regroup ended it */
+    o.flags |= DP_ORDER_COPIES;
     o.shadow = DP_SHADOW_NONE;
     return dp_trainer_boundary(t, &o, err);
 }

@@ -185,7 +185,8 @@ static int add_up(struct dp_trainer *t, struct dp_step_order *order, struct dp_e
     part.requests = t->requests;
     migration = pending_migration(t);
     shadow = dp_trainer_shadow_state(t, migration);
-    if (dp_trainer_shadow_part(t, &part.requests, err) < 0 || exchange(t, &part, migration, &shadow, order, err) < 0)
+    if (dp_trainer_shadow_part(t, &part.requests, err) < 0 || dp_trainer_copies_part(t, &part.requests, err) < 0 ||
+        exchange(t, &part, migration, &shadow, order, err) < 0)
         return -1;
     return lap_of_wait(t, err);
 }
@@ -227,7 +228,7 @@ static int train_step(struct dp_trainer *t, struct dp_step_order *order, struct 
         return -1;
     if (order->reason == DP_STOP_DIVERGED)
         return 0;
-    if (optimize(t, order, err) < 0 || collect(t, start_ns, &sample, err) < 0)
+    if (optimize(t, order, err) < 0 || dp_trainer_copies_step(t, order, err) < 0 || collect(t, start_ns, &sample, err) < 0)
         return -1;
     t->step_ns = sample.wall_ns;
     sample.step = ++t->step;
@@ -279,12 +280,16 @@ static void report(struct dp_trainer *t)
 {
     uint64_t now = dp_now_ns();
     const struct dp_msg_report *r;
+    uint64_t need;
 
     dp_control_state(t->control, t->step, 0, &t->layout);
     dp_metrics_set_interval(t->metrics, dp_trainer_report_ms(t));
     if (!dp_metrics_is_due(t->metrics, now))
         return;
-    dp_metrics_set_memory(t->metrics, dp_memory_need_bytes(&t->need, largest_layer_bytes(t)), dp_memory_own_job());
+    need = dp_memory_need_bytes(&t->need, largest_layer_bytes(t));
+    if (need) /* what copies are still to fill is not resident yet */
+        need += dp_copies_info(t->copies).coming_bytes;
+    dp_metrics_set_memory(t->metrics, need, dp_memory_own_job());
     r = dp_metrics_report(t->metrics, now, t->stage);
     trace(t, r);
     dp_control_report(t->control, r);
@@ -342,7 +347,7 @@ static int finish(struct dp_trainer *t, const struct dp_step_order *o, enum dp_r
                          : t->config->checkpoint.dir[0] ? "by a signal, after saving" : "by a signal, nothing saved");
     /* Whoever leaves first must not take the others' last messages along. */
     if (dp_tied_head_settle(&t->tied, &t->wait_ns, err) < 0 || dp_pipeline_part(t->pipeline, err) < 0 ||
-        dp_collectives_barrier(&t->collectives, err) < 0)
+        (t->copies && dp_copies_settle(t->copies, err) < 0) || dp_collectives_barrier(&t->collectives, err) < 0)
         return -1;
     note_end(t, is_stopped ? DP_BYE_SAVED : DP_BYE_COMPLETED, "");
     *how = is_stopped ? DP_RUN_STOPPED : DP_RUN_COMPLETED;

@@ -5,6 +5,7 @@
 #define DP_WORKER_TRAIN_TRAINER_INTERNAL_H
 
 #include "worker/checkpoint/distributed.h"
+#include "worker/copies/copies.h"
 #include "worker/handover/handover.h"
 #include "worker/shadow/pace.h"
 #include "worker/shadow/shadowing.h"
@@ -45,6 +46,8 @@ struct dp_trainer {
     uint64_t step_ns;                 /* of the last step; 0: none was made */
     uint64_t shadow_told_ns;          /* the leader told its coordinator last */
     bool has_copies; /* of layers that left: freed when their hand-over is over */
+    struct dp_copies *copies; /* of others' layers, and this worker's elsewhere; NULL: the run has none */
+    bool is_told_together;    /* that copies are on the node of their layers */
     struct dp_steplog *log; /* the leader's only */
     struct dp_tracelog *trace;
     uint64_t boundary_ns;   /* between steps, since the last line of the trace */
@@ -129,7 +132,20 @@ int dp_trainer_shadow_boundary(struct dp_trainer *t, const struct dp_step_order 
 /* It is over. is_in_step: all workers end it at this boundary. */
 void dp_trainer_shadow_end(struct dp_trainer *t, bool is_in_step);
 
-/* Bytes for layers, 0: unlimited. */
+/* Copies of layers on other workers (copying.c). Collective: begin, or go on with what layout, stage and step are now; or end, where the
+ * leader wants none any more. At a boundary behind all that changes layers, after dp_trainer_copies_settle() or a regroup. */
+int dp_trainer_copies_open(struct dp_trainer *t, struct dp_err *err);
+/* After the backwards, when gradients and their squares are there; *requests |= what this worker asks for. */
+int dp_trainer_copies_part(struct dp_trainer *t, uint32_t *requests, struct dp_err *err);
+/* With the optimizer's step. */
+int dp_trainer_copies_step(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
+/* At the boundary, before and behind what it does. */
+int dp_trainer_copies_settle(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
+int dp_trainer_copies_boundary(struct dp_trainer *t, const struct dp_step_order *order, struct dp_err *err);
+/* There are none any more, in order or not. */
+void dp_trainer_copies_end(struct dp_trainer *t);
+
+/* Bytes for layers beside copies of others', 0: unlimited. */
 uint64_t dp_trainer_memory_limit(const struct dp_trainer *t);
 /* What gradients are multiplied with, of that norm. */
 double dp_trainer_grad_scale(const struct dp_trainer *t, double norm);

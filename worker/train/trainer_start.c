@@ -342,7 +342,8 @@ int dp_trainer_begin(struct dp_trainer *t, enum dp_run_outcome *how, struct dp_e
     if (dp_collectives_agree(&t->collectives, rc, err) < 0)
         return -1;
     *how = DP_RUN_FAILED;
-    if (share_troubles(t, err) < 0 || dp_trainer_begin_schemes(t, err) < 0 || begin_trace(t, err) < 0)
+    if (share_troubles(t, err) < 0 || dp_trainer_begin_schemes(t, err) < 0 || begin_trace(t, err) < 0 ||
+        dp_trainer_copies_open(t, err) < 0)
         return -1;
     if (dp_start_resumes(&t->start))
         dp_trainer_event(t, DP_EV_RESUMED, "resumed", NAN, t->start.path);
@@ -371,6 +372,7 @@ void dp_trainer_end(struct dp_trainer *t)
     dp_trainer_shadow_end(t, false);
     dp_trainer_rescue_end(t);
     dp_chunks_free(t->stuck);
+    dp_trainer_copies_end(t);
     dp_handover_destroy(t->handover);
     dp_control_destroy(t->control);
     dp_trainer_close_layout(t);

@@ -17,7 +17,9 @@
 #include "tests/unit/worker/fakedaemon.h"
 #include "tests/unit/worker/procs.h"
 #include "tests/unit/worker/run_files.h"
+#include "worker/checkpoint/ckpt_manifest.h"
 #include "worker/checkpoint/distributed.h"
+#include "worker/copies/copies.h"
 #include "worker/train/metrics.h"
 #include "worker/train/trainer.h"
 
@@ -52,6 +54,9 @@ static enum { AS_IT_IS, HALF_A_LINE, A_FOLDER } leaves_log;
 static bool dies_again;             /* worker 1, when it makes its layers anew */
 static enum { PRUNING, SCHEDULE, CHANGE, FROM_THE_START, N_SCHEMES } scheme;
 static const char *background = "auto", *max_rate = "0"; /* copying for a hand-over while training goes on */
+static int copies;                  /* handover.copies */
+static bool are_compared;           /* with the last checkpoint, those that are there in the end; least_copies of them at least */
+static int least_copies;
 static char weights[128];           /* that runs begin with, empty: new ones */
 static const char *ends_with;       /* NULL: the run completes; part of the error that it ends with */
 
@@ -67,13 +72,13 @@ static const char *const options[N_SCHEMES][5] = {
 
 static int load(struct dp_train_config *c, const char *log, const char *checkpoints, struct dp_err *err)
 {
-    static char text[10][160];
+    static char text[11][160];
     char *over[] = {(char *)"model.blocks=4", (char *)"model.channels=12", (char *)"model.heads=3", (char *)"model.context=8",
                     (char *)"train.batch=2", (char *)"train.microbatches=2", (char *)"data.eval_every=0",
                     (char *)options[scheme][0], (char *)options[scheme][1], (char *)options[scheme][2],
                     (char *)options[scheme][3], (char *)options[scheme][4], (char *)"pipeline.threads=1",
                     text[0], text[1], text[2], text[3], text[4], text[5],
-                    text[6], text[7], text[8], text[9], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
+                    text[6], text[7], text[8], text[9], text[10], (char *)"checkpoint.keep=1", (char *)"checkpoint.resume=none"};
 
     snprintf(text[0], sizeof text[0], "data.path=%s/text", dir);
     snprintf(text[1], sizeof text[1], "output.log=%s", log);
@@ -85,6 +90,7 @@ static int load(struct dp_train_config *c, const char *log, const char *checkpoi
     snprintf(text[7], sizeof text[7], "checkpoint.weights=%s", weights);
     snprintf(text[8], sizeof text[8], "handover.background=%s", background);
     snprintf(text[9], sizeof text[9], "handover.max_rate=%s", max_rate);
+    snprintf(text[10], sizeof text[10], "handover.copies=%d", copies);
     return dp_train_config_load(NULL, sizeof over / sizeof over[0], over, c, err);
 }
 
@@ -148,6 +154,45 @@ int __wrap_dp_start_again(struct dp_collectives *c, const struct dp_train_config
     return rc;
 }
 
+static int n_compared, n_wrong; /* copies */
+
+/* Is it the layer that the last checkpoint has? */
+static bool is_saved(const struct dp_layer *l)
+{
+    char name[64], path[320];
+    uint8_t *have = NULL, *want = NULL;
+    size_t n = 0, got = 0;
+    bool is;
+    FILE *f;
+
+    dp_ckpt_layer_name(l->index, name);
+    snprintf(path, sizeof path, "%s/step-%08d/%s", checkpoint_dir, STEPS, name);
+    f = fopen(path, "rb");
+    if (!f || dp_layer_write(l, &have, &n, NULL) < 0)
+        abort();
+    want = malloc(n + 1);
+    got = fread(want, 1, n + 1, f);
+    is = got == n && memcmp(have, want, n) == 0;
+    free(have);
+    free(want);
+    fclose(f);
+    return is;
+}
+
+void __real_dp_copies_destroy(struct dp_copies *c);
+void __wrap_dp_copies_destroy(struct dp_copies *c);
+void __wrap_dp_copies_destroy(struct dp_copies *c)
+{
+    struct dp_layer **list = NULL;
+    uint32_t n = are_compared && dp_copies_step(c) == STEPS ? dp_copies_list(c, &list) : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        n_compared++;
+        n_wrong += !is_saved(list[i]);
+    }
+    __real_dp_copies_destroy(c);
+}
+
 /* To `log` alone: what is printed would be taken for results of the test. */
 static int run_worker(struct dp_transport *t, uint32_t rank, uint32_t n, const char *log, const char *checkpoints)
 {
@@ -163,7 +208,7 @@ static int run_worker(struct dp_transport *t, uint32_t rank, uint32_t n, const c
     if (!freopen("/dev/null", "w", stdout))
         return 9;
     if (load(&config, log, checkpoints, &err) == 0 && dp_trainer_run(&args, &end, &err) == 0)
-        return ends_with ? 8 : 0;
+        return ends_with ? 8 : n_wrong ? 7 : n_compared < least_copies ? 6 : 0;
     if (ends_with && strstr(err.text, ends_with))
         return 0;
     fprintf(stderr, "# worker %u: %s\n", rank, err.text);
@@ -329,6 +374,17 @@ static int play(struct dp_transport *t, uint32_t rank)
         return 0;
     fprintf(stderr, "# from step %u, not %u: %s\n", (unsigned)newest.step, (unsigned)from, newest.text);
     return 3;
+}
+
+/* Nothing happens to the run. */
+static int play_nothing(struct dp_transport *t, uint32_t rank)
+{
+    (void)t;
+    (void)rank;
+    if (meet() < 0)
+        return 2;
+    UNTIL(worker[0].bye == DP_BYE_COMPLETED && worker[1].bye == DP_BYE_COMPLETED && worker[2].bye == DP_BYE_COMPLETED);
+    return 0;
 }
 
 static bool is_committed; /* the hand-over by which worker 0 is to leave */
@@ -698,6 +754,54 @@ static void one_is_killed_while_layers_are_copied(void **state)
     background = "auto";
 }
 
+/* Layers are followed by other workers, which changes no loss; and in the end whatever is a whole copy is the layer in the last
+ * checkpoint, bit for bit. Where nothing is pruned or frozen on the way all of them are whole: a unit at each boundary is enough. */
+static void workers_hold_copies(void **state)
+{
+    static const char *const names[N_SCHEMES] = {"held-prune", "held-schedule", "held-change", "held-start"};
+    procs_body_fn *const bodies[] = {body, body, body, play_nothing};
+
+    (void)state;
+    copies = 1;
+    are_compared = has_checkpoints = true;
+    dies = NEVER;
+    for (scheme = PRUNING; scheme < N_SCHEMES; scheme++) {
+        name_files(names[scheme]);
+        least_copies = scheme == FROM_THE_START ? 2 : 0;
+        procs_run(N + 1, bodies, (const int[]){0, 0, 0, 0}, false);
+        compare(STEPS);
+    }
+    least_copies = 0;
+    scheme = PRUNING;
+    dies = TRAINING;
+    are_compared = has_checkpoints = false;
+    copies = 0;
+}
+
+/* The same with one hand-over after the other, for which layers are copied as well. */
+static void copies_and_hand_overs(void **state)
+{
+    static const char *const names[N_SCHEMES] = {"both-prune", "both-schedule", "both-change", "both-start"};
+    procs_body_fn *const bodies[] = {body, body, body, play_copying};
+
+    (void)state;
+    copies = 1;
+    are_compared = has_checkpoints = true;
+    background = "always";
+    dies = NEVER;
+    for (scheme = PRUNING; scheme < N_SCHEMES; scheme++) {
+        name_files(names[scheme]);
+        procs_run(N + 1, bodies, (const int[]){0, 0, 0, 0}, false);
+        compare(STEPS);
+    }
+    scheme = PRUNING;
+    leave("both-leaves", true);
+    dies = TRAINING;
+    background = "auto";
+    are_compared = has_checkpoints = false;
+    copies = 0;
+}
+
 /* Whoever begins again before there is a checkpoint begins with the weights that the run began with; later ones do not. */
 static void a_run_that_began_with_weights(void **state)
 {
@@ -768,6 +872,8 @@ int main(void)
         cmocka_unit_test(the_same_while_layers_freeze),
         cmocka_unit_test(layers_are_copied_while_they_train),
         cmocka_unit_test(one_is_killed_while_layers_are_copied),
+        cmocka_unit_test(workers_hold_copies),
+        cmocka_unit_test(copies_and_hand_overs),
         cmocka_unit_test(a_run_that_began_with_weights),
         cmocka_unit_test(nobody_goes_on_where_that_is_said),
     };

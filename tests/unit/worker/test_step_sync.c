@@ -56,6 +56,8 @@ static void requests_are_granted(void **state)
 
     (void)state;
     assert_int_equal(decide(&c, 7, DP_REQUEST_SAVE, 0).flags, DP_ORDER_SAVE);
+    assert_int_equal(decide(&c, 7, DP_REQUEST_COPIES, 0).flags, DP_ORDER_COPIES);
+    assert_int_equal(decide(&c, 7, DP_REQUEST_COPIES | DP_REQUEST_STOP, 0).flags, DP_ORDER_SAVE | DP_ORDER_STOP);
     o = decide(&c, 7, DP_REQUEST_STOP, 42);
     assert_int_equal(o.flags, DP_ORDER_SAVE | DP_ORDER_STOP);
     assert_int_equal(o.reason, DP_STOP_SIGNAL);
