@@ -75,8 +75,8 @@ fault_record_kill() { # RECORD MS
 # On the batch host the journal of the coordinator, elsewhere that of the node.
 journal_of() {
     local of=
-    [ "$kind" != slices ] || of=$(find "$D/dynpipe/$1" -name 'job-*.journal' 2>/dev/null | head -n 1)
-    [ "$kind" = slices ] || [ "$1" != n1 ] || of=$(coordinator_journal "$job")
+    [ -z "$(plan_value slices)" ] || of=$(find "$D/dynpipe/$1" -name 'job-*.journal' 2>/dev/null | head -n 1)
+    [ -n "$(plan_value slices)" ] || [ "$1" != n1 ] || of=$(coordinator_journal "$job")
     echo "${of:-$D/dynpipe/$1/node.journal}"
 }
 fail_journal() { # NODE MS EXPRESSION...

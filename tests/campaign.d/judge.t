@@ -89,7 +89,7 @@ my %file = (
     'end.want' => "COMPLETED\n", 'end.nodes' => "n1 idle none\nn2 idle none\nn3 idle none\n", 'end.queue' => '', 'end.left' => '',
     'end.sacct' => "7|NODE_FAIL|3|9|a|b\n7|COMPLETED|3|4|c|d\n");
 if ($is_sliced) {
-    $file{plan} =~ s/node_shrink/slices\nmade=array/;
+    $file{plan} =~ s/node_shrink/slices\nslices=3\nmade=array/;
     $file{faults} = "1.000 slice-requeue:s2 begins\n1.010 hits 8 on n2\n1.100 slice-requeue:s2 ends \n1.200 all faults are over\n";
     $file{'end.jobs'} = join '', map { "JobId=$_ JobName=train JobState=COMPLETED Restarts=" . ($_ == 8 ? 1 : 0) . " NodeList=n1\n" } 7 .. 9;
     $file{'end.sacct'} = "7|COMPLETED|1|9|a|b\n8|REQUEUED|1|4|c|d\n8|COMPLETED|1|4|c|d\n9|COMPLETED|1|4|c|d\n";
@@ -106,7 +106,7 @@ judged() { "$parts/judge" "$T/e" "$reader" >"$T/said" 2>&1; }
 make_evidence "$T/e"
 judged
 is "$?" 0 "a good run is good"
-is "$(cat "$T/said")" "faults=1 missed=0 by_slurm=0 releases=1 given=1 growths=0 handovers=2 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
+is "$(cat "$T/said")" "faults=1 missed=0 by_slurm=0 releases=1 given=1 growths=0 handovers=2 copied=0 aborted=0 steps=34 redone=6 starts=2 journals=3" "and what it did is counted"
 
 # found REGEX NAME: what was changed in $T/e is a violation, and said so. found_short: it falls short.
 found() { judged_so 1 violation "$1" "$2"; }
@@ -555,6 +555,11 @@ for name in clock-ahead clock-back answers-lost answers-twice answers-late disk-
 done
 like "$plans" "made=companions [^@]*most=[1-9]" "plans have runs that may grow"
 unlike "$plans" "made=array [^@]*most=[1-9]" "but no arrays, which may not"
+plans=$("$campaign" --seed 4 --runs 40 --kind copied --list)
+like "$plans" "as=node_shrink large=1" "layers are copied in runs of nodes"
+like "$plans" "as=slices large=1" "and of slices"
+plans=$("$campaign" --seed 4 --runs 40 --kind returns --list)
+unlike "$plans" " run-[a-z]*:| slurmctld-kill:" "no run whose slices come again is ended as a whole, or asked of a slurmctld that forgets"
 
 # ---- what faults do ------------------------------------------------------------------------------------------------------
 make_evidence "$T/e"

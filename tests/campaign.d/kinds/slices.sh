@@ -31,6 +31,11 @@ kind_slices_plan() {
     late=$((nodes * (slices / 2 + 1) - drawn >= slices ? drawn : nodes * (slices / 2 + 1) - slices))
     plan+=("late=$late")
     plan_draw_rest 1
+    slices_faults "$all" "$some"
+}
+# slices_faults NODES SLICES: what may be done to a run of slices on these nodes, and when.
+slices_faults() {
+    local all=$1 some=$2
     plan_moments=("start" training training intent commit commit "done" drain gone seat regroup given saving)
     plan_faults=(
         "slice-kill $some 0 0"
@@ -130,6 +135,7 @@ X
         "--dynpipe-min-gpus=$(plan_value keep)" "--dynpipe-slices=$size" --dynpipe-reference=start)
     [ "$(plan_value most)" = 0 ] || options+=("--dynpipe-max-gpus=$(plan_value most)")
     [ "$(plan_value made)" = companions ] || options+=("--array=0-$((size - 1))")
+    [ -z "$(plan_value policy)" ] || options+=("--dynpipe-policy=$(plan_value policy)")
     job=$(sbatch --parsable -o "$D/train.%j.out" "${options[@]}" "$D/train.sh")
     [ -n "$job" ] || bail "the run was not accepted"
     [ "$(plan_value made)" = array ] || echo "$job" >"$D/home"
