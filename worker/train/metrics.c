@@ -14,6 +14,7 @@ struct dp_metrics {
     struct dp_window *window;
     uint64_t clock_read_ns;
     uint64_t need_bytes, job_bytes;
+    struct dp_copies_cost copies;
     uint64_t act_bytes[DP_MAX_LAYERS];
     struct dp_layer_load load[DP_MAX_LAYERS];
     struct dp_metrics_rest rest;
@@ -63,6 +64,11 @@ void dp_metrics_set_memory(struct dp_metrics *m, uint64_t need_bytes, uint64_t j
 {
     m->need_bytes = need_bytes;
     m->job_bytes = job_bytes;
+}
+
+void dp_metrics_set_copies(struct dp_metrics *m, const struct dp_copies_cost *cost)
+{
+    m->copies = *cost;
 }
 
 void dp_metrics_add_overhead(struct dp_metrics *m, uint64_t ns)
@@ -164,6 +170,20 @@ static void add_layers(struct dp_metrics *m, struct dp_msg_report *r, struct dp_
     }
 }
 
+/* A stage that changed since they were told has none in the report. */
+static void add_copies(const struct dp_metrics *m, struct dp_msg_report *r)
+{
+    const struct dp_copies_cost *k = &m->copies;
+
+    r->copy_layers = k->holder != DP_COPY_NOWHERE && k->n_own <= r->n_layers ? k->n_own : 0;
+    r->copy_whole = k->n_own_whole < r->copy_layers ? k->n_own_whole : r->copy_layers;
+    r->copy_holder = r->copy_layers ? k->holder : 0;
+    r->copy_held = k->n_held;
+    r->copy_bytes = k->held_bytes;
+    r->copy_step_bytes = k->step_bytes;
+    r->mem_bytes += k->held_bytes;
+}
+
 static struct dp_msg_report *make_report(struct dp_metrics *m, struct dp_stage *stage)
 {
     uint64_t begin = dp_thread_cpu_ns();
@@ -174,6 +194,7 @@ static struct dp_msg_report *make_report(struct dp_metrics *m, struct dp_stage *
     add_layers(m, r, stage);
     r->need_bytes = m->need_bytes;
     r->job_bytes = m->job_bytes;
+    add_copies(m, r);
     r->overhead_ns = dp_window_overhead_ns(m->window, dp_thread_cpu_ns() - begin);
     return r;
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "common/message/msg.h"
+#include "worker/copies/copies.h"
 #include "worker/step/pipeline.h"
 
 struct dp_metrics;
@@ -65,6 +66,9 @@ const struct dp_msg_report *dp_metrics_window(struct dp_metrics *m, struct dp_st
 
 /* For the next report: memory_need.h, memory_limit.h. */
 void dp_metrics_set_memory(struct dp_metrics *m, uint64_t need_bytes, uint64_t job_bytes);
+
+/* Likewise, of copies of layers here and elsewhere. Without it a report says that there are none. */
+void dp_metrics_set_copies(struct dp_metrics *m, const struct dp_copies_cost *cost);
 
 /* Build the report of the window and begin a new one. Borrowed until the next call with m. */
 const struct dp_msg_report *dp_metrics_report(struct dp_metrics *m, uint64_t now_ns, struct dp_stage *stage);

@@ -280,16 +280,19 @@ static void report(struct dp_trainer *t)
 {
     uint64_t now = dp_now_ns();
     const struct dp_msg_report *r;
+    struct dp_copies_cost copies;
     uint64_t need;
 
     dp_control_state(t->control, t->step, 0, &t->layout);
     dp_metrics_set_interval(t->metrics, dp_trainer_report_ms(t));
     if (!dp_metrics_is_due(t->metrics, now))
         return;
+    copies = dp_copies_info(t->copies);
     need = dp_memory_need_bytes(&t->need, largest_layer_bytes(t));
     if (need) /* what copies are still to fill is not resident yet */
-        need += dp_copies_info(t->copies).coming_bytes;
+        need += copies.coming_bytes;
     dp_metrics_set_memory(t->metrics, need, dp_memory_own_job());
+    dp_metrics_set_copies(t->metrics, &copies);
     r = dp_metrics_report(t->metrics, now, t->stage);
     trace(t, r);
     dp_control_report(t->control, r);

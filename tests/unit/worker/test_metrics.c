@@ -190,6 +190,36 @@ static void a_report_holds_medians(void **state)
     dp_metrics_destroy(m);
 }
 
+static void a_report_tells_of_copies(void **state)
+{
+    struct dp_copies_cost cost = {.n_own = 2, .n_own_whole = 1, .n_held = 3, .n_held_whole = 2, .holder = 4, .held_bytes = 1000,
+                                  .step_bytes = 70};
+    struct dp_metrics *m = fresh(0);
+    const struct dp_msg_report *r;
+
+    (void)state;
+    set_stage(5, 2);
+    step(m, 1, 9, 100, 10);
+    r = dp_metrics_report(m, dp_now_ns(), &stage);
+    assert_true(!r->copy_layers && !r->copy_whole && !r->copy_held && !r->copy_bytes && !r->copy_step_bytes);
+    dp_metrics_set_copies(m, &cost);
+    step(m, 2, 9, 100, 10);
+    r = dp_metrics_report(m, dp_now_ns(), &stage);
+    assert_true(r->copy_layers == 2 && r->copy_whole == 1 && r->copy_holder == 4 && r->copy_held == 3);
+    assert_true(r->copy_bytes == 1000 && r->copy_step_bytes == 70);
+    assert_int_equal(r->mem_bytes, 123456 + 1000);
+    cost.n_own = 5; /* of a stage that is another one by now */
+    dp_metrics_set_copies(m, &cost);
+    step(m, 3, 9, 100, 10);
+    r = dp_metrics_report(m, dp_now_ns(), &stage);
+    assert_true(r->copy_layers == 0 && r->copy_whole == 0);
+    cost = (struct dp_copies_cost){.n_own = 2, .holder = DP_COPY_NOWHERE};
+    dp_metrics_set_copies(m, &cost);
+    step(m, 4, 9, 100, 10);
+    assert_int_equal(dp_metrics_report(m, dp_now_ns(), &stage)->copy_layers, 0);
+    dp_metrics_destroy(m);
+}
+
 static void a_window_ends_with_its_report(void **state)
 {
     struct dp_metrics *m = fresh(1000);
@@ -293,6 +323,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_window_goes_on),
     cmocka_unit_test(the_rest_of_a_step),
     cmocka_unit_test(a_report_holds_medians),
+    cmocka_unit_test(a_report_tells_of_copies),
     cmocka_unit_test(a_window_ends_with_its_report),
     cmocka_unit_test(the_newest_steps_count),
     cmocka_unit_test(a_changed_stage_begins_a_new_window),
