@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See costs_file.h. A member that is not known is an error: it was meant to do something. */
+/* See costs_file.h. */
 #include "config.h"
 
 #include "policies/graph/costs/costs_file.h"
@@ -10,61 +10,12 @@
 #include <string.h>
 
 #include "common/file/slurp.h"
+#include "policies/graph/read/object.h"
 
 static const char costs_format[] = "dynpipe costs", devices_format[] = "dynpipe devices";
 enum { FILE_VERSION = 1 };
 
-struct reader {
-    const char *file;
-    struct dp_err *err;
-};
-
-static int fail(const struct reader *r, const char *at, const char *key, const char *text)
-{
-    return dp_err_set(r->err, DP_EINVAL, "%s: %s%s%s%s%s", r->file, at, *at && *key ? "." : "", key, *at || *key ? ": " : "", text);
-}
-
-/* No member but these. keys ends with NULL. */
-static int check_keys(const struct reader *r, const char *at, const json_t *o, const char *const *keys)
-{
-    const char *key;
-    json_t *v;
-
-    if (!json_is_object(o))
-        return fail(r, at, "", "expected an object");
-    json_object_foreach((json_t *)o, key, v)
-    {
-        const char *const *k = keys;
-
-        while (*k && strcmp(*k, key) != 0)
-            k++;
-        if (!*k)
-            return dp_err_set(r->err, DP_EINVAL, "%s: %s%s'%.40s' is not known here", r->file, at, *at ? ": " : "", key);
-    }
-    return 0;
-}
-
-static int take_real(const struct reader *r, const char *at, const json_t *o, const char *key, double low, double high, double *out)
-{
-    const json_t *v = json_object_get(o, key);
-
-    *out = json_number_value(v);
-    if (!json_is_number(v) || !(*out >= low && *out <= high))
-        return dp_err_set(r->err, DP_EINVAL, "%s: %s%s%s: expected a number from %g to %g", r->file, at, *at ? "." : "", key, low, high);
-    return 0;
-}
-
-static int take_text(const struct reader *r, const char *at, const json_t *o, const char *key, size_t cap, char *out)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-
-    if (!text || !*text || strlen(text) >= cap)
-        return dp_err_set(r->err, DP_EINVAL, "%s: %s%s%s: expected a text of 1 to %zu bytes", r->file, at, *at ? "." : "", key, cap - 1);
-    memcpy(out, text, strlen(text) + 1);
-    return 0;
-}
-
-static int take_terms(const struct reader *r, const char *at, const json_t *o, const char *key, double out[DP_COSTS_TERMS])
+static int take_terms(const struct dp_object_reader *r, const char *at, const json_t *o, const char *key, double out[DP_COSTS_TERMS])
 {
     const json_t *list = json_object_get(o, key);
 
@@ -78,41 +29,9 @@ static int take_terms(const struct reader *r, const char *at, const json_t *o, c
     return 0;
 }
 
-/* The document of a file. returns: new reference, or NULL. */
-static json_t *load(const struct reader *r, const char *text, size_t bytes, const char *format)
-{
-    json_error_t error;
-    double version;
-    const char *says;
-    json_t *doc;
-
-    if (bytes > DP_COSTS_MAX_FILE) {
-        dp_err_set(r->err, DP_EINVAL, "%s: larger than %u bytes", r->file, DP_COSTS_MAX_FILE);
-        return NULL;
-    }
-    if (dp_text_check(r->file, text, bytes, r->err) < 0) /* jansson takes some NUL bytes for blanks */
-        return NULL;
-    doc = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!doc) {
-        dp_err_set(r->err, DP_EINVAL, "%s:%d: %s", r->file, error.line, error.text);
-        return NULL;
-    }
-    says = json_string_value(json_object_get(doc, "format"));
-    if (!says || strcmp(says, format) != 0) {
-        dp_err_set(r->err, DP_EINVAL, "%s: format: expected '%s'", r->file, format);
-        json_decref(doc);
-        return NULL;
-    }
-    if (take_real(r, "", doc, "version", FILE_VERSION, FILE_VERSION, &version) < 0) {
-        json_decref(doc);
-        return NULL;
-    }
-    return doc;
-}
-
 /* ---- coefficients ---- */
 
-static int take_type(const struct reader *r, const char *name, const json_t *o, struct dp_costs_type *t)
+static int take_type(const struct dp_object_reader *r, const char *name, const json_t *o, struct dp_costs_type *t)
 {
     static const char *const keys[] = {"operators", "is_free", "forward_share", "terms", "low", "high", NULL};
     static const char *const free_keys[] = {"operators", "is_free", NULL};
@@ -124,17 +43,17 @@ static int take_type(const struct reader *r, const char *name, const json_t *o, 
         return dp_err_set(r->err, DP_EINVAL, "%s: types: '%.40s' is not the name of a type", r->file, name);
     memcpy(t->type, name, strlen(name) + 1);
     snprintf(at, sizeof at, "types.%s", name);
-    if (check_keys(r, at, o, t->is_free ? free_keys : keys) < 0 || take_real(r, at, o, "operators", 0, 1e9, &operators) < 0)
+    if (dp_object_check_keys(r, at, o, t->is_free ? free_keys : keys) < 0 || dp_object_real(r, at, o, "operators", 0, 1e9, &operators) < 0)
         return -1;
     t->operators = (uint32_t)operators;
     if (t->is_free)
         return 0;
-    if (take_real(r, at, o, "forward_share", 0, 1, &t->forward_share) < 0 || take_terms(r, at, o, "terms", t->term) < 0 ||
+    if (dp_object_real(r, at, o, "forward_share", 0, 1, &t->forward_share) < 0 || take_terms(r, at, o, "terms", t->term) < 0 ||
         take_terms(r, at, o, "low", t->low) < 0 || take_terms(r, at, o, "high", t->high) < 0)
         return -1;
     for (int i = 0; i < DP_COSTS_TERMS; i++)
         if (t->low[i] > t->high[i])
-            return fail(r, at, "low", "above high");
+            return dp_object_fail(r, at, "low", "above high");
     return 0;
 }
 
@@ -145,7 +64,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->type, y->type);
 }
 
-static int take_types(const struct reader *r, const json_t *types, struct dp_costs *c)
+static int take_types(const struct dp_object_reader *r, const json_t *types, struct dp_costs *c)
 {
     const char *name;
     json_t *v;
@@ -162,38 +81,39 @@ static int take_types(const struct reader *r, const json_t *types, struct dp_cos
     return 0;
 }
 
-static int take_roof(const struct reader *r, const json_t *o, struct dp_costs_roof *roof)
+static int take_roof(const struct dp_object_reader *r, const json_t *o, struct dp_costs_roof *roof)
 {
     static const char *const keys[] = {"flops_per_s", "bytes_per_s", "launch_s", NULL};
 
-    return check_keys(r, "profiled", o, keys) < 0 || take_real(r, "profiled", o, "flops_per_s", 1, 1e18, &roof->flops_per_s) < 0 ||
-                   take_real(r, "profiled", o, "bytes_per_s", 1, 1e18, &roof->bytes_per_s) < 0 ||
-                   take_real(r, "profiled", o, "launch_s", 1e-10, 1, &roof->launch_s) < 0
+    return dp_object_check_keys(r, "profiled", o, keys) < 0 ||
+                   dp_object_real(r, "profiled", o, "flops_per_s", 1, 1e18, &roof->flops_per_s) < 0 ||
+                   dp_object_real(r, "profiled", o, "bytes_per_s", 1, 1e18, &roof->bytes_per_s) < 0 ||
+                   dp_object_real(r, "profiled", o, "launch_s", 1e-10, 1, &roof->launch_s) < 0
                ? -1
                : 0;
 }
 
-static int take_error(const struct reader *r, const char *key, const json_t *held_out, struct dp_costs_error *e)
+static int take_error(const struct dp_object_reader *r, const char *key, const json_t *held_out, struct dp_costs_error *e)
 {
     static const char *const keys[] = {"mean", "median", "worst", NULL};
     const json_t *o = json_object_get(held_out, key);
     char at[48];
 
     snprintf(at, sizeof at, "held_out.%s", key);
-    return check_keys(r, at, o, keys) < 0 || take_real(r, at, o, "mean", 0, 1e9, &e->mean) < 0 ||
-                   take_real(r, at, o, "median", 0, 1e9, &e->median) < 0 || take_real(r, at, o, "worst", 0, 1e9, &e->worst) < 0
+    return dp_object_check_keys(r, at, o, keys) < 0 || dp_object_real(r, at, o, "mean", 0, 1e9, &e->mean) < 0 ||
+                   dp_object_real(r, at, o, "median", 0, 1e9, &e->median) < 0 || dp_object_real(r, at, o, "worst", 0, 1e9, &e->worst) < 0
                ? -1
                : 0;
 }
 
-static int take_held_out(const struct reader *r, const json_t *o, struct dp_costs *c)
+static int take_held_out(const struct dp_object_reader *r, const json_t *o, struct dp_costs *c)
 {
     static const char *const keys[] = {"questions", "roofline", "estimate", "with_measured", NULL};
     double questions;
 
     if (!o) /* one family alone cannot be left out */
         return 0;
-    if (check_keys(r, "held_out", o, keys) < 0 || take_real(r, "held_out", o, "questions", 1, 1e9, &questions) < 0 ||
+    if (dp_object_check_keys(r, "held_out", o, keys) < 0 || dp_object_real(r, "held_out", o, "questions", 1, 1e9, &questions) < 0 ||
         take_error(r, "roofline", o, &c->roofline) < 0 || take_error(r, "estimate", o, &c->estimate) < 0 ||
         take_error(r, "with_measured", o, &c->with_measured) < 0)
         return -1;
@@ -205,14 +125,14 @@ int dp_costs_parse(const char *name, const char *text, size_t bytes, struct dp_c
 {
     static const char *const keys[] = {"format", "version", "source", "licence", "profiled", "types", "held_out", NULL};
     struct dp_err own;
-    const struct reader r = {name, err ? err : &own};
+    const struct dp_object_reader r = {name, err ? err : &own};
     json_t *doc;
     int rc = -1;
 
     memset(c, 0, sizeof *c);
-    doc = load(&r, text, bytes, costs_format);
-    if (doc && check_keys(&r, "", doc, keys) == 0 && take_text(&r, "", doc, "source", sizeof c->source, c->source) == 0 &&
-        take_text(&r, "", doc, "licence", sizeof c->licence, c->licence) == 0 &&
+    doc = dp_object_load(&r, text, bytes, DP_COSTS_MAX_FILE, costs_format, FILE_VERSION);
+    if (doc && dp_object_check_keys(&r, "", doc, keys) == 0 && dp_object_text(&r, "", doc, "source", sizeof c->source, c->source) == 0 &&
+        dp_object_text(&r, "", doc, "licence", sizeof c->licence, c->licence) == 0 &&
         take_roof(&r, json_object_get(doc, "profiled"), &c->profiled) == 0 && take_types(&r, json_object_get(doc, "types"), c) == 0 &&
         take_held_out(&r, json_object_get(doc, "held_out"), c) == 0)
         rc = 0;
@@ -282,7 +202,7 @@ json_t *dp_costs_json(const struct dp_costs *c)
 
 /* ---- devices ---- */
 
-static int take_rates(const struct reader *r, const char *at, const json_t *o, struct dp_costs_device *d)
+static int take_rates(const struct dp_object_reader *r, const char *at, const json_t *o, struct dp_costs_device *d)
 {
     const char *precision;
     json_t *v;
@@ -295,30 +215,33 @@ static int take_rates(const struct reader *r, const char *at, const json_t *o, s
         if (!*precision || strlen(precision) >= sizeof d->rate->precision)
             return dp_err_set(r->err, DP_EINVAL, "%s: %s.flops_per_s: '%.40s' is not a precision", r->file, at, precision);
         memcpy(d->rate[d->n_rates].precision, precision, strlen(precision) + 1);
-        if (take_real(r, at, o, precision, 1, 1e18, &d->rate[d->n_rates].flops_per_s) < 0)
+        if (dp_object_real(r, at, o, precision, 1, 1e18, &d->rate[d->n_rates].flops_per_s) < 0)
             return -1;
         d->n_rates++;
     }
     return 0;
 }
 
-static int take_device(const struct reader *r, const char *at, const json_t *o, struct dp_costs_device *d)
+static int take_device(const struct dp_object_reader *r, const char *at, const json_t *o, struct dp_costs_device *d)
 {
     static const char *const keys[] = {"name", "title", "source", "is_measured", "flops_per_s", "bytes_per_s", "launch_s",
                                        "flops_share", "bytes_share", NULL};
 
     memset(d, 0, sizeof *d);
-    if (check_keys(r, at, o, keys) < 0 || take_text(r, at, o, "name", sizeof d->name, d->name) < 0 ||
-        take_text(r, at, o, "title", sizeof d->title, d->title) < 0 || take_text(r, at, o, "source", sizeof d->source, d->source) < 0 ||
-        take_rates(r, at, json_object_get(o, "flops_per_s"), d) < 0 || take_real(r, at, o, "bytes_per_s", 1, 1e18, &d->bytes_per_s) < 0 ||
-        take_real(r, at, o, "launch_s", 1e-10, 1, &d->launch_s) < 0 || take_real(r, at, o, "flops_share", 1e-3, 1, &d->flops_share) < 0 ||
-        take_real(r, at, o, "bytes_share", 1e-3, 1, &d->bytes_share) < 0)
+    if (dp_object_check_keys(r, at, o, keys) < 0 || dp_object_text(r, at, o, "name", sizeof d->name, d->name) < 0 ||
+        dp_object_text(r, at, o, "title", sizeof d->title, d->title) < 0 ||
+        dp_object_text(r, at, o, "source", sizeof d->source, d->source) < 0 ||
+        take_rates(r, at, json_object_get(o, "flops_per_s"), d) < 0 ||
+        dp_object_real(r, at, o, "bytes_per_s", 1, 1e18, &d->bytes_per_s) < 0 ||
+        dp_object_real(r, at, o, "launch_s", 1e-10, 1, &d->launch_s) < 0 ||
+        dp_object_real(r, at, o, "flops_share", 1e-3, 1, &d->flops_share) < 0 ||
+        dp_object_real(r, at, o, "bytes_share", 1e-3, 1, &d->bytes_share) < 0)
         return -1;
     if (!json_is_boolean(json_object_get(o, "is_measured")))
-        return fail(r, at, "is_measured", "expected true or false");
+        return dp_object_fail(r, at, "is_measured", "expected true or false");
     d->is_measured = json_is_true(json_object_get(o, "is_measured"));
     if (strpbrk(d->name, "/:"))
-        return fail(r, at, "name", "without '/' and ':'");
+        return dp_object_fail(r, at, "name", "without '/' and ':'");
     return 0;
 }
 
@@ -327,13 +250,14 @@ int dp_costs_device_parse(const char *name, const char *text, size_t bytes, dp_c
 {
     static const char *const keys[] = {"format", "version", "note", "devices", NULL};
     struct dp_err own;
-    const struct reader r = {name, err ? err : &own};
-    json_t *doc = load(&r, text, bytes, devices_format), *list = json_object_get(doc, "devices"), *v;
-    int rc = doc ? check_keys(&r, "", doc, keys) : -1;
+    const struct dp_object_reader r = {name, err ? err : &own};
+    json_t *doc = dp_object_load(&r, text, bytes, DP_COSTS_MAX_FILE, devices_format, FILE_VERSION);
+    json_t *list = json_object_get(doc, "devices"), *v;
+    int rc = doc ? dp_object_check_keys(&r, "", doc, keys) : -1;
     size_t i;
 
     if (rc == 0 && json_array_size(list) == 0)
-        rc = fail(&r, "", "devices", "expected an array with a device");
+        rc = dp_object_fail(&r, "", "devices", "expected an array with a device");
     json_array_foreach(list, i, v)
     {
         struct dp_costs_device d;
