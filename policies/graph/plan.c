@@ -24,7 +24,7 @@ const char *dp_plan_algorithm_help(enum dp_plan_algorithm a)
 
 bool dp_plan_has_links(enum dp_plan_algorithm a)
 {
-    return a == DP_PLAN_HIERARCHICAL || a == DP_PLAN_2BW || a == DP_PLAN_ALPA;
+    return a == DP_PLAN_HIERARCHICAL || a == DP_PLAN_2BW || a == DP_PLAN_ALPA || a == DP_PLAN_CLASSES;
 }
 
 const char *dp_plan_bound_name(enum dp_plan_bound b)

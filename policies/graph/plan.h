@@ -19,7 +19,8 @@
     A(LEARNED, "learned", "likewise, of orders by networks (--weights), and moves in the best plans")            \
     A(HIERARCHICAL, "hierarchical", "PipeDream: stages with replicas, networks with levels; profiles only") \
     A(2BW, "2bw", "PipeDream-2BW: stages of equal width, with recomputation or without; profiles only")         \
-    A(ALPA, "alpa", "Alpa between operators: the least iteration of stages on submeshes; profiles only")
+    A(ALPA, "alpa", "Alpa between operators: the least iteration of stages on submeshes; profiles only")        \
+    A(CLASSES, "classes", "stages with replicas of one class of devices (--devices=8xa100,8xt4); profiles only")
 
 #define DP_PLAN_ENUM(ID, name, help) DP_PLAN_##ID,
 enum dp_plan_algorithm { DP_PLAN_ALGORITHMS(DP_PLAN_ENUM) DP_PLAN_N };
@@ -43,6 +44,7 @@ enum dp_plan_bound {
 struct dp_graph_stage {
     bool is_cpu;
     uint32_t accelerator; /* max-load, where speeds differ: which one, from 0 */
+    uint32_t device_class; /* classes: of its devices, from 0 (classes/classes.h) */
     uint32_t group;    /* hierarchical, two levels: stages of one group share machines */
     uint32_t machines; /* hierarchical, two levels: how many; else 1 */
     uint32_t

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of estimated costs: coefficients and descriptions of devices. What is taken has numbers within their limits, is the same
- * when it is written and read again, and makes times of a profile that stay within theirs, or is refused with a reason. */
+/* Files of estimated costs: coefficients and descriptions of devices; and files of classes of devices. What is taken has numbers
+ * within their limits, is the same when it is written and read again, and makes times of a profile that stay within theirs, or is refused with a reason. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "policies/graph/classes/classes.h"
 #include "policies/graph/costs/costs_file.h"
 #include "policies/graph/read/read.h"
 
@@ -134,10 +135,41 @@ static void look_at_devices(const uint8_t *data, size_t bytes)
         fuzz_die("a device that attains nothing");
 }
 
+static void look_at_classes(const uint8_t *data, size_t bytes)
+{
+    struct dp_err err = {.text = ""};
+    struct dp_classes c;
+
+    if (dp_classes_parse("input", (const char *)data, bytes, &c, &err) < 0) {
+        if (!err.text[0])
+            fuzz_die("refused without a reason");
+        return;
+    }
+    if (c.n < 1 || c.n > DP_CLASSES_MOST || dp_classes_devices(&c) > DP_CLASSES_DEVICES || !is_within(c.between_bytes_per_s, 1, 1e18))
+        fuzz_die("classes that should be refused");
+    for (uint32_t i = 0; i < c.n; i++)
+        if (!c.of[i].name[0] || c.of[i].devices < 1 || !is_within(c.of[i].speed, 1e-6, 1e6) || !is_within(c.of[i].bytes_per_s, 1, 1e18) ||
+            c.of[i].accel_bytes < 1)
+            fuzz_die("a class that should be refused");
+}
+
+/* The same bytes as the text of an option. */
+static void look_at_text(const uint8_t *data, size_t bytes)
+{
+    char *text = strndup((const char *)data, bytes);
+    struct dp_classes c;
+
+    if (text && dp_classes_parse_text(text, &c, NULL) == 0 && (c.n < 1 || c.n > DP_CLASSES_MOST))
+        fuzz_die("a text of no class, or of too many, was taken");
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     look_at_costs(data, bytes);
     look_at_devices(data, bytes);
+    look_at_classes(data, bytes);
+    look_at_text(data, bytes);
     return 0;
 }
 
@@ -163,4 +195,8 @@ void fuzz_make_seeds(void)
                    "\"launch_s\":20e-6,\"flops_share\":0.6,\"bytes_share\":0.8},"
                    "{\"name\":\"this\",\"title\":\"this machine\",\"source\":\"measured\",\"is_measured\":true,"
                    "\"flops_per_s\":{\"fp32\":1},\"bytes_per_s\":1,\"launch_s\":1,\"flops_share\":0.001,\"bytes_share\":1}]}");
+    fuzz_seed_text("{\"format\":\"dynpipe classes\",\"version\":1,\"between_bytes_per_s\":1.25e9,\"classes\":["
+                   "{\"name\":\"a100\",\"devices\":8,\"speed\":1,\"bytes_per_s\":12e9,\"memory_bytes\":80e9},"
+                   "{\"name\":\"t4\",\"devices\":8,\"speed\":0.4,\"bytes_per_s\":12e9}]}");
+    fuzz_seed_text("8xa100,8xt4,2xh100:bf16");
 }

@@ -96,6 +96,11 @@ static uint64_t add_kept(uint64_t bytes, uint64_t kept, uint64_t times)
     return bytes;
 }
 
+uint64_t dp_plan_memory_bytes(const struct dp_stage_load *load, uint32_t replicas, uint32_t behind)
+{
+    return add_kept(load->bytes, load->kept_bytes, ((uint64_t)behind + replicas - 1) / replicas + 1);
+}
+
 /* A device has the state of its parameters, and on the only level the outputs of all microbatches that are under way; of one of
  * them, and the inputs of all, where it goes forward again. */
 static void evaluate_memory(const struct scale *w)

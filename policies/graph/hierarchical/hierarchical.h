@@ -58,6 +58,11 @@ uint64_t dp_plan_data_parallel_ns(const struct dp_plan_hierarchical *ask, uint64
 /* So many bytes of a microbatch on the links of m replicas. */
 double dp_plan_transfer_s(const struct dp_plan_hierarchical *ask, uint32_t level, double bytes, uint32_t m);
 
+struct dp_stage_load;
+/* On each of so many replicas of a stage, `behind` devices before the end: state, and what the microbatches under way keep. UINT64_MAX:
+ * more than that. */
+uint64_t dp_plan_memory_bytes(const struct dp_stage_load *load, uint32_t replicas, uint32_t behind);
+
 /* g: a profile. As dp_plan_maxload_find(), but for many devices, or machines, which are given to stages in groups where that is
  * too long (is_optimal is false then), and for orders of more than 8192 units, which are not cut everywhere but for
  * straight pipelines; bound_ns

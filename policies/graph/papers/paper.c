@@ -21,6 +21,7 @@ static const struct paper {
 } papers[] = {
     {DP_PLAN_2BW, 1, 512, 65535, dp_paper_cut_2bw},
     {DP_PLAN_ALPA, 2, 64, 4096, dp_paper_cut_alpa},
+    {DP_PLAN_CLASSES, 1, 0, DP_CLASSES_DEVICES, dp_paper_cut_classes}, /* pieces: by its classes */
 };
 
 static const struct paper *find(enum dp_plan_algorithm algorithm)
@@ -80,9 +81,25 @@ bool dp_paper_fits(uint64_t bytes, uint64_t kept, uint64_t times, uint64_t limit
 
 /* ---- around them ---- */
 
-static int cut_orders(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
-                      struct dp_paper_best *best, uint32_t *n_orders, struct dp_err *err)
+/* Of all levels, or of all classes. */
+static uint64_t devices_of(const struct dp_paper_ask *ask)
 {
+    const struct dp_plan_hierarchical *net = ask->net;
+
+    if (ask->classes)
+        return dp_classes_devices(ask->classes);
+    return (uint64_t)net->devices[0] * (net->n_levels > 1 ? net->devices[1] : 1);
+}
+
+static uint32_t most_pieces(const struct paper *paper, const struct dp_paper_ask *ask)
+{
+    return ask->classes ? dp_paper_pieces_of_classes(ask->classes, ask->net->is_straight) : paper->most_pieces;
+}
+
+static int cut_orders(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
+                      struct dp_paper_best *best, struct dp_graph_plan *p, struct dp_err *err)
+{
+    uint32_t most = most_pieces(paper, ask);
     size_t n = (size_t)u->n + 1;
     uint32_t *order = calloc(n, sizeof *order), *first = calloc(n, sizeof *first);
     int rc = order && first ? 0 : dp_err_set(err, DP_ENOMEM, "orders: out of memory");
@@ -95,32 +112,54 @@ static int cut_orders(const struct paper *paper, const struct dp_graph *g, const
             continue;
         if (kind == 0)
             memcpy(first, order, n * sizeof *order);
-        rc = dp_pieces_create(&c, g, u, order, paper->most_pieces, err);
+        rc = dp_pieces_create(&c, g, u, order, most, err);
         if (rc == 0 && paper->cut(&c, ask, best) < 0)
             rc = dp_err_set(err, DP_ENOMEM, "a chain of %u pieces: out of memory", c.n);
+        p->is_optimal = ask->classes && c.n == u->n && dp_line_is_chain(u, order) && !best->was_ended;
         dp_pieces_release(&c);
-        (*n_orders)++;
+        p->n_orders++;
     }
     free(order);
     free(first);
     return rc;
 }
 
-/* What every plan is compared with: one device, all of them with all parameters, and no plan is below. */
-static void set_baselines(const struct dp_graph *g, const struct dp_plan_hierarchical *net, struct dp_graph_plan *p)
+/* What every plan is compared with: one device, the fastest; all of them with all parameters, where they are alike; and no plan is
+ * below. */
+static void set_baselines(const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask, struct dp_graph_plan *p)
 {
-    double params = 0;
+    double params = 0, speed = 0;
     uint64_t devices;
 
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         p->single_ns += g->node[i].is_input ? 0 : dp_graph_accel_ns(&g->node[i]);
         params += (double)g->node[i].param_bytes;
     }
-    p->data_parallel_ns = dp_plan_data_parallel_ns(net, p->single_ns, params, &devices);
+    if (ask->classes) {
+        for (uint32_t i = 0; i < ask->classes->n; i++)
+            speed = fmax(speed, ask->classes->of[i].speed);
+        p->single_ns = dp_plan_time_ns(p->single_ns, speed);
+        p->bound_ns = dp_classes_bound_ns(ask->classes, ask->net, g, u, &p->bound_by);
+        return;
+    }
+    p->data_parallel_ns = dp_plan_data_parallel_ns(ask->net, p->single_ns, params, &devices);
     p->bound_ns = p->single_ns / devices;
 }
 
-static int write_plan(const struct dp_graph *g, const struct dp_units *u, const struct dp_plan_hierarchical *net,
+static int weigh(const struct dp_graph *g, const struct dp_paper_ask *ask, struct dp_graph_plan *p, struct dp_err *err)
+{
+    int rc = ask->classes ? dp_classes_evaluate(g, ask->classes, ask->net, p, err) : dp_plan_hierarchical_evaluate(g, ask->net, p, err);
+
+    for (uint32_t s = 0; rc == 0 && s < p->n_stages; s++) {
+        uint64_t limit = ask->classes ? ask->classes->of[p->stage[s].device_class].accel_bytes : ask->net->accel_bytes;
+
+        if (p->stage[s].bytes > limit)
+            rc = dp_err_set(err, DP_EINVAL, "the answer does not keep its memory: stage %u", s);
+    }
+    return rc;
+}
+
+static int write_plan(const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
                       const struct dp_paper_best *best, struct dp_graph_plan *p, struct dp_err *err)
 {
     uint32_t slowest = 0;
@@ -138,15 +177,12 @@ static int write_plan(const struct dp_graph *g, const struct dp_units *u, const 
     p->recomputes = best->recomputes;
     p->more_weights = best->more_weights;
     p->microbatch = best->microbatch;
-    p->objective_ns = (uint64_t)(best->objective_s * 1e9 + 0.5);
+    p->objective_ns = ask->classes ? 0 : (uint64_t)(best->objective_s * 1e9 + 0.5);
     p->was_ended = best->was_ended;
-    if (dp_graph_check(g, p->stage_of, p->n_stages, err) < 0 || dp_plan_hierarchical_evaluate(g, net, p, err) < 0)
+    if (dp_graph_check(g, p->stage_of, p->n_stages, err) < 0 || weigh(g, ask, p, err) < 0)
         return -1;
-    for (uint32_t s = 0; s < p->n_stages; s++) {
-        if (p->stage[s].bytes > net->accel_bytes)
-            return dp_err_set(err, DP_EINVAL, "the answer does not keep its memory: stage %u", s);
+    for (uint32_t s = 0; s < p->n_stages; s++)
         slowest = p->stage[s].load_ns > p->stage[slowest].load_ns ? s : slowest;
-    }
     snprintf(p->why, sizeof p->why, "%s; stage %u sets the pace", best->how, slowest);
     return 0;
 }
@@ -154,8 +190,7 @@ static int write_plan(const struct dp_graph *g, const struct dp_units *u, const 
 static int plan_units(const struct paper *paper, const struct dp_graph *g, const struct dp_units *u, const struct dp_paper_ask *ask,
                       struct dp_graph_plan *p, struct dp_err *err)
 {
-    const struct dp_plan_hierarchical *net = ask->net;
-    uint64_t devices = (uint64_t)net->devices[0] * (net->n_levels > 1 ? net->devices[1] : 1);
+    uint64_t devices = devices_of(ask);
     struct dp_paper_best best = {.objective_s = INFINITY, .room = devices < u->n ? (uint32_t)devices : u->n};
     int rc = -1;
 
@@ -163,42 +198,59 @@ static int plan_units(const struct paper *paper, const struct dp_graph *g, const
     best.stage_of_unit = calloc((size_t)u->n + 1, sizeof *best.stage_of_unit);
     p->algorithm = paper->algorithm;
     p->n_units = u->n;
-    set_baselines(g, net, p);
+    set_baselines(g, u, ask, p);
     if (!best.stage || !best.stage_of_unit)
         dp_err_set(err, DP_ENOMEM, "plan: out of memory");
-    else if (cut_orders(paper, g, u, ask, &best, &p->n_orders, err) < 0)
+    else if (cut_orders(paper, g, u, ask, &best, p, err) < 0)
         ;
     else if (best.n_stages)
-        rc = write_plan(g, u, net, &best, p, err);
+        rc = write_plan(g, u, ask, &best, p, err);
     else if (best.was_ended)
         dp_err_set(err, DP_ETIMEOUT, "the time limit ended the search before there was a plan");
+    else if (ask->classes)
+        dp_err_set(err, DP_ENOMEM, "algorithm %s found no plan that fits the memory of %llu devices",
+                   dp_plan_algorithm_name(paper->algorithm), (unsigned long long)devices);
     else
         dp_err_set(err, DP_ENOMEM, "algorithm %s found no plan that fits %llu devices of %.4g GB", dp_plan_algorithm_name(paper->algorithm),
-                   (unsigned long long)devices, (double)net->accel_bytes / 1e9);
+                   (unsigned long long)devices, (double)ask->net->accel_bytes / 1e9);
     free(best.stage);
     free(best.stage_of_unit);
     return rc;
+}
+
+/* Is it a question for this planner? */
+static int check(const struct dp_graph *g, const struct paper *paper, const struct dp_paper_ask *ask, struct dp_err *err)
+{
+    const struct dp_plan_hierarchical *net = ask->net;
+    const char *name = dp_plan_algorithm_name(paper->algorithm);
+
+    if (g->kind != DP_GRAPH_PROFILE || !net->microbatches)
+        return dp_err_set(err, DP_EINVAL, "algorithm %s: a profile and microbatches are needed", name);
+    if ((paper->algorithm == DP_PLAN_CLASSES) != (ask->classes != NULL))
+        return dp_err_set(err, DP_EINVAL, "algorithm %s %s classes of devices", name, ask->classes ? "knows no" : "needs");
+    if (!ask->classes && (net->n_levels < 1 || net->n_levels > paper->levels))
+        return dp_err_set(err, DP_EINVAL, "algorithm %s: %u level(s) of devices are needed", name, paper->levels);
+    for (uint32_t l = 0; !ask->classes && l < net->n_levels; l++)
+        if (net->devices[l] < 1 || net->devices[l] > 65535 || !(net->bytes_per_s[l] > 0.0))
+            return dp_err_set(err, DP_EINVAL, "level %u of the network: %u devices, %g bytes/s", l, net->devices[l], net->bytes_per_s[l]);
+    if (devices_of(ask) > paper->most_devices)
+        return dp_err_set(err, DP_EINVAL, "algorithm %s plans for %u devices at most", name, paper->most_devices);
+    if (!most_pieces(paper, ask))
+        return dp_err_set(err, DP_EINVAL, "algorithm %s: so many devices of %u classes are too many for it", name, ask->classes->n);
+    return 0;
 }
 
 int dp_paper_find(const struct dp_graph *g, enum dp_plan_algorithm algorithm, const struct dp_paper_ask *ask, struct dp_graph_plan *out,
                   struct dp_err *err)
 {
     const struct paper *paper = find(algorithm);
-    const struct dp_plan_hierarchical *net = ask->net;
     struct dp_units u;
     int rc = -1;
 
     *out = (struct dp_graph_plan){0};
-    if (!paper || g->kind != DP_GRAPH_PROFILE || !net->microbatches || net->n_levels < 1 || net->n_levels > paper->levels)
-        return dp_err_set(err, DP_EINVAL, "algorithm %s: a profile, microbatches and %u level(s) of devices are needed",
-                          dp_plan_algorithm_name(algorithm), paper ? paper->levels : 0);
-    for (uint32_t l = 0; l < net->n_levels; l++)
-        if (net->devices[l] < 1 || net->devices[l] > 65535 || !(net->bytes_per_s[l] > 0.0))
-            return dp_err_set(err, DP_EINVAL, "level %u of the network: %u devices, %g bytes/s", l, net->devices[l], net->bytes_per_s[l]);
-    if ((uint64_t)net->devices[0] * (net->n_levels > 1 ? net->devices[1] : 1) > paper->most_devices)
-        return dp_err_set(err, DP_EINVAL, "algorithm %s plans for %u devices at most", dp_plan_algorithm_name(algorithm),
-                          paper->most_devices);
-    if (dp_units_create(&u, g, err) < 0)
+    if (!paper)
+        return dp_err_set(err, DP_EINVAL, "algorithm %s is of no paper", dp_plan_algorithm_name(algorithm));
+    if (check(g, paper, ask, err) < 0 || dp_units_create(&u, g, err) < 0)
         return -1;
     if (u.n == 0)
         dp_err_set(err, DP_EINVAL, "the graph has nothing but inputs");

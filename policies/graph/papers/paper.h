@@ -21,7 +21,9 @@ struct dp_paper_best {
 /* Cut a chain: where that is better than *best, dp_paper_keep() and set what else is in it.
  * returns 0, or -1: out of memory. */
 typedef int dp_paper_cut_fn(const struct dp_pieces *c, const struct dp_paper_ask *ask, struct dp_paper_best *best);
-dp_paper_cut_fn dp_paper_cut_2bw, dp_paper_cut_alpa;
+dp_paper_cut_fn dp_paper_cut_2bw, dp_paper_cut_alpa, dp_paper_cut_classes;
+/* The pieces of an order that dp_paper_cut_classes() can look at, in seconds. 0: too few for a plan worth having. */
+uint32_t dp_paper_pieces_of_classes(const struct dp_classes *c, bool is_straight);
 
 /* Stage s has the pieces up to end[s]; stage: [n_stages], copied. n_stages <= best->room. */
 void dp_paper_keep(struct dp_paper_best *best, const struct dp_pieces *c, double objective_s, const uint32_t *end,

@@ -29,16 +29,20 @@
  * (none has more than 1.5 times its share of the compute, then the dearest cut is the least), submeshes, objective, enumerated
  * t_max, no time for transfers between stages. Not as there: inside a stage operators are not parted but the stage has replicas,
  * t_i = (compute_i + sync_i) / r with hierarchical.h's sync; submeshes are laid out in the order of the pipeline, none inside of
- * two machines; devices may stay idle. Memory is that of evaluate.c. */
+ * two machines; devices may stay idle. Memory is that of evaluate.c.
+ *
+ * CLASSES is nobody's paper: classes.h has what it minimises, which is the load itself. */
 #ifndef DP_POLICIES_GRAPH_PAPERS_PAPERS_H
 #define DP_POLICIES_GRAPH_PAPERS_PAPERS_H
 
-#include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/graph/classes/classes.h"
 
 struct dp_paper_ask {
-    /* levels, devices, bytes_per_s, accel_bytes, microbatches (not 0) and watch; nothing else of it counts */
+    /* levels, devices, bytes_per_s, accel_bytes, microbatches (not 0) and watch; of CLASSES is_straight, microbatches and watch.
+     * Nothing else of it counts. */
     const struct dp_plan_hierarchical *net;
     uint64_t latency_ns; /* of a message; 2BW only */
+    const struct dp_classes *classes; /* of CLASSES, else NULL: devices, links and memory */
 };
 
 /* Is it one of these? */
@@ -46,9 +50,9 @@ bool dp_paper_is(enum dp_plan_algorithm algorithm);
 /* How many levels of devices does it know? */
 uint32_t dp_paper_levels(enum dp_plan_algorithm algorithm);
 
-/* g: a profile. *out is the caller's to release, whatever comes back. is_optimal stays false: orders are few, and load_ns is not
- * what was minimised. returns 0, or -1: DP_EINVAL (the question), DP_ENOMEM (no plan fits, or no memory here), DP_ETIMEOUT (the
- * watch ended it before there was a plan). */
+/* g: a profile. *out is the caller's to release, whatever comes back. is_optimal: CLASSES has cut the only order that there is
+ * everywhere; the load of others is not what they minimise. returns 0, or -1: DP_EINVAL (the question), DP_ENOMEM (no plan fits,
+ * or no memory here), DP_ETIMEOUT (the watch ended it before there was a plan). */
 int dp_paper_find(const struct dp_graph *g, enum dp_plan_algorithm algorithm, const struct dp_paper_ask *ask, struct dp_graph_plan *out,
                   struct dp_err *err);
 
