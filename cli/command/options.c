@@ -70,7 +70,7 @@ static const struct option_entry entries[] = {
     {DP_TAKES_INTERVAL, OPT_INTERVAL, "interval", "SECONDS", "time between two looks (default 1)"},
     {DP_TAKES_INTERVAL, OPT_WAIT, "wait", NULL, "wait for the run to begin, however long (else 30 s)"},
     {DP_TAKES_INTERVAL, OPT_PLAIN, "plain", NULL, "lines instead of the live view"},
-    {DP_TAKES_PLAN, OPT_DEVICES, "devices", "N", "accelerators; 4x2: 2 machines of 4 (default: what the file says)"},
+    {DP_TAKES_PLAN, OPT_DEVICES, "devices", "N", "accelerators; 4x2: 2 machines of 4; 8xa100,8xt4: classes (default: what the file says)"},
     {DP_TAKES_PLAN, OPT_BANDWIDTH, "bandwidth", "GB/S", "of a profile's transfers; 12,1.25: inside and between machines"},
     {DP_TAKES_SIMULATE, OPT_GRAPH_BANDWIDTH, "bandwidth", "GB/S", "of the transfers of a graph that is a profile (default 12)"},
     {DP_TAKES_PLAN, OPT_LATENCY, "latency", "US", "of a message: look for the shortest iteration; 5,30: inside and between machines"},

@@ -42,26 +42,32 @@ static int parse_bytes(const char *text, double *out)
 }
 
 /* "12", or "12,1.25": a number for the inside of a machine, and one for between machines. */
-static int parse_levels(const char *text, const struct dp_plan_problem *q, double low, double high, double out[DP_PLAN_LEVELS])
+static int parse_levels(const char *text, uint32_t n_levels, double low, double high, double out[DP_PLAN_LEVELS])
 {
-    for (uint32_t level = 0; level < q->n_levels; level++) {
+    for (uint32_t level = 0; level < n_levels; level++) {
         char *end;
 
         out[level] = strtod(text, &end);
-        if (end == text || !(out[level] >= low && out[level] <= high) || *end != (level + 1 < q->n_levels ? ',' : '\0'))
+        if (end == text || !(out[level] >= low && out[level] <= high) || *end != (level + 1 < n_levels ? ',' : '\0'))
             return -1;
         text = end + 1;
     }
     return 0;
 }
 
+/* Numbers of --bandwidth: of each level, or inside of a class of devices and between classes. */
+static uint32_t bandwidths(const struct dp_plan_problem *q)
+{
+    return q->classes.n ? 2 : q->n_levels;
+}
+
 static int parse_bandwidth(const char *text, struct dp_plan_problem *q)
 {
     double gb_per_s[DP_PLAN_LEVELS];
 
-    if (parse_levels(text, q, 0.001, 1e6, gb_per_s) < 0)
+    if (parse_levels(text, bandwidths(q), 0.001, 1e6, gb_per_s) < 0)
         return -1;
-    for (uint32_t level = 0; level < q->n_levels; level++)
+    for (uint32_t level = 0; level < bandwidths(q); level++)
         q->bytes_per_s[level] = gb_per_s[level] * 1e9;
     return 0;
 }
@@ -70,7 +76,7 @@ static int parse_latency(const char *text, struct dp_plan_problem *q)
 {
     double us[DP_PLAN_LEVELS];
 
-    if (parse_levels(text, q, 0, 1e7, us) < 0)
+    if (parse_levels(text, q->n_levels, 0, 1e7, us) < 0)
         return -1;
     for (uint32_t level = 0; level < q->n_levels; level++)
         q->latency_ns[level] = (uint64_t)(us[level] * 1e3 + 0.5);
@@ -141,10 +147,15 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     double bytes;
     int levels = 0;
 
-    if (cli->devices)
+    if (cli->devices && dp_classes_is_text(cli->devices)) {
+        if (dp_plan_classes(cli, g, q, err) < 0)
+            return -1;
+        levels = 1;
+    } else if (cli->devices) {
         levels = dp_cli_devices(cli->devices, 65535, q->devices);
+    }
     if (levels < 0)
-        return dp_err_set(err, DP_EINVAL, "--devices=%s: expected a number, or 4x2 for 2 machines of 4",
+        return dp_err_set(err, DP_EINVAL, "--devices=%s: expected a number, 4x2 for 2 machines of 4, or classes like 8xa100,8xt4",
                           cli->devices);
     q->n_levels = (uint32_t)levels;
     if (!cli->devices && !cli->speed) {
@@ -161,7 +172,8 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
     if (cli->bandwidth && parse_bandwidth(cli->bandwidth, q) < 0)
         return dp_err_set(
             err, DP_EINVAL, "--bandwidth=%s: expected %s GB/s, from 0.001 to 1000000", cli->bandwidth,
-            q->n_levels == 1 ? "one number of" : "12,1.25 (inside of a machine, between machines) in");
+            q->classes.n ? "12,1.25 (inside of a class, between classes) in"
+            : q->n_levels == 1 ? "one number of" : "12,1.25 (inside of a machine, between machines) in");
     if (cli->latency && parse_latency(cli->latency, q) < 0)
         return dp_err_set(err, DP_EINVAL, "--latency=%s: expected %s microseconds, from 0 to 10000000", cli->latency,
                           q->n_levels == 1 ? "one number of" : "5,30 (inside of a machine, between machines) in");
@@ -188,6 +200,41 @@ static int parse(const struct dp_cli *cli, const struct dp_graph *g, struct dp_p
 static bool takes_weights(enum dp_plan_algorithm a)
 {
     return a == DP_PLAN_AUTO || a == DP_PLAN_LINE || a == DP_PLAN_LEARNED || a == DP_PLAN_HIERARCHICAL;
+}
+
+/* What classes of devices do not go with. */
+static int check_classes(const struct dp_cli *cli, const struct dp_plan_problem *q, struct dp_err *err)
+{
+    const struct {
+        bool is_given;
+        const char *option;
+    } others[] = {{cli->speed, "speed"},         {cli->cpus, "cpus"},   {cli->latency, "latency"},
+                  {cli->objective, "objective"}, {cli->trade, "trade"}, {cli->policy, "policy"}};
+    bool is_for_them = q->algorithm == DP_PLAN_CLASSES;
+
+    if (q->classes.n && !is_for_them)
+        return dp_err_set(err, DP_EINVAL, "--devices: --algorithm=%s takes devices for alike; classes knows several classes",
+                          dp_plan_algorithm_name(q->algorithm));
+    if (!q->classes.n && is_for_them)
+        return dp_err_set(err, DP_EINVAL, "--algorithm=%s: which classes of devices? Use --devices=8xa100,8xt4",
+                          dp_plan_algorithm_name(q->algorithm));
+    for (size_t i = 0; q->classes.n && i < sizeof others / sizeof *others; i++)
+        if (others[i].is_given)
+            return dp_err_set(err, DP_EINVAL, "--%s: not for devices of several classes", others[i].option);
+    return 0;
+}
+
+/* Links and memory, where no file says what they are. */
+static void fill_classes(struct dp_plan_problem *q)
+{
+    if (q->is_described)
+        return;
+    q->classes.between_bytes_per_s = q->bytes_per_s[1];
+    for (uint32_t i = 0; i < q->classes.n; i++) {
+        q->classes.of[i].bytes_per_s = q->bytes_per_s[0];
+        if (q->has_memory)
+            q->classes.of[i].accel_bytes = q->memory_bytes;
+    }
 }
 
 /* What does not go together. */
@@ -236,8 +283,8 @@ static int check(const struct dp_graph *g, const struct dp_plan_problem *q, stru
         return dp_err_set(err, DP_EINVAL,
                           "--weights: --algorithm=%s makes its own orders; learned, line, hierarchical and auto take those of networks",
                           name);
-    if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL)
-        return dp_err_set(err, DP_EINVAL, "--straight: only the hierarchical algorithm makes replicas");
+    if (q->is_straight && q->algorithm != DP_PLAN_HIERARCHICAL && q->algorithm != DP_PLAN_CLASSES)
+        return dp_err_set(err, DP_EINVAL, "--straight: only the algorithms hierarchical and classes make replicas");
     return 0;
 }
 
@@ -252,6 +299,12 @@ int dp_plan_ask(const struct dp_cli *cli, const struct dp_graph *g, struct dp_pl
     q->microbatches = g->microbatches;
     if (parse(cli, g, q, err) < 0)
         return -1;
+    if (q->algorithm == DP_PLAN_AUTO && q->classes.n)
+        q->algorithm = DP_PLAN_CLASSES;
+    if (check_classes(cli, q, err) < 0)
+        return -1;
+    if (q->classes.n)
+        fill_classes(q);
     if (q->algorithm == DP_PLAN_AUTO && g->kind == DP_GRAPH_PROFILE && !q->speed) /* replicas are alike */
         q->algorithm = DP_PLAN_HIERARCHICAL;
     q->for_iteration = cli->objective ? !strcmp(cli->objective, "iteration")

@@ -44,6 +44,8 @@ static json_t *stages(const struct dp_graph *g, const struct dp_plan_problem *q,
                               (json_int_t)s->traffic_ns, "sync_ns", (json_int_t)s->sync_ns, "load_ns",
                               (json_int_t)s->load_ns, "memory_bytes", (json_int_t)s->bytes);
 
+        if (q->classes.n)
+            json_object_set_new(o, "class", json_string(q->classes.of[s->device_class].name));
         if (q->speed && !s->is_cpu) {
             json_object_set_new(o, "accelerator", json_integer(s->accelerator));
             json_object_set_new(o, "speed", json_real(q->speed[s->accelerator]));
@@ -67,9 +69,9 @@ static json_t *devices(const struct dp_graph *g, const struct dp_plan_problem *q
     json_object_set_new(o, "machines", json_integer(q->n_levels > 1 ? q->devices[1] : 1));
     json_object_set_new(o, "cpus", json_integer(q->n_cpus));
     json_object_set_new(o, "memory_bytes",
-                        q->memory_bytes == UINT64_MAX ? json_null()
+                        q->memory_bytes == UINT64_MAX || q->classes.n ? json_null()
                                                       : json_integer((json_int_t)q->memory_bytes));
-    for (uint32_t l = 0; g->kind == DP_GRAPH_PROFILE && l < q->n_levels; l++)
+    for (uint32_t l = 0; g->kind == DP_GRAPH_PROFILE && !q->classes.n && l < q->n_levels; l++)
         json_array_append_new(bandwidth, json_real(q->bytes_per_s[l]));
     for (uint32_t i = 0; q->speed && i < q->devices[0]; i++)
         json_array_append_new(speed, json_real(q->speed[i]));
@@ -79,7 +81,9 @@ static json_t *devices(const struct dp_graph *g, const struct dp_plan_problem *q
         json_array_append_new(latency, json_real((double)q->latency_ns[l] * 1e-3));
     json_object_set_new(o, "latency_us", latency);
     json_object_set_new(o, "bandwidth_is_default",
-                        json_boolean(g->kind == DP_GRAPH_PROFILE && !q->has_bandwidth && !(g->bytes_per_s > 0)));
+                        json_boolean(g->kind == DP_GRAPH_PROFILE && !q->has_bandwidth && !(g->bytes_per_s > 0) && !q->is_described));
+    json_object_set_new(o, "classes", dp_plan_classes_json(&q->classes));
+    json_object_set_new(o, "between_bytes_per_s", q->classes.n ? json_real(q->classes.between_bytes_per_s) : json_null());
     return o;
 }
 
@@ -130,10 +134,11 @@ static int simulate(const struct dp_graph *g, const struct dp_plan_problem *q, c
     struct dp_err err;
     int rc;
 
+    if (q->classes.n) /* whose links differ */
+        return -1;
     c.inside.latency_ns = q->latency_ns[0];
     c.between.latency_ns = q->latency_ns[q->n_levels > 1];
     rc = dp_sim_from_plan(g, p, &net, q->speed, &c, &err);
-
     if (rc == 0)
         rc = dp_sim_case_check(&c, &err);
     if (rc == 0)
@@ -202,7 +207,7 @@ json_t *dp_plan_document(const struct dp_cli *cli, const struct dp_graph *g, con
     set_ns(o, "bound_ns", p->bound_ns);
     json_object_set_new(o, "bound_by", json_string(dp_plan_bound_name(p->bound_by)));
     json_object_set_new(o, "bound_node", bound_node(g, p));
-    json_object_set_new(o, "objective", json_string(dp_paper_is(q->algorithm) ? "paper" : q->for_iteration ? "iteration" : "load"));
+    json_object_set_new(o, "objective", json_string(p->objective_ns ? "paper" : q->for_iteration ? "iteration" : "load"));
     set_ns(o, "objective_ns", p->objective_ns);
     json_object_set_new(o, "microbatch", json_integer(p->microbatch ? p->microbatch : 1));
     json_object_set_new(o, "recomputes", json_boolean(p->recomputes));
@@ -255,9 +260,11 @@ int dp_plan_search(const struct dp_plan_problem *q, struct dp_graph *g, struct d
     }
     if (dp_paper_is(q->algorithm)) {
         struct dp_plan_hierarchical h = dp_plan_network(q);
+        const struct dp_paper_ask paper = {
+            .net = &h, .latency_ns = q->latency_ns[0], .classes = q->classes.n ? &q->classes : NULL};
 
         h.watch = &patience.watch;
-        return dp_paper_find(g, q->algorithm, &(struct dp_paper_ask){.net = &h, .latency_ns = q->latency_ns[0]}, p, err);
+        return dp_paper_find(g, q->algorithm, &paper, p, err);
     }
     if (g->kind == DP_GRAPH_PROFILE && dp_graph_set_bandwidth(g, q->bytes_per_s[0], err) < 0)
         return -1;

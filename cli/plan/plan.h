@@ -8,7 +8,7 @@
 #include "cli/command/command.h"
 #include "cli/command/policy.h"
 #include "cli/show/canvas.h"
-#include "policies/graph/hierarchical/hierarchical.h"
+#include "policies/graph/classes/classes.h"
 #include "policies/learn/propose.h"
 #include "policies/saving/trade.h"
 
@@ -22,6 +22,8 @@ struct dp_plan_problem {
     uint64_t memory_bytes; /* UINT64_MAX: no limit */
     uint32_t n_cpus;
     double *speed; /* [devices[0]], or NULL: all alike; of the question, to be freed */
+    struct dp_classes classes; /* of devices; n 0: all alike, as they are above */
+    bool is_described;         /* links of classes, by a file */
     bool is_straight;
     bool for_iteration; /* the least simulated iteration is looked for, not the least load */
     double time_limit_s; /* 0: none */
@@ -68,6 +70,14 @@ int dp_plan_costs_check(const struct dp_cli *cli, struct dp_err *err);
 int dp_plan_costs(const struct dp_cli *cli, struct dp_graph *g, json_t **said, struct dp_err *err);
 /* That for people, behind labels; NULL: nothing. indent: column of the text. */
 void dp_plan_show_costs(struct dp_canvas *c, size_t indent, const json_t *costs);
+
+/* --devices=8xa100,8xt4, or a file of classes: speeds for the graph's operators, links and memory. Sets classes and devices of *q.
+ * returns 0, or -1: the command line is wrong, or a file. */
+int dp_plan_classes(const struct dp_cli *cli, const struct dp_graph *g, struct dp_plan_problem *q, struct dp_err *err);
+/* What the document says of them; new reference. */
+json_t *dp_plan_classes_json(const struct dp_classes *c);
+/* "8 a100, 8 t4 of speed 0.42" for people. */
+void dp_plan_say_classes(char *out, size_t cap, const json_t *classes);
 
 /* Watches a search: says on stderr how far it is when it takes long, and ends it after the time limit. */
 struct dp_plan_patience {

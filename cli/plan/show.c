@@ -45,7 +45,7 @@ static void label(struct dp_canvas *c, const char *text)
 /* "4 machines of 4, 12 GB/s inside of a machine, ..." */
 static void say_devices(char *out, size_t cap, const json_t *d)
 {
-    char memory[64] = "", network[96] = "", cpus[32] = "", each[48] = "", late[48] = "";
+    char memory[64] = "", network[96] = "", cpus[32] = "", each[48] = "", late[48] = "", classes[256] = "";
     const json_t *bandwidth = dp_json_list(d, "bandwidth_bytes_per_s"), *latency = dp_json_list(d, "latency_us");
     double accelerators = dp_json_number(d, "accelerators"), machines = dp_json_number(d, "machines");
     double n_cpus = dp_json_number(d, "cpus"), bytes = dp_json_number(d, "memory_bytes");
@@ -65,11 +65,15 @@ static void say_devices(char *out, size_t cap, const json_t *d)
     between = json_number_value(json_array_get(latency, 1));
     if (inside > 0 || between > 0)
         snprintf(late, sizeof late, between > 0 ? ", latency %.4g and %.4g us" : ", latency %.4g us", inside, between);
-    if (machines > 1)
+    if (json_array_size(dp_json_list(d, "classes"))) {
+        dp_plan_say_classes(classes, sizeof classes, dp_json_list(d, "classes"));
+        snprintf(network, sizeof network, ", %.4g GB/s between classes", dp_json_number(d, "between_bytes_per_s") / 1e9);
+    } else if (machines > 1)
         snprintf(each, sizeof each, "%.0f machines of %.0f", machines, accelerators / machines);
     else
         snprintf(each, sizeof each, "%.0f accelerator%s", accelerators, accelerators > 1 ? "s" : "");
-    snprintf(out, cap, "%s%s%s%s%s%s%s", each, json_array_size(dp_json_list(d, "speed")) ? " of unequal speed" : "", cpus, memory, network,
+    snprintf(out, cap, "%s%s%s%s%s%s%s", *classes ? classes : each,
+             json_array_size(dp_json_list(d, "speed")) ? " of unequal speed" : "", cpus, memory, network,
              dp_json_flag(d, "bandwidth_is_default", false) ? " (assumed: no --bandwidth given)" : "", late);
 }
 
@@ -181,6 +185,8 @@ static void show_stage(struct dp_canvas *c, const json_t *s, bool all)
         snprintf(device, sizeof device, "%.0fx%.0f", replicas / machines, machines);
     else
         snprintf(device, sizeof device, "%.0f", replicas);
+    if (json_object_get(s, "class"))
+        snprintf(device, sizeof device, "%.0f %s", replicas, dp_json_text(text, sizeof text, s, "class", "?"));
     if (isfinite(dp_json_number(s, "speed"))) {
         int n = snprintf(device, sizeof device, "#%.0f", dp_json_number(s, "accelerator"));
 

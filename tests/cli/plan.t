@@ -5,6 +5,7 @@
 # shellcheck source=tests/cli/lib.sh
 . "${DP_SRCDIR:-$(cd "$(dirname "$0")/../.." && pwd)}/tests/cli/lib.sh"
 # shellcheck disable=SC2154 # out, err, data, tmp come from lib.sh
+export DYNPIPE_DATA=$DP_SRCDIR/etc
 cp "$DP_SRCDIR/etc/examples/two-towers.txt" "$data/plan-costs.json" "$data/plan-piper.json" "$tmp" && cd "$tmp" || exit 1
 
 golden plan plan two-towers.txt --devices=4 --bandwidth=1.25
@@ -155,13 +156,13 @@ assert p["bound_ns"] <= p["load_ns"] and 0 <= p["gap_percent"] <= 100
 assert abs(p["speedup"] - p["single_device_ns"] / p["load_ns"]) < 1e-9
 assert p["devices_used"] == sum(s["replicas"] for s in p["stages"])
 assert p["devices_used"] <= p["devices"]["accelerators"] + p["devices"]["cpus"]
-assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical", "2bw", "alpa")
+assert p["why"] and p["algorithm"] in ("exact", "line", "hierarchical", "2bw", "alpa", "classes")
 X
 if command -v python3 >/dev/null; then
     for args in 'two-towers.txt --devices=4' 'two-towers.txt --devices=2x2' 'two-towers.txt --devices=4 --algorithm=exact' \
         plan-costs.json 'plan-costs.json --algorithm=line' plan-piper.json 'plan-piper.json --straight' \
         'two-towers.txt --devices=4 --algorithm=2bw' 'two-towers.txt --devices=2x2 --algorithm=alpa' \
-        'two-towers.txt --devices=4 --policy=uniform' 'plan-accelerators.json --cpus=0 --policy=uniform'; do
+        'two-towers.txt --devices=4 --policy=uniform' 'two-towers.txt --devices=2xa100,2xt4' 'plan-accelerators.json --cpus=0 --policy=uniform'; do
         # shellcheck disable=SC2086 # several words
         "$dynpipe" plan $args --json >plan.json
         runs "$args: JSON with meta, errors and warnings" valid_json plan.json
@@ -202,6 +203,32 @@ is "$(jq -s '.[0].plan.prediction.microbatches == .[1].plan.prediction.microbatc
 runs "the load is the least" jq -s -e '.[0].plan.load_ns <= .[1].plan.load_ns' load.json iteration.json
 runs "the iteration is shorter" jq -s -e '.[1].plan.prediction.iteration_ns < .[0].plan.prediction.iteration_ns' load.json iteration.json
 is "$("$dynpipe" plan two-towers.txt --devices=4 --latency=5 --objective=load --json | jq -r .plan.objective)" load "with a latency, too"
+# Devices of several classes: 6 s of compute, of which a device of half the speed does a part.
+cat >classes.json <<'X'
+{"format": "dynpipe classes", "version": 1, "between_bytes_per_s": 1e9, "classes": [
+  {"name": "fast", "devices": 2, "speed": 1, "bytes_per_s": 1e9, "memory_bytes": 80e9},
+  {"name": "slow", "devices": 2, "speed": 0.5, "bytes_per_s": 1e9}]}
+X
+awk 'BEGIN { for (i = 0; i < 6; i++) {
+        printf "node%d -- L -- forward_compute_time=500, backward_compute_time=500, activation_size=1000, parameter_size=8\n", i
+        if (i) edge = edge sprintf("\tnode%d -- node%d\n", i - 1, i) }
+    printf "%s", edge }' >six.txt
+is "$("$dynpipe" plan six.txt --devices=./classes.json --straight --json |
+    jq -c '.plan | [.algorithm, .objective, .is_optimal, .load_ns, ([.stages[].class] | sort), .prediction]')" \
+    '["classes","load",true,2000000000,["fast","fast","slow","slow"],null]' "classes: two nodes on fast devices, one on slow ones"
+is "$("$dynpipe" plan six.txt --devices=1xa100,2xt4 --json | jq -c '.plan.devices | [.accelerators, (.classes | map(.name)), .classes[0].speed]')" \
+    '[3,["a100","t4"],1]' "classes by name"
+"$dynpipe" plan six.txt --devices=./classes.json >out
+like "$(cat out)" 'devices       2 fast of speed 1, 2 slow of speed 0.5, 1 GB/s between classes' "for people"
+for d in 2xnone 2xa100,2xa100 '2xa100,' ./none.json ./six.txt; do exit_is 2 "--devices=$d" plan six.txt "--devices=$d"; done
+exit_is 2 "classes for a file of costs" plan plan-costs.json --devices=2xa100
+exit_is 2 "classes without any" plan six.txt --devices=4 --algorithm=classes
+exit_is 2 "classes for others" plan six.txt --devices=2xa100 --algorithm=hierarchical
+exit_is 2 "one bandwidth for classes" plan six.txt --devices=2xa100 --bandwidth=12
+exit_is 2 "memory for a file of classes" plan six.txt --devices=./classes.json --memory=1GB
+for o in --speed=1,1 --cpus=1 --latency=5 --objective=load --trade --policy=time; do
+    exit_is 2 "classes and $o" plan six.txt --devices=2xa100 $o
+done
 exit_is 2 "machines for 2bw" plan two-towers.txt --devices=2x2 --algorithm=2bw
 # Every second output is large: with recomputation a stage of two nodes keeps one of them, and small inputs.
 awk 'BEGIN { for (i = 0; i < 8; i++) {

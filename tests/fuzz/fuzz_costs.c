@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Files of estimated costs: coefficients and descriptions of devices; and files of classes of devices. What is taken has numbers
- * within their limits, is the same when it is written and read again, and makes times of a profile that stay within theirs, or is refused with a reason. */
+ * within their limits, is the same when it is written and read again, and makes times of a profile that stay within theirs, or is
+ * refused with a reason. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

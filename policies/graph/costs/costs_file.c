@@ -225,7 +225,8 @@ static int take_rates(const struct dp_object_reader *r, const char *at, const js
 static int take_device(const struct dp_object_reader *r, const char *at, const json_t *o, struct dp_costs_device *d)
 {
     static const char *const keys[] = {"name", "title", "source", "is_measured", "flops_per_s", "bytes_per_s", "launch_s",
-                                       "flops_share", "bytes_share", NULL};
+                                       "flops_share", "bytes_share", "memory_bytes", NULL};
+    double bytes;
 
     memset(d, 0, sizeof *d);
     if (dp_object_check_keys(r, at, o, keys) < 0 || dp_object_text(r, at, o, "name", sizeof d->name, d->name) < 0 ||
@@ -240,6 +241,11 @@ static int take_device(const struct dp_object_reader *r, const char *at, const j
     if (!json_is_boolean(json_object_get(o, "is_measured")))
         return dp_object_fail(r, at, "is_measured", "expected true or false");
     d->is_measured = json_is_true(json_object_get(o, "is_measured"));
+    if (json_object_get(o, "memory_bytes")) {
+        if (dp_object_real(r, at, o, "memory_bytes", 1, 1e18, &bytes) < 0)
+            return -1;
+        d->memory_bytes = (uint64_t)bytes;
+    }
     if (strpbrk(d->name, "/:"))
         return dp_object_fail(r, at, "name", "without '/' and ':'");
     return 0;

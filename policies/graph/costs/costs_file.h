@@ -32,6 +32,7 @@ struct dp_costs_device {
     double bytes_per_s; /* of its memory, > 0 */
     double launch_s;    /* of an operator, forward and backward together; > 0 */
     double flops_share, bytes_share; /* that operators attain of the two, 0..1; 1 where it was measured */
+    uint64_t memory_bytes;           /* 0: not said */
 };
 
 /* wanted: "h100", or "h100:bf16" for another rate than the first of the device, or "./FILE" for the first device of a file of one's
