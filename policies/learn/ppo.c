@@ -11,13 +11,13 @@
 #include "policies/learn/team.h"
 #include "policies/learn/train.h"
 
-#define ROLLOUTS 4u /* orders of a lesson */
+#define ROLLOUTS 16u /* orders of a lesson */
 #define EPISODES (DP_LEARN_LESSONS * ROLLOUTS)
-#define EPOCHS 3       /* looks at each episode */
+#define EPOCHS 2       /* looks at each episode */
 #define CLIP 0.2f      /* of the ratio of two probabilities */
-#define ENTROPY 0.04f  /* worth of an entropy of 1 */
-#define MOST_KL 0.015f /* of a batch: further from the orders that were drawn, and the iteration ends */
-#define RATE 3e-4f     /* of Adam */
+#define ENTROPY 0.002f /* worth of an entropy of 1 */
+#define MOST_KL 0.03f  /* of a batch: further from the orders that were drawn, and the iteration ends */
+#define RATE 3e-3f     /* of Adam */
 
 struct episode {
     uint32_t *order;  /* [units] */

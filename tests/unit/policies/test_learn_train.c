@@ -8,7 +8,7 @@
 #include "policies/learn/team.h"
 #include "policies/learn/train.h"
 
-#define ITERATIONS DP_INSTANCES(8)
+#define ITERATIONS DP_INSTANCES(4)
 
 struct file {
     char *data;
