@@ -52,7 +52,7 @@ static int ask(struct table *t, struct dp_graph *g, const char *name, uint32_t n
 
     if (bandwidth > 0 && dp_graph_set_bandwidth(g, bandwidth * 1e9, err) < 0)
         return -1;
-    if (dp_evaluate(g, n, t->weights, t->shuffled, t->seed, 0, &e, err) < 0)
+    if (dp_evaluate(g, n, t->weights, t->shuffled, t->seed, 0, true, &e, err) < 0)
         return dp_err_prefix(err, "%s, %u devices", name, n);
     show_row(name, n, bandwidth, &e);
     dp_evaluation_add(&t->sums, &e);

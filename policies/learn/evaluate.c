@@ -75,7 +75,7 @@ static int plan(const struct dp_graph *g, const struct dp_plan_maxload *ask, uin
 }
 
 int dp_evaluate(const struct dp_graph *g, uint32_t n_devices, const struct dp_weights *w, const struct dp_weights *shuffled,
-                uint64_t seed, uint64_t steps, struct dp_evaluation *out, struct dp_err *err)
+                uint64_t seed, uint64_t steps, bool looks_longer, struct dp_evaluation *out, struct dp_err *err)
 {
     static const enum dp_plan_algorithm algorithm[DP_N_RIVALS] = {
         [DP_RIVAL_NETWORKS] = DP_PLAN_LEARNED, [DP_RIVAL_RULES] = DP_PLAN_LINE,      [DP_RIVAL_MOVES] = DP_PLAN_LEARNED,
@@ -99,6 +99,8 @@ int dp_evaluate(const struct dp_graph *g, uint32_t n_devices, const struct dp_we
         out->cpu_s[r] = (double)(dp_thread_cpu_ns() - before) / 1e9;
         out->best_ns = out->load_ns[r] < out->best_ns ? out->load_ns[r] : out->best_ns;
     }
+    if (!looks_longer)
+        return 0;
     ask.algorithm = DP_PLAN_AUTO; /* exact, or `line` for longer */
     ask.source = NULL;
     ask.seed = seed + 1;

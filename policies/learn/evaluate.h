@@ -27,13 +27,14 @@ const char *dp_rival_help(enum dp_rival r);
 struct dp_evaluation {
     uint64_t load_ns[DP_N_RIVALS]; /* of the plan that each found, one device a stage */
     double cpu_s[DP_N_RIVALS];     /* CPU time of this thread that it took */
-    uint64_t best_ns;              /* exact where the graph has few ideals, else the best of all and of a longer search */
+    uint64_t best_ns;              /* exact where the graph has few ideals, else the best of all, and of a longer search */
 };
 
-/* shuffled: of dp_weights_shuffle(). steps: of each search; 0: as `dynpipe plan` searches. All but cpu_s is the same on every
+/* shuffled: of dp_weights_shuffle(). steps: of each search; 0: as `dynpipe plan` searches. looks_longer: for best_ns, beyond what the
+ * compared searches found, which takes as long as all of them. All but cpu_s is the same on every
  * machine. g: finished, with its bandwidth set where it is a profile. returns 0, or -1 with an error. */
 int dp_evaluate(const struct dp_graph *g, uint32_t n_devices, const struct dp_weights *w, const struct dp_weights *shuffled,
-                uint64_t seed, uint64_t steps, struct dp_evaluation *out, struct dp_err *err);
+                uint64_t seed, uint64_t steps, bool looks_longer, struct dp_evaluation *out, struct dp_err *err);
 
 /* out: = the same networks, the numbers of each matrix in an order by chance; the caller's to release, whatever comes back.
  * returns 0 or -1 (DP_ENOMEM). */

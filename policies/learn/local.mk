@@ -24,6 +24,15 @@ EXTRA_DIST += policies/graph/bench/bench_plans policies/graph/bench/plans/README
 dist_check_SCRIPTS += tests/bench/bench_plans.t
 TESTS += tests/bench/bench_plans.t
 
+# make bench-learned: does learning add anything? LEARNFLAGS, such as --seeds=2 --cases=20, make it shorter; it goes on where it was
+noinst_PROGRAMS += policies/learn/bench/bench_learned
+policies_learn_bench_bench_learned_SOURCES = policies/learn/bench/bench_learned.c
+policies_learn_bench_bench_learned_LDADD = policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) -lm -lpthread
+.PHONY: bench-learned
+bench-learned: policies/learn/bench/bench_learned
+	policies/learn/bench/bench_learned $(LEARNFLAGS) $(GRAPHS)
+EXTRA_DIST += policies/learn/bench/README.md
+
 if HAVE_CMOCKA
 learn_tests = tests/unit/policies/test_learn_evaluate tests/unit/policies/test_learn_net tests/unit/policies/test_learn_train tests/unit/policies/test_learn_weights
 learn_libs = policies/libdplearn.a policies/libdpgraph.a common/libdpcommon.a $(JANSSON_LIBS) $(CMOCKA_LIBS) -lm -lpthread

@@ -107,8 +107,8 @@ static void the_same_again(void **state)
     assert_int_equal(dp_weights_shuffle(&w, 1, &other, NULL), 0);
     assert_int_equal(dp_family_make(&g, DP_FAMILY_SMALL_WORLD, 90, 4, NULL), 0);
     assert_int_equal(dp_graph_set_bandwidth(&g, 5e9, NULL), 0);
-    assert_int_equal(dp_evaluate(&g, 8, &w, &other, 1, STEPS, &a, NULL), 0);
-    assert_int_equal(dp_evaluate(&g, 8, &w, &other, 1, STEPS, &b, NULL), 0);
+    assert_int_equal(dp_evaluate(&g, 8, &w, &other, 1, STEPS, true, &a, NULL), 0);
+    assert_int_equal(dp_evaluate(&g, 8, &w, &other, 1, STEPS, true, &b, NULL), 0);
     assert_memory_equal(a.load_ns, b.load_ns, sizeof a.load_ns);
     assert_int_equal(a.best_ns, b.best_ns);
     assert_true(a.best_ns > 0);
