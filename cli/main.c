@@ -62,7 +62,7 @@ const struct dp_command dp_commands[] = {
      "are best together, random rules among them. The same seed gives the same file, byte for byte. Says on stderr\n"
      "how far it is; 1000 iterations take some minutes of a core.\n\n"
      "--evaluate=FILE GRAPH... plans every graph for 4, 8 and 16 devices, a profile at 1.25, 5 and 12 GB/s each, by orders\n"
-     "of the file's networks, and with as many steps by random rules, by moves alone, by annealing, by a genetic\n"
+     "of the file's networks, and in the same CPU time by random rules, by moves alone, by annealing, by a genetic\n"
      "algorithm and by networks whose weights were shuffled; and says whether what was learned is better.",
      DP_TAKES_LEARN | DP_TAKES_FILES, dp_cmd_learn},
     {"check", "is this cluster set up right?", "[-j JOB | --nodes=LIST] [OPTION...]",

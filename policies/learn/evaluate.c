@@ -13,7 +13,7 @@
 
 #define EXACT_IDEALS 30000u /* at most, for the best known load: below a second */
 #define LONGER 4u           /* times the steps of a search, for the same */
-#define LONG_STEPS UINT64_C(20000000) /* likewise, where searches are as long as those of `dynpipe plan`: 0.6 s of a core */
+#define LONG_STEPS UINT64_C(20000000) /* likewise, where searches end by time: 0.3 to 0.6 s of a core */
 #define MOST_P 0.05         /* of a win that is one */
 
 #define NAME(ID, name, help) name,
@@ -62,6 +62,29 @@ static void end_none(void *walk)
     (void)walk;
 }
 
+/* ---- the same time for all ---- */
+
+struct stopwatch {
+    struct dp_plan_watch watch;
+    uint64_t begin_ns, most_ns;
+};
+
+static bool is_within(void *arg, double searched, uint64_t best_ns, uint64_t bound_ns)
+{
+    const struct stopwatch *s = arg;
+
+    (void)searched;
+    (void)bound_ns;
+    return best_ns == 0 || dp_thread_cpu_ns() - s->begin_ns < s->most_ns; /* the few orders are always cut */
+}
+
+static uint64_t time_for(const struct dp_graph *g)
+{
+    uint64_t ns = g->n_nodes * DP_EVALUATE_NODE_NS;
+
+    return ns < DP_EVALUATE_MOST_NS ? ns : DP_EVALUATE_MOST_NS;
+}
+
 /* ---- one question ---- */
 
 static int plan(const struct dp_graph *g, const struct dp_plan_maxload *ask, uint64_t *load_ns, struct dp_err *err)
@@ -85,24 +108,26 @@ int dp_evaluate(const struct dp_graph *g, uint32_t n_devices, const struct dp_we
         [DP_RIVAL_MOVES] = {.begin = begin_none, .order = order_none, .end = end_none},
         [DP_RIVAL_SHUFFLED] = dp_weights_source(shuffled)};
     struct dp_plan_maxload ask = {.n_accel = n_devices, .accel_bytes = g->accel_bytes, .max_ideals = EXACT_IDEALS, .seed = seed,
-                                  .search_steps = steps};
+                                  .search_steps = steps ? steps : UINT64_MAX};
+    struct stopwatch stopwatch = {.watch = {is_within, &stopwatch}, .most_ns = time_for(g)};
     uint64_t longer;
 
     *out = (struct dp_evaluation){.best_ns = UINT64_MAX};
     for (int r = 0; r < DP_N_RIVALS; r++) {
-        uint64_t before = dp_thread_cpu_ns();
-
+        stopwatch.begin_ns = dp_thread_cpu_ns();
+        ask.watch = steps ? NULL : &stopwatch.watch;
         ask.algorithm = algorithm[r];
         ask.source = algorithm[r] == DP_PLAN_LEARNED ? &source[r] : NULL;
         if (plan(g, &ask, &out->load_ns[r], err) < 0)
             return -1;
-        out->cpu_s[r] = (double)(dp_thread_cpu_ns() - before) / 1e9;
+        out->cpu_s[r] = (double)(dp_thread_cpu_ns() - stopwatch.begin_ns) / 1e9;
         out->best_ns = out->load_ns[r] < out->best_ns ? out->load_ns[r] : out->best_ns;
     }
     if (!looks_longer)
         return 0;
     ask.algorithm = DP_PLAN_AUTO; /* exact, or `line` for longer */
     ask.source = NULL;
+    ask.watch = NULL;
     ask.seed = seed + 1;
     ask.search_steps = !steps ? LONG_STEPS : steps < UINT64_MAX / LONGER ? steps * LONGER : steps;
     if (plan(g, &ask, &longer, err) < 0)

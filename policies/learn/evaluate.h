@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What learned orders are worth: beside searches that know nothing of networks, with as many steps each, and beside the same
+/* What learned orders are worth: beside searches that know nothing of networks, in the same CPU time, and beside the same
  * networks with their weights shuffled. */
 #ifndef DP_POLICIES_LEARN_EVALUATE_H
 #define DP_POLICIES_LEARN_EVALUATE_H
@@ -30,9 +30,11 @@ struct dp_evaluation {
     uint64_t best_ns;              /* exact where the graph has few ideals, else the best of all, and of a longer search */
 };
 
-/* shuffled: of dp_weights_shuffle(). steps: of each search; 0: as `dynpipe plan` searches. looks_longer: for best_ns, beyond what the
- * compared searches found, which takes as long as all of them. All but cpu_s is the same on every
- * machine. g: finished, with its bandwidth set where it is a profile. returns 0, or -1 with an error. */
+/* shuffled: of dp_weights_shuffle(). steps: of each search, and then all but cpu_s is the same on every machine; 0: each has the same
+ * CPU time, DP_EVALUATE_NODE_NS a node. looks_longer: for best_ns, beyond what the compared searches found, which takes as long as
+ * some of them. g: finished, with its bandwidth set where it is a profile. returns 0, or -1 with an error. */
+#define DP_EVALUATE_NODE_NS UINT64_C(300000)    /* a little more than the default search of `dynpipe plan` takes */
+#define DP_EVALUATE_MOST_NS UINT64_C(360000000) /* likewise, for large graphs */
 int dp_evaluate(const struct dp_graph *g, uint32_t n_devices, const struct dp_weights *w, const struct dp_weights *shuffled,
                 uint64_t seed, uint64_t steps, bool looks_longer, struct dp_evaluation *out, struct dp_err *err);
 
