@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of a run that has ended, as it was last. */
 static bool is_counted(const struct dp_coord *c, uint32_t rank)
 {
     const struct coord_copied *k = &c->worker[rank].copies;
 
-    return coord_is_live(c, rank) && (k->layers || k->held || k->bytes);
+    return !c->layout.gone[rank] && !c->worker[rank].is_lost && (k->layers || k->held || k->bytes);
 }
 
 const char *coord_only_node(const struct dp_coord *c)

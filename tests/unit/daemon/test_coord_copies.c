@@ -48,6 +48,10 @@ static void status_shows_each_workers_copies(void **state)
     k = copies_of(json_array_get(json_object_get(o, "workers"), 1));
     assert_true(json_is_integer(json_object_get(k, "lag_steps")) && int_of(k, "lag_steps") == 0);
     json_decref(o);
+    dp_coord_end(w->c, w->now_ns, "its end");
+    o = report_of(w);
+    assert_int_equal(int_of(copies_of(o), "whole"), W_LAYERS); /* for those who look later */
+    json_decref(o);
     end(w);
 }
 
