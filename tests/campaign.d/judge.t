@@ -181,7 +181,7 @@ begin_witness() {
     cp "$T/e/journals/n3.0002.node.journal" "$T/c/dynpipe/n3/node.journal"
     "$witness" "$T/c" "$T/w" 7 ${KIND:+"$KIND"} &
     left=$!
-    wait_for 10 test -s "$T/w/events"
+    wait_for 60 test -s "$T/w/events"
 }
 end_witness() { kill -TERM $left; wait $left; rc=$?; left=; }
 slurm_says() { echo "[2026-01-01T00:00:00.000] $*" >>"$T/c/log/slurmctld.log"; }
@@ -189,10 +189,10 @@ saw() { grep -qE "$1" "$T/w/events"; }
 
 begin_witness
 slurm_says "Killing JobId=7 StepId=0 on failed node n3"
-wait_for 10 saw ' left n3 proved$'
+wait_for 60 saw ' left n3 proved$'
 ok $? "a proved release is seen"
 slurm_says "sched/backfill: _start_job: Started JobId=8 in main on n[2-3]"
-wait_for 10 saw ' given n3 8 released$'
+wait_for 60 saw ' given n3 8 released$'
 ok $? "and the job that has the node then"
 end_witness
 is "$rc" 0 "an empty node is no violation"
@@ -204,9 +204,9 @@ worker=$!
 env -i SLURM_JOB_ID=7 SLURMD_NODENAME=n2 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
 other=$!
 left="$left $worker $other"
-wait_for 10 grep -qz SLURM_JOB_ID=7 /proc/$worker/environ
+wait_for 60 grep -qz SLURM_JOB_ID=7 /proc/$worker/environ
 slurm_says "Killing JobId=7 StepId=0 on failed node n3"
-wait_for 10 saw "violation 1 processes of the run on n3, which Slurm took out of the run: pid $worker "
+wait_for 60 saw "violation 1 processes of the run on n3, which Slurm took out of the run: pid $worker "
 ok $? "a process of the run on a node that Slurm gives away"
 end_processes $worker $other
 left=${left%% *}
@@ -215,11 +215,11 @@ is "$rc" 1 "is a violation"
 
 begin_witness
 slurm_says "Killing JobId=7 StepId=0 on failed node n3"
-wait_for 10 saw ' left n3 '
+wait_for 60 saw ' left n3 '
 env -i SLURM_JOB_ID=7 SLURMD_NODENAME=n3 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
 worker=$!
 left="$left $worker"
-wait_for 10 saw "violation 1 processes of the run on n3, which the run does not have: pid $worker "
+wait_for 60 saw "violation 1 processes of the run on n3, which the run does not have: pid $worker "
 ok $? "one that comes later, too"
 end_processes $worker
 left=${left%% *}
@@ -229,9 +229,9 @@ begin_witness RELINTENT
 env -i SLURM_JOB_ID=7 SLURMD_NODENAME=n3 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
 worker=$!
 left="$left $worker"
-wait_for 10 grep -qz SLURM_JOB_ID=7 /proc/$worker/environ
+wait_for 60 grep -qz SLURM_JOB_ID=7 /proc/$worker/environ
 slurm_says "Killing JobId=7 StepId=0 on failed node n3"
-wait_for 10 saw ' left n3 by-hand$'
+wait_for 60 saw ' left n3 by-hand$'
 ok $? "a node that the run did not mean to give back"
 end_processes $worker
 left=${left%% *}
@@ -240,22 +240,22 @@ is "$rc" 0 "is its owner's affair, who has Slurm kill what runs there"
 
 begin_witness GONE
 slurm_says "Killing JobId=7 StepId=0 on failed node n3"
-wait_for 10 saw 'violation n3 left the run with RELINTENT and without DRAIN, GONE and FENCE'
+wait_for 60 saw 'violation n3 left the run with RELINTENT and without DRAIN, GONE and FENCE'
 ok $? "a node that leaves without proof"
 end_witness
 
 begin_witness
 echo '{"step":11,"loss":5.0,"layout":"0-3","epoch":2,"workers":3}' >>"$T/c/train.jsonl"
 echo "2026-01-01T00:00:00.000 dynpiped info: job=7 hand-over 2 committed at step 9: move" >>"$T/c/log/dynpiped.n1.log"
-wait_for 10 saw ' epoch 2$'
+wait_for 60 saw ' epoch 2$'
 echo '{"step":12,"loss":5.0,"layout":"0-3","epoch":5,"workers":3}' >>"$T/c/train.jsonl"
-wait_for 10 saw 'violation the run is in epoch 5, and no journal has its COMMIT'
+wait_for 60 saw 'violation the run is in epoch 5, and no journal has its COMMIT'
 ok $? "an epoch that is told and in no journal"
 echo "2026-01-01T00:00:00.000 dynpiped info: job=7 hand-over 9 committed at step 9: move" >>"$T/c/log/dynpiped.n1.log"
-wait_for 10 saw 'violation hand-over 9 is told to be committed'
+wait_for 60 saw 'violation hand-over 9 is told to be committed'
 ok $? "a hand-over that is told and in no journal"
 echo "2026-01-01T00:00:00.000 dynpiped info: job=7 n2 is gone: empty" >>"$T/c/log/dynpiped.n1.log"
-wait_for 10 saw 'violation n2 is told to be gone without GONE in a journal'
+wait_for 60 saw 'violation n2 is told to be gone without GONE in a journal'
 ok $? "a proof that is told and in no journal"
 end_witness
 is "$(grep -c ' violation ' "$T/w/events")" 3 "and nothing else"
@@ -494,17 +494,19 @@ gpu_says() { # JOB GPU PARTITION
     slurm_says "  gres_bit_alloc[0]:$2 of 4"
     slurm_says "sched/backfill: _start_job: Started JobId=$1 in $3 on n2"
 }
+# All of the journal first: it says that job 8 was given back before it came again, and none of its processes may be seen at that record.
+wait_for 60 saw ' record n1 job-7.0 SEAT 8.1$' || bail "the witness does not read the journal"
 env -i SLURM_JOB_ID=8 SLURM_JOB_NAME=train SLURM_JOB_GPUS=1 SLURMD_NODENAME=n2 SLURM_CONF="$T/c/etc/slurm.conf" sleep 100 &
 worker=$!
 left="$left $worker"
-wait_for 10 grep -qz SLURM_JOB_ID=8 /proc/$worker/environ
+wait_for 60 grep -qz SLURM_JOB_ID=8 /proc/$worker/environ
 gpu_says 8 1 main
-wait_for 10 saw ' taken n2.1$'
+wait_for 60 saw ' taken n2.1$'
 gpu_says 20 2 other
-wait_for 10 saw ' given n2.2 20 free$'
+wait_for 60 saw ' given n2.2 20 free$'
 ok $? "slices: a GPU beside goes to another job"
 gpu_says 21 1 other
-wait_for 10 saw "violation 1 processes of the run on n2.1, which Slurm gave to another job: pid $worker .*, of 8.0$"
+wait_for 60 saw "violation 1 processes of the run on n2.1, which Slurm gave to another job: pid $worker .*, of 8.0$"
 ok $? "slices: a process of the run on a GPU that Slurm gives away"
 end_processes $worker
 left=${left%% *}
